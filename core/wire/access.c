@@ -10,10 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ENTRY_MAX 4096 /* of the group database; a group may have many members */
+#define ENTRY_MAX 4096 /* first buffer for a group's entry, which lists all its members */
 #define ENTRY_MOST (1 << 20)
 
-/* 0: found; else as getgrnam_r(), ENOENT where there is none. */
+/* Returns 0 or an errno; ENOENT if there is no such group. */
 static int find_group(const char *name, gid_t *group)
 {
     int failed = ERANGE;
@@ -80,12 +80,12 @@ enum gpud_status gpud_access_check(const struct gpud_access_rule *access, bool n
 {
     if (network && access->kind != GPUD_ACCESS_USER)
         return gpud_fail(error, GPUD_INVALID,
-                         "access is about the users of one host: between hosts a psk-file says who "
-                         "is let in");
+                         "access selects users of one host: between hosts a psk-file decides who "
+                         "is admitted");
     if (!network && (access->key_file[0] || access->allow_unauthenticated))
         return gpud_fail(error, GPUD_INVALID,
                          "%s is for addresses of other hosts (rdma://): on one host the kernel "
-                         "says who somebody is, and access who is let in",
+                         "identifies users, and access selects those who are admitted",
                          access->key_file[0] ? "psk-file" : "allow-unauthenticated");
     return GPUD_OK;
 }

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Who the two ends of a link may belong to, as the application says it: on one host users, for whom
- * the kernel vouches, between hosts whoever has a key. */
+/* The application's rule for which peers are admitted: on one host users, as the kernel reports
+ * them; between hosts peers that prove they have a key. */
 #ifndef GPUD_WIRE_ACCESS_H
 #define GPUD_WIRE_ACCESS_H
 
@@ -20,15 +20,14 @@ struct gpud_access_rule {
     gid_t group;
     char group_name[64];
     char key_file[256]; /* "": no key */
-    bool
-        allow_unauthenticated; /* who listens on more than this host's own addresses needs no key */
+    bool allow_unauthenticated; /* listening on addresses beyond loopback needs no key */
 };
 
-/* What is asked for an address over a network, or for one of this host: each has its own ways. */
+/* GPUD_INVALID: the rule does not fit the kind of address, a network's or this host's. */
 enum gpud_status gpud_access_check(const struct gpud_access_rule *access, bool network,
                                    struct gpud_error *error);
 
-/* NULL: none. */
+/* key_file may be NULL: no key. */
 enum gpud_status gpud_access_set_key(struct gpud_access_rule *access, const char *key_file,
                                      struct gpud_error *error);
 

@@ -1,8 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Which kind of channel an address is of, and what can be found out of it. A new kind is a line of
- * this table. */
+/* The kinds of channel, selected by an address's scheme. A new kind is a line in this table. */
 #include "base/directory.h"
 #include "wire/channel.h"
 #include "wire/rdma/address.h"
@@ -18,15 +17,14 @@
 
 #include <string.h>
 
-/* The first kind is that of bare names, and says what an address looks like where no scheme fits.
- */
+/* The first kind also resolves bare names, and refuses whatever matches no scheme. */
 static const struct kind {
     const char *scheme;
     const struct gpud_channel_ops *ops;
     enum gpud_status (*resolve)(const char *text, char place[GPUD_ADDRESS_MAX],
                                 struct gpud_error *error);
     void (*hint)(const char *place, char *hint, size_t size);
-    /* NULL: there is none. */
+    /* NULL if the kind uses no network card. */
     void (*find_card)(const char *place, char *pci, size_t size);
 } kinds[] = {
     {"unix:", &gpud_unix_channel_ops, gpud_socket_resolve, gpud_socket_hint},
@@ -78,7 +76,7 @@ void gpud_address_find_card(const struct gpud_address *address, char *pci, size_
             kinds[i].find_card(address->place, pci, size);
 }
 
-/* Only sockets can be found: they are files. */
+/* Only Unix sockets can be listed, because they are files. */
 enum gpud_status gpud_address_list(const char *folder, struct gpud_address **found, size_t *count,
                                    size_t *omitted, char directory[GPUD_ADDRESS_MAX],
                                    struct gpud_error *error)

@@ -35,14 +35,14 @@ enum gpud_status gpud_auth_begin(struct gpud_auth *auth, enum gpud_auth_role rol
                          key->size, GPUD_AUTH_KEY_MIN, GPUD_AUTH_KEY_MAX);
     if (context_size == 0 || context_size > GPUD_AUTH_CONTEXT_MAX)
         return gpud_fail(error, GPUD_INVALID,
-                         "a connection told apart by %zu bytes, where 1 to %d are possible",
+                         "a connection identified by %zu bytes, where 1 to %d are possible",
                          context_size, GPUD_AUTH_CONTEXT_MAX);
-    /* So few bytes come whole. Without GRND_NONBLOCK a host that has just booted would wait. */
+    /* So few bytes are never split. Without GRND_NONBLOCK this could block right after booting. */
     errno = EIO;
     if (getrandom(auth->nonce[role], GPUD_AUTH_NONCE_SIZE, GRND_NONBLOCK) != GPUD_AUTH_NONCE_SIZE) {
         memset(auth, 0, sizeof(*auth));
-        return gpud_fail_errno(error, "the kernel gives no random numbers, without which nothing "
-                                      "can be proved (right after booting it may have none)");
+        return gpud_fail_errno(error, "the kernel has no random numbers, which authentication "
+                                      "needs (right after booting it may have none)");
     }
     gpud_print(auth->peer, "the %s at %s", role == GPUD_AUTH_SENDER ? "receiver" : "sender", peer);
     memcpy(auth->context, context, context_size);
@@ -64,7 +64,7 @@ bool gpud_auth_is_done(const struct gpud_auth *auth)
 static void compute_mac(const struct gpud_auth *auth, enum gpud_auth_role prover,
                         uint8_t mac[SHA256_DIGEST_SIZE])
 {
-    /* One for each end: what one of them said is no proof of the other. */
+    /* Each end has its own, so that neither can reflect the other's proof. */
     static const char *const labels[] = {
         [GPUD_AUTH_SENDER] = "gpudirect psk 1 sender",
         [GPUD_AUTH_RECEIVER] = "gpudirect psk 1 receiver",
@@ -93,7 +93,7 @@ static bool is_proved(const struct gpud_auth *auth, enum gpud_auth_role prover,
     return equal;
 }
 
-/* --- what is sent --------------------------------------------------------------------------- */
+/* --- sending -------------------------------------------------------------------------------- */
 
 static bool has_nonce(enum gpud_auth_type type)
 {
@@ -105,7 +105,7 @@ static bool has_mac(enum gpud_auth_type type, bool with_key)
     return with_key && (type == GPUD_AUTH_PROOF || type == GPUD_AUTH_VERDICT);
 }
 
-/* Nothing is left to be sent or to be proved. */
+/* Ends the exchange, which borrows the key no longer. */
 static void finish(struct gpud_auth *auth, enum gpud_auth_state state)
 {
     auth->state = state;
@@ -147,7 +147,7 @@ bool gpud_auth_next(struct gpud_auth *auth, uint8_t bytes[GPUD_AUTH_MESSAGE_SIZE
     return true;
 }
 
-/* --- what is received ----------------------------------------------------------------------- */
+/* --- receiving ------------------------------------------------------------------------------ */
 
 static enum gpud_status malformed(const struct gpud_auth *auth, struct gpud_error *error)
 {
@@ -180,7 +180,7 @@ static enum gpud_status decode(struct gpud_auth *auth, const uint8_t *bytes, siz
     return GPUD_OK;
 }
 
-/* Why the other end refuses, if that can be true. */
+/* Explains the other end's refusal; one that contradicts this end's state is malformed. */
 static enum gpud_status handle_refusal(const struct gpud_auth *auth, uint32_t refusal,
                                        struct gpud_error *error)
 {
@@ -240,10 +240,10 @@ static enum gpud_status handle_proof(struct gpud_auth *auth, const struct packet
 static enum gpud_status handle_verdict(struct gpud_auth *auth, const struct packet *packet,
                                        struct gpud_error *error)
 {
-    /* Who has the key would have refused. */
+    /* An honest sender whose key differs would have refused the proof. */
     if (auth->key && !is_proved(auth, GPUD_AUTH_SENDER, packet->mac))
         return gpud_fail(error, GPUD_NO_ACCESS,
-                         "%s cannot prove that it has the key: it is not the one that is meant, or "
+                         "%s cannot prove that it has the key: it is not the intended one, or "
                          "something between the hosts changes the connection",
                          auth->peer);
     finish(auth, GPUD_AUTH_DONE);
@@ -274,7 +274,7 @@ static enum gpud_status handle(struct gpud_auth *auth, const struct packet *pack
         memcpy(auth->nonce[!auth->role], packet->nonce, sizeof(packet->nonce));
     if (type == GPUD_AUTH_CHALLENGE)
         return handle_challenge(auth, with_key, error);
-    /* Both know by now whether there is a key. */
+    /* After the CHALLENGE both ends agree on whether there is a key. */
     if (with_key != (auth->key != NULL))
         return malformed(auth, error);
     return type == GPUD_AUTH_PROOF ? handle_proof(auth, packet, error)

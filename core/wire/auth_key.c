@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The key, out of a file that is its owner's alone; and who may do without one. */
+/* Reads the key from a file that only its owner can use, and decides where none is needed. */
 #include "base/fd.h"
 #include "wire/auth.h"
 
@@ -58,12 +58,13 @@ static enum gpud_status check_file(int fd, const char *path, struct gpud_error *
                          path, st.st_uid, geteuid(), geteuid(), path);
     if (st.st_mode & 077)
         return gpud_fail(error, GPUD_NO_ACCESS,
-                         "others than its owner can use the key file %s (mode %04o): chmod 600 %s",
+                         "users other than its owner can use the key file %s (mode %04o): "
+                         "chmod 600 %s",
                          path, st.st_mode & 07777, path);
     return GPUD_OK;
 }
 
-/* As much as there is, and no more than fits. */
+/* Reads up to the end of the file or of the buffer. */
 static enum gpud_status read_bytes(int fd, uint8_t *bytes, size_t room, size_t *size)
 {
     *size = 0;
@@ -83,7 +84,7 @@ static enum gpud_status read_bytes(int fd, uint8_t *bytes, size_t room, size_t *
 static enum gpud_status take_key(int fd, const char *path, struct gpud_auth_key *key,
                                  struct gpud_error *error)
 {
-    uint8_t bytes[GPUD_AUTH_KEY_MAX + 2]; /* a newline behind it, and one that is too many */
+    uint8_t bytes[GPUD_AUTH_KEY_MAX + 2]; /* room for the newline, and to detect excess */
     size_t size;
     enum gpud_status status = GPUD_OK;
     if (read_bytes(fd, bytes, sizeof(bytes), &size) != GPUD_OK)
@@ -92,13 +93,13 @@ static enum gpud_status take_key(int fd, const char *path, struct gpud_auth_key 
         size--;
     if (status == GPUD_OK && size < GPUD_AUTH_KEY_MIN)
         status = gpud_fail(error, GPUD_INVALID,
-                           "the key in %s has %zu bytes, and %d are the least: " MAKE
+                           "the key in %s has %zu bytes, and %d is the minimum: " MAKE
                            " makes a good one",
                            path, size, GPUD_AUTH_KEY_MIN, path);
     if (status == GPUD_OK && size > GPUD_AUTH_KEY_MAX)
         status = gpud_fail(error, GPUD_INVALID,
-                           "%s has more than %d bytes, which no key has: " MAKE " makes one", path,
-                           GPUD_AUTH_KEY_MAX, path);
+                           "%s has more than %d bytes, the maximum for a key: " MAKE " makes one",
+                           path, GPUD_AUTH_KEY_MAX, path);
     if (status == GPUD_OK) {
         gpud_auth_wipe_key(key);
         memcpy(key->bytes, bytes, size);
@@ -111,7 +112,7 @@ static enum gpud_status take_key(int fd, const char *path, struct gpud_auth_key 
 enum gpud_status gpud_auth_read_key(const char *path, struct gpud_auth_key *key,
                                     struct gpud_error *error)
 {
-    /* Without O_NONBLOCK a FIFO would wait for somebody who writes. */
+    /* Without O_NONBLOCK, opening a FIFO would wait for a writer. */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     if (fd < 0)
         return refuse_open(path, error);
@@ -129,7 +130,7 @@ void gpud_auth_wipe_key(struct gpud_auth_key *key)
 
 /* --- without a key ---------------------------------------------------------------------------- */
 
-/* *text is what the address is called. */
+/* Also writes the address to *text. */
 static bool is_loopback(const struct sockaddr *address, char text[INET6_ADDRSTRLEN])
 {
     struct sockaddr_in v4;
@@ -157,9 +158,9 @@ enum gpud_status gpud_auth_may_listen(const struct sockaddr *address, bool has_k
     if (is_loopback(address, text) || has_key || unauthenticated_allowed)
         return GPUD_OK;
     return gpud_fail(error, GPUD_NO_ACCESS,
-                     "without a key anybody who reaches the address %s could connect: set "
+                     "without a key anyone who can reach the address %s could connect: set "
                      "psk-file=PATH at both ends, to copies of one file, which " MAKE
-                     " makes, or allow-unauthenticated=true where everybody on the network is "
+                     " makes, or allow-unauthenticated=true where everyone on the network is "
                      "trusted",
                      text, "PATH");
 }

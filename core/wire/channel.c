@@ -1,13 +1,13 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What channels of all kinds share. */
+/* Calls that all kinds of channel share. */
 #include "wire/channel.h"
 
 #include "base/fd.h"
 #include "base/process.h"
 
-/* --- who is there -------------------------------------------------------------------------- */
+/* --- peers --------------------------------------------------------------------------------- */
 
 const char *gpud_peer_text(const struct gpud_peer *peer, char text[GPUD_PEER_TEXT_MAX])
 {
@@ -25,7 +25,7 @@ bool gpud_peer_has_died(const struct gpud_peer *peer)
 
 int64_t gpud_peer_key(const struct gpud_peer *peer)
 {
-    uint32_t hash = 2166136261; /* FNV-1a: two hosts that share a key share their places */
+    uint32_t hash = 2166136261; /* FNV-1a: hosts whose keys collide share one limit */
     if (!peer->host[0])
         return peer->pid;
     for (const char *c = peer->host; *c; c++)
@@ -52,7 +52,7 @@ void gpud_listener_close(struct gpud_listener **listener)
 
 void gpud_listener_tell(struct gpud_listener *listener)
 {
-    if (listener && listener->ops->tell) /* a sender that is put together by hand has none */
+    if (listener && listener->ops->tell) /* tests make senders without a listener */
         listener->ops->tell(listener);
 }
 

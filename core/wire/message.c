@@ -1,9 +1,9 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* One description of each message serves both directions: a codec writes the fields or reads them,
- * so that the two cannot disagree. What does not fit, or cannot be, sets `bad`: from there on
- * nothing is written, and zeros are read. */
+/* One description of each message serves both directions: a codec writes or reads the fields, so
+ * that encoder and decoder cannot disagree. A value that does not fit or is invalid sets `bad`;
+ * from then on nothing is written, and zeros are read. */
 #include "wire/message.h"
 
 #include "base/text.h"
@@ -20,7 +20,7 @@ struct codec {
     size_t at, size;
 };
 
-/* Whether there are so many bytes left, to write or to read. */
+/* Whether that many bytes are left to write or to read. */
 static bool has_room(struct codec *codec, size_t bytes)
 {
     if (!codec->bad && codec->size - codec->at < bytes)
@@ -72,7 +72,7 @@ static void raw(struct codec *codec, void *data, size_t size)
     codec->at += size;
 }
 
-/* How many of something follow: never more than there is room for. */
+/* A count of elements that follow; one above `max` is bad. */
 static uint32_t count(struct codec *codec, uint32_t *value, uint32_t max)
 {
     u32(codec, value);
@@ -88,7 +88,7 @@ static void counted(struct codec *codec, void *data, uint32_t *size, uint32_t ma
     raw(codec, data, count(codec, size, max));
 }
 
-/* Text in an array: what is read ends within it, and is fit for a terminal. */
+/* Text in an array; when read, it is terminated and cleaned for a terminal. */
 static void text(struct codec *codec, char *data, uint32_t max)
 {
     uint32_t size = codec->writing ? (uint32_t)strnlen(data, max - 1) : 0;
@@ -253,10 +253,10 @@ static void link(struct codec *codec, struct gpud_link_info *link)
 
 static void links(struct codec *codec, struct gpud_links *links)
 {
-    uint32_t told = count(codec, &links->count, GPUD_LINKS_A_MESSAGE);
-    if (told == 0)
+    uint32_t listed = count(codec, &links->count, GPUD_LINKS_A_MESSAGE);
+    if (listed == 0)
         codec->bad = true;
-    for (uint32_t i = 0; i < told; i++)
+    for (uint32_t i = 0; i < listed; i++)
         link(codec, &links->link[i]);
 }
 

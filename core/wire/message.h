@@ -4,32 +4,32 @@
 /* The messages of a control channel: pure encoding and decoding, no I/O.
  *
  *     receiver                              sender
- *        HELLO ────────────────────────────────▶      who I am, what I can do
+ *        HELLO ────────────────────────────────▶      its identity and abilities
  *        ◀──────────────────────────────── HELLO      (or REFUSE, and the end)
  *        ◀──────────────────────────────── OFFER      epoch, route, media
- *                                                     [+ the sender's ring, where it is shared]
- *                                                     [+ the sender's ring page, where none is]
+ *                                                     [+ the sender's ring, if it is shared]
+ *                                                     [+ the sender's ring page, between hosts]
  *        ACCEPT ───────────────────────────────▶      the ring page
- *                                                     [+ the receiver's ring, where it is written]
+ *                                                     [+ the receiver's ring, if it is written]
  *        ◀─────────────────────────────── CANARY      "a frame holds the pattern of this nonce"
  *        READY ────────────────────────────────▶      (or REFUSE: the next route is offered)
- *        ═════ frames: words in the ring page ═════   nothing here
+ *        ═════ frames: words in the ring page ═════   no messages
  *        ◀────────────── EVENT, EOS, GROW, OFFER      each with its place among the frames
- *        ◀─────────────────────────────── SHRINK      the ring's last memories are to be unmapped
+ *        ◀─────────────────────────────── SHRINK      unmap the ring's last memories
  *        ◀─────────────────────────────────▶ KICK     "look again", to a side that polls the
- *                                                     connection (base/sleep.h); without a place
+ *                                                     connection (base/sleep.h); has no position
  *        ◀──────────────────────────────────▶ BYE     without it, the end is a crash
  *
- *     anybody                               sender
- *        QUERY ────────────────────────────────▶      instead of HELLO: how are you?
+ *     any process                           sender
+ *        QUERY ────────────────────────────────▶      instead of HELLO: asks for its status
  *        ◀─────────────────────────────── STATUS      the stream
  *        ◀──────────────────────────────── LINKS      its receivers, some in each, until all are
- *                                                     told; and the end
+ *                                                     listed; and the end
  *
  * Numbers are little-endian on every machine, so that the same bytes can travel between hosts.
  * Every message has the same header, and its length is checked before anything is read. Some kinds
- * of handles have an attachment: something that no bytes can stand for, such as a file descriptor.
- * How that travels is the channel's affair (wire/channel.h). */
+ * of handles have an attachment that bytes cannot represent, such as a file descriptor; the channel
+ * carries those (wire/channel.h). */
 #ifndef GPUD_WIRE_MESSAGE_H
 #define GPUD_WIRE_MESSAGE_H
 
@@ -61,42 +61,42 @@ enum gpud_message_type {
     GPUD_MESSAGE_SHRINK,
 };
 
-/* How a network card gets at a device's memory, as bits. */
+/* How a network card accesses a device's memory, as bits. */
 enum gpud_network_way {
-    GPUD_NETWORK_HOST = 1 << 0,    /* it is host memory, or goes through some */
+    GPUD_NETWORK_HOST = 1 << 0,    /* it is host memory, or is copied through some */
     GPUD_NETWORK_DMABUF = 1 << 1,  /* the device's driver exports it, the card's imports it */
-    GPUD_NETWORK_PEERMEM = 1 << 2, /* the card's driver asks the device's by itself */
+    GPUD_NETWORK_PEERMEM = 1 << 2, /* the card's driver calls the device's through peermem */
 };
 
-/* What the card that a channel uses can do; all 0 where the channel uses none. */
+/* The capabilities of a channel's network card; all 0 if it uses none. */
 struct gpud_network {
     char card[32];                                                /* "mlx5_0"; "": none */
     uint32_t ways;                                                /* enum gpud_network_way */
     char no_dmabuf[GPUD_REASON_MAX], no_peermem[GPUD_REASON_MAX]; /* why those are missing */
 };
 
-/* What one side says about itself: what routes are chosen by. */
+/* One side's description of itself, from which the route is chosen. */
 struct gpud_endpoint {
     char name[64];    /* of the application */
     char device[32];  /* "opencl:0" */
     char kind[16];    /* "opencl" */
     uint32_t caps;    /* enum gpud_device_caps */
     uint8_t uuid[16]; /* of the device */
-    /* Its place on the bus of its host, "0000:63:00.0"; "": not said. Only for reasons and for the
-     * order of routes: who lies here gets a slower link, and nothing else. */
+    /* Its PCI address, "0000:63:00.0"; "": not given. Used only in reasons and to order routes: a
+     * peer that lies here only gets a slower link. */
     char pci[16];
-    uint64_t aperture; /* bytes of the device that others can write at once; 0: no limit known */
-    char no_direct[GPUD_REASON_MAX]; /* why others cannot write its memory */
+    uint64_t aperture; /* bytes of it that peers can write at once; 0: no known limit */
+    char no_direct[GPUD_REASON_MAX]; /* why peers cannot write its memory */
     uint32_t reach_count;
     uint8_t reach[GPUD_REACH_MAX][16]; /* the devices that its copy engine can write */
-    const void *common; /* of the device, see ops.h; does not travel: of a peer it is known only
-                           where that lives in the same context */
+    const void *common; /* of the device, see ops.h; not sent: known only of a peer in the same
+                           context */
     uint32_t host_rate; /* MB/s between it and the host's memory; 0: unknown */
     uint64_t token;     /* of the context: equal = the same process and context */
     uint8_t host[16];   /* the machine's boot id */
-    uint64_t time_namespace; /* whose CLOCK_MONOTONIC it has; see base/host.h */
+    uint64_t time_namespace; /* identifies its CLOCK_MONOTONIC; see base/host.h */
     struct gpud_network network;
-    char route[32]; /* the only one wanted, or "" */
+    char route[32]; /* the only one to use, or "" */
     uint32_t slots;
     uint8_t slow_receiver; /* enum gpud_slow_receiver */
     uint8_t require_direct;
@@ -105,23 +105,23 @@ struct gpud_endpoint {
 struct gpud_offer {
     uint32_t epoch;
     char route[32];
-    char reason[GPUD_REASON_MAX]; /* what speaks against the better routes, or "" */
-    uint32_t signal; /* enum gpud_signal_place: where the devices' own words lie, if they signal */
+    char reason[GPUD_REASON_MAX]; /* why the better routes do not work, or "" */
+    uint32_t signal;              /* enum gpud_signal_place: where the devices' signal words are */
     struct gpud_media media;
-    struct gpud_handle page; /* the sender's ring page, where each side has one; else type NONE */
-    struct gpud_ring_description ring; /* memories = 0 where the ring is the receiver's */
+    struct gpud_handle page; /* the sender's ring page, if each side has one; else type NONE */
+    struct gpud_ring_description ring; /* memories = 0 if the receiver owns the ring */
 };
 
 struct gpud_accept {
     uint32_t epoch, entries;
     struct gpud_handle page;           /* the ring page */
-    struct gpud_ring_description ring; /* memories = 0 where the ring is the sender's */
+    struct gpud_ring_description ring; /* memories = 0 if the sender owns the ring */
 };
 
 enum gpud_signal_place {
-    GPUD_SIGNAL_NONE,   /* the host publishes what a queue is done with */
-    GPUD_SIGNAL_MEMORY, /* each slot's memory has a word that the driver knows: DirectGMA */
-    GPUD_SIGNAL_PAGE,   /* in the ring page, which both devices see */
+    GPUD_SIGNAL_NONE,   /* the host publishes a frame when the queue has finished it */
+    GPUD_SIGNAL_MEMORY, /* in each slot's memory, known to the driver: DirectGMA */
+    GPUD_SIGNAL_PAGE,   /* in the ring page, which both devices map */
 };
 
 struct gpud_canary {
@@ -142,17 +142,17 @@ struct gpud_user_message {
 
 /* A sender's answer to a QUERY: its stream. */
 struct gpud_report {
-    char name[64], device[32]; /* of the application; where its ring lies */
-    uint32_t epoch;            /* 0: it has no format yet, and no media follows */
+    char name[64], device[32]; /* of the application; of its ring */
+    uint32_t epoch;            /* 0: no format yet, and no media follows */
     struct gpud_media media;
     uint8_t ended, slow_receiver;
-    uint32_t slots, links; /* links: as many follow, in LINKS; at most GPUD_RECEIVERS_MAX */
+    uint32_t slots, links; /* links: how many follow, in LINKS; at most GPUD_RECEIVERS_MAX */
     uint64_t frames, delivered, dropped, connects;
     uint64_t rate; /* frames in 1000 s, over the last second or two */
-    uint64_t age;  /* ns since the last frame; GPUD_TIME_NONE: there was none */
+    uint64_t age;  /* ns since the last frame; GPUD_TIME_NONE: none yet */
 };
 
-/* With a quarter of a message left, as in every type. */
+/* Leaves a quarter of a message free, as every type does. */
 #define GPUD_LINKS_A_MESSAGE 8
 struct gpud_links {
     uint32_t count;
@@ -171,22 +171,22 @@ struct gpud_message {
         struct gpud_refuse refuse; /* and BYE */
         struct gpud_user_message event;
         struct gpud_ring_description grow;
-        uint32_t shrink; /* SHRINK: memories that are left */
+        uint32_t shrink; /* SHRINK: how many memories stay */
         struct gpud_report report;
         struct gpud_links links;
     };
 };
 
-/* Writes the bytes, *size of them and never more than `room`. GPUD_INVALID: there are more, or a
- * field holds what cannot be said; then the link cannot go on, because its peer would miss it. */
+/* Writes *size bytes, at most `room`. GPUD_INVALID: they do not fit, or a field has an invalid
+ * value; then the link cannot go on, because its peer would miss the message. */
 enum gpud_status gpud_message_encode(struct gpud_message *message, uint8_t *bytes, size_t room,
                                      size_t *size, struct gpud_error *error);
 
-/* Reads a peer's bytes. Handles come without their attachments. */
+/* Reads a peer's bytes. Handles are still without their attachments. */
 enum gpud_status gpud_message_decode(struct gpud_message *message, const uint8_t *bytes,
                                      size_t size, struct gpud_error *error);
 
-/* The handles in a message that have an attachment, in the order of the wire; how many. */
+/* Lists the handles that have an attachment, in wire order; returns how many there are. */
 size_t gpud_message_attachments(struct gpud_message *message,
                                 struct gpud_handle *handles[GPUD_MESSAGE_HANDLES]);
 

@@ -46,7 +46,7 @@ static inline void publish_word(const struct gpud_page_end *end, _Atomic uint32_
     publish_range(end, word, sizeof(*word));
 }
 
-/* The other side is to look at this range. */
+/* Publishes the range and wakes the other side. */
 static bool publish_and_notify(struct gpud_page_end *end, const volatile void *from, size_t size)
 {
     if (end->carrier->publish_and_notify)
@@ -133,7 +133,7 @@ enum gpud_status gpud_page_check_version(int fd, struct gpud_error *error)
 {
     struct gpud_page_identity identity;
     uint32_t entries;
-    if (fcntl(fd, F_GET_SEALS) < 0) /* no memory: reading it might wait for somebody */
+    if (fcntl(fd, F_GET_SEALS) < 0) /* not a memfd: reading it might block */
         return GPUD_OK;
     if (pread(fd, &identity, sizeof(identity), 0) != sizeof(identity) ||
         identity.magic != GPUD_PAGE_MAGIC)
@@ -213,7 +213,7 @@ static void publish_entry(struct gpud_page_tx *view, uint32_t entry)
     view->position[entry] = position;
     view->order[INDEX(position)] = entry;
     struct gpud_sender_half *half = &view->page->sender;
-    /* Where the memory is shared nothing is carried, and a peer may write the size. */
+    /* Shared memory needs no publishing, and there a peer may write meta_size. */
     if (view->end.carrier->publish)
         publish_range(&view->end, &half->descriptor[entry], used_size(&half->descriptor[entry]));
     publish_word(&view->end, &half->published[INDEX(position)], entry);
@@ -243,7 +243,7 @@ bool gpud_page_announce(struct gpud_page_tx *view, uint32_t more)
     return more && gpud_page_notify(&view->end);
 }
 
-/* By what the receiver says. */
+/* According to the receiver's half. */
 static bool is_unclaimed(const struct gpud_page_tx *view, uint32_t entry)
 {
     uint32_t waiting =
@@ -258,13 +258,13 @@ int gpud_page_reap(struct gpud_page_tx *view, uint32_t *entry)
     if (returned == view->returned)
         return 0;
     if (returned - view->returned > view->entries - view->free_count)
-        return -1; /* more than we ever gave */
+        return -1; /* more than were out */
     uint32_t index = atomic_load_explicit(&view->page->receiver.given_back[INDEX(view->returned)],
                                           memory_order_relaxed);
     if (index >= view->entries || !view->out[index])
         return -1; /* not an entry, or not one that is out */
     if (view->end.carrier->can_take_back && is_unclaimed(view, index))
-        return -1; /* given back, but never taken: it would come back twice */
+        return -1; /* given back but never claimed: a revoke could free it a second time */
     view->out[index] = 0;
     view->returned++;
     view->free[view->free_count++] = (uint8_t)index;
@@ -281,13 +281,13 @@ int gpud_page_revoke(struct gpud_page_tx *view, uint32_t *entry)
     uint32_t claimed = atomic_load_explicit(word, memory_order_acquire);
     do {
         if (view->head - claimed > view->entries)
-            return -1; /* behind what it must have claimed, or ahead of what there is */
+            return -1; /* behind what it must have claimed, or ahead of the head */
         if (claimed == view->head)
             return 0;
     } while (!atomic_compare_exchange_weak(word, &claimed, claimed + 1));
     uint32_t index = view->order[INDEX(claimed)];
     if (!view->out[index] || view->position[index] != claimed)
-        return -1; /* it gave this one back already, without claiming it */
+        return -1; /* already given back, without having been claimed */
     view->out[index] = 0;
     view->free[view->free_count++] = (uint8_t)index;
     *entry = index;
@@ -311,7 +311,7 @@ uint32_t gpud_page_count_out(const struct gpud_page_tx *view)
 void gpud_page_take_all_back(struct gpud_page_tx *view)
 {
     publish_word(&view->end, &view->page->sender.taken_back, 1);
-    atomic_thread_fence(memory_order_seq_cst); /* before whatever is written into a slot */
+    atomic_thread_fence(memory_order_seq_cst); /* before any write into a slot */
 }
 
 /* --- receiver ------------------------------------------------------------------------------ */
@@ -358,7 +358,7 @@ bool gpud_page_has_frames(const struct gpud_page_rx *view)
 
 uint32_t gpud_page_count_waiting(const struct gpud_page_rx *view)
 {
-    uint32_t claimed = gpud_page_claimed(view); /* first: a sender moves it, and then the head */
+    uint32_t claimed = gpud_page_claimed(view); /* before the head: a sender moves both */
     uint32_t waiting = gpud_page_head(view) - claimed;
     return waiting < view->entries ? waiting : view->entries;
 }
@@ -382,7 +382,7 @@ bool gpud_page_is_taken_back(const struct gpud_page_rx *view)
 
 bool gpud_page_is_taken_back_after(const struct gpud_page_rx *view)
 {
-    atomic_thread_fence(memory_order_seq_cst); /* whatever was read of a slot was read before */
+    atomic_thread_fence(memory_order_seq_cst); /* after every read of the slot */
     return gpud_page_is_taken_back(view);
 }
 
@@ -401,12 +401,12 @@ static int violation(struct gpud_error *error, const char *what)
 int gpud_page_reached(const struct gpud_page_rx *view, uint32_t position)
 {
     uint32_t ahead = position - gpud_page_claimed(view);
-    if (ahead == 0 || ahead > UINT32_MAX / 2) /* a sender that drops the oldest passes it, too */
+    if (ahead == 0 || ahead > UINT32_MAX / 2) /* a sender's revoke may move past it, too */
         return 1;
     return ahead <= view->entries ? 0 : -1;
 }
 
-/* The position is ours. */
+/* Claims the position; false if the sender has taken it back. */
 static bool move_claimed(const struct gpud_page_rx *view, uint32_t claimed)
 {
     _Atomic uint32_t *word = &view->page->receiver.claimed;
@@ -424,7 +424,7 @@ int gpud_page_claim(struct gpud_page_rx *view, uint32_t limit, uint32_t *entry,
     struct gpud_sender_half *sender = &view->page->sender;
     uint32_t index, claimed;
     for (int tries = 0;; tries++) {
-        /* A sender that does nothing but take back keeps nobody here. */
+        /* A sender that keeps taking frames back must not hold this thread. */
         if (tries == CLAIM_TRIES || gpud_page_is_taken_back(view))
             return 0;
         claimed = gpud_page_claimed(view);
@@ -435,8 +435,7 @@ int gpud_page_claim(struct gpud_page_rx *view, uint32_t limit, uint32_t *entry,
             return violation(error, "more frames waiting than entries");
         if (waiting == 0 || ahead == 0 || ahead > view->entries)
             return 0;
-        /* Before the exchange: once the position is ours, a sender that drops the oldest may go
-         * round. */
+        /* Read before the exchange: after it the sender may publish into this position again. */
         index = atomic_load_explicit(&sender->published[INDEX(claimed)], memory_order_acquire);
         if (move_claimed(view, claimed))
             break;
@@ -464,7 +463,7 @@ int gpud_page_claim(struct gpud_page_rx *view, uint32_t limit, uint32_t *entry,
     return 1;
 }
 
-/* Model: give_back.1, .2 in link.pml; .2 to .4 (fence, who sleeps, idle) in wakeup.pml. */
+/* Model: give_back.1, .2 in link.pml; .2 to .4 (fence, asleep, idle) in wakeup.pml. */
 bool gpud_page_give_back(struct gpud_page_rx *view, uint32_t entry, const atomic_bool *idle)
 {
     struct gpud_receiver_half *half = &view->page->receiver;
@@ -482,8 +481,7 @@ bool gpud_page_give_back(struct gpud_page_rx *view, uint32_t entry, const atomic
     uint32_t sleep = gpud_waker_look(&view->end.waker);
     if (sleep == 0)
         return false;
-    /* A sender that sleeps for want of credits is woken once, when several are there, not once a
-     * frame. */
+    /* A sender asleep for lack of credits is woken once for several, not for each. */
     uint32_t wanted = atomic_load_explicit(&sender->wanted, memory_order_relaxed);
     uint32_t waiting = atomic_load_explicit(&sender->head, memory_order_relaxed) -
                        atomic_load_explicit(&half->claimed, memory_order_relaxed);

@@ -13,23 +13,22 @@
  *                                                         … uses the frame …
  *     returned++ seen; the entry is free  ◀─────────────  given_back[returned++] = entry
  *
- * How one side's half comes before the other's eyes, and how the other is woken, is the carrier's
- * business. On one host both map the same pages (a sealed memfd of the receiver's). There two words
- * are written by the side that does not own them, which a carrier between hosts cannot do:
+ * The carrier makes one side's half visible to the other, and wakes it. On one host both map the
+ * same pages (a sealed memfd of the receiver's). Only there can a side write words of the other's
+ * half, which it does for two:
  *
  *     claimed         by a sender that drops the oldest: it takes back, by compare-and-swap,
- *                     what the receiver has not taken (gpud_page_carrier.can_take_back)
- *     ready, release  by a watchdog, which releases a queue that waits for the word of a peer
- *                     that died (release_waits() in stream/shared/watchdog.c)
+ *                     what the receiver has not claimed (gpud_page_carrier.can_take_back)
+ *     ready, release  by a watchdog, which releases a queue that waits for the word of a dead
+ *                     peer (release_waits() in stream/shared/watchdog.c)
  *
  * `messages` counts what the sender has sent over the control connection, so that an event keeps
  * its place among the frames although it travels elsewhere.
  *
- * Each side keeps its own copy of what it wrote, and believes nothing that it reads: indices are
- * checked against that copy, a lie is a violation and ends this link alone. Positions count frames
- * and wrap; the distance between two of them is unsigned, and compared with the number of entries
- * before anything is concluded from it. No function here calls the kernel, but for those that wake
- * the other side. */
+ * Each side keeps its own copy of what it wrote and trusts nothing that it reads: indices are
+ * checked against that copy, and a violation ends only this link. Positions count frames and wrap;
+ * the distance between two of them is unsigned, and is compared with the number of entries before
+ * it is used. Only functions that wake the other side or sleep call the kernel. */
 #ifndef GPUD_WIRE_PAGE_H
 #define GPUD_WIRE_PAGE_H
 
@@ -46,7 +45,7 @@ struct gpud_descriptor {
     uint64_t sequence, dropped;
     uint64_t pts, dts, duration, offset;
     uint64_t submit_time;
-    uint32_t slot;  /* in the sender's ring; equal to the entry where the ring is the receiver's */
+    uint32_t slot;  /* in the sender's ring; equal to the entry if the receiver owns the ring */
     uint32_t value; /* of the ready signal, where the route has one */
     uint32_t flags;
     uint32_t meta_size;
@@ -54,22 +53,20 @@ struct gpud_descriptor {
     uint8_t meta[GPUD_FRAME_META_MAX];
 };
 
-/* DirectGMA's markers must never wrap, and CUDA compares cyclically: a new epoch starts long
- * before. Tests bring it within reach. Beyond the greatest value there is no comparison to rely on.
- */
+/* DirectGMA's markers must never wrap, and CUDA compares cyclically, so a new epoch starts long
+ * before GPUD_SIGNAL_MAX, beyond which comparisons are unreliable. Tests lower the limit. */
 #ifndef GPUD_SIGNAL_LIMIT
 #define GPUD_SIGNAL_LIMIT (UINT32_C(1) << 30)
 #endif
 #define GPUD_SIGNAL_MAX UINT32_C(0x7fffffff)
 
-/* In descriptor flags only: not a frame of the application but the test of the link. */
+/* In descriptor flags only: a test frame for the link, not the application's. */
 #define GPUD_FRAME_CANARY (UINT32_C(1) << 15)
-/* Likewise: no frame after all, its copy failed. It is published all the same, because messages may
- * have been sent that have their place behind it, and given back at once. */
+/* Likewise: its copy failed. It is published because messages may already have positions behind it;
+ * the receiver gives it back at once. */
 #define GPUD_FRAME_VOID (UINT32_C(1) << 14)
 
-/* What stands at the start of either half, the receiver's and with it the page: of every version.
- */
+/* At the start of either half, and so of the page; the same in every version. */
 struct gpud_page_identity {
     uint64_t magic;
     uint32_t version;
@@ -77,17 +74,17 @@ struct gpud_page_identity {
     uint8_t padding[48];
 };
 
-/* A word that a device writes or waits for has its line to itself. */
+/* A word that a device writes or waits for, alone in its cache line. */
 struct gpud_page_signal {
     _Atomic uint32_t word;
     uint8_t padding[60];
 };
 
-/* Lines of 64 bytes: what a side writes for every frame, and what it writes now and then. */
+/* Cache lines of 64 bytes separate words written for every frame from those written rarely. */
 struct gpud_receiver_half {
     struct gpud_page_identity identity;
 
-    /* Frames taken. The sender may move it, too: can_take_back. Else it is not published. */
+    /* Frames claimed. The sender moves it, too, if can_take_back; else it is not published. */
     _Atomic uint32_t claimed;
     uint8_t padding_claimed[60];
 
@@ -114,9 +111,9 @@ struct gpud_sender_half {
     uint8_t padding_head[48];
 
     _Atomic uint32_t asleep;
-    _Atomic uint32_t wanted;   /* asleep: free entries before it is worth to be woken */
+    _Atomic uint32_t wanted;   /* while asleep: free entries that are worth a wake */
     _Atomic uint32_t start[2]; /* low, high: the sequence after which frames are this receiver's */
-    _Atomic uint32_t taken_back; /* 1: all slots will be written anew, whoever still reads them */
+    _Atomic uint32_t taken_back; /* 1: slots may be overwritten while the receiver reads them */
     uint8_t padding_asleep[44];
 
     _Atomic uint32_t published[GPUD_PAGE_ENTRIES];
@@ -130,7 +127,7 @@ struct gpud_page {
     struct gpud_sender_half sender;
 };
 
-#define GPUD_PAGE_ALIGNMENT 4096 /* of either half: pages that are registered apart */
+#define GPUD_PAGE_ALIGNMENT 4096 /* of either half: they are registered separately */
 _Static_assert(sizeof(struct gpud_descriptor) == 832, "part of the protocol");
 _Static_assert(sizeof(struct gpud_page_identity) == 64, "part of the protocol");
 _Static_assert(sizeof(struct gpud_page_signal) == 64, "part of the protocol");
@@ -145,38 +142,37 @@ _Static_assert(sizeof(struct gpud_page) == 69632, "part of the protocol");
 struct gpud_page_end;
 struct gpud_remote;
 
-/* How what a side writes into its half reaches the other, and how the other is woken. */
+/* Makes what a side writes into its half visible to the other, and wakes it. */
 struct gpud_page_carrier {
     const char *name;
 
-    /* `claimed` can be moved by both sides: a sender takes back what was not claimed. Where it
-     * cannot, there is never anything to take back, `claimed` is the receiver's alone, and
-     * drop-oldest keeps the newest frame at the sender, until an entry comes back or the next frame
-     * takes its place: see stream/sender/waiting.c, and waiting.pml of the models. */
+    /* Both sides can move `claimed`: a sender takes back what was not claimed. Otherwise only the
+     * receiver moves it, and drop-oldest keeps the newest frame at the sender until an entry comes
+     * back or the next frame replaces it: see stream/sender/waiting.c and the model waiting.pml. */
     bool can_take_back;
 
-    /* The other side's `asleep` can be believed: a store that is followed by a fence is seen by
-     * whoever goes to sleep, or its `asleep` is seen after the fence. Then nobody is notified who
-     * is awake. Where it cannot, the carrier is asked every time. */
+    /* `asleep` of the other side is reliable: after a store and a fence, either the side going to
+     * sleep sees the store, or its `asleep` is seen here. So a side that is awake is not notified.
+     * Otherwise notify() is called every time. */
     bool can_elide;
 
-    /* Whoever sleeps by this carrier is also woken by the end of the connection, and is told of no
-     * end at all only where the other host has vanished. So long it may sleep before it asks
-     * whether that is there (ns); 0: it is told of nothing, and has to ask often. */
+    /* How long a sleeper may sleep (ns) before it must check that the other host is alive: the end
+     * of the connection wakes it unless that host has vanished. 0: nothing wakes it at the end, and
+     * it must check often. */
     int64_t ask_after;
 
-    /* These bytes of our half, as they are now. Whatever was published before them is seen before
-     * them. NULL: stores are seen as they are; words are stored with release order. */
+    /* Publishes the current bytes of a range of our half; ranges become visible in order. NULL:
+     * stores are visible by themselves; words are stored with release order. */
     void (*publish)(const struct gpud_page_end *end, size_t offset, size_t size);
 
-    /* The other side looks again, if it sleeps. Returns whether that took a system call. */
+    /* Wakes the other side if it sleeps. Returns whether that took a system call. */
     bool (*notify)(struct gpud_page_end *end);
 
-    /* Both, in one go. NULL: one after the other. */
+    /* Both at once. NULL: one after the other. */
     bool (*publish_and_notify)(struct gpud_page_end *end, size_t offset, size_t size);
 
-    /* gpud_page_sleep(), gpud_page_rouse(), gpud_page_poll_begin(). NULL: by the words `asleep` and
-     * `kicks` of the page, see base/sleep.h. */
+    /* gpud_page_sleep(), gpud_page_rouse(), gpud_page_poll_begin(). NULL: these use the page's
+     * words `asleep` and `kicks`, see base/sleep.h. */
     void (*sleep)(struct gpud_page_end *end, bool (*ready)(void *arg), void *arg, int64_t deadline);
     void (*rouse)(struct gpud_page_end *end);
     void (*poll_begin)(struct gpud_page_end *end);
@@ -184,27 +180,26 @@ struct gpud_page_carrier {
 
 extern const struct gpud_page_carrier gpud_page_shared;
 
-/* What views begin with: the shared memory. Tests put one without its powers here. */
+/* The carrier of views without a remote. Tests replace it with a less capable one. */
 extern const struct gpud_page_carrier *gpud_page_carrier;
 
-/* What both views have in common. */
+/* The part that both views share. */
 struct gpud_page_end {
     const struct gpud_page_carrier *carrier;
     void *half; /* ours */
     struct gpud_sleeper sleeper;
     struct gpud_waker waker;
-    /* Sends a KICK over the control connection: for a side that polls that. NULL: there is none.
-     * What does not fit into the connection was not needed: there is something to read already. */
+    /* Sends a KICK over the control connection, to a side that polls it; NULL: there is none. A
+     * KICK that does not fit is not needed, because there is already something to read. */
     void (*send_kick)(void *arg);
     void *send_kick_arg;
     struct gpud_remote *remote; /* the carrier's, where the sides share no memory */
 };
 
-/* Ends that sleep of the other side, unless another thread does. */
+/* Ends that sleep of the other side, unless another thread has claimed it. */
 bool gpud_page_wake(struct gpud_page_end *end, uint32_t sleep);
 
-/* Wakes the other side, if it sleeps; true if that took a system call. Call it after what it is
- * woken for was published. */
+/* Wakes the other side if it sleeps; true if that took a system call. Call it after publishing. */
 static inline bool gpud_page_notify(struct gpud_page_end *end)
 {
     if (!end->carrier->can_elide)
@@ -213,25 +208,25 @@ static inline bool gpud_page_notify(struct gpud_page_end *end)
     return sleep && gpud_page_wake(end, sleep);
 }
 
-/* Before a receiver sleeps: wakes a sender that was left asleep when something was given back, as
- * it asks for more at once; nothing more will come back while the receiver waits. Carriers that
- * cannot elide have notified of everything already. */
-static inline bool gpud_page_notify_of_little(struct gpud_page_end *end)
+/* Before a receiver sleeps: wakes a sender that was left asleep because fewer entries came back
+ * than it wants, since none will follow while the receiver waits. Carriers that cannot elide have
+ * already notified it. */
+static inline bool gpud_page_flush_pending_wake(struct gpud_page_end *end)
 {
     return end->carrier->can_elide && gpud_page_notify(end);
 }
 
 /* Sleeps until the other side notifies, this side is roused, or the deadline passes, unless
- * ready(arg). May return early for no reason. One thread at a time. */
+ * ready(arg). May return spuriously. One thread at a time. */
 void gpud_page_sleep(struct gpud_page_end *end, bool (*ready)(void *arg), void *arg,
                      int64_t deadline);
 
-/* Wakes a thread of this very side that is in gpud_page_sleep(); call it after the store that it
- * looks for. */
+/* Wakes a thread of this side from gpud_page_sleep(); call it after the store that the thread
+ * waits for. */
 void gpud_page_rouse(struct gpud_page_end *end);
 
-/* This side polls the connection from now on: the other's next notice comes as something to receive
- * there, a KICK. Look once more after the call. Until gpud_page_poll_end(). */
+/* Until gpud_page_poll_end() this side polls the connection: the other's next notification arrives
+ * there as a KICK. Check the page once more after the call. */
 void gpud_page_poll_begin(struct gpud_page_end *end);
 void gpud_page_poll_end(struct gpud_page_end *end);
 
@@ -244,31 +239,29 @@ struct gpud_page_tx {
     uint32_t head, returned; /* ours, and how far we have read theirs */
     uint32_t messages;
     uint32_t free_count;
-    uint8_t
-        free[GPUD_PAGE_ENTRIES]; /* a stack: the entry used last is the one still in the caches */
+    uint8_t free[GPUD_PAGE_ENTRIES];      /* a stack: the entry used last is still in the caches */
     uint8_t out[GPUD_PAGE_ENTRIES];       /* published, neither returned nor revoked */
     uint32_t position[GPUD_PAGE_ENTRIES]; /* at which it was published */
     uint32_t order[GPUD_PAGE_ENTRIES];    /* our copy of published[] */
 };
 
-/* Why a page that the receiver shared cannot be ours, where that is its version; GPUD_OK: it is not
- * that. fd: a memfd, whatever its size. */
+/* GPUD_PEER if the receiver's page has another version; anything else wrong with it is GPUD_OK
+ * here. fd: a memfd of any size. */
 enum gpud_status gpud_page_check_version(int fd, struct gpud_error *error);
 
-/* remote: what carries the page, NULL where it is shared. entries: what the receiver offers;
- * credits: how many of them are used at most. GPUD_PEER if the page does not say what the handshake
- * said. */
+/* remote: carries the page; NULL if it is shared. entries: as the receiver offers; credits: how
+ * many of them to use at most. GPUD_PEER if the page contradicts the handshake. */
 enum gpud_status gpud_page_tx_init(struct gpud_page_tx *view, struct gpud_page *page,
                                    struct gpud_remote *remote, uint32_t entries, uint32_t credits,
                                    struct gpud_error *error);
 
-/* From here on every frame is this receiver's, or counts as dropped for it. */
+/* Every frame after `sequence` goes to this receiver or counts as dropped for it. */
 void gpud_page_start(struct gpud_page_tx *view, uint64_t sequence);
 
 bool gpud_page_take(struct gpud_page_tx *view, uint32_t *entry);
 void gpud_page_untake(struct gpud_page_tx *view, uint32_t entry);
 
-/* To be filled in between take and publish. */
+/* Fill it in between take and publish. */
 static inline struct gpud_descriptor *gpud_page_descriptor(const struct gpud_page_tx *view,
                                                            uint32_t entry)
 {
@@ -281,26 +274,25 @@ void gpud_page_publish(struct gpud_page_tx *view, uint32_t entry);
 /* The same, and gpud_page_notify(). */
 bool gpud_page_hand_over(struct gpud_page_tx *view, uint32_t entry);
 
-/* So many more frames will be published in a moment: a receiver that sleeps is woken now, so that
- * its waking up and the sender's work go on side by side. 0: none after all. Returns whether it was
- * woken. */
+/* Announces that `more` frames will be published shortly: a sleeping receiver is woken now, so that
+ * it wakes up while the sender works. 0 withdraws this. Returns whether it was woken. */
 bool gpud_page_announce(struct gpud_page_tx *view, uint32_t more);
 
 /* The next entry that came back: 1 and *entry, 0 none, −1 a violation. */
 int gpud_page_reap(struct gpud_page_tx *view, uint32_t *entry);
 
-/* The oldest published entry that the receiver has not claimed: 1 and *entry (free again), 0 none,
- * or a carrier that cannot, −1. */
+/* Takes back the oldest published entry that the receiver has not claimed: 1 and *entry, which is
+ * free again; 0 if there is none or the carrier cannot; −1 on a violation. */
 int gpud_page_revoke(struct gpud_page_tx *view, uint32_t *entry);
 
-/* Whether something came back that was not reaped yet. */
+/* Whether an entry was given back and not reaped yet. */
 static inline bool gpud_page_has_returns(const struct gpud_page_tx *view)
 {
     return atomic_load_explicit(&view->page->receiver.returned, memory_order_acquire) !=
            view->returned;
 }
 
-/* What the receiver says of its last frame; 0: nothing. Believed by nobody but people. */
+/* The latency of its last frame as the receiver reports it, unverified; 0: none. */
 static inline uint32_t gpud_page_latency(const struct gpud_page_tx *view)
 {
     return atomic_load_explicit(&view->page->receiver.latency, memory_order_relaxed);
@@ -308,11 +300,11 @@ static inline uint32_t gpud_page_latency(const struct gpud_page_tx *view)
 
 void gpud_page_count_message(struct gpud_page_tx *view);
 
-/* How many entries are with the receiver: published, neither returned nor revoked. */
+/* How many entries are published and neither returned nor revoked. */
 uint32_t gpud_page_count_out(const struct gpud_page_tx *view);
 
-/* The slots will be written anew although entries are out: frames that the receiver still holds are
- * frames no more. Call it before the first such write. */
+/* Invalidates the frames that the receiver still holds: their slots will be overwritten. Call it
+ * before the first such write. */
 void gpud_page_take_all_back(struct gpud_page_tx *view);
 
 /* --- the receiver's view ------------------------------------------------------------------- */
@@ -325,61 +317,61 @@ struct gpud_page_rx {
     uint32_t returned;
     uint64_t last_sequence;
     _Atomic uint32_t held_count;
-    /* Cleared by who gives back, after the last that it did with the entry. */
+    /* Cleared by the thread that gives back, after its last use of the entry. */
     _Atomic uint8_t held[GPUD_PAGE_ENTRIES];
 };
 
 void gpud_page_rx_init(struct gpud_page_rx *view, struct gpud_page *page,
                        struct gpud_remote *remote, uint32_t entries);
 
-/* Whether the sender's half is one: after its handshake, before the first claim. */
+/* Checks the identity of the sender's half, after its handshake and before the first claim. */
 enum gpud_status gpud_page_check_sender(const struct gpud_page_rx *view, struct gpud_error *error);
 
-/* In a line that is written and published anyway when the frame is given back. */
+/* Lies in a cache line that giving the frame back writes and publishes anyway. */
 static inline void gpud_page_tell_latency(const struct gpud_page_rx *view, uint32_t latency)
 {
     atomic_store_explicit(&view->page->receiver.latency, latency, memory_order_relaxed);
 }
 
-/* How many frames were published, and claimed or revoked, in this page's life; messages that the
- * sender counted. */
+/* How many frames were published, and how many claimed or revoked, since the page was made. */
 uint32_t gpud_page_head(const struct gpud_page_rx *view);
 uint32_t gpud_page_claimed(const struct gpud_page_rx *view);
 
-/* Whether a published frame was neither claimed nor revoked, or the words make no sense, which
- * gpud_page_claim() will say. None is there any more when the sender has taken all slots back. */
+/* Whether a published frame was neither claimed nor revoked; also true if the words are invalid,
+ * which gpud_page_claim() reports. False once the sender has taken all slots back. */
 bool gpud_page_has_frames(const struct gpud_page_rx *view);
 
-/* How many they are; of words that make no sense, as many as there are entries. */
+/* How many such frames there are; the number of entries if the words are invalid. */
 uint32_t gpud_page_count_waiting(const struct gpud_page_rx *view);
 
+/* How many messages the sender has counted. */
 uint32_t gpud_page_messages(const struct gpud_page_rx *view);
 
-/* Whether a frame was announced that is not there yet. */
+/* Whether a frame was announced that is not published yet. */
 bool gpud_page_is_announced(const struct gpud_page_rx *view);
 
-/* Whether the sender has taken all slots back. The second one is for after a frame was read, which
- * was whole if the answer is false. */
+/* Whether the sender has taken all slots back. Call the second one after reading a frame: if it
+ * returns false, the frame was read intact. */
 bool gpud_page_is_taken_back(const struct gpud_page_rx *view);
 bool gpud_page_is_taken_back_after(const struct gpud_page_rx *view);
 
-/* The last sequence before the first that was meant for this receiver. */
+/* The sequence before the first frame for this receiver. */
 uint64_t gpud_page_started(const struct gpud_page_rx *view);
 
-/* The next frame before the position `limit`: 1, *entry and *descriptor (copied once, checked; only
- * meta_size bytes of its meta are valid), 0 none, −1 a violation with its reason in *error. The
- * limit keeps messages in order: it is the place of the message that comes next, or else the head
- * that was read before the messages were counted. */
+/* Claims the next frame before the position `limit`: 1, *entry and *descriptor (copied once,
+ * checked; only meta_size bytes of its meta are valid), 0 none, −1 a violation with its reason in
+ * *error. The limit keeps messages in order: it is the position of the next message, or else the
+ * head that was read before the messages were counted. */
 int gpud_page_claim(struct gpud_page_rx *view, uint32_t limit, uint32_t *entry,
                     struct gpud_descriptor *descriptor, struct gpud_error *error);
 
-/* Whether every frame before the position was claimed or revoked: 1; 0 not yet; −1 never: it is
- * further ahead than there are entries. */
+/* 1 if every frame before the position was claimed or revoked, 0 if not yet, −1 if it is further
+ * ahead than there are entries. */
 int gpud_page_reached(const struct gpud_page_rx *view, uint32_t position);
 
 /* Gives an entry back. *idle: this side has nothing left to do, so that a sleeping sender must be
- * woken whatever it wished; read after the entry is back, so that one of the two sees the other.
- * Returns whether that took a system call. */
+ * woken even for fewer entries than it wants; it is read after the entry is returned, so that no
+ * wake is lost. Returns whether that took a system call. */
 bool gpud_page_give_back(struct gpud_page_rx *view, uint32_t entry, const atomic_bool *idle);
 
 #endif

@@ -1,12 +1,11 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What a channel between hosts offers beside messages of links: the verbs of its card, for who
- * moves an application's own bytes (transfer/). Whoever uses them on a channel that is
- * connected has it to itself: gpud_channel_send() and _receive() are not called any more, and one
- * thread at a time calls these. Nothing here blocks.
+/* The verbs of a channel's network card, with which transfer/ moves an application's own data. A
+ * connected channel is used either for these or for the messages of a link, not for both. One
+ * thread at a time calls them, and none of them blocks.
  *
- * Everything posted is numbered, completes in order, and is seen by the peer in order. */
+ * Requests are numbered, complete in order, and reach the peer in order. */
 #ifndef GPUD_WIRE_VERBS_H
 #define GPUD_WIRE_VERBS_H
 
@@ -21,7 +20,7 @@ enum gpud_verbs_access {
     GPUD_VERBS_REMOTE_READ = 1 << 1,
 };
 
-/* A registered memory. address and key: what the peer needs, a secret. */
+/* A registered memory. The peer needs address and key, which are secret. */
 struct gpud_verbs_region {
     uint64_t address;
     uint32_t key;
@@ -30,21 +29,21 @@ struct gpud_verbs_region {
 };
 
 struct gpud_verbs_state {
-    uint64_t posted; /* the number of what was posted last */
-    uint64_t done;   /* everything up to this one succeeded */
-    bool failed;     /* and nothing more will; `reason` says why */
-    bool refused;    /* it was the peer's card: a key or a range is wrong */
+    uint64_t posted; /* the last request's number */
+    uint64_t done;   /* every request up to this one succeeded */
+    bool failed;     /* no later one will; `reason` says why */
+    bool refused;    /* by the peer's card: a key or a range is wrong */
     char reason[GPUD_REASON_MAX];
 };
 
 struct gpud_verbs_ops {
-    /* Any thread, also beside the others. The memory is kept. */
+    /* Any thread, also concurrently with other calls. The region keeps the memory. */
     enum gpud_status (*register_memory)(struct gpud_channel *channel, struct gpud_memory *memory,
                                         unsigned access, struct gpud_verbs_region *region,
                                         struct gpud_error *error);
-    /* Nothing that names the region may be under way, unless the channel was ended. Any thread. */
+    /* No request may use the region any more, unless the channel was ended. Any thread. */
     void (*unregister)(struct gpud_verbs_region *region);
-    /* So many bytes between a region and the peer's memory, in as many pieces as the card wants.
+    /* Transfers bytes between a region and the peer's memory, in as many pieces as the card needs.
      * GPUD_AGAIN: the card's queue is full, and nothing was posted. */
     enum gpud_status (*write)(struct gpud_channel *channel, const struct gpud_verbs_region *region,
                               uint64_t offset, uint64_t size, uint64_t address, uint32_t key,
@@ -52,19 +51,19 @@ struct gpud_verbs_ops {
     enum gpud_status (*read)(struct gpud_channel *channel, const struct gpud_verbs_region *region,
                              uint64_t offset, uint64_t size, uint64_t address, uint32_t key,
                              struct gpud_error *error);
-    /* A message; copied. GPUD_AGAIN: the peer does not read. */
+    /* Sends a message, which is copied. GPUD_AGAIN: the peer does not read. */
     enum gpud_status (*send)(struct gpud_channel *channel, const void *bytes, size_t size,
                              struct gpud_error *error);
-    /* The next message; valid until the next call. GPUD_AGAIN: none. GPUD_CLOSED: none will come.
+    /* The next message, valid until the next call. GPUD_AGAIN: none. GPUD_CLOSED: none will come.
      */
     enum gpud_status (*receive)(struct gpud_channel *channel, const void **bytes, size_t *size,
                                 struct gpud_error *error);
-    /* How far everything is. Sees to it that what is posted will say so. */
+    /* Gets the progress of requests, and makes sure that the posted ones will complete visibly. */
     void (*look)(struct gpud_channel *channel, struct gpud_verbs_state *state);
-    /* Before a thread sleeps on the channel's descriptor: whatever happens from now on makes it
-     * readable. What came before that is to be looked at once more. */
+    /* Call before sleeping on the channel's descriptor: later events make it readable. Check once
+     * more afterwards for earlier ones. */
     void (*arm)(struct gpud_channel *channel);
-    /* From here on no card reads or writes memory of this process for it, and everything fails. */
+    /* On return no card accesses memory of this process for it; all later requests fail. */
     void (*end)(struct gpud_channel *channel, const char *reason);
 };
 

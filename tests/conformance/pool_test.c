@@ -85,7 +85,7 @@ int main(int argc, char **argv)
     expect_none(pool, GPUD_IO, "receivers still read them: ");
     conformance_release_queue(hold, false);
     WORKS(gpud_queue_finish(reader, gpud_deadline(30 * GPUD_SEC), &e));
-    expect_none(pool, GPUD_IO, "nothing says for how long");
+    expect_none(pool, GPUD_IO, "for an unknown time");
     gpud_slot_drop(other);
     CHECK(take_in_time(pool) == other, "the other one is lent as before");
     gpud_slot_drop(other);

@@ -148,7 +148,7 @@ static const struct {
     {offer_unknown_format, "PIGEON"},
     {offer_unreadable_media, "format cannot be used"},
     {speak_another_version, "speaks version"},
-    {end_too_soon, "a EOS that nobody expects", TRUE},
+    {end_too_soon, "an unexpected EOS", TRUE},
 };
 
 /* --- what becomes of it ------------------------------------------------------------------- */

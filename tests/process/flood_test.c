@@ -30,7 +30,7 @@ static void forged_words(void)
         raw_open(&raw, BACKGROUND_ADDRESS, RAW_STREAMING);
         struct gpud_page *page = raw.page;
         uint32_t returned = atomic_load(&page->receiver.returned);
-        const char *says = "gave back what it did not have";
+        const char *says = "gave back a frame it did not have";
         /* given_back stays filled with lies, whatever the place that the sender looks at. */
         uint32_t index = lie == 0 ? 0 : lie == 1 ? 4 : lie == 2 ? 63 : lie == 3 ? 255 : UINT32_MAX;
         for (int i = 0; i < GPUD_PAGE_ENTRIES; i++)

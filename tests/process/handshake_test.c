@@ -117,7 +117,7 @@ static void server_dies(void)
             if (status == GPUD_OK)
                 gpud_frame_release(&frame);
             /* Whoever dies before the receiver has said HELLO was there for nobody. */
-            unmet = gone && status == GPUD_TIMEOUT && strstr(error.reason, "nobody sends");
+            unmet = gone && status == GPUD_TIMEOUT && strstr(error.reason, "no sender listens");
             CHECK(gpud_test_now() < until,
                   "a sender that died when it was \"%s\" is not missed: %s",
                   raw_server_step_names[step], error.reason);
@@ -170,7 +170,7 @@ static void client_is_silent(void)
         const char *says;
         int seconds;
     } silences[] = {
-        {RAW_CONNECTED, "said nothing for 2 s", 2},
+        {RAW_CONNECTED, "sent nothing for 2 s", 2},
         {RAW_OFFERED, "did not answer the offer of a route for 5 s", 5},
         {RAW_ACCEPTED, "did not confirm the test of the link for 5 s", 5},
         {RAW_CANARY_GOT, "did not confirm the test of the link for 5 s", 5},

@@ -107,7 +107,7 @@ static void held_past_the_link(void)
     atomic_store(&raw.page->receiver.given_back[raw.view.returned % GPUD_PAGE_ENTRIES], UINT32_MAX);
     atomic_fetch_add(&raw.page->receiver.returned, 1);
     PEER_UNTIL("the end of the link", 5000, gpud_page_is_taken_back(&raw.view));
-    TURNED_OUT(&raw, "gave back what it did not have");
+    TURNED_OUT(&raw, "gave back a frame it did not have");
 }
 
 int main(int argc, char **argv)

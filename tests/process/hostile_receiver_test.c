@@ -263,7 +263,7 @@ static void bent_accepts(void)
     message.accept.ring.handle[0] =
         (struct gpud_handle){.type = GPUD_HANDLE_LOCAL, .fd = -1, .size = 1 << 20};
     CHECK(raw_send_message(raw.fd, &message), "not sent");
-    TURNED_OUT(&raw, "sent a ring where ours is used");
+    TURNED_OUT(&raw, "sent a ring although ours is used");
     /* Another epoch's answers are not for us: then nothing comes, and that has its end. */
     raw_open(&raw, BACKGROUND_ADDRESS, RAW_OFFERED);
     raw_accept(&raw, &message);
@@ -285,7 +285,7 @@ static void bent_accepts(void)
         message.hello.slots = hellos[i].slots;
         message.hello.slow_receiver = hellos[i].slow;
         CHECK(raw_send_message(raw.fd, &message), "not sent");
-        TURNED_OUT(&raw, "asks for what does not exist");
+        TURNED_OUT(&raw, "requests something that does not exist");
     }
     /* Another machine's, and one that claims to live in the sender's own process: it gets no
      * pointers. */
@@ -329,7 +329,7 @@ static void out_of_turn(void)
             message.type = (enum gpud_message_type)type;
             CHECK(raw_send_message(raw.fd, &message), "not sent");
             char says[64];
-            snprintf(says, sizeof(says), "a %s that nobody expects",
+            snprintf(says, sizeof(says), "an unexpected %s",
                      gpud_message_name((enum gpud_message_type)type));
             TURNED_OUT(&raw, says);
         }

@@ -256,7 +256,7 @@ static void out_of_turn(void)
             if (message.type == GPUD_MESSAGE_ACCEPT)
                 message.accept.page = encode_page(page = raw_memfd(4096, SEALS));
             char says[64];
-            snprintf(says, sizeof(says), "a %s that nobody expects", gpud_message_name(never[i]));
+            snprintf(says, sizeof(says), "an unexpected %s", gpud_message_name(never[i]));
             ENDS(says, {
                 CHECK(raw_send_message(server.fd, &message), "not sent");
                 if (server.page)
@@ -270,7 +270,7 @@ static void out_of_turn(void)
     memset(&message, 0, sizeof(message));
     message.type = GPUD_MESSAGE_CANARY;
     message.canary.epoch = server.epoch + 1;
-    ENDS("a CANARY that nobody expects", raw_send_message(server.fd, &message));
+    ENDS("an unexpected CANARY", raw_send_message(server.fd, &message));
     serve(RAW_SERVER_PAGE);
     uint32_t entry;
     CHECK(gpud_page_take(&server.view, &entry), "no credit");
@@ -301,7 +301,7 @@ static void shrinks(void)
         });
     }
     serve(RAW_SERVER_HELLO);
-    ENDS("a SHRINK that nobody expects", raw_send_message(server.fd, &message));
+    ENDS("an unexpected SHRINK", raw_send_message(server.fd, &message));
 }
 
 /* A sender may tell of more memory before it has read that its ring was refused. */
@@ -322,7 +322,7 @@ static void growth_of_a_refused_ring(void)
     CHECK_EQUAL(ends(), ended);
     ENDS("", raw_hang_up(&server));
     serve(RAW_SERVER_HELLO);
-    ENDS("a GROW that nobody expects", CHECK(raw_send_message(server.fd, &growth), "not sent"));
+    ENDS("an unexpected GROW", CHECK(raw_send_message(server.fd, &growth), "not sent"));
 }
 
 /* An EOS ends a stream that began, and before READY none has. */
@@ -335,7 +335,7 @@ static void early_ends(void)
     message.epoch = server.epoch;
     for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
         serve(steps[i]);
-        ENDS("a EOS that nobody expects", raw_send_message(server.fd, &message));
+        ENDS("an unexpected EOS", raw_send_message(server.fd, &message));
     }
     CHECK_EQUAL(acquirer_ends_of_stream(&acquirer), before);
 }

@@ -50,7 +50,7 @@ static void slow_proof(void)
     PEER_UNTIL("the proof", 30000,
                atomic_load(&stands_at) > 1 && gpud_test_now() >= atomic_load(&stands_at));
     raw_to(&raw, RAW_CONNECTED, RAW_STREAMING);
-    CHECK(!raw_log_says("said nothing", 0), "turned away before it could say anything");
+    CHECK(!raw_log_says("sent nothing", 0), "turned away before it could say anything");
     raw_close(&raw);
     atomic_store(&stands_at, 0);
 }

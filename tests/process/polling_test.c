@@ -72,7 +72,7 @@ static void stray_kicks(void)
     raw_open(&raw, BACKGROUND_ADDRESS, RAW_STREAMING);
     while (raw_send_message(raw.fd, &kick)) /* until it hangs up, or the socket is full */
         ;
-    TURNED_OUT(&raw, "KICKs that nobody asked for");
+    TURNED_OUT(&raw, "unrequested KICKs");
 }
 
 /* A sender that polls, and a receiver of the library. */

@@ -25,7 +25,7 @@ void test_nobody(void)
     CHECK(channel->peer.pid == 0 && channel->peer.foreign && !channel->peer.same_process &&
               strcmp(channel->peer.host, getenv("GPUDIRECT_ADDRESS")) == 0,
           "the peer is at \"%s\"", channel->peer.host);
-    expect_end(channel, GPUD_CLOSED, "nobody listens on rdma://");
+    expect_end(channel, GPUD_CLOSED, "no sender listens on rdma://");
     gpud_channel_unref(&channel);
 
     channel = begin_to_connect("rdma://no-such-host.invalid", NULL);
@@ -292,7 +292,7 @@ static void send_to_silent(int other)
     struct gpud_listener *listener = listen_on(address_of(7004, ""), NULL);
     say(other, 1);
     struct gpud_channel *silent = accept_one(listener);
-    expect_end(silent, GPUD_CLOSED, "did not prove for 5 s");
+    expect_end(silent, GPUD_CLOSED, "did not authenticate within 5 s");
     gpud_channel_unref(&silent);
     struct gpud_channel *garbler = accept_one(listener);
     expect_end(garbler, GPUD_CLOSED, "does not say how many receives");
@@ -338,7 +338,7 @@ static void receive_silently(int other)
     rdma_destroy_ep(id);
 
     struct gpud_channel *channel = begin_to_connect(address_of(7004, ""), NULL);
-    expect_end(channel, GPUD_CLOSED, "does not answer for 5 s");
+    expect_end(channel, GPUD_CLOSED, "did not answer within 5 s");
     gpud_channel_unref(&channel);
     say(other, 1);
 }

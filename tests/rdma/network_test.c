@@ -130,7 +130,7 @@ static void check_list(void)
     struct gpud_error error = {.reason = ""};
     for (int i = 0; i < 10 && status == GPUD_TIMEOUT; i++)
         status = gpud_receiver_acquire(receiver, SLICE, &frame, &error);
-    CHECK(status == GPUD_UNSUPPORTED && strstr(error.reason, "only answers questions"),
+    CHECK(status == GPUD_UNSUPPORTED && strstr(error.reason, "only answers queries"),
           "frames without the key: %s", error.reason);
     gpud_receiver_destroy(&receiver);
     SAY("it is in the list of channels, where only questions are answered: \"%s\"", error.reason);

@@ -301,7 +301,7 @@ static void stops(void)
     for (unsigned i = 0; i < MANY; i++) {
         CHECK(!is_in(&lines[i]) && lines[i].status == GPUD_CLOSED && strlen(lines[i].reason) > 10,
               "\"%s\", \"%s\"", gpud_status_string(lines[i].status), lines[i].reason);
-        CHECK(i % STEPS == ASKED || strstr(lines[i].reason, "did not prove for 5 s who it is"),
+        CHECK(i % STEPS == ASKED || strstr(lines[i].reason, "did not authenticate within 5 s"),
               "\"%s\"", lines[i].reason);
         close_line(&lines[i]);
     }

@@ -102,16 +102,16 @@ static void test_sizes(void)
     expect_key(any, sizeof(any));
 
     put_text("");
-    expect_refused(GPUD_INVALID, "the key in %s has 0 bytes, and 16 are the least: " MAKES);
+    expect_refused(GPUD_INVALID, "the key in %s has 0 bytes, and 16 is the minimum: " MAKES);
     put_text("\n");
-    expect_refused(GPUD_INVALID, "the key in %s has 0 bytes, and 16 are the least: " MAKES);
+    expect_refused(GPUD_INVALID, "the key in %s has 0 bytes, and 16 is the minimum: " MAKES);
     put_text("secretsecret123");
-    expect_refused(GPUD_INVALID, "the key in %s has 15 bytes, and 16 are the least: " MAKES);
+    expect_refused(GPUD_INVALID, "the key in %s has 15 bytes, and 16 is the minimum: " MAKES);
     put_text("secretsecret123\n");
-    expect_refused(GPUD_INVALID, "the key in %s has 15 bytes, and 16 are the least: " MAKES);
+    expect_refused(GPUD_INVALID, "the key in %s has 15 bytes, and 16 is the minimum: " MAKES);
     for (size_t more = 1; more <= 8; more++) {
         put(bytes, GPUD_AUTH_KEY_MAX + more, 0600);
-        expect_refused(GPUD_INVALID, "%s has more than 1024 bytes, which no key has: " MAKES);
+        expect_refused(GPUD_INVALID, "%s has more than 1024 bytes, the maximum for a key: " MAKES);
     }
 }
 

@@ -106,11 +106,11 @@ static void test_begin(void)
 
     /* Never a weaker nonce, but none. */
     source = FAILING;
-    EXPECT(GPUD_IO, "gives no random numbers",
+    EXPECT(GPUD_IO, "has no random numbers",
            gpud_auth_begin(&auth, GPUD_AUTH_SENDER, "x", &ours, context, 1, &e));
     expect_failed(&auth, context);
     source = SHORT;
-    EXPECT(GPUD_IO, "gives no random numbers",
+    EXPECT(GPUD_IO, "has no random numbers",
            gpud_auth_begin(&auth, GPUD_AUTH_RECEIVER, "x", NULL, context, 1, &e));
     expect_failed(&auth, context);
     source = RANDOM;

@@ -229,9 +229,10 @@ static pid_t listen_elsewhere(void)
 static void test_questions(void)
 {
     struct gpud_peer peer = {.pid = 1};
-    EXPECT(GPUD_CLOSED, "nobody sends on", gpud_channel_ask(&address, &ours, &peer, &e));
+    EXPECT(GPUD_CLOSED, "no sender listens on", gpud_channel_ask(&address, &ours, &peer, &e));
     CHECK(peer.pid == 0 && !is_listed(), "somebody is left");
-    EXPECT(GPUD_AGAIN, "nobody sends on", gpud_channel_connect(&address, &own_user, &ours, &e));
+    EXPECT(GPUD_AGAIN, "no sender listens on",
+           gpud_channel_connect(&address, &own_user, &ours, &e));
     pid_t child = listen_elsewhere();
     WORKS(gpud_channel_ask(&address, &ours, &peer, &e));
     CHECK(peer.pid == child && ours->peer.pid == child, "process %d", peer.pid);
@@ -252,7 +253,7 @@ static void test_questions(void)
 
     kill(child, SIGKILL);
     waitpid(child, NULL, 0);
-    EXPECT(GPUD_CLOSED, "nobody sends on", gpud_channel_ask(&address, &ours, &peer, &e));
+    EXPECT(GPUD_CLOSED, "no sender listens on", gpud_channel_ask(&address, &ours, &peer, &e));
     CHECK(is_listed(), "who looks does not tidy up");
     gpud_address_forget(&address);
     CHECK(!is_listed(), "an address of the dead is listed still");

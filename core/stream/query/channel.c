@@ -14,11 +14,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How often those are tried again that too many wait for, and whether one was stopped meanwhile is
- * looked at. */
+/* How often a sender whose queue was full is tried again, and stopped senders are detected. */
 #define SLICE (20 * GPUD_MSEC)
 
-/* So many a process has for sure. Beyond them it has what others leave, so that one that listens
+/* Guaranteed to each process; beyond them it gets what others leave, so that a process that listens
  * on ten thousand sockets hides only its own. */
 #define PLACES_A_PROCESS (GPUD_CHANNELS_MAX / 8)
 
@@ -49,8 +48,8 @@ static void read_answers(struct gpud_channel_list *channels)
             gpud_query_read(channels->channel[i]);
 }
 
-/* Of the process with the most places; of equals the one without an answer that was asked first.
- * Returns its index. */
+/* Returns the index of a query to the process with the most places, preferably one without an
+ * answer, of those the oldest. */
 static size_t choose_eviction(const struct gpud_channel_list *channels)
 {
     size_t chosen = 0, most = 0;
@@ -72,7 +71,7 @@ static void discard(struct gpud_query *query)
     free(query);
 }
 
-/* Takes query. */
+/* Takes ownership of the query. */
 static void give_place(struct gpud_channel_list *channels, struct gpud_query *query)
 {
     if (channels->count == GPUD_CHANNELS_MAX) {
@@ -90,7 +89,7 @@ static void give_place(struct gpud_channel_list *channels, struct gpud_query *qu
     channels->channel[channels->count++] = query;
 }
 
-/* The dead take no place. forget: the system lists the address, and is told where that is wrong. */
+/* Omits dead senders. forget: the address is from the system's list; a stale entry is removed. */
 static enum gpud_status call(struct gpud_channel_list *channels, const struct gpud_address *address,
                              bool forget, struct gpud_error *error)
 {
@@ -100,7 +99,7 @@ static enum gpud_status call(struct gpud_channel_list *channels, const struct gp
     channels->spare = NULL;
     query->address = *address;
     gpud_query_call(query);
-    if (query->state != GPUD_QUERY_NOBODY) {
+    if (query->state != GPUD_QUERY_NO_SENDER) {
         give_place(channels, query);
         return GPUD_OK;
     }
@@ -118,8 +117,8 @@ static bool is_worth_waiting_for(const struct gpud_query *query)
     return gpud_query_is_open(query) && !gpud_process_is_stopped(query->pid);
 }
 
-/* Calls those that were not reached yet, and waits for the others until one says something or a
- * slice is over. false: none is left. */
+/* Connects to senders not reached yet, and waits until an answer arrives or a slice has passed.
+ * false: no query is pending. */
 static bool ask(struct gpud_channel_list *channels, int64_t deadline)
 {
     struct pollfd fds[GPUD_CHANNELS_MAX];
@@ -157,7 +156,7 @@ static void finish(struct gpud_channel_list *channels)
     for (size_t i = 0; i < channels->count; i++) {
         struct gpud_query *query = channels->channel[i];
         gpud_query_give_up(query);
-        if (query->state == GPUD_QUERY_NOBODY) /* it went while its queue was full */
+        if (query->state == GPUD_QUERY_NO_SENDER) /* it ended while its queue was full */
             discard(query);
         else
             channels->channel[kept++] = query;
@@ -172,7 +171,7 @@ static void finish(struct gpud_channel_list *channels)
                                 : 0);
     if (channels->omitted > 0)
         gpud_print(channels->note,
-                   "%zu more are not listed, as there is room for %d: ask for one by its address",
+                   "%zu more are not listed, as there is room for %d: query one by its address",
                    channels->omitted, GPUD_CHANNELS_MAX);
 }
 
@@ -191,7 +190,8 @@ static enum gpud_status call_one(struct gpud_channel_list *channels, const char 
     if (status != GPUD_OK || channels->count > 0)
         return status;
     gpud_address_hint(&address, hint, sizeof(hint));
-    gpud_print(channels->note, "nobody sends on %s%s%s", address.place, hint[0] ? "; " : "", hint);
+    gpud_print(channels->note, "no sender listens on %s%s%s", address.place, hint[0] ? "; " : "",
+               hint);
     return GPUD_OK;
 }
 
@@ -210,7 +210,7 @@ static enum gpud_status call_all(struct gpud_channel_list *channels, const char 
     return status;
 }
 
-/* "unix:/run/studio/": the folder without the slash at its end. false: it is no folder. */
+/* "unix:/run/studio/": the folder without the final slash. false: it is not a folder. */
 static bool read_folder(const char *address, char folder[GPUD_ADDRESS_MAX])
 {
     size_t length = address ? strlen(address) : 0;
@@ -278,7 +278,7 @@ const char *gpud_channel_list_get_note(const struct gpud_channel_list *channels)
     return channels->note;
 }
 
-/* --- what was found ------------------------------------------------------------------------ */
+/* --- results ------------------------------------------------------------------------------- */
 
 static void fill_report(struct gpud_channel_info *info, const struct gpud_report *report)
 {

@@ -14,7 +14,7 @@ static void fail(struct gpud_query *query, const char *reason)
     gpud_channel_unref(&query->channel);
 }
 
-/* Why it says nothing, as far as the system knows. */
+/* Explains a missing answer, as far as the system knows. */
 static void fail_silent(struct gpud_query *query)
 {
     char reason[160], name[64] = "";
@@ -58,13 +58,13 @@ void gpud_query_call(struct gpud_query *query)
     }
     if (status == GPUD_OK) {
         status = gpud_channel_send(query->channel, &message, &error);
-        if (status == GPUD_PEER) /* it said something before it hung up, maybe */
+        if (status == GPUD_PEER) /* it may have answered before it hung up */
             status = GPUD_OK;
     }
     if (status == GPUD_OK) {
         query->state = GPUD_QUERY_ASKED;
     } else if (status == GPUD_CLOSED) {
-        query->state = GPUD_QUERY_NOBODY;
+        query->state = GPUD_QUERY_NO_SENDER;
     } else {
         fail(query, error.reason);
     }
@@ -89,7 +89,7 @@ static enum gpud_status take_links(struct gpud_query *query, const struct gpud_l
 {
     if (!query->reported || links->count > query->report.links - query->link_count)
         return gpud_fail(error, GPUD_PEER,
-                         "broke the protocol: it tells of more receivers than it has");
+                         "broke the protocol: it lists more receivers than it has");
     memcpy(&query->link[query->link_count], links->link, links->count * sizeof(links->link[0]));
     query->link_count += links->count;
     return GPUD_OK;
@@ -124,8 +124,8 @@ void gpud_query_read(struct gpud_query *query)
             gpud_message_close(&message);
         } else if (status == GPUD_CLOSED) {
             gpud_fail(&error, status,
-                      "hung up without an answer: it goes away, or is of a release that does not "
-                      "answer questions");
+                      "hung up without an answer: it is ending, or is of a release that does not "
+                      "answer queries");
         }
         if (status != GPUD_OK) {
             fail(query, error.reason);

@@ -1,8 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* From OFFLINE to a connection on which the receiver has said who it is; and the end of every
- * connection. */
+/* From OFFLINE to a connection on which HELLO was sent, and the end of every connection. */
 #include "stream/receiver/connect.h"
 
 #include "base/stop.h"
@@ -28,7 +27,7 @@ enum gpud_status gpud_receiver_send(struct gpud_receiver *receiver, struct gpud_
     return gpud_fail(error, GPUD_PEER, "the sender vanished during the handshake");
 }
 
-/* What the caller is told: AGAIN would mean that nothing is wrong. */
+/* The status for the caller: AGAIN would mean that nothing is wrong. */
 static enum gpud_status refusal_status(uint32_t said)
 {
     if (said == GPUD_AGAIN)
@@ -74,7 +73,7 @@ static void say_goodbye(const struct gpud_receiver *receiver, const char *why)
 {
     struct gpud_message message = {.type = GPUD_MESSAGE_BYE};
     gpud_print(message.refuse.reason, "%s", why);
-    /* One that cannot even be told shall see the end, though held frames keep it open here. */
+    /* If the BYE cannot be sent, hang up: held frames would keep the connection open. */
     if (gpud_channel_send(receiver->channel, &message, NULL) != GPUD_OK)
         gpud_channel_hang_up(receiver->channel);
     GPUD_STOP_POINT("receiver: BYE sent");
@@ -103,7 +102,7 @@ void gpud_receiver_disconnect(struct gpud_receiver *receiver, int64_t retry_in, 
     receiver->pending = receiver->eof = receiver->unread = false;
     receiver->refused = receiver->has_refused = false;
     receiver->own.failed = false;
-    /* One that failed stays failed: the next session gets a new one. */
+    /* A failed queue stays failed: the next session gets a new one. */
     gpud_lock_take(&receiver->lock);
     struct gpud_queue *queue = receiver->queue;
     receiver->queue = NULL;
@@ -115,8 +114,8 @@ void gpud_receiver_disconnect(struct gpud_receiver *receiver, int64_t retry_in, 
     receiver->deadline = INT64_MAX;
     receiver->retry = gpud_now() + retry_in;
     receiver->discontinuity = true;
-    free(receiver->told);
-    receiver->told = NULL;
+    free(receiver->reported_format);
+    receiver->reported_format = NULL;
     receiver->last_sequence = 0;
     receiver->counting = false;
 }
@@ -126,7 +125,8 @@ int64_t gpud_receiver_retry_in(const struct gpud_receiver *receiver, enum gpud_s
     if (receiver->refused || receiver->own.failed || status == GPUD_NO_MEMORY ||
         status == GPUD_UNSUPPORTED)
         return GPUD_RETRY_LATER;
-    /* Another sender may have the address already. One that lies will do so again. */
+    /* After an orderly end another sender may have the address already; a misbehaving one would
+     * only misbehave again. */
     bool left = receiver->state == GPUD_RECEIVER_STREAMING && receiver->eof;
     return left ? 0 : GPUD_RETRY_SOON;
 }
@@ -147,7 +147,7 @@ static enum gpud_status say_hello(struct gpud_receiver *receiver, struct gpud_er
     return gpud_receiver_send(receiver, &message, error);
 }
 
-/* A HELLO cannot be sent: whether the sender has said why. */
+/* Whether the sender has sent a refusal, after a HELLO could not be sent. */
 static bool was_refused(struct gpud_receiver *receiver, struct gpud_error *error)
 {
     struct gpud_message message;
@@ -174,7 +174,7 @@ static enum gpud_status greet(struct gpud_receiver *receiver, struct gpud_error 
             receiver->failure = why;
             return gpud_fail(error, why.status, "%s", why.reason);
         }
-        return gpud_fail(error, GPUD_AGAIN, "nobody sends on %.120s", receiver->address.place);
+        return gpud_fail(error, GPUD_AGAIN, "no sender listens on %.120s", receiver->address.place);
     }
     GPUD_STOP_POINT("receiver: HELLO sent");
     return GPUD_OK;
@@ -183,7 +183,7 @@ static enum gpud_status greet(struct gpud_receiver *receiver, struct gpud_error 
 enum gpud_status gpud_receiver_connect(struct gpud_receiver *receiver, struct gpud_error *error)
 {
     if (gpud_now() < receiver->retry)
-        return gpud_fail(error, GPUD_AGAIN, "nobody sends on %.120s", receiver->address.place);
+        return gpud_fail(error, GPUD_AGAIN, "no sender listens on %.120s", receiver->address.place);
     if (!receiver->queue) {
         enum gpud_status made = gpud_queue_create(receiver->device, &receiver->queue, error);
         if (made != GPUD_OK)
@@ -196,7 +196,7 @@ enum gpud_status gpud_receiver_connect(struct gpud_receiver *receiver, struct gp
         receiver->failure = *error;
         if (status == GPUD_AGAIN)
             receiver->failure.status = GPUD_OK;
-        /* A network may come up later, and its cards and their modules with it. */
+        /* A network, with its cards and modules, may come up later. */
         return status == GPUD_NO_DEVICE ? GPUD_AGAIN : status;
     }
     receiver->peer = (struct gpud_peer_info){.name = ""};
@@ -207,8 +207,8 @@ enum gpud_status gpud_receiver_connect(struct gpud_receiver *receiver, struct gp
     return GPUD_OK;
 }
 
-/* What stands in the way may go away by itself: another try follows, and a caller that waits for
- * that in vain is told. GPUD_NO_ACCESS does not. */
+/* Schedules another try, because the cause may go away; a caller that times out meanwhile gets this
+ * reason. GPUD_NO_ACCESS is final. */
 static enum gpud_status give_up(struct gpud_receiver *receiver, struct gpud_error *error)
 {
     struct gpud_error why = *error;
@@ -228,9 +228,10 @@ enum gpud_status gpud_receiver_await_channel(struct gpud_receiver *receiver,
     enum gpud_status status = gpud_channel_receive(channel, &message, error);
     if (atomic_load(&channel->connected) && status == GPUD_AGAIN)
         return greet(receiver, error);
-    if (status == GPUD_OK) { /* a sender speaks when it is spoken to */
+    if (status == GPUD_OK) { /* a sender only answers */
         gpud_message_close(&message);
-        status = gpud_fail(error, GPUD_PEER, "%.120s is no gpudirect sender: it speaks unasked",
+        status = gpud_fail(error, GPUD_PEER,
+                           "%.120s is not a gpudirect sender: it sends before it is asked",
                            receiver->address.place);
     }
     if (status == GPUD_AGAIN && gpud_now() >= receiver->deadline)

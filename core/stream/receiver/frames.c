@@ -1,7 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The frames of a session: how the application gets them, and how they come back.
+/* clang-format off */
+/* The frames of a session: how the application gets them, and how they are given back.
  *
  *   ring                     the frame is             its entry goes back
  *   the sender's, mapped     the sender's slot        at release; on another device than the
@@ -11,11 +12,11 @@
  *   pages
  *   the receiver's           our slot; our queue      when our queue is done with it
  *                            waits for the signal
- *   any, with signals in     as above; only who uses  at once; the release word follows in the
- *   the page                 it waits                 order of the application's queue
+ *   any, with signals in     as above; only its user  at once; the release word follows in the
+ *   the page                 waits                    order of the application's queue
  *   any, into memory of the  a copy in `upload`, our  when the upload is done; the release word,
- *   application's own        queue waits before it    if any, comes behind it in our queue
- */
+ *   application's own        queue waits before it    if any, comes behind it in our queue */
+/* clang-format on */
 #include "stream/receiver/frames.h"
 
 #include "base/fd.h"
@@ -37,7 +38,7 @@ static void give_back(struct gpud_session *session, uint32_t entry)
         atomic_fetch_add_explicit(&session->kicks, 1, memory_order_relaxed);
 }
 
-/* The reader's work is done; the status does not matter, the entry is free either way. */
+/* The reader's work is done. The entry is free whatever the status. */
 static void entry_done(void *arg, enum gpud_status status)
 {
     struct gpud_rx_frame *rx = arg;
@@ -53,7 +54,7 @@ static void upload_slot_done(void *arg, enum gpud_status status)
     gpud_lock_take(&session->lock);
     session->upload_free[session->upload_free_count++] = (uint8_t)(rx - session->frames);
     gpud_lock_release(&session->lock);
-    gpud_page_rouse(&session->view.end); /* our own acquire may wait for the slot */
+    gpud_page_rouse(&session->view.end); /* an acquire may be waiting for the slot */
     gpud_event_raise(atomic_load(&session->wake));
     gpud_session_unref(&session);
 }
@@ -72,8 +73,8 @@ static void upload_done(void *arg, enum gpud_status status)
     gpud_session_unref(&session);
 }
 
-/* Calls done in the order of the queue; a driver that cannot even do that is waited for, with an
- * end. */
+/* Calls done in the order of the queue; if the driver cannot, waits for the queue, with a
+ * deadline. */
 static void when_queue_is_done(struct gpud_session *session, gpud_complete_fn done,
                                struct gpud_rx_frame *rx)
 {
@@ -83,7 +84,7 @@ static void when_queue_is_done(struct gpud_session *session, gpud_complete_fn do
     done(rx, status);
 }
 
-/* Without a queue of the application's the CPU is the reader, and it is done. */
+/* Without an application's queue the CPU was the reader, and has finished. */
 static void release_paged(struct gpud_frame *frame)
 {
     struct gpud_rx_frame *rx = (struct gpud_rx_frame *)frame;
@@ -93,11 +94,10 @@ static void release_paged(struct gpud_frame *frame)
         if (gpud_watchdog_post(session->watchdog, rx->entry, rx->value, session->queue, NULL) ==
             GPUD_OK)
             rx->posted = true;
-        else /* by this thread, then */
+        else /* this thread waits for it instead */
             status = gpud_queue_finish(session->queue, gpud_deadline(GPUD_SEC), NULL);
     }
-    /* A device that is still reading after that keeps the slot: the sender's watchdog ends the
-     * link. */
+    /* A device that is still reading keeps the slot, and the sender's watchdog ends the link. */
     if (!rx->posted && status != GPUD_TIMEOUT)
         gpud_watchdog_post_now(session->watchdog, rx->entry, rx->value);
     entry_done(rx, GPUD_OK);
@@ -125,7 +125,7 @@ static void release_upload(struct gpud_frame *frame)
 static enum gpud_status corrupted(struct gpud_rx_frame *rx, struct gpud_error *error)
 {
     if (rx->frame.info.flags & GPUD_FRAME_CORRUPTED)
-        return GPUD_OK; /* said once; a caller that maps it again wants what is there */
+        return GPUD_OK; /* reported once; mapping it again gives the bytes as they are */
     rx->frame.info.flags |= GPUD_FRAME_CORRUPTED;
     return gpud_fail(error, GPUD_PEER,
                      "the frame is incomplete: the sender died, or a device failed, in mid-copy");
@@ -139,7 +139,7 @@ static enum gpud_status wait_host_signalled(struct gpud_frame *frame, int64_t de
     for (;;) {
         if (atomic_load(&rx->poisoned))
             return corrupted(rx, error);
-        /* A dead sender's frames hold up no caller: it may have left as many as the ring has. */
+        /* A dead sender's frames must not delay the caller: there may be a whole ring of them. */
         int64_t slice = gpud_now() + (atomic_load(&session->poisoned) ? 0 : SLICE);
         enum gpud_status status = gpud_signal_wait_host(session->signal[rx->entry], rx->value,
                                                         slice < deadline ? slice : deadline, error);
@@ -177,7 +177,7 @@ static enum gpud_status post_paged(struct gpud_frame *frame, struct gpud_queue *
                                    struct gpud_error *error)
 {
     struct gpud_rx_frame *rx = (struct gpud_rx_frame *)frame;
-    /* Other holders' queues may read on when this one is done. */
+    /* Other holders' queues may still read when this one is done. */
     if (rx->joined || atomic_load(&frame->more)) {
         enum gpud_status joined = gpud_queue_join(rx->session->queue, queue, error);
         rx->joined |= joined == GPUD_OK;
@@ -207,7 +207,7 @@ static enum gpud_status wait_host_upload(struct gpud_frame *frame, int64_t deadl
 {
     struct gpud_rx_frame *rx = (struct gpud_rx_frame *)frame;
     enum gpud_status status = GPUD_OK;
-    if (rx->session->place == GPUD_SIGNAL_MEMORY) /* no watchdog asks whether the sender lives */
+    if (rx->session->place == GPUD_SIGNAL_MEMORY) /* no watchdog checks that the sender lives */
         status = wait_host_signalled(frame, deadline, error);
     if (status == GPUD_OK)
         status = gpud_queue_finish(rx->session->queue, deadline, error);
@@ -217,7 +217,7 @@ static enum gpud_status wait_host_upload(struct gpud_frame *frame, int64_t deadl
 void gpud_session_poison(struct gpud_session *session)
 {
     atomic_store(&session->poisoned, true);
-    /* Words in the page have their own watch. */
+    /* The watchdog handles words in the page. */
     for (uint32_t i = 0; session->place == GPUD_SIGNAL_MEMORY && i < session->entries; i++) {
         gpud_lock_take(&session->lock);
         bool out = atomic_load(&session->view.held[i]);
@@ -300,7 +300,7 @@ void gpud_session_make_frames(struct gpud_session *session)
 
 /* --- claiming ------------------------------------------------------------------------------ */
 
-/* Whether the next frame has somewhere to go. Only the claiming thread consumes free slots. */
+/* Whether there is room for the next frame. Only the claiming thread consumes free slots. */
 static bool has_room(struct gpud_session *session)
 {
     if (!session->uploads)
@@ -350,7 +350,7 @@ static int refuse(struct gpud_error *error, const char *what)
     return -1;
 }
 
-/* What was lost on the way goes back at once, unread. */
+/* Gives a lost frame back at once, unread. */
 static void give_back_void(struct gpud_session *session, struct gpud_rx_frame *rx, uint32_t entry,
                            uint32_t value)
 {
@@ -364,7 +364,7 @@ static void give_back_void(struct gpud_session *session, struct gpud_rx_frame *r
     give_back(session, entry);
 }
 
-/* What our queue does from now on sees the frame's bytes in the ring. */
+/* Orders later work on our queue after the frame's bytes in the ring. */
 static enum gpud_status wait_for_bytes(struct gpud_session *session, struct gpud_rx_frame *rx,
                                        struct gpud_error *error)
 {
@@ -379,7 +379,7 @@ static enum gpud_status wait_for_bytes(struct gpud_session *session, struct gpud
     return status;
 }
 
-/* A card wrote the frame: its bytes are seen by our device from now on. */
+/* Makes a frame that a card wrote visible to our device. */
 static enum gpud_status flush_remote(struct gpud_session *session, uint32_t entry,
                                      struct gpud_error *error)
 {
@@ -441,7 +441,7 @@ int gpud_session_next_frame(struct gpud_session *session, uint32_t limit,
     session->last_value = descriptor.value;
     if (descriptor.flags & GPUD_FRAME_VOID) {
         give_back_void(session, rx, entry, descriptor.value);
-        return 0; /* the next look finds the next frame */
+        return 0; /* the next call finds the next frame */
     }
     rx->entry = entry;
     rx->value = descriptor.value;

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The receiver's side of the handshake; the sequence stands in wire/message.h. */
+/* The receiver's side of the handshake; wire/message.h shows the sequence. */
 #include "stream/receiver/handshake.h"
 
 #include "base/fd.h"
@@ -77,37 +77,37 @@ static enum gpud_status make_session(struct gpud_receiver *receiver, const struc
     return status;
 }
 
-/* An epoch has one format, whatever routes are offered for it: frames are read by what the
- * application was told. */
+/* An epoch has one format on all routes, because the application reads frames by the format it was
+ * given. */
 static enum gpud_status check_epoch(const struct gpud_receiver *receiver,
                                     const struct gpud_offer *offer, struct gpud_error *error)
 {
-    const struct gpud_format_event *told = receiver->told;
+    const struct gpud_format_event *known = receiver->reported_format;
     if (offer->epoch == 0)
         return gpud_fail(error, GPUD_PEER, "the sender broke the protocol: epochs count from 1");
-    if (!told || told->epoch != offer->epoch || gpud_media_equal(&told->media, &offer->media))
+    if (!known || known->epoch != offer->epoch || gpud_media_equal(&known->media, &offer->media))
         return GPUD_OK;
     return gpud_fail(error, GPUD_PEER,
                      "the sender broke the protocol: another format, and the same epoch");
 }
 
-static enum gpud_status tell_format(struct gpud_receiver *receiver, const struct gpud_offer *offer,
-                                    struct gpud_error *error)
+static enum gpud_status report_format(struct gpud_receiver *receiver,
+                                      const struct gpud_offer *offer, struct gpud_error *error)
 {
-    if (!receiver->told)
-        receiver->told = malloc(sizeof(*receiver->told));
-    struct gpud_format_event *told = receiver->told;
-    if (!told)
+    if (!receiver->reported_format)
+        receiver->reported_format = malloc(sizeof(*receiver->reported_format));
+    struct gpud_format_event *known = receiver->reported_format;
+    if (!known)
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a format");
-    told->epoch = offer->epoch;
-    told->media = offer->media;
-    gpud_print(told->device, "%s", receiver->sender_device);
-    gpud_print(told->pci, "%s", receiver->sender_pci);
+    known->epoch = offer->epoch;
+    known->media = offer->media;
+    gpud_print(known->device, "%s", receiver->sender_device);
+    gpud_print(known->pci, "%s", receiver->sender_pci);
     const struct gpud_layout *layout = &receiver->session->layout;
     gpud_log_info(log_of(receiver), AREA, "epoch %u: %ux%u %s, %" PRIu64 " bytes a frame, by %s",
-                  told->epoch, layout->width, layout->height, layout->format, layout->size,
+                  known->epoch, layout->width, layout->height, layout->format, layout->size,
                   offer->route);
-    tell(receiver, GPUD_EVENT_FORMAT, told);
+    tell(receiver, GPUD_EVENT_FORMAT, known);
     return GPUD_OK;
 }
 
@@ -137,7 +137,7 @@ static enum gpud_status accept_offer(struct gpud_receiver *receiver, const struc
     status = gpud_receiver_send(receiver, &message, error);
     GPUD_STOP_POINT("receiver: ACCEPT sent");
     gpud_ring_description_close(&message.accept.ring);
-    gpud_fd_close(&session->page_fd); /* the sender has it now; the mapping is enough for us */
+    gpud_fd_close(&session->page_fd); /* sent; this side only needs the mapping */
 
     gpud_lock_take(&receiver->lock);
     receiver->session = session;
@@ -146,8 +146,9 @@ static enum gpud_status accept_offer(struct gpud_receiver *receiver, const struc
     receiver->state = GPUD_RECEIVER_CANARY;
     receiver->deadline = gpud_deadline(GPUD_IMPORT_DEADLINE);
     set_path(receiver, offer->route, offer->reason);
-    if (status == GPUD_OK && (!receiver->told || offer->epoch != receiver->told->epoch))
-        status = tell_format(receiver, offer, error);
+    if (status == GPUD_OK &&
+        (!receiver->reported_format || offer->epoch != receiver->reported_format->epoch))
+        status = report_format(receiver, offer, error);
     return status;
 }
 
@@ -169,8 +170,7 @@ static enum gpud_status check_pattern(const struct gpud_receiver *receiver,
                      "what was sent did not arrive: the test pattern is not in the destination");
 }
 
-/* GPUD_AGAIN: the test frame is not there yet. The sender's queue publishes it when its copy is
- * done. */
+/* GPUD_AGAIN: the test frame has not arrived; the sender publishes it when its copy is done. */
 static enum gpud_status check_canary(struct gpud_receiver *receiver, struct gpud_error *why)
 {
     struct gpud_session *session = receiver->session;
@@ -227,9 +227,9 @@ static enum gpud_status test_link(struct gpud_receiver *receiver, struct gpud_er
         gpud_print(receiver->peer.path, "%s", receiver->info.path);
         gpud_print(receiver->peer.fallback_reason, "%s", receiver->info.fallback_reason);
         receiver->peer.id = receiver->info.connects;
-        char who[GPUD_PEER_TEXT_MAX];
+        char peer_text[GPUD_PEER_TEXT_MAX];
         gpud_log_info(log_of(receiver), AREA, "connected to %s (%s) by %s%s%s", receiver->peer.name,
-                      gpud_peer_text(&receiver->channel->peer, who), receiver->peer.path,
+                      gpud_peer_text(&receiver->channel->peer, peer_text), receiver->peer.path,
                       receiver->peer.fallback_reason[0] ? ", because " : "",
                       receiver->peer.fallback_reason);
         tell(receiver, GPUD_EVENT_CONNECTED, &receiver->peer);
@@ -241,7 +241,7 @@ static enum gpud_status test_link(struct gpud_receiver *receiver, struct gpud_er
 
 static enum gpud_status unexpected(const struct gpud_message *message, struct gpud_error *error)
 {
-    return gpud_fail(error, GPUD_PEER, "the sender broke the protocol: a %s that nobody expects",
+    return gpud_fail(error, GPUD_PEER, "the sender broke the protocol: an unexpected %s",
                      gpud_message_name(message->type));
 }
 
@@ -257,7 +257,7 @@ static void take_hello(struct gpud_receiver *receiver, const struct gpud_endpoin
     gpud_print(receiver->sender_device, "%s", hello->device);
     gpud_print(receiver->sender_pci, "%s", hello->pci);
     receiver->peer.same_clock = gpud_endpoints_share_clock(hello, &self, gpud_peer_is_here(peer));
-    if (!receiver->peer.same_clock) { /* what was counted is of another sender */
+    if (!receiver->peer.same_clock) { /* latencies counted so far are another sender's */
         gpud_lock_take(&receiver->lock);
         receiver->latency_count = 0;
         gpud_lock_release(&receiver->lock);
@@ -266,8 +266,8 @@ static void take_hello(struct gpud_receiver *receiver, const struct gpud_endpoin
     receiver->deadline = INT64_MAX;
 }
 
-/* What a sender adds to its ring is its offer, too: whatever fails about it ends this link, and is
- * no failure of the receiver's own device. */
+/* Memory that the sender adds is part of its offer: a failure ends this link, but is not one of the
+ * receiver's device. */
 static enum gpud_status take_growth(struct gpud_receiver *receiver,
                                     const struct gpud_ring_description *grown,
                                     struct gpud_error *error)
@@ -304,7 +304,7 @@ enum gpud_status gpud_receiver_handle(struct gpud_receiver *receiver, struct gpu
         return GPUD_OK;
     case GPUD_MESSAGE_GROW:
         if (!receiver->session && receiver->has_refused)
-            return GPUD_OK; /* of the ring that was refused: both messages were on their way */
+            return GPUD_OK; /* of the refused ring: the two messages crossed */
         if (!receiver->session || receiver->session->owns_ring)
             return unexpected(message, error);
         return take_growth(receiver, &message->grow, error);
@@ -325,11 +325,11 @@ enum gpud_status gpud_receiver_handle(struct gpud_receiver *receiver, struct gpu
         return GPUD_OK;
     }
     case GPUD_MESSAGE_EOS:
-        if (!receiver->info.connected) /* nothing began on this connection that could end */
+        if (!receiver->info.connected) /* no stream has begun on this connection */
             return unexpected(message, error);
         GPUD_STOP_POINT("receiver: EOS read");
         return gpud_fail(error, GPUD_CLOSED, "the sender ended the stream");
-    case GPUD_MESSAGE_KICK: /* that it was read is all that it is for */
+    case GPUD_MESSAGE_KICK: /* only wakes this thread */
         return GPUD_OK;
     case GPUD_MESSAGE_BYE:
         receiver->eof = true;

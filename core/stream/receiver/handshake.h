@@ -1,18 +1,18 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* From a connection to a session that has proved itself. In the acquiring thread. */
+/* From a connection to a tested session. In the acquiring thread. */
 #ifndef GPUD_STREAM_RECEIVER_HANDSHAKE_H
 #define GPUD_STREAM_RECEIVER_HANDSHAKE_H
 
 #include "stream/receiver/state.h"
 
-/* One step towards STREAMING: connects, or handles a message. GPUD_OK: go on. GPUD_AGAIN: nothing
- * to do until the connection has something to read (or, OFFLINE, until `retry`). Everything else
+/* Takes one step towards STREAMING: connects, or handles a message. GPUD_OK: go on. GPUD_AGAIN:
+ * nothing to do until the connection is readable (or, OFFLINE, until `retry`). Every other status
  * ends the call. error: not NULL. */
 enum gpud_status gpud_receiver_step(struct gpud_receiver *receiver, struct gpud_error *error);
 
-/* A message that came in its place. GPUD_CLOSED: EOS. */
+/* Handles a message whose position has been reached. GPUD_CLOSED: EOS. */
 enum gpud_status gpud_receiver_handle(struct gpud_receiver *receiver, struct gpud_message *message,
                                       struct gpud_error *error);
 

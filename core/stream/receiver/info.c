@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What a receiver counts, and how late frames are. */
+/* A receiver's counters and latencies. */
 #include "base/sized.h"
 #include "stream/receiver/connect.h"
 

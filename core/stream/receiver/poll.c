@@ -7,10 +7,9 @@
 
 #include <fcntl.h>
 
-/* What no descriptor tells of: a device that stands still. */
+/* How often to check for a stalled device, which no descriptor reports. */
 #define DEVICE_LOOK (250 * GPUD_MSEC)
-/* A message waits for frames before it, and everything behind it in the channel, too; or there are
- * no descriptors left to be told by. */
+/* While a message waits for earlier frames, and blocks the channel; or without a descriptor. */
 #define PENDING_LOOK GPUD_MSEC
 
 void gpud_receiver_poll_init(struct gpud_receiver *receiver)
@@ -57,8 +56,8 @@ void gpud_receiver_poll_unwatch(struct gpud_receiver *receiver)
     poll->watched = -1;
 }
 
-/* What this side brings about by itself: a slot to upload into is free. The session may live longer
- * than the receiver. false: no descriptor is left for that. */
+/* Watches for an event of this side: a slot to upload into is free. The session may outlive the
+ * receiver. false: no descriptor is left. */
 static bool watch_session(struct gpud_receiver *receiver)
 {
     struct gpud_session *session = receiver->session;
@@ -67,13 +66,13 @@ static bool watch_session(struct gpud_receiver *receiver)
     return !session || atomic_load(&session->wake) >= 0;
 }
 
-/* Frames come by the page: the sender is to say so over the channel. */
+/* Asks the sender to announce frames in the page over the channel. */
 static void sleep_on_page(struct gpud_receiver *receiver)
 {
     struct gpud_session *session = receiver->session;
     atomic_store(&session->idle, true);
     gpud_page_poll_begin(&session->view.end);
-    if (gpud_page_notify_of_little(&session->view.end))
+    if (gpud_page_flush_pending_wake(&session->view.end))
         atomic_fetch_add_explicit(&session->kicks, 1, memory_order_relaxed);
 }
 

@@ -16,8 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A sender that died cannot wake a thread that sleeps on shared memory: look at the connection this
- * often. */
+/* How often to check the connection: a dead sender cannot wake a thread that sleeps on shared
+ * memory. */
 #define SLICE (50 * GPUD_MSEC)
 
 #define BUSY_POLL (250 * GPUD_USEC)
@@ -54,7 +54,7 @@ enum gpud_status gpud_receiver_create(struct gpud_context *context,
     made->slots = params->slots ? params->slots : 4;
     made->busy_poll = params->busy_poll_ns ? params->busy_poll_ns : BUSY_POLL;
     made->slow_receiver = params->slow_receiver;
-    made->discontinuity = true; /* nothing came before the first frame */
+    made->discontinuity = true; /* of the first frame */
     made->require_direct = params->require_direct;
     made->on_event = params->on_event;
     made->user = params->user;
@@ -111,7 +111,7 @@ void gpud_receiver_destroy(struct gpud_receiver **receiver)
 
 /* --- one turn of the stream ---------------------------------------------------------------- */
 
-/* Reads messages until one has to wait for its place, or none is left. */
+/* Reads messages until one has to wait for its position, or none is left. */
 static enum gpud_status read_messages(struct gpud_receiver *receiver, struct gpud_error *error)
 {
     struct gpud_session *session = receiver->session;
@@ -138,8 +138,8 @@ static enum gpud_status read_messages(struct gpud_receiver *receiver, struct gpu
     return GPUD_OK;
 }
 
-/* Whether the place of the message that waits has come, as gpud_page_reached() says. A goodbye
- * comes behind every frame: one that a process says at exit() knows of no place. */
+/* gpud_page_reached() for the pending message. A BYE comes after every frame: one sent at exit()
+ * has no position. */
 static int is_reached(const struct gpud_receiver *receiver)
 {
     const struct gpud_page_rx *view = &receiver->session->view;
@@ -150,7 +150,7 @@ static int is_reached(const struct gpud_receiver *receiver)
 
 #define BY_DEATH 2
 
-/* Whether the turn of the message that waits has come: 1, or BY_DEATH; 0 not yet; −1 never. */
+/* Whether the pending message is due: 1, or BY_DEATH; 0 not yet; −1 never. */
 static int is_due(const struct gpud_receiver *receiver)
 {
     const struct gpud_page_rx *view = &receiver->session->view;
@@ -159,16 +159,15 @@ static int is_due(const struct gpud_receiver *receiver)
         receiver->message.type == GPUD_MESSAGE_KICK)
         return 1;
     int reached = is_reached(receiver);
-    /* The frames before it may have died with their sender. First the connection, then the frames:
-     * what was published before the end is seen by then. */
+    /* The frames before it may be lost with their sender. The connection is checked before the
+     * frames, so that all those published before its end are seen. */
     if (reached == 0 && !gpud_page_has_frames(view) && gpud_channel_is_dead(receiver->channel) &&
         !gpud_page_has_frames(view))
         return BY_DEATH;
     return reached;
 }
 
-/* Handles the message that waits, if its turn has come. GPUD_AGAIN: it has not, or there is none.
- */
+/* Handles the pending message if it is due. GPUD_AGAIN: it is not, or there is none. */
 static enum gpud_status handle_pending(struct gpud_receiver *receiver, struct gpud_error *error)
 {
     if (!receiver->pending)
@@ -191,7 +190,7 @@ static enum gpud_status handle_pending(struct gpud_receiver *receiver, struct gp
     return status;
 }
 
-/* To a word that this thread alone writes; its new value. */
+/* Adds to a word that only this thread writes; returns the new value. */
 static uint64_t add(atomic_uint_fast64_t *word, uint64_t more)
 {
     more += atomic_load_explicit(word, memory_order_relaxed);
@@ -199,7 +198,7 @@ static uint64_t add(atomic_uint_fast64_t *word, uint64_t more)
     return more;
 }
 
-/* To the sender, with the release of the frame that was acquired last; 0: not known. */
+/* Reports the latency to the sender, with the release of the last acquired frame; 0: unknown. */
 static void tell_latency(const struct gpud_receiver *receiver, uint64_t latency)
 {
     gpud_page_tell_latency(&receiver->session->view,
@@ -219,7 +218,7 @@ static void count_frame(struct gpud_receiver *receiver, struct gpud_frame_info *
     int64_t now = gpud_now();
     if (!receiver->peer.same_clock)
         info->submitted_ns = 0;
-    /* The sender's word: it may lie in the future, or anywhere. */
+    /* submitted_ns is the sender's claim, and may be any number. */
     uint64_t latency = info->submitted_ns ? (uint64_t)now - info->submitted_ns : 0;
     tell_latency(receiver, latency);
     gpud_pace_learn(&receiver->pace, now);
@@ -247,15 +246,14 @@ static enum gpud_status vanished(const struct gpud_receiver *receiver, struct gp
                      receiver->end[0] ? ": " : "", receiver->end);
 }
 
-/* The next thing in order: a frame (GPUD_OK, *frame set), a message (GPUD_OK, *frame NULL), nothing
- * (GPUD_AGAIN), or the end of the connection. Model: next.1 to next.5 in link.pml. */
+/* Takes what is next in order: a frame (GPUD_OK, *frame set), a message (GPUD_OK, *frame NULL),
+ * nothing (GPUD_AGAIN), or the end of the connection. Model: next.1 to next.5 in link.pml. */
 static enum gpud_status take_next(struct gpud_receiver *receiver, struct gpud_frame **frame,
                                   struct gpud_error *error)
 {
     struct gpud_session *session = receiver->session;
     struct gpud_rx_frame *rx;
-    /* First the head, then the messages: what was sent before these frames has been counted by now.
-     */
+    /* The head is read before the messages, so that those sent before these frames are counted. */
     uint32_t limit = gpud_page_head(&session->view);
     enum gpud_status status = read_messages(receiver, error);
     if (status == GPUD_OK)
@@ -272,7 +270,7 @@ static enum gpud_status take_next(struct gpud_receiver *receiver, struct gpud_fr
                          (int)(GPUD_WATCHDOG_TIMEOUT / GPUD_SEC));
     int got = gpud_session_next_frame(session, limit, &rx, error);
     if (got < 0)
-        return error->status; /* the peer's lie, or a failure of one's own device */
+        return error->status; /* a violation, or a failure of our own device */
     if (got > 0) {
         if (rx->frame.info.sequence <= receiver->last_sequence) {
             struct gpud_frame *twice = &rx->frame;
@@ -290,7 +288,7 @@ static enum gpud_status take_next(struct gpud_receiver *receiver, struct gpud_fr
 
 /* --- waiting ------------------------------------------------------------------------------- */
 
-/* How long one may sleep without asking whether the sender lives, and its device works. */
+/* Until when to sleep before checking that the sender lives and its device works. */
 static int64_t slice_until(const struct gpud_session *session, int64_t deadline)
 {
     int64_t ask_after = session->view.end.carrier->ask_after;
@@ -304,12 +302,12 @@ static bool has_something(void *arg)
     const struct gpud_page_rx *view = &receiver->session->view;
     return gpud_session_has_work(receiver->session) ||
            gpud_page_messages(view) != receiver->messages ||
-           /* by a void entry, or one that was taken back */
+           /* a void entry, or one taken back, can make a message due */
            (receiver->pending && is_reached(receiver) != 0) ||
            atomic_load_explicit(&receiver->interrupted, memory_order_relaxed);
 }
 
-/* Woken for a frame that is announced: it is microseconds away, if its sender is honest. */
+/* How long to stay awake for an announced frame, which usually follows within microseconds. */
 #define ANNOUNCED_MAX (100 * GPUD_USEC)
 static void wait_for_announced(struct gpud_receiver *receiver)
 {
@@ -325,8 +323,8 @@ static void sleep_until(struct gpud_receiver *receiver, int64_t deadline)
     wait_for_announced(receiver);
 }
 
-/* Is awake when the next frame of a steady stream comes. Returns early, or late, with nothing:
- * then it is slept for. */
+/* Spins around the time when the next frame of a steady stream is due. If none comes, the caller
+ * sleeps. */
 static void wait_for_due(struct gpud_receiver *receiver, int64_t deadline)
 {
     int64_t from, until;
@@ -351,7 +349,7 @@ static void wait_for_frames(struct gpud_receiver *receiver, int64_t deadline)
     int64_t start = gpud_now();
     int64_t slice = slice_until(session, deadline);
     atomic_store(&session->idle, true);
-    if (gpud_page_notify_of_little(&session->view.end))
+    if (gpud_page_flush_pending_wake(&session->view.end))
         atomic_fetch_add_explicit(&session->kicks, 1, memory_order_relaxed);
     wait_for_due(receiver, slice);
     if (!has_something(receiver))
@@ -375,7 +373,7 @@ static bool has_test_frame(void *arg)
            atomic_load_explicit(&receiver->interrupted, memory_order_relaxed);
 }
 
-/* For the application's loop; once more after it was armed. */
+/* Arms the application's loop, and checks once more. */
 static void arm_poll(struct gpud_receiver *receiver)
 {
     bool streaming = receiver->state == GPUD_RECEIVER_STREAMING;
@@ -384,7 +382,7 @@ static void arm_poll(struct gpud_receiver *receiver)
         gpud_receiver_poll_wake(receiver);
 }
 
-/* Waits for the connection, or for the next try to make one. */
+/* Waits until the connection is readable, or for the next try to connect. */
 static void wait_for_sender(struct gpud_receiver *receiver, int64_t deadline)
 {
     if (receiver->state == GPUD_RECEIVER_OFFLINE) {
@@ -415,8 +413,8 @@ static enum gpud_status timed_out(const struct gpud_receiver *receiver, struct g
             return gpud_fail(error, GPUD_TIMEOUT, "no connection on %s: %s",
                              receiver->address.place, receiver->failure.reason);
         gpud_address_hint(&receiver->address, hint, sizeof(hint));
-        return gpud_fail(error, GPUD_TIMEOUT, "nobody sends on %s%s%s", receiver->address.place,
-                         hint[0] ? "; " : "", hint);
+        return gpud_fail(error, GPUD_TIMEOUT, "no sender listens on %s%s%s",
+                         receiver->address.place, hint[0] ? "; " : "", hint);
     case GPUD_RECEIVER_CONNECTING:
         return gpud_fail(error, GPUD_TIMEOUT, "%s has not answered yet", receiver->address.place);
     case GPUD_RECEIVER_STREAMING:
@@ -452,7 +450,7 @@ enum gpud_status gpud_receiver_acquire(struct gpud_receiver *receiver, int64_t t
             return GPUD_OK;
         }
         if (status == GPUD_OK && gpud_now() < deadline)
-            continue; /* a message; a flood of them does not hold the caller longer */
+            continue; /* a message; the deadline also bounds a flood of them */
         if (status != GPUD_OK && status != GPUD_AGAIN) {
             if (gpud_process_is_ending())
                 return gpud_fail(error, GPUD_CLOSED,

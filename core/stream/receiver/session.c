@@ -11,7 +11,7 @@
 
 /* --- making -------------------------------------------------------------------------------- */
 
-/* To a sender that polls the channel; from any thread that releases a frame. */
+/* Wakes a sender that polls the channel; called by any thread that releases a frame. */
 static void send_kick(void *arg)
 {
     const struct gpud_session *session = arg;
@@ -26,7 +26,8 @@ static void init_view(struct gpud_session *session, struct gpud_page *page)
     session->view.end.send_kick_arg = session;
 }
 
-/* A page of our own, which the sender's card writes; and the sender's, which ours does. */
+/* Makes our page, which the sender's card writes, and attaches the sender's, which our card writes.
+ */
 static enum gpud_status make_remote_page(struct gpud_session *session,
                                          const struct gpud_remote_ops *ops,
                                          const struct gpud_handle *theirs, struct gpud_error *error)
@@ -42,7 +43,7 @@ static enum gpud_status make_remote_page(struct gpud_session *session,
 
 static enum gpud_status make_page(struct gpud_session *session, struct gpud_error *error)
 {
-    /* Once pinned, the page is the watchdog's, and unmapped when the device is done with it. */
+    /* Once pinned, the watchdog owns the page and unmaps it when the device is done with it. */
     void *page;
     enum gpud_status status =
         gpud_memfd_create("gpudirect-page", sizeof(struct gpud_page), GPUD_SHARE_WRITABLE,
@@ -58,8 +59,7 @@ static enum gpud_status make_page(struct gpud_session *session, struct gpud_erro
     return status;
 }
 
-/* Our own ring, for the sender to write. An aperture may be too small for all slots: fewer will do.
- */
+/* Makes our own ring, for the sender to write; with fewer slots if the aperture is too small. */
 static enum gpud_status make_ring(struct gpud_session *session, const struct gpud_log *log,
                                   struct gpud_error *error)
 {
@@ -110,7 +110,7 @@ enum gpud_status gpud_session_grow(struct gpud_session *session,
     return status;
 }
 
-/* Whether a frame that lies behind the first `memories` is not given back yet. */
+/* Whether a frame outside the first `memories` is still held. */
 static bool holds_frame_behind(struct gpud_session *session, uint32_t memories)
 {
     bool holds = false;
@@ -129,11 +129,12 @@ enum gpud_status gpud_session_shrink(struct gpud_session *session, uint32_t memo
     if (memories < 1 || memories >= ring->memories)
         return gpud_fail(error, GPUD_PEER, "the sender's ring of %u memories is to shrink to %u",
                          ring->memories, memories);
-    /* A device may read a frame that was given back. A sender takes nothing back from one. */
+    /* A device may still read a frame that was given back, so an honest sender does not ask this.
+     */
     if (session->uploads || !(session->device->caps & GPUD_CAP_SYNCHRONOUS) ||
         holds_frame_behind(session, memories))
         return gpud_fail(error, GPUD_PEER,
-                         "the sender takes memory back in which frames are still read");
+                         "the sender takes back memory whose frames are still being read");
     while (ring->memories > memories) {
         session->views[--ring->memories] = NULL;
         gpud_memory_unref(&ring->memory[ring->memories]);
@@ -142,7 +143,7 @@ enum gpud_status gpud_session_shrink(struct gpud_session *session, uint32_t memo
     return GPUD_OK;
 }
 
-/* The sender's ring, mapped. */
+/* Maps the sender's ring. */
 static enum gpud_status map_ring(struct gpud_session *session,
                                  const struct gpud_ring_description *offered,
                                  struct gpud_error *error)
@@ -182,7 +183,7 @@ static enum gpud_status ask_for_memory(const struct gpud_session *session,
     if (status == GPUD_OK)
         return GPUD_OK;
     *memory = NULL;
-    /* From acquire these would speak of the stream. */
+    /* An acquire would report these statuses as the stream's. */
     if (status == GPUD_AGAIN || status == GPUD_TIMEOUT || status == GPUD_CLOSED)
         status = GPUD_INVALID;
     return gpud_fail_native(error, status, why.origin, why.native,
@@ -190,7 +191,7 @@ static enum gpud_status ask_for_memory(const struct gpud_session *session,
                             why.reason[0] ? ": " : "", why.reason);
 }
 
-/* One of the application's memories for each slot. */
+/* Gets a memory from the application for each slot. */
 static enum gpud_status take_memories(struct gpud_session *session,
                                       const struct gpud_own_memory *own, struct gpud_error *error)
 {
@@ -199,7 +200,7 @@ static enum gpud_status take_memories(struct gpud_session *session,
         struct gpud_memory *memory = NULL;
         enum gpud_status status = ask_for_memory(session, own, slot, &memory, error);
         for (uint32_t i = 0; status == GPUD_OK && i < slot; i++)
-            if (memory == session->upload.memory[i]) /* whose only reference we have already */
+            if (memory == session->upload.memory[i]) /* given before, with its only reference */
                 return gpud_fail(error, GPUD_INVALID,
                                  "the application gave one memory for the slots %u and %u", i,
                                  slot);
@@ -215,7 +216,8 @@ static enum gpud_status take_memories(struct gpud_session *session,
     return GPUD_OK;
 }
 
-/* A ring on the receiver's device for frames that do not stay where the route puts them. */
+/* Makes a ring on the receiver's device for frames that are copied from where the route puts them.
+ */
 static enum gpud_status make_upload(struct gpud_session *session, struct gpud_own_memory *own,
                                     struct gpud_error *error)
 {
@@ -236,14 +238,14 @@ static enum gpud_status make_upload(struct gpud_session *session, struct gpud_ow
     return status;
 }
 
-/* The sender says where the words lie; it must be a place that the route and this device know. */
+/* The sender chooses where the signals are; the route and this device must support it. */
 static enum gpud_status check_signal(const struct gpud_offer *offer,
                                      const struct gpud_route_ops *route,
                                      const struct gpud_device *device, struct gpud_error *error)
 {
     if (gpud_route_has_signal(route, (enum gpud_signal_place)offer->signal, device->caps))
         return GPUD_OK;
-    return gpud_fail(error, GPUD_PEER, "the sender offers %s with signals that %s has not",
+    return gpud_fail(error, GPUD_PEER, "the sender offers %s with signals that %s lacks",
                      route->name, device->info.name);
 }
 
@@ -290,7 +292,7 @@ enum gpud_status gpud_session_create(const struct gpud_offer *offer,
         gpud_log_info(log, "receiver", "the CPU carries each frame: %s does not pin %s",
                       made->device->info.name,
                       made->views[0]->read_only ? "host memory that may only be read"
-                                                : "the host memory that frames come by");
+                                                : "the host memory that carries the frames");
     made->uploads = own->alloc || made->ring.device != made->device;
     if (status == GPUD_OK && made->uploads)
         status = make_upload(made, own, error);
@@ -332,7 +334,7 @@ void gpud_session_unref(struct gpud_session **session)
     if (!gone || atomic_fetch_sub_explicit(&gone->references, 1, memory_order_acq_rel) != 1)
         return;
     if (gone->watchdog) {
-        /* The application's queues may still read frames that it has released. */
+        /* The application's queues may still be reading released frames. */
         gpud_watchdog_end(&gone->watchdog, destroy, gone);
         return;
     }
@@ -360,6 +362,6 @@ enum gpud_status gpud_session_describe(const struct gpud_session *session,
     accept->ring.memories = 0;
     if (!session->owns_ring)
         return GPUD_OK;
-    /* Its signals are found by the same handles: they belong to the memories. */
+    /* The same handles carry the signals, which belong to the memories. */
     return gpud_ring_describe(&session->ring, 0, false, &accept->ring, error);
 }

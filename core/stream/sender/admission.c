@@ -15,7 +15,7 @@ static bool count(struct gpud_connects *connects, uint32_t limit, int64_t now)
     return connects->count <= limit;
 }
 
-/* The process's, or else the one that was begun longest ago. */
+/* The process's entry, or else the oldest one. */
 static struct gpud_connects *find(struct gpud_admission *admission, int64_t key)
 {
     struct gpud_connects *oldest = &admission->process[0];
@@ -36,7 +36,7 @@ bool gpud_admission_count(struct gpud_admission *admission, int64_t key, int64_t
     struct gpud_connects *process = find(admission, key);
     *already_logged = process->since && now - process->since < GPUD_SEC &&
                       process->count > GPUD_CONNECTS_A_PROCESS;
-    /* Each is asked: a process over its own limit does not use up that of all. */
+    /* In this order, so that a process over its own limit does not use up the common one. */
     return count(process, key ? GPUD_CONNECTS_A_PROCESS : GPUD_CONNECTS, now) &&
            count(&admission->all, GPUD_CONNECTS, now);
 }
@@ -49,7 +49,7 @@ uint32_t gpud_admission_connects(const struct gpud_admission *admission, int64_t
     return 0;
 }
 
-/* Each handshake is paid for by a share of a second, and some can be owed. */
+/* Each handshake uses up a share of a second; a burst may run ahead of time. */
 #define SHARE (GPUD_SEC / GPUD_HANDSHAKES)
 
 int64_t gpud_admission_next_handshake(const struct gpud_admission *admission)

@@ -1,16 +1,15 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What each receiver of a frame needs done by devices, put on their queues: copies, words, and what
- * a route does by itself.
- */
+/* Puts the device work that each receiver of a frame needs on queues: copies, signals, and the
+ * route's own operations. */
 #include "stream/sender/copies.h"
 
 #include "base/stop.h"
 #include "frame/layout.h"
 #include "stream/sender/source.h"
 
-/* What lies in host memory need not see the device on its way through the host. */
+/* Copies a frame in host memory by the host's queue, to spare it the way through the device. */
 static enum gpud_status copy_to_host(struct gpud_sender *sender,
                                      const struct gpud_delivery *delivery,
                                      struct gpud_memory *source, struct gpud_memory *host,
@@ -25,7 +24,7 @@ static enum gpud_status copy_to_host(struct gpud_sender *sender,
                             frame->offset, view, offset, error);
 }
 
-/* Into the receiver's ring, on the sender's queue; from host memory into host memory by the CPU, at
+/* Copies into the receiver's ring, on the sender's queue; between host memories the CPU copies at
  * once. */
 static enum gpud_status copy_to_receiver(struct gpud_sender *sender,
                                          const struct gpud_delivery *delivery,
@@ -48,7 +47,7 @@ struct gpud_slot *gpud_copies_are_stream_ordered(const struct gpud_sender *sende
 {
     struct gpud_slot *slot =
         sender->device_pool ? gpud_pool_slot_of(sender->device_pool, delivery->frame) : NULL;
-    /* Without fences an application's own queue cannot come after ours. */
+    /* Without fences an application's own queue cannot be ordered after ours. */
     if (!slot || delivery->frame->memory->host || delivery->host_slot ||
         !gpud_device_has_fences(sender->device))
         return NULL;
@@ -58,7 +57,7 @@ struct gpud_slot *gpud_copies_are_stream_ordered(const struct gpud_sender *sende
     return slot;
 }
 
-/* A copy into one receiver's ring, on the link's own lanes, and its word. */
+/* Copies into one receiver's ring and posts its signal, on the link's own queues. */
 static enum gpud_status send_on_own_queues(struct gpud_sender *sender,
                                            const struct gpud_delivery *delivery,
                                            const struct gpud_delivery_target *target,
@@ -92,8 +91,8 @@ static enum gpud_status send_on_own_queues(struct gpud_sender *sender,
     return status == GPUD_OK ? awaited : status;
 }
 
-/* Behind what the sender's queue has written. A device that does not take the slot is that
- * receiver's affair alone. */
+/* Gives the slot to the receiver's device, after the sender's queue has written it. A failure
+ * affects that receiver alone. */
 static enum gpud_status give_slot(struct gpud_sender *sender, const struct gpud_delivery *delivery,
                                   struct gpud_delivery_target *target, struct gpud_error *error)
 {
@@ -106,7 +105,7 @@ static enum gpud_status give_slot(struct gpud_sender *sender, const struct gpud_
     return delivery->canary ? status : GPUD_OK;
 }
 
-/* What one receiver needs. */
+/* Enqueues the work for one receiver. */
 static enum gpud_status send(struct gpud_sender *sender, const struct gpud_delivery *delivery,
                              struct gpud_delivery_target *target, struct gpud_memory *source,
                              struct gpud_error *error)

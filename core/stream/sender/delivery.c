@@ -1,7 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* One frame on its way to several receivers.
+/* clang-format off */
+/* Delivers a frame to several receivers.
  *
  *   route            copy                          published
  *   map              none, or frame → slot         when the sender's queue is done
@@ -14,9 +15,9 @@
  *   any, with        the same                      at once
  *   signals
  *
- * The host's queue is done when a call returns. On another device what must wait for it is
- * published by the queue's completion, in the order of the queue, which is the order of the frames.
- */
+ * The host's queue is done when a call returns. On another device the queue's completion publishes
+ * the targets that must wait, in the order of the queue, which is the order of the frames. */
+/* clang-format on */
 #include "stream/sender/delivery.h"
 
 #include "base/stop.h"
@@ -26,16 +27,16 @@
 
 #include <stdlib.h>
 
-/* A call that waits for a link looks at the world this often. */
+/* How often a call that waits for a link checks for other events. */
 #define SLICE (50 * GPUD_MSEC)
 
-/* What the queue's completion needs to know; it outlives the call. */
+/* A delivery's record for the queue's completion; it outlives the call. */
 struct gpud_pending_delivery {
     struct gpud_pending_delivery *next; /* among those whose copies are done */
     enum gpud_status status;
     struct gpud_sender *sender;
     struct gpud_delivery delivery;
-    struct gpud_frame_info info; /* of the frame, if a target has no entry */
+    struct gpud_frame_info info; /* of the frame; set if a target has no entry */
 };
 
 /* --- publishing; under the lock ------------------------------------------------------------ */
@@ -48,7 +49,7 @@ static struct gpud_slot *slot_for(const struct gpud_delivery *delivery,
     return transport->on_host && delivery->host_slot ? delivery->host_slot : delivery->device_slot;
 }
 
-/* The frame is handed over, or, where it is lost on the way, its place is. */
+/* Publishes the frame, or a void entry in its place if it was lost. */
 static void publish_entry(struct gpud_sender *sender, const struct gpud_delivery *delivery,
                           const struct gpud_delivery_target *target, bool lost)
 {
@@ -115,8 +116,7 @@ static void release_parts(struct gpud_delivery *delivery)
         gpud_frame_release(&delivery->frame);
 }
 
-/* Records of deliveries that are over, for the next ones. Taken under the lock, put back from
- * anywhere. */
+/* Reuses records of finished deliveries. Takes one under the lock; any thread puts them back. */
 static struct gpud_pending_delivery *take_record(struct gpud_sender *sender)
 {
     struct gpud_pending_delivery *spare = atomic_load(&sender->spare);
@@ -142,7 +142,7 @@ static void free_records(struct gpud_sender *sender)
     }
 }
 
-/* The last reference: the application's, or that of the last delivery under way. */
+/* The last reference is the application's, or that of the last delivery under way. */
 void gpud_sender_unref(struct gpud_sender *sender)
 {
     if (atomic_fetch_sub(&sender->references, 1) != 1)
@@ -162,8 +162,8 @@ void gpud_sender_unref(struct gpud_sender *sender)
     free(sender);
 }
 
-/* Publishes what waited for the copies of those that have been copied, oldest first, and returns
- * them. Under the lock. */
+/* Publishes the frames of completed deliveries, oldest first, and returns the deliveries. Under the
+ * lock. */
 static struct gpud_pending_delivery *publish_completed(struct gpud_sender *sender)
 {
     struct gpud_pending_delivery *latest = atomic_exchange(&sender->completed, NULL),
@@ -201,10 +201,9 @@ void gpud_sender_lock(struct gpud_sender *sender)
 void gpud_sender_unlock(struct gpud_sender *sender)
 {
     gpud_lock_release(&sender->lock);
-    /* A completion that found the lock taken relies on its holder to look here afterwards. POSIX
-     * promises no order between a trylock that fails and what surrounds it: the two fences make
-     * that either the holder sees the completion, or the trylock sees the lock free. Model
-     * (tests/model): handover.pml. */
+    /* A completion that found the lock taken relies on its holder to check again here. A failed
+     * trylock orders nothing in POSIX: the two fences ensure that either the holder sees the
+     * completion, or the trylock sees the lock free. Model (tests/model): handover.pml. */
     for (;;) {
         atomic_thread_fence(memory_order_seq_cst);
         if (!atomic_load(&sender->completed) || !gpud_lock_try(&sender->lock))
@@ -228,7 +227,7 @@ static void on_copied(void *arg, enum gpud_status status)
 {
     struct gpud_pending_delivery *pending = arg;
     struct gpud_sender *sender = pending->sender;
-    atomic_fetch_add(&sender->references, 1); /* from here on anybody may end the delivery */
+    atomic_fetch_add(&sender->references, 1); /* any thread may finish the delivery from here on */
     pending->status = status;
     pending->next = atomic_load(&sender->completed);
     while (!atomic_compare_exchange_weak(&sender->completed, &pending->next, pending))
@@ -239,7 +238,7 @@ static void on_copied(void *arg, enum gpud_status status)
     gpud_sender_unref(sender);
 }
 
-/* Nothing to copy, or copies that are done when the call returns: no record is needed. */
+/* Delivers without a record, because no copy is still under way when the call returns. */
 static enum gpud_status deliver_now(struct gpud_sender *sender,
                                     struct gpud_pending_delivery *pending, bool copies,
                                     struct gpud_error *error)
@@ -258,8 +257,8 @@ static enum gpud_status deliver_now(struct gpud_sender *sender,
     return status;
 }
 
-/* Completes it when the queue is done. Where a driver does not even tell when that is, this thread
- * waits for it, with an end. */
+/* Completes the delivery when the queue is done. If the driver cannot report that, this thread
+ * waits, with a deadline. */
 static enum gpud_status complete_with(struct gpud_queue *queue,
                                       struct gpud_pending_delivery *pending,
                                       struct gpud_error *error)
@@ -273,9 +272,8 @@ static enum gpud_status complete_with(struct gpud_queue *queue,
                 : gpud_fail_native(error, GPUD_IO, why.origin, why.native, "%s", why.reason);
 }
 
-/* Takes those targets out whose route has a queue of its own, each as a delivery of its own: it is
- * handed over when that queue is done, whatever becomes of the others, and holds none of them up.
- * Under the lock. */
+/* Moves targets whose route has a queue of its own into deliveries of their own, which are handed
+ * over when that queue is done, independently of the others. Under the lock. */
 static struct gpud_pending_delivery *split_given(struct gpud_pending_delivery *pending)
 {
     struct gpud_sender *sender = pending->sender;
@@ -291,7 +289,7 @@ static struct gpud_pending_delivery *split_given(struct gpud_pending_delivery *p
         struct gpud_pending_delivery *made = take_record(sender);
         if (!made || target->failed) {
             gpud_link_kill(target->link, GPUD_LOG_WARNING,
-                           made ? "its device takes no frames any more"
+                           made ? "its device accepts no more frames"
                                 : "out of memory for a frame's record");
             publish(pending, target, true);
             if (made)
@@ -359,8 +357,8 @@ static enum gpud_status deliver_later(struct gpud_sender *sender,
     return status;
 }
 
-/* Credits keep an application from running ahead of its device. Without a receiver there are none,
- * and a driver's queues are long: the device is looked at now and then. */
+/* Without receivers no credits keep an application from running ahead of its device, whose queues
+ * are long: so after this many frames it waits for the device. */
 #define UNPACED_MAX 64
 static void pace(struct gpud_sender *sender, const struct gpud_delivery *delivery)
 {
@@ -373,7 +371,7 @@ static void pace(struct gpud_sender *sender, const struct gpud_delivery *deliver
     gpud_sender_lock(sender);
 }
 
-/* Receivers wake up while this thread talks to the driver, which takes about as long. */
+/* Wakes receivers early, because the driver's calls take about as long as waking up. */
 static void announce(struct gpud_sender *sender, const struct gpud_delivery *delivery)
 {
     for (uint32_t i = 0; i < delivery->count; i++)
@@ -384,7 +382,7 @@ static void announce(struct gpud_sender *sender, const struct gpud_delivery *del
 enum gpud_status gpud_deliver(struct gpud_sender *sender, const struct gpud_delivery *delivery,
                               struct gpud_error *error)
 {
-    struct gpud_pending_delivery pending; /* not all of it is written for every frame */
+    struct gpud_pending_delivery pending; /* not zeroed: some fields are not used for each frame */
     pending.sender = sender;
     pending.delivery = *delivery;
     pending.delivery.layout = sender->layout;

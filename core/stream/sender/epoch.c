@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Epochs: a format, and the rings that are made for it. */
+/* Epochs: a format and the rings made for it. */
 #include "stream/sender/epoch.h"
 
 #include "frame/layout.h"
@@ -40,7 +40,7 @@ enum gpud_status gpud_sender_get_pool(struct gpud_sender *sender, enum gpud_ring
             *own = made;
             break;
         }
-        gpud_sender_unlock(sender); /* another thread was faster; this one's memory is freed */
+        gpud_sender_unlock(sender); /* another thread was faster */
         gpud_pool_unref(&made);
         gpud_sender_lock(sender);
     }
@@ -53,9 +53,9 @@ enum gpud_status gpud_sender_get_pool(struct gpud_sender *sender, enum gpud_ring
 struct gpud_old_pools gpud_sender_start_epoch(struct gpud_sender *sender)
 {
     struct gpud_old_pools old = {.device = sender->device_pool, .host = sender->host_pool};
-    gpud_sender_poll_disarm(sender); /* there are other pools to watch soon */
+    gpud_sender_poll_disarm(sender); /* the new epoch has other pools to watch */
     gpud_event_raise(sender->loop.event);
-    /* Receivers may still read slots of the epoch before. */
+    /* Not reused: receivers may still read slots of the previous epoch. */
     sender->device_pool = sender->host_pool = NULL;
     sender->epoch++;
     gpud_sender_wake_listener(sender);

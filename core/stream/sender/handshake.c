@@ -1,14 +1,14 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The handshake with one receiver, as a state machine over its messages (the sequence stands in
- * wire/message.h). Nothing here waits for a peer: one that says nothing runs into the deadline of
- * its state, which the listener's thread watches. The own device is waited for twice, with a
- * deadline: for the test pattern, and where the link is measured.
+/* The handshake with one receiver, a state machine over its messages (wire/message.h shows the
+ * sequence). Nothing here waits for a peer: a silent one exceeds its state's deadline, which the
+ * listener's thread checks. Only our own device is waited for, with a deadline: for the test
+ * pattern, and to measure the link.
  *
  * Handlers run in the listener's thread without the lock, and take it for each change of state.
- * Meanwhile another thread may end the link or begin a new epoch, so every such change first looks
- * whether the link is still where it was. */
+ * Another thread may end the link or begin a new epoch meanwhile, so each change first checks that
+ * the link is still in the expected state. */
 #include "stream/sender/handshake.h"
 
 #include "base/stop.h"
@@ -48,8 +48,8 @@ static enum gpud_status write_pattern(struct gpud_frame *frame, uint64_t *nonce,
     return gpud_frame_check(frame, error);
 }
 
-/* The test frame, where slots of the device are not what the route shares: the application may hold
- * all of them. */
+/* Makes a test frame for routes that do not share the device's slots, all of which the application
+ * may hold. */
 static enum gpud_status make_canary(struct gpud_device *device, const struct gpud_layout *layout,
                                     struct gpud_frame **frame, struct gpud_error *error)
 {
@@ -62,13 +62,13 @@ static enum gpud_status make_canary(struct gpud_device *device, const struct gpu
     return status;
 }
 
-/* Whether the link still is where the answer to this epoch's offer found it. Under the lock. */
+/* Whether this epoch's offer is still the link's current one. Under the lock. */
 static bool is_offered(const struct gpud_link *link, uint32_t epoch)
 {
     return link->state == GPUD_LINK_OFFERED && epoch == link->sender->epoch;
 }
 
-/* The slot that the test frame needs: each link that shares a pool has brought room for its own. */
+/* Takes a slot for the test frame: the pool has grown by this link's share. */
 static enum gpud_status take_canary_slot(struct gpud_link *link, struct gpud_delivery *delivery,
                                          struct gpud_error *error)
 {
@@ -97,8 +97,8 @@ static void drop_canary(struct gpud_delivery *delivery)
     gpud_frame_release(&delivery->frame);
 }
 
-/* Puts the test frame on its way, by the same steps as every frame, to this receiver alone, and the
- * message with it. GPUD_CLOSED: the test is off, since the link changed meanwhile. */
+/* Sends the CANARY and delivers the test frame to this receiver alone, like any frame. GPUD_CLOSED:
+ * the link changed meanwhile, so there is no test. */
 static enum gpud_status deliver_canary(struct gpud_link *link, struct gpud_delivery *delivery,
                                        struct gpud_message *message, struct gpud_error *error)
 {
@@ -157,7 +157,7 @@ static enum gpud_status send_canary(struct gpud_link *link, uint32_t epoch,
 
 /* --- messages -------------------------------------------------------------------------------- */
 
-/* Measures the link where the choice of its route depends on that. */
+/* Measures the link if the choice of its route depends on it. */
 static void measure(struct gpud_link *link)
 {
     struct gpud_sender *sender = link->sender;
@@ -173,8 +173,8 @@ static void measure(struct gpud_link *link)
                         gpud_transport_measure(link->transport, sender->queue, size));
 }
 
-/* The offer's transport, connected to what the receiver made: another transport, which takes the
- * place of the offer's when it is ready. */
+/* Makes a transport that is connected to the receiver's ring or page; it replaces the offer's when
+ * ready. */
 static enum gpud_status connect_transport(struct gpud_link *link, const struct gpud_accept *accept,
                                           uint64_t frame_size, struct gpud_transport **transport,
                                           struct gpud_error *error)
@@ -199,7 +199,7 @@ static enum gpud_status connect_transport(struct gpud_link *link, const struct g
     return status;
 }
 
-/* The connected transport takes the offered one's place, and its connection. */
+/* Replaces the offered transport by the connected one. */
 static void use_transport(struct gpud_link *link, struct gpud_transport *connected)
 {
     struct gpud_transport *offered = link->transport;
@@ -222,7 +222,7 @@ static void handle_accept(struct gpud_link *link, const struct gpud_accept *acce
     uint64_t frame_size = sender->layout.size;
     gpud_sender_unlock(sender);
     if (!expected)
-        return; /* to an offer that was overtaken by the next one */
+        return; /* answers an offer that a later one has replaced */
     enum gpud_status status = connect_transport(link, accept, frame_size, &connected, &error);
     gpud_sender_lock(sender);
     expected = is_offered(link, accept->epoch);
@@ -255,7 +255,7 @@ static void handle_accept(struct gpud_link *link, const struct gpud_accept *acce
         gpud_link_try_next(link, error.reason);
 }
 
-/* What a new receiver has to know before its first frame. */
+/* Sends the sticky events, which a new receiver needs before its first frame. */
 static void send_sticky(struct gpud_link *link)
 {
     const struct gpud_sender *sender = link->sender;
@@ -295,9 +295,9 @@ static void handle_ready(struct gpud_link *link, uint32_t epoch)
     gpud_sender_unlock(sender);
     if (!first)
         return;
-    char who[GPUD_PEER_TEXT_MAX];
+    char peer_text[GPUD_PEER_TEXT_MAX];
     gpud_log_info(log_of(link), AREA, "receiver %" PRIu64 " (%s, %s) connected by %s%s%s", link->id,
-                  link->peer.name, gpud_peer_text(&link->channel->peer, who),
+                  link->peer.name, gpud_peer_text(&link->channel->peer, peer_text),
                   link->transport->route->name, link->fallback_reason[0] ? ", because " : "",
                   link->fallback_reason);
 }
@@ -307,14 +307,14 @@ static bool is_answer(enum gpud_message_type type)
     return type == GPUD_MESSAGE_ACCEPT || type == GPUD_MESSAGE_READY || type == GPUD_MESSAGE_REFUSE;
 }
 
-/* A KICK answers one request of a sender that polls. One may be late; more of them are a flood. */
+/* A KICK answers a request of a polling sender. Some may be late; more of them are a flood. */
 #define STRAY_KICKS_MAX 64
 static void handle_kick(struct gpud_link *link)
 {
     gpud_sender_lock(link->sender);
-    link->waiting.is_armed = false; /* this turn of the thread sees what came back */
+    link->waiting.is_armed = false; /* this turn of the thread handles the returned entries */
     if (!gpud_sender_poll_kick(link) && ++link->stray_kicks > STRAY_KICKS_MAX)
-        gpud_link_kill(link, GPUD_LOG_WARNING, "broke the protocol: KICKs that nobody asked for");
+        gpud_link_kill(link, GPUD_LOG_WARNING, "broke the protocol: unrequested KICKs");
     gpud_sender_unlock(link->sender);
 }
 
@@ -349,12 +349,11 @@ void gpud_link_handle(struct gpud_link *link, struct gpud_message *message)
         handle_refuse(link, &message->refuse);
     } else if ((state == GPUD_LINK_OFFERED && message->type == GPUD_MESSAGE_READY) ||
                (state == GPUD_LINK_IDLE && link->epoch && is_answer(message->type))) {
-        return; /* to an offer before this one, or before the one that has to wait */
+        return; /* answers an earlier offer */
     } else {
         char why[96];
-        gpud_print(why, "broke the protocol: a %s that nobody expects",
-                   gpud_message_name(message->type));
+        gpud_print(why, "broke the protocol: an unexpected %s", gpud_message_name(message->type));
         gpud_link_end(link, GPUD_LOG_WARNING, why);
     }
-    /* What a message brought along and was used has been duplicated by its user. */
+    /* The caller closes the attachments; handlers have duplicated those they keep. */
 }

@@ -7,8 +7,8 @@
 
 #include "stream/sender/link.h"
 
-/* A message came. In the listener's thread, without the lock. What the message brought along stays
- * the caller's to close. */
+/* Handles a message, in the listener's thread, without the lock. The caller closes its
+ * attachments. */
 void gpud_link_handle(struct gpud_link *link, struct gpud_message *message);
 
 #endif

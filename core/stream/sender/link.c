@@ -1,9 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* One receiver: what is sent to it, and its end. Any thread may end a link, under the lock; the
- * listener's thread then logs that, tells the application and takes the link apart
- * (receivers.c). */
+/* One receiver: sending to it, and its end. Any thread may end a link, under the lock; the
+ * listener's thread then logs it, notifies the application and frees the link (receivers.c). */
 #include "stream/sender/link.h"
 
 #include "base/stop.h"
@@ -16,7 +15,7 @@ bool gpud_link_is_same_process(const struct gpud_link *link)
     return link->peer.token == link->sender->context->token;
 }
 
-/* Another driver has to import a device's memory, in one process too. */
+/* Even in one process, another driver has to import a device's memory. */
 bool gpud_link_goes_by_pointer(const struct gpud_link *link, const struct gpud_pool *pool)
 {
     return gpud_link_is_same_process(link) &&
@@ -105,7 +104,7 @@ void gpud_link_drop_waiting(struct gpud_link *link)
     gpud_slot_drop(slot);
 }
 
-/* The frame and the messages that wait. */
+/* Drops the waiting frame and messages. */
 static void clear_waiting(struct gpud_link *link)
 {
     struct gpud_waiting *waiting = &link->waiting;
@@ -121,7 +120,7 @@ static void clear_waiting(struct gpud_link *link)
     waiting->give_up = waiting->look = 0;
 }
 
-/* No more frames are for it. */
+/* Records why the link gets no more frames. */
 static void note_end(struct gpud_link *link, enum gpud_log_level level, const char *why)
 {
     struct gpud_sender *sender = link->sender;
@@ -136,7 +135,7 @@ static void note_end(struct gpud_link *link, enum gpud_log_level level, const ch
         atomic_fetch_add(&sender->refused, 1);
 }
 
-/* Threads that wait for the link, or for what it held, look again. */
+/* Wakes threads that wait for the link, or for slots that it held. */
 static void wake_all(struct gpud_link *link)
 {
     struct gpud_sender *sender = link->sender;
@@ -156,16 +155,16 @@ void gpud_link_kill(struct gpud_link *link, enum gpud_log_level level, const cha
     note_end(link, level, why);
     link->state = GPUD_LINK_DEAD;
     clear_waiting(link);
-    /* A receiver that maps our ring can only read, and where the ring is the receiver's nothing of
-     * ours is left there. It is told before the connection ends, and before a slot is written anew.
-     * Model (tests/model): evict, end.1 in ring.pml. */
+    /* A receiver can only read our ring, so taking slots back is safe; it is marked in the page
+     * before the connection ends and before a slot is overwritten. Model (tests/model): evict,
+     * end.1 in ring.pml. */
     if (link->transport && !sender->closing)
         gpud_transport_take_all_back(link->transport);
     wake_all(link);
 }
 
-/* What it has not taken yet is ours again; what it holds comes back. Model (tests/model): bye.2,
- * bye.3 in ring.pml. */
+/* Takes back unclaimed frames; the receiver gives back those that it holds. Model (tests/model):
+ * bye.2, bye.3 in ring.pml. */
 void gpud_link_leave(struct gpud_link *link, const char *why)
 {
     struct gpud_error error;

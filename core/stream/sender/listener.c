@@ -1,10 +1,9 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The sender's thread: it accepts newcomers, reads what they and the receivers say, offers them the
- * rings of each new epoch, and notices which of them are silent, dead or gone. Frames do not pass
- * here, but for those that waited (waiting.c). It has the lock only where application threads look,
- * see state.h. */
+/* The sender's thread: it accepts connections, reads their messages, offers receivers the rings of
+ * each new epoch, and detects silent and dead ones. It handles no frames except waiting ones
+ * (waiting.c). It takes the lock only for state that application threads use, see state.h. */
 #include "stream/sender/listener.h"
 
 #include "base/stop.h"
@@ -25,10 +24,10 @@
 
 #define AREA "sender"
 #define TURN_MAX GPUD_SEC
-/* Messages of one receiver in one turn: a flood must not starve the others. */
+/* Messages of one receiver in one turn, so that a flood does not starve the others. */
 #define MESSAGES_A_TURN 16
 #define ACCEPTS_A_TURN 16
-/* When the system has no descriptor left for a receiver, the next try waits so long. */
+/* How long to wait after accepting failed, as without a free descriptor. */
 #define ACCEPT_PAUSE (100 * GPUD_MSEC)
 
 static void accept_newcomers(struct gpud_sender *sender)
@@ -42,15 +41,15 @@ static void accept_newcomers(struct gpud_sender *sender)
         if (status == GPUD_AGAIN)
             return;
         if (status == GPUD_NO_ACCESS) {
-            char who[GPUD_PEER_TEXT_MAX];
-            gpud_log_warning(log, AREA, "%s turned away: %s", gpud_peer_text(&peer, who),
+            char peer_text[GPUD_PEER_TEXT_MAX];
+            gpud_log_warning(log, AREA, "%s turned away: %s", gpud_peer_text(&peer, peer_text),
                              error.reason);
             atomic_fetch_add(&sender->refused, 1);
             continue;
         }
         if (status != GPUD_OK) {
             if (!sender->accept_pause)
-                gpud_log_error(log, AREA, "%s", error.reason); /* once: nothing will change soon */
+                gpud_log_error(log, AREA, "%s", error.reason); /* once for a series of failures */
             sender->accept_pause = gpud_deadline(ACCEPT_PAUSE);
             return;
         }
@@ -59,7 +58,7 @@ static void accept_newcomers(struct gpud_sender *sender)
     }
 }
 
-/* A network knows more than that the other end is closed, and the system whether a process died. */
+/* Adds the network's reason for the end, or whether the process was killed. */
 static void handle_end(struct gpud_link *link, const char *why)
 {
     char reason[GPUD_REASON_MAX];
@@ -87,14 +86,14 @@ static void read_messages(struct gpud_link *link)
         } else if (status == GPUD_CLOSED) {
             handle_end(link, error.reason);
         } else if (status == GPUD_NO_MEMORY) {
-            gpud_link_refuse(link, GPUD_AGAIN, error.reason); /* not the peer's fault */
+            gpud_link_refuse(link, GPUD_AGAIN, error.reason); /* a failure of this side */
         } else {
             gpud_link_end(link, GPUD_LOG_WARNING, error.reason);
         }
     }
 }
 
-/* No descriptor tells of a host that lost its power: links to other hosts are checked each turn. */
+/* Checks links to other hosts each turn, because no descriptor reports a host that lost power. */
 static void check_hosts(struct gpud_sender *sender)
 {
     for (uint32_t i = 0; i < sender->link_count; i++) {
@@ -105,14 +104,14 @@ static void check_hosts(struct gpud_sender *sender)
     }
 }
 
-/* The state of a handshake that was answered too late, for the log. */
+/* Describes a missed deadline of a handshake, for the log. */
 static const char *late_in(enum gpud_link_state state)
 {
     return state == GPUD_LINK_CANARY ? "did not confirm the test of the link for 5 s"
                                      : "did not answer the offer of a route for 5 s";
 }
 
-/* Deadlines of handshakes, and offers whose time has come. */
+/* Checks the deadlines of handshakes, and makes offers that are due. */
 static void look_after_links(struct gpud_sender *sender, int64_t now)
 {
     for (uint32_t i = 0; i < sender->link_count; i++) {
@@ -125,7 +124,7 @@ static void look_after_links(struct gpud_sender *sender, int64_t now)
     }
 }
 
-/* Also for a format that the application has set since the last turn. */
+/* Logs a format that the application has set since the last turn. */
 static void log_epoch(struct gpud_sender *sender)
 {
     gpud_sender_lock(sender);
@@ -200,7 +199,7 @@ static void *run(void *arg)
         if (fds[0].revents) {
             uint64_t ignored;
             ssize_t got = read(sender->wake, &ignored, sizeof(ignored));
-            (void)got; /* non-blocking; what it counts does not matter */
+            (void)got; /* non-blocking; the count does not matter */
         }
         for (uint32_t i = 0; i < count; i++)
             if (fds[2 + i].revents)
@@ -243,7 +242,7 @@ void gpud_sender_stop_listening(struct gpud_sender *sender)
         sender->thread_runs = false;
     }
     gpud_sender_lock(sender);
-    sender->retired.wake = -1; /* from here on they are taken apart where they end */
+    sender->retired.wake = -1; /* from here on transports are freed at once */
     struct gpud_transport *retired = gpud_retired_take(&sender->retired);
     gpud_sender_unlock(sender);
     gpud_retired_destroy(retired);

@@ -7,16 +7,15 @@
 
 #include "stream/sender/state.h"
 
-/* Listens, and starts the thread. After a failure gpud_sender_stop_listening() is due, too. */
+/* Listens, and starts the thread. Call gpud_sender_stop_listening() after a failure, too. */
 enum gpud_status gpud_sender_listen(struct gpud_sender *sender, const struct gpud_address *address,
                                     const struct gpud_access_rule *access,
                                     struct gpud_error *error);
 
-/* What the thread does in each turn after it has read what was said: offers, deadlines, the ends of
- * links. */
+/* The part of each turn that follows reading messages: offers, deadlines, the ends of links. */
 void gpud_listener_turn(struct gpud_sender *sender);
 
-/* Ends the thread; nothing is accepted any more. */
+/* Ends the thread; no more connections are accepted. */
 void gpud_sender_stop_listening(struct gpud_sender *sender);
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Connections that have not said yet what for. A HELLO makes a receiver of one, if there is a place
- * for it; a QUERY is answered, and that is all: it takes no place, and no receiver notices.
+/* Connections before their first message. A HELLO makes one a receiver, if there is a place; a
+ * QUERY is answered and takes no place.
  *
- * A handshake costs a thousand times as much as asking for it, so they are rated: a newcomer that
- * has spoken waits for its turn, and the process that connected least has it first. Newcomers that
- * wait fill the table in the end; then connections stay in the system's queue. */
+ * A handshake costs a thousand times as much as requesting it, so the rate is limited: a newcomer
+ * whose message has arrived waits for its turn, and the process with the fewest connections comes
+ * first. When the table is full, further connections stay in the system's queue. */
 #include "stream/sender/newcomer.h"
 
 #include "base/stop.h"
@@ -18,7 +18,7 @@
 
 #define AREA "sender"
 
-/* --- those that wait ------------------------------------------------------------------------ */
+/* --- the table ------------------------------------------------------------------------------ */
 
 static int64_t key_of(const struct gpud_channel *channel)
 {
@@ -33,7 +33,7 @@ static uint32_t waiting_of(const struct gpud_sender *sender, int64_t key)
     return count;
 }
 
-/* As many places as one process can have, of receivers or among those that wait. */
+/* The limit for one process, of receivers or of newcomers. */
 static uint32_t most_of(int64_t key)
 {
     return key > 0 ? GPUD_PLACES_A_PROCESS : GPUD_PLACES_UNNAMED;
@@ -48,18 +48,18 @@ static void remove_gone(struct gpud_sender *sender)
     sender->newcomer_count = kept;
 }
 
-/* Turned away: logged and counted, as it is no query. */
+/* Closes and logs a connection that was not a query. */
 static void turn_away(struct gpud_sender *sender, struct gpud_newcomer *newcomer,
                       enum gpud_log_level level, const char *why)
 {
-    char who[GPUD_PEER_TEXT_MAX];
+    char peer_text[GPUD_PEER_TEXT_MAX];
     gpud_log_at(&sender->context->log, level, AREA, "%s turned away: %s",
-                gpud_peer_text(&newcomer->channel->peer, who), why);
+                gpud_peer_text(&newcomer->channel->peer, peer_text), why);
     atomic_fetch_add(&sender->refused, 1);
     gpud_channel_unref(&newcomer->channel);
 }
 
-/* The same, and it is told why. */
+/* The same, after sending it the reason. */
 static void refuse(struct gpud_sender *sender, struct gpud_newcomer *newcomer,
                    enum gpud_status status, const char *name, const char *why)
 {
@@ -70,12 +70,12 @@ static void refuse(struct gpud_sender *sender, struct gpud_newcomer *newcomer,
     gpud_sender_unlock(sender);
     message.refuse.status = status;
     gpud_print(message.refuse.reason, "%s", why);
-    gpud_channel_send(newcomer->channel, &message, NULL); /* it may be gone already */
+    gpud_channel_send(newcomer->channel, &message, NULL); /* best effort: the peer may be gone */
     gpud_print(text, "%s%s%.400s", name, name[0] ? ": " : "", why);
     turn_away(sender, newcomer, GPUD_LOG_WARNING, text);
 }
 
-/* Of the process that has most of them, the one that came first. */
+/* The oldest newcomer of the process with the most newcomers. */
 static struct gpud_newcomer *find_flooder(struct gpud_sender *sender)
 {
     struct gpud_newcomer *chosen = &sender->newcomers[0];
@@ -90,8 +90,8 @@ static struct gpud_newcomer *find_flooder(struct gpud_sender *sender)
     return chosen;
 }
 
-/* What comes before it is connected (the proof of a key, over a network) has a deadline of its own,
- * which the channel keeps. */
+/* The channel itself enforces the deadline before it is connected (authentication, over a
+ * network). */
 static void start_waiting(struct gpud_newcomer *newcomer, int64_t now)
 {
     if (newcomer->deadline == INT64_MAX && !newcomer->has_spoken &&
@@ -106,10 +106,10 @@ void gpud_newcomer_add(struct gpud_sender *sender, struct gpud_channel *channel)
     bool already_logged = false;
     if (!gpud_admission_count(&sender->admission, key, gpud_now(), &already_logged)) {
         atomic_fetch_add(&sender->refused, 1);
-        char who[GPUD_PEER_TEXT_MAX];
+        char peer_text[GPUD_PEER_TEXT_MAX];
         if (!already_logged)
             gpud_log_warning(&sender->context->log, AREA, "%s turned away: it connects too often",
-                             gpud_peer_text(&channel->peer, who));
+                             gpud_peer_text(&channel->peer, peer_text));
         gpud_channel_unref(&channel);
         return;
     }
@@ -120,7 +120,7 @@ void gpud_newcomer_add(struct gpud_sender *sender, struct gpud_channel *channel)
     }
     if (sender->newcomer_count == GPUD_NEWCOMERS_MAX) {
         turn_away(sender, find_flooder(sender), GPUD_LOG_WARNING,
-                  "it said nothing, and others come");
+                  "it sent nothing, and others need its place");
         remove_gone(sender);
     }
     start_waiting(&newcomer, gpud_now());
@@ -139,7 +139,7 @@ static uint32_t places_of(const struct gpud_sender *sender, int64_t key)
     return count;
 }
 
-/* Why one more receiver of another user is too much; NULL: it is not. */
+/* Why another user cannot have one more receiver; NULL: it can. */
 static const char *refuse_foreigner(const struct gpud_sender *sender, uid_t uid)
 {
     uint32_t all = 0, own = 0;
@@ -156,8 +156,8 @@ static const char *refuse_foreigner(const struct gpud_sender *sender, uid_t uid)
                                       : NULL;
 }
 
-/* Whose place is given to a newcomer: of one that is gone, but perhaps for frames that it holds, or
- * of one that does not stream and whose process has more places than the newcomer's would have. */
+/* The link to evict for a newcomer: one that has left and at most holds frames, or one that does
+ * not stream and whose process has more places than the newcomer's would have. */
 static struct gpud_link *choose_eviction(struct gpud_sender *sender, int64_t newcomer)
 {
     struct gpud_link *chosen = NULL;
@@ -187,7 +187,7 @@ static bool find_place(struct gpud_sender *sender, int64_t newcomer)
     return sender->link_count < GPUD_RECEIVERS_MAX;
 }
 
-/* Why a receiver has no place; NULL: it has one. */
+/* Finds a place for a receiver; returns NULL, or why there is none. */
 static const char *refuse_place(struct gpud_sender *sender, const struct gpud_peer *peer)
 {
     int64_t key = gpud_peer_key(peer);
@@ -202,7 +202,7 @@ static const char *refuse_place(struct gpud_sender *sender, const struct gpud_pe
     return find_place(sender, key) ? NULL : "all places for receivers are taken";
 }
 
-/* Its HELLO was read. */
+/* Makes a receiver of a newcomer whose HELLO was read. */
 static void make_receiver(struct gpud_sender *sender, struct gpud_newcomer *newcomer,
                           const struct gpud_endpoint *hello)
 {
@@ -215,7 +215,7 @@ static void make_receiver(struct gpud_sender *sender, struct gpud_newcomer *newc
         refuse(sender, newcomer, status, hello->name, why);
         return;
     }
-    newcomer->channel = NULL; /* the link's */
+    newcomer->channel = NULL; /* now owned by the link */
     gpud_sender_lock(sender);
     sender->links[sender->link_count++] = link;
     gpud_sender_unlock(sender);
@@ -235,13 +235,12 @@ static void handle(struct gpud_sender *sender, struct gpud_newcomer *newcomer,
         gpud_sender_answer(sender, newcomer->channel);
         gpud_channel_unref(&newcomer->channel);
         return;
-    case GPUD_MESSAGE_BYE: /* it does not take anything from this user's senders, say */
+    case GPUD_MESSAGE_BYE: /* for example, it does not accept this user's senders */
         gpud_print(why, "said goodbye: %s", message->refuse.reason);
         turn_away(sender, newcomer, GPUD_LOG_WARNING, why);
         return;
     default:
-        gpud_print(why, "broke the protocol: a %s that nobody expects",
-                   gpud_message_name(message->type));
+        gpud_print(why, "broke the protocol: an unexpected %s", gpud_message_name(message->type));
         turn_away(sender, newcomer, GPUD_LOG_WARNING, why);
     }
 }
@@ -263,9 +262,9 @@ static void read_message(struct gpud_sender *sender, struct gpud_newcomer *newco
                                                                : "vanished without a goodbye");
         return;
     case GPUD_NO_MEMORY:
-        refuse(sender, newcomer, GPUD_AGAIN, "", error.reason); /* not the peer's fault */
+        refuse(sender, newcomer, GPUD_AGAIN, "", error.reason); /* a failure of this side */
         return;
-    case GPUD_UNSUPPORTED: /* another release: the header of a message, at least, it understands */
+    case GPUD_UNSUPPORTED: /* another release understands at least a message's header */
         refuse(sender, newcomer, GPUD_UNSUPPORTED, "", error.reason);
         return;
     default:
@@ -273,8 +272,8 @@ static void read_message(struct gpud_sender *sender, struct gpud_newcomer *newco
     }
 }
 
-/* Of those that have spoken, the one whose process connected least lately; among equals, the first.
- * NULL: none has. */
+/* Of the newcomers whose message has arrived, the oldest of the process with the fewest recent
+ * connections. NULL: there is none. */
 static struct gpud_newcomer *find_next(struct gpud_sender *sender)
 {
     struct gpud_newcomer *next = NULL;
@@ -318,7 +317,7 @@ int64_t gpud_newcomers_deadline(const struct gpud_sender *sender)
     return deadline;
 }
 
-/* Reading may find half a proof, or nothing: then it goes on waiting for words. */
+/* Reading may find only part of an authentication, or nothing: then it keeps waiting. */
 static void have_turn(struct gpud_sender *sender, struct gpud_newcomer *newcomer)
 {
     newcomer->has_spoken = false;
@@ -346,7 +345,7 @@ void gpud_newcomers_read(struct gpud_sender *sender, const struct pollfd *fds, u
             start_waiting(newcomer, now);
         if (newcomer->channel && now >= newcomer->deadline)
             turn_away(sender, newcomer, GPUD_LOG_WARNING,
-                      "said nothing for 2 s after it connected");
+                      "sent nothing for 2 s after it connected");
     }
     remove_gone(sender);
 }

@@ -1,27 +1,29 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Connections that have not said yet what for. In the listener's thread, without the lock. */
+/* Connections before their first message, HELLO or QUERY. In the listener's thread, without the
+ * lock. */
 #ifndef GPUD_STREAM_SENDER_NEWCOMER_H
 #define GPUD_STREAM_SENDER_NEWCOMER_H
 
 #include "stream/sender/state.h"
 
-/* Takes the channel. */
+/* Takes ownership of the channel. */
 void gpud_newcomer_add(struct gpud_sender *sender, struct gpud_channel *channel);
 
-/* Whether connections have to wait in the system's queue: every newcomer here has spoken, and waits
- * for its turn. */
+/* Whether further connections must stay in the system's queue: the table is full of newcomers that
+ * wait for their turn. */
 bool gpud_newcomers_are_full(const struct gpud_sender *sender);
 
-/* Where the newcomer's next words are polled for; -1: it has spoken. */
+/* The descriptor to poll for its first message; -1: it has arrived. */
 int gpud_newcomer_fd(const struct gpud_newcomer *newcomer);
 
-/* When the first of them is late, or has its turn. */
+/* The next deadline of a newcomer, or the time of the next turn. */
 int64_t gpud_newcomers_deadline(const struct gpud_sender *sender);
 
-/* Reads what they say, by what ppoll() said of the first `count`, and ends those that are late. So
- * many of them a second have their turn, one of the process that connected least first. */
+/* Reads their messages, by ppoll()'s results for the first `count`, and drops those that are late.
+ * A limited number a second have their turn, those of processes with the fewest connections first.
+ */
 struct pollfd;
 void gpud_newcomers_read(struct gpud_sender *sender, const struct pollfd *fds, uint32_t count);
 void gpud_newcomers_close(struct gpud_sender *sender);

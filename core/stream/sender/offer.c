@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Which route a receiver is offered, and how. In the listener's thread, without the lock, which is
- * taken where the application's threads look. */
+/* Chooses a route for a receiver and offers it. In the listener's thread, without the lock, which
+ * it takes for state that application threads use. */
 #include "stream/sender/offer.h"
 
 #include "base/stop.h"
@@ -25,16 +25,16 @@ static const struct gpud_log *log_of(const struct gpud_link *link)
 
 /* --- the offer ----------------------------------------------------------------------------- */
 
-/* What an offer is made of. */
+/* The parts of an offer. */
 struct offer {
     const struct gpud_route_ops *route;
-    struct gpud_pool *pool;     /* a reference; NULL where the ring is the receiver's */
-    struct gpud_remote *remote; /* NULL where the ends share memory */
+    struct gpud_pool *pool;     /* a reference; NULL if the receiver owns the ring */
+    struct gpud_remote *remote; /* NULL if the ends share memory */
     struct gpud_transport *transport;
     struct gpud_message message;
 };
 
-/* The ring of a route that shares the sender's, with room for this link. */
+/* Gets the pool for a route that shares the sender's ring, with room for this link. */
 static enum gpud_status prepare_pool(struct gpud_link *link, struct offer *offer,
                                      struct gpud_error *error)
 {
@@ -76,10 +76,8 @@ static enum gpud_status prepare(struct gpud_link *link, struct offer *offer,
     return status;
 }
 
-/* Sends the OFFER. The old epoch's transport, if there is one, ends with it: what was published
- * there stays the receiver's to read. GPUD_AGAIN: not now. GPUD_CLOSED: not any more. Under the
- * lock.
- */
+/* Sends the OFFER, which ends the old epoch's transport, if any; the receiver may still read frames
+ * published there. GPUD_AGAIN: try later. GPUD_CLOSED: it is obsolete. Under the lock. */
 static enum gpud_status send_offer(struct gpud_link *link, struct offer *offer,
                                    struct gpud_error *error)
 {
@@ -94,7 +92,7 @@ static enum gpud_status send_offer(struct gpud_link *link, struct offer *offer,
     enum gpud_status status = gpud_link_try_send(link, message, error);
     GPUD_STOP_POINT(link->streamed ? "sender: new epoch's OFFER sent" : "sender: OFFER sent");
     if (status != GPUD_OK)
-        return status == GPUD_INVALID ? status : GPUD_AGAIN; /* what cannot be said never can */
+        return status == GPUD_INVALID ? status : GPUD_AGAIN; /* encoding it would fail again */
     struct gpud_transport *old = link->transport;
     link->transport = offer->transport;
     link->transport->remote = offer->remote;
@@ -105,10 +103,10 @@ static enum gpud_status send_offer(struct gpud_link *link, struct offer *offer,
     link->epoch = sender->epoch;
     link->waiting.is_armed = false;
     link->offer_by = 0;
-    /* A receiver that is paused in mid-stream answers when it goes on; a new one has no reason to
-     * wait. */
+    /* A receiver that is paused in mid-stream answers when it resumes; a new one must answer
+     * soon. */
     link->deadline = link->streamed ? INT64_MAX : gpud_deadline(GPUD_IMPORT_DEADLINE);
-    gpud_waiting_advance(link); /* what is held for this epoch */
+    gpud_waiting_advance(link); /* sends messages held for this epoch */
     return GPUD_OK;
 }
 
@@ -125,7 +123,7 @@ static enum gpud_status offer_route(struct gpud_link *link, const struct gpud_ro
     if (status == GPUD_OK)
         status = send_offer(link, &offer, error);
     else if (link->epoch_tried != sender->epoch || link->state >= GPUD_LINK_LEAVING)
-        status = GPUD_CLOSED; /* and its failure says nothing of the next epoch */
+        status = GPUD_CLOSED; /* the failure does not concern the next epoch */
     gpud_transport_unref(&offer.transport);
     gpud_sender_unlock(sender);
     if (offer.remote)
@@ -134,8 +132,7 @@ static enum gpud_status offer_route(struct gpud_link *link, const struct gpud_ro
     return status;
 }
 
-/* The device whose queues read what the link shares of the device's pool; NULL: it shares nothing.
- */
+/* The device whose queues read the device's pool for this link; NULL: the link does not use it. */
 static const struct gpud_device *reader_of(const struct gpud_link *link)
 {
     const struct gpud_transport *transport = link->transport;
@@ -144,8 +141,8 @@ static const struct gpud_device *reader_of(const struct gpud_link *link)
     return gpud_route_reader(transport->route, link->sender->device, link->peer_device);
 }
 
-/* Slots that routes may give away are read by one device. A link that would read them on another
- * one gets its frames by another route. */
+/* Only one device may read slots that routes give away; a link that would read them on another
+ * device gets another route. */
 static void exclude_multi_reader(struct gpud_link *link)
 {
     struct gpud_sender *sender = link->sender;
@@ -195,7 +192,7 @@ static void offer_later(struct gpud_link *link, const char *reason)
     link->deadline = now + OFFER_PAUSE;
 }
 
-/* Whether an offer for this epoch was begun: else the turn begins it. */
+/* Whether an offer for this epoch was begun and is to be repeated later. */
 static bool is_due_later(const struct gpud_link *link)
 {
     struct gpud_sender *sender = link->sender;
@@ -240,7 +237,7 @@ void gpud_link_offer_if_due(struct gpud_link *link, int64_t now)
         link->deadline = INT64_MAX;
         link->offer_by = 0;
         link->epoch_tried = epoch;
-        gpud_route_forget_failures(link->trials); /* what was measured stays true */
+        gpud_route_forget_failures(link->trials); /* keeps measured rates */
         due = true;
     }
     gpud_sender_unlock(sender);

@@ -1,12 +1,12 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A descriptor for applications that submit in a loop of their own, armed when a call found no slot
- * or no credit. Receivers then say over their channels that they gave something back, which the
- * listener's thread reads. */
+/* A descriptor for applications that submit from an event loop, armed when a call finds no slot or
+ * no credit. Receivers then send a KICK over their channels when they give an entry back, and the
+ * listener's thread reads it. */
 #include "stream/sender/poll.h"
 
-/* A device that has read a frame raises no descriptor: it is looked at this often. */
+/* How often to check a device: no descriptor reports that it has read a frame. */
 #define DEVICE_LOOK (100 * GPUD_USEC)
 
 static void watch_pools(struct gpud_sender *sender, int fd)
@@ -31,7 +31,7 @@ void gpud_sender_poll_ask(struct gpud_link *link)
     gpud_page_poll_begin(&page->end);
 }
 
-/* Whether something came back before the link was armed. */
+/* Requests a KICK; true if an entry came back before. */
 static bool arm_link(struct gpud_link *link, bool *device_reads)
 {
     struct gpud_transport *transport = link->transport;

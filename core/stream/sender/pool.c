@@ -15,7 +15,7 @@ static void release_lent(struct gpud_frame *frame)
     gpud_slot_drop((struct gpud_slot *)frame);
 }
 
-/* The slot is free; one of a memory that is closed waits for what becomes of that. */
+/* Lists a free slot; a slot of a closed memory stays unlisted. */
 static void put_free(struct gpud_pool *pool, struct gpud_slot *slot)
 {
     if (slot->frame.slot / pool->ring.slots_per_memory >= pool->opened)
@@ -23,8 +23,8 @@ static void put_free(struct gpud_pool *pool, struct gpud_slot *slot)
     pool->free[(pool->free_first + pool->free_count++) % GPUD_RING_SLOTS_MAX] = slot;
 }
 
-/* The same, for a slot that has not been lent yet: it is taken last, so that the ring can shrink to
- * what is really used. */
+/* The same for a slot that was never lent: it is taken last, so that the ring can shrink to the
+ * slots really used. */
 static void put_fresh(struct gpud_pool *pool, struct gpud_slot *slot)
 {
     if (pool->queue) {
@@ -35,7 +35,7 @@ static void put_fresh(struct gpud_pool *pool, struct gpud_slot *slot)
     pool->free_count++;
 }
 
-/* What came back joins the others, in the order in which it did. */
+/* Lists the returned slots in the order of their return. */
 static void collect(struct gpud_pool *pool)
 {
     struct gpud_slot *oldest = NULL;
@@ -103,7 +103,7 @@ enum gpud_status gpud_pool_create(struct gpud_device *device, struct gpud_queue 
     return GPUD_OK;
 }
 
-/* Before anybody else has the memory: afterwards the kernel may not make one any more. */
+/* Must run before the memory is shared: afterwards the kernel may refuse to make dma-bufs. */
 static void make_dmabufs(const struct gpud_pool *pool, struct gpud_memory *memory)
 {
     const struct gpud_ring *ring = &pool->ring;
@@ -112,7 +112,7 @@ static void make_dmabufs(const struct gpud_pool *pool, struct gpud_memory *memor
     for (uint32_t i = 0; i < ring->slots_per_memory; i++) {
         if (gpud_memory_export_dmabuf_part(memory, i * ring->slot_size, ring->slot_size, &fd,
                                            &offset, NULL) != GPUD_OK)
-            return; /* the call that asks for it says why */
+            return; /* the call that needs it reports why */
         gpud_fd_close(&fd);
     }
 }
@@ -133,7 +133,7 @@ enum gpud_status gpud_pool_make_part(const struct gpud_pool *pool, struct gpud_p
         gpud_pool_discard_part(&made);
         return status;
     }
-    /* The call that needs the handle says what is wrong if there is none. */
+    /* If this fails, the call that needs the handle reports why. */
     made.exported = pool->ring.usage == GPUD_USAGE_SHARE &&
                     gpud_memory_export(made.memory, &made.handle, NULL) == GPUD_OK;
     *part = made;
@@ -154,7 +154,7 @@ enum gpud_status gpud_pool_add_part(struct gpud_pool *pool, struct gpud_pool_par
     uint32_t index = pool->ring.memories, count = pool->ring.slots_per_memory;
     enum gpud_status status = GPUD_NO_MEMORY;
     if (gpud_ring_slots(&pool->ring) + count > GPUD_RING_SLOTS_MAX)
-        gpud_fail(error, GPUD_NO_MEMORY, "the ring has its greatest size of %d slots",
+        gpud_fail(error, GPUD_NO_MEMORY, "the ring has its maximum size of %d slots",
                   GPUD_RING_SLOTS_MAX);
     else
         status = gpud_ring_add(&pool->ring, part->memory, error);
@@ -209,7 +209,7 @@ enum gpud_status gpud_pool_describe(struct gpud_pool *pool, uint32_t first, bool
 
 void gpud_pool_open(struct gpud_pool *pool)
 {
-    collect(pool); /* what came back while its memory was closed is free without being listed */
+    collect(pool); /* before opening: slots of closed memories stay unlisted */
     while (pool->opened < pool->ring.memories) {
         struct gpud_slot *slots = pool->slots[pool->opened++];
         for (uint32_t i = pool->ring.slots_per_memory; i > 0; i--)
@@ -226,7 +226,7 @@ void gpud_pool_close(struct gpud_pool *pool, uint32_t first)
     pool->free_count = 0;
     if (first < pool->opened)
         pool->opened = first;
-    for (uint32_t i = 0; i < count; i++) /* in their order, over the places that were read */
+    for (uint32_t i = 0; i < count; i++) /* in order, in place */
         put_free(pool, pool->free[(pool->free_first + i) % GPUD_RING_SLOTS_MAX]);
 }
 
@@ -291,7 +291,7 @@ void gpud_pool_unref(struct gpud_pool **pool)
         destroy(gone);
 }
 
-/* A slot is about to be written anew. */
+/* Takes a slot that is about to be overwritten back from a receiver's device. */
 static void take_back(struct gpud_slot *slot)
 {
     const struct gpud_route_slot_ops *route = atomic_exchange(&slot->given_by, NULL);
@@ -299,14 +299,14 @@ static void take_back(struct gpud_slot *slot)
         route->take_back(slot->pool->queue, slot->frame.memory);
 }
 
-/* The pool's queue runs after all that read the slot. Where the device refuses to order its
- * queues so, reads that have ended are forgotten and the others kept, with *error. */
+/* Makes the pool's queue wait for all reads of the slot. If the device cannot, drops the reads that
+ * have ended and keeps the others, with *error. */
 static enum gpud_status await_reads(struct gpud_slot *slot, struct gpud_error *error)
 {
     enum gpud_status status = slot->unknown_reads ? GPUD_IO : GPUD_OK;
     uint32_t kept = 0;
     if (slot->unknown_reads)
-        gpud_fail(error, status, "a queue may read the slot, and nothing says for how long");
+        gpud_fail(error, status, "a queue may read the slot for an unknown time");
     for (uint32_t i = 0; i < slot->read_count; i++) {
         struct gpud_fence *fence = &slot->reads[i];
         struct gpud_error why;
@@ -335,8 +335,8 @@ void gpud_slot_add_read(struct gpud_slot *slot, const struct gpud_fence *fence)
     gpud_fence_drop(&unknown);
 }
 
-/* A slot that another queue reads, and that the pool's cannot be made to wait for, stays free and
- * is looked at again the next time. */
+/* Skips slots that another queue reads and the pool's queue cannot wait for; they stay free for the
+ * next try. */
 static struct gpud_slot *take_unread(struct gpud_pool *pool)
 {
     pool->refusal.status = GPUD_OK;
@@ -378,7 +378,7 @@ struct gpud_slot *gpud_pool_take(struct gpud_pool *pool)
     return slot;
 }
 
-/* Whether it holds a picture of the time before pool->lent was that. */
+/* Whether its picture was written before pool->lent had this value. */
 static bool is_old(const struct gpud_slot *slot, uint64_t lent)
 {
     return slot->written != 0 && slot->written <= lent;
@@ -395,7 +395,7 @@ struct gpud_slot *gpud_pool_take_old(struct gpud_pool *pool, uint64_t lent)
         if (!is_old(*place, lent) || await_reads(*place, &pool->refusal) != GPUD_OK)
             continue;
         slot = *place;
-        *place = *first; /* which leaves the circle instead */
+        *place = *first; /* the first one leaves the buffer instead */
     }
     if (slot) {
         pool->free_first++;
@@ -447,7 +447,7 @@ void gpud_pool_set_wake(struct gpud_pool *pool, int fd)
 
 void gpud_pool_wait(struct gpud_pool *pool, int64_t deadline)
 {
-    atomic_fetch_add(&pool->waiters, 1); /* before the look: one of the two sees the other */
+    atomic_fetch_add(&pool->waiters, 1); /* before the check, so that no wake is lost */
     uint32_t freed = atomic_load(&pool->freed);
     if (!atomic_load(&pool->back))
         gpud_futex_wait(&pool->freed, freed, deadline);
@@ -473,7 +473,7 @@ void gpud_slot_drop(struct gpud_slot *slot)
     slot->next = atomic_load(&pool->back);
     while (!atomic_compare_exchange_weak(&pool->back, &slot->next, slot))
         ;
-    /* The slot is another's from here on; the pool is there for our reference. */
+    /* Another thread may take the slot from here on; our reference keeps the pool. */
     if (atomic_load(&pool->waiters) > 0)
         gpud_pool_wake(pool);
     if (atomic_load(&pool->wake) >= 0) {

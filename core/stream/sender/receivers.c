@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Receivers come and go. A link that another thread has ended, under the lock, is logged, reported
- * and taken apart here. */
+/* Adding and removing receivers. Links that other threads have ended, under the lock, are logged,
+ * reported and freed here. */
 #include "stream/sender/receivers.h"
 
 #include "base/stop.h"
@@ -34,12 +34,12 @@ void gpud_link_describe(const struct gpud_link *link, struct gpud_endpoint *endp
     endpoint->require_direct = sender->require_direct;
 }
 
-/* Free of the lock: this may look at drivers and at the machine. */
+/* Without the lock: this may query drivers and the machine. */
 static void learn_peer(struct gpud_link *link, const struct gpud_endpoint *hello)
 {
     const struct gpud_sender *sender = link->sender;
     link->peer = *hello;
-    /* Every peer learns our token: only the channel knows which peer is this process. */
+    /* Every peer knows our token, so only the channel can tell which peer is this process. */
     if (!link->channel->peer.same_process)
         link->peer.token = 0;
     if (gpud_link_is_same_process(link))
@@ -56,7 +56,7 @@ enum gpud_status gpud_link_create(struct gpud_sender *sender, struct gpud_channe
                                   const struct gpud_endpoint *hello, struct gpud_link **link,
                                   const char **why)
 {
-    *why = "its HELLO asks for what does not exist";
+    *why = "its HELLO requests something that does not exist";
     if (hello->slow_receiver > GPUD_SLOW_DROP_OLDEST || hello->slots < 1 ||
         hello->slots > GPUD_SLOTS_MAX)
         return GPUD_INVALID;
@@ -82,9 +82,9 @@ enum gpud_status gpud_link_create(struct gpud_sender *sender, struct gpud_channe
         gpud_endpoints_share_clock(hello, &message.hello, gpud_peer_is_here(&channel->peer));
     struct gpud_error error;
     enum gpud_status status = gpud_channel_send(channel, &message, &error);
-    /* A peer that has closed the connection may have said goodbye before. */
+    /* A peer that has closed the connection may have sent BYE before. */
     if (status != GPUD_OK && status != GPUD_PEER) {
-        made->channel = NULL; /* the caller's */
+        made->channel = NULL; /* stays the caller's */
         gpud_links_free(made);
         *why = "its HELLO cannot be answered";
         return GPUD_AGAIN;
@@ -117,10 +117,10 @@ void gpud_link_refuse(struct gpud_link *link, enum gpud_status status, const cha
 
 static void log_end(struct gpud_link *link)
 {
-    char who[GPUD_PEER_TEXT_MAX];
+    char peer_text[GPUD_PEER_TEXT_MAX];
     link->end_logged = true;
     gpud_log_at(log_of(link), link->end.level, AREA, "receiver %" PRIu64 " (%s, %s): %s", link->id,
-                link->peer.name, gpud_peer_text(&link->channel->peer, who), link->end.why);
+                link->peer.name, gpud_peer_text(&link->channel->peer, peer_text), link->end.why);
 }
 
 static void report(const struct gpud_link *link,
@@ -133,7 +133,7 @@ static void report(const struct gpud_link *link,
     callback(link->sender->user, &info);
 }
 
-/* The application hears of each link that streamed, and of its end. */
+/* Reports each link that streamed, and its end, to the application. */
 static void report_changes(struct gpud_link *link, bool ended)
 {
     const struct gpud_sender *sender = link->sender;

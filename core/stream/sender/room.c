@@ -2,9 +2,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* Room in the sender's ring: a share for the sender and one for each receiver that maps it. The
- * ring grows by a memory at a time when a receiver joins, is cleared for it, and some seconds after
- * receivers have left it gives back what is spare. In the listener's thread, without the lock,
- * which is taken where the application's threads look. */
+ * ring grows by a memory at a time when a receiver joins, is cleared for it, and shrinks some
+ * seconds after receivers have left. In the listener's thread, without the lock, which it takes for
+ * state that application threads use. */
 #include "stream/sender/room.h"
 
 #include "base/stop.h"
@@ -13,10 +13,10 @@
 
 #include <string.h>
 
-/* While a slot is cleared nothing else can use it: for so long the last free one is left to the
- * application. */
+/* How long the last free slot is left to the application: a slot that is being cleared cannot be
+ * used. */
 #define SPARE_SLOT_PATIENCE (200 * GPUD_MSEC)
-/* Receivers that reconnect find their room again. */
+/* Long enough for receivers that reconnect to find their room again. */
 #define SHRINK_PATIENCE (5 * GPUD_SEC)
 
 static bool maps(const struct gpud_link *link, const struct gpud_pool *pool)
@@ -24,8 +24,7 @@ static bool maps(const struct gpud_link *link, const struct gpud_pool *pool)
     return link->state != GPUD_LINK_DEAD && link->transport && link->transport->pool == pool;
 }
 
-/* Whether a link that streamed by a pool of the epoch before will map this one in its turn. Under
- * the lock. */
+/* Whether a link that used the previous epoch's pool will map this one. Under the lock. */
 static bool will_map(const struct gpud_link *link, const struct gpud_pool *pool)
 {
     const struct gpud_sender *sender = link->sender;
@@ -54,8 +53,8 @@ static uint32_t count_users(const struct gpud_sender *sender, const struct gpud_
 
 /* --- growing -------------------------------------------------------------------------------- */
 
-/* Room for the sender's own slots and those of each receiver that maps the pool, the new one
- * included: a slow one can hold its share, and no more. A pool of an epoch that is over needs none.
+/* The pool needs the sender's own slots and a share for each receiver that maps it, the new one
+ * included, which a slow one can hold without hurting others. A past epoch's pool needs nothing.
  * Under the lock. */
 static bool is_too_small(const struct gpud_link *newcomer, const struct gpud_pool *pool)
 {
@@ -64,7 +63,7 @@ static bool is_too_small(const struct gpud_link *newcomer, const struct gpud_poo
     return is_current(sender, pool) && gpud_ring_slots(&pool->ring) < shares * pool->share;
 }
 
-/* The pool grows as far as this link needs it. */
+/* Grows the pool until it has room for this link. */
 static enum gpud_status grow(struct gpud_link *link, struct gpud_pool *pool,
                              struct gpud_error *error)
 {
@@ -87,7 +86,7 @@ static enum gpud_status grow(struct gpud_link *link, struct gpud_pool *pool,
     }
 }
 
-/* A card that writes from the pool's slots gets at those that are new. */
+/* Called for a card that writes from the pool's slots, after the pool grew. */
 enum gpud_status gpud_link_register_sources(struct gpud_link *link, struct gpud_error *error)
 {
     struct gpud_transport *transport = link->transport;
@@ -103,8 +102,8 @@ enum gpud_status gpud_link_register_sources(struct gpud_link *link, struct gpud_
     return status;
 }
 
-/* Tells a receiver of the memories that it does not know yet. One that maps none of them, between
- * hosts, has its card told instead. */
+/* Sends a receiver the memories that it does not know yet. Between hosts it maps none, and the
+ * memories are registered with its card instead. */
 static enum gpud_status tell_growth(struct gpud_link *link, struct gpud_error *error)
 {
     struct gpud_sender *sender = link->sender;
@@ -129,8 +128,8 @@ static enum gpud_status tell_growth(struct gpud_link *link, struct gpud_error *e
     return status;
 }
 
-/* No slot is used before every link knows of it; where one cannot be told now, the new one waits: a
- * link that streams is never the one that pays. */
+/* Opens the new slots once every link knows them. If one cannot be notified now, the new receiver
+ * waits, so that a streaming link never suffers. */
 static enum gpud_status open_room(struct gpud_sender *sender, struct gpud_pool *pool,
                                   struct gpud_error *error)
 {
@@ -155,9 +154,8 @@ enum gpud_status gpud_room_make(struct gpud_link *link, struct gpud_pool *pool,
 
 /* --- clearing ------------------------------------------------------------------------------- */
 
-/* What free slots still show of pictures from before this receiver is cleared: it may map them. A
- * slot at a time, so that the application misses no more than one, and never its last. Slots of a
- * pool whose epoch is over come back while receivers still read them, and are left alone. */
+/* Clears one slot at a time, so that the application misses at most one and never its last. Slots
+ * of a past epoch's pool are left alone: they come back while receivers still read them. */
 enum gpud_status gpud_room_clear(struct gpud_link *link, struct gpud_pool *pool,
                                  struct gpud_error *error)
 {
@@ -177,9 +175,9 @@ enum gpud_status gpud_room_clear(struct gpud_link *link, struct gpud_pool *pool,
         if (found && !slot && pool->refusal.status != GPUD_OK)
             status = gpud_pool_explain(pool, error);
         else if (found && !slot)
-            status =
-                gpud_fail(error, GPUD_AGAIN,
-                          "all slots but one are in use, and those it may see are to be cleared");
+            status = gpud_fail(
+                error, GPUD_AGAIN,
+                "all slots but one are in use, and must be cleared before it may see them");
         gpud_sender_unlock(sender);
         if (!slot)
             return status;
@@ -192,7 +190,7 @@ enum gpud_status gpud_room_clear(struct gpud_link *link, struct gpud_pool *pool,
 
 /* --- shrinking ------------------------------------------------------------------------------ */
 
-/* Memories more than are needed. Under the lock. */
+/* How many memories are not needed. Under the lock. */
 static uint32_t count_spare(const struct gpud_sender *sender, const struct gpud_pool *pool)
 {
     uint32_t slots = (1 + count_users(sender, pool, NULL)) * pool->share;
@@ -200,15 +198,15 @@ static uint32_t count_spare(const struct gpud_sender *sender, const struct gpud_
     return pool->ring.memories > needed ? pool->ring.memories - needed : 0;
 }
 
-/* A pool that no receiver maps is replaced by a smaller one, which is made when it is needed. Slots
- * that the application has stay valid. */
+/* Drops a pool that no receiver maps; a smaller one is created when needed. Slots that the
+ * application holds stay valid. */
 static void drop_pool(struct gpud_sender *sender, struct gpud_pool **own)
 {
     gpud_sender_lock(sender);
     struct gpud_pool *pool = *own;
     bool unused = pool && count_users(sender, pool, NULL) == 0;
     if (unused) {
-        gpud_sender_poll_disarm(sender); /* there is another pool to watch soon */
+        gpud_sender_poll_disarm(sender); /* there will be another pool to watch */
         gpud_event_raise(sender->loop.event);
         *own = NULL;
         gpud_pool_wake(pool);
@@ -218,9 +216,9 @@ static void drop_pool(struct gpud_sender *sender, struct gpud_pool **own)
         gpud_pool_unref(&pool);
 }
 
-/* Whether each receiver that maps the pool can do without a part of it at once. A device reads on
- * after a frame was given back, a network card has the memory registered, and a receiver that is
- * still in its handshake may have refused the ring. */
+/* Whether each receiver that maps the pool can unmap memory at once. A device may read on after a
+ * frame was given back, a network card has the memory registered, and a receiver in its handshake
+ * may have refused the ring. */
 static bool can_take_back(const struct gpud_sender *sender, const struct gpud_pool *pool)
 {
     if (!(pool->device->caps & GPUD_CAP_SYNCHRONOUS) || pool->viewer || pool->dmabufs)
@@ -236,7 +234,7 @@ static bool can_take_back(const struct gpud_sender *sender, const struct gpud_po
     return true;
 }
 
-/* Tells a receiver to unmap the memories behind the first `count`. */
+/* Makes a receiver unmap all but the first `count` memories. */
 static bool tell_shrink(struct gpud_link *link, uint32_t count)
 {
     struct gpud_sender *sender = link->sender;
@@ -252,7 +250,7 @@ static bool tell_shrink(struct gpud_link *link, uint32_t count)
     return sent;
 }
 
-/* Slots of spare memories are lent no more; when all of them are back, receivers unmap the memories
+/* Stops lending slots of spare memories; when all of them are back, receivers unmap the memories
  * and the sender frees them. */
 static void take_back(struct gpud_sender *sender, struct gpud_pool *pool)
 {
@@ -278,8 +276,8 @@ static void take_back(struct gpud_sender *sender, struct gpud_pool *pool)
     }
 }
 
-/* One memory more than needed stays for the next receiver, unless its slots were closed already: a
- * receiver that held a frame in it has left a shrinking unfinished. Under the lock. */
+/* One spare memory is kept for the next receiver, unless its slots are closed already because a
+ * held frame has delayed a shrink. Under the lock. */
 static bool has_spare(const struct gpud_sender *sender, const struct gpud_pool *pool)
 {
     uint32_t spare = count_spare(sender, pool);

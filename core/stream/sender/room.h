@@ -8,20 +8,20 @@
 
 #include "stream/sender/link.h"
 
-/* Room in the pool for this link; every receiver that maps the pool knows of it then. GPUD_AGAIN:
- * one cannot be told now. */
+/* Makes room in the pool for this link and notifies every receiver that maps the pool. GPUD_AGAIN:
+ * one cannot be notified now. */
 enum gpud_status gpud_room_make(struct gpud_link *link, struct gpud_pool *pool,
                                 struct gpud_error *error);
 
-/* Clears what free slots show of pictures from before this link, which is about to map them.
- * GPUD_AGAIN: later, too many slots are in use. */
+/* Clears pictures from before this link in free slots, which it is about to map. GPUD_AGAIN: too
+ * many slots are in use; try later. */
 enum gpud_status gpud_room_clear(struct gpud_link *link, struct gpud_pool *pool,
                                  struct gpud_error *error);
 
-/* The link's card gets at memories of the pool that are new since it was connected. */
+/* Registers the pool's new memories with the link's network card. */
 enum gpud_status gpud_link_register_sources(struct gpud_link *link, struct gpud_error *error);
 
-/* Frees memories that have been spare for some seconds. */
+/* Frees memories that have been unneeded for some seconds. */
 void gpud_room_shrink(struct gpud_sender *sender, int64_t now);
 
 #endif

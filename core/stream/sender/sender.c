@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The public sender: its beginning and its end, events, looking. Frames stand in submit.c, formats
- * in epoch.c. */
+/* The public sender: creating, destroying, events, information. Frames are in submit.c, formats in
+ * epoch.c. */
 #include "base/sized.h"
 #include "base/stop.h"
 #include "route/route.h"
@@ -79,8 +79,7 @@ enum gpud_status gpud_sender_create(struct gpud_context *context,
         gpud_endpoint_describe(&self, made->device, params->name);
         memcpy(made->name, self.name, sizeof(made->name));
         if (self.pci[0])
-            gpud_device_get_numa_node(
-                made->device); /* reads the machine: later it is under the lock */
+            gpud_device_get_numa_node(made->device); /* caches it; later calls are under the lock */
         status = gpud_device_open(context, "host", &made->host, error);
     }
     if (status == GPUD_OK)
@@ -100,8 +99,8 @@ enum gpud_status gpud_sender_create(struct gpud_context *context,
     return GPUD_OK;
 }
 
-/* Lets the deliveries under way end, and what devices have yet to post: afterwards receivers take
- * a missing signal for a crash. */
+/* Waits for deliveries under way and for signals that devices have yet to post: after the end,
+ * receivers take a missing signal for a crash. */
 static void wait_for_deliveries(struct gpud_sender *sender)
 {
     gpud_sender_lock(sender);
@@ -119,7 +118,7 @@ static void wait_for_deliveries(struct gpud_sender *sender)
     unsigned left = atomic_load(&sender->references) - 1;
     if (left)
         gpud_log_error(&sender->context->log, AREA,
-                       "%u copies do not end: their memory is kept aside", left);
+                       "%u copies do not finish: their memory is not freed", left);
 }
 
 void gpud_sender_destroy(struct gpud_sender **sender)
@@ -145,7 +144,7 @@ void gpud_sender_destroy(struct gpud_sender **sender)
         GPUD_STOP_POINT("sender: BYE sent");
         gpud_link_kill(link, GPUD_LOG_DEBUG, "the sender stopped");
     }
-    gone->on_connect = gone->on_disconnect = NULL; /* its end is no news to the application */
+    gone->on_connect = gone->on_disconnect = NULL; /* the application itself ends it */
     gpud_sender_unlock(gone);
     gpud_links_settle(gone);
     gpud_sender_unref(gone);
@@ -212,8 +211,8 @@ enum gpud_status gpud_sender_send_event(struct gpud_sender *sender, uint32_t kin
                                         size_t size, struct gpud_error *error)
 {
     if (size > GPUD_EVENT_SIZE_MAX)
-        return gpud_fail(error, GPUD_INVALID, "an event of %zu bytes: at most %d travel", size,
-                         GPUD_EVENT_SIZE_MAX);
+        return gpud_fail(error, GPUD_INVALID, "an event of %zu bytes: at most %d are possible",
+                         size, GPUD_EVENT_SIZE_MAX);
     struct gpud_message message = {.type = GPUD_MESSAGE_EVENT};
     message.event.kind = kind;
     message.event.size = (uint32_t)size;
@@ -255,7 +254,7 @@ enum gpud_status gpud_sender_get_fd(struct gpud_sender *sender, int *fd, struct 
     return status;
 }
 
-/* --- looking ------------------------------------------------------------------------------- */
+/* --- information --------------------------------------------------------------------------- */
 
 void gpud_sender_get_info(struct gpud_sender *sender, struct gpud_sender_info *info)
 {
@@ -281,7 +280,7 @@ void gpud_sender_get_info(struct gpud_sender *sender, struct gpud_sender_info *i
     gpud_sized_copy(info, info->size, &now, sizeof(now));
 }
 
-/* Threads that wait, for a receiver or for a slot, look again. */
+/* Wakes threads that wait for a receiver or a slot. */
 static void wake_waiting(struct gpud_sender *sender)
 {
     gpud_sender_changed(sender);

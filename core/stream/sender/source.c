@@ -1,15 +1,14 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Where the bytes of a frame that is submitted come from: a slot of the sender's, memory of the
- * application's, or a frame of somebody else's, of a receiver or a capture, which may still be on
- * its way, and which goes back when it was copied. */
+/* The source of a submitted frame's bytes: a slot of the sender, the application's memory, or a
+ * frame of another owner, a receiver or a capture, which may still be incomplete, and which is
+ * released once copied. */
 #include "stream/sender/source.h"
 
 #include "frame/layout.h"
 #include "stream/sender/pool.h"
 
-/* Plane by plane, or in one go where both sides place every byte alike. */
 enum gpud_status gpud_source_copy(struct gpud_sender *sender, struct gpud_queue *queue,
                                   const struct gpud_layout *to_layout,
                                   const struct gpud_layout *from_layout, struct gpud_memory *from,
@@ -46,7 +45,6 @@ enum gpud_status gpud_source_copy(struct gpud_sender *sender, struct gpud_queue 
     return status;
 }
 
-/* The frame's memory as the sender's device sees it. */
 enum gpud_status gpud_source_find(struct gpud_sender *sender, const struct gpud_frame *frame,
                                   struct gpud_memory **source, struct gpud_error *error)
 {
@@ -59,19 +57,18 @@ enum gpud_status gpud_source_find(struct gpud_sender *sender, const struct gpud_
     return gpud_memory_view(memory, sender->device, source, error);
 }
 
-/* --- frames that are somebody else's ------------------------------------------------------- */
+/* --- frames of other owners ---------------------------------------------------------------- */
 
-/* The owner of a frame may still be writing it: it gets this long. */
+/* How long a frame's owner may still be writing it. */
 #define FILLED_DEADLINE GPUD_SEC
 
 static enum gpud_status not_filled(const struct gpud_error *why, struct gpud_error *error)
 {
-    /* No GPUD_TIMEOUT: that would say that the frame can be submitted once more. */
+    /* Not GPUD_TIMEOUT, which would mean that the frame can be submitted again. */
     return gpud_fail_native(error, GPUD_IO, why->origin, why->native,
-                            "the frame that is to be sent on is not complete: %s", why->reason);
+                            "the frame to send on is not complete: %s", why->reason);
 }
 
-/* What is put on the queue from now on comes after the frame's bytes, whoever owns the frame. */
 enum gpud_status gpud_source_order(struct gpud_sender *sender, struct gpud_queue *queue,
                                    struct gpud_delivery *delivery, struct gpud_error *error)
 {
@@ -81,7 +78,7 @@ enum gpud_status gpud_source_order(struct gpud_sender *sender, struct gpud_queue
     if (gpud_pool_orders(frame, queue))
         return GPUD_OK;
     status = gpud_frame_order(frame, queue, gpud_deadline(FILLED_DEADLINE), &why);
-    if (status == GPUD_PEER) { /* the bytes never came: that is told, as it was told to us */
+    if (status == GPUD_PEER) { /* the bytes never came: pass that on to the receivers */
         delivery->corrupted = true;
         status = GPUD_OK;
     }
@@ -94,7 +91,7 @@ bool gpud_source_is_elsewhere(const struct gpud_sender *sender, const struct gpu
            frame->memory->device != sender->device && !frame->memory->host;
 }
 
-/* The device that has the frame writes it into the host's slot by itself. */
+/* Lets the frame's own device copy it into the host's slot. */
 enum gpud_status gpud_source_fetch(struct gpud_sender *sender, struct gpud_delivery *delivery,
                                    struct gpud_error *error)
 {

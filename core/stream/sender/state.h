@@ -1,44 +1,45 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What the files of a sender share. Each has a header of its own and uses those before it alone:
+/* The state that a sender's files share. Each has a header of its own and uses only those before
+ * it:
  *
  *     state.h       the sender
  *     pool.c        its slots
  *     transport.c   a link's ring and page in one epoch
  *     link.c        one receiver, under the lock
- *     poll.c        waiting in a loop of the application's
- *     waiting.c     the newest frame of a receiver that is slow, where none can be taken back
- *     targets.h     one frame on its way
- *     source.c      where its bytes come from, and when they are there
- *     copies.c      what the devices do for each receiver
- *     delivery.c    when it is handed over; and the lock
- *     epoch.c       formats, and the rings that are made for them
- *     submit.c      the application's frames: a slot to write into, and each receiver's credit
- *     receivers.c   receivers come and go
- *     status.c      what is told to those who ask
- *     room.c        the room that receivers have in the sender's ring
- *     offer.c       which route a receiver is offered
- *     handshake.c   the state machine between a receiver's beginning and its stream
- *     newcomer.c    connections that have not said yet what for; admission.c limits them
+ *     poll.c        waiting in an application's event loop
+ *     waiting.c     the newest frame for a slow receiver, if none can be taken back
+ *     targets.h     the delivery of one frame
+ *     source.c      where its bytes come from, and when they are complete
+ *     copies.c      the devices' work for each receiver
+ *     delivery.c    handing it over; and the lock
+ *     epoch.c       formats, and the rings made for them
+ *     submit.c      the application's frames: a slot to write, and each receiver's credit
+ *     receivers.c   adding and removing receivers
+ *     status.c      answers to queries
+ *     room.c        the receivers' room in the sender's ring
+ *     offer.c       choosing and offering a receiver's route
+ *     handshake.c   the state machine from a receiver's HELLO to its stream
+ *     newcomer.c    connections before their first message; admission.c limits them
  *     listener.c    the thread that calls all of these
  *     sender.c      the public object
  *
- * Threads. The application's threads submit frames. The listener's thread, one a sender, makes
- * connections, runs every handshake and takes apart what has ended; a call of the application's
- * that needs a handshake (a new format) bumps the epoch and wakes it.
+ * Threads. The application's threads submit frames. Each sender has a listener's thread, which
+ * accepts connections, runs every handshake and frees ended links; an application's call that needs
+ * a handshake (a new format) bumps the epoch and wakes it.
  *
- * The lock guards what both sides change, and is held for a few microseconds: a thread that submits
- * a frame may run at a real-time priority, and must never wait for a handshake. So the listener's
- * thread reads sockets, opens devices, makes and registers memory, clears slots, logs and calls the
- * application back without it, and takes it for each step that others see. The mutex inherits
- * priorities, because even a few microseconds last long on a busy processor.
- * What is the listener's thread's alone is marked so and needs no lock in that thread.
+ * The lock guards the state that both change, and is held for a few microseconds: a thread that
+ * submits a frame may run at a real-time priority, and must never wait for a handshake. So the
+ * listener's thread reads sockets, opens devices, makes and registers memory, clears slots, logs
+ * and calls the application back without it, and takes it for each step that others see. The mutex
+ * inherits priorities, because even a few microseconds last long on a busy processor.
+ * State of the listener's thread alone is marked so and needs no lock there.
  *
  * Links and transports are reference-counted under the lock. A driver's thread that reports a
- * completion never waits for the lock: the driver may need that thread for the very work that the
- * lock's holder waits for. It leaves the completion behind, and the lock's holder deals with it
- * when it unlocks (gpud_sender_unlock). */
+ * completion never waits for the lock: the driver may need that thread for work that the lock's
+ * holder waits for. It queues the completion, which the lock's holder handles when it unlocks
+ * (gpud_sender_unlock). */
 #ifndef GPUD_STREAM_SENDER_STATE_H
 #define GPUD_STREAM_SENDER_STATE_H
 
@@ -57,47 +58,47 @@ struct gpud_pending_delivery;
 struct gpud_pool;
 struct gpud_transport;
 
-/* Deadlines of a handshake; the peer is slow, stuck, or no peer at all. */
+/* Deadlines of a handshake, for peers that are slow, stuck or not receivers. */
 #define GPUD_HELLO_DEADLINE (2 * GPUD_SEC)
 #define GPUD_IMPORT_DEADLINE (5 * GPUD_SEC)
-/* Of our own device, which may be busy, to take the test pattern: the receiver waits for longer. */
+/* For our own, possibly busy, device to take the test pattern; the receiver waits longer. */
 #define GPUD_PATTERN_DEADLINE (4 * GPUD_SEC)
 #define GPUD_TEARDOWN_DEADLINE (5 * GPUD_SEC)
 
-/* The last application event of a kind marked sticky: new receivers get it before their first
- * frame. */
+/* How many kinds of sticky events there can be; new receivers get the last event of each before
+ * their first frame. */
 #define GPUD_STICKY_MAX 16
 
-/* Connections that have not said yet what for. */
+/* Connections before their first message. */
 #define GPUD_NEWCOMERS_MAX 64
 struct gpud_newcomer {
-    struct gpud_channel *channel; /* NULL: it has been dealt with */
-    int64_t deadline;             /* to say so; INT64_MAX: it is not connected, or has spoken */
+    struct gpud_channel *channel; /* NULL: it has been handled */
+    int64_t deadline;             /* of its message; INT64_MAX: not connected, or it has arrived */
     bool has_spoken;              /* its message waits for its turn, see newcomer.c */
 };
 
-/* How many frames there were at the last one submitted before the sample; a sample a second. */
+/* The number and the time of the last frame before a sample; one sample a second. */
 struct gpud_rate_sample {
     uint64_t sequence;
     int64_t time;
 };
 struct gpud_rate {
-    int64_t sampled; /* when the last was taken */
+    int64_t sampled; /* when the last sample was taken */
     struct gpud_rate_sample before, last;
 };
 
-/* Transports without a user. To unmap and to unpin takes its time: a thread that is
- * woken for it takes them apart, without the lock. */
+/* Transports without a user. Unmapping and unpinning take time, so a thread is woken to free them
+ * without the lock. */
 struct gpud_retired {
     struct gpud_transport *first;
-    int wake; /* eventfd of that thread; -1: there is none, and they are taken apart at once */
+    int wake; /* eventfd of that thread; -1: there is none, and they are freed at once */
 };
 
 struct gpud_sender {
     struct gpud_context *context;
     struct gpud_device *device, *host; /* host == device on the host */
     struct gpud_queue *queue;
-    struct gpud_queue *host_queue; /* for frames that lie in host memory and go through it */
+    struct gpud_queue *host_queue; /* for frames in host memory that are copied through it */
     char name[64], route[32];
     uint32_t slots;
     _Atomic(enum gpud_slow_receiver) slow_receiver;
@@ -108,49 +109,49 @@ struct gpud_sender {
 
     atomic_bool interrupted;
     struct gpud_lock lock;    /* inherits priorities */
-    _Atomic uint32_t changes; /* of links: threads that wait for one sleep on it */
+    _Atomic uint32_t changes; /* of links; a futex for threads that wait for one */
     atomic_uint references;   /* the application's, and one for each delivery under way */
-    struct gpud_pending_delivery *_Atomic completed; /* whose copies are done, latest first */
-    struct gpud_pending_delivery *_Atomic spare;     /* records that are free */
+    struct gpud_pending_delivery *_Atomic completed; /* copies are done; latest first */
+    struct gpud_pending_delivery *_Atomic spare;     /* free records */
 
     /* The epoch. */
     bool configured, ended;
     uint32_t epoch;
-    bool dmabufs_wanted, dmabufs; /* each lent frame has one: from the next epoch on; in this one */
+    bool dmabufs_wanted, dmabufs; /* lent frames have one: from the next epoch on; in this one */
     struct gpud_media media;
     struct gpud_layout layout;     /* of the media */
     struct gpud_pool *device_pool; /* on the device */
     struct gpud_pool *host_pool;   /* on the host; == device_pool there */
     struct gpud_user_message *sticky[GPUD_STICKY_MAX];
     uint64_t sequence;
-    int64_t submitted; /* when the last frame was; 0: there was none */
+    int64_t submitted; /* time of the last frame; 0: none yet */
     struct gpud_rate rate;
-    uint32_t undelivered_run; /* frames without a receiver, lately */
+    uint32_t undelivered_run; /* frames in a row without a receiver */
 
-    /* The listener's thread alone adds links and takes them out, under the lock, and reads the
-     * table without it. */
+    /* Only the listener's thread adds and removes links, under the lock; it reads the table without
+     * it. */
     struct gpud_link *links[GPUD_RECEIVERS_MAX];
     uint32_t link_count;
-    struct gpud_link *retired_links; /* without a reference: that thread frees them */
-    struct gpud_retired retired;     /* transports that it takes apart */
+    struct gpud_link *retired_links; /* without a reference; that thread frees them */
+    struct gpud_retired retired;     /* transports that it frees */
 
-    /* The listener's thread's. */
+    /* Only for the listener's thread. */
     uint64_t link_ids;
-    struct gpud_newcomer newcomers[GPUD_NEWCOMERS_MAX]; /* in the order in which they came */
+    struct gpud_newcomer newcomers[GPUD_NEWCOMERS_MAX]; /* in order of arrival */
     uint32_t newcomer_count;
     struct gpud_listener *listener;
     struct gpud_admission admission;
-    int64_t accept_pause; /* no connection is accepted until then; 0: all is well */
+    int64_t accept_pause; /* until when to accept no connection, after a failure; 0: none */
     uint32_t epoch_logged;
-    int64_t spare_since; /* the ring is larger than its receivers need; 0: it is not */
+    int64_t spare_since; /* since when the ring is larger than needed; 0: it is not */
     pthread_t thread;
     bool thread_runs;
-    int wake;              /* eventfd: the thread looks at the world anew */
-    struct gpud_loop loop; /* for an application with a loop of its own; see poll.c */
-    bool polls;            /* it is armed */
-    bool lacks_slot;       /* the call that gave GPUD_TIMEOUT found none */
+    int wake;              /* eventfd: the thread takes another turn */
+    struct gpud_loop loop; /* for an application's event loop; see poll.c */
+    bool polls;            /* the loop is armed */
+    bool lacks_slot;       /* the call that returned GPUD_TIMEOUT found no slot */
     atomic_bool stopping;
-    bool closing; /* no slot is written any more */
+    bool closing; /* no slot will be written again */
 
     char path[32], fallback_reason[GPUD_REASON_MAX]; /* of the last link that connected */
     char device_reason[GPUD_REASON_MAX]; /* why the ring is on that device; never changes */
@@ -158,7 +159,7 @@ struct gpud_sender {
     atomic_uint_fast64_t kicks, copies_cpu, copies_gpu, refused;
 };
 
-/* The listener's thread takes a turn now: something changed that it has to deal with. */
+/* Makes the listener's thread take a turn now. */
 static inline void gpud_sender_wake_listener(const struct gpud_sender *sender)
 {
     gpud_event_raise(sender->wake);

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What a sender tells of itself: what is counted already, and what can be read when it
- * is asked for. A frame costs nothing more. */
+/* A sender's report of itself, from existing counters and from state read on request, so that it
+ * costs frames nothing. */
 #include "stream/sender/status.h"
 
 #include "base/sized.h"
@@ -27,8 +27,7 @@ void gpud_sender_sample(struct gpud_sender *sender, int64_t now)
     rate->last.time = sender->submitted;
 }
 
-/* Frames in 1000 s, from the last but one sample to the last frame. 0: none came since, or it
- * is not known yet. */
+/* Frames in 1000 s, from the last but one sample to the last frame. 0: none since, or unknown. */
 static uint64_t rate_of(const struct gpud_sender *sender)
 {
     const struct gpud_rate_sample *since = &sender->rate.before;
@@ -71,7 +70,7 @@ static void describe_link(const struct gpud_link *link, struct gpud_link_info *i
     info->latency_ns = gpud_page_latency(&transport->page);
 }
 
-/* The next links to tell of, from the table's place *at on, which moves on. */
+/* Describes the next links, from index *at on, which it advances. */
 static uint32_t describe_links(const struct gpud_sender *sender, uint32_t *at,
                                struct gpud_link_info *infos, uint32_t max)
 {
@@ -126,7 +125,7 @@ static void describe(const struct gpud_sender *sender, struct gpud_report *repor
     report->age = sender->submitted ? (uint64_t)(gpud_now() - sender->submitted) : GPUD_TIME_NONE;
 }
 
-/* They are few enough for a channel's buffer; an asker that made that too small gets less. */
+/* The messages fit into a channel's default buffer; a peer that made it smaller gets fewer. */
 void gpud_sender_answer(struct gpud_sender *sender, struct gpud_channel *channel)
 {
     struct gpud_message message = {.type = GPUD_MESSAGE_STATUS};

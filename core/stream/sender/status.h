@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What a sender tells of itself. */
+/* A sender's report of itself. */
 #ifndef GPUD_STREAM_SENDER_STATUS_H
 #define GPUD_STREAM_SENDER_STATUS_H
 
@@ -10,7 +10,7 @@
 /* Answers a QUERY; without the lock. */
 void gpud_sender_answer(struct gpud_sender *sender, struct gpud_channel *channel);
 
-/* Notes how many frames there were, where it is time to. Under the lock. */
+/* Takes a sample of the frame count when one is due. Under the lock. */
 void gpud_sender_sample(struct gpud_sender *sender, int64_t now);
 
 #endif

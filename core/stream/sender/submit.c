@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* The application's frames. Lending one takes a slot; submitting it takes a credit of every
- * receiver, by its policy, and slots where a route needs them, and then delivers it. */
+ * receiver, by its policy, and the slots that routes need, and then delivers it. */
 #include "base/stop.h"
 #include "frame/layout.h"
 #include "stream/sender/delivery.h"
@@ -29,8 +29,8 @@ static void reap_all(struct gpud_sender *sender)
     }
 }
 
-/* Slots that devices of receivers still read: the sender's queue waits for those that it may be
- * held up by. */
+/* Makes the sender's queue wait for slots that receivers' devices still read, if those receivers
+ * may delay the sender. */
 static bool await_releases(struct gpud_sender *sender)
 {
     bool some = false;
@@ -43,7 +43,7 @@ static bool await_releases(struct gpud_sender *sender)
     return some;
 }
 
-/* A free slot of a pool, waiting for one (the lock is dropped meanwhile). */
+/* Takes a free slot of a pool, and waits for one if needed (dropping the lock meanwhile). */
 static enum gpud_status take_slot(struct gpud_sender *sender, struct gpud_pool *pool,
                                   int64_t deadline, struct gpud_slot **slot,
                                   struct gpud_error *error)
@@ -65,7 +65,7 @@ static enum gpud_status take_slot(struct gpud_sender *sender, struct gpud_pool *
         sender->lacks_slot = true;
         if (now >= deadline)
             return gpud_pool_explain(pool, error);
-        /* Every receiver has its share of the ring, so what is missing is the application's own. */
+        /* Every receiver has its own share of the ring, so the application holds the sender's. */
         struct gpud_pool *kept = pool;
         gpud_pool_ref(kept);
         gpud_sender_unlock(sender);
@@ -107,7 +107,7 @@ enum gpud_status gpud_sender_acquire(struct gpud_sender *sender, int64_t timeout
 
 /* --- submitting ---------------------------------------------------------------------------- */
 
-/* The links that take part, with a reference each: one that comes later is not owed this frame. */
+/* References the links that get this frame; later ones do not. */
 static uint32_t snapshot(struct gpud_sender *sender, struct gpud_link *links[GPUD_RECEIVERS_MAX])
 {
     uint32_t count = 0;
@@ -139,7 +139,7 @@ static void take_target(struct gpud_link *link, uint32_t entry, struct gpud_deli
 
 /* Model (tests/model): credit.1 to credit.4 in ring.pml.
  *
- * A credit of one receiver, by its policy. GPUD_OK with *target filled; GPUD_CLOSED: it gets
+ * Takes a credit of one receiver, by its policy. GPUD_OK with *target filled; GPUD_CLOSED: it gets
  * nothing (it is dead, or the frame is dropped for it: *drop); GPUD_AGAIN, GPUD_TIMEOUT: it blocks.
  */
 static enum gpud_status take_credit(struct gpud_link *link, int64_t deadline,
@@ -197,9 +197,9 @@ static enum gpud_status take_credit(struct gpud_link *link, int64_t deadline,
         if (atomic_load(&sender->interrupted))
             return gpud_sender_interrupted(error);
         if (gpud_now() >= deadline) {
-            char who[GPUD_PEER_TEXT_MAX];
+            char peer_text[GPUD_PEER_TEXT_MAX];
             return gpud_fail(error, GPUD_TIMEOUT, "receiver %s (%s) gave no credit back",
-                             link->peer.name, gpud_peer_text(&link->channel->peer, who));
+                             link->peer.name, gpud_peer_text(&link->channel->peer, peer_text));
         }
         if (!ready) {
             gpud_sender_wait_for_change(sender, deadline);
@@ -212,7 +212,7 @@ static enum gpud_status take_credit(struct gpud_link *link, int64_t deadline,
         gpud_sender_unlock(sender);
         gpud_transport_sleep(&wait, &link->spin, deadline);
         gpud_sender_lock(sender);
-        link->waiting.is_armed = false; /* a thread that sleeps on a page asks for no KICK */
+        link->waiting.is_armed = false; /* sleeping on the page revokes the request for a KICK */
         gpud_transport_unref(&transport);
     }
 }
@@ -234,7 +234,7 @@ static void give_up(struct gpud_delivery *delivery)
         gpud_slot_drop(delivery->host_slot);
 }
 
-/* The slots that the shared routes of these links need. */
+/* Takes the slots that the shared routes of these links need. */
 static enum gpud_status take_slots(struct gpud_sender *sender, struct gpud_link **links,
                                    uint32_t count, int64_t deadline, struct gpud_delivery *delivery,
                                    struct gpud_error *error)
@@ -243,7 +243,7 @@ static enum gpud_status take_slots(struct gpud_sender *sender, struct gpud_link 
     for (uint32_t i = 0; i < count; i++) {
         const struct gpud_transport *transport = links[i]->transport;
         if (!transport || !transport->pool)
-            continue; /* its ring is the receiver's */
+            continue; /* the receiver owns the ring */
         bool staged = transport->on_host && sender->device != sender->host;
         local |= !staged;
         staging |= staged;
@@ -269,7 +269,7 @@ static enum gpud_status take_slots(struct gpud_sender *sender, struct gpud_link 
     return status;
 }
 
-/* Wakes receivers for `more` frames that will be submitted; 0 calls off what was announced. */
+/* Wakes receivers for `more` frames that will be submitted; 0 withdraws the announcement. */
 static void announce(struct gpud_sender *sender, struct gpud_link **links, uint32_t count,
                      uint32_t more)
 {
@@ -285,8 +285,7 @@ void gpud_sender_announce(struct gpud_sender *sender)
     gpud_sender_unlock(sender);
 }
 
-/* Slots, then credits, then the delivery; under the lock. *rearm: a signal nears the end of its
- * values. */
+/* Takes slots, then credits, then delivers; under the lock. *rearm: a signal nears its limit. */
 static enum gpud_status submit(struct gpud_sender *sender, struct gpud_frame *frame, bool keep,
                                int64_t deadline, bool *rearm, struct gpud_error *error)
 {
@@ -389,7 +388,7 @@ enum gpud_status gpud_sender_submit(struct gpud_sender *sender, struct gpud_fram
     bool delivered = false;
     enum gpud_status status = submit_frame(sender, *frame, false, timeout_ns, &delivered, error);
     if (delivered)
-        *frame = NULL; /* the delivery has it */
+        *frame = NULL; /* the delivery owns it */
     else if (status != GPUD_AGAIN && status != GPUD_TIMEOUT)
         gpud_frame_release(frame);
     return status;

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* One frame on its way to several receivers, as submit.c fills it in. It belongs to the thread that
- * delivers it, and then to the completion of its copies: no lock is needed. */
+/* The delivery of one frame to several receivers, as submit.c fills it in. It belongs to the thread
+ * that delivers it, then to the completion of its copies, so it needs no lock. */
 #ifndef GPUD_STREAM_SENDER_TARGETS_H
 #define GPUD_STREAM_SENDER_TARGETS_H
 
@@ -12,21 +12,21 @@
 struct gpud_delivery_target {
     struct gpud_link *link;
     struct gpud_transport *transport; /* a reference */
-    uint32_t entry;                   /* taken, or GPUD_NO_ENTRY: there was none, see waiting.c */
-    bool failed;                      /* its device did not take the frame */
+    uint32_t entry;                   /* taken, or GPUD_NO_ENTRY if none was free, see waiting.c */
+    bool failed;                      /* its device did not accept the frame */
 };
 
 struct gpud_delivery {
     struct gpud_frame
-        *frame; /* the caller's until the delivery is done; then released if `consume` */
+        *frame; /* the caller's until the delivery is done, then released if `consume` */
     bool consume;
-    bool canary;                   /* the test of a link: not counted */
-    bool corrupted;                /* it turned out that the bytes never came, or got lost */
+    bool canary;                   /* a link's test frame: not counted */
+    bool corrupted;                /* its bytes never came, or were lost */
     struct gpud_slot *device_slot; /* the slot that the shared routes publish: the frame's own, or
                                       one to copy into */
-    struct gpud_slot *host_slot;   /* likewise for host pages, where the device is not the host */
-    /* What the copies go by, which are made without the lock: gpud_deliver() fills both. The test
-     * of a link goes on while the application configures the sender anew. */
+    struct gpud_slot *host_slot;   /* likewise for host pages, if the device is not the host */
+    /* Filled by gpud_deliver() for the copies, which are made without the lock: the application may
+     * configure the sender anew during a link's test. */
     struct gpud_layout layout; /* of the rings */
     struct gpud_slot *ordered; /* by gpud_copies_are_stream_ordered() */
     uint64_t sequence;
@@ -34,7 +34,7 @@ struct gpud_delivery {
     struct gpud_delivery_target target[GPUD_RECEIVERS_MAX];
 };
 
-/* Whether a target must wait until a queue is done. */
+/* Whether a target is published only when a queue is done. */
 static inline bool gpud_target_waits(const struct gpud_delivery_target *target)
 {
     return target->transport->place == GPUD_SIGNAL_NONE;

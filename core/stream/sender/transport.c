@@ -10,9 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A peer that died cannot wake anybody: look at the world this often. */
+/* How often to check for other events: a dead peer cannot wake this side. */
 #define SLICE (50 * GPUD_MSEC)
-/* Nor can a device: where one is still reading, look as often as a frame may take. */
+/* Nor can a device that is still reading: checked at the pace of a frame. */
 #define DEVICE_SLICE (50 * GPUD_USEC)
 
 enum gpud_status gpud_transport_create(const struct gpud_route_ops *route,
@@ -37,7 +37,7 @@ enum gpud_status gpud_transport_create(const struct gpud_route_ops *route,
     return GPUD_OK;
 }
 
-/* To a receiver that polls the channel. */
+/* Wakes a receiver that polls the channel. */
 static void send_kick(void *arg)
 {
     const struct gpud_transport *transport = arg;
@@ -58,7 +58,7 @@ static enum gpud_status import_ring(struct gpud_transport *transport, struct gpu
             return made;
     }
     gpud_ring_init(ring, transport->on_host ? host : device, GPUD_USAGE_TARGET, frame_size, 1);
-    /* Host pages are made when they are pinned: no more of them than frames need. */
+    /* Pinning allocates host pages, so no more are accepted than frames need. */
     if (transport->on_host &&
         (accept->ring.memories != 1 || accept->ring.slot_size != ring->slot_size ||
          accept->ring.slots_per_memory != accept->entries))
@@ -86,7 +86,7 @@ static enum gpud_status import_ring(struct gpud_transport *transport, struct gpu
     return GPUD_OK;
 }
 
-/* The page that the receiver shares, mapped. */
+/* Maps the receiver's page. */
 static enum gpud_status map_page(const struct gpud_accept *accept, struct gpud_page **page,
                                  struct gpud_error *error)
 {
@@ -109,8 +109,7 @@ static enum gpud_status open_page(struct gpud_transport *transport, struct gpud_
         remote ? remote->ops->attach(remote, &accept->page, error) : map_page(accept, &page, error);
     if (status != GPUD_OK)
         return status;
-    /* A shared ring has a share for each receiver, as large as the sender's own: more credits would
-     * be others' slots. */
+    /* A shared ring has an equal share for each receiver: more credits would use others' slots. */
     uint32_t credits = transport->pool ? transport->pool->share : accept->entries;
     status = gpud_page_tx_init(&transport->page, remote ? remote->page : page, remote,
                                accept->entries, credits, error);
@@ -119,7 +118,7 @@ static enum gpud_status open_page(struct gpud_transport *transport, struct gpud_
     return status;
 }
 
-/* The receiver's ring, and the card's way to our own. */
+/* Attaches the receiver's ring, and registers our own with the card. */
 static enum gpud_status open_remote(struct gpud_transport *transport, struct gpud_remote *remote,
                                     const struct gpud_accept *accept, uint64_t frame_size,
                                     struct gpud_error *error)
@@ -148,7 +147,7 @@ enum gpud_status gpud_transport_connect(struct gpud_transport *transport,
         status = gpud_watchdog_create(device, transport->page.page, accept->entries, channel,
                                       GPUD_SIDE_SENDER, &transport->watchdog, error);
         if (status != GPUD_OK) {
-            transport->page.page = NULL; /* gone with the attempt */
+            transport->page.page = NULL; /* freed with the watchdog */
             return status;
         }
     }
@@ -157,7 +156,7 @@ enum gpud_status gpud_transport_connect(struct gpud_transport *transport,
     else if (!transport->pool)
         status = import_ring(transport, device, host, accept, local, frame_size, error);
     else if (accept->ring.memories)
-        status = gpud_fail(error, GPUD_PEER, "the receiver sent a ring where ours is used");
+        status = gpud_fail(error, GPUD_PEER, "the receiver sent a ring although ours is used");
     return status;
 }
 
@@ -175,7 +174,7 @@ bool gpud_transport_has_room(const struct gpud_transport *transport)
 
 static void destroy(struct gpud_transport *gone)
 {
-    if (gone->remote) /* first: its card reads the slots */
+    if (gone->remote) /* first, because its card reads the slots */
         gone->remote->ops->destroy(gone->remote);
     for (uint32_t i = 0; i < GPUD_PAGE_ENTRIES; i++) {
         gpud_signal_destroy(&gone->signal[i]);
@@ -248,7 +247,7 @@ static void drop_slot(struct gpud_transport *transport, uint32_t entry)
         gpud_slot_drop(slot);
 }
 
-/* The releasing entry at this place is free. */
+/* Frees the releasing entry at this index. */
 static void free_releasing(struct gpud_transport *transport, uint32_t place)
 {
     uint32_t entry = transport->releasing[place];
@@ -259,7 +258,7 @@ static void free_releasing(struct gpud_transport *transport, uint32_t place)
     gpud_page_untake(&transport->page, entry);
 }
 
-/* An entry came back. The receiver is done with it, its device perhaps not yet. */
+/* Handles a returned entry, which the receiver's device may still be reading. */
 static void take_back(struct gpud_transport *transport, uint32_t entry)
 {
     uint32_t top;
@@ -269,7 +268,7 @@ static void take_back(struct gpud_transport *transport, uint32_t entry)
         drop_slot(transport, entry);
         return;
     }
-    gpud_page_take(&transport->page, &top); /* the same one: it was put there just now */
+    gpud_page_take(&transport->page, &top); /* the same entry, which was just put there */
     transport->releasing[transport->releasing_count++] = entry;
 }
 
@@ -288,7 +287,7 @@ enum gpud_status gpud_transport_reap(struct gpud_transport *transport, struct gp
         take_back(transport, entry);
     if (got < 0)
         return gpud_fail(error, GPUD_PEER,
-                         "the receiver broke the protocol: it gave back what it did not have");
+                         "the receiver broke the protocol: it gave back a frame it did not have");
     if (transport->watchdog && gpud_watchdog_is_broken(transport->watchdog))
         return gpud_fail(error, GPUD_PEER,
                          "the receiver gave frames back and its device did not finish with them "
@@ -328,7 +327,7 @@ enum gpud_status gpud_transport_revoke(struct gpud_transport *transport, struct 
     int got = gpud_page_revoke(&transport->page, &entry);
     if (got < 0)
         return gpud_fail(error, GPUD_PEER,
-                         "the receiver broke the protocol: it claimed what was never sent");
+                         "the receiver broke the protocol: it claimed a frame that was never sent");
     if (got == 0)
         return GPUD_AGAIN;
     GPUD_STOP_POINT("sender: revoked");
@@ -361,8 +360,8 @@ void gpud_transport_describe(struct gpud_transport *transport, uint32_t entry,
     transport->pending++;
 }
 
-/* The slot's bytes, ahead of the words. What does not get across ends the connection, and with it
- * the link: its thread finds out. */
+/* Writes the slot's bytes, ahead of the words. A failure ends the connection and with it the link,
+ * which the listener's thread handles. */
 static void write_slot(struct gpud_transport *transport, uint32_t entry)
 {
     const struct gpud_slot *slot = transport->slot_of[entry];
@@ -387,7 +386,7 @@ bool gpud_transport_announce(struct gpud_transport *transport, uint32_t more)
 {
     const struct gpud_page_tx *page = &transport->page;
     if (!page->free_count && !gpud_page_has_returns(page))
-        more = 0; /* nothing can follow yet */
+        more = 0; /* no credit is left for them */
     return gpud_page_announce(&transport->page, transport->pending + more);
 }
 
@@ -426,8 +425,7 @@ struct gpud_credit_wait gpud_transport_begin_wait(struct gpud_transport *transpo
     return (struct gpud_credit_wait){
         .page = page,
         .returned = page->returned,
-        /* Half the ring: one wake for several frames. The receiver wakes us earlier when it runs
-         * dry itself. */
+        /* Half the ring: one wake for several frames. A receiver that runs dry wakes us earlier. */
         .wanted = page->entries > 1 ? page->entries / 2 : 1,
         .by_device = transport->releasing_count > 0,
         .interrupted = interrupted,
@@ -436,7 +434,7 @@ struct gpud_credit_wait gpud_transport_begin_wait(struct gpud_transport *transpo
 
 void gpud_transport_sleep(struct gpud_credit_wait *wait, struct gpud_spin *spin, int64_t deadline)
 {
-    /* A device is what we wait for: spinning through its copies would only heat the processor. */
+    /* While a device copies, spinning would only heat the processor. */
     if (!wait->by_device && gpud_spin(spin, has_returns, wait))
         return;
     int64_t start = gpud_now();
@@ -452,16 +450,15 @@ void gpud_transport_wake_sender(struct gpud_transport *transport)
         gpud_page_rouse(&transport->page.end);
 }
 
-/* --- how fast its copies are --------------------------------------------------------------- */
+/* --- measuring ----------------------------------------------------------------------------- */
 
-/* What the vendors say of two cards says nothing of the bridges and sockets between them, so it is
- * tried, before the first frame. The copy of a frame smaller than this is over before it has well
- * begun. */
+/* Vendors' figures do not cover the bridges and sockets between two cards, so the rate is measured
+ * before the first frame. Copies of smaller frames are too short to measure. */
 #define SIZE_MIN (UINT64_C(1) << 20)
 #define COPIES 4
 #define PATIENCE GPUD_SEC
 
-/* The nanoseconds that it takes; 0: it cannot be done, or not in time. */
+/* How many nanoseconds the copies take; 0: they failed or took too long. */
 static int64_t time_copies(struct gpud_queue *queue, const struct gpud_copy *copy, unsigned count)
 {
     int64_t start = gpud_now();
@@ -484,7 +481,7 @@ double gpud_transport_measure(struct gpud_transport *transport, struct gpud_queu
     if (transport->queues.copy)
         queue = transport->queues.copy;
     int64_t time = 0;
-    if (time_copies(queue, &copy, 1) > 0) /* the first sets things up */
+    if (time_copies(queue, &copy, 1) > 0) /* the first copy warms up */
         time = time_copies(queue, &copy, COPIES);
     gpud_memory_unref(&copy.from);
     return time > 0 ? (double)size * COPIES * 1e9 / (double)time : 0;

@@ -1,20 +1,22 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Drop-oldest where the page's carrier cannot take back (wire/page.h). A frame that finds no credit
- * waits here, one a link, and the next one takes its place: that one is dropped then.
+/* clang-format off */
+/* Drop-oldest for page carriers that cannot take back (wire/page.h). A frame without a credit waits
+ * here, one for each link, until the next such frame replaces it.
  *
  *     submit            no credit: a target without an entry, `late` until its copies are done
- *     copies done       what waits is dropped and this frame waits, or it is written at once
- *     entry comes back  a KICK wakes the sender's thread, which writes what waits
+ *     copies done       the frame replaces the waiting one, or is sent at once
+ *     entry comes back  a KICK wakes the sender's thread, which sends the waiting frame
  *
- * Messages that were sent behind a frame that waits, or is late, are held: their place among the
- * frames is not known before that frame is written, or dropped. So is the OFFER of the next epoch.
+ * Messages after a waiting or late frame are held, because their position is unknown until that
+ * frame is sent or dropped. So is the OFFER of the next epoch.
  *
- * The frame keeps its slot, of which the sender's pool has as many as without it: it gives way
- * where one is missing for anybody else, as it does to an interrupt and to the end of the sender.
- * EOS and OFFER wait for it for 5 s at most, because a receiver may give nothing back before it has
- * seen them. All under the lock. Model: tests/model/waiting.pml. */
+ * The frame keeps its slot, for which the pool has no extra one: it is dropped when another user
+ * needs a slot, on an interrupt, and at the end of the sender. EOS and OFFER wait for it for 5 s at
+ * most, because a receiver may give nothing back before it has seen them. All under the lock.
+ * Model: tests/model/waiting.pml. */
+/* clang-format on */
 #include "stream/sender/waiting.h"
 
 #include "base/stop.h"
@@ -24,10 +26,10 @@
 #include <string.h>
 
 #define PATIENCE (5 * GPUD_SEC)
-/* A card does not say when it has room again: it is looked at this often. */
+/* How often to check a card's queue for room, which it does not report. */
 #define ROOM_LOOK (2 * GPUD_MSEC)
-/* More messages than that behind one frame: it is dropped for them. They go at once when the frame
- * or the OFFER before them has gone, and a card takes 32 before the first must have arrived. */
+/* The limit of messages held for one frame; beyond it the frame is dropped. All are sent at once
+ * later, and a card accepts 32 before the first has arrived. */
 #define HELD_MAX 28
 
 bool gpud_waiting_is_possible(const struct gpud_link *link)
@@ -46,14 +48,14 @@ static struct gpud_held_message *pop(struct gpud_waiting *waiting)
     return first;
 }
 
-/* One of this epoch comes after its OFFER. */
+/* A message of this epoch must follow its OFFER. */
 static bool may_go(const struct gpud_link *link, const struct gpud_held_message *held)
 {
     uint32_t epoch = link->sender->epoch;
     return held->epoch != epoch || link->epoch == epoch;
 }
 
-/* Those that have their place before that frame. Model: send.1. */
+/* Sends the messages positioned before that frame. Model: send.1. */
 static void send_held(struct gpud_link *link, uint64_t before)
 {
     struct gpud_waiting *waiting = &link->waiting;
@@ -68,7 +70,7 @@ static void send_held(struct gpud_link *link, uint64_t before)
             message.epoch = held->eos_epoch;
         }
         free(held);
-        gpud_link_send(link, &message); /* which may end the link, and free the others */
+        gpud_link_send(link, &message); /* may end the link, which frees the others */
     }
 }
 
@@ -108,7 +110,7 @@ void gpud_waiting_send(struct gpud_link *link, struct gpud_message *message)
         gpud_link_kill(link, GPUD_LOG_WARNING,
                        waiting->held < HELD_MAX
                            ? "out of memory for a message to it"
-                           : "it takes nothing, and there are too many messages for it");
+                           : "it reads nothing, and too many messages wait for it");
         return;
     }
     held->after = sender->sequence;
@@ -172,7 +174,7 @@ static bool write_waiting(struct gpud_link *link)
     return true;
 }
 
-/* What follows the last frame that had to wait. */
+/* Sends what was held for the last waiting frame. */
 static void finish(struct gpud_link *link)
 {
     struct gpud_waiting *waiting = &link->waiting;
@@ -186,13 +188,13 @@ static void finish(struct gpud_link *link)
     }
 }
 
-/* The card alone is waited for, by the clock. */
+/* Sets a timer if only the card's queue lacks room. */
 static void look_for_room(struct gpud_link *link)
 {
     struct gpud_waiting *waiting = &link->waiting;
     bool wants_room = waiting->slot && link->transport->page.free_count > 0;
     if (wants_room && !waiting->look)
-        gpud_sender_wake_listener(link->sender); /* it knows of no such deadline yet */
+        gpud_sender_wake_listener(link->sender); /* to take the new deadline into account */
     waiting->look = wants_room ? gpud_deadline(ROOM_LOOK) : 0;
 }
 
@@ -204,7 +206,7 @@ void gpud_waiting_advance(struct gpud_link *link)
             return;
         if (!waiting->slot || waiting->is_armed)
             break;
-        /* Model: arm.1 to arm.3: once more after this. */
+        /* Check once more after arming. Model: arm.1 to arm.3. */
         waiting->is_armed = true;
         gpud_sender_poll_ask(link);
     }
@@ -247,7 +249,7 @@ void gpud_waiting_forget(const struct gpud_delivery_target *target)
     gpud_waiting_advance(target->link);
 }
 
-/* --- giving way ---------------------------------------------------------------------------- */
+/* --- dropping ------------------------------------------------------------------------------ */
 
 /* Model: give.1. */
 void gpud_waiting_drop(struct gpud_link *link)

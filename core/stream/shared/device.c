@@ -18,7 +18,7 @@ enum gpud_status gpud_address_open_device(struct gpud_context *context, const ch
     char pci[GPUD_SYSFS_PCI_MAX];
     gpud_address_find_card(address, pci, sizeof(pci));
     reason[0] = '\0';
-    if (!name || (!pci[0] && strcmp(name, "auto") != 0)) /* a kind alone is its first */
+    if (!name || (!pci[0] && strcmp(name, "auto") != 0)) /* a bare kind means its first device */
         return gpud_device_open(context, name, device, error);
     return gpud_device_open_near(context, name, pci, address->text, device, reason, error);
 }

@@ -7,9 +7,9 @@
 #include "device/device.h"
 #include "wire/channel.h"
 
-/* gpud_device_open(); a kind alone, "cuda", is that one of them which is nearest to the network
- * card that the address leads over, "auto" the nearest GPU of any kind, or the host where the
- * address leads over no card. reason says why that one; "": it was named. */
+/* gpud_device_open(), but a bare kind, "cuda", means its device nearest to the network card that
+ * the address uses; "auto" the nearest GPU of any kind, or the host if the address uses no card.
+ * reason explains the choice; "": the device was named. */
 enum gpud_status gpud_address_open_device(struct gpud_context *context, const char *name,
                                           const struct gpud_address *address,
                                           struct gpud_device **device, char reason[GPUD_REASON_MAX],

@@ -64,5 +64,5 @@ void gpud_loop_drain(const struct gpud_loop *loop)
     uint64_t ignored;
     ssize_t got = read(loop->event, &ignored, sizeof(ignored));
     got = read(loop->timer, &ignored, sizeof(ignored));
-    (void)got; /* what they count does not matter */
+    (void)got; /* the counts do not matter */
 }

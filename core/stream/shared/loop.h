@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What both sides show to an event loop of the application's: one descriptor, readable when it is
- * worth a call, made when it is first asked for. */
+/* A descriptor for an application's event loop, on both sides: readable when a call can make
+ * progress, and created on first use. */
 #ifndef GPUD_STREAM_SHARED_LOOP_H
 #define GPUD_STREAM_SHARED_LOOP_H
 
@@ -10,14 +10,14 @@
 #include "base/error.h"
 
 struct gpud_loop {
-    int fd;    /* an epoll of the two below, and of what its side adds; -1: not asked for */
-    int event; /* an eventfd: look now */
-    int timer; /* look then */
+    int fd;    /* an epoll of the two below and of descriptors its side adds; -1: not open */
+    int event; /* an eventfd: call now */
+    int timer; /* a timerfd: call then */
 };
 
 #define GPUD_LOOP_NONE ((struct gpud_loop){-1, -1, -1})
 
-/* Readable at once: what there is to do is not known yet. */
+/* Opens it readable, because pending work is not known yet. */
 enum gpud_status gpud_loop_open(struct gpud_loop *loop, struct gpud_error *error);
 void gpud_loop_close(struct gpud_loop *loop);
 
@@ -27,7 +27,7 @@ void gpud_loop_unwatch(const struct gpud_loop *loop, int fd);
 /* INT64_MAX: never. */
 void gpud_loop_set_timer(const struct gpud_loop *loop, int64_t at);
 
-/* Neither the event nor the timer is readable any more. */
+/* Makes the event and the timer unreadable. */
 void gpud_loop_drain(const struct gpud_loop *loop);
 
 #endif

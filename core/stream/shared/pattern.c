@@ -6,7 +6,7 @@
 #define HEAD UINT64_C(65536)
 #define TAIL UINT64_C(4096)
 
-/* splitmix64: every position has a byte of its own, whatever the neighbours are. */
+/* splitmix64: makes each position's byte independent of its neighbours. */
 static uint8_t pattern_byte(uint64_t nonce, uint64_t position)
 {
     uint64_t x = nonce + (position + 1) * UINT64_C(0x9e3779b97f4a7c15);

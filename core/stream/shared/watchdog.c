@@ -10,12 +10,12 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-/* A peer that died is noticed this late; one that lives costs a look at its socket. */
+/* A dead peer is noticed within this time; a live one costs a check of its socket as often. */
 #define TURN (20 * GPUD_MSEC)
 #define TURN_ENDING GPUD_MSEC
-/* However much of our own stands still, or seems to. */
+/* The limit even while our own device stalls, or seems to. */
 #define PATIENCE_MAX (4 * GPUD_WATCHDOG_TIMEOUT)
-/* So long it is looked again and again at what has ended. */
+/* How long a watchdog that was ended waits for its device. */
 #define ENDING_MAX (10 * GPUD_SEC)
 
 struct gpud_watchdog {
@@ -26,13 +26,13 @@ struct gpud_watchdog {
     enum gpud_side side;
     struct gpud_channel *channel;
     struct gpud_signal *theirs[GPUD_PAGE_ENTRIES], *ours[GPUD_PAGE_ENTRIES];
-    /* A receiver's queues say a second time what they post, where only they write: a sender
-     * that frees its own queue writes the words in the page, and those queues may still read. */
+    /* A receiver's queues also record their posts here, where only they write: a sender that frees
+     * its own queue writes the page's words while those queues may still be reading. */
     struct gpud_memory *record;
     struct gpud_signal *passed[GPUD_PAGE_ENTRIES];
-    _Atomic uint32_t waited[GPUD_PAGE_ENTRIES]; /* what a queue of ours waits for; 0: nothing */
+    _Atomic uint32_t waited[GPUD_PAGE_ENTRIES]; /* the value our queue waits for; 0: none */
     _Atomic int64_t began[GPUD_PAGE_ENTRIES], since[GPUD_PAGE_ENTRIES];
-    _Atomic uint64_t before[GPUD_PAGE_ENTRIES]; /* the last post ahead of that */
+    _Atomic uint64_t before[GPUD_PAGE_ENTRIES]; /* the number of the last post before the wait */
     _Atomic uint32_t posted[GPUD_PAGE_ENTRIES]; /* the last value put on a queue */
     _Atomic uint64_t order[GPUD_PAGE_ENTRIES];  /* its number among all posts */
     atomic_uint_fast64_t posts;
@@ -40,7 +40,7 @@ struct gpud_watchdog {
     _Atomic uint32_t poison[GPUD_PAGE_ENTRIES];   /* the value that the watchdog wrote; 0: none */
     atomic_bool broken, ending;
     int64_t ended;
-    struct gpud_work work; /* to watch, and then to finish */
+    struct gpud_work work; /* watches, and finishes after the end */
     void (*done)(void *arg);
     void *arg;
 };
@@ -57,13 +57,13 @@ static _Atomic uint32_t *our_word(const struct gpud_watchdog *watchdog, uint32_t
                                                 : &watchdog->page->sender.ready[entry].word;
 }
 
-/* Where it is seen how far a queue of ours is. */
+/* The word that shows how far our queue is. */
 static _Atomic uint32_t *passed_word(const struct gpud_watchdog *watchdog, uint32_t entry)
 {
     return watchdog->record ? gpud_signal_word(watchdog->passed[entry]) : our_word(watchdog, entry);
 }
 
-/* --- making and unmaking ------------------------------------------------------------------- */
+/* --- creating and destroying --------------------------------------------------------------- */
 
 #define RECORD_SIZE (GPUD_PAGE_ENTRIES * sizeof(struct gpud_page_signal))
 
@@ -103,7 +103,7 @@ static enum gpud_status make_signal(struct gpud_watchdog *watchdog, const _Atomi
 
 static enum gpud_status make_record(struct gpud_watchdog *watchdog, struct gpud_error *error)
 {
-    /* Shared, so that a child process which is forked gets no copy of what a device writes. */
+    /* Shared, so that copy-on-write after fork() does not detach it from the device. */
     void *record =
         mmap(NULL, RECORD_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (record == MAP_FAILED)
@@ -155,8 +155,7 @@ enum gpud_status gpud_watchdog_create(struct gpud_device *device, struct gpud_pa
 
 /* --- waiting and posting ------------------------------------------------------------------- */
 
-/* As a device compares, cyclically: a word that a liar sets far beyond all values releases no
- * queue. */
+/* Compares cyclically, as a device does: a word that a peer sets far ahead releases no queue. */
 static bool is_past(uint32_t seen, uint32_t value)
 {
     return (int32_t)(seen - value) >= 0;
@@ -177,7 +176,8 @@ bool gpud_watchdog_is_free(const struct gpud_watchdog *watchdog, uint32_t entry)
     return gpud_watchdog_reached(watchdog, entry, atomic_load(&watchdog->waited[entry]));
 }
 
-/* The value last: it is what the watchdog looks at. A later call does not restart the clock. */
+/* Stores the value last, because the watchdog checks it first. A later call does not restart the
+ * clock. */
 static void begin_wait(struct gpud_watchdog *watchdog, uint32_t entry, uint32_t value)
 {
     if (atomic_load(&watchdog->waited[entry]) == value)
@@ -194,9 +194,9 @@ enum gpud_status gpud_watchdog_wait(struct gpud_watchdog *watchdog, uint32_t ent
 {
     if (gpud_watchdog_reached(watchdog, entry, value))
         return GPUD_OK;
-    /* Before the driver knows of it: it may not come back from the call. It stays noted when the
-     * driver refuses: a queue may still wait for an earlier value of the entry, and to write a word
-     * that no queue waits for does no harm. */
+    /* Noted before the call, from which the driver may not return, and kept if it fails: a queue
+     * may still wait for an earlier value of the entry, and writing a word for which no queue waits
+     * is harmless. */
     begin_wait(watchdog, entry, value);
     enum gpud_status status = gpud_signal_wait_queue(watchdog->theirs[entry], value, queue, error);
     GPUD_STOP_POINT(watchdog->side == GPUD_SIDE_SENDER ? "sender: wait enqueued"
@@ -221,12 +221,12 @@ enum gpud_status gpud_watchdog_wait_host(struct gpud_watchdog *watchdog, uint32_
     }
     if (gpud_watchdog_is_poisoned(watchdog, entry, value))
         return gpud_fail(error, GPUD_PEER,
-                         "the frame is incomplete: the other side died, or its device stands "
-                         "still, in mid-copy");
+                         "the frame is incomplete: the other side died, or its device stalled, "
+                         "in mid-copy");
     return GPUD_OK;
 }
 
-/* Whether the last value that was put on a queue for the entry is in its word. */
+/* Whether the entry's word has the last value that was put on a queue. */
 static bool is_posted(const struct gpud_watchdog *watchdog, uint32_t entry)
 {
     return is_at(passed_word(watchdog, entry), atomic_load(&watchdog->posted[entry]));
@@ -240,9 +240,9 @@ static void raise_word(_Atomic uint32_t *word, uint32_t value)
         ;
 }
 
-/* The driver took the word and refused the record of it. A queue that does not come to its end
- * leaves the record behind until a later post of the entry passes: nothing is given back or freed
- * before that. */
+/* Waits for the queue and writes the record, which the driver refused although it took the word. If
+ * the queue does not finish, the record stays behind until a later post of the entry, and nothing
+ * is given back or freed before. */
 static void record_by_hand(struct gpud_watchdog *watchdog, uint32_t entry, uint32_t value,
                            struct gpud_queue *queue)
 {
@@ -254,15 +254,15 @@ enum gpud_status gpud_watchdog_post(struct gpud_watchdog *watchdog, uint32_t ent
                                     struct gpud_queue *queue, struct gpud_error *error)
 {
     enum gpud_status status = GPUD_OK;
-    /* Another queue may yet post that an earlier frame was read: this one's bytes come after that,
-     * so a wait for them does not overtake it. */
+    /* Another queue may still have to post the release of an earlier frame. This frame's bytes come
+     * after that, so waiting for them keeps the order. */
     if (watchdog->side == GPUD_SIDE_RECEIVER && !is_posted(watchdog, entry))
         status = gpud_watchdog_wait(watchdog, entry, value, queue, error);
     if (status == GPUD_OK)
         status = gpud_signal_post(watchdog->ours[entry], value, queue, error);
     if (status != GPUD_OK)
         return status;
-    /* The queue will write the word, whatever becomes of the record: from here on it is posted. */
+    /* The queue will write the word even if the record fails: it counts as posted. */
     atomic_store(&watchdog->order[entry], atomic_fetch_add(&watchdog->posts, 1) + 1);
     atomic_store(&watchdog->posted[entry], value);
     if (watchdog->record &&
@@ -273,7 +273,7 @@ enum gpud_status gpud_watchdog_post(struct gpud_watchdog *watchdog, uint32_t ent
     return GPUD_OK;
 }
 
-/* The value is for the watchdog to write, when what was posted before it is in the word. */
+/* Leaves the value to the watchdog, which writes it once earlier posts are in the word. */
 static void defer(struct gpud_watchdog *watchdog, uint32_t entry, uint32_t value)
 {
     uint64_t before = atomic_load(&watchdog->posted[entry]);
@@ -305,9 +305,8 @@ bool gpud_watchdog_is_broken(const struct gpud_watchdog *watchdog)
 
 /* --- the watchdog -------------------------------------------------------------------------- */
 
-/* Whether nothing that was put on an application's queue still uses what goes with us. A sender
- * posts from queues of the library's own, and memory outlives the work on those by itself; only an
- * application's queue must be seen to be done. */
+/* Whether no application's queue still uses the page. A sender posts from the library's own queues,
+ * whose work keeps memory alive by itself; only an application's queue must be seen to finish. */
 static bool posts_are_done(const struct gpud_watchdog *watchdog)
 {
     if (watchdog->side == GPUD_SIDE_SENDER)
@@ -318,10 +317,9 @@ static bool posts_are_done(const struct gpud_watchdog *watchdog)
     return true;
 }
 
-/* Whether, by the words, which a liar may lower: it gains some seconds by that and no more
- * (PATIENCE_MAX), something that was put on a queue of ours before the wait is not done yet: then
- * it is our own device that stands still, and the peer may be waiting for it in turn. What came
- * after the wait may stand behind it, and says nothing. */
+/* Whether work put on our queue before the wait is not done: then our own device stalls, and the
+ * peer may be waiting for it. Work after the wait may be blocked by it and does not count. A peer
+ * that lowers the words gains a few seconds at most (PATIENCE_MAX). */
 static bool is_held_up_here(const struct gpud_watchdog *watchdog, uint32_t entry)
 {
     uint64_t before = atomic_load(&watchdog->before[entry]);
@@ -331,13 +329,13 @@ static bool is_held_up_here(const struct gpud_watchdog *watchdog, uint32_t entry
     return false;
 }
 
-/* Writes what our queues wait for and will not get: the peer's words, in the peer's half, which
- * nothing else on this side writes (wire/page.h). A sender that ends needs no release any more:
- * nothing will be written into those slots. A receiver that ends still wants its last frames. */
+/* Writes the words that our queues wait for in vain, in the peer's half, where nothing else on this
+ * side writes (wire/page.h). A sender that ends releases its waits at once, because it will not
+ * write those slots again; a receiver that ends still wants its last frames. */
 static void release_waits(struct gpud_watchdog *watchdog)
 {
     bool over = watchdog->side == GPUD_SIDE_SENDER && atomic_load(&watchdog->ending);
-    int dead = -1; /* not asked yet */
+    int dead = -1; /* not checked yet */
     for (uint32_t i = 0; i < watchdog->entries; i++) {
         uint32_t value = atomic_load(&watchdog->waited[i]);
         if (is_at(their_word(watchdog, i), value))
@@ -351,7 +349,7 @@ static void release_waits(struct gpud_watchdog *watchdog)
                     now - atomic_load(&watchdog->began[i]) > PATIENCE_MAX;
         if (!dead && !late && !atomic_load(&watchdog->broken))
             continue;
-        /* One broken word ends the link: nothing else is waited for. */
+        /* One broken word ends the link, so no other wait is worth keeping. */
         if (!dead)
             atomic_store(&watchdog->broken, true);
         atomic_store(&watchdog->poison[i], value);
@@ -388,8 +386,8 @@ static int64_t watch(void *arg)
     if (!atomic_load(&watchdog->ending))
         return TURN;
     bool late = gpud_now() - watchdog->ended > ENDING_MAX;
-    /* What an application's queue reads stays, however long that takes it: the driver would end all
-     * that the application does on that GPU. */
+    /* Memory that an application's queue reads stays, however long that takes: otherwise the driver
+     * would abort everything that the application does on that GPU. */
     if (!posts_are_done(watchdog) || (!waits_are_over(watchdog) && !late))
         return late ? TURN : TURN_ENDING;
     gpud_worker_add(&watchdog->device->context->later, &watchdog->work, finish, watchdog);
@@ -405,6 +403,6 @@ void gpud_watchdog_end(struct gpud_watchdog **watchdog, void (*done)(void *arg),
     gone->ended = gpud_now();
     struct gpud_worker *worker = &gone->device->context->watch;
     atomic_fetch_add(&gone->device->context->ending, 1);
-    atomic_store(&gone->ending, true); /* the last that is touched here */
+    atomic_store(&gone->ending, true); /* the worker may free it from here on */
     gpud_worker_hurry(worker);
 }

@@ -33,7 +33,7 @@ static enum gpud_status refuse(const char *text, const char *why, struct gpud_er
     return gpud_fail(error, GPUD_INVALID, "\"%.*s\": %s", quoted, text, why);
 }
 
-/* Copies what stands between `from` and `to`, if it fits. */
+/* Copies the text between `from` and `to`, if it is not empty and fits. */
 static bool copy_part(char *part, size_t room, const char *from, const char *to)
 {
     size_t length = (size_t)(to - from);
@@ -56,7 +56,7 @@ static bool is_ipv6(const char *host)
            inet_pton(AF_INET6, address, &parsed) == 1;
 }
 
-/* false: neither an IPv4 address, nor what could be a host's name. */
+/* false: neither an IPv4 address nor a possible host name. */
 static bool find_family(struct gpud_rdma_place *place)
 {
     struct in_addr parsed;
@@ -68,14 +68,14 @@ static bool find_family(struct gpud_rdma_place *place)
            host[strspn(host, DIGITS ".")] != '\0';
 }
 
-/* The host; *rest is what follows. NULL, or why not. */
+/* Reads the host; *rest is what follows. Returns NULL, or why it is invalid. */
 static const char *read_host(const char *text, struct gpud_rdma_place *place, const char **rest)
 {
     if (text[0] == '[') {
         const char *end = strchr(text, ']');
         if (!end || !copy_part(place->host, sizeof(place->host), text + 1, end) ||
             !is_ipv6(place->host))
-            return "what stands in brackets is not an IPv6 address";
+            return "the text in brackets is not an IPv6 address";
         place->family = AF_INET6;
         *rest = end + 1;
         return NULL;
@@ -83,7 +83,7 @@ static const char *read_host(const char *text, struct gpud_rdma_place *place, co
     const char *end = text + strcspn(text, ":/");
     const char *authority_end = text + strcspn(text, "/"), *colon = strrchr(text, ':');
     if (*end == ':' && colon > end && colon < authority_end)
-        return "an IPv6 address stands in brackets: rdma://[fd00::2]:7174";
+        return "an IPv6 address needs brackets: rdma://[fd00::2]:7174";
     if (!copy_part(place->host, sizeof(place->host), text, end) || !find_family(place))
         return "write rdma://host:port/name, with a host's name or address "
                "(rdma://0.0.0.0 to listen on every card)";
@@ -112,7 +112,7 @@ static const char *read_name(const char *text, struct gpud_rdma_place *place)
     if (text[0] == '\0' || (text[0] == '/' && text[1] == '\0'))
         return NULL;
     if (text[0] != '/' || !gpud_rdma_is_name(text + 1, strlen(text + 1)))
-        return "behind the port comes /name: at most 48 letters, digits, '.', '_' and '-'";
+        return "the port is followed by /name: at most 48 letters, digits, '.', '_' and '-'";
     gpud_print(place->name, "%s", text + 1);
     return NULL;
 }
@@ -167,7 +167,7 @@ enum gpud_status gpud_rdma_refuse(const char *text, char place[GPUD_ADDRESS_MAX]
                      text);
 }
 
-/* --- as numbers ---------------------------------------------------------------------------- */
+/* --- socket addresses ---------------------------------------------------------------------- */
 
 bool gpud_rdma_to_sockaddr(const struct gpud_rdma_place *place, struct sockaddr_storage *address)
 {

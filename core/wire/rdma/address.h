@@ -6,7 +6,7 @@
  *     rdma://10.0.0.2              rdma://host.example:7175/cam1
  *     rdma://[fd00::2]:7174        rdma://0.0.0.0        to listen on every card
  *
- * Several channels can stand behind one port, told apart by name. Nothing is looked up here. */
+ * Several channels can share a port and are then selected by name. Nothing here looks up names. */
 #ifndef GPUD_WIRE_RDMA_ADDRESS_H
 #define GPUD_WIRE_RDMA_ADDRESS_H
 
@@ -24,27 +24,27 @@ struct gpud_rdma_place {
     char name[GPUD_RDMA_NAME_MAX + 1]; /* "": the only channel, or the one without a name */
 };
 
-/* Of the outputs one may be NULL; text NULL is none. canonical: with the port. */
+/* Either output may be NULL. text NULL is invalid. canonical: always with the port. */
 enum gpud_status gpud_rdma_parse(const char *text, struct gpud_rdma_place *place,
                                  char canonical[GPUD_ADDRESS_MAX], struct gpud_error *error);
 
-/* As a kind's resolve in wire/channel.c. */
+/* A kind's resolve in wire/address.c. */
 enum gpud_status gpud_rdma_resolve(const char *text, char place[GPUD_ADDRESS_MAX],
                                    struct gpud_error *error);
 
-/* The same in a library without network cards: refuses. */
+/* The same in a library built without rdma: always refuses. */
 enum gpud_status gpud_rdma_refuse(const char *text, char place[GPUD_ADDRESS_MAX],
                                   struct gpud_error *error);
 
 bool gpud_rdma_is_name(const char *name, size_t length);
 
-/* Every interface's: to listen on, not to connect to. */
+/* Whether it means every interface: valid to listen on, not to connect to. */
 bool gpud_rdma_is_wildcard(const struct gpud_rdma_place *place);
 
-/* false: it is a name. */
+/* false: the host is a name, or its address is invalid. */
 bool gpud_rdma_to_sockaddr(const struct gpud_rdma_place *place, struct sockaddr_storage *address);
 
-/* "10.0.0.2", "fd00::2%eth0"; an IPv4 address in IPv6's clothes as what it is. */
+/* "10.0.0.2", "fd00::2%eth0"; an IPv4-mapped address is printed as IPv4. */
 void gpud_rdma_print_host(const struct sockaddr *address, char *text, size_t size);
 
 #endif

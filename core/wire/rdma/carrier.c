@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The carrier of ring pages between hosts: what is published goes by publish.c, and a thread that
- * sleeps on a page is woken by wake.c. */
+/* The carrier of ring pages between hosts: publish.c writes published ranges, and wake.c wakes a
+ * thread that sleeps on a page. */
 #include "base/clock.h"
 #include "base/fd.h"
 #include "wire/rdma/connect.h"
@@ -12,15 +12,15 @@
 #include <poll.h>
 #include <unistd.h>
 
-#define BEHIND_LOOK GPUD_MSEC        /* for room; the card may not tell */
-#define FAILED_LOOK (20 * GPUD_MSEC) /* who sleeps on what has failed finds out by others */
+#define BEHIND_LOOK GPUD_MSEC        /* poll for room in the queue, for which no event may come */
+#define FAILED_LOOK (20 * GPUD_MSEC) /* after a failure, wake to let the caller notice it */
 
 static void publish(const struct gpud_page_end *end, size_t offset, size_t size)
 {
     gpud_rdma_publish((struct rdma_remote *)end->remote, offset, size);
 }
 
-/* Once a frame at least, on either side: here receives are posted anew, too, and others told. */
+/* Called at least once a frame on either side, so it also reposts receives and wakes waiters. */
 static bool notify(struct gpud_page_end *end)
 {
     struct rdma_remote *remote = (struct rdma_remote *)end->remote;
@@ -43,7 +43,7 @@ static void drain_event(int fd)
 {
     uint64_t ignored;
     ssize_t got = read(fd, &ignored, sizeof(ignored));
-    (void)got; /* non-blocking; what it counts does not matter */
+    (void)got; /* non-blocking; the count does not matter */
 }
 
 static void wait_for_events(struct rdma_remote *remote, int64_t deadline)
@@ -53,7 +53,7 @@ static void wait_for_events(struct rdma_remote *remote, int64_t deadline)
     int64_t look = gpud_now() + (has_failed ? FAILED_LOOK : BEHIND_LOOK);
     if ((has_failed || atomic_load(&channel->behind) > 0) && look < deadline)
         deadline = look;
-    /* What has failed is readable for good. */
+    /* The descriptors of a failed connection stay readable, so they are not polled. */
     struct pollfd fds[] = {
         {.fd = remote->event, .events = POLLIN},
         {.fd = has_failed ? -1 : gpud_rdma_get_fd(remote->rdma), .events = POLLIN},

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The kind of channel: its operations. */
+/* The operations of the rdma kind of channel. */
 #include "base/fd.h"
 #include "wire/rdma/closing.h"
 #include "wire/rdma/connect.h"
@@ -27,9 +27,9 @@ static enum gpud_status connect_to(const struct gpud_address *address,
     struct rdma_channel *made;
     enum gpud_status status = gpud_rdma_parse(address->place, &place, NULL, error);
     if (status == GPUD_OK && gpud_rdma_is_wildcard(&place))
-        status = gpud_fail(error, GPUD_INVALID,
-                           "%s is every address of a host, to listen on: give the sender's own",
-                           place.host);
+        status =
+            gpud_fail(error, GPUD_INVALID,
+                      "%s means every address, to listen on: give the sender's own", place.host);
     if (status == GPUD_OK)
         status = gpud_rdma_channel_create(false, &place, &made, error);
     if (status != GPUD_OK)
@@ -63,7 +63,7 @@ static bool is_page_of_network(const struct gpud_handle *page)
     return page->type == GPUD_HANDLE_NONE || page->type == GPUD_HANDLE_NETWORK;
 }
 
-/* Whatever else a handle can stand for is on one host alone. */
+/* Other kinds of handles are valid only on their host. */
 static bool can_travel(const struct gpud_message *message)
 {
     switch (message->type) {
@@ -79,7 +79,7 @@ static bool can_travel(const struct gpud_message *message)
     }
 }
 
-/* Until the connection stands. */
+/* Queues a message until the connection is established. */
 static enum gpud_status keep(struct rdma_channel *channel, const uint8_t *bytes, size_t size,
                              struct gpud_error *error)
 {
@@ -123,7 +123,7 @@ static enum gpud_status send_message(struct gpud_channel *base, struct gpud_mess
     return status;
 }
 
-/* Of an open channel. */
+/* Receives a message, or a KICK, from an open channel. */
 static enum gpud_status take_message(struct rdma_channel *channel, struct gpud_message *message,
                                      struct gpud_error *error)
 {
@@ -143,9 +143,9 @@ static enum gpud_status take_message(struct rdma_channel *channel, struct gpud_m
     return status;
 }
 
-/* Why there will be nothing: what a connection ended for before it stood, and what of that a caller
- * can tell apart. */
-static enum gpud_status tell_end(const struct gpud_error *end, struct gpud_error *error)
+/* Reports why the connection was never established; statuses that callers do not distinguish become
+ * GPUD_CLOSED. */
+static enum gpud_status report_end(const struct gpud_error *end, struct gpud_error *error)
 {
     enum gpud_status status = end->status;
     if (status != GPUD_NO_ACCESS && status != GPUD_UNSUPPORTED && status != GPUD_PEER)
@@ -157,8 +157,8 @@ static enum gpud_status tell_end(const struct gpud_error *end, struct gpud_error
     return status;
 }
 
-/* Goes on with what there is. *phase: where that led. A caller sees that the channel is connected
- * before it gets the first message. */
+/* Handles pending events and receives a message. *phase: the phase afterwards. The caller sees the
+ * channel connected before it gets the first message. */
 static enum gpud_status look_once(struct rdma_channel *channel, struct gpud_message *message,
                                   enum rdma_phase *phase, struct gpud_error *error)
 {
@@ -172,7 +172,7 @@ static enum gpud_status look_once(struct rdma_channel *channel, struct gpud_mess
     if (channel->hung_up)
         status = gpud_fail(error, GPUD_CLOSED, "this side hung up");
     else if (channel->phase == RDMA_ENDED)
-        status = tell_end(&channel->end, error);
+        status = report_end(&channel->end, error);
     gpud_lock_release(&channel->lock);
     if (status == GPUD_AGAIN && was_connected)
         status = take_message(channel, message, error);
@@ -183,7 +183,7 @@ static void drain_event(const struct rdma_channel *channel)
 {
     uint64_t ignored;
     ssize_t got = read(channel->event, &ignored, sizeof(ignored));
-    (void)got; /* non-blocking; what it counts does not matter */
+    (void)got; /* non-blocking; the count does not matter */
 }
 
 static enum gpud_status receive_message(struct gpud_channel *base, struct gpud_message *message,
@@ -194,13 +194,13 @@ static enum gpud_status receive_message(struct gpud_channel *base, struct gpud_m
     enum rdma_phase phase;
     enum gpud_status status = look_once(channel, message, &phase, error);
     if (status != GPUD_AGAIN || (phase == RDMA_OPEN && !was_connected))
-        return status; /* what made the descriptor readable still does */
+        return status; /* the descriptor stays readable */
     drain_event(channel);
     if (phase >= RDMA_PROVING)
         gpud_rdma_arm_to_receive(channel);
     status = look_once(channel, message, &phase, error);
     if (status != GPUD_AGAIN || (phase == RDMA_OPEN && !was_connected))
-        gpud_event_raise(channel->event); /* there may be more, and an end stays one */
+        gpud_event_raise(channel->event); /* more may follow, and an end stays readable */
     if (status == GPUD_AGAIN)
         gpud_rdma_collect_records(channel, false);
     return status;
@@ -246,7 +246,7 @@ static void hang_up(struct gpud_channel *base)
 static void close_channel(struct gpud_channel *base)
 {
     struct rdma_channel *channel = (struct rdma_channel *)base;
-    /* Without the lock: there is no other reference. */
+    /* No lock is needed: there is no other reference. */
     if (gpud_rdma_has_arrived_locked(channel) && gpud_rdma_has_route_locked(channel))
         gpud_rdma_channel_destroy(channel);
     else

@@ -1,13 +1,13 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The end of a connection, behind the last words: disconnecting takes back what the card has not
- * sent yet, and a side that hangs up behind a REFUSE or a BYE wants it heard. A thread looks after
- * all connections that end, as long as there are any; a process that exits gives it a second.
+/* Lingering: disconnecting discards what the card has not sent yet, and a side that hangs up after
+ * a REFUSE or a BYE wants it delivered. One thread handles all connections that are ending, while
+ * there are any; a process that exits waits a second for it.
  *
- * Ending an id makes the kernel send a message of rdma_cm. With soft-RoCE one that finds no route
- * stops the queue pair that all such messages of the host take, for good: no program of the host
- * connects by that card any more. So an id is kept while its route is missing. */
+ * Destroying an id makes the kernel send an rdma_cm message. With soft-RoCE, such a message without
+ * a route permanently stops the queue pair that the whole host uses for them: no program can
+ * connect by that card any more. So an id is kept while its route is missing. */
 #include "wire/rdma/closing.h"
 
 #include "base/clock.h"
@@ -19,17 +19,17 @@
 
 #define LOOK GPUD_MSEC
 #define ROUTE_LOOK (50 * GPUD_MSEC)
-/* A route that does not come back, as after a change of addresses, is given up. */
+/* When to give up on a route that does not come back, as after a change of addresses. */
 #define ROUTE_PATIENCE (600 * GPUD_SEC)
 
 static struct gpud_lock closing_lock =
-    GPUD_LOCK_INITIALIZER(GPUD_RANK_RDMA_CLOSING); /* for all below */
+    GPUD_LOCK_INITIALIZER(GPUD_RANK_RDMA_CLOSING); /* for the variables below */
 static struct rdma_channel *closing;
 static pthread_t thread;
 static bool is_running, is_joinable, is_exiting;
-static pid_t started_by; /* a child has these, and no thread */
+static pid_t started_by; /* a child of fork() has these variables, but no thread */
 
-/* Also where the other side has ended it meanwhile. */
+/* Also true if the other side has ended it meanwhile. */
 static bool is_over(struct rdma_channel *channel)
 {
     gpud_lock_take(&channel->lock);
@@ -39,7 +39,7 @@ static bool is_over(struct rdma_channel *channel)
            gpud_rdma_is_done(channel->rdma, channel->last_posted) || gpud_now() >= channel->linger;
 }
 
-/* Whether its id can be ended now. */
+/* Whether its id can be destroyed now. */
 static bool may_end(struct rdma_channel *channel)
 {
     gpud_lock_take(&channel->lock);
@@ -62,7 +62,7 @@ static void finish(struct rdma_channel *channel)
     gpud_channel_unref(&base);
 }
 
-/* *pause: how long those that are left may wait. */
+/* Unlinks the connections that can be finished. *pause: how long the others may wait. */
 static struct rdma_channel *take_over(int64_t *pause)
 {
     struct rdma_channel *over = NULL, **link = &closing;
@@ -100,7 +100,7 @@ static void *run(void *arg)
         while (over) {
             struct rdma_channel *one = over;
             over = one->next_closing;
-            finish(one); /* which may add another */
+            finish(one); /* may add another */
         }
         gpud_lock_take(&closing_lock);
     }
@@ -114,7 +114,7 @@ static bool start(void)
     if (is_running && started_by == getpid())
         return true;
     if (is_joinable && started_by == getpid())
-        pthread_join(thread, NULL); /* it has nothing left to do but to return */
+        pthread_join(thread, NULL); /* it is already returning */
     is_joinable = is_running = pthread_create(&thread, NULL, run, NULL) == 0;
     started_by = getpid();
     return is_running;
@@ -135,7 +135,7 @@ static void add(struct rdma_channel *channel)
     gpud_lock_release(&closing_lock);
     if (started)
         return;
-    while (!is_over(channel)) /* there is no thread to be had */
+    while (!is_over(channel)) /* without a thread, the caller waits */
         nap(LOOK);
     finish(channel);
 }

@@ -6,9 +6,8 @@
 
 #include "wire/rdma/state.h"
 
-/* Waits until what was sent has arrived and the peer can be told, or for so long, and then
- * disconnects, once; or destroys the channel, which has no reference any more. Not under its lock.
- */
+/* Disconnects the channel, or destroys it once it has no reference, after its messages have arrived
+ * and the peer can be notified, or RDMA_LINGER has passed. Not under its lock. */
 void gpud_rdma_disconnect_later(struct rdma_channel *channel);
 void gpud_rdma_destroy_later(struct rdma_channel *channel);
 

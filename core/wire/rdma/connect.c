@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* How a connection comes about, step by step, by what rdma_cm tells. Each of a host's addresses is
- * tried in turn; the last reason is the one that is told. */
+/* Establishes a connection step by step, driven by rdma_cm's events. Each of a host's addresses is
+ * tried in turn; the last failure is reported. */
 #include "wire/rdma/connect.h"
 
 #include "base/clock.h"
@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 /* Reasons of the InfiniBand connection manager; iWARP has negative errnos in their place. */
-#define REJECTED_NOBODY 8
+#define REJECTED_NO_LISTENER 8
 #define REJECTED_STALE 10
 #define REJECTED_BY_PEER 28
 
@@ -43,7 +43,7 @@ static void set_deadline(struct rdma_channel *channel, int64_t timeout)
     set_timer(channel);
 }
 
-/* The connection stands, or never will: the side that polls the channel is to look. */
+/* The connection is established or has failed for good: wakes the thread that polls the channel. */
 static void finish(struct rdma_channel *channel, enum rdma_phase phase)
 {
     channel->phase = phase;
@@ -64,7 +64,7 @@ void gpud_rdma_end_locked(struct rdma_channel *channel, const struct gpud_error 
     finish(channel, RDMA_ENDED);
 }
 
-/* A side that waits for messages alone learns by this that the peer's host has gone. */
+/* Detects a vanished host for a side that only waits for messages. */
 static void check_peer(struct rdma_channel *channel)
 {
     if (gpud_rdma_is_alive(channel->rdma)) {
@@ -79,7 +79,7 @@ static void check_peer(struct rdma_channel *channel)
 
 static void connect_next(struct rdma_channel *channel, const struct gpud_error *why);
 
-/* This address leads nowhere. */
+/* Abandons this address and tries the next one. */
 static void give_up(struct rdma_channel *channel, struct gpud_error *why)
 {
     gpud_rdma_drop_id_locked(channel);
@@ -99,7 +99,7 @@ static bool resolve(struct rdma_channel *channel, struct sockaddr *address)
            rdma_resolve_addr(channel->id, NULL, address, RDMA_RESOLVE_MS) == 0;
 }
 
-/* why: the address before this one failed; NULL: there was none. */
+/* why: how the previous address failed; NULL: there was none. */
 static void connect_next(struct rdma_channel *channel, const struct gpud_error *why)
 {
     struct gpud_error failed;
@@ -127,11 +127,11 @@ static void fill_params(struct rdma_conn_param *params, const void *data, size_t
     };
 }
 
-/* The queue pair, and all that has to be before it is told to the other end. */
+/* Creates the queue pair, with the options that must be set before connecting. */
 static enum gpud_status create_queue_pair(struct rdma_channel *channel, struct gpud_error *error)
 {
     uint8_t timeout = GPUD_RDMA_ACK_TIMEOUT;
-    /* Older kernels cannot be told; theirs is longer. */
+    /* Older kernels lack this option; their timeout is longer. */
     rdma_set_option(channel->id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &timeout,
                     sizeof(timeout));
     enum gpud_status status = gpud_rdma_create(channel->id, &channel->rdma, error);
@@ -162,7 +162,7 @@ static void request(struct rdma_channel *channel)
     set_timer(channel);
 }
 
-/* To the same address once more: the request, or the answer, was lost. */
+/* Sends a new request to the same address, because the request or its answer was lost. */
 static void ask_again(struct rdma_channel *channel)
 {
     channel->ask_again = INT64_MAX;
@@ -180,27 +180,27 @@ static void handle_rejection(struct rdma_channel *channel, const struct gpud_rdm
         if (gpud_rdma_read_refusal(event->data, event->size, &refusal, &why) == GPUD_OK)
             gpud_rdma_explain_refusal(&refusal, &channel->place, &why);
         else
-            gpud_fail(&why, GPUD_PEER, "whoever listens on %s is no gpudirect sender",
+            gpud_fail(&why, GPUD_PEER, "the program that listens on %s is not a gpudirect sender",
                       channel->where);
         gpud_rdma_drop_id_locked(channel);
         gpud_rdma_end_locked(channel, &why);
         return;
     }
-    if (event->status == REJECTED_NOBODY || event->status == -ECONNREFUSED)
+    if (event->status == REJECTED_NO_LISTENER || event->status == -ECONNREFUSED)
         gpud_fail(&why, GPUD_CLOSED,
-                  "nobody listens on %s: is the sender running there, and the port right?",
+                  "no sender listens on %s: is it running there, and is the port right?",
                   channel->where);
     else if (event->status == REJECTED_STALE)
-        gpud_fail(&why, GPUD_CLOSED, "the host of %s still knows an older connection: once more",
+        gpud_fail(&why, GPUD_CLOSED, "the host of %s still has an older connection: try again",
                   channel->where);
     else
         gpud_fail_native(&why, GPUD_CLOSED, "rdma_cm", event->status,
-                         "the host of %s rejects the connection, for reason %d of rdma_cm",
+                         "the host of %s rejects the connection, with rdma_cm reason %d",
                          channel->where, event->status);
     give_up(channel, &why);
 }
 
-/* --- who is there -------------------------------------------------------------------------- */
+/* --- authentication ------------------------------------------------------------------------ */
 
 static void put_number(uint8_t *bytes, uint32_t number)
 {
@@ -208,8 +208,8 @@ static void put_number(uint8_t *bytes, uint32_t number)
     memcpy(bytes, &number, sizeof(number));
 }
 
-/* What tells this connection from all others, alike at both ends: the numbers of the queue pairs,
- * the receiver's first, and the channel. iWARP has no such numbers. */
+/* Identifies this connection alike at both ends: the numbers of the queue pairs, the receiver's
+ * first, and the channel. iWARP has no such numbers. */
 static size_t describe_connection(const struct rdma_channel *channel,
                                   uint8_t context[GPUD_AUTH_CONTEXT_MAX])
 {
@@ -239,14 +239,14 @@ static void open_channel(struct rdma_channel *channel)
         gpud_rdma_fail(channel->rdma, why.reason);
 }
 
-/* Says what is to be said now. */
+/* Sends the authentication messages that are due. */
 static void send_proof(struct rdma_channel *channel)
 {
     uint8_t bytes[GPUD_AUTH_MESSAGE_SIZE];
     struct gpud_error why;
     while (gpud_auth_next(&channel->auth, bytes))
         if (gpud_rdma_send(channel->rdma, bytes, sizeof(bytes), &why) != GPUD_OK) {
-            why.status = GPUD_CLOSED; /* as who receives would find it */
+            why.status = GPUD_CLOSED; /* the status that receiving would report */
             gpud_rdma_end_locked(channel, &why);
             return;
         }
@@ -267,7 +267,7 @@ bool gpud_rdma_prove_locked(struct rdma_channel *channel)
         return true;
     }
     status = gpud_auth_handle(&channel->auth, bytes, size, &why);
-    send_proof(channel); /* or why not */
+    send_proof(channel); /* or the refusal */
     if (status != GPUD_OK)
         gpud_rdma_end_locked(channel, &why);
     return true;
@@ -298,12 +298,12 @@ static void handle_established(struct rdma_channel *channel, const struct gpud_r
     channel->ask_again = INT64_MAX;
     set_deadline(channel, RDMA_PROOF_DEADLINE);
     send_proof(channel);
-    gpud_event_raise(channel->event); /* what came before this may be there already */
+    gpud_event_raise(channel->event); /* a message may have arrived before this event */
 }
 
 /* --- events -------------------------------------------------------------------------------- */
 
-/* An established connection is over; or there is none. */
+/* Handles the end of an established connection, or the failure of one being established. */
 static void handle_end(struct rdma_channel *channel, const char *reason)
 {
     struct gpud_error why;
@@ -337,7 +337,7 @@ static void handle(struct rdma_channel *channel, const struct gpud_rdma_event *e
     case RDMA_CM_EVENT_CONNECT_ERROR:
     case RDMA_CM_EVENT_UNREACHABLE:
         if (channel->is_sender)
-            handle_end(channel, "the receiver does not go on with its connection");
+            handle_end(channel, "the receiver did not complete its connection");
         else
             fail_call(channel, event->status < 0 ? -event->status : ETIMEDOUT, "connect to");
         break;
@@ -346,7 +346,7 @@ static void handle(struct rdma_channel *channel, const struct gpud_rdma_event *e
         break;
     case RDMA_CM_EVENT_REJECTED:
         if (channel->is_sender)
-            handle_end(channel, "the receiver gave up before the connection stood");
+            handle_end(channel, "the receiver gave up before the connection was established");
         else
             handle_rejection(channel, event);
         break;
@@ -355,11 +355,11 @@ static void handle(struct rdma_channel *channel, const struct gpud_rdma_event *e
         break;
     case RDMA_CM_EVENT_DEVICE_REMOVAL:
         gpud_print(reason, "the network card %s was taken out of the system",
-                   channel->rdma ? gpud_rdma_card(channel->rdma) : "that it came by");
+                   channel->rdma ? gpud_rdma_card(channel->rdma) : "of the connection");
         channel->card_gone = true;
         handle_end(channel, reason);
         break;
-    default: /* multicast, and the end of the time for which the numbers are not used again */
+    default: /* multicast, and the end of the timewait state */
         break;
     }
 }
@@ -378,20 +378,20 @@ static void look_up(struct rdma_channel *channel)
 static void time_out(struct rdma_channel *channel)
 {
     struct gpud_error why;
-    bool stands = channel->phase == RDMA_PROVING;
+    bool is_connected = channel->phase == RDMA_PROVING;
     if (channel->phase == RDMA_LOOKING_UP)
-        gpud_fail(&why, GPUD_CLOSED, "nobody says which address the host \"%s\" has",
+        gpud_fail(&why, GPUD_CLOSED, "looking up the address of the host \"%s\" takes too long",
                   channel->place.host);
-    else if (stands)
-        gpud_fail(&why, GPUD_CLOSED, "%s did not prove for %d s who it is: is it stopped?",
+    else if (is_connected)
+        gpud_fail(&why, GPUD_CLOSED, "%s did not authenticate within %d s: is it stopped?",
                   channel->where, (int)(RDMA_PROOF_DEADLINE / GPUD_SEC));
     else
         gpud_fail(&why, GPUD_CLOSED,
-                  "%s does not answer for %d s: is the sender stopped, or the network between "
+                  "%s did not answer within %d s: is the sender stopped, or the network between "
                   "broken?",
                   channel->where, (int)(RDMA_CONNECT_DEADLINE / GPUD_SEC));
     gpud_rdma_end_locked(channel, &why);
-    if (stands)
+    if (is_connected)
         gpud_rdma_disconnect_locked(channel, why.reason);
     else
         gpud_rdma_drop_id_locked(channel);
@@ -422,7 +422,7 @@ enum gpud_status gpud_rdma_channel_connect(struct rdma_channel *channel, struct 
         return gpud_rdma_lookup_begin(&channel->place, channel->event, &channel->lookup, error);
     channel->address_count = 1;
     gpud_lock_take(&channel->lock);
-    connect_next(channel, NULL); /* whatever fails is told by receiving, at once or later */
+    connect_next(channel, NULL); /* receiving reports a failure, now or later */
     gpud_lock_release(&channel->lock);
     return GPUD_OK;
 }
@@ -449,7 +449,7 @@ enum gpud_status gpud_rdma_channel_accept(struct rdma_channel *channel, struct r
     channel->phase = RDMA_ROUTING;
     channel->id = id;
     enum gpud_status status = accept_request(channel, error);
-    /* What fails because the other end gave up meanwhile is nobody's fault. */
+    /* A failure because the other end gave up meanwhile is not an error. */
     if (status != GPUD_OK && gpud_rdma_next_event(channel->events, &event))
         status = GPUD_AGAIN;
     gpud_lock_release(&channel->lock);

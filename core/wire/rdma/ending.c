@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Ending a connection's id, and whether it may be ended now; closing.c says why it may not be. */
+/* Destroying a connection's id, and whether that is possible now; closing.c explains why not. */
 #include "wire/rdma/ending.h"
 
 #include "base/fd.h"
@@ -54,6 +54,6 @@ void gpud_rdma_disconnect_locked(struct rdma_channel *channel, const char *why)
     if (!channel->rdma)
         return;
     gpud_rdma_fail(channel->rdma, why);
-    if (gpud_rdma_has_route_locked(channel)) /* else it is told when the id ends, see closing.c */
+    if (gpud_rdma_has_route_locked(channel)) /* else destroying the id does it, see closing.c */
         rdma_disconnect(channel->id);
 }

@@ -6,17 +6,16 @@
 
 #include "wire/rdma/state.h"
 
-/* Whether what was sent has arrived, or never will. */
+/* Whether everything sent has arrived, or never will. */
 bool gpud_rdma_has_arrived_locked(struct rdma_channel *channel);
 
-/* Whether the peer can be told of the end: a message of rdma_cm would find its way. Also where none
- * would be sent. */
+/* Whether an rdma_cm message can reach the peer; also true if none would be sent. */
 bool gpud_rdma_has_route_locked(const struct rdma_channel *channel);
 
-/* Ends the connection, if there is one. */
+/* Disconnects, if there is a connection. */
 void gpud_rdma_disconnect_locked(struct rdma_channel *channel, const char *why);
 
-/* Lets go of id and queue pair. */
+/* Destroys the id and releases the queue pair. */
 void gpud_rdma_drop_id_locked(struct rdma_channel *channel);
 
 #endif

@@ -68,8 +68,8 @@ enum gpud_status gpud_rdma_fail_call(struct gpud_error *error, int number, const
     case ENODEV:
         gpud_rdma_hint(NULL, hint, sizeof(hint));
         return gpud_fail_native(error, GPUD_NO_DEVICE, "errno", number,
-                                "cannot %s %s: no RDMA device stands on the network interface that "
-                                "leads there; %s",
+                                "cannot %s %s: the network interface of the route there has no "
+                                "RDMA device; %s",
                                 action, where,
                                 hint[0] ? hint
                                         : "rdma link shows which have one, and soft-RoCE makes one "
@@ -81,11 +81,11 @@ enum gpud_status gpud_rdma_fail_call(struct gpud_error *error, int number, const
                                 where);
     case EADDRNOTAVAIL:
         return gpud_fail_native(error, GPUD_IO, "errno", number,
-                                "cannot %s %s: this is no address of this host (ip address)",
+                                "cannot %s %s: it is not an address of this host (ip address)",
                                 action, where);
     case ETIMEDOUT:
         return gpud_fail_native(error, GPUD_IO, "errno", number,
-                                "cannot %s %s: nobody has this address there, or the host is down "
+                                "cannot %s %s: no host has this address, or the host is down "
                                 "(ping it)",
                                 action, where);
     default:

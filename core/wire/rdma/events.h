@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What rdma_cm tells: read without waiting, and acknowledged at once, because an id with an event
- * that is not acknowledged cannot be destroyed. */
+/* Events of rdma_cm: read without waiting, and acknowledged at once, because an id with an
+ * unacknowledged event cannot be destroyed. */
 #ifndef GPUD_WIRE_RDMA_EVENTS_H
 #define GPUD_WIRE_RDMA_EVENTS_H
 
@@ -18,16 +18,16 @@ struct gpud_rdma_event {
     size_t size;
 };
 
-/* Non-blocking, its descriptor is closed by exec. GPUD_NO_DEVICE, GPUD_NO_ACCESS: this host has not
- * what it takes, and which command helps. */
+/* Non-blocking; its descriptor is closed on exec. GPUD_NO_DEVICE, GPUD_NO_ACCESS: what this host
+ * lacks, and which command helps. */
 enum gpud_status gpud_rdma_open_events(struct rdma_event_channel **events,
                                        struct gpud_error *error);
 
 /* false: there is none. */
 bool gpud_rdma_next_event(struct rdma_event_channel *events, struct gpud_rdma_event *event);
 
-/* A failed call of rdma_cm by this errno. where: the address, in a sentence that begins with
- * "cannot ACTION". */
+/* Reports an rdma_cm call that failed with this errno: "cannot ACTION WHERE: …". where: the
+ * address. */
 enum gpud_status gpud_rdma_fail_call(struct gpud_error *error, int number, const char *action,
                                      const char *where);
 

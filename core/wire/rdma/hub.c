@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* One id that listens for each address and port that this process listens on. One lock for all of
- * them, which is never held while anybody waits. */
+/* Each hub has one listening id for an address and port of this process. One lock serves all hubs;
+ * no thread blocks while holding it. */
 #include "wire/rdma/hub.h"
 
 #include "base/clock.h"
@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #define BACKLOG 128
-/* Whoever has the port may be dying. */
+/* The process that has the port may be dying. */
 #define PATIENCE (2 * GPUD_SEC)
 #define PAUSE (20 * GPUD_MSEC)
 
@@ -48,7 +48,7 @@ void gpud_rdma_reject(struct rdma_cm_id *id, enum gpud_rdma_refusal_reason reaso
     reject(id, &refusal);
 }
 
-/* Without a name: the channel without one, or the only one. */
+/* A request without a name is for the channel without one, or for the only channel. */
 static struct rdma_port *find_port(const struct rdma_hub *hub, const char *name)
 {
     for (struct rdma_port *port = hub->ports; port; port = port->next)
@@ -58,20 +58,20 @@ static struct rdma_port *find_port(const struct rdma_hub *hub, const char *name)
     return only && !name[0] ? hub->ports : NULL;
 }
 
-/* Puts it into the queue that it is for. *refusal: why not. */
+/* Queues the request for its channel; false, with the reason in *refusal, if that is impossible. */
 static bool enqueue(const struct rdma_hub *hub, const struct gpud_rdma_event *event,
                     struct gpud_rdma_refusal *refusal)
 {
     struct rdma_request request = {.id = event->id, .queue_pair = event->queue_pair};
-    enum gpud_status status = gpud_rdma_read_request(event->data, event->size, &request.said, NULL);
+    enum gpud_status status = gpud_rdma_read_request(event->data, event->size, &request.data, NULL);
     if (status != GPUD_OK) {
         refusal->reason =
             status == GPUD_UNSUPPORTED ? GPUD_RDMA_OTHER_VERSION : GPUD_RDMA_MALFORMED;
         return false;
     }
-    struct rdma_port *port = find_port(hub, request.said.name);
+    struct rdma_port *port = find_port(hub, request.data.name);
     if (!port) {
-        refusal->reason = request.said.name[0] ? GPUD_RDMA_UNKNOWN_NAME : GPUD_RDMA_NAME_WANTED;
+        refusal->reason = request.data.name[0] ? GPUD_RDMA_UNKNOWN_NAME : GPUD_RDMA_NAME_WANTED;
         for (port = hub->ports; port; port = port->next)
             gpud_rdma_add_name(refusal, port->name);
         return false;
@@ -84,7 +84,7 @@ static bool enqueue(const struct rdma_hub *hub, const struct gpud_rdma_event *ev
     return true;
 }
 
-/* Somebody gave up who is in a queue. Whoever is not has been taken out, and is another's. */
+/* Drops a cancelled request if it is still queued; otherwise its new owner does. */
 static void forget(const struct rdma_hub *hub, const struct rdma_cm_id *id)
 {
     for (struct rdma_port *port = hub->ports; port; port = port->next) {
@@ -115,7 +115,7 @@ static void take_events(struct rdma_hub *hub)
         } else if (event.id != hub->id) {
             forget(hub, event.id);
         } else if (event.type == RDMA_CM_EVENT_DEVICE_REMOVAL) {
-            rdma_destroy_id(hub->id); /* the card goes when nothing of it is in use */
+            rdma_destroy_id(hub->id); /* the kernel removes the card once it is unused */
             hub->id = NULL;
         }
     }
@@ -124,7 +124,7 @@ static void take_events(struct rdma_hub *hub)
 /* 0, or the errno of what failed. */
 static int listen_on(struct rdma_hub *hub)
 {
-    struct sockaddr_storage bound = hub->address; /* rdma_cm takes one that it might change */
+    struct sockaddr_storage bound = hub->address; /* rdma_cm's parameter is not const */
     if (rdma_create_id(hub->events, &hub->id, NULL, RDMA_PS_TCP) < 0)
         return errno;
     if (rdma_bind_addr(hub->id, (struct sockaddr *)&bound) == 0 &&
@@ -136,12 +136,12 @@ static int listen_on(struct rdma_hub *hub)
     return number;
 }
 
-/* Readable as long as there is something to take, or the card to be looked for again. */
+/* Keeps the event readable only while a request is queued, or the card's return must be polled. */
 static void settle_event(const struct rdma_port *port)
 {
     uint64_t ignored;
     ssize_t got = port->count || !port->hub->id ? 0 : read(port->event, &ignored, sizeof(ignored));
-    (void)got; /* non-blocking; what it counts does not matter */
+    (void)got; /* non-blocking; the count does not matter */
 }
 
 enum gpud_status gpud_rdma_look_for_request(struct rdma_port *port, struct gpud_error *error)
@@ -154,8 +154,8 @@ enum gpud_status gpud_rdma_look_for_request(struct rdma_port *port, struct gpud_
         status = GPUD_OK;
     else if (!hub->id && listen_on(hub) != 0)
         status = gpud_fail(error, GPUD_IO,
-                           "nobody can connect: the network card that has the address was taken "
-                           "out of the system; this is over when it is back");
+                           "no receiver can connect until the network card with this address, "
+                           "which was taken out of the system, is back");
     for (struct rdma_port *one = hub->ports; !hub->id && one; one = one->next)
         gpud_event_raise(one->event);
     settle_event(port);
@@ -197,8 +197,8 @@ static void destroy_hub(struct rdma_hub *hub)
     free(hub);
 }
 
-/* rdma_cm has one number for an address that is not this host's, and for a port that is taken on
- * all of its addresses. */
+/* Needed because rdma_cm reports the same errno for an address that is not this host's and for a
+ * port that is taken on all of its addresses. */
 static bool is_of_this_host(const struct sockaddr_storage *address)
 {
     struct sockaddr_storage any_port = *address;
@@ -269,15 +269,15 @@ static enum gpud_status join_locked(struct rdma_port *port, const struct sockadd
 static enum gpud_status fail_taken(const struct sockaddr_storage *address, const char *where,
                                    struct gpud_error *error)
 {
-    char who[GPUD_PEER_TEXT_MAX];
+    char holder[GPUD_PEER_TEXT_MAX];
     in_port_t port = address->ss_family == AF_INET
                          ? ((const struct sockaddr_in *)address)->sin_port
                          : ((const struct sockaddr_in6 *)address)->sin6_port;
-    gpud_rdma_local_find(ntohs(port), who, sizeof(who));
+    gpud_rdma_local_find(ntohs(port), holder, sizeof(holder));
     return gpud_fail_native(error, GPUD_IO, "errno", EADDRINUSE,
                             "%s listens on the port of %s: stop that, or choose another port "
                             "(channels share a port if one process sends them, on one address)",
-                            who[0] ? who : "another process, no sender of this user,", where);
+                            holder[0] ? holder : "another process, no sender of this user,", where);
 }
 
 enum gpud_status gpud_rdma_join(struct rdma_port *port, const struct sockaddr_storage *address,
@@ -310,7 +310,7 @@ void gpud_rdma_leave(struct rdma_port *port)
     gpud_lock_take(&hubs_lock);
     struct rdma_hub *hub = port->hub, **link = &hubs;
     struct rdma_port **place = &hub->ports;
-    take_events(hub); /* who gave up is in no queue any more */
+    take_events(hub); /* removes cancelled requests from the queues */
     while (*place != port)
         place = &(*place)->next;
     *place = port->next;

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Requests to connect, by the address and port that they come to; see listen.h. */
+/* Connection requests, by the address and port that they arrive at; see listen.h. */
 #ifndef GPUD_WIRE_RDMA_HUB_H
 #define GPUD_WIRE_RDMA_HUB_H
 
@@ -12,38 +12,39 @@
 
 struct rdma_hub;
 
-/* Somebody who wants to connect. */
+/* A receiver's request to connect. */
 struct rdma_request {
     struct rdma_cm_id *id;
     uint32_t queue_pair;
-    struct gpud_rdma_request said;
+    struct gpud_rdma_request data;
 };
 
-/* A listener as its hub has it. */
+/* A listener's part in its hub. */
 struct rdma_port {
     struct rdma_port *next;
     struct rdma_hub *hub;
     const char *name; /* of the channel */
-    int event;        /* readable: something is in the queue */
+    int event;        /* readable: the queue is not empty */
     uint32_t first, count;
     struct rdma_request queue[RDMA_QUEUE_MAX];
 };
 
-/* Joins the hub of that address, which is made if there is none. port->name and event are set.
- * GPUD_IO with EADDRINUSE: the name is taken, or the port. */
+/* Joins the hub of that address, or creates it. The caller has set port->name and port->event.
+ * GPUD_IO with EADDRINUSE: the name or the port is taken. */
 enum gpud_status gpud_rdma_join(struct rdma_port *port, const struct sockaddr_storage *address,
                                 const char *where, struct gpud_error *error);
 void gpud_rdma_leave(struct rdma_port *port);
 
-/* The hub's descriptor, to be polled beside the port's event. */
+/* The hub's descriptor, to poll together with the port's event. */
 int gpud_rdma_hub_fd(const struct rdma_port *port);
 
-/* The next request for this port. Its id reports to `events` from then on and is the caller's. What
- * is left makes the port's event readable. GPUD_AGAIN: there is none. */
+/* Takes the next request for this port. The caller owns its id, whose events go to `events` from
+ * then on. Remaining requests keep the port's event readable. GPUD_AGAIN: there is none. */
 enum gpud_status gpud_rdma_take_request(struct rdma_port *port, struct rdma_event_channel *events,
                                         struct rdma_request *request, struct gpud_error *error);
 
-/* Whether there is one. Takes what has come to the hub. GPUD_IO: none will come any more. */
+/* Whether there is one; handles the hub's pending events first. GPUD_IO: no request can arrive
+ * until the network card is back. */
 enum gpud_status gpud_rdma_look_for_request(struct rdma_port *port, struct gpud_error *error);
 
 /* The id stays the caller's. */

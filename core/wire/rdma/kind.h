@@ -5,15 +5,14 @@
 /* The control channel between hosts: a connection of rdma_cm and its queue pair.
  *
  *     receiver                                     sender
- *        the name's address, a route
- *        request: how many receives, a name ─────────▶   which of its channels is meant
+ *        looks up the address, and a route
+ *        request: how many receives, a name ─────────▶   selects the channel
  *        ◀──────────────────────────── reply, refusal
  *        ◀═══════ each proves that it has the key ═══▶   wire/auth.h
  *        ◀═════════════════ messages ════════════════▶
  *
- * Receiver and sender are told apart by who connects. Nobody waits in a call: a channel that was
- * asked for is not `connected` yet, and goes on whenever somebody uses it; its descriptor says when
- * that is worth it. */
+ * The end that connects is the receiver. No call waits: a new channel is not `connected` yet, and
+ * every call on it makes progress; its descriptor is readable when that is useful. */
 /* clang-format on */
 #ifndef GPUD_WIRE_RDMA_KIND_H
 #define GPUD_WIRE_RDMA_KIND_H

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A channel's descriptors and records, from its making to its last reference. */
+/* Makes and frees a channel, with its descriptors and records. */
 #include "wire/rdma/lifetime.h"
 
 #include "base/fd.h"

@@ -6,11 +6,11 @@
 
 #include "wire/rdma/state.h"
 
-/* With one reference, without an id. */
+/* Makes a channel with one reference and no id yet. */
 enum gpud_status gpud_rdma_channel_create(bool is_sender, const struct gpud_rdma_place *place,
                                           struct rdma_channel **channel, struct gpud_error *error);
 
-/* Frees one that nobody else uses, with all that belongs to it. */
+/* Frees a channel without other users, with everything that it owns. */
 void gpud_rdma_channel_destroy(struct rdma_channel *channel);
 
 bool gpud_rdma_channel_watch(const struct rdma_channel *channel, int fd);

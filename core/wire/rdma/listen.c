@@ -43,7 +43,7 @@ static bool watch(const struct rdma_listener *listener, int fd)
     return epoll_ctl(listener->base.fd, EPOLL_CTL_ADD, fd, &readable) == 0;
 }
 
-/* Who may connect, by whatever the application says of that. */
+/* Applies the application's rule: reads its key, or checks that none is needed. */
 static enum gpud_status check_access(struct rdma_listener *listener,
                                      const struct gpud_access_rule *access,
                                      const struct sockaddr_storage *address,
@@ -100,11 +100,11 @@ enum gpud_status gpud_rdma_listen(const struct gpud_address *address,
         destroy(made);
         return status;
     }
-    char hint[GPUD_REASON_MAX]; /* with every interface's address one listens in vain, perhaps */
+    char hint[GPUD_REASON_MAX]; /* listening on 0.0.0.0 succeeds even without a card */
     gpud_rdma_hint(address->place, hint, sizeof(hint));
     if (hint[0])
-        gpud_print(made->base.note, "nobody can connect yet: %.480s", hint);
-    struct gpud_error unlisted; /* nothing but lists of channels needs it */
+        gpud_print(made->base.note, "no receiver can connect yet: %.476s", hint);
+    struct gpud_error unlisted; /* not fatal: only lists of channels use it */
     made->is_local = gpud_rdma_local_open(&made->local, address->place, &unlisted) == GPUD_OK;
     if (made->is_local)
         watch(made, made->local.fd);
@@ -128,7 +128,7 @@ void gpud_rdma_unlisten(struct gpud_listener *listener)
 
 /* --- accepting ----------------------------------------------------------------------------- */
 
-/* Who it is, by the word of the network. */
+/* Identifies the peer by its network address. */
 static void describe_peer(struct rdma_channel *channel, struct rdma_cm_id *id)
 {
     gpud_rdma_print_host(rdma_get_peer_addr(id), channel->base.peer.host,
@@ -144,9 +144,9 @@ static enum gpud_status accept_with(const struct rdma_listener *listener, struct
     if (status != GPUD_OK)
         return status;
     describe_peer(channel, request.id);
-    channel->peer_receives = request.said.receives;
+    channel->peer_receives = request.data.receives;
     channel->peer_queue_pair = request.queue_pair;
-    gpud_print(channel->place.name, "%s", request.said.name);
+    gpud_print(channel->place.name, "%s", request.data.name);
     channel->has_key = listener->has_key;
     channel->key = listener->key;
     status = gpud_rdma_channel_accept(channel, request.id, error);

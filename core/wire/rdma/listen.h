@@ -1,13 +1,13 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Listening: the three operations of gpud_channel_ops, and what behind them is one for each port.
+/* Listening: the operations of gpud_channel_ops. Listeners on one address and port share a hub.
  *
  *     gpud_listener cam1 ─┐
  *     gpud_listener cam2 ─┴─ hub: one id of rdma_cm, one descriptor ◀── requests, with a name
  *
- * Whichever listener's thread sees that something came takes it from the hub, and puts it into the
- * queue of the listener that is meant. */
+ * The first listener's thread to see a request takes it from the hub, and queues it for the
+ * listener that it names. */
 #ifndef GPUD_WIRE_RDMA_LISTEN_H
 #define GPUD_WIRE_RDMA_LISTEN_H
 

@@ -19,7 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* --- channels that questions come by ------------------------------------------------------- */
+/* --- channels for queries ------------------------------------------------------------------ */
 
 static enum gpud_status send_message(struct gpud_channel *channel, struct gpud_message *message,
                                      struct gpud_error *error)
@@ -27,16 +27,16 @@ static enum gpud_status send_message(struct gpud_channel *channel, struct gpud_m
     return gpud_unix_channel_ops.send(channel, message, error);
 }
 
-/* Frames go over the network, whose key decides who gets them. */
-static enum gpud_status receive_question(struct gpud_channel *channel, struct gpud_message *message,
-                                         struct gpud_error *error)
+/* Accepts only queries: receivers must use the network address, where the key is checked. */
+static enum gpud_status receive_query(struct gpud_channel *channel, struct gpud_message *message,
+                                      struct gpud_error *error)
 {
     enum gpud_status status = gpud_unix_channel_ops.receive(channel, message, error);
     if (status != GPUD_OK || message->type == GPUD_MESSAGE_QUERY)
         return status;
     gpud_message_close(message);
     return gpud_fail(error, GPUD_UNSUPPORTED,
-                     "this socket only answers questions: receive from the rdma:// address, with "
+                     "this socket only answers queries: receive from the rdma:// address, with "
                      "its key");
 }
 
@@ -55,9 +55,9 @@ static void close_channel(struct gpud_channel *channel)
     gpud_unix_channel_ops.close(channel);
 }
 
-static const struct gpud_channel_ops question_ops = {
+static const struct gpud_channel_ops query_ops = {
     .send = send_message,
-    .receive = receive_question,
+    .receive = receive_query,
     .is_dead = is_dead,
     .hang_up = hang_up,
     .close = close_channel,
@@ -79,7 +79,7 @@ enum gpud_status gpud_rdma_local_open(struct gpud_socket_listener *local, const 
         return gpud_fail(error, GPUD_INVALID, "%s/%s is too long for a socket", directory, entry);
     status = gpud_socket_listen(local, path, NULL, error);
     if (status == GPUD_OK)
-        gpud_rdma_local_tell(local); /* the socket was there before it was listened on */
+        gpud_rdma_local_tell(local); /* watchers saw the socket before it could be queried */
     return status;
 }
 
@@ -93,7 +93,7 @@ enum gpud_status gpud_rdma_local_accept(struct gpud_socket_listener *local,
         return status;
     status = gpud_unix_channel_create(fd, peer, channel, error);
     if (status == GPUD_OK)
-        (*channel)->ops = &question_ops;
+        (*channel)->ops = &query_ops;
     else
         gpud_fd_close(&fd);
     return status;
@@ -104,7 +104,7 @@ void gpud_rdma_local_tell(const struct gpud_socket_listener *local)
     utimensat(AT_FDCWD, local->path, NULL, AT_SYMLINK_NOFOLLOW);
 }
 
-/* --- others -------------------------------------------------------------------------------- */
+/* --- other senders ------------------------------------------------------------------------- */
 
 void gpud_rdma_local_find(uint16_t port, char *text, size_t size)
 {

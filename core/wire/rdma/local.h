@@ -1,19 +1,19 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What processes of this user on this host can learn of a channel that is sent over a network,
- * without the key of that network: a socket beside those of bare names, which answers questions
- * (gpudirect-info --channels) and takes no receiver.
+/* Lets this user's processes on this host query a channel that is sent over a network, without its
+ * key: a socket beside those of bare names answers queries (gpudirect-info --channels) and accepts
+ * no receiver.
  *
  *     .rdma!10.0.0.1:7174!cam1         for rdma://10.0.0.1:7174/cam1
- *     .rdma!10.0.0.1:7174!cam1.lock    its lock, which says whose it is */
+ *     .rdma!10.0.0.1:7174!cam1.lock    its lock, which names its process */
 #ifndef GPUD_WIRE_RDMA_LOCAL_H
 #define GPUD_WIRE_RDMA_LOCAL_H
 
 #include "wire/channel.h"
 #include "wire/unix/socket.h"
 
-/* Listens for questions about a place: "rdma://10.0.0.1:7174/cam1". */
+/* Listens for queries about an address: "rdma://10.0.0.1:7174/cam1". */
 enum gpud_status gpud_rdma_local_open(struct gpud_socket_listener *local, const char *place,
                                       struct gpud_error *error);
 
@@ -25,8 +25,8 @@ enum gpud_status gpud_rdma_local_accept(struct gpud_socket_listener *local,
 /* As tell of gpud_channel_ops. */
 void gpud_rdma_local_tell(const struct gpud_socket_listener *local);
 
-/* Which other process of this user listens on the port, of any address: "process 123
- * (gst-launch-1.0)"; "": none that is known. */
+/* The other process of this user that listens on the port, on any address: "process 123
+ * (gst-launch-1.0)"; "" if none is known. */
 void gpud_rdma_local_find(uint16_t port, char *text, size_t size);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* getaddrinfo() in a thread of its own, which cannot be ended from outside: whoever does not want
- * the answer any more leaves the thread behind, and the last of the two frees what they share. */
+/* getaddrinfo() in a thread of its own, which cannot be cancelled: a caller that no longer wants
+ * the answer leaves the thread running, and the last of the two frees what they share. */
 #include "wire/rdma/lookup.h"
 
 #include "base/fd.h"
@@ -20,7 +20,7 @@ struct gpud_rdma_lookup {
     atomic_uint references;
     atomic_bool done;
     struct gpud_rdma_place place;
-    int event; /* a descriptor of its own: the asker's may be another file's by then */
+    int event; /* a duplicate: the caller's descriptor may be reused by then */
     int failed, number;
     size_t count;
     struct sockaddr_storage addresses[GPUD_RDMA_ADDRESSES_MAX];
@@ -101,7 +101,7 @@ enum gpud_status gpud_rdma_lookup_get(struct gpud_rdma_lookup *lookup,
                                 strerror(lookup->number));
     if (lookup->failed)
         return gpud_fail_native(error, GPUD_CLOSED, "getaddrinfo", lookup->failed,
-                                "no host has the name \"%s\": %s; is it written right (getent "
+                                "no host has the name \"%s\": %s; is it spelled correctly (getent "
                                 "ahosts %s)?",
                                 host, gai_strerror(lookup->failed), host);
     if (lookup->count == 0)

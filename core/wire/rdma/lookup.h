@@ -1,8 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The addresses of a host by its name, without waiting for whoever knows them: that can take half a
- * minute. */
+/* Looks up a host's addresses by its name without waiting: an answer can take half a minute. */
 #ifndef GPUD_WIRE_RDMA_LOOKUP_H
 #define GPUD_WIRE_RDMA_LOOKUP_H
 
@@ -12,7 +11,7 @@
 
 struct gpud_rdma_lookup;
 
-/* Starts asking. fd: an eventfd, which stays the caller's; raised when it is done. */
+/* Starts a look-up. fd: an eventfd, which stays the caller's; raised when it is done. */
 enum gpud_status gpud_rdma_lookup_begin(const struct gpud_rdma_place *place, int fd,
                                         struct gpud_rdma_lookup **lookup, struct gpud_error *error);
 
@@ -21,7 +20,7 @@ enum gpud_status gpud_rdma_lookup_get(struct gpud_rdma_lookup *lookup,
                                       struct sockaddr_storage addresses[GPUD_RDMA_ADDRESSES_MAX],
                                       size_t *count, struct gpud_error *error);
 
-/* Whether it is done or not; nothing is nothing. */
+/* Releases it, done or not; *lookup may be NULL. */
 void gpud_rdma_lookup_end(struct gpud_rdma_lookup **lookup);
 
 #endif

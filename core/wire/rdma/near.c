@@ -11,15 +11,15 @@
 #include <string.h>
 #include <unistd.h>
 
-/* This host's own address on the way there: what the kernel gives a datagram socket, which sends
- * nothing by being connected. */
-static bool find_own(const struct sockaddr_storage *there, struct sockaddr_storage *own)
+/* This host's source address for a destination, as the kernel assigns it to a datagram socket;
+ * connecting such a socket sends nothing. */
+static bool find_own(const struct sockaddr_storage *peer, struct sockaddr_storage *own)
 {
     socklen_t length = sizeof(*own);
-    int fd = socket(there->ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    int fd = socket(peer->ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return false;
-    bool found = connect(fd, (const struct sockaddr *)there, sizeof(*there)) == 0 &&
+    bool found = connect(fd, (const struct sockaddr *)peer, sizeof(*peer)) == 0 &&
                  getsockname(fd, (struct sockaddr *)own, &length) == 0;
     close(fd);
     return found;
@@ -53,12 +53,11 @@ bool gpud_rdma_is_own(const struct sockaddr_storage *address)
 void gpud_rdma_find_card(const char *place, char *pci, size_t size)
 {
     struct gpud_rdma_place parsed;
-    struct sockaddr_storage there = {0}, own = {0};
+    struct sockaddr_storage peer = {0}, own = {0};
     struct ifaddrs *list = NULL;
     pci[0] = '\0';
     if (gpud_rdma_parse(place, &parsed, NULL, NULL) != GPUD_OK || gpud_rdma_is_wildcard(&parsed) ||
-        !gpud_rdma_to_sockaddr(&parsed, &there) || !find_own(&there, &own) ||
-        getifaddrs(&list) != 0)
+        !gpud_rdma_to_sockaddr(&parsed, &peer) || !find_own(&peer, &own) || getifaddrs(&list) != 0)
         return;
     for (const struct ifaddrs *each = list; each && !pci[0]; each = each->ifa_next) {
         char link[GPUD_SYSFS_PATH_MAX];

@@ -52,10 +52,10 @@ size_t gpud_rdma_write_refusal(const struct gpud_rdma_refusal *refusal,
 void gpud_rdma_add_name(struct gpud_rdma_refusal *refusal, const char *name)
 {
     size_t used = strlen(refusal->names), length = strlen(name);
-    bool more = used > 0 && refusal->names[used - 1] == ',';
-    if (length == 0 || more)
+    bool is_cut = used > 0 && refusal->names[used - 1] == ',';
+    if (length == 0 || is_cut)
         return;
-    /* Room is left for the comma that says that there are more. */
+    /* Keeps room for the final comma, which stands for further names. */
     if (used + 1 + length + 1 > GPUD_RDMA_NAMES_MAX)
         gpud_print_n(refusal->names + used, sizeof(refusal->names) - used, ",");
     else
@@ -74,10 +74,10 @@ struct parsed {
     unsigned version;
     uint32_t number;
     size_t length;
-    const char *text; /* in what was read */
+    const char *text; /* within the bytes read */
 };
 
-/* Everything but what number and text mean. */
+/* Checks everything except the meaning of number and text. */
 static enum gpud_status parse(const uint8_t *bytes, size_t size, struct parsed *parsed,
                               struct gpud_error *error)
 {
@@ -99,7 +99,7 @@ static enum gpud_status parse(const uint8_t *bytes, size_t size, struct parsed *
     return GPUD_OK;
 }
 
-/* The same, of this version. */
+/* The same, and requires this library's version. */
 static enum gpud_status parse_own(const uint8_t *bytes, size_t size, struct parsed *parsed,
                                   struct gpud_error *error)
 {
@@ -141,7 +141,7 @@ enum gpud_status gpud_rdma_read_reply(const uint8_t *bytes, size_t size, uint32_
     return GPUD_OK;
 }
 
-/* Names with a comma between each two, and perhaps one at the end. */
+/* Whether the text is a list of names with commas between them and optionally one at the end. */
 static bool are_names(const char *text, size_t length)
 {
     size_t at = 0;
@@ -165,7 +165,7 @@ enum gpud_status gpud_rdma_read_refusal(const uint8_t *bytes, size_t size,
     struct gpud_rdma_refusal made = {.version = parsed.version};
     made.reason = (enum gpud_rdma_refusal_reason)parsed.number;
     if (parsed.version != GPUD_RDMA_VERSION)
-        made.reason = GPUD_RDMA_OTHER_VERSION; /* whatever else it may mean there */
+        made.reason = GPUD_RDMA_OTHER_VERSION; /* its number may mean something else */
     else if (parsed.number < GPUD_RDMA_UNKNOWN_NAME || parsed.number > GPUD_RDMA_UNABLE ||
              parsed.length > GPUD_RDMA_NAMES_MAX || !are_names(parsed.text, parsed.length))
         return malformed(error);
@@ -175,7 +175,7 @@ enum gpud_status gpud_rdma_read_refusal(const uint8_t *bytes, size_t size,
     return GPUD_OK;
 }
 
-/* --- as a sentence ------------------------------------------------------------------------- */
+/* --- reasons ------------------------------------------------------------------------------- */
 
 static void list_names(const char *names, char *list, size_t room)
 {

@@ -1,15 +1,15 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What rdma_cm carries along with a request to connect, and with the answer: a few bytes, which may
- * arrive with more behind them than were sent.
+/* The private data that rdma_cm carries with a connection request and its answer: a few bytes, to
+ * which padding may be added on the way.
  *
  *     receiver                                  sender
  *        REQUEST, the channel's name ──────────────▶
- *        ◀───────────────────────────────── REPLY     or REFUSAL: why, and which names there are
+ *        ◀───────────────────────────────── REPLY     or REFUSAL: the reason, and the known names
  *
- *     0  magic "GPUR"     4  version     5  length of all of it     6  16 bits: how many receives
- *                                           stand ready; in a REFUSAL why     8  text
+ *     0  magic "GPUR"     4  version     5  total length     6  16 bits: how many receives are
+ *                                           posted; in a REFUSAL the reason     8  text
  *
  * Numbers are little-endian. The first eight bytes are the same in every version. */
 #ifndef GPUD_WIRE_RDMA_PRIVATE_DATA_H
@@ -19,13 +19,13 @@
 
 #define GPUD_RDMA_VERSION 1
 
-/* As much as rdma_cm takes on InfiniBand and RoCE. */
+/* The limits of rdma_cm on InfiniBand and RoCE. */
 #define GPUD_RDMA_REQUEST_MAX 56
 #define GPUD_RDMA_REPLY_SIZE 8
 #define GPUD_RDMA_REFUSAL_MAX 148
 #define GPUD_RDMA_NAMES_MAX (GPUD_RDMA_REFUSAL_MAX - GPUD_RDMA_REPLY_SIZE)
 
-/* With fewer nothing could ever be sent: see device/rdma/rdma.h. */
+/* With fewer, nothing could be sent: see device/rdma/rdma.h. */
 #define GPUD_RDMA_RECEIVES_MIN 33
 
 struct gpud_rdma_request {
@@ -35,30 +35,30 @@ struct gpud_rdma_request {
 
 enum gpud_rdma_refusal_reason {
     GPUD_RDMA_UNKNOWN_NAME = 1,
-    GPUD_RDMA_NAME_WANTED, /* there are several, and none was asked for */
+    GPUD_RDMA_NAME_WANTED, /* there are several, and the request names none */
     GPUD_RDMA_OTHER_VERSION,
     GPUD_RDMA_MALFORMED,
-    GPUD_RDMA_BUSY,   /* too many wait already */
-    GPUD_RDMA_UNABLE, /* out of memory, of descriptors, or of what the card has */
+    GPUD_RDMA_BUSY,   /* the queue of requests is full */
+    GPUD_RDMA_UNABLE, /* out of memory, descriptors, or the card's resources */
 };
 
 struct gpud_rdma_refusal {
     enum gpud_rdma_refusal_reason reason;
-    unsigned version;                    /* of who refuses */
+    unsigned version;                    /* of the refusing end */
     char names[GPUD_RDMA_NAMES_MAX + 1]; /* "cam1,cam2"; a comma at the end: and more */
 };
 
-/* How many bytes were written. */
+/* Return how many bytes were written. */
 size_t gpud_rdma_write_request(const struct gpud_rdma_request *request,
                                uint8_t bytes[GPUD_RDMA_REQUEST_MAX]);
 size_t gpud_rdma_write_reply(uint32_t receives, uint8_t bytes[GPUD_RDMA_REPLY_SIZE]);
 size_t gpud_rdma_write_refusal(const struct gpud_rdma_refusal *refusal,
                                uint8_t bytes[GPUD_RDMA_REFUSAL_MAX]);
 
-/* Adds a name to a refusal's, or that there are more. "" adds nothing. */
+/* Adds a name to a refusal, or the mark for further names. "" adds nothing. */
 void gpud_rdma_add_name(struct gpud_rdma_refusal *refusal, const char *name);
 
-/* What a peer sent. GPUD_UNSUPPORTED: another version. GPUD_PEER: it makes no sense. */
+/* Read a peer's bytes. GPUD_UNSUPPORTED: another version. GPUD_PEER: they are malformed. */
 enum gpud_status gpud_rdma_read_request(const uint8_t *bytes, size_t size,
                                         struct gpud_rdma_request *request,
                                         struct gpud_error *error);
@@ -68,7 +68,7 @@ enum gpud_status gpud_rdma_read_refusal(const uint8_t *bytes, size_t size,
                                         struct gpud_rdma_refusal *refusal,
                                         struct gpud_error *error);
 
-/* As a sentence to who asked for that place; the status says whether it may change. */
+/* The refusal as a reason for the receiver; GPUD_CLOSED if a later attempt may succeed. */
 enum gpud_status gpud_rdma_explain_refusal(const struct gpud_rdma_refusal *refusal,
                                            const struct gpud_rdma_place *place,
                                            struct gpud_error *error);

@@ -3,32 +3,31 @@
 
 /* What one side publishes of its half of a ring page.
  *
- * What is published of our half is copied behind the page, and the card writes it from there: words
- * at once, as they are then; a descriptor a little later, which it can because nobody changes it
- * until its entry comes back. So that the other side's copy is ours as it once was: a range is
- * never seen before one that was published earlier. Words that are there already are not written
- * again: in a steady stream that is true of most of published[] and given_back[].
+ * Published ranges of our half are copied behind the page, and the card writes them from there:
+ * words with the values they have when posted; a descriptor a little later, which is safe because
+ * it does not change until its entry comes back. So the other side always sees an earlier state of
+ * our half: never a range before one that was published earlier. Words that have not changed are
+ * not written again; in a steady stream those are most of published[] and given_back[].
  *
- * Where the card's queue has no room the record is behind. Then ranges are only copied, and when
- * there is room again the half is written anew, in an order in which no word that counts is seen
+ * If the card's queue has no room, the record is behind. Then ranges are only copied, and once
+ * there is room the half is written again, in an order in which the other side sees no counter
  * before what it counts:
  *
  *     receiver    identity, given_back, then returned
  *     sender      identity, descriptors, published, start, taken_back, messages, then head
  *
- * That shows a later state than some of the ranges were published in, but of a word that is looked
- * at because another one counts it nothing but what was published before that: all is written from
- * the copies, which only change by publishing, under the record's lock. `messages` ahead of `head`
- * is a message that has to wait for its place; the other way round it would come too late. The
- * notice that follows what was published waits for it. A sender that asks has_room() before a frame
- * finds none until then. */
+ * The other side may then see some ranges in a later state, but every counted word as it was
+ * published before its counter: all is written from the copies, which only publishing changes,
+ * under the record's lock. `messages` is written before `head`: a message can wait for its position
+ * but must not come too late for it. The notice waits until all is written, and until then
+ * has_room() returns false. */
 #include "wire/rdma/publish.h"
 
 #include "base/fd.h"
 
 #include <string.h>
 
-/* The card's driver copies so many bytes when they are posted. */
+/* How many bytes the card's driver copies when they are posted. */
 #define WORDS_MAX 64
 
 struct part {
@@ -90,8 +89,8 @@ static enum gpud_status write_range(const struct rdma_remote *remote, size_t off
     return gpud_rdma_write(remote->rdma, &transfer, NULL);
 }
 
-/* In lines, so that each word of them is copied when it is posted. Descriptors are for their heads
- * to count. */
+/* Writes lines of WORDS_MAX, so that each word is copied when posted. Descriptors need no copy:
+ * they are complete before `head` counts them. */
 static enum gpud_status write_part(const struct rdma_remote *remote, const struct part *part)
 {
     enum gpud_status status = GPUD_OK;
@@ -111,7 +110,7 @@ static void set_behind(struct rdma_remote *remote, bool is_behind)
     remote->is_behind = is_behind;
 }
 
-/* The range had no room: all from its part on is to be written anew. */
+/* The queue had no room for the range: everything from its part on must be written again. */
 static void fall_behind(struct rdma_remote *remote, size_t offset)
 {
     uint32_t count, first = 0;
@@ -122,7 +121,7 @@ static void fall_behind(struct rdma_remote *remote, size_t offset)
     if (!remote->is_behind || first < remote->next_part)
         remote->next_part = first < count ? first : 0;
     if (!remote->is_behind)
-        gpud_event_raise(remote->channel->event); /* whoever polls it asks the card for more */
+        gpud_event_raise(remote->channel->event); /* its poller then arms the card for room */
     set_behind(remote, true);
 }
 
@@ -143,7 +142,7 @@ static void catch_up_locked(struct rdma_remote *remote)
     }
     if (!remote->is_behind || status == GPUD_AGAIN)
         return;
-    set_behind(remote, false); /* also where the connection has failed */
+    set_behind(remote, false); /* also if the connection has failed */
     if (remote->owes_notice)
         send_notice(remote);
 }
@@ -165,7 +164,7 @@ void gpud_rdma_stop_publishing(struct rdma_remote *remote)
     gpud_lock_release(&remote->lock);
 }
 
-/* Words that other threads of this side may store at this moment. True: any changed. */
+/* Copies words that other threads of this side may be storing. True: any changed. */
 static bool copy_words(char *to, const char *from, size_t size)
 {
     bool changed = false;
@@ -177,7 +176,7 @@ static bool copy_words(char *to, const char *from, size_t size)
     return changed;
 }
 
-/* Updates the copy. True: it changed. */
+/* Updates the copy; true if it changed. */
 static bool copy_range(struct rdma_remote *remote, size_t offset, size_t *size)
 {
     *size = (*size + 3) & ~(size_t)3;

@@ -6,19 +6,19 @@
 
 #include "wire/rdma/remote.h"
 
-/* Writes this range of our half into the other side's page, in order behind what was published
- * before. Nothing, before the record is attached or after it was detached. */
+/* Writes this range of our half into the other side's page, ordered after earlier ranges. Does
+ * nothing before the record is attached or after it is detached. */
 void gpud_rdma_publish(struct rdma_remote *remote, size_t offset, size_t size);
 
-/* Sends a notice behind what was published; or publishes a range, and sends one. False: the record
- * is not attached. */
+/* Send a notice, ordered after what was published; the second one publishes a range first. False:
+ * the record is not attached. */
 bool gpud_rdma_publish_notice(struct rdma_remote *remote);
 bool gpud_rdma_publish_with_notice(struct rdma_remote *remote, size_t offset, size_t size);
 
-/* Writes what had no room. True: nothing is left. */
+/* Writes the ranges for which the queue had no room. True: nothing is left. */
 bool gpud_rdma_catch_up_record(struct rdma_remote *remote);
 
-/* Detaches: nothing is published any more. */
+/* Detaches the record: nothing is published any more. */
 void gpud_rdma_stop_publishing(struct rdma_remote *remote);
 
 #endif

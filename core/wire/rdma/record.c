@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A link's record from its page to its end: what is registered for it, and the frames that are
- * written. When that is taken back is in records.c. */
+/* A link's record: its page, its registered memory, and writing its frames. records.c decides when
+ * its registrations are released. */
 #include "base/clock.h"
 #include "wire/rdma/connect.h"
 #include "wire/rdma/ending.h"
@@ -23,7 +23,7 @@ static enum gpud_status make_page(struct rdma_remote *remote, struct gpud_handle
                                   struct gpud_error *error)
 {
     size_t size = sizeof(struct gpud_page) + rdma_own_size(remote);
-    /* Shared, so that no child's copy takes the place of what the card writes. */
+    /* Shared, so that copy-on-write after fork() does not detach these pages from the card. */
     void *pages = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (pages == MAP_FAILED)
         return gpud_fail_errno(error, "no memory for a ring page");
@@ -92,9 +92,9 @@ static bool is_writable(const struct gpud_handle *handle, uint64_t size)
            handle->word[1] <= UINT32_MAX;
 }
 
-/* From now on the other side may find out that this page is used, and take back the ones before it:
- * a sender writes into those no more. A receiver says when it does not, by detaching. */
-static void turn_to(struct rdma_remote *remote)
+/* Once the other side sees this page used, it may release earlier ones, so a sender stops writing
+ * into those here. A receiver does so by detaching. */
+static void switch_to(struct rdma_remote *remote)
 {
     struct rdma_channel *channel = remote->channel;
     gpud_lock_take(&channel->records_lock);
@@ -110,13 +110,13 @@ static enum gpud_status attach(struct gpud_remote *base, const struct gpud_handl
 {
     struct rdma_remote *remote = (struct rdma_remote *)base;
     if (page->size != rdma_own_size(remote) || !is_writable(page, page->size))
-        return gpud_fail(error, GPUD_PEER, "the peer's ring page is none that this side can write");
+        return gpud_fail(error, GPUD_PEER, "this side cannot write the peer's ring page");
     gpud_lock_take(&remote->lock);
     remote->remote_address = page->word[0];
     remote->remote_key = (uint32_t)page->word[1];
     remote->attached = true;
     gpud_lock_release(&remote->lock);
-    turn_to(remote);
+    switch_to(remote);
     gpud_rdma_collect_records(remote->channel, false);
     return GPUD_OK;
 }
@@ -163,8 +163,8 @@ static enum gpud_status attach_ring(struct gpud_remote *base,
         slots > GPUD_RING_SLOTS_MAX ||
         __builtin_mul_overflow(description->slot_size, slots, &memory_size))
         return gpud_fail(error, GPUD_PEER,
-                         "the receiver's ring makes no sense: %u memories of %u "
-                         "slots of %llu bytes",
+                         "the receiver's ring is impossible: %u memories of %u slots of "
+                         "%llu bytes",
                          memories, slots, (unsigned long long)description->slot_size);
     if (frame_size == 0 || description->slot_size < frame_size || memories * slots < entries)
         return gpud_fail(
@@ -255,7 +255,7 @@ static enum gpud_status write_frame(struct gpud_remote *base, uint32_t entry,
         .size = size,
     };
     gpud_lock_take(&remote->lock);
-    bool is_behind = remote->is_behind; /* words that come before the frame are not written yet */
+    bool is_behind = remote->is_behind; /* earlier words are not written yet */
     gpud_lock_release(&remote->lock);
     if (is_behind)
         return gpud_fail(error, GPUD_AGAIN, "the network card's queue is full");
@@ -269,8 +269,8 @@ static void detach(struct gpud_remote *base)
     gpud_rdma_stop_publishing((struct rdma_remote *)base);
 }
 
-/* The card reads nothing of this side's memory any more. That the peer has closed the connection
- * comes by rdma_cm, long before its card is given up for not answering. */
+/* Waits until the card no longer reads this side's memory. Handles rdma_cm's events meanwhile: they
+ * report that the peer closed the connection long before the card's retries run out. */
 static void drain(struct rdma_remote *remote)
 {
     struct rdma_channel *channel = remote->channel;
@@ -284,7 +284,7 @@ static void drain(struct rdma_remote *remote)
         gpud_lock_release(&channel->lock);
     }
     gpud_lock_take(&channel->lock);
-    gpud_rdma_disconnect_locked(channel, "the peer took more than a second to take what was sent");
+    gpud_rdma_disconnect_locked(channel, "the peer took more than a second to receive the data");
     gpud_rdma_end(remote->rdma);
     gpud_lock_release(&channel->lock);
 }

@@ -1,12 +1,12 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* All records of a channel, and when what they registered is taken back.
+/* All records of a channel, and when their registrations are released.
  *
- * A card that writes where nothing is registered any more ends the connection, and with it the
- * links of later epochs. So what the other side may write is kept, after its record was destroyed,
- * until it is known to have turned to a later one: that one's page is attached here, and what the
- * other side wrote into its own half of that page has come. */
+ * A card that writes to unregistered memory ends the connection, and with it the links of later
+ * epochs. So memory that the other side may write stays registered after its record is destroyed,
+ * until the other side is known to have moved to a later record: that one's page is attached here,
+ * and the other side has written into its half of it. */
 #include "wire/rdma/records.h"
 
 #include "base/fd.h"
@@ -50,7 +50,7 @@ void gpud_rdma_wake_records(struct rdma_channel *channel)
 }
 
 /* Whether the other side has written into its half of the page. */
-static bool has_heard(const struct rdma_remote *remote)
+static bool is_in_use(const struct rdma_remote *remote)
 {
     const struct gpud_page *page = remote->base.page;
     const struct gpud_page_identity *identity =
@@ -58,11 +58,11 @@ static bool has_heard(const struct rdma_remote *remote)
     return remote->was_attached && *(const volatile uint64_t *)&identity->magic != 0;
 }
 
-static uint64_t last_heard(const struct rdma_remote *list)
+static uint64_t last_in_use(const struct rdma_remote *list)
 {
     uint64_t last = 0;
     for (; list; list = list->next)
-        if (list->number > last && has_heard(list))
+        if (list->number > last && is_in_use(list))
             last = list->number;
     return last;
 }
@@ -71,7 +71,7 @@ void gpud_rdma_collect_records(struct rdma_channel *channel, bool all)
 {
     struct rdma_remote *gone = NULL, **link = &channel->retired;
     gpud_lock_take(&channel->records_lock);
-    uint64_t alive = last_heard(channel->records), retired = last_heard(channel->retired);
+    uint64_t alive = last_in_use(channel->records), retired = last_in_use(channel->retired);
     uint64_t last = alive > retired ? alive : retired;
     while (*link) {
         struct rdma_remote *one = *link;

@@ -7,17 +7,16 @@
 
 #include "wire/rdma/remote.h"
 
-/* Frees one that is in no list. */
+/* Frees a record that is in no list. */
 void gpud_rdma_free_record(struct rdma_remote *remote);
 
-/* Writes what had no room. */
+/* Writes what the card's queue had no room for. */
 void gpud_rdma_catch_up(struct rdma_channel *channel);
 
-/* Wakes those of its records that sleep. */
+/* Wakes threads that sleep on its records. */
 void gpud_rdma_wake_records(struct rdma_channel *channel);
 
-/* Frees what was kept for the peer's sake: where it is proved that it does not write there any
- * more; or all, after the end. */
+/* Frees destroyed records that the peer is known not to write any more; or all, after the end. */
 void gpud_rdma_collect_records(struct rdma_channel *channel, bool all);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A link's record: a ring page of this side's, where the other one's page and ring are, and what is
- * registered for that. */
+/* A link's record: this side's ring page, the location of the other side's page and ring, and the
+ * regions registered for them. */
 #ifndef GPUD_WIRE_RDMA_REMOTE_H
 #define GPUD_WIRE_RDMA_REMOTE_H
 
@@ -20,27 +20,27 @@ struct rdma_remote {
     bool is_sender;
     uint64_t number; /* of the channel's records */
 
-    /* The channel's lists, under its records_lock; a record is in one of them. */
+    /* Under the channel's records_lock; a record is in one of the channel's lists. */
     struct rdma_remote *next;
     bool was_attached; /* the other side's page is known */
 
-    /* The page, and behind it what was published of our half. */
+    /* The page, followed by the published copy of our half. */
     char *pages;
-    struct gpud_rdma_region *theirs;    /* the half of it that the other side writes */
-    struct gpud_rdma_region *published; /* what lies behind it */
+    struct gpud_rdma_region *theirs;    /* the page's half that the other side writes */
+    struct gpud_rdma_region *published; /* the copy */
 
     struct gpud_lock lock; /* for publishing */
     bool attached, detached;
     uint64_t remote_address; /* of our half in the other side's page */
     uint32_t remote_key;
-    bool is_behind; /* from `next_part` on there are words that had no room */
+    bool is_behind; /* parts from `next_part` on are still to be written */
     uint32_t next_part;
     bool owes_notice;
 
     atomic_bool asleep;
-    int event; /* ends the sleep */
+    int event; /* wakes it */
 
-    /* The receiver's ring; the receiver's own registrations of it. */
+    /* The receiver's ring; `exposed`: the receiver's registrations of it. */
     uint32_t entries, slots_per_memory, memories;
     uint64_t slot_size, frame_size;
     struct gpud_handle ring[GPUD_RING_MEMORIES_MAX];

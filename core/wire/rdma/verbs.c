@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A connection's card, for who moves bytes of the application's own; see wire/verbs.h. */
+/* The verbs of a connection's card, for the application's own data; see wire/verbs.h. */
 #include "wire/rdma/verbs.h"
 
 #include "wire/rdma/connect.h"
@@ -105,7 +105,7 @@ static void look(struct gpud_channel *channel, struct gpud_verbs_state *state)
     struct gpud_error why = {.reason = ""};
     gpud_rdma_progress(rdma);
     state->posted = gpud_rdma_posted(rdma);
-    gpud_rdma_is_done(rdma, state->posted); /* what does not tell by itself is asked to */
+    gpud_rdma_is_done(rdma, state->posted); /* requests a completion if none is pending */
     state->failed = gpud_rdma_has_failed(rdma, &why);
     state->done = gpud_rdma_succeeded(rdma, &state->refused);
     gpud_print(state->reason, "%s", why.reason);
@@ -116,7 +116,7 @@ static void arm(struct gpud_channel *base)
     struct rdma_channel *channel = (struct rdma_channel *)base;
     uint64_t ignored;
     ssize_t got = read(channel->event, &ignored, sizeof(ignored));
-    (void)got; /* non-blocking; what it counts does not matter */
+    (void)got; /* non-blocking; the count does not matter */
     gpud_lock_take(&channel->lock);
     gpud_rdma_drive_locked(channel);
     gpud_lock_release(&channel->lock);

@@ -1,31 +1,34 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Who is woken by what comes. That the connection has failed needs nobody: its descriptor is
- * readable for good then.
+/* clang-format off */
+/* Wakes the threads that wait for notices and messages. A failed connection needs no wake: its
+ * descriptor stays readable.
  *
- * Several threads of a side may wait for one connection: whoever polls the channel's descriptor for
- * messages (and for KICKs), and whoever sleeps on a ring page. Any thread may be the one that deals
- * with what came, also one that waits for nothing. So whoever does passes it on:
+ * Several threads of a side may wait for one connection: one polls the channel's descriptor for
+ * messages (and KICKs), others sleep on ring pages. Any thread may take completions from the card,
+ * even one that waits for nothing, so it wakes the others:
  *
- *     waits                                 deals with it
- *     says so (sleepers, wants_kick)        takes it from the card: a notice, a message
- *     arms, and deals with what is there    counts it (notices)
- *     looks at the words once more          fence
- *     sleeps                                somebody waits: raises that one's eventfd
+ *     waiting thread                        thread that takes completions
+ *     announces itself (sleepers,           takes a notice or a message from the card
+ *         wants_kick)                       counts it (notices)
+ *     arms, and takes pending completions   fence
+ *     checks the words once more            raises the eventfd of each waiting thread
+ *     sleeps
  *
- * Words are in memory before the notice behind them is taken. So if the one that deals with it sees
- * nobody wait, the one that waits sees the words when it looks: both do first the one, then the
- * other, with sequential consistency.
+ * Words are in memory before their notice is taken. So if the taking thread sees no waiting thread,
+ * the waiting thread sees the words when it checks: each side stores before it loads, with
+ * sequential consistency.
  *
- * The card's events are taken away by arming alone, and what is asked of the card is what all that
- * wait now want together, under a lock: the last who arms asks for no less than the one before. */
+ * Only arming clears the card's events, and it asks, under a lock, for what all waiting threads
+ * need together, so that a later thread never asks for less than an earlier one. */
+/* clang-format on */
 #include "wire/rdma/wake.h"
 
 #include "base/fd.h"
 #include "wire/rdma/records.h"
 
-static void look(struct rdma_channel *channel, bool tell_receiver)
+static void look(struct rdma_channel *channel, bool wake_receiver)
 {
     if (gpud_rdma_progress(channel->rdma)) {
         atomic_fetch_add(&channel->notices, 1);
@@ -33,7 +36,7 @@ static void look(struct rdma_channel *channel, bool tell_receiver)
         if (atomic_load(&channel->sleepers) > 0)
             gpud_rdma_wake_records(channel);
         bool has_message = atomic_exchange(&channel->messages, messages) != messages;
-        if (tell_receiver && (has_message || atomic_load(&channel->wants_kick)))
+        if (wake_receiver && (has_message || atomic_load(&channel->wants_kick)))
             gpud_event_raise(channel->event);
     }
     if (atomic_load(&channel->behind) > 0)

@@ -6,16 +6,16 @@
 
 #include "wire/rdma/state.h"
 
-/* Deals with what the card has done, and tells those who wait for it. */
+/* Takes the card's completions and wakes the threads that wait for them. */
 void gpud_rdma_look_around(struct rdma_channel *channel);
 
-/* The next event makes the connection's descriptor readable, whoever of this side needs it. What
- * came before that has been dealt with; look once more. To receive: for who takes messages and
- * KICKs, and need not be told of them. */
+/* Arm the card: its next event makes the connection's descriptor readable. Earlier events have been
+ * handled by then; check once more. The second one is for the thread that receives messages and
+ * KICKs, which need not be woken for them. */
 void gpud_rdma_arm_to_sleep(struct rdma_channel *channel);
 void gpud_rdma_arm_to_receive(struct rdma_channel *channel);
 
-/* Asks for a KICK; whether there is one, which is taken. */
+/* Requests a KICK; and takes it: false if there is none yet. */
 void gpud_rdma_want_kick(struct rdma_channel *channel);
 bool gpud_rdma_take_kick(struct rdma_channel *channel);
 

@@ -22,8 +22,7 @@
 
 /* --- names --------------------------------------------------------------------------------- */
 
-/* Only from the local file: a directory service may take its time, and a sender's stream would have
- * to wait for it. */
+/* Reads only the local file: a directory service may be slow, and would delay a sender's stream. */
 const char *gpud_user_name(uid_t uid, char text[GPUD_USER_MAX])
 {
     char buffer[ENTRY_MAX];
@@ -42,30 +41,30 @@ const char *gpud_user_name(uid_t uid, char text[GPUD_USER_MAX])
     return text;
 }
 
-/* --- who is there -------------------------------------------------------------------------- */
+/* --- the peer ------------------------------------------------------------------------------ */
 
 enum gpud_status gpud_access_find_peer(int fd, struct gpud_peer *peer, struct gpud_error *error)
 {
-    struct ucred who;
-    socklen_t size = sizeof(who);
-    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) < 0)
-        return gpud_fail_errno(error, "cannot find out who the peer is");
+    struct ucred found;
+    socklen_t size = sizeof(found);
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &found, &size) < 0)
+        return gpud_fail_errno(error, "cannot get the peer's credentials");
     *peer = (struct gpud_peer){
-        .pid = who.pid,
-        .uid = who.uid,
-        .foreign = who.uid != geteuid() && who.uid != 0,
-        .same_process = who.pid == getpid(),
+        .pid = found.pid,
+        .uid = found.uid,
+        .foreign = found.uid != geteuid() && found.uid != 0,
+        .same_process = found.pid == getpid(),
     };
     return GPUD_OK;
 }
 
 static bool peer_is_in(int fd, gid_t group)
 {
-    struct ucred who;
-    socklen_t size = sizeof(who);
-    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) == 0 && who.gid == group)
+    struct ucred peer;
+    socklen_t size = sizeof(peer);
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.gid == group)
         return true;
-    /* The kernel says how much room it needs. */
+    /* Asks the kernel for the size first. */
     size = 0;
     if (getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, NULL, &size) == 0 || errno != ERANGE)
         return false;
@@ -86,7 +85,7 @@ bool gpud_access_admits(const struct gpud_access_rule *access, int fd, const str
 
 /* --- the file ------------------------------------------------------------------------------ */
 
-/* By a descriptor: in a folder that others can write, the name may mean another file by now. */
+/* Uses a descriptor: in a folder that others can write, the name may be another file's by now. */
 static enum gpud_status open_file(const struct gpud_access_rule *access, int file, const char *path,
                                   struct gpud_error *error)
 {
@@ -94,12 +93,10 @@ static enum gpud_status open_file(const struct gpud_access_rule *access, int fil
     char self[32];
     mode_t mode = access->kind == GPUD_ACCESS_ALL ? 0666 : 0660;
     if (fstat(file, &st) < 0)
-        return gpud_fail_errno(error, "cannot look at the socket %s", path);
+        return gpud_fail_errno(error, "cannot examine the socket %s", path);
     if (!S_ISSOCK(st.st_mode) || st.st_uid != geteuid())
         return gpud_fail(error, GPUD_NO_ACCESS,
-                         "somebody put something else in the place of %s: use a folder that only "
-                         "you can write",
-                         path);
+                         "another process replaced %s: use a folder that only you can write", path);
     if (access->kind == GPUD_ACCESS_GROUP &&
         fchownat(file, "", (uid_t)-1, access->group, AT_EMPTY_PATH) < 0)
         return gpud_fail_errno(error,
@@ -118,20 +115,20 @@ enum gpud_status gpud_access_open_socket(const struct gpud_access_rule *access, 
         return GPUD_OK;
     int file = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
     if (file < 0)
-        return gpud_fail_errno(error, "cannot look at the socket %s", path);
+        return gpud_fail_errno(error, "cannot examine the socket %s", path);
     enum gpud_status status = open_file(access, file, path, error);
     gpud_fd_close(&file);
     return status;
 }
 
-/* --- the way to it ------------------------------------------------------------------------- */
+/* --- its folders --------------------------------------------------------------------------- */
 
-/* By its mode; an access control list decides otherwise, and is not judged here. */
+/* Judges by the mode alone; an access control list may allow more, so it counts as permission. */
 static bool can_enter(const struct gpud_access_rule *access, const char *folder)
 {
     struct stat st;
     if (stat(folder, &st) < 0 || (st.st_mode & S_IXOTH))
-        return true; /* if it cannot be entered at all, making the socket says so */
+        return true; /* if it cannot be entered at all, creating the socket fails */
     if (access->kind == GPUD_ACCESS_GROUP && st.st_gid == access->group && (st.st_mode & S_IXGRP))
         return true;
     return getxattr(folder, "system.posix_acl_access", NULL, 0) > 0;
@@ -164,7 +161,7 @@ enum gpud_status gpud_access_check_address(const struct gpud_access_rule *access
     return GPUD_OK;
 }
 
-/* --- what refusals say --------------------------------------------------------------------- */
+/* --- reasons of refusals ------------------------------------------------------------------- */
 
 enum gpud_status gpud_access_refuse_receiver(const struct gpud_access_rule *access,
                                              const struct gpud_peer *peer, struct gpud_error *error)

@@ -1,26 +1,26 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Whether the other end of a socket is admitted. Who it is, the kernel says: it remembers who
- * connected and who began to listen. */
+/* Whether the other end of a socket is admitted, by the credentials that the kernel recorded when
+ * it connected or began to listen. */
 #ifndef GPUD_WIRE_UNIX_ACCESS_H
 #define GPUD_WIRE_UNIX_ACCESS_H
 
 #include "wire/access.h"
 #include "wire/channel.h"
 
-/* Who is at the other end, and whether the rule admits it. */
+/* The process at the other end, and whether the rule admits it. */
 enum gpud_status gpud_access_find_peer(int fd, struct gpud_peer *peer, struct gpud_error *error);
 bool gpud_access_admits(const struct gpud_access_rule *access, int fd,
                         const struct gpud_peer *peer);
 
-/* Opens to those whom the rule admits the file of a socket that this process has just made and does
- * not listen on yet. */
+/* Gives the users that the rule admits access to the file of a socket that this process has just
+ * made and does not listen on yet. */
 enum gpud_status gpud_access_open_socket(const struct gpud_access_rule *access, const char *path,
                                          struct gpud_error *error);
 
-/* Whether those whom the rule admits can reach the path: other users can enter neither the runtime
- * directory nor a folder that is closed to them. */
+/* Whether the users that the rule admits can reach the path: other users can enter neither the
+ * runtime directory nor a folder that is closed to them. */
 enum gpud_status gpud_access_check_address(const struct gpud_access_rule *access,
                                            const char *address, const char *path,
                                            struct gpud_error *error);
@@ -29,14 +29,14 @@ enum gpud_status gpud_access_check_address(const struct gpud_access_rule *access
 #define GPUD_USER_MAX 64
 const char *gpud_user_name(uid_t uid, char text[GPUD_USER_MAX]);
 
-/* The sentence of a refusal: both users, and what to set. */
+/* The reason of a refusal: both users, and what to set. */
 enum gpud_status gpud_access_refuse_receiver(const struct gpud_access_rule *access,
                                              const struct gpud_peer *peer,
                                              struct gpud_error *error);
 enum gpud_status gpud_access_refuse_sender(const struct gpud_access_rule *access, const char *path,
                                            const struct gpud_peer *peer, struct gpud_error *error);
 
-/* The same where it is the file system that refused. */
+/* The same if the file system refused. */
 enum gpud_status gpud_access_explain_closed(const char *path, struct gpud_error *error);
 
 #endif

@@ -63,10 +63,10 @@ static enum gpud_status listen_on(const struct gpud_address *address,
     made->base.ops = &gpud_unix_channel_ops;
     made->base.fd = made->socket.fd;
     gpud_farewell_add(made->base.fd, GPUD_FAREWELL_UNLISTEN, &made->farewell);
-    struct gpud_error unlisted; /* nothing but lists of channels needs it */
+    struct gpud_error unlisted; /* not fatal: only lists of channels use it */
     if (gpud_registry_add(address->place, &unlisted) != GPUD_OK)
         gpud_print(made->base.note, "not in lists of channels: %s", unlisted.reason);
-    gpud_registry_touch(address->place); /* the socket was there before it was listened on */
+    gpud_registry_touch(address->place); /* watchers saw the socket before it could be queried */
     *listener = &made->base;
     return GPUD_OK;
 }
@@ -102,8 +102,7 @@ static enum gpud_status accept_one(struct gpud_listener *listener, struct gpud_c
 
 /* --- connecting ---------------------------------------------------------------------------- */
 
-/* A question that nobody reads would take a place in the sender's queue: one that is stopped is not
- * asked. */
+/* Does not query a stopped sender: the unread query would occupy a place in its queue. */
 static enum gpud_status reach(const struct gpud_address *address, int *fd, struct gpud_peer *peer,
                               struct gpud_error *error)
 {
@@ -135,7 +134,7 @@ static enum gpud_status send_message(struct gpud_channel *channel, struct gpud_m
                                      struct gpud_error *error)
 {
     enum gpud_status status = gpud_socket_send(channel->fd, message, error);
-    if (message->type == GPUD_MESSAGE_BYE && status == GPUD_OK) /* it is said once */
+    if (message->type == GPUD_MESSAGE_BYE && status == GPUD_OK) /* do not repeat it at exit() */
         gpud_farewell_remove(&((struct unix_channel *)channel)->farewell);
     return status;
 }

@@ -7,11 +7,11 @@
 
 #include "wire/unix/kind.h"
 
-/* What channels of this kind are made with. Tests put one here that has remote ops. */
+/* The operations of new channels of this kind. Tests replace them to add remote ops. */
 extern const struct gpud_channel_ops *gpud_unix_channel;
 
-/* A channel over a connected socket, with one reference. The socket is the channel's from now on;
- * on failure it stays the caller's. */
+/* Makes a channel with one reference over a connected socket, which it owns from then on; on
+ * failure the socket stays the caller's. */
 enum gpud_status gpud_unix_channel_create(int fd, const struct gpud_peer *peer,
                                           struct gpud_channel **channel, struct gpud_error *error);
 

@@ -11,7 +11,8 @@
 
 #define PLACES 1024
 
-/* An entry of the table: free, or what is to be done with a socket, or taken by exit() for good. */
+/* An entry of the table: free, or a socket and what to do with it, or claimed by exit() for good.
+ */
 #define FREE 0
 #define BUSY (-1)
 #define ENTRY(fd, what) (((fd) + 1) << 1 | (int)(what))
@@ -83,7 +84,7 @@ static void say_all(atomic_int *places, enum gpud_farewell what, const uint8_t *
     }
 }
 
-/* At exit(), and where the library is unloaded, which has no links then. */
+/* Runs at exit(), and when the library is unloaded, which has no links by then. */
 __attribute__((destructor)) static void say_farewell(void)
 {
     struct gpud_message message = {.type = GPUD_MESSAGE_BYE};

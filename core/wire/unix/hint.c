@@ -1,9 +1,9 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What a receiver that waits cannot find out by connecting: its sender has another XDG_RUNTIME_DIR
- * (a login shell, a service, sudo), where the same name is another socket; the socket belongs to
- * another user; its sender is dead; the folder is missing. */
+/* What a waiting receiver cannot tell from a failed connect(): its sender has another
+ * XDG_RUNTIME_DIR (a login shell, a service, sudo), where the same name is another socket; the
+ * socket belongs to another user; its sender is dead; the folder is missing. */
 #include "wire/unix/hint.h"
 
 #include "base/directory.h"
@@ -44,7 +44,7 @@ static bool find_of_user(const char *path, const char *name, unsigned long user,
     return false;
 }
 
-/* Root may look into everybody's. */
+/* Only root can search the directories of all users. */
 static bool find_of_any_user(const char *name, char found[GPUD_SOCKET_PATH_MAX])
 {
     static const char *const patterns[] = {"/run/user/*/gpudirect/%s", "/tmp/gpudirect-*/%s"};
@@ -65,7 +65,7 @@ static bool find_of_any_user(const char *name, char found[GPUD_SOCKET_PATH_MAX])
     return is_found;
 }
 
-/* Only a bare name can mean two sockets; a path is what it is. */
+/* Only a bare name can mean several sockets; a path is unambiguous. */
 static bool find_elsewhere(const char *path, char found[GPUD_SOCKET_PATH_MAX])
 {
     char directory[GPUD_SOCKET_PATH_MAX];
@@ -80,7 +80,7 @@ static bool find_elsewhere(const char *path, char found[GPUD_SOCKET_PATH_MAX])
            (geteuid() == 0 && find_of_any_user(name, found));
 }
 
-/* "": it is there, and can be entered. */
+/* Leaves the hint empty if the folder exists and can be entered. */
 static void explain_folder(const char *path, char *hint, size_t size)
 {
     char folder[GPUD_SOCKET_PATH_MAX], user[GPUD_USER_MAX];

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Only while the lock is held: then the socket there belongs to a process that died. */
+/* Call with the lock held: any socket there is then left over from a dead process. */
 static enum gpud_status clear_stale(const char *path, struct gpud_error *error)
 {
     struct stat st;
@@ -47,7 +47,7 @@ enum gpud_status gpud_socket_listen(struct gpud_socket_listener *listener, const
         status = gpud_fail_errno(error, "cannot create a socket");
         goto fail;
     }
-    /* Before bind(), so that the file never has another mode, whatever the umask is. */
+    /* Before bind(), so that the file never has another mode, regardless of the umask. */
     if (fchmod(made.fd, 0600) < 0 || bind(made.fd, (struct sockaddr *)&name, sizeof(name)) < 0) {
         status = gpud_fail_errno(error, "cannot make the socket %s", path);
         goto fail;

@@ -22,32 +22,32 @@
 #define PATIENCE (2 * GPUD_SEC)
 #define PAUSE (5 * GPUD_MSEC)
 
-/* --- who has it ---------------------------------------------------------------------------- */
+/* --- the holder ---------------------------------------------------------------------------- */
 
-/* Process ids mean something in one PID namespace: two containers may share the file, and each have
- * a process 1. 0: unknown. */
+/* A process id is unique only in its PID namespace: two containers that share the file may each
+ * have a process 1. 0: unknown. */
 static uint64_t pid_namespace(void)
 {
     struct stat st;
     return stat("/proc/self/ns/pid", &st) == 0 ? st.st_ino : 0;
 }
 
-/* The holder's process id and the namespace that it counts in. It is for people alone: where it
- * cannot be written, the lock is taken all the same. */
+/* Writes the holder's process id and PID namespace. They only serve messages, so a failure does not
+ * matter. */
 static void sign(int fd, const struct stat *file)
 {
     char text[64];
     uint64_t limit;
     gpud_print(text, "%ld %llu\n", (long)getpid(), (unsigned long long)pid_namespace());
     size_t size = strlen(text);
-    /* A second name may be that of somebody's data. */
+    /* With a second name, the file may be other data. */
     if (!S_ISREG(file->st_mode) || file->st_nlink != 1 || !gpud_file_fits(size, &limit))
         return;
     if (pwrite(fd, text, size, 0) == (ssize_t)size && ftruncate(fd, (off_t)size) < 0)
-        return; /* what stands behind the line is not read */
+        return; /* only the first line is read */
 }
 
-/* The number at *text, which moves on behind it; 0 where there is none. */
+/* Reads the number at *text and advances *text past it; 0 if there is none. */
 static uint64_t read_number(const char **text)
 {
     char *end;
@@ -59,7 +59,7 @@ static uint64_t read_number(const char **text)
     return errno == 0 ? number : 0;
 }
 
-/* What stands in the file: a process id, and the namespace that it counts in. 0: none. */
+/* Reads the process id and its PID namespace from the file. 0: none. */
 static pid_t read_signature(int fd, uint64_t *namespace)
 {
     char content[64];
@@ -95,15 +95,15 @@ bool gpud_lock_holder(int fd, char text[GPUD_LOCK_HOLDER_MAX])
     return false;
 }
 
-/* --- taking it ----------------------------------------------------------------------------- */
+/* --- taking the lock ----------------------------------------------------------------------- */
 
 static void path_of(const char *path, char *name, size_t size)
 {
     gpud_print_n(name, size, "%s.lock", path);
 }
 
-/* One try. GPUD_AGAIN: somebody has it, who stands in `holder`, or just gave it back; *own: it is
- * this process. */
+/* Tries once. GPUD_AGAIN: another holder has it, described in `holder`, or has just released it;
+ * *own: the holder is this process. */
 static enum gpud_status try_lock(const char *name, int *lock, char *holder, bool *own,
                                  struct gpud_error *error)
 {
@@ -112,11 +112,10 @@ static enum gpud_status try_lock(const char *name, int *lock, char *holder, bool
     if (fd < 0)
         return gpud_fail_errno(error, "cannot open the lock file %s", name);
     if (flock(fd, LOCK_EX | LOCK_NB) == 0) {
-        /* The file goes when its holder does: the one that was opened may not be the one that is
-         * there now. */
-        struct stat opened, there;
-        if (fstat(fd, &opened) == 0 && stat(name, &there) == 0 && opened.st_ino == there.st_ino &&
-            opened.st_dev == there.st_dev) {
+        /* A holder removes the file when it releases the lock: the opened file may be stale. */
+        struct stat opened, current;
+        if (fstat(fd, &opened) == 0 && stat(name, &current) == 0 &&
+            opened.st_ino == current.st_ino && opened.st_dev == current.st_dev) {
             sign(fd, &opened);
             *lock = fd;
             return GPUD_OK;
@@ -132,7 +131,7 @@ static enum gpud_status try_lock(const char *name, int *lock, char *holder, bool
 
 enum gpud_status gpud_lock_file_take(const char *path, int *fd, struct gpud_error *error)
 {
-    char name[GPUD_SOCKET_PATH_MAX + 8], holder[GPUD_LOCK_HOLDER_MAX] = "others come and go";
+    char name[GPUD_SOCKET_PATH_MAX + 8], holder[GPUD_LOCK_HOLDER_MAX] = "its holder keeps changing";
     int64_t deadline = gpud_deadline(PATIENCE);
     bool own = false;
     path_of(path, name, sizeof(name));
@@ -162,8 +161,8 @@ pid_t gpud_lock_find(const char *path, bool any_owner)
     pid_t pid = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && (any_owner || st.st_uid == geteuid())
                     ? read_signature(fd, &namespace)
                     : 0;
-    /* Whoever died has it no more, and its number may be another process's by now. A sender that
-     * wants it at this very moment tries again. */
+    /* A dead holder has released it, and its process id may have been reused. A sender that takes
+     * the lock at this moment retries. */
     if (pid && (namespace != pid_namespace() || flock(fd, LOCK_SH | LOCK_NB) == 0))
         pid = 0;
     close(fd);

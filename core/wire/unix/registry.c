@@ -24,7 +24,7 @@
 #define PREFIX ".unix"
 #define NAME_SIZE (sizeof(PREFIX) + 2 * GPUD_SOCKET_PATH_MAX)
 
-/* A process that is stopped while it holds the lock must not stop the others. */
+/* A process that is stopped while it holds the lock must not block the others. */
 #define PATIENCE GPUD_SEC
 #define PAUSE (5 * GPUD_MSEC)
 
@@ -45,7 +45,7 @@ static void link_name(const char *path, char link[NAME_SIZE])
     *at = '\0';
 }
 
-/* The path that a link leads to. false: it is not one of ours. */
+/* Reads the path that a link leads to. false: it is not one of ours. */
 static bool read_link(int directory, const char *link, char path[GPUD_SOCKET_PATH_MAX])
 {
     char again[NAME_SIZE];
@@ -57,7 +57,7 @@ static bool read_link(int directory, const char *link, char path[GPUD_SOCKET_PAT
     return strcmp(again, link) == 0;
 }
 
-/* The bare name that a path is reached by; NULL: none. */
+/* The bare name of a path; NULL: it has none. */
 static const char *bare_name(const char *directory, const char *path)
 {
     size_t length = strlen(directory);
@@ -69,7 +69,7 @@ static const char *bare_name(const char *directory, const char *path)
 
 /* --- the directory ------------------------------------------------------------------------- */
 
-/* Only if nobody but this user can enter it. */
+/* Refuses a directory that other users can enter. */
 static int open_directory(const char *path, struct gpud_error *error)
 {
     struct stat st;
@@ -108,7 +108,7 @@ enum gpud_status gpud_registry_add(const char *path, struct gpud_error *error)
     if (directory < 0)
         return GPUD_NO_ACCESS;
     link_name(path, link);
-    /* Without the lock somebody may remove the link again: that is all. */
+    /* Without the lock, another process may remove the link again, which is harmless. */
     lock(directory, PATIENCE);
     unlinkat(directory, link, 0);
     if (symlinkat(path, directory, link) < 0)
@@ -159,9 +159,9 @@ void gpud_registry_reclaim(const char *path)
     remove_link(path, true);
 }
 
-/* --- looking ------------------------------------------------------------------------------- */
+/* --- listing ------------------------------------------------------------------------------- */
 
-/* Asking takes some 20 µs each where nobody is behind them. */
+/* Querying a dead entry takes some 20 µs. */
 #define ENTRIES_MAX 16384
 
 struct search {
@@ -249,15 +249,15 @@ static bool read_name(const char *entry, char text[GPUD_ADDRESS_MAX])
     return gpud_is_name(entry);
 }
 
-/* In somebody else's folder a link must lead to a socket of the one who made the link: who looks
- * may be root. */
+/* In another user's folder a link must lead to a socket of the link's owner: this process may be
+ * root. */
 static bool leads_to_own(const char *path, uid_t owner)
 {
     struct stat st;
     return lstat(path, &st) == 0 && S_ISSOCK(st.st_mode) && st.st_uid == owner;
 }
 
-/* In any other folder there may be sockets of other programs. */
+/* Tells our sockets from those of other programs in an arbitrary folder. */
 static bool has_lock(const struct search *search, const char *entry)
 {
     char lock[NAME_MAX + sizeof(".lock")];
@@ -347,7 +347,7 @@ static enum gpud_status search_entries(struct search *search, DIR *entries,
     return GPUD_OK;
 }
 
-/* directory: the runtime directory before, the one that is searched afterwards. */
+/* directory: in: the runtime directory; out: the one to search. */
 static enum gpud_status begin_search(struct search *search, const char *folder,
                                      char directory[GPUD_ADDRESS_MAX], struct gpud_error *error)
 {
@@ -357,7 +357,7 @@ static enum gpud_status begin_search(struct search *search, const char *folder,
         search->fd = open_directory(directory, error);
         if (search->fd < 0 && errno != ENOENT)
             return GPUD_NO_ACCESS;
-        return GPUD_OK; /* ENOENT: nobody has sent from here yet */
+        return GPUD_OK; /* ENOENT: no sender has run here yet */
     }
     gpud_print_n(directory, GPUD_ADDRESS_MAX, "%s", folder);
     search->fd = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

@@ -1,9 +1,9 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Which sockets senders of this user listen on. Those of bare names lie in the runtime directory.
- * For one that lies elsewhere the sender makes a symbolic link there, named after the socket's
- * path, so that a path has only one:
+/* The sockets on which this user's senders listen. Those of bare names lie in the runtime
+ * directory. For a socket elsewhere, the sender makes a symbolic link there that is named after the
+ * socket's path, so that each path has only one:
  *
  *     cam1                        a socket
  *     cam1.lock                   its lock
@@ -11,17 +11,17 @@
  *     .rdma!10.0.0.1:7174!cam3    a socket for questions about rdma://10.0.0.1:7174/cam3
  *     .received!10.0.0.1:7174!cam3!12.0.lock    process 12 receives rdma://10.0.0.1:7174/cam3
  *
- * Whoever watches the directory sees channels come and go, and their attributes change when a
- * channel has something else to say of itself.
+ * Watchers of the directory see sockets appear and disappear, and an attribute change when a
+ * channel's stream changes.
  *
- * These links are made and removed under the directory's lock, and only a sender that listens
- * already makes one: whoever holds the lock and finds nobody listening may remove the link. */
+ * Links are made and removed under the directory's lock, and a sender makes one only after it
+ * listens: so a process that holds the lock and finds no listener may remove the link. */
 #ifndef GPUD_WIRE_UNIX_REGISTRY_H
 #define GPUD_WIRE_UNIX_REGISTRY_H
 
 #include "wire/channel.h"
 
-/* The entry of a place on a network: "rdma://…", of which neither host nor name has a '!'. */
+/* The entry of an address on a network, "rdma://…"; neither host nor name contains a '!'. */
 #define GPUD_REGISTRY_RDMA ".rdma!"
 #define GPUD_REGISTRY_RECEIVED ".received!"
 #define GPUD_REGISTRY_ENTRY_MAX (GPUD_ADDRESS_MAX + sizeof(GPUD_REGISTRY_RECEIVED))
@@ -35,10 +35,10 @@ enum gpud_status gpud_registry_add(const char *path, struct gpud_error *error);
 /* Removes it. */
 void gpud_registry_remove(const char *path);
 
-/* Sets the time of the socket, or of its link: an event for whoever watches the directory. */
+/* Sets the time of the socket, or of its link: an event for watchers of the directory. */
 void gpud_registry_touch(const char *path);
 
-/* Removes it unless somebody listens: for a path where nobody did a moment ago. */
+/* Removes the link of a path that seemed dead, unless a sender listens there by now. */
 void gpud_registry_reclaim(const char *path);
 
 /* gpud_address_list() */

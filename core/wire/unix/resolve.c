@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* As much of a bad address as its refusal quotes. */
+/* How many bytes of a bad address the reason quotes. */
 static int quoted(const char *address)
 {
     return (int)gpud_text_whole(address, strnlen(address, 64));

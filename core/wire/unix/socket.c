@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* So many descriptors the kernel lets a process send with a message (SCM_MAX_FD). */
+/* The kernel's limit on descriptors per message (SCM_MAX_FD). */
 #define KERNEL_FDS 253
 
 static int new_socket(struct gpud_error *error)
@@ -34,7 +34,7 @@ static socklen_t to_sockaddr(struct sockaddr_un *name, const char *path)
 static const struct gpud_access_rule own_user = {.kind = GPUD_ACCESS_USER};
 static const struct gpud_access_rule every_user = {.kind = GPUD_ACCESS_ALL};
 
-/* The last word on a connection that ends here. */
+/* Tells the peer why this side closes the connection. */
 static void send_reason(int fd, enum gpud_message_type type, const struct gpud_error *why)
 {
     struct gpud_message message = {.type = type};
@@ -99,7 +99,7 @@ enum gpud_status gpud_socket_connect(const char *path, const struct gpud_access_
     if (connect(made, (struct sockaddr *)&name, size) == 0)
         status = check_sender(access ? access : &own_user, made, path, peer, error);
     else if (errno == ENOENT || errno == ECONNREFUSED || errno == EAGAIN || errno == EINTR)
-        status = gpud_fail(error, GPUD_AGAIN, "nobody sends on %s", path);
+        status = gpud_fail(error, GPUD_AGAIN, "no sender listens on %s", path);
     else if (errno == EACCES)
         status = gpud_access_explain_closed(path, error);
     else
@@ -112,7 +112,7 @@ enum gpud_status gpud_socket_connect(const char *path, const struct gpud_access_
     return GPUD_OK;
 }
 
-/* Through the file that was looked at: its name may mean another one a moment later. */
+/* Connects through the opened file: a moment later its name may be another file's. */
 static enum gpud_status reach(int file, const char *path, bool any_owner, int *fd,
                               struct gpud_peer *peer, struct gpud_error *error)
 {
@@ -133,9 +133,9 @@ static enum gpud_status reach(int file, const char *path, bool any_owner, int *f
     if (connect(made, (struct sockaddr *)&name, sizeof(name)) == 0)
         status = check_sender(any_owner ? &every_user : &own_user, made, path, peer, error);
     else if (errno == EAGAIN)
-        status = gpud_fail(error, GPUD_AGAIN, "too many wait for %s already", path);
+        status = gpud_fail(error, GPUD_AGAIN, "too many connections are waiting for %s", path);
     else if (errno == ECONNREFUSED)
-        status = gpud_fail(error, GPUD_CLOSED, "nobody sends on %s", path);
+        status = gpud_fail(error, GPUD_CLOSED, "no sender listens on %s", path);
     else if (errno == EACCES)
         status = gpud_access_explain_closed(path, error);
     else
@@ -153,7 +153,7 @@ enum gpud_status gpud_socket_reach(const char *path, bool any_owner, int *fd,
     int file = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
     if (file < 0) {
         if (errno == ENOENT || errno == ENOTDIR)
-            return gpud_fail(error, GPUD_CLOSED, "nobody sends on %s", path);
+            return gpud_fail(error, GPUD_CLOSED, "no sender listens on %s", path);
         if (errno == EACCES)
             return gpud_access_explain_closed(path, error);
         return gpud_fail_errno(error, "cannot look at %s", path);
@@ -201,7 +201,7 @@ enum gpud_status gpud_socket_send(int fd, struct gpud_message *message, struct g
     return gpud_fail_errno(error, "cannot send a %s", gpud_message_name(message->type));
 }
 
-/* Collects every descriptor that came along. */
+/* Collects every descriptor that came with the message. */
 static size_t take_descriptors(struct msghdr *header, int fds[KERNEL_FDS])
 {
     size_t count = 0;
@@ -215,7 +215,7 @@ static size_t take_descriptors(struct msghdr *header, int fds[KERNEL_FDS])
     return count;
 }
 
-/* Gives the handles of a message the descriptors that came with it: as many, and not one more. */
+/* Gives the handles of a message the descriptors that came with it, whose count must match. */
 static enum gpud_status attach(struct gpud_message *message, const int *fds, size_t count,
                                struct gpud_error *error)
 {
@@ -229,8 +229,8 @@ static enum gpud_status attach(struct gpud_message *message, const int *fds, siz
     return GPUD_OK;
 }
 
-/* The control buffer holds as many descriptors as the kernel lets a peer send: if some are missing,
- * this process has reached its limit. */
+/* The control buffer holds as many descriptors as the kernel allows: if some are missing, this
+ * process has reached its limit. */
 static enum gpud_status out_of_descriptors(struct gpud_error *error)
 {
     struct rlimit limit = {0};
@@ -243,8 +243,8 @@ static enum gpud_status out_of_descriptors(struct gpud_error *error)
 
 enum gpud_status gpud_socket_receive(int fd, struct gpud_message *message, struct gpud_error *error)
 {
-    uint8_t bytes[GPUD_MESSAGE_MAX + 1]; /* one more, so that a longer message is seen */
-    int fds[KERNEL_FDS];                 /* room for all, so that none is left without an owner */
+    uint8_t bytes[GPUD_MESSAGE_MAX + 1]; /* one more, to detect a longer message */
+    int fds[KERNEL_FDS];                 /* room for all, so that none leaks */
     _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(fds))];
     struct iovec data = {.iov_base = bytes, .iov_len = sizeof(bytes)};
     struct msghdr header = {.msg_iov = &data,
@@ -252,7 +252,7 @@ enum gpud_status gpud_socket_receive(int fd, struct gpud_message *message, struc
                             .msg_control = control,
                             .msg_controllen = sizeof(control)};
 
-    /* A reset is reported once, and before what the peer sent ahead of it: read that first. */
+    /* The kernel reports a reset once, ahead of earlier messages: those are read first. */
     ssize_t got;
     int resets = 0;
     do
