@@ -214,14 +214,16 @@ const char *info_plot_format(const char *file);
 enum gpud_status info_draw_plot(const char *description, const char *file,
                                 struct gpud_error *error);
 
-/* The name of the chosen route, or "none". */
-const char *info_chosen_route(const struct info_choice *choice);
-int info_longest_name(const struct info_report *report);
-
 /* --- print.c ------------------------------------------------------------------------------- */
 
 /* Prints text wrapped to start at column `at`, where the cursor already is. */
 void info_print_wrapped(const char *text, int at);
+
+/* The name of the chosen route, or "none". */
+const char *info_chosen_route(const struct info_choice *choice);
+
+/* How long the longest name of a device is, and 4 at least. */
+int info_longest_name(const struct info_report *report);
 
 /* "phb": as `nvidia-smi topo -m` has them, in small letters. */
 const char *info_distance_name(enum gpud_distance distance);

@@ -5,6 +5,7 @@
 #include "info.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #define WIDTH 100
 
@@ -28,6 +29,19 @@ void info_print_wrapped(const char *text, int at)
     putchar('\n');
     g_strfreev(words);
     g_free(valid);
+}
+
+int info_longest_name(const struct info_report *report)
+{
+    size_t longest = 4;
+    for (size_t i = 0; i < report->devices; i++)
+        longest = MAX(longest, strlen(report->device[i].name));
+    return (int)longest;
+}
+
+const char *info_chosen_route(const struct info_choice *choice)
+{
+    return choice->chosen < choice->count ? choice->route[choice->chosen].name : "none";
 }
 
 const char *info_distance_name(enum gpud_distance distance)

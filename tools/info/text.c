@@ -7,14 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-int info_longest_name(const struct info_report *report)
-{
-    size_t longest = 4;
-    for (size_t i = 0; i < report->devices; i++)
-        longest = MAX(longest, strlen(report->device[i].name));
-    return (int)longest;
-}
-
 /* --- devices ---------------------------------------------------------------------------------- */
 
 static void print_devices(const struct info_report *report, int names)
@@ -49,11 +41,6 @@ static void print_devices(const struct info_report *report, int names)
 }
 
 /* --- routes ----------------------------------------------------------------------------------- */
-
-const char *info_chosen_route(const struct info_choice *choice)
-{
-    return choice->chosen < choice->count ? choice->route[choice->chosen].name : "none";
-}
 
 static void print_reasons(const struct info_choice *choice, int at)
 {
