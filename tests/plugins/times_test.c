@@ -301,7 +301,7 @@ static void cold_starts(void)
 {
     const gint64 ms = GST_MSECOND;
     static const struct {
-        gint64 mapped, here, late_max; /* ms */
+        gint64 mapped, arrived, late_max; /* ms */
         gboolean live, past;
     } cases[] = {
         {-28, 0, 0, TRUE, TRUE},      {-1, 0, 0, TRUE, TRUE},        {0, 28, 0, TRUE, FALSE},
