@@ -326,8 +326,7 @@ int main(int argc, char **argv)
             }
             if (!there && wanted)
                 table->at[point][way].result = SKIPPED;
-            if (!there || !strstr(points[point].name, only_point) ||
-                !is_chosen(point, way))
+            if (!there || !strstr(points[point].name, only_point) || !is_chosen(point, way))
                 continue;
             if (running == most)
                 wait_for_one();
