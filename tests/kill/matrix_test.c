@@ -229,9 +229,61 @@ static bool is_in_sample(int point, int way)
     return ways[way].bit == WAY_HOST || (point + way) % 4 == 0;
 }
 
+/* A kind of points: one side passes them for one cause. */
+static bool is_of_kind(int point, int other)
+{
+    return points[point].provoke == points[other].provoke &&
+           point_is_the_senders(&points[point]) == point_is_the_senders(&points[other]);
+}
+
+static bool is_first_of_kind(int point)
+{
+    for (int i = 0; i < point; i++)
+        if (is_of_kind(i, point))
+            return false;
+    return true;
+}
+
+static bool is_last_of_kind(int point)
+{
+    for (int i = point + 1; i < point_count; i++)
+        if (is_of_kind(i, point))
+            return false;
+    return true;
+}
+
+/* The n-th of the ways on which the point exists, counted round and round. */
+static bool is_nth_way(int point, int way, int n)
+{
+    int before = 0, all = 0;
+    for (int i = 0; i < WAYS; i++) {
+        bool exists = points[point].ways & ways[i].bit;
+        before += exists && i < way;
+        all += exists;
+    }
+    return (points[point].ways & ways[way].bit) && n % all == before;
+}
+
+/* Of each kind the first point and the last one, where those are two, on one way each, another one
+ * for each kind: so that all ways are met, too. */
+static bool is_among_kinds(int point, int way)
+{
+    int kind = 0;
+    for (int i = 0; i < point && !is_of_kind(i, point); i++)
+        kind += is_first_of_kind(i);
+    return (is_first_of_kind(point) && is_nth_way(point, way, kind)) ||
+           (is_last_of_kind(point) && !is_first_of_kind(point) && is_nth_way(point, way, kind + 6));
+}
+
+static bool is_any(int point, int way)
+{
+    return true;
+}
+
 /* kill-matrix [kills on the host [kills on other ways [part of a way's name [part of a point's
  * name]]]]
  * kill-matrix sample     two kills in each cell of a sample
+ * kill-matrix kinds      two kills in a cell or two of each kind
  *
  * With GPUD_TEST_AGAIN_MS set, and nothing else to do on the machine, one cell at a time, and none
  * may take longer than that until frames come again. */
@@ -241,8 +293,12 @@ int main(int argc, char **argv)
     peer_main(argc, argv);
     child_main(argc, argv);
     int on_host = argc > 1 ? atoi(argv[1]) : 50, elsewhere = argc > 2 ? atoi(argv[2]) : 5;
-    bool sample = argc > 1 && strcmp(argv[1], "sample") == 0;
-    if (sample)
+    bool (*is_chosen)(int point, int way) = is_any;
+    if (argc > 1 && strcmp(argv[1], "sample") == 0)
+        is_chosen = is_in_sample;
+    else if (argc > 1 && strcmp(argv[1], "kinds") == 0)
+        is_chosen = is_among_kinds;
+    if (is_chosen != is_any)
         on_host = elsewhere = 2;
     CHECK(on_host > 0 && elsewhere > 0, "no kills: give numbers");
     const char *only_way = argc > 3 ? argv[3] : "", *only_point = argc > 4 ? argv[4] : "";
@@ -270,8 +326,7 @@ int main(int argc, char **argv)
             }
             if (!there && wanted)
                 table->at[point][way].result = SKIPPED;
-            if (!there || !strstr(points[point].name, only_point) ||
-                (sample && !is_in_sample(point, way)))
+            if (!there || !strstr(points[point].name, only_point) || !is_chosen(point, way))
                 continue;
             if (running == most)
                 wait_for_one();

@@ -385,7 +385,7 @@ static void complain(const struct worker *worker, const char *function, unsigned
 
 static void try_function(struct worker *worker, const char *function)
 {
-    for (unsigned call = 1; atomic_load(&work.bad) < BAD_MAX; call += work.every ? 1 : call) {
+    for (unsigned call = 1; atomic_load(&work.bad) < BAD_MAX; call += work.every ? 1 : 3 * call) {
         int status = run(worker, function, call);
         atomic_fetch_add(&work.runs, 1);
         if (status == NOT_REACHED)

@@ -22,7 +22,7 @@ struct faults {
     bool (*excuses)(const char *function, int status, const char *out);
 };
 
-/* The main of a test: <from> <to> tries each function with its calls 1, 2, 4…; a third argument:
+/* The main of a test: <from> <to> tries each function with its calls 1, 4, 16…; a third argument:
  * with each of its calls. */
 int faults_main(const struct faults *faults, int argc, char **argv);
 

@@ -4,9 +4,12 @@
 """Builds on this machine, and the suites that run in each."""
 
 import dataclasses
+import fnmatch
 import json
 import os
 import pathlib
+import sys
+import time
 
 import changed
 import jobs
@@ -28,8 +31,10 @@ class Build:
     options: list
     suites: list = None  # None: all that the arguments do not leave out
     without: list = dataclasses.field(default_factory=list)  # suites that do not run all the same
+    with_long: list = dataclasses.field(default_factory=list)  # patterns of tests that run with --long alone
     env: dict = dataclasses.field(default_factory=dict)  # to build it
     slower: int = 1  # factor for the time limits of its tests
+    took: dict = dataclasses.field(default_factory=dict)  # seconds that building and testing took
 
     def __call__(self, name, args):
         what = self
@@ -38,9 +43,15 @@ class Build:
                 return [jobs.result(name, f"{self.folder} is configured", "FAIL")]
             what = dataclasses.replace(self, suites=changed.suites(known_suites(self)), without=["device", "vm"])
             print("check: of what changed, the suites", ", ".join(what.suites), flush=True)
-        if not build(what, args):
+        start = time.monotonic()
+        built = build(what, args)
+        self.took["built"] = time.monotonic() - start
+        if not built:
             return [jobs.result(name, f"{self.folder} builds", "FAIL")]
-        return [*lint(self, name, args), *test(what, name, args)]
+        start = time.monotonic()
+        results = [*lint(self, name, args), *test(what, name, args)]
+        self.took["tested"] = time.monotonic() - start
+        return results
 
 
 def left_out(what, args):
@@ -60,9 +71,25 @@ def needed(what, args):
     names = set()
     for test in json.loads((folder / "meson-info/intro-tests.json").read_text()):
         suites = {suite.split(":")[-1] for suite in test["suite"]}
-        if suites & wanted and not suites & unwanted:
+        if suites & wanted and not suites & unwanted and not waits_for_long(what, args, test["name"]):
             names.update(os.path.relpath(file, folder) for target in test["depends"] for file in files[target])
     return sorted(names)
+
+
+def waits_for_long(what, args, name):
+    return not args.long and any(fnmatch.fnmatchcase(name, pattern) for pattern in what.with_long)
+
+
+def names_of(what, args):
+    """The tests to choose from, as arguments of `meson test`; none stand for all of them."""
+    if args.long or not what.with_long:
+        return []
+    tests = json.loads((jobs.TOP / what.folder / "meson-info/intro-tests.json").read_text())
+    names = [test["name"] for test in tests]
+    for pattern in what.with_long:
+        if not fnmatch.filter(names, pattern):
+            print(f"check: no test of {what.folder} is called {pattern}", file=sys.stderr, flush=True)
+    return sorted({name for name in names if not waits_for_long(what, args, name)})
 
 
 def known_suites(what):
@@ -131,6 +158,7 @@ def test(what, part, args):
     processors = os.cpu_count() or 1
     choice = [word for suite in what.suites or [] for word in ("--suite", suite)]
     choice += [word for suite in left_out(what, args) for word in ("--no-suite", suite)]
+    choice += names_of(what, args)
     tests = run_tests(what, part, "testlog", "--num-processes", str(2 * processors), "--no-suite", "vm", *choice)
     if not what.suites and not args.quick:
         at_once = str(min(processors, GUESTS))

@@ -9,9 +9,34 @@ from builds import Build
 # Compiled in half the time, and hardly slower.
 OPTIONS = ["-Db_lundef=false", "-Doptimization=1"]
 
+# Variants of what runs all the same, by other settings or on another way through the same code: with --long alone.
+VARIANTS = [
+    "kill-matrix-sample", "fake-cuda-setting-*", "memory@cuda-unordered-*",
+    "route@peer-self", "route@*-legacy", "route@staged-cuda-down", "route@staged-cuda-across",
+    "route@rdma-host-cuda-up", "route@rdma-host-cuda-down",
+    "process-faults-libc-*", "process-users-cuda", "process-waiting-cuda", "process-crowded-list",
+    "target-lies@cuda",
+]
+# Where nothing of ours has threads, or only the way differs from that of a test that runs.
+WITHOUT_THREADS = [
+    "capture-formats", "capture-colors", "capture-controls", "capture-input", "capture-ladder", "capture-dmabuf",
+    "capture-cards*", "capture-load", "memory@cuda-room", "relay@cuda_0-cuda_0-cuda_0", "relay@cuda_0-cuda_1-cuda_1",
+    "route@push-cuda-across",
+]
+# Models of threads, arithmetic, and OpenCL: PoCL is slow here, and each route of its own kind has one.
+WITHOUT_MEMORY = [
+    "unit-kfd", "unit-page-race", "unit-lock", "unit-pattern", "unit-pace", "unit-gpu-calls", "unit-*-headers",
+    "process-kill-cuda-self", "process-storm-cuda", "process-crowd", "process-faults-cuda-[!p]*",
+    "route@staged-down*", "route@staged-across*", "route@staged-cuda-opencl", "route@staged-opencl-cuda",
+    "route@*-toy*", "relay@host-opencl_0-*", "relay@opencl_0-host-*", "late@host-opencl_0-*",
+    "target*@opencl-copies", "dgma-layer-firepro-[!ot]*", "distance@*-hip",
+]
+
 # Without HIP, which is the code that CUDA runs, over another table of calls.
 ASAN = Build("build-asan", ["-Db_sanitize=address,undefined", *OPTIONS],
-             ["unit", "conformance", "process", "fuzz", "fakes", "capture", "dgma-layer"], without=["hip"], slower=5)
+             ["unit", "conformance", "process", "fuzz", "fakes", "capture", "dgma-layer"], without=["hip"],
+             with_long=VARIANTS + WITHOUT_MEMORY, slower=5)
 # Without OpenCL: its runtime is not built for this sanitizer, which then misses its locks and reports false races.
 TSAN = Build("build-tsan", ["-Db_sanitize=thread", *OPTIONS],
-             ["threads", "host", "cuda", "fakes", "capture", "process"], slower=5)
+             ["threads", "host", "cuda", "fakes", "capture", "process"],
+             with_long=VARIANTS + WITHOUT_THREADS, slower=5)
