@@ -108,22 +108,15 @@ static void collect_capture(struct info_report *report, struct gpud_context *con
                             const struct gpud_capture_card_list *cards, uint32_t index)
 {
     struct info_capture *found = g_new0(struct info_capture, 1);
-    struct gpud_capture_card_info info = GPUD_INFO_INIT(info);
-    gpud_capture_card_list_get_info(cards, index, &info, NULL);
-    g_strlcpy(found->node, info.address + strlen("v4l2://"), sizeof(found->node));
-    g_strlcpy(found->reason, info.reason, sizeof(found->reason));
-    g_strlcpy(found->card, info.card, sizeof(found->card));
-    g_strlcpy(found->driver, info.driver, sizeof(found->driver));
-    g_strlcpy(found->signal_reason, info.signal_reason, sizeof(found->signal_reason));
-    found->opened = info.usable;
-    found->signal = info.signal;
+    found->info.size = sizeof(found->info);
+    gpud_capture_card_list_get_info(cards, index, &found->info, NULL);
     found->mode[0].size = sizeof(found->mode[0]);
     found->path[0].size = sizeof(found->path[0]);
     size_t modes = gpud_capture_card_list_get_modes(cards, index, found->mode, INFO_MODES_MAX);
     size_t paths = gpud_capture_card_list_get_paths(cards, index, found->path, INFO_DEVICES_MAX);
     found->modes = MIN(modes, INFO_MODES_MAX);
     found->paths = MIN(paths, INFO_DEVICES_MAX);
-    info_find_auto(context, info.address, &found->nearest);
+    info_find_auto(context, found->info.address, &found->nearest);
     g_array_append_vals(report->captures, found, 1);
     g_free(found);
 }

@@ -68,18 +68,19 @@ struct info_auto {
 };
 
 struct info_capture {
-    char node[32]; /* "/dev/video0" */
+    struct gpud_capture_card_info info;
     struct info_auto nearest;
-    bool opened;
-    char reason[GPUD_REASON_MAX]; /* why it was not */
-    char card[64], driver[32];
-    bool signal;
-    char signal_reason[160];
     struct gpud_capture_mode mode[INFO_MODES_MAX];
     size_t modes;
     struct gpud_capture_card_path path[INFO_DEVICES_MAX]; /* to the devices */
     size_t paths;
 };
+
+/* "/dev/video0" */
+static inline const char *info_capture_node(const struct info_capture *capture)
+{
+    return capture->info.address + sizeof("v4l2://") - 1;
+}
 
 struct info_port {
     struct gpud_network_port_info info;

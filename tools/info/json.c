@@ -129,14 +129,15 @@ static void add_way(JsonBuilder *builder, const struct gpud_capture_card_path *p
 
 static void add_capture(JsonBuilder *builder, const struct info_capture *capture)
 {
+    const struct gpud_capture_card_info *info = &capture->info;
     json_builder_begin_object(builder);
-    json_put_string(builder, "node", capture->node);
-    json_put_bool(builder, "opened", capture->opened);
-    json_put_string(builder, "reason", capture->opened ? NULL : capture->reason);
-    json_put_string(builder, "card", capture->opened ? capture->card : NULL);
-    json_put_string(builder, "driver", capture->opened ? capture->driver : NULL);
-    json_put_bool(builder, "signal", capture->signal);
-    json_put_string(builder, "signal_reason", capture->signal ? NULL : capture->signal_reason);
+    json_put_string(builder, "node", info_capture_node(capture));
+    json_put_bool(builder, "opened", info->usable);
+    json_put_string(builder, "reason", info->usable ? NULL : info->reason);
+    json_put_string(builder, "card", info->usable ? info->card : NULL);
+    json_put_string(builder, "driver", info->usable ? info->driver : NULL);
+    json_put_bool(builder, "signal", info->signal);
+    json_put_string(builder, "signal_reason", info->signal ? NULL : info->signal_reason);
     json_begin_array(builder, "modes");
     for (size_t i = 0; i < capture->modes; i++)
         add_mode(builder, &capture->mode[i]);

@@ -124,18 +124,19 @@ static void print_paths(const struct info_capture *capture, int at)
 
 static void print_capture(const struct info_capture *capture)
 {
+    const struct gpud_capture_card_info *info = &capture->info;
     int at = 18;
-    printf("  %-14s  ", capture->node);
-    if (!capture->opened) {
-        info_print_wrapped(capture->reason, at);
+    printf("  %-14s  ", info_capture_node(capture));
+    if (!info->usable) {
+        info_print_wrapped(info->reason, at);
         return;
     }
-    char *who = g_strdup_printf("%s, driver %s", capture->card, capture->driver);
+    char *who = g_strdup_printf("%s, driver %s", info->card, info->driver);
     info_print_wrapped(who, at);
     g_free(who);
-    if (!capture->signal) {
+    if (!info->signal) {
         printf("%*s", at, "");
-        info_print_wrapped(capture->signal_reason, at);
+        info_print_wrapped(info->signal_reason, at);
     }
     /* One line per format: a card may offer a dozen formats in a dozen sizes each. */
     for (size_t i = 0; i < capture->modes; i++) {
