@@ -36,13 +36,13 @@ static inline struct timespec gpud_timespec(int64_t ns)
     return (struct timespec){.tv_sec = (time_t)(ns / GPUD_SEC), .tv_nsec = (long)(ns % GPUD_SEC)};
 }
 
-/* What is left until the deadline, for calls that take a relative time. */
+/* The time until the deadline, for calls that take a relative time. */
 static inline struct timespec gpud_time_left(int64_t deadline)
 {
     return gpud_timespec(deadline - gpud_now());
 }
 
-/* A condition whose timed waits end by this clock. */
+/* Initialises a condition whose timed waits use this clock. */
 static inline void gpud_cond_init(pthread_cond_t *condition)
 {
     pthread_condattr_t monotonic;

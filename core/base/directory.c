@@ -35,7 +35,7 @@ enum gpud_status gpud_private_directory(char *path, size_t size, struct gpud_err
         return gpud_fail_errno(error, "cannot make the directory %s for sockets", path);
     struct stat st;
     if (lstat(path, &st) < 0)
-        return gpud_fail_errno(error, "cannot look at the directory %s", path);
+        return gpud_fail_errno(error, "cannot examine the directory %s", path);
     if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 0077))
         return gpud_fail(
             error, GPUD_NO_ACCESS,

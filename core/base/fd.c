@@ -30,8 +30,8 @@ bool gpud_file_fits(uint64_t size, uint64_t *limit)
     return allowed.rlim_cur == RLIM_INFINITY || size <= allowed.rlim_cur;
 }
 
-/* Behind a failed mmap(). Where the address space is limited the limit is named: the machine may
- * have memory to spare. */
+/* Reports a failed mmap(). Names a limit on the address space, because the machine may have memory
+ * to spare. */
 static enum gpud_status not_mapped(const char *whose, uint64_t size, struct gpud_error *error)
 {
     int code = errno;
@@ -98,14 +98,13 @@ enum gpud_status gpud_memfd_close_writing(int fd, struct gpud_error *error)
     return GPUD_OK;
 }
 
-/* Ordinary pages come from all of the machine's memory. Huge ones come from a pool: where it is
- * empty, the access to a page of a sealed memfd of the right size kills with SIGBUS all the same.
- */
+/* Accepts only ordinary pages. Huge pages come from a pool: when it is empty, accessing even a
+ * sealed memfd of the right size kills with SIGBUS. */
 static enum gpud_status check_pages(int fd, struct gpud_error *error)
 {
     struct statfs fs;
     if (fstatfs(fd, &fs) < 0)
-        return gpud_fail_errno(error, "cannot find out what the peer's shared memory is made of");
+        return gpud_fail_errno(error, "cannot determine the type of the peer's shared memory");
     if (fs.f_type == HUGETLBFS_MAGIC)
         return gpud_fail(error, GPUD_PEER,
                          "the peer sent shared memory of huge pages (MFD_HUGETLB), which the "
@@ -155,7 +154,7 @@ void gpud_event_raise(int fd)
 {
     uint64_t one = 1;
     ssize_t written = fd >= 0 ? write(fd, &one, sizeof(one)) : 0;
-    (void)written; /* what it counts does not matter */
+    (void)written; /* the count does not matter */
 }
 
 void gpud_fd_close(int *fd)

@@ -9,44 +9,44 @@
 #include <stdatomic.h>
 
 enum gpud_share {
-    GPUD_SHARE_READ_ONLY, /* others can map it for reading only (F_SEAL_FUTURE_WRITE) */
-    GPUD_SHARE_WRITABLE,  /* others can write it too */
-    GPUD_SHARE_LATER,     /* not shared before gpud_memfd_close_writing(), then as READ_ONLY */
+    GPUD_SHARE_READ_ONLY, /* importers can only map it for reading (F_SEAL_FUTURE_WRITE) */
+    GPUD_SHARE_WRITABLE,  /* importers can write it, too */
+    GPUD_SHARE_LATER,     /* shared only after gpud_memfd_close_writing(), then as READ_ONLY */
 };
 
-/* From now on nobody maps it for writing who has not already. Again does no harm. */
+/* Forbids new writable mappings; existing ones stay. Idempotent. */
 enum gpud_status gpud_memfd_close_writing(int fd, struct gpud_error *error);
 
-/* Whether this process may make a file as large (ulimit -f); *limit is what it may. To try is no
- * way to find out: beyond the limit the kernel sends SIGXFSZ, which kills. */
+/* Whether this process may make a file of this size (ulimit -f); *limit is the maximum. Trying is
+ * not an option: beyond the limit the kernel sends SIGXFSZ, which kills. */
 bool gpud_file_fits(uint64_t size, uint64_t *limit);
 
-/* A zeroed memfd of this size, mapped writable here, whose size nobody can change any more. The
- * caller owns both the descriptor and the mapping. */
+/* Makes a zeroed memfd of a fixed, sealed size and maps it writable here. The caller owns both the
+ * descriptor and the mapping. */
 enum gpud_status gpud_memfd_create(const char *name, uint64_t size, enum gpud_share share, int *fd,
                                    void **data, struct gpud_error *error);
 
 /* Maps a peer's memfd after checking that it is a memfd of ordinary pages that cannot shrink and
- * holds at least size bytes: else an access might kill this process with SIGBUS. The descriptor
- * stays the caller's. GPUD_PEER if it lies. */
+ * has at least size bytes; otherwise an access might kill this process with SIGBUS. The descriptor
+ * stays the caller's. GPUD_PEER if a check fails. */
 enum gpud_status gpud_memfd_map(int fd, uint64_t size, bool writable, void **data,
                                 struct gpud_error *error);
 
-/* data may be NULL. false: the kernel refused (errno), and the pages stay mapped for good. With
- * what the two above mapped, all of it, that happens only to a process at its limit of mappings. */
+/* data may be NULL. false: the kernel refused (errno), and the pages stay mapped. For whole
+ * mappings of the two functions above this happens only at the process's limit of mappings. */
 bool gpud_memory_unmap_pages(void *data, uint64_t size);
 
-/* Makes a non-blocking eventfd readable; to -1 is nothing. */
+/* Makes a non-blocking eventfd readable; does nothing for -1. */
 void gpud_event_raise(int fd);
 
-/* Closes *fd and makes it -1; -1 is nothing. */
+/* Closes *fd and makes it -1; does nothing for -1. */
 void gpud_fd_close(int *fd);
 
-/* Whether the other end of a socket is gone. Waits for nothing. */
+/* Whether the other end of a socket is gone. Does not wait. */
 bool gpud_fd_is_hung_up(int fd);
 
-/* Waits for something to read. GPUD_AGAIN: *interrupted was set, which is seen within 20 ms; NULL:
- * nothing interrupts. GPUD_TIMEOUT: the deadline is over. */
+/* Waits until it is readable. GPUD_AGAIN: *interrupted was set, which is noticed within 20 ms; it
+ * may be NULL. GPUD_TIMEOUT: the deadline has passed. */
 enum gpud_status gpud_fd_wait(int fd, int64_t deadline, const atomic_bool *interrupted);
 
 #endif

@@ -1,21 +1,21 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Which machine this is, and which clock this process looks at. */
+/* Identifies this machine, and this process's clock. */
 #ifndef GPUD_BASE_HOST_H
 #define GPUD_BASE_HOST_H
 
 #include <stdint.h>
 
-/* The same for all processes of one running machine, containers included; another one after every
- * boot. All zero: the system does not say. */
+/* The same for all processes of a running machine, including containers; different after every
+ * boot. All zero: unknown. */
 void gpud_host_read_id(uint8_t id[16]);
 
-/* Containers may have a CLOCK_MONOTONIC that is off the machine's own: two processes of a machine
- * have the same one if this number is the same. 0: the system knows no such containers. */
+/* Containers may have a CLOCK_MONOTONIC with an offset: two processes of a machine share a clock if
+ * this number is the same. 0: the system has no time namespaces. */
 uint64_t gpud_host_time_namespace(void);
 
-/* The file that the first is read from. Tests put another one here, and are on another machine. */
+/* The file with the machine's id. Tests replace it to appear on another machine. */
 extern const char *gpud_host_id_file;
 
 #endif

@@ -60,7 +60,7 @@ static const char *const names[GPUD_RANKS] = {
     [GPUD_RANK_ABANDONED] = "abandoned memory",
 };
 
-/* More than there are ranks that one call comes through. */
+/* More than the ranks that any call goes through. */
 #define HELD_MAX 16
 static _Thread_local const struct gpud_lock *held[HELD_MAX];
 static _Thread_local unsigned held_count;

@@ -1,9 +1,9 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Mutexes with a rank. A thread takes locks in growing order of rank only, so that no two threads
- * can wait for each other. enum gpud_rank is that order; core/README.md says what each lock guards,
- * which threads take it, and what is taken under it.
+/* Mutexes with a rank. A thread takes locks only in increasing order of rank, so that threads
+ * cannot deadlock. enum gpud_rank is that order; core/README.md says what each lock guards, which
+ * threads take it, and which locks are taken under it.
  *
  *     struct gpud_lock lock;
  *     gpud_lock_init(&lock, GPUD_RANK_SENDER);          or GPUD_LOCK_INITIALIZER(rank)
@@ -13,17 +13,16 @@
  *     gpud_lock_release(&lock);
  *
  * With GPUD_LOCK_CHECKS (buildtype=debug, a sanitizer, the core that tests/kill links) each thread
- * keeps a list of what it holds, and the process aborts with a sentence when a lock is taken out
- * of order, taken twice, released by a thread that does not hold it, or kept while the thread
- * sleeps on the condition of another. Without it a gpud_lock is its mutex, and these calls are
- * those of pthread. */
+ * keeps a list of the locks it holds, and the process aborts with a message when a lock is taken
+ * out of order or twice, released by a thread that does not hold it, or held while the thread
+ * sleeps on another lock's condition. Otherwise a gpud_lock is a plain pthread mutex. */
 #ifndef GPUD_BASE_LOCK_H
 #define GPUD_BASE_LOCK_H
 
 #include "base/clock.h"
 
-/* Outermost first. What is below may be taken while what is above is held, and not the other way
- * round; two locks of one rank are never held together. */
+/* Outermost first: a lock may be taken while holding ones listed above it, never the reverse; two
+ * locks of one rank are never held together. */
 enum gpud_rank {
     GPUD_RANK_OPENING,
     /* stream: an application's calls, and the threads of a sender, a receiver, a transfer */
@@ -82,7 +81,7 @@ struct gpud_lock {
         .mutex = PTHREAD_MUTEX_INITIALIZER, .rank = (its_rank), \
     }
 
-/* gpud_lock_expect aborts unless the lock may be taken now; noted and forgotten keep the list. */
+/* gpud_lock_expect aborts unless the lock may be taken now; the next two update the list. */
 void gpud_lock_expect(const struct gpud_lock *lock);
 void gpud_lock_noted(const struct gpud_lock *lock);
 void gpud_lock_forgotten(const struct gpud_lock *lock);
@@ -120,8 +119,8 @@ static inline void gpud_lock_init(struct gpud_lock *lock, enum gpud_rank rank)
     pthread_mutex_init(&lock->mutex, NULL);
 }
 
-/* The holder runs with the priority of the highest thread that waits for the lock: for locks that
- * real-time threads share with others. Contended calls then always go through the kernel. */
+/* The holder inherits the highest priority of the waiting threads: for locks that real-time threads
+ * share with others. Contended calls then always go through the kernel. */
 void gpud_lock_init_inheriting(struct gpud_lock *lock, enum gpud_rank rank);
 
 static inline void gpud_lock_destroy(struct gpud_lock *lock)
@@ -136,8 +135,8 @@ static inline void gpud_lock_take(struct gpud_lock *lock)
     gpud_lock_noted(lock);
 }
 
-/* Waits for nothing, so that it may be called in any order; what is taken while the lock is held
- * has to be of a greater rank all the same. */
+/* Does not wait, so it may be called in any order; locks taken while it is held still need a
+ * greater rank. */
 static inline bool gpud_lock_try(struct gpud_lock *lock)
 {
     if (pthread_mutex_trylock(&lock->mutex) != 0)
@@ -152,14 +151,14 @@ static inline void gpud_lock_release(struct gpud_lock *lock)
     pthread_mutex_unlock(&lock->mutex);
 }
 
-/* The lock is the only one that the thread holds: it is dropped meanwhile, others would not be. */
+/* The thread must hold no other lock, because only this one is dropped meanwhile. */
 static inline void gpud_lock_wait(struct gpud_lock *lock, pthread_cond_t *condition)
 {
     gpud_lock_expect_alone(lock);
     pthread_cond_wait(condition, &lock->mutex);
 }
 
-/* The condition is gpud_cond_init()'s. false: the deadline has passed. */
+/* The condition must be from gpud_cond_init(). false: the deadline has passed. */
 static inline bool gpud_lock_wait_until(struct gpud_lock *lock, pthread_cond_t *condition,
                                         int64_t deadline)
 {

@@ -66,7 +66,7 @@ bool gpud_log_count(struct gpud_log *log, int64_t now, uint32_t *left_out)
     uint32_t before;
     do {
         before = (uint32_t)seen;
-        /* A thread that was held up since it read the clock counts in the second that is now. */
+        /* A thread that was delayed after reading the clock counts in the current second. */
         next = second > seen ? second + 1 : seen + 1;
     } while (!atomic_compare_exchange_weak(&log->lines, &seen, next));
     *left_out = second > seen && before > log->lines_max ? before - log->lines_max : 0;
@@ -76,11 +76,10 @@ bool gpud_log_count(struct gpud_log *log, int64_t now, uint32_t *left_out)
 void gpud_log_print(const struct gpud_log *log, enum gpud_log_level level, const char *area,
                     const char *format, ...)
 {
-    char text[GPUD_REASON_MAX + 256]; /* a reason, and whose it is */
+    char text[GPUD_REASON_MAX + 256]; /* a reason and its subject */
     va_list args;
     if (level != GPUD_LOG_ERROR) {
-        /* Whoever only prints has no business with the rest of a log, but each is part of a
-         * context, and none of these is const. */
+        /* Callers print to a const log, but every log is part of a context, which is not const. */
         uint32_t left_out;
         bool print = gpud_log_count((struct gpud_log *)log, gpud_now(), &left_out);
         tell_left_out(log, left_out);

@@ -9,7 +9,8 @@
 #include "base/error.h"
 #include <stdatomic.h>
 
-/* A peer can be the cause of as many lines as it likes, but for errors, which end something. */
+/* The rate limit, because a peer can cause any number of lines. Errors are exempt: each ends
+ * something. */
 #define GPUD_LOG_LINES_MAX 100 /* in a second of the clock */
 
 struct gpud_log {
@@ -20,14 +21,14 @@ struct gpud_log {
     _Atomic uint64_t lines; /* the last second that had any, and in the lower half how many */
 };
 
-/* fn NULL: stderr. level 0: what GPUDIRECT_LOG says, else warnings. */
+/* fn NULL: stderr. level 0: GPUDIRECT_LOG's level, or else warnings. */
 void gpud_log_init(struct gpud_log *log, gpud_log_fn fn, void *user, enum gpud_log_level level);
 
-/* Tells of lines that were left out and of which nothing was said so far. */
+/* Logs how many lines were left out, if that was not logged yet. */
 void gpud_log_finish(struct gpud_log *log);
 
-/* Counts a line at that time, in ns. true: it may be printed. *left_out: so many of an earlier
- * second were not, and the caller is the one to say so. Thread-safe. */
+/* Counts a line at that time, in ns. true: it may be printed. *left_out: how many lines of an
+ * earlier second were not, which the caller is to log. Thread-safe. */
 bool gpud_log_count(struct gpud_log *log, int64_t now, uint32_t *left_out);
 
 void gpud_log_print(const struct gpud_log *log, enum gpud_log_level level, const char *area,

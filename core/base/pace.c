@@ -3,15 +3,15 @@
 
 #include "base/pace.h"
 
-/* A new period is found in so many events, and then known better and better. */
+/* After this many events a new period is settled; more events refine it. */
 #define SETTLING 48
 
-/* No more than this part of a period is spent awake. Events further than that from where they are
- * expected are off the pace; so many of them in a row are another pace. */
+/* At most this part of a period is spent awake. Events further than that from their expected time
+ * are off the pace; several of them in a row start a new pace. */
 #define AWAKE_PART 32
 #define OFF_PACE_MAX 3
 
-/* Timers that wake us later than this are no use. */
+/* Timers that wake us later than this are useless. */
 #define LAG_MAX (200 * INT64_C(1000))
 
 static int64_t min(int64_t a, int64_t b)
@@ -19,9 +19,9 @@ static int64_t min(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* Events come on a beat or, by much or little, after it: what delays one says nothing about the
- * next. So what comes early moves the estimate at once, what comes late does so little by little;
- * and the cover is where what exceeds it and what does not keep the balance, at one in nine. */
+/* Events come on a beat or after it, and the delays are independent. So an early event moves the
+ * estimate at once, a late one only slightly; `cover` settles where one event in nine exceeds it.
+ */
 static void follow(struct gpud_pace *pace, int64_t interval, int64_t off)
 {
     if (off > pace->cover)
@@ -44,10 +44,10 @@ void gpud_pace_learn(struct gpud_pace *pace, int64_t now)
         follow(pace, interval, off);
         return;
     }
-    /* One that was left out, or a pause: the next tells. */
+    /* A missing event or a pause: the next events show which. */
     if (pace->period == 0 || ++pace->off_pace >= OFF_PACE_MAX) {
         pace->period = interval;
-        pace->cover = interval / AWAKE_PART; /* more than is worth it, until it is known */
+        pace->cover = interval / AWAKE_PART; /* too long to be used until it is known */
         pace->off_pace = pace->followed = 0;
     }
     pace->due = now + pace->period;

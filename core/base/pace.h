@@ -1,9 +1,9 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* When the next of a steady series of events is due: pictures come at a rate. Who knows it can be
- * awake in time, and spares the event the tens of microseconds that waking up takes. What does not
- * come steadily is not predicted. */
+/* Predicts the next of a steady series of events, such as pictures at a fixed rate, so that a
+ * thread can be awake in time and save the tens of microseconds that waking up takes. Events
+ * without a steady rate are not predicted. */
 #ifndef GPUD_BASE_PACE_H
 #define GPUD_BASE_PACE_H
 
@@ -12,24 +12,24 @@
 
 /* Starts zeroed. Times are those of gpud_now(), in ns. */
 struct gpud_pace {
-    int64_t last;      /* when the last event was; 0: there was none */
-    int64_t due;       /* when the next comes at the earliest, but for a few */
-    int64_t period;    /* 0: not known */
-    int64_t cover;     /* how much later it comes at the latest, but for a few */
-    int64_t lag;       /* how late timers wake us up, mean */
-    uint32_t off_pace; /* events in a row at quite another time */
-    uint32_t followed; /* events of this period */
+    int64_t last;      /* time of the last event; 0: none yet */
+    int64_t due;       /* the earliest time of the next one, with few exceptions */
+    int64_t period;    /* 0: unknown */
+    int64_t cover;     /* how much later than `due` it may come, with few exceptions */
+    int64_t lag;       /* how late timers wake us up, on average */
+    uint32_t off_pace; /* events in a row far from their expected time */
+    uint32_t followed; /* events with this period */
 };
 
-/* An event came. */
+/* Records an event. */
 void gpud_pace_learn(struct gpud_pace *pace, int64_t now);
 
-/* Whether the next event is worth being awake for, from *from until *until: no longer than `limit`,
- * and no more than a small part of a period. false: it is not, or too little is known; the outputs
- * are not set. */
+/* Whether it pays to be awake for the next event, from *from until *until: no longer than `limit`
+ * and a small part of a period. false: it does not, or too little is known; the outputs are not
+ * set. */
 bool gpud_pace_window(const struct gpud_pace *pace, int64_t limit, int64_t *from, int64_t *until);
 
-/* A sleep until *from ended so late. */
+/* Records how late a sleep until *from ended. */
 void gpud_pace_overslept(struct gpud_pace *pace, int64_t late);
 
 #endif

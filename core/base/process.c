@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The beginning of a file of the process's in /proc, as a string; false: nothing is there. */
+/* Reads the beginning of the process's file in /proc as a string; false: it is missing or empty. */
 static bool read_file(pid_t pid, const char *file, char *text, size_t size)
 {
     char path[48];
@@ -41,13 +41,13 @@ bool gpud_process_name(pid_t pid, char *name, size_t size)
     return true;
 }
 
-/* Its state, and the kernel's flags of it (proc(5), stat); 0: it is not to be seen. */
+/* Its state, and the kernel's flags (proc(5), stat); 0: it is not visible. */
 static char read_state(pid_t pid, unsigned *flags)
 {
     char text[256], state = 0;
     if (pid <= 0 || !read_file(pid, "stat", text, sizeof(text)))
         return 0;
-    const char *behind = strrchr(text, ')'); /* the name before it may hold anything */
+    const char *behind = strrchr(text, ')'); /* the name before it may contain anything */
     if (!behind || sscanf(behind, ") %c %*d %*d %*d %*d %*d %u", &state, flags) != 2)
         return 0;
     return state;
@@ -70,7 +70,7 @@ bool gpud_process_has_ended(pid_t pid)
     char state = read_state(pid, &flags);
     if (state)
         return state == 'Z' || state == 'X' || flags & PF_EXITING;
-    return kill(pid, 0) < 0 && errno == ESRCH; /* it may be there, and hidden */
+    return kill(pid, 0) < 0 && errno == ESRCH; /* it may exist but be hidden */
 }
 
 static atomic_bool ending;

@@ -1,19 +1,19 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Reading memory that another process may write at the same time. A plain load or memcpy() allows
- * the compiler to read twice, so that the value that is used is not the value that was checked.
- * These read each word exactly once. Words that are _Atomic need none of this. */
+/* Reads memory that another process may be writing. With a plain load or memcpy() the compiler may
+ * read twice, and use another value than it checked. These functions read each word exactly once.
+ * _Atomic words do not need them. */
 #ifndef GPUD_BASE_SHARED_H
 #define GPUD_BASE_SHARED_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* Whatever type the memory has. */
+/* May alias any type. */
 typedef uint64_t __attribute__((may_alias)) gpud_shared_word;
 
-/* Copies a range that begins on a word. It may be torn between words, never within one. */
+/* Copies a word-aligned range. It may be torn between words, never within one. */
 static inline void gpud_shared_read(void *to, const void *from, size_t size)
 {
     gpud_shared_word *into = to;

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* No struct of ours comes near: a size beyond is the content of memory that nobody set. */
+/* Far above any struct of ours: a larger size is uninitialised memory. */
 #define SIZE_MAX_SANE 65536
 
 enum gpud_status gpud_sized_read(void *to, size_t known, const void *from, size_t required,

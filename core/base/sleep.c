@@ -8,12 +8,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* A wake through the kernel costs some tens of microseconds, but less of a processor's time: what
- * takes longer than this is cheaper slept through. */
+/* A wake through the kernel takes tens of microseconds but little processor time, so longer waits
+ * are cheaper asleep. */
 #define SPIN_MAX (20 * INT64_C(1000))
 #define SPIN_MIN (5 * INT64_C(1000))
 #define YIELD_AFTER (2 * INT64_C(1000))
-/* A thread that was interrupted on its way into the kernel gets there after a while. */
+/* How long to wait for a thread that was preempted on its way into the kernel. */
 #define ROUSE_NAP (20 * INT64_C(1000))
 #define ROUSE_MAX (50 * GPUD_MSEC)
 
@@ -36,7 +36,7 @@ void gpud_sleep_begin(struct gpud_sleeper *sleeper, enum gpud_sleep_mode mode)
     uint32_t sleep = (atomic_fetch_add(&sleeper->sleeps, NUMBER) + NUMBER) | mode;
     atomic_store_explicit(&sleeper->sleep, sleep, memory_order_relaxed);
     atomic_store_explicit(sleeper->asleep, sleep, memory_order_release);
-    /* Orders these stores before what the caller loads next, whatever orders its loads have. */
+    /* Orders these stores before the caller's next loads of any memory order. */
     atomic_thread_fence(memory_order_seq_cst);
 }
 
@@ -50,7 +50,7 @@ void gpud_sleep_end(struct gpud_sleeper *sleeper)
 /* Model: sleep.0 kicks, sleep.3 looks again, sleep.4 futex in wakeup.pml. */
 void gpud_sleep(struct gpud_sleeper *sleeper, bool (*ready)(void *arg), void *arg, int64_t deadline)
 {
-    /* Before anybody can know of this sleep, let alone end it. */
+    /* Read before another thread can see this sleep and end it. */
     uint32_t kicks = atomic_load_explicit(sleeper->kicks, memory_order_acquire);
     gpud_sleep_begin(sleeper, GPUD_SLEEP_FUTEX);
     if (!ready(arg))
@@ -103,7 +103,7 @@ bool gpud_poll(bool (*ready)(void *arg), void *arg, int64_t until)
         return true;
     int64_t start = gpud_now(), now = start;
     while (now < until) {
-        /* With more processes than processors the one that we wait for may be waiting for ours. */
+        /* With more threads than processors, the awaited one may need this processor. */
         if (now - start > YIELD_AFTER)
             sched_yield();
         for (int i = 0; i < 16; i++) {
@@ -123,8 +123,8 @@ bool gpud_spin(const struct gpud_spin *spin, bool (*ready)(void *arg), void *arg
 
 void gpud_spin_learn(struct gpud_spin *spin, int64_t waited)
 {
-    /* The rule by which hypervisors poll before they halt: grow while a longer window would have
-     * caught the event, give up at once when it would not. */
+    /* As hypervisors poll before halting: grow the window while a longer one would have caught the
+     * event, close it at once otherwise. */
     if (waited > SPIN_MAX)
         spin->window = 0;
     else if (spin->window < SPIN_MIN)

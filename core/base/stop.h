@@ -1,9 +1,9 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Named points of the hand-off of frames, where a test can end the process exactly there. The
- * library as it is installed has none: only a build with GPUD_STOP_POINTS calls the function, which
- * the test program supplies. A point may be passed by any thread, and under locks. */
+/* Named points in the hand-off of frames at which a test can end the process. Installed libraries
+ * have none: only a build with GPUD_STOP_POINTS calls the function, which the test program
+ * supplies. Any thread may pass a point, also under locks. */
 #ifndef GPUD_BASE_STOP_H
 #define GPUD_BASE_STOP_H
 

@@ -8,12 +8,12 @@
 #include <stdio.h>
 #include <string.h>
 
-/* How many bytes a character has by its first one; 0: none begins so. */
+/* A character's number of bytes, by its first one; 0: no character begins so. */
 static size_t length_of(uint8_t first)
 {
     if (first < 0x80)
         return 1;
-    if (first < 0xc2) /* a continuation, or a longer form of what has one byte */
+    if (first < 0xc2) /* a continuation, or an overlong form of ASCII */
         return 0;
     if (first < 0xe0)
         return 2;
@@ -27,7 +27,7 @@ static bool is_continuation(char byte)
     return ((uint8_t)byte & 0xc0) == 0x80;
 }
 
-/* The character that the text begins with, and how many bytes it has; 0: it begins with none. */
+/* Decodes the first character and returns its number of bytes; 0: it is invalid. */
 static size_t decode(const char *text, size_t size, uint32_t *character)
 {
     static const uint8_t payload[] = {0, 0x7f, 0x1f, 0x0f, 0x07};

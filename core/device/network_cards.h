@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Lists network cards, as <gpudirect/network.h> gives them away. */
+/* Lists network cards for <gpudirect/network.h>. */
 #ifndef GPUD_DEVICE_NETWORK_CARDS_H
 #define GPUD_DEVICE_NETWORK_CARDS_H
 
