@@ -5,6 +5,7 @@
  * buffers belong to whoever captures from it just now. */
 #include "capture/cards.h"
 
+#include "base/list.h"
 #include "base/sized.h"
 #include "base/sysfs.h"
 #include "capture/method.h"
@@ -34,9 +35,8 @@ struct card {
     size_t path_count;
 };
 
-struct gpud_capture_cards {
-    struct card *card;
-    size_t count;
+struct gpud_capture_card_list {
+    struct gpud_list list; /* struct card */
 };
 
 /* --- ways to the devices ------------------------------------------------------------------- */
@@ -162,88 +162,88 @@ static bool is_node(const char *name)
            number[strspn(number, "0123456789")] == '\0';
 }
 
-enum gpud_status gpud_capture_cards_look(struct gpud_context *context,
-                                         const struct gpud_v4l2_system *system,
-                                         struct gpud_capture_cards **cards,
-                                         struct gpud_error *error)
+enum gpud_status gpud_capture_card_list_look(struct gpud_context *context,
+                                             const struct gpud_v4l2_system *system,
+                                             struct gpud_capture_card_list **list,
+                                             struct gpud_error *error)
 {
     size_t count;
     struct gpud_sysfs_name *names = gpud_sysfs_list(&count, "/dev");
-    struct gpud_capture_cards *made = calloc(1, sizeof(*made));
-    enum gpud_status status = GPUD_OK;
+    struct gpud_capture_card_list *made = calloc(1, sizeof(*made));
+    enum gpud_status status = made ? GPUD_OK : no_room(error);
     if (made)
-        made->card = calloc(count + 1, sizeof(*made->card));
-    if (!made || !made->card)
-        status = no_room(error);
-    for (size_t i = 0; i < count && status == GPUD_OK; i++)
-        if (is_node(names[i].text))
-            status = look_at(context, system, names[i].text, &made->card[made->count++], error);
+        made->list = (struct gpud_list){.what = "capture card",
+                                        .entry_size = sizeof(struct card),
+                                        .record_size = sizeof(struct gpud_capture_card_info)};
+    for (size_t i = 0; i < count && status == GPUD_OK; i++) {
+        struct card *card = is_node(names[i].text) ? gpud_list_add(&made->list, error) : NULL;
+        if (card)
+            status = look_at(context, system, names[i].text, card, error);
+        else if (is_node(names[i].text))
+            status = GPUD_NO_MEMORY;
+    }
     free(names);
     if (status == GPUD_OK)
-        *cards = made;
+        *list = made;
     else
-        gpud_capture_cards_destroy(&made);
+        gpud_capture_card_list_destroy(&made);
     return status;
 }
 
-enum gpud_status gpud_capture_cards_create(struct gpud_context *context,
-                                           struct gpud_capture_cards **cards,
-                                           struct gpud_error *error)
+enum gpud_status gpud_capture_card_list_create(struct gpud_context *context,
+                                               struct gpud_capture_card_list **list,
+                                               struct gpud_error *error)
 {
-    return gpud_capture_cards_look(context, &gpud_v4l2_kernel, cards, error);
-}
-
-void gpud_capture_cards_destroy(struct gpud_capture_cards **cards)
-{
-    if (!cards || !*cards)
-        return;
-    for (size_t i = 0; i < (*cards)->count; i++) {
-        free((*cards)->card[i].modes);
-        free((*cards)->card[i].paths);
-    }
-    free((*cards)->card);
-    free(*cards);
-    *cards = NULL;
+    return gpud_capture_card_list_look(context, &gpud_v4l2_kernel, list, error);
 }
 
 /* --- what was found ------------------------------------------------------------------------ */
 
-size_t gpud_capture_cards_count(const struct gpud_capture_cards *cards)
+static const struct card *find_card(const struct gpud_capture_card_list *list, uint32_t index)
 {
-    return cards->count;
+    return index < list->list.count ? gpud_list_entry(&list->list, index) : NULL;
 }
 
-enum gpud_status gpud_capture_cards_get_info(const struct gpud_capture_cards *cards, size_t index,
-                                             struct gpud_capture_card_info *info,
-                                             struct gpud_error *error)
+void gpud_capture_card_list_destroy(struct gpud_capture_card_list **list)
 {
-    if (index >= cards->count)
-        return gpud_fail(error, GPUD_INVALID, "capture card %zu of %zu", index, cards->count);
-    if (info->size < sizeof(info->size))
-        return gpud_fail(error, GPUD_INVALID,
-                         "gpud_capture_card_info.size is not set: use GPUD_INFO_INIT");
-    gpud_sized_copy(info, info->size, &cards->card[index].info, sizeof(cards->card[index].info));
-    return GPUD_OK;
+    if (!list || !*list)
+        return;
+    for (uint32_t i = 0; i < (*list)->list.count; i++) {
+        free(find_card(*list, i)->modes);
+        free(find_card(*list, i)->paths);
+    }
+    gpud_list_clear(&(*list)->list);
+    free(*list);
+    *list = NULL;
 }
 
-size_t gpud_capture_cards_list_modes(const struct gpud_capture_cards *cards, size_t index,
-                                     struct gpud_capture_mode *modes, size_t max)
+uint32_t gpud_capture_card_list_count(const struct gpud_capture_card_list *list)
 {
-    if (index >= cards->count)
-        return 0;
-    const struct card *card = &cards->card[index];
-    for (size_t i = 0; i < card->mode_count; i++)
+    return list->list.count;
+}
+
+enum gpud_status gpud_capture_card_list_get_info(const struct gpud_capture_card_list *list,
+                                                 uint32_t index,
+                                                 struct gpud_capture_card_info *info,
+                                                 struct gpud_error *error)
+{
+    return gpud_list_get_info(&list->list, index, info, error);
+}
+
+size_t gpud_capture_card_list_get_modes(const struct gpud_capture_card_list *list, uint32_t index,
+                                        struct gpud_capture_mode *modes, size_t max)
+{
+    const struct card *card = find_card(list, index);
+    for (size_t i = 0; card && i < card->mode_count; i++)
         gpud_sized_entry(modes, max, i, &card->modes[i], sizeof(card->modes[i]));
-    return card->mode_count;
+    return card ? card->mode_count : 0;
 }
 
-size_t gpud_capture_cards_list_paths(const struct gpud_capture_cards *cards, size_t index,
-                                     struct gpud_capture_card_path *paths, size_t max)
+size_t gpud_capture_card_list_get_paths(const struct gpud_capture_card_list *list, uint32_t index,
+                                        struct gpud_capture_card_path *paths, size_t max)
 {
-    if (index >= cards->count)
-        return 0;
-    const struct card *card = &cards->card[index];
-    for (size_t i = 0; i < card->path_count; i++)
+    const struct card *card = find_card(list, index);
+    for (size_t i = 0; card && i < card->path_count; i++)
         gpud_sized_entry(paths, max, i, &card->paths[i], sizeof(card->paths[i]));
-    return card->path_count;
+    return card ? card->path_count : 0;
 }

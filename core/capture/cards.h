@@ -10,10 +10,10 @@
 /* The card behind a node, "/dev/video0": its place on the PCI bus; "": it has none. */
 void gpud_capture_find_card(const char *node, char *pci, size_t size);
 
-/* What gpud_capture_cards_create() does with the kernel as the system. */
-enum gpud_status gpud_capture_cards_look(struct gpud_context *context,
-                                         const struct gpud_v4l2_system *system,
-                                         struct gpud_capture_cards **cards,
-                                         struct gpud_error *error);
+/* What gpud_capture_card_list_create() does with the kernel as the system. */
+enum gpud_status gpud_capture_card_list_look(struct gpud_context *context,
+                                             const struct gpud_v4l2_system *system,
+                                             struct gpud_capture_card_list **cards,
+                                             struct gpud_error *error);
 
 #endif

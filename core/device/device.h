@@ -43,7 +43,7 @@ struct gpud_context {
 struct gpud_device *gpud_device_ref(struct gpud_device *device);
 
 /* Calls fn for each device that is looked for, the absent ones, too, in the order of
- * gpud_device_list(): probed and not opened. The record is gone afterwards. */
+ * a list of devices: probed and not opened. The record is gone afterwards. */
 void gpud_device_each(struct gpud_context *context,
                       void (*fn)(const struct gpud_device *device, void *arg), void *arg);
 

@@ -9,7 +9,8 @@
 #include <stdlib.h>
 
 #ifndef GPUD_WITH_RDMA
-enum gpud_status gpud_rdma_find_cards(struct gpud_network_cards *cards, struct gpud_error *error)
+enum gpud_status gpud_rdma_find_cards(struct gpud_network_card_list *cards,
+                                      struct gpud_error *error)
 {
     gpud_print(cards->host.reason,
                "this libgpudirect is built without rdma: configure it with -Drdma=enabled (Debian: "
@@ -18,73 +19,73 @@ enum gpud_status gpud_rdma_find_cards(struct gpud_network_cards *cards, struct g
 }
 #endif
 
-enum gpud_status gpud_network_cards_create(struct gpud_network_cards **cards,
-                                           struct gpud_error *error)
+enum gpud_status gpud_network_card_list_create(struct gpud_network_card_list **list,
+                                               struct gpud_error *error)
 {
-    struct gpud_network_cards *made = calloc(1, sizeof(*made));
+    struct gpud_network_card_list *made = calloc(1, sizeof(*made));
     if (!made)
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a list of network cards");
+    made->list = (struct gpud_list){.what = "network card",
+                                    .entry_size = sizeof(struct gpud_network_card),
+                                    .record_size = sizeof(struct gpud_network_card_info)};
     enum gpud_status status = gpud_rdma_find_cards(made, error);
     if (status != GPUD_OK)
-        gpud_network_cards_destroy(&made);
+        gpud_network_card_list_destroy(&made);
     else
-        *cards = made;
+        *list = made;
     return status;
 }
 
-void gpud_network_cards_destroy(struct gpud_network_cards **cards)
+void gpud_network_card_list_destroy(struct gpud_network_card_list **list)
 {
-    if (!cards || !*cards)
+    if (!list || !*list)
         return;
-    for (size_t i = 0; i < (*cards)->count; i++) {
-        struct gpud_network_card *card = &(*cards)->cards[i];
+    for (uint32_t i = 0; i < (*list)->list.count; i++) {
+        struct gpud_network_card *card = gpud_network_card_at(*list, i);
         for (size_t j = 0; j < card->port_count; j++)
             free(card->ports[j].gids);
         free(card->ports);
     }
-    free((*cards)->cards);
-    free(*cards);
-    *cards = NULL;
+    gpud_list_clear(&(*list)->list);
+    free(*list);
+    *list = NULL;
 }
 
-void gpud_network_cards_get_host(const struct gpud_network_cards *cards,
-                                 struct gpud_network_host_info *info)
+void gpud_network_card_list_get_host(const struct gpud_network_card_list *list,
+                                     struct gpud_network_host_info *info)
 {
-    gpud_sized_copy(info, info->size, &cards->host, sizeof(cards->host));
+    gpud_sized_copy(info, info->size, &list->host, sizeof(list->host));
 }
 
-size_t gpud_network_cards_count(const struct gpud_network_cards *cards)
+uint32_t gpud_network_card_list_count(const struct gpud_network_card_list *list)
 {
-    return cards->count;
+    return list->list.count;
 }
 
-enum gpud_status gpud_network_cards_get_info(const struct gpud_network_cards *cards, size_t index,
-                                             struct gpud_network_card_info *info,
-                                             struct gpud_error *error)
+enum gpud_status gpud_network_card_list_get_info(const struct gpud_network_card_list *list,
+                                                 uint32_t index,
+                                                 struct gpud_network_card_info *info,
+                                                 struct gpud_error *error)
 {
-    if (index >= cards->count)
-        return gpud_fail(error, GPUD_INVALID, "there is no network card %zu: there are %zu", index,
-                         cards->count);
-    gpud_sized_copy(info, info->size, &cards->cards[index].info, sizeof(cards->cards[index].info));
-    return GPUD_OK;
+    return gpud_list_get_info(&list->list, index, info, error);
 }
 
-size_t gpud_network_cards_list_ports(const struct gpud_network_cards *cards, size_t index,
-                                     struct gpud_network_port_info *infos, size_t max)
+size_t gpud_network_card_list_get_ports(const struct gpud_network_card_list *list, uint32_t index,
+                                        struct gpud_network_port_info *infos, size_t max)
 {
-    if (index >= cards->count)
-        return 0;
-    const struct gpud_network_card *card = &cards->cards[index];
-    for (size_t i = 0; i < card->port_count; i++)
+    const struct gpud_network_card *card = gpud_network_card_at(list, index);
+    for (size_t i = 0; card && i < card->port_count; i++)
         gpud_sized_entry(infos, max, i, &card->ports[i].info, sizeof(card->ports[i].info));
-    return card->port_count;
+    return card ? card->port_count : 0;
 }
 
-size_t gpud_network_cards_list_gids(const struct gpud_network_cards *cards, size_t index,
-                                    uint32_t port, struct gpud_network_gid_info *infos, size_t max)
+size_t gpud_network_card_list_get_gids(const struct gpud_network_card_list *list, uint32_t index,
+                                       uint32_t port, struct gpud_network_gid_info *infos,
+                                       size_t max)
 {
-    for (size_t i = 0; index < cards->count && i < cards->cards[index].port_count; i++) {
-        const struct gpud_network_port *found = &cards->cards[index].ports[i];
+    const struct gpud_network_card *card = gpud_network_card_at(list, index);
+    for (size_t i = 0; card && i < card->port_count; i++) {
+        const struct gpud_network_port *found = &card->ports[i];
         if (found->info.number != port)
             continue;
         for (size_t j = 0; j < found->gid_count; j++)

@@ -5,7 +5,7 @@
 #ifndef GPUD_DEVICE_NETWORK_CARDS_H
 #define GPUD_DEVICE_NETWORK_CARDS_H
 
-#include "base/error.h"
+#include "base/list.h"
 #include <gpudirect/network.h>
 
 struct gpud_network_port {
@@ -20,14 +20,20 @@ struct gpud_network_card {
     size_t port_count;
 };
 
-struct gpud_network_cards {
+struct gpud_network_card_list {
     struct gpud_network_host_info host;
-    struct gpud_network_card *cards;
-    size_t count;
+    struct gpud_list list; /* struct gpud_network_card */
 };
 
-/* Fills a record that is all zero; what it has put there is the caller's to free, also on failure.
- * In rdma/cards.c; without RDMA in network.c. */
-enum gpud_status gpud_rdma_find_cards(struct gpud_network_cards *cards, struct gpud_error *error);
+static inline struct gpud_network_card *gpud_network_card_at(
+    const struct gpud_network_card_list *list, uint32_t index)
+{
+    return index < list->list.count ? gpud_list_entry(&list->list, index) : NULL;
+}
+
+/* Adds the cards to a list that has none, and describes the host. The caller destroys the list,
+ * also on failure. In rdma/cards.c; without RDMA in network.c. */
+enum gpud_status gpud_rdma_find_cards(struct gpud_network_card_list *cards,
+                                      struct gpud_error *error);
 
 #endif

@@ -202,26 +202,6 @@ void gpud_device_each(struct gpud_context *context,
     }
 }
 
-struct device_list {
-    struct gpud_device_info *infos;
-    size_t max, count;
-};
-
-static void add_info(const struct gpud_device *device, void *arg)
-{
-    struct device_list *list = arg;
-    size_t at = list->count++;
-    if (at < list->max)
-        gpud_sized_entry(list->infos, list->max, at, &device->info, sizeof(device->info));
-}
-
-size_t gpud_device_list(struct gpud_context *context, struct gpud_device_info *infos, size_t max)
-{
-    struct device_list list = {.infos = infos, .max = max};
-    gpud_device_each(context, add_info, &list);
-    return list.count;
-}
-
 bool gpud_device_probe_at(struct gpud_context *context, const char *kind, const char *pci,
                           struct gpud_device *probed)
 {

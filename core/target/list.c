@@ -7,8 +7,8 @@
 
 #include "base/directory.h"
 #include "base/fd.h"
+#include "base/list.h"
 #include "base/process.h"
-#include "base/sized.h"
 #include "base/text.h"
 
 #include <dirent.h>
@@ -21,9 +21,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-struct gpud_targets {
-    struct gpud_target_entry *entry;
-    size_t count;
+struct gpud_target_list {
+    struct gpud_list list; /* struct gpud_target_entry */
 };
 
 /* --- one file ------------------------------------------------------------------------------ */
@@ -141,72 +140,62 @@ static bool is_file(const char *name)
            strcmp(name + length - suffix, GPUD_TARGET_FILE_SUFFIX) == 0;
 }
 
-static enum gpud_status add(struct gpud_targets *targets, const struct gpud_target_entry *entry,
-                            struct gpud_error *error)
-{
-    struct gpud_target_entry *grown =
-        realloc(targets->entry, (targets->count + 1) * sizeof(*grown));
-    if (!grown)
-        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a list of targets");
-    targets->entry = grown;
-    grown[targets->count++] = *entry;
-    return GPUD_OK;
-}
-
 static int by_name(const void *a, const void *b)
 {
     return strcmp(((const struct gpud_target_entry *)a)->name,
                   ((const struct gpud_target_entry *)b)->name);
 }
 
-enum gpud_status gpud_targets_create(struct gpud_targets **targets, struct gpud_error *error)
+enum gpud_status gpud_target_list_create(struct gpud_target_list **list, struct gpud_error *error)
 {
     char path[256];
-    struct gpud_target_entry entry;
+    struct gpud_target_entry entry, *added;
     enum gpud_status status = gpud_runtime_directory(path, sizeof(path), error);
     if (status != GPUD_OK)
         return status;
-    struct gpud_targets *made = calloc(1, sizeof(*made));
+    struct gpud_target_list *made = calloc(1, sizeof(*made));
     if (!made)
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a list of targets");
-    DIR *listed = opendir(path); /* NULL: nobody has made a target yet */
-    for (struct dirent *at; status == GPUD_OK && listed && (at = readdir(listed));)
-        if (is_file(at->d_name) && read_file(dirfd(listed), at->d_name, &entry))
-            status = add(made, &entry, error);
+    made->list = (struct gpud_list){
+        .what = "target", .entry_size = sizeof(entry), .record_size = sizeof(entry)};
+    DIR *listed = opendir(path); /* NULL: no target was made yet */
+    for (struct dirent *at; status == GPUD_OK && listed && (at = readdir(listed));) {
+        if (!is_file(at->d_name) || !read_file(dirfd(listed), at->d_name, &entry))
+            continue;
+        if ((added = gpud_list_add(&made->list, error)))
+            *added = entry;
+        else
+            status = GPUD_NO_MEMORY;
+    }
     if (listed)
         closedir(listed);
     if (status != GPUD_OK) {
-        gpud_targets_destroy(&made);
+        gpud_target_list_destroy(&made);
         return status;
     }
-    if (made->count)
-        qsort(made->entry, made->count, sizeof(*made->entry), by_name);
-    *targets = made;
+    if (made->list.count)
+        qsort(made->list.entries, made->list.count, sizeof(entry), by_name);
+    *list = made;
     return GPUD_OK;
 }
 
-void gpud_targets_destroy(struct gpud_targets **targets)
+void gpud_target_list_destroy(struct gpud_target_list **list)
 {
-    if (!targets || !*targets)
+    if (!list || !*list)
         return;
-    free((*targets)->entry);
-    free(*targets);
-    *targets = NULL;
+    gpud_list_clear(&(*list)->list);
+    free(*list);
+    *list = NULL;
 }
 
-size_t gpud_targets_count(const struct gpud_targets *targets)
+uint32_t gpud_target_list_count(const struct gpud_target_list *list)
 {
-    return targets->count;
+    return list->list.count;
 }
 
-enum gpud_status gpud_targets_get_info(const struct gpud_targets *targets, size_t index,
-                                       struct gpud_target_entry *entry, struct gpud_error *error)
+enum gpud_status gpud_target_list_get_info(const struct gpud_target_list *list, uint32_t index,
+                                           struct gpud_target_entry *entry,
+                                           struct gpud_error *error)
 {
-    if (index >= targets->count)
-        return gpud_fail(error, GPUD_INVALID, "target %zu of %zu", index, targets->count);
-    if (entry->size < sizeof(entry->size))
-        return gpud_fail(error, GPUD_INVALID,
-                         "gpud_target_entry.size is not set: use GPUD_INFO_INIT");
-    gpud_sized_copy(entry, entry->size, &targets->entry[index], sizeof(targets->entry[index]));
-    return GPUD_OK;
+    return gpud_list_get_info(&list->list, index, entry, error);
 }

@@ -19,23 +19,22 @@ struct gpud_topology {
 #define DEVICES_MAX 64
 
 struct devices {
+    struct gpud_context *context;
+    struct gpud_topology *topology;
     struct gpud_device *open[DEVICES_MAX];
     size_t count;
 };
 
-static void open_devices(struct gpud_context *context, struct gpud_topology *topology,
-                         struct devices *devices)
+static void open_device(const struct gpud_device *probed, void *arg)
 {
-    struct gpud_device_info infos[DEVICES_MAX] = {GPUD_INFO_INIT(infos[0])};
-    size_t count = gpud_device_list(context, infos, DEVICES_MAX);
-    for (size_t i = 0; i < count && i < DEVICES_MAX; i++) {
-        if (!infos[i].available || !infos[i].pci[0] ||
-            gpud_device_open(context, infos[i].name, &devices->open[devices->count], NULL) !=
-                GPUD_OK)
-            continue;
-        gpud_parts_add_device(&topology->parts, &infos[i]);
-        devices->count++;
-    }
+    struct devices *devices = arg;
+    const struct gpud_device_info *info = &probed->info;
+    if (devices->count == DEVICES_MAX || !info->available || !info->pci[0] ||
+        gpud_device_open(devices->context, info->name, &devices->open[devices->count], NULL) !=
+            GPUD_OK)
+        return;
+    gpud_parts_add_device(&devices->topology->parts, info);
+    devices->count++;
 }
 
 /* --- links ------------------------------------------------------------------------------------ */
@@ -123,12 +122,13 @@ static void note_gaps(struct gpud_topology *topology)
 enum gpud_status gpud_topology_create(struct gpud_context *context, struct gpud_topology **topology,
                                       struct gpud_error *error)
 {
-    struct devices devices = {.count = 0};
+    struct devices devices = {.context = context, .count = 0};
     struct gpud_topology *made = calloc(1, sizeof(*made));
     if (!made)
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a picture of the machine");
     made->parts.named = gpud_topology_load(true);
-    open_devices(context, made, &devices);
+    devices.topology = made;
+    gpud_device_each(context, open_device, &devices);
     gpud_parts_find(&made->parts);
     if (made->parts.named)
         hwloc_topology_destroy(made->parts.named);

@@ -9,8 +9,6 @@
 #include <limits.h>
 #include <string.h>
 
-#define DEVICES_MAX 64
-
 /* For a choice: the less, the nearer; what is unknown is the farthest. */
 static unsigned rank_of(enum gpud_distance distance)
 {
@@ -49,28 +47,39 @@ struct choice {
     size_t count;
 };
 
+struct search {
+    const char *kind, *pci;
+    struct choice *choice;
+};
+
+static void consider(const struct gpud_device *device, void *arg)
+{
+    const struct search *search = arg;
+    struct choice *choice = search->choice;
+    struct candidate *nearest = &choice->nearest, *farther = &choice->farther;
+    if (!choice->host.name[0])
+        choice->host = device->info;
+    if (!suits(&device->info, search->kind))
+        return;
+    struct candidate one = {.info = device->info,
+                            .distance = gpud_place_distance(device->info.pci, search->pci)};
+    bool nearer = choice->count > 0 && rank_of(one.distance) < rank_of(nearest->distance);
+    if (nearer)
+        *farther = *nearest;
+    else if (choice->count > 0 && !farther->info.name[0] && one.distance != nearest->distance)
+        *farther = one;
+    if (nearer || choice->count == 0)
+        *nearest = one;
+    choice->count++;
+}
+
 /* How many there are of the kind; the nearest, and one that is farther away than that. */
 static void choose(struct gpud_context *context, const char *kind, const char *pci,
                    struct choice *choice)
 {
-    struct gpud_device_info infos[DEVICES_MAX] = {GPUD_INFO_INIT(infos[0])};
-    size_t count = gpud_device_list(context, infos, DEVICES_MAX);
-    struct candidate *nearest = &choice->nearest, *farther = &choice->farther;
-    *choice = (struct choice){.host = infos[0]};
-    for (size_t i = 0; i < count && i < DEVICES_MAX; i++) {
-        if (!suits(&infos[i], kind))
-            continue;
-        struct candidate one = {.info = infos[i],
-                                .distance = gpud_place_distance(infos[i].pci, pci)};
-        bool nearer = choice->count > 0 && rank_of(one.distance) < rank_of(nearest->distance);
-        if (nearer)
-            *farther = *nearest;
-        else if (choice->count > 0 && !farther->info.name[0] && one.distance != nearest->distance)
-            *farther = one;
-        if (nearer || choice->count == 0)
-            *nearest = one;
-        choice->count++;
-    }
+    *choice = (struct choice){.count = 0};
+    gpud_device_each(context, consider,
+                     &(struct search){.kind = kind, .pci = pci, .choice = choice});
 }
 
 /* One of several, or the only one instead of the host. */

@@ -30,6 +30,7 @@ struct gpud_address {
     const struct gpud_channel_ops *ops;
     char text[GPUD_ADDRESS_MAX];  /* as a receiver gives it */
     char place[GPUD_ADDRESS_MAX]; /* where its kind finds it; for people: "nobody sends on …" */
+    pid_t receiver; /* listed because this process receives it from a network; 0: a sender's */
     bool any_owner; /* for a question: another user's sender is asked, too, as somebody named it */
 };
 

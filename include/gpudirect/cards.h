@@ -6,16 +6,17 @@
  * frames can arrive without a copy. Nothing is set, no buffer is made: a program that captures
  * meanwhile does not notice it.
  *
- *   gpud_capture_cards_create
- *     → gpud_capture_cards_count
- *     → { gpud_capture_cards_get_info → gpud_capture_cards_list_modes
- *                                     → gpud_capture_cards_list_paths }…
- *     → gpud_capture_cards_destroy
+ *   gpud_capture_card_list_create
+ *     → gpud_capture_card_list_count
+ *     → { gpud_capture_card_list_get_info → gpud_capture_card_list_get_modes
+ *                                         → gpud_capture_card_list_get_paths }…
+ *     → gpud_capture_card_list_destroy
  *
  * Cards come and go as /dev/video* do: whoever watches that folder (inotify), or udev, makes a new
  * list then.
  *
- * Thread-safety: what was found is a snapshot, which any threads may read at once. */
+ * Thread-safety: a list is a snapshot, which any threads may read at once. *list is set only on
+ * success, and the caller's to destroy; destroying NULL, or a pointer to NULL, does nothing. */
 /* clang-format on */
 #ifndef GPUDIRECT_CARDS_H
 #define GPUDIRECT_CARDS_H
@@ -25,7 +26,7 @@
 
 GPUD_BEGIN_DECLS
 
-struct gpud_capture_cards;
+struct gpud_capture_card_list;
 
 /* Texts are clean UTF-8. */
 struct gpud_capture_card_info {
@@ -51,28 +52,30 @@ struct gpud_capture_card_path {
 };
 
 /* Looks at /dev/video*, in the order of their numbers. A machine without any has a list of 0. */
-GPUD_API enum gpud_status gpud_capture_cards_create(struct gpud_context *context,
-                                                    struct gpud_capture_cards **cards,
-                                                    struct gpud_error *error);
-GPUD_API void gpud_capture_cards_destroy(struct gpud_capture_cards **cards);
+GPUD_API enum gpud_status gpud_capture_card_list_create(struct gpud_context *context,
+                                                        struct gpud_capture_card_list **list,
+                                                        struct gpud_error *error);
+GPUD_API void gpud_capture_card_list_destroy(struct gpud_capture_card_list **list);
 
-GPUD_API size_t gpud_capture_cards_count(const struct gpud_capture_cards *cards);
+GPUD_API uint32_t gpud_capture_card_list_count(const struct gpud_capture_card_list *list);
 
-/* GPUD_INVALID: there are not so many. */
-GPUD_API enum gpud_status gpud_capture_cards_get_info(const struct gpud_capture_cards *cards,
-                                                      size_t index,
-                                                      struct gpud_capture_card_info *info,
-                                                      struct gpud_error *error);
+/* GPUD_INVALID: the index is the count or more, or info->size is not set. */
+GPUD_API enum gpud_status gpud_capture_card_list_get_info(const struct gpud_capture_card_list *list,
+                                                          uint32_t index,
+                                                          struct gpud_capture_card_info *info,
+                                                          struct gpud_error *error);
 
 /* As gpud_capture_list_modes(), of when the list was made. */
-GPUD_API size_t gpud_capture_cards_list_modes(const struct gpud_capture_cards *cards, size_t index,
-                                              struct gpud_capture_mode *modes, size_t max);
+GPUD_API size_t gpud_capture_card_list_get_modes(const struct gpud_capture_card_list *list,
+                                                 uint32_t index, struct gpud_capture_mode *modes,
+                                                 size_t max);
 
-/* One for each device that is available, in the order of gpud_device_list(). Writes up to max
+/* One for each device that is available, in the order of a gpud_device_list. Writes up to max
  * entries and returns how many there are; 0 for a node that is not usable. paths[0].size is that of
  * each. */
-GPUD_API size_t gpud_capture_cards_list_paths(const struct gpud_capture_cards *cards, size_t index,
-                                              struct gpud_capture_card_path *paths, size_t max);
+GPUD_API size_t gpud_capture_card_list_get_paths(const struct gpud_capture_card_list *list,
+                                                 uint32_t index,
+                                                 struct gpud_capture_card_path *paths, size_t max);
 
 GPUD_END_DECLS
 

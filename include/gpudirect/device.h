@@ -60,10 +60,25 @@ GPUD_API void gpud_device_get_info(const struct gpud_device *device, struct gpud
  * N is all that hipSetDevice() needs. Borrowed: lives as long as the device is open. */
 GPUD_API void *gpud_device_get_native(const struct gpud_device *device);
 
-/* Everything that was looked for, what is absent included (available = false, with the reason).
- * Writes up to max entries and returns how many there are. infos[0].size is that of each. */
-GPUD_API size_t gpud_device_list(struct gpud_context *context, struct gpud_device_info *infos,
-                                 size_t max);
+/* Everything that was looked for, what is absent included (available = false, with the reason). No
+ * device is opened for it. Fails only for want of memory.
+ *
+ * A list outlives the context. Thread-safety: a list is a snapshot, which any threads may read at
+ * once. *list is set only on success, and the caller's to destroy; destroying NULL, or a pointer to
+ * NULL, does nothing. */
+struct gpud_device_list;
+
+GPUD_API enum gpud_status gpud_device_list_create(struct gpud_context *context,
+                                                  struct gpud_device_list **list,
+                                                  struct gpud_error *error);
+GPUD_API void gpud_device_list_destroy(struct gpud_device_list **list);
+GPUD_API uint32_t gpud_device_list_count(const struct gpud_device_list *list);
+
+/* The host first, each vendor's in its own order. GPUD_INVALID: the index is the count or more, or
+ * info->size is not set. */
+GPUD_API enum gpud_status gpud_device_list_get_info(const struct gpud_device_list *list,
+                                                    uint32_t index, struct gpud_device_info *info,
+                                                    struct gpud_error *error);
 
 /* How far apart two devices are on this machine's buses, in the terms of `nvidia-smi topo -m`. */
 enum gpud_distance {
@@ -96,7 +111,7 @@ GPUD_API void gpud_device_get_cpus(const struct gpud_device *device, char *list,
  * first. Of "auto" the nearest GPU of any kind, if others write it directly (direct_writes); "host"
  * where there is no such GPU, or no card that it could be near to. It is what the kind alone, or
  * "auto", means as the device of a sender, receiver or capture with that address. found: as
- * gpud_device_list() has it. reason says why that one; "": there was nothing to choose.
+ * gpud_device_list_get_info() has it. reason says why that one; "": there was nothing to choose.
  * GPUD_NO_DEVICE: this machine has none of that kind. */
 GPUD_API enum gpud_status gpud_device_get_nearest(struct gpud_context *context, const char *kind,
                                                   const char *address,

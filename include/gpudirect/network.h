@@ -5,13 +5,14 @@
 /* The network cards of this host that move frames to and from other hosts (RDMA: InfiniBand, RoCE),
  * what each of them can do, and what they lack. Nothing is connected, and no memory stays pinned.
  *
- *   gpud_network_cards_create
- *     → gpud_network_cards_get_host
- *     → gpud_network_cards_count, { gpud_network_cards_get_info,
- *                                   { gpud_network_cards_list_ports, _list_gids }… }…
- *     → gpud_network_cards_destroy
+ *   gpud_network_card_list_create
+ *     → gpud_network_card_list_get_host
+ *     → gpud_network_card_list_count, { gpud_network_card_list_get_info,
+ *                                     { gpud_network_card_list_get_ports, _get_gids }… }…
+ *     → gpud_network_card_list_destroy
  *
- * Thread-safety: what was found is a snapshot, which any threads may read at once. */
+ * Thread-safety: a list is a snapshot, which any threads may read at once. *list is set only on
+ * success, and the caller's to destroy; destroying NULL, or a pointer to NULL, does nothing. */
 /* clang-format on */
 #ifndef GPUDIRECT_NETWORK_H
 #define GPUDIRECT_NETWORK_H
@@ -20,7 +21,7 @@
 
 GPUD_BEGIN_DECLS
 
-struct gpud_network_cards;
+struct gpud_network_card_list;
 
 /* What this host and this process have, whatever the card. */
 struct gpud_network_host_info {
@@ -96,32 +97,34 @@ struct gpud_network_gid_info {
 /* Looks at the host, and asks each card, which takes milliseconds. A host without any has none, and
  * a build without RDMA finds none: that is GPUD_OK, and gpud_network_host_info.reason says which.
  * Fails only for want of memory. */
-GPUD_API enum gpud_status gpud_network_cards_create(struct gpud_network_cards **cards,
-                                                    struct gpud_error *error);
-GPUD_API void gpud_network_cards_destroy(struct gpud_network_cards **cards);
+GPUD_API enum gpud_status gpud_network_card_list_create(struct gpud_network_card_list **list,
+                                                        struct gpud_error *error);
+GPUD_API void gpud_network_card_list_destroy(struct gpud_network_card_list **list);
 
-GPUD_API void gpud_network_cards_get_host(const struct gpud_network_cards *cards,
-                                          struct gpud_network_host_info *info);
+GPUD_API void gpud_network_card_list_get_host(const struct gpud_network_card_list *list,
+                                              struct gpud_network_host_info *info);
 
-GPUD_API size_t gpud_network_cards_count(const struct gpud_network_cards *cards);
+GPUD_API uint32_t gpud_network_card_list_count(const struct gpud_network_card_list *list);
 
-/* By name. GPUD_INVALID: there are not so many. */
-GPUD_API enum gpud_status gpud_network_cards_get_info(const struct gpud_network_cards *cards,
-                                                      size_t index,
-                                                      struct gpud_network_card_info *info,
-                                                      struct gpud_error *error);
+/* In the order of their names. GPUD_INVALID: the index is the count or more, or info->size is not
+ * set. */
+GPUD_API enum gpud_status gpud_network_card_list_get_info(const struct gpud_network_card_list *list,
+                                                          uint32_t index,
+                                                          struct gpud_network_card_info *info,
+                                                          struct gpud_error *error);
 
 /* The ports of a card, by number. Writes up to max entries and returns how many there are, none
  * where there is no such card. infos[0].size is that of each. */
-GPUD_API size_t gpud_network_cards_list_ports(const struct gpud_network_cards *cards, size_t index,
-                                              struct gpud_network_port_info *infos, size_t max);
+GPUD_API size_t gpud_network_card_list_get_ports(const struct gpud_network_card_list *list,
+                                                 uint32_t index,
+                                                 struct gpud_network_port_info *infos, size_t max);
 
 /* The addresses of a card's port, by their index in the table; empty entries are left out. Writes
  * up to max entries and returns how many there are, none where there is no such port.
  * infos[0].size is that of each. */
-GPUD_API size_t gpud_network_cards_list_gids(const struct gpud_network_cards *cards, size_t index,
-                                             uint32_t port, struct gpud_network_gid_info *infos,
-                                             size_t max);
+GPUD_API size_t gpud_network_card_list_get_gids(const struct gpud_network_card_list *list,
+                                                uint32_t index, uint32_t port,
+                                                struct gpud_network_gid_info *infos, size_t max);
 
 GPUD_END_DECLS
 

@@ -221,10 +221,24 @@ struct gpud_link_info {
 };
 
 /* All receivers that are connected; what was delivered to those that are gone, and dropped for
- * them, is in gpud_sender_info alone. Writes up to max entries and returns how many there are.
- * infos[0].size is that of each. Another process asks by gpud_channels_list_links(). */
-GPUD_API size_t gpud_sender_list_links(struct gpud_sender *sender, struct gpud_link_info *infos,
-                                       size_t max);
+ * them, is in gpud_sender_info alone. Another process asks by gpud_channel_list_get_links(). Fails
+ * only for want of memory.
+ *
+ * A list outlives the sender. Thread-safety: a list is a snapshot, which any threads may read at
+ * once. *list is set only on success, and the caller's to destroy; destroying NULL, or a pointer to
+ * NULL, does nothing. */
+struct gpud_link_list;
+
+GPUD_API enum gpud_status gpud_link_list_create(struct gpud_sender *sender,
+                                                struct gpud_link_list **list,
+                                                struct gpud_error *error);
+GPUD_API void gpud_link_list_destroy(struct gpud_link_list **list);
+GPUD_API uint32_t gpud_link_list_count(const struct gpud_link_list *list);
+
+/* GPUD_INVALID: the index is the count or more, or info->size is not set. */
+GPUD_API enum gpud_status gpud_link_list_get_info(const struct gpud_link_list *list, uint32_t index,
+                                                  struct gpud_link_info *info,
+                                                  struct gpud_error *error);
 
 /* Another policy than at creation (DEFAULT: BLOCK), at once and for every receiver that did not ask
  * for one of its own: a submit that is waiting for such a receiver goes on by the new one. */

@@ -182,9 +182,12 @@ GPUD_API void gpud_target_interrupt(struct gpud_target *target, bool interrupted
 
 /* --- which targets there are --------------------------------------------------------------- */
 
-/* The targets of this user that have a name, by their files: a snapshot, which any threads may read
- * at once. The files come and go in the directory that gpud_channels_get_directory() names, too. */
-struct gpud_targets;
+/* The targets of this user that have a name, by their files, which come and go in the directory
+ * that gpud_channel_list_get_directory() names.
+ *
+ * Thread-safety: a list is a snapshot, which any threads may read at once. *list is set only on
+ * success, and the caller's to destroy; destroying NULL, or a pointer to NULL, does nothing. */
+struct gpud_target_list;
 
 struct gpud_target_entry {
     size_t size;
@@ -199,16 +202,17 @@ struct gpud_target_entry {
     uint32_t slots;
 };
 
-GPUD_API enum gpud_status gpud_targets_create(struct gpud_targets **targets,
-                                              struct gpud_error *error);
-GPUD_API void gpud_targets_destroy(struct gpud_targets **targets);
+GPUD_API enum gpud_status gpud_target_list_create(struct gpud_target_list **list,
+                                                  struct gpud_error *error);
+GPUD_API void gpud_target_list_destroy(struct gpud_target_list **list);
 
-GPUD_API size_t gpud_targets_count(const struct gpud_targets *targets);
+GPUD_API uint32_t gpud_target_list_count(const struct gpud_target_list *list);
 
-/* By name. GPUD_INVALID: there are not so many. */
-GPUD_API enum gpud_status gpud_targets_get_info(const struct gpud_targets *targets, size_t index,
-                                                struct gpud_target_entry *entry,
-                                                struct gpud_error *error);
+/* In the order of their names. GPUD_INVALID: the index is the count or more, or entry->size is not
+ * set. */
+GPUD_API enum gpud_status gpud_target_list_get_info(const struct gpud_target_list *list,
+                                                    uint32_t index, struct gpud_target_entry *entry,
+                                                    struct gpud_error *error);
 
 GPUD_END_DECLS
 

@@ -48,24 +48,24 @@ static struct channel *channel_new(const struct gpud_channel_info *info)
 GPtrArray *channels_ask(gint64 timeout, gchar **directory)
 {
     GPtrArray *list = g_ptr_array_new_with_free_func(channel_free);
-    struct gpud_channels *channels;
+    struct gpud_channel_list *channels;
     struct gpud_error error;
 
     if (directory)
         *directory = NULL;
-    if (gpud_channels_create(NULL, timeout, &channels, &error) != GPUD_OK) {
+    if (gpud_channel_list_create(NULL, timeout, &channels, &error) != GPUD_OK) {
         GST_CAT_DEBUG(gpud_gst_debug, "no channels: %s", error.reason);
         return list;
     }
     if (directory)
-        *directory = g_strdup(gpud_channels_get_directory(channels));
-    for (size_t i = 0; i < gpud_channels_count(channels); i++) {
+        *directory = g_strdup(gpud_channel_list_get_directory(channels));
+    for (uint32_t i = 0; i < gpud_channel_list_count(channels); i++) {
         struct gpud_channel_info info = GPUD_INFO_INIT(info);
-        if (gpud_channels_get_info(channels, i, &info, &error) == GPUD_OK)
+        if (gpud_channel_list_get_info(channels, i, &info, &error) == GPUD_OK && !info.receiver_pid)
             g_ptr_array_add(list, channel_new(&info));
     }
-    if (gpud_channels_get_omitted(channels) > 0)
-        GST_CAT_WARNING(gpud_gst_debug, "%s", gpud_channels_get_note(channels));
-    gpud_channels_destroy(&channels);
+    if (gpud_channel_list_get_omitted(channels) > 0)
+        GST_CAT_WARNING(gpud_gst_debug, "%s", gpud_channel_list_get_note(channels));
+    gpud_channel_list_destroy(&channels);
     return list;
 }

@@ -96,13 +96,13 @@ gboolean gst_gpudirect_device_is_same(GstDevice *a, GstDevice *b)
 
 /* --- capture cards ------------------------------------------------------------------------ */
 
-static GstCaps *card_caps(const struct gpud_capture_cards *cards, size_t index)
+static GstCaps *card_caps(const struct gpud_capture_card_list *cards, uint32_t index)
 {
-    size_t count = gpud_capture_cards_list_modes(cards, index, NULL, 0);
+    size_t count = gpud_capture_card_list_get_modes(cards, index, NULL, 0);
     struct gpud_capture_mode *modes = g_new0(struct gpud_capture_mode, count + 1);
 
     modes[0].size = sizeof(modes[0]);
-    gpud_capture_cards_list_modes(cards, index, modes, count);
+    gpud_capture_card_list_get_modes(cards, index, modes, count);
     GstCaps *caps = capture_caps_of_modes(modes, count);
     g_free(modes);
     return caps;
@@ -116,16 +116,16 @@ static gchar *path_text(const struct gpud_capture_card_path *path)
 }
 
 /* "cuda:0: yes (v4l2-dmabuf)", "opencl:0: no, by v4l2-userptr: …", a text for each device. */
-static void set_paths(GstStructure *properties, const struct gpud_capture_cards *cards,
-                      size_t index)
+static void set_paths(GstStructure *properties, const struct gpud_capture_card_list *cards,
+                      uint32_t index)
 {
-    size_t count = gpud_capture_cards_list_paths(cards, index, NULL, 0);
+    size_t count = gpud_capture_card_list_get_paths(cards, index, NULL, 0);
     struct gpud_capture_card_path *paths = g_new0(struct gpud_capture_card_path, count + 1);
     GValue list = G_VALUE_INIT;
 
     g_value_init(&list, GST_TYPE_ARRAY);
     paths[0].size = sizeof(paths[0]);
-    gpud_capture_cards_list_paths(cards, index, paths, count);
+    gpud_capture_card_list_get_paths(cards, index, paths, count);
     for (size_t i = 0; i < count; i++) {
         GValue text = G_VALUE_INIT;
         g_value_init(&text, G_TYPE_STRING);
@@ -136,11 +136,11 @@ static void set_paths(GstStructure *properties, const struct gpud_capture_cards 
     g_free(paths);
 }
 
-GstDevice *gst_gpudirect_device_new_card(const struct gpud_capture_cards *cards, size_t index)
+GstDevice *gst_gpudirect_device_new_card(const struct gpud_capture_card_list *cards, uint32_t index)
 {
     struct gpud_capture_card_info info = GPUD_INFO_INIT(info);
 
-    gpud_capture_cards_get_info(cards, index, &info, NULL);
+    gpud_capture_card_list_get_info(cards, index, &info, NULL);
     if (!info.usable) {
         GST_CAT_DEBUG(gpud_gst_debug, "%s: %s", info.address, info.reason);
         return NULL;

@@ -15,7 +15,8 @@
 G_DECLARE_FINAL_TYPE(GstGpudirectDevice, gst_gpudirect_device, GST, GPUDIRECT_DEVICE, GstDevice)
 
 /* All give a floating reference. NULL: the node is no card that gpudirectsrc can show. */
-GstDevice *gst_gpudirect_device_new_card(const struct gpud_capture_cards *cards, size_t index);
+GstDevice *gst_gpudirect_device_new_card(const struct gpud_capture_card_list *cards,
+                                         uint32_t index);
 GstDevice *gst_gpudirect_device_new_channel(const struct channel *channel);
 GstDevice *gst_gpudirect_device_new_target(const struct gpud_target_entry *target);
 

@@ -47,36 +47,36 @@ static void add(GPtrArray *devices, GstDevice *device)
 static GPtrArray *find_cards(void)
 {
     GPtrArray *devices = devices_new();
-    struct gpud_capture_cards *cards;
+    struct gpud_capture_card_list *cards;
     struct gpud_error error;
     struct gpud_context *context = gpud_gst_context_get(&error);
 
-    if (!context || gpud_capture_cards_create(context, &cards, &error) != GPUD_OK) {
+    if (!context || gpud_capture_card_list_create(context, &cards, &error) != GPUD_OK) {
         GST_CAT_WARNING(gpud_gst_debug, "no capture cards: %s", error.reason);
         return devices;
     }
-    for (size_t i = 0; i < gpud_capture_cards_count(cards); i++)
+    for (uint32_t i = 0; i < gpud_capture_card_list_count(cards); i++)
         add(devices, gst_gpudirect_device_new_card(cards, i));
-    gpud_capture_cards_destroy(&cards);
+    gpud_capture_card_list_destroy(&cards);
     return devices;
 }
 
 static GPtrArray *find_targets(void)
 {
     GPtrArray *devices = devices_new();
-    struct gpud_targets *targets;
+    struct gpud_target_list *targets;
     struct gpud_error error;
 
-    if (gpud_targets_create(&targets, &error) != GPUD_OK) {
+    if (gpud_target_list_create(&targets, &error) != GPUD_OK) {
         GST_CAT_DEBUG(gpud_gst_debug, "no targets: %s", error.reason);
         return devices;
     }
-    for (size_t i = 0; i < gpud_targets_count(targets); i++) {
+    for (uint32_t i = 0; i < gpud_target_list_count(targets); i++) {
         struct gpud_target_entry entry = GPUD_INFO_INIT(entry);
-        gpud_targets_get_info(targets, i, &entry, NULL);
+        gpud_target_list_get_info(targets, i, &entry, NULL);
         add(devices, gst_gpudirect_device_new_target(&entry));
     }
-    gpud_targets_destroy(&targets);
+    gpud_target_list_destroy(&targets);
     return devices;
 }
 

@@ -57,29 +57,30 @@ static void remove_folder(void)
     CHECK(rmdir(path) == 0 && rmdir(folder) == 0, "a file is left");
 }
 
-static struct gpud_capture_cards *look(struct bench *bench)
+static struct gpud_capture_card_list *look(struct bench *bench)
 {
-    struct gpud_capture_cards *cards = NULL;
+    struct gpud_capture_card_list *cards = NULL;
     bench->driver.node = "/dev/video10";
     bench_prepare(bench);
-    WORKS(gpud_capture_cards_look(bench->context, &fake_system, &cards, &e));
-    CHECK_EQUAL(gpud_capture_cards_count(cards), 2);
+    WORKS(gpud_capture_card_list_look(bench->context, &fake_system, &cards, &e));
+    CHECK_EQUAL(gpud_capture_card_list_count(cards), 2);
     return cards;
 }
 
-static struct gpud_capture_card_info info_at(const struct gpud_capture_cards *cards, size_t index)
+static struct gpud_capture_card_info info_at(const struct gpud_capture_card_list *cards,
+                                             uint32_t index)
 {
     struct gpud_capture_card_info info = GPUD_INFO_INIT(info);
-    WORKS(gpud_capture_cards_get_info(cards, index, &info, &e));
+    WORKS(gpud_capture_card_list_get_info(cards, index, &info, &e));
     return info;
 }
 
-static void end(struct bench *bench, struct gpud_capture_cards **cards)
+static void end(struct bench *bench, struct gpud_capture_card_list **cards)
 {
     CHECK_EQUAL(bench->driver.opened, 0);
     CHECK_EQUAL(bench->driver.changes, 0);
-    gpud_capture_cards_destroy(cards);
-    gpud_capture_cards_destroy(cards);
+    gpud_capture_card_list_destroy(cards);
+    gpud_capture_card_list_destroy(cards);
     bench_close(bench);
 }
 
@@ -88,32 +89,33 @@ static void end(struct bench *bench, struct gpud_capture_cards **cards)
 static void test_nodes(void)
 {
     struct bench bench = {0};
-    struct gpud_capture_cards *cards = look(&bench);
+    struct gpud_capture_card_list *cards = look(&bench);
     struct gpud_capture_card_info info = info_at(cards, 0);
     struct gpud_capture_card_path path = GPUD_INFO_INIT(path);
     CHECK(strcmp(info.address, "v4l2:///dev/video2") == 0, "%s", info.address);
     CHECK(!info.usable && strstr(info.reason, "there is no /dev/video2"), "%s", info.reason);
-    CHECK_EQUAL(gpud_capture_cards_list_modes(cards, 0, NULL, 0), 0);
-    CHECK_EQUAL(gpud_capture_cards_list_paths(cards, 0, &path, 1), 0);
+    CHECK_EQUAL(gpud_capture_card_list_get_modes(cards, 0, NULL, 0), 0);
+    CHECK_EQUAL(gpud_capture_card_list_get_paths(cards, 0, &path, 1), 0);
     info = info_at(cards, 1);
     CHECK(strcmp(info.address, "v4l2:///dev/video10") == 0, "%s", info.address);
     CHECK(info.usable && !info.reason[0], "%s", info.reason);
     CHECK(strcmp(info.driver, "fake") == 0 && info.card[0] == 'x', "%s", info.driver);
     CHECK(strcmp(info.bus, "pci") == 0 && info.signal && !info.signal_reason[0], "%s", info.bus);
     info.size = sizeof(info);
-    EXPECT(GPUD_INVALID, "capture card 2 of 2", gpud_capture_cards_get_info(cards, 2, &info, &e));
+    EXPECT(GPUD_INVALID, "capture card 2 of 2",
+           gpud_capture_card_list_get_info(cards, 2, &info, &e));
     end(&bench, &cards);
 }
 
 static void test_no_folder(void)
 {
-    struct gpud_capture_cards *cards = NULL;
+    struct gpud_capture_card_list *cards = NULL;
     struct bench bench = {0};
     bench_prepare(&bench);
     gpud_sysfs_root = "/nonexistent";
-    WORKS(gpud_capture_cards_look(bench.context, &fake_system, &cards, &e));
+    WORKS(gpud_capture_card_list_look(bench.context, &fake_system, &cards, &e));
     gpud_sysfs_root = folder;
-    CHECK_EQUAL(gpud_capture_cards_count(cards), 0);
+    CHECK_EQUAL(gpud_capture_card_list_count(cards), 0);
     end(&bench, &cards);
 }
 
@@ -122,9 +124,9 @@ static void test_modes(void)
 {
     static struct gpud_capture_mode listed[64], asked[64];
     struct bench bench = {.driver.sizes = FAKE_DISCRETE};
-    struct gpud_capture_cards *cards = look(&bench);
+    struct gpud_capture_card_list *cards = look(&bench);
     listed[0].size = asked[0].size = sizeof(listed[0]);
-    size_t count = gpud_capture_cards_list_modes(cards, 1, listed, 64);
+    size_t count = gpud_capture_card_list_get_modes(cards, 1, listed, 64);
     bench.driver.node = NULL;
     WORKS(bench_create(&bench, &e));
     CHECK_EQUAL(gpud_capture_list_modes(bench.capture, asked, 64), count);
@@ -143,10 +145,10 @@ static void test_signal(void)
                                      .sizes = FAKE_SILENT,
                                      .timings = {.width = 320, .height = 180, .pixelclock = 1},
                                      .detected = {.width = 640, .height = 360, .pixelclock = 1}}};
-    struct gpud_capture_cards *cards = look(&bench);
+    struct gpud_capture_card_list *cards = look(&bench);
     CHECK(info_at(cards, 1).signal, "no signal");
     modes[0].size = sizeof(modes[0]);
-    CHECK(gpud_capture_cards_list_modes(cards, 1, modes, 64) > 0 && modes[0].width_max == 640,
+    CHECK(gpud_capture_card_list_get_modes(cards, 1, modes, 64) > 0 && modes[0].width_max == 640,
           "%u pixels", modes[0].width_max);
     CHECK_EQUAL(bench.driver.timings.width, 320);
     end(&bench, &cards);
@@ -161,10 +163,11 @@ static void test_signal(void)
 
 /* --- ways to devices ----------------------------------------------------------------------- */
 
-static struct gpud_capture_card_path way(const struct gpud_capture_cards *cards, const char *device)
+static struct gpud_capture_card_path way(const struct gpud_capture_card_list *cards,
+                                         const char *device)
 {
     struct gpud_capture_card_path paths[16] = {GPUD_INFO_INIT(paths[0])};
-    size_t count = gpud_capture_cards_list_paths(cards, 1, paths, 16);
+    size_t count = gpud_capture_card_list_get_paths(cards, 1, paths, 16);
     CHECK(count > 0 && count <= 16, "%zu ways", count);
     for (size_t i = 0; i < count; i++)
         if (strcmp(paths[i].device, device) == 0)
@@ -176,7 +179,7 @@ static void expect_way(const struct fake_driver *driver, const char *device, boo
                        const char *by, const char *why)
 {
     struct bench bench = {.driver = *driver};
-    struct gpud_capture_cards *cards = look(&bench);
+    struct gpud_capture_card_list *cards = look(&bench);
     struct gpud_capture_card_path path = way(cards, device);
     CHECK(path.direct == direct, "%s: %s", device, path.reason);
     CHECK(strcmp(path.path, by) == 0, "%s by %s", device, path.path);

@@ -191,7 +191,7 @@ static void test_file(void)
 static void test_list(void)
 {
     struct ends ends;
-    struct gpud_targets *targets;
+    struct gpud_target_list *targets;
     struct gpud_target_entry entry = GPUD_INFO_INIT(entry);
     char path[2][256];
     SAY("targets that somebody has are listed, and no others");
@@ -204,9 +204,9 @@ static void test_list(void)
         CHECK(fds[i] >= 0 && write(fds[i], "gpudirect-target=1\nname=other\n", 30) == 30, "%m");
     }
     CHECK(flock(fds[1], LOCK_EX) == 0, "%m");
-    WORKS(gpud_targets_create(&targets, &e));
-    CHECK_EQUAL(gpud_targets_count(targets), 1);
-    WORKS(gpud_targets_get_info(targets, 0, &entry, &e));
+    WORKS(gpud_target_list_create(&targets, &e));
+    CHECK_EQUAL(gpud_target_list_count(targets), 1);
+    WORKS(gpud_target_list_get_info(targets, 0, &entry, &e));
     CHECK(strcmp(entry.name, "cam1") == 0 && entry.pid == getpid() && entry.program[0],
           "%s of %lld (%s)", entry.name, (long long)entry.pid, entry.program);
     CHECK(entry.pace == GPUD_TARGET_PACED && entry.slots == SLOTS, "%u slots", entry.slots);
@@ -219,17 +219,17 @@ static void test_list(void)
           "%s %ux%u", entry.format, entry.width, entry.height);
     CHECK(entry.fps_num == ends.params.fps_num && entry.fps_den == ends.params.fps_den, "%u/%u",
           entry.fps_num, entry.fps_den);
-    EXPECT(GPUD_INVALID, "target 1 of 1", gpud_targets_get_info(targets, 1, &entry, &e));
-    gpud_targets_destroy(&targets);
-    gpud_targets_destroy(&targets);
+    EXPECT(GPUD_INVALID, "target 1 of 1", gpud_target_list_get_info(targets, 1, &entry, &e));
+    gpud_target_list_destroy(&targets);
+    gpud_target_list_destroy(&targets);
     for (unsigned i = 0; i < 2; i++) {
         close(fds[i]);
         unlink(path[i]);
     }
     end(&ends);
-    WORKS(gpud_targets_create(&targets, &e));
-    CHECK_EQUAL(gpud_targets_count(targets), 0);
-    gpud_targets_destroy(&targets);
+    WORKS(gpud_target_list_create(&targets, &e));
+    CHECK_EQUAL(gpud_target_list_count(targets), 0);
+    gpud_target_list_destroy(&targets);
 }
 
 /* --- a writer in another process ----------------------------------------------------------- */

@@ -221,16 +221,16 @@ static int put(const char *name, const char *text, size_t size)
 
 static size_t count_targets(const char *name, struct gpud_target_entry *found)
 {
-    struct gpud_targets *targets;
-    WORKS(gpud_targets_create(&targets, &e));
-    size_t count = gpud_targets_count(targets);
+    struct gpud_target_list *targets;
+    WORKS(gpud_target_list_create(&targets, &e));
+    size_t count = gpud_target_list_count(targets);
     for (size_t i = 0; i < count; i++) {
         struct gpud_target_entry entry = GPUD_INFO_INIT(entry);
-        WORKS(gpud_targets_get_info(targets, i, &entry, &e));
+        WORKS(gpud_target_list_get_info(targets, i, &entry, &e));
         if (strcmp(entry.name, name) == 0)
             *found = entry;
     }
-    gpud_targets_destroy(&targets);
+    gpud_target_list_destroy(&targets);
     return count;
 }
 

@@ -9,8 +9,6 @@
 #include "device/gpu/calls.h"
 #include "device/hip/driver.h"
 
-#include "bench/rawhip.h"
-
 #ifdef GPUD_HIP_VENDOR_HEADER
 #define VALUES vendor_values
 #define NUM_VALUES num_vendor_values
@@ -23,24 +21,6 @@
 HIP_DRIVER_FUNCTIONS(SAME_TYPE)
 HIP_DRIVER_OPTIONAL(SAME_TYPE)
 SAME_TYPE(get_error_name, hipGetErrorName, ())
-
-/* So is what gpudirect-bench declares for itself. */
-#define SAME_ARGUMENTS(member, symbol, arguments)                                              \
-    _Static_assert(__builtin_types_compatible_p(__typeof__(&symbol), hipError_t(*) arguments), \
-                   #symbol " is declared otherwise by the vendor");
-RAW_HIP_FUNCTIONS(SAME_ARGUMENTS)
-_Static_assert(sizeof(hipError_t) == sizeof(int), "an enumeration is an int there");
-_Static_assert(sizeof(hipDeviceAttribute_t) == sizeof(int), "an enumeration is an int there");
-_Static_assert(sizeof(hipMemcpyKind) == sizeof(int), "an enumeration is an int there");
-_Static_assert(RAW_HIP_NOT_READY == hipErrorNotReady, "the error");
-_Static_assert(RAW_HIP_PEER_ALREADY_ENABLED == hipErrorPeerAccessAlreadyEnabled, "the error");
-_Static_assert(RAW_HIP_STREAM_NON_BLOCKING == hipStreamNonBlocking, "the flag");
-_Static_assert(RAW_HIP_HOST_PORTABLE == hipHostMallocPortable, "the flag");
-_Static_assert(RAW_HIP_HOST_MAPPED == hipHostMallocMapped, "the flag");
-_Static_assert(RAW_HIP_COPY_DEFAULT == hipMemcpyDefault, "the kind of copy");
-_Static_assert(RAW_HIP_WAIT_GREATER_OR_EQUAL == hipStreamWaitValueGte, "the flag");
-_Static_assert(RAW_HIP_ATTRIBUTE_WAIT_VALUE == hipDeviceAttributeCanUseStreamWaitValue,
-               "the attribute");
 
 /* What changed at 6.0: what we say of this version is what this header says. */
 _Static_assert(HIP_IPC_LAZY_PEER_ACCESS(HIP_VERSION) == hipIpcMemLazyEnablePeerAccess, "the flag");
@@ -85,6 +65,7 @@ const struct value VALUES[] = {
     CONSTANT(hipErrorMapFailed),
     CONSTANT(hipErrorInvalidHandle),
     CONSTANT(hipErrorNotReady),
+    CONSTANT(hipErrorPeerAccessAlreadyEnabled),
     CONSTANT(hipErrorHostMemoryAlreadyRegistered),
     CONSTANT(hipErrorHostMemoryNotRegistered),
     CONSTANT(hipErrorNotSupported),
@@ -110,6 +91,7 @@ const struct value VALUES[] = {
     CONSTANT(hipStreamNonBlocking),
     CONSTANT(hipEventDisableTiming),
     CONSTANT(hipHostMallocPortable),
+    CONSTANT(hipHostMallocMapped),
     CONSTANT(hipHostRegisterPortable),
     CONSTANT(hipHostRegisterMapped),
     CONSTANT(hipStreamWaitValueGte),

@@ -145,7 +145,7 @@ const char *hipGetErrorName(hipError_t result)
         return "hipErrorInvalidContext";
     case hipErrorNotReady:
         return "hipErrorNotReady";
-    case RAW_HIP_PEER_ALREADY_ENABLED:
+    case hipErrorPeerAccessAlreadyEnabled:
         return "hipErrorPeerAccessAlreadyEnabled";
     case hipErrorNotSupported:
         return "hipErrorNotSupported";
@@ -388,10 +388,11 @@ hipError_t hipEventQuery(hipEvent_t event)
 
 /* --- copies -------------------------------------------------------------------------------- */
 
-hipError_t hipMemsetAsync(void *to, int value, size_t size, hipStream_t stream)
+hipError_t hipMemsetD8Async(hipDeviceptr_t to, unsigned char value, size_t count,
+                            hipStream_t stream)
 {
-    SHIM_IN_CONTEXT(shim_cu.memset_d8_async((CUdeviceptr)(uintptr_t)to, (unsigned char)value, size,
-                                            (CUstream)stream));
+    SHIM_IN_CONTEXT(
+        shim_cu.memset_d8_async((CUdeviceptr)(uintptr_t)to, value, count, (CUstream)stream));
 }
 
 hipError_t hipMemcpyAsync(void *to, const void *from, size_t size, hipMemcpyKind kind,

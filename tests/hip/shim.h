@@ -8,8 +8,6 @@
 #include "device/gpu/calls.h"
 #include "device/hip/driver.h"
 
-#include "bench/rawhip.h"
-
 #include <stdbool.h>
 
 extern struct cuda_driver shim_cu;
@@ -38,9 +36,6 @@ bool shim_waits(const char *how);
     __attribute__((visibility("default"))) hipError_t symbol arguments;
 HIP_DRIVER_FUNCTIONS(SHIM_DECLARE)
 HIP_DRIVER_OPTIONAL(SHIM_DECLARE)
-/* What gpudirect-bench calls, mostly the same: the two declare it alike, or this does not compile.
- */
-RAW_HIP_FUNCTIONS(SHIM_DECLARE)
 #undef SHIM_DECLARE
 __attribute__((visibility("default"))) const char *hipGetErrorName(hipError_t result);
 __attribute__((visibility("default"))) hipError_t hipMemGetHandleForAddressRange(

@@ -106,12 +106,6 @@ hipError_t hipMemcpyParam2DAsync(const struct hip_copy *copy, hipStream_t stream
     SHIM_IN_CONTEXT(shim_cu.memcpy_2d_async(&cuda, (CUstream)stream));
 }
 
-hipError_t hipMemsetD8Async(hipDeviceptr_t to, unsigned char value, size_t count,
-                            hipStream_t stream)
-{
-    return hipMemsetAsync(to, value, count, stream);
-}
-
 /* --- what is refused ----------------------------------------------------------------------- */
 
 #define REFUSE(symbol)               \

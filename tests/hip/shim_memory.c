@@ -54,7 +54,7 @@ hipError_t hipMemGetAddressRange(hipDeviceptr_t *base, size_t *size, hipDevicept
 
 hipError_t hipHostMalloc(void **host, size_t size, unsigned flags)
 {
-    if (flags & ~(hipHostMallocPortable | RAW_HIP_HOST_MAPPED))
+    if (flags & ~(hipHostMallocPortable | hipHostMallocMapped))
         return shim_refuse(__func__, "only portable and mapped pages are known here");
     /* Both flags have the numbers of CUDA's. */
     SHIM_IN_CONTEXT(shim_cu.mem_host_alloc(host, size, flags));

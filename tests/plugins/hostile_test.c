@@ -382,15 +382,19 @@ GST_END_TEST
 /* What a sender on this machine's first GPU says of its place; NULL: there is none. */
 static gchar *first_gpu(void)
 {
-    struct gpud_device_info infos[32] = {GPUD_INFO_INIT(infos[0])};
+    struct gpud_device_info info = GPUD_INFO_INIT(info);
+    struct gpud_device_list *list;
     struct gpud_context *context;
     gchar *place = NULL;
 
     fail_unless(gpud_context_create(NULL, &context, NULL) == GPUD_OK);
-    size_t count = gpud_device_list(context, infos, G_N_ELEMENTS(infos));
-    for (size_t i = 0; i < MIN(count, G_N_ELEMENTS(infos)); i++)
-        if (infos[i].available && strcmp(infos[i].name, "cuda:0") == 0)
-            place = g_strdup(infos[i].pci);
+    fail_unless(gpud_device_list_create(context, &list, NULL) == GPUD_OK);
+    for (uint32_t i = 0; i < gpud_device_list_count(list); i++) {
+        gpud_device_list_get_info(list, i, &info, NULL);
+        if (info.available && strcmp(info.name, "cuda:0") == 0)
+            place = g_strdup(info.pci);
+    }
+    gpud_device_list_destroy(&list);
     gpud_context_destroy(&context);
     return place;
 }

@@ -25,7 +25,7 @@ static gchar *nodes; /* instead of /dev */
 static GMutex lock;
 static guint cards_width; /* of the mode that the cards have; under the lock */
 
-struct gpud_capture_cards {
+struct gpud_capture_card_list {
     GPtrArray *names;
     guint width;
 };
@@ -42,17 +42,17 @@ int __wrap_inotify_add_watch(int fd, const char *path, uint32_t mask)
     return __real_inotify_add_watch(fd, strcmp(path, "/dev") == 0 ? nodes : path, mask);
 }
 
-enum gpud_status __wrap_gpud_capture_cards_create(struct gpud_context *context,
-                                                  struct gpud_capture_cards **cards,
-                                                  struct gpud_error *error);
-enum gpud_status __wrap_gpud_capture_cards_create(struct gpud_context *context,
-                                                  struct gpud_capture_cards **cards,
-                                                  struct gpud_error *error)
+enum gpud_status __wrap_gpud_capture_card_list_create(struct gpud_context *context,
+                                                      struct gpud_capture_card_list **cards,
+                                                      struct gpud_error *error);
+enum gpud_status __wrap_gpud_capture_card_list_create(struct gpud_context *context,
+                                                      struct gpud_capture_card_list **cards,
+                                                      struct gpud_error *error)
 {
     GDir *folder = g_dir_open(nodes, 0, NULL);
     const gchar *name;
 
-    *cards = g_new0(struct gpud_capture_cards, 1);
+    *cards = g_new0(struct gpud_capture_card_list, 1);
     (*cards)->names = g_ptr_array_new_with_free_func(g_free);
     while ((name = g_dir_read_name(folder)))
         if (g_str_has_prefix(name, "video"))
@@ -64,28 +64,28 @@ enum gpud_status __wrap_gpud_capture_cards_create(struct gpud_context *context,
     return GPUD_OK;
 }
 
-void __wrap_gpud_capture_cards_destroy(struct gpud_capture_cards **cards);
-void __wrap_gpud_capture_cards_destroy(struct gpud_capture_cards **cards)
+void __wrap_gpud_capture_card_list_destroy(struct gpud_capture_card_list **cards);
+void __wrap_gpud_capture_card_list_destroy(struct gpud_capture_card_list **cards)
 {
     g_ptr_array_unref((*cards)->names);
     g_free(*cards);
 }
 
-size_t __wrap_gpud_capture_cards_count(const struct gpud_capture_cards *cards);
-size_t __wrap_gpud_capture_cards_count(const struct gpud_capture_cards *cards)
+uint32_t __wrap_gpud_capture_card_list_count(const struct gpud_capture_card_list *cards);
+uint32_t __wrap_gpud_capture_card_list_count(const struct gpud_capture_card_list *cards)
 {
     return cards->names->len;
 }
 
 /* One that its user may not open yet has no access for others either. */
-enum gpud_status __wrap_gpud_capture_cards_get_info(const struct gpud_capture_cards *cards,
-                                                    size_t index,
-                                                    struct gpud_capture_card_info *info,
-                                                    struct gpud_error *error);
-enum gpud_status __wrap_gpud_capture_cards_get_info(const struct gpud_capture_cards *cards,
-                                                    size_t index,
-                                                    struct gpud_capture_card_info *info,
-                                                    struct gpud_error *error)
+enum gpud_status __wrap_gpud_capture_card_list_get_info(const struct gpud_capture_card_list *cards,
+                                                        uint32_t index,
+                                                        struct gpud_capture_card_info *info,
+                                                        struct gpud_error *error);
+enum gpud_status __wrap_gpud_capture_card_list_get_info(const struct gpud_capture_card_list *cards,
+                                                        uint32_t index,
+                                                        struct gpud_capture_card_info *info,
+                                                        struct gpud_error *error)
 {
     const gchar *name = cards->names->pdata[index];
     gchar *path = in_nodes(name);
@@ -102,10 +102,12 @@ enum gpud_status __wrap_gpud_capture_cards_get_info(const struct gpud_capture_ca
     return GPUD_OK;
 }
 
-size_t __wrap_gpud_capture_cards_list_modes(const struct gpud_capture_cards *cards, size_t index,
-                                            struct gpud_capture_mode *modes, size_t max);
-size_t __wrap_gpud_capture_cards_list_modes(const struct gpud_capture_cards *cards, size_t index,
-                                            struct gpud_capture_mode *modes, size_t max)
+size_t __wrap_gpud_capture_card_list_get_modes(const struct gpud_capture_card_list *cards,
+                                               uint32_t index, struct gpud_capture_mode *modes,
+                                               size_t max);
+size_t __wrap_gpud_capture_card_list_get_modes(const struct gpud_capture_card_list *cards,
+                                               uint32_t index, struct gpud_capture_mode *modes,
+                                               size_t max)
 {
     if (max > 0)
         *modes = (struct gpud_capture_mode){
@@ -122,10 +124,12 @@ size_t __wrap_gpud_capture_cards_list_modes(const struct gpud_capture_cards *car
     return 1;
 }
 
-size_t __wrap_gpud_capture_cards_list_paths(const struct gpud_capture_cards *cards, size_t index,
-                                            struct gpud_capture_card_path *paths, size_t max);
-size_t __wrap_gpud_capture_cards_list_paths(const struct gpud_capture_cards *cards, size_t index,
-                                            struct gpud_capture_card_path *paths, size_t max)
+size_t __wrap_gpud_capture_card_list_get_paths(const struct gpud_capture_card_list *cards,
+                                               uint32_t index, struct gpud_capture_card_path *paths,
+                                               size_t max);
+size_t __wrap_gpud_capture_card_list_get_paths(const struct gpud_capture_card_list *cards,
+                                               uint32_t index, struct gpud_capture_card_path *paths,
+                                               size_t max)
 {
     static const struct gpud_capture_card_path all[] = {
         {.device = "cuda:0", .direct = true, .path = "v4l2-dmabuf"},

@@ -10,10 +10,13 @@
 #include "support/check.h"
 #include "support/encode.h"
 #include "support/raw.h"
+#include "wire/unix/received.h"
 #include "wire/unix/socket.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -36,25 +39,30 @@ static struct asked asked;
 
 static void ask(const char *address, int64_t timeout)
 {
-    struct gpud_channels *channels;
+    struct gpud_channel_list *channels;
     gpud_test_nap(5); /* or a fast machine asks too often */
-    WORKS(gpud_channels_create(address, timeout, &channels, &e));
-    asked.count = gpud_channels_count(channels);
+    WORKS(gpud_channel_list_create(address, timeout, &channels, &e));
+    asked.count = gpud_channel_list_count(channels);
     CHECK(asked.count <= 8, "%zu channels", asked.count);
-    snprintf(asked.directory, sizeof(asked.directory), "%s", gpud_channels_get_directory(channels));
+    snprintf(asked.directory, sizeof(asked.directory), "%s",
+             gpud_channel_list_get_directory(channels));
     for (size_t i = 0; i < asked.count; i++) {
         memset(&asked.info[i], 0xcc, sizeof(asked.info[i]));
         asked.info[i].size = sizeof(asked.info[i]);
-        asked.link[i][0].size = sizeof(asked.link[i][0]);
-        WORKS(gpud_channels_get_info(channels, i, &asked.info[i], &e));
-        size_t links = gpud_channels_list_links(channels, i, asked.link[i], GPUD_RECEIVERS_MAX);
+        WORKS(gpud_channel_list_get_info(channels, i, &asked.info[i], &e));
+        const struct gpud_link_list *list = gpud_channel_list_get_links(channels, i);
+        size_t links = gpud_link_list_count(list);
+        for (size_t j = 0; j < links; j++) {
+            asked.link[i][j].size = sizeof(asked.link[i][j]);
+            WORKS(gpud_link_list_get_info(list, j, &asked.link[i][j], &e));
+        }
         if (asked.info[i].answered)
             CHECK_EQUAL(links, asked.info[i].links);
         else
             CHECK(links == 0 && strlen(asked.info[i].reason) > 10,
                   "no answer and no reason: \"%s\"", asked.info[i].reason);
     }
-    gpud_channels_destroy(&channels);
+    gpud_channel_list_destroy(&channels);
 }
 
 static const struct gpud_channel_info *find(const char *address)
@@ -124,30 +132,34 @@ static void a_stream(void)
                (info = expect(BACKGROUND_ADDRESS),
                 info->frames > frames && asked.link[0][0].delivered > delivered));
     /* The sender says the same of its receivers. */
-    struct gpud_link_info own[2] = {{.size = sizeof(own[0])}};
-    CHECK_EQUAL(gpud_sender_list_links(background.sender, own, 2), 1);
-    CHECK(own[0].pid == link->pid && own[0].id == link->id && own[0].delivered >= delivered,
+    struct gpud_link_info own = GPUD_INFO_INIT(own);
+    struct gpud_link_list *list;
+    WORKS(gpud_link_list_create(background.sender, &list, &e));
+    CHECK_EQUAL(gpud_link_list_count(list), 1);
+    WORKS(gpud_link_list_get_info(list, 0, &own, &e));
+    CHECK(own.pid == link->pid && own.id == link->id && own.delivered >= delivered,
           "the sender's own list");
-    CHECK_EQUAL(gpud_sender_list_links(background.sender, NULL, 0), 1);
+    CHECK_EQUAL(gpud_link_list_get_info(list, 1, &own, NULL), GPUD_INVALID);
+    gpud_link_list_destroy(&list);
 }
 
 /* A program of another release has less room. */
 static void a_smaller_info(void)
 {
-    struct gpud_channels *channels;
+    struct gpud_channel_list *channels;
     struct gpud_channel_info info;
     size_t size = offsetof(struct gpud_channel_info, program);
-    WORKS(gpud_channels_create(BACKGROUND_ADDRESS, PATIENCE, &channels, &e));
+    WORKS(gpud_channel_list_create(BACKGROUND_ADDRESS, PATIENCE, &channels, &e));
     memset(&info, 0xcc, sizeof(info));
     info.size = size;
-    WORKS(gpud_channels_get_info(channels, 0, &info, &e));
+    WORKS(gpud_channel_list_get_info(channels, 0, &info, &e));
     CHECK(info.size == size && info.pid == getpid() && (uint8_t)info.program[0] == 0xcc,
           "written beyond its size");
     info.size = 0;
-    EXPECT(GPUD_INVALID, "size is not set", gpud_channels_get_info(channels, 0, &info, &e));
-    EXPECT(GPUD_INVALID, "channel 1 of 1", gpud_channels_get_info(channels, 1, &info, &e));
-    gpud_channels_destroy(&channels);
-    EXPECT(GPUD_INVALID, "negative", gpud_channels_create(NULL, -1, &channels, &e));
+    EXPECT(GPUD_INVALID, "size is not set", gpud_channel_list_get_info(channels, 0, &info, &e));
+    EXPECT(GPUD_INVALID, "channel 1 of 1", gpud_channel_list_get_info(channels, 1, &info, &e));
+    gpud_channel_list_destroy(&channels);
+    EXPECT(GPUD_INVALID, "negative", gpud_channel_list_create(NULL, -1, &channels, &e));
 }
 
 /* More often than a process may in a second. */
@@ -462,6 +474,68 @@ static void those_that_lie(void)
     BASELINE_CHECK(before);
 }
 
+/* A process that receives a channel from a network, until it is killed. */
+static pid_t receive_in_child(const char *place)
+{
+    struct gpud_received received;
+    char ready;
+    int fds[2];
+    CHECK(pipe(fds) == 0, "pipe: %m");
+    pid_t child = fork();
+    CHECK(child >= 0, "fork: %m");
+    if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        gpud_received_note(&received, place);
+        CHECK(received.lock >= 0 && write(fds[1], "r", 1) == 1, "no note");
+        for (;;)
+            pause();
+    }
+    close(fds[1]);
+    CHECK(read(fds[0], &ready, 1) == 1, "the child is lost");
+    close(fds[0]);
+    return child;
+}
+
+static void kill_child(pid_t child)
+{
+    kill(child, SIGKILL);
+    CHECK(waitpid(child, NULL, 0) == child, "the child is lost");
+}
+
+/* Its sender is on another host: what is known here is which process receives it. */
+static void a_channel_received_from_a_network(void)
+{
+    struct gpud_received own;
+    struct gpud_socket_listener local;
+    char path[200];
+    pid_t child = receive_in_child("rdma://10.0.0.1:7174/cam1");
+    gpud_received_note(&own, "rdma://[fd00::2]:7174");
+    const struct gpud_channel_info *info = expect("rdma://10.0.0.1:7174/cam1");
+    CHECK(info->receiver_pid == child && !info->answered && info->pid == 0, "pid %" PRId64,
+          info->receiver_pid);
+    CHECK(strstr(info->reason, "receives it; ask on the host"), "reason: %s", info->reason);
+    info = expect("rdma://[fd00::2]:7174");
+    CHECK_EQUAL(info->receiver_pid, getpid());
+    gpud_received_remove(&own);
+
+    /* Where it is sent here, the sender is asked. */
+    snprintf(path, sizeof(path), "%s/gpudirect/.rdma!10.0.0.1:7174!cam1",
+             getenv("XDG_RUNTIME_DIR"));
+    WORKS(gpud_socket_listen(&local, path, NULL, &e));
+    ask(NULL, 50 * GPUD_MSEC);
+    info = find("rdma://10.0.0.1:7174/cam1");
+    CHECK(info && info->receiver_pid == 0, "the channel's sender is not asked");
+    CHECK(!find("rdma://[fd00::2]:7174"), "a note that was removed is listed");
+    gpud_socket_unlisten(&local);
+
+    kill_child(child);
+    ask(NULL, PATIENCE);
+    CHECK(!find("rdma://10.0.0.1:7174/cam1"), "a process that was killed receives");
+    snprintf(path, sizeof(path), "ls -A %s/gpudirect | grep -q received",
+             getenv("XDG_RUNTIME_DIR"));
+    CHECK(system(path) != 0, "the note of a process that was killed stays");
+}
+
 int main(int argc, char **argv)
 {
     static const struct background_test tests[] = {
@@ -472,6 +546,7 @@ int main(int argc, char **argv)
         {"signs that nobody left", forged_signs},
         {"a sender that is stopped", a_stopped_one},
         {"senders that lie", those_that_lie},
+        {"a channel that is received from a network", a_channel_received_from_a_network},
     };
     int result = background_main(&background, tests, sizeof(tests) / sizeof(tests[0]), argc, argv);
     rmdir(folder);

@@ -85,11 +85,11 @@ static struct gpud_sender *start_sender(const char *address)
 
 /* --- what is listed --------------------------------------------------------------------------- */
 
-static bool has_answered(const struct gpud_channels *channels, const char *address)
+static bool has_answered(const struct gpud_channel_list *channels, const char *address)
 {
-    for (size_t i = 0; i < gpud_channels_count(channels); i++) {
+    for (uint32_t i = 0; i < gpud_channel_list_count(channels); i++) {
         struct gpud_channel_info info = GPUD_INFO_INIT(info);
-        WORKS(gpud_channels_get_info(channels, i, &info, &e));
+        WORKS(gpud_channel_list_get_info(channels, i, &info, &e));
         if (strcmp(info.address, address) == 0)
             return info.answered;
     }
@@ -97,14 +97,14 @@ static bool has_answered(const struct gpud_channels *channels, const char *addre
 }
 
 /* Those of the crowd that live say nothing, and are waited for each time. */
-static struct gpud_channels *ask_until_answered(const char *one, const char *other)
+static struct gpud_channel_list *ask_until_answered(const char *one, const char *other)
 {
-    struct gpud_channels *channels;
+    struct gpud_channel_list *channels;
     for (int i = 0; i < TRIES; i++) {
-        WORKS(gpud_channels_create(NULL, GPUD_SEC, &channels, &e));
+        WORKS(gpud_channel_list_create(NULL, GPUD_SEC, &channels, &e));
         if (has_answered(channels, one) && has_answered(channels, other))
             return channels;
-        gpud_channels_destroy(&channels);
+        gpud_channel_list_destroy(&channels);
     }
     FAIL("%s and %s are not listed with an answer", one, other);
 }
@@ -126,24 +126,24 @@ static void test_crowd(void)
     struct gpud_sender *elsewhere = start_sender(path);
     int stay = crowd(living, &pid);
 
-    struct gpud_channels *channels = ask_until_answered("cam1", path);
-    size_t omitted = gpud_channels_get_omitted(channels);
-    CHECK_EQUAL(gpud_channels_count(channels), GPUD_CHANNELS_MAX);
+    struct gpud_channel_list *channels = ask_until_answered("cam1", path);
+    size_t omitted = gpud_channel_list_get_omitted(channels);
+    CHECK_EQUAL(gpud_channel_list_count(channels), GPUD_CHANNELS_MAX);
     CHECK_EQUAL(omitted, living + 2 - GPUD_CHANNELS_MAX);
     snprintf(number, sizeof(number), "%zu more are not listed", omitted);
-    CHECK(strstr(gpud_channels_get_note(channels), number), "it says \"%s\"",
-          gpud_channels_get_note(channels));
-    gpud_channels_destroy(&channels);
+    CHECK(strstr(gpud_channel_list_get_note(channels), number), "it says \"%s\"",
+          gpud_channel_list_get_note(channels));
+    gpud_channel_list_destroy(&channels);
     snprintf(link, sizeof(link), "%s/gpudirect/.unix!nowhere!0", base);
     CHECK(lstat(link, &st) < 0, "links that lead nowhere stay");
 
     close(stay);
     CHECK(waitpid(pid, NULL, 0) == pid, "waitpid");
     channels = ask_until_answered("cam1", path);
-    CHECK(gpud_channels_count(channels) == 2 && gpud_channels_get_omitted(channels) == 0 &&
-              !gpud_channels_get_note(channels)[0],
-          "of the dead %zu are listed", gpud_channels_count(channels) - 2);
-    gpud_channels_destroy(&channels);
+    CHECK(gpud_channel_list_count(channels) == 2 && gpud_channel_list_get_omitted(channels) == 0 &&
+              !gpud_channel_list_get_note(channels)[0],
+          "of the dead %u are listed", gpud_channel_list_count(channels) - 2);
+    gpud_channel_list_destroy(&channels);
     gpud_sender_destroy(&here);
     gpud_sender_destroy(&elsewhere);
 }
@@ -151,17 +151,17 @@ static void test_crowd(void)
 /* Whose sender is at the one address in that folder; -1: there is none. */
 static int64_t user_in(const char *asked, const char *address)
 {
-    struct gpud_channels *channels;
+    struct gpud_channel_list *channels;
     struct gpud_channel_info info = GPUD_INFO_INIT(info);
-    WORKS(gpud_channels_create(asked, 20 * GPUD_SEC, &channels, &e));
-    size_t count = gpud_channels_count(channels);
+    WORKS(gpud_channel_list_create(asked, 20 * GPUD_SEC, &channels, &e));
+    size_t count = gpud_channel_list_count(channels);
     if (count > 0) {
         CHECK_EQUAL(count, 1);
-        WORKS(gpud_channels_get_info(channels, 0, &info, &e));
+        WORKS(gpud_channel_list_get_info(channels, 0, &info, &e));
         CHECK(strcmp(info.address, address) == 0 && info.answered, "%s: %s", info.address,
               info.reason);
     }
-    gpud_channels_destroy(&channels);
+    gpud_channel_list_destroy(&channels);
     return count > 0 ? info.user : -1;
 }
 
@@ -201,14 +201,14 @@ static void test_folder(uid_t user)
 
 static void test_nothing_there(void)
 {
-    struct gpud_channels *channels;
+    struct gpud_channel_list *channels;
     EXPECT(GPUD_IO, "cannot look for channels in /nowhere/at all: No such file",
-           gpud_channels_create("unix:/nowhere/at all/", 0, &channels, &e));
-    WORKS(gpud_channels_create("unix:/nowhere/cam1", 0, &channels, &e));
-    CHECK(gpud_channels_count(channels) == 0 &&
-              strstr(gpud_channels_get_note(channels), "there is no folder /nowhere here"),
-          "it says \"%s\"", gpud_channels_get_note(channels));
-    gpud_channels_destroy(&channels);
+           gpud_channel_list_create("unix:/nowhere/at all/", 0, &channels, &e));
+    WORKS(gpud_channel_list_create("unix:/nowhere/cam1", 0, &channels, &e));
+    CHECK(gpud_channel_list_count(channels) == 0 &&
+              strstr(gpud_channel_list_get_note(channels), "there is no folder /nowhere here"),
+          "it says \"%s\"", gpud_channel_list_get_note(channels));
+    gpud_channel_list_destroy(&channels);
 }
 
 int main(void)

@@ -34,12 +34,12 @@ static bool await(int fd, const char *entry, const char *what)
 
 static uint32_t ask(char directory[128])
 {
-    struct gpud_channels *channels;
+    struct gpud_channel_list *channels;
     struct gpud_channel_info info = GPUD_INFO_INIT(info);
-    WORKS(gpud_channels_create(BACKGROUND_ADDRESS, 20 * GPUD_SEC, &channels, &e));
-    WORKS(gpud_channels_get_info(channels, 0, &info, &e));
-    snprintf(directory, 128, "%s", gpud_channels_get_directory(channels));
-    gpud_channels_destroy(&channels);
+    WORKS(gpud_channel_list_create(BACKGROUND_ADDRESS, 20 * GPUD_SEC, &channels, &e));
+    WORKS(gpud_channel_list_get_info(channels, 0, &info, &e));
+    snprintf(directory, 128, "%s", gpud_channel_list_get_directory(channels));
+    gpud_channel_list_destroy(&channels);
     return info.epoch;
 }
 

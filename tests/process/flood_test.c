@@ -252,13 +252,13 @@ static void places(void)
               strstr(message.refuse.reason, "all places for receivers are taken"),
           "one more was taken");
     /* Who only asks needs none. */
-    struct gpud_channels *channels;
+    struct gpud_channel_list *channels;
     struct gpud_channel_info info = GPUD_INFO_INIT(info);
-    WORKS(gpud_channels_create(BACKGROUND_ADDRESS, 20 * GPUD_SEC, &channels, &e));
-    WORKS(gpud_channels_get_info(channels, 0, &info, &e));
+    WORKS(gpud_channel_list_create(BACKGROUND_ADDRESS, 20 * GPUD_SEC, &channels, &e));
+    WORKS(gpud_channel_list_get_info(channels, 0, &info, &e));
     CHECK(info.answered && info.links == GPUD_RECEIVERS_MAX, "%u receivers: %s", info.links,
           info.reason);
-    gpud_channels_destroy(&channels);
+    gpud_channel_list_destroy(&channels);
     CHECK(raw_log_says("all places for receivers are taken", 5 * GPUD_SEC), "and nobody says so");
     raw_close(&raw);
     for (int i = 0; i < 3 + GPUD_PLACES_KEPT; i++)

@@ -156,14 +156,16 @@ static void check_known(const struct board *board, const struct gpud_link_info *
 /* As gpudirect-info does. */
 static void check_listed(const struct gpud_link_info *own)
 {
-    struct gpud_channels *channels;
+    struct gpud_channel_list *channels;
     struct gpud_link_info link = GPUD_INFO_INIT(link);
-    WORKS(gpud_channels_create("hosts", 10 * GPUD_SEC, &channels, &e));
-    CHECK_EQUAL(gpud_channels_list_links(channels, 0, &link, 1), 1);
+    WORKS(gpud_channel_list_create("hosts", 10 * GPUD_SEC, &channels, &e));
+    const struct gpud_link_list *links = gpud_channel_list_get_links(channels, 0);
+    CHECK_EQUAL(gpud_link_list_count(links), 1);
+    WORKS(gpud_link_list_get_info(links, 0, &link, &e));
     CHECK(strcmp(link.host, own->host) == 0 && (link.latency_ns == 0) == (own->latency_ns == 0),
           "listed as a receiver on \"%s\" with a latency of %llu ns", link.host,
           (unsigned long long)link.latency_ns);
-    gpud_channels_destroy(&channels);
+    gpud_channel_list_destroy(&channels);
 }
 
 static void check_unknown(const struct board *board, const struct gpud_link_info *link)
@@ -210,7 +212,10 @@ static bool send_to(enum place place, const char *path)
         SEND_LENT(sender, &layout, i);
         PEER_UNTIL("the frame", 10000, atomic_load(&board->frames) == i);
     }
-    gpud_sender_list_links(sender, &link, 1);
+    struct gpud_link_list *links;
+    WORKS(gpud_link_list_create(sender, &links, &e));
+    gpud_link_list_get_info(links, 0, &link, NULL);
+    gpud_link_list_destroy(&links);
     if (!refused)
         check_listed(&link);
     atomic_store(&board->leave, true);

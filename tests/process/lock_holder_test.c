@@ -146,12 +146,13 @@ static void refusals(void)
 
 static void questions(void)
 {
-    struct gpud_link_info info[4] = {{.size = sizeof(info[0])}};
     for (int i = 0; i < 20; i++) {
-        struct gpud_channels *channels;
-        WORKS(gpud_channels_create(BACKGROUND_ADDRESS, 20 * GPUD_SEC, &channels, &e));
-        gpud_channels_destroy(&channels);
-        gpud_sender_list_links(background.sender, info, 1);
+        struct gpud_channel_list *channels;
+        WORKS(gpud_channel_list_create(BACKGROUND_ADDRESS, 20 * GPUD_SEC, &channels, &e));
+        gpud_channel_list_destroy(&channels);
+        struct gpud_link_list *links;
+        WORKS(gpud_link_list_create(background.sender, &links, &e));
+        gpud_link_list_destroy(&links);
     }
     background_goes_on(&background);
 }

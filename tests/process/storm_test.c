@@ -146,14 +146,15 @@ static void *list_often(void *arg)
 {
     (void)arg;
     for (unsigned i = 0; i < rounds; i++) {
-        struct gpud_channels *channels;
+        struct gpud_channel_list *channels;
         struct gpud_error error = {.reason = ""};
-        enum gpud_status status = gpud_channels_create(NULL, 100 * GPUD_MSEC, &channels, &error);
+        enum gpud_status status =
+            gpud_channel_list_create(NULL, 100 * GPUD_MSEC, &channels, &error);
         expect_reason("list", status, &error);
         if (status != GPUD_OK)
             continue;
-        atomic_fetch_add(&listed, gpud_channels_count(channels));
-        gpud_channels_destroy(&channels);
+        atomic_fetch_add(&listed, gpud_channel_list_count(channels));
+        gpud_channel_list_destroy(&channels);
     }
     return NULL;
 }

@@ -6,6 +6,8 @@
 
 #include "base/fd.h"
 
+#include <gpudirect/channel.h>
+
 #include <errno.h>
 #include <fcntl.h>
 #include <rdma/rdma_cma.h>
@@ -131,12 +133,30 @@ static void send_names(int other)
     gpud_channel_unref(&channel);
 }
 
+/* By this process. */
+static void expect_received(const char *address)
+{
+    struct gpud_channel_list *channels;
+    struct gpud_channel_info info = GPUD_INFO_INIT(info);
+    bool found = false;
+    WORKS(gpud_channel_list_create(NULL, PATIENCE, &channels, &e));
+    for (uint32_t i = 0; i < gpud_channel_list_count(channels); i++) {
+        WORKS(gpud_channel_list_get_info(channels, i, &info, &e));
+        found |= strcmp(info.address, address) == 0 && info.receiver_pid == getpid();
+    }
+    gpud_channel_list_destroy(&channels);
+    CHECK(found, "%s is not listed as received here", address);
+}
+
 static void receive_names(int other)
 {
     hear(other);
     expect_taken(address_of(7002, "/cam3"), "(rdma-channel) listens on the port");
+    char own[] = "/tmp/gpud-received-XXXXXX"; /* as on another host: the sender is not asked */
+    CHECK(mkdtemp(own) && setenv("XDG_RUNTIME_DIR", own, 1) == 0, "mkdtemp: %m");
     struct gpud_channel *first = connect_to(address_of(7002, ""));
     expect_greeting(first, 1);
+    expect_received(address_of(7002, ""));
 
     hear(other);
     struct gpud_channel *lost = begin_to_connect(address_of(7002, "/cam9"), NULL);

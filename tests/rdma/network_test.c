@@ -108,21 +108,21 @@ static struct gpud_receiver *create_receiver(void)
 /* It is listed to this user, who needs no key to ask; and gets no frames without one. */
 static void check_list(void)
 {
-    struct gpud_channels *channels;
+    struct gpud_channel_list *channels;
     struct gpud_channel_info info = GPUD_INFO_INIT(info);
     struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
     struct gpud_receiver *receiver;
     struct gpud_frame *frame;
     char address[256];
-    WORKS(gpud_channels_create(NULL, PATIENCE, &channels, &e));
-    CHECK_EQUAL(gpud_channels_count(channels), 1);
-    WORKS(gpud_channels_get_info(channels, 0, &info, &e));
+    WORKS(gpud_channel_list_create(NULL, PATIENCE, &channels, &e));
+    CHECK_EQUAL(gpud_channel_list_count(channels), 1);
+    WORKS(gpud_channel_list_get_info(channels, 0, &info, &e));
     CHECK(strcmp(info.address, ADDRESS) == 0 && info.answered && info.pid == getpid() &&
               info.links == 1,
           "%s, of %d, with %u receivers: %s", info.address, (int)info.pid, info.links, info.reason);
     snprintf(address, sizeof(address), "unix:%s/.rdma!" HOST ":7174!net",
-             gpud_channels_get_directory(channels));
-    gpud_channels_destroy(&channels);
+             gpud_channel_list_get_directory(channels));
+    gpud_channel_list_destroy(&channels);
 
     params.address = address;
     WORKS(gpud_receiver_create(context, &params, &receiver, &e));

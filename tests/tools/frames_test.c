@@ -5,7 +5,7 @@
  * seen, and the numbers of its report are right. */
 #include "frames.h"
 #include "rows.h"
-#include "stats.h"
+#include "ceilings/stats.h"
 #include "support/check.h"
 
 #include <math.h>
@@ -118,16 +118,16 @@ static void test_stats(void)
     int64_t ns[1000];
     for (int i = 0; i < 1000; i++)
         ns[i] = (int64_t)(i * 7 % 1000 + 1) * 1000; /* 1 to 1000 us in some order */
-    struct bench_latency latency = bench_latency_of(ns, 1000);
+    struct stats_latency latency = stats_latency_of(ns, 1000);
     CHECK(latency.p50 == 500 && latency.p90 == 900 && latency.p99 == 990 && latency.p999 == 999 &&
               latency.max == 1000,
           "%g %g %g %g %g", latency.p50, latency.p90, latency.p99, latency.p999, latency.max);
     const int64_t swing[] = {1000, 3000, 1000, 3000};
-    CHECK(bench_latency_of(swing, 4).jitter == 2, "jitter");
-    CHECK(isnan(bench_latency_of(NULL, 0).p50), "no samples");
+    CHECK(stats_latency_of(swing, 4).jitter == 2, "jitter");
+    CHECK(isnan(stats_latency_of(NULL, 0).p50), "no samples");
     double odd[] = {3, 1, 2}, even[] = {4, 1, 2, 3}, unknown[] = {1, NAN};
-    CHECK(bench_median(odd, 3) == 2 && bench_median(even, 4) == 2.5 &&
-              isnan(bench_median(unknown, 2)),
+    CHECK(stats_median(odd, 3) == 2 && stats_median(even, 4) == 2.5 &&
+              isnan(stats_median(unknown, 2)),
           "medians");
     SAY("percentiles, jitter and medians are right");
 }

@@ -130,18 +130,18 @@ static void test_lacks(void)
 
 /* --- the list ------------------------------------------------------------------------------ */
 
-static struct gpud_network_cards *list(void)
+static struct gpud_network_card_list *list(void)
 {
-    struct gpud_network_cards *cards = NULL;
-    WORKS(gpud_network_cards_create(&cards, &e));
+    struct gpud_network_card_list *cards = NULL;
+    WORKS(gpud_network_card_list_create(&cards, &e));
     CHECK_EQUAL(fake_verbs_objects, 0);
     return cards;
 }
 
-static struct gpud_network_card_info get(const struct gpud_network_cards *cards, size_t index)
+static struct gpud_network_card_info get(const struct gpud_network_card_list *cards, uint32_t index)
 {
     struct gpud_network_card_info info = GPUD_INFO_INIT(info);
-    WORKS(gpud_network_cards_get_info(cards, index, &info, &e));
+    WORKS(gpud_network_card_list_get_info(cards, index, &info, &e));
     return info;
 }
 
@@ -150,7 +150,7 @@ static void check_text(const char *got, const char *wanted)
     CHECK(strcmp(got, wanted) == 0, "\"%s\" should be \"%s\"", got, wanted);
 }
 
-static void check_first(const struct gpud_network_cards *cards)
+static void check_first(const struct gpud_network_card_list *cards)
 {
     struct gpud_network_card_info card = get(cards, 0);
     check_text(card.name, "mlx5_0");
@@ -165,7 +165,7 @@ static void check_first(const struct gpud_network_cards *cards)
     check_says(card.no_peermem, "modprobe nvidia-peermem");
 
     struct gpud_network_port_info port[3] = {GPUD_INFO_INIT(port[0])};
-    CHECK_EQUAL(gpud_network_cards_list_ports(cards, 0, port, 3), 2);
+    CHECK_EQUAL(gpud_network_card_list_get_ports(cards, 0, port, 3), 2);
     CHECK(port[0].number == 1 && port[0].active && !port[0].reason[0], "%s", port[0].reason);
     CHECK_EQUAL(port[0].link_layer, GPUD_LINK_LAYER_ETHERNET);
     CHECK_EQUAL(port[0].rate, 100000);
@@ -187,7 +187,7 @@ static void check_first(const struct gpud_network_cards *cards)
         {0, 10, GPUD_GID_ROCE_V2, "fd77::1", "fd77::1", "eth0.7"},
     };
     struct gpud_network_gid_info gid[8] = {GPUD_INFO_INIT(gid[0])};
-    CHECK_EQUAL(gpud_network_cards_list_gids(cards, 0, 1, gid, 8), 4);
+    CHECK_EQUAL(gpud_network_card_list_get_gids(cards, 0, 1, gid, 8), 4);
     for (int i = 0; i < 4; i++) {
         CHECK_EQUAL(gid[i].index, wanted[i].index);
         CHECK_EQUAL(gid[i].kind, wanted[i].kind);
@@ -195,12 +195,12 @@ static void check_first(const struct gpud_network_cards *cards)
         check_text(gid[i].address, wanted[i].address);
         check_text(gid[i].netdev, wanted[i].netdev);
     }
-    CHECK_EQUAL(gpud_network_cards_list_gids(cards, 0, 2, gid, 8), 1);
+    CHECK_EQUAL(gpud_network_card_list_get_gids(cards, 0, 2, gid, 8), 1);
     CHECK_EQUAL(gid[0].kind, GPUD_GID_INFINIBAND);
     check_text(gid[0].address, "");
 }
 
-static void check_others(const struct gpud_network_cards *cards)
+static void check_others(const struct gpud_network_card_list *cards)
 {
     struct gpud_network_card_info card = get(cards, 1);
     check_text(card.name, "rxe0");
@@ -212,7 +212,7 @@ static void check_others(const struct gpud_network_cards *cards)
     check_says(card.no_dmabuf, "the driver of rxe0 takes no dma-bufs");
     check_says(card.no_peermem, "rxe0 is software");
     struct gpud_network_port_info port = GPUD_INFO_INIT(port);
-    CHECK_EQUAL(gpud_network_cards_list_ports(cards, 1, &port, 1), 1);
+    CHECK_EQUAL(gpud_network_card_list_get_ports(cards, 1, &port, 1), 1);
     CHECK(!port.active, "rxe0 is up");
     check_says(port.reason, "ip link set v0 up");
 
@@ -222,7 +222,7 @@ static void check_others(const struct gpud_network_cards *cards)
     check_says(card.reason, "not for InfiniBand or RoCE");
     check_says(card.reason, "modprobe rdma_rxe && rdma link add rxe0 type rxe netdev");
     check_says(card.no_dmabuf, "siw0 cannot be asked: ");
-    CHECK_EQUAL(gpud_network_cards_list_ports(cards, 2, &port, 1), 1);
+    CHECK_EQUAL(gpud_network_card_list_get_ports(cards, 2, &port, 1), 1);
     CHECK(port.active && !port.netdev[0], "siw0 is on %s", port.netdev);
     check_says(port.reason, "it has no IP address: another network namespace may have its");
 }
@@ -231,40 +231,41 @@ static void test_list(void)
 {
     SAY("what the kernel shows, and what cards say");
     start_host(NULL);
-    struct gpud_network_cards *cards = list();
-    CHECK_EQUAL(gpud_network_cards_count(cards), 3);
+    struct gpud_network_card_list *cards = list();
+    CHECK_EQUAL(gpud_network_card_list_count(cards), 3);
     check_first(cards);
     check_others(cards);
     struct gpud_network_host_info host = GPUD_INFO_INIT(host);
-    gpud_network_cards_get_host(cards, &host);
+    gpud_network_card_list_get_host(cards, &host);
     CHECK(host.usable && !host.reason[0], "the host cannot be used: %s", host.reason);
     CHECK_EQUAL(host.pin_max, gpud_rdma_pin_room());
 
     SAY("a caller's sizes, and what is not there");
     struct gpud_network_card_info small = {.size = sizeof(size_t) + 4, .model = "untouched"};
-    WORKS(gpud_network_cards_get_info(cards, 0, &small, &e));
+    WORKS(gpud_network_card_list_get_info(cards, 0, &small, &e));
     CHECK(strncmp(small.name, "mlx5", 4) == 0 && !small.name[4], "%s", small.name);
     check_text(small.model, "untouched");
-    EXPECT(GPUD_INVALID, "no network card 3", gpud_network_cards_get_info(cards, 3, &small, &e));
-    CHECK_EQUAL(gpud_network_cards_list_ports(cards, 3, NULL, 0), 0);
-    CHECK_EQUAL(gpud_network_cards_list_ports(cards, 0, NULL, 0), 2);
-    CHECK_EQUAL(gpud_network_cards_list_gids(cards, 0, 3, NULL, 0), 0);
-    CHECK_EQUAL(gpud_network_cards_list_gids(cards, 3, 1, NULL, 0), 0);
-    CHECK_EQUAL(gpud_network_cards_list_gids(cards, 0, 1, NULL, 0), 4);
-    gpud_network_cards_destroy(&cards);
+    EXPECT(GPUD_INVALID, "network card 3 of 3",
+           gpud_network_card_list_get_info(cards, 3, &small, &e));
+    CHECK_EQUAL(gpud_network_card_list_get_ports(cards, 3, NULL, 0), 0);
+    CHECK_EQUAL(gpud_network_card_list_get_ports(cards, 0, NULL, 0), 2);
+    CHECK_EQUAL(gpud_network_card_list_get_gids(cards, 0, 3, NULL, 0), 0);
+    CHECK_EQUAL(gpud_network_card_list_get_gids(cards, 3, 1, NULL, 0), 0);
+    CHECK_EQUAL(gpud_network_card_list_get_gids(cards, 0, 1, NULL, 0), 4);
+    gpud_network_card_list_destroy(&cards);
     CHECK(!cards, "the pointer stays");
-    gpud_network_cards_destroy(&cards);
-    gpud_network_cards_destroy(NULL);
+    gpud_network_card_list_destroy(&cards);
+    gpud_network_card_list_destroy(NULL);
 }
 
 static void check_card(const char *reason, const char *no_dmabuf)
 {
-    struct gpud_network_cards *cards = list();
+    struct gpud_network_card_list *cards = list();
     struct gpud_network_card_info card = get(cards, 0);
     CHECK(!card.dmabuf && card.available == !reason[0], "%s: %s", card.name, card.reason);
     check_says(card.reason, reason);
     check_says(card.no_dmabuf, no_dmabuf);
-    gpud_network_cards_destroy(&cards);
+    gpud_network_card_list_destroy(&cards);
 }
 
 static void test_unavailable(void)
@@ -274,11 +275,11 @@ static void test_unavailable(void)
     start_host(NULL);
     fake_verbs_open_errno = ENODEV;
     check_card("libibverbs cannot open mlx5_0: ", "mlx5_0 cannot be asked: ");
-    struct gpud_network_cards *cards = list();
-    gpud_network_cards_get_host(cards, &host);
+    struct gpud_network_card_list *cards = list();
+    gpud_network_card_list_get_host(cards, &host);
     CHECK(!host.usable, "it is usable");
     check_says(host.reason, "libibverbs cannot open mlx5_0");
-    gpud_network_cards_destroy(&cards);
+    gpud_network_card_list_destroy(&cards);
     fake_verbs_open_errno = 0;
     fake_verbs_errno = EPROTONOSUPPORT;
     check_card("", "takes no dma-bufs");
@@ -304,19 +305,19 @@ static void test_unavailable(void)
     set_file(folder, "sys/class/infiniband/mlx5_0/ports/1/gids/10", NULL);
     cards = list();
     struct gpud_network_port_info port = GPUD_INFO_INIT(port);
-    gpud_network_cards_list_ports(cards, 0, &port, 1);
+    gpud_network_card_list_get_ports(cards, 0, &port, 1);
     CHECK(port.active, "port 1 is not active");
     check_says(port.reason, "eth0 has no IP address: ip address add");
-    gpud_network_cards_destroy(&cards);
+    gpud_network_card_list_destroy(&cards);
 
     SAY("no card at all is no failure");
     start_host("sys/class/net/eth0/");
     cards = list();
-    CHECK_EQUAL(gpud_network_cards_count(cards), 0);
-    gpud_network_cards_get_host(cards, &host);
+    CHECK_EQUAL(gpud_network_card_list_count(cards), 0);
+    gpud_network_card_list_get_host(cards, &host);
     CHECK(!host.usable, "it is usable");
     check_says(host.reason, "netdev eth0");
-    gpud_network_cards_destroy(&cards);
+    gpud_network_card_list_destroy(&cards);
 }
 
 static void test_peermem(void)
@@ -333,11 +334,11 @@ static void test_peermem(void)
     start_host(NULL);
     set_file(folder, "sys/module/nvidia_peermem/version", "550.1");
     WORKS(gpud_rdma_check_peermem(&gpud_cuda_ops, &e));
-    struct gpud_network_cards *cards = list();
+    struct gpud_network_card_list *cards = list();
     struct gpud_network_card_info card = get(cards, 0);
     CHECK(card.peermem && !card.no_peermem[0], "no peermem: %s", card.no_peermem);
     CHECK(!get(cards, 1).peermem, "software has peermem");
-    gpud_network_cards_destroy(&cards);
+    gpud_network_card_list_destroy(&cards);
 }
 
 /* --- how much ------------------------------------------------------------------------------ */

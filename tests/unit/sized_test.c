@@ -156,7 +156,11 @@ static void get_device(union grown *info)
 
 static void list_devices(union grown *info)
 {
-    CHECK(gpud_device_list(context, (void *)info, 1) > 0, "not even the host");
+    struct gpud_device_list *list;
+    WORKS(gpud_device_list_create(context, &list, &e));
+    CHECK(gpud_device_list_count(list) > 0, "not even the host");
+    gpud_device_list_get_info(list, 0, (void *)info, NULL);
+    gpud_device_list_destroy(&list);
 }
 
 static void get_link(union grown *info)
@@ -283,6 +287,39 @@ static void test_list(void)
     gpud_device_close(&host);
 }
 
+/* Every list says the same of an index and of a size; that of devices and that of links have no
+ * test of their own. */
+static void test_snapshots(void)
+{
+    struct gpud_device_info device = GPUD_INFO_INIT(device);
+    struct gpud_device_list *devices = NULL;
+    WORKS(gpud_device_list_create(context, &devices, &e));
+    uint32_t count = gpud_device_list_count(devices);
+    WORKS(gpud_device_list_get_info(devices, 0, &device, &e));
+    CHECK(strcmp(device.name, "host") == 0 && device.available, "the first is %s", device.name);
+    EXPECT(GPUD_INVALID, "device ", gpud_device_list_get_info(devices, count, &device, &e));
+    EXPECT(GPUD_INVALID, " of ", gpud_device_list_get_info(devices, UINT32_MAX, &device, &e));
+    device.size = 0;
+    EXPECT(GPUD_INVALID, "GPUD_INFO_INIT", gpud_device_list_get_info(devices, 0, &device, &e));
+    gpud_device_list_destroy(&devices);
+    CHECK(!devices, "the pointer stays");
+    gpud_device_list_destroy(&devices);
+    gpud_device_list_destroy(NULL);
+
+    struct gpud_link_info link = GPUD_INFO_INIT(link);
+    struct gpud_link_list *links = NULL;
+    struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
+    params.address = address;
+    WORKS(gpud_sender_create(context, &params, &sender, &e));
+    WORKS(gpud_link_list_create(sender, &links, &e));
+    gpud_sender_destroy(&sender);
+    CHECK_EQUAL(gpud_link_list_count(links), 0);
+    EXPECT(GPUD_INVALID, "link 0 of 0", gpud_link_list_get_info(links, 0, &link, &e));
+    gpud_link_list_destroy(&links);
+    gpud_link_list_destroy(&links);
+    gpud_link_list_destroy(NULL);
+}
+
 int main(void)
 {
     snprintf(address, sizeof(address), "unix:/tmp/gpudirect-sized-%d", (int)getpid());
@@ -291,6 +328,7 @@ int main(void)
     test_params();
     test_infos();
     test_list();
+    test_snapshots();
     gpud_context_destroy(&context);
     return 0;
 }

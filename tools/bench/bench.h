@@ -35,18 +35,20 @@
  *     idle.c       what they cost without frames
  *     hosts.c      two benches on two hosts; remotes.c the sending one's part, receive.c the
  *                  receiving one's; network.c the address
- *     frames.c     how a frame is marked and checked; rows.c, gpumarks.c the same on a GPU
+ *     frames.c     how a frame is marked and checked; rows.c, gpumarks.c the same on a GPU;
+ *                  gstcuda.c in GStreamer's CUDA memory
  *     submittimes.c   when frames were submitted, where neither the frame nor the core says
  *     capture.c    a card's frames, without a link; pictureclock.c reads the time in pictures,
  *                  capturereport.c prints it
- *     ceiling.c    what the machine can do at best; rawceiling.c what GPUs' drivers can;
- *                  words.c what two processes can without copying;
- *                  ceilingrdma.c, rawrdma.c what a network card can
- *     moves.c      --migrate: two OpenCL devices in one process; rawmoves.c OpenCL alone
- *     rawgpu.c     those drivers: rawcuda.c, rawhip.c; gstcuda.c GStreamer's CUDA memory
- *     figures.c    the figures of a run; report.c, stats.c, text.c, json.c the report */
+ *     ceiling.c    what the machine can do at best, ceilingrdma.c a network card; ceilingroles.c
+ *                  the processes that measure it, by ../ceilings
+ *     moves.c      --migrate: two OpenCL devices in one process
+ *     figures.c    the figures of a run; report.c, reporttext.c, reportjson.c the report */
 #ifndef GPUD_TOOLS_BENCH_H
 #define GPUD_TOOLS_BENCH_H
+
+#include "ceilings/gpu.h"
+#include "ceilings/opencl.h"
 
 #include <gpudirect/gpudirect.h>
 
@@ -94,21 +96,9 @@ struct bench_job {
 
 #define BENCH_UNKNOWN (-1)
 
-/* What drivers achieve without gpudirect, GPUs' but where it says otherwise. 0: not measured. */
-struct bench_raw {
-    double write;            /* frames a second, by plain RDMA writes */
-    double copy, peer;       /* frames a second: within the sender's GPU, to the first receiver's */
-    double fan_out;          /* to each receiver, when copies to all run at once */
-    double download, upload; /* to and from pinned memory */
-    double marker;  /* us: a word from one GPU's stream to the other's; half of a round trip */
-    double words;   /* a second: from one GPU's stream to the other's and back */
-    double handoff; /* us: p50 from the CPU's call, through both GPUs' streams, until the CPU sees
-                       it */
-};
-
 /* Two OpenCL devices in one process. */
 struct bench_moves {
-    double early, implicit; /* us: the first use of a frame that was moved early, or not at all */
+    struct raw_opencl_figures raw;
     double migrate, staged; /* frames a second, by these routes */
 };
 
@@ -133,7 +123,8 @@ struct bench_result {
     uint64_t joined, left;   /* joins: receivers that got a frame; those that got all they wanted */
     uint64_t measured;       /* joins: those of them that left while it was measured */
     uint64_t missing; /* joins: frames that did not come between a receiver's first and last */
-    struct bench_raw raw;
+    struct raw_gpu_figures raw;
+    double raw_write;         /* frames a second by plain RDMA writes; 0: not measured */
     struct bench_moves moves; /* --migrate */
 };
 

@@ -4,6 +4,7 @@
 /* From the card to where a frame can be shown: it is acquired, and mapped. */
 #include "capture.h"
 
+#include "capturereport.h"
 #include "control.h"
 #include "pictureclock.h"
 
@@ -11,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define MODES_MAX 1024
 
@@ -42,13 +42,6 @@ static void samples_clear(struct samples *samples)
     g_free(samples->shown);
     g_free(samples->numbers);
     g_free(samples->texts);
-}
-
-static int64_t cpu_now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
-    return (int64_t)time.tv_sec * GPUD_SEC + time.tv_nsec;
 }
 
 static struct gpud_capture_info info_of(struct gpud_capture *capture)
@@ -132,7 +125,7 @@ static enum gpud_status take(struct gpud_capture *capture, int64_t timeout, stru
     gpud_frame_get_info(frame, &info);
     status = gpud_frame_map(frame, GPUD_READ, timeout, &data, error);
     if (status == GPUD_OK) {
-        samples->shown[i] = bench_now();
+        samples->shown[i] = clock_now();
         samples->came[i] = (int64_t)info.submitted_ns;
         samples->stamps[i] = info.pts_ns == GPUD_TIME_NONE ? -1 : (int64_t)info.pts_ns;
         samples->numbers[i] = (uint32_t)info.offset;
@@ -156,13 +149,13 @@ static enum gpud_status take_all(struct gpud_capture *capture, const struct benc
         samples->count = 0;
     }
     struct gpud_capture_info before = info_of(capture);
-    int64_t begin = bench_now(), cpu = cpu_now();
+    int64_t begin = clock_now(), cpu = clock_cpu_time();
     while (status == GPUD_OK && samples->count < job->frames)
         status = take(capture, timeout, samples, error);
     if (status != GPUD_OK)
         return status;
-    result->seconds = (double)(bench_now() - begin) / (double)GPUD_SEC;
-    result->cpu = (double)(cpu_now() - cpu) / (double)job->frames / 1000;
+    result->seconds = (double)(clock_now() - begin) / (double)GPUD_SEC;
+    result->cpu = (double)(clock_cpu_time() - cpu) / (double)job->frames / 1000;
     result->info = info_of(capture);
     result->frames = samples->count;
     result->dropped = result->info.dropped - before.dropped;
@@ -183,7 +176,7 @@ static void compare_stamps(const struct samples *samples, struct bench_capture *
         ages[i] = samples->shown[i] - samples->stamps[i];
     }
     if (result->stamped)
-        result->stamp = bench_latency_of(ages, samples->count);
+        result->stamp = stats_latency_of(ages, samples->count);
     g_free(ages);
 }
 
@@ -225,7 +218,7 @@ static void compare_pictures(const struct samples *samples, struct bench_capture
     if (!result->no_clock) {
         result->slack = (double)MAX(slack, 0) / 1000;
         result->step = (double)step * 1000;
-        result->at_most = bench_latency_of(ages, (size_t)result->timed);
+        result->at_most = stats_latency_of(ages, (size_t)result->timed);
     }
     g_free(ages);
 }

@@ -6,26 +6,8 @@
 #define GPUD_TOOLS_BENCH_CAPTURE_H
 
 #include "options.h"
-#include "stats.h"
-
-struct bench_capture {
-    struct gpud_capture_info info;                               /* at the end */
-    uint64_t frames, dropped, corrupted, copies_cpu, copies_gpu; /* in the measured section */
-    double seconds, cpu;                                         /* cpu: us a frame */
-    bool stamped; /* latencies by the driver's stamps are known */
-    struct bench_latency stamp;
-    const char *no_clock; /* why the pictures' own clock is not known; NULL: it is */
-    /* The picture's clock began when the driver was told to stream, or so much later: */
-    double slack;                 /* us */
-    double step;                  /* of that clock, us */
-    struct bench_latency at_most; /* `slack` less at least */
-    uint64_t timed, right;        /* frames with a time; with the number that the driver says */
-};
 
 /* Measures and prints it; the exit status. */
 int bench_capture_run(const struct bench_options *options);
-
-void bench_capture_print_text(const struct bench_job *job, const struct bench_capture *result);
-void bench_capture_print_json(const struct bench_job *job, const struct bench_capture *result);
 
 #endif

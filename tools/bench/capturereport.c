@@ -1,10 +1,10 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What --capture prints. */
-#include "capture.h"
+#include "capturereport.h"
 
-#include <json-glib/json-glib.h>
+#include "json.h"
+
 #include <math.h>
 #include <stdio.h>
 
@@ -17,7 +17,7 @@ static const char *stamps_of(const struct bench_capture *result)
 
 /* --- text --------------------------------------------------------------------------------- */
 
-static void print_latency(const char *label, const struct bench_latency *latency, double less)
+static void print_latency(const char *label, const struct stats_latency *latency, double less)
 {
     printf("  %-44s %10.3f %10.3f %10.3f\n", label, (latency->p50 - less) / 1000,
            (latency->p99 - less) / 1000, (latency->max - less) / 1000);
@@ -75,41 +75,19 @@ void bench_capture_print_text(const struct bench_job *job, const struct bench_ca
 
 /* --- JSON --------------------------------------------------------------------------------- */
 
-static void add_text(JsonBuilder *builder, const char *key, const char *value)
-{
-    json_builder_set_member_name(builder, key);
-    if (value && value[0])
-        json_builder_add_string_value(builder, value);
-    else
-        json_builder_add_null_value(builder);
-}
-
-static void add_count(JsonBuilder *builder, const char *key, uint64_t value)
-{
-    json_builder_set_member_name(builder, key);
-    json_builder_add_int_value(builder, (gint64)value);
-}
-
-static void add_number(JsonBuilder *builder, const char *key, double value)
-{
-    json_builder_set_member_name(builder, key);
-    json_builder_add_double_value(builder, value);
-}
-
 /* us, as in the other reports; null: not known. */
 static void add_latency(JsonBuilder *builder, const char *key, bool known,
-                        const struct bench_latency *latency, double less)
+                        const struct stats_latency *latency, double less)
 {
-    json_builder_set_member_name(builder, key);
     if (!known) {
-        json_builder_add_null_value(builder);
+        json_put_string(builder, key, NULL);
         return;
     }
-    json_builder_begin_object(builder);
-    add_number(builder, "p50", latency->p50 - less);
-    add_number(builder, "p99", latency->p99 - less);
-    add_number(builder, "max", latency->max - less);
-    add_number(builder, "jitter", latency->jitter);
+    json_begin_object(builder, key);
+    json_put_number(builder, "p50", latency->p50 - less);
+    json_put_number(builder, "p99", latency->p99 - less);
+    json_put_number(builder, "max", latency->max - less);
+    json_put_number(builder, "jitter", latency->jitter);
     json_builder_end_object(builder);
 }
 
@@ -120,42 +98,33 @@ void bench_capture_print_json(const struct bench_job *job, const struct bench_ca
     JsonBuilder *builder = json_builder_new();
     const struct gpud_picture *picture = &info->media.picture;
     json_builder_begin_object(builder);
-    add_text(builder, "capture", job->address);
-    add_text(builder, "card", info->card);
-    add_text(builder, "driver", info->driver);
-    add_text(builder, "device", info->device);
-    add_text(builder, "format", picture->layout.format);
-    add_count(builder, "width", picture->layout.width);
-    add_count(builder, "height", picture->layout.height);
-    add_number(builder, "fps",
-               picture->rate.num ? (double)picture->rate.num / picture->rate.den : 0);
-    add_text(builder, "path", info->path);
-    add_text(builder, "fallback_reason", info->fallback_reason);
-    add_count(builder, "frames", result->frames);
-    add_number(builder, "seconds", result->seconds);
-    add_count(builder, "dropped", result->dropped);
-    add_count(builder, "corrupted", result->corrupted);
-    add_number(builder, "cpu_us", result->cpu);
-    add_count(builder, "copies_cpu", result->copies_cpu);
-    add_count(builder, "copies_gpu", result->copies_gpu);
-    add_text(builder, "stamps", stamps_of(result));
+    json_put_text(builder, "capture", job->address);
+    json_put_text(builder, "card", info->card);
+    json_put_text(builder, "driver", info->driver);
+    json_put_text(builder, "device", info->device);
+    json_put_text(builder, "format", picture->layout.format);
+    json_put_int(builder, "width", picture->layout.width);
+    json_put_int(builder, "height", picture->layout.height);
+    json_put_number(builder, "fps",
+                    picture->rate.num ? (double)picture->rate.num / picture->rate.den : 0);
+    json_put_text(builder, "path", info->path);
+    json_put_text(builder, "fallback_reason", info->fallback_reason);
+    json_put_int(builder, "frames", result->frames);
+    json_put_number(builder, "seconds", result->seconds);
+    json_put_int(builder, "dropped", result->dropped);
+    json_put_int(builder, "corrupted", result->corrupted);
+    json_put_number(builder, "cpu_us", result->cpu);
+    json_put_int(builder, "copies_cpu", result->copies_cpu);
+    json_put_int(builder, "copies_gpu", result->copies_gpu);
+    json_put_text(builder, "stamps", stamps_of(result));
     add_latency(builder, "latency_stamps", result->stamped, &result->stamp, 0);
-    add_text(builder, "no_picture_clock", result->no_clock);
+    json_put_text(builder, "no_picture_clock", result->no_clock);
     add_latency(builder, "latency_picture_at_most", clock, &result->at_most, 0);
     add_latency(builder, "latency_picture_at_least", clock, &result->at_most, result->slack);
-    add_number(builder, "picture_clock_step_us", result->step);
-    add_count(builder, "pictures_timed", result->timed);
-    add_count(builder, "pictures_right", result->right);
+    json_put_number(builder, "picture_clock_step_us", result->step);
+    json_put_int(builder, "pictures_timed", result->timed);
+    json_put_int(builder, "pictures_right", result->right);
     json_builder_end_object(builder);
 
-    JsonGenerator *generator = json_generator_new();
-    JsonNode *root = json_builder_get_root(builder);
-    json_generator_set_root(generator, root);
-    json_generator_set_pretty(generator, TRUE);
-    gchar *text = json_generator_to_data(generator, NULL);
-    puts(text);
-    g_free(text);
-    json_node_unref(root);
-    g_object_unref(generator);
-    g_object_unref(builder);
+    json_print(builder, true);
 }

@@ -3,8 +3,6 @@
 
 #include "children.h"
 
-#include "hosts.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -160,7 +158,7 @@ static bool reap(struct bench_child *child, int64_t deadline, int *status)
             child->pid = -1;
             return true;
         }
-        if (bench_now() >= deadline)
+        if (clock_now() >= deadline)
             return false;
         g_usleep(1000);
     }
@@ -180,7 +178,7 @@ bool bench_child_stop(struct bench_child *child, int64_t deadline)
     bool by_itself = reap(child, deadline, &status);
     if (!by_itself) {
         kill(child->pid, SIGKILL);
-        reap(child, bench_now() + BENCH_STEP_TIMEOUT, &status);
+        reap(child, clock_now() + BENCH_STEP_TIMEOUT, &status);
     }
     bench_child_hang_up(child);
     g_clear_pointer(&child->latencies, g_free);
@@ -202,7 +200,7 @@ static const char *name_of(const struct bench_child *child, char text[CHILD_NAME
 bool bench_children_find_death(struct bench_child *children, size_t count,
                                struct bench_failure *failure)
 {
-    int64_t deadline = bench_now() + 50 * GPUD_MSEC;
+    int64_t deadline = clock_now() + 50 * GPUD_MSEC;
     do {
         for (size_t i = 0; i < count; i++) {
             int status = 0;
@@ -216,7 +214,7 @@ bool bench_children_find_death(struct bench_child *children, size_t count,
             return true;
         }
         g_usleep(2000);
-    } while (bench_now() < deadline);
+    } while (clock_now() < deadline);
     return false;
 }
 
@@ -235,7 +233,7 @@ static bool take_result(struct bench_child *child, struct bench_packet *packet)
     child->latencies = g_memdup2((char *)packet->data + sizeof(child->result), samples);
     child->finished = true;
     if (child->host)
-        bench_hosts_clean_result(&child->result);
+        bench_clean_result(&child->result);
     return true;
 }
 
@@ -265,7 +263,7 @@ bool bench_child_handle(struct bench_child *child, struct bench_packet *packet,
     if (packet->type == BENCH_FAILED && packet->size == sizeof(struct bench_failure)) {
         struct bench_failure *reported = packet->data;
         if (child->host)
-            bench_hosts_clean(reported->reason, sizeof(reported->reason));
+            bench_clean_text(reported->reason, sizeof(reported->reason));
         bench_fail(failure, child->host ? GPUD_PEER : reported->status, "%s: %s",
                    name_of(child, name), reported->reason);
         return false;
@@ -279,7 +277,7 @@ static bool read_child(struct bench_child *child, struct bench_failure *failure)
     struct bench_packet packet;
     char name[CHILD_NAME];
     uint64_t max = child->message_max ? child->message_max : BENCH_MESSAGE_MAX;
-    enum bench_receipt got = bench_receive(child->fd, bench_now() + GPUD_SEC, max, &packet);
+    enum bench_receipt got = bench_receive(child->fd, clock_now() + GPUD_SEC, max, &packet);
     if (got == BENCH_RECEIVED) {
         bool good = bench_child_handle(child, &packet, failure);
         g_free(packet.data);
@@ -297,7 +295,7 @@ bool bench_children_wait(struct bench_child *children, size_t count, int64_t dea
 {
     while (!done(children, count)) {
         struct pollfd fds[CHILDREN_MAX];
-        int64_t left = deadline - bench_now();
+        int64_t left = deadline - clock_now();
         if (caught || left <= 0) {
             if (caught)
                 bench_fail(failure, GPUD_AGAIN, "interrupted by signal %d (%s)", (int)caught,

@@ -26,6 +26,14 @@ struct bench_child {
     int64_t *latencies;
 };
 
+/* Those of a run. */
+struct bench_processes {
+    struct bench_child
+        child[1 + GPUD_RECEIVERS_MAX]; /* the sender, the receivers, the joiner if any */
+    size_t count;
+    size_t receivers;
+};
+
 /* inherited: descriptors that stay open in the child. */
 bool bench_child_start(struct bench_child *child, const char *role, uint32_t number,
                        const int *inherited, size_t inherited_count, struct bench_failure *failure);

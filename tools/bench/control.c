@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #define WRITE_DEADLINE_S 10
@@ -18,30 +17,6 @@
 struct header {
     uint64_t type, size;
 };
-
-static int64_t read_clock(clockid_t clock)
-{
-    struct timespec t;
-    clock_gettime(clock, &t);
-    return t.tv_sec * GPUD_SEC + t.tv_nsec;
-}
-
-int64_t bench_now(void)
-{
-    return read_clock(CLOCK_MONOTONIC);
-}
-
-int64_t bench_cpu_time(void)
-{
-    return read_clock(CLOCK_PROCESS_CPUTIME_ID);
-}
-
-void bench_sleep_until(int64_t when)
-{
-    const struct timespec until = {.tv_sec = when / GPUD_SEC, .tv_nsec = when % GPUD_SEC};
-    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) != 0)
-        continue;
-}
 
 /* --- sending ---------------------------------------------------------------------------------- */
 
@@ -88,7 +63,7 @@ static enum bench_receipt receive_all(int fd, int64_t deadline, void *data, size
 {
     char *at = data;
     while (size > 0) {
-        int64_t left = deadline - bench_now();
+        int64_t left = deadline - clock_now();
         enum bench_receipt missed = at == data ? BENCH_TIMED_OUT : BENCH_GONE;
         struct pollfd ready = {.fd = fd, .events = POLLIN};
         int polled = poll(&ready, 1, left > 0 ? (int)MIN(left / GPUD_MSEC + 1, 1000) : 0);
@@ -121,7 +96,7 @@ enum bench_receipt bench_receive(int fd, int64_t deadline, uint64_t max,
         return BENCH_GONE;
     /* A message that has begun is read to its end, or the next one could not be found. */
     void *data = g_malloc(header.size + 1);
-    got = receive_all(fd, MAX(deadline, bench_now() + BENCH_STEP_TIMEOUT), data, header.size);
+    got = receive_all(fd, MAX(deadline, clock_now() + BENCH_STEP_TIMEOUT), data, header.size);
     if (got != BENCH_RECEIVED) {
         g_free(data);
         return BENCH_GONE;
@@ -141,6 +116,23 @@ bool bench_fail(struct bench_failure *failure, enum gpud_status status, const ch
     return false;
 }
 
+void bench_clean_text(char *text, size_t size)
+{
+    text[size - 1] = '\0';
+    char *valid = g_utf8_make_valid(text, -1);
+    for (char *at = valid; *at; at = g_utf8_next_char(at))
+        if (!g_unichar_isprint(g_utf8_get_char(at)))
+            memset(at, '?', (size_t)(g_utf8_next_char(at) - at));
+    g_strlcpy(text, valid, size);
+    g_free(valid);
+}
+
+void bench_clean_result(struct bench_result *result)
+{
+    bench_clean_text(result->route, sizeof(result->route));
+    bench_clean_text(result->fallback_reason, sizeof(result->fallback_reason));
+}
+
 /* --- in a child ------------------------------------------------------------------------------- */
 
 void bench_child_fail(int fd, enum gpud_status status, const char *format, ...)
@@ -152,6 +144,16 @@ void bench_child_fail(int fd, enum gpud_status status, const char *format, ...)
     va_end(args);
     bench_send(fd, BENCH_FAILED, &failure, sizeof(failure));
     _exit(EXIT_FAILURE);
+}
+
+G_NORETURN static void fail(void *user, enum gpud_status status, const char *reason)
+{
+    bench_child_fail(*(const int *)user, status, "%s", reason);
+}
+
+struct raw_caller bench_child_caller(const int *fd)
+{
+    return (struct raw_caller){.fail = fail, .user = (void *)(uintptr_t)fd};
 }
 
 void bench_child_expect(int fd, enum bench_message type, int64_t deadline, void *data, size_t size)
@@ -177,6 +179,6 @@ bool bench_child_received(int fd, enum bench_message type)
     struct pollfd ready = {.fd = fd, .events = POLLIN};
     if (poll(&ready, 1, 0) <= 0)
         return false;
-    bench_child_expect(fd, type, bench_now() + BENCH_STEP_TIMEOUT, NULL, 0);
+    bench_child_expect(fd, type, clock_now() + BENCH_STEP_TIMEOUT, NULL, 0);
     return true;
 }

@@ -6,6 +6,8 @@
 #define GPUD_TOOLS_BENCH_CONTROL_H
 
 #include "bench.h"
+#include "ceilings/failure.h"
+#include "clock.h"
 
 enum bench_message {
     BENCH_JOB = 1,
@@ -29,10 +31,6 @@ struct bench_packet {
     void *data; /* to be freed with g_free() */
 };
 
-int64_t bench_now(void);
-int64_t bench_cpu_time(void); /* of this process, all threads */
-void bench_sleep_until(int64_t when);
-
 /* false: the other end is gone, or did not read in time. */
 bool bench_send(int fd, enum bench_message type, const void *data, size_t size);
 bool bench_send_result(int fd, const struct bench_result *result, const int64_t *latencies);
@@ -47,11 +45,18 @@ enum bench_receipt bench_receive(int fd, int64_t deadline, uint64_t max,
 bool bench_fail(struct bench_failure *failure, enum gpud_status status, const char *format, ...)
     G_GNUC_PRINTF(3, 4);
 
+/* What another host sent: the text ends somewhere, and has nothing in it that a terminal obeys. */
+void bench_clean_text(char *text, size_t size);
+void bench_clean_result(struct bench_result *result);
+
 /* --- in a child ------------------------------------------------------------------------------- */
 
 /* Tells the coordinator why, and ends the process at once; the system frees what it had. */
 G_NORETURN void bench_child_fail(int fd, enum gpud_status status, const char *format, ...)
     G_GNUC_PRINTF(3, 4);
+
+/* The same for a measurement without gpudirect: its `user` is the control socket. */
+struct raw_caller bench_child_caller(const int *fd);
 
 /* Receives the next message, which must be of this type. Ends the process where the coordinator is
  * gone, or silent until the deadline. */

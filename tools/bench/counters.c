@@ -33,7 +33,7 @@ static void finish_section(struct bench_counters *counters)
 {
     struct bench_result *result = &counters->result;
     result->cpu_ns =
-        bench_cpu_time() - counters->cpu_start - (counters->probe_ns - counters->probe_start);
+        clock_cpu_time() - counters->cpu_start - (counters->probe_ns - counters->probe_start);
     result->marking_ns = counters->marking_ns - counters->marking_start;
     counters->complete = true;
 }
@@ -56,7 +56,7 @@ static void measure(struct bench_counters *counters, const struct bench_frame_ti
         result->start = times->counted;
         if (counters->on_start)
             counters->on_start(counters->user);
-        counters->cpu_start = bench_cpu_time();
+        counters->cpu_start = clock_cpu_time();
         counters->probe_start = counters->probe_ns;
         counters->marking_start = counters->marking_ns;
     }

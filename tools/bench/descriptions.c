@@ -1,8 +1,9 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The descriptions of elements that frames go through. */
-#include "options.h"
+#include "descriptions.h"
+
+#include "help.h"
 
 #include <string.h>
 

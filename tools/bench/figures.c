@@ -31,9 +31,9 @@ static void add_receiver(struct bench_run *run, const struct bench_child *child,
                         ? (double)(result->frames - 1) * 1e9 / (double)(result->end - result->start)
                         : NAN;
     receiver->cpu_us = per_frame(result->cpu_ns, result->frames) / 1e3;
-    receiver->latency = bench_latency_of(child->latencies, result->latencies);
+    receiver->latency = stats_latency_of(child->latencies, result->latencies);
     receiver->latency_cpu =
-        bench_latency_of(child->latencies + result->latencies, result->latencies_cpu);
+        stats_latency_of(child->latencies + result->latencies, result->latencies_cpu);
     run->lost += receiver->missing;
     run->torn += receiver->torn;
     run->cpu_receiver += receiver->cpu_us;
@@ -48,10 +48,10 @@ static void add_receiver(struct bench_run *run, const struct bench_child *child,
 }
 
 /* Jitter, from one sample to the next, is computed within each receiver and then averaged. */
-static void replace_latency(struct bench_latency *latency, const GArray *all, uint32_t receivers)
+static void replace_latency(struct stats_latency *latency, const GArray *all, uint32_t receivers)
 {
     double jitter = latency->jitter / receivers;
-    *latency = bench_latency_of((const int64_t *)(void *)all->data, all->len);
+    *latency = stats_latency_of((const int64_t *)(void *)all->data, all->len);
     latency->jitter = jitter;
 }
 
@@ -75,12 +75,12 @@ static void join_intervals(const struct bench_processes *processes, struct bench
 {
     const struct bench_child *sender = &processes->child[0];
     GArray *all = g_array_new(FALSE, FALSE, sizeof(int64_t));
-    run->interval_sender = bench_latency_of(sender->latencies, sender->result.intervals);
+    run->interval_sender = stats_latency_of(sender->latencies, sender->result.intervals);
     for (size_t i = 1; i <= processes->receivers; i++) {
         const struct bench_result *result = &processes->child[i].result;
         const int64_t *own =
             processes->child[i].latencies + result->latencies + result->latencies_cpu;
-        run->interval_receiver.jitter += bench_latency_of(own, result->intervals).jitter;
+        run->interval_receiver.jitter += stats_latency_of(own, result->intervals).jitter;
         g_array_append_vals(all, own, (guint)result->intervals);
     }
     replace_latency(&run->interval_receiver, all, run->receivers);

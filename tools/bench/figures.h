@@ -5,14 +5,45 @@
 #ifndef GPUD_TOOLS_BENCH_FIGURES_H
 #define GPUD_TOOLS_BENCH_FIGURES_H
 
+#include "ceiling.h"
+#include "ceilings/stats.h"
 #include "children.h"
-#include "run.h"
 
-struct bench_processes {
-    struct bench_child
-        child[1 + GPUD_RECEIVERS_MAX]; /* the sender, the receivers, the joiner if any */
-    size_t count;
-    size_t receivers;
+/* One receiver of a run. */
+struct bench_receiver_run {
+    uint64_t frames, missing, dropped,
+        torn; /* dropped: as the sender reported; included in missing */
+    double fps, cpu_us;
+    struct stats_latency latency, latency_cpu;
+};
+
+/* Doubles are NAN where unknown. */
+struct bench_run {
+    char route[64], fallback_reason[GPUD_REASON_MAX];
+    double fps;
+    uint64_t frames;              /* sent, in the measured section */
+    uint64_t lost, torn, dropped; /* including the warm-up, of all receivers */
+    struct stats_latency latency;
+    struct stats_latency latency_cpu;        /* until the CPU had a frame that a GPU reads */
+    double cpu_sender, cpu_receiver;         /* µs a frame; the mean of the receivers */
+    double marking_sender, marking_receiver; /* the part of it that marking on a GPU took */
+    double waits_device_sender,
+        waits_device_receiver;     /* times the CPU waited for a device, per frame */
+    double gigabytes_per_second;   /* of all receivers together */
+    double copies_cpu, copies_gpu; /* per frame, both sides and all receivers */
+    double kicks_sender, waits_sender, kicks_receiver,
+        waits_receiver;           /* per frame; the mean of the receivers */
+    double lent;                  /* 0…1 */
+    struct bench_ceiling ceiling; /* the main one of these: */
+    struct bench_ceilings ceilings;
+    double ceiling_ratios[BENCH_CEILINGS_MAX]; /* NAN: a rate cannot be compared with a time */
+    double ceiling_ratio, ceiling_ratio_p99;
+    uint32_t joins; /* without any, what follows is 0 or NAN */
+    uint64_t joined, left, joins_measured;
+    struct stats_latency interval_sender, interval_receiver;
+    double idle_sender, idle_receiver; /* % of one CPU; the mean of the receivers */
+    uint32_t receivers;
+    struct bench_receiver_run receiver[GPUD_RECEIVERS_MAX];
 };
 
 /* All but the ceilings. */

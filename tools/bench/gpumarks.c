@@ -28,18 +28,18 @@ static void check(const struct marks *marks, const char *what, int result)
 static void *pinned(const struct marks *marks, size_t size, raw_address *address)
 {
     void *host;
-    check(marks, "pinned memory", marks->driver->host_alloc(&host, size));
+    check(marks, "pinned memory", raw_host_alloc(marks->driver, &host, size));
     memset(host, 0, size);
-    check(marks, "the address of pinned memory", marks->driver->host_address(address, host));
+    check(marks, "the address of pinned memory", raw_host_address(marks->driver, address, host));
     return host;
 }
 
 static void finish(const struct marks *marks, raw_stream stream)
 {
     int result;
-    if (raw_finish(marks->driver, stream, bench_now() + BENCH_STEP_TIMEOUT, &result))
+    if (raw_finish(marks->driver, stream, clock_now() + BENCH_STEP_TIMEOUT, &result))
         return;
-    if (result == marks->driver->not_ready)
+    if (result == RAW_NOT_READY)
         bench_child_fail(marks->control, GPUD_TIMEOUT,
                          "the GPU did not come to the end of its work in time");
     check(marks, "the stream", result);
@@ -65,7 +65,7 @@ struct bench_mark_writer *bench_mark_writer_create(const struct raw_driver *driv
 void bench_mark_writer_destroy(struct bench_mark_writer *writer)
 {
     if (writer && writer->rows)
-        writer->marks.driver->host_free(writer->rows);
+        raw_host_free(writer->marks.driver, writer->rows);
     g_free(writer);
 }
 
@@ -82,11 +82,10 @@ void bench_mark_writer_mark(struct bench_mark_writer *writer, raw_stream stream,
     bench_rows_make(writer->rows + offset, index);
     if (bench_rows_is_whole(marks->job, index))
         check(marks, "filling a frame",
-              marks->driver->fill(address, bench_rows_filler(index), layout->size, stream));
+              raw_fill(marks->driver, address, bench_rows_filler(index), layout->size, stream));
     check(marks, "copying marks into a frame",
-          marks->driver->copy_rows(address + layout->plane[0].offset, bench_rows_pitch(layout),
-                                   writer->address + offset, BENCH_ROW, BENCH_ROW, BENCH_ROWS,
-                                   stream));
+          raw_copy_rows(marks->driver, address + layout->plane[0].offset, bench_rows_pitch(layout),
+                        writer->address + offset, BENCH_ROW, BENCH_ROW, BENCH_ROWS, stream));
 }
 
 void bench_mark_writer_finish(struct bench_mark_writer *writer, raw_stream stream)
@@ -139,10 +138,10 @@ struct bench_mark_reader *bench_mark_reader_create(const struct raw_driver *driv
 void bench_mark_reader_destroy(struct bench_mark_reader *reader)
 {
     if (reader && reader->rows)
-        reader->marks.driver->host_free(reader->rows);
+        raw_host_free(reader->marks.driver, reader->rows);
     for (unsigned i = 0; reader && i < BENCH_WHOLE_FRAMES; i++)
         if (reader->whole[i].frame)
-            reader->marks.driver->host_free(reader->whole[i].frame);
+            raw_host_free(reader->marks.driver, reader->whole[i].frame);
     g_free(reader);
 }
 
@@ -151,7 +150,7 @@ static void prepare(struct bench_mark_reader *reader, const struct gpud_layout *
 {
     unsigned frames = !reader->checks_whole ? 0 : reader->marks.job->full ? 1 : BENCH_WHOLE_FRAMES;
     reader->rows = pinned(&reader->marks, PENDING_MAX * BENCH_ROWS_SIZE + 64, &reader->address);
-    reader->has_words = reader->marks.driver->has_words(reader->gpu);
+    reader->has_words = raw_has_words(reader->marks.driver, reader->gpu);
     for (unsigned i = 0; i < frames; i++) {
         struct whole *whole = &reader->whole[i];
         whole->frame = pinned(&reader->marks, layout->size, &whole->address);
@@ -179,7 +178,7 @@ static void take_arrived(struct bench_mark_reader *reader, bool all_there)
                                .acquired = pending->acquired,
                                .seen = pending->seen,
                                .submitted = pending->submitted,
-                               .counted = pending->seen ? pending->seen : bench_now(),
+                               .counted = pending->seen ? pending->seen : clock_now(),
                            },
                            pending->reported_drops);
     }
@@ -187,33 +186,33 @@ static void take_arrived(struct bench_mark_reader *reader, bool all_there)
 
 size_t bench_mark_reader_wait(struct bench_mark_reader *reader, size_t most)
 {
-    int64_t start = bench_now();
+    int64_t start = clock_now();
     take_arrived(reader, false);
     bool waits = reader->tail - reader->head > most;
     while (reader->tail - reader->head > most) {
         /* Marks that are still wrong when the stream is done will never be right. */
-        int result = reader->marks.driver->stream_query(reader->stream);
-        if (result != reader->marks.driver->not_ready)
+        int result = raw_stream_query(reader->marks.driver, reader->stream);
+        if (result != RAW_NOT_READY)
             check(&reader->marks, "the stream", result);
         take_arrived(reader, result == 0);
-        if (bench_now() - start > BENCH_STEP_TIMEOUT)
+        if (clock_now() - start > BENCH_STEP_TIMEOUT)
             bench_child_fail(reader->marks.control, GPUD_TIMEOUT,
                              "the GPU did not come to the end of its work in time");
     }
     if (waits)
-        reader->counters->probe_ns += bench_now() - start;
+        reader->counters->probe_ns += clock_now() - start;
     return (size_t)(reader->tail - reader->head);
 }
 
 static void wait_for_word(struct bench_mark_reader *reader, raw_stream stream)
 {
     volatile uint32_t *word = (void *)(reader->rows + PENDING_MAX * BENCH_ROWS_SIZE);
-    int64_t start = bench_now();
+    int64_t start = clock_now();
     check(&reader->marks, "writing a word",
-          reader->marks.driver->write_value(stream, reader->address + PENDING_MAX * BENCH_ROWS_SIZE,
-                                            ++reader->words));
+          raw_write_value(reader->marks.driver, stream,
+                          reader->address + PENDING_MAX * BENCH_ROWS_SIZE, ++reader->words));
     while (*word != reader->words)
-        if (bench_now() - start > BENCH_STEP_TIMEOUT)
+        if (clock_now() - start > BENCH_STEP_TIMEOUT)
             bench_child_fail(reader->marks.control, GPUD_TIMEOUT,
                              "the GPU waits for a frame that does not come");
 }
@@ -221,12 +220,12 @@ static void wait_for_word(struct bench_mark_reader *reader, raw_stream stream)
 /* Polls: the GPU needs microseconds, and sleeping would take longer. */
 static int64_t wait_for_gpu(struct bench_mark_reader *reader, raw_stream stream)
 {
-    int64_t start = bench_now();
+    int64_t start = clock_now();
     if (reader->has_words)
         wait_for_word(reader, stream);
     else
         finish(&reader->marks, stream);
-    int64_t now = bench_now();
+    int64_t now = clock_now();
     reader->counters->probe_ns += now - start;
     return now;
 }
@@ -251,7 +250,7 @@ static void fetch_whole(struct bench_mark_reader *reader, raw_stream stream, raw
         bench_child_fail(reader->marks.control, GPUD_PEER, "the frames have grown in mid-stream");
     whole->layout = *layout;
     check(&reader->marks, "copying a frame",
-          reader->marks.driver->copy(whole->address, address, layout->size, stream));
+          raw_copy(reader->marks.driver, whole->address, address, layout->size, stream));
     whole->used = true;
     if (reader->marks.job->full) {
         finish(&reader->marks, stream);
@@ -272,7 +271,7 @@ void bench_mark_reader_add(struct bench_mark_reader *reader, raw_stream stream, 
         take_arrived(reader, true);
     }
     uint64_t expected = reader->counters->last + (reader->tail - reader->head) + 1;
-    int64_t start = bench_now(), probed = reader->counters->probe_ns;
+    int64_t start = clock_now(), probed = reader->counters->probe_ns;
     uint64_t rows = rows_of(reader->tail);
     memset(reader->rows + rows, 0, BENCH_ROWS_SIZE);
     struct pending *pending = &reader->pending[reader->tail++ % PENDING_MAX];
@@ -284,10 +283,10 @@ void bench_mark_reader_add(struct bench_mark_reader *reader, raw_stream stream, 
     if (reader->checks_whole && bench_rows_is_whole(reader->marks.job, expected))
         fetch_whole(reader, stream, address, layout);
     check(&reader->marks, "copying marks out of a frame",
-          reader->marks.driver->copy_rows(reader->address + rows, BENCH_ROW,
-                                          address + layout->plane[0].offset,
-                                          bench_rows_pitch(layout), BENCH_ROW, BENCH_ROWS, stream));
-    reader->counters->marking_ns += bench_now() - start - (reader->counters->probe_ns - probed);
+          raw_copy_rows(reader->marks.driver, reader->address + rows, BENCH_ROW,
+                        address + layout->plane[0].offset, bench_rows_pitch(layout), BENCH_ROW,
+                        BENCH_ROWS, stream));
+    reader->counters->marking_ns += clock_now() - start - (reader->counters->probe_ns - probed);
     /* The last frame ends the measured section, so it is waited for. */
     if (expected >= (uint64_t)reader->marks.job->warmup + reader->marks.job->frames) {
         finish(&reader->marks, stream);

@@ -7,7 +7,7 @@
 #ifndef GPUD_TOOLS_BENCH_GPUMARKS_H
 #define GPUD_TOOLS_BENCH_GPUMARKS_H
 
-#include "bench/rawgpu.h"
+#include "ceilings/driver.h"
 #include "counters.h"
 #include "rows.h"
 

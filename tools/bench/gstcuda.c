@@ -3,7 +3,7 @@
 
 #include "gstcuda.h"
 
-#include "bench/rawcuda.h"
+#include "ceilings/cuda.h"
 #include "control.h"
 
 #include <dlfcn.h>
@@ -36,7 +36,7 @@ void bench_gst_cuda_open(int control)
     char reason[GPUD_REASON_MAX];
     if (opened)
         return;
-    bool driver = raw_cuda.open(reason, sizeof(reason));
+    bool driver = raw_open(&raw_cuda, reason, sizeof(reason));
     void *library = dlopen("libgstcuda-1.0.so.0", RTLD_NOW | RTLD_GLOBAL);
     if (!driver || !library)
         bench_child_fail(control, GPUD_UNSUPPORTED, "no CUDA memory in GStreamer: %s",
@@ -97,7 +97,7 @@ bool bench_gst_cuda_map(const struct bench_job *job, GstBuffer *buffer, GstMapFl
     if (raw_cuda_push(context) != 0)
         return false;
     if (!gst_buffer_map(buffer, &map->info, flags | MAP_CUDA)) {
-        raw_cuda.leave();
+        raw_leave(&raw_cuda);
         return false;
     }
     latest = context;
@@ -114,7 +114,7 @@ bool bench_gst_cuda_map(const struct bench_job *job, GstBuffer *buffer, GstMapFl
 void bench_gst_cuda_unmap(GstBuffer *buffer, struct bench_gpu_map *map)
 {
     gst_buffer_unmap(buffer, &map->info);
-    raw_cuda.leave();
+    raw_leave(&raw_cuda);
 }
 
 bool bench_gst_cuda_enter(void)
@@ -124,5 +124,5 @@ bool bench_gst_cuda_enter(void)
 
 void bench_gst_cuda_leave(void)
 {
-    raw_cuda.leave();
+    raw_leave(&raw_cuda);
 }

@@ -7,7 +7,7 @@
 #define GPUD_TOOLS_BENCH_GSTCUDA_H
 
 #include "bench.h"
-#include "bench/rawgpu.h"
+#include "ceilings/driver.h"
 
 #include <gst/gst.h>
 

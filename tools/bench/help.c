@@ -1,8 +1,13 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What --help says before and after the options. */
-#include "options.h"
+#include "help.h"
+
+#include <gpudirect/gpudirect.h>
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
 
 const char bench_help_summary[] =
     "Sends frames from one process to others and measures it: throughput, latency, the\n"
@@ -79,3 +84,55 @@ const char bench_help_description[] =
     "  gpudirect-bench --capture v4l2:///dev/video0 --to cuda:0\n"
     "  gpudirect-bench --elements --compare 'shmsink socket-path={dir}/shm shm-size={bytes} |\n"
     "    shmsrc socket-path={dir}/shm is-live=true ! {caps}'";
+
+/* The names of all routes, best first; to be freed with g_strfreev(). */
+static gchar **list_routes(void)
+{
+    GPtrArray *names = g_ptr_array_new();
+    struct gpud_context *context = NULL;
+    struct gpud_device *host = NULL;
+    if (gpud_context_create(NULL, &context, NULL) == GPUD_OK &&
+        gpud_device_open(context, "host", &host, NULL) == GPUD_OK) {
+        size_t count = gpud_route_explain(host, host, false, NULL, 0);
+        struct gpud_route_info *routes = g_new0(struct gpud_route_info, count + 1);
+        routes[0].size = sizeof(routes[0]);
+        gpud_route_explain(host, host, false, routes, count);
+        for (size_t i = 0; i < count; i++)
+            g_ptr_array_add(names, g_strdup(routes[i].name));
+        g_free(routes);
+    }
+    gpud_device_close(&host);
+    gpud_context_destroy(&context);
+    g_ptr_array_add(names, NULL);
+    return (gchar **)g_ptr_array_free(names, FALSE);
+}
+
+gchar *bench_help_route(void)
+{
+    gchar **routes = list_routes();
+    gchar *names = g_strjoinv(", ", routes);
+    gchar *last = strrchr(names, ',');
+    gchar *text = g_strdup_printf("%.*s or%s; with --capture dmabuf, userptr or mmap (the best)",
+                                  last ? (int)(last - names) : 0, names, last ? last + 1 : "");
+    g_free(names);
+    g_strfreev(routes);
+    return text;
+}
+
+bool bench_usage_error(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    fputs("gpudirect-bench: ", stderr);
+    vfprintf(stderr, format, args);
+    fputs(" (see --help)\n", stderr);
+    va_end(args);
+    return false;
+}
+
+bool bench_usage_text(char *field, size_t size, const char *option, const char *value)
+{
+    if (g_strlcpy(field, value ? value : "", size) < size)
+        return true;
+    return bench_usage_error("%s \"%.40s…\" is too long", option, value);
+}

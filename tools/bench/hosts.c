@@ -3,6 +3,7 @@
 
 #include "hosts.h"
 
+#include "descriptions.h"
 #include "frames.h"
 #include "options.h"
 #include "rows.h"
@@ -17,23 +18,6 @@ struct hello {
     char version[32], device[32];
 };
 
-void bench_hosts_clean(char *text, size_t size)
-{
-    text[size - 1] = '\0';
-    char *valid = g_utf8_make_valid(text, -1);
-    for (char *at = valid; *at; at = g_utf8_next_char(at))
-        if (!g_unichar_isprint(g_utf8_get_char(at)))
-            memset(at, '?', (size_t)(g_utf8_next_char(at) - at));
-    g_strlcpy(text, valid, size);
-    g_free(valid);
-}
-
-void bench_hosts_clean_result(struct bench_result *result)
-{
-    bench_hosts_clean(result->route, sizeof(result->route));
-    bench_hosts_clean(result->fallback_reason, sizeof(result->fallback_reason));
-}
-
 void bench_hosts_take_failure(const struct bench_packet *packet, const char *who,
                               struct bench_failure *failure)
 {
@@ -43,7 +27,7 @@ void bench_hosts_take_failure(const struct bench_packet *packet, const char *who
         return;
     }
     memcpy(&theirs, packet->data, sizeof(theirs));
-    bench_hosts_clean(theirs.reason, sizeof(theirs.reason));
+    bench_clean_text(theirs.reason, sizeof(theirs.reason));
     bench_fail(failure, GPUD_PEER, "%s: %s", who, theirs.reason);
 }
 
@@ -63,7 +47,7 @@ bool bench_hosts_greet(int fd, char device[32], struct bench_failure *failure)
     g_strlcpy(ours.device, device, sizeof(ours.device));
     if (!bench_send(fd, BENCH_HELLO, &ours, sizeof(ours)))
         return bench_fail(failure, GPUD_PEER, "whoever is there hung up");
-    enum bench_receipt got = bench_receive(fd, bench_now() + GREETING, sizeof(theirs), &packet);
+    enum bench_receipt got = bench_receive(fd, clock_now() + GREETING, sizeof(theirs), &packet);
     if (got != BENCH_RECEIVED)
         return bench_fail(failure, GPUD_PEER, "whoever is there %s",
                           got == BENCH_TIMED_OUT ? "says nothing"
@@ -75,8 +59,8 @@ bool bench_hosts_greet(int fd, char device[32], struct bench_failure *failure)
     if (!good || theirs.magic != MAGIC)
         return bench_fail(failure, GPUD_PEER,
                           "whoever is there is no gpudirect-bench of this kind of machine");
-    bench_hosts_clean(theirs.version, sizeof(theirs.version));
-    bench_hosts_clean(theirs.device, sizeof(theirs.device));
+    bench_clean_text(theirs.version, sizeof(theirs.version));
+    bench_clean_text(theirs.device, sizeof(theirs.device));
     if (strcmp(theirs.version, ours.version) != 0 || theirs.sizes != ours.sizes)
         return bench_fail(
             failure, GPUD_UNSUPPORTED,
@@ -125,9 +109,9 @@ bool bench_hosts_take_order(struct bench_order *order, struct bench_job *job,
 {
     struct gpud_layout layout;
     struct gpud_error error;
-    bench_hosts_clean(order->from, sizeof(order->from));
-    bench_hosts_clean(order->format, sizeof(order->format));
-    bench_hosts_clean(order->route, sizeof(order->route));
+    bench_clean_text(order->from, sizeof(order->from));
+    bench_clean_text(order->format, sizeof(order->format));
+    bench_clean_text(order->route, sizeof(order->route));
     if (!in_range(order))
         return bench_fail(failure, GPUD_PEER,
                           "the sending bench asks for what it would refuse itself");

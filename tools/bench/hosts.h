@@ -51,10 +51,6 @@ bool bench_hosts_take_order(struct bench_order *order, struct bench_job *job,
 /* How large a result of this job may be. */
 size_t bench_hosts_result_max(const struct bench_job *job);
 
-/* Text of the other side: ends somewhere, and has nothing in it that a terminal obeys. */
-void bench_hosts_clean(char *text, size_t size);
-void bench_hosts_clean_result(struct bench_result *result);
-
 /* The other side's FAILED. */
 void bench_hosts_take_failure(const struct bench_packet *packet, const char *who,
                               struct bench_failure *failure);

@@ -25,20 +25,20 @@ static int64_t cpu_time_of(const struct bench_child *child)
 /* Until then, or a signal to this process. */
 static void rest(int64_t until)
 {
-    while (bench_now() < until && !bench_caught_signal())
-        bench_sleep_until(MIN(until, bench_now() + STEP));
+    while (clock_now() < until && !bench_caught_signal())
+        clock_sleep_until(MIN(until, clock_now() + STEP));
 }
 
 void bench_idle_measure(struct bench_child *children, size_t count, int64_t duration)
 {
-    rest(bench_now() + SETTLE);
-    int64_t start = bench_now();
+    rest(clock_now() + SETTLE);
+    int64_t start = clock_now();
     for (size_t i = 0; i < count; i++)
         children[i].cpu_time = cpu_time_of(&children[i]);
     rest(start + duration);
     for (size_t i = 0; i < count; i++) {
         struct bench_child *child = &children[i];
-        int64_t now = cpu_time_of(child), passed = bench_now() - start;
+        int64_t now = cpu_time_of(child), passed = clock_now() - start;
         if (now >= 0 && child->cpu_time >= 0)
             child->idle_percent = (double)(now - child->cpu_time) * 100 / (double)passed;
     }

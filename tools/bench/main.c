@@ -21,7 +21,7 @@ static int run_role(const char *role, int control)
     if (strcmp(role, "sender") == 0) {
         bench_run_sender(control);
     } else if (strcmp(role, "receiver") == 0) {
-        bench_child_expect(control, BENCH_JOB, bench_now() + BENCH_STEP_TIMEOUT, &job, sizeof(job));
+        bench_child_expect(control, BENCH_JOB, clock_now() + BENCH_STEP_TIMEOUT, &job, sizeof(job));
         if (bench_uses_elements(&job))
             bench_run_receiver_gst(control, &job);
         else

@@ -5,12 +5,12 @@
 
 #include "children.h"
 #include "frames.h"
+#include "json.h"
 #include "roles.h"
 #include "run.h"
-#include "stats.h"
+#include "ceilings/stats.h"
 
 #include <inttypes.h>
-#include <json-glib/json-glib.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -102,12 +102,12 @@ static double run_stream(int control, const struct bench_job *job, const char *r
     int64_t start = 0;
     for (uint32_t i = 1; i <= job->warmup + job->frames; i++) {
         if (i == job->warmup + 1)
-            start = bench_now();
+            start = clock_now();
         send_one(&stream, sender, media.picture.layout.size, i);
     }
     works(control, "the end", gpud_sender_send_eos(sender, &error), &error);
     g_thread_join(thread);
-    double took = (double)(bench_now() - start) / 1e9;
+    double took = (double)(clock_now() - start) / 1e9;
     if (stream.taken != job->warmup + job->frames)
         bench_child_fail(control, GPUD_IO, "%" PRIu64 " frames of %u arrived by %s", stream.taken,
                          job->warmup + job->frames, route);
@@ -121,9 +121,13 @@ void bench_run_moves(int control)
 {
     struct bench_job job;
     struct bench_result result = {0};
-    bench_child_expect(control, BENCH_JOB, bench_now() + BENCH_STEP_TIMEOUT, &job, sizeof(job));
+    bench_child_expect(control, BENCH_JOB, clock_now() + BENCH_STEP_TIMEOUT, &job, sizeof(job));
 #ifdef GPUD_WITH_OPENCL
-    bench_raw_moves(control, &job, &result.moves);
+    const struct raw_caller caller = bench_child_caller(&control);
+    raw_opencl_measure(
+        &(struct raw_opencl_job){
+            .from = job.from, .to = job.to, .size = bench_frame_bytes(&job), .frames = job.frames},
+        &caller, &result.moves.raw);
 #endif
     result.moves.migrate = run_stream(control, &job, "migrate");
     result.moves.staged = run_stream(control, &job, "staged");
@@ -145,12 +149,12 @@ static bool run_child(const struct bench_options *options, const char *directory
     g_snprintf(job.address, sizeof(job.address), "unix:%s/link", directory);
     bool good = bench_child_start(&child, "moves", 0, NULL, 0, failure) &&
                 bench_send(child.fd, BENCH_JOB, &job, sizeof(job)) &&
-                bench_children_wait(&child, 1, bench_now() + options->timeout, finished,
+                bench_children_wait(&child, 1, clock_now() + options->timeout, finished,
                                     "moving frames", failure);
     if (!good && !bench_caught_signal())
         bench_children_find_death(&child, 1, failure);
     *moves = child.result.moves;
-    bench_child_stop(&child, good ? bench_now() + BENCH_STEP_TIMEOUT : 0);
+    bench_child_stop(&child, good ? clock_now() + BENCH_STEP_TIMEOUT : 0);
     return good;
 }
 
@@ -158,8 +162,9 @@ static const struct {
     const char *key, *what, *unit;
     size_t offset;
 } rows[] = {
-    {"explicit_us", "first use, explicit early move", "us", offsetof(struct bench_moves, early)},
-    {"implicit_us", "first use, implicit move", "us", offsetof(struct bench_moves, implicit)},
+    {"explicit_us", "first use, explicit early move", "us",
+     offsetof(struct bench_moves, raw.early)},
+    {"implicit_us", "first use, implicit move", "us", offsetof(struct bench_moves, raw.implicit)},
     {"migrate_fps", "gpudirect by migrate", "frames/s", offsetof(struct bench_moves, migrate)},
     {"staged_fps", "gpudirect by staged", "frames/s", offsetof(struct bench_moves, staged)},
 };
@@ -173,21 +178,13 @@ static void print_json(const struct bench_moves *moves)
 {
     JsonBuilder *builder = json_builder_new();
     json_builder_begin_object(builder);
-    for (size_t i = 0; i < G_N_ELEMENTS(rows); i++) {
-        json_builder_set_member_name(builder, rows[i].key);
-        json_builder_add_double_value(builder, value_of(moves, i));
-    }
-    json_builder_set_member_name(builder, "explicit_to_implicit");
-    json_builder_add_double_value(builder, moves->early / moves->implicit);
-    json_builder_set_member_name(builder, "migrate_to_staged");
-    json_builder_add_double_value(builder, moves->migrate / moves->staged);
+    for (size_t i = 0; i < G_N_ELEMENTS(rows); i++)
+        json_put_number(builder, rows[i].key, value_of(moves, i));
+
+    json_put_number(builder, "explicit_to_implicit", moves->raw.early / moves->raw.implicit);
+    json_put_number(builder, "migrate_to_staged", moves->migrate / moves->staged);
     json_builder_end_object(builder);
-    JsonNode *root = json_builder_get_root(builder);
-    char *text = json_to_string(root, TRUE);
-    puts(text);
-    g_free(text);
-    json_node_unref(root);
-    g_object_unref(builder);
+    json_print(builder, true);
 }
 
 static void print_text(const struct bench_job *job, const struct bench_moves *moves)
@@ -196,7 +193,7 @@ static void print_text(const struct bench_job *job, const struct bench_moves *mo
            job->height, job->format, (double)bench_frame_bytes(job) / 1e6);
     for (size_t i = 0; i < G_N_ELEMENTS(rows); i++)
         printf("  %-32s%12.1f %s\n", rows[i].what, value_of(moves, i), rows[i].unit);
-    printf("  %-32s%12.2f\n", "explicit to implicit", moves->early / moves->implicit);
+    printf("  %-32s%12.2f\n", "explicit to implicit", moves->raw.early / moves->raw.implicit);
     printf("  %-32s%12.2f\n", "migrate to staged", moves->migrate / moves->staged);
 }
 

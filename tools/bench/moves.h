@@ -11,8 +11,4 @@
 /* Measures and prints; the exit status. */
 int bench_moves_measure(const struct bench_options *options);
 
-/* OpenCL without gpudirect: fills in what is explicit and what is implicit. Ends the process where
- * it cannot. */
-void bench_raw_moves(int control, const struct bench_job *job, struct bench_moves *moves);
-
 #endif

@@ -3,8 +3,10 @@
 
 #include "options.h"
 
-#include "ceiling.h"
+#include "ceilings/memory.h"
+#include "descriptions.h"
 #include "frames.h"
+#include "help.h"
 #include "network.h"
 #include "rows.h"
 
@@ -35,25 +37,7 @@ struct arguments {
     gboolean json, elements, remote, allow_unauthenticated, isolated, migrate, version;
 };
 
-bool bench_usage_error(const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    fputs("gpudirect-bench: ", stderr);
-    vfprintf(stderr, format, args);
-    fputs(" (see --help)\n", stderr);
-    va_end(args);
-    return false;
-}
-
 /* --- one option ------------------------------------------------------------------------------- */
-
-bool bench_usage_text(char *field, size_t size, const char *option, const char *value)
-{
-    if (g_strlcpy(field, value ? value : "", size) < size)
-        return true;
-    return bench_usage_error("%s \"%.40s…\" is too long", option, value);
-}
 
 static bool parse_number(uint32_t *field, const char *option, gint value, gint min, gint max)
 {
@@ -136,7 +120,7 @@ static bool parse_picture(struct bench_job *job, const struct arguments *args)
             job->width, job->height, (double)layout.size / (UINT64_C(1) << 30));
     if (bench_uses_rows(job) && !bench_rows_fit(&layout))
         return bench_usage_error(BENCH_ROWS_UNFIT, job->width, job->height);
-    job->foreign_buffers = bench_ceiling_buffers(layout.size);
+    job->foreign_buffers = raw_memory_buffers(layout.size);
     bench_describe_caps(job);
     return true;
 }
@@ -404,6 +388,7 @@ bool bench_options_parse(int argc, char **argv, struct bench_options *options, i
                              .slots = 4,
                              .runs = NOT_GIVEN,
                              .timeout = 60};
+    gchar *route_help = bench_help_route();
     const GOptionEntry entries[] = {
         {"from", 0, 0, G_OPTION_ARG_STRING, &args.from, "The sender's device (host)", "DEVICE"},
         {"to", 0, 0, G_OPTION_ARG_STRING, &args.to,
@@ -424,11 +409,7 @@ bool bench_options_parse(int argc, char **argv, struct bench_options *options, i
          "With --to rdma://: whoever reaches the address may receive", NULL},
         {"capture", 0, 0, G_OPTION_ARG_STRING, &args.capture,
          "Instead of a link: a capture card's frames to the device of --to", "v4l2:///dev/videoN"},
-        {"route", 0, 0, G_OPTION_ARG_STRING, &args.route,
-         "map, peer, directgma, migrate, staged-push, staged, rdma-dmabuf, rdma-peermem or "
-         "rdma-host; with "
-         "--capture dmabuf, userptr or mmap (the best)",
-         "ROUTE"},
+        {"route", 0, 0, G_OPTION_ARG_STRING, &args.route, route_help, "ROUTE"},
         {"width", 0, 0, G_OPTION_ARG_INT, &args.width, "Of the picture (3840)", "PIXELS"},
         {"height", 0, 0, G_OPTION_ARG_INT, &args.height, "Of the picture (2160)", "PIXELS"},
         {"format", 0, 0, G_OPTION_ARG_STRING, &args.format, "As GStreamer names it (UYVY)",
@@ -482,6 +463,7 @@ bool bench_options_parse(int argc, char **argv, struct bench_options *options, i
     GError *error = NULL;
     bool good = g_option_context_parse(context, &argc, &argv, &error);
     g_option_context_free(context);
+    g_free(route_help);
     if (!good)
         bench_usage_error("%s", error->message);
     g_clear_error(&error);

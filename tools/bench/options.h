@@ -35,22 +35,4 @@ struct bench_options {
 /* false: nothing to run; *status is the exit status, and the reason was printed. */
 bool bench_options_parse(int argc, char **argv, struct bench_options *options, int *status);
 
-/* Prints what is wrong with the command line; false. */
-bool bench_usage_error(const char *format, ...) G_GNUC_PRINTF(1, 2);
-
-/* Copies an option's value; false: it is too long. */
-bool bench_usage_text(char *field, size_t size, const char *option, const char *value);
-
-/* The caps of a job. */
-void bench_describe_caps(struct bench_job *job);
-
-/* Sink and source as gst-launch descriptions, with what stands in braces filled in, all but {dir}
- * and {device}. */
-bool bench_describe(struct bench_job *job, const char *sink, const char *src);
-
-/* The same for gpudirectsink and gpudirectsrc. */
-bool bench_describe_ours(struct bench_job *job);
-
-extern const char bench_help_summary[], bench_help_description[];
-
 #endif

@@ -16,7 +16,7 @@ struct output {
     int control;
     struct gpud_context *context;
     struct gpud_device *device;      /* where foreign memory is: the GPU, or the host */
-    const struct raw_driver *driver; /* NULL: the CPU writes the frames */
+    struct raw_driver *driver;       /* NULL: the CPU writes the frames */
     unsigned gpu;
     raw_stream stream;
     struct bench_mark_writer *writer;
@@ -57,10 +57,10 @@ static void check_gpu(struct output *output, const char *what, int result)
 static void open_stream(struct output *output)
 {
     char reason[GPUD_REASON_MAX];
-    if (!output->driver->open(reason, sizeof(reason)) ||
+    if (!raw_open(output->driver, reason, sizeof(reason)) ||
         !raw_enter(output->driver, output->gpu, reason, sizeof(reason)))
         bench_child_fail(output->control, GPUD_NO_DEVICE, "%s", reason);
-    check_gpu(output, "a stream", output->driver->stream_create(&output->stream));
+    check_gpu(output, "a stream", raw_stream_create(output->driver, &output->stream));
     output->writer = bench_mark_writer_create(output->driver, output->job, output->control);
 }
 
@@ -69,8 +69,8 @@ static void close_stream(struct output *output)
     if (!output->driver)
         return;
     bench_mark_writer_destroy(output->writer);
-    output->driver->stream_destroy(output->stream);
-    output->driver->leave();
+    raw_stream_destroy(output->driver, output->stream);
+    raw_leave(output->driver);
 }
 
 static void mark_core(void *user, uint64_t index)
@@ -103,7 +103,8 @@ static void give_back(void *user)
 static void *alloc_on_gpu(struct output *output)
 {
     raw_address address;
-    check_gpu(output, "memory on the GPU", output->driver->alloc(&address, output->layout.size));
+    check_gpu(output, "memory on the GPU",
+              raw_alloc(output->driver, &address, output->layout.size));
     return (void *)(uintptr_t)address;
 }
 
@@ -159,7 +160,7 @@ static void free_foreign(struct output *output)
         struct foreign *gone = output->free;
         output->free = gone->next;
         if (output->driver)
-            output->driver->free((raw_address)(uintptr_t)gone->data);
+            raw_free(output->driver, (raw_address)(uintptr_t)gone->data);
         else
             free(gone->data);
         g_free(gone);
@@ -213,7 +214,7 @@ static void wait_core(void *user)
                            (output->job->remote ? 2 : 1) * output->job->patience, &error),
           &error);
     bench_send(output->control, BENCH_READY, NULL, 0);
-    bench_child_expect(output->control, BENCH_GO, bench_now() + 3 * BENCH_STEP_TIMEOUT, NULL, 0);
+    bench_child_expect(output->control, BENCH_GO, clock_now() + 3 * BENCH_STEP_TIMEOUT, NULL, 0);
 }
 
 static void *acquire_core(void *user, uint64_t *size)

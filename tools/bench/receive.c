@@ -89,7 +89,7 @@ static bool connect_to_sender(struct receiving *self)
     const char *address = self->job.network;
     struct sockaddr_storage resolved;
     uint16_t port = bench_network_control_port(address);
-    int64_t deadline = bench_now() + self->options->timeout;
+    int64_t deadline = clock_now() + self->options->timeout;
     if (!bench_network_resolve(address, port, &resolved, &self->failure))
         return false;
     for (bool first = true;; first = false) {
@@ -109,7 +109,7 @@ static bool connect_to_sender(struct receiving *self)
         }
         if (interrupted(self))
             return false;
-        if (bench_now() > deadline)
+        if (clock_now() > deadline)
             return fail(self, GPUD_TIMEOUT,
                         "no gpudirect-bench --to %s --remote is reached by TCP port %u: %s "
                         "(--timeout waits longer)",
@@ -130,11 +130,11 @@ static bool receive(struct receiving *self, int64_t deadline, struct bench_packe
     while (poll(&ready, 1, 1000) <= 0) {
         if (interrupted(self))
             return false;
-        if (bench_now() > deadline)
+        if (clock_now() > deadline)
             return fail(self, GPUD_TIMEOUT, SENDING " did not go on in time");
     }
     enum bench_receipt got =
-        bench_receive(self->fd, bench_now() + BENCH_STEP_TIMEOUT, BENCH_HOSTS_MESSAGE_MAX, packet);
+        bench_receive(self->fd, clock_now() + BENCH_STEP_TIMEOUT, BENCH_HOSTS_MESSAGE_MAX, packet);
     if (got != BENCH_RECEIVED)
         return fail(self, GPUD_PEER, SENDING " is gone");
     if (packet->type != BENCH_FAILED)
@@ -154,7 +154,7 @@ static bool forward(struct receiving *self, struct bench_child *child)
 {
     struct bench_packet packet;
     enum bench_receipt got =
-        bench_receive(child->fd, bench_now() + GPUD_SEC, BENCH_MESSAGE_MAX, &packet);
+        bench_receive(child->fd, clock_now() + GPUD_SEC, BENCH_MESSAGE_MAX, &packet);
     if (got == BENCH_TIMED_OUT)
         return true;
     if (got == BENCH_GONE) {
@@ -178,7 +178,7 @@ static bool measure_idle(struct receiving *self, struct bench_child *child)
 static bool obey(struct receiving *self, struct bench_child *child)
 {
     struct bench_packet packet;
-    if (!receive(self, bench_now() + BENCH_STEP_TIMEOUT, &packet))
+    if (!receive(self, clock_now() + BENCH_STEP_TIMEOUT, &packet))
         return false;
     enum bench_message type = packet.type;
     g_free(packet.data);
@@ -199,7 +199,7 @@ static bool follow(struct receiving *self, struct bench_child *child, int64_t de
         int ready = poll(fds, G_N_ELEMENTS(fds), 1000);
         if (interrupted(self))
             return false;
-        if (bench_now() > deadline)
+        if (clock_now() > deadline)
             return fail(self, GPUD_TIMEOUT, "the %s took too long: see --timeout", child->role);
         if (ready > 0 && fds[0].revents && !forward(self, child))
             return false;
@@ -237,7 +237,7 @@ static bool run_receiver(struct receiving *self, const struct bench_packet *pack
     if (job->fps_num)
         duration += bench_paced_time(job, (double)job->warmup + job->frames);
     return start(self, &processes->child[1], "receiver") &&
-           follow(self, &processes->child[1], bench_now() + duration);
+           follow(self, &processes->child[1], clock_now() + duration);
 }
 
 static bool run_target(struct receiving *self, const struct bench_packet *packet)
@@ -247,8 +247,8 @@ static bool run_target(struct receiving *self, const struct bench_packet *packet
         return nonsense(self);
     memcpy(&self->job.raw_port, packet->data, packet->size);
     bool good = start(self, &target, "raw-target") &&
-                follow(self, &target, bench_now() + 18 * BENCH_STEP_TIMEOUT);
-    bench_child_stop(&target, good ? bench_now() + BENCH_STEP_TIMEOUT : 0);
+                follow(self, &target, clock_now() + 18 * BENCH_STEP_TIMEOUT);
+    bench_child_stop(&target, good ? clock_now() + BENCH_STEP_TIMEOUT : 0);
     return good;
 }
 
@@ -259,7 +259,7 @@ static bool sum_up(struct receiving *self, const struct bench_packet *packet)
     if (packet->size != sizeof(summary) || processes->count == 0)
         return nonsense(self);
     memcpy(&summary, packet->data, sizeof(summary));
-    bench_hosts_clean_result(&summary.sender);
+    bench_clean_result(&summary.sender);
     struct bench_child *sender = &processes->child[0], *receiver = &processes->child[1];
     sender->result = summary.sender;
     sender->result.latencies = sender->result.latencies_cpu = sender->result.intervals = 0;
@@ -270,7 +270,7 @@ static bool sum_up(struct receiving *self, const struct bench_packet *packet)
     bench_ceilings_set_rdma(&self->job, summary.write, &run->ceilings);
     run->ceiling = run->ceilings.ceiling[0];
     bench_figures_compare(&self->job, run);
-    bench_child_stop(receiver, bench_now() + BENCH_STEP_TIMEOUT);
+    bench_child_stop(receiver, clock_now() + BENCH_STEP_TIMEOUT);
     processes->count = 0;
     return true;
 }
@@ -282,7 +282,7 @@ static bool run_all(struct receiving *self)
     bool good = true;
     while (good && (!self->runs || self->count < self->wanted)) {
         struct bench_packet packet;
-        if (!receive(self, bench_now() + self->options->timeout + 20 * BENCH_STEP_TIMEOUT, &packet))
+        if (!receive(self, clock_now() + self->options->timeout + 20 * BENCH_STEP_TIMEOUT, &packet))
             return false;
         if (packet.type == BENCH_ORDER)
             good = run_receiver(self, &packet);

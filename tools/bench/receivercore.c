@@ -21,7 +21,7 @@ struct receiver {
     struct bench_result before; /* counters before the measured section */
     bool on_host; /* both ends are the host: a frame is readable once it is acquired */
     struct gpud_device *device;      /* the GPU that reads the frames; NULL: the CPU does */
-    const struct raw_driver *driver; /* of that GPU */
+    struct raw_driver *driver;       /* of that GPU */
     raw_stream stream;
     struct bench_mark_reader *reader;
     bool joins; /* one of --join */
@@ -59,13 +59,13 @@ static void check_on_cpu(struct receiver *self, struct gpud_frame *frame)
     struct gpud_frame_info info;
     info.size = sizeof(info);
     void *data;
-    int64_t now = bench_now();
+    int64_t now = clock_now();
     gpud_frame_get_info(frame, &info);
     enum gpud_status status = gpud_frame_map(frame, GPUD_READ, BENCH_STEP_TIMEOUT, &data, &error);
     if (status != GPUD_OK)
         bench_child_fail(self->control, status, "%s", error.reason);
     if (!self->on_host)
-        now = bench_now();
+        now = clock_now();
     bench_counters_check(&self->counters, data, info.layout.size, now, (int64_t)info.submitted_ns,
                          info.dropped);
     gpud_frame_unmap(frame);
@@ -91,10 +91,10 @@ static void open_stream(struct receiver *self, struct gpud_context *context, con
     enum gpud_status status = gpud_device_open(context, name, &self->device, &error);
     if (status != GPUD_OK)
         bench_child_fail(self->control, status, "%s", error.reason);
-    if (!self->driver->open(reason, sizeof(reason)) ||
+    if (!raw_open(self->driver, reason, sizeof(reason)) ||
         !raw_enter(self->driver, gpu, reason, sizeof(reason)))
         bench_child_fail(self->control, GPUD_NO_DEVICE, "%s", reason);
-    check_gpu(self, "a stream", self->driver->stream_create(&self->stream));
+    check_gpu(self, "a stream", raw_stream_create(self->driver, &self->stream));
     self->reader = bench_mark_reader_create(self->driver, gpu, self->job, self->control,
                                             &self->counters, !self->joins);
 }
@@ -104,14 +104,14 @@ static void close_stream(struct receiver *self)
     if (!self->driver)
         return;
     bench_mark_reader_destroy(self->reader);
-    self->driver->stream_destroy(self->stream);
-    self->driver->leave();
+    raw_stream_destroy(self->driver, self->stream);
+    raw_leave(self->driver);
     gpud_device_close(&self->device);
 }
 
 static void check_on_gpu(struct receiver *self, struct gpud_frame *frame)
 {
-    int64_t now = bench_now();
+    int64_t now = clock_now();
     uint64_t offset;
     struct gpud_error error;
     struct gpud_frame_info info;
@@ -274,16 +274,16 @@ void bench_run_joiner(int control)
 {
     struct bench_job job;
     struct bench_result result = {0};
-    bench_child_expect(control, BENCH_JOB, bench_now() + BENCH_STEP_TIMEOUT, &job, sizeof(job));
+    bench_child_expect(control, BENCH_JOB, clock_now() + BENCH_STEP_TIMEOUT, &job, sizeof(job));
     struct gpud_context *context = create_context(control);
     open_devices(context, &job, control);
     bench_send(control, BENCH_READY, NULL, 0);
     int64_t warmup = bench_paced_time(&job, job.warmup);
-    bench_child_expect(control, BENCH_GO, bench_now() + 6 * BENCH_STEP_TIMEOUT + warmup, NULL, 0);
+    bench_child_expect(control, BENCH_GO, clock_now() + 6 * BENCH_STEP_TIMEOUT + warmup, NULL, 0);
 
-    int64_t start = bench_now();
+    int64_t start = clock_now();
     for (uint32_t i = 0; i < job.joins; i++) {
-        bench_sleep_until(start + bench_paced_time(&job, (i + 0.5) * job.frames / job.joins));
+        clock_sleep_until(start + bench_paced_time(&job, (i + 0.5) * job.frames / job.joins));
         struct receiver self = {.job = &job, .control = control, .joins = true};
         join_once(&self, context, job.receivers + 1 + i, &result);
     }

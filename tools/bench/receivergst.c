@@ -44,7 +44,7 @@ static void read_by_cpu(struct receiver *self, GstBuffer *buffer)
     GstMapInfo map;
     if (!gst_buffer_map(buffer, &map, GST_MAP_READ))
         bench_child_fail(self->control, GPUD_IO, "a received buffer cannot be mapped");
-    bench_counters_check(&self->counters, map.data, map.size, bench_now(), 0, 0);
+    bench_counters_check(&self->counters, map.data, map.size, clock_now(), 0, 0);
     gst_buffer_unmap(buffer, &map);
     gst_buffer_unref(buffer);
 }
@@ -53,7 +53,7 @@ static void read_by_cpu(struct receiver *self, GstBuffer *buffer)
  * sender would run out of them. */
 static void read_by_gpu(struct receiver *self, GstBuffer *buffer)
 {
-    int64_t now = bench_now();
+    int64_t now = clock_now();
     struct bench_gpu_map map;
     if (!bench_gst_cuda_is(buffer))
         bench_child_fail(self->control, GPUD_UNSUPPORTED,
@@ -114,18 +114,18 @@ static void wait_for_end(struct receiver *self)
             {.fd = until == INT64_MAX ? self->control : -1, .events = POLLIN},
             {.fd = messages.fd, .events = POLLIN},
         };
-        int64_t left = until == INT64_MAX ? BENCH_STEP_TIMEOUT : until - bench_now();
+        int64_t left = until == INT64_MAX ? BENCH_STEP_TIMEOUT : until - clock_now();
         if (left <= 0 && __atomic_load_n(&self->seen, __ATOMIC_RELAXED) == seen)
             break;
         if (left <= 0) {
             seen = __atomic_load_n(&self->seen, __ATOMIC_RELAXED);
-            until = bench_now() + (self->counters.job->network[0] ? GRACE_NETWORK : GRACE);
+            until = clock_now() + (self->counters.job->network[0] ? GRACE_NETWORK : GRACE);
             continue;
         }
         if (poll(fds, G_N_ELEMENTS(fds), (int)(left / GPUD_MSEC) + 1) > 0 && fds[0].revents)
             break;
         if (fds[1].revents) {
-            bench_child_expect(self->control, BENCH_STOP, bench_now() + BENCH_STEP_TIMEOUT, NULL,
+            bench_child_expect(self->control, BENCH_STOP, clock_now() + BENCH_STEP_TIMEOUT, NULL,
                                0);
             until = 0;
         }

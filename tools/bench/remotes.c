@@ -88,7 +88,7 @@ static bool wait_for_one(struct bench_remotes *remotes, struct bench_child *send
         return bench_fail(failure, GPUD_AGAIN, "interrupted by signal %d (%s)",
                           bench_caught_signal(), g_strsignal(bench_caught_signal()));
     if (ready > 0 && fds[1].revents) {
-        if (!bench_children_wait(sender, 1, bench_now() + GPUD_SEC, sender_ready,
+        if (!bench_children_wait(sender, 1, clock_now() + GPUD_SEC, sender_ready,
                                  "starting the sender", failure))
             return false;
         if (!elements) /* a sink is ready before it has receivers */
@@ -127,7 +127,7 @@ bool bench_remotes_gather(struct bench_remotes *remotes, struct bench_job *job,
     if (remotes->listener < 0 && !listen_for_them(remotes, job, failure))
         return false;
     while (remotes->count < job->receivers) {
-        if (bench_now() > deadline)
+        if (clock_now() > deadline)
             return bench_fail(
                 failure, GPUD_TIMEOUT,
                 "%u of %u receivers are there: run gpudirect-bench --receive %s on the "

@@ -5,7 +5,7 @@
 #ifndef GPUD_TOOLS_BENCH_REMOTES_H
 #define GPUD_TOOLS_BENCH_REMOTES_H
 
-#include "figures.h"
+#include "children.h"
 #include "hosts.h"
 
 struct bench_remotes {

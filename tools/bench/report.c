@@ -65,8 +65,8 @@ struct bench_spread bench_spread_of(const struct bench_series *series,
     double *values = g_new0(double, series->count);
     for (uint32_t i = 0; i < series->count; i++)
         memcpy(&values[i], (const char *)&series->runs[i] + metric->offset, sizeof(double));
-    struct bench_spread spread = {.median = bench_median(values, series->count)};
-    bool known = !isnan(spread.median); /* then bench_median() has sorted them */
+    struct bench_spread spread = {.median = stats_median(values, series->count)};
+    bool known = !isnan(spread.median); /* then stats_median() has sorted them */
     spread.min = known ? values[0] : NAN;
     spread.max = known ? values[series->count - 1] : NAN;
     g_free(values);

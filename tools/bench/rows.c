@@ -3,7 +3,7 @@
 
 #include "rows.h"
 
-#include "bench/rawgpu.h"
+#include "ceilings/driver.h"
 
 #include <string.h>
 

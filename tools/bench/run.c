@@ -173,7 +173,7 @@ static bool follow_idle(struct bench_processes *processes, const struct bench_jo
             bench_send(processes->child[i].fd, BENCH_IDLE, NULL, 0);
     bench_idle_measure(processes->child, 1 + processes->receivers, job->idle);
     if (job->remote &&
-        !bench_children_wait(processes->child, processes->count, bench_now() + BENCH_STEP_TIMEOUT,
+        !bench_children_wait(processes->child, processes->count, clock_now() + BENCH_STEP_TIMEOUT,
                              all_idle_known, "the time without frames", failure))
         return false;
     bench_send(processes->child[0].fd, BENCH_GO, NULL, 0);
@@ -185,7 +185,7 @@ static bool start_receivers(struct bench_processes *processes, struct bench_job 
 {
     processes->receivers = job->receivers;
     if (remotes) {
-        if (!bench_remotes_gather(remotes, job, &processes->child[0], bench_now() + job->patience,
+        if (!bench_remotes_gather(remotes, job, &processes->child[0], clock_now() + job->patience,
                                   failure))
             return false;
         bench_remotes_start(remotes, job, processes);
@@ -204,15 +204,15 @@ static bool run_processes(struct bench_processes *processes, struct bench_job *j
 {
     struct bench_child *sender = &processes->child[0];
     if (!start_process(processes, "sender", job, failure) ||
-        !bench_children_wait(sender, 1, bench_now() + job->patience, sender_ready,
+        !bench_children_wait(sender, 1, clock_now() + job->patience, sender_ready,
                              "starting the sender", failure))
         return false;
     sender->ready = false;
     if (!start_receivers(processes, job, remotes, failure))
         return false;
-    int64_t deadline = bench_now() + timeout;
+    int64_t deadline = clock_now() + timeout;
     if (!bench_children_wait(sender, processes->count,
-                             bench_now() + job->patience + BENCH_STEP_TIMEOUT, all_ready,
+                             clock_now() + job->patience + BENCH_STEP_TIMEOUT, all_ready,
                              "connecting the receivers", failure))
         return false;
     /* Removed as soon as nobody connects any more: then even a coordinator that is killed leaves
@@ -230,7 +230,7 @@ static bool run_processes(struct bench_processes *processes, struct bench_job *j
         return false;
     for (size_t i = 1; i < processes->count; i++)
         bench_send(processes->child[i].fd, BENCH_STOP, NULL, 0);
-    if (!bench_children_wait(sender, processes->count, bench_now() + 2 * BENCH_STEP_TIMEOUT,
+    if (!bench_children_wait(sender, processes->count, clock_now() + 2 * BENCH_STEP_TIMEOUT,
                              all_finished, "receiving", failure))
         return false;
     bench_send(sender->fd, BENCH_STOP, NULL, 0);
@@ -245,8 +245,8 @@ static bool end_processes(struct bench_processes *processes, bool good, bool ele
     for (size_t i = 0; i < processes->count && !good; i++)
         bench_child_hang_up(&processes->child[i]);
     /* Elements may have files to remove; the core's only file is the socket in our directory. */
-    int64_t deadline = good       ? bench_now() + BENCH_STEP_TIMEOUT
-                       : elements ? bench_now() + 2 * GPUD_SEC
+    int64_t deadline = good       ? clock_now() + BENCH_STEP_TIMEOUT
+                       : elements ? clock_now() + 2 * GPUD_SEC
                                   : 0;
     for (size_t i = processes->count; i-- > 0;) {
         if (bench_child_stop(&processes->child[i], deadline) || !good)

@@ -30,28 +30,28 @@ static void prepare(struct sender *self, uint64_t index)
 {
     uint64_t size;
     self->data = self->ops->acquire(self->output, &size);
-    int64_t start = bench_now();
+    int64_t start = clock_now();
     if (!self->data)
         self->ops->mark(self->output, index);
     else if (!self->rows)
         bench_frame_mark(self->data, size, index, self->job->full);
     else if (size >= self->layout.size)
         bench_rows_mark(self->data, &self->layout, self->job, index);
-    self->marking_ns += bench_now() - start;
+    self->marking_ns += clock_now() - start;
 }
 
 static void send_frame(struct sender *self, uint64_t index)
 {
     if (self->times)
-        __atomic_store_n(&self->times[index % BENCH_SUBMIT_TIMES], bench_now(), __ATOMIC_RELEASE);
+        __atomic_store_n(&self->times[index % BENCH_SUBMIT_TIMES], clock_now(), __ATOMIC_RELEASE);
     if (!self->rows)
-        bench_frame_set_time(self->data, bench_now());
+        bench_frame_set_time(self->data, clock_now());
     self->ops->send(self->output);
 }
 
 static void add_interval(struct sender *self, struct bench_result *result, bool first)
 {
-    int64_t now = bench_now();
+    int64_t now = clock_now();
     if (!first)
         self->intervals[result->intervals++] = now - self->returned;
     self->returned = now;
@@ -61,7 +61,7 @@ static void add_interval(struct sender *self, struct bench_result *result, bool 
 static void pace(const struct bench_job *job, int64_t start, uint64_t index)
 {
     if (job->fps_num)
-        bench_sleep_until(start + bench_paced_time(job, (double)index));
+        clock_sleep_until(start + bench_paced_time(job, (double)index));
 }
 
 /* All frames. The measured section has a pace of its own, or it would begin by catching up with
@@ -70,7 +70,7 @@ static void pace(const struct bench_job *job, int64_t start, uint64_t index)
 static void send_all(struct sender *self, struct bench_result *result, struct bench_result *before)
 {
     const struct bench_job *job = self->job;
-    int64_t start = bench_now(), cpu = 0, marking = 0;
+    int64_t start = clock_now(), cpu = 0, marking = 0;
     uint64_t before_start = 0;
     uint64_t total = (uint64_t)job->warmup + job->frames;
     bool early = self->rows && job->fps_num;
@@ -79,9 +79,9 @@ static void send_all(struct sender *self, struct bench_result *result, struct be
             self->ops->count(self->output, before);
             if (job->joins)
                 bench_send(self->control, BENCH_READY, NULL, 0);
-            result->start = start = bench_now();
+            result->start = start = clock_now();
             before_start = job->warmup;
-            cpu = bench_cpu_time();
+            cpu = clock_cpu_time();
             marking = self->marking_ns;
         }
         if (early)
@@ -93,9 +93,9 @@ static void send_all(struct sender *self, struct bench_result *result, struct be
         if (self->intervals && index > job->warmup)
             add_interval(self, result, index == job->warmup + 1u);
     }
-    result->cpu_ns = bench_cpu_time() - cpu;
+    result->cpu_ns = clock_cpu_time() - cpu;
     result->marking_ns = self->rows ? self->marking_ns - marking : 0;
-    result->end = bench_now();
+    result->end = clock_now();
     result->frames = job->frames;
     result->all = total;
 }
@@ -105,7 +105,7 @@ static void send_all(struct sender *self, struct bench_result *result, struct be
 static void send_to_late(struct sender *self, struct bench_result *result)
 {
     struct bench_result end;
-    int64_t start = bench_now();
+    int64_t start = clock_now();
     self->ops->count(self->output, result);
     for (uint64_t i = 1; !bench_child_received(self->control, BENCH_GO); i++) {
         prepare(self, 0);
@@ -123,13 +123,13 @@ static void stand_still(struct sender *self, struct bench_result *result)
         self->ops->count(self->output, result);
     bench_send(self->control, BENCH_READY, NULL, 0);
     bench_child_expect(self->control, BENCH_GO,
-                       bench_now() + self->job->idle + 6 * BENCH_STEP_TIMEOUT, NULL, 0);
+                       clock_now() + self->job->idle + 6 * BENCH_STEP_TIMEOUT, NULL, 0);
 }
 
 void bench_run_sender(int control)
 {
     struct bench_job job;
-    bench_child_expect(control, BENCH_JOB, bench_now() + BENCH_STEP_TIMEOUT, &job, sizeof(job));
+    bench_child_expect(control, BENCH_JOB, clock_now() + BENCH_STEP_TIMEOUT, &job, sizeof(job));
     struct sender self = {.job = &job, .control = control, .rows = bench_uses_rows(&job)};
     self.ops = bench_uses_elements(&job) ? &bench_output_gst : &bench_output_core;
     gpud_layout_init(&self.layout, job.format, job.width, job.height, 0, NULL);
@@ -152,7 +152,7 @@ void bench_run_sender(int control)
         self.ops->count(self.output, &result);
     bench_result_subtract(&result, &before);
     bench_send_result(control, &result, self.intervals);
-    bench_child_expect(control, BENCH_STOP, bench_now() + 6 * BENCH_STEP_TIMEOUT, NULL, 0);
+    bench_child_expect(control, BENCH_STOP, clock_now() + 6 * BENCH_STEP_TIMEOUT, NULL, 0);
     self.ops->close(self.output);
     g_free(self.intervals);
 }

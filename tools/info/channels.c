@@ -3,6 +3,9 @@
 
 /* The channels as text. The library has removed control characters from what senders say. */
 #include "channels.h"
+
+#include "channelsjson.h"
+#include "directories.h"
 #include "info.h"
 
 #include <inttypes.h>
@@ -15,38 +18,6 @@
 #include <unistd.h>
 
 #define PERIOD GPUD_SEC
-
-const char *info_phase_name(enum gpud_link_phase phase)
-{
-    static const char *const names[] = {
-        [GPUD_PHASE_CONNECTING] = "connecting",
-        [GPUD_PHASE_STREAMING] = "streaming",
-        [GPUD_PHASE_LEAVING] = "leaving",
-    };
-    return (size_t)phase < G_N_ELEMENTS(names) ? names[phase] : "unknown";
-}
-
-const char *info_policy_name(enum gpud_slow_receiver policy)
-{
-    static const char *const names[] = {
-        [GPUD_SLOW_DEFAULT] = "default",
-        [GPUD_SLOW_BLOCK] = "block",
-        [GPUD_SLOW_DROP_NEWEST] = "drop-newest",
-        [GPUD_SLOW_DROP_OLDEST] = "drop-oldest",
-    };
-    return (size_t)policy < G_N_ELEMENTS(names) ? names[policy] : "unknown";
-}
-
-struct gpud_link_info *info_channel_links(const struct gpud_channels *channels, size_t index,
-                                          size_t *count)
-{
-    size_t there = gpud_channels_list_links(channels, index, NULL, 0);
-    struct gpud_link_info *links = g_new0(struct gpud_link_info, there + 1);
-    links[0].size = sizeof(links[0]);
-    gpud_channels_list_links(channels, index, links, there);
-    *count = there;
-    return links;
-}
 
 /* --- one channel ------------------------------------------------------------------------------ */
 
@@ -131,52 +102,53 @@ static void describe_link(GString *line, const struct gpud_link_info *link)
         g_string_append_printf(line, "; not better, because %s", link->fallback_reason);
 }
 
-static void print_channel(const struct gpud_channels *channels, size_t index, int names)
+static void print_channel(const struct gpud_channel_list *channels, uint32_t index, int names)
 {
     struct gpud_channel_info info = GPUD_INFO_INIT(info);
     GString *line = g_string_new(NULL);
-    size_t count;
-    gpud_channels_get_info(channels, index, &info, NULL);
+    gpud_channel_list_get_info(channels, index, &info, NULL);
     if (info.answered)
         describe_channel(line, &info);
     else
         g_string_assign(line, info.reason);
     printf("  %-*s  ", names, info.address);
     info_print_wrapped(line->str, names + 4);
-    struct gpud_link_info *links = info_channel_links(channels, index, &count);
-    for (size_t i = 0; i < count; i++) {
+    const struct gpud_link_list *links = gpud_channel_list_get_links(channels, index);
+    for (uint32_t i = 0; i < gpud_link_list_count(links); i++) {
+        struct gpud_link_info link = GPUD_INFO_INIT(link);
+        gpud_link_list_get_info(links, i, &link, NULL);
         g_string_truncate(line, 0);
-        describe_link(line, &links[i]);
+        describe_link(line, &link);
         printf("%*s→ ", names + 4, "");
         info_print_wrapped(line->str, names + 6);
     }
-    g_free(links);
     g_string_free(line, TRUE);
 }
 
 /* --- all of them ------------------------------------------------------------------------------ */
 
 /* Where the socket of an address lies; NULL: it is none. To be freed with g_free(). */
-static char *folder_of(const struct gpud_channels *channels, const char *address)
+static char *folder_of(const struct gpud_channel_list *channels, const char *address)
 {
     if (g_str_has_prefix(address, "unix:"))
         return g_path_get_dirname(address + strlen("unix:"));
-    return strchr(address, ':') ? NULL : g_strdup(gpud_channels_get_directory(channels));
+    return strchr(address, ':') ? NULL : g_strdup(gpud_channel_list_get_directory(channels));
 }
 
 /* A heading for each folder: channels are sorted by it. */
-static void print_channels(const struct gpud_channels *channels)
+static void print_channels(const struct gpud_channel_list *channels)
 {
-    size_t count = gpud_channels_count(channels), names = 4;
+    const uint32_t count = gpud_channel_list_count(channels);
+    size_t names = 4;
     char *folder = NULL;
-    for (size_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         struct gpud_channel_info info = GPUD_INFO_INIT(info);
-        gpud_channels_get_info(channels, i, &info, NULL);
+        gpud_channel_list_get_info(channels, i, &info, NULL);
         names = MAX(names, strlen(info.address));
     }
-    for (size_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         struct gpud_channel_info info = GPUD_INFO_INIT(info);
-        gpud_channels_get_info(channels, i, &info, NULL);
+        gpud_channel_list_get_info(channels, i, &info, NULL);
         char *own = folder_of(channels, info.address);
         if (own && g_strcmp0(own, folder) != 0)
             printf("Channels in %s\n", own);
@@ -189,15 +161,15 @@ static void print_channels(const struct gpud_channels *channels)
 
 /* One that sends may well be out of sight: then it looks as if there were none. */
 static void print_nothing(const struct info_channels_options *options,
-                          const struct gpud_channels *channels)
+                          const struct gpud_channel_list *channels)
 {
-    const char *note = gpud_channels_get_note(channels);
+    const char *note = gpud_channel_list_get_note(channels);
     if (note[0]) {
         printf("%c", g_ascii_toupper(note[0]));
         info_print_wrapped(note + 1, 0);
         return;
     }
-    printf("Nobody sends: no channel is in %s\n", gpud_channels_get_directory(channels));
+    printf("Nobody sends: no channel is in %s\n", gpud_channel_list_get_directory(channels));
     if (!options->folder)
         info_print_wrapped(
             options->all_users
@@ -216,14 +188,15 @@ static void print_lists(const struct info_channels_options *options, const GPtrA
     size_t count = 0;
     for (guint i = 0; i < lists->len; i++) {
         print_channels(lists->pdata[i]);
-        count += gpud_channels_count(lists->pdata[i]);
+        count += gpud_channel_list_count(lists->pdata[i]);
     }
     if (count == 0)
         print_nothing(options, lists->pdata[0]);
     for (guint i = 0; i < lists->len; i++)
-        if (gpud_channels_count(lists->pdata[i]) > 0 && gpud_channels_get_note(lists->pdata[i])[0])
-            printf("%s: %s\n", gpud_channels_get_directory(lists->pdata[i]),
-                   gpud_channels_get_note(lists->pdata[i]));
+        if (gpud_channel_list_count(lists->pdata[i]) > 0 &&
+            gpud_channel_list_get_note(lists->pdata[i])[0])
+            printf("%s: %s\n", gpud_channel_list_get_directory(lists->pdata[i]),
+                   gpud_channel_list_get_note(lists->pdata[i]));
 }
 
 /* --- once, or once a second ------------------------------------------------------------------- */

@@ -9,32 +9,9 @@
 #ifndef GPUD_TOOLS_INFO_CHANNELS_H
 #define GPUD_TOOLS_INFO_CHANNELS_H
 
-#include <gpudirect/channel.h>
-
-#include <glib.h>
-
-struct info_channels_options {
-    bool json, watch;    /* watch: every second until Ctrl-C */
-    bool all_users;      /* root only */
-    const char *address; /* NULL: not one alone */
-    const char *folder;  /* absolute; NULL: the runtime directory */
-};
+#include "directories.h"
 
 /* Returns the exit status. */
 int info_show_channels(const struct info_channels_options *options);
-
-/* Of struct gpud_channels, one for each folder, this user's first; a folder of another user's that
- * cannot be read is left out. NULL: *error says why. To be freed with g_ptr_array_unref(). */
-GPtrArray *info_ask_channels(const struct info_channels_options *options, struct gpud_error *error);
-
-/* pretty: indented, on several lines */
-void info_print_channels_json(const GPtrArray *lists, bool pretty);
-
-/* The receivers of a channel; to be freed with g_free(). */
-struct gpud_link_info *info_channel_links(const struct gpud_channels *channels, size_t index,
-                                          size_t *count);
-
-const char *info_phase_name(enum gpud_link_phase phase);
-const char *info_policy_name(enum gpud_slow_receiver policy);
 
 #endif

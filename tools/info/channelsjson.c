@@ -3,108 +3,108 @@
 
 /* The channels as JSON. Keys are stable: new ones may be added, none is removed or changes its
  * meaning. Times are ns. */
-#include "channels.h"
-#include "jsonfields.h"
+#include "channelsjson.h"
 
-#include <stdio.h>
+#include "json.h"
 
-static void add_known(JsonBuilder *builder, const char *key, const char *value)
+const char *info_phase_name(enum gpud_link_phase phase)
 {
-    add_string(builder, key, value[0] ? value : NULL);
+    static const char *const names[] = {
+        [GPUD_PHASE_CONNECTING] = "connecting",
+        [GPUD_PHASE_STREAMING] = "streaming",
+        [GPUD_PHASE_LEAVING] = "leaving",
+    };
+    return (size_t)phase < G_N_ELEMENTS(names) ? names[phase] : "unknown";
 }
 
-static void add_pid(JsonBuilder *builder, int64_t pid)
+const char *info_policy_name(enum gpud_slow_receiver policy)
 {
-    json_builder_set_member_name(builder, "pid");
-    if (pid > 0)
-        json_builder_add_int_value(builder, pid);
-    else
-        json_builder_add_null_value(builder);
+    static const char *const names[] = {
+        [GPUD_SLOW_DEFAULT] = "default",
+        [GPUD_SLOW_BLOCK] = "block",
+        [GPUD_SLOW_DROP_NEWEST] = "drop-newest",
+        [GPUD_SLOW_DROP_OLDEST] = "drop-oldest",
+    };
+    return (size_t)policy < G_N_ELEMENTS(names) ? names[policy] : "unknown";
 }
 
 static void add_receiver(JsonBuilder *builder, const struct gpud_link_info *link)
 {
     json_builder_begin_object(builder);
-    add_int(builder, "id", (gint64)link->id);
-    add_pid(builder, link->pid);
-    add_known(builder, "host", link->host);
-    add_known(builder, "name", link->name);
-    add_known(builder, "device", link->device);
-    add_string(builder, "state", info_phase_name(link->phase));
-    add_known(builder, "route", link->path);
-    add_known(builder, "reason", link->fallback_reason);
-    add_string(builder, "slow_receiver", info_policy_name(link->slow_receiver));
-    add_int(builder, "frames", (gint64)link->delivered);
-    add_int(builder, "dropped", (gint64)link->dropped);
-    add_int(builder, "held", link->held);
-    add_rate(builder, "latency", (double)link->latency_ns);
+    json_put_int(builder, "id", (gint64)link->id);
+    json_put_int_if(builder, "pid", link->pid > 0, link->pid);
+    json_put_text(builder, "host", link->host);
+    json_put_text(builder, "name", link->name);
+    json_put_text(builder, "device", link->device);
+    json_put_string(builder, "state", info_phase_name(link->phase));
+    json_put_text(builder, "route", link->path);
+    json_put_text(builder, "reason", link->fallback_reason);
+    json_put_string(builder, "slow_receiver", info_policy_name(link->slow_receiver));
+    json_put_int(builder, "frames", (gint64)link->delivered);
+    json_put_int(builder, "dropped", (gint64)link->dropped);
+    json_put_int(builder, "held", link->held);
+    json_put_rate(builder, "latency", (double)link->latency_ns);
     json_builder_end_object(builder);
 }
 
 static void add_format(JsonBuilder *builder, const struct gpud_channel_info *info)
 {
-    json_builder_set_member_name(builder, "format");
     if (!info->configured) {
-        json_builder_add_null_value(builder);
+        json_put_string(builder, "format", NULL);
         return;
     }
     struct gpud_layout layout;
     gpud_media_get_layout(&info->media, &layout);
-    json_builder_begin_object(builder);
-    add_string(builder, "name", layout.format);
-    add_int(builder, "width", layout.width);
-    add_int(builder, "height", layout.height);
-    add_int(builder, "size", (gint64)layout.size);
+    json_begin_object(builder, "format");
+    json_put_string(builder, "name", layout.format);
+    json_put_int(builder, "width", layout.width);
+    json_put_int(builder, "height", layout.height);
+    json_put_int(builder, "size", (gint64)layout.size);
     json_builder_end_object(builder);
 }
 
 static void add_stream(JsonBuilder *builder, const struct gpud_channel_info *info)
 {
-    add_known(builder, "name", info->name);
-    add_string(builder, "device", info->device);
+    json_put_text(builder, "name", info->name);
+    json_put_string(builder, "device", info->device);
     add_format(builder, info);
-    add_int(builder, "epoch", info->epoch);
-    add_bool(builder, "ended", info->ended);
-    add_int(builder, "slots", info->slots);
-    add_string(builder, "slow_receiver", info_policy_name(info->slow_receiver));
-    add_rate(builder, "rate", info->rate);
-    add_int(builder, "frames", (gint64)info->frames);
-    add_int(builder, "delivered", (gint64)info->delivered);
-    add_int(builder, "dropped", (gint64)info->dropped);
-    add_int(builder, "connects", (gint64)info->connects);
-    json_builder_set_member_name(builder, "age");
-    if (info->age_ns != GPUD_TIME_NONE)
-        json_builder_add_int_value(builder, (gint64)info->age_ns);
-    else
-        json_builder_add_null_value(builder);
+    json_put_int(builder, "epoch", info->epoch);
+    json_put_bool(builder, "ended", info->ended);
+    json_put_int(builder, "slots", info->slots);
+    json_put_string(builder, "slow_receiver", info_policy_name(info->slow_receiver));
+    json_put_rate(builder, "rate", info->rate);
+    json_put_int(builder, "frames", (gint64)info->frames);
+    json_put_int(builder, "delivered", (gint64)info->delivered);
+    json_put_int(builder, "dropped", (gint64)info->dropped);
+    json_put_int(builder, "connects", (gint64)info->connects);
+    json_put_int_if(builder, "age", info->age_ns != GPUD_TIME_NONE, (gint64)info->age_ns);
 }
 
 /* A sender that does not answer has no keys after the reason. */
-static void add_channel(JsonBuilder *builder, const struct gpud_channels *channels, size_t index)
+static void add_channel(JsonBuilder *builder, const struct gpud_channel_list *channels,
+                        uint32_t index)
 {
     struct gpud_channel_info info = GPUD_INFO_INIT(info);
-    size_t count;
-    gpud_channels_get_info(channels, index, &info, NULL);
+    gpud_channel_list_get_info(channels, index, &info, NULL);
     json_builder_begin_object(builder);
-    add_string(builder, "address", info.address);
-    add_pid(builder, info.pid);
-    add_known(builder, "program", info.program);
-    json_builder_set_member_name(builder, "user");
-    if (info.user >= 0)
-        json_builder_add_int_value(builder, info.user);
-    else
-        json_builder_add_null_value(builder);
-    add_bool(builder, "answered", info.answered);
-    add_known(builder, "reason", info.reason);
+    json_put_string(builder, "address", info.address);
+    json_put_int_if(builder, "pid", info.pid > 0, info.pid);
+    json_put_text(builder, "program", info.program);
+    json_put_int_if(builder, "user", info.user >= 0, info.user);
+    if (info.receiver_pid)
+        json_put_int(builder, "receiver_pid", info.receiver_pid);
+    json_put_bool(builder, "answered", info.answered);
+    json_put_text(builder, "reason", info.reason);
     if (info.answered) {
         add_stream(builder, &info);
-        struct gpud_link_info *links = info_channel_links(channels, index, &count);
-        json_builder_set_member_name(builder, "receivers");
-        json_builder_begin_array(builder);
-        for (size_t i = 0; i < count; i++)
-            add_receiver(builder, &links[i]);
+        const struct gpud_link_list *links = gpud_channel_list_get_links(channels, index);
+        json_begin_array(builder, "receivers");
+        for (uint32_t i = 0; i < gpud_link_list_count(links); i++) {
+            struct gpud_link_info link = GPUD_INFO_INIT(link);
+            gpud_link_list_get_info(links, i, &link, NULL);
+            add_receiver(builder, &link);
+        }
         json_builder_end_array(builder);
-        g_free(links);
     }
     json_builder_end_object(builder);
 }
@@ -112,13 +112,12 @@ static void add_channel(JsonBuilder *builder, const struct gpud_channels *channe
 /* All folders that were looked in, with what the lists lack. */
 static void add_folders(JsonBuilder *builder, const GPtrArray *lists)
 {
-    json_builder_set_member_name(builder, "folders");
-    json_builder_begin_array(builder);
+    json_begin_array(builder, "folders");
     for (guint i = 0; i < lists->len; i++) {
         json_builder_begin_object(builder);
-        add_string(builder, "directory", gpud_channels_get_directory(lists->pdata[i]));
-        add_int(builder, "omitted", (gint64)gpud_channels_get_omitted(lists->pdata[i]));
-        add_known(builder, "note", gpud_channels_get_note(lists->pdata[i]));
+        json_put_string(builder, "directory", gpud_channel_list_get_directory(lists->pdata[i]));
+        json_put_int(builder, "omitted", (gint64)gpud_channel_list_get_omitted(lists->pdata[i]));
+        json_put_text(builder, "note", gpud_channel_list_get_note(lists->pdata[i]));
         json_builder_end_object(builder);
     }
     json_builder_end_array(builder);
@@ -128,20 +127,14 @@ void info_print_channels_json(const GPtrArray *lists, bool pretty)
 {
     JsonBuilder *builder = json_builder_new();
     json_builder_begin_object(builder);
-    add_string(builder, "version", gpud_version_string());
-    add_string(builder, "directory", gpud_channels_get_directory(lists->pdata[0]));
+    json_put_string(builder, "version", gpud_version_string());
+    json_put_string(builder, "directory", gpud_channel_list_get_directory(lists->pdata[0]));
     add_folders(builder, lists);
-    json_builder_set_member_name(builder, "channels");
-    json_builder_begin_array(builder);
+    json_begin_array(builder, "channels");
     for (guint i = 0; i < lists->len; i++)
-        for (size_t j = 0; j < gpud_channels_count(lists->pdata[i]); j++)
+        for (uint32_t j = 0; j < gpud_channel_list_count(lists->pdata[i]); j++)
             add_channel(builder, lists->pdata[i], j);
     json_builder_end_array(builder);
     json_builder_end_object(builder);
-    JsonNode *root = json_builder_get_root(builder);
-    char *text = json_to_string(root, pretty);
-    puts(text);
-    g_free(text);
-    json_node_unref(root);
-    g_object_unref(builder);
+    json_print(builder, pretty);
 }

@@ -74,12 +74,18 @@ static enum gpud_status collect_devices(struct info_report *report, struct gpud_
                                         bool measure, struct gpud_error *error)
 {
     struct gpud_device *open[INFO_DEVICES_MAX] = {NULL};
-    report->device[0].size = sizeof(report->device[0]);
-    size_t count = gpud_device_list(context, report->device, INFO_DEVICES_MAX);
-    report->devices = MIN(count, INFO_DEVICES_MAX);
-    for (size_t i = 0; i < report->devices; i++)
+    struct gpud_device_list *list;
+    enum gpud_status status = gpud_device_list_create(context, &list, error);
+    if (status != GPUD_OK)
+        return status;
+    report->devices = MIN(gpud_device_list_count(list), INFO_DEVICES_MAX);
+    for (uint32_t i = 0; i < report->devices; i++) {
+        report->device[i].size = sizeof(report->device[i]);
+        gpud_device_list_get_info(list, i, &report->device[i], NULL);
         if (report->device[i].available)
             open_device(context, &report->device[i], &open[i]);
+    }
+    gpud_device_list_destroy(&list);
     const struct gpud_device *host = NULL;
     for (size_t i = 0; i < report->devices && !host; i++)
         if (strcmp(report->device[i].name, "host") == 0)
@@ -90,7 +96,7 @@ static enum gpud_status collect_devices(struct info_report *report, struct gpud_
     }
     collect_pairs(report, open);
     info_collect_links(report, open);
-    enum gpud_status status = info_collect_network(report, context, open, error);
+    status = info_collect_network(report, context, open, error);
     if (measure)
         info_measure_links(report);
     for (size_t i = 0; i < report->devices; i++)
@@ -98,22 +104,12 @@ static enum gpud_status collect_devices(struct info_report *report, struct gpud_
     return status;
 }
 
-void info_find_auto(struct gpud_context *context, const char *address, struct info_auto *found)
-{
-    struct gpud_device_info info = GPUD_INFO_INIT(info);
-    struct gpud_error error;
-    if (gpud_device_get_nearest(context, "auto", address, &info, found->reason, &error) == GPUD_OK)
-        g_strlcpy(found->device, info.name, sizeof(found->device));
-    else
-        g_strlcpy(found->reason, error.reason, sizeof(found->reason));
-}
-
 static void collect_capture(struct info_report *report, struct gpud_context *context,
-                            const struct gpud_capture_cards *cards, size_t index)
+                            const struct gpud_capture_card_list *cards, uint32_t index)
 {
     struct info_capture *found = g_new0(struct info_capture, 1);
     struct gpud_capture_card_info info = GPUD_INFO_INIT(info);
-    gpud_capture_cards_get_info(cards, index, &info, NULL);
+    gpud_capture_card_list_get_info(cards, index, &info, NULL);
     g_strlcpy(found->node, info.address + strlen("v4l2://"), sizeof(found->node));
     g_strlcpy(found->reason, info.reason, sizeof(found->reason));
     g_strlcpy(found->card, info.card, sizeof(found->card));
@@ -123,8 +119,8 @@ static void collect_capture(struct info_report *report, struct gpud_context *con
     found->signal = info.signal;
     found->mode[0].size = sizeof(found->mode[0]);
     found->path[0].size = sizeof(found->path[0]);
-    size_t modes = gpud_capture_cards_list_modes(cards, index, found->mode, INFO_MODES_MAX);
-    size_t paths = gpud_capture_cards_list_paths(cards, index, found->path, INFO_DEVICES_MAX);
+    size_t modes = gpud_capture_card_list_get_modes(cards, index, found->mode, INFO_MODES_MAX);
+    size_t paths = gpud_capture_card_list_get_paths(cards, index, found->path, INFO_DEVICES_MAX);
     found->modes = MIN(modes, INFO_MODES_MAX);
     found->paths = MIN(paths, INFO_DEVICES_MAX);
     info_find_auto(context, info.address, &found->nearest);
@@ -135,13 +131,13 @@ static void collect_capture(struct info_report *report, struct gpud_context *con
 static enum gpud_status collect_captures(struct info_report *report, struct gpud_context *context,
                                          struct gpud_error *error)
 {
-    struct gpud_capture_cards *cards;
-    enum gpud_status status = gpud_capture_cards_create(context, &cards, error);
+    struct gpud_capture_card_list *cards;
+    enum gpud_status status = gpud_capture_card_list_create(context, &cards, error);
     if (status != GPUD_OK)
         return status;
-    for (size_t i = 0; i < gpud_capture_cards_count(cards); i++)
+    for (uint32_t i = 0; i < gpud_capture_card_list_count(cards); i++)
         collect_capture(report, context, cards, i);
-    gpud_capture_cards_destroy(&cards);
+    gpud_capture_card_list_destroy(&cards);
     return GPUD_OK;
 }
 
@@ -186,15 +182,4 @@ void info_free(struct info_report *report)
     g_free(report->layer.path);
     g_free(report->layer.loaded);
     g_free(report->layer.hint);
-}
-
-const char *info_distance_name(enum gpud_distance distance)
-{
-    static const char *const names[] = {
-        [GPUD_DISTANCE_UNKNOWN] = "unknown", [GPUD_DISTANCE_SELF] = "self",
-        [GPUD_DISTANCE_PIX] = "pix",         [GPUD_DISTANCE_PXB] = "pxb",
-        [GPUD_DISTANCE_PHB] = "phb",         [GPUD_DISTANCE_NODE] = "node",
-        [GPUD_DISTANCE_SYS] = "sys",
-    };
-    return (size_t)distance < G_N_ELEMENTS(names) ? names[distance] : "unknown";
 }

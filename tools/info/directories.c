@@ -3,7 +3,7 @@
 
 /* Where channels are looked for. All folders are asked at once, so that a user whose senders hang
  * does not hold up the others. */
-#include "channels.h"
+#include "directories.h"
 
 #include <glob.h>
 #include <stdio.h>
@@ -15,15 +15,16 @@
 #define ANSWER_TIMEOUT GPUD_SEC
 
 struct question {
-    char *address; /* of gpud_channels_create() */
-    struct gpud_channels *channels;
+    char *address; /* of gpud_channel_list_create() */
+    struct gpud_channel_list *channels;
     struct gpud_error error;
 };
 
 static gpointer ask(gpointer data)
 {
     struct question *question = data;
-    gpud_channels_create(question->address, ANSWER_TIMEOUT, &question->channels, &question->error);
+    gpud_channel_list_create(question->address, ANSWER_TIMEOUT, &question->channels,
+                             &question->error);
     return NULL;
 }
 
@@ -37,7 +38,7 @@ static void add(GPtrArray *questions, char *address)
 static void question_free(gpointer data)
 {
     struct question *question = data;
-    gpud_channels_destroy(&question->channels);
+    gpud_channel_list_destroy(&question->channels);
     g_free(question->address);
     g_free(question);
 }
@@ -61,14 +62,14 @@ static void add_users(GPtrArray *questions, const char *pattern, const char *for
 
 static void list_free(gpointer data)
 {
-    struct gpud_channels *channels = data;
-    gpud_channels_destroy(&channels);
+    struct gpud_channel_list *channels = data;
+    gpud_channel_list_destroy(&channels);
 }
 
-static bool is_first_again(const GPtrArray *lists, const struct gpud_channels *channels)
+static bool is_first_again(const GPtrArray *lists, const struct gpud_channel_list *channels)
 {
-    return lists->len > 0 && strcmp(gpud_channels_get_directory(lists->pdata[0]),
-                                    gpud_channels_get_directory(channels)) == 0;
+    return lists->len > 0 && strcmp(gpud_channel_list_get_directory(lists->pdata[0]),
+                                    gpud_channel_list_get_directory(channels)) == 0;
 }
 
 static GPtrArray *take_lists(const GPtrArray *questions)

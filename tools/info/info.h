@@ -16,6 +16,7 @@
  *     draw.c         which draws it
  *     layer.c        the software DirectGMA layer: where it is, and which devices need it
  *     text.c         all of it as text
+ *     print.c        what every text needs
  *     json.c         as JSON
  *     channels.c     --channels, which needs none of these: see channels.h */
 /* clang-format on */
@@ -170,9 +171,6 @@ bool info_has_location(const struct info_report *report, size_t device);
 void info_print_legend(bool (*is_used)(const struct info_report *report, const char *name),
                        const struct info_report *report);
 
-/* Prints text wrapped to start at column `at`, where the cursor already is. */
-void info_print_wrapped(const char *text, int at);
-
 /* Call it after the devices were listed: the OpenCL loader loads layers with its first call. */
 void info_find_layer(struct info_report *report);
 
@@ -220,6 +218,12 @@ enum gpud_status info_draw_plot(const char *description, const char *file,
 const char *info_chosen_route(const struct info_choice *choice);
 int info_longest_name(const struct info_report *report);
 
+/* --- print.c ------------------------------------------------------------------------------- */
+
+/* Prints text wrapped to start at column `at`, where the cursor already is. */
+void info_print_wrapped(const char *text, int at);
+
+/* "phb": as `nvidia-smi topo -m` has them, in small letters. */
 const char *info_distance_name(enum gpud_distance distance);
 
 #endif

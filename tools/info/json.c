@@ -6,16 +6,14 @@
 #include "info.h"
 #include "jsonfields.h"
 
-#include <stdio.h>
-
 static void add_distance(JsonBuilder *builder, const char *to, const char *kind, const char *pci,
                          enum gpud_distance distance)
 {
     json_builder_begin_object(builder);
-    add_string(builder, "to", to);
-    add_string(builder, "kind", kind);
-    add_string(builder, "pci", pci);
-    add_string(builder, "distance", info_distance_name(distance));
+    json_put_string(builder, "to", to);
+    json_put_string(builder, "kind", kind);
+    json_put_string(builder, "pci", pci);
+    json_put_string(builder, "distance", info_distance_name(distance));
     json_builder_end_object(builder);
 }
 
@@ -23,8 +21,7 @@ static void add_distance(JsonBuilder *builder, const char *to, const char *kind,
 static void add_distances(JsonBuilder *builder, const struct gpud_device_info *device,
                           const struct info_location *location)
 {
-    json_builder_set_member_name(builder, "distances");
-    json_builder_begin_array(builder);
+    json_begin_array(builder, "distances");
     if (device->available && info_is_on_bus(device))
         add_distance(builder, "host", "host", NULL, location->host);
     for (size_t i = 0; i < location->cards; i++) {
@@ -38,30 +35,28 @@ static void add_device(JsonBuilder *builder, const struct gpud_device_info *devi
                        const struct info_location *location)
 {
     json_builder_begin_object(builder);
-    add_string(builder, "name", device->name);
-    add_string(builder, "description", device->description);
-    add_string(builder, "pci", device->pci[0] ? device->pci : NULL);
-    add_int(builder, "numa_node", location->numa_node);
-    add_string(builder, "cpus", location->cpus[0] ? location->cpus : NULL);
+    json_put_string(builder, "name", device->name);
+    json_put_string(builder, "description", device->description);
+    json_put_text(builder, "pci", device->pci);
+    json_put_int(builder, "numa_node", location->numa_node);
+    json_put_text(builder, "cpus", location->cpus);
     add_distances(builder, device, location);
-    add_bool(builder, "available", device->available);
-    add_bool(builder, "direct_writes", device->direct_writes);
-    add_string(builder, "reason", device->reason[0] ? device->reason : NULL);
+    json_put_bool(builder, "available", device->available);
+    json_put_bool(builder, "direct_writes", device->direct_writes);
+    json_put_text(builder, "reason", device->reason);
     json_builder_end_object(builder);
 }
 
 static void add_choice(JsonBuilder *builder, const char *key, const struct info_choice *choice)
 {
-    json_builder_set_member_name(builder, key);
-    json_builder_begin_object(builder);
-    add_string(builder, "route",
-               choice->chosen < choice->count ? choice->route[choice->chosen].name : NULL);
-    json_builder_set_member_name(builder, "against_better");
-    json_builder_begin_array(builder);
+    json_begin_object(builder, key);
+    json_put_string(builder, "route",
+                    choice->chosen < choice->count ? choice->route[choice->chosen].name : NULL);
+    json_begin_array(builder, "against_better");
     for (size_t i = 0; i < choice->chosen; i++) {
         json_builder_begin_object(builder);
-        add_string(builder, "route", choice->route[i].name);
-        add_string(builder, "reason", choice->route[i].reason);
+        json_put_string(builder, "route", choice->route[i].name);
+        json_put_string(builder, "reason", choice->route[i].reason);
         json_builder_end_object(builder);
     }
     json_builder_end_array(builder);
@@ -72,7 +67,7 @@ static void add_choice(JsonBuilder *builder, const char *key, const struct info_
 static void add_path(JsonBuilder *builder, const struct info_link *link)
 {
     char *path = link ? info_link_path(link) : NULL;
-    add_string(builder, "path", path);
+    json_put_string(builder, "path", path);
     g_free(path);
 }
 
@@ -80,10 +75,10 @@ static void add_pair(JsonBuilder *builder, const struct info_report *report,
                      const struct info_pair *pair)
 {
     json_builder_begin_object(builder);
-    add_string(builder, "from", pair->from->name);
-    add_string(builder, "to", pair->to->name);
+    json_put_string(builder, "from", pair->from->name);
+    json_put_string(builder, "to", pair->to->name);
     add_path(builder, info_find_link(report, pair->from, pair->to));
-    add_string(builder, "distance", info_distance_name(pair->distance));
+    json_put_string(builder, "distance", info_distance_name(pair->distance));
     add_choice(builder, "two_processes", &pair->between);
     add_choice(builder, "one_process", &pair->within);
     json_builder_end_object(builder);
@@ -92,63 +87,61 @@ static void add_pair(JsonBuilder *builder, const struct info_report *report,
 static void add_link(JsonBuilder *builder, const struct info_link *link)
 {
     json_builder_begin_object(builder);
-    add_string(builder, "from", link->from->name);
-    add_string(builder, "to", link->to->name);
-    add_string(builder, "link", link->link.name);
+    json_put_string(builder, "from", link->from->name);
+    json_put_string(builder, "to", link->to->name);
+    json_put_string(builder, "link", link->link.name);
     add_path(builder, link);
-    add_string(builder, "distance", info_distance_name(link->distance));
-    add_bool(builder, "direct", link->link.direct);
-    add_bool(builder, "atomics", link->link.atomics);
-    add_int(builder, "rank", link->link.rank);
-    add_rate(builder, "bandwidth", link->link.bandwidth);
-    add_rate(builder, "measured", link->measured);
-    add_string(builder, "reason", link->link.reason[0] ? link->link.reason : NULL);
+    json_put_string(builder, "distance", info_distance_name(link->distance));
+    json_put_bool(builder, "direct", link->link.direct);
+    json_put_bool(builder, "atomics", link->link.atomics);
+    json_put_int(builder, "rank", link->link.rank);
+    json_put_rate(builder, "bandwidth", link->link.bandwidth);
+    json_put_rate(builder, "measured", link->measured);
+    json_put_text(builder, "reason", link->link.reason);
     json_builder_end_object(builder);
 }
 
 static void add_mode(JsonBuilder *builder, const struct gpud_capture_mode *mode)
 {
     json_builder_begin_object(builder);
-    add_string(builder, "format", mode->format);
-    add_int(builder, "width_min", mode->width_min);
-    add_int(builder, "width_max", mode->width_max);
-    add_int(builder, "width_step", mode->width_step);
-    add_int(builder, "height_min", mode->height_min);
-    add_int(builder, "height_max", mode->height_max);
-    add_int(builder, "height_step", mode->height_step);
-    add_int(builder, "fps_num", mode->fps_num);
-    add_int(builder, "fps_den", mode->fps_den);
+    json_put_string(builder, "format", mode->format);
+    json_put_int(builder, "width_min", mode->width_min);
+    json_put_int(builder, "width_max", mode->width_max);
+    json_put_int(builder, "width_step", mode->width_step);
+    json_put_int(builder, "height_min", mode->height_min);
+    json_put_int(builder, "height_max", mode->height_max);
+    json_put_int(builder, "height_step", mode->height_step);
+    json_put_int(builder, "fps_num", mode->fps_num);
+    json_put_int(builder, "fps_den", mode->fps_den);
     json_builder_end_object(builder);
 }
 
 static void add_way(JsonBuilder *builder, const struct gpud_capture_card_path *path)
 {
     json_builder_begin_object(builder);
-    add_string(builder, "device", path->device);
-    add_bool(builder, "direct", path->direct);
-    add_string(builder, "path", path->path);
-    add_string(builder, "reason", path->direct ? NULL : path->reason);
-    add_string(builder, "distance", info_distance_name(path->distance));
+    json_put_string(builder, "device", path->device);
+    json_put_bool(builder, "direct", path->direct);
+    json_put_string(builder, "path", path->path);
+    json_put_string(builder, "reason", path->direct ? NULL : path->reason);
+    json_put_string(builder, "distance", info_distance_name(path->distance));
     json_builder_end_object(builder);
 }
 
 static void add_capture(JsonBuilder *builder, const struct info_capture *capture)
 {
     json_builder_begin_object(builder);
-    add_string(builder, "node", capture->node);
-    add_bool(builder, "opened", capture->opened);
-    add_string(builder, "reason", capture->opened ? NULL : capture->reason);
-    add_string(builder, "card", capture->opened ? capture->card : NULL);
-    add_string(builder, "driver", capture->opened ? capture->driver : NULL);
-    add_bool(builder, "signal", capture->signal);
-    add_string(builder, "signal_reason", capture->signal ? NULL : capture->signal_reason);
-    json_builder_set_member_name(builder, "modes");
-    json_builder_begin_array(builder);
+    json_put_string(builder, "node", capture->node);
+    json_put_bool(builder, "opened", capture->opened);
+    json_put_string(builder, "reason", capture->opened ? NULL : capture->reason);
+    json_put_string(builder, "card", capture->opened ? capture->card : NULL);
+    json_put_string(builder, "driver", capture->opened ? capture->driver : NULL);
+    json_put_bool(builder, "signal", capture->signal);
+    json_put_string(builder, "signal_reason", capture->signal ? NULL : capture->signal_reason);
+    json_begin_array(builder, "modes");
     for (size_t i = 0; i < capture->modes; i++)
         add_mode(builder, &capture->mode[i]);
     json_builder_end_array(builder);
-    json_builder_set_member_name(builder, "paths");
-    json_builder_begin_array(builder);
+    json_begin_array(builder, "paths");
     for (size_t i = 0; i < capture->paths; i++)
         add_way(builder, &capture->path[i]);
     json_builder_end_array(builder);
@@ -158,41 +151,35 @@ static void add_capture(JsonBuilder *builder, const struct info_capture *capture
 
 static void add_layer(JsonBuilder *builder, const struct info_layer *layer)
 {
-    json_builder_set_member_name(builder, "dgma_layer");
-    json_builder_begin_object(builder);
-    add_string(builder, "path", layer->path);
-    add_bool(builder, "loaded", layer->loaded != NULL);
-    add_string(builder, "loaded_path", layer->loaded);
-    json_builder_set_member_name(builder, "helps");
-    json_builder_begin_array(builder);
+    json_begin_object(builder, "dgma_layer");
+    json_put_string(builder, "path", layer->path);
+    json_put_bool(builder, "loaded", layer->loaded != NULL);
+    json_put_string(builder, "loaded_path", layer->loaded);
+    json_begin_array(builder, "helps");
     for (guint i = 0; i < layer->helps->len; i++)
         json_builder_add_string_value(builder, layer->helps->pdata[i]);
     json_builder_end_array(builder);
-    add_string(builder, "hint", layer->hint);
+    json_put_string(builder, "hint", layer->hint);
     json_builder_end_object(builder);
 }
 
 static void add_report(JsonBuilder *builder, const struct info_report *report)
 {
     json_builder_begin_object(builder);
-    add_string(builder, "version", gpud_version_string());
-    json_builder_set_member_name(builder, "devices");
-    json_builder_begin_array(builder);
+    json_put_string(builder, "version", gpud_version_string());
+    json_begin_array(builder, "devices");
     for (size_t i = 0; i < report->devices; i++)
         add_device(builder, &report->device[i], &report->location[i]);
     json_builder_end_array(builder);
-    json_builder_set_member_name(builder, "routes");
-    json_builder_begin_array(builder);
+    json_begin_array(builder, "routes");
     for (guint i = 0; i < report->pairs->len; i++)
         add_pair(builder, report, &g_array_index(report->pairs, struct info_pair, i));
     json_builder_end_array(builder);
-    json_builder_set_member_name(builder, "links");
-    json_builder_begin_array(builder);
+    json_begin_array(builder, "links");
     for (guint i = 0; i < report->links->len; i++)
         add_link(builder, &g_array_index(report->links, struct info_link, i));
     json_builder_end_array(builder);
-    json_builder_set_member_name(builder, "captures");
-    json_builder_begin_array(builder);
+    json_begin_array(builder, "captures");
     for (guint i = 0; i < report->captures->len; i++)
         add_capture(builder, &g_array_index(report->captures, struct info_capture, i));
     json_builder_end_array(builder);
@@ -206,10 +193,5 @@ void info_print_json(const struct info_report *report)
 {
     JsonBuilder *builder = json_builder_new();
     add_report(builder, report);
-    JsonNode *root = json_builder_get_root(builder);
-    char *text = json_to_string(root, TRUE);
-    puts(text);
-    g_free(text);
-    json_node_unref(root);
-    g_object_unref(builder);
+    json_print(builder, true);
 }

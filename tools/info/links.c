@@ -18,6 +18,16 @@ bool info_has_location(const struct info_report *report, size_t device)
     return report->device[device].available && info_is_on_bus(&report->device[device]);
 }
 
+void info_find_auto(struct gpud_context *context, const char *address, struct info_auto *found)
+{
+    struct gpud_device_info info = GPUD_INFO_INIT(info);
+    struct gpud_error error;
+    if (gpud_device_get_nearest(context, "auto", address, &info, found->reason, &error) == GPUD_OK)
+        g_strlcpy(found->device, info.name, sizeof(found->device));
+    else
+        g_strlcpy(found->reason, error.reason, sizeof(found->reason));
+}
+
 void info_collect_links(struct info_report *report, struct gpud_device *const *open)
 {
     for (size_t from = 0; from < report->devices; from++) {

@@ -4,11 +4,11 @@
 /* Measures links between GPUs of one vendor: copies back to back, by the driver alone. */
 #include "info.h"
 
-#include "bench/rawgpu.h"
+#include "ceilings/driver.h"
+#include "clock.h"
 
 #include <math.h>
 #include <string.h>
-#include <time.h>
 
 #define SIZE ((size_t)64 << 20)
 #define BUDGET GPUD_SEC
@@ -16,20 +16,13 @@
 #define DEADLINE (10 * GPUD_SEC)
 
 struct copier {
-    const struct raw_driver *driver;
+    struct raw_driver *driver;
     unsigned entered;
     raw_address source, target;
     raw_stream stream;
     char *reason;
     size_t reason_size;
 };
-
-static int64_t now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * GPUD_SEC + t.tv_nsec;
-}
 
 static bool succeeded(struct copier *copier, const char *what, int result)
 {
@@ -41,34 +34,34 @@ static bool succeeded(struct copier *copier, const char *what, int result)
 /* The source is made current last: its stream copies. */
 static bool set_up(struct copier *copier, unsigned from, unsigned to)
 {
-    const struct raw_driver *driver = copier->driver;
+    struct raw_driver *driver = copier->driver;
     if (!raw_enter(driver, to, copier->reason, copier->reason_size))
         return false;
     copier->entered++;
-    if (!succeeded(copier, "memory on the GPU", driver->alloc(&copier->target, SIZE)) ||
+    if (!succeeded(copier, "memory on the GPU", raw_alloc(driver, &copier->target, SIZE)) ||
         !raw_enter(driver, from, copier->reason, copier->reason_size))
         return false;
     copier->entered++;
     /* Without peer access the driver copies through the host, and that is measured. */
-    (void)driver->enable_peer(to);
-    return succeeded(copier, "memory on the GPU", driver->alloc(&copier->source, SIZE)) &&
-           succeeded(copier, "a stream", driver->stream_create(&copier->stream));
+    (void)raw_enable_peer(driver, to);
+    return succeeded(copier, "memory on the GPU", raw_alloc(driver, &copier->source, SIZE)) &&
+           succeeded(copier, "a stream", raw_stream_create(driver, &copier->stream));
 }
 
 static void tear_down(struct copier *copier)
 {
-    const struct raw_driver *driver = copier->driver;
+    struct raw_driver *driver = copier->driver;
     if (copier->entered == 2) {
         if (copier->stream)
-            driver->stream_destroy(copier->stream);
+            raw_stream_destroy(driver, copier->stream);
         if (copier->source)
-            driver->free(copier->source);
-        driver->leave();
+            raw_free(driver, copier->source);
+        raw_leave(driver);
     }
     if (copier->entered >= 1) {
         if (copier->target)
-            driver->free(copier->target);
-        driver->leave();
+            raw_free(driver, copier->target);
+        raw_leave(driver);
     }
 }
 
@@ -76,10 +69,10 @@ static bool copy(struct copier *copier, unsigned copies)
 {
     int result = 0;
     for (unsigned i = 0; i < copies && result == 0; i++)
-        result = copier->driver->copy(copier->target, copier->source, SIZE, copier->stream);
+        result = raw_copy(copier->driver, copier->target, copier->source, SIZE, copier->stream);
     if (!succeeded(copier, "a copy", result))
         return false;
-    if (raw_finish(copier->driver, copier->stream, now() + DEADLINE, &result))
+    if (raw_finish(copier->driver, copier->stream, clock_now() + DEADLINE, &result))
         return true;
     return succeeded(copier, "a copy from GPU to GPU", result);
 }
@@ -89,22 +82,21 @@ static double rate(struct copier *copier, int64_t budget)
 {
     if (!copy(copier, 2))
         return NAN;
-    int64_t start = now();
+    int64_t start = clock_now();
     if (!copy(copier, 2))
         return NAN;
-    int64_t each = MAX((now() - start) / 2, 1);
+    int64_t each = MAX((clock_now() - start) / 2, 1);
     unsigned copies = (unsigned)CLAMP(budget / each, 2, COPIES_MAX);
-    start = now();
+    start = clock_now();
     if (!copy(copier, copies))
         return NAN;
-    return (double)copies * (double)SIZE * 1e9 / (double)(now() - start);
+    return (double)copies * (double)SIZE * 1e9 / (double)(clock_now() - start);
 }
 
 /* NULL: no driver copies from one of its GPUs to another here. */
-static const struct raw_driver *driver_of(const struct info_link *link, unsigned *from,
-                                          unsigned *to)
+static struct raw_driver *driver_of(const struct info_link *link, unsigned *from, unsigned *to)
 {
-    const struct raw_driver *driver = raw_driver_of(link->from->name, from);
+    struct raw_driver *driver = raw_driver_of(link->from->name, from);
     return raw_driver_of(link->to->name, to) == driver ? driver : NULL;
 }
 
@@ -114,7 +106,7 @@ static void measure(struct info_link *link, int64_t budget, struct info_report *
     struct copier copier = {.driver = driver_of(link, &from, &to),
                             .reason = report->measure_reason,
                             .reason_size = sizeof(report->measure_reason)};
-    if (!copier.driver || !copier.driver->open(copier.reason, copier.reason_size))
+    if (!copier.driver || !raw_open(copier.driver, copier.reason, copier.reason_size))
         return;
     if (set_up(&copier, from, to))
         link->measured = rate(&copier, budget);

@@ -14,25 +14,25 @@
 
 /* --- collecting ------------------------------------------------------------------------------- */
 
-static void collect_gids(const struct gpud_network_cards *cards, size_t index,
+static void collect_gids(const struct gpud_network_card_list *cards, uint32_t index,
                          struct info_port *port)
 {
-    size_t count = gpud_network_cards_list_gids(cards, index, port->info.number, NULL, 0);
+    size_t count = gpud_network_card_list_get_gids(cards, index, port->info.number, NULL, 0);
     port->gids = g_array_new(FALSE, TRUE, sizeof(struct gpud_network_gid_info));
     g_array_set_size(port->gids, (guint)count);
     struct gpud_network_gid_info *first = (struct gpud_network_gid_info *)port->gids->data;
     if (count > 0)
         first->size = sizeof(*first);
-    gpud_network_cards_list_gids(cards, index, port->info.number, first, count);
+    gpud_network_card_list_get_gids(cards, index, port->info.number, first, count);
 }
 
-static void collect_ports(const struct gpud_network_cards *cards, size_t index,
+static void collect_ports(const struct gpud_network_card_list *cards, uint32_t index,
                           struct info_card *card)
 {
     size_t count = card->info.ports;
     struct gpud_network_port_info *infos = g_new0(struct gpud_network_port_info, count + 1);
     infos->size = sizeof(*infos);
-    count = MIN(count, gpud_network_cards_list_ports(cards, index, infos, count));
+    count = MIN(count, gpud_network_card_list_get_ports(cards, index, infos, count));
     card->ports = g_array_new(FALSE, TRUE, sizeof(struct info_port));
     for (size_t i = 0; i < count; i++) {
         struct info_port port = {.info = infos[i]};
@@ -63,18 +63,18 @@ enum gpud_status info_collect_network(struct info_report *report, struct gpud_co
                                       struct gpud_device *const *open, struct gpud_error *error)
 {
     struct info_network *network = &report->network;
-    struct gpud_network_cards *cards;
-    enum gpud_status status = gpud_network_cards_create(&cards, error);
+    struct gpud_network_card_list *cards;
+    enum gpud_status status = gpud_network_card_list_create(&cards, error);
     if (status != GPUD_OK)
         return status;
     network->host.size = sizeof(network->host);
-    gpud_network_cards_get_host(cards, &network->host);
+    gpud_network_card_list_get_host(cards, &network->host);
     network->cards = g_array_new(FALSE, TRUE, sizeof(struct info_card));
-    g_array_set_size(network->cards, (guint)gpud_network_cards_count(cards));
+    g_array_set_size(network->cards, (guint)gpud_network_card_list_count(cards));
     for (guint i = 0; i < network->cards->len; i++) {
         struct info_card *card = &g_array_index(network->cards, struct info_card, i);
         card->info.size = sizeof(card->info);
-        gpud_network_cards_get_info(cards, i, &card->info, NULL);
+        gpud_network_card_list_get_info(cards, i, &card->info, NULL);
         collect_ports(cards, i, card);
         if (card->info.pci[0])
             info_find_auto(context, card->info.pci, &card->nearest);
@@ -83,7 +83,7 @@ enum gpud_status info_collect_network(struct info_report *report, struct gpud_co
                 card->distance[device] =
                     gpud_device_get_distance_to_pci(open[device], card->info.pci);
     }
-    gpud_network_cards_destroy(&cards);
+    gpud_network_card_list_destroy(&cards);
     for (size_t device = 0; device < report->devices; device++)
         if (open[device] && info_has_location(report, device))
             try_export(open[device], &network->export[device]);

@@ -7,30 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define WIDTH 100
-
-void info_print_wrapped(const char *text, int at)
-{
-    char *valid = g_utf8_make_valid(text, -1);
-    char **words = g_strsplit(valid, " ", -1);
-    int column = at;
-    for (char **word = words; *word; word++) {
-        int length = (int)g_utf8_strlen(*word, -1);
-        if (column > at && column + 1 + length > WIDTH) {
-            printf("\n%*s", at, "");
-            column = at;
-        } else if (column > at) {
-            putchar(' ');
-            column++;
-        }
-        fputs(*word, stdout);
-        column += length;
-    }
-    putchar('\n');
-    g_strfreev(words);
-    g_free(valid);
-}
-
 int info_longest_name(const struct info_report *report)
 {
     size_t longest = 4;

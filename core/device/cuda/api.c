@@ -1,10 +1,9 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The NVIDIA driver's library, and what CUDA does in its own way. */
+/* CUDA's driver for device/gpu/, and what CUDA does in its own way. */
 #include "device/cuda/api.h"
 
-#include <dlfcn.h>
 #include <string.h>
 
 struct cuda_driver gpud_cu;
@@ -140,21 +139,16 @@ static char why_not[GPUD_REASON_MAX]; /* why there is no device at all */
 
 static void load(void)
 {
-    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-    if (!library) {
+    const char *missing = gpud_cuda_load(&gpud_cu);
+    if (missing && missing[0]) {
+        gpud_print(why_not, "the NVIDIA driver has no %s: R515 or a newer one is needed", missing);
+        return;
+    }
+    if (missing) {
         gpud_print(why_not, "no NVIDIA driver (libcuda.so.1 cannot be loaded): install it, or in a "
                             "container pass the GPU through");
         return;
     }
-#define RESOLVE(member, symbol, arguments)                                                \
-    gpud_cu.member = (CUresult(*) arguments)dlsym(library, #symbol);                      \
-    if (!gpud_cu.member) {                                                                \
-        gpud_print(why_not, "the NVIDIA driver has no %s: R515 or a newer one is needed", \
-                   #symbol);                                                              \
-        return;                                                                           \
-    }
-    CUDA_DRIVER_FUNCTIONS(RESOLVE)
-#undef RESOLVE
 #define TAKE(member, arguments) \
     memcpy(&gpud_cuda_gpu_driver.member, &gpud_cu.member, sizeof(gpud_cu.member));
     GPUD_GPU_CALLS(TAKE)

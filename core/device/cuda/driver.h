@@ -167,6 +167,7 @@ typedef struct CUDA_MEMCPY2D_st {
 #define CU_MEMHOSTREGISTER_DEVICEMAP 0x2
 #define CU_MEMHOSTREGISTER_READ_ONLY 0x8
 #define CU_MEMHOSTALLOC_PORTABLE 0x1
+#define CU_MEMHOSTALLOC_DEVICEMAP 0x2
 #define CU_STREAM_WAIT_VALUE_GEQ 0x0
 #define CU_STREAM_WRITE_VALUE_DEFAULT 0x0
 
@@ -276,5 +277,9 @@ struct cuda_driver {
     CUDA_DRIVER_FUNCTIONS(CUDA_DRIVER_MEMBER)
 };
 #undef CUDA_DRIVER_MEMBER
+
+/* Opens libcuda.so.1, for good, and fills in the table. NULL: all is there; "": there is no such
+ * library, and dlerror() says why; else the name of a function that it lacks. */
+const char *gpud_cuda_load(struct cuda_driver *driver);
 
 #endif

@@ -82,6 +82,7 @@ enum gpud_gpu_attribute { /* of a pointer */
 #define GPUD_GPU_STREAM_NON_BLOCKING 1
 #define GPUD_GPU_EVENT_DISABLE_TIMING 2
 #define GPUD_GPU_HOST_PORTABLE 1
+#define GPUD_GPU_HOST_MAPPED 2
 #define GPUD_GPU_REGISTER_PORTABLE 1
 #define GPUD_GPU_REGISTER_MAPPED 2
 

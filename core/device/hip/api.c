@@ -1,10 +1,9 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The HIP runtime's library, and what HIP does in its own way. */
+/* HIP's driver for device/gpu/, and what HIP does in its own way. */
 #include "device/hip/api.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
@@ -132,35 +131,6 @@ static bool loaded;
 static int device_count;
 static char why_not[GPUD_REASON_MAX]; /* why there is no device at all */
 
-/* false: a function is missing, and why_not says which. */
-static bool resolve(void *library)
-{
-#define RESOLVE(member, symbol, arguments) \
-    gpud_hip.member = (hipError_t(*) arguments)dlsym(library, #symbol);
-#define REQUIRE(member, symbol, arguments)                                                  \
-    RESOLVE(member, symbol, arguments)                                                      \
-    if (!gpud_hip.member) {                                                                 \
-        gpud_print(why_not, "the HIP runtime has no %s: ROCm 5.2 or a newer one is needed", \
-                   #symbol);                                                                \
-        return false;                                                                       \
-    }
-    HIP_DRIVER_FUNCTIONS(REQUIRE)
-    HIP_DRIVER_OPTIONAL(RESOLVE)
-#undef REQUIRE
-#undef RESOLVE
-#define TAKE(member, arguments) \
-    memcpy(&gpud_hip_gpu_driver.member, &gpud_hip.member, sizeof(gpud_hip.member));
-    GPUD_GPU_CALLS(TAKE)
-#undef TAKE
-    gpud_hip.get_error_name = (const char *(*)(hipError_t))dlsym(library, "hipGetErrorName");
-    gpud_hip.get_handle_for_range =
-        (hip_get_handle_for_range)dlsym(library, "hipMemGetHandleForAddressRange");
-    void *hsa = dlopen("libhsa-runtime64.so.1", RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
-    if (hsa)
-        gpud_hip.export_dmabuf = (hsa_export_dmabuf)dlsym(hsa, "hsa_amd_portable_export_dmabuf");
-    return true;
-}
-
 /* What keeps the runtime from a GPU that may be there. */
 static const char *look_at_kernel(void)
 {
@@ -173,17 +143,21 @@ static const char *look_at_kernel(void)
 
 static void load(void)
 {
-    static const char *const names[] = {"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5"};
-    void *library = NULL;
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) && !library; i++)
-        library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
-    if (!library) {
+    const char *missing = gpud_hip_load(&gpud_hip);
+    if (missing && missing[0]) {
+        gpud_print(why_not, "the HIP runtime has no %s: ROCm 5.2 or a newer one is needed",
+                   missing);
+        return;
+    }
+    if (missing) {
         gpud_print(why_not, "no HIP runtime (libamdhip64.so.7, .6 or .5 cannot be loaded): install "
                             "ROCm, or Debian's libamdhip64-5");
         return;
     }
-    if (!resolve(library))
-        return;
+#define TAKE(member, arguments) \
+    memcpy(&gpud_hip_gpu_driver.member, &gpud_hip.member, sizeof(gpud_hip.member));
+    GPUD_GPU_CALLS(TAKE)
+#undef TAKE
     struct gpud_error error;
     hipError_t result = gpud_hip.init(0);
     if (result == hipSuccess)

@@ -49,6 +49,7 @@ typedef enum hipError_t {
     hipErrorMapFailed = 205,
     hipErrorInvalidHandle = 400,
     hipErrorNotReady = 600,
+    hipErrorPeerAccessAlreadyEnabled = 704,
     hipErrorHostMemoryAlreadyRegistered = 712,
     hipErrorHostMemoryNotRegistered = 713,
     hipErrorNotSupported = 801,
@@ -102,6 +103,7 @@ typedef struct hipMemAccessDesc {
 #define hipStreamNonBlocking 0x1
 #define hipEventDisableTiming 0x2
 #define hipHostMallocPortable 0x1
+#define hipHostMallocMapped 0x2
 #define hipHostRegisterPortable 0x1
 #define hipHostRegisterMapped 0x2
 #define hipStreamWaitValueGte 0x0
@@ -118,6 +120,7 @@ typedef struct hipMemAccessDesc {
     FUNCTION(device_get_attribute, hipDeviceGetAttribute,                                         \
              (int *value, hipDeviceAttribute_t attribute, int device))                            \
     FUNCTION(device_can_access_peer, hipDeviceCanAccessPeer, (int *can, int device, int peer))    \
+    FUNCTION(device_enable_peer_access, hipDeviceEnablePeerAccess, (int peer, unsigned flags))    \
     FUNCTION(device_get_p2p_attribute, hipDeviceGetP2PAttribute,                                  \
              (int *value, hipDeviceP2PAttr attribute, int from, int to))                          \
     FUNCTION(set_device, hipSetDevice, (int device))                                              \
@@ -221,5 +224,9 @@ struct hip_driver {
     int version; /* major * 10000000 + minor * 100000 + patch */
 };
 #undef HIP_DRIVER_MEMBER
+
+/* Opens the newest runtime that there is, for good, and fills in the table but for its version.
+ * NULL: all is there; "": there is no runtime; else the name of a function that it lacks. */
+const char *gpud_hip_load(struct hip_driver *driver);
 
 #endif

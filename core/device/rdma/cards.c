@@ -177,39 +177,40 @@ static struct ibv_device *find_device(struct ibv_device **devices, const char *n
 
 /* --- all of them --------------------------------------------------------------------------- */
 
-static void describe_host(struct gpud_network_cards *cards)
+static void describe_host(struct gpud_network_card_list *cards)
 {
     struct gpud_network_host_info *host = &cards->host;
     host->pin_max = gpud_rdma_pin_room();
     gpud_rdma_explain_pin_room(host->pin_max, host->pin_reason);
     if (gpud_rdma_find_lack(host->reason))
         return;
-    for (size_t i = 0; i < cards->count; i++)
-        for (size_t j = 0; j < cards->cards[i].port_count; j++)
-            host->usable |= cards->cards[i].info.available && cards->cards[i].ports[j].info.active;
+    for (uint32_t i = 0; i < cards->list.count; i++) {
+        const struct gpud_network_card *card = gpud_network_card_at(cards, i);
+        for (size_t j = 0; j < card->port_count; j++)
+            host->usable |= card->info.available && card->ports[j].info.active;
+    }
     if (host->usable)
         return;
-    for (size_t i = 0; i < cards->count && !host->reason[0]; i++)
-        gpud_print(host->reason, "%s", cards->cards[i].info.reason);
+    for (uint32_t i = 0; i < cards->list.count && !host->reason[0]; i++)
+        gpud_print(host->reason, "%s", gpud_network_card_at(cards, i)->info.reason);
     if (!host->reason[0])
         gpud_print(host->reason,
                    "the network cards that can be used have no active port, and those "
                    "that have one cannot be used: what each lacks stands beside it");
 }
 
-enum gpud_status gpud_rdma_find_cards(struct gpud_network_cards *cards, struct gpud_error *error)
+enum gpud_status gpud_rdma_find_cards(struct gpud_network_card_list *cards,
+                                      struct gpud_error *error)
 {
     enum gpud_status status = GPUD_OK;
     size_t count;
     struct gpud_sysfs_name *names = gpud_sysfs_list(&count, "/sys/class/infiniband");
     struct ibv_device **devices = count > 0 ? ibv_get_device_list(NULL) : NULL;
-    cards->cards = count > 0 ? calloc(count, sizeof(*cards->cards)) : NULL;
-    if (count > 0 && !cards->cards)
-        status = fail_memory(error);
     for (size_t i = 0; i < count && status == GPUD_OK; i++) {
-        struct gpud_network_card *card = &cards->cards[cards->count++];
-        gpud_rdma_read_card(names[i].text, &card->info);
-        status = add_ports(card, error);
+        struct gpud_network_card *card = gpud_list_add(&cards->list, error);
+        if (card)
+            gpud_rdma_read_card(names[i].text, &card->info);
+        status = card ? add_ports(card, error) : GPUD_NO_MEMORY;
         if (status == GPUD_OK)
             ask_card(card, find_device(devices, names[i].text));
     }

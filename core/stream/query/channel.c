@@ -8,6 +8,7 @@
 #include "base/process.h"
 #include "base/sized.h"
 #include "stream/query/query.h"
+#include "stream/shared/links.h"
 
 #include <poll.h>
 #include <stdlib.h>
@@ -21,18 +22,19 @@
  * on ten thousand sockets hides only its own. */
 #define PLACES_A_PROCESS (GPUD_CHANNELS_MAX / 8)
 
-struct gpud_channels {
+struct gpud_channel_list {
     char directory[GPUD_ADDRESS_MAX];
     char note[GPUD_REASON_MAX];
     size_t omitted;
-    size_t count;
+    uint32_t count;
     struct gpud_query *channel[GPUD_CHANNELS_MAX];
+    struct gpud_link_list links[GPUD_CHANNELS_MAX]; /* the records are in channel[] */
     struct gpud_query *spare; /* for the next call; NULL: none */
 };
 
 /* --- which senders have a place ------------------------------------------------------------ */
 
-static size_t count_places(const struct gpud_channels *channels, pid_t pid)
+static size_t count_places(const struct gpud_channel_list *channels, pid_t pid)
 {
     size_t places = 0;
     for (size_t i = 0; i < channels->count; i++)
@@ -40,7 +42,7 @@ static size_t count_places(const struct gpud_channels *channels, pid_t pid)
     return places;
 }
 
-static void read_answers(struct gpud_channels *channels)
+static void read_answers(struct gpud_channel_list *channels)
 {
     for (size_t i = 0; i < channels->count; i++)
         if (channels->channel[i]->state == GPUD_QUERY_ASKED)
@@ -49,7 +51,7 @@ static void read_answers(struct gpud_channels *channels)
 
 /* Of the process with the most places; of equals the one without an answer that was asked first.
  * Returns its index. */
-static size_t choose_eviction(const struct gpud_channels *channels)
+static size_t choose_eviction(const struct gpud_channel_list *channels)
 {
     size_t chosen = 0, most = 0;
     for (size_t i = 0; i < channels->count; i++) {
@@ -71,7 +73,7 @@ static void discard(struct gpud_query *query)
 }
 
 /* Takes query. */
-static void give_place(struct gpud_channels *channels, struct gpud_query *query)
+static void give_place(struct gpud_channel_list *channels, struct gpud_query *query)
 {
     if (channels->count == GPUD_CHANNELS_MAX) {
         channels->omitted++;
@@ -89,7 +91,7 @@ static void give_place(struct gpud_channels *channels, struct gpud_query *query)
 }
 
 /* The dead take no place. forget: the system lists the address, and is told where that is wrong. */
-static enum gpud_status call(struct gpud_channels *channels, const struct gpud_address *address,
+static enum gpud_status call(struct gpud_channel_list *channels, const struct gpud_address *address,
                              bool forget, struct gpud_error *error)
 {
     struct gpud_query *query = channels->spare ? channels->spare : calloc(1, sizeof(*query));
@@ -118,7 +120,7 @@ static bool is_worth_waiting_for(const struct gpud_query *query)
 
 /* Calls those that were not reached yet, and waits for the others until one says something or a
  * slice is over. false: none is left. */
-static bool ask(struct gpud_channels *channels, int64_t deadline)
+static bool ask(struct gpud_channel_list *channels, int64_t deadline)
 {
     struct pollfd fds[GPUD_CHANNELS_MAX];
     bool waits = false;
@@ -149,9 +151,9 @@ static int compare(const void *a, const void *b)
     return path_x != path_y ? path_x - path_y : strcmp((*x)->address.text, (*y)->address.text);
 }
 
-static void finish(struct gpud_channels *channels)
+static void finish(struct gpud_channel_list *channels)
 {
-    size_t kept = 0;
+    uint32_t kept = 0;
     for (size_t i = 0; i < channels->count; i++) {
         struct gpud_query *query = channels->channel[i];
         gpud_query_give_up(query);
@@ -163,6 +165,11 @@ static void finish(struct gpud_channels *channels)
     channels->count = kept;
     if (kept > 0)
         qsort(channels->channel, kept, sizeof(channels->channel[0]), compare);
+    for (uint32_t i = 0; i < kept; i++)
+        gpud_link_list_init(&channels->links[i], channels->channel[i]->link,
+                            channels->channel[i]->state == GPUD_QUERY_ANSWERED
+                                ? channels->channel[i]->link_count
+                                : 0);
     if (channels->omitted > 0)
         gpud_print(channels->note,
                    "%zu more are not listed, as there is room for %d: ask for one by its address",
@@ -171,7 +178,7 @@ static void finish(struct gpud_channels *channels)
 
 /* --- the public calls ---------------------------------------------------------------------- */
 
-static enum gpud_status call_one(struct gpud_channels *channels, const char *text,
+static enum gpud_status call_one(struct gpud_channel_list *channels, const char *text,
                                  struct gpud_error *error)
 {
     struct gpud_address address;
@@ -188,7 +195,7 @@ static enum gpud_status call_one(struct gpud_channels *channels, const char *tex
     return GPUD_OK;
 }
 
-static enum gpud_status call_all(struct gpud_channels *channels, const char *folder,
+static enum gpud_status call_all(struct gpud_channel_list *channels, const char *folder,
                                  struct gpud_error *error)
 {
     struct gpud_address *found;
@@ -214,13 +221,14 @@ static bool read_folder(const char *address, char folder[GPUD_ADDRESS_MAX])
     return true;
 }
 
-enum gpud_status gpud_channels_create(const char *address, int64_t timeout_ns,
-                                      struct gpud_channels **channels, struct gpud_error *error)
+enum gpud_status gpud_channel_list_create(const char *address, int64_t timeout_ns,
+                                          struct gpud_channel_list **channels,
+                                          struct gpud_error *error)
 {
     char folder[GPUD_ADDRESS_MAX];
     if (timeout_ns < 0)
         return gpud_fail(error, GPUD_INVALID, "a negative timeout: every wait needs an end");
-    struct gpud_channels *made = calloc(1, sizeof(*made));
+    struct gpud_channel_list *made = calloc(1, sizeof(*made));
     if (!made)
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a list of channels");
     bool is_folder = read_folder(address, folder);
@@ -231,7 +239,7 @@ enum gpud_status gpud_channels_create(const char *address, int64_t timeout_ns,
     while (status == GPUD_OK && ask(made, deadline))
         ;
     if (status != GPUD_OK) {
-        gpud_channels_destroy(&made);
+        gpud_channel_list_destroy(&made);
         return status;
     }
     finish(made);
@@ -239,7 +247,7 @@ enum gpud_status gpud_channels_create(const char *address, int64_t timeout_ns,
     return GPUD_OK;
 }
 
-void gpud_channels_destroy(struct gpud_channels **channels)
+void gpud_channel_list_destroy(struct gpud_channel_list **channels)
 {
     if (!channels || !*channels)
         return;
@@ -250,22 +258,22 @@ void gpud_channels_destroy(struct gpud_channels **channels)
     *channels = NULL;
 }
 
-size_t gpud_channels_count(const struct gpud_channels *channels)
+uint32_t gpud_channel_list_count(const struct gpud_channel_list *channels)
 {
     return channels->count;
 }
 
-const char *gpud_channels_get_directory(const struct gpud_channels *channels)
+const char *gpud_channel_list_get_directory(const struct gpud_channel_list *channels)
 {
     return channels->directory;
 }
 
-size_t gpud_channels_get_omitted(const struct gpud_channels *channels)
+size_t gpud_channel_list_get_omitted(const struct gpud_channel_list *channels)
 {
     return channels->omitted;
 }
 
-const char *gpud_channels_get_note(const struct gpud_channels *channels)
+const char *gpud_channel_list_get_note(const struct gpud_channel_list *channels)
 {
     return channels->note;
 }
@@ -292,12 +300,13 @@ static void fill_report(struct gpud_channel_info *info, const struct gpud_report
     info->age_ns = report->age;
 }
 
-enum gpud_status gpud_channels_get_info(const struct gpud_channels *channels, size_t index,
-                                        struct gpud_channel_info *info, struct gpud_error *error)
+enum gpud_status gpud_channel_list_get_info(const struct gpud_channel_list *channels,
+                                            uint32_t index, struct gpud_channel_info *info,
+                                            struct gpud_error *error)
 {
     struct gpud_channel_info full = {.size = sizeof(full)};
     if (index >= channels->count)
-        return gpud_fail(error, GPUD_INVALID, "channel %zu of %zu", index, channels->count);
+        return gpud_fail(error, GPUD_INVALID, "channel %u of %u", index, channels->count);
     if (info->size < sizeof(info->size))
         return gpud_fail(error, GPUD_INVALID,
                          "gpud_channel_info.size is not set: use GPUD_INFO_INIT");
@@ -305,6 +314,7 @@ enum gpud_status gpud_channels_get_info(const struct gpud_channels *channels, si
     gpud_print(full.address, "%s", query->address.text);
     full.pid = query->pid;
     full.user = query->user;
+    full.receiver_pid = query->address.receiver;
     gpud_process_name(query->pid, full.program, sizeof(full.program));
     if (query->state == GPUD_QUERY_ANSWERED)
         fill_report(&full, &query->report);
@@ -314,13 +324,8 @@ enum gpud_status gpud_channels_get_info(const struct gpud_channels *channels, si
     return GPUD_OK;
 }
 
-size_t gpud_channels_list_links(const struct gpud_channels *channels, size_t index,
-                                struct gpud_link_info *infos, size_t max)
+const struct gpud_link_list *gpud_channel_list_get_links(const struct gpud_channel_list *list,
+                                                         uint32_t index)
 {
-    if (index >= channels->count || channels->channel[index]->state != GPUD_QUERY_ANSWERED)
-        return 0;
-    const struct gpud_query *query = channels->channel[index];
-    for (uint32_t i = 0; i < query->link_count; i++)
-        gpud_sized_entry(infos, max, i, &query->link[i], sizeof(query->link[i]));
-    return query->link_count;
+    return index < list->count ? &list->links[index] : NULL;
 }

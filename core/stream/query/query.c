@@ -28,8 +28,23 @@ static void fail_silent(struct gpud_query *query)
     fail(query, reason);
 }
 
+static void fail_received(struct gpud_query *query)
+{
+    char reason[160], name[64] = "";
+    gpud_process_name(query->address.receiver, name, sizeof(name));
+    gpud_print(reason, "process %ld (%s) receives it; ask on the host that sends it",
+               (long)query->address.receiver, name);
+    query->user = -1;
+    query->pid = 0;
+    fail(query, reason);
+}
+
 void gpud_query_call(struct gpud_query *query)
 {
+    if (query->address.receiver) {
+        fail_received(query);
+        return;
+    }
     struct gpud_message message = {.type = GPUD_MESSAGE_QUERY};
     struct gpud_error error = {.reason = ""};
     struct gpud_peer peer;

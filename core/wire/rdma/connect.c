@@ -51,6 +51,8 @@ static void finish(struct rdma_channel *channel, enum rdma_phase phase)
         set_deadline(channel, GPUD_RDMA_SILENCE);
     else
         gpud_fd_close(&channel->timer);
+    if (phase == RDMA_OPEN && !channel->is_sender)
+        gpud_received_note(&channel->received, channel->where);
     gpud_rdma_lookup_end(&channel->lookup);
     gpud_auth_wipe_key(&channel->key);
     gpud_event_raise(channel->event);

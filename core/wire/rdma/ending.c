@@ -50,6 +50,7 @@ void gpud_rdma_drop_id_locked(struct rdma_channel *channel)
 
 void gpud_rdma_disconnect_locked(struct rdma_channel *channel, const char *why)
 {
+    gpud_received_remove(&channel->received);
     if (!channel->rdma)
         return;
     gpud_rdma_fail(channel->rdma, why);

@@ -48,6 +48,7 @@ enum gpud_status gpud_rdma_channel_create(bool is_sender, const struct gpud_rdma
     gpud_print(made->base.peer.host, "%s", place->host);
     made->is_sender = is_sender;
     made->place = *place;
+    made->received.lock = -1;
     made->deadline = made->ask_again = INT64_MAX;
     gpud_lock_init(&made->lock, GPUD_RANK_RDMA_CHANNEL);
     gpud_lock_init(&made->arm_lock, GPUD_RANK_RDMA_ARM);

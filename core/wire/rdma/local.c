@@ -68,12 +68,12 @@ static const struct gpud_channel_ops question_ops = {
 enum gpud_status gpud_rdma_local_open(struct gpud_socket_listener *local, const char *place,
                                       struct gpud_error *error)
 {
-    char path[GPUD_SOCKET_PATH_MAX], entry[GPUD_ADDRESS_MAX + sizeof(GPUD_REGISTRY_RDMA)];
+    char path[GPUD_SOCKET_PATH_MAX], entry[GPUD_REGISTRY_ENTRY_MAX];
     char directory[GPUD_SOCKET_PATH_MAX];
     enum gpud_status status = gpud_private_directory(directory, sizeof(directory), error);
     if (status != GPUD_OK)
         return status;
-    gpud_registry_rdma_entry(place, entry, sizeof(entry));
+    gpud_registry_rdma_entry(place, entry);
     int length = gpud_print_n(path, sizeof(path), "%s/%s", directory, entry);
     if (length < 0 || (size_t)length >= sizeof(path))
         return gpud_fail(error, GPUD_INVALID, "%s/%s is too long for a socket", directory, entry);
@@ -118,8 +118,8 @@ void gpud_rdma_local_find(uint16_t port, char *text, size_t size)
     for (size_t i = 0; i < count && !text[0]; i++) {
         const char *at = strrchr(found[i].text, ':');
         size_t length = strlen(wanted);
-        if (strncmp(found[i].text, "rdma://", 7) != 0 || !at || strncmp(at, wanted, length) != 0 ||
-            (at[length] && at[length] != '/'))
+        if (found[i].receiver || strncmp(found[i].text, "rdma://", 7) != 0 || !at ||
+            strncmp(at, wanted, length) != 0 || (at[length] && at[length] != '/'))
             continue;
         pid_t pid = gpud_lock_find(found[i].place, false);
         if (pid > 0 && pid != getpid() && gpud_process_name(pid, name, sizeof(name)))

@@ -21,6 +21,7 @@
 #include "wire/rdma/kind.h"
 #include "wire/rdma/lookup.h"
 #include "wire/rdma/private_data.h"
+#include "wire/unix/received.h"
 
 /* From the first look-up of a name to the connection: rdma_cm itself would try for a minute. */
 #define RDMA_CONNECT_DEADLINE (5 * GPUD_SEC)
@@ -80,6 +81,7 @@ struct rdma_channel {
     struct gpud_auth_key key;
     struct gpud_auth auth;
     struct rdma_channel *next_closing; /* see closing.c */
+    struct gpud_received received;     /* a receiver's, while it is open */
     uint64_t last_posted;
     int64_t linger;
 

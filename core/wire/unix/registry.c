@@ -6,7 +6,9 @@
 #include "base/clock.h"
 #include "base/directory.h"
 #include "base/fd.h"
+#include "base/process.h"
 #include "wire/unix/kind.h"
+#include "wire/unix/lock.h"
 #include "wire/unix/socket.h"
 
 #include <dirent.h>
@@ -170,6 +172,11 @@ struct search {
     size_t count, room, omitted;
 };
 
+static bool begins(const char *text, const char *prefix)
+{
+    return strncmp(text, prefix, strlen(prefix)) == 0;
+}
+
 static bool is_bare(const struct gpud_address *address)
 {
     return strncmp(address->text, "unix:", 5) != 0;
@@ -180,30 +187,66 @@ static int compare(const void *a, const void *b)
     const struct gpud_address *x = a, *y = b;
     if (is_bare(x) != is_bare(y))
         return is_bare(x) ? -1 : 1;
-    return strcmp(x->text, y->text);
+    int order = strcmp(x->text, y->text);
+    return order ? order : (x->receiver > y->receiver) - (x->receiver < y->receiver);
 }
 
-void gpud_registry_rdma_entry(const char *place, char *entry, size_t size)
+/* What is sent here tells of its receivers itself. */
+static void remove_received_here(struct search *search)
 {
-    gpud_print_n(entry, size, GPUD_REGISTRY_RDMA "%s", place + strlen("rdma://"));
+    const struct gpud_address *sent = NULL;
+    size_t kept = 0;
+    for (size_t i = 0; i < search->count; i++) {
+        const struct gpud_address *found = &search->found[i];
+        if (found->receiver && sent && strcmp(sent->text, found->text) == 0)
+            continue;
+        search->found[kept++] = *found;
+        if (!found->receiver)
+            sent = &search->found[kept - 1];
+    }
+    search->count = kept;
+}
+
+static void network_entry(const char *prefix, const char *place,
+                          char entry[GPUD_REGISTRY_ENTRY_MAX])
+{
+    gpud_print_n(entry, GPUD_REGISTRY_ENTRY_MAX, "%s%s", prefix, place + strlen("rdma://"));
     for (char *c = entry; *c; c++)
         if (*c == '/')
             *c = '!';
 }
 
-/* The name of a socket as an address: its own, or that of a place on a network. */
-static bool read_name(const char *entry, char text[GPUD_ADDRESS_MAX])
+void gpud_registry_rdma_entry(const char *place, char entry[GPUD_REGISTRY_ENTRY_MAX])
 {
-    const size_t prefix = strlen(GPUD_REGISTRY_RDMA);
-    bool is_rdma = strncmp(entry, GPUD_REGISTRY_RDMA, prefix) == 0;
-    if (is_rdma ? entry[strspn(entry, GPUD_NAME_CHARACTERS "!:[]%")] != '\0' : !gpud_is_name(entry))
+    network_entry(GPUD_REGISTRY_RDMA, place, entry);
+}
+
+void gpud_registry_received_entry(const char *place, char entry[GPUD_REGISTRY_ENTRY_MAX])
+{
+    network_entry(GPUD_REGISTRY_RECEIVED, place, entry);
+}
+
+/* "10.0.0.1:7174!cam3" as an address. */
+static bool read_network(const char *entry, size_t length, char text[GPUD_ADDRESS_MAX])
+{
+    if (strspn(entry, GPUD_NAME_CHARACTERS "!:[]%") < length)
         return false;
-    gpud_print_n(text, GPUD_ADDRESS_MAX, "%s%s", is_rdma ? "rdma://" : "",
-                 is_rdma ? entry + prefix : entry);
-    for (char *c = text; is_rdma && *c; c++)
+    gpud_print_n(text, GPUD_ADDRESS_MAX, "rdma://%.*s", (int)length, entry);
+    for (char *c = text; *c; c++)
         if (*c == '!')
             *c = '/';
     return true;
+}
+
+/* The name of a socket as an address: its own, or that of a place on a network. */
+static bool read_name(const char *entry, char text[GPUD_ADDRESS_MAX])
+{
+    if (begins(entry, GPUD_REGISTRY_RDMA)) {
+        entry += strlen(GPUD_REGISTRY_RDMA);
+        return read_network(entry, strlen(entry), text);
+    }
+    gpud_print_n(text, GPUD_ADDRESS_MAX, "%s", entry);
+    return gpud_is_name(entry);
 }
 
 /* In somebody else's folder a link must lead to a socket of the one who made the link: who looks
@@ -222,6 +265,25 @@ static bool has_lock(const struct search *search, const char *entry)
     return faccessat(search->fd, lock, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
+/* The note of a process that receives a channel: removed where the process is gone. */
+static bool read_received(const struct search *search, const char *entry,
+                          struct gpud_address *found)
+{
+    const char *channel = entry + strlen(GPUD_REGISTRY_RECEIVED), *process = strrchr(entry, '!');
+    size_t length = strlen(entry) - strlen(".lock");
+    char name[64];
+    if (!search->own || process < channel ||
+        !read_network(channel, (size_t)(process - channel), found->text))
+        return false;
+    gpud_print_n(found->place, sizeof(found->place), "%s/%.*s", search->directory, (int)length,
+                 entry);
+    found->receiver = gpud_lock_find(found->place, false);
+    if (found->receiver > 0 && gpud_process_name(found->receiver, name, sizeof(name)))
+        return true;
+    unlinkat(search->fd, entry, 0);
+    return false;
+}
+
 /* Whether an entry of the directory is an address. */
 static bool read_entry(const struct search *search, const char *entry, struct gpud_address *found)
 {
@@ -229,8 +291,9 @@ static bool read_entry(const struct search *search, const char *entry, struct gp
     if (fstatat(search->fd, entry, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
         (search->own && st.st_uid != geteuid()))
         return false;
-    found->ops = &gpud_unix_channel_ops;
-    found->any_owner = !search->own;
+    *found = (struct gpud_address){.ops = &gpud_unix_channel_ops, .any_owner = !search->own};
+    if (begins(entry, GPUD_REGISTRY_RECEIVED))
+        return S_ISREG(st.st_mode) && read_received(search, entry, found);
     if (S_ISLNK(st.st_mode)) {
         if (!read_link(search->fd, entry, found->place) ||
             (!search->own && !leads_to_own(found->place, st.st_uid)))
@@ -254,8 +317,8 @@ static bool may_be_address(const char *entry)
 {
     size_t length = strlen(entry);
     bool lock = length > 5 && strcmp(entry + length - 5, ".lock") == 0;
-    return !lock && (gpud_is_name(entry) || strncmp(entry, PREFIX, strlen(PREFIX)) == 0 ||
-                     strncmp(entry, GPUD_REGISTRY_RDMA, strlen(GPUD_REGISTRY_RDMA)) == 0);
+    return lock ? begins(entry, GPUD_REGISTRY_RECEIVED)
+                : gpud_is_name(entry) || begins(entry, PREFIX) || begins(entry, GPUD_REGISTRY_RDMA);
 }
 
 static enum gpud_status search_entries(struct search *search, DIR *entries,
@@ -280,6 +343,7 @@ static enum gpud_status search_entries(struct search *search, DIR *entries,
     }
     if (search->count > 0)
         qsort(search->found, search->count, sizeof(*search->found), compare);
+    remove_received_here(search);
     return GPUD_OK;
 }
 

@@ -9,6 +9,7 @@
  *     cam1.lock                   its lock
  *     .unix!run!studio!cam2       → /run/studio/cam2
  *     .rdma!10.0.0.1:7174!cam3    a socket for questions about rdma://10.0.0.1:7174/cam3
+ *     .received!10.0.0.1:7174!cam3!12.0.lock    process 12 receives rdma://10.0.0.1:7174/cam3
  *
  * Whoever watches the directory sees channels come and go, and their attributes change when a
  * channel has something else to say of itself.
@@ -22,7 +23,11 @@
 
 /* The entry of a place on a network: "rdma://…", of which neither host nor name has a '!'. */
 #define GPUD_REGISTRY_RDMA ".rdma!"
-void gpud_registry_rdma_entry(const char *place, char *entry, size_t size);
+#define GPUD_REGISTRY_RECEIVED ".received!"
+#define GPUD_REGISTRY_ENTRY_MAX (GPUD_ADDRESS_MAX + sizeof(GPUD_REGISTRY_RECEIVED))
+void gpud_registry_rdma_entry(const char *place, char entry[GPUD_REGISTRY_ENTRY_MAX]);
+/* Without the process and the number at its end. */
+void gpud_registry_received_entry(const char *place, char entry[GPUD_REGISTRY_ENTRY_MAX]);
 
 /* Makes the link for a path that this process listens on. A bare name needs none. */
 enum gpud_status gpud_registry_add(const char *path, struct gpud_error *error);

@@ -186,18 +186,18 @@ struct gpu *gpu_get(gint number, struct gpud_error *error)
 gint gpu_of_pci(const gchar *pci)
 {
     struct gpud_context *context = gpud_gst_context_get(NULL);
-    size_t count = context && pci[0] ? gpud_device_list(context, NULL, 0) : 0;
-    struct gpud_device_info *infos = g_new0(struct gpud_device_info, count + 1);
+    struct gpud_device_info info = GPUD_INFO_INIT(info);
+    struct gpud_device_list *list = NULL;
     gint number = -1;
 
-    infos[0].size = sizeof(infos[0]);
-    if (count > 0)
-        count = MIN(count, gpud_device_list(context, infos, count));
-    for (size_t i = 0; i < count && number < 0; i++)
-        if (infos[i].available &&
-            g_ascii_strcasecmp(infos[i].pci, pci) == 0) /* CUDA has capitals */
-            number = gpu_of_name(infos[i].name);
-    g_free(infos);
+    if (!context || !pci[0] || gpud_device_list_create(context, &list, NULL) != GPUD_OK)
+        return -1;
+    for (uint32_t i = 0; i < gpud_device_list_count(list) && number < 0; i++) {
+        gpud_device_list_get_info(list, i, &info, NULL);
+        if (info.available && g_ascii_strcasecmp(info.pci, pci) == 0) /* CUDA has capitals */
+            number = gpu_of_name(info.name);
+    }
+    gpud_device_list_destroy(&list);
     return number;
 }
 

@@ -133,15 +133,17 @@ gboolean shared_sender_is_interrupted(struct shared_sender *sender)
 
 static guint64 longest_latency(struct gpud_sender *core)
 {
-    gsize count = gpud_sender_list_links(core, NULL, 0);
-    struct gpud_link_info *links = g_new0(struct gpud_link_info, count + 1);
+    struct gpud_link_info info = GPUD_INFO_INIT(info);
+    struct gpud_link_list *links = NULL;
     guint64 longest = 0;
 
-    links[0].size = sizeof(*links);
-    count = MIN(count, gpud_sender_list_links(core, links, count));
-    for (gsize i = 0; i < count; i++)
-        longest = MAX(longest, links[i].latency_ns);
-    g_free(links);
+    if (gpud_link_list_create(core, &links, NULL) != GPUD_OK)
+        return 0;
+    for (uint32_t i = 0; i < gpud_link_list_count(links); i++) {
+        gpud_link_list_get_info(links, i, &info, NULL);
+        longest = MAX(longest, info.latency_ns);
+    }
+    gpud_link_list_destroy(&links);
     return longest;
 }
 

@@ -27,16 +27,16 @@ static double percentile(const int64_t *sorted, size_t count, double part)
     return (double)sorted[rank > 0 ? rank - 1 : 0] / 1e3;
 }
 
-struct bench_latency bench_latency_of(const int64_t *ns, size_t count)
+struct stats_latency stats_latency_of(const int64_t *ns, size_t count)
 {
     if (count == 0)
-        return (struct bench_latency){NAN, NAN, NAN, NAN, NAN, NAN};
+        return (struct stats_latency){NAN, NAN, NAN, NAN, NAN, NAN};
     double differences = 0;
     for (size_t i = 1; i < count; i++)
         differences += fabs((double)(ns[i] - ns[i - 1]));
     int64_t *sorted = g_memdup2(ns, count * sizeof(*ns));
     qsort(sorted, count, sizeof(*sorted), compare_ns);
-    struct bench_latency latency = {
+    struct stats_latency latency = {
         .p50 = percentile(sorted, count, 0.5),
         .p90 = percentile(sorted, count, 0.9),
         .p99 = percentile(sorted, count, 0.99),
@@ -48,7 +48,7 @@ struct bench_latency bench_latency_of(const int64_t *ns, size_t count)
     return latency;
 }
 
-double bench_median(double *values, size_t count)
+double stats_median(double *values, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         if (isnan(values[i]))

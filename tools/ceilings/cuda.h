@@ -3,12 +3,12 @@
 
 /* What CUDA has and no other vendor: contexts beside the one of the GPU, as GStreamer makes them.
  * The driver must be open. */
-#ifndef GPUD_TOOLS_BENCH_RAWCUDA_H
-#define GPUD_TOOLS_BENCH_RAWCUDA_H
+#ifndef GPUD_TOOLS_CEILINGS_CUDA_H
+#define GPUD_TOOLS_CEILINGS_CUDA_H
 
-#include "bench/rawgpu.h"
+#include "driver.h"
 
-/* Makes a context current, until raw_cuda.leave(). */
+/* Makes a context current, until raw_leave(&raw_cuda). */
 int raw_cuda_push(void *context);
 
 #endif

@@ -1,13 +1,9 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What an OpenCL driver makes of an explicit early move, and of none, without gpudirect. By turns,
- * a few frames each: the sender's device fills a buffer, while the receiver's is busy with work of
- * its own; then that one copies the buffer. What is measured is that copy, the first use, which
- * waits for the move if the driver did not begin it before. Every frame's bytes are checked where
- * they arrived. */
-#include "control.h"
-#include "moves.h"
+#include "opencl.h"
+
+#include "clock.h"
 #include "stats.h"
 
 #include <string.h>
@@ -22,7 +18,7 @@
 #define DEVICES_MAX 32
 
 struct rig {
-    int control;
+    const struct raw_caller *caller;
     cl_context context;
     cl_device_id device[2]; /* the sender's, the receiver's */
     cl_command_queue fill;  /* the sender's */
@@ -35,8 +31,7 @@ struct rig {
 static void check(const struct rig *rig, const char *what, cl_int code)
 {
     if (code != CL_SUCCESS)
-        bench_child_fail(rig->control, GPUD_IO, "measuring what OpenCL reaches: %s gives %d", what,
-                         code);
+        raw_fail(rig->caller, GPUD_IO, "measuring what OpenCL reaches: %s gives %d", what, code);
 }
 
 /* Device `index` in the order of opencl:0, opencl:1…, and its platform. */
@@ -59,8 +54,8 @@ static cl_device_id find_device(const struct rig *rig, unsigned long index,
         }
         index -= count;
     }
-    bench_child_fail(rig->control, GPUD_NO_DEVICE,
-                     "there is no such OpenCL device: gpudirect-info lists them");
+    raw_fail(rig->caller, GPUD_NO_DEVICE,
+             "there is no such OpenCL device: gpudirect-info lists them");
 }
 
 static cl_command_queue make_queue(const struct rig *rig, int end)
@@ -79,7 +74,7 @@ static cl_mem make_buffer(const struct rig *rig)
     return buffer;
 }
 
-static void open_rig(struct rig *rig, const struct bench_job *job)
+static void open_rig(struct rig *rig, const struct raw_opencl_job *job)
 {
     cl_platform_id platform[2];
     const char *names[] = {job->from, job->to};
@@ -87,16 +82,16 @@ static void open_rig(struct rig *rig, const struct bench_job *job)
         rig->device[i] =
             find_device(rig, g_ascii_strtoull(strchr(names[i], ':') + 1, NULL, 10), &platform[i]);
     if (platform[0] != platform[1])
-        bench_child_fail(rig->control, GPUD_UNSUPPORTED,
-                         "%s and %s belong to different OpenCL drivers: no buffer moves from one "
-                         "to the other",
-                         job->from, job->to);
+        raw_fail(rig->caller, GPUD_UNSUPPORTED,
+                 "%s and %s belong to different OpenCL drivers: no buffer moves from one "
+                 "to the other",
+                 job->from, job->to);
     const cl_context_properties properties[] = {CL_CONTEXT_PLATFORM,
                                                 (cl_context_properties)platform[0], 0};
     cl_int code;
     rig->context = clCreateContext(properties, 2, rig->device, NULL, NULL, &code);
     check(rig, "clCreateContext", code);
-    rig->size = bench_frame_bytes(job);
+    rig->size = job->size;
     rig->fill = make_queue(rig, 0);
     rig->move = make_queue(rig, 1);
     rig->use = make_queue(rig, 1);
@@ -144,8 +139,7 @@ static void check_arrived(const struct rig *rig)
               clEnqueueReadBuffer(rig->use, rig->target, CL_TRUE, places[i], 1, &byte, 0, NULL,
                                   NULL));
         if (byte != rig->number)
-            bench_child_fail(rig->control, GPUD_IO,
-                             "OpenCL moved a frame, and its bytes are others");
+            raw_fail(rig->caller, GPUD_IO, "OpenCL moved a frame, and its bytes are others");
     }
 }
 
@@ -162,12 +156,12 @@ static int64_t pass_frame(struct rig *rig, bool early)
     fill(rig, rig->use, rig->scratch, 0, NULL); /* what the receiver's device does meanwhile */
     check(rig, "clFinish", clFinish(rig->fill));
     check(rig, "clFinish", clFinish(rig->use));
-    int64_t start = bench_now();
+    int64_t start = clock_now();
     check(rig, "clEnqueueCopyBuffer",
           clEnqueueCopyBuffer(rig->use, slot, rig->target, 0, 0, rig->size, 1,
                               early ? &moved : &filled, NULL));
     check(rig, "clFinish", clFinish(rig->use));
-    int64_t took = bench_now() - start;
+    int64_t took = clock_now() - start;
     clReleaseEvent(filled);
     if (moved)
         clReleaseEvent(moved);
@@ -175,10 +169,11 @@ static int64_t pass_frame(struct rig *rig, bool early)
     return took;
 }
 
-void bench_raw_moves(int control, const struct bench_job *job, struct bench_moves *moves)
+void raw_opencl_measure(const struct raw_opencl_job *job, const struct raw_caller *caller,
+                        struct raw_opencl_figures *figures)
 {
     static int64_t taken[2][ROUNDS * FRAMES_MAX];
-    struct rig rig = {.control = control};
+    struct rig rig = {.caller = caller};
     uint32_t frames = CLAMP(job->frames / ROUNDS, 1, FRAMES_MAX), count = 0;
     open_rig(&rig, job);
     for (int i = 0; i < 2 * SLOTS; i++) /* what a driver does once */
@@ -190,6 +185,6 @@ void bench_raw_moves(int control, const struct bench_job *job, struct bench_move
         count += frames;
     }
     close_rig(&rig);
-    moves->implicit = bench_latency_of(taken[0], count).p50;
-    moves->early = bench_latency_of(taken[1], count).p50;
+    figures->implicit = stats_latency_of(taken[0], count).p50;
+    figures->early = stats_latency_of(taken[1], count).p50;
 }

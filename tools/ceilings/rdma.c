@@ -1,22 +1,9 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What a network card achieves without gpudirect: frames written from registered host memory into
- * another process's by plain RDMA WRITEs, as many at once as there are slots, each with a
- * completion of its own. Two processes, either of which any failure ends:
- *
- *     writer                                    target
- *     listens, says where to its coordinator
- *        |<-- connects, with address and key of its memory --|
- *        |==== frames ======================================>|
- *        |---- disconnects --------------------------------->|
- *
- * At a pace each frame ends with a notification (WRITE_WITH_IMM), and the target measures how long
- * after the write was asked for it was woken. */
-#include "ceiling.h"
-#include "control.h"
-#include "network.h"
-#include "roles.h"
+#include "rdma.h"
+
+#include "clock.h"
 #include "stats.h"
 
 #include <endian.h>
@@ -30,6 +17,7 @@
 
 #define ROUNDS 5
 #define ROUND (400 * GPUD_MSEC)
+#define PATIENCE (10 * GPUD_SEC)
 #define RESOLVE_MS 5000
 #define RECEIVES 64
 #define SPIN (20 * GPUD_USEC) /* how long a completion is looked for before sleeping */
@@ -43,8 +31,7 @@ struct invitation {
 };
 
 struct raw {
-    int control;
-    const struct bench_job *job;
+    const struct raw_caller *caller;
     uint64_t size;  /* of a frame */
     uint32_t slots; /* frames in the memory */
     uint64_t piece; /* the largest single write */
@@ -62,8 +49,8 @@ struct raw {
 
 G_NORETURN static void fail(struct raw *raw, const char *what, int error)
 {
-    bench_child_fail(raw->control, GPUD_IO, "measuring what the network card reaches: %s: %s", what,
-                     g_strerror(error));
+    raw_fail(raw->caller, GPUD_IO, "measuring what the network card reaches: %s: %s", what,
+             g_strerror(error));
 }
 
 static void check(struct raw *raw, const char *what, bool works)
@@ -74,41 +61,32 @@ static void check(struct raw *raw, const char *what, bool works)
 
 /* --- the connection --------------------------------------------------------------------------- */
 
-static void init(struct raw *raw, int control, const struct bench_job *job)
+static void init(struct raw *raw, const struct raw_rdma_job *job, const struct raw_caller *caller)
 {
-    *raw = (struct raw){
-        .control = control, .job = job, .size = bench_frame_bytes(job), .slots = job->slots};
+    *raw = (struct raw){.caller = caller, .size = job->size, .slots = job->slots};
     raw->events = rdma_create_event_channel();
     check(raw, "rdma_create_event_channel", raw->events);
     fcntl(raw->events->fd, F_SETFL, O_NONBLOCK);
 }
 
-/* The address of this host, or, to connect to, the other one's. */
-static void resolve(struct raw *raw, uint16_t port, struct sockaddr_storage *address)
-{
-    struct bench_failure failure;
-    if (!bench_network_resolve(raw->job->network, port, address, &failure))
-        bench_child_fail(raw->control, failure.status, "%s", failure.reason);
-}
-
 /* The next event of the connection, which must be this one; to be acknowledged. */
 static struct rdma_cm_event *expect(struct raw *raw, enum rdma_cm_event_type type)
 {
-    int64_t deadline = bench_now() + 2 * BENCH_STEP_TIMEOUT;
+    int64_t deadline = clock_now() + 2 * PATIENCE;
     struct rdma_cm_event *event = NULL;
     while (rdma_get_cm_event(raw->events, &event) != 0) {
         struct pollfd ready = {.fd = raw->events->fd, .events = POLLIN};
         check(raw, "rdma_get_cm_event", errno == EAGAIN || errno == EINTR);
-        if (bench_now() > deadline)
-            bench_child_fail(raw->control, GPUD_TIMEOUT,
-                             "measuring what the network card reaches: %s did not come in time",
-                             rdma_event_str(type));
+        if (clock_now() > deadline)
+            raw_fail(raw->caller, GPUD_TIMEOUT,
+                     "measuring what the network card reaches: %s did not come in time",
+                     rdma_event_str(type));
         poll(&ready, 1, 100);
     }
     if (event->event != type)
-        bench_child_fail(raw->control, GPUD_PEER,
-                         "measuring what the network card reaches: %s instead of %s, status %d",
-                         rdma_event_str(event->event), rdma_event_str(type), event->status);
+        raw_fail(raw->caller, GPUD_PEER,
+                 "measuring what the network card reaches: %s instead of %s, status %d",
+                 rdma_event_str(event->event), rdma_event_str(type), event->status);
     return event;
 }
 
@@ -125,10 +103,10 @@ static void create_memory(struct raw *raw, int access)
     memset(raw->memory, 1, size);
     raw->region = ibv_reg_mr(raw->pd, raw->memory, size, access);
     if (!raw->region)
-        bench_child_fail(raw->control, GPUD_NO_MEMORY,
-                         "measuring what the network card reaches: %.1f MiB cannot be registered: "
-                         "%s (ulimit -l, which limits it, is to be raised)",
-                         (double)size / (1 << 20), g_strerror(errno));
+        raw_fail(raw->caller, GPUD_NO_MEMORY,
+                 "measuring what the network card reaches: %.1f MiB cannot be registered: "
+                 "%s (ulimit -l, which limits it, is to be raised)",
+                 (double)size / (1 << 20), g_strerror(errno));
 }
 
 /* On the card that the id is bound to. writes, receives: that may be under way. */
@@ -180,8 +158,8 @@ static bool poll_once(struct raw *raw, struct ibv_wc *completion)
     if (got > 0 && completion->status == IBV_WC_WR_FLUSH_ERR && completion->wr_id == IS_RECEIVE)
         return false;
     if (got > 0 && completion->status != IBV_WC_SUCCESS)
-        bench_child_fail(raw->control, GPUD_PEER, "measuring what the network card reaches: %s",
-                         ibv_wc_status_str(completion->status));
+        raw_fail(raw->caller, GPUD_PEER, "measuring what the network card reaches: %s",
+                 ibv_wc_status_str(completion->status));
     return got > 0;
 }
 
@@ -196,16 +174,16 @@ static void take_notification(struct raw *raw)
 /* Spins for a moment, as a fast card is worth, then sleeps: software cards need the processor. */
 static void wait_for_completion(struct raw *raw, struct ibv_wc *completion)
 {
-    int64_t start = bench_now(), deadline = start + 6 * BENCH_STEP_TIMEOUT;
+    int64_t start = clock_now(), deadline = start + 6 * PATIENCE;
     bool armed = false;
     while (!poll_once(raw, completion)) {
         struct pollfd ready = {.fd = raw->channel->fd, .events = POLLIN};
-        int64_t now = bench_now();
+        int64_t now = clock_now();
         if (now > deadline)
-            bench_child_fail(raw->control, GPUD_TIMEOUT,
-                             "measuring what the network card reaches: a frame of %.1f MiB was not "
-                             "written within %d s",
-                             (double)raw->size / (1 << 20), (int)((deadline - start) / GPUD_SEC));
+            raw_fail(raw->caller, GPUD_TIMEOUT,
+                     "measuring what the network card reaches: a frame of %.1f MiB was not "
+                     "written within %d s",
+                     (double)raw->size / (1 << 20), (int)((deadline - start) / GPUD_SEC));
         if (armed) {
             poll(&ready, 1, 1000);
             take_notification(raw);
@@ -254,13 +232,13 @@ static void complete_frame(struct raw *raw)
 /* Frames a second; `window` of them are under way all the time, also from round to round. */
 static double write_for_a_while(struct raw *raw, uint32_t window)
 {
-    int64_t start = bench_now(), now = start;
+    int64_t start = clock_now(), now = start;
     uint64_t first = raw->done;
     while (now - start < ROUND || raw->done - first < 2 * window) {
         while (raw->posted - raw->done < window)
             post_frame(raw, false);
         complete_frame(raw);
-        now = bench_now();
+        now = clock_now();
     }
     return (double)(raw->done - first) * 1e9 / (double)(now - start);
 }
@@ -275,17 +253,16 @@ static double write_rate(struct raw *raw, uint32_t window)
         rates[i] = write_for_a_while(raw, window);
     while (raw->done < raw->posted)
         complete_frame(raw);
-    return bench_median(rates, ROUNDS);
+    return stats_median(rates, ROUNDS);
 }
 
 /* One at a time. A frame begins with the time at which it was asked for. */
-static void write_at_pace(struct raw *raw)
+static void write_at_pace(struct raw *raw, const struct raw_rdma_job *job)
 {
-    const struct bench_job *job = raw->job;
-    int64_t first = bench_now();
-    for (uint32_t i = 1; i <= bench_raw_pings(job); i++) {
-        bench_sleep_until(first + bench_paced_time(job, i));
-        int64_t now = bench_now();
+    int64_t first = clock_now();
+    for (uint32_t i = 1; i <= job->paced + RAW_RDMA_WARMUP; i++) {
+        clock_sleep_until(first + (int64_t)(i * job->period));
+        int64_t now = clock_now();
         memcpy(raw->memory + raw->posted % raw->slots * raw->size, &now, sizeof(now));
         post_frame(raw, true);
         complete_frame(raw);
@@ -318,9 +295,9 @@ static void accept_target(struct raw *raw, uint32_t *window)
     rdma_ack_cm_event(event);
     if (be64toh(invitation.magic) != MAGIC || be64toh(invitation.size) != raw->size ||
         be32toh(invitation.slots) != raw->slots)
-        bench_child_fail(raw->control, GPUD_PEER,
-                         "measuring what the network card reaches: whoever connected is no "
-                         "gpudirect-bench, or has frames of another size");
+        raw_fail(raw->caller, GPUD_PEER,
+                 "measuring what the network card reaches: whoever connected is no "
+                 "gpudirect-bench, or has frames of another size");
     raw->remote_address = be64toh(invitation.address);
     raw->remote_key = be32toh(invitation.key);
     *window = fit_window(raw);
@@ -332,35 +309,31 @@ static void accept_target(struct raw *raw, uint32_t *window)
     rdma_destroy_id(listener);
 }
 
-static void listen_for_target(struct raw *raw)
+/* The port. */
+static uint16_t listen_for_target(struct raw *raw, const struct raw_rdma_job *job)
 {
-    struct sockaddr_storage address;
-    resolve(raw, 0, &address);
     check(raw, "rdma_create_id", rdma_create_id(raw->events, &raw->id, NULL, RDMA_PS_TCP) == 0);
-    check(raw, "rdma_bind_addr", rdma_bind_addr(raw->id, (struct sockaddr *)&address) == 0);
+    check(raw, "rdma_bind_addr", rdma_bind_addr(raw->id, (struct sockaddr *)job->address) == 0);
     check(raw, "rdma_listen", rdma_listen(raw->id, 1) == 0);
-    uint16_t port = be16toh(rdma_get_src_port(raw->id));
-    bench_send(raw->control, BENCH_LISTENING, &port, sizeof(port));
+    return be16toh(rdma_get_src_port(raw->id));
 }
 
-void bench_run_raw_writer(int control)
+uint64_t raw_rdma_write(const struct raw_rdma_job *job, const struct raw_caller *caller,
+                        void (*listening)(void *user, uint16_t port), double *rate)
 {
     struct raw raw;
-    struct bench_job job;
-    struct bench_result result = {0};
     uint32_t window;
-    bench_child_expect(control, BENCH_JOB, bench_now() + BENCH_STEP_TIMEOUT, &job, sizeof(job));
-    init(&raw, control, &job);
-    listen_for_target(&raw);
+    init(&raw, job, caller);
+    listening(caller->user, listen_for_target(&raw, job));
     accept_target(&raw, &window);
-    if (job.fps_num)
-        write_at_pace(&raw);
+    if (job->paced)
+        write_at_pace(&raw, job);
     else
-        result.raw.write = write_rate(&raw, window);
-    result.frames = raw.done;
+        *rate = write_rate(&raw, window);
     rdma_disconnect(raw.id);
-    bench_send_result(control, &result, NULL);
+    uint64_t frames = raw.done;
     destroy(&raw);
+    return frames;
 }
 
 /* --- the target ------------------------------------------------------------------------------- */
@@ -373,13 +346,11 @@ static void post_receive(struct raw *raw)
         fail(raw, "ibv_post_recv", error);
 }
 
-static void connect_to_writer(struct raw *raw)
+static void connect_to_writer(struct raw *raw, const struct raw_rdma_job *job)
 {
-    struct sockaddr_storage address;
-    resolve(raw, raw->job->raw_port, &address);
     check(raw, "rdma_create_id", rdma_create_id(raw->events, &raw->id, NULL, RDMA_PS_TCP) == 0);
     check(raw, "rdma_resolve_addr",
-          rdma_resolve_addr(raw->id, NULL, (struct sockaddr *)&address, RESOLVE_MS) == 0);
+          rdma_resolve_addr(raw->id, NULL, (struct sockaddr *)job->address, RESOLVE_MS) == 0);
     expect_only(raw, RDMA_CM_EVENT_ADDR_RESOLVED);
     check(raw, "rdma_resolve_route", rdma_resolve_route(raw->id, RESOLVE_MS) == 0);
     expect_only(raw, RDMA_CM_EVENT_ROUTE_RESOLVED);
@@ -400,58 +371,52 @@ static void connect_to_writer(struct raw *raw)
 }
 
 /* Those that have come; the first ones find cold caches and are not counted. */
-static void take_frames(struct raw *raw, uint64_t *frames, int64_t *latencies)
+static void take_frames(struct raw *raw, uint32_t paced, uint64_t *frames, int64_t *latencies)
 {
     struct ibv_wc completion;
     while (poll_once(raw, &completion)) {
-        int64_t now = bench_now(), sent;
+        int64_t now = clock_now(), sent;
         memcpy(&sent, raw->memory + *frames % raw->slots * raw->size, sizeof(sent));
-        if (*frames >= BENCH_RAW_WARMUP && *frames < bench_raw_pings(raw->job))
-            latencies[*frames - BENCH_RAW_WARMUP] = now - sent;
+        if (*frames >= RAW_RDMA_WARMUP && *frames < paced + RAW_RDMA_WARMUP)
+            latencies[*frames - RAW_RDMA_WARMUP] = now - sent;
         (*frames)++;
         post_receive(raw);
     }
 }
 
-/* Until the writer disconnects, or the coordinator is gone. */
-static void receive_all(struct raw *raw, uint64_t *frames, int64_t *latencies)
+/* Until the writer disconnects. */
+static uint64_t receive_all(struct raw *raw, const struct raw_rdma_job *job, int64_t *latencies)
 {
     struct rdma_cm_event *event = NULL;
+    uint64_t frames = 0;
     while (rdma_get_cm_event(raw->events, &event) != 0) {
         struct pollfd fds[] = {{.fd = raw->events->fd, .events = POLLIN},
                                {.fd = raw->channel->fd, .events = POLLIN},
-                               {.fd = raw->control, .events = POLLIN}};
+                               {.fd = job->abandoned, .events = POLLIN}};
         check(raw, "rdma_get_cm_event", errno == EAGAIN || errno == EINTR);
         check(raw, "ibv_req_notify_cq", ibv_req_notify_cq(raw->cq, 0) == 0);
-        take_frames(raw, frames, latencies);
+        take_frames(raw, job->paced, &frames, latencies);
         poll(fds, G_N_ELEMENTS(fds), 1000);
         take_notification(raw);
-        take_frames(raw, frames, latencies);
+        take_frames(raw, job->paced, &frames, latencies);
         if (fds[2].revents)
-            _exit(EXIT_FAILURE);
+            raw_fail(raw->caller, GPUD_PEER, "the measurement was abandoned");
     }
     bool ended = event->event == RDMA_CM_EVENT_DISCONNECTED;
     if (!ended)
-        bench_child_fail(raw->control, GPUD_PEER, "measuring what the network card reaches: %s",
-                         rdma_event_str(event->event));
+        raw_fail(raw->caller, GPUD_PEER, "measuring what the network card reaches: %s",
+                 rdma_event_str(event->event));
     rdma_ack_cm_event(event);
+    return frames;
 }
 
-void bench_run_raw_target(int control)
+uint64_t raw_rdma_receive(const struct raw_rdma_job *job, const struct raw_caller *caller,
+                          int64_t *latencies)
 {
     struct raw raw;
-    struct bench_job job;
-    struct bench_result result = {0};
-    uint64_t frames = 0;
-    bench_child_expect(control, BENCH_JOB, bench_now() + BENCH_STEP_TIMEOUT, &job, sizeof(job));
-    init(&raw, control, &job);
-    connect_to_writer(&raw);
-    int64_t *latencies = g_new0(int64_t, bench_raw_pings(&job));
-    receive_all(&raw, &frames, latencies);
-    result.frames = frames;
-    if (frames > BENCH_RAW_WARMUP)
-        result.latencies = MIN(frames, bench_raw_pings(&job)) - BENCH_RAW_WARMUP;
-    bench_send_result(control, &result, latencies);
-    g_free(latencies);
+    init(&raw, job, caller);
+    connect_to_writer(&raw, job);
+    uint64_t frames = receive_all(&raw, job, latencies);
     destroy(&raw);
+    return frames;
 }

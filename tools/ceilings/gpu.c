@@ -1,19 +1,17 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What a GPU's driver achieves without gpudirect: copies back to back, and words passed from
- * stream to stream. In a process of its own, which any failure ends. */
-#include "bench/rawgpu.h"
-#include "ceiling.h"
-#include "control.h"
-#include "roles.h"
-#include "stats.h"
+#include "gpu.h"
 
-#include <math.h>
+#include "clock.h"
+#include "stats.h"
+#include "vendor.h"
+
 #include <string.h>
 
 #define ROUNDS 5
 #define ROUND (20 * GPUD_MSEC)
+#define PATIENCE (10 * GPUD_SEC)
 #define COPIES_MAX 512
 #define POOL (UINT64_C(512) << 20) /* much more than a GPU's caches */
 #define MARKS 256
@@ -27,7 +25,7 @@ struct transfer {
 
 struct raw {
     const struct raw_driver *driver;
-    int control;
+    const struct raw_caller *caller;
     uint64_t size;    /* of a frame */
     uint32_t buffers; /* frames in a source, and in a target */
 };
@@ -38,8 +36,8 @@ static void check(struct raw *raw, const char *what, int result)
     if (result == 0)
         return;
     raw_say(raw->driver, reason, sizeof(reason), what, result);
-    bench_child_fail(raw->control, GPUD_IO, "measuring what the %s driver reaches: %s",
-                     raw->driver->vendor, reason);
+    raw_fail(raw->caller, GPUD_IO, "measuring what the %s driver reaches: %s", raw->driver->vendor,
+             reason);
 }
 
 static void enter(struct raw *raw, unsigned gpu)
@@ -49,16 +47,16 @@ static void enter(struct raw *raw, unsigned gpu)
 
 static void leave(struct raw *raw)
 {
-    raw->driver->leave();
+    raw_leave(raw->driver);
 }
 
 static void finish(struct raw *raw, raw_stream stream)
 {
     int result;
-    if (raw_finish(raw->driver, stream, bench_now() + BENCH_STEP_TIMEOUT, &result))
+    if (raw_finish(raw->driver, stream, clock_now() + PATIENCE, &result))
         return;
-    if (result == raw->driver->not_ready)
-        bench_child_fail(raw->control, GPUD_TIMEOUT, "the GPU did not finish a copy in time");
+    if (result == RAW_NOT_READY)
+        raw_fail(raw->caller, GPUD_TIMEOUT, "the GPU did not finish a copy in time");
     check(raw, "a stream", result);
 }
 
@@ -67,8 +65,8 @@ static void open_gpu(struct raw *raw, unsigned gpu)
 {
     char reason[GPUD_REASON_MAX];
     if (!raw_enter(raw->driver, gpu, reason, sizeof(reason)))
-        bench_child_fail(raw->control, GPUD_NO_DEVICE,
-                         "%s: gpudirect-info lists what --from and --to can name", reason);
+        raw_fail(raw->caller, GPUD_NO_DEVICE,
+                 "%s: gpudirect-info lists what --from and --to can name", reason);
     leave(raw);
 }
 
@@ -76,10 +74,10 @@ static void open_gpu(struct raw *raw, unsigned gpu)
 static void open_peer(struct raw *raw, unsigned from, unsigned to)
 {
     int can = 0;
-    if (from == to || raw->driver->can_access_peer(&can, from, to) != 0 || !can)
+    if (from == to || raw_can_access_peer(raw->driver, &can, from, to) != 0 || !can)
         return;
     enter(raw, from);
-    check(raw, "access to the peer", raw->driver->enable_peer(to));
+    check(raw, "access to the peer", raw_enable_peer(raw->driver, to));
     leave(raw);
 }
 
@@ -89,8 +87,8 @@ static raw_address device_pool(struct raw *raw, unsigned gpu)
 {
     raw_address address;
     enter(raw, gpu);
-    check(raw, "memory on the GPU", raw->driver->alloc(&address, raw->size * raw->buffers));
-    check(raw, "filling memory", raw->driver->fill(address, 1, raw->size * raw->buffers, NULL));
+    check(raw, "memory on the GPU", raw_alloc(raw->driver, &address, raw->size * raw->buffers));
+    check(raw, "filling memory", raw_fill(raw->driver, address, 1, raw->size * raw->buffers, NULL));
     finish(raw, NULL);
     leave(raw);
     return address;
@@ -101,9 +99,9 @@ static raw_address host_pool(struct raw *raw, unsigned gpu)
     void *host;
     raw_address address;
     enter(raw, gpu);
-    check(raw, "pinned memory", raw->driver->host_alloc(&host, raw->size * raw->buffers));
+    check(raw, "pinned memory", raw_host_alloc(raw->driver, &host, raw->size * raw->buffers));
     memset(host, 1, raw->size * raw->buffers);
-    check(raw, "the address of pinned memory", raw->driver->host_address(&address, host));
+    check(raw, "the address of pinned memory", raw_host_address(raw->driver, &address, host));
     leave(raw);
     return address;
 }
@@ -111,7 +109,7 @@ static raw_address host_pool(struct raw *raw, unsigned gpu)
 static void free_device(struct raw *raw, unsigned gpu, raw_address address)
 {
     enter(raw, gpu);
-    check(raw, "freeing memory", raw->driver->free(address));
+    check(raw, "freeing memory", raw_free(raw->driver, address));
     leave(raw);
 }
 
@@ -119,7 +117,7 @@ static raw_stream make_stream(struct raw *raw, unsigned gpu)
 {
     raw_stream stream;
     enter(raw, gpu);
-    check(raw, "a stream", raw->driver->stream_create(&stream));
+    check(raw, "a stream", raw_stream_create(raw->driver, &stream));
     leave(raw);
     return stream;
 }
@@ -128,15 +126,15 @@ static raw_stream make_stream(struct raw *raw, unsigned gpu)
 static double time_copies(struct raw *raw, const struct transfer *transfers, unsigned count,
                           uint32_t copies)
 {
-    int64_t start = bench_now();
+    int64_t start = clock_now();
     for (uint32_t i = 0; i < copies; i++) {
         uint64_t offset = i % raw->buffers * raw->size;
         for (unsigned transfer = 0; transfer < count; transfer++) {
             const struct transfer *at = &transfers[transfer];
             enter(raw, at->from);
-            check(
-                raw, "a copy",
-                raw->driver->copy(at->target + offset, at->source + offset, raw->size, at->stream));
+            check(raw, "a copy",
+                  raw_copy(raw->driver, at->target + offset, at->source + offset, raw->size,
+                           at->stream));
             leave(raw);
         }
     }
@@ -145,7 +143,7 @@ static double time_copies(struct raw *raw, const struct transfer *transfers, uns
         finish(raw, transfers[transfer].stream);
         leave(raw);
     }
-    return (double)(bench_now() - start) / 1e9;
+    return (double)(clock_now() - start) / 1e9;
 }
 
 /* Copies per second of each transfer. */
@@ -157,7 +155,7 @@ static double copy_rate(struct raw *raw, const struct transfer *transfers, unsig
     uint32_t copies = (uint32_t)CLAMP(ROUND / 1e9 / each, 4, COPIES_MAX);
     for (int i = 0; i < ROUNDS; i++)
         rates[i] = copies / time_copies(raw, transfers, count, copies);
-    return bench_median(rates, ROUNDS);
+    return stats_median(rates, ROUNDS);
 }
 
 static double rate_of_one(struct raw *raw, unsigned gpu, raw_address source, raw_address target)
@@ -165,7 +163,7 @@ static double rate_of_one(struct raw *raw, unsigned gpu, raw_address source, raw
     struct transfer transfer = {gpu, make_stream(raw, gpu), source, target};
     double rate = copy_rate(raw, &transfer, 1);
     enter(raw, gpu);
-    check(raw, "destroying a stream", raw->driver->stream_destroy(transfer.stream));
+    check(raw, "destroying a stream", raw_stream_destroy(raw->driver, transfer.stream));
     leave(raw);
     return rate;
 }
@@ -180,18 +178,18 @@ static double copies_within(struct raw *raw, unsigned gpu)
 }
 
 /* The pinned memory is freed by the end of the process. */
-static void copies_across_pcie(struct raw *raw, unsigned gpu, struct bench_raw *found)
+static void copies_across_pcie(struct raw *raw, unsigned gpu, struct raw_gpu_figures *figures)
 {
     raw_address device = device_pool(raw, gpu), host = host_pool(raw, gpu);
-    found->download = rate_of_one(raw, gpu, device, host);
-    found->upload = rate_of_one(raw, gpu, host, device);
+    figures->download = rate_of_one(raw, gpu, device, host);
+    figures->upload = rate_of_one(raw, gpu, host, device);
     free_device(raw, gpu, device);
 }
 
 static void copies_to_peers(struct raw *raw, unsigned from, const unsigned *to, unsigned count,
-                            struct bench_raw *found)
+                            struct raw_gpu_figures *figures)
 {
-    struct transfer transfers[GPUD_RECEIVERS_MAX];
+    struct transfer transfers[RAW_TARGETS_MAX] = {{0}};
     raw_address source = device_pool(raw, from);
     for (unsigned i = 0; i < count; i++) {
         open_peer(raw, from, to[i]);
@@ -199,12 +197,12 @@ static void copies_to_peers(struct raw *raw, unsigned from, const unsigned *to, 
             (struct transfer){from, make_stream(raw, from), source, device_pool(raw, to[i])};
     }
     if (to[0] != from)
-        found->peer = copy_rate(raw, transfers, 1);
+        figures->peer = copy_rate(raw, transfers, 1);
     if (count > 1)
-        found->fan_out = copy_rate(raw, transfers, count);
+        figures->fan_out = copy_rate(raw, transfers, count);
     for (unsigned i = 0; i < count; i++) {
         enter(raw, from);
-        check(raw, "destroying a stream", raw->driver->stream_destroy(transfers[i].stream));
+        check(raw, "destroying a stream", raw_stream_destroy(raw->driver, transfers[i].stream));
         leave(raw);
         free_device(raw, to[i], transfers[i].target);
     }
@@ -223,9 +221,9 @@ static struct words make_words(struct raw *raw, unsigned gpu)
     void *page;
     raw_address address;
     enter(raw, gpu);
-    check(raw, "pinned memory", raw->driver->host_alloc(&page, 4096));
+    check(raw, "pinned memory", raw_host_alloc(raw->driver, &page, 4096));
     memset(page, 0, 4096);
-    check(raw, "the address of pinned memory", raw->driver->host_address(&address, page));
+    check(raw, "the address of pinned memory", raw_host_address(raw->driver, &address, page));
     leave(raw);
     uint32_t *word = page;
     return (struct words){word, word + 64, word + 128, address, address + 256, address + 512};
@@ -233,11 +231,11 @@ static struct words make_words(struct raw *raw, unsigned gpu)
 
 static void await_word(struct raw *raw, const volatile uint32_t *word, uint32_t value)
 {
-    int64_t deadline = bench_now() + BENCH_STEP_TIMEOUT;
+    int64_t deadline = clock_now() + PATIENCE;
     while (*word != value)
-        if (bench_now() > deadline)
-            bench_child_fail(raw->control, GPUD_TIMEOUT,
-                             "a word that a stream writes did not change in time");
+        if (clock_now() > deadline)
+            raw_fail(raw->caller, GPUD_TIMEOUT,
+                     "a word that a stream writes did not change in time");
 }
 
 static void enqueue_answers(struct raw *raw, unsigned gpu, raw_stream stream,
@@ -245,8 +243,9 @@ static void enqueue_answers(struct raw *raw, unsigned gpu, raw_stream stream,
 {
     enter(raw, gpu);
     for (uint32_t i = first; i < first + count; i++) {
-        check(raw, "waiting for a word", raw->driver->wait_value(stream, words->there_address, i));
-        check(raw, "writing a word", raw->driver->write_value(stream, words->back_address, i));
+        check(raw, "waiting for a word",
+              raw_wait_value(raw->driver, stream, words->there_address, i));
+        check(raw, "writing a word", raw_write_value(raw->driver, stream, words->back_address, i));
     }
     leave(raw);
 }
@@ -260,17 +259,18 @@ static double time_words(struct raw *raw, unsigned a, unsigned b, bool one_by_on
     raw_stream ping = make_stream(raw, a), pong = make_stream(raw, b);
     enqueue_answers(raw, b, pong, &words, 1, MARKS);
     enter(raw, a);
-    check(raw, "waiting for a word", raw->driver->wait_value(ping, words.gate_address, 1));
+    check(raw, "waiting for a word", raw_wait_value(raw->driver, ping, words.gate_address, 1));
     for (uint32_t i = 1; i <= MARKS; i++) {
-        check(raw, "writing a word", raw->driver->write_value(ping, words.there_address, i));
+        check(raw, "writing a word", raw_write_value(raw->driver, ping, words.there_address, i));
         if (one_by_one)
-            check(raw, "waiting for a word", raw->driver->wait_value(ping, words.back_address, i));
+            check(raw, "waiting for a word",
+                  raw_wait_value(raw->driver, ping, words.back_address, i));
     }
     leave(raw);
-    int64_t start = bench_now();
+    int64_t start = clock_now();
     __atomic_store_n(words.gate, 1, __ATOMIC_SEQ_CST);
     await_word(raw, words.back, MARKS);
-    return (double)(bench_now() - start);
+    return (double)(clock_now() - start);
 }
 
 /* One at a time: the CPU asks the first GPU to write a word, the second GPU waits for that and
@@ -284,71 +284,40 @@ static double handoff(struct raw *raw, unsigned a, unsigned b)
         enqueue_answers(raw, b, pong, &words, i, 1);
         g_usleep(500);
         enter(raw, a);
-        int64_t start = bench_now();
-        check(raw, "writing a word", raw->driver->write_value(ping, words.there_address, i));
+        int64_t start = clock_now();
+        check(raw, "writing a word", raw_write_value(raw->driver, ping, words.there_address, i));
         await_word(raw, words.back, i);
-        took[i - 1] = bench_now() - start;
+        took[i - 1] = clock_now() - start;
         leave(raw);
     }
-    return bench_latency_of(took, HANDOFFS).p50;
+    return stats_latency_of(took, HANDOFFS).p50;
 }
 
 /* --- all -------------------------------------------------------------------------------------- */
 
-/* Devices of another vendor count as the host, through which frames go to them. */
-static void measure(struct raw *raw, const struct bench_job *job, struct bench_raw *found)
+void raw_gpu_measure(const struct raw_gpu_job *job, const struct raw_caller *caller,
+                     struct raw_gpu_figures *figures)
 {
-    unsigned to[GPUD_RECEIVERS_MAX], own, gpu, targets = 0;
-    bool sends = raw_driver_of(job->from, &own) != NULL;
-    if (sends)
-        open_gpu(raw, own);
-    for (uint32_t i = 1; i <= job->receivers; i++) {
-        char device[32];
-        bench_device_of(job, i, device, sizeof(device));
-        if (raw_driver_of(device, &gpu) != raw->driver)
-            continue;
-        open_gpu(raw, gpu);
-        to[targets++] = gpu;
-    }
-    if (!sends && !targets)
+    struct raw raw = {.driver = job->driver, .caller = caller, .size = job->size};
+    raw.buffers = (uint32_t)CLAMP(POOL / job->size, 2, 64);
+    *figures = (struct raw_gpu_figures){.copy = 0};
+    if (job->sends)
+        open_gpu(&raw, job->from);
+    for (unsigned i = 0; i < job->targets; i++)
+        open_gpu(&raw, job->to[i]);
+    if (!job->sends && !job->targets)
         return;
-    if (!sends)
-        own = to[0];
-    unsigned other = targets ? to[0] : own;
-    if (raw->driver->has_words(own) && raw->driver->has_words(other)) {
-        found->marker = time_words(raw, own, other, true) / 1e3 / (2 * MARKS);
-        found->words = MARKS * 1e9 / time_words(raw, own, other, false);
-        found->handoff = handoff(raw, own, other);
+    unsigned own = job->sends ? job->from : job->to[0];
+    unsigned other = job->targets ? job->to[0] : own;
+    if (raw_has_words(raw.driver, own) && raw_has_words(raw.driver, other)) {
+        figures->marker = time_words(&raw, own, other, true) / 1e3 / (2 * MARKS);
+        figures->words = MARKS * 1e9 / time_words(&raw, own, other, false);
+        figures->handoff = handoff(&raw, own, other);
     }
-    if (job->fps_num)
+    if (!job->copies)
         return;
-    found->copy = copies_within(raw, own);
-    copies_across_pcie(raw, own, found);
-    if (sends && targets)
-        copies_to_peers(raw, own, to, targets, found);
-}
-
-void bench_run_raw(int control)
-{
-    static struct raw raw;
-    struct bench_job job;
-    struct gpud_layout layout;
-    struct gpud_error error;
-    struct bench_result result = {0};
-    char reason[GPUD_REASON_MAX];
-    bench_child_expect(control, BENCH_JOB, bench_now() + BENCH_STEP_TIMEOUT, &job, sizeof(job));
-    raw.control = control;
-    if (gpud_layout_init(&layout, job.format, job.width, job.height, 0, &error) != GPUD_OK)
-        bench_child_fail(control, error.status, "%s", error.reason);
-    raw.size = layout.size;
-    raw.buffers = (uint32_t)CLAMP(POOL / layout.size, 2, 64);
-    raw.driver = bench_raw_driver_of(&job);
-    if (raw.driver && !raw.driver->open(reason, sizeof(reason)))
-        bench_child_fail(control, GPUD_NO_DEVICE,
-                         "--from %s --to %s: %s, in a container pass the GPU through, or name "
-                         "other devices",
-                         job.from, job.to, reason);
-    if (raw.driver)
-        measure(&raw, &job, &result.raw);
-    bench_send_result(control, &result, NULL);
+    figures->copy = copies_within(&raw, own);
+    copies_across_pcie(&raw, own, figures);
+    if (job->sends && job->targets)
+        copies_to_peers(&raw, own, job->to, job->targets, figures);
 }

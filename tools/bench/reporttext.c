@@ -179,8 +179,8 @@ static void print_ceilings(const struct bench_series *series)
             values[run] = series->runs[run].ceilings.ceiling[i].value;
             ratios[run] = series->runs[run].ceiling_ratios[i];
         }
-        double ratio = bench_median(ratios, series->count);
-        printf("           %s: %.6g %s", list->ceiling[i].what, bench_median(values, series->count),
+        double ratio = stats_median(ratios, series->count);
+        printf("           %s: %.6g %s", list->ceiling[i].what, stats_median(values, series->count),
                list->ceiling[i].unit);
         if (!isnan(ratio))
             printf(", ratio to it %.3f", ratio);
