@@ -16,8 +16,8 @@
  *
  * Thread-safety: submit, configure, send_event, send_eos and destroy come from one thread at a
  * time; acquire may come from any thread, also during submit; lent frames may be released from any
- * thread; get_info, list_links, wait, announce, interrupt and set_slow_receiver may be called from
- * any thread.
+ * thread; get_info, wait, announce, interrupt, set_slow_receiver and gpud_link_list_create may be
+ * called from any thread.
  */
 /* clang-format on */
 #ifndef GPUDIRECT_SENDER_H

@@ -95,7 +95,7 @@ struct gpud_target;
 /** Slots of a target. */
 #define GPUD_TARGET_SLOTS_MAX 32
 /** Frames of one ring: 2^31 - 64. */
-#define GPUD_TARGET_FRAMES_MAX 2147483584 /* frames of one ring: 2^31 - 64 */
+#define GPUD_TARGET_FRAMES_MAX 2147483584
 
 /** Whether the writer waits for slots. */
 enum gpud_target_pace {
@@ -107,7 +107,7 @@ enum gpud_target_pace {
 struct gpud_target_params {
     size_t size;                      /**< sizeof(the struct), as the caller knows it */
     const struct gpud_layout *layout; /**< required; copied */
-    const char *device;               /**< where the ring lies; NULL: "host" */
+    const char *device;               /**< where the ring lies: see device.h; NULL: "host" */
     uint32_t slots;                   /**< 2 to GPUD_TARGET_SLOTS_MAX; 0: 4 */
     enum gpud_target_pace pace;       /**< whether the writer waits */
     /** rate for the frames' duration and the file, pictures per fps_den seconds; 0/0: not known */
