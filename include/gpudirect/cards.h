@@ -2,21 +2,25 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* clang-format off */
-/* The capture cards of this machine: each node of V4L2, what it offers, and on which devices its
+/** @file
+ * The capture cards of this machine: each node of V4L2, what it offers, and on which devices its
  * frames can arrive without a copy. Nothing is set, no buffer is made: a program that captures
  * meanwhile does not notice it.
  *
+ * @verbatim
  *   gpud_capture_card_list_create
  *     → gpud_capture_card_list_count
  *     → { gpud_capture_card_list_get_info → gpud_capture_card_list_get_modes
  *                                         → gpud_capture_card_list_get_paths }…
  *     → gpud_capture_card_list_destroy
+ * @endverbatim
  *
  * Cards come and go as /dev/video* do: whoever watches that folder (inotify), or udev, makes a new
  * list then.
  *
  * Thread-safety: a list is a snapshot, which any threads may read at once. *list is set only on
- * success, and the caller's to destroy; destroying NULL, or a pointer to NULL, does nothing. */
+ * success, and the caller's to destroy; destroying NULL, or a pointer to NULL, does nothing.
+ */
 /* clang-format on */
 #ifndef GPUDIRECT_CARDS_H
 #define GPUDIRECT_CARDS_H
@@ -28,51 +32,89 @@ GPUD_BEGIN_DECLS
 
 struct gpud_capture_card_list;
 
-/* Texts are clean UTF-8. */
+/** Texts are clean UTF-8. */
 struct gpud_capture_card_info {
-    size_t size;
-    char address[64];             /* "v4l2:///dev/video0", as gpud_capture_params has it */
-    bool usable;                  /* it captures video, and this user may open it; else: */
-    char reason[GPUD_REASON_MAX]; /* why not; of what follows nothing is known then */
-    char card[64], driver[32];
-    char bus[16];            /* "pci", "usb"; "": the system does not say */
-    char pci[16];            /* of the card, or of what it is plugged into; "": none */
-    bool signal;             /* at its input: true as well where the driver cannot tell */
-    char signal_reason[160]; /* why there is none */
+    size_t size;                  /**< sizeof(the struct), as the caller knows it */
+    char address[64];             /**< "v4l2:///dev/video0", as gpud_capture_params has it */
+    bool usable;                  /**< it captures video, and this user may open it; else: */
+    char reason[GPUD_REASON_MAX]; /**< why not; of what follows nothing is known then */
+    char card[64];                /**< the card's name */
+    char driver[32];              /**< the driver's name */
+    char bus[16];                 /**< "pci", "usb"; "": the system does not say */
+    char pci[16];                 /**< of the card, or of what it is plugged into; "": none */
+    bool signal;                  /**< at its input: true as well where the driver cannot tell */
+    char signal_reason[160];      /**< why there is none */
 };
 
-/* How frames of a card get to one of the devices that there are. */
+/** How frames of a card get to one of the devices that there are. */
 struct gpud_capture_card_path {
-    size_t size;
-    char device[32]; /* "host", "cuda:0" */
-    bool direct;     /* the card may write where they shall arrive; no frame has proved it yet */
-    char path[32];   /* the best that may work, as in gpud_capture_info; "": none */
-    char reason[GPUD_REASON_MAX]; /* if not direct: why, and what would change that */
-    enum gpud_distance distance;  /* of the device from the card */
+    size_t size;     /**< sizeof(the struct), as the caller knows it */
+    char device[32]; /**< "host", "cuda:0" */
+    bool direct;     /**< the card may write where they shall arrive; no frame has proved it yet */
+    char path[32];   /**< the best that may work, as in gpud_capture_info; "": none */
+    char reason[GPUD_REASON_MAX]; /**< if not direct: why, and what would change that */
+    enum gpud_distance distance;  /**< of the device from the card */
 };
 
-/* Looks at /dev/video*, in the order of their numbers. A machine without any has a list of 0. */
+/** Looks at /dev/video*, in the order of their numbers. A machine without any has a list of 0.
+ *
+ * @param context  must outlive the list
+ * @param list  set to the snapshot, which the caller destroys
+ * @param error  says why not; may be NULL; written on failure only
+ * @return GPUD_OK, or a failure:
+ * @retval GPUD_NO_MEMORY  there is none
+ */
 GPUD_API enum gpud_status gpud_capture_card_list_create(struct gpud_context *context,
                                                         struct gpud_capture_card_list **list,
                                                         struct gpud_error *error);
+
+/** Destroys a list.
+ *
+ * @param list  set to NULL; NULL or a pointer to NULL: nothing happens
+ */
 GPUD_API void gpud_capture_card_list_destroy(struct gpud_capture_card_list **list);
 
+/** The number of entries.
+ *
+ * @param list  the list
+ * @return the count
+ */
 GPUD_API uint32_t gpud_capture_card_list_count(const struct gpud_capture_card_list *list);
 
-/* GPUD_INVALID: the index is the count or more, or info->size is not set. */
+/** One card's node.
+ *
+ * @param list  the list
+ * @param index  0 to the count - 1
+ * @param info  filled as far as its size goes
+ * @param error  says why not; may be NULL; written on failure only
+ * @return GPUD_OK, or a failure:
+ * @retval GPUD_INVALID  there is no such entry, or the size is not set
+ */
 GPUD_API enum gpud_status gpud_capture_card_list_get_info(const struct gpud_capture_card_list *list,
                                                           uint32_t index,
                                                           struct gpud_capture_card_info *info,
                                                           struct gpud_error *error);
 
-/* As gpud_capture_list_modes(), of when the list was made. */
+/** As gpud_capture_list_modes(), of when the list was made.
+ *
+ * @param list  the list
+ * @param index  of the card
+ * @param modes  an array of max entries, filled from the start; modes[0].size is the size of each
+ * @param max  entries that modes has room for
+ * @return how many modes there are, which may be more than max
+ */
 GPUD_API size_t gpud_capture_card_list_get_modes(const struct gpud_capture_card_list *list,
                                                  uint32_t index, struct gpud_capture_mode *modes,
                                                  size_t max);
 
-/* One for each device that is available, in the order of a gpud_device_list. Writes up to max
- * entries and returns how many there are; 0 for a node that is not usable. paths[0].size is that of
- * each. */
+/** How the card's frames get to each available device, in the order of a gpud_device_list.
+ *
+ * @param list  the list
+ * @param index  of the card
+ * @param paths  an array of max entries, filled from the start; paths[0].size is the size of each
+ * @param max  entries that paths has room for
+ * @return how many paths there are, which may be more than max; 0 for a node that is not usable
+ */
 GPUD_API size_t gpud_capture_card_list_get_paths(const struct gpud_capture_card_list *list,
                                                  uint32_t index,
                                                  struct gpud_capture_card_path *paths, size_t max);

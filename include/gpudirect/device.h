@@ -1,9 +1,26 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Contexts, devices and memory.
+/** @file
+ * Contexts, devices and memory.
  *
- * A device is a place that memory lives on and that can copy: "host", "cuda:0", "opencl:1"… */
+ * A device is a place that memory lives on and that can copy. Wherever the API takes the name of
+ * one, the same rules hold:
+ *
+ * - "host", "cuda:0", "opencl:1", "hip:0": this device. NULL: "host".
+ * - "cuda", a kind alone: the device of that kind that is nearest on the buses to the card that the
+ *   object's address leads over (a network or capture card); without a card, the first.
+ * - "auto": the nearest GPU of any kind whose memory others can write directly; "host" where there
+ *   is none, or where the object has no address that leads over a card, as in gpud_device_open(),
+ *   gpud_target_params, and a sender with a bare name.
+ *
+ * gpud_device_get_nearest() answers the same question for any address, and the infos of senders,
+ * receivers and captures have the device that was chosen and the reason. In gpud_region_params
+ * alone, where the memory exists already, NULL and "auto" mean the device that the memory is on.
+ *
+ * Thread-safety: all functions may be called from any thread, but a memory is mapped or unmapped by
+ * one thread at a time.
+ */
 #ifndef GPUDIRECT_DEVICE_H
 #define GPUDIRECT_DEVICE_H
 
@@ -17,206 +34,366 @@ struct gpud_memory;
 
 /* --- context: the root of everything; thread-safe ------------------------------------------ */
 
+/** How a context is made. */
 struct gpud_context_params {
-    size_t size;
-    gpud_log_fn log; /* NULL: warnings and errors go to stderr */
-    void *log_user;
-    /* 0: what the environment's GPUDIRECT_LOG says (error, warning, info, debug), else WARNING. */
+    size_t size;     /**< sizeof(the struct), as the caller knows it */
+    gpud_log_fn log; /**< NULL: warnings and errors go to stderr */
+    void *log_user;  /**< passed to log */
+    /** 0: what the environment's GPUDIRECT_LOG says (error, warning, info, debug), else WARNING. */
     enum gpud_log_level log_level;
 };
 
-/* params may be NULL. */
+/** Creates a context. No driver is loaded before a device of its kind is asked for.
+ *
+ * @param params  may be NULL: all defaults
+ * @param context  set to the context, which the caller owns
+ * @param error  says why not; may be NULL; written on failure only
+ * @return GPUD_OK, or a failure:
+ * @retval GPUD_NO_MEMORY  there is none
+ */
 GPUD_API enum gpud_status gpud_context_create(const struct gpud_context_params *params,
                                               struct gpud_context **context,
                                               struct gpud_error *error);
 
-/* All objects made from the context must be gone before; waits a moment for frames on their way
- * back. */
+/** Destroys a context, after waiting a moment for frames on their way back. All objects made from
+ * it must be gone before.
+ *
+ * @param context  set to NULL
+ */
 GPUD_API void gpud_context_destroy(struct gpud_context **context);
 
 /* --- device: reference-counted inside its context; thread-safe ----------------------------- */
 
+/** What is known of a device. */
 struct gpud_device_info {
-    size_t size;
-    char name[32];         /* "opencl:0": what gpud_device_open() takes */
-    char description[128]; /* the vendor's own name for it */
-    char pci[16];          /* "0000:63:00.0"; "" where it is not a PCI device or does not say */
-    bool available;
-    bool direct_writes; /* others can write its memory without the host (DirectGMA, peer-to-peer) */
-    /* If not available or not direct_writes: why, and what would change that. */
+    size_t size;           /**< sizeof(the struct), as the caller knows it */
+    char name[32];         /**< "opencl:0": what gpud_device_open() takes */
+    char description[128]; /**< the vendor's own name for it */
+    char pci[16];          /**< "0000:63:00.0"; "" where it is not a PCI device or does not say */
+    bool available;        /**< it can be opened */
+    /** others can write its memory without the host (DirectGMA, peer-to-peer) */
+    bool direct_writes;
+    /** If not available or not direct_writes: why, and what would change that. */
     char reason[GPUD_REASON_MAX];
 };
 
-/* Opens a device by name; NULL is "host", and so is "auto", for here is no address that a GPU could
- * be near to. The same name gives the same device, once more; it stays open, ready for the next
- * one, until the context is destroyed. */
+/** Opens a device. The same name gives the same device with one more reference; it stays open until
+ * the context is destroyed, ready to be opened again.
+ *
+ * @param context  must outlive the device
+ * @param name  "host", "cuda:0", "opencl:1"…; NULL: "host"; see device.h for kinds and "auto"
+ * @param device  set to the device: close it
+ * @param error  says why not; may be NULL; written on failure only
+ * @return GPUD_OK, or a failure:
+ * @retval GPUD_NO_DEVICE  there is no such device or driver, and why
+ * @retval GPUD_INVALID  the name is not a device's
+ */
 GPUD_API enum gpud_status gpud_device_open(struct gpud_context *context, const char *name,
                                            struct gpud_device **device, struct gpud_error *error);
+
+/** Drops one reference.
+ *
+ * @param device  set to NULL
+ */
 GPUD_API void gpud_device_close(struct gpud_device **device);
+
+/** What is known of an open device.
+ *
+ * @param device  the device
+ * @param info  filled as far as info->size goes
+ */
 GPUD_API void gpud_device_get_info(const struct gpud_device *device, struct gpud_device_info *info);
 
-/* The driver's own object, for an application that works on the device itself: the primary
- * CUcontext on "cuda:N", the cl_context on "opencl:N", NULL on "host" and on "hip:N", whose number
- * N is all that hipSetDevice() needs. Borrowed: lives as long as the device is open. */
+/** The driver's own object, for an application that uses the device directly: the primary CUcontext
+ * on "cuda:N", the cl_context on "opencl:N".
+ *
+ * @param device  the device
+ * @return borrowed, valid while the device is open; NULL on "host", and on "hip:N", where
+ *     hipSetDevice(N) is all that is needed
+ */
 GPUD_API void *gpud_device_get_native(const struct gpud_device *device);
 
-/* Everything that was looked for, what is absent included (available = false, with the reason). No
- * device is opened for it. Fails only for want of memory.
- *
- * A list outlives the context. Thread-safety: a list is a snapshot, which any threads may read at
- * once. *list is set only on success, and the caller's to destroy; destroying NULL, or a pointer to
- * NULL, does nothing. */
+/** A list of devices: a snapshot, which any threads may read at once. */
 struct gpud_device_list;
 
+/** Lists every device that was looked for, those that are absent included (available is false, with
+ * the reason). No device is opened for it. A list outlives the context.
+ *
+ * @param context  a context
+ * @param list  set to the snapshot, which the caller destroys
+ * @param error  says why not; may be NULL; written on failure only
+ * @return GPUD_OK, or a failure:
+ * @retval GPUD_NO_MEMORY  there is none; nothing else fails
+ */
 GPUD_API enum gpud_status gpud_device_list_create(struct gpud_context *context,
                                                   struct gpud_device_list **list,
                                                   struct gpud_error *error);
+
+/** Destroys a list.
+ *
+ * @param list  set to NULL; NULL or a pointer to NULL: nothing happens
+ */
 GPUD_API void gpud_device_list_destroy(struct gpud_device_list **list);
+
+/** The number of entries.
+ *
+ * @param list  the list
+ * @return the count
+ */
 GPUD_API uint32_t gpud_device_list_count(const struct gpud_device_list *list);
 
-/* The host first, each vendor's in its own order. GPUD_INVALID: the index is the count or more, or
- * info->size is not set. */
+/** One entry of a list. The host comes first; each vendor's devices are in its own order.
+ *
+ * @param list  the list
+ * @param index  0 to the count - 1
+ * @param info  filled as far as its size goes
+ * @param error  says why not; may be NULL; written on failure only
+ * @return GPUD_OK, or a failure:
+ * @retval GPUD_INVALID  there is no such entry, or the size is not set
+ */
 GPUD_API enum gpud_status gpud_device_list_get_info(const struct gpud_device_list *list,
                                                     uint32_t index, struct gpud_device_info *info,
                                                     struct gpud_error *error);
 
-/* How far apart two devices are on this machine's buses, in the terms of `nvidia-smi topo -m`. */
+/** How far apart two devices are on this machine's buses, in the terms of `nvidia-smi topo -m`. */
 enum gpud_distance {
-    GPUD_DISTANCE_UNKNOWN, /* one of them does not say where it is */
-    GPUD_DISTANCE_SELF,    /* the same device, or both are the host's processors and memory */
-    GPUD_DISTANCE_PIX,     /* behind one PCIe bridge or switch */
-    GPUD_DISTANCE_PXB,     /* behind several PCIe switches, below one port of the host's */
-    GPUD_DISTANCE_PHB,     /* behind one PCIe host bridge */
-    GPUD_DISTANCE_NODE,    /* in one NUMA node */
-    GPUD_DISTANCE_SYS,     /* across NUMA nodes */
+    GPUD_DISTANCE_UNKNOWN, /**< one of them does not say where it is */
+    GPUD_DISTANCE_SELF,    /**< the same device, or both are the host's processors and memory */
+    GPUD_DISTANCE_PIX,     /**< behind one PCIe bridge or switch */
+    GPUD_DISTANCE_PXB,     /**< behind several PCIe switches, below one port of the host's */
+    GPUD_DISTANCE_PHB,     /**< behind one PCIe host bridge */
+    GPUD_DISTANCE_NODE,    /**< in one NUMA node */
+    GPUD_DISTANCE_SYS,     /**< across NUMA nodes */
 };
+
+/** How far apart two devices are on this machine's buses.
+ *
+ * @param a  a device
+ * @param b  another, or the same
+ * @return the distance
+ */
 GPUD_API enum gpud_distance gpud_device_get_distance(const struct gpud_device *a,
                                                      const struct gpud_device *b);
 
-/* The same, to what is at "0000:63:00.0" on the PCI bus: a network card, say. */
+/** How far a device is from a PCI function, such as a network card.
+ *
+ * @param device  the device
+ * @param pci  "0000:63:00.0"
+ * @return the distance
+ */
 GPUD_API enum gpud_distance gpud_device_get_distance_to_pci(const struct gpud_device *device,
                                                             const char *pci);
 
-/* The NUMA node that a device is attached to; -1: unknown, or all of them (the host). */
+/** The NUMA node that a device is attached to.
+ *
+ * @param device  the device
+ * @return the node's number; -1: unknown, or all of them (the host)
+ */
 GPUD_API int gpud_device_get_numa_node(const struct gpud_device *device);
 
-/* The processors next to a device, of those that this process may use, as in "0-15,32-47": whoever
- * feeds it runs best there. "": unknown, or all of them (the host). */
+/** The processors next to a device, of those that this process may use: a thread that feeds the
+ * device runs best there.
+ *
+ * @param device  the device
+ * @param list  set to a list such as "0-15,32-47"; "": unknown, or all of them (the host)
+ * @param size  bytes that list has room for
+ */
 GPUD_API void gpud_device_get_cpus(const struct gpud_device *device, char *list, size_t size);
 
-/* Of the devices of a kind, "cuda", the one that is nearest to the card that an address leads over
- * ("rdma://10.0.0.2", "v4l2:///dev/video0", or the card's own on the bus, "0000:63:00.0"), by the
- * buses: behind the same switch, below the same
- * host bridge, in the same NUMA node, across them; of equals, and where there is no card, the
- * first. Of "auto" the nearest GPU of any kind, if others write it directly (direct_writes); "host"
- * where there is no such GPU, or no card that it could be near to. It is what the kind alone, or
- * "auto", means as the device of a sender, receiver or capture with that address. found: as
- * gpud_device_list_get_info() has it. reason says why that one; "": there was nothing to choose.
- * GPUD_NO_DEVICE: this machine has none of that kind. */
+/** Of the devices of a kind, the one nearest to the card that an address leads over: behind the
+ * same switch, below the same host bridge, in the same NUMA node, or across nodes. Of equals, and
+ * where there is no card, it is the first. This is what a kind alone, or "auto", means as the
+ * device of a sender, receiver or capture with that address.
+ *
+ * @param context  a context
+ * @param kind  "cuda", "opencl", "hip"; or "auto": see device.h
+ * @param address  "rdma://10.0.0.2", "v4l2:///dev/video0", or the card's own address on the bus,
+ *     "0000:63:00.0"
+ * @param found  filled as far as found->size goes
+ * @param reason  set to why it is that one; "": there was no choice
+ * @param error  says why not; may be NULL; written on failure only
+ * @return GPUD_OK, or a failure:
+ * @retval GPUD_NO_DEVICE  this machine has no device of that kind
+ */
 GPUD_API enum gpud_status gpud_device_get_nearest(struct gpud_context *context, const char *kind,
                                                   const char *address,
                                                   struct gpud_device_info *found,
                                                   char reason[GPUD_REASON_MAX],
                                                   struct gpud_error *error);
 
-/* Cards on the machine's buses that are no devices of this library, and may be beside one. */
+/** Cards on the machine's buses that are no devices of this library, and may be beside one. */
 struct gpud_card_info {
-    size_t size;
-    char name[32]; /* the system's, "mlx5_0" or "eth0"; else vendor and model, "bdbd:a138" */
-    char kind[16]; /* "network", "capture" */
-    char pci[16];
-    enum gpud_distance distance; /* from the device */
+    size_t size;   /**< sizeof(the struct), as the caller knows it */
+    char name[32]; /**< the system's, "mlx5_0" or "eth0"; else vendor and model, "bdbd:a138" */
+    char kind[16]; /**< "network", "capture" */
+    char pci[16];  /**< "0000:63:00.0" */
+    enum gpud_distance distance; /**< from the device */
 };
 
-/* Writes up to max entries and returns how many there are. cards[0].size is that of each. */
+/** Lists the cards on the machine's buses that are no devices of this library but may be near one.
+ *
+ * @param device  distances are measured from it
+ * @param cards  an array of max entries, filled from the start; cards[0].size is the size of each
+ * @param max  entries that cards has room for
+ * @return how many cards there are, which may be more than max
+ */
 GPUD_API size_t gpud_device_list_cards(const struct gpud_device *device,
                                        struct gpud_card_info *cards, size_t max);
 
-/* What is known of the way from one device's copy engine into another's memory. */
+/** What is known of the way from one device's copy engine into another's memory. */
 struct gpud_device_link {
-    size_t size;
-    /* As `nvidia-smi topo -m` has it: "NV18", "PIX", "PXB", "PHB", "NODE", "SYS"; "XGMI": AMD's
+    size_t size; /**< sizeof(the struct), as the caller knows it */
+    /** As `nvidia-smi topo -m` has it: "NV18", "PIX", "PXB", "PHB", "NODE", "SYS"; "XGMI": AMD's
      * link between GPUs, "XGMI2" over two hops; "X": one device; "?": unknown. */
     char name[16];
-    bool direct;      /* `from` writes into the memory of `to` without the host */
-    bool atomics;     /* and atomic operations work across */
-    int rank;         /* the vendor's order of preference, 0 the fastest; -1: it does not say */
-    double bandwidth; /* bytes per second, one way, as attributed by the vendor; 0: unknown */
-    char reason[GPUD_REASON_MAX]; /* if not direct: why, and what would change that */
-    unsigned hops;                /* over xGMI; 0: another link, or unknown */
-    unsigned weight; /* amdkfd's figure for it, as in rocm-smi --showtopoweight; 0: none */
+    bool direct;      /**< `from` writes into the memory of `to` without the host */
+    bool atomics;     /**< and atomic operations work across */
+    int rank;         /**< the vendor's order of preference, 0 the fastest; -1: it does not say */
+    double bandwidth; /**< bytes per second, one way, as attributed by the vendor; 0: unknown */
+    char reason[GPUD_REASON_MAX]; /**< if not direct: why, and what would change that */
+    unsigned hops;                /**< over xGMI; 0: another link, or unknown */
+    unsigned weight; /**< amdkfd's figure for it, as in rocm-smi --showtopoweight; 0: none */
 };
+
+/** What is known of the way from one device's copy engine into another's memory.
+ *
+ * @param from  the device that copies
+ * @param to  the device whose memory is written
+ * @param link  filled as far as link->size goes
+ */
 GPUD_API void gpud_device_get_link(const struct gpud_device *from, const struct gpud_device *to,
                                    struct gpud_device_link *link);
 
 /* --- memory: reference-counted; one thread at a time may map or unmap it ------------------- */
 
-enum gpud_access { GPUD_READ = 1, GPUD_WRITE = 2 };
+/** What a map is for; both may be combined. */
+enum gpud_access {
+    GPUD_READ = 1,
+    GPUD_WRITE = 2,
+};
 
-/* Memory of a device, zeroed. */
+/** Allocates zeroed memory on a device.
+ *
+ * @param device  where; the memory holds a reference
+ * @param size  bytes
+ * @param memory  set to the memory: unref it
+ * @param error  says why not; may be NULL; written on failure only
+ * @return GPUD_OK, or a failure:
+ * @retval GPUD_NO_MEMORY  the device has not that much
+ */
 GPUD_API enum gpud_status gpud_memory_alloc(struct gpud_device *device, uint64_t size,
                                             struct gpud_memory **memory, struct gpud_error *error);
 
-/* The same, of which gpud_memory_export_dmabuf() gives a dma-buf for other drivers to write. On
- * "host" it comes from udmabuf, a dma-buf heap or a DRM node that is on no PCI card, whichever
- * there is. GPUD_UNSUPPORTED, with the reason, where device or driver cannot. */
+/** Allocates zeroed memory that gpud_memory_export_dmabuf() can give to other drivers to write. On
+ * "host" it comes from udmabuf, a dma-buf heap, or a DRM node that is on no PCI card, whichever
+ * exists.
+ *
+ * @param device  where; the memory holds a reference
+ * @param size  bytes
+ * @param memory  set to the memory: unref it
+ * @param error  says why not; may be NULL; written on failure only
+ * @return GPUD_OK, or a failure:
+ * @retval GPUD_UNSUPPORTED  the device or its driver cannot, and why
+ * @retval GPUD_NO_MEMORY  the device has not that much
+ */
 GPUD_API enum gpud_status gpud_memory_alloc_dmabuf(struct gpud_device *device, uint64_t size,
                                                    struct gpud_memory **memory,
                                                    struct gpud_error *error);
 
-/* Memory that somebody else allocated. native: a host pointer on "host", a cl_mem of the device's
- * context on "opencl:N", an address of the device on "cuda:N" and "hip:N". On success the
- * library keeps using it until it calls destroy(user) (may be NULL), from any thread; on failure
- * destroy is not called and nothing is kept. */
+/** Uses memory that the application allocated.
+ *
+ * @param device  the device that the memory is of
+ * @param native  a host pointer on "host", a cl_mem of the device's context on "opencl:N", a device
+ *     address on "cuda:N" and "hip:N"
+ * @param size  bytes
+ * @param destroy  called from any thread when the library no longer uses the memory; may be NULL;
+ *     not called if this function fails
+ * @param user  passed to destroy
+ * @param memory  set to the memory: unref it
+ * @param error  says why not; may be NULL; written on failure only
+ * @return GPUD_OK, or a failure:
+ * @retval GPUD_INVALID  native is not memory of that device
+ */
 GPUD_API enum gpud_status gpud_memory_wrap(struct gpud_device *device, void *native, uint64_t size,
                                            void (*destroy)(void *user), void *user,
                                            struct gpud_memory **memory, struct gpud_error *error);
 
-/* Whose memory a pointer is. */
+/** Whose memory a pointer is. */
 enum gpud_pointer_kind {
-    GPUD_POINTER_HOST,    /* ordinary host memory, or nothing that a driver knows */
-    GPUD_POINTER_PINNED,  /* host memory that a device has registered: copied at full speed */
-    GPUD_POINTER_DEVICE,  /* memory of a device, from its plain allocator */
-    GPUD_POINTER_MAPPED,  /* memory of a device, mapped from a handle (VMM) */
-    GPUD_POINTER_POOL,    /* memory of a device, from a pool or a stream-ordered allocator */
-    GPUD_POINTER_MANAGED, /* moves between host and device by itself: copied, never shared */
+    GPUD_POINTER_HOST,    /**< ordinary host memory, or nothing that a driver knows */
+    GPUD_POINTER_PINNED,  /**< host memory that a device has registered: copied at full speed */
+    GPUD_POINTER_DEVICE,  /**< memory of a device, from its plain allocator */
+    GPUD_POINTER_MAPPED,  /**< memory of a device, mapped from a handle (VMM) */
+    GPUD_POINTER_POOL,    /**< memory of a device, from a pool or a stream-ordered allocator */
+    GPUD_POINTER_MANAGED, /**< moves between host and device by itself: copied, never shared */
 };
 
+/** What is known of a pointer. */
 struct gpud_pointer_info {
-    size_t size;
-    enum gpud_pointer_kind kind;
-    char device[32]; /* "cuda:0"; "host" for host memory */
-    void *base;      /* of the allocation that it lies in; NULL where nobody says */
-    uint64_t length; /* of that; 0: unknown */
+    size_t size;                 /**< sizeof(the struct), as the caller knows it */
+    enum gpud_pointer_kind kind; /**< what kind of memory it is */
+    char device[32];             /**< "cuda:0"; "host" for host memory */
+    void *base;                  /**< of the allocation that it lies in; NULL where nobody says */
+    uint64_t length;             /**< of that; 0: unknown */
 };
 
+/** Which device's memory a pointer points to, by asking the drivers that are loaded. Any thread.
+ *
+ * @param pointer  any address; it is not read
+ * @param info  filled as far as info->size goes
+ */
 GPUD_API void gpud_pointer_get_info(const void *pointer, struct gpud_pointer_info *info);
 
-/* The vendor's own object for a memory: a host pointer, a cl_mem, an address of the GPU. Borrowed:
- * lives as long as the memory. */
+/** The vendor's own object for a memory.
+ *
+ * @param memory  the memory
+ * @return a host pointer, a cl_mem, or an address on the GPU; borrowed, valid as long as the memory
+ */
 GPUD_API void *gpud_memory_get_native(const struct gpud_memory *memory);
 
-/* Where a memory lies. Borrowed: lives as long as the memory. Devices of one context are the same
- * where their pointers are. */
+/** The device that a memory is on. Within one context, equal pointers are the same device.
+ *
+ * @param memory  the memory
+ * @return borrowed, valid as long as the memory
+ */
 GPUD_API struct gpud_device *gpud_memory_get_device(const struct gpud_memory *memory);
 
-/* A dma-buf of a memory, for a driver that imports such (a network or capture card). On success *fd
- * is the caller's to close, and the memory begins at *offset in it. GPUD_UNSUPPORTED, with the
- * reason, where device or driver cannot. Those of "cuda:N" are for drivers of PCI devices alone:
- * NVIDIA's exporter takes whoever attaches for one. */
+/** A dma-buf of a memory, for a network or capture card's driver. Those of "cuda:N" are for drivers
+ * of PCI devices alone: NVIDIA's exporter takes any importer for one.
+ *
+ * @param memory  the memory
+ * @param fd  set to a descriptor that the caller closes
+ * @param offset  set to the memory's first byte in the dma-buf
+ * @param error  says why not; may be NULL; written on failure only
+ * @return GPUD_OK, or a failure:
+ * @retval GPUD_UNSUPPORTED  the device or its driver cannot, and why
+ */
 GPUD_API enum gpud_status gpud_memory_export_dmabuf(struct gpud_memory *memory, int *fd,
                                                     uint64_t *offset, struct gpud_error *error);
 
-/* The memory behind a dma-buf that somebody else made, from its byte `offset` on: on "host", for
- * the CPU. fd stays the caller's. A frame in it is mapped by gpud_frame_map(), which keeps the
- * caches right (DMA_BUF_IOCTL_SYNC); who uses the pointer of gpud_memory_get_native() does so by
- * itself. GPUD_INVALID: fd is no dma-buf, or ends before; GPUD_UNSUPPORTED, with the reason, where
- * the device cannot. */
+/** Uses a dma-buf of another origin as host memory. gpud_frame_map() on a frame in it keeps the
+ * caches right (DMA_BUF_IOCTL_SYNC); code that uses the pointer of gpud_memory_get_native() must do
+ * that itself.
+ *
+ * @param device  "host"
+ * @param fd  the dma-buf; stays the caller's
+ * @param offset  first byte to use
+ * @param size  bytes to use
+ * @param memory  set to the memory: unref it
+ * @param error  says why not; may be NULL; written on failure only
+ * @return GPUD_OK, or a failure:
+ * @retval GPUD_INVALID  fd is no dma-buf, or is too short
+ * @retval GPUD_UNSUPPORTED  the device cannot, and why
+ */
 GPUD_API enum gpud_status gpud_memory_import_dmabuf(struct gpud_device *device, int fd,
                                                     uint64_t offset, uint64_t size,
                                                     struct gpud_memory **memory,
                                                     struct gpud_error *error);
 
+/** Drops a reference; the last one frees the memory once no queue uses it.
+ *
+ * @param memory  set to NULL
+ */
 GPUD_API void gpud_memory_unref(struct gpud_memory **memory);
 
 GPUD_END_DECLS

@@ -1,7 +1,9 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Everything. */
+/** @file
+ * All headers of gpudirect.
+ */
 #ifndef GPUDIRECT_GPUDIRECT_H
 #define GPUDIRECT_GPUDIRECT_H
 

@@ -1,10 +1,12 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* How a frame lies in memory. The library moves planes of rows; it interprets no pixel. A format is
+/** @file
+ * How a frame lies in memory. The library moves planes of rows; it interprets no pixel. A format is
  * known by the name that GStreamer gives it ("UYVY", "NV12", "P010_10LE", "v210", "BGRx"; of
  * video/x-bayer "rggb", "rggb10le"); gpud_layout_init() knows the geometry of the common ones, and
- * any other raw format may be described plane by plane. */
+ * any other raw format may be described plane by plane.
+ */
 #ifndef GPUDIRECT_LAYOUT_H
 #define GPUDIRECT_LAYOUT_H
 
@@ -12,37 +14,58 @@
 
 GPUD_BEGIN_DECLS
 
+/** Planes of a frame. */
 #define GPUD_PLANES_MAX 4
-#define GPUD_DIMENSION_MAX 32768                /* width and height: pixels */
-#define GPUD_FRAME_SIZE_MAX (UINT64_C(1) << 32) /* one frame: bytes */
+/** Width and height, in pixels. */
+#define GPUD_DIMENSION_MAX 32768
+/** Bytes of one frame. */
+#define GPUD_FRAME_SIZE_MAX (UINT64_C(1) << 32)
 
+/** A plane: rows of bytes. */
 struct gpud_plane {
-    uint64_t offset;    /* of the first row, from the start of the frame */
-    uint32_t stride;    /* from one row to the next; >= row_bytes */
-    uint32_t row_bytes; /* that carry picture */
-    uint32_t rows;
+    uint64_t offset;    /**< of the first row, from the start of the frame */
+    uint32_t stride;    /**< from one row to the next; >= row_bytes */
+    uint32_t row_bytes; /**< that carry picture */
+    uint32_t rows;      /**< rows of the plane */
 };
 
+/** How a frame lies in memory. */
 struct gpud_layout {
-    char format[16]; /* NUL-terminated */
-    uint32_t width, height;
-    uint32_t planes; /* 1..GPUD_PLANES_MAX */
-    struct gpud_plane plane[GPUD_PLANES_MAX];
-    uint64_t size; /* of the frame, to the end of the last row of the last plane at least */
-    /* DRM's format modifier: how the driver of a GPU has arranged the pixels. 0: row by row. Frames
-     * with another one are moved as they are, to one with the same. */
+    char format[16];                          /**< NUL-terminated */
+    uint32_t width;                           /**< pixels */
+    uint32_t height;                          /**< rows */
+    uint32_t planes;                          /**< 1..GPUD_PLANES_MAX */
+    struct gpud_plane plane[GPUD_PLANES_MAX]; /**< the first `planes` entries count */
+    uint64_t size; /**< of the frame, to the end of the last row of the last plane at least */
+    /** DRM's format modifier: how the driver of a GPU has arranged the pixels. 0: row by row.
+     * Frames with another one are moved as they are, to one with the same. */
     uint64_t modifier;
 };
 
-/* Fills *layout for a format that the library knows; strides are rounded up to stride_align (a
- * power of two; 0 is 4). GPUD_UNSUPPORTED for an unknown name, GPUD_INVALID for dimensions of 0 or
- * above GPUD_DIMENSION_MAX. */
+/** Fills a layout for a format that the library knows.
+ *
+ * @param layout  filled on success
+ * @param format  GStreamer's name of the format
+ * @param width  in pixels, 1 to GPUD_DIMENSION_MAX
+ * @param height  in rows, 1 to GPUD_DIMENSION_MAX
+ * @param stride_align  strides are rounded up to a multiple of this many bytes, a power of two; 0:
+ *     4
+ * @param error  says why not; may be NULL; written on failure only
+ * @return GPUD_OK, or a failure:
+ * @retval GPUD_UNSUPPORTED  the format is not known: describe it plane by plane
+ * @retval GPUD_INVALID  a dimension or the alignment is out of range
+ */
 GPUD_API enum gpud_status gpud_layout_init(struct gpud_layout *layout, const char *format,
                                            uint32_t width, uint32_t height, uint32_t stride_align,
                                            struct gpud_error *error);
 
-/* Checks a layout from anywhere: every plane lies inside size, nothing overflows. GPUD_INVALID with
- * the reason. */
+/** Checks a layout from any source: each plane lies inside the frame and no sum overflows.
+ *
+ * @param layout  the layout to check
+ * @param error  says why not; may be NULL; written on failure only
+ * @return GPUD_OK, or a failure:
+ * @retval GPUD_INVALID  error has the reason
+ */
 GPUD_API enum gpud_status gpud_layout_check(const struct gpud_layout *layout,
                                             struct gpud_error *error);
 

@@ -2,17 +2,21 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* clang-format off */
-/* The network cards of this host that move frames to and from other hosts (RDMA: InfiniBand, RoCE),
+/** @file
+ * The network cards of this host that move frames to and from other hosts (RDMA: InfiniBand, RoCE),
  * what each of them can do, and what they lack. Nothing is connected, and no memory stays pinned.
  *
+ * @verbatim
  *   gpud_network_card_list_create
  *     → gpud_network_card_list_get_host
  *     → gpud_network_card_list_count, { gpud_network_card_list_get_info,
  *                                     { gpud_network_card_list_get_ports, _get_gids }… }…
  *     → gpud_network_card_list_destroy
+ * @endverbatim
  *
  * Thread-safety: a list is a snapshot, which any threads may read at once. *list is set only on
- * success, and the caller's to destroy; destroying NULL, or a pointer to NULL, does nothing. */
+ * success, and the caller's to destroy; destroying NULL, or a pointer to NULL, does nothing.
+ */
 /* clang-format on */
 #ifndef GPUDIRECT_NETWORK_H
 #define GPUDIRECT_NETWORK_H
@@ -23,105 +27,151 @@ GPUD_BEGIN_DECLS
 
 struct gpud_network_card_list;
 
-/* What this host and this process have, whatever the card. */
+/** What this host and this process have, whatever the card. */
 struct gpud_network_host_info {
-    size_t size;
-    bool usable; /* there is a card that this process can use, with a port that is up */
-    char reason[GPUD_REASON_MAX]; /* if not: why not, and what to do */
-    uint64_t pin_max; /* bytes that this process may still register with cards; UINT64_MAX: no limit
-                         but the memory itself */
-    /* If that is too little for one connection with a ring of 4 slots of 3840x2160 at 4 bytes a
+    size_t size; /**< sizeof(the struct), as the caller knows it */
+    bool usable; /**< there is a card that this process can use, with a port that is up */
+    char reason[GPUD_REASON_MAX]; /**< if not: why not, and what to do */
+    /** bytes that this process may still register with cards; UINT64_MAX: no limit
+     * but the memory itself */
+    uint64_t pin_max;
+    /** If that is too little for one connection with a ring of 4 slots of 3840x2160 at 4 bytes a
      * pixel: how much is needed, and what to do. "": it is enough. */
     char pin_reason[GPUD_REASON_MAX];
 };
 
+/** What is known of a network card. */
 struct gpud_network_card_info {
-    size_t size;
-    char name[64];     /* the system's: "mlx5_0", "rxe0" */
-    char model[64];    /* "MT4129", or the numbers of vendor and device, "15b3:1021"; "": unknown */
-    char driver[32];   /* the kernel's: "mlx5_core", "rdma_rxe"; "": unknown */
-    char firmware[64]; /* its version; "": it has none, or does not say */
-    char pci[16];      /* "0000:63:00.0", of the interface below it where it is done in software; ""
-                          where that is on no PCI bus */
-    int numa_node;     /* next to it; -1: unknown, or all of them */
-    bool software;     /* the CPU does it (soft-RoCE) */
-    uint32_t ports;
-    bool available;               /* this process can use it, as far as is known without a peer */
-    char reason[GPUD_REASON_MAX]; /* if not: why not, and what to do */
-    /* The ways of GPUs' memory into the card, best first: as a dma-buf of the GPU's driver, and by
+    size_t size;     /**< sizeof(the struct), as the caller knows it */
+    char name[64];   /**< the system's: "mlx5_0", "rxe0" */
+    char model[64];  /**< "MT4129", or the numbers of vendor and device, "15b3:1021"; "": unknown */
+    char driver[32]; /**< the kernel's: "mlx5_core", "rdma_rxe"; "": unknown */
+    char firmware[64]; /**< its version; "": it has none, or does not say */
+    /** "0000:63:00.0", of the interface below it where it is done in software; ""
+     * where that is on no PCI bus */
+    char pci[16];
+    int numa_node;                /**< next to it; -1: unknown, or all of them */
+    bool software;                /**< the CPU does it (soft-RoCE) */
+    uint32_t ports;               /**< how many ports it has */
+    bool available;               /**< this process can use it, as far as is known without a peer */
+    char reason[GPUD_REASON_MAX]; /**< if not: why not, and what to do */
+    /** The ways of GPUs' memory into the card, best first: as a dma-buf of the GPU's driver, and by
      * its address, where that driver has a module for it (nvidia-peermem). This is the card's and
      * the system's half; the GPU's driver may refuse all the same. Without either frames go through
      * pinned host memory. */
     bool dmabuf;
-    char no_dmabuf[GPUD_REASON_MAX]; /* if not: why not, and what to do */
-    bool peermem;
-    char no_peermem[GPUD_REASON_MAX];
+    char no_dmabuf[GPUD_REASON_MAX];  /**< if not: why not, and what to do */
+    bool peermem;                     /**< GPU memory can be registered by its address */
+    char no_peermem[GPUD_REASON_MAX]; /**< if not: why not, and what to do */
 };
 
+/** What a port is connected to. */
 enum gpud_link_layer {
     GPUD_LINK_LAYER_UNKNOWN,
-    GPUD_LINK_LAYER_ETHERNET, /* RoCE */
+    GPUD_LINK_LAYER_ETHERNET, /**< RoCE */
     GPUD_LINK_LAYER_INFINIBAND,
 };
 
+/** What is known of a card's port. */
 struct gpud_network_port_info {
-    size_t size;
-    uint32_t number;              /* from 1 on */
-    bool active;                  /* its state is "active" */
-    char state[16];               /* "down", "init", "armed", "active"; "": unknown */
-    char reason[GPUD_REASON_MAX]; /* why nobody can connect by it, and what to do; "": nothing
-                                     known speaks against it */
-    enum gpud_link_layer link_layer;
-    uint32_t rate;        /* Mbit/s, one way; 0: unknown */
-    uint32_t mtu;         /* bytes of a packet; 0: unknown, as of a card that is not available */
-    uint64_t message_max; /* bytes of one message; larger frames take several; 0: unknown */
-    char netdev[16];      /* its network interface, "eth0"; "": none, or unknown */
+    size_t size;     /**< sizeof(the struct), as the caller knows it */
+    uint32_t number; /**< from 1 on */
+    bool active;     /**< its state is "active" */
+    char state[16];  /**< "down", "init", "armed", "active"; "": unknown */
+    /** why nobody can connect by it, and what to do; "": nothing
+     * known speaks against it */
+    char reason[GPUD_REASON_MAX];
+    enum gpud_link_layer link_layer; /**< what the port is connected to */
+    uint32_t rate;                   /**< Mbit/s, one way; 0: unknown */
+    uint32_t mtu;         /**< bytes of a packet; 0: unknown, as of a card that is not available */
+    uint64_t message_max; /**< bytes of one message; larger frames take several; 0: unknown */
+    char netdev[16];      /**< its network interface, "eth0"; "": none, or unknown */
 };
 
+/** Kinds of a port's addresses. */
 enum gpud_gid_kind {
     GPUD_GID_INFINIBAND,
-    GPUD_GID_ROCE_V1, /* Ethernet: not routed */
-    GPUD_GID_ROCE_V2, /* UDP/IP */
+    GPUD_GID_ROCE_V1, /**< Ethernet: not routed */
+    GPUD_GID_ROCE_V2, /**< UDP/IP */
 };
 
-/* An address of a port. */
+/** An address of a port. */
 struct gpud_network_gid_info {
-    size_t size;
-    uint32_t index; /* in the port's table */
-    enum gpud_gid_kind kind;
-    char text[48];    /* all 16 bytes, as an IPv6 address is written: "::ffff:10.0.0.1" */
-    char address[48]; /* RoCE: the IP address that it stands for, "10.0.0.1"; else "" */
-    char netdev[16];  /* the network interface that has that address; "": unknown */
+    size_t size;             /**< sizeof(the struct), as the caller knows it */
+    uint32_t index;          /**< in the port's table */
+    enum gpud_gid_kind kind; /**< what kind of address it is */
+    char text[48];           /**< all 16 bytes, as an IPv6 address is written: "::ffff:10.0.0.1" */
+    char address[48];        /**< RoCE: the IP address that it stands for, "10.0.0.1"; else "" */
+    char netdev[16];         /**< the network interface that has that address; "": unknown */
 };
 
-/* Looks at the host, and asks each card, which takes milliseconds. A host without any has none, and
- * a build without RDMA finds none: that is GPUD_OK, and gpud_network_host_info.reason says which.
- * Fails only for want of memory. */
+/** Looks at the host, and asks each card, which takes milliseconds. A host without cards, and a
+ * build without RDMA, has a list of 0: gpud_network_host_info.reason says which.
+ *
+ * @param list  set to the snapshot, which the caller destroys
+ * @param error  says why not; may be NULL; written on failure only
+ * @return GPUD_OK, or a failure:
+ * @retval GPUD_NO_MEMORY  there is none; nothing else fails
+ */
 GPUD_API enum gpud_status gpud_network_card_list_create(struct gpud_network_card_list **list,
                                                         struct gpud_error *error);
+
+/** Destroys a list.
+ *
+ * @param list  set to NULL; NULL or a pointer to NULL: nothing happens
+ */
 GPUD_API void gpud_network_card_list_destroy(struct gpud_network_card_list **list);
 
+/** What this host and this process have, whatever the card.
+ *
+ * @param list  the list
+ * @param info  filled as far as info->size goes
+ */
 GPUD_API void gpud_network_card_list_get_host(const struct gpud_network_card_list *list,
                                               struct gpud_network_host_info *info);
 
+/** The number of entries.
+ *
+ * @param list  the list
+ * @return the count
+ */
 GPUD_API uint32_t gpud_network_card_list_count(const struct gpud_network_card_list *list);
 
-/* In the order of their names. GPUD_INVALID: the index is the count or more, or info->size is not
- * set. */
+/** One entry of a list. They are in the order of their names.
+ *
+ * @param list  the list
+ * @param index  0 to the count - 1
+ * @param info  filled as far as its size goes
+ * @param error  says why not; may be NULL; written on failure only
+ * @return GPUD_OK, or a failure:
+ * @retval GPUD_INVALID  there is no such entry, or the size is not set
+ */
 GPUD_API enum gpud_status gpud_network_card_list_get_info(const struct gpud_network_card_list *list,
                                                           uint32_t index,
                                                           struct gpud_network_card_info *info,
                                                           struct gpud_error *error);
 
-/* The ports of a card, by number. Writes up to max entries and returns how many there are, none
- * where there is no such card. infos[0].size is that of each. */
+/** The ports of a card, by number.
+ *
+ * @param list  the list
+ * @param index  of the card
+ * @param infos  an array of max entries, filled from the start; infos[0].size is the size of each
+ * @param max  entries that infos has room for
+ * @return how many ports there are, which may be more than max; 0 if there is no such card
+ */
 GPUD_API size_t gpud_network_card_list_get_ports(const struct gpud_network_card_list *list,
                                                  uint32_t index,
                                                  struct gpud_network_port_info *infos, size_t max);
 
-/* The addresses of a card's port, by their index in the table; empty entries are left out. Writes
- * up to max entries and returns how many there are, none where there is no such port.
- * infos[0].size is that of each. */
+/** The addresses of a card's port, by their index in the table, without empty entries.
+ *
+ * @param list  the list
+ * @param index  of the card
+ * @param port  its number, from 1
+ * @param infos  an array of max entries, filled from the start; infos[0].size is the size of each
+ * @param max  entries that infos has room for
+ * @return how many addresses there are, which may be more than max; 0 if there is no such port
+ */
 GPUD_API size_t gpud_network_card_list_get_gids(const struct gpud_network_card_list *list,
                                                 uint32_t index, uint32_t port,
                                                 struct gpud_network_gid_info *infos, size_t max);

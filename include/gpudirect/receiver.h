@@ -2,15 +2,19 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* clang-format off */
-/* The side that consumes frames. It connects to a sender's address, in either start order, and
+/** @file
+ * The side that consumes frames. It connects to a sender's address, in either start order, and
  * connects again after the sender went away.
  *
+ * @verbatim
  *   gpud_receiver_create
  *     → { gpud_receiver_acquire → use → gpud_frame_release }…
  *     → gpud_receiver_destroy
+ * @endverbatim
  *
  * Thread-safety: acquire and count_frames come from one thread at a time; frames may be released
- * from any thread; get_fd, get_info and interrupt may be called from any thread. */
+ * from any thread; get_fd, get_info and interrupt may be called from any thread.
+ */
 /* clang-format on */
 #ifndef GPUDIRECT_RECEIVER_H
 #define GPUDIRECT_RECEIVER_H
@@ -21,58 +25,64 @@ GPUD_BEGIN_DECLS
 
 struct gpud_receiver;
 
+/** What gpud_receiver_params.on_event tells. */
 enum gpud_event {
-    GPUD_EVENT_CONNECTED = 1, /* data: struct gpud_peer_info */
-    GPUD_EVENT_FORMAT,        /* a new epoch; data: struct gpud_format_event */
-    GPUD_EVENT_USER,          /* data: struct gpud_user_event */
+    GPUD_EVENT_CONNECTED = 1, /**< data: struct gpud_peer_info */
+    GPUD_EVENT_FORMAT,        /**< a new epoch; data: struct gpud_format_event */
+    GPUD_EVENT_USER,          /**< data: struct gpud_user_event */
 };
 
+/** The data of GPUD_EVENT_FORMAT. */
 struct gpud_format_event {
-    uint32_t epoch;
-    struct gpud_media media;
-    char device[32]; /* where the sender has its frames, as it calls it: "cuda:0" */
-    char pci[16]; /* that device's address on the bus of its host, "0000:63:00.0"; "": not known */
+    uint32_t epoch;          /**< of the frames that follow */
+    struct gpud_media media; /**< what they are */
+    char device[32];         /**< where the sender has its frames, as it calls it: "cuda:0" */
+    /** that device's address on the bus of its host, "0000:63:00.0"; "": not known */
+    char pci[16];
 };
 
+/** The data of GPUD_EVENT_USER. */
 struct gpud_user_event {
-    uint32_t kind;
-    const void *data;
-    size_t size;
+    uint32_t kind;    /**< as given to gpud_sender_send_event() */
+    const void *data; /**< valid during the call */
+    size_t size;      /**< bytes of data */
 };
 
+/** How a receiver is made. */
 struct gpud_receiver_params {
-    size_t size;
-    const char *address; /* required: as the sender's */
-    const char *device;  /* where the frames shall arrive, as the sender's; NULL: "host" */
-    const char *name;    /* shown to the sender; NULL: the process's name */
-    uint32_t slots; /* frames that may be in flight or held at once; 0: 4; at most GPUD_SLOTS_MAX */
-    /* When this receiver is slow. DEFAULT: the sender's policy; a wish to BLOCK is heard only by a
+    size_t size;         /**< sizeof(the struct), as the caller knows it */
+    const char *address; /**< required: as the sender's */
+    const char *device;  /**< where the frames shall arrive, as the sender's; NULL: "host" */
+    const char *name;    /**< shown to the sender; NULL: the process's name */
+    /** frames that may be in flight or held at once; 0: 4; at most GPUD_SLOTS_MAX */
+    uint32_t slots;
+    /** When this receiver is slow. DEFAULT: the sender's policy; a wish to BLOCK is heard only by a
      * sender that blocks by itself. */
     enum gpud_slow_receiver slow_receiver;
-    bool require_direct; /* refuse the staged routes */
-    const char *route;   /* take only this route; NULL: the best */
-    /* Frames that come steadily are expected: the call that waits for one is awake when it is due,
+    bool require_direct; /**< refuse the staged routes */
+    const char *route;   /**< take only this route; NULL: the best */
+    /** Frames that come steadily are expected: the call that waits for one is awake when it is due,
      * and looks for it so long at most (and 1/32 of the time between two), which spares the frame
      * the time that waking up takes. ns; 0: 250 µs; negative: waits always sleep. */
     int64_t busy_poll_ns;
-    /* Called inside gpud_receiver_acquire(), in order with the frames. data lives during the call.
+    /** Called inside gpud_receiver_acquire(), in order with the frames. data lives during the call.
      * May be NULL. */
     void (*on_event)(void *user, enum gpud_event event, const void *data);
-    void *user;
-    /* From whom frames are taken, besides root: "user" (senders of this user alone), "group:NAME"
+    void *user; /**< passed to on_event and alloc */
+    /** From whom frames are taken, besides root: "user" (senders of this user alone), "group:NAME"
      * (and of processes in that group), "all". NULL: "user". */
     const char *access;
-    /* Frames are wanted in memory of the application's own; NULL: where the route puts them. Called
-     * with `user` inside gpud_receiver_acquire(), before GPUD_EVENT_FORMAT, once for each slot from
-     * 0 to `slots` - 1, at most: for every new format, and again where another route is tried. It
-     * makes a memory of this receiver's device, of at least layout->size bytes
+    /** Frames are wanted in memory of the application's own; NULL: where the route puts them.
+     * Called with `user` inside gpud_receiver_acquire(), before GPUD_EVENT_FORMAT, once for each
+     * slot from 0 to `slots` - 1, at most: for every new format, and again where another route is
+     * tried. It makes a memory of this receiver's device, of at least layout->size bytes
      * (gpud_memory_alloc(), gpud_memory_wrap()), and a frame lies at its beginning:
      * gpud_frame_get_memory() gives it back, and gpud_frame_get_slot() the slot. It must not call
      * this receiver.
      *
-     * *memory is the receiver's from GPUD_OK on, and dropped when the format is over and the
-     * slot's last frame is back. A failure, or a memory that will not do (GPUD_INVALID), ends the
-     * call of gpud_receiver_acquire() and the connection; the next call connects, and asks, again.
+     * *memory is the receiver's from GPUD_OK on, and dropped when the format is over and the slot's
+     * last frame is back. A failure, or a memory that will not do (GPUD_INVALID), ends the call of
+     * gpud_receiver_acquire() and the connection; the next call connects, and asks, again.
      *
      * The price is a copy of every frame at the end of its route, by the receiver's device or the
      * CPU, where `staged` or `staged-push` does not upload it anyway; for that the frame is the
@@ -80,83 +90,128 @@ struct gpud_receiver_params {
      * a link begins is written into the first memory. */
     enum gpud_status (*alloc)(void *user, const struct gpud_layout *layout, uint32_t slot,
                               struct gpud_memory **memory, struct gpud_error *error);
-    /* The sender's key (gpud_sender_params.psk_file), for an address over a network. */
+    /** The sender's key (gpud_sender_params.psk_file), for an address over a network. */
     const char *psk_file;
 };
 
+/** The state and counters of a receiver. */
 struct gpud_receiver_info {
-    size_t size;
-    bool connected;
-    char path[32]; /* "none" while not connected */
-    /* With gpud_receiver_params.alloc it says, too, that frames are copied for that. */
+    size_t size;    /**< sizeof(the struct), as the caller knows it */
+    bool connected; /**< it has a sender */
+    char path[32];  /**< "none" while not connected */
+    /** With gpud_receiver_params.alloc it says, too, that frames are copied for that. */
     char fallback_reason[GPUD_REASON_MAX];
-    uint64_t frames;    /* received */
-    uint64_t dropped;   /* by the sender, for this receiver */
-    uint64_t corrupted; /* flagged so */
-    uint64_t connects, disconnects;
-    /* Of whole frames, on this side; one that the CPU carries for the GPU counts as both. */
-    uint64_t copies_cpu, copies_gpu;
-    uint64_t waits_cpu;    /* times acquire slept */
-    uint64_t waits_device; /* times the CPU waited for a device to finish its work */
-    uint64_t kicks;        /* system calls made to wake the sender */
-    /* From submit to acquire, over the last 4096 frames, ns; 0: not known, as of frames of a sender
-     * that has another clock. */
-    uint64_t latency_p50_ns, latency_p99_ns, latency_max_ns;
-    uint32_t slots;  /* that may be in flight or held at once, as both sides asked; 0: not known */
-    char device[32]; /* where the frames arrive */
-    char device_reason[GPUD_REASON_MAX]; /* why there; "": it was named */
+    uint64_t frames;      /**< received */
+    uint64_t dropped;     /**< by the sender, for this receiver */
+    uint64_t corrupted;   /**< flagged so */
+    uint64_t connects;    /**< connections made */
+    uint64_t disconnects; /**< connections ended */
+    /** copies of whole frames by the CPU on this side; one that the CPU carries for the GPU counts
+     * as both */
+    uint64_t copies_cpu;
+    uint64_t copies_gpu;   /**< copies of whole frames by a GPU on this side */
+    uint64_t waits_cpu;    /**< times acquire slept */
+    uint64_t waits_device; /**< times the CPU waited for a device to finish its work */
+    uint64_t kicks;        /**< system calls made to wake the sender */
+    /** median of the time from submit to acquire over the last 4096 frames, in ns; 0: not known, as
+     * of a sender that has another clock */
+    uint64_t latency_p50_ns;
+    uint64_t latency_p99_ns; /**< 99th percentile, likewise */
+    uint64_t latency_max_ns; /**< longest, likewise */
+    uint32_t slots; /**< that may be in flight or held at once, as both sides asked; 0: not known */
+    char device[32];                     /**< where the frames arrive */
+    char device_reason[GPUD_REASON_MAX]; /**< why there; "": it was named */
 };
 
+/** Creates a receiver. It connects in gpud_receiver_acquire(), not here.
+ *
+ * @param context  must outlive the receiver
+ * @param params  copied
+ * @param receiver  set to the receiver, which the caller owns
+ * @param error  says why not; may be NULL; written on failure only
+ * @return GPUD_OK, or a failure:
+ * @retval GPUD_INVALID  a parameter is wrong
+ * @retval GPUD_NO_DEVICE  the device is not there
+ */
 GPUD_API enum gpud_status gpud_receiver_create(struct gpud_context *context,
                                                const struct gpud_receiver_params *params,
                                                struct gpud_receiver **receiver,
                                                struct gpud_error *error);
 
-/* Frames that are still held stay valid and can be released later: the sender keeps their slots
- * until then, also while it goes on. Should it have to end the link all the same (the places of its
- * receivers are all taken, say), they get GPUD_FRAME_CORRUPTED. */
+/** Disconnects. Frames that are still held stay valid and may be released later; the sender keeps
+ * their slots until then. If the sender has to end the link before that (because it needs the place
+ * for another receiver), they become GPUD_FRAME_CORRUPTED.
+ *
+ * @param receiver  set to NULL
+ */
 GPUD_API void gpud_receiver_destroy(struct gpud_receiver **receiver);
 
-/* clang-format off */
-/* The next frame. Connects first where needed. The frame's bytes may still be on their way:
- * gpud_frame_map() waits for them, and so does work put on the device's queue.
+/** Takes the next frame, and connects first where needed. The frame's bytes may still be on their
+ * way: gpud_frame_map() waits for them, and so does work put on the device's queue
+ * (gpud_frame_wait()).
  *
- *   GPUD_TIMEOUT      no frame, or no sender, until then: error says which
- *   GPUD_AGAIN        gpud_receiver_interrupt() is in effect
- *   GPUD_CLOSED       the sender ended the stream (EOS); the next call waits for the one after it.
- *                     Or exit() is ending this process, and error says so
- *   GPUD_PEER         the sender vanished or broke the protocol; the next call connects again
- *   GPUD_UNSUPPORTED  no route: error says why; the next call tries again
- *   GPUD_NO_ACCESS    the sender is not one that `access` lets in, or it refuses this user
+ * @param receiver  the receiver
+ * @param timeout_ns  how long to wait at most, in ns; 0: not at all
+ * @param frame  set to the frame: release it
+ * @param error  says why not; may be NULL; written on failure only
+ * @return GPUD_OK, or a failure:
+ * @retval GPUD_TIMEOUT  no frame, or no sender, in time: error says which
+ * @retval GPUD_AGAIN  gpud_receiver_interrupt() is in effect
+ * @retval GPUD_CLOSED  the sender ended the stream (EOS); the next call waits for the next stream;
+ *         or exit() is ending this process: error says which
+ * @retval GPUD_PEER  the sender vanished or broke the protocol; the next call connects again
+ * @retval GPUD_UNSUPPORTED  there is no route: error says why; the next call tries again
+ * @retval GPUD_NO_ACCESS  `access` does not admit this sender, or it refuses this user
  */
-/* clang-format on */
 GPUD_API enum gpud_status gpud_receiver_acquire(struct gpud_receiver *receiver, int64_t timeout_ns,
                                                 struct gpud_frame **frame,
                                                 struct gpud_error *error);
 
-/* A descriptor for epoll, GMainLoop or io_uring, for who acquires with a timeout of 0: readable
- * when that may have something to do, of which it can turn out that it is nothing yet. Look again
- * and again until GPUD_TIMEOUT, which is when the descriptor is armed. It is the receiver's: poll
- * it, do not read or close it. It is the same one until the receiver is destroyed, whatever becomes
- * of the connection, and costs nothing before it is asked for. */
+/** A descriptor for epoll, GMainLoop or io_uring, for an application that acquires with a timeout
+ * of 0. It is readable when that call may succeed, and sometimes without need: acquire until
+ * GPUD_TIMEOUT, which arms the descriptor again. It costs nothing before the first call, and stays
+ * the same until the receiver is destroyed, also across connections. Any thread.
+ *
+ * @param receiver  the receiver
+ * @param fd  set to the descriptor, which is the receiver's: poll it, do not read or close it
+ * @param error  says why not; may be NULL; written on failure only
+ * @return GPUD_OK, or a failure:
+ * @retval GPUD_IO  no descriptor could be made
+ */
 GPUD_API enum gpud_status gpud_receiver_get_fd(struct gpud_receiver *receiver, int *fd,
                                                struct gpud_error *error);
 
-/* How many frames of the same format wait to be acquired: with none, what was acquired last is the
- * newest. */
+/** How many frames of the same format wait to be acquired. If there are none, the one acquired last
+ * is the newest. For the thread that acquires.
+ *
+ * @param receiver  the receiver
+ * @return the number of frames
+ */
 GPUD_API uint32_t gpud_receiver_count_frames(struct gpud_receiver *receiver);
 
-/* How long the frame that was acquired last took, ns from submit, by a clock that both ends follow
- * though they are on two hosts (PTP, say), which only the application knows. Before it is released:
- * the sender is told then (gpud_link_info.latency_ns), and what is said of no frame is not known.
- * Ignored where the library knows it (gpud_peer_info.same_clock), and without a connection. For the
- * thread that acquires. */
+/** Tells the sender (gpud_link_info.latency_ns) how long the frame acquired last took, by a clock
+ * that both hosts follow, PTP for example, which only the application knows. Call it before that
+ * frame is released, in the thread that acquires. It is ignored without a connection, and where the
+ * library measures the latency itself (gpud_peer_info.same_clock).
+ *
+ * @param receiver  the receiver
+ * @param latency_ns  from submit to acquire, in ns
+ */
 GPUD_API void gpud_receiver_set_latency(struct gpud_receiver *receiver, uint64_t latency_ns);
 
+/** The state and counters of a receiver. Any thread.
+ *
+ * @param receiver  the receiver
+ * @param info  filled as far as info->size goes
+ */
 GPUD_API void gpud_receiver_get_info(struct gpud_receiver *receiver,
                                      struct gpud_receiver_info *info);
 
-/* true: waiting calls return GPUD_AGAIN at once, until false is set. */
+/** Interrupts waiting calls. Any thread.
+ *
+ * @param receiver  the receiver
+ * @param interrupted  true: waiting calls return GPUD_AGAIN at once, until false is set
+ */
 GPUD_API void gpud_receiver_interrupt(struct gpud_receiver *receiver, bool interrupted);
 
 GPUD_END_DECLS

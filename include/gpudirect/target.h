@@ -2,16 +2,20 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* clang-format off */
-/* A ring that somebody outside writes by himself: an SDI card's SDK, an FPGA, another process. He
+/** @file
+ * A ring that somebody outside writes by himself: an SDI card's SDK, an FPGA, another process. He
  * is given the addresses of the slots and of their markers, and needs no code of this library.
  *
+ * @verbatim
  *   gpud_target_create
  *     → gpud_target_get_slot, for each slot: what the writer is to know
  *     → { gpud_target_acquire → use → gpud_frame_get_info → gpud_frame_release }…
  *     → gpud_target_destroy
+ * @endverbatim
  *
  * What the writer does
  *
+ * @verbatim
  *   1. Frame n, counted from 0, goes to slot n % slots, in the layout that the ring was made for.
  *   2. When all its bytes are there, the 32-bit value n + 1 is written to that slot's marker, in
  *      the byte order of this machine, as one write of 4 bytes behind those of the picture (on
@@ -27,6 +31,7 @@
  *   6. Numbers end before GPUD_TARGET_FRAMES_MAX (at 60 frames a second after 414 days): the writer
  *      stops there. acquire gives GPUD_CLOSED after the last frame, and a new target begins at 0.
  *   7. A writer that will never write into this ring again may store 1 to the word `stopped`.
+ * @endverbatim
  *
  * Markers run from the writer to this side only. `given_back`, `next` and `stopped` are words in
  * host memory, 32 bits each: the first two are written by this side and read by the writer, where
@@ -35,6 +40,7 @@
  *
  * What this side does with it
  *
+ * @verbatim
  *   - A frame is handed out when its marker was seen. No queue of a GPU ever waits for a marker
  *     that may not come.
  *   - It never waits for a slot that the writer has overwritten: it goes on with the newest whole
@@ -46,6 +52,7 @@
  *     it ends the target: GPUD_PEER, with the sentence, from then on. On DirectGMA a marker can
  *     only be compared, so that one that goes back, or has a neighbour's value, is not seen.
  *   - A writer that does not write is GPUD_TIMEOUT, and the sentence says since when.
+ * @endverbatim
  *
  * Nothing keeps the writer within the ring: it is trusted with what its addresses reach. There is
  * no descriptor to poll, for nothing raises one when a card writes a word: call acquire in a
@@ -56,6 +63,7 @@
  * can have a shared lock on it (flock), the target is gone or its process died, and the file, if
  * another one is there, is to be read anew. Keys that are not known are to be skipped.
  *
+ * @verbatim
  *   gpudirect-target      1: the version of these rules
  *   name, process         of the target, and the process that has it
  *   kind                  host, bus-address, dma-buf
@@ -68,10 +76,12 @@
  *   memory                host: a path to open and map: the slots
  *   memory_fd             dma-buf: the process's descriptor (pidfd_getfd), which has no path
  *   slotN.surface, slotN.marker   bus-address: addresses; else offsets in memory and in words
+ * @endverbatim
  *
  * Thread-safety: acquire and destroy come from one thread at a time; get_slot, get_info and
  * interrupt may be called from any, also during an acquire; frames may be released from any thread,
- * also after destroy. */
+ * also after destroy.
+ */
 /* clang-format on */
 #ifndef GPUDIRECT_TARGET_H
 #define GPUDIRECT_TARGET_H
@@ -82,134 +92,209 @@ GPUD_BEGIN_DECLS
 
 struct gpud_target;
 
+/** Slots of a target. */
 #define GPUD_TARGET_SLOTS_MAX 32
-#define GPUD_TARGET_FRAMES_MAX 2147483584 /* frames of one ring: 2^31 - 64 */
+/** Frames of one ring: 2^31 - 64. */
+#define GPUD_TARGET_FRAMES_MAX 2147483584
 
+/** Whether the writer waits for slots. */
 enum gpud_target_pace {
-    GPUD_TARGET_FREE_RUNNING, /* the writer heeds nothing */
-    GPUD_TARGET_PACED,        /* it waits for `given_back` */
+    GPUD_TARGET_FREE_RUNNING, /**< the writer heeds nothing */
+    GPUD_TARGET_PACED,        /**< it waits for `given_back` */
 };
 
+/** How a target is made. */
 struct gpud_target_params {
-    size_t size;
-    const struct gpud_layout *layout; /* required; copied */
-    const char *device;               /* where the ring lies; NULL: "host" */
-    uint32_t slots;                   /* 2 to GPUD_TARGET_SLOTS_MAX; 0: 4 */
-    enum gpud_target_pace pace;
-    uint32_t fps_num, fps_den; /* for the frames' duration and the file; 0/0: not known */
-    /* A bare name ("cam1"): what the writer is to know stands in the file `cam1.target` in the
+    size_t size;                      /**< sizeof(the struct), as the caller knows it */
+    const struct gpud_layout *layout; /**< required; copied */
+    const char *device;               /**< where the ring lies: see device.h; NULL: "host" */
+    uint32_t slots;                   /**< 2 to GPUD_TARGET_SLOTS_MAX; 0: 4 */
+    enum gpud_target_pace pace;       /**< whether the writer waits */
+    /** rate for the frames' duration and the file, pictures per fps_den seconds; 0/0: not known */
+    uint32_t fps_num;
+    uint32_t fps_den; /**< see fps_num */
+    /** A bare name ("cam1"): what the writer is to know stands in the file `cam1.target` in the
      * user's runtime directory, as long as the target lives; see gpud_target_info.file. NULL: no
      * file. */
     const char *name;
 };
 
+/** What a writer is given. */
 enum gpud_target_kind {
-    GPUD_TARGET_HOST,        /* surface and marker are host memory */
-    GPUD_TARGET_BUS_ADDRESS, /* DirectGMA: surface and marker are addresses on the bus */
-    GPUD_TARGET_DMABUF,      /* the surface is a dma-buf of GPU memory, the marker host memory */
+    GPUD_TARGET_HOST,        /**< surface and marker are host memory */
+    GPUD_TARGET_BUS_ADDRESS, /**< DirectGMA: surface and marker are addresses on the bus */
+    GPUD_TARGET_DMABUF,      /**< the surface is a dma-buf of GPU memory, the marker host memory */
 };
 
-/* What the writer is to know of one slot. Secrets: whoever has them writes the ring. Descriptors
+/** What the writer is to know of one slot. Secrets: whoever has them writes the ring. Descriptors
  * and pointers are the target's, and valid until destroy; to be used longer, or passed to another
  * process, a descriptor is duplicated. */
 struct gpud_target_slot {
-    size_t size;
-    enum gpud_target_kind kind;
-    uint64_t surface_address, marker_address; /* bus addresses; 0: it has none */
-    void *surface, *marker;                   /* in this process; NULL: not host memory */
-    int surface_fd, marker_fd;                /* a memfd or a dma-buf; -1: none */
-    uint64_t surface_offset, marker_offset;   /* in those */
-    uint64_t bytes;                           /* of the slot: whole pages */
-    uint32_t first, step; /* the marker's values: first, first + step, first + 2 · step… */
+    size_t size;                /**< sizeof(the struct), as the caller knows it */
+    enum gpud_target_kind kind; /**< which of the fields below are set */
+    uint64_t surface_address;   /**< bus address of the slot; 0: none */
+    uint64_t marker_address;    /**< bus address of its marker; 0: none */
+    void *surface;              /**< the slot in this process; NULL: not host memory */
+    void *marker;               /**< its marker in this process; NULL: not host memory */
+    int surface_fd;             /**< a memfd or a dma-buf; -1: none */
+    int marker_fd;              /**< a memfd; -1: none */
+    uint64_t surface_offset;    /**< of the slot in surface_fd */
+    uint64_t marker_offset;     /**< of the marker in marker_fd */
+    uint64_t bytes;             /**< of the slot: whole pages */
+    /** the marker's first value; the next ones are first + step, first + 2 · step… */
+    uint32_t first;
+    uint32_t step; /**< see first */
 };
 
+/** The state and counters of a target. */
 struct gpud_target_info {
-    size_t size;
-    char path[32]; /* "target-host", "target-directgma", "target-dmabuf" */
-    struct gpud_layout layout;
-    uint32_t slots;
-    int words_fd; /* a memfd with the words, the target's; and the words in this process */
-    void *words;
-    uint32_t given_back_offset, next_offset, stopped_offset; /* in both */
-    char file[256]; /* the whole path of the writer's file; "": there is none */
-    uint64_t frames;
-    uint64_t dropped;   /* that the writer wrote, and nobody saw */
-    uint64_t corrupted; /* that were overwritten, or may have been, while they were held */
-    uint64_t age_ns;    /* ns since the last frame was seen; GPUD_TIME_NONE: there was none */
-    char reason[GPUD_REASON_MAX]; /* what ended it; or why there is no frame; "": there are */
+    size_t size;                /**< sizeof(the struct), as the caller knows it */
+    char path[32];              /**< "target-host", "target-directgma", "target-dmabuf" */
+    struct gpud_layout layout;  /**< of a frame */
+    uint32_t slots;             /**< of the ring */
+    int words_fd;               /**< a memfd with the words; the target's */
+    void *words;                /**< the words in this process */
+    uint32_t given_back_offset; /**< of the word `given_back`, in words_fd and words */
+    uint32_t next_offset;       /**< of the word `next` */
+    uint32_t stopped_offset;    /**< of the word `stopped` */
+    char file[256];             /**< the whole path of the writer's file; "": there is none */
+    uint64_t frames;            /**< handed out */
+    uint64_t dropped;           /**< written, and skipped by this side */
+    uint64_t corrupted; /**< that were overwritten, or may have been, while they were held */
+    uint64_t age_ns;    /**< ns since the last frame was seen; GPUD_TIME_NONE: there was none */
+    char reason[GPUD_REASON_MAX]; /**< what ended it; or why there is no frame; "": there are */
 };
 
-/* Makes the ring and, with a name, the file, which goes with the target; the memory is zeroed and
- * the markers are at 0.
+/** Makes the ring, zeroed, with its markers at 0; with a name also the file, which is removed with
+ * the target.
  *
- * Memory whose bus address was given out (get_slot, or a file) cannot be taken back from the
- * writer. Unless that says that it has stopped, destroy leaves such a ring behind, and a target of
- * the same name, device, slot size and number of slots in this context takes it over: at the same
- * addresses, where the writer is by now. Without a name it stays until the process ends.
+ * Memory whose bus address was given out (gpud_target_get_slot(), or a file) cannot be taken back
+ * from the writer. Unless the writer has set `stopped`, gpud_target_destroy() leaves such a ring
+ * behind, and a target of the same name, device, slot size and number of slots in this context
+ * takes it over, at the same addresses. Without a name it stays until the process ends.
  *
- *   GPUD_INVALID      a parameter, or the layout, is wrong
- *   GPUD_UNSUPPORTED  nobody outside can write memory of the device, and why
- *   GPUD_NO_MEMORY    it does not fit (DirectGMA's aperture)
- *   GPUD_NO_ACCESS    the runtime directory is not the user's alone
- *   GPUD_IO           another target, here or in another process, has the name */
+ * @param context  must outlive the target
+ * @param params  copied
+ * @param target  set to the target, which the caller owns
+ * @param error  says why not; may be NULL; written on failure only
+ * @return GPUD_OK, or a failure:
+ * @retval GPUD_INVALID  a parameter, or the layout, is wrong
+ * @retval GPUD_UNSUPPORTED  no outside writer can reach the device's memory, and why
+ * @retval GPUD_NO_MEMORY  it does not fit (DirectGMA's aperture)
+ * @retval GPUD_NO_ACCESS  the runtime directory is not the user's alone
+ * @retval GPUD_IO  another target, here or in another process, has the name
+ */
 GPUD_API enum gpud_status gpud_target_create(struct gpud_context *context,
                                              const struct gpud_target_params *params,
                                              struct gpud_target **target, struct gpud_error *error);
 
-/* Removes the file. Frames that are held stay valid, and may still be overwritten. */
+/** Removes the file and, where the writer is done, the ring. Held frames stay valid, but may still
+ * be overwritten.
+ *
+ * @param target  set to NULL
+ */
 GPUD_API void gpud_target_destroy(struct gpud_target **target);
 
-/* GPUD_INVALID: there are not so many slots. */
+/** What the writer needs to know of one slot. Any thread.
+ *
+ * @param target  the target
+ * @param index  0 to slots - 1
+ * @param slot  filled as far as slot->size goes
+ * @param error  says why not; may be NULL; written on failure only
+ * @return GPUD_OK, or a failure:
+ * @retval GPUD_INVALID  there are not so many slots
+ */
 GPUD_API enum gpud_status gpud_target_get_slot(struct gpud_target *target, uint32_t index,
                                                struct gpud_target_slot *slot,
                                                struct gpud_error *error);
 
-/* clang-format off */
-/* The next frame; pts_ns and submitted_ns are when its marker was seen, offset is the writer's number.
+/** Takes the next frame. Its pts_ns and submitted_ns are when its marker was seen; its offset is
+ * the writer's number.
  *
- *   GPUD_TIMEOUT  no frame until then, and since when; or all slots are held
- *   GPUD_AGAIN    gpud_target_interrupt() is in effect
- *   GPUD_PEER     the writer broke the rules above: make a new target
- *   GPUD_CLOSED   the numbers are used up: make a new target
- *   GPUD_IO       the device failed: make a new target
+ * @param target  the target
+ * @param timeout_ns  how long to wait at most, in ns; 0: not at all
+ * @param frame  set to the frame: release it
+ * @param error  says why not; may be NULL; written on failure only
+ * @return GPUD_OK, or a failure:
+ * @retval GPUD_TIMEOUT  no frame in time, and since when; or all slots are held
+ * @retval GPUD_AGAIN  gpud_target_interrupt() is in effect
+ * @retval GPUD_PEER  the writer broke the rules above: make a new target
+ * @retval GPUD_CLOSED  the numbers are used up: make a new target
+ * @retval GPUD_IO  the device failed: make a new target
  */
-/* clang-format on */
 GPUD_API enum gpud_status gpud_target_acquire(struct gpud_target *target, int64_t timeout_ns,
                                               struct gpud_frame **frame, struct gpud_error *error);
 
+/** The state and counters of a target. Any thread.
+ *
+ * @param target  the target
+ * @param info  filled as far as info->size goes
+ */
 GPUD_API void gpud_target_get_info(struct gpud_target *target, struct gpud_target_info *info);
+
+/** Interrupts waiting calls. Any thread.
+ *
+ * @param target  the target
+ * @param interrupted  true: waiting calls return GPUD_AGAIN at once, until false is set
+ */
 GPUD_API void gpud_target_interrupt(struct gpud_target *target, bool interrupted);
 
 /* --- which targets there are --------------------------------------------------------------- */
 
-/* The targets of this user that have a name, by their files, which come and go in the directory
- * that gpud_channel_list_get_directory() names.
- *
- * Thread-safety: a list is a snapshot, which any threads may read at once. *list is set only on
- * success, and the caller's to destroy; destroying NULL, or a pointer to NULL, does nothing. */
+/** A list of targets: a snapshot, which any threads may read at once. Their files come and go in
+ * the directory that gpud_channel_list_get_directory() names. */
 struct gpud_target_list;
 
+/** A target in a list. */
 struct gpud_target_entry {
-    size_t size;
-    char name[64];
-    int64_t pid;      /* of the process that has it, and shows what is written */
-    char program[64]; /* the name of that process; "" where it is not known */
-    enum gpud_target_kind kind;
-    enum gpud_target_pace pace;
-    char format[16];
-    uint32_t width, height;
-    uint32_t fps_num, fps_den; /* 0/0: not known */
-    uint32_t slots;
+    size_t size;                /**< sizeof(the struct), as the caller knows it */
+    char name[64];              /**< of the target */
+    int64_t pid;                /**< of the process that has it, and shows what is written */
+    char program[64];           /**< the name of that process; "" where it is not known */
+    enum gpud_target_kind kind; /**< of its slots */
+    enum gpud_target_pace pace; /**< what the writer is taken for */
+    char format[16];            /**< of a frame */
+    uint32_t width;             /**< pixels */
+    uint32_t height;            /**< rows */
+    uint32_t fps_num;           /**< pictures per fps_den seconds; 0/0: not known */
+    uint32_t fps_den;           /**< see fps_num */
+    uint32_t slots;             /**< of the ring */
 };
 
+/** Lists the targets of this user that have a name, by their files.
+ *
+ * @param list  set to the snapshot, which the caller destroys
+ * @param error  says why not; may be NULL; written on failure only
+ * @return GPUD_OK, or a failure:
+ * @retval GPUD_NO_MEMORY  there is none
+ * @retval GPUD_IO  the directory cannot be read
+ * @retval GPUD_NO_ACCESS  the directory cannot be read
+ */
 GPUD_API enum gpud_status gpud_target_list_create(struct gpud_target_list **list,
                                                   struct gpud_error *error);
+
+/** Destroys a list.
+ *
+ * @param list  set to NULL; NULL or a pointer to NULL: nothing happens
+ */
 GPUD_API void gpud_target_list_destroy(struct gpud_target_list **list);
 
+/** The number of entries.
+ *
+ * @param list  the list
+ * @return the count
+ */
 GPUD_API uint32_t gpud_target_list_count(const struct gpud_target_list *list);
 
-/* In the order of their names. GPUD_INVALID: the index is the count or more, or entry->size is not
- * set. */
+/** One entry of a list. They are in the order of their names.
+ *
+ * @param list  the list
+ * @param index  0 to the count - 1
+ * @param entry  filled as far as its size goes
+ * @param error  says why not; may be NULL; written on failure only
+ * @return GPUD_OK, or a failure:
+ * @retval GPUD_INVALID  there is no such entry, or the size is not set
+ */
 GPUD_API enum gpud_status gpud_target_list_get_info(const struct gpud_target_list *list,
                                                     uint32_t index, struct gpud_target_entry *entry,
                                                     struct gpud_error *error);

@@ -2,17 +2,21 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* clang-format off */
-/* What there is on this machine's buses that frames pass through (GPUs of any vendor, network
+/** @file
+ * What there is on this machine's buses that frames pass through (GPUs of any vendor, network
  * cards, capture cards), where it is, and how each is linked with each: for a picture of the
  * machine.
  *
+ * @verbatim
  *   gpud_topology_create
  *     → gpud_topology_list_parts, gpud_topology_list_nodes, gpud_topology_get_link…
  *     → gpud_topology_destroy
+ * @endverbatim
  *
  * Places are hwloc's to say, what links GPUs their drivers' and, of AMD's, the kernel's (amdkfd).
  *
- * Thread-safety: what was found is a snapshot, which any threads may read at once. */
+ * Thread-safety: what was found is a snapshot, which any threads may read at once.
+ */
 /* clang-format on */
 #ifndef GPUDIRECT_TOPOLOGY_H
 #define GPUDIRECT_TOPOLOGY_H
@@ -23,64 +27,101 @@ GPUD_BEGIN_DECLS
 
 struct gpud_topology;
 
+/** Kinds of parts. */
 enum gpud_part_kind {
-    GPUD_PART_GPU,     /* of AMD or NVIDIA, or whatever a device of this library is on */
-    GPUD_PART_NETWORK, /* a network card, RDMA or not */
-    GPUD_PART_CAPTURE, /* what is behind a /dev/video*, or says that it is for video */
+    GPUD_PART_GPU,     /**< of AMD or NVIDIA, or whatever a device of this library is on */
+    GPUD_PART_NETWORK, /**< a network card, RDMA or not */
+    GPUD_PART_CAPTURE, /**< what is behind a /dev/video*, or says that it is for video */
 };
 
-/* A PCI function. */
+/** A PCI function. */
 struct gpud_part_info {
-    size_t size;
-    enum gpud_part_kind kind;
-    /* The device's, "cuda:0"; the system's, "mlx5_0" or "/dev/video0"; where there is none, the
+    size_t size;              /**< sizeof(the struct), as the caller knows it */
+    enum gpud_part_kind kind; /**< what it is */
+    /** The device's, "cuda:0"; the system's, "mlx5_0" or "/dev/video0"; where there is none, the
      * place on the bus. */
     char name[64];
-    char others[128];      /* further names, with blanks between them: "opencl:0", "eth0" */
-    char description[128]; /* the vendor's own name for it; "": unknown */
-    char pci[16];
-    int numa_node;  /* next to it; -1: unknown, or all of them */
-    char cpus[256]; /* next to it, as in "0-15,32-47"; "": unknown */
-    /* What is above it, from the host's bridge down: "pci0000:40 0000:40:01.1 0000:41:00.0"; "":
+    char others[128];      /**< further names, with blanks between them: "opencl:0", "eth0" */
+    char description[128]; /**< the vendor's own name for it; "": unknown */
+    char pci[16];          /**< its place on the bus, "0000:63:00.0" */
+    int numa_node;         /**< next to it; -1: unknown, or all of them */
+    char cpus[256];        /**< next to it, as in "0-15,32-47"; "": unknown */
+    /** What is above it, from the host's bridge down: "pci0000:40 0000:40:01.1 0000:41:00.0"; "":
      * unknown. Parts that have the same bridges share them. */
     char bridges[192];
-    uint64_t hive;    /* AMD: GPUs with the same one are joined by xGMI; 0: none */
-    uint64_t memory;  /* bytes; 0: unknown */
-    uint64_t visible; /* of it on the bus; less than memory: a small BAR */
+    uint64_t hive;    /**< AMD: GPUs with the same one are joined by xGMI; 0: none */
+    uint64_t memory;  /**< bytes; 0: unknown */
+    uint64_t visible; /**< of it on the bus; less than memory: a small BAR */
 };
 
+/** A NUMA node. */
 struct gpud_node_info {
-    size_t size;
-    int number; /* the system's, of the NUMA node */
-    char cpus[256];
-    uint64_t memory; /* bytes */
+    size_t size;     /**< sizeof(the struct), as the caller knows it */
+    int number;      /**< the system's, of the NUMA node */
+    char cpus[256];  /**< of the node, as in "0-15,32-47" */
+    uint64_t memory; /**< bytes */
 };
 
-/* What was found beside the parts. */
+/** What was found beside the parts. */
 struct gpud_topology_info {
-    size_t size;
-    char reason[GPUD_REASON_MAX]; /* what cannot be known, and why; "": all is known */
+    size_t size;                  /**< sizeof(the struct), as the caller knows it */
+    char reason[GPUD_REASON_MAX]; /**< what cannot be known, and why; "": all is known */
 };
 
-/* Looks at the machine, and opens each device of the context that is available, to ask for its
- * links. Fails only for want of memory. The context outlives the snapshot. */
+/** Looks at the machine, and opens each available device of the context to ask it for its links.
+ *
+ * @param context  must outlive the snapshot
+ * @param topology  set to the snapshot, which the caller owns
+ * @param error  says why not; may be NULL; written on failure only
+ * @return GPUD_OK, or a failure:
+ * @retval GPUD_NO_MEMORY  there is none; nothing else fails
+ */
 GPUD_API enum gpud_status gpud_topology_create(struct gpud_context *context,
                                                struct gpud_topology **topology,
                                                struct gpud_error *error);
+
+/** Destroys a snapshot.
+ *
+ * @param topology  set to NULL
+ */
 GPUD_API void gpud_topology_destroy(struct gpud_topology **topology);
 
+/** What was found beside the parts.
+ *
+ * @param topology  the snapshot
+ * @param info  filled as far as info->size goes
+ */
 GPUD_API void gpud_topology_get_info(const struct gpud_topology *topology,
                                      struct gpud_topology_info *info);
 
-/* GPUs first, then network cards, then capture cards, each by their places. Writes up to max
- * entries and returns how many there are. parts[0].size is that of each. */
+/** Lists GPUs first, then network cards, then capture cards, each in the order of their places.
+ *
+ * @param topology  the snapshot
+ * @param parts  an array of max entries, filled from the start; parts[0].size is the size of each
+ * @param max  entries that parts has room for
+ * @return how many parts there are, which may be more than max
+ */
 GPUD_API size_t gpud_topology_list_parts(const struct gpud_topology *topology,
                                          struct gpud_part_info *parts, size_t max);
+
+/** Lists the NUMA nodes.
+ *
+ * @param topology  the snapshot
+ * @param nodes  an array of max entries, filled from the start; nodes[0].size is the size of each
+ * @param max  entries that nodes has room for
+ * @return how many nodes there are, which may be more than max
+ */
 GPUD_API size_t gpud_topology_list_nodes(const struct gpud_topology *topology,
                                          struct gpud_node_info *nodes, size_t max);
 
-/* The way from one part, by its index in the list, to another. Between two GPUs all of it is meant;
- * else the name alone is, which says how far apart they are. "?": there are not so many parts. */
+/** The way from one part to another. Between two GPUs all of the link is known; otherwise only its
+ * name, which says how far apart the parts are: "?" where there are not so many parts.
+ *
+ * @param topology  the snapshot
+ * @param from  index of a part in the list
+ * @param to  index of another
+ * @param link  filled as far as link->size goes
+ */
 GPUD_API void gpud_topology_get_link(const struct gpud_topology *topology, size_t from, size_t to,
                                      struct gpud_device_link *link);
 

@@ -2,42 +2,47 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* clang-format off */
-/* Transfers between hosts, for who has something else to move than frames: bytes of registered
- * memory, host's or GPU's, straight from one process into another's, by their network cards (RDMA).
+/** @file
+ * Transfers between hosts, for applications that move something other than frames: bytes of
+ * registered memory, the host's or a GPU's, straight from one process into another's by their
+ * network cards (RDMA).
  *
+ * @verbatim
  *   one side                                       the other
  *   gpud_transfer_create("rdma://0.0.0.0:7200")    gpud_transfer_create
  *   gpud_transfer_accept  ◀───────────────────────  gpud_transfer_connect("rdma://host:7200")
- *   gpud_region_create                            gpud_region_create
+ *   gpud_region_create                              gpud_region_create
  *   gpud_region_export_key ────── 64 bytes ──────▶  gpud_connection_put / _get
- *   gpud_connection_receive  ◀───────────────────────  gpud_connection_send
+ *   gpud_connection_receive ◀─────────────────────  gpud_connection_send
  *   gpud_completion_queue_wait                      gpud_completion_queue_wait
+ * @endverbatim
  *
- * Afterwards both sides are alike. What is moved lies in memory of whichever device, each side's
- * own choice: the same calls serve host, CUDA and every other device that gpud_device_open() knows.
+ * Afterwards both sides are alike. Each side chooses the device that its memory is on: the same
+ * calls serve the host, CUDA and every other device that gpud_device_open() knows.
  *
- * Rights. Nothing of a process's memory can be reached but what it registered, and what was
- * registered is local unless a right was given to the peer. A registration belongs to one
- * connection, whose card keeps connections apart (a protection domain each): a key is worth nothing
- * on another one. Whoever asks for an operation has it checked against the key before anything is
- * posted, and the peer's card checks it again; only who bypasses this library gets as far as the
- * card's refusal, which ends that connection, and that one alone.
+ * Rights. A peer can reach only memory that was registered, and only with the rights that were
+ * given to it; a region is local by default. A region belongs to one connection, which the card
+ * keeps apart from others (a protection domain each): a key is worthless on another connection. An
+ * operation is checked against its key before anything is posted, and again by the peer's card. A
+ * peer that bypasses this library gets as far as the card's refusal, which ends that connection
+ * alone.
  *
- * Order. A connection's operations are done in the order in which they were asked for, also those
+ * Order. A connection's operations are done in the order in which they were requested, also those
  * that wait for a GPU's queue. What was put is in the peer's memory before a notification or a
- * message that was asked for later arrives. Gets are no exception, but what they read may be older
- * than puts that the same peer was asked for later.
+ * message that was requested later arrives. Gets follow the same order, but what they read may be
+ * older than puts that the same peer requested later.
  *
- * Flow. No operation needs the peer's processor, but for notifications and messages, which it takes
- * when it looks at its completions. A send needs a receive that the peer has posted before; until
- * there is one it waits as long as it was told to, and nothing is sent: no connection breaks by a
- * receiver that is not ready.
+ * Flow. No operation needs the peer's processor, except notifications and messages, which it takes
+ * when it looks at its completions. A send needs a receive that the peer has posted before. Until
+ * there is one the send waits, up to its timeout, and nothing is sent: no connection breaks because
+ * a receiver is not ready.
  *
- * Security is that of frames between hosts: the key file decides who may connect, nothing is
- * encrypted, see core/SECURITY.md.
+ * Security is that of frames between hosts: the key file decides who may connect, and nothing is
+ * encrypted; see core/SECURITY.md.
  *
- * Thread-safety: every function may be called from any thread, but that an object is closed,
- * deregistered or destroyed once nobody else uses it. */
+ * Thread-safety: every function may be called from any thread, but an object is closed or destroyed
+ * only once no other call uses it.
+ */
 /* clang-format on */
 #ifndef GPUDIRECT_TRANSFER_H
 #define GPUDIRECT_TRANSFER_H
@@ -46,259 +51,416 @@
 
 GPUD_BEGIN_DECLS
 
-struct gpud_transfer;   /* listens, connects, and has a thread that looks after its connections */
+struct gpud_transfer;   /* listens, connects, and has a thread that serves its connections */
 struct gpud_connection; /* to one peer */
 struct gpud_region;     /* memory that is registered with a connection */
 struct gpud_completion_queue;
 
 /* --- completions --------------------------------------------------------------------------- */
 
+/** What was completed. */
 enum gpud_completion_kind {
-    GPUD_COMPLETION_PUT = 1, /* the bytes are in the peer's memory; its own are free again */
-    GPUD_COMPLETION_GET,     /* the bytes are here */
-    GPUD_COMPLETION_SEND,    /* as PUT */
-    GPUD_COMPLETION_RECEIVE, /* a message is here */
-    /* The peer put something with a notification; or only notified (length 0). */
+    GPUD_COMPLETION_PUT = 1, /**< the bytes are in the peer's memory; its own are free again */
+    GPUD_COMPLETION_GET,     /**< the bytes are here */
+    GPUD_COMPLETION_SEND,    /**< as PUT */
+    GPUD_COMPLETION_RECEIVE, /**< a message is here */
+    /** The peer put something with a notification; or only notified (length 0). */
     GPUD_COMPLETION_NOTIFICATION,
-    /* An operation was refused with GPUD_TIMEOUT: now there may be room. status: GPUD_OK. */
+    /** An operation was refused with GPUD_TIMEOUT: now there may be room. status: GPUD_OK. */
     GPUD_COMPLETION_ROOM,
-    /* The connection has ended, and this is the last completion of it. status: GPUD_CLOSED: one of
+    /** The connection has ended, and this is the last completion of it. status: GPUD_CLOSED: one of
      * its ends closed it. GPUD_PEER: the peer vanished, or broke the protocol. GPUD_NO_ACCESS: the
      * peer's card refused. gpud_connection_info.reason says more. */
     GPUD_COMPLETION_END,
 };
 
-/* An operation that was accepted is completed exactly once. What says that bytes have arrived (GET,
- * RECV, NOTIFICATION) comes after them also for the GPU whose memory they are in: work that is
- * launched afterwards sees them. */
+/** An operation that was accepted is completed exactly once. What says that bytes have arrived
+ * (GET, RECV, NOTIFICATION) comes after them also for the GPU whose memory they are in: work that
+ * is launched afterwards sees them. */
 struct gpud_completion {
-    size_t size;
-    enum gpud_completion_kind kind;
-    /* GPUD_OK. GPUD_CLOSED, GPUD_PEER: the connection ended before it was known to be done.
+    size_t size;                    /**< sizeof(the struct), as the caller knows it */
+    enum gpud_completion_kind kind; /**< what happened */
+    /** GPUD_OK. GPUD_CLOSED, GPUD_PEER: the connection ended before it was known to be done.
      * GPUD_NO_ACCESS: the key has been taken back meanwhile, or the peer's card refused it.
      * GPUD_IO: the GPU's queue failed. */
     enum gpud_status status;
-    struct gpud_connection *connection; /* not to be used once it is closed */
-    void *user;                         /* gpud_operation_params.user; else NULL */
-    struct gpud_region *region; /* the own one; NULL in ROOM and END, and where it is gone */
-    uint64_t offset, length;    /* in that; of a RECV as many bytes as were sent */
-    uint32_t value; /* of a NOTIFICATION and of a RECV: the peer's gpud_operation_params.value */
+    struct gpud_connection *connection; /**< not to be used once it is closed */
+    void *user;                         /**< gpud_operation_params.user; else NULL */
+    struct gpud_region *region; /**< the own one; NULL in ROOM and END, and where it is gone */
+    uint64_t offset;            /**< of the range in region */
+    uint64_t length;            /**< bytes of the range; of a RECEIVE, as many as were sent */
+    /** of a NOTIFICATION and of a RECEIVE: the peer's gpud_operation_params.value */
+    uint32_t value;
 };
 
-/* One queue may serve any number of connections. It holds as much as they have under way. */
+/** Creates a queue of completions, which may serve any number of connections. It grows with the
+ * operations that they have under way.
+ *
+ * @param context  must outlive the queue
+ * @param queue  set to the queue, which the caller owns
+ * @param error  says why not; may be NULL; written on failure only
+ * @return GPUD_OK, or a failure:
+ * @retval GPUD_NO_MEMORY  there is none
+ * @retval GPUD_IO  no descriptor could be made
+ */
 GPUD_API enum gpud_status gpud_completion_queue_create(struct gpud_context *context,
                                                        struct gpud_completion_queue **queue,
                                                        struct gpud_error *error);
 
-/* What it holds, and what connections still complete, is forgotten. */
+/** Discards what the queue holds, and what connections still complete.
+ *
+ * @param queue  set to NULL
+ */
 GPUD_API void gpud_completion_queue_destroy(struct gpud_completion_queue **queue);
 
-/* Takes up to max completions, oldest first; list[0].size is that of each. Waits for the first one
- * alone. GPUD_TIMEOUT: there was none. GPUD_AGAIN: interrupted. */
+/** Takes completions, oldest first. It waits for the first one only.
+ *
+ * @param queue  the queue
+ * @param timeout_ns  how long to wait at most, in ns; 0: not at all
+ * @param list  an array of max entries, filled from the start; list[0].size is the size of each
+ * @param max  entries that list has room for
+ * @param count  set to how many were taken
+ * @param error  says why not; may be NULL; written on failure only
+ * @return GPUD_OK, or a failure:
+ * @retval GPUD_TIMEOUT  there was none
+ * @retval GPUD_AGAIN  gpud_completion_queue_interrupt() is in effect
+ */
 GPUD_API enum gpud_status gpud_completion_queue_wait(struct gpud_completion_queue *queue,
                                                      int64_t timeout_ns,
                                                      struct gpud_completion *list, size_t max,
                                                      size_t *count, struct gpud_error *error);
 
-/* A descriptor for epoll, GMainLoop or io_uring: readable as long as there are completions. It is
- * the queue's: poll it, do not read or close it. */
+/** A descriptor for epoll, GMainLoop or io_uring, readable while there are completions. It stays
+ * the same until the queue is destroyed.
+ *
+ * @param queue  the queue
+ * @param fd  set to the descriptor, which is the queue's: poll it, do not read or close it
+ * @param error  says why not; may be NULL; written on failure only
+ * @return GPUD_OK
+ */
 GPUD_API enum gpud_status gpud_completion_queue_get_fd(struct gpud_completion_queue *queue, int *fd,
                                                        struct gpud_error *error);
 
-/* true: waiting calls return GPUD_AGAIN at once, until false is set. */
+/** Interrupts waiting calls.
+ *
+ * @param queue  the queue
+ * @param interrupted  true: waiting calls return GPUD_AGAIN at once, until false is set
+ */
 GPUD_API void gpud_completion_queue_interrupt(struct gpud_completion_queue *queue,
                                               bool interrupted);
 
 /* --- connections --------------------------------------------------------------------------- */
 
+/** How a transfer is made. */
 struct gpud_transfer_params {
-    size_t size;
-    /* "rdma://address-of-this-host:port", with or without "/name" (several of one process share a
+    size_t size; /**< sizeof(the struct), as the caller knows it */
+    /** "rdma://address-of-this-host:port", with or without "/name" (several of one process share a
      * port), to listen on at once; NULL: only to connect. */
     const char *address;
-    /* A file with a key that both ends have, as in gpud_sender_params; for listening and connecting
-     * alike. NULL: no key, and then only addresses of this host itself can be listened on, unless
-     * allow_unauthenticated. */
+    /** A file with a key that both ends have, as in gpud_sender_params; for listening and
+     * connecting alike. NULL: no key, and then only addresses of this host itself can be listened
+     * on, unless allow_unauthenticated. */
     const char *psk_file;
-    bool allow_unauthenticated; /* whoever reaches the address may connect */
+    bool allow_unauthenticated; /**< whoever reaches the address may connect */
 };
 
-/* Listens, if it is to. GPUD_IO with EADDRINUSE: the address is taken. GPUD_NO_DEVICE,
- * GPUD_UNSUPPORTED, GPUD_NO_ACCESS, GPUD_INVALID: with what to do. params may be NULL. */
+/** Creates an end of transfers, which listens at once if it has an address.
+ *
+ * @param context  must outlive the transfer
+ * @param params  copied; NULL: only to connect, without a key
+ * @param transfer  set to the transfer, which the caller owns
+ * @param error  says why not; may be NULL; written on failure only
+ * @return GPUD_OK, or a failure:
+ * @retval GPUD_IO  the address is taken (EADDRINUSE)
+ * @retval GPUD_NO_DEVICE  there is no network card for the address
+ * @retval GPUD_UNSUPPORTED  this build or system cannot, and why
+ * @retval GPUD_NO_ACCESS  the key file cannot be read, or others can read it
+ * @retval GPUD_INVALID  a parameter is wrong
+ */
 GPUD_API enum gpud_status gpud_transfer_create(struct gpud_context *context,
                                                const struct gpud_transfer_params *params,
                                                struct gpud_transfer **transfer,
                                                struct gpud_error *error);
 
-/* Ends its connections, as gpud_connection_close() does; those that were had are still to be
- * closed. */
+/** Ends all connections as gpud_connection_close() does. Connections that were accepted or made
+ * still have to be closed.
+ *
+ * @param transfer  set to NULL
+ */
 GPUD_API void gpud_transfer_destroy(struct gpud_transfer **transfer);
 
-#define GPUD_CONNECTIONS_MAX 128 /* of one gpud_transfer, those that nobody took yet included */
+/** Connections of one gpud_transfer, those that are not accepted yet included. */
+#define GPUD_CONNECTIONS_MAX 128
 
-/* The next peer that connected and proved who it is. What the connection completes goes to the
- * queue. GPUD_TIMEOUT: nobody was there. GPUD_AGAIN: interrupted. */
+/** Takes the next peer that connected and proved that it has the key.
+ *
+ * @param transfer  a transfer that listens
+ * @param queue  gets what the connection completes; must outlive it
+ * @param timeout_ns  how long to wait at most, in ns; 0: not at all
+ * @param connection  set to the connection: close it
+ * @param error  says why not; may be NULL; written on failure only
+ * @return GPUD_OK, or a failure:
+ * @retval GPUD_TIMEOUT  no peer connected in time
+ * @retval GPUD_AGAIN  gpud_transfer_interrupt() is in effect
+ */
 GPUD_API enum gpud_status gpud_transfer_accept(struct gpud_transfer *transfer,
                                                struct gpud_completion_queue *queue,
                                                int64_t timeout_ns,
                                                struct gpud_connection **connection,
                                                struct gpud_error *error);
 
-/* A descriptor as above: readable while somebody waits to be accepted. */
+/** A descriptor for epoll, GMainLoop or io_uring, readable while a peer waits to be accepted. It
+ * stays the same until the transfer is destroyed.
+ *
+ * @param transfer  the transfer
+ * @param fd  set to the descriptor, which is the transfer's: poll it, do not read or close it
+ * @param error  says why not; may be NULL; written on failure only
+ * @return GPUD_OK
+ */
 GPUD_API enum gpud_status gpud_transfer_get_fd(struct gpud_transfer *transfer, int *fd,
                                                struct gpud_error *error);
 
-/* Connects, once. GPUD_CLOSED: nobody listens there. GPUD_NO_ACCESS: keys differ, or one end has
- * none. GPUD_PEER: whoever is there transfers nothing (a sender of frames, say). GPUD_TIMEOUT,
- * GPUD_AGAIN: given up. */
+/** Connects to a listening transfer. It tries once.
+ *
+ * @param transfer  any transfer
+ * @param address  "rdma://host:port", with or without "/name"
+ * @param queue  gets what the connection completes; must outlive it
+ * @param timeout_ns  how long to wait at most, in ns; 0: not at all
+ * @param connection  set to the connection: close it
+ * @param error  says why not; may be NULL; written on failure only
+ * @return GPUD_OK, or a failure:
+ * @retval GPUD_CLOSED  nothing listens there
+ * @retval GPUD_NO_ACCESS  the keys differ, or one end has none
+ * @retval GPUD_PEER  the other end is no transfer (a sender of frames, for example)
+ * @retval GPUD_TIMEOUT  the other end did not answer in time
+ * @retval GPUD_AGAIN  gpud_transfer_interrupt() is in effect
+ */
 GPUD_API enum gpud_status gpud_transfer_connect(struct gpud_transfer *transfer, const char *address,
                                                 struct gpud_completion_queue *queue,
                                                 int64_t timeout_ns,
                                                 struct gpud_connection **connection,
                                                 struct gpud_error *error);
 
-/* true: accept, connect, deregister and operations that wait return GPUD_AGAIN at once, until false
- * is set. */
+/** Interrupts accept, connect, gpud_region_destroy() and operations that wait.
+ *
+ * @param transfer  the transfer
+ * @param interrupted  true: these calls return GPUD_AGAIN at once, until false is set
+ */
 GPUD_API void gpud_transfer_interrupt(struct gpud_transfer *transfer, bool interrupted);
 
+/** The state of a connection. */
 struct gpud_connection_info {
-    size_t size;
-    char host[64];                /* the other one's address */
-    enum gpud_status status;      /* GPUD_OK: it stands; else as in GPUD_COMPLETION_END */
-    char reason[GPUD_REASON_MAX]; /* of that */
+    size_t size;                  /**< sizeof(the struct), as the caller knows it */
+    char host[64];                /**< the other one's address */
+    enum gpud_status status;      /**< GPUD_OK: it stands; else as in GPUD_COMPLETION_END */
+    char reason[GPUD_REASON_MAX]; /**< of that */
 };
+
+/** The state of a connection.
+ *
+ * @param connection  the connection
+ * @param info  filled as far as info->size goes
+ */
 GPUD_API void gpud_connection_get_info(struct gpud_connection *connection,
                                        struct gpud_connection_info *info);
 
-/* Ends it. The peer is told, for which it has a second. When this returns, no card reads or writes
- * memory of this process for it any more, no key of it is worth anything, and what was under way is
- * completed with GPUD_CLOSED, or as it ended, in the queue. Its regions are still to be
- * deregistered. */
+/** Ends a connection; the peer is told, for which it has a second. Afterwards no card reads or
+ * writes memory of this process for it, its keys are worthless, and what was under way is completed
+ * in the queue with GPUD_CLOSED, or as it ended. Its regions still have to be destroyed.
+ *
+ * @param connection  set to NULL
+ */
 GPUD_API void gpud_connection_close(struct gpud_connection **connection);
 
 /* --- memory -------------------------------------------------------------------------------- */
 
+/** What a peer may do with a region. */
 enum gpud_region_access {
-    GPUD_REGION_LOCAL = 0, /* own operations alone read it (put, send) and write it (get) */
-    /* The peer may write it at any time: for its puts, and for its messages, which it writes
+    GPUD_REGION_LOCAL = 0, /**< own operations alone read it (put, send) and write it (get) */
+    /** The peer may write it at any time: for its puts, and for its messages, which it writes
      * straight into where this side posted a receive. */
     GPUD_REGION_REMOTE_WRITE = 1 << 0,
-    GPUD_REGION_REMOTE_READ = 1 << 1, /* the peer may read it at any time: for its gets */
+    GPUD_REGION_REMOTE_READ = 1 << 1, /**< the peer may read it at any time: for its gets */
 };
 
-#define GPUD_REGIONS_MAX 1024 /* of one connection at a time */
+/** Regions of one connection at a time. */
+#define GPUD_REGIONS_MAX 1024
 
+/** What is registered: a memory, or bytes at an address. */
 struct gpud_region_params {
-    size_t size;
-    /* What is registered: a memory, all of it, which is kept; or */
+    size_t size; /**< sizeof(the struct), as the caller knows it */
+    /** what is registered: all of a memory, to which the region holds a reference; or NULL: see
+     * address */
     struct gpud_memory *memory;
-    /* `length` bytes at an address, which stay the caller's, and there, until the region is
-     * deregistered or the connection closed. They must be writable. */
+    /** `length` bytes at an address. They stay the caller's, must be writable, and must exist until
+     * the region is destroyed or the connection closed */
     void *address;
-    uint64_t length;
-    /* Whose an address is: "host", "cuda:0", "hip:1"…; NULL, "auto": the devices' drivers are asked
-     * (gpud_pointer_get_info()). Not with a memory, which knows. */
+    uint64_t length; /**< bytes at address */
+    /** whose an address is: "host", "cuda:0", "hip:1"…; NULL, "auto": the drivers are asked
+     * (gpud_pointer_get_info()). Not with a memory */
     const char *device;
-    unsigned access; /* enum gpud_region_access; 0: LOCAL */
+    unsigned access; /**< enum gpud_region_access; 0: GPUD_REGION_LOCAL */
 };
 
-/* Host memory is registered as it is. A GPU's by the first of two ways that works: as a dma-buf of
- * its driver, or by its address where there is a module for that (nvidia-peermem).
- * GPUD_UNSUPPORTED: neither does, with the reason against each; registering pinned host memory, and
- * copying, is the way then. GPUD_NO_MEMORY: with the limit to raise. Takes its time: once for each
- * buffer, not for each operation.
+/** Registers memory with a connection. Host memory is registered as it is; a GPU's as a dma-buf of
+ * its driver or, where there is a module for that (nvidia-peermem), by its address. It takes time:
+ * register each buffer once, not for each operation.
  *
- * Once it is registered, synchronous copies to memory of cuMemAlloc() are done when they return
- * (CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, as GPUDirect RDMA's manual demands). Of memory of
- * cuMemCreate() and of pools CUDA does not promise that: wait for the stream, or put behind it. */
+ * After registration, synchronous copies to memory of cuMemAlloc() are complete when they return
+ * (CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, as GPUDirect RDMA's manual demands). CUDA does not promise
+ * that for memory of cuMemCreate() and of pools: wait for the stream, or put after it.
+ *
+ * @param connection  an open connection
+ * @param params  copied; a memory in it gains a reference
+ * @param region  set to the region: destroy it
+ * @param error  says why not; may be NULL; written on failure only
+ * @return GPUD_OK, or a failure:
+ * @retval GPUD_UNSUPPORTED  neither way works for the GPU's memory, with both reasons: register
+ *     pinned host memory and copy
+ * @retval GPUD_NO_MEMORY  a limit is reached, which error names
+ * @retval GPUD_CLOSED  the connection has ended
+ * @retval GPUD_PEER  the connection has ended
+ */
 GPUD_API enum gpud_status gpud_region_create(struct gpud_connection *connection,
                                              const struct gpud_region_params *params,
                                              struct gpud_region **region, struct gpud_error *error);
 
+/** What a region is. */
 struct gpud_region_info {
-    size_t size;
-    uint64_t length;
-    unsigned access;
-    char device[32];
-    char way[16]; /* "host", "dmabuf", "peermem" */
+    size_t size;     /**< sizeof(the struct), as the caller knows it */
+    uint64_t length; /**< bytes */
+    unsigned access; /**< enum gpud_region_access */
+    char device[32]; /**< where the memory is */
+    char way[16];    /**< "host", "dmabuf", "peermem" */
 };
+
+/** What a region is.
+ *
+ * @param region  the region
+ * @param info  filled as far as info->size goes
+ */
 GPUD_API void gpud_region_get_info(const struct gpud_region *region, struct gpud_region_info *info);
 
-/* What the peer needs to reach it: to be carried to it by gpud_connection_send(), or by whatever
- * the application has. A secret where the network is not trusted, and of no use to anybody but this
- * connection's peer; the same bytes on every machine. A checksum that both ends of the connection
- * alone can make covers all of it: a key that was damaged is GPUD_INVALID where it is used. */
+/** Bytes of a key. */
 #define GPUD_REGION_KEY_SIZE 64
+/** What a peer needs to reach a region. */
 struct gpud_region_key {
-    uint8_t bytes[GPUD_REGION_KEY_SIZE];
+    uint8_t bytes[GPUD_REGION_KEY_SIZE]; /**< opaque; the same on every machine */
 };
+
+/** What the peer needs to reach a region; the application carries it there, by
+ * gpud_connection_send() for example. It is a secret where the network is not trusted, and useless
+ * to anybody but this connection's peer. The same bytes are valid on every machine. A checksum that
+ * only the two ends can make covers it: a damaged key is GPUD_INVALID where it is used.
+ *
+ * @param region  the region
+ * @param key  set to the key
+ * @param error  says why not; may be NULL; written on failure only
+ * @return GPUD_OK, or GPUD_INVALID if the region is local
+ */
 GPUD_API enum gpud_status gpud_region_export_key(const struct gpud_region *region,
                                                  struct gpud_region_key *key,
                                                  struct gpud_error *error);
 
-/* Takes the memory back from the card; the peer's key is worth nothing any more. Waits until own
- * operations that name it are done (GPUD_TIMEOUT, GPUD_AGAIN: some are not, and nothing changed: a
- * receive without a message, say, ends with the connection). Then the peer is told, and has until
- * the deadline, a second at least, to finish what it has under way; it uses the key no more after
- * that (GPUD_NO_ACCESS there). If it does not answer the memory is taken back all the same, which
- * ends the connection if the peer's card then still writes there. */
+/** Takes the memory back from the card and makes the peer's key worthless. It first waits until own
+ * operations that name the region are done (a receive without a message is done only when the
+ * connection ends). The peer is then told, and has until the deadline, a second at least, to finish
+ * what it has under way; its later uses of the key fail with GPUD_NO_ACCESS. If it does not answer,
+ * the memory is taken back all the same, which ends the connection if the peer's card still writes
+ * there.
+ *
+ * @param region  set to NULL on success; NULL or a pointer to NULL: nothing happens
+ * @param timeout_ns  how long to wait at most, in ns; 0: not at all
+ * @param error  says why not; may be NULL; written on failure only
+ * @return GPUD_OK, or a failure:
+ * @retval GPUD_TIMEOUT  own operations are not done, and nothing changed
+ * @retval GPUD_AGAIN  gpud_transfer_interrupt() is in effect, and nothing changed
+ */
 GPUD_API enum gpud_status gpud_region_destroy(struct gpud_region **region, int64_t timeout_ns,
                                               struct gpud_error *error);
 
 /* --- operations ---------------------------------------------------------------------------- */
 
-#define GPUD_OPERATIONS_MAX                                                                    \
-    256                      /* puts, gets and sends of one connection that are not taken from \
-                                the completion queue yet */
-#define GPUD_RECEIVES_MAX 64 /* the same of receives, and of notifications */
+/** Puts, gets and sends of one connection that are not yet taken from the completion queue. */
+#define GPUD_OPERATIONS_MAX 256
+/** The same of receives, and of notifications. */
+#define GPUD_RECEIVES_MAX 64
 
+/** An operation. */
 struct gpud_operation_params {
-    size_t size;
-    struct gpud_region *region;        /* required: the own memory, of this connection */
-    uint64_t offset, length;           /* the range in it */
-    const struct gpud_region_key *key; /* put, get: the peer's memory; copied */
-    uint64_t key_offset;               /* where in it */
-    void *user;                        /* for the completion */
-    uint32_t value; /* send, and put with notify: arrives with it, in the peer's completion */
-    bool notify;    /* put: the peer gets GPUD_COMPLETION_NOTIFICATION behind the bytes */
-    /* put, get, send: the card begins only after what is on the GPU's queue now. native_queue: as
-     * in gpud_frame_wait(), of the region's device (CUDA: a CUstream; NULL: the default stream). */
-    bool after_queue;
-    void *native_queue;
-    /* For room among GPUD_OPERATIONS_MAX, and of a send for a receive of the peer's. ns; 0: polls.
-     */
+    size_t size;                       /**< sizeof(the struct), as the caller knows it */
+    struct gpud_region *region;        /**< required: the own memory, of this connection */
+    uint64_t offset;                   /**< of the range in region */
+    uint64_t length;                   /**< bytes of the range */
+    const struct gpud_region_key *key; /**< put, get: the peer's memory; copied */
+    uint64_t key_offset;               /**< where in it */
+    void *user;                        /**< for the completion */
+    uint32_t value;   /**< send, and put with notify: arrives with it, in the peer's completion */
+    bool notify;      /**< put: the peer gets GPUD_COMPLETION_NOTIFICATION behind the bytes */
+    bool after_queue; /**< put, get, send: the card begins only after what is on native_queue now */
+    void *native_queue; /**< as in gpud_frame_wait(), of the region's device */
+    /** how long to wait for room among GPUD_OPERATIONS_MAX and, of a send, for a receive of the
+     * peer's, in ns; 0: not at all */
     int64_t timeout_ns;
 };
 
-/* clang-format off */
-/* Each asks for one operation, and returns. On GPUD_OK it will be completed, and until then the
- * range is the card's: unchanged for put and send, not looked at for get and recv. Else nothing is
- * done:
+/** Writes a range of a region into the peer's memory. On GPUD_OK the operation is accepted and will
+ * be completed, and until then the range must not be changed; on failure nothing is done. A range
+ * of any length is one operation: it is cut into the pieces that the card wants. With `notify` it
+ * may be of 0 bytes, and without a region then.
  *
- *   GPUD_TIMEOUT      no room, or no receive of the peer's: GPUD_COMPLETION_ROOM says when to look
- *   GPUD_AGAIN        gpud_transfer_interrupt() is in effect
- *   GPUD_INVALID      a range leaves its region, a key is none or another connection's, a message
- *                     is longer than the peer's next receive
- *   GPUD_NO_ACCESS    the key does not give that right, or was taken back
- *   GPUD_UNSUPPORTED  the device has no queue of the application's; more bytes than the card takes
- *   GPUD_CLOSED, GPUD_PEER   the connection has ended
- *
- * However long, a range is one operation; what a card wants in pieces is cut for it. How many reads
- * a card may have under way is kept by the card itself. */
-/* clang-format on */
-/* put with notify and send may be of 0 bytes, and without a region then. */
+ * @param connection  an open connection
+ * @param params  copied
+ * @param error  says why not; may be NULL; written on failure only
+ * @return GPUD_OK, or a failure:
+ * @retval GPUD_TIMEOUT  no room, or the peer has posted no receive; GPUD_COMPLETION_ROOM says when
+ *     to try again
+ * @retval GPUD_AGAIN  gpud_transfer_interrupt() is in effect
+ * @retval GPUD_INVALID  a range leaves its region, a key is damaged or another connection's, or a
+ *     message is longer than the peer's next receive
+ * @retval GPUD_NO_ACCESS  the key does not give that right, or was withdrawn
+ * @retval GPUD_UNSUPPORTED  the device has no queue of the application's, or the card does not take
+ *     so many bytes
+ * @retval GPUD_CLOSED  the connection has ended
+ * @retval GPUD_PEER  the connection has ended
+ */
 GPUD_API enum gpud_status gpud_connection_put(struct gpud_connection *connection,
                                               const struct gpud_operation_params *params,
                                               struct gpud_error *error);
+
+/** Reads the peer's memory into a range of a region, which must not be used until the operation is
+ * completed. The number of reads under way is kept within the card's limit. Otherwise as
+ * gpud_connection_put().
+ *
+ * @param connection  an open connection
+ * @param params  copied
+ * @param error  says why not; may be NULL; written on failure only
+ * @return GPUD_OK or a failure as for gpud_connection_put()
+ */
 GPUD_API enum gpud_status gpud_connection_get(struct gpud_connection *connection,
                                               const struct gpud_operation_params *params,
                                               struct gpud_error *error);
+
+/** Sends a range of a region as a message into the range of the peer's next receive. It may be of 0
+ * bytes, and without a region then. Otherwise as gpud_connection_put().
+ *
+ * @param connection  an open connection
+ * @param params  copied
+ * @param error  says why not; may be NULL; written on failure only
+ * @return GPUD_OK or a failure as for gpud_connection_put()
+ */
 GPUD_API enum gpud_status gpud_connection_send(struct gpud_connection *connection,
                                                const struct gpud_operation_params *params,
                                                struct gpud_error *error);
 
-/* Into the range, the next message that no earlier receive got. The region is one with
- * GPUD_REGION_REMOTE_WRITE. */
+/** Posts a range for the next message that no earlier receive takes; it must not be used until the
+ * operation is completed. The region is one with GPUD_REGION_REMOTE_WRITE.
+ *
+ * @param connection  an open connection
+ * @param params  copied
+ * @param error  says why not; may be NULL; written on failure only
+ * @return GPUD_OK or a failure as for gpud_connection_put()
+ */
 GPUD_API enum gpud_status gpud_connection_receive(struct gpud_connection *connection,
                                                   const struct gpud_operation_params *params,
                                                   struct gpud_error *error);
