@@ -47,7 +47,7 @@ enum gpud_status gpud_frame_set_info(struct gpud_frame *frame, const struct gpud
     if (info->size < INFO_FIXED)
         return gpud_fail(error, GPUD_INVALID,
                          "gpud_frame_info.size is not set: use GPUD_INFO_INIT");
-    if (atomic_load_explicit(&frame->more, memory_order_acquire))
+    if (atomic_load_explicit(&frame->extra_refs, memory_order_acquire))
         return gpud_fail(error, GPUD_NO_ACCESS,
                          "the frame has several holders: set its info before gpud_frame_ref()");
     if (info->meta_size > GPUD_FRAME_META_MAX)
@@ -81,11 +81,10 @@ uint32_t gpud_frame_get_slot(const struct gpud_frame *frame)
 
 enum gpud_status gpud_frame_check(const struct gpud_frame *frame, struct gpud_error *error)
 {
-    const struct gpud_error *spoiled = &frame->spoiled;
-    if (spoiled->status == GPUD_OK)
+    const struct gpud_error *lost = &frame->write_error;
+    if (lost->status == GPUD_OK)
         return GPUD_OK;
-    return gpud_fail_native(error, spoiled->status, spoiled->origin, spoiled->native, "%s",
-                            spoiled->reason);
+    return gpud_fail_native(error, lost->status, lost->origin, lost->native, "%s", lost->reason);
 }
 
 enum gpud_status gpud_frame_need_queue(struct gpud_frame *frame, struct gpud_error *error)
@@ -136,7 +135,7 @@ enum gpud_status gpud_frame_map(struct gpud_frame *frame, unsigned access, int64
         if (status != GPUD_OK)
             return status;
         frame->access = access;
-        frame->spoiled.status = GPUD_OK; /* it is written anew */
+        frame->write_error.status = GPUD_OK; /* it is being written again */
     } else if (access & ~frame->access) {
         return gpud_fail(error, GPUD_NO_ACCESS,
                          "the frame is mapped already, for %s only: map it for both at once",
@@ -159,7 +158,7 @@ void gpud_frame_unmap(struct gpud_frame *frame)
     enum gpud_status status = gpud_queue_unmap(frame->queue, frame->memory, frame->mapped, &error);
     frame->mapped = NULL;
     if (status != GPUD_OK && (frame->access & GPUD_WRITE))
-        frame->spoiled = error; /* told when the frame is used */
+        frame->write_error = error; /* reported when the frame is used */
 }
 
 /* --- readiness ----------------------------------------------------------------------------- */
@@ -226,19 +225,19 @@ enum gpud_status gpud_frame_post(struct gpud_frame *frame, void *native_queue,
 
 struct gpud_frame *gpud_frame_ref(struct gpud_frame *frame)
 {
-    /* By the only holder, before others can read it. */
+    /* The only holder writes this before others can read it. */
     if (!(frame->info.flags & GPUD_FRAME_READ_ONLY))
         frame->info.flags |= GPUD_FRAME_READ_ONLY;
-    atomic_fetch_add_explicit(&frame->more, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&frame->extra_refs, 1, memory_order_relaxed);
     return frame;
 }
 
-/* Whether there are other holders, whose concern the frame is from now on. */
-static bool leave_to_others(struct gpud_frame *frame)
+/* Drops an extra reference; false: the caller is the last holder. */
+static bool drop_extra_ref(struct gpud_frame *frame)
 {
-    unsigned more = atomic_load_explicit(&frame->more, memory_order_acquire);
-    while (more)
-        if (atomic_compare_exchange_weak_explicit(&frame->more, &more, more - 1,
+    unsigned refs = atomic_load_explicit(&frame->extra_refs, memory_order_acquire);
+    while (refs)
+        if (atomic_compare_exchange_weak_explicit(&frame->extra_refs, &refs, refs - 1,
                                                   memory_order_acq_rel, memory_order_acquire))
             return true;
     return false;
@@ -250,11 +249,11 @@ void gpud_frame_release(struct gpud_frame **frame)
         return;
     struct gpud_frame *released = *frame;
     *frame = NULL;
-    if (leave_to_others(released))
+    if (drop_extra_ref(released))
         return;
     while (released->maps)
         gpud_frame_unmap(released);
-    released->spoiled.status = GPUD_OK;
+    released->write_error.status = GPUD_OK;
     released->ops->release(released);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The inside of a frame. Whoever owns a ring makes its frames once, with the ring, so that none is
- * allocated while frames flow; a wrapped frame is the exception. */
+/* The inside of a frame. A ring's owner makes its frames with the ring, so that none is allocated
+ * while frames flow; only wrapped frames are allocated one by one. */
 #ifndef GPUD_FRAME_FRAME_H
 #define GPUD_FRAME_FRAME_H
 
@@ -10,24 +10,24 @@
 #include "device/device.h"
 #include <gpudirect/frame.h>
 
-/* What the owner of a frame answers for. Every op is there: an owner that has nothing to wait for
- * says so by one of the functions below. */
+/* The operations of a frame's owner. All are mandatory: an owner with nothing to wait for uses the
+ * functions below. */
 struct gpud_frame_owner_ops {
-    /* Takes the frame back; from any thread, possibly after the object that it came from was
+    /* Takes the frame back; from any thread, possibly after its sender, receiver or capture was
      * destroyed. */
     void (*release)(struct gpud_frame *frame);
-    /* What is put on the queue from now on sees the frame's bytes. queue: of the frame's device,
-     * which has fences. */
+    /* Orders later work on the queue after the frame's bytes. queue: of the frame's device, which
+     * has fences. */
     enum gpud_status (*wait)(struct gpud_frame *frame, struct gpud_queue *queue,
                              struct gpud_error *error);
-    /* The same for the calling thread: the bytes are there, or there after what is on the frame's
-     * own queue. GPUD_PEER: they never will be; the frame was flagged CORRUPTED. */
+    /* The same for the calling thread: the bytes are complete, or will be after the current work on
+     * the frame's own queue. GPUD_PEER: they never will be; the frame was flagged CORRUPTED. */
     enum gpud_status (*wait_host)(struct gpud_frame *frame, int64_t deadline,
                                   struct gpud_error *error);
-    /* The frame goes on, back to its owner or to receivers, only after what is on the queue now. */
+    /* Hands the frame on, to its owner or to receivers, only after the queue's current work. */
     enum gpud_status (*post)(struct gpud_frame *frame, struct gpud_queue *queue,
                              struct gpud_error *error);
-    /* Whether it turned out that the bytes will never come. */
+    /* Whether the bytes are known never to come. */
     bool (*is_poisoned)(const struct gpud_frame *frame);
 };
 
@@ -45,17 +45,17 @@ enum gpud_status gpud_frame_join_wait(struct gpud_frame *frame, struct gpud_queu
 enum gpud_status gpud_frame_join_post(struct gpud_frame *frame, struct gpud_queue *queue,
                                       struct gpud_error *error);
 
-/* What is put on the queue, of whatever device, from now on sees the frame's bytes. Where devices
- * have no way to wait for each other, or for their own queues, the calling thread waits.
- * GPUD_PEER: as wait_host says. */
+/* Orders later work on a queue of any device after the frame's bytes. If the devices cannot wait
+ * for each other, or for their own queues, the calling thread waits. GPUD_PEER: as for wait_host.
+ */
 enum gpud_status gpud_frame_order(struct gpud_frame *frame, struct gpud_queue *queue,
                                   int64_t deadline, struct gpud_error *error);
 
-/* frame->queue of wrapped memory of a device, which is made when it is first needed: most is only
- * submitted. Where the frame's owner has a queue it is there already. */
+/* Makes sure that a frame in device memory has a queue. That of wrapped memory is created on first
+ * use, because most such frames are only submitted. */
 enum gpud_status gpud_frame_need_queue(struct gpud_frame *frame, struct gpud_error *error);
 
-/* Whether the frame holds what was written into it. */
+/* Fails if bytes that the CPU wrote into the frame were lost. */
 enum gpud_status gpud_frame_check(const struct gpud_frame *frame, struct gpud_error *error);
 
 /* The flags that belong to the picture, and go where it goes; the others belong to one frame, or to
@@ -68,7 +68,7 @@ enum gpud_status gpud_frame_check(const struct gpud_frame *frame, struct gpud_er
 struct gpud_frame {
     const struct gpud_frame_owner_ops *ops;
     void *owner;
-    atomic_uint more; /* holders beside the first; 0 again when the last one releases it */
+    atomic_uint extra_refs;     /* holders beside the first */
     struct gpud_memory *memory; /* borrowed from the owner's ring */
     uint64_t offset;            /* of the frame in memory */
     uint32_t slot;              /* in the owner's ring; UINT32_MAX: wrapped */
@@ -77,7 +77,7 @@ struct gpud_frame {
     void *mapped;               /* what the queue's map gave */
     unsigned maps;              /* nesting */
     unsigned access;            /* of the map, where there is one */
-    struct gpud_error spoiled;  /* what was written last is lost, and why; GPUD_OK: it is not */
+    struct gpud_error write_error; /* why the last bytes written by a map are lost; or GPUD_OK */
     struct gpud_frame_info info;
 };
 

@@ -35,8 +35,8 @@ struct gpud_ring {
 void gpud_ring_init(struct gpud_ring *ring, struct gpud_device *device, enum gpud_usage usage,
                     uint64_t frame_size, uint32_t slots_per_memory);
 
-/* Makes one more memory for the ring, which does not change: for who has to do that without the
- * lock under which the ring is. */
+/* Makes one more memory for the ring, without changing it, so that the lock that guards the ring is
+ * not needed. */
 enum gpud_status gpud_ring_alloc(const struct gpud_ring *ring, struct gpud_memory **memory,
                                  struct gpud_error *error);
 

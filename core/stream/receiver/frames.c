@@ -178,7 +178,7 @@ static enum gpud_status post_paged(struct gpud_frame *frame, struct gpud_queue *
 {
     struct gpud_rx_frame *rx = (struct gpud_rx_frame *)frame;
     /* Other holders' queues may still read when this one is done. */
-    if (rx->joined || atomic_load(&frame->more)) {
+    if (rx->joined || atomic_load(&frame->extra_refs)) {
         enum gpud_status joined = gpud_queue_join(rx->session->queue, queue, error);
         rx->joined |= joined == GPUD_OK;
         return joined;
