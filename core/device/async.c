@@ -49,7 +49,7 @@ static bool is_at_rest(struct gpud_async_queue *queue)
         queue->async->ops->state(queue->async->device, queue->handle, &result);
     if (state == GPUD_PROGRESS_FAILED)
         gpud_completions_fail(queue->completions);
-    return state != GPUD_PROGRESS_BUSY && gpud_completions_are_told(queue->completions);
+    return state != GPUD_PROGRESS_BUSY && gpud_completions_are_called(queue->completions);
 }
 
 static void remove_from_list(struct gpud_async_queue *queue)

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The list of a device's queues, for vendors whose queues work by themselves: how long each is
- * kept, and waiting for one with a deadline. */
+/* The list of a device's queues, for vendors with asynchronous queues: their lifetimes, and waiting
+ * for one with a deadline. */
 #ifndef GPUD_DEVICE_ASYNC_H
 #define GPUD_DEVICE_ASYNC_H
 
@@ -11,8 +11,8 @@
 struct gpud_async {
     const struct gpud_async_ops *ops;
     struct gpud_device *device;
-    struct gpud_lock lock;           /* of the list; never held where the driver may wait */
-    struct gpud_async_queue *queues; /* those destroyed but not yet at rest included */
+    struct gpud_lock lock;           /* for the list; never held where the driver may wait */
+    struct gpud_async_queue *queues; /* including destroyed ones that are still busy */
 };
 
 /* Part of the backend's record of a queue. */
@@ -21,8 +21,8 @@ struct gpud_async_queue {
     struct gpud_async *async;
     void *handle;
     struct gpud_completions *completions;
-    struct gpud_work end;       /* once it was destroyed, ... */
-    struct gpud_device *device; /* ... keeping this open */
+    struct gpud_work end;       /* its release after it is destroyed */
+    struct gpud_device *device; /* kept open until then */
 };
 
 /* Starts the context's `later` worker. */
@@ -32,14 +32,14 @@ void gpud_async_finish(struct gpud_async *async);
 
 void gpud_async_add(struct gpud_async *async, struct gpud_async_queue *queue);
 
-/* Releases a queue as soon as it has come to rest and all its completions are told; until then it
- * stays on the list, so that no memory is freed under it. here: this thread may do so at once. */
+/* Releases a queue once it is idle and all its completions were called; until then it stays on the
+ * list, so that no memory it uses is freed. here: this thread may do so at once. */
 void gpud_async_retire(struct gpud_async_queue *queue, bool here);
 
-/* How many queues there are, those not yet at rest included. */
+/* How many queues there are, including destroyed ones that are still busy. */
 unsigned gpud_async_count(struct gpud_async *async);
 
-/* Polls until the queue has passed what is on it now. FAILED: *result. BUSY: the deadline. */
+/* Polls until the queue's current work is done. FAILED: *result. BUSY: the deadline has passed. */
 enum gpud_progress gpud_async_wait(struct gpud_async *async, void *queue, int64_t deadline,
                                    long *result);
 

@@ -1,8 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Every backend, in the order in which "auto" and listings look at them: where two know one card,
- * the first names it.
+/* Every backend, in the order of "auto" and of listings: if two know one card, the first names it.
  *
  * A vendor is a folder here with its gpud_NAME_ops, its line in this table, and its line in
  * core/meson.build. */

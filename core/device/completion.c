@@ -76,7 +76,7 @@ void gpud_completions_unref(struct gpud_completions *completions)
     unref_and_unlock(completions);
 }
 
-bool gpud_completions_are_told(const struct gpud_completions *completions)
+bool gpud_completions_are_called(const struct gpud_completions *completions)
 {
     return atomic_load(&completions->untold) == 0;
 }

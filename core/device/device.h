@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Devices, memories, queues and signals as the layers above use them: checked and counted. */
+/* Devices, memories, queues and signals for the layers above: with checks and reference counts. */
 #ifndef GPUD_DEVICE_DEVICE_H
 #define GPUD_DEVICE_DEVICE_H
 
@@ -9,45 +9,44 @@
 #include "device/ops.h"
 #include "device/worker.h"
 
-/* A record that outlives its owner, because a peer may still write what it names. Embedded in it.
- */
+/* A record that outlives its owner, because a peer may still write its memory. Embedded in it. */
 struct gpud_kept {
     struct gpud_kept *next;
-    /* The context ends. Called once, after the record has left the list. */
+    /* Called once at the end of the context, after the record was removed from the list. */
     void (*end)(struct gpud_kept *kept);
 };
 
-/* At least as many as device.c has in its table. */
+/* At least as many as open.c has in its table. */
 #define GPUD_BACKENDS_MAX 8
 
 struct gpud_context {
     struct gpud_log log;
-    uint64_t token; /* random: tells whether a peer lives in this very context */
-    /* One for each backend: a device is opened under it, so that no other thread opens it, too. A
-     * driver may take seconds, so nothing else is done under it. */
+    uint64_t token; /* random: identifies a peer in this same context */
+    /* One for each backend, held while opening a device, so that no other thread opens it, too. A
+     * driver may take seconds, so the lock is used for nothing else. */
     struct gpud_lock opening[GPUD_BACKENDS_MAX];
-    /* Of the lists that follow; no driver is called under it. */
+    /* For the lists below; no driver is called under it. */
     struct gpud_lock lock;
-    struct gpud_device **devices; /* those open, until the context ends */
+    struct gpud_device **devices; /* open until the context ends */
     size_t device_count;
     struct gpud_memory **local; /* memories shared inside the process; index = local_id - 1 */
     size_t local_count;
     struct gpud_worker watch; /* never calls a driver, so that nothing blocks it */
-    struct gpud_worker later; /* tears down what devices may still be using */
+    struct gpud_worker later; /* deferred teardown, of what devices may still be using */
     struct gpud_kept *kept;
-    atomic_uint ending; /* links on their way from watch to later */
+    atomic_uint ending; /* links being passed from watch to later */
 };
 
 /* --- device.c ------------------------------------------------------------------------------ */
 
 struct gpud_device *gpud_device_ref(struct gpud_device *device);
 
-/* Calls fn for each device that is looked for, the absent ones, too, in the order of
- * gpud_device_list(): probed and not opened. The record is gone afterwards. */
+/* Calls fn for each device, including absent ones, in the order of gpud_device_list(): probed, not
+ * opened. The record is valid only during the call. */
 void gpud_device_each(struct gpud_context *context,
                       void (*fn)(const struct gpud_device *device, void *arg), void *arg);
 
-/* Whether memory of a device that was probed may have a dma-buf, as far as can be told without any.
+/* Whether memory of a probed device may have a dma-buf, as far as is known without any memory.
  * GPUD_UNSUPPORTED, with the reason. */
 enum gpud_status gpud_device_check_dmabuf(const struct gpud_device *device,
                                           struct gpud_error *error);
@@ -55,26 +54,26 @@ enum gpud_status gpud_device_check_dmabuf(const struct gpud_device *device,
 /* "host", "opencl": the part of the name before the colon. */
 const char *gpud_device_kind(const struct gpud_device *device);
 
-/* The device that is open under this name; NULL: none is. */
+/* The open device of this name, or NULL. */
 struct gpud_device *gpud_context_find_device(struct gpud_context *context, const char *name);
 
 /* The open devices of a backend, at most max; they stay open until the context ends. */
 size_t gpud_context_list_open(struct gpud_context *context, const struct gpud_device_ops *ops,
                               const struct gpud_device **list, size_t max);
 
-/* Whether the queues of both take the memories of both, without a copy. */
+/* Whether the queues of both accept the memories of both, without a copy. */
 bool gpud_devices_have_common_memory(const struct gpud_device *a, const struct gpud_device *b);
 
-/* What the vendor says of the way between two devices of one kind. */
+/* The vendor's information about the link between two devices of one kind. */
 void gpud_device_ask_link(const struct gpud_device *from, const struct gpud_device *to,
                           struct gpud_device_link *link);
 
-/* The device of a kind at a place on the bus ("0000:63:00.0"), to ask its driver about: probed, not
- * opened, and nothing to close. false: none is available there. */
+/* Probes the device of a kind at a PCI address ("0000:63:00.0"), to query its driver; it is not
+ * opened and needs no close. false: none is available there. */
 bool gpud_device_probe_at(struct gpud_context *context, const char *kind, const char *pci,
                           struct gpud_device *probed);
 
-/* Adds a record to what the context keeps, and takes one out for which fits(kept, arg), which is
+/* Adds a kept record to the context; and removes one for which fits(kept, arg) is true, which is
  * called under the context's lock. NULL: there is none. */
 void gpud_context_keep(struct gpud_context *context, struct gpud_kept *kept);
 struct gpud_kept *gpud_context_take_kept(struct gpud_context *context,
@@ -82,8 +81,8 @@ struct gpud_kept *gpud_context_take_kept(struct gpud_context *context,
                                                       const void *arg),
                                          const void *arg);
 
-/* Waits briefly until deferred teardown is done: after the end of a link nothing of it is left,
- * unless a device is stuck. Not under a lock. */
+/* Waits briefly for deferred teardown, so that nothing is left of an ended link unless a device is
+ * stuck. Not under a lock. */
 void gpud_context_drain(struct gpud_context *context);
 
 /* --- memory.c ------------------------------------------------------------------------------ */
@@ -92,26 +91,26 @@ enum gpud_status gpud_memory_alloc_for(struct gpud_device *device, uint64_t size
                                        enum gpud_usage usage, struct gpud_memory **memory,
                                        struct gpud_error *error);
 
-/* Host pages as the device sees them. destroy as in gpud_memory_wrap(). */
+/* Makes host pages accessible to the device. destroy as in gpud_memory_wrap(). */
 enum gpud_status gpud_memory_wrap_host(struct gpud_device *device, void *data, uint64_t size,
                                        bool read_only, void (*destroy)(void *user), void *user,
                                        struct gpud_memory **memory, struct gpud_error *error);
 
-/* Instead of the last unref: the driver keeps the memory until the process ends, because a peer
- * may write it for ever by an address that cannot be taken back. */
+/* Replaces the last unref: the driver keeps the memory until the process ends, because a peer may
+ * write it at any time through an address that cannot be revoked. */
 void gpud_memory_abandon(struct gpud_memory **memory);
 
 struct gpud_memory *gpud_memory_ref(struct gpud_memory *memory);
 
-/* gpud_memory_wrap() of memory that others are to map or write: exported like our own. */
+/* gpud_memory_wrap() for memory that peers are to map or write: exported like our own. */
 enum gpud_status gpud_memory_wrap_for(struct gpud_device *device, void *native, uint64_t size,
                                       enum gpud_usage usage, void (*destroy)(void *user),
                                       void *user, struct gpud_memory **memory,
                                       struct gpud_error *error);
 
-/* Host memory, or memory of a device that has it in common, as another device sees it, which only
- * reads the latter: made at the first call, then kept as long as the memory
- * itself, because pinning pages costs more than a copy. Borrowed. */
+/* A view for another device of host memory, or of a device's memory that it has in common, which
+ * the view may only read. Created by the first call and kept as long as the memory, because pinning
+ * pages costs more than a copy. Borrowed. */
 enum gpud_status gpud_memory_view(struct gpud_memory *memory, struct gpud_device *device,
                                   struct gpud_memory **view, struct gpud_error *error);
 
@@ -123,21 +122,21 @@ enum gpud_status gpud_memory_import(struct gpud_device *device, const struct gpu
                                     uint64_t size, enum gpud_usage usage,
                                     struct gpud_memory **memory, struct gpud_error *error);
 
-/* To be called before a memory is registered with another card by its address (peermem). */
+/* Call before registering a memory with another card by its address (peermem). */
 enum gpud_status gpud_memory_before_dma(struct gpud_memory *memory, struct gpud_error *error);
 
-/* A dma-buf of a part of a memory: gpud_memory_export_dmabuf() is one of all of it. */
+/* As gpud_memory_export_dmabuf(), for a part of a memory. */
 enum gpud_status gpud_memory_export_dmabuf_part(struct gpud_memory *memory, uint64_t from,
                                                 uint64_t size, int *fd, uint64_t *offset,
                                                 struct gpud_error *error);
 
-/* Around the CPU's access to memory->host. Costs nothing where the memory needs nothing. */
+/* Enclose the CPU's access to memory->host. Free of cost if the memory needs no synchronisation. */
 enum gpud_status gpud_memory_begin_access(struct gpud_memory *memory, unsigned access,
                                           struct gpud_error *error);
 void gpud_memory_end_access(struct gpud_memory *memory, unsigned access);
 
-/* Before what a card or a peer wrote into one's own memory is read: a device may see the word that
- * says so earlier than the bytes. Costs nothing where the device keeps the order by itself. */
+/* Call before reading what a card or a peer wrote into our own memory: a device may see the
+ * signalling word before the bytes. Free of cost if the device preserves the order. */
 enum gpud_status gpud_memory_flush_remote(struct gpud_memory *memory, struct gpud_error *error);
 
 /* --- queue.c ------------------------------------------------------------------------------- */
@@ -148,8 +147,8 @@ struct gpud_queue *gpud_queue_ref(struct gpud_queue *queue);
 void gpud_queue_unref(struct gpud_queue **queue);
 enum gpud_status gpud_queue_copy(struct gpud_queue *queue, const struct gpud_copy *copy,
                                  struct gpud_error *error);
-/* Counts a frame's copy, by whom it was made: by both, where the CPU carries what the device cannot
- * pin. */
+/* Counts a frame's copy as the device's or the CPU's; as both if the CPU carries pages that the
+ * device cannot pin. */
 void gpud_queue_count_copy(const struct gpud_queue *queue, const struct gpud_memory *from,
                            atomic_uint_fast64_t *by_cpu, atomic_uint_fast64_t *by_gpu);
 enum gpud_status gpud_queue_flush(struct gpud_queue *queue, struct gpud_error *error);
@@ -163,32 +162,32 @@ enum gpud_status gpud_queue_map(struct gpud_queue *queue, struct gpud_memory *me
 enum gpud_status gpud_queue_unmap(struct gpud_queue *queue, struct gpud_memory *memory, void *data,
                                   struct gpud_error *error);
 
-/* Moves a memory that the queue's device has in common with the memory's, see the op. */
+/* Moves a memory to the queue's device, which has it in common; see the op. */
 enum gpud_status gpud_queue_migrate(struct gpud_queue *queue, struct gpud_memory *memory,
                                     struct gpud_queue *after, bool discard,
                                     struct gpud_error *error);
 
-/* The application's own queue as one of ours, in a record of the caller's that needs no destroy. */
+/* Wraps the application's own queue, in a record of the caller's that needs no destroy. */
 enum gpud_status gpud_queue_wrap(struct gpud_device *device, void *native, struct gpud_queue *queue,
                                  struct gpud_error *error);
-/* A point in a queue's work that others of the device can wait for. */
+/* A point in a queue's work for which other queues of the device can wait. */
 struct gpud_fence {
     struct gpud_device *device; /* NULL: there is none */
     void *native;
 };
-/* Whether the device's queues wait for each other's fences by themselves. */
+/* Whether the device's queues can wait for each other's fences. */
 bool gpud_device_has_fences(const struct gpud_device *device);
 
 enum gpud_status gpud_queue_mark(struct gpud_queue *queue, struct gpud_fence *fence,
                                  struct gpud_error *error);
 enum gpud_status gpud_queue_await(struct gpud_queue *queue, const struct gpud_fence *fence,
                                   struct gpud_error *error);
-/* Whether what was on the queue has ended, done or failed. */
+/* Whether the work before the fence has ended, in success or failure. */
 bool gpud_fence_is_passed(const struct gpud_fence *fence);
 void gpud_fence_drop(struct gpud_fence *fence);
 
-/* What is enqueued on `later` from now on runs after what is on `earlier`. Where devices have no
- * fences this thread waits for that, for a second at most. */
+/* Orders later work on `later` after the current work on `earlier`. Without fences this thread
+ * waits for it, for a second at most. */
 enum gpud_status gpud_queue_join(struct gpud_queue *later, struct gpud_queue *earlier,
                                  struct gpud_error *error);
 
@@ -196,19 +195,19 @@ enum gpud_status gpud_queue_join(struct gpud_queue *later, struct gpud_queue *ea
 
 enum gpud_status gpud_signal_create(struct gpud_memory *memory, uint64_t offset,
                                     struct gpud_signal **signal, struct gpud_error *error);
-/* A word that others made: at offset, or the one of imported memory that has its own. */
+/* A peer's word: at offset, or the word that comes with imported memory. */
 enum gpud_status gpud_signal_import(struct gpud_memory *memory, uint64_t offset,
                                     struct gpud_signal **signal, struct gpud_error *error);
 void gpud_signal_destroy(struct gpud_signal **signal);
 
-/* What follows takes values up to GPUD_SIGNAL_WORD_MAX; else GPUD_INVALID. */
+/* These take values up to GPUD_SIGNAL_WORD_MAX; else GPUD_INVALID. */
 enum gpud_status gpud_signal_post(struct gpud_signal *signal, uint64_t value,
                                   struct gpud_queue *queue, struct gpud_error *error);
 enum gpud_status gpud_signal_wait_queue(struct gpud_signal *signal, uint64_t value,
                                         struct gpud_queue *queue, struct gpud_error *error);
 enum gpud_status gpud_signal_wait_host(struct gpud_signal *signal, uint64_t value, int64_t deadline,
                                        struct gpud_error *error);
-/* *reached: whether the word stands at value or above; waits for nothing. */
+/* *reached: whether the word is at least value; does not wait. */
 enum gpud_status gpud_signal_look(struct gpud_signal *signal, uint64_t value, bool *reached,
                                   struct gpud_error *error);
 enum gpud_status gpud_signal_poison(struct gpud_signal *signal, uint64_t value,

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Memory that is freed only behind the work that uses it. */
+/* Frees memory only after the work that uses it. */
 #ifndef GPUD_DEVICE_FREE_AFTER_H
 #define GPUD_DEVICE_FREE_AFTER_H
 
@@ -13,17 +13,17 @@ struct gpud_free_after {
     struct gpud_memory *memory;
     void (*give_back)(struct gpud_memory *memory);
     int64_t not_before;
-    bool fenced; /* every queue that had work has an event here, or had one that is passed */
+    bool fenced; /* every busy queue has an event here, or had one that has passed */
     void **fences;
     unsigned count;
-    void *few[8]; /* where there are no more: then nothing is allocated */
+    void *few[8]; /* storage for a few fences, without an allocation */
     struct gpud_work work;
 };
 
-/* Calls give_back(memory), which frees the backend's record, and gpud_memory_freed(), when all work
- * that is on the device's queues now is done, and not before that time. here: at once, on this
- * thread, if there is no such work; else always from the worker, because drivers wait when they
- * free. */
+/* Calls give_back(memory), which frees the backend's record, and gpud_memory_freed(), when all
+ * current work on the device's queues is done, and not before the given time. here: at once, on
+ * this thread, if there is no such work; else always from the worker, because drivers block when
+ * they free. */
 void gpud_free_after(struct gpud_async *async, struct gpud_free_after *after,
                      struct gpud_memory *memory, void (*give_back)(struct gpud_memory *memory),
                      int64_t not_before, bool here);

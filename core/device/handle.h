@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A memory or a signal as it travels to another process. Secret: never logged. */
+/* A memory or a signal as sent to another process. Secret: never logged. */
 #ifndef GPUD_DEVICE_HANDLE_H
 #define GPUD_DEVICE_HANDLE_H
 
@@ -10,8 +10,8 @@
 
 #define GPUD_HANDLE_WORDS 9
 
-/* The numbers on the wire, given out here so that none is used twice. What a handle of each kind
- * consists of, the backend that makes it declares (gpud_device_ops.handles). */
+/* The numbers on the wire, assigned here so that none is used twice. The backend that makes a kind
+ * of handle declares its parts (gpud_device_ops.handles). */
 enum gpud_handle_type {
     GPUD_HANDLE_NONE = 0,
     GPUD_HANDLE_LOCAL = 1,       /* word[0] = the process's token, word[1] = the id in its table */
@@ -28,14 +28,14 @@ enum gpud_handle_type {
 struct gpud_handle {
     uint32_t type; /* enum gpud_handle_type */
     int fd;        /* -1: none */
-    uint64_t size; /* bytes that the exporter says are there */
+    uint64_t size; /* in bytes, as the exporter claims */
     uint64_t word[GPUD_HANDLE_WORDS];
 };
 
 struct gpud_handle_kind {
     uint32_t type;   /* enum gpud_handle_type */
     uint32_t words;  /* of gpud_handle.word, from the first */
-    bool attachment; /* a descriptor travels along */
+    bool attachment; /* a descriptor is sent with it */
 };
 
 /* The kind with this number; NULL: no backend of this build declares it. */

@@ -60,8 +60,8 @@ enum gpud_status gpud_device_check_dmabuf(const struct gpud_device *device,
     return GPUD_OK;
 }
 
-/* Memory that was given up is freed behind the devices' work, by the worker: where there is none
- * left, it may be there in a moment. A format that changes gives up one ring and makes the next. */
+/* How long to wait for freed memory when none is left: the worker frees memory only after the
+ * devices' work, and a change of format frees one ring before it makes the next. */
 #define FREED_TIMEOUT (GPUD_SEC / 2)
 #define FREED_PAUSE GPUD_MSEC
 
@@ -114,7 +114,7 @@ static enum gpud_status wrap(struct gpud_memory *made,
 {
     enum gpud_status status =
         op ? op(made, error)
-           : gpud_fail(error, GPUD_UNSUPPORTED, "%s cannot use memory that somebody else allocated",
+           : gpud_fail(error, GPUD_UNSUPPORTED, "%s cannot use memory that was allocated elsewhere",
                        made->device->info.name);
     if (status != GPUD_OK) {
         discard(made);
@@ -172,8 +172,8 @@ struct gpud_memory *gpud_memory_ref(struct gpud_memory *memory)
     return memory;
 }
 
-/* The pages are freed when neither the memory nor a view needs them: a device may still use its
- * view. */
+/* Frees the pages when neither the memory nor a view needs them: a device may still use its view.
+ */
 static void let_go(void *user)
 {
     struct gpud_memory *memory = user;
@@ -219,8 +219,8 @@ enum gpud_status gpud_memory_view(struct gpud_memory *memory, struct gpud_device
 
 static void leave_local_table(struct gpud_memory *memory);
 
-/* Whether it was the last. That one goes under the table's lock, where others export the memory
- * and importers take references to it. */
+/* Whether it was the last. The last one is dropped under the table's lock, under which memory is
+ * exported and importers take references. */
 static bool drop_reference(struct gpud_memory *memory)
 {
     struct gpud_context *context = memory->device->context;

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Lists network cards, as <gpudirect/network.h> gives them away. */
+/* Lists network cards for <gpudirect/network.h>. */
 #ifndef GPUD_DEVICE_NETWORK_CARDS_H
 #define GPUD_DEVICE_NETWORK_CARDS_H
 
@@ -26,8 +26,8 @@ struct gpud_network_cards {
     size_t count;
 };
 
-/* Fills a record that is all zero; what it has put there is the caller's to free, also on failure.
- * In rdma/cards.c; without RDMA in network.c. */
+/* Fills a zeroed record; the caller frees its contents, also on failure. In rdma/cards.c; without
+ * RDMA in network.c. */
 enum gpud_status gpud_rdma_find_cards(struct gpud_network_cards *cards, struct gpud_error *error);
 
 #endif

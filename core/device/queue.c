@@ -202,8 +202,7 @@ static enum gpud_status map_range(struct gpud_queue *queue, struct gpud_memory *
 {
     struct gpud_mapping *mapping = *find_mapping(memory, offset, size);
     if (mapping && (mapping->access & access) != access)
-        return gpud_fail(error, GPUD_NO_ACCESS,
-                         "the memory is mapped for reading by somebody else");
+        return gpud_fail(error, GPUD_NO_ACCESS, "another user has mapped the memory for reading");
     if (!mapping) {
         mapping = calloc(1, sizeof(*mapping));
         if (!mapping)

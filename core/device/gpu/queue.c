@@ -48,7 +48,7 @@ static enum gpud_status on_complete(struct gpud_queue *queue, gpud_complete_fn f
     void *stream = queue->native;
     gpu->driver->enter(gpu);
     int result = gpu->driver->stream_query(stream);
-    if (result == 0 && gpud_completions_are_told(completions)) {
+    if (result == 0 && gpud_completions_are_called(completions)) {
         gpu->driver->leave(gpu);
         fn(arg, gpud_completions_failure(completions) ? GPUD_IO : GPUD_OK);
         return GPUD_OK;

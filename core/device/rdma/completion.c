@@ -110,8 +110,8 @@ void gpud_rdma_poll_locked(struct gpud_rdma *rdma)
             rdma->armed_unfinished = false;
         if (!rdma->unfinished || rdma->armed_unfinished || rdma->failed)
             return;
-        /* Whoever sleeps waits for what is urgent, perhaps, and credits are not: they are now. What
-         * came before this is looked at once more. */
+        /* A sleeper may have armed for urgent events only, but now credits count, too. Arming
+         * requires one more check for earlier events. */
         rdma->armed_unfinished = true;
         ibv_req_notify_cq(rdma->queue, 0);
     }
@@ -127,9 +127,8 @@ bool gpud_rdma_progress(struct gpud_rdma *rdma)
     return news;
 }
 
-/* Only here are events taken: whoever else waits still finds the descriptor readable. Cards differ
- * in what they do if less is asked for than before: here everything stays asked for until something
- * has happened. */
+/* Events are consumed only here, so other waiting threads still find the descriptor readable. Cards
+ * differ when armed for less than before, so a full arming stays until an event occurs. */
 void gpud_rdma_arm(struct gpud_rdma *rdma, bool urgent_only)
 {
     struct ibv_cq *queue;

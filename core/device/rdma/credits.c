@@ -9,12 +9,11 @@
  *     bits 15 – 29  receives that had messages and were posted anew
  *     bits 0 – 14   the same of notices
  *
- * Why nothing waits for ever: a notice wants two credits and leaves one. The last one is spent on
- * telling the peer of at least half of its own, and comes back with whatever the peer says then. So
- * never have both sides none: who has spent its last one has given the other sixteen, and gets one
- * back before it owes as many again. Messages that are read are told of as soon as the peer knows
- * of no more than that; it says nothing to that, so that the two never answer each other's answers.
- */
+ * Why no side waits for ever: a notice needs two credits and leaves one. The last one is spent only
+ * on returning at least half of the peer's credits, and comes back with the peer's next request. So
+ * both sides never run out: a side that spent its last credit has returned sixteen, and gets one
+ * back before it owes as many again. Credits for messages are returned as soon as the peer has no
+ * more than that; it does not answer this, so that the two never answer each other's answers. */
 #include "device/rdma/internal.h"
 
 #include <arpa/inet.h>

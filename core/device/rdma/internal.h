@@ -15,7 +15,7 @@
 /* Of it, what transfers leave to messages and notices; what messages leave to notices. */
 #define RDMA_KEPT_FROM_TRANSFERS 64
 #define RDMA_KEPT_FROM_MESSAGES 16
-/* Every so many requests, and every so many bytes, one is signalled: so that the queue is never
+/* Every so many requests, or bytes, one is signalled, so that the queue is never
  * full of others, and a card that moves a large transfer is seen to make progress. */
 #define RDMA_SIGNAL_EVERY 16
 #define RDMA_SIGNAL_BYTES (UINT64_C(1) << 20)

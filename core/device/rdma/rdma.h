@@ -4,21 +4,21 @@
 /* A connection of a network card: a reliable queue pair to one peer, in a protection domain of its
  * own, over which messages, writes and notices travel in the order in which they were posted.
  *
- * Flow control. Each side has posted GPUD_RDMA_RECEIVES receives. A message and a notice take one
- * of the other side's; both carry, as immediate data, how many of one's own were posted anew since
- * the last time. Messages leave GPUD_RDMA_NOTICES of them alone: a receive with a message is taken
- * until the message was read, one with a notice is posted anew at once, so that a peer that leaves
- * messages unread is still notified. One of these is kept back for saying nothing but how many were
- * posted anew. So a peer that stands still costs this side GPUD_AGAIN, never a connection.
+ * Flow control. Each side posts GPUD_RDMA_RECEIVES receives. Every message and notice consumes one
+ * of the other side's, and carries, as immediate data, how many of our own were reposted since the
+ * last time. Messages may not use the last GPUD_RDMA_NOTICES: a message's receive is reposted only
+ * when the message was read, a notice's at once, so that a peer that leaves messages unread can
+ * still be notified. One of these is reserved for reporting reposted receives alone. So a stalled
+ * peer costs this side GPUD_AGAIN, never the connection.
  *
- * Waking up. The descriptor is readable when something was announced to be looked at. A notice is
- * `urgent` (a frame is there) or not (a credit came back): the latter wakes only a sleeper that
- * asked for everything. The card tells of the next event alone after gpud_rdma_arm(); whoever
- * sleeps arms, looks once more, and then sleeps. Whoever arms takes what would have woken others:
- * one thread sleeps here, and tells them.
+ * Waking up. The descriptor is readable when there may be something to handle. A notice is `urgent`
+ * (a frame was published) or not (a credit came back); the latter wakes only a sleeper that armed
+ * for everything. The card signals one event after each gpud_rdma_arm(): a thread arms, checks once
+ * more, and then sleeps. Arming consumes events that would have woken other threads, so one thread
+ * sleeps here and wakes the others.
  *
- * Nothing here blocks, but for gpud_rdma_drain(); what calls the kernel (create, end, register,
- * unregister) takes its time. Thread-safe: one lock, which is held for posting and polling only. */
+ * Nothing here blocks except gpud_rdma_drain(); calls of the kernel (create, end, register,
+ * unregister) are slow. Thread-safe: one lock, which is held only for posting and polling. */
 #ifndef GPUD_DEVICE_RDMA_RDMA_H
 #define GPUD_DEVICE_RDMA_RDMA_H
 
@@ -33,9 +33,9 @@
 
 /* For the end that connects. RDMA_OPTION_ID_ACK_TIMEOUT: 4.096 us * 2^15 = 134 ms, up to four times
  * that on some cards. retry_count (7 means for ever with soft-RoCE): a card gives up when seven
- * packets in a row are lost, after 0.94 s on soft-RoCE. A lossy network does that to nobody (at 3 %
- * once in 10^8 losses); a link that is down does it each time. rnr_retry_count: a peer without
- * receives has broken the protocol (7 means for ever). */
+ * packets in a row are lost, after 0.94 s on soft-RoCE. A lossy network hardly ever does that (at 3
+ * % once in 10^8 losses); a link that is down always does. rnr_retry_count: a peer without receives
+ * has broken the protocol (7 means for ever). */
 #define GPUD_RDMA_ACK_TIMEOUT 15
 #define GPUD_RDMA_RETRIES 6
 #define GPUD_RDMA_RNR_RETRIES 3
@@ -48,20 +48,20 @@ struct gpud_rdma;
 enum gpud_status gpud_rdma_create(struct rdma_cm_id *id, struct gpud_rdma **rdma,
                                   struct gpud_error *error);
 
-/* The connection is established, and the other side said that it has so many receives. Before that
- * nothing can be sent: GPUD_AGAIN. */
+/* Call when the connection is established, with the other side's number of receives. Before that
+ * sending fails with GPUD_AGAIN. */
 void gpud_rdma_set_peer_receives(struct gpud_rdma *rdma, uint32_t receives);
 
 struct gpud_rdma *gpud_rdma_ref(struct gpud_rdma *rdma);
-void gpud_rdma_unref(struct gpud_rdma **rdma); /* to nothing is nothing */
+void gpud_rdma_unref(struct gpud_rdma **rdma); /* *rdma may be NULL */
 
-/* Destroys the queue pair and takes all registrations back: from here on no card reads or writes
- * memory of this process for it, nothing of the id is in use, and everything fails with GPUD_PEER.
- * Regions, the descriptor and the record live on until their owners let them go. Twice is once. Not
- * while another thread is in a function of rdma_cm for the id. */
+/* Destroys the queue pair and all registrations: afterwards no card accesses memory of this process
+ * for it, the id is unused, and every call fails with GPUD_PEER. Regions, the descriptor and the
+ * record live until their owners release them. Idempotent. No other thread may be in an rdma_cm
+ * call for the id. */
 void gpud_rdma_end(struct gpud_rdma *rdma);
 
-/* Something failed for good: what is under way is flushed, the descriptor becomes readable. The
+/* Fails the connection for good: flushes pending requests and makes the descriptor readable. The
  * first reason is kept. */
 void gpud_rdma_fail(struct gpud_rdma *rdma, const char *reason);
 bool gpud_rdma_has_failed(struct gpud_rdma *rdma, struct gpud_error *error); /* error may be NULL */
@@ -99,12 +99,12 @@ uint32_t gpud_rdma_received(struct gpud_rdma *rdma);
  * connection has failed. */
 int gpud_rdma_get_fd(const struct gpud_rdma *rdma);
 
-/* The next event makes the descriptor readable: every one, or, with urgent_only, messages, urgent
- * notices and failures. What had made it readable is forgotten. Deals with what has completed. */
+/* Arms the card: the next event makes the descriptor readable, or, with urgent_only, the next
+ * message, urgent notice or failure. Clears earlier events and handles completions. */
 void gpud_rdma_arm(struct gpud_rdma *rdma, bool urgent_only);
 
-/* Deals with what the card has completed: receives are posted anew, credits counted. Returns
- * whether a notice or a message came since the last call by any thread. */
+/* Handles the card's completions: reposts receives and counts credits. Returns whether a notice or
+ * a message has arrived since the last call by any thread. */
 bool gpud_rdma_progress(struct gpud_rdma *rdma);
 
 /* --- memory -------------------------------------------------------------------------------- */
@@ -170,8 +170,8 @@ enum gpud_status gpud_rdma_write(struct gpud_rdma *rdma, const struct gpud_rdma_
 enum gpud_status gpud_rdma_read(struct gpud_rdma *rdma, const struct gpud_rdma_transfer *transfer,
                                 struct gpud_error *error);
 
-/* The peer is to look again at what was written before. Never fails: where the peer's receives or
- * the card's queue are used up, it follows when there is room again, before anything else. */
+/* Notifies the peer of earlier writes. Never fails: if the peer's receives or the card's queue are
+ * used up, the notice follows when there is room again, before anything else. */
 void gpud_rdma_notify(struct gpud_rdma *rdma, bool urgent);
 
 /* Both: the notice comes along with the last bytes, where the peer has a receive for it by now, and
