@@ -45,7 +45,7 @@ static const char *refuse_foreign(const struct gpud_endpoint *sender)
 {
     return sender->caps & GPUD_CAP_HOST
                ? NULL
-               : "who maps a GPU's memory can write it, and the receiver belongs to another user";
+               : "mapping a GPU's memory allows writing it, and the receiver is another user's";
 }
 
 const struct gpud_route_ops gpud_map_route = {

@@ -108,7 +108,7 @@ const struct gpud_kfd_node *gpud_kfd_find(const struct gpud_kfd *kfd, const char
 /* All its memory is shown on the bus. */
 bool gpud_kfd_has_large_bar(const struct gpud_kfd_node *node);
 
-/* --- kfd_reach.c: who reaches whom ------------------------------------------------------------ */
+/* --- kfd_reach.c: reachable devices ----------------------------------------------------------- */
 
 /* How one GPU reaches the memory of another. */
 struct gpud_kfd_reach {

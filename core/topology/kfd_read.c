@@ -138,7 +138,7 @@ static bool read_node(struct gpud_kfd *kfd, struct gpud_kfd_node *node)
 
 /* --- the kernel's configuration --------------------------------------------------------------- */
 
-/* amdgpu from AMD's packages has a version of its own, and a configuration that nobody can see. */
+/* amdgpu from AMD's packages has a version of its own, and its configuration is not visible. */
 static int read_configured(void)
 {
     char version[64], path[GPUD_SYSFS_PATH_MAX], line[256];

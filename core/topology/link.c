@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The way from one device into the memory of another: the buses' name for it from hwloc, the rest
- * from the vendor, who alone knows his own links. */
+/* The link from one device into another's memory: the name of the bus from hwloc, the rest from the
+ * vendor's driver, which alone knows its own links. */
 #include "topology/topology.h"
 
 #include "base/sized.h"

@@ -162,7 +162,7 @@ enum gpud_status gpud_device_open_near(struct gpud_context *context, const char 
         explain_host(&(struct choice){.count = 0}, pci, what, why);
     enum gpud_status status =
         gpud_device_open(context, found > 0 ? info.name : name, device, &failed);
-    if (status != GPUD_OK && is_auto(name)) { /* whoever leaves it to us wants frames */
+    if (status != GPUD_OK && is_auto(name)) { /* for "auto" any device that works will do */
         gpud_print(why, "host: %s cannot be opened: %s", info.name, failed.reason);
         status = gpud_device_open(context, "host", device, &failed);
     }

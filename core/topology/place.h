@@ -1,9 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Two places on the PCI bus of this machine, by their addresses ("0000:63:00.0", in capitals as
- * well). An address may be a peer's word: what is none, or nobody's here, is a place that is
- * unknown. */
+/* Two PCI devices of this machine, by their addresses ("0000:63:00.0", also in capitals). An
+ * address may come from a peer: an invalid or unused one counts as unknown. */
 #ifndef GPUD_TOPOLOGY_PLACE_H
 #define GPUD_TOPOLOGY_PLACE_H
 

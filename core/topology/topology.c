@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Where devices are on the machine's buses: hwloc knows. Reading the machine costs some
- * milliseconds, so it is done when somebody asks for the first time, and once. */
+/* The positions of devices on the machine's buses, from hwloc. Reading the machine takes some
+ * milliseconds, so it is done once, on first use. */
 #include "topology/topology.h"
 
 #include "base/sized.h"

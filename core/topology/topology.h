@@ -13,8 +13,8 @@
  * read. */
 hwloc_topology_t gpud_topology_hwloc(void);
 
-/* Reads it anew; with names for those who show them, which takes half as long again. The caller
- * destroys it. NULL: the machine cannot be read. */
+/* Reads it anew; with names, for display, in half as much time again. The caller destroys it. NULL:
+ * the machine cannot be read. */
 hwloc_topology_t gpud_topology_load(bool names);
 
 /* A PCI function's place in the tree, or NULL. */
