@@ -146,7 +146,7 @@ void gpud_transfer_destroy(struct gpud_transfer **transfer)
 
 /* --- accepting ----------------------------------------------------------------------------- */
 
-/* The first that stands and that nobody took; the queue is its own from then on. */
+/* Takes the first established connection that was not accepted yet, and gives it the queue. */
 static struct gpud_connection *take_newcomer(struct gpud_transfer *transfer,
                                              struct gpud_completion_queue *queue)
 {
@@ -182,7 +182,7 @@ enum gpud_status gpud_transfer_accept(struct gpud_transfer *transfer,
                          "timeout");
     if (!transfer->listener)
         return gpud_fail(error, GPUD_INVALID,
-                         "nobody can connect: the transfer was created without an address");
+                         "no peer can connect: the transfer was created without an address");
     int64_t deadline = gpud_deadline(timeout_ns);
     for (;;) {
         struct gpud_connection *found = take_newcomer(transfer, queue);
@@ -193,7 +193,7 @@ enum gpud_status gpud_transfer_accept(struct gpud_transfer *transfer,
         enum gpud_status status =
             gpud_transfer_await(transfer->waiting, transfer->interrupt, deadline);
         if (status == GPUD_TIMEOUT)
-            return gpud_fail(error, status, "nobody connected in time");
+            return gpud_fail(error, status, "no peer connected in time");
         if (status != GPUD_OK)
             return gpud_fail(error, status, "interrupted");
     }

@@ -2,19 +2,18 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* clang-format off */
-/* What the two ends of a connection for transfers say to each other, beside the bytes that they
- * move. Pure encoding and decoding.
+/* The messages between the two ends of a connection for transfers. Pure encoding and decoding.
  *
  *     this end                                the other
  *        HELLO ─────────────────────────────────▶     a nonce; both seal the keys of both ends
  *        ◀───────────────────────────────── HELLO
- *        RECEIVE ───────────────────────────────▶     the next message goes there
+ *        RECEIVE ───────────────────────────────▶     where to write the next message
  *        ◀═══ the message's bytes, by the card ════
- *        ◀────────────────────────────────── SENT     they are there, so many
+ *        ◀────────────────────────────────── SENT     they are complete; how many
  *        ◀═══ bytes that were put, by the card ════
- *        ◀──────────────────────────────── NOTIFY     they are there, there
- *        REVOKE ────────────────────────────────▶     a region is about to go
- *        ◀─────────────────────────────── REVOKED     nothing of mine is under way to it any more
+ *        ◀──────────────────────────────── NOTIFY     they are complete; where
+ *        REVOKE ────────────────────────────────▶     a region will be deregistered
+ *        ◀─────────────────────────────── REVOKED     no request of mine uses it any more
  *        BYE ───────────────────────────────────▶     without it the end is a crash
  *
  * The RECEIVEs of one end are numbered from 1 on; a SENT has the number of the one that it used.
@@ -55,7 +54,7 @@ enum transfer_type {
 
 struct transfer_message {
     enum transfer_type type;
-    uint32_t slot, generation; /* of a region of whoever has it; generation 0: none */
+    uint32_t slot, generation; /* of a region, at its owner; generation 0: none */
     uint64_t address, offset, size;
     uint32_t key;
     uint32_t value; /* the application's; of a KEY its access */

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The thread of a gpud_transfer: it accepts, and looks after each connection whenever its card or a
- * GPU's queue has something to tell. Whoever calls for an operation looks, too. */
+/* The thread of a gpud_transfer: it accepts connections and handles events of their cards and of
+ * GPUs' queues. Calls for operations handle events, too. */
 #include "transfer/thread.h"
 
 #include "base/fd.h"
@@ -14,12 +14,12 @@
 #include <unistd.h>
 
 #define AREA "transfer"
-/* No descriptor tells of a host that lost its power: peers are asked in each turn. */
+/* How often to check peers: no descriptor reports a host that lost power. */
 #define TURN_MAX GPUD_SEC
 #define ACCEPTS_A_TURN 16
-/* Those that were not accepted by the application yet, or have not proved who they are. */
+/* Connections not yet accepted by the application, or not yet authenticated. */
 #define NEWCOMERS_MAX 64
-/* When the system has no descriptor left, the next try waits so long. */
+/* How long to wait after accepting failed, as without a free descriptor. */
 #define ACCEPT_PAUSE (100 * GPUD_MSEC)
 
 /* --- the list ------------------------------------------------------------------------------ */

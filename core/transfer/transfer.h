@@ -137,16 +137,16 @@ struct gpud_connection {
     atomic_uint callbacks; /* that a GPU's queue owes */
     struct gpud_transfer *transfer;
     struct gpud_channel *channel;
-    int event; /* the thread is to look at it */
+    int event; /* makes the thread handle it */
 
     struct gpud_lock lock;  /* for all below */
     pthread_cond_t changed; /* something was completed, revoked or ended; the phase changed */
     enum connection_phase phase;
     bool accepted; /* it came by the listener */
     bool leaving;  /* this side ends it */
-    bool closed;   /* nobody but the thread and records have it */
+    bool closed;   /* only the thread and records still reference it */
     bool stalled;  /* there is a message for which no record was free */
-    bool wants_operation, wants_receive, wants_target; /* what a call was refused for want of */
+    bool wants_operation, wants_receive, wants_target; /* what a refused call lacked */
     int64_t deadline;
     struct gpud_error end;
     struct gpud_completion_queue *queue;
@@ -177,8 +177,8 @@ struct gpud_transfer {
     struct gpud_access_rule access;
     struct gpud_listener *listener; /* or NULL */
     pthread_t thread;
-    int wake;      /* the thread is to look around */
-    int waiting;   /* readable: somebody is to be accepted */
+    int wake;      /* the thread takes another turn */
+    int waiting;   /* readable: a connection can be accepted */
     int interrupt; /* readable: waiting calls return */
     atomic_bool stopping, interrupted;
 

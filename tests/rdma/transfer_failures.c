@@ -53,7 +53,7 @@ void test_connecting(void)
     struct gpud_transfer *transfer, *right, *wrong;
     struct gpud_connection *connection = NULL;
     open_side(&side, 0);
-    expect_no_connection(side.transfer, address_of(7110, ""), GPUD_CLOSED, "nobody listens");
+    expect_no_connection(side.transfer, address_of(7110, ""), GPUD_CLOSED, "no sender listens");
     expect_no_connection(side.transfer, "cam1", GPUD_UNSUPPORTED, "network cards");
     expect_no_connection(side.transfer, "rdma://10.0.0.1:bad", GPUD_INVALID, "");
     EXPECT(GPUD_INVALID, "without an address",
@@ -80,7 +80,7 @@ void test_connecting(void)
     CHECK(poll(&waits, 1, 60000) == 1, "nobody is there");
     WORKS(gpud_transfer_accept(transfer, side.queue, PATIENCE, &connection, &e));
     CHECK(poll(&waits, 1, 0) == 0, "somebody else is there");
-    EXPECT(GPUD_TIMEOUT, "nobody connected",
+    EXPECT(GPUD_TIMEOUT, "no peer connected",
            gpud_transfer_accept(transfer, side.queue, 0, &connection, &e));
     gpud_transfer_interrupt(transfer, true);
     EXPECT(GPUD_AGAIN, "interrupted",
@@ -102,7 +102,7 @@ void test_connecting(void)
     enum gpud_status status = gpud_receiver_acquire(receiver, GPUD_SEC, &frame, &error);
     CHECK(status == GPUD_PEER || status == GPUD_TIMEOUT, "%s: %s", gpud_status_string(status),
           error.reason);
-    EXPECT(GPUD_TIMEOUT, "nobody connected",
+    EXPECT(GPUD_TIMEOUT, "no peer connected",
            gpud_transfer_accept(transfer, side.queue, 0, &connection, &e));
     gpud_receiver_destroy(&receiver);
     gpud_transfer_destroy(&transfer);
