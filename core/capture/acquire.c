@@ -51,8 +51,8 @@ static enum gpud_status explain_poll(struct gpud_capture *capture, struct gpud_e
 
 /* --- waiting ------------------------------------------------------------------------------- */
 
-/* What the card wrote into a device's memory is there for all who read it, and not elsewhere.
- * flags: of a frame that is not whole the canary may be left. */
+/* Makes the card's writes into a device's memory visible, and checks that they went there. flags:
+ * in an incomplete frame the canary may remain. */
 static bool check_memory(struct gpud_capture *capture, uint32_t index, uint32_t flags,
                          struct gpud_error *why)
 {
@@ -159,8 +159,8 @@ static bool wait_for_news(struct gpud_capture *capture, struct gpud_capture_wait
     return !event && (fds[0].revents & POLLIN || failed || count == 0);
 }
 
-/* Whether the signal shall be looked at though poll() does not say so: while it is lost, and where
- * no frame comes, if the driver has no event for it or nobody polls. */
+/* Whether to check the signal although poll() reported nothing: while it is lost, and while no
+ * frame comes if the driver has no event for it or the caller does not poll. */
 static bool is_look_due(const struct gpud_capture *capture, bool wait, bool idle)
 {
     int64_t now = gpud_now();

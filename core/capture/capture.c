@@ -172,8 +172,8 @@ void gpud_capture_get_info(struct gpud_capture *capture, struct gpud_capture_inf
 
 void gpud_capture_interrupt(struct gpud_capture *capture, bool interrupted)
 {
-    /* Set first, written second, and drained before it is cleared: whoever sees it readable sees it
-     * set. */
+    /* Set before the eventfd is written, cleared after it is drained: if it is readable, it is set.
+     */
     uint64_t count = 1;
     ssize_t done = 0;
     gpud_lock_take(&capture->interrupt_lock);

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Which capture cards there are. A node is only asked: its format, its signal's timings and its
- * buffers belong to whoever captures from it just now. */
+/* Lists capture cards. Nodes are only queried: their format, timings and buffers belong to the
+ * program that may be capturing from them. */
 #include "capture/cards.h"
 
 #include "base/sized.h"

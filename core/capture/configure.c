@@ -85,7 +85,7 @@ enum gpud_status gpud_capture_configure_mode(struct gpud_capture *capture,
     gpud_input_detect(&capture->node, &capture->source);
     gpud_capture_publish_signal(capture);
     const struct gpud_input *source = &capture->source;
-    /* Who asks for the signal's size gets that of the next one, too. */
+    /* A caller that asks for the signal's size also follows later changes of it. */
     if (wanted.width_min == source->width && wanted.height_min == source->height)
         wanted.width_min = wanted.height_min = 0;
     capture->wanted = wanted;

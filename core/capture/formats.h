@@ -34,8 +34,8 @@ enum gpud_samples gpud_format_samples(const char *name);
 /* "UYVY"; NULL: a format that is compressed, or that we have no name for. */
 const char *gpud_format_name(uint32_t fourcc);
 
-/* The name of a format with alpha where nobody fills that in: "BGRx" of "BGRA"; NULL: it has no
- * alpha, or no such name. */
+/* The name for a format whose alpha is not filled in: "BGRx" for "BGRA"; NULL: it has no alpha, or
+ * no such name. */
 const char *gpud_format_opaque(const char *name);
 bool gpud_format_has_alpha(const char *name);
 

@@ -24,8 +24,8 @@ static struct gpud_frame *acquire_slot(struct gpud_capture_ring *ring, uint32_t 
     return frame;
 }
 
-/* The device is done with a buffer. Runs in a thread of the device's driver: it calls nobody, and
- * lets the buffer be queued by the next thread that comes by. */
+/* The device is done with a buffer. Runs in a thread of the device's driver, so it must not call
+ * the capture driver: the next acquiring or releasing thread queues the buffer. */
 static void on_complete(void *arg, enum gpud_status status)
 {
     struct gpud_capture_buffer *buffer = arg;
@@ -92,7 +92,7 @@ static void queue_when_complete(struct gpud_capture_ring *ring, struct gpud_fram
     gpud_queue_flush(frame->queue, NULL);
 }
 
-/* There is no driver any more that would fill the buffer, and nobody who would wait for it. */
+/* After the stop no driver fills the buffer, and no other thread waits for the queue. */
 static void finish_after_stop(struct gpud_capture_ring *ring, struct gpud_frame *frame)
 {
     struct gpud_error why;

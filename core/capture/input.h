@@ -18,7 +18,7 @@ struct gpud_input {
     uint32_t fps_num, fps_den;   /* pictures a second; 0/1: not known */
     bool interlaced;             /* not progressive */
     bool bottom_first;           /* of the two fields, where the driver does not say it */
-    uint32_t aspect_x, aspect_y; /* of a pixel; 1/1 where nobody says */
+    uint32_t aspect_x, aspect_y; /* of a pixel; 1/1 if unknown */
     bool digital;                /* timings hold what was detected */
     struct v4l2_dv_timings timings;
     v4l2_std_id standard; /* of an analogue input; 0: it has none */

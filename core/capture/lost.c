@@ -1,12 +1,12 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A card that was unplugged, and comes back. While it is gone the node is closed, because the
- * kernel gives a number to the next card only then; the folders that nodes appear in are watched.
+/* Handles a card that is unplugged and returns. Meanwhile its node is closed, because otherwise the
+ * kernel does not reuse the number, and the folders in which nodes appear are watched.
  *
- * The card is known by its place on its bus: who holds a frame in the driver's memory keeps the
- * node's old number in use, and the card returns with another one. A card whose node is there and
- * that cannot be used yet (its permissions, its firmware) is tried again after a while. */
+ * The card is identified by its place on its bus: a held frame in the driver's memory keeps the old
+ * number in use, and the card returns with another one. A card whose node exists but cannot be used
+ * yet (permissions, firmware) is tried again after a while. */
 #include "capture/lost.h"
 
 #include "base/clock.h"

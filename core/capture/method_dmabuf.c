@@ -10,8 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* NVIDIA's exporter looks at the PCI device of whoever attaches without asking whether it is one;
- * a kernel may die of that. So the bus is looked at before such a dma-buf is shown to a driver. */
+/* NVIDIA's exporter takes every attaching device for a PCI device, which may crash the kernel. So
+ * the bus is checked before such a dma-buf is given to a driver. */
 enum gpud_status gpud_capture_check_bus(const struct gpud_device *device, const char *bus,
                                         struct gpud_error *error)
 {

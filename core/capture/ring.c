@@ -220,7 +220,7 @@ enum gpud_status gpud_capture_ring_stop(struct gpud_capture_ring *ring, struct g
         atomic_fetch_add(&ring->references, 1); /* for good */
     }
 
-    /* A driver may keep buffers that are mapped, so those that nobody uses are unmapped first. */
+    /* A driver may keep mapped buffers, so unused ones are unmapped first. */
     gpud_lock_take(&ring->lock);
     uint64_t in_use = stuck ? UINT64_MAX : ring->in_place ? ring->acquired : 0;
     gpud_lock_release(&ring->lock);

@@ -70,7 +70,7 @@ struct gpud_capture_ring {
     struct gpud_lock driver_lock;
     bool streaming;
 
-    /* Never held across a call of anybody else's. */
+    /* Never held while calling a driver or the application. */
     struct gpud_lock lock;
     pthread_cond_t complete; /* a device is done with a buffer */
     uint64_t queued;         /* a bit a buffer: the driver has it */

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The file that tells a writer in another process where it may write. Its owner holds a lock on it
- * as long as it lives, so that a file without one is stale: whoever wants the name replaces it. */
+/* The file that tells a writer in another process where it may write. Its owner locks it for its
+ * lifetime, so a file without a lock is stale and may be replaced. */
 #include "target/file.h"
 
 #include "base/clock.h"
@@ -127,7 +127,7 @@ bool gpud_target_file_is_there(int fd, const char *path)
            opened.st_dev == there.st_dev;
 }
 
-/* One try. GPUD_AGAIN: somebody has the name, or was quicker. */
+/* Tries once. GPUD_AGAIN: the name is in use, or another process was faster. */
 static enum gpud_status try_name(const char *made, const char *path, struct gpud_error *error)
 {
     enum gpud_status status = GPUD_AGAIN;

@@ -137,7 +137,7 @@ static bool choose(struct gpud_target_ring *ring, uint32_t *number)
     /* As many as the writer leaves alone. */
     uint32_t whole = ring->slots - (ring->pace == GPUD_TARGET_FREE_RUNNING);
     *number = posted - ring->next > whole ? posted - 1 : ring->next;
-    /* A slot that somebody has is not handed out twice. */
+    /* A slot that is still in use is not handed out again. */
     while (*number < posted && (ring->held | ring->pending) & bit(*number % ring->slots))
         ++*number;
     return *number < posted;

@@ -120,7 +120,7 @@ static bool read_file(int directory, const char *name, struct gpud_target_entry 
     if (fd < 0)
         return false;
     ssize_t length = -1;
-    /* Whoever gets the lock knows that nobody has it any more. */
+    /* Getting the lock proves that the target's owner is gone. */
     if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() &&
         flock(fd, LOCK_SH | LOCK_NB) < 0)
         length = read(fd, text, sizeof(text) - 1);
@@ -169,7 +169,7 @@ enum gpud_status gpud_targets_create(struct gpud_targets **targets, struct gpud_
     struct gpud_targets *made = calloc(1, sizeof(*made));
     if (!made)
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a list of targets");
-    DIR *listed = opendir(path); /* NULL: nobody has made a target yet */
+    DIR *listed = opendir(path); /* NULL: there has been no target yet */
     for (struct dirent *at; status == GPUD_OK && listed && (at = readdir(listed));)
         if (is_file(at->d_name) && read_file(dirfd(listed), at->d_name, &entry))
             status = add(made, &entry, error);

@@ -64,7 +64,7 @@ static enum gpud_status is_written(const struct gpud_target_ring *ring, uint32_t
 
 bool gpud_target_is_lapped(const struct gpud_target_ring *ring, uint32_t number)
 {
-    /* A writer that waits for nobody begins with the slot when the one before it is full. */
+    /* A free-running writer begins with a slot as soon as the one before it is full. */
     uint32_t over = ring->slots - (ring->pace == GPUD_TARGET_FREE_RUNNING);
     bool written = false;
     return is_written(ring, number + over, false, &written, NULL) == GPUD_OK && written;

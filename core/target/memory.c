@@ -53,7 +53,7 @@ static enum gpud_status make_dmabuf(struct gpud_target_ring *ring, struct gpud_e
     if (status == GPUD_OK && gpud_memory_export_dmabuf(ring->memory[0], &ring->memory_fd,
                                                        &ring->memory_fd_offset, &why) != GPUD_OK)
         status = gpud_fail(error, GPUD_UNSUPPORTED,
-                           "nobody outside can write memory of %s: %s; use device=host",
+                           "other writers cannot write memory of %s: %s; use device=host",
                            ring->device->info.name, why.reason);
     return status;
 }
@@ -86,7 +86,7 @@ static enum gpud_status make_memory(struct gpud_target_ring *ring, struct gpud_e
     if (device->ops->dmabuf)
         return make_dmabuf(ring, error);
     return gpud_fail(error, GPUD_UNSUPPORTED,
-                     "nobody outside can write memory of %s%s%s; use device=host",
+                     "other writers cannot write memory of %s%s%s; use device=host",
                      device->info.name, device->no_direct[0] ? ": " : "", device->no_direct);
 }
 

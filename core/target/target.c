@@ -234,7 +234,7 @@ static enum gpud_status say_silent(struct gpud_target *target, struct gpud_error
     double seconds = (double)since / GPUD_SEC;
     gpud_fail(&why, GPUD_TIMEOUT,
               target->last ? "the writer of %s has written no frame for %.1f s: does it run?"
-                           : "nobody has written a frame to %s within %.1f s: is there a writer?",
+                           : "no frame was written to %s within %.1f s: is there a writer?",
               name, seconds);
     if (since > SILENCE)
         set_reason(target, why.reason);
