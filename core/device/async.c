@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The queues of a device: how long each is kept, and waiting for one with a deadline. */
+/* The queues of a device: their lifetimes, and waiting for one with a deadline. */
 #include "device/async.h"
 
 #include "base/clock.h"
@@ -41,7 +41,7 @@ unsigned gpud_async_count(struct gpud_async *async)
     return count;
 }
 
-/* Some drivers report no completions for a queue that has failed, so they are told here. */
+/* Some drivers report no completions for a failed queue, so they are called here. */
 static bool is_at_rest(struct gpud_async_queue *queue)
 {
     long result;
@@ -99,7 +99,7 @@ enum gpud_progress gpud_async_wait(struct gpud_async *async, void *queue, int64_
     void *event = NULL;
     if (ops->state(async->device, queue, result) == GPUD_PROGRESS_DONE)
         return GPUD_PROGRESS_DONE;
-    /* Without an event, wait for the whole queue: what is on it still uses memory. */
+    /* Without an event, waits for the whole queue, whose work still uses memory. */
     ops->mark(async->device, queue, &event);
     int64_t start = gpud_now();
     enum gpud_progress state;

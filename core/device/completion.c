@@ -28,9 +28,9 @@ struct gpud_completions {
     struct gpud_device *device;
     struct gpud_completion_thread *thread;
     struct gpud_lock own_lock;
-    struct gpud_lock *lock; /* of what follows, and of the completions: its own, or the thread's */
+    struct gpud_lock *lock; /* for the fields below and the completions: its own or the thread's */
     struct gpud_completion *first, **last;
-    bool telling; /* a thread calls completions, and checks for more before it stops */
+    bool calling; /* a thread calls completions, and checks for more before it stops */
     bool listed;  /* in the thread's list */
     struct gpud_completions *next;
     unsigned references;
@@ -137,12 +137,12 @@ static struct gpud_completion *take_done(struct gpud_completions *completions)
 }
 
 /* Drops the lock around the calls: fn may use the queue, or destroy it. */
-static void tell_those_done(struct gpud_completions *completions)
+static void call_done(struct gpud_completions *completions)
 {
     struct gpud_completion *done;
-    if (completions->telling)
+    if (completions->calling)
         return;
-    completions->telling = true;
+    completions->calling = true;
     while ((done = take_done(completions))) {
         gpud_lock_release(completions->lock);
         for (struct gpud_completion *each = done; each; each = each->next) {
@@ -156,7 +156,7 @@ static void tell_those_done(struct gpud_completions *completions)
             completion_unref(told);
         }
     }
-    completions->telling = false;
+    completions->calling = false;
 }
 
 /* --- the driver calls back ----------------------------------------------------------------- */
@@ -168,11 +168,11 @@ void gpud_completion_done(struct gpud_completion *completion, bool failed)
     for (struct gpud_completion *before = all->first; !completion->done && before != completion;
          before = before->next)
         mark_done(before, failure_of(before));
-    /* Some drivers pass the state that was asked for, not the command's result. */
+    /* Some drivers pass the requested state, not the command's result. */
     long failure = failure_of(completion);
     mark_done(completion, failed && !failure ? -1 : failure);
     completion_unref(completion);
-    tell_those_done(all);
+    call_done(all);
     unref_and_unlock(all);
 }
 
@@ -204,11 +204,11 @@ void gpud_completions_fail(struct gpud_completions *completions)
         long failure = failure_of(each);
         mark_done(each, failure ? failure : -1);
     }
-    tell_those_done(completions);
+    call_done(completions);
     unref_and_unlock(completions);
 }
 
-/* --- a thread looks ------------------------------------------------------------------------ */
+/* --- a thread polls ------------------------------------------------------------------------ */
 
 void gpud_completion_thread_init(struct gpud_completion_thread *thread,
                                  const struct gpud_async_ops *ops, struct gpud_device *device)
@@ -219,8 +219,8 @@ void gpud_completion_thread_init(struct gpud_completion_thread *thread,
     thread->last_busy = &thread->busy;
 }
 
-/* Marks the leading completions that are done. It stops at the first that is busy: that one may
- * finish a moment later, when one behind it is found done. */
+/* Marks the leading completions that are done, up to the first busy one: it may finish a moment
+ * later, before a following one is found done. */
 static bool look(struct gpud_completions *completions)
 {
     struct gpud_completion *each = completions->first;
@@ -256,7 +256,7 @@ static bool look_at_all(struct gpud_completion_thread *thread)
         completions->listed = false;
         if (look(completions)) {
             told = true;
-            tell_those_done(completions);
+            call_done(completions);
         }
         if (completions->first && !completions->listed) {
             completions->listed = true;
@@ -332,7 +332,7 @@ bool gpud_completion_thread_finish(struct gpud_completion_thread *thread)
     return true;
 }
 
-/* --- what a queue asks for ----------------------------------------------------------------- */
+/* --- adding -------------------------------------------------------------------------------- */
 
 enum gpud_status gpud_completions_add(struct gpud_completions *completions, void *event,
                                       gpud_complete_fn fn, void *arg,

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Contexts, and the devices that are open in them. */
+/* Contexts, and their open devices. */
 #include "device/device.h"
 
 #include "base/clock.h"
@@ -50,7 +50,7 @@ static size_t devices_in_use(struct gpud_context *context)
     return count;
 }
 
-/* A device that takes longer is most likely stuck; a busy machine may need some of it. */
+/* A device that takes longer is most likely stuck. */
 #define SETTLING_MAX GPUD_SEC
 
 void gpud_context_drain(struct gpud_context *context)
@@ -110,7 +110,7 @@ void gpud_context_destroy(struct gpud_context **context)
         clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){.tv_nsec = GPUD_MSEC / 2}, NULL);
     if (devices_in_use(gone)) {
         gpud_log_error(&gone->log, "context",
-                       "destroyed while %zu devices are in use: it is kept aside",
+                       "destroyed while %zu devices are in use: it is not freed",
                        devices_in_use(gone));
         return;
     }

@@ -1,13 +1,12 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What the parts that vendors share ask of a driver whose queues work by themselves: how far work
- * is.
+/* The progress of work on asynchronous queues, as the parts shared by vendors query it.
  *
- * A queue may wait for a word that a peer writes, so it may stand still until the peer's death is
- * noticed. Therefore no shared part waits for a queue without a deadline, and what drivers free
- * only after waiting for all queues is freed by the context's `later` worker, once every queue of
- * the device has passed the point at which it was given up. */
+ * A queue may wait for a word that a peer writes, so it may stall until the peer's death is
+ * detected. So no shared part waits for a queue without a deadline, and memory that drivers free
+ * only after waiting for all queues is freed by the context's `later` worker, when every queue of
+ * the device has passed the point at which the memory was released. */
 #ifndef GPUD_DEVICE_PROGRESS_H
 #define GPUD_DEVICE_PROGRESS_H
 
@@ -21,14 +20,14 @@ enum gpud_progress {
 
 struct gpud_async_queue;
 
-/* What these parts ask of a driver. `queue` is the backend's own handle of a queue, *result the
- * driver's number of an error. None of them may wait, for some are called under a lock. */
+/* A driver's side of these queries. `queue` is the backend's handle of a queue, *result the
+ * driver's error. None of them may wait, because some are called under a lock. */
 struct gpud_async_ops {
-    /* Around all use of the driver by one of its threads or by the worker's. */
+    /* Enclose all use of the driver by its own threads or the worker's. */
     void (*enter)(struct gpud_device *device);
     void (*leave)(struct gpud_device *device);
-    /* BUSY: *event is behind what is on the queue now. DONE: nothing is on it that could still use
-     * memory. FAILED: nothing is known, ask again. */
+    /* BUSY: *event comes after the queue's current work. DONE: no work on it can still use memory.
+     * FAILED: unknown, try again. */
     enum gpud_progress (*mark)(struct gpud_device *device, void *queue, void **event);
     /* How far the work before an event is. */
     enum gpud_progress (*query)(struct gpud_device *device, void *event, long *result);

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What went wrong with a GPU's driver. */
+/* Errors of a GPU's driver. */
 #include "device/gpu/driver.h"
 
 #include "base/text.h"

@@ -1,9 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The driver of a vendor's GPUs, for all that device/gpu/ does with it. A vendor's api.c has one:
- * it fills the calls of calls.h from the library, and has a hook of its own for what its driver
- * does in another way. */
+/* The driver of a vendor's GPUs as device/gpu/ uses it. A vendor's api.c fills the calls of calls.h
+ * from the library, and has its own hooks where its driver differs. */
 #ifndef GPUD_DEVICE_GPU_DRIVER_H
 #define GPUD_DEVICE_GPU_DRIVER_H
 
@@ -17,7 +16,7 @@ struct gpud_device;
 struct gpud_gpu;
 struct gpud_memory;
 
-/* Rows between two addresses, of which the driver knows by itself which lies where. */
+/* Rows to copy between two addresses, whose memories the driver identifies by itself. */
 struct gpud_rows {
     uint64_t to, from;
     uint32_t to_stride, from_stride;
@@ -31,9 +30,9 @@ static inline bool gpud_rows_are_linear(const struct gpud_rows *rows)
            (rows->to_stride == rows->row_bytes && rows->from_stride == rows->row_bytes);
 }
 
-/* What the driver does only once a process, counted; see tables.h. */
+/* Operations that the driver does once a process, counted; see tables.h. */
 struct gpud_pins {
-    struct gpud_lock lock; /* also while the driver is called: it must not be asked twice */
+    struct gpud_lock lock; /* held also during the driver's call, so that it is made once */
     struct gpud_pinned *first;
 };
 
@@ -44,19 +43,19 @@ struct gpud_opens {
 
 #define GPUD_GPU_MEMBER(member, arguments) int(*member) arguments;
 
-/* One for each vendor, for the process. Complete once the library was found, and not changed from
- * then on, but for pins and opens. */
+/* One for each vendor in the process. Complete when the library is found, and constant from then
+ * on, except pins and opens. */
 struct gpud_gpu_driver {
     const char *vendor;         /* "CUDA": in messages */
     const char *origin;         /* "cuda": of errors */
-    const char *allocator;      /* "cuMemAlloc": whose memory can be given away by handle */
+    const char *allocator;      /* "cuMemAlloc": its memory can be exported by handle */
     uint32_t fd_type, ipc_type; /* enum gpud_handle_type */
     int p2p_rank, p2p_atomics;  /* the attributes' numbers */
     unsigned read_only_flag;    /* of mem_host_register, for pages that this process may only read;
                                    0: there is none */
-    bool pools_have_no_context; /* memory of a pool is known by that */
+    bool pools_have_no_context; /* which identifies memory of a pool */
 
-    /* What the library's version decides. */
+    /* These depend on the library's version. */
     unsigned host_memory_type; /* the number of pinned memory; the next one is a device's */
     unsigned ipc_flags;        /* of ipc_open_mem_handle: access between peers as needed */
     bool imports_by_address;   /* mem_import takes the address of the descriptor */
@@ -68,19 +67,18 @@ struct gpud_gpu_driver {
 
     /* NULL: the driver has no name for the result. */
     const char *(*error_name)(int result);
-    /* Around all use of the driver by a thread; they nest. */
+    /* Enclose all use of the driver by a thread; they nest. */
     void (*enter)(struct gpud_gpu *gpu);
     void (*leave)(struct gpud_gpu *gpu);
     /* on_gpu: both ends are memory of GPUs, and it is one row. */
     int (*copy)(void *stream, const struct gpud_rows *rows, bool on_gpu);
-    /* What is enqueued later waits for word >= value, which are below 2^31. */
+    /* Makes later work wait for word >= value; both are below 2^31. */
     int (*wait_value)(void *stream, uint64_t address, uint32_t value);
-    /* Synchronous operations on what was allocated at this address are done when they return, which
-     * others are not: a card waits for no stream. NULL: there is no such thing. Results that say
-     * that the driver knows it of no such memory: GPUD_GPU_NOT_SUPPORTED, GPUD_GPU_INVALID_VALUE.
-     */
+    /* Makes synchronous operations on the allocation at this address complete before they return,
+     * because a card waits for no stream. NULL: the driver has no such call. GPUD_GPU_NOT_SUPPORTED
+     * and GPUD_GPU_INVALID_VALUE: not possible for such memory. */
     int (*make_synchronous)(uint64_t address);
-    /* Page aligned; *offset is that of the address in the dma-buf. */
+    /* For whole pages; *offset: of the address in the dma-buf. */
     enum gpud_status (*export_dmabuf)(struct gpud_device *device, uint64_t address, uint64_t size,
                                       int *fd, uint64_t *offset, struct gpud_error *error);
     /* As gpud_memory_ops.flush_remote. */
@@ -92,7 +90,7 @@ struct gpud_gpu_driver {
 enum gpud_status gpud_gpu_fail(const struct gpud_gpu_driver *driver, struct gpud_error *error,
                                int result, const char *format, ...) GPUD_PRINTF(4, 5);
 
-/* The same with the status chosen by the caller: for what a peer's word made the driver say. */
+/* The same with a given status: for errors that a peer's data caused. */
 enum gpud_status gpud_gpu_fail_as(const struct gpud_gpu_driver *driver, struct gpud_error *error,
                                   enum gpud_status status, int result, const char *format, ...)
     GPUD_PRINTF(5, 6);

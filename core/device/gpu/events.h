@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Events that are in no use are kept, because making one costs more than a copy's launch. */
+/* Keeps unused events, because creating one costs more than launching a copy. */
 #ifndef GPUD_DEVICE_GPU_EVENTS_H
 #define GPUD_DEVICE_GPU_EVENTS_H
 
@@ -19,10 +19,10 @@ struct gpud_events {
 void gpud_events_init(struct gpud_events *events, const struct gpud_gpu_driver *driver);
 void gpud_events_finish(struct gpud_events *events);
 
-/* NULL and *result: the driver makes none. */
+/* NULL and *result: the driver cannot create one. */
 void *gpud_events_take(struct gpud_events *events, int *result);
 
-/* Whatever state it is in. */
+/* In any state. */
 void gpud_events_put(struct gpud_events *events, void *event);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What CUDA and HIP share: an open GPU, and its memories. A vendor's folder fills the table of
- * driver.h, finds devices and says what each can do; all that is done with them is here.
+/* The code that CUDA and HIP share: an open GPU and its memories. A vendor's folder fills the table
+ * of driver.h, finds devices and reports their capabilities; everything else is here.
  *
  * Results are the driver's own numbers; 0 is success. Addresses are the GPU's. Why nothing here
  * waits for a stream without a deadline: see device/progress.h. */
@@ -27,15 +27,14 @@ struct gpud_gpu {
     struct gpud_gpu_driver *driver;
     int ordinal;          /* of the device, for the driver */
     const void *context;  /* what the driver opens handles in */
-    uint64_t granularity; /* of physical allocations; 0: the driver has none that are exported */
-    bool rdma;            /* they are made so that a network card can be given them */
+    uint64_t granularity; /* of physical allocations; 0: the driver cannot export any */
+    bool rdma;            /* they are allocated for access by network cards */
     void *service;        /* the stream for work that depends on no peer */
     struct gpud_async async;
     struct gpud_completion_thread completions;
     struct gpud_events events;
     struct gpud_bounces bounces;
-    atomic_uint stuck; /* memories that the driver has not cleared in time: until it has, there are
-                          no more */
+    atomic_uint stuck; /* memories that the driver has not cleared in time; blocks further ones */
 };
 
 enum gpud_gpu_memory_kind {
@@ -44,7 +43,7 @@ enum gpud_gpu_memory_kind {
     GPUD_GPU_IPC,      /* imported by the legacy handle */
     GPUD_GPU_WRAPPED,  /* the application's */
     GPUD_GPU_PINNED,   /* host pages that the driver knows */
-    GPUD_GPU_PAGEABLE, /* host memory that it does not: copied from, through pinned pages */
+    GPUD_GPU_PAGEABLE, /* host memory unknown to it: copied from, through pinned pages */
 };
 
 struct gpud_gpu_memory {
@@ -54,9 +53,9 @@ struct gpud_gpu_memory {
     uint64_t allocation;        /* physical */
     uint64_t base;              /* IPC: of the allocation that was opened */
     struct gpud_pinned *pinned; /* the registration that it shares; NULL: the application's */
-    bool by_handle;             /* given away by a legacy handle */
+    bool by_handle;             /* exported by a legacy handle */
     struct gpud_free_after after;
-    struct gpud_device *device; /* whose driver is late to clear it, kept open until it has */
+    struct gpud_device *device; /* kept open until its driver has cleared the memory */
 };
 
 static inline struct gpud_gpu *gpud_gpu(const struct gpud_device *device)

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Device memory: mapped from physical allocations that can be passed on as descriptors, also into
- * another container; plain where the driver has no such thing. */
+/* Device memory: mapped from physical allocations, which can be exported as descriptors, also into
+ * another container; plain if the driver has none. */
 #include "device/gpu/map.h"
 #include "device/gpu/share.h"
 #include "device/gpu/stream.h"
@@ -14,8 +14,8 @@
 /* How long the driver may take for work that depends on no peer, as zeroing. */
 #define SERVICE_TIMEOUT (5 * GPUD_SEC)
 
-/* Freeing memory that another process has open by a legacy handle is undefined, and nothing says
- * when it was closed: a peer has this long after the end of the link. */
+/* How long a peer has to close a legacy handle after the end of the link: freeing memory that is
+ * still open elsewhere is undefined, and closing it is not reported. */
 #define HANDLE_GRACE (GPUD_SEC / 2)
 
 static enum gpud_status no_room(struct gpud_error *error)
@@ -23,7 +23,7 @@ static enum gpud_status no_room(struct gpud_error *error)
     return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a memory's record");
 }
 
-/* Gives back what a record holds. After enter; no stream uses it any more. */
+/* Frees a record's resources. After enter; no stream uses them any more. */
 static void give_back(struct gpud_gpu *gpu, struct gpud_gpu_memory *record)
 {
     switch (record->kind) {
@@ -65,7 +65,7 @@ static enum gpud_status say_stuck(const struct gpud_device *device, struct gpud_
                      device->info.name, (int)(SERVICE_TIMEOUT / GPUD_SEC));
 }
 
-/* Until then the driver may write into it. */
+/* Before it is cleared, the driver may still write into it. */
 static int64_t give_back_when_cleared(void *arg)
 {
     struct gpud_gpu_memory *record = arg;
@@ -101,7 +101,7 @@ static int allocate(struct gpud_gpu *gpu, uint64_t size, struct gpud_gpu_memory 
 static enum gpud_status alloc(struct gpud_memory *memory, struct gpud_error *error)
 {
     struct gpud_gpu *gpu = gpud_gpu(memory->device);
-    /* Each try would leave another memory with the driver. */
+    /* Each try would leave one more memory stuck in the driver. */
     if (atomic_load(&gpu->stuck) > 0)
         return say_stuck(memory->device, error);
     struct gpud_gpu_memory *record = calloc(1, sizeof(*record));
@@ -206,7 +206,7 @@ static enum gpud_status wrap_host(struct gpud_memory *memory, struct gpud_error 
     return GPUD_OK;
 }
 
-/* --- what others wrote --------------------------------------------------------------------- */
+/* --- remote writes ------------------------------------------------------------------------- */
 
 static enum gpud_status flush_remote(struct gpud_memory *memory, struct gpud_error *error)
 {

@@ -97,7 +97,7 @@ static enum gpud_status await(struct gpud_queue *queue, void *fence, struct gpud
     return result == 0 ? GPUD_OK : not_joined(queue, result, error);
 }
 
-/* A failure is an end, too: the driver stops what is on a stream that has failed. */
+/* A failure counts as passed: the driver stops all work on a failed stream. */
 static bool is_passed(struct gpud_device *device, void *fence)
 {
     long result;
@@ -107,7 +107,7 @@ static bool is_passed(struct gpud_device *device, void *fence)
     return progress != GPUD_PROGRESS_BUSY;
 }
 
-/* Waits that are enqueued keep the state they were given: the event can be recorded again. */
+/* Enqueued waits keep the event's recorded state, so it can be recorded again. */
 static void drop(struct gpud_device *device, void *fence)
 {
     gpud_gpu_async_ops.enter(device);

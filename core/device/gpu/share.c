@@ -62,9 +62,9 @@ enum gpud_status gpud_gpu_export(struct gpud_memory *memory, struct gpud_handle 
     return status;
 }
 
-/* For the allocator's memory, ours or the application's: of physical allocations and pools drivers
- * do not know it. Ours are written by streams alone; an application that gives others to a card
- * comes after a stream, too (gpudirect/transfer.h). After enter. */
+/* Only the allocator's memory, ours or the application's, supports this. Physical allocations and
+ * pools do not need it: ours are written only by streams, and an application orders its card after
+ * a stream, too (gpudirect/transfer.h). After enter. */
 static enum gpud_status make_synchronous(struct gpud_gpu *gpu, const struct gpud_gpu_memory *record,
                                          struct gpud_error *error)
 {
@@ -112,7 +112,7 @@ enum gpud_status gpud_gpu_export_dmabuf(struct gpud_memory *memory, uint64_t fro
     return GPUD_OK;
 }
 
-/* --- import; every word of a handle is a peer's -------------------------------------------- */
+/* --- import; handles are untrusted --------------------------------------------------------- */
 
 static enum gpud_status import_ipc(struct gpud_memory *memory, struct gpud_gpu_memory *record,
                                    const struct gpud_handle *handle, struct gpud_error *error)
@@ -158,7 +158,7 @@ static enum gpud_status import_fd(struct gpud_memory *memory, struct gpud_gpu_me
                                     GPUD_GPU_HANDLE_FD);
     if (result)
         return gpud_gpu_fail_as(gpu->driver, error, GPUD_PEER, result,
-                                "what the peer sent is no memory of a GPU that %s knows", name);
+                                "the peer's handle is not memory of a GPU that %s knows", name);
     struct gpud_gpu_allocation what = {0};
     result = driver->mem_get_allocation_properties(&what, record->allocation);
     if (result == 0 && what.location.type == GPUD_GPU_ON_DEVICE &&

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Memory that others see: handles to and from other processes, and host pages that GPUs see. */
+/* Shared memory: handles to and from other processes, and host pages pinned for GPUs. */
 #ifndef GPUD_DEVICE_GPU_SHARE_H
 #define GPUD_DEVICE_GPU_SHARE_H
 
@@ -16,10 +16,10 @@ enum gpud_status gpud_gpu_export_dmabuf(struct gpud_memory *memory, uint64_t fro
                                         int *fd, uint64_t *offset, struct gpud_error *error);
 enum gpud_status gpud_gpu_before_dma(struct gpud_memory *memory, struct gpud_error *error);
 
-/* Whether pages that this process may only read can be pinned, tried with one. */
+/* Whether read-only pages can be pinned, tried with one. */
 bool gpud_gpu_pins_what_it_reads(struct gpud_gpu *gpu);
 
-/* Host memory as the GPU addresses it. *pinned is NULL where the application has pinned it.
+/* Pins host memory and gets its GPU address. *pinned is NULL if the application has pinned it.
  * GPUD_UNSUPPORTED: it cannot be pinned. Between enter and leave. */
 enum gpud_status gpud_gpu_pin(struct gpud_gpu *gpu, void *data, uint64_t size, bool read_only,
                               struct gpud_pinned **pinned, uint64_t *address);

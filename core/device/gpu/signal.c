@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* Signals: stream memory operations on a word in pinned host pages, which the CPU can read, and
- * write when a stream waits for a writer that died.
+ * write when a stream waits for a dead writer.
  *
  * Some drivers compare cyclically, some not, and we do not: values stay below 2^31 (a ring gets a
  * new epoch long before). A write has a system-wide fence for the work before it on its stream. */

@@ -51,7 +51,7 @@ static enum gpud_progress mark_stream(struct gpud_device *device, void *stream, 
     return GPUD_PROGRESS_DONE; /* it failed twice: the stream is broken and does no more work */
 }
 
-/* Asked twice: what has failed says so again; an error that is gone was one of the query. */
+/* Queries twice: a failed stream fails again; an error that disappears was the query's own. */
 static enum gpud_progress ask(int (*query)(void *), void *what, long *result)
 {
     *result = query(what);

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The host as a device: memory is pages, a queue does its work at once, a signal is a word that a
- * futex watches. */
+/* The host as a device: memory is pages, a queue works synchronously, a signal is a word with a
+ * futex. */
 #ifndef GPUD_HOST_HOST_H
 #define GPUD_HOST_HOST_H
 
@@ -17,20 +17,20 @@ struct host_part {
 struct host_memory {
     int fd;          /* a memfd; -1: none */
     int dmabuf;      /* of all of it; -1: none */
-    void *base;      /* what is mapped */
+    void *base;      /* of the mapping */
     uint64_t mapped; /* bytes */
-    /* Memory that is shared for reading: its parts that have a dma-buf. The kernel makes none any
-     * more once others have it, so they are made before, and kept; under map_lock. */
+    /* Memory shared for reading: its parts that have a dma-buf. The kernel makes none after the
+     * memory was shared, so they are made before, and kept; under map_lock. */
     struct host_part *parts;
 };
 
 /* --- dmabuf.c ------------------------------------------------------------------------------ */
 
-/* A dma-buf of whole pages of a sealed memfd; -1: errno says why not. */
+/* A dma-buf of whole pages of a sealed memfd; -1 and errno on failure. */
 int gpud_host_udmabuf(int memfd, uint64_t from, uint64_t size);
 
-/* Zeroed memory that has a dma-buf. GPUD_UNSUPPORTED: nothing here makes one. Sets fd, dmabuf,
- * mapped. */
+/* Allocates zeroed memory with a dma-buf. GPUD_UNSUPPORTED: this system cannot make one. Sets fd,
+ * dmabuf, mapped. */
 enum gpud_status gpud_host_alloc_dmabuf(struct host_memory *made, uint64_t size, void **data,
                                         struct gpud_error *error);
 void gpud_host_drop_parts(struct host_memory *host);

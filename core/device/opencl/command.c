@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A command queue as the whole backend uses it: commands in order, and waits that end. */
+/* A command queue as the backend uses it: commands in order, and waits with deadlines. */
 #include "device/opencl/opencl.h"
 
 #include <stdlib.h>
@@ -61,8 +61,8 @@ void gpud_opencl_queue_free(struct opencl_queue *queue)
 /* Whether this thread is a driver's, inside a callback. */
 static _Thread_local bool in_callback;
 
-/* A completion may destroy the very queue that it was for, and a driver that is asked to release a
- * queue from its own thread may wait for itself. */
+/* A completion may destroy its own queue, and a driver that releases a queue in its own thread may
+ * wait for itself. */
 void gpud_opencl_queue_retire(struct opencl_queue *queue)
 {
     if (!queue)
@@ -71,7 +71,7 @@ void gpud_opencl_queue_retire(struct opencl_queue *queue)
     gpud_async_retire(&queue->async, !in_callback);
 }
 
-/* --- what the shared parts ask ------------------------------------------------------------- */
+/* --- queries of the shared parts ----------------------------------------------------------- */
 
 static void nothing_to_enter(struct gpud_device *device)
 {
@@ -97,7 +97,7 @@ static enum gpud_progress mark_queue(struct gpud_device *device, void *handle, v
     }
     gpud_lock_release(&queue->lock);
     if (marked == GPUD_PROGRESS_BUSY)
-        clFlush(queue->queue); /* nothing else may do so */
+        clFlush(queue->queue); /* it may not be flushed otherwise */
     return marked;
 }
 
@@ -140,7 +140,7 @@ enum gpud_status gpud_opencl_queue_start(struct opencl_queue *queue, struct gpud
                               : gpud_opencl_fail(error, code, "the queue cannot be started");
 }
 
-/* Some drivers run work behind a failed command, so a queue that has failed takes no more. */
+/* Some drivers run work after a failed command, so a failed queue accepts no more. */
 enum gpud_status gpud_opencl_queue_begin(struct opencl_queue *queue, struct gpud_error *error)
 {
     gpud_lock_take(&queue->lock);

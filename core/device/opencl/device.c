@@ -42,7 +42,7 @@ static unsigned enumerate(unsigned index, struct place *place, struct gpud_error
         cl_uint count = 0;
         code = clGetDeviceIDs(platforms[p], CL_DEVICE_TYPE_ALL, DEVICES_MAX, ids, &count);
         if (code != CL_SUCCESS)
-            continue; /* a driver whose hardware is not there */
+            continue; /* a driver without its hardware */
         for (cl_uint d = 0; d < count && d < DEVICES_MAX; d++, found++)
             if (found == index)
                 *place = (struct place){platforms[p], ids[d]};
@@ -61,7 +61,7 @@ static unsigned count(void)
     return found ? found : 1;
 }
 
-/* "0000:63:00.0", asked for in the standard's way, and in AMD's: DirectGMA's drivers are older. */
+/* "0000:63:00.0", by the standard's query or AMD's: DirectGMA's drivers are older. */
 static void get_pci(cl_device_id id, struct gpud_device_info *info)
 {
     cl_device_pci_bus_info_khr bus;
@@ -135,8 +135,7 @@ static void probe(struct gpud_device *device)
     if (external.acquire)
         device->caps |= GPUD_CAP_IMPORT;
 
-    /* By the extension string alone: some drivers without it hand out the function pointers all the
-     * same. */
+    /* Checks the extension string, because some drivers without it still return the functions. */
     if (gpud_opencl_has_extension(place.id, extension)) {
         device->caps |= GPUD_CAP_BUS_ADDRESSABLE | GPUD_CAP_SIGNALS;
         info->direct_writes = true;
@@ -167,8 +166,8 @@ static bool resolve(cl_platform_id platform, struct opencl_amd *amd)
     return true;
 }
 
-/* Sends a word to ourselves exactly as a peer would. If the driver has the extension in name only,
- * the wait returns too early, or never. */
+/* Sends a word to ourselves exactly as a peer would. If the driver only claims the extension, the
+ * wait returns too early or never. */
 static enum gpud_status prove(struct gpud_device *device, struct gpud_error *error)
 {
     const struct gpud_memory_ops *memories = device->ops->memory;
@@ -226,8 +225,8 @@ static void withdraw(struct gpud_device *device, const char *reason)
     gpud_log_warning(&device->context->log, "opencl", "%s", device->no_direct);
 }
 
-/* The devices of a driver are in one context, so that frames move from one to the other. Those with
- * DirectGMA are not: what is behind a bus address would be mapped for all of them. */
+/* The devices of a driver share a context, so that frames can move between them. Those with
+ * DirectGMA do not: memory behind a bus address would be mapped for all of them. */
 static cl_uint list_companions(const struct gpud_device *device, const struct place *place,
                                cl_device_id ids[DEVICES_MAX])
 {

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Waiting for an event with a deadline, which OpenCL itself cannot. */
+/* Waits for an event with a deadline, which OpenCL itself does not offer. */
 #include "device/opencl/opencl.h"
 
 #include "base/sleep.h"

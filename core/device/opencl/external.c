@@ -30,11 +30,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- what there is ------------------------------------------------------------------------- */
+/* --- support ------------------------------------------------------------------------------- */
 
 #define TYPES_MAX 16
 
-/* The extension's name is a claim; the list is what counts. */
+/* The extension's name proves nothing; the list of types does. */
 static void find_types(cl_device_id id, struct opencl_external *external)
 {
     cl_uint types[TYPES_MAX];
@@ -67,18 +67,18 @@ void gpud_opencl_external_find(cl_platform_id platform, cl_device_id id,
     memcpy(&external->release, &release, sizeof(release));
 }
 
-/* --- import; every word of a handle is a peer's -------------------------------------------- */
+/* --- import; handles are untrusted --------------------------------------------------------- */
 
 /* A buffer over all of the allocation, from a descriptor of this type. */
 static cl_mem create(const struct opencl_device *device, cl_uint type, int fd, uint64_t size,
                      bool read_only, cl_int *code)
 {
-    int own = fcntl(fd, F_DUPFD_CLOEXEC, 0); /* the driver's, if it takes it */
+    int own = fcntl(fd, F_DUPFD_CLOEXEC, 0); /* the driver owns it on success */
     if (own < 0) {
         *code = CL_OUT_OF_HOST_MEMORY;
         return NULL;
     }
-    /* The context may have other GPUs, too, which cannot take it. */
+    /* The context may have other GPUs, which cannot import it. */
     const cl_mem_properties properties[] = {type,
                                             (cl_mem_properties)own,
                                             CL_MEM_DEVICE_HANDLE_LIST_KHR,
@@ -90,7 +90,7 @@ static cl_mem create(const struct opencl_device *device, cl_uint type, int fd, u
                                                size, NULL, code);
     if (*code == CL_SUCCESS && made)
         return made;
-    /* NVIDIA's 580 refuses with codes of CUDA, and gives an object at that, which keeps the context
+    /* NVIDIA's 580 refuses with CUDA's codes but still returns an object, which keeps the context
      * and its descriptors. */
     cl_uint references;
     if (made && clGetMemObjectInfo(made, CL_MEM_REFERENCE_COUNT, sizeof(references), &references,
@@ -131,7 +131,7 @@ enum gpud_status gpud_opencl_import_external(struct gpud_memory *memory,
     if (!record->memory) {
         free(record);
         return gpud_opencl_fail_as(error, GPUD_PEER, code,
-                                   "what the peer sent is no memory of a GPU that %s knows", name);
+                                   "the peer's handle is not memory of a GPU that %s knows", name);
     }
     record->external = true;
     memory->backend = record;
@@ -151,7 +151,7 @@ static bool concerns(struct opencl_memory *const memories[2])
     return is_external(memories[0]) || is_external(memories[1]);
 }
 
-/* Events of another queue's commands are waited for only once that queue was flushed. */
+/* Flushes the queue of an event's command, without which waiting for the event has no effect. */
 static void start_queue_of(cl_event event)
 {
     cl_command_queue queue = NULL;
@@ -160,7 +160,7 @@ static void start_queue_of(cl_event event)
         clFlush(queue);
 }
 
-/* Enqueues one of the two commands, behind all that uses the memory on whatever queue. */
+/* Enqueues one of the two commands, after all uses of the memory on any queue. */
 static cl_int go_behind(opencl_hand_over command, struct opencl_queue *queue,
                         struct opencl_memory *memory)
 {
@@ -183,7 +183,7 @@ static cl_int go_behind(opencl_hand_over command, struct opencl_queue *queue,
     return CL_SUCCESS;
 }
 
-/* Takes the memories in, or gives them back, the others behind the first. */
+/* Acquires or releases the memories, one after the other. */
 static cl_int hand_over(opencl_hand_over command, struct opencl_queue *queue,
                         struct opencl_memory *const memories[2])
 {
@@ -221,7 +221,7 @@ struct opencl_bounce {
     void *data;
     uint64_t room, offset, size;
     bool mapped, written;
-    cl_event busy; /* the latest command that reads or writes data; NULL: there was none */
+    cl_event busy; /* the latest command that reads or writes data; NULL: none */
 };
 
 void gpud_opencl_free_bounces(struct opencl_memory *memory)
@@ -236,7 +236,7 @@ void gpud_opencl_free_bounces(struct opencl_memory *memory)
     }
 }
 
-/* Host memory for so many bytes, which no command uses any more; NULL: there is none. */
+/* Takes host memory of that size that no command uses any more; NULL: there is none. */
 static struct opencl_bounce *take_bounce(struct opencl_device *device, struct opencl_memory *memory,
                                          uint64_t size)
 {

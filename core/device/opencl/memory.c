@@ -39,8 +39,8 @@ static enum gpud_status zero(struct opencl_device *device, cl_mem memory, uint64
 
 /* --- bus addresses ------------------------------------------------------------------------- */
 
-/* A buffer for what lies behind a bus address. The driver maps the marker's page; each write gets
- * the word's offset in it. */
+/* Makes a buffer for a bus address. The driver maps the marker's page; each write passes the word's
+ * offset in it. */
 static cl_mem open_external(struct opencl_device *device, const struct opencl_bus_address *bus,
                             uint64_t size, cl_int *code)
 {
@@ -50,7 +50,7 @@ static cl_mem open_external(struct opencl_device *device, const struct opencl_bu
     return *code == CL_SUCCESS ? external : NULL;
 }
 
-/* AMD wants this once for each external buffer before its first use. */
+/* AMD requires this once for each external buffer, before its first use. */
 static enum gpud_status settle(struct opencl_device *device, cl_mem external,
                                struct gpud_error *error)
 {
@@ -168,9 +168,9 @@ void gpud_opencl_memory_undo(struct gpud_memory *memory)
         free_record(memory->backend);
 }
 
-/* The driver keeps a buffer until its commands are done. It knows nothing of host pages, whether
- * they are the memory or where the CPU sees it, and an application reuses its own buffer as soon as
- * destroy is called: these wait for the queues. */
+/* The driver keeps a buffer until its commands are done. Host pages, of the memory or of its CPU
+ * copies, and an application's buffer, which may be reused once destroy is called, are unknown to
+ * it: these wait for the queues. */
 static void free_memory(struct gpud_memory *memory)
 {
     struct opencl_memory *record = memory->backend;
@@ -220,7 +220,7 @@ static enum gpud_status wrap(struct gpud_memory *memory, struct gpud_error *erro
     return GPUD_OK;
 }
 
-/* The pointer is enough: copies read and write through it. It has no cl_mem. */
+/* Needs no cl_mem: copies read and write through the pointer. */
 static enum gpud_status wrap_host(struct gpud_memory *memory, struct gpud_error *error)
 {
     memory->backend = calloc(1, sizeof(struct opencl_memory));
@@ -299,8 +299,7 @@ static enum gpud_status import_handle(struct gpud_memory *memory, const struct g
 
 static enum gpud_status flush_remote(struct gpud_memory *memory, struct gpud_error *error)
 {
-    return GPUD_OK; /* the marker is written after the bytes, and waiting for it is all that is
-                       needed */
+    return GPUD_OK; /* the marker is written after the bytes, so waiting for it suffices */
 }
 
 const struct gpud_memory_ops gpud_opencl_memory_ops = {

@@ -3,9 +3,9 @@
 
 /* The inside of the OpenCL backend.
  *
- * clFinish, clWaitForEvents and, in some drivers, the release of a queue wait without end. None of
- * them is used on work that may be stuck: waits are event callbacks with a deadline, and a queue
- * that is still busy when it is destroyed is kept until it is not. */
+ * clFinish, clWaitForEvents and, in some drivers, releasing a queue wait without a deadline. None
+ * of them is used on work that may be stuck: waits are event callbacks with a deadline, and a busy
+ * queue that is destroyed is kept until it is idle. */
 #ifndef GPUD_OPENCL_OPENCL_H
 #define GPUD_OPENCL_OPENCL_H
 
@@ -65,7 +65,7 @@ typedef cl_int(CL_API_CALL *opencl_hand_over)(cl_command_queue queue, cl_uint co
                                               const cl_mem *memories, cl_uint events,
                                               const cl_event *after, cl_event *event);
 
-/* What the extension gives; all 0 where it is missing. */
+/* The extension's abilities; all 0 if it is missing. */
 struct opencl_external {
     bool opaque_fd, dma_buf; /* the kinds of descriptors that the device imports */
     opencl_hand_over acquire, release;
@@ -86,7 +86,7 @@ struct opencl_external {
 struct opencl_queue {
     struct gpud_async_queue async;
     cl_command_queue queue; /* in-order */
-    struct gpud_lock lock;  /* of what follows */
+    struct gpud_lock lock;  /* for the fields below */
     cl_event last;          /* of the latest command; NULL: there was none */
 };
 
@@ -95,8 +95,8 @@ struct opencl_device {
     cl_context context;
     struct opencl_amd amd;
     struct opencl_external external;
-    struct gpud_lock external_lock; /* of used and bounces; taken under a queue's lock */
-    struct opencl_queue *service;   /* never waits for a signal: poison always gets through */
+    struct gpud_lock external_lock; /* for used and bounces; taken under a queue's lock */
+    struct opencl_queue *service;   /* never waits for a signal, so that poison always works */
     struct gpud_async async;        /* all other queues */
 };
 
@@ -105,8 +105,8 @@ struct opencl_memory {
     cl_mem view;   /* of our own TARGET memory, as a peer sees it; needed to write the marker */
     struct opencl_bus_address bus; /* TARGET memory, own and imported */
     bool external;                 /* another driver's, imported */
-    cl_event used; /* external: its latest release, on whatever queue; NULL: there was none */
-    struct opencl_bounce *bounces; /* external: where the CPU sees it */
+    cl_event used;                 /* external: its latest release, on any queue; NULL: none */
+    struct opencl_bounce *bounces; /* external: copies for the CPU */
     struct gpud_free_after after;
 };
 
@@ -139,7 +139,7 @@ static inline cl_mem gpud_opencl_mem(const struct gpud_memory *memory)
     return gpud_opencl_record(memory)->memory;
 }
 
-/* Memory behind a peer's bus address can be written, and nothing else. */
+/* Memory behind a peer's bus address can only be written. */
 static inline bool gpud_opencl_is_write_only(const struct gpud_memory *memory)
 {
     return memory->imported && !gpud_opencl_record(memory)->external;
@@ -155,13 +155,13 @@ extern const struct gpud_signal_ops gpud_opencl_signal_ops;
 enum gpud_status gpud_opencl_fail(struct gpud_error *error, cl_int code, const char *format, ...)
     GPUD_PRINTF(3, 4);
 
-/* The same with the status chosen by the caller: for what a peer's word made the driver say. */
+/* The same with a given status: for errors that a peer's data caused. */
 enum gpud_status gpud_opencl_fail_as(struct gpud_error *error, enum gpud_status status, cl_int code,
                                      const char *format, ...) GPUD_PRINTF(4, 5);
 
 const char *gpud_opencl_error_name(cl_int code);
 
-/* To be freed; NULL if the driver does not say. */
+/* Free it; NULL if the driver does not answer. */
 char *gpud_opencl_get_text(cl_device_id id, cl_device_info what);
 
 /* Whole words only: an extension's name may begin with another's. */
@@ -174,7 +174,7 @@ void gpud_opencl_memory_undo(struct gpud_memory *memory);
 
 /* --- external.c: memory of other drivers ---------------------------------------------------- */
 
-/* What the device can do with it. */
+/* Finds the device's abilities. */
 void gpud_opencl_external_find(cl_platform_id platform, cl_device_id id,
                                struct opencl_external *external);
 
@@ -183,9 +183,9 @@ enum gpud_status gpud_opencl_import_external(struct gpud_memory *memory,
                                              const struct gpud_handle *handle,
                                              struct gpud_error *error);
 
-/* Around the command that uses these memories (one of them may be NULL), under the queue's lock:
- * what is another driver's is acquired before and released after; all else costs nothing. After
- * begin comes end, whatever it says. */
+/* Enclose the command that uses these memories (one of them may be NULL), under the queue's lock:
+ * another driver's memory is acquired before and released after; others cost nothing. Call end even
+ * if begin fails. */
 cl_int gpud_opencl_begin_use(struct opencl_device *device, struct opencl_queue *queue,
                              struct opencl_memory *const memories[2]);
 cl_int gpud_opencl_end_use(struct opencl_device *device, struct opencl_queue *queue,
@@ -228,25 +228,25 @@ enum gpud_status gpud_opencl_queue_new(struct opencl_device *device, struct open
                                        struct gpud_error *error);
 void gpud_opencl_queue_free(struct opencl_queue *queue);
 
-/* Releases a queue of the device's list, as soon as it is idle. NULL is fine. */
+/* Releases a queue of the device's list when it is idle. queue may be NULL. */
 void gpud_opencl_queue_retire(struct opencl_queue *queue);
 
 /* Makes a command wait for the one before it. In-order queues do so anyway, but only an event
  * passes a failure on, so that the last command's state covers all before it. */
 #define OPENCL_AFTER(queue) (queue)->last ? 1 : 0, (queue)->last ? &(queue)->last : NULL
 
-/* Around the enqueueing of a command. begin: GPUD_IO if something on the queue has failed: then it
- * takes no more work; on GPUD_OK the lock is held. end: event, of the command, is the queue's
- * latest (NULL: the driver refused it). */
+/* Enclose enqueueing a command. begin: GPUD_IO if a command on the queue has failed, after which it
+ * accepts no more work; on GPUD_OK the lock is held. end: event, of the command, becomes the
+ * queue's latest (NULL: the driver refused it). */
 enum gpud_status gpud_opencl_queue_begin(struct opencl_queue *queue, struct gpud_error *error);
 void gpud_opencl_queue_end(struct opencl_queue *queue, cl_event event);
 
-/* As end, for a command that more follow: the lock is kept. */
+/* As end, for a command that others follow: keeps the lock. */
 void gpud_opencl_queue_push(struct opencl_queue *queue, cl_event event);
 
 enum gpud_status gpud_opencl_queue_start(struct opencl_queue *queue, struct gpud_error *error);
 
-/* A reference on the latest command's event; NULL: there was none. */
+/* A reference on the latest command's event; NULL: none. */
 cl_event gpud_opencl_queue_last(struct opencl_queue *queue);
 
 /* Starts everything and waits for it until the deadline. GPUD_IO, with the error's name, if
@@ -262,11 +262,11 @@ enum gpud_status gpud_opencl_queue_wait(struct opencl_queue *queue, cl_event eve
 enum gpud_status gpud_opencl_queue_on_complete(struct opencl_queue *queue, gpud_complete_fn fn,
                                                void *arg, struct gpud_error *error);
 
-/* True if nothing is left to be done on it. */
+/* Whether all its commands are done. */
 bool gpud_opencl_queue_idle(struct opencl_queue *queue);
 
-/* GPUD_IO while the service queue still has a command that was not done in time: each further one
- * would leave the driver another memory. */
+/* GPUD_IO while a command on the service queue has not finished in time: each further one would
+ * leave one more memory stuck in the driver. */
 enum gpud_status gpud_opencl_check_service(const struct gpud_device *device,
                                            struct gpud_error *error);
 

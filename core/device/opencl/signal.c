@@ -11,7 +11,7 @@
 
 #include <stdlib.h>
 
-/* How long a driver may need to look at a word: a shorter poll would never see it. */
+/* How long a driver may need to check a word: a shorter poll would never see it. */
 #define LOOK (2 * GPUD_MSEC)
 
 static uint64_t offset_in_page(const struct gpud_memory *memory)
@@ -20,7 +20,7 @@ static uint64_t offset_in_page(const struct gpud_memory *memory)
     return record->bus.marker & (OPENCL_PAGE - 1);
 }
 
-/* --- making -------------------------------------------------------------------------------- */
+/* --- creating ------------------------------------------------------------------------------ */
 
 static enum gpud_status new_record(struct gpud_signal *signal, struct gpud_error *error)
 {
@@ -40,7 +40,7 @@ static void free_record(struct gpud_signal *signal)
     signal->backend = NULL;
 }
 
-/* Writes one's own word from the CPU. */
+/* Writes our own word from the CPU. */
 static enum gpud_status poison(struct gpud_signal *signal, uint32_t value, struct gpud_error *error)
 {
     struct opencl_device *device = gpud_opencl_device(signal->device);
@@ -68,7 +68,7 @@ static enum gpud_status create(struct gpud_signal *signal, struct gpud_error *er
     enum gpud_status status = new_record(signal, error);
     if (status != GPUD_OK)
         return status;
-    /* Nothing else resets it, and a value left from before would end the first wait at once. */
+    /* Nothing else resets it, and an old value would end the first wait at once. */
     status = poison(signal, 0, error);
     if (status != GPUD_OK)
         free_record(signal);
@@ -166,7 +166,7 @@ static enum gpud_status wait_queue(struct gpud_signal *signal, uint32_t value,
 
 /* --- the host waits ------------------------------------------------------------------------ */
 
-/* For a watch whose queue has failed: it takes no more work. */
+/* Drops a watch whose queue has failed and accepts no more work. */
 static void drop_watch(struct opencl_watch **link)
 {
     struct opencl_watch *gone = *link;
