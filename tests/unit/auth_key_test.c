@@ -224,7 +224,7 @@ static void test_reading(void)
 static void expect_listening(const struct sockaddr *address, const char *text, bool loopback)
 {
     char sentence[128];
-    snprintf(sentence, sizeof(sentence), "reaches the address %s could connect: set psk-file=PATH",
+    snprintf(sentence, sizeof(sentence), "can reach the address %s could connect: set psk-file=PATH",
              text);
     for (int has_key = 0; has_key < 2; has_key++)
         for (int allowed = 0; allowed < 2; allowed++) {

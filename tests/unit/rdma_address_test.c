@@ -80,17 +80,17 @@ static void test_nonsense(void)
         {"rdma://[fe80::1%]", "not an IPv6 address"},
         {"rdma://[fe80::1%eth0:1]", "not an IPv6 address"},
         {"rdma://[fe80::1%abcdefghijklmnopq]", "not an IPv6 address"},
-        {"rdma://[::1]x", "behind the port"},
+        {"rdma://[::1]x", "followed by /name"},
         {"rdma://h:", "a port is a number"},
         {"rdma://h:0", "a port is a number"},
         {"rdma://h:65536", "a port is a number"},
         {"rdma://h:000080", "a port is a number"},
         {"rdma://h:-1", "a port is a number"},
         {"rdma://h:x", "a port is a number"},
-        {"rdma://h:1x", "behind the port"},
-        {"rdma://h/a/b", "behind the port"},
-        {"rdma://h/a b", "behind the port"},
-        {"rdma://h/\xc3\xa4", "behind the port"},
+        {"rdma://h:1x", "followed by /name"},
+        {"rdma://h/a/b", "followed by /name"},
+        {"rdma://h/a b", "followed by /name"},
+        {"rdma://h/\xc3\xa4", "followed by /name"},
     };
     struct gpud_rdma_place place;
     char canonical[GPUD_ADDRESS_MAX] = "untouched", text[400];
