@@ -424,7 +424,7 @@ static void by_another_route(void)
 {
     int control;
     pid_t sender = start_sender("all", &control);
-    expect_from(control, 0, "all", GPUD_OK, "", "and the receiver belongs to another user");
+    expect_from(control, 0, "all", GPUD_OK, "", "and the receiver is another user's");
     stop_sender(sender, control);
 }
 

@@ -35,7 +35,7 @@ void test_no_card(void)
     WORKS(gpud_channel_connect(&address, &access, &channel, &e));
     expect_end(channel, GPUD_CLOSED, "the network interface of the route there has no RDMA device");
     gpud_channel_unref(&channel);
-    expect_no_listener("rdma://10.88.0.1", GPUD_NO_DEVICE, "no RDMA device stands");
+    expect_no_listener("rdma://10.88.0.1", GPUD_NO_DEVICE, "has no RDMA device");
     expect_no_listener("rdma://10.88.0.77", GPUD_IO, "not an address of this host");
     expect_no_listener("rdma://localhost", GPUD_INVALID, "cannot listen on the name");
     run("ip address delete 10.88.0.1/24 dev v1");

@@ -163,7 +163,7 @@ static void receive_names(int other)
     hear(other);
     expect_greeting(fifth, 6);
     lost = begin_to_connect(address_of(7002, "/cam1"), NULL);
-    expect_end(lost, GPUD_CLOSED, "nobody listens");
+    expect_end(lost, GPUD_CLOSED, "no sender listens");
     gpud_channel_unref(&lost);
     say(other, 3);
     expect_end(first, GPUD_CLOSED, "the peer closed the connection");

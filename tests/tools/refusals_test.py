@@ -63,7 +63,7 @@ for more in (["--from", "host"], ["--to", "host"], ["--frames", "10"], ["--runs"
     refused(2, "all else is said to the sending gpudirect-bench", "--receive", "rdma://127.0.0.1", *more)
 refused(1, 'the host "nowhere.invalid"', "--receive", "rdma://nowhere.invalid")
 if os.environ["GPUDIRECT_RDMA"] == "yes":
-    refused(2, "an IPv6 address stands in brackets", "--to", "rdma://1:2:3")
+    refused(2, "an IPv6 address needs brackets", "--to", "rdma://1:2:3")
 else:
     refused(1, "built without rdma", "--to", "rdma://127.0.0.1")
 if os.environ["GPUDIRECT_RDMA"] == "yes" and not os.path.exists("/sys/class/infiniband"):

@@ -224,8 +224,8 @@ static void test_reading(void)
 static void expect_listening(const struct sockaddr *address, const char *text, bool loopback)
 {
     char sentence[128];
-    snprintf(sentence, sizeof(sentence), "can reach the address %s could connect: set psk-file=PATH",
-             text);
+    snprintf(sentence, sizeof(sentence),
+             "can reach the address %s could connect: set psk-file=", text);
     for (int has_key = 0; has_key < 2; has_key++)
         for (int allowed = 0; allowed < 2; allowed++) {
             if (loopback || has_key || allowed) {
@@ -233,7 +233,7 @@ static void expect_listening(const struct sockaddr *address, const char *text, b
                 continue;
             }
             EXPECT(GPUD_NO_ACCESS, sentence, gpud_auth_may_listen(address, has_key, allowed, &e));
-            EXPECT(GPUD_NO_ACCESS, "or allow-unauthenticated=true where everybody",
+            EXPECT(GPUD_NO_ACCESS, "or allow-unauthenticated=true where everyone",
                    gpud_auth_may_listen(address, false, false, &e));
             CHECK(gpud_auth_may_listen(address, false, false, NULL) == GPUD_NO_ACCESS, "%s", text);
         }

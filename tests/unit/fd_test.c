@@ -148,7 +148,7 @@ static void test_pages(void)
     pretended = BTRFS_SUPER_MAGIC;
     EXPECT(GPUD_PEER, "9123683e", gpud_memfd_map(fd, SIZE, false, &data, &e));
     pretended = -1;
-    EXPECT(GPUD_IO, "made of", gpud_memfd_map(fd, SIZE, false, &data, &e));
+    EXPECT(GPUD_IO, "determine the type", gpud_memfd_map(fd, SIZE, false, &data, &e));
     CHECK(data == &pretended, "an output was written by a call that failed");
     pretended = 0;
     WORKS(gpud_memfd_map(fd, SIZE, false, &data, &e));
