@@ -8,16 +8,16 @@
 
 enum gpud_arrival_action {
     GPUD_ARRIVAL_ACQUIRE,
-    GPUD_ARRIVAL_NO_SIGNAL, /* drop it: noise, or what the card shows instead */
+    GPUD_ARRIVAL_NO_SIGNAL, /* drop it: noise, or the card's substitute picture */
     GPUD_ARRIVAL_OVERRUN,   /* drop it: the application holds all frames */
 };
 
-/* A buffer that the driver gave, and what is to become of it. */
+/* A dequeued buffer, and what to do with it. */
 struct gpud_arrival {
     enum gpud_arrival_action action;
     int64_t time;
     uint64_t pts;
-    bool at_start;    /* pts is of the start of exposure */
+    bool at_start;    /* pts is the start of exposure */
     uint64_t missing; /* frames that the driver dropped before this one */
     uint32_t flags;   /* enum gpud_frame_flags */
 };
@@ -26,7 +26,7 @@ struct gpud_arrival {
 struct gpud_arrival gpud_capture_judge(struct gpud_capture *capture, struct gpud_v4l2_buffer *raw,
                                        bool room);
 
-/* For get_info. acquired: the application gets it; else it was dropped. */
+/* Counts it for get_info. acquired: the application gets it; else it was dropped. */
 void gpud_capture_count(struct gpud_capture *capture, const struct gpud_arrival *arrival,
                         bool acquired);
 

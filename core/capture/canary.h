@@ -6,11 +6,11 @@
 
 #include "capture/ring_state.h"
 
-/* Before the buffers are queued. */
+/* Writes the patterns, before the buffers are queued. */
 enum gpud_status gpud_capture_ring_set_canaries(struct gpud_capture_ring *ring,
                                                 struct gpud_error *error);
 
-/* A frame in place, whole by the driver's word, whose buffer is unproven: is it there? */
+/* Checks that a complete frame really arrived in its buffer, if that is not proven yet. */
 enum gpud_status gpud_capture_ring_prove(struct gpud_capture_ring *ring, uint32_t index,
                                          struct gpud_error *error);
 

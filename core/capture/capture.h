@@ -6,7 +6,7 @@
 
 #include "capture/state.h"
 
-/* What gpud_capture_create() does with the devices opened and the kernel as the system. Takes
+/* gpud_capture_create() with opened devices and a given system (the kernel, or a test's). Takes
  * references. */
 enum gpud_status gpud_capture_open(struct gpud_device *device, struct gpud_device *host,
                                    const struct gpud_capture_params *params,

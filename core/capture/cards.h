@@ -7,10 +7,10 @@
 #include "capture/v4l2.h"
 #include <gpudirect/cards.h>
 
-/* The card behind a node, "/dev/video0": its place on the PCI bus; "": it has none. */
+/* The PCI address of a node's card, "/dev/video0"; "": it has none. */
 void gpud_capture_find_card(const char *node, char *pci, size_t size);
 
-/* What gpud_capture_card_list_create() does with the kernel as the system. */
+/* gpud_capture_card_list_create() with a given system (the kernel, or a test's). */
 enum gpud_status gpud_capture_card_list_look(struct gpud_context *context,
                                              const struct gpud_v4l2_system *system,
                                              struct gpud_capture_card_list **cards,

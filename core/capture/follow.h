@@ -6,12 +6,12 @@
 
 #include "capture/state.h"
 
-/* Before each look for a frame: follows the signal. *held: it has changed, and the driver waits for
- * frames. */
+/* Follows the signal, before each check for a frame. *held: it has changed, but the driver needs
+ * held frames back first. */
 enum gpud_status gpud_capture_keep_up(struct gpud_capture *capture, bool *held,
                                       struct gpud_error *error);
 
-/* Without a ring, for the driver does not start without a signal: waits until it does. */
+/* Without a ring, because the driver does not start without a signal: waits until it starts. */
 enum gpud_status gpud_capture_await_start(struct gpud_capture *capture, int64_t deadline,
                                           struct gpud_error *error);
 

@@ -1,28 +1,28 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* V4L2's pixel formats by the names of ours, and where a driver places the planes of a picture.
- * Nothing is computed behind the driver's back: strides and sizes are its own, and are checked. */
+/* V4L2's pixel formats by our names, and where a driver places the planes of a picture. Strides and
+ * sizes are always the driver's own, and are checked. */
 #ifndef GPUD_CAPTURE_FORMATS_H
 #define GPUD_CAPTURE_FORMATS_H
 
 #include "capture/v4l2.h"
 
-/* How a picture lies in one of a driver's buffers. The driver knows 1 to 4 areas of memory, each of
- * which holds one or more planes of the picture; the areas of a buffer follow each other in one
- * memory, on page boundaries. */
+/* The placement of a picture in a driver's buffer. The driver has 1 to 4 areas of memory, each with
+ * one or more planes of the picture; a buffer's areas follow each other in one memory, on page
+ * boundaries. */
 struct gpud_placement {
     struct gpud_layout layout; /* as if every data_offset were 0 */
     uint32_t areas;
     struct {
         uint64_t start;
-        uint32_t size;   /* the driver's: what it wants to have there */
-        uint32_t filled; /* what a whole picture takes of it */
+        uint32_t size;   /* as the driver requires */
+        uint32_t filled; /* the part that a whole picture uses */
     } area[GPUD_PLANES_MAX];
     uint8_t area_of[GPUD_PLANES_MAX]; /* a plane's */
 };
 
-/* What the samples of a format are. */
+/* The kind of a format's samples. */
 enum gpud_samples {
     GPUD_SAMPLES_RGB,
     GPUD_SAMPLES_YUV,        /* luma alone, or as many samples of colour */
@@ -31,7 +31,7 @@ enum gpud_samples {
 };
 enum gpud_samples gpud_format_samples(const char *name);
 
-/* "UYVY"; NULL: a format that is compressed, or that we have no name for. */
+/* "UYVY"; NULL: the format is compressed, or has no name here. */
 const char *gpud_format_name(uint32_t fourcc);
 
 /* The name for a format whose alpha is not filled in: "BGRx" for "BGRA"; NULL: it has no alpha, or

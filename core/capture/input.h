@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The signal at a card's input: what it is, whether it is there, and how the driver tells that it
- * has become another one. */
+/* The signal at a card's input: its properties, its presence, and the driver's events of changes.
+ */
 #ifndef GPUD_CAPTURE_INPUT_H
 #define GPUD_CAPTURE_INPUT_H
 
@@ -12,7 +12,7 @@
 
 struct gpud_input {
     char name[32];               /* of the input; "": the card has none */
-    bool present;                /* true as well where the driver cannot tell */
+    bool present;                /* also true if the driver cannot tell */
     char reason[160];            /* why not */
     uint32_t width, height;      /* of a picture, both fields; 0: there is no size of its own */
     uint32_t fps_num, fps_den;   /* pictures a second; 0/1: not known */
@@ -46,9 +46,9 @@ uint32_t gpud_field_of_scan(enum gpud_scan scan);
 void gpud_input_aspect(const struct gpud_input *signal, const struct gpud_v4l2_format *format,
                        uint32_t *x, uint32_t *y);
 
-/* From now on the driver tells when the signal changes. False: it has no event for that. */
+/* Subscribes to the driver's event for changes of the signal. False: it has none. */
 bool gpud_input_subscribe(const struct gpud_v4l2 *node);
-/* Takes what it told; true: there was something. */
+/* Takes pending events; true: there were some. */
 bool gpud_input_take_events(const struct gpud_v4l2 *node);
 
 #endif

@@ -6,9 +6,9 @@
 
 #include "capture/state.h"
 
-/* Opens the card again, wherever it is. */
+/* Opens the card again, under any node. */
 enum gpud_status gpud_capture_reopen(struct gpud_capture *capture, struct gpud_error *error);
-/* The card is back: ends the wait for it. */
+/* Ends the wait for a card that has returned. */
 void gpud_capture_note_return(struct gpud_capture *capture);
 
 void gpud_capture_end_wait(struct gpud_capture *capture);

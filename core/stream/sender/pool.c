@@ -419,7 +419,7 @@ enum gpud_status gpud_slot_clear(struct gpud_slot *slot, struct gpud_error *erro
     status = gpud_frame_check(&slot->frame, error);
     if (status == GPUD_OK)
         slot->written = 0;
-    slot->frame.spoiled.status = GPUD_OK;
+    slot->frame.write_error.status = GPUD_OK;
     return status;
 }
 
