@@ -14,8 +14,8 @@ struct channel {
     gboolean answered;
 };
 
-/* Asks all channels of the user, for so many ns at most; free with g_ptr_array_unref(). *directory
- * (may be NULL) is where bare names were looked for, or NULL; g_free it. */
+/* Queries all channels of the user, for at most timeout ns; free with g_ptr_array_unref().
+ * *directory (may be NULL): the directory of bare names, or NULL; g_free it. */
 GPtrArray *channels_ask(gint64 timeout, gchar **directory);
 
 #endif

@@ -8,7 +8,7 @@
 #include <gpudirect/device.h>
 #include <gst/gst.h>
 
-/* For what the plugin logs on behalf of no single element. */
+/* The log category for messages that belong to no single element. */
 GST_DEBUG_CATEGORY_EXTERN(gpud_gst_debug);
 
 /* Makes the debug categories. Called once, by the plugin. */

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What the plugin itself copied and waited for, on behalf of one element: counted by its pools and
- * memories, which may outlive it, and shown in its stats beside what the core counts. */
+/* The plugin's own copies and waits for one element, counted by its pools and memories, which may
+ * outlive it, and added to the core's counts in the element's stats. */
 #ifndef GPUD_GST_COUNTERS_H
 #define GPUD_GST_COUNTERS_H
 
@@ -12,7 +12,7 @@ struct counters {
     gatomicrefcount references;
     guint64 copies_cpu, copies_gpu; /* of whole pictures */
     guint64 waits_device;           /* a thread waited until a GPU was done */
-    guint64 misuses; /* slots that were written to while mapped for reading, as far as looked at */
+    guint64 misuses;                /* detected writes to slots that were mapped for reading */
 };
 
 static inline struct counters *counters_new(void)

@@ -1,9 +1,9 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The devices that gpudirectsrc can show: capture cards with their modes, the channels of running
- * senders, and targets. While an application monitors they are followed by events; only a sender
- * that does not answer, or whose process is not known here, is asked again once a second. */
+/* Lists gpudirectsrc's possible sources: capture cards with their modes, the channels of running
+ * senders, and targets. While an application monitors them, changes are events; only a sender that
+ * does not answer, or whose process is not visible here, is polled once a second. */
 #include "deviceprovider.h"
 #include "context.h"
 #include "device.h"
@@ -21,7 +21,7 @@ struct _GstGpudirectDeviceProvider {
     struct device_watch *watch; /* NULL: nothing can be followed */
     GThread *thread;
     GHashTable *cards, *channels, *targets; /* by address, the GstDevice of each; the thread's */
-    gboolean unsure;                        /* the thread's: not all that may happen is an event */
+    gboolean polls;                         /* the thread's: not every change is an event */
 };
 
 G_DEFINE_TYPE(GstGpudirectDeviceProvider, gst_gpudirect_device_provider, GST_TYPE_DEVICE_PROVIDER)
@@ -29,7 +29,7 @@ G_DEFINE_TYPE(GstGpudirectDeviceProvider, gst_gpudirect_device_provider, GST_TYP
 GST_DEVICE_PROVIDER_REGISTER_DEFINE(gpudirectdeviceprovider, "gpudirectdeviceprovider",
                                     GST_RANK_MARGINAL, GST_TYPE_GPUDIRECT_DEVICE_PROVIDER)
 
-/* --- what there is now -------------------------------------------------------------------- */
+/* --- the current devices ------------------------------------------------------------------ */
 
 /* Of GstDevice. */
 static GPtrArray *devices_new(void)
@@ -80,7 +80,7 @@ static GPtrArray *find_targets(void)
     return devices;
 }
 
-/* A channel that does not answer stays as it was known. */
+/* A channel that does not answer keeps its last state. */
 static GPtrArray *devices_of_channels(const GPtrArray *channels, GHashTable *known)
 {
     GPtrArray *devices = devices_new();
@@ -154,7 +154,7 @@ static void follow(GstGpudirectDeviceProvider *self, GHashTable *known, GPtrArra
     g_ptr_array_unref(devices);
 }
 
-/* gone: nodes. A card that was away and is back is another one, however alike. */
+/* gone: removed nodes. A card that was removed and is back is a new device, even if it is equal. */
 static void follow_cards(GstGpudirectDeviceProvider *self, const GPtrArray *gone)
 {
     for (guint i = 0; i < gone->len; i++) {
@@ -172,16 +172,16 @@ static void watch_senders(GstGpudirectDeviceProvider *self, const GPtrArray *cha
 {
     GArray *pids = g_array_new(FALSE, FALSE, sizeof(pid_t));
 
-    self->unsure = FALSE;
+    self->polls = FALSE;
     for (guint i = 0; i < channels->len; i++) {
         const struct channel *channel = channels->pdata[i];
         pid_t pid = (pid_t)channel->pid;
         if (pid > 0)
             g_array_append_val(pids, pid);
-        self->unsure |= pid <= 0 || !channel->answered;
+        self->polls |= pid <= 0 || !channel->answered;
     }
     if (self->watch && !device_watch_processes(self->watch, pids))
-        self->unsure = TRUE;
+        self->polls = TRUE;
     g_array_unref(pids);
 }
 
@@ -202,10 +202,10 @@ static gpointer run(gpointer data)
     guint changes = 0;
 
     while (!(changes & DEVICE_CHANGE_STOP)) {
-        changes = device_watch_wait(self->watch, self->unsure ? PERIOD : -1, gone);
+        changes = device_watch_wait(self->watch, self->polls ? PERIOD : -1, gone);
         if (changes & DEVICE_CHANGE_CARDS)
             follow_cards(self, gone);
-        if (changes & DEVICE_CHANGE_CHANNELS || (self->unsure && !changes))
+        if (changes & DEVICE_CHANGE_CHANNELS || (self->polls && !changes))
             follow_channels(self);
         g_ptr_array_set_size(gone, 0);
     }
@@ -227,7 +227,7 @@ static gboolean start(GstDeviceProvider *provider)
     self->channels = known_new();
     self->targets = known_new();
     g_ptr_array_unref(channels_ask(0, &directory));
-    /* Watched first: what comes while the rest is looked at is an event. */
+    /* The watch comes first, so that changes during the listing are events. */
     self->watch = device_watch_new(directory);
     g_free(directory);
     follow(self, self->cards, find_cards());
@@ -272,7 +272,7 @@ static guint rank_of(const gchar *name)
     return rank;
 }
 
-/* A user who ranks this provider above that of v4l2src wants each card once. */
+/* If the user ranks this provider above that of v4l2src, each card is listed once. */
 static void gst_gpudirect_device_provider_init(GstGpudirectDeviceProvider *self)
 {
     if (rank_of("gpudirectdeviceprovider") > rank_of("v4l2deviceprovider"))

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The devices that gpudirectsrc can show, for gst-device-monitor-1.0 and applications like it. */
+/* Lists gpudirectsrc's sources, for gst-device-monitor-1.0 and similar applications. */
 #ifndef GPUD_GST_DEVICEPROVIDER_H
 #define GPUD_GST_DEVICEPROVIDER_H
 

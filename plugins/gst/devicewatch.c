@@ -35,7 +35,7 @@ static gboolean watch_directory(struct device_watch *watch)
     return watch->channels >= 0;
 }
 
-/* It is made by the first who sends. */
+/* The first sender creates the directory. */
 static void follow_directory(struct device_watch *watch)
 {
     if (!watch->directory || watch_directory(watch))
@@ -43,14 +43,14 @@ static void follow_directory(struct device_watch *watch)
     gchar *parent = g_path_get_dirname(watch->directory);
     watch->parent = inotify_add_watch(watch->inotify, parent, PARENT_EVENTS);
     g_free(parent);
-    /* It may have been made meanwhile. */
+    /* It may have been created meanwhile. */
     if (watch->parent >= 0 && watch_directory(watch)) {
         inotify_rm_watch(watch->inotify, watch->parent);
         watch->parent = -1;
     }
     if (watch->parent < 0 && watch->channels < 0)
         GST_CAT_WARNING(gpud_gst_debug,
-                        "channels that come and go are not noticed: %s: %s (is "
+                        "changes of channels are not noticed: %s: %s (is "
                         "fs.inotify.max_user_watches too small?)",
                         watch->directory, g_strerror(errno));
 }
@@ -77,7 +77,7 @@ static guint channel_event(struct device_watch *watch, const struct inotify_even
         follow_directory(watch);
         return DEVICE_CHANGE_CHANNELS;
     }
-    /* The locks and files in the making that stand beside them. */
+    /* Ignores lock files and unfinished files beside the channels. */
     if (event->len && g_str_has_suffix(event->name, ".lock"))
         return 0;
     return DEVICE_CHANGE_CHANNELS;
@@ -163,7 +163,7 @@ gboolean device_watch_processes(struct device_watch *watch, const GArray *pids)
             g_array_append_val(watch->processes, process.fd);
             continue;
         }
-        /* It has ended already, and what it listened on is another's. */
+        /* It has ended already, and its address belongs to another process. */
         all = FALSE;
         if (process.fd >= 0)
             close(process.fd);
@@ -188,7 +188,7 @@ struct device_watch *device_watch_new(const gchar *directory)
     watch->inotify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
     if (watch->stop < 0 || watch->inotify < 0) {
         GST_CAT_WARNING(gpud_gst_debug,
-                        "devices that come and go are not noticed: %s (fs.inotify."
+                        "changes of devices are not noticed: %s (fs.inotify."
                         "max_user_instances may be too small)",
                         g_strerror(errno));
         device_watch_free(watch);
@@ -197,7 +197,7 @@ struct device_watch *device_watch_new(const gchar *directory)
     watch->nodes = inotify_add_watch(watch->inotify, NODES, NODE_EVENTS);
     if (watch->nodes < 0)
         GST_CAT_WARNING(gpud_gst_debug,
-                        "capture cards that come and go are not noticed: %s: %s (is "
+                        "changes of capture cards are not noticed: %s: %s (is "
                         "fs.inotify.max_user_watches too small?)",
                         NODES, g_strerror(errno));
     follow_directory(watch);

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The plugin: what it registers. */
+/* Registers the plugin's elements and its device provider. */
 #include "context.h"
 #include "deviceprovider.h"
 #include "sink/sink.h"

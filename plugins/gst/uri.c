@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A URI holds the address and properties: it is parsed as a whole before anything is set, and
- * composed of what is set. */
+/* A URI holds the address and properties. It is parsed completely before anything is set, and
+ * composed of the current settings. */
 #include "uri.h"
 
 #include <string.h>
@@ -20,7 +20,7 @@
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRST" \
     "UVWXYZ0123456789._-"
 
-/* Not escaped: RFC 3986 allows them there, and they have no meaning in these URIs. */
+/* RFC 3986 allows these unescaped, and they have no special meaning in these URIs. */
 #define PATH_CHARACTERS "/:@!$'()*,;="
 #define VALUE_CHARACTERS "/:@!$'()*,;"
 
@@ -236,7 +236,7 @@ static gchar *refuse(GError **error, GstURIError code, const gchar *format, ...)
     return NULL;
 }
 
-/* Errors of the running element show the path as it is. */
+/* Errors of the running element print the path unescaped. */
 static gboolean is_printable(const gchar *path)
 {
     if (!g_utf8_validate(path, -1, NULL))
@@ -266,7 +266,7 @@ static gchar *read_address(const GstUri *uri, gboolean card, GError **error)
                "://NAME or " PROTOCOL ":///PATH.");
     else if (host && (card || has_path))
         refuse(error, GST_URI_ERROR_BAD_REFERENCE,
-               "\"%s\" stands where a host would: for a path write three slashes, as in %s", host,
+               "\"%s\" is in the place of a host: for a path write three slashes, as in %s", host,
                card ? PROTOCOL_V4L2 ":///dev/video0." : PROTOCOL ":///run/cam1.");
     else if (host && !is_name(host))
         refuse(error, GST_URI_ERROR_BAD_REFERENCE,
@@ -313,7 +313,7 @@ static gboolean read_setting(GObject *element, const gchar *key, const gchar *te
     g_array_append_val(settings, setting);
     if (!good) {
         gchar *wanted = describe(setting.pspec);
-        refuse(error, GST_URI_ERROR_BAD_URI, "The property %s does not take \"%s\": it is %s.", key,
+        refuse(error, GST_URI_ERROR_BAD_URI, "The property %s cannot be \"%s\": it is %s.", key,
                text ? text : "", wanted);
         g_free(wanted);
     }
@@ -383,7 +383,7 @@ static gboolean is_stopped(GstElement *element)
     return stopped;
 }
 
-/* GStreamer's parser crashes where the name of a query's field is not. */
+/* GStreamer's parser crashes if the name of a query's field is badly escaped. */
 static gboolean is_escaped_well(const gchar *text)
 {
     gchar *unescaped = g_uri_unescape_string(text, NULL);
@@ -406,7 +406,7 @@ static gboolean set_uri(GstURIHandler *handler, const gchar *text, GError **erro
                "The URI of %s cannot be changed while it runs: set it to the state READY first.",
                GST_OBJECT_NAME(handler));
     else if (strlen(text) > URI_MAX)
-        refuse(error, GST_URI_ERROR_BAD_URI, "A URI of %zu bytes is too long: up to %d are taken.",
+        refuse(error, GST_URI_ERROR_BAD_URI, "A URI of %zu bytes is too long: the limit is %d.",
                strlen(text), URI_MAX);
     else if (!escaped)
         refuse(error, GST_URI_ERROR_BAD_URI,

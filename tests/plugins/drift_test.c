@@ -116,7 +116,7 @@ static void step(struct sim *sim)
     time_map_update(&sim->map, &head, &frame, &now);
     gint64 mapped = time_map_apply(&sim->map, frame.running);
     struct timeline_frame placed = {.mapped = mapped,
-                                    .here = waited ? taken : TIMELINE_UNKNOWN,
+                                    .arrived = waited ? taken : TIMELINE_UNKNOWN,
                                     .duration = (GstClockTime)PERIOD,
                                     .live = head.live};
     gint64 pts = (gint64)timeline_stamp(&sim->line, &placed);

@@ -34,7 +34,7 @@ static void keep_line(GstDebugCategory *category, GstDebugLevel level, const gch
 {
     const gchar *text = gst_debug_message_get(message);
 
-    if (level == GST_LEVEL_INFO && strstr(text, "does not come along"))
+    if (level == GST_LEVEL_INFO && strstr(text, "is not transmitted"))
         g_ptr_array_add(lines, g_strdup(text));
 }
 

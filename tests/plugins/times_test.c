@@ -68,8 +68,8 @@ static void check_placed(const struct time_map *map, guint seed)
             continue;
         GstClockTime duration = wire_time(said[i / COUNT]), before = last;
         struct timeline_frame frame = {.mapped = time_map_apply(map, running),
-                                       .here = seed & 2 ? TIMELINE_UNKNOWN
-                                                        : (gint64)(said[(i + seed) % COUNT] / 2),
+                                       .arrived = seed & 2 ? TIMELINE_UNKNOWN
+                                                           : (gint64)(said[(i + seed) % COUNT] / 2),
                                        .duration = duration,
                                        .live = (seed & 1) != 0};
         last = timeline_stamp(&line, &frame);
@@ -193,7 +193,7 @@ static void events_of_forged_times(void)
 static GstClockTime place(struct timeline *line, gint64 at, gboolean live)
 {
     struct timeline_frame frame = {
-        .mapped = at, .here = TIMELINE_UNKNOWN, .duration = 40 * GST_MSECOND, .live = live};
+        .mapped = at, .arrived = TIMELINE_UNKNOWN, .duration = 40 * GST_MSECOND, .live = live};
 
     return timeline_stamp(line, &frame);
 }
@@ -258,7 +258,7 @@ static void honest_cameras(void)
 static GstClockTime place_live(struct timeline *line, gint64 mapped, gint64 here)
 {
     struct timeline_frame frame = {
-        .mapped = mapped, .here = here, .duration = 20 * GST_MSECOND, .live = TRUE};
+        .mapped = mapped, .arrived = here, .duration = 20 * GST_MSECOND, .live = TRUE};
 
     return timeline_stamp(line, &frame);
 }
@@ -312,14 +312,14 @@ static void cold_starts(void)
     for (guint i = 0; i < G_N_ELEMENTS(cases); i++) {
         struct timeline line = {.late_max = cases[i].late_max * ms};
         struct timeline_frame frame = {.mapped = cases[i].mapped * ms,
-                                       .here = cases[i].here * ms,
+                                       .arrived = cases[i].here * ms,
                                        .duration = 20 * GST_MSECOND,
                                        .live = cases[i].live};
         CHECK(timeline_is_past(&line, &frame) == cases[i].past, "case %u", i);
         GstClockTime first = timeline_stamp(&line, &frame);
         if (cases[i].live && !cases[i].past)
             CHECK_EQUAL(first,
-                        (GstClockTime)(MAX(frame.mapped < 0 ? frame.here : 0, frame.mapped)));
+                        (GstClockTime)(MAX(frame.mapped < 0 ? frame.arrived : 0, frame.mapped)));
     }
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Slots as GstMemory with a dma-buf, which a driver writes that imports them (v4l2src
- * io-mode=dmabuf-import). The CPU maps them as it maps any slot. */
+/* Slots as GstMemory with a dma-buf, for a driver that imports them (v4l2src
+ * io-mode=dmabuf-import). The CPU maps them like any slot. */
 #include "memory/dmabuf.h"
 
 #include "context.h"
@@ -42,7 +42,7 @@ static GstAllocator *new_allocator(void)
     return g_object_new(GST_TYPE_GPUDIRECT_DMABUF_ALLOCATOR, NULL);
 }
 
-/* As large as the dma-buf is: some drivers want whole pages. */
+/* The size of the whole dma-buf, because some drivers require whole pages. */
 static gsize measure(gint fd, gsize needed)
 {
     off_t end = lseek(fd, 0, SEEK_END);
@@ -61,7 +61,7 @@ static GstMemory *new_memory(struct slot_store *store, struct gpud_frame *frame,
         GST_CAT_WARNING(gpud_gst_debug, "a slot has no dma-buf: %s", error.reason);
         return NULL;
     }
-    if (offset != 0) { /* drivers write from the beginning on */
+    if (offset != 0) { /* drivers write from the start of the dma-buf */
         GST_CAT_WARNING(gpud_gst_debug, "a slot does not begin where its dma-buf does");
         close(fd);
         return NULL;
@@ -84,7 +84,7 @@ static void sync_caches(gint fd, guint64 flags)
         ;
 }
 
-/* What a card wrote is to be seen by the CPUs that read the ring, which do not know of it. */
+/* Makes a card's writes visible to CPUs that read the ring as plain memory. */
 static void leaving(struct slot_memory *slot)
 {
     gint fd = gst_dmabuf_memory_get_fd(slot->memory);

@@ -171,7 +171,7 @@ struct gpu *gpu_get(gint number, struct gpud_error *error)
     if (!vendor->is_available()) {
         *error = (struct gpud_error){.status = GPUD_NO_DEVICE};
         g_snprintf(error->reason, sizeof(error->reason),
-                   "there is no GPU %d: %s is not installed, or has not as many", number % GPUS_MAX,
+                   "there is no GPU %d: %s is not installed, or has fewer", number % GPUS_MAX,
                    vendor->driver);
         return NULL;
     }
@@ -195,7 +195,7 @@ gint gpu_of_pci(const gchar *pci)
         count = MIN(count, gpud_device_list(context, infos, count));
     for (size_t i = 0; i < count && number < 0; i++)
         if (infos[i].available &&
-            g_ascii_strcasecmp(infos[i].pci, pci) == 0) /* CUDA has capitals */
+            g_ascii_strcasecmp(infos[i].pci, pci) == 0) /* CUDA uses capitals */
             number = gpu_of_name(infos[i].name);
     g_free(infos);
     return number;
@@ -269,7 +269,7 @@ static GstObject *ask_neighbour(const struct gpu_vendor *vendor, GstElement *ele
     return found;
 }
 
-/* What the core takes of the vendor's for this address. */
+/* The vendor's GPU that the core would choose for this address. */
 static gint ask_core(const struct gpu_vendor *vendor, const gchar *address, gchar **reason)
 {
     struct gpud_context *context = gpud_gst_context_get(NULL);
@@ -296,7 +296,7 @@ gint gpu_find(const struct gpu_vendor *vendor, GstElement *element, GstPad *pad,
     gint ordinal;
 
     if (!vendor->is_available()) {
-        *reason = g_strdup_printf("%s is not there", vendor->driver);
+        *reason = g_strdup_printf("%s is not available", vendor->driver);
         return number_of(vendor, 0);
     }
     GstObject *context = get_given(vendor, element, contexts);
@@ -335,7 +335,7 @@ gboolean gpu_answer_query(GstElement *element, GstQuery *query, enum gpu_use use
         return FALSE;
     if (number < 0)
         number = gpu_get_vendor(opened_on) == vendor ? opened_on : number_of(vendor, 0);
-    /* A context that the application gave is meant to be used by all of the pipeline. */
+    /* A context set by the application is meant for the whole pipeline. */
     GstObject *context = get_given(vendor, element, contexts);
     if (!context) {
         struct gpu *gpu = gpu_get(number, &error);

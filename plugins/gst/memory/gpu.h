@@ -4,15 +4,15 @@
 /* GPUs as the elements see them: caps whose memory is a GPU's, contexts that the elements of a
  * pipeline share, pools of such memory.
  *
- * What is special about a vendor's memory lies in a folder of its own, beside this file, behind a
- * struct gpu_vendor. A vendor whose library in GStreamer was not there when the plugin was built is
- * not in the list; its devices can be used all the same, as the core's, with memory of the CPU.
+ * The code for a vendor's memory is in its own folder, behind a struct gpu_vendor. A vendor whose
+ * GStreamer library was missing when the plugin was built is not in the list; its devices still
+ * work through the core, with memory of the CPU.
  *
- * The core works in one context of a GPU, the vendor's primary one. The elements give just that to
- * every element that asks for the vendor's context, so that all of a pipeline works in it and no
- * two contexts have to be kept in step. Where an application or another element brought a context
- * of its own, pointers are still good (one address space for the whole process), but such an
- * element takes no pool of ours: each picture then costs one copy by the GPU. */
+ * The core works in one context of a GPU, the vendor's primary one. The elements share it with all
+ * elements that query for the vendor's context, so that the pipeline needs no synchronisation
+ * between contexts. If an application or another element uses its own context, pointers are still
+ * valid (the process has one address space), but such an element accepts no pool of ours: each
+ * picture then costs one copy by the GPU. */
 #ifndef GPUD_GST_MEMORY_GPU_H
 #define GPUD_GST_MEMORY_GPU_H
 
@@ -20,28 +20,28 @@
 
 /* --- caps --------------------------------------------------------------------------------- */
 
-/* Whose memory pictures of these caps lie in, by the first of them; NULL: the CPU's. */
+/* The vendor of the memory in the first of these caps; NULL: the CPU's. */
 const struct gpu_vendor *gpu_vendor_of_caps(const GstCaps *caps);
 
 /* Any video in memory of the CPU or of a vendor in the list. */
 GstCaps *gpu_template_caps(void);
 
-/* The caps in memory of this vendor. NULL: they are of single fields, which GStreamer does not put
- * into memory of GPUs. */
+/* The caps in this vendor's memory. NULL: they are of single fields, which GStreamer does not
+ * support in GPU memory. */
 GstCaps *gpu_caps_in_memory(const GstCaps *caps, const struct gpu_vendor *vendor);
 
-/* What an element may do with GPUs, by its property `device`. */
+/* Which GPUs an element may use, by its property `device`. */
 enum gpu_use {
     GPU_USE_NONE,  /* another device was named, or there is no GPU that GStreamer can use */
-    GPU_USE_NAMED, /* one was named */
-    GPU_USE_ANY,   /* by what the neighbours have */
+    GPU_USE_NAMED, /* the one that was named */
+    GPU_USE_ANY,   /* whichever the neighbours use */
 };
 
-/* *number: of the GPU that was named and can be used, else -1. */
+/* *number: that of a named, usable GPU, else -1. */
 enum gpu_use gpu_use_of_device(const gchar *device, gint *number);
 
-/* Caps without memory that is of no use; with this vendor's memory before all other. Both take the
- * caps. */
+/* filter: drops caps in memory that cannot be used. prefer: puts this vendor's memory first. Both
+ * take the caps. */
 GstCaps *gpu_filter_caps(GstCaps *caps, enum gpu_use use, gint number);
 GstCaps *gpu_put_first(GstCaps *caps, const struct gpu_vendor *vendor);
 
@@ -66,7 +66,7 @@ void gpu_align_info(const struct gpu *gpu, GstVideoInfo *info);
 
 /* --- contexts ----------------------------------------------------------------------------- */
 
-/* What the application or the pipeline gave to an element, by vendor; under its object lock. */
+/* The contexts set on an element, by vendor; under its object lock. */
 struct gpu_contexts {
     GstObject *given[GPU_VENDORS_MAX];
 };
@@ -75,14 +75,13 @@ void gpu_contexts_clear(struct gpu_contexts *contexts);
 /* For GstElement's set_context. */
 void gpu_take_context(GstElement *element, GstContext *context, struct gpu_contexts *contexts);
 
-/* The GPU that the pipeline already works on: by the context that was given, by that of the
- * neighbour on this pad, or by that of the application; else the one that the core takes of the
- * vendor's for the element's address (which may be NULL): the nearest, or the first. *reason says
- * why that one (g_free it). */
+/* The GPU that the pipeline works on: that of the context set on the element, of the neighbour on
+ * this pad, or of the application; else the core's choice among the vendor's for the element's
+ * address (which may be NULL): the nearest, or the first. *reason says why (g_free it). */
 gint gpu_find(const struct gpu_vendor *vendor, GstElement *element, GstPad *pad,
               struct gpu_contexts *contexts, const gchar *address, gchar **reason);
 
-/* Answers a GST_QUERY_CONTEXT for a vendor's context. use, number: as of gpu_use_of_device();
+/* Answers a GST_QUERY_CONTEXT for a vendor's context. use, number: from gpu_use_of_device();
  * opened_on: the GPU that the element works on, or -1. FALSE: it asks for something else. */
 gboolean gpu_answer_query(GstElement *element, GstQuery *query, enum gpu_use use, gint number,
                           gint opened_on, struct gpu_contexts *contexts);

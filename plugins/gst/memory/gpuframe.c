@@ -1,10 +1,10 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Pictures in a GPU's memory that another element allocated: the core reads them where they lie.
+/* Pictures in GPU memory that another element allocated, which the core reads in place.
  *
- * The pointer is wrapped again for each picture, because only the end of the wrapping says that the
- * core's copy is done and the buffer may go back to its pool. */
+ * The pointer is wrapped anew for each picture, because only the release of the wrapper shows that
+ * the core's copy is done and the buffer may return to its pool. */
 #include "memory/gpuframe.h"
 
 #include "memory/gpu.h"
@@ -42,7 +42,7 @@ static struct gpu *get_gpu(const struct gpu_vendor *vendor, gint ordinal, struct
     g_free(name);
     if (number >= 0)
         return gpu_get(number, error);
-    refuse(error, "GPU %d is one more than can be counted", ordinal);
+    refuse(error, "GPU %d is beyond the supported number of GPUs", ordinal);
     return NULL;
 }
 
@@ -75,8 +75,8 @@ struct gpud_frame *gpu_wrap_buffer(const struct gpu_vendor *vendor, GstBuffer *b
 
     if (!memory || !vendor->look_into(memory, &ordinal, &info)) {
         refuse(error,
-               "a buffer with caps of %s is not one block of such memory on a GPU of %s's: put %s "
-               "before gpudirectsink",
+               "a buffer with caps of %s is not a single block of such memory on a GPU of %s: put "
+               "%s before gpudirectsink",
                vendor->memory, vendor->maker, vendor->upload);
         return NULL;
     }
@@ -97,7 +97,7 @@ struct gpud_frame *gpu_wrap_buffer(const struct gpu_vendor *vendor, GstBuffer *b
     }
     if (vendor->await_writes(memory, gpu, &stream))
         counter_add(&counters->waits_device);
-    /* A driver may say which device a pointer belongs to only in a thread that works on one. */
+    /* Some drivers look up a pointer's device only in a thread with a current device. */
     vendor->enter(gpu);
     struct gpud_frame *frame = wrap(gpu, mapped, &layout, error);
     vendor->leave(gpu);

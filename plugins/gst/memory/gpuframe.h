@@ -7,9 +7,9 @@
 #include "counters.h"
 #include "memory/gpuvendor.h"
 
-/* A frame over a buffer's own memory, which another of the vendor's elements allocated and from
- * which the core copies; it holds the buffer until that is done, and is ordered after the work that
- * the GPU still has to do for the buffer. NULL: *error says why that cannot be. */
+/* Wraps a buffer's own memory, allocated by another of the vendor's elements, as a frame from which
+ * the core copies. The frame holds the buffer until the copy is done, and is ordered after the
+ * GPU's pending work on it. NULL: *error says why not. */
 struct gpud_frame *gpu_wrap_buffer(const struct gpu_vendor *vendor, GstBuffer *buffer,
                                    struct counters *counters, struct gpud_error *error);
 

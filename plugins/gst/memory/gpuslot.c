@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What slots are on GPUs of every vendor. */
+/* Slots in GPU memory: the code that all vendors share. */
 #include "memory/gpuslot.h"
 
 #include "context.h"
@@ -43,8 +43,8 @@ GstVideoInfo gpu_slot_info(const struct slot_store *store, const struct gpud_lay
 
 /* --- order -------------------------------------------------------------------------------- */
 
-/* On the stream there may be work of the elements, or a wait for a frame, which ends in any case:
- * the core releases GPUs that wait for a peer that died. */
+/* The stream may hold work of the elements, or a wait for a frame. The latter always ends, because
+ * the core releases GPUs that wait for a dead peer. */
 static void wait_on_cpu(struct slot_memory *slot)
 {
     const struct gpu *gpu = slot->store->gpu;
@@ -62,14 +62,13 @@ static enum gpud_status order_stream(struct slot_memory *slot, struct gpud_error
     gpointer stream = stream_of(slot);
     enum gpud_status status = gpud_frame_wait(slot->frame, stream, error);
 
-    if (status ==
-        GPUD_PEER) /* the frame is flagged as corrupted now, and can be shown all the same */
+    if (status == GPUD_PEER) /* the frame is now flagged as corrupted, and can still be shown */
         status = gpud_frame_wait(slot->frame, stream, error);
     return status;
 }
 
-/* Work that is put on the memory's stream from now on sees the frame's bytes. Under the lock, which
- * is dropped where the CPU has to wait for them. */
+/* Orders the memory's stream after the frame's bytes. Under the lock, which is dropped if the CPU
+ * has to wait for them. */
 static gboolean make_visible(struct slot_memory *slot)
 {
     struct gpud_error error;
@@ -87,7 +86,7 @@ static gboolean make_visible(struct slot_memory *slot)
         status = mapped ? GPUD_OK : status;
     }
     if (status != GPUD_OK) {
-        GST_CAT_ERROR(gpud_gst_debug, "slot %u is not to be had for the GPU: %s", slot->slot,
+        GST_CAT_ERROR(gpud_gst_debug, "slot %u cannot be used by the GPU: %s", slot->slot,
                       error.reason);
         return FALSE;
     }
@@ -116,7 +115,7 @@ void gpu_slot_leaving(struct slot_memory *slot)
     if (slot->used && slot->extra) {
         waits = TRUE; /* its memory is about to be freed */
     } else if (slot->used && gpud_frame_post(slot->frame, stream_of(slot), &error) != GPUD_OK) {
-        GST_CAT_DEBUG(gpud_gst_debug, "slot %u is waited for: %s", slot->slot, error.reason);
+        GST_CAT_DEBUG(gpud_gst_debug, "the CPU waits for slot %u: %s", slot->slot, error.reason);
         waits = TRUE;
     }
     slot->used = FALSE;
@@ -140,7 +139,7 @@ static gpointer map_for_gpu(struct slot_memory *slot, GstMapFlags flags)
     return visible ? gpu_slot_pointer(slot->frame) : NULL;
 }
 
-/* Several threads may wait, each for the same work: none shows the bytes before that is done. */
+/* Several threads may wait for the same work; none returns the bytes before it is done. */
 static void await_written(struct slot_memory *slot)
 {
     g_mutex_lock(&slot->lock);
@@ -172,8 +171,8 @@ static void gpu_slot_unmap(GstMemory *memory, GstMapInfo *info)
         return;
     if (!slot_memory_unmap(slot))
         return;
-    /* What the CPU wrote is on its way up by the core: the GPU waits for that again. At once, while
-     * the writer alone has the memory: later the frame may be in a submit. */
+    /* The core is uploading what the CPU wrote, so the GPU must wait again. That is ordered now,
+     * while only the writer has the memory: later the frame may be in a submit. */
     g_mutex_lock(&slot->lock);
     slot->visible = FALSE;
     slot->used |= make_visible(slot);
@@ -213,8 +212,8 @@ static GstMemory *copy_part(GstMemory *memory, gsize offset, gsize size)
     return copy;
 }
 
-/* A copy of the whole memory stays on the GPU, and has the same layout: the buffer's GstVideoMeta
- * is copied, too. */
+/* A copy of the whole memory stays on the GPU with the same layout, because the buffer's
+ * GstVideoMeta is copied, too. */
 static GstMemory *gpu_slot_copy(GstMemory *memory, gssize offset, gssize size)
 {
     struct slot_memory *slot = slot_memory_of(memory);

@@ -1,12 +1,12 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A slot as memory of a GPU, for the vendors' kinds of memory: what is the same for all of them.
+/* A slot as memory of a GPU: the code that all vendors' kinds of memory share.
  *
- * Mapped with the vendor's flag a memory shows the device pointer, after the stream on which its
- * users are ordered was made to wait for the bytes; no CPU waits. Mapped without, the core shows it
- * to the CPU. When the frame leaves, its next owner waits for that stream. A buffer that is
- * not mapped costs nothing. */
+ * A map with the vendor's flag returns the device pointer, after making the users' stream wait for
+ * the bytes; the CPU does not wait. A map without it goes through the core to the CPU. When the
+ * frame is passed on, its next owner waits for that stream. A buffer that is never mapped costs
+ * nothing. */
 #ifndef GPUD_GST_MEMORY_GPUSLOT_H
 #define GPUD_GST_MEMORY_GPUSLOT_H
 
@@ -21,12 +21,12 @@ void gpu_slot_leaving(struct slot_memory *slot);
  * free() where that is not the right one. */
 void gpu_slot_init_allocator(GstAllocator *allocator);
 
-/* For new_memory(): the frame's bytes on the device, and how they lie. */
+/* For new_memory(): the frame's bytes on the device, and their layout. */
 gpointer gpu_slot_pointer(struct gpud_frame *frame);
 GstVideoInfo gpu_slot_info(const struct slot_store *store, const struct gpud_layout *layout,
                            const struct video_planes *planes);
 
-/* Puts a copy of a picture, from one slot or extra memory to another, on the GPU's queue. */
+/* Enqueues a copy of a picture, from one slot or extra memory to another, on the GPU. */
 gboolean gpu_copy_picture(const GstVideoInfo *info, GstBuffer *from, GstBuffer *to);
 
 #endif

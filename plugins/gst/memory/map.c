@@ -1,12 +1,12 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* How the CPU sees a slot, from any thread.
+/* Maps a slot for the CPU, from any thread.
  *
- * Calls on one frame come from one thread at a time, and some of them wait: a map for the device, a
- * submit for a receiver. So that a reader and the sink never wait for each other, a reader of a
- * device's slot maps a second frame over the same bytes (slot->reader), and the slot's own frame
- * stays free. The lock is held over no call that waits: `busy` stands for it meanwhile. */
+ * A frame allows one call at a time, and some calls wait: a map for the device, a submit for a
+ * receiver. So that a reader and the sink never wait for each other, a reader of a device's slot
+ * maps a second frame over the same bytes (slot->reader), and the slot's own frame stays free. The
+ * lock is not held during calls that wait: `busy` replaces it. */
 #include "memory/map.h"
 
 #include "context.h"
@@ -18,8 +18,8 @@ static enum gpud_status map_frame(struct gpud_frame *frame, unsigned access, voi
 {
     enum gpud_status status = gpud_frame_map(frame, access, SLOT_MAP_TIMEOUT, data, error);
 
-    /* The writer died in mid-frame: the frame is flagged as corrupted now, and can be shown all the
-     * same. */
+    /* The writer died in mid-frame: the frame is now flagged as corrupted, and can still be shown.
+     */
     if (status == GPUD_PEER)
         status = gpud_frame_map(frame, access, SLOT_MAP_TIMEOUT, data, error);
     return status;
@@ -34,13 +34,12 @@ static gboolean need_reader(struct slot_memory *self, struct gpud_error *error)
 
 /* --- elements that write into maps for reading --------------------------------------------- */
 
-/* Some elements write into a buffer that they mapped for reading alone (rgb2bayer of GStreamer 1.22
- * does). In memory of the CPU that works. On a device they write into a copy that is never read
- * again, and the picture stays black. A checksum before and after such a map finds them, at the
- * first maps of each slot: from then on what is read in this pool's slots is copied back. A slot
- * that nothing was written to is not worth reading: what is mapped there is copied back in any
- * case. */
-#define LOOKS 2
+/* Some elements write into a buffer that they mapped for reading only (rgb2bayer of GStreamer 1.22
+ * does). That works in memory of the CPU. With a device they write into a copy that is discarded,
+ * and the picture stays black. Checksums before and after the first maps of each slot detect them;
+ * from then on, all of this pool's read maps are copied back. A map of a slot without content is
+ * always copied back, since it cannot be for reading. */
+#define CHECKS 2
 
 static guint64 checksum(const void *data, gsize size)
 {
@@ -55,29 +54,29 @@ static guint64 checksum(const void *data, gsize size)
     return sum ^ word;
 }
 
-/* Under the lock: whether a map for reading may turn out to be one for writing. A submitted
- * slot is not written any more. */
+/* Under the lock: whether a map for reading may be used for writing. A submitted slot is no longer
+ * written. */
 static gboolean may_be_misused(const struct slot_memory *self, unsigned access)
 {
     return access == GPUD_READ && self->on_device && self->store->sender &&
            !GST_MINI_OBJECT_FLAG_IS_SET(self->memory, GST_MEMORY_FLAG_READONLY);
 }
 
-static void begin_look(struct slot_memory *self, const void *data)
+static void begin_check(struct slot_memory *self, const void *data)
 {
-    self->looking = self->looks < LOOKS && !g_atomic_int_get(&self->store->misused);
-    if (!self->looking)
+    self->checking = self->checks < CHECKS && !g_atomic_int_get(&self->store->misused);
+    if (!self->checking)
         return;
-    self->looks++;
-    self->seen = checksum(data, self->size);
+    self->checks++;
+    self->checksum = checksum(data, self->size);
 }
 
-/* TRUE: it was written to. */
-static gboolean end_look(struct slot_memory *self)
+/* TRUE: the slot was written to. */
+static gboolean end_check(struct slot_memory *self)
 {
-    gboolean written = self->looking && checksum(self->data, self->size) != self->seen;
+    gboolean written = self->checking && checksum(self->data, self->size) != self->checksum;
 
-    self->looking = FALSE;
+    self->checking = FALSE;
     if (!written)
         return FALSE;
     g_atomic_int_set(&self->store->misused, TRUE);
@@ -85,7 +84,7 @@ static gboolean end_look(struct slot_memory *self)
     return TRUE;
 }
 
-/* Into the slot, which nothing else is done with: its user has not handed it on yet. */
+/* Copies into the slot, which is unused otherwise: its user has not passed it on yet. */
 static void write_back(struct slot_memory *self, const void *bytes)
 {
     struct gpud_error error;
@@ -101,9 +100,9 @@ static void write_back(struct slot_memory *self, const void *bytes)
 
 /* --- mapping ------------------------------------------------------------------------------ */
 
-/* What the core is asked for. GStreamer cannot say "all of it will be written": an element that
- * maps for writing and writes a part keeps the rest, so the rest has to be read. Only before the
- * first write is there nothing to keep, which saves the copy down. */
+/* The access to request from the core. GStreamer has no flag for overwriting everything, so a map
+ * for writing must also read, to keep what is not written. Before the first write there is nothing
+ * to keep, which saves that copy. */
 static unsigned widen(struct slot_memory *self, unsigned access)
 {
     if (access == GPUD_WRITE && self->filled)
@@ -128,14 +127,14 @@ static enum gpud_status map_first(struct slot_memory *self, unsigned access, voi
     g_mutex_unlock(&self->lock);
     enum gpud_status status = map_frame(self->mapped, access, data, error);
     if (status == GPUD_OK && looks)
-        begin_look(self, *data);
+        begin_check(self, *data);
     g_mutex_lock(&self->lock);
     self->busy = FALSE;
     g_cond_broadcast(&self->idle);
     if (status == GPUD_OK) {
         self->data = *data;
-        self->goes_up = (access & GPUD_WRITE) != 0;
-        self->filled |= self->goes_up;
+        self->copies_back = (access & GPUD_WRITE) != 0;
+        self->filled |= self->copies_back;
     }
     return status;
 }
@@ -164,16 +163,16 @@ void *slot_memory_map(struct slot_memory *self, GstMapFlags flags)
     return data;
 }
 
-/* Under the lock, which is dropped meanwhile. TRUE: what was written is on its way up. */
+/* Under the lock, which is dropped meanwhile. TRUE: what was written is being uploaded. */
 static gboolean unmap_last(struct slot_memory *self)
 {
     gboolean late = GST_MINI_OBJECT_FLAG_IS_SET(self->memory, GST_MEMORY_FLAG_READONLY);
-    gboolean goes_up = self->goes_up;
+    gboolean goes_up = self->copies_back;
     void *bytes = NULL;
 
     self->busy = TRUE;
     g_mutex_unlock(&self->lock);
-    if (end_look(self) && !goes_up && !late)
+    if (end_check(self) && !goes_up && !late)
         bytes = g_memdup2(self->data, self->size);
     gpud_frame_unmap(self->mapped);
     if (bytes)

@@ -1,25 +1,25 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* How the CPU sees a slot. */
+/* Maps slots for the CPU. */
 #ifndef GPUD_GST_MEMORY_MAP_H
 #define GPUD_GST_MEMORY_MAP_H
 
 #include "memory/slot.h"
 
-/* Shows the frame to the CPU. NULL: it cannot be, and the log says why. */
+/* Maps the frame for the CPU. NULL: it cannot, and the log says why. */
 void *slot_memory_map(struct slot_memory *slot, GstMapFlags flags);
-/* TRUE: what was written is on its way to the device. */
+/* TRUE: what was written is being copied to the device. */
 gboolean slot_memory_unmap(struct slot_memory *slot);
 
-/* What an allocator does with slots that the CPU maps, of whichever class. */
+/* Map and unmap methods for allocators of any class whose slots the CPU maps. */
 gpointer slot_memory_map_full(GstMemory *memory, GstMapInfo *info, gsize maxsize);
 void slot_memory_unmap_full(GstMemory *memory, GstMapInfo *info);
 
 enum slot_use {
-    SLOT_FREE,    /* nothing is in the way of the submit */
+    SLOT_FREE,    /* it can be submitted */
     SLOT_READ,    /* a branch of a tee has it mapped: the device copies it, by slot_memory_wrap() */
-    SLOT_WRITTEN, /* it is mapped for writing: what is in the map is copied */
+    SLOT_WRITTEN, /* it is mapped for writing: the mapped bytes are copied */
 };
 
 /* Before the slot's frame is submitted, with this info. SLOT_FREE: the memory is read-only from now

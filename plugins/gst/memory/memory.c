@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A GstMemory that is a slot. See the header for who owns what. */
+/* A GstMemory that is a slot. See the header for ownership. */
 #include "memory/memory.h"
 
 #include "context.h"
@@ -46,7 +46,7 @@ struct gpud_frame *slot_memory_detach(struct slot_memory *self)
 {
     if (self->frame)
         self->store->kind->leaving(self);
-    gpud_frame_release(&self->reader); /* it is over the bytes of the other */
+    gpud_frame_release(&self->reader); /* it wraps the other frame's bytes */
     return g_steal_pointer(&self->frame);
 }
 
@@ -56,10 +56,10 @@ void slot_store_give_back(struct slot_store *store, struct gpud_frame *frame)
     outstanding_remove(store->outstanding);
 }
 
-/* Idle extra memory that is kept: more than a pipeline that runs well ever has out. */
+/* The most idle extra memories to keep: more than a healthy pipeline ever uses. */
 #define EXTRAS_MAX 16
 
-/* The frame stays in it, with whatever a GPU has still to do there. FALSE: it is to be freed. */
+/* Keeps the memory with its frame, on which a GPU may still be working. FALSE: free it. */
 static gboolean keep_extra(struct slot_store *store, struct slot_memory *self)
 {
     g_mutex_lock(&store->lock);
@@ -70,8 +70,8 @@ static gboolean keep_extra(struct slot_store *store, struct slot_memory *self)
     return kept;
 }
 
-/* The last reference is gone. The memory is kept as idle before its frame goes back, so that it is
- * there when the same slot comes again, which may be at once and in another thread. */
+/* The last reference is gone. The memory becomes idle before its frame is released, because the
+ * same slot may be wrapped again at once, by another thread. */
 static gboolean slot_dispose(GstMiniObject *object)
 {
     GstMemory *memory = (GstMemory *)object;
@@ -141,8 +141,8 @@ static struct slot_memory *slot_new(struct slot_store *store, struct gpud_frame 
     self->memory = store->kind->new_memory(store, frame, &info.layout, &self->planes);
     if (!self->memory) {
         GST_CAT_WARNING(gpud_gst_debug,
-                        "slot %u cannot be had as this kind of memory: there is none left, or look "
-                        "at GST_DEBUG=*allocator:2",
+                        "slot %u cannot be wrapped as this kind of memory: there is none left, or "
+                        "look at GST_DEBUG=*allocator:2",
                         self->slot);
         slot_free(self);
         return NULL;
@@ -168,8 +168,7 @@ static GstMemory *plain_new_memory(struct slot_store *store, struct gpud_frame *
     return memory;
 }
 
-/* A part of a memory, for elements that split a picture: it holds the whole, and is freed like any
- * memory. */
+/* Shares a part of a memory, for elements that split a picture; the part holds the whole. */
 static GstMemory *plain_share(GstMemory *memory, gssize offset, gssize size)
 {
     GstMemory *parent = memory->parent ? memory->parent : memory;
@@ -215,7 +214,7 @@ static GstAllocator *plain_new_allocator(void)
     return g_object_new(GST_TYPE_GPUDIRECT_ALLOCATOR, NULL);
 }
 
-/* The core orders what the CPU does by its maps. */
+/* Nothing to do: the core orders the CPU's accesses by its maps. */
 static void plain_arrived(struct slot_memory *slot)
 {
 }
@@ -363,7 +362,7 @@ static struct gpud_frame *alloc_extra(struct slot_store *store)
         return NULL;
     if (alloc_memory(store, layout.size, &memory, &error) != GPUD_OK ||
         gpud_frame_wrap(memory, 0, &layout, &frame, &error) != GPUD_OK)
-        GST_CAT_ERROR(gpud_gst_debug, "no memory to stand in for a slot: %s", error.reason);
+        GST_CAT_ERROR(gpud_gst_debug, "no memory to replace a slot: %s", error.reason);
     gpud_memory_unref(&memory);
     return frame;
 }
@@ -391,8 +390,7 @@ void slot_memory_forget(struct slot_memory *self)
 {
     g_mutex_lock(&self->lock);
     self->filled = FALSE;
-    /* Its last user may have dropped it while a GPU still worked on it: a CPU has to wait for that.
-     */
+    /* A GPU may still be working on it for its last user: the CPU has to wait for that. */
     self->written |= self->used;
     g_mutex_unlock(&self->lock);
 }

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The slots of one pool as GstMemory: kept, and used again for the next frame in the same slot. */
+/* The slots of one pool as GstMemory objects, reused for the next frame in the same slot. */
 #ifndef GPUD_GST_MEMORY_MEMORY_H
 #define GPUD_GST_MEMORY_MEMORY_H
 
@@ -9,8 +9,8 @@
 
 extern const struct slot_kind plain_slot_kind;
 
-/* info says what the frames hold; sender is NULL where frames come from a receiver, and their
- * memory is read-only then. host: the sender's slots lie in host memory. */
+/* info describes the frames; sender is NULL for frames of a receiver, whose memory is read-only.
+ * host: the sender's slots are in host memory. */
 struct slot_store_params {
     const struct slot_kind *kind;
     const GstVideoInfo *info;
@@ -29,13 +29,13 @@ void slot_store_unref(struct slot_store *store);
 void slot_store_close(struct slot_store *store);
 void slot_store_open(struct slot_store *store);
 
-/* The memory for the frame's slot, with the frame in it: the idle one or a new one. Takes the
- * frame, which goes back where there is no such memory to be had (NULL), as the log says. */
+/* Attaches the frame to its slot's idle memory, or to a new one. Takes the frame, and releases it
+ * on failure (NULL), which is logged. */
 GstMemory *slot_store_wrap(struct slot_store *store, struct gpud_frame *frame);
 
-/* Memory of the store's kind and shape, on its GPU, that is no slot. When its last reference goes
- * it is kept for the next call, so that a GPU's memory is not allocated for each frame. NULL: there
- * is none left, as the log says. */
+/* Memory of the store's kind and format, on its GPU, that is not a slot. After its last reference
+ * it is kept for the next call, so that GPU memory is not allocated per frame. NULL: out of memory,
+ * which is logged. */
 GstMemory *slot_store_get_extra(struct slot_store *store);
 
 /* Puts another frame of the same slot into a memory that has no other owner. Takes the frame. */
@@ -44,10 +44,10 @@ void slot_memory_attach(struct slot_memory *slot, struct gpud_frame *frame);
 /* Takes the frame out of a memory that has no other owner. */
 struct gpud_frame *slot_memory_detach(struct slot_memory *slot);
 
-/* It gets a new user: what is in it need not be kept when the next one writes to it. */
+/* The slot gets a new user, which need not preserve its content. */
 void slot_memory_forget(struct slot_memory *slot);
 
-/* Gives a frame back and counts it as such. */
+/* Releases a frame and counts it as returned. */
 void slot_store_give_back(struct slot_store *store, struct gpud_frame *frame);
 
 #endif

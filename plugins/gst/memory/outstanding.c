@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* How many slots of one ring are out in buffers. Counting is one atomic operation; the lock is for
- * waiting only. */
+/* Counts the slots of one ring that buffers hold. Counting is one atomic operation; the lock is
+ * only for waiting. */
 #include "memory/outstanding.h"
 
 struct outstanding {

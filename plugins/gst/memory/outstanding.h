@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* How many slots of one ring are out in buffers, with a way to wait until some came back. Shared by
- * the pool and by every memory that may outlive it. */
+/* Counts the slots of one ring that buffers hold, with a way to wait until some are returned.
+ * Shared by the pool and by every memory that may outlive it. */
 #ifndef GPUD_GST_MEMORY_OUTSTANDING_H
 #define GPUD_GST_MEMORY_OUTSTANDING_H
 
@@ -18,8 +18,7 @@ void outstanding_add(struct outstanding *outstanding);
 void outstanding_remove(struct outstanding *outstanding);
 gint outstanding_count(struct outstanding *outstanding);
 
-/* Waits until fewer than `limit` are out, at most for so many microseconds. FALSE: they are still.
- */
+/* Waits until buffers hold fewer than `limit` slots, at most this long. FALSE: it timed out. */
 gboolean outstanding_wait_below(struct outstanding *outstanding, gint limit, gint64 microseconds);
 
 #endif

@@ -18,7 +18,7 @@ struct _GstGpudirectPool {
 G_DECLARE_FINAL_TYPE(GstGpudirectPool, gst_gpudirect_pool, GST, GPUDIRECT_POOL, GstBufferPool)
 G_DEFINE_TYPE(GstGpudirectPool, gst_gpudirect_pool, GST_TYPE_BUFFER_POOL)
 
-/* What gst_gpudirect_pool_wrap() hands to the acquire_buffer method. */
+/* The parameters that gst_gpudirect_pool_wrap() passes to the acquire_buffer method. */
 #define ACQUIRE_FLAG_FRAME GST_BUFFER_POOL_ACQUIRE_FLAG_LAST
 
 struct wrap_params {
@@ -26,7 +26,7 @@ struct wrap_params {
     struct gpud_frame *frame;
 };
 
-/* Leads from a pool, of whichever class, to its struct slot_pool. */
+/* Maps a pool of any class to its struct slot_pool. */
 static GQuark slots_quark(void)
 {
     static GQuark quark;
@@ -68,8 +68,7 @@ static gboolean put_idle(struct slot_pool *self, uint32_t slot, GstBuffer *buffe
     return kept;
 }
 
-/* Elements may change the meta of a buffer that they hold alone, so it is written anew for each
- * frame. */
+/* Elements may change the meta of a writable buffer, so it is rewritten for each frame. */
 static void set_video_meta(struct slot_pool *self, GstBuffer *buffer, struct video_planes *planes)
 {
     GstVideoMeta *meta = gst_buffer_get_video_meta(buffer);
@@ -111,7 +110,7 @@ static GstBuffer *wrap_frame(struct slot_pool *self, struct gpud_frame *frame)
     return buffer;
 }
 
-/* --- what stands in for slots ------------------------------------------------------------- */
+/* --- stand-ins for slots ------------------------------------------------------------------ */
 
 static GstBuffer *new_stand_in(struct slot_pool *self)
 {
@@ -133,7 +132,7 @@ static GstBuffer *take_stand_in(struct slot_pool *self)
 
     if (!buffer) {
         buffer = new_stand_in(self);
-        GST_CAT_DEBUG_OBJECT(gpud_gst_debug, self->pool, "no slot is free: plain memory stands in");
+        GST_CAT_DEBUG_OBJECT(gpud_gst_debug, self->pool, "no slot is free: using plain memory");
     }
     if (!buffer)
         return NULL;
@@ -149,7 +148,7 @@ static GstBuffer *take_stand_in(struct slot_pool *self)
     return buffer;
 }
 
-/* A slot that cannot be had as this pool gives them goes back, and no other is tried. */
+/* A slot that cannot be wrapped as this pool's kind is released, and no other is tried. */
 static GstBuffer *lend(struct slot_pool *self, struct gpud_frame *frame)
 {
     GstBuffer *buffer = wrap_frame(self, frame);
@@ -159,7 +158,7 @@ static GstBuffer *lend(struct slot_pool *self, struct gpud_frame *frame)
     return buffer;
 }
 
-/* --- the inside --------------------------------------------------------------------------- */
+/* --- the implementation ------------------------------------------------------------------- */
 
 GstFlowReturn slot_pool_acquire(struct slot_pool *self, GstBuffer **buffer,
                                 GstBufferPoolAcquireParams *params)
@@ -189,9 +188,7 @@ GstFlowReturn slot_pool_acquire(struct slot_pool *self, GstBuffer **buffer,
     return *buffer ? GST_FLOW_OK : GST_FLOW_ERROR;
 }
 
-/* TRUE: the buffer's memory has no other owner, and it is as the pool made it: it can be used
- * again.
- */
+/* Whether the buffer can be reused: its memory has no other owner, and is as the pool made it. */
 static gboolean is_intact(GstBuffer *buffer, GstMemory **memory)
 {
     if (gst_buffer_n_memory(buffer) != 1)
@@ -205,7 +202,7 @@ void slot_pool_release(struct slot_pool *self, GstBuffer *buffer)
     GstMemory *memory;
 
     if (!is_intact(buffer, &memory)) {
-        gst_buffer_unref(buffer); /* the frame goes back with the memory's last reference */
+        gst_buffer_unref(buffer); /* the memory's last reference releases the frame */
         return;
     }
     struct slot_memory *slot = slot_memory_of(memory);
@@ -266,8 +263,8 @@ static gboolean is_memory_of(const struct gpu *gpu, const GstCaps *caps)
     return TRUE;
 }
 
-/* A driver that writes pictures by itself says how large they are: larger ones have other strides,
- * unless they are whole pages, as dma-bufs are. */
+/* A driver that writes pictures itself states their size: larger ones have other strides, unless
+ * they are rounded to whole pages, as dma-bufs are. */
 static gboolean is_size(const struct slot_pool *self, guint size)
 {
     gsize page = (gsize)getpagesize();
@@ -276,8 +273,8 @@ static gboolean is_size(const struct slot_pool *self, guint size)
     return size <= self->info.size || (self->dmabufs && size == pages);
 }
 
-/* A pool of one format: an element that wants another, or more room around the picture, uses a pool
- * of its own, and the sink copies. */
+/* The pool has one format: an element that needs another, or padding around the picture, uses its
+ * own pool, and the sink copies. */
 gboolean slot_pool_accepts(struct slot_pool *self, GstStructure *config)
 {
     GstCaps *caps;

@@ -5,12 +5,12 @@
  *
  *     sending     gpudirectsink proposes the pool to upstream: acquiring a buffer takes a slot from
  *                 the sender. When none is free, a stand-in of the same shape costs a copy later
- *     receiving   gpudirectsrc keeps the pool: each frame that arrived is put into a buffer
+ *     receiving   gpudirectsrc owns the pool: each frame that arrives is wrapped in a buffer
  *
- * The buffer, its GstMemory and its GstVideoMeta are kept for each slot and used again.
+ * The buffer, its GstMemory and its GstVideoMeta are kept for each slot and reused.
  *
- * Several classes share the inside: GstGpudirectPool here, and one for each vendor of GPUs (in its
- * folder), because a vendor's elements take no pool but one of their own class. */
+ * Several classes share the implementation: GstGpudirectPool here, and one for each GPU vendor (in
+ * its folder), because a vendor's elements accept only pools of their own class. */
 #ifndef GPUD_GST_MEMORY_POOL_H
 #define GPUD_GST_MEMORY_POOL_H
 
@@ -18,13 +18,13 @@
 #include "memory/memory.h"
 #include "memory/sender.h"
 
-/* The inside of every pool. */
+/* The state that pools of all classes share. */
 struct slot_pool {
-    GstBufferPool *pool;          /* whose inside this is */
+    GstBufferPool *pool;          /* the pool that embeds this */
     GstVideoInfo info;            /* with the slots' strides */
     struct gpu *gpu;              /* NULL: memory that the CPU maps */
     gboolean dmabufs;             /* all buffers have one */
-    gint no_slots;                /* atomic: slots have none, all buffers are stand-ins */
+    gint no_slots;                /* atomic: slots have no dma-bufs, all buffers are stand-ins */
     struct shared_sender *sender; /* NULL: a receiving pool */
     guint epoch;
     struct outstanding *outstanding;
@@ -51,10 +51,10 @@ GstBufferPool *gst_gpudirect_pool_new(const struct slot_pool_params *params, Gst
 GstFlowReturn gst_gpudirect_pool_wrap(GstBufferPool *pool, struct gpud_frame *frame,
                                       GstBuffer **buffer);
 
-/* A buffer of the same shape, in memory that is no slot. */
+/* A buffer of the same format, in memory that is not a slot. */
 GstBuffer *gst_gpudirect_pool_stand_in(GstBufferPool *pool);
 
-/* How many slots of a receiving pool are out. */
+/* The count of slots that buffers of a receiving pool hold. */
 struct outstanding *gst_gpudirect_pool_outstanding(GstBufferPool *pool);
 
 /* --- for the classes ---------------------------------------------------------------------- */
@@ -63,7 +63,7 @@ void slot_pool_init(struct slot_pool *self, GstBufferPool *pool,
                     const struct slot_pool_params *params);
 void slot_pool_clear(struct slot_pool *self);
 
-/* What GstBufferPool's methods of the same names do. */
+/* Implementations of GstBufferPool's methods of the same names. */
 GstFlowReturn slot_pool_acquire(struct slot_pool *self, GstBuffer **buffer,
                                 GstBufferPoolAcquireParams *params);
 void slot_pool_release(struct slot_pool *self, GstBuffer *buffer);
@@ -71,7 +71,7 @@ void slot_pool_start(struct slot_pool *self);
 void slot_pool_stop(struct slot_pool *self);
 const gchar **slot_pool_get_options(GstBufferPool *pool);
 
-/* Whether this configuration is one that the pool can serve. */
+/* Whether the pool can serve this configuration. */
 gboolean slot_pool_accepts(struct slot_pool *self, GstStructure *config);
 
 #endif

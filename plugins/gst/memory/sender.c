@@ -5,8 +5,8 @@
 #include "memory/sender.h"
 #include "context.h"
 
-/* How long upstream waits for receivers to give a slot back before it gets a stand-in, which costs
- * a copy. Longer than a frame of any rate in use, shorter than what a user takes for a hang. */
+/* How long upstream waits for a free slot before it gets a stand-in, which costs a copy. Longer
+ * than a frame at any rate in use, shorter than a perceptible hang. */
 #define ACQUIRE_TIMEOUT (100 * GPUD_MSEC)
 
 struct shared_sender {
@@ -14,18 +14,18 @@ struct shared_sender {
     guint slots;
     gboolean host;
     gint may_block;   /* atomic: acquiring a slot may */
-    gint interrupted; /* atomic: what the sink wants */
+    gint interrupted; /* atomic: the sink's request */
 
     /* Readers take slots; the writer closes the sender or starts an epoch. */
     GRWLock lock;
     struct gpud_sender *core;
-    /* Of the core's life alone. Readers look at it, or interrupt a call that holds the lock above;
-     * the writer closes it. So a look never stops the stream, whatever the core does. */
+    /* Guards only the life of the core's sender. Readers query it, or interrupt a call that holds
+     * the lock above; the writer closes it. So a query never blocks the stream. */
     GRWLock life;
     guint epoch;
     struct outstanding *outstanding;
 
-    /* Why there are no slots at all, as the pools found out; reported once per epoch. */
+    /* Why the pools found no slots at all; reported once per epoch. */
     GMutex lack_lock;
     struct gpud_error lack;
     gint lacks; /* atomic: enum lack_state */
@@ -115,7 +115,7 @@ struct outstanding *shared_sender_outstanding(struct shared_sender *sender)
     return sender->outstanding;
 }
 
-/* What the sink wants may change while it is being applied. */
+/* The sink's request may change while it is being applied. */
 static void apply_interrupted(struct shared_sender *sender)
 {
     gint wanted;
@@ -185,7 +185,7 @@ void shared_sender_interrupt(struct shared_sender *sender, gboolean interrupted)
     g_rw_lock_reader_unlock(&sender->life);
 }
 
-/* Whether the slots themselves are missing: one that is not free, or of another format, is not. */
+/* Whether there are no slots at all, rather than no free one, or one of another format. */
 static gboolean is_lack(enum gpud_status status)
 {
     return status == GPUD_NO_MEMORY || status == GPUD_IO || status == GPUD_UNSUPPORTED ||

@@ -2,8 +2,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* The core's sender, shared by gpudirectsink and the buffer pools that it proposed: upstream's
- * threads take slots from it while the sink submits, and may still try when the sink has long
- * stopped. */
+ * threads acquire slots while the sink submits, and may still do so after the sink has stopped. */
 #ifndef GPUD_GST_MEMORY_SENDER_H
 #define GPUD_GST_MEMORY_SENDER_H
 
@@ -19,26 +18,26 @@ struct shared_sender *shared_sender_new(struct gpud_sender *core, guint slots, g
 struct shared_sender *shared_sender_ref(struct shared_sender *sender);
 void shared_sender_unref(struct shared_sender *sender);
 
-/* The sink stops: destroys the sender. Slots that are still out stay valid. */
+/* Destroys the core's sender. Slots that buffers still hold stay valid. */
 void shared_sender_close(struct shared_sender *sender);
 
-/* The core's sender, for the sink's streaming thread and for what may be called from any thread.
- * NULL after close. */
+/* The core's sender, for the sink's streaming thread and for thread-safe calls. NULL after close.
+ */
 struct gpud_sender *shared_sender_core(struct shared_sender *sender);
 
-/* The sender's policy, from any thread. Where it blocks, upstream waits a moment for a slot,
- * too, rather than do without. */
+/* Sets the sender's policy, from any thread. If it blocks, upstream also waits briefly for a slot.
+ */
 void shared_sender_set_slow_receiver(struct shared_sender *sender, enum gpud_slow_receiver policy);
 
 gboolean shared_sender_is_host(struct shared_sender *sender);
 
-/* From any thread; leaves *info as it is after close. */
+/* From any thread; after close *info is left unchanged. */
 void shared_sender_get_info(struct shared_sender *sender, struct gpud_sender_info *info);
 
-/* The longest that a receiver's last frame took, ns; 0: none knows. From any thread. */
+/* The highest latency of the receivers' last frames, ns; 0: unknown. From any thread. */
 guint64 shared_sender_latency(struct shared_sender *sender);
 
-/* Starts a new epoch; slots of the older ones can only go back. dmabufs: slots shall have them. */
+/* Starts a new epoch; slots of older ones can only be released. dmabufs: slots shall have them. */
 enum gpud_status shared_sender_configure(struct shared_sender *sender,
                                          const struct gpud_media *media, gboolean dmabufs,
                                          struct gpud_error *error);
@@ -52,11 +51,11 @@ void shared_sender_interrupt(struct shared_sender *sender, gboolean interrupted)
 gboolean shared_sender_is_interrupted(struct shared_sender *sender);
 
 /* Takes a slot for upstream. Upstream never gets the last one: copies need it.
- * GPUD_TIMEOUT: there is none; GPUD_CLOSED: not in this epoch any more. */
+ * GPUD_TIMEOUT: none is free; GPUD_CLOSED: the epoch has ended. */
 enum gpud_status shared_sender_acquire(struct shared_sender *sender, guint epoch, gboolean may_wait,
                                        struct gpud_frame **frame);
 
-/* TRUE, once an epoch: there are no slots at all, and *error says why. From any thread. */
+/* TRUE, once per epoch: there are no slots at all, and *error says why. From any thread. */
 gboolean shared_sender_take_lack(struct shared_sender *sender, struct gpud_error *error);
 
 #endif

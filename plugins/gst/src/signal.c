@@ -278,7 +278,7 @@ gboolean src_signal_stand_in(struct src_signal *signal, GstBuffer **buffer)
         return FALSE;
     signal->due = MAX(signal->due + interval, now);
     struct timeline_frame placed = {.mapped = (gint64)next_pts(signal, interval),
-                                    .here = TIMELINE_UNKNOWN,
+                                    .arrived = TIMELINE_UNKNOWN,
                                     .duration = interval,
                                     .live = TRUE};
     signal->pts = timeline_stamp(&signal->times->line, &placed);

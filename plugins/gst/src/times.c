@@ -93,7 +93,7 @@ static gboolean stamp_by_arrival(struct times *times, const struct time_now *now
     if (!ignores_sender(times) || !GST_CLOCK_TIME_IS_VALID(now->running))
         return FALSE;
     struct timeline_frame placed = {
-        .mapped = arrived, .here = arrived, .duration = GST_CLOCK_TIME_NONE, .live = TRUE};
+        .mapped = arrived, .arrived = arrived, .duration = GST_CLOCK_TIME_NONE, .live = TRUE};
     GST_BUFFER_PTS(buffer) = GST_BUFFER_DTS(buffer) = timeline_stamp(&times->line, &placed);
     return TRUE;
 }
@@ -107,7 +107,7 @@ static void stamp_by_sender(struct times *times, const struct wire_head *head, G
     if (!GST_CLOCK_TIME_IS_VALID(time))
         return;
     struct timeline_frame placed = {.mapped = time_map_apply(&times->map, time),
-                                    .here = here,
+                                    .arrived = here,
                                     .duration = GST_BUFFER_DURATION(buffer),
                                     .live = head->live};
     GstClockTime stamp = timeline_stamp(&times->line, &placed);
@@ -188,10 +188,10 @@ gboolean times_is_past(struct times *times, const struct gpud_frame_info *info,
         return FALSE;
     time_map_update(&map, head, &frame, &now);
     struct timeline_frame placed = {.mapped = time_map_apply(&map, frame.running),
-                                    .here = time_map_arrival(&map, head, &frame, &now),
+                                    .arrived = time_map_arrival(&map, head, &frame, &now),
                                     .live = head->live};
     if (ignores_sender(times))
-        placed.mapped = placed.here;
+        placed.mapped = placed.arrived;
     return timeline_is_past(&times->line, &placed);
 }
 
@@ -261,7 +261,7 @@ gboolean times_stamp_captured(struct times *times, const struct gpud_frame_info 
     gint64 captured = time_now_at(&now, wire_time(info->pts));
     struct timeline_frame placed = {
         .mapped = captured,
-        .here = times->waited ? (gint64)now.running : TIMELINE_UNKNOWN,
+        .arrived = times->waited ? (gint64)now.running : TIMELINE_UNKNOWN,
         .duration = GST_BUFFER_DURATION(buffer),
         .live = TRUE,
     };

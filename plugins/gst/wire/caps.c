@@ -33,7 +33,7 @@ GstClockTime layout_interval(const GstVideoInfo *info)
                        : GST_CLOCK_TIME_NONE;
 }
 
-/* What GStreamer makes of the width, without padding for an element's sake. */
+/* GStreamer's default stride for the width, without an element's padding. */
 static gsize plain_stride(const GstVideoInfo *info, guint plane)
 {
     GstVideoInfo plain;
@@ -228,8 +228,8 @@ gboolean planes_are_default(const struct video_planes *planes, const GstVideoInf
 
 /* --- the extra fields of a media ----------------------------------------------------------- */
 
-/* The types of plain values, by the names that GStreamer gives them in a text. Fields of others do
- * not travel, and none is made of a peer's text. G_TYPE_INVALID: there are no more. */
+/* The types of plain values, by GStreamer's names in serialised caps. Fields of other types are
+ * neither sent nor created from a peer's text. G_TYPE_INVALID: there are no more. */
 static GType plain_type(guint i, const gchar **name)
 {
     const struct {
@@ -275,7 +275,7 @@ static gboolean type_travels(GType wanted)
     return type || wanted == GST_TYPE_VIDEO_MULTIVIEW_FLAGSET; /* a picture has a member for it */
 }
 
-/* GStreamer's own readers complain of what is out of range, and a peer may not make them. */
+/* GStreamer's own parsers log warnings about values out of range, which a peer must not cause. */
 static gboolean read_fraction(GValue *value, const gchar *text)
 {
     gchar *slash = strchr(text, '/');
@@ -332,8 +332,8 @@ static const gchar *value_end(const gchar *at)
     return at + quoted;
 }
 
-/* A field that is there already is what the media says of itself. names: what new ones are charged
- * to; a field beyond those is left out. */
+/* Adds the extra fields, except those that the media has already. names: the account for new names;
+ * fields beyond it are left out. */
 static void add_extra(GstStructure *structure, const gchar *extra, struct names *names)
 {
     while (*extra) {
@@ -344,7 +344,7 @@ static void add_extra(GstStructure *structure, const gchar *extra, struct names 
         gchar *text = g_strndup(begin, (gsize)(end - begin));
         GValue value = G_VALUE_INIT;
         read_value(&value, type_name, text);
-        /* First the name is paid for: GStreamer keeps each that it is asked about. */
+        /* The name is charged first, because GStreamer keeps each name that is looked up. */
         if (G_IS_VALUE(&value) && names_take(names, name) &&
             !gst_structure_has_field(structure, name))
             gst_structure_take_value(structure, name, &value);
@@ -407,7 +407,7 @@ gboolean media_from_caps(struct gpud_media *media, const GstCaps *caps, guint *l
     return made && media->kind == GPUD_MEDIA_PICTURE;
 }
 
-/* What elements calculate with, and no honest caps say. */
+/* Rejects aspect ratios that would overflow in elements, and that honest caps never have. */
 static gboolean aspect_is_sane(const GstStructure *structure)
 {
     gint numerator, denominator;
@@ -430,10 +430,9 @@ GstCaps *media_known_caps(const struct gpud_media *media)
 static gchar *explain_unknown(const struct gpud_media *media)
 {
     if (media->kind != GPUD_MEDIA_PICTURE)
-        return g_strdup("the sender sends no pictures, and other media do not go through elements");
+        return g_strdup("the sender sends no pictures, and the elements support no other media");
     gchar *name = layout_format_name(&media->picture.layout);
-    gchar *reason =
-        g_strdup_printf("the sender's format \"%s\" is none that GStreamer knows", name);
+    gchar *reason = g_strdup_printf("GStreamer does not know the sender's format \"%s\"", name);
     g_free(name);
     return reason;
 }
@@ -445,7 +444,7 @@ GstCaps *media_to_caps(const struct gpud_media *media, struct names *names, GstV
     struct gpud_error error;
 
     if (gpud_media_check(media, &error) != GPUD_OK) {
-        *reason = g_strdup_printf("the sender's format cannot be: %s", error.reason);
+        *reason = g_strdup_printf("the sender's format is invalid: %s", error.reason);
         return NULL;
     }
     if (media->kind != GPUD_MEDIA_PICTURE || layout->modifier ||
@@ -461,8 +460,8 @@ GstCaps *media_to_caps(const struct gpud_media *media, struct names *names, GstV
         *reason = g_strdup_printf("the sender's caps do not describe its frames of %ux%u %s",
                                   layout->width, layout->height, layout->format);
     else if (!layout_fits_info(layout, info))
-        *reason = g_strdup_printf("the sender's frames have too little room for %ux%u %s",
-                                  layout->width, layout->height, layout->format);
+        *reason = g_strdup_printf("the sender's frames are too small for %ux%u %s", layout->width,
+                                  layout->height, layout->format);
     if (*reason)
         gst_clear_caps(&caps);
     return caps;

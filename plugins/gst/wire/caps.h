@@ -3,9 +3,8 @@
 
 /* GStreamer's caps and GstVideoInfo on one side, the core's layout and media on the other.
  *
- * Formats whose rows mean something are described plane by plane, so that strides may differ
- * between the two ends. The others (tiles, palettes) are "opaque": one plane of one row, moved as a
- * block.
+ * Formats that consist of rows are described plane by plane, so that strides may differ between the
+ * two ends. The others (tiles, palettes) are "opaque": one plane of one row, moved as a block.
  *
  * With interlace-mode=alternate a buffer is a field: the layout has the field's height, half of
  * what the caps and GstVideoMeta say. */
@@ -17,7 +16,7 @@
 
 #include <gpudirect/sender.h>
 
-/* What both elements take: any raw video that a frame can hold. */
+/* The caps of both elements: any raw video that a frame can hold. */
 #define SLOT_SIZES \
     ", width = (int) [ 1, 32768 ], height = (int) [ 1, 32768 ], framerate = (fraction) [ 0, max ]"
 #define SLOT_VIDEO_FIELDS ", format = (string) " GST_VIDEO_FORMATS_ALL SLOT_SIZES
@@ -28,15 +27,14 @@
                                 ", format = (string) " VIDEO_BAYER_FORMATS SLOT_SIZES
 G_STATIC_ASSERT(GPUD_DIMENSION_MAX == 32768);
 
-/* Where the planes of a frame lie, in GstVideoMeta's terms. */
+/* The offsets and strides of a frame's planes, in GstVideoMeta's terms. */
 struct video_planes {
     guint count;
     gsize offset[GST_VIDEO_MAX_PLANES];
     gint stride[GST_VIDEO_MAX_PLANES];
 };
 
-/* The layout of a frame with the strides and offsets of info. FALSE: info describes what no frame
- * can be. */
+/* The layout of a frame with the strides and offsets of info. FALSE: no frame can be like that. */
 gboolean layout_from_info(struct gpud_layout *layout, const GstVideoInfo *info);
 
 /* Whether buffers of these caps are single fields. */
@@ -46,8 +44,8 @@ gboolean caps_are_fields(const GstCaps *caps);
  */
 GstClockTime layout_interval(const GstVideoInfo *info);
 
-/* Whether a picture of this info lies in the buffer, where its GstVideoMeta or, without one, info
- * says. */
+/* Whether the buffer is large enough for a picture with the planes of its GstVideoMeta or, without
+ * one, of info. */
 gboolean layout_buffer_holds_picture(const GstVideoInfo *info, GstBuffer *buffer);
 
 /* The same as layout_from_info(), for one buffer that lies in a single block: its GstVideoMeta wins
@@ -55,13 +53,13 @@ gboolean layout_buffer_holds_picture(const GstVideoInfo *info, GstBuffer *buffer
 gboolean layout_from_buffer(struct gpud_layout *layout, const GstVideoInfo *info, GstBuffer *buffer,
                             gsize size);
 
-/* The name of a layout's format for a message, whatever a peer made of it; g_free it. */
+/* The name of a layout's format for a message, safe for a peer's layout; g_free it. */
 gchar *layout_format_name(const struct gpud_layout *layout);
 
-/* Whether a frame of this layout holds a picture of info, with whatever strides. */
+/* Whether a frame of this layout can hold a picture of info, with any strides. */
 gboolean layout_fits_info(const struct gpud_layout *layout, const GstVideoInfo *info);
 
-/* Whether two layouts are the same to the byte; or but for where in the frame each plane begins. */
+/* Whether two layouts are identical; or identical except for the planes' offsets. */
 gboolean layout_is_equal(const struct gpud_layout *a, const struct gpud_layout *b);
 gboolean layout_is_moved(const struct gpud_layout *a, const struct gpud_layout *b);
 
@@ -72,19 +70,18 @@ void layout_to_planes(const struct gpud_layout *layout, const GstVideoInfo *info
 /* Whether an element that knows only info, and reads no GstVideoMeta, finds the planes. */
 gboolean planes_are_default(const struct video_planes *planes, const GstVideoInfo *info);
 
-/* Everything that the caps say of a stream of pictures; the layout is to be filled in from the info
- * (layout_from_info()). Fields that are no plain values are left out without a word, others, the
- * longest first, until the rest has room, and *left_out of them. FALSE: the caps are of no picture.
- */
+/* All that the caps say of a stream of pictures, except the layout (see layout_from_info()). Fields
+ * that are not plain values are dropped silently; others are dropped, the longest first, until the
+ * rest fits, and counted in *left_out. FALSE: these are not caps of pictures. */
 gboolean media_from_caps(struct gpud_media *media, const GstCaps *caps, guint *left_out);
 
-/* The caps, and their info, of a peer's stream. names: what new names are charged to; fields beyond
- * that are left out. NULL: no element takes that, or what the peer said contradicts itself; *reason
+/* The caps, and their info, of a peer's stream. names: the account for new names; fields beyond it
+ * are left out. NULL: no element accepts that, or the peer's media contradicts itself; *reason
  * (which was NULL) says how (g_free it). */
 GstCaps *media_to_caps(const struct gpud_media *media, struct names *names, GstVideoInfo *info,
                        gchar **reason);
 
-/* The same without the extra fields, of one's own; NULL: it fails gpud_media_check(). */
+/* The same without extra fields, for trusted media; NULL: it fails gpud_media_check(). */
 GstCaps *media_known_caps(const struct gpud_media *media);
 
 #endif

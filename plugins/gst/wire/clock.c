@@ -9,7 +9,7 @@
 
 /* --- names -------------------------------------------------------------------------------- */
 
-/* FNV-1a. What no peer would be taken in by: one that lies may as well say the name. */
+/* FNV-1a. It need not resist attacks: a peer that lies could as well claim the name. */
 static guint64 hash(const gchar *text)
 {
     guint64 hash = G_GUINT64_CONSTANT(14695981039346656037);
@@ -26,7 +26,7 @@ static gboolean is_local_v4(struct in_addr address)
     return bits >> 24 == 127 || bits >> 16 == 0xa9fe || bits == INADDR_ANY;
 }
 
-/* Of this host, or of this end of a wire: 169.254.1.1 and fe80::1 are other machines elsewhere. */
+/* Loopback and link-local addresses: 169.254.1.1 is a different machine on each link. */
 static gboolean is_local(const gchar *address)
 {
     struct in_addr v4;
@@ -46,7 +46,7 @@ static gboolean is_local(const gchar *address)
     return IN6_IS_ADDR_LOOPBACK(&v6) || IN6_IS_ADDR_UNSPECIFIED(&v6) || IN6_IS_ADDR_LINKLOCAL(&v6);
 }
 
-/* A name that is too long counts as none. */
+/* Sets no name if it is too long. */
 G_GNUC_PRINTF(3, 4)
 static void set_name(struct clock_name *name, gboolean local, const gchar *format, ...)
 {
@@ -105,7 +105,7 @@ static gboolean is_monotonic(GstClock *clock)
     return type == GST_CLOCK_TYPE_MONOTONIC && !is_calibrated(clock);
 }
 
-/* A library that only its clocks need is not needed here: where there is one, its type is known. */
+/* Looks the type up by name, to avoid linking its library: if a clock exists, so does its type. */
 static gboolean is_a(GstClock *clock, const gchar *type)
 {
     GType known = g_type_from_name(type);
@@ -165,7 +165,7 @@ void clock_name_take(struct clock_name *name, GstClock *clock, enum clock_kind k
 void clock_name_of(struct clock_name *name, GstElement *element, enum clock_kind kind,
                    const gchar *common)
 {
-    /* Most have none: nothing is to be asked, for each frame. */
+    /* Most clocks have no name, which saves a query per frame. */
     GstClock *clock = kind >= CLOCK_KIND_PTP || common ? gst_element_get_clock(element) : NULL;
 
     memset(name, 0, sizeof(*name));

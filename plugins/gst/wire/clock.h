@@ -1,16 +1,16 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Pipelines' clocks, and the names by which pipelines of other processes, and of other hosts, know
- * that theirs is the same:
+/* Pipelines' clocks, and the names by which pipelines in other processes and on other hosts
+ * recognise the same clock:
  *
  *     ptp:00-1B-19-FF-FE-00-00-01:0   GstPtpClock: the grandmaster that it follows, and the domain
  *     net:10.0.0.1:5637               GstNetClientClock: the provider's address
  *     ntp:ntp.example.org:123         GstNtpClock: the server's
- *     named:studio                    any, by the user's word (the property common-clock)
+ *     named:studio                    any, as the user says (the property common-clock)
  *
- * A clock that follows no other yet has no name, nor has any other: the system's is one host's
- * alone, and so is that of a sound card. */
+ * A clock that is not synchronised yet has no name, nor has any other kind: the system's clock and
+ * a sound card's are local to one host. */
 #ifndef GPUD_GST_WIRE_CLOCK_H
 #define GPUD_GST_WIRE_CLOCK_H
 
@@ -30,16 +30,16 @@ enum clock_kind clock_kind_of(GstClock *clock);
 #define CLOCK_NAME_MAX 128
 
 struct clock_name {
-    gchar text[CLOCK_NAME_MAX]; /* for people; "": it has none */
-    guint64 id;                 /* made of the text; 0: it has none */
-    gboolean local;             /* on another host the same name is another clock's */
+    gchar text[CLOCK_NAME_MAX]; /* readable; "": it has none */
+    guint64 id;                 /* a hash of the text; 0: it has none */
+    gboolean local;             /* the same name on another host means another clock */
 };
 
-/* The name of a clock of this kind, as it is now; common: the user's word, or NULL. */
+/* The current name of a clock of this kind; common: the user's name for it, or NULL. */
 void clock_name_take(struct clock_name *name, GstClock *clock, enum clock_kind kind,
                      const gchar *common);
 
-/* The same for an element's, which may have none. */
+/* The same for an element's clock, which may be missing. */
 void clock_name_of(struct clock_name *name, GstElement *element, enum clock_kind kind,
                    const gchar *common);
 

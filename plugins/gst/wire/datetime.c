@@ -3,7 +3,7 @@
 
 #include "wire/datetime.h"
 
-/* GStreamer reads no time zone beyond these, though Auckland and Apia have them. */
+/* GStreamer's limit for time zones, which Auckland and Apia exceed. */
 #define ZONE_MAX 12.0f
 
 /* The same time in UTC; NULL: it has no seconds, and cannot be converted. */
@@ -27,7 +27,7 @@ gchar *date_time_to_text(GstDateTime *time)
     return text;
 }
 
-/* GStreamer's own parser ends the process on some texts, so it sees these alone. */
+/* GStreamer's own parser aborts on some texts, so it gets only these. */
 static gboolean is_plain(const gchar *text)
 {
     static GRegex *shape;

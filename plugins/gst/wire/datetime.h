@@ -7,10 +7,10 @@
 
 #include <gst/gst.h>
 
-/* To be freed; NULL: it cannot be written. */
+/* g_free the text; NULL: the time has no such form. */
 gchar *date_time_to_text(GstDateTime *time);
 
-/* Parses a peer's text. NULL: it is no date. */
+/* Parses a peer's text. NULL: it is not a date. */
 GstDateTime *date_time_from_text(const gchar *text);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* How a sender's clock runs away from this pipeline's.
+/* Tracks the drift of a sender's clock against this pipeline's.
  *
- * The speed is a quarter of the error in each window. The error that is seen is that of the window
- * before, so with more the map would swing. A drift of 100 ppm leaves an error of 0.8 ms. */
+ * In each window a quarter of the previous window's error is corrected; because of that delay, a
+ * larger share would oscillate. A drift of 100 ppm leaves an error of 0.8 ms. */
 #include "wire/drift.h"
 #include "wire/signedtime.h"
 
@@ -27,7 +27,7 @@ void drift_begin(struct drift *drift, gint64 late, gboolean keeps, GstClockTime 
     begin_window(drift, now);
 }
 
-/* How far the map goes by itself until now. */
+/* How far the map has moved by its speed until now. */
 static gint64 advance(struct drift *drift, GstClockTime now)
 {
     GstClockTime passed = MIN(now - MIN(drift->last, now), 2 * WINDOW);
@@ -36,7 +36,7 @@ static gint64 advance(struct drift *drift, GstClockTime now)
     return drift->rate * (gint64)passed / (gint64)GST_SECOND;
 }
 
-/* At the end of a window. What is to be added at once. */
+/* Ends a window. Returns the correction to add at once. */
 static gint64 conclude(struct drift *drift, GstClockTime now)
 {
     GstClockTime length = now - drift->window;

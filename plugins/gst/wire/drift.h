@@ -1,37 +1,36 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* How a sender's clock runs away from this pipeline's, where nothing but the frames' arrivals
- * tells.
+/* Tracks the drift of a sender's clock against this pipeline's, from the arrivals of frames alone.
  *
- * A frame is late by as much as the clocks differ, and by its way here, which varies. Of the frames
- * of some time the one with the shortest way is the least late. How late that is at first is the
- * level, and is kept: when the least lateness leaves it, the clocks have drifted, and the map is
- * moved after them, slowly, so that no two frames are further apart or closer than one can see.
+ * A frame's lateness is the difference of the clocks plus its transit time, which varies. The least
+ * lateness in a period belongs to the frame with the shortest transit. Its first value is kept as
+ * the level: when the least lateness leaves the level, the clocks have drifted, and the map follows
+ * slowly, so that the change of the frames' intervals is not visible.
  *
- *     settling    10 s: frames that are less late than all before show how short the way can be
- *     following   every 2 s the map's speed is set by how far the least lateness is off the level
+ *     settling    10 s: each frame that is less late than all before lowers the level
+ *     following   every 2 s the map's speed is set by the least lateness' distance from the level
  *     a step      of more than a second is no drift: the map follows at once
  *
- * When a frame arrived is not always known: one that was there before it was asked for may have
- * waited, as long as downstream held this thread. It came at that moment at the latest, so it shows
- * that frames are early, and never that they are late; or else what downstream does would come back
+ * A frame's arrival is not always known: one that was in the ring before its acquire may have
+ * waited there while downstream blocked this thread. As an upper bound, that time may show that
+ * frames are early, but never that they are late; otherwise delays caused by downstream would count
  * as lateness, and grow. */
 #ifndef GPUD_GST_WIRE_DRIFT_H
 #define GPUD_GST_WIRE_DRIFT_H
 
 #include <gst/gst.h>
 
-/* A lateness, or a time, that differs by more is another one. */
+/* A larger difference is a new lateness or time line, not drift. */
 #define DRIFT_STEP (1 * (gint64)GST_SECOND)
 
-/* The most that a map's speed is changed, ns in a second. Clocks differ by a fiftieth of that. */
+/* The largest speed of the map, in ns per second. Real clocks drift by a fiftieth of that. */
 #define DRIFT_RATE_MAX (5 * (gint64)GST_MSECOND)
 
 /* Zeroed: nothing known. */
 struct drift {
     gboolean begun;
-    gboolean keeps;               /* while it settles, the level goes down, and not the map */
+    gboolean keeps;               /* while it settles, the level falls rather than the map */
     gint64 level;                 /* how late the least late frames are */
     gint64 rate;                  /* of the map against the sender's times, ns in a second */
     GstClockTime since;           /* when it began; times are CLOCK_MONOTONIC's */
@@ -41,11 +40,11 @@ struct drift {
     guint frames, certain_frames; /* in this window; and those whose arrival is known */
 };
 
-/* From now on frames are this late, or less. keeps: the map was not found by that, and stays. */
+/* Starts with this lateness as the level. keeps: the map does not depend on it, and is kept. */
 void drift_begin(struct drift *drift, gint64 late, gboolean keeps, GstClockTime now);
 
-/* The next frame is late by this much by the map, or, unless certain, by no more. What is to be
- * added to the map. */
+/* Notes the next frame's lateness by the map, which is an upper bound unless certain. Returns the
+ * correction to add to the map. */
 gint64 drift_track(struct drift *drift, gint64 late, gboolean certain, GstClockTime now);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Events that travel in order with the frames.
+/* Events that are sent in order with the frames.
  *
  *     bytes   = head (see wire/timing.c), payload
  *     segment = u64 running time of its start, u64 stream time there, f64 rate
@@ -132,7 +132,7 @@ static gboolean read_segment(struct unpack *unpack, struct wire_event *event)
            isfinite(event->rate) && fabs(event->rate) > 1e-6 && fabs(event->rate) < 1e6;
 }
 
-/* Only tags that exist here, with values of the type that they have here. */
+/* Accepts only tags that are registered here, with values of their type. */
 static gboolean read_tags(struct unpack *unpack, struct wire_event *event)
 {
     event->scope =

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Events that travel in order with the frames: from a GstEvent to the bytes of a user event and
- * back. The reader takes bytes from anywhere. */
+/* Events that are sent in order with the frames: converts a GstEvent to the bytes of a user event
+ * and back. The decoder accepts untrusted bytes. */
 #ifndef GPUD_GST_WIRE_EVENT_H
 #define GPUD_GST_WIRE_EVENT_H
 
@@ -21,9 +21,9 @@ enum event_kind {
     EVENT_CUSTOM_STICKY,
 };
 
-/* Who connects late gets the last sticky event of each kind. Where several of a kind are in force
- * at once, each has an index: tags by their scope, custom events by their name. The kind of a user
- * event is both numbers. The sender keeps 16: a segment, two lists of tags, and these. */
+/* A late receiver gets the last sticky event of each kind. If several of a kind are in force at
+ * once, each has an index: tags by scope, custom events by name. The kind of a user event combines
+ * both numbers. The sender keeps 16: a segment, two lists of tags, and these. */
 #define EVENT_STICKY_NAMES_MAX 13
 
 static inline uint32_t event_make_kind(enum event_kind kind, guint index)
@@ -38,8 +38,8 @@ static inline gboolean event_is_sticky(enum event_kind kind)
 
 GstTagScope event_tag_scope(GstEvent *event);
 
-/* Writes those parts of an event that travel; segment is the sink's current one. Returns how many
- * bytes; 0: it does not travel. *lost counts fields that are left out. */
+/* Serialises an event; segment is the sink's current one. Returns the number of bytes; 0: it cannot
+ * be sent. *lost counts fields that were left out. */
 size_t event_encode(GstEvent *event, const GstSegment *segment, const struct wire_head *head,
                     uint8_t bytes[GPUD_EVENT_SIZE_MAX], enum event_kind *kind, guint *lost);
 
@@ -55,13 +55,13 @@ struct wire_event {
     GstStructure *structure; /* custom */
 };
 
-/* said: the kind of the user event; names: what new ones are charged to. FALSE: of no known kind,
- * or broken, or with a name of its own that is one too many. */
+/* said: the kind of the user event; names: the account for new names. FALSE: it is of an unknown
+ * kind, or malformed, or its name exceeds the account. */
 gboolean event_decode(uint32_t said, const void *bytes, size_t size, struct names *names,
                       struct wire_event *event);
 void wire_event_clear(struct wire_event *event);
 
-/* Inside a pipeline alone: the EOS that follows is an error's, and ends no stream. */
+/* An event inside a pipeline: the EOS that follows is due to an error, not to the stream. */
 GstEvent *event_new_broken_off(void);
 gboolean event_is_broken_off(GstEvent *event);
 

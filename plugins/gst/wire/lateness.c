@@ -8,7 +8,7 @@
 #define WINDOW (10 * GST_SECOND)
 #define LOOK (1 * GST_SECOND)
 
-/* Fewer pictures say nothing. */
+/* Fewer pictures are not significant. */
 #define PICTURES_MIN 8
 
 #define STEP_MIN (1 * GST_MSECOND)

@@ -4,7 +4,7 @@
 /* Metas that could not be transmitted, by type. */
 #include "wire/lostmetas.h"
 
-/* On a receiver the sender chooses the names: beyond so many, all others are counted together. */
+/* On a receiver the sender chooses the names, so all beyond this many are counted together. */
 #define TYPES_MAX 32
 #define OTHER_TYPES "other-types"
 
@@ -46,7 +46,7 @@ void lost_metas_note(struct lost_metas *lost, GstElement *owner, const gchar *ty
     lost->count++;
     g_mutex_unlock(&lost->lock);
     if (before == 0 && lost->category)
-        GST_CAT_INFO_OBJECT(lost->category, owner, "a %s does not come along: %s; told once", type,
+        GST_CAT_INFO_OBJECT(lost->category, owner, "a %s is not transmitted: %s; logged once", type,
                             why);
 }
 

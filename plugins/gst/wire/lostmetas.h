@@ -20,7 +20,7 @@ void lost_metas_note(struct lost_metas *lost, GstElement *owner, const gchar *ty
 
 guint64 lost_metas_count(struct lost_metas *lost);
 
-/* "lost-metas", how many, and "lost-meta-types", a structure with a number for each type. */
+/* Adds "lost-metas", the total, and "lost-meta-types", a structure with a count for each type. */
 void lost_metas_tell(struct lost_metas *lost, GstStructure *stats);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What GStreamer knows about a picture beside its pixels, as the bytes that travel with a frame.
+/* A buffer's metas as the bytes that are sent with a frame.
  *
  *     bytes = head (see wire/timing.c), items
  *     item  = u16 kind, u16 size, size bytes           unknown kinds are skipped by their size
@@ -104,14 +104,14 @@ static enum item write_item(struct pack *pack, const GstMeta *meta, guint *skipp
     return meta_write_serialized(pack, meta) ? ITEM_SERIALIZED : 0;
 }
 
-/* The planes travel as the layout; the others speak of this process's memory. */
+/* Planes are sent as the layout; the other metas here concern this process's memory. */
 static gboolean is_of_memory(GType api)
 {
     return api == GST_VIDEO_META_API_TYPE || api == GST_PARENT_BUFFER_META_API_TYPE ||
            api == GST_VIDEO_GL_TEXTURE_UPLOAD_META_API_TYPE;
 }
 
-/* Metas that need not travel; our own timestamp is made anew on the other side. */
+/* Metas that need not be sent; our own timestamp is recreated on the other side. */
 static gboolean stays_behind(const GstMeta *meta)
 {
     return is_of_memory(meta->info->api) ||
@@ -130,7 +130,7 @@ static gboolean encode_item(struct pack *pack, const GstMeta *meta, guint *skipp
     body = *pack;
     enum item kind = write_item(&body, meta, skipped);
     if (kind == 0 || body.full) {
-        *why = kind == 0 ? "there are no bytes for this type"
+        *why = kind == 0 ? "this type has no serialised form"
                          : "the metas of one frame have " G_STRINGIFY(GPUD_FRAME_META_MAX) " bytes";
         *pack = header;
         return FALSE;
@@ -158,15 +158,15 @@ uint32_t meta_encode(GstBuffer *buffer, const struct wire_head *head,
             lost_metas_note(loss->lost, loss->owner, type, why);
         else
             for (; skipped > 0; skipped--)
-                lost_metas_note(loss->lost, loss->owner, type, "a field of it is of no plain type");
+                lost_metas_note(loss->lost, loss->owner, type, "a field of it has no plain type");
     }
     return (uint32_t)pack.used;
 }
 
 /* --- reading ------------------------------------------------------------------------------ */
 
-/* A sender may not use a serializer to get around the checks that a type has here, nor to move a
- * picture's planes. */
+/* A sender must not use a serializer to bypass the checks of a type that has its own code, nor to
+ * move a picture's planes. */
 static gboolean may_come_serialized(const GstMetaInfo *info)
 {
     return !find_kind(info->api) && !is_of_memory(info->api) && !gst_meta_info_is_custom(info);
@@ -184,7 +184,7 @@ static gboolean read_item(uint16_t kind, struct unpack *item, GstBuffer *buffer,
     return FALSE;
 }
 
-/* Counts it under the name that its writer gave it, as far as this side can tell. */
+/* Counts it under the writer's name for it, if that is known here. */
 static void note_unread(uint16_t kind, struct unpack item, const gchar *why,
                         const struct meta_loss *loss)
 {
@@ -215,7 +215,7 @@ gboolean meta_decode(const uint8_t *bytes, uint32_t size, struct wire_head *head
         struct unpack item = {
             .data = unpack_bytes(&unpack, length), .left = length, .names = loss->names};
         struct unpack whole = item;
-        const gchar *why = "its bytes are broken, or it brings more new names than are taken";
+        const gchar *why = "it is malformed, or has more new names than are accepted";
         if (!unpack.bad && !read_item(kind, &item, buffer, &why))
             note_unread(kind, whole, why, loss);
     }

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What GStreamer knows about a picture beside its pixels, as the bytes that travel with a frame: an
- * own, versioned code, because GStreamer 1.22 has none. Its reader takes bytes from anywhere. */
+/* A buffer's metas as the bytes that are sent with a frame, in our own versioned format, because
+ * GStreamer 1.22 has none. The decoder accepts untrusted bytes. */
 #ifndef GPUD_GST_WIRE_META_H
 #define GPUD_GST_WIRE_META_H
 
@@ -12,25 +12,25 @@
 #include <gpudirect/frame.h>
 #include <gst/gst.h>
 
-/* Where metas that cannot be transmitted are counted, the element in the log (may be NULL), and, on
- * a receiver, what new names are charged to. */
+/* The counter of metas that cannot be transmitted, the element for the log (may be NULL), and, on a
+ * receiver, the account for new names. */
 struct meta_loss {
     struct lost_metas *lost;
     GstElement *owner;
     struct names *names;
 };
 
-/* Writes head and the buffer's metas; returns how many bytes. Metas of no known kind, and those
- * that do not fit, are left out. */
+/* Writes head and the buffer's metas; returns the number of bytes. Metas of unknown kinds, and
+ * those that do not fit, are left out. */
 uint32_t meta_encode(GstBuffer *buffer, const struct wire_head *head,
                      uint8_t bytes[GPUD_FRAME_META_MAX], const struct meta_loss *loss);
 
-/* Adds what the bytes hold to the buffer. FALSE: they are not written by this plugin, or broken;
- * metas before the break are added. */
+/* Adds the metas in the bytes to the buffer. FALSE: the bytes are not this plugin's, or malformed;
+ * metas before the fault are added. */
 gboolean meta_decode(const uint8_t *bytes, uint32_t size, struct wire_head *head, GstBuffer *buffer,
                      const struct meta_loss *loss);
 
-/* Caps of the reference timestamp that the source adds if it is told to: the monotonic time of the
+/* Caps of the reference timestamp that the source optionally adds: the monotonic time of the
  * submit. Owned by the plugin. */
 GstCaps *meta_submit_reference(void);
 

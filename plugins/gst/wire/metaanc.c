@@ -6,7 +6,7 @@
  *     u8 field, u8 is chroma's, u16 line, offset, DID, SDID, data count, count × u16 word,
  *     u16 checksum
  *
- * All from the DID to the checksum are words of 10 bits, and the low 8 of the data count count. */
+ * From the DID to the checksum these are words of 10 bits; the count is the data count's low 8. */
 #include "wire/metakind.h"
 
 #include <gst/video/video.h>
@@ -98,7 +98,7 @@ static gboolean write_no_anc(struct pack *pack, const GstMeta *meta, guint *skip
 
 static gboolean read_no_anc(struct unpack *item, GstBuffer *buffer, const gchar **why)
 {
-    *why = "GStreamer knows it from 1.24 on, and is older here";
+    *why = "it needs GStreamer 1.24 or later, and this one is older";
     return FALSE;
 }
 

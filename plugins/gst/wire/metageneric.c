@@ -64,7 +64,7 @@ gboolean meta_read_custom(struct unpack *item, GstBuffer *buffer, const gchar **
             gst_structure_set_value(to, name, gst_structure_get_value(structure, name));
         }
     } else {
-        *why = "nobody registered that type here, see gst_meta_register_custom()";
+        *why = "that type is not registered here, see gst_meta_register_custom()";
     }
     gst_structure_free(structure);
     return meta != NULL;

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The kinds of metas that travel, between meta.c, which finds the kind of each, and the files that
- * know what is inside. */
+/* The interface between meta.c, which finds the kind of each meta, and the files that serialise
+ * them. */
 #ifndef GPUD_GST_WIRE_METAKIND_H
 #define GPUD_GST_WIRE_METAKIND_H
 
@@ -18,8 +18,8 @@ struct meta_kind {
      * that are left out. */
     gboolean (*write)(struct pack *pack, const GstMeta *meta, guint *skipped);
 
-    /* Adds a meta to the buffer; the bytes are a peer's. FALSE: they are none, *why says what is
-     * wrong, where it is not that they are broken. */
+    /* Adds a meta from a peer's bytes to the buffer. FALSE: it cannot; *why, if set, says why, else
+     * the bytes are malformed. */
     gboolean (*read)(struct unpack *item, GstBuffer *buffer, const gchar **why);
 };
 
@@ -47,7 +47,7 @@ gboolean meta_write_serialized(struct pack *pack, const GstMeta *meta);
 #define META_NAME_MAX 128
 gboolean meta_name_serialized(struct unpack item, char name[META_NAME_MAX + 1]);
 
-/* may_be: whether a meta of this type may come so; what the bytes name is the peer's choice. */
+/* may_be: whether a type may be sent serialized, because the peer chooses the type's name. */
 gboolean meta_read_serialized(struct unpack *item, GstBuffer *buffer,
                               gboolean (*may_be)(const GstMetaInfo *info), const gchar **why);
 

@@ -5,9 +5,9 @@
  *
  *     u32 size of all of it, u32 length of the name, name, 0, u8 version, what the serializer wrote
  *
- * They are for the applications' own types: what GStreamer itself serializes has a code of ours, or
- * says nothing about a picture. The head is read here, and not by gst_meta_deserialize(), which
- * believes its lengths. */
+ * They serve applications' own types: those that GStreamer itself serializes have a code of ours,
+ * or do not concern a picture. The head is parsed here rather than by gst_meta_deserialize(), which
+ * trusts its lengths. */
 #include "wire/metakind.h"
 
 #include <string.h>
@@ -63,11 +63,11 @@ gboolean meta_read_serialized(struct unpack *item, GstBuffer *buffer,
     uint8_t version = unpack_u8(item);
     const GstMetaInfo *info = item->bad ? NULL : gst_meta_get_info(name);
     if (!info || !info->deserialize_func) {
-        *why = "nobody registered that type, with a deserializer, here";
+        *why = "that type is not registered, with a deserializer, here";
         return FALSE;
     }
     if (!may_be(info) || (has_tag(info, "audio") && !has_tag(info, "video"))) {
-        *why = "a type like that does not come serialized";
+        *why = "metas of that type may not be sent serialized";
         return FALSE;
     }
     size_t size = item->left;
@@ -85,7 +85,7 @@ gboolean meta_write_serialized(struct pack *pack, const GstMeta *meta)
 gboolean meta_read_serialized(struct unpack *item, GstBuffer *buffer,
                               gboolean (*may_be)(const GstMetaInfo *info), const gchar **why)
 {
-    *why = "GStreamer knows serialized metas from 1.24 on, and is older here";
+    *why = "serialized metas need GStreamer 1.24 or later, and this one is older";
     return FALSE;
 }
 

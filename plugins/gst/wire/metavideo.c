@@ -29,8 +29,8 @@ static gboolean write_timecode(struct pack *pack, const GstMeta *meta, guint *sk
     return TRUE;
 }
 
-/* Frames/s. With some hundred thousand GStreamer's reckoning overflows, and its assertions end the
- * process in the first element that counts on. */
+/* Frames/s. At some hundred thousand GStreamer's arithmetic overflows, and its assertions abort the
+ * process in the first element that increments the timecode. */
 #define TIMECODE_RATE_MAX 1000
 
 /* 9999-12-29: a day later is still a date. */
@@ -94,7 +94,7 @@ const struct meta_kind meta_caption = {
     .read = read_caption,
 };
 
-/* --- what of the picture is to be seen ---------------------------------------------------- */
+/* --- the visible area --------------------------------------------------------------------- */
 
 static gboolean write_crop(struct pack *pack, const GstMeta *meta, guint *skipped)
 {
@@ -140,7 +140,7 @@ static gboolean write_afd(struct pack *pack, const GstMeta *meta, guint *skipped
     return TRUE;
 }
 
-/* GStreamer takes no reserved codes, and DVB has none for "unavailable". */
+/* GStreamer rejects reserved codes, and DVB has none for "unavailable". */
 static gboolean afd_is_known(guint8 spec, guint8 afd)
 {
     if (spec > GST_VIDEO_AFD_SPEC_SMPTE_ST2016_1 || afd > 15 || afd == 1 ||
@@ -260,7 +260,7 @@ const struct meta_kind meta_roi = {
     .read = read_roi,
 };
 
-/* --- what a decoder found in the stream beside pictures ----------------------------------- */
+/* --- user data from a decoder ------------------------------------------------------------- */
 
 #define UUID_SIZE 16
 

@@ -36,8 +36,8 @@ gboolean names_take(struct names *names, const gchar *name)
     gboolean affordable = account->taken < NAMES_MAX;
     if (affordable) {
         account->taken++;
-        /* From GStreamer 1.26 on a structure makes no quarks of its names: without this one the
-         * same name would count again each time that it comes. */
+        /* From GStreamer 1.26 on structures create no quarks for their names: without this one, the
+         * same name would be charged each time. */
         g_quark_from_string(name);
     } else {
         account->left_out++;

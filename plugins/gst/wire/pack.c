@@ -159,7 +159,7 @@ enum value_type {
     VALUE_FLOAT,
 };
 
-/* C0, DEL and C1: what a terminal obeys. Those that only part words become spaces. */
+/* C0, DEL and C1, which control a terminal. Those that only separate words become spaces. */
 static gboolean is_control(gunichar c)
 {
     return c < 0x20 || (c >= 0x7f && c < 0xa0);
@@ -170,7 +170,7 @@ static gboolean is_space(gunichar c)
     return c >= '\t' && c <= '\r';
 }
 
-/* Valid UTF-8 with a space for each control character; *clean: it had none but those. */
+/* Valid UTF-8 with a space for each control character; *clean: it had no others than blanks. */
 static char *text_without_controls(const char *text, size_t length, gboolean *clean)
 {
     GString *without = g_string_sized_new(length);
@@ -225,7 +225,7 @@ static char *unpack_text(struct unpack *unpack)
     const char *at = (const char *)unpack_bytes(unpack, length);
     gboolean clean = FALSE;
 
-    /* Validated first: that also finds a NUL in the middle. */
+    /* Validation also finds a NUL in the middle. */
     char *text = at && g_utf8_validate(at, (gssize)length, NULL)
                      ? text_without_controls(at, length, &clean)
                      : NULL;
@@ -453,7 +453,7 @@ void pack_structure(struct pack *pack, const GstStructure *structure, guint *ski
     }
 }
 
-/* GStreamer 0.10 named raw formats so, and newer ones warn of each structure of that name. */
+/* The names of raw formats in GStreamer 0.10; newer versions warn about each such structure. */
 static gboolean is_obsolete(const char *name)
 {
     return g_str_has_prefix(name, "video/x-raw-") || g_str_has_prefix(name, "audio/x-raw-");

@@ -1,8 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Times that may lie before zero, of numbers that a peer may have said: they saturate, and none is
- * so small that its negative would not be one. */
+/* Arithmetic with signed times, for untrusted numbers: results saturate, and can be negated. */
 #ifndef GPUD_GST_WIRE_SIGNEDTIME_H
 #define GPUD_GST_WIRE_SIGNEDTIME_H
 

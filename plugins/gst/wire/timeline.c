@@ -1,13 +1,13 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The running times that gpudirectsrc hands downstream. All of them are 0 to G_MAXINT64; where the
- * map has something may be before 0. */
+/* The running times that gpudirectsrc pushes, all from 0 to G_MAXINT64. Mapped times may lie before
+ * 0. */
 #include "wire/timeline.h"
 #include "wire/signedtime.h"
 
-/* How late a live frame may be and still be put at its time, unless the user allows more. Frames
- * that are later come of a sender whose times do not follow the clock. */
+/* How late a live frame may be and still keep its own time, unless the user allows more. Later
+ * frames belong to a sender whose times do not follow the clock. */
 #define LATE_MAX (1 * (gint64)GST_SECOND)
 
 /* The longest time that counts as the one between frames: longer is a pause. */
@@ -18,7 +18,7 @@ gint64 timeline_late_max(const struct timeline *line)
     return MAX(line->late_max, LATE_MAX);
 }
 
-/* Between two frames, as far as that is known. */
+/* The usual interval between two frames, if it is known. */
 static gint64 usual_step(const struct timeline *line, const struct timeline_frame *frame)
 {
     gint64 usual = GST_CLOCK_TIME_IS_VALID(frame->duration) ? signed_time(frame->duration) : 0;
@@ -26,7 +26,7 @@ static gint64 usual_step(const struct timeline *line, const struct timeline_fram
     return line->spacing > 0 && (usual == 0 || usual > line->spacing) ? line->spacing : usual;
 }
 
-/* How long after the last frame this one is, where the map is of no use. */
+/* The interval from the last frame to this one, if the map cannot be used. */
 static gint64 step(const struct timeline *line, const struct timeline_frame *frame)
 {
     gboolean catches_up = frame->live && line->delay <= timeline_late_max(line);
@@ -43,34 +43,34 @@ static gint64 step(const struct timeline *line, const struct timeline_frame *fra
     return since;
 }
 
-/* Whether a live stream is out of step from this frame on: one late frame behind others in time
- * says nothing, since a process may have been stopped. */
+/* Whether a live stream is out of step from this frame on. A single late frame after others on time
+ * is not enough, since a process may have been stopped. */
 static gboolean leaves_step(struct timeline *line, const struct timeline_frame *frame, gint64 time)
 {
     gint64 before = line->late_since;
     gboolean begins = !line->begun || line->broken;
 
     line->late_since = 0;
-    if (time_difference(frame->here, time) <= timeline_late_max(line))
+    if (time_difference(frame->arrived, time) <= timeline_late_max(line))
         return FALSE;
-    line->late_since = before ? before : frame->here;
-    return begins || time_difference(frame->here, line->late_since) >= LATE_MAX;
+    line->late_since = before ? before : frame->arrived;
+    return begins || time_difference(frame->arrived, line->late_since) >= LATE_MAX;
 }
 
-/* The first live frame that is out of step is put when it came. The others keep their distance to
- * it, and those that come earlier than that are put earlier. */
+/* The first live frame that is out of step is put at its arrival. The others keep their distance to
+ * it, and those that arrive earlier than that are put earlier. */
 static gint64 keep_step(struct timeline *line, const struct timeline_frame *frame, gint64 time)
 {
     gboolean follows = line->begun && !line->broken && line->delay > timeline_late_max(line);
 
-    if (!frame->live || frame->here == TIMELINE_UNKNOWN)
+    if (!frame->live || frame->arrived == TIMELINE_UNKNOWN)
         return time;
     if (leaves_step(line, frame, follows ? time : frame->mapped))
-        return MAX(frame->here, time);
-    if (!follows || time <= frame->here)
+        return MAX(frame->arrived, time);
+    if (!follows || time <= frame->arrived)
         return time;
     gint64 usual = usual_step(line, frame);
-    return MAX(MAX(frame->here, frame->mapped), time_sum(line->last, usual - usual / 4));
+    return MAX(MAX(frame->arrived, frame->mapped), time_sum(line->last, usual - usual / 4));
 }
 
 GstClockTime timeline_stamp(struct timeline *line, const struct timeline_frame *frame)
@@ -94,7 +94,7 @@ GstClockTime timeline_stamp(struct timeline *line, const struct timeline_frame *
 gboolean timeline_is_past(const struct timeline *line, const struct timeline_frame *frame)
 {
     return frame->live && frame->mapped < 0 &&
-           time_difference(frame->here, frame->mapped) <= timeline_late_max(line);
+           time_difference(frame->arrived, frame->mapped) <= timeline_late_max(line);
 }
 
 void timeline_break(struct timeline *line)

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The running times that gpudirectsrc hands downstream: they never go back, whatever becomes of the
- * sender, of its times, or of the clocks. Muxers, videorate and compositor count on that.
+/* The running times that gpudirectsrc pushes: they never go back, whatever the sender, its times or
+ * the clocks do. Muxers, videorate and compositor rely on that.
  *
  * The time map says when a frame is to be shown. Its times go back when the receiver was paused and
  * finds frames that waited meanwhile, when a sender that is ahead of the clock is flushed or
@@ -10,9 +10,9 @@
  * at the distance that they had, later than the map says, until the map's times are later again: a
  * live stream catches up, another one keeps the delay.
  *
- * A live stream whose frames come more than a second (or the user's latency) after their time does
- * not follow this pipeline's clock. Its first frame gets the time at which it came, and the others
- * follow at their distance. */
+ * A live stream whose frames arrive more than a second (or the user's latency) after their time
+ * does not follow this pipeline's clock. Its first frame gets its time of arrival, and the others
+ * follow at their intervals. */
 #ifndef GPUD_GST_WIRE_TIMELINE_H
 #define GPUD_GST_WIRE_TIMELINE_H
 
@@ -22,7 +22,7 @@
 struct timeline {
     gboolean begun;
     gboolean broken; /* the next frame does not belong to the last one */
-    gint64 mapped;   /* the last frame, where the map had it */
+    gint64 mapped;   /* the last frame's time by the map */
     gint64 last;     /* no time may be before this: that of the last frame, or of a gap behind it */
     gint64 before;   /* what `last` was before the last frame */
     gint64 delay;    /* how much later than by the map the last frame is; never negative */
@@ -35,32 +35,32 @@ struct timeline {
 
 /* Running times, which may lie before 0. */
 struct timeline_frame {
-    gint64 mapped; /* where the map has the frame */
-    gint64 here;   /* when it was here, or TIMELINE_UNKNOWN */
+    gint64 mapped;  /* the frame's time by the map */
+    gint64 arrived; /* or TIMELINE_UNKNOWN */
     GstClockTime duration;
     gboolean live; /* a delay is caught up; otherwise no time between frames is cut */
 };
 
-/* How late a live frame may be and still be put at its time. */
+/* How late a live frame may be and still keep its own time. */
 gint64 timeline_late_max(const struct timeline *line);
 
 /* The running time to push the frame with. */
 GstClockTime timeline_stamp(struct timeline *line, const struct timeline_frame *frame);
 
 /* Whether a frame belongs before this pipeline's start, so that no running time is right for it,
- * and those that do not come soon. `here` is known, or a later time. */
+ * or is late. `arrived` is known, or a later time. */
 gboolean timeline_is_past(const struct timeline *line, const struct timeline_frame *frame);
 
-/* Another stream follows, or the same one from elsewhere: what there was between its frames and the
- * last one is no part of either. */
+/* Another stream follows, or the same one from another position: the time between its frames and
+ * the last one belongs to neither. */
 void timeline_break(struct timeline *line);
 
 /* The same for a gap. comes_before: it belongs before the last frame. */
 GstClockTime timeline_stamp_gap(struct timeline *line, gint64 mapped, gboolean comes_before);
 
-/* The segment of the last frame, and of those after it. Buffers' times are running
- * times here, so it only says which stream time belongs to them. The map has its begin at `mapped`,
- * where the stream time is `stream_time` (or NONE: 0) and goes `rate` times as fast. */
+/* The segment of the last frame, and of those after it. Buffers' times are running times here, so
+ * it only gives their stream time. It begins at `mapped` by the map, where the stream time is
+ * `stream_time` (or NONE: 0) and advances `rate` times as fast. */
 void timeline_segment(const struct timeline *line, gint64 mapped, GstClockTime stream_time,
                       gdouble rate, GstSegment *segment);
 

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Times on their way from the sender's pipeline to the receiver's.
+/* The conversion of times from the sender's pipeline to the receiver's.
  *
  *     head  = u8 version, u8 flags, u64 base time, and with a clock that has a name: u64 its id,
  *             u64 the time by it
@@ -23,11 +23,11 @@
 #define HEAD_LIVE 4
 #define HEAD_NAMED 8
 
-/* Pipelines whose running times differ by less were started together; frames that are later than
- * this, and live, are so for ever. */
+/* Pipelines whose running times differ by less were started together; live frames that are later
+ * than this stay late. */
 #define OUT_OF_STEP DRIFT_STEP
 
-/* A clock that is followed has jumped, and not drifted, if it is off by this. */
+/* If a followed clock is off by this, it has jumped rather than drifted. */
 #define CLOCKS_APART (10 * (gint64)GST_MSECOND)
 
 /* --- the head ----------------------------------------------------------------------------- */
@@ -114,7 +114,7 @@ static void share(struct time_map *map, const struct wire_head *head, const stru
     map->drift.begun = FALSE;
 }
 
-/* Clocks drift slowly, and are read one after the other: the map goes after them as slowly. */
+/* Clocks drift slowly, and are not read at the same instant, so the map follows slowly, too. */
 static void follow(struct time_map *map, const struct wire_head *head, const struct time_now *now)
 {
     if (!GST_CLOCK_TIME_IS_VALID(now->running))
@@ -144,7 +144,7 @@ static void anchor(struct time_map *map, const struct wire_head *head, gint64 ap
     drift_begin(&map->drift, time_difference(apart, map->shift), together, now->system);
 }
 
-/* The times of streams that are not live are no clock's. */
+/* The times of streams that are not live do not belong to a clock. */
 static void compare(struct time_map *map, const struct wire_head *head,
                     const struct time_frame *frame, const struct time_now *now)
 {
@@ -159,7 +159,7 @@ static void compare(struct time_map *map, const struct wire_head *head,
         anchor(map, head, apart, now);
     } else if (!head->live) {
         return;
-    } else if (!map->drift.begun) { /* the clock had a name, and has none now */
+    } else if (!map->drift.begun) { /* the clock has lost its name */
         drift_begin(&map->drift, late, TRUE, now->system);
     } else if (submitted && time_difference(late, map->drift.level) > OUT_OF_STEP) {
         anchor(map, head, apart, now); /* one of the clocks stood still */
@@ -195,7 +195,7 @@ gint64 time_map_apply(const struct time_map *map, GstClockTime running)
     return time_sum(signed_time(running), map->shift);
 }
 
-/* --- coming ------------------------------------------------------------------------------- */
+/* --- arrival ------------------------------------------------------------------------------ */
 
 gboolean time_map_sent(const struct wire_head *head, const struct time_frame *frame,
                        const struct time_now *now, gint64 *running)

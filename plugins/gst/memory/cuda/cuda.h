@@ -4,12 +4,11 @@
 /* What differs between the series of GStreamer's CUDA library: series122.c is for 1.22,
  * series124.c for 1.24 and later, and exactly one of them is built.
  *
- * 1.22 knows no streams of memories. Each element works on a stream of its own, made with
- * CU_STREAM_DEFAULT, and waits for it (cuStreamSynchronize) before it hands a buffer on or lets go
- * of one. Such streams keep step with the context's legacy default stream: what is put on them
- * after something on that stream, runs after it, and that stream waits for what they had before.
- * So ordering a frame on the default stream (NULL) of the primary context orders it for all
- * elements that work in that context, and no CPU waits.
+ * 1.22 has no streams per memory. Each element works on its own stream, made with
+ * CU_STREAM_DEFAULT, and waits for it (cuStreamSynchronize) before it passes on or releases a
+ * buffer. Such streams synchronise with the context's legacy default stream in both directions, so
+ * ordering a frame on the default stream (NULL) of the primary context orders it for all elements
+ * in that context, without a wait on the CPU.
  *
  * 1.24 gave memories a GstCudaStream. An element works on that one, or waits for it where the
  * memory is flagged NEED_SYNC. So a frame is ordered on its memory's stream. */
@@ -26,7 +25,7 @@
 #include <gst/cuda/gstcudamemory.h>
 #include <gst/cuda/gstcudautils.h>
 
-/* --- what the vendor's entry (vendor.c) is made of ------------------------------------------ */
+/* --- the parts of the vendor's entry (vendor.c) ---------------------------------------------- */
 
 extern const struct slot_kind cuda_slot_kind;                        /* memory.c */
 GstBufferPool *cuda_new_pool(const struct slot_pool_params *params); /* pool.c */

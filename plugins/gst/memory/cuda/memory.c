@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A slot as a GstCudaMemory: what is special about one series of GStreamer is in cuda.h, what is
- * the same for every vendor in gpuslot.h. */
+/* A slot as a GstCudaMemory. cuda.h hides the differences between GStreamer's series, gpuslot.h has
+ * the code that all vendors share. */
 #include "memory/cuda/cuda.h"
 
 typedef struct {

@@ -33,9 +33,9 @@ void cuda_series_set_pending(GstMemory *memory)
 {
 }
 
-/* Elements wait before they hand a buffer on. Work that they did not wait for is on the default
- * stream of the memory's context: in the primary context the GPU orders it, in another one the CPU
- * has to wait. */
+/* Elements wait before they pass a buffer on. Work that they did not wait for is on the default
+ * stream of the memory's context: in the primary context the GPU orders it, in another the CPU must
+ * wait. */
 gboolean cuda_series_await_writes(GstMemory *memory, const struct gpu *gpu, gpointer *stream)
 {
     GstCudaContext *context = GST_CUDA_MEMORY_CAST(memory)->context;

@@ -4,7 +4,7 @@
 /* GstCudaMemory in GStreamer 1.24 and later, which wraps pointers and gives memories a stream. */
 #include "memory/cuda/cuda.h"
 
-/* The pointer is the slot's: there is nothing to free with the memory. */
+/* The slot owns the pointer, so nothing is freed with the memory. */
 static void keep(gpointer nothing)
 {
 }
@@ -41,7 +41,7 @@ void cuda_series_set_pending(GstMemory *memory)
         GST_MINI_OBJECT_FLAG_SET(memory, GST_CUDA_MEMORY_TRANSFER_NEED_SYNC);
 }
 
-/* A stream of the primary context is waited for by the GPU, one of another context by the CPU. */
+/* The GPU waits for a stream of the primary context, the CPU for one of another context. */
 gboolean cuda_series_await_writes(GstMemory *any, const struct gpu *gpu, gpointer *stream)
 {
     GstCudaMemory *memory = GST_CUDA_MEMORY_CAST(any);

@@ -1,13 +1,13 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* NVIDIA's GPUs as GStreamer's CUDA elements know them: the entry in the list of vendors. */
+/* The entry in the list of vendors for NVIDIA's GPUs, as GStreamer's CUDA elements use them. */
 #include "memory/cuda/cuda.h"
 
-/* A stride that serves as the pitch of a texture on every GPU, should the driver not say. */
+/* A stride that is a valid texture pitch on every GPU, for drivers that do not report one. */
 #define STRIDE_ALIGN 32
 
-/* Asked once: a library that is not there does not appear while the process runs. */
+/* Checked once: a missing library does not appear while the process runs. */
 static gboolean cuda_is_available(void)
 {
     static gsize answer;
@@ -21,8 +21,8 @@ static gboolean cuda_is_available(void)
     return answer == 1;
 }
 
-/* Never freed: that would switch off the access between GPUs that the core may be using in the same
- * primary contexts. */
+/* Never freed: that would disable the peer access that the core may be using in the same primary
+ * contexts. */
 static GstObject *cuda_wrap_context(const struct gpu *gpu, struct gpud_error *error)
 {
     GstCudaContext *context = NULL;

@@ -3,9 +3,9 @@
 
 /* The GstHipDevice of slots: one that has no textures, see hip.h.
  *
- * It shares the private part of the GPU's ordinary GstHipDevice, so that whatever is asked of it
- * (number, vendor, stream, whether two are equal) has the same answer; only the property is its
- * own. The part that the parent class made is kept beside it, unused. */
+ * It shares the private part of the GPU's ordinary GstHipDevice, so that all queries (number,
+ * vendor, stream, equality) give the same answer; only the property differs. The private part that
+ * the parent class made is kept, unused. */
 #include "memory/hip/hip.h"
 
 typedef struct {

@@ -4,7 +4,7 @@
 /* Any element's GstHipMemory. */
 #include "memory/hip/hip.h"
 
-/* HIP reaches NVIDIA's GPUs, too, by CUDA. Their memory belongs to no hip device of the core. */
+/* HIP can use NVIDIA's GPUs through CUDA, but the core has no HIP devices for those. */
 gboolean hip_look_into(GstMemory *memory, gint *ordinal, const GstVideoInfo **info)
 {
     if (!gst_is_hip_memory(memory))

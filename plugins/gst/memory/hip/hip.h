@@ -1,19 +1,19 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* AMD's GPUs as GStreamer's HIP elements know them, from 1.28 on.
+/* AMD's GPUs as GStreamer's HIP elements use them, from 1.28 on.
  *
- * A GstHipMemory belongs to a GstHipDevice, and what elements do to it, they put on that device's
- * stream. An element that works on the same stream waits for nothing; another one waits, on the
- * CPU, for the event that the memory has. So a frame is ordered on its memory's stream as soon as
- * it is there, and an event behind that is left with the memory. HIP has one context a GPU, so that
- * several GstHipDevices of one GPU differ in nothing but their streams.
+ * A GstHipMemory belongs to a GstHipDevice, and elements use it on that device's stream. An element
+ * on the same stream need not wait; another waits, on the CPU, for the memory's event. So a frame
+ * is ordered on its memory's stream as soon as it is attached, and an event behind that is stored
+ * in the memory. HIP has one context per GPU, so several GstHipDevices of a GPU differ only in
+ * their streams.
  *
- * The library wraps no pointers. What it allocates for a slot is as small as it makes one; the
- * slot's own bytes are shown by the methods of our allocator, as to GstHipAllocator's own. The one
- * function that would look past these is gst_hip_memory_get_texture(), which makes textures of what
- * was allocated. It does not where the memory's device has no textures, and callers then use the
- * mapped pointer. So slots belong to a GstHipDevice that says so: see hip_memory_device(). */
+ * The library cannot wrap pointers. It allocates the smallest memory possible for a slot, and our
+ * allocator's map methods return the slot's own bytes. Only gst_hip_memory_get_texture() bypasses
+ * these: it makes textures of the allocated memory, unless the memory's device has none, and then
+ * callers use the mapped pointer. So slots belong to such a GstHipDevice: see hip_memory_device().
+ */
 #ifndef GPUD_GST_MEMORY_HIP_HIP_H
 #define GPUD_GST_MEMORY_HIP_HIP_H
 
@@ -23,7 +23,7 @@
 
 #include <gst/hip/gsthip.h>
 
-/* --- what the vendor's entry (vendor.c) is made of ------------------------------------------ */
+/* --- the parts of the vendor's entry (vendor.c) ---------------------------------------------- */
 
 extern const struct slot_kind hip_slot_kind;                        /* memory.c */
 GstBufferPool *hip_new_pool(const struct slot_pool_params *params); /* pool.c */
@@ -42,8 +42,8 @@ gboolean hip_copy_rows(const struct gpu *gpu, gpointer stream, const struct gpu_
 
 /* --- devices (device.c) --------------------------------------------------------------------- */
 
-/* The device that a GPU's slots belong to: the same GPU and stream as those of `device`, without
- * textures. It lives as long as that one, which is never freed. */
+/* The device of a GPU's slots: the GPU and stream of `device`, without textures. It lives as long
+ * as `device`, which is never freed. */
 GstHipDevice *hip_memory_device(GstHipDevice *device);
 
 #endif

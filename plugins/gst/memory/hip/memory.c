@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A slot as a GstHipMemory: hip.h says how, gpuslot.h what is the same for every vendor. */
+/* A slot as a GstHipMemory, as hip.h describes; gpuslot.h has the code that all vendors share. */
 #include "memory/hip/hip.h"
 
 typedef struct {
@@ -35,7 +35,7 @@ gboolean hip_enter(const struct gpu *gpu)
     return gst_hip_device_set_current((GstHipDevice *)gpu->context);
 }
 
-/* Every user of HIP says which device he works on before he does. */
+/* Nothing to restore: all users of HIP select their device before each use. */
 void hip_leave(const struct gpu *gpu)
 {
 }

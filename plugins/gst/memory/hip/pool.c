@@ -1,9 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The pool of slots as a GstHipBufferPool: hipupload, hipconvert and the others drop any pool
- * that is none, or that is of another GPU than theirs. Nothing of the parent's is used but its type
- * and its field `device`. */
+/* The pool of slots as a GstHipBufferPool: hipupload, hipconvert and the others refuse any other
+ * pool, and pools of another GPU. Only the parent's type and its field `device` are used. */
 #include "memory/hip/hip.h"
 #include "memory/pool.h"
 
@@ -44,8 +43,8 @@ static gboolean stop(GstBufferPool *pool)
     return TRUE;
 }
 
-/* Users read the size back from the configuration: here it is the slots'. The parent's method would
- * allocate memory to find a size of its own, so the one above it is called. */
+/* Writes the slots' size into the configuration, where users read it. The parent's method would
+ * allocate memory to find its own size, so the grandparent's is called. */
 static gboolean set_config(GstBufferPool *pool, GstStructure *config)
 {
     struct slot_pool *slots = slots_of(pool);

@@ -1,14 +1,14 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* AMD's GPUs as GStreamer's HIP elements know them: the entry in the list of vendors. */
+/* The entry in the list of vendors for AMD's GPUs, as GStreamer's HIP elements use them. */
 #include "memory/hip/hip.h"
 
-/* A stride that serves as the pitch of a texture on every GPU, should the driver not say. */
+/* A stride that is a valid texture pitch on every GPU, for drivers that do not report one. */
 #define STRIDE_ALIGN 256
 
-/* Asked once: a library or a GPU that is not there does not appear while the process runs. AMD's
- * runtime is installed on machines without such a GPU, too, where its memory is of no use. */
+/* Checked once: a missing library or GPU does not appear while the process runs. AMD's runtime may
+ * be installed on machines without such a GPU, where its memory is useless. */
 static gboolean hip_is_available(void)
 {
     static gsize answer;

@@ -1,9 +1,9 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The types of the CUDA driver API that the headers of GStreamer's CUDA library name, declared by
- * ourselves, for machines without NVIDIA's <cuda.h>. What the plugin only passes by is left opaque;
- * what it fills in or reads has the driver's own shape. */
+/* Our own declarations of the CUDA driver's types that the headers of GStreamer's CUDA library use,
+ * for machines without NVIDIA's <cuda.h>. Types that the plugin only passes on are opaque; those
+ * that it fills in or reads have the driver's layout. */
 #ifndef GPUD_GST_CUDA_H
 #define GPUD_GST_CUDA_H
 
@@ -52,8 +52,7 @@ typedef struct CUDA_MEMCPY2D_st {
     size_t WidthInBytes, Height;
 } CUDA_MEMCPY2D;
 
-/* An enumeration that nobody here names a value of; the last one keeps it as wide as the driver's.
- */
+/* None of this enumeration's values is used here; this one makes it as wide as the driver's. */
 typedef enum CUdevice_attribute_enum { GPUD_DEVICE_ATTRIBUTE = 0x7fffffff } CUdevice_attribute;
 typedef enum CUlimit_enum { GPUD_LIMIT = 0x7fffffff } CUlimit;
 typedef enum CUfilter_mode_enum { GPUD_FILTER_MODE = 0x7fffffff } CUfilter_mode;

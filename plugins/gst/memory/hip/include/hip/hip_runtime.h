@@ -1,9 +1,9 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The types of the HIP runtime that the headers of GStreamer's HIP library name, declared by
- * ourselves, for machines without AMD's <hip/hip_runtime.h>. What the plugin only passes by is left
- * opaque; what it fills in or reads has the runtime's own shape, of version 6 and later. */
+/* Our own declarations of the HIP runtime's types that the headers of GStreamer's HIP library use,
+ * for machines without AMD's <hip/hip_runtime.h>. Types that the plugin only passes on are opaque;
+ * those that it fills in or reads have the runtime's layout, of version 6 and later. */
 #ifndef GPUD_GST_HIP_RUNTIME_H
 #define GPUD_GST_HIP_RUNTIME_H
 
@@ -35,7 +35,7 @@ typedef enum hipMemoryType {
     hipMemoryTypeDevice = 2,
 } hipMemoryType;
 
-/* Enumerations that nobody here names a value of. */
+/* Enumerations whose values are not used here. */
 typedef enum HIPfilter_mode_enum { GPUD_HIP_FILTER_MODE = 0x7fffffff } HIPfilter_mode;
 typedef enum HIPaddress_mode_enum { GPUD_HIP_ADDRESS_MODE = 0x7fffffff } HIPaddress_mode;
 
