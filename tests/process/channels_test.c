@@ -1,9 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Who asks what channels there are: all are found, also those on a path elsewhere; those that are
- * stopped, hang or lie are told of with a sentence, and hold nobody up; and a stream does not
- * notice that it is asked about. */
+/* Listing channels: all are found, also those on other paths; those that are stopped, hang or lie
+ * are listed with a reason, and delay no query; and queries do not disturb a stream. */
 #include "background.h"
 #include "frame/layout.h"
 #include "stream/sender/admission.h"
@@ -163,8 +162,8 @@ static void connect_often(void)
     }
 }
 
-/* Nobody counts who asks. */
-static void nobody_notices(void)
+/* Queries are not counted as receivers. */
+static void queries_leave_no_trace(void)
 {
     struct gpud_sender_info before = GPUD_INFO_INIT(before), after = GPUD_INFO_INIT(after);
     gpud_sender_get_info(background.sender, &before);
@@ -182,7 +181,7 @@ static void nobody_notices(void)
     /* A question behind too many connections is turned away as a receiver is. */
     PEER_UNTIL("one question too many", 30000,
                (connect_often(), !expect(BACKGROUND_ADDRESS)->answered));
-    CHECK(raw_log_says("connects too often", GPUD_SEC), "nobody says so");
+    CHECK(raw_log_says("connects too often", GPUD_SEC), "it is not logged");
     PEER_UNTIL("there is room again", 30000, expect(BACKGROUND_ADDRESS)->answered);
     raw_log_clear();
 }
@@ -238,14 +237,14 @@ static void elsewhere(void)
     ask(NULL, PATIENCE);
     CHECK(asked.count == 1 && !find(address), "one that is gone is listed");
 
-    /* One that was killed: who finds nobody takes its sign down. */
+    /* One that was killed: the query that gets no answer removes its entry. */
     peer_forget(&peer);
     start_sender(&peer, address);
     peer_kill(&peer);
     CHECK(has_sign(address), "there is no sign");
     ask(NULL, PATIENCE);
     CHECK(!find(address) && !has_sign(address), "the sign of a dead one stays");
-    /* And whoever comes next leaves it anew. */
+    /* And the next sender creates it again. */
     peer_forget(&peer);
     start_sender(&peer, address);
     CHECK(expect(address)->answered, "no answer");
@@ -456,7 +455,7 @@ static void those_that_lie(void)
     expect_silence("liar", "does not answer; process");
     CHECK(find(BACKGROUND_ADDRESS)->answered, "the other: %s", find(BACKGROUND_ADDRESS)->reason);
     raw_server_close(&server);
-    /* And a socket that nobody listens on is no channel. */
+    /* And a socket without a listener is no channel. */
     ask("liar", PATIENCE);
     CHECK_EQUAL(asked.count, 0);
     BASELINE_CHECK(before);
@@ -467,9 +466,9 @@ int main(int argc, char **argv)
     static const struct background_test tests[] = {
         {"a stream", a_stream},
         {"another release", a_smaller_info},
-        {"nobody notices", nobody_notices},
+        {"queries leave no trace", queries_leave_no_trace},
         {"a path elsewhere", elsewhere},
-        {"signs that nobody left", forged_signs},
+        {"forged entries", forged_signs},
         {"a sender that is stopped", a_stopped_one},
         {"senders that lie", those_that_lie},
     };

@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* A process of the same user fills the runtime directory with sockets and links, dead and living:
- * the channels of others are listed all the same, and the list says how many it leaves out. And a
- * folder, or an address, can be asked for by name, whoever sends there. */
+ * the channels of other processes are still listed, and the list says how many it leaves out. A
+ * folder, or an address, can also be queried by name. */
 #include "support/check.h"
 
 #include <gpudirect/gpudirect.h>

@@ -181,7 +181,7 @@ static void impostor(void)
     }
     int state;
     CHECK(waitpid(child, &state, 0) == child && WIFEXITED(state), "the impostor crashed");
-    CHECK(WEXITSTATUS(state) == 0, "whoever repeats the token gets pointers into this process");
+    CHECK(WEXITSTATUS(state) == 0, "a peer that repeats the token gets pointers into this process");
     gpud_sender_destroy(&sender);
     gpud_context_destroy(&context);
 }

@@ -21,9 +21,9 @@ extern char **environ;
 #define WIDTH 256
 #define HEIGHT 64
 #define LIFETIME (60 * GPUD_SEC)
-/* Where nothing failed it comes, however busy the machine is. */
+/* Without a failure a frame arrives in this time, however busy the machine is. */
 #define PATIENCE (15 * GPUD_SEC)
-/* Where somebody told of a failure it may not. */
+/* After a reported failure it may not arrive. */
 #define RESIGNATION (500 * GPUD_MSEC)
 #define BAD_MAX 20
 #define NOT_REACHED 3 /* the exit status of a process in which nothing failed */
@@ -33,8 +33,8 @@ extern char **environ;
 struct stage {
     const char *address, *to;
     atomic_bool over;
-    atomic_uint arrived, flagged, words; /* words: failures that somebody told of */
-    atomic_uint events, ends;            /* that the receiver was told of */
+    atomic_uint arrived, flagged, words; /* words: reported failures */
+    atomic_uint events, ends;            /* at the receiver */
     atomic_uint lost;                    /* links, or their receivers */
     unsigned sent, events_sent;
 };
@@ -92,7 +92,7 @@ static void look_at(struct stage *stage, struct gpud_frame *frame)
     if (is_flagged(frame))
         atomic_fetch_add(&stage->flagged, 1);
     else if (!whole)
-        FAIL("picture %llu is torn, and nobody says so", (unsigned long long)info.offset);
+        FAIL("picture %llu is torn, and not flagged", (unsigned long long)info.offset);
     gpud_frame_unmap(frame);
 }
 
@@ -417,7 +417,7 @@ int faults_main(const struct faults *faults, int argc, char **argv)
     work.to = argv[2];
     work.every = argc > 3;
     CHECK(mkdtemp(directory), "no directory");
-    SAY("from %s to %s, while %s fails", work.from, work.to, faults->who);
+    SAY("from %s to %s, while %s fails", work.from, work.to, faults->origin);
     for (int i = 0; i < WORKERS; i++) {
         snprintf(workers[i].address, sizeof(workers[i].address), "unix:%s/%d", directory, i);
         snprintf(workers[i].out, sizeof(workers[i].out), "%s/%d.out", directory, i);

@@ -64,7 +64,7 @@ static bool only_left_behind(const char *function, int status, const char *out)
 int main(int argc, char **argv)
 {
     static const struct faults faults = {
-        .who = "the driver",
+        .origin = "the driver",
         .variable = "GPUD_FAKE_CUDA_FAIL",
         .function = functions,
         .count = sizeof(functions) / sizeof(functions[0]),

@@ -137,7 +137,7 @@ int __wrap_fcntl64(int fd, int command, ...)
 int main(int argc, char **argv)
 {
     static const struct faults faults = {
-        .who = "the system",
+        .origin = "the system",
         .variable = "GPUD_TEST_FAIL",
         .function = functions,
         .count = sizeof(functions) / sizeof(functions[0]),

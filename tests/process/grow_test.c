@@ -3,7 +3,7 @@
 
 /* The ring grows for each receiver that joins, and those that stream must be told, with descriptors
  * for which the system may have no room at the moment. The one that joins waits for that, or is
- * refused; whoever streams loses nothing. Linked with --wrap=sendmsg. */
+ * refused; streaming receivers lose nothing. Linked with --wrap=sendmsg. */
 #include "background.h"
 #include "base/fd.h"
 #include "support/check.h"
@@ -54,7 +54,7 @@ static void told_later(void)
     atomic_store(&growths_in_vain, 5);
     join(&raw[0]);
     CHECK_EQUAL(atomic_load(&growths_in_vain), 0);
-    CHECK(raw_log_says("has to wait", 0), "nobody said that the new receiver waits");
+    CHECK(raw_log_says("has to wait", 0), "it is not logged that the new receiver waits");
     /* Of two that must be told one is. */
     atomic_store(&growths_in_vain, 1);
     join(&raw[1]);
@@ -87,7 +87,7 @@ static void refused_in_the_end(void)
     raw_log_clear();
 }
 
-/* All of them are offered a ring anew: who streamed goes on. */
+/* All receivers are offered a new ring, and continue to stream. */
 static void a_new_epoch(void)
 {
     uint64_t before = disconnects();

@@ -351,7 +351,7 @@ int main(int argc, char **argv)
     static const struct background_test tests[] = {
         {"bent headers, lies about lengths, truncations", bent_bytes},
         {"other releases", other_versions},
-        {"descriptors that nobody asked for, or that are missing", surplus_descriptors},
+        {"surplus and missing descriptors", surplus_descriptors},
         {"ring pages that are none", wrong_pages},
         {"values that cannot be", bent_accepts},
         {"messages out of turn", out_of_turn},

@@ -376,7 +376,7 @@ static void forged_words(void)
     DESCRIBED("more meta than a frame carries", meta_size, GPUD_FRAME_META_MAX + 1);
     DESCRIBED("more meta than a frame carries", meta_size, UINT32_MAX);
 
-    /* Frames that were claimed by nobody. */
+    /* Frames that no receiver claimed. */
     FORGED("more frames waiting than entries", atomic_fetch_add(&server.page->receiver.claimed, 5));
     FORGED("more frames waiting than entries",
            atomic_fetch_add(&server.page->receiver.claimed, 1000));

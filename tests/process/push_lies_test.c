@@ -224,7 +224,7 @@ static void word_lies(void)
     }
 }
 
-/* Words that nobody believes, or that say nothing: the stream goes on until the liar hangs up. */
+/* Words that are ignored: the stream continues until the hostile peer disconnects. */
 static void idle_words(void)
 {
     struct raw raw;

@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* What other users can do to a sender that lets them in, and what they cannot: while they try, a
- * receiver of the sender's own user loses no frame. A group is asked for when a process connects:
- * whoever leaves it goes on until the link ends, and does not come in again. */
+ * receiver of the sender's own user loses no frame. Group membership is checked on connect: a user
+ * that leaves the group keeps the link until it ends, and cannot reconnect. */
 #include "support/check.h"
 #include "support/media.h"
 #include "support/peer.h"
@@ -318,8 +318,7 @@ static void lie_in_words(void)
     }
 }
 
-/* What is asked is answered by the same rule; half a handshake at each step takes nobody's place.
- */
+/* Queries follow the same rule; half a handshake, at any step, occupies no other user's slot. */
 static void stop_at_each_step(void)
 {
     for (int step = RAW_CONNECTED; step < RAW_STEPS; step++) {
@@ -337,7 +336,7 @@ static void be_a_stranger(void)
     stop_at_each_step();
 }
 
-/* That is let in by nobody: it does not even get to the socket, nor by what it knows. */
+/* A user whom no sender admits: it cannot even reach the socket, whatever it knows. */
 static void be_kept_out(void)
 {
     struct sockaddr_un name = {.sun_family = AF_UNIX};
@@ -365,7 +364,7 @@ static void strangers(void)
     finish();
 }
 
-/* --- a folder that anybody may write ------------------------------------------------------------
+/* --- a world-writable folder --------------------------------------------------------------------
  */
 
 static void squat(void)

@@ -1,9 +1,9 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Processes of another user: they cannot reach a sender's socket, and where they can, because
- * somebody opened the way, they are turned away by the kernel's word of who they are, with a
- * sentence at both ends. A receiver does not listen to them either. Where both ends let others in
+/* Processes of another user: they cannot reach a sender's socket, and if the permissions let them,
+ * they are refused by the kernel's credentials of the peer, with a
+ * reason at both ends. A receiver does not listen to them either. Where both ends let others in
  * they get the pictures, and cannot write them. */
 #include "background.h"
 #include "stream/sender/admission.h"
@@ -27,7 +27,7 @@
 #include <unistd.h>
 
 #define NOBODY 65534
-#define SOMEBODY 4242
+#define OTHER 4242
 
 static struct background background;
 
@@ -86,7 +86,7 @@ static void strangers_at_a_sender(void)
     CHECK_EQUAL(connect_as_nobody(&name), 0);
     CHECK(raw_log_says("(65534) may not receive from root (0)", GPUD_SEC) ||
               raw_log_says("user 65534 may not receive from root (0)", 0),
-          "nobody said so");
+          "it is not logged");
     CHECK(chmod(name.sun_path, 0600) == 0 && chmod(folder, 0700) == 0, "chmod");
     raw_log_clear();
 }
@@ -199,7 +199,7 @@ struct outcome {
     char reason[GPUD_REASON_MAX];
 };
 
-/* What SOMEBODY, who is in that group besides, gets from the sender. */
+/* What the user OTHER, as a member of that group, gets from the sender. */
 static struct outcome receive(gid_t group, const char *access)
 {
     struct outcome outcome = {.status = GPUD_IO, .reason = "it died"};
@@ -211,7 +211,7 @@ static struct outcome receive(gid_t group, const char *access)
         struct gpud_frame *frame;
         struct gpud_error error = {.reason = ""};
         struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
-        become(SOMEBODY, group);
+        become(OTHER, group);
         struct gpud_context *context = raw_context();
         params.address = address;
         params.device = device;
@@ -254,14 +254,14 @@ static void open_socket(void)
     CHECK(chmod(address + strlen("unix:"), 0666) == 0, "chmod: %s", strerror(errno));
 }
 
-/* Not by every emulator: then there are none, and nobody is let in by them. */
+/* Some emulators do not report a peer's groups, and then groups admit no user. */
 static bool groups_are_told(void)
 {
     pid_t child = fork();
     if (child == 0) {
         int ends[2];
         socklen_t size = 0;
-        become(SOMEBODY, NOBODY);
+        become(OTHER, NOBODY);
         CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0, "socketpair");
         int asked = getsockopt(ends[0], SOL_SOCKET, SO_PEERGROUPS, NULL, &size);
         _exit(asked < 0 && errno == ERANGE && size == sizeof(gid_t) ? 0 : 1);
@@ -276,7 +276,7 @@ static void two_users(void)
     char sender[GPUD_USER_MAX], receiver[GPUD_USER_MAX], text[200], refusal[200];
     int control;
     gpud_user_name(NOBODY, sender);
-    gpud_user_name(SOMEBODY, receiver);
+    gpud_user_name(OTHER, receiver);
     snprintf(refusal, sizeof(refusal), "%s may not receive from %s", receiver, sender);
 
     pid_t child = start_sender("user", &control);
@@ -293,7 +293,7 @@ static void two_users(void)
     /* It says goodbye with the same words. */
     expect_from(control, 0, "user", GPUD_NO_ACCESS, text, text);
     snprintf(text, sizeof(text), "belongs to %s, who is not in the group %u, and this is %s",
-             sender, SOMEBODY, receiver);
+             sender, OTHER, receiver);
     expect_from(control, 0, "group:4242", GPUD_NO_ACCESS, text, NULL);
     expect_from(control, 0, "group:65534", GPUD_OK, "", "connected by map");
     expect_from(control, 0, "all", GPUD_OK, "", NULL);
@@ -349,7 +349,7 @@ static int greet(struct gpud_message *message)
 static int grasp(void)
 {
     struct gpud_message message;
-    become(SOMEBODY, 0);
+    become(OTHER, 0);
     int fd = greet(&message);
     if (message.type != GPUD_MESSAGE_HELLO || !raw_receive(fd, &message, 10 * GPUD_SEC) ||
         message.type != GPUD_MESSAGE_OFFER)
@@ -408,7 +408,7 @@ static void places_of_others(void)
     int control, got[5] = {0};
     pid_t sender = start_sender("all", &control), child[5];
     for (int i = 0; i < 5; i++)
-        child[i] = hoard(SOMEBODY + (uid_t)i / 2, 7, &got[i]);
+        child[i] = hoard(OTHER + (uid_t)i / 2, 7, &got[i]);
     CHECK_EQUAL(got[0] + got[1], GPUD_PLACES_A_USER);
     CHECK_EQUAL(got[2] + got[3], GPUD_PLACES_A_USER);
     CHECK_EQUAL(got[4], GPUD_PLACES_FOREIGN - 2 * GPUD_PLACES_A_USER);
@@ -419,7 +419,7 @@ static void places_of_others(void)
     stop_sender(sender, control);
 }
 
-/* Whoever maps a GPU's memory can write it: that is not shared with another user. */
+/* GPU memory that is mapped can be written, so it is not shared with another user. */
 static void by_another_route(void)
 {
     int control;

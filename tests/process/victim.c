@@ -136,7 +136,7 @@ static void play_sender(struct gpud_context *context)
     for (uint64_t number = 1; !atomic_load(&own->leave);) {
         struct gpud_frame *frame;
         obey();
-        /* Without anybody who takes frames there is no end to how many a stream is given. */
+        /* Without a receiver there is no limit to the frames that a stream accepts. */
         enum gpud_status status = gpud_sender_wait(sender, 1, 20 * GPUD_MSEC, &error);
         if (status == GPUD_OK)
             status = gpud_sender_acquire(sender, 20 * GPUD_MSEC, &frame, &error);
