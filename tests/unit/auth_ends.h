@@ -87,7 +87,7 @@ static void expect_silence(struct gpud_auth *auth)
     CHECK(!gpud_auth_next(auth, bytes), "%s: there is something to be sent", auth->peer);
 }
 
-/* As far as the PROOF, which nobody has taken, or the VERDICT. */
+/* Runs up to the PROOF, which is not delivered yet, or to the VERDICT. */
 static void until_proof(struct ends *ends)
 {
     say(&ends->sender, ends->challenge);

@@ -19,7 +19,7 @@
 
 static char folder[] = "/tmp/gpud-key-XXXXXX", path[64];
 
-/* Who runs this, as far as the library knows. */
+/* The user that the library sees. */
 static uid_t pretended;
 
 uid_t __real_geteuid(void);
@@ -144,7 +144,7 @@ static void test_owners(void)
         return;
     }
     pretended = 4243;
-    expect_key("secretsecretsecret", 18); /* root's file is for anybody who can read it */
+    expect_key("secretsecretsecret", 18); /* root's file serves every user that can read it */
     if (chown(path, 4242, (gid_t)-1) < 0) {
         SAY("  other users' files cannot be made here: %s", strerror(errno));
         pretended = real;
@@ -157,7 +157,7 @@ static void test_owners(void)
     pretended = real;
     expect_refused(GPUD_NO_ACCESS, "the key file %s belongs to user 4242, neither to user 0,");
 
-    /* Somebody who may not read it at all. */
+    /* A user that may not read it at all. */
     pid_t child = fork();
     if (child == 0) {
         CHECK(chmod(folder, 0755) == 0 && setgid(4243) == 0 && setuid(4243) == 0, "setuid: %s",
@@ -181,7 +181,7 @@ static void test_kinds(void)
     CHECK(mkdir(path, 0700) == 0, "mkdir: %s", strerror(errno));
     expect_refused(GPUD_INVALID, "%s is no regular file, which a key has to be in: " MAKES);
     CHECK(rmdir(path) == 0 && mkfifo(path, 0600) == 0, "mkfifo: %s", strerror(errno));
-    alarm(60); /* for one that waits for somebody who writes */
+    alarm(60); /* for a library that waits for a writer */
     expect_refused(GPUD_INVALID, "%s is no regular file, which a key has to be in: " MAKES);
     alarm(0);
     unlink(path);
@@ -271,7 +271,7 @@ static void test_listening(void)
         {"::ffff:0.0.0.0", false},
         {"::ffff:10.0.0.127", false},
         {"::ffff:128.0.0.1", false},
-        {"64:ff9b::7f00:1", false}, /* translated on its way to somebody's 127.0.0.1 */
+        {"64:ff9b::7f00:1", false}, /* translated on its way to another host's 127.0.0.1 */
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(7174)};

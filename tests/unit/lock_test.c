@@ -108,7 +108,8 @@ static void test_order(void)
     gpud_lock_assert_held(&context);
     CHECK(gpud_lock_try(&sender), "a try waits for nothing, and may come in any order");
     gpud_lock_release(&context);
-    CHECK(!gpud_lock_wait_until(&sender, &condition, gpud_deadline(GPUD_MSEC)), "nobody signals");
+    CHECK(!gpud_lock_wait_until(&sender, &condition, gpud_deadline(GPUD_MSEC)),
+          "it was not signalled");
     gpud_lock_release(&sender);
     gpud_lock_assert_free(GPUD_RANK_SENDER);
     gpud_lock_assert_free(GPUD_RANK_CONTEXT);

@@ -82,7 +82,7 @@ static void *flood(void *arg)
     struct gpud_log *log = arg;
     for (int i = 0; i < LINES; i++) {
         gpud_log_info(log, "test", "line %d", i);
-        gpud_log_debug(log, "test", "nobody asked for this");
+        gpud_log_debug(log, "test", "below the level");
         if (i % 100 == 0)
             gpud_log_error(log, "test", "error %d", i);
     }

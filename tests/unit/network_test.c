@@ -40,7 +40,7 @@ static void check_lack(const char *part)
     check_says(why, part);
 }
 
-/* As somebody who is not root; in a process of its own. */
+/* Runs a test without root's rights, in a process of its own. */
 static void in_child(void (*test)(void))
 {
     fflush(stdout);
@@ -64,7 +64,7 @@ static void test_no_device(void)
     check_lack("no RDMA device; soft-RoCE makes one of any Ethernet interface");
     check_lack("rdma link add rxe0 type rxe netdev eth0");
 
-    SAY("whoever connects or listens is told the same");
+    SAY("connecting and listening report the same");
     struct gpud_address address;
     char hint[GPUD_REASON_MAX];
     WORKS(gpud_address_resolve("rdma://10.0.0.1", &address, &e));

@@ -71,7 +71,7 @@ static void test_replies(void)
     CHECK_EQUAL(receives, 0x1234);
     for (size_t cut = 0; cut < size; cut++)
         EXPECT(GPUD_PEER, "", gpud_rdma_read_reply(bytes, cut, &receives, &e));
-    bytes[5] = 9; /* a name is for who asks */
+    bytes[5] = 9; /* only requests have a name */
     EXPECT(GPUD_PEER, "malformed", gpud_rdma_read_reply(bytes, ROOM, &receives, &e));
     bytes[5] = 8;
     bytes[4] = 77;

@@ -308,7 +308,7 @@ static void test_rates(void)
     gpud_route_trials_destroy(&trials);
 }
 
-/* Between two devices of one process that have a context in common, and for nobody else. */
+/* Only between two devices of one process that share a context. */
 static void test_migrate(void)
 {
     static const int one, other;

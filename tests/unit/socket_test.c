@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Messages with descriptors: they arrive, those that nobody asked for are closed, and a process
- * that has no room for them says so of itself. */
+/* Messages with descriptors: they arrive, unexpected ones are closed, and a process without free
+ * descriptors reports that. */
 #include "base/fd.h"
 #include "support/check.h"
 #include "support/encode.h"
