@@ -1,10 +1,10 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Authentication: the input is who has which key, and then a man in the middle, who hears all,
- * bends, cuts, splices and repeats it, but has no key. No end that has one is done but by a proof
- * of the other one, with the same key, of the same two nonces and in the same context. Left alone,
- * both ends are done, or both say why not. */
+/* Authentication: the input assigns the keys, and then drives a man in the middle, which sees,
+ * alters, cuts, splices and repeats all messages, but has no key. No end that has one is done but
+ * by a proof of the other one, with the same key, of the same two nonces and in the same context.
+ * Left alone, both ends are done, or both say why not. */
 #include "fuzz.h"
 #include "wire/auth.h"
 

@@ -267,7 +267,7 @@ static void look_after_sender(void)
     gpud_listener_turn(sender);
 }
 
-/* The application gets as many as it asked for, now that nobody else has any. */
+/* The application gets all the slots that it asked for, since no receiver holds any. */
 static void expect_slots(void)
 {
     struct gpud_frame *frame[ENTRIES];
@@ -301,7 +301,7 @@ static uint64_t answered(int fd, enum gpud_message_type type)
     return type == GPUD_MESSAGE_STATUS ? message.report.links : message.links.count;
 }
 
-/* Whatever the link is at, whoever asks is told of it. */
+/* A query is answered in every state of the link. */
 static void expect_answer(void)
 {
     static const struct pollfd readable[2] = {{.revents = POLLIN}, {.revents = POLLIN}};
@@ -320,7 +320,7 @@ static void expect_answer(void)
     if (answered(ends[0], GPUD_MESSAGE_STATUS) != linked ||
         (linked && answered(ends[0], GPUD_MESSAGE_LINKS) != 1) ||
         gpud_sender_list_links(sender, &info, 1) != linked)
-        watch_fail("who asks is told of other receivers than there are");
+        watch_fail("a query lists other receivers than there are");
     if (gpud_socket_receive(ends[0], &message, NULL) != GPUD_CLOSED)
         watch_fail("there is no end of the answer");
     watch_end(WATCH_SENDER);

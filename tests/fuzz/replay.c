@@ -17,7 +17,7 @@
 
 static uint32_t state = 1;
 
-/* The input under way, for whoever looks for the reason why it ended like this. */
+/* The current input, so that a crash can be traced to it. */
 static char path[512];
 static unsigned copy_number;
 

@@ -119,7 +119,7 @@ static bool goes_on(struct ends *ends, int64_t until, const char *what, const ch
         return false;
     }
     if (watch_time() > until)
-        watch_fail("%s does not succeed, and nobody but the honest receiver holds it up: %s", what,
+        watch_fail("%s does not succeed, and only the honest receiver could block it: %s", what,
                    reason);
     return true;
 }
