@@ -53,7 +53,7 @@ struct gpud_channel *connect_to(const char *text);
 
 void await_connected(struct gpud_channel *channel);
 
-/* Both, on a port where nobody else listens: each knows that the other one is connected, too. */
+/* Connects both ends on an otherwise unused port: each knows that the other one is connected. */
 struct gpud_channel *accept_from(int other, uint16_t port);
 struct gpud_channel *connect_from(int other, uint16_t port);
 

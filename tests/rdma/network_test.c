@@ -105,7 +105,7 @@ static struct gpud_receiver *create_receiver(void)
     return receiver;
 }
 
-/* It is listed to this user, who needs no key to ask; and gets no frames without one. */
+/* This user can list it without a key, but gets no frames without one. */
 static void check_list(void)
 {
     struct gpud_channels *channels;
