@@ -167,8 +167,8 @@ static void meet(struct viewer *viewer, enum fate fate)
         kill(viewer->pid, SIGKILL);
 }
 
-/* A ring of 64 frames for who is fine: more than a second, in which a busy machine may forget a
- * process. */
+/* Healthy receivers get a ring of 64 frames: more than a second, for which a busy machine may not
+ * schedule a process. */
 static void go_on_air(guint receivers, enum fate fate)
 {
     struct viewer viewers[4];
@@ -253,7 +253,7 @@ GST_END_TEST
 
 /* --- the end ------------------------------------------------------------------------------ */
 
-/* As Ctrl-C with gst-launch-1.0 -e: while nobody is there, and while a receiver takes nothing. */
+/* Like Ctrl-C with gst-launch-1.0 -e: without a receiver, and while a receiver takes nothing. */
 GST_START_TEST(test_end_ends_every_wait)
 {
     struct viewer viewer;

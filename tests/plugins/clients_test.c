@@ -86,7 +86,7 @@ static void element_gone(gpointer gate, GObject *element)
     gate_set(gate, &((struct gate *)gate)->gone);
 }
 
-/* A handler takes longer than the pipeline lives: nobody waits for it. */
+/* A handler that runs longer than the pipeline lives is not waited for. */
 GST_START_TEST(test_signal_handler_outlives_the_bin)
 {
     gchar *address = ends_address();

@@ -136,7 +136,7 @@ static void network_clocks(void)
     expect_clock(clock, NULL, CLOCK_KIND_NET, "");
     gst_object_unref(clock);
 
-    /* One that has never heard of its server; nobody answers on port 1. */
+    /* One that is not synchronised, because no server answers on port 1. */
     clock = gst_net_client_clock_new(NULL, "127.0.0.1", 1, 0);
     expect_clock(clock, NULL, CLOCK_KIND_NET, "");
     gst_object_unref(clock);

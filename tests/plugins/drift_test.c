@@ -193,7 +193,7 @@ static void check_steady(struct sim *sim, const gchar *what, gint64 late)
           late / 1000);
 }
 
-/* One of the clocks is set, or somebody stops the receiver for a while. */
+/* One of the clocks is set, or the receiver is stopped for a while. */
 static void check_step(const gchar *what, gint64 jump, gint64 stopped, gboolean held)
 {
     struct sim sim = {.jitter = GST_MSECOND, .held = held, .at = 2 * MINUTE_FRAMES};

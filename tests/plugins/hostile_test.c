@@ -50,7 +50,7 @@ static void expect_no_small_frame(void)
         message = gst_bus_timed_pop_filtered(hostile.bus, 10 * GST_MSECOND,
                                              GST_MESSAGE_ERROR | GST_MESSAGE_WARNING);
     }
-    fail_unless(message != NULL, "nobody noticed within 10 s");
+    fail_unless(message != NULL, "there was no message within 10 s");
     if (GST_MESSAGE_TYPE(message) == GST_MESSAGE_ERROR) {
         gst_message_parse_error(message, &error, NULL);
         fail_unless(g_error_matches(error, GST_STREAM_ERROR, GST_STREAM_ERROR_FORMAT), "%s",

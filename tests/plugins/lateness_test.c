@@ -87,7 +87,7 @@ static void first_pictures(void)
     }
 }
 
-/* A picture that comes 200 ms late twice a minute is that picture's loss, and costs nobody else. */
+/* A picture that is 200 ms late, twice a minute, is lost, and does not change the latency. */
 static void single_pictures(void)
 {
     struct sim sim;

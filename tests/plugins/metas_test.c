@@ -176,7 +176,8 @@ static void expect_serialized_refused(const gchar *name, gint size_off, gint len
     expect_refused(KIND_SERIALIZED, bytes, size, type);
 }
 
-/* What has a code of its own, moves planes or is nobody's cannot come in by its serializer. */
+/* Metas with a code of their own, that move planes, or of unknown types are refused in serialized
+ * form. */
 GST_START_TEST(test_serialized_metas_that_lie)
 {
     gst_video_meta_get_info();

@@ -133,7 +133,7 @@ GST_START_TEST(test_second_thoughts)
 }
 GST_END_TEST
 
-/* Who only reads is no case for a warning. */
+/* Reading alone causes no warning. */
 GST_START_TEST(test_reading)
 {
     struct stage stage;

@@ -14,8 +14,8 @@ static struct hostile hostile;
 
 /* --- senders that cannot be used ---------------------------------------------------------- */
 
-/* The receiver's next HELLO, unanswered. A receiver that waits also asks, over connections of their
- * own, who sends: these are left alone. */
+/* The receiver's next HELLO, unanswered. A waiting receiver also queries channels, over separate
+ * connections, which are ignored. */
 static void meet(void)
 {
     struct gpud_message message;
@@ -138,7 +138,7 @@ static void end_too_soon(void)
 static const struct {
     void (*attempt)(void);
     const gchar *says;
-    gboolean waited_for; /* also with on-disconnect=error, as nobody was connected */
+    gboolean waited_for; /* also with on-disconnect=error, as there was no connection */
 } cases[] = {
     {refuse_unsupported, "the test refuses you"},
     {refuse_access, "the test refuses you"},
