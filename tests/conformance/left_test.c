@@ -54,7 +54,7 @@ static _Noreturn void play_sender(const char *device, int tell)
     conformance_hold_queue(sender->queue);
     for (int i = 0; i < LEFT; i++)
         submit(sender);
-    CHECK(write(tell, "", 1) == 1, "nobody to tell");
+    CHECK(write(tell, "", 1) == 1, "the child is gone");
     for (;;)
         pause();
 }
