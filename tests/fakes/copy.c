@@ -42,7 +42,7 @@ static bool stage(struct operation *operation)
     return true;
 }
 
-/* Who waits for what, as the driver's manual has it: a copy within the devices or from pageable
+/* Which copies block, as the driver's manual has it: a copy within the devices or from pageable
  * memory is never waited for, also by the functions without a stream; one to pageable memory is,
  * also by those with a stream. */
 static bool must_wait(const struct use *to, const struct use *from, bool synchronous)

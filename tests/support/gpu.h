@@ -3,7 +3,7 @@
 
 /* A CUDA application beside the library: a driver table, a context and a stream of its own. It
  * writes and reads frames by work on that stream, and never makes the CPU wait for one; and it can
- * hold the stream up, so that whoever waits for its work waits in vain. */
+ * block the stream, so that waits for its work do not end. */
 #ifndef GPUD_TESTS_GPU_H
 #define GPUD_TESTS_GPU_H
 
@@ -38,7 +38,7 @@ static inline bool gpu_is_behind(const char *name)
 void gpu_open(struct gpu *gpu, const char *name, size_t frame_size);
 void gpu_close(struct gpu *gpu);
 
-/* Bytes of the device that somebody has. */
+/* Bytes of the device in use by all processes. */
 size_t gpu_used(const struct gpu *gpu);
 
 /* What is put on the stream from here on waits until it is let go. */
