@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What the caller says that an address is. */
+/* The kind of an address, as the caller states it. */
 enum place { ANY, HOST, DEVICE };
 
 struct side {
@@ -29,7 +29,7 @@ static CUresult use_side(const struct side *side, size_t width, size_t rows, boo
     return use_host(side->context, (const void *)(uintptr_t)side->address, span, write, use);
 }
 
-/* The driver has read a pageable source when the call returns: so the program may change it. */
+/* The driver has read a pageable source when the call returns, so the program may change it. */
 static bool stage(struct operation *operation)
 {
     operation->staging = malloc(operation->rows * operation->width);

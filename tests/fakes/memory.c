@@ -94,7 +94,7 @@ CUresult cuMemFreeAsync(CUdeviceptr address, CUstream stream)
     return leave(submit(found, operation));
 }
 
-/* Memory that CPU and device share: pages of the program, of which a device is said to hold all. */
+/* Managed memory: pages of the program, all of which a device is reported to hold. */
 CUresult cuMemAllocManaged(CUdeviceptr *address, size_t size, unsigned flags)
 {
     ENTER(NEED_CONTEXT);

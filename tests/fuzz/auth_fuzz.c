@@ -49,7 +49,7 @@ static void check_proof(const struct gpud_auth ends[2], const struct setup *setu
             abort();
 }
 
-/* Refused with a sentence, and for good. */
+/* Refused with a reason, and permanently. */
 static enum gpud_status hand_over(struct gpud_auth *end, const uint8_t *bytes, size_t size)
 {
     /* An exact copy on the heap, so that a sanitizer sees a read past its end. */
@@ -72,7 +72,7 @@ static enum gpud_status hand_over(struct gpud_auth *end, const uint8_t *bytes, s
     return status;
 }
 
-/* What is said is carried over as it is; all is kept. */
+/* Delivers messages unchanged, and records them. */
 static void leave_alone(const struct setup *setup, uint8_t kept[SLOTS][SIZE])
 {
     struct gpud_auth ends[2];

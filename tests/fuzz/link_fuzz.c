@@ -83,8 +83,8 @@ static void prepare(void)
     gpud_sender_configure(sender, PICTURE(&layout[0]), NULL);
 }
 
-/* As the listener's thread does: of a newcomer its first message, which makes a link of it or ends
- * it. No answer asks for another at once, so there are few. */
+/* The listener's part: reads a newcomer's first message, which turns it into a link or ends it. No
+ * answer causes another at once, so there are few. */
 #define MESSAGES 8
 static struct gpud_link *read_messages(void)
 {
@@ -134,7 +134,7 @@ struct player {
     bool ring_is_ours, on_host; /* by the last offer */
 };
 
-/* A page is good once: each session has its own. */
+/* A page can be used once: each session has its own. */
 static void drop_page(struct player *player)
 {
     if (FUZZ_BETWEEN_HOSTS) {
@@ -247,7 +247,7 @@ static void listen_to(struct player *player)
     }
 }
 
-/* Takes a frame and gives it back; its device may be done with it, or not. */
+/* Takes a frame and returns it; its device may have finished with it, or not. */
 static void use_frame(struct player *player, bool done)
 {
     struct gpud_descriptor descriptor;

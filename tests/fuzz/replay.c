@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* replay <folder>: every file of a corpus, then for each some hundred copies with a few bytes bent
- * (the same ones in each run), without libFuzzer. */
+/* replay <folder>: every file of a corpus, then some hundred copies of each with a few bytes
+ * changed (the same in each run), without libFuzzer. */
 #include "fuzz.h"
 
 #include <dirent.h>

@@ -65,14 +65,14 @@ static bool turn_middle(struct session *session, struct fuzz_input *input)
     return came;
 }
 
-/* Until both ends have said what they have to say. */
+/* Runs until both ends have sent all their messages. */
 static void settle(struct session *session)
 {
     for (int i = 0; i < 40 && turn_middle(session, NULL); i++)
         ;
 }
 
-/* Lets the bent receiver take what there is. */
+/* Lets the bent receiver take all available frames. */
 static void let_run(struct session *session)
 {
     const struct gpud_page *page = session->middle.page;

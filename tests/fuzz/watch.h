@@ -46,7 +46,7 @@ struct watch_baseline {
 };
 struct watch_baseline watch_baseline_take(void);
 
-/* Back to it; what goes by itself in a while is waited for. */
+/* Expects the baseline again, after a wait for delayed releases. */
 void watch_baseline_check(const struct watch_baseline *before);
 
 #endif

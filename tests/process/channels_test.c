@@ -82,7 +82,7 @@ static void expect_silence(const char *address, const char *says)
 
 /* --- a stream --------------------------------------------------------------------------------- */
 
-/* In an emulator the kernel knows the emulator. */
+/* Under an emulator the kernel reports the emulator's name. */
 static const char *program(void)
 {
     static char name[17];
@@ -130,7 +130,7 @@ static void a_stream(void)
     CHECK_EQUAL(gpud_sender_list_links(background.sender, NULL, 0), 1);
 }
 
-/* A program of another release has less room. */
+/* A program of an older release has a smaller struct. */
 static void a_smaller_info(void)
 {
     struct gpud_channels *channels;
@@ -149,7 +149,7 @@ static void a_smaller_info(void)
     EXPECT(GPUD_INVALID, "negative", gpud_channels_create(NULL, -1, &channels, &e));
 }
 
-/* More often than a process may in a second. */
+/* More often than the limit per process and second. */
 static void connect_often(void)
 {
     struct sockaddr_un name = {.sun_family = AF_UNIX};
@@ -252,7 +252,7 @@ static void elsewhere(void)
     peer_forget(&peer);
 }
 
-/* Signs that no sender made lead nowhere. */
+/* Entries that no sender made are ignored. */
 static void forged_signs(void)
 {
     char path[256], target[128], wanted[140];
@@ -303,7 +303,7 @@ static void a_stopped_one(void)
     peer_forget(&peer);
 }
 
-/* A sender that takes the question and does something else. */
+/* A sender that accepts the query and then misbehaves. */
 struct liar {
     const char *says; /* what is told of it */
     void (*answer)(int fd);

@@ -48,7 +48,7 @@ static void make_link(unsigned number)
     CHECK(symlink(target, path) == 0, "symlink: %s", strerror(errno));
 }
 
-/* Returns a descriptor: the crowd goes when that is closed. */
+/* Returns a descriptor: closing it ends the crowd. */
 static int crowd(unsigned living, pid_t *pid)
 {
     int ready[2], stay[2];
@@ -96,7 +96,7 @@ static bool has_answered(const struct gpud_channels *channels, const char *addre
     return false;
 }
 
-/* Those of the crowd that live say nothing, and are waited for each time. */
+/* The live processes of the crowd do not answer, and each is waited for. */
 static struct gpud_channels *ask_until_answered(const char *one, const char *other)
 {
     struct gpud_channels *channels;
@@ -148,7 +148,7 @@ static void test_crowd(void)
     gpud_sender_destroy(&elsewhere);
 }
 
-/* Whose sender is at the one address in that folder; -1: there is none. */
+/* The process that sends at the only address in that folder; -1: none does. */
 static int64_t user_in(const char *asked, const char *address)
 {
     struct gpud_channels *channels;

@@ -98,7 +98,7 @@ static struct gpud_sender *open_sender(struct pollfd *fd)
     return sender;
 }
 
-/* Until the call does not give GPUD_TIMEOUT any more, by the descriptor. */
+/* Repeats the call, woken by the descriptor, until it no longer returns GPUD_TIMEOUT. */
 #define LOOPED(fd, turns, call)                                                             \
     do {                                                                                    \
         struct gpud_error e;                                                                \
@@ -138,7 +138,7 @@ static void expect_frames(unsigned long long count)
 
 /* --- tests ---------------------------------------------------------------------------------- */
 
-/* Nothing happens: nothing is told. */
+/* Without events the descriptor is not ready. */
 static void stay_idle(void)
 {
     unsigned long long before = atomic_load(&loop.turns);

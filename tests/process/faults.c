@@ -39,7 +39,7 @@ struct stage {
     unsigned sent, events_sent;
 };
 
-/* A failure, which must have a sentence. */
+/* A failure, which must have a reason. */
 static void told(struct stage *stage, const char *where, const struct gpud_error *error)
 {
     atomic_fetch_add(&stage->words, 1);
@@ -96,7 +96,7 @@ static void look_at(struct stage *stage, struct gpud_frame *frame)
     gpud_frame_unmap(frame);
 }
 
-/* Each stands behind the frame of its number: none comes too early, or twice. */
+/* Each follows the frame of its number: none arrives too early, or twice. */
 static void on_event(void *user, enum gpud_event event, const void *data)
 {
     struct stage *stage = user;
@@ -207,7 +207,7 @@ static void send_frames(struct stage *stage, struct gpud_sender *sender, struct 
         FAIL("the end cannot be sent");
 }
 
-/* What stands behind a frame that was lost on its way comes all the same. */
+/* Events behind a lost frame still arrive. */
 static void wait_for_end(struct stage *stage, struct gpud_sender *sender)
 {
     struct gpud_sender_info info = GPUD_INFO_INIT(info);
@@ -224,7 +224,7 @@ static void wait_for_end(struct stage *stage, struct gpud_sender *sender)
           "of %u events %u came", stage->events_sent, atomic_load(&stage->events));
 }
 
-/* false: it has been waited for long enough. */
+/* false: the wait has timed out. */
 static bool go_on_waiting(const struct stage *stage, int64_t start)
 {
     int64_t waited = gpud_test_now() - start;
@@ -305,7 +305,7 @@ static int play(const struct faults *faults, const char *address, const char *fr
 
 static char directory[] = "/tmp/gpudirect-faults-XXXXXX";
 
-/* Several at once: most of the time each of them waits. */
+/* Several at once, because each waits most of the time. */
 #define WORKERS 4
 
 static struct {

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A hostile receiver once it is connected: it scribbles over the words that it shares with the
- * sender, floods it with messages and connections, and leaves it without descriptors. The honest
+/* A hostile receiver after it has connected: it overwrites the words that it shares with the
+ * sender, floods it with messages and connections, and exhausts its descriptors. The honest
  * receiver beside it loses no frame. */
 #include "background.h"
 #include "stream/sender/admission.h"
@@ -139,7 +139,7 @@ static void floods(void)
 
 /* --- places ----------------------------------------------------------------------------------- */
 
-/* Another process with so many connections, each at the step, which it holds. */
+/* Another process that opens this many connections, and holds each at the step. */
 static pid_t hoard(unsigned count, enum raw_step step)
 {
     int ready[2];

@@ -14,7 +14,7 @@
 
 static struct background background;
 
-/* So many GROW and OFFER messages more cannot be sent. */
+/* How many more GROW and OFFER messages fail. */
 static atomic_int growths_in_vain, offers_in_vain;
 
 ssize_t __real_sendmsg(int fd, const struct msghdr *header, int flags);
@@ -41,7 +41,7 @@ static uint64_t disconnects(void)
     return info.disconnects;
 }
 
-/* Another receiver, which streams a while and leaves. */
+/* Another receiver, which streams for a while and leaves. */
 static void join(struct raw *raw)
 {
     raw_open(raw, BACKGROUND_ADDRESS, RAW_STREAMING);
@@ -100,7 +100,7 @@ static void a_new_epoch(void)
     raw_log_clear();
 }
 
-/* A receiver answers what it was offered before, while the new epoch's offer has to wait. */
+/* A receiver answers the previous offer, while the new epoch's has to wait. */
 static void an_answer_that_is_overtaken(void)
 {
     struct raw raw;
@@ -129,7 +129,7 @@ static unsigned count_fds(void)
     return count;
 }
 
-/* Every link that maps the ring hears how many memories are left. */
+/* Every link that maps the ring is told the number of remaining memories. */
 static uint32_t hear_shrink(struct raw *raw)
 {
     struct gpud_message message;
@@ -140,7 +140,7 @@ static uint32_t hear_shrink(struct raw *raw)
     return message.shrink;
 }
 
-/* What receivers needed that have left goes back, while others stream on; and it grows again. */
+/* The ring shrinks when receivers leave, while others continue; and it grows again. */
 static void shrinks(void)
 {
     enum { GUESTS = 10 };

@@ -58,8 +58,8 @@ static void reap(pid_t pid, const char *what)
           "the scripted process did not come to \"%s\"", what);
 }
 
-/* Before its HELLO it is a newcomer, and afterwards a receiver; what cannot be sent to it may tell
- * of its death, too. */
+/* Before its HELLO it is a newcomer, and afterwards a receiver; a failed send may also reveal its
+ * death. */
 static bool is_missed(void)
 {
     static const char *const says[] = {"ended by a signal or killed", "vanished",

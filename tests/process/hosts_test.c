@@ -85,7 +85,7 @@ static bool write_file(const char *path, const char *text)
     return written;
 }
 
-/* A time an hour ahead, for children. Not everywhere may a user have that. */
+/* Gives children a time namespace an hour ahead, which not every system allows. */
 static bool enter_container(void)
 {
     char map[32];

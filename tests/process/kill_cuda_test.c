@@ -1,10 +1,10 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* kill −9 while GPUs wait for each other: streams of both applications stand in line for words that
- * the dead will never write. The survivor's stream comes to its end all the same, what is not whole
- * is flagged and nothing else is, the next peer is streamed with, and neither descriptors nor
- * threads nor a GPU's memory leak. Then peers that live and do not keep their word. */
+/* kill −9 while GPUs wait for each other: streams of both applications wait for words that the dead
+ * process will never write. The survivor's stream still completes, exactly the incomplete frames
+ * are flagged, it streams with the next peer, and neither descriptors nor threads nor a GPU's
+ * memory leak. Then live peers that do not keep their promises. */
 #include "support/check.h"
 #include "support/peer.h"
 #include "support/raw.h"
@@ -105,7 +105,7 @@ static void kill_receivers(int rounds, enum gpud_slow_receiver policy)
         rounds, outstanding, worst);
 }
 
-/* --- peers that live and do not keep their word ----------------------------------------------- */
+/* --- live peers that do not keep their promises ----------------------------------------------- */
 
 static void lying_sender(void)
 {

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Receivers that stand still: stopped in mid-stream, or not acquiring while the format changes. The
- * others lose nothing, the sender never waits longer than its policy and its caller say. */
+/* Receivers that stall: stopped in mid-stream, or not acquiring while the format changes. The
+ * others lose nothing, and the sender never waits longer than its policy and its caller allow. */
 #include "support/check.h"
 #include "support/media.h"
 #include "support/peer.h"

@@ -21,7 +21,7 @@ static struct gpud_context *context;
 static atomic_ullong frames_sent, frames_got, refusals, listed;
 static atomic_uint senders_running;
 
-/* The same in each run, and another in each thread. */
+/* A seed that is the same in each run, and different in each thread. */
 struct thread {
     pthread_t id;
     unsigned number;
@@ -83,7 +83,7 @@ static void send_once(struct thread *thread, struct gpud_context *in, unsigned w
     gpud_sender_destroy(&sender);
 }
 
-/* Each has an address of its own: two at one wait for each other. */
+/* Each has its own address, since two at one would wait for each other. */
 static void *send_often(void *arg)
 {
     struct thread *thread = arg;
@@ -158,7 +158,7 @@ static void *list_often(void *arg)
     return NULL;
 }
 
-/* All of it, with a context that comes and goes. */
+/* The whole storm, while contexts are created and destroyed. */
 static void *come_and_go(void *arg)
 {
     struct thread *thread = arg;

@@ -42,7 +42,7 @@ static struct board {
     atomic_int sender_says; /* 1: it streams */
 } * board;
 
-/* From here on this process is that user, in that group alone. */
+/* Turns this process into that user, in that group only. */
 static void become(uid_t user, gid_t group)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -189,7 +189,7 @@ static void leave_group(void)
     gpud_context_destroy(&context);
 }
 
-/* The effective user alone changes, so that groups can still be left. */
+/* Only the effective user changes, so that groups can still be dropped. */
 static void member_that_leaves(void)
 {
     gid_t group = GROUP;
@@ -222,7 +222,7 @@ static void group_change(void)
     finish();
 }
 
-/* The kernel's word about groups is not told by every emulator. */
+/* Some emulators do not report a peer's groups. */
 static bool groups_are_told(void)
 {
     pid_t child = fork();
@@ -296,7 +296,7 @@ static void open_raw(struct raw *raw, enum raw_step to)
     raw_to(raw, RAW_CONNECTED, to);
 }
 
-/* Its lies end its own link. */
+/* Its violations end its own link. */
 static void lie_in_words(void)
 {
     for (unsigned lie = 0; lie < 4; lie++) {
@@ -395,7 +395,8 @@ static void want_the_name(void)
     gpud_context_destroy(&context);
 }
 
-/* A stranger that has the name first keeps it, which the sender says; it never writes for it. */
+/* A stranger that takes the name first keeps it, which the sender reports; it never writes to it.
+ */
 static void squatters(void)
 {
     SAY("a name that a stranger took first, in a folder that all may write");

@@ -38,7 +38,7 @@ static struct sockaddr_un name_of(const char *address)
     return name;
 }
 
-/* From here on this process is another user, and in that one group besides. */
+/* Turns this process into another user, with that supplementary group. */
 static void become(uid_t user, gid_t group)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -49,8 +49,8 @@ static void become(uid_t user, gid_t group)
     prctl(PR_SET_DUMPABLE, 1); /* or its own /proc/self is closed to it */
 }
 
-/* errno of a connection by another user; 0: it was made, and ended by the other side with a
- * REFUSE. */
+/* The errno of a connection by another user; 0: it was made, and the peer ended it with a REFUSE.
+ */
 static int connect_as_nobody(const struct sockaddr_un *name)
 {
     pid_t child = fork();
@@ -132,8 +132,8 @@ static void strangers_that_send(void)
 static char folder[] = "/tmp/gpudirect-two-users-XXXXXX", address[80];
 static const char *device = "host"; /* of both ends */
 
-/* Sends without end, as NOBODY. On the socket come words that its log has to say within a while:
- * it answers with a byte. */
+/* Sends forever, as NOBODY. For each text on the socket, which its log must contain soon, it
+ * answers with a byte. */
 static void sender_main(int control, const char *access)
 {
     struct gpud_sender *sender;
@@ -314,7 +314,7 @@ static void two_users(void)
 
 /* --- the frames of another user --------------------------------------------------------------- */
 
-/* Whether the memory behind a descriptor can be written by any way that there is. */
+/* Whether the memory behind a descriptor can be written in any way. */
 static bool can_write(int fd, size_t size)
 {
     char self[32];
@@ -373,7 +373,7 @@ static void frames_are_read_only(void)
     stop_sender(sender, control);
 }
 
-/* Takes places as another user, and holds them: writes down how many it got. */
+/* Occupies places as another user, and reports how many it got. */
 static pid_t hoard(uid_t user, int count, int *got)
 {
     int ends[2];
@@ -401,8 +401,8 @@ static pid_t hoard(uid_t user, int count, int *got)
     return child;
 }
 
-/* However many processes they are: one other user does not take the places of a second one, and
- * together they leave some for the sender's own user. */
+/* With any number of processes, one user cannot take the places of another, and together they leave
+ * some for the sender's own user. */
 static void places_of_others(void)
 {
     int control, got[5] = {0};
@@ -428,7 +428,7 @@ static void by_another_route(void)
     stop_sender(sender, control);
 }
 
-/* Before there are threads: what is begun in this process goes on in its children. */
+/* Before threads exist, because children inherit the state of this process. */
 static void before_threads(void)
 {
     char runtime[80];

@@ -38,7 +38,7 @@ static void obey(void)
         gpu_let_go(&gpu);
 }
 
-/* Once, by the CPU: the stream that it came into is a good one. */
+/* Checked once, by the CPU, to show that the stream is good. */
 static void check_first(struct gpud_frame *frame, uint64_t number)
 {
     void *data;
