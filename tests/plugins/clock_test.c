@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The names of clocks: two of one name show the same time, so whatever could be another clock has
- * another name, or none. GStreamer's own network clocks are asked for theirs. */
+/* The names of clocks: two with the same name show the same time, so clocks that could differ have
+ * different names, or none. GStreamer's own network clocks are tested. */
 #include "support/check.h"
 #include "wire/clock.h"
 

@@ -132,7 +132,7 @@ static void expect_text(const gchar *text, const gchar *wanted)
     g_clear_pointer(&structure, gst_structure_free);
 }
 
-/* What a peer says may be printed on a terminal. */
+/* A peer's text must be safe to print on a terminal. */
 GST_START_TEST(test_texts_hold_no_control_characters)
 {
     expect_text("", "");
@@ -158,7 +158,7 @@ GST_START_TEST(test_texts_hold_no_control_characters)
 }
 GST_END_TEST
 
-/* And what our own writer writes is never refused for that: it is made clean there. */
+/* Our own writer cleans its texts, so that they are never refused for that. */
 GST_START_TEST(test_texts_are_written_clean)
 {
     uint8_t bytes[256];

@@ -252,7 +252,7 @@ GST_START_TEST(test_no_waiting_for_a_connection)
 }
 GST_END_TEST
 
-/* A receiver that does not take its frames blocks the sender, but not for ever: stopping ends it.
+/* A receiver that does not take its frames blocks the sender, but only until it is stopped.
  */
 GST_START_TEST(test_stop_while_blocked_by_a_receiver)
 {

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Metas that do not come along, and those that not every GStreamer has: ancillary data, and types
+/* Metas that are not transmitted, and those that not every GStreamer has: ancillary data, and types
  * with a serializer of their own. */
 #include "ends.h"
 #include "wire/meta.h"

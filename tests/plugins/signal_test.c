@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Loss of signal: what a receiver shows, and says, while no pictures come. */
+/* Loss of signal: what a receiver shows and reports while no pictures arrive. */
 #include "ends.h"
 
 #define PICTURE_TIME (40 * GST_MSECOND) /* of CAPS_SMALL */
@@ -74,7 +74,7 @@ static GstClockTime pull_picture(GstHarness *src, const gchar *caps, guint seed)
 
 /* --- tests -------------------------------------------------------------------------------- */
 
-/* Said by property, notify and message: that pictures come, stop, come again, and end. */
+/* Property, notify and message report that pictures arrive, stop, arrive again, and end. */
 GST_START_TEST(test_signal_is_told)
 {
     gchar *address = ends_address(), *reason;

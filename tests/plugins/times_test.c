@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What a peer says of time, reckoned with: nothing overflows, and what comes out is a time. Runs
- * under the sanitizers, which see what a result does not show. */
+/* Calculations with a peer's times: nothing overflows, and results are valid times. Runs under the
+ * sanitizers, which detect what a result does not show. */
 #include "support/check.h"
 #include "wire/event.h"
 #include "wire/timeline.h"

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What cards differ in: how much they can do at once, and how they get at a device's memory. */
+/* Differences between cards: their capacities, and their access to a device's memory. */
 #include "fake_card.h"
 
 #include "base/clock.h"
@@ -290,7 +290,7 @@ static void test_peermem(struct gpud_device *cuda, struct gpud_device *host)
 
 /* --- failures ------------------------------------------------------------------------------ */
 
-/* A driver that breaks in the middle: a sentence, and nothing that is under way for ever. */
+/* A driver that fails in between: there is a reason, and no operation is pending forever. */
 static void test_breaking(void)
 {
     struct pair pair;

@@ -23,7 +23,7 @@ static void expect_no_listener(const char *text, enum gpud_status wanted, const 
     EXPECT(wanted, says, gpud_listener_open(&address, &access, &listener, &e));
 }
 
-/* An interface that no card stands on leads somewhere, too. */
+/* An interface without an RDMA card gets a hint, too. */
 void test_no_card(void)
 {
     struct gpud_access_rule access = everybody();

@@ -297,7 +297,8 @@ static void check_left(const struct left *before)
           before->card, now.card);
 }
 
-/* In each life another end: told, hung up on, let go in the middle, refused, never accepted. */
+/* Each turn ends in another way: by a goodbye, a disconnect, a release in between, a refusal, or
+ * without being accepted. */
 static void send_lives(int other)
 {
     struct left before;

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Ends that lie, ask for what is not theirs, are silent, or end. */
+/* Peers that lie, access foreign memory, are silent, or end. */
 #include "cases.h"
 
 #include <arpa/inet.h>
@@ -73,7 +73,7 @@ void test_refused(void)
 
 static char bytes[GPUD_RDMA_MESSAGE_MAX + 1];
 
-/* Past everything that counts and checks. */
+/* Bypasses all counts and checks. */
 static void post_raw(struct end *end, enum ibv_wr_opcode opcode, uint32_t size, uint32_t key,
                      uint32_t immediate)
 {

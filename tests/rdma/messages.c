@@ -67,7 +67,7 @@ void test_messages(void)
     drop_pair(&pair);
 }
 
-/* A peer that reads nothing costs the sender GPUD_AGAIN, and can be notified all the same. */
+/* A peer that reads nothing causes GPUD_AGAIN at the sender, and can still be notified. */
 void test_unread_messages(void)
 {
     struct pair pair;
