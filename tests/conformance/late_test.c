@@ -15,7 +15,7 @@
 #include "support/check.h"
 #include "support/picture.h"
 
-/* So long it is looked for what must not come. */
+/* How long the test checks that a picture does not appear. */
 #define LOOK (50 * GPUD_MSEC)
 
 /* --- parts -------------------------------------------------------------------------------- */
@@ -57,7 +57,7 @@ static struct gpud_frame *wrap(struct relay *relay, struct gpud_memory *memory, 
     return frame;
 }
 
-/* What was acquired, or is still to come. */
+/* Acquires the next frame; NULL: none has arrived in time. */
 static struct gpud_frame *look_for(struct gpud_receiver *receiver)
 {
     struct gpud_frame *frame = NULL;

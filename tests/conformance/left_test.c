@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* left DEVICE: a sender is killed with frames published whose copies its device has not made. The
- * first of them that the receiver looks into tells that the sender is dead. None of the others is
- * waited for: each wait would cost the next sender's first picture as much time. */
+ * first of them that the receiver maps reveals that the sender is dead. It does not wait for the
+ * others: each wait would delay the next sender's first picture. */
 #include "base/clock.h"
 #include "hold.h"
 #include "stream/sender/state.h"

@@ -113,7 +113,7 @@ static void test_on_complete(struct side *side)
 /* --- capabilities ------------------------------------------------------------------------------
  */
 
-/* What a queue that is not waited for has done when the copy's call returns. */
+/* What a queue has done when the copy's call returns, without a wait. */
 static void test_synchronous(struct side *side)
 {
     say("a synchronous queue has copied when the call returns");

@@ -41,7 +41,7 @@ void gpu_close(struct gpu *gpu);
 /* Bytes of the device in use by all processes. */
 size_t gpu_used(const struct gpu *gpu);
 
-/* What is put on the stream from here on waits until it is let go. */
+/* Work that is enqueued from here on waits until the stream is released. */
 void gpu_hold(struct gpu *gpu);
 void gpu_let_go(struct gpu *gpu);
 
@@ -50,12 +50,12 @@ void gpu_let_go(struct gpu *gpu);
 void gpu_fill(struct gpu *gpu, struct gpud_frame *frame, uint64_t number);
 void gpu_take(struct gpu *gpu, struct gpud_frame *frame, unsigned place);
 
-/* A point on the stream, and whether the device has come past it. */
+/* A point on the stream, and whether the device has passed it. */
 void gpu_mark(struct gpu *gpu);
 bool gpu_passed(struct gpu *gpu);
 bool gpu_is_idle(struct gpu *gpu);
 
-/* Whether it comes to its end within that time. */
+/* Whether it completes within that time. */
 bool gpu_ends(struct gpu *gpu, int64_t ms);
 
 /* Whether a place holds the picture of this number. The stream must be idle. */
@@ -63,7 +63,7 @@ bool gpu_holds(struct gpu *gpu, unsigned place, uint64_t number);
 /* The same of bytes that the CPU sees. */
 bool gpu_is_picture(const struct gpu *gpu, const void *data, uint64_t number);
 
-/* Whether context and stream still do what they are told: a picture goes to the device and back. */
+/* Whether context and stream still work: copies a picture to the device and back. */
 bool gpu_works(struct gpu *gpu);
 
 #endif

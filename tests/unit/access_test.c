@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Which users are let in: what may be written, what the socket's file and its folders must be like,
+/* Admission of users: the valid values, the permissions of the socket's file and its folders,
  * and the identity of a peer. process-users tests two users. */
 #include "base/fd.h"
 #include "support/check.h"
@@ -42,7 +42,7 @@ static void test_parse(void)
     CHECK(rule.kind == (enum gpud_access_kind)0x5a5a5a5a, "written although it failed");
 }
 
-/* Users on one host, keys between hosts, and neither in the other's place. */
+/* Users serve on one host and keys between hosts, and neither replaces the other. */
 static void test_kinds(void)
 {
     struct gpud_access_rule rule = {.kind = GPUD_ACCESS_USER};

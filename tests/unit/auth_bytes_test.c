@@ -5,7 +5,7 @@
  * the authentication. */
 #include "auth_ends.h"
 
-/* Each message in each length but its own, whatever it says of it. */
+/* Each message with each wrong length, whatever length it states. */
 static void test_lengths(void)
 {
     for (int with_key = 0; with_key < 2; with_key++)
@@ -123,7 +123,7 @@ static void test_versions(void)
     expect_silence(&ends.receiver);
 }
 
-/* A refusal that cannot be true is none, and a message that is not due ends the exchange. */
+/* An impossible refusal is ignored, and an unexpected message ends the exchange. */
 static void test_order(void)
 {
     struct ends ends;

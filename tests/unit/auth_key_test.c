@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Key files: what is a key, and a sentence about whatever is none. Where a sender may listen
- * without one. */
+/* Key files: valid keys, and the reasons for refusing others. Addresses on which a sender may
+ * listen without a key. */
 #include "support/check.h"
 #include "wire/auth.h"
 
@@ -43,7 +43,7 @@ static void put_text(const char *text)
     put(text, strlen(text), 0600);
 }
 
-/* The key is what was in the file, and nothing else. */
+/* The key is exactly the content of the file. */
 static void expect_key(const void *bytes, size_t size)
 {
     struct gpud_auth_key key;
@@ -130,7 +130,7 @@ static void test_modes(void)
     CHECK(chmod(path, 0600) == 0, "chmod: %s", strerror(errno));
 }
 
-/* As whom the program runs is pretended; whose file it is only root can say, and not everywhere. */
+/* The user is simulated; the file's owner can be changed only by root, and not everywhere. */
 static void test_owners(void)
 {
     char text[256];
@@ -212,7 +212,7 @@ static void test_kinds(void)
     strcpy(path, target);
 }
 
-/* A file as all others, but that address 0 of a process cannot be read. */
+/* A regular file whose read fails, as address 0 of a process is not mapped. */
 static void test_reading(void)
 {
     struct gpud_auth_key key;

@@ -194,7 +194,7 @@ static void test_downgrades(void)
     EXPECT(GPUD_PEER, "malformed", handle(&open.sender, open.proof, SIZE, &e));
 }
 
-/* What was right on another connection, or in another context. */
+/* Proofs that were valid on another connection, or in another context. */
 static void test_replays(void)
 {
     struct ends old, ends;
@@ -222,7 +222,7 @@ static void test_replays(void)
     expect_refused_proof(&ends, ends.proof, "the keys differ: ");
 }
 
-/* A peer gets back what it said, as it was and as what is due. */
+/* A peer's own messages are reflected, unchanged and as the expected type. */
 static void test_reflections(void)
 {
     struct ends ends, other;

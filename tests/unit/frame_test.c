@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Frames in memory of the application's own: what may be wrapped, mapped and told, and what becomes
+/* Frames in the application's own memory: what may be wrapped, mapped and described, and the life
  * of the memory. */
 #include "base/clock.h"
 #include "support/check.h"
@@ -132,7 +132,7 @@ static void on_release(void *user)
     released++;
 }
 
-/* A frame over another one's bytes: what is told about it is its own, and its end is told. */
+/* A frame over another one's bytes: it has its own info, and its end is reported. */
 static void test_second(struct gpud_device *host)
 {
     struct gpud_layout layout, smaller, larger;

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Where the host's dma-bufs come from, on a made-up /dev: what opens a file of it, and what the
- * kernel says to it, is the test's. A memfd stands for a dma-buf. */
+/* The sources of the host's dma-bufs, on a simulated /dev: the test wraps open() and ioctl() for
+ * it. A memfd replaces a dma-buf. */
 #include "device/device.h"
 #include "support/check.h"
 

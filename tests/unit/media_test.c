@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Media: texts there and back, every text that is none, and every media that cannot be. */
+/* Media: conversion to text and back, every invalid text, and every invalid media. */
 #include "frame/media/media.h"
 #include "fill.h"
 #include "support/check.h"

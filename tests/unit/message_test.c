@@ -263,7 +263,7 @@ static void no_sense(struct gpud_message *message)
     CHECK_EQUAL(size, 4711);
 }
 
-/* What this library must not say: it ends up with the sender of it, not with the peer. */
+/* Messages that must not be sent: the error is reported by the sending side, not by the peer. */
 static void nonsense(void)
 {
     static struct gpud_message message;

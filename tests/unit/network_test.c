@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Network cards on a made-up host: what is listed of them, and what is said of whatever keeps a
- * process from using them. */
+/* Network cards on a simulated host: their list, and the reasons that prevent a process from using
+ * them. */
 #include <gpudirect/network.h>
 
 #include "device/backends.h"

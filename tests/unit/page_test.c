@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The ring page: credits and order, drop-oldest, counters that wrap, and every lie that a side must
- * notice. */
+/* The ring page: credits and order, drop-oldest, counters that wrap, and every violation that a
+ * side must detect. */
 #include "page_ends.h"
 
 #define HEAD_OF(page) atomic_load(&(page)->sender.head)
@@ -125,7 +125,7 @@ static void test_messages(void)
 
 /* --- wakes ------------------------------------------------------------------------------------ */
 
-/* As a side does that goes to sleep. */
+/* Puts a side to sleep. */
 static void begin_sleep(struct gpud_page_end *end, uint32_t wanted, struct ends *ends)
 {
     if (end == &ends->sender.end)

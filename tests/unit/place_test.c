@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What the places of two GPUs mean for the route between them: behind one switch, below one host
+/* The effect of two GPUs' locations on the route between them: behind one switch, below one host
  * bridge, and in different NUMA nodes of the machine of topology.xml. */
 #include "topology/place.h"
 

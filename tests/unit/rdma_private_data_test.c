@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What rdma_cm carries along with connections: there and back, longer than it was, cut, bent; and
- * refusals as sentences. */
+/* The private data of rdma_cm connections: encoded and decoded, padded, cut, altered; and refusals
+ * as texts. */
 #include "support/check.h"
 #include "wire/rdma/private_data.h"
 

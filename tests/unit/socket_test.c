@@ -108,7 +108,7 @@ static void send_bytes(void *bytes, size_t size, const int *fds, size_t count)
     CHECK(sendmsg(ends[0], &header, MSG_DONTWAIT) > 0, "sendmsg: %s", strerror(errno));
 }
 
-/* What is the peer's fault stays the peer's fault. */
+/* A violation by the peer is reported as the peer's. */
 static void test_surplus(void)
 {
     static char bytes[GPUD_MESSAGE_MAX + 2];
