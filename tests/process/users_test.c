@@ -1,10 +1,10 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Processes of another user: they cannot reach a sender's socket, and if the permissions let them,
- * they are refused by the kernel's credentials of the peer, with a
- * reason at both ends. A receiver does not listen to them either. Where both ends let others in
- * they get the pictures, and cannot write them. */
+/* Processes of another user: they cannot reach a sender's socket and, if the permissions let them,
+ * are refused by the kernel's credentials of the peer, with a reason at both ends. A receiver does
+ * not accept them as senders either. If both ends admit others, these get the pictures, but cannot
+ * write them. */
 #include "background.h"
 #include "stream/sender/admission.h"
 #include "support/check.h"

@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* AMD's GPUs and the links between them as amdkfd reports them: two hives of MI210 as they should
- * be, and each fault that they can have. Files that say "EPERM" are those
- * that the kernel keeps from this process. */
+ * be, and each fault that they can have. Files that say "EPERM" are not readable for this process.
+ */
 #include "topology/kfd.h"
 
 #include "device/device.h"
