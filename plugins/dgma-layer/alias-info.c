@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Where programs ask for the devices of a context, a queue or a program, they get the cards that
- * they made it for (alias.c), and a program's binaries once a card. */
+/* Queries for the devices of a context, a queue or a program return the cards that it was made for
+ * (alias.c), and a program's binaries once per card. */
 
 #include <stdlib.h>
 #include <string.h>
@@ -43,7 +43,7 @@ static const struct dgma_cards *cards_of(cl_program program)
     return dgma_table_get(&dgma_context_cards, context);
 }
 
-/* What the driver has, once a device; and which of its devices each card is. */
+/* The driver's view, once per device, and the device of each card. */
 struct real_program {
     cl_uint count;
     cl_device_id devices[DGMA_MAX_CONTEXT_DEVICES];
@@ -62,7 +62,7 @@ static cl_int open_program(cl_program program, struct real_program *real)
     return status;
 }
 
-/* real->count: the program was not made for it. */
+/* Returns real->count if the program was not made for the card. */
 static cl_uint place_of(const struct real_program *real, cl_device_id card)
 {
     cl_uint at = 0;
@@ -86,7 +86,7 @@ static cl_int get_sizes(cl_program program, const struct dgma_cards *cards, size
     return dgma_give(sizes, cards->count * sizeof sizes[0], size, value, size_ret);
 }
 
-/* `out`: one pointer a card to the program's memory, or NULL. The driver fills the first of each
+/* `out`: a pointer per card to the program's memory, or NULL. The driver fills the first of each
  * device. */
 static cl_int get_binaries(cl_program program, const struct dgma_cards *cards, unsigned char **out)
 {

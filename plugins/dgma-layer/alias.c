@@ -1,10 +1,10 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Several cards out of one device: the first is the driver's own handle, the others are aliases of
- * ours, which the driver must never see. Every call that takes a device is passed on with the
- * device behind the alias, each device once; this file has them all. What a context, a queue or a
- * program was made for is remembered, and alias-info.c gives it back. */
+/* Shows one device as several cards: the first is the driver's own handle, the others are our
+ * aliases, which the driver must never see. All calls that take devices are wrapped here, and pass
+ * on each device behind the aliases once. The cards of a context, a queue or a program are
+ * recorded, and alias-info.c reports them. */
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,14 +16,14 @@
 typedef void(CL_CALLBACK *context_notify)(const char *, const void *, size_t, void *);
 typedef void(CL_CALLBACK *program_notify)(cl_program, void *);
 
-/* What the driver gets for a list of cards. */
+/* The driver's devices for a list of cards. */
 struct real_list {
     cl_uint count;
     cl_device_id devices[DGMA_MAX_CONTEXT_DEVICES];
     cl_uint source[DGMA_MAX_CONTEXT_DEVICES]; /* the first card of each device */
 };
 
-/* NULL, where there is no list; a longer list than any context has is left to the driver. */
+/* NULL: there is no list. A list longer than any context's is left to the driver. */
 static const cl_device_id *to_real(cl_uint count, const cl_device_id *cards, struct real_list *real)
 {
     real->count = 0;

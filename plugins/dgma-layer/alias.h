@@ -8,7 +8,7 @@
 
 void dgma_alias_install(cl_icd_dispatch *table);
 
-/* Functions that exist only under a name, for loaders of extensions; NULL: none of the layer's. */
+/* Functions that are found only by name, as extensions are; NULL: not one of the layer's. */
 void *dgma_alias_function(const char *name);
 
 #endif

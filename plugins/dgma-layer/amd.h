@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* The declarations of cl_amd_bus_addressable_memory, which neither Khronos' nor Debian's headers
- * carry. The argument orders are those of AMD's own header, which programs were compiled with, not
- * those of the prose of the specification. Guarded, so that AMD's header may come first. */
+ * have. The argument orders are those of AMD's header, with which programs were compiled, not those
+ * of the specification's text. Guarded, so that AMD's header may be included first. */
 
 #ifndef DGMA_LAYER_AMD_H
 #define DGMA_LAYER_AMD_H

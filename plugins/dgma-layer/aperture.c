@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The aperture: a real card can show only a small window of its memory on the bus. Programs size
- * their rings to it, so we have one too: GPUDIRECT_DGMA_APERTURE, per device and process. */
+/* The aperture: a real card exposes only a small window of its memory on the bus, to which programs
+ * size their rings. So the layer has one, too: GPUDIRECT_DGMA_APERTURE, per device and process. */
 
 #include <errno.h>
 #include <pthread.h>
@@ -95,7 +95,7 @@ static void log_no_room(size_t size, size_t left)
              size, left, limit, limit - MIB);
 }
 
-/* Under the lock. NULL: no room, and `*left` grows to what there is. */
+/* Under the lock. NULL: it does not fit, and `*left` is raised to the space that is left. */
 static struct dgma_aperture *fitting(cl_device_id device, size_t size, size_t bytes, size_t *left)
 {
     if (!limit)

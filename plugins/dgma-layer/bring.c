@@ -1,9 +1,9 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* An owner's copy gets what was written, when the marker has come: from the poller, through a queue
- * of the layer's, since the program's own stands still until then. One queue for all the buffers of
- * a context and device. */
+/* Updates an owner's copy with what writers wrote, once the marker has arrived. The poller does it
+ * through a queue of the layer's, since the program's own is stalled until then. The buffers of a
+ * context and device share one queue. */
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -95,8 +95,7 @@ void dgma_bring_free(struct dgma_buffer *buffer)
         dgma_next.clReleaseCommandQueue(old);
 }
 
-/* Ranges come one by one; those of the same length and distance go to the driver as one rectangle.
- */
+/* Combines ranges of equal length and distance into one rectangle for the driver. */
 struct transfer {
     cl_command_queue queue;
     cl_mem mem;

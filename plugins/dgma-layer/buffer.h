@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What is known about the two kinds of memory object. */
+/* The records of the two kinds of memory object. */
 
 #ifndef DGMA_LAYER_BUFFER_H
 #define DGMA_LAYER_BUFFER_H
@@ -18,26 +18,26 @@ enum dgma_kind { DGMA_BUS, DGMA_EXTERNAL };
 
 struct dgma_buffer {
     enum dgma_kind kind;
-    atomic_uint refs;   /* the program's; at 0 the handle stands for nothing of ours any more */
+    atomic_uint refs;   /* the program's; at 0 the handle is no longer ours */
     cl_mem_flags flags; /* as the program passed them */
     cl_context context;
-    size_t size; /* rounded up to a page, as on AMD's */
+    size_t size; /* rounded up to a page, as with AMD's driver */
     bool copies; /* the driver keeps its own copy: move the bytes at each signal */
     struct dgma_object *surface_object, *marker_object; /* one reference each; often the same */
     uint8_t *surface;
     _Atomic uint32_t *marker;  /* start of the marker page */
     size_t marker_room;        /* bytes of the mapping from there on */
     struct dgma_write *writes; /* DGMA_EXTERNAL: commands whose bytes are not sent yet, writes.c */
-    bool all_written;          /* more than those */
+    bool all_written;          /* the whole buffer counts as written */
     struct dgma_copy_queue *copy_queue; /* DGMA_BUS that copies, bring.c */
     uint32_t seen_marker;               /* the poller's, bring.c */
-    struct dgma_aperture *aperture; /* DGMA_BUS, NULL until it is known on which device it lies */
+    struct dgma_aperture *aperture;     /* DGMA_BUS; NULL until its device is known */
 };
 
 /* These records by their memory objects; changed only by memobject.c. */
 extern struct dgma_table dgma_buffers;
 
-/* What is known about this memory object; NULL: none of ours. Valid as long as `mem` is. */
+/* The record of this memory object, valid as long as `mem` is; NULL: it is not ours. */
 struct dgma_buffer *dgma_buffer_get(cl_mem mem);
 static inline bool dgma_flags_are_ours(cl_mem_flags flags)
 {
@@ -45,11 +45,10 @@ static inline bool dgma_flags_are_ours(cl_mem_flags flags)
     return (flags & (CL_MEM_BUS_ADDRESSABLE_AMD | CL_MEM_EXTERNAL_PHYSICAL_AMD)) != 0;
 }
 
-/* The bus buffer lies on this device from now on, if it lies on none yet. false: no room, logged.
- */
+/* Places the bus buffer on this device, unless it has one. false: it does not fit, logged. */
 bool dgma_buffer_place(struct dgma_buffer *buffer, cl_device_id device);
 
-/* Its room on the bus is free again. */
+/* Frees its share of the aperture. */
 void dgma_buffer_leave(struct dgma_buffer *buffer);
 
 #endif

@@ -30,7 +30,7 @@ cl_device_id dgma_card_device(cl_device_id device)
 void dgma_cards_remember(struct dgma_table *table, const void *key, cl_uint count,
                          const cl_device_id *devices)
 {
-    free(dgma_table_take(table, key)); /* of an object that is gone and had the same handle */
+    free(dgma_table_take(table, key)); /* that of a released object with the same handle */
     struct dgma_cards *cards = NULL;
     if (count == 0)
         return;

@@ -13,17 +13,17 @@
 
 enum { DGMA_MAX_CONTEXT_DEVICES = 64 };
 
-/* A device that is shown as a card. Its handle is the driver's device, or, for an alias of one, the
- * address of this. */
+/* A device that is shown as a card. Its handle is the driver's device or, for an alias, the address
+ * of this struct. */
 struct dgma_card {
-    void *dispatch;      /* as in every handle: a loader may look */
+    void *dispatch;      /* first in every handle, for loaders */
     cl_device_id device; /* the driver's */
     unsigned index;      /* from 0, over all platforms */
 };
 
 /* Shows this handle as the card from now on. false: no memory */
 bool dgma_card_put(cl_device_id handle, struct dgma_card *card);
-/* NULL: this device is shown as what it is. */
+/* NULL: this device is not disguised. */
 const struct dgma_card *dgma_card_get(cl_device_id device);
 /* The driver's device, of a card; any other device is itself. */
 cl_device_id dgma_card_device(cl_device_id device);

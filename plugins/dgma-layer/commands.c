@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The extension's three commands, out of what every OpenCL 1.2 driver has.
+/* The extension's three commands, built from what every OpenCL 1.2 driver has.
  *
  *   WaitSignal:   [marker as gate] . . poller: marker >= value [, bytes to the device] . . user
  * event
@@ -62,8 +62,8 @@ static cl_int check_wait_list(cl_uint num_events, const cl_event *wait_list)
     for (cl_uint i = 0; i < num_events; i++)
         if (!wait_list[i])
             return CL_INVALID_EVENT_WAIT_LIST;
-    /* An event that has failed already is refused here. PoCL never ends a command that is enqueued
-     * behind one: clFinish hangs then, or, on its `basic` device, reports success. */
+    /* Refuses events that have failed already. PoCL never ends a command behind such an event:
+     * clFinish hangs or, on its `basic` device, reports success. */
     for (cl_uint i = 0; i < num_events; i++) {
         cl_int status;
         if (dgma_next.clGetEventInfo(wait_list[i], CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status,
@@ -93,8 +93,7 @@ static struct dgma_op *op_new(const struct queue *queue, enum dgma_op_kind kind,
     return NULL;
 }
 
-/* The queue stands still until `op` (NULL: nothing) is done. The event is the program's and shows
- * as `type`. */
+/* Stalls the queue until `op` (NULL: nothing) is done. The program's event shows as `type`. */
 static cl_int stall(const struct queue *queue, struct dgma_op *op, cl_command_type type,
                     cl_event *event)
 {
@@ -148,9 +147,9 @@ static cl_int wait_signal(const struct queue *queue, cl_mem mem, struct dgma_buf
                           cl_uint value, cl_uint num_events, const cl_event *wait_list,
                           cl_event *event)
 {
-    /* The value counts when the queue gets there. Looking earlier is the same, since values only
-     * grow, unless this process is about to write the marker (a reset to 0) or the program asks for
-     * an order. */
+    /* The value counts when the queue reaches the wait. Checking earlier is equivalent, since
+     * values only grow, unless this process is about to write the marker (a reset to 0), or the
+     * program passes a wait list. */
     bool gated = num_events > 0 || atomic_load(&buffer->marker_object->pending_writes) > 0;
     if (!gated && !buffer->copies &&
         atomic_load_explicit(buffer->marker, memory_order_acquire) >= value)
@@ -233,8 +232,8 @@ static cl_int write_in_queue(const struct queue *queue, cl_mem mem, struct dgma_
 {
     struct host_write write = {.marker = marker, .object = buffer->marker_object, .value = value};
     const void *place = &write.surface;
-    /* Stays up if a failed wait list keeps the function from running: waits are then gated for
-     * good, which is slower and still right. */
+    /* If a failed wait list prevents the function from running, this is never decremented: waits
+     * are then always gated, which is slower but still correct. */
     atomic_fetch_add(&write.object->pending_writes, 1);
     cl_int status =
         dgma_next.clEnqueueNativeKernel(queue->handle, host_write, &write, sizeof write, 1, &mem,
@@ -325,7 +324,7 @@ cl_int CL_API_CALL dgma_enqueue_write_signal(cl_command_queue handle, cl_mem mem
         return queue.device->write_signal(handle, mem, value, offset, num_events, wait_list, event);
     if (!buffer || buffer->kind != DGMA_EXTERNAL)
         return CL_INVALID_MEM_OBJECT;
-    /* AMD's driver lets offsets up to size + page pass; memory ends where the mapping does. */
+    /* AMD's driver accepts offsets up to size + page, which would exceed the mapping. */
     if (offset > buffer->size + DGMA_PAGE - sizeof value ||
         offset > buffer->marker_room - sizeof value)
         return CL_INVALID_BUFFER_SIZE;
@@ -347,8 +346,8 @@ static void give_addresses(cl_uint num_mems, const cl_mem *mems, cl_bus_address_
     }
 }
 
-/* The event's own status is asked: on PoCL's `basic` device clWaitForEvents reports success while
- * the command still stands behind a user event. */
+/* Polls the event's status, because clWaitForEvents on PoCL's `basic` device reports success while
+ * the command is still blocked by a user event. */
 static cl_int wait_until_ended(cl_event event)
 {
     cl_int status = dgma_next.clWaitForEvents(1, &event);
@@ -365,7 +364,7 @@ static cl_int wait_until_ended(cl_event event)
     return status;
 }
 
-/* The caller waits: no thread and no user event are wanted. */
+/* A blocking call needs neither the thread nor a user event. */
 static cl_int make_resident_now(const struct queue *queue, cl_uint num_mems, const cl_mem *mems,
                                 cl_bus_address_amd *addresses, cl_uint num_events,
                                 const cl_event *wait_list, cl_event *event)

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What the driver below says about its devices: asked once per device, then remembered. */
+/* The properties of the driver's devices, queried once per device and cached. */
 
 #include <stdlib.h>
 #include <string.h>
@@ -56,7 +56,7 @@ static void ask(cl_device_id device, struct dgma_device *info)
     dgma_next.clGetDeviceInfo(device, CL_DEVICE_EXECUTION_CAPABILITIES, sizeof can, &can, NULL);
     info->host_memory = (type & CL_DEVICE_TYPE_CPU) != 0;
     info->runs_host_functions = (can & CL_EXEC_NATIVE_KERNEL) != 0;
-    /* A copy can be forced on a CPU device, so that this way is testable without a GPU. */
+    /* Copies can be forced on a CPU device, to test that case without a GPU. */
     const char *copy = getenv("GPUDIRECT_DGMA_COPY");
     if (copy && strcmp(copy, "1") == 0) {
         info->host_memory = false;
@@ -78,7 +78,7 @@ const struct dgma_device *dgma_device_get(cl_device_id device)
     if (!info)
         return &unknown;
     ask(device, info);
-    /* Two threads may both get here: the later record hides the earlier, which says the same. */
+    /* If two threads get here, the later record hides the earlier, which is equal. */
     if (!dgma_table_put(&devices_known, device, info)) {
         free(info);
         return &unknown;

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What the driver's devices can do. */
+/* The capabilities of the driver's devices. */
 
 #ifndef DGMA_LAYER_DEVICE_H
 #define DGMA_LAYER_DEVICE_H
@@ -20,13 +20,13 @@ struct dgma_device {
     dgma_make_resident_fn make_resident;
 };
 
-/* Never NULL for a valid device: an unknown or failing one reads as one that can do nothing. */
+/* Never NULL for a valid device: an unknown or failing one has no capabilities. */
 const struct dgma_device *dgma_device_get(cl_device_id device);
 bool dgma_context_is_native(cl_context context);
 bool dgma_context_is_host_memory(cl_context context);
-/* Returns how many the context has; 0: not to be found out. */
+/* Returns the number of the context's devices; 0: the query failed. */
 cl_uint dgma_context_devices(cl_context context, cl_device_id devices[DGMA_MAX_CONTEXT_DEVICES]);
-/* Does the blank-separated list hold this very name? */
+/* Whether the blank-separated list contains exactly this name. */
 bool dgma_list_has(const char *list, const char *name);
 
 #endif

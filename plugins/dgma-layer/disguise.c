@@ -1,10 +1,10 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Which devices a program gets to see under GPUDIRECT_DGMA_AS. A card is a device of the driver,
- * or, where more are asked for than there are, an alias of its first one (alias.c). Parts of a
- * device (clCreateSubDevices) will not do: GPUs cannot be divided, and PoCL's contexts take two
- * parts for one device. A platform with a device that has DirectGMA itself is left alone. */
+/* The devices that a program sees under GPUDIRECT_DGMA_AS. A card is a device of the driver or, if
+ * more are wanted than exist, an alias of its first one (alias.c). Sub-devices do not serve: GPUs
+ * cannot be divided, and PoCL's contexts treat two sub-devices as one device. A platform with a
+ * device that has DirectGMA itself is left alone. */
 
 #include "disguise.h"
 
@@ -27,7 +27,7 @@ struct platform {
 };
 
 static bool on;
-static cl_uint wanted; /* 0: as many as there are */
+static cl_uint wanted; /* 0: as many as the driver has */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct platform *platforms;
 static unsigned cards;
@@ -82,7 +82,7 @@ static cl_platform_id default_platform(void)
     return platform;
 }
 
-/* NULL: not disguised. What is there, is there for good. */
+/* NULL: not disguised. Entries are permanent. */
 static const struct platform *get_platform(cl_platform_id id)
 {
     if (!on)
@@ -165,7 +165,7 @@ create_context_from_type(const cl_context_properties *properties, cl_device_type
     return NULL;
 }
 
-/* Of a whole device these are without effect, and many programs release what they did not make. */
+/* These do nothing for root devices, and many programs release devices that they did not create. */
 static CL_API_ENTRY cl_int CL_API_CALL retain_device(cl_device_id device)
 {
     return dgma_card_get(device) ? CL_SUCCESS : dgma_next.clRetainDevice(device);

@@ -1,9 +1,9 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The events that we hand out are the driver's own, of a barrier or a host function; only their
- * command type has to be AMD's. An event handle is used again once the program has dropped it, so
- * the program's references are counted here along with the driver. */
+/* The layer returns the driver's own events, of a barrier or a host function; only their command
+ * type must be AMD's. The driver reuses an event handle after the program has released it, so the
+ * program's references are counted here, too. */
 
 #include <stdlib.h>
 #include <string.h>
@@ -44,7 +44,7 @@ static CL_API_ENTRY cl_int CL_API_CALL retain_event(cl_event event)
 static CL_API_ENTRY cl_int CL_API_CALL release_event(cl_event event)
 {
     struct tracked *tracked = dgma_table_get(&events, event);
-    /* Forgotten before the driver can hand the same handle out again. */
+    /* Removed before the driver can reuse the handle. */
     if (tracked && atomic_fetch_sub(&tracked->refs, 1) == 1)
         free(dgma_table_take(&events, event));
     return dgma_next.clReleaseEvent(event);

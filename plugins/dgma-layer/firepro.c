@@ -1,9 +1,9 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What a FirePro W9100 answers, as far as programs look at it to choose a device: who made it, what
- * it is, where it sits. What a program has to know to compute rightly (compute units, memory sizes,
- * versions, limits) stays the driver's own. */
+/* A FirePro W9100's answers to the queries by which programs choose a device: its vendor, its name,
+ * its location. Everything that affects computation (compute units, memory sizes, versions, limits)
+ * remains the driver's. */
 
 #include <stdio.h>
 #include <string.h>
@@ -29,8 +29,7 @@ enum {
 #define W9100_PCI_DEVICE 0x67A0
 #define HAWAII_WORK_GROUP ((size_t)256)
 
-/* Of a bus that hardly any machine has, so that nobody takes the card for a device that is there.
- */
+/* A bus number that hardly any machine has, so that the card is not confused with a real device. */
 #define FIRST_PCI_BUS 0x70
 
 struct pcie_topology {
@@ -68,7 +67,7 @@ static bool give_size(struct dgma_answer *answer, size_t size)
     return true;
 }
 
-/* "OpenCL 3.0 ..." stays 3.0: it is what the driver can do. */
+/* Keeps the number of "OpenCL 3.0 ...", which is the driver's capability. */
 static bool give_version(struct dgma_answer *answer, const char *below)
 {
     unsigned major, minor;
@@ -94,7 +93,7 @@ static bool give_topology(struct dgma_answer *answer, unsigned index)
     return true;
 }
 
-/* In KiB: all that is free, and the largest piece of it. */
+/* In KiB: all free memory, and its largest block. */
 static bool give_free_memory(struct dgma_answer *answer, cl_device_id device)
 {
     cl_ulong all = 0, largest = 0;
@@ -106,7 +105,7 @@ static bool give_free_memory(struct dgma_answer *answer, cl_device_id device)
     return true;
 }
 
-/* The numbers of a Hawaii chip; of no use but to be asked for. */
+/* The figures of a Hawaii chip, which are only for display. */
 static bool give_chip(struct dgma_answer *answer, cl_device_info name)
 {
     static const struct {
@@ -168,7 +167,7 @@ bool dgma_firepro_device(const struct dgma_card *card, cl_device_info name,
     switch (name) {
     case CL_DEVICE_TYPE:
         return give_wide(answer, CL_DEVICE_TYPE_GPU);
-    case CL_DEVICE_NAME: /* AMD's drivers give the chip's name here, and the card's as board name */
+    case CL_DEVICE_NAME: /* AMD's drivers return the chip here, and the card as the board name */
         return give_text(answer, "Hawaii");
     case CL_DEVICE_VENDOR:
         return give_text(answer, VENDOR);
@@ -183,7 +182,7 @@ bool dgma_firepro_device(const struct dgma_card *card, cl_device_info name,
         return give_number(answer, CL_FALSE);
     case CL_DEVICE_EXECUTION_CAPABILITIES:
         return give_wide(answer, CL_EXEC_KERNEL);
-    /* A whole device, that nobody divides. */
+    /* A root device, which cannot be divided. */
     case CL_DEVICE_PARENT_DEVICE:
         answer->size = sizeof answer->none;
         answer->none = NULL;

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What a FirePro card answers. */
+/* A FirePro card's answers to queries. */
 
 #ifndef DGMA_LAYER_FIREPRO_H
 #define DGMA_LAYER_FIREPRO_H
@@ -11,7 +11,7 @@
 
 #include "card.h"
 
-/* One question of clGetDeviceInfo or clGetPlatformInfo. */
+/* One query of clGetDeviceInfo or clGetPlatformInfo. */
 struct dgma_answer {
     size_t size;
     union {
@@ -25,7 +25,7 @@ struct dgma_answer {
     };
 };
 
-/* false: the driver is to answer. */
+/* false: the query is left to the driver. */
 bool dgma_firepro_device(const struct dgma_card *card, cl_device_info name,
                          struct dgma_answer *answer);
 bool dgma_firepro_platform(cl_platform_id platform, cl_platform_info name,

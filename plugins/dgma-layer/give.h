@@ -7,7 +7,7 @@
 #include <CL/cl.h>
 #include <stddef.h>
 
-/* OpenCL's way of giving a value back. */
+/* Returns a value in the way of OpenCL's clGet…Info functions. */
 cl_int dgma_give(const void *answer, size_t answer_size, size_t size, void *value,
                  size_t *size_ret);
 

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Images cannot be bus addressable or external, nor be made from a buffer that is. */
+/* Refuses images that are bus addressable or external, or made from such a buffer. */
 
 #include "buffer.h"
 #include "device.h"

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What programs ask before they use the extension, and what they ask of its buffers. */
+/* The queries that programs make before they use the extension, and about its buffers. */
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,12 +13,12 @@
 #include "give.h"
 #include "info.h"
 
-/* Asks below, for a device or for a platform. */
+/* A query to the driver, about a device or a platform. */
 struct question {
-    cl_device_id device; /* NULL: the platform is asked */
+    cl_device_id device; /* NULL: the query is about the platform */
     cl_platform_id platform;
     cl_uint name;
-    bool is_card; /* then it has AMD's attributes too */
+    bool is_card; /* it has AMD's attributes, too */
 };
 
 enum { MAX_ADDED = 2 };
@@ -113,7 +113,7 @@ static CL_API_ENTRY cl_int CL_API_CALL get_platform_info(cl_platform_id platform
                                                          cl_platform_info name, size_t size,
                                                          void *value, size_t *size_ret)
 {
-    /* platform may be NULL here: it means the default one, which the loader below us resolves. */
+    /* platform may be NULL: the default one, which the loader below us resolves. */
     struct question q = {.platform = platform, .name = name};
     if (name == CL_PLATFORM_EXTENSIONS)
         return add_to_string(&q, size, value, size_ret);
@@ -133,7 +133,7 @@ static CL_API_ENTRY cl_int CL_API_CALL get_mem_object_info(cl_mem mem, cl_mem_in
     if (buffer && name == CL_MEM_FLAGS)
         return dgma_give(&buffer->flags, sizeof buffer->flags, size, value, size_ret);
     if (buffer && name == CL_MEM_HOST_PTR) {
-        void *none = NULL; /* the program gave no memory of its own */
+        void *none = NULL; /* the program passed no memory */
         return dgma_give(&none, sizeof none, size, value, size_ret);
     }
     return dgma_next.clGetMemObjectInfo(mem, name, size, value, size_ret);

@@ -1,9 +1,9 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Which kernels have external buffers as arguments: where they run, they write. Only such arguments
- * are remembered. A kernel handle comes again with all its arguments to be set anew, so what is
- * left of a kernel that is gone is overwritten before the next one runs. */
+/* Records the external buffers that kernels have as arguments, because a kernel that runs may write
+ * them. All arguments of a reused kernel handle must be set anew, so stale records of a released
+ * kernel are overwritten before the next one runs. */
 
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,7 @@ struct argument {
     cl_mem mem;
 };
 
-/* A kernel is set up by one thread at a time: OpenCL's rule for clSetKernelArg. */
+/* OpenCL's rule for clSetKernelArg: only one thread at a time sets up a kernel. */
 struct kernel {
     unsigned count;
     struct argument arguments[];
@@ -40,7 +40,7 @@ static void put(cl_kernel handle, struct kernel *kernel)
     }
 }
 
-/* The kernel's arguments, with this one instead of what it had at that place. */
+/* Replaces one of the kernel's arguments. */
 static void set(cl_kernel handle, cl_uint index, cl_mem mem)
 {
     const struct kernel *old = dgma_table_get(&kernels, handle);
@@ -69,7 +69,7 @@ static CL_API_ENTRY cl_int CL_API_CALL set_kernel_arg(cl_kernel kernel, cl_uint 
         return status;
     cl_mem mem = NULL;
     if (value && size == sizeof mem)
-        memcpy(&mem, value, sizeof mem); /* or eight bytes of anything: no handle of ours then */
+        memcpy(&mem, value, sizeof mem); /* any other eight bytes are not a handle of ours */
     set(kernel, index, is_external(mem) ? mem : NULL);
     return CL_SUCCESS;
 }

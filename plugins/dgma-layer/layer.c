@@ -1,9 +1,9 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The loader's side of the layer: what it is, what it puts in front of the driver's functions, and
- * how programs find the extension's own. Loaders up to ocl-icd 2.3 call clInitLayer; newer ones may
- * call clInitLayerWithProperties and, at the end, clDeinitLayer. */
+/* The layer's interface to the loader: its properties, the driver's functions that it wraps, and
+ * the lookup of the extension's functions. Loaders up to ocl-icd 2.3 call clInitLayer; newer ones
+ * may call clInitLayerWithProperties and, at the end, clDeinitLayer. */
 
 #include <CL/cl_layer.h>
 #include <string.h>
@@ -49,8 +49,8 @@ static void *extension_function(const char *name)
     return dgma_disguise_function(name);
 }
 
-/* Commands of other extensions (clEnqueueCommandBufferKHR) may write into a buffer, and are no
- * functions that the layer sees. Those that hand objects over and back do not. */
+/* Commands of other extensions (clEnqueueCommandBufferKHR) may write into a buffer, and bypass the
+ * layer. Those that acquire and release objects do not write. */
 static void note_writer(const char *name)
 {
     if (name && strncmp(name, "clEnqueue", strlen("clEnqueue")) == 0 && !strstr(name, "Acquire") &&
@@ -58,8 +58,8 @@ static void note_writer(const char *name)
         dgma_unfollowed_note(name);
 }
 
-/* Always ours, whatever the platform (NULL too, it is resolved below us): they pass devices that
- * have the extension themselves on to their driver. */
+/* Returns our functions for every platform (also NULL, which is resolved below us): for devices
+ * that have the extension themselves, they call the driver. */
 static CL_API_ENTRY void *CL_API_CALL get_function(const char *name)
 {
     void *function = extension_function(name);
@@ -99,7 +99,7 @@ EXPORT CL_API_ENTRY cl_int CL_API_CALL clInitLayer(cl_uint num_entries,
         1; /* OpenCL 1.2 */
     if (!target || !num_entries_ret || !layer_ret || num_entries < needed)
         return CL_INVALID_VALUE;
-    if (layer.clGetPlatformInfo) { /* named twice: we would call ourselves for ever */
+    if (layer.clGetPlatformInfo) { /* loaded twice, the layer would call itself forever */
         dgma_log("the layer is loaded already; name it once in OPENCL_LAYERS");
         return CL_INVALID_OPERATION;
     }
@@ -137,8 +137,8 @@ EXPORT CL_API_ENTRY cl_int CL_API_CALL clDeinitLayer(void)
     return CL_SUCCESS;
 }
 
-/* Loaders without clDeinitLayer: a program that exits leaves nothing in /dev/shm, even with live
- * buffers. */
+/* With loaders that lack clDeinitLayer, a program that exits with live buffers still leaves nothing
+ * in /dev/shm. */
 __attribute__((destructor)) static void at_exit(void)
 {
     clDeinitLayer();

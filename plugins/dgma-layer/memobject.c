@@ -1,12 +1,12 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The memory objects of the extension. BUS: memory of ours under a bus address, handed to the
- * driver. EXTERNAL: somebody's bus address, mapped and handed to the driver.
+/* The memory objects of the extension. BUS: the layer's memory with a bus address, passed to the
+ * driver. EXTERNAL: the memory of another buffer's bus address, mapped and passed to the driver.
  *
- * A CPU device works on that memory in place (CL_MEM_USE_HOST_PTR). Any other device keeps a copy
- * on its side; what its driver would do with USE_HOST_PTR memory is its own secret, so it gets
- * plain memory and the bytes are copied at each signal (commands.c). */
+ * A CPU device works on that memory in place (CL_MEM_USE_HOST_PTR). Other devices' drivers handle
+ * USE_HOST_PTR in unspecified ways, so these get plain memory, and the bytes are copied at each
+ * signal (commands.c). */
 
 #include <stdlib.h>
 #include <string.h>
@@ -65,8 +65,8 @@ static void set_marker(struct dgma_buffer *buffer, struct dgma_object *object, s
     buffer->marker_room = object->total - offset;
 }
 
-/* In a context of several devices nobody knows yet on which one the buffer will lie: that is said
- * by the queue that makes it resident. */
+/* In a context of several devices, the buffer's device is known only when a queue makes it
+ * resident. */
 static bool find_room(struct dgma_buffer *buffer)
 {
     cl_device_id devices[DGMA_MAX_CONTEXT_DEVICES];
@@ -115,24 +115,24 @@ static cl_mem_flags driver_flags(const struct dgma_buffer *buffer)
 {
     cl_mem_flags flags = buffer->flags & ~CL_MEM_BUS_ADDRESSABLE_AMD;
     if (buffer->kind == DGMA_EXTERNAL) {
-        /* From a program built with AMD's header bit 31 comes sign-extended over the upper half. */
+        /* Programs built with AMD's header pass bit 31 sign-extended to the upper half. */
         flags &= CL_MEM_EXTERNAL_PHYSICAL_AMD - 1;
         flags |= CL_MEM_WRITE_ONLY;
     }
     flags &= ~(cl_mem_flags)HOST_POINTER_FLAGS;
-    /* Our own copies at a signal are host accesses, whatever the program has renounced. */
+    /* The layer's copies at a signal are host accesses, even if the program excludes those. */
     return buffer->copies ? (flags & ~(cl_mem_flags)HOST_ACCESS_FLAGS) | CL_MEM_COPY_HOST_PTR
                           : flags | CL_MEM_USE_HOST_PTR;
 }
 
 static void CL_CALLBACK forget(cl_mem mem, void *user_data)
 {
-    /* For a program that never let go, and its context did. */
+    /* For programs that never release the object, only its context. */
     dgma_table_drop(&dgma_buffers, mem, user_data);
     buffer_destroy(user_data);
 }
 
-/* Hands the buffer's memory to the driver. On success the buffer belongs to the memory object. */
+/* Passes the buffer's memory to the driver. On success the memory object owns the buffer. */
 static cl_int adopt(struct dgma_buffer *buffer, cl_mem *mem_ret)
 {
     cl_int status;
@@ -233,9 +233,9 @@ static CL_API_ENTRY cl_int CL_API_CALL retain_mem_object(cl_mem mem)
     return status;
 }
 
-/* The driver calls `forget` late (NVIDIA's does), when the same handle may stand for another
- * object. So the handle is forgotten here, before it can, and its room in the aperture is free
- * again, as the program may rightly expect; the buffer itself goes with the driver's. */
+/* NVIDIA's driver calls `forget` late, when the handle may already belong to another object. So the
+ * handle is removed here, and its share of the aperture freed, as the program expects; the buffer
+ * itself is freed with the driver's object. */
 static CL_API_ENTRY cl_int CL_API_CALL release_mem_object(cl_mem mem)
 {
     struct dgma_buffer *buffer = dgma_buffer_get(mem);

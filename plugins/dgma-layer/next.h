@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What lies below the layer, and what it says to the user. */
+/* The functions below the layer, and its log. */
 
 #ifndef DGMA_LAYER_NEXT_H
 #define DGMA_LAYER_NEXT_H
@@ -17,7 +17,7 @@
  * clInitLayer. */
 extern cl_icd_dispatch dgma_next;
 
-/* OpenCL gives a refusal a number only; with GPUDIRECT_DGMA_LOG=1 its sentence goes to stderr. */
+/* With GPUDIRECT_DGMA_LOG=1 explains refusals on stderr, as OpenCL has only numbers for them. */
 void dgma_log(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 #endif

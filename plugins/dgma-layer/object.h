@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Shared memory under a bus address. */
+/* Shared memory with a bus address. */
 
 #ifndef DGMA_LAYER_OBJECT_H
 #define DGMA_LAYER_OBJECT_H
@@ -19,7 +19,7 @@ struct dgma_object {
     struct dgma_written *written; /* NULL: the owner works in place */
     atomic_uint refs;
     atomic_uint pending_writes; /* WriteSignals of this process enqueued and not yet executed */
-    struct dgma_object *next;   /* list of the owned, under the registry's lock */
+    struct dgma_object *next;   /* in the list of owned objects, under the registry's lock */
 };
 
 #endif

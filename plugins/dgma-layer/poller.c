@@ -1,16 +1,16 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* One thread a process completes what queues wait for. An operation has a gate (commands that have
- * to be done first) and, for a wait, a marker in shared memory. The thread sleeps in one
- * futex_waitv on its bell and on all markers that are waited for, so that a writer's FUTEX_WAKE in
- * another process reaches it at once and an idle process costs nothing. While something is
- * outstanding it also looks every TICK_NS: for writers that only store (a capture card, foreign
- * code), and for gates that failed, which PoCL does not report to callbacks. After a gate was put
- * up, the first looks come much sooner: NVIDIA's driver calls nobody back for a command that had
- * nothing to do, and tells only who asks.
+/* One thread per process completes the operations that queues wait for. An operation has a gate
+ * (commands that must finish first) and, for a wait, a marker in shared memory. The thread sleeps
+ * in one futex_waitv on its bell and on all awaited markers, so that a FUTEX_WAKE by a writer in
+ * another process wakes it at once, and an idle process costs nothing. While operations are
+ * outstanding it also polls every TICK_NS: for writers that only store (a capture card, other
+ * software), and for failed gates, which PoCL does not report to callbacks. After a gate was added
+ * the first polls come much sooner, because NVIDIA's driver runs no callback for an empty command,
+ * and reports its end only when polled.
  *
- * A wait has no deadline: the extension gives it none, the queue stalls until the value comes. */
+ * A wait has no deadline, as in the extension: the queue stalls until the value arrives. */
 
 #include <errno.h>
 #include <linux/futex.h>
@@ -30,7 +30,7 @@
 #endif
 
 #define TICK_NS 1000000L
-#define FIRST_LOOK_NS 20000L /* at a gate; twice as long after each one, up to a tick */
+#define FIRST_POLL_NS 20000L /* of a gate; doubles after each poll, up to a tick */
 #define FINISH_SECONDS 1
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* `incoming`, `started` */
@@ -105,8 +105,8 @@ static cl_int step_wait(struct dgma_op *op)
         return CL_QUEUED;
     if (!op->copy)
         return CL_COMPLETE;
-    /* Earlier commands may be using the copy. Some drivers tell late that they have ended, and then
-     * a signal without data does not wait for it. */
+    /* Earlier commands may be using the copy. Some drivers report their end late, and a signal
+     * without data does not wait for that. */
     cl_int ended = op->before_copy ? gate_status(op->before_copy) : CL_COMPLETE;
     if (ended < 0)
         return ended;
@@ -134,7 +134,7 @@ static void step_write(struct dgma_op *op)
     dgma_written_end_signal(op->object);
 }
 
-/* One look; like gate_status. */
+/* Polls an operation once; returns a status like gate_status. */
 static cl_int step(struct dgma_op *op)
 {
     if (op->gate) {
@@ -192,8 +192,8 @@ static bool append_incoming(void)
     return some;
 }
 
-/* Kernels before 5.16, and sandboxes that refuse the call: other processes' wakes are lost on us
- * there, the tick has to do. */
+/* For kernels before 5.16, and sandboxes that refuse futex_waitv: only the tick notices wakes by
+ * other processes. */
 static void sleep_on_bell(uint32_t heard, long look)
 {
     struct timespec wait = {.tv_nsec = look};
@@ -228,14 +228,14 @@ static void sleep_on_all(uint32_t heard, long look)
     }
 }
 
-/* Whether only the driver can say when this goes on. */
+/* Whether the operation waits for the driver. */
 static bool is_at_gate(const struct dgma_op *op)
 {
     return op->gate || (op->kind == DGMA_OP_WAIT && op->before_copy && op->seen >= op->value);
 }
 
-/* Finishes what can be. Returns how many stand at a gate; *finished: some did. */
-static unsigned look_at_all(bool *finished)
+/* Finishes all operations that can be. Returns how many wait at a gate; *finished: some ended. */
+static unsigned poll_all(bool *finished)
 {
     unsigned at_gate = 0;
     for (struct dgma_op **at = &ops, *op; (op = *at) != NULL;) {
@@ -260,19 +260,19 @@ static void *poll_ops(void *unused)
     unsigned before = 0;
     long look = TICK_NS;
     while (!atomic_load(&stopping)) {
-        uint32_t heard = atomic_load(&bell); /* before looking: what comes later changes it */
+        uint32_t heard = atomic_load(&bell); /* before polling, as later operations change it */
         bool news = append_incoming();
-        unsigned at_gate = look_at_all(&news);
+        unsigned at_gate = poll_all(&news);
         if (at_gate == 0)
             look = TICK_NS;
         else if (news || at_gate > before)
-            look = FIRST_LOOK_NS;
+            look = FIRST_POLL_NS;
         else
             look = 2 * look < TICK_NS ? 2 * look : TICK_NS;
         before = at_gate;
         sleep_on_all(heard, look);
     }
-    /* The process ends: what is left is left to the system, a driver may be going down too. */
+    /* The process ends: the rest is left to the system, since the driver may be shutting down. */
     return NULL;
 }
 
@@ -281,7 +281,7 @@ bool dgma_poller_start(void)
     pthread_mutex_lock(&lock);
     if (!started && !atomic_load(&stopping)) {
         sigset_t all, before;
-        sigfillset(&all); /* the program's signals are for the program's threads */
+        sigfillset(&all); /* signals must go to the program's own threads */
         pthread_sigmask(SIG_SETMASK, &all, &before);
         started = pthread_create(&thread, NULL, poll_ops, NULL) == 0;
         pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -299,7 +299,7 @@ bool dgma_poller_start(void)
 
 void dgma_poller_finish(void)
 {
-    /* Before the lock: in a forked child it may have been held by a thread that is not there. */
+    /* Before the lock, which a thread that a forked child lacks may have held. */
     if (atomic_load(&thread_pid) != getpid())
         return;
     atomic_store(&stopping, true);
@@ -313,5 +313,5 @@ void dgma_poller_finish(void)
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += FINISH_SECONDS;
-    pthread_timedjoin_np(thread, NULL, &until); /* it may sit in a driver that is going down */
+    pthread_timedjoin_np(thread, NULL, &until); /* it may hang in a driver that is shutting down */
 }

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The one thread that completes what a queue waits for. */
+/* The thread that completes the operations that queues wait for. */
 
 #ifndef DGMA_LAYER_POLLER_H
 #define DGMA_LAYER_POLLER_H
@@ -13,24 +13,24 @@
 
 enum dgma_op_kind { DGMA_OP_WAIT, DGMA_OP_WRITE, DGMA_OP_RESIDENT };
 
-/* Something to be done once `gate` has completed (NULL: at once), after which `done` completes. */
+/* An operation that runs once `gate` has completed (NULL: at once), and then completes `done`. */
 struct dgma_op {
     struct dgma_op *next;
     enum dgma_op_kind kind;
     cl_event gate;      /* owned */
     cl_event done;      /* a user event, owned */
-    cl_event behind[2]; /* what `done` holds back, owned: PoCL aborts if a command fails whose
-                         * event nobody holds */
+    cl_event behind[2]; /* the events that `done` blocks, owned: PoCL aborts if a command fails
+                         * whose event has no reference */
     cl_mem mem;         /* WAIT, WRITE: retained, keeps `marker` and `object` alive */
-    struct dgma_object *object; /* WRITE: whose pending_writes goes down */
+    struct dgma_object *object; /* WRITE: the object whose pending_writes it decrements */
     _Atomic uint32_t *marker;
     uint32_t value;           /* WAIT: complete at marker >= value; WRITE: what to store */
-    uint32_t seen;            /* WAIT: the marker when last looked at */
-    struct dgma_buffer *copy; /* WAIT: its copy gets what was written; WRITE: whose writer it is */
-    cl_command_queue copy_queue; /* WAIT, through this, owned */
-    cl_event before_copy;        /* WAIT: nothing is brought in before this one, owned */
-    bool brought;                /* WAIT: it has, or will have once `gate` is complete */
-    struct dgma_box *boxes;      /* WRITE: what was written, owned */
+    uint32_t seen;            /* WAIT: the marker when last polled */
+    struct dgma_buffer *copy; /* WAIT: the buffer whose copy is updated; WRITE: the written one */
+    cl_command_queue copy_queue; /* WAIT: the queue for the update, owned */
+    cl_event before_copy;        /* WAIT: the update waits for this event, owned */
+    bool brought;                /* WAIT: the update is done, or will be once `gate` completes */
+    struct dgma_box *boxes;      /* WRITE: the written ranges, owned */
     cl_uint num_boxes;
     cl_uint count;           /* RESIDENT */
     cl_bus_address_amd *out; /* the program's */
@@ -38,19 +38,19 @@ struct dgma_op {
 };
 
 bool dgma_poller_start(void); /* false: the thread could not be started, logged */
-/* Takes the operation over, whatever happens. The poller runs. */
+/* Takes ownership of the operation in any case. The poller must have been started. */
 void dgma_poller_submit(struct dgma_op *op);
 /* Completes `done` and frees the operation, also one that never reached the poller. */
 void dgma_op_finish(struct dgma_op *op, cl_int status);
-/* Not if it has failed: that shows before PoCL is through with it, and then it aborts. Such an
- * event is left to the system. */
+/* Releases a gate, unless it has failed: PoCL reports a failure before it has finished with the
+ * event, and would abort. Such an event is leaked. */
 void dgma_gate_release(cl_event gate);
-/* The poller looks at gates by itself too; this makes it quick. */
+/* Registers a callback, so that the poller notices the gate's completion without polling. */
 void dgma_poller_watch(cl_event gate);
-/* The poller looks at everything again: a gate has completed. */
+/* Makes the poller check all operations again, because a gate has completed. */
 void dgma_poller_ring(void);
 void dgma_poller_finish(void);
-/* A release store, then whoever sleeps on that word, in any process, wakes. */
+/* A release store, which then wakes all sleepers on that word, in any process. */
 void dgma_marker_write(_Atomic uint32_t *marker, uint32_t value);
 
 #endif

@@ -1,18 +1,17 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Bus addresses. A real one is found by any device on the bus; ours is found by any process of the
- * same user: the address names a file in /dev/shm that holds the surface and, behind it, the marker
- * page. Nobody keeps that file open: a program has as many buffers as it has memory, not as many as
- * it may have descriptors.
+/* Bus addresses. Any device on the bus can use a real one, any process of the same user one of
+ * ours: the address names a file in /dev/shm that holds the surface and, behind it, the marker
+ * page. The file is not kept open, so that the number of buffers is limited by memory, not by
+ * descriptors.
  *
  *   bus address  | slot (20 bits, random) | offset (32 bits) |
  *   file         /dev/shm/gpudirect-dgma-UID-SLOT
  *
- * An owner whose device keeps a copy has a second file beside it (written.c). That a slot's owner
- * lives is shown by a lock (slot.c). Whoever finds a slot without one has found what a dead process
- * left, and removes it. What other processes put there is not trusted: owner, mode and size are
- * checked before anything is mapped. */
+ * An owner whose device keeps a copy has a second file beside it (written.c). A lock shows that a
+ * slot's owner lives (slot.c); a slot without one was left by a dead process, and is removed. Files
+ * are not trusted: owner, mode and size are checked before anything is mapped. */
 
 #include <dirent.h>
 #include <errno.h>
@@ -42,7 +41,7 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct dgma_object *owned;
-static _Atomic pid_t owner; /* the process that `owned` belongs to; a forked child is another */
+static _Atomic pid_t owner; /* the process of `owned`, which a forked child inherits */
 static pthread_once_t swept_at_start = PTHREAD_ONCE_INIT;
 
 struct name {
@@ -62,7 +61,7 @@ static struct name name_of(cl_ulong base)
     return name;
 }
 
-/* Is the open file the one that the name leads to, and a file of ours alone? */
+/* Whether the open file is the one with that name, and accessible only to this user. */
 static bool is_ours(int fd, const char *path)
 {
     struct stat opened, named;
@@ -86,11 +85,11 @@ static void remove_files(cl_ulong base)
     dgma_written_unlink(name_of(base).text);
 }
 
-/* True if the slot's owner was dead, and the name is gone now. */
+/* Removes the slot's files if its owner is dead. */
 static bool reclaim(cl_ulong base)
 {
     pthread_mutex_lock(&lock);
-    /* Nobody else reclaims a slot that is claimed, and a creator that lost this race sees its file
+    /* Only one process can claim a slot, and a creator that loses this race sees that its file is
      * unlinked. */
     bool dead = !owned_at(base) && dgma_slot_claim_dead(slot_of(base));
     if (dead) {
@@ -142,7 +141,7 @@ static int create_file(cl_ulong *base, struct name *name)
         int reason = errno;
         if (taken && fchmod(fd, 0600) == 0 && !is_swept(fd))
             return fd;
-        /* Another process takes it for a dead one's, in the instant before the lock. */
+        /* Before the lock is taken, another process may consider the file stale. */
         if (taken)
             dgma_slot_give(slot_of(*base));
         if (is_ours(fd, name->text))
@@ -156,7 +155,7 @@ static int create_file(cl_ulong *base, struct name *name)
     return -1;
 }
 
-/* Memory that is promised but not there would end in a SIGBUS at the first touch: take it now. */
+/* Allocates the memory now: if it were missing later, the first access would raise SIGBUS. */
 static int reserve(int fd, size_t total)
 {
     int error;
@@ -166,7 +165,7 @@ static int reserve(int fd, size_t total)
     return error;
 }
 
-/* Files of this process may be smaller (ulimit -f); to try would be SIGXFSZ, which kills. */
+/* Checks the limit of file sizes (ulimit -f), because exceeding it raises SIGXFSZ, which kills. */
 static bool exceeds_limit(size_t total)
 {
     struct rlimit limit;
@@ -179,14 +178,14 @@ static bool exceeds_limit(size_t total)
     return true;
 }
 
-/* What to do about a failure, behind its name. */
+/* Advice on a failure, to be appended to its message. */
 static const char *advice(int error)
 {
     switch (error) {
     case ENOSPC:
         return "; make " FOLDER " larger (docker: --shm-size)";
     case EMFILE:
-        return "; one descriptor is wanted for a moment, raise the limit (ulimit -n)";
+        return "; one descriptor is needed briefly, raise the limit (ulimit -n)";
     case ENOMEM:
         return "; or it has too many mappings, raise vm.max_map_count";
     default:
@@ -212,7 +211,7 @@ static struct dgma_object *object_new(void)
     return object;
 }
 
-/* Takes the slot and the file; under the lock, so that nobody here reclaims it meanwhile. */
+/* Takes the slot and the file; under the lock, so that no thread here reclaims it meanwhile. */
 static int publish(struct dgma_object *object, struct name *name)
 {
     pthread_mutex_lock(&lock);
@@ -245,11 +244,11 @@ struct dgma_object *dgma_object_create(size_t surface, bool keeps_copy)
         return NULL;
     }
     int error = reserve(fd, total);
-    if (error == ENOSPC) { /* perhaps only because of what the dead left meanwhile */
+    if (error == ENOSPC) { /* perhaps due to new files of dead processes */
         sweep();
         error = reserve(fd, total);
     }
-    pthread_mutex_lock(&lock); /* find_owned looks */
+    pthread_mutex_lock(&lock); /* against find_owned */
     if (!error && !map_object(object, fd, total))
         error = errno;
     pthread_mutex_unlock(&lock);
@@ -270,7 +269,7 @@ static struct dgma_object *find_owned(cl_ulong base)
 {
     pthread_mutex_lock(&lock);
     struct dgma_object *object = owned_at(base);
-    if (object && object->map) /* else it is being created, and nobody knows its address */
+    if (object && object->map) /* else it is being created, and its address is still unknown */
         atomic_fetch_add(&object->refs, 1);
     else
         object = NULL;
@@ -298,10 +297,10 @@ static const char *refuse(int fd, cl_ulong base, size_t *total)
     }
     if (fstat(fd, &st) || st.st_size < (off_t)(2 * DGMA_PAGE) || st.st_size % (off_t)DGMA_PAGE ||
         st.st_size > (off_t)1 << SLOT_SHIFT)
-        return "its size is none that a buffer can have";
-    /* An owner reserves all of it. A hole may have no memory left for it: SIGBUS. */
+        return "no buffer can have its size";
+    /* Owners allocate all of it. In a sparse file an access could raise SIGBUS. */
     if (st.st_blocks * 512 < st.st_size)
-        return "its memory is not all there";
+        return "its memory is not fully allocated";
     *total = (size_t)st.st_size;
     return NULL;
 }
@@ -353,8 +352,8 @@ struct dgma_object *dgma_object_find(cl_ulong address, size_t *offset)
 
 void dgma_object_unpublish(struct dgma_object *object)
 {
-    /* A forked child releases copies: the names are its parent's, and the lock may have been
-     * somebody's at the fork. */
+    /* A forked child releases inherited objects, whose names belong to its parent; the lock may
+     * have been held at the fork. */
     if (object->owner_pid != getpid())
         return;
     pthread_mutex_lock(&lock);
@@ -380,7 +379,7 @@ void dgma_object_unref(struct dgma_object *object)
 
 void dgma_registry_finish(void)
 {
-    /* Before the lock: in a forked child it may have been held by a thread that is not there. */
+    /* Before the lock, which a thread that a forked child lacks may have held. */
     if (atomic_load(&owner) != getpid())
         return;
     pthread_mutex_lock(&lock);

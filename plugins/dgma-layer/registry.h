@@ -10,15 +10,15 @@
 
 #include "object.h"
 
-/* A surface of `surface` bytes (a multiple of a page) under a fresh address; `keeps_copy`: with a
- * map of what was written (written.h). NULL: logged why. */
+/* A surface of `surface` bytes (a multiple of a page) with a new address; `keeps_copy`: with a map
+ * of written bytes (written.h). NULL: logged why. */
 struct dgma_object *dgma_object_create(size_t surface, bool keeps_copy);
-/* The object that `address` lies in, this process's or another's, and where. NULL: logged why. */
+/* The object that contains `address`, of any process, and the offset. NULL: logged why. */
 struct dgma_object *dgma_object_find(cl_ulong address, size_t *offset);
 void dgma_object_unref(struct dgma_object *object); /* NULL is fine */
-/* Nobody can import it from now on; mappings that exist stay. */
+/* Prevents new imports; existing mappings stay. */
 void dgma_object_unpublish(struct dgma_object *object);
-/* Takes the names of all that this process owns out of /dev/shm. */
+/* Removes all files of this process from /dev/shm. */
 void dgma_registry_finish(void);
 
 #endif

@@ -1,16 +1,16 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Owners and their death. One empty file a user, /dev/shm/gpudirect-dgma-UID, is there for its
- * locks: byte N is locked by the process that owns slot N, for reading; who removes what a dead
- * owner left locks it for writing meanwhile. One descriptor a process, however many buffers it has.
+/* Detects dead owners. Each user has an empty file for locks, /dev/shm/gpudirect-dgma-UID: the
+ * process that owns slot N holds a read lock on byte N; a process that removes a dead owner's files
+ * holds a write lock meanwhile. A process needs one descriptor for any number of buffers.
  *
- * These are POSIX record locks, the old kind, because they belong to the process: a forked helper
- * has the descriptor but not the lock, so the owner's death shows at once, also by SIGKILL, and
- * across containers that share /dev/shm, where pids mean nothing. flock and OFD locks belong to the
- * open file and would live on in the helper. The price of the old kind: any close of that file by
- * the process drops all its locks. So it is opened once, by nobody else, and never closed; and it
- * is never removed, for a lock on a removed file binds nobody. */
+ * These are POSIX record locks because they belong to the process: a forked helper has the
+ * descriptor but not the lock, so the owner's death shows at once, also after SIGKILL, and across
+ * containers that share /dev/shm, where pids are meaningless. flock and OFD locks belong to the
+ * open file, and would persist in the helper. But with record locks, any close of that file by the
+ * process drops all its locks. So it is opened only here, once, and never closed; and it is never
+ * removed, because a lock on a removed file has no effect. */
 
 #include "slot.h"
 
@@ -25,7 +25,7 @@
 
 static int lock_fd = -1;
 
-/* Tried again after a failure: descriptors may have been short only then. */
+/* Retried after a failure, which may have been a temporary lack of descriptors. */
 bool dgma_slot_ready(void)
 {
     if (lock_fd >= 0)

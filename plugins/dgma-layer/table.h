@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A hash table from handles to records. Handles come and go with every frame's events, so the locks
- * are striped and held for a few instructions only, never across a call of the driver. */
+/* A hash table from handles to records. Each frame's events create and release handles, so the
+ * locks are striped, and held for a few instructions only, never during a call of the driver. */
 
 #ifndef DGMA_LAYER_TABLE_H
 #define DGMA_LAYER_TABLE_H
@@ -22,7 +22,7 @@ struct dgma_table_stripe {
 };
 
 struct dgma_table {
-    atomic_uint count; /* lets the common case, nothing of ours, leave without a lock */
+    atomic_uint count; /* 0, the common case, saves the lock */
     struct dgma_table_stripe stripes[DGMA_TABLE_STRIPES];
 };
 
@@ -35,8 +35,8 @@ struct dgma_table {
 /* A newer record hides an older one with the same key. false: no memory */
 bool dgma_table_put(struct dgma_table *table, const void *key, void *value);
 void *dgma_table_get(struct dgma_table *table, const void *key);  /* NULL: unknown */
-void *dgma_table_take(struct dgma_table *table, const void *key); /* get and forget */
-/* Forgets that record, not another one that has the same key by now. */
+void *dgma_table_take(struct dgma_table *table, const void *key); /* get and remove */
+/* Removes that record, but not a newer one with the same key. */
 void dgma_table_drop(struct dgma_table *table, const void *key, const void *value);
 
 #endif

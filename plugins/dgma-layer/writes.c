@@ -1,9 +1,9 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What the program's commands write into external buffers, until a WriteSignal sends it. A command
- * says which bytes; a kernel does not, so it counts as having written the whole buffer. Followed
- * are buffers that have two versions: this device keeps a copy, or the owner does. */
+/* Tracks what the program's commands write into external buffers, until a WriteSignal sends it. A
+ * command specifies the bytes; a kernel does not, and counts as writing the whole buffer. Only
+ * buffers with two versions are tracked: this device keeps a copy, or the owner does. */
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -16,12 +16,12 @@
 #include "writes.h"
 #include "written.h"
 
-enum { MOST_WRITES = 4096 }; /* of a buffer and not sent yet; more count as the whole of it */
+enum { MOST_WRITES = 4096 }; /* unsent ones per buffer; more count as writing all of it */
 
 struct dgma_write {
     struct dgma_write *next;
     struct dgma_box box;
-    cl_command_queue queue; /* only to be compared */
+    cl_command_queue queue; /* only for comparison */
     cl_event event;         /* owned */
 };
 
@@ -47,7 +47,7 @@ static void drop(struct dgma_write **at)
     free(write);
 }
 
-/* `event` is taken over. */
+/* Takes ownership of `event`. */
 static void add_locked(struct dgma_buffer *buffer, const struct dgma_box *box,
                        cl_command_queue queue, cl_event event)
 {
@@ -55,7 +55,7 @@ static void add_locked(struct dgma_buffer *buffer, const struct dgma_box *box,
     struct dgma_write **at = &buffer->writes;
     while (*at)
         if ((*at)->queue == queue && covers(buffer, box, &(*at)->box)) {
-            drop(at); /* the later command of the queue writes all that it wrote */
+            drop(at); /* a later command of the queue overwrites it */
         } else {
             at = &(*at)->next;
             count++;
@@ -64,14 +64,14 @@ static void add_locked(struct dgma_buffer *buffer, const struct dgma_box *box,
     if (!write || count >= MOST_WRITES) {
         free(write);
         dgma_next.clReleaseEvent(event);
-        buffer->all_written = true; /* for good: nobody knows when this one has been sent */
+        buffer->all_written = true; /* permanently, as the end of this write is not tracked */
         return;
     }
     *write = (struct dgma_write){NULL, *box, queue, event};
     *at = write;
 }
 
-/* Before a command: where its event goes. NULL `p->buffer`: not to be followed. */
+/* Before a command: where its event goes. p->buffer is NULL if the command is not tracked. */
 struct pending {
     struct dgma_buffer *buffer;
     cl_event own;
@@ -110,7 +110,7 @@ void dgma_writes_free(struct dgma_buffer *buffer)
 
 /* ---- sending ---- */
 
-/* Is it in what this signal sends for certain, so that the next one need not send it again? */
+/* Whether this signal certainly sends the write, so that the next one need not. */
 static bool is_settled(const struct dgma_write *write, cl_command_queue queue, cl_uint num_events,
                        const cl_event *wait_list)
 {

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The written map: a file beside the object's own, /dev/shm/gpudirect-dgma-UID-SLOT-written, that
- * an owner makes who keeps a copy. Any number of writers set bits, the owner alone takes them. */
+/* The written map: a file beside the object's own, /dev/shm/gpudirect-dgma-UID-SLOT-written, made
+ * by an owner that keeps a copy. Any number of writers set bits; only the owner clears them. */
 
 #include "written.h"
 
@@ -17,8 +17,8 @@
 #include "next.h"
 
 struct dgma_written {
-    _Atomic uint32_t begun, done; /* WriteSignals; different: one is being executed, or died */
-    _Atomic uint32_t value;       /* that the last one writes */
+    _Atomic uint32_t begun, done; /* counts of WriteSignals; different: one runs, or has died */
+    _Atomic uint32_t value;       /* the value that the last one writes */
     uint32_t unused[13];
     _Atomic uint64_t bits[];
 };
@@ -57,7 +57,7 @@ static int map_file(struct dgma_object *object, int fd)
 int dgma_written_create(struct dgma_object *object, const char *path)
 {
     struct map_name name = name_of(path);
-    unlink(name.text); /* the slot is ours, so is nobody's what lies there */
+    unlink(name.text); /* the slot is ours, so an existing file is stale */
     int fd = open(name.text, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
         return errno;
@@ -143,7 +143,7 @@ bool dgma_written_is_foreign(const struct dgma_object *object, const _Atomic uin
     const struct dgma_written *written = object->written;
     uint32_t done = atomic_load(&written->done);
     uint32_t now = atomic_load(marker), said = atomic_load(&written->value);
-    bool quiet = atomic_load(&written->begun) == done; /* so the three belong together */
+    bool quiet = atomic_load(&written->begun) == done; /* then the three are consistent */
     bool foreign = quiet && now != *seen && now != said;
     *seen = now;
     return foreign;

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* What a frame costs in system calls: one poll, one DQBUF, one QBUF, and no wake-up of one thread
- * by another. Counted, not timed: by the fake driver, and by who writes to and reads from
+ * by another. Counted, not timed: by the fake driver, and by wrapped reads and writes of
  * descriptors. */
 #include "bench.h"
 
@@ -117,8 +117,7 @@ static void test_waited(bool with_gpu, const char *method, bool tells)
     bench_close(&bench);
 }
 
-/* The ring's own descriptor is polled only while somebody holds a frame: else nothing comes back.
- */
+/* The ring's own descriptor is polled only while a frame is held, since only those come back. */
 static void test_held(bool held, uint32_t polled)
 {
     struct bench bench = {0};

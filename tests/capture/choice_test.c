@@ -74,7 +74,7 @@ static void test_choice(void)
                   YUY2 "width=1280,height=720,framerate=30/1");
     expect_choice(YUY2 "width=3840,height=2160,framerate=30/1;" YUY2 FULL "30/1", &none,
                   YUY2 FULL "30/1");
-    SAY("a signal is not scaled unless somebody asks for it");
+    SAY("a signal is scaled only on request");
     expect_choice("video/x-raw,format=NV12," FULL "30/1;" YUY2 HALF "25/1", &signal,
                   YUY2 HALF "25/1");
     SAY("what the driver does not say is no fault, and of equals the first is taken");

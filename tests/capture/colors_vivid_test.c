@@ -245,7 +245,7 @@ static void check_space(struct gpud_capture *capture, int space, int transfer, b
     printf("colorspace %d, transfer %d, %s: %u/%u/%u range %u is within %.1f codes", space,
            transfer, rgb ? "BGR" : "UYVY", colors->primaries, colors->transfer, colors->matrix,
            colors->range, worst);
-    /* How far off other words would be, for whoever compares. */
+    /* The errors that other colorimetries would give, for comparison. */
     struct gpud_colorimetry other = *colors;
     other.primaries = colors->primaries == 11 ? 12 : 1;
     printf("; by primaries %u %.1f", other.primaries, worst_of(&other, codes));

@@ -255,12 +255,12 @@ static struct gpud_layout layout_of(struct bench *bench)
     return bench_info(bench).media.picture.layout;
 }
 
-/* Pictures are opaque where the card fills alpha in, and have none where nobody does. */
+/* Pictures are opaque if the card fills in alpha, and have none otherwise. */
 static void test_alpha(void)
 {
     struct bench bench = {.driver = {.has_controls = true, .more_format = V4L2_PIX_FMT_ABGR32}};
     bench_open(&bench);
-    CHECK(lists(&bench, "BGRx") && !lists(&bench, "BGRA"), "alpha that nobody fills in");
+    CHECK(lists(&bench, "BGRx") && !lists(&bench, "BGRA"), "alpha that is not filled in");
     EXPECT(GPUD_UNSUPPORTED, "does not offer BGRA; it has UYVY, NV12, BGR, BGRx",
            gpud_capture_configure(bench.capture, "BGRA", 320, 180, 0, 1, &e));
     WORKS(gpud_capture_configure(bench.capture, "BGRx", 320, 180, 0, 1, &e));
@@ -276,7 +276,7 @@ static void test_alpha(void)
     CHECK_EQUAL(bench.driver.controls[FAKE_ALPHA], 255);
     WORKS(set(&bench, "alpha_component", 100, &e));
     WORKS(gpud_capture_configure(bench.capture, "BGRA", 640, 360, 0, 1, &e));
-    CHECK_EQUAL(bench.driver.controls[FAKE_ALPHA], 100); /* who asked for it has it */
+    CHECK_EQUAL(bench.driver.controls[FAKE_ALPHA], 100); /* as requested */
     bench_close(&bench);
 }
 

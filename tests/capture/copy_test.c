@@ -71,7 +71,8 @@ static void test_in_flight(void)
     struct gpud_frame *first = bench_acquire(&bench), *second, *frame;
     CHECK_EQUAL(fake_queued(&bench.driver), 3);
     void *data;
-    /* Who sends it on is not told that its bytes are there, also through a second frame. */
+    /* A frame that is passed on does not claim that its bytes have arrived, also through a second
+     * one. */
     struct gpud_frame *again;
     struct gpud_queue *other;
     WORKS(gpud_queue_create(bench.gpu.device, &other, &e));

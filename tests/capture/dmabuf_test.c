@@ -110,7 +110,7 @@ static void expect_refused(struct bench *bench, const char *reason)
     CHECK_EQUAL(bench_info(bench).copies_gpu, 1);
     gpud_capture_destroy(&bench->capture);
 
-    /* Nor is there another one for who asks for this one, or for no copies. */
+    /* There is no fallback if this method, or no copies, was requested. */
     bench->method = "dmabuf";
     WORKS(bench_create(bench, &e));
     EXPECT(GPUD_UNSUPPORTED, reason,

@@ -3,8 +3,8 @@
 
 /* A device whose memory the CPU cannot see, and whose queues stand still until the test lets them
  * go on. Of several queues the one goes on whose next command was enqueued last, as long as it
- * waits for no other: who relies on the order between two queues without a fence gets the wrong
- * picture, always. */
+ * waits for no other: code that relies on the order between two queues without a fence always
+ * gets the wrong picture. */
 #ifndef GPUD_TESTS_FAKE_GPU_H
 #define GPUD_TESTS_FAKE_GPU_H
 

@@ -169,7 +169,7 @@ static void test_in_place_post(void)
     end(&app);
 }
 
-/* What a posted queue writes into the frame is seen by whoever waits for the frame. */
+/* What a posted queue writes into the frame is visible after a wait for the frame. */
 static void test_in_place_wait(void)
 {
     struct application app = {0};

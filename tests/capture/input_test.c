@@ -92,7 +92,7 @@ static void test_follow(bool use_gpu)
     bench_close(&bench);
 }
 
-/* Who asked for progressive pictures of a progressive signal did so because it was one. */
+/* A request for progressive pictures only reflects that the signal was progressive. */
 static void test_follow_scan(void)
 {
     struct bench bench = {0};
@@ -114,7 +114,7 @@ static void test_follow_scan(void)
     bench_close(&bench);
 }
 
-/* By an event loop, or by somebody who only looks. */
+/* By an event loop, or by polling. */
 static void test_without_a_wait(bool watched)
 {
     struct bench bench = {0};
@@ -165,8 +165,8 @@ static bool is_readable(int fd)
     return poll(&loop, 1, 0) == 1;
 }
 
-/* A driver that keeps buffers while they are mapped: the next signal waits for them, and nobody
- * spins meanwhile. */
+/* A driver that keeps buffers while they are mapped: the next signal waits for them, without
+ * spinning. */
 static void test_held(void)
 {
     struct bench bench = {.method = "mmap", .driver = {.keeps_mapped = true}};
@@ -184,7 +184,7 @@ static void test_held(void)
     bench_check_plane(held, 0, 1);
     bench.driver.mapped = 0;
     gpud_frame_release(&held);
-    CHECK(is_readable(fd), "nobody comes for the released frame");
+    CHECK(is_readable(fd), "the descriptor is not ready for the released frame");
     expect_nothing(&bench, "signal");
     expect_size(&bench, 1, 320, 180, 2);
     bench_close(&bench);

@@ -147,7 +147,7 @@ static void *configure_again(void *arg)
     return NULL;
 }
 
-/* Somebody asks what the driver offers while the node is closed and opened again. */
+/* The driver's formats are queried while the node is closed and reopened. */
 static void test_asked_meanwhile(void)
 {
     struct bench bench = {0};
@@ -161,7 +161,7 @@ static void test_asked_meanwhile(void)
     EXPECT(GPUD_NO_DEVICE, "unplugged", gpud_capture_acquire(bench.capture, GPUD_SEC, &frame, &e));
     fake_unplug(&bench.driver, false);
     CHECK(pthread_create(&configuring, NULL, configure_again, bench.capture) == 0, "no thread");
-    usleep(100000); /* for whoever does not wait: the fake driver's close() looks */
+    usleep(100000); /* for code that does not wait: the fake driver's close() checks */
     fake_go_on(&bench.driver);
     pthread_join(asking, NULL);
     pthread_join(configuring, NULL);

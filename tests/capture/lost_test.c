@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The system's word for a user who has no watch left, in place of watches. */
+/* Simulates the error for a user without watches left. */
 static bool no_watches;
 int __real_inotify_add_watch(int fd, const char *path, uint32_t mask);
 int __wrap_inotify_add_watch(int fd, const char *path, uint32_t mask);
@@ -79,7 +79,7 @@ static void unplug(struct slot *slot)
     CHECK(bench_info(&slot->bench).unplugged, "info does not say so");
 }
 
-/* It is not there, nobody asks again and again, and an event loop may sleep. */
+/* The card is missing, it is not polled, and an event loop may sleep. */
 static void expect_absence(struct slot *slot, const char *why)
 {
     EXPECT(GPUD_TIMEOUT, why, gpud_capture_wait(slot->bench.capture, 0, &e));
@@ -117,12 +117,12 @@ static void test_same_node(bool use_gpu)
     CHECK(!slot.bench.driver.streaming && slot.bench.driver.opened, "it goes on");
     EXPECT(GPUD_INVALID, "not configured",
            gpud_capture_acquire(slot.bench.capture, 0, &(struct gpud_frame *){NULL}, &e));
-    fake_unplug(&slot.bench.driver, true); /* which nobody sees but who asks */
+    fake_unplug(&slot.bench.driver, true); /* seen only by queries */
     EXPECT(GPUD_TIMEOUT, "there is no", gpud_capture_wait(slot.bench.capture, 0, &e));
     fake_unplug(&slot.bench.driver, false);
     CHECK(chmod(slot.node, 0600) == 0, "chmod");
     WORKS(gpud_capture_wait(slot.bench.capture, 0, &e));
-    CHECK(!slot.bench.driver.streaming, "it streams what nobody asked for");
+    CHECK(!slot.bench.driver.streaming, "it streams without a request");
     WORKS(gpud_capture_configure(slot.bench.capture, "UYVY", 320, 180, 0, 1, &e));
     EXPECT(GPUD_INVALID, "negative", gpud_capture_wait(slot.bench.capture, -1, &e));
     struct gpud_frame *held = bench_pass(&slot.bench, 0, 1);
@@ -143,7 +143,7 @@ static void test_same_node(bool use_gpu)
     finish(&slot);
 }
 
-/* Nobody tells that it is there again: it is looked for. */
+/* Without an event for the card's return, it is polled. */
 static void test_no_watches(void)
 {
     struct slot slot = {0};
@@ -187,7 +187,7 @@ static void test_other_node(void)
     finish(&slot);
 }
 
-/* Another card at the node that the user named is what he has now, unless it cannot do it. */
+/* Another card at the node that the user named is used, unless it lacks the format. */
 static void test_other_card(void)
 {
     struct slot slot = {0};

@@ -25,7 +25,7 @@ static void test_held_after_destroy(void)
     struct gpud_frame *held = take(&ends);
     gpud_target_destroy(&ends.target);
     check_picture(&ends, held, 0);
-    CHECK(!is_corrupted(held), "nobody wrote");
+    CHECK(!is_corrupted(held), "it was not written");
     for (uint32_t i = 1; i < SLOTS; i++)
         writer_write(&ends.writer);
     UNTIL(is_corrupted(held));
@@ -44,7 +44,7 @@ static void test_writer_goes_on(void)
 {
     struct ends ends;
     struct writer late;
-    SAY("a writer that goes on when this side has gone writes into nobody's memory");
+    SAY("a writer that continues after the target was destroyed writes into unused memory");
     start_with(&ends, GPUD_TARGET_FREE_RUNNING, "cam1");
     bool bus = ends.writer.on_bus;
     struct gpud_target_slot before = slot_of(&ends, 1);
@@ -101,7 +101,7 @@ static void test_writer_goes_on(void)
     end(&ends);
 }
 
-/* A writer that nobody stops, and a context that ends. */
+/* A writer that does not stop, and a context that ends. */
 static void test_context_ends(void)
 {
     struct ends ends;
@@ -170,7 +170,7 @@ static void test_file(void)
         expect(&ends, 0, GPUD_FRAME_DISCONTINUITY, 0);
     }
 
-    SAY("somebody else's file of that name stays");
+    SAY("another's file of that name stays");
     CHECK(unlink(info.file) == 0, "%m");
     int fd = open(info.file, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
     end(&ends);
@@ -194,12 +194,12 @@ static void test_list(void)
     struct gpud_target_list *targets;
     struct gpud_target_entry entry = GPUD_INFO_INIT(entry);
     char path[2][256];
-    SAY("targets that somebody has are listed, and no others");
+    SAY("only live targets are listed");
     start_with(&ends, GPUD_TARGET_PACED, "cam1");
     snprintf(path[0], sizeof(path[0]), "%s/gpudirect/other.target", runtime);
     snprintf(path[1], sizeof(path[1]), "%s/gpudirect/wrong.target", runtime);
     int fds[2];
-    for (unsigned i = 0; i < 2; i++) { /* one that nobody has, and one that says nothing */
+    for (unsigned i = 0; i < 2; i++) { /* one without an owner, and an empty one */
         fds[i] = open(path[i], O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
         CHECK(fds[i] >= 0 && write(fds[i], "gpudirect-target=1\nname=other\n", 30) == 30, "%m");
     }

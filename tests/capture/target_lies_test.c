@@ -300,12 +300,12 @@ static void in_the_way(struct ends *ends)
     CHECK(symlink("/etc/passwd", path) == 0, "%m");
     EXPECT(GPUD_IO, "forged", gpud_target_create(ends->context, &params, &none, &e));
     CHECK(unlink(path) == 0 && stat("/etc/passwd", &st) == 0, "%m");
-    int fd = put("forged", "x", 1); /* whose lock somebody has */
+    int fd = put("forged", "x", 1); /* whose lock is held */
     EXPECT(GPUD_IO, "another target has the name",
            gpud_target_create(ends->context, &params, &none, &e));
     close(fd);
     CHECK(unlink(path) == 0 && mkfifo(path, 0600) == 0, "%m");
-    WORKS(gpud_target_create(ends->context, &params, &none, &e)); /* nobody has it: replaced */
+    WORKS(gpud_target_create(ends->context, &params, &none, &e)); /* not locked: replaced */
     CHECK(lstat(path, &st) == 0 && S_ISREG(st.st_mode), "not replaced");
     gpud_target_destroy(&none);
 }

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* target@DEVICE: rings that somebody outside writes, who follows the rules, waits for nobody,
- * breaks the rules, or does not write. */
+/* target@DEVICE: rings for third-party writers, which follow the rules, run free, break the rules,
+ * or do not write. */
 #include "target/target.h"
 #include "target_ends.h"
 
@@ -37,7 +37,7 @@ static void test_polite(void)
 {
     struct ends ends;
     struct gpud_frame *frames[SLOTS];
-    SAY("given_back tells a polite writer what nobody reads any more");
+    SAY("given_back tells a paced writer which slots are no longer read");
     start_with(&ends, GPUD_TARGET_PACED, NULL);
     for (uint32_t i = 0; i < SLOTS; i++)
         writer_write(&ends.writer);
@@ -70,7 +70,7 @@ static void test_polite(void)
 static void test_lapped(void)
 {
     struct ends ends;
-    SAY("who was away gets the newest frame, and is told of the others");
+    SAY("a reader that was late gets the newest frame, and the count of the others");
     start(&ends);
     for (uint32_t i = 0; i < 3 * SLOTS + 1; i++)
         writer_write(&ends.writer);

@@ -85,7 +85,7 @@ static void test_frames(bool use_gpu, const char *method)
     bench_close(&bench);
 }
 
-/* What was there before anybody asked for the descriptor counts. */
+/* Frames from before the descriptor was requested count. */
 static void test_asked_late(void)
 {
     struct bench waits = {0};
@@ -196,7 +196,7 @@ static void test_all_in_flight(void)
     CHECK_EQUAL(fake_queued(&bench.driver), 3);
     check_quiet(&bench, fd);
 
-    /* One of three: the driver can go on, and nobody is woken for it. */
+    /* One of three: the driver can continue, and no thread is woken for it. */
     put(&bench, 3);
     frame = take(&bench);
     fake_gpu_run(&bench.gpu, GPUD_OK);
@@ -213,7 +213,7 @@ static void test_all_in_flight(void)
     bench_close(&bench);
 }
 
-/* Refused buffers wake nobody again and again; that none is left does. */
+/* Refused buffers cause no repeated wakes; the loss of the last one does. */
 static void test_refused_buffers(void)
 {
     struct bench bench = {.slots = 1};

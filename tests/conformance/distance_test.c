@@ -55,12 +55,12 @@ static void make_links(const char *folder)
     }
 }
 
-static void say(const char *who, const char *path, const char *reason, const char *wanted,
+static void say(const char *side, const char *path, const char *reason, const char *wanted,
                 const char *says)
 {
-    CHECK(strcmp(path, wanted) == 0, "the %s says %s instead of %s (%s)", who, path, wanted,
+    CHECK(strcmp(path, wanted) == 0, "the %s says %s instead of %s (%s)", side, path, wanted,
           reason);
-    CHECK(strstr(reason, says), "the %s's reason, \"%s\", does not say \"%s\"", who, reason, says);
+    CHECK(strstr(reason, says), "the %s's reason, \"%s\", does not say \"%s\"", side, reason, says);
 }
 
 /* Large frames are measured, and a link is made again for each format. */
@@ -104,7 +104,7 @@ static void link_two(struct gpud_context *context, const char *kind, const char 
 }
 
 /* What is said of GPUs that the sender's driver does not see, and of what is none: the words of a
- * peer, who may write there what he likes. */
+ * peer, which may write anything there. */
 static void check_strangers(struct gpud_context *context, const char *kind)
 {
     static const struct {

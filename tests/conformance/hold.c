@@ -11,7 +11,7 @@
 
 struct conformance_hold {
     cl_event event;
-    cl_event barrier; /* kept: PoCL 3.1 aborts when an event fails that nobody holds */
+    cl_event barrier; /* kept: PoCL 3.1 aborts when an event without references fails */
     struct gpud_memory *words;
     struct gpud_signal *signal;
 };
@@ -34,7 +34,7 @@ static void put_word(struct conformance_hold *hold, struct gpud_queue *queue)
     struct gpud_worker *later = &queue->device->context->later;
     void *page = aligned_alloc(4096, 4096);
     CHECK(page, "out of memory");
-    /* A driver that frees waits for all queues, and makes everybody wait who calls it meanwhile;
+    /* A driver that frees waits for all queues, and blocks all other calls meanwhile;
      * frames are never waited for before they were sent, so that only a test can stop it for good.
      */
     for (int64_t deadline = gpud_deadline(10 * GPUD_SEC); !gpud_worker_is_idle(later);

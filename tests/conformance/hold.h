@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Queues that are slow on purpose: whoever does not wait for what is on them sees what was there
- * before, every time and not by luck. For any test that links the core's inside. */
+/* Queues that are slow on purpose: code that does not wait for their work always sees the old
+ * content. For any test that links the core's internals. */
 #ifndef GPUD_CONFORMANCE_HOLD_H
 #define GPUD_CONFORMANCE_HOLD_H
 

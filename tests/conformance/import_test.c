@@ -132,7 +132,7 @@ static void test_overlap(struct pair *pair)
     gpud_memory_unref(&memory);
 }
 
-/* By a queue that a user event holds, which hangs on NVIDIA's driver (580): last, to be left out
+/* By a queue that a user event holds, which hangs on NVIDIA's driver (580): last, to be skipped
  * there. */
 static void test_order(struct pair *pair)
 {

@@ -2,9 +2,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* Frames whose bytes come late: late <first> <between> <last>, as relay. A queue is held, so that
- * what is to be in a frame is not there yet when the frame is sent on; who does not wait for it
- * sends what was there before, every time. Nothing of the new picture may be seen before the queue
- * is let go, and all of it afterwards. */
+ * a frame's content has not arrived when the frame is sent on; a sender that does not wait for it
+ * would send the old content, every time. Nothing of the new picture may be visible before the
+ * queue is released, and all of it afterwards. */
 #include "hold.h"
 #include "relay.h"
 
@@ -15,7 +15,7 @@
 #include "support/check.h"
 #include "support/picture.h"
 
-/* So long it is looked for what must not come. */
+/* How long the test checks that a picture does not appear. */
 #define LOOK (50 * GPUD_MSEC)
 
 /* --- parts -------------------------------------------------------------------------------- */
@@ -57,7 +57,7 @@ static struct gpud_frame *wrap(struct relay *relay, struct gpud_memory *memory, 
     return frame;
 }
 
-/* What was acquired, or is still to come. */
+/* Acquires the next frame; NULL: none has arrived in time. */
 static struct gpud_frame *look_for(struct gpud_receiver *receiver)
 {
     struct gpud_frame *frame = NULL;

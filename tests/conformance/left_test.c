@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* left DEVICE: a sender is killed with frames published whose copies its device has not made. The
- * first of them that the receiver looks into tells that the sender is dead. None of the others is
- * waited for: each wait would cost the next sender's first picture as much time. */
+ * first of them that the receiver maps reveals that the sender is dead. It does not wait for the
+ * others: each wait would delay the next sender's first picture. */
 #include "base/clock.h"
 #include "hold.h"
 #include "stream/sender/state.h"
@@ -54,7 +54,7 @@ static _Noreturn void play_sender(const char *device, int tell)
     conformance_hold_queue(sender->queue);
     for (int i = 0; i < LEFT; i++)
         submit(sender);
-    CHECK(write(tell, "", 1) == 1, "nobody to tell");
+    CHECK(write(tell, "", 1) == 1, "the child is gone");
     for (;;)
         pause();
 }

@@ -419,7 +419,7 @@ static void everything(const char *device)
         test_copies(&side, kinds & 1, kinds & 2);
     test_copy_refusals(&side);
     test_flush_remote(&side);
-    say("memory that somebody else allocated is used where it is, and given back once");
+    say("memory of another allocator is used in place, and released once");
     if (is_cpu_addressable(&side))
         test_wrap_host_pointer(&side);
     else if (strcmp(gpud_device_kind(side.device), "opencl") == 0)

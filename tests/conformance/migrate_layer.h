@@ -13,7 +13,7 @@
 struct layer_counts {
     unsigned away;        /* explicit moves, with their content */
     unsigned home;        /* explicit moves without it, back to that device */
-    unsigned home_filled; /* the same with it: nobody needs that */
+    unsigned home_filled; /* the same with it, which is unnecessary */
     unsigned idle;        /* explicit moves to where the buffer lies already */
     unsigned implicit; /* commands that used a buffer where it did not lie: the driver moved it */
 };

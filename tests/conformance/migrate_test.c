@@ -152,7 +152,7 @@ static void test_moves(void)
 }
 
 /* While the sender's device is still busy with the frame, the move is enqueued already, behind that
- * very work; nobody waits, and the frame is handed over when it has moved. */
+ * very work; there is no wait, and the frame is handed over when it has moved. */
 static void test_begins_at_submit(void)
 {
     struct rig rig;
@@ -177,7 +177,7 @@ static void test_begins_at_submit(void)
 }
 
 /* Several receivers on the device that the slots go to share them; one on another device, or on the
- * sender's own, gets its frames by another route, whoever came first. */
+ * sender's own, gets its frames by another route, in any order of connecting. */
 static void test_one_destination(void)
 {
     enum { FRAMES = 20 };
@@ -243,7 +243,7 @@ static void test_faults(void)
 }
 
 /* A device that takes no frames any more costs its own receiver the connection, which is made anew
- * by another route, and nobody else a frame. */
+ * by another route, and no other receiver a frame. */
 static void test_failure(void)
 {
     struct rig rig;

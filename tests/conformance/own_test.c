@@ -442,8 +442,8 @@ static enum gpud_status next_status(struct gpud_receiver *receiver, struct gpud_
     return status;
 }
 
-/* What will not do is refused with a sentence, at the first try and at the next; whoever else
- * receives goes on; and a hook that thinks better of it has its link. */
+/* Unusable memory is refused with a reason, at the first try and at the next; other receivers
+ * continue; and a hook that then provides good memory gets its link. */
 static void refusals(struct scene *scene)
 {
     struct gpud_receiver *other = open_receiver(scene, false);

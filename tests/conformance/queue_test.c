@@ -113,7 +113,7 @@ static void test_on_complete(struct side *side)
 /* --- capabilities ------------------------------------------------------------------------------
  */
 
-/* What a queue that is not waited for has done when the copy's call returns. */
+/* What a queue has done when the copy's call returns, without a wait. */
 static void test_synchronous(struct side *side)
 {
     say("a synchronous queue has copied when the call returns");
@@ -289,7 +289,7 @@ static void test_destroy_busy(struct side *side)
 
 static void test_failure(struct side *side)
 {
-    say("a queue whose work failed says so to everybody who asks, in the driver's own words");
+    say("a queue whose work failed reports that to all callers, in the driver's own words");
     struct gpud_memory *memory = make_full(side, 9999, 1), *source = make_full(side, 9999, 2);
     struct gpud_copy copy = {.to = memory, .from = source, .row_bytes = 9999, .rows = 1};
     struct gpud_queue *queue;

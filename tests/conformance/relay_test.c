@@ -3,7 +3,7 @@
 
 /* A received frame is sent on as it is: relay <first> <between> <last> names the devices of a
  * sender, of a receiver and the sender behind it, and of the last receiver. What arrives is what
- * was sent, although nobody in between waits for it or looks at it, and although the first ring is
+ * was sent, although nothing in between waits for it or reads it, and although the first ring is
  * so small that a slot given back too early is written again at once. */
 #include "relay.h"
 

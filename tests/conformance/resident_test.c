@@ -49,8 +49,8 @@ void *__wrap_clGetExtensionFunctionAddressForPlatform(cl_platform_id platform, c
     return (void *)make_resident_late;
 }
 
-/* The driver's answer goes where it was told at first, though nobody reads it any more. What it
- * overwrites, and what stays behind, a sanitizer sees. */
+/* The driver writes its answer to the first address, though it is no longer read. Overwritten
+ * memory and leaks are left to the sanitizers. */
 static void answer_late(void)
 {
     CHECK(clSetUserEventStatus(gate, CL_COMPLETE) == CL_SUCCESS, "the gate does not open");

@@ -28,7 +28,7 @@ void test_events(const struct way *way)
     struct peer peer, late;
     scene_open(&scene, way, GPUD_SLOW_BLOCK);
     scene_format(&scene, "UYVY", 320, 180);
-    send_event(&scene, 5, 1); /* nobody hears it */
+    send_event(&scene, 5, 1); /* without a receiver */
     send_event(&scene, STICKY(1), 100);
     send_event(&scene, STICKY(2), 200);
     send_event(&scene, STICKY(1), 101); /* replaces the first, in its place */
@@ -129,7 +129,7 @@ void test_reconnect(const struct way *way)
                    (gpud_sender_get_info(scene.sender, &info), info.receivers == 0));
         CHECK_EQUAL(info.connects, turn);
         CHECK_EQUAL(info.disconnects, turn);
-        scene_send(&scene, 2); /* to nobody: done at once */
+        scene_send(&scene, 2); /* without a receiver: done at once */
     }
 
     /* The sender goes, another comes; the same receiver, which comes first. */
@@ -170,7 +170,7 @@ void test_reconnect(const struct way *way)
 /* --- several receivers ------------------------------------------------------------------------ */
 
 #define FAN 3
-#define RING 4    /* slots, where nobody asks for more */
+#define RING 4    /* slots, unless a receiver asks for more */
 #define MISSED 20 /* frames sent to receivers that rest */
 
 /* The last two do not take anything, the first one takes it all: what does not fit into a ring is

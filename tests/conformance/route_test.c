@@ -247,7 +247,7 @@ static void test_announcements(const struct way *way)
     struct scene scene;
     struct peer peer;
     scene_open(&scene, way, GPUD_SLOW_BLOCK);
-    gpud_sender_announce(scene.sender); /* to nobody, and without a format */
+    gpud_sender_announce(scene.sender); /* without a receiver or a format */
     struct peer_orders orders = scene_orders(&scene);
     orders.leave_after = 1;
     peer_start(&peer, &orders);

@@ -74,7 +74,8 @@ static void test_target(struct side *side, const char *device)
     say("another process writes memory made for that");
     unsigned char *data = map_whole(side, memory, GPUD_READ);
     for (uint64_t i = 0; i < memory->size; i++)
-        CHECK(data[i] == 0, "byte %llu is %u before anybody wrote", (unsigned long long)i, data[i]);
+        CHECK(data[i] == 0, "byte %llu is %u before the first write", (unsigned long long)i,
+              data[i]);
     unmap_whole(side, memory, data);
 
     struct order order = {.task = PEER_WRITES, .size = memory->size, .seed = 42};
@@ -186,7 +187,7 @@ static void test_lies_of_files(struct side *side)
 
 static void test_lies_of_addresses(struct side *side)
 {
-    say("bus addresses that are zero, unaligned, nobody's or wrap around are refused");
+    say("bus addresses that are zero, unaligned, unused or wrap around are refused");
     struct gpud_memory *memory;
     struct gpud_handle good, bad;
     WORKS(gpud_memory_alloc_for(side->device, 4 * PAGE, GPUD_USAGE_TARGET, &memory, &e));

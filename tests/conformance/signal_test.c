@@ -168,7 +168,7 @@ static void test_wakes(struct ends *ends)
 
 /* --- many wait at once ------------------------------------------------------------------------ */
 
-/* Two who wait for different values by turns, as two frames of one entry do. */
+/* Two waiters for different values by turns, as for two frames of one entry. */
 static void test_turns(struct ends *ends)
 {
     if (strcmp(gpud_device_kind(ends->owner.device), "opencl") != 0)
@@ -193,7 +193,7 @@ struct waiter {
     pthread_t thread;
 };
 
-/* In slices, as whoever looks between them whether the writer still lives. */
+/* In slices, like a waiter that checks between them whether the writer lives. */
 static void *wait_in_slices(void *arg)
 {
     struct waiter *waiter = arg;
@@ -329,7 +329,7 @@ static void test_process(struct ends *ends, const char *device)
 
 static void test_poison(struct ends *ends)
 {
-    say("poison releases whoever waits for a writer that died");
+    say("poison releases waits for a writer that died");
     if (is_synchronous(&ends->owner)) {
         EXPECT(GPUD_TIMEOUT, gpud_signal_wait_host(ends->signal, 3, IN(10), &e));
         WORKS(gpud_signal_poison(ends->signal, 3, &e));

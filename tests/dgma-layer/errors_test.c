@@ -88,7 +88,7 @@ static void external_creation(struct cl *cl, const struct bus_address *good)
         CHECK_CL(CL_INVALID_HOST_PTR, create_status(cl->context, EXTERNAL_PHYSICAL, PAGE, &b));
     }
     CHECK_CL(CL_INVALID_BUFFER_SIZE, create_status(cl->context, EXTERNAL_PHYSICAL, 0, &a));
-    /* larger than what lies there, outside of it, and nobody's */
+    /* larger than the buffer there, outside of it, and without a buffer */
     CHECK_CL(CL_MEM_OBJECT_ALLOCATION_FAILURE,
              create_status(cl->context, EXTERNAL_PHYSICAL, 2 * PAGE + 1, &a));
     const struct bus_address off[] = {{a.surface + 2 * PAGE, a.marker},

@@ -228,20 +228,20 @@ static void sizes(struct cl *cl, struct pair *pair)
                          (off_t)1 << 42};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         put_file(bad[i], 0600, false);
-        refused_at(cl, SURFACE, "a wrong size", "size is none that a buffer can have");
+        refused_at(cl, SURFACE, "a wrong size", "no buffer can have its size");
     }
     /* The first write into memory that is promised and not there would be a SIGBUS. */
     put_file((off_t)1 << 32, 0600, false);
-    refused_at(cl, SURFACE, "a size that /dev/shm has not", "not all there");
+    refused_at(cl, SURFACE, "a size that /dev/shm has not", "not fully allocated");
     put_file(2 * (off_t)PAGE, 0600, false);
-    refused_at(cl, SURFACE, "a hole", "not all there");
+    refused_at(cl, SURFACE, "a hole", "not fully allocated");
     send_frame(cl, pair);
 }
 
 static void without_an_owner(struct cl *cl)
 {
     put_file(2 * (off_t)PAGE, 0600, true);
-    refused_at(cl, SURFACE, "nobody owns it", "the process that owned it is dead");
+    refused_at(cl, SURFACE, "it has no owner", "the process that owned it is dead");
     CHECK(access(path, F_OK) < 0);
 }
 

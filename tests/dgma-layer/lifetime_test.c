@@ -34,7 +34,7 @@ static void references(struct cl *cl)
     CHECK_CL(CL_SUCCESS, clReleaseMemObject(bus));
     wait_until_gone(&address);
     CHECK(destroyed == 1);
-    /* the writer may be late: it writes into memory that nobody reads, and that is all */
+    /* the writer may be late: it only writes into memory that is no longer read */
     CHECK_CL(CL_SUCCESS, cl->write_signal(cl->queue, external, 1, 0, 0, NULL, NULL));
     CHECK_CL(CL_SUCCESS, clFinish(cl->queue));
     CHECK_CL(CL_SUCCESS, clReleaseMemObject(external));
@@ -174,7 +174,7 @@ static struct bus_address run_child(const char *end)
     return address;
 }
 
-/* No OpenCL yet in this process: whoever comes next sweeps what the dead left. */
+/* Before OpenCL starts in this process: the next process removes files of dead ones. */
 static void shared_memory_after_death(void)
 {
     struct bus_address exited = run_child("exit");

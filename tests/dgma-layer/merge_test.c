@@ -220,7 +220,7 @@ static void two_writers(void)
     close_cl(&second);
 }
 
-/* A capture card, or a program without the layer, stores; nobody knows what, so all of it counts.
+/* A capture card, or a program without the layer, stores unknown bytes, so the whole buffer counts.
  */
 static void foreign_writer(void)
 {

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* An OpenCL layer that stands in for a driver with DirectGMA: its devices have the extension, and
- * every part of it answers with a status of its own, so that a test can tell who answered. See
+ * every part of it answers with its own status, so that a test can tell which one answered. See
  * native_test.c. */
 
 #include <CL/cl_icd.h>

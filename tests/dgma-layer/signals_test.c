@@ -166,7 +166,7 @@ static void failed_wait_list(struct cl *cl)
         clSetUserEventStatus(bad, -5);
         CHECK(event_done_within(failed, 5000) && event_status(failed) < 0);
         CHECK_CL(CL_SUCCESS, clFinish(q));
-        sleep_ms(5); /* nobody else touches these events while the queue unwinds */
+        sleep_ms(5); /* no other thread touches these events while the queue unwinds */
         clReleaseEvent(bad);
         clReleaseEvent(failed);
         clReleaseCommandQueue(q);

@@ -1,9 +1,10 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Who holds how much of each device. Without GPUD_FAKE_CUDA_ACCOUNT the table is this process's
- * own; with it, a file that all share. A process that ended holds nothing: each has locked a
- * byte of the file, and the kernel drops that lock with the process, also across PID namespaces. */
+/* How much of each device each process holds. Without GPUD_FAKE_CUDA_ACCOUNT the table is this
+ * process's own; with it, a file that all share. A process that ended holds nothing: each has
+ * locked a byte of the file, and the kernel drops that lock with the process, also across PID
+ * namespaces. */
 
 #include "fake.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Pages of a device, in memfds. The name of a memfd is what tells a driver's memory from any
- * other file that somebody passes for it. */
+/* Pages of a device, in memfds. The name of a memfd distinguishes the driver's memory from other
+ * files that are passed as such. */
 
 #include "fake.h"
 
@@ -73,7 +73,7 @@ CUresult backing_create(char kind, CUdevice device, size_t size, struct backing 
         return refuse(CUDA_ERROR_OUT_OF_MEMORY, "a memfd of %zu bytes: %m", size);
     }
     CUresult result = finish(backing, out);
-    /* Nobody may count on zeros. */
+    /* Callers must not rely on zeros. */
     if (result == CUDA_SUCCESS)
         memset(backing->cpu, 0xa5, size < POISONED ? size : POISONED);
     return result;

@@ -59,8 +59,8 @@ static CUcontext create(CUdevice device, bool primary)
     return context->object.alive ? context : NULL;
 }
 
-/* The driver frees silently what is left. Whoever tears a context down under its memory did not
- * know that it was there. */
+/* The driver silently frees the remaining memory. Destroying a context with live memory is a bug of
+ * the caller, and reported. */
 static void destroy(CUcontext context)
 {
     unsigned streams = 0, ranges = 0;

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What the caller says that an address is. */
+/* The kind of an address, as the caller states it. */
 enum place { ANY, HOST, DEVICE };
 
 struct side {
@@ -29,7 +29,7 @@ static CUresult use_side(const struct side *side, size_t width, size_t rows, boo
     return use_host(side->context, (const void *)(uintptr_t)side->address, span, write, use);
 }
 
-/* The driver has read a pageable source when the call returns: so the program may change it. */
+/* The driver has read a pageable source when the call returns, so the program may change it. */
 static bool stage(struct operation *operation)
 {
     operation->staging = malloc(operation->rows * operation->width);
@@ -42,7 +42,7 @@ static bool stage(struct operation *operation)
     return true;
 }
 
-/* Who waits for what, as the driver's manual has it: a copy within the devices or from pageable
+/* Which copies block, as the driver's manual has it: a copy within the devices or from pageable
  * memory is never waited for, also by the functions without a stream; one to pageable memory is,
  * also by those with a stream. */
 static bool must_wait(const struct use *to, const struct use *from, bool synchronous)

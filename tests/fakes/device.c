@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The devices: how many, which are visible, and what they say of themselves. */
+/* The devices: their number, visibility and attributes. */
 
 #include "fake.h"
 
@@ -115,7 +115,7 @@ CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice device)
     return cuDeviceGetUuid_v2(uuid, device);
 }
 
-/* A domain that no machine has, so that nothing real is taken for ours. */
+/* A PCI domain that no machine has, so that no real device is confused with ours. */
 CUresult cuDeviceGetPCIBusId(char *text, int size, CUdevice device)
 {
     ENTER_DEVICE(device, text);

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What orders streams: words in memory, events, functions of the program. */
+/* Synchronisation of streams: words in memory, events, host functions. */
 
 #include "fake.h"
 

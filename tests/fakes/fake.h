@@ -183,7 +183,7 @@ void *object_find(const void *handle, enum object_kind kind);
 /* May be destroyed: the driver leaves it on the stack. */
 CUcontext current_context(void);
 
-/* account.c: who holds how much of which physical device. */
+/* account.c: how much of each physical device each process holds. */
 void account_open(void);
 void account_add(const struct backing *backing);
 void account_remove(const struct backing *backing);

@@ -70,7 +70,7 @@ CUresult cuMemFreeHost(void *host)
     return leave(range_retire(range, "freed"));
 }
 
-/* Are the pages there, and writable where that is needed? */
+/* Whether the pages exist, and are writable if necessary. */
 static bool mapped(const void *host, size_t size, bool writable)
 {
     FILE *maps = fopen("/proc/self/maps", "re");

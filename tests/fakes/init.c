@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The way into every function, and the functions that need nothing but the library. */
+/* The entry of every function, and the functions that need only the library. */
 
 #include "fake.h"
 
@@ -40,7 +40,7 @@ static size_t read_size(const char *text)
     }
 }
 
-/* As the driver: a child of fork() has lost its GPU. Its copy of the lock would never be free. */
+/* As in the driver, a forked child has lost its GPU. Its copy of the lock may be held forever. */
 static void before_fork(void)
 {
     pthread_mutex_lock(&fake.lock);
@@ -82,8 +82,7 @@ static void read_environment(void)
     pthread_atfork(before_fork, after_fork, in_child);
 }
 
-/* Streams may be busy for ever; they end with the process, and what comes after this finds the
- * driver gone. */
+/* Streams may be busy forever; they end with the process, and later calls find the driver gone. */
 __attribute__((destructor)) static void on_exit_of_process(void)
 {
     pthread_mutex_lock(&fake.lock);

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What goes wrong: names of results, refusals, reports, and failures on request. */
+/* Errors: names of results, refusals, reports, and injected failures. */
 
 #include "fake.h"
 
@@ -27,7 +27,7 @@ void set_entered(const char *function)
     entered = function;
 }
 
-/* A rule that does not parse must not let a test pass that was to see it. */
+/* An invalid rule must not make a test pass that depends on it. */
 static void bad_rule(const char *text)
 {
     fprintf(stderr,

@@ -71,8 +71,8 @@ static bool is_open(CUcontext context, unsigned long long key)
     return range != NULL;
 }
 
-/* The read lock tells the owner that somebody has it open; it ends with this process at the
- * latest. A lock of the description, which the backing's descriptor keeps. */
+/* The read lock shows the owner that the memory is open elsewhere; it ends with this process at the
+ * latest. It belongs to the open file description, which the backing's descriptor keeps. */
 static CUresult open_backing(const struct handle *handle, struct backing **out)
 {
     char path[64];
@@ -152,7 +152,7 @@ CUresult cuIpcCloseMemHandle(CUdeviceptr address)
     return leave(range_retire(range, "closed"));
 }
 
-/* A memfd stands in for the dma-buf: whoever maps it sees the memory. Its own description has
+/* A memfd replaces the dma-buf: a mapping of it shows the memory. Its own description has
  * O_NONBLOCK, by which an import as an exported handle is refused, as the driver refuses it. A
  * memfd cannot begin in the middle: so such a range is refused, which the driver would export. */
 CUresult cuMemGetHandleForAddressRange(void *handle, CUdeviceptr address, size_t size,

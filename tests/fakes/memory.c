@@ -11,7 +11,7 @@
 #define PITCH ((size_t)512)
 
 /* Small allocations share a block in the driver, so that their addresses are aligned to 512
- * bytes and no more. Ours never start at a page, so that who counts on one is seen. */
+ * bytes and no more. Ours never start at a page, to expose code that relies on that. */
 #define SMALL ((size_t)1 << 20)
 #define SMALL_OFFSET ((size_t)512)
 
@@ -94,7 +94,7 @@ CUresult cuMemFreeAsync(CUdeviceptr address, CUstream stream)
     return leave(submit(found, operation));
 }
 
-/* Memory that CPU and device share: pages of the program, of which a device is said to hold all. */
+/* Managed memory: pages of the program, all of which a device is reported to hold. */
 CUresult cuMemAllocManaged(CUdeviceptr *address, size_t size, unsigned flags)
 {
     ENTER(NEED_CONTEXT);

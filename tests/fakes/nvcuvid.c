@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* A libnvcuvid.so.1 that decodes nothing. GStreamer's nvcodec plugin offers cudaupload and
- * cudadownload only where it finds the decoder's library beside the driver's; with this one it
- * finds no codec and offers just those. */
+ * cudadownload only if it finds the decoder's library beside the driver's; with this one it finds
+ * no codec, and offers just those. */
 
 #define NOT_SUPPORTED 801
 

@@ -268,7 +268,7 @@ static cl_int set_acquired(cl_uint count, const cl_mem *memories, bool acquired)
     for (cl_uint i = 0; i < count && code == CL_SUCCESS; i++) {
         const struct record *record = find(memories[i]);
         if (!record)
-            code = broken(CL_INVALID_MEM_OBJECT, "memory that nobody imported is handed over");
+            code = broken(CL_INVALID_MEM_OBJECT, "memory that was not imported is handed over");
         else if (!acquired && !record->acquired)
             code = broken(CL_INVALID_OPERATION, "memory is released that is not acquired");
         else if (!acquired && record->mappings)

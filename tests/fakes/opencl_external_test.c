@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* fake-opencl-external: the layer keeps to the rules of cl_khr_external_memory, and so must who
- * uses it. */
+/* fake-opencl-external: the layer follows the rules of cl_khr_external_memory, and enforces them on
+ * its callers. */
 #include "support/check.h"
 
 #include <CL/cl.h>

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Whose memory a pointer is. */
+/* Attributes of pointers. */
 
 #include "fake.h"
 

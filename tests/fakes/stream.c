@@ -173,7 +173,7 @@ static CUresult destroy(CUstream handle)
 {
     CUstream stream;
     if ((uintptr_t)handle <= 2)
-        return report(CUDA_ERROR_INVALID_HANDLE, "a stream that nobody made");
+        return report(CUDA_ERROR_INVALID_HANDLE, "a stream that was not created");
     CUresult result = stream_find(handle, &stream);
     if (result != CUDA_SUCCESS)
         return result;

@@ -75,8 +75,8 @@ static struct allocation *allocation_new(struct backing *backing, const CUmemAll
     return allocation;
 }
 
-/* The handle dies with its last reference, mappings included; what remains tells who used it
- * later. */
+/* The handle dies with its last reference, mappings included; the record remains to detect later
+ * uses. */
 void allocation_unref(struct allocation *allocation)
 {
     if (--allocation->references > 0)

@@ -1,10 +1,10 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Authentication: the input is who has which key, and then a man in the middle, who hears all,
- * bends, cuts, splices and repeats it, but has no key. No end that has one is done but by a proof
- * of the other one, with the same key, of the same two nonces and in the same context. Left alone,
- * both ends are done, or both say why not. */
+/* Authentication: the input assigns the keys, and then drives a man in the middle, which sees,
+ * alters, cuts, splices and repeats all messages, but has no key. No end that has one is done but
+ * by a proof of the other one, with the same key, of the same two nonces and in the same context.
+ * Left alone, both ends are done, or both say why not. */
 #include "fuzz.h"
 #include "wire/auth.h"
 
@@ -49,7 +49,7 @@ static void check_proof(const struct gpud_auth ends[2], const struct setup *setu
             abort();
 }
 
-/* Refused with a sentence, and for good. */
+/* Refused with a reason, and permanently. */
 static enum gpud_status hand_over(struct gpud_auth *end, const uint8_t *bytes, size_t size)
 {
     /* An exact copy on the heap, so that a sanitizer sees a read past its end. */
@@ -72,7 +72,7 @@ static enum gpud_status hand_over(struct gpud_auth *end, const uint8_t *bytes, s
     return status;
 }
 
-/* What is said is carried over as it is; all is kept. */
+/* Delivers messages unchanged, and records them. */
 static void leave_alone(const struct setup *setup, uint8_t kept[SLOTS][SIZE])
 {
     struct gpud_auth ends[2];

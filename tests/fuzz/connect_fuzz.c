@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What rdma_cm carries along with connections, as a peer may send it: what is read is written to
- * the same bytes again, and a refusal becomes a sentence that is fit for a terminal. */
+/* A peer's private data of rdma_cm connections: what decodes encodes to the same bytes again, and a
+ * refusal becomes a text that is safe for a terminal. */
 #include "base/text.h"
 #include "fuzz.h"
 #include "wire/rdma/private_data.h"

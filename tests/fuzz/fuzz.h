@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A fuzz target is one function, as libFuzzer wants it. Linked with replay.c instead, it is an
+/* A fuzz target is one function, as libFuzzer requires. Linked with replay.c instead, it is an
  * ordinary test that runs over its corpus and over mutated copies of it. */
 #ifndef GPUD_TESTS_FUZZ_H
 #define GPUD_TESTS_FUZZ_H

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Files of amdkfd: what is read of one is within bounds, the same wherever the text lies, and comes
- * from its lines; what is refused has a sentence, and changes nothing. */
+/* Files of amdkfd: values that are read are within bounds, independent of the text's address, and
+ * from its lines; a refusal has a reason, and changes nothing. */
 #include "fuzz.h"
 #include "topology/kfd.h"
 

@@ -83,8 +83,8 @@ static void prepare(void)
     gpud_sender_configure(sender, PICTURE(&layout[0]), NULL);
 }
 
-/* As the listener's thread does: of a newcomer its first message, which makes a link of it or ends
- * it. No answer asks for another at once, so there are few. */
+/* The listener's part: reads a newcomer's first message, which turns it into a link or ends it. No
+ * answer causes another at once, so there are few. */
 #define MESSAGES 8
 static struct gpud_link *read_messages(void)
 {
@@ -134,7 +134,7 @@ struct player {
     bool ring_is_ours, on_host; /* by the last offer */
 };
 
-/* A page is good once: each session has its own. */
+/* A page can be used once: each session has its own. */
 static void drop_page(struct player *player)
 {
     if (FUZZ_BETWEEN_HOSTS) {
@@ -247,7 +247,7 @@ static void listen_to(struct player *player)
     }
 }
 
-/* Takes a frame and gives it back; its device may be done with it, or not. */
+/* Takes a frame and returns it; its device may have finished with it, or not. */
 static void use_frame(struct player *player, bool done)
 {
     struct gpud_descriptor descriptor;
@@ -267,7 +267,7 @@ static void look_after_sender(void)
     gpud_listener_turn(sender);
 }
 
-/* The application gets as many as it asked for, now that nobody else has any. */
+/* The application gets all the slots that it asked for, since no receiver holds any. */
 static void expect_slots(void)
 {
     struct gpud_frame *frame[ENTRIES];
@@ -311,7 +311,7 @@ static size_t count_links(void)
     return count;
 }
 
-/* Whatever the link is at, whoever asks is told of it. */
+/* A query is answered in every state of the link. */
 static void expect_answer(void)
 {
     static const struct pollfd readable[2] = {{.revents = POLLIN}, {.revents = POLLIN}};
@@ -328,7 +328,7 @@ static void expect_answer(void)
     gpud_newcomers_read(sender, readable, 2);
     if (answered(ends[0], GPUD_MESSAGE_STATUS) != linked ||
         (linked && answered(ends[0], GPUD_MESSAGE_LINKS) != 1) || count_links() != linked)
-        watch_fail("who asks is told of other receivers than there are");
+        watch_fail("a query lists other receivers than there are");
     if (gpud_socket_receive(ends[0], &message, NULL) != GPUD_CLOSED)
         watch_fail("there is no end of the answer");
     watch_end(WATCH_SENDER);

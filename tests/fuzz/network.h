@@ -23,7 +23,7 @@
 #endif
 
 struct fuzz_network {
-    struct gpud_channel *channel; /* to nobody: the player's messages go by a socket of its own */
+    struct gpud_channel *channel; /* unconnected: the player's messages use a separate socket */
     struct gpud_remote *remote;   /* NULL: closed */
     struct gpud_handle page;      /* the player's, for the other side to write */
     struct gpud_page *theirs;     /* the other side's, of which the player may write its half */

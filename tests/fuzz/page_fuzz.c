@@ -1,8 +1,9 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The ring page: the input acts for both sides and scribbles in between. Whatever is in the shared
- * words, each side's own books stay right: no entry is free twice, held twice, or leaves its array.
+/* The ring page: the input drives both sides, and overwrites words in between. Whatever the shared
+ * words contain, each side's own state stays consistent: no entry is free twice, held twice, or
+ * leaves its array.
  */
 #include "fuzz.h"
 #include "wire/page.h"

@@ -1,9 +1,9 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A sender, as somebody sees it who asks it how it is: the input answers, honestly or not, over a
- * real socket with real descriptors. The question ends, whatever comes; what is told is fit for a
- * terminal; and every descriptor that came along is closed. */
+/* Querying a sender: the input answers, honestly or not, over a real socket with real descriptors.
+ * The query ends in any case; its results are safe to print on a terminal; and every received
+ * descriptor is closed. */
 #include "base/text.h"
 #include "route/route.h"
 #include "stateful.h"

@@ -242,7 +242,7 @@ static void say(struct player *player, struct fuzz_input *input)
         message.grow = player->offered;
         break;
     case GPUD_MESSAGE_CANARY:
-        /* Nobody posts words that are in the memories: two seconds for each frame. */
+        /* Words inside memories are never posted, and would cost two seconds for each frame. */
         if (player->words_in_memory)
             return;
         /* Without a frame the receiver waits for it, for two seconds. */
@@ -348,7 +348,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     player.fd = ends[0];
     player.ring = ring;
     gpud_layout_init(&player.layout, "GRAY8", 64, 32, 0, NULL);
-    /* Where connect_now() would be, had somebody listened. */
+    /* The state of connect_now() if there had been a listener. */
     gpud_receiver_disconnect(receiver, INT64_C(3600) * GPUD_SEC, "the input is over");
     struct gpud_peer peer = {.pid = getpid(), .uid = geteuid(), .same_process = true};
     if (gpud_unix_channel_create(ends[1], &peer, &receiver->channel, NULL) != GPUD_OK)

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* replay <folder>: every file of a corpus, then for each some hundred copies with a few bytes bent
- * (the same ones in each run), without libFuzzer. */
+/* replay <folder>: every file of a corpus, then some hundred copies of each with a few bytes
+ * changed (the same in each run), without libFuzzer. */
 #include "fuzz.h"
 
 #include <dirent.h>
@@ -17,7 +17,7 @@
 
 static uint32_t state = 1;
 
-/* The input under way, for whoever looks for the reason why it ended like this. */
+/* The current input, so that a crash can be traced to it. */
 static char path[512];
 static unsigned copy_number;
 

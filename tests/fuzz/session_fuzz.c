@@ -1,12 +1,12 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A sender and a receiver, both real, with their own sockets and threads, and a man in the middle
- * whom the input leads: he bends what they say to each other and what they share, while an
+/* A real sender and a real receiver, with their own sockets and threads, and a man in the middle
+ * driven by the input, which alters their messages and their shared memory, while an
  * application sends frames. Beside the bent link there is an honest receiver.
  *
  * Not only that nothing crashes: each end notices the end of its peer, calls come back in time,
- * nobody waits awake, nothing grows, and the honest receiver gets every frame, once, in order, with
+ * no side spins, nothing grows, and the honest receiver gets every frame, once, in order, with
  * its picture. An input:
  *
  *     byte 0   the bent receiver: its policy and its route; slots of both
@@ -65,14 +65,14 @@ static bool turn_middle(struct session *session, struct fuzz_input *input)
     return came;
 }
 
-/* Until both ends have said what they have to say. */
+/* Runs until both ends have sent all their messages. */
 static void settle(struct session *session)
 {
     for (int i = 0; i < 40 && turn_middle(session, NULL); i++)
         ;
 }
 
-/* Lets the bent receiver take what there is. */
+/* Lets the bent receiver take all available frames. */
 static void let_run(struct session *session)
 {
     const struct gpud_page *page = session->middle.page;
@@ -199,7 +199,7 @@ static void end_link(struct session *session, uint32_t how)
         settle(session);
     middle_stop_listening(middle);
     if (how & 8)
-        ends_expect_deadlines(ends); /* nobody hands anything on any more */
+        ends_expect_deadlines(ends); /* nothing is forwarded any more */
     ends_expect_quiet(ends);
     switch (how % 4) {
     case 0:

@@ -62,7 +62,7 @@ static inline struct gpud_memory *fuzz_share(struct gpud_device *device, uint64_
     return memory;
 }
 
-/* A legacy handle that nobody made. */
+/* A forged legacy handle. */
 static inline struct gpud_handle fuzz_forged_handle(uint64_t size)
 {
     return (struct gpud_handle){

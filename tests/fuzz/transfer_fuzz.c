@@ -1,10 +1,10 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A connection for transfers: the input is what the peer says, what the application asks for, and
- * how far the card is, in any order. The card is told nothing but ranges of the own region, every
- * operation is completed exactly once, what is said to have arrived lies where it may, and behind
- * the end there is nothing. */
+/* A connection for transfers: the input gives the peer's messages, the application's calls, and the
+ * card's progress, in any order. The card gets only ranges of the own region, every operation
+ * completes exactly once, arrivals are reported only within their ranges, and nothing follows the
+ * end. */
 #include "fuzz.h"
 #include "transfer/completion.h"
 #include "transfer/connection.h"

@@ -103,7 +103,7 @@ static int64_t thread_time(pthread_t thread)
     return pthread_getcpuclockid(thread, &clock) == 0 ? cpu_time(clock) : 0;
 }
 
-/* Whether all threads together were on a processor for more than half of so long. */
+/* Whether all threads together used CPU time for more than half of this period. */
 static bool is_busy(int64_t ms)
 {
     int64_t start = gpud_now(), used = cpu_time(CLOCK_PROCESS_CPUTIME_ID);
@@ -200,7 +200,7 @@ static bool heap_is_ours(void)
 #define HEAP_SLACK (64 * 1024)
 #define WARM_UP 16
 
-/* An input may leave a little; many may not leave much. */
+/* One input may leak a little; many must not leak much. */
 static void check_growth(const struct watch_baseline *before, const struct watch_baseline *after)
 {
     static unsigned inputs, maps;

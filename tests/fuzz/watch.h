@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What must hold whatever a peer does: calls come back, nobody waits awake, nothing grows. Whoever
- * sees that it does not hold says what, and aborts. */
+/* The invariants under any behaviour of a peer: calls return, no thread spins, nothing grows. A
+ * violation is reported, and aborts. */
 #ifndef GPUD_TESTS_FUZZ_WATCH_H
 #define GPUD_TESTS_FUZZ_WATCH_H
 
@@ -30,8 +30,8 @@ enum watch_caller { WATCH_SENDER, WATCH_HONEST, WATCH_BENT, WATCH_CALLERS };
 void watch_begin(enum watch_caller caller, const char *what, int64_t timeout_ns);
 void watch_end(enum watch_caller caller);
 
-/* While nobody has anything to do, nobody uses the processor: else somebody waits awake for what
- * does not come. Takes some milliseconds if all is well. */
+/* Checks that idle threads use no CPU time, that is, do not spin. Takes some milliseconds if all
+ * is well. */
 struct watch_thread {
     const char *name;
     pthread_t thread;
@@ -46,7 +46,7 @@ struct watch_baseline {
 };
 struct watch_baseline watch_baseline_take(void);
 
-/* Back to it; what goes by itself in a while is waited for. */
+/* Expects the baseline again, after a wait for delayed releases. */
 void watch_baseline_check(const struct watch_baseline *before);
 
 #endif

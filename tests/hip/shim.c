@@ -12,7 +12,7 @@
  *                     =blind        ... but they go on without waiting
  *                     =low          ... but they go on at any value
  *                     =stuck        ... but they never see what the CPU writes
- *                     =silent       ... but nobody sees what they write
+ *                     =silent       ... but their writes are never visible
  *
  * Stricter than the runtime: flags that another version has, masks, and values that a comparison
  * could see as negative are refused, and said on stderr. */

@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* The process that dies: this program, started anew, sends or receives, and stands still as a whole
- * at a named point, on the n-th time that it passes there after it was armed. Whoever kills it then
- * kills it exactly there. */
+ * at a named point, on the n-th time that it passes there after it was armed. A kill then hits
+ * exactly that point. */
 #ifndef GPUD_TESTS_KILL_CHILD_H
 #define GPUD_TESTS_KILL_CHILD_H
 

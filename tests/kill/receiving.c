@@ -40,7 +40,7 @@ static void take(struct receiving *r, struct gpud_frame *frame)
     gpud_frame_get_info(frame, &info);
     unsigned child = (unsigned)(info.offset / CHILD_NUMBERS);
     CHECK(child == r->seen || !r->view.linked,
-          "child %u died, and nobody said so before frames of child %u came", r->seen, child);
+          "the death of child %u was not reported before frames of child %u came", r->seen, child);
     CHECK(child >= r->seen, "a frame of child %u after those of child %u", child, r->seen);
     r->seen = child;
     r->since++;

@@ -182,7 +182,7 @@ static int64_t one_death(struct sending *s, int round)
     int64_t killed = atomic_load(&s->children.killed);
     children_advance(&s->children);
     s->epoch_frames = 0;
-    send(s); /* at once, before anybody noticed */
+    send(s); /* at once, before the death is noticed */
     send_until(s, &s->children.child.board->frames, 1, AGAIN_MAX, "a frame at the next receiver");
     int64_t took = gpud_test_now() - killed;
     if (grows) {

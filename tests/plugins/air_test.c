@@ -1,9 +1,9 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Nothing on air stalls: a live pipeline goes on whatever its receivers do, one that is not live
- * loses nothing, and an end of the stream ends every wait. Receivers are processes of their own.
- * Frames are counted when all is over; what is waited for is a state. */
+/* A live pipeline never stalls, whatever its receivers do; one that is not live loses nothing; and
+ * EOS ends every wait. Receivers are separate processes. Frames are counted at the end; the test
+ * waits for states only. */
 #include "ends.h"
 
 #include <signal.h>
@@ -167,8 +167,8 @@ static void meet(struct viewer *viewer, enum fate fate)
         kill(viewer->pid, SIGKILL);
 }
 
-/* A ring of 64 frames for who is fine: more than a second, in which a busy machine may forget a
- * process. */
+/* Healthy receivers get a ring of 64 frames: more than a second, for which a busy machine may not
+ * schedule a process. */
 static void go_on_air(guint receivers, enum fate fate)
 {
     struct viewer viewers[4];
@@ -209,7 +209,7 @@ GST_END_TEST
 
 /* --- not live ----------------------------------------------------------------------------- */
 
-/* A first receiver that comes late, and sleeps for a while, misses nothing. */
+/* A first receiver that connects late, and sleeps for a while, misses nothing. */
 GST_START_TEST(test_not_live)
 {
     struct viewer viewer;
@@ -232,7 +232,7 @@ GST_START_TEST(test_not_live)
 }
 GST_END_TEST
 
-/* What the user says goes. */
+/* The user's settings take precedence. */
 GST_START_TEST(test_explicit)
 {
     struct plant plant;
@@ -253,7 +253,7 @@ GST_END_TEST
 
 /* --- the end ------------------------------------------------------------------------------ */
 
-/* As Ctrl-C with gst-launch-1.0 -e: while nobody is there, and while a receiver takes nothing. */
+/* Like Ctrl-C with gst-launch-1.0 -e: without a receiver, and while a receiver takes nothing. */
 GST_START_TEST(test_end_ends_every_wait)
 {
     struct viewer viewer;
@@ -387,7 +387,7 @@ static gint push_frames(GstHarness *sink, guint count)
     return g_atomic_int_get(&asked) - before;
 }
 
-/* It is asked soon, and ever more seldom, until it says so. */
+/* Upstream is queried soon, and then ever more rarely, until it answers that it is live. */
 GST_START_TEST(test_silent_upstream)
 {
     gchar *address = ends_address();

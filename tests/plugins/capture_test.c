@@ -89,7 +89,7 @@ static GstMessageType run(const gchar *filter, gint *width, gchar **path)
     return run_with("", filter, width, path);
 }
 
-/* Each way of getting at the card's buffers, and what is said where it is none. */
+/* Each method of accessing the card's buffers, and the reason if it is not available. */
 static void check_io_modes(void)
 {
     static const gchar *const modes[] = {"mmap", "userptr", "dmabuf"};
@@ -140,7 +140,7 @@ static GstDevice *find_card(GstDeviceMonitor *monitor)
     return card;
 }
 
-/* The device's text of the ways, which begins so. */
+/* The device's text in direct-path, which begins like this. */
 static gboolean has_way(GstDevice *card, const gchar *way)
 {
     GstStructure *properties = gst_device_get_properties(card);
@@ -198,7 +198,7 @@ static void check_monitor(void)
     gst_object_unref(monitor);
 }
 
-/* The card is looked at again and again while it captures. */
+/* The card is probed repeatedly while it captures. */
 static void check_undisturbed(void)
 {
     GstElement *pipeline =
@@ -238,7 +238,7 @@ static gboolean run_command(const gchar *command)
     return g_spawn_command_line_sync(command, NULL, NULL, &status, NULL) && status == 0;
 }
 
-/* The card is pulled out and put in again, twice. */
+/* The card is unplugged and plugged in again, twice. */
 static void check_hotplug(void)
 {
     GstDeviceMonitor *monitor = gst_device_monitor_new();

@@ -49,7 +49,7 @@ static GstBusSyncReply on_message(GstBus *bus, GstMessage *message, gpointer use
         g_mutex_unlock(&run->lock);
     }
     if (GST_MESSAGE_TYPE(message) == GST_MESSAGE_ERROR) {
-        g_mutex_lock(&run->lock); /* whoever waits looks at the bus, where it is by then */
+        g_mutex_lock(&run->lock); /* waiting threads find it on the bus by then */
         g_cond_signal(&run->changed);
         g_mutex_unlock(&run->lock);
         return GST_BUS_PASS;

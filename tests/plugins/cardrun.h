@@ -29,7 +29,7 @@ struct run {
 void run_make(struct run *run, const gchar *properties);
 void run_clear(struct run *run);
 
-/* From NULL to PLAYING, what is counted from 0; and back. */
+/* From NULL to PLAYING, with counters reset; and back. */
 void run_start(struct run *run);
 void run_stop(struct run *run);
 

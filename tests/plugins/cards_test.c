@@ -90,7 +90,7 @@ static void test_end(const gchar *mode, GstMessageType type)
     g_free(properties);
 }
 
-/* Receivers behind a link see a loss of signal, and no end, whatever becomes of the pipeline. */
+/* Receivers behind a link see a loss of signal, but no EOS, whatever happens to the pipeline. */
 static void test_link(const gchar *mode)
 {
     struct card card = {0};

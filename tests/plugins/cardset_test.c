@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What a capture card is set to by gpudirectsrc's properties: its controls, its input. */
+/* gpudirectsrc's properties for a capture card: its controls, its input. */
 #include "fakecard.h"
 
 #include <errno.h>
@@ -162,7 +162,7 @@ static void test_no_card(void)
     card_end(&card);
 }
 
-/* What the card has not is refused with what it has. */
+/* A control that the card lacks is refused with a list of those that it has. */
 static void test_refusals(void)
 {
     struct card card = {0};
@@ -189,7 +189,7 @@ static void test_refusals(void)
     card_end(&card);
 }
 
-/* Negotiated for what the card was set to, when there was no signal yet. */
+/* Negotiated for the card's settings, before there was a signal. */
 static void test_late_signal(void)
 {
     struct card card = {.driver = {.digital = true, .tells = true, .needs_signal = true}};

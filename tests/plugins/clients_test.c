@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What a sink tells of receivers that come and go. */
+/* A sink's signals and messages about receivers that connect and disconnect. */
 #include "ends.h"
 
 static void count_client(GstElement *element, guint64 id, GstStructure *peer, gint *count)
@@ -86,7 +86,7 @@ static void element_gone(gpointer gate, GObject *element)
     gate_set(gate, &((struct gate *)gate)->gone);
 }
 
-/* A handler takes longer than the pipeline lives: nobody waits for it. */
+/* A handler that runs longer than the pipeline lives is not waited for. */
 GST_START_TEST(test_signal_handler_outlives_the_bin)
 {
     gchar *address = ends_address();
@@ -124,7 +124,7 @@ static gpointer stop(gpointer element)
     return NULL;
 }
 
-/* A message on its way is with the bin, which nothing else keeps alive: stopping waits for it. */
+/* A message that is being posted uses the bin, which nothing else keeps alive: stopping waits. */
 GST_START_TEST(test_stop_waits_for_a_message)
 {
     gchar *address = ends_address();

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The names of clocks: two of one name show the same time, so whatever could be another clock has
- * another name, or none. GStreamer's own network clocks are asked for theirs. */
+/* The names of clocks: two with the same name show the same time, so clocks that could differ have
+ * different names, or none. GStreamer's own network clocks are tested. */
 #include "support/check.h"
 #include "wire/clock.h"
 
@@ -136,7 +136,7 @@ static void network_clocks(void)
     expect_clock(clock, NULL, CLOCK_KIND_NET, "");
     gst_object_unref(clock);
 
-    /* One that has never heard of its server; nobody answers on port 1. */
+    /* One that is not synchronised, because no server answers on port 1. */
     clock = gst_net_client_clock_new(NULL, "127.0.0.1", 1, 0);
     expect_clock(clock, NULL, CLOCK_KIND_NET, "");
     gst_object_unref(clock);

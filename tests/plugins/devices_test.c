@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What a device monitor sees of channels: their caps, who sends, and that they come, change and
- * go. */
+/* Channels in a device monitor: their caps and senders, and that they appear, change and
+ * disappear. */
 #include "ends.h"
 
 #include <signal.h>

@@ -2,9 +2,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* Two hosts without a common clock, simulated: frames of a sender whose clock runs faster or slower
- * than this one's keep their distance to the clock here, for as long as one likes, no two of them
- * are further apart or closer than they were, and nothing piles up in the ring; whether they are
- * taken as they come or by a thread that its sink holds until each is due. */
+ * than this one's keep their distance to the clock here indefinitely, their intervals do not
+ * visibly change, and the ring does not fill up; whether frames are taken as they arrive, or by a
+ * thread that its sink blocks until each is due. */
 #include "support/check.h"
 #include "wire/arrivals.h"
 #include "wire/timeline.h"
@@ -183,7 +183,7 @@ static void drifts(void)
 
 /* --- what is no drift ----------------------------------------------------------------------- */
 
-/* After it the frames are as late as they were, and have gone on at their distance. */
+/* Afterwards frames are as late as before, and have kept their intervals. */
 static void check_steady(struct sim *sim, const gchar *what, gint64 late)
 {
     gint64 now = run(sim, MINUTE_FRAMES, TRUE);
@@ -193,7 +193,7 @@ static void check_steady(struct sim *sim, const gchar *what, gint64 late)
           late / 1000);
 }
 
-/* One of the clocks is set, or somebody stops the receiver for a while. */
+/* One of the clocks is set, or the receiver is stopped for a while. */
 static void check_step(const gchar *what, gint64 jump, gint64 stopped, gboolean held)
 {
     struct sim sim = {.jitter = GST_MSECOND, .held = held, .at = 2 * MINUTE_FRAMES};
@@ -218,7 +218,7 @@ static void steps(void)
     }
 }
 
-/* Another way takes longer, or is shorter: the map goes there, and does not swing. */
+/* The transit time changes: the map follows, and does not oscillate. */
 static void other_way(gint64 longer)
 {
     const gint64 little = GST_MSECOND / 2;
@@ -234,7 +234,7 @@ static void other_way(gint64 longer)
     }
 }
 
-/* Downstream begins to hold the thread that takes frames: they come as they did. */
+/* Downstream begins to block the thread that takes frames, which arrive as before. */
 static void begins_to_hold(void)
 {
     struct sim sim = {.jitter = GST_MSECOND, .at = 2 * MINUTE_FRAMES, .holds = TRUE};
@@ -259,7 +259,7 @@ static void first_frame(void)
     check_steady(&sim, "stopped at the first frame", 0);
 }
 
-/* A clock had a name, and loses it: where frames are on the time line stays as it is. */
+/* A clock loses its name: the frames' times on the time line are kept. */
 static void lost_name(void)
 {
     const struct wire_head named = {

@@ -1,8 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What a user meets first: the elements in gst-inspect, their properties, their errors, the device
- * monitor. */
+/* The elements in gst-inspect, their properties, their errors, and the device monitor. */
 #include "ends.h"
 
 #include <dlfcn.h>
@@ -50,7 +49,7 @@ GST_START_TEST(test_properties)
 }
 GST_END_TEST
 
-/* Every property is what it was set to, in every state, and can be read while nothing runs. */
+/* Every property keeps its value, in every state, and can be read while nothing runs. */
 GST_START_TEST(test_values)
 {
     GstElement *sink = gst_element_factory_make("gpudirectsink", NULL);
@@ -79,7 +78,7 @@ GST_START_TEST(test_values)
 }
 GST_END_TEST
 
-/* What was a boolean takes what a boolean took. */
+/* A property that was once a boolean still accepts booleans. */
 GST_START_TEST(test_words_of_wait_for_connection)
 {
     static const struct {
@@ -125,7 +124,7 @@ GST_END_TEST
 
 /* --- errors ------------------------------------------------------------------------------- */
 
-/* Starts a pipeline that cannot run, and looks at what it says. */
+/* Starts a pipeline that cannot run, and checks its error. */
 static void expect_error(const gchar *launch, GQuark domain, gint code, const gchar *word)
 {
     GstElement *pipeline = gst_parse_launch(launch, NULL);
@@ -202,7 +201,7 @@ GST_START_TEST(test_too_few_slots)
 }
 GST_END_TEST
 
-/* Whom else a sender lets in, and whose pictures a receiver takes. */
+/* The property access: receivers that a sender admits, and senders that a receiver accepts. */
 GST_START_TEST(test_access)
 {
     gchar *closed = g_strdup_printf("%s/closed", g_getenv("XDG_RUNTIME_DIR"));
@@ -324,7 +323,7 @@ GST_START_TEST(test_device_monitor)
 }
 GST_END_TEST
 
-/* Where NVIDIA's driver is missing the elements offer what they always did, and nothing else. */
+/* Without NVIDIA's driver the elements offer no CUDA memory. */
 GST_START_TEST(test_no_driver)
 {
     static const gchar *const elements[] = {"gpudirectsink", "gpudirectsrc"};
@@ -345,7 +344,7 @@ GST_START_TEST(test_no_driver)
 }
 GST_END_TEST
 
-/* A property takes effect at once, or says that it stays as it is. */
+/* A property takes effect at once, or a warning says that it was not changed. */
 GST_START_TEST(test_properties_while_playing)
 {
     gchar *address = ends_address();

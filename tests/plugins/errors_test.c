@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* gpudirectsrc on the kernel's test card in the guest: what it makes of the driver's stamps, and of
- * each error that the driver can be made to have, errors_test TIMES times each. */
+/* gpudirectsrc on the kernel's test card in the guest: its handling of the driver's timestamps, and
+ * of each error that can be injected, errors_test TIMES times each. */
 #include "cardrun.h"
 
 #include <stdlib.h>

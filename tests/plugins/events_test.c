@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Sticky events: what holds for a stream is told to who comes late. */
+/* Sticky events reach receivers that connect late. */
 #include "ends.h"
 
 static GstHarness *sink, *src;

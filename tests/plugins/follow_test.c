@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* gpudirectsrc device=auto before elements that take anything: frames arrive where the sender has
- * them, and who wants memory of the CPU notices nothing. Runs with a driver in host memory, and as
- * it is on a GPU. */
+ * them, and elements that need memory of the CPU are unaffected. Runs with a driver in host memory,
+ * and as it is on a GPU. */
 #include "ends.h"
 #include "lines.h"
 
@@ -219,7 +219,7 @@ GST_START_TEST(test_no_frame_is_lost)
 }
 GST_END_TEST
 
-/* Who takes anything, and reads no GstVideoMeta, finds the bytes where the caps alone say. */
+/* Elements that accept any memory, and read no GstVideoMeta, get the caps' default layout. */
 GST_START_TEST(test_plain_bytes)
 {
     gchar *address = ends_address();

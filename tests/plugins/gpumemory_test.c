@@ -56,7 +56,7 @@ GST_START_TEST(test_buffer)
 }
 GST_END_TEST
 
-/* Whoever does not look at a picture does not pay for it. */
+/* A picture that is not mapped costs nothing. */
 GST_START_TEST(test_unmapped)
 {
     struct line sink, src;
@@ -232,7 +232,7 @@ GST_START_TEST(test_copies_for_hoarders_come_again)
         fresh += mark_of(copy, i + 1) == 0;
         fail_unless(gst_buffer_is_writable(copy));
         ends_check_picture(copy, CAPS_NV12, i + 2);
-        if (i % 2) /* whoever had it before may have cut it, and written over it */
+        if (i % 2) /* its previous user may have resized and overwritten it */
             gst_buffer_resize(copy, 16, 64);
         else
             ends_paint(copy, CAPS_NV12, 200);
@@ -260,8 +260,8 @@ static void write_row(GstBuffer *buffer, guint8 value)
     gst_buffer_unmap(buffer, &map);
 }
 
-/* Who maps a picture for writing alone, and writes a part of it, keeps the rest: as memory of the
- * CPU does, and GStreamer's own of a GPU. */
+/* A picture that is mapped for writing only, and written in part, keeps the rest: like memory of
+ * the CPU, and GStreamer's own of a GPU. */
 GST_START_TEST(test_written_in_part)
 {
     const gchar *caps = __i__ ? GPU_NV12 : CAPS_NV12;
@@ -434,7 +434,7 @@ GST_START_TEST(test_other_memory)
 }
 GST_END_TEST
 
-/* A device that is none of the vendor's leaves no room for his memory. */
+/* With a device of another kind, the vendor's memory is not offered. */
 GST_START_TEST(test_not_offered)
 {
     static const gchar *const device[] = {"host", "auto", GPU_0};

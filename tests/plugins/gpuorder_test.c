@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Pictures in a GPU's memory arrive before their bytes do, and everybody who looks waits for these.
+/* Pictures in a GPU's memory arrive before their bytes, for which all readers wait.
  * Needs the driver in host memory, which holds copies back. */
 #include "ends.h"
 #include "lines.h"
@@ -28,8 +28,8 @@ static gpointer wait_for_memory(gpointer user)
     return NULL;
 }
 
-/* Downstream gets a picture whose bytes are still to come, and who waits for its memory waits for
- * them: for the core's copy of somebody else's memory, and for what an element wrote into a lent
+/* Downstream gets a picture whose bytes have not arrived, and a wait for its memory waits for
+ * them: for the core's copy of another element's memory, and for what an element wrote into a lent
  * slot on the slot's own stream; an element on another stream, and the CPU. */
 GST_START_TEST(test_order)
 {
@@ -71,7 +71,7 @@ GST_START_TEST(test_order)
         GThread *thread = g_thread_new("waiter", wait_for_memory, &waiter);
         while (!g_atomic_int_get(&waiter.started))
             g_thread_yield();
-        g_usleep(20000); /* for one that does not wait to be seen; who waits does so for longer */
+        g_usleep(20000); /* to catch a reader that does not wait; a correct one waits longer */
         g_atomic_int_set(&waiter.released, TRUE);
         lines_hold_copies(held, FALSE);
         g_thread_join(thread);

@@ -16,7 +16,7 @@ static void play(GstElement *pipeline, GstState state)
     fail_unless(gst_element_set_state(pipeline, state) != GST_STATE_CHANGE_FAILURE);
 }
 
-/* The uploader writes into the ring itself, the receiver reads there: nobody copies. */
+/* The uploader writes into the ring itself, and the receiver reads from it: there is no copy. */
 GST_START_TEST(test_lent)
 {
     static const gchar *const caps[] = {CAPS_SMALL, CAPS_NV12, CAPS_I420, CAPS_BGRA};
@@ -34,7 +34,7 @@ GST_START_TEST(test_lent)
 }
 GST_END_TEST
 
-/* Somebody else's memory of the GPU: one copy, by the GPU. */
+/* Another element's memory of the GPU: one copy, by the GPU. */
 GST_START_TEST(test_foreign)
 {
     struct line sink, src;
@@ -417,7 +417,7 @@ GST_START_TEST(test_set_while_it_starts)
     g_object_get(element, "slots", &slots, NULL);
     fail_unless_equals_int(slots, 5);
     GstMessage *message = ends_wait_message(bus, GST_MESSAGE_WARNING, 5);
-    fail_unless(message != NULL, "nobody said that it was too late");
+    fail_unless(message != NULL, "there was no warning that it was too late");
     gst_message_unref(message);
     gst_element_set_state(element, GST_STATE_NULL);
     g_object_set(element, "slots", 3, NULL);

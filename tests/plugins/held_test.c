@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* The sink's thread and the others wait for nothing that one of them waits for in the core: an
- * element behind a tee that maps the slot which is being sent, and whoever asks for the sink's
+ * element behind a tee that maps the slot which is being sent, and threads that read the sink's
  * statistics. The core's calls are held here, as a receiver that gives no credit, a device that is
  * busy or another thread's work would hold them. */
 #include "context.h"
@@ -24,7 +24,7 @@ static const gchar *device;
 static struct gate {
     GMutex lock;
     GCond changed;
-    gboolean closed; /* who comes waits */
+    gboolean closed; /* threads wait at it */
     guint inside;
 } submit_gate, map_gate, look_gate;
 
@@ -49,7 +49,7 @@ static void gate_pass(struct gate *gate)
     g_mutex_unlock(&gate->lock);
 }
 
-/* FALSE: nobody came. */
+/* FALSE: no thread arrived. */
 static gboolean gate_wait_inside(struct gate *gate)
 {
     gint64 deadline = g_get_monotonic_time() + DEADLINE;
@@ -206,7 +206,7 @@ GST_START_TEST(test_map_during_submit)
     GThread *sends = g_thread_new("sends", send, &stage.sends);
     fail_unless(gate_wait_inside(&submit_gate), "nothing is submitted");
     GThread *looks = g_thread_new("looks", look, &stage.looks);
-    fail_unless(job_wait(&stage.looks), "who maps the slot waits for the submit");
+    fail_unless(job_wait(&stage.looks), "mapping the slot waits for the submit");
     fail_if(stage.sends.done);
     gate_set(&submit_gate, FALSE);
     expect_picture(&stage);
@@ -226,7 +226,7 @@ GST_START_TEST(test_submit_during_map)
     GThread *looks = g_thread_new("looks", look, &stage.looks);
     fail_unless(gate_wait_inside(&map_gate), "nothing is mapped");
     GThread *sends = g_thread_new("sends", send, &stage.sends);
-    fail_unless(job_wait(&stage.sends), "the sink waits for who maps the slot");
+    fail_unless(job_wait(&stage.sends), "the sink waits for the map");
     expect_picture(&stage);
     fail_if(stage.looks.done);
     gate_set(&map_gate, FALSE);
@@ -237,7 +237,7 @@ GST_START_TEST(test_submit_during_map)
 }
 GST_END_TEST
 
-/* --- who looks ------------------------------------------------------------------------------- */
+/* --- queries --------------------------------------------------------------------------------- */
 
 static gpointer watch(gpointer sink)
 {
@@ -276,9 +276,9 @@ GST_START_TEST(test_stream_during_stats)
     gst_harness_set_src_caps_str(streams.sink, CAPS_SMALL);
     gate_set(&look_gate, TRUE);
     GThread *watches = g_thread_new("watches", watch, ends_element(streams.sink));
-    fail_unless(gate_wait_inside(&look_gate), "nobody looks");
+    fail_unless(gate_wait_inside(&look_gate), "there is no query");
     GThread *thread = g_thread_new("streams", stream, &streams);
-    fail_unless(job_wait(&streams.job), "the stream waits for who looks");
+    fail_unless(job_wait(&streams.job), "the stream waits for the query");
     gate_set(&look_gate, FALSE);
     g_thread_join(watches);
     g_thread_join(thread);

@@ -15,7 +15,7 @@ struct hostile {
     GstBus *bus;
 };
 
-/* Both ends, and pictures of GRAY8 of this size; nobody is connected yet. */
+/* Opens both ends, with GRAY8 pictures of this size; there is no connection yet. */
 void hostile_open(struct hostile *self, const gchar *properties, guint width, guint height);
 void hostile_close(struct hostile *self);
 

@@ -1,9 +1,9 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A sender that lies to gpudirectsrc: the pipeline ends in an error that says what is wrong, or
- * drops the link and waits for the next one; it never shows what is not there, and its memory does
- * not grow. */
+/* A hostile sender for gpudirectsrc: the pipeline ends with an error that names the fault, or drops
+ * the link and waits for the next sender; it never reads memory that is not there, and its memory
+ * does not grow. */
 #include "hostile.h"
 
 #include "base/fd.h"
@@ -50,7 +50,7 @@ static void expect_no_small_frame(void)
         message = gst_bus_timed_pop_filtered(hostile.bus, 10 * GST_MSECOND,
                                              GST_MESSAGE_ERROR | GST_MESSAGE_WARNING);
     }
-    fail_unless(message != NULL, "nobody noticed within 10 s");
+    fail_unless(message != NULL, "there was no message within 10 s");
     if (GST_MESSAGE_TYPE(message) == GST_MESSAGE_ERROR) {
         gst_message_parse_error(message, &error, NULL);
         fail_unless(g_error_matches(error, GST_STREAM_ERROR, GST_STREAM_ERROR_FORMAT), "%s",
@@ -188,7 +188,7 @@ GST_START_TEST(test_event_flood_before_a_frame)
 }
 GST_END_TEST
 
-/* And what the user wants done when a sender is lost is done. */
+/* The property on-disconnect applies. */
 GST_START_TEST(test_event_flood_and_on_disconnect)
 {
     GError *error = NULL;
@@ -317,7 +317,7 @@ static gboolean is_time(GstClockTime time)
     return !GST_CLOCK_TIME_IS_VALID(time) || time <= G_MAXINT64;
 }
 
-/* Every time in a descriptor, in a head and in an event: what comes out is a time, or none. */
+/* Hostile times in a descriptor, in a head and in an event result in a valid time, or none. */
 GST_START_TEST(test_forged_times)
 {
     static const gdouble rates[] = {1.0, -1.0, 999999.0, -999999.0};
@@ -356,8 +356,8 @@ GST_END_TEST
 
 /* --- what never comes --------------------------------------------------------------------- */
 
-/* An event that has its place behind frames that are never sent, and then the end: it is told, and
- * the next sender is heard. */
+/* An event positioned behind frames that are never sent, and then the end: this is reported, and
+ * the next sender is accepted. */
 GST_START_TEST(test_event_behind_frames_that_never_come)
 {
     struct gpud_message message = {.type = GPUD_MESSAGE_EVENT, .position = 1000};
@@ -399,7 +399,7 @@ static gchar *first_gpu(void)
     return place;
 }
 
-/* FALSE: the receiver leaves to come from elsewhere. */
+/* FALSE: the receiver leaves, to reconnect from another device. */
 static gboolean offer_from(const gchar *place)
 {
     struct gpud_message message;
@@ -418,7 +418,7 @@ static gboolean offer_from(const gchar *place)
     return raw_tries(&hostile.server, RAW_SERVER_PAGE, RAW_SERVER_READY);
 }
 
-/* A sender that is somewhere else whenever the receiver comes to it: it stays in the end. */
+/* A sender that names another device whenever the receiver has moved: in the end it stays. */
 GST_START_TEST(test_place_that_moves)
 {
     struct gpud_descriptor plain = {.pts = GPUD_TIME_NONE, .dts = GPUD_TIME_NONE};

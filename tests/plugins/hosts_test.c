@@ -1,10 +1,9 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The elements on two hosts, as tests/support/copies.h makes them of two processes: pictures keep
- * their place in time where both pipelines follow one clock, and only there is a latency told; else
- * running times go on, and the stats say that nothing more is known. The sender is told the
- * latency, too. */
+/* The elements on two hosts, which tests/support/copies.h simulates with two processes: pictures
+ * keep their times if both pipelines follow one clock, and only then is a latency reported, also to
+ * the sender; otherwise running times continue, and the stats show that the rest is unknown. */
 #include "context.h"
 #include "sink/sink.h"
 #include "src/src.h"

@@ -1,9 +1,9 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* gpudirectsrc between frames: it sleeps until something is due, whatever that is, and whoever
- * wants something of it meanwhile wakes it. The sender is the core's, in a context of its own; what
- * it writes travels as by a network card, see tests/support/copies.h. */
+/* gpudirectsrc between frames: it sleeps until something is due, and requests wake it meanwhile.
+ * The sender is the core's, in its own context; what it writes is sent as by a network card, see
+ * tests/support/copies.h. */
 #include "context.h"
 #include "src/src.h"
 #include "support/check.h"
@@ -261,7 +261,7 @@ int main(int argc, char **argv)
     copies_set_ask_after(100 * GPUD_SEC);
     SAY("connected, and nothing comes");
     test_connected();
-    SAY("nobody sends");
+    SAY("without a sender");
     test_alone();
     SAY("an error is due");
     test_due();

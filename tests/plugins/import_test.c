@@ -103,13 +103,13 @@ static void by_address(void)
     gst_structure_free(stats);
 }
 
-/* vgem's memory is none that receivers map: somebody says so. */
+/* Receivers cannot map vgem's memory, which causes a warning. */
 static void expect_words(GstBus *bus)
 {
     GError *error = NULL;
     GstMessage *message = gst_bus_timed_pop_filtered(bus, CARD_WAIT, GST_MESSAGE_WARNING);
 
-    check(message != NULL, "nobody says that pictures are copied");
+    check(message != NULL, "there is no warning that pictures are copied");
     gst_message_parse_warning(message, &error, NULL);
     check(strstr(error->message, "copied once") != NULL, "%s", error->message);
     g_error_free(error);
@@ -118,8 +118,8 @@ static void expect_words(GstBus *bus)
 
 static void by_dmabuf(gboolean in_place)
 {
-    say(in_place ? "by dma-bufs of the ring: no copy; nobody at first, then late ones"
-                 : "by dma-bufs of vgem: one copy, which is told; nobody at first, then late ones");
+    say(in_place ? "by dma-bufs of the ring: no copy; no receiver at first, then late ones"
+                 : "by dma-bufs of vgem: one copy, with a warning; late receivers");
     GstElement *pipeline = send_by("dmabuf-import");
     GstBus *bus = gst_element_get_bus(pipeline);
     if (!in_place)
@@ -153,9 +153,9 @@ static void restarted(void)
     }
 }
 
-static void nobody(void)
+static void without_receiver(void)
 {
-    say("with nobody connected");
+    say("without a receiver");
     GstElement *pipeline =
         launch("v4l2src device=" CARD " io-mode=dmabuf-import num-buffers=30 ! " FILTER
                " ! gpudirectsink name=sink address=" ADDRESS);
@@ -187,7 +187,7 @@ int main(int argc, char **argv)
     by_address();
     by_dmabuf(in_place);
     restarted();
-    nobody();
+    without_receiver();
     g_bytes_unref(wanted);
     say("ok");
     return 0;

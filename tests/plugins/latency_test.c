@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The latency that gpudirectsrc reports: what pipelines do with it, and what it is made of. */
+/* The latency that gpudirectsrc reports: its use by pipelines, and its parts. */
 #include "ends.h"
 
 #include <string.h>
@@ -291,7 +291,7 @@ GST_START_TEST(test_late_sender)
 }
 GST_END_TEST
 
-/* Unless the user says that they are right: then they have their own times. */
+/* If the user sets a longer latency, they keep their own times. */
 GST_START_TEST(test_late_sender_that_is_right)
 {
     GstClockTime min, max;
@@ -327,7 +327,7 @@ static guint count_latency_messages(GstBus *bus)
     return count;
 }
 
-/* What the user says is reported, however late pictures come, and changed while they do. */
+/* The user's latency is reported, however late pictures are, and can change meanwhile. */
 GST_START_TEST(test_fixed_latency)
 {
     open_pair("slow-receiver=drop-oldest slots=16", "latency=100 slots=16");
@@ -349,7 +349,7 @@ GST_START_TEST(test_fixed_latency)
 }
 GST_END_TEST
 
-/* A machine that was busy, and is no more: so is the latency. */
+/* When a machine is no longer busy, the latency falls. */
 GST_START_TEST(test_latency_comes_back)
 {
     const gint64 until = g_get_monotonic_time() + 80 * G_TIME_SPAN_SECOND;

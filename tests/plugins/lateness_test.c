@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What is made of how late pictures come: it follows a machine that gets busy, comes back when that
- * is over, and changes seldom, and never by little. Time is the test's own. */
+/* The evaluation of the pictures' lateness: it follows a machine that gets busy, recovers when that
+ * is over, and changes rarely, and never by little. Time is simulated. */
 #include "support/check.h"
 #include "wire/lateness.h"
 
@@ -87,7 +87,7 @@ static void first_pictures(void)
     }
 }
 
-/* A picture that comes 200 ms late twice a minute is that picture's loss, and costs nobody else. */
+/* A picture that is 200 ms late, twice a minute, is lost, and does not change the latency. */
 static void single_pictures(void)
 {
     struct sim sim;

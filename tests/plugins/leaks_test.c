@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Nothing stays behind: GStreamer's leaks tracer looks at pipelines that ran, changed caps, lost
+/* No leaks: GStreamer's leaks tracer checks pipelines that ran, changed caps, lost
  * their peer, and were thrown away. With the argument `cuda` or `hip`, at pictures in that memory.
  */
 #include <glib/gstdio.h>

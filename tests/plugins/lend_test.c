@@ -153,7 +153,7 @@ GST_START_TEST(test_sizes)
 }
 GST_END_TEST
 
-/* The kernel makes no dma-bufs of the ring: pictures are copied once, and somebody says so. */
+/* The kernel cannot export the ring as dma-bufs: pictures are copied once, with a warning. */
 GST_START_TEST(test_copied)
 {
     gchar *address = ends_address();
@@ -164,7 +164,7 @@ GST_START_TEST(test_copied)
     GstMessage *message = gst_bus_timed_pop_filtered(bus, 10 * GST_SECOND, GST_MESSAGE_WARNING);
     GError *error = NULL;
 
-    fail_unless(message, "nobody says that pictures are copied");
+    fail_unless(message, "there is no warning that pictures are copied");
     gst_message_parse_warning(message, &error, NULL);
     fail_unless(strstr(error->message, "copied once"), "%s", error->message);
     g_error_free(error);
@@ -196,7 +196,7 @@ GST_START_TEST(test_other_format)
 }
 GST_END_TEST
 
-/* Nobody at first; then receivers that come late, and go, while the driver holds slots. */
+/* No receiver at first; then late ones connect and leave, while the driver holds slots. */
 GST_START_TEST(test_late)
 {
     gchar *address = ends_address();
@@ -254,7 +254,7 @@ GST_START_TEST(test_exhausted)
 }
 GST_END_TEST
 
-/* Nobody upstream imports: slots have no dma-bufs, and cost none. */
+/* No element upstream imports: slots have no dma-bufs, and cost none. */
 GST_START_TEST(test_unwanted)
 {
     gchar *address = ends_address();

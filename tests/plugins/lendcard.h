@@ -3,7 +3,7 @@
 
 /* A card whose driver writes into dma-bufs that it is given, as v4l2src io-mode=dmabuf-import has
  * it, and the kernel that makes these: what is written by way of one is written to the pages that
- * it was made of. As newer kernels do, it makes none of memory that nobody may map for writing. */
+ * it was made of. Like newer kernels, it refuses memory that may not be mapped for writing. */
 #ifndef GPUD_TESTS_PLUGINS_LENDCARD_H
 #define GPUD_TESTS_PLUGINS_LENDCARD_H
 

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What travels beside the pictures, as nobody honest wrote it: bytes at random, and texts, names
- * and caps that are meant to do harm. */
+/* Hostile data beside the pictures: random bytes, and texts, names and caps that are meant to do
+ * harm. */
 #include "ends.h"
 #include "wire/caps.h"
 #include "wire/event.h"
@@ -132,7 +132,7 @@ static void expect_text(const gchar *text, const gchar *wanted)
     g_clear_pointer(&structure, gst_structure_free);
 }
 
-/* What a peer says may be printed on a terminal. */
+/* A peer's text must be safe to print on a terminal. */
 GST_START_TEST(test_texts_hold_no_control_characters)
 {
     expect_text("", "");
@@ -158,7 +158,7 @@ GST_START_TEST(test_texts_hold_no_control_characters)
 }
 GST_END_TEST
 
-/* And what our own writer writes is never refused for that: it is made clean there. */
+/* Our own writer cleans its texts, so that they are never refused for that. */
 GST_START_TEST(test_texts_are_written_clean)
 {
     uint8_t bytes[256];
@@ -213,7 +213,7 @@ GST_START_TEST(test_caps_that_cannot_be)
 GST_END_TEST
 
 /* Values of extra fields that are none of their type, or of a type that no caps have, are left out,
- * and nobody complains. */
+ * without a warning. */
 GST_START_TEST(test_extra_values_that_cannot_be)
 {
     struct gpud_media media = {
@@ -309,7 +309,7 @@ GST_START_TEST(test_quarks_are_rationed)
     for (guint i = 0; i < 2000; i++) {
         uint8_t bytes[128];
         struct pack pack = {.data = bytes, .size = sizeof(bytes)};
-        gchar *name = g_strdup_printf("region %u that nobody knows", i);
+        gchar *name = g_strdup_printf("unknown region %u", i);
         pack_u16(&pack, (uint16_t)strlen(name));
         pack_bytes(&pack, name, strlen(name));
         struct unpack unpack = {.data = bytes, .left = pack.used};

@@ -252,7 +252,7 @@ GST_START_TEST(test_no_waiting_for_a_connection)
 }
 GST_END_TEST
 
-/* A receiver that does not take its frames blocks the sender, but not for ever: stopping ends it.
+/* A receiver that does not take its frames blocks the sender, but only until it is stopped.
  */
 GST_START_TEST(test_stop_while_blocked_by_a_receiver)
 {
@@ -325,8 +325,7 @@ GST_START_TEST(test_short_pauses)
 }
 GST_END_TEST
 
-/* As gst-launch-1.0 -e does: with nobody there, with a sender that is silent, and while frames
- * flow. */
+/* Like gst-launch-1.0 -e: without a sender, with a silent sender, and while frames flow. */
 GST_START_TEST(test_end_by_the_application)
 {
     for (guint i = 0; i < 3; i++) {

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* gpudirectsink in a process whose address space is limited (ulimit -v), so that a ring does not
- * fit: nobody gets a frame, and the application is told why, once. */
+ * fit: no receiver gets a frame, and the application gets the reason, once. */
 #include "ends.h"
 
 #include <stdio.h>

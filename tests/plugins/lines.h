@@ -3,7 +3,7 @@
 
 /* Several elements in a row in a harness, one of them ours and named `end`; and pipelines in
  * processes of their own. Compiled for one vendor's memory: lines_cuda.h or, with LINES_HIP,
- * lines_hip.h says what his elements are called. */
+ * lines_hip.h has the names of its elements. */
 #ifndef GPUD_TESTS_PLUGINS_LINES_H
 #define GPUD_TESTS_PLUGINS_LINES_H
 
@@ -79,8 +79,8 @@ GstContext *lines_vendor_share(GstObject *context);
 /* What is free of the first GPU's memory. */
 guint64 lines_vendor_free_memory(GstObject *context);
 
-/* Fails unless it is the vendor's memory through and through: methods of his library that look at
- * it work. The layout that the memory says it has. */
+/* Fails unless it is valid memory of the vendor's, which its library's methods accept. Returns the
+ * memory's own layout. */
 const GstVideoInfo *lines_vendor_check(GstMemory *memory);
 
 /* The stream of a memory, NULL: the default one. */

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What a stream is, between an element on one side and an application of the core on the other. */
+/* The description of a stream, between an element and an application of the core. */
 #include "ends.h"
 
 #include <gpudirect/gpudirect.h>
@@ -74,7 +74,7 @@ GST_START_TEST(test_caps_from_an_application)
 }
 GST_END_TEST
 
-/* By the fields alone; what is not known is not said, but for the rate, which caps must have. */
+/* Compares fields; unknown ones are absent, except for the rate, which caps must have. */
 GST_START_TEST(test_caps_from_fields)
 {
     gchar *address = ends_address();

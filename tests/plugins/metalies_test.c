@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Metas that are well formed and harmful: values that end a process in GStreamer's own reckoning,
- * or that cost what was sent beside them. What is taken is used as elements do (wire_use.c). */
+/* Metas that are well formed but harmful: values that abort GStreamer's own arithmetic, or that
+ * lose the data beside them. Accepted metas are used as elements do (wire_use.c). */
 #include "ends.h"
 #include "wire/meta.h"
 #include "wire_fuzz.h"

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Metas that do not come along, and those that not every GStreamer has: ancillary data, and types
+/* Metas that are not transmitted, and those that not every GStreamer has: ancillary data, and types
  * with a serializer of their own. */
 #include "ends.h"
 #include "wire/meta.h"
@@ -34,7 +34,7 @@ static void keep_line(GstDebugCategory *category, GstDebugLevel level, const gch
 {
     const gchar *text = gst_debug_message_get(message);
 
-    if (level == GST_LEVEL_INFO && strstr(text, "does not come along"))
+    if (level == GST_LEVEL_INFO && strstr(text, "is not transmitted"))
         g_ptr_array_add(lines, g_strdup(text));
 }
 
@@ -176,7 +176,8 @@ static void expect_serialized_refused(const gchar *name, gint size_off, gint len
     expect_refused(KIND_SERIALIZED, bytes, size, type);
 }
 
-/* What has a code of its own, moves planes or is nobody's cannot come in by its serializer. */
+/* Metas with a code of their own, that move planes, or of unknown types are refused in serialized
+ * form. */
 GST_START_TEST(test_serialized_metas_that_lie)
 {
     gst_video_meta_get_info();

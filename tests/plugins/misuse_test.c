@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* Elements that write into a buffer which they mapped for reading, as rgb2bayer does: with a ring
- * on a device that writes into the CPU's copy alone. The picture arrives all the same, and the
- * application is told once. */
+ * on a device that changes only the CPU's copy. The picture still arrives, and the application gets
+ * one warning. */
 #include "ends.h"
 
 #include <string.h>
@@ -133,7 +133,7 @@ GST_START_TEST(test_second_thoughts)
 }
 GST_END_TEST
 
-/* Who only reads is no case for a warning. */
+/* Reading alone causes no warning. */
 GST_START_TEST(test_reading)
 {
     struct stage stage;

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Names that a sender brings, and GLib keeps for ever: what one uses up another does not lack. */
+/* New names from senders, which GLib keeps forever: one sender cannot exhaust another's account. */
 #include "hostile.h"
 
 #include "wire/event.h"

@@ -17,7 +17,7 @@ int main(int argc, char **argv)
     }
     gst_element_set_state(pipeline, GST_STATE_PLAYING);
     GstBus *bus = gst_element_get_bus(pipeline);
-    /* Nobody who starts this waits longer. */
+    /* No test waits longer. */
     GstMessage *message =
         gst_bus_timed_pop_filtered(bus, 60 * GST_SECOND, GST_MESSAGE_EOS | GST_MESSAGE_ERROR);
     int result = message && GST_MESSAGE_TYPE(message) == GST_MESSAGE_EOS ? 0 : 1;

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Capture cards in a device monitor, on a machine of the test's own: what is said of them, how they
- * come and go, and that each is shown once where that is wanted. The core's list of cards and the
+/* Capture cards in a device monitor, on a simulated machine: their properties, how they appear and
+ * disappear, and that each is listed once if the user wants that. The core's list of cards and the
  * folder of nodes are made here; the kernel's events are real. */
 #include "context.h"
 #include "device.h"

@@ -14,8 +14,8 @@ static struct hostile hostile;
 
 /* --- senders that cannot be used ---------------------------------------------------------- */
 
-/* The receiver's next HELLO, unanswered. A receiver that waits also asks, over connections of their
- * own, who sends: these are left alone. */
+/* The receiver's next HELLO, unanswered. A waiting receiver also queries channels, over separate
+ * connections, which are ignored. */
 static void meet(void)
 {
     struct gpud_message message;
@@ -96,7 +96,7 @@ static void offer_unknown_format(void)
     fail_unless(raw_send_message(hostile.server.fd, &message));
 }
 
-/* What no caps can be. */
+/* Media for which there are no caps. */
 static void spoil_media(struct gpud_message *message)
 {
     gpud_print(message->offer.media.extra, "pixel-aspect-ratio=(fraction)0/1");
@@ -126,7 +126,7 @@ static void speak_another_version(void)
     fail_unless(raw_send(hostile.server.fd, bytes, size, NULL, 0));
 }
 
-/* An end of what did not begin. */
+/* An EOS of a stream that did not begin. */
 static void end_too_soon(void)
 {
     struct gpud_message message = {.type = GPUD_MESSAGE_EOS};
@@ -138,7 +138,7 @@ static void end_too_soon(void)
 static const struct {
     void (*attempt)(void);
     const gchar *says;
-    gboolean waited_for; /* also with on-disconnect=error, as nobody was connected */
+    gboolean waited_for; /* also with on-disconnect=error, as there was no connection */
 } cases[] = {
     {refuse_unsupported, "the test refuses you"},
     {refuse_access, "the test refuses you"},
@@ -252,7 +252,7 @@ GST_START_TEST(test_changed_to_unreadable)
 }
 GST_END_TEST
 
-/* One that says something else each time does not fill the bus. */
+/* A sender that varies its reason does not fill the bus. */
 GST_START_TEST(test_many_reasons)
 {
     hostile_open(&hostile, NULL, 64, 64);

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* gpudirectsrc ! gpudirectsink: what a relay costs, and that nobody behind it holds up the first
- * sender. What lies in a device's memory is never copied by the CPU, nor shown to it. */
+/* gpudirectsrc ! gpudirectsink: the cost of a relay, and that receivers behind it do not block the
+ * first sender. What lies in a device's memory is never copied by the CPU, nor shown to it. */
 #include "ends.h"
 
 #include <gpudirect/device.h>
@@ -169,7 +169,7 @@ GST_START_TEST(test_cuda)
 }
 GST_END_TEST
 
-/* --- who waits for whom ------------------------------------------------------------------- */
+/* --- waits -------------------------------------------------------------------------------- */
 
 static void hold_up(GstPad *pad, gboolean held)
 {

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Loss of signal: what a receiver shows, and says, while no pictures come. */
+/* Loss of signal: what a receiver shows and reports while no pictures arrive. */
 #include "ends.h"
 
 #define PICTURE_TIME (40 * GST_MSECOND) /* of CAPS_SMALL */
@@ -74,7 +74,7 @@ static GstClockTime pull_picture(GstHarness *src, const gchar *caps, guint seed)
 
 /* --- tests -------------------------------------------------------------------------------- */
 
-/* Said by property, notify and message: that pictures come, stop, come again, and end. */
+/* Property, notify and message report that pictures arrive, stop, arrive again, and end. */
 GST_START_TEST(test_signal_is_told)
 {
     gchar *address = ends_address(), *reason;
@@ -141,7 +141,7 @@ GST_START_TEST(test_freeze)
                     GST_TIME_ARGS(GST_BUFFER_PTS(buffer)), GST_TIME_ARGS(last));
         fail_unless_equals_uint64(GST_BUFFER_DURATION(buffer), PICTURE_TIME);
         last = GST_BUFFER_PTS(buffer);
-        /* Who writes into one changes none of those after it. */
+        /* Writing into one does not change later ones. */
         buffer = gst_buffer_make_writable(buffer);
         ends_paint(buffer, CAPS_SMALL, 77);
         gst_buffer_unref(buffer);
@@ -241,7 +241,7 @@ GST_START_TEST(test_states_meanwhile)
 }
 GST_END_TEST
 
-/* After a second without a sender: where it is waited for, and who sends instead. */
+/* The message after a second without a sender names the path, and the active channels. */
 GST_START_TEST(test_waiting_is_told)
 {
     gchar *address = ends_address(), *other = ends_address();
@@ -345,8 +345,8 @@ static void check_logged(GstDebugLevel level, const gchar *part, guint at_least)
                 logged[level]->str);
 }
 
-/* Level 4: where, by which route, which epochs, who comes and goes, and why. 5: what was agreed
- * upon. 6: frames. */
+/* Level 4: addresses, routes, epochs, connects and disconnects, with reasons. 5: negotiated
+ * settings. 6: frames. */
 GST_START_TEST(test_levels_of_the_log)
 {
     for (guint i = 0; i < GST_LEVEL_COUNT; i++)

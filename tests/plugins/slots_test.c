@@ -137,7 +137,7 @@ GST_START_TEST(test_same_memory_twice)
 }
 GST_END_TEST
 
-/* What was sent belongs to the receivers: who wants to write gets a copy of his own. */
+/* Sent memory belongs to the receivers: a writer gets its own copy. */
 GST_START_TEST(test_sent_memory_is_read_only)
 {
     setup(NULL, NULL);

@@ -144,8 +144,8 @@ GST_START_TEST(test_times_and_flags)
 }
 GST_END_TEST
 
-/* The first reference timestamp of a buffer, which is what
- * gst_buffer_get_reference_timestamp_meta() finds for who asks for none in particular. */
+/* The first reference timestamp of a buffer, which
+ * gst_buffer_get_reference_timestamp_meta() returns without a given reference. */
 static GstReferenceTimestampMeta *first_stamp(GstBuffer *buffer)
 {
     return gst_buffer_get_reference_timestamp_meta(buffer, NULL);
@@ -181,7 +181,7 @@ GST_START_TEST(test_submit_time)
 }
 GST_END_TEST
 
-/* Who looks for a reference timestamp finds the sender's, or none. */
+/* The first reference timestamp is the sender's, or there is none. */
 GST_START_TEST(test_no_stamp_of_our_own)
 {
     GstCaps *unix_time = gst_caps_new_empty_simple("timestamp/x-unix");

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* gpudirectsrc address=target:NAME: pictures of a writer outside, who reads the file and nothing
- * else, in a pipeline that starts, stops and changes its format. */
+/* gpudirectsrc address=target:NAME: pictures of a third-party writer that reads only the file, in a
+ * pipeline that starts, stops and changes its format. */
 #include "ends.h"
 
 #include <fcntl.h>
@@ -220,7 +220,7 @@ GST_START_TEST(test_start_and_stop)
         gst_structure_free(stats);
         gst_object_unref(src);
         line_stop(&line);
-        writer_write(&writer, CAPS_SMALL); /* which nobody sees */
+        writer_write(&writer, CAPS_SMALL); /* which is not received */
         writer_close(&writer);
     }
     line_free(&line);

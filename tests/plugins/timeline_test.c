@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Times that downstream can count on: 10 s of frames are a file of 10 s, whatever happens between
- * them, and a live picture is never one of the future. */
+/* Times that downstream can rely on: 10 s of frames make a file of 10 s, whatever happens between
+ * them, and a live picture is never in the future. */
 #include "ends.h"
 
 #include <glib/gstdio.h>

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What a peer says of time, reckoned with: nothing overflows, and what comes out is a time. Runs
- * under the sanitizers, which see what a result does not show. */
+/* Calculations with a peer's times: nothing overflows, and results are valid times. Runs under the
+ * sanitizers, which detect what a result does not show. */
 #include "support/check.h"
 #include "wire/event.h"
 #include "wire/timeline.h"
@@ -418,7 +418,7 @@ static void named_clocks(void)
     CHECK_EQUAL(time_relation(&head, &now), TIME_SHARED);
     time_map_update(&map, &head, &frame, &now);
     CHECK_EQUAL(time_map_apply(&map, 7 * GST_SECOND), 5 * GST_SECOND);
-    CHECK(time_map_sent(&head, &frame, &now, &sent), "nobody knows when it was sent");
+    CHECK(time_map_sent(&head, &frame, &now, &sent), "the time of submission is unknown");
     CHECK_EQUAL(sent, 5 * GST_SECOND);
     CHECK_EQUAL(time_map_arrival(&map, &head, &frame, &now), 5 * GST_SECOND);
 

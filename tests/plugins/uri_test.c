@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Both elements by a URI: what it sets, what it says afterwards, and the players that take it. */
+/* Both elements by a URI: what it sets, what it returns afterwards, and players that accept it. */
 #include "ends.h"
 
 #include <string.h>
@@ -122,7 +122,7 @@ GST_START_TEST(test_uri_says_what_is_set)
 }
 GST_END_TEST
 
-/* A URI is all that is said: what only the one before it said goes back. */
+/* A URI is complete: properties that only the previous one set get their defaults back. */
 GST_START_TEST(test_next_uri)
 {
     GstElement *src = gst_element_factory_make("gpudirectsrc", NULL);

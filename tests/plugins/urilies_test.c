@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* URIs from a playlist or a web page, written to do harm: an element takes one as a whole or
- * refuses it with a sentence that is fit for a terminal, and then keeps what it had. */
+/* Hostile URIs from a playlist or a web page: an element accepts one as a whole, or refuses it with
+ * a message that is safe for a terminal, and keeps its settings. */
 #include "ends.h"
 
 #include <string.h>

@@ -106,8 +106,8 @@ static void note_end(void *user)
     *(gboolean *)user = TRUE;
 }
 
-/* A vendor's library may have no memory left for a slot: the frame goes back, and nobody is told
- * that it is out. */
+/* A vendor's library may have no memory left for a slot: the frame is released, and not counted as
+ * held. */
 GST_START_TEST(test_no_memory)
 {
     struct slot_kind kind = plain_slot_kind;

@@ -62,7 +62,7 @@ int main(int argc, char **argv)
     gst_element_set_state(pipeline, GST_STATE_PLAYING);
     g_thread_unref(g_thread_new("obey", obey, NULL));
     GstBus *bus = gst_element_get_bus(pipeline);
-    /* Nobody who starts this waits longer. */
+    /* No test waits longer. */
     GstMessage *message =
         gst_bus_timed_pop_filtered(bus, 120 * GST_SECOND, GST_MESSAGE_EOS | GST_MESSAGE_ERROR);
     g_object_get(src, "stats", &stats, NULL);

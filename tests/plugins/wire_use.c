@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What other elements do with metas and events: show them, and reckon with them. */
+/* Uses metas and events as other elements do: prints them, and calculates with them. */
 #include "wire_fuzz.h"
 
 #include <gst/video/video.h>

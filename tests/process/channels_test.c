@@ -1,9 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Who asks what channels there are: all are found, also those on a path elsewhere; those that are
- * stopped, hang or lie are told of with a sentence, and hold nobody up; and a stream does not
- * notice that it is asked about. */
+/* Listing channels: all are found, also those on other paths; those that are stopped, hang or lie
+ * are listed with a reason, and delay no query; and queries do not disturb a stream. */
 #include "background.h"
 #include "frame/layout.h"
 #include "stream/sender/admission.h"
@@ -91,7 +90,7 @@ static void expect_silence(const char *address, const char *says)
 
 /* --- a stream --------------------------------------------------------------------------------- */
 
-/* In an emulator the kernel knows the emulator. */
+/* Under an emulator the kernel reports the emulator's name. */
 static const char *program(void)
 {
     static char name[17];
@@ -143,7 +142,7 @@ static void a_stream(void)
     gpud_link_list_destroy(&list);
 }
 
-/* A program of another release has less room. */
+/* A program of an older release has a smaller struct. */
 static void a_smaller_info(void)
 {
     struct gpud_channel_list *channels;
@@ -162,7 +161,7 @@ static void a_smaller_info(void)
     EXPECT(GPUD_INVALID, "negative", gpud_channel_list_create(NULL, -1, &channels, &e));
 }
 
-/* More often than a process may in a second. */
+/* More often than the limit per process and second. */
 static void connect_often(void)
 {
     struct sockaddr_un name = {.sun_family = AF_UNIX};
@@ -175,8 +174,8 @@ static void connect_often(void)
     }
 }
 
-/* Nobody counts who asks. */
-static void nobody_notices(void)
+/* Queries are not counted as receivers. */
+static void queries_leave_no_trace(void)
 {
     struct gpud_sender_info before = GPUD_INFO_INIT(before), after = GPUD_INFO_INIT(after);
     gpud_sender_get_info(background.sender, &before);
@@ -194,7 +193,7 @@ static void nobody_notices(void)
     /* A question behind too many connections is turned away as a receiver is. */
     PEER_UNTIL("one question too many", 30000,
                (connect_often(), !expect(BACKGROUND_ADDRESS)->answered));
-    CHECK(raw_log_says("connects too often", GPUD_SEC), "nobody says so");
+    CHECK(raw_log_says("connects too often", GPUD_SEC), "it is not logged");
     PEER_UNTIL("there is room again", 30000, expect(BACKGROUND_ADDRESS)->answered);
     raw_log_clear();
 }
@@ -250,14 +249,14 @@ static void elsewhere(void)
     ask(NULL, PATIENCE);
     CHECK(asked.count == 1 && !find(address), "one that is gone is listed");
 
-    /* One that was killed: who finds nobody takes its sign down. */
+    /* One that was killed: the query that gets no answer removes its entry. */
     peer_forget(&peer);
     start_sender(&peer, address);
     peer_kill(&peer);
     CHECK(has_sign(address), "there is no sign");
     ask(NULL, PATIENCE);
     CHECK(!find(address) && !has_sign(address), "the sign of a dead one stays");
-    /* And whoever comes next leaves it anew. */
+    /* And the next sender creates it again. */
     peer_forget(&peer);
     start_sender(&peer, address);
     CHECK(expect(address)->answered, "no answer");
@@ -265,7 +264,7 @@ static void elsewhere(void)
     peer_forget(&peer);
 }
 
-/* Signs that no sender made lead nowhere. */
+/* Entries that no sender made are ignored. */
 static void forged_signs(void)
 {
     char path[256], target[128], wanted[140];
@@ -316,7 +315,7 @@ static void a_stopped_one(void)
     peer_forget(&peer);
 }
 
-/* A sender that takes the question and does something else. */
+/* A sender that accepts the query and then misbehaves. */
 struct liar {
     const char *says; /* what is told of it */
     void (*answer)(int fd);
@@ -468,7 +467,7 @@ static void those_that_lie(void)
     expect_silence("liar", "does not answer; process");
     CHECK(find(BACKGROUND_ADDRESS)->answered, "the other: %s", find(BACKGROUND_ADDRESS)->reason);
     raw_server_close(&server);
-    /* And a socket that nobody listens on is no channel. */
+    /* And a socket without a listener is no channel. */
     ask("liar", PATIENCE);
     CHECK_EQUAL(asked.count, 0);
     BASELINE_CHECK(before);
@@ -541,9 +540,9 @@ int main(int argc, char **argv)
     static const struct background_test tests[] = {
         {"a stream", a_stream},
         {"another release", a_smaller_info},
-        {"nobody notices", nobody_notices},
+        {"queries leave no trace", queries_leave_no_trace},
         {"a path elsewhere", elsewhere},
-        {"signs that nobody left", forged_signs},
+        {"forged entries", forged_signs},
         {"a sender that is stopped", a_stopped_one},
         {"senders that lie", those_that_lie},
         {"a channel that is received from a network", a_channel_received_from_a_network},

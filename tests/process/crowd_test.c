@@ -2,9 +2,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* A live stream between a sender and a receiver of real-time priority, and a crowd of processes of
- * the same user that want something of the sender all the time: connections, handshakes, answers,
- * or only the processor. The receiver gets every frame. How long its longest gap was is printed,
- * not judged: the last row shows what the machine alone does to it.
+ * the same user that load the sender all the time: with connections, handshakes, queries, or only
+ * CPU time. The receiver gets every frame. Its longest gap is printed, not checked: the last row
+ * shows that of the machine alone.
  *
  *     process-crowd [DEVICE [PROCESSES [SECONDS]]] */
 #include "support/check.h"

@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* A process of the same user fills the runtime directory with sockets and links, dead and living:
- * the channels of others are listed all the same, and the list says how many it leaves out. And a
- * folder, or an address, can be asked for by name, whoever sends there. */
+ * the channels of other processes are still listed, and the list says how many it leaves out. A
+ * folder, or an address, can also be queried by name. */
 #include "support/check.h"
 
 #include <gpudirect/gpudirect.h>
@@ -48,7 +48,7 @@ static void make_link(unsigned number)
     CHECK(symlink(target, path) == 0, "symlink: %s", strerror(errno));
 }
 
-/* Returns a descriptor: the crowd goes when that is closed. */
+/* Returns a descriptor: closing it ends the crowd. */
 static int crowd(unsigned living, pid_t *pid)
 {
     int ready[2], stay[2];
@@ -96,7 +96,7 @@ static bool has_answered(const struct gpud_channel_list *channels, const char *a
     return false;
 }
 
-/* Those of the crowd that live say nothing, and are waited for each time. */
+/* The live processes of the crowd do not answer, and each is waited for. */
 static struct gpud_channel_list *ask_until_answered(const char *one, const char *other)
 {
     struct gpud_channel_list *channels;
@@ -148,7 +148,7 @@ static void test_crowd(void)
     gpud_sender_destroy(&elsewhere);
 }
 
-/* Whose sender is at the one address in that folder; -1: there is none. */
+/* The process that sends at the only address in that folder; -1: none does. */
 static int64_t user_in(const char *asked, const char *address)
 {
     struct gpud_channel_list *channels;

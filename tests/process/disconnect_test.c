@@ -1,9 +1,9 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* How a connection ends: one that is closed with messages unread is reset by the kernel, and what
- * its owner said before must still arrive. Also, a peer of another process cannot pass for one of
- * this process. */
+/* The end of a connection: closing one with unread messages makes the kernel reset it, and what its
+ * owner sent before must still arrive. Also, a peer of another process cannot pass for one of this
+ * process. */
 #include "base/fd.h"
 #include "stream/sender/state.h"
 #include "support/check.h"
@@ -13,7 +13,7 @@
 
 #include <sys/wait.h>
 
-/* A receiver that streams from a sender whom this process plays. */
+/* A receiver that streams from a sender which this process plays. */
 static struct gpud_receiver *make_receiver(struct gpud_context *context, struct raw_server *server)
 {
     struct gpud_receiver *receiver;
@@ -136,8 +136,8 @@ static void goodbye(void)
     gpud_context_destroy(&context);
 }
 
-/* A lie that the submitting thread finds: that thread ends the link, and goes on. The listener's
- * thread is woken to hang the liar up. */
+/* A violation that the submitting thread detects: that thread ends the link, and continues. The
+ * listener's thread is woken to disconnect the peer. */
 static void hung_up_by_listener(void)
 {
     struct gpud_context *context = raw_context();
@@ -181,7 +181,7 @@ static void impostor(void)
     }
     int state;
     CHECK(waitpid(child, &state, 0) == child && WIFEXITED(state), "the impostor crashed");
-    CHECK(WEXITSTATUS(state) == 0, "whoever repeats the token gets pointers into this process");
+    CHECK(WEXITSTATUS(state) == 0, "a peer that repeats the token gets pointers into this process");
     gpud_sender_destroy(&sender);
     gpud_context_destroy(&context);
 }

@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* Both ends in loops of the application's: nothing is called with a timeout, and what there is to
- * do is told by a descriptor alone. Nothing is lost, nobody waits in vain, and nobody looks again
- * and again where there is nothing. epoll_test [device of the sender] [device of the receiver] */
+ * do is shown by a descriptor alone. Nothing is lost, no side misses an event, and none wakes
+ * repeatedly without one. epoll_test [device of the sender] [device of the receiver] */
 #include "base/clock.h"
 #include "support/check.h"
 #include "support/media.h"
@@ -98,16 +98,16 @@ static struct gpud_sender *open_sender(struct pollfd *fd)
     return sender;
 }
 
-/* Until the call does not give GPUD_TIMEOUT any more, by the descriptor. */
-#define LOOPED(fd, turns, call)                                                                    \
-    do {                                                                                           \
-        struct gpud_error e;                                                                       \
-        enum gpud_status status_;                                                                  \
-        while ((status_ = (call)) == GPUD_TIMEOUT) {                                               \
-            CHECK(poll(fd, 1, PATIENCE_MS) == 1, "%s: nobody says that it is worth a try", #call); \
-            (turns)++;                                                                             \
-        }                                                                                          \
-        CHECK(status_ == GPUD_OK, "%s: %s", #call, e.reason);                                      \
+/* Repeats the call, woken by the descriptor, until it no longer returns GPUD_TIMEOUT. */
+#define LOOPED(fd, turns, call)                                                             \
+    do {                                                                                    \
+        struct gpud_error e;                                                                \
+        enum gpud_status status_;                                                           \
+        while ((status_ = (call)) == GPUD_TIMEOUT) {                                        \
+            CHECK(poll(fd, 1, PATIENCE_MS) == 1, "%s: the descriptor is not ready", #call); \
+            (turns)++;                                                                      \
+        }                                                                                   \
+        CHECK(status_ == GPUD_OK, "%s: %s", #call, e.reason);                               \
     } while (0)
 
 static void send_frames(struct gpud_sender *sender, struct pollfd *fd, uint64_t from, uint64_t to)
@@ -138,7 +138,7 @@ static void expect_frames(unsigned long long count)
 
 /* --- tests ---------------------------------------------------------------------------------- */
 
-/* Nothing happens: nothing is told. */
+/* Without events the descriptor is not ready. */
 static void stay_idle(void)
 {
     unsigned long long before = atomic_load(&loop.turns);

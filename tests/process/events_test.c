@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Channels that come, go and change their format are events in the directory of channels. */
+/* New, closed and reformatted channels cause events in the directory of channels. */
 #include "background.h"
 #include "support/check.h"
 

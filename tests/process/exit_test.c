@@ -1,9 +1,9 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A process ends with its links open. By exit() it says goodbye on each of them, behind every frame
- * that it sent, whatever its other threads do at that moment and wherever exit() is called; a child
- * that it forked says nothing. Where a signal ends it, the other side says that. */
+/* A process ends with open links. exit() sends a goodbye on each of them, behind all sent frames,
+ * whatever other threads do at that moment and wherever exit() is called; a forked child sends
+ * none. If a signal ends the process, the other side reports that. */
 #include "support/check.h"
 #include "support/media.h"
 #include "support/peer.h"
@@ -193,7 +193,7 @@ static void take_frame(struct gpud_receiver *from)
     gpud_frame_release(&frame);
 }
 
-/* reaped: what it said is read when the process is gone; else while it goes. */
+/* reaped: the goodbye is read after the process has ended; else while it ends. */
 static void sender_ends(enum way way, bool reaped)
 {
     struct gpud_context *context = raw_context();

@@ -21,9 +21,9 @@ extern char **environ;
 #define WIDTH 256
 #define HEIGHT 64
 #define LIFETIME (60 * GPUD_SEC)
-/* Where nothing failed it comes, however busy the machine is. */
+/* Without a failure a frame arrives in this time, however busy the machine is. */
 #define PATIENCE (15 * GPUD_SEC)
-/* Where somebody told of a failure it may not. */
+/* After a reported failure it may not arrive. */
 #define RESIGNATION (500 * GPUD_MSEC)
 #define BAD_MAX 20
 #define NOT_REACHED 3 /* the exit status of a process in which nothing failed */
@@ -33,13 +33,13 @@ extern char **environ;
 struct stage {
     const char *address, *to;
     atomic_bool over;
-    atomic_uint arrived, flagged, words; /* words: failures that somebody told of */
-    atomic_uint events, ends;            /* that the receiver was told of */
+    atomic_uint arrived, flagged, words; /* words: reported failures */
+    atomic_uint events, ends;            /* at the receiver */
     atomic_uint lost;                    /* links, or their receivers */
     unsigned sent, events_sent;
 };
 
-/* A failure, which must have a sentence. */
+/* A failure, which must have a reason. */
 static void told(struct stage *stage, const char *where, const struct gpud_error *error)
 {
     atomic_fetch_add(&stage->words, 1);
@@ -92,11 +92,11 @@ static void look_at(struct stage *stage, struct gpud_frame *frame)
     if (is_flagged(frame))
         atomic_fetch_add(&stage->flagged, 1);
     else if (!whole)
-        FAIL("picture %llu is torn, and nobody says so", (unsigned long long)info.offset);
+        FAIL("picture %llu is torn, and not flagged", (unsigned long long)info.offset);
     gpud_frame_unmap(frame);
 }
 
-/* Each stands behind the frame of its number: none comes too early, or twice. */
+/* Each follows the frame of its number: none arrives too early, or twice. */
 static void on_event(void *user, enum gpud_event event, const void *data)
 {
     struct stage *stage = user;
@@ -207,7 +207,7 @@ static void send_frames(struct stage *stage, struct gpud_sender *sender, struct 
         FAIL("the end cannot be sent");
 }
 
-/* What stands behind a frame that was lost on its way comes all the same. */
+/* Events behind a lost frame still arrive. */
 static void wait_for_end(struct stage *stage, struct gpud_sender *sender)
 {
     struct gpud_sender_info info = GPUD_INFO_INIT(info);
@@ -224,7 +224,7 @@ static void wait_for_end(struct stage *stage, struct gpud_sender *sender)
           "of %u events %u came", stage->events_sent, atomic_load(&stage->events));
 }
 
-/* false: it has been waited for long enough. */
+/* false: the wait has timed out. */
 static bool go_on_waiting(const struct stage *stage, int64_t start)
 {
     int64_t waited = gpud_test_now() - start;
@@ -305,7 +305,7 @@ static int play(const struct faults *faults, const char *address, const char *fr
 
 static char directory[] = "/tmp/gpudirect-faults-XXXXXX";
 
-/* Several at once: most of the time each of them waits. */
+/* Several at once, because each waits most of the time. */
 #define WORKERS 4
 
 static struct {
@@ -417,7 +417,7 @@ int faults_main(const struct faults *faults, int argc, char **argv)
     work.to = argv[2];
     work.every = argc > 3;
     CHECK(mkdtemp(directory), "no directory");
-    SAY("from %s to %s, while %s fails", work.from, work.to, faults->who);
+    SAY("from %s to %s, while %s fails", work.from, work.to, faults->origin);
     for (int i = 0; i < WORKERS; i++) {
         snprintf(workers[i].address, sizeof(workers[i].address), "unix:%s/%d", directory, i);
         snprintf(workers[i].out, sizeof(workers[i].out), "%s/%d.out", directory, i);

@@ -12,7 +12,7 @@
 #include <stddef.h>
 
 struct faults {
-    const char *who;      /* "the driver" */
+    const char *origin;   /* "the driver" */
     const char *variable; /* of the environment: "function:n" makes the n-th call fail */
     const char *const *function;
     size_t count;

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A CUDA driver that fails. No rule of the driver is broken meanwhile. */
+/* A CUDA driver that fails. The core still breaks none of the driver's rules. */
 #include "device/cuda/driver.h"
 #include "faults.h"
 #include "support/check.h"
@@ -43,8 +43,7 @@ static bool gives_back(const char *function)
     return false;
 }
 
-/* Where the driver does not take something back, it is still there at the end; no more than that
- * may be wrong. */
+/* If the driver fails to free something, it may remain at the end; nothing else may be wrong. */
 static bool only_left_behind(const char *function, int status, const char *out)
 {
     char line[512];
@@ -64,7 +63,7 @@ static bool only_left_behind(const char *function, int status, const char *out)
 int main(int argc, char **argv)
 {
     static const struct faults faults = {
-        .who = "the driver",
+        .origin = "the driver",
         .variable = "GPUD_FAKE_CUDA_FAIL",
         .function = functions,
         .count = sizeof(functions) / sizeof(functions[0]),

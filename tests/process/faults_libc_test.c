@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A system that fails: no memory, no descriptors, no threads. The linker puts the functions below
- * between the library's objects and libc (see meson.build). */
+/* System calls that fail: no memory, no descriptors, no threads. The linker wraps the functions
+ * below for the library's objects (see meson.build). */
 #include "faults.h"
 #include "support/check.h"
 
@@ -18,8 +18,7 @@
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
-/* FUNCTION(name, result, arguments, what they are called, the result that stands for a failure,
- * errno). */
+/* FUNCTION(name, result, parameters, arguments, the result on failure, errno). */
 #define FUNCTIONS(FUNCTION)                                                                        \
     FUNCTION(calloc, void *, (size_t count, size_t size), (count, size), NULL, ENOMEM)             \
     FUNCTION(malloc, void *, (size_t size), (size), NULL, ENOMEM)                                  \
@@ -78,7 +77,7 @@ static unsigned failures(void)
     return atomic_load(&failed);
 }
 
-/* Counts a call of this function; true: it is the one that is to fail. */
+/* Counts a call of this function; true: this call must fail. */
 static bool fails(const char *function, atomic_uint *calls)
 {
     const char *rule = getenv("GPUD_TEST_FAIL");
@@ -137,7 +136,7 @@ int __wrap_fcntl64(int fd, int command, ...)
 int main(int argc, char **argv)
 {
     static const struct faults faults = {
-        .who = "the system",
+        .origin = "the system",
         .variable = "GPUD_TEST_FAIL",
         .function = functions,
         .count = sizeof(functions) / sizeof(functions[0]),

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A hostile receiver once it is connected: it scribbles over the words that it shares with the
- * sender, floods it with messages and connections, and leaves it without descriptors. The honest
+/* A hostile receiver after it has connected: it overwrites the words that it shares with the
+ * sender, floods it with messages and connections, and exhausts its descriptors. The honest
  * receiver beside it loses no frame. */
 #include "background.h"
 #include "stream/sender/admission.h"
@@ -126,7 +126,7 @@ static void floods(void)
         made, atomic_load(&background.number) - before,
         (long long)atomic_load(&background.worst) / 1000, raw_log_lines());
     CHECK(atomic_load(&background.worst) < GPUD_SEC, "a flood of connections stops the stream");
-    CHECK(raw_log_says("turned away: it connects too often", GPUD_SEC), "nobody is turned away");
+    CHECK(raw_log_says("turned away: it connects too often", GPUD_SEC), "no connection is refused");
     CHECK(raw_log_lines() < 2000, "%u lines of log", raw_log_lines());
     background_goes_on(&background);
     gpud_test_nap(1100); /* the second that the flood used up */
@@ -139,7 +139,7 @@ static void floods(void)
 
 /* --- places ----------------------------------------------------------------------------------- */
 
-/* Another process with so many connections, each at the step, which it holds. */
+/* Another process that opens this many connections, and holds each at the step. */
 static pid_t hoard(unsigned count, enum raw_step step)
 {
     int ready[2];
@@ -227,7 +227,7 @@ static void places(void)
     for (int i = 0; i < GPUD_PLACES_A_PROCESS + 8; i++)
         raw_connect(&many[i], BACKGROUND_ADDRESS);
     CHECK(raw_log_says("as many connections as a process can have", GPUD_SEC),
-          "nobody was turned away");
+          "no connection was refused");
     unsigned long long at = atomic_load(&background.honest.board->frames);
     PEER_UNTIL("frames flow on", 10000, atomic_load(&background.honest.board->frames) > at + 20);
     let_go(hoard(1, RAW_STREAMING)); /* another process finds a place */
@@ -240,7 +240,7 @@ static void places(void)
         squeezed = take_all_places();
     CHECK(squeezed, "there was room all the time");
 
-    /* All of them stream: nobody is put out for a newcomer. */
+    /* All of them stream: none is evicted for a new connection. */
     pid_t streaming[3 + GPUD_PLACES_KEPT];
     for (int i = 0; i < 3 + GPUD_PLACES_KEPT; i++)
         streaming[i] = hoard(i < 2 ? 8 : i < 3 ? 7 : 1, RAW_READY_SENT);
@@ -251,7 +251,7 @@ static void places(void)
     CHECK(raw_receive(raw.fd, &message, 5 * GPUD_SEC) && message.type == GPUD_MESSAGE_REFUSE &&
               strstr(message.refuse.reason, "all places for receivers are taken"),
           "one more was taken");
-    /* Who only asks needs none. */
+    /* A query needs none. */
     struct gpud_channel_list *channels;
     struct gpud_channel_info info = GPUD_INFO_INIT(info);
     WORKS(gpud_channel_list_create(BACKGROUND_ADDRESS, 20 * GPUD_SEC, &channels, &e));
@@ -259,7 +259,7 @@ static void places(void)
     CHECK(info.answered && info.links == GPUD_RECEIVERS_MAX, "%u receivers: %s", info.links,
           info.reason);
     gpud_channel_list_destroy(&channels);
-    CHECK(raw_log_says("all places for receivers are taken", 5 * GPUD_SEC), "and nobody says so");
+    CHECK(raw_log_says("all places for receivers are taken", 5 * GPUD_SEC), "and it is not logged");
     raw_close(&raw);
     for (int i = 0; i < 3 + GPUD_PLACES_KEPT; i++)
         let_go(streaming[i]);

@@ -3,7 +3,7 @@
 
 /* The ring grows for each receiver that joins, and those that stream must be told, with descriptors
  * for which the system may have no room at the moment. The one that joins waits for that, or is
- * refused; whoever streams loses nothing. Linked with --wrap=sendmsg. */
+ * refused; streaming receivers lose nothing. Linked with --wrap=sendmsg. */
 #include "background.h"
 #include "base/fd.h"
 #include "support/check.h"
@@ -14,7 +14,7 @@
 
 static struct background background;
 
-/* So many GROW and OFFER messages more cannot be sent. */
+/* How many more GROW and OFFER messages fail. */
 static atomic_int growths_in_vain, offers_in_vain;
 
 ssize_t __real_sendmsg(int fd, const struct msghdr *header, int flags);
@@ -41,7 +41,7 @@ static uint64_t disconnects(void)
     return info.disconnects;
 }
 
-/* Another receiver, which streams a while and leaves. */
+/* Another receiver, which streams for a while and leaves. */
 static void join(struct raw *raw)
 {
     raw_open(raw, BACKGROUND_ADDRESS, RAW_STREAMING);
@@ -54,7 +54,7 @@ static void told_later(void)
     atomic_store(&growths_in_vain, 5);
     join(&raw[0]);
     CHECK_EQUAL(atomic_load(&growths_in_vain), 0);
-    CHECK(raw_log_says("has to wait", 0), "nobody said that the new receiver waits");
+    CHECK(raw_log_says("has to wait", 0), "it is not logged that the new receiver waits");
     /* Of two that must be told one is. */
     atomic_store(&growths_in_vain, 1);
     join(&raw[1]);
@@ -87,7 +87,7 @@ static void refused_in_the_end(void)
     raw_log_clear();
 }
 
-/* All of them are offered a ring anew: who streamed goes on. */
+/* All receivers are offered a new ring, and continue to stream. */
 static void a_new_epoch(void)
 {
     uint64_t before = disconnects();
@@ -100,7 +100,7 @@ static void a_new_epoch(void)
     raw_log_clear();
 }
 
-/* A receiver answers what it was offered before, while the new epoch's offer has to wait. */
+/* A receiver answers the previous offer, while the new epoch's has to wait. */
 static void an_answer_that_is_overtaken(void)
 {
     struct raw raw;
@@ -129,7 +129,7 @@ static unsigned count_fds(void)
     return count;
 }
 
-/* Every link that maps the ring hears how many memories are left. */
+/* Every link that maps the ring is told the number of remaining memories. */
 static uint32_t hear_shrink(struct raw *raw)
 {
     struct gpud_message message;
@@ -140,7 +140,7 @@ static uint32_t hear_shrink(struct raw *raw)
     return message.shrink;
 }
 
-/* What receivers needed that have left goes back, while others stream on; and it grows again. */
+/* The ring shrinks when receivers leave, while others continue; and it grows again. */
 static void shrinks(void)
 {
     enum { GUESTS = 10 };

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Death and silence at every step of the handshake, on both sides: who is left streams, or connects
- * to the next peer, and who says nothing is given up by its deadline, with a sentence. */
+/* Death and silence at every step of the handshake, on both sides: the survivor streams, or
+ * connects to the next peer, and a silent peer is dropped at its deadline, with a reason. */
 #include "background.h"
 #include "base/fd.h"
 #include "support/check.h"
@@ -58,8 +58,8 @@ static void reap(pid_t pid, const char *what)
           "the scripted process did not come to \"%s\"", what);
 }
 
-/* Before its HELLO it is a newcomer, and afterwards a receiver; what cannot be sent to it may tell
- * of its death, too. */
+/* Before its HELLO it is a newcomer, and afterwards a receiver; a failed send may also reveal its
+ * death. */
 static bool is_missed(void)
 {
     static const char *const says[] = {"ended by a signal or killed", "vanished",
@@ -116,7 +116,7 @@ static void server_dies(void)
             status = gpud_receiver_acquire(receiver, 20 * GPUD_MSEC, &frame, &error);
             if (status == GPUD_OK)
                 gpud_frame_release(&frame);
-            /* Whoever dies before the receiver has said HELLO was there for nobody. */
+            /* A sender that dies before the receiver's HELLO counts as absent. */
             unmet = gone && status == GPUD_TIMEOUT && strstr(error.reason, "no sender listens");
             CHECK(gpud_test_now() < until,
                   "a sender that died when it was \"%s\" is not missed: %s",
@@ -230,8 +230,8 @@ static void server_is_silent(enum raw_server_step step, int64_t longest, const c
     BASELINE_CHECK(before);
 }
 
-/* Whoever says HELLO is offered the ring to map: of what was sent before it came nothing is to be
- * seen in it. */
+/* A HELLO is answered with the ring to map, which must not contain pictures that were sent
+ * earlier. */
 static void earlier_pictures(void)
 {
     struct gpud_context *context = raw_context();
@@ -244,7 +244,7 @@ static void earlier_pictures(void)
     WORKS(gpud_sender_create(context, &params, &sender, &e));
     WORKS(gpud_layout_init(&layout, "GRAY8", 64, 64, 0, &e));
     WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
-    /* With somebody who takes them, so that every slot is written; then it is gone. */
+    /* A receiver takes frames until every slot was written, and then leaves. */
     struct gpud_receiver *receiver;
     struct gpud_receiver_params wants = GPUD_PARAMS_INIT(wants);
     wants.address = ADDRESS_SILENT;
@@ -296,7 +296,7 @@ static void earlier_pictures(void)
     gpud_context_destroy(&context);
 }
 
-/* Who was refused a moment ago is not told that nobody is there. */
+/* After a refusal, the reason is not that there is no sender. */
 static void refusal_is_remembered(void)
 {
     struct gpud_context *context;

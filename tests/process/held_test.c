@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Frames that outlive their receiver: they stay as they are until they are released, and their
- * slots come back then; where the sender has to have a slot back, the frame is flagged. */
+/* Frames that outlive their receiver: they are unchanged until they are released, and their slots
+ * are returned then; if the sender must reclaim a slot, the frame is flagged. */
 #include "background.h"
 #include "support/check.h"
 #include "support/picture.h"
@@ -45,7 +45,7 @@ static bool is_flagged(struct gpud_frame *frame)
     return info.flags & GPUD_FRAME_CORRUPTED;
 }
 
-/* So many more frames go to the honest receiver: every free slot is written several times. */
+/* The honest receiver gets this many more frames: every free slot is written several times. */
 static void let_flow(unsigned frames)
 {
     unsigned long long at = atomic_load(&background.honest.board->frames);
@@ -92,8 +92,8 @@ static void counted(void)
     gpud_context_destroy(&context);
 }
 
-/* What a receiver in trouble holds is not worth more than the stream: its sender ends the link, and
- * the frames say so. */
+/* A stuck receiver's frames must not stop the stream: its sender ends the link, and the frames are
+ * flagged. */
 static void held_past_the_link(void)
 {
     struct raw raw;

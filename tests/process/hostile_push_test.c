@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Receivers that own the host pages which frames go by (route staged-push), and lie about them: the
- * sender pins no more of them than its frames need. */
+/* Receivers that own the host pages of a link (route staged-push), and lie about them: the sender
+ * pins no more of them than its frames need. */
 #include "device/device.h"
 #include "support/check.h"
 #include "support/media.h"
@@ -19,7 +19,7 @@
 #define ENTRIES 4 /* as raw_accept() has it */
 #define SLOT UINT64_C(8192)
 
-/* As the driver of another GPU, in another process, would have it said. */
+/* The handle that the driver of another GPU, in another process, would report. */
 static void open_as_gpu(struct raw *raw)
 {
     struct gpud_message hello;
@@ -68,7 +68,7 @@ static void refused(const char *what, uint32_t memories, uint32_t slots, uint64_
     raw_log_clear();
 }
 
-/* The test picture is in the ring: an honest one is taken. */
+/* The test picture is in the ring: an honest receiver is accepted. */
 static void taken(void)
 {
     struct raw raw;

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A hostile receiver tries every lie that the protocol has room for against a sender that serves an
- * honest receiver at the same time. Each lie ends its own connection, with a sentence in the log;
+/* A hostile receiver tries every possible violation of the protocol against a sender that serves an
+ * honest receiver at the same time. Each ends its own connection, with a reason in the log;
  * the honest one loses no frame, nothing hangs, nothing is left open. */
 #include "background.h"
 #include "base/fd.h"
@@ -85,7 +85,7 @@ static void bent_bytes(void)
     TURNED_OUT(&raw, "vanished");
 }
 
-/* One of an older release, or a newer one: it is told, and reads at least the header of that. */
+/* A peer of an older release, or a newer one: it gets a refusal whose header it can read. */
 static void other_versions(void)
 {
     static const int versions[] = {GPUD_MESSAGE_VERSION - 1, GPUD_MESSAGE_VERSION + 1};
@@ -351,7 +351,7 @@ int main(int argc, char **argv)
     static const struct background_test tests[] = {
         {"bent headers, lies about lengths, truncations", bent_bytes},
         {"other releases", other_versions},
-        {"descriptors that nobody asked for, or that are missing", surplus_descriptors},
+        {"surplus and missing descriptors", surplus_descriptors},
         {"ring pages that are none", wrong_pages},
         {"values that cannot be", bent_accepts},
         {"messages out of turn", out_of_turn},

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A hostile sender tries every lie that the protocol has room for against a receiver. Each is
- * refused with a sentence, within a bounded time; the receiver then connects to the next sender,
+/* A hostile sender tries every possible violation of the protocol against a receiver. Each is
+ * refused with a reason, within a bounded time; the receiver then connects to the next sender,
  * and nothing is left open. */
 #include "acquirer.h"
 #include "base/fd.h"
@@ -32,7 +32,7 @@ static void serve(enum raw_server_step to)
     raw_serve(&server, -1, to);
 }
 
-/* The lie ends the connection: acquire says so, and what it says contains the text. */
+/* The violation ends the connection: acquire's reason contains the text. */
 static void ended_at(int line, unsigned before, const char *says)
 {
     acquirer_ended_at(line, &acquirer, before, says);
@@ -126,7 +126,7 @@ static void bent_bytes(void)
         close(null[i]);
 }
 
-/* One of an older release, or a newer one; and one so old that it hangs up and says nothing. */
+/* A peer of an older release, or a newer one; and one so old that it disconnects silently. */
 static void other_versions(void)
 {
     struct gpud_message message;
@@ -287,7 +287,7 @@ static void out_of_turn(void)
     REFUSED("before the test of the link");
 }
 
-/* Memory of a ring goes back only as far as there is some, and nothing is held in it. */
+/* A ring shrinks only as far as it has memory in which no frame is held. */
 static void shrinks(void)
 {
     static const uint32_t left[] = {0, 1, 2, UINT32_MAX};
@@ -376,7 +376,7 @@ static void forged_words(void)
     DESCRIBED("more meta than a frame carries", meta_size, GPUD_FRAME_META_MAX + 1);
     DESCRIBED("more meta than a frame carries", meta_size, UINT32_MAX);
 
-    /* Frames that were claimed by nobody. */
+    /* Frames that no receiver claimed. */
     FORGED("more frames waiting than entries", atomic_fetch_add(&server.page->receiver.claimed, 5));
     FORGED("more frames waiting than entries",
            atomic_fetch_add(&server.page->receiver.claimed, 1000));

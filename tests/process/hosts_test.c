@@ -3,8 +3,8 @@
 
 /* Whose clock a time is of: a receiver on the sender's host knows how old its frames are, also
  * where they come by a network card; one on another host, or in a container with a time of its own,
- * does not, nor does one on a host of the same boot id, and nobody is told a number but the
- * receiver's own. Each end says on which host the other is. */
+ * does not, nor does one on a host of the same boot id, and only the receiver itself gets a figure.
+ * Each end reports the other's host. */
 #include "support/check.h"
 #include "support/copies.h"
 #include "support/media.h"
@@ -85,7 +85,7 @@ static bool write_file(const char *path, const char *text)
     return written;
 }
 
-/* A time an hour ahead, for children. Not everywhere may a user have that. */
+/* Gives children a time namespace an hour ahead, which not every system allows. */
 static bool enter_container(void)
 {
     char map[32];
@@ -185,7 +185,7 @@ static void check_unknown(const struct board *board, const struct gpud_link_info
           (long long)told.pid, (long long)board->sender.pid);
 }
 
-/* false: this system lets nobody have such a receiver. */
+/* false: this system allows no such receiver. */
 static bool send_to(enum place place, const char *path)
 {
     int fd, state;

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A receiver between frames: over a network card it writes and says nothing, and is not up again
- * and again to see whether the sender lives, as the connection would tell it. */
+/* A receiver between frames: over a network card it writes and sends nothing, and does not wake up
+ * to check whether the sender lives, as the connection would report that. */
 #include "base/clock.h"
 #include "support/check.h"
 #include "support/copies.h"
@@ -12,7 +12,7 @@
 #define ADDRESS "idle"
 #define FRAMES 10
 #define IDLE (500 * GPUD_MSEC)
-/* A receiver that asks every 50 ms sleeps ten times in that. */
+/* A receiver that checks every 50 ms sleeps ten times in that. */
 #define SLEEPS_MAX 3
 
 static struct gpud_context *contexts[2];

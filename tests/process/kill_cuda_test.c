@@ -1,10 +1,10 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* kill −9 while GPUs wait for each other: streams of both applications stand in line for words that
- * the dead will never write. The survivor's stream comes to its end all the same, what is not whole
- * is flagged and nothing else is, the next peer is streamed with, and neither descriptors nor
- * threads nor a GPU's memory leak. Then peers that live and do not keep their word. */
+/* kill −9 while GPUs wait for each other: streams of both applications wait for words that the dead
+ * process will never write. The survivor's stream still completes, exactly the incomplete frames
+ * are flagged, it streams with the next peer, and neither descriptors nor threads nor a GPU's
+ * memory leak. Then live peers that do not keep their promises. */
 #include "support/check.h"
 #include "support/peer.h"
 #include "support/raw.h"
@@ -83,7 +83,7 @@ static void kill_receivers(int rounds, enum gpud_slow_receiver policy)
         }
         int64_t killed = gpud_test_now();
         victim_kill(victim);
-        for (int i = 0; i < 8; i++) /* at once, before anybody noticed */
+        for (int i = 0; i < 8; i++) /* at once, before the death is noticed */
             CHECK(output_send(&output, FREED), "round %d: the dead hold the sender up", round);
         CHECK(gpu_ends(&scene.gpu, FREED / GPUD_MSEC),
               "round %d: the stream still waits for the dead", round);
@@ -105,7 +105,7 @@ static void kill_receivers(int rounds, enum gpud_slow_receiver policy)
         rounds, outstanding, worst);
 }
 
-/* --- peers that live and do not keep their word ----------------------------------------------- */
+/* --- live peers that do not keep their promises ----------------------------------------------- */
 
 static void lying_sender(void)
 {
@@ -165,7 +165,7 @@ static void lying_receiver(void)
     atomic_store(&board->hold, true);
     output_send_until(&output, &board->held_from, 1, "a receiver that is held up");
     int64_t start = gpud_test_now();
-    /* Nobody looks at it but who sends. */
+    /* Only sending checks for that. */
     while (!raw_log_says("its device did not finish with them within", 0)) {
         output_send(&output, 50 * GPUD_MSEC);
         if (gpud_test_now() - start > AGAIN) {
@@ -211,7 +211,7 @@ static void stopped_receiver(void)
         CHECK(gpu_ends(&scene.gpu, 1000), "our stream waits for a receiver that may not block");
         gpud_test_nap(2);
     }
-    /* Who is held up by a receiver is so for 3 s at least. */
+    /* A receiver that blocks the sender does so for at least 3 s. */
     CHECK(output.longest < 5 * GPUD_SEC / 2, "a frame took %lld ms",
           (long long)(output.longest / GPUD_MSEC));
     kill(victim->pid, SIGCONT);
@@ -279,7 +279,7 @@ int main(int argc, char **argv)
         gpud_device_close(&device);
     }
     gpud_context_destroy(&context);
-    /* Where the account of a driver's memory is ours, nobody else takes any. */
+    /* With the fake driver's own account, no other process uses its memory. */
     scene.slack = getenv("GPUD_FAKE_CUDA_ACCOUNT") ? 0 : (size_t)64 << 20;
     victim_layout(&scene.layout);
     gpu_open(&scene.gpu, scene.here, scene.layout.size);

@@ -59,7 +59,7 @@ static void kill_receivers(int rounds, enum gpud_slow_receiver policy)
             SEND_LENT(sender, &layout, ++number);
         kill(peer.pid, SIGKILL);
         killed = gpud_test_now();
-        for (int i = 0; i < 8; i++) /* at once, before anybody noticed */
+        for (int i = 0; i < 8; i++) /* at once, before the death is noticed */
             SEND_LENT(sender, &layout, ++number);
         CHECK(gpud_test_now() - killed < AGAIN, "round %d: the sender stood still", round);
         peer_kill(&peer);

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A submit takes the sender's lock, so nothing that may take long happens under it. Every kind of
- * newcomer comes, goes and lies, while each call of the C library that blocks, maps or frees, each
+/* A submit takes the sender's lock, so nothing slow may happen under it. Every kind of newcomer
+ * connects, leaves and lies, while each call of the C library that blocks, maps or frees, each
  * line of the log and each callback checks that its thread does not hold the lock. */
 #include "background.h"
 #include "stream/sender/state.h"

@@ -1,9 +1,9 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Whoever connects has time for its HELLO from when the connection stands: over a network that is
- * when it has proved that it has the key, which may take longer than a HELLO may. Here the channel
- * of a Unix socket is one that takes that long. */
+/* A receiver's deadline for its HELLO begins when the connection is established: over a network,
+ * when it has proved that it has the key, which may take longer than the deadline. Here the channel
+ * of a Unix socket takes that long. */
 #include "background.h"
 #include "support/check.h"
 #include "wire/unix/channel.h"

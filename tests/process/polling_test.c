@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A side that polls its connection is woken there: by one KICK for a sleep. KICKs that nobody asked
- * for change nothing, and a flood of them ends the link. */
+/* A side that polls its connection is woken by one KICK per sleep. Unsolicited KICKs change
+ * nothing, and a flood of them ends the link. */
 #include "acquirer.h"
 #include "background.h"
 #include "support/check.h"
@@ -23,7 +23,7 @@ static void take_all(struct raw *raw)
 static void wait_for_kick(int fd)
 {
     struct gpud_message message;
-    CHECK(raw_receive(fd, &message, 5 * GPUD_SEC), "who polls was not told");
+    CHECK(raw_receive(fd, &message, 5 * GPUD_SEC), "the poller was not woken");
     CHECK(message.type == GPUD_MESSAGE_KICK, "a %s instead of a KICK",
           gpud_message_name(message.type));
 }
@@ -137,7 +137,7 @@ int main(int argc, char **argv)
 {
     static const struct background_test tests[] = {
         {"a receiver that polls is told of frames", polling_receiver},
-        {"KICKs that nobody asked for", stray_kicks},
+        {"unsolicited KICKs", stray_kicks},
         {"a sender that polls is told of credits", polling_sender},
         {"a descriptor that is made while another thread acquires", descriptor_beside_acquire},
     };

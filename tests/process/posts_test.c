@@ -2,9 +2,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* A receiver leaves while its application's stream still reads frames that were handed back. The
- * sender lives: it frees its own queue, which waits for those frames, by writing the words that
- * they were to be handed back with. The receiver must not take that for its own stream's work, and
- * unmap what it reads: the driver of tests/fakes ends a process that does.
+ * sender lives: it unblocks its own queue, which waits for those frames, by writing the words that
+ * were to return them. The receiver must not mistake that for its own stream's work, and unmap what
+ * the stream reads: the driver of tests/fakes ends a process that does.
  *
  * posts_test [device of the sender] [device of the receiver] */
 #include "base/clock.h"

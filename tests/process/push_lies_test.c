@@ -3,8 +3,8 @@
 
 /* A receiver that owns the host pages which a GPU's frames go by (route staged-push) lies about
  * them and in the words that give them back, while an honest receiver of the same sender loses no
- * frame. What lies in words ends its own link with a sentence; what takes its memory away in
- * mid-stream harms itself alone. */
+ * frame. False words end the receiver's own link with a reason; removing its memory in mid-stream
+ * harms only itself. */
 #include "device/device.h"
 #include "support/check.h"
 #include "support/media.h"
@@ -56,7 +56,7 @@ static void goes_on(void)
 
 /* --- the liar --------------------------------------------------------------------------------- */
 
-/* As the driver of another GPU, in another process, would have it said. */
+/* The handle that the driver of another GPU, in another process, would report. */
 static void open_as_gpu(struct raw *raw)
 {
     struct gpud_message hello;
@@ -195,7 +195,7 @@ static void all_ones(struct gpud_receiver_half *half)
     memset((void *)half, 0xff, sizeof(*half));
 }
 
-/* The sender has to be busy with it, which it is when its credits are used up. */
+/* The sender must be waiting for the receiver, which it does when the credits are used up. */
 static void word_lies(void)
 {
     static const struct {
@@ -224,7 +224,7 @@ static void word_lies(void)
     }
 }
 
-/* Words that nobody believes, or that say nothing: the stream goes on until the liar hangs up. */
+/* Words that are ignored: the stream continues until the hostile peer disconnects. */
 static void idle_words(void)
 {
     struct raw raw;

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Where little is left: an address space that ends at each size while a process connects, and a
- * runtime directory that is full. What does not fit is refused with a sentence, nothing hangs, no
+/* Scarce resources: an address space that is exhausted at each step of connecting, and a full
+ * runtime directory. What does not fit is refused with a reason, nothing hangs, no
  * signal ends the process, and another receiver of the same sender loses no frame. */
 #include "background.h"
 #include "support/check.h"
@@ -115,7 +115,7 @@ static int send_some(struct gpud_context *context, const char *address)
     return result;
 }
 
-/* Ends with 0 or REFUSED, and has everything closed by then. */
+/* Ends with 0 or REFUSED, after it has closed everything. */
 static int be_short(const char *what, uint64_t more)
 {
     struct gpud_context_params params = GPUD_PARAMS_INIT(params);

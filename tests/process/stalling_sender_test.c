@@ -1,9 +1,9 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A sender that lets a receiver wait for what can no longer come, or that changes the format behind
- * its back. The receiver notices each within its deadlines, says why, and connects to the next
- * sender. */
+/* A sender that makes a receiver wait for something that will never arrive, or that changes the
+ * format without notice. The receiver detects each within its deadlines, reports the reason, and
+ * connects to the next sender. */
 #include "acquirer.h"
 #include "support/peer.h"
 
@@ -32,7 +32,7 @@ static void streaming(void)
     PEER_UNTIL("the first frame", 10000, atomic_load(&acquirer.frames) > frames);
 }
 
-/* A message whose place is so many frames behind what was published. */
+/* A message positioned this many frames after the published ones. */
 static void say(enum gpud_message_type type, uint32_t ahead)
 {
     struct gpud_message message = {.type = type, .position = server.view.head + ahead};

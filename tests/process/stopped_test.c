@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Receivers that stand still: stopped in mid-stream, or not acquiring while the format changes. The
- * others lose nothing, the sender never waits longer than its policy and its caller say. */
+/* Receivers that stall: stopped in mid-stream, or not acquiring while the format changes. The
+ * others lose nothing, and the sender never waits longer than its policy and its caller allow. */
 #include "support/check.h"
 #include "support/media.h"
 #include "support/peer.h"
@@ -36,7 +36,7 @@ static void open_scene(struct scene *scene, enum gpud_slow_receiver policy)
     format(scene, 320);
 }
 
-/* The end must not wait for anybody who does not answer. */
+/* Destruction must not wait for a peer that does not answer. */
 static void close_scene(struct scene *scene)
 {
     int64_t start = gpud_test_now();
@@ -79,7 +79,7 @@ static void one_of_four(enum gpud_slow_receiver policy)
             kill(peers[2].pid, SIGCONT);
         SEND_LENT(scene.sender, &scene.layout, ++scene.number);
         worst = gpud_test_now() - start > worst ? gpud_test_now() - start : worst;
-        /* Slowly enough for whoever runs: what is lost is lost by the stop. */
+        /* Slow enough for the running peers: only the stop causes losses. */
         for (int k = 0; k < 4; k++)
             if (k != 2)
                 PEER_UNTIL("the frame at a receiver that runs", 10000,
@@ -178,7 +178,7 @@ static void blocking(void)
     PEER_UNTIL("what waited", 10000, atomic_load(&peer.board->frames) == taken + 1);
     CHECK_EQUAL(atomic_load(&peer.board->gaps), 0);
 
-    /* Blocked again, and another policy: whoever waits for it goes on. */
+    /* Blocked again; a change of the policy releases the wait. */
     kill(peer.pid, SIGSTOP);
     for (status = GPUD_OK; status == GPUD_OK;) {
         WORKS(gpud_sender_acquire(scene.sender, GPUD_SEC, &frame, &e));

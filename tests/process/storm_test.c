@@ -2,9 +2,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* Senders and receivers that start and stop without pause, in threads of one process, in one
- * context and in contexts of their own, at any step of each other's handshakes, while others ask
- * who sends, read their figures and interrupt them. It ends after so many rounds with nothing left
- * open; what threads share without a lock is the thread sanitizer's to find. */
+ * context and in contexts of their own, at any step of each other's handshakes, while others list
+ * channels, read statistics and interrupt them. It ends after a number of rounds with nothing left
+ * open; data races are left to the thread sanitizer. */
 #include "support/check.h"
 #include "support/media.h"
 #include "support/peer.h"
@@ -21,7 +21,7 @@ static struct gpud_context *context;
 static atomic_ullong frames_sent, frames_got, refusals, listed;
 static atomic_uint senders_running;
 
-/* The same in each run, and another in each thread. */
+/* A seed that is the same in each run, and different in each thread. */
 struct thread {
     pthread_t id;
     unsigned number;
@@ -39,7 +39,7 @@ static void name_address(char address[32], unsigned number)
     snprintf(address, 32, "storm-%u", number);
 }
 
-/* What a storm may be told: that nobody is there, that somebody left, that it was interrupted. */
+/* The permitted errors: no sender, a peer that left, an interruption. */
 static void expect_reason(const char *what, enum gpud_status status, const struct gpud_error *error)
 {
     CHECK(status == GPUD_OK || strlen(error->reason) > 10, "%s: \"%s\" without a sentence", what,
@@ -83,7 +83,7 @@ static void send_once(struct thread *thread, struct gpud_context *in, unsigned w
     gpud_sender_destroy(&sender);
 }
 
-/* Each has an address of its own: two at one wait for each other. */
+/* Each has its own address, since two at one would wait for each other. */
 static void *send_often(void *arg)
 {
     struct thread *thread = arg;
@@ -159,7 +159,7 @@ static void *list_often(void *arg)
     return NULL;
 }
 
-/* All of it, with a context that comes and goes. */
+/* The whole storm, while contexts are created and destroyed. */
 static void *come_and_go(void *arg)
 {
     struct thread *thread = arg;

@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* What other users can do to a sender that lets them in, and what they cannot: while they try, a
- * receiver of the sender's own user loses no frame. A group is asked for when a process connects:
- * whoever leaves it goes on until the link ends, and does not come in again. */
+ * receiver of the sender's own user loses no frame. Group membership is checked on connect: a user
+ * that leaves the group keeps the link until it ends, and cannot reconnect. */
 #include "support/check.h"
 #include "support/media.h"
 #include "support/peer.h"
@@ -42,7 +42,7 @@ static struct board {
     atomic_int sender_says; /* 1: it streams */
 } * board;
 
-/* From here on this process is that user, in that group alone. */
+/* Turns this process into that user, in that group only. */
 static void become(uid_t user, gid_t group)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -189,7 +189,7 @@ static void leave_group(void)
     gpud_context_destroy(&context);
 }
 
-/* The effective user alone changes, so that groups can still be left. */
+/* Only the effective user changes, so that groups can still be dropped. */
 static void member_that_leaves(void)
 {
     gid_t group = GROUP;
@@ -222,7 +222,7 @@ static void group_change(void)
     finish();
 }
 
-/* The kernel's word about groups is not told by every emulator. */
+/* Some emulators do not report a peer's groups. */
 static bool groups_are_told(void)
 {
     pid_t child = fork();
@@ -296,7 +296,7 @@ static void open_raw(struct raw *raw, enum raw_step to)
     raw_to(raw, RAW_CONNECTED, to);
 }
 
-/* Its lies end its own link. */
+/* Its violations end its own link. */
 static void lie_in_words(void)
 {
     for (unsigned lie = 0; lie < 4; lie++) {
@@ -318,8 +318,7 @@ static void lie_in_words(void)
     }
 }
 
-/* What is asked is answered by the same rule; half a handshake at each step takes nobody's place.
- */
+/* Queries follow the same rule; half a handshake, at any step, occupies no other user's slot. */
 static void stop_at_each_step(void)
 {
     for (int step = RAW_CONNECTED; step < RAW_STEPS; step++) {
@@ -337,7 +336,7 @@ static void be_a_stranger(void)
     stop_at_each_step();
 }
 
-/* That is let in by nobody: it does not even get to the socket, nor by what it knows. */
+/* A user whom no sender admits: it cannot even reach the socket, whatever it knows. */
 static void be_kept_out(void)
 {
     struct sockaddr_un name = {.sun_family = AF_UNIX};
@@ -365,7 +364,7 @@ static void strangers(void)
     finish();
 }
 
-/* --- a folder that anybody may write ------------------------------------------------------------
+/* --- a world-writable folder --------------------------------------------------------------------
  */
 
 static void squat(void)
@@ -396,7 +395,8 @@ static void want_the_name(void)
     gpud_context_destroy(&context);
 }
 
-/* A stranger that has the name first keeps it, which the sender says; it never writes for it. */
+/* A stranger that takes the name first keeps it, which the sender reports; it never writes to it.
+ */
 static void squatters(void)
 {
     SAY("a name that a stranger took first, in a folder that all may write");

@@ -40,7 +40,7 @@ void victims_check(struct victim *victim)
 {
     const struct victim_board *board = victim->board;
     CHECK(board->wrong == 0, "the peer's first picture is wrong: %s", board->reason);
-    CHECK(board->ends == 0, "the peer was told of an end of the stream that nobody sent");
+    CHECK(board->ends == 0, "the peer got an EOS that was not sent");
     victim_forget(victim);
 }
 
@@ -256,7 +256,8 @@ bool output_send_until_stuck(struct output *output, struct victim_board *board)
         in_vain = output_send(output, 100 * GPUD_MSEC) ? 0 : in_vain + 1;
         if (!atomic_load(&board->held_from))
             in_vain = 0;
-        CHECK(gpud_test_now() < until, "a receiver whose device stands still holds nobody up");
+        CHECK(gpud_test_now() < until,
+              "a receiver whose device is stalled does not block the sender");
     }
     return !gpu_is_idle(&scene.gpu);
 }

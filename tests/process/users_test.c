@@ -1,10 +1,10 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Processes of another user: they cannot reach a sender's socket, and where they can, because
- * somebody opened the way, they are turned away by the kernel's word of who they are, with a
- * sentence at both ends. A receiver does not listen to them either. Where both ends let others in
- * they get the pictures, and cannot write them. */
+/* Processes of another user: they cannot reach a sender's socket and, if the permissions let them,
+ * are refused by the kernel's credentials of the peer, with a reason at both ends. A receiver does
+ * not accept them as senders either. If both ends admit others, these get the pictures, but cannot
+ * write them. */
 #include "background.h"
 #include "stream/sender/admission.h"
 #include "support/check.h"
@@ -27,7 +27,7 @@
 #include <unistd.h>
 
 #define NOBODY 65534
-#define SOMEBODY 4242
+#define OTHER 4242
 
 static struct background background;
 
@@ -38,7 +38,7 @@ static struct sockaddr_un name_of(const char *address)
     return name;
 }
 
-/* From here on this process is another user, and in that one group besides. */
+/* Turns this process into another user, with that supplementary group. */
 static void become(uid_t user, gid_t group)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -49,8 +49,8 @@ static void become(uid_t user, gid_t group)
     prctl(PR_SET_DUMPABLE, 1); /* or its own /proc/self is closed to it */
 }
 
-/* errno of a connection by another user; 0: it was made, and ended by the other side with a
- * REFUSE. */
+/* The errno of a connection by another user; 0: it was made, and the peer ended it with a REFUSE.
+ */
 static int connect_as_nobody(const struct sockaddr_un *name)
 {
     pid_t child = fork();
@@ -86,7 +86,7 @@ static void strangers_at_a_sender(void)
     CHECK_EQUAL(connect_as_nobody(&name), 0);
     CHECK(raw_log_says("(65534) may not receive from root (0)", GPUD_SEC) ||
               raw_log_says("user 65534 may not receive from root (0)", 0),
-          "nobody said so");
+          "it is not logged");
     CHECK(chmod(name.sun_path, 0600) == 0 && chmod(folder, 0700) == 0, "chmod");
     raw_log_clear();
 }
@@ -132,8 +132,8 @@ static void strangers_that_send(void)
 static char folder[] = "/tmp/gpudirect-two-users-XXXXXX", address[80];
 static const char *device = "host"; /* of both ends */
 
-/* Sends without end, as NOBODY. On the socket come words that its log has to say within a while:
- * it answers with a byte. */
+/* Sends forever, as NOBODY. For each text on the socket, which its log must contain soon, it
+ * answers with a byte. */
 static void sender_main(int control, const char *access)
 {
     struct gpud_sender *sender;
@@ -199,7 +199,7 @@ struct outcome {
     char reason[GPUD_REASON_MAX];
 };
 
-/* What SOMEBODY, who is in that group besides, gets from the sender. */
+/* What the user OTHER, as a member of that group, gets from the sender. */
 static struct outcome receive(gid_t group, const char *access)
 {
     struct outcome outcome = {.status = GPUD_IO, .reason = "it died"};
@@ -211,7 +211,7 @@ static struct outcome receive(gid_t group, const char *access)
         struct gpud_frame *frame;
         struct gpud_error error = {.reason = ""};
         struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
-        become(SOMEBODY, group);
+        become(OTHER, group);
         struct gpud_context *context = raw_context();
         params.address = address;
         params.device = device;
@@ -254,14 +254,14 @@ static void open_socket(void)
     CHECK(chmod(address + strlen("unix:"), 0666) == 0, "chmod: %s", strerror(errno));
 }
 
-/* Not by every emulator: then there are none, and nobody is let in by them. */
+/* Some emulators do not report a peer's groups, and then groups admit no user. */
 static bool groups_are_told(void)
 {
     pid_t child = fork();
     if (child == 0) {
         int ends[2];
         socklen_t size = 0;
-        become(SOMEBODY, NOBODY);
+        become(OTHER, NOBODY);
         CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0, "socketpair");
         int asked = getsockopt(ends[0], SOL_SOCKET, SO_PEERGROUPS, NULL, &size);
         _exit(asked < 0 && errno == ERANGE && size == sizeof(gid_t) ? 0 : 1);
@@ -276,7 +276,7 @@ static void two_users(void)
     char sender[GPUD_USER_MAX], receiver[GPUD_USER_MAX], text[200], refusal[200];
     int control;
     gpud_user_name(NOBODY, sender);
-    gpud_user_name(SOMEBODY, receiver);
+    gpud_user_name(OTHER, receiver);
     snprintf(refusal, sizeof(refusal), "%s may not receive from %s", receiver, sender);
 
     pid_t child = start_sender("user", &control);
@@ -293,7 +293,7 @@ static void two_users(void)
     /* It says goodbye with the same words. */
     expect_from(control, 0, "user", GPUD_NO_ACCESS, text, text);
     snprintf(text, sizeof(text), "belongs to %s, who is not in the group %u, and this is %s",
-             sender, SOMEBODY, receiver);
+             sender, OTHER, receiver);
     expect_from(control, 0, "group:4242", GPUD_NO_ACCESS, text, NULL);
     expect_from(control, 0, "group:65534", GPUD_OK, "", "connected by map");
     expect_from(control, 0, "all", GPUD_OK, "", NULL);
@@ -314,7 +314,7 @@ static void two_users(void)
 
 /* --- the frames of another user --------------------------------------------------------------- */
 
-/* Whether the memory behind a descriptor can be written by any way that there is. */
+/* Whether the memory behind a descriptor can be written in any way. */
 static bool can_write(int fd, size_t size)
 {
     char self[32];
@@ -349,7 +349,7 @@ static int greet(struct gpud_message *message)
 static int grasp(void)
 {
     struct gpud_message message;
-    become(SOMEBODY, 0);
+    become(OTHER, 0);
     int fd = greet(&message);
     if (message.type != GPUD_MESSAGE_HELLO || !raw_receive(fd, &message, 10 * GPUD_SEC) ||
         message.type != GPUD_MESSAGE_OFFER)
@@ -373,7 +373,7 @@ static void frames_are_read_only(void)
     stop_sender(sender, control);
 }
 
-/* Takes places as another user, and holds them: writes down how many it got. */
+/* Occupies places as another user, and reports how many it got. */
 static pid_t hoard(uid_t user, int count, int *got)
 {
     int ends[2];
@@ -401,14 +401,14 @@ static pid_t hoard(uid_t user, int count, int *got)
     return child;
 }
 
-/* However many processes they are: one other user does not take the places of a second one, and
- * together they leave some for the sender's own user. */
+/* With any number of processes, one user cannot take the places of another, and together they leave
+ * some for the sender's own user. */
 static void places_of_others(void)
 {
     int control, got[5] = {0};
     pid_t sender = start_sender("all", &control), child[5];
     for (int i = 0; i < 5; i++)
-        child[i] = hoard(SOMEBODY + (uid_t)i / 2, 7, &got[i]);
+        child[i] = hoard(OTHER + (uid_t)i / 2, 7, &got[i]);
     CHECK_EQUAL(got[0] + got[1], GPUD_PLACES_A_USER);
     CHECK_EQUAL(got[2] + got[3], GPUD_PLACES_A_USER);
     CHECK_EQUAL(got[4], GPUD_PLACES_FOREIGN - 2 * GPUD_PLACES_A_USER);
@@ -419,7 +419,7 @@ static void places_of_others(void)
     stop_sender(sender, control);
 }
 
-/* Whoever maps a GPU's memory can write it: that is not shared with another user. */
+/* GPU memory that is mapped can be written, so it is not shared with another user. */
 static void by_another_route(void)
 {
     int control;
@@ -428,7 +428,7 @@ static void by_another_route(void)
     stop_sender(sender, control);
 }
 
-/* Before there are threads: what is begun in this process goes on in its children. */
+/* Before threads exist, because children inherit the state of this process. */
 static void before_threads(void)
 {
     char runtime[80];

@@ -38,7 +38,7 @@ static void obey(void)
         gpu_let_go(&gpu);
 }
 
-/* Once, by the CPU: the stream that it came into is a good one. */
+/* Checked once, by the CPU, to show that the stream is good. */
 static void check_first(struct gpud_frame *frame, uint64_t number)
 {
     void *data;
@@ -136,7 +136,7 @@ static void play_sender(struct gpud_context *context)
     for (uint64_t number = 1; !atomic_load(&own->leave);) {
         struct gpud_frame *frame;
         obey();
-        /* Without anybody who takes frames there is no end to how many a stream is given. */
+        /* Without a receiver there is no limit to the frames that a stream accepts. */
         enum gpud_status status = gpud_sender_wait(sender, 1, 20 * GPUD_MSEC, &error);
         if (status == GPUD_OK)
             status = gpud_sender_acquire(sender, 20 * GPUD_MSEC, &frame, &error);

@@ -2,8 +2,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* Drop-oldest over a network, where no frame can be taken back: the newest one waits at the sender,
- * and arrives without anything else being submitted; what follows it keeps its place; and there is
- * always something that ends its waiting. */
+ * and arrives without another submit; later events keep their order; and the wait always ends. */
 #include "support/check.h"
 #include "support/copies.h"
 #include "support/peer.h"
@@ -63,7 +62,7 @@ static void resume_peer(struct peer *peer)
     atomic_store(&peer->board->paused, false);
 }
 
-/* One receiver that loses the oldest, and rests. */
+/* A receiver with drop-oldest that pauses. */
 static void open_with(struct scene *scene, enum gpud_slow_receiver policy, uint32_t hold)
 {
     struct peer_orders orders = {.hold = hold};
@@ -98,7 +97,7 @@ static struct gpud_sender_info info_of(const struct scene *scene)
     return info;
 }
 
-/* Soon: not before the device has copied the frame that takes another's place. */
+/* Soon, but not before the device has copied the frame that replaces another. */
 static void wait_for_drops(const struct scene *scene, uint64_t dropped)
 {
     PEER_UNTIL("a drop", 20000, info_of(scene).dropped >= dropped);
@@ -138,7 +137,7 @@ static void close_scene(struct scene *scene)
 /* --- the last frame ----------------------------------------------------------------------------
  */
 
-/* By a KICK: the thread's own turns, a second apart, would be late in half of the rounds. */
+/* By a KICK: the thread's own polls, a second apart, would be late in half of the rounds. */
 #define ROUNDS 30
 #define LATE (GPUD_SEC / 2)
 static void the_last_arrives(void)
@@ -224,7 +223,7 @@ static void the_end_comes_last(void)
     close_scene(&scene);
 }
 
-/* It gives nothing back before the end. */
+/* It returns no slot before the end. */
 static void the_end_comes_all_the_same(void)
 {
     struct scene scene;
@@ -264,7 +263,7 @@ static void the_old_format_comes_first(void)
     close_scene(&scene);
 }
 
-/* It gives nothing back before it has seen the new format. */
+/* It returns no slot before it has seen the new format. */
 static void the_new_format_comes_all_the_same(void)
 {
     struct scene scene;
@@ -350,7 +349,7 @@ static void slots_are_needed(void)
     close_sender(&scene);
 }
 
-/* The policy is another while a frame waits. */
+/* The policy changes while a frame waits. */
 static void policies(void)
 {
     struct scene scene;

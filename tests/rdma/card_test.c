@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What cards differ in: how much they can do at once, and how they get at a device's memory. */
+/* Differences between cards: their capacities, and their access to a device's memory. */
 #include "fake_card.h"
 
 #include "base/clock.h"
@@ -160,7 +160,7 @@ static void test_dmabuf(struct gpud_device *cuda)
     WORKS(gpud_rdma_register_memory(pair.b, memory, GPUD_RDMA_REMOTE_WRITE, &to, &way, &e));
     CHECK_EQUAL(way, GPUD_RDMA_DMABUF);
     CHECK(gpud_rdma_region_address(to) != (uint64_t)(uintptr_t)memory->native,
-          "the device's own address is nobody's business");
+          "the device's own address is exposed");
     WORKS(gpud_rdma_register(pair.a, bytes, FRAME, GPUD_RDMA_REMOTE_WRITE, &from, &e));
     for (uint64_t i = 0; i < FRAME; i++)
         bytes[i] = (char)(i * 7 + i / 4096);
@@ -290,7 +290,7 @@ static void test_peermem(struct gpud_device *cuda, struct gpud_device *host)
 
 /* --- failures ------------------------------------------------------------------------------ */
 
-/* A driver that breaks in the middle: a sentence, and nothing that is under way for ever. */
+/* A driver that fails in between: there is a reason, and no operation is pending forever. */
 static void test_breaking(void)
 {
     struct pair pair;
@@ -347,13 +347,13 @@ static void test_waking(void)
 {
     struct pair pair;
     fake_card_reset();
-    /* Who asks for less takes nothing from who asked for everything. */
+    /* Arming for urgent notices does not undo arming for all. */
     open_pair(&pair);
     gpud_rdma_arm(pair.b, false);
     gpud_rdma_arm(pair.b, true);
     gpud_rdma_notify(pair.a, false);
     deliver_all(&pair);
-    CHECK(is_readable(pair.b), "a notice wakes who asked for everything");
+    CHECK(is_readable(pair.b), "a notice does not wake a wait for all");
     gpud_rdma_arm(pair.b, true);
     gpud_rdma_notify(pair.a, false);
     deliver_all(&pair);
@@ -376,7 +376,7 @@ static void test_waking(void)
     check_nothing_left();
 }
 
-/* Who may not lock enough is told so; who may is not sent the wrong way. */
+/* Only a process that may not lock enough memory is told to raise that limit. */
 static void test_limits(void)
 {
     struct pair pair;
@@ -398,7 +398,7 @@ static void test_limits(void)
     fake_card_reset();
 }
 
-/* Requests that nobody waits for give their places back all the same. */
+/* Requests without a waiter free their queue entries, too. */
 static void test_many(void)
 {
     struct pair pair;

@@ -23,7 +23,7 @@ static void expect_no_listener(const char *text, enum gpud_status wanted, const 
     EXPECT(wanted, says, gpud_listener_open(&address, &access, &listener, &e));
 }
 
-/* An interface that no card stands on leads somewhere, too. */
+/* An interface without an RDMA card gets a hint, too. */
 void test_no_card(void)
 {
     struct gpud_access_rule access = everybody();
@@ -115,12 +115,12 @@ void test_removal(void)
     int64_t deadline = gpud_deadline(PATIENCE);
     struct gpud_error error = {.status = GPUD_OK};
     while (gpud_listener_accept(listener, &nobody, &peer, &error) != GPUD_IO) {
-        CHECK(gpud_now() < deadline, "nobody notices that the card is gone");
+        CHECK(gpud_now() < deadline, "the loss of the card is not noticed");
         usleep(10000);
     }
     CHECK(strstr(error.reason, "taken out of the system") &&
               gpud_fd_wait(listener->fd, 0, NULL) == GPUD_OK,
-          "\"%s\", and nobody is to look again", error.reason);
+          "\"%s\", and the descriptor is not ready", error.reason);
 
     /* Soft-RoCE is gone when the last process that knows it is; until then another card gets the
      * address. */

@@ -28,7 +28,7 @@ struct rdma_cm_id *listen_anywhere(void);
 uint16_t port_of(const struct rdma_cm_id *listener);
 void accept_end(struct rdma_cm_id *listener, struct end *end);
 void connect_end(uint16_t port, struct end *end);
-bool try_connect_end(uint16_t port, struct end *end); /* false: nobody listens */
+bool try_connect_end(uint16_t port, struct end *end); /* false: there is no listener */
 void drop_end(struct end *end);
 
 /* How often the other end's card tries again where this end has no receive; 7: for ever. */

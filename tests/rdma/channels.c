@@ -147,7 +147,7 @@ struct gpud_channel *accept_one(struct gpud_listener *listener)
         if (status == GPUD_OK)
             return channel;
         CHECK(status == GPUD_AGAIN, "%s", error.reason);
-        CHECK(gpud_fd_wait(listener->fd, deadline, NULL) == GPUD_OK, "nobody connects");
+        CHECK(gpud_fd_wait(listener->fd, deadline, NULL) == GPUD_OK, "there is no connection");
     }
 }
 

@@ -40,7 +40,7 @@ uint64_t hear(int other);
 const char *address_of(uint16_t port, const char *rest);
 const char *address6_of(uint16_t port, const char *rest);
 
-/* Lets in everybody, or with a key in that file. */
+/* Admits all peers, or those with the key in that file. */
 struct gpud_access_rule everybody(void);
 struct gpud_access_rule with_key(const char *file);
 
@@ -53,11 +53,11 @@ struct gpud_channel *connect_to(const char *text);
 
 void await_connected(struct gpud_channel *channel);
 
-/* Both, on a port where nobody else listens: each knows that the other one is connected, too. */
+/* Connects both ends on an otherwise unused port: each knows that the other one is connected. */
 struct gpud_channel *accept_from(int other, uint16_t port);
 struct gpud_channel *connect_from(int other, uint16_t port);
 
-/* The connection fails so, with that in its reason. */
+/* Expects the connection to fail with this status, and this text in the reason. */
 void expect_end(struct gpud_channel *channel, enum gpud_status wanted, const char *text);
 
 /* By the next message, which is of this type. */

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Who finds whom, who is let in, and what is said to all others. */
+/* Connecting: addresses, admission, and the reasons of refusals. */
 #include "channels.h"
 
 #include "base/fd.h"
@@ -21,7 +21,7 @@ void test_nobody(void)
 {
     struct gpud_channel *channel = begin_to_connect(address_of(7001, ""), NULL);
     CHECK(!atomic_load(&channel->connected) && !gpud_channel_is_dead(channel),
-          "connected to nobody, or given up at once");
+          "connected without a listener, or given up at once");
     CHECK(channel->peer.pid == 0 && channel->peer.foreign && !channel->peer.same_process &&
               strcmp(channel->peer.host, getenv("GPUDIRECT_ADDRESS")) == 0,
           "the peer is at \"%s\"", channel->peer.host);
@@ -32,7 +32,7 @@ void test_nobody(void)
     expect_end(channel, GPUD_CLOSED, "no-such-host.invalid");
     gpud_channel_unref(&channel);
 
-    /* Of the same network, but nobody's. */
+    /* An unused address of the same network. */
     channel = begin_to_connect("rdma://192.168.77.200", NULL);
     expect_end(channel, GPUD_CLOSED, "192.168.77.200");
     gpud_channel_unref(&channel);
@@ -106,11 +106,13 @@ static void send_names(int other)
     hear(other);
     struct gpud_channel *channel;
     struct gpud_peer peer;
-    CHECK(gpud_fd_wait(cam1->fd, gpud_deadline(PATIENCE), NULL) == GPUD_OK, "nobody connects");
+    CHECK(gpud_fd_wait(cam1->fd, gpud_deadline(PATIENCE), NULL) == GPUD_OK,
+          "there is no connection");
     EXPECT(GPUD_AGAIN, "",
            (gpud_fail(&e, GPUD_AGAIN, "nobody waits"),
             gpud_listener_accept(cam1, &channel, &peer, &e)));
-    CHECK(gpud_fd_wait(cam2->fd, gpud_deadline(PATIENCE), NULL) == GPUD_OK, "nobody is told");
+    CHECK(gpud_fd_wait(cam2->fd, gpud_deadline(PATIENCE), NULL) == GPUD_OK,
+          "the listener is not notified");
     WORKS(gpud_listener_accept(cam2, &channel, &peer, &e));
     greet(channel, 4);
 
@@ -284,7 +286,7 @@ void test_versions(void)
     run_both(send_versions, receive_versions);
 }
 
-/* --- who says nothing --------------------------------------------------------------------------
+/* --- silent peers ------------------------------------------------------------------------------
  */
 
 static void send_to_silent(int other)
@@ -298,7 +300,7 @@ static void send_to_silent(int other)
     expect_end(garbler, GPUD_CLOSED, "does not say how many receives");
     gpud_channel_unref(&garbler);
     say(other, 2);
-    hear(other); /* who would be accepted by now, if anybody did */
+    hear(other); /* a silent peer would have been accepted by now */
     gpud_listener_close(&listener);
 }
 

@@ -3,7 +3,7 @@
 
 /* What ends connections of network cards, again and again, while the same receiver, or the same
  * sender, lives on: pictures come again each time, in order, whole, and each gap is one that was
- * told of. Whoever lives on leaks nothing.
+ * reported. The survivor leaks nothing.
  *
  *     cycles COUNT           in one guest: sender and receiver are killed, their queue pairs fail,
  *                            the sender is started anew

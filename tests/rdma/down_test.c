@@ -4,8 +4,8 @@
 /* clang-format off */
 /* Two hosts, whose link goes down and comes back, again and again, by turns at the receiver's and
  * at the sender's. The same receiver and the same sender live on: pictures come again each time, in
- * order, whole, each gap is one that was told of; and either the connection goes on, or each of the
- * two says why it ended. How soon they noticed, and streamed again, is printed. A network that only
+ * order, whole, each gap is reported; and either the connection survives, or both ends report why
+ * it ended. The times until they noticed, and streamed again, are printed. A network that only
  * loses packets ends nothing.
  *
  *     rdma-down COUNT FOLDER SECONDS INTERFACE [LOSS [stall]]
@@ -152,7 +152,7 @@ static void begin(const char *command)
         _exit(run("%s", command) ? 0 : 1);
 }
 
-/* Whether it has ended, as it must. */
+/* Expects that it has ended. */
 static bool has_ended(void)
 {
     int state;
@@ -286,7 +286,7 @@ static bool pictures_come(unsigned long long before, int64_t ms)
     return true;
 }
 
-/* Pictures stay away. Whether that is the card's fault; they come again in any case. */
+/* No pictures arrive. Checks whether the card is at fault; they arrive again in any case. */
 static bool handle_silence(bool here, unsigned long long lost, const struct told *told, int cycle)
 {
     unsigned long long before = atomic_load(&receiver.board->frames);

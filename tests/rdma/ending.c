@@ -1,8 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Links that end, or change, or are with somebody who does not keep to the rules; and sides that
- * poll. */
+/* Links that end, or change, or have a peer that breaks the rules; and sides that poll. */
 #include "base/fd.h"
 #include "link.h"
 
@@ -29,13 +28,13 @@ static void expect_kick(struct gpud_channel *channel)
 static void expect_nothing(struct gpud_channel *channel)
 {
     struct gpud_message message;
-    CHECK(gpud_channel_receive(channel, &message, NULL) == GPUD_AGAIN, "a KICK for nobody");
+    CHECK(gpud_channel_receive(channel, &message, NULL) == GPUD_AGAIN, "an unwanted KICK");
     /* But for a look at the peer now and then. */
     bool quiet = false;
     for (int i = 0; i < 50 && !quiet; i++) {
         quiet = gpud_channel_wait(channel, gpud_now() + 20 * GPUD_MSEC, NULL) == GPUD_TIMEOUT;
         CHECK(quiet || gpud_channel_receive(channel, &message, NULL) == GPUD_AGAIN,
-              "a KICK for nobody");
+              "an unwanted KICK");
     }
     CHECK(quiet, "readable all the time, and there is nothing");
 }
@@ -147,7 +146,7 @@ void test_stopped(void)
         CHECK(gpud_now() < until, "frames go to a dead one for ever");
     while (!gpud_channel_is_dead(link.channel)) {
         gpud_page_sleep(&link.page.end, has_return, &link.page, gpud_now() + 20 * GPUD_MSEC);
-        CHECK(gpud_now() < until, "nobody notices the death");
+        CHECK(gpud_now() < until, "the death is not noticed");
     }
     expect_end(link.channel, GPUD_CLOSED, "");
     end_tx(&link);
@@ -179,7 +178,7 @@ void test_killed(void)
     while (take_frame(&link, &entry))
         give_back(&link, entry);
     expect_end(link.channel, GPUD_CLOSED, "");
-    gpud_page_notify(&link.page.end); /* to nobody */
+    gpud_page_notify(&link.page.end); /* without a peer */
     gpud_page_rouse(&link.page.end);
     end_rx(&link);
 }
@@ -223,7 +222,7 @@ static void receive_epochs(int other)
         for (int i = 0; i < HELD; i++)
             CHECK(take_frame(link, &entries[epoch % 2][i]), "the link failed");
         if (epoch > 0) {
-            for (int i = 0; i < HELD; i++) /* nobody hears of it */
+            for (int i = 0; i < HELD; i++) /* without a notice */
                 give_back(before, entries[(epoch + 1) % 2][i]);
             before->remote->ops->destroy(before->remote);
             close_frames(&before->frames);
@@ -259,7 +258,7 @@ static unsigned count_entries(const char *path)
     return count;
 }
 
-/* card: nobody else is at work. */
+/* card: no other process uses it. */
 static struct left look(bool card)
 {
     struct left left = {.fds = count_entries("/proc/self/fd"),
@@ -298,7 +297,8 @@ static void check_left(const struct left *before)
           before->card, now.card);
 }
 
-/* In each life another end: told, hung up on, let go in the middle, refused, never accepted. */
+/* Each turn ends in another way: by a goodbye, a disconnect, a release in between, a refusal, or
+ * without being accepted. */
 static void send_lives(int other)
 {
     struct left before;
@@ -317,7 +317,7 @@ static void send_lives(int other)
         while (gpud_fd_wait(other, gpud_now() + 5 * GPUD_MSEC, NULL) != GPUD_OK)
             CHECK(gpud_listener_accept(listener, &channel, &peer, NULL) == GPUD_AGAIN, "let in");
         hear(other);
-        say(other, 2); /* nobody is let in from now on */
+        say(other, 2); /* no peer is admitted from now on */
         hear(other);
         gpud_listener_close(&listener);
         if (life == 0)

@@ -83,7 +83,7 @@ bool try_connect_end(uint16_t port, struct end *end)
 
 void connect_end(uint16_t port, struct end *end)
 {
-    CHECK(try_connect_end(port, end), "nobody listens");
+    CHECK(try_connect_end(port, end), "there is no listener");
 }
 
 void drop_end(struct end *end)

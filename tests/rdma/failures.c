@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Ends that lie, ask for what is not theirs, are silent, or end. */
+/* Peers that lie, access foreign memory, are silent, or end. */
 #include "cases.h"
 
 #include <arpa/inet.h>
@@ -43,13 +43,13 @@ static void refuse(enum refusal refusal)
         WORKS(gpud_rdma_read(pair.a.rdma, &transfer, &e));
     else
         WORKS(gpud_rdma_write(pair.a.rdma, &transfer, &e));
-    CHECK(is_readable(&pair.a, 30000), "who asked is woken");
-    CHECK(is_readable(&pair.b, 30000), "who was asked is woken");
+    CHECK(is_readable(&pair.a, 30000), "the initiator is woken");
+    CHECK(is_readable(&pair.b, 30000), "the target is woken");
     struct gpud_error error;
     UNTIL(&pair, gpud_rdma_has_failed(pair.a.rdma, &error));
-    CHECK(strstr(error.reason, "refused what was to be"), "who asked: %s", error.reason);
+    CHECK(strstr(error.reason, "refused what was to be"), "the initiator: %s", error.reason);
     UNTIL(&pair, gpud_rdma_has_failed(pair.b.rdma, &error));
-    CHECK(strstr(error.reason, "the connection has ended"), "who was asked: %s", error.reason);
+    CHECK(strstr(error.reason, "the connection has ended"), "the target: %s", error.reason);
     for (uint64_t i = 0; i < to.size; i++)
         CHECK(to.bytes[i] == 0, "byte %llu was written", (unsigned long long)i);
     EXPECT(GPUD_PEER, "refused", gpud_rdma_send(pair.a.rdma, "x", 1, &e));
@@ -73,7 +73,7 @@ void test_refused(void)
 
 static char bytes[GPUD_RDMA_MESSAGE_MAX + 1];
 
-/* Past everything that counts and checks. */
+/* Bypasses all counts and checks. */
 static void post_raw(struct end *end, enum ibv_wr_opcode opcode, uint32_t size, uint32_t key,
                      uint32_t immediate)
 {
@@ -126,7 +126,7 @@ void test_lies(void)
     }
 }
 
-/* Who claims receives that it does not have loses the connection, and nothing else. */
+/* A peer that claims receives that it does not have loses only its connection. */
 void test_too_many_receives(void)
 {
     struct pair pair;
@@ -149,7 +149,7 @@ void test_too_many_receives(void)
     drop_pair(&pair);
 }
 
-/* Who sends more than it may breaks its own connection; what came is there. */
+/* A peer that sends more than it may breaks its own connection; what arrived stays. */
 void test_flood(void)
 {
     struct pair pair;
@@ -174,7 +174,7 @@ void test_flood(void)
 
 /* --- silence and ends ---------------------------------------------------------------------- */
 
-/* A peer that says nothing is asked, and its card answers although nobody there does anything. */
+/* A silent peer is probed, and its card answers although its process does nothing. */
 void test_silence(void)
 {
     struct pair pair;

@@ -2,9 +2,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* A network card in the test's own process, in place of libibverbs and librdmacm: it does nothing
- * by itself, so that a test decides what happens when. It is as strict as a card: what leaves a
- * registration breaks both queue pairs, a queue that overflows ends the test, and so does a message
- * without a receive, as no test here has a peer that lies. */
+ * by itself, so that a test decides what happens when. It is as strict as a card: an access outside
+ * a registration breaks both queue pairs, a queue that overflows ends the test, and so does a
+ * message without a receive, as no test here has a peer that lies. */
 #ifndef GPUD_TESTS_RDMA_FAKE_CARD_H
 #define GPUD_TESTS_RDMA_FAKE_CARD_H
 

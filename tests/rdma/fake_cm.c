@@ -167,7 +167,7 @@ int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *param)
 {
     struct fake_peer **peer = find(id);
     (void)param;
-    CHECK(peer && id->qp, "nobody asked");
+    CHECK(peer && id->qp, "there was no request");
     (*peer)->accepted = true;
     return 0;
 }
@@ -220,7 +220,7 @@ int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *param)
 void fake_peer_ask(struct fake_peer *peer, uint32_t queue_pair, const void *data, size_t size)
 {
     unsigned at = 0;
-    CHECK(listener, "nobody listens");
+    CHECK(listener, "there is no listener");
     *peer = (struct fake_peer){.id = fake_id_create(), .queue_pair = queue_pair};
     WORKS(gpud_rdma_create(peer->id, &peer->rdma, &e));
     peer->server = make_id(listener->channel);

@@ -15,7 +15,7 @@ struct fake_cm {
 };
 extern struct fake_cm fake_cm;
 
-/* A peer with a queue pair of its own, which wants to connect to whoever listens. */
+/* A peer with its own queue pair, which connects to any listener. */
 struct fake_peer {
     struct rdma_cm_id *id, *server; /* server: the id at the other end, while it is there */
     struct gpud_rdma *rdma;

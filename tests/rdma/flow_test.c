@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* Flow control and waking up, over random orders of everything that can happen to two ends: no
- * notice is missed by one who sleeps, no message lost, nothing waits for ever, no queue overflows.
+ * sleeping end misses a notice, no message is lost, no wait is endless, no queue overflows.
  *
  * Each end sleeps until its descriptor is readable, or the test has it look for no reason. It does
  * what an end of a stream does: writes a word and notifies, sends messages, reads some of those it
@@ -127,7 +127,7 @@ static bool read_message(struct side *side)
     return true;
 }
 
-/* One who is awake: arms, looks once more, and sleeps. */
+/* An end that is awake arms, checks once more, and sleeps. */
 static void look(struct side *side)
 {
     gpud_rdma_arm(side->rdma, side->urgent_only && !side->blocked);
@@ -202,7 +202,7 @@ static void run_episode(void)
             write_word(side, other, urgent);
         else if ((which -= words) < messages && active && !side->blocked) {
             send_message(side);
-            /* Who finds no room sleeps for everything. */
+            /* An end without room sleeps until any notice. */
             if (side->blocked)
                 look(side);
         } else
@@ -271,7 +271,7 @@ int main(void)
         fake_card.inline_max = 64 << any(3);
         run_episode();
     }
-    SAY("%d episodes of %d steps each: all that was sent has come, and woke who slept", EPISODES,
+    SAY("%d episodes of %d steps each: everything arrived, and woke sleeping ends", EPISODES,
         STEPS);
     return 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A peer of a transfer that lies: whatever it says, its connection ends, and no more. */
+/* A hostile peer of a transfer: whatever it sends, only its connection ends. */
 #include "lines.h"
 
 static char here[SIZE];
@@ -16,7 +16,7 @@ static void say(const struct ends *ends, const struct transfer_message *message)
 
 static const struct transfer_message hello = {.type = TRANSFER_HELLO, .nonce = 9};
 
-/* Only that connection ends, with a sentence. */
+/* Only that connection ends, with a reason. */
 static void expect_break(struct ends *ends, const char *says)
 {
     struct gpud_connection_info info = GPUD_INFO_INIT(info);

@@ -128,7 +128,7 @@ static void close_end(struct end *end)
         close_line(&end->line->channel.base);
         return;
     }
-    gpud_lock_take(&end->connection->lock); /* at once: nobody delivers a goodbye */
+    gpud_lock_take(&end->connection->lock); /* at once: no goodbye is delivered */
     gpud_connection_end_locked(end->connection, GPUD_CLOSED, "this side closed the connection");
     gpud_lock_release(&end->connection->lock);
     CHECK_EQUAL(atomic_load(&end->connection->callbacks), 0);
@@ -181,7 +181,7 @@ void drop_region(const struct ends *ends, struct gpud_region **region)
     if (ends->b.connection && a_ended != (ends->b.connection->phase == CONNECTION_ENDED))
         gpud_rdma_fail(a_ended ? ends->b.rdma : ends->a.rdma, "the peer does not answer any more");
     gpud_lock_take(&gone->connection->lock);
-    gone->revoked = true; /* nobody would deliver the question */
+    gone->revoked = true; /* the request would not be delivered */
     gpud_lock_release(&gone->connection->lock);
     WORKS(gpud_region_destroy(region, 0, &e));
     settle(ends);

@@ -53,11 +53,11 @@ void end_rx(struct rx_link *link);
 /* Sends a frame, waiting for a credit; false: the link failed. */
 bool send_frame(struct tx_link *link);
 
-/* The frame that is next, which is whole; waits for it. false: the link failed. */
+/* Waits for the next frame, which must be whole. false: the link failed. */
 bool take_frame(struct rx_link *link, uint32_t *entry);
 void give_back(struct rx_link *link, uint32_t entry);
 
-/* Credits that came back. */
+/* The returned credits. */
 void reap(struct tx_link *link);
 
 #endif

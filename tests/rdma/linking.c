@@ -122,7 +122,7 @@ static bool never(void *arg)
     return false;
 }
 
-/* Sleeps until the other side says something; the deadline does not come first. */
+/* Sleeps until the other side sends something, before the deadline. */
 static void sleep_for_notice(struct gpud_page_end *end, bool (*ready)(void *arg), void *arg)
 {
     int64_t start = gpud_now();

@@ -67,7 +67,7 @@ void test_messages(void)
     drop_pair(&pair);
 }
 
-/* A peer that reads nothing costs the sender GPUD_AGAIN, and can be notified all the same. */
+/* A peer that reads nothing causes GPUD_AGAIN at the sender, and can still be notified. */
 void test_unread_messages(void)
 {
     struct pair pair;
@@ -117,14 +117,14 @@ void test_waking(void)
     struct end *a = &pair.a, *b = &pair.b;
     CHECK(!is_readable(b, 0), "nothing was asked for");
 
-    /* Nobody armed: nobody is woken, and what came is there. */
+    /* Without arming there is no wake, and the notice is there. */
     gpud_rdma_notify(a->rdma, true);
-    CHECK(!is_readable(b, 500), "nobody armed");
+    CHECK(!is_readable(b, 500), "it was not armed");
     UNTIL(&pair, gpud_rdma_progress(b->rdma));
 
     gpud_rdma_arm(b->rdma, true);
     gpud_rdma_notify(a->rdma, false);
-    CHECK(!is_readable(b, 500), "what is not urgent wakes nobody who waits for what is");
+    CHECK(!is_readable(b, 500), "a notice that is not urgent wakes a wait for urgent ones");
     CHECK(gpud_rdma_progress(b->rdma), "it has come");
     CHECK(!gpud_rdma_progress(b->rdma), "once");
     gpud_rdma_notify(a->rdma, true);
@@ -138,7 +138,7 @@ void test_waking(void)
     CHECK(is_readable(b, 30000), "a message wakes");
     gpud_rdma_arm(b->rdma, false);
     gpud_rdma_notify(a->rdma, false);
-    CHECK(is_readable(b, 30000), "everything wakes who asked for that");
+    CHECK(is_readable(b, 30000), "any notice wakes a wait for all");
 
     gpud_rdma_arm(b->rdma, true);
     CHECK(!is_readable(b, 0), "nothing has happened since");

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A network that is not there for a while: a receiver that was started before its network is up,
- * and an address that leaves and returns under both ends. Both wait, and say what is missing. To be
+/* A network that is missing for a while: a receiver that starts before its network is up, and an
+ * address that is removed and restored at both ends. Both wait, and report what is missing. To be
  * run by tests/vm/guest --rdma. */
 #include "support/check.h"
 #include "support/media.h"
@@ -105,7 +105,7 @@ static struct gpud_receiver *create_receiver(void)
     return receiver;
 }
 
-/* It is listed to this user, who needs no key to ask; and gets no frames without one. */
+/* This user can list it without a key, but gets no frames without one. */
 static void check_list(void)
 {
     struct gpud_channel_list *channels;

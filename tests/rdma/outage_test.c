@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Two hosts, and a network that loses one packet in ten: the connection goes on as if nothing had
- * been. Then it loses everything for good: both sides notice. To be run by tests/vm/guest
+/* Two hosts, and a network that loses one packet in ten: the connection is not affected. Then it
+ * loses everything permanently: both sides notice. To be run by tests/vm/guest
  * --hosts 2. */
 #include "cases.h"
 

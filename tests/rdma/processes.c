@@ -92,7 +92,7 @@ void test_deaths(void)
     drop_end(&killed.end);
 }
 
-/* Who may not lock enough memory is told how to. */
+/* A process that may not lock enough memory is told how to raise the limit. */
 void test_locked_memory(void)
 {
     struct end end;

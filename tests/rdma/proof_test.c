@@ -1,10 +1,9 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Whoever connects over a network and has not the key: the proof is repeated, reflected, cut, made
- * too long, left out, or stopped at each step, by one and by many at once. Nobody is let in, each
- * connection ends with a sentence, one with the key gets in meanwhile, and nothing is left behind.
- */
+/* Peers on a network without the key: the proof is repeated, reflected, cut, made too long, left
+ * out, or stopped at each step, by one and by many at once. None is admitted, each connection ends
+ * with a reason, a peer with the key is admitted meanwhile, and nothing leaks. */
 #include "fake_cm.h"
 
 #include "base/clock.h"

@@ -173,7 +173,7 @@ static void receive_early(int other)
         WORKS(gpud_channel_send(channel, &message, &e));
     }
     EXPECT(GPUD_AGAIN, "not connected yet", gpud_channel_send(channel, &message, &e));
-    CHECK(!atomic_load(&channel->connected), "connected, and nobody has accepted");
+    CHECK(!atomic_load(&channel->connected), "connected, but not accepted");
     say(other, 1);
     expect_end(channel, GPUD_CLOSED, "closed");
     gpud_channel_unref(&channel);

@@ -263,7 +263,7 @@ void test_transfer_messages(void)
     run_both(take_messages, make_messages);
 }
 
-/* --- nobody receives ------------------------------------------------------------------------- */
+/* --- no receive is posted -------------------------------------------------------------------- */
 
 static void receive_late(int other)
 {

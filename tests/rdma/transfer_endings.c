@@ -143,7 +143,7 @@ static void close_early(int other)
     await_completion(&side, GPUD_COMPLETION_NOTIFICATION, GPUD_OK);
     struct gpud_connection *gone = side.connection;
     gpud_connection_close(&side.connection);
-    /* The pages are somebody else's from here on, and the other side writes all the time. */
+    /* The pages are reused from here on, while the other side keeps writing. */
     memset(target.bytes, 2, SIZE);
     struct gpud_completion done[2] = {{.size = sizeof(done[0])}};
     size_t count;

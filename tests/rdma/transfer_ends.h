@@ -22,7 +22,7 @@ void accept_side(struct side *side);
 void connect_side(struct side *side, uint16_t port);
 void close_side(struct side *side);
 
-/* Both, on a port where nobody else listens. */
+/* Connects both sides on an otherwise unused port. */
 void meet_as_listener(struct side *side, int other, uint16_t port);
 void meet_as_caller(struct side *side, int other, uint16_t port);
 

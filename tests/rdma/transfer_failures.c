@@ -75,12 +75,12 @@ void test_connecting(void)
     expect_no_connection(side.transfer, address_of(7112, ""), GPUD_NO_ACCESS, "key");
     struct pollfd waits = {.events = POLLIN};
     WORKS(gpud_transfer_get_fd(transfer, &waits.fd, &e));
-    CHECK(poll(&waits, 1, 0) == 0, "somebody without the key is there");
+    CHECK(poll(&waits, 1, 0) == 0, "a peer without the key is there");
     WORKS(gpud_transfer_connect(right, address_of(7112, ""), side.queue, PATIENCE, &side.connection,
                                 &e));
-    CHECK(poll(&waits, 1, 60000) == 1, "nobody is there");
+    CHECK(poll(&waits, 1, 60000) == 1, "no peer is there");
     WORKS(gpud_transfer_accept(transfer, side.queue, PATIENCE, &connection, &e));
-    CHECK(poll(&waits, 1, 0) == 0, "somebody else is there");
+    CHECK(poll(&waits, 1, 0) == 0, "another peer is there");
     EXPECT(GPUD_TIMEOUT, "no peer connected",
            gpud_transfer_accept(transfer, side.queue, 0, &connection, &e));
     gpud_transfer_interrupt(transfer, true);
@@ -91,7 +91,7 @@ void test_connecting(void)
     gpud_transfer_destroy(&wrong);
     gpud_transfer_destroy(&right);
 
-    /* Who receives frames is none that transfers. */
+    /* A receiver of frames is refused by a transfer. */
     struct gpud_receiver_params wanted = GPUD_PARAMS_INIT(wanted);
     struct gpud_receiver *receiver;
     struct gpud_frame *frame;
@@ -305,7 +305,7 @@ void test_stale_keys(void)
     run_both(take_back, use_stale);
 }
 
-/* --- who forges a key ------------------------------------------------------------------------- */
+/* --- forged keys ------------------------------------------------------------------------------ */
 
 static void be_attacked(int other)
 {

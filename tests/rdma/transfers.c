@@ -138,7 +138,7 @@ void test_full_queue(void)
         UNTIL(&pair, gpud_rdma_receive(pair.b.rdma, &message, &size, NULL) == GPUD_OK);
         CHECK(size == 4 && memcmp(message, &i, 4) == 0, "message %u", i);
     }
-    CHECK(is_readable(&pair.a, 30000), "who waits for room is woken");
+    CHECK(is_readable(&pair.a, 30000), "an end that waits for room is woken");
     UNTIL(&pair, gpud_rdma_has_room(pair.a.rdma, 64));
     UNTIL(&pair, gpud_rdma_progress(pair.b.rdma));
     fill(from.bytes + 60000, 64, 1);

@@ -27,8 +27,8 @@ struct copies_counts {
 };
 extern struct copies_counts copies_of_receivers;
 
-/* From now on whoever sleeps asks that seldom whether the other side lives, as with a card, which
- * would tell of its end. Here nothing does. */
+/* From now on a sleeper checks this seldom whether the peer lives, as with a card that would report
+ * the peer's end. Here nothing does. */
 void copies_set_ask_after(int64_t ask_after);
 
 #endif

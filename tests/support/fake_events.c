@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What happens to the fake driver: frames arrive, the card is pulled out. */
+/* Events of the fake driver: frames arrive, the card is unplugged. */
 #include "support/fake_driver.h"
 
 #include "base/clock.h"

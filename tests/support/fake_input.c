@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What the fake driver says of its input and signal. */
+/* The fake driver's input and signal. */
 #include "support/fake_input.h"
 
 #include <errno.h>

@@ -34,7 +34,7 @@ static void leave(void)
     cu.ctx_pop_current(&context);
 }
 
-/* A call of the driver that must succeed: an error here is what a stuck or broken context says. */
+/* A call of the driver that must succeed: an error here shows a stuck or broken context. */
 #define DRIVER(call)                                             \
     do {                                                         \
         CUresult result_ = call;                                 \
@@ -108,7 +108,7 @@ void gpu_let_go(struct gpu *gpu)
     atomic_store(word_of(gpu), gpu->gates);
 }
 
-/* A picture is one byte over and over: of which frame is all that there is to see. */
+/* A picture repeats one byte, which identifies the frame. */
 static unsigned char byte_of(uint64_t number)
 {
     return (unsigned char)(number % 251 + 1);

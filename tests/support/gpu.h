@@ -3,7 +3,7 @@
 
 /* A CUDA application beside the library: a driver table, a context and a stream of its own. It
  * writes and reads frames by work on that stream, and never makes the CPU wait for one; and it can
- * hold the stream up, so that whoever waits for its work waits in vain. */
+ * block the stream, so that waits for its work do not end. */
 #ifndef GPUD_TESTS_GPU_H
 #define GPUD_TESTS_GPU_H
 
@@ -38,10 +38,10 @@ static inline bool gpu_is_behind(const char *name)
 void gpu_open(struct gpu *gpu, const char *name, size_t frame_size);
 void gpu_close(struct gpu *gpu);
 
-/* Bytes of the device that somebody has. */
+/* Bytes of the device in use by all processes. */
 size_t gpu_used(const struct gpu *gpu);
 
-/* What is put on the stream from here on waits until it is let go. */
+/* Work that is enqueued from here on waits until the stream is released. */
 void gpu_hold(struct gpu *gpu);
 void gpu_let_go(struct gpu *gpu);
 
@@ -50,12 +50,12 @@ void gpu_let_go(struct gpu *gpu);
 void gpu_fill(struct gpu *gpu, struct gpud_frame *frame, uint64_t number);
 void gpu_take(struct gpu *gpu, struct gpud_frame *frame, unsigned place);
 
-/* A point on the stream, and whether the device has come past it. */
+/* A point on the stream, and whether the device has passed it. */
 void gpu_mark(struct gpu *gpu);
 bool gpu_passed(struct gpu *gpu);
 bool gpu_is_idle(struct gpu *gpu);
 
-/* Whether it comes to its end within that time. */
+/* Whether it completes within that time. */
 bool gpu_ends(struct gpu *gpu, int64_t ms);
 
 /* Whether a place holds the picture of this number. The stream must be idle. */
@@ -63,7 +63,7 @@ bool gpu_holds(struct gpu *gpu, unsigned place, uint64_t number);
 /* The same of bytes that the CPU sees. */
 bool gpu_is_picture(const struct gpu *gpu, const void *data, uint64_t number);
 
-/* Whether context and stream still do what they are told: a picture goes to the device and back. */
+/* Whether context and stream still work: copies a picture to the device and back. */
 bool gpu_works(struct gpu *gpu);
 
 #endif

@@ -22,7 +22,7 @@ static const struct value *find(const char *name, size_t length)
     return NULL;
 }
 
-/* A constant that somebody adds to driver.h is to be compared too: "NAME = " and "#define NAME ",
+/* A constant that is added to driver.h must be compared, too: "NAME = " and "#define NAME ",
  * of names that begin so. */
 static unsigned check_complete(const char *path, const char *prefix)
 {

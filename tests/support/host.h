@@ -1,9 +1,9 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A made-up host: what the kernel shows of it below /sys and /dev, in a folder, as a description
- * has it: lines "sys/… -> target" for links and "sys/…: text" for files, where " | " ends a line of
- * the file. */
+/* A simulated host: the kernel's files for it below /sys and /dev, in a folder, made from a
+ * description: lines "sys/… -> target" for links and "sys/…: text" for files, where " | " ends a
+ * line of the file. */
 #ifndef GPUD_TESTS_HOST_H
 #define GPUD_TESTS_HOST_H
 
@@ -11,7 +11,7 @@
  * NULL: all. */
 void make_host(const char *description, const char *folder, const char *prefix);
 
-/* One file or link of it anew: the text, or what it leads to; NULL: it goes, with what is below. */
+/* Replaces a file or link by this text or target; NULL: removes it, with everything below. */
 void set_file(const char *folder, const char *path, const char *text);
 void set_link(const char *folder, const char *path, const char *target);
 

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A libibverbs that a program has instead of the system's: the functions of it that listing cards
- * takes, as strict as a driver would be. */
+/* A libibverbs in place of the system's: the functions that listing cards needs, as strict as a
+ * driver. */
 #include "support/network.h"
 
 #include "support/check.h"

@@ -11,7 +11,7 @@
 /* mlx5_0 takes dma-bufs, and rxe0 does not; another errno for both of them, 0: none. Whether they
  * can be opened. */
 extern int fake_verbs_errno, fake_verbs_open_errno;
-/* What is open or allocated of them just now. */
+/* The numbers of their open and allocated objects. */
 extern int fake_verbs_objects;
 
 #endif

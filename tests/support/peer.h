@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* Other processes for the tests that move frames: this program, started anew, plays a receiver or a
- * sender. It gets its orders by a shared board, and reports on it what it sees, so that it can be
- * watched, stopped and killed at any instant without losing what it has said. */
+ * sender. A shared board carries its orders and its reports, so that it can be watched, stopped and
+ * killed at any instant without losing a report. */
 #ifndef GPUD_TESTS_PEER_H
 #define GPUD_TESTS_PEER_H
 
@@ -16,7 +16,7 @@
 #define PEER_NOTES 256
 #define PEER_FRAMES_HELD 32
 
-/* Something that is not a frame, and the frame before which it came. */
+/* An event other than a frame, and the frame that it preceded. */
 struct peer_note {
     enum gpud_event event; /* 0: the end of the stream */
     uint32_t kind, epoch;
@@ -87,9 +87,9 @@ void peer_start(struct peer *peer, const struct peer_orders *orders);
 int64_t gpud_test_now(void);
 void gpud_test_nap(int64_t ms);
 
-/* Tells it to leave and waits for its end, which must be a good one; checks what every receiver
- * must say: nothing wrong, nothing twice, every gap reported, nothing leaked. The board stays
- * readable until peer_forget(). */
+/* Makes it leave and waits for its end, which must be clean; checks every receiver's report:
+ * nothing wrong, nothing twice, every gap reported, nothing leaked. The board stays readable until
+ * peer_forget(). */
 void peer_finish_at(const char *file, int line, struct peer *peer);
 #define PEER_FINISH(peer) peer_finish_at(__FILE__, __LINE__, peer)
 void peer_kill(struct peer *peer);

@@ -1,13 +1,13 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Pictures whose every byte is known: what a frame must hold follows from its number alone. */
+/* Pictures whose every byte is known: a frame's content follows from its number alone. */
 #ifndef GPUD_TESTS_PICTURE_H
 #define GPUD_TESTS_PICTURE_H
 
 #include <gpudirect/layout.h>
 
-/* Writes the picture of this number into the planes; what is between rows is left alone. */
+/* Writes the picture of this number into the planes; padding between rows is unchanged. */
 void picture_write(const struct gpud_layout *layout, void *data, uint64_t number);
 
 /* Checks every byte of every plane. false: *plane, *row, *byte say where the first wrong one is. */

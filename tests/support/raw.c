@@ -381,7 +381,7 @@ struct gpud_context *raw_context(void)
     params.log = keep;
     params.log_level = GPUD_LOG_INFO;
     WORKS(gpud_context_create(&params, &context, &e));
-    context->log.lines_max = UINT32_MAX; /* a test provokes more in a second than anybody reads */
+    context->log.lines_max = UINT32_MAX; /* a test provokes more than the default limit */
     return context;
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Scripted peers: the protocol by hand over raw sockets, step by step, so that a test can stop, lie
- * or die at each one. Good messages are made by the library's own wire/message.c and bent
- * afterwards. */
+/* Scripted peers: the protocol over raw sockets, step by step, so that a test can stop, lie or die
+ * at each one. Valid messages are made by the library's own wire/message.c and altered afterwards.
+ */
 #ifndef GPUD_TESTS_RAW_H
 #define GPUD_TESTS_RAW_H
 
@@ -33,7 +33,7 @@ struct raw {
     uint64_t nonce;
 };
 
-/* From where it is to the step; every message is waited for, 5 s at most. */
+/* Runs from the current step to this one; each message has 5 s to arrive. */
 void raw_connect(struct raw *raw, const char *address);
 void raw_to(struct raw *raw, enum raw_step from, enum raw_step to);
 void raw_open(struct raw *raw, const char *address, enum raw_step to); /* both */
@@ -93,7 +93,7 @@ bool raw_send(int fd, const void *bytes, size_t size, const int *fds, size_t fd_
 bool raw_send_message(int fd, struct gpud_message *message);
 /* Waits for a message. false: the peer hung up, or nothing came. */
 bool raw_receive(int fd, struct gpud_message *message, int64_t timeout);
-/* Waits until the peer has hung up; what it says before is thrown away. */
+/* Waits until the peer has disconnected; its earlier messages are discarded. */
 bool raw_wait_hangup(int fd, int64_t timeout);
 
 int raw_memfd(uint64_t size, int seals); /* seals −1: none, not even allowed */

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What vivid's test card looks like: eight bars from left to right, at 75 %. */
+/* vivid's test card: eight bars from left to right, at 75 %. */
 #ifndef GPUD_TESTS_VIVID_PICTURE_H
 #define GPUD_TESTS_VIVID_PICTURE_H
 

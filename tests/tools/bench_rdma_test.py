@@ -46,7 +46,7 @@ def print_table():
 
 
 def pair(server, client):
-    """What the client prints, and how long it took; it comes again while nobody listens yet."""
+    """The client's output and duration; it is restarted until there is a listener."""
     serving = subprocess.Popen(server, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     end = time.monotonic() + PATIENCE
     while True:
@@ -190,7 +190,7 @@ for what, expected, act in (
         ("a failure for terminals", "192.168.77.1: ?[31mred", lambda peer: peer.fail("\033[31mred"))):
     bench = subprocess.Popen([BENCH, *sending], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     stranger, liar = connect(), Peer(connect())
-    stranger.sendall(b"GET / HTTP/1.1\r\n\r\n" * 40)  # is no receiver, and nobody minds
+    stranger.sendall(b"GET / HTTP/1.1\r\n\r\n" * 40)  # is no receiver, which does no harm
     hello = liar.hello()
     liar.send(8, hello.pack())
     check(liar.receive()[0] == ORDER, f"{what}: no order")
@@ -199,5 +199,5 @@ for what, expected, act in (
     check(bench.returncode == 1 and expected in err and out == "", f"{what}: {bench.returncode}, {err!r}, {out!r}")
     check("\033" not in err, f"{what}: a terminal obeys {err!r}")
 err = run(BENCH, "--to", LINK, "--remote", *SIZE[:-1], "1", "--psk-file", "/tmp/key", status=1)[1]
-check("0 of 1 receivers are there: run gpudirect-bench --receive" in err, f"nobody receives: {err!r}")
+check("0 of 1 receivers are there: run gpudirect-bench --receive" in err, f"without receivers: {err!r}")
 print("done")

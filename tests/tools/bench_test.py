@@ -93,7 +93,7 @@ for words in ("sender's intervals p99.9, us", "receiver's intervals max, us", "j
 result = run_json(BENCH, *SMALL, "--frames", "20")
 check(result["join"] is None and result["parameters"]["join"] == 0, f"none join: {result['join']}")
 
-# Connected, and no frames: nobody spins. One that did would have a whole processor, or what others leave of it.
+# Connected, and no frames: no thread spins. One that did would use all the CPU time that others leave.
 for more in ([], ["--receivers", "2", "--fps", "200", "--join", "2"]):
     result = run_json(BENCH, *SMALL, "--frames", "50", "--idle", "2", *more)
     check_run(result, 50, 2 if more else 1)

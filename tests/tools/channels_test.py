@@ -61,7 +61,7 @@ def check_all_users():
     """As root; other users' senders lie in folders of theirs."""
     nobody = 65534
     if os.geteuid() != 0:
-        check("needs root" in run(INFO, "--channels", "--all-users", status=1)[1], "who is not root")
+        check("needs root" in run(INFO, "--channels", "--all-users", status=1)[1], "without root's rights")
         return
     with tempfile.TemporaryDirectory() as home:
         os.chmod(home, 0o777)
@@ -175,7 +175,7 @@ try:
     seen = [{channel["address"] for channel in json.loads(line)["channels"]} for line in lines]
     check(len(seen) >= 2 and all(addresses == {"cam1", elsewhere} for addresses in seen), f"{lines}")
 
-    # Whoever is stopped does not hide the others.
+    # A stopped sender does not hide the others.
     second.send_signal(signal.SIGSTOP)
     stopped = wait_for_channel(elsewhere, lambda channel: not channel["answered"])
     check(f"process {second.pid} is stopped" in stopped["reason"] and "frames" not in stopped, f"{stopped}")

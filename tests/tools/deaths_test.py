@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 gpudirect authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
 
-"""Whoever dies in the middle of a measurement: the cause is named, and neither a process nor a file is left."""
+"""If a process dies during a measurement, the cause is named, and neither a process nor a file is left."""
 
 import os
 import signal

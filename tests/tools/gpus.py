@@ -17,7 +17,7 @@ def check_run(result, route, frames, copies, receivers=1, by_cpu=0):
     # A copy may be counted with the frame before the measured section, or after.
     check(abs(result["copies"]["gpu"] - copies) < 0.2, f"{route}: {result['copies']} copies")
     check(abs(result["copies"]["cpu"] - by_cpu) < 0.2, f"{route}: {result['copies']} copies by the CPU")
-    check(result["device_waits_per_frame"]["sender"] is not None, f"{route}: nobody counts waits for the device")
+    check(result["device_waits_per_frame"]["sender"] is not None, f"{route}: waits for the device are not counted")
 
 
 def check_ceilings(result, main, all_of_them):
@@ -45,7 +45,7 @@ def check_vendor(vendor, env=None):
         check(result["marking_us_per_frame"]["sender"] > 0, f"{first} to {to}: no marks are written apart")
         if to != "host":
             check(result["marking_us_per_frame"]["receiver"] > 0, f"{first} to {to}: no marks are read by streams")
-            # Without a pace nobody looks when the GPU saw a frame.
+            # Without a pace the time at which the GPU saw a frame is not measured.
             check(result["latency_us"]["p50"] is None and result["latency_cpu_us"]["p50"] > 0,
                   f"{first} to {to}: {result['latency_us']}, {result['latency_cpu_us']}")
 

@@ -45,7 +45,7 @@ def after_greeting(act):
     return whole
 
 
-# Whoever is there is no bench, or another one. It may be there soon: that is waited for.
+# The listener is no bench, or another one. The right one may follow, and is waited for.
 lie("nothing is said", "whoever is there says nothing", lambda peer: None, timeout="1")
 lie("garbage", "hung up, or is no gpudirect-bench",
     lambda peer: peer.socket.sendall(b"GET / HTTP/1.1\r\n\r\n" * 40), timeout="1")

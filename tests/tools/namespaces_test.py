@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 
 """gpudirect-bench --pid-namespaces in a chroot, where "/" is no mount point and mounts are shared, as systemd has them:
-it finds its library, and nothing that it mounts is seen by anybody else; without a /proc it says so."""
+it finds its library, and its mounts are invisible to others; without a /proc it says so."""
 
 import json
 import os

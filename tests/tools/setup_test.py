@@ -153,7 +153,7 @@ def check_parts():
 
 
 def runs(pid):
-    """Killed with its parent, it may be a zombie that nobody has waited for yet."""
+    """Killed with its parent, it may be a zombie that was not reaped yet."""
     try:
         return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except OSError:

@@ -27,7 +27,7 @@ def network():
 
 
 def as_nobody(memory=resource.RLIM_INFINITY):
-    """What a user sees who may register so many bytes."""
+    """The output for a user that may register so many bytes."""
     def limit():
         resource.setrlimit(resource.RLIMIT_MEMLOCK, (memory, memory))
         os.setresgid(NOBODY, NOBODY, NOBODY)

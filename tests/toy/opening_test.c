@@ -18,7 +18,7 @@ static struct gpud_context *context;
 static sem_t entered, go;
 static atomic_uint opens;
 
-/* Not for ever, so that whoever waits for it ends this test with a sentence. */
+/* Bounded, so that a thread that waits for it fails the test with a message. */
 static void take_long(void)
 {
     struct timespec limit;

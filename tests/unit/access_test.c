@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Which users are let in: what may be written, what the socket's file and its folders must be like,
- * and who somebody is. What happens between two users is shown by process-users. */
+/* Admission of users: the valid values, the permissions of the socket's file and its folders,
+ * and the identity of a peer. process-users tests two users. */
 #include "base/fd.h"
 #include "support/check.h"
 #include "wire/unix/socket.h"
@@ -42,7 +42,7 @@ static void test_parse(void)
     CHECK(rule.kind == (enum gpud_access_kind)0x5a5a5a5a, "written although it failed");
 }
 
-/* Users on one host, keys between hosts, and neither in the other's place. */
+/* Users serve on one host and keys between hosts, and neither replaces the other. */
 static void test_kinds(void)
 {
     struct gpud_access_rule rule = {.kind = GPUD_ACCESS_USER};
@@ -101,7 +101,7 @@ static void test_modes(void)
               "with access=%s the socket has mode %o", text, mode_of(path));
         gpud_socket_unlisten(&listener);
     }
-    /* Only whoever is in a group may give it something. */
+    /* Only members of a group may give it files. */
     struct gpud_access_rule rule = {
         .kind = GPUD_ACCESS_GROUP, .group = getegid() + 4242, .group_name = "far"};
     struct gpud_socket_listener listener;
@@ -161,16 +161,16 @@ static void test_peers(void)
     WORKS(gpud_access_find_peer(ends[0], &peer, &e));
     CHECK(peer.pid == getpid() && peer.uid == geteuid() && !peer.foreign, "process %d of user %u",
           peer.pid, peer.uid);
-    CHECK(!peer.host[0], "by a socket somebody is on another host");
+    CHECK(!peer.host[0], "a peer on a socket is on another host");
     struct gpud_access_rule rule = {.kind = GPUD_ACCESS_USER};
     CHECK(gpud_access_admits(&rule, ends[0], &peer), "this very user is turned away");
     /* As if it were another one. */
     peer.foreign = true;
-    CHECK(!gpud_access_admits(&rule, ends[0], &peer), "anybody is let in");
+    CHECK(!gpud_access_admits(&rule, ends[0], &peer), "any user is admitted");
     rule = (struct gpud_access_rule){.kind = GPUD_ACCESS_GROUP, .group = getegid()};
-    CHECK(gpud_access_admits(&rule, ends[0], &peer), "somebody of the group is turned away");
+    CHECK(gpud_access_admits(&rule, ends[0], &peer), "a member of the group is refused");
     rule.group = getegid() + 4242;
-    CHECK(!gpud_access_admits(&rule, ends[0], &peer), "somebody outside the group is let in");
+    CHECK(!gpud_access_admits(&rule, ends[0], &peer), "a user outside the group is admitted");
     rule.kind = GPUD_ACCESS_ALL;
     CHECK(gpud_access_admits(&rule, ends[0], &peer), "all, but for this one");
     gpud_fd_close(&ends[0]);
@@ -189,7 +189,7 @@ int main(void)
     test_modes();
     SAY("addresses");
     test_addresses();
-    SAY("who is there");
+    SAY("the peer's identity");
     test_peers();
     CHECK(rmdir(folder) == 0, "something is left in %s", folder);
     return 0;

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* Addresses and how a path is claimed: good and bad names, directories that are not private,
- * sockets left behind by the dead, those of the living, and many who want the same one at once. */
+ * sockets left by dead processes, those of live ones, and many threads that want the same one. */
 #include "base/clock.h"
 #include "base/fd.h"
 #include "support/check.h"
@@ -98,7 +98,7 @@ static void test_directories(void)
     }
     CHECK(rmdir(directory) == 0, "rmdir: %s", strerror(errno));
 
-    /* A link to a directory of somebody's choice, or a file, is none. */
+    /* A link to another directory, or a file, is not accepted. */
     in_base(other, "elsewhere");
     CHECK(mkdir(other, 0700) == 0 && symlink(other, directory) == 0, "symlink");
     EXPECT(GPUD_NO_ACCESS, "not a directory", gpud_socket_resolve("cam1", path, &e));
@@ -137,7 +137,7 @@ static void check_hint(const char *path, const char *wanted)
           path, hint);
 }
 
-/* A socket that nobody listens on, as of a process that died. */
+/* A socket without a listener, as of a process that died. */
 static void leave_socket(const char *path)
 {
     struct sockaddr_un name = {.sun_family = AF_UNIX};
@@ -211,7 +211,7 @@ static void test_claim(void)
 
     struct gpud_error again;
     CHECK(gpud_socket_connect(path, NULL, &fd, &peer, &again) == GPUD_AGAIN,
-          "a connection to nobody");
+          "a connection without a listener");
     WORKS(gpud_socket_listen(&second, path, NULL, &e));
     gpud_socket_unlisten(&second);
     CHECK_EQUAL(count_entries(base), 1); /* the runtime directory */
@@ -265,7 +265,7 @@ static void test_stale(void)
     CHECK_EQUAL(count_entries(base), 1);
 }
 
-/* Listens, and is killed; a child of it has the lock until somebody tried to take it some times. */
+/* Listens, and is killed; its child holds the lock until others have tried to take it. */
 static void die_slowly(const char *path, const char *lock, int ready)
 {
     struct gpud_socket_listener listener;
@@ -288,7 +288,7 @@ static void die_slowly(const char *path, const char *lock, int ready)
     _exit(0);
 }
 
-/* Who restarts a sender that was killed a moment before takes over from it. */
+/* A sender that is restarted right after it was killed takes over its address. */
 static void test_dying(void)
 {
     struct gpud_socket_listener listener;
@@ -316,7 +316,7 @@ static void test_dying(void)
     CHECK_EQUAL(count_entries(base), 1);
 }
 
-/* What stands in the file is anybody's. */
+/* The file's content is untrusted. */
 static void test_holder(void)
 {
     static const struct {
@@ -355,7 +355,7 @@ static void test_holder(void)
     close(pipes[1]);
 }
 
-/* The holder's name is not written where it would cost somebody his data, or this process its life.
+/* The holder's name is not written to a file whose data it would destroy, or that kills the writer.
  */
 static void test_unsigned(void)
 {
@@ -371,7 +371,7 @@ static void test_unsigned(void)
     close(fd);
     WORKS(gpud_socket_listen(&listener, path, NULL, &e));
     gpud_socket_unlisten(&listener);
-    CHECK(stat(data, &st) == 0 && st.st_size == 4, "somebody's file has %lld bytes now",
+    CHECK(stat(data, &st) == 0 && st.st_size == 4, "another's file has %lld bytes now",
           (long long)st.st_size);
     unlink(data);
 
@@ -393,13 +393,13 @@ static void test_obstacles(void)
     in_base(path, "obstacle");
     gpud_print(lock, "%s.lock", path);
 
-    /* What is not a socket is somebody's data. */
+    /* A file that is not a socket is user data. */
     int fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
     CHECK(fd >= 0 && write(fd, "data", 4) == 4, "open");
     close(fd);
     EXPECT(GPUD_NO_ACCESS, "is not a socket", gpud_socket_listen(&listener, path, NULL, &e));
     struct stat st;
-    CHECK(stat(path, &st) == 0 && st.st_size == 4, "somebody's file is gone");
+    CHECK(stat(path, &st) == 0 && st.st_size == 4, "another's file is gone");
     unlink(path);
     CHECK(symlink("/etc/passwd", path) == 0, "symlink");
     EXPECT(GPUD_NO_ACCESS, "is not a socket", gpud_socket_listen(&listener, path, NULL, &e));
@@ -421,8 +421,7 @@ static void test_obstacles(void)
     CHECK_EQUAL(count_entries(base), 1);
 }
 
-/* Many open and close the same address at once: never two at a time, and somebody always gets it.
- */
+/* Many open and close the same address at once: never two have it, and one always gets it. */
 static char contended[GPUD_SOCKET_PATH_MAX];
 static atomic_int holders;
 static atomic_uint wins, losses;
@@ -460,7 +459,7 @@ static void test_race(void)
     for (int i = 0; i < 4; i++)
         pthread_join(threads[i], NULL);
     SAY("  %u got it, %u did not", atomic_load(&wins), atomic_load(&losses));
-    CHECK(atomic_load(&wins) > 0, "nobody ever got the address");
+    CHECK(atomic_load(&wins) > 0, "the address was never obtained");
     CHECK_EQUAL(count_entries(base), 1);
 }
 
@@ -476,14 +475,14 @@ int main(void)
     test_names();
     SAY("directories that others can enter");
     test_directories();
-    SAY("hints for who waits in vain");
+    SAY("hints for receivers that wait in vain");
     test_hints();
     SAY("an address has one holder");
     test_claim();
     SAY("what the dead leave behind");
     test_stale();
     test_dying();
-    SAY("who says that he has it");
+    SAY("the holder's name in the lock file");
     test_holder();
     test_unsigned();
     test_obstacles();

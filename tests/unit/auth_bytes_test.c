@@ -1,11 +1,11 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Messages of authentication that were cut, bent, made up, or come out of turn: nobody is done by
- * one. */
+/* Messages of authentication that were cut, altered, forged, or are out of order: none completes
+ * the authentication. */
 #include "auth_ends.h"
 
-/* Each message in each length but its own, whatever it says of it. */
+/* Each message with each wrong length, whatever length it states. */
 static void test_lengths(void)
 {
     for (int with_key = 0; with_key < 2; with_key++)
@@ -44,7 +44,7 @@ static void test_lengths(void)
             }
 }
 
-/* Each bit of each message: nobody is done who got another one than was sent. */
+/* Flips each bit of each message: an end that gets a different message does not complete. */
 static void test_flips(void)
 {
     for (unsigned bit = 0; bit < 8 * SIZE; bit++) {
@@ -86,7 +86,7 @@ static void test_flips(void)
         gpud_auth_next(&ends.receiver, ends.proof);
         expect_failed(&ends.receiver, right);
 
-        /* Without a key nothing protects the nonces, which nobody needs then. */
+        /* Without a key the nonces are unprotected, and not needed. */
         begin(&ends, NULL, NULL);
         until_verdict(&ends);
         ends.verdict[bit / 8] ^= by;
@@ -123,7 +123,7 @@ static void test_versions(void)
     expect_silence(&ends.receiver);
 }
 
-/* A refusal that cannot be true is none, and a message that is not due ends the exchange. */
+/* An impossible refusal is ignored, and an unexpected message ends the exchange. */
 static void test_order(void)
 {
     struct ends ends;

@@ -66,7 +66,7 @@ static void begin(struct ends *ends, const struct gpud_auth_key *sender,
                           strlen(CONTEXT), &e));
 }
 
-/* The bytes end where memory does: one too far ends the test. */
+/* The bytes end at the end of memory: reading one too many crashes. */
 static uint8_t *guard;
 
 static enum gpud_status handle(struct gpud_auth *auth, const uint8_t *bytes, size_t size,
@@ -87,7 +87,7 @@ static void expect_silence(struct gpud_auth *auth)
     CHECK(!gpud_auth_next(auth, bytes), "%s: there is something to be sent", auth->peer);
 }
 
-/* As far as the PROOF, which nobody has taken, or the VERDICT. */
+/* Runs up to the PROOF, which is not delivered yet, or to the VERDICT. */
 static void until_proof(struct ends *ends)
 {
     say(&ends->sender, ends->challenge);
@@ -102,7 +102,7 @@ static void until_verdict(struct ends *ends)
     say(&ends->sender, ends->verdict);
 }
 
-/* It has failed, for good: not even what is right is taken any more. */
+/* It has failed permanently: even a valid message is no longer accepted. */
 static void expect_failed(struct gpud_auth *auth, const uint8_t *right)
 {
     CHECK(auth->state == GPUD_AUTH_FAILED && !auth->key, "state %d", auth->state);

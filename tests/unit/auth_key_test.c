@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Key files: what is a key, and a sentence about whatever is none. Where a sender may listen
- * without one. */
+/* Key files: valid keys, and the reasons for refusing others. Addresses on which a sender may
+ * listen without a key. */
 #include "support/check.h"
 #include "wire/auth.h"
 
@@ -19,7 +19,7 @@
 
 static char folder[] = "/tmp/gpud-key-XXXXXX", path[64];
 
-/* Who runs this, as far as the library knows. */
+/* The user that the library sees. */
 static uid_t pretended;
 
 uid_t __real_geteuid(void);
@@ -43,7 +43,7 @@ static void put_text(const char *text)
     put(text, strlen(text), 0600);
 }
 
-/* The key is what was in the file, and nothing else. */
+/* The key is exactly the content of the file. */
 static void expect_key(const void *bytes, size_t size)
 {
     struct gpud_auth_key key;
@@ -130,7 +130,7 @@ static void test_modes(void)
     CHECK(chmod(path, 0600) == 0, "chmod: %s", strerror(errno));
 }
 
-/* As whom the program runs is pretended; whose file it is only root can say, and not everywhere. */
+/* The user is simulated; the file's owner can be changed only by root, and not everywhere. */
 static void test_owners(void)
 {
     char text[256];
@@ -144,7 +144,7 @@ static void test_owners(void)
         return;
     }
     pretended = 4243;
-    expect_key("secretsecretsecret", 18); /* root's file is for anybody who can read it */
+    expect_key("secretsecretsecret", 18); /* root's file serves every user that can read it */
     if (chown(path, 4242, (gid_t)-1) < 0) {
         SAY("  other users' files cannot be made here: %s", strerror(errno));
         pretended = real;
@@ -157,7 +157,7 @@ static void test_owners(void)
     pretended = real;
     expect_refused(GPUD_NO_ACCESS, "the key file %s belongs to user 4242, neither to user 0,");
 
-    /* Somebody who may not read it at all. */
+    /* A user that may not read it at all. */
     pid_t child = fork();
     if (child == 0) {
         CHECK(chmod(folder, 0755) == 0 && setgid(4243) == 0 && setuid(4243) == 0, "setuid: %s",
@@ -181,7 +181,7 @@ static void test_kinds(void)
     CHECK(mkdir(path, 0700) == 0, "mkdir: %s", strerror(errno));
     expect_refused(GPUD_INVALID, "%s is no regular file, which a key has to be in: " MAKES);
     CHECK(rmdir(path) == 0 && mkfifo(path, 0600) == 0, "mkfifo: %s", strerror(errno));
-    test_alarm(60); /* for one that waits for somebody who writes */
+    test_alarm(60); /* for a library that waits for a writer */
     expect_refused(GPUD_INVALID, "%s is no regular file, which a key has to be in: " MAKES);
     alarm(0);
     unlink(path);
@@ -212,7 +212,7 @@ static void test_kinds(void)
     strcpy(path, target);
 }
 
-/* A file as all others, but that address 0 of a process cannot be read. */
+/* A regular file whose read fails, as address 0 of a process is not mapped. */
 static void test_reading(void)
 {
     struct gpud_auth_key key;
@@ -271,7 +271,7 @@ static void test_listening(void)
         {"::ffff:0.0.0.0", false},
         {"::ffff:10.0.0.127", false},
         {"::ffff:128.0.0.1", false},
-        {"64:ff9b::7f00:1", false}, /* translated on its way to somebody's 127.0.0.1 */
+        {"64:ff9b::7f00:1", false}, /* translated on its way to another host's 127.0.0.1 */
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(7174)};

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Authentication of peers on other hosts: who has the key is let in, nobody else is, whatever he
- * repeats or reflects, and both ends say what is wrong. */
+/* Authentication of peers on other hosts: only a peer with the key is admitted, whatever others
+ * repeat or reflect, and both ends report what is wrong. */
 #include "auth_ends.h"
 
 /* --- what works ------------------------------------------------------------------------------- */
@@ -118,7 +118,7 @@ static void test_begin(void)
     expect_failed(&auth, context);
 }
 
-/* --- who is not let in ------------------------------------------------------------------------ */
+/* --- refused peers ---------------------------------------------------------------------------- */
 
 static void test_keys(void)
 {
@@ -167,7 +167,7 @@ static void test_keys(void)
     expect_failed(&ends.sender, ends.proof);
 }
 
-/* Somebody without the key pretends that there is none, or that there is one. */
+/* A peer without the key pretends that there is none, or that there is one. */
 static void test_downgrades(void)
 {
     struct ends ends, open;
@@ -194,7 +194,7 @@ static void test_downgrades(void)
     EXPECT(GPUD_PEER, "malformed", handle(&open.sender, open.proof, SIZE, &e));
 }
 
-/* What was right on another connection, or in another context. */
+/* Proofs that were valid on another connection, or in another context. */
 static void test_replays(void)
 {
     struct ends old, ends;
@@ -222,7 +222,7 @@ static void test_replays(void)
     expect_refused_proof(&ends, ends.proof, "the keys differ: ");
 }
 
-/* A peer gets back what it said, as it was and as what is due. */
+/* A peer's own messages are reflected, unchanged and as the expected type. */
 static void test_reflections(void)
 {
     struct ends ends, other;
@@ -269,7 +269,7 @@ int main(void)
     expect_success(&longest);
     test_known_answers();
     test_begin();
-    SAY("who is not let in");
+    SAY("refused peers");
     test_keys();
     test_downgrades();
     test_replays();

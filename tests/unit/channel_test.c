@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Channels by their contract, over the kind that there is on one host: who is there, what arrives,
- * how an end is seen and who causes it, and that an answer fits into what nobody has read yet. */
+/* The contract of channels, on Unix sockets: the peer's identity, messages, the end of a channel
+ * and its cause, and that an answer fits into the buffer before the peer reads. */
 #include "base/clock.h"
 #include "messages.h"
 #include "support/check.h"
@@ -104,7 +104,7 @@ static void test_peers(void)
     CHECK(theirs->peer.pid == child && !theirs->peer.same_process && !theirs->peer.foreign,
           "process %d instead of %d", theirs->peer.pid, child);
     CHECK(!gpud_channel_is_dead(theirs), "a living peer is dead");
-    /* It sees the end of a channel that was hung up, whoever keeps it. */
+    /* It sees the end of a channel that was hung up, even if another process holds it. */
     gpud_channel_hang_up(theirs);
     waitpid(child, NULL, 0);
     CHECK(gpud_channel_is_dead(theirs), "a dead peer lives");
@@ -180,7 +180,7 @@ static void test_waits(void)
     part();
 }
 
-/* A sender answers in one go, and waits for nobody to read. */
+/* A sender writes its whole answer without waiting for the peer to read. */
 static void test_answer(void)
 {
     static struct gpud_message message;
@@ -191,7 +191,7 @@ static void test_answer(void)
     make(&message, GPUD_MESSAGE_LINKS, true);
     for (int told = 0; told < GPUD_RECEIVERS_MAX; told += GPUD_LINKS_A_MESSAGE)
         WORKS(gpud_channel_send(ours, &message, &e));
-    /* And whoever never reads is noticed. */
+    /* And a peer that never reads is noticed. */
     enum gpud_status status;
     unsigned sent = 0;
     while ((status = gpud_channel_send(ours, &message, &error)) == GPUD_OK && sent < 100000)
@@ -199,7 +199,7 @@ static void test_answer(void)
     CHECK(status == GPUD_AGAIN && strstr(error.reason, "does not read"), "%u more, then \"%s\"",
           sent, error.reason);
     SAY("  and %u more", sent);
-    /* What this library must not say costs nobody the channel. */
+    /* A message that cannot be encoded does not cost the channel. */
     message.links.count++;
     EXPECT(GPUD_INVALID, "no peer would understand", gpud_channel_send(ours, &message, &e));
     CHECK(!gpud_channel_is_dead(ours), "the channel ended");
@@ -230,7 +230,7 @@ static void test_questions(void)
 {
     struct gpud_peer peer = {.pid = 1};
     EXPECT(GPUD_CLOSED, "no sender listens on", gpud_channel_ask(&address, &ours, &peer, &e));
-    CHECK(peer.pid == 0 && !is_listed(), "somebody is left");
+    CHECK(peer.pid == 0 && !is_listed(), "a peer is left");
     EXPECT(GPUD_AGAIN, "no sender listens on",
            gpud_channel_connect(&address, &own_user, &ours, &e));
     pid_t child = listen_elsewhere();
@@ -254,7 +254,7 @@ static void test_questions(void)
     kill(child, SIGKILL);
     waitpid(child, NULL, 0);
     EXPECT(GPUD_CLOSED, "no sender listens on", gpud_channel_ask(&address, &ours, &peer, &e));
-    CHECK(is_listed(), "who looks does not tidy up");
+    CHECK(is_listed(), "a query does not tidy up");
     gpud_address_forget(&address);
     CHECK(!is_listed(), "an address of the dead is listed still");
     char hint[GPUD_REASON_MAX];
@@ -272,13 +272,13 @@ int main(void)
     test_addresses();
     WORKS(gpud_listener_open(&address, &own_user, &listener, &e));
     CHECK(!listener->note[0] && is_listed(), "not listed: %s", listener->note);
-    SAY("who is there");
+    SAY("the peer's identity");
     test_peers();
     SAY("messages, and ends");
     test_ends();
     SAY("waiting");
     test_waits();
-    SAY("the longest answer, before anybody reads");
+    SAY("the longest answer, before it is read");
     test_answer();
     gpud_listener_close(&listener);
     gpud_listener_close(&listener);

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Shared memory: what of a peer's is mapped, so that no access to it can kill this process, and
- * what is said of the rest. */
+/* Shared memory: a peer's memory is mapped only if no access to it can kill this process; the rest
+ * is refused with a reason. */
 #include "base/fd.h"
 #include "support/check.h"
 
@@ -16,7 +16,7 @@
 #define SIZE 100000 /* no multiple of a page */
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
 
-/* What fstatfs() says instead of the truth; 0: the truth; -1: it fails. */
+/* The faked result of fstatfs(); 0: the real one; -1: it fails. */
 static long pretended;
 
 int __real_fstatfs64(int fd, struct statfs64 *fs);

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Texts, layouts and media in which every byte says something. */
+/* Texts, layouts and media in which every byte is significant. */
 #ifndef GPUD_TESTS_FILL_H
 #define GPUD_TESTS_FILL_H
 
@@ -27,7 +27,7 @@ static void fill_layout(struct gpud_layout *layout)
     layout->modifier = UINT64_C(0x0123456789abcdef);
 }
 
-/* Every member of a picture, each with another number. */
+/* Every member of a picture, each with a different number. */
 static void fill_media(struct gpud_media *media)
 {
     struct gpud_picture *picture = &media->picture;

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Frames in memory of the application's own: what may be wrapped, mapped and told, and what becomes
+/* Frames in the application's own memory: what may be wrapped, mapped and described, and the life
  * of the memory. */
 #include "base/clock.h"
 #include "support/check.h"
@@ -111,8 +111,8 @@ static void test_info(struct gpud_device *host)
     info.meta_size = UINT32_MAX;
     EXPECT(GPUD_INVALID, "meta", gpud_frame_set_info(frame, &info, &e));
 
-    /* Whoever hands on a frame with what it knew about a received one: that it was shared says
-     * nothing about this. */
+    /* A received frame's info may be passed on with another frame: that the first was shared does
+     * not apply to the second. */
     info.meta_size = 0;
     info.flags = GPUD_FRAME_READ_ONLY | UINT32_C(1) << 15 | UINT32_C(1) << 7;
     WORKS(gpud_frame_set_info(frame, &info, &e));
@@ -132,7 +132,7 @@ static void on_release(void *user)
     released++;
 }
 
-/* A frame over another one's bytes: what is told about it is its own, and its end is told. */
+/* A frame over another one's bytes: it has its own info, and its end is reported. */
 static void test_second(struct gpud_device *host)
 {
     struct gpud_layout layout, smaller, larger;
@@ -188,7 +188,7 @@ static void *release_it(void *arg)
     return NULL;
 }
 
-/* Several holders: the last release is the one that counts, whoever's it is. */
+/* Several holders: the last release is the one that counts. */
 static void test_holders(struct gpud_device *host)
 {
     struct gpud_layout layout;

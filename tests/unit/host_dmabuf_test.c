@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Where the host's dma-bufs come from, on a made-up /dev: what opens a file of it, and what the
- * kernel says to it, is the test's. A memfd stands for a dma-buf. */
+/* The sources of the host's dma-bufs, on a simulated /dev: the test wraps open() and ioctl() for
+ * it. A memfd replaces a dma-buf. */
 #include "device/device.h"
 #include "support/check.h"
 
@@ -83,7 +83,7 @@ static int make_udmabuf(const struct udmabuf_create *create)
           "%llu bytes at %llu of %lld", (unsigned long long)create->size,
           (unsigned long long)create->offset, (long long)st.st_size);
     CHECK(create->flags == UDMABUF_FLAGS_CLOEXEC, "it would be inherited");
-    /* As newer kernels do: of what nobody may map for writing any more they make none. */
+    /* Like newer kernels, refuses memory that may no longer be mapped for writing. */
     if (fcntl((int)create->memfd, F_GET_SEALS) & F_SEAL_FUTURE_WRITE) {
         errno = EINVAL;
         return -1;
@@ -237,7 +237,7 @@ int main(void)
     add("/sys/class/drm/card0/device/subsystem", "../../bus/pci");
     expect_none("no PCI card: No such device");
     CHECK_EQUAL(dumbs + masters_dropped, 0);
-    add("/dev/dri/card1", NULL); /* and nobody says where that one is */
+    add("/dev/dri/card1", NULL); /* whose location is unknown */
     add("/dev/dri/renderD128", NULL);
     expect_none("no PCI card: No such device");
     add("/sys/class/drm/card1/device/subsystem", "../../bus/platform");
@@ -261,7 +261,7 @@ int main(void)
     EXPECT(GPUD_UNSUPPORTED, "not made to", gpud_memory_export_dmabuf(memory, &fd, &offset, &e));
     gpud_memory_unref(&memory);
     udmabuf_refuses = false;
-    /* A ring's slots: made before others have the memory, who can never write it. */
+    /* A ring's slots are made before the memory is shared, which peers can never write. */
     struct gpud_handle handle;
     WORKS(gpud_memory_alloc_for(host, 3 * 4096, GPUD_USAGE_SHARE, &memory, &e));
     unsigned made = udmabufs;
@@ -275,7 +275,7 @@ int main(void)
         CHECK_EQUAL(udmabufs, made + 2);
         WORKS(gpud_memory_export(memory, &handle, &e));
         CHECK(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, handle.fd, 0) == MAP_FAILED,
-              "whoever gets it can write it");
+              "its receiver can write it");
         close(handle.fd);
     }
     EXPECT(GPUD_UNSUPPORTED, "load udmabuf",

@@ -1,9 +1,9 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What amdkfd shows of AMD's GPUs, and who of them reaches whom: two hives of MI210 as they should
- * be, and what can be wrong with them, one thing after the other. Files that say "EPERM" are those
- * that the kernel keeps from this process. */
+/* AMD's GPUs and the links between them as amdkfd reports them: two hives of MI210 as they should
+ * be, and each fault that they can have. Files that say "EPERM" are not readable for this process.
+ */
 #include "topology/kfd.h"
 
 #include "device/device.h"

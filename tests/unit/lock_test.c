@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The order of locks is checked: each way to break it ends a process with a sentence. And a lock
- * that inherits priority gives its waiter's to the thread that holds it. */
+/* The order of locks is checked: each violation aborts a process with a message. And a lock with
+ * priority inheritance gives its waiter's priority to the thread that holds it. */
 #include "base/lock.h"
 #include "support/check.h"
 
@@ -108,7 +108,8 @@ static void test_order(void)
     gpud_lock_assert_held(&context);
     CHECK(gpud_lock_try(&sender), "a try waits for nothing, and may come in any order");
     gpud_lock_release(&context);
-    CHECK(!gpud_lock_wait_until(&sender, &condition, gpud_deadline(GPUD_MSEC)), "nobody signals");
+    CHECK(!gpud_lock_wait_until(&sender, &condition, gpud_deadline(GPUD_MSEC)),
+          "it was not signalled");
     gpud_lock_release(&sender);
     gpud_lock_assert_free(GPUD_RANK_SENDER);
     gpud_lock_assert_free(GPUD_RANK_CONTEXT);
@@ -129,7 +130,7 @@ static int running_priority(pid_t thread)
     return atoi(field);
 }
 
-/* The holder is nice by then: a change of that while a thread waits undoes what was inherited. */
+/* The holder is niced beforehand: a change while a thread waits would undo the inheritance. */
 static atomic_bool may_wait;
 
 static void *waits_for_it(void *arg)

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A log is not flooded: so many lines in a second, and those that are left out are counted, each
- * once, however many threads print. Errors always come. */
+/* A log is not flooded: the lines per second are limited, and suppressed lines are counted, each
+ * once, with any number of threads. Errors are always printed. */
 #include "base/clock.h"
 #include "base/log.h"
 #include "support/check.h"
@@ -82,7 +82,7 @@ static void *flood(void *arg)
     struct gpud_log *log = arg;
     for (int i = 0; i < LINES; i++) {
         gpud_log_info(log, "test", "line %d", i);
-        gpud_log_debug(log, "test", "nobody asked for this");
+        gpud_log_debug(log, "test", "below the level");
         if (i % 100 == 0)
             gpud_log_error(log, "test", "error %d", i);
     }

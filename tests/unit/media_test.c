@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Media: texts there and back, every text that is none, and every media that cannot be. */
+/* Media: conversion to text and back, every invalid text, and every invalid media. */
 #include "frame/media/media.h"
 #include "fill.h"
 #include "support/check.h"
@@ -57,7 +57,7 @@ static void test_pictures(void)
                        "framerate=(fraction)0/1");
     media = parse("video/x-raw,format=XY99,width=64,height=32");
     CHECK(strcmp(media.picture.layout.format, "XY99") == 0 && media.picture.layout.planes == 0,
-          "a layout of what nobody knows");
+          "a layout of an unknown format");
     EXPECT(GPUD_INVALID, "planes", gpud_media_check(&media, &e));
 }
 

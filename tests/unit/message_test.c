@@ -25,8 +25,7 @@ static void encode(struct wire *wire, struct gpud_message *message)
     CHECK(wire->size >= 16 && wire->size <= GPUD_MESSAGE_MAX, "%zu bytes", wire->size);
 }
 
-/* Decodes from the last bytes before a page that nobody can read: one byte too far ends the test.
- */
+/* Decodes from the last bytes before an unreadable page: reading one byte too many crashes. */
 static uint8_t *guarded;
 static size_t guarded_size;
 
@@ -228,7 +227,7 @@ static void corruptions(enum gpud_message_type type, bool large)
         }
 }
 
-/* Whoever adds a field sees here what is left: a quarter at least, for what comes next. */
+/* The worst case of a message leaves at least a quarter of the room, for future fields. */
 static void worst_case(enum gpud_message_type type)
 {
     struct gpud_message message;
@@ -264,7 +263,7 @@ static void no_sense(struct gpud_message *message)
     CHECK_EQUAL(size, 4711);
 }
 
-/* What this library must not say: it ends up with the sender of it, not with the peer. */
+/* Messages that must not be sent: the error is reported by the sending side, not by the peer. */
 static void nonsense(void)
 {
     static struct gpud_message message;
@@ -412,7 +411,7 @@ int main(void)
     CHECK(guarded != MAP_FAILED && mprotect(guarded + guarded_size, 4096, PROT_NONE) == 0,
           "no guarded memory");
 
-    /* Every type that can be said, whoever has added it. */
+    /* Every type that can be encoded, including new ones. */
     unsigned types = 0;
     for (int type = 0; type < TYPES_MAX; type++) {
         struct gpud_message message;

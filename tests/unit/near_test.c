@@ -61,7 +61,7 @@ static void check_nearest(struct gpud_context *context, const char *kind, const 
           info.name, info.pci);
 }
 
-/* What a sender and a receiver make of it, and say. */
+/* The choice of a sender and of a receiver, and their reasons. */
 static void check_opened(struct gpud_context *context, const char *device, const char *address,
                          const char *wanted, const char *says)
 {

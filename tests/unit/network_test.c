@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Network cards on a made-up host: what is listed of them, and what is said of whatever keeps a
- * process from using them. */
+/* Network cards on a simulated host: their list, and the reasons that prevent a process from using
+ * them. */
 #include <gpudirect/network.h>
 
 #include "device/backends.h"
@@ -40,7 +40,7 @@ static void check_lack(const char *part)
     check_says(why, part);
 }
 
-/* As somebody who is not root; in a process of its own. */
+/* Runs a test without root's rights, in a process of its own. */
 static void in_child(void (*test)(void))
 {
     fflush(stdout);
@@ -64,7 +64,7 @@ static void test_no_device(void)
     check_lack("no RDMA device; soft-RoCE makes one of any Ethernet interface");
     check_lack("rdma link add rxe0 type rxe netdev eth0");
 
-    SAY("whoever connects or listens is told the same");
+    SAY("connecting and listening report the same");
     struct gpud_address address;
     char hint[GPUD_REASON_MAX];
     WORKS(gpud_address_resolve("rdma://10.0.0.1", &address, &e));

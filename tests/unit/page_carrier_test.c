@@ -64,7 +64,7 @@ static void connect_pages(struct gpud_page_tx *tx, struct gpud_page_rx *rx)
     gpud_page_carrier = &gpud_page_shared;
 }
 
-/* Nobody wrote into the half that is not its own: what a side has of it is what its owner has. */
+/* Neither side wrote into the other's half: its copy equals the owner's. */
 static void check_halves(void)
 {
     const struct gpud_receiver_half *theirs = &page_of_sender->receiver,
@@ -74,7 +74,7 @@ static void check_halves(void)
               memcmp((const char *)theirs + behind, (const char *)receivers + behind,
                      sizeof(*theirs) - behind) == 0,
           "the sender wrote the receiver's half");
-    CHECK_EQUAL(atomic_load(&theirs->claimed), 0); /* nobody's business there */
+    CHECK_EQUAL(atomic_load(&theirs->claimed), 0); /* not published there */
     const struct gpud_sender_half *ours = &page_of_sender->sender,
                                   *seen = &page_of_receiver->sender;
     CHECK(memcmp(ours, seen, offsetof(struct gpud_sender_half, descriptor)) == 0,
@@ -117,11 +117,11 @@ static void test_words(void)
     CHECK(descriptor.meta[8] == 1 && descriptor.pts == ~UINT64_C(1), "a torn descriptor");
     gpud_page_tell_latency(&rx, 77);
     atomic_store(&notices, 0);
-    CHECK(gpud_page_give_back(&rx, entry, &is_busy), "nobody was told of a credit");
+    CHECK(gpud_page_give_back(&rx, entry, &is_busy), "a credit without a notice");
     CHECK_EQUAL(atomic_load(&notices), 1);
     CHECK_EQUAL(gpud_page_latency(&tx), 77);
     CHECK_EQUAL(gpud_page_reap(&tx, &entry), 1);
-    CHECK(!gpud_page_is_taken_back(&rx), "taken back, and nobody did");
+    CHECK(!gpud_page_is_taken_back(&rx), "the page counts as taken back");
     gpud_page_take_all_back(&tx);
     CHECK(gpud_page_is_taken_back(&rx), "the slots are written anew, and the receiver reads on");
     check_halves();

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The ring page: credits and order, drop-oldest, counters that wrap, and every lie that a side must
- * notice. */
+/* The ring page: credits and order, drop-oldest, counters that wrap, and every violation that a
+ * side must detect. */
 #include "page_ends.h"
 
 #define HEAD_OF(page) atomic_load(&(page)->sender.head)
@@ -75,7 +75,8 @@ static void test_limit(void)
     CHECK_EQUAL(gpud_page_reached(&ends.receiver, 0), 1);
     CHECK_EQUAL(gpud_page_claim(&ends.receiver, 0, &entry, &descriptor, &error), 0);
     CHECK_EQUAL(gpud_page_claim(&ends.receiver, 1, &entry, &descriptor, &error), 1);
-    /* One that the sender passed when it dropped the oldest, and those that nobody ever reaches. */
+    /* A number that the sender skipped by dropping the oldest, and numbers that are never reached.
+     */
     CHECK_EQUAL(gpud_page_reached(&ends.receiver, UINT32_MAX - 5), 1);
     CHECK_EQUAL(gpud_page_reached(&ends.receiver, 1 + ENTRIES), 0);
     CHECK_EQUAL(gpud_page_reached(&ends.receiver, 1 + ENTRIES + 1), -1);
@@ -124,7 +125,7 @@ static void test_messages(void)
 
 /* --- wakes ------------------------------------------------------------------------------------ */
 
-/* As a side does that goes to sleep. */
+/* Puts a side to sleep. */
 static void begin_sleep(struct gpud_page_end *end, uint32_t wanted, struct ends *ends)
 {
     if (end == &ends->sender.end)
@@ -137,7 +138,7 @@ static void count_kick(void *kicks)
     ++*(int *)kicks;
 }
 
-/* Who polls the connection is told there, once for a sleep, and its futex is left alone. */
+/* A side that polls its connection is woken there, once per sleep, and not by its futex. */
 static void test_polling(void)
 {
     struct ends ends;
@@ -150,9 +151,9 @@ static void test_polling(void)
     ends.sender.end.send_kick = count_kick;
     ends.sender.end.send_kick_arg = &kicks;
     for (int i = 1; i <= 3; i++) {
-        CHECK(!gpud_page_notify(&ends.sender.end), "a KICK for who is awake");
+        CHECK(!gpud_page_notify(&ends.sender.end), "a KICK for a peer that is awake");
         gpud_sleep_begin(&ends.receiver.end.sleeper, GPUD_SLEEP_POLL);
-        CHECK(gpud_page_notify(&ends.sender.end), "who polls is not told");
+        CHECK(gpud_page_notify(&ends.sender.end), "the poller is not woken");
         CHECK(!gpud_page_notify(&ends.sender.end), "told twice");
         gpud_sleep_end(&ends.receiver.end.sleeper);
         CHECK_EQUAL(kicks, i);
@@ -179,7 +180,7 @@ static void test_wakes(void)
     for (int i = 0; i < ENTRIES; i++)
         CHECK_EQUAL(claim(&ends, &entry[i], &descriptor), 1);
     CHECK(!gpud_page_give_back(&ends.receiver, entry[0], &is_idle),
-          "nobody sleeps, and a system call was made");
+          "no peer sleeps, and a system call was made");
     begin_sleep(&ends.sender.end, 2, &ends);
     CHECK(gpud_page_give_back(&ends.receiver, entry[1], &is_busy),
           "two are free, as the sender wished, and it sleeps on");
@@ -199,8 +200,8 @@ static void test_announce(uint32_t start)
 {
     struct ends ends;
     make(&ends, ENTRIES, start);
-    CHECK(!gpud_page_is_announced(&ends.receiver), "nobody announced anything");
-    CHECK(!gpud_page_announce(&ends.sender, 1), "nobody sleeps, and a system call was made");
+    CHECK(!gpud_page_is_announced(&ends.receiver), "nothing was announced");
+    CHECK(!gpud_page_announce(&ends.sender, 1), "no peer sleeps, and a system call was made");
     CHECK(gpud_page_is_announced(&ends.receiver), "an announcement is not seen");
     begin_sleep(&ends.receiver.end, 0, &ends);
     CHECK(gpud_page_announce(&ends.sender, 2), "a sleeper is not woken");
@@ -354,7 +355,7 @@ static void test_receiver_lies(void)
         uint32_t from = shifts[i] > 0 ? HEAD_OF(ends.page) : 50;
         atomic_store(&ends.page->receiver.claimed, from + (uint32_t)shifts[i]);
         CHECK(gpud_page_revoke(&ends.sender, &entry) == -1,
-              "claimed is off by %d and nobody notices", shifts[i]);
+              "claimed is off by %d, and this is not noticed", shifts[i]);
         unmake(&ends);
     }
 
@@ -426,7 +427,7 @@ int main(void)
     SAY("drop-oldest");
     test_revoke(0);
     test_revoke(UINT32_MAX - 2);
-    SAY("who is woken, and when");
+    SAY("wake-ups");
     test_wakes();
     test_polling();
     test_announce(0);

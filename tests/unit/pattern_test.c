@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The canary's pattern sees what it is there for: nothing written, a shifted or short copy, a
- * single wrong byte in what it covers, the pattern of another test; and it never writes past the
+/* The canary's pattern detects the faults that it is for: nothing written, a shifted or short copy,
+ * a single wrong byte in what it covers, the pattern of another test; and it never writes past the
  * frame. */
 #include "stream/shared/pattern.h"
 #include "support/check.h"

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What the places of two GPUs mean for the route between them: behind one switch, below one host
+/* The effect of two GPUs' locations on the route between them: behind one switch, below one host
  * bridge, and in different NUMA nodes of the machine of topology.xml. */
 #include "topology/place.h"
 
@@ -128,7 +128,7 @@ static void test_order(const char *kind, const char *direct)
 
     SAY("%s: a distance alone, and another machine's addresses, change nothing", direct);
     struct gpud_endpoint silent = far;
-    gpud_print(silent.pci, "0000:82:00.1"); /* nobody is there */
+    gpud_print(silent.pci, "0000:82:00.1"); /* no such device */
     check_choice(&one, &silent, trials, direct, "");
     gpud_route_trials_destroy(&trials);
     trials = gpud_route_trials_create();

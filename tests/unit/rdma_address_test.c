@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Addresses of network cards: what they mean, how they are written out, and what is none. */
+/* Addresses of network cards: their meaning, their normalised form, and invalid ones. */
 #include "support/check.h"
 #include "wire/rdma/address.h"
 

@@ -246,7 +246,7 @@ static void check_same(const struct scene *scene)
     CHECK_EQUAL(atomic_load(&sender->receiver.returned), scene->rx.returned);
     CHECK_EQUAL(sides[0].told, scene->sent);
     CHECK_EQUAL(sides[1].told, scene->rx.returned);
-    CHECK_EQUAL(atomic_load(&sender->receiver.claimed), 0); /* nobody's business there */
+    CHECK_EQUAL(atomic_load(&sender->receiver.claimed), 0); /* not published there */
     CHECK(memcmp(sender->sender.published, receiver->sender.published,
                  sizeof(sender->sender.published)) == 0 &&
               memcmp(sender->receiver.given_back, receiver->receiver.given_back,
@@ -321,7 +321,7 @@ static void step(struct scene *scene)
     case 8:
         sides[dice(2)].capacity = dice(4) ? dice(10) : OPERATIONS / 2;
         break;
-    case 9: /* anybody of a side */
+    case 9: /* any thread of a side */
         gpud_rdma_look_around(&sides[dice(2)].channel);
         break;
     default:
@@ -331,7 +331,7 @@ static void step(struct scene *scene)
     check_order(scene);
 }
 
-/* All that is under way arrives; nobody does anything more. */
+/* Everything in flight arrives; neither side does anything more. */
 static void settle(void)
 {
     for (int i = 0; i < 2; i++)
@@ -419,7 +419,7 @@ static void test_economy(void)
     CHECK_EQUAL(sides[0].requests - before[0], 2 * GPUD_PAGE_ENTRIES); /* descriptor, head */
     CHECK_EQUAL(sides[1].requests - before[1], GPUD_PAGE_ENTRIES);     /* returned */
     CHECK(sides[0].notices >= GPUD_PAGE_ENTRIES && sides[1].notices >= GPUD_PAGE_ENTRIES,
-          "frames, or credits, that nobody was told of");
+          "frames, or credits, without a notice");
     close_side(&sides[0]);
     close_side(&sides[1]);
 }

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What rdma_cm carries along with connections: there and back, longer than it was, cut, bent; and
- * refusals as sentences. */
+/* The private data of rdma_cm connections: encoded and decoded, padded, cut, altered; and refusals
+ * as texts. */
 #include "support/check.h"
 #include "wire/rdma/private_data.h"
 
@@ -71,7 +71,7 @@ static void test_replies(void)
     CHECK_EQUAL(receives, 0x1234);
     for (size_t cut = 0; cut < size; cut++)
         EXPECT(GPUD_PEER, "", gpud_rdma_read_reply(bytes, cut, &receives, &e));
-    bytes[5] = 9; /* a name is for who asks */
+    bytes[5] = 9; /* only requests have a name */
     EXPECT(GPUD_PEER, "malformed", gpud_rdma_read_reply(bytes, ROOM, &receives, &e));
     bytes[5] = 8;
     bytes[4] = 77;

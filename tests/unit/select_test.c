@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The choice of a route: the best that both ends can take, and for each better one the reason
- * against it. */
+/* The choice of a route: the best that both ends support, and the reason against each better one.
+ */
 #include "device/device.h"
 #include "route/route.h"
 #include "support/check.h"
@@ -308,7 +308,7 @@ static void test_rates(void)
     gpud_route_trials_destroy(&trials);
 }
 
-/* Between two devices of one process that have a context in common, and for nobody else. */
+/* Only between two devices of one process that share a context. */
 static void test_migrate(void)
 {
     static const int one, other;

@@ -51,7 +51,7 @@ static enum gpud_status create_receiver(const union grown *params, struct gpud_e
     return status;
 }
 
-/* There is no such node: whoever gets so far has read the params. */
+/* The node does not exist: the error shows that the params were accepted. */
 static enum gpud_status create_capture(const union grown *params, struct gpud_error *error)
 {
     struct gpud_capture *made = NULL;

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Sleeping and waking: no wake is lost, none costs a system call that nobody needs, and every wait
+/* Sleeping and waking: no wake is lost, none costs an unnecessary system call, and every wait
  * ends. */
 #include "base/sleep.h"
 #include "support/check.h"
@@ -40,18 +40,18 @@ static void test_wakes_that_cost_nothing(void)
     struct gpud_sleeper sleeper = {.asleep = &asleep, .kicks = &kicks};
     struct gpud_waker waker = {.asleep = &asleep, .kicks = &kicks};
     uint32_t before = 0;
-    CHECK(gpud_waker_look(&waker) == 0, "nobody sleeps, and somebody is to be woken");
+    CHECK(gpud_waker_look(&waker) == 0, "no side sleeps, and one is to be woken");
     for (int i = 0; i < 3; i++) {
         gpud_sleep_begin(&sleeper, GPUD_SLEEP_FUTEX);
         uint32_t sleep = gpud_waker_look(&waker);
         CHECK(sleep && sleep != before, "a sleep that is not announced, or like the one before");
         CHECK((sleep & GPUD_SLEEP_MODES) == GPUD_SLEEP_FUTEX, "how it sleeps is not said");
-        CHECK(gpud_waker_claim(&waker, sleep), "somebody announced itself and is not woken");
+        CHECK(gpud_waker_claim(&waker, sleep), "an announced sleeper is not woken");
         CHECK(!gpud_waker_claim(&waker, sleep), "two threads end the same sleep");
         CHECK(gpud_waker_look(&waker) == 0, "one sleep, two wakes");
-        CHECK(atomic_load(&asleep) == sleep, "somebody else wrote the sleeper's word");
+        CHECK(atomic_load(&asleep) == sleep, "another side wrote the sleeper's word");
         gpud_sleep_end(&sleeper);
-        CHECK(gpud_waker_look(&waker) == 0, "nobody sleeps any more");
+        CHECK(gpud_waker_look(&waker) == 0, "the sleep has ended");
         before = sleep;
     }
 }
@@ -183,7 +183,8 @@ static void test_spin(void)
 {
     struct gpud_spin spin = {0};
     unsigned long looks = 0;
-    CHECK(!gpud_spin(&spin, never, &looks) && looks == 1, "who never learned that it pays spins");
+    CHECK(!gpud_spin(&spin, never, &looks) && looks == 1,
+          "it spins without having learned that it pays");
     gpud_spin_learn(&spin, 10000);
     CHECK(spin.window > 0, "a short sleep does not open the window");
     int64_t first = spin.window;
@@ -191,7 +192,7 @@ static void test_spin(void)
         gpud_spin_learn(&spin, 10000);
     CHECK(spin.window > first && spin.window <= GPUD_MSEC, "the window is %lld ns",
           (long long)spin.window);
-    /* The processor may be somebody else's for as long as the window is open; not every time. */
+    /* Another process may have the CPU while the window is open, but not every time. */
     bool seen = false;
     for (int i = 0; i < 1000 && !seen; i++) {
         looks = 0;
@@ -216,7 +217,7 @@ int main(void)
     test_alarm(120);
     SAY("waits end");
     test_deadlines();
-    SAY("a wake costs a system call only where somebody sleeps");
+    SAY("a wake costs a system call only if the peer sleeps");
     test_wakes_that_cost_nothing();
     SAY("%d turns between two threads, then two processes, without a lost wake", TURNS);
     test_turns();

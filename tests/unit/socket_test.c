@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Messages with descriptors: they arrive, those that nobody asked for are closed, and a process
- * that has no room for them says so of itself. */
+/* Messages with descriptors: they arrive, unexpected ones are closed, and a process without free
+ * descriptors reports that. */
 #include "base/fd.h"
 #include "support/check.h"
 #include "support/encode.h"
@@ -108,7 +108,7 @@ static void send_bytes(void *bytes, size_t size, const int *fds, size_t count)
     CHECK(sendmsg(ends[0], &header, MSG_DONTWAIT) > 0, "sendmsg: %s", strerror(errno));
 }
 
-/* What is the peer's fault stays the peer's fault. */
+/* A violation by the peer is reported as the peer's. */
 static void test_surplus(void)
 {
     static char bytes[GPUD_MESSAGE_MAX + 2];

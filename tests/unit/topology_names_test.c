@@ -1,9 +1,9 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The names of makers and models, for which all of pci.ids is read once per vendor, are read where
- * they are shown, and nowhere else. On this machine's own buses: the test stands in for the call
- * by which libpciaccess opens that file. */
+/* The names of vendors and models, for which all of pci.ids is read once per vendor, are read only
+ * if they are shown. This uses the machine's own buses, and wraps the call by which libpciaccess
+ * opens that file. */
 #include "support/check.h"
 #include "topology/topology.h"
 

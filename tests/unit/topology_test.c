@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Where devices are, on a machine that hwloc is told of: two NUMA nodes, each with a host bridge;
+/* The locations of devices, on a simulated machine: two NUMA nodes, each with a host bridge;
  * behind the first a switch with two cards and a card beside it, behind the second one more. */
 #include "device/device.h"
 #include "support/check.h"

@@ -237,13 +237,13 @@ static void install_properties(GstElementClass *element_class)
                          "that nothing is lost)",
         .slow_receiver_when = (GParamFlags)GST_PARAM_MUTABLE_PLAYING,
         .require_direct = "Refuse a receiver that only a copy through host memory can reach",
-        .access = "Who may receive, besides root: user (this user alone), group:NAME (and those in "
-                  "that group) or all; the latter two with address=unix:/path in a folder that "
-                  "the others can enter",
+        .access = "Users that may receive, besides root: user (this user only), group:NAME (and "
+                  "that group's members) or all; the latter two with address=unix:/path in a "
+                  "folder that the others can enter",
         .psk_file = "Between hosts: a file with the key that both ends have, readable by its owner "
                     "only (16 to 1024 bytes)",
-        .allow_unauthenticated = "Between hosts: whoever reaches the address may receive, without "
-                                 "a psk-file",
+        .allow_unauthenticated = "Between hosts: any host that reaches the address may receive, "
+                                 "without a psk-file",
         .active_path = "The route to the receiver that connected last, or none",
         .stats = "Frames, drops by reason, copies, waits, the clock's name, and what every sink "
                  "counts",

@@ -66,7 +66,7 @@ static void report_waiting(GstGpudirectSrc *self, const struct gpud_error *error
     gchar *names = join_channels();
     gchar *text =
         g_strdup_printf("Waiting for a sender on \"%s\": %s; sending now: %s.",
-                        self->endpoint.running.address, error->reason, names[0] ? names : "nobody");
+                        self->endpoint.running.address, error->reason, names[0] ? names : "none");
 
     self->link.wait_reported = TRUE;
     /* The text is given twice, because gst-launch-1.0 prints only the second. */

@@ -70,8 +70,8 @@ void ends_close_bent(struct ends *ends)
         reader_stop(&ends->bent);
 }
 
-/* What devices and their watchdogs keep of links that are over goes when they are done, or by their
- * own deadlines. */
+/* Devices and their watchdogs free resources of ended links when they finish, or by their own
+ * deadlines. */
 static void wait_for_rest(struct gpud_context *context)
 {
     for (int64_t until = watch_time() + 5 * WATCH_PATIENCE;
@@ -98,7 +98,7 @@ void ends_close(struct ends *ends)
 
 #define TIMEOUT (20 * GPUD_MSEC)
 
-/* Whether a receiver other than the honest one may hold the sender up. */
+/* Whether a receiver other than the honest one may block the sender. */
 static bool bent_blocks(struct gpud_sender *sender)
 {
     unsigned blocking = 0;
@@ -119,7 +119,7 @@ static bool goes_on(struct ends *ends, int64_t until, const char *what, const ch
         return false;
     }
     if (watch_time() > until)
-        watch_fail("%s does not succeed, and nobody but the honest receiver holds it up: %s", what,
+        watch_fail("%s does not succeed, and only the honest receiver could block it: %s", what,
                    reason);
     return true;
 }
@@ -280,7 +280,7 @@ static void fail_with_link(struct gpud_sender *sender, const char *what)
                    : (long long)((link->deadline - gpud_now()) / GPUD_MSEC));
 }
 
-/* The state of the bent receiver after a call that came back just now. */
+/* The state of the bent receiver after a call that has just returned. */
 static enum gpud_receiver_state bent_state(struct ends *ends)
 {
     unsigned calls = atomic_load(&ends->bent.calls);

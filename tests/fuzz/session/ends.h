@@ -74,7 +74,7 @@ void ends_expect_deadlines(struct ends *ends);
 void ends_expect_link_gone(struct ends *ends);
 void ends_expect_bent_offline(struct ends *ends);
 
-/* Nobody waits awake. */
+/* Expects that no thread spins. */
 void ends_expect_quiet(struct ends *ends);
 
 /* The honest receiver has all that was submitted. */

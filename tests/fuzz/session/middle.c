@@ -120,7 +120,7 @@ static void keep(struct middle *middle, const struct packet *packet)
     kept[0] = packet_copy(packet);
 }
 
-/* What went into the memory that the twin stands for, before anybody is told to look at it. */
+/* Updates the twin from the memory that it replaces, before the peer is told to read it. */
 static void refresh_twin(struct middle *middle)
 {
     if (middle->twin && pread(middle->twin_of, middle->twin, middle->twin_size, 0) < 0)

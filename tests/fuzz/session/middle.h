@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The man in the middle: a receiver connects to him, he connects to the sender, and hands on, or
- * not, what each says. He keeps what went by for later, and sees the ring page. */
+/* The man in the middle: a receiver connects to it, it connects to the sender, and forwards, or
+ * drops, the messages of each. It keeps them for later, and has access to the ring page. */
 #ifndef GPUD_TESTS_FUZZ_SESSION_MIDDLE_H
 #define GPUD_TESTS_FUZZ_SESSION_MIDDLE_H
 
@@ -48,7 +48,7 @@ void middle_close(struct middle *middle);
  * the input says (NULL: handed on as it is). false: nothing came. */
 bool middle_turn(struct middle *middle, struct fuzz_input *input, int wait);
 
-/* Says something that nobody said. */
+/* Injects a message that neither side sent. */
 void middle_inject(struct middle *middle, struct fuzz_input *input);
 
 void middle_hang_up(struct middle *middle, enum middle_side side);
@@ -67,7 +67,7 @@ void packet_take(struct packet *packet, int fd); /* it closes this one too */
 /* Changes a message's bytes, fields, length or descriptors. */
 void mutate_packet(struct middle *middle, struct packet *packet, struct fuzz_input *input);
 
-/* Something to say out of turn, bent or not: what was said before, or what anybody could make. */
+/* A message to send out of turn, altered or not: an earlier one, or a forged one. */
 struct packet *forge_packet(struct middle *middle, struct fuzz_input *input,
                             enum middle_side *from);
 

@@ -78,7 +78,7 @@ static void check_honest(struct ends_reader *reader, struct gpud_frame *frame)
 static void check_end(struct ends_reader *reader)
 {
     if (reader->ends == atomic_load(&all->ends_sent))
-        watch_fail("the honest receiver sees an end of the stream that nobody sent");
+        watch_fail("the honest receiver gets an EOS that was not sent");
     uint64_t after = all->end_after[reader->ends++];
     if (after != reader->last_number)
         watch_fail("the honest receiver sees the end after frame %llu, which came after %llu",
