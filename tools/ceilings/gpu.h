@@ -12,8 +12,8 @@
 #define RAW_TARGETS_MAX 64
 
 struct raw_gpu_job {
-    struct raw_driver *driver;       /* open */
-    bool sends;                      /* frames come from GPU `from`; else from the host */
+    struct raw_driver *driver; /* open */
+    bool sends;                /* frames come from GPU `from`; else from the host */
     unsigned from;
     unsigned to[RAW_TARGETS_MAX], targets; /* the receivers' GPUs; none: frames go to the host */
     uint64_t size;                         /* of a frame, bytes */
