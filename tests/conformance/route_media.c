@@ -13,6 +13,9 @@ static const struct gpud_media sorts[] = {
     {.kind = GPUD_MEDIA_DATA,
      .data = {.type = "meta/x-klv", .max_size = 65536},
      .extra = "parsed=(boolean)true"},
+#ifdef GPUD_TEST_MEDIA /* in tests/toy */
+    {.kind = GPUD_MEDIA_DATA + 1, .data = {.type = "toy/x-points", .max_size = 100}},
+#endif
 };
 #define SORTS (sizeof(sorts) / sizeof(sorts[0]))
 #define FRAMES 5

@@ -8,12 +8,21 @@
 
 #include <string.h>
 
+#ifdef GPUD_TEST_MEDIA /* a kind of the tests' own */
+extern const struct gpud_media_kind_ops gpud_media_points;
+#else
+#define GPUD_TEST_MEDIA
+#endif
+
+/* clang-format off */
 static const struct gpud_media_kind_ops *const kinds[] = {
     [GPUD_MEDIA_PICTURE] = &gpud_media_picture,
     [GPUD_MEDIA_AUDIO] = &gpud_media_audio,
     [GPUD_MEDIA_ANCILLARY] = &gpud_media_ancillary,
     [GPUD_MEDIA_DATA] = &gpud_media_data,
+    GPUD_TEST_MEDIA
 };
+/* clang-format on */
 #define KINDS (sizeof(kinds) / sizeof(kinds[0]))
 
 const struct gpud_media_kind_ops *gpud_media_find_kind(uint32_t kind)
@@ -24,7 +33,7 @@ const struct gpud_media_kind_ops *gpud_media_find_kind(uint32_t kind)
 enum gpud_media_kind gpud_media_kind_of_type(const char *type)
 {
     for (uint32_t kind = 0; kind < KINDS; kind++)
-        if (kinds[kind]->has_type(type))
+        if (kind != GPUD_MEDIA_DATA && kinds[kind]->has_type(type))
             return (enum gpud_media_kind)kind;
     return GPUD_MEDIA_DATA;
 }
