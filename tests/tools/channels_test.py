@@ -52,7 +52,7 @@ def check_out_of_sight(process, address):
         found = run_json(INFO, "--channels", "--directory", f"{runtime.name}/gpudirect", env=env)["channels"]
         check({one["address"] for one in found} == {f"unix:{runtime.name}/gpudirect/cam1", address}, f"{found}")
     out = flowing(run(INFO, "--channels", "unix:/nowhere/cam1")[0])
-    check(out.startswith("Nobody sends on /nowhere/cam1; there is no folder /nowhere here"), f"{out!r}")
+    check(out.startswith("No sender listens on /nowhere/cam1; there is no folder /nowhere here"), f"{out!r}")
     err = run(INFO, "--channels", "--directory", "/nowhere", status=1)[1]
     check("/nowhere: No such file" in err, f"{err!r}")
 
