@@ -49,7 +49,7 @@ static int use_frame(struct gpud_frame *frame, struct gpud_error *error)
             sum += row[x];
     }
     gpud_frame_unmap(frame);
-    printf("frame %" PRIu64 " pts %" PRIu64 " sum %" PRIu64 "%s\n", info.sequence, info.pts, sum,
+    printf("frame %" PRIu64 " pts %" PRIu64 " sum %" PRIu64 "%s\n", info.sequence, info.pts_ns, sum,
            info.flags & GPUD_FRAME_CORRUPTED ? " corrupted" : "");
     return 0;
 }
