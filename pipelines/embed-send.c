@@ -26,7 +26,7 @@ static enum gpud_status send_one(struct gpud_sender *sender, uint64_t number, st
         gpud_frame_get_info(frame, &info);
         memset(data, (int)(number & 0xff), (size_t)info.layout.size);
         gpud_frame_unmap(frame);
-        info.pts = number * GPUD_SEC / 25;
+        info.pts_ns = number * GPUD_SEC / 25;
         info.flags = GPUD_FRAME_INTERLACED | GPUD_FRAME_TOP_FIRST;
         gpud_frame_set_info(frame, &info, NULL);
         status = gpud_sender_submit(sender, &frame, GPUD_SEC, e);
