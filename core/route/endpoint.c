@@ -25,7 +25,7 @@ void gpud_endpoint_describe(struct gpud_endpoint *endpoint, const struct gpud_de
     endpoint->token = device->context->token;
     memcpy(endpoint->uuid, device->uuid, sizeof(endpoint->uuid));
     for (size_t i = 0; i + 1 < sizeof(endpoint->pci) && device->info.pci[i]; i++)
-        endpoint->pci[i] = (char)tolower((unsigned char)device->info.pci[i]); /* CUDA has capitals */
+        endpoint->pci[i] = (char)tolower((unsigned char)device->info.pci[i]); /* CUDA's capitals */
     endpoint->host_rate = device->host_rate;
     if (endpoint->host_rate == 0) /* the driver does not say; the kernel does for AMD's GPUs */
         endpoint->host_rate = gpud_kfd_host_rate(gpud_kfd_get(), device->info.pci);
