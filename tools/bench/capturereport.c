@@ -75,7 +75,7 @@ void bench_capture_print_text(const struct bench_job *job, const struct bench_ca
 
 /* --- JSON --------------------------------------------------------------------------------- */
 
-/* us, as in the other reports; null: not known. */
+/* us, as in the other reports; null: unknown. */
 static void add_latency(JsonBuilder *builder, const char *key, bool known,
                         const struct stats_latency *latency, double less)
 {

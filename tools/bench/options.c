@@ -21,15 +21,15 @@
 #define FRAMES_PACED 300
 #define RUNS_COMPARED 3
 
-/* The default run gives each receiver of --join this many frames, and at least 1/10 s to connect.
- */
+/* The default run gives each receiver of --join this many frames, and at least 1/10 s to
+ * connect. */
 #define JOIN_FRAMES_MIN 10
 #define JOINS_PER_SECOND 10
 
 #define ELEMENT_SLOTS_MIN 2 /* the least that the elements' property `slots` allows */
 #define NOT_GIVEN G_MININT
 
-/* As GOption parsed them. */
+/* The values that GOption parsed. */
 struct arguments {
     gchar *capture, *from, *to, *receive, *device, *psk_file, *route, *format, *fps, *slow_receiver,
         *source, *verify, *sink, *src, *compare;
@@ -47,7 +47,7 @@ static bool parse_number(uint32_t *field, const char *option, gint value, gint m
     return true;
 }
 
-/* *index: which of the words it is; the first where none was given. */
+/* *index: which of the words it is; the first if none was given. */
 static bool parse_word(int *index, const char *option, const char *value, const char *const *words)
 {
     for (*index = 0; words[*index]; (*index)++)
@@ -85,7 +85,8 @@ static bool parse_rate(struct bench_job *job, const char *value)
     return true;
 }
 
-/* --- several together ------------------------------------------------------------------------- */
+/* --- several options together
+ * ------------------------------------------------------------------ */
 
 static bool parse_picture(struct bench_job *job, const struct arguments *args)
 {
@@ -140,7 +141,7 @@ static bool parse_joins(struct bench_job *job, const struct arguments *args)
     return true;
 }
 
-/* Long enough for all the receivers that join, one after the other. */
+/* Long enough for all joining receivers, one after the other. */
 static gint usual_paced(const struct bench_job *job)
 {
     double each = (double)job->fps_num / job->fps_den / JOINS_PER_SECOND;
@@ -189,7 +190,7 @@ static bool parse_elements(struct bench_options *options, const struct arguments
     return filled;
 }
 
-/* The benches speak on the port after the link's. */
+/* The benches use the port after the link's. */
 static bool check_port(const char *address)
 {
     return bench_network_control_port(address) != 0 ||
@@ -213,7 +214,7 @@ static bool check_remote(const struct bench_job *job, const struct arguments *ar
     return check_port(job->network);
 }
 
-/* --to may be an address over a network; then --device says where frames arrive. */
+/* --to may be a network address; then --device says where frames arrive. */
 static bool parse_ends(struct bench_job *job, const struct arguments *args)
 {
     bool network = args->to && bench_is_network(args->to);
@@ -238,7 +239,7 @@ static bool parse_ends(struct bench_job *job, const struct arguments *args)
            check_remote(job, args);
 }
 
-/* The receiving one of two benches: what it receives, the sending one says. */
+/* The receiving one of two benches: the sending one decides what it receives. */
 static bool parse_receiving(struct bench_options *options, const struct arguments *args)
 {
     struct bench_job *job = &options->ours;
@@ -274,7 +275,7 @@ static bool parse_receiving(struct bench_options *options, const struct argument
     return true;
 }
 
-/* A capture card's frames, in this process. What is not said of them is the card's to choose. */
+/* A capture card's frames, in this process. The card chooses what the options leave open. */
 static bool parse_capturing(struct bench_options *options, const struct arguments *args)
 {
     struct bench_job *job = &options->ours;

@@ -167,7 +167,7 @@ static void print_receivers(const struct bench_run *run)
     }
 }
 
-/* The medians of the ceilings that are not the main one. */
+/* The medians of all ceilings but the main one. */
 static void print_ceilings(const struct bench_series *series)
 {
     const struct bench_ceilings *list = &series->runs[0].ceilings;
