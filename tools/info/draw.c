@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Has graphviz draw a picture. */
+/* Lets graphviz draw a picture. */
 #include "info.h"
 
 #include <gio/gio.h>
@@ -30,7 +30,7 @@ static enum gpud_status refuse(struct gpud_error *error, enum gpud_status status
 struct run {
     GMainLoop *loop;
     GSubprocess *dot;
-    char *complaint; /* what it said on standard error */
+    char *complaint; /* its standard error */
     GError *failed;
     bool late;
 };

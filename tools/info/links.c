@@ -115,7 +115,7 @@ void info_print_legend(bool (*is_used)(const struct info_report *report, const c
             printf("  %s\n", legend[k][1]);
 }
 
-/* "NV18" is one of those that are called "NV". */
+/* "NV18" counts as "NV". */
 static bool is_link_name(const struct info_report *report, const char *name)
 {
     for (guint i = 0; i < report->links->len; i++)

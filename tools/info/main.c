@@ -50,7 +50,7 @@ struct options {
     const char *plot, *folder, *address;
 };
 
-/* What is wrong with the options together; NULL: nothing. */
+/* The contradiction between the options; NULL: none. */
 static const char *find_contradiction(const struct options *options)
 {
     if ((options->watch || options->folder || options->all_users) && !options->channels)
