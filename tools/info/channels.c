@@ -72,7 +72,7 @@ static void describe_channel(GString *line, const struct gpud_channel_info *info
         g_string_append(line, ", no frame yet");
     }
     if (info->ended)
-        g_string_append(line, ", its stream is over");
+        g_string_append(line, ", its stream has ended");
     if (info->dropped)
         g_string_append_printf(line, ", %" PRIu64 " dropped for slow receivers", info->dropped);
     g_string_append(line, "; ");
@@ -80,7 +80,7 @@ static void describe_channel(GString *line, const struct gpud_channel_info *info
     append_user(line, info->user);
     g_string_append_printf(line, ", on %s", info->device);
     if (info->links == 0)
-        g_string_append(line, "; nobody receives it");
+        g_string_append(line, "; no receivers");
 }
 
 static void describe_link(GString *line, const struct gpud_link_info *link)
@@ -169,17 +169,17 @@ static void print_nothing(const struct info_channels_options *options,
         info_print_wrapped(note + 1, 0);
         return;
     }
-    printf("Nobody sends: no channel is in %s\n", gpud_channel_list_get_directory(channels));
+    printf("No sender: there is no channel in %s\n", gpud_channel_list_get_directory(channels));
     if (!options->folder)
         info_print_wrapped(
             options->all_users
-                ? "Not seen from here: senders in other containers, with an XDG_RUNTIME_DIR of "
-                  "their own choice, or on the network (rdma://). --channels ADDRESS asks one of "
-                  "them, --directory FOLDER all that have a socket there."
+                ? "Not seen from here: senders in other containers, with another "
+                  "XDG_RUNTIME_DIR, or on the network (rdma://). --channels ADDRESS asks one of "
+                  "them, --directory FOLDER all with a socket there."
                 : "Not seen from here: senders of other users, in other containers, with another "
                   "XDG_RUNTIME_DIR, or on the network (rdma://). --channels ADDRESS asks one of "
-                  "them, --directory FOLDER all that have a socket there, and --all-users, as "
-                  "root, those of all users.",
+                  "them, --directory FOLDER all with a socket there, and --all-users, as root, "
+                  "those of all users.",
             0);
 }
 

@@ -120,7 +120,7 @@ void info_measure_links(struct info_report *report)
         count += driver_of(&g_array_index(report->links, struct info_link, i), &from, &to) != NULL;
     if (count == 0)
         g_strlcpy(report->measure_reason,
-                  "this machine has no two CUDA devices and no two HIP devices to copy between",
+                  "this machine has fewer than two CUDA devices, and fewer than two HIP devices",
                   sizeof(report->measure_reason));
     for (guint i = 0; count && i < report->links->len; i++)
         measure(&g_array_index(report->links, struct info_link, i), BUDGET / count, report);

@@ -180,7 +180,7 @@ static void print_layer(const struct info_layer *layer)
         return;
     }
     if (!layer->path) {
-        puts("  not loaded, and libgpudirect-dgma-layer.so was not found beside the library");
+        puts("  not loaded; libgpudirect-dgma-layer.so was not found beside the library");
         return;
     }
     if (!layer->hint) {
