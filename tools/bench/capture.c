@@ -200,7 +200,7 @@ static void compare_pictures(const struct samples *samples, struct bench_capture
     if (samples->no_text)
         result->no_clock = samples->no_text;
     else if (!bench_clock_learn(&clock, samples->texts, samples->numbers, samples->count))
-        result->no_clock = "the pictures carry none: vivid draws one after v4l2-ctl -d NODE -c "
+        result->no_clock = "the pictures carry no clock: vivid draws one after v4l2-ctl -d NODE -c "
                            "osd_text_mode=1";
     for (size_t i = 0; i < samples->count && !result->no_clock; i++) {
         bool right;
@@ -214,7 +214,7 @@ static void compare_pictures(const struct samples *samples, struct bench_capture
         ages[result->timed++] = samples->shown[i] - drawn;
     }
     if (!result->no_clock && !result->timed)
-        result->no_clock = "it shows digits that no number had: measure more --frames";
+        result->no_clock = "it shows digits that appeared in no number: measure more --frames";
     if (!result->no_clock) {
         result->slack = (double)MAX(slack, 0) / 1000;
         result->step = (double)step * 1000;
@@ -264,7 +264,7 @@ int bench_capture_run(const struct bench_options *options)
     if (status != GPUD_OK) {
         fprintf(stderr, "gpudirect-bench: %s\n", error.reason);
         if (status == GPUD_NO_DEVICE)
-            fputs("gpudirect-bench: without a capture card, the kernel's test card does: as root, "
+            fputs("gpudirect-bench: without a capture card, use the kernel's test card: as root, "
                   "modprobe vivid; v4l2-ctl --list-devices says which node it is\n",
                   stderr);
         exit_status = status == GPUD_INVALID ? BENCH_EXIT_USAGE : EXIT_FAILURE;

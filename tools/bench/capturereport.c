@@ -33,7 +33,7 @@ static void print_stamps(const struct bench_capture *result)
     g_snprintf(label, sizeof(label), "by the driver's stamps, %s", stamps_of(result));
     print_latency(label, &result->stamp, 0);
     if (result->stamp.p50 < 0)
-        puts("    (less than nothing: the driver says at a frame's start when it will end)");
+        puts("    (negative: the driver stamps a frame at its start with its estimated end)");
 }
 
 static void print_clock(const struct bench_capture *result)

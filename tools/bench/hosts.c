@@ -46,19 +46,19 @@ bool bench_hosts_greet(int fd, char device[32], struct bench_failure *failure)
     g_strlcpy(ours.version, gpud_version_string(), sizeof(ours.version));
     g_strlcpy(ours.device, device, sizeof(ours.device));
     if (!bench_send(fd, BENCH_HELLO, &ours, sizeof(ours)))
-        return bench_fail(failure, GPUD_PEER, "whoever is there hung up");
+        return bench_fail(failure, GPUD_PEER, "the other side hung up");
     enum bench_receipt got = bench_receive(fd, clock_now() + GREETING, sizeof(theirs), &packet);
     if (got != BENCH_RECEIVED)
-        return bench_fail(failure, GPUD_PEER, "whoever is there %s",
+        return bench_fail(failure, GPUD_PEER, "the other side %s",
                           got == BENCH_TIMED_OUT ? "says nothing"
-                                                 : "hung up, or is no gpudirect-bench");
+                                                 : "hung up, or is not a gpudirect-bench");
     bool good = packet.type == BENCH_HELLO && packet.size == sizeof(theirs);
     if (good)
         memcpy(&theirs, packet.data, sizeof(theirs));
     g_free(packet.data);
     if (!good || theirs.magic != MAGIC)
         return bench_fail(failure, GPUD_PEER,
-                          "whoever is there is no gpudirect-bench of this kind of machine");
+                          "the other side is not a gpudirect-bench of this kind of machine");
     bench_clean_text(theirs.version, sizeof(theirs.version));
     bench_clean_text(theirs.device, sizeof(theirs.device));
     if (strcmp(theirs.version, ours.version) != 0 || theirs.sizes != ours.sizes)

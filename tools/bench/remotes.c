@@ -93,7 +93,7 @@ static bool wait_for_one(struct bench_remotes *remotes, struct bench_child *send
             return false;
         if (!elements) /* a sink is ready before it has receivers */
             return bench_fail(failure, GPUD_PEER,
-                              "the sender found receivers that no gpudirect-bench has started");
+                              "the sender found receivers that gpudirect-bench did not start");
     }
     if (ready > 0 && fds[0].revents)
         accept_one(remotes, why);

@@ -105,7 +105,7 @@ static void create_memory(struct raw *raw, int access)
     if (!raw->region)
         raw_fail(raw->caller, GPUD_NO_MEMORY,
                  "measuring what the network card reaches: %.1f MiB cannot be registered: "
-                 "%s (ulimit -l, which limits it, is to be raised)",
+                 "%s (raise the limit, ulimit -l)",
                  (double)size / (1 << 20), g_strerror(errno));
 }
 
@@ -296,7 +296,7 @@ static void accept_target(struct raw *raw, uint32_t *window)
     if (be64toh(invitation.magic) != MAGIC || be64toh(invitation.size) != raw->size ||
         be32toh(invitation.slots) != raw->slots)
         raw_fail(raw->caller, GPUD_PEER,
-                 "measuring what the network card reaches: whoever connected is no "
+                 "measuring what the network card reaches: the peer is not a "
                  "gpudirect-bench, or has frames of another size");
     raw->remote_address = be64toh(invitation.address);
     raw->remote_key = be32toh(invitation.key);
