@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Times of the tools: ns. */
+/* Times for the tools, in ns. */
 #ifndef GPUD_TOOLS_CLOCK_H
 #define GPUD_TOOLS_CLOCK_H
 
@@ -15,19 +15,19 @@ static inline int64_t clock_read(clockid_t clock)
     return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
 }
 
-/* Monotonic. */
+/* The monotonic clock. */
 static inline int64_t clock_now(void)
 {
     return clock_read(CLOCK_MONOTONIC);
 }
 
-/* Of this process, all threads. */
+/* CPU time of this process, all threads. */
 static inline int64_t clock_cpu_time(void)
 {
     return clock_read(CLOCK_PROCESS_CPUTIME_ID);
 }
 
-/* A signal does not end it. */
+/* Signals do not end the sleep. */
 static inline void clock_sleep_until(int64_t when)
 {
     const struct timespec until = {.tv_sec = when / 1000000000, .tv_nsec = when % 1000000000};

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Waiting for frames. Everything that the driver reports of them is checked. */
+/* Waits for frames. Checks everything that the driver reports about them. */
 #include "base/clock.h"
 #include "capture/arrival.h"
 #include "capture/canary.h"
@@ -16,7 +16,7 @@
 #include <linux/videodev2.h>
 #include <string.h>
 
-/* A wait looks at the driver again after this long, whatever poll() says. */
+/* A wait looks at the driver again after this long, even if poll() reports nothing. */
 #define SLICE (500 * GPUD_MSEC)
 
 /* --- when the driver fails ----------------------------------------------------------------- */
@@ -40,7 +40,7 @@ static enum gpud_status dequeue_failed(struct gpud_capture *capture, struct gpud
     return gpud_capture_end_stream(capture, &why, error);
 }
 
-/* poll() says that something is wrong, and the driver has no buffer that would tell what. */
+/* poll() reports an error, but no buffer of the driver explains it. */
 static enum gpud_status explain_poll(struct gpud_capture *capture, struct gpud_error *error)
 {
     struct v4l2_capability capability;
@@ -51,8 +51,8 @@ static enum gpud_status explain_poll(struct gpud_capture *capture, struct gpud_e
 
 /* --- waiting ------------------------------------------------------------------------------- */
 
-/* Makes the card's writes into a device's memory visible, and checks that they went there. flags:
- * in an incomplete frame the canary may remain. */
+/* Makes the card's writes into a device's memory visible, and checks that they arrived there.
+ * flags: in an incomplete frame the canary may remain. */
 static bool check_memory(struct gpud_capture *capture, uint32_t index, uint32_t flags,
                          struct gpud_error *why)
 {
@@ -83,8 +83,8 @@ static void drop(struct gpud_capture *capture, uint32_t index, const struct gpud
     capture->said_full |= full;
 }
 
-/* One buffer, if the driver has one. *frame stays NULL if there is none to acquire; *idle: nor was
- * there one to drop. */
+/* Dequeues one buffer, if the driver has one. *frame stays NULL if it gives no frame; *idle: no
+ * buffer was dropped either. */
 static enum gpud_status dequeue(struct gpud_capture *capture, struct gpud_frame **frame, bool *idle,
                                 struct gpud_error *error)
 {
@@ -134,8 +134,8 @@ static enum gpud_status dequeue(struct gpud_capture *capture, struct gpud_frame 
     return GPUD_OK;
 }
 
-/* A driver that has no buffer shows poll() an error, which is none: it is not asked then. False:
- * something else came, and the driver need not be asked for a frame. */
+/* poll() reports an error for a driver without a buffer, which is not a failure, so it is not
+ * polled then. False: another event came, and the driver need not be asked for a frame. */
 static bool wait_for_news(struct gpud_capture *capture, struct gpud_capture_wait wait,
                           int64_t deadline)
 {
@@ -149,13 +149,13 @@ static bool wait_for_news(struct gpud_capture *capture, struct gpud_capture_wait
     struct timespec slice = gpud_timespec(left < SLICE ? left : SLICE);
     int count = capture->node.system->ppoll(fds, 3, &slice, NULL);
     if (count < 0)
-        return false; /* a signal: the caller looks again */
+        return false; /* a Unix signal: the caller looks again */
     bool event = fds[0].revents & POLLPRI;
     bool failed = fds[0].revents & (POLLERR | POLLHUP | POLLNVAL);
     capture->event_pending = capture->event_pending || event;
     capture->poll_failed = failed;
-    /* Another signal may be why it failed, and what is captured now may be of it: that is looked at
-     * first. */
+    /* A changed video signal may be the cause of the failure, and the next frame may belong to it,
+     * so the change is handled first. */
     return !event && (fds[0].revents & POLLIN || failed || count == 0);
 }
 
@@ -172,8 +172,8 @@ static bool is_look_due(const struct gpud_capture *capture, bool wait, bool idle
     return idle && silent;
 }
 
-/* Whether there is something to see to before the answer is that no frame came. An event loop that
- * sees an error or an event, too, must not be told GPUD_TIMEOUT for ever. */
+/* Whether something must be handled before GPUD_TIMEOUT is returned. An event loop that sees an
+ * error or an event must not get GPUD_TIMEOUT forever. */
 static bool has_news(struct gpud_capture *capture, bool polled, bool idle)
 {
     if (idle && !polled && capture->watch_fd >= 0)
@@ -199,13 +199,14 @@ static enum gpud_status no_frame(struct gpud_capture *capture, bool held, struct
                      ring->limit, capture->node.path);
 }
 
-/* What acquire does next. held: the signal has changed, and the driver waits for frames. */
+/* What acquire does next. held: the signal has changed, and the driver waits for frames to be
+ * released. */
 enum step {
-    STEP_AWAIT_START, /* there is no ring before there is a signal */
-    STEP_SLEEP,       /* until the node, a buffer that comes back, or an interrupt */
-    STEP_PEEK, /* an event loop that always finds a frame would never hear of another signal */
+    STEP_AWAIT_START, /* without a signal there is no ring */
+    STEP_SLEEP,       /* until the node, a returned buffer or an interrupt */
+    STEP_PEEK, /* else an event loop that always finds a frame would miss a signal change */
     STEP_DEQUEUE,
-    STEP_HOLD, /* nothing can be done before frames are released */
+    STEP_HOLD, /* only releasing frames helps */
 };
 
 static enum step next_step(const struct gpud_capture *capture, bool wait, bool held)
@@ -227,7 +228,7 @@ static enum gpud_status requeue(struct gpud_capture *capture, struct gpud_error 
                : gpud_capture_end_stream(capture, &why, error);
 }
 
-/* *ask: the driver is to be asked for a frame. */
+/* *ask: whether to ask the driver for a frame. */
 static enum gpud_status sleep_for_news(struct gpud_capture *capture, int64_t deadline, bool *ask,
                                        struct gpud_error *error)
 {
@@ -238,7 +239,7 @@ static enum gpud_status sleep_for_news(struct gpud_capture *capture, int64_t dea
     return status;
 }
 
-/* A frame costs one poll, one DQBUF and, with what came back, one QBUF; without a wait no poll. */
+/* A frame costs one poll, one DQBUF and, for returned buffers, one QBUF; without a wait no poll. */
 static enum gpud_status acquire(struct gpud_capture *capture, bool wait, int64_t deadline,
                                 struct gpud_frame **frame, struct gpud_error *error)
 {
@@ -256,7 +257,7 @@ static enum gpud_status acquire(struct gpud_capture *capture, bool wait, int64_t
                 return status;
             continue;
         }
-        struct gpud_capture_ring *ring = capture->ring; /* which a dequeue may replace */
+        struct gpud_capture_ring *ring = capture->ring; /* a dequeue may replace it */
         if (gpud_capture_ring_has_back(ring))
             status = requeue(capture, error);
         if (status == GPUD_OK && step == STEP_SLEEP)

@@ -1,18 +1,18 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Judging a dequeued buffer. Everything that the driver reports of it is checked. */
+/* Judges a dequeued buffer. Checks everything that the driver reports about it. */
 #include "capture/arrival.h"
 
 #include "base/clock.h"
 
 #include <linux/videodev2.h>
 
-/* How far a stamp may lie outside the time in which its frame was captured. */
+/* How far a time stamp may lie outside the time in which its frame was captured. */
 #define STAMP_SLACK (2 * GPUD_SEC)
 
-/* Frames missing between the last and this one. The driver's number has 32 bits and wraps, and
- * counts pictures: its two fields have one number. */
+/* Frames missing between the last and this one. The driver's number has 32 bits and wraps. It
+ * counts pictures: both fields of one have the same number. */
 static uint64_t count_missing(struct gpud_capture *capture, const struct gpud_v4l2_buffer *raw)
 {
     uint32_t first = capture->source.bottom_first ? V4L2_FIELD_BOTTOM : V4L2_FIELD_TOP;
@@ -28,9 +28,9 @@ static uint64_t count_missing(struct gpud_capture *capture, const struct gpud_v4
     if (!numbered)
         capture->driver_count = raw->sequence;
     if (!numbered || step == 0)
-        return 0; /* the first one, or a driver that does not count */
+        return 0; /* the first frame, or a driver that does not count */
     if (step < 0 || pictures > UINT32_MAX / 2) {
-        capture->discontinuity = true; /* backwards: it began anew */
+        capture->discontinuity = true; /* backwards: the driver started again */
         capture->driver_count = raw->sequence;
         return 0;
     }
@@ -38,8 +38,8 @@ static uint64_t count_missing(struct gpud_capture *capture, const struct gpud_v4
     return (uint64_t)step - 1;
 }
 
-/* Whether each area holds a whole picture. An impossible data_offset is made 0: the frame stays
- * inside its memory. */
+/* Whether each area holds a whole picture. An impossible data_offset is set to 0, so that the frame
+ * stays inside its memory. */
 static bool complete(const struct gpud_capture_ring *ring, struct gpud_v4l2_buffer *raw)
 {
     const struct gpud_placement *placement = &ring->placement;
@@ -65,7 +65,7 @@ static uint32_t field_flags(const struct gpud_capture *capture, uint32_t field)
     if (capture->alternate)
         return GPUD_FRAME_INTERLACED | first |
                (field == V4L2_FIELD_BOTTOM ? GPUD_FRAME_BOTTOM_FIELD : GPUD_FRAME_TOP_FIELD);
-    const struct gpud_picture *picture = &capture->info.media.picture; /* this thread's alone */
+    const struct gpud_picture *picture = &capture->info.media.picture; /* written by this thread */
     if (picture->scan != GPUD_SCAN_INTERLEAVED)
         return 0;
     switch (field) {
@@ -82,9 +82,9 @@ static uint32_t field_flags(const struct gpud_capture *capture, uint32_t field)
     }
 }
 
-/* Whether the driver's stamp is the monotonic clock's. A frame was not captured before the stream
- * began, nor after it came, give or take what drivers compute: some say at a frame's start when it
- * will end. Whatever else is called monotonic is another clock. */
+/* Whether the driver's time stamp uses the monotonic clock. A frame is captured after the stream
+ * began and before it is dequeued, with some slack: some drivers stamp a frame's start with its
+ * estimated end. A "monotonic" stamp outside of that is another clock's. */
 static bool is_monotonic(const struct gpud_capture *capture, const struct gpud_v4l2_buffer *raw,
                          int64_t came)
 {
@@ -157,7 +157,7 @@ void gpud_capture_describe(struct gpud_capture *capture, const struct gpud_v4l2_
     info->flags = arrival->flags;
     info->meta_size = 0;
     info->sequence = capture->sequence;
-    info->dropped = capture->info.dropped; /* written by this thread alone */
+    info->dropped = capture->info.dropped; /* written by this thread */
     info->submitted_ns = (uint64_t)arrival->time;
     info->epoch = capture->epoch;
     info->layout = placement->layout;

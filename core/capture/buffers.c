@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A ring's buffers: made by its method, shown to the device that copies them, dropped. The ring
- * ends here as well, perhaps in the thread that releases the last frame. */
+/* A ring's buffers: made by its method, mapped for the device that copies them, dropped. The ring
+ * is also freed here, perhaps in the thread that releases the last frame. */
 #include "capture/buffers.h"
 
 #include "base/fd.h"
@@ -28,7 +28,7 @@ static void drop_buffers(struct gpud_capture_ring *ring)
     ring->buffer_count = 0;
 }
 
-/* The memory goes first: a driver may keep what is mapped. */
+/* The memory goes first: a driver may keep mapped buffers. */
 void gpud_capture_buffers_undo(struct gpud_capture_ring *ring)
 {
     uint32_t none = 0;
@@ -64,8 +64,8 @@ enum gpud_status gpud_capture_buffers_create(struct gpud_capture_ring *ring,
     return ring->method->setup(ring, error);
 }
 
-/* The pages of a buffer as the copying device sees them; for a method of that kind the CPU carries
- * each frame into pages that it can see. */
+/* Maps a buffer's pages for the copying device. With a method of that kind, the CPU copies each
+ * frame into pages that the device can read. */
 static enum gpud_status show_to_device(struct gpud_capture_ring *ring,
                                        struct gpud_capture_buffer *buffer, struct gpud_error *error)
 {

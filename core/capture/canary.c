@@ -1,9 +1,9 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The canary: a driver may take a buffer's memory and write elsewhere without an error (AMD's
- * exporter moves its memory when a device attaches). Each buffer holds a pattern before its first
- * capture; a frame in which all of it still stands was never written. */
+/* The canary: a driver may accept a buffer's memory and write elsewhere without an error (AMD's
+ * exporter moves its memory when a device attaches). Each buffer gets a pattern before its first
+ * capture; a frame that still has all of it was never written. */
 #include "capture/canary.h"
 
 #include "base/clock.h"
@@ -11,9 +11,9 @@
 #include <string.h>
 
 #define SPOT 16 /* bytes */
-#define ROWS 5  /* with a spot at their beginning, from the first row to the last one */
+#define ROWS 5  /* that start with a spot, from the first row to the last */
 #define SPOTS (ROWS * GPUD_PLANES_MAX)
-/* For the copy engine to fetch a few bytes. */
+/* The time for the copy engine to fetch a few bytes. */
 #define LOOK_TIMEOUT (2 * GPUD_SEC)
 
 static void paint(unsigned char *spot, uint32_t number)
@@ -26,7 +26,7 @@ static void paint(unsigned char *spot, uint32_t number)
     }
 }
 
-/* Where a spot is, and how many bytes it has; 0: the picture is too small to have it. */
+/* The offset of a spot, and its bytes; 0: the picture is too small for it. */
 static uint32_t place(const struct gpud_layout *layout, uint32_t number, uint64_t *offset)
 {
     const struct gpud_plane *plane = &layout->plane[number / ROWS];

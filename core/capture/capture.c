@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The public object: made, configured, configured again, ended. */
+/* The public object: creating, configuring, and ending a capture. */
 #include "capture/capture.h"
 
 #include "base/fd.h"
@@ -172,8 +172,8 @@ void gpud_capture_get_info(struct gpud_capture *capture, struct gpud_capture_inf
 
 void gpud_capture_interrupt(struct gpud_capture *capture, bool interrupted)
 {
-    /* Set before the eventfd is written, cleared after it is drained: if it is readable, it is set.
-     */
+    /* Set before the eventfd is written, cleared after it is drained: when it is readable, it is
+     * set. */
     uint64_t count = 1;
     ssize_t done = 0;
     gpud_lock_take(&capture->interrupt_lock);
@@ -183,5 +183,5 @@ void gpud_capture_interrupt(struct gpud_capture *capture, bool interrupted)
         done = read(capture->interrupt_fd, &count, sizeof(count));
     atomic_store(&capture->interrupted, interrupted);
     gpud_lock_release(&capture->interrupt_lock);
-    (void)done; /* an eventfd of 0 takes 1, and one of 1 gives it */
+    (void)done; /* cannot fail: an eventfd of 0 takes 1, and one of 1 returns it */
 }

@@ -44,7 +44,7 @@ struct gpud_capture_card_list {
 struct path_list {
     struct card *card;
     uint32_t memories; /* V4L2_BUF_CAP_SUPPORTS_…; 0: the driver does not say */
-    bool failed;       /* there is no memory for it */
+    bool failed;       /* out of memory */
 };
 
 static bool may_take(uint32_t memories, const struct gpud_capture_method *method)
@@ -52,7 +52,7 @@ static bool may_take(uint32_t memories, const struct gpud_capture_method *method
     return !memories || memories & method->capability;
 }
 
-/* Whether frames may arrive in the device's own memory by dma-bufs, as method_dmabuf.c does it. */
+/* Whether frames may arrive in the device's own memory by dma-bufs, as in method_dmabuf.c. */
 static enum gpud_status check_dmabuf(const struct path_list *list, const struct gpud_device *device,
                                      struct gpud_error *error)
 {
@@ -126,7 +126,7 @@ static enum gpud_status describe_card(struct gpud_context *context, const struct
     if (!card->modes)
         return no_room(error);
     card->modes[0].size = sizeof(card->modes[0]);
-    /* The signal may be another one by now. */
+    /* The signal may have changed meanwhile. */
     size_t again = gpud_capture_modes_of(node, &source, NULL, card->modes, count);
     card->mode_count = again < count ? again : count;
     gpud_device_each(context, add_path, &list);
@@ -151,9 +151,9 @@ static enum gpud_status look_at(struct gpud_context *context, const struct gpud_
     return status;
 }
 
-/* --- all of them --------------------------------------------------------------------------- */
+/* --- the list ------------------------------------------------------------------------------ */
 
-/* "video0", and not "video-codec" or "video0.old" */
+/* "video0", but not "video-codec" or "video0.old" */
 static bool is_node(const char *name)
 {
     static const char prefix[] = "video";

@@ -36,7 +36,7 @@ static enum gpud_primaries primaries_of(uint32_t colorspace)
     }
 }
 
-/* H.273 has four numbers for the one curve of BT.709: the system's own is given. */
+/* H.273 has four numbers for the one curve of BT.709: this returns the system's own. */
 static enum gpud_transfer_function curve_709(uint32_t colorspace, const char *name)
 {
     switch (colorspace) {
@@ -121,7 +121,7 @@ void gpud_capture_read_colors(const struct gpud_v4l2_format *format,
     enum gpud_samples samples = gpud_format_samples(name);
     *colorimetry = (struct gpud_colorimetry){
         .matrix = samples == GPUD_SAMPLES_RGB ? GPUD_MATRIX_RGB : GPUD_MATRIX_UNKNOWN,
-        /* The drivers' documentation says so of all formats with fewer samples of colour. */
+        /* V4L2's documentation says so for all formats with subsampled colour. */
         .chroma_site =
             samples == GPUD_SAMPLES_SUBSAMPLED ? GPUD_CHROMA_CENTER : GPUD_CHROMA_UNKNOWN,
     };

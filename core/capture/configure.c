@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The calls that set a card up: its mode, its input and its controls. */
+/* The calls that set up a card: its mode, its input and its controls. */
 #include "base/sized.h"
 #include "capture/follow.h"
 #include "capture/lost.h"
@@ -14,7 +14,7 @@
 #include <linux/videodev2.h>
 #include <string.h>
 
-/* Ends what was, and opens the node again if the card was unplugged. */
+/* Ends the stream, and opens the node again if the card was unplugged. */
 static enum gpud_status start_over(struct gpud_capture *capture, struct gpud_error *error)
 {
     gpud_capture_unpublish(capture);
@@ -23,7 +23,7 @@ static enum gpud_status start_over(struct gpud_capture *capture, struct gpud_err
     bool open = !capture->gone && capture->node.fd >= 0;
     enum gpud_status status = gpud_capture_drop_ring(capture, !open, &capture->failure);
     if (status == GPUD_OK)
-        capture->failure.status = GPUD_OK; /* of a stream that is no more */
+        capture->failure.status = GPUD_OK; /* it belonged to the stream that ended */
     else
         gpud_capture_ring_end(capture->ring);
     if (status != GPUD_OK && error)

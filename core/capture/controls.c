@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A card's controls, by their names: found, checked against what the driver says of them, set. */
+/* A card's controls: found by name, checked against the driver's limits, set. */
 #include "capture/controls.h"
 
 #include <ctype.h>
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A driver that always has one more does not hold us. */
+/* Limits a driver that never ends its list. */
 #define CONTROLS_MAX 1024
 #define MENU_MAX 256
 
@@ -23,7 +23,7 @@ struct control {
 
 /* --- names --------------------------------------------------------------------------------- */
 
-/* As v4l2-ctl and v4l2src call it: "Exposure, Auto" is exposure_auto. */
+/* The name as v4l2-ctl and v4l2src write it: "Exposure, Auto" is exposure_auto. */
 static void normalise(const char *name, char *text, size_t size)
 {
     size_t used = 0;
@@ -41,7 +41,7 @@ static void normalise(const char *name, char *text, size_t size)
     text[used] = '\0';
 }
 
-/* The first control after this id; false: there is none. Drivers of old know 32-bit ones only. */
+/* The first control after this id; false: no more. Old drivers know 32-bit ones only. */
 static bool next_control(const struct gpud_v4l2 *node, uint32_t after, struct control *control)
 {
     struct v4l2_query_ext_ctrl query = {
@@ -97,7 +97,7 @@ static bool can_be_set(const struct control *control)
     }
 }
 
-/* Those whose names the user may have meant first: the list is cut where it gets too long. */
+/* Lists those first that the user may have meant, because a long list is cut. */
 static void name_controls(const struct gpud_v4l2 *node, char *text, size_t size)
 {
     struct control control;
@@ -145,7 +145,7 @@ static bool is_menu(const struct control *control)
     return control->type == V4L2_CTRL_TYPE_MENU || control->type == V4L2_CTRL_TYPE_INTEGER_MENU;
 }
 
-/* An entry of a menu as a text; false: there is none of this number. */
+/* A menu entry as text; false: no entry has this number. */
 static bool menu_entry(const struct gpud_v4l2 *node, const struct control *control, int64_t number,
                        char text[40])
 {
@@ -173,7 +173,7 @@ static enum gpud_status refuse_entry(const struct gpud_v4l2 *node, const struct 
                      control->name, node->path, wanted, offered);
 }
 
-/* What is to be set, of what the user said. */
+/* The value to set, from what the user gave. */
 static enum gpud_status read_value(const struct gpud_v4l2 *node, const struct control *control,
                                    const struct gpud_capture_control *wanted, int64_t *value,
                                    struct gpud_error *error)
@@ -230,7 +230,7 @@ static int set(const struct gpud_v4l2 *node, const struct control *control, int6
 {
     bool plain =
         control->type != V4L2_CTRL_TYPE_STRING && control->type != V4L2_CTRL_TYPE_INTEGER64;
-    if (plain) { /* which every driver knows */
+    if (plain) { /* every driver knows this call */
         struct v4l2_control old = {.id = control->id, .value = (int32_t)value};
         return gpud_v4l2_call(node, VIDIOC_S_CTRL, &old);
     }
@@ -265,7 +265,7 @@ static enum gpud_status set_refused(const struct gpud_v4l2 *node, const struct c
     return gpud_fail_errno(error, "%s does not take its control \"%s\"", node->path, control->name);
 }
 
-/* *asleep: another control switches it off, and may be set yet. */
+/* *asleep: another control disables it, and may be set later. */
 static enum gpud_status set_one(const struct gpud_v4l2 *node,
                                 const struct gpud_capture_control *wanted, bool *asleep,
                                 struct gpud_error *error)
@@ -334,7 +334,7 @@ bool gpud_controls_make_opaque(const struct gpud_v4l2 *node)
     return find_alpha(node, &control) && set(node, &control, control.maximum, NULL) == 0;
 }
 
-/* --- what is kept of them ------------------------------------------------------------------ */
+/* --- the list to keep ---------------------------------------------------------------------- */
 
 enum gpud_status gpud_controls_check(const struct gpud_capture_control *controls, uint32_t count,
                                      struct gpud_error *error)

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Between a ring and its driver: which buffers are given, and what is waited for. */
+/* Moves buffers between a ring and its driver, and decides what to wait for. */
 #include "capture/feed.h"
 
 #include "capture/ring_watch.h"
@@ -78,7 +78,7 @@ void gpud_capture_ring_drop(struct gpud_capture_ring *ring, uint32_t index)
     gpud_lock_release(&ring->lock);
 }
 
-/* --- buffers that came back ---------------------------------------------------------------- */
+/* --- returned buffers ---------------------------------------------------------------------- */
 
 int gpud_capture_ring_queue(struct gpud_capture_ring *ring, uint32_t index)
 {

@@ -7,8 +7,8 @@
 
 #include "capture/ring_state.h"
 
-/* Whether there is something for gpud_capture_ring_requeue() to give, or an event loop's epoll for
- * it to keep right. Else a thread need not wait for one that is in a call to the driver. */
+/* Whether gpud_capture_ring_requeue() has a buffer to queue, or an event loop's epoll to update. If
+ * not, a thread need not wait for another that is in a call to the driver. */
 bool gpud_capture_ring_has_back(struct gpud_capture_ring *ring);
 
 /* Queues returned buffers. GPUD_IO: the driver accepts none and has none. */

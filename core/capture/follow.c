@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Another signal at the input while frames are captured: it is set, and the same format goes on in
- * a new ring. */
+/* Follows a change of the signal while frames are captured: sets the card, and goes on with the
+ * same format in a new ring. */
 #include "capture/follow.h"
 
 #include "base/clock.h"
@@ -17,8 +17,8 @@
 
 /* --- another signal ------------------------------------------------------------------------ */
 
-/* Whether another configuration is needed. Where only colours or the rate changed the next frame
- * says so by its epoch. */
+/* Whether a new configuration is needed. If only colours or the rate changed, the next frame's
+ * epoch says so. */
 static bool look(struct gpud_capture *capture)
 {
     struct gpud_input found;
@@ -41,10 +41,10 @@ static bool look(struct gpud_capture *capture)
     return false;
 }
 
-/* Looks at the signal, and follows it if it has changed. Where the driver has an event for a
- * change, and there was none, it is only looked at while it is lost. *held: the driver keeps
- * buffers that the application holds, and it is not followed before they are released. On another
- * failure there is no ring. */
+/* Looks at the signal, and follows a change. If the driver has an event for changes and there was
+ * none, it only looks while the signal is lost. *held: the driver keeps buffers that the
+ * application holds, so the change is followed once they are released. On another failure there is
+ * no ring. */
 static enum gpud_status follow(struct gpud_capture *capture, bool *held, struct gpud_error *error)
 {
     *held = false;
@@ -84,7 +84,7 @@ enum gpud_status gpud_capture_keep_up(struct gpud_capture *capture, bool *held,
 
 /* --- no signal at the start ---------------------------------------------------------------- */
 
-/* Another look: GPUD_OK, and there may be a ring. */
+/* Tries again: GPUD_OK, and perhaps a ring. */
 static enum gpud_status try_start(struct gpud_capture *capture, struct gpud_error *error)
 {
     struct v4l2_capability capability;

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* V4L2 gives the stride of the first plane of an area; a further plane's follows from it by this
+/* V4L2 gives the stride of the first plane in an area; the others' follow from it by this
  * factor. */
 enum chroma {
     SAME,
@@ -22,8 +22,8 @@ struct known_format {
     uint8_t chroma; /* enum chroma */
 };
 
-/* Formats of one name: the one with fewer areas first. Those by letters are younger than the
- * headers of some systems, or vendors' own. */
+/* Formats of one name: the one with fewer areas first. Those written as letters are newer than some
+ * systems' headers, or a vendor's own. */
 static const struct known_format formats[] = {
     {"UYVY", V4L2_PIX_FMT_UYVY, 1, SAME},
     {"YUY2", V4L2_PIX_FMT_YUYV, 1, SAME},
@@ -148,8 +148,8 @@ uint32_t gpud_format_fourcc(const char *name, size_t place)
     return 0;
 }
 
-/* The stride of plane i, which is not the first of its area. False: the driver's stride cannot be
- * divided. */
+/* The stride of plane i, which is not the first of its area. False: the driver's stride is not
+ * divisible. */
 static bool further_stride(const struct known_format *known, uint32_t first, uint32_t *stride)
 {
     switch ((enum chroma)known->chroma) {
@@ -193,7 +193,7 @@ enum gpud_status gpud_format_place(const struct gpud_v4l2_format *format,
         layout->size = made.area[i].start + format->plane[i].size;
     }
 
-    uint64_t offset = 0; /* in the area */
+    uint64_t offset = 0; /* within the area */
     for (uint32_t i = 0; i < layout->planes; i++) {
         uint32_t area = made.areas > 1 ? i : 0;
         bool first = i == 0 || made.areas > 1;

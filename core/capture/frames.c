@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What becomes of a dequeued buffer: it is the frame itself, or the device copies it into a slot;
- * and how frames come back. Nothing here allocates. */
+/* Turns a dequeued buffer into a frame, in place or by a copy of the device into a slot; and takes
+ * frames back. Nothing here allocates. */
 #include "capture/frames.h"
 
 #include "base/clock.h"
@@ -24,8 +24,8 @@ static struct gpud_frame *acquire_slot(struct gpud_capture_ring *ring, uint32_t 
     return frame;
 }
 
-/* The device is done with a buffer. Runs in a thread of the device's driver, so it must not call
- * the capture driver: the next acquiring or releasing thread queues the buffer. */
+/* The device has finished with a buffer. Runs in a thread of the device's driver, so it must not
+ * call the capture driver: the next acquiring or releasing thread queues the buffer. */
 static void on_complete(void *arg, enum gpud_status status)
 {
     struct gpud_capture_buffer *buffer = arg;
@@ -55,7 +55,7 @@ static struct gpud_frame *acquire_in_place(struct gpud_capture_ring *ring, uint3
 }
 
 /* Whether queues have been given work on the buffer since it was acquired. All of it comes before
- * what is put on the frame's own queue. */
+ * everything on the frame's own queue. */
 static bool is_used(const struct gpud_frame *frame)
 {
     return frame->queue && (buffer_of(frame)->posted || frame->access);
@@ -76,13 +76,13 @@ static enum gpud_status post_in_place(struct gpud_frame *frame, struct gpud_queu
     return status;
 }
 
-/* The driver gets the buffer when the queue is done with it. */
+/* Returns the buffer to the driver when the queue has finished with it. */
 static void queue_when_complete(struct gpud_capture_ring *ring, struct gpud_frame *frame)
 {
     struct gpud_capture_buffer *buffer = buffer_of(frame);
     struct gpud_error why;
     if (gpud_queue_on_complete(frame->queue, on_complete, buffer, &why) != GPUD_OK) {
-        /* If it does not end, the buffer does not come back. */
+        /* A buffer whose work never ends does not come back. */
         if (gpud_queue_finish(frame->queue, gpud_deadline(GPUD_SEC), &why) == GPUD_OK)
             on_complete(buffer, GPUD_OK);
         else
@@ -92,7 +92,7 @@ static void queue_when_complete(struct gpud_capture_ring *ring, struct gpud_fram
     gpud_queue_flush(frame->queue, NULL);
 }
 
-/* After the stop no driver fills the buffer, and no other thread waits for the queue. */
+/* After the stop the driver fills no buffer, and no other thread waits for the queue. */
 static void finish_after_stop(struct gpud_capture_ring *ring, struct gpud_frame *frame)
 {
     struct gpud_error why;
@@ -100,7 +100,7 @@ static void finish_after_stop(struct gpud_capture_ring *ring, struct gpud_frame 
         return;
     gpud_log_error(ring->log, "capture", "work on a frame never ends: its memory is not freed: %s",
                    why.reason);
-    atomic_fetch_add(&ring->references, 1); /* for good */
+    atomic_fetch_add(&ring->references, 1); /* kept for good */
 }
 
 static void release_in_place(struct gpud_frame *frame)
@@ -120,15 +120,14 @@ static void release_in_place(struct gpud_frame *frame)
         queue_when_complete(ring, frame);
     else if (used)
         finish_after_stop(ring, frame);
-    /* At once rather than at the next acquire: until then the driver might have nothing left to
-     * fill. */
+    /* Now rather than at the next acquire: until then the driver might run out of buffers. */
     if (!pending || gpud_capture_ring_has_back(ring))
         gpud_capture_ring_requeue(ring, NULL);
     gpud_capture_ring_unref(ring);
 }
 
-/* The driver has written the bytes before it gives the buffer: the CPU waits for nothing, nor does
- * a queue, but for what the application's queues or a map have been given to do since. */
+/* The driver has written the bytes before it returns the buffer, so neither the CPU nor a queue
+ * waits for them; only for later work of the application's queues or maps. */
 const struct gpud_frame_owner_ops gpud_capture_in_place_ops = {
     .release = release_in_place,
     .wait = wait_in_place,
@@ -201,7 +200,7 @@ static enum gpud_status acquire_copied(struct gpud_capture_ring *ring,
     if (status == GPUD_OK)
         status = gpud_queue_on_complete(ring->frames[slot].queue, on_complete, buffer, error);
     if (status != GPUD_OK) {
-        /* What was enqueued may still read the buffer; if it does not end, the buffer does not come
+        /* Enqueued work may still read the buffer; if it never ends, the buffer does not come
          * back. */
         if (gpud_queue_finish(ring->frames[slot].queue, gpud_deadline(GPUD_SEC), NULL) == GPUD_OK)
             on_complete(buffer, status);
@@ -210,7 +209,7 @@ static enum gpud_status acquire_copied(struct gpud_capture_ring *ring,
     *frame = acquire_slot(ring, slot);
     status = gpud_queue_flush((*frame)->queue, error);
     if (status != GPUD_OK)
-        gpud_frame_release(frame); /* and on_complete() gives the buffer back */
+        gpud_frame_release(frame); /* on_complete() returns the buffer */
     return status;
 }
 
@@ -219,7 +218,7 @@ static void release_copied(struct gpud_frame *frame)
     struct gpud_capture_ring *ring = frame->owner;
     gpud_lock_take(&ring->lock);
     ring->acquired &= ~gpud_capture_bit(
-        frame->slot); /* what the queue still does with the slot comes before the next copy */
+        frame->slot); /* the queue's work on the slot comes before the next copy */
     gpud_capture_ring_wake(ring, false);
     gpud_lock_release(&ring->lock);
     if (gpud_capture_ring_has_back(ring))
@@ -230,7 +229,7 @@ static void release_copied(struct gpud_frame *frame)
 const struct gpud_frame_owner_ops gpud_capture_copied_ops = {
     .release = release_copied,
     .wait = gpud_frame_join_wait,
-    .wait_host = gpud_frame_wait_host_complete, /* after what is on the frame's queue */
+    .wait_host = gpud_frame_wait_host_complete, /* after everything on the frame's queue */
     .post = gpud_frame_join_post,
     .is_poisoned = gpud_frame_is_never_poisoned,
 };

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* A driver that always has one more event does not hold us. */
+/* Limits a driver that always has one more event. */
 #define EVENTS_MAX 64
 #define INPUTS_MAX 64
 
@@ -25,7 +25,7 @@ static uint64_t gcd(uint64_t a, uint64_t b)
     return a;
 }
 
-/* A measured pixel clock is never exact: what is within 0.02 % of N or N·1000/1001 is that. */
+/* A measured pixel clock is never exact: within 0.02 % of N or N·1000/1001 it is taken as that. */
 static void round_rate(uint64_t num, uint64_t den, struct gpud_input *signal)
 {
     uint64_t whole = (num + den / 2) / den;
@@ -66,7 +66,7 @@ static void describe_timings(const struct v4l2_bt_timings *bt, struct gpud_input
     }
 }
 
-/* A source sends nothing to a sink that does not say what it takes. */
+/* A source does not send to a sink without an EDID, which says what it accepts. */
 static bool lacks_edid(const struct gpud_v4l2 *node, uint32_t input)
 {
     struct v4l2_edid edid = {.pad = input};
@@ -85,7 +85,7 @@ static void explain_absence(const struct gpud_v4l2 *node, uint32_t input, const 
                    name, node->path);
 }
 
-/* False: the input is no digital one. */
+/* False: the input is not digital. */
 static bool detect_digital(const struct gpud_v4l2 *node, uint32_t input, const char *name,
                            struct gpud_input *signal)
 {
@@ -106,7 +106,7 @@ static bool detect_digital(const struct gpud_v4l2 *node, uint32_t input, const c
                     : number == ERANGE ? "its timings are beyond what the card can capture"
                                        : strerror(number),
                     signal);
-    /* What the card is set to is what it would send. */
+    /* The card is set to what it would capture. */
     if (gpud_v4l2_call(node, VIDIOC_G_DV_TIMINGS, &timings) == 0)
         describe_timings(&timings.bt, signal);
     return true;
@@ -120,7 +120,8 @@ static void detect_analogue(const struct gpud_v4l2 *node, struct gpud_input *sig
     if (gpud_v4l2_call(node, VIDIOC_G_STD, &set) < 0 || !set)
         return;
     signal->standard = set;
-    /* A driver may detect a family of standards: the one that is set is right if it is of it. */
+    /* A driver may detect a family of standards. The one that is set is right if it belongs to
+     * it. */
     if (gpud_v4l2_call(node, VIDIOC_QUERYSTD, &found) == 0 && found && !(found & set))
         signal->standard = found;
     bool lines_525 = signal->standard & V4L2_STD_525_60;
@@ -132,7 +133,7 @@ static void detect_analogue(const struct gpud_v4l2 *node, struct gpud_input *sig
     signal->fps_den = lines_525 ? 1001 : 1;
 }
 
-/* V4L2 gives the height of a pixel by its width. */
+/* V4L2 gives a pixel's height divided by its width. */
 static void read_aspect(const struct gpud_v4l2 *node, struct gpud_input *signal)
 {
     struct v4l2_cropcap cap = {.type = node->type};
@@ -148,7 +149,7 @@ static void read_aspect(const struct gpud_v4l2 *node, struct gpud_input *signal)
     }
 }
 
-/* --- which one ----------------------------------------------------------------------------- */
+/* --- choosing an input --------------------------------------------------------------------- */
 
 static bool is_meant(const struct v4l2_input *input, const char *wanted)
 {
@@ -179,7 +180,7 @@ enum gpud_status gpud_input_find(const struct gpud_v4l2 *node, const char *wante
                      wanted, offered[0] ? offered : "none to choose from");
 }
 
-/* --- either -------------------------------------------------------------------------------- */
+/* --- both kinds ---------------------------------------------------------------------------- */
 
 void gpud_input_detect(const struct gpud_v4l2 *node, struct gpud_input *signal)
 {
@@ -207,7 +208,7 @@ void gpud_input_detect(const struct gpud_v4l2 *node, struct gpud_input *signal)
         explain_absence(node, input.index, name, "the card cannot lock to it", signal);
 }
 
-/* The clock is a measured one on both sides; 59.94 and 60 differ by 0.1 %. */
+/* Both sides have measured clocks; 59.94 and 60 differ by 0.1 %. */
 static bool same_timings(const struct v4l2_bt_timings *a, const struct v4l2_bt_timings *b)
 {
     uint64_t off = a->pixelclock > b->pixelclock ? a->pixelclock - b->pixelclock
@@ -248,7 +249,7 @@ void gpud_input_set(const struct gpud_v4l2 *node, const struct gpud_input *signa
 enum gpud_scan gpud_scan_of_field(uint32_t field)
 {
     switch (field) {
-    case V4L2_FIELD_ANY: /* a driver that says nothing of fields */
+    case V4L2_FIELD_ANY: /* a driver that says nothing about fields */
     case V4L2_FIELD_NONE:
     case V4L2_FIELD_TOP:
     case V4L2_FIELD_BOTTOM:

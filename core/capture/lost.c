@@ -24,7 +24,7 @@
 
 #define RETRY (500 * GPUD_MSEC)
 
-/* A folder with more nodes than the kernel can number does not hold us. */
+/* Limits a folder with more nodes than the kernel can number. */
 #define NODES_MAX 4096
 
 void gpud_capture_note_return(struct gpud_capture *capture)
@@ -39,9 +39,10 @@ void gpud_capture_note_return(struct gpud_capture *capture)
     gpud_lock_release(&capture->lock);
 }
 
-/* --- finding it ---------------------------------------------------------------------------- */
+/* --- finding the card ---------------------------------------------------------------------- */
 
-/* The card at another node than the one at hand, which may be open; else *node stays as it is. */
+/* Looks for the card at another node than the given one, which may be open; else *node is
+ * unchanged. */
 static void find_elsewhere(const struct gpud_capture *capture, struct gpud_v4l2 *node)
 {
     const char *folder = node->system->folder;
@@ -65,7 +66,7 @@ static void find_elsewhere(const struct gpud_capture *capture, struct gpud_v4l2 
         closedir(nodes);
 }
 
-/* The same card first, then whatever is at its node. */
+/* Prefers the same card, then whatever is at its node. */
 enum gpud_status gpud_capture_reopen(struct gpud_capture *capture, struct gpud_error *error)
 {
     gpud_lock_take(&capture->node_lock);
@@ -90,9 +91,9 @@ enum gpud_status gpud_capture_reopen(struct gpud_capture *capture, struct gpud_e
 
 /* --- watching ------------------------------------------------------------------------------ */
 
-/* A folder that udev makes may be gone with its last link (/dev/v4l/by-id): then the nearest one
- * that is there tells when it comes. False: a user may have so many watches and no more, and the
- * card may come unseen. */
+/* A folder that udev makes may vanish with its last link (/dev/v4l/by-id). Then the nearest
+ * existing parent reports when it comes back. False: the user's watches are used up, and the card
+ * may return unnoticed. */
 static bool watch_folders(const struct gpud_capture *capture)
 {
     const uint32_t events = IN_CREATE | IN_MOVED_TO | IN_ATTRIB;
@@ -111,7 +112,7 @@ static bool watch_folders(const struct gpud_capture *capture)
 void gpud_capture_end_wait(struct gpud_capture *capture)
 {
     gpud_capture_close_watched(capture, &capture->nodes_fd);
-    if (!capture->start_deferred) /* else it is waited for the signal now */
+    if (!capture->start_deferred) /* else the timer is for the signal now */
         gpud_capture_disarm(capture);
     capture->awaiting_replug = false;
 }
@@ -144,7 +145,7 @@ static enum gpud_status begin_wait(struct gpud_capture *capture, struct gpud_err
     return GPUD_OK;
 }
 
-/* Whether something appeared, or the time has come to try again; either is taken. */
+/* Whether a node appeared, or it is time to try again; clears both. */
 static bool is_due(struct gpud_capture *capture)
 {
     char events[4096];
@@ -165,19 +166,19 @@ static void sleep_until_due(const struct gpud_capture *capture, int64_t deadline
     ppoll(fds, 3, &left, NULL);
 }
 
-/* --- the return ---------------------------------------------------------------------------- */
+/* --- the card's return --------------------------------------------------------------------- */
 
-/* Streams again what was configured last. */
+/* Streams the last configuration again. */
 static enum gpud_status resume(struct gpud_capture *capture, struct gpud_error *error)
 {
     return capture->wanted.format[0] ? gpud_capture_begin(capture, error) : GPUD_OK;
 }
 
-/* GPUD_TIMEOUT: it is not there yet, and absence says why. */
+/* GPUD_TIMEOUT: the card is not there yet; absence says why. */
 static enum gpud_status come_back(struct gpud_capture *capture, struct gpud_error *error)
 {
     struct gpud_error *why = &capture->absence;
-    bool watched = watch_folders(capture); /* before the look: what comes after it is told */
+    bool watched = watch_folders(capture); /* before the look, so that later changes are reported */
     enum gpud_status status = gpud_capture_reopen(capture, why);
     bool opened = capture->node.fd >= 0;
     if (status == GPUD_OK)
@@ -198,7 +199,7 @@ static enum gpud_status come_back(struct gpud_capture *capture, struct gpud_erro
     return GPUD_TIMEOUT;
 }
 
-/* Where nothing is captured nothing else would tell. */
+/* While idle, only a query reveals removal. */
 static bool is_alive(const struct gpud_capture *capture)
 {
     struct v4l2_capability capability;

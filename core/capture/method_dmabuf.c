@@ -2,16 +2,16 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* DMABUF: the driver's DMA engine writes memory that the device exports. Each area of a picture is
- * a dma-buf of its own, and begins where the dma-buf begins, for V4L2 has no way to say anything
- * else: data_offset is the driver's word when it captures. */
+ * a dma-buf of its own, and begins at its start, because V4L2 has no field for another offset:
+ * data_offset is set by the driver on capture. */
 #include "capture/method.h"
 
 #include <linux/videodev2.h>
 #include <string.h>
 #include <unistd.h>
 
-/* NVIDIA's exporter takes every attaching device for a PCI device, which may crash the kernel. So
- * the bus is checked before such a dma-buf is given to a driver. */
+/* NVIDIA's exporter takes every attaching device for a PCI device, which may crash the kernel, so
+ * the bus is checked before a driver gets such a dma-buf. */
 enum gpud_status gpud_capture_check_bus(const struct gpud_device *device, const char *bus,
                                         struct gpud_error *error)
 {
@@ -54,7 +54,7 @@ static enum gpud_status setup(struct gpud_capture_ring *ring, struct gpud_error 
         struct gpud_capture_buffer *buffer = &ring->buffers[i];
         status = gpud_memory_alloc_for(ring->device, ring->placement.layout.size, GPUD_USAGE_DMABUF,
                                        &buffer->memory, error);
-        /* A device that cannot do it says so here, and not when frames come. */
+        /* A device that cannot do it says so here, not when frames come. */
         if (status == GPUD_OK)
             status = gpud_memory_flush_remote(buffer->memory, error);
         for (uint32_t area = 0; area < ring->placement.areas && status == GPUD_OK; area++)

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* MMAP: the driver allocates, and we map what it has. Every driver can do it. */
+/* MMAP: the driver allocates, and this side maps its buffers. Every driver supports it. */
 #include "capture/method.h"
 
 #include "base/fd.h"
@@ -22,8 +22,8 @@ static void unmap(void *user)
     free(mapping);
 }
 
-/* What the driver says of its buffer, against what the format needs; gives the size of all areas,
- * side by side. */
+/* Checks the driver's description of its buffer against the format; returns the size of all areas
+ * together. */
 static enum gpud_status measure(const struct gpud_placement *placement,
                                 const struct gpud_v4l2_buffer *raw, uint64_t *size,
                                 struct gpud_error *error)
@@ -45,8 +45,8 @@ static enum gpud_status measure(const struct gpud_placement *placement,
     return GPUD_OK;
 }
 
-/* The areas of a buffer are mappings of their own: put side by side into one reserved range, they
- * are one memory. */
+/* A buffer's areas are separate mappings. Side by side in one reserved range they form one
+ * memory. */
 static enum gpud_status map(struct gpud_capture_ring *ring, const struct gpud_v4l2_buffer *raw,
                             struct mapping *mapping, struct gpud_error *error)
 {

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* USERPTR: the driver pins pages of ours. The same pages can be pinned for a GPU, whose copy engine
- * then reads what the card wrote with no other copy between. */
+/* USERPTR: the driver pins this process's pages. The same pages can be pinned for a GPU, whose copy
+ * engine then reads what the card wrote without another copy. */
 #include "capture/method.h"
 
 #include <linux/videodev2.h>

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What the driver offers: its formats, each with its sizes, each with its fastest rate. */
+/* What the driver offers: its formats, their sizes, and the fastest rate of each size. */
 #include "capture/modes.h"
 
 #include "base/sized.h"
@@ -11,10 +11,10 @@
 #include <linux/videodev2.h>
 #include <string.h>
 
-/* A driver that never says "no more" does not hold us. */
+/* Limits a driver that never ends its list. */
 #define LIST_MAX 256
 
-/* The driver's list of formats, asked for once: it is looked into for each name. */
+/* The driver's list of formats, read once for all names. */
 struct offers {
     uint32_t fourcc[LIST_MAX];
     size_t count;
@@ -30,7 +30,7 @@ static void read_offers(const struct gpud_v4l2 *node, struct offers *offers)
         offers->fourcc[offers->count++] = fourcc;
 }
 
-/* The first of the format's fourccs that is offered; 0: none. */
+/* The first of the format's fourccs that the driver offers; 0: none. */
 static uint32_t find_offer(const struct offers *offers, const char *name)
 {
     uint32_t fourcc;
@@ -72,8 +72,8 @@ const char *gpud_capture_name_format(const struct gpud_v4l2 *node, uint32_t four
     return name_of(fourcc, gpud_controls_have_alpha(node));
 }
 
-/* The name of the format at this place of the driver's list, if it is the one that a user of this
- * name gets. */
+/* The name of the format at this index of the driver's list, if a user of that name gets this
+ * format. */
 static const char *name_at(const struct offers *offers, size_t place)
 {
     const char *name = name_of(offers->fourcc[place], offers->alpha);
@@ -121,7 +121,8 @@ static void try_size(const struct gpud_v4l2 *node, uint32_t fourcc, uint32_t fie
         *format = (struct gpud_v4l2_format){.fourcc = fourcc};
 }
 
-/* Colours may depend on the size: of a range nothing is said that is not so at both ends. */
+/* Colours may depend on the size: for a range, only values that are the same at both ends are
+ * stated. */
 static void complete(const struct mode_list *list, uint32_t fourcc,
                      const struct gpud_v4l2_format *format, struct gpud_capture_mode *mode)
 {
@@ -141,7 +142,7 @@ static void complete(const struct mode_list *list, uint32_t fourcc,
         gpud_capture_read_colors(&(struct gpud_v4l2_format){.fourcc = fourcc}, &mode->colorimetry);
 }
 
-/* Where the driver lists no rates it has the one that it is set to, or the signal has. */
+/* A driver that lists no rates has its current one, or the signal's. */
 static void complete_rates(const struct mode_list *list, uint32_t fourcc,
                            struct gpud_capture_mode *mode)
 {
@@ -157,8 +158,8 @@ static void complete_rates(const struct mode_list *list, uint32_t fourcc,
     mode->rates[0] = (struct gpud_capture_rate){.num = mode->fps_num, .den = mode->fps_den};
 }
 
-/* A size in each of the scans that the driver has: first its own choice. Only where that is not
- * progressive it is asked for others: some drivers need long for an answer. */
+/* Lists a size in each scan that the driver has, its own choice first. The driver is asked for
+ * others only if that is not progressive, because some need long to answer. */
 static void add_scans(struct mode_list *list, uint32_t fourcc, struct gpud_capture_mode *mode)
 {
     static const uint32_t fields[] = {V4L2_FIELD_ANY, V4L2_FIELD_INTERLACED, V4L2_FIELD_ALTERNATE};
@@ -172,7 +173,7 @@ static void add_scans(struct mode_list *list, uint32_t fourcc, struct gpud_captu
         if (i > 0 && !other)
             continue;
         if (mode->scan == GPUD_SCAN_ANY)
-            continue; /* two fields one below the other: not without asking for another way */
+            continue; /* two fields, one below the other: needs a request for another scan */
         if (i == 0)
             first = mode->scan;
         complete(list, fourcc, &format, mode);
@@ -182,7 +183,7 @@ static void add_scans(struct mode_list *list, uint32_t fourcc, struct gpud_captu
     }
 }
 
-/* A card that follows its signal lists no sizes: it has the one that it has. */
+/* A card that follows its signal lists no sizes; its current one is listed. */
 static void add_current(struct mode_list *list, uint32_t fourcc, struct gpud_capture_mode *mode)
 {
     struct gpud_v4l2_format format;

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Agreeing with the driver on a format: its name, size and fields. */
+/* Agrees with the driver on a format: its name, size and fields. */
 #include "capture/negotiate.h"
 
 #include "capture/modes.h"
@@ -13,7 +13,7 @@
 static enum gpud_status choose_format(struct gpud_capture *capture, const char *format,
                                       uint32_t *fourcc, struct gpud_error *error)
 {
-    if (!capture->fourcc) /* another signal changes nothing in it */
+    if (!capture->fourcc) /* a change of the signal does not change it */
         capture->fourcc = gpud_capture_find_format(&capture->node, format);
     *fourcc = capture->fourcc;
     if (*fourcc)
@@ -42,7 +42,7 @@ static const char *scan_name(uint32_t field)
     return "two fields one below the other, which no frame can be";
 }
 
-/* Height and format.height: of both fields together and of what a buffer holds. */
+/* Height is that of both fields together, format.height that of one buffer. */
 static int ask(const struct gpud_v4l2 *node, uint32_t field, uint32_t width, uint32_t height,
                struct gpud_v4l2_format *format)
 {
@@ -60,8 +60,8 @@ static bool one_below_the_other(uint32_t field)
     return field == V4L2_FIELD_SEQ_TB || field == V4L2_FIELD_SEQ_BT;
 }
 
-/* A driver that may choose takes its signal's own fields. Single ones have a height of their own,
- * and where two lie one below the other it may have another way. */
+/* A driver that is free to choose uses its signal's fields. Single fields have a height of their
+ * own; if both lie one below the other, the driver may support another way. */
 static int ask_for_scan(const struct gpud_v4l2 *node, enum gpud_scan scan, uint32_t width,
                         uint32_t height, struct gpud_v4l2_format *format)
 {
@@ -96,9 +96,9 @@ enum gpud_status gpud_capture_negotiate(struct gpud_capture *capture,
 {
     const struct gpud_capture_mode *wanted = &capture->wanted;
     const char *name = wanted->format;
-    /* Where another input has no size of its own, the pictures stay as large as they are. */
+    /* If another input has no size of its own, the pictures keep their size. */
     const struct gpud_layout *last =
-        &capture->info.media.picture.layout; /* written by this thread alone */
+        &capture->info.media.picture.layout; /* written by this thread only */
     bool own = capture->source.width && capture->source.height;
     bool asked = wanted->width_min && (capture->scales || !own);
     uint32_t width = asked ? wanted->width_min : own ? capture->source.width : last->width;
@@ -112,7 +112,7 @@ enum gpud_status gpud_capture_negotiate(struct gpud_capture *capture,
     enum gpud_status status = choose_format(capture, name, &format->fourcc, error);
     if (status != GPUD_OK)
         return status;
-    /* Of a signal of the other kind the card makes what it makes. */
+    /* From a signal of the other kind the card makes what it can. */
     enum gpud_scan asked_scan =
         capture->source.interlaced == capture->interlaced ? wanted->scan : GPUD_SCAN_ANY;
     if (ask_for_scan(&capture->node, asked_scan, width, height, format) < 0)
@@ -126,7 +126,7 @@ enum gpud_status gpud_capture_negotiate(struct gpud_capture *capture,
                                                : ": ask for these");
     status = gpud_format_place(format, placement, error);
     const char *opaque = status == GPUD_OK ? gpud_format_opaque(placement->layout.format) : NULL;
-    if (opaque && strcmp(opaque, name) == 0) /* its alpha is nothing to go by */
+    if (opaque && strcmp(opaque, name) == 0) /* its alpha is meaningless */
         gpud_print(placement->layout.format, "%s", opaque);
     else if (gpud_format_has_alpha(name) && !gpud_controls_set_alpha(&capture->controls))
         gpud_controls_make_opaque(&capture->node);

@@ -1,7 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What gpud_capture_get_info() tells: the signal, the path and the format, as they become known. */
+/* What gpud_capture_get_info() reports: the signal, the path and the format, as they become
+ * known. */
 #include "capture/publish.h"
 
 #include "capture/colorimetry.h"
@@ -51,7 +52,7 @@ void gpud_capture_note_gone(struct gpud_capture *capture)
     gpud_lock_release(&capture->lock);
 }
 
-/* How buffers will be stamped, by the driver's word for those that it has; 0: it does not say. */
+/* How buffers will be stamped, as the driver says in those it has; 0: it does not say. */
 static uint32_t stamp_flags(const struct gpud_capture_ring *ring)
 {
     struct gpud_v4l2_buffer raw = ring->buffers[0].raw;
@@ -71,7 +72,7 @@ void gpud_capture_publish_path(struct gpud_capture *capture)
                       capture->node.path, ring->method->name);
 }
 
-/* What the driver says of its pictures beside their layout. With the lock held. */
+/* What the driver says about its pictures besides their layout. With the lock held. */
 void gpud_capture_note_format(struct gpud_capture *capture, const struct gpud_v4l2_format *format,
                               const struct gpud_hdr_metadata *hdr, uint32_t fps_num,
                               uint32_t fps_den)

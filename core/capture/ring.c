@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A ring's life with its driver: made by the first method that works, started, stopped. */
+/* A ring's life with its driver: created by the first method that works, started, stopped. */
 #include "capture/ring.h"
 
 #include "base/clock.h"
@@ -47,7 +47,7 @@ static enum gpud_status try_method(struct gpud_capture_ring *ring,
     return GPUD_OK;
 }
 
-/* Whether a method is to be looked at. */
+/* Whether to try a method. */
 static bool is_wanted(const struct gpud_capture_ring *ring,
                       const struct gpud_capture_choice *choice,
                       const struct gpud_capture_method *method)
@@ -127,7 +127,7 @@ static enum gpud_status make_frames_of_buffers(struct gpud_capture_ring *ring,
         if (frame->memory->host)
             continue;
         enum gpud_status status =
-            gpud_queue_create(ring->device, &frame->queue, error); /* to map it */
+            gpud_queue_create(ring->device, &frame->queue, error); /* maps the frame */
         if (status != GPUD_OK)
             return status;
     }
@@ -138,7 +138,7 @@ static enum gpud_status make_frames_of_buffers(struct gpud_capture_ring *ring,
     return GPUD_OK;
 }
 
-/* --- life ---------------------------------------------------------------------------------- */
+/* --- creating and stopping ----------------------------------------------------------------- */
 
 enum gpud_status gpud_capture_ring_create(struct gpud_v4l2 *node, struct gpud_device *device,
                                           struct gpud_device *host,
@@ -188,7 +188,7 @@ enum gpud_status gpud_capture_ring_start(struct gpud_capture_ring *ring, struct 
     return GPUD_OK;
 }
 
-/* How many buffers a device still works on after a while; for those the memory must stay. */
+/* How many buffers devices still work on after a while. Their memory must stay. */
 static uint32_t wait_for_devices(struct gpud_capture_ring *ring)
 {
     int64_t until = gpud_deadline(GPUD_CAPTURE_STOP_TIMEOUT);
@@ -217,7 +217,7 @@ enum gpud_status gpud_capture_ring_stop(struct gpud_capture_ring *ring, struct g
         gpud_log_error(ring->log, "capture",
                        "%s does not finish with %u buffers: their memory is not freed",
                        ring->device->info.name, stuck);
-        atomic_fetch_add(&ring->references, 1); /* for good */
+        atomic_fetch_add(&ring->references, 1); /* kept for good */
     }
 
     /* A driver may keep mapped buffers, so unused ones are unmapped first. */

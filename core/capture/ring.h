@@ -15,8 +15,8 @@ struct gpud_capture_choice {
     const char *reason;                      /* why that one does not */
 };
 
-/* The buffers in the first way that works, all of them queued. fallback_reason says what speaks
- * against the better ways. */
+/* Creates and queues the buffers by the first method that works. fallback_reason holds the reasons
+ * against the better ones. */
 enum gpud_status gpud_capture_ring_create(struct gpud_v4l2 *node, struct gpud_device *device,
                                           struct gpud_device *host,
                                           const struct gpud_placement *placement, uint32_t slots,
@@ -25,9 +25,8 @@ enum gpud_status gpud_capture_ring_create(struct gpud_v4l2 *node, struct gpud_de
                                           struct gpud_error *error);
 enum gpud_status gpud_capture_ring_start(struct gpud_capture_ring *ring, struct gpud_error *error);
 
-/* Stops the driver, waits for what devices still do with its buffers, and takes the driver's
- * buffers away. GPUD_IO: it keeps them, for acquired frames lie in them; stop again when they are
- * released. */
+/* Stops the driver, waits for devices to finish with its buffers, and frees the driver's buffers.
+ * GPUD_IO: it keeps them, because acquired frames use them; stop again when those are released. */
 enum gpud_status gpud_capture_ring_stop(struct gpud_capture_ring *ring, struct gpud_error *error);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A ring in its capture's epoll: its wake-up, and the driver's node while that tells the truth. */
+/* A ring in its capture's epoll: its wake-up, and the driver's node while its state is
+ * meaningful. */
 #include "capture/ring_watch.h"
 
 #include <errno.h>
@@ -17,14 +18,14 @@ void gpud_capture_ring_set_woken(struct gpud_capture_ring *ring, bool woken)
         ring->woken = read(ring->wake_fd, &count, sizeof(count)) != sizeof(count);
 }
 
-/* What devices are done with goes to the driver with the next acquire, which comes soon enough
- * while the driver has buffers left to make frames of. */
+/* Buffers that devices have finished with are queued by the next acquire, which is soon enough
+ * while the driver still has buffers to fill. */
 bool gpud_capture_ring_is_due(const struct gpud_capture_ring *ring)
 {
     if (ring->watch_fd < 0)
         return false;
     bool low = __builtin_popcountll(ring->queued) < GPUD_CAPTURE_SPARE;
-    /* Stopped, and not replaced: the driver waited for frames that are released now. */
+    /* Stopped but not replaced: the driver waits for frames that are released now. */
     bool due = ring->stopped ? ring->in_place && !ring->acquired : ring->returned && low;
     return ring->ended || ring->watch_error || due;
 }
@@ -42,8 +43,8 @@ static int watch_node(struct gpud_capture_ring *ring, bool watch, uint32_t event
     return 0;
 }
 
-/* poll() shows an error for a driver without a buffer, and nothing is wrong. While the application
- * holds all frames only the errors that poll() shows unasked count. */
+/* poll() reports an error for a driver without a buffer, although nothing is wrong. While the
+ * application holds all frames, only the errors count that poll() always reports. */
 bool gpud_capture_ring_update_watch(struct gpud_capture_ring *ring)
 {
     if (ring->watch_fd < 0)
@@ -53,7 +54,7 @@ bool gpud_capture_ring_update_watch(struct gpud_capture_ring *ring)
     bool room = (uint32_t)__builtin_popcountll(ring->acquired) < ring->limit;
     gpud_lock_release(&ring->lock);
 
-    /* Not with that lock held: the kernel asks the driver at once, which may have to wait. */
+    /* Without that lock: the kernel asks the driver at once, which may wait. */
     int number = watch_node(ring, watch, room ? EPOLLIN | EPOLLPRI : 0);
     gpud_lock_take(&ring->lock);
     ring->watch_error = number;
@@ -83,7 +84,7 @@ enum gpud_status gpud_capture_ring_watch(struct gpud_capture_ring *ring, int wat
     return gpud_fail_errno(error, "%s cannot be watched for an event loop", ring->node->path);
 }
 
-/* By hand, for an epoll keeps what it watches as long as any process has the file open. */
+/* Explicitly, because an epoll keeps a descriptor as long as any process has the file open. */
 void gpud_capture_ring_unwatch(struct gpud_capture_ring *ring)
 {
     gpud_lock_take(&ring->driver_lock);

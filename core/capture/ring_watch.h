@@ -8,8 +8,8 @@
 #include "capture/ring_state.h"
 
 /* From now on the epoll watch_fd is readable when an acquire without a wait would have something to
- * tell; until unwatch, which comes before watch_fd is closed and leaves nothing of the ring in it.
- */
+ * report. unwatch ends that, comes before watch_fd is closed, and leaves nothing of the ring in
+ * it. */
 enum gpud_status gpud_capture_ring_watch(struct gpud_capture_ring *ring, int watch_fd,
                                          struct gpud_error *error);
 void gpud_capture_ring_unwatch(struct gpud_capture_ring *ring);

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A card that was just opened, or that is switched to another input. */
+/* Sets up a card that was just opened, or switches it to another input. */
 #include "capture/setup.h"
 
 #include "capture/publish.h"

@@ -87,7 +87,7 @@ struct gpud_capture {
 };
 
 /* clang-format off */
-/* What a capture is. A card that was unplugged (gone) is in one of these as well.
+/* The states of a capture. An unplugged card (gone) is in one of them too.
  *
  *   from        to          when
  *   IDLE        STREAMING   configure

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A capture's stream: begun, with the card set to its signal and to what is wanted; carried on by
+/* A capture's stream: started, with the card set to its signal and to what is wanted; continued by
  * another method; ended. */
 #include "capture/stream.h"
 
@@ -36,7 +36,7 @@ enum gpud_status gpud_capture_end_stream(struct gpud_capture *capture,
     capture->failure = *failure;
     if (capture->ring)
         gpud_capture_ring_end(capture->ring);
-    else /* another one was to take its place, and none did */
+    else /* a replacement was meant to follow, and failed */
         gpud_capture_arm(capture, 0, 0);
     if (failure->status == GPUD_NO_DEVICE)
         gpud_capture_note_gone(capture);
@@ -45,7 +45,7 @@ enum gpud_status gpud_capture_end_stream(struct gpud_capture *capture,
     return failure->status;
 }
 
-/* Whether that is why the driver does not start. */
+/* Whether a missing signal is why the driver does not start. */
 static bool lacks_signal(struct gpud_capture *capture, long number)
 {
     struct gpud_input *source = &capture->source;
@@ -61,8 +61,8 @@ static bool lacks_signal(struct gpud_capture *capture, long number)
     return true;
 }
 
-/* Streams by the best of the methods that may be taken. *refused: to start, by an error that is in
- * *error, too. */
+/* Streams by the best allowed method. *refused: the driver did not start, for the reason in *error,
+ * which *refused gets too. */
 static enum gpud_status stream(struct gpud_capture *capture, const struct gpud_placement *placement,
                                const struct gpud_capture_choice *choice, bool *refused,
                                struct gpud_error *error)
@@ -91,7 +91,7 @@ static struct gpud_capture_choice choice_of(const struct gpud_capture *capture)
     };
 }
 
-/* Only the buffers become others: the card stays set up as it is. */
+/* Only the buffers change: the card stays set up. */
 enum gpud_status gpud_capture_fall_back(struct gpud_capture *capture, const struct gpud_error *why,
                                         struct gpud_error *error)
 {
@@ -117,12 +117,12 @@ enum gpud_status gpud_capture_fall_back(struct gpud_capture *capture, const stru
         return status;
     capture->numbered = capture->poll_failed = false;
     capture->discontinuity = true;
-    capture->epoch++; /* other memory */
+    capture->epoch++; /* the memory is new */
     gpud_capture_publish(capture, &format, rate.num, rate.den);
     return GPUD_OK;
 }
 
-/* It is configured all the same: frames come when there is a signal. */
+/* The configuration stands: frames come when there is a signal. */
 static enum gpud_status defer_start(struct gpud_capture *capture,
                                     const struct gpud_placement *placement,
                                     const struct gpud_v4l2_format *format, uint32_t fps_num,

@@ -143,7 +143,7 @@ enum gpud_status gpud_v4l2_open(struct gpud_v4l2 *node, struct gpud_error *error
                (const char *)capability.bus_info);
     node->system->bus(node->fd, node->bus, sizeof(node->bus));
     node->index = node->system->index(node->fd);
-    gpud_text_clean(node->card, strlen(node->card)); /* a device names itself, and was cut */
+    gpud_text_clean(node->card, strlen(node->card)); /* the device's, perhaps cut */
     return GPUD_OK;
 fail:
     gpud_v4l2_close(node);
@@ -211,7 +211,7 @@ static int format_call(const struct gpud_v4l2 *node, unsigned long request,
         got.height = one->height;
         got.field = one->field;
         got.colorspace = one->colorspace;
-        if (one->priv == V4L2_PIX_FMT_PRIV_MAGIC) { /* else there is nothing behind it */
+        if (one->priv == V4L2_PIX_FMT_PRIV_MAGIC) { /* else the extended fields are not valid */
             got.transfer = one->xfer_func;
             got.encoding = one->ycbcr_enc;
             got.quantization = one->quantization;
@@ -240,7 +240,7 @@ int gpud_v4l2_set_format(const struct gpud_v4l2 *node, struct gpud_v4l2_format *
     return format_call(node, VIDIOC_S_FMT, format);
 }
 
-/* The type is that of one plane for all: older kernels know no other here. */
+/* Older kernels know only the single-planar type here. */
 void gpud_v4l2_reset_compose(const struct gpud_v4l2 *node)
 {
     struct v4l2_selection selection = {.type = V4L2_BUF_TYPE_VIDEO_CAPTURE,
@@ -273,7 +273,7 @@ bool gpud_v4l2_enum_size(const struct gpud_v4l2 *node, uint32_t fourcc, uint32_t
         return true;
     }
     if (place > 0)
-        return false; /* a range is the only entry of its list */
+        return false; /* a range is its list's only entry */
     mode->width_min = raw.stepwise.min_width;
     mode->width_max = raw.stepwise.max_width;
     mode->width_step = raw.stepwise.step_width ? raw.stepwise.step_width : 1;
@@ -283,7 +283,7 @@ bool gpud_v4l2_enum_size(const struct gpud_v4l2 *node, uint32_t fourcc, uint32_t
     return true;
 }
 
-/* --- rates: V4L2 speaks of the time of a frame, we of frames a second ---------------------- */
+/* --- rates: V4L2 has the duration of a frame, this library frames a second ----------------- */
 
 static struct gpud_capture_rate rate_of(struct v4l2_fract interval)
 {

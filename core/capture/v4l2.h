@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A V4L2 node: its system calls, restarted after signals, with the single- and the multi-planar API
- * made one. What comes out of here is the driver's word: the callers check it. */
+/* A V4L2 node: its system calls, restarted after Unix signals, with one interface for the single-
+ * and the multi-planar API. Results are the driver's unchecked values: callers check them. */
 #ifndef GPUD_CAPTURE_V4L2_H
 #define GPUD_CAPTURE_V4L2_H
 
@@ -14,20 +14,20 @@
 #include <sys/types.h>
 #include <time.h>
 
-/* The system calls that reach a driver; tests put a driver of their own behind them. As in libc,
- * errno tells. */
+/* The system calls that reach a driver; tests replace them by a fake driver. As in libc, errors are
+ * in errno. */
 struct gpud_v4l2_system {
-    const char *folder; /* that nodes appear in: "/dev" */
+    const char *folder; /* where nodes appear: "/dev" */
     int (*open)(const char *path, int flags);
     int (*close)(int fd);
     int (*ioctl)(int fd, unsigned long request, void *argument);
     void *(*mmap)(void *address, size_t length, int protection, int flags, int fd, off_t offset);
     int (*ppoll)(struct pollfd *fds, nfds_t count, const struct timespec *timeout,
                  const sigset_t *mask);
-    /* The name of the bus that the node's device is on, as sysfs has it: "pci", "usb", "platform";
-     * "" where it does not say. */
+    /* The bus that the node's device is on, as in sysfs: "pci", "usb", "platform"; "" if
+     * unknown. */
     void (*bus)(int fd, char *bus, size_t size);
-    /* Which of its card's nodes this one is. */
+    /* The index of the node among its card's nodes. */
     uint32_t (*index)(int fd);
 };
 extern const struct gpud_v4l2_system gpud_v4l2_kernel;
@@ -35,15 +35,15 @@ extern const struct gpud_v4l2_system gpud_v4l2_kernel;
 struct gpud_v4l2 {
     const struct gpud_v4l2_system *system;
     int fd;        /* -1: closed */
-    uint32_t type; /* enum v4l2_buf_type: one plane of memory a buffer, or several */
+    uint32_t type; /* enum v4l2_buf_type: one memory plane for each buffer, or several */
     char path[108];
     char driver[32], card[64];
-    char bus[16];   /* that the card is on: "pci" */
-    char place[32]; /* where on it, as the driver says: "PCI:0000:03:00.0"; "": it does not */
-    uint32_t index; /* of the card's nodes */
+    char bus[16];   /* the card's: "pci" */
+    char place[32]; /* on that bus, as the driver says: "PCI:0000:03:00.0"; "": unknown */
+    uint32_t index; /* among the card's nodes */
 };
 
-/* One plane of memory may hold several planes of picture. */
+/* One memory plane may hold several planes of the picture. */
 struct gpud_v4l2_format {
     uint32_t fourcc, width, height;
     uint32_t field; /* enum v4l2_field */
@@ -62,7 +62,7 @@ struct gpud_v4l2_buffer {
     uint32_t flags;
     uint32_t sequence;
     uint32_t field;     /* enum v4l2_field */
-    uint64_t timestamp; /* ns of the clock that flags name */
+    uint64_t timestamp; /* ns, of the clock in flags */
     uint32_t planes;
     struct {
         uint32_t length, bytesused;
@@ -75,23 +75,23 @@ struct gpud_v4l2_buffer {
     } plane[GPUD_PLANES_MAX];
 };
 
-/* The node that node->path names; node->system is set. GPUD_NO_DEVICE, GPUD_NO_ACCESS, or
+/* Opens the node in node->path; node->system is set. GPUD_NO_DEVICE, GPUD_NO_ACCESS, or
  * GPUD_UNSUPPORTED for a node that cannot stream captured video. */
 enum gpud_status gpud_v4l2_open(struct gpud_v4l2 *node, struct gpud_error *error);
 void gpud_v4l2_close(struct gpud_v4l2 *node);
 
-/* Whether two nodes, both of which were opened once, are the same one of the same card. */
+/* Whether two nodes, both opened before, are the same node of the same card. */
 bool gpud_v4l2_is_same(const struct gpud_v4l2 *a, const struct gpud_v4l2 *b);
 
-/* These give 0, or -1 with errno. */
+/* These return 0, or -1 with errno. */
 int gpud_v4l2_call(const struct gpud_v4l2 *node, unsigned long request, void *argument);
 int gpud_v4l2_get_format(const struct gpud_v4l2 *node, struct gpud_v4l2_format *format);
-/* What set_format would give. */
+/* What set_format would return. */
 int gpud_v4l2_try_format(const struct gpud_v4l2 *node, struct gpud_v4l2_format *format);
-/* The driver may change all of it. */
+/* The driver may change any field. */
 int gpud_v4l2_set_format(const struct gpud_v4l2 *node, struct gpud_v4l2_format *format);
-/* The picture fills the whole of its format, where a driver can put it elsewhere: that rectangle
- * outlives the format that it was of. */
+/* Makes the picture fill its whole format. A driver may place it elsewhere, and such a rectangle
+ * outlives its format. */
 void gpud_v4l2_reset_compose(const struct gpud_v4l2 *node);
 int gpud_v4l2_query(const struct gpud_v4l2 *node, struct gpud_v4l2_buffer *buffer);
 int gpud_v4l2_queue(const struct gpud_v4l2 *node, const struct gpud_v4l2_buffer *buffer);
@@ -101,23 +101,22 @@ int gpud_v4l2_dequeue(const struct gpud_v4l2 *node, struct gpud_v4l2_buffer *buf
 int gpud_v4l2_request(const struct gpud_v4l2 *node, uint32_t memory, uint32_t *count);
 int gpud_v4l2_stream(const struct gpud_v4l2 *node, bool on);
 
-/* V4L2_BUF_CAP_SUPPORTS_…; 0 where the driver does not say. */
+/* V4L2_BUF_CAP_SUPPORTS_…; 0 if the driver does not say. */
 uint32_t gpud_v4l2_memories(const struct gpud_v4l2 *node);
-/* The same of a node that another program may be streaming from, which does not notice it: no
- * buffer is asked for, and none is freed. */
+/* The same for a node that another program may be streaming from, without disturbing it: no buffer
+ * is requested or freed. */
 uint32_t gpud_v4l2_look_memories(const struct gpud_v4l2 *node);
 
-/* The fourcc of the driver's format at this place of its list; 0: no more. Compressed ones are 1.
- */
+/* The fourcc at this index of the driver's list; 0: no more. Compressed formats are 1. */
 uint32_t gpud_v4l2_enum_format(const struct gpud_v4l2 *node, uint32_t place);
-/* The sizes at this place of the format's list, into mode; false: no more. */
+/* The sizes at this index of the format's list, into mode; false: no more. */
 bool gpud_v4l2_enum_size(const struct gpud_v4l2 *node, uint32_t fourcc, uint32_t place,
                          struct gpud_capture_mode *mode);
-/* The rates at this size, into mode; none where the driver does not say. */
+/* The rates at this size, into mode; none if the driver does not say. */
 void gpud_v4l2_enum_rates(const struct gpud_v4l2 *node, uint32_t fourcc, uint32_t width,
                           uint32_t height, struct gpud_capture_mode *mode);
 
-/* Sets the rate where *num is not 0 and the driver can, and gives what it is; 0/1 where the driver
+/* Sets the rate if *num is not 0 and the driver can, and returns the current one; 0/1 if the driver
  * does not say. */
 void gpud_v4l2_rate(const struct gpud_v4l2 *node, uint32_t *num, uint32_t *den);
 

@@ -1,9 +1,9 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* One descriptor for event loops: an epoll that holds the interrupt's descriptor, the ring's
- * wake-up, and the driver's node, the last one only for what it can tell the truth about. The node
- * comes and goes, with configure and with its buffers; the epoll stays. */
+/* One descriptor for event loops: an epoll of the interrupt's descriptor, the ring's wake-up, and
+ * the driver's node while its state is meaningful. The node comes and goes, with configure and with
+ * its buffers; the epoll stays. */
 #include "capture/watch.h"
 
 #include "base/clock.h"

@@ -6,12 +6,12 @@
 
 #include "capture/state.h"
 
-/* timer_fd expires after that long, and then again every so often (0: not again). False: errno. */
+/* Arms timer_fd to expire after that long, and then at this interval (0: once). False: errno. */
 bool gpud_capture_arm(struct gpud_capture *capture, int64_t after, int64_t every);
-/* Whether it has; that is forgotten then. */
+/* Whether it has expired; clears it. */
 bool gpud_capture_is_time(struct gpud_capture *capture);
 void gpud_capture_disarm(struct gpud_capture *capture);
-/* Event loops see this descriptor as well, until it is closed; -1 is nothing. False: errno. */
+/* Adds this descriptor to the epoll, until it is closed; -1 adds nothing. False: errno. */
 bool gpud_capture_watch_too(struct gpud_capture *capture, int fd);
 void gpud_capture_close_watched(struct gpud_capture *capture, int *fd);
 

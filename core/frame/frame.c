@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What the application may set, but for its size: up to the meta, which is copied as far as it
- * goes. */
+/* Copies what the application may set, except its size: up to the meta, of which only the used part
+ * is copied. */
 static void copy_settable(struct gpud_frame_info *to, const struct gpud_frame_info *from)
 {
     size_t first = offsetof(struct gpud_frame_info, pts_ns);
@@ -24,8 +24,7 @@ static void copy_info(struct gpud_frame_info *to, const struct gpud_frame_info *
     memcpy((char *)to + tail, (const char *)from + tail, sizeof(*to) - tail);
 }
 
-/* The fields of the first release, which every program has: they are copied without asking how far
- * its size goes. */
+/* The fields of the first release, which every program has: they are copied whatever its size. */
 #define INFO_FIXED GPUD_END_OF(struct gpud_frame_info, layout)
 _Static_assert(sizeof(struct gpud_frame_info) == INFO_FIXED,
                "a field behind these is copied as far as the caller's size goes");
@@ -115,9 +114,9 @@ enum gpud_status gpud_frame_map(struct gpud_frame *frame, unsigned access, int64
     if (status != GPUD_OK)
         return status;
     if (frame->memory->host) {
-        if (frame->maps == 0 && frame->queue) /* which maps nothing here, and orders the bytes */
+        if (frame->maps == 0 && frame->queue) /* maps nothing here, only orders the bytes */
             status = gpud_queue_finish(frame->queue, deadline, error);
-        if (status == GPUD_OK && frame->maps == 0) /* for whatever the inner maps will ask for */
+        if (status == GPUD_OK && frame->maps == 0) /* covers every access of inner maps */
             status = gpud_memory_begin_access(frame->memory, GPUD_READ | GPUD_WRITE, error);
         if (status != GPUD_OK)
             return status;
@@ -129,7 +128,7 @@ enum gpud_status gpud_frame_map(struct gpud_frame *frame, unsigned access, int64
         status = gpud_frame_need_queue(frame, error);
         if (status != GPUD_OK)
             return status;
-        /* No more than was asked for: reading and writing back may cost a copy each. */
+        /* Only the requested access: reading and writing back may cost a copy each. */
         status = gpud_queue_map(frame->queue, frame->memory, frame->offset, frame->info.layout.size,
                                 access, deadline, &frame->mapped, error);
         if (status != GPUD_OK)
@@ -267,7 +266,7 @@ static void release_wrapped(struct gpud_frame *frame)
     free(frame);
 }
 
-/* What the frame's own queue wrote into it, by a map, comes after the fence. */
+/* What the frame's own queue wrote into it by a map comes after the fence. */
 static enum gpud_status wait_wrapped(struct gpud_frame *frame, struct gpud_queue *queue,
                                      struct gpud_error *error)
 {
@@ -282,13 +281,13 @@ static enum gpud_status wait_host_wrapped(struct gpud_frame *frame, int64_t dead
     return frame->written.device ? gpud_frame_need_queue(frame, error) : GPUD_OK;
 }
 
-/* What is on the application's queue now comes before whatever is done with the frame. */
+/* Orders the current work on the application's queue before all later use of the frame. */
 static enum gpud_status mark_written(struct gpud_frame *frame, struct gpud_queue *queue,
                                      struct gpud_error *error)
 {
     if (!gpud_device_has_fences(queue->device))
         return gpud_queue_finish(queue, gpud_deadline(GPUD_SEC), error);
-    /* Behind what another holder's queue has been posted for: one fence stands for both. */
+    /* Waits for another holder's posted queue first, so that one fence covers both. */
     enum gpud_status status =
         frame->written.device ? gpud_queue_await(queue, &frame->written, error) : GPUD_OK;
     if (status != GPUD_OK)
@@ -368,7 +367,7 @@ static enum gpud_status wait_second(struct gpud_frame *frame, struct gpud_queue 
     return status;
 }
 
-/* Its queue is the first one's. */
+/* It uses the first frame's queue. */
 static enum gpud_status wait_host_second(struct gpud_frame *frame, int64_t deadline,
                                          struct gpud_error *error)
 {

@@ -58,7 +58,7 @@ enum gpud_status gpud_frame_need_queue(struct gpud_frame *frame, struct gpud_err
 /* Fails if bytes that the CPU wrote into the frame were lost. */
 enum gpud_status gpud_frame_check(const struct gpud_frame *frame, struct gpud_error *error);
 
-/* The flags that belong to the picture, and go where it goes; the others belong to one frame, or to
+/* The flags that belong to the picture, and travel with it; the others belong to one frame, or to
  * the library. */
 #define GPUD_FRAME_TRAVELS                                                     \
     (GPUD_FRAME_CORRUPTED | GPUD_FRAME_DISCONTINUITY | GPUD_FRAME_INTERLACED | \
@@ -68,15 +68,15 @@ enum gpud_status gpud_frame_check(const struct gpud_frame *frame, struct gpud_er
 struct gpud_frame {
     const struct gpud_frame_owner_ops *ops;
     void *owner;
-    atomic_uint extra_refs;     /* holders beside the first */
+    atomic_uint extra_refs;     /* holders besides the first */
     struct gpud_memory *memory; /* borrowed from the owner's ring */
-    uint64_t offset;            /* of the frame in memory */
+    uint64_t offset;            /* of the frame, in memory */
     uint32_t slot;              /* in the owner's ring; UINT32_MAX: wrapped */
-    struct gpud_queue *queue;   /* that orders work on the frame and maps it; NULL: host memory */
-    struct gpud_fence written;  /* wrapped: what the application's queue has yet to do to it */
-    void *mapped;               /* what the queue's map gave */
+    struct gpud_queue *queue;   /* orders work on the frame, and maps it; NULL: host memory */
+    struct gpud_fence written;  /* wrapped: work on it that is pending on the application's queue */
+    void *mapped;               /* the address that the queue's map returned */
     unsigned maps;              /* nesting */
-    unsigned access;            /* of the map, where there is one */
+    unsigned access;            /* of the current map */
     struct gpud_error write_error; /* why the last bytes written by a map are lost; or GPUD_OK */
     struct gpud_frame_info info;
 };

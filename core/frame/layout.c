@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The arithmetic of planes. A layout may come from a peer: nothing overflows, nothing is believed.
- */
+/* The arithmetic of planes. A layout may come from a peer, so every value is checked, and overflow
+ * is impossible. */
 #include "base/error.h"
 #include "frame/layout.h"
 
@@ -15,7 +15,7 @@ struct plane_geometry {
 };
 
 struct format {
-    const char *name; /* as GStreamer names it */
+    const char *name; /* GStreamer's name */
     struct plane_geometry plane[GPUD_PLANES_MAX];
 };
 

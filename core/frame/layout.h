@@ -10,7 +10,7 @@
  * and offsets may differ. */
 bool gpud_layout_same_picture(const struct gpud_layout *a, const struct gpud_layout *b);
 
-/* Whether both place every byte alike. */
+/* Whether both place every byte at the same offset. */
 bool gpud_layout_equal(const struct gpud_layout *a, const struct gpud_layout *b);
 
 #endif

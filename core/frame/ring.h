@@ -15,7 +15,7 @@
 #define GPUD_RING_MEMORIES_MAX 64
 #define GPUD_RING_SLOTS_MAX 2048
 
-/* What the other side is told: as many memories as handles. */
+/* What the other side is told: one memory for each handle. */
 struct gpud_ring_description {
     uint64_t slot_size;
     uint32_t slots_per_memory;
@@ -26,7 +26,7 @@ struct gpud_ring_description {
 struct gpud_ring {
     struct gpud_device *device;
     enum gpud_usage usage;
-    uint64_t slot_size; /* whole pages */
+    uint64_t slot_size; /* in whole pages */
     uint32_t slots_per_memory;
     uint32_t memories;
     struct gpud_memory *memory[GPUD_RING_MEMORIES_MAX];
@@ -35,16 +35,16 @@ struct gpud_ring {
 void gpud_ring_init(struct gpud_ring *ring, struct gpud_device *device, enum gpud_usage usage,
                     uint64_t frame_size, uint32_t slots_per_memory);
 
-/* Makes one more memory for the ring, without changing it, so that the lock that guards the ring is
- * not needed. */
+/* Allocates one more memory for the ring without changing the ring, so that its lock is not
+ * needed. */
 enum gpud_status gpud_ring_alloc(const struct gpud_ring *ring, struct gpud_memory **memory,
                                  struct gpud_error *error);
 
-/* Adds such a memory, which is the ring's from now on. GPUD_NO_MEMORY: it has its greatest size. */
+/* Adds such a memory, and takes it over. GPUD_NO_MEMORY: the ring has its greatest size. */
 enum gpud_status gpud_ring_add(struct gpud_ring *ring, struct gpud_memory *memory,
                                struct gpud_error *error);
 
-/* Both. On failure the ring is as it was. */
+/* Does both. On failure the ring is unchanged. */
 enum gpud_status gpud_ring_grow(struct gpud_ring *ring, struct gpud_error *error);
 
 /* Exports the memories from `first` on; the descriptors in it are the caller's to close. local: by
@@ -54,15 +54,15 @@ enum gpud_status gpud_ring_describe(const struct gpud_ring *ring, uint32_t first
                                     struct gpud_error *error);
 void gpud_ring_description_close(struct gpud_ring_description *description);
 
-/* Adds a peer's memories to an initialised ring. local: the peer is this very process, by the
- * kernel's word, so that memory may come by pointer; frame_size is what the importer knows a slot
- * must hold. The description is a peer's word. On failure the ring is as it was. */
+/* Adds a peer's memories to an initialised ring. local: the kernel confirms that the peer is this
+ * process, so memory may come by pointer. frame_size is what the importer knows that a slot must
+ * hold. The description comes from the peer, and is checked. On failure the ring is unchanged. */
 enum gpud_status gpud_ring_import(struct gpud_ring *ring,
                                   const struct gpud_ring_description *description, bool local,
                                   uint64_t frame_size, struct gpud_error *error);
 
-/* The memories from `first` on as another device sees them (its own as they are), which copies from
- * or to them; borrowed from the ring. */
+/* The memories from `first` on as seen by another device, which copies from or to them (the ring's
+ * own device sees them as they are); borrowed from the ring. */
 enum gpud_status gpud_ring_view(const struct gpud_ring *ring, struct gpud_device *device,
                                 uint32_t first, struct gpud_memory *views[GPUD_RING_MEMORIES_MAX],
                                 struct gpud_error *error);

@@ -25,8 +25,8 @@ static bool has_directgma(const struct gpud_endpoint *end, const char *role,
     return false;
 }
 
-/* What a user cannot change comes first: a layer for one end is no help where the other has no
- * OpenCL. */
+/* The cause that a user cannot change comes first: a layer for one end is no help if the other has
+ * no OpenCL. */
 static bool can_connect(const struct gpud_endpoint *sender, const struct gpud_endpoint *receiver,
                         char why[GPUD_REASON_MAX])
 {

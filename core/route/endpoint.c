@@ -27,7 +27,7 @@ void gpud_endpoint_describe(struct gpud_endpoint *endpoint, const struct gpud_de
     for (size_t i = 0; i + 1 < sizeof(endpoint->pci) && device->info.pci[i]; i++)
         endpoint->pci[i] = (char)tolower((unsigned char)device->info.pci[i]); /* CUDA's capitals */
     endpoint->host_rate = device->host_rate;
-    if (endpoint->host_rate == 0) /* the driver does not say; of AMD's GPUs the kernel does */
+    if (endpoint->host_rate == 0) /* the driver does not say; the kernel does for AMD's GPUs */
         endpoint->host_rate = gpud_kfd_host_rate(gpud_kfd_get(), device->info.pci);
     endpoint->reach_count = device->reach_count;
     memcpy(endpoint->reach, device->reach, sizeof(endpoint->reach));
@@ -40,7 +40,7 @@ bool gpud_endpoints_share_device(const struct gpud_endpoint *a, const struct gpu
     static const uint8_t none[16];
     if (strcmp(a->kind, b->kind) != 0)
         return false;
-    /* An index is each process's own affair: CUDA_VISIBLE_DEVICES renumbers. */
+    /* Indices are not compared: CUDA_VISIBLE_DEVICES renumbers in each process. */
     if (memcmp(a->uuid, none, sizeof(none)) != 0 || memcmp(b->uuid, none, sizeof(none)) != 0)
         return memcmp(a->uuid, b->uuid, sizeof(a->uuid)) == 0;
     return strcmp(a->device, b->device) == 0;

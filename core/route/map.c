@@ -31,7 +31,7 @@ static bool can_connect(const struct gpud_endpoint *sender, const struct gpud_en
         return false;
     }
     if (sender->token == receiver->token)
-        return true; /* one process: the pointer */
+        return true; /* same process: the pointer is shared */
     if (!(sender->caps & GPUD_CAP_SHARE)) {
         gpud_print_n(why, GPUD_REASON_MAX,
                      "the driver of %s cannot export memory to other processes", sender->device);
@@ -40,7 +40,7 @@ static bool can_connect(const struct gpud_endpoint *sender, const struct gpud_en
     return true;
 }
 
-/* Host memory is shared for reading alone; a GPU's knows no such thing. */
+/* Only host memory can be shared read-only. */
 static const char *refuse_foreign(const struct gpud_endpoint *sender)
 {
     return sender->caps & GPUD_CAP_HOST

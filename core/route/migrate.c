@@ -1,9 +1,9 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* migrate: both ends are in one process and their devices in one OpenCL context, so that the
- * sender's slots are the receiver's, too: the runtime moves each to the receiver's device, from the
- * moment on at which its frame is submitted, and back when it is written anew. */
+/* migrate: both ends are in one process and their devices in one OpenCL context, so both use the
+ * sender's slots. The runtime moves a slot to the receiver's device as soon as its frame is
+ * submitted, and back when it is written again. */
 #include "device/device.h"
 #include "route/ops.h"
 
@@ -69,8 +69,8 @@ static enum gpud_status migrate(struct gpud_queue *queue, struct gpud_memory *sl
     return gpud_queue_migrate(queue, slot, written, false, error);
 }
 
-/* That only saves the driver the way. Where it fails the driver moves the slot by itself when it is
- * written, and a queue that has failed says so then. */
+/* Only saves the driver a move. If it fails, the driver moves the slot when it is written, and a
+ * failed queue is reported then. */
 static void migrate_back(struct gpud_queue *queue, struct gpud_memory *slot)
 {
     gpud_queue_migrate(queue, slot, NULL, true, NULL);

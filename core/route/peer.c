@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* peer: the sender's copy engine writes into memory of the receiver's GPU, over NVLink or PCIe or
- * inside one GPU, there also from one driver to another. */
+/* peer: the sender's copy engine writes into memory of the receiver's GPU, over NVLink or PCIe, or
+ * inside one GPU, there also between two drivers. */
 #include "device/ops.h"
 #include "route/endpoint.h"
 #include "route/ops.h"

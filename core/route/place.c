@@ -35,7 +35,7 @@ static bool is_reached(const struct gpud_device *from, const struct gpud_endpoin
     return false;
 }
 
-/* What the driver of both, which sees the receiver's card here, says of the link; or the kernel. */
+/* Asks the driver of both devices, which sees the receiver's card here; else the kernel. */
 static void ask_link(const struct gpud_device *from, const struct gpud_endpoint *to,
                      char why[GPUD_REASON_MAX])
 {

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* rdma: the sender's network card writes into memory of the receiver's host: into the GPU's own,
- * where card and GPU have a way for that (dmabuf, peermem), or else into pinned host memory.
+/* rdma: the sender's network card writes into memory of the receiver's host: into the GPU's own if
+ * card and GPU can (dmabuf, peermem), else into pinned host memory.
  *
  *     rdma-dmabuf    the GPU's driver exports the memory as a dma-buf, the card's imports it
  *     rdma-peermem   the card's driver asks the GPU's for the pages (nvidia-peermem)
@@ -10,7 +10,7 @@
 #include "device/ops.h"
 #include "route/ops.h"
 
-/* An end that is the host itself needs no way. false: *why says what is missing. */
+/* An end on the host needs no way. false: *why says what is missing. */
 static bool has_way(const struct gpud_endpoint *end, const char *role, enum gpud_network_way way,
                     char why[GPUD_REASON_MAX])
 {

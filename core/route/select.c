@@ -1,23 +1,22 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The choice of a route, by the order of the table below: fewer copies first, then the shorter way,
- * from which a later route departs only where it is known to be much faster:
+/* The choice of a route, in the order of the table below: fewer copies first, then the shorter way.
+ * A later route overtakes only if it is known to be much faster:
  *
  *   - A route that copies from device to device is measured before the first frame, and gives way
- *     where the detour through the host's memory should be half as fast again.
- *   - What the detour should reach is for figures to say: the driver's, or amdkfd's. With them
+ *     if the detour through the host's memory should be half as fast again.
+ *   - What the detour should reach comes from the driver's figures, or amdkfd's. With them
  *     every such copy is measured.
- *   - Where there are none, the distance of the two devices decides whether to ask further. In
- *     different NUMA nodes (SYS) the kernel's figures of the PCIe links stand in, and the copy is
- *     measured: many a processor passes writes from card to card on to another one at a fraction of
+ *   - Without them the distance of the two devices decides whether to ask further. In
+ *     different NUMA nodes (SYS) the kernel's figures of the PCIe links are used, and the copy is
+ *     measured: many processors pass writes between cards on to another processor at a fraction of
  *     the bus's speed. Behind one switch, below one host bridge or in one node (PIX, PXB, PHB,
- *     NODE) the detour has nothing to avoid, and the copy is taken as it is; so it is where nothing
- *     is known.
+ *     NODE), or if nothing is known, the detour would avoid nothing, and the copy is not measured.
  *   - A distance alone never changes the order: NVLink and xGMI join cards of different nodes, and
  *     the bus between those does not matter then.
  *
- * Distances stand in the reasons, where they matter, with both places. */
+ * The reasons state a distance, with both positions, where it matters. */
 #include "route/route.h"
 
 #include "base/sized.h"
@@ -32,7 +31,7 @@
 #define GPUD_TEST_ROUTE(X)
 #endif
 
-/* Best first: fewer copies, then the shorter way. A later one overtakes where it is much faster. */
+/* Best first: fewer copies, then the shorter way. A much faster later one overtakes. */
 /* clang-format off */
 #define TABLE(X)                \
     X(gpud_map_route)           \
@@ -54,12 +53,12 @@ static const struct gpud_route_ops *const routes[] = {TABLE(POINT_TO)};
 #define ROUTES (sizeof(routes) / sizeof(routes[0]))
 
 struct gpud_route_trials {
-    char link[GPUD_REASON_MAX]; /* why the devices have none; "": not known */
+    char link[GPUD_REASON_MAX]; /* why the devices have no link; "": unknown */
     struct {
         bool failed;
         char reason[GPUD_REASON_MAX]; /* if it failed */
-        double rate;                  /* bytes per second, as measured; 0: it was not */
-    } route[ROUTES];                  /* by place in the table */
+        double rate;                  /* bytes per second, as measured; 0: not measured */
+    } route[ROUTES];                  /* by position in the table */
 };
 
 /* --- what follows from a route's description ------------------------------------------------ */
@@ -165,7 +164,7 @@ static size_t place_of(const struct gpud_route_ops *route)
     return place;
 }
 
-/* --- what was tried ------------------------------------------------------------------------- */
+/* --- trials -------------------------------------------------------------------------------- */
 
 struct gpud_route_trials *gpud_route_trials_create(void)
 {
@@ -223,8 +222,8 @@ void gpud_route_exclude_readers(struct gpud_route_trials *trials, const struct g
 
 /* --- speed --------------------------------------------------------------------------------- */
 
-/* What a detour must be faster by: it takes the host's memory from others, and vendors' figures are
- * seldom reached. */
+/* How much faster a detour must be: it takes the host's memory from others, and vendors' figures
+ * are seldom reached. */
 #define WORTH_A_DETOUR 1.5
 
 static double rate_of(size_t place, const struct gpud_endpoint *sender,
@@ -235,7 +234,7 @@ static double rate_of(size_t place, const struct gpud_endpoint *sender,
     return routes[place]->rate ? routes[place]->rate(sender, receiver) : 0;
 }
 
-/* The fastest route behind this place that has a known rate; ROUTES: there is none. */
+/* The fastest later route with a known rate; ROUTES: none. */
 static size_t find_rival(size_t place, const struct gpud_endpoint *sender,
                          const struct gpud_endpoint *receiver,
                          const struct gpud_route_trials *trials, double *rate)
@@ -270,7 +269,7 @@ void gpud_route_measured(struct gpud_route_trials *trials, const struct gpud_rou
     trials->route[place_of(route)].rate = rate;
 }
 
-/* The route that overtakes this one, or the one itself. */
+/* The route that overtakes this one, or this one. */
 static size_t overtake(size_t place, const struct gpud_endpoint *sender,
                        const struct gpud_endpoint *receiver, const struct gpud_route_trials *trials,
                        char fallback_reason[GPUD_REASON_MAX])
@@ -298,7 +297,7 @@ const struct gpud_route_ops *gpud_route_select(const struct gpud_endpoint *sende
     for (size_t i = 0; i < ROUTES; i++) {
         char why[GPUD_REASON_MAX] = "";
         if (routes[i]->network != is_by_network(sender, receiver))
-            continue; /* nothing that a user would expect there */
+            continue; /* users would not expect it there, so it needs no reason */
         if (trials->route[i].failed)
             add_reason(fallback_reason, routes[i]->name, trials->route[i].reason);
         else if (possible(routes[i], sender, receiver, trials, why))
@@ -343,7 +342,7 @@ enum gpud_status gpud_route_check_params(uint32_t slots, enum gpud_slow_receiver
     return GPUD_OK;
 }
 
-/* What the buses and drivers say of two cards, where a route only knows that it is not possible. */
+/* Asks buses and drivers about two cards, where a route only knows that it is impossible. */
 static void explain_link(const struct gpud_device *from, const struct gpud_device *to,
                          char reason[GPUD_REASON_MAX])
 {

@@ -1,13 +1,11 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Through host pages that both devices read and write; at an end that is the host itself nothing is
- * copied.
+/* Through host pages that both devices read and write; an end on the host itself copies nothing.
  *
- *     staged         pages of the sender, which all its receivers map: other processes' for reading
- *                    alone
- *     staged-push    pages of the receiver, which this one sender writes: where the receiver's
- *                    driver pins no pages that may only be read, and the CPU would carry every
+ *     staged         pages of the sender, which all its receivers map; other processes read-only
+ *     staged-push    pages of the receiver, which this one sender writes: for a receiver whose
+ *                    driver cannot pin read-only pages, so that its CPU would copy every
  *                    frame. hipHostRegister() has no flag for such pages; whether a driver takes
  *                    them is tried when the device is opened.
  */
@@ -33,8 +31,8 @@ static bool can_connect(const struct gpud_endpoint *sender, const struct gpud_en
     return share_memory(sender, receiver, why);
 }
 
-/* Of frames that lie on the host the CPU would carry as many by a push, and there it would be the
- * sender's. In one process the sender's pages are the receiver's, to write as well. */
+/* For frames on the host, a push would make the sender's CPU copy instead of the receiver's, and no
+ * fewer times. In one process the receiver can already write the sender's pages. */
 static bool can_push(const struct gpud_endpoint *sender, const struct gpud_endpoint *receiver,
                      char why[GPUD_REASON_MAX])
 {
@@ -49,8 +47,8 @@ static bool can_push(const struct gpud_endpoint *sender, const struct gpud_endpo
     return false;
 }
 
-/* Seconds for a byte between a device and the host's memory, which the host is in already. far: the
- * kernel's figure will do where there is none of the driver's; see select.c. */
+/* Seconds for a byte between a device and the host's memory, 0 for the host itself. far: the
+ * kernel's figure will do if the driver has none; see select.c. */
 static bool add_time(const struct gpud_endpoint *end, bool far, double *time)
 {
     uint32_t rate = end->host_rate;
@@ -64,7 +62,7 @@ static bool add_time(const struct gpud_endpoint *end, bool far, double *time)
     return true;
 }
 
-/* Down, and then up. */
+/* Down to the host, then up. */
 static double rate(const struct gpud_endpoint *sender, const struct gpud_endpoint *receiver)
 {
     bool far = gpud_endpoints_distance(sender, receiver) == GPUD_DISTANCE_SYS;

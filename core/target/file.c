@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The file that tells a writer in another process where it may write. Its owner locks it for its
+/* The file that tells a writer in another process where to write. Its owner locks it for its
  * lifetime, so a file without a lock is stale and may be replaced. */
 #include "target/file.h"
 
@@ -26,7 +26,7 @@
 #define PATIENCE (2 * GPUD_SEC)
 #define PAUSE (5 * GPUD_MSEC)
 
-/* --- what stands in it --------------------------------------------------------------------- */
+/* --- the text ------------------------------------------------------------------------------ */
 
 struct text {
     char bytes[GPUD_TARGET_FILE_MAX];
@@ -41,7 +41,7 @@ static void add(struct text *text, const char *format, ...)
     int length =
         vsnprintf(text->bytes + text->length, sizeof(text->bytes) - text->length, format, args);
     va_end(args);
-    text->length += length > 0 ? (size_t)length : 0; /* beyond the end: told when it is written */
+    text->length += length > 0 ? (size_t)length : 0; /* overflow: reported on writing */
 }
 
 static void add_layout(struct text *text, const struct gpud_target_ring *ring)
@@ -89,13 +89,13 @@ static void describe(struct text *text, const struct gpud_target_ring *ring)
         GPUD_TARGET_STOPPED);
     if (ring->kind == GPUD_TARGET_HOST)
         add(text, "memory=/proc/%ld/fd/%d\n", pid, ring->memory_fd);
-    if (ring->kind == GPUD_TARGET_DMABUF) /* which cannot be opened by a path */
+    if (ring->kind == GPUD_TARGET_DMABUF) /* has no path to open */
         add(text, "memory_fd=%d\n", ring->memory_fd);
     for (uint32_t i = 0; i < ring->slots; i++)
         add_slot(text, ring, i);
 }
 
-/* --- making it ----------------------------------------------------------------------------- */
+/* --- creating ------------------------------------------------------------------------------ */
 
 static enum gpud_status write_new(const struct gpud_target_ring *ring, const char *path, int *fd,
                                   struct gpud_error *error)
@@ -165,7 +165,7 @@ static enum gpud_status take_name(const struct gpud_target_ring *ring, const cha
     }
 }
 
-/* Those of processes that died. */
+/* Removes the files of processes that died. */
 static void reclaim(const char *directory)
 {
     DIR *entries = opendir(directory);

@@ -7,13 +7,13 @@
 #include "target/state.h"
 
 #define GPUD_TARGET_FILE_SUFFIX ".target"
-#define GPUD_TARGET_FILE_MAX 8192 /* bytes of it */
+#define GPUD_TARGET_FILE_MAX 8192 /* bytes */
 
-/* Whether the file that was opened is still the one with that name. */
+/* Whether the opened file is still the one with that name. */
 bool gpud_target_file_is_there(int fd, const char *path);
 
-/* The file of a name, written and locked. *fd holds the lock, by which others see that its owner
- * lives. */
+/* Creates, writes and locks the file of a name. *fd holds the lock, which shows others that the
+ * owner lives. */
 enum gpud_status gpud_target_file_create(const struct gpud_target_ring *ring, char path[256],
                                          int *fd, struct gpud_error *error);
 /* Removes it. */

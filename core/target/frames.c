@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A target's frames: a slot that the writer has filled is one, until it is given back. Nothing here
- * allocates. */
+/* A target's frames: a slot that the writer has filled is a frame until it is released. Nothing
+ * here allocates. */
 #include "target/frames.h"
 
 #include "base/clock.h"
@@ -19,7 +19,7 @@ static struct gpud_target_place *place_of(const struct gpud_frame *frame)
     return &((struct gpud_target_ring *)frame->owner)->place[frame->slot];
 }
 
-/* With the lock held: tells the writer before which number nothing is read any more. */
+/* With the lock held: publishes the number below which no frame is read any more. */
 static void tell_given_back(struct gpud_target_ring *ring)
 {
     uint32_t first = ring->next;
@@ -33,7 +33,7 @@ static void tell_given_back(struct gpud_target_ring *ring)
 
 /* --- owner --------------------------------------------------------------------------------- */
 
-/* All work on the frame that queues were given comes before what is put on its own queue. */
+/* Work that queues were given on the frame comes before everything on the frame's own queue. */
 static bool is_used(const struct gpud_frame *frame)
 {
     return frame->queue && (place_of(frame)->posted || frame->access);
@@ -53,7 +53,7 @@ static bool is_poisoned(const struct gpud_frame *frame)
     return gpud_target_is_lapped(frame->owner, place_of(frame)->number);
 }
 
-/* The device is done with a slot. Runs in a thread of its driver. */
+/* The device has finished with a slot. Runs in a thread of its driver. */
 static void on_complete(void *arg, enum gpud_status status)
 {
     struct gpud_target_place *place = arg;
@@ -72,7 +72,7 @@ static void give_back_when_complete(struct gpud_target_ring *ring, struct gpud_f
     struct gpud_error why;
     atomic_fetch_add_explicit(&ring->references, 1, memory_order_relaxed);
     if (gpud_queue_on_complete(frame->queue, on_complete, place, &why) != GPUD_OK) {
-        /* If it does not end, the slot does not come back. */
+        /* A slot whose work never ends does not come back. */
         if (gpud_queue_finish(frame->queue, gpud_deadline(GPUD_SEC), &why) == GPUD_OK)
             on_complete(place, GPUD_OK);
         else
@@ -96,13 +96,13 @@ static void release(struct gpud_frame *frame)
     tell_given_back(ring);
     gpud_lock_release(&ring->lock);
     if (used)
-        give_back_when_complete(ring, frame); /* and the reference with it */
+        give_back_when_complete(ring, frame); /* and drops the reference */
     else
         gpud_target_ring_unref(ring);
 }
 
-/* The bytes were there before the frame was handed out; where the marker is a device's, the frame's
- * own queue has looked at it, too. */
+/* The bytes are complete before a frame is handed out. If the marker is a device's, the frame's own
+ * queue has waited for it too. */
 static const struct gpud_frame_owner_ops frame_ops = {
     .release = release,
     .wait = gpud_frame_join_wait,
@@ -130,11 +130,11 @@ enum gpud_status gpud_target_frames_create(struct gpud_target_ring *ring, struct
 
 /* --- handing out --------------------------------------------------------------------------- */
 
-/* The number of the frame that is next, with the lock held. false: there is none. */
+/* The number of the next frame, with the lock held. false: there is no frame. */
 static bool choose(struct gpud_target_ring *ring, uint32_t *number)
 {
     uint32_t posted = ring->posted;
-    /* As many as the writer leaves alone. */
+    /* The frames that the writer leaves alone. */
     uint32_t whole = ring->slots - (ring->pace == GPUD_TARGET_FREE_RUNNING);
     *number = posted - ring->next > whole ? posted - 1 : ring->next;
     /* A slot that is still in use is not handed out again. */
@@ -143,7 +143,7 @@ static bool choose(struct gpud_target_ring *ring, uint32_t *number)
     return *number < posted;
 }
 
-/* What the writer put there is seen by the frame's own queue, and by the device. */
+/* Makes what the writer wrote visible to the frame's own queue and to the device. */
 static enum gpud_status make_visible(struct gpud_target_ring *ring, struct gpud_frame *frame,
                                      struct gpud_error *error)
 {
@@ -171,7 +171,7 @@ enum gpud_status gpud_target_take(struct gpud_target_ring *ring, struct gpud_fra
     uint32_t number;
     gpud_lock_take(&ring->lock);
     bool failed = ring->failed, found = !failed && choose(ring, &number);
-    /* With none to hand out, what cannot be handed out later either is over. */
+    /* Without a frame to hand out, skips those that cannot be handed out later either. */
     uint32_t from = ring->next;
     if (!failed)
         ring->next = found ? number + 1 : ring->posted;

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Which targets there are: the files that others of this user's processes have written, and hold a
- * lock on as long as they live. */
+/* Lists targets: the files that this user's processes have written, and lock as long as they
+ * live. */
 #include "target/file.h"
 
 #include "base/directory.h"
@@ -27,7 +27,7 @@ struct gpud_target_list {
 
 /* --- one file ------------------------------------------------------------------------------ */
 
-/* The value of a line `key=value`; false: there is no such line, or it is too long. */
+/* The value of a line `key=value`; false: the line is missing or too long. */
 static bool get_text(const char *text, const char *key, char *value, size_t size)
 {
     size_t length = strlen(key);
@@ -68,7 +68,7 @@ static bool get_choice(const char *text, const char *key, const char *const *nam
     return false;
 }
 
-/* 0/0 where the file states an impossible rate. */
+/* 0/0 if the file states an impossible rate. */
 static void get_rate(const char *text, uint32_t *num, uint32_t *den)
 {
     char value[32];
@@ -110,7 +110,7 @@ static bool parse(const char *text, struct gpud_target_entry *entry)
     return true;
 }
 
-/* false: it is no target's, or that is gone. */
+/* false: not a target's file, or the target has ended. */
 static bool read_file(int directory, const char *name, struct gpud_target_entry *entry)
 {
     char text[GPUD_TARGET_FILE_MAX + 1];
@@ -131,7 +131,7 @@ static bool read_file(int directory, const char *name, struct gpud_target_entry 
     return parse(text, entry) && strlen(entry->name) == own && memcmp(name, entry->name, own) == 0;
 }
 
-/* --- all of them --------------------------------------------------------------------------- */
+/* --- the list ------------------------------------------------------------------------------ */
 
 static bool is_file(const char *name)
 {
@@ -158,7 +158,7 @@ enum gpud_status gpud_target_list_create(struct gpud_target_list **list, struct 
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a list of targets");
     made->list = (struct gpud_list){
         .what = "target", .entry_size = sizeof(entry), .record_size = sizeof(entry)};
-    DIR *listed = opendir(path); /* NULL: there has been no target yet */
+    DIR *listed = opendir(path); /* NULL: no target has existed yet */
     for (struct dirent *at; status == GPUD_OK && listed && (at = readdir(listed));) {
         if (!is_file(at->d_name) || !read_file(dirfd(listed), at->d_name, &entry))
             continue;

@@ -1,24 +1,24 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* How far the writer has come, by its markers, each of which is checked against the others.
+/* Finds out by the markers how far the writer has come, and checks them against each other.
  *
- * Frames are written in order, so one number says it all: how many there are. The next frame is
- * looked for in its slot. After a pause the writer may have gone round, and is followed by steps
- * that grow. Words in host memory can be read, and every lie in them shows. DirectGMA's markers can
- * only be compared, by a wait of the device: the waits for each slot's next value stay enqueued, on
+ * Frames are written in order, so the state is one number: how many are written. The next frame's
+ * marker is in its slot. After a pause the writer may be rounds ahead, and is found by growing
+ * steps. Words in host memory can be read, so every wrong value is noticed. DirectGMA's markers can
+ * only be compared, by a wait of the device: the waits for each slot's next value stay enqueued on
  * queues that do nothing else. */
 #include "target/markers.h"
 
 #include "base/sleep.h"
 
-/* After a longer pause the writer may be ahead by rounds. */
+/* After a longer pause the writer may be rounds ahead. */
 #define OFTEN (20 * GPUD_MSEC)
-/* A device may see two markers in another order than they were written in, and a busy machine may
- * tell so late. */
+/* How long a marker may be ahead of an earlier one: a device may see two markers in another order
+ * than they were written, and a busy machine may notice late. */
 #define AHEAD_MAX_WORDS (100 * GPUD_MSEC)
 #define AHEAD_MAX_DEVICE (3 * GPUD_SEC)
-/* How long a wait lasts before the caller looks for what else there is. */
+/* Longest wait before the caller checks for other events. */
 #define SLICE (20 * GPUD_MSEC)
 #define NAP_MIN (50 * GPUD_USEC)
 #define NAP_MAX GPUD_MSEC
@@ -35,8 +35,8 @@ static void note_seen(struct gpud_target_place *place, uint32_t value)
         ;
 }
 
-/* Whether frame `number` is written. patient: a device that was not asked about it before is given
- * the time for a look. */
+/* Whether frame `number` is written. patient: a device that was not asked about it before gets the
+ * time to look. */
 static enum gpud_status is_written(const struct gpud_target_ring *ring, uint32_t number,
                                    bool patient, bool *written, struct gpud_error *error)
 {
@@ -64,7 +64,7 @@ static enum gpud_status is_written(const struct gpud_target_ring *ring, uint32_t
 
 bool gpud_target_is_lapped(const struct gpud_target_ring *ring, uint32_t number)
 {
-    /* A free-running writer begins with a slot as soon as the one before it is full. */
+    /* A free-running writer starts to fill a slot as soon as the previous one is full. */
     uint32_t over = ring->slots - (ring->pace == GPUD_TARGET_FREE_RUNNING);
     bool written = false;
     return is_written(ring, number + over, false, &written, NULL) == GPUD_OK && written;
@@ -109,7 +109,7 @@ static enum gpud_status check_words(struct gpud_target_ring *ring, struct gpud_e
     return status;
 }
 
-/* --- how many ------------------------------------------------------------------------------ */
+/* --- the number of frames ------------------------------------------------------------------ */
 
 static enum gpud_status fail_gap(const struct gpud_target_ring *ring, uint32_t number,
                                  uint32_t missing, struct gpud_error *error)
@@ -120,7 +120,7 @@ static enum gpud_status fail_gap(const struct gpud_target_ring *ring, uint32_t n
                      number % ring->slots, number, missing % ring->slots, missing, ring->posted);
 }
 
-/* From the frame `at`, which is written, on: by whole rounds, as far as the slot's marker goes. */
+/* Goes on from the written frame `at` by whole rounds, as far as the slot's marker reaches. */
 static enum gpud_status skip_rounds(const struct gpud_target_ring *ring, bool patient, uint32_t *at,
                                     struct gpud_error *error)
 {
@@ -142,13 +142,13 @@ static enum gpud_status skip_rounds(const struct gpud_target_ring *ring, bool pa
     return GPUD_OK;
 }
 
-/* A written frame with an unwritten one before it. It breaks the rules only if it stays so. */
+/* A written frame with an unwritten one before it. It is an error only if it stays. */
 struct gap {
     bool found;
     uint32_t number, missing;
 };
 
-/* Whether the frames of the last round before frame `newest` are there, too. */
+/* Whether the frames of the last round before frame `newest` are written too. */
 static enum gpud_status check_round(const struct gpud_target_ring *ring, uint32_t newest,
                                     struct gap *gap, struct gpud_error *error)
 {
@@ -162,7 +162,7 @@ static enum gpud_status check_round(const struct gpud_target_ring *ring, uint32_
     return GPUD_OK;
 }
 
-/* ring->posted, brought up to date. */
+/* Brings ring->posted up to date. */
 static enum gpud_status advance(struct gpud_target_ring *ring, bool patient, struct gap *gap,
                                 struct gpud_error *error)
 {
@@ -191,7 +191,7 @@ static enum gpud_status advance(struct gpud_target_ring *ring, bool patient, str
     return status;
 }
 
-/* A later frame than the one that is waited for. */
+/* Looks for a later frame than the next one. */
 static enum gpud_status find_gap(const struct gpud_target_ring *ring, struct gap *gap,
                                  struct gpud_error *error)
 {
@@ -203,7 +203,7 @@ static enum gpud_status find_gap(const struct gpud_target_ring *ring, struct gap
     return status;
 }
 
-/* GPUD_PEER: it has been so for too long. */
+/* GPUD_PEER: the gap has been there for too long. */
 static enum gpud_status reject_gap(struct gpud_target_ring *ring, const struct gap *gap,
                                    struct gpud_error *error)
 {
@@ -237,7 +237,7 @@ enum gpud_status gpud_target_look(struct gpud_target_ring *ring, struct gpud_err
 
 /* --- waiting ------------------------------------------------------------------------------- */
 
-/* A card wakes no thread, and a process may: by FUTEX_WAKE on the marker. */
+/* A card does not wake threads. A process may, by FUTEX_WAKE on the marker. */
 static void wait_for_word(_Atomic uint32_t *word, uint32_t seen, int64_t began, int64_t deadline)
 {
     int64_t now = gpud_now(), nap = (now - began) / 8;
@@ -250,11 +250,11 @@ void gpud_target_wait(struct gpud_target_ring *ring, int64_t began, int64_t dead
     uint32_t slot = ring->posted % ring->slots;
     struct gpud_target_place *place = &ring->place[slot];
     int64_t slice = gpud_deadline(SLICE);
-    if (ring->gap_since) /* what is waited for may be there, and something else not */
+    if (ring->gap_since) /* the next frame may be written, but not another before it */
         clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){.tv_nsec = NAP_MAX}, NULL);
     else if (!place->signal)
         wait_for_word(marker_of(ring, slot), atomic_load(&place->seen), began, deadline);
-    else /* what is wrong with the device, the next look says */
+    else /* the next look reports a failed device */
         gpud_signal_wait_host(place->signal, ring->posted + 1, deadline < slice ? deadline : slice,
                               NULL);
 }

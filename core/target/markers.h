@@ -6,10 +6,10 @@
 
 #include "target/state.h"
 
-/* Brings ring->posted up to date. GPUD_PEER: the writer lies. */
+/* Brings ring->posted up to date. GPUD_PEER: the writer broke the rules. */
 enum gpud_status gpud_target_look(struct gpud_target_ring *ring, struct gpud_error *error);
 
-/* Sleeps until the next marker is written, or the deadline, or a little while. */
+/* Sleeps until the next marker is written, until the deadline, or for a short while. */
 void gpud_target_wait(struct gpud_target_ring *ring, int64_t began, int64_t deadline);
 
 /* Whether the writer has overwritten frame `number`, or may be doing so. From any thread. */

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The memory of a target's ring: made, freed, or left with the driver. */
+/* The memory of a target's ring: allocated, freed, or left with the driver. */
 #include "target/memory.h"
 
 #include "base/fd.h"
@@ -10,7 +10,7 @@
 
 #define PAGE UINT64_C(4096)
 
-/* --- making -------------------------------------------------------------------------------- */
+/* --- allocating ---------------------------------------------------------------------------- */
 
 static enum gpud_status export_fd(struct gpud_memory *memory, int *fd, struct gpud_error *error)
 {
@@ -125,7 +125,7 @@ enum gpud_status gpud_target_memory_create(struct gpud_context *context, struct 
     return status;
 }
 
-/* --- unmaking ------------------------------------------------------------------------------ */
+/* --- freeing ------------------------------------------------------------------------------- */
 
 static void drop_memory(struct gpud_target_ring *ring, bool abandon)
 {

@@ -17,7 +17,7 @@ enum gpud_status gpud_target_memory_create(struct gpud_context *context, struct 
 /* The size of a slot of this layout. */
 uint64_t gpud_target_slot_size(const struct gpud_layout *layout);
 
-/* Whether the writer has said that it writes no more. */
+/* Whether the writer has announced that it writes no more. */
 bool gpud_target_has_stopped(const struct gpud_target_ring *ring);
 
 /* The last reference frees the memory, except memory that a writer on the bus may still write. From

@@ -45,8 +45,8 @@ static bool fits(const struct gpud_kept *kept, const void *arg)
            ring->slot_size == gpud_target_slot_size(wanted->params->layout);
 }
 
-/* The writer goes on, or begins with `next`: its addresses stay valid, so it may not notice. Frames
- * that it wrote while no target existed are skipped. */
+/* The writer goes on, or starts again with `next`. Its addresses stay valid, so it may not notice.
+ * Frames that it wrote while no target existed are skipped. */
 static enum gpud_status take_over(struct gpud_target_ring *ring,
                                   const struct gpud_target_params *params, struct gpud_error *error)
 {
@@ -86,7 +86,7 @@ enum gpud_status gpud_target_ring_create(struct gpud_context *context, struct gp
     struct gpud_error why;
     enum gpud_status status = GPUD_OK;
     if (found && take_over(found, params, &why) != GPUD_OK) {
-        found->broken = true; /* so that it never fits again */
+        found->broken = true; /* so that it never matches again */
         gpud_context_keep(context, &found->kept);
         found = NULL;
     }

@@ -12,7 +12,7 @@ enum gpud_status gpud_target_ring_create(struct gpud_context *context, struct gp
                                          const struct gpud_target_params *params,
                                          struct gpud_target_ring **ring, struct gpud_error *error);
 
-/* The target goes: frees the ring, or leaves it where the writer may still write. */
+/* Ends the target's use: frees the ring, or leaves it where the writer may still write. */
 void gpud_target_ring_leave(struct gpud_target_ring *ring);
 
 #endif

@@ -30,21 +30,21 @@
 
 struct gpud_target_ring;
 
-/* What a frame's owner knows of its slot. */
+/* What a frame's owner knows about its slot. */
 struct gpud_target_place {
     struct gpud_target_ring *ring;
-    uint32_t number; /* the writer's, of the frame that is held */
+    uint32_t number; /* the writer's number of the held frame */
     bool posted;     /* the frame's queue comes after one of the application's */
-    /* What this side knows that the marker reached; any thread raises it. */
+    /* The marker's highest value seen by this side; any thread raises it. */
     _Atomic uint32_t seen;
-    struct gpud_signal *signal; /* the marker, where only a device can look at it; else NULL */
-    struct gpud_handle bus;     /* where the writer finds slot and marker on the bus */
+    struct gpud_signal *signal; /* the marker, where only a device can read it; else NULL */
+    struct gpud_handle bus;     /* bus addresses of slot and marker, for the writer */
 };
 
 struct gpud_target_ring {
-    struct gpud_kept kept;  /* first */
-    struct gpud_work work;  /* its end */
-    atomic_uint references; /* the target, or its context, and each acquired frame */
+    struct gpud_kept kept;  /* must be first */
+    struct gpud_work work;  /* ends the ring */
+    atomic_uint references; /* of the target, or its context, and each acquired frame */
     struct gpud_context *context;
     struct gpud_device *device, *host;
     char name[GPUD_TARGET_NAME_MAX]; /* "": no later target takes the ring over */
@@ -57,7 +57,7 @@ struct gpud_target_ring {
 
     struct gpud_memory *words;
     int words_fd;
-    uint32_t memories; /* one a slot, or one for all */
+    uint32_t memories; /* one for each slot, or one for all */
     struct gpud_memory *memory[GPUD_TARGET_SLOTS_MAX];
     int memory_fd; /* -1: none */
     uint64_t memory_fd_offset;
@@ -66,18 +66,18 @@ struct gpud_target_ring {
     struct gpud_target_place place[GPUD_TARGET_SLOTS_MAX];
     struct gpud_frame frames[GPUD_TARGET_SLOTS_MAX];
 
-    /* The acquiring thread's. */
-    uint32_t posted;   /* frames that the writer has written, as far as was seen */
-    int64_t looked;    /* when that was found out */
-    int64_t gap_since; /* when a marker was first seen ahead of one before it; 0: none is */
+    /* Used by the acquiring thread only. */
+    uint32_t posted;   /* frames seen as written */
+    int64_t looked;    /* when that was last updated */
+    int64_t gap_since; /* when a marker was first seen ahead of an earlier one; 0: none is */
     bool broken;       /* the writer broke the rules, or the device failed */
 
-    struct gpud_lock lock; /* of what follows */
+    struct gpud_lock lock; /* guards what follows */
     uint32_t next;         /* the number after the last frame that was handed out or dropped */
-    uint64_t held;         /* a bit a slot: the application has it */
-    uint64_t pending;      /* a bit a slot: it is free, but a device still works on it */
-    uint64_t corrupted;    /* frames that were overwritten while they were held */
-    bool failed;           /* a device did not do what was enqueued */
+    uint64_t held;         /* a bit for each slot: the application has it */
+    uint64_t pending;      /* a bit for each slot: released, but a device still works on it */
+    uint64_t corrupted;    /* frames that were overwritten while held */
+    bool failed;           /* a device failed to do enqueued work */
 };
 
 static inline _Atomic uint32_t *gpud_target_word(const struct gpud_target_ring *ring,
@@ -86,7 +86,7 @@ static inline _Atomic uint32_t *gpud_target_word(const struct gpud_target_ring *
     return (_Atomic uint32_t *)(void *)((char *)ring->words->host + offset);
 }
 
-/* Where a slot lies. */
+/* The memory that contains a slot. */
 static inline struct gpud_memory *gpud_target_slot_memory(const struct gpud_target_ring *ring,
                                                           uint32_t slot, uint64_t *offset)
 {

@@ -16,7 +16,7 @@
 #include <string.h>
 
 #define SLOTS_DEFAULT 4
-/* No frame for so long is told as such. */
+/* A silence of this long is reported as one. */
 #define SILENCE GPUD_SEC
 
 /* --- create and destroy -------------------------------------------------------------------- */
@@ -107,7 +107,7 @@ void gpud_target_destroy(struct gpud_target **target)
     free(gone);
 }
 
-/* --- telling ------------------------------------------------------------------------------- */
+/* --- what the application asks ------------------------------------------------------------- */
 
 enum gpud_status gpud_target_get_slot(struct gpud_target *target, uint32_t index,
                                       struct gpud_target_slot *slot, struct gpud_error *error)

@@ -13,14 +13,14 @@ struct gpud_target {
     int file_fd;
     atomic_bool interrupted;
 
-    /* The acquiring thread's. */
-    struct gpud_error failure; /* what ended it */
+    /* Used by the acquiring thread only. */
+    struct gpud_error failure; /* why it ended */
     uint64_t sequence;
     bool discontinuity, said_full;
 
-    struct gpud_lock lock; /* of what follows */
+    struct gpud_lock lock; /* guards what follows */
     uint64_t frames, dropped;
-    int64_t began, last; /* when it was made; when the last frame came, or 0 */
+    int64_t began, last; /* when it was created; when the last frame came, or 0 */
     char reason[GPUD_REASON_MAX];
 };
 

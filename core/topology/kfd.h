@@ -10,12 +10,11 @@
  *     N/io_links/K/properties      links whatever the kernel's configuration: xGMI from GPU to GPU,
  *                                  PCIe from GPU to processor
  *     N/p2p_links/K/properties     PCIe from GPU to GPU, where the kernel lets one write into the
- *                                  other (Linux 6.0, CONFIG_HSA_AMD_P2P); and indirect ones to
- *                                  processors, which say nothing of GPUs
+ *                                  other (Linux 6.0, CONFIG_HSA_AMD_P2P), and indirect ones to
+ *                                  processors, which say nothing about GPUs
  *
  * Lines are "key number". Formats and rules: kfd_topology.c and kfd_crat.h of Linux 6.1, in
- * drivers/gpu/drm/amd/amdkfd. A file that is not as it should be costs what it would have said, and
- * a sentence. */
+ * drivers/gpu/drm/amd/amdkfd. A malformed file is ignored and reported. */
 /* clang-format on */
 #ifndef GPUD_TOPOLOGY_KFD_H
 #define GPUD_TOPOLOGY_KFD_H
@@ -23,7 +22,7 @@
 #include "base/error.h"
 #include "base/sysfs.h"
 
-/* The largest machines have some 66 nodes; more than this is not read. */
+/* The largest machines have some 66 nodes; further ones are not read. */
 #define GPUD_KFD_NODES_MAX 256
 #define GPUD_KFD_LINKS_MAX 256 /* of one node */
 #define GPUD_KFD_BANKS_MAX 64
@@ -40,82 +39,82 @@ enum gpud_kfd_link_flags {
 
 struct gpud_kfd_link {
     uint32_t from, to; /* nodes, by their numbers */
-    uint32_t type;     /* enum gpud_kfd_link_type, or one that is unknown here */
-    uint32_t weight;   /* 15 for each hop over xGMI; the more, the farther */
+    uint32_t type;     /* enum gpud_kfd_link_type, or an unknown one */
+    uint32_t weight;   /* 15 for each hop over xGMI; larger is farther */
     uint32_t flags;    /* enum gpud_kfd_link_flags */
     uint32_t min_bandwidth, max_bandwidth; /* MB/s; 0: unknown */
-    bool peer;                             /* one of p2p_links */
+    bool peer;                             /* from p2p_links */
 };
 
 struct gpud_kfd_node {
     uint32_t number;
-    bool denied;               /* the kernel shows that it is there, and no more */
+    bool denied;               /* the kernel shows only that it exists */
     bool gpu;                  /* else processors */
     uint32_t domain, location; /* PCI: location is bus << 8 | device << 3 | function */
     uint32_t vendor, device;   /* 4098 is AMD */
     uint32_t render_minor;     /* /dev/dri/renderD<this> */
     uint32_t gfx;              /* 90010: gfx90a */
     uint64_t hive;             /* the same, and not 0: joined by xGMI */
-    uint64_t visible, hidden;  /* bytes of memory that the bus shows, and does not show */
+    uint64_t visible, hidden;  /* bytes of memory that the bus shows and does not show */
     char pci[GPUD_SYSFS_PCI_MAX];
 };
 
 struct gpud_kfd {
-    struct gpud_kfd_node *nodes; /* in the order of their numbers */
+    struct gpud_kfd_node *nodes; /* in order of their numbers */
     size_t node_count;
     struct gpud_kfd_link *links;
     size_t link_count;
-    bool has_peer_links;           /* the kernel is one that knows p2p_links */
+    bool has_peer_links;           /* the kernel knows p2p_links */
     bool peer_off;                 /* amdgpu was loaded with pcie_p2p=0 */
-    int configured;                /* CONFIG_HSA_AMD_P2P: 1 yes, 0 no, -1: it cannot be told */
-    size_t denied;                 /* nodes */
-    char ignored[GPUD_REASON_MAX]; /* what was not as it should be, and is not used; "": nothing */
+    int configured;                /* CONFIG_HSA_AMD_P2P: 1 yes, 0 no, -1 unknown */
+    size_t denied;                 /* number of nodes */
+    char ignored[GPUD_REASON_MAX]; /* malformed input that was not used; "": none */
 };
 
-/* --- kfd_parse.c: what stands in a file. `text` is any bytes ---------------------------------- */
+/* --- kfd_parse.c: parsing a file. `text` is any bytes ----------------------------------------- */
 
-/* The number behind a key, once, on a line of its own. false: the key is not there, or what follows
- * is not a number of `max` at most. */
+/* The number behind a key, once, on a line of its own. false: the key is missing, or its value is
+ * not a number up to `max`. */
 bool gpud_kfd_find_value(const char *text, size_t size, const char *key, uint64_t max,
                          uint64_t *value);
 
-/* false: *why says what is wrong with it; the record is untouched. The number stays the caller's to
- * set, and so does `peer`. */
+/* false: *why says what is wrong; the record is untouched. The caller sets the number and
+ * `peer`. */
 bool gpud_kfd_parse_node(const char *text, size_t size, struct gpud_kfd_node *node,
                          char why[GPUD_REASON_MAX]);
 bool gpud_kfd_parse_link(const char *text, size_t size, struct gpud_kfd_link *link,
                          char why[GPUD_REASON_MAX]);
 
-/* Adds a bank to what the node has. */
+/* Adds a bank to the node. */
 bool gpud_kfd_parse_bank(const char *text, size_t size, struct gpud_kfd_node *node,
                          char why[GPUD_REASON_MAX]);
 
-/* --- kfd_read.c: the whole ------------------------------------------------------------------- */
+/* --- kfd_read.c: the whole tree
+ * ---------------------------------------------------------------- */
 
-/* Reads what is below gpud_sysfs_root now. A machine without amdkfd has no nodes: that is
- * GPUD_OK. Fails only for want of memory. */
+/* Reads what is below gpud_sysfs_root now. A machine without amdkfd has no nodes, and that is
+ * GPUD_OK. Fails only when out of memory. */
 enum gpud_status gpud_kfd_read(struct gpud_kfd *kfd, struct gpud_error *error);
 void gpud_kfd_clear(struct gpud_kfd *kfd);
 
-/* This machine's, read once for the process. */
+/* This machine's tree, read once for the process. */
 const struct gpud_kfd *gpud_kfd_get(void);
 
-/* The GPU at "0000:63:00.0", or NULL. Of several in one card (partitions), the one with that
- * function, else the first. In hexadecimal
- * digits of any case: CUDA writes capitals. */
+/* The GPU at "0000:63:00.0" (hexadecimal digits of any case, since CUDA writes capitals), or NULL.
+ * If a card has several (partitions), the one with that function, else the first. */
 const struct gpud_kfd_node *gpud_kfd_find(const struct gpud_kfd *kfd, const char *pci);
 
-/* All its memory is shown on the bus. */
+/* Whether the bus shows all its memory. */
 bool gpud_kfd_has_large_bar(const struct gpud_kfd_node *node);
 
 /* --- kfd_reach.c: reachable devices ----------------------------------------------------------- */
 
 /* How one GPU reaches the memory of another. */
 struct gpud_kfd_reach {
-    bool known;  /* the kernel's driver knows both, or knows that it hides one */
+    bool known;  /* the kernel's driver knows both, or hides one */
     bool direct; /* without the host */
     const struct gpud_kfd_link
-        *link;     /* the one that it goes by, or the one that is shut; or NULL */
+        *link;     /* the link in use, or the blocked one, or NULL */
     uint32_t hops; /* over xGMI; 0 over PCIe */
     bool atomics;
     double bandwidth;             /* bytes per second, one way; 0: unknown */

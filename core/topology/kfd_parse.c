@@ -1,12 +1,12 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* "key number" lines of amdkfd's files. */
+/* Parses the "key number" lines of amdkfd's files. */
 #include "topology/kfd.h"
 
 #include <string.h>
 
-/* Not strtoull(): it takes blanks, signs and other bases, and the text has no end of its own. */
+/* Not strtoull(): it accepts blanks, signs and other bases, and the text is not terminated. */
 static bool read_number(const char *text, size_t size, uint64_t max, uint64_t *value)
 {
     uint64_t number = 0;
@@ -34,7 +34,7 @@ bool gpud_kfd_find_value(const char *text, size_t size, const char *key, uint64_
         if (end && rest > length && line[length] == ' ' && memcmp(line, key, length) == 0)
             return read_number(line + length + 1, rest - length - 1, max, value);
     }
-    return false; /* a line without an end was cut: its number may be, too */
+    return false; /* a line without a newline was cut, perhaps inside the number */
 }
 
 struct field {
@@ -44,7 +44,7 @@ struct field {
     bool needed;
 };
 
-/* A field that is not needed is 0 where it is missing. */
+/* Optional fields are 0 where they are missing. */
 static bool read_fields(const char *text, size_t size, struct field *fields, size_t count,
                         char why[GPUD_REASON_MAX])
 {
@@ -78,7 +78,7 @@ bool gpud_kfd_parse_node(const char *text, size_t size, struct gpud_kfd_node *no
     };
     if (!read_fields(text, size, fields, COUNT(fields), why))
         return false;
-    /* An APU of old is processors and a GPU in one node, without a place on the bus. */
+    /* An old APU is processors and a GPU in one node, without a PCI address. */
     bool gpu = fields[SIMDS].value > 0 && fields[LOCATION].value > 0;
     if (gpu && (fields[LOCATION].value > 0xffff || fields[DOMAIN].value > 0xfffffff)) {
         gpud_print_n(why, GPUD_REASON_MAX, "its location_id %llu in domain %llu is no place on PCI",

@@ -1,9 +1,9 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Whether one of AMD's GPUs reaches the memory of another, and what stands in the way: the rules
- * are amdgpu_device_is_peer_accessible() and kfd_add_peer_prop() in Linux 6.1. A link from one GPU
- * to another is there where the former may write the latter's memory, which the bus has to show
+/* Whether one AMD GPU reaches the memory of another, and what prevents it. The rules are those of
+ * amdgpu_device_is_peer_accessible() and kfd_add_peer_prop() in Linux 6.1. The kernel lists a link
+ * from one GPU to another if the first may write the second's memory, which the bus has to show
  * whole. */
 #include "topology/kfd.h"
 
@@ -24,7 +24,7 @@ static bool is_usable(const struct gpud_kfd_link *link)
     return link->flags & GPUD_KFD_ENABLED && !(link->flags & GPUD_KFD_NO_PEER_DMA);
 }
 
-/* xGMI before PCIe, what can be used before what cannot, then the nearest. */
+/* xGMI before PCIe, usable before unusable, then the nearest. */
 static bool is_better(const struct gpud_kfd_link *link, const struct gpud_kfd_link *than)
 {
     if (!than || is_usable(link) != is_usable(than))
@@ -45,7 +45,7 @@ static const struct gpud_kfd_link *find_link(const struct gpud_kfd *kfd, uint32_
     return best;
 }
 
-/* PCIe from any GPU to any other: the kernel makes such links at all. */
+/* Whether the kernel lists PCIe links between any two GPUs. */
 static bool has_gpu_peers(const struct gpud_kfd *kfd)
 {
     for (size_t i = 0; i < kfd->link_count; i++) {
@@ -60,7 +60,7 @@ static bool has_gpu_peers(const struct gpud_kfd *kfd)
 
 #define GIB(bytes) ((double)(bytes) / (1 << 30))
 
-/* There is no link; the first cause that is known for certain. */
+/* Explains a missing link by the first cause that is certain. */
 static void explain_absence(const struct gpud_kfd *kfd, const struct gpud_kfd_node *from,
                             const struct gpud_kfd_node *to, char why[GPUD_REASON_MAX])
 {
@@ -162,7 +162,7 @@ void gpud_kfd_explain(const struct gpud_kfd *kfd, const char *from, const char *
         explain_absence(kfd, a, b, reach->reason);
 }
 
-/* The best of its links to processors: the nearest ones'. */
+/* The best rate of its links to processors, which are those to the nearest. */
 uint32_t gpud_kfd_host_rate(const struct gpud_kfd *kfd, const char *pci)
 {
     const struct gpud_kfd_node *node = gpud_kfd_find(kfd, pci);

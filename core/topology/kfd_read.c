@@ -18,7 +18,7 @@
 
 /* --- files ------------------------------------------------------------------------------------ */
 
-/* All of a file. What it returns is 0 or errno. */
+/* Reads a whole file. Returns 0 or errno. */
 static int load(char text[GPUD_KFD_FILE_MAX], size_t *size, const char *file)
 {
     char path[GPUD_SYSFS_PATH_MAX];
@@ -34,7 +34,7 @@ static int load(char text[GPUD_KFD_FILE_MAX], size_t *size, const char *file)
     return failed;
 }
 
-/* The first that was wrong stands for all. */
+/* Only the first mistake is reported. */
 static void ignore(struct gpud_kfd *kfd, const char *file, const char *why)
 {
     if (!kfd->ignored[0])
@@ -113,7 +113,7 @@ static void take_link(struct gpud_kfd *kfd, struct gpud_kfd_node *node, const ch
     kfd->links[kfd->link_count++] = link;
 }
 
-/* false: there is no such node, for all that can be told. */
+/* false: the node does not exist, as far as this process can see. */
 static bool read_node(struct gpud_kfd *kfd, struct gpud_kfd_node *node)
 {
     char file[64], text[GPUD_KFD_FILE_MAX], why[GPUD_REASON_MAX];
@@ -132,13 +132,13 @@ static bool read_node(struct gpud_kfd *kfd, struct gpud_kfd_node *node)
     read_each(kfd, node, "io_links", GPUD_KFD_LINKS_MAX, take_link);
     if (read_each(kfd, node, "p2p_links", GPUD_KFD_LINKS_MAX, take_link))
         kfd->has_peer_links = true;
-    node->denied = false; /* what is behind a link may be */
+    node->denied = false; /* only what a link leads to may be hidden */
     return true;
 }
 
 /* --- the kernel's configuration --------------------------------------------------------------- */
 
-/* amdgpu from AMD's packages has a version of its own, and its configuration is not visible. */
+/* AMD's packaged amdgpu has a version of its own, and its configuration is not visible. */
 static int read_configured(void)
 {
     char version[64], path[GPUD_SYSFS_PATH_MAX], line[256];
@@ -157,7 +157,7 @@ static int read_configured(void)
     return configured;
 }
 
-/* --- the whole -------------------------------------------------------------------------------- */
+/* --- the whole tree --------------------------------------------------------------------------- */
 
 static void read_nodes(struct gpud_kfd *kfd, const struct gpud_sysfs_name *names, size_t count)
 {

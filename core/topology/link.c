@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The link from one device into another's memory: the name of the bus from hwloc, the rest from the
- * vendor's driver, which alone knows its own links. */
+/* The link from one device into another's memory: hwloc names the bus, and the vendor's driver,
+ * which alone knows its own links, says the rest. */
 #include "topology/topology.h"
 
 #include "base/sized.h"
@@ -21,13 +21,14 @@ const char *gpud_topology_distance_name(enum gpud_distance distance)
     return names[distance];
 }
 
-/* Two names of one GPU, as with OpenCL and CUDA on the same card. CUDA writes A to F large. */
+/* Two names of one GPU, as with OpenCL and CUDA on the same card. CUDA writes A to F as
+ * capitals. */
 static bool is_one_card(const struct gpud_device *from, const struct gpud_device *to)
 {
     return from != to && from->info.pci[0] && strcasecmp(from->info.pci, to->info.pci) == 0;
 }
 
-/* On one card: whether the driver of `from` takes what that of `to` exports. */
+/* On one card: whether the driver of `from` imports what the driver of `to` exports. */
 static bool imports(const struct gpud_device *from, const struct gpud_device *to)
 {
     static const uint8_t none[16];

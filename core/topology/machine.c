@@ -39,7 +39,7 @@ static void open_device(const struct gpud_device *probed, void *arg)
 
 /* --- links ------------------------------------------------------------------------------------ */
 
-/* Of two devices of one driver, the one that says most. */
+/* Of several pairs of devices of one driver, the most informative answer. */
 static bool ask_devices(const struct devices *devices, const struct gpud_part_info *from,
                         const struct gpud_part_info *to, struct gpud_device_link *link)
 {
@@ -60,7 +60,7 @@ static bool ask_devices(const struct devices *devices, const struct gpud_part_in
     return asked;
 }
 
-/* No driver of both is here: what the kernel knows. */
+/* No driver here serves both: asks the kernel. */
 static void ask_kernel(const struct gpud_part_info *from, const struct gpud_part_info *to,
                        struct gpud_device_link *link)
 {

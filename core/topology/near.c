@@ -9,7 +9,7 @@
 #include <limits.h>
 #include <string.h>
 
-/* For a choice: the less, the nearer; what is unknown is the farthest. */
+/* For comparing: lower is nearer; unknown is the farthest. */
 static unsigned rank_of(enum gpud_distance distance)
 {
     return distance == GPUD_DISTANCE_UNKNOWN ? UINT_MAX : distance;
@@ -27,8 +27,8 @@ static bool is_auto(const char *kind)
     return kind && strcmp(kind, "auto") == 0;
 }
 
-/* "auto" is any card that others write by themselves; of two drivers' names for one card the first
- * in the list is that of the one that shares memory. */
+/* "auto" means any card that others can write by themselves. If two drivers name one card, the
+ * first in the list is the one that shares memory. */
 static bool suits(const struct gpud_device_info *info, const char *kind)
 {
     if (!info->available)
@@ -42,7 +42,7 @@ struct candidate {
 };
 
 struct choice {
-    struct gpud_device_info host; /* the library's first */
+    struct gpud_device_info host; /* the first in the library's list */
     struct candidate nearest, farther;
     size_t count;
 };
@@ -73,7 +73,7 @@ static void consider(const struct gpud_device *device, void *arg)
     choice->count++;
 }
 
-/* How many there are of the kind; the nearest, and one that is farther away than that. */
+/* Counts the devices of the kind, and finds the nearest, and one that is farther away. */
 static void choose(struct gpud_context *context, const char *kind, const char *pci,
                    struct choice *choice)
 {
@@ -82,7 +82,7 @@ static void choose(struct gpud_context *context, const char *kind, const char *p
                      &(struct search){.kind = kind, .pci = pci, .choice = choice});
 }
 
-/* One of several, or the only one instead of the host. */
+/* Why one of several was chosen, or the only one instead of the host. */
 static void explain(const struct choice *choice, const char *what, char reason[GPUD_REASON_MAX])
 {
     const struct candidate *nearest = &choice->nearest, *farther = &choice->farther;
@@ -103,7 +103,7 @@ static void explain(const struct choice *choice, const char *what, char reason[G
                      gpud_topology_distance_name(farther->distance));
 }
 
-/* Why "auto" is the host; "": it is not. */
+/* Why "auto" means the host; "": it does not. */
 static void explain_host(const struct choice *choice, const char *pci, const char *what,
                          char reason[GPUD_REASON_MAX])
 {
@@ -120,7 +120,7 @@ static void explain_host(const struct choice *choice, const char *pci, const cha
                      what);
 }
 
-/* How many there are; for "auto" always one at least. */
+/* Counts the devices; for "auto" at least one. */
 static size_t find(struct gpud_context *context, const char *kind, const char *pci,
                    const char *what, struct gpud_device_info *info, char reason[GPUD_REASON_MAX])
 {
@@ -151,8 +151,8 @@ enum gpud_status gpud_topology_find_near(struct gpud_context *context, const cha
     return GPUD_OK;
 }
 
-/* Only these are compared: a device that is named is opened, and no other driver is loaded for it,
- * which would cost time and memory (an OpenCL driver brings a compiler). */
+/* Only these are compared: for a named device no other driver is loaded, which would cost time and
+ * memory (an OpenCL driver brings a compiler). */
 static bool is_choice(const char *name, const char *pci)
 {
     return name && (is_auto(name) ? pci[0] : !strchr(name, ':') && strcmp(name, "host") != 0);
@@ -171,7 +171,7 @@ enum gpud_status gpud_device_open_near(struct gpud_context *context, const char 
         explain_host(&(struct choice){.count = 0}, pci, what, why);
     enum gpud_status status =
         gpud_device_open(context, found > 0 ? info.name : name, device, &failed);
-    if (status != GPUD_OK && is_auto(name)) { /* for "auto" any device that works will do */
+    if (status != GPUD_OK && is_auto(name)) { /* for "auto" any working device will do */
         gpud_print(why, "host: %s cannot be opened: %s", info.name, failed.reason);
         status = gpud_device_open(context, "host", device, &failed);
     }

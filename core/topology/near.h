@@ -7,19 +7,19 @@
 
 #include "device/device.h"
 
-/* gpud_device_open(), where the name may be a kind alone, "cuda": then it is that one of them which
- * is nearest to what is at pci ("": unknown), by the buses: behind the same switch, below the same
- * host bridge, in the same NUMA node, across them; of equals the first. "auto": the nearest of all
- * that others write directly, whatever their kind; "host" where there is none, where pci is not
- * known or says nothing of how near they are, and where the one cannot be opened. what: that card's
- * name, for the sentence. reason says which it is and why; "": there was nothing to choose, as with
- * NULL, which is "host". On failure it is untouched. */
+/* Opens a device like gpud_device_open(). If the name is only a kind ("cuda"), it opens the one
+ * nearest to the card at pci ("": unknown) by the buses: behind the same switch, below the same
+ * host bridge, in the same NUMA node, across nodes; the first of equals. "auto" is the nearest of
+ * any kind that others can write directly; it is "host" if there is none, if pci is unknown or does
+ * not tell how near they are, or if that device cannot be opened. what: the card's name, for the
+ * reason. reason says which device was chosen and why; "": there was no choice, as with NULL, which
+ * means "host". On failure it is untouched. */
 enum gpud_status gpud_device_open_near(struct gpud_context *context, const char *name,
                                        const char *pci, const char *what,
                                        struct gpud_device **device, char reason[GPUD_REASON_MAX],
                                        struct gpud_error *error);
 
-/* The same without opening it. kind: one, or "auto". GPUD_NO_DEVICE: there is none of the kind. */
+/* The same without opening it. kind: a kind, or "auto". GPUD_NO_DEVICE: no device of the kind. */
 enum gpud_status gpud_topology_find_near(struct gpud_context *context, const char *kind,
                                          const char *pci, const char *what,
                                          struct gpud_device_info *found,

@@ -109,7 +109,7 @@ static struct gpud_part_info *add(struct gpud_parts *parts, enum gpud_part_kind 
     return part;
 }
 
-/* The first takes the place of the bus's. */
+/* The first name replaces the bus's. */
 static void add_name(struct gpud_part_info *part, const char *name)
 {
     size_t used = strlen(part->others);
@@ -122,7 +122,7 @@ static void add_name(struct gpud_part_info *part, const char *name)
 
 /* --- devices ---------------------------------------------------------------------------------- */
 
-/* Of several drivers of a card the first names it: see device/backends.h. */
+/* If several drivers serve a card, the first names it: see device/backends.h. */
 void gpud_parts_add_device(struct gpud_parts *parts, const struct gpud_device_info *info)
 {
     struct gpud_part_info *part = gpud_parts_at(parts, info->pci);
@@ -150,7 +150,7 @@ static bool is_network(hwloc_obj_t part)
             part->attr->osdev.type == HWLOC_OBJ_OSDEV_OPENFABRICS);
 }
 
-/* By the names that the system gives it, RDMA's first: "mlx5_0", "eth0". */
+/* Names the card as the system does, RDMA first: "mlx5_0", "eth0". */
 static void add_network(struct gpud_parts *parts, hwloc_obj_t card, const char *pci)
 {
     static const hwloc_obj_osdev_type_t order[] = {HWLOC_OBJ_OSDEV_OPENFABRICS,
@@ -185,7 +185,7 @@ static void add_card(struct gpud_parts *parts, hwloc_obj_t card)
 
 /* --- what the kernel knows -------------------------------------------------------------------- */
 
-/* A camera on USB is no part of the PCI bus, though the bridge to USB is. */
+/* A USB camera is not part of the PCI bus, although the bridge to USB is. */
 static bool is_on_usb(const char *link)
 {
     char path[GPUD_SYSFS_PATH_MAX];

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* As sysfs has it; false: it is no address. */
+/* Writes the address as sysfs does; false: not an address. */
 static bool read_place(const char *pci, char place[GPUD_SYSFS_PCI_MAX])
 {
     size_t length = 0;
@@ -58,8 +58,8 @@ const char *gpud_place_relation_to(enum gpud_distance distance)
 
 /* --- links ------------------------------------------------------------------------------------ */
 
-/* MB/s that a lane carries, by what the kernel writes of its speed: "8.0 GT/s PCIe", or, before
- * Linux 5.7, "8 GT/s". */
+/* MB/s of a lane, from the kernel's text for its speed: "8.0 GT/s PCIe" or, before Linux 5.7, "8
+ * GT/s". */
 static uint32_t lane_rate(const char *text)
 {
     static const struct {
@@ -77,7 +77,7 @@ static uint32_t lane_rate(const char *text)
     return 0;
 }
 
-/* MB/s of the link that a function is at the end of; 0: unknown. */
+/* MB/s of the link that ends at a function; 0: unknown. */
 static uint32_t link_rate(const char *function)
 {
     char speed[32], width[16];
@@ -97,7 +97,7 @@ uint32_t gpud_place_bus_rate(const char *pci)
     gpud_sysfs_path(path, "/sys/bus/pci/devices/%s", place);
     char *resolved = realpath(path, NULL);
     uint32_t rate = 0;
-    /* …/pci0000:00/0000:00:01.0/0000:03:00.0: from the card up to the port of the processor's. */
+    /* …/pci0000:00/0000:00:01.0/0000:03:00.0: from the card up to the processor's port. */
     for (char *slash; resolved && (slash = strrchr(resolved, '/')) && gpud_sysfs_is_pci(slash + 1);
          *slash = '\0') {
         uint32_t own = link_rate(slash + 1);

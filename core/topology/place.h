@@ -10,16 +10,15 @@
 
 enum gpud_distance gpud_place_distance(const char *a, const char *b);
 
-/* What both of them are to each other, as in "are behind the same PCIe switch (PIX)"; "" where it
- * is not known. */
+/* How the two are related, as in "are behind the same PCIe switch (PIX)"; "" if unknown. */
 const char *gpud_place_relation(enum gpud_distance distance);
 
-/* And what the one is to the other, as in "behind the same PCIe switch as". */
+/* How one is related to the other, as in "behind the same PCIe switch as". */
 const char *gpud_place_relation_to(enum gpud_distance distance);
 
-/* MB/s between what is there and the processors, one way: the least that any PCIe link on the way
- * can do at its best, as the kernel has it (max_link_speed and max_link_width: an idle card lowers
- * the current ones). 0: the kernel does not know all of them. */
+/* MB/s between the device and the processors, one way: the lowest maximum of any PCIe link between
+ * them, from max_link_speed and max_link_width (an idle card lowers the current ones). 0: the
+ * kernel does not know all of them. */
 uint32_t gpud_place_bus_rate(const char *pci);
 
 #endif

@@ -17,11 +17,11 @@ static void leave_out(hwloc_topology_t made, const char *component)
     hwloc_topology_set_components(made, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, component);
 }
 
-/* What hwloc would learn of GPUs from their drivers is not asked for: these would be loaded, begin
- * threads of their own, and open every GPU (or X display) that there is. */
+/* hwloc must not ask GPUs' drivers: they would be loaded, start threads of their own, and open
+ * every GPU (or X display). */
 static void leave_drivers_alone(hwloc_topology_t made)
 {
-    static const char *const others[] = {"levelzero", "gl"}; /* of no backend */
+    static const char *const others[] = {"levelzero", "gl"}; /* without a backend here */
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
         leave_out(made, others[i]);
     for (const struct gpud_backend *each = gpud_backends; each->name; each++) {
@@ -106,8 +106,8 @@ static hwloc_obj_t common_ancestor(hwloc_obj_t a, hwloc_obj_t b)
     return NULL;
 }
 
-/* A switch is a port upwards, below which there are several ports downwards. Cards bring bridges of
- * their own, which have one. */
+/* A switch is an upstream port with several downstream ports below it. Cards bring bridges of their
+ * own, which have one. */
 static bool is_switch(hwloc_obj_t object)
 {
     int ports = 0;
@@ -140,7 +140,7 @@ enum gpud_distance gpud_topology_distance(hwloc_obj_t a, hwloc_obj_t b)
     return node >= 0 && node == gpud_topology_numa_node(b) ? GPUD_DISTANCE_NODE : GPUD_DISTANCE_SYS;
 }
 
-/* The host's memory is everywhere: near, if there is one node only. */
+/* The host's memory is near if there is only one NUMA node, and otherwise everywhere. */
 static enum gpud_distance distance_from_host(hwloc_obj_t object)
 {
     if (!object)
@@ -199,7 +199,8 @@ static void add_card(struct cards *cards, hwloc_obj_t card, const char *name, co
     gpud_sized_entry(cards->list, cards->max, cards->count++, &info, sizeof(info));
 }
 
-/* By the names that the system gives its parts: one function may be "mlx5_0" and "eth0". */
+/* Lists the card under each name that the system gives its parts: one function may be "mlx5_0" and
+ * "eth0". */
 static void add_network(struct cards *cards, hwloc_obj_t card)
 {
     for (hwloc_obj_t part = card->io_first_child; part; part = part->next_sibling)
@@ -209,7 +210,7 @@ static void add_network(struct cards *cards, hwloc_obj_t card)
             add_card(cards, card, part->name, "network");
 }
 
-/* Cards that bring pictures in say that they are for video, or for some kind of multimedia. */
+/* Capture cards have the class video, or some kind of multimedia. */
 #define CLASS_VIDEO 0x0400
 #define CLASS_MULTIMEDIA 0x0480
 

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* This machine as hwloc has it, for what else asks about places in it. */
+/* hwloc's tree of this machine, for others that ask about positions in it. */
 #ifndef GPUD_TOPOLOGY_TOPOLOGY_H
 #define GPUD_TOPOLOGY_TOPOLOGY_H
 
@@ -13,11 +13,11 @@
  * read. */
 hwloc_topology_t gpud_topology_hwloc(void);
 
-/* Reads it anew; with names, for display, in half as much time again. The caller destroys it. NULL:
- * the machine cannot be read. */
+/* Reads it again; with names, for display, in half as much time again. The caller destroys it.
+ * NULL: the machine cannot be read. */
 hwloc_topology_t gpud_topology_load(bool names);
 
-/* A PCI function's place in the tree, or NULL. */
+/* A PCI function's object in the tree, or NULL. */
 hwloc_obj_t gpud_topology_find(const char *pci);
 
 bool gpud_topology_is_host_bridge(hwloc_obj_t object);
@@ -25,7 +25,7 @@ bool gpud_topology_is_host_bridge(hwloc_obj_t object);
 /* The only NUMA node that an object is local to, or -1. */
 int gpud_topology_numa_node(hwloc_obj_t object);
 
-/* The processors next to it, as in "0-15"; "" where object is NULL. */
+/* The processors next to it, as in "0-15"; "" if object is NULL. */
 void gpud_topology_get_cpus(hwloc_obj_t object, char *list, size_t size);
 
 /* Either may be NULL: unknown. */
@@ -37,9 +37,9 @@ const char *gpud_topology_distance_name(enum gpud_distance distance);
 /* --- link.c ------------------------------------------------------------------------------------
  */
 
-/* What amdkfd knows of the way from one place on the PCI bus to another, where both are AMD's GPUs:
- * the name, figures that the link has none of yet, and, where it is not direct, the cause. true:
- * the one can write the other's memory, if a driver lets it. */
+/* What amdkfd knows of the link between two PCI addresses of AMD GPUs. It adds the name, figures
+ * that the link does not have yet and, if it is not direct, the cause. true: one can write the
+ * other's memory, if a driver allows it. */
 bool gpud_link_add_kfd(const char *from, const char *to, struct gpud_device_link *link);
 
 #endif

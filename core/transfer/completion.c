@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* How operations complete, one by one, or all of them when their connection ends. */
+/* Completes operations: one by one, or all when their connection ends. */
 #include "transfer/completion.h"
 
 #include "base/fd.h"
@@ -61,10 +61,10 @@ void gpud_connection_end_locked(struct gpud_connection *connection, enum gpud_st
     if (connection->phase == CONNECTION_ENDED)
         return;
     bool stood = connection->phase >= CONNECTION_GREETING;
-    gpud_fail(&connection->end, status, "%s", reason); /* before the channel has another one */
+    gpud_fail(&connection->end, status, "%s", reason); /* before the channel reports another one */
     connection->phase = CONNECTION_ENDED;
     if (stood) {
-        /* First the card stops; then the memory is given back. */
+        /* The card stops before the memory is returned. */
         channel->ops->verbs->end(channel, connection->end.reason);
         channel->ops->verbs->look(channel, &connection->state);
         gpud_operation_reap_locked(connection);

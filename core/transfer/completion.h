@@ -6,10 +6,10 @@
 
 #include "transfer/transfer.h"
 
-/* Into the completion queue. */
+/* Puts the operation into the completion queue. */
 void gpud_operation_complete_locked(struct operation *operation, enum gpud_status status);
 
-/* The same for bytes that arrived: what a GPU reads from now on sees them. */
+/* The same for bytes that arrived: whatever a GPU reads from now on sees them. */
 void gpud_operation_arrive_locked(struct operation *operation);
 
 /* Completes what the card has done. */
@@ -19,7 +19,7 @@ void gpud_operation_reap_locked(struct gpud_connection *connection);
 void gpud_connection_end_locked(struct gpud_connection *connection, enum gpud_status status,
                                 const char *reason);
 
-/* GPUD_OK, or why it has ended. */
+/* GPUD_OK, or why the connection has ended. */
 enum gpud_status gpud_connection_check_locked(const struct gpud_connection *connection,
                                               struct gpud_error *error);
 

@@ -42,7 +42,7 @@ enum gpud_status gpud_connection_create(struct gpud_transfer *transfer,
     made->transfer = gpud_transfer_ref(transfer);
     made->channel = channel;
     made->accepted = accepted;
-    made->deadline = INT64_MAX; /* until it stands the channel has one of its own */
+    made->deadline = INT64_MAX; /* until it is open, the channel has a deadline of its own */
     gpud_lock_init(&made->lock, GPUD_RANK_TRANSFER_CONNECTION);
     gpud_cond_init(&made->changed);
     init_records(made, made->operations, GPUD_OPERATIONS_MAX, &made->free_operations);
@@ -117,7 +117,7 @@ void gpud_connection_progress_locked(struct gpud_connection *connection)
         gpud_connection_confirm_locked(connection);
         tell_room_locked(connection);
     }
-    if (connection->state.failed) /* by the other side's leaving, perhaps, because this one does */
+    if (connection->state.failed) /* perhaps because the other side left, as this one does */
         gpud_connection_end_locked(connection, connection->leaving ? GPUD_CLOSED : GPUD_PEER,
                                    connection->state.reason);
 }

@@ -6,20 +6,20 @@
 
 #include "transfer/transfer.h"
 
-/* Takes the channel, also on failure. */
+/* Takes over the channel, also on failure. */
 enum gpud_status gpud_connection_create(struct gpud_transfer *transfer,
                                         struct gpud_channel *channel, bool accepted,
                                         struct gpud_connection **connection,
                                         struct gpud_error *error);
 
-/* Before it is open: goes on with what the channel has. */
+/* Before it is open: handles what the channel has received. */
 void gpud_connection_advance_locked(struct gpud_connection *connection);
 
-/* Goes on with everything. */
+/* Handles everything that is pending. */
 void gpud_connection_progress_locked(struct gpud_connection *connection);
 
-/* Says goodbye, which has time to arrive until the deadline, and ends it. To leave several at once,
- * say it to all before the first is left. */
+/* Says goodbye, which has until the deadline to arrive, and ends the connection. To leave several
+ * at once, say it on all of them first. */
 void gpud_connection_say_bye_locked(struct gpud_connection *connection);
 void gpud_connection_leave_locked(struct gpud_connection *connection, int64_t deadline);
 

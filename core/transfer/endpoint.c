@@ -97,8 +97,8 @@ enum gpud_status gpud_transfer_create(struct gpud_context *context,
     return status;
 }
 
-/* A callback that a GPU's queue still owes needs its connection: one whose queue is stuck is kept.
- */
+/* A GPU's queue that still has to call back needs the connection, so a connection with a stuck
+ * queue is kept. */
 static void await_callbacks(struct gpud_connection *connection)
 {
     int64_t deadline = gpud_deadline(GPUD_SEC);
@@ -154,14 +154,14 @@ static struct gpud_connection *take_newcomer(struct gpud_transfer *transfer,
     uint64_t ignored;
     gpud_lock_take(&transfer->lock);
     ssize_t got = read(transfer->waiting, &ignored, sizeof(ignored));
-    (void)got; /* non-blocking; what it counts does not matter */
+    (void)got; /* non-blocking; the count does not matter */
     for (uint32_t i = 0; i < transfer->count; i++) {
         struct gpud_connection *one = transfer->connections[i];
         gpud_lock_take(&one->lock);
         bool waits = one->accepted && !one->queue && one->phase == CONNECTION_OPEN;
         if (waits && !found) {
             one->queue = gpud_completion_queue_ref(queue);
-            gpud_event_raise(one->event); /* what the peer said may be heard now */
+            gpud_event_raise(one->event); /* messages of the peer may be handled now */
             found = gpud_connection_ref(one);
         } else if (waits) {
             gpud_event_raise(transfer->waiting);
@@ -244,7 +244,7 @@ enum gpud_status gpud_transfer_connect(struct gpud_transfer *transfer, const cha
         status = gpud_connection_create(transfer, channel, false, &made, error);
     if (status != GPUD_OK)
         return status;
-    gpud_connection_ref(made); /* the caller's, beside the list's */
+    gpud_connection_ref(made); /* the caller's, besides the list's */
     if (!gpud_transfer_add(transfer, made)) {
         gpud_connection_unref(made);
         gpud_connection_unref(made);
@@ -258,8 +258,8 @@ enum gpud_status gpud_transfer_connect(struct gpud_transfer *transfer, const cha
     }
     gpud_lock_take(&made->lock);
     made->queue = gpud_completion_queue_ref(queue);
-    gpud_event_raise(made->event);       /* what the peer said may be heard now */
-    if (made->phase == CONNECTION_ENDED) /* meanwhile */
+    gpud_event_raise(made->event);       /* messages of the peer may be handled now */
+    if (made->phase == CONNECTION_ENDED) /* it may have ended meanwhile */
         gpud_operation_complete_locked(&made->last, made->end.status);
     gpud_lock_release(&made->lock);
     *connection = made;

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What the two ends say to each other; see message.h. */
+/* The messages between the two ends; see message.h. */
 #include "transfer/exchange.h"
 
 #include "base/fd.h"
@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-/* --- saying -------------------------------------------------------------------------------- */
+/* --- sending ------------------------------------------------------------------------------- */
 
 void gpud_connection_flush_locked(struct gpud_connection *connection)
 {
@@ -20,7 +20,7 @@ void gpud_connection_flush_locked(struct gpud_connection *connection)
     while (connection->outbox_count > 0) {
         gpud_transfer_encode(&connection->outbox[connection->outbox_first], bytes);
         if (channel->ops->verbs->send(channel, bytes, sizeof(bytes), NULL) != GPUD_OK)
-            return; /* later, or never: then the connection has failed */
+            return; /* later; or never, if the connection has failed */
         connection->outbox_first = (connection->outbox_first + 1) % TRANSFER_OUTBOX_MAX;
         connection->outbox_count--;
     }
@@ -57,7 +57,7 @@ void gpud_connection_confirm_locked(struct gpud_connection *connection)
     }
 }
 
-/* --- hearing ------------------------------------------------------------------------------- */
+/* --- receiving ----------------------------------------------------------------------------- */
 
 static void break_off(struct gpud_connection *connection, const char *why)
 {
@@ -90,7 +90,7 @@ static void hear_receive(struct gpud_connection *connection, const struct transf
     pthread_cond_broadcast(&connection->changed);
 }
 
-/* The first one, but for a send that failed before anything of it was sent. */
+/* The first one, except for a send that failed before any of it was sent. */
 static struct operation *find_receive(struct gpud_connection *connection, uint32_t number)
 {
     struct operation_list others = {NULL, NULL};
@@ -121,7 +121,7 @@ static void hear_sent(struct gpud_connection *connection, const struct transfer_
     gpud_operation_arrive_locked(receive);
 }
 
-/* A region that this side has given up meanwhile leaves the value. */
+/* For a region that this side has deregistered meanwhile, only the value is delivered. */
 static void hear_notification(struct gpud_connection *connection,
                               const struct transfer_message *message)
 {
@@ -169,7 +169,7 @@ static void hear_revoked(struct gpud_connection *connection, const struct transf
 {
     struct gpud_region *region = connection->regions[message->slot];
     if (!region || region->generation != message->generation || !region->closing)
-        return; /* it took too long */
+        return; /* it came too late */
     region->revoked = true;
     pthread_cond_broadcast(&connection->changed);
 }
@@ -216,8 +216,8 @@ void gpud_connection_hear_locked(struct gpud_connection *connection)
     const void *bytes;
     size_t size;
     while (connection->phase != CONNECTION_ENDED) {
-        /* Any message may be a notification: while the application takes none, or has not accepted
-         * the connection, all wait. */
+        /* Any message may be a notification, so all wait while the application takes none, or has
+         * not accepted the connection. */
         connection->stalled = connection->phase == CONNECTION_OPEN &&
                               (!connection->queue || !connection->free_arrivals.first);
         if (connection->stalled ||

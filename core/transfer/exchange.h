@@ -6,12 +6,12 @@
 
 #include "transfer/transfer.h"
 
-/* Says it as soon as the peer reads. */
+/* Sends the message as soon as the peer has room for it. */
 void gpud_connection_say_locked(struct gpud_connection *connection,
                                 const struct transfer_message *message);
 void gpud_connection_flush_locked(struct gpud_connection *connection);
 
-/* Takes what the peer said. */
+/* Handles the peer's messages. */
 void gpud_connection_hear_locked(struct gpud_connection *connection);
 
 /* Tells the peer which of the regions that it took back are no longer written. */

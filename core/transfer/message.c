@@ -135,7 +135,7 @@ enum gpud_status gpud_transfer_unseal(const uint8_t bytes[TRANSFER_MESSAGE_SIZE]
     const unsigned all = GPUD_REGION_REMOTE_WRITE | GPUD_REGION_REMOTE_READ;
     uint8_t own[TRANSFER_MESSAGE_SIZE], seal[SEAL_SIZE];
     struct transfer_message made;
-    memcpy(own, bytes, sizeof(own)); /* the application may write what it gave */
+    memcpy(own, bytes, sizeof(own)); /* the application may change its bytes */
     if (gpud_transfer_decode(own, sizeof(own), &made, NULL) != GPUD_OK ||
         made.type != TRANSFER_KEY || made.generation == 0 || made.size == 0 || made.offset != 0 ||
         made.number != 0 || made.value == 0 || (made.value & ~all))

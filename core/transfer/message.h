@@ -54,10 +54,10 @@ enum transfer_type {
 
 struct transfer_message {
     enum transfer_type type;
-    uint32_t slot, generation; /* of a region, at its owner; generation 0: none */
+    uint32_t slot, generation; /* of a region, at its owner; generation 0: no region */
     uint64_t address, offset, size;
     uint32_t key;
-    uint32_t value; /* the application's; of a KEY its access */
+    uint32_t value; /* the application's; of a KEY: its access */
     uint32_t number;
     uint64_t nonce; /* of a HELLO; else 0 */
 };
@@ -65,27 +65,27 @@ struct transfer_message {
 void gpud_transfer_encode(const struct transfer_message *message,
                           uint8_t bytes[TRANSFER_MESSAGE_SIZE]);
 
-/* What a peer sent, or the application was given. GPUD_UNSUPPORTED: another version. GPUD_PEER: it
- * is none. */
+/* Decodes what a peer sent, or the application passed. GPUD_UNSUPPORTED: another version.
+ * GPUD_PEER: not a message. */
 enum gpud_status gpud_transfer_decode(const void *bytes, size_t size,
                                       struct transfer_message *message, struct gpud_error *error);
 
 /* What seals the keys of one end of a connection. */
 struct transfer_secret {
-    uint64_t own, peer; /* nonces, as the end that has the region sees them */
+    uint64_t own, peer; /* nonces, from the view of the region's end */
 };
 
-/* A message of type KEY as the application gets it. */
+/* Encodes and seals a message of type KEY for the application. */
 void gpud_transfer_seal(const struct transfer_message *message,
                         const struct transfer_secret *secret, uint8_t bytes[TRANSFER_MESSAGE_SIZE]);
 
-/* And as it comes back from the peer's application. GPUD_INVALID: it is no key, was damaged, or is
- * of another connection. */
+/* Decodes it when the peer's application passes it. GPUD_INVALID: not a key, damaged, or of another
+ * connection. */
 enum gpud_status gpud_transfer_unseal(const uint8_t bytes[TRANSFER_MESSAGE_SIZE],
                                       const struct transfer_secret *secret,
                                       struct transfer_message *message, struct gpud_error *error);
 
-/* Whether `length` bytes at `offset` are inside of `size`; 0 bytes are, also at its end. */
+/* Whether `length` bytes at `offset` are inside `size`; 0 bytes are, also at its end. */
 bool gpud_transfer_is_inside(uint64_t offset, uint64_t length, uint64_t size);
 
 #endif

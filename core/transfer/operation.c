@@ -15,7 +15,8 @@
 
 /* --- after a GPU's queue ------------------------------------------------------------------- */
 
-/* From a driver's thread: it wakes the connection's, and touches nothing of it behind that. */
+/* Called by a driver's thread: wakes the connection's thread, and touches nothing of the connection
+ * afterwards. */
 static void queue_is_done(void *arg, enum gpud_status status)
 {
     struct operation *operation = arg;
@@ -47,7 +48,7 @@ static enum gpud_status order_locked(struct operation *operation, void *native_q
         atomic_fetch_sub(&connection->callbacks, 1);
         return status;
     }
-    gpud_queue_flush(region->queue, NULL); /* what cannot be started fails the queue */
+    gpud_queue_flush(region->queue, NULL); /* work that cannot be started fails the queue */
     return GPUD_OK;
 }
 
@@ -130,7 +131,8 @@ static enum gpud_status fail_revoked(struct gpud_error *error)
     return gpud_fail(error, GPUD_NO_ACCESS, "the peer took the region back: ask it for a new key");
 }
 
-/* What an operation lacks, as what is to be told when it is there; NULL: nothing. */
+/* Returns the flag of what an operation lacks, which is set to wait for it; NULL: it lacks
+ * nothing. */
 static bool *find_lack_locked(struct gpud_connection *connection, enum gpud_completion_kind kind,
                               struct gpud_error *error)
 {
@@ -169,7 +171,7 @@ static enum gpud_status await_room_locked(struct gpud_connection *connection,
             return gpud_fail(error, status, "interrupted");
         if (status != GPUD_OK) {
             *lack = true;
-            return status; /* the reason is what it lacks */
+            return status; /* the reason says what it lacks */
         }
     }
 }

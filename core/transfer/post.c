@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* From the list of waiting operations to the card. */
+/* Moves waiting operations to the card. */
 #include "transfer/post.h"
 
 #include "transfer/completion.h"
@@ -28,7 +28,7 @@ static enum gpud_status move_bytes(struct gpud_connection *connection, struct op
     return status;
 }
 
-/* What the peer is told behind the bytes. */
+/* Tells the peer about the bytes, behind them. */
 static enum gpud_status tell_peer(struct gpud_connection *connection,
                                   const struct operation *operation, struct gpud_error *error)
 {
@@ -61,7 +61,7 @@ static enum gpud_status post_one(struct gpud_connection *connection, struct oper
     return status == GPUD_PEER ? GPUD_AGAIN : status; /* the connection's end completes it */
 }
 
-/* The receive waits for another message. */
+/* The receive is free for another message. */
 static void return_target(struct gpud_connection *connection, const struct transfer_message *target)
 {
     connection->peer_receive_first =

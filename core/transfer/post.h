@@ -9,7 +9,7 @@
 /* Gives the card the waiting operations, in order, while it has room and their queues are done. */
 void gpud_operation_post_locked(struct gpud_connection *connection);
 
-/* The peer took the region back. */
+/* Whether the peer took the region back. */
 bool gpud_operation_is_revoked(const struct gpud_connection *connection,
                                const struct transfer_message *target);
 

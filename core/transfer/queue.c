@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The completion queue: records of connections, which get them back when they were read. */
+/* The completion queue: records that belong to connections, and return to them once read. */
 #include "transfer/queue.h"
 
 #include "base/fd.h"
@@ -59,13 +59,13 @@ static struct operation *take(struct gpud_completion_queue *queue)
     struct operation *taken = gpud_operation_take(&queue->list);
     if (taken && !queue->list.first) {
         ssize_t got = read(queue->event, &ignored, sizeof(ignored));
-        (void)got; /* non-blocking; what it counts does not matter */
+        (void)got; /* non-blocking; the count does not matter */
     }
     gpud_lock_release(&queue->lock);
     return taken;
 }
 
-/* Its connection may use the record again, and say that there is room. */
+/* The connection can use the record again, and can report that it has room. */
 static void give_back(struct operation *operation)
 {
     struct gpud_connection *connection = operation->connection;

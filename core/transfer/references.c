@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What keeps transfers, connections and completion queues alive, and what goes with the last
+/* Keeps transfers, connections and completion queues alive, and frees them with the last
  * reference. */
 #include "transfer/references.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Registered memory, and how it is taken back. */
+/* Registers memory, and takes it back. */
 #include "base/sized.h"
 #include "transfer/completion.h"
 #include "transfer/connection.h"
@@ -13,7 +13,7 @@
 #include <string.h>
 
 #define ACCESS_ALL (GPUD_REGION_REMOTE_WRITE | GPUD_REGION_REMOTE_READ)
-/* A peer that is asked to let go has so long. */
+/* The least time that a peer has to stop using a region. */
 #define REVOKE_MIN GPUD_SEC
 
 _Static_assert((int)GPUD_REGION_REMOTE_WRITE == (int)GPUD_VERBS_REMOTE_WRITE &&
@@ -22,7 +22,7 @@ _Static_assert((int)GPUD_REGION_REMOTE_WRITE == (int)GPUD_VERBS_REMOTE_WRITE &&
 
 /* --- registering --------------------------------------------------------------------------- */
 
-/* Whose memory it is, by the caller's word or the drivers'. */
+/* The device of the memory, by the caller's word or the drivers'. */
 static enum gpud_status find_device(struct gpud_context *context,
                                     const struct gpud_region_params *params,
                                     struct gpud_device **device, struct gpud_error *error)
@@ -166,9 +166,9 @@ enum gpud_status gpud_region_export_key(const struct gpud_region *region,
     return GPUD_OK;
 }
 
-/* --- taking it back ------------------------------------------------------------------------ */
+/* --- deregistering ------------------------------------------------------------------------- */
 
-/* Own operations are done. */
+/* Waits for this side's own operations. */
 static enum gpud_status await_own_locked(struct gpud_region *region, int64_t deadline,
                                          struct gpud_error *error)
 {
@@ -187,7 +187,7 @@ static enum gpud_status await_own_locked(struct gpud_region *region, int64_t dea
     return GPUD_OK;
 }
 
-/* The peer has done what it had under way, or had the time for it. */
+/* Waits until the peer has finished its pending operations, or its time is over. */
 static void revoke_locked(struct gpud_region *region, int64_t deadline)
 {
     struct gpud_connection *connection = region->connection;

@@ -103,7 +103,7 @@ static void accept_newcomers(struct gpud_transfer *transfer)
             gpud_log_warning(log, AREA, "%s turned away: %s", peer.host, error.reason);
         } else if (status != GPUD_OK) {
             if (!transfer->accept_pause)
-                gpud_log_error(log, AREA, "%s", error.reason); /* once */
+                gpud_log_error(log, AREA, "%s", error.reason); /* logged once */
             transfer->accept_pause = gpud_deadline(ACCEPT_PAUSE);
             return;
         } else {
@@ -118,7 +118,7 @@ static void drain(int fd)
 {
     uint64_t ignored;
     ssize_t got = read(fd, &ignored, sizeof(ignored));
-    (void)got; /* non-blocking; what it counts does not matter */
+    (void)got; /* non-blocking; the count does not matter */
 }
 
 static bool stands(const struct gpud_connection *connection)
@@ -142,7 +142,7 @@ static void check_on(struct gpud_connection *connection)
 {
     gpud_lock_take(&connection->lock);
     if (stands(connection)) {
-        gpud_channel_is_dead(connection->channel); /* asks, and makes it fail */
+        gpud_channel_is_dead(connection->channel); /* checks the peer, and fails if it is dead */
         gpud_connection_progress_locked(connection);
     }
     if (connection->phase == CONNECTION_GREETING && gpud_now() >= connection->deadline)

@@ -6,7 +6,7 @@
 
 #include "transfer/transfer.h"
 
-/* The thread that looks after the connections of one gpud_transfer: its pthread function. */
+/* The pthread function of a gpud_transfer's thread, which looks after its connections. */
 void *gpud_transfer_run(void *transfer);
 
 /* Adds to the list, which takes over the caller's reference. False: the list is full. */

@@ -49,26 +49,26 @@
 #include "transfer/message.h"
 #include "wire/channel.h"
 
-/* Messages that wait for the peer to read. It can make this side say that a region is no longer
- * used; else nothing is said without being asked for here. */
+/* Messages that wait for room at the peer. Only the reports of unused regions are caused by the
+ * peer; everything else by this side's application. */
 #define TRANSFER_OUTBOX_MAX 512
-/* Regions that the peer takes back at a time. */
+/* Regions that the peer can take back at a time. */
 #define TRANSFER_REVOCATIONS_MAX 64
-/* From the connection to the other side's HELLO. */
+/* From connecting to the other side's HELLO. */
 #define TRANSFER_HELLO_DEADLINE (5 * GPUD_SEC)
-/* What is said at the end has so long to arrive. */
+/* Time that the goodbye has to arrive. */
 #define TRANSFER_LINGER GPUD_SEC
 
 struct operation {
     struct operation *next;
     struct gpud_connection *connection;
-    struct operation_list *home; /* the free ones that it belongs to; NULL: there is just one */
+    struct operation_list *home; /* the free list that it returns to; NULL: it is the only one */
     struct gpud_completion completion;
-    const struct gpud_memory *memory; /* that the bytes arrive in; or NULL */
+    const struct gpud_memory *memory; /* where the bytes arrive, or NULL */
     struct transfer_message target;   /* the peer's region, or its receive */
     bool notify, written, busy;       /* busy: in the completion queue */
-    atomic_int ready;                 /* enum operation_order: of work on a GPU's queue */
-    /* Of the card's request behind which it is done; of a receive, which one it is. */
+    atomic_int ready;                 /* enum operation_order: state of the work on a GPU's queue */
+    /* Of an operation, the card's request that completes it; of a receive, its own number. */
     uint64_t number;
 };
 
@@ -101,10 +101,10 @@ static inline struct operation *gpud_operation_take(struct operation_list *list)
 
 struct gpud_completion_queue {
     atomic_uint references;
-    struct gpud_lock lock; /* for all below */
+    struct gpud_lock lock; /* guards all below */
     struct operation_list list;
     bool abandoned;
-    int event;     /* readable: there is something in the list */
+    int event;     /* readable: the list is not empty */
     int interrupt; /* readable: waiting calls return */
     atomic_bool interrupted;
 };
@@ -113,39 +113,39 @@ struct gpud_region {
     struct gpud_connection *connection;
     struct gpud_verbs_region verbs;
     struct gpud_memory *memory;
-    struct gpud_queue *queue; /* of its device, made when first needed; under the lock */
+    struct gpud_queue *queue; /* of its device, made on first use; under the lock */
     uint32_t slot, generation;
     unsigned access;
-    unsigned uses;         /* operations that name it; under the lock */
-    bool closing, revoked; /* revoked: by the peer's word; under the lock */
+    unsigned uses;         /* operations that use it; under the lock */
+    bool closing, revoked; /* revoked: by the peer; under the lock */
 };
 
 enum connection_phase {
     CONNECTION_CONNECTING,
-    CONNECTION_GREETING, /* the channel stands */
+    CONNECTION_GREETING, /* the channel is open */
     CONNECTION_OPEN,
     CONNECTION_ENDED,
 };
 
 struct revocation {
     uint32_t slot, generation;
-    uint64_t number; /* what was posted by then */
+    uint64_t number; /* the last request posted before it */
 };
 
 struct gpud_connection {
     atomic_uint references;
-    atomic_uint callbacks; /* that a GPU's queue owes */
+    atomic_uint callbacks; /* that a GPU's queue still has to make */
     struct gpud_transfer *transfer;
     struct gpud_channel *channel;
-    int event; /* makes the thread handle it */
+    int event; /* wakes the thread, which handles the connection */
 
-    struct gpud_lock lock;  /* for all below */
-    pthread_cond_t changed; /* something was completed, revoked or ended; the phase changed */
+    struct gpud_lock lock;  /* guards all below */
+    pthread_cond_t changed; /* an operation, a revocation, the phase or the end */
     enum connection_phase phase;
-    bool accepted; /* it came by the listener */
+    bool accepted; /* by the listener */
     bool leaving;  /* this side ends it */
     bool closed;   /* only the thread and records still reference it */
-    bool stalled;  /* there is a message for which no record was free */
+    bool stalled;  /* a message waits for a free record */
     bool wants_operation, wants_receive, wants_target; /* what a refused call lacked */
     int64_t deadline;
     struct gpud_error end;
@@ -154,16 +154,16 @@ struct gpud_connection {
     struct gpud_verbs_state state;
 
     struct gpud_region *regions[GPUD_REGIONS_MAX];
-    uint32_t generations[GPUD_REGIONS_MAX]; /* of the last region there */
-    uint32_t revoked[GPUD_REGIONS_MAX];     /* of the peer's: up to this one they are gone */
+    uint32_t generations[GPUD_REGIONS_MAX]; /* of the latest region in each slot */
+    uint32_t revoked[GPUD_REGIONS_MAX];     /* the peer's regions up to this one are gone */
 
     struct operation operations[GPUD_OPERATIONS_MAX], receives[GPUD_RECEIVES_MAX],
         arrivals[GPUD_RECEIVES_MAX], room, last;
     struct operation_list free_operations, free_receives, free_arrivals;
     struct operation_list waiting, posted, receiving;
-    uint32_t receive_number; /* of the last RECEIVE */
+    uint32_t receive_number; /* of the latest RECEIVE */
 
-    struct transfer_message peer_receives[GPUD_RECEIVES_MAX]; /* that it posted */
+    struct transfer_message peer_receives[GPUD_RECEIVES_MAX]; /* that the peer posted */
     uint32_t peer_receive_first, peer_receive_count, peer_receive_number;
     struct revocation revocations[TRANSFER_REVOCATIONS_MAX];
     uint32_t revocation_first, revocation_count;
@@ -177,12 +177,12 @@ struct gpud_transfer {
     struct gpud_access_rule access;
     struct gpud_listener *listener; /* or NULL */
     pthread_t thread;
-    int wake;      /* the thread takes another turn */
+    int wake;      /* readable: the thread has work */
     int waiting;   /* readable: a connection can be accepted */
     int interrupt; /* readable: waiting calls return */
     atomic_bool stopping, interrupted;
 
-    struct gpud_lock lock; /* for all below */
+    struct gpud_lock lock; /* guards all below */
     struct gpud_connection *connections[GPUD_CONNECTIONS_MAX];
     uint32_t count;
     int64_t accept_pause;

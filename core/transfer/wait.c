@@ -17,7 +17,7 @@ enum gpud_status gpud_transfer_await(int fd, int interrupt, int64_t deadline)
         int ready = ppoll(fds, 2, &left, NULL);
         if (ready > 0)
             return fds[1].revents ? GPUD_AGAIN : GPUD_OK;
-        if (gpud_now() >= deadline) /* else a signal */
+        if (gpud_now() >= deadline) /* else a signal interrupted it */
             return GPUD_TIMEOUT;
     }
 }
@@ -28,7 +28,7 @@ void gpud_transfer_set_interrupt(int interrupt, bool interrupted)
     if (interrupted)
         gpud_event_raise(interrupt);
     else if (read(interrupt, &ignored, sizeof(ignored)) < 0)
-        return; /* it was not set */
+        return; /* was not set */
 }
 
 enum gpud_status gpud_connection_wait_locked(struct gpud_connection *connection, int64_t deadline,

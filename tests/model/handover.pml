@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A completion never waits for the sender's lock (core/stream/sender/delivery.c): it puts itself on a
- * list and tries the lock. Where that fails, the lock's holder must find it after it has unlocked.
+/* A completion never waits for the sender's lock (core/stream/sender/delivery.c): it puts itself on
+ * a list and tries the lock. If that fails, the lock's holder must find it after unlocking.
  *
  * Each processor has a store buffer here, which empties at any time: POSIX promises nothing about the
  * order of a trylock that fails, or of an unlock, and the loads around it, so neither waits for the
@@ -12,7 +12,7 @@
 #define HOLDER 0
 #define DRIVER 1
 
-bool listed, locked;              /* as memory has them */
+bool listed, locked;              /* as they are in memory */
 bool buffered_list[2], buffered_unlock[2];
 byte published, done;
 
@@ -24,7 +24,7 @@ inline drain()
     }
 }
 
-/* A processor's stores reach memory whenever they do. */
+/* Stores reach memory at any later time. */
 active [2] proctype store_buffer()
 {
     byte me = _pid;
@@ -66,7 +66,7 @@ inline unlock()
         :: else ->
             atomic {
                 if
-                :: locked -> taken = false /* also where our own unlock is still in the buffer */
+                :: locked -> taken = false /* also if this thread's unlock is still in the buffer */
                 :: else -> locked = true; taken = true
                 fi
             };

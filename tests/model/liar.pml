@@ -26,7 +26,7 @@
 #define COUNT(mask) (((mask) & 1) + (((mask) >> 1) & 1) + (((mask) >> 2) & 1))
 #define LOWEST(mask) (((mask) & 1) -> 0 : (((mask) & 2) -> 1 : 2))
 
-/* The words. A cell of published[] or given_back[] says 3 for all that is no entry. */
+/* The words. In published[] and given_back[], 3 stands for any value that is not an entry. */
 byte head, claimed, returned;
 byte published[4], given_back[4];
 
@@ -60,7 +60,7 @@ end_liar:
 /* --- the honest receiver ------------------------------------------------------------------------- */
 
 #ifdef BUG_SIGNED_DISTANCE
-/* "(int)(a - b) > 0": half the range is neither before nor behind. */
+/* "(int)(a - b) > 0": half the range is neither before nor after. */
 #define AHEAD_OF(position, of) (DISTANCE(position, of) >= 1 && DISTANCE(position, of) <= 3)
 #define NONSENSE AHEAD_OF(mine, head)
 #else
@@ -76,12 +76,12 @@ end_liar:
 #define CLAIM4 5
 #define SLEEPS 6
 byte now = HEADS;
-byte limit, mine, index, held, place, known; /* lies, when the turn began */
+byte limit, mine, index, held, place, known; /* the words when the turn began, perhaps lies */
 bit pending;
 
 active proctype Receiver()
 {
-    /* A message may wait for any place. */
+    /* A message may wait for any position. */
     if
     :: !RECEIVER -> goto end_receiver
     :: RECEIVER
@@ -104,8 +104,8 @@ end_receiver:
         :: else
         fi;
         now = CLAIM1 }
-    /* claim.1: what makes no sense is refused before anything else is decided by it. Two loads, one
-     * step: link.pml has the second look at `claimed` that makes them so. */
+    /* claim.1: nonsense is refused before anything is decided by it. Two loads, one step: link.pml
+     * has the second look at `claimed` that makes them one. */
     :: d_step { now == CLAIM1 ->
         mine = claimed;
         if
@@ -120,7 +120,7 @@ end_receiver:
         limit = (now == CLAIM2 -> limit : 0); mine = (now == CLAIM2 -> mine : 0) }
     /* claim.2 */
     :: d_step { now == CLAIM2 -> index = published[CELL(mine)]; now = CLAIM3 }
-    /* claim.3: as often as the peer changes `claimed` */
+    /* claim.3: repeated as often as the peer changes `claimed` */
     :: d_step { now == CLAIM3 && claimed != mine -> mine = 0; index = 0; now = CLAIM1 }
     :: d_step { now == CLAIM3 && claimed == mine -> claimed = NEXT(claimed); now = CLAIM4 }
     /* claim.4 */
@@ -148,7 +148,7 @@ end_receiver:
 
 byte our_head, our_returned, free = 7, out;
 byte position[ENTRIES], order[4];
-byte sure; /* ghost: at most so many are unclaimed, by all that was ever believed */
+byte sure; /* ghost: at most so many are unclaimed, by all values that were believed so far */
 
 #define REVOKES 1
 #define REAPS 2
@@ -209,14 +209,14 @@ end_sender:
         fi;
         entry = 0; seen = 0; at = 0 }
 
-    /* revoke.1 claimed: not behind what it must be, nor ahead of what there is */
+    /* revoke.1 claimed: neither behind the known value nor ahead of the head */
     :: d_step { !RECEIVER && !refused && at == 0 && free == 0 && claimed != our_head ->
         seen = claimed;
         if
         :: DISTANCE(our_head, seen) > ENTRIES -> refused = 1; seen = 0
         :: else -> at = REVOKES
         fi }
-    /* revoke.2 the exchange, or once more; revoke.3: one that it did not give back already */
+    /* revoke.2 the exchange, or a retry; revoke.3: an entry that was not given back already */
     :: d_step { at == REVOKES && claimed != seen -> seen = 0; at = 0 }
     :: d_step { at == REVOKES && claimed == seen ->
         claimed = NEXT(claimed);

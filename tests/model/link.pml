@@ -40,7 +40,7 @@
 #define COUNT(mask) (((mask) & 1) + (((mask) >> 1) & 1) + (((mask) >> 2) & 1))
 #define LOWEST(mask) (((mask) & 1) -> 0 : (((mask) & 2) -> 1 : 2))
 
-/* Ghost: what nobody reads any more. */
+/* Ghost: what is no longer read. */
 #ifdef BUG_INDEX_READ_AFTER_EXCHANGE
 #define FORGET(position) skip
 #else
@@ -71,7 +71,7 @@ bit sender_closed, receiver_closed, accepted;
 #define CREDIT 1
 #define REVOKES 2
 #define PUBLISHES 3
-#define DESCRIBES 4 /* of a bug alone */
+#define DESCRIBES 4 /* used by a bug only */
 #define COUNTS 5
 #define RENEWS 6 /* OFFER is sent */
 #define ENDED 7  /* EOS is sent */
@@ -81,7 +81,7 @@ byte our_head, our_returned, free;
 byte flying, flight[2]; /* described, not published: `pending` */
 byte seen;              /* `claimed`, as loaded */
 byte sequence, faults, voids, events;
-/* ghosts: the messages of this connection; the sequences dropped and not seen as a gap yet */
+/* ghosts: the messages of this connection; dropped sequences not yet seen as a gap */
 byte sent, lost;
 bit eos_sent;
 
@@ -98,7 +98,7 @@ bit eos_sent;
 #define CLAIM4 8
 #define NOTHING 9
 #define WAITS 10
-#define FINISHED 11 /* EOS was told */
+#define FINISHED 11 /* EOS was reported */
 #define GONE 12
 #define CHECKS1 13
 #define CHECKS2 14
@@ -106,9 +106,9 @@ byte now = OFFLINE;
 byte limit, mine, index;
 byte counted; /* messages */
 bit pending, unread, eof, dead;
-byte type, place, after; /* of the message that is pending */
+byte type, place, after; /* of the pending message */
 byte held, last, handled;
-byte given; /* our `returned` */
+byte given; /* this side's `returned` */
 byte giving = NONE;
 
 /* I6: free + writing + ready + held + on their way back = ENTRIES */
@@ -202,7 +202,7 @@ end_sender:
     /* revoke.1: loads claimed */
     :: d_step { !BLOCKS && at == CREDIT && free == 0 && claimed != our_head ->
         seen = claimed; at = REVOKES }
-    /* revoke.2: the exchange, or once more */
+    /* revoke.2: the exchange, or a retry */
 #ifdef BUG_REVOKED_WITHOUT_EXCHANGE
     :: d_step { at == REVOKES ->
 #else
@@ -216,7 +216,7 @@ end_sender:
         free_entry(e);
         e = 0; seen = 0; at = CREDIT; check_entries() }
 
-    /* publish.1: the index; a copy that failed makes a void entry */
+    /* publish.1: the index; a failed copy makes a void entry */
     :: d_step { FLIES ->
         e = flight[0];
         published[CELL(our_head)] = e;
@@ -253,7 +253,7 @@ end_sender:
         sequence_of[e] = sequence - flying; e = 0; at = back_to; back_to = 0 }
 #endif
 
-    /* message.1: gpud_link_send(): its place is after all that was described so far */
+    /* message.1: gpud_link_send(): its place is after everything described so far */
     :: d_step { at == IDLE && linked && events < MESSAGES ->
         wire!EVENT, (our_head + flying) & 15, sequence; events++; sent++; at = COUNTS; back_to = IDLE }
     :: d_step { at == IDLE && linked && events < MESSAGES ->
@@ -315,7 +315,7 @@ inline check_place()
     gap = 0
 }
 
-/* I1: once, and in order. I2: what is missing was reported. And in its place among the messages. */
+/* I1: once, and in order. I2: missing frames were reported. And in its place among the messages. */
 inline count_frame()
 {
     assert(sequence_of[index] > last);
@@ -346,7 +346,7 @@ active proctype Receiver()
     bit whole;
 end_receiver:
     do
-    /* connect.1: a fresh page; what is sent from here on is this receiver's */
+    /* connect.1: a fresh page; everything sent from here on is this receiver's */
     :: d_step { now == OFFLINE && !linked && (at == IDLE || at == ENDED) ->
         empty_wire(); fresh_page(); sender_begins();
         sender_closed = 0; receiver_closed = 0; linked = 1; at = IDLE;
@@ -384,7 +384,7 @@ end_receiver:
         check_place();
         pending = 0; handled++; now = HEADS;
         if
-        /* frames before this end died with their sender: that is not the end of the stream */
+        /* the frames before this EOS died with their sender: that is not the end of the stream */
         :: type == EOS && AHEAD(place) && !EOS_OF_THE_DEAD -> receiver_forgets(OFFLINE)
         :: type == EOS && (!AHEAD(place) || EOS_OF_THE_DEAD) ->
             assert(eos_sent && whole); receiver_forgets(FINISHED)
@@ -403,8 +403,8 @@ end_receiver:
         :: DISTANCE(limit, mine) == 0 || DISTANCE(limit, mine) > ENTRIES -> now = NOTHING
         :: else -> now = CHECKS1
         fi }
-    /* claim.1b: the head must be within the entries; one that is not may only be younger than
-     * `claimed`, when drop-oldest went on in between: that is no violation yet */
+    /* claim.1b: the head must be within the entries. It may be stale relative to `claimed` if
+     * drop-oldest went on in between: that is no violation yet */
     :: d_step { now == CHECKS1 ->
         if
 #ifdef BUG_CLAIMED_UP_TO_THE_PLACE
@@ -422,7 +422,7 @@ end_receiver:
     :: d_step { now == CHECKS2 -> assert(claimed != mine); mine = 0; now = CLAIM1 }
     /* claim.2: the index, before the exchange */
     :: d_step { now == CLAIM2 -> index = published[CELL(mine)]; now = CLAIM3 }
-    /* claim.3: the exchange, or once more */
+    /* claim.3: the exchange, or a retry */
     :: d_step { now == CLAIM3 && claimed != mine -> mine = 0; index = 0; now = CLAIM1 }
     :: d_step { now == CLAIM3 && claimed == mine ->
         claimed = NEXT(claimed); FORGET(mine); now = CLAIM4 }
@@ -441,7 +441,7 @@ end_receiver:
         held = held | BIT(index);
         limit = 0; mine = 0; index = 0; now = HEADS; check_entries() }
 
-    /* next.5: nothing; the connection has ended, or it is waited for */
+    /* next.5: nothing; the connection has ended, or the receiver waits */
     :: d_step { now == NOTHING ->
         limit = 0; mine = 0;
         if
@@ -454,7 +454,7 @@ end_receiver:
         fi }
     /* sleep.3: has_something() */
     :: d_step { now == WAITS && (claimed != head || messages != counted) -> now = HEADS }
-    /* sleep.6: the connection is dead: there may be messages, and no frame comes any more */
+    /* sleep.6: the connection is dead: there may be messages, but no more frames */
     :: d_step { now == WAITS && sender_closed && !dead -> dead = 1; unread = 1; now = HEADS }
 
     /* crash.receiver, at any step */
@@ -479,7 +479,7 @@ end_releaser:
 
 init
 {
-    /* Nothing can be done any more. */
+    /* No step is left. */
 end_monitor:
     timeout;
     assert(at == DEAD || at == ENDED || (at == IDLE && !linked));

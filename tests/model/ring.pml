@@ -1,7 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A sender's slots, mapped by two receivers: who may use which slot when, whoever dies.
+/* A sender's slots, mapped by two receivers: which process may use which slot when, whichever
+ * process dies.
  *
  * Here: the pool with its use counts, one link for each receiver, blocking, drop-newest and
  * drop-oldest, copies that fail (void entries), receivers that leave with frames out (BYE),
@@ -29,7 +30,7 @@
 #define VOIDS 1
 #endif
 #ifndef BLOCK0
-#define BLOCK0 1 /* receiver 0 may hold the sender up; 0: the newest or the oldest is dropped */
+#define BLOCK0 1 /* receiver 0 may hold up the sender; 0: the newest or the oldest is dropped */
 #endif
 #ifndef BLOCK1
 #define BLOCK1 0
@@ -45,7 +46,7 @@
 #define NO_LINK 0
 #define ASKED 1 /* the receiver has made a page and waits */
 #define STREAMING 2
-#define LEAVING 3 /* it said goodbye with entries still out */
+#define LEAVING 3 /* it said goodbye while entries are still out */
 
 /* The receiver. */
 #define OFFLINE 0
@@ -62,13 +63,13 @@ typedef Link {
     bit taken_back;
     /* the connection */
     bit bye, receiver_closed, sender_closed;
-    /* what the sender believes to be out */
+    /* the entries that the sender believes to be out */
     byte out;
     bit started;
     /* the receiver */
     byte receiver, held, last;
     /* ghosts: the sequences that the sender counts as dropped, and that no gap has shown yet; the
-     * sender's process died, so that what is mapped of it is this receiver's alone */
+     * sender's process died, so only this receiver still maps its memory */
     byte lost;
     bit orphan
 };
@@ -87,7 +88,7 @@ byte sequence, faults, voids;
 #define DEAD 6
 byte at = ACQUIRES;
 byte writing = NONE;   /* the slot */
-byte invited, targets; /* links that the frame is for, and those that have an entry for it */
+byte invited, targets; /* links that the frame is for, and those with an entry for it */
 bit failed;            /* the copy */
 
 /* --- what must always hold ------------------------------------------------------------------- */
@@ -115,7 +116,7 @@ inline check_slots()
     check_entries(1)
 }
 
-/* Whether the receiver reads the slot, or may come to, and takes what lies there for its frame. */
+/* Whether the receiver reads the slot, or may still, and takes its bytes for its frame. */
 #define READS(l, s)                                                                                \
     ((link[l].receiver == RECEIVES || link[l].receiver == LEFT) && !link[l].taken_back &&          \
      !link[l].orphan && ((link[l].held | link[l].ready) & BIT(s)))
@@ -128,7 +129,7 @@ inline free_entry(l, s)
     :: link[l].out & BIT(s) ->
         link[l].out = link[l].out & ~BIT(s);
 #ifdef BUG_SLOT_REUSED_EARLY
-        users[s] = (writing == s); /* one receiver is done: so are all */
+        users[s] = (writing == s); /* one receiver has finished: all have */
 #else
         users[s]--; /* drop_slot() */
 #endif
@@ -150,7 +151,7 @@ inline reap(l)
     link[l].back = 0
 }
 
-/* The slot of the oldest frame that was not claimed. */
+/* The slot of the oldest unclaimed frame. */
 #define OLDER(l, a, b)                                                                             \
     ((link[l].ready & BIT(a)) &&                                                                   \
      (!(link[l].ready & BIT(b)) || link[l].sequence[a] < link[l].sequence[b]))
@@ -182,7 +183,7 @@ inline revoke_all(l)
     od
 }
 
-/* What is on its way to a link that ends is not published there. */
+/* Frames on their way to a link that ends are not published there. */
 inline forget_target(l)
 {
     invited = invited & ~BIT(l);
@@ -201,7 +202,7 @@ inline fresh_page(l)
     link[l].receiver_closed = 0; link[l].sender_closed = 0
 }
 
-/* The sender has nothing to do with this connection any more. */
+/* The sender has finished with this connection. */
 inline drop_link(l)
 {
     link[l].state = NO_LINK; link[l].out = 0; link[l].started = 0; link[l].bye = 0;
@@ -234,7 +235,7 @@ inline invite(l)
     fi
 }
 
-/* A new writer of the slot. I3: nobody takes what lies there for an earlier frame. */
+/* A new writer of the slot. I3: no receiver takes its bytes for an earlier frame. */
 inline write_slot(s)
 {
     writing = s;
@@ -298,7 +299,7 @@ end_sender:
     /* credit.1: take_credit(): nothing for a link that does not stream */
     :: d_step { at == CREDIT0 && !INVITED(0) -> at = CREDIT1 }
     :: d_step { at == CREDIT1 && !INVITED(1) -> at = DESCRIBES }
-    /* credit.2: an entry. Without one, a receiver that blocks is waited for here. */
+    /* credit.2: an entry. Without one, the sender waits here for a receiver that blocks. */
     :: d_step { at == CREDIT0 && INVITED(0) && CAN_TAKE(0) ->
         take_credit(0); at = CREDIT1; check_slots() }
     :: d_step { at == CREDIT1 && INVITED(1) && CAN_TAKE(1) ->
@@ -308,7 +309,7 @@ end_sender:
         link[0].lost = link[0].lost | BIT(sequence + 1); at = CREDIT1 }
     :: d_step { !BLOCK1 && at == CREDIT1 && INVITED(1) && FULL(1) ->
         link[1].lost = link[1].lost | BIT(sequence + 1); at = DESCRIBES }
-    /* credit.4: or the oldest that it has not claimed */
+    /* credit.4: or the oldest frame that it has not claimed */
     :: d_step { !BLOCK0 && at == CREDIT0 && INVITED(0) && FULL(0) && link[0].ready ->
         revoke(0); check_slots() }
     :: d_step { !BLOCK1 && at == CREDIT1 && INVITED(1) && FULL(1) && link[1].ready ->
@@ -316,7 +317,7 @@ end_sender:
 
     /* describe.1: gpud_transport_describe(); then the lock is dropped, and the copy runs */
     :: d_step { at == DESCRIBES -> sequence++; invited = 0; at = COPIES }
-    /* copy.failed: published all the same, void */
+    /* copy.failed: published all the same, as void */
     :: d_step { at == COPIES && targets && voids < VOIDS && !failed -> voids++; failed = 1 }
     /* publish.1: gpud_transport_publish(), one link after the other */
     :: d_step { at == COPIES -> publish(0); at = PUBLISHES; check_slots() }
@@ -325,7 +326,7 @@ end_sender:
         publish(1);
         users[writing]--; writing = NONE; failed = 0; at = ACQUIRES; check_slots() }
 
-    /* crash.sender: at any step; its memory stays as it is for who has mapped it */
+    /* crash.sender: at any step; its memory stays as it is for those that map it */
     :: d_step { faults < FAULTS && at != DEAD ->
         faults++;
         crash_link(0); crash_link(1);
@@ -360,9 +361,9 @@ inline listen(l)
         forget_target(l); reap(l); revoke_all(l);
         link[l].bye = 0; link[l].lost = 0; link[l].state = LEAVING
 #endif
-    /* bye.3: what was held comes back */
+    /* bye.3: held frames come back */
     :: link[l].state == LEAVING && link[l].back && !link[l].receiver_closed -> reap(l)
-    /* end.1: the connection is closed: nobody reads any more */
+    /* end.1: the connection is closed: it is no longer read */
     :: link[l].state >= ASKED && !link[l].bye && link[l].receiver_closed -> end_link(l)
     fi;
     check_slots()
@@ -396,7 +397,7 @@ end_listener:
 
 #define HOLDS(l, s) (link[l].receiver >= RECEIVES && (link[l].held & BIT(s)))
 
-/* This session, and what was held of it, is of no interest to the receiver's process any more. */
+/* The receiver's process has finished with this session, and with what it held of it. */
 inline leave(l, next)
 {
     link[l].receiver = next;
@@ -404,7 +405,7 @@ inline leave(l, next)
     if :: link[l].state == NO_LINK -> fresh_page(l) :: else -> link[l].receiver_closed = 1 fi
 }
 
-/* I1: once, and in order. I2: what is missing was reported. */
+/* I1: once, and in order. I2: missing frames were reported. */
 inline count_frame(l, s)
 {
     assert(link[l].sequence[s] > link[l].last);
@@ -459,10 +460,11 @@ end_receiver:
         link[l].receiver_closed = 1;
 #endif
         }
-    /* bye.4: the last frame that was held closes the connection */
+    /* bye.4: the last held frame closes the connection */
     :: d_step { link[l].receiver == LEFT && link[l].held == 0 -> leave(l, OFFLINE) }
 
-    /* end.2: the sender's end is closed, and nothing is left to take: an error, and a new try */
+    /* end.2: the sender's end is closed, and nothing is left to take: an error, and a new
+     * attempt */
     :: d_step { (link[l].receiver == WAITS || link[l].receiver == RECEIVES) &&
         link[l].sender_closed && (!link[l].ready || link[l].taken_back) -> leave(l, OFFLINE) }
 
@@ -484,7 +486,7 @@ init
 {
     run Receiver(0);
     run Receiver(1);
-    /* Nothing can be done any more: all frames are sent and taken, or it is known who is gone. */
+    /* No step is left: all frames are sent and taken, or a process is known to be gone. */
 end_monitor:
     timeout;
     assert(at == DEAD || (at == ACQUIRES && sequence == FRAMES));

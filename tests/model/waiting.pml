@@ -45,22 +45,22 @@
 /* --- the page and the connection --------------------------------------------------------------- */
 
 byte head, claimed, returned;
-byte sequence_at[16]; /* by position; 0: nothing is there */
-byte asleep, kicked;  /* the number of the sender's sleep, and of the one that was ended last */
+byte sequence_at[16]; /* by position; 0: empty */
+byte asleep, kicked;  /* the number of the sender's sleep, and of the last one that was ended */
 byte kicks;           /* KICKs on their way */
 chan wire = [8] of { byte, byte, byte }; /* type, position, ghost: the last frame before it */
 
 /* --- the sender, under its lock ----------------------------------------------------------------- */
 
 chan copies = [2] of { byte, bit }; /* under way: the sequence, and whether it has an entry */
-chan held = [6] of { byte, byte };  /* messages that wait: the type, the last frame before it */
-byte waits;                         /* the sequence of the frame that waits */
+chan held = [6] of { byte, byte };  /* messages that wait: the type, the last frame before each */
+byte waits;                         /* the sequence of the waiting frame */
 byte sequence, our_returned, unused = ENTRIES, pending, late;
 byte sleeps;
 bit armed, offered = 1, dead;
-byte sleeping; /* a call is about to arm (1), and to look once more (2) */
-bit submits;   /* a call has put the frame that waits on its way, if it could */
-bit looks;     /* a frame waits for the card alone: it is looked at again after a while */
+byte sleeping; /* a call is about to arm (1), and to check once more (2) */
+bit submits;   /* a call has sent the waiting frame on, if it could */
+bit looks;     /* a frame waits for the card alone: the sender checks it again after a while */
 bit busy;      /* the card has no room */
 byte busies;
 bit eos_sent;
@@ -92,8 +92,8 @@ inline publish(s)
     head++
 }
 
-/* send.1: the messages that were sent before frame s; s 0: all, up to an OFFER, which is made by the
- * thread */
+/* send.1: the messages that were sent before frame s; s 0: all, up to an OFFER, which the thread
+ * makes */
 inline send_held(s)
 {
     do
@@ -108,7 +108,7 @@ inline send_held(s)
     t = 0; a = 0
 }
 
-/* offer.1: what waited for it follows it, as the first of the new page */
+/* offer.1: what waited for it follows, as the first of the new page */
 inline offer()
 {
     held?t, a;
@@ -121,7 +121,7 @@ inline offer()
     t = 0; a = 0
 }
 
-/* advance.1: what came back is free; the frame that waits goes first */
+/* advance.1: returned entries are free; the waiting frame goes first */
 inline advance()
 {
     unused = unused + (returned - our_returned);
@@ -136,7 +136,7 @@ inline advance()
     fi
 }
 
-/* arm.1: who waits is woken by a KICK; there is one for every number */
+/* arm.1: a KICK wakes the sleeper; there is one for each number */
 inline may_arm()
 {
     if
@@ -174,7 +174,7 @@ inline put(s)
     may_arm()
 }
 
-/* give.1: the frame that waits is dropped, and what waited for it goes */
+/* give.1: the waiting frame is dropped, and what waited for it goes */
 inline give_way()
 {
     lost = lost | BIT(waits);
@@ -192,7 +192,7 @@ inline give_way()
     fi
 }
 
-/* hold.1: a message has its place behind all that was submitted before it */
+/* hold.1: a message has its place behind everything that was submitted before it */
 #ifdef BUG_MESSAGE_SENT_AT_ONCE
 #define MUST_HOLD (what == OFFER)
 #else
@@ -224,7 +224,7 @@ inline send(m)
 #endif
 #endif
 
-bit renewing; /* a new format was set, and its ring is not there yet */
+bit renewing; /* a new format is set, and its ring is not there yet */
 
 active proctype Sender()
 {
@@ -232,7 +232,7 @@ active proctype Sender()
     bit entry;
 end_sender:
     do
-    /* submit.1: reaps; a credit, or none; while there is no ring the frame is dropped */
+    /* submit.1: reaps; a credit, or none; without a ring the frame is dropped */
     :: d_step { FREE && !dead && sequence < FRAMES && len(copies) < 2 ->
         if :: !renewing -> advance() :: else fi;
         submits = 1 }
@@ -262,7 +262,8 @@ end_sender:
     :: d_step { FREE && !dead && sequence == FRAMES && !eos_sent -> eos_sent = 1; send(EOS) }
     /* give.2: an interrupt, or a slot that is needed */
     :: d_step { FREE && !dead && waits && drops < DROPS -> drops++; give_way() }
-    /* give.3: EOS has waited long enough; that never comes sooner than what still can happen */
+    /* give.3: EOS has waited long enough, which happens only after everything else that can
+     * happen */
 #ifndef BUG_EOS_WAITS_FOR_EVER
     :: d_step { FREE && !dead && waits && eos_sent && KEEPS && !finished && !kicks -> give_way() }
 #endif
@@ -279,7 +280,7 @@ end_sender:
     od
 }
 
-/* The thread that reads messages, and whoever arms: the lock is its until it has looked. */
+/* The thread that reads messages. A thread that arms holds the lock until it has checked. */
 active proctype Listener()
 {
     byte t, a;
@@ -287,7 +288,7 @@ end_listener:
     do
     /* arm.2: the number, then a fence */
     :: d_step { sleeping == 1 -> sleeps++; asleep = sleeps; armed = 1; sleeping = 2 }
-    /* arm.3: once more */
+    /* arm.3: checks once more */
     :: d_step { sleeping == 2 ->
         sleeping = 0;
 #ifndef BUG_NOT_LOOKED_AFTER_ARMING
@@ -308,7 +309,7 @@ end_listener:
     od
 }
 
-/* The card; and the thread's look at it, which is late. */
+/* The card; and the thread that checks it, late. */
 active proctype Card()
 {
     byte t, a;
@@ -324,7 +325,7 @@ end_card:
 
 /* --- the receiver ------------------------------------------------------------------------------------ */
 
-/* I1 once and in order, I2 what is missing was counted; between the messages where it belongs. */
+/* I1 once and in order, I2 missing frames were counted; and in its place among the messages. */
 inline take_frame(s)
 {
     assert(s > last);
@@ -338,7 +339,7 @@ inline take_frame(s)
     last = s
 }
 
-/* All frames before it came or were counted, and none that was submitted after it. */
+/* All frames before it came or were counted, and none that was submitted after it came. */
 inline check_place()
 {
     assert(last <= after);
@@ -363,17 +364,17 @@ end_receiver:
         if
         :: type == EOS -> finished = 1
         :: type == OFFER ->
-            /* nothing is under way on the old ring: a fresh one */
+            /* nothing is under way on the old ring, so this one is fresh */
             assert(claimed == head && pending == 0 && waits == 0 && late == 0);
             head = 0; claimed = 0; returned = 0; our_returned = 0; unused = ENTRIES; holds = 0; gives = 0;
             offered = 1; renewing = 0;
         :: else
         fi;
         type = 0; place = 0; after = 0 }
-    /* A frame before the place of the message that comes next, which is read before the head. */
+    /* A frame before the place of the next message, which is read before the head. */
     :: d_step { !dead && !finished && claimed < head && (has_message -> claimed < place : len(wire) == 0) ->
         take_frame(sequence_at[claimed]); sequence_at[claimed] = 0; claimed++; holds++ }
-    /* give_back.1, then who sleeps */
+    /* give_back.1, then the check for a sleeper */
     :: d_step { !dead && holds && !gives && (!KEEPS || finished) -> holds--; returned++; gives = 1 }
     :: d_step { gives ->
         gives = 0;
@@ -384,11 +385,11 @@ end_receiver:
 
 init
 {
-    /* Nothing can be done any more. */
+    /* No step is left. */
 end_monitor:
     timeout;
     assert(waits == 0 && len(held) == 0 && len(copies) == 0);
     assert(dead || (finished && sequence == FRAMES));
-    /* The last frame that was submitted is the last that is seen. */
+    /* The last submitted frame is the last that is seen. */
     assert(dead || DROPS || EPOCHS || KEEPS || last == FRAMES)
 }

@@ -3,9 +3,9 @@
 
 /* Going to sleep and waking up: `asleep` and `kicks` of either half of the page, and `idle`.
  *
- * Three threads and who interrupts them: the sender; the receiver's, which acquires; one of the
- * receiver's application, which releases, and keeps KEEP frames for good. A sleeper here has
- * no time limit: where the code would lose a wake-up and go on 50 ms later, this model stands still,
+ * Three threads and those that interrupt them: the sender; the receiver's, which acquires; one of
+ * the receiver's application, which releases, and keeps KEEP frames for good. A sleeper here has no
+ * time limit: where the code would lose a wake-up and go on 50 ms later, this model stands still,
  * and the end of `init` finds it asleep with something to do.
  *
  * Memory is that of a machine that delays stores (TSO): a store goes into the thread's own buffer,
@@ -14,17 +14,17 @@
  * counts as much as any. A message counts like a frame: both are a store, then a notice.
  *
  * `asleep` is 0, or the number of this sleep, which grows as long as the page lives. Numbers are
- * only ever compared with each other: here each sleep takes one that nobody remembers. `kicks` grows,
+ * only ever compared with each other: here each sleep takes one that no side remembers. `kicks` grows,
  * too, and only its sleeper compares it: here it is whether it has changed since the sleeper read it.
  *
- * POLLS: the receiver waits for a message on its socket instead of the word. LIES: one side
- * alone (HONEST: 0 the sender, 1 the receiver), and a peer that changes any word of the page to any
- * value, so many times; whoever is interrupted must wake up all the same.
+ * POLLS: the receiver waits for a message on its socket instead of the word. LIES: one side alone
+ * (HONEST: 0 the sender, 1 the receiver), and a peer that changes any word of the page to any
+ * value, so many times; an interrupted thread must wake up all the same.
  *
  * Counters go modulo MODULUS, which is more than ENTRIES, and never end. */
 
 #ifndef ENTRIES
-#define ENTRIES 4 /* the sender wishes for 2 of them at a time */
+#define ENTRIES 4 /* the sender wants 2 of them at a time */
 #endif
 #ifndef MODULUS
 #define MODULUS 8
@@ -48,20 +48,20 @@
 #define NEXT(counter) (((counter) + 1) & (MODULUS - 1))
 #define DISTANCE(a, b) (((a) - (b)) & (MODULUS - 1))
 
-/* The words: of the page, each written by one side; then those of one side alone. `claimed` is only
- * ever changed by a read-modify-write. */
+/* The words: first the page's, each written by one side, then each side's own. `claimed` changes
+ * only by a read-modify-write. */
 #define HEAD 0
 #define RETURNED 1
 #define ASLEEP(who) (2 + (who))
 #define STOP(who) (4 + (who))
 #define IDLE 6
 byte word[7];
-/* The sleeper's own copy of `asleep`, for its own side. It is stored just before, and becomes visible
- * with it: nobody looks at both. */
+/* The sleeper's own copy of `asleep`, for its own side. It is stored just before, and becomes
+ * visible with it: no thread reads both. */
 byte sleeps[2];
 byte claimed;
-bit kicks[2];   /* of the other side; 1: changed since the sleeper read it, or POLLS: a message waits */
-byte kicked[2]; /* the other side's memory: the sleep that it ended last */
+bit kicks[2];   /* of the other side; 1: changed since the sleeper read it; POLLS: a message waits */
+byte kicked[2]; /* in the other side's memory: the sleep that it ended last */
 
 /* The threads. */
 #define SENDER 0
@@ -69,7 +69,7 @@ byte kicked[2]; /* the other side's memory: the sleep that it ended last */
 #define RELEASER 2
 #define STOPPER 3
 chan buffer[4] = [2] of { byte, byte };
-byte seen[3]; /* `asleep`, as a thread that wakes has loaded it */
+byte seen[3]; /* `asleep`, as loaded by a thread that wakes the other side */
 
 #define STORE(thread, which, value) buffer[thread]!which, value
 #define FENCE(thread) empty(buffer[thread])
@@ -78,7 +78,7 @@ bit asleep[2]; /* in the kernel: the sender, the acquirer */
 byte held;     /* frames, by the receiver's application; under session->lock */
 byte lies;
 
-/* The number that the other side woke last, when no word and no thread has it any more. */
+/* The number that the other side woke last, once no word and no thread has it any more. */
 #define REMEMBERED(number, who) \
     ((number) == word[ASLEEP(who)] || ((who) == 1 && (number) == seen[SENDER]) || \
      ((who) == 0 && ((number) == seen[ACQUIRER] || (number) == seen[RELEASER])))
@@ -133,9 +133,10 @@ end_liar:
 
 /* --- waking the other side ------------------------------------------------------------------ */
 
-/* gpud_waker_look(): wake.1, after a fence: who sleeps, and was not woken from this sleep before?
- * gpud_waker_claim(): wake.2, the exchange that makes it one kick for a sleep. gpud_waker_kick(): wake.3,
- * the word and the system call, or the message. A system call that comes later finds nobody, or wakes for nothing. */
+/* gpud_waker_look(): wake.1, after a fence: is the other side asleep, and not woken from this sleep
+ * before? gpud_waker_claim(): wake.2, the exchange that allows one kick for a sleep.
+ * gpud_waker_kick(): wake.3, the word and the system call, or the message. A late system call finds
+ * no sleeper, or causes a spurious wake. */
 #define IS_AWAKE(who) (word[ASLEEP(who)] == 0 || word[ASLEEP(who)] == kicked[who])
 
 inline kick(thread, who)
@@ -159,12 +160,13 @@ inline wake(thread, who)
 
 /* --- sleeping ------------------------------------------------------------------------------- */
 
-/* The least number that nobody remembers. */
+/* The least number that no side remembers. */
 #define USED(number, who) (REMEMBERED(number, who) || (number) == kicked[who])
 #define UNUSED(who) (!USED(1, who) -> 1 : (!USED(2, who) -> 2 : \
                     (!USED(3, who) -> 3 : (!USED(4, who) -> 4 : 5))))
 
-/* sleep.0: the word as it is now, before anybody can know of this sleep; sleep.1: announces it */
+/* sleep.0: the word as it is now, before another thread can know of this sleep; sleep.1: announces
+ * it */
 inline announce(thread, who)
 {
     d_step {
@@ -227,16 +229,16 @@ turn:
         d_step { unused--; head = NEXT(head) }
         STORE(SENDER, HEAD, head);
         wake(SENDER, 1)
-    :: unused > 0 -> /* announce: it wakes, and the frame comes after, or does not */
+    :: unused > 0 -> /* announce: it wakes the receiver, and the frame may or may not come after */
         wake(SENDER, 1)
     /* reap */
     :: d_step { word[RETURNED] != returned && DISTANCE(word[RETURNED], returned) <= ENTRIES - unused ->
         returned = NEXT(returned); unused++ }
     :: DISTANCE(word[RETURNED], returned) > ENTRIES - unused -> assert(LIES); break
     :: unused == 0 && word[RETURNED] == returned && !word[STOP(0)] ->
-        /* sleep.0, sleep.1: it wishes for WANTED free entries */
+        /* sleep.0, sleep.1: it wants WANTED free entries */
         announce(SENDER, 0);
-        /* sleep.2 the fence, sleep.3 looks once more */
+        /* sleep.2 the fence, sleep.3 checks once more */
         if
         :: SENDER_FENCE && (word[RETURNED] != returned || STOP_SEEN)
         :: SENDER_FENCE && !(word[RETURNED] != returned || STOP_SEEN) ->
@@ -271,7 +273,7 @@ turn:
     :: !SOMETHING ->
         /* idle.1 */
         STORE(ACQUIRER, IDLE, 1);
-        /* idle.2, idle.3: the sender, whatever it wished for */
+        /* idle.2, idle.3: wakes the sender, however many entries it wanted */
 #ifndef BUG_IDLE_WAKES_NOBODY
         wake(ACQUIRER, 0);
 #endif
@@ -304,7 +306,7 @@ end_acquirer:
 #define IDLE_SEEN word[IDLE]
 #endif
 
-/* Enough entries are free for what the sender wished. */
+/* Enough entries are free for what the sender wanted. */
 #define ENOUGH (ENTRIES - held >= DISTANCE(word[HEAD], claimed) + WANTED)
 
 /* gpud_page_give_back() */
@@ -315,15 +317,15 @@ proctype Releaser(byte keep)
 end_releaser:
     do
     :: held > keep ->
-        /* give_back.1 is given_back[], which only the sender's reap looks at */
+        /* give_back.1 is given_back[], which only the sender's reap reads */
 #ifdef BUG_IDLE_READ_EARLY
         idle = word[IDLE];
 #endif
         /* give_back.2 */
         d_step { held--; returned = NEXT(returned) }
         STORE(RELEASER, RETURNED, returned);
-        /* give_back.3 the fence, and only then: does the sender sleep, and give_back.4: is the
-         * receiver idle, or enough free, so that it shall be woken? */
+        /* give_back.3 the fence, and only then: does the sender sleep? give_back.4: is the receiver
+         * idle, or are enough free, so that it must be woken? */
         if
         :: RELEASER_FENCE && IS_AWAKE(0)
         :: d_step { RELEASER_FENCE && !IS_AWAKE(0) -> seen[RELEASER] = word[ASLEEP(0)] };
@@ -344,9 +346,9 @@ end_releaser:
 #define OWN_SLEEP(who) sleeps[who]
 #endif
 
-/* gpud_sleeper_rouse(): rouse.1 the fence and the look, by the word that no peer writes; rouse.2 the
- * system call, again until that sleep is over: the sleeper may not have got that far yet. POLLS: its
- * own descriptor stays readable. */
+/* gpud_sleeper_rouse(): rouse.1 the fence, and the check of the word that no peer writes; rouse.2
+ * the system call, again until that sleep is over, because the sleeper may not have reached the
+ * kernel yet. POLLS: its own descriptor stays readable. */
 inline rouse(who, number)
 {
     d_step { FENCE(STOPPER) -> number = OWN_SLEEP(who) };
@@ -387,12 +389,12 @@ init
         :: !STOPS
         fi
     }
-    /* Nobody can do anything any more. */
+    /* No step is left. */
 end_monitor:
     timeout;
     assert(!(asleep[0] && word[STOP(0)]));
     assert(!(asleep[1] && word[STOP(1)]));
     assert(!(asleep[1] && SOMETHING) || LIES);
-    /* A sender may sleep for credits for good only when none will come. */
+    /* A sender may sleep for credits for good only if none will come. */
     assert(!asleep[0] || word[STOP(1)] || KEEP >= ENTRIES || LIES)
 }

@@ -40,7 +40,7 @@ def check_out_of_sight(process, address):
     with tempfile.TemporaryDirectory() as other:
         env = {"XDG_RUNTIME_DIR": other}
         out = flowing(run(INFO, "--channels", env=env)[0])
-        check(out.startswith(f"Nobody sends: no channel is in {other}/gpudirect Not seen from here: ") and
+        check(out.startswith(f"No sender: there is no channel in {other}/gpudirect Not seen from here: ") and
               "--all-users" in out, f"out of sight: {out!r}")
         for args in ([address], ["--directory", runtime.name]):
             found = wait_for(f"an answer to {args}", lambda: [
@@ -135,7 +135,7 @@ def check_watch(*options, terminal):
 
 try:
     out, _ = run(INFO, "--channels")
-    check(out.startswith(f"Nobody sends: no channel is in {runtime.name}/gpudirect\n"), f"without a sender: {out!r}")
+    check(out.startswith(f"No sender: there is no channel in {runtime.name}/gpudirect\n"), f"without a sender: {out!r}")
     check(channels() == {}, "channels from nowhere")
 
     elsewhere = f"unix:{runtime.name}/studio"
@@ -163,7 +163,7 @@ try:
     out = flowing(out)
     check("UYVY 320x180" in out and f"process {first.pid} (gst-launch-1.0)" in out and elsewhere in out and
           f"→ process {receivers[0].pid} (gst-launch-1.0): map" in out, f"{out}")
-    check("nobody receives it" in out, f"{out}")
+    check("no receivers" in out, f"{out}")
 
     check_out_of_sight(second, elsewhere)
     check_all_users()

@@ -46,8 +46,8 @@ def after_greeting(act):
 
 
 # The listener is no bench, or another one. The right one may follow, and is waited for.
-lie("nothing is said", "whoever is there says nothing", lambda peer: None, timeout="1")
-lie("garbage", "hung up, or is no gpudirect-bench",
+lie("nothing is said", "the other side says nothing", lambda peer: None, timeout="1")
+lie("garbage", "hung up, or is not a gpudirect-bench",
     lambda peer: peer.socket.sendall(b"GET / HTTP/1.1\r\n\r\n" * 40), timeout="1")
 lie("another machine", "of this kind of machine", lambda peer: peer.send(HELLO, Hello(magic=1).pack()), timeout="1")
 lie("another version", "is version 9.9", lambda peer: peer.send(HELLO, peer.hello().of("9.9").pack()))

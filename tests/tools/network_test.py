@@ -82,7 +82,7 @@ for line in ("  mlx5_0  MT4129, driver mlx5_core, firmware 28.39.1002, at 0000:0
              "          GPU memory by dma-buf: yes", "  rxe0    software, driver rdma_rxe",
              "  siw0    nothing is known of it",
              "            v0 is down: ip link set v0 up", "  PIX: behind one PCIe bridge or switch",
-             "  ?: one of them does not say where it is"):
+             "  ?: the position of one of them is unknown"):
     check(line in section.splitlines(), f"{line!r} is missing in\n{section}")
 check("not available: siw0 is not for InfiniBand" in section and "NODE:" not in section, f"the section is\n{section}")
 

@@ -60,7 +60,7 @@ refused(2, "the sending host's address is needed", "--receive", "127.0.0.1")
 refused(2, "there is one", "--receive", "rdma://127.0.0.1", "--device", "host,host")
 for more in (["--from", "host"], ["--to", "host"], ["--frames", "10"], ["--runs", "2"], ["--idle", "1"], ["--elements"],
              ["--remote"], ["--allow-unauthenticated"], ["--fps", "50"], ["--verify", "full"]):
-    refused(2, "all else is said to the sending gpudirect-bench", "--receive", "rdma://127.0.0.1", *more)
+    refused(2, "the sending gpudirect-bench takes all other options", "--receive", "rdma://127.0.0.1", *more)
 refused(1, 'the host "nowhere.invalid"', "--receive", "rdma://nowhere.invalid")
 if os.environ["GPUDIRECT_RDMA"] == "yes":
     refused(2, "an IPv6 address needs brackets", "--to", "rdma://1:2:3")

@@ -234,7 +234,7 @@ with tempfile.TemporaryDirectory() as name:
     check(not os.listdir(name), "and leaves nothing behind")
     if shutil.which("dot"):
         _, err = run(INFO, "--plot", f"{name}/not/there.png", status=1)
-        check("dot fails: " in err and "not/there.png" in err, f"a folder that is not there is refused with {err!r}")
+        check("dot failed: " in err and "not/there.png" in err, f"a folder that is not there is refused with {err!r}")
         run(INFO, "--plot", f"{name}/machine.PNG")
         check(pathlib.Path(name, "machine.PNG").read_bytes().startswith(b"\x89PNG"), "a PNG")
 _, err = run(INFO, "--topology", "--channels", status=2)

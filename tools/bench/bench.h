@@ -16,7 +16,7 @@
  *        |<--- RESULT --------------------------|
  *        |----- STOP ------>|  ends           |
  *
- * With --join there is one process more, whose receivers connect and leave one after the other:
+ * With --join one more process has receivers that connect and leave one after the other:
  *
  *     coordinator            sender            joiner
  *        |<-- READY --------|                 |   the measured part begins
@@ -60,34 +60,34 @@
 /* The longest that one step may take without progress. */
 #define BENCH_STEP_TIMEOUT (10 * GPUD_SEC)
 
-/* What a child process shall do. Sent as it is: both ends are the same program. */
+/* What a child process does. Sent as raw bytes: both ends are the same program. */
 struct bench_job {
-    char from[32], to[256]; /* to: may be a list, which the receivers go round */
+    char from[32], to[256]; /* to: may be a list, which is dealt out to the receivers in turn */
     char route[32];         /* "": the best */
     char format[16];
     uint32_t width, height;
     uint32_t fps_num, fps_den; /* 0/1: as fast as the receivers allow */
     uint32_t frames, warmup;
     uint32_t receivers, slots;
-    uint32_t joins; /* receivers that connect, take a few frames and leave while it is measured */
+    uint32_t joins; /* receivers that connect, take a few frames and leave while it measures */
     enum gpud_slow_receiver slow_receiver;
     bool
         foreign; /* frames lie in the application's own memory, not in slots that the sender lent */
     bool full;   /* every byte is written and checked, not only the marks */
     uint32_t foreign_buffers;
-    char network[256]; /* the address, where frames go over a network; else "" */
+    char network[256]; /* the address if frames go over a network; else "" */
     char psk_file[256];
     bool allow_unauthenticated;
-    bool remote;       /* sender and receivers are started by benches of their own: hosts.h */
+    bool remote;       /* other benches start sender and receivers: hosts.h */
     char address[256]; /* where the core's receivers connect */
     char sink[2048], src[2048]; /* GStreamer elements instead of the core; "": none */
     char caps[256];
     uint16_t raw_port; /* where the raw writer listens */
-    int64_t idle;      /* after the frames, ns without any; 0: none */
-    int64_t patience;  /* how long starting may take, and connecting, and waiting for other hosts */
+    int64_t idle;      /* ns without frames after the last one; 0: none */
+    int64_t patience;  /* longest wait for starting, for connecting, and for other hosts */
     uint32_t number;   /* of a receiver, from 1 */
-    /* Inherited descriptors; -1: none. ping and pong wake the echo process and the one that waits
-     * for it. page is shared memory: the echo's, or the submit times of frames. */
+    /* Inherited descriptors; -1: none. ping and pong wake the echo process and its caller. page is
+     * shared memory: the echo's, or the submit times of frames. */
     int ping, pong, page;
 };
 
@@ -102,33 +102,33 @@ struct bench_moves {
     double migrate, staged; /* frames a second, by these routes */
 };
 
-/* What a child has measured. Counters cover the measured section; BENCH_UNKNOWN where elements do
- * not tell. */
+/* What a child has measured. Counters cover the measured section; BENCH_UNKNOWN if elements do not
+ * report them. */
 struct bench_result {
     char route[32], fallback_reason[GPUD_REASON_MAX];
     uint64_t frames;    /* sent, or received, in the measured section */
     uint64_t all;       /* including the warm-up */
     int64_t start, end; /* monotonic ns of the measured section */
     int64_t cpu_ns;     /* CPU time of the process in it */
-    int64_t marking_ns; /* the part of cpu_ns that marking on a GPU took; 0: not known apart */
+    int64_t marking_ns; /* the part of cpu_ns for marking on a GPU; 0: not known separately */
     int64_t copies_cpu, copies_gpu, kicks, waits;
     int64_t waits_device;    /* for a device to finish its work */
     uint64_t lent;           /* sender: frames that were written straight into a slot */
     int64_t dropped;         /* sender: by policy, for all receivers, including the warm-up */
     uint64_t reported_drops; /* receiver: frames that the sender reported as dropped */
     uint64_t torn;           /* receiver: damaged, or out of order */
-    uint64_t latencies;      /* samples that follow the result, int64_t ns each */
-    uint64_t latencies_cpu;  /* then these: until the CPU had a frame that a GPU reads */
-    uint64_t intervals;      /* then these, with joins: from one frame to the next */
-    uint64_t joined, left;   /* joins: receivers that got a frame; those that got all they wanted */
-    uint64_t measured;       /* joins: those of them that left while it was measured */
-    uint64_t missing; /* joins: frames that did not come between a receiver's first and last */
+    uint64_t latencies;      /* number of samples after the result, int64_t ns each */
+    uint64_t latencies_cpu;  /* number of the next: until the CPU had a frame that a GPU reads */
+    uint64_t intervals;      /* number of the next, with joins: from one frame to the next */
+    uint64_t joined, left;   /* joins: receivers that got a frame; that got all they wanted */
+    uint64_t measured;       /* joins: those that left during the measured section */
+    uint64_t missing; /* joins: frames missing between a receiver's first and last */
     struct raw_gpu_figures raw;
     double raw_write;         /* frames a second by plain RDMA writes; 0: not measured */
     struct bench_moves moves; /* --migrate */
 };
 
-/* How many samples follow a result. */
+/* The number of samples after a result. */
 static inline uint64_t bench_sample_count(const struct bench_result *result)
 {
     return result->latencies + result->latencies_cpu + result->intervals;

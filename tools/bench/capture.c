@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* From the card to where a frame can be shown: it is acquired, and mapped. */
+/* Measures from the card to the point where a frame can be shown: acquired and mapped. */
 #include "capture.h"
 
 #include "capturereport.h"
@@ -15,13 +15,13 @@
 
 #define MODES_MAX 1024
 
-/* What is noted of each frame. */
+/* What is noted for each frame. */
 struct samples {
     size_t count;
-    int64_t *stamps, *came, *shown; /* monotonic ns; stamps: -1 where the driver's is not known */
+    int64_t *stamps, *came, *shown; /* monotonic ns; stamps: -1 if the driver's is unknown */
     uint32_t *numbers;
     struct bench_clock_text *texts;
-    const char *no_text; /* why there is none */
+    const char *no_text; /* why there is no text */
 };
 
 static void samples_init(struct samples *samples, size_t count)
@@ -58,7 +58,7 @@ static double rate_of(uint32_t num, uint32_t den)
     return den ? (double)num / den : 0;
 }
 
-/* The fastest, and the largest of these: it is latency that is asked for. */
+/* The fastest mode, and the largest of these, because latency is measured. */
 static bool is_better(const struct gpud_capture_mode *mode, const struct gpud_capture_mode *best)
 {
     double fps = rate_of(mode->fps_num, mode->fps_den);
@@ -68,7 +68,7 @@ static bool is_better(const struct gpud_capture_mode *mode, const struct gpud_ca
            (fps == best_fps && size > (uint64_t)best->width_min * best->height_min);
 }
 
-/* Of the format that was asked for, else of UYVY, else of the card's first. */
+/* A mode of the requested format, else of UYVY, else of the card's first. */
 static bool choose_mode(struct gpud_capture *capture, const struct bench_job *job,
                         struct gpud_capture_mode *mode)
 {
@@ -165,7 +165,7 @@ static enum gpud_status take_all(struct gpud_capture *capture, const struct benc
     return GPUD_OK;
 }
 
-/* --- what it comes to ----------------------------------------------------------------------- */
+/* --- figures -------------------------------------------------------------------------------- */
 
 static void compare_stamps(const struct samples *samples, struct bench_capture *result)
 {
@@ -190,8 +190,8 @@ static int64_t common_divisor(int64_t a, int64_t b)
     return a;
 }
 
-/* The driver is told to stream before the card's clock begins, and a picture is drawn before it
- * comes: between these lies what is not known of that clock's begin. */
+/* The driver is asked to stream before the card's clock begins, and a picture is drawn before it
+ * arrives. The clock's start is unknown between these times. */
 static void compare_pictures(const struct samples *samples, struct bench_capture *result)
 {
     struct bench_clock clock;
@@ -200,7 +200,7 @@ static void compare_pictures(const struct samples *samples, struct bench_capture
     if (samples->no_text)
         result->no_clock = samples->no_text;
     else if (!bench_clock_learn(&clock, samples->texts, samples->numbers, samples->count))
-        result->no_clock = "the pictures carry none: vivid draws one after v4l2-ctl -d NODE -c "
+        result->no_clock = "the pictures carry no clock: vivid draws one after v4l2-ctl -d NODE -c "
                            "osd_text_mode=1";
     for (size_t i = 0; i < samples->count && !result->no_clock; i++) {
         bool right;
@@ -214,7 +214,7 @@ static void compare_pictures(const struct samples *samples, struct bench_capture
         ages[result->timed++] = samples->shown[i] - drawn;
     }
     if (!result->no_clock && !result->timed)
-        result->no_clock = "it shows digits that no number had: measure more --frames";
+        result->no_clock = "it shows digits that appeared in no number: measure more --frames";
     if (!result->no_clock) {
         result->slack = (double)MAX(slack, 0) / 1000;
         result->step = (double)step * 1000;
@@ -264,7 +264,7 @@ int bench_capture_run(const struct bench_options *options)
     if (status != GPUD_OK) {
         fprintf(stderr, "gpudirect-bench: %s\n", error.reason);
         if (status == GPUD_NO_DEVICE)
-            fputs("gpudirect-bench: without a capture card, the kernel's test card does: as root, "
+            fputs("gpudirect-bench: without a capture card, use the kernel's test card: as root, "
                   "modprobe vivid; v4l2-ctl --list-devices says which node it is\n",
                   stderr);
         exit_status = status == GPUD_INVALID ? BENCH_EXIT_USAGE : EXIT_FAILURE;

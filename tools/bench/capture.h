@@ -7,7 +7,7 @@
 
 #include "options.h"
 
-/* Measures and prints it; the exit status. */
+/* Measures and prints it. Returns the exit status. */
 int bench_capture_run(const struct bench_options *options);
 
 #endif

@@ -33,7 +33,7 @@ static void print_stamps(const struct bench_capture *result)
     g_snprintf(label, sizeof(label), "by the driver's stamps, %s", stamps_of(result));
     print_latency(label, &result->stamp, 0);
     if (result->stamp.p50 < 0)
-        puts("    (less than nothing: the driver says at a frame's start when it will end)");
+        puts("    (negative: the driver stamps a frame at its start with its estimated end)");
 }
 
 static void print_clock(const struct bench_capture *result)
@@ -75,7 +75,7 @@ void bench_capture_print_text(const struct bench_job *job, const struct bench_ca
 
 /* --- JSON --------------------------------------------------------------------------------- */
 
-/* us, as in the other reports; null: not known. */
+/* us, as in the other reports; null: unknown. */
 static void add_latency(JsonBuilder *builder, const char *key, bool known,
                         const struct stats_latency *latency, double less)
 {

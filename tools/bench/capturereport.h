@@ -14,12 +14,12 @@ struct bench_capture {
     double seconds, cpu;                                         /* cpu: us a frame */
     bool stamped; /* latencies by the driver's stamps are known */
     struct stats_latency stamp;
-    const char *no_clock; /* why the pictures' own clock is not known; NULL: it is */
-    /* The picture's clock began when the driver was told to stream, or so much later: */
+    const char *no_clock; /* why the pictures' own clock is unknown; NULL: it is known */
+    /* The picture's clock began when the driver was asked to stream, or up to this much later: */
     double slack;                 /* us */
     double step;                  /* of that clock, us */
-    struct stats_latency at_most; /* `slack` less at least */
-    uint64_t timed, right;        /* frames with a time; with the number that the driver says */
+    struct stats_latency at_most; /* at least: this less `slack` */
+    uint64_t timed, right;        /* frames with a time; with the number that the driver reports */
 };
 
 void bench_capture_print_text(const struct bench_job *job, const struct bench_capture *result);

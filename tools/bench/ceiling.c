@@ -101,7 +101,7 @@ static bool measure_words(const struct bench_job *wanted, double *rate,
         *rate = bench_send(child.fd, BENCH_JOB, &job, sizeof(job))
                     ? raw_words_rate(job.page, job.slots, stopped)
                     : 0;
-        /* Also where it does not answer: it says why. */
+        /* Wait even without an answer: the other process reports the cause. */
         good = bench_children_wait(&child, 1, clock_now() + BENCH_STEP_TIMEOUT, finished,
                                    "answering words", failure) &&
                *rate > 0;
@@ -175,9 +175,10 @@ void bench_ceilings_set_rdma(const struct bench_job *job, double write,
     ceilings->ceiling[0] = rdma_rate(job, write > 0 ? write : NAN);
 }
 
-/* --- all that apply to a job ------------------------------------------------------------------ */
+/* --- all ceilings of a job
+ * --------------------------------------------------------------------- */
 
-/* Adds nothing for what was not measured. */
+/* Adds nothing if it was not measured. */
 static void add(struct bench_ceilings *list, const char *key, const char *what, double value,
                 const char *unit)
 {
@@ -206,7 +207,7 @@ static void add_marks(struct bench_ceilings *list, const struct raw_gpu_figures 
         raw->handoff, "us");
 }
 
-/* Where GPUs' streams pass no words, processes do. */
+/* If GPUs' streams cannot pass words, processes do. */
 static bool add_words(const struct bench_job *job, struct bench_ceilings *list,
                       const struct raw_gpu_figures *raw, struct bench_failure *failure)
 {

@@ -15,7 +15,7 @@ static bool both_finished(struct bench_child *children, size_t count)
     return children[0].finished && children[1].finished;
 }
 
-/* children: the writer, the target; both are started, or are as they were. */
+/* children: the writer and the target; both are started, or neither is. */
 static bool run(struct bench_child *children, struct bench_job *job, struct bench_remotes *remotes,
                 struct bench_failure *failure)
 {
@@ -54,7 +54,7 @@ bool bench_ceiling_rdma(const struct bench_job *wanted, struct bench_remotes *re
         *latency = stats_latency_of(children[1].latencies, children[1].result.latencies);
     }
     if (remotes)
-        children[1].fd = -1; /* theirs */
+        children[1].fd = -1; /* the connection stays the other bench's */
     for (size_t i = 0; i < G_N_ELEMENTS(children); i++)
         bench_child_stop(&children[i], good ? clock_now() + BENCH_STEP_TIMEOUT : 0);
     return good;

@@ -12,12 +12,12 @@
 
 struct bench_remotes;
 
-/* At a pace, and within one host, which has one clock, *latency is until they wake the other
+/* With a pace, and within one host (one clock), *latency is until the write wakes the other
  * process; else *rate is frames a second. remotes: NULL: both processes are here. */
 bool bench_ceiling_rdma(const struct bench_job *job, struct bench_remotes *remotes, double *rate,
                         struct stats_latency *latency, struct bench_failure *failure);
 
-/* How many frames are counted at a pace. */
+/* How many frames are counted with a pace. */
 static inline uint32_t bench_raw_paced(const struct bench_job *job)
 {
     return job->fps_num ? MIN(job->frames, 600) : 0;

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The processes that measure what the machine can do at best, without gpudirect. */
+/* The processes that measure, without gpudirect, what the machine can do at best. */
 #include "ceilingrdma.h"
 #include "ceilings/wake.h"
 #include "ceilings/words.h"
@@ -19,7 +19,7 @@ static void take_job(int control, struct bench_job *job)
 
 /* --- two processes ---------------------------------------------------------------------------- */
 
-/* It dies with the coordinator, as the next one does. */
+/* Ends with the coordinator, like the next one. */
 void bench_run_echo(int control)
 {
     struct bench_job job;
@@ -46,9 +46,8 @@ void bench_run_words(int control)
 
 /* --- GPUs ------------------------------------------------------------------------------------- */
 
-/* The driver whose copies and words a job's are compared with: the one of the sender's GPU, else of
- * the first receiver's that has one. Devices of another vendor count as the host, through which
- * frames go to them. */
+/* The driver to compare a job with: that of the sender's GPU, else of the first receiver's GPU that
+ * has one. Devices of another vendor count as the host, because frames reach them through it. */
 static void plan(const struct bench_job *job, struct raw_gpu_job *gpus)
 {
     *gpus = (struct raw_gpu_job){.size = bench_frame_bytes(job), .copies = job->fps_num == 0};

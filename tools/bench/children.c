@@ -22,7 +22,7 @@
 
 #define CHILDREN_MAX (GPUD_RECEIVERS_MAX + 1)
 #define CHILD_NAME 128
-#define ROLE_PREFIX "@" /* no option, and hardly a file name */
+#define ROLE_PREFIX "@" /* not an option, and hardly a file name */
 
 static volatile sig_atomic_t caught;
 static bool isolated;
@@ -51,7 +51,7 @@ int bench_caught_signal(void)
 
 /* As in a container: drivers look up their own process in /proc by the PID of their namespace. The
  * existing /proc is made private first, or the new mount would appear in other mount namespaces.
- * Making "/" private would not do: in a chroot it is no mount point. */
+ * Making "/" private would not help: in a chroot it is not a mount point. */
 static void mount_own_proc(int fd)
 {
     if (mount(NULL, "/proc", NULL, MS_PRIVATE, NULL) < 0)
@@ -67,16 +67,16 @@ static void mount_own_proc(int fd)
             g_strerror(errno));
 }
 
-/* The coordinator has one thread and no device open, so calls that are not async-signal-safe may
- * stand between fork and exec. */
+/* The coordinator has one thread and no device open, so calls that are not async-signal-safe are
+ * allowed between fork and exec. */
 G_NORETURN static void exec_role(const char *role, int fd, pid_t parent, const int *inherited,
                                  size_t inherited_count)
 {
     char number[16];
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != (isolated ? 0 : parent))
-        _exit(EXIT_FAILURE); /* the parent died before the prctl; from a namespace, where it is not
-                                visible, the control socket tells */
+        _exit(EXIT_FAILURE); /* the parent died before the prctl; in a namespace, where it is not
+                              * visible, the control socket shows that */
     if (isolated)
         mount_own_proc(fd);
     signal(SIGINT, SIG_DFL);
@@ -85,7 +85,7 @@ G_NORETURN static void exec_role(const char *role, int fd, pid_t parent, const i
     for (size_t i = 0; i < inherited_count; i++)
         fcntl(inherited[i], F_SETFD, 0);
     fcntl(fd, F_SETFD, 0);
-    /* Elements may print; standard output is for the report alone. */
+    /* Elements may print; standard output is reserved for the report. */
     dup2(STDERR_FILENO, STDOUT_FILENO);
     snprintf(number, sizeof(number), "%d", fd);
     execl(program, "gpudirect-bench", role, number, (char *)NULL);
@@ -99,8 +99,8 @@ void bench_children_isolate(void)
     isolated = true;
     if (length <= 0)
         return;
-    /* By its name: from another mount namespace, /proc/self/exe of a program in a chroot shows the
-     * path outside, and the loader would look there for the libraries beside it. */
+    /* By name: from another mount namespace, /proc/self/exe of a program in a chroot is the path
+     * outside, and the loader would look there for libraries. */
     memcpy(program, path, (size_t)length);
     program[length] = 0;
 }
@@ -218,7 +218,7 @@ bool bench_children_find_death(struct bench_child *children, size_t count,
     return false;
 }
 
-/* --- following -------------------------------------------------------------------------------- */
+/* --- messages --------------------------------------------------------------------------------- */
 
 static bool take_result(struct bench_child *child, struct bench_packet *packet)
 {

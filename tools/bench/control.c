@@ -58,7 +58,7 @@ bool bench_send_result(int fd, const struct bench_result *result, const int64_t 
 
 /* --- receiving -------------------------------------------------------------------------------- */
 
-/* What stays half a message is as good as none. */
+/* An incomplete message counts as none. */
 static enum bench_receipt receive_all(int fd, int64_t deadline, void *data, size_t size)
 {
     char *at = data;
@@ -94,7 +94,7 @@ enum bench_receipt bench_receive(int fd, int64_t deadline, uint64_t max,
         return got;
     if (header.size > max)
         return BENCH_GONE;
-    /* A message that has begun is read to its end, or the next one could not be found. */
+    /* A message that has begun is read to its end, because the next one starts behind it. */
     void *data = g_malloc(header.size + 1);
     got = receive_all(fd, MAX(deadline, clock_now() + BENCH_STEP_TIMEOUT), data, header.size);
     if (got != BENCH_RECEIVED) {

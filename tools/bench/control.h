@@ -20,7 +20,7 @@ enum bench_message {
     /* Between two hosts: hosts.h. */
     BENCH_HELLO,
     BENCH_ORDER,
-    BENCH_IDLE, /* to a receiving bench: nothing; back: a double, % of one CPU */
+    BENCH_IDLE, /* to a receiving bench: nothing; the answer: a double, % of one CPU */
     BENCH_RAW,  /* a port */
     BENCH_SUMMARY,
 };
@@ -36,33 +36,33 @@ bool bench_send(int fd, enum bench_message type, const void *data, size_t size);
 bool bench_send_result(int fd, const struct bench_result *result, const int64_t *latencies);
 
 enum bench_receipt { BENCH_RECEIVED, BENCH_GONE, BENCH_TIMED_OUT };
-/* max: bytes of a message; one that is longer is as good as none (BENCH_GONE). */
+/* max: largest message in bytes; a longer one counts as the end (BENCH_GONE). */
 #define BENCH_MESSAGE_MAX (UINT64_C(1) << 28)
 enum bench_receipt bench_receive(int fd, int64_t deadline, uint64_t max,
                                  struct bench_packet *packet);
 
-/* Fills in a failure; false. */
+/* Fills in a failure and returns false. */
 bool bench_fail(struct bench_failure *failure, enum gpud_status status, const char *format, ...)
     G_GNUC_PRINTF(3, 4);
 
-/* What another host sent: the text ends somewhere, and has nothing in it that a terminal obeys. */
+/* Cleans text from another host: terminates it, and removes a terminal's control characters. */
 void bench_clean_text(char *text, size_t size);
 void bench_clean_result(struct bench_result *result);
 
 /* --- in a child ------------------------------------------------------------------------------- */
 
-/* Tells the coordinator why, and ends the process at once; the system frees what it had. */
+/* Reports the reason to the coordinator and ends the process, whose resources the system frees. */
 G_NORETURN void bench_child_fail(int fd, enum gpud_status status, const char *format, ...)
     G_GNUC_PRINTF(3, 4);
 
 /* The same for a measurement without gpudirect: its `user` is the control socket. */
 struct raw_caller bench_child_caller(const int *fd);
 
-/* Receives the next message, which must be of this type. Ends the process where the coordinator is
+/* Receives the next message, which must be of this type. Ends the process if the coordinator is
  * gone, or silent until the deadline. */
 void bench_child_expect(int fd, enum bench_message type, int64_t deadline, void *data, size_t size);
 
-/* Whether this message has come already; does not wait. */
+/* Whether this message has come; does not wait. */
 bool bench_child_received(int fd, enum bench_message type);
 
 #endif

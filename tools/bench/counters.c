@@ -77,8 +77,7 @@ void bench_counters_add(struct bench_counters *counters, bool whole, uint64_t in
     struct bench_result *result = &counters->result;
     uint64_t total = (uint64_t)job->warmup + job->frames;
     if (whole && index == 0)
-        return; /* not part of the stream: sent until every receiver is connected, or to one that
-                   joined late */
+        return; /* not part of the stream: sent until every receiver is there, or to a late one */
     result->all++;
     result->reported_drops = reported_drops;
     if (!whole || index <= counters->last || index > total) {
@@ -122,7 +121,7 @@ void bench_counters_end(struct bench_counters *counters)
 {
     if (counters->started && !counters->complete)
         finish_section(counters);
-    /* One after the other, as bench_send_result() takes them. */
+    /* One after the other, as bench_send_result() expects them. */
     int64_t *end = counters->latencies + counters->result.latencies;
     memcpy(end, counters->latencies_cpu, counters->result.latencies_cpu * sizeof(int64_t));
     if (counters->intervals)

@@ -52,7 +52,7 @@ bool bench_describe(struct bench_job *job, const char *sink, const char *src)
     return true;
 }
 
-/* As the parser of descriptions takes it. */
+/* Quotes a value for the parser of descriptions. */
 static void add_quoted(GString *text, const char *value)
 {
     g_string_append_c(text, '"');
@@ -64,7 +64,7 @@ static void add_quoted(GString *text, const char *value)
     g_string_append_c(text, '"');
 }
 
-/* The address, and what goes with it. */
+/* Adds the address and its options. */
 static void add_address(GString *text, const struct bench_job *job, bool sink)
 {
     if (!job->network[0]) {

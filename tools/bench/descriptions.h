@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The descriptions of elements that frames go through. */
+/* The descriptions of the elements that frames go through. */
 #ifndef GPUD_TOOLS_BENCH_DESCRIPTIONS_H
 #define GPUD_TOOLS_BENCH_DESCRIPTIONS_H
 
@@ -10,8 +10,8 @@
 /* The caps of a job. */
 void bench_describe_caps(struct bench_job *job);
 
-/* Sink and source as gst-launch descriptions, with what stands in braces filled in, all but {dir}
- * and {device}. */
+/* Fills in the braces of the gst-launch descriptions of sink and source, except {dir} and
+ * {device}. */
 bool bench_describe(struct bench_job *job, const char *sink, const char *src);
 
 /* The same for gpudirectsink and gpudirectsrc. */

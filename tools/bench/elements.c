@@ -70,7 +70,7 @@ void bench_elements_quit(GstElement *pipeline, GstBufferPool *pool)
     if (pool)
         gst_buffer_pool_set_active(pool, FALSE);
     gst_element_set_state(pipeline, GST_STATE_NULL);
-    /* Buffers keep the sink's memory, and its file, alive; a thread that was in a push releases its
+    /* Buffers keep the sink's memory, and its file, alive. A thread that was in a push releases its
      * own now. */
     g_usleep(20000);
     _exit(EXIT_FAILURE);

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What sender and receiver share where they are made of GStreamer elements. */
+/* What sender and receiver share if they are made of GStreamer elements. */
 #ifndef GPUD_TOOLS_BENCH_ELEMENTS_H
 #define GPUD_TOOLS_BENCH_ELEMENTS_H
 
@@ -18,7 +18,7 @@ G_NORETURN void bench_elements_fail(int control, GstElement *pipeline, const cha
 /* Ends the process, but lets the elements remove their files first. pool may be NULL. */
 G_NORETURN void bench_elements_quit(GstElement *pipeline, GstBufferPool *pool);
 
-/* Route and counters, where an element has them ("active-path", "stats"). */
+/* Route and counters, if an element has them ("active-path", "stats"). */
 void bench_elements_count(GstElement *pipeline, struct bench_result *result);
 
 #endif

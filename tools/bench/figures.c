@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What the processes of a run have measured, as the figures of its report. */
+/* Turns what the processes of a run have measured into the figures of its report. */
 #include "figures.h"
 
 #include <math.h>
@@ -12,8 +12,7 @@ static double per_frame(int64_t counter, uint64_t frames)
     return counter == BENCH_UNKNOWN || frames == 0 ? NAN : (double)counter / (double)frames;
 }
 
-/* Told apart for marks on a GPU only: those by the CPU stand for what an application does anyway.
- */
+/* Known for marks on a GPU only: marks by the CPU stand for what an application does anyway. */
 static double marking(const struct bench_result *result)
 {
     return result->marking_ns ? per_frame(result->marking_ns, result->frames) / 1e3 : NAN;
@@ -97,7 +96,7 @@ static void add_joins(const struct bench_processes *processes, struct bench_run 
     run->lost += result->missing;
 }
 
-/* Without the sender's clock, which is another one. */
+/* Does not need the sender's clock, which is another one. */
 static double mean_rate(const struct bench_run *run)
 {
     double sum = 0;
@@ -106,8 +105,8 @@ static double mean_rate(const struct bench_run *run)
     return sum / run->receivers;
 }
 
-/* Receivers map the sender's memory, and upstream wrote into it: only words went across. Elsewhere
- * frames move although nobody here copies: by the OpenCL driver, or by the card. */
+/* With map, receivers read what upstream wrote into the sender's memory, so only words move. With
+ * other routes frames move although neither side copies: the OpenCL driver or the card does. */
 static bool moves_nothing(const struct bench_run *run)
 {
     return strcmp(run->route, "map") == 0 && run->copies_cpu + run->copies_gpu < 0.5;
@@ -157,8 +156,8 @@ void bench_figures_sum_up(const struct bench_processes *processes, const struct 
     join_intervals(processes, run);
 }
 
-/* A rate is compared with rates, a latency with times; and where nothing is copied, no copy is what
- * limits it. */
+/* A rate is compared with rates, a latency with times. Where nothing is copied, the limit is not a
+ * copy. */
 static double ratio_to(const struct bench_job *job, const struct bench_run *run,
                        const struct bench_ceiling *ceiling)
 {

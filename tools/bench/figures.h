@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* From what the processes of a run have measured to the figures of its report. */
+/* Turns what the processes of a run have measured into the figures of its report. */
 #ifndef GPUD_TOOLS_BENCH_FIGURES_H
 #define GPUD_TOOLS_BENCH_FIGURES_H
 
@@ -26,7 +26,7 @@ struct bench_run {
     struct stats_latency latency;
     struct stats_latency latency_cpu;        /* until the CPU had a frame that a GPU reads */
     double cpu_sender, cpu_receiver;         /* µs a frame; the mean of the receivers */
-    double marking_sender, marking_receiver; /* the part of it that marking on a GPU took */
+    double marking_sender, marking_receiver; /* the part for marking on a GPU */
     double waits_device_sender,
         waits_device_receiver;     /* times the CPU waited for a device, per frame */
     double gigabytes_per_second;   /* of all receivers together */
@@ -38,7 +38,7 @@ struct bench_run {
     struct bench_ceilings ceilings;
     double ceiling_ratios[BENCH_CEILINGS_MAX]; /* NAN: a rate cannot be compared with a time */
     double ceiling_ratio, ceiling_ratio_p99;
-    uint32_t joins; /* without any, what follows is 0 or NAN */
+    uint32_t joins; /* 0: what follows is 0 or NAN */
     uint64_t joined, left, joins_measured;
     struct stats_latency interval_sender, interval_receiver;
     double idle_sender, idle_receiver; /* % of one CPU; the mean of the receivers */
@@ -46,7 +46,7 @@ struct bench_run {
     struct bench_receiver_run receiver[GPUD_RECEIVERS_MAX];
 };
 
-/* All but the ceilings. */
+/* All figures but the ceilings. */
 void bench_figures_sum_up(const struct bench_processes *processes, const struct bench_job *job,
                           struct bench_run *run);
 

@@ -21,7 +21,7 @@ struct head {
 _Static_assert(sizeof(struct head) + TAIL <= BENCH_FRAME_MIN,
                "the marks of the smallest frame do not overlap");
 
-/* A different number for every index, block and word. */
+/* A different number for each index, block and word. */
 static uint64_t mix(uint64_t index, uint64_t block, uint64_t word)
 {
     uint64_t z = index * UINT64_C(0x9e3779b97f4a7c15) + (block << 32) + word;

@@ -1,12 +1,12 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* How a frame is marked, so that its receiver can tell which one it is and whether it is whole.
+/* The marks of a frame, which tell its receiver which frame it is and whether it is whole.
  *
  *     | head: magic, index, size, hash, time | … 8 blocks of 256 bytes … | tail |
  *
- * All of it but hash and time depends on the index. Marking and checking costs about a microsecond,
- * whatever the size of the frame; in full, every byte is written and hashed. */
+ * Everything except hash and time depends on the index. Marking and checking takes about a
+ * microsecond for any size of frame; in full, every byte is written and hashed. */
 #ifndef GPUD_TOOLS_BENCH_FRAMES_H
 #define GPUD_TOOLS_BENCH_FRAMES_H
 
@@ -17,10 +17,10 @@
 
 void bench_frame_mark(void *data, uint64_t size, uint64_t index, bool full);
 
-/* When it is submitted. Set last, since marking takes time. */
+/* Sets the time of submitting. It comes last, because marking takes time. */
 void bench_frame_set_time(void *data, int64_t time);
 
-/* false: torn, or no frame of ours. *index and *time are the head's even then. */
+/* false: torn, or not a marked frame. *index and *time are the head's even then. */
 bool bench_frame_check(const void *data, uint64_t size, bool full, uint64_t *index, int64_t *time);
 
 #endif

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#define PENDING_MAX 1024 /* frames whose marks are pending; about as many as a driver queues */
+#define PENDING_MAX 1024 /* frames with pending marks; about as many as a driver queues */
 
 /* What both directions need. */
 struct marks {
@@ -75,7 +75,7 @@ void bench_mark_writer_mark(struct bench_mark_writer *writer, raw_stream stream,
     const struct marks *marks = &writer->marks;
     if (!writer->rows)
         writer->rows = pinned(marks, PENDING_MAX * BENCH_ROWS_SIZE, &writer->address);
-    /* The copies out of marks must be done before these are overwritten. */
+    /* The copies from these marks must be done before they are overwritten. */
     if (writer->made > 0 && writer->made % (PENDING_MAX / 2) == 0)
         finish(marks, stream);
     uint64_t offset = writer->made++ % PENDING_MAX * BENCH_ROWS_SIZE;
@@ -111,7 +111,7 @@ struct bench_mark_reader {
     struct marks marks;
     unsigned gpu;
     struct bench_counters *counters;
-    raw_stream stream; /* the last one */
+    raw_stream stream; /* the latest one */
     char *rows;        /* pinned: PENDING_MAX of them, then a word that the GPU writes */
     raw_address address;
     bool has_words;
@@ -145,7 +145,7 @@ void bench_mark_reader_destroy(struct bench_mark_reader *reader)
     g_free(reader);
 }
 
-/* With the first frame, when its size is known, and usually before the measured section. */
+/* Called at the first frame, when its size is known, and usually before the measured section. */
 static void prepare(struct bench_mark_reader *reader, const struct gpud_layout *layout)
 {
     unsigned frames = !reader->checks_whole ? 0 : reader->marks.job->full ? 1 : BENCH_WHOLE_FRAMES;
@@ -190,7 +190,7 @@ size_t bench_mark_reader_wait(struct bench_mark_reader *reader, size_t most)
     take_arrived(reader, false);
     bool waits = reader->tail - reader->head > most;
     while (reader->tail - reader->head > most) {
-        /* Marks that are still wrong when the stream is done will never be right. */
+        /* Marks that are still wrong when the stream has finished will never be right. */
         int result = raw_stream_query(reader->marks.driver, reader->stream);
         if (result != RAW_NOT_READY)
             check(&reader->marks, "the stream", result);
@@ -234,7 +234,7 @@ static void check_whole(struct bench_mark_reader *reader, struct whole *whole)
 {
     uint64_t index;
     whole->used = false;
-    /* The frame itself says which one it is; a frame that is not filled is not checked. */
+    /* The frame's marks say which one it is; a frame that was not filled is not checked. */
     if (bench_rows_check_marks(whole->frame, &whole->layout, &index) &&
         bench_rows_is_whole(reader->marks.job, index) &&
         !bench_rows_check_whole(whole->frame, &whole->layout, index))
@@ -279,7 +279,7 @@ void bench_mark_reader_add(struct bench_mark_reader *reader, raw_stream stream, 
         .acquired = acquired, .submitted = submitted, .reported_drops = reported_drops};
     if (reader->marks.job->fps_num)
         pending->seen = wait_for_gpu(reader, stream);
-    /* The marks come last: once they are there, nothing reads the frame any more. */
+    /* The marks come last: once they are there, the frame is no longer read. */
     if (reader->checks_whole && bench_rows_is_whole(reader->marks.job, expected))
         fetch_whole(reader, stream, address, layout);
     check(&reader->marks, "copying marks out of a frame",
@@ -287,7 +287,7 @@ void bench_mark_reader_add(struct bench_mark_reader *reader, raw_stream stream, 
                         address + layout->plane[0].offset, bench_rows_pitch(layout), BENCH_ROW,
                         BENCH_ROWS, stream));
     reader->counters->marking_ns += clock_now() - start - (reader->counters->probe_ns - probed);
-    /* The last frame ends the measured section, so it is waited for. */
+    /* The last frame ends the measured section, so its marks are awaited. */
     if (expected >= (uint64_t)reader->marks.job->warmup + reader->marks.job->frames) {
         finish(&reader->marks, stream);
         take_arrived(reader, true);

@@ -24,7 +24,7 @@ static struct library {
     GstObject *(*context_new)(guint ordinal);
     gpointer (*context_handle)(GstObject *context);
     GstBufferPool *(*pool_new)(GstObject *context);
-    /* Since 1.24; before, all elements work on the legacy default stream. */
+    /* Since 1.24; before that, all elements use the legacy default stream. */
     gpointer (*memory_stream)(GstMemory *memory);
     raw_stream (*stream_handle)(gpointer stream);
 } lib;
@@ -74,7 +74,7 @@ bool bench_gst_cuda_is(GstBuffer *buffer)
            lib.is_memory(gst_buffer_peek_memory(buffer, 0));
 }
 
-/* From the buffer's own strides: pools of CUDA memory align them as the driver demands. */
+/* Uses the buffer's own strides: pools of CUDA memory align them as the driver demands. */
 static void find_layout(const struct bench_job *job, GstBuffer *buffer, struct gpud_layout *layout)
 {
     const GstVideoMeta *meta = gst_buffer_get_video_meta(buffer);

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* GStreamer's CUDA memory. libgstcuda is opened at run time, since its functions differ between
+/* GStreamer's CUDA memory. libgstcuda is opened at run time, because its functions differ between
  * GStreamer's series. For child processes: failures end the process. */
 #ifndef GPUD_TOOLS_BENCH_GSTCUDA_H
 #define GPUD_TOOLS_BENCH_GSTCUDA_H
@@ -14,8 +14,8 @@
 struct bench_gpu_map {
     GstMapInfo info;
     raw_address address;
-    raw_stream stream;         /* the one that elements order their work on this memory with */
-    bool ordered;              /* whoever gets the memory comes after that stream by itself */
+    raw_stream stream;         /* on which elements order their work on this memory */
+    bool ordered;              /* all users of the memory order their work after that stream */
     struct gpud_layout layout; /* of the picture in the memory */
 };
 

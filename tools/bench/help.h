@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What --help says before and after the options, and what is said of a wrong command line. */
+/* The text around the options in --help, and messages about a wrong command line. */
 #ifndef GPUD_TOOLS_BENCH_HELP_H
 #define GPUD_TOOLS_BENCH_HELP_H
 
@@ -11,10 +11,10 @@
 
 extern const char bench_help_summary[], bench_help_description[];
 
-/* What --route takes, by the library's own list; to be freed with g_free(). */
+/* What --route accepts, from the library's own list; to be freed with g_free(). */
 gchar *bench_help_route(void);
 
-/* Prints what is wrong with the command line; false. */
+/* Prints the mistake in the command line and returns false. */
 bool bench_usage_error(const char *format, ...) G_GNUC_PRINTF(1, 2);
 
 /* Copies an option's value; false: it is too long. */

@@ -14,7 +14,7 @@
 #define GREETING (5 * GPUD_SEC)
 
 struct hello {
-    uint64_t magic, sizes; /* of what is sent after it */
+    uint64_t magic, sizes; /* of the following structures */
     char version[32], device[32];
 };
 
@@ -31,7 +31,7 @@ void bench_hosts_take_failure(const struct bench_packet *packet, const char *who
     bench_fail(failure, GPUD_PEER, "%s: %s", who, theirs.reason);
 }
 
-/* --- who is there ----------------------------------------------------------------------------- */
+/* --- greeting --------------------------------------------------------------------------------- */
 
 static uint64_t sizes(void)
 {
@@ -46,19 +46,19 @@ bool bench_hosts_greet(int fd, char device[32], struct bench_failure *failure)
     g_strlcpy(ours.version, gpud_version_string(), sizeof(ours.version));
     g_strlcpy(ours.device, device, sizeof(ours.device));
     if (!bench_send(fd, BENCH_HELLO, &ours, sizeof(ours)))
-        return bench_fail(failure, GPUD_PEER, "whoever is there hung up");
+        return bench_fail(failure, GPUD_PEER, "the other side hung up");
     enum bench_receipt got = bench_receive(fd, clock_now() + GREETING, sizeof(theirs), &packet);
     if (got != BENCH_RECEIVED)
-        return bench_fail(failure, GPUD_PEER, "whoever is there %s",
+        return bench_fail(failure, GPUD_PEER, "the other side %s",
                           got == BENCH_TIMED_OUT ? "says nothing"
-                                                 : "hung up, or is no gpudirect-bench");
+                                                 : "hung up, or is not a gpudirect-bench");
     bool good = packet.type == BENCH_HELLO && packet.size == sizeof(theirs);
     if (good)
         memcpy(&theirs, packet.data, sizeof(theirs));
     g_free(packet.data);
     if (!good || theirs.magic != MAGIC)
         return bench_fail(failure, GPUD_PEER,
-                          "whoever is there is no gpudirect-bench of this kind of machine");
+                          "the other side is not a gpudirect-bench of this kind of machine");
     bench_clean_text(theirs.version, sizeof(theirs.version));
     bench_clean_text(theirs.device, sizeof(theirs.device));
     if (strcmp(theirs.version, ours.version) != 0 || theirs.sizes != ours.sizes)
@@ -70,7 +70,7 @@ bool bench_hosts_greet(int fd, char device[32], struct bench_failure *failure)
     return true;
 }
 
-/* --- what is to be done ----------------------------------------------------------------------- */
+/* --- orders ----------------------------------------------------------------------------------- */
 
 void bench_hosts_order(const struct bench_job *job, uint32_t runs, struct bench_order *order)
 {
@@ -140,7 +140,7 @@ bool bench_hosts_take_order(struct bench_order *order, struct bench_job *job,
     bench_describe_caps(job);
     if (bench_uses_rows(job) && !bench_rows_fit(&layout))
         return bench_fail(failure, GPUD_UNSUPPORTED, BENCH_ROWS_UNFIT, job->width, job->height);
-    /* The description is made here: one of somebody else's could be of any element. */
+    /* The description is made here: one from another host could start any element. */
     if (order->elements && !bench_describe_ours(job))
         return bench_fail(failure, GPUD_INVALID, "the elements cannot be described");
     return true;

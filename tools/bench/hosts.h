@@ -1,9 +1,9 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Two benches on two hosts. They speak by TCP, on the port after the link's, in the messages that
- * processes of one bench use. The sending one listens, as its sender does; the receiving one is to
- * it what a receiver's process is on one host.
+/* Two benches on two hosts. They use TCP, on the port after the link's, and the messages of one
+ * bench's processes. The sending one listens, like its sender; the receiving one stands for a
+ * receiver's process.
  *
  *     --to rdma://A:7174 --remote            --receive rdma://A:7174
  *        |<-------------- HELLO -------------->|   on connecting
@@ -13,15 +13,15 @@
  *        |<-------------- RESULT --------------|
  *        |--------------- SUMMARY ------------>|   both print the whole report
  *
- * FAILED in either direction ends both, and so does a connection that is lost. Nothing that the
- * other side says is trusted: it is checked here. Numbers have the byte order of the machine: hosts
- * of the other one are refused. */
+ * FAILED in either direction ends both, and so does a lost connection. Everything from the other
+ * side is checked here. Numbers have the machine's byte order; hosts with another one are
+ * refused. */
 #ifndef GPUD_TOOLS_BENCH_HOSTS_H
 #define GPUD_TOOLS_BENCH_HOSTS_H
 
 #include "children.h"
 
-/* The most that one message of the other side may need, but for a result's samples. */
+/* The largest message of the other side, except for a result's samples. */
 #define BENCH_HOSTS_MESSAGE_MAX 8192
 
 /* One run, as a receiver needs to know it. */
@@ -39,19 +39,19 @@ struct bench_summary {
     double write;        /* the ceiling, frames a second; 0: not measured */
 };
 
-/* Tells and hears who is there. *device: the receivers' one, which the receiving side tells. */
+/* Exchanges greetings. *device: the receivers', which the receiving side sends. */
 bool bench_hosts_greet(int fd, char device[32], struct bench_failure *failure);
 
 void bench_hosts_order(const struct bench_job *job, uint32_t runs, struct bench_order *order);
 
-/* Fills in a job from the other side's order; what this side chose itself stays. */
+/* Fills in a job from the other side's order; this side's own choices stay. */
 bool bench_hosts_take_order(struct bench_order *order, struct bench_job *job,
                             struct bench_failure *failure);
 
-/* How large a result of this job may be. */
+/* The largest possible result of this job, in bytes. */
 size_t bench_hosts_result_max(const struct bench_job *job);
 
-/* The other side's FAILED. */
+/* Takes over the reason of the other side's FAILED. */
 void bench_hosts_take_failure(const struct bench_packet *packet, const char *who,
                               struct bench_failure *failure);
 

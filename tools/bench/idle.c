@@ -6,12 +6,12 @@
 #include <math.h>
 #include <time.h>
 
-/* What follows the last frame (its credits, a thread that was still looking for the next one) is no
- * part of it. */
+/* Excludes what follows the last frame: its credits, and a thread that was still looking for the
+ * next. */
 #define SETTLE (500 * GPUD_MSEC)
 #define STEP (20 * GPUD_MSEC)
 
-/* In all its threads; -1: it has ended. */
+/* CPU time of all its threads; -1: it has ended. */
 static int64_t cpu_time_of(const struct bench_child *child)
 {
     clockid_t clock;
@@ -22,7 +22,7 @@ static int64_t cpu_time_of(const struct bench_child *child)
     return t.tv_sec * GPUD_SEC + t.tv_nsec;
 }
 
-/* Until then, or a signal to this process. */
+/* Sleeps until then, or until a signal to this process. */
 static void rest(int64_t until)
 {
     while (clock_now() < until && !bench_caught_signal())

@@ -7,7 +7,8 @@
 
 #include "children.h"
 
-/* Sets idle_percent of these children, for so many ns; it stays as it is of one that has ended. */
+/* Sets idle_percent of these children, measured for so many ns; unchanged for one that has
+ * ended. */
 void bench_idle_measure(struct bench_child *children, size_t count, int64_t duration);
 
 #endif

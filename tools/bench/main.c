@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* gpudirect-bench. One program plays all roles: see bench.h. */
+/* gpudirect-bench. One program has all roles: see bench.h. */
 #include "capture.h"
 #include "children.h"
 #include "moves.h"
@@ -36,7 +36,7 @@ static int run_role(const char *role, int control)
         bench_run_moves(control);
     } else if (strcmp(role, "raw") == 0) {
         bench_run_raw(control);
-#ifdef GPUD_WITH_RDMA /* without, the library refuses the network before */
+#ifdef GPUD_WITH_RDMA /* without it, the library refuses networks earlier */
     } else if (strcmp(role, "raw-writer") == 0) {
         bench_run_raw_writer(control);
     } else if (strcmp(role, "raw-target") == 0) {
@@ -63,7 +63,7 @@ static bool run_once(const struct bench_options *options, const struct bench_job
     return false;
 }
 
-/* Alternating, so that whatever else the machine does falls on both alike. */
+/* Alternates, so that other load on the machine affects both alike. */
 static int run_all(const struct bench_options *options)
 {
     struct bench_run *ours = g_new0(struct bench_run, options->runs);

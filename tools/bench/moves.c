@@ -31,7 +31,7 @@ static void works(int control, const char *what, enum gpud_status status,
         bench_child_fail(control, status, "%s: %s", what, error->reason);
 }
 
-/* A frame's first and last byte; the devices have to bring both. */
+/* Reads a frame's first and last byte, so that the devices have to deliver both. */
 static void *take_all(void *arg)
 {
     struct stream *stream = arg;

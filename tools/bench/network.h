@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Addresses over a network, rdma://host:port/name, as far as the library does not look at them: for
- * what goes beside its links. */
+/* Network addresses, rdma://host:port/name, for connections of the bench besides the library's
+ * links. */
 #ifndef GPUD_TOOLS_BENCH_NETWORK_H
 #define GPUD_TOOLS_BENCH_NETWORK_H
 
@@ -12,11 +12,11 @@
 
 bool bench_is_network(const char *text);
 
-/* The port on which the benches of two hosts speak with each other: the one after the address's.
- * 0: there is none. */
+/* The port that the benches of two hosts use with each other: the one after the address's. 0: there
+ * is none. */
 uint16_t bench_network_control_port(const char *address);
 
-/* The address's host, with another port. */
+/* Resolves the address's host, with another port. */
 bool bench_network_resolve(const char *address, uint16_t port, struct sockaddr_storage *found,
                            struct bench_failure *failure);
 

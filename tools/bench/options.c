@@ -21,15 +21,15 @@
 #define FRAMES_PACED 300
 #define RUNS_COMPARED 3
 
-/* The default run gives each receiver of --join this many frames, and at least 1/10 s to connect.
- */
+/* The default run gives each receiver of --join this many frames, and at least 1/10 s to
+ * connect. */
 #define JOIN_FRAMES_MIN 10
 #define JOINS_PER_SECOND 10
 
 #define ELEMENT_SLOTS_MIN 2 /* the least that the elements' property `slots` allows */
 #define NOT_GIVEN G_MININT
 
-/* As GOption parsed them. */
+/* The values that GOption parsed. */
 struct arguments {
     gchar *capture, *from, *to, *receive, *device, *psk_file, *route, *format, *fps, *slow_receiver,
         *source, *verify, *sink, *src, *compare;
@@ -47,7 +47,7 @@ static bool parse_number(uint32_t *field, const char *option, gint value, gint m
     return true;
 }
 
-/* *index: which of the words it is; the first where none was given. */
+/* *index: which of the words it is; the first if none was given. */
 static bool parse_word(int *index, const char *option, const char *value, const char *const *words)
 {
     for (*index = 0; words[*index]; (*index)++)
@@ -85,7 +85,8 @@ static bool parse_rate(struct bench_job *job, const char *value)
     return true;
 }
 
-/* --- several together ------------------------------------------------------------------------- */
+/* --- several options together
+ * ------------------------------------------------------------------ */
 
 static bool parse_picture(struct bench_job *job, const struct arguments *args)
 {
@@ -140,7 +141,7 @@ static bool parse_joins(struct bench_job *job, const struct arguments *args)
     return true;
 }
 
-/* Long enough for all the receivers that join, one after the other. */
+/* Long enough for all joining receivers, one after the other. */
 static gint usual_paced(const struct bench_job *job)
 {
     double each = (double)job->fps_num / job->fps_den / JOINS_PER_SECOND;
@@ -165,8 +166,7 @@ static bool parse_elements(struct bench_options *options, const struct arguments
     struct bench_job *ours = &options->ours;
     options->peer = *ours;
     if (args->elements && (args->sink || args->src))
-        return bench_usage_error(
-            "--elements stands for --sink and --src: give the one or the others");
+        return bench_usage_error("--elements replaces --sink and --src: give one or the other");
     if (!args->sink != !args->src)
         return bench_usage_error("--sink and --src belong together");
     if (args->sink && !bench_describe(ours, args->sink, args->src))
@@ -189,7 +189,7 @@ static bool parse_elements(struct bench_options *options, const struct arguments
     return filled;
 }
 
-/* The benches speak on the port after the link's. */
+/* The benches use the port after the link's. */
 static bool check_port(const char *address)
 {
     return bench_network_control_port(address) != 0 ||
@@ -213,7 +213,7 @@ static bool check_remote(const struct bench_job *job, const struct arguments *ar
     return check_port(job->network);
 }
 
-/* --to may be an address over a network; then --device says where frames arrive. */
+/* --to may be a network address; then --device says where frames arrive. */
 static bool parse_ends(struct bench_job *job, const struct arguments *args)
 {
     bool network = args->to && bench_is_network(args->to);
@@ -238,7 +238,7 @@ static bool parse_ends(struct bench_job *job, const struct arguments *args)
            check_remote(job, args);
 }
 
-/* The receiving one of two benches: what it receives, the sending one says. */
+/* The receiving one of two benches: the sending one decides what it receives. */
 static bool parse_receiving(struct bench_options *options, const struct arguments *args)
 {
     struct bench_job *job = &options->ours;
@@ -253,7 +253,7 @@ static bool parse_receiving(struct bench_options *options, const struct argument
         other = other || others[i];
     if (other)
         return bench_usage_error("--receive goes with --device, --psk-file, --timeout and --json "
-                                 "alone: all else is said to the sending gpudirect-bench");
+                                 "only: the sending gpudirect-bench takes all other options");
     if (!bench_is_network(args->receive))
         return bench_usage_error(
             "--receive \"%s\": the sending host's address is needed, rdma://ADDRESS:PORT",
@@ -274,7 +274,7 @@ static bool parse_receiving(struct bench_options *options, const struct argument
     return true;
 }
 
-/* A capture card's frames, in this process. What is not said of them is the card's to choose. */
+/* A capture card's frames, in this process. The card chooses what the options leave open. */
 static bool parse_capturing(struct bench_options *options, const struct arguments *args)
 {
     struct bench_job *job = &options->ours;
@@ -392,7 +392,7 @@ bool bench_options_parse(int argc, char **argv, struct bench_options *options, i
     const GOptionEntry entries[] = {
         {"from", 0, 0, G_OPTION_ARG_STRING, &args.from, "The sender's device (host)", "DEVICE"},
         {"to", 0, 0, G_OPTION_ARG_STRING, &args.to,
-         "The receivers' device, or a list that they go round; or an address of this host, "
+         "The receivers' device, or a list that they use in turn; or an address of this host, "
          "rdma://ADDRESS:PORT: over its network card (host)",
          "DEVICE[,…]"},
         {"remote", 0, 0, G_OPTION_ARG_NONE, &args.remote,
@@ -403,30 +403,34 @@ bool bench_options_parse(int argc, char **argv, struct bench_options *options, i
         {"device", 0, 0, G_OPTION_ARG_STRING, &args.device,
          "The receivers' device, with --receive or --to rdma:// (host)", "DEVICE[,…]"},
         {"psk-file", 0, 0, G_OPTION_ARG_FILENAME, &args.psk_file,
-         "The key of both ends, with --receive or --to rdma:// (on one host one for this run)",
+         "The key of both ends, with --receive or --to rdma:// (on one host made for the run)",
          "FILE"},
         {"allow-unauthenticated", 0, 0, G_OPTION_ARG_NONE, &args.allow_unauthenticated,
-         "With --to rdma://: whoever reaches the address may receive", NULL},
+         "With --to rdma://: let any program that reaches the address receive", NULL},
         {"capture", 0, 0, G_OPTION_ARG_STRING, &args.capture,
          "Instead of a link: a capture card's frames to the device of --to", "v4l2:///dev/videoN"},
         {"route", 0, 0, G_OPTION_ARG_STRING, &args.route, route_help, "ROUTE"},
-        {"width", 0, 0, G_OPTION_ARG_INT, &args.width, "Of the picture (3840)", "PIXELS"},
-        {"height", 0, 0, G_OPTION_ARG_INT, &args.height, "Of the picture (2160)", "PIXELS"},
-        {"format", 0, 0, G_OPTION_ARG_STRING, &args.format, "As GStreamer names it (UYVY)",
-         "FORMAT"},
+        {"width", 0, 0, G_OPTION_ARG_INT, &args.width, "Of the picture, in pixels (3840)",
+         "PIXELS"},
+        {"height", 0, 0, G_OPTION_ARG_INT, &args.height, "Of the picture, in pixels (2160)",
+         "PIXELS"},
+        {"format", 0, 0, G_OPTION_ARG_STRING, &args.format,
+         "GStreamer's name of the pixel format (UYVY)", "FORMAT"},
         {"frames", 0, 0, G_OPTION_ARG_INT, &args.frames,
-         "To be measured (lent 10000, foreign 1000, with --fps 300, with --join as needed)", "N"},
-        {"warmup", 0, 0, G_OPTION_ARG_INT, &args.warmup, "Frames before these (32)", "N"},
-        {"fps", 0, 0, G_OPTION_ARG_STRING, &args.fps, "The pace (as fast as it goes)", "RATE"},
-        {"receivers", 0, 0, G_OPTION_ARG_INT, &args.receivers, "How many processes receive (1)",
+         "Frames to measure (lent 10000, foreign 1000, with --fps 300, with --join as needed)",
+         "N"},
+        {"warmup", 0, 0, G_OPTION_ARG_INT, &args.warmup, "Frames before those, not measured (32)",
+         "N"},
+        {"fps", 0, 0, G_OPTION_ARG_STRING, &args.fps, "Frames a second (as fast as possible)",
+         "RATE"},
+        {"receivers", 0, 0, G_OPTION_ARG_INT, &args.receivers, "Number of receiving processes (1)",
          "N"},
         {"join", 0, 0, G_OPTION_ARG_INT, &args.join,
-         "While it is measured, N more receivers connect one after the other, take a few frames "
+         "During the measurement, N more receivers connect in turn, take a few frames "
          "and leave (0)",
          "N"},
         {"idle", 0, 0, G_OPTION_ARG_INT, &args.idle,
-         "Stay connected for so long without frames, and measure the processors' time (0)",
-         "SECONDS"},
+         "Stay connected for so long without frames, and measure CPU time (0)", "SECONDS"},
         {"slots", 0, 0, G_OPTION_ARG_INT, &args.slots, "Frames in flight per receiver (4)", "N"},
         {"slow-receiver", 0, 0, G_OPTION_ARG_STRING, &args.slow_receiver,
          "block, drop-newest or drop-oldest (block)", "POLICY"},
@@ -436,27 +440,25 @@ bool bench_options_parse(int argc, char **argv, struct bench_options *options, i
         {"verify", 0, 0, G_OPTION_ARG_STRING, &args.verify, "marks, or full: every byte (marks)",
          "KIND"},
         {"migrate", 0, 0, G_OPTION_ARG_NONE, &args.migrate,
-         "With --from opencl:N --to opencl:M, in one process: what it is worth that a frame moves "
-         "early",
+         "With --from opencl:N --to opencl:M, in one process: the benefit of moving frames early",
          NULL},
         {"elements", 0, 0, G_OPTION_ARG_NONE, &args.elements,
          "Through gpudirectsink and gpudirectsrc", NULL},
         {"sink", 0, 0, G_OPTION_ARG_STRING, &args.sink, "Through this GStreamer sink", "ELEMENTS"},
         {"src", 0, 0, G_OPTION_ARG_STRING, &args.src, "Through this GStreamer source", "ELEMENTS"},
-        {"compare", 0, 0, G_OPTION_ARG_STRING, &args.compare, "By turns with these elements",
-         "SINK|SOURCE"},
+        {"compare", 0, 0, G_OPTION_ARG_STRING, &args.compare,
+         "Alternate with these elements, and compare", "SINK|SOURCE"},
         {"runs", 0, 0, G_OPTION_ARG_INT, &args.runs,
-         "How often; then medians are given (1; compared 3)", "N"},
-        {"timeout", 0, 0, G_OPTION_ARG_INT, &args.timeout, "For one run, beside its pace (60)",
-         "SECONDS"},
+         "Number of runs; several are reported as medians (1; with --compare 3)", "N"},
+        {"timeout", 0, 0, G_OPTION_ARG_INT, &args.timeout,
+         "Longest time for one run, in addition to its pace (60)", "SECONDS"},
         {"pid-namespaces", 0, 0, G_OPTION_ARG_NONE, &args.isolated,
          "Each process in a PID namespace of its own, as in containers (needs root)", NULL},
-        {"json", 0, 0, G_OPTION_ARG_NONE, &args.json, "Print JSON, for programs", NULL},
+        {"json", 0, 0, G_OPTION_ARG_NONE, &args.json, "Print JSON", NULL},
         {"version", 0, 0, G_OPTION_ARG_NONE, &args.version, "Print the version and exit", NULL},
         {NULL},
     };
-    GOptionContext *context =
-        g_option_context_new("— measures the way of frames between processes");
+    GOptionContext *context = g_option_context_new("— measures frames between processes");
     g_option_context_set_summary(context, bench_help_summary);
     g_option_context_set_description(context, bench_help_description);
     g_option_context_add_main_entries(context, entries, NULL);

@@ -7,7 +7,7 @@
 
 #include "bench.h"
 
-/* What is possible, also for a bench on another host. */
+/* Limits, also for a bench on another host. */
 #define BENCH_FRAMES_MIN 2
 #define BENCH_FRAMES_MAX 10000000
 #define BENCH_FRAME_MAX (UINT64_C(1) << 30) /* bytes */
@@ -23,7 +23,7 @@ struct bench_options {
     struct bench_job ours;
     struct bench_job peer; /* with --compare */
     bool compare;
-    bool capture; /* no link: `ours` says what a card, whose address it has, shall capture */
+    bool capture; /* no link: `ours` says what a card captures, and has its address */
     bool receive; /* `ours` is the receiver's part of a job that the sending bench completes */
     bool migrate; /* --migrate, from one OpenCL device to another */
     uint32_t runs;

@@ -9,19 +9,19 @@
 #include "bench.h"
 
 struct bench_output_ops {
-    /* Afterwards receivers can connect. */
+    /* Receivers can connect after it. */
     void *(*open)(const struct bench_job *job, int control);
-    /* Returns when all receivers are connected and the coordinator says GO. */
+    /* Returns when all receivers are connected and the coordinator has sent GO. */
     void (*wait)(void *output);
     /* The memory of the next frame, and its size. NULL: GPU memory, which only mark can write. */
     void *(*acquire)(void *output, uint64_t *size);
-    /* Marks a frame in GPU memory by work on a stream, which the receiver's access comes after. */
+    /* Marks a frame in GPU memory by work on a stream, before the receiver's access. */
     void (*mark)(void *output, uint64_t index);
     /* Submits the frame. */
     void (*send)(void *output);
     /* Ends the stream. */
     void (*end)(void *output);
-    /* Fills in the route and the counters so far, not frames, times and CPU time. */
+    /* Fills in the route and the counters so far, but not frames, times and CPU time. */
     void (*count)(void *output, struct bench_result *result);
     void (*close)(void *output);
 };

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The core's sender. Frames lie in slots that it lends, or in memory of our own ("foreign"), from
- * malloc or the GPU's driver. On a GPU they are marked by work on a stream of ours. */
+/* The core's sender. Frames lie in slots that it lends, or in the bench's own memory ("foreign"),
+ * from malloc or the GPU's driver. On a GPU, work on the bench's own stream marks them. */
 #include "control.h"
 #include "gpumarks.h"
 #include "output.h"
@@ -23,13 +23,13 @@ struct output {
     struct gpud_sender *sender;
     struct gpud_layout layout;
     struct gpud_frame *frame; /* acquired */
-    struct foreign *free; /* oldest first, so that none is in the caches when it is used again */
+    struct foreign *free; /* oldest first, so that none is still cached when it is used again */
     struct foreign **free_tail;
     pthread_mutex_t lock;
     pthread_cond_t freed;
 };
 
-/* A buffer of our own. */
+/* A buffer of the bench's own. */
 struct foreign {
     struct foreign *next;
     struct output *output;
@@ -117,7 +117,8 @@ static void make_foreign(struct output *output)
         if (!made->data)
             bench_child_fail(output->control, GPUD_NO_MEMORY, "out of memory for %u frames",
                              output->job->foreign_buffers);
-        /* Pages never written all map to one page of zeros, which would be read from the caches. */
+        /* Pages that were never written all map to one page of zeros, which would be read from the
+         * caches. */
         if (!output->driver)
             memset(made->data, 1, output->layout.size);
         give_back(made);

@@ -29,7 +29,7 @@ struct output {
     GstBuffer *buffer;       /* acquired */
     GstMapInfo map;
     guint64 lent;
-    struct bench_mark_writer *writer; /* of frames in GPU memory; NULL: the CPU writes them */
+    struct bench_mark_writer *writer; /* marks frames in GPU memory; NULL: the CPU writes them */
     unsigned gpu;
     struct gpud_layout layout;
 };
@@ -78,7 +78,7 @@ static void choose_pool(struct output *output, GstCaps *caps)
     }
     gst_query_unref(query);
     output->sinks_pool = output->pool != NULL;
-    /* The sink proposes no pool: one of ours with its allocator, as deep as the core's ring, so
+    /* The sink proposes no pool: this one uses its allocator, and is as deep as the core's ring, so
      * that both have as many frames in flight. */
     if (!output->pool) {
         output->pool = output->writer ? bench_gst_cuda_pool(output->control, output->gpu)
@@ -88,7 +88,8 @@ static void choose_pool(struct output *output, GstCaps *caps)
     configure_pool(output, caps, size, min, max, &params);
 }
 
-/* Pages never written all map to one page of zeros, which would be read from the caches. */
+/* Pages that were never written all map to one page of zeros, which would be read from the
+ * caches. */
 static void fill_foreign(struct output *output)
 {
     uint32_t count = output->job->foreign_buffers;
@@ -112,7 +113,7 @@ static gpointer watch(gpointer user)
     struct output *output = user;
     struct pollfd hangup = {.fd = output->control, .events = POLLRDHUP};
     while (poll(&hangup, 1, -1) < 0)
-        continue; /* no deadline: the coordinator closes the socket, or dies and takes us along */
+        continue; /* no deadline: the coordinator closes the socket, or ends with this process */
     bench_elements_quit(output->pipeline, output->pool);
     return NULL;
 }
@@ -203,8 +204,8 @@ static void send_gst(void *user)
         bench_elements_fail(output->control, output->pipeline, gst_flow_get_name(flow));
 }
 
-/* There is no common way to ask a sink for its receivers: frames of index 0 are sent until all of
- * them have received one. */
+/* Sinks have no common way to ask for their receivers: frames of index 0 are sent until every
+ * receiver has got one. */
 static void wait_gst(void *user)
 {
     struct output *output = user;
@@ -242,7 +243,8 @@ static void close_gst(void *user)
     gst_buffer_pool_set_active(output->pool, FALSE);
     gst_element_set_state(output->pipeline, GST_STATE_NULL);
     gst_pad_set_active(output->pad, FALSE);
-    /* The rest is freed by the process's end, now: the watching thread may still use it. */
+    /* The end of the process, which follows, frees the rest: the watching thread may still use
+     * it. */
 }
 
 const struct bench_output_ops bench_output_gst = {

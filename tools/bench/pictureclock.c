@@ -12,13 +12,13 @@
 #define ROWS 16
 #define BRIGHT 0x60 /* letters are 0xb3 or more on black */
 
-/* Places in the text. */
+/* Positions in the text. */
 #define TIME 1
 #define NUMBER 14
 
 /* --- the picture -------------------------------------------------------------------------- */
 
-/* Where a format has what is bright: the bytes from one pixel to the next, the byte in it. */
+/* Where a format has its brightness: the bytes from one pixel to the next, and the byte within. */
 static const struct {
     const char *name;
     uint8_t step, byte;
@@ -63,7 +63,7 @@ static bool same(const uint8_t *a, const uint8_t *b)
     return memcmp(a, b, ROWS) == 0;
 }
 
-/* Bright everywhere, or nowhere, is no letter. */
+/* All bright or all dark is not a letter. */
 static bool is_letter(const uint8_t *cell)
 {
     bool some = false, all = true;
@@ -80,8 +80,7 @@ static bool is_space(const uint8_t *cell)
     return same(cell, blank);
 }
 
-/* As vivid writes a time: what stands between its digits is one letter, and around it is nothing.
- */
+/* The form in which vivid writes a time: the same letter between the digits, blanks around it. */
 static bool has_form(const struct bench_clock_text *text)
 {
     const uint8_t *colon = text->cell[TIME + 2];

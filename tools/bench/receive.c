@@ -28,7 +28,7 @@ struct receiving {
     const struct bench_options *options;
     struct bench_job job;
     int fd;                           /* to the sending bench */
-    struct bench_processes processes; /* what is known of the sender, and our receiver */
+    struct bench_processes processes; /* what is known of the sender, and this receiver */
     struct bench_run *runs;
     uint32_t count, wanted;
     struct bench_failure failure;
@@ -57,7 +57,7 @@ static bool interrupted(struct receiving *self)
 
 /* --- connecting ------------------------------------------------------------------------------- */
 
-/* The socket, or -1 with errno. */
+/* Returns the socket, or -1 with errno. */
 static int try_to_connect(const struct sockaddr_storage *address)
 {
     int fd = socket(address->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -83,7 +83,7 @@ static int try_to_connect(const struct sockaddr_storage *address)
     return fd;
 }
 
-/* Until the sending bench is there. */
+/* Tries until the sending bench is there. */
 static bool connect_to_sender(struct receiving *self)
 {
     const char *address = self->job.network;
@@ -123,7 +123,7 @@ static bool connect_to_sender(struct receiving *self)
 
 /* --- one run ---------------------------------------------------------------------------------- */
 
-/* A message of the sending bench; to be freed. false: none came. */
+/* Receives a message of the sending bench; to be freed. false: none came. */
 static bool receive(struct receiving *self, int64_t deadline, struct bench_packet *packet)
 {
     struct pollfd ready = {.fd = self->fd, .events = POLLIN};
@@ -149,7 +149,7 @@ static bool nonsense(struct receiving *self)
     return fail(self, GPUD_PEER, SENDING " sent nonsense");
 }
 
-/* Whatever our child says, the sending bench hears. */
+/* Passes each message of the child on to the sending bench. */
 static bool forward(struct receiving *self, struct bench_child *child)
 {
     struct bench_packet packet;
@@ -190,7 +190,7 @@ static bool obey(struct receiving *self, struct bench_child *child)
     return true;
 }
 
-/* Until the child has sent its result. */
+/* Runs until the child has sent its result. */
 static bool follow(struct receiving *self, struct bench_child *child, int64_t deadline)
 {
     while (!child->finished) {
@@ -263,7 +263,7 @@ static bool sum_up(struct receiving *self, const struct bench_packet *packet)
     struct bench_child *sender = &processes->child[0], *receiver = &processes->child[1];
     sender->result = summary.sender;
     sender->result.latencies = sender->result.latencies_cpu = sender->result.intervals = 0;
-    sender->result.dropped = (int64_t)receiver->result.reported_drops; /* not the others' */
+    sender->result.dropped = (int64_t)receiver->result.reported_drops; /* this receiver's only */
     sender->idle_percent = summary.idle_percent;
     struct bench_run *run = &self->runs[self->count++];
     bench_figures_sum_up(processes, &self->job, run);
@@ -275,7 +275,7 @@ static bool sum_up(struct receiving *self, const struct bench_packet *packet)
     return true;
 }
 
-/* --- all -------------------------------------------------------------------------------------- */
+/* --- all runs --------------------------------------------------------------------------------- */
 
 static bool run_all(struct receiving *self)
 {
@@ -290,7 +290,7 @@ static bool run_all(struct receiving *self)
             good = run_target(self, &packet);
         else if (packet.type == BENCH_SUMMARY)
             good = sum_up(self, &packet);
-        else if (packet.type != BENCH_STOP) /* of a receiver that had ended by itself */
+        else if (packet.type != BENCH_STOP) /* for a receiver that had ended by itself */
             good = nonsense(self);
         g_free(packet.data);
     }

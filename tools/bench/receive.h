@@ -7,7 +7,7 @@
 
 #include "options.h"
 
-/* Waits for the sending bench, does what it asks for, reports. Returns the exit status. */
+/* Waits for the sending bench, runs what it asks for, and reports. Returns the exit status. */
 int bench_receive_all(const struct bench_options *options);
 
 #endif

@@ -2,8 +2,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* Receivers by the core's API: one that takes all frames, and those of --join, which connect, take
- * a few frames and leave.
- */
+ * a few frames and leave. */
 #include "control.h"
 #include "counters.h"
 #include "gpumarks.h"

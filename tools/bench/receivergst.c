@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A receiver by a GStreamer source, which is linked to a pad of ours. */
+/* A receiver by a GStreamer source, which is linked to a pad of the bench. */
 #include "control.h"
 #include "counters.h"
 #include "elements.h"
@@ -16,18 +16,18 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-/* Once the sender has ended: after this long without a frame, no more are expected. */
+/* Once the sender has ended, no frames are expected after this long without one. */
 #define GRACE (500 * GPUD_MSEC)
-#define GRACE_NETWORK (5 * GPUD_SEC) /* a frame may be on its way for so long */
+#define GRACE_NETWORK (5 * GPUD_SEC) /* a frame may be on its way for this long */
 
 struct receiver {
     int control;
     GstElement *pipeline;
-    struct bench_counters counters; /* the streaming thread's, until that has stopped */
+    struct bench_counters counters; /* the streaming thread's, until it has stopped */
     struct bench_result before;     /* counters before the measured section */
     uint64_t seen;                  /* frames; atomic, since the main thread reads it */
     bool said_ready;
-    struct bench_mark_reader *reader; /* of frames in GPU memory; NULL: the CPU reads them */
+    struct bench_mark_reader *reader; /* reads frames in GPU memory; NULL: the CPU reads them */
     GQueue unread;                    /* buffers that the GPU may not have read yet, oldest first */
     int done;                         /* eventfd: EOS came, or, without --idle, the last frame */
 };
@@ -93,14 +93,14 @@ static gboolean event(GstPad *pad, GstObject *parent, GstEvent *event)
     return gst_pad_event_default(pad, parent, event);
 }
 
-/* In the streaming thread. */
+/* Runs in the streaming thread. */
 static void on_start(void *user)
 {
     struct receiver *self = user;
     bench_elements_count(self->pipeline, &self->before);
 }
 
-/* Until the last frame, EOS, or GRACE without a frame after the sender ended. */
+/* Waits until the last frame, EOS, or GRACE without a frame after the sender ended. */
 static void wait_for_end(struct receiver *self)
 {
     GstBus *bus = gst_element_get_bus(self->pipeline);
@@ -141,7 +141,7 @@ static void wait_for_end(struct receiver *self)
     gst_object_unref(bus);
 }
 
-/* Nothing else uses the reader: no frames come any more. */
+/* No frames come any more, so nothing else uses the reader. */
 static void finish_reader(struct receiver *self)
 {
     if (bench_gst_cuda_enter()) {

@@ -52,7 +52,7 @@ static bool listen_for_them(struct bench_remotes *remotes, const struct bench_jo
     return true;
 }
 
-/* One that connected; *why is kept where it is none of ours. */
+/* Accepts one connection; *why says why it was refused, if it is not a receiving bench. */
 static void accept_one(struct bench_remotes *remotes, struct bench_failure *why)
 {
     struct sockaddr_storage address;
@@ -93,14 +93,14 @@ static bool wait_for_one(struct bench_remotes *remotes, struct bench_child *send
             return false;
         if (!elements) /* a sink is ready before it has receivers */
             return bench_fail(failure, GPUD_PEER,
-                              "the sender found receivers that no gpudirect-bench has started");
+                              "the sender found receivers that gpudirect-bench did not start");
     }
     if (ready > 0 && fds[0].revents)
         accept_one(remotes, why);
     return true;
 }
 
-/* The receivers' devices, as --to would have them. */
+/* The receivers' devices, in the form of --to. */
 static bool take_devices(const struct bench_remotes *remotes, struct bench_job *job,
                          struct bench_failure *failure)
 {
@@ -162,7 +162,7 @@ void bench_remotes_start(struct bench_remotes *remotes, const struct bench_job *
     for (uint32_t i = 0; i < job->receivers; i++) {
         const struct bench_remote *remote = &remotes->remote[i];
         processes->child[processes->count++] = child_of(remote, "receiver", i + 1, job);
-        bench_send(remote->fd, BENCH_ORDER, &order, sizeof(order)); /* waiting tells if it failed */
+        bench_send(remote->fd, BENCH_ORDER, &order, sizeof(order)); /* waiting reports a failure */
     }
 }
 

@@ -66,7 +66,7 @@ struct bench_spread bench_spread_of(const struct bench_series *series,
     for (uint32_t i = 0; i < series->count; i++)
         memcpy(&values[i], (const char *)&series->runs[i] + metric->offset, sizeof(double));
     struct bench_spread spread = {.median = stats_median(values, series->count)};
-    bool known = !isnan(spread.median); /* then stats_median() has sorted them */
+    bool known = !isnan(spread.median); /* stats_median() has sorted them then */
     spread.min = known ? values[0] : NAN;
     spread.max = known ? values[series->count - 1] : NAN;
     g_free(values);

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The report: of one run, of several, or of ours and a peer's. */
+/* The report: of one run, of several, or of gpudirect's and a peer's. */
 #ifndef GPUD_TOOLS_BENCH_REPORT_H
 #define GPUD_TOOLS_BENCH_REPORT_H
 
@@ -14,7 +14,7 @@ struct bench_series {
     uint32_t count;
 };
 
-/* A figure that several runs are summed up by. */
+/* A figure that sums up several runs. */
 struct bench_metric {
     const char *key, *label, *unit;
     size_t offset; /* of a double in struct bench_run */

@@ -43,7 +43,7 @@ static void add_parameters(JsonBuilder *builder, const struct bench_job *job)
     json_begin_object(builder, "parameters");
     bool named =
         !elements ||
-        bench_uses_rows(job); /* with elements: only where these say in whose memory frames are */
+        bench_uses_rows(job); /* with elements: only if these say in whose memory frames are */
     json_put_text(builder, "from", named ? job->from : NULL);
     json_put_text(builder, "to", named ? job->to : NULL);
     json_put_text(builder, "network", job->network);

@@ -143,7 +143,7 @@ static void print_joins(const struct bench_series *series)
     }
     printf("  joined %llu, left %llu", (unsigned long long)joined, (unsigned long long)left);
     if (measured < left)
-        printf(", %llu of them after the measured part: try more --frames",
+        printf(", %llu of them after the measured section: try more --frames",
                (unsigned long long)(left - measured));
     putchar('\n');
 }
@@ -167,7 +167,7 @@ static void print_receivers(const struct bench_run *run)
     }
 }
 
-/* The medians of the ceilings that are not the main one. */
+/* The medians of all ceilings but the main one. */
 static void print_ceilings(const struct bench_series *series)
 {
     const struct bench_ceilings *list = &series->runs[0].ceilings;
@@ -212,7 +212,7 @@ void bench_print_text(const struct bench_series *ours, const struct bench_series
         printf("  ceiling of the peer: %s\n", peer->runs[0].ceiling.what);
     print_ceilings(ours);
     if (ours->job->remote && isnan(ours->runs[0].latency.p50))
-        puts("  latency: unknown, the hosts have a clock each");
+        puts("  latency: unknown, the hosts have different clocks");
     else
         printf("  latency: %s\n", bench_latency_meaning(ours->job));
     if (peer && bench_uses_elements(ours->job) != bench_uses_elements(peer->job))

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What a child process runs, by its role. Each returns when its work is done; failures are reported
+/* What a child process runs in each role. Each returns when its work is done; failures are reported
  * on the control socket and end the process. */
 #ifndef GPUD_TOOLS_BENCH_ROLES_H
 #define GPUD_TOOLS_BENCH_ROLES_H
@@ -15,7 +15,7 @@ void bench_run_receiver_gst(int control, const struct bench_job *job);
 /* Receivers that connect, take a few frames and leave. */
 void bench_run_joiner(int control);
 
-/* The process that the ceiling of latency wakes. */
+/* The process that is woken for the ceiling of latency. */
 void bench_run_echo(int control);
 
 /* The process that answers words in shared memory. */
@@ -27,7 +27,7 @@ void bench_run_raw(int control);
 /* A sender and a receiver on two OpenCL devices, and OpenCL without gpudirect. */
 void bench_run_moves(int control);
 
-/* A network card without gpudirect: who writes, and who is written to. */
+/* A network card without gpudirect: the writer, and the target. */
 void bench_run_raw_writer(int control);
 void bench_run_raw_target(int control);
 

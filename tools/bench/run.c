@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The coordinator of one run, as bench.h draws it. Sockets lie in a directory made for the run. */
+/* The coordinator of one run, as drawn in bench.h. Sockets lie in a directory made for the run. */
 #include "run.h"
 
 #include "hosts.h"
@@ -45,8 +45,8 @@ void bench_remove_directory(const char *path)
     rmdir(path);
 }
 
-/* A key for this run alone, where none is given and one is asked for: nobody else on the network
- * can connect. */
+/* Makes a key for this run if one is needed and none is given, so that other programs on the
+ * network cannot connect. */
 static bool make_key(struct bench_job *job, const char *directory, struct bench_failure *failure)
 {
     guchar random[32];
@@ -128,7 +128,7 @@ static bool start_process(struct bench_processes *processes, const char *role,
     struct bench_child *child = &processes->child[processes->count++];
     return bench_child_start(child, role, job->number, &job->page, job->page >= 0, failure) &&
            (bench_send(child->fd, BENCH_JOB, job, sizeof(*job)) ||
-            true); /* if it has ended, waiting for it says so */
+            true); /* if it has ended, waiting for it explains why */
 }
 
 static bool joins_finished(struct bench_child *children, size_t count)
@@ -215,8 +215,8 @@ static bool run_processes(struct bench_processes *processes, struct bench_job *j
                              clock_now() + job->patience + BENCH_STEP_TIMEOUT, all_ready,
                              "connecting the receivers", failure))
         return false;
-    /* Removed as soon as nobody connects any more: then even a coordinator that is killed leaves
-     * nothing behind. With --join somebody connects until the end. */
+    /* Removed once no more receivers connect, so that even a killed coordinator leaves nothing
+     * behind. With --join receivers connect until the end. */
     if (!job->joins)
         bench_remove_directory(directory);
     sender->ready = false;
@@ -244,7 +244,8 @@ static bool end_processes(struct bench_processes *processes, bool good, bool ele
         bench_children_find_death(processes->child, processes->count, failure);
     for (size_t i = 0; i < processes->count && !good; i++)
         bench_child_hang_up(&processes->child[i]);
-    /* Elements may have files to remove; the core's only file is the socket in our directory. */
+    /* Elements may have files to remove; the core's only file is the socket in the bench's
+     * directory. */
     int64_t deadline = good       ? clock_now() + BENCH_STEP_TIMEOUT
                        : elements ? clock_now() + 2 * GPUD_SEC
                                   : 0;
@@ -259,7 +260,7 @@ static bool end_processes(struct bench_processes *processes, bool good, bool ele
     return good;
 }
 
-/* --- all -------------------------------------------------------------------------------------- */
+/* --- the run ---------------------------------------------------------------------------------- */
 
 static bool run_link(struct bench_job *job, int64_t timeout, struct bench_remotes *remotes,
                      struct bench_run *run, struct bench_result *sender,
@@ -295,7 +296,8 @@ bool bench_run(const struct bench_job *wanted, int64_t timeout, struct bench_rem
     struct bench_job job = *wanted;
     struct bench_result sender;
     *run = (struct bench_run){.route = ""};
-    /* A network comes last: what keeps the library from using it, the library says best. */
+    /* A network ceiling comes last, because the library best explains why it cannot use the
+     * network. */
     bool last = job.network[0] != '\0';
     if (!last && !bench_ceilings_measure(&job, remotes, &run->ceilings, failure))
         return false;

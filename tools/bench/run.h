@@ -13,7 +13,7 @@ struct bench_remotes;
 bool bench_run(const struct bench_job *job, int64_t timeout, struct bench_remotes *remotes,
                struct bench_run *run, struct bench_failure *failure);
 
-/* A private directory for sockets; NULL: *failure. To be freed with g_free(). */
+/* A private directory for sockets, to be freed with g_free(). NULL: *failure. */
 char *bench_make_directory(struct bench_failure *failure);
 void bench_remove_directory(const char *path);
 

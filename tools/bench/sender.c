@@ -64,9 +64,9 @@ static void pace(const struct bench_job *job, int64_t start, uint64_t index)
         clock_sleep_until(start + bench_paced_time(job, (double)index));
 }
 
-/* All frames. The measured section has a pace of its own, or it would begin by catching up with
- * what the slow first frames of the warm-up lost. Frames in GPU memory are marked before the pause,
- * so that latency does not include marking them. */
+/* Sends all frames. The measured section has a pace of its own, or it would first catch up with
+ * what the slow frames of the warm-up lost. Frames in GPU memory are marked before the pause, so
+ * that latency does not include marking. */
 static void send_all(struct sender *self, struct bench_result *result, struct bench_result *before)
 {
     const struct bench_job *job = self->job;
@@ -100,8 +100,8 @@ static void send_all(struct sender *self, struct bench_result *result, struct be
     result->all = total;
 }
 
-/* Goes on until the receivers that joined late have their frames. These are not measured: receivers
- * do not count frames of index 0. */
+/* Goes on until receivers that joined late have their frames. These are not measured: receivers do
+ * not count frames of index 0. */
 static void send_to_late(struct sender *self, struct bench_result *result)
 {
     struct bench_result end;
@@ -116,7 +116,7 @@ static void send_to_late(struct sender *self, struct bench_result *result)
     result->dropped = end.dropped;
 }
 
-/* Everybody stays connected. */
+/* All receivers stay connected. */
 static void stand_still(struct sender *self, struct bench_result *result)
 {
     if (!self->job->joins)

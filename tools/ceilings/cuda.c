@@ -38,7 +38,7 @@ static const char *error_name(int result)
     return cu.get_error_name((CUresult)result, &name) == CUDA_SUCCESS ? name : NULL;
 }
 
-/* Every GPU has, of a driver that has these functions. */
+/* Every GPU can, with a driver that has these functions. */
 static bool has_words(unsigned gpu)
 {
     (void)gpu;

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What CUDA has and no other vendor: contexts beside the one of the GPU, as GStreamer makes them.
- * The driver must be open. */
+/* What only CUDA has: contexts besides the GPU's own, as GStreamer makes them. The driver must be
+ * open. */
 #ifndef GPUD_TOOLS_CEILINGS_CUDA_H
 #define GPUD_TOOLS_CEILINGS_CUDA_H
 

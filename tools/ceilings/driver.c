@@ -103,7 +103,7 @@ int raw_free(const struct raw_driver *driver, raw_address address)
     return driver->mem_free(address);
 }
 
-/* Mapped: then HIP's is coherent, whatever the environment says. */
+/* Mapped, because HIP's pinned memory is then coherent whatever the environment says. */
 int raw_host_alloc(const struct raw_driver *driver, void **host, size_t size)
 {
     return driver->mem_host_alloc(host, size, GPUD_GPU_HOST_PORTABLE | GPUD_GPU_HOST_MAPPED);

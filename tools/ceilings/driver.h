@@ -4,8 +4,8 @@
 /* The GPU drivers themselves, opened at run time and independent of the library under test: for the
  * ceilings that it is compared with, and for the work that an application puts on its own streams.
  *
- *     vendor.h      what is called of a driver, by the core's declarations
- *     cuda.c hip.c  what each vendor's driver does in its own way
+ *     vendor.h      the calls of a driver, with the core's declarations
+ *     cuda.c hip.c  what differs between the vendors
  *     driver.c      everything else */
 #ifndef GPUD_TOOLS_CEILINGS_DRIVER_H
 #define GPUD_TOOLS_CEILINGS_DRIVER_H
@@ -18,7 +18,7 @@ typedef uint64_t raw_address; /* in GPU memory, or of pinned memory as GPUs see 
 typedef void *raw_stream;
 
 #define RAW_GPUS_MAX 256
-#define RAW_NOT_READY 600 /* what raw_stream_query() returns of a stream that is at work */
+#define RAW_NOT_READY 600 /* raw_stream_query() of a busy stream */
 
 struct raw_driver;
 extern struct raw_driver raw_cuda, raw_hip;
@@ -27,7 +27,7 @@ extern struct raw_driver raw_cuda, raw_hip;
  * number may be NULL. */
 struct raw_driver *raw_driver_of(const char *device, unsigned *gpu);
 
-/* Loads and initialises it; where it is open, does nothing. The first call must not race with
+/* Loads and initialises the driver; does nothing if it is open. The first call must not race with
  * another. false: the reason. */
 bool raw_open(struct raw_driver *driver, char *reason, size_t size);
 
@@ -35,9 +35,9 @@ bool raw_open(struct raw_driver *driver, char *reason, size_t size);
 void raw_say(const struct raw_driver *driver, char *reason, size_t size, const char *what,
              int result);
 
-/* Makes a GPU of an open driver this thread's current one, until raw_leave(), which comes back to
- * the one before. The GPU's context is the one that all users in the process share; it stays until
- * the end. false: the reason. */
+/* Makes a GPU of an open driver this thread's current one, until raw_leave(), which restores the
+ * previous one. All users in the process share the GPU's context, which stays until the end. false:
+ * the reason. */
 bool raw_enter(const struct raw_driver *driver, unsigned gpu, char *reason, size_t size);
 
 void raw_leave(const struct raw_driver *driver);
@@ -48,7 +48,7 @@ bool raw_has_words(const struct raw_driver *driver, unsigned gpu);
 /* The others return 0, or the driver's own error. */
 
 int raw_can_access_peer(const struct raw_driver *driver, int *can, unsigned gpu, unsigned peer);
-/* For the current GPU; it may have been enabled before. */
+/* For the current GPU; it may be enabled already. */
 int raw_enable_peer(const struct raw_driver *driver, unsigned peer);
 
 int raw_alloc(const struct raw_driver *driver, raw_address *address, size_t size);
@@ -70,14 +70,14 @@ int raw_copy_rows(const struct raw_driver *driver, raw_address to, size_t to_pit
 int raw_stream_create(const struct raw_driver *driver, raw_stream *stream);
 int raw_stream_destroy(const struct raw_driver *driver, raw_stream stream);
 int raw_stream_query(const struct raw_driver *driver, raw_stream stream);
-/* Until the word is >= value. */
+/* Waits until the word is >= value. */
 int raw_wait_value(const struct raw_driver *driver, raw_stream stream, raw_address word,
                    uint32_t value);
 int raw_write_value(const struct raw_driver *driver, raw_stream stream, raw_address word,
                     uint32_t value);
 
 /* Waits until the stream is idle, polling without sleep for the first millisecond. false: the
- * deadline (monotonic ns) passed; where the stream failed, *result is not RAW_NOT_READY. */
+ * deadline (monotonic ns) passed, or the stream failed: then *result is not RAW_NOT_READY. */
 bool raw_finish(const struct raw_driver *driver, raw_stream stream, int64_t deadline, int *result);
 
 #endif

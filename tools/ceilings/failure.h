@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* How a measurement ends that cannot go on. */
+/* How a failed measurement ends. */
 #ifndef GPUD_TOOLS_CEILINGS_FAILURE_H
 #define GPUD_TOOLS_CEILINGS_FAILURE_H
 
@@ -10,7 +10,7 @@
 #include <glib.h>
 
 /* What a caller does with a failure. fail() does not return: measurements run in processes of their
- * own, whose end frees what they had. */
+ * own, and the end of the process frees everything. */
 struct raw_caller {
     G_NORETURN_FUNCPTR void (*fail)(void *user, enum gpud_status status, const char *reason);
     void *user;

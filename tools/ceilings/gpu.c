@@ -13,7 +13,7 @@
 #define ROUND (20 * GPUD_MSEC)
 #define PATIENCE (10 * GPUD_SEC)
 #define COPIES_MAX 512
-#define POOL (UINT64_C(512) << 20) /* much more than a GPU's caches */
+#define POOL (UINT64_C(512) << 20) /* much larger than a GPU's caches */
 #define MARKS 256
 #define HANDOFFS 200
 
@@ -70,7 +70,7 @@ static void open_gpu(struct raw *raw, unsigned gpu)
     leave(raw);
 }
 
-/* Without peer access the driver copies through the host, and that is the ceiling then. */
+/* Without peer access the driver copies through the host, and the ceiling is that copy's. */
 static void open_peer(struct raw *raw, unsigned from, unsigned to)
 {
     int can = 0;
@@ -122,7 +122,7 @@ static raw_stream make_stream(struct raw *raw, unsigned gpu)
     return stream;
 }
 
-/* Seconds that all transfers take together, at once, with so many copies each. */
+/* Seconds for all transfers, which run at once, with so many copies each. */
 static double time_copies(struct raw *raw, const struct transfer *transfers, unsigned count,
                           uint32_t copies)
 {
@@ -177,7 +177,7 @@ static double copies_within(struct raw *raw, unsigned gpu)
     return rate;
 }
 
-/* The pinned memory is freed by the end of the process. */
+/* The end of the process frees the pinned memory. */
 static void copies_across_pcie(struct raw *raw, unsigned gpu, struct raw_gpu_figures *figures)
 {
     raw_address device = device_pool(raw, gpu), host = host_pool(raw, gpu);
@@ -250,8 +250,8 @@ static void enqueue_answers(struct raw *raw, unsigned gpu, raw_stream stream,
     leave(raw);
 }
 
-/* ns for MARKS words from one stream to the other and back; one_by_one: each is sent when the one
- * before it was answered. All is enqueued before the CPU writes the gate word, so that only the
+/* ns for MARKS words from one stream to the other and back; one_by_one: each is sent when the
+ * previous one was answered. All is enqueued before the CPU writes the gate word, so that only the
  * GPUs are measured. */
 static double time_words(struct raw *raw, unsigned a, unsigned b, bool one_by_one)
 {
@@ -273,8 +273,8 @@ static double time_words(struct raw *raw, unsigned a, unsigned b, bool one_by_on
     return (double)(clock_now() - start);
 }
 
-/* One at a time: the CPU asks the first GPU to write a word, the second GPU waits for that and
- * writes one for the CPU. The pauses in between are not measured. */
+/* One at a time: the CPU asks the first GPU to write a word, the second GPU waits for it and writes
+ * one for the CPU. The pauses in between are not measured. */
 static double handoff(struct raw *raw, unsigned a, unsigned b)
 {
     struct words words = make_words(raw, a);
@@ -293,7 +293,7 @@ static double handoff(struct raw *raw, unsigned a, unsigned b)
     return stats_latency_of(took, HANDOFFS).p50;
 }
 
-/* --- all -------------------------------------------------------------------------------------- */
+/* --- everything ------------------------------------------------------------------------------- */
 
 void raw_gpu_measure(const struct raw_gpu_job *job, const struct raw_caller *caller,
                      struct raw_gpu_figures *figures)

@@ -17,18 +17,17 @@ struct raw_gpu_job {
     unsigned from;
     unsigned to[RAW_TARGETS_MAX], targets; /* the receivers' GPUs; none: frames go to the host */
     uint64_t size;                         /* of a frame, bytes */
-    bool copies;                           /* also what copies take, not words alone */
+    bool copies;                           /* also measures copies, not only words */
 };
 
 /* 0: not measured. */
 struct raw_gpu_figures {
     double copy, peer;       /* frames a second: within the sender's GPU, to the first receiver's */
-    double fan_out;          /* to each receiver, when copies to all run at once */
+    double fan_out;          /* to each receiver, with copies to all at once */
     double download, upload; /* to and from pinned memory */
     double marker;  /* us: a word from one GPU's stream to the other's; half of a round trip */
     double words;   /* a second: from one GPU's stream to the other's and back */
-    double handoff; /* us: p50 from the CPU's call, through both GPUs' streams, until the CPU sees
-                       it */
+    double handoff; /* us: p50 from the CPU's call, through both GPUs' streams, back to the CPU */
 };
 
 /* Some memory and streams stay until the process ends. */

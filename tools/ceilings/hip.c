@@ -12,7 +12,7 @@
 #include <string.h>
 
 #define NESTED_MAX 8
-#define PATIENCE INT64_C(1000000000) /* ns, for a stream that has next to nothing to do */
+#define PATIENCE INT64_C(1000000000) /* ns, for a stream with hardly any work */
 
 static struct hip_driver hip;
 
@@ -50,7 +50,7 @@ static void *pointer(uint64_t address)
 
 /* --- GPUs ------------------------------------------------------------------------------------- */
 
-/* The devices to come back to. */
+/* The devices to restore. */
 static _Thread_local int before[NESTED_MAX];
 static _Thread_local unsigned nested;
 
@@ -111,7 +111,7 @@ static bool try_word(volatile uint32_t *word, void *stream)
            raw_write_value(&raw_hip, stream, address, 1) == 0 && finish(stream) && *word == 1;
 }
 
-/* The attribute promises it for memory of hipMallocSignalMemory alone: for pinned memory it is
+/* The attribute guarantees it only for memory of hipMallocSignalMemory, so pinned memory is
  * tried. */
 static bool has_words(unsigned gpu)
 {

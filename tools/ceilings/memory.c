@@ -29,7 +29,7 @@ static double copy_for_a_while(char *from, char *to, uint64_t size, uint32_t buf
     while (now - start < ROUND || copies < 2) {
         uint64_t offset = copies % buffers * size;
         memcpy(to + offset, from + offset, size);
-        /* Or the compiler might leave the copy out. */
+        /* Keeps the compiler from removing the copy. */
         __asm__ volatile("" : : "r"(to) : "memory");
         copies++;
         now = clock_now();

@@ -7,10 +7,10 @@
 
 #include <stdint.h>
 
-/* How many buffers of this size exceed the processor's caches together. */
+/* How many buffers of this size together exceed the processor's caches. */
 uint32_t raw_memory_buffers(uint64_t size);
 
-/* memcpy of so many bytes: times a second. 0: out of memory. */
+/* memcpy of so many bytes: how often a second. 0: out of memory. */
 double raw_memory_copy_rate(uint64_t size);
 
 #endif

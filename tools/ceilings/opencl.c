@@ -13,7 +13,7 @@
 
 #define SLOTS 4
 #define ROUNDS 10
-#define FRAMES_MAX 32 /* of a round */
+#define FRAMES_MAX 32 /* in a round */
 #define PLATFORMS_MAX 16
 #define DEVICES_MAX 32
 
@@ -25,7 +25,7 @@ struct rig {
     cl_command_queue move, use;
     cl_mem slot[SLOTS], target, scratch;
     size_t size;
-    uint8_t number; /* of the last frame */
+    uint8_t number; /* of the latest frame */
 };
 
 static void check(const struct rig *rig, const char *what, cl_int code)
@@ -143,7 +143,7 @@ static void check_arrived(const struct rig *rig)
     }
 }
 
-/* One frame; returns how long its first use took. */
+/* Passes one frame; returns how long its first use took. */
 static int64_t pass_frame(struct rig *rig, bool early)
 {
     cl_event filled, moved = NULL;
@@ -153,7 +153,7 @@ static int64_t pass_frame(struct rig *rig, bool early)
     fill(rig, rig->fill, slot, rig->number, &filled);
     if (early)
         migrate(rig, rig->move, slot, 0, 1, &filled, &moved);
-    fill(rig, rig->use, rig->scratch, 0, NULL); /* what the receiver's device does meanwhile */
+    fill(rig, rig->use, rig->scratch, 0, NULL); /* keeps the receiver's device busy meanwhile */
     check(rig, "clFinish", clFinish(rig->fill));
     check(rig, "clFinish", clFinish(rig->use));
     int64_t start = clock_now();
@@ -176,7 +176,7 @@ void raw_opencl_measure(const struct raw_opencl_job *job, const struct raw_calle
     struct rig rig = {.caller = caller};
     uint32_t frames = CLAMP(job->frames / ROUNDS, 1, FRAMES_MAX), count = 0;
     open_rig(&rig, job);
-    for (int i = 0; i < 2 * SLOTS; i++) /* what a driver does once */
+    for (int i = 0; i < 2 * SLOTS; i++) /* warms up the driver */
         pass_frame(&rig, i % 2);
     for (uint32_t round = 0; round < ROUNDS; round++) {
         for (int early = 0; early < 2; early++)

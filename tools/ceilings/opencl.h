@@ -1,11 +1,11 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What an OpenCL driver makes of an explicit early move, and of none, without gpudirect. By turns,
- * a few frames each: the sender's device fills a buffer, while the receiver's is busy with work of
- * its own; then that one copies the buffer. What is measured is that copy, the first use, which
- * waits for the move if the driver did not begin it before. Every frame's bytes are checked where
- * they arrived. */
+/* The benefit of an explicit early move with an OpenCL driver, without gpudirect. With and without
+ * it in turn, a few frames each: the sender's device fills a buffer while the receiver's is busy
+ * with work of its own; then the receiver's device copies the buffer. The copy is the first use,
+ * which waits for the move if the driver has not begun it before; it is what is measured. Every
+ * frame's bytes are checked on arrival. */
 #ifndef GPUD_TOOLS_CEILINGS_OPENCL_H
 #define GPUD_TOOLS_CEILINGS_OPENCL_H
 
@@ -17,7 +17,7 @@ struct raw_opencl_job {
     uint32_t frames;       /* at most 320 are measured */
 };
 
-/* us: the first use of a frame that was moved early, or not at all. */
+/* us: the first use of a frame that was moved early, or was not moved before. */
 struct raw_opencl_figures {
     double early, implicit;
 };

@@ -20,13 +20,13 @@
 #define PATIENCE (10 * GPUD_SEC)
 #define RESOLVE_MS 5000
 #define RECEIVES 64
-#define SPIN (20 * GPUD_USEC) /* how long a completion is looked for before sleeping */
+#define SPIN (20 * GPUD_USEC) /* how long to poll for a completion before sleeping */
 #define IS_RECEIVE 1          /* wr_id */
 #define MAGIC UINT64_C(0x6770756472617731)
 
-/* What the target tells: where its memory is. Big endian; private data may arrive longer. */
+/* Where the target's memory is. Big endian; private data may arrive longer. */
 struct invitation {
-    uint64_t magic, address, size; /* of one slot */
+    uint64_t magic, address, size; /* size of one slot */
     uint32_t key, slots;
 };
 
@@ -69,7 +69,7 @@ static void init(struct raw *raw, const struct raw_rdma_job *job, const struct r
     fcntl(raw->events->fd, F_SETFL, O_NONBLOCK);
 }
 
-/* The next event of the connection, which must be this one; to be acknowledged. */
+/* Waits for the connection's next event, which must be this one; to be acknowledged. */
 static struct rdma_cm_event *expect(struct raw *raw, enum rdma_cm_event_type type)
 {
     int64_t deadline = clock_now() + 2 * PATIENCE;
@@ -105,11 +105,11 @@ static void create_memory(struct raw *raw, int access)
     if (!raw->region)
         raw_fail(raw->caller, GPUD_NO_MEMORY,
                  "measuring what the network card reaches: %.1f MiB cannot be registered: "
-                 "%s (ulimit -l, which limits it, is to be raised)",
+                 "%s (raise the limit, ulimit -l)",
                  (double)size / (1 << 20), g_strerror(errno));
 }
 
-/* On the card that the id is bound to. writes, receives: that may be under way. */
+/* Creates it on the card that the id is bound to, for so many writes and receives at a time. */
 static void create_queue_pair(struct raw *raw, uint32_t writes, uint32_t receives)
 {
     struct ibv_context *card = raw->id->verbs;
@@ -149,7 +149,7 @@ static void destroy(struct raw *raw)
 
 /* --- completions ------------------------------------------------------------------------------ */
 
-/* false: there is none. Receives that are left when the writer disconnects are no failure. */
+/* false: no completion. Receives that are left when the writer disconnects are not a failure. */
 static bool poll_once(struct raw *raw, struct ibv_wc *completion)
 {
     int got = ibv_poll_cq(raw->cq, 1, completion);
@@ -171,7 +171,7 @@ static void take_notification(struct raw *raw)
         ibv_ack_cq_events(cq, 1);
 }
 
-/* Spins for a moment, as a fast card is worth, then sleeps: software cards need the processor. */
+/* Spins for a moment, for fast cards, then sleeps: software cards need the processor. */
 static void wait_for_completion(struct raw *raw, struct ibv_wc *completion)
 {
     int64_t start = clock_now(), deadline = start + 6 * PATIENCE;
@@ -190,14 +190,14 @@ static void wait_for_completion(struct raw *raw, struct ibv_wc *completion)
             armed = false;
         } else if (now - start > SPIN) {
             check(raw, "ibv_req_notify_cq", ibv_req_notify_cq(raw->cq, 0) == 0);
-            armed = true; /* and looked at once more */
+            armed = true; /* then polls once more */
         }
     }
 }
 
 /* --- the writer ------------------------------------------------------------------------------- */
 
-/* The next frame, in pieces that the card takes, the last one signalled. */
+/* Posts the next frame in pieces that the card accepts; the last one is signalled. */
 static void post_frame(struct raw *raw, bool notify)
 {
     uint64_t offset = raw->posted % raw->slots * raw->size;
@@ -256,7 +256,7 @@ static double write_rate(struct raw *raw, uint32_t window)
     return stats_median(rates, ROUNDS);
 }
 
-/* One at a time. A frame begins with the time at which it was asked for. */
+/* One at a time. A frame begins with the time at which it was requested. */
 static void write_at_pace(struct raw *raw, const struct raw_rdma_job *job)
 {
     int64_t first = clock_now();
@@ -269,7 +269,7 @@ static void write_at_pace(struct raw *raw, const struct raw_rdma_job *job)
     }
 }
 
-/* How many frames can be under way; and the size of the pieces. */
+/* How many frames can be under way; also sets the size of the pieces. */
 static uint32_t fit_window(struct raw *raw)
 {
     struct ibv_device_attr card;
@@ -296,7 +296,7 @@ static void accept_target(struct raw *raw, uint32_t *window)
     if (be64toh(invitation.magic) != MAGIC || be64toh(invitation.size) != raw->size ||
         be32toh(invitation.slots) != raw->slots)
         raw_fail(raw->caller, GPUD_PEER,
-                 "measuring what the network card reaches: whoever connected is no "
+                 "measuring what the network card reaches: the peer is not a "
                  "gpudirect-bench, or has frames of another size");
     raw->remote_address = be64toh(invitation.address);
     raw->remote_key = be32toh(invitation.key);
@@ -309,7 +309,7 @@ static void accept_target(struct raw *raw, uint32_t *window)
     rdma_destroy_id(listener);
 }
 
-/* The port. */
+/* Returns the port. */
 static uint16_t listen_for_target(struct raw *raw, const struct raw_rdma_job *job)
 {
     check(raw, "rdma_create_id", rdma_create_id(raw->events, &raw->id, NULL, RDMA_PS_TCP) == 0);
@@ -370,7 +370,7 @@ static void connect_to_writer(struct raw *raw, const struct raw_rdma_job *job)
     expect_only(raw, RDMA_CM_EVENT_ESTABLISHED);
 }
 
-/* Those that have come; the first ones find cold caches and are not counted. */
+/* Counts the frames that have come; the first ones find cold caches and are not counted. */
 static void take_frames(struct raw *raw, uint32_t paced, uint64_t *frames, int64_t *latencies)
 {
     struct ibv_wc completion;
@@ -384,7 +384,7 @@ static void take_frames(struct raw *raw, uint32_t paced, uint64_t *frames, int64
     }
 }
 
-/* Until the writer disconnects. */
+/* Runs until the writer disconnects. */
 static uint64_t receive_all(struct raw *raw, const struct raw_rdma_job *job, int64_t *latencies)
 {
     struct rdma_cm_event *event = NULL;

@@ -20,7 +20,7 @@ static int compare_double(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* By the nearest rank, so that it is a value that occurred. */
+/* The nearest rank, so that it is a value that occurred. */
 static double percentile(const int64_t *sorted, size_t count, double part)
 {
     size_t rank = (size_t)ceil(part * (double)count);

@@ -11,12 +11,12 @@
 /* Microseconds; NAN without samples. */
 struct stats_latency {
     double p50, p90, p99, p999, max;
-    double jitter; /* the mean difference from one sample to the next, in the order given */
+    double jitter; /* the mean difference between successive samples, in the given order */
 };
 
 struct stats_latency stats_latency_of(const int64_t *ns, size_t count);
 
-/* Sorts the values. NAN without any, or where one is NAN. */
+/* Sorts the values. NAN without any, or if one is NAN. */
 double stats_median(double *values, size_t count);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What driver.c calls of a vendor's driver: the calls that the drivers have alike, which the core
- * declares, and hooks for what each does in its own way. cuda.c and hip.c have one each. */
+/* What driver.c calls of a vendor's driver: the calls that all drivers share, which the core
+ * declares, and hooks for what differs. cuda.c and hip.c have one each. */
 #ifndef GPUD_TOOLS_CEILINGS_VENDOR_H
 #define GPUD_TOOLS_CEILINGS_VENDOR_H
 
@@ -12,10 +12,10 @@
 
 #define RAW_CALL(member, arguments) int(*member) arguments;
 
-/* Complete once it is open, and not changed from then on. */
+/* Complete once it is open, and constant from then on. */
 struct raw_driver {
     const char *vendor; /* "CUDA" */
-    const char *prefix; /* of its devices' names: "cuda" of cuda:0 */
+    const char *prefix; /* of its devices' names: "cuda" in cuda:0 */
     bool opened;
 
     GPUD_GPU_CALLS(RAW_CALL)

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Waking another process through an eventfd, which answers through another one. */
+/* Wakes another process through an eventfd, which answers through a second one. */
 #ifndef GPUD_TOOLS_CEILINGS_WAKE_H
 #define GPUD_TOOLS_CEILINGS_WAKE_H
 
@@ -14,12 +14,12 @@ struct raw_wake {
     int page;       /* a memfd: when the ping was sent */
 };
 
-/* false: errno. Either way to be closed. */
+/* false: errno. Close it in either case. */
 bool raw_wake_open(struct raw_wake *wake);
 void raw_wake_close(struct raw_wake *wake);
 
-/* Wakes the other process so many times, and some more before that are not counted, one each
- * `period` ns. false: it does not answer within 10 s, or `stopped` says so. */
+/* Wakes the other process so many times, once each `period` ns, after some that are not counted.
+ * false: it does not answer within 10 s, or `stopped` returned true. */
 bool raw_wake_send(const struct raw_wake *wake, uint32_t count, double period,
                    bool (*stopped)(void));
 

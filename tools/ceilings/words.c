@@ -19,7 +19,7 @@
 #define LINE 64 /* bytes: each side has a cache line of its own */
 #define SPINS 200
 #define NAP (100 * MSEC)
-#define ANSWER_MAX (INT64_C(5000) * MSEC) /* a process that was started just now takes its time */
+#define ANSWER_MAX (INT64_C(5000) * MSEC) /* a process that has just started takes its time */
 
 struct side {
     _Alignas(LINE) _Atomic uint32_t word;
@@ -44,7 +44,7 @@ static void send_word(struct side *side, uint32_t value)
         syscall(SYS_futex, &side->word, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
-/* Until it is another one, or for a nap. */
+/* Waits until the word changes, or for a short while. */
 static void await_change(struct side *side, uint32_t old)
 {
     const struct timespec nap = {.tv_nsec = NAP};

@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* The ceiling of a hand-off that copies nothing: words in shared memory between two processes, one
- * there and one back a frame, as many on their way as there are slots. A side that finds nothing
- * sleeps, and is woken only then. */
+ * each way for a frame, as many in flight as there are slots. A side sleeps if it finds nothing,
+ * and is woken only then. */
 #ifndef GPUD_TOOLS_CEILINGS_WORDS_H
 #define GPUD_TOOLS_CEILINGS_WORDS_H
 
@@ -13,8 +13,8 @@
 /* The shared memory: a descriptor to be closed; -1: errno. */
 int raw_words_open(void);
 
-/* Words a second, which another process answers; that one ends then. 0: it does not answer within
- * 5 s, or `stopped` says so. */
+/* Words a second that another process answers; it ends afterwards. 0: it does not answer within 5
+ * s, or `stopped` returned true. */
 double raw_words_rate(int page, uint32_t slots, bool (*stopped)(void));
 
 /* The other process: answers each word with one, until it is told to end. false: errno. */

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 gpudirect authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
 
-"""Another processor: built for arm64 by a cross compiler, and run under qemu-user."""
+"""Another processor: builds for arm64 with a cross compiler, and runs the tests under qemu-user."""
 
 import json
 

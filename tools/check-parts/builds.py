@@ -55,13 +55,13 @@ class Build:
 
 
 def left_out(what, args):
-    """The suites whose tests do not run."""
+    """The suites that do not run."""
     suites = what.without if what.suites else ["device", "vm"] if args.quick else ["device"]
     return suites if args.long and not what.suites else [*suites, "long"]
 
 
 def needed(what, args):
-    """What its tests are made of, as arguments of Ninja; none stand for everything."""
+    """The targets of its tests, as arguments for Ninja; none means everything."""
     if not what.suites:
         return []
     folder = jobs.TOP / what.folder
@@ -81,7 +81,7 @@ def waits_for_long(what, args, name):
 
 
 def names_of(what, args):
-    """The tests to choose from, as arguments of `meson test`; none stand for all of them."""
+    """The tests to choose from, as arguments for `meson test`; none means all."""
     if args.long or not what.with_long:
         return []
     tests = json.loads((jobs.TOP / what.folder / "meson-info/intro-tests.json").read_text())
@@ -98,8 +98,8 @@ def known_suites(what):
 
 
 def lint(what, part, args):
-    """Once, in the ordinary build. What clang-tidy says is for the author of a change: of a whole branch it says
-    too much that is no fault."""
+    """Once, in the ordinary build. clang-tidy is for the author of a change: for a whole branch it reports too much
+    that is not a fault."""
     if part != "build":
         return []
     results = [changed.format_result(part)]
@@ -107,8 +107,8 @@ def lint(what, part, args):
 
 
 def configure(what):
-    """Again where the folder exists: the demo or the user may have made it with other options, or before the setup
-    installed what Meson looks for."""
+    """Configures an existing folder again: the demo or the user may have made it with other options, or before the
+    setup installed what Meson looks for."""
     configured = (jobs.TOP / what.folder / "meson-private" / "coredata.dat").exists()
     again = ["--reconfigure"] if configured else []
     return jobs.succeeds(["meson", "setup", *again, what.folder, *OPTIONS, *what.options], env=os.environ | what.env)
@@ -122,7 +122,7 @@ def build(what, args):
 
 
 def results(log):
-    """The entries of a run in Meson's log, one a test."""
+    """The entries of a run in Meson's log, one for each test."""
     if not log.exists():
         return []
     return [json.loads(line) for line in log.read_text().splitlines() if line.strip()]
@@ -140,8 +140,8 @@ def run_tests(what, part, log, *arguments):
 
 
 def run_again(what, part, tests):
-    """What failed in the emulated guest, once more: while this machine has no processor for it, the time-outs of its
-    kernel's drivers run on, and soft-RoCE may send nothing any more afterwards. Both outcomes are told."""
+    """Runs once more what failed in the emulated guest: while this machine has no processor for it, the time-outs of
+    its kernel's drivers run on, and soft-RoCE may stop sending for good. Both outcomes are reported."""
     for test in tests:
         if test["result"] in jobs.FAILURES:
             again = run_tests(what, part, "again", jobs.short_name(test))
@@ -153,7 +153,7 @@ GUESTS = 4  # at a time, at most: each has 2 processors and up to 4 GB of memory
 
 
 def test(what, part, args):
-    """The guests after all others, which they would slow down."""
+    """The guests run after all others, which they would slow down."""
     # Most tests wait for something most of the time; emulated guests compute.
     processors = os.cpu_count() or 1
     choice = [word for suite in what.suites or [] for word in ("--suite", suite)]

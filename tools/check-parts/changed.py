@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: 2026 gpudirect authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
 
-"""What changed since the branch left origin's main, or in the last commit where it has not left: which suites are worth
-running for it, and what clang-format and clang-tidy say of it."""
+"""What changed since the branch left origin's main, or else in the last commit: which suites are worth running for it,
+and what clang-format and clang-tidy report about it."""
 
 import re
 import shutil
@@ -10,8 +10,7 @@ import subprocess
 
 import jobs
 
-# Which suites show that a folder is as good as before, by the longest beginning of a path that is listed. tests/NAME
-# has the suite NAME where there is one.
+# The suites that test a folder, by the longest listed prefix of a path. tests/NAME has the suite NAME if there is one.
 SUITES = {
     "core/base": ["unit", "process", "conformance"],
     "core/device": ["unit", "conformance", "fakes", "process"],
@@ -42,7 +41,7 @@ def git(*arguments):
 
 
 def base():
-    """The commit that changes are counted from; None where this is no clone."""
+    """The commit that changes are counted from; None outside of a clone."""
     left = git("merge-base", "HEAD", "origin/main").stdout.strip()
     head = git("rev-parse", "HEAD").stdout.strip()
     if left and left != head:
@@ -66,7 +65,7 @@ def suites_of(path, known):
 
 
 def suites(known):
-    """Of all that changed; `known`: those that there are."""
+    """The suites for all that changed; `known`: the existing suites."""
     found = {suite for path in files() for suite in suites_of(path, known)}
     return sorted((found & set(known)) | set(ALWAYS))
 

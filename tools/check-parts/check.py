@@ -34,7 +34,7 @@ def reason_of_skip(output):
 
 
 def show(title, entries):
-    """Each with the end of what it printed: this may be all that is kept of a run on another machine."""
+    """Each with the end of its output, which may be all that is kept of a run on another machine."""
     if entries:
         print(f"\n== {title} ==")
     for part, test, outcome in entries:
@@ -48,7 +48,7 @@ LONGEST = 10
 
 
 def show_longest(runs):
-    """Where the time goes."""
+    """Prints what takes the most time."""
     took = [(test.get("duration", 0), part, jobs.short_name(test)) for part, tests, _ in runs for test in tests]
     print("\n== the longest tests ==")
     for seconds, part, name in sorted(took, reverse=True)[:LONGEST]:

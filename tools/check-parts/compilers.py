@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 gpudirect authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
 
-"""Builds by another compiler and with link-time optimisation: for their warnings, and to run the code they make."""
+"""Builds with another compiler, and with link-time optimisation: for their warnings, and to run their code."""
 
 from builds import Build
 

@@ -9,7 +9,7 @@ import json
 import jobs
 import roots
 
-# Both are tried, whether or not the first fails.
+# Both run, even if the first fails.
 SCRIPT = """touch $OUT/demo $OUT/check $OUT/testlog.json
 ./tools/demo && echo done >$OUT/demo
 ./tools/check --quick && echo done >$OUT/check

@@ -25,7 +25,7 @@ def end_with_signals():
 
 
 def end(process):
-    """With SIGTERM first, so that Meson ends running tests and mmdebstrap removes its folder."""
+    """SIGTERM comes first, so that Meson ends running tests and mmdebstrap removes its folder."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         try:
             os.killpg(process.pid, number)
@@ -68,7 +68,7 @@ def result(part, name, outcome, text=""):
 
 
 def suites(test):
-    """Of an entry, whose name is "project:suite+suite / test"; with a newer Meson "suite+suite - project:test"."""
+    """The suites in an entry's name, "project:suite+suite / test"; with a newer Meson "suite+suite - project:test"."""
     first, new, _ = test["name"].partition(" - ")
     return (first if new else first.split(" / ")[0].split(":")[-1]).split("+")
 

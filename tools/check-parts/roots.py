@@ -24,7 +24,7 @@ SHORT = 120
 
 
 class Unavailable(Exception):
-    """Such a Debian cannot be made here; the text says why."""
+    """Such a Debian cannot be made here; the text gives the reason."""
 
 
 def output_of(*command):
@@ -76,7 +76,7 @@ def check_machine(mirror, suite):
 
 @contextlib.contextmanager
 def temporary_folder():
-    """Accessible to the user namespace's users, who have no rights here. They own what a killed mmdebstrap leaves, so
+    """A folder for the user namespace's users, which have no rights here. They own what a killed mmdebstrap leaves, so
     its helper removes that."""
     folder = pathlib.Path(tempfile.mkdtemp(prefix="gpudirect-check-"))
     folder.chmod(0o755)
@@ -96,7 +96,7 @@ def temporary_folder():
 
 
 def clone(to):
-    """The source as users get it: what is committed."""
+    """The source as users get it: the committed files."""
     git = ["git", "-c", f"safe.directory={jobs.TOP}", "-c", f"safe.directory={jobs.TOP}/.git"]
     if subprocess.run([*git, "clone", "--quiet", "--no-hardlinks", jobs.TOP, to],
                       capture_output=True, timeout=SHORT).returncode != 0:

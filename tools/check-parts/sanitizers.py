@@ -6,10 +6,10 @@ would find nothing new under them."""
 
 from builds import Build
 
-# Compiled in half the time, and hardly slower.
+# Compiles in half the time, and runs hardly slower.
 OPTIONS = ["-Db_lundef=false", "-Doptimization=1"]
 
-# Variants of what runs all the same, by other settings or on another way through the same code: with --long alone.
+# Variants of tests that run anyway, with other settings or by another path through the same code: only with --long.
 VARIANTS = [
     "kill-matrix-sample", "fake-cuda-setting-*", "memory@cuda-unordered-*",
     "route@peer-self", "route@*-legacy", "route@staged-cuda-down", "route@staged-cuda-across",
@@ -17,7 +17,7 @@ VARIANTS = [
     "process-faults-libc-*", "process-users-cuda", "process-waiting-cuda", "process-crowded-list",
     "target-lies@cuda",
 ]
-# Where nothing of ours has threads, or only the way differs from that of a test that runs.
+# Tests without threads of the library's own, or that differ from another test only in the path through the code.
 WITHOUT_THREADS = [
     "capture-formats", "capture-colors", "capture-controls", "capture-input", "capture-ladder", "capture-dmabuf",
     "capture-cards*", "capture-load", "memory@cuda-room", "relay@cuda_0-cuda_0-cuda_0", "relay@cuda_0-cuda_1-cuda_1",
@@ -32,7 +32,7 @@ WITHOUT_MEMORY = [
     "target*@opencl-copies", "dgma-layer-firepro-[!ot]*", "distance@*-hip",
 ]
 
-# Without HIP, which is the code that CUDA runs, over another table of calls.
+# Without HIP, which runs CUDA's code with another table of calls.
 ASAN = Build("build-asan", ["-Db_sanitize=address,undefined", *OPTIONS],
              ["unit", "conformance", "process", "fuzz", "fakes", "capture", "dgma-layer"], without=["hip"],
              with_long=VARIANTS + WITHOUT_MEMORY, slower=5)

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The channels as text. The library has removed control characters from what senders say. */
+/* The channels as text. The library has removed control characters from the senders' words. */
 #include "channels.h"
 
 #include "channelsjson.h"
@@ -72,7 +72,7 @@ static void describe_channel(GString *line, const struct gpud_channel_info *info
         g_string_append(line, ", no frame yet");
     }
     if (info->ended)
-        g_string_append(line, ", its stream is over");
+        g_string_append(line, ", its stream has ended");
     if (info->dropped)
         g_string_append_printf(line, ", %" PRIu64 " dropped for slow receivers", info->dropped);
     g_string_append(line, "; ");
@@ -80,7 +80,7 @@ static void describe_channel(GString *line, const struct gpud_channel_info *info
     append_user(line, info->user);
     g_string_append_printf(line, ", on %s", info->device);
     if (info->links == 0)
-        g_string_append(line, "; nobody receives it");
+        g_string_append(line, "; no receivers");
 }
 
 static void describe_link(GString *line, const struct gpud_link_info *link)
@@ -125,9 +125,9 @@ static void print_channel(const struct gpud_channel_list *channels, uint32_t ind
     g_string_free(line, TRUE);
 }
 
-/* --- all of them ------------------------------------------------------------------------------ */
+/* --- the list ------------------------------------------------------------------------------ */
 
-/* Where the socket of an address lies; NULL: it is none. To be freed with g_free(). */
+/* The folder of an address's socket; NULL: it has none. To be freed with g_free(). */
 static char *folder_of(const struct gpud_channel_list *channels, const char *address)
 {
     if (g_str_has_prefix(address, "unix:"))
@@ -135,7 +135,7 @@ static char *folder_of(const struct gpud_channel_list *channels, const char *add
     return strchr(address, ':') ? NULL : g_strdup(gpud_channel_list_get_directory(channels));
 }
 
-/* A heading for each folder: channels are sorted by it. */
+/* Channels are sorted by folder, and each folder gets a heading. */
 static void print_channels(const struct gpud_channel_list *channels)
 {
     const uint32_t count = gpud_channel_list_count(channels);
@@ -159,7 +159,7 @@ static void print_channels(const struct gpud_channel_list *channels)
     g_free(folder);
 }
 
-/* One that sends may well be out of sight: then it looks as if there were none. */
+/* A sender may be out of sight, so an empty list says where it did not look. */
 static void print_nothing(const struct info_channels_options *options,
                           const struct gpud_channel_list *channels)
 {
@@ -169,17 +169,17 @@ static void print_nothing(const struct info_channels_options *options,
         info_print_wrapped(note + 1, 0);
         return;
     }
-    printf("Nobody sends: no channel is in %s\n", gpud_channel_list_get_directory(channels));
+    printf("No sender: there is no channel in %s\n", gpud_channel_list_get_directory(channels));
     if (!options->folder)
         info_print_wrapped(
             options->all_users
-                ? "Not seen from here: senders in other containers, with an XDG_RUNTIME_DIR of "
-                  "their own choice, or on the network (rdma://). --channels ADDRESS asks one of "
-                  "them, --directory FOLDER all that have a socket there."
+                ? "Not seen from here: senders in other containers, with another "
+                  "XDG_RUNTIME_DIR, or on the network (rdma://). --channels ADDRESS asks one of "
+                  "them, --directory FOLDER all with a socket there."
                 : "Not seen from here: senders of other users, in other containers, with another "
                   "XDG_RUNTIME_DIR, or on the network (rdma://). --channels ADDRESS asks one of "
-                  "them, --directory FOLDER all that have a socket there, and --all-users, as "
-                  "root, those of all users.",
+                  "them, --directory FOLDER all with a socket there, and --all-users, as root, "
+                  "those of all users.",
             0);
 }
 
@@ -216,7 +216,7 @@ static void wait_for_period(struct timespec *next)
         ;
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    if (now.tv_sec > next->tv_sec) /* periods that were missed are skipped */
+    if (now.tv_sec > next->tv_sec) /* skips missed periods */
         *next = now;
 }
 

@@ -5,7 +5,7 @@
  *
  *     channels.c      prints text, once or every second
  *     channelsjson.c  prints JSON
- *     directories.c   asks them: this user's, one, those of a folder, or those of all users */
+ *     directories.c   asks channels: this user's, one, a folder's, or all users' */
 #ifndef GPUD_TOOLS_INFO_CHANNELS_H
 #define GPUD_TOOLS_INFO_CHANNELS_H
 

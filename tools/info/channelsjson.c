@@ -109,7 +109,7 @@ static void add_channel(JsonBuilder *builder, const struct gpud_channel_list *ch
     json_builder_end_object(builder);
 }
 
-/* All folders that were looked in, with what the lists lack. */
+/* Every folder that was searched, with what its list lacks. */
 static void add_folders(JsonBuilder *builder, const GPtrArray *lists)
 {
     json_begin_array(builder, "folders");

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The channels as JSON, and the words for what they are at. */
+/* The channels as JSON, and the words for their states. */
 #ifndef GPUD_TOOLS_INFO_CHANNELSJSON_H
 #define GPUD_TOOLS_INFO_CHANNELSJSON_H
 
@@ -9,7 +9,7 @@
 
 #include <glib.h>
 
-/* lists: of info_ask_channels(); pretty: indented, on several lines */
+/* lists: from info_ask_channels(); pretty: indented, on several lines */
 void info_print_channels_json(const GPtrArray *lists, bool pretty);
 
 const char *info_phase_name(enum gpud_link_phase phase);

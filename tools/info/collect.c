@@ -134,7 +134,7 @@ static enum gpud_status collect_captures(struct info_report *report, struct gpud
     return GPUD_OK;
 }
 
-/* The report says what a device cannot do; the log would say it again. */
+/* The report says what a device cannot do; the log would repeat it. */
 static void log_nothing(void *user, enum gpud_log_level level, const char *area, const char *text)
 {
 }

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Where channels are looked for. All folders are asked at once, so that a user whose senders hang
- * does not hold up the others. */
+/* Where to look for channels. All folders are asked at once, so that one user's hanging senders do
+ * not hold up the others. */
 #include "directories.h"
 
 #include <glob.h>
@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* A sender that does not answer within this hangs. */
+/* A sender that has not answered by then hangs. */
 #define ANSWER_TIMEOUT GPUD_SEC
 
 struct question {
@@ -43,7 +43,8 @@ static void question_free(gpointer data)
     g_free(question);
 }
 
-/* Folders that are the user's whose number is in the path: anyone can make a folder in /tmp. */
+/* Adds folders that belong to the user with the number in the path, because any user can make a
+ * folder in /tmp. */
 static void add_users(GPtrArray *questions, const char *pattern, const char *format)
 {
     glob_t found;

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Where channels are looked for, and asking them. */
+/* Where to look for channels, and asking them. */
 #ifndef GPUD_TOOLS_INFO_DIRECTORIES_H
 #define GPUD_TOOLS_INFO_DIRECTORIES_H
 
@@ -12,12 +12,13 @@
 struct info_channels_options {
     bool json, watch;    /* watch: every second until Ctrl-C */
     bool all_users;      /* root only */
-    const char *address; /* NULL: not one alone */
+    const char *address; /* NULL: not a single one */
     const char *folder;  /* absolute; NULL: the runtime directory */
 };
 
-/* Of struct gpud_channel_list, one for each folder, this user's first; a folder of another user's
- * that cannot be read is left out. NULL: *error says why. To be freed with g_ptr_array_unref(). */
+/* Returns struct gpud_channel_list, one for each folder, this user's first; leaves out another
+ * user's folder that cannot be read. NULL: *error says why. To be freed with
+ * g_ptr_array_unref(). */
 GPtrArray *info_ask_channels(const struct info_channels_options *options, struct gpud_error *error);
 
 #endif

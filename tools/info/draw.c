@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Has graphviz draw a picture. */
+/* Lets graphviz draw a picture. */
 #include "info.h"
 
 #include <gio/gio.h>
@@ -30,7 +30,7 @@ static enum gpud_status refuse(struct gpud_error *error, enum gpud_status status
 struct run {
     GMainLoop *loop;
     GSubprocess *dot;
-    char *complaint; /* what it said on standard error */
+    char *complaint; /* its standard error */
     GError *failed;
     bool late;
 };
@@ -53,14 +53,14 @@ static gboolean stop(gpointer user)
 static enum gpud_status explain(struct run *run, struct gpud_error *error)
 {
     if (run->late)
-        return refuse(error, GPUD_TIMEOUT, "dot draws for a minute already, and is stopped", "");
+        return refuse(error, GPUD_TIMEOUT, "dot did not finish within a minute", "");
     if (run->failed)
-        return refuse(error, GPUD_IO, "dot cannot be spoken to: ", run->failed->message);
+        return refuse(error, GPUD_IO, "cannot write to dot: ", run->failed->message);
     if (g_subprocess_get_successful(run->dot))
         return GPUD_OK;
-    return refuse(error, GPUD_IO, "dot fails: ",
+    return refuse(error, GPUD_IO, "dot failed: ",
                   run->complaint && run->complaint[0] ? g_strchomp(run->complaint)
-                                                      : "it does not say why");
+                                                      : "without a message");
 }
 
 enum gpud_status info_draw_plot(const char *description, const char *file, struct gpud_error *error)
@@ -77,8 +77,8 @@ enum gpud_status info_draw_plot(const char *description, const char *file, struc
         enum gpud_status status =
             refuse(error, missing ? GPUD_UNSUPPORTED : GPUD_IO,
                    missing ? "pictures are drawn by graphviz, which is not installed (Debian: apt "
-                             "install graphviz); --topology says the same as text"
-                           : "dot cannot be started: ",
+                             "install graphviz); --topology prints the same as text"
+                           : "cannot start dot: ",
                    missing ? "" : failed->message);
         g_error_free(failed);
         return status;

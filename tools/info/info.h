@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* clang-format off */
-/* What gpudirect-info finds out, and its two forms of saying it.
+/* What gpudirect-info finds out, and its reports as text and as JSON.
  *
  *     main.c         options
  *     collect.c      devices, the routes between them, capture nodes
@@ -31,11 +31,11 @@
 #define INFO_ROUTES_MAX 16
 #define INFO_MODES_MAX 256
 
-/* The routes from one device to another, best first, and which one is chosen. */
+/* The routes from one device to another, best first, and the chosen one. */
 struct info_choice {
     struct gpud_route_info route[INFO_ROUTES_MAX];
     size_t count;
-    size_t chosen; /* its index; count: none is possible */
+    size_t chosen; /* index of the chosen one; count: none is possible */
 };
 
 struct info_pair {
@@ -61,7 +61,7 @@ struct info_link {
     double measured;             /* bytes per second; NAN: not measured */
 };
 
-/* What device=auto is for frames over a card, and why; "": the card is on no bus. */
+/* What device=auto means for frames over a card, and why; "": the card is not on a bus. */
 struct info_auto {
     char device[32];
     char reason[GPUD_REASON_MAX];
@@ -94,25 +94,23 @@ struct info_card {
     struct info_auto nearest;
 };
 
-/* Whether a ring in a device's memory can be had as a dma-buf, by which a network card is given it.
- */
+/* Whether a ring in a device's memory can be exported as a dma-buf for a network card. */
 struct info_export {
     bool dmabuf;
-    char reason[GPUD_REASON_MAX]; /* if not */
+    char reason[GPUD_REASON_MAX]; /* why not */
 };
 
 struct info_network {
     struct gpud_network_host_info host;
     GArray *cards;                               /* struct info_card */
-    struct info_export export[INFO_DEVICES_MAX]; /* of the device of that index, if it is on a bus
-                                                  */
+    struct info_export export[INFO_DEVICES_MAX]; /* by device, if it is on a bus */
 };
 
 struct info_layer {
     char *path;       /* NULL: not found */
-    char *loaded;     /* the path of the one in this process; NULL: none is loaded */
+    char *loaded;     /* the path of the loaded layer; NULL: not loaded */
     GPtrArray *helps; /* names of the devices that need it; they belong to the report */
-    char *hint; /* a command line that loads it; NULL where no device needs it, or it is loaded */
+    char *hint; /* a command line that loads it; NULL if no device needs it, or it is loaded */
 };
 
 struct info_report {
@@ -121,8 +119,7 @@ struct info_report {
     size_t devices;
     GArray *pairs;                        /* struct info_pair */
     GArray *links;                        /* struct info_link; empty with fewer than two GPUs */
-    char measure_reason[GPUD_REASON_MAX]; /* why nothing was measured; "": it was, or was not asked
-                                             for */
+    char measure_reason[GPUD_REASON_MAX]; /* why nothing was measured; "": it was, or need not be */
     GArray *captures;                     /* struct info_capture */
     struct info_network network;
     struct info_layer layer;
@@ -136,7 +133,7 @@ struct info_report {
 enum gpud_status info_collect(struct info_report *report, bool measure, struct gpud_error *error);
 void info_free(struct info_report *report);
 
-/* open: by the index in the report; NULL where a device is not open. */
+/* open: by the index in the report; NULL for a device that is not open. */
 void info_collect_links(struct info_report *report, struct gpud_device *const *open);
 void info_print_links(const struct info_report *report, int names);
 const struct info_link *info_find_link(const struct info_report *report,
@@ -150,29 +147,29 @@ bool info_is_gpu_link(const char *name);
  * g_free(). */
 char *info_link_path(const struct info_link *link);
 
-/* Not the host, and not an OpenCL device that is the processor. */
+/* Neither the host nor an OpenCL device that is the processor. */
 bool info_is_on_bus(const struct gpud_device_info *device);
 
 /* Copies between each two CUDA devices, for one second altogether. */
 void info_measure_links(struct info_report *report);
 
-/* address: as of gpud_device_get_nearest(). */
+/* address: as in gpud_device_get_nearest(). */
 void info_find_auto(struct gpud_context *context, const char *address, struct info_auto *found);
 
-/* The cards, how far each is from each open device, and what they could be given of its memory. */
+/* The cards, their distance from each open device, and how they can use its memory. */
 enum gpud_status info_collect_network(struct info_report *report, struct gpud_context *context,
                                       struct gpud_device *const *open, struct gpud_error *error);
 void info_free_network(struct info_network *network);
 void info_print_network(const struct info_report *report);
 
-/* Whether links to and from a device are shown: it is there, and on a bus. */
+/* Whether links to and from a device are shown: it works, and is on a bus. */
 bool info_has_location(const struct info_report *report, size_t device);
 
-/* What the names of links in a matrix mean, one a line: of those for which is_used() is true. */
+/* Explains the names of links in a matrix, one a line: those for which is_used() is true. */
 void info_print_legend(bool (*is_used)(const struct info_report *report, const char *name),
                        const struct info_report *report);
 
-/* Call it after the devices were listed: the OpenCL loader loads layers with its first call. */
+/* Call it after listing the devices: the OpenCL loader loads layers at its first call. */
 void info_find_layer(struct info_report *report);
 
 /* Whether the chosen routes differ, or a reason against a better one. */
@@ -187,20 +184,20 @@ enum gpud_status info_collect_topology(struct info_report *report, struct gpud_c
                                        struct gpud_error *error);
 void info_print_topology(const struct info_report *report);
 
-/* What a part is called where there is little room: "cuda:0", "video0", "63:00.0". */
+/* A part's short name: "cuda:0", "video0", "63:00.0". */
 const char *info_part_name(const struct gpud_part_info *part);
 
-/* The pair of devices, both of which are open; NULL: there is none. */
+/* The pair of these devices, both open; NULL: none. */
 const struct info_pair *info_find_pair(const struct info_report *report, size_t from, size_t to);
 
-/* A sentence against a better route, and how many pairs of different GPUs it concerns. */
+/* A reason against a better route, and how many pairs of different GPUs it concerns. */
 struct info_objection {
-    const char *from, *to; /* the first of them */
+    const char *from, *to; /* the first such pair */
     const char *route, *reason;
-    char *shape; /* the reason without the two names: it is the same for other pairs */
+    char *shape; /* the reason without the two names, which is the same for other pairs */
     unsigned pairs;
 };
-/* Each once; struct info_objection, to be freed by the caller. */
+/* Each reason once; struct info_objection, to be freed by the caller. */
 GArray *info_collect_objections(const struct info_report *report);
 
 /* --- plot.c, draw.c ------------------------------------------------------------------------ */
@@ -208,7 +205,7 @@ GArray *info_collect_objections(const struct info_report *report);
 /* The picture, in graphviz's language. To be freed with g_free(). */
 char *info_describe_plot(const struct info_report *report);
 
-/* "svg" or "png", by the name of the file; NULL: another. */
+/* "svg" or "png", by the file's name; NULL: another. */
 const char *info_plot_format(const char *file);
 
 /* Draws it. GPUD_UNSUPPORTED: graphviz is not installed. */
@@ -223,10 +220,10 @@ void info_print_wrapped(const char *text, int at);
 /* The name of the chosen route, or "none". */
 const char *info_chosen_route(const struct info_choice *choice);
 
-/* How long the longest name of a device is, and 4 at least. */
+/* Length of the longest device name, at least 4. */
 int info_longest_name(const struct info_report *report);
 
-/* "phb": as `nvidia-smi topo -m` has them, in small letters. */
+/* "phb": the name in `nvidia-smi topo -m`, in lower case. */
 const char *info_distance_name(enum gpud_distance distance);
 
 #endif

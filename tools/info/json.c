@@ -17,7 +17,7 @@ static void add_distance(JsonBuilder *builder, const char *to, const char *kind,
     json_builder_end_object(builder);
 }
 
-/* Empty for devices that are on no bus. */
+/* Empty for devices that are not on a bus. */
 static void add_distances(JsonBuilder *builder, const struct gpud_device_info *device,
                           const struct info_location *location)
 {
@@ -63,7 +63,7 @@ static void add_choice(JsonBuilder *builder, const char *key, const struct info_
     json_builder_end_object(builder);
 }
 
-/* link: NULL: there is none */
+/* link: may be NULL */
 static void add_path(JsonBuilder *builder, const struct info_link *link)
 {
     char *path = link ? info_link_path(link) : NULL;

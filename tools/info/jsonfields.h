@@ -1,14 +1,15 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Members of the report's JSON object that have files of their own, or are in several of these. */
+/* Members of the report's JSON object that have files of their own, or that several of them
+ * share. */
 #ifndef GPUD_TOOLS_INFO_JSONFIELDS_H
 #define GPUD_TOOLS_INFO_JSONFIELDS_H
 
 #include "info.h"
 #include "json.h"
 
-/* The member "auto": what device=auto is for frames over a card. */
+/* The member "auto": what device=auto means for frames over a card. */
 static inline void add_auto(JsonBuilder *builder, const struct info_auto *nearest)
 {
     json_begin_object(builder, "auto");

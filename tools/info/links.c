@@ -102,20 +102,20 @@ void info_print_legend(bool (*is_used)(const struct info_report *report, const c
 {
     static const char *const legend[][2] = {
         {"NV", "NV#: so many NVLinks"},
-        {"XGMI", "XGMI: AMD's link between GPUs; XGMI#: over so many of them in turn"},
+        {"XGMI", "XGMI: AMD's link between GPUs; XGMI#: over # of them in turn"},
         {"PIX", "PIX: behind one PCIe bridge or switch"},
         {"PXB", "PXB: behind several PCIe switches, below one port of the host's"},
         {"PHB", "PHB: behind one PCIe host bridge"},
         {"NODE", "NODE: in one NUMA node, across its host bridges"},
         {"SYS", "SYS: across NUMA nodes"},
-        {"?", "?: one of them does not say where it is"},
+        {"?", "?: the position of one of them is unknown"},
     };
     for (size_t k = 0; k < G_N_ELEMENTS(legend); k++)
         if (is_used(report, legend[k][0]))
             printf("  %s\n", legend[k][1]);
 }
 
-/* "NV18" is one of those that are called "NV". */
+/* "NV18" counts as "NV". */
 static bool is_link_name(const struct info_report *report, const char *name)
 {
     for (guint i = 0; i < report->links->len; i++)
@@ -185,7 +185,7 @@ static void print_location(const struct gpud_device_info *device,
     if (location->cpus[0])
         printf("%s CPUs %s", location->numa_node < 0 ? "; it is next to" : ",", location->cpus);
     else if (location->numa_node < 0)
-        printf("; it does not say where it is");
+        printf("; its position is unknown");
     putchar('\n');
     for (size_t i = 0; i < location->cards; i++) {
         const struct gpud_card_info *card = &location->card[i];

@@ -14,11 +14,11 @@
 
 static const char summary[] =
     "Shows the devices of this machine, the route that frames would take between each two of\n"
-    "them and what speaks against the better ones, the network cards and what each of them can do\n"
-    "for GPUs' memory, the capture cards, and the software DirectGMA layer. Where there are two\n"
-    "GPUs or more, also what links them, as nvidia-smi topo -m has it.\n"
-    "Moves no frame, and with --measure a second's worth of bytes.\n"
-    "With --channels: who sends what now, and to whom; a stream does not notice.";
+    "them and the reasons against better ones, the network cards and how they can use GPUs'\n"
+    "memory, the capture cards, and the software DirectGMA layer. With two GPUs or more, also\n"
+    "the links between them, like nvidia-smi topo -m.\n"
+    "Moves no frames; --measure copies for about a second.\n"
+    "With --channels: senders and their receivers. Streams are not disturbed.";
 
 static const char description[] =
     "Routes, best first:\n"
@@ -27,16 +27,16 @@ static const char description[] =
     "  directgma   the sender's GPU writes into the receiver's GPU, over the bus\n"
     "  migrate     inside one process, the OpenCL driver moves the sender's slot to the other "
     "device\n"
-    "  staged-push through host memory of the receiver's, where its driver pins no other\n"
-    "  staged      through host memory of the sender's that both devices reach\n"
-    "A route shown here is possible by what is known without moving a byte; when a link is made,\n"
-    "a test frame decides. gpudirect-bench makes links and measures them.\n"
+    "  staged-push through host memory of the receiver, if its driver can pin no other\n"
+    "  staged      through host memory of the sender that both devices can reach\n"
+    "The routes shown here are possible as far as is known without moving data; a test frame\n"
+    "decides when a link is made. gpudirect-bench makes links and measures them.\n"
     "\n"
     "Environment:\n"
     "  OPENCL_LAYERS   layers for the OpenCL loader, such as libgpudirect-dgma-layer.so\n"
     "  GPUDIRECT_LOG   error, warning, info or debug: the library's messages, on standard error\n"
     "\n"
-    "Exit status: 0, whatever was found; 1 the library does not work here; 2 wrong usage.\n"
+    "Exit status: 0 success; 1 the library does not work here; 2 wrong usage.\n"
     "\n"
     "Examples:\n"
     "  gpudirect-info\n"
@@ -50,7 +50,7 @@ struct options {
     const char *plot, *folder, *address;
 };
 
-/* What is wrong with the options together; NULL: nothing. */
+/* The contradiction between the options; NULL: none. */
 static const char *find_contradiction(const struct options *options)
 {
     if ((options->watch || options->folder || options->all_users) && !options->channels)
@@ -102,23 +102,23 @@ int main(int argc, char **argv)
     gboolean json = FALSE, measure = FALSE, version = FALSE, channels = FALSE, watch = FALSE;
     const GOptionEntry entries[] = {
         {"channels", 0, 0, G_OPTION_ARG_NONE, &channels,
-         "Show the channels on which this user's programs send, and their receivers; with an "
-         "address only that one, whoever sends there",
+         "Show this user's senders and their receivers; with an address only that one, of any "
+         "user",
          NULL},
         {"directory", 0, 0, G_OPTION_ARG_FILENAME, &folder,
-         "With --channels: those that have their socket in FOLDER, whoever sends there", "FOLDER"},
+         "With --channels: the senders with a socket in FOLDER, of any user", "FOLDER"},
         {"all-users", 0, 0, G_OPTION_ARG_NONE, &all_users,
-         "With --channels, as root: those of all users", NULL},
+         "With --channels, as root: the senders of all users", NULL},
         {"watch", 0, 0, G_OPTION_ARG_NONE, &watch,
-         "With --channels: once a second, until Ctrl-C; with --json one object a line", NULL},
+         "With --channels: repeat every second until Ctrl-C; with --json one object a line", NULL},
         {"topology", 0, 0, G_OPTION_ARG_NONE, &topology,
-         "Show GPUs, network cards and capture cards, what links each with each, and the routes",
+         "Show GPUs, network cards and capture cards, the links between them, and the routes",
          NULL},
         {"plot", 0, 0, G_OPTION_ARG_FILENAME, &plot,
-         "Draw the same into FILE, as SVG or PNG by its name (needs graphviz)", "FILE"},
-        {"json", 0, 0, G_OPTION_ARG_NONE, &json, "Print JSON, for programs", NULL},
+         "Draw the same into FILE.svg or FILE.png (needs graphviz)", "FILE"},
+        {"json", 0, 0, G_OPTION_ARG_NONE, &json, "Print JSON", NULL},
         {"measure", 0, 0, G_OPTION_ARG_NONE, &measure,
-         "Copy between each two CUDA devices, for a second in all, and say how fast it goes", NULL},
+         "Measure copies between each two GPUs of one vendor, for about a second in all", NULL},
         {"version", 0, 0, G_OPTION_ARG_NONE, &version, "Print the version and exit", NULL},
         {NULL},
     };

@@ -42,7 +42,7 @@ static bool set_up(struct copier *copier, unsigned from, unsigned to)
         !raw_enter(driver, from, copier->reason, copier->reason_size))
         return false;
     copier->entered++;
-    /* Without peer access the driver copies through the host, and that is measured. */
+    /* Without peer access the driver copies through the host, and that copy is measured. */
     (void)raw_enable_peer(driver, to);
     return succeeded(copier, "memory on the GPU", raw_alloc(driver, &copier->source, SIZE)) &&
            succeeded(copier, "a stream", raw_stream_create(driver, &copier->stream));
@@ -93,7 +93,7 @@ static double rate(struct copier *copier, int64_t budget)
     return (double)copies * (double)SIZE * 1e9 / (double)(clock_now() - start);
 }
 
-/* NULL: no driver copies from one of its GPUs to another here. */
+/* The driver that copies between these GPUs; NULL: none does. */
 static struct raw_driver *driver_of(const struct info_link *link, unsigned *from, unsigned *to)
 {
     struct raw_driver *driver = raw_driver_of(link->from->name, from);
@@ -120,7 +120,7 @@ void info_measure_links(struct info_report *report)
         count += driver_of(&g_array_index(report->links, struct info_link, i), &from, &to) != NULL;
     if (count == 0)
         g_strlcpy(report->measure_reason,
-                  "this machine has no two CUDA devices and no two HIP devices to copy between",
+                  "this machine has fewer than two CUDA devices, and fewer than two HIP devices",
                   sizeof(report->measure_reason));
     for (guint i = 0; count && i < report->links->len; i++)
         measure(&g_array_index(report->links, struct info_link, i), BUDGET / count, report);

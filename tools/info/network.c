@@ -1,15 +1,15 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Network cards: what they are and lack, how far they are from each GPU, and whether its memory can
- * be had as they want it. */
+/* Network cards: what they are and lack, how far they are from each GPU, and whether they can use
+ * its memory. */
 #include "info.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-/* Of a ring, to find out whether its memory has a dma-buf: drivers tell by making one alone. */
+/* Size of a trial ring: a driver shows only by making a dma-buf whether it can. */
 #define TRIAL_SIZE (UINT64_C(1) << 20)
 
 /* --- collecting ------------------------------------------------------------------------------- */
@@ -196,7 +196,7 @@ static void print_card(const struct info_card *card, int names)
     }
 }
 
-/* As in the matrix of links. */
+/* The same names as in the matrix of links. */
 static char *distance_text(enum gpud_distance distance)
 {
     return distance == GPUD_DISTANCE_UNKNOWN ? g_strdup("?")
@@ -217,7 +217,7 @@ static bool is_distance(const struct info_report *report, const char *name)
     return found;
 }
 
-/* card NULL: the head. */
+/* card NULL: the heading. */
 static void print_row(const struct info_report *report, const struct info_card *card, int names)
 {
     GString *line = g_string_new(NULL);
@@ -256,7 +256,7 @@ static void print_sentence(const char *label, const char *text)
     info_print_wrapped(text, (int)strlen(label) + 4);
 }
 
-/* The other half of "GPU memory by dma-buf", which is said of each card. */
+/* The other half of "GPU memory by dma-buf", which is printed for each card. */
 static void print_exports(const struct info_report *report)
 {
     for (size_t i = 0; i < report->devices; i++) {

@@ -2,21 +2,21 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* clang-format off */
-/* The machine as a picture, in graphviz's language:
+/* The machine as a picture in graphviz's language:
  *
  *     processors         of each NUMA node, joined with each other
  *     PCIe roots         host bridges
- *     PCIe switches      bridges that several cards share; others would say nothing
+ *     PCIe switches      bridges that several cards share; others are left out
  *     cards              GPUs, network cards, capture cards
- *     NVLink, xGMI       between GPUs: one node where it joins each with each
- *     a table            of the routes, with what speaks against the better ones */
+ *     NVLink, xGMI       between GPUs: one node if it joins each with each
+ *     a table            of the routes, with the reasons against better ones */
 /* clang-format on */
 #include "info.h"
 
 #include <string.h>
 
 #define FONT "DejaVu Sans"
-#define DEVICES_MAX 12 /* of the table: with more nobody reads it */
+#define DEVICES_MAX 12 /* of the table: more would be unreadable */
 #define REASONS_MAX 6
 #define REASON_COLUMNS 110
 
@@ -34,7 +34,7 @@ static char *escape(const char *text)
 /* --- bridges ---------------------------------------------------------------------------------- */
 
 /* What is below a bridge on the way to a part: the next bridge, or the card. Functions of one card
- * are one. */
+ * count as one. */
 static char *next_below(const struct gpud_part_info *part, const char *bridge)
 {
     char **bridges = g_strsplit(part->bridges, " ", -1);
@@ -79,7 +79,7 @@ static void draw_bridge(struct plot *plot, const char *bridge, const char *above
     g_string_append_printf(plot->text, "  \"%s\" -- \"%s\";\n", above, bridge);
 }
 
-/* Draws what is above a part, and returns the name of the last. */
+/* Draws the bridges above a part, and returns the name of the last. */
 static char *draw_bridges(struct plot *plot, const struct gpud_part_info *part)
 {
     char **bridges = g_strsplit(part->bridges, " ", -1);
@@ -95,9 +95,10 @@ static char *draw_bridges(struct plot *plot, const struct gpud_part_info *part)
     return above;
 }
 
-/* --- what is nearest -------------------------------------------------------------------------- */
+/* --- the nearest GPUs
+ * -------------------------------------------------------------------------- */
 
-/* How near a link of this name is; the less, the nearer. */
+/* How near a link of this name is; lower is nearer. */
 static size_t rank_of(const char *name)
 {
     static const char *const order[] = {"PIX", "PXB", "PHB", "NODE", "SYS"};
@@ -113,8 +114,8 @@ static void get_link(const struct plot *plot, size_t from, size_t to, struct gpu
     gpud_topology_get_link(plot->report->topology, from, to, link);
 }
 
-/* The GPUs that a card's frames come to soonest, as in "nearest: cuda:0 (PIX)"; NULL: there is
- * none. To be freed with g_free(). */
+/* The GPUs nearest to a card, as in "nearest: cuda:0 (PIX)"; NULL: none. To be freed with
+ * g_free(). */
 static char *find_nearest(const struct plot *plot, size_t card)
 {
     const struct info_report *report = plot->report;
@@ -159,7 +160,7 @@ static void append_line(GString *text, const char *line)
     g_free(escaped);
 }
 
-/* As much of a vendor's name as fits a box. */
+/* As much of a vendor's name as fits into a box. */
 static char *shorten(const char *text)
 {
     if (g_utf8_strlen(text, -1) <= 26)
@@ -169,7 +170,7 @@ static char *shorten(const char *text)
     return cut;
 }
 
-/* Of GPUs: none of this library's devices is on it. */
+/* Whether a GPU is not used by any of this library's devices. */
 static bool is_idle(const struct gpud_part_info *part)
 {
     return part->kind == GPUD_PART_GPU && strcmp(part->name, part->pci) == 0;
@@ -276,7 +277,7 @@ static char *describe_link(const struct gpud_device_link *link)
 
 #define LINK_COLOR "#0a7d33"
 
-/* Where a group is drawn: in the box of its NUMA node, if it has but one. */
+/* Where to draw a group: in the box of its NUMA node, if it has only one. */
 static char *find_cluster(const struct plot *plot, const size_t *member, size_t size)
 {
     int node = plot->report->part[member[0]].numa_node;
@@ -286,7 +287,7 @@ static char *find_cluster(const struct plot *plot, const size_t *member, size_t 
     return g_strdup_printf("cluster%d", node);
 }
 
-/* All that the first is joined with by links of one name, and that are so with each other. */
+/* All GPUs that links of one name join with the first, and with each other. */
 static void draw_group(struct plot *plot, size_t first, const struct gpud_device_link *link,
                        bool *done)
 {
@@ -435,7 +436,7 @@ static void append_table(struct plot *plot, size_t available)
     g_string_append(plot->text, "</table>");
 }
 
-/* What the colours mean, and the routes. */
+/* The meaning of the colours, and the routes. */
 static void append_label(struct plot *plot)
 {
     size_t available = count_available(plot->report);
@@ -469,7 +470,7 @@ char *info_describe_plot(const struct info_report *report)
                    "edge [fontname=\"" FONT "\", color=\"#8c959f\", penwidth=1.2];\n");
     draw_nodes(&plot);
     draw_links(&plot);
-    append_label(&plot); /* last: what is drawn before it would have its label, too */
+    append_label(&plot); /* last: earlier nodes would get its label too */
     g_string_append(plot.text, "}\n");
     g_hash_table_destroy(plot.drawn);
     return g_string_free(plot.text, FALSE);

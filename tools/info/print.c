@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What all that is printed as text has in common. */
+/* What all text output shares. */
 #include "info.h"
 
 #include <stdio.h>

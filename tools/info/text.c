@@ -52,7 +52,7 @@ static void print_reasons(const struct info_choice *choice, int at)
     }
 }
 
-/* How far apart the two are, and over which link. */
+/* The distance between the two, and the link. */
 static void print_distance(const struct info_report *report, const struct info_pair *pair)
 {
     const struct info_link *link = info_find_link(report, pair->from, pair->to);
@@ -101,7 +101,7 @@ static void print_size(const struct gpud_capture_mode *mode)
         printf(" … %ux%u", mode->width_max, mode->height_max);
 }
 
-/* "direct to host, cuda:0", and why not to the others. */
+/* "direct to host, cuda:0", and the reasons against the others. */
 static void print_paths(const struct info_capture *capture, int at)
 {
     GString *text = g_string_new("");
@@ -180,7 +180,7 @@ static void print_layer(const struct info_layer *layer)
         return;
     }
     if (!layer->path) {
-        puts("  not loaded, and libgpudirect-dgma-layer.so was not found beside the library");
+        puts("  not loaded; libgpudirect-dgma-layer.so was not found beside the library");
         return;
     }
     if (!layer->hint) {

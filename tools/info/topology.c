@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What is on this machine's buses, how each is linked with each, and the routes that follow, in the
- * shape of `nvidia-smi topo -m` and `rocm-smi --showtopo`. */
+/* What is on this machine's buses, the link from each to each, and the resulting routes, in the
+ * form of `nvidia-smi topo -m` and `rocm-smi --showtopo`. */
 #include "info.h"
 
 #include <stdio.h>
@@ -45,7 +45,7 @@ const struct info_pair *info_find_pair(const struct info_report *report, size_t 
     return NULL;
 }
 
-/* What a sentence says, whichever pair it says it of. To be freed with g_free(). */
+/* A reason without the names of its pair. To be freed with g_free(). */
 static char *find_shape(const char *reason, const char *from, const char *to)
 {
     GString *shape = g_string_new(reason);
@@ -86,7 +86,7 @@ GArray *info_collect_objections(const struct info_report *report)
     g_array_set_clear_func(found, clear_objection);
     for (guint i = 0; i < report->pairs->len; i++) {
         const struct info_pair *pair = &g_array_index(report->pairs, struct info_pair, i);
-        /* That frames are on another device is no objection, but the question. */
+        /* That frames are on another device is the question, not an objection. */
         for (size_t k = 0; k < pair->between.chosen; k++)
             if (pair->from != pair->to && info_is_on_bus(pair->from) && info_is_on_bus(pair->to) &&
                 strcmp(pair->between.route[k].name, "map") != 0)
@@ -195,7 +195,7 @@ static void clear_gap(gpointer gap)
     g_free(((struct gap *)gap)->shape);
 }
 
-/* Some sentences name devices, some places on the bus. */
+/* Some reasons name devices, others bus addresses. */
 static char *find_shape_of_gap(const struct gpud_part_info *from, const struct gpud_part_info *to,
                                const char *reason)
 {

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The parts of the machine and what links them, as JSON. */
+/* The parts of the machine and their links, as JSON. */
 #include "info.h"
 #include "jsonfields.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* CUDA's driver for device/gpu/, and what CUDA does in its own way. */
+/* CUDA's driver table for device/gpu/, and what only CUDA needs. */
 #include "device/cuda/api.h"
 
 #include <string.h>
@@ -19,7 +19,7 @@ static const char *error_name(int result)
 }
 
 /* One bit for each enter, the latest lowest: 1 if the driver took the context. A driver that is
- * shutting down takes none, and popping then would remove the application's. */
+ * shutting down takes none; popping then would remove the application's context. */
 static _Thread_local uint64_t entered;
 
 static void enter(struct gpud_gpu *gpu)
@@ -63,9 +63,9 @@ static int wait_value(void *stream, uint64_t address, uint32_t value)
 }
 
 /* GPUDirect RDMA's manual, "Synchronization and Memory Ordering": cuMemcpy() between GPUs' memory
- * and cuMemset() may return before they are done, and a third party's card does not wait for the
- * rest; with this attribute they do not. Memory of cuMemCreate() cannot have it
- * (CUDA_ERROR_NOT_SUPPORTED), nor what is no memory of the allocator. */
+ * and cuMemset() may return early, and a third party's card does not wait for the rest. With this
+ * attribute they return when done. The driver rejects it (CUDA_ERROR_NOT_SUPPORTED) for memory of
+ * cuMemCreate() and for memory that it did not allocate. */
 static int make_synchronous(uint64_t address)
 {
     const unsigned one = 1;

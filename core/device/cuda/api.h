@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The NVIDIA driver: found once, and kept. */
+/* The NVIDIA driver: loaded once, for good. */
 #ifndef GPUD_CUDA_API_H
 #define GPUD_CUDA_API_H
 
@@ -10,16 +10,16 @@
 /* The driver's functions; NULL where there is no driver, or no GPU that this process may use. */
 const struct cuda_driver *gpud_cuda_driver(void);
 
-/* The same inside the backend, once a device was found. */
+/* The same inside the backend; valid once a device was found. */
 extern struct cuda_driver gpud_cu;
 
-/* For device/gpu/; its calls are there once a device was found. */
+/* For device/gpu/; its calls are set once a device was found. */
 extern struct gpud_gpu_driver gpud_cuda_gpu_driver;
 
-/* How many devices there are. */
+/* Number of devices. */
 int gpud_cuda_count(void);
 
-/* Why there is none. */
+/* Why there is no device. */
 const char *gpud_cuda_why_none(void);
 
 #endif

@@ -12,8 +12,8 @@ struct cuda_device {
     struct gpud_gpu gpu;
     CUdevice id;
     CUcontext context;
-    bool writes_ordered; /* those of others, over the bus: seen here in their order */
-    bool can_flush;      /* else they can be waited for */
+    bool writes_ordered; /* the GPU sees others' writes over the bus in their order */
+    bool can_flush;      /* else the GPU cannot wait for them */
 };
 
 static inline struct cuda_device *gpud_cuda_device(const struct gpud_device *device)

@@ -81,7 +81,7 @@ static void probe(struct gpud_device *device)
     }
     info->available = info->direct_writes = true;
     device->caps = GPUD_CAP_SHARE | GPUD_CAP_SIGNALS | GPUD_CAP_PAGE_SIGNALS | GPUD_CAP_FENCES;
-    /* NVIDIA's exporter looks at the importer's PCI device unasked. */
+    /* NVIDIA's exporter dereferences the importer's PCI device without a check. */
     device->dmabuf_pci_only = true;
     if (!attribute(id, CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED))
         gpud_print(device->no_dmabuf,
@@ -134,7 +134,7 @@ static enum gpud_status open_cuda(struct gpud_device *device, struct gpud_error 
     return GPUD_OK;
 }
 
-/* All queues are gone: they would have kept the context alive. */
+/* All queues must be gone: they keep the context alive. */
 static void close_cuda(struct gpud_device *device)
 {
     struct cuda_device *cuda = gpud_cuda_device(device);

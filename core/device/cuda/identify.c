@@ -7,12 +7,12 @@
 #include "device/cuda/api.h"
 #include "device/gpu/api.h"
 
-/* The driver answers only if some context is current: one of an open device, if the caller's thread
- * has none. */
+/* The driver answers only with a current context. If the caller's thread has none, that of an open
+ * device is used. */
 static struct gpud_lock lock = GPUD_LOCK_INITIALIZER(GPUD_RANK_IDENTIFY);
 static struct {
     CUcontext context;
-    unsigned opened; /* times */
+    unsigned opened; /* how many times */
 } known[64];         /* by ordinal */
 
 void gpud_cuda_identify_by(CUdevice ordinal, CUcontext context)

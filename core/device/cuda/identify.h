@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Whose memory a pointer is. */
+/* Which device a pointer's memory belongs to. */
 #ifndef GPUD_CUDA_IDENTIFY_H
 #define GPUD_CUDA_IDENTIFY_H
 
@@ -10,7 +10,7 @@
 /* As gpud_device_ops.identify. */
 bool gpud_cuda_identify(const void *pointer, struct gpud_pointer_info *info);
 
-/* A device was opened; NULL: it is about to be closed. */
+/* Records an opened device for look-ups; context NULL: it is about to be closed. */
 void gpud_cuda_identify_by(CUdevice ordinal, CUcontext context);
 
 #endif

@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* The link from one GPU into the memory of another: the CUDA driver says what it can do, NVML what
- * it is made of. NVML comes with the driver, but a container may lack it: then the name is that of
- * the bus, and the bandwidth is unknown. */
+ * it is made of. NVML comes with the driver, but a container may lack it: then the name is the
+ * bus's, and the bandwidth is unknown. */
 #include "device/cuda/link.h"
 
 #include "device/cuda/api.h"
@@ -12,7 +12,6 @@
 #include <dlfcn.h>
 #include <string.h>
 
-/* --- what we use of libnvidia-ml.so.1, declared by ourselves ------------------------------- */
 
 typedef struct nvmlDevice_st *nvml_device;
 
@@ -101,8 +100,8 @@ static bool is_active(const struct nvml *nv, nvml_device device, unsigned link)
     return nv->link_state(device, link, &active) == NVML_SUCCESS && active;
 }
 
-/* peer: NULL counts links to switches only. Compared are handles, not bus ids: NVML and CUDA write
- * those differently. */
+/* peer: NULL counts links to switches only. Handles are compared, not bus ids, because NVML and
+ * CUDA write those differently. */
 static struct bundle count_links(const struct nvml *nv, nvml_device device, nvml_device peer)
 {
     struct bundle found = {0};
@@ -121,7 +120,7 @@ static struct bundle count_links(const struct nvml *nv, nvml_device device, nvml
     return found;
 }
 
-/* A field in MB/s as bytes per second; 0: this GPU or driver has none. */
+/* A field in MB/s as bytes per second; 0: this GPU or driver does not have it. */
 static double ask_speed(const struct nvml *nv, nvml_device device, unsigned id, unsigned scope)
 {
     struct nvml_field field = {.id = id, .scope = scope};
@@ -141,8 +140,8 @@ static double ask_speed(const struct nvml *nv, nvml_device device, unsigned id, 
     }
 }
 
-/* Bytes per second of one link, one way; 0: unknown. The generation's own figure, as
- * `nvidia-smi nvlink -s` prints it, stands in where the driver tells no speed. */
+/* Bytes per second of one link, one way; 0: unknown. Where the driver reports no speed, the
+ * generation's nominal figure is used, as in `nvidia-smi nvlink -s`. */
 static double link_speed(const struct nvml *nv, nvml_device device)
 {
     static const double generation[] = {0, 20e9, 25.781e9, 25.781e9, 26.562e9, 53.125e9};
@@ -158,8 +157,8 @@ static double link_speed(const struct nvml *nv, nvml_device device)
     return speed;
 }
 
-/* Every GPU behind NVSwitches reaches every other with all the links that it has to them, as
- * `nvidia-smi topo -m` counts. */
+/* Every GPU behind NVSwitches reaches every other over all its links to them, as `nvidia-smi topo
+ * -m` counts. */
 static unsigned joining_links(const struct nvml *nv, nvml_device a, nvml_device b)
 {
     struct bundle ours = count_links(nv, a, b), theirs = count_links(nv, b, NULL);
@@ -169,8 +168,8 @@ static unsigned joining_links(const struct nvml *nv, nvml_device a, nvml_device 
 
 /* --- PCI Express --------------------------------------------------------------------------- */
 
-/* The best that both ends and their slots can do; 0: unknown. The current generation is no use: an
- * idle GPU lowers it. */
+/* The best that both ends and their slots can do; 0: unknown. The current generation does not
+ * count, because an idle GPU lowers it. */
 static double pcie_bandwidth(const struct nvml *nv, nvml_device device)
 {
     static const double lane[] = {0, 250e6, 500e6, 985e6, 1969e6, 3938e6, 7563e6};

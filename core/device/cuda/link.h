@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Ways from one GPU to another, and to the host. */
+/* Links from one GPU to another, and to the host. */
 #ifndef GPUD_CUDA_LINK_H
 #define GPUD_CUDA_LINK_H
 
@@ -11,7 +11,7 @@
 void gpud_cuda_link(const struct gpud_device *from, const struct gpud_device *to,
                     struct gpud_device_link *link);
 
-/* What the slot and the GPU can do with the host's memory, in MB/s; 0: not known. */
+/* What the slot and the GPU can do with the host's memory, in MB/s; 0: unknown. */
 uint32_t gpud_cuda_host_rate(const struct gpud_device *device);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* HIP's driver for device/gpu/, and what HIP does in its own way. */
+/* HIP's driver table for device/gpu/, and what only HIP needs. */
 #include "device/hip/api.h"
 
 #include <errno.h>
@@ -22,8 +22,8 @@ static const char *error_name(int result)
     return gpud_hip.get_error_name ? gpud_hip.get_error_name((hipError_t)result) : NULL;
 }
 
-/* The runtime has a current device for each thread, which is the application's: it gets its own
- * back. -1: nothing to give back. */
+/* The runtime keeps a current device for each thread. It is the application's, so it is restored.
+ * -1: nothing to restore. */
 #define NESTED_MAX 16
 static _Thread_local int before[NESTED_MAX];
 static _Thread_local unsigned nested;
@@ -86,7 +86,7 @@ static enum gpud_status export_dmabuf(struct gpud_device *device, uint64_t addre
     return GPUD_OK;
 }
 
-/* Writes over the bus go through the GPU's host data path, which keeps some back until its register
+/* Writes over the bus go through the GPU's host data path, which holds some back until its register
  * is written. */
 static enum gpud_status flush_remote(struct gpud_memory *memory, struct gpud_error *error)
 {
@@ -104,7 +104,7 @@ static enum gpud_status flush_remote(struct gpud_memory *memory, struct gpud_err
     return GPUD_OK;
 }
 
-/* There is no flag for pages that are mapped for reading: some kernels pin them, others refuse. */
+/* No flag exists for pages that are mapped read-only: some kernels pin them, others refuse. */
 struct gpud_gpu_driver gpud_hip_gpu_driver = {
     .vendor = "HIP",
     .origin = "hip",
@@ -131,7 +131,7 @@ static bool loaded;
 static int device_count;
 static char why_not[GPUD_REASON_MAX]; /* why there is no device at all */
 
-/* What keeps the runtime from a GPU that may be there. */
+/* What may keep the runtime from a GPU that is present. */
 static const char *look_at_kernel(void)
 {
     if (access("/dev/kfd", R_OK | W_OK) == 0)

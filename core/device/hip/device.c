@@ -30,8 +30,8 @@ static bool reaches(int from, int to)
     return gpud_hip.device_can_access_peer(&can, from, to) == hipSuccess && can;
 }
 
-/* Not every GPU has one, and not every runtime tells it: then the place on the bus, which is the
- * same in every process. */
+/* Some GPUs have no UUID, and some runtimes do not report it. Then the bus address serves, which is
+ * the same in every process. */
 static bool read_uuid(int ordinal, uint8_t uuid[16])
 {
     static const hipUUID none;
@@ -92,7 +92,8 @@ static bool has_physical_allocations(int ordinal)
            attribute(ordinal, HIP_ATTRIBUTE_VIRTUAL_MEMORY);
 }
 
-/* Of physical allocations that another process can have as a descriptor, which is tried. */
+/* The granularity of physical allocations that can be exported as a descriptor; an allocation is
+ * tried. */
 static uint64_t find_granularity(struct gpud_gpu *gpu)
 {
     const struct gpud_gpu_driver *driver = gpu->driver;
@@ -126,7 +127,7 @@ static enum gpud_status open_hip(struct gpud_device *device, struct gpud_error *
     hip->gpu.ordinal = ordinal;
     hip->gpu.context = (void *)(intptr_t)(ordinal + 1);
     hip->coherent = attribute(ordinal, hipDeviceAttributeIntegrated);
-    /* The runtime fills a pointer, whatever the type of the argument says. */
+    /* The runtime fills in a pointer, although the argument's type is int. */
     if (gpud_hip.device_get_attribute((int *)(void *)&hip->flush, hipDeviceAttributeHdpMemFlushCntl,
                                       ordinal) != hipSuccess)
         hip->flush = NULL;
@@ -146,7 +147,7 @@ static enum gpud_status open_hip(struct gpud_device *device, struct gpud_error *
     return GPUD_OK;
 }
 
-/* All queues are gone. */
+/* All queues must be gone. */
 static void close_hip(struct gpud_device *device)
 {
     struct hip_device *hip = gpud_hip_device(device);

@@ -1,8 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Opens the HIP runtime. Uses nothing else of the core, since tools/ceilings is built
- * with it, too. */
+/* Opens the HIP runtime. Uses nothing else of the core, because tools/ceilings builds it too. */
 #include "device/hip/driver.h"
 
 #include <dlfcn.h>

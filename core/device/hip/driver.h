@@ -4,9 +4,8 @@
 /* What we use of the HIP runtime (libamdhip64.so.5, 6 and 7), declared by ourselves, so that the
  * backend compiles without ROCm and runs where there is none.
  *
- * Left out is what differs between these versions: hipGetDeviceProperties and
- * hipPointerGetAttributes, whose structures changed. What differs and is needed is decided at run
- * time, see hip.h.
+ * hipGetDeviceProperties and hipPointerGetAttributes are left out, because their structures differ
+ * between these versions. Other differences are handled at run time, see hip.h.
  *
  * tests/support/headers.c compares every line of this file with the vendor's
  * <hip/hip_runtime_api.h> where that is installed: it defines GPUD_HIP_VENDOR_HEADER and gets the
@@ -59,7 +58,7 @@ typedef enum hipError_t {
 typedef enum hipDeviceAttribute_t {
     hipDeviceAttributeComputeMode = 6,
     hipDeviceAttributeIntegrated = 16,
-    hipDeviceAttributeHdpMemFlushCntl = 10005, /* fills a pointer */
+    hipDeviceAttributeHdpMemFlushCntl = 10005, /* fills in a pointer */
     hipDeviceAttributeCanUseStreamWaitValue = 10013,
 } hipDeviceAttribute_t;
 
@@ -162,7 +161,7 @@ typedef struct hipMemAccessDesc {
     FUNCTION(event_record, hipEventRecord, (hipEvent_t event, hipStream_t stream))                \
     FUNCTION(event_query, hipEventQuery, (hipEvent_t event))
 
-/* Those that not every runtime of these versions has: NULL, then. */
+/* Functions that some of these versions lack; NULL then. */
 #define HIP_DRIVER_OPTIONAL(FUNCTION)                                                            \
     FUNCTION(device_get_uuid, hipDeviceGetUuid, (hipUUID * uuid, hipDevice_t device))            \
     FUNCTION(get_link, hipExtGetLinkTypeAndHopCount,                                             \
@@ -195,15 +194,15 @@ typedef struct hipMemAccessDesc {
              (hipMemGenericAllocationHandle_t * handle, void *shareable,                         \
               hipMemAllocationHandleType type))
 
-/* Not in the headers that Debian has (from 7.0 on; 1 is a dma-buf). */
+/* Debian's headers lack it (from 7.0 on; 1 is a dma-buf). */
 typedef hipError_t (*hip_get_handle_for_range)(void *handle, hipDeviceptr_t address, size_t size,
                                                int type, unsigned long long flags);
 #define HIP_RANGE_HANDLE_DMA_BUF 1
 
-/* Their attribute that says whether the GPU has such allocations; the 5.2 headers lack it. */
+/* The attribute that says whether the GPU has such allocations; the 5.2 headers lack it. */
 #define HIP_ATTRIBUTE_VIRTUAL_MEMORY ((hipDeviceAttribute_t)89)
 
-/* Numbers that changed at 6.0, by the version of the runtime. */
+/* Numbers that changed at 6.0, by the runtime's version. */
 #define HIP_VERSION_6 60000000
 #define HIP_VERSION_7 70000000
 #define HIP_VERSION_7_1 70100000
@@ -211,7 +210,7 @@ typedef hipError_t (*hip_get_handle_for_range)(void *handle, hipDeviceptr_t addr
 #define HIP_MEMORY_DEVICE(version) ((version) < HIP_VERSION_6 ? 1u : 2u)
 #define HIP_IPC_LAZY_PEER_ACCESS(version) ((version) < HIP_VERSION_6 ? 0u : 1u)
 
-/* In libhsa-runtime64.so.1, which the runtime is made on, from ROCm 5.6 on; 0 is success. */
+/* In libhsa-runtime64.so.1, which the runtime is built on, from ROCm 5.6 on; 0 is success. */
 typedef int (*hsa_export_dmabuf)(const void *address, size_t size, int *fd, uint64_t *offset);
 
 #define HIP_DRIVER_MEMBER(member, symbol, arguments) hipError_t(*member) arguments;

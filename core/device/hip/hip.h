@@ -3,8 +3,8 @@
 
 /* The inside of the HIP backend: what it does not share with CUDA (see device/gpu/gpu.h).
  *
- * What its versions differ in, decided by the version of the runtime that was found:
- *   before 6.0  memory travels by legacy handles alone, for the structure that describes an
+ * Differences between versions, decided by the version of the runtime that was found:
+ *   before 6.0  memory is shared by legacy handles only, as the structure that describes an
  *               allocation had another shape; the flag of opening such a handle is 0, and not 1;
  *               kinds of memory have other numbers
  *   before 7.0  dma-bufs are made by the HSA runtime below
@@ -17,8 +17,8 @@
 
 struct hip_device {
     struct gpud_gpu gpu;
-    bool coherent;            /* it has no memory of its own: what others write is seen */
-    volatile uint32_t *flush; /* a register: 1 makes what others wrote over the bus seen; or NULL */
+    bool coherent;            /* no memory of its own: others' writes are seen */
+    volatile uint32_t *flush; /* 1 makes others' writes over the bus visible; or NULL */
 };
 
 static inline struct hip_device *gpud_hip_device(const struct gpud_device *device)

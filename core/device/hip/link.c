@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The link from one GPU into the memory of another, as the runtime sees it. */
+/* The link from one GPU into the memory of another, as the runtime reports it. */
 #include "device/hip/link.h"
 
 #include "device/gpu/api.h"

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Ways from one GPU to another. */
+/* Links from one GPU to another. */
 #ifndef GPUD_HIP_LINK_H
 #define GPUD_HIP_LINK_H
 

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A proof that stream memory operations work on pinned pages. */
+/* Proves that stream memory operations work on pinned pages. */
 #include "device/hip/signal.h"
 
 #include "device/gpu/share.h"
@@ -11,17 +11,17 @@
 #include <unistd.h>
 
 #define PATIENCE (5 * GPUD_SEC)
-#define GATE 0   /* what the stream waits for ... */
-#define DONE 16  /* ... before it writes this */
-#define TICK 32  /* what another stream writes meanwhile, */
-#define TICKS 16 /* so often */
+#define GATE 0   /* the stream waits for this word */
+#define DONE 16  /* and then writes this one */
+#define TICK 32  /* another stream writes this one meanwhile, */
+#define TICKS 16 /* this many times */
 
 static int write_value(const struct gpud_gpu *gpu, void *stream, uint64_t address, uint32_t value)
 {
     return gpu->driver->stream_write_value(stream, address, value, 0);
 }
 
-/* Until the word has the value. */
+/* Waits until the word has the value. */
 static bool comes_to(_Atomic uint32_t *word, uint32_t value)
 {
     int64_t start = gpud_now();
@@ -30,8 +30,8 @@ static bool comes_to(_Atomic uint32_t *word, uint32_t value)
     return atomic_load(word) == value;
 }
 
-/* The GPU did things that were enqueued after the wait, one after the other: whatever else it would
- * do meanwhile, it has had the time for. */
+/* Another stream runs a series of writes, one after the other. When they are done, the GPU has had
+ * the time to do what it would wrongly do meanwhile. */
 static bool tick(struct gpud_gpu *gpu, uint64_t address, _Atomic uint32_t *words)
 {
     for (uint32_t value = atomic_load(&words[TICK]) + 1, end = value + TICKS; value < end; value++)
@@ -81,7 +81,7 @@ bool gpud_hip_prove_signals(struct gpud_gpu *gpu, char why[GPUD_REASON_MAX])
         if (gpu->driver->stream_create(&stream, GPUD_GPU_STREAM_NON_BLOCKING) == 0) {
             _Atomic uint32_t *words = page;
             reason = try_signals(gpu, stream, address, words);
-            atomic_store(&words[GATE], UINT32_MAX >> 1); /* whatever it waits for */
+            atomic_store(&words[GATE], UINT32_MAX >> 1); /* satisfies any wait */
             int64_t start = gpud_now();
             while (gpu->driver->stream_query(stream) == GPUD_GPU_NOT_READY &&
                    gpud_now() - start < PATIENCE)
@@ -93,7 +93,7 @@ bool gpud_hip_prove_signals(struct gpud_gpu *gpu, char why[GPUD_REASON_MAX])
         if (idle)
             gpud_pins_remove(gpu->driver, pinned);
         else
-            page = NULL; /* the stream, its words and the page are leaked */
+            page = NULL; /* leaks the stream, its words and the page */
     }
     gpu->driver->leave(gpu);
     if (page)

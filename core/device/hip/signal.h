@@ -7,8 +7,9 @@
 
 #include "device/gpu/gpu.h"
 
-/* Tries whether streams wait for words in pinned pages, and post them: that is documented only for
- * memory of hipMallocSignalMemory, which no other process can have. On false the reason. */
+/* Tries whether streams can wait for words in pinned pages, and post them. That is documented only
+ * for memory of hipMallocSignalMemory, which cannot be shared with another process. On false the
+ * reason. */
 bool gpud_hip_prove_signals(struct gpud_gpu *gpu, char why[GPUD_REASON_MAX]);
 
 #endif

@@ -1,14 +1,13 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Host memory that has a dma-buf, from whatever the kernel makes such of, best first:
+/* Host memory that has a dma-buf, from one of the kernel's exporters, best first:
  *
  *   udmabuf      pages of our own, a memfd's: any part of them can be a dma-buf that begins there
  *   a heap       pages that the kernel makes, of /dev/dma_heap/system before others
  *   a DRM node   a dumb buffer of a device that is on no PCI card, for its memory is the host's:
  * vgem, or a SoC's display. That of a card's GPU would lie in its own memory, which the CPU reads
- * slowly.
- */
+ * slowly. */
 #include "device/host/host.h"
 
 #include "base/fd.h"
@@ -29,7 +28,7 @@
 #define HEAPS "/dev/dma_heap"
 #define CARDS "/dev/dri"
 
-/* Of the kernel's drm.h and drm_mode.h, which come with libdrm alone. */
+/* As in the kernel's drm.h and drm_mode.h, which only libdrm installs. */
 struct drm_dumb {
     uint32_t height, width, bits, flags;
     uint32_t handle, pitch; /* filled */
@@ -46,7 +45,7 @@ struct drm_close {
 #define DRM_DROP_MASTER _IO('d', 0x1f)
 #define DRM_PRIME_HANDLE_TO_FD _IOWR('d', 0x2d, struct drm_prime)
 #define DRM_CREATE_DUMB _IOWR('d', 0xb2, struct drm_dumb)
-#define DUMB_WIDTH 4096u /* bytes: a row of a page */
+#define DUMB_WIDTH 4096u /* a row is one page */
 
 static int call(int fd, unsigned long request, void *argument)
 {
@@ -119,14 +118,15 @@ static int try_heap(const char *path, struct host_memory *made, uint64_t size, v
     return result < 0 ? -1 : map_dmabuf(made, (int)wanted.fd, size, data);
 }
 
-/* Whether a DRM node is of a PCI card: /sys/class/drm/card0/device/subsystem leads to the bus. */
+/* Whether a DRM node belongs to a PCI card: /sys/class/drm/card0/device/subsystem leads to the
+ * bus. */
 static bool is_on_pci(const char *name)
 {
     char path[320], bus[256];
     snprintf(path, sizeof(path), "/sys/class/drm/%s/device/subsystem", name);
     ssize_t length = readlink(path, bus, sizeof(bus) - 1);
     if (length <= 0)
-        return true; /* not known: left alone */
+        return true; /* unknown: not used */
     bus[length] = '\0';
     const char *last = strrchr(bus, '/');
     return strcmp(last ? last + 1 : bus, "pci") == 0;
@@ -142,7 +142,7 @@ static int make_dumb(int node, uint64_t size)
     int result = dumb.size < size ? -1 : call(node, DRM_PRIME_HANDLE_TO_FD, &prime);
     int number = dumb.size < size ? ENOMEM : errno;
     struct drm_close handle = {.handle = dumb.handle};
-    call(node, DRM_GEM_CLOSE, &handle); /* the dma-buf keeps the memory */
+    call(node, DRM_GEM_CLOSE, &handle); /* the dma-buf keeps the memory alive */
     errno = number;
     return result < 0 ? -1 : prime.fd;
 }
@@ -160,7 +160,7 @@ static int try_card(const char *path, struct host_memory *made, uint64_t size, v
     return dmabuf < 0 ? -1 : map_dmabuf(made, dmabuf, size, data);
 }
 
-/* The nodes of a folder in turn. -1: none, and errno is what the last one of them said. */
+/* Tries the nodes of a folder in turn. -1: none worked; errno is that of the last one. */
 static int try_folder(const char *folder, const char *first,
                       int (*try)(const char *, struct host_memory *, uint64_t, void **),
                       struct host_memory *made, uint64_t size, void **data)
@@ -189,7 +189,7 @@ static int try_folder(const char *folder, const char *first,
     return result;
 }
 
-/* --- all ----------------------------------------------------------------------------------- */
+/* --- both ---------------------------------------------------------------------------------- */
 
 enum gpud_status gpud_host_alloc_dmabuf(struct host_memory *made, uint64_t size, void **data,
                                         struct gpud_error *error)
@@ -227,14 +227,14 @@ static enum gpud_status duplicate(int dmabuf, int *fd, struct gpud_error *error)
     return GPUD_OK;
 }
 
-/* -1: errno says why not. */
+/* -1: errno says why. */
 static int make_part(const struct host_memory *host, uint64_t from, uint64_t size)
 {
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
     return gpud_host_udmabuf(host->fd, from, (size + page - 1) / page * page);
 }
 
-/* The part that was made of these bytes, or is made now. */
+/* Returns the dma-buf of these bytes, and makes it if needed. */
 static enum gpud_status find_part(struct host_memory *host, uint64_t from, uint64_t size,
                                   struct host_part **part, struct gpud_error *error)
 {
@@ -319,7 +319,7 @@ static enum gpud_status import_dmabuf(struct gpud_memory *memory, int fd, uint64
     struct host_memory *host = malloc(sizeof(*host));
     if (!host)
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a memory's record");
-    /* From the beginning: DRM's shared-memory helpers map that whatever offset is asked for. */
+    /* From the beginning: DRM's shared-memory helpers ignore the offset and map from there. */
     *host = (struct host_memory){.fd = -1, .mapped = offset + memory->size};
     host->dmabuf = fcntl(fd, F_DUPFD_CLOEXEC, 3);
     if (host->dmabuf < 0) {

@@ -16,11 +16,11 @@ struct host_part {
 
 struct host_memory {
     int fd;          /* a memfd; -1: none */
-    int dmabuf;      /* of all of it; -1: none */
-    void *base;      /* of the mapping */
-    uint64_t mapped; /* bytes */
-    /* Memory shared for reading: its parts that have a dma-buf. The kernel makes none after the
-     * memory was shared, so they are made before, and kept; under map_lock. */
+    int dmabuf;      /* of the whole memory; -1: none */
+    void *base;      /* start of the mapping */
+    uint64_t mapped; /* of the mapping, in bytes */
+    /* The parts of shared read-only memory that have a dma-buf. The kernel makes none once the
+     * memory is shared, so they are made before and kept; under map_lock. */
     struct host_part *parts;
 };
 

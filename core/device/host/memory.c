@@ -113,7 +113,7 @@ static enum gpud_status import_handle(struct gpud_memory *memory, const struct g
 
 static enum gpud_status flush_remote(struct gpud_memory *memory, struct gpud_error *error)
 {
-    return GPUD_OK; /* the host sees writes to its memory in their order */
+    return GPUD_OK; /* the host sees writes to its memory in order */
 }
 
 const struct gpud_memory_ops gpud_host_memory_ops = {

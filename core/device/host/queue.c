@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The host's queue: what is enqueued is done before the call returns. */
+/* The host's queue: each call does its work before it returns. */
 #include "device/host/host.h"
 
 #include <string.h>

@@ -75,7 +75,7 @@ enum gpud_status gpud_rdma_check_peermem(const struct gpud_device_ops *backend,
 
 /* --- how much ------------------------------------------------------------------------------ */
 
-/* The number behind a word of /proc/self/status. */
+/* The number behind a key of /proc/self/status. */
 static unsigned long long read_status(const char *word, int base)
 {
     char line[128];
@@ -98,7 +98,8 @@ uint64_t gpud_rdma_pinned_bytes(void)
     return read_status("VmPin:", 10) * 1024;
 }
 
-/* The kernel asks for the capability on the machine: root of a user namespace has it there only. */
+/* The kernel checks the capability in the initial user namespace; root of another one has it only
+ * there. */
 static bool has_no_limit(void)
 {
     unsigned long long first = 1, outside = 1, count = 0;
@@ -139,7 +140,7 @@ void gpud_rdma_explain_pin_room(uint64_t room, char why[GPUD_REASON_MAX])
                  (unsigned long long)(RING_SIZE + BESIDE_SIZE) / 1024);
 }
 
-/* What the queues of a connection may take, as far as a driver pins them, too. */
+/* An upper bound for a connection's queues, if the driver pins them. */
 #define QUEUES_SIZE (UINT64_C(1) << 19)
 
 enum gpud_status gpud_rdma_fail_register(struct gpud_error *error, int number, const char *card,

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Lists network cards: what the kernel shows of each to everybody, and what it says itself once it
- * is opened. */
+/* Lists network cards: what the kernel shows of each to any user, and what the card says once it is
+ * opened. */
 #include "device/network_cards.h"
 
 #include "device/backends.h"
@@ -46,7 +46,7 @@ static enum gpud_status add_gids(const char *card, struct gpud_network_port *por
     return status;
 }
 
-/* Addresses of that scope (fe80::) every interface has; what is meant by an address is another. */
+/* Link-local addresses (fe80::) do not count: every interface has one. */
 static void check_addresses(struct gpud_network_port *port)
 {
     if (!port->info.active || port->info.link_layer != GPUD_LINK_LAYER_ETHERNET)
@@ -111,8 +111,8 @@ static void ask_dmabuf(struct gpud_network_card_info *info, struct ibv_context *
     gpud_print(info->no_dmabuf, "%s", error.reason);
 }
 
-/* For GPUs of any backend: a module is loaded for those only. Where none is, the first that could
- * be is named. */
+/* For GPUs of any backend, because a module is loaded only for those. Without one, the first
+ * candidate is named. */
 static void check_peermem(struct gpud_network_card_info *info)
 {
     struct gpud_error first = {0};
@@ -129,7 +129,7 @@ static void check_peermem(struct gpud_network_card_info *info)
         gpud_print(info->no_peermem, "%s", first.reason);
 }
 
-/* Why this one cannot be used; "": as far as is known it can. */
+/* Why this card cannot be used; "": as far as known, it can. */
 static void explain_card(struct gpud_network_card_info *info)
 {
     char node[GPUD_SYSFS_PATH_MAX];
@@ -175,7 +175,7 @@ static struct ibv_device *find_device(struct ibv_device **devices, const char *n
     return NULL;
 }
 
-/* --- all of them --------------------------------------------------------------------------- */
+/* --- the list ------------------------------------------------------------------------------ */
 
 static void describe_host(struct gpud_network_card_list *cards)
 {

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What has completed, and how one waits for that. */
+/* Completions, and waiting for them. */
 #include "device/rdma/internal.h"
 
 #include "base/clock.h"
@@ -9,7 +9,7 @@
 #include <poll.h>
 
 #define POLL_COMPLETIONS 32
-/* Between two looks while draining: other threads may take the events. */
+/* Longest sleep while draining: another thread may consume the event. */
 #define DRAIN_SLICE (10 * GPUD_MSEC)
 #define DRAIN_PAUSE (200 * GPUD_USEC)
 
@@ -81,7 +81,7 @@ static void handle(struct gpud_rdma *rdma, const struct ibv_wc *wc)
         gpud_rdma_take_message_locked(rdma, (uint32_t)wc->wr_id, wc);
 }
 
-/* Ends, whatever the peer does: receives are posted anew behind it only. */
+/* Always ends, because only the caller posts receives again. */
 static void take_completions(struct gpud_rdma *rdma)
 {
     struct ibv_wc wc[POLL_COMPLETIONS];
@@ -206,7 +206,7 @@ enum gpud_status gpud_rdma_drain(struct gpud_rdma *rdma, uint64_t number, int64_
         struct pollfd wait = {.fd = rdma->fd, .events = POLLIN};
         struct timespec slice = gpud_timespec(left < DRAIN_SLICE ? left : DRAIN_SLICE);
         struct timespec pause = gpud_timespec(DRAIN_PAUSE);
-        /* It may be readable for another thread, which has not read it yet. */
+        /* Another thread's event may have made it readable. */
         if (ppoll(&wait, 1, &slice, NULL) > 0)
             nanosleep(&pause, NULL);
     }

@@ -1,12 +1,12 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* How a connection begins and ends, and whether it lives.
+/* How a connection begins and ends, and how its failure is noticed.
  *
  * The card's asynchronous events are not read: rdma_cm opens a card once for all ids of the
- * process, so that reading would take the events of other queue pairs there. What ends a
- * queue pair flushes its receives, which is seen without them; a card that says nothing any more is
- * noticed by its not answering; and rdma_cm tells its users of a card that is taken away. */
+ * process, so reading would consume other queue pairs' events. They are not needed: an error of the
+ * queue pair flushes its receives, a silent card misses its deadline, and rdma_cm reports the
+ * removal of a card. */
 #include "device/rdma/internal.h"
 
 #include "base/clock.h"
@@ -22,7 +22,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* No network is slower than 4 MB/s: a card needs no longer for a byte. */
+/* ns for a byte: no network is slower than 4 MB/s. */
 #define ANSWER_A_BYTE INT64_C(250)
 
 /* --- failing ------------------------------------------------------------------------------- */
@@ -43,15 +43,15 @@ bool gpud_rdma_has_failed(struct gpud_rdma *rdma, struct gpud_error *error)
     return status != GPUD_OK;
 }
 
-/* How long the peer's card has left unanswered what it is to acknowledge. */
+/* How long the peer's card has not acknowledged a pending request. */
 static int64_t silent_for(const struct gpud_rdma *rdma, int64_t now)
 {
     return now - (rdma->asked_at > rdma->heard_at ? rdma->asked_at : rdma->heard_at);
 }
 
 /* Every completion shows that the peer's card answers; without any, a write of no bytes asks it.
- * The card gives up by itself after GPUD_RDMA_RETRIES, but not always: the peer has a say in that
- * number, real cards stretch the time, and soft-RoCE may lose track of what it is to send again. So
+ * The card gives up by itself after GPUD_RDMA_RETRIES, but that cannot be relied on: the peer
+ * influences that number, real cards stretch the time, and soft-RoCE may forget what to resend. So
  * this side has a limit of its own. */
 bool gpud_rdma_is_alive(struct gpud_rdma *rdma)
 {
@@ -87,7 +87,8 @@ int gpud_rdma_get_fd(const struct gpud_rdma *rdma)
 
 /* --- creating ------------------------------------------------------------------------------ */
 
-/* As deep a queue as the card gives, and as much inline. On success the id has a queue pair. */
+/* The queue is as deep, and takes as many bytes inline, as the card allows. On success the id has a
+ * queue pair. */
 static enum gpud_status create_queues(struct gpud_rdma *rdma, const struct ibv_device_attr *limits,
                                       struct gpud_error *error)
 {
@@ -163,7 +164,7 @@ static enum gpud_status check_card(struct gpud_rdma *rdma, struct ibv_device_att
     return GPUD_OK;
 }
 
-/* One descriptor for whatever may happen, which outlives the card's. */
+/* One descriptor for all events, which outlives the card's. */
 static enum gpud_status create_fds(struct gpud_rdma *rdma, struct gpud_error *error)
 {
     rdma->channel = ibv_create_comp_channel(rdma->id->verbs);
@@ -272,7 +273,7 @@ static void acknowledge_events(struct gpud_rdma *rdma)
     ibv_ack_cq_events(rdma->queue, events);
 }
 
-/* For the end, with domain_lock held, without which no other thread uses the list. */
+/* For the end, with domain_lock held, so that no other thread uses the list. */
 static void drop_regions(struct gpud_rdma *rdma)
 {
     while (rdma->regions) {

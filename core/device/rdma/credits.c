@@ -3,17 +3,18 @@
 
 /* Messages, notices, and the credits that both carry.
  *
- * Immediate data, of messages (SEND) and notices (a WRITE, perhaps of no bytes):
+ * Immediate data of messages (SEND) and notices (a WRITE, perhaps of no bytes):
  *
- *     bit 31        nothing but credits: no notice
- *     bits 15 – 29  receives that had messages and were posted anew
- *     bits 0 – 14   the same of notices
+ *     bit 31        credits only: no notice
+ *     bits 15 – 29  receives of messages that were posted again
+ *     bits 0 – 14   receives of notices that were posted again
  *
- * Why no side waits for ever: a notice needs two credits and leaves one. The last one is spent only
+ * Why no side waits forever: a notice needs two credits and leaves one. The last one is spent only
  * on returning at least half of the peer's credits, and comes back with the peer's next request. So
  * both sides never run out: a side that spent its last credit has returned sixteen, and gets one
- * back before it owes as many again. Credits for messages are returned as soon as the peer has no
- * more than that; it does not answer this, so that the two never answer each other's answers. */
+ * back before it owes as many again. Credits for messages are returned once the peer has no more
+ * than that many left. The peer does not answer such a return, so the two never keep answering each
+ * other. */
 #include "device/rdma/internal.h"
 
 #include <arpa/inet.h>
@@ -52,7 +53,7 @@ void gpud_rdma_post_receives_locked(struct gpud_rdma *rdma)
                               strerror(number));
 }
 
-/* What the peer gives back is at most what it was sent. */
+/* The peer can return at most the credits that were spent. */
 static bool take_back(struct rdma_credits *credits, uint32_t count)
 {
     if (count > credits->out)
@@ -97,13 +98,13 @@ void gpud_rdma_take_message_locked(struct gpud_rdma *rdma, uint32_t index, const
     rdma->news = true;
 }
 
-/* Messages that lie here: not taken, or handed out. */
+/* Messages received here and not yet released: unread, or handed out. */
 static uint32_t held(const struct gpud_rdma *rdma)
 {
     return rdma->received - rdma->taken + rdma->handed_out;
 }
 
-/* --- what is told -------------------------------------------------------------------------- */
+/* --- sending credits ----------------------------------------------------------------------- */
 
 bool gpud_rdma_post_with_credits_locked(struct gpud_rdma *rdma, struct ibv_send_wr *request,
                                         uint32_t flag)
@@ -143,14 +144,14 @@ void gpud_rdma_send_pending_locked(struct gpud_rdma *rdma)
     rdma->unfinished = false;
     if (rdma->failed || !rdma->connected)
         return;
-    /* Of no bytes: the peer's card looks at neither address nor key. */
+    /* With no bytes, the peer's card ignores address and key. */
     struct ibv_send_wr nothing = {.send_flags = 0};
     if (rdma->pending && gpud_rdma_may_notify_locked(rdma)) {
         struct ibv_send_wr request = nothing;
         gpud_rdma_post_notice_locked(rdma, &request, false);
     }
     bool tell_notices = notices->owed >= GPUD_RDMA_NOTICES / 2;
-    /* The peer knows of no more free ones than these. */
+    /* The peer knows of at most this many free ones. */
     bool tell_messages = messages->owed > 0 &&
                          2 * messages->owed + held(rdma) >= GPUD_RDMA_RECEIVES - GPUD_RDMA_NOTICES;
     if (tell_notices || tell_messages) {

@@ -1,9 +1,9 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Registrations of a device's memory, by the first of two ways that works: a dma-buf of its driver,
- * or peermem, where the driver of the card asks that of the device for the pages behind an address.
- * Each is tried anew for each memory, as one refusal says nothing of the next. */
+/* Registers a device's memory by the first of two ways that works: a dma-buf of its driver, or
+ * peermem, where the card's driver asks the device's for the pages behind an address. Both are
+ * tried for each memory, because one refusal says nothing about the next. */
 #include "device/rdma/internal.h"
 
 #include "base/fd.h"
@@ -14,16 +14,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Where the peer sees device memory, beside the offset in its dma-buf: as aligned as any page, so
- * that the card can use large ones, and not the device's own address, which stays private.
- */
+/* The address of device memory that the peer uses, plus the offset in its dma-buf. It is aligned to
+ * any page size, so that the card can use large pages, and hides the device's own address. */
 #define DMABUF_ADDRESS (UINT64_C(1) << 32)
-/* To find out whether a device's memory can be registered. */
+/* Size of the trial registration. */
 #define TRIAL_SIZE (UINT64_C(1) << 16)
 
 /* --- by dma-buf ---------------------------------------------------------------------------- */
 
-/* Whether the card takes any: it complains of the descriptor, or of being asked at all. */
+/* Whether the card takes dma-bufs: it rejects either the descriptor or the call itself. */
 static enum gpud_status ask_card(struct gpud_rdma *rdma, struct gpud_error *error)
 {
     gpud_lock_take(&rdma->lock);
@@ -55,7 +54,7 @@ static enum gpud_status register_dmabuf(struct gpud_rdma *rdma, struct gpud_memo
     struct ibv_mr *mr =
         ibv_reg_dmabuf_mr(rdma->domain, offset, memory->size, address, fd, gpud_rdma_flags(access));
     int number = errno;
-    /* The registration holds the dma-buf by itself. */
+    /* The registration keeps the dma-buf alive. */
     gpud_fd_close(&fd);
     if (mr)
         return gpud_rdma_add_region(rdma, mr, address, memory->size, access, region, error);
@@ -76,7 +75,7 @@ static enum gpud_status register_peermem(struct gpud_rdma *rdma, struct gpud_mem
         status = gpud_memory_before_dma(memory, error);
     if (status != GPUD_OK)
         return status;
-    /* Always to be written: for reading, kernels before 6.2 pin whatever page lies at such an
+    /* Always writable: for read-only registrations, kernels before 6.2 pin any page at such an
      * address, if the card's driver does not ask the device's. */
     struct ibv_mr *mr = ibv_reg_mr(rdma->domain, memory->native, memory->size,
                                    gpud_rdma_flags(access | GPUD_RDMA_LOCAL_WRITE));
@@ -87,7 +86,7 @@ static enum gpud_status register_peermem(struct gpud_rdma *rdma, struct gpud_mem
                            rdma->card, (unsigned long long)memory->size, memory->device->info.name);
 }
 
-/* --- the ladder ---------------------------------------------------------------------------- */
+/* --- both ways ------------------------------------------------------------------------------ */
 
 static enum gpud_status register_device(struct gpud_rdma *rdma, struct gpud_memory *memory,
                                         unsigned access, struct gpud_rdma_region **region,
@@ -132,13 +131,13 @@ enum gpud_status gpud_rdma_register_memory(struct gpud_rdma *rdma, struct gpud_m
     return GPUD_OK;
 }
 
-/* --- what there is for a device ------------------------------------------------------------ */
+/* --- what a device allows ------------------------------------------------------------------- */
 
 typedef enum gpud_status register_fn(struct gpud_rdma *rdma, struct gpud_memory *memory,
                                      unsigned access, struct gpud_rdma_region **region,
                                      struct gpud_error *error);
 
-/* Registers memory of the device, really: nothing else tells. */
+/* Really registers memory of the device, the only reliable test. */
 static void try(struct gpud_rdma *rdma, struct gpud_device *device, register_fn *way,
                 char why[GPUD_REASON_MAX])
 {

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Drivers of network interfaces whose cards become RDMA devices by a module of their own. */
+/* Drivers of network interfaces whose cards become RDMA devices by another module. */
 static const struct {
     const char *driver, *module;
 } modules[] = {
@@ -20,7 +20,7 @@ static const struct {
     {"ionic", "ionic_rdma"},  {"hns3", "hns_roce_hw_v2"},
 };
 
-/* NULL: none, or it is loaded, and has found nothing. */
+/* NULL: no module is needed, or it is loaded already and has found nothing. */
 static const char *missing_module(const char *driver)
 {
     for (size_t i = 0; i < sizeof(modules) / sizeof(modules[0]); i++) {
@@ -48,7 +48,8 @@ static bool is_up(const char *netdev)
            strcmp(state, "up") == 0;
 }
 
-/* What to make an RDMA device of: a card that can, else any interface, one that is up first. */
+/* Suggests an interface to make an RDMA device of: a capable card's, else any that is up, else
+ * any. */
 static void explain_no_device(char why[GPUD_REASON_MAX])
 {
     size_t count;
@@ -110,7 +111,7 @@ bool gpud_rdma_can_open(const char *node, char why[GPUD_REASON_MAX])
     return false;
 }
 
-/* By which rdma_cm connects. */
+/* Whether the node that rdma_cm needs can be opened. */
 static bool can_connect(char why[GPUD_REASON_MAX])
 {
     size_t count;
@@ -124,7 +125,7 @@ static bool can_connect(char why[GPUD_REASON_MAX])
     return false;
 }
 
-/* Any port of any card; else *why says it of the first. */
+/* Whether a port of any card is active; else *why explains the first. */
 static bool has_active_port(const struct gpud_sysfs_name *cards, size_t count,
                             char why[GPUD_REASON_MAX])
 {
@@ -147,7 +148,7 @@ static bool has_active_port(const struct gpud_sysfs_name *cards, size_t count,
     return active;
 }
 
-/* A node by which programs use a card, beside a file that is always there. */
+/* Whether programs have a node for a card, beside a file that is always there. */
 static bool has_uverbs(void)
 {
     size_t count;

@@ -7,11 +7,11 @@
 
 #include "base/error.h"
 
-/* Whether something does: *why is the first thing that has to be done, with the command; else "".
- * Looks at what the kernel shows, and opens no card. */
+/* Whether something does. *why is the first thing to mend, with the command, or "". Reads what the
+ * kernel shows, and opens no card. */
 bool gpud_rdma_find_lack(char why[GPUD_REASON_MAX]);
 
-/* Whether this process may open a node below /dev/infiniband, which is closed again. */
+/* Whether this process may open a node below /dev/infiniband; closes it again. */
 bool gpud_rdma_can_open(const char *node, char why[GPUD_REASON_MAX]);
 
 #endif

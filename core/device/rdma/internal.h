@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What the files of this folder share. Functions that end with _locked want rdma->lock. */
+/* What the files of this folder share. Functions that end with _locked need rdma->lock. */
 #ifndef GPUD_DEVICE_RDMA_INTERNAL_H
 #define GPUD_DEVICE_RDMA_INTERNAL_H
 
@@ -9,14 +9,15 @@
 #include "device/rdma/rdma.h"
 #include <stdatomic.h>
 
-/* The send queue: what is asked for, and what makes no sense any more. */
+/* Depth of the send queue: what is requested, and the least that is useful. */
 #define RDMA_DEPTH 1024
 #define RDMA_DEPTH_MIN 128
-/* Of it, what transfers leave to messages and notices; what messages leave to notices. */
+/* Requests that transfers leave to messages and notices; requests that messages leave to
+ * notices. */
 #define RDMA_KEPT_FROM_TRANSFERS 64
 #define RDMA_KEPT_FROM_MESSAGES 16
-/* Every so many requests, or bytes, one is signalled, so that the queue is never
- * full of others, and a card that moves a large transfer is seen to make progress. */
+/* One of so many requests, or bytes, is signalled, so that the queue never fills up with
+ * unsignalled ones, and a card's progress in a large transfer is seen. */
 #define RDMA_SIGNAL_EVERY 16
 #define RDMA_SIGNAL_BYTES (UINT64_C(1) << 20)
 /* Larger transfers are cut into pieces of RDMA_SIGNAL_BYTES, but not into more than this. */
@@ -24,44 +25,44 @@
 /* A transfer, and what goes with it: a descriptor, words. */
 #define RDMA_WORDS 16
 
-/* Bytes that are copied when they are posted. Words have a line of 64 bytes at most, and change
- * again soon: without that much a card cannot be used. */
+/* Bytes that the card copies when they are posted. Words take at most a 64-byte line and change
+ * again soon, so a card that takes less cannot be used. */
 #define RDMA_INLINE 256
 #define RDMA_INLINE_MIN 64
 
-/* Messages that wait to be read: a power of two, as they are counted by what wraps. */
+/* Unread messages: a power of two, because the counters wrap. */
 #define RDMA_ARRIVED 128
 _Static_assert(RDMA_ARRIVED >= GPUD_RDMA_RECEIVES, "each may have a message");
 
-/* Messages that wait for their completion in copies. */
+/* Copies of messages that are being sent. */
 #define RDMA_SENDS 32
 
-/* In the id of a receive's completion: the rest is the buffer's index. Others' ids are the numbers
- * of what was posted. */
+/* Marks a receive in a completion's id: the rest is the buffer's index. The id of a request is its
+ * number. */
 #define RDMA_IS_RECEIVE (UINT64_C(1) << 63)
 
-/* Receives of one kind. What was given back is never more than what is out. */
+/* Receives of one kind. The peer never returns more than `out`. */
 struct rdma_credits {
     uint32_t limit; /* the peer's receives; 0: not known yet */
-    uint32_t out;   /* of these, taken by what was sent */
-    uint32_t owed;  /* posted anew here, and not told yet */
+    uint32_t out;   /* receives used by what was sent */
+    uint32_t owed;  /* posted again here, not yet reported */
 };
 
-/* What the drivers said of memory of a device. */
+/* What the drivers said about a device's memory. */
 struct rdma_ways {
     struct rdma_ways *next;
     char device[32]; /* its name */
     bool dmabuf_known, peermem_known;
-    char no_dmabuf[GPUD_REASON_MAX], no_peermem[GPUD_REASON_MAX]; /* "": it can */
+    char no_dmabuf[GPUD_REASON_MAX], no_peermem[GPUD_REASON_MAX]; /* "": possible */
 };
 
 struct gpud_rdma_region {
     struct gpud_rdma *rdma;
     struct gpud_rdma_region *next, **link; /* under the lock; link NULL: in no list */
-    struct ibv_mr *mr;                     /* NULL: after the end */
-    struct gpud_memory *memory;            /* kept; or NULL */
-    const char *host;                      /* the CPU's address, or NULL */
-    uint64_t address;                      /* for cards, here and there */
+    struct ibv_mr *mr;                     /* NULL after the end */
+    struct gpud_memory *memory;            /* a reference, or NULL */
+    const char *host;                      /* host address, or NULL */
+    uint64_t address;                      /* as the cards of both sides see it */
     uint64_t size;
     uint32_t local_key, remote_key;
     unsigned access;
@@ -72,9 +73,9 @@ struct gpud_rdma {
     char card[64];
     uint32_t piece_max, inline_max, depth;
     int fd;    /* epoll: the channel, and the event */
-    int event; /* raised for good by a failure */
+    int event; /* stays raised after a failure */
 
-    struct gpud_lock domain_lock; /* around registrations; the end writes these under both locks */
+    struct gpud_lock domain_lock; /* guards registrations; the end writes these under both locks */
     bool ended;
     struct rdma_cm_id *id;
     struct ibv_pd *domain;
@@ -84,9 +85,9 @@ struct gpud_rdma {
 
     struct gpud_lock ways_lock; /* also while the drivers are asked */
     struct rdma_ways *ways;
-    int dmabuf_errno; /* of the card: EBADF where it takes dma-bufs; 0: not asked yet */
+    int dmabuf_errno; /* the card's: EBADF where it takes dma-bufs; 0: not asked yet */
 
-    struct gpud_lock lock; /* for all below */
+    struct gpud_lock lock; /* guards all below */
     bool connected, failed;
     bool refused; /* by the peer's card */
     char reason[GPUD_REASON_MAX];
@@ -94,34 +95,34 @@ struct gpud_rdma {
 
     /* Numbers of requests, which complete in order. */
     uint64_t posted, completed;
-    uint64_t succeeded;            /* of the completed ones; what came behind has failed */
-    uint64_t signalled;            /* the last that was asked to say when it is done */
-    int64_t heard_at;              /* the last success of any request or receive */
-    int64_t asked_at;              /* since then requests are signalled and not completed */
-    uint64_t unsignalled, stretch; /* bytes: since the last signalled request; the most of these */
+    uint64_t succeeded;            /* completed without failing; later ones failed */
+    uint64_t signalled;            /* the last signalled request */
+    int64_t heard_at;              /* when any request or receive last succeeded */
+    int64_t asked_at;              /* signalled requests are pending since then */
+    uint64_t unsignalled, stretch; /* bytes since the last signalled request; the most of these */
 
     struct rdma_credits messages, notices;
     bool news;
-    bool pending, pending_urgent; /* a notice that had no room */
-    bool unfinished;              /* something is to be sent, and waits for credits or the card */
-    bool armed_unfinished;        /* the descriptor will tell of these, whatever was asked for */
-    bool armed_all;               /* everything was asked for, and nothing has happened since */
+    bool pending, pending_urgent; /* a notice that did not fit */
+    bool unfinished;              /* something unsent waits for credits or the card */
+    bool armed_unfinished;        /* the descriptor wakes for these, however it is armed */
+    bool armed_all;               /* armed for every event, and none has happened since */
 
-    /* Receives with messages, in order; each with the index of its buffer. */
+    /* Receives with unread messages, in order; each with the index of its buffer. */
     uint32_t received, taken;
     bool handed_out;
     struct {
         uint32_t index, size;
     } arrived[RDMA_ARRIVED];
-    /* Receives to be posted anew. */
+    /* Receives to be posted again. */
     uint32_t free_count;
     uint32_t free_index[GPUD_RDMA_RECEIVES];
 
-    /* Copies that are under way, by the numbers of their requests. */
+    /* Copies being sent, by the numbers of their requests. */
     uint32_t send_first, send_count;
     uint64_t send_number[RDMA_SENDS];
 
-    char *buffers; /* of the receives, then of the copies */
+    char *buffers; /* for the receives, then for the copies */
 };
 
 #define RDMA_BUFFERS_SIZE ((size_t)(GPUD_RDMA_RECEIVES + RDMA_SENDS) * GPUD_RDMA_MESSAGE_MAX)
@@ -136,13 +137,13 @@ static inline char *rdma_send_buffer(const struct gpud_rdma *rdma, uint32_t inde
     return rdma_receive_buffer(rdma, GPUD_RDMA_RECEIVES + index);
 }
 
-/* Requests that the send queue has room for. */
+/* Requests that fit into the send queue. */
 static inline uint32_t rdma_room(const struct gpud_rdma *rdma)
 {
     return rdma->depth - (uint32_t)(rdma->posted - rdma->completed);
 }
 
-/* Receives that the peer has for what is sent. */
+/* Receives of the peer that are still free. */
 static inline uint32_t rdma_available(const struct rdma_credits *credits)
 {
     return credits->limit - credits->out;
@@ -150,60 +151,56 @@ static inline uint32_t rdma_available(const struct rdma_credits *credits)
 
 /* --- post.c -------------------------------------------------------------------------------- */
 
-/* The first reason is kept. */
+/* Keeps the first reason. */
 void gpud_rdma_fail_locked(struct gpud_rdma *rdma, const char *format, ...) GPUD_PRINTF(2, 3);
 
-/* GPUD_PEER with the reason, where it has failed. */
+/* GPUD_PEER with the reason if the connection has failed. */
 enum gpud_status gpud_rdma_check_locked(const struct gpud_rdma *rdma, struct gpud_error *error);
 
-/* The caller has seen to it that there is room. false: the connection failed. */
+/* The caller makes sure of room. false: the connection failed. */
 bool gpud_rdma_post_locked(struct gpud_rdma *rdma, struct ibv_send_wr *request);
 
-/* A write of no bytes, behind everything, which says when it is done. */
+/* Posts a signalled write of no bytes behind everything. */
 bool gpud_rdma_post_marker_locked(struct gpud_rdma *rdma);
 
 /* --- credits.c ----------------------------------------------------------------------------- */
 
-/* A receive has completed with so many bytes. */
+/* Handles a completed receive of so many bytes. */
 void gpud_rdma_take_message_locked(struct gpud_rdma *rdma, uint32_t index, const struct ibv_wc *wc);
 void gpud_rdma_take_notice_locked(struct gpud_rdma *rdma, uint32_t index, const struct ibv_wc *wc);
 
-/* Posts the free receives anew. */
+/* Posts the free receives again. */
 void gpud_rdma_post_receives_locked(struct gpud_rdma *rdma);
 
-/* Posts a request together with the credits that the peer is to be told of; flag: 0, for a message.
- * false: the connection failed. */
+/* Posts a request together with the owed credits; flag: 0 for a message. false: the connection
+ * failed. */
 bool gpud_rdma_post_with_credits_locked(struct gpud_rdma *rdma, struct ibv_send_wr *request,
                                         uint32_t flag);
 
-/* Whether a notice would have room at this moment; and the request, a write, as one. It is the
- * notice, too, that had none before. */
+/* Whether a notice fits now; and posting a write as one. That also covers a pending notice. */
 bool gpud_rdma_may_notify_locked(const struct gpud_rdma *rdma);
 void gpud_rdma_post_notice_locked(struct gpud_rdma *rdma, struct ibv_send_wr *request, bool urgent);
 
-/* Sends the notice that had no room, and tells the peer of receives that were posted anew, as far
- * as there is room now. */
+/* Sends the pending notice and reports receives that were posted again, as far as there is room. */
 void gpud_rdma_send_pending_locked(struct gpud_rdma *rdma);
 
 /* --- completion.c -------------------------------------------------------------------------- */
 
-/* Deals with what has completed, and with what waited for that. */
+/* Handles completions, and then sends what waited for them. */
 void gpud_rdma_poll_locked(struct gpud_rdma *rdma);
 
 /* --- messages.c ---------------------------------------------------------------------------- */
 
-/* gpud_rdma_notify(). */
 void gpud_rdma_notify_locked(struct gpud_rdma *rdma, bool urgent);
 
 /* --- memory.c ------------------------------------------------------------------------------ */
 
 enum gpud_status gpud_rdma_fail_ended(struct gpud_error *error);
 
-/* For verbs. */
+/* Access flags for verbs. */
 int gpud_rdma_flags(unsigned access);
 
-/* A region of a registration, which is the region's from now on, also on failure. With domain_lock
- * held. */
+/* Makes a region of a registration, and takes it over, also on failure. With domain_lock held. */
 enum gpud_status gpud_rdma_add_region(struct gpud_rdma *rdma, struct ibv_mr *mr, uint64_t address,
                                       uint64_t size, unsigned access,
                                       struct gpud_rdma_region **region, struct gpud_error *error);

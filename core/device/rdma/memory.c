@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Registrations: what a card may read and write. They are taken back when the connection ends: the
- * card's context is rdma_cm's, and may go with the id. */
+/* Registrations: what a card may read and write. They end with the connection, because the card's
+ * context belongs to rdma_cm and may go with the id. */
 #include "device/rdma/internal.h"
 
 #include "device/device.h"
@@ -20,8 +20,8 @@ enum gpud_status gpud_rdma_fail_ended(struct gpud_error *error)
 
 /* --- regions ------------------------------------------------------------------------------- */
 
-/* IBV_ACCESS_RELAXED_ORDERING is never asked for: a frame has to be there before the word that says
- * so. */
+/* IBV_ACCESS_RELAXED_ORDERING is never set: a frame's bytes must arrive before the word that
+ * announces them. */
 int gpud_rdma_flags(unsigned access)
 {
     int flags = 0;

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Messages and notices, as the layers above send and receive them; see credits.c. */
+/* Messages and notices as the layers above send and receive them; see credits.c. */
 #include "device/rdma/internal.h"
 
 #include <string.h>
@@ -67,7 +67,7 @@ void gpud_rdma_notify(struct gpud_rdma *rdma, bool urgent)
     gpud_lock_release(&rdma->lock);
 }
 
-/* Small ones travel with the request, others from a copy. */
+/* Small messages travel inside the request, larger ones from a copy. */
 static void post_message(struct gpud_rdma *rdma, const void *bytes, uint32_t size)
 {
     struct ibv_sge place = {.addr = (uintptr_t)bytes, .length = size};

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Requests to the card, and how a connection fails. */
+/* Posts requests to the card, and fails a connection. */
 #include "device/rdma/internal.h"
 
 #include "base/clock.h"
@@ -21,7 +21,8 @@ void gpud_rdma_fail_locked(struct gpud_rdma *rdma, const char *format, ...)
     gpud_text_format(rdma->reason, sizeof(rdma->reason), format, args);
     va_end(args);
     if (!rdma->ended) {
-        /* Flushes what is under way. What cannot be moved is in that state, or has no card. */
+        /* Flushes pending requests. A failed change of state means an error state already, or no
+         * card. */
         struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
         ibv_modify_qp(rdma->id->qp, &attr, IBV_QP_STATE);
     }
@@ -69,7 +70,7 @@ bool gpud_rdma_post_locked(struct gpud_rdma *rdma, struct ibv_send_wr *request)
 
 bool gpud_rdma_post_marker_locked(struct gpud_rdma *rdma)
 {
-    /* Of no bytes: the peer's card looks at neither address nor key. */
+    /* With no bytes, the peer's card ignores address and key. */
     struct ibv_send_wr request = {.opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED};
     return gpud_rdma_post_locked(rdma, &request);
 }

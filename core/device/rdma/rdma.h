@@ -31,11 +31,11 @@
 #define GPUD_RDMA_RECEIVES 96
 #define GPUD_RDMA_NOTICES 32 /* of these; part of the protocol */
 
-/* For the end that connects. RDMA_OPTION_ID_ACK_TIMEOUT: 4.096 us * 2^15 = 134 ms, up to four times
- * that on some cards. retry_count (7 means for ever with soft-RoCE): a card gives up when seven
+/* For the connecting end. RDMA_OPTION_ID_ACK_TIMEOUT: 4.096 us * 2^15 = 134 ms, up to four times
+ * that on some cards. retry_count (7 means forever with soft-RoCE): a card gives up when seven
  * packets in a row are lost, after 0.94 s on soft-RoCE. A lossy network hardly ever does that (at 3
  * % once in 10^8 losses); a link that is down always does. rnr_retry_count: a peer without receives
- * has broken the protocol (7 means for ever). */
+ * has broken the protocol (7 means forever). */
 #define GPUD_RDMA_ACK_TIMEOUT 15
 #define GPUD_RDMA_RETRIES 6
 #define GPUD_RDMA_RNR_RETRIES 3
@@ -84,9 +84,9 @@ const char *gpud_rdma_card(const struct gpud_rdma *rdma);
 enum gpud_status gpud_rdma_send(struct gpud_rdma *rdma, const void *bytes, size_t size,
                                 struct gpud_error *error);
 
-/* The next message, in the order of sending: its bytes are valid until the next call. GPUD_AGAIN:
- * there is none. GPUD_CLOSED: none, and none will come, with why; what came before a failure is
- * still had. One thread at a time. */
+/* The next message, in the order of sending; its bytes are valid until the next call. GPUD_AGAIN:
+ * no message yet. GPUD_CLOSED: no message will come, with the reason; messages received before a
+ * failure are delivered first. One thread at a time. */
 enum gpud_status gpud_rdma_receive(struct gpud_rdma *rdma, const void **bytes, size_t *size,
                                    struct gpud_error *error);
 
@@ -128,21 +128,21 @@ enum gpud_status gpud_rdma_register(struct gpud_rdma *rdma, void *data, uint64_t
                                     unsigned access, struct gpud_rdma_region **region,
                                     struct gpud_error *error);
 
-/* A memory of any device, which is kept: host memory where it has a host address, else by dma-buf,
- * else by peermem; GPUD_UNSUPPORTED with the reason against each. */
+/* Registers memory of any device, and keeps a reference: host memory by its host address, else by
+ * dma-buf, else by peermem. GPUD_UNSUPPORTED with both reasons. */
 enum gpud_status gpud_rdma_register_memory(struct gpud_rdma *rdma, struct gpud_memory *memory,
                                            unsigned access, struct gpud_rdma_region **region,
                                            enum gpud_rdma_way *way, struct gpud_error *error);
 
-/* Nothing that names the region may be under way: gpud_rdma_drain(). */
-void gpud_rdma_unregister(struct gpud_rdma_region **region); /* nothing is nothing */
+/* No request that uses the region may be pending: gpud_rdma_drain(). */
+void gpud_rdma_unregister(struct gpud_rdma_region **region); /* may be NULL */
 
 /* What a peer needs to write or read it. A secret: never logged. */
 uint64_t gpud_rdma_region_address(const struct gpud_rdma_region *region);
 uint32_t gpud_rdma_region_key(const struct gpud_rdma_region *region);
 
-/* Whether this card can register memory of the device by itself; why not, "" where it can. Asked of
- * the drivers once a connection and device. */
+/* Whether this card can register the device's memory by itself; "" or the reason. The drivers are
+ * asked once for each connection and device. */
 struct gpud_device;
 bool gpud_rdma_has_dmabuf(struct gpud_rdma *rdma, struct gpud_device *device,
                           char why[GPUD_REASON_MAX]);
@@ -157,12 +157,12 @@ struct gpud_rdma_transfer {
     uint64_t remote_address;
     uint32_t remote_key;
     uint64_t size;
-    bool tells; /* when it is done, without being asked: see gpud_rdma_is_done() */
+    bool tells; /* it is signalled: see gpud_rdma_is_done() */
 };
 
-/* Into the peer's memory, behind whatever was posted before; in as many pieces as the card wants.
- * Small ones are copied at once (inline), of the others the bytes must not change until they have
- * arrived. GPUD_AGAIN: the card's queue is full. Of a transfer nothing was posted then. */
+/* Into the peer's memory, behind everything posted before, in as many pieces as the card wants.
+ * Small ones are copied at once (inline); the bytes of others must not change until they have
+ * arrived. GPUD_AGAIN: the card's queue is full, and nothing was posted. */
 enum gpud_status gpud_rdma_write(struct gpud_rdma *rdma, const struct gpud_rdma_transfer *transfer,
                                  struct gpud_error *error);
 
@@ -174,25 +174,25 @@ enum gpud_status gpud_rdma_read(struct gpud_rdma *rdma, const struct gpud_rdma_t
  * used up, the notice follows when there is room again, before anything else. */
 void gpud_rdma_notify(struct gpud_rdma *rdma, bool urgent);
 
-/* Both: the notice comes along with the last bytes, where the peer has a receive for it by now, and
- * else as a request of its own. */
+/* Both: the notice goes with the last bytes if the peer has a receive for it, else as a request of
+ * its own. */
 enum gpud_status gpud_rdma_write_and_notify(struct gpud_rdma *rdma,
                                             const struct gpud_rdma_transfer *transfer, bool urgent,
                                             struct gpud_error *error);
 
-/* Whether so many bytes in a write, and some words behind it, have room in the card's queue. */
+/* Whether a write of so many bytes, and some words behind it, fit into the card's queue. */
 bool gpud_rdma_has_room(struct gpud_rdma *rdma, uint64_t size);
 
-/* The number of what was posted last; whether the card is done with everything up to a number, and
- * a wait for that. GPUD_TIMEOUT: it may still use the memory. GPUD_PEER: it is done, but by
- * failing. */
+/* The number of the last posted request; whether the card is done with everything up to a number,
+ * and a wait for that. GPUD_TIMEOUT: the card may still use the memory. GPUD_PEER: it is done, but
+ * failed. */
 uint64_t gpud_rdma_posted(struct gpud_rdma *rdma);
 bool gpud_rdma_is_done(struct gpud_rdma *rdma, uint64_t number);
 enum gpud_status gpud_rdma_drain(struct gpud_rdma *rdma, uint64_t number, int64_t deadline,
                                  struct gpud_error *error);
 
-/* Everything up to this number was done without failing, as far as is known. *refused: the peer's
- * card would not do what came then: its key or range is wrong. */
+/* The number up to which everything succeeded, as far as known. *refused: the peer's card rejected
+ * the next request, because its key or range is wrong. */
 uint64_t gpud_rdma_succeeded(struct gpud_rdma *rdma, bool *refused);
 
 #endif

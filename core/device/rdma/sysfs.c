@@ -38,7 +38,7 @@ void gpud_rdma_read_card(const char *name, struct gpud_network_card_info *info)
     char card[GPUD_SYSFS_PATH_MAX], path[GPUD_SYSFS_PATH_MAX], parent[IFNAMSIZ];
     gpud_print(card, "/sys/class/infiniband/%s", name);
     gpud_print(info->name, "%s", name);
-    /* Only rxe has it, and shows the interface's card as its own device on older kernels. */
+    /* Only rxe has this file; older kernels show the interface's card as its own device. */
     info->software = gpud_sysfs_read(parent, sizeof(parent), "%s/parent", card);
     if (info->software) {
         gpud_print(info->driver, "rdma_rxe");
@@ -103,7 +103,7 @@ static uint32_t read_rate(const char *port)
     return whole * 1000 + tenth * 100;
 }
 
-/* Ethernet ports have their interface beside the first address, those of InfiniBand beside the
+/* An Ethernet port's interface is listed beside its first address, an InfiniBand port's beside the
  * card. */
 static void find_netdev(const char *card, const char *port, uint32_t number, char *netdev,
                         size_t size)

@@ -41,7 +41,7 @@ static enum gpud_status check(const struct gpud_rdma *rdma, const struct gpud_rd
                               bool is_read, struct gpud_error *error)
 {
     const struct gpud_rdma_region *local = wanted->local;
-    /* Of a queue with nothing in it but what was not asked to say when it is done. */
+    /* Of a queue with nothing in it but unsignalled requests. */
     uint64_t most = rdma->depth - RDMA_KEPT_FROM_TRANSFERS - RDMA_SIGNAL_EVERY;
     if (local->rdma != rdma)
         return gpud_fail(error, GPUD_INVALID, "memory that is registered for another connection");
@@ -62,10 +62,9 @@ static enum gpud_status check(const struct gpud_rdma *rdma, const struct gpud_rd
     return GPUD_OK;
 }
 
-/* What a transfer is besides. */
 enum kind { WRITE, READ, NOTICE, URGENT_NOTICE };
 
-/* The notice is the last piece; where it has no room as such, it follows. */
+/* The notice goes with the last piece, or follows as a request of its own. */
 static void post(struct gpud_rdma *rdma, const struct gpud_rdma_transfer *wanted, enum kind kind)
 {
     const struct gpud_rdma_region *local = wanted->local;

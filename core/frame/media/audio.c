@@ -47,8 +47,8 @@ static const char *get_type(const struct gpud_media *media)
     return "audio/x-raw";
 }
 
-/* "S24LE", "S24_32LE", "U8": the last number is the width of a sample in memory; 18 and 20 bits lie
- * in 24. 0: no format is called so. */
+/* Bytes of a sample in memory, which the last number gives in bits: "S24LE", "S24_32LE", "U8"; 18
+ * and 20 bits take 24. 0: no format has this name. */
 static uint32_t sample_bytes(const char *format)
 {
     const char *digits = strchr(format, '_');

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Ancillary data, and any other: frames of which only the type and the largest size are known. */
+/* Ancillary and other data: frames of which only the type and the largest size are known. */
 #include "frame/media/media.h"
 #include "frame/media/text.h"
 

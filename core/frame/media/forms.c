@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Signs and blanks, which strtoull() takes, are no part of a number here. */
+/* Signs and blanks, which strtoull() accepts, are not part of a number here. */
 static bool read_number(const char **text, int base, uint64_t max, uint64_t *number)
 {
     char *end;
@@ -89,7 +89,7 @@ const struct gpud_media_form gpud_form_mask = {"bitmask", read_u64, write_mask};
 
 /* --- fractions ----------------------------------------------------------------------------- */
 
-/* A whole number is one, too. */
+/* A whole number counts as a fraction. */
 static bool read_fraction(const struct gpud_media_field *field, const char *value, void *part)
 {
     uint64_t num, den = 1;

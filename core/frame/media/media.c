@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What every kind of media has: the tables are walked here. */
+/* What all kinds of media share: reading, writing and checking by their tables. */
 #include "frame/media/media.h"
 
 #include "frame/media/syntax.h"

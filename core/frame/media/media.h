@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* The kinds of media. Each has a file with two tables: its members, which the wire carries, and the
- * fields of caps that stand for them. A new kind is such a file, its struct in <gpudirect/media.h>
+ * fields of caps that represent them. A new kind is such a file, its struct in <gpudirect/media.h>,
  * and its line in the table of media.c. */
 #ifndef GPUD_FRAME_MEDIA_MEDIA_H
 #define GPUD_FRAME_MEDIA_MEDIA_H
@@ -14,9 +14,9 @@
 struct gpud_media_member {
     size_t offset;
     uint8_t width;  /* bytes of each number; 0: a text of `count` bytes with its NUL */
-    uint8_t count;  /* of numbers */
-    uint32_t limit; /* no number is larger; 0: any is right */
-    /* The numbers that are right, where they are not 0 to `limit`; `codes_count` of them. */
+    uint8_t count;  /* how many numbers */
+    uint32_t limit; /* the largest valid number; 0: any is valid */
+    /* The valid numbers, if they are not 0 to `limit`; `codes_count` of them. */
     const uint8_t *codes;
     uint8_t codes_count;
 };
@@ -40,18 +40,18 @@ struct gpud_media_member {
 struct gpud_media_field;
 
 struct gpud_media_kind_ops {
-    const char *name; /* for a sentence */
+    const char *name; /* for messages */
     const struct gpud_media_member *members;
     size_t member_count;
     const struct gpud_media_field *fields; /* text.h */
     size_t field_count;
-    /* Whether caps of this type are of this kind. */
+    /* Whether caps of this type describe this kind. */
     bool (*has_type)(const char *type);
-    /* Caps of this type were read, and all their fields. */
+    /* Completes the media after its type and all its fields were read. */
     void (*complete)(struct gpud_media *media, const char *type);
     /* The type, with the features that GStreamer asks for. */
     const char *(*get_type)(const struct gpud_media *media);
-    /* Each member is right by itself: are they together? */
+    /* Checks the members against each other; each is valid by itself. */
     enum gpud_status (*check)(const struct gpud_media *media, struct gpud_error *error);
     void (*get_layout)(const struct gpud_media *media, struct gpud_layout *layout);
 };
@@ -59,7 +59,7 @@ struct gpud_media_kind_ops {
 extern const struct gpud_media_kind_ops gpud_media_picture, gpud_media_audio, gpud_media_ancillary,
     gpud_media_data;
 
-/* NULL: there is no such kind. */
+/* NULL: unknown kind. */
 const struct gpud_media_kind_ops *gpud_media_find_kind(uint32_t kind);
 
 /* The kind of caps of this type. */
@@ -69,10 +69,10 @@ enum gpud_media_kind gpud_media_kind_of_type(const char *type);
 uint64_t gpud_media_get_number(const void *at, uint8_t width);
 void gpud_media_set_number(void *at, uint8_t width, uint64_t value);
 
-/* Whether the member may have this number. */
+/* Whether the number is valid for the member. */
 bool gpud_media_allows(const struct gpud_media_member *member, uint64_t value);
 
-/* One plane of one row of so many bytes. */
+/* Fills in a layout of one plane with one row of so many bytes. */
 void gpud_media_fill_layout(struct gpud_layout *layout, const char *format, uint64_t size);
 
 #endif

@@ -18,8 +18,8 @@ static bool is_alternate(const struct gpud_picture *picture)
 
 /* --- what the wire carries ----------------------------------------------------------------- */
 
-/* The enums whose numbers are H.273's. GStreamer writes the four of a colorimetry as
- * "range:matrix:transfer:primaries" in numbers of its own, which are the places in these lists. */
+/* The enums with H.273's numbers. GStreamer writes the four of a colorimetry as
+ * "range:matrix:transfer:primaries" in numbers of its own, which are the indices in these lists. */
 static const uint8_t primaries[] = {
     GPUD_PRIMARIES_UNKNOWN,  GPUD_PRIMARIES_BT709,     GPUD_PRIMARIES_BT470M,
     GPUD_PRIMARIES_BT470BG,  GPUD_PRIMARIES_SMPTE170M, GPUD_PRIMARIES_SMPTE240M,
@@ -39,7 +39,7 @@ static const uint8_t matrices[] = {
     GPUD_MATRIX_UNKNOWN, GPUD_MATRIX_RGB,       GPUD_MATRIX_FCC,    GPUD_MATRIX_BT709,
     GPUD_MATRIX_BT601,   GPUD_MATRIX_SMPTE240M, GPUD_MATRIX_BT2020, GPUD_MATRIX_BT2020_CL,
 };
-/* The last of these is not GStreamer's. */
+/* GStreamer does not have the last of these. */
 #define TRANSFERS_WRITTEN (sizeof(transfers) - 1)
 #define MATRICES_WRITTEN (sizeof(matrices) - 1)
 
@@ -90,7 +90,7 @@ static const struct gpud_media_member members[] = {
 /* clang-format on */
 _Static_assert(GPUD_PLANES_MAX == 4, "the planes among the members");
 
-/* --- what caps say ------------------------------------------------------------------------- */
+/* --- the fields of caps -------------------------------------------------------------------- */
 
 static bool write_height(const struct gpud_media_field *field, const void *part,
                          char value[GPUD_VALUE_MAX])
@@ -119,7 +119,7 @@ static const struct {
 };
 #define COLORIMETRIES (sizeof(colorimetries) / sizeof(colorimetries[0]))
 
-/* A matrix alone says no more than the format does. */
+/* A matrix alone adds nothing to the format. */
 static bool says_something(const struct gpud_colorimetry *colors)
 {
     return colors->range || colors->transfer || colors->primaries;
@@ -146,7 +146,7 @@ static bool read_colorimetry(const struct gpud_media_field *field, const char *v
     return true;
 }
 
-/* Its place in the list; 0 if that is not one of `written`. */
+/* The index in the list; 0 if it is not among the first `written`. */
 static unsigned place_of(const uint8_t *list, size_t written, unsigned code)
 {
     for (unsigned i = 0; i < written; i++)
@@ -227,7 +227,7 @@ static bool write_light(const struct gpud_media_field *field, const void *part,
     return hdr->has_light_level;
 }
 
-/* GStreamer writes the names of the flags behind the two numbers, and does not need them. */
+/* GStreamer writes the names of the flags behind the two numbers, but does not need them. */
 static bool read_flags(const struct gpud_media_field *field, const char *value, void *part)
 {
     struct gpud_picture *picture = part;
@@ -299,7 +299,7 @@ static const struct gpud_media_field fields[] = {
 
 /* --- the kind ------------------------------------------------------------------------------ */
 
-/* A sensor's mosaic of colour filters, "rggb" or "rggb10le", which has caps of its own. */
+/* A sensor's mosaic of colour filters, "rggb" or "rggb10le", which has its own type of caps. */
 static bool is_bayer(const char *format)
 {
     static const char *const patterns[] = {"bggr", "gbrg", "grbg", "rggb"};
@@ -319,7 +319,7 @@ static void complete(struct gpud_media *media, const char *type)
 {
     struct gpud_picture *picture = &media->picture;
     struct gpud_layout *layout = &picture->layout, known;
-    (void)type; /* the format says it as well */
+    (void)type; /* the format implies it */
     if (is_alternate(picture)) {
         picture->picture_height = layout->height % 2 ? layout->height : 0;
         layout->height = (layout->height + 1) / 2;

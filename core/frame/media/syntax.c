@@ -59,12 +59,12 @@ static bool read_type(const char **at, char *type, size_t size)
     return true;
 }
 
-/* The end of a value; NULL: it is none, or one of several. A backslash takes the next character,
- * or a number of three octal digits. */
+/* The end of a value; NULL: no value, or several. A backslash quotes the next character, or a
+ * number of three octal digits. */
 static const char *value_end(const char *at)
 {
     bool quoted = *at == '"';
-    if (strchr("{[<", *at)) /* and where there is nothing */
+    if (strchr("{[<", *at)) /* also at the end of the text */
         return NULL;
     for (at += quoted; *at && *at != '"' && (quoted || !strchr(",; \t\r\n", *at)); at++)
         if (*at == '\\' && !*++at)
@@ -77,7 +77,7 @@ static bool is_octal(char c)
     return c >= '0' && c <= '7';
 }
 
-/* The character that the text begins with, which moves on. */
+/* Reads one character of the text, and moves on. */
 static char unescape(const char **at)
 {
     if (**at == '\\')
@@ -131,7 +131,7 @@ static bool is_number(const char *value, char also)
     return digits > 0 && !value[digits] && !also;
 }
 
-/* As GStreamer guesses. */
+/* The type that GStreamer would guess. */
 static const char *guess_type(const struct gpud_text_field *found)
 {
     if (found->raw[0] == '"')
@@ -152,7 +152,7 @@ bool gpud_text_keep(struct gpud_media *media, const struct gpud_text_field *foun
     return length >= 0 && (size_t)length < room;
 }
 
-/* Written again from what is read of it, it is the same. */
+/* The text must be the same when it is written again from what was read. */
 enum gpud_status gpud_media_check_extra(const char *extra, struct gpud_error *error)
 {
     struct gpud_media again = {.extra = ""};

@@ -9,7 +9,7 @@
 
 /* --- reading ------------------------------------------------------------------------------- */
 
-/* false: no member stands for it, or none can say this. */
+/* false: no member has such a field, or can have this value. */
 static bool take(struct gpud_media *media, const struct gpud_media_kind_ops *kind,
                  const struct gpud_text_field *found)
 {
@@ -38,7 +38,7 @@ enum gpud_status gpud_media_from_string(struct gpud_media *media, const char *te
     const char *at = text;
     if (!gpud_text_read_name(&at, type, sizeof(type)))
         return no_caps(text, at, error);
-    if (*at == '(') { /* features: where frames lie is no part of what they are */
+    if (*at == '(') { /* features: where frames lie is not part of what they are */
         at += strcspn(at, ")");
         at += *at == ')';
         gpud_text_skip_blanks(&at);

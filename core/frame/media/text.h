@@ -10,20 +10,20 @@
 
 #include "frame/media/syntax.h"
 
-/* A field of caps, and the part of a media that stands for it. */
+/* A field of caps, and the part of a media that it represents. */
 struct gpud_media_field {
     const char *name;
     const struct gpud_media_form *form;
-    size_t offset;            /* of that part in struct gpud_media */
-    const char *const *names; /* of an enum's values from 0 on: NULL: none; "" ends them */
+    size_t offset;            /* of that part, in struct gpud_media */
+    const char *const *names; /* of an enum's values, from 0; NULL: not an enum; "" ends them */
 };
 
-/* How a value is written. */
+/* How a value is read and written. */
 struct gpud_media_form {
     const char *type;
-    /* false: no value that the part can have; it is left as it is. */
+    /* false: the value is impossible; the part is unchanged. */
     bool (*read)(const struct gpud_media_field *field, const char *value, void *part);
-    /* false: it is unknown, and is not written. */
+    /* false: the value is unknown, and not written. */
     bool (*write)(const struct gpud_media_field *field, const void *part,
                   char value[GPUD_VALUE_MAX]);
 };
@@ -34,10 +34,10 @@ extern const struct gpud_media_form gpud_form_mask;   /* uint64_t; 0: unknown */
 extern const struct gpud_media_form gpud_form_text;   /* char[16] */
 extern const struct gpud_media_form gpud_form_name;   /* an enum, by its names */
 extern const struct gpud_media_form gpud_form_ratio;  /* struct gpud_fraction */
-extern const struct gpud_media_form gpud_form_rate;   /* the same; unknown is written as 0/1 */
+extern const struct gpud_media_form gpud_form_rate;   /* the same; 0/1 if unknown */
 
-/* Reads `count` numbers, of base 10 or 16, with a colon between them; what follows the last one is
- * ignored where `open`. */
+/* Reads `count` numbers of base 10 or 16, separated by colons. With `open`, text after the last one
+ * is ignored. */
 bool gpud_text_read_numbers(const char *text, int base, bool open, uint32_t *numbers,
                             unsigned count);
 
