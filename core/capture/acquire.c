@@ -204,7 +204,7 @@ static enum gpud_status no_frame(struct gpud_capture *capture, bool held, struct
 enum step {
     STEP_AWAIT_START, /* without a signal there is no ring */
     STEP_SLEEP,       /* until the node, a returned buffer or an interrupt */
-    STEP_PEEK, /* else an event loop that always finds a frame would miss a signal change */
+    STEP_PEEK,        /* else an event loop that always finds a frame would miss a signal change */
     STEP_DEQUEUE,
     STEP_HOLD, /* only releasing frames helps */
 };

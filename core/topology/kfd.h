@@ -113,8 +113,7 @@ bool gpud_kfd_has_large_bar(const struct gpud_kfd_node *node);
 struct gpud_kfd_reach {
     bool known;  /* the kernel's driver knows both, or hides one */
     bool direct; /* without the host */
-    const struct gpud_kfd_link
-        *link;     /* the link in use, or the blocked one, or NULL */
+    const struct gpud_kfd_link *link; /* the link in use, or the blocked one, or NULL */
     uint32_t hops; /* over xGMI; 0 over PCIe */
     bool atomics;
     double bandwidth;             /* bytes per second, one way; 0: unknown */

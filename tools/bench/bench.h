@@ -122,7 +122,7 @@ struct bench_result {
     uint64_t intervals;      /* number of the next, with joins: from one frame to the next */
     uint64_t joined, left;   /* joins: receivers that got a frame; that got all they wanted */
     uint64_t measured;       /* joins: those that left during the measured section */
-    uint64_t missing; /* joins: frames missing between a receiver's first and last */
+    uint64_t missing;        /* joins: frames missing between a receiver's first and last */
     struct raw_gpu_figures raw;
     double raw_write;         /* frames a second by plain RDMA writes; 0: not measured */
     struct bench_moves moves; /* --migrate */

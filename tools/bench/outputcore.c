@@ -23,7 +23,7 @@ struct output {
     struct gpud_sender *sender;
     struct gpud_layout layout;
     struct gpud_frame *frame; /* acquired */
-    struct foreign *free; /* oldest first, so that none is still cached when it is used again */
+    struct foreign *free;     /* oldest first, so that none is still cached when it is used again */
     struct foreign **free_tail;
     pthread_mutex_t lock;
     pthread_cond_t freed;

@@ -12,7 +12,6 @@
 #include <dlfcn.h>
 #include <string.h>
 
-
 typedef struct nvmlDevice_st *nvml_device;
 
 struct nvml_pci {
