@@ -132,7 +132,8 @@ static void play_receiver(struct gpud_context *context)
     params.address = ADDRESS;
     params.on_event = on_event;
     WORKS(gpud_receiver_create(context, &params, &receiver, &e));
-    CHECK(pthread_create(&thread, NULL, acquire, NULL) == 0, "no thread");
+    CHECK(pthread_create(&thread, NULL, acquire, NULL) == 0 && pthread_detach(thread) == 0,
+          "no thread");
     await_go();
     end();
 }
