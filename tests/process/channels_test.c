@@ -515,6 +515,12 @@ static void a_channel_received_from_a_network(void)
     CHECK(strstr(info->reason, "receives it; ask on the host"), "reason: %s", info->reason);
     info = expect("rdma://[fd00::2]:7174");
     CHECK_EQUAL(info->receiver_pid, getpid());
+
+    /* The process of another container is not known here, and its note is left alone. */
+    CHECK(pwrite(own.lock, "77 1\n", 5, 0) == 5 && ftruncate(own.lock, 5) == 0, "pwrite: %m");
+    ask(NULL, PATIENCE);
+    snprintf(path, sizeof(path), "%s.lock", own.path);
+    CHECK(!find("rdma://[fd00::2]:7174") && access(path, F_OK) == 0, "a live note is removed");
     gpud_received_remove(&own);
 
     /* Where it is sent here, the sender is asked. */

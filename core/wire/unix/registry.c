@@ -265,7 +265,17 @@ static bool has_lock(const struct search *search, const char *entry)
     return faccessat(search->fd, lock, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-/* The note of a process that receives a channel: removed where the process is gone. */
+/* The kernel unlocks a note when its process dies, also one of another container, whose process id
+ * means nothing here. */
+static void remove_if_unlocked(int directory, const char *entry)
+{
+    int fd = openat(directory, entry, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
+        unlinkat(directory, entry, 0);
+    gpud_fd_close(&fd);
+}
+
+/* Reads the note of a process that receives a channel; removes the note of a dead process. */
 static bool read_received(const struct search *search, const char *entry,
                           struct gpud_address *found)
 {
@@ -280,7 +290,7 @@ static bool read_received(const struct search *search, const char *entry,
     found->receiver = gpud_lock_find(found->place, false);
     if (found->receiver > 0 && gpud_process_name(found->receiver, name, sizeof(name)))
         return true;
-    unlinkat(search->fd, entry, 0);
+    remove_if_unlocked(search->fd, entry);
     return false;
 }
 
