@@ -34,7 +34,7 @@ struct gpud_sysfs_name *gpud_sysfs_list(size_t *count, const char *format, ...) 
 bool gpud_sysfs_is_pci(const char *name);
 
 /* The nearest PCI function above a link's target, as in "0000:63:00.0": some drivers put a device
- * of their own in between. "": there is none. */
+ * of their own in between. "": no such entry. */
 #define GPUD_SYSFS_PCI_MAX 16
 void gpud_sysfs_find_pci(char *pci, size_t size, const char *link);
 

@@ -43,7 +43,7 @@ struct gpud_capture_card_info {
     char bus[16];                 /**< "pci", "usb"; "": the system does not say */
     char pci[16];                 /**< of the card, or of what it is plugged into; "": none */
     bool signal;                  /**< at its input: true as well where the driver cannot tell */
-    char signal_reason[160];      /**< why there is none */
+    char signal_reason[160];      /**< why there is no signal */
 };
 
 /** How frames of a card get to one of the devices that there are. */
@@ -62,7 +62,7 @@ struct gpud_capture_card_path {
  * @param list  set to the snapshot, which the caller destroys
  * @param error  says why not; may be NULL; written on failure only
  * @return GPUD_OK, or a failure:
- * @retval GPUD_NO_MEMORY  there is none
+ * @retval GPUD_NO_MEMORY  out of memory
  */
 GPUD_API enum gpud_status gpud_capture_card_list_create(struct gpud_context *context,
                                                         struct gpud_capture_card_list **list,

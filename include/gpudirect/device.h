@@ -49,7 +49,7 @@ struct gpud_context_params {
  * @param context  set to the context, which the caller owns
  * @param error  says why not; may be NULL; written on failure only
  * @return GPUD_OK, or a failure:
- * @retval GPUD_NO_MEMORY  there is none
+ * @retval GPUD_NO_MEMORY  out of memory
  */
 GPUD_API enum gpud_status gpud_context_create(const struct gpud_context_params *params,
                                               struct gpud_context **context,
@@ -123,7 +123,7 @@ struct gpud_device_list;
  * @param list  set to the snapshot, which the caller destroys
  * @param error  says why not; may be NULL; written on failure only
  * @return GPUD_OK, or a failure:
- * @retval GPUD_NO_MEMORY  there is none; nothing else fails
+ * @retval GPUD_NO_MEMORY  out of memory; nothing else fails
  */
 GPUD_API enum gpud_status gpud_device_list_create(struct gpud_context *context,
                                                   struct gpud_device_list **list,
@@ -333,7 +333,7 @@ struct gpud_pointer_info {
     size_t size;                 /**< sizeof(the struct), as the caller knows it */
     enum gpud_pointer_kind kind; /**< what kind of memory it is */
     char device[32];             /**< "cuda:0"; "host" for host memory */
-    void *base;                  /**< of the allocation that it lies in; NULL where nobody says */
+    void *base;                  /**< of the allocation that it lies in; NULL: unknown */
     uint64_t length;             /**< of that; 0: unknown */
 };
 

@@ -140,7 +140,7 @@ GPUD_API void gpud_frame_unmap(struct gpud_frame *frame);
  * @param offset  set to the frame's first byte in the dma-buf
  * @param error  says why not; may be NULL; written on failure only
  * @return GPUD_OK, or a failure:
- * @retval GPUD_UNSUPPORTED  there is none, and why
+ * @retval GPUD_UNSUPPORTED  not possible; error says why
  */
 GPUD_API enum gpud_status gpud_frame_export_dmabuf(const struct gpud_frame *frame, int *fd,
                                                    uint64_t *offset, struct gpud_error *error);

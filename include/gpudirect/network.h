@@ -78,7 +78,7 @@ struct gpud_network_port_info {
     uint32_t number; /**< from 1 on */
     bool active;     /**< its state is "active" */
     char state[16];  /**< "down", "init", "armed", "active"; "": unknown */
-    /** why nobody can connect by it, and what to do; "": nothing
+    /** why no peer can connect by it, and what to do; "": nothing
      * known speaks against it */
     char reason[GPUD_REASON_MAX];
     enum gpud_link_layer link_layer; /**< what the port is connected to */
@@ -111,7 +111,7 @@ struct gpud_network_gid_info {
  * @param list  set to the snapshot, which the caller destroys
  * @param error  says why not; may be NULL; written on failure only
  * @return GPUD_OK, or a failure:
- * @retval GPUD_NO_MEMORY  there is none; nothing else fails
+ * @retval GPUD_NO_MEMORY  out of memory; nothing else fails
  */
 GPUD_API enum gpud_status gpud_network_card_list_create(struct gpud_network_card_list **list,
                                                         struct gpud_error *error);

@@ -92,10 +92,10 @@ struct gpud_sender_params {
      * must be "unix:/path" in a folder that the others can enter. NULL: "user" */
     const char *access;
     /** For an address over a network: a file with a key that both ends have, 16 to 1024 bytes,
-     * which nobody else can read (chmod 600). NULL: no key, and then only addresses of this host
+     * which no other user can read (chmod 600). NULL: no key, and then only addresses of this host
      * itself can be listened on (rdma://127.0.0.1:7174), unless allow_unauthenticated. */
     const char *psk_file;
-    bool allow_unauthenticated; /**< whoever reaches the address may receive */
+    bool allow_unauthenticated; /**< any host that reaches the address may receive */
 };
 
 /** The state and counters of a sender. */
@@ -335,7 +335,7 @@ struct gpud_link_list;
  * @param list  set to the snapshot, which the caller destroys
  * @param error  says why not; may be NULL; written on failure only
  * @return GPUD_OK, or a failure:
- * @retval GPUD_NO_MEMORY  there is none; nothing else fails
+ * @retval GPUD_NO_MEMORY  out of memory; nothing else fails
  */
 GPUD_API enum gpud_status gpud_link_list_create(struct gpud_sender *sender,
                                                 struct gpud_link_list **list,

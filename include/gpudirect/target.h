@@ -3,7 +3,7 @@
 
 /* clang-format off */
 /** @file
- * A ring that somebody outside writes by himself: an SDI card's SDK, an FPGA, another process. He
+ * A ring that an external writer fills by itself: an SDI card's SDK, an FPGA, another process. It
  * is given the addresses of the slots and of their markers, and needs no code of this library.
  *
  * @verbatim
@@ -126,9 +126,9 @@ enum gpud_target_kind {
     GPUD_TARGET_DMABUF,      /**< the surface is a dma-buf of GPU memory, the marker host memory */
 };
 
-/** What the writer is to know of one slot. Secrets: whoever has them writes the ring. Descriptors
- * and pointers are the target's, and valid until destroy; to be used longer, or passed to another
- * process, a descriptor is duplicated. */
+/** What the writer is to know of one slot. Secrets: with them any process can write the ring.
+ * Descriptors and pointers are the target's, and valid until destroy; to be used longer, or passed
+ * to another process, a descriptor is duplicated. */
 struct gpud_target_slot {
     size_t size;                /**< sizeof(the struct), as the caller knows it */
     enum gpud_target_kind kind; /**< which of the fields below are set */
@@ -157,7 +157,7 @@ struct gpud_target_info {
     uint32_t given_back_offset; /**< of the word `given_back`, in words_fd and words */
     uint32_t next_offset;       /**< of the word `next` */
     uint32_t stopped_offset;    /**< of the word `stopped` */
-    char file[256];             /**< the whole path of the writer's file; "": there is none */
+    char file[256];             /**< the whole path of the writer's file; "": no file */
     uint64_t frames;            /**< handed out */
     uint64_t dropped;           /**< written, and skipped by this side */
     uint64_t corrupted; /**< that were overwritten, or may have been, while they were held */
@@ -266,7 +266,7 @@ struct gpud_target_entry {
  * @param list  set to the snapshot, which the caller destroys
  * @param error  says why not; may be NULL; written on failure only
  * @return GPUD_OK, or a failure:
- * @retval GPUD_NO_MEMORY  there is none
+ * @retval GPUD_NO_MEMORY  out of memory
  * @retval GPUD_IO  the directory cannot be read
  * @retval GPUD_NO_ACCESS  the directory cannot be read
  */

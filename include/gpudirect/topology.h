@@ -74,7 +74,7 @@ struct gpud_topology_info {
  * @param topology  set to the snapshot, which the caller owns
  * @param error  says why not; may be NULL; written on failure only
  * @return GPUD_OK, or a failure:
- * @retval GPUD_NO_MEMORY  there is none; nothing else fails
+ * @retval GPUD_NO_MEMORY  out of memory; nothing else fails
  */
 GPUD_API enum gpud_status gpud_topology_create(struct gpud_context *context,
                                                struct gpud_topology **topology,

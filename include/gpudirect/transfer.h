@@ -100,7 +100,7 @@ struct gpud_completion {
  * @param queue  set to the queue, which the caller owns
  * @param error  says why not; may be NULL; written on failure only
  * @return GPUD_OK, or a failure:
- * @retval GPUD_NO_MEMORY  there is none
+ * @retval GPUD_NO_MEMORY  out of memory
  * @retval GPUD_IO  no descriptor could be made
  */
 GPUD_API enum gpud_status gpud_completion_queue_create(struct gpud_context *context,
@@ -161,7 +161,7 @@ struct gpud_transfer_params {
      * connecting alike. NULL: no key, and then only addresses of this host itself can be listened
      * on, unless allow_unauthenticated. */
     const char *psk_file;
-    bool allow_unauthenticated; /**< whoever reaches the address may connect */
+    bool allow_unauthenticated; /**< any host that reaches the address may connect */
 };
 
 /** Creates an end of transfers, which listens at once if it has an address.

@@ -236,7 +236,7 @@ void gpud_opencl_free_bounces(struct opencl_memory *memory)
     }
 }
 
-/* Takes host memory of that size that no command uses any more; NULL: there is none. */
+/* Takes host memory of that size that no command uses any more; NULL: no such memory. */
 static struct opencl_bounce *take_bounce(struct opencl_device *device, struct opencl_memory *memory,
                                          uint64_t size)
 {

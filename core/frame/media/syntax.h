@@ -27,10 +27,10 @@ bool gpud_text_is_name(const char *text);
 /* Each moves *at past what it has read. */
 void gpud_text_skip_blanks(const char **at);
 
-/* Reads a name of less than `size` bytes; false: there is none. */
+/* Reads a name of less than `size` bytes; false: no name. */
 bool gpud_text_read_name(const char **at, char *name, size_t size);
 
-/* Reads "name=(type)value"; false: there is none, or it has several values. */
+/* Reads "name=(type)value"; false: no such field, or several values. */
 bool gpud_text_read_field(const char **at, struct gpud_text_field *found);
 
 /* Adds a field to the extra ones of a media; false: no room. */

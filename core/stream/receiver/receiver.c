@@ -167,7 +167,7 @@ static int is_due(const struct gpud_receiver *receiver)
     return reached;
 }
 
-/* Handles the pending message if it is due. GPUD_AGAIN: it is not, or there is none. */
+/* Handles the pending message if it is due. GPUD_AGAIN: no message is due. */
 static enum gpud_status handle_pending(struct gpud_receiver *receiver, struct gpud_error *error)
 {
     if (!receiver->pending)

@@ -32,7 +32,7 @@ struct gpud_held_message {
 
 /* The frame and the messages that wait for a link: see waiting.c. */
 struct gpud_waiting {
-    struct gpud_slot *slot; /* of the waiting frame, as one of its users; NULL: there is none */
+    struct gpud_slot *slot; /* of the waiting frame, as one of its users; NULL: no frame waits */
     uint64_t sequence;
     struct gpud_frame_info info;
     uint32_t late; /* frames without a credit whose copies are still under way */

@@ -187,7 +187,7 @@ static bool find_place(struct gpud_sender *sender, int64_t newcomer)
     return sender->link_count < GPUD_RECEIVERS_MAX;
 }
 
-/* Finds a place for a receiver; returns NULL, or why there is none. */
+/* Finds a place for a receiver; returns NULL, or why there is no place. */
 static const char *refuse_place(struct gpud_sender *sender, const struct gpud_peer *peer)
 {
     int64_t key = gpud_peer_key(peer);
@@ -273,7 +273,7 @@ static void read_message(struct gpud_sender *sender, struct gpud_newcomer *newco
 }
 
 /* Of the newcomers whose message has arrived, the oldest of the process with the fewest recent
- * connections. NULL: there is none. */
+ * connections. NULL: no message has arrived. */
 static struct gpud_newcomer *find_next(struct gpud_sender *sender)
 {
     struct gpud_newcomer *next = NULL;
