@@ -5,13 +5,13 @@
 /* Two hosts, whose link goes down and comes back, again and again, by turns at the receiver's and
  * at the sender's. The same receiver and the same sender live on: pictures come again each time, in
  * order, whole, each gap is reported; and either the connection survives, or both ends report why
- * it ended. The times until they noticed, and streamed again, are printed. A network that only
- * loses packets ends nothing.
+ * it ended. The times until they noticed, and streamed again, and how many pictures were lost, are
+ * printed. A network that only loses packets ends nothing.
  *
- *     rdma-down COUNT FOLDER SECONDS INTERFACE [LOSS [stall]]
+ *     rdma-down COUNT FOLDER SECONDS[,SECONDS...] INTERFACE [LOSS [stall | lossy]]
  *
  *     FOLDER is one for both, INTERFACE the program, LOSS of how many per cent; stall: last, a card
- *     that stalls at either end
+ *     that stalls at either end; lossy: packets are lost while the link comes and goes, too
  *
  *     host 2: receiver, and the cycles             host 1: sender, and what host 2 asks for
  *        ask-N: a command ─────────────────────────▶
@@ -301,74 +301,114 @@ static bool handle_silence(bool here, unsigned long long lost, const struct told
     return true;
 }
 
+/* One time that the link is down. */
+struct cycle {
+    int number;
+    bool here;
+    const char *command;
+    struct told told;
+    unsigned long long lost, connected, frames, value; /* of the receiver, before it */
+    int64_t last_at, receiver_at,
+        sender_at; /* the last picture before an end was noticed; 0: none was */
+};
+
+/* Whether the sender's host has ended what it began. */
+static bool watch(struct cycle *cycle)
+{
+    struct told now;
+    ask_sender(&now);
+    if (!cycle->sender_at && !cycle->receiver_at)
+        cycle->last_at = atomic_load(&receiver.board->last_time);
+    if (!cycle->sender_at && now.disconnects > cycle->told.disconnects)
+        cycle->sender_at = gpud_test_now();
+    if (!cycle->receiver_at && atomic_load(&receiver.board->lost) > cycle->lost)
+        cycle->receiver_at = gpud_test_now();
+    return now.has_ended;
+}
+
+static bool watch_for_pictures(struct cycle *cycle, unsigned long long before)
+{
+    int64_t until = gpud_test_now() + PATIENCE * GPUD_MSEC;
+    while (atomic_load(&receiver.board->frames) <= before + FRAMES) {
+        if (gpud_test_now() >= until)
+            return false;
+        watch(cycle);
+    }
+    return true;
+}
+
+/* Does it at one of the ends, until it is over. */
+static void disturb(struct cycle *cycle)
+{
+    char begin_there[64], answer[16];
+    snprintf(begin_there, sizeof(begin_there), "begin %s", cycle->command);
+    if (cycle->here)
+        begin(cycle->command);
+    else
+        ask(begin_there, answer, sizeof(answer));
+    for (bool over = false; !over;) {
+        bool over_there = watch(cycle);
+        over = cycle->here ? has_ended() : over_there;
+    }
+}
+
 static long long ms_between(int64_t from, int64_t to)
 {
     return to ? (long long)((to - from) / GPUD_MSEC) : -1;
 }
 
-/* Does it at one of the ends, until it is over; says when which of the two noticed. */
-static void disturb(bool here, const char *command, unsigned long long lost,
-                    const struct told *before, int cycle)
+static void report(const struct cycle *cycle, int64_t took)
 {
-    struct told now;
-    char begin_there[64], answer[16];
-    int64_t start = 0, receiver_at = 0, sender_at = 0; /* start: the last picture before it */
-    snprintf(begin_there, sizeof(begin_there), "begin %s", command);
-    if (here)
-        begin(command);
-    else
-        ask(begin_there, answer, sizeof(answer));
-    bool over = false;
-    while (!over) {
-        over = here && has_ended();
-        ask_sender(&now);
-        over |= !here && now.has_ended;
-        if (!sender_at && !receiver_at)
-            start = atomic_load(&receiver.board->last_time);
-        if (!sender_at && now.disconnects > before->disconnects)
-            sender_at = gpud_test_now();
-        if (!receiver_at && atomic_load(&receiver.board->lost) > lost)
-            receiver_at = gpud_test_now();
-    }
-    SAY("  %d: %s at the %s; the receiver noticed after %lld ms, the sender after %lld ms", cycle,
-        command, here ? "receiver" : "sender", ms_between(start, receiver_at),
-        ms_between(start, sender_at));
+    unsigned long long sent = atomic_load(&receiver.board->last_value) - cycle->value;
+    unsigned long long came = atomic_load(&receiver.board->frames) - cycle->frames;
+    SAY("  %d: %s at the %s; the receiver noticed after %lld ms, the sender after %lld ms; "
+        "pictures %lld ms after the link was back, %lld of %llu lost",
+        cycle->number, cycle->command, cycle->here ? "receiver" : "sender",
+        ms_between(cycle->last_at, cycle->receiver_at),
+        ms_between(cycle->last_at, cycle->sender_at), (long long)(took / GPUD_MSEC),
+        (long long)(sent - came), sent);
 }
 
 /* By turns at either end. What happened before the link is back counts: a card may notice at once.
  */
-static enum outcome run_cycle(int cycle, const char *command, bool certain)
+static enum outcome run_cycle(int number, const char *command, bool certain)
 {
-    bool here = cycle % 2;
-    struct told told, now;
-    unsigned long long lost = atomic_load(&receiver.board->lost);
-    unsigned long long connected = atomic_load(&receiver.board->connected);
-    ask_sender(&told);
-    disturb(here, command, lost, &told, cycle);
+    struct cycle cycle = {.number = number, .here = number % 2, .command = command};
+    struct told now;
+    bool here = cycle.here;
+    cycle.lost = atomic_load(&receiver.board->lost);
+    cycle.connected = atomic_load(&receiver.board->connected);
+    cycle.frames = atomic_load(&receiver.board->frames);
+    cycle.value = atomic_load(&receiver.board->last_value);
+    ask_sender(&cycle.told);
+    disturb(&cycle);
     int64_t back_at = gpud_test_now();
     unsigned long long before = atomic_load(&receiver.board->frames);
-    bool stalled = !pictures_come(before, PATIENCE) && handle_silence(here, lost, &told, cycle);
+    bool stalled = !watch_for_pictures(&cycle, before) &&
+                   handle_silence(here, cycle.lost, &cycle.told, number);
     int64_t took = gpud_test_now() - back_at;
     longest = !stalled && took > longest ? took : longest;
     PEER_CHECK(&receiver);
-    if (stalled)
-        return STALLED;
-    if (atomic_load(&receiver.board->connected) > connected || certain) {
-        expect_ends(lost, &told, cycle);
-        return ENDED;
-    }
+    bool ended = atomic_load(&receiver.board->connected) > cycle.connected || certain;
+    if (ended && !stalled)
+        expect_ends(cycle.lost, &cycle.told, number);
+    watch(&cycle);
+    report(&cycle, took);
+    if (stalled || ended)
+        return stalled ? STALLED : ENDED;
     ask_sender(&now);
-    CHECK(atomic_load(&receiver.board->lost) == lost && now.disconnects == told.disconnects,
+    CHECK(atomic_load(&receiver.board->lost) == cycle.lost &&
+              now.disconnects == cycle.told.disconnects,
           "an end of a connection that goes on");
     return WENT_ON;
 }
 
-static void run_lossy(unsigned percent)
+static void run_lossy(const char *percent, bool stays)
 {
     struct told told, now;
     unsigned long long lost = atomic_load(&receiver.board->lost);
     ask_sender(&told);
-    CHECK(run("lose %u", percent) && let_run("lose %u", percent), "no packets can be lost");
+    CHECK(run("lose %s", percent) && let_run("lose %s", percent), "no packets can be lost");
     unsigned long long before = atomic_load(&receiver.board->frames), seen = before;
     int64_t start = gpud_test_now(), last = start, gap = 0;
     while (seen < before + LOSSY_FRAMES) {
@@ -381,11 +421,11 @@ static void run_lossy(unsigned percent)
         gpud_test_nap(1);
     }
     int64_t took = gpud_test_now() - start;
-    CHECK(run("mend") && let_run("mend"), "the network stays lossy");
+    CHECK(stays || (run("mend") && let_run("mend")), "the network stays lossy");
     ask_sender(&now);
     CHECK(atomic_load(&receiver.board->lost) == lost && now.disconnects == told.disconnects,
           "lost packets end a connection: %s", receiver.board->reason);
-    SAY("%u %% of all packets lost: %d pictures in %lld ms, none for %lld ms at most", percent,
+    SAY("%s %% of all packets lost: %d pictures in %lld ms, none for %lld ms at most", percent,
         LOSSY_FRAMES, (long long)(took / GPUD_MSEC), (long long)(gap / GPUD_MSEC));
 }
 
@@ -416,16 +456,21 @@ static void run_stalls(void)
     SAY("cards that stall: replaced at either end, and pictures come again");
 }
 
-static void receive(int count, unsigned seconds, const char *address, unsigned loss, bool stalls)
+static void receive(int count, const char *seconds, const char *address, const char *loss,
+                    const char *mode)
 {
     struct peer_orders orders = {.nap = GPUD_MSEC};
     snprintf(orders.address, sizeof(orders.address), "%s", address);
     peer_start(&receiver, &orders);
     CHECK(pictures_come(0, RECOVERY), "no pictures at all");
     if (loss)
-        run_lossy(loss);
-    run_cycles(count, seconds);
-    if (stalls)
+        run_lossy(loss, strcmp(mode, "lossy") == 0);
+    for (const char *at = seconds; at; at = strchr(at, ',')) {
+        at += *at == ',';
+        longest = 0;
+        run_cycles(count, (unsigned)atoi(at));
+    }
+    if (strcmp(mode, "stall") == 0)
         run_stalls();
     PEER_FINISH(&receiver);
     peer_forget(&receiver);
@@ -453,7 +498,7 @@ int main(int argc, char **argv)
     if (host[0] == '1')
         serve(address);
     else
-        receive(atoi(argv[1]), (unsigned)atoi(argv[3]), address,
-                argc > 5 ? (unsigned)atoi(argv[5]) : 0, argc > 6 && strcmp(argv[6], "stall") == 0);
+        receive(atoi(argv[1]), argv[3], address, argc > 5 ? argv[5] : NULL,
+                argc > 6 ? argv[6] : "");
     return 0;
 }
