@@ -58,8 +58,8 @@ static enum gpud_status check_mode(const struct gpud_capture_mode *mode, struct 
         height > GPUD_DIMENSION_MAX)
         return gpud_fail(error, GPUD_INVALID,
                          "a capture of %.*s %ux%u: a format and 1x1 to %dx%d are needed",
-                         (int)sizeof(mode->format), mode->format, width, height, GPUD_DIMENSION_MAX,
-                         GPUD_DIMENSION_MAX);
+                         (int)sizeof(mode->format), mode->format[0] ? mode->format : "(no format)",
+                         width, height, GPUD_DIMENSION_MAX, GPUD_DIMENSION_MAX);
     if (mode->fps_den < 1)
         return gpud_fail(error, GPUD_INVALID, "a rate of %u/%u frames a second", mode->fps_num,
                          mode->fps_den);
@@ -68,9 +68,8 @@ static enum gpud_status check_mode(const struct gpud_capture_mode *mode, struct 
     return GPUD_OK;
 }
 
-enum gpud_status gpud_capture_configure_mode(struct gpud_capture *capture,
-                                             const struct gpud_capture_mode *mode,
-                                             struct gpud_error *error)
+static enum gpud_status set_mode(struct gpud_capture *capture, const struct gpud_capture_mode *mode,
+                                 struct gpud_error *error)
 {
     struct gpud_capture_mode wanted;
     enum gpud_status status =
@@ -98,36 +97,14 @@ enum gpud_status gpud_capture_configure_mode(struct gpud_capture *capture,
     return status;
 }
 
-enum gpud_status gpud_capture_configure(struct gpud_capture *capture, const char *format,
-                                        uint32_t width, uint32_t height, uint32_t fps_num,
-                                        uint32_t fps_den, struct gpud_error *error)
-{
-    struct gpud_capture_mode mode = {
-        .size = sizeof(mode),
-        .width_min = width,
-        .height_min = height,
-        .fps_num = fps_num,
-        .fps_den = fps_den,
-    };
-    if (!format || width < 1 || height < 1 || width > GPUD_DIMENSION_MAX ||
-        height > GPUD_DIMENSION_MAX)
-        return gpud_fail(
-            error, GPUD_INVALID, "a capture of %s %ux%u: a format and 1x1 to %dx%d are needed",
-            format ? format : "(no format)", width, height, GPUD_DIMENSION_MAX, GPUD_DIMENSION_MAX);
-    if (strlen(format) >= sizeof(mode.format))
-        return gpud_fail(error, GPUD_UNSUPPORTED, "\"%.16s\" is not a format that is captured here",
-                         format);
-    gpud_print(mode.format, "%s", format);
-    return gpud_capture_configure_mode(capture, &mode, error);
-}
-
-enum gpud_status gpud_capture_configure_input(struct gpud_capture *capture, const char *input,
-                                              struct gpud_error *error)
+static enum gpud_status set_input(struct gpud_capture *capture, const char *input,
+                                  struct gpud_error *error)
 {
     int number, now = -1;
     bool held = false;
-    if (!input || strlen(input) >= sizeof(capture->input))
-        return gpud_fail(error, GPUD_INVALID, "an input's number or name is needed");
+    if (strlen(input) >= sizeof(capture->input))
+        return gpud_fail(error, GPUD_INVALID,
+                         "\"%.31s…\" is too long for an input's number or name", input);
     if (capture->gone || capture->node.fd < 0)
         return gpud_fail(error, GPUD_NO_DEVICE, "%s is unplugged", capture->home);
     enum gpud_status status = gpud_input_find(&capture->node, input, &number, error);
@@ -154,9 +131,9 @@ enum gpud_status gpud_capture_configure_input(struct gpud_capture *capture, cons
     return status;
 }
 
-enum gpud_status gpud_capture_configure_controls(struct gpud_capture *capture,
-                                                 const struct gpud_capture_control *controls,
-                                                 uint32_t count, struct gpud_error *error)
+static enum gpud_status set_controls(struct gpud_capture *capture,
+                                     const struct gpud_capture_control *controls, uint32_t count,
+                                     struct gpud_error *error)
 {
     enum gpud_status status = gpud_controls_check(controls, count, error);
     if (status != GPUD_OK)
@@ -169,5 +146,26 @@ enum gpud_status gpud_capture_configure_controls(struct gpud_capture *capture,
     if (status == GPUD_OK && !gpud_controls_keep(&capture->controls, controls, count))
         status = gpud_fail(error, GPUD_NO_MEMORY, "no room for more controls");
     gpud_lock_release(&capture->node_lock);
+    return status;
+}
+
+enum gpud_status gpud_capture_configure(struct gpud_capture *capture,
+                                        const struct gpud_capture_config *config,
+                                        struct gpud_error *error)
+{
+    struct gpud_capture_config own;
+    enum gpud_status status =
+        gpud_sized_read(&own, sizeof(own), config, GPUD_END_OF(struct gpud_capture_config, mode),
+                        "gpud_capture_config", error);
+    if (status != GPUD_OK)
+        return status;
+    if (!own.input && !own.controls && !own.mode)
+        return gpud_fail(error, GPUD_INVALID, "an input, controls or a mode are needed");
+    if (own.input)
+        status = set_input(capture, own.input, error);
+    if (status == GPUD_OK && own.controls)
+        status = set_controls(capture, own.controls, own.control_count, error);
+    if (status == GPUD_OK && own.mode)
+        status = set_mode(capture, own.mode, error);
     return status;
 }

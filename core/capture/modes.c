@@ -225,17 +225,11 @@ size_t gpud_capture_modes_of(const struct gpud_v4l2 *node, const struct gpud_inp
     return list.count;
 }
 
-size_t gpud_capture_list_modes_of(struct gpud_capture *capture, const char *format,
-                                  struct gpud_capture_mode *modes, size_t max)
+size_t gpud_capture_list_modes(struct gpud_capture *capture, const char *format,
+                               struct gpud_capture_mode *modes, size_t max)
 {
     gpud_lock_take(&capture->node_lock);
     size_t count = gpud_capture_modes_of(&capture->node, &capture->source, format, modes, max);
     gpud_lock_release(&capture->node_lock);
     return count;
-}
-
-size_t gpud_capture_list_modes(struct gpud_capture *capture, struct gpud_capture_mode *modes,
-                               size_t max)
-{
-    return gpud_capture_list_modes_of(capture, NULL, modes, max);
 }

@@ -11,8 +11,7 @@
  * called by the name without. */
 uint32_t gpud_capture_find_format(const struct gpud_v4l2 *node, const char *name);
 
-/* gpud_capture_list_modes_of() of an open node with this signal at its input; format NULL: all.
- * Nothing is set. */
+/* gpud_capture_list_modes() of an open node with this signal at its input. Nothing is set. */
 size_t gpud_capture_modes_of(const struct gpud_v4l2 *node, const struct gpud_input *source,
                              const char *format, struct gpud_capture_mode *modes, size_t max);
 

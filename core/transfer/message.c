@@ -141,13 +141,13 @@ enum gpud_status gpud_transfer_unseal(const uint8_t bytes[TRANSFER_MESSAGE_SIZE]
         made.number != 0 || made.value == 0 || (made.value & ~all))
         return gpud_fail(error, GPUD_INVALID,
                          "these bytes are no key of a region: give those of "
-                         "gpud_region_export_key() as they are");
+                         "gpud_region_info.key as they are; a local region has none");
     compute_seal(own, secret, seal);
     if (!memeql_sec(seal, own + SEAL_AT, SEAL_SIZE))
         return gpud_fail(error, GPUD_INVALID,
                          "the key is of a region that was not registered with this connection (the "
                          "peer has to register it there, too), or was damaged on its way here: "
-                         "give the bytes of gpud_region_export_key() as they are");
+                         "give the bytes of gpud_region_info.key as they are");
     made.nonce = 0;
     *message = made;
     return GPUD_OK;

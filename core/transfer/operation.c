@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The calls: put, get, send and receive. */
+/* The call for puts, gets, sends and receives. */
 #include "base/fd.h"
 #include "base/sized.h"
 #include "transfer/completion.h"
@@ -52,7 +52,7 @@ static enum gpud_status order_locked(struct operation *operation, void *native_q
     return GPUD_OK;
 }
 
-/* --- the calls ----------------------------------------------------------------------------- */
+/* --- the call ------------------------------------------------------------------------------ */
 
 static enum gpud_status check_params(struct gpud_connection *connection,
                                      enum gpud_completion_kind kind,
@@ -66,6 +66,8 @@ static enum gpud_status check_params(struct gpud_connection *connection,
                    : gpud_fail(error, GPUD_INVALID, "no connection");
     if (status != GPUD_OK)
         return status;
+    if (kind < GPUD_COMPLETION_PUT || kind > GPUD_COMPLETION_RECEIVE)
+        return gpud_fail(error, GPUD_INVALID, "%u is no kind of operation", (unsigned)kind);
     bool may_be_empty =
         kind == GPUD_COMPLETION_SEND || (kind == GPUD_COMPLETION_PUT && own->notify);
     if (own->timeout_ns < 0)
@@ -249,44 +251,6 @@ static enum gpud_status begin_locked(struct gpud_connection *connection,
     return GPUD_OK;
 }
 
-static enum gpud_status begin(struct gpud_connection *connection, enum gpud_completion_kind kind,
-                              const struct gpud_operation_params *params, struct gpud_error *error)
-{
-    struct gpud_operation_params own;
-    enum gpud_status status = check_params(connection, kind, params, &own, error);
-    if (status != GPUD_OK)
-        return status;
-    gpud_lock_take(&connection->lock);
-    status = await_room_locked(connection, kind, own.timeout_ns, error);
-    if (status == GPUD_OK)
-        status = begin_locked(connection, kind, &own, error);
-    if (status == GPUD_OK)
-        gpud_connection_progress_locked(connection);
-    gpud_lock_release(&connection->lock);
-    return status;
-}
-
-enum gpud_status gpud_connection_put(struct gpud_connection *connection,
-                                     const struct gpud_operation_params *params,
-                                     struct gpud_error *error)
-{
-    return begin(connection, GPUD_COMPLETION_PUT, params, error);
-}
-
-enum gpud_status gpud_connection_get(struct gpud_connection *connection,
-                                     const struct gpud_operation_params *params,
-                                     struct gpud_error *error)
-{
-    return begin(connection, GPUD_COMPLETION_GET, params, error);
-}
-
-enum gpud_status gpud_connection_send(struct gpud_connection *connection,
-                                      const struct gpud_operation_params *params,
-                                      struct gpud_error *error)
-{
-    return begin(connection, GPUD_COMPLETION_SEND, params, error);
-}
-
 static enum gpud_status receive_locked(struct gpud_connection *connection,
                                        const struct gpud_operation_params *params,
                                        struct gpud_error *error)
@@ -317,19 +281,24 @@ static enum gpud_status receive_locked(struct gpud_connection *connection,
     return GPUD_OK;
 }
 
-enum gpud_status gpud_connection_receive(struct gpud_connection *connection,
-                                         const struct gpud_operation_params *params,
-                                         struct gpud_error *error)
+enum gpud_status gpud_connection_post(struct gpud_connection *connection,
+                                      enum gpud_completion_kind kind,
+                                      const struct gpud_operation_params *params,
+                                      struct gpud_error *error)
 {
     struct gpud_operation_params own;
-    enum gpud_status status =
-        check_params(connection, GPUD_COMPLETION_RECEIVE, params, &own, error);
+    enum gpud_status status = check_params(connection, kind, params, &own, error);
     if (status != GPUD_OK)
         return status;
     gpud_lock_take(&connection->lock);
-    status = await_room_locked(connection, GPUD_COMPLETION_RECEIVE, own.timeout_ns, error);
-    if (status == GPUD_OK)
+    status = await_room_locked(connection, kind, own.timeout_ns, error);
+    if (status == GPUD_OK && kind == GPUD_COMPLETION_RECEIVE) {
         status = receive_locked(connection, &own, error);
+    } else if (status == GPUD_OK) {
+        status = begin_locked(connection, kind, &own, error);
+        if (status == GPUD_OK)
+            gpud_connection_progress_locked(connection);
+    }
     gpud_lock_release(&connection->lock);
     return status;
 }

@@ -132,23 +132,8 @@ enum gpud_status gpud_region_create(struct gpud_connection *connection,
     return status;
 }
 
-void gpud_region_get_info(const struct gpud_region *region, struct gpud_region_info *info)
+static void export_key(const struct gpud_region *region, struct gpud_region_key *key)
 {
-    struct gpud_region_info made = {.length = region->memory->size, .access = region->access};
-    gpud_print(made.device, "%s", region->memory->device->info.name);
-    gpud_print(made.way, "%s", region->verbs.way);
-    gpud_sized_copy(info, info->size, &made, sizeof(made));
-}
-
-enum gpud_status gpud_region_export_key(const struct gpud_region *region,
-                                        struct gpud_region_key *key, struct gpud_error *error)
-{
-    if (!region || !key)
-        return gpud_fail(error, GPUD_INVALID, "no region, or no place for its key");
-    if (region->access == GPUD_REGION_LOCAL)
-        return gpud_fail(error, GPUD_INVALID,
-                         "the region is local: register it with GPUD_REGION_REMOTE_WRITE or "
-                         "_REMOTE_READ, if the peer is to reach it");
     const struct transfer_message message = {
         .type = TRANSFER_KEY,
         .slot = region->slot,
@@ -163,7 +148,16 @@ enum gpud_status gpud_region_export_key(const struct gpud_region *region,
     const struct transfer_secret secret = {connection->nonce, connection->peer_nonce};
     gpud_lock_release(&connection->lock);
     gpud_transfer_seal(&message, &secret, key->bytes);
-    return GPUD_OK;
+}
+
+void gpud_region_get_info(const struct gpud_region *region, struct gpud_region_info *info)
+{
+    struct gpud_region_info made = {.length = region->memory->size, .access = region->access};
+    gpud_print(made.device, "%s", region->memory->device->info.name);
+    gpud_print(made.way, "%s", region->verbs.way);
+    if (region->access != GPUD_REGION_LOCAL)
+        export_key(region, &made.key);
+    gpud_sized_copy(info, info->size, &made, sizeof(made));
 }
 
 /* --- deregistering ------------------------------------------------------------------------- */

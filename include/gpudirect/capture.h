@@ -13,9 +13,9 @@
  *     → gpud_capture_destroy
  * @endverbatim
  *
- * Thread-safety: acquire, configure, configure_mode, configure_input, stop, wait and get_fd come
- * from one thread at a time; list_modes, configure_controls, get_info and interrupt may be called
- * from any thread, also during those, and the descriptor of get_fd be watched in any; frames may be
+ * Thread-safety: acquire, configure, stop, wait and get_fd come from one thread at a time;
+ * list_modes, configure with controls alone, get_info and interrupt may be called from any thread,
+ * also during those, and the descriptor of get_fd be watched in any; frames may be
  * released from any thread, also after destroy, which comes when no other call is under way.
  */
 /* clang-format on */
@@ -157,99 +157,62 @@ GPUD_API enum gpud_status gpud_capture_create(struct gpud_context *context,
 GPUD_API void gpud_capture_destroy(struct gpud_capture **capture);
 
 /** Lists the formats, sizes and rates that the driver offers now. The list of a card that follows
- * its signal changes with the signal. Any thread.
+ * its signal changes with the signal. The driver is asked about each size of each format that is
+ * listed, and some take milliseconds for each answer. Any thread.
  *
  * @param capture  the capture
+ * @param format  the name of the only format to list; NULL: all
  * @param modes  an array of max entries, filled from the start; modes[0].size is the size of each
  * @param max  entries that modes has room for
  * @return how many modes there are, which may be more than max; 0 while the card is unplugged
  */
-GPUD_API size_t gpud_capture_list_modes(struct gpud_capture *capture,
+GPUD_API size_t gpud_capture_list_modes(struct gpud_capture *capture, const char *format,
                                         struct gpud_capture_mode *modes, size_t max);
 
-/** As gpud_capture_list_modes(), of one format. The driver is asked about each size of each format
- * that is listed, and some take milliseconds for each answer.
- *
- * @param capture  the capture
- * @param format  the name of a format
- * @param modes  as in gpud_capture_list_modes()
- * @param max  entries that modes has room for
- * @return how many modes there are of that format
- */
-GPUD_API size_t gpud_capture_list_modes_of(struct gpud_capture *capture, const char *format,
-                                           struct gpud_capture_mode *modes, size_t max);
+/** What gpud_capture_configure() sets. What is NULL stays as it is. */
+struct gpud_capture_config {
+    size_t size; /**< sizeof(the struct), as the caller knows it */
+    /** The number or name of another input. The change is followed as a change of signal is, in the
+     * new signal's size unless the card was asked to scale. A driver that must wait for held frames
+     * switches when they are released; gpud_capture_acquire() says so meanwhile. After a refusal
+     * the card stays at its input; where the new signal cannot be captured in the format asked for,
+     * the stream ends. */
+    const char *input;
+    /** Controls, set in this order. The driver decides what can be changed while it captures. Those
+     * before one that is refused stay set. */
+    const struct gpud_capture_control *controls;
+    uint32_t control_count; /**< length of controls */
+    /** Format, size and rate, which start the capture: an entry of gpud_capture_list_modes(),
+     * perhaps changed. What counts is its format, the smallest of its sizes (0x0: the signal's own),
+     * its fastest rate (0/1: the driver's) and its scan. The driver may round them:
+     * gpud_capture_get_info() has the result. */
+    const struct gpud_capture_mode *mode;
+};
 
-/** Sets format, size and rate, and starts capturing. The driver may round them:
- * gpud_capture_get_info() has the result.
+/** Selects an input, sets controls and starts capturing in a mode, in this order; each of them at
+ * any time, and with the others or alone. What was set before a refusal stays set. With controls
+ * alone any thread may call it.
  *
  * @param capture  the capture
- * @param format  the name of a format
- * @param width  in pixels; 0 with height 0: the signal's own size
- * @param height  in rows of a picture, both fields together
- * @param fps_num  pictures per fps_den seconds; 0: the driver's rate
- * @param fps_den  see fps_num
+ * @param config  copied
  * @param error  says why not; may be NULL; written on failure only
  * @return GPUD_OK, or a failure:
- * @retval GPUD_UNSUPPORTED  the card or the device cannot, and why
+ * @retval GPUD_INVALID  the card has no such input or control, a control does not take the value, a
+ *     mode is wrong, or nothing is to be set
+ * @retval GPUD_UNSUPPORTED  the card or the device cannot, a control can only be read, or another
+ *     one disables it
  * @retval GPUD_NO_DEVICE  the card is unplugged
  * @retval GPUD_IO  the driver failed
  */
-GPUD_API enum gpud_status gpud_capture_configure(struct gpud_capture *capture, const char *format,
-                                                 uint32_t width, uint32_t height, uint32_t fps_num,
-                                                 uint32_t fps_den, struct gpud_error *error);
-
-/** As gpud_capture_configure(), with an entry of the list of modes. Of a range of sizes the
- * smallest is taken.
- *
- * @param capture  the capture
- * @param mode  an entry of gpud_capture_list_modes(), perhaps changed: its scan counts, its fps may
- *     be 0/1, and a size of 0x0 is the signal's own
- * @param error  says why not; may be NULL; written on failure only
- * @return GPUD_OK, or a failure:
- * @retval GPUD_UNSUPPORTED  as for gpud_capture_configure()
- * @retval GPUD_NO_DEVICE  as for gpud_capture_configure()
- * @retval GPUD_IO  as for gpud_capture_configure()
- */
-GPUD_API enum gpud_status gpud_capture_configure_mode(struct gpud_capture *capture,
-                                                      const struct gpud_capture_mode *mode,
-                                                      struct gpud_error *error);
+GPUD_API enum gpud_status gpud_capture_configure(struct gpud_capture *capture,
+                                                 const struct gpud_capture_config *config,
+                                                 struct gpud_error *error);
 
 /** Stops capturing. The capture is as before gpud_capture_configure(); held frames live on.
  *
  * @param capture  the capture
  */
 GPUD_API void gpud_capture_stop(struct gpud_capture *capture);
-
-/** Selects another input, before gpud_capture_configure() or while frames are captured. A change of
- * input is followed as a change of signal is, in the new signal's size unless the card was asked to
- * scale. A driver that must wait for held frames switches when they are released;
- * gpud_capture_acquire() says so meanwhile. After a refusal the card stays at its input; where the
- * new signal cannot be captured in the format asked for, the stream ends.
- *
- * @param capture  the capture
- * @param input  the input's number or name
- * @param error  says why not; may be NULL; written on failure only
- * @return GPUD_OK, or a failure:
- * @retval GPUD_INVALID  the card has no such input
- */
-GPUD_API enum gpud_status gpud_capture_configure_input(struct gpud_capture *capture,
-                                                       const char *input, struct gpud_error *error);
-
-/** Sets controls in the given order, at any time; the driver decides what can be changed while it
- * captures. Controls before one that is refused stay set. Any thread.
- *
- * @param capture  the capture
- * @param controls  as in gpud_capture_params
- * @param count  of controls
- * @param error  says why not; may be NULL; written on failure only
- * @return GPUD_OK, or a failure:
- * @retval GPUD_INVALID  the card has no control of this name, or it does not take the value
- * @retval GPUD_UNSUPPORTED  the control can only be read, or another one disables it
- * @retval GPUD_NO_DEVICE  the card is unplugged
- */
-GPUD_API enum gpud_status gpud_capture_configure_controls(
-    struct gpud_capture *capture, const struct gpud_capture_control *controls, uint32_t count,
-    struct gpud_error *error);
 
 /** Takes the next frame; its pts_ns is the driver's monotonic time. The frame is the driver's own
  * buffer where that is memory of the wanted device; released, it returns to the driver after the

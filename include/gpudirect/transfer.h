@@ -12,8 +12,8 @@
  *   gpud_transfer_create("rdma://0.0.0.0:7200")    gpud_transfer_create
  *   gpud_transfer_accept  ◀───────────────────────  gpud_transfer_connect("rdma://host:7200")
  *   gpud_region_create                              gpud_region_create
- *   gpud_region_export_key ────── 64 bytes ──────▶  gpud_connection_put / _get
- *   gpud_connection_receive ◀─────────────────────  gpud_connection_send
+ *   gpud_region_get_info: key ──── 64 bytes ──────▶  gpud_connection_post: PUT, GET
+ *   gpud_connection_post: RECEIVE ◀───────────────  gpud_connection_post: SEND
  *   gpud_completion_queue_wait                      gpud_completion_queue_wait
  * @endverbatim
  *
@@ -325,13 +325,24 @@ GPUD_API enum gpud_status gpud_region_create(struct gpud_connection *connection,
                                              const struct gpud_region_params *params,
                                              struct gpud_region **region, struct gpud_error *error);
 
+/** Bytes of a key. */
+#define GPUD_REGION_KEY_SIZE 64
+/** What a peer needs to reach a region; the application carries it there, by a message for example.
+ * It is a secret where the network is not trusted, and useless to anybody but this connection's
+ * peer. The same bytes are valid on every machine. A checksum that only the two ends can make
+ * covers it: a damaged key is GPUD_INVALID where it is used. */
+struct gpud_region_key {
+    uint8_t bytes[GPUD_REGION_KEY_SIZE]; /**< opaque */
+};
+
 /** What a region is. */
 struct gpud_region_info {
-    size_t size;     /**< sizeof(the struct), as the caller knows it */
-    uint64_t length; /**< bytes */
-    unsigned access; /**< enum gpud_region_access */
-    char device[32]; /**< where the memory is */
-    char way[16];    /**< "host", "dmabuf", "peermem" */
+    size_t size;                /**< sizeof(the struct), as the caller knows it */
+    uint64_t length;            /**< bytes */
+    unsigned access;            /**< enum gpud_region_access */
+    char device[32];            /**< where the memory is */
+    char way[16];               /**< "host", "dmabuf", "peermem" */
+    struct gpud_region_key key; /**< for the peer; all zeros: the region is local */
 };
 
 /** What a region is.
@@ -340,27 +351,6 @@ struct gpud_region_info {
  * @param info  filled as far as info->size goes
  */
 GPUD_API void gpud_region_get_info(const struct gpud_region *region, struct gpud_region_info *info);
-
-/** Bytes of a key. */
-#define GPUD_REGION_KEY_SIZE 64
-/** What a peer needs to reach a region. */
-struct gpud_region_key {
-    uint8_t bytes[GPUD_REGION_KEY_SIZE]; /**< opaque; the same on every machine */
-};
-
-/** What the peer needs to reach a region; the application carries it there, by
- * gpud_connection_send() for example. It is a secret where the network is not trusted, and useless
- * to anybody but this connection's peer. The same bytes are valid on every machine. A checksum that
- * only the two ends can make covers it: a damaged key is GPUD_INVALID where it is used.
- *
- * @param region  the region
- * @param key  set to the key
- * @param error  says why not; may be NULL; written on failure only
- * @return GPUD_OK, or GPUD_INVALID if the region is local
- */
-GPUD_API enum gpud_status gpud_region_export_key(const struct gpud_region *region,
-                                                 struct gpud_region_key *key,
-                                                 struct gpud_error *error);
 
 /** Takes the memory back from the card and makes the peer's key worthless. It first waits until own
  * operations that name the region are done (a receive without a message is done only when the
@@ -404,66 +394,39 @@ struct gpud_operation_params {
     int64_t timeout_ns;
 };
 
-/** Writes a range of a region into the peer's memory. On GPUD_OK the operation is accepted and will
- * be completed, and until then the range must not be changed; on failure nothing is done. A range
- * of any length is one operation: it is cut into the pieces that the card wants. With `notify` it
- * may be of 0 bytes, and without a region then.
+/** Requests an operation. On GPUD_OK it is accepted and will be completed, and until then the range
+ * must not be used (put, send: not changed); on failure nothing is done. A range of any length is
+ * one operation: it is cut into the pieces that the card wants.
+ *
+ * - GPUD_COMPLETION_PUT writes the range into the peer's memory. With `notify` it may be of 0
+ *   bytes, and without a region then.
+ * - GPUD_COMPLETION_GET reads the peer's memory into the range. The number of reads under way is
+ *   kept within the card's limit.
+ * - GPUD_COMPLETION_SEND sends the range as a message into the range of the peer's next receive. It
+ *   may be of 0 bytes, and without a region then.
+ * - GPUD_COMPLETION_RECEIVE posts the range for the next message that no earlier receive takes. The
+ *   region is one with GPUD_REGION_REMOTE_WRITE.
  *
  * @param connection  an open connection
+ * @param kind  one of these four
  * @param params  copied
  * @param error  says why not; may be NULL; written on failure only
  * @return GPUD_OK, or a failure:
  * @retval GPUD_TIMEOUT  no room, or the peer has posted no receive; GPUD_COMPLETION_ROOM says when
  *     to try again
  * @retval GPUD_AGAIN  gpud_transfer_interrupt() is in effect
- * @retval GPUD_INVALID  a range leaves its region, a key is damaged or another connection's, or a
- *     message is longer than the peer's next receive
+ * @retval GPUD_INVALID  a range leaves its region, a key is damaged or another connection's, a
+ *     message is longer than the peer's next receive, or the kind is none of an operation
  * @retval GPUD_NO_ACCESS  the key does not give that right, or was withdrawn
  * @retval GPUD_UNSUPPORTED  the device has no queue of the application's, or the card does not take
  *     so many bytes
  * @retval GPUD_CLOSED  the connection has ended
  * @retval GPUD_PEER  the connection has ended
  */
-GPUD_API enum gpud_status gpud_connection_put(struct gpud_connection *connection,
-                                              const struct gpud_operation_params *params,
-                                              struct gpud_error *error);
-
-/** Reads the peer's memory into a range of a region, which must not be used until the operation is
- * completed. The number of reads under way is kept within the card's limit. Otherwise as
- * gpud_connection_put().
- *
- * @param connection  an open connection
- * @param params  copied
- * @param error  says why not; may be NULL; written on failure only
- * @return GPUD_OK or a failure as for gpud_connection_put()
- */
-GPUD_API enum gpud_status gpud_connection_get(struct gpud_connection *connection,
-                                              const struct gpud_operation_params *params,
-                                              struct gpud_error *error);
-
-/** Sends a range of a region as a message into the range of the peer's next receive. It may be of 0
- * bytes, and without a region then. Otherwise as gpud_connection_put().
- *
- * @param connection  an open connection
- * @param params  copied
- * @param error  says why not; may be NULL; written on failure only
- * @return GPUD_OK or a failure as for gpud_connection_put()
- */
-GPUD_API enum gpud_status gpud_connection_send(struct gpud_connection *connection,
+GPUD_API enum gpud_status gpud_connection_post(struct gpud_connection *connection,
+                                               enum gpud_completion_kind kind,
                                                const struct gpud_operation_params *params,
                                                struct gpud_error *error);
-
-/** Posts a range for the next message that no earlier receive takes; it must not be used until the
- * operation is completed. The region is one with GPUD_REGION_REMOTE_WRITE.
- *
- * @param connection  an open connection
- * @param params  copied
- * @param error  says why not; may be NULL; written on failure only
- * @return GPUD_OK or a failure as for gpud_connection_put()
- */
-GPUD_API enum gpud_status gpud_connection_receive(struct gpud_connection *connection,
-                                                  const struct gpud_operation_params *params,
-                                                  struct gpud_error *error);
 
 GPUD_END_DECLS
 

@@ -10,6 +10,7 @@
 #include "support/fake_driver.h"
 #include "fake_gpu.h"
 #include "support/check.h"
+#include "support/configure.h"
 
 struct bench {
     struct fake_driver driver; /* set what it shall be before bench_open() */
@@ -63,7 +64,7 @@ static inline void bench_open(struct bench *bench)
 static inline void bench_stream(struct bench *bench)
 {
     bench_open(bench);
-    WORKS(gpud_capture_configure(bench->capture, "UYVY", 320, 180, 0, 1, &e));
+    WORKS(configure_format(bench->capture, "UYVY", 320, 180, 0, 1, &e));
 }
 
 /* Checks that nothing is left behind. */

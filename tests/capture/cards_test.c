@@ -129,7 +129,7 @@ static void test_modes(void)
     size_t count = gpud_capture_card_list_get_modes(cards, 1, listed, 64);
     bench.driver.node = NULL;
     WORKS(bench_create(&bench, &e));
-    CHECK_EQUAL(gpud_capture_list_modes(bench.capture, asked, 64), count);
+    CHECK_EQUAL(gpud_capture_list_modes(bench.capture, NULL, asked, 64), count);
     CHECK(count > 2 && count < 64, "%zu modes", count);
     CHECK(memcmp(listed, asked, count * sizeof(listed[0])) == 0, "others");
     gpud_capture_destroy(&bench.capture);

@@ -97,10 +97,10 @@ static void test_capture(bool multiplanar)
     bench.driver.colors.space = V4L2_COLORSPACE_BT2020;
     bench.driver.colors.transfer = V4L2_XFER_FUNC_SMPTE2084;
     bench_open(&bench);
-    CHECK(gpud_capture_list_modes(bench.capture, modes, 16) > 2, "few modes");
+    CHECK(gpud_capture_list_modes(bench.capture, NULL, modes, 16) > 2, "few modes");
     expect(modes[0].colorimetry, "a mode", 9, 16, 9, GPUD_RANGE_LIMITED);
 
-    WORKS(gpud_capture_configure(bench.capture, "UYVY", 320, 180, 30, 1, &e));
+    WORKS(configure_format(bench.capture, "UYVY", 320, 180, 30, 1, &e));
     struct gpud_capture_info info = GPUD_INFO_INIT(info);
     gpud_capture_get_info(bench.capture, &info);
     expect(info.media.picture.colorimetry, "the capture", 9, 16, 9, GPUD_RANGE_LIMITED);
@@ -120,7 +120,7 @@ static void test_capture(bool multiplanar)
     bench.driver.has_hdr = false;
     bench.driver.colors.space = V4L2_COLORSPACE_REC709;
     bench.driver.colors.transfer = 0;
-    WORKS(gpud_capture_configure(bench.capture, "UYVY", 320, 180, 30, 1, &e));
+    WORKS(configure_format(bench.capture, "UYVY", 320, 180, 30, 1, &e));
     gpud_capture_get_info(bench.capture, &info);
     expect(info.media.picture.colorimetry, "the capture", 1, 1, 1, GPUD_RANGE_LIMITED);
     CHECK(!info.media.picture.hdr.has_light_level && !info.media.picture.hdr.has_display,

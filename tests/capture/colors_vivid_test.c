@@ -7,6 +7,7 @@
  * the driver's samples, as R'G'B' and as Y'CbCr.
  *     colors_vivid_test NODE */
 #include "support/check.h"
+#include "support/configure.h"
 #include <gpudirect/capture.h>
 
 #include <linux/videodev2.h>
@@ -236,8 +237,8 @@ static void check_space(struct gpud_capture *capture, int space, int transfer, b
         {.name = "Colorspace", .value = space}, {.name = "Transfer Function", .value = transfer}};
     struct gpud_capture_info info = GPUD_INFO_INIT(info);
     double codes[BARS][3], wanted[3];
-    WORKS(gpud_capture_configure_controls(capture, controls, 2, &e));
-    WORKS(gpud_capture_configure(capture, rgb ? "BGR" : "UYVY", WIDTH, HEIGHT, 60, 1, &e));
+    WORKS(configure_controls(capture, controls, 2, &e));
+    WORKS(configure_format(capture, rgb ? "BGR" : "UYVY", WIDTH, HEIGHT, 60, 1, &e));
     gpud_capture_get_info(capture, &info);
     const struct gpud_colorimetry *colors = &info.media.picture.colorimetry;
     read_bars(capture, rgb, codes);

@@ -11,14 +11,14 @@ static enum gpud_status set(struct bench *bench, const char *name, int64_t value
                             struct gpud_error *error)
 {
     struct gpud_capture_control control = {.name = name, .value = value};
-    return gpud_capture_configure_controls(bench->capture, &control, 1, error);
+    return configure_controls(bench->capture, &control, 1, error);
 }
 
 static enum gpud_status set_text(struct bench *bench, const char *name, const char *text,
                                  struct gpud_error *error)
 {
     struct gpud_capture_control control = {.name = name, .text = text};
-    return gpud_capture_configure_controls(bench->capture, &control, 1, error);
+    return configure_controls(bench->capture, &control, 1, error);
 }
 
 /* --- controls ------------------------------------------------------------------------------ */
@@ -82,7 +82,7 @@ static void test_order(void)
            set(&bench, "exposure_time_absolute", 50, &e));
     const struct gpud_capture_control both[] = {{.name = "exposure_time_absolute", .value = 50},
                                                 {.name = "exposure_auto", .value = 1}};
-    WORKS(gpud_capture_configure_controls(bench.capture, both, 2, &e));
+    WORKS(configure_controls(bench.capture, both, 2, &e));
     CHECK_EQUAL(bench.driver.controls[FAKE_EXPOSURE], 50);
     bench_close(&bench);
 }
@@ -105,11 +105,11 @@ static void test_params(void)
     EXPECT(GPUD_NO_DEVICE, "", gpud_capture_acquire(bench.capture, GPUD_SEC, &frame, &e));
     EXPECT(GPUD_TIMEOUT, "", gpud_capture_wait(bench.capture, 0, &e));
     EXPECT(GPUD_NO_DEVICE, "unplugged", set(&bench, "brightness", 60, &e));
-    EXPECT(GPUD_NO_DEVICE, "unplugged", gpud_capture_configure_input(bench.capture, "0", &e));
+    EXPECT(GPUD_NO_DEVICE, "unplugged", configure_input(bench.capture, "0", &e));
     memset(bench.driver.controls, 0, sizeof(bench.driver.controls));
     bench.driver.input = 0;
     fake_unplug(&bench.driver, false);
-    WORKS(gpud_capture_configure(bench.capture, "UYVY", 320, 180, 0, 1, &e));
+    WORKS(configure_format(bench.capture, "UYVY", 320, 180, 0, 1, &e));
     CHECK_EQUAL(bench.driver.controls[FAKE_BRIGHTNESS], 50);
     CHECK_EQUAL(bench.driver.controls[FAKE_BITS], 2);
     CHECK_EQUAL(bench.driver.input, 1);
@@ -159,7 +159,7 @@ static void begin(struct bench *bench)
     bench->driver.events = 0;
     WORKS(bench_create(bench, &e));
     struct gpud_capture_mode mode = {.size = sizeof(mode), .format = "UYVY", .fps_den = 1};
-    WORKS(gpud_capture_configure_mode(bench->capture, &mode, &e));
+    WORKS(configure_mode(bench->capture, &mode, &e));
     expect_size(bench, 320, 1);
 }
 
@@ -170,9 +170,8 @@ static void test_inputs(bool use_gpu)
     CHECK(strcmp(bench_info(&bench).input, "HDMI 0") == 0, "%s", bench_info(&bench).input);
     struct gpud_frame *held = bench_pass(&bench, 1, 9);
     for (uint32_t i = 0; i < 20; i++) {
-        WORKS(gpud_capture_configure_input(bench.capture, i % 2 ? "0" : "hdmi 1", &e));
-        WORKS(
-            gpud_capture_configure_input(bench.capture, i % 2 ? "HDMI 0" : "1", &e)); /* no news */
+        WORKS(configure_input(bench.capture, i % 2 ? "0" : "hdmi 1", &e));
+        WORKS(configure_input(bench.capture, i % 2 ? "HDMI 0" : "1", &e)); /* no news */
         CHECK(strcmp(bench_info(&bench).input, i % 2 ? "HDMI 0" : "HDMI 1") == 0, "%s",
               bench_info(&bench).input);
         expect_size(&bench, i % 2 ? 320 : 640, i + 2);
@@ -182,14 +181,14 @@ static void test_inputs(bool use_gpu)
 
     /* A refusal leaves everything as it is. */
     EXPECT(GPUD_INVALID, "it has 0 \"HDMI 0\", 1 \"HDMI 1\"",
-           gpud_capture_configure_input(bench.capture, "SDI", &e));
+           configure_input(bench.capture, "SDI", &e));
     expect_size(&bench, 320, 21);
     bench.driver.fault = (struct fake_fault){.request = VIDIOC_S_INPUT, .times = 1, .error = EBUSY};
     EXPECT(GPUD_IO, "cannot be switched to its input 1, for another program holds it",
-           gpud_capture_configure_input(bench.capture, "1", &e));
+           configure_input(bench.capture, "1", &e));
     CHECK_EQUAL(bench.driver.input, 0);
     expect_size(&bench, 320, 22); /* in another ring */
-    EXPECT(GPUD_INVALID, "needed", gpud_capture_configure_input(bench.capture, NULL, &e));
+    EXPECT(GPUD_INVALID, "needed", configure_input(bench.capture, NULL, &e));
     bench_close(&bench);
 }
 
@@ -201,7 +200,7 @@ static void test_held(void)
     begin(&bench);
     struct gpud_frame *held = bench_pass(&bench, 1, 1);
     bench.driver.mapped = 1;
-    WORKS(gpud_capture_configure_input(bench.capture, "1", &e));
+    WORKS(configure_input(bench.capture, "1", &e));
     CHECK_EQUAL(bench.driver.input, 0);
     EXPECT(GPUD_TIMEOUT, "release them", gpud_capture_acquire(bench.capture, 0, &frame, &e));
     bench.driver.mapped = 0;
@@ -220,20 +219,20 @@ static void test_sizes(void)
     expect_size(&bench, 320, 1);
     bench.driver.digital = true;
     fake_signal(&bench.driver, 640, 360, false, 0);
-    WORKS(gpud_capture_configure_input(bench.capture, "HDMI", &e));
+    WORKS(configure_input(bench.capture, "HDMI", &e));
     expect_size(&bench, 640, 2);
     bench.driver.digital = false;
-    WORKS(gpud_capture_configure_input(bench.capture, "Camera", &e));
+    WORKS(configure_input(bench.capture, "Camera", &e));
     expect_size(&bench, 320, 3);
 
     /* And the other way round the pictures stay as large as they are. */
     bench.driver.digital = true;
-    WORKS(gpud_capture_configure_input(bench.capture, "HDMI", &e));
+    WORKS(configure_input(bench.capture, "HDMI", &e));
     struct gpud_capture_mode mode = {.size = sizeof(mode), .format = "UYVY", .fps_den = 1};
-    WORKS(gpud_capture_configure_mode(bench.capture, &mode, &e));
+    WORKS(configure_mode(bench.capture, &mode, &e));
     expect_size(&bench, 640, 5);
     bench.driver.digital = false;
-    WORKS(gpud_capture_configure_input(bench.capture, "Camera", &e));
+    WORKS(configure_input(bench.capture, "Camera", &e));
     expect_size(&bench, 640, 6);
     bench_close(&bench);
 }
@@ -243,7 +242,7 @@ static void test_sizes(void)
 static bool lists(struct bench *bench, const char *format)
 {
     struct gpud_capture_mode modes[32] = {GPUD_INFO_INIT(modes[0])};
-    size_t count = gpud_capture_list_modes(bench->capture, modes, 32);
+    size_t count = gpud_capture_list_modes(bench->capture, NULL, modes, 32);
     for (size_t i = 0; i < count && i < 32; i++)
         if (strcmp(modes[i].format, format) == 0)
             return true;
@@ -262,8 +261,8 @@ static void test_alpha(void)
     bench_open(&bench);
     CHECK(lists(&bench, "BGRx") && !lists(&bench, "BGRA"), "alpha that is not filled in");
     EXPECT(GPUD_UNSUPPORTED, "does not offer BGRA; it has UYVY, NV12, BGR, BGRx",
-           gpud_capture_configure(bench.capture, "BGRA", 320, 180, 0, 1, &e));
-    WORKS(gpud_capture_configure(bench.capture, "BGRx", 320, 180, 0, 1, &e));
+           configure_format(bench.capture, "BGRA", 320, 180, 0, 1, &e));
+    WORKS(configure_format(bench.capture, "BGRx", 320, 180, 0, 1, &e));
     CHECK(strcmp(layout_of(&bench).format, "BGRx") == 0, "%s", layout_of(&bench).format);
     bench_close(&bench);
 
@@ -271,11 +270,11 @@ static void test_alpha(void)
         .driver = {.has_controls = true, .has_alpha = true, .more_format = V4L2_PIX_FMT_ABGR32}};
     bench_open(&bench);
     CHECK(lists(&bench, "BGRA") && !lists(&bench, "BGRx"), "no alpha");
-    WORKS(gpud_capture_configure(bench.capture, "BGRA", 320, 180, 0, 1, &e));
+    WORKS(configure_format(bench.capture, "BGRA", 320, 180, 0, 1, &e));
     CHECK(strcmp(layout_of(&bench).format, "BGRA") == 0, "%s", layout_of(&bench).format);
     CHECK_EQUAL(bench.driver.controls[FAKE_ALPHA], 255);
     WORKS(set(&bench, "alpha_component", 100, &e));
-    WORKS(gpud_capture_configure(bench.capture, "BGRA", 640, 360, 0, 1, &e));
+    WORKS(configure_format(bench.capture, "BGRA", 640, 360, 0, 1, &e));
     CHECK_EQUAL(bench.driver.controls[FAKE_ALPHA], 100); /* as requested */
     bench_close(&bench);
 }

@@ -44,7 +44,7 @@ static void test_shifted(void)
 {
     struct bench bench = {.use_gpu = true, .driver = {.multiplanar = true, .padding = 32}};
     bench_open(&bench);
-    WORKS(gpud_capture_configure(bench.capture, "I420", 320, 180, 0, 1, &e));
+    WORKS(configure_format(bench.capture, "I420", 320, 180, 0, 1, &e));
     for (uint32_t i = 0; i < 4; i++) {
         struct fake_word word = {.data_offset = i * 32};
         CHECK(fake_frame_with(&bench.driver, i, (unsigned char)(10 * i), &word), "no buffer");
@@ -186,9 +186,9 @@ static void test_device_refuses(void)
     bench_open(&bounced);
     bounced.gpu.refused_wraps = 1000;
     EXPECT(GPUD_UNSUPPORTED, "cannot be pinned",
-           gpud_capture_configure(bounced.capture, "UYVY", 320, 180, 0, 1, &e));
+           configure_format(bounced.capture, "UYVY", 320, 180, 0, 1, &e));
     bounced.gpu.refused_wraps = 1; /* the first buffer's own pages */
-    WORKS(gpud_capture_configure(bounced.capture, "UYVY", 320, 180, 0, 1, &e));
+    WORKS(configure_format(bounced.capture, "UYVY", 320, 180, 0, 1, &e));
     struct gpud_frame *frame = bench_pass(&bounced, 0, 77);
     CHECK_EQUAL(bench_info(&bounced).copies_cpu, 1);
     CHECK_EQUAL(bench_info(&bounced).copies_gpu, 1);
@@ -203,7 +203,7 @@ static void test_device_refuses(void)
     CHECK(fake_frame(&broken.driver, 0, 1), "no buffer");
     EXPECT(GPUD_IO, "fell off the bus", gpud_capture_acquire(broken.capture, 0, &frame, &e));
     EXPECT(GPUD_IO, "fell off the bus", gpud_capture_acquire(broken.capture, 0, &frame, &e));
-    WORKS(gpud_capture_configure(broken.capture, "UYVY", 320, 180, 0, 1, &e));
+    WORKS(configure_format(broken.capture, "UYVY", 320, 180, 0, 1, &e));
     broken.gpu.fail_completes = 1;
     CHECK(fake_frame(&broken.driver, 0, 1), "no buffer");
     EXPECT(GPUD_NO_MEMORY, "callback", gpud_capture_acquire(broken.capture, 0, &frame, &e));
@@ -222,7 +222,7 @@ static void test_copy_fails(void)
     EXPECT(GPUD_IO, "a copy on fake:0 failed", gpud_capture_acquire(bench.capture, 0, &next, &e));
     gpud_frame_release(&frame);
     bench.gpu.manual = false;
-    WORKS(gpud_capture_configure(bench.capture, "UYVY", 320, 180, 0, 1, &e));
+    WORKS(configure_format(bench.capture, "UYVY", 320, 180, 0, 1, &e));
     frame = bench_pass(&bench, 0, 3);
     gpud_frame_release(&frame);
     bench_close(&bench);

@@ -30,7 +30,7 @@ static void check_path(struct bench *bench, const char *path, const char *reason
 static void stream(struct bench *bench)
 {
     WORKS(bench_create(bench, &e));
-    WORKS(gpud_capture_configure(bench->capture, "UYVY", 320, 180, 0, 1, &e));
+    WORKS(configure_format(bench->capture, "UYVY", 320, 180, 0, 1, &e));
 }
 
 static void prepare(struct bench *bench)
@@ -113,15 +113,14 @@ static void expect_refused(struct bench *bench, const char *reason)
     /* There is no fallback if this method, or no copies, was requested. */
     bench->method = "dmabuf";
     WORKS(bench_create(bench, &e));
-    EXPECT(GPUD_UNSUPPORTED, reason,
-           gpud_capture_configure(bench->capture, "UYVY", 320, 180, 0, 1, &e));
+    EXPECT(GPUD_UNSUPPORTED, reason, configure_format(bench->capture, "UYVY", 320, 180, 0, 1, &e));
     CHECK_EQUAL(bench->driver.count, 0);
     gpud_capture_destroy(&bench->capture);
     bench->method = NULL;
     bench->direct = true;
     WORKS(bench_create(bench, &e));
     EXPECT(GPUD_UNSUPPORTED, "v4l2-userptr: each frame would be copied",
-           gpud_capture_configure(bench->capture, "UYVY", 320, 180, 0, 1, &e));
+           configure_format(bench->capture, "UYVY", 320, 180, 0, 1, &e));
     bench_close(bench);
 }
 
@@ -199,7 +198,7 @@ static void test_driver_refuses(void)
     struct bench areas = {.driver.multiplanar = true};
     prepare(&areas);
     WORKS(bench_create(&areas, &e));
-    WORKS(gpud_capture_configure(areas.capture, "I420", 320, 180, 0, 1, &e));
+    WORKS(configure_format(areas.capture, "I420", 320, 180, 0, 1, &e));
     check_path(&areas, "v4l2-userptr", "v4l2-dmabuf: no dma-buf begins in the middle");
     bench_close(&areas);
 }
@@ -264,7 +263,7 @@ static void test_elsewhere_alone(bool required)
     CHECK_EQUAL(bench.driver.count, 0);
     check_path(&bench, "none", "");
     bench.driver.writes_elsewhere = false;
-    WORKS(gpud_capture_configure(bench.capture, "UYVY", 320, 180, 0, 1, &e));
+    WORKS(configure_format(bench.capture, "UYVY", 320, 180, 0, 1, &e));
     CHECK(poll(&loop, 1, 0) == 0, "an event loop is told of what is over");
     frame = pass(&bench, 0, 51);
     check_path(&bench, "v4l2-dmabuf", "");

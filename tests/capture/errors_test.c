@@ -9,6 +9,7 @@
 
 #include "device/device.h"
 #include "support/check.h"
+#include "support/configure.h"
 #include "support/vivid_picture.h"
 
 #include <dirent.h>
@@ -102,7 +103,7 @@ static struct gpud_capture_info info_of(const struct run *run)
 
 static void configure(struct run *run)
 {
-    WORKS(gpud_capture_configure(run->capture, "UYVY", 320, 180, 60, 1, &e));
+    WORKS(configure_format(run->capture, "UYVY", 320, 180, 60, 1, &e));
 }
 
 /* Every buffer is somewhere, and at one place. */
@@ -292,7 +293,7 @@ static void refuse_buffers(struct run *run)
     uint64_t refused = said.requests;
     set_control("Inject VIDIOC_REQBUFS Error", 1);
     EXPECT(GPUD_IO, "the driver makes no buffers of this kind",
-           gpud_capture_configure(run->capture, "UYVY", 320, 180, 60, 1, &e));
+           configure_format(run->capture, "UYVY", 320, 180, 60, 1, &e));
     CHECK_EQUAL(said.requests, refused + 1);
     EXPECT(GPUD_INVALID, "not configured",
            gpud_capture_acquire(run->capture, 0, &(struct gpud_frame *){NULL}, &e));
@@ -313,8 +314,7 @@ static void refuse_start(struct run *run)
 {
     uint64_t refused = said.starts;
     set_control("Inject VIDIOC_STREAMON Error", 1);
-    EXPECT(GPUD_IO, "does not start",
-           gpud_capture_configure(run->capture, "UYVY", 320, 180, 60, 1, &e));
+    EXPECT(GPUD_IO, "does not start", configure_format(run->capture, "UYVY", 320, 180, 60, 1, &e));
     CHECK_EQUAL(said.starts, refused + 1);
     configure(run);
     pass(run, 3);
@@ -334,7 +334,7 @@ static void disconnect(struct run *run)
     expect_end(run, GPUD_NO_DEVICE, "unplugged");
     if (strcmp(run->method, "mmap") == 0) {
         EXPECT(GPUD_NO_DEVICE, "No such device",
-               gpud_capture_configure(run->capture, "UYVY", 320, 180, 60, 1, &e));
+               configure_format(run->capture, "UYVY", 320, 180, 60, 1, &e));
         release_held(run);
     }
     resume(run);

@@ -58,7 +58,7 @@ static void start(struct application *app, const char *method)
     bench_prepare(&app->bench);
     fake_gpu_give_fences(&app->bench.gpu);
     WORKS(bench_create(&app->bench, &e));
-    WORKS(gpud_capture_configure(app->bench.capture, "UYVY", 320, 180, 0, 1, &e));
+    WORKS(configure_format(app->bench.capture, "UYVY", 320, 180, 0, 1, &e));
     app->size = bench_info(&app->bench).media.picture.layout.size;
     WORKS(gpud_memory_alloc_for(app->bench.gpu.device, app->size, GPUD_USAGE_LOCAL, &app->picture,
                                 &e));

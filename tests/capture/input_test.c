@@ -22,7 +22,7 @@ static void begin(struct bench *bench, bool tells)
 static void stream(struct bench *bench)
 {
     struct gpud_capture_mode mode = {.size = sizeof(mode), .format = "UYVY", .fps_den = 1};
-    WORKS(gpud_capture_configure_mode(bench->capture, &mode, &e));
+    WORKS(configure_mode(bench->capture, &mode, &e));
 }
 
 static void expect_size(struct bench *bench, uint32_t sequence, uint32_t width, uint32_t height,
@@ -99,7 +99,7 @@ static void test_follow_scan(void)
     begin(&bench, true);
     struct gpud_capture_mode mode = {
         .size = sizeof(mode), .format = "UYVY", .fps_den = 1, .scan = GPUD_SCAN_PROGRESSIVE};
-    WORKS(gpud_capture_configure_mode(bench.capture, &mode, &e));
+    WORKS(configure_mode(bench.capture, &mode, &e));
     expect_size(&bench, 0, 640, 360, 1);
     bench.driver.field = V4L2_FIELD_INTERLACED;
     fake_signal(&bench.driver, 640, 360, true, 0);
@@ -242,7 +242,7 @@ static void test_standards(void)
         bench_open(&bench);
         struct gpud_capture_info info = bench_info(&bench);
         CHECK_EQUAL(info.signal_height, i ? 480 : 576);
-        WORKS(gpud_capture_configure(bench.capture, "UYVY", 320, 180, 0, 1, &e));
+        WORKS(configure_format(bench.capture, "UYVY", 320, 180, 0, 1, &e));
         info = bench_info(&bench);
         CHECK_EQUAL(info.media.picture.scan, GPUD_SCAN_INTERLEAVED);
         CHECK_EQUAL(info.media.picture.field_order == GPUD_FIELD_ORDER_BOTTOM_FIRST,
@@ -307,8 +307,7 @@ static void test_fields(void)
 
     struct gpud_capture_mode mode = {.size = sizeof(mode), .format = "UYVY", .fps_den = 1};
     mode.scan = GPUD_SCAN_INTERLEAVED;
-    EXPECT(GPUD_UNSUPPORTED, "single fields",
-           gpud_capture_configure_mode(bench.capture, &mode, &e));
+    EXPECT(GPUD_UNSUPPORTED, "single fields", configure_mode(bench.capture, &mode, &e));
     bench_close(&bench);
 }
 
@@ -390,7 +389,7 @@ static void test_no_signal_ends(void)
     begin(&bench, true);
     bench.driver.fault = (struct fake_fault){.request = VIDIOC_STREAMON, .times = 1, .error = EIO};
     struct gpud_capture_mode mode = {.size = sizeof(mode), .format = "UYVY", .fps_den = 1};
-    EXPECT(GPUD_IO, "does not start", gpud_capture_configure_mode(bench.capture, &mode, &e));
+    EXPECT(GPUD_IO, "does not start", configure_mode(bench.capture, &mode, &e));
     EXPECT(GPUD_INVALID, "not configured", gpud_capture_acquire(bench.capture, 0, &frame, &e));
     bench_close(&bench);
 }

@@ -65,7 +65,7 @@ static void test_modes(void)
     struct bench bench = {0};
     bench_open(&bench);
     /* UYVY, NV12, BGR, two sizes each; the compressed and the packed one are not for us. */
-    CHECK_EQUAL(gpud_capture_list_modes(bench.capture, modes, 8), 6);
+    CHECK_EQUAL(gpud_capture_list_modes(bench.capture, NULL, modes, 8), 6);
     CHECK(strcmp(modes[0].format, "UYVY") == 0 && strcmp(modes[3].format, "NV12") == 0, "%s %s",
           modes[0].format, modes[3].format);
     CHECK_EQUAL(modes[1].width_min, 640);
@@ -76,11 +76,11 @@ static void test_modes(void)
     CHECK_EQUAL(modes[1].fps_num, 60);
     CHECK_EQUAL(modes[1].fps_den, 2);
     struct gpud_capture_mode few[2] = {GPUD_INFO_INIT(few[0])};
-    CHECK_EQUAL(gpud_capture_list_modes(bench.capture, few, 1), 6);
+    CHECK_EQUAL(gpud_capture_list_modes(bench.capture, NULL, few, 1), 6);
     CHECK(few[0].format[0] && !few[1].format[0], "wrote past max");
 
     bench.driver.sizes = FAKE_STEPWISE;
-    CHECK_EQUAL(gpud_capture_list_modes(bench.capture, modes, 8), 3);
+    CHECK_EQUAL(gpud_capture_list_modes(bench.capture, NULL, modes, 8), 3);
     CHECK_EQUAL(modes[0].width_min, 64);
     CHECK_EQUAL(modes[0].width_max, 640);
     CHECK_EQUAL(modes[0].width_step, 16);
@@ -88,8 +88,8 @@ static void test_modes(void)
     CHECK_EQUAL(modes[0].fps_num, 120);
 
     bench.driver.sizes = FAKE_SILENT;
-    WORKS(gpud_capture_configure(bench.capture, "UYVY", 1920, 1080, 0, 1, &e));
-    CHECK_EQUAL(gpud_capture_list_modes(bench.capture, modes, 8), 3);
+    WORKS(configure_format(bench.capture, "UYVY", 1920, 1080, 0, 1, &e));
+    CHECK_EQUAL(gpud_capture_list_modes(bench.capture, NULL, modes, 8), 3);
     CHECK_EQUAL(modes[0].width_min, 320);
     CHECK_EQUAL(modes[0].height_max, 180);
     CHECK_EQUAL(modes[0].fps_num, 30);
@@ -98,7 +98,7 @@ static void test_modes(void)
     struct bench multi = {.driver = {.multiplanar = true}};
     bench_open(&multi);
     /* NV12 has two fourccs there; only the simpler one is listed. */
-    CHECK_EQUAL(gpud_capture_list_modes(multi.capture, modes, 8), 6);
+    CHECK_EQUAL(gpud_capture_list_modes(multi.capture, NULL, modes, 8), 6);
     CHECK(strcmp(modes[2].format, "NV12") == 0 && strcmp(modes[4].format, "I420") == 0, "%s %s",
           modes[2].format, modes[4].format);
     bench_close(&multi);
@@ -116,14 +116,14 @@ static void test_sizes(void)
     bench_open(&bench);
     modes[0].mode.size = sizeof(modes[0]);
     memset(modes[0].newer, 0xee, sizeof(modes[0].newer));
-    gpud_capture_list_modes(bench.capture, &modes[0].mode, 2);
+    gpud_capture_list_modes(bench.capture, NULL, &modes[0].mode, 2);
     CHECK(modes[0].newer[0] == 0, "what is not known is not 0");
     CHECK(modes[1].mode.width_min == 640 && strcmp(modes[1].mode.format, "UYVY") == 0,
           "the second mode is %s %u", modes[1].mode.format, modes[1].mode.width_min);
     CHECK(modes[2].mode.size == 0, "wrote past max");
     modes[0].mode.size = offsetof(struct gpud_capture_mode, width_min);
     modes[0].mode.width_min = 5;
-    gpud_capture_list_modes(bench.capture, &modes[0].mode, 1);
+    gpud_capture_list_modes(bench.capture, NULL, &modes[0].mode, 1);
     CHECK_EQUAL(modes[0].mode.width_min, 5);
 
     memset(&info, 0xee, sizeof(info));
@@ -137,13 +137,13 @@ static void test_sizes(void)
 static void *list(void *arg)
 {
     struct gpud_capture_mode modes[8] = {GPUD_INFO_INIT(modes[0])};
-    gpud_capture_list_modes(arg, modes, 8);
+    gpud_capture_list_modes(arg, NULL, modes, 8);
     return NULL;
 }
 
 static void *configure_again(void *arg)
 {
-    WORKS(gpud_capture_configure(arg, "UYVY", 320, 180, 0, 1, &e));
+    WORKS(configure_format(arg, "UYVY", 320, 180, 0, 1, &e));
     return NULL;
 }
 
@@ -174,18 +174,15 @@ static void test_formats(void)
 {
     struct bench bench = {.driver = {.padding = 64}};
     bench_open(&bench);
-    EXPECT(GPUD_UNSUPPORTED, "JPEG",
-           gpud_capture_configure(bench.capture, "JPEG", 320, 180, 0, 1, &e));
+    EXPECT(GPUD_UNSUPPORTED, "JPEG", configure_format(bench.capture, "JPEG", 320, 180, 0, 1, &e));
     EXPECT(GPUD_UNSUPPORTED, "UYVY, NV12, BGR",
-           gpud_capture_configure(bench.capture, "v210", 320, 180, 0, 1, &e));
-    EXPECT(GPUD_INVALID, "0x180", gpud_capture_configure(bench.capture, "UYVY", 0, 180, 0, 1, &e));
-    EXPECT(GPUD_INVALID, "25/0",
-           gpud_capture_configure(bench.capture, "UYVY", 320, 180, 25, 0, &e));
-    EXPECT(GPUD_INVALID, "no format",
-           gpud_capture_configure(bench.capture, NULL, 320, 180, 0, 1, &e));
+           configure_format(bench.capture, "v210", 320, 180, 0, 1, &e));
+    EXPECT(GPUD_INVALID, "0x180", configure_format(bench.capture, "UYVY", 0, 180, 0, 1, &e));
+    EXPECT(GPUD_INVALID, "25/0", configure_format(bench.capture, "UYVY", 320, 180, 25, 0, &e));
+    EXPECT(GPUD_INVALID, "no format", configure_format(bench.capture, NULL, 320, 180, 0, 1, &e));
 
     /* The driver rounds, and says so. */
-    WORKS(gpud_capture_configure(bench.capture, "NV12", 650, 400, 30000, 1001, &e));
+    WORKS(configure_format(bench.capture, "NV12", 650, 400, 30000, 1001, &e));
     struct gpud_capture_info info = bench_info(&bench);
     CHECK_EQUAL(info.media.picture.layout.width, 640);
     CHECK_EQUAL(info.media.picture.layout.height, 360);
@@ -200,12 +197,12 @@ static void test_formats(void)
 
     bench.driver.field = V4L2_FIELD_SEQ_TB;
     EXPECT(GPUD_UNSUPPORTED, "progressive",
-           gpud_capture_configure(bench.capture, "UYVY", 320, 180, 0, 1, &e));
+           configure_format(bench.capture, "UYVY", 320, 180, 0, 1, &e));
     bench.driver.field = V4L2_FIELD_INTERLACED;
-    WORKS(gpud_capture_configure(bench.capture, "UYVY", 320, 180, 0, 1, &e));
+    WORKS(configure_format(bench.capture, "UYVY", 320, 180, 0, 1, &e));
     bench.driver.substitutes = true;
     EXPECT(GPUD_UNSUPPORTED, "gives UYVY instead",
-           gpud_capture_configure(bench.capture, "BGR", 320, 180, 0, 1, &e));
+           configure_format(bench.capture, "BGR", 320, 180, 0, 1, &e));
     CHECK(strcmp(bench_info(&bench).path, "none") == 0, "still %s", bench_info(&bench).path);
     EXPECT(GPUD_INVALID, "not configured", gpud_capture_acquire(bench.capture, 0, &frame, &e));
     bench_close(&bench);
@@ -261,22 +258,22 @@ static void test_ladder(void)
     struct bench stubborn = {.method = "userptr", .driver.memories = V4L2_BUF_CAP_SUPPORTS_MMAP};
     bench_open(&stubborn);
     EXPECT(GPUD_UNSUPPORTED, "does not take user pointers",
-           gpud_capture_configure(stubborn.capture, "UYVY", 320, 180, 0, 1, &e));
+           configure_format(stubborn.capture, "UYVY", 320, 180, 0, 1, &e));
     bench_close(&stubborn);
 
     struct bench hopeless = {.driver.fault = {VIDIOC_QBUF, 0, 0, 2, EIO}};
     bench_open(&hopeless);
     EXPECT(GPUD_IO,
-           "; v4l2-mmap: ", gpud_capture_configure(hopeless.capture, "UYVY", 320, 180, 0, 1, &e));
+           "; v4l2-mmap: ", configure_format(hopeless.capture, "UYVY", 320, 180, 0, 1, &e));
     CHECK_EQUAL(hopeless.driver.count, 0);
-    WORKS(gpud_capture_configure(hopeless.capture, "UYVY", 320, 180, 0, 1, &e));
+    WORKS(configure_format(hopeless.capture, "UYVY", 320, 180, 0, 1, &e));
     check_path(&hopeless, "v4l2-userptr", "");
     bench_close(&hopeless);
 
     struct bench no_start = {.driver.fault = {VIDIOC_STREAMON, 0, 0, 1, ENOSPC}};
     bench_open(&no_start);
     EXPECT(GPUD_NO_MEMORY, "no bandwidth",
-           gpud_capture_configure(no_start.capture, "UYVY", 320, 180, 0, 1, &e));
+           configure_format(no_start.capture, "UYVY", 320, 180, 0, 1, &e));
     CHECK_EQUAL(no_start.driver.count, 0);
     bench_close(&no_start);
 }
@@ -286,7 +283,7 @@ static void test_areas(const char *method)
 {
     struct bench bench = {.method = method, .driver.multiplanar = true};
     bench_open(&bench);
-    WORKS(gpud_capture_configure(bench.capture, "I420", 320, 180, 0, 1, &e));
+    WORKS(configure_format(bench.capture, "I420", 320, 180, 0, 1, &e));
     struct fake_word word = {.data_offset = 128};
     for (uint32_t i = 0; i < 20; i++) {
         CHECK(fake_frame_with(&bench.driver, i, (unsigned char)(10 * i), &word), "no buffer");
@@ -335,8 +332,7 @@ static void test_every_call_fails(bool use_gpu, bool multiplanar, const char *me
         bench_prepare(&bench);
         struct gpud_error error = {.reason = ""};
         if (only_known(bench_create(&bench, &error), &error) &&
-            only_known(gpud_capture_configure(bench.capture, "NV12", 320, 180, 25, 1, &error),
-                       &error)) {
+            only_known(configure_format(bench.capture, "NV12", 320, 180, 25, 1, &error), &error)) {
             for (uint32_t i = 0; i < 3; i++) {
                 struct gpud_frame *frame;
                 fake_frame(&bench.driver, i, (unsigned char)i);

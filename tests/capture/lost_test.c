@@ -123,13 +123,13 @@ static void test_same_node(bool use_gpu)
     CHECK(chmod(slot.node, 0600) == 0, "chmod");
     WORKS(gpud_capture_wait(slot.bench.capture, 0, &e));
     CHECK(!slot.bench.driver.streaming, "it streams without a request");
-    WORKS(gpud_capture_configure(slot.bench.capture, "UYVY", 320, 180, 0, 1, &e));
+    WORKS(configure_format(slot.bench.capture, "UYVY", 320, 180, 0, 1, &e));
     EXPECT(GPUD_INVALID, "negative", gpud_capture_wait(slot.bench.capture, -1, &e));
     struct gpud_frame *held = bench_pass(&slot.bench, 0, 1);
     for (uint32_t i = 0; i < 5; i++) {
         unplug(&slot);
         expect_absence(&slot, "there is no");
-        CHECK_EQUAL(gpud_capture_list_modes(slot.bench.capture, NULL, 0), 0);
+        CHECK_EQUAL(gpud_capture_list_modes(slot.bench.capture, NULL, NULL, 0), 0);
         fake_unplug(&slot.bench.driver, false);
         make(slot.node);
         expect_return(&slot, i + 3, i + 2);
@@ -209,7 +209,7 @@ static void test_other_card(void)
     EXPECT(GPUD_UNSUPPORTED, "one below the other",
            gpud_capture_acquire(slot.bench.capture, 0, &frame, &e));
     slot.bench.driver.field = V4L2_FIELD_NONE;
-    WORKS(gpud_capture_configure(slot.bench.capture, "UYVY", 320, 180, 0, 1, &e));
+    WORKS(configure_format(slot.bench.capture, "UYVY", 320, 180, 0, 1, &e));
     frame = bench_pass(&slot.bench, 0, 3);
     gpud_frame_release(&frame);
     finish(&slot);
@@ -255,7 +255,7 @@ static void test_folder_of_links(void)
     slot.bench.driver.node = node;
     slot.bench.driver.place = NULL;
     WORKS(bench_create(&slot.bench, &e));
-    WORKS(gpud_capture_configure(slot.bench.capture, "UYVY", 320, 180, 0, 1, &e));
+    WORKS(configure_format(slot.bench.capture, "UYVY", 320, 180, 0, 1, &e));
     WORKS(gpud_capture_get_fd(slot.bench.capture, &slot.fd, &e));
     unplug(&slot);
     expect_absence(&slot, "there is no");
@@ -353,11 +353,11 @@ static void test_configure(bool waits)
     if (waits)
         expect_absence(&slot, "there is no");
     EXPECT(GPUD_NO_DEVICE, "there is no",
-           gpud_capture_configure(slot.bench.capture, "UYVY", 320, 180, 0, 1, &e));
+           configure_format(slot.bench.capture, "UYVY", 320, 180, 0, 1, &e));
     slot.bench.driver.node = slot.other;
     fake_unplug(&slot.bench.driver, false);
     make(slot.other);
-    WORKS(gpud_capture_configure(slot.bench.capture, "UYVY", 640, 360, 0, 1, &e));
+    WORKS(configure_format(slot.bench.capture, "UYVY", 640, 360, 0, 1, &e));
     CHECK_EQUAL(bench_info(&slot.bench).returns, 1);
     struct gpud_frame *frame = bench_pass(&slot.bench, 0, 3);
     gpud_frame_release(&frame);

@@ -12,7 +12,7 @@ static void test_what_is_said(void)
 {
     struct bench bench = {0};
     bench_open(&bench);
-    WORKS(gpud_capture_configure(bench.capture, "UYVY", 320, 180, 25, 1, &e));
+    WORKS(configure_format(bench.capture, "UYVY", 320, 180, 25, 1, &e));
     uint64_t before = (uint64_t)gpud_now(), started = bench_info(&bench).started_ns;
     CHECK(started && started <= before && before - started < GPUD_SEC, "started at %llu",
           (unsigned long long)started);
@@ -54,7 +54,7 @@ static void test_what_is_said(void)
     frame = bench_pass(&bench, 18, 8);
     gpud_frame_release(&frame);
     CHECK(bench_info(&bench).stamps_start, "it is the start of exposure");
-    WORKS(gpud_capture_configure(bench.capture, "UYVY", 320, 180, 25, 1, &e));
+    WORKS(configure_format(bench.capture, "UYVY", 320, 180, 25, 1, &e));
     CHECK(bench_info(&bench).stamps_start, "known before the first frame");
     CHECK_EQUAL(bench_info(&bench).copies_cpu + bench_info(&bench).copies_gpu, 0);
     bench_close(&bench);
@@ -198,8 +198,7 @@ static void test_few_buffers(void)
 
     struct bench one = {.slots = 1, .driver.fewer = 2};
     bench_open(&one);
-    EXPECT(GPUD_IO, "made 1 buffers",
-           gpud_capture_configure(one.capture, "UYVY", 320, 180, 0, 1, &e));
+    EXPECT(GPUD_IO, "made 1 buffers", configure_format(one.capture, "UYVY", 320, 180, 0, 1, &e));
     bench_close(&one);
 }
 
@@ -226,7 +225,7 @@ static void test_refused_buffers(void)
     EXPECT(GPUD_IO, "none of its buffers", gpud_capture_acquire(bench.capture, 0, &frame, &e));
     bench.driver.fault.times = 0;
     EXPECT(GPUD_IO, "none of its buffers", gpud_capture_acquire(bench.capture, 0, &frame, &e));
-    WORKS(gpud_capture_configure(bench.capture, "UYVY", 320, 180, 0, 1, &e));
+    WORKS(configure_format(bench.capture, "UYVY", 320, 180, 0, 1, &e));
     frame = bench_pass(&bench, 0, 4);
     gpud_frame_release(&frame);
     bench_close(&bench);
@@ -239,7 +238,7 @@ static void test_interrupted_calls(void)
     bench.driver.fault = (struct fake_fault){0, 0, 0, 3, EINTR};
     WORKS(bench_create(&bench, &e));
     bench.driver.fault = (struct fake_fault){VIDIOC_QBUF, 0, 0, 3, EINTR};
-    WORKS(gpud_capture_configure(bench.capture, "UYVY", 320, 180, 0, 1, &e));
+    WORKS(configure_format(bench.capture, "UYVY", 320, 180, 0, 1, &e));
     CHECK(strcmp(bench_info(&bench).path, "v4l2-userptr") == 0, "%s", bench_info(&bench).path);
     bench.driver.fault = (struct fake_fault){VIDIOC_DQBUF, 0, 0, 3, EINTR};
     struct gpud_frame *frame = bench_pass(&bench, 0, 1);
@@ -256,7 +255,7 @@ static void test_driver_lies(void)
     CHECK(fake_frame(&bench.driver, 1, 2), "no buffer");
     EXPECT(GPUD_IO, "did not have", gpud_capture_acquire(bench.capture, 0, &frame, &e));
     bench.driver.lies_index = 0;
-    WORKS(gpud_capture_configure(bench.capture, "UYVY", 320, 180, 0, 1, &e));
+    WORKS(configure_format(bench.capture, "UYVY", 320, 180, 0, 1, &e));
     gpud_frame_release(&held);
 
     /* Buffer 1 comes, and is called 0, which is held. */
@@ -282,7 +281,7 @@ static void test_driver_fails(void)
     EXPECT(GPUD_IO, "start the capture again",
            gpud_capture_acquire(bench.capture, GPUD_SEC, &frame, &e));
     bench_check_plane(held, 0, 1);
-    WORKS(gpud_capture_configure(bench.capture, "UYVY", 640, 360, 0, 1, &e));
+    WORKS(configure_format(bench.capture, "UYVY", 640, 360, 0, 1, &e));
 
     /* The old frame's place is not in the new ring. */
     bench_check_plane(held, 0, 1);
@@ -327,12 +326,12 @@ static void test_unplugged(void)
     bench_check_plane(held, 0, 1);
     gpud_frame_release(&held);
     EXPECT(GPUD_NO_DEVICE, "there is no /dev/fake",
-           gpud_capture_configure(bench.capture, "UYVY", 320, 180, 0, 1, &e));
+           configure_format(bench.capture, "UYVY", 320, 180, 0, 1, &e));
     EXPECT(GPUD_INVALID, "not configured", gpud_capture_acquire(bench.capture, 0, &frame, &e));
 
     /* Plugged in again. */
     fake_unplug(&bench.driver, false);
-    WORKS(gpud_capture_configure(bench.capture, "UYVY", 320, 180, 0, 1, &e));
+    WORKS(configure_format(bench.capture, "UYVY", 320, 180, 0, 1, &e));
     frame = bench_pass(&bench, 0, 9);
     gpud_frame_release(&frame);
     bench_close(&bench);
@@ -395,10 +394,10 @@ static void test_old_driver(void)
     bench_stream(&bench);
     struct gpud_frame *held = bench_pass(&bench, 0, 1);
     EXPECT(GPUD_IO, "release them first",
-           gpud_capture_configure(bench.capture, "UYVY", 640, 360, 0, 1, &e));
+           configure_format(bench.capture, "UYVY", 640, 360, 0, 1, &e));
     gpud_frame_release(&held);
     bench.driver.mapped = 0;
-    WORKS(gpud_capture_configure(bench.capture, "UYVY", 640, 360, 0, 1, &e));
+    WORKS(configure_format(bench.capture, "UYVY", 640, 360, 0, 1, &e));
     bench_close(&bench);
 }
 

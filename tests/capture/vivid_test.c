@@ -6,6 +6,7 @@
  * allocator is dma-contig); vgem makes the dma-bufs. Runs as root in tests/vm/guest; every frame is
  * checked by its content. */
 #include "support/check.h"
+#include "support/configure.h"
 #include "support/vivid_picture.h"
 
 #include <gpudirect/capture.h>
@@ -73,7 +74,7 @@ static struct gpud_capture *stream(const char *node, const char *device, const c
                                    const char *format)
 {
     struct gpud_capture *capture = create(node, device, method);
-    WORKS(gpud_capture_configure(capture, format, 320, 180, 60, 1, &e));
+    WORKS(configure_format(capture, format, 320, 180, 60, 1, &e));
     return capture;
 }
 
@@ -146,7 +147,7 @@ static void test_modes(void)
     struct gpud_capture *capture = create(single, "host", NULL);
     struct gpud_capture_info info = info_of(capture);
     CHECK(strcmp(info.driver, "vivid") == 0 && strcmp(info.card, "vivid") == 0, "%s", info.driver);
-    size_t count = gpud_capture_list_modes(capture, modes, MODES_MAX);
+    size_t count = gpud_capture_list_modes(capture, NULL, modes, MODES_MAX);
     CHECK(count > 100 && count < MODES_MAX, "%zu modes", count);
     unsigned uyvy = 0;
     for (size_t i = 0; i < count; i++) {
@@ -168,12 +169,12 @@ static unsigned test_formats(const char *node, const char *method)
 {
     static struct gpud_capture_mode modes[MODES_MAX] = {GPUD_INFO_INIT(modes[0])};
     struct gpud_capture *capture = create(node, NULL, method);
-    size_t count = gpud_capture_list_modes(capture, modes, MODES_MAX);
+    size_t count = gpud_capture_list_modes(capture, NULL, modes, MODES_MAX);
     unsigned formats = 0;
     for (size_t i = 0; i < count; i++) {
         if (modes[i].width_min != 320)
             continue;
-        WORKS(gpud_capture_configure(capture, modes[i].format, 320, 180, 60, 1, &e));
+        WORKS(configure_format(capture, modes[i].format, 320, 180, 60, 1, &e));
         struct gpud_capture_info info = info_of(capture);
         CHECK_EQUAL(info.media.picture.layout.width, 320);
         CHECK_EQUAL(info.media.picture.rate.num, 60);
@@ -196,13 +197,13 @@ static void test_dmabuf(const char *node, unsigned *direct, unsigned *refused)
 {
     static struct gpud_capture_mode modes[MODES_MAX] = {GPUD_INFO_INIT(modes[0])};
     struct gpud_capture *capture = create(node, "host", "dmabuf");
-    size_t count = gpud_capture_list_modes(capture, modes, MODES_MAX);
+    size_t count = gpud_capture_list_modes(capture, NULL, modes, MODES_MAX);
     *direct = *refused = 0;
     for (size_t i = 0; i < count; i++) {
         struct gpud_error error = {.reason = ""};
         if (modes[i].width_min != 320)
             continue;
-        if (gpud_capture_configure(capture, modes[i].format, 320, 180, 60, 1, &error) != GPUD_OK) {
+        if (configure_format(capture, modes[i].format, 320, 180, 60, 1, &error) != GPUD_OK) {
             CHECK(strstr(error.reason, "v4l2-dmabuf: ") &&
                       strstr(error.reason, "V4L2 cannot say so"),
                   "%s", error.reason);
@@ -238,9 +239,9 @@ static void test_contiguous(void)
 
     capture = create(contiguous, "host", "dmabuf");
     EXPECT(GPUD_IO, "v4l2-dmabuf: the driver refuses the buffer: Bad address",
-           gpud_capture_configure(capture, "UYVY", 320, 180, 60, 1, &e));
+           configure_format(capture, "UYVY", 320, 180, 60, 1, &e));
     write_to("/sys/kernel/mm/transparent_hugepage/shmem_enabled", "force");
-    WORKS(gpud_capture_configure(capture, "UYVY", 320, 180, 60, 1, &e));
+    WORKS(configure_format(capture, "UYVY", 320, 180, 60, 1, &e));
     pass_frames(capture, 6);
     expect_path(capture, "v4l2-dmabuf", "");
     struct gpud_capture_info info = info_of(capture);
@@ -353,11 +354,11 @@ static void test_refusals(void)
     pass_frames(capture, 3);
 
     set_control(single, "Inject VIDIOC_STREAMON Error", 1);
-    EXPECT(GPUD_IO, "does not start", gpud_capture_configure(capture, "UYVY", 320, 180, 60, 1, &e));
-    WORKS(gpud_capture_configure(capture, "UYVY", 320, 180, 60, 1, &e));
+    EXPECT(GPUD_IO, "does not start", configure_format(capture, "UYVY", 320, 180, 60, 1, &e));
+    WORKS(configure_format(capture, "UYVY", 320, 180, 60, 1, &e));
     expect_path(capture, "v4l2-userptr", "");
     pass_frames(capture, 3);
-    EXPECT(GPUD_UNSUPPORTED, "UYVY", gpud_capture_configure(capture, "v210", 320, 180, 60, 1, &e));
+    EXPECT(GPUD_UNSUPPORTED, "UYVY", configure_format(capture, "v210", 320, 180, 60, 1, &e));
     gpud_capture_destroy(&capture);
 }
 
@@ -385,14 +386,14 @@ static void test_ends(const char *method)
     set_control(single, "Inject Fatal Streaming Error", 1);
     expect_end(capture, GPUD_IO, "start the capture again");
     look_at(held);
-    WORKS(gpud_capture_configure(capture, "UYVY", 320, 180, 60, 1, &e));
+    WORKS(configure_format(capture, "UYVY", 320, 180, 60, 1, &e));
     pass_frames(capture, 3);
 
     set_control(single, "Disconnect", 1);
     expect_end(capture, GPUD_NO_DEVICE, "unplugged");
     look_at(held);
     gpud_frame_release(&held);
-    WORKS(gpud_capture_configure(capture, "UYVY", 320, 180, 60, 1, &e));
+    WORKS(configure_format(capture, "UYVY", 320, 180, 60, 1, &e));
     pass_frames(capture, 3);
     gpud_capture_destroy(&capture);
 }
@@ -418,7 +419,7 @@ static void test_held(const char *method)
 
     /* Another format while frames of the old one are held, then the end: they stay what they were.
      */
-    WORKS(gpud_capture_configure(capture, "NV12", 640, 360, 30, 1, &e));
+    WORKS(configure_format(capture, "NV12", 640, 360, 30, 1, &e));
     pass_frames(capture, 3);
     CHECK_EQUAL(look_at(held[1]), hashes[1]);
     gpud_frame_release(&held[1]);

@@ -50,7 +50,7 @@ static struct gpud_frame *take(struct bench *bench)
 
 static void configure(struct bench *bench)
 {
-    WORKS(gpud_capture_configure(bench->capture, "UYVY", 320, 180, 0, 1, &e));
+    WORKS(configure_format(bench->capture, "UYVY", 320, 180, 0, 1, &e));
 }
 
 static void take_two(struct bench *bench, int fd)
@@ -289,7 +289,7 @@ static void test_unplugged(void)
         READABLE(fd);
     }
     EXPECT(GPUD_NO_DEVICE, "there is no /dev/fake",
-           gpud_capture_configure(bench.capture, "UYVY", 320, 180, 0, 1, &e));
+           configure_format(bench.capture, "UYVY", 320, 180, 0, 1, &e));
     NOT_READABLE(fd); /* there is no stream, which configure has said */
     fake_unplug(&bench.driver, false);
     configure(&bench);
@@ -352,7 +352,7 @@ static void test_driver_keeps_buffers(void)
     put(&bench, 0);
     struct gpud_frame *held = take(&bench), *frame;
     EXPECT(GPUD_IO, "release them first",
-           gpud_capture_configure(bench.capture, "UYVY", 640, 360, 0, 1, &e));
+           configure_format(bench.capture, "UYVY", 640, 360, 0, 1, &e));
     READABLE(fd);
     EXPECT(GPUD_IO, "release them first", gpud_capture_acquire(bench.capture, 0, &frame, &e));
     gpud_frame_release(&held);
@@ -376,7 +376,7 @@ static void test_signal_while_busy(void)
     WORKS(bench_create(&bench, &e));
     int fd = fd_of(&bench);
     bench.driver.events = 0;
-    WORKS(gpud_capture_configure(bench.capture, "UYVY", 640, 360, 0, 1, &e));
+    WORKS(configure_format(bench.capture, "UYVY", 640, 360, 0, 1, &e));
     put(&bench, 0);
     frame = take(&bench);
     gpud_frame_release(&frame);

@@ -208,11 +208,8 @@ static uintptr_t ask(struct fuzz_input *input, struct gpud_connection *connectio
         .user = (void *)number,
     };
     struct gpud_error error = {.reason = ""};
-    enum gpud_status status = what % 4 == 0   ? gpud_connection_put(connection, &params, &error)
-                              : what % 4 == 1 ? gpud_connection_get(connection, &params, &error)
-                              : what % 4 == 2
-                                  ? gpud_connection_send(connection, &params, &error)
-                                  : gpud_connection_receive(connection, &params, &error);
+    enum gpud_completion_kind kind = GPUD_COMPLETION_PUT + what % 4; /* …, GET, SEND, RECEIVE */
+    enum gpud_status status = gpud_connection_post(connection, kind, &params, &error);
     require(status == GPUD_OK || (error.status == status && strlen(error.reason) >= 10));
     return status == GPUD_OK;
 }

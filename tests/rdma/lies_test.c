@@ -35,7 +35,8 @@ static void expect_lie(const struct transfer_message *lie, bool greeted, const c
         say(&ends, &hello);
     struct gpud_region *region = register_bytes(&ends.a, here, GPUD_REGION_REMOTE_READ);
     struct gpud_operation_params recv = {.size = sizeof(recv), .region = region, .length = 1};
-    EXPECT(GPUD_NO_ACCESS, "REMOTE_WRITE", gpud_connection_receive(ends.a.connection, &recv, &e));
+    EXPECT(GPUD_NO_ACCESS, "REMOTE_WRITE",
+           gpud_connection_post(ends.a.connection, GPUD_COMPLETION_RECEIVE, &recv, &e));
     say(&ends, lie);
     drop_region(&ends, &region);
     expect_break(&ends, says);
@@ -79,7 +80,7 @@ static void test_excess(void)
     struct gpud_region *region = register_bytes(&ends.a, here, GPUD_REGION_REMOTE_WRITE);
     struct gpud_operation_params recv = {
         .size = sizeof(recv), .region = region, .length = 100, .user = &recv};
-    WORKS(gpud_connection_receive(ends.a.connection, &recv, &e));
+    WORKS(gpud_connection_post(ends.a.connection, GPUD_COMPLETION_RECEIVE, &recv, &e));
     struct transfer_message lie = {.type = TRANSFER_SENT, .number = 1, .size = 101};
     say(&ends, &lie);
     expect_completion(&ends.a, GPUD_COMPLETION_RECEIVE, GPUD_PEER, &recv);

@@ -4,6 +4,7 @@
 /* Operations of transfers, where a GPU's queue is not done yet, and where the card fails in
  * mid-stream.
  */
+#include "keys.h"
 #include "lines.h"
 
 #include <dlfcn.h>
@@ -80,7 +81,7 @@ static void test_order_after_queue(struct gpud_device *cuda)
           info.device, info.way);
     memset(there, 0, SIZE);
     target = register_bytes(&ends.b, there, GPUD_REGION_REMOTE_WRITE);
-    WORKS(gpud_region_export_key(target, &key, &e));
+    key = key_of(target);
 
     /* The application's queue stands still, with a copy behind that. */
     hold_queue(queue, &hold);
@@ -97,13 +98,13 @@ static void test_order_after_queue(struct gpud_device *cuda)
         .notify = true,
         .value = 5,
     };
-    WORKS(gpud_connection_put(ends.a.connection, &put, &e));
+    WORKS(gpud_connection_post(ends.a.connection, GPUD_COMPLETION_PUT, &put, &e));
     put.after_queue = false;
     put.user = &key;
     put.offset = put.key_offset = SIZE / 2;
     put.length = 16;
     put.value = 6;
-    WORKS(gpud_connection_put(ends.a.connection, &put, &e));
+    WORKS(gpud_connection_post(ends.a.connection, GPUD_COMPLETION_PUT, &put, &e));
     uint64_t posted = gpud_rdma_posted(ends.a.rdma);
     settle(&ends);
     CHECK_EQUAL(gpud_rdma_posted(ends.a.rdma), posted);
@@ -131,7 +132,7 @@ static void test_order_after_queue(struct gpud_device *cuda)
     hold_queue(queue, &hold);
     put.after_queue = true;
     put.user = &put;
-    WORKS(gpud_connection_put(ends.a.connection, &put, &e));
+    WORKS(gpud_connection_post(ends.a.connection, GPUD_COMPLETION_PUT, &put, &e));
     gpud_lock_take(&ends.a.connection->lock);
     gpud_connection_end_locked(ends.a.connection, GPUD_CLOSED, "this side closed the connection");
     gpud_lock_release(&ends.a.connection->lock);
@@ -167,21 +168,21 @@ static void test_into_device(struct gpud_device *cuda)
     for (uint64_t i = 0; i < SIZE; i++)
         here[i] = (char)(i * 5 + i / 256);
     source = register_bytes(&ends.b, here, GPUD_REGION_REMOTE_READ);
-    WORKS(gpud_region_export_key(source, &key, &e));
+    key = key_of(source);
     params.memory = memory;
     params.access = GPUD_REGION_REMOTE_WRITE;
     WORKS(gpud_region_create(ends.a.connection, &params, &target, &e));
     struct gpud_operation_params get = {
         .size = sizeof(get), .region = target, .length = 30001, .key = &key, .key_offset = 5};
-    WORKS(gpud_connection_get(ends.a.connection, &get, &e));
+    WORKS(gpud_connection_post(ends.a.connection, GPUD_COMPLETION_GET, &get, &e));
     struct gpud_operation_params recv = {
         .size = sizeof(recv), .region = target, .offset = 40000, .length = 20000};
-    WORKS(gpud_connection_receive(ends.a.connection, &recv, &e));
+    WORKS(gpud_connection_post(ends.a.connection, GPUD_COMPLETION_RECEIVE, &recv, &e));
     settle(&ends);
     expect_completion(&ends.a, GPUD_COMPLETION_GET, GPUD_OK, NULL);
     struct gpud_operation_params send = {
         .size = sizeof(send), .region = source, .offset = 1, .length = 10001};
-    WORKS(gpud_connection_send(ends.b.connection, &send, &e));
+    WORKS(gpud_connection_post(ends.b.connection, GPUD_COMPLETION_SEND, &send, &e));
     settle(&ends);
     expect_completion(&ends.b, GPUD_COMPLETION_SEND, GPUD_OK, NULL);
     expect_completion(&ends.a, GPUD_COMPLETION_RECEIVE, GPUD_OK, NULL);
@@ -246,7 +247,7 @@ static void test_failure(bool refused)
     open_ends(&ends, false);
     struct gpud_region *source = register_bytes(&ends.a, here, 0);
     struct gpud_region *target = register_bytes(&ends.b, there, GPUD_REGION_REMOTE_WRITE);
-    WORKS(gpud_region_export_key(target, &key, &e));
+    key = key_of(target);
     struct gpud_operation_params put = {
         .size = sizeof(put), .region = source, .length = 512, .key = &key};
     for (int i = 0; i < 10; i++) {
@@ -255,7 +256,7 @@ static void test_failure(bool refused)
             settle(&ends); /* these are done; the others are not delivered yet */
         if (i == 4 && refused)
             forge(ends.a.connection, &key);
-        WORKS(gpud_connection_put(ends.a.connection, &put, &e));
+        WORKS(gpud_connection_post(ends.a.connection, GPUD_COMPLETION_PUT, &put, &e));
     }
     int done = 0;
     if (refused)
@@ -278,7 +279,7 @@ static void test_failure(bool refused)
     expect_completion(&ends.a, GPUD_COMPLETION_END, refused ? GPUD_NO_ACCESS : GPUD_PEER, NULL);
     expect_nothing(&ends.a);
     EXPECT(refused ? GPUD_NO_ACCESS : GPUD_PEER, refused ? "refused" : "does not answer",
-           gpud_connection_put(ends.a.connection, &put, &e));
+           gpud_connection_post(ends.a.connection, GPUD_COMPLETION_PUT, &put, &e));
     drop_region(&ends, &source);
     drop_region(&ends, &target);
     close_ends(&ends);
@@ -297,24 +298,26 @@ static void test_damaged_keys(void)
     struct gpud_region_key right, key;
     struct gpud_operation_params params = {
         .size = sizeof(params), .region = own, .length = SIZE, .key = &key};
-    WORKS(gpud_region_export_key(peers, &right, &e));
+    right = key_of(peers);
     uint64_t posted = gpud_rdma_posted(ends.a.rdma);
     for (unsigned i = 0; i < sizeof(right.bytes); i++) {
         for (unsigned mask = 1; mask < 256; mask++) {
             key = right;
             key.bytes[i] ^= (uint8_t)mask;
-            EXPECT(GPUD_INVALID, "key", gpud_connection_put(ends.a.connection, &params, &e));
-            EXPECT(GPUD_INVALID, "key", gpud_connection_get(ends.a.connection, &params, &e));
+            EXPECT(GPUD_INVALID, "key",
+                   gpud_connection_post(ends.a.connection, GPUD_COMPLETION_PUT, &params, &e));
+            EXPECT(GPUD_INVALID, "key",
+                   gpud_connection_post(ends.a.connection, GPUD_COMPLETION_GET, &params, &e));
         }
     }
     CHECK_EQUAL(gpud_rdma_posted(ends.a.rdma), posted);
     /* What this end exports is sealed otherwise: the two are not each other's. */
     struct gpud_region *mine = register_bytes(&ends.a, here, GPUD_REGION_REMOTE_WRITE);
-    WORKS(gpud_region_export_key(mine, &key, &e));
+    key = key_of(mine);
     EXPECT(GPUD_INVALID, "not registered with this connection",
-           gpud_connection_put(ends.a.connection, &params, &e));
+           gpud_connection_post(ends.a.connection, GPUD_COMPLETION_PUT, &params, &e));
     key = right;
-    WORKS(gpud_connection_put(ends.a.connection, &params, &e));
+    WORKS(gpud_connection_post(ends.a.connection, GPUD_COMPLETION_PUT, &params, &e));
     settle(&ends);
     expect_completion(&ends.a, GPUD_COMPLETION_PUT, GPUD_OK, NULL);
     drop_region(&ends, &mine);

@@ -79,7 +79,7 @@ static void make_puts(int other)
         put.user = &source.bytes[i];
         put.notify = true;
         put.value = UINT32_MAX - i;
-        WORKS(gpud_connection_put(side.connection, &put, &e));
+        WORKS(gpud_connection_post(side.connection, GPUD_COMPLETION_PUT, &put, &e));
         struct gpud_completion done = await_completion(&side, GPUD_COMPLETION_PUT, GPUD_OK);
         CHECK(done.user == put.user && done.region == source.region &&
                   done.length == range->length && done.offset == range->from,
@@ -89,7 +89,7 @@ static void make_puts(int other)
     struct gpud_operation_params put = range_of(&(struct buffer){0}, 0, 0);
     put.notify = true;
     put.value = 77;
-    WORKS(gpud_connection_put(side.connection, &put, &e));
+    WORKS(gpud_connection_post(side.connection, GPUD_COMPLETION_PUT, &put, &e));
     await_completion(&side, GPUD_COMPLETION_PUT, GPUD_OK);
     for (uint32_t i = 0; i < 200; i++) {
         put = range_of(&source, 4096 * i, 4096);
@@ -99,7 +99,7 @@ static void make_puts(int other)
         put.notify = true;
         put.value = i;
         put.timeout_ns = PATIENCE;
-        WORKS(gpud_connection_put(side.connection, &put, &e));
+        WORKS(gpud_connection_post(side.connection, GPUD_COMPLETION_PUT, &put, &e));
     }
     for (uint32_t i = 0; i < 200; i++)
         await_completion(&side, GPUD_COMPLETION_PUT, GPUD_OK);
@@ -148,7 +148,7 @@ static void make_gets(int other)
         CHECK_EQUAL(hear(other), i);
         get.key = &key;
         get.key_offset = range->from;
-        WORKS(gpud_connection_get(side.connection, &get, &e));
+        WORKS(gpud_connection_post(side.connection, GPUD_COMPLETION_GET, &get, &e));
         await_completion(&side, GPUD_COMPLETION_GET, GPUD_OK);
         CHECK(has_pattern(target.bytes + range->to, range->length, i), "get %u: its bytes", i);
         CHECK(is_all(target.bytes, range->to, GUARD) &&
@@ -161,7 +161,7 @@ static void make_gets(int other)
         struct gpud_operation_params get = range_of(&target, 4096 * i, 4096);
         get.key = &key;
         get.key_offset = 4096 * i;
-        WORKS(gpud_connection_get(side.connection, &get, &e));
+        WORKS(gpud_connection_post(side.connection, GPUD_COMPLETION_GET, &get, &e));
     }
     for (uint32_t i = 0; i < 200; i++)
         await_completion(&side, GPUD_COMPLETION_GET, GPUD_OK);
@@ -191,7 +191,7 @@ static void take_messages(int other)
         memset(target.bytes, GUARD, SIZE);
         struct gpud_operation_params recv = range_of(&target, range->to, room);
         recv.user = target.bytes;
-        WORKS(gpud_connection_receive(side.connection, &recv, &e));
+        WORKS(gpud_connection_post(side.connection, GPUD_COMPLETION_RECEIVE, &recv, &e));
         struct gpud_completion got = await_completion(&side, GPUD_COMPLETION_RECEIVE, GPUD_OK);
         CHECK(got.user == target.bytes && got.region == target.region && got.value == i &&
                   got.offset == range->to && got.length == range->length,
@@ -205,10 +205,11 @@ static void take_messages(int other)
     for (uint32_t i = 0; i < GPUD_RECEIVES_MAX; i++) {
         struct gpud_operation_params recv = range_of(&target, 1024 * i, 1024);
         recv.user = (void *)(uintptr_t)i;
-        WORKS(gpud_connection_receive(side.connection, &recv, &e));
+        WORKS(gpud_connection_post(side.connection, GPUD_COMPLETION_RECEIVE, &recv, &e));
     }
     struct gpud_operation_params more = range_of(&target, 0, 1024);
-    EXPECT(GPUD_TIMEOUT, "64 receives", gpud_connection_receive(side.connection, &more, &e));
+    EXPECT(GPUD_TIMEOUT, "64 receives",
+           gpud_connection_post(side.connection, GPUD_COMPLETION_RECEIVE, &more, &e));
     say(other, 0);
     bool has_room = false; /* for the one that was refused */
     for (uint32_t i = 0; i < GPUD_RECEIVES_MAX || !has_room;) {
@@ -240,7 +241,7 @@ static void make_messages(int other)
         fill_pattern(source.bytes + ranges[i].from, ranges[i].length, i);
         send.value = i;
         send.timeout_ns = PATIENCE;
-        WORKS(gpud_connection_send(side.connection, &send, &e));
+        WORKS(gpud_connection_post(side.connection, GPUD_COMPLETION_SEND, &send, &e));
         await_completion(&side, GPUD_COMPLETION_SEND, GPUD_OK);
     }
     hear(other);
@@ -249,7 +250,7 @@ static void make_messages(int other)
         fill_pattern(source.bytes + 1024 * i, i, i);
         send.value = i;
         send.timeout_ns = PATIENCE; /* the last receives are told when the first have been taken */
-        WORKS(gpud_connection_send(side.connection, &send, &e));
+        WORKS(gpud_connection_post(side.connection, GPUD_COMPLETION_SEND, &send, &e));
     }
     for (uint32_t i = 0; i < GPUD_RECEIVES_MAX; i++)
         await_completion(&side, GPUD_COMPLETION_SEND, GPUD_OK);
@@ -274,21 +275,22 @@ static void receive_late(int other)
     say_key(other, target.region);
     CHECK_EQUAL(hear(other), 1); /* it was refused */
     struct gpud_operation_params recv = range_of(&target, 16, 100);
-    WORKS(gpud_connection_receive(side.connection, &recv, &e));
+    WORKS(gpud_connection_post(side.connection, GPUD_COMPLETION_RECEIVE, &recv, &e));
     struct gpud_completion got = await_completion(&side, GPUD_COMPLETION_RECEIVE, GPUD_OK);
     CHECK(got.length == 100 && has_pattern(target.bytes + 16, 100, 5), "what came late");
     CHECK_EQUAL(hear(other), 2); /* one waits */
-    WORKS(gpud_connection_receive(side.connection, &recv, &e));
+    WORKS(gpud_connection_post(side.connection, GPUD_COMPLETION_RECEIVE, &recv, &e));
     await_completion(&side, GPUD_COMPLETION_RECEIVE, GPUD_OK);
 
     /* A receive that nothing comes for keeps its region, and is told of the end. */
-    WORKS(gpud_connection_receive(side.connection, &recv, &e));
+    WORKS(gpud_connection_post(side.connection, GPUD_COMPLETION_RECEIVE, &recv, &e));
     EXPECT(GPUD_TIMEOUT, "receives wait", gpud_region_destroy(&target.region, 0, &e));
     CHECK(target.region, "the region is gone");
     say(other, 3);
     await_completion(&side, GPUD_COMPLETION_RECEIVE, GPUD_CLOSED);
     await_completion(&side, GPUD_COMPLETION_END, GPUD_CLOSED);
-    EXPECT(GPUD_CLOSED, "peer closed", gpud_connection_receive(side.connection, &recv, &e));
+    EXPECT(GPUD_CLOSED, "peer closed",
+           gpud_connection_post(side.connection, GPUD_COMPLETION_RECEIVE, &recv, &e));
     drop_buffer(&target);
     close_side(&side);
 }
@@ -302,24 +304,27 @@ static void send_early(int other)
     struct gpud_region_key key = hear_key(other);
     struct gpud_operation_params send = range_of(&source, 0, 100);
     fill_pattern(source.bytes, 100, 5);
-    EXPECT(GPUD_TIMEOUT, "posted no receive", gpud_connection_send(side.connection, &send, &e));
+    EXPECT(GPUD_TIMEOUT, "posted no receive",
+           gpud_connection_post(side.connection, GPUD_COMPLETION_SEND, &send, &e));
     send.timeout_ns = 50 * GPUD_MSEC;
-    EXPECT(GPUD_TIMEOUT, "posted no receive", gpud_connection_send(side.connection, &send, &e));
+    EXPECT(GPUD_TIMEOUT, "posted no receive",
+           gpud_connection_post(side.connection, GPUD_COMPLETION_SEND, &send, &e));
     struct gpud_operation_params put = range_of(&source, 0, 100); /* others are not held up */
     put.key = &key;
-    WORKS(gpud_connection_put(side.connection, &put, &e));
+    WORKS(gpud_connection_post(side.connection, GPUD_COMPLETION_PUT, &put, &e));
     await_completion(&side, GPUD_COMPLETION_PUT, GPUD_OK);
     say(other, 1);
     await_completion(&side, GPUD_COMPLETION_ROOM, GPUD_OK);
     send.length = 101;
-    EXPECT(GPUD_INVALID, "has room for 100", gpud_connection_send(side.connection, &send, &e));
+    EXPECT(GPUD_INVALID, "has room for 100",
+           gpud_connection_post(side.connection, GPUD_COMPLETION_SEND, &send, &e));
     send.length = 100;
     send.timeout_ns = 0;
-    WORKS(gpud_connection_send(side.connection, &send, &e));
+    WORKS(gpud_connection_post(side.connection, GPUD_COMPLETION_SEND, &send, &e));
     await_completion(&side, GPUD_COMPLETION_SEND, GPUD_OK);
     send.timeout_ns = PATIENCE;
     say(other, 2);
-    WORKS(gpud_connection_send(side.connection, &send, &e));
+    WORKS(gpud_connection_post(side.connection, GPUD_COMPLETION_SEND, &send, &e));
     await_completion(&side, GPUD_COMPLETION_SEND, GPUD_OK);
     CHECK_EQUAL(hear(other), 3);
     drop_buffer(&source);

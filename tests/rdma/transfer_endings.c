@@ -21,7 +21,7 @@ static void be_killed(int other)
     meet_as_listener(&side, other, 7118);
     make_buffer(&side, LARGE, GPUD_REGION_REMOTE_WRITE | GPUD_REGION_REMOTE_READ, &target);
     struct gpud_operation_params recv = range_of(&target, 0, 64);
-    WORKS(gpud_connection_receive(side.connection, &recv, &e));
+    WORKS(gpud_connection_post(side.connection, GPUD_COMPLETION_RECEIVE, &recv, &e));
     say_key(other, target.region);
     hear(other); /* nothing is said any more */
     FAIL("not killed");
@@ -58,7 +58,7 @@ void test_killed_peer(void)
     uintptr_t posted = 1, completed = 1, failed = 0;
     struct gpud_operation_params recv = range_of(&source, 0, 64);
     recv.user = (void *)posted++;
-    WORKS(gpud_connection_receive(side.connection, &recv, &e));
+    WORKS(gpud_connection_post(side.connection, GPUD_COMPLETION_RECEIVE, &recv, &e));
     struct gpud_completion done = {.size = sizeof(done)};
     struct gpud_error error = {.reason = ""};
     enum gpud_status got = GPUD_OK;
@@ -69,8 +69,8 @@ void test_killed_peer(void)
             CHECK(kill(child, SIGKILL) == 0, "kill: %m");
         move.user = (void *)posted;
         move.timeout_ns = PATIENCE;
-        got = i % 2 ? gpud_connection_put(side.connection, &move, &error)
-                    : gpud_connection_get(side.connection, &move, &error);
+        got = i % 2 ? gpud_connection_post(side.connection, GPUD_COMPLETION_PUT, &move, &error)
+                    : gpud_connection_post(side.connection, GPUD_COMPLETION_GET, &move, &error);
         CHECK(got == GPUD_OK || (got == GPUD_PEER && i >= 40), "operation %d: %s: %s", i,
               gpud_status_string(got), error.reason);
         posted += got == GPUD_OK;
@@ -114,7 +114,8 @@ static void write_on(int other)
     put.key = &key;
     put.timeout_ns = PATIENCE;
     put.notify = true;
-    while ((status = gpud_connection_put(side.connection, &put, &error)) == GPUD_OK) {
+    while ((status = gpud_connection_post(side.connection, GPUD_COMPLETION_PUT, &put, &error)) ==
+           GPUD_OK) {
         posted++;
         put.notify = false;
         while (gpud_completion_queue_wait(side.queue, 0, &done, 1, &count, NULL) == GPUD_OK)
@@ -138,7 +139,7 @@ static void close_early(int other)
     meet_as_listener(&side, other, 7119);
     make_buffer(&side, SIZE, GPUD_REGION_REMOTE_WRITE, &target);
     struct gpud_operation_params recv = range_of(&target, 0, 64);
-    WORKS(gpud_connection_receive(side.connection, &recv, &e));
+    WORKS(gpud_connection_post(side.connection, GPUD_COMPLETION_RECEIVE, &recv, &e));
     say_key(other, target.region);
     await_completion(&side, GPUD_COMPLETION_NOTIFICATION, GPUD_OK);
     struct gpud_connection *gone = side.connection;

@@ -4,6 +4,8 @@
 /* What is refused, and what that costs: nothing. */
 #include "transfer_ends.h"
 
+#include "keys.h"
+
 #include "transfer/transfer.h"
 #include <poll.h>
 #include <pthread.h>
@@ -112,8 +114,8 @@ void test_connecting(void)
 
 /* --- keys and rights ------------------------------------------------------------------------- */
 
-#define PUT(side, put) gpud_connection_put((side)->connection, put, &e)
-#define GET(side, get) gpud_connection_get((side)->connection, get, &e)
+#define PUT(side, put) gpud_connection_post((side)->connection, GPUD_COMPLETION_PUT, put, &e)
+#define GET(side, get) gpud_connection_post((side)->connection, GPUD_COMPLETION_GET, get, &e)
 
 static void give_keys(int other)
 {
@@ -162,7 +164,7 @@ static void use_keys(int other)
     move.key = &written;
     EXPECT(GPUD_NO_ACCESS, "GPUD_REGION_REMOTE_READ", GET(&side, &move));
     EXPECT(GPUD_NO_ACCESS, "GPUD_REGION_REMOTE_WRITE",
-           gpud_connection_receive(side.connection, &move, &e));
+           gpud_connection_post(side.connection, GPUD_COMPLETION_RECEIVE, &move, &e));
     move.key = &elsewhere;
     EXPECT(GPUD_INVALID, "not registered with this connection", PUT(&side, &move));
     memset(&none, 0x5a, sizeof(none));
@@ -204,8 +206,13 @@ static void use_keys(int other)
     move.after_queue = false;
     move.notify = true;
     EXPECT(GPUD_INVALID, "only a put", GET(&side, &move));
-    struct gpud_region_key key;
-    EXPECT(GPUD_INVALID, "is local", gpud_region_export_key(local.region, &key, &e));
+    struct gpud_region_key key = key_of(local.region);
+    move.notify = false;
+    move.key = &key;
+    EXPECT(GPUD_INVALID, "local region has none", PUT(&side, &move));
+    EXPECT(GPUD_INVALID, "no kind",
+           gpud_connection_post(side.connection, GPUD_COMPLETION_ROOM, &move, &e));
+    EXPECT(GPUD_INVALID, "no kind", gpud_connection_post(side.connection, 0, &move, &e));
     say(other, 1);
     hear(other);
     drop_buffer(&local);
@@ -261,7 +268,8 @@ static void use_stale(int other)
     size_t count;
     uint64_t posted = 0, completed = 0, refused = 0;
     put.key = &first;
-    while ((status = gpud_connection_put(side.connection, &put, &error)) == GPUD_OK ||
+    while ((status = gpud_connection_post(side.connection, GPUD_COMPLETION_PUT, &put, &error)) ==
+               GPUD_OK ||
            status == GPUD_TIMEOUT) {
         posted += status == GPUD_OK;
         if (posted == 20 && status == GPUD_OK)
@@ -474,7 +482,8 @@ static void watch_events(int other)
     pthread_join(thread, NULL);
     struct gpud_operation_params send = range_of(&(struct buffer){0}, 0, 0);
     send.timeout_ns = PATIENCE;
-    EXPECT(GPUD_AGAIN, "interrupted", gpud_connection_send(side.connection, &send, &e));
+    EXPECT(GPUD_AGAIN, "interrupted",
+           gpud_connection_post(side.connection, GPUD_COMPLETION_SEND, &send, &e));
     close(fd);
     say(other, 4);
     close_side(&side);

@@ -74,7 +74,7 @@ static bool choose_mode(struct gpud_capture *capture, const struct bench_job *jo
 {
     struct gpud_capture_mode *modes = g_new0(struct gpud_capture_mode, MODES_MAX);
     modes[0].size = sizeof(modes[0]);
-    size_t count = MIN(gpud_capture_list_modes(capture, modes, MODES_MAX), MODES_MAX);
+    size_t count = MIN(gpud_capture_list_modes(capture, NULL, modes, MODES_MAX), MODES_MAX);
     const char *format = job->format[0] ? job->format : count ? modes[0].format : "UYVY";
     for (size_t i = 0; i < count && !job->format[0]; i++)
         if (strcmp(modes[i].format, "UYVY") == 0)
@@ -107,7 +107,8 @@ static enum gpud_status configure(struct gpud_capture *capture, const struct ben
     }
     mode.fps_num = job->fps_num ? job->fps_num : job->width ? 0 : mode.fps_num;
     mode.fps_den = job->fps_num ? job->fps_den : job->width || !mode.fps_den ? 1 : mode.fps_den;
-    return gpud_capture_configure_mode(capture, &mode, error);
+    const struct gpud_capture_config config = {.size = sizeof(config), .mode = &mode};
+    return gpud_capture_configure(capture, &config, error);
 }
 
 /* --- measuring ----------------------------------------------------------------------------- */

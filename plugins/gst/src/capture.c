@@ -133,7 +133,9 @@ static void capture_stop(struct input *input)
 static enum gpud_status capture_set_input(struct input *input, const gchar *name,
                                           struct gpud_error *error)
 {
-    return gpud_capture_configure_input(((struct capture_input *)input)->capture, name, error);
+    const struct gpud_capture_config config = {.size = sizeof(config), .input = name};
+
+    return gpud_capture_configure(((struct capture_input *)input)->capture, &config, error);
 }
 
 static enum gpud_status capture_set_controls(struct input *input, const GstStructure *structure,
@@ -141,10 +143,14 @@ static enum gpud_status capture_set_controls(struct input *input, const GstStruc
 {
     struct controls controls;
     enum gpud_status status = read_controls(structure, &controls, error);
+    const struct gpud_capture_config config = {
+        .size = sizeof(config),
+        .controls = controls.control,
+        .control_count = controls.count,
+    };
 
     return status == GPUD_OK
-               ? gpud_capture_configure_controls(((struct capture_input *)input)->capture,
-                                                 controls.control, controls.count, error)
+               ? gpud_capture_configure(((struct capture_input *)input)->capture, &config, error)
                : status;
 }
 
@@ -244,7 +250,8 @@ static enum gpud_status capture_configure(struct input *input, GstCaps **caps,
         .scan = scan_of(&info, *caps),
     };
     g_strlcpy(mode.format, GST_VIDEO_INFO_NAME(&info), sizeof(mode.format));
-    enum gpud_status status = gpud_capture_configure_mode(self->capture, &mode, error);
+    const struct gpud_capture_config config = {.size = sizeof(config), .mode = &mode};
+    enum gpud_status status = gpud_capture_configure(self->capture, &config, error);
     if (status != GPUD_OK)
         return status;
     gpud_capture_get_info(self->capture, &got);

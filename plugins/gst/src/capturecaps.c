@@ -207,7 +207,7 @@ static void list_modes(struct gpud_capture *capture, const gchar *format, GArray
         g_array_set_size(modes, before + (guint)room);
         struct gpud_capture_mode *listed = &g_array_index(modes, struct gpud_capture_mode, before);
         listed->size = sizeof(*listed);
-        count = gpud_capture_list_modes_of(capture, format, listed, room);
+        count = gpud_capture_list_modes(capture, format, listed, room);
     } while (count > room);
     g_array_set_size(modes, before + (guint)count);
 }
