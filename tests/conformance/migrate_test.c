@@ -54,7 +54,7 @@ static void end_open(struct rig *rig, const char *device, unsigned count, struct
     params.address = "migrate";
     params.device = device;
     WORKS(gpud_receiver_create(rig->context, &params, &end->receiver, &e));
-    for (int64_t until = gpud_test_now() + 20 * GPUD_SEC; info.receivers < count;) {
+    for (int64_t until = gpud_test_now() + 30 * GPUD_SEC; info.receivers < count;) {
         struct gpud_frame *frame;
         struct gpud_error error = {.reason = ""};
         enum gpud_status status = gpud_receiver_acquire(end->receiver, GPUD_MSEC, &frame, &error);
@@ -262,7 +262,7 @@ static void test_failure(void)
     struct gpud_frame *frame;
     EXPECT(GPUD_PEER, "", gpud_receiver_acquire(moved.receiver, 20 * GPUD_SEC, &frame, &e));
     struct gpud_sender_info info = GPUD_INFO_INIT(info);
-    for (int64_t until = gpud_test_now() + 20 * GPUD_SEC; info.connects < 3;) {
+    for (int64_t until = gpud_test_now() + 30 * GPUD_SEC; info.connects < 3;) {
         EXPECT(GPUD_TIMEOUT, "", gpud_receiver_acquire(moved.receiver, GPUD_MSEC, &frame, &e));
         CHECK(gpud_test_now() < until, "the receiver does not come back");
         gpud_sender_get_info(rig.sender, &info);

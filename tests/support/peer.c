@@ -100,7 +100,7 @@ struct baseline baseline_take(void)
 void baseline_check_at(const char *file, int line, struct baseline before)
 {
     struct baseline now;
-    int64_t until = gpud_test_now() + 5 * GPUD_SEC;
+    int64_t until = gpud_test_now() + 20 * GPUD_SEC;
     do {
         now = count_all();
         if (!is_more(now, before))
@@ -301,7 +301,7 @@ void peer_main(int argc, char **argv)
     else
         play_receiver(context);
     struct baseline after;
-    int64_t until = gpud_test_now() + 2 * GPUD_SEC;
+    int64_t until = gpud_test_now() + 10 * GPUD_SEC;
     do {
         after = baseline_take();
         after.threads = 0; /* drivers' own come and go */
@@ -382,7 +382,7 @@ void peer_finish_at(const char *file, int line, struct peer *peer)
 {
     int state = 0;
     atomic_store(&peer->board->leave, true);
-    int64_t until = gpud_test_now() + 20 * GPUD_SEC;
+    int64_t until = gpud_test_now() + 30 * GPUD_SEC;
     pid_t got;
     while ((got = waitpid(peer->pid, &state, WNOHANG)) == 0 && gpud_test_now() < until)
         gpud_test_nap(1);

@@ -156,7 +156,7 @@ def test(what, part, args):
     """The guests run after all others, which they would slow down."""
     # Most tests wait for something most of the time: 460 of them take 1,650 s, and 480 s of a processor. Those of a
     # sanitizer compute more, and emulated guests do nothing else.
-    waiting = 4 if what.slower == 1 else 2
+    waiting = 3 if what.slower == 1 else 2
     processors = os.cpu_count() or 1
     choice = [word for suite in what.suites or [] for word in ("--suite", suite)]
     choice += [word for suite in left_out(what, args) for word in ("--no-suite", suite)]
