@@ -226,7 +226,7 @@ static int check_device(const struct hold *hold, PyObject *device)
         return 0;
     PyErr_Format(PyExc_BufferError,
                  "the frame is on %s and is not copied to another device: ask for it there by "
-                 "Receiver(device=…)",
+                 "Receiver(device=)",
                  hold->device);
     return -1;
 }

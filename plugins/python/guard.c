@@ -101,6 +101,7 @@ int guard_wait(struct guard *guard, int64_t timeout_ns, bool one_at_a_time, guar
             return 0;
         if ((*status == GPUD_TIMEOUT || *status == GPUD_AGAIN) && guard_is_closed(guard)) {
             raise_closed(guard);
+            *status = GPUD_CLOSED;
             return -1;
         }
         if (*status != GPUD_TIMEOUT || left <= SLICE) {

@@ -128,7 +128,7 @@ static PyObject *acquire(struct receiver *self, int64_t timeout_ns, enum gpud_st
 {
     struct call call = {.self = self};
     PyObject *frame = NULL;
-    *status = GPUD_INVALID;
+    *status = GPUD_CLOSED;
     if (!guard_enter(&self->guard))
         return NULL;
     int result =
@@ -179,8 +179,9 @@ static PyObject *next(PyObject *object)
     struct receiver *self = (struct receiver *)object;
     enum gpud_status status;
     PyObject *frame = acquire(self, self->timeout_ns, &status);
-    /* The end of the stream is that of the loop; another loop takes the next stream. */
-    if (!frame && status == GPUD_CLOSED)
+    /* The end of the stream is that of the loop; another loop takes the next stream. A process that
+     * was forked is told so. */
+    if (!frame && status == GPUD_CLOSED && !PyErr_ExceptionMatches(PyExc_RuntimeError))
         PyErr_Clear();
     return frame;
 }
