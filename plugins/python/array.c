@@ -1,0 +1,240 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+#include "array.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* A plane of a format: elements of so many bytes, so many for a pixel, at every so many columns. */
+struct form {
+    const char *name;
+    unsigned bytes, channels, columns;
+};
+
+struct format {
+    const char *name;
+    struct form plane[GPUD_PLANES_MAX];
+};
+
+/* clang-format off */
+static const struct format formats[] = {
+    {"UYVY",  {{"UYVY", 1, 2, 1}}},
+    {"YUY2",  {{"YUY2", 1, 2, 1}}},
+    {"YVYU",  {{"YVYU", 1, 2, 1}}},
+    {"VYUY",  {{"VYUY", 1, 2, 1}}},
+    {"v216",  {{"UYVY", 2, 2, 1}}},
+    {"Y210",  {{"YUY2", 2, 2, 1}}},
+    {"NV12",  {{"Y", 1, 1, 1}, {"UV", 1, 2, 2}}},
+    {"NV21",  {{"Y", 1, 1, 1}, {"VU", 1, 2, 2}}},
+    {"NV16",  {{"Y", 1, 1, 1}, {"UV", 1, 2, 2}}},
+    {"NV61",  {{"Y", 1, 1, 1}, {"VU", 1, 2, 2}}},
+    {"NV24",  {{"Y", 1, 1, 1}, {"UV", 1, 2, 1}}},
+    {"NV42",  {{"Y", 1, 1, 1}, {"VU", 1, 2, 1}}},
+    {"P010_10LE", {{"Y", 2, 1, 1}, {"UV", 2, 2, 2}}},
+    {"P012_LE",   {{"Y", 2, 1, 1}, {"UV", 2, 2, 2}}},
+    {"P016_LE",   {{"Y", 2, 1, 1}, {"UV", 2, 2, 2}}},
+    {"I420",  {{"Y", 1, 1, 1}, {"U", 1, 1, 2}, {"V", 1, 1, 2}}},
+    {"YV12",  {{"Y", 1, 1, 1}, {"V", 1, 1, 2}, {"U", 1, 1, 2}}},
+    {"Y42B",  {{"Y", 1, 1, 1}, {"U", 1, 1, 2}, {"V", 1, 1, 2}}},
+    {"Y444",  {{"Y", 1, 1, 1}, {"U", 1, 1, 1}, {"V", 1, 1, 1}}},
+    {"I420_10LE", {{"Y", 2, 1, 1}, {"U", 2, 1, 2}, {"V", 2, 1, 2}}},
+    {"I422_10LE", {{"Y", 2, 1, 1}, {"U", 2, 1, 2}, {"V", 2, 1, 2}}},
+    {"Y444_10LE", {{"Y", 2, 1, 1}, {"U", 2, 1, 1}, {"V", 2, 1, 1}}},
+    {"BGRx", {{"BGRx", 1, 4, 1}}},
+    {"BGRA", {{"BGRA", 1, 4, 1}}},
+    {"RGBx", {{"RGBx", 1, 4, 1}}},
+    {"RGBA", {{"RGBA", 1, 4, 1}}},
+    {"xRGB", {{"xRGB", 1, 4, 1}}},
+    {"ARGB", {{"ARGB", 1, 4, 1}}},
+    {"xBGR", {{"xBGR", 1, 4, 1}}},
+    {"ABGR", {{"ABGR", 1, 4, 1}}},
+    {"AYUV", {{"AYUV", 1, 4, 1}}},
+    {"RGBA64_LE", {{"RGBA", 2, 4, 1}}},
+    {"RGB", {{"RGB", 1, 3, 1}}},
+    {"BGR", {{"BGR", 1, 3, 1}}},
+    {"GRAY8", {{"Y", 1, 1, 1}}},
+    {"GRAY16_LE", {{"Y", 2, 1, 1}}},
+    {"GRAY10_LE16", {{"Y", 2, 1, 1}}},
+    {"bggr", {{"bggr", 1, 1, 1}}},
+    {"gbrg", {{"gbrg", 1, 1, 1}}},
+    {"grbg", {{"grbg", 1, 1, 1}}},
+    {"rggb", {{"rggb", 1, 1, 1}}},
+};
+
+static const struct {
+    const char *name;
+    enum array_kind kind;
+    unsigned bytes;
+} samples[] = {
+    {"S8", ARRAY_INT, 1},    {"U8", ARRAY_UINT, 1},
+    {"S16LE", ARRAY_INT, 2}, {"U16LE", ARRAY_UINT, 2},
+    {"S32LE", ARRAY_INT, 4}, {"U32LE", ARRAY_UINT, 4},
+    {"S24_32LE", ARRAY_INT, 4},
+    {"F32LE", ARRAY_FLOAT, 4}, {"F64LE", ARRAY_FLOAT, 8},
+};
+/* clang-format on */
+
+__attribute__((format(printf, 2, 3))) static bool refuse(struct gpud_error *error,
+                                                         const char *format, ...)
+{
+    va_list list;
+    *error = (struct gpud_error){.status = GPUD_UNSUPPORTED};
+    va_start(list, format);
+    vsnprintf(error->reason, sizeof(error->reason), format, list);
+    va_end(list);
+    return false;
+}
+
+/* Lengths of the dimensions from the last on, each stride the product of those behind it. */
+static void lay_out(struct array *array, enum array_kind kind, unsigned bytes, int dimensions,
+                    const int64_t *shape)
+{
+    int64_t stride = bytes;
+    array->kind = kind;
+    array->bytes = bytes;
+    array->dimensions = dimensions;
+    array->offset = 0;
+    for (int i = dimensions - 1; i >= 0; i--) {
+        array->shape[i] = shape[i];
+        array->strides[i] = stride;
+        stride *= shape[i];
+    }
+    array->length = (uint64_t)stride;
+}
+
+bool array_is_contiguous(const struct array *array)
+{
+    int64_t stride = array->bytes;
+    for (int i = array->dimensions - 1; i >= 0; i--) {
+        if (array->shape[i] != 1 && array->strides[i] != stride)
+            return false;
+        stride *= array->shape[i];
+    }
+    return true;
+}
+
+void array_raw(struct array *array, const struct gpud_layout *layout)
+{
+    lay_out(array, ARRAY_UINT, 1, 1, (const int64_t[]){(int64_t)layout->size});
+}
+
+/* Bayer of 10 to 16 bits: "rggb10le". */
+static const struct form *find_bayer(const char *name)
+{
+    static const struct form wide = {"bayer", 2, 1, 1};
+    static const char *const orders[] = {"bggr", "gbrg", "grbg", "rggb"};
+    static const char *const depths[] = {"10le", "12le", "14le", "16le"};
+    for (unsigned i = 0; i < 4; i++)
+        for (unsigned j = 0; j < 4; j++)
+            if (strncmp(name, orders[i], 4) == 0 && strcmp(name + 4, depths[j]) == 0)
+                return &wide;
+    return NULL;
+}
+
+static const struct form *find_form(const struct gpud_layout *layout, uint32_t plane)
+{
+    for (unsigned i = 0; i < sizeof(formats) / sizeof(formats[0]); i++)
+        if (strcmp(formats[i].name, layout->format) == 0)
+            return formats[i].plane[plane].name ? &formats[i].plane[plane] : NULL;
+    return plane == 0 ? find_bayer(layout->format) : NULL;
+}
+
+static bool is_row_by_row(const struct gpud_layout *layout, struct gpud_error *error)
+{
+    if (layout->modifier == 0)
+        return true;
+    return refuse(error,
+                  "a GPU's driver arranged the pixels of the frame (modifier 0x%llx): they lie in "
+                  "no array; use frame.raw",
+                  (unsigned long long)layout->modifier);
+}
+
+static bool lay_out_plane(struct array *array, const struct form *form,
+                          const struct gpud_layout *layout, uint32_t at, struct gpud_error *error)
+{
+    const struct gpud_plane *plane = &layout->plane[at];
+    int64_t width = (layout->width + form->columns - 1) / form->columns;
+    unsigned pixel = form->bytes * form->channels;
+    if (plane->row_bytes != width * pixel)
+        return refuse(error,
+                      "rows of %u bytes do not hold %lld pixels of %s each as %u numbers of %u "
+                      "bytes: use frame.raw",
+                      plane->row_bytes, (long long)width, layout->format, form->channels,
+                      form->bytes);
+    if (plane->stride % form->bytes || plane->offset % form->bytes)
+        return refuse(error,
+                      "the rows of %s begin in mid-number (stride %u, offset %llu): use frame.raw",
+                      layout->format, plane->stride, (unsigned long long)plane->offset);
+    lay_out(array, ARRAY_UINT, form->bytes, form->channels > 1 ? 3 : 2,
+            (const int64_t[]){plane->rows, width, form->channels});
+    array->strides[0] = plane->stride;
+    array->offset = plane->offset;
+    return true;
+}
+
+bool array_of_plane(struct array *array, char name[ARRAY_NAME_MAX],
+                    const struct gpud_layout *layout, uint32_t plane, struct gpud_error *error)
+{
+    const struct form *form = find_form(layout, plane);
+    if (!is_row_by_row(layout, error))
+        return false;
+    if (form) {
+        snprintf(name, ARRAY_NAME_MAX, "%s", form->name);
+        return lay_out_plane(array, form, layout, plane, error);
+    }
+    snprintf(name, ARRAY_NAME_MAX, "%u", plane);
+    lay_out(array, ARRAY_UINT, 1, 2,
+            (const int64_t[]){layout->plane[plane].rows, layout->plane[plane].row_bytes});
+    array->strides[0] = layout->plane[plane].stride;
+    array->offset = layout->plane[plane].offset;
+    return true;
+}
+
+static bool of_picture(struct array *array, const struct gpud_layout *layout,
+                       struct gpud_error *error)
+{
+    if (!is_row_by_row(layout, error))
+        return false;
+    if (layout->planes > 1)
+        return refuse(error, "a frame of %s has %u planes: use those of frame.planes",
+                      layout->format, layout->planes);
+    const struct form *form = find_form(layout, 0);
+    if (!form)
+        return refuse(error, "the pixels of %s are not numbers of whole bytes: use frame.raw",
+                      layout->format);
+    return lay_out_plane(array, form, layout, 0, error);
+}
+
+static bool of_sound(struct array *array, const struct gpud_audio *audio,
+                     const struct gpud_layout *layout, struct gpud_error *error)
+{
+    unsigned i = 0, count = sizeof(samples) / sizeof(samples[0]);
+    while (i < count && strcmp(samples[i].name, audio->format) != 0)
+        i++;
+    if (i == count)
+        return refuse(error, "samples of %s are numbers of no array: use frame.raw", audio->format);
+    int64_t block = layout->plane[0].row_bytes / (samples[i].bytes * audio->channels);
+    bool planar = audio->order == GPUD_AUDIO_PLANAR;
+    lay_out(array, samples[i].kind, samples[i].bytes, 2,
+            planar ? (const int64_t[]){audio->channels, block}
+                   : (const int64_t[]){block, audio->channels});
+    array->offset = layout->plane[0].offset;
+    return true;
+}
+
+bool array_of_frame(struct array *array, const struct gpud_media *media,
+                    const struct gpud_layout *layout, struct gpud_error *error)
+{
+    switch (media->kind) {
+    case GPUD_MEDIA_PICTURE:
+        return of_picture(array, layout, error);
+    case GPUD_MEDIA_AUDIO:
+        return of_sound(array, &media->audio, layout, error);
+    default:
+        lay_out(array, ARRAY_UINT, 1, 1, (const int64_t[]){layout->plane[0].row_bytes});
+        array->offset = layout->plane[0].offset;
+        return true;
+    }
+}

@@ -1,0 +1,45 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Where an array of numbers lies in a frame. */
+#ifndef GPUDIRECT_PYTHON_ARRAY_H
+#define GPUDIRECT_PYTHON_ARRAY_H
+
+#include <gpudirect/media.h>
+
+#define ARRAY_DIMENSIONS_MAX 3
+#define ARRAY_NAME_MAX 8
+
+/* The codes are DLPack's. */
+enum array_kind {
+    ARRAY_INT = 0,
+    ARRAY_UINT = 1,
+    ARRAY_FLOAT = 2,
+};
+
+struct array {
+    enum array_kind kind;
+    unsigned bytes; /* of an element */
+    int dimensions;
+    int64_t shape[ARRAY_DIMENSIONS_MAX];
+    int64_t strides[ARRAY_DIMENSIONS_MAX]; /* in bytes */
+    uint64_t offset;                       /* of the first element in the frame */
+    uint64_t length;                       /* bytes of all elements */
+};
+
+/* All bytes of a frame. */
+void array_raw(struct array *array, const struct gpud_layout *layout);
+
+/* The array that a frame is as a whole. False with a sentence in error if it is none. */
+bool array_of_frame(struct array *array, const struct gpud_media *media,
+                    const struct gpud_layout *layout, struct gpud_error *error);
+
+/* A plane, and its name: "Y", "UV"; the plane's number where the format is not known, whose rows
+ * are arrays of bytes. */
+bool array_of_plane(struct array *array, char name[ARRAY_NAME_MAX],
+                    const struct gpud_layout *layout, uint32_t plane, struct gpud_error *error);
+
+/* Whether the elements lie one behind the other. */
+bool array_is_contiguous(const struct array *array);
+
+#endif

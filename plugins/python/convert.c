@@ -1,0 +1,62 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+#include "convert.h"
+
+#include <string.h>
+
+static const char *const policies[] = {
+    [GPUD_SLOW_BLOCK] = "block",
+    [GPUD_SLOW_DROP_NEWEST] = "drop-newest",
+    [GPUD_SLOW_DROP_OLDEST] = "drop-oldest",
+};
+
+PyObject *convert_text(const char *text)
+{
+    return PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
+}
+
+PyObject *convert_text_or_none(const char *text)
+{
+    return text && text[0] ? convert_text(text) : Py_NewRef(Py_None);
+}
+
+PyObject *convert_time(uint64_t ns)
+{
+    return ns == UINT64_MAX ? Py_NewRef(Py_None) : PyLong_FromUnsignedLongLong(ns);
+}
+
+PyObject *convert_media(const struct gpud_media *media)
+{
+    char text[GPUD_MEDIA_TEXT_MAX];
+    if (gpud_media_to_string(media, text, sizeof(text), NULL) != GPUD_OK)
+        return Py_NewRef(Py_None);
+    return convert_text(text);
+}
+
+PyObject *convert_policy(enum gpud_slow_receiver policy)
+{
+    if (policy <= GPUD_SLOW_DEFAULT || policy > GPUD_SLOW_DROP_OLDEST)
+        return Py_NewRef(Py_None);
+    return PyUnicode_FromString(policies[policy]);
+}
+
+int convert_parse_policy(PyObject *object, void *policy)
+{
+    enum gpud_slow_receiver *result = policy;
+    *result = GPUD_SLOW_DEFAULT;
+    if (object == Py_None)
+        return 1;
+    if (!PyUnicode_Check(object)) {
+        PyErr_SetString(PyExc_TypeError, "slow_receiver is a text, or None");
+        return 0;
+    }
+    for (int i = GPUD_SLOW_BLOCK; i <= GPUD_SLOW_DROP_OLDEST; i++)
+        if (PyUnicode_CompareWithASCIIString(object, policies[i]) == 0) {
+            *result = (enum gpud_slow_receiver)i;
+            return 1;
+        }
+    PyErr_Format(PyExc_ValueError,
+                 "slow_receiver is \"block\", \"drop-newest\" or \"drop-oldest\", not %R", object);
+    return 0;
+}

@@ -1,0 +1,26 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Values between Python and C. */
+#ifndef GPUDIRECT_PYTHON_CONVERT_H
+#define GPUDIRECT_PYTHON_CONVERT_H
+
+#include "python.h"
+
+#include <gpudirect/sender.h>
+
+/* A text of the library's, which may end in mid-character; None if it is empty. For Py_BuildValue's
+ * "N". */
+PyObject *convert_text(const char *text);
+PyObject *convert_text_or_none(const char *text);
+/* None for UINT64_MAX. */
+PyObject *convert_time(uint64_t ns);
+/* The media in the syntax of caps; None if it cannot be written. */
+PyObject *convert_media(const struct gpud_media *media);
+
+/* The name of a policy: "block", "drop-newest", "drop-oldest"; None. */
+PyObject *convert_policy(enum gpud_slow_receiver policy);
+/* A converter for PyArg_Parse's "O&", into an enum gpud_slow_receiver. */
+int convert_parse_policy(PyObject *object, void *policy);
+
+#endif

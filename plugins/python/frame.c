@@ -1,0 +1,413 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+#include "frame.h"
+
+#include "array.h"
+#include "dlpack.h"
+#include "error.h"
+#include "view.h"
+
+#include <string.h>
+
+struct frame {
+    PyObject_HEAD struct hold *hold; /* NULL: released */
+    PyObject *lender;
+};
+
+static PyTypeObject *type;
+
+PyObject *frame_new(struct hold *hold, PyObject *lender)
+{
+    struct frame *frame = PyObject_New(struct frame, type);
+    if (!frame) {
+        hold_unref(hold);
+        return NULL;
+    }
+    frame->hold = hold;
+    frame->lender = Py_XNewRef(lender);
+    return (PyObject *)frame;
+}
+
+bool frame_is_frame(PyObject *object)
+{
+    return Py_TYPE(object) == type;
+}
+
+struct hold *frame_get_hold(PyObject *object)
+{
+    struct hold *hold = ((struct frame *)object)->hold;
+    return hold ? hold : error_raise_text(GPUD_INVALID, "the frame was released");
+}
+
+static void frame_free(PyObject *self)
+{
+    struct frame *frame = (struct frame *)self;
+    PyTypeObject *own = Py_TYPE(self);
+    hold_unref(frame->hold);
+    Py_XDECREF(frame->lender);
+    PyObject_Free(self);
+    Py_DECREF(own);
+}
+
+/* --- arrays -------------------------------------------------------------------------------- */
+
+static bool find_array(struct hold *hold, struct array *array)
+{
+    struct gpud_error error;
+    if (array_of_frame(array, &hold->media->media, &hold->info.layout, &error))
+        return true;
+    PyErr_SetString(PyExc_BufferError, error.reason);
+    return false;
+}
+
+static int get_buffer(PyObject *self, Py_buffer *buffer, int flags)
+{
+    struct array array;
+    struct hold *hold = frame_get_hold(self);
+    buffer->obj = NULL;
+    PyObject *view = hold && find_array(hold, &array) ? view_new(hold, &array) : NULL;
+    if (!view)
+        return -1;
+    int result = PyObject_GetBuffer(view, buffer, flags);
+    Py_DECREF(view);
+    return result;
+}
+
+static PyObject *export_dlpack(PyObject *self, PyObject *args, PyObject *names)
+{
+    struct array array;
+    struct hold *hold = frame_get_hold(self);
+    return hold && find_array(hold, &array) ? dlpack_export(hold, &array, args, names) : NULL;
+}
+
+static PyObject *export_device(PyObject *self, PyObject *unused)
+{
+    struct hold *hold = frame_get_hold(self);
+    return hold ? dlpack_device(hold) : NULL;
+}
+
+static PyObject *get_raw(PyObject *self, void *closure)
+{
+    struct array array;
+    struct hold *hold = frame_get_hold(self);
+    if (!hold || hold_check(hold) < 0)
+        return NULL;
+    array_raw(&array, &hold->info.layout);
+    return view_new(hold, &array);
+}
+
+static PyObject *get_planes(PyObject *self, void *closure)
+{
+    struct hold *hold = frame_get_hold(self);
+    if (!hold || hold_check(hold) < 0)
+        return NULL;
+    PyObject *planes = PyDict_New();
+    for (uint32_t i = 0; planes && i < hold->info.layout.planes; i++) {
+        struct array array;
+        struct gpud_error error;
+        char name[ARRAY_NAME_MAX];
+        PyObject *view = NULL;
+        if (array_of_plane(&array, name, &hold->info.layout, i, &error))
+            view = view_new(hold, &array);
+        else
+            PyErr_SetString(PyExc_BufferError, error.reason);
+        if (!view || PyDict_SetItemString(planes, name, view) < 0)
+            Py_CLEAR(planes);
+        Py_XDECREF(view);
+    }
+    return planes;
+}
+
+/* --- what is known of it ------------------------------------------------------------------- */
+
+static PyObject *get_valid(PyObject *self, void *closure)
+{
+    struct hold *hold = ((struct frame *)self)->hold;
+    return PyBool_FromLong(hold && hold_is_valid(hold));
+}
+
+static PyObject *get_media(PyObject *self, void *closure)
+{
+    struct hold *hold = frame_get_hold(self);
+    return hold ? PyUnicode_FromString(hold->media->text) : NULL;
+}
+
+static PyObject *get_route(PyObject *self, void *closure)
+{
+    struct hold *hold = frame_get_hold(self);
+    if (!hold)
+        return NULL;
+    return hold->route[0] ? PyUnicode_FromString(hold->route) : Py_NewRef(Py_None);
+}
+
+static PyObject *get_device(PyObject *self, void *closure)
+{
+    struct hold *hold = frame_get_hold(self);
+    return hold ? PyUnicode_FromString(hold->device) : NULL;
+}
+
+static PyObject *get_readonly(PyObject *self, void *closure)
+{
+    struct hold *hold = frame_get_hold(self);
+    return hold ? PyBool_FromLong(hold->read_only) : NULL;
+}
+
+static PyObject *get_format(PyObject *self, void *closure)
+{
+    struct hold *hold = frame_get_hold(self);
+    if (!hold)
+        return NULL;
+    const struct gpud_media *media = &hold->media->media;
+    if (media->kind == GPUD_MEDIA_PICTURE)
+        return PyUnicode_FromString(media->picture.layout.format);
+    return PyUnicode_FromString(media->kind == GPUD_MEDIA_AUDIO ? media->audio.format
+                                                                : media->data.type);
+}
+
+static PyObject *get_native(PyObject *self, void *closure)
+{
+    struct hold *hold = frame_get_hold(self);
+    return hold && hold_check(hold) == 0 ? PyLong_FromVoidPtr(hold->native) : NULL;
+}
+
+static PyObject *get_native_offset(PyObject *self, void *closure)
+{
+    struct hold *hold = frame_get_hold(self);
+    return hold ? PyLong_FromUnsignedLongLong(hold->offset) : NULL;
+}
+
+/* Numbers of gpud_frame_info: where, how wide, what is None, and whether a sender may set them. */
+struct number {
+    const char *name;
+    size_t offset;
+    unsigned bytes;
+    bool has_none, settable;
+    uint64_t max;
+};
+
+#define NUMBER(name, field, has_none, settable)                               \
+    {                                                                         \
+        name, offsetof(struct gpud_frame_info, field),                        \
+            sizeof(((struct gpud_frame_info *)0)->field), has_none, settable, \
+            has_none ? UINT64_MAX - 1 : UINT32_MAX                            \
+    }
+
+static struct number numbers[] = {
+    NUMBER("pts", pts_ns, true, true),
+    NUMBER("dts", dts_ns, true, true),
+    NUMBER("duration", duration_ns, true, true),
+    NUMBER("offset", offset, true, true),
+    NUMBER("flags", flags, false, true),
+    NUMBER("number", sequence, false, false),
+    NUMBER("dropped", dropped, false, false),
+    NUMBER("submitted", submitted_ns, false, false),
+    NUMBER("epoch", epoch, false, false),
+    NUMBER("width", layout.width, false, false),
+    NUMBER("height", layout.height, false, false),
+};
+
+static PyObject *get_number(PyObject *self, void *closure)
+{
+    const struct number *number = closure;
+    struct hold *hold = frame_get_hold(self);
+    if (!hold)
+        return NULL;
+    const char *field = (const char *)&hold->info + number->offset;
+    uint64_t value = number->bytes == 8 ? *(const uint64_t *)(const void *)field
+                                        : *(const uint32_t *)(const void *)field;
+    if (number->has_none && value == UINT64_MAX)
+        return Py_NewRef(Py_None);
+    return PyLong_FromUnsignedLongLong(value);
+}
+
+/* The hold of a frame whose info may still be set. */
+static struct hold *settable(PyObject *self, PyObject *value, const char *name)
+{
+    struct hold *hold = frame_get_hold(self);
+    if (!hold || hold_check(hold) < 0)
+        return NULL;
+    if (hold->lent && value)
+        return hold;
+    PyErr_Format(PyExc_AttributeError, "%s can only be set on a frame of Sender.acquire()", name);
+    return NULL;
+}
+
+static int set_number(PyObject *self, PyObject *value, void *closure)
+{
+    const struct number *number = closure;
+    struct hold *hold = settable(self, value, number->name);
+    uint64_t read = UINT64_MAX;
+    if (!hold)
+        return -1;
+    if (!number->has_none || value != Py_None) {
+        if (!PyLong_Check(value)) {
+            PyErr_Format(PyExc_TypeError, "%s is a whole number%s", number->name,
+                         number->has_none ? ", or None" : "");
+            return -1;
+        }
+        read = PyLong_AsUnsignedLongLong(value);
+        if ((read == UINT64_MAX && PyErr_Occurred()) || read > number->max) {
+            PyErr_Clear();
+            PyErr_Format(PyExc_ValueError, "%s is 0 to %llu", number->name,
+                         (unsigned long long)number->max);
+            return -1;
+        }
+    }
+    char *field = (char *)&hold->info + number->offset;
+    if (number->bytes == 8)
+        *(uint64_t *)(void *)field = read;
+    else
+        *(uint32_t *)(void *)field = (uint32_t)read;
+    return 0;
+}
+
+static PyObject *get_meta(PyObject *self, void *closure)
+{
+    struct hold *hold = frame_get_hold(self);
+    if (!hold)
+        return NULL;
+    return PyBytes_FromStringAndSize((const char *)hold->info.meta, hold->info.meta_size);
+}
+
+static int set_meta(PyObject *self, PyObject *value, void *closure)
+{
+    Py_buffer buffer;
+    struct hold *hold = settable(self, value, "meta");
+    if (!hold || PyObject_GetBuffer(value, &buffer, PyBUF_SIMPLE) < 0)
+        return -1;
+    bool fits = buffer.len <= GPUD_FRAME_META_MAX;
+    if (fits) {
+        memcpy(hold->info.meta, buffer.buf, (size_t)buffer.len);
+        hold->info.meta_size = (uint32_t)buffer.len;
+    } else {
+        PyErr_Format(PyExc_ValueError,
+                     "%zd bytes of meta do not fit into the %d that a frame "
+                     "carries",
+                     buffer.len, GPUD_FRAME_META_MAX);
+    }
+    PyBuffer_Release(&buffer);
+    return fits ? 0 : -1;
+}
+
+/* --- its end ------------------------------------------------------------------------------- */
+
+static PyObject *release(PyObject *self, PyObject *unused)
+{
+    struct frame *frame = (struct frame *)self;
+    struct hold *hold = frame->hold;
+    frame->hold = NULL;
+    hold_unref(hold);
+    return Py_NewRef(Py_None);
+}
+
+static PyObject *enter(PyObject *self, PyObject *unused)
+{
+    return frame_get_hold(self) ? Py_NewRef(self) : NULL;
+}
+
+static PyObject *leave(PyObject *self, PyObject *args)
+{
+    struct frame *frame = (struct frame *)self;
+    PyObject *exception, *value, *traceback;
+    if (!PyArg_ParseTuple(args, "OOO:__exit__", &exception, &value, &traceback))
+        return NULL;
+    /* What was submitted or released inside the block is done. */
+    PyObject *done = Py_None;
+    if (frame->hold && frame->lender && exception == Py_None && hold_has_frame(frame->hold))
+        done = PyObject_CallMethod(frame->lender, "submit", "O", self);
+    else
+        Py_INCREF(done);
+    /* It could not be submitted: it is dropped. */
+    Py_XDECREF(release(self, NULL));
+    Py_XDECREF(done);
+    return done ? Py_NewRef(Py_None) : NULL;
+}
+
+static PyMethodDef methods[] = {
+    {"__dlpack__", (PyCFunction)(void (*)(void))export_dlpack, METH_VARARGS | METH_KEYWORDS,
+     "__dlpack__($self, /, *, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\n"
+     "A capsule for a consumer's from_dlpack(). The consumer's stream waits for the bytes, and "
+     "the\n"
+     "frame's release for the stream; on the host this call waits. Nothing is copied."},
+    {"__dlpack_device__", export_device, METH_NOARGS,
+     "__dlpack_device__($self, /)\n--\n\nDLPack's type of the device, and its number."},
+    {"release", release, METH_NOARGS,
+     "release($self, /)\n--\n\nGives the frame back, once its arrays are gone, too. A lent frame "
+     "is dropped."},
+    {"__enter__", enter, METH_NOARGS, NULL},
+    {"__exit__", leave, METH_VARARGS, NULL},
+    {0},
+};
+
+#define READ_NUMBER(at, doc)                      \
+    {                                             \
+        NULL, get_number, NULL, doc, &numbers[at] \
+    }
+#define SET_NUMBER(at, doc)                             \
+    {                                                   \
+        NULL, get_number, set_number, doc, &numbers[at] \
+    }
+
+static PyGetSetDef attributes[] = {
+    SET_NUMBER(0, "Presentation time in ns, or None."),
+    SET_NUMBER(1, "Decoding time in ns, or None."),
+    SET_NUMBER(2, "Duration in ns, or None."),
+    SET_NUMBER(3, "The application's number of the frame, or None; travels as it is."),
+    SET_NUMBER(4, "Bits of gpud_frame_flags; those from 1 << 16 up are the application's."),
+    READ_NUMBER(5, "The sender's frames, from 1; a gap: dropped for this receiver."),
+    READ_NUMBER(6, "Frames dropped for this receiver since it connected."),
+    READ_NUMBER(7, "When it was submitted, in ns of CLOCK_MONOTONIC; 0: not known."),
+    READ_NUMBER(8, "Changes with every connection and every change of format."),
+    READ_NUMBER(9, "Pixels of a row."),
+    READ_NUMBER(10, "Rows."),
+    {"media", get_media, NULL, "What the frame is, in the syntax of caps.", NULL},
+    {"format", get_format, NULL, "The name of the format: 'NV12', 'S16LE'.", NULL},
+    {"route", get_route, NULL, "How it came, as in 'map'; None for captured and lent frames.",
+     NULL},
+    {"device", get_device, NULL, "Where its bytes are, as in 'cuda:0'.", NULL},
+    {"readonly", get_readonly, NULL, "Whether others share the bytes.", NULL},
+    {"valid", get_valid, NULL,
+     "Whether the bytes are still those of the frame; False once it was taken back, submitted or\n"
+     "released.",
+     NULL},
+    {"meta", get_meta, set_meta, "The application's own bytes, up to 704; travel as they are.",
+     NULL},
+    {"planes", get_planes, NULL, "The planes by name, as in frame.planes['Y'].", NULL},
+    {"raw", get_raw, NULL, "All bytes of the frame, as an array of one dimension.", NULL},
+    {"native", get_native, NULL, "The address on its device; on OpenCL, the cl_mem.", NULL},
+    {"native_offset", get_native_offset, NULL, "Bytes from native to the frame; of a cl_mem.",
+     NULL},
+    {0},
+};
+
+static PyType_Slot slots[] = {
+    {Py_tp_dealloc, frame_free},
+    {Py_tp_methods, methods},
+    {Py_tp_getset, attributes},
+    {Py_bf_getbuffer, get_buffer},
+    {Py_tp_doc,
+     "A frame. It is an array by DLPack (torch.from_dlpack) and, on the host, by the buffer\n"
+     "protocol (numpy.asarray), without a copy: of packed formats H x W x C, of sound\n"
+     "samples x channels, of data bytes. The frame is given back when it and its arrays are gone.\n"
+     "\n"
+     "As a context manager, a frame of Sender.acquire() is submitted at the end of the block and\n"
+     "dropped at an exception; any other one is released."},
+    {0},
+};
+
+static PyType_Spec spec = {
+    .name = "gpudirect.Frame",
+    .basicsize = sizeof(struct frame),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .slots = slots,
+};
+
+int frame_init(PyObject *module)
+{
+    for (unsigned i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+        attributes[i].name = numbers[i].name;
+    if (!type)
+        type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
+    return type ? PyModule_AddObjectRef(module, "Frame", (PyObject *)type) : -1;
+}

@@ -1,0 +1,127 @@
+# SPDX-FileCopyrightText: 2026 gpudirect authors
+# SPDX-License-Identifier: LGPL-2.1-or-later
+
+"""Frames between processes and devices, as arrays and without a copy.
+
+    for frame in gpudirect.Receiver("cam1", device="cuda:0"):
+        tensor = torch.from_dlpack(frame)
+
+    with gpudirect.Sender("out", media="video/x-raw,format=RGBA,width=1920,height=1080,framerate=60/1") as sender:
+        with sender.acquire() as frame:
+            torch.from_dlpack(frame).copy_(tensor)
+
+Threads: every object may be used from any thread; calls that wait release the GIL. Objects belong to the process that
+made them: children start by multiprocessing's "spawn".
+"""
+
+import atexit
+import weakref
+
+from . import _gpudirect
+from ._gpudirect import Frame, Plane, channels, devices
+from ._loop import Frames, stop_waiting
+from .errors import (Closed, DeviceFailure, Error, Interrupted, Invalid, NoAccess, NoDevice, NoMemory, PeerLost,
+                     TakenBack, Timeout, Unsupported)
+
+__all__ = ["Capture", "Closed", "DeviceFailure", "Error", "Frame", "Interrupted", "Invalid", "NoAccess", "NoDevice",
+           "NoMemory", "PeerLost", "Plane", "Receiver", "Sender", "TakenBack", "Timeout", "Unsupported", "channels",
+           "devices", "info"]
+
+__version__ = _gpudirect.version
+
+_open = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all():
+    """Peers are told before the process ends."""
+    for one in list(_open):
+        one.close()
+
+
+class _Source:
+    """What receivers and captures share."""
+
+    __slots__ = ()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        self.close()
+
+    def __aiter__(self):
+        return Frames(self)
+
+    def close(self):
+        stop_waiting(self)
+        super().close()
+
+
+class Receiver(_Source, _gpudirect.Receiver):
+    """Receiver(address, device="auto", *, timeout=None, name=None, slots=0, slow_receiver=None, require_direct=False,
+    route=None, access=None, psk_file=None, busy_poll=0, on_event=None, allow_old_dlpack=False)
+
+    Receives the frames of a sender: an iterator, also for `async for`, and a context manager. It connects with the
+    first frame, in either start order, and again after the sender vanished. The loop ends with the stream.
+
+    timeout          seconds that a step of the loop waits at most; None: without end
+    slots            frames that may be in flight or held at once; 0: 4
+    slow_receiver    "block", "drop-newest" or "drop-oldest"; None: as the sender says
+    busy_poll        seconds; 0: 250 µs; negative: waits always sleep
+    on_event         called with the kind and the bytes of each Sender.send_event(), in order with the frames
+    allow_old_dlpack gives shared frames also to consumers whose DLPack cannot say that they are read-only, such as
+                     torch before 2.9: the application promises not to write into them
+    """
+
+    __slots__ = ("__weakref__", "_waiting")
+
+    def __init__(self, *arguments, **named):
+        self._waiting = None
+        _open.add(self)
+
+
+class Capture(_Source, _gpudirect.Capture):
+    """Capture(address, format=None, width=0, height=0, fps=None, *, device="auto", timeout=None, slots=0, method=None,
+    require_direct=False, input=None, controls=None)
+
+    Captures from a V4L2 card, "v4l2:///dev/video0": an iterator, also for `async for`, and a context manager. With a
+    format it begins at once, else by configure().
+    """
+
+    __slots__ = ("__weakref__", "_waiting")
+
+    def __init__(self, *arguments, **named):
+        self._waiting = None
+        _open.add(self)
+
+
+class Sender(_gpudirect.Sender):
+    """Sender(address, media=None, *, device="auto", name=None, slots=0, slow_receiver=None, require_direct=False,
+    route=None, access=None, psk_file=None, allow_unauthenticated=False)
+
+    Sends frames to any number of receivers. As a context manager it ends the stream in order, or, at an exception,
+    without.
+
+    media           in the syntax of caps: "video/x-raw,format=RGBA,width=1920,height=1080,framerate=60/1"
+    slots           frames in flight for each receiver; 0: 4
+    slow_receiver   "block" (as None), "drop-newest" or "drop-oldest"
+    """
+
+    __slots__ = ("__weakref__",)
+
+    def __init__(self, *arguments, **named):
+        _open.add(self)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, exception, *_):
+        if exception is None and not self.closed and self.media is not None:
+            self.send_eos()
+        self.close()
+
+
+def info():
+    """The version of the library, the devices of this machine and the channels of this user."""
+    return {"version": _gpudirect.version, "devices": devices(), "channels": channels()}

@@ -1,0 +1,278 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+#include "hold.h"
+
+#include "context.h"
+#include "error.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SLICE (50 * GPUD_MSEC)
+
+static void read_device(struct hold *hold, struct gpud_memory *memory)
+{
+    static const struct {
+        const char *prefix;
+        enum hold_device kind;
+    } kinds[] = {{"cuda:", HOLD_CUDA}, {"hip:", HOLD_HIP}};
+    struct gpud_device_info info = GPUD_INFO_INIT(info);
+    gpud_device_get_info(gpud_memory_get_device(memory), &info);
+    memcpy(hold->device, info.name, sizeof(hold->device));
+    hold->kind = strcmp(info.name, "host") == 0 ? HOLD_HOST : HOLD_OTHER;
+    for (unsigned i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+        if (strncmp(info.name, kinds[i].prefix, strlen(kinds[i].prefix)) == 0) {
+            hold->kind = kinds[i].kind;
+            hold->number = atoi(info.name + strlen(kinds[i].prefix));
+        }
+    hold->native = gpud_memory_get_native(memory);
+    if (hold->kind != HOLD_OTHER) {
+        hold->native += hold->offset;
+        hold->offset = 0;
+    }
+}
+
+struct hold *hold_new(struct gpud_frame *frame, struct media *media, bool lent)
+{
+    struct hold *hold = calloc(1, sizeof(*hold));
+    if (!hold) {
+        gpud_frame_release(&frame);
+        PyErr_NoMemory();
+        return NULL;
+    }
+    atomic_init(&hold->refs, 1);
+    hold->media = media_ref(media);
+    hold->lent = lent;
+    hold->pid = (long)getpid();
+    hold->frame = frame;
+    hold->info.size = sizeof(hold->info);
+    gpud_frame_get_info(frame, &hold->info);
+    hold->read_only = hold->info.flags & GPUD_FRAME_READ_ONLY;
+    pthread_mutex_init(&hold->calls, NULL);
+    read_device(hold, gpud_frame_get_memory(frame, &hold->offset));
+    return hold;
+}
+
+struct hold *hold_ref(struct hold *hold)
+{
+    atomic_fetch_add_explicit(&hold->refs, 1, memory_order_relaxed);
+    return hold;
+}
+
+/* Orders what happens to the frame next after the work that consumers have put on their streams. A
+ * stream that its consumer has destroyed is done. */
+static void post_streams(struct hold *hold)
+{
+    struct gpud_frame *second = NULL;
+    /* A received frame takes the posts of several streams only as those of several holders. */
+    if (hold->stream_count > 1 && !hold->lent)
+        second = gpud_frame_ref(hold->frame);
+    for (unsigned i = 0; i < hold->stream_count; i++)
+        gpud_frame_post(hold->frame, hold->streams[i], NULL);
+    hold->stream_count = 0;
+    gpud_frame_release(&second);
+}
+
+static void unmap(struct hold *hold)
+{
+    if (hold->mapped)
+        gpud_frame_unmap(hold->frame);
+    hold->mapped = false;
+}
+
+void hold_unref(struct hold *hold)
+{
+    if (!hold || atomic_fetch_sub_explicit(&hold->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    /* The slot is the parent's. */
+    if (!context_is_foreign(hold->pid)) {
+        if (hold->frame) {
+            unmap(hold);
+            post_streams(hold);
+            gpud_frame_release(&hold->frame);
+        }
+        gpud_frame_release(&hold->keeper);
+    }
+    pthread_mutex_destroy(&hold->calls);
+    media_unref(hold->media);
+    free(hold);
+}
+
+/* --- validity ------------------------------------------------------------------------------ */
+
+/* What arrived with the flag is as its sender sent it. */
+static bool is_taken_back(const struct hold *hold)
+{
+    struct gpud_frame_info info;
+    info.size = sizeof(info);
+    gpud_frame_get_info(hold->frame, &info);
+    return (info.flags & ~hold->info.flags) & GPUD_FRAME_CORRUPTED;
+}
+
+static void *raise_submitted(void)
+{
+    return error_raise_text(GPUD_INVALID,
+                            "the frame was submitted: its bytes are the receivers' now");
+}
+
+bool hold_has_frame(struct hold *hold)
+{
+    bool has;
+    Py_BEGIN_ALLOW_THREADS pthread_mutex_lock(&hold->calls);
+    has = hold->frame != NULL;
+    pthread_mutex_unlock(&hold->calls);
+    Py_END_ALLOW_THREADS return has;
+}
+
+bool hold_is_valid(struct hold *hold)
+{
+    bool valid;
+    Py_BEGIN_ALLOW_THREADS pthread_mutex_lock(&hold->calls);
+    valid = hold->frame && !is_taken_back(hold) && !(hold->info.flags & GPUD_FRAME_CORRUPTED);
+    pthread_mutex_unlock(&hold->calls);
+    Py_END_ALLOW_THREADS return valid;
+}
+
+int hold_check(struct hold *hold)
+{
+    bool gone, taken_back;
+    if (context_is_foreign(hold->pid)) {
+        PyErr_SetString(PyExc_RuntimeError,
+                        "the frame belongs to the process that this one was forked from");
+        return -1;
+    }
+    Py_BEGIN_ALLOW_THREADS pthread_mutex_lock(&hold->calls);
+    gone = !hold->frame;
+    taken_back = !gone && is_taken_back(hold);
+    pthread_mutex_unlock(&hold->calls);
+    Py_END_ALLOW_THREADS if (gone) raise_submitted();
+    else if (taken_back) error_raise_taken_back();
+    return gone || taken_back ? -1 : 0;
+}
+
+/* --- the bytes ----------------------------------------------------------------------------- */
+
+static enum gpud_status map_once(struct hold *hold, struct gpud_error *error)
+{
+    unsigned access = hold->lent ? GPUD_WRITE : GPUD_READ;
+    void *data;
+    if (hold->mapped)
+        return GPUD_OK;
+    if (!hold->lent && !hold->read_only)
+        access |= GPUD_WRITE;
+    enum gpud_status status = gpud_frame_map(hold->frame, access, SLICE, &data, error);
+    hold->mapped = status == GPUD_OK;
+    return status;
+}
+
+int hold_map(struct hold *hold)
+{
+    for (;;) {
+        struct gpud_error error;
+        enum gpud_status status = GPUD_OK;
+        bool gone;
+        if (hold_check(hold) < 0)
+            return -1;
+        Py_BEGIN_ALLOW_THREADS pthread_mutex_lock(&hold->calls);
+        gone = !hold->frame;
+        if (!gone)
+            status = map_once(hold, &error);
+        pthread_mutex_unlock(&hold->calls);
+        Py_END_ALLOW_THREADS if (gone)
+        {
+            raise_submitted();
+            return -1;
+        }
+        if (status == GPUD_OK)
+            return 0;
+        if (status == GPUD_PEER) {
+            error_raise_taken_back();
+            return -1;
+        }
+        if (status != GPUD_TIMEOUT) {
+            error_raise(&error);
+            return -1;
+        }
+        if (PyErr_CheckSignals() < 0)
+            return -1;
+    }
+}
+
+/* False: there is no room. */
+static bool note_stream(struct hold *hold, void *stream)
+{
+    for (unsigned i = 0; i < hold->stream_count; i++)
+        if (hold->streams[i] == stream)
+            return true;
+    if (hold->stream_count == HOLD_STREAMS_MAX)
+        return false;
+    hold->streams[hold->stream_count++] = stream;
+    return true;
+}
+
+int hold_join(struct hold *hold, bool wait, void *stream, void *release_stream)
+{
+    struct gpud_error error;
+    enum gpud_status status = GPUD_OK;
+    bool gone, room = true;
+    Py_BEGIN_ALLOW_THREADS pthread_mutex_lock(&hold->calls);
+    gone = !hold->frame;
+    if (!gone) {
+        room = note_stream(hold, release_stream);
+        if (room && wait)
+            status = gpud_frame_wait(hold->frame, stream, &error);
+    }
+    pthread_mutex_unlock(&hold->calls);
+    Py_END_ALLOW_THREADS if (gone) raise_submitted();
+    else if (!room) PyErr_SetString(
+        PyExc_BufferError, "16 streams use the frame already: use fewer, or copy the frame");
+    else if (status != GPUD_OK) error_raise(&error);
+    return gone || !room || status != GPUD_OK ? -1 : 0;
+}
+
+/* --- submission ---------------------------------------------------------------------------- */
+
+struct gpud_frame *hold_take(struct hold *hold)
+{
+    struct gpud_error error;
+    enum gpud_status status = GPUD_OK;
+    struct gpud_frame *frame;
+    /* Arrays are made with the GIL alone: there can only become fewer of them. */
+    bool shared = atomic_load(&hold->refs) > 2;
+    if (hold_check(hold) < 0)
+        return NULL;
+    if (shared && !hold->lent)
+        return error_raise_text(GPUD_INVALID, "arrays of the frame are still in use: drop them "
+                                              "before it is sent on, or copy them");
+    Py_BEGIN_ALLOW_THREADS pthread_mutex_lock(&hold->calls);
+    frame = hold->frame;
+    if (frame) {
+        unmap(hold);
+        if (hold->lent)
+            status = gpud_frame_set_info(frame, &hold->info, &error);
+        /* Arrays that are still there keep the memory, but not the slot. */
+        if (status == GPUD_OK && shared) {
+            uint64_t offset;
+            struct gpud_memory *memory = gpud_frame_get_memory(frame, &offset);
+            status = gpud_frame_wrap(memory, offset, &hold->info.layout, &hold->keeper, &error);
+        }
+        if (status == GPUD_OK) {
+            post_streams(hold);
+            hold->frame = NULL;
+        }
+    }
+    pthread_mutex_unlock(&hold->calls);
+    Py_END_ALLOW_THREADS if (!frame) return raise_submitted();
+    return status == GPUD_OK ? frame : error_raise(&error);
+}
+
+void hold_put_back(struct hold *hold, struct gpud_frame *frame)
+{
+    Py_BEGIN_ALLOW_THREADS pthread_mutex_lock(&hold->calls);
+    gpud_frame_release(&hold->keeper);
+    hold->frame = frame;
+    pthread_mutex_unlock(&hold->calls);
+    Py_END_ALLOW_THREADS
+}

@@ -1,0 +1,81 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* A frame and all that uses its bytes: the Frame object, its planes, buffers and tensors. The last
+ * of them to go gives the frame back, on any thread, with or without the GIL.
+ *
+ * Every holder of a reference may read the constant fields. `frame`, `mapped` and the
+ * streams are guarded by `calls`, which is held while the library waits for the frame and is
+ * therefore taken only without the GIL. hold_unref() takes no lock: it is alone with the frame. */
+#ifndef GPUDIRECT_PYTHON_HOLD_H
+#define GPUDIRECT_PYTHON_HOLD_H
+
+#include "media.h"
+#include "python.h"
+
+#include <gpudirect/frame.h>
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+/* Streams of consumers that use one frame. */
+#define HOLD_STREAMS_MAX 16
+
+enum hold_device {
+    HOLD_HOST,
+    HOLD_CUDA,
+    HOLD_HIP,
+    HOLD_OTHER,
+};
+
+struct hold {
+    atomic_uint refs;
+    /* constant */
+    struct media *media;
+    char *native; /* of the frame's first byte; a cl_mem on OpenCL, where it is offset bytes in */
+    uint64_t offset;
+    char device[32];
+    char route[32]; /* by which the frame came; "": it did not */
+    enum hold_device kind;
+    int number; /* of the device among its kind */
+    bool lent;  /* by a sender: to be written, and submitted */
+    bool read_only;
+    bool allow_old_dlpack; /* although that cannot say that the frame is read-only */
+    long pid;
+    struct gpud_frame_info info; /* as it arrived; of a lent frame, as it shall be submitted */
+
+    pthread_mutex_t calls;
+    struct gpud_frame *frame;  /* NULL: submitted */
+    struct gpud_frame *keeper; /* keeps the memory of a submitted frame for those who still look */
+    bool mapped;
+    void *streams[HOLD_STREAMS_MAX]; /* that the release or the submission waits for */
+    unsigned stream_count;
+};
+
+/* Owns the frame in any case. NULL with an exception if it fails. */
+struct hold *hold_new(struct gpud_frame *frame, struct media *media, bool lent);
+struct hold *hold_ref(struct hold *hold);
+void hold_unref(struct hold *hold);
+
+/* Whether the frame is not submitted. */
+bool hold_has_frame(struct hold *hold);
+/* Whether the bytes are still those of the frame. */
+bool hold_is_valid(struct hold *hold);
+/* 0, or -1 with an exception if the bytes may not be used any more. */
+int hold_check(struct hold *hold);
+
+/* Waits until the CPU may use the bytes, without the GIL. 0, or -1 with an exception. */
+int hold_map(struct hold *hold);
+
+/* Puts a wait for the frame on a stream, and lets the frame's release wait for another, which is
+ * often the same. 0, or -1 with an exception. */
+int hold_join(struct hold *hold, bool wait, void *stream, void *release_stream);
+
+/* Takes the frame out, to be submitted: its info is set and the consumers' streams are posted. The
+ * caller has a reference beside the Frame object's; all others are arrays'. NULL with an
+ * exception. */
+struct gpud_frame *hold_take(struct hold *hold);
+/* Undoes hold_take(). */
+void hold_put_back(struct hold *hold, struct gpud_frame *frame);
+
+#endif

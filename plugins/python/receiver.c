@@ -1,0 +1,369 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+#include "receiver.h"
+
+#include "context.h"
+#include "convert.h"
+#include "error.h"
+#include "frame.h"
+#include "guard.h"
+#include "media.h"
+
+#include <gpudirect/receiver.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+/* An event that waits for its handler to be called with the GIL. */
+struct event {
+    struct event *next;
+    uint32_t kind;
+    size_t size;
+    char data[];
+};
+
+struct receiver {
+    PyObject_HEAD struct gpud_receiver *receiver;
+    struct guard guard;
+    PyObject *on_event; /* or NULL */
+    int64_t timeout_ns; /* of a step of the iteration */
+    bool allow_old_dlpack;
+    /* guarded by guard.turn: the library calls on_event() inside an acquire */
+    char path[32];       /* the route of the connection */
+    struct media *media; /* of the frames that follow; NULL: none was announced */
+    struct event *events, **events_end;
+};
+
+static PyTypeObject *type;
+
+/* --- inside gpud_receiver_acquire(), without the GIL --------------------------------------- */
+
+static void note_event(struct receiver *self, const struct gpud_user_event *user)
+{
+    struct event *event = self->on_event ? malloc(sizeof(*event) + user->size) : NULL;
+    if (!event)
+        return;
+    event->next = NULL;
+    event->kind = user->kind;
+    event->size = user->size;
+    if (user->size)
+        memcpy(event->data, user->data, user->size);
+    *self->events_end = event;
+    self->events_end = &event->next;
+}
+
+static void on_event(void *user, enum gpud_event event, const void *data)
+{
+    struct receiver *self = user;
+    if (event == GPUD_EVENT_CONNECTED) {
+        memcpy(self->path, ((const struct gpud_peer_info *)data)->path, sizeof(self->path));
+    } else if (event == GPUD_EVENT_FORMAT) {
+        media_unref(self->media);
+        self->media = media_new(&((const struct gpud_format_event *)data)->media);
+    } else if (event == GPUD_EVENT_USER) {
+        note_event(self, data);
+    }
+}
+
+struct call {
+    struct receiver *self;
+    struct gpud_frame *frame;
+    struct media *media;
+    char path[32];
+    struct event *events;
+};
+
+static enum gpud_status acquire_slice(void *user, int64_t timeout_ns, struct gpud_error *error)
+{
+    struct call *call = user;
+    struct receiver *self = call->self;
+    enum gpud_status status =
+        gpud_receiver_acquire(self->receiver, timeout_ns, &call->frame, error);
+    if (status == GPUD_OK && self->media)
+        call->media = media_ref(self->media);
+    memcpy(call->path, self->path, sizeof(call->path));
+    call->events = self->events;
+    self->events = NULL;
+    self->events_end = &self->events;
+    return status;
+}
+
+/* --- with the GIL -------------------------------------------------------------------------- */
+
+/* Calls the handler for each event; those behind one whose handler raises are lost. */
+static int deliver_events(void *user)
+{
+    struct call *call = user;
+    int result = 0;
+    while (call->events) {
+        struct event *event = call->events;
+        call->events = event->next;
+        PyObject *handler = result == 0 ? Py_XNewRef(call->self->on_event) : NULL;
+        if (handler) {
+            PyObject *done = PyObject_CallFunction(handler, "Iy#", (unsigned)event->kind,
+                                                   event->data, (Py_ssize_t)event->size);
+            Py_DECREF(handler);
+            result = done ? 0 : -1;
+            Py_XDECREF(done);
+        }
+        free(event);
+    }
+    return result;
+}
+
+static void destroy(struct receiver *self)
+{
+    Py_BEGIN_ALLOW_THREADS gpud_receiver_destroy(&self->receiver);
+    Py_END_ALLOW_THREADS
+}
+
+static void leave(struct receiver *self)
+{
+    if (guard_leave(&self->guard))
+        destroy(self);
+}
+
+static PyObject *acquire(struct receiver *self, int64_t timeout_ns, enum gpud_status *status)
+{
+    struct call call = {.self = self};
+    PyObject *frame = NULL;
+    *status = GPUD_CLOSED;
+    if (!guard_enter(&self->guard))
+        return NULL;
+    int result =
+        guard_wait(&self->guard, timeout_ns, true, acquire_slice, deliver_events, &call, status);
+    if (result == 0 && !call.media) {
+        PyErr_NoMemory();
+        result = -1;
+    }
+    if (result == 0) {
+        struct hold *hold = hold_new(call.frame, call.media, false);
+        if (hold) {
+            hold->allow_old_dlpack = self->allow_old_dlpack;
+            memcpy(hold->route, call.path, sizeof(hold->route));
+            frame = frame_new(hold, NULL);
+        }
+    } else {
+        gpud_frame_release(&call.frame);
+    }
+    media_unref(call.media);
+    leave(self);
+    return frame;
+}
+
+static PyObject *method_acquire(PyObject *object, PyObject *args, PyObject *names)
+{
+    static char *keywords[] = {"timeout", NULL};
+    struct receiver *self = (struct receiver *)object;
+    int64_t timeout_ns = INT64_MAX;
+    enum gpud_status status;
+    if (!PyArg_ParseTupleAndKeywords(args, names, "|O&:acquire", keywords, guard_parse_timeout,
+                                     &timeout_ns))
+        return NULL;
+    return acquire(self, timeout_ns, &status);
+}
+
+static PyObject *method_poll(PyObject *object, PyObject *unused)
+{
+    enum gpud_status status;
+    PyObject *frame = acquire((struct receiver *)object, 0, &status);
+    if (frame || status != GPUD_TIMEOUT)
+        return frame;
+    PyErr_Clear();
+    return Py_NewRef(Py_None);
+}
+
+static PyObject *next(PyObject *object)
+{
+    struct receiver *self = (struct receiver *)object;
+    enum gpud_status status;
+    PyObject *frame = acquire(self, self->timeout_ns, &status);
+    /* The end of the stream is that of the loop; another loop takes the next stream. A process that
+     * was forked is told so. */
+    if (!frame && status == GPUD_CLOSED && !PyErr_ExceptionMatches(PyExc_RuntimeError))
+        PyErr_Clear();
+    return frame;
+}
+
+static PyObject *method_fileno(PyObject *object, PyObject *unused)
+{
+    struct receiver *self = (struct receiver *)object;
+    struct gpud_error error;
+    int fd;
+    if (!guard_enter(&self->guard))
+        return NULL;
+    enum gpud_status status = gpud_receiver_get_fd(self->receiver, &fd, &error);
+    leave(self);
+    return status == GPUD_OK ? PyLong_FromLong(fd) : error_raise(&error);
+}
+
+static PyObject *method_close(PyObject *object, PyObject *unused)
+{
+    struct receiver *self = (struct receiver *)object;
+    if (guard_close(&self->guard))
+        destroy(self);
+    /* Else the last call that still waits destroys it, when this part of its wait is over. */
+    return Py_NewRef(Py_None);
+}
+
+static PyObject *get_closed(PyObject *object, void *closure)
+{
+    return PyBool_FromLong(guard_is_closed(&((struct receiver *)object)->guard));
+}
+
+static PyObject *get_info(PyObject *object, void *closure)
+{
+    struct receiver *self = (struct receiver *)object;
+    struct gpud_receiver_info info = GPUD_INFO_INIT(info);
+    if (!guard_enter(&self->guard))
+        return NULL;
+    gpud_receiver_get_info(self->receiver, &info);
+    leave(self);
+    return Py_BuildValue(
+        "{s:N,s:N,s:N,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:I,s:N,s:N}",
+        "connected", PyBool_FromLong(info.connected), "path", convert_text(info.path),
+        "fallback_reason", convert_text(info.fallback_reason), "frames", info.frames, "dropped",
+        info.dropped, "corrupted", info.corrupted, "connects", info.connects, "disconnects",
+        info.disconnects, "copies_cpu", info.copies_cpu, "copies_gpu", info.copies_gpu, "waits_cpu",
+        info.waits_cpu, "waits_device", info.waits_device, "kicks", info.kicks, "latency_p50_ns",
+        info.latency_p50_ns, "latency_p99_ns", info.latency_p99_ns, "latency_max_ns",
+        info.latency_max_ns, "slots", info.slots, "device", convert_text(info.device),
+        "device_reason", convert_text(info.device_reason));
+}
+
+/* --- the type ------------------------------------------------------------------------------ */
+
+static int create(struct receiver *self, struct gpud_receiver_params *params)
+{
+    struct gpud_error error;
+    enum gpud_status status;
+    struct gpud_context *context = context_get();
+    if (!context)
+        return -1;
+    params->on_event = on_event;
+    params->user = self;
+    Py_BEGIN_ALLOW_THREADS status = gpud_receiver_create(context, params, &self->receiver, &error);
+    Py_END_ALLOW_THREADS if (status != GPUD_OK) error_raise(&error);
+    return status == GPUD_OK ? 0 : -1;
+}
+
+static PyObject *make(PyTypeObject *own, PyObject *args, PyObject *names)
+{
+    static char *keywords[] = {
+        "address",          "device", "timeout", "name",     "slots",     "slow_receiver",
+        "require_direct",   "route",  "access",  "psk_file", "busy_poll", "on_event",
+        "allow_old_dlpack", NULL};
+    struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
+    PyObject *handler = Py_None;
+    int64_t timeout_ns = INT64_MAX;
+    int direct = 0, allow_old = 0;
+    double busy_poll = 0;
+    params.device = "auto";
+    if (!PyArg_ParseTupleAndKeywords(args, names, "s|z$O&zIO&pzzzdOp:Receiver", keywords,
+                                     &params.address, &params.device, guard_parse_timeout,
+                                     &timeout_ns, &params.name, &params.slots, convert_parse_policy,
+                                     &params.slow_receiver, &direct, &params.route, &params.access,
+                                     &params.psk_file, &busy_poll, &handler, &allow_old))
+        return NULL;
+    if (handler != Py_None && !PyCallable_Check(handler)) {
+        PyErr_SetString(PyExc_TypeError, "on_event is a function of a kind and bytes, or None");
+        return NULL;
+    }
+    if (!(busy_poll > -10 && busy_poll < 10)) {
+        PyErr_SetString(PyExc_ValueError, "busy_poll is a number of seconds below 10");
+        return NULL;
+    }
+    params.require_direct = direct;
+    params.busy_poll_ns = (int64_t)(busy_poll * 1e9);
+    allocfunc allocate = (allocfunc)PyType_GetSlot(own, Py_tp_alloc);
+    struct receiver *self = (struct receiver *)allocate(own, 0);
+    if (!self)
+        return NULL;
+    guard_init(&self->guard, "receiver");
+    self->timeout_ns = timeout_ns;
+    self->allow_old_dlpack = allow_old;
+    self->events_end = &self->events;
+    self->on_event = handler == Py_None ? NULL : Py_NewRef(handler);
+    if (create(self, &params) < 0)
+        Py_CLEAR(self);
+    return (PyObject *)self;
+}
+
+static int traverse(PyObject *object, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(object));
+    Py_VISIT(((struct receiver *)object)->on_event);
+    return 0;
+}
+
+static int clear(PyObject *object)
+{
+    Py_CLEAR(((struct receiver *)object)->on_event);
+    return 0;
+}
+
+static void receiver_free(PyObject *object)
+{
+    struct receiver *self = (struct receiver *)object;
+    PyTypeObject *own = Py_TYPE(object);
+    PyObject_GC_UnTrack(object);
+    if (guard_close(&self->guard))
+        destroy(self);
+    clear(object);
+    media_unref(self->media);
+    guard_clear(&self->guard);
+    freefunc release = (freefunc)PyType_GetSlot(own, Py_tp_free);
+    release(object);
+    Py_DECREF(own);
+}
+
+static PyMethodDef methods[] = {
+    {"acquire", (PyCFunction)(void (*)(void))method_acquire, METH_VARARGS | METH_KEYWORDS,
+     "acquire($self, /, timeout=None)\n--\n\n"
+     "The next frame. Waits without the GIL, so many seconds at most, and connects first where\n"
+     "needed. Raises Timeout; Closed at the end of the stream; PeerLost if the sender vanished.\n"
+     "After both of the latter the next call connects again."},
+    {"poll", method_poll, METH_NOARGS,
+     "poll($self, /)\n--\n\nThe next frame, or None if there is none yet. Does not wait."},
+    {"fileno", method_fileno, METH_NOARGS,
+     "fileno($self, /)\n--\n\nA descriptor to poll, readable when poll() may return a frame."},
+    {"close", method_close, METH_NOARGS,
+     "close($self, /)\n--\n\nDisconnects. Frames that are held stay valid. Calls that wait in "
+     "other "
+     "threads raise Closed."},
+    {0},
+};
+
+static PyGetSetDef attributes[] = {
+    {"info", get_info, NULL, "State and counters, as gpud_receiver_info has them.", NULL},
+    {"closed", get_closed, NULL, "Whether it was closed.", NULL},
+    {0},
+};
+
+static PyType_Slot slots[] = {
+    {Py_tp_new, make},
+    {Py_tp_dealloc, receiver_free},
+    {Py_tp_traverse, traverse},
+    {Py_tp_clear, clear},
+    {Py_tp_iter, PyObject_SelfIter},
+    {Py_tp_iternext, next},
+    {Py_tp_methods, methods},
+    {Py_tp_getset, attributes},
+    {Py_tp_doc, "The C part of gpudirect.Receiver."},
+    {0},
+};
+
+static PyType_Spec spec = {
+    .name = "gpudirect._gpudirect.Receiver",
+    .basicsize = sizeof(struct receiver),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+    .slots = slots,
+};
+
+int receiver_init(PyObject *module)
+{
+    if (!type)
+        type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
+    return type ? PyModule_AddObjectRef(module, "Receiver", (PyObject *)type) : -1;
+}

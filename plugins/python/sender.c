@@ -1,0 +1,437 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+#include "sender.h"
+
+#include "context.h"
+#include "convert.h"
+#include "error.h"
+#include "frame.h"
+#include "guard.h"
+#include "links.h"
+#include "media.h"
+
+#include <gpudirect/sender.h>
+
+struct sender {
+    PyObject_HEAD struct gpud_sender *sender;
+    struct guard guard;
+    struct media *media; /* of the frames that are lent; changes with the GIL */
+};
+
+static PyTypeObject *type;
+
+static void destroy(struct sender *self)
+{
+    Py_BEGIN_ALLOW_THREADS gpud_sender_destroy(&self->sender);
+    Py_END_ALLOW_THREADS
+}
+
+static void leave(struct sender *self)
+{
+    if (guard_leave(&self->guard))
+        destroy(self);
+}
+
+/* --- the format ---------------------------------------------------------------------------- */
+
+static int configure(struct sender *self, const char *text)
+{
+    struct gpud_error error;
+    struct gpud_media media;
+    enum gpud_status status = gpud_media_from_string(&media, text, &error);
+    if (status == GPUD_OK)
+        status = gpud_media_check(&media, &error);
+    if (status != GPUD_OK) {
+        error_raise(&error);
+        return -1;
+    }
+    struct media *made = media_new(&media);
+    if (!made) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    Py_BEGIN_ALLOW_THREADS pthread_mutex_lock(&self->guard.turn);
+    status = gpud_sender_configure(self->sender, &media, &error);
+    pthread_mutex_unlock(&self->guard.turn);
+    Py_END_ALLOW_THREADS if (status == GPUD_OK)
+    {
+        struct media *before = self->media;
+        self->media = made;
+        made = before;
+    }
+    else
+    {
+        error_raise(&error);
+    }
+    media_unref(made);
+    return status == GPUD_OK ? 0 : -1;
+}
+
+static PyObject *method_configure(PyObject *object, PyObject *args, PyObject *names)
+{
+    static char *keywords[] = {"media", NULL};
+    struct sender *self = (struct sender *)object;
+    const char *text;
+    if (!PyArg_ParseTupleAndKeywords(args, names, "s:configure", keywords, &text) ||
+        !guard_enter(&self->guard))
+        return NULL;
+    int result = configure(self, text);
+    leave(self);
+    return result == 0 ? Py_NewRef(Py_None) : NULL;
+}
+
+/* --- waiting calls ------------------------------------------------------------------------- */
+
+struct call {
+    struct sender *self;
+    struct gpud_frame *frame;
+    uint32_t count;
+};
+
+static enum gpud_status acquire_slice(void *user, int64_t timeout_ns, struct gpud_error *error)
+{
+    struct call *call = user;
+    return gpud_sender_acquire(call->self->sender, timeout_ns, &call->frame, error);
+}
+
+static enum gpud_status submit_slice(void *user, int64_t timeout_ns, struct gpud_error *error)
+{
+    struct call *call = user;
+    return gpud_sender_submit(call->self->sender, &call->frame, timeout_ns, error);
+}
+
+static enum gpud_status wait_slice(void *user, int64_t timeout_ns, struct gpud_error *error)
+{
+    struct call *call = user;
+    return gpud_sender_wait(call->self->sender, call->count, timeout_ns, error);
+}
+
+static PyObject *method_acquire(PyObject *object, PyObject *args, PyObject *names)
+{
+    static char *keywords[] = {"timeout", NULL};
+    struct sender *self = (struct sender *)object;
+    struct call call = {.self = self};
+    int64_t timeout_ns = INT64_MAX;
+    enum gpud_status status;
+    PyObject *frame = NULL;
+    if (!PyArg_ParseTupleAndKeywords(args, names, "|O&:acquire", keywords, guard_parse_timeout,
+                                     &timeout_ns) ||
+        !guard_enter(&self->guard))
+        return NULL;
+    if (!self->media) {
+        error_raise_text(GPUD_INVALID,
+                         "the sender has no format: give it media=, or configure() it");
+    } else if (guard_wait(&self->guard, timeout_ns, false, acquire_slice, NULL, &call, &status) ==
+               0) {
+        struct hold *hold = hold_new(call.frame, self->media, true);
+        frame = hold ? frame_new(hold, object) : NULL;
+    }
+    leave(self);
+    return frame;
+}
+
+static PyObject *method_submit(PyObject *object, PyObject *args, PyObject *names)
+{
+    static char *keywords[] = {"frame", "timeout", NULL};
+    struct sender *self = (struct sender *)object;
+    struct call call = {.self = self};
+    int64_t timeout_ns = INT64_MAX;
+    enum gpud_status status;
+    PyObject *frame;
+    if (!PyArg_ParseTupleAndKeywords(args, names, "O|O&:submit", keywords, &frame,
+                                     guard_parse_timeout, &timeout_ns))
+        return NULL;
+    if (!frame_is_frame(frame)) {
+        PyErr_SetString(PyExc_TypeError, "submit() takes a gpudirect.Frame: write into one of "
+                                         "acquire()");
+        return NULL;
+    }
+    struct hold *hold = frame_get_hold(frame);
+    if (!hold || !guard_enter(&self->guard))
+        return NULL;
+    hold_ref(hold);
+    call.frame = hold_take(hold);
+    int result = -1;
+    if (call.frame)
+        result = guard_wait(&self->guard, timeout_ns, true, submit_slice, NULL, &call, &status);
+    if (call.frame)
+        hold_put_back(hold, call.frame);
+    hold_unref(hold);
+    leave(self);
+    return result == 0 ? Py_NewRef(Py_None) : NULL;
+}
+
+static PyObject *method_wait(PyObject *object, PyObject *args, PyObject *names)
+{
+    static char *keywords[] = {"count", "timeout", NULL};
+    struct sender *self = (struct sender *)object;
+    struct call call = {.self = self, .count = 1};
+    int64_t timeout_ns = INT64_MAX;
+    enum gpud_status status;
+    if (!PyArg_ParseTupleAndKeywords(args, names, "|IO&:wait", keywords, &call.count,
+                                     guard_parse_timeout, &timeout_ns) ||
+        !guard_enter(&self->guard))
+        return NULL;
+    int result = guard_wait(&self->guard, timeout_ns, false, wait_slice, NULL, &call, &status);
+    leave(self);
+    return result == 0 ? Py_NewRef(Py_None) : NULL;
+}
+
+/* --- other calls --------------------------------------------------------------------------- */
+
+static PyObject *finish(struct sender *self, enum gpud_status status,
+                        const struct gpud_error *error)
+{
+    leave(self);
+    return status == GPUD_OK ? Py_NewRef(Py_None) : error_raise(error);
+}
+
+static PyObject *method_send_event(PyObject *object, PyObject *args, PyObject *names)
+{
+    static char *keywords[] = {"kind", "data", NULL};
+    struct sender *self = (struct sender *)object;
+    struct gpud_error error;
+    enum gpud_status status;
+    Py_buffer data = {0};
+    unsigned kind;
+    if (!PyArg_ParseTupleAndKeywords(args, names, "I|y*:send_event", keywords, &kind, &data))
+        return NULL;
+    if (!guard_enter(&self->guard)) {
+        PyBuffer_Release(&data);
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS pthread_mutex_lock(&self->guard.turn);
+    status = gpud_sender_send_event(self->sender, kind, data.buf, (size_t)data.len, &error);
+    pthread_mutex_unlock(&self->guard.turn);
+    Py_END_ALLOW_THREADS PyBuffer_Release(&data);
+    return finish(self, status, &error);
+}
+
+static PyObject *method_send_eos(PyObject *object, PyObject *unused)
+{
+    struct sender *self = (struct sender *)object;
+    struct gpud_error error;
+    enum gpud_status status;
+    if (!guard_enter(&self->guard))
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS pthread_mutex_lock(&self->guard.turn);
+    status = gpud_sender_send_eos(self->sender, &error);
+    pthread_mutex_unlock(&self->guard.turn);
+    Py_END_ALLOW_THREADS return finish(self, status, &error);
+}
+
+static PyObject *method_set_slow_receiver(PyObject *object, PyObject *policy)
+{
+    struct sender *self = (struct sender *)object;
+    struct gpud_error error;
+    enum gpud_slow_receiver slow_receiver;
+    if (!convert_parse_policy(policy, &slow_receiver) || !guard_enter(&self->guard))
+        return NULL;
+    enum gpud_status status = gpud_sender_set_slow_receiver(self->sender, slow_receiver, &error);
+    return finish(self, status, &error);
+}
+
+static PyObject *method_announce(PyObject *object, PyObject *unused)
+{
+    struct sender *self = (struct sender *)object;
+    if (!guard_enter(&self->guard))
+        return NULL;
+    gpud_sender_announce(self->sender);
+    return finish(self, GPUD_OK, NULL);
+}
+
+static PyObject *method_fileno(PyObject *object, PyObject *unused)
+{
+    struct sender *self = (struct sender *)object;
+    struct gpud_error error;
+    int fd;
+    if (!guard_enter(&self->guard))
+        return NULL;
+    enum gpud_status status = gpud_sender_get_fd(self->sender, &fd, &error);
+    leave(self);
+    return status == GPUD_OK ? PyLong_FromLong(fd) : error_raise(&error);
+}
+
+static PyObject *method_close(PyObject *object, PyObject *unused)
+{
+    struct sender *self = (struct sender *)object;
+    if (guard_close(&self->guard))
+        destroy(self);
+    return Py_NewRef(Py_None);
+}
+
+static PyObject *get_closed(PyObject *object, void *closure)
+{
+    return PyBool_FromLong(guard_is_closed(&((struct sender *)object)->guard));
+}
+
+static PyObject *get_media(PyObject *object, void *closure)
+{
+    struct sender *self = (struct sender *)object;
+    return self->media ? PyUnicode_FromString(self->media->text) : Py_NewRef(Py_None);
+}
+
+static PyObject *get_info(PyObject *object, void *closure)
+{
+    struct sender *self = (struct sender *)object;
+    struct gpud_sender_info info = GPUD_INFO_INIT(info);
+    if (!guard_enter(&self->guard))
+        return NULL;
+    gpud_sender_get_info(self->sender, &info);
+    leave(self);
+    return Py_BuildValue(
+        "{s:I,s:N,s:N,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:N,s:N}", "receivers",
+        info.receivers, "path", convert_text(info.path), "fallback_reason",
+        convert_text(info.fallback_reason), "frames", info.frames, "delivered", info.delivered,
+        "dropped", info.dropped, "connects", info.connects, "disconnects", info.disconnects,
+        "refused", info.refused, "copies_cpu", info.copies_cpu, "copies_gpu", info.copies_gpu,
+        "waits_cpu", info.waits_cpu, "waits_device", info.waits_device, "kicks", info.kicks,
+        "device", convert_text(info.device), "device_reason", convert_text(info.device_reason));
+}
+
+static PyObject *get_links(PyObject *object, void *closure)
+{
+    struct sender *self = (struct sender *)object;
+    struct gpud_link_list *list;
+    struct gpud_error error;
+    if (!guard_enter(&self->guard))
+        return NULL;
+    enum gpud_status status = gpud_link_list_create(self->sender, &list, &error);
+    leave(self);
+    if (status != GPUD_OK)
+        return error_raise(&error);
+    PyObject *links = links_to_list(list);
+    gpud_link_list_destroy(&list);
+    return links;
+}
+
+/* --- the type ------------------------------------------------------------------------------ */
+
+static int create(struct sender *self, const struct gpud_sender_params *params, const char *media)
+{
+    struct gpud_error error;
+    enum gpud_status status;
+    struct gpud_context *context = context_get();
+    if (!context)
+        return -1;
+    Py_BEGIN_ALLOW_THREADS status = gpud_sender_create(context, params, &self->sender, &error);
+    Py_END_ALLOW_THREADS if (status != GPUD_OK)
+    {
+        error_raise(&error);
+        return -1;
+    }
+    return media ? configure(self, media) : 0;
+}
+
+static PyObject *make(PyTypeObject *own, PyObject *args, PyObject *names)
+{
+    static char *keywords[] = {"address",
+                               "media",
+                               "device",
+                               "name",
+                               "slots",
+                               "slow_receiver",
+                               "require_direct",
+                               "route",
+                               "access",
+                               "psk_file",
+                               "allow_unauthenticated",
+                               NULL};
+    struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
+    const char *media = NULL;
+    int direct = 0, unauthenticated = 0;
+    params.device = "auto";
+    if (!PyArg_ParseTupleAndKeywords(
+            args, names, "s|z$zzIO&pzzzp:Sender", keywords, &params.address, &media, &params.device,
+            &params.name, &params.slots, convert_parse_policy, &params.slow_receiver, &direct,
+            &params.route, &params.access, &params.psk_file, &unauthenticated))
+        return NULL;
+    params.require_direct = direct;
+    params.allow_unauthenticated = unauthenticated;
+    allocfunc allocate = (allocfunc)PyType_GetSlot(own, Py_tp_alloc);
+    struct sender *self = (struct sender *)allocate(own, 0);
+    if (!self)
+        return NULL;
+    guard_init(&self->guard, "sender");
+    if (create(self, &params, media) < 0)
+        Py_CLEAR(self);
+    return (PyObject *)self;
+}
+
+static void sender_free(PyObject *object)
+{
+    struct sender *self = (struct sender *)object;
+    PyTypeObject *own = Py_TYPE(object);
+    if (guard_close(&self->guard))
+        destroy(self);
+    media_unref(self->media);
+    guard_clear(&self->guard);
+    freefunc release = (freefunc)PyType_GetSlot(own, Py_tp_free);
+    release(object);
+    Py_DECREF(own);
+}
+
+static PyMethodDef methods[] = {
+    {"configure", (PyCFunction)(void (*)(void))method_configure, METH_VARARGS | METH_KEYWORDS,
+     "configure($self, /, media)\n--\n\n"
+     "Begins a new format, in the syntax of caps. Lent frames of the previous one can only be\n"
+     "dropped."},
+    {"acquire", (PyCFunction)(void (*)(void))method_acquire, METH_VARARGS | METH_KEYWORDS,
+     "acquire($self, /, timeout=None)\n--\n\n"
+     "Lends a frame to write into: `with sender.acquire() as frame:` submits it at the end of the\n"
+     "block and drops it at an exception. Waits without the GIL until a slot is free."},
+    {"submit", (PyCFunction)(void (*)(void))method_submit, METH_VARARGS | METH_KEYWORDS,
+     "submit($self, /, frame, timeout=None)\n--\n\n"
+     "Hands a lent, received or captured frame to every receiver. It is the receivers' then:\n"
+     "arrays of it that are still there keep their memory, whose content becomes another frame's.\n"
+     "After Timeout the frame is as it was."},
+    {"wait", (PyCFunction)(void (*)(void))method_wait, METH_VARARGS | METH_KEYWORDS,
+     "wait($self, /, count=1, timeout=None)\n--\n\nWaits until so many receivers stream."},
+    {"send_event", (PyCFunction)(void (*)(void))method_send_event, METH_VARARGS | METH_KEYWORDS,
+     "send_event($self, /, kind, data=b'')\n--\n\n"
+     "Sends a message in order with the frames; kinds with the bit 1 << 31 also reach later\n"
+     "receivers."},
+    {"send_eos", method_send_eos, METH_NOARGS,
+     "send_eos($self, /)\n--\n\nEnds the stream; the next frame begins another."},
+    {"set_slow_receiver", method_set_slow_receiver, METH_O,
+     "set_slow_receiver($self, policy, /)\n--\n\n'block', 'drop-newest' or 'drop-oldest'."},
+    {"announce", method_announce, METH_NOARGS,
+     "announce($self, /)\n--\n\nA frame comes soon: receivers wake up meanwhile."},
+    {"fileno", method_fileno, METH_NOARGS,
+     "fileno($self, /)\n--\n\nA descriptor to poll, for calls with a timeout of 0."},
+    {"close", method_close, METH_NOARGS,
+     "close($self, /)\n--\n\nStops sending. Calls that wait in other threads raise Closed."},
+    {0},
+};
+
+static PyGetSetDef attributes[] = {
+    {"info", get_info, NULL, "State and counters, as gpud_sender_info has them.", NULL},
+    {"links", get_links, NULL, "Its receivers, as gpud_link_info has them.", NULL},
+    {"media", get_media, NULL, "What its frames are, in the syntax of caps, or None.", NULL},
+    {"closed", get_closed, NULL, "Whether it was closed.", NULL},
+    {0},
+};
+
+static PyType_Slot slots[] = {
+    {Py_tp_new, make},
+    {Py_tp_dealloc, sender_free},
+    {Py_tp_methods, methods},
+    {Py_tp_getset, attributes},
+    {Py_tp_doc, "The C part of gpudirect.Sender."},
+    {0},
+};
+
+static PyType_Spec spec = {
+    .name = "gpudirect._gpudirect.Sender",
+    .basicsize = sizeof(struct sender),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+    .slots = slots,
+};
+
+int sender_init(PyObject *module)
+{
+    if (!type)
+        type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
+    return type ? PyModule_AddObjectRef(module, "Sender", (PyObject *)type) : -1;
+}

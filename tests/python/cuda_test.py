@@ -1,0 +1,103 @@
+# SPDX-FileCopyrightText: 2026 gpudirect authors
+# SPDX-License-Identifier: LGPL-2.1-or-later
+
+"""Frames on a GPU, on the CUDA driver in host memory: the consumer's stream waits for the bytes, the release waits for
+the stream, and nothing is copied."""
+
+import ctypes
+
+import support
+from support import DEADLINE, RGBA, Case, consume, delete, until
+
+import gpudirect
+
+CUDA = 2
+SIZE = 64 * 36 * 4
+driver = ctypes.CDLL("libcuda.so.1")
+
+
+def call(name, *arguments):
+    result = getattr(driver, name)(*arguments)
+    if result != 0:
+        raise AssertionError(f"{name} fails with {result}")
+
+
+class Cuda(Case):
+
+    def setUp(self):
+        super().setUp()
+        self.sender = gpudirect.Sender(self.address, media=RGBA, device="cuda:0", slots=2)
+        self.receiver = gpudirect.Receiver(self.address, device="cuda:0", timeout=DEADLINE)
+        self.addCleanup(self.sender.close)
+        self.addCleanup(self.receiver.close)
+
+        def connected():
+            self.assertIsNone(self.receiver.poll())
+            return self.sender.info["receivers"] == 1
+        until("the receiver is connected", connected)
+        context = ctypes.c_void_p()
+        call("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)
+        call("cuCtxSetCurrent", context)
+
+    def stream(self):
+        made = ctypes.c_void_p()
+        call("cuStreamCreate", ctypes.byref(made), 1)
+        self.addCleanup(call, "cuStreamSynchronize", made)
+        return made
+
+    def send(self, value, stream):
+        with self.sender.acquire(timeout=DEADLINE) as frame:
+            self.assertEqual(frame.__dlpack_device__(), (CUDA, 0))
+            managed = consume(frame.__dlpack__(stream=stream.value), False)
+            call("cuMemcpyHtoDAsync_v2", ctypes.c_uint64(managed.tensor.data), bytes([value]) * SIZE,
+                 ctypes.c_size_t(SIZE), stream)
+            delete(managed)
+
+    def received(self, stream):
+        frame = self.receiver.acquire(timeout=DEADLINE)
+        managed = consume(frame.__dlpack__(stream=stream.value, max_version=(1, 0)), True)
+        self.assertEqual((managed.tensor.device.type, managed.tensor.device.number), (CUDA, 0))
+        data = ctypes.create_string_buffer(SIZE)
+        call("cuMemcpyDtoHAsync_v2", data, ctypes.c_uint64(managed.tensor.data), ctypes.c_size_t(SIZE), stream)
+        delete(managed)
+        return data
+
+    def test_streams(self):
+        """Each side on a stream of its own, in a ring of two slots: 60 frames come whole, and none is copied."""
+        ours, theirs = self.stream(), self.stream()
+        for number in range(60):
+            self.send(number, ours)
+            data = self.received(theirs)
+            call("cuStreamSynchronize", theirs)
+            self.assertEqual(data.raw, bytes([number]) * SIZE)
+        self.assertEqual((self.receiver.info["copies_cpu"], self.receiver.info["copies_gpu"]), (0, 0))
+        self.assertEqual((self.sender.info["copies_cpu"], self.sender.info["copies_gpu"]), (0, 0))
+
+    def test_kinds_of_streams(self):
+        ours = self.stream()
+        # Not 2, the stream of the thread, which the fake does not have.
+        for number, stream in enumerate((None, 1, -1, self.stream().value)):
+            self.send(number, ours)
+            frame = self.receiver.acquire(timeout=DEADLINE)
+            delete(consume(frame.__dlpack__(stream=stream, max_version=(1, 0)), True))
+        self.refuses(BufferError, "ambiguous", frame.__dlpack__, stream=0, max_version=(1, 0))
+
+    def test_several_streams(self):
+        ours, streams = self.stream(), [self.stream() for _ in range(3)]
+        for number in range(20):
+            self.send(number, ours)
+            frame = self.receiver.acquire(timeout=DEADLINE)
+            for stream in streams:
+                delete(consume(frame.__dlpack__(stream=stream.value, max_version=(1, 0)), True))
+            frame.release()
+
+    def test_no_buffer_on_a_gpu(self):
+        self.send(1, self.stream())
+        frame = self.receiver.acquire(timeout=DEADLINE)
+        self.refuses(BufferError, "cuda:0", memoryview, frame)
+        self.refuses(BufferError, "not copied to another device", frame.__dlpack__, dl_device=(1, 0))
+        self.assertEqual(frame.device, "cuda:0")
+
+
+if __name__ == "__main__":
+    support.main()

@@ -1,0 +1,322 @@
+# SPDX-FileCopyrightText: 2026 gpudirect authors
+# SPDX-License-Identifier: LGPL-2.1-or-later
+
+"""Frames between processes: bit-exact, as arrays of every kind, and each held as long as an array of it lives."""
+
+import gc
+import signal
+import threading
+import weakref
+
+import support
+from support import DEADLINE, RGBA, Case, finish, process, until
+
+np = support.need("numpy")
+
+import gpudirect  # noqa: E402  after the addresses are set
+
+PICTURES = """
+import sys, gpudirect, numpy as np
+address, media, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
+with gpudirect.Sender(address, media=media, device="host") as sender:
+    sender.wait(1, timeout=60)
+    for number in range(count):
+        with sender.acquire(timeout=60) as frame:
+            raw = np.asarray(frame.raw)
+            raw[:] = np.random.default_rng(number).integers(0, 256, raw.size, np.uint8)
+            frame.offset, frame.pts, frame.meta = number, 1000 * number, b"meta %d" % number
+"""
+
+
+def made(number, size):
+    return np.random.default_rng(number).integers(0, 256, size, np.uint8)
+
+
+class Frames(Case):
+
+    def pair(self, media=RGBA, **named):
+        """A sender and a receiver of this process, connected."""
+        sender = gpudirect.Sender(self.address, media=media, device="host", **named)
+        receiver = gpudirect.Receiver(self.address, device="host", timeout=DEADLINE)
+        self.addCleanup(sender.close)
+        self.addCleanup(receiver.close)
+        self.connect(sender, receiver)
+        return sender, receiver
+
+    def connect(self, sender, receiver):
+        def connected():
+            self.assertIsNone(receiver.poll())
+            return sender.info["receivers"] == 1
+        until("the receiver is connected", connected)
+
+    def send(self, sender, fill=0):
+        with sender.acquire(timeout=DEADLINE) as frame:
+            np.asarray(frame.raw)[:] = fill
+
+    def test_round_trip(self):
+        with process(PICTURES, self.address, RGBA, "50") as child, \
+                gpudirect.Receiver(self.address, device="host", timeout=DEADLINE) as receiver:
+            count = 0
+            for frame in receiver:
+                self.assertEqual((frame.offset, frame.pts, frame.meta), (count, 1000 * count, b"meta %d" % count))
+                self.assertTrue(np.array_equal(np.asarray(frame.raw), made(count, 64 * 36 * 4)))
+                self.assertTrue(np.array_equal(np.asarray(frame), made(count, 64 * 36 * 4).reshape(36, 64, 4)))
+                self.assertTrue(frame.valid)
+                self.assertEqual(frame.route, "map")
+                self.assertEqual((frame.format, frame.width, frame.height, frame.device), ("RGBA", 64, 36, "host"))
+                count += 1
+            self.assertEqual(count, 50)
+            self.assertEqual(receiver.info["copies_cpu"], 0)
+            finish(child)
+
+    def test_formats(self):
+        shapes = {
+            "GRAY8": {"Y": (36, 62)}, "GRAY16_LE": {"Y": (36, 62)}, "RGB": {"RGB": (36, 62, 3)},
+            "UYVY": {"UYVY": (36, 62, 2)}, "rggb10le": {"bayer": (36, 62)}, "RGBA64_LE": {"RGBA": (36, 62, 4)},
+            "NV12": {"Y": (36, 62), "UV": (18, 31, 2)}, "P010_10LE": {"Y": (36, 62), "UV": (18, 31, 2)},
+            "YV12": {"Y": (36, 62), "V": (18, 31), "U": (18, 31)},
+            "I422_10LE": {"Y": (36, 62), "U": (36, 31), "V": (36, 31)},
+            "v210": {"0": (36, 256)}, "r210": {"0": (36, 248)},
+        }
+        sender = gpudirect.Sender(self.address, device="host")
+        self.addCleanup(sender.close)
+        for name, planes in shapes.items():
+            media = "video/x-bayer" if name.startswith("rggb") else "video/x-raw"
+            sender.configure(f"{media},format={name},width=62,height=36,framerate=25/1")
+            with sender.acquire(timeout=DEADLINE) as frame:
+                self.assertEqual({key: plane.shape for key, plane in frame.planes.items()}, planes, name)
+                wide = name in ("GRAY16_LE", "rggb10le", "RGBA64_LE", "P010_10LE", "I422_10LE")
+                for plane in frame.planes.values():
+                    self.assertEqual(plane.dtype, "uint16" if wide else "uint8")
+                    array = np.asarray(plane)
+                    self.assertEqual((array.shape, array.strides), (plane.shape, plane.strides))
+                if name in ("v210", "r210"):
+                    self.refuses(BufferError, "frame.raw", memoryview, frame)
+                    self.refuses(BufferError, "frame.raw", frame.__dlpack__)
+                elif len(planes) > 1:
+                    self.refuses(BufferError, "frame.planes", memoryview, frame)
+                else:
+                    self.assertEqual(memoryview(frame).shape, list(planes.values())[0])
+
+    def test_planes_are_apart(self):
+        sender, receiver = self.pair("video/x-raw,format=NV12,width=62,height=36,framerate=25/1")
+        with sender.acquire(timeout=DEADLINE) as frame:
+            for value, plane in enumerate(frame.planes.values()):
+                np.asarray(plane)[:] = value + 1
+        frame = receiver.acquire(timeout=DEADLINE)
+        for value, plane in enumerate(frame.planes.values()):
+            self.assertTrue((np.asarray(plane) == value + 1).all())
+
+    def test_odd_widths_are_refused(self):
+        sender, _ = self.pair("video/x-raw,format=UYVY,width=63,height=2,framerate=25/1")
+        with sender.acquire(timeout=DEADLINE) as frame:
+            self.refuses(BufferError, "frame.raw", memoryview, frame)
+            self.assertEqual(frame.raw.dtype, "uint8")
+
+    def test_sound(self):
+        sender, receiver = self.pair("audio/x-raw,format=S16LE,rate=48000,channels=2,layout=interleaved,"
+                                     "samples-per-block=480")
+        with sender.acquire(timeout=DEADLINE) as frame:
+            array = np.asarray(frame)
+            self.assertEqual((array.shape, array.dtype), ((480, 2), np.int16))
+            array[:] = np.arange(960).reshape(480, 2) - 480
+        self.assertEqual(np.asarray(receiver.acquire(timeout=DEADLINE)).sum(), -480)
+        alone = gpudirect.Sender(self.address + "-alone", device="host")
+        self.addCleanup(alone.close)
+        for text, shape, kind in (("F32LE,rate=48000,channels=3,layout=non-interleaved", (3, 100), np.float32),
+                                  ("S32LE,rate=48000,channels=1,layout=interleaved", (100, 1), np.int32)):
+            alone.configure(f"audio/x-raw,format={text},samples-per-block=100")
+            with alone.acquire(timeout=DEADLINE) as frame:
+                self.assertEqual((np.asarray(frame).shape, np.asarray(frame).dtype), (shape, kind))
+        alone.configure("audio/x-raw,format=S24LE,rate=48000,channels=2,layout=interleaved,samples-per-block=10")
+        self.refuses(BufferError, "S24LE", memoryview, alone.acquire(timeout=DEADLINE))
+
+    def test_data(self):
+        sender, receiver = self.pair("meta/x-klv,max-size=(guint64)100")
+        self.send(sender, 7)
+        array = np.asarray(receiver.acquire(timeout=DEADLINE))
+        self.assertEqual((array.shape, int(array.sum())), ((100,), 700))
+
+    def test_exception_drops(self):
+        sender, receiver = self.pair()
+        with self.assertRaises(KeyError):
+            with sender.acquire(timeout=DEADLINE):
+                raise KeyError
+        self.assertEqual(sender.info["frames"], 0)
+        self.send(sender, 9)
+        self.assertEqual(receiver.acquire(timeout=DEADLINE).number, 1)
+
+    def test_events_and_end(self):
+        seen = []
+        sender = gpudirect.Sender(self.address, media=RGBA, device="host")
+        receiver = gpudirect.Receiver(self.address, device="host", timeout=DEADLINE,
+                                      on_event=lambda kind, data: seen.append((kind, data)))
+        self.addCleanup(receiver.close)
+        with sender:
+            self.connect(sender, receiver)
+            sender.send_event(5, b"first")
+            self.send(sender)
+            sender.send_event(6)
+        self.assertTrue(sender.closed)
+        self.assertEqual(len(list(receiver)), 1)
+        self.assertEqual(seen, [(5, b"first"), (6, b"")])
+
+    def test_event_handler_raises(self):
+        def handler(kind, data):
+            raise KeyError(kind)
+        sender = gpudirect.Sender(self.address, media=RGBA, device="host")
+        receiver = gpudirect.Receiver(self.address, device="host", on_event=handler)
+        self.addCleanup(sender.close)
+        self.addCleanup(receiver.close)
+        self.connect(sender, receiver)
+        sender.send_event(5)
+        self.send(sender)
+        with self.assertRaises(KeyError):
+            receiver.acquire(timeout=DEADLINE)
+
+    # --- lifetimes
+
+    def test_array_outlives_everything(self):
+        sender, receiver = self.pair()
+        self.send(sender, 42)
+        frame = receiver.acquire(timeout=DEADLINE)
+        array, plane = np.asarray(frame), frame.planes["RGBA"]
+        frame.release()
+        self.refuses(gpudirect.Invalid, "was released", memoryview, frame)
+        self.assertFalse(frame.valid)
+        receiver.close()
+        sender.close()
+        del receiver, sender, frame
+        gc.collect()
+        self.assertTrue((array == 42).all())
+        self.assertTrue((np.asarray(plane) == 42).all())
+
+    def test_last_array_returns_the_slot(self):
+        """Two slots: the sender blocks while both are held, and goes on with each that is dropped."""
+        sender, receiver = self.pair(slots=2)
+        held = []
+        for number in range(2):
+            self.send(sender, number)
+            held.append(np.asarray(receiver.acquire(timeout=DEADLINE)))
+        frame = sender.acquire(timeout=DEADLINE)
+        self.refuses(gpudirect.Timeout, "", sender.submit, frame, timeout=0.2)
+        frame.release()
+        for number in range(2, 40):
+            held.pop(0)
+            self.send(sender, number % 256)
+            held.append(np.asarray(receiver.acquire(timeout=DEADLINE)))
+            self.assertTrue((held[-1] == number).all())
+            self.assertTrue((held[0] == number - 1).all())
+
+    def test_submitted_array_keeps_memory(self):
+        sender, receiver = self.pair()
+        with sender.acquire(timeout=DEADLINE) as frame:
+            array = np.asarray(frame)
+            array[:] = 3
+        self.refuses(gpudirect.Invalid, "was released", memoryview, frame)
+        received = receiver.acquire(timeout=DEADLINE)
+        self.assertTrue((np.asarray(received) == 3).all())
+        sender.close()
+        receiver.close()
+        del sender, receiver, received, frame
+        gc.collect()
+        self.assertEqual(array.shape, (36, 64, 4))
+        int(array.sum())
+
+    def test_held_frames_are_not_overwritten(self):
+        sender, receiver = self.pair(slots=4, slow_receiver="drop-oldest")
+        self.send(sender, 1)
+        frame = receiver.acquire(timeout=DEADLINE)
+        for number in range(2, 30):
+            self.send(sender, number)
+        self.assertTrue(frame.valid)
+        self.assertTrue((np.asarray(frame) == 1).all())
+        frame.release()
+        newest = [int(np.asarray(one)[0, 0, 0]) for one in self.rest(receiver)]
+        self.assertEqual(newest[-1], 29)
+        self.assertLess(len(newest), 28)
+
+    def rest(self, receiver):
+        frame = receiver.poll()
+        while frame is not None:
+            yield frame
+            frame = receiver.poll()
+
+    def test_relay(self):
+        sender, receiver = self.pair()
+        onward = gpudirect.Sender(self.address + "-on", media=RGBA, device="host")
+        last = gpudirect.Receiver(self.address + "-on", device="host")
+        self.addCleanup(onward.close)
+        self.addCleanup(last.close)
+        self.connect(onward, last)
+        self.send(sender, 77)
+        frame = receiver.acquire(timeout=DEADLINE)
+        array = np.asarray(frame)
+        self.refuses(gpudirect.Invalid, "arrays of the frame", onward.submit, frame)
+        del array
+        onward.submit(frame, timeout=DEADLINE)
+        self.assertTrue((np.asarray(last.acquire(timeout=DEADLINE)) == 77).all())
+
+    def test_threads_drop_arrays(self):
+        sender, receiver = self.pair(slots=8)
+        queue, done = [], threading.Event()
+
+        def drop():
+            while not done.is_set() or queue:
+                try:
+                    queue.pop()
+                except IndexError:
+                    done.wait(0.0005)
+
+        threads = [threading.Thread(target=drop) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        try:
+            for number in range(400):
+                self.send(sender, number % 256)
+                frame = receiver.acquire(timeout=DEADLINE)
+                queue.append(np.asarray(frame))
+                queue.append(memoryview(frame))
+        finally:
+            del frame
+            done.set()
+            for thread in threads:
+                thread.join(DEADLINE)
+        for number in range(16):
+            with sender.acquire(timeout=DEADLINE) as frame:
+                memoryview(frame.raw)[0] = number
+            self.assertEqual(memoryview(receiver.acquire(timeout=DEADLINE).raw)[0], number)
+
+    def test_objects_are_not_leaked(self):
+        sender, receiver = self.pair()
+        self.send(sender)
+        frame = receiver.acquire(timeout=DEADLINE)
+        dead = [weakref.ref(sender), weakref.ref(receiver)]
+        sender.close()
+        receiver.close()
+        self.doCleanups()
+        del sender, receiver, frame
+        gc.collect()
+        self.assertEqual([ref() for ref in dead], [None, None])
+
+    # --- other processes that die
+
+    def test_sender_is_killed(self):
+        code = PICTURES.replace("range(count)", "iter(int, 1)").replace("default_rng(number)", "default_rng(1)")
+        with process(code, self.address, RGBA, "0") as child, \
+                gpudirect.Receiver(self.address, device="host", timeout=DEADLINE) as receiver:
+            held = [next(receiver) for _ in range(2)]
+            child.send_signal(signal.SIGKILL)
+            with self.assertRaises(gpudirect.PeerLost) as raised:
+                for _ in receiver:
+                    pass
+            self.assertEqual(raised.exception.status, "peer")
+            for frame in held:
+                self.assertTrue(np.array_equal(np.asarray(frame.raw), made(1, 64 * 36 * 4)))
+            with process(PICTURES, self.address, RGBA, "3") as second:
+                self.assertEqual(len(list(receiver)), 3)
+                finish(second)
+
+
+if __name__ == "__main__":
+    support.main()
