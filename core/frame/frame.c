@@ -4,6 +4,7 @@
 #include "frame/frame.h"
 
 #include "base/sized.h"
+#include "frame/layout.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -36,6 +37,7 @@ void gpud_frame_get_info(const struct gpud_frame *frame, struct gpud_frame_info 
     copy_info(info, &frame->info);
     if (info->size > INFO_FIXED)
         memset((char *)info + INFO_FIXED, 0, info->size - INFO_FIXED);
+    info->bytes = gpud_frame_bytes(frame);
     if (frame->ops->is_poisoned(frame))
         info->flags |= GPUD_FRAME_CORRUPTED;
 }
@@ -56,6 +58,31 @@ enum gpud_status gpud_frame_set_info(struct gpud_frame *frame, const struct gpud
     uint32_t own = frame->info.flags & ~GPUD_FRAME_TRAVELS;
     copy_settable(&frame->info, info);
     frame->info.flags = own | (info->flags & GPUD_FRAME_TRAVELS);
+    return GPUD_OK;
+}
+
+uint64_t gpud_frame_bytes(const struct gpud_frame *frame)
+{
+    return frame->info.bytes ? frame->info.bytes : frame->info.layout.size;
+}
+
+enum gpud_status gpud_frame_set_size(struct gpud_frame *frame, uint64_t bytes,
+                                     struct gpud_error *error)
+{
+    const struct gpud_layout *layout = &frame->info.layout;
+    if (frame->info.flags & GPUD_FRAME_READ_ONLY)
+        return gpud_fail(error, GPUD_NO_ACCESS,
+                         "the frame is shared with others: set its size before it is submitted");
+    if (frame->maps)
+        return gpud_fail(error, GPUD_INVALID,
+                         "the frame is mapped: set its size before that, or gpud_frame_unmap() it");
+    if (!gpud_layout_is_block(layout) && bytes != layout->size)
+        return gpud_fail(error, GPUD_INVALID, "a picture has its full size of %llu bytes, not %llu",
+                         (unsigned long long)layout->size, (unsigned long long)bytes);
+    if (bytes < 1 || bytes > layout->size)
+        return gpud_fail(error, GPUD_INVALID, "a block of %llu bytes: 1 to %llu are possible",
+                         (unsigned long long)bytes, (unsigned long long)layout->size);
+    frame->info.bytes = bytes < layout->size ? bytes : 0;
     return GPUD_OK;
 }
 
@@ -129,7 +156,7 @@ enum gpud_status gpud_frame_map(struct gpud_frame *frame, unsigned access, int64
         if (status != GPUD_OK)
             return status;
         /* Only the requested access: reading and writing back may cost a copy each. */
-        status = gpud_queue_map(frame->queue, frame->memory, frame->offset, frame->info.layout.size,
+        status = gpud_queue_map(frame->queue, frame->memory, frame->offset, gpud_frame_bytes(frame),
                                 access, deadline, &frame->mapped, error);
         if (status != GPUD_OK)
             return status;
@@ -402,6 +429,7 @@ enum gpud_status gpud_frame_wrap_frame(struct gpud_frame *of, const struct gpud_
                                        void (*released)(void *user), void *user,
                                        struct gpud_frame **frame, struct gpud_error *error)
 {
+    bool other = layout && !gpud_layout_equal(layout, &of->info.layout);
     if (!layout)
         layout = &of->info.layout;
     enum gpud_status status = gpud_frame_check(of, error);
@@ -430,6 +458,8 @@ enum gpud_status gpud_frame_wrap_frame(struct gpud_frame *of, const struct gpud_
     copy_info(&made->info, &of->info);
     made->info.flags |= GPUD_FRAME_READ_ONLY;
     made->info.layout = *layout;
+    if (other)
+        made->info.bytes = 0;
     second->released = released;
     second->user = user;
     *frame = made;

@@ -55,6 +55,9 @@ enum gpud_status gpud_frame_order(struct gpud_frame *frame, struct gpud_queue *q
  * use, because most such frames are only submitted. */
 enum gpud_status gpud_frame_need_queue(struct gpud_frame *frame, struct gpud_error *error);
 
+/* The bytes in use. */
+uint64_t gpud_frame_bytes(const struct gpud_frame *frame);
+
 /* Fails if bytes that the CPU wrote into the frame were lost. */
 enum gpud_status gpud_frame_check(const struct gpud_frame *frame, struct gpud_error *error);
 
@@ -78,7 +81,7 @@ struct gpud_frame {
     unsigned maps;              /* nesting */
     unsigned access;            /* of the current map */
     struct gpud_error write_error; /* why the last bytes written by a map are lost; or GPUD_OK */
-    struct gpud_frame_info info;
+    struct gpud_frame_info info;   /* info.bytes 0: all */
 };
 
 #endif

@@ -180,6 +180,13 @@ bool gpud_layout_same_picture(const struct gpud_layout *a, const struct gpud_lay
     return true;
 }
 
+bool gpud_layout_is_block(const struct gpud_layout *layout)
+{
+    return layout->width == 1 && layout->height == 1 && layout->planes == 1 &&
+           layout->plane[0].offset == 0 && layout->plane[0].rows == 1 &&
+           layout->plane[0].row_bytes == layout->size;
+}
+
 bool gpud_layout_equal(const struct gpud_layout *a, const struct gpud_layout *b)
 {
     if (a->size != b->size || !gpud_layout_same_picture(a, b))

@@ -10,6 +10,9 @@
  * and offsets may differ. */
 bool gpud_layout_same_picture(const struct gpud_layout *a, const struct gpud_layout *b);
 
+/* Whether it is a block, whose frames may use fewer bytes than it has: one row of everything. */
+bool gpud_layout_is_block(const struct gpud_layout *layout);
+
 /* Whether both place every byte at the same offset. */
 bool gpud_layout_equal(const struct gpud_layout *a, const struct gpud_layout *b);
 

@@ -62,7 +62,10 @@ struct gpud_frame_info {
     /** CLOCK_MONOTONIC ns at which it was submitted; 0: not known, as its sender has another clock
      * (gpud_peer_info.same_clock). */
     uint64_t submitted_ns;
-    uint32_t epoch;            /**< changes with every (re)connect and every change of format */
+    uint32_t epoch; /**< changes with every (re)connect and every change of format */
+    /** bytes in use from the frame's first one on: layout.size, or what gpud_frame_set_size() was
+     * given */
+    uint64_t bytes;
     struct gpud_layout layout; /**< how the frame lies in its memory */
 };
 
@@ -87,6 +90,20 @@ GPUD_API void gpud_frame_get_info(const struct gpud_frame *frame, struct gpud_fr
  */
 GPUD_API enum gpud_status gpud_frame_set_info(struct gpud_frame *frame,
                                               const struct gpud_frame_info *info,
+                                              struct gpud_error *error);
+
+/** Sets how many bytes of a block of sound or data are in use, which is all that is copied, sent
+ * and received of it. A frame that is lent or wrapped anew has all of its bytes in use; a picture
+ * always has. Set it before gpud_frame_map() where a map copies.
+ *
+ * @param frame  a frame that the caller may write, and that is not mapped
+ * @param bytes  1 to layout.size
+ * @param error  says why not; may be NULL; written on failure only
+ * @return GPUD_OK, or a failure that leaves the frame as it was:
+ * @retval GPUD_INVALID  the frame is a picture, is mapped, or has not as many bytes
+ * @retval GPUD_NO_ACCESS  the frame is GPUD_FRAME_READ_ONLY
+ */
+GPUD_API enum gpud_status gpud_frame_set_size(struct gpud_frame *frame, uint64_t bytes,
                                               struct gpud_error *error);
 
 /** Where a frame lies.

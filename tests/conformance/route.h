@@ -52,7 +52,7 @@ void scene_rest(struct peer *peer);
 struct inside {
     struct gpud_receiver *receiver;
     pthread_t thread;
-    uint64_t frames, wrong, ends;
+    uint64_t frames, bytes, wrong, ends;
     struct gpud_receiver_info info; /* at the end */
 };
 void inside_start(struct scene *scene, struct inside *inside);

@@ -20,17 +20,24 @@ static const struct gpud_media sorts[] = {
 #define SORTS (sizeof(sorts) / sizeof(sorts[0]))
 #define FRAMES 5
 
-static void send_all(struct scene *scene)
+/* Blocks of every size, the largest first. Returns the bytes of all. */
+static uint64_t send_all(struct scene *scene)
 {
+    uint64_t sent = 0;
     for (size_t i = 0; i < SORTS; i++) {
         WORKS(gpud_sender_configure(scene->sender, &sorts[i], &e));
         gpud_media_get_layout(&sorts[i], &scene->layout);
         CHECK(scene->layout.size == gpud_media_size(&sorts[i]), "a layout of %llu bytes",
               (unsigned long long)scene->layout.size);
         WORKS(gpud_sender_wait(scene->sender, 1, 30 * GPUD_SEC, &e));
-        scene_send(scene, FRAMES);
+        for (unsigned frame = 0; frame < FRAMES; frame++) {
+            uint64_t bytes = 1 + (scene->layout.size - 1) * (FRAMES - 1 - frame) / (FRAMES - 1);
+            SEND_BLOCK(scene->sender, &scene->layout, bytes, ++scene->number);
+            sent += bytes;
+        }
     }
     WORKS(gpud_sender_send_eos(scene->sender, &e));
+    return sent;
 }
 
 static void check_notes(const struct peer_board *board)
@@ -56,19 +63,21 @@ void test_media(const struct way *way)
         struct inside inside;
         WORKS(gpud_sender_configure(scene.sender, &sorts[0], &e));
         inside_start(&scene, &inside);
-        send_all(&scene);
+        uint64_t sent = send_all(&scene);
         inside_finish(&inside);
         CHECK_EQUAL(inside.frames, SORTS * FRAMES);
+        CHECK_EQUAL(inside.bytes, sent);
         CHECK_EQUAL(inside.wrong, 0);
     } else {
         struct peer peer;
         struct peer_orders orders = scene_orders(&scene);
         orders.leave_after = 1;
         peer_start(&peer, &orders);
-        send_all(&scene);
+        uint64_t sent = send_all(&scene);
         PEER_UNTIL("the end of the stream", 20000, atomic_load(&peer.board->ends) == 1);
         PEER_FINISH(&peer);
         CHECK_EQUAL(peer.board->frames, SORTS * FRAMES);
+        CHECK_EQUAL(peer.board->bytes, sent);
         CHECK_EQUAL(peer.board->gaps, 0);
         CHECK(strcmp(peer.board->info.path, way->path) == 0, "the route is %s",
               peer.board->info.path);

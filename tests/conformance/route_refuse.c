@@ -139,11 +139,14 @@ static void *receive_inside(void *arg)
         peer_order();
         WORKS(gpud_frame_map(frame, GPUD_READ, 10 * GPUD_SEC, &data, &e));
         gpud_frame_get_info(frame, &info);
+        if (info.bytes < info.layout.size) /* a block */
+            info.layout.plane[0].row_bytes = (uint32_t)info.bytes;
         inside->wrong += !picture_check(&info.layout, data, info.offset, &plane, &row, &byte);
         gpud_frame_unmap(frame);
         peer_order();
         gpud_frame_release(&frame);
         inside->frames++;
+        inside->bytes += info.bytes;
     }
     inside->info.size = sizeof(inside->info);
     gpud_receiver_get_info(inside->receiver, &inside->info);

@@ -161,6 +161,8 @@ static void check_picture(struct gpud_frame *frame)
         return;
     }
     gpud_frame_get_info(frame, &info);
+    if (info.bytes < info.layout.size) /* a block */
+        info.layout.plane[0].row_bytes = (uint32_t)info.bytes;
     if (info.flags & GPUD_FRAME_CORRUPTED)
         atomic_fetch_add(&own->corrupted, 1);
     else if (!picture_check(&info.layout, data, info.offset, &plane, &row, &byte) &&
@@ -194,6 +196,7 @@ static void take(struct gpud_frame *frame)
     atomic_store(&own->last_value, info.offset);
     atomic_store(&own->reported, info.dropped);
     atomic_store(&own->last_time, gpud_test_now());
+    atomic_fetch_add(&own->bytes, info.bytes);
     atomic_fetch_add(&own->frames, 1);
 }
 
@@ -479,6 +482,13 @@ void peer_order(void)
 void send_lent_at(const char *file, int line, struct gpud_sender *sender,
                   const struct gpud_layout *layout, uint64_t number)
 {
+    send_block_at(file, line, sender, layout, layout->size, number);
+}
+
+void send_block_at(const char *file, int line, struct gpud_sender *sender,
+                   const struct gpud_layout *layout, uint64_t bytes, uint64_t number)
+{
+    struct gpud_layout used = *layout;
     struct gpud_frame *frame;
     struct gpud_error error = {.reason = ""};
     void *data;
@@ -486,8 +496,12 @@ void send_lent_at(const char *file, int line, struct gpud_sender *sender,
         FAIL("(%s:%d) no slot is lent for frame %llu: %s", file, line, (unsigned long long)number,
              error.reason);
     peer_order();
+    if (bytes < layout->size) {
+        WORKS(gpud_frame_set_size(frame, bytes, &e));
+        used.plane[0].row_bytes = (uint32_t)bytes;
+    }
     WORKS(gpud_frame_map(frame, GPUD_WRITE, 60 * GPUD_SEC, &data, &e));
-    picture_write(layout, data, number);
+    picture_write(&used, data, number);
     gpud_frame_unmap(frame);
     tell(frame, number);
     peer_order();

@@ -48,6 +48,7 @@ struct peer_board {
     atomic_bool resting; /* while `paused`: no call is under way, and none will be made */
     atomic_ullong frames, gaps, wrong, repeated, ends, lost, connected, corrupted, refusals,
         discontinuities;
+    atomic_ullong bytes;       /* in use of all frames */
     atomic_ullong reported;    /* drops, as the last frame's info says */
     atomic_ullong unreported;  /* gaps that differ from what their frame reported */
     atomic_ullong first, last; /* sequence */
@@ -121,6 +122,11 @@ void runtime_done(void);
 void send_lent_at(const char *file, int line, struct gpud_sender *sender,
                   const struct gpud_layout *layout, uint64_t number);
 #define SEND_LENT(sender, layout, number) send_lent_at(__FILE__, __LINE__, sender, layout, number)
+/* A block of sound or data that uses so many bytes. */
+void send_block_at(const char *file, int line, struct gpud_sender *sender,
+                   const struct gpud_layout *layout, uint64_t bytes, uint64_t number);
+#define SEND_BLOCK(sender, layout, bytes, number) \
+    send_block_at(__FILE__, __LINE__, sender, layout, bytes, number)
 void send_foreign_at(const char *file, int line, struct gpud_sender *sender,
                      struct gpud_device *host, const struct gpud_layout *layout, uint64_t number);
 #define SEND_FOREIGN(sender, host, layout, number) \

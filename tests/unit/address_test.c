@@ -8,6 +8,7 @@
 #include "support/check.h"
 #include "wire/unix/hint.h"
 #include "wire/unix/lock.h"
+#include "wire/unix/resolve.h"
 #include "wire/unix/socket.h"
 
 #include <dirent.h>
@@ -64,8 +65,7 @@ static void test_names(void)
     strcpy(path, "untouched");
     EXPECT(GPUD_INVALID, "no address", gpud_socket_resolve(NULL, path, &e));
     EXPECT(GPUD_INVALID, "no address", gpud_socket_resolve("", path, &e));
-    EXPECT(GPUD_INVALID, "is not an address", gpud_socket_resolve("a/b", path, &e));
-    EXPECT(GPUD_INVALID, "is not an address", gpud_socket_resolve("../x", path, &e));
+    EXPECT(GPUD_INVALID, "dot", gpud_socket_resolve("../x", path, &e));
     EXPECT(GPUD_INVALID, "is not an address", gpud_socket_resolve("cam 1", path, &e));
     EXPECT(GPUD_INVALID, "is not an address", gpud_socket_resolve("c\xc3\xa4m", path, &e));
     EXPECT(GPUD_INVALID, "is not an address", gpud_socket_resolve("rdma://host:1", path, &e));
@@ -83,6 +83,34 @@ static void test_names(void)
     CHECK(strcmp(path, "untouched") == 0, "an output was written by a call that failed");
     longest[5 + GPUD_SOCKET_PATH_MAX - 1] = '\0';
     WORKS(gpud_socket_resolve(longest, path, &e));
+}
+
+/* A stream has a socket of its own, which no bare name has. */
+static void test_streams(void)
+{
+    static const char *const bad[] = {"/", "/a", "a/", "a/b/c", "a//b", "a!b", "a/b!c"};
+    char path[GPUD_SOCKET_PATH_MAX], wanted[GPUD_SOCKET_PATH_MAX], text[64], longest[200];
+    WORKS(gpud_socket_resolve("cam1/audio", path, &e));
+    gpud_print_n(wanted, sizeof(wanted), "%s/gpudirect/cam1!audio", runtime_dir);
+    CHECK(strcmp(path, wanted) == 0, "cam1/audio is %s", path);
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        EXPECT(GPUD_INVALID, "is not an address", gpud_socket_resolve(bad[i], path, &e));
+    EXPECT(GPUD_INVALID, "dot", gpud_socket_resolve("cam1/..", path, &e));
+    EXPECT(GPUD_INVALID, "dot", gpud_socket_resolve("cam1/.audio", path, &e));
+    memset(longest, 'x', sizeof(longest));
+    longest[4] = '/';
+    longest[199] = '\0';
+    EXPECT(GPUD_INVALID, "too long", gpud_socket_resolve(longest, path, &e));
+
+    CHECK(gpud_socket_entry_address("cam1", text, sizeof(text)) && strcmp(text, "cam1") == 0,
+          "the entry cam1 is %s", text);
+    CHECK(gpud_socket_entry_address("cam1!audio", text, sizeof(text)) &&
+              strcmp(text, "cam1/audio") == 0,
+          "the entry cam1!audio is %s", text);
+    static const char *const foreign[] = {"!a", "a!", "a!b!c", ".a!b", "a!.b", "a/b", ""};
+    for (size_t i = 0; i < sizeof(foreign) / sizeof(foreign[0]); i++)
+        CHECK(!gpud_socket_entry_address(foreign[i], text, sizeof(text)), "the entry \"%s\" is %s",
+              foreign[i], text);
 }
 
 static void test_directories(void)
@@ -473,6 +501,7 @@ int main(void)
 
     SAY("names");
     test_names();
+    test_streams();
     SAY("directories that others can enter");
     test_directories();
     SAY("hints for receivers that wait in vain");

@@ -124,6 +124,54 @@ static void test_info(struct gpud_device *host)
     gpud_frame_release(&frame); /* and with it the mapping */
 }
 
+/* A block uses as many bytes as it says; a picture always all. */
+static void test_size(struct gpud_device *host)
+{
+    struct gpud_media media = {.kind = GPUD_MEDIA_DATA,
+                               .data = {.type = "meta/x-klv", .max_size = 100}};
+    struct gpud_frame_info info = GPUD_INFO_INIT(info);
+    struct gpud_layout layout;
+    struct gpud_frame *frame, *second;
+    void *data;
+    gpud_media_get_layout(&media, &layout);
+    struct gpud_memory *memory = wrap(host, layout.size);
+    WORKS(gpud_frame_wrap(memory, 0, &layout, &frame, &e));
+    gpud_frame_get_info(frame, &info);
+    CHECK_EQUAL(info.bytes, 100);
+    static const uint64_t wrong[] = {0, 101, UINT64_MAX};
+    for (int i = 0; i < 3; i++)
+        EXPECT(GPUD_INVALID, "1 to 100", gpud_frame_set_size(frame, wrong[i], &e));
+    WORKS(gpud_frame_map(frame, GPUD_WRITE, 0, &data, &e));
+    EXPECT(GPUD_INVALID, "mapped", gpud_frame_set_size(frame, 7, &e));
+    gpud_frame_unmap(frame);
+    WORKS(gpud_frame_set_size(frame, 7, &e));
+    gpud_frame_get_info(frame, &info);
+    CHECK(info.bytes == 7 && info.layout.size == 100, "%llu bytes", (unsigned long long)info.bytes);
+    info.bytes = 50; /* the library's own: ignored */
+    WORKS(gpud_frame_set_info(frame, &info, &e));
+    WORKS(gpud_frame_wrap_frame(frame, NULL, NULL, NULL, &second, &e));
+    gpud_frame_get_info(second, &info);
+    CHECK_EQUAL(info.bytes, 7);
+    EXPECT(GPUD_NO_ACCESS, "shared", gpud_frame_set_size(second, 3, &e));
+    gpud_frame_release(&second);
+    WORKS(gpud_frame_set_size(frame, 100, &e));
+    gpud_frame_get_info(frame, &info);
+    CHECK_EQUAL(info.bytes, 100);
+    struct gpud_frame *again = gpud_frame_ref(frame);
+    EXPECT(GPUD_NO_ACCESS, "shared", gpud_frame_set_size(frame, 3, &e));
+    gpud_frame_release(&again);
+    gpud_frame_release(&frame);
+    gpud_memory_unref(&memory);
+
+    WORKS(gpud_layout_init(&layout, "GRAY8", 64, 48, 0, &e));
+    memory = wrap(host, layout.size);
+    WORKS(gpud_frame_wrap(memory, 0, &layout, &frame, &e));
+    EXPECT(GPUD_INVALID, "a picture", gpud_frame_set_size(frame, layout.size - 1, &e));
+    WORKS(gpud_frame_set_size(frame, layout.size, &e));
+    gpud_frame_release(&frame);
+    gpud_memory_unref(&memory);
+}
+
 static int released;
 
 static void on_release(void *user)
@@ -239,6 +287,8 @@ int main(void)
     test_wrap(host);
     SAY("what is told about a frame");
     test_info(host);
+    SAY("a block that uses fewer bytes than it has");
+    test_size(host);
     SAY("a second frame over the same bytes");
     test_second(host);
     SAY("several holders of one frame");

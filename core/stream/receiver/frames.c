@@ -21,6 +21,7 @@
 
 #include "base/fd.h"
 #include "base/stop.h"
+#include "frame/layout.h"
 
 #include <string.h>
 
@@ -337,6 +338,7 @@ static void fill_info(struct gpud_session *session, struct gpud_frame_info *info
     info->flags = descriptor->flags & (GPUD_FRAME_TRAVELS | GPUD_FRAME_CANARY);
     if (session->ring.usage == GPUD_USAGE_SHARE && !session->uploads)
         info->flags |= GPUD_FRAME_READ_ONLY;
+    info->bytes = descriptor->bytes;
     info->meta_size = descriptor->meta_size;
     memcpy(info->meta, descriptor->meta, descriptor->meta_size);
     info->sequence = descriptor->sequence;
@@ -401,7 +403,7 @@ static enum gpud_status upload(struct gpud_session *session, struct gpud_rx_fram
         .to_offset = rx->frame.offset,
         .from = from,
         .from_offset = offset,
-        .row_bytes = session->layout.size,
+        .row_bytes = gpud_frame_bytes(&rx->frame),
         .rows = 1,
     };
     enum gpud_status status = wait_for_bytes(session, rx, error);
@@ -443,6 +445,9 @@ int gpud_session_next_frame(struct gpud_session *session, uint32_t limit,
         give_back_void(session, rx, entry, descriptor.value);
         return 0; /* the next call finds the next frame */
     }
+    if (descriptor.bytes > session->layout.size ||
+        (descriptor.bytes && !gpud_layout_is_block(&session->layout)))
+        return refuse(error, "a block larger than its slot, or a part of a picture");
     rx->entry = entry;
     rx->value = descriptor.value;
     rx->posted = rx->joined = false;

@@ -18,10 +18,10 @@ static enum gpud_status copy_to_host(struct gpud_sender *sender,
 {
     const struct gpud_frame *frame = delivery->frame;
     if (frame->memory->device == sender->host)
-        return gpud_source_copy(sender, sender->host_queue, &delivery->layout, &frame->info.layout,
-                                frame->memory, frame->offset, host, offset, error);
-    return gpud_source_copy(sender, sender->queue, &delivery->layout, &frame->info.layout, source,
-                            frame->offset, view, offset, error);
+        return gpud_source_copy(sender, sender->host_queue, &delivery->layout, frame, frame->memory,
+                                host, offset, error);
+    return gpud_source_copy(sender, sender->queue, &delivery->layout, frame, source, view, offset,
+                            error);
 }
 
 /* Copies into the receiver's ring, on the sender's queue; between host memories the CPU copies at
@@ -38,8 +38,8 @@ static enum gpud_status copy_to_receiver(struct gpud_sender *sender,
     struct gpud_memory *view = gpud_transport_slot(transport, target->entry, &offset);
     if (transport->on_host)
         return copy_to_host(sender, delivery, source, memory, view, offset, error);
-    return gpud_source_copy(sender, sender->queue, &delivery->layout, &frame->info.layout, source,
-                            frame->offset, view, offset, error);
+    return gpud_source_copy(sender, sender->queue, &delivery->layout, frame, source, view, offset,
+                            error);
 }
 
 struct gpud_slot *gpud_copies_are_stream_ordered(const struct gpud_sender *sender,
@@ -72,8 +72,8 @@ static enum gpud_status send_on_own_queues(struct gpud_sender *sender,
     struct gpud_memory *memory = gpud_transport_slot(transport, target->entry, &offset);
     enum gpud_status status = gpud_queue_join(queues->copy, sender->queue, error);
     if (status == GPUD_OK)
-        status = gpud_source_copy(sender, queues->copy, &delivery->layout, &frame->info.layout,
-                                  source, frame->offset, memory, offset, error);
+        status = gpud_source_copy(sender, queues->copy, &delivery->layout, frame, source, memory,
+                                  offset, error);
     if (status == GPUD_OK)
         status = gpud_queue_mark(queues->copy, &copied, error);
     if (status != GPUD_OK)
@@ -128,7 +128,6 @@ enum gpud_status gpud_copies_enqueue(struct gpud_sender *sender, struct gpud_del
 {
     struct gpud_queue *queue = sender->queue;
     const struct gpud_frame *frame = delivery->frame;
-    const struct gpud_layout *layout = &frame->info.layout;
     struct gpud_memory *source;
     if (gpud_source_is_elsewhere(sender, frame))
         return gpud_source_fetch(sender, delivery, error);
@@ -139,7 +138,7 @@ enum gpud_status gpud_copies_enqueue(struct gpud_sender *sender, struct gpud_del
         return status;
 
     if (delivery->device_slot && &delivery->device_slot->frame != frame)
-        status = gpud_source_copy(sender, queue, &delivery->layout, layout, source, frame->offset,
+        status = gpud_source_copy(sender, queue, &delivery->layout, frame, source,
                                   delivery->device_slot->frame.memory,
                                   delivery->device_slot->frame.offset, error);
     if (delivery->host_slot && status == GPUD_OK)

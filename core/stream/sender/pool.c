@@ -375,6 +375,7 @@ struct gpud_slot *gpud_pool_take(struct gpud_pool *pool)
     info->pts_ns = info->dts_ns = info->duration_ns = GPUD_TIME_NONE;
     info->offset = UINT64_MAX;
     info->flags = info->meta_size = 0;
+    info->bytes = 0;
     return slot;
 }
 
@@ -411,6 +412,7 @@ enum gpud_status gpud_slot_clear(struct gpud_slot *slot, struct gpud_error *erro
 {
     void *data;
     slot->frame.info.flags = 0; /* it may have been read-only before */
+    slot->frame.info.bytes = 0;
     enum gpud_status status = gpud_frame_map(&slot->frame, GPUD_WRITE, GPUD_SEC, &data, error);
     if (status != GPUD_OK)
         return status;

@@ -11,18 +11,20 @@
 
 enum gpud_status gpud_source_copy(struct gpud_sender *sender, struct gpud_queue *queue,
                                   const struct gpud_layout *to_layout,
-                                  const struct gpud_layout *from_layout, struct gpud_memory *from,
-                                  uint64_t from_offset, struct gpud_memory *to, uint64_t to_offset,
+                                  const struct gpud_frame *frame, struct gpud_memory *from,
+                                  struct gpud_memory *to, uint64_t to_offset,
                                   struct gpud_error *error)
 {
     enum gpud_status status = GPUD_OK;
+    const struct gpud_layout *from_layout = &frame->info.layout;
+    uint64_t from_offset = frame->offset;
     if (gpud_layout_equal(from_layout, to_layout)) {
         struct gpud_copy copy = {
             .to = to,
             .from = from,
             .to_offset = to_offset,
             .from_offset = from_offset,
-            .row_bytes = to_layout->size,
+            .row_bytes = gpud_frame_bytes(frame),
             .rows = 1,
         };
         status = gpud_queue_copy(queue, &copy, error);
@@ -107,8 +109,8 @@ enum gpud_status gpud_source_fetch(struct gpud_sender *sender, struct gpud_deliv
     if (status == GPUD_OK)
         status = gpud_source_order(sender, frame->queue, delivery, error);
     if (status == GPUD_OK)
-        status = gpud_source_copy(sender, frame->queue, &delivery->layout, &frame->info.layout,
-                                  frame->memory, frame->offset, view, slot->frame.offset, error);
+        status = gpud_source_copy(sender, frame->queue, &delivery->layout, frame, frame->memory,
+                                  view, slot->frame.offset, error);
     if (status != GPUD_OK)
         return status;
     status = gpud_queue_finish(frame->queue, gpud_deadline(FILLED_DEADLINE), &why);

@@ -7,12 +7,12 @@
 
 #include "stream/sender/targets.h"
 
-/* Enqueues a copy from the frame's layout to the sender's: plane by plane, or at once if the
- * layouts are equal. */
+/* Enqueues a copy of the frame's bytes in use from its memory, as the queue sees it, to the
+ * sender's layout: plane by plane, or at once if the layouts are equal. */
 enum gpud_status gpud_source_copy(struct gpud_sender *sender, struct gpud_queue *queue,
                                   const struct gpud_layout *to_layout,
-                                  const struct gpud_layout *from_layout, struct gpud_memory *from,
-                                  uint64_t from_offset, struct gpud_memory *to, uint64_t to_offset,
+                                  const struct gpud_frame *frame, struct gpud_memory *from,
+                                  struct gpud_memory *to, uint64_t to_offset,
                                   struct gpud_error *error);
 
 /* The frame's memory as the sender's device sees it. */

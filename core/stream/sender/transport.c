@@ -351,6 +351,7 @@ void gpud_transport_describe(struct gpud_transport *transport, uint32_t entry,
     transport->value_of[entry] = transport->place == GPUD_SIGNAL_NONE ? 0 : ++transport->value;
     descriptor->value = transport->value_of[entry];
     descriptor->flags = info->flags;
+    descriptor->bytes = info->bytes;
     descriptor->meta_size = info->meta_size;
     memcpy(descriptor->meta, info->meta, info->meta_size);
     if (slot) {
@@ -368,9 +369,9 @@ static void write_slot(struct gpud_transport *transport, uint32_t entry)
     struct gpud_descriptor *descriptor = gpud_page_descriptor(&transport->page, entry);
     if (!slot || descriptor->flags & GPUD_FRAME_VOID)
         return;
+    uint64_t bytes = descriptor->bytes ? descriptor->bytes : slot->frame.info.layout.size;
     if (transport->remote->ops->write(transport->remote, entry, slot->frame.memory,
-                                      slot->frame.offset, slot->frame.info.layout.size,
-                                      NULL) != GPUD_OK)
+                                      slot->frame.offset, bytes, NULL) != GPUD_OK)
         descriptor->flags |= GPUD_FRAME_VOID;
 }
 

@@ -9,6 +9,7 @@
 #include "base/process.h"
 #include "wire/unix/kind.h"
 #include "wire/unix/lock.h"
+#include "wire/unix/resolve.h"
 #include "wire/unix/socket.h"
 
 #include <dirent.h>
@@ -57,12 +58,13 @@ static bool read_link(int directory, const char *link, char path[GPUD_SOCKET_PAT
     return strcmp(again, link) == 0;
 }
 
-/* The bare name of a path; NULL: it has none. */
+/* The entry of a path in the directory, where its address is a bare name; else NULL. */
 static const char *bare_name(const char *directory, const char *path)
 {
     size_t length = strlen(directory);
+    char text[GPUD_ADDRESS_MAX];
     if (strncmp(path, directory, length) != 0 || path[length] != '/' ||
-        !gpud_is_name(path + length + 1))
+        !gpud_socket_entry_address(path + length + 1, text, sizeof(text)))
         return NULL;
     return path + length + 1;
 }
@@ -245,8 +247,7 @@ static bool read_name(const char *entry, char text[GPUD_ADDRESS_MAX])
         entry += strlen(GPUD_REGISTRY_RDMA);
         return read_network(entry, strlen(entry), text);
     }
-    gpud_print_n(text, GPUD_ADDRESS_MAX, "%s", entry);
-    return gpud_is_name(entry);
+    return gpud_socket_entry_address(entry, text, GPUD_ADDRESS_MAX);
 }
 
 /* In another user's folder a link must lead to a socket of the link's owner: this process may be
@@ -318,17 +319,19 @@ static bool read_entry(const struct search *search, const char *entry, struct gp
         gpud_print_n(found->place, GPUD_SOCKET_PATH_MAX, "%s/%s", search->directory, entry);
     if (length < 0 || (size_t)length >= GPUD_SOCKET_PATH_MAX)
         return false;
-    if (!search->own && gpud_is_name(entry))
+    if (!search->own && entry[0] != '.')
         gpud_print(found->text, "unix:%s", found->place);
     return true;
 }
 
 static bool may_be_address(const char *entry)
 {
+    char text[GPUD_ADDRESS_MAX];
     size_t length = strlen(entry);
     bool lock = length > 5 && strcmp(entry + length - 5, ".lock") == 0;
     return lock ? begins(entry, GPUD_REGISTRY_RECEIVED)
-                : gpud_is_name(entry) || begins(entry, PREFIX) || begins(entry, GPUD_REGISTRY_RDMA);
+                : gpud_socket_entry_address(entry, text, sizeof(text)) || begins(entry, PREFIX) ||
+                      begins(entry, GPUD_REGISTRY_RDMA);
 }
 
 static enum gpud_status search_entries(struct search *search, DIR *entries,

@@ -8,10 +8,51 @@
 
 #include <string.h>
 
+/* Instead of the '/' before a stream's name; no name contains it. */
+#define STREAM_MARK '!'
+
 /* How many bytes of a bad address the reason quotes. */
 static int quoted(const char *address)
 {
     return (int)gpud_text_whole(address, strnlen(address, 64));
+}
+
+/* *stream: what follows "cam1/", or NULL. */
+static enum gpud_status check_name(const char *address, const char **stream,
+                                   struct gpud_error *error)
+{
+    const char *slash = strchr(address, '/');
+    *stream = slash ? slash + 1 : NULL;
+    if (address[strspn(address, GPUD_NAME_CHARACTERS "/")])
+        return gpud_fail(error, GPUD_INVALID,
+                         "\"%.*s\" is not an address: letters, digits, '.', '_', '-', one '/' "
+                         "before the name of a stream, or unix:/absolute/path",
+                         quoted(address), address);
+    if (slash == address || (slash && (!slash[1] || strchr(slash + 1, '/'))))
+        return gpud_fail(error, GPUD_INVALID,
+                         "\"%.*s\" is not an address: that of a stream is NAME/STREAM, as in "
+                         "cam1/audio",
+                         quoted(address), address);
+    if (address[0] == '.' || (slash && slash[1] == '.'))
+        return gpud_fail(error, GPUD_INVALID, "%s \"%.*s\" begins with a dot",
+                         address[0] == '.' ? "the address" : "the stream of", quoted(address),
+                         address);
+    return GPUD_OK;
+}
+
+bool gpud_socket_entry_address(const char *entry, char *text, size_t size)
+{
+    const char *mark = strchr(entry, STREAM_MARK);
+    char name[GPUD_SOCKET_PATH_MAX];
+    if (strlen(entry) >= sizeof(name))
+        return false;
+    gpud_print(name, "%s", entry);
+    if (mark)
+        name[mark - entry] = '\0';
+    if (!gpud_is_name(name) || (mark && !gpud_is_name(mark + 1)))
+        return false;
+    gpud_print_n(text, size, "%s%s%s", name, mark ? "/" : "", mark ? mark + 1 : "");
+    return true;
 }
 
 enum gpud_status gpud_socket_resolve(const char *address, char path[GPUD_SOCKET_PATH_MAX],
@@ -29,17 +70,13 @@ enum gpud_status gpud_socket_resolve(const char *address, char path[GPUD_SOCKET_
         memcpy(path, name, strlen(name) + 1);
         return GPUD_OK;
     }
-    if (address[strspn(address, GPUD_NAME_CHARACTERS)])
-        return gpud_fail(error, GPUD_INVALID,
-                         "\"%.*s\" is not an address: letters, digits, '.', '_', '-', or "
-                         "unix:/absolute/path",
-                         quoted(address), address);
-    if (address[0] == '.')
-        return gpud_fail(error, GPUD_INVALID, "the address \"%.*s\" begins with a dot",
-                         quoted(address), address);
+    const char *stream;
+    enum gpud_status status = check_name(address, &stream, error);
+    if (status != GPUD_OK)
+        return status;
 
     char directory[GPUD_SOCKET_PATH_MAX];
-    enum gpud_status status = gpud_private_directory(directory, sizeof(directory), error);
+    status = gpud_private_directory(directory, sizeof(directory), error);
     if (status != GPUD_OK)
         return status;
     char joined[2 * GPUD_SOCKET_PATH_MAX];
@@ -47,6 +84,8 @@ enum gpud_status gpud_socket_resolve(const char *address, char path[GPUD_SOCKET_
     if (length < 0 || (size_t)length >= GPUD_SOCKET_PATH_MAX)
         return gpud_fail(error, GPUD_INVALID, "the address \"%.*s\" is too long", quoted(address),
                          address);
+    if (stream)
+        joined[strlen(directory) + (size_t)(stream - address)] = STREAM_MARK;
     memcpy(path, joined, (size_t)length + 1);
     return GPUD_OK;
 }

@@ -6,6 +6,7 @@
 #define GPUD_WIRE_UNIX_RESOLVE_H
 
 #include "base/error.h"
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/un.h>
 
@@ -15,5 +16,9 @@
  * path. */
 enum gpud_status gpud_socket_resolve(const char *address, char path[GPUD_SOCKET_PATH_MAX],
                                      struct gpud_error *error);
+
+/* The address of a socket in the runtime directory: "cam1" of the entry cam1, "cam1/audio" of
+ * cam1!audio. false: it is none of these. */
+bool gpud_socket_entry_address(const char *entry, char *text, size_t size);
 
 #endif

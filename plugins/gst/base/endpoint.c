@@ -3,6 +3,7 @@
 
 #include "base/endpoint.h"
 #include "context.h"
+#include "wire/blocks.h"
 
 static GQuark endpoint_quark(void)
 {
@@ -118,6 +119,7 @@ void endpoint_class_init(GstElementClass *klass, const struct setting_texts *tex
     GObjectClass *object_class = G_OBJECT_CLASS(klass);
     GstCaps *caps = gpu_template_caps();
 
+    gst_caps_append(caps, blocks_template_caps());
     object_class->set_property = set_property;
     object_class->get_property = get_property;
     settings_install(object_class, texts);

@@ -11,6 +11,7 @@
 
 #include "errors.h"
 #include "sink/open.h"
+#include "wire/blocks.h"
 
 #define GST_CAT_DEFAULT gst_gpudirect_sink_debug
 
@@ -85,7 +86,11 @@ static GstCaps *sink_get_caps(GstBaseSink *base, GstCaps *filter)
     gint number;
     enum gpu_use use = device_choice_get_use(&self->endpoint.device, &number);
 
-    caps = gpu_filter_caps(caps, use, number);
+    GST_OBJECT_LOCK(self);
+    gchar *address = g_strdup(self->endpoint.settings.address);
+    GST_OBJECT_UNLOCK(self);
+    caps = blocks_filter_caps(gpu_filter_caps(caps, use, number), address);
+    g_free(address);
     if (use == GPU_USE_NAMED)
         caps = gpu_put_first(caps, gpu_get_vendor(number));
     return endpoint_filter_caps(caps, filter);

@@ -9,6 +9,8 @@
 #include "sink/copy.h"
 #include "sink/policy.h"
 #include "wire/event.h"
+#include "wire/flags.h"
+#include "wire/meta.h"
 
 #include <string.h>
 
@@ -42,6 +44,21 @@ void gst_gpudirect_sink_fill_head(GstGpudirectSink *self, struct wire_head *head
     head->live = g_atomic_int_get(&self->live) == TRUE;
     head->base_time = gst_element_get_base_time(GST_ELEMENT(self));
     fill_clock(self, head);
+}
+
+void gst_gpudirect_sink_describe(GstGpudirectSink *self, GstBuffer *buffer,
+                                 struct gpud_frame_info *info)
+{
+    struct meta_loss loss = {self->endpoint.lost_metas, GST_ELEMENT(self)};
+    struct wire_head head;
+
+    info->pts_ns = gst_gpudirect_sink_running_time(self, GST_BUFFER_PTS(buffer));
+    info->dts_ns = gst_gpudirect_sink_running_time(self, GST_BUFFER_DTS(buffer));
+    info->duration_ns = GST_BUFFER_DURATION(buffer);
+    info->offset = GST_BUFFER_OFFSET(buffer);
+    info->flags = frame_flags_from_buffer(buffer);
+    gst_gpudirect_sink_fill_head(self, &head);
+    info->meta_size = meta_encode(buffer, &head, info->meta, &loss);
 }
 
 /* The index of this event among the sticky ones of its kind. FALSE: there are more names than the

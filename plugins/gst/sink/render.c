@@ -13,6 +13,7 @@
 #include "memory/gpuframe.h"
 #include "memory/map.h"
 #include "memory/pool.h"
+#include "sink/blocks.h"
 #include "sink/copy.h"
 #include "sink/device.h"
 #include "sink/dmabufs.h"
@@ -20,8 +21,7 @@
 #include "sink/policy.h"
 #include "sink/report.h"
 #include "sink/wait.h"
-#include "wire/flags.h"
-#include "wire/meta.h"
+#include "wire/blocks.h"
 
 #define GST_CAT_DEFAULT gst_gpudirect_sink_debug
 
@@ -75,10 +75,28 @@ static gboolean configure(GstGpudirectSink *self, const struct gpud_media *media
     self->dmabufs = gst_gpudirect_sink_wants_dmabufs(self);
     if (shared_sender_configure(self->sender, media, self->dmabufs, &error) == GPUD_OK) {
         gst_gpudirect_sink_tell_dmabufs(self);
+        if (self->sender_is_new)
+            gst_gpudirect_sink_repeat_events(self);
+        self->sender_is_new = FALSE;
+        self->live_known = gst_gpudirect_sink_query_live(self);
         return TRUE;
     }
     gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_WRITE, &error, "The new format cannot be sent");
     return FALSE;
+}
+
+static gboolean configure_blocks(GstGpudirectSink *self)
+{
+    gst_video_info_init(&self->info);
+    self->slot_info = self->info;
+    self->slot_info.size = (gsize)gpud_media_size(&self->media);
+    self->configured = configure(self, &self->media);
+    return self->configured;
+}
+
+static gboolean sends_blocks(const GstGpudirectSink *self)
+{
+    return self->media.kind != GPUD_MEDIA_PICTURE;
 }
 
 static gboolean sink_set_caps(GstBaseSink *base, GstCaps *caps)
@@ -89,7 +107,9 @@ static gboolean sink_set_caps(GstBaseSink *base, GstCaps *caps)
     GstVideoInfo info;
     guint left_out;
 
-    if (!video_info_from_caps(&info, caps) || !media_from_caps(&media, caps, &left_out))
+    if (!media_from_caps(&media, caps, &left_out) ||
+        !(media.kind == GPUD_MEDIA_PICTURE ? video_info_from_caps(&info, caps)
+                                           : gst_gpudirect_sink_size_blocks(self, caps, &media)))
         return refuse_caps(self, caps);
     if (left_out > 0)
         GST_WARNING_OBJECT(self, "too long to travel with all fields: %" GST_PTR_FORMAT, caps);
@@ -97,20 +117,18 @@ static gboolean sink_set_caps(GstBaseSink *base, GstCaps *caps)
         return TRUE;
 
     gst_gpudirect_sink_reset_stream(self);
-    self->info = self->slot_info = info;
     if (!gst_gpudirect_sink_follow(self, vendor))
         return FALSE;
+    self->media = media;
+    if (media.kind != GPUD_MEDIA_PICTURE)
+        return configure_blocks(self);
+    self->info = self->slot_info = info;
     if (self->gpu)
         gpu_align_info(self->gpu, &self->slot_info);
-    self->media = media;
     if (!layout_from_info(&media.picture.layout, &self->slot_info))
         return refuse_caps(self, caps);
     if (!configure(self, &media))
         return FALSE;
-    if (self->sender_is_new)
-        gst_gpudirect_sink_repeat_events(self);
-    self->sender_is_new = FALSE;
-    self->live_known = gst_gpudirect_sink_query_live(self);
     GST_DEBUG_OBJECT(self, "slots of %" G_GSIZE_FORMAT " bytes on %s for %" GST_PTR_FORMAT,
                      self->slot_info.size, self->gpu ? "a GPU" : "the host", caps);
     self->copies = new_pool(self, caps, FALSE);
@@ -126,6 +144,10 @@ static gboolean sink_propose_allocation(GstBaseSink *base, GstQuery *query)
     gboolean need_pool;
 
     gst_query_parse_allocation(query, &caps, &need_pool);
+    if (caps && blocks_are_caps(caps)) {
+        gst_query_add_allocation_meta(query, GST_AUDIO_META_API_TYPE, NULL);
+        return TRUE;
+    }
     if (!caps || !video_info_from_caps(&info, caps))
         return FALSE;
     if (need_pool) {
@@ -143,20 +165,6 @@ static gboolean sink_propose_allocation(GstBaseSink *base, GstQuery *query)
 }
 
 /* --- one frame ---------------------------------------------------------------------------- */
-
-static void describe(GstGpudirectSink *self, GstBuffer *buffer, struct gpud_frame_info *info)
-{
-    struct meta_loss loss = {self->endpoint.lost_metas, GST_ELEMENT(self)};
-    struct wire_head head;
-
-    info->pts_ns = gst_gpudirect_sink_running_time(self, GST_BUFFER_PTS(buffer));
-    info->dts_ns = gst_gpudirect_sink_running_time(self, GST_BUFFER_DTS(buffer));
-    info->duration_ns = GST_BUFFER_DURATION(buffer);
-    info->offset = GST_BUFFER_OFFSET(buffer);
-    info->flags = frame_flags_from_buffer(buffer);
-    gst_gpudirect_sink_fill_head(self, &head);
-    info->meta_size = meta_encode(buffer, &head, info->meta, &loss);
-}
 
 static GstFlowReturn not_submitted(GstGpudirectSink *self, const struct gpud_error *error)
 {
@@ -203,7 +211,7 @@ static GstFlowReturn submit_slot(GstGpudirectSink *self, struct slot_memory *slo
 
     info.size = sizeof(info);
     wake_receivers_early(self);
-    describe(self, buffer, &info);
+    gst_gpudirect_sink_describe(self, buffer, &info);
     slot->store->kind->leaving(slot);
     *use = slot_memory_begin_submit(slot, is_shared(slot, buffer), &info);
     if (*use != SLOT_FREE)
@@ -227,7 +235,7 @@ static GstFlowReturn submit_wrapped(GstGpudirectSink *self, struct gpud_frame *f
 
     info.size = sizeof(info);
     wake_receivers_early(self);
-    describe(self, buffer, &info);
+    gst_gpudirect_sink_describe(self, buffer, &info);
     gpud_frame_set_info(frame, &info, NULL);
     do {
         status = gpud_sender_submit(shared_sender_core(self->sender), &frame, SINK_WAIT, &error);
@@ -293,7 +301,7 @@ static GstFlowReturn sink_prepare(GstBaseSink *base, GstBuffer *buffer)
 {
     GstGpudirectSink *self = GST_GPUDIRECT_SINK(base);
 
-    if (!self->configured || own_slot(self, buffer) || !copies_itself(self) ||
+    if (!self->configured || sends_blocks(self) || own_slot(self, buffer) || !copies_itself(self) ||
         gst_gpudirect_sink_may_pass(self, buffer) || sink_clients_count(&self->clients) == 0 ||
         !layout_buffer_holds_picture(&self->info, buffer))
         return GST_FLOW_OK;
@@ -317,21 +325,26 @@ static GstFlowReturn sink_render(GstBaseSink *base, GstBuffer *buffer)
 
     if (!self->configured)
         return GST_FLOW_NOT_NEGOTIATED;
-    if (!gst_gpudirect_sink_check(self, buffer))
+    if (!sends_blocks(self) && !gst_gpudirect_sink_check(self, buffer))
         return GST_FLOW_OK;
     if (!self->live_known && may_know_live(self->renders))
         self->live_known = gst_gpudirect_sink_query_live(self);
     GstFlowReturn flow = gst_gpudirect_sink_wait_for_client(self);
     if (flow != GST_FLOW_OK)
         return flow;
+    /* Without a receiver a copy is not worth making. */
+    gboolean copies = gst_gpudirect_sink_waits(self) || sink_clients_count(&self->clients) > 0;
+    if (sends_blocks(self)) {
+        flow = copies ? gst_gpudirect_sink_submit_blocks(self, buffer) : GST_FLOW_OK;
+        gst_gpudirect_sink_report(self, buffer);
+        return flow;
+    }
     struct slot_memory *slot = own_slot(self, buffer);
     enum slot_use use = SLOT_FREE;
     GST_LOG_OBJECT(self, "%s %" GST_PTR_FORMAT, slot ? "a slot:" : "no slot:", buffer);
     if (slot)
         flow = submit_slot(self, slot, buffer, &use);
-    /* Without a receiver the copy is not worth making. */
-    if ((!slot || use != SLOT_FREE) && flow == GST_FLOW_OK &&
-        (gst_gpudirect_sink_waits(self) || sink_clients_count(&self->clients) > 0))
+    if ((!slot || use != SLOT_FREE) && flow == GST_FLOW_OK && copies)
         flow = submit_foreign(self, buffer, use);
     gst_gpudirect_sink_report(self, buffer);
     return flow;

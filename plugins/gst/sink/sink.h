@@ -4,6 +4,7 @@
 /* The internals of gpudirectsink. Each file is listed above those that it uses:
  *   element.c   class, properties, states
  *   render.c    the path of a buffer: prepare, render, caps
+ *   blocks.c    the same of sound and data
  *   device.c    the device of the ring, and its consequences for caps
  *   open.c      opens and closes the sender
  *   wait.c      waiting for receivers
@@ -24,6 +25,7 @@
 #include "sink/debug.h"
 #include "wire/timing.h"
 
+#include <gst/audio/audio.h>
 #include <gst/base/gstbasesink.h>
 #include <gst/video/video.h>
 
@@ -52,6 +54,7 @@ struct _GstGpudirectSink {
     /* The streaming thread's. */
     GstVideoInfo info;
     GstVideoInfo slot_info;  /* the same with the slots' strides */
+    GstAudioInfo audio;      /* if media is sound */
     struct gpu *gpu;         /* the GPU of the caps' memory; NULL: the CPU */
     struct gpud_media media; /* of the caps */
     gboolean configured;

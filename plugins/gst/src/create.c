@@ -28,6 +28,8 @@ static void note_drops(GstGpudirectSrc *self, guint64 dropped, GstBuffer *buffer
     if (lost == 0)
         return;
     self->dropped += lost;
+    if (self->blocks.expected) /* samples are missing, which cannot be shown once more */
+        GST_BUFFER_FLAG_SET(buffer, GST_BUFFER_FLAG_DISCONT);
     GstClockTime pts = GST_BUFFER_PTS(buffer);
     GstMessage *message =
         gst_message_new_qos(GST_OBJECT(self), TRUE, pts, pts, pts, GST_BUFFER_DURATION(buffer));
@@ -165,10 +167,45 @@ static GstFlowReturn follow_card(GstGpudirectSrc *self, const struct gpud_frame_
     return GST_FLOW_OK;
 }
 
+static void skip(GstGpudirectSrc *self, struct gpud_frame **frame)
+{
+    gpud_frame_release(frame);
+    times_note_skipped(&self->times);
+    self->discont = TRUE;
+    self->skipped_unreported++;
+    __atomic_fetch_add(&self->feed.skipped, 1, __ATOMIC_RELAXED);
+}
+
+/* *buffer stays NULL where the sender died within the block. */
+static GstFlowReturn deliver_block(GstGpudirectSrc *self, struct gpud_frame *frame,
+                                   GstBuffer **buffer)
+{
+    struct gpud_frame_info info;
+    struct gpud_error error;
+    enum gpud_status status =
+        blocks_copy(&self->blocks, frame, self->endpoint.counters, buffer, &error);
+
+    info.size = sizeof(info);
+    gpud_frame_get_info(frame, &info);
+    if (status != GPUD_OK) {
+        GST_WARNING_OBJECT(self, "a block is left out: %s", error.reason);
+        skip(self, &frame);
+        return GST_FLOW_OK;
+    }
+    gpud_frame_release(&frame);
+    describe(self, &info, *buffer);
+    blocks_describe(&self->blocks, *buffer);
+    GST_LOG_OBJECT(self, "a block: %" GST_PTR_FORMAT, *buffer);
+    src_signal_here(&self->signal, *buffer);
+    return GST_FLOW_OK;
+}
+
 static GstFlowReturn deliver(GstGpudirectSrc *self, struct gpud_frame *frame, GstBuffer **buffer)
 {
     struct gpud_frame_info info;
 
+    if (self->blocks.expected)
+        return deliver_block(self, frame, buffer);
     info.size = sizeof(info);
     if (!self->pictures.pool) {
         gpud_frame_release(&frame);
@@ -265,15 +302,6 @@ static gboolean is_stale(GstGpudirectSrc *self, struct gpud_frame *frame)
     return self->beginning.pending;
 }
 
-static void skip(GstGpudirectSrc *self, struct gpud_frame **frame)
-{
-    gpud_frame_release(frame);
-    times_note_skipped(&self->times);
-    self->discont = TRUE;
-    self->skipped_unreported++;
-    __atomic_fetch_add(&self->feed.skipped, 1, __ATOMIC_RELAXED);
-}
-
 /* Takes the next frame, and notes whether it had to be waited for. */
 static enum gpud_status take(GstGpudirectSrc *self, struct gpud_frame **frame,
                              struct gpud_error *error)
@@ -315,9 +343,14 @@ static GstFlowReturn next(GstGpudirectSrc *self, GstBuffer **buffer)
 
         if (status == GPUD_OK && flow == GST_FLOW_OK && !moved &&
             !updates_end_link(&self->updates)) {
-            if (!is_stale(self, frame))
-                return deliver(self, frame, buffer);
-            skip(self, &frame);
+            if (is_stale(self, frame)) {
+                skip(self, &frame);
+                continue;
+            }
+            *buffer = NULL;
+            flow = deliver(self, frame, buffer);
+            if (flow != GST_FLOW_OK || *buffer)
+                return flow;
             continue;
         }
         gpud_frame_release(&frame);

@@ -13,6 +13,7 @@
  * pushed as its memory if downstream accepts it, otherwise as memory that maps to the CPU on
  * demand. */
 #include "src/device.h"
+#include "wire/blocks.h"
 
 #define GST_CAT_DEFAULT gst_gpudirect_src_debug
 
@@ -214,5 +215,8 @@ gchar *gst_gpudirect_src_advice(GstGpudirectSrc *self, const GstCaps *caps)
             return g_strdup_printf("they want %s: set gpudirectsrc's property device to %sN",
                                    gpu_vendors[i]->memory, gpu_vendors[i]->prefix);
     }
+    if (blocks_are_caps(caps))
+        return g_strdup(
+            "put an audioconvert and an audioresample after gpudirectsrc, if it is sound");
     return g_strdup("put a videoconvert after gpudirectsrc");
 }

@@ -6,6 +6,7 @@
 
 #include "errors.h"
 #include "src/device.h"
+#include "wire/blocks.h"
 
 #define GST_CAT_DEFAULT gst_gpudirect_src_debug
 
@@ -25,6 +26,17 @@ static GstFlowReturn refuse_format(GstGpudirectSrc *self, gchar *reason)
     return GST_FLOW_ERROR;
 }
 
+static gboolean set_format(GstGpudirectSrc *self, GstCaps *caps, const struct gpud_media *media)
+{
+    if (!blocks_set_format(&self->blocks, media, caps))
+        return media->kind == GPUD_MEDIA_PICTURE &&
+               gst_gpudirect_src_set_format(self, caps, &media->picture.layout);
+    pictures_reset(&self->pictures);
+    src_signal_forget(&self->signal);
+    latency_note_interval(&self->latency, GST_CLOCK_TIME_NONE);
+    return TRUE;
+}
+
 GstFlowReturn gst_gpudirect_src_take_format(GstGpudirectSrc *self,
                                             const struct gpud_format_event *format)
 {
@@ -39,8 +51,7 @@ GstFlowReturn gst_gpudirect_src_take_format(GstGpudirectSrc *self,
     if (agreed)
         gst_caps_replace(&caps, agreed);
     GST_DEBUG_OBJECT(self, "the sender's format: %" GST_PTR_FORMAT, caps);
-    gboolean taken = agreed &&
-                     gst_gpudirect_src_set_format(self, caps, &format->media.picture.layout) &&
+    gboolean taken = agreed && set_format(self, caps, &format->media) &&
                      gst_base_src_set_caps(GST_BASE_SRC(self), caps) &&
                      gst_base_src_negotiate(GST_BASE_SRC(self));
     if (!taken && !feed_is_flushing(&self->feed)) {
@@ -89,9 +100,14 @@ static GstCaps *src_get_caps(GstBaseSrc *base, GstCaps *filter)
     if (known && self->feed.input && self->feed.input->ops->get_caps)
         caps = self->feed.input->ops->get_caps(self->feed.input, filter);
     g_mutex_unlock(&self->feed.lock);
+    GST_OBJECT_LOCK(self);
+    gchar *address = g_strdup(self->endpoint.settings.address);
+    GST_OBJECT_UNLOCK(self);
     caps =
         caps ? gst_gpudirect_src_offer_card(self, caps)
              : gst_gpudirect_src_offer(self, gst_pad_get_pad_template_caps(GST_BASE_SRC_PAD(base)));
+    caps = blocks_filter_caps(caps, address);
+    g_free(address);
     return endpoint_filter_caps(caps, filter);
 }
 

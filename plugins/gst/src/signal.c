@@ -47,7 +47,7 @@ static gboolean stands_in(const struct src_signal *signal)
 {
     enum on_disconnect mode = src_options_on_disconnect(signal->options);
 
-    return !g_atomic_int_get(&signal->present) &&
+    return !g_atomic_int_get(&signal->present) && signal->pictures->pool &&
            (mode == ON_DISCONNECT_FREEZE || mode == ON_DISCONNECT_BLACK);
 }
 

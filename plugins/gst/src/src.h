@@ -17,6 +17,7 @@
  *   times.h     the times of buffers
  *   latency.h   the lateness of pictures, and the latency reported for it
  *   pictures.h  the format of pictures, and the buffers that hold them
+ *   blocks.h    the same of sound and data
  *   updates.h   events of the link that wait to be applied
  *   linkstate.h whether a sender is connected, and what was reported about it
  *   kept.h      the properties with which a card was opened in READY
@@ -28,6 +29,7 @@
 #define GPUD_GST_SRC_SRC_H
 
 #include "base/endpoint.h"
+#include "src/blocks.h"
 #include "src/card.h"
 #include "src/debug.h"
 #include "src/feed.h"
@@ -76,6 +78,7 @@ struct _GstGpudirectSrc {
     struct link_state link;
     struct src_follow follow;
     struct pictures pictures;
+    struct blocks blocks;
     struct times times;
     struct latency latency;
     struct src_signal signal;

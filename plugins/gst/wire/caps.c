@@ -3,6 +3,7 @@
 
 /* GStreamer's caps and GstVideoInfo on one side, the core's layout and media on the other. */
 #include "wire/caps.h"
+#include "wire/blocks.h"
 #include "wire/datetime.h"
 #include "wire/pack.h"
 
@@ -404,7 +405,7 @@ gboolean media_from_caps(struct gpud_media *media, const GstCaps *caps, guint *l
         ++*left_out;
     }
     gst_structure_free(structure);
-    return made && media->kind == GPUD_MEDIA_PICTURE;
+    return made;
 }
 
 /* Rejects aspect ratios that would overflow in elements, and that honest caps never have. */
@@ -429,8 +430,10 @@ GstCaps *media_known_caps(const struct gpud_media *media)
 
 static gchar *explain_unknown(const struct gpud_media *media)
 {
+    if (media->kind == GPUD_MEDIA_AUDIO)
+        return g_strdup("GStreamer does not know the sender's format of sound");
     if (media->kind != GPUD_MEDIA_PICTURE)
-        return g_strdup("the sender sends no pictures, and the elements support no other media");
+        return g_strdup("the sender sends data of a type that the elements do not support");
     gchar *name = layout_format_name(&media->picture.layout);
     gchar *reason = g_strdup_printf("GStreamer does not know the sender's format \"%s\"", name);
     g_free(name);
@@ -447,8 +450,17 @@ GstCaps *media_to_caps(const struct gpud_media *media, struct names *names, GstV
         *reason = g_strdup_printf("the sender's format is invalid: %s", error.reason);
         return NULL;
     }
-    if (media->kind != GPUD_MEDIA_PICTURE || layout->modifier ||
-        !video_media_type(layout->format)) {
+    if (media->kind != GPUD_MEDIA_PICTURE) {
+        GstCaps *blocks = blocks_are_known(media) ? media_known_caps(media) : NULL;
+        if (blocks && blocks_complete_caps(media, blocks))
+            add_extra(gst_caps_get_structure(blocks, 0), media->extra, names);
+        else
+            gst_clear_caps(&blocks);
+        if (!blocks)
+            *reason = explain_unknown(media);
+        return blocks;
+    }
+    if (layout->modifier || !video_media_type(layout->format)) {
         *reason = explain_unknown(media);
         return NULL;
     }

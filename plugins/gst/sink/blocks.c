@@ -1,0 +1,195 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Sound and data. A buffer is copied into a slot, of which only that much is sent. Sound that is
+ * longer than a slot is split between samples. Larger data gets a ring of larger slots. */
+#include "sink/blocks.h"
+
+#include "errors.h"
+#include "sink/events.h"
+#include "sink/wait.h"
+#include "wire/blocks.h"
+
+#include <string.h>
+
+#define GST_CAT_DEFAULT gst_gpudirect_sink_debug
+
+/* The slots of data: at first, and at most. */
+#define DATA_FIRST (UINT64_C(64) << 10)
+#define DATA_LARGEST (UINT64_C(16) << 20)
+
+/* A part of a buffer, at the same offset in each plane. */
+struct part {
+    GstBuffer *buffer;
+    guint planes;
+    gsize offsets[GPUD_AUDIO_CHANNELS_MAX];
+    gsize bytes; /* of a plane */
+};
+
+gboolean gst_gpudirect_sink_size_blocks(GstGpudirectSink *self, const GstCaps *caps,
+                                        struct gpud_media *media)
+{
+    const struct gpud_media *last = &self->media;
+
+    if (!blocks_are_caps(caps))
+        return FALSE;
+    if (media->kind == GPUD_MEDIA_AUDIO) {
+        media->audio.block = CLAMP(media->audio.rate / 10, 1, GPUD_AUDIO_BLOCK_MAX);
+        return gst_audio_info_from_caps(&self->audio, caps);
+    }
+    media->data.max_size = CLAMP(media->data.max_size, DATA_FIRST, DATA_LARGEST);
+    if (self->configured && last->kind == media->kind &&
+        g_str_equal(last->data.type, media->data.type))
+        media->data.max_size = MAX(media->data.max_size, last->data.max_size);
+    return TRUE;
+}
+
+static void refuse(GstGpudirectSink *self, GstBuffer *buffer, const gchar *reason)
+{
+    if (__atomic_fetch_add(&self->malformed, 1, __ATOMIC_RELAXED) == 0)
+        GST_ELEMENT_WARNING(self, STREAM, FORMAT,
+                            ("A buffer of %" G_GSIZE_FORMAT " bytes is dropped: %s. The stats "
+                             "count those that follow (dropped-malformed).",
+                             gst_buffer_get_size(buffer), reason),
+                            (NULL));
+    else
+        GST_WARNING_OBJECT(self, "%s: %" GST_PTR_FORMAT, reason, buffer);
+}
+
+static GstFlowReturn fail(GstGpudirectSink *self, const struct gpud_error *error)
+{
+    gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_WRITE, error, "A block cannot be sent");
+    return GST_FLOW_ERROR;
+}
+
+static enum gpud_status fill(const struct part *part, struct gpud_frame *frame,
+                             const struct gpud_frame_info *info, struct gpud_error *error)
+{
+    void *data;
+    enum gpud_status status = gpud_frame_set_size(frame, part->bytes * part->planes, error);
+
+    if (status == GPUD_OK)
+        status = gpud_frame_map(frame, GPUD_WRITE, GPUD_SEC, &data, error);
+    if (status != GPUD_OK)
+        return status;
+    for (guint i = 0; i < part->planes; i++)
+        gst_buffer_extract(part->buffer, part->offsets[i], (gchar *)data + i * part->bytes,
+                           part->bytes);
+    gpud_frame_unmap(frame);
+    return gpud_frame_set_info(frame, info, error);
+}
+
+static GstFlowReturn submit(GstGpudirectSink *self, const struct part *part,
+                            const struct gpud_frame_info *info)
+{
+    struct gpud_sender *core = shared_sender_core(self->sender);
+    struct gpud_frame *frame = NULL;
+    GstFlowReturn flow = GST_FLOW_OK;
+    struct gpud_error error;
+    enum gpud_status status;
+
+    while ((status = gpud_sender_acquire(core, SINK_WAIT, &frame, &error)) != GPUD_OK)
+        if ((flow = gst_gpudirect_sink_may_retry(self, status)) != GST_FLOW_OK)
+            return flow == GST_FLOW_ERROR ? fail(self, &error) : flow;
+    if (fill(part, frame, info, &error) != GPUD_OK)
+        flow = GST_FLOW_ERROR;
+    while (flow == GST_FLOW_OK &&
+           (status = gpud_sender_submit(core, &frame, SINK_WAIT, &error)) != GPUD_OK)
+        flow = gst_gpudirect_sink_may_retry(self, status);
+    gpud_frame_release(&frame);
+    return flow == GST_FLOW_ERROR ? fail(self, &error) : flow;
+}
+
+/* --- sound -------------------------------------------------------------------------------- */
+
+/* The times of the samples from `first` on; metas, and what applies to the first sample alone, go
+ * with the first part. */
+static void shift(GstGpudirectSink *self, GstBuffer *buffer, struct gpud_frame_info *info,
+                  gsize first, gsize samples)
+{
+    guint64 rate = (guint64)self->audio.rate;
+
+    if (first > 0) {
+        GstBuffer *rest = gst_buffer_new();
+        gst_buffer_copy_into(rest, buffer, GST_BUFFER_COPY_FLAGS | GST_BUFFER_COPY_TIMESTAMPS, 0,
+                             0);
+        GST_BUFFER_FLAG_UNSET(rest, GST_BUFFER_FLAG_DISCONT | GST_BUFFER_FLAG_RESYNC);
+        gst_gpudirect_sink_describe(self, rest, info);
+        gst_buffer_unref(rest);
+        if (info->pts_ns != GPUD_TIME_NONE)
+            info->pts_ns += gst_util_uint64_scale(first, GST_SECOND, rate);
+        if (info->offset != GST_BUFFER_OFFSET_NONE)
+            info->offset += first;
+    }
+    info->duration_ns = gst_util_uint64_scale(first + samples, GST_SECOND, rate) -
+                        gst_util_uint64_scale(first, GST_SECOND, rate);
+}
+
+static GstFlowReturn submit_sound(GstGpudirectSink *self, GstBuffer *buffer,
+                                  struct gpud_frame_info *info)
+{
+    gboolean planar = self->audio.layout == GST_AUDIO_LAYOUT_NON_INTERLEAVED;
+    gsize frame = (gsize)self->audio.bpf, total, offsets[GPUD_AUDIO_CHANNELS_MAX];
+    struct part part = {.buffer = buffer, .planes = planar ? (guint)self->audio.channels : 1};
+    GstFlowReturn flow = GST_FLOW_OK;
+
+    if (!blocks_find_samples(&self->audio, buffer, &total, offsets)) {
+        refuse(self, buffer, "it does not hold whole samples of its caps");
+        return GST_FLOW_OK;
+    }
+    frame /= part.planes;
+    for (gsize first = 0; first < total && flow == GST_FLOW_OK;) {
+        gsize samples = MIN(total - first, (gsize)self->media.audio.block);
+        for (guint i = 0; i < part.planes; i++)
+            part.offsets[i] = offsets[i] + first * frame;
+        part.bytes = samples * frame;
+        if (samples < total)
+            shift(self, buffer, info, first, samples);
+        flow = submit(self, &part, info);
+        first += samples;
+    }
+    return flow;
+}
+
+/* --- data --------------------------------------------------------------------------------- */
+
+static gboolean grow(GstGpudirectSink *self, guint64 size)
+{
+    struct gpud_error error;
+
+    while (self->media.data.max_size < size)
+        self->media.data.max_size *= 2;
+    self->slot_info.size = (gsize)self->media.data.max_size;
+    GST_DEBUG_OBJECT(self, "slots of %" G_GSIZE_FORMAT " bytes", self->slot_info.size);
+    self->configured =
+        shared_sender_configure(self->sender, &self->media, FALSE, &error) == GPUD_OK;
+    if (!self->configured)
+        fail(self, &error);
+    return self->configured;
+}
+
+static GstFlowReturn submit_data(GstGpudirectSink *self, GstBuffer *buffer,
+                                 const struct gpud_frame_info *info)
+{
+    struct part part = {.buffer = buffer, .planes = 1, .bytes = gst_buffer_get_size(buffer)};
+
+    if (part.bytes > DATA_LARGEST) {
+        refuse(self, buffer, "a block of data can have 16 MiB");
+        return GST_FLOW_OK;
+    }
+    if (part.bytes > self->media.data.max_size && !grow(self, part.bytes))
+        return GST_FLOW_ERROR;
+    return submit(self, &part, info);
+}
+
+GstFlowReturn gst_gpudirect_sink_submit_blocks(GstGpudirectSink *self, GstBuffer *buffer)
+{
+    struct gpud_frame_info info;
+
+    if (gst_buffer_get_size(buffer) == 0)
+        return GST_FLOW_OK;
+    info.size = sizeof(info);
+    gst_gpudirect_sink_describe(self, buffer, &info);
+    return self->media.kind == GPUD_MEDIA_AUDIO ? submit_sound(self, buffer, &info)
+                                                : submit_data(self, buffer, &info);
+}

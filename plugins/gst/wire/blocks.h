@@ -1,0 +1,35 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Streams that are no pictures: blocks of sound, ancillary data, or other data. */
+#ifndef GPUD_GST_WIRE_BLOCKS_H
+#define GPUD_GST_WIRE_BLOCKS_H
+
+#include <gpudirect/media.h>
+#include <gst/audio/audio.h>
+
+/* Their caps; the caller unrefs them. */
+GstCaps *blocks_template_caps(void);
+
+/* Whether the caps are those of blocks. */
+gboolean blocks_are_caps(const GstCaps *caps);
+
+/* Removes the caps of blocks, except on the address of a stream, NAME/STREAM. Otherwise a decoder
+ * that has sound and pictures could link its sound to an element that is there for the pictures.
+ * Takes the caps. */
+GstCaps *blocks_filter_caps(GstCaps *caps, const gchar *address);
+
+/* Whether the elements support the blocks of a peer. A type of its choice would become a name that
+ * GLib keeps. */
+gboolean blocks_are_known(const struct gpud_media *media);
+
+/* From the core's caps to GStreamer's: without the size that only the core knows. FALSE: GStreamer
+ * knows no such sound. */
+gboolean blocks_complete_caps(const struct gpud_media *media, GstCaps *caps);
+
+/* Where the samples of a buffer lie: how many there are of a channel, and the offset of each plane.
+ * FALSE: the buffer does not hold whole samples of these caps. */
+gboolean blocks_find_samples(const GstAudioInfo *info, GstBuffer *buffer, gsize *samples,
+                             gsize offsets[GPUD_AUDIO_CHANNELS_MAX]);
+
+#endif
