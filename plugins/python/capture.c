@@ -13,6 +13,7 @@
 #include <gpudirect/capture.h>
 
 #include <stdlib.h>
+#include <string.h>
 
 struct capture {
     PyObject_HEAD struct gpud_capture *capture;
@@ -27,7 +28,8 @@ static PyTypeObject *type;
 
 static void destroy(struct capture *self)
 {
-    Py_BEGIN_ALLOW_THREADS gpud_capture_destroy(&self->capture);
+    Py_BEGIN_ALLOW_THREADS
+    gpud_capture_destroy(&self->capture);
     Py_END_ALLOW_THREADS
 }
 
@@ -119,11 +121,27 @@ static int configure(struct capture *self, const struct wanted *wanted)
 {
     struct gpud_error error;
     enum gpud_status status;
-    Py_BEGIN_ALLOW_THREADS pthread_mutex_lock(&self->guard.turn);
-    status = gpud_capture_configure(self->capture, wanted->format, wanted->width, wanted->height,
-                                    wanted->fps_num, wanted->fps_den, &error);
+    struct gpud_capture_mode mode = {.size = sizeof(mode),
+                                     .width_min = wanted->width,
+                                     .width_max = wanted->width,
+                                     .height_min = wanted->height,
+                                     .height_max = wanted->height,
+                                     .fps_num = wanted->fps_num,
+                                     .fps_den = wanted->fps_den,
+                                     .scan = GPUD_SCAN_ANY};
+    struct gpud_capture_config config = {.size = sizeof(config), .mode = &mode};
+    if (strlen(wanted->format) >= sizeof(mode.format)) {
+        error_raise_text(GPUD_INVALID, "there is no format with so long a name");
+        return -1;
+    }
+    strcpy(mode.format, wanted->format);
+    Py_BEGIN_ALLOW_THREADS
+    pthread_mutex_lock(&self->guard.turn);
+    status = gpud_capture_configure(self->capture, &config, &error);
     pthread_mutex_unlock(&self->guard.turn);
-    Py_END_ALLOW_THREADS if (status != GPUD_OK) error_raise(&error);
+    Py_END_ALLOW_THREADS
+    if (status != GPUD_OK)
+        error_raise(&error);
     return status == GPUD_OK ? 0 : -1;
 }
 
@@ -152,9 +170,12 @@ static PyObject *method_set_controls(PyObject *object, PyObject *dict)
         Py_XDECREF(controls.items);
         return NULL;
     }
-    Py_BEGIN_ALLOW_THREADS status =
-        gpud_capture_configure_controls(self->capture, controls.list, controls.count, &error);
-    Py_END_ALLOW_THREADS Py_XDECREF(controls.items);
+    struct gpud_capture_config config = {
+        .size = sizeof(config), .controls = controls.list, .control_count = controls.count};
+    Py_BEGIN_ALLOW_THREADS
+    status = gpud_capture_configure(self->capture, &config, &error);
+    Py_END_ALLOW_THREADS
+    Py_XDECREF(controls.items);
     leave(self);
     return status == GPUD_OK ? Py_NewRef(Py_None) : error_raise(&error);
 }
@@ -298,9 +319,10 @@ static PyObject *method_modes(PyObject *object, PyObject *unused)
     PyObject *list = modes ? PyList_New(0) : PyErr_NoMemory();
     if (list) {
         modes[0].size = sizeof(*modes);
-        Py_BEGIN_ALLOW_THREADS count = gpud_capture_list_modes(self->capture, modes, MODES_MAX);
-        Py_END_ALLOW_THREADS for (size_t i = 0; list && i < count && i < MODES_MAX; i++)
-        {
+        Py_BEGIN_ALLOW_THREADS
+        count = gpud_capture_list_modes(self->capture, NULL, modes, MODES_MAX);
+        Py_END_ALLOW_THREADS
+        for (size_t i = 0; list && i < count && i < MODES_MAX; i++) {
             PyObject *mode = mode_to_dict(&modes[i]);
             if (!mode || PyList_Append(list, mode) < 0)
                 Py_CLEAR(list);
@@ -356,9 +378,10 @@ static int create(struct capture *self, const struct gpud_capture_params *params
     struct gpud_context *context = context_get();
     if (!context)
         return -1;
-    Py_BEGIN_ALLOW_THREADS status = gpud_capture_create(context, params, &self->capture, &error);
-    Py_END_ALLOW_THREADS if (status != GPUD_OK)
-    {
+    Py_BEGIN_ALLOW_THREADS
+    status = gpud_capture_create(context, params, &self->capture, &error);
+    Py_END_ALLOW_THREADS
+    if (status != GPUD_OK) {
         error_raise(&error);
         return -1;
     }

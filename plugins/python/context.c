@@ -21,13 +21,16 @@ struct gpud_context *context_get(void)
 {
     struct gpud_error error;
     enum gpud_status status = GPUD_OK;
-    Py_BEGIN_ALLOW_THREADS pthread_mutex_lock(&lock);
+    Py_BEGIN_ALLOW_THREADS
+    pthread_mutex_lock(&lock);
     if (!context) {
         status = gpud_context_create(NULL, &context, &error);
         owner = (long)getpid();
     }
     pthread_mutex_unlock(&lock);
-    Py_END_ALLOW_THREADS if (status != GPUD_OK) return error_raise(&error);
+    Py_END_ALLOW_THREADS
+    if (status != GPUD_OK)
+        return error_raise(&error);
     if (context_is_foreign(owner)) {
         PyErr_SetString(PyExc_RuntimeError,
                         "gpudirect was used before this process was forked: start processes by "

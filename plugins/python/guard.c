@@ -92,11 +92,15 @@ int guard_wait(struct guard *guard, int64_t timeout_ns, bool one_at_a_time, guar
     for (;;) {
         int64_t left = timeout_ns - (now() - begin);
         left = left < 0 ? 0 : left;
-        Py_BEGIN_ALLOW_THREADS if (one_at_a_time) pthread_mutex_lock(&guard->turn);
+        Py_BEGIN_ALLOW_THREADS
+        if (one_at_a_time)
+            pthread_mutex_lock(&guard->turn);
         *status = slice(call, left < SLICE ? left : SLICE, &error);
         if (one_at_a_time)
             pthread_mutex_unlock(&guard->turn);
-        Py_END_ALLOW_THREADS if (between && between(call) < 0) return -1;
+        Py_END_ALLOW_THREADS
+        if (between && between(call) < 0)
+            return -1;
         if (*status == GPUD_OK)
             return 0;
         if ((*status == GPUD_TIMEOUT || *status == GPUD_AGAIN) && guard_is_closed(guard)) {

@@ -120,19 +120,23 @@ static void *raise_submitted(void)
 bool hold_has_frame(struct hold *hold)
 {
     bool has;
-    Py_BEGIN_ALLOW_THREADS pthread_mutex_lock(&hold->calls);
+    Py_BEGIN_ALLOW_THREADS
+    pthread_mutex_lock(&hold->calls);
     has = hold->frame != NULL;
     pthread_mutex_unlock(&hold->calls);
-    Py_END_ALLOW_THREADS return has;
+    Py_END_ALLOW_THREADS
+    return has;
 }
 
 bool hold_is_valid(struct hold *hold)
 {
     bool valid;
-    Py_BEGIN_ALLOW_THREADS pthread_mutex_lock(&hold->calls);
+    Py_BEGIN_ALLOW_THREADS
+    pthread_mutex_lock(&hold->calls);
     valid = hold->frame && !is_taken_back(hold) && !(hold->info.flags & GPUD_FRAME_CORRUPTED);
     pthread_mutex_unlock(&hold->calls);
-    Py_END_ALLOW_THREADS return valid;
+    Py_END_ALLOW_THREADS
+    return valid;
 }
 
 int hold_check(struct hold *hold)
@@ -143,12 +147,16 @@ int hold_check(struct hold *hold)
                         "the frame belongs to the process that this one was forked from");
         return -1;
     }
-    Py_BEGIN_ALLOW_THREADS pthread_mutex_lock(&hold->calls);
+    Py_BEGIN_ALLOW_THREADS
+    pthread_mutex_lock(&hold->calls);
     gone = !hold->frame;
     taken_back = !gone && is_taken_back(hold);
     pthread_mutex_unlock(&hold->calls);
-    Py_END_ALLOW_THREADS if (gone) raise_submitted();
-    else if (taken_back) error_raise_taken_back();
+    Py_END_ALLOW_THREADS
+    if (gone)
+        raise_submitted();
+    else if (taken_back)
+        error_raise_taken_back();
     return gone || taken_back ? -1 : 0;
 }
 
@@ -175,13 +183,14 @@ int hold_map(struct hold *hold)
         bool gone;
         if (hold_check(hold) < 0)
             return -1;
-        Py_BEGIN_ALLOW_THREADS pthread_mutex_lock(&hold->calls);
+        Py_BEGIN_ALLOW_THREADS
+        pthread_mutex_lock(&hold->calls);
         gone = !hold->frame;
         if (!gone)
             status = map_once(hold, &error);
         pthread_mutex_unlock(&hold->calls);
-        Py_END_ALLOW_THREADS if (gone)
-        {
+        Py_END_ALLOW_THREADS
+        if (gone) {
             raise_submitted();
             return -1;
         }
@@ -217,7 +226,8 @@ int hold_join(struct hold *hold, bool wait, void *stream, void *release_stream)
     struct gpud_error error;
     enum gpud_status status = GPUD_OK;
     bool gone, room = true;
-    Py_BEGIN_ALLOW_THREADS pthread_mutex_lock(&hold->calls);
+    Py_BEGIN_ALLOW_THREADS
+    pthread_mutex_lock(&hold->calls);
     gone = !hold->frame;
     if (!gone) {
         room = note_stream(hold, release_stream);
@@ -225,10 +235,14 @@ int hold_join(struct hold *hold, bool wait, void *stream, void *release_stream)
             status = gpud_frame_wait(hold->frame, stream, &error);
     }
     pthread_mutex_unlock(&hold->calls);
-    Py_END_ALLOW_THREADS if (gone) raise_submitted();
-    else if (!room) PyErr_SetString(
-        PyExc_BufferError, "16 streams use the frame already: use fewer, or copy the frame");
-    else if (status != GPUD_OK) error_raise(&error);
+    Py_END_ALLOW_THREADS
+    if (gone)
+        raise_submitted();
+    else if (!room)
+        PyErr_SetString(PyExc_BufferError,
+                        "16 streams use the frame already: use fewer, or copy the frame");
+    else if (status != GPUD_OK)
+        error_raise(&error);
     return gone || !room || status != GPUD_OK ? -1 : 0;
 }
 
@@ -246,7 +260,8 @@ struct gpud_frame *hold_take(struct hold *hold)
     if (shared && !hold->lent)
         return error_raise_text(GPUD_INVALID, "arrays of the frame are still in use: drop them "
                                               "before it is sent on, or copy them");
-    Py_BEGIN_ALLOW_THREADS pthread_mutex_lock(&hold->calls);
+    Py_BEGIN_ALLOW_THREADS
+    pthread_mutex_lock(&hold->calls);
     frame = hold->frame;
     if (frame) {
         unmap(hold);
@@ -264,13 +279,16 @@ struct gpud_frame *hold_take(struct hold *hold)
         }
     }
     pthread_mutex_unlock(&hold->calls);
-    Py_END_ALLOW_THREADS if (!frame) return raise_submitted();
+    Py_END_ALLOW_THREADS
+    if (!frame)
+        return raise_submitted();
     return status == GPUD_OK ? frame : error_raise(&error);
 }
 
 void hold_put_back(struct hold *hold, struct gpud_frame *frame)
 {
-    Py_BEGIN_ALLOW_THREADS pthread_mutex_lock(&hold->calls);
+    Py_BEGIN_ALLOW_THREADS
+    pthread_mutex_lock(&hold->calls);
     gpud_frame_release(&hold->keeper);
     hold->frame = frame;
     pthread_mutex_unlock(&hold->calls);

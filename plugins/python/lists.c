@@ -36,8 +36,11 @@ PyObject *lists_devices(PyObject *module, PyObject *unused)
     struct gpud_context *context = context_get();
     if (!context)
         return NULL;
-    Py_BEGIN_ALLOW_THREADS status = gpud_device_list_create(context, &devices, &error);
-    Py_END_ALLOW_THREADS if (status != GPUD_OK) return error_raise(&error);
+    Py_BEGIN_ALLOW_THREADS
+    status = gpud_device_list_create(context, &devices, &error);
+    Py_END_ALLOW_THREADS
+    if (status != GPUD_OK)
+        return error_raise(&error);
     PyObject *list = PyList_New(0);
     for (uint32_t i = 0; list && i < gpud_device_list_count(devices); i++) {
         struct gpud_device_info info = GPUD_INFO_INIT(info);
@@ -80,9 +83,11 @@ PyObject *lists_channels(PyObject *module, PyObject *args, PyObject *names)
                                           "give seconds");
         return NULL;
     }
-    Py_BEGIN_ALLOW_THREADS status =
-        gpud_channel_list_create(address, timeout_ns, &channels, &error);
-    Py_END_ALLOW_THREADS if (status != GPUD_OK) return error_raise(&error);
+    Py_BEGIN_ALLOW_THREADS
+    status = gpud_channel_list_create(address, timeout_ns, &channels, &error);
+    Py_END_ALLOW_THREADS
+    if (status != GPUD_OK)
+        return error_raise(&error);
     PyObject *list = PyList_New(0);
     for (uint32_t i = 0; list && i < gpud_channel_list_count(channels); i++) {
         struct gpud_channel_info info = GPUD_INFO_INIT(info);

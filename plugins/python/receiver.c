@@ -114,7 +114,8 @@ static int deliver_events(void *user)
 
 static void destroy(struct receiver *self)
 {
-    Py_BEGIN_ALLOW_THREADS gpud_receiver_destroy(&self->receiver);
+    Py_BEGIN_ALLOW_THREADS
+    gpud_receiver_destroy(&self->receiver);
     Py_END_ALLOW_THREADS
 }
 
@@ -243,8 +244,11 @@ static int create(struct receiver *self, struct gpud_receiver_params *params)
         return -1;
     params->on_event = on_event;
     params->user = self;
-    Py_BEGIN_ALLOW_THREADS status = gpud_receiver_create(context, params, &self->receiver, &error);
-    Py_END_ALLOW_THREADS if (status != GPUD_OK) error_raise(&error);
+    Py_BEGIN_ALLOW_THREADS
+    status = gpud_receiver_create(context, params, &self->receiver, &error);
+    Py_END_ALLOW_THREADS
+    if (status != GPUD_OK)
+        error_raise(&error);
     return status == GPUD_OK ? 0 : -1;
 }
 

@@ -23,7 +23,8 @@ static PyTypeObject *type;
 
 static void destroy(struct sender *self)
 {
-    Py_BEGIN_ALLOW_THREADS gpud_sender_destroy(&self->sender);
+    Py_BEGIN_ALLOW_THREADS
+    gpud_sender_destroy(&self->sender);
     Py_END_ALLOW_THREADS
 }
 
@@ -51,17 +52,16 @@ static int configure(struct sender *self, const char *text)
         PyErr_NoMemory();
         return -1;
     }
-    Py_BEGIN_ALLOW_THREADS pthread_mutex_lock(&self->guard.turn);
+    Py_BEGIN_ALLOW_THREADS
+    pthread_mutex_lock(&self->guard.turn);
     status = gpud_sender_configure(self->sender, &media, &error);
     pthread_mutex_unlock(&self->guard.turn);
-    Py_END_ALLOW_THREADS if (status == GPUD_OK)
-    {
+    Py_END_ALLOW_THREADS
+    if (status == GPUD_OK) {
         struct media *before = self->media;
         self->media = made;
         made = before;
-    }
-    else
-    {
+    } else {
         error_raise(&error);
     }
     media_unref(made);
@@ -201,10 +201,12 @@ static PyObject *method_send_event(PyObject *object, PyObject *args, PyObject *n
         PyBuffer_Release(&data);
         return NULL;
     }
-    Py_BEGIN_ALLOW_THREADS pthread_mutex_lock(&self->guard.turn);
+    Py_BEGIN_ALLOW_THREADS
+    pthread_mutex_lock(&self->guard.turn);
     status = gpud_sender_send_event(self->sender, kind, data.buf, (size_t)data.len, &error);
     pthread_mutex_unlock(&self->guard.turn);
-    Py_END_ALLOW_THREADS PyBuffer_Release(&data);
+    Py_END_ALLOW_THREADS
+    PyBuffer_Release(&data);
     return finish(self, status, &error);
 }
 
@@ -215,10 +217,12 @@ static PyObject *method_send_eos(PyObject *object, PyObject *unused)
     enum gpud_status status;
     if (!guard_enter(&self->guard))
         return NULL;
-    Py_BEGIN_ALLOW_THREADS pthread_mutex_lock(&self->guard.turn);
+    Py_BEGIN_ALLOW_THREADS
+    pthread_mutex_lock(&self->guard.turn);
     status = gpud_sender_send_eos(self->sender, &error);
     pthread_mutex_unlock(&self->guard.turn);
-    Py_END_ALLOW_THREADS return finish(self, status, &error);
+    Py_END_ALLOW_THREADS
+    return finish(self, status, &error);
 }
 
 static PyObject *method_set_slow_receiver(PyObject *object, PyObject *policy)
@@ -315,9 +319,10 @@ static int create(struct sender *self, const struct gpud_sender_params *params, 
     struct gpud_context *context = context_get();
     if (!context)
         return -1;
-    Py_BEGIN_ALLOW_THREADS status = gpud_sender_create(context, params, &self->sender, &error);
-    Py_END_ALLOW_THREADS if (status != GPUD_OK)
-    {
+    Py_BEGIN_ALLOW_THREADS
+    status = gpud_sender_create(context, params, &self->sender, &error);
+    Py_END_ALLOW_THREADS
+    if (status != GPUD_OK) {
         error_raise(&error);
         return -1;
     }

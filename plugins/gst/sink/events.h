@@ -13,11 +13,11 @@ guint64 gst_gpudirect_sink_running_time(GstGpudirectSink *self, GstClockTime tim
 
 void gst_gpudirect_sink_class_init_events(GstBaseSinkClass *klass);
 
-/* Fills the head that precedes each frame and event. */
 /* Fills in what is sent of a buffer besides its bytes. */
 void gst_gpudirect_sink_describe(GstGpudirectSink *self, GstBuffer *buffer,
                                  struct gpud_frame_info *info);
 
+/* Fills the head that precedes each frame and event. */
 void gst_gpudirect_sink_fill_head(GstGpudirectSink *self, struct wire_head *head);
 
 /* Repeats to a new sender the sticky events that the previous one got. */
