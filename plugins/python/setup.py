@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: 2026 gpudirect authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
 
-"""pip install --no-build-isolation ./plugins/python: against the libgpudirect that pkg-config finds. Meson builds the same
-package with the library."""
+"""pip install --no-build-isolation ./plugins/python: against the libgpudirect that pkg-config finds. Meson builds the
+same package with the library."""
 
 import glob
 import os
@@ -16,7 +16,8 @@ import setuptools
 def pkg_config(what):
     program = os.environ.get("PKG_CONFIG", "pkg-config")
     try:
-        return shlex.split(subprocess.run([program, what, "gpudirect"], check=True, capture_output=True, text=True).stdout)
+        done = subprocess.run([program, what, "gpudirect"], check=True, capture_output=True, text=True)
+        return shlex.split(done.stdout)
     except (OSError, subprocess.CalledProcessError):
         sys.exit("pkg-config does not find gpudirect: build and install the library first (meson setup build && "
                  "meson install -C build), or set PKG_CONFIG_PATH to where its gpudirect.pc is")

@@ -33,12 +33,12 @@ class Errors(Case):
         self.refuses(gpudirect.Invalid, "", gpudirect.Receiver, "a", slots=1000)
         self.refuses(gpudirect.Invalid, "", gpudirect.Sender, "a/b/../c", device="host")
         self.refuses(gpudirect.Invalid, "", gpudirect.Sender, self.address, "nonsense", device="host")
-        self.refuses(gpudirect.Invalid, "", gpudirect.Sender, self.address, "video/x-raw,format=ABCD,width=1,height=1",
-                     device="host")
+        self.refuses(gpudirect.Invalid, "", gpudirect.Sender, self.address,
+                     "video/x-raw,format=ABCD,width=1,height=1", device="host")
         self.refuses(gpudirect.NoDevice, "", gpudirect.Capture, "v4l2:///dev/no-such-card")
         with gpudirect.Sender(self.address, device="host") as sender:
-            error = self.refuses(gpudirect.DeviceFailure, "another sender has the address", gpudirect.Sender, self.address,
-                                 device="host")
+            error = self.refuses(gpudirect.DeviceFailure, "another sender has the address", gpudirect.Sender,
+                                 self.address, device="host")
             self.assertEqual(error.origin, "errno")
             self.refuses(gpudirect.Invalid, "no format", sender.acquire)
             self.refuses(gpudirect.Timeout, "", sender.wait, 1, timeout=0)

@@ -1,0 +1,85 @@
+# SPDX-FileCopyrightText: 2026 gpudirect authors
+# SPDX-License-Identifier: LGPL-2.1-or-later
+
+"""The examples in pipelines/*.py, each where its module is installed; without, that they say what is missing."""
+
+import importlib.util
+import os
+import subprocess
+import sys
+
+import support
+from support import DEADLINE, Case
+
+np = support.need("numpy")
+
+import gpudirect  # noqa: E402  after the addresses are set
+
+PIPELINES = os.environ["GPUDIRECT_PIPELINES"]
+
+
+class Examples(Case):
+
+    def start(self, name, *args):
+        child = subprocess.Popen([sys.executable, f"{PIPELINES}/{name}", *args], stderr=subprocess.PIPE, text=True)
+        self.addCleanup(child.stderr.close)
+        self.addCleanup(child.wait, DEADLINE)
+        self.addCleanup(child.kill)
+        return child
+
+    def check_gradient(self, frame, number):
+        picture = np.asarray(frame)
+        self.assertEqual(picture.shape, (360, 640, 4))
+        self.assertTrue((picture[..., 0] == (np.arange(640) + number) % 256).all())
+        self.assertTrue((picture[..., 1] == (np.arange(360) % 256)[:, None]).all())
+        self.assertTrue((picture[..., 2] == number).all())
+
+    def test_numpy_generate(self):
+        child = self.start("numpy-generate.py", self.address, "20")
+        with gpudirect.Receiver(self.address, device="host", timeout=DEADLINE) as receiver:
+            count = 0
+            for frame in receiver:
+                self.check_gradient(frame, count)
+                self.assertEqual(frame.pts, count * 1_000_000_000 // 30)
+                count += 1
+        self.assertEqual(count, 20)
+        self.assertEqual(child.wait(DEADLINE), 0)
+
+    def check_missing(self, name, module):
+        if importlib.util.find_spec(module):
+            return
+        child = self.start(name)
+        self.assertIn(f"needs {'OpenCV' if module == 'cv2' else module}, which is missing", child.stderr.read())
+        self.assertEqual(child.wait(DEADLINE), 1)
+        self.skipTest(f"{module} is not installed")
+
+    def test_opencv_view_says_what_is_missing(self):
+        self.check_missing("opencv-view.py", "cv2")
+
+    def test_torch_detect(self):
+        self.check_missing("torch-detect.py", "torch")
+        media = "video/x-raw,format=RGBA,width=128,height=96,framerate=30/1"
+        sender = gpudirect.Sender(self.address, media=media, device="host")
+        self.addCleanup(sender.close)
+        receiver = gpudirect.Receiver(self.address + "-out", device="host", timeout=DEADLINE)
+        self.addCleanup(receiver.close)
+        self.start("torch-detect.py", self.address, self.address + "-out", "host")
+        sender.wait(1, timeout=DEADLINE)
+        frame = None
+        while frame is None:  # frames are sent on once the receiver is there, too
+            with sender.acquire(timeout=DEADLINE) as sent:
+                np.asarray(sent)[:] = 0
+                np.asarray(sent)[32:64, 64:96] = 200
+            try:
+                frame = receiver.acquire(timeout=0.2)
+            except gpudirect.Timeout:
+                pass
+        picture = np.asarray(frame)
+        self.assertEqual(picture[32, 64].tolist(), [255, 0, 0, 255])
+        self.assertEqual(picture[63, 95].tolist(), [255, 0, 0, 255])
+        self.assertEqual(picture[48, 80].tolist(), [200] * 4)
+        self.assertEqual(picture[0, 0].tolist(), [0] * 4)
+
+
+if __name__ == "__main__":
+    support.main()
