@@ -1,0 +1,300 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Streams of sound and data: every byte arrives, in blocks of any size, and no stream waits for
+ * another one. */
+#include "ends.h"
+
+#include <gst/audio/audio.h>
+#include <string.h>
+
+#define SOUND(format, layout) \
+    "audio/x-raw,rate=48000,channels=3,channel-mask=(bitmask)0x7,format=" format ",layout=" layout
+#define PLANAR "non-interleaved"
+
+struct stream {
+    gchar *name, *address;
+    GstHarness *src, *sink;
+};
+
+static void open_stream(struct stream *stream, const gchar *caps)
+{
+    stream->name = ends_address();
+    stream->address = g_strconcat(stream->name, "/stream", NULL);
+    stream->src = ends_src(stream->address, NULL);
+    stream->sink = ends_sink(stream->address, NULL);
+    gst_harness_set_src_caps_str(stream->sink, caps);
+    ends_wait_clients(stream->sink, 1);
+}
+
+static void close_stream(struct stream *stream)
+{
+    gst_harness_teardown(stream->sink);
+    gst_harness_teardown(stream->src);
+    g_free(stream->address);
+    g_free(stream->name);
+}
+
+/* Each byte follows from its place in the stream. */
+static guint8 byte_at(gsize at)
+{
+    return (guint8)(at * 31 + (at >> 8) * 7);
+}
+
+static GstBuffer *make_bytes(gsize size, gsize from)
+{
+    GstBuffer *buffer = gst_buffer_new_allocate(NULL, size, NULL);
+    GstMapInfo map;
+
+    gst_buffer_map(buffer, &map, GST_MAP_WRITE);
+    for (gsize i = 0; i < size; i++)
+        map.data[i] = byte_at(from + i);
+    gst_buffer_unmap(buffer, &map);
+    return buffer;
+}
+
+static void check_bytes(GstBuffer *buffer, gsize from)
+{
+    GstMapInfo map;
+
+    gst_buffer_map(buffer, &map, GST_MAP_READ);
+    gsize at = 0;
+    while (at < map.size && map.data[at] == byte_at(from + at))
+        at++;
+    fail_unless(at == map.size, "byte %" G_GSIZE_FORMAT, at);
+    gst_buffer_unmap(buffer, &map);
+}
+
+/* --- sound -------------------------------------------------------------------------------- */
+
+/* The samples of one plane of a buffer are those of the stream from `first` on. */
+static void check_sound(GstBuffer *buffer, const GstAudioInfo *info, gsize first)
+{
+    GstAudioBuffer sound;
+
+    fail_unless(gst_audio_buffer_map(&sound, info, buffer, GST_MAP_READ));
+    gsize bytes = (gsize)(info->bpf / GST_AUDIO_BUFFER_N_PLANES(&sound));
+    for (gint p = 0; p < GST_AUDIO_BUFFER_N_PLANES(&sound); p++)
+        for (gsize i = 0; i < GST_AUDIO_BUFFER_N_SAMPLES(&sound) * bytes; i++)
+            fail_unless(((guint8 *)sound.planes[p])[i] ==
+                            byte_at(first * bytes + i + (gsize)p * 1000003),
+                        "plane %d, byte %" G_GSIZE_FORMAT, p, i);
+    gst_audio_buffer_unmap(&sound);
+}
+
+static GstBuffer *make_sound(const GstAudioInfo *info, gsize samples, gsize first)
+{
+    gboolean planar = info->layout == GST_AUDIO_LAYOUT_NON_INTERLEAVED;
+    gsize planes = planar ? (gsize)info->channels : 1, bytes = (gsize)info->bpf / planes;
+    GstBuffer *buffer = gst_buffer_new();
+
+    for (gsize p = 0; p < planes; p++)
+        gst_buffer_append(buffer, make_bytes(samples * bytes, first * bytes + p * 1000003));
+    if (planar)
+        gst_buffer_add_audio_meta(buffer, info, samples, NULL);
+    GST_BUFFER_PTS(buffer) = gst_util_uint64_scale(first, GST_SECOND, 48000);
+    GST_BUFFER_OFFSET(buffer) = first;
+    return buffer;
+}
+
+/* Blocks of one sample, of what sources make, and of more than a slot, which are split. */
+static void send_sound(struct stream *stream, const gchar *text)
+{
+    static const gsize sizes[] = {1, 480, 1001, 4800, 4801, 13000, 7};
+    GstCaps *caps = gst_caps_from_string(text);
+    gsize sent = 0, got = 0;
+    GstAudioInfo info;
+
+    fail_unless(gst_audio_info_from_caps(&info, caps));
+    for (guint i = 0; i < G_N_ELEMENTS(sizes); i++) {
+        fail_unless_equals_int(gst_harness_push(stream->sink, make_sound(&info, sizes[i], sent)),
+                               GST_FLOW_OK);
+        sent += sizes[i];
+        while (got < sent) {
+            GstBuffer *buffer = ends_pull(stream->src);
+            gsize samples = gst_buffer_get_size(buffer) / (gsize)info.bpf;
+            check_sound(buffer, &info, got);
+            fail_unless_equals_uint64(GST_BUFFER_OFFSET(buffer), got);
+            fail_unless_equals_uint64(GST_BUFFER_OFFSET_END(buffer), got + samples);
+            fail_unless(samples <= 4800);
+            got += samples;
+            gst_buffer_unref(buffer);
+        }
+        fail_unless_equals_uint64(got, sent);
+    }
+    GstCaps *current = gst_pad_get_current_caps(stream->src->sinkpad);
+    fail_unless(gst_caps_is_equal(current, caps), "%" GST_PTR_FORMAT, current);
+    gst_caps_unref(current);
+    gst_caps_unref(caps);
+}
+
+static const gchar *const sounds[] = {
+    SOUND("S16LE", "interleaved"), SOUND("S24LE", "interleaved"), SOUND("F32LE", "interleaved"),
+    SOUND("S16LE", PLANAR),        SOUND("S24LE", PLANAR),        SOUND("F32LE", PLANAR),
+};
+
+GST_START_TEST(test_sound)
+{
+    struct stream stream;
+
+    open_stream(&stream, sounds[__i__]);
+    send_sound(&stream, sounds[__i__]);
+    close_stream(&stream);
+}
+GST_END_TEST
+
+GST_START_TEST(test_other_caps)
+{
+    struct stream stream;
+
+    open_stream(&stream, sounds[0]);
+    for (guint i = 0; i < G_N_ELEMENTS(sounds); i++) {
+        gst_harness_set_src_caps_str(stream.sink, sounds[i]);
+        send_sound(&stream, sounds[i]);
+    }
+    close_stream(&stream);
+}
+GST_END_TEST
+
+/* Half a sample is no sound, and is dropped with a warning; what follows arrives. */
+GST_START_TEST(test_half_a_sample)
+{
+    struct stream stream;
+
+    open_stream(&stream, sounds[0]);
+    GstBus *bus = ends_bus(stream.sink);
+    gst_harness_push(stream.sink, make_bytes(7, 0));
+    GstMessage *message = ends_wait_message(bus, GST_MESSAGE_WARNING, 5);
+    fail_unless(message != NULL);
+    gst_message_unref(message);
+    fail_unless_equals_uint64(ends_stat(stream.sink, "dropped-malformed"), 1);
+    send_sound(&stream, sounds[0]);
+    gst_object_unref(bus);
+    close_stream(&stream);
+}
+GST_END_TEST
+
+/* --- data --------------------------------------------------------------------------------- */
+
+static const gchar *const types[] = {"meta/x-st-2038,alignment=frame", "application/octet-stream",
+                                     "closedcaption/x-cea-708,format=cdp,framerate=25/1"};
+
+/* A larger block gets larger slots; one beyond all limits is dropped with a warning. */
+GST_START_TEST(test_data)
+{
+    static const gsize sizes[] = {1, 255, 65536, 65537, 3, 1000000, 16 << 20};
+    struct stream stream;
+
+    open_stream(&stream, types[__i__]);
+    for (guint i = 0; i < G_N_ELEMENTS(sizes); i++) {
+        fail_unless_equals_int(gst_harness_push(stream.sink, make_bytes(sizes[i], i)), GST_FLOW_OK);
+        GstBuffer *buffer = ends_pull(stream.src);
+        fail_unless_equals_uint64(gst_buffer_get_size(buffer), sizes[i]);
+        check_bytes(buffer, i);
+        gst_buffer_unref(buffer);
+    }
+    GstCaps *caps = gst_caps_from_string(types[__i__]);
+    GstCaps *current = gst_pad_get_current_caps(stream.src->sinkpad);
+    fail_unless(gst_caps_is_equal(current, caps), "%" GST_PTR_FORMAT, current);
+    gst_caps_unref(current);
+    gst_caps_unref(caps);
+
+    GstBus *bus = ends_bus(stream.sink);
+    gst_harness_push(stream.sink, gst_buffer_new_allocate(NULL, (16 << 20) + 1, NULL));
+    GstMessage *message = ends_wait_message(bus, GST_MESSAGE_WARNING, 5);
+    fail_unless(message != NULL);
+    gst_message_unref(message);
+    gst_object_unref(bus);
+    close_stream(&stream);
+}
+GST_END_TEST
+
+/* --- independence ------------------------------------------------------------------------- */
+
+#define BLOCKS 40
+
+static gpointer push_sound(gpointer data)
+{
+    struct stream *stream = data;
+    GstAudioInfo info;
+
+    gst_audio_info_set_format(&info, GST_AUDIO_FORMAT_S16LE, 48000, 3, NULL);
+    for (gsize i = 0; i < BLOCKS; i++)
+        if (gst_harness_push(stream->sink, make_sound(&info, 480, i * 480)) != GST_FLOW_OK)
+            return GINT_TO_POINTER(FALSE);
+    return GINT_TO_POINTER(TRUE);
+}
+
+/* While nothing takes the sound, pictures pass; later all of the sound does. */
+GST_START_TEST(test_slow_sound)
+{
+    struct stream stream;
+
+    open_stream(&stream, sounds[0]);
+    GstHarness *picture_src = ends_src(stream.name, NULL);
+    GstHarness *picture_sink = ends_sink(stream.name, NULL);
+    gst_harness_set_src_caps_str(picture_sink, CAPS_SMALL);
+    ends_wait_clients(picture_sink, 1);
+
+    GstPad *pad = gst_element_get_static_pad(ends_element(stream.src), "src");
+    gulong probe = gst_pad_add_probe(pad, GST_PAD_PROBE_TYPE_BLOCK | GST_PAD_PROBE_TYPE_BUFFER,
+                                     NULL, NULL, NULL);
+    GThread *thread = g_thread_new("sound", push_sound, &stream);
+    for (guint i = 0; i < 100; i++) {
+        gst_harness_push(picture_sink, ends_picture(CAPS_SMALL, i));
+        GstBuffer *buffer = ends_pull(picture_src);
+        ends_check_picture(buffer, CAPS_SMALL, i);
+        gst_buffer_unref(buffer);
+    }
+    fail_unless_equals_uint64(gst_harness_buffers_received(stream.src), 0);
+    gst_pad_remove_probe(pad, probe);
+    gst_object_unref(pad);
+    for (guint i = 0; i < BLOCKS; i++)
+        gst_buffer_unref(ends_pull(stream.src));
+    fail_unless(GPOINTER_TO_INT(g_thread_join(thread)));
+    gst_harness_teardown(picture_sink);
+    gst_harness_teardown(picture_src);
+    close_stream(&stream);
+}
+GST_END_TEST
+
+/* An address without a stream is there for pictures, so that a decoder does not link its sound to
+ * it. */
+GST_START_TEST(test_pictures_alone)
+{
+    GstElement *sink = gst_element_factory_make("gpudirectsink", NULL);
+    GstPad *pad = gst_element_get_static_pad(sink, "sink");
+    GstCaps *sound = gst_caps_from_string(sounds[0]);
+
+    g_object_set(sink, "address", "cam1", NULL);
+    fail_if(gst_pad_query_accept_caps(pad, sound));
+    g_object_set(sink, "address", "cam1/audio", NULL);
+    fail_unless(gst_pad_query_accept_caps(pad, sound));
+    gst_caps_unref(sound);
+    gst_object_unref(pad);
+    gst_object_unref(sink);
+}
+GST_END_TEST
+
+static Suite *sound_suite(void)
+{
+    Suite *suite = suite_create("sound");
+    TCase *tc = tcase_create("sound");
+
+    suite_add_tcase(suite, tc);
+    tcase_set_timeout(tc, 60);
+    tcase_add_loop_test(tc, test_sound, 0, G_N_ELEMENTS(sounds));
+    tcase_add_test(tc, test_other_caps);
+    tcase_add_test(tc, test_half_a_sample);
+    tcase_add_loop_test(tc, test_data, 0, G_N_ELEMENTS(types));
+    tcase_add_test(tc, test_slow_sound);
+    tcase_add_test(tc, test_pictures_alone);
+    return suite;
+}
+
+int main(int argc, char **argv)
+{
+    ends_init_environment();
+    gst_check_init(&argc, &argv);
+    return gst_check_run_suite(sound_suite(), "sound", __FILE__);
+}
