@@ -183,8 +183,8 @@ struct gpud_capture_config {
     const struct gpud_capture_control *controls;
     uint32_t control_count; /**< length of controls */
     /** Format, size and rate, which start the capture: an entry of gpud_capture_list_modes(),
-     * perhaps changed. What counts is its format, the smallest of its sizes (0x0: the signal's own),
-     * its fastest rate (0/1: the driver's) and its scan. The driver may round them:
+     * perhaps changed. What counts is its format, the smallest of its sizes (0x0: the signal's
+     * own), its fastest rate (0/1: the driver's) and its scan. The driver may round them:
      * gpud_capture_get_info() has the result. */
     const struct gpud_capture_mode *mode;
 };
