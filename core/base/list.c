@@ -41,6 +41,14 @@ enum gpud_status gpud_list_get_info(const struct gpud_list *list, uint32_t index
     return GPUD_OK;
 }
 
+void *gpud_list_point(void *entries, size_t count, size_t entry_size)
+{
+    void **pointers = calloc(count + 1, sizeof(*pointers));
+    for (size_t i = 0; pointers && i < count; i++)
+        pointers[i] = (char *)entries + entry_size * i;
+    return pointers;
+}
+
 void gpud_list_clear(struct gpud_list *list)
 {
     free(list->entries);

@@ -29,6 +29,10 @@ void *gpud_list_entry(const struct gpud_list *list, uint32_t index);
 enum gpud_status gpud_list_get_info(const struct gpud_list *list, uint32_t index, void *info,
                                     struct gpud_error *error);
 
+/* An array of pointers to each entry of another array, for the public records in which a record
+ * leads to others. To be freed with free(); NULL: out of memory. */
+void *gpud_list_point(void *entries, size_t count, size_t entry_size);
+
 /* Frees the entries, not what they point to. */
 void gpud_list_clear(struct gpud_list *list);
 

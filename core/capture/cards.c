@@ -33,6 +33,7 @@ struct card {
     size_t mode_count;
     struct gpud_capture_card_path *paths;
     size_t path_count;
+    void *mode, *path; /* pointers to each of them, for info */
 };
 
 struct gpud_capture_card_list {
@@ -108,6 +109,22 @@ static enum gpud_status no_room(struct gpud_error *error)
     return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a list of capture cards");
 }
 
+static enum gpud_status publish(struct card *card, struct gpud_error *error)
+{
+    struct gpud_capture_card_info *info = &card->info;
+    for (size_t i = 0; i < card->mode_count; i++)
+        card->modes[i].size = sizeof(card->modes[i]);
+    card->mode = gpud_list_point(card->modes, card->mode_count, sizeof(*card->modes));
+    card->path = gpud_list_point(card->paths, card->path_count, sizeof(*card->paths));
+    if (!card->mode || !card->path)
+        return no_room(error);
+    info->modes = (uint32_t)card->mode_count;
+    info->mode = card->mode;
+    info->paths = (uint32_t)card->path_count;
+    info->path = card->path;
+    return GPUD_OK;
+}
+
 static enum gpud_status describe_card(struct gpud_context *context, const struct gpud_v4l2 *node,
                                       struct card *card, struct gpud_error *error)
 {
@@ -130,7 +147,7 @@ static enum gpud_status describe_card(struct gpud_context *context, const struct
     size_t again = gpud_capture_modes_of(node, &source, NULL, card->modes, count);
     card->mode_count = again < count ? again : count;
     gpud_device_each(context, add_path, &list);
-    return list.failed ? no_room(error) : GPUD_OK;
+    return list.failed ? no_room(error) : publish(card, error);
 }
 
 static enum gpud_status look_at(struct gpud_context *context, const struct gpud_v4l2_system *system,
@@ -199,18 +216,16 @@ enum gpud_status gpud_capture_card_list_create(struct gpud_context *context,
 
 /* --- what was found ------------------------------------------------------------------------ */
 
-static const struct card *find_card(const struct gpud_capture_card_list *list, uint32_t index)
-{
-    return index < list->list.count ? gpud_list_entry(&list->list, index) : NULL;
-}
-
 void gpud_capture_card_list_destroy(struct gpud_capture_card_list **list)
 {
     if (!list || !*list)
         return;
     for (uint32_t i = 0; i < (*list)->list.count; i++) {
-        free(find_card(*list, i)->modes);
-        free(find_card(*list, i)->paths);
+        struct card *card = gpud_list_entry(&(*list)->list, i);
+        free(card->modes);
+        free(card->paths);
+        free(card->mode);
+        free(card->path);
     }
     gpud_list_clear(&(*list)->list);
     free(*list);
@@ -228,22 +243,4 @@ enum gpud_status gpud_capture_card_list_get_info(const struct gpud_capture_card_
                                                  struct gpud_error *error)
 {
     return gpud_list_get_info(&list->list, index, info, error);
-}
-
-size_t gpud_capture_card_list_get_modes(const struct gpud_capture_card_list *list, uint32_t index,
-                                        struct gpud_capture_mode *modes, size_t max)
-{
-    const struct card *card = find_card(list, index);
-    for (size_t i = 0; card && i < card->mode_count; i++)
-        gpud_sized_entry(modes, max, i, &card->modes[i], sizeof(card->modes[i]));
-    return card ? card->mode_count : 0;
-}
-
-size_t gpud_capture_card_list_get_paths(const struct gpud_capture_card_list *list, uint32_t index,
-                                        struct gpud_capture_card_path *paths, size_t max)
-{
-    const struct card *card = find_card(list, index);
-    for (size_t i = 0; card && i < card->path_count; i++)
-        gpud_sized_entry(paths, max, i, &card->paths[i], sizeof(card->paths[i]));
-    return card ? card->path_count : 0;
 }

@@ -19,6 +19,28 @@ enum gpud_status gpud_rdma_find_cards(struct gpud_network_card_list *cards,
 }
 #endif
 
+static bool publish_port(struct gpud_network_port *port)
+{
+    for (size_t i = 0; i < port->gid_count; i++)
+        port->gids[i].size = sizeof(port->gids[i]);
+    port->gid = gpud_list_point(port->gids, port->gid_count, sizeof(*port->gids));
+    port->info.size = sizeof(port->info);
+    port->info.gids = (uint32_t)port->gid_count;
+    port->info.gid = port->gid;
+    return port->gid;
+}
+
+static bool publish(struct gpud_network_card *card)
+{
+    bool enough = true;
+    for (size_t i = 0; i < card->port_count && enough; i++)
+        enough = publish_port(&card->ports[i]);
+    card->port = gpud_list_point(card->ports, card->port_count, sizeof(*card->ports));
+    card->info.ports = (uint32_t)card->port_count;
+    card->info.port = card->port;
+    return enough && card->port;
+}
+
 enum gpud_status gpud_network_card_list_create(struct gpud_network_card_list **list,
                                                struct gpud_error *error)
 {
@@ -29,6 +51,9 @@ enum gpud_status gpud_network_card_list_create(struct gpud_network_card_list **l
                                     .entry_size = sizeof(struct gpud_network_card),
                                     .record_size = sizeof(struct gpud_network_card_info)};
     enum gpud_status status = gpud_rdma_find_cards(made, error);
+    for (uint32_t i = 0; i < made->list.count && status == GPUD_OK; i++)
+        if (!publish(gpud_network_card_at(made, i)))
+            status = gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a list of network cards");
     if (status != GPUD_OK)
         gpud_network_card_list_destroy(&made);
     else
@@ -42,9 +67,12 @@ void gpud_network_card_list_destroy(struct gpud_network_card_list **list)
         return;
     for (uint32_t i = 0; i < (*list)->list.count; i++) {
         struct gpud_network_card *card = gpud_network_card_at(*list, i);
-        for (size_t j = 0; j < card->port_count; j++)
+        for (size_t j = 0; j < card->port_count; j++) {
             free(card->ports[j].gids);
+            free(card->ports[j].gid);
+        }
         free(card->ports);
+        free(card->port);
     }
     gpud_list_clear(&(*list)->list);
     free(*list);
@@ -68,29 +96,4 @@ enum gpud_status gpud_network_card_list_get_info(const struct gpud_network_card_
                                                  struct gpud_error *error)
 {
     return gpud_list_get_info(&list->list, index, info, error);
-}
-
-size_t gpud_network_card_list_get_ports(const struct gpud_network_card_list *list, uint32_t index,
-                                        struct gpud_network_port_info *infos, size_t max)
-{
-    const struct gpud_network_card *card = gpud_network_card_at(list, index);
-    for (size_t i = 0; card && i < card->port_count; i++)
-        gpud_sized_entry(infos, max, i, &card->ports[i].info, sizeof(card->ports[i].info));
-    return card ? card->port_count : 0;
-}
-
-size_t gpud_network_card_list_get_gids(const struct gpud_network_card_list *list, uint32_t index,
-                                       uint32_t port, struct gpud_network_gid_info *infos,
-                                       size_t max)
-{
-    const struct gpud_network_card *card = gpud_network_card_at(list, index);
-    for (size_t i = 0; card && i < card->port_count; i++) {
-        const struct gpud_network_port *found = &card->ports[i];
-        if (found->info.number != port)
-            continue;
-        for (size_t j = 0; j < found->gid_count; j++)
-            gpud_sized_entry(infos, max, j, &found->gids[j], sizeof(found->gids[j]));
-        return found->gid_count;
-    }
-    return 0;
 }

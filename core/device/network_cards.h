@@ -12,12 +12,14 @@ struct gpud_network_port {
     struct gpud_network_port_info info;
     struct gpud_network_gid_info *gids;
     size_t gid_count;
+    void *gid; /* pointers to them, for info */
 };
 
 struct gpud_network_card {
     struct gpud_network_card_info info;
     struct gpud_network_port *ports;
     size_t port_count;
+    void *port; /* pointers to their infos, for info */
 };
 
 struct gpud_network_card_list {

@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* A snapshot of the machine: its parts, and each link between two of them. */
+#include "base/list.h"
 #include "base/sized.h"
 #include "topology/kfd.h"
 #include "topology/parts.h"
@@ -13,6 +14,8 @@
 struct gpud_topology {
     struct gpud_parts parts;
     struct gpud_device_link *links; /* from part × to part */
+    struct gpud_node_info *nodes;
+    void *part, *node, *link; /* pointers to each of them, for info */
     struct gpud_topology_info info;
 };
 
@@ -119,6 +122,40 @@ static void note_gaps(struct gpud_topology *topology)
         gpud_print(topology->info.reason, "%s", kfd->ignored);
 }
 
+static bool find_nodes(struct gpud_topology *topology)
+{
+    hwloc_topology_t machine = gpud_topology_hwloc();
+    int count = machine ? hwloc_get_nbobjs_by_type(machine, HWLOC_OBJ_NUMANODE) : 0;
+    topology->info.nodes = count > 0 ? (uint32_t)count : 0;
+    topology->nodes = calloc(topology->info.nodes + 1, sizeof(*topology->nodes));
+    for (uint32_t i = 0; topology->nodes && i < topology->info.nodes; i++) {
+        hwloc_obj_t node = hwloc_get_obj_by_type(machine, HWLOC_OBJ_NUMANODE, i);
+        struct gpud_node_info *info = &topology->nodes[i];
+        info->size = sizeof(*info);
+        info->number = (int)node->os_index;
+        info->memory = node->attr->numanode.local_memory;
+        if (node->cpuset)
+            hwloc_bitmap_list_snprintf(info->cpus, sizeof(info->cpus), node->cpuset);
+    }
+    return topology->nodes;
+}
+
+static bool publish(struct gpud_topology *topology)
+{
+    struct gpud_topology_info *info = &topology->info;
+    size_t count = topology->parts.count;
+    for (size_t i = 0; i < count; i++)
+        topology->parts.list[i].size = sizeof(topology->parts.list[i]);
+    topology->part = gpud_list_point(topology->parts.list, count, sizeof(*topology->parts.list));
+    topology->node = gpud_list_point(topology->nodes, info->nodes, sizeof(*topology->nodes));
+    topology->link = gpud_list_point(topology->links, count * count, sizeof(*topology->links));
+    info->parts = (uint32_t)count;
+    info->part = topology->part;
+    info->node = topology->node;
+    info->link = topology->link;
+    return info->part && info->node && info->link;
+}
+
 enum gpud_status gpud_topology_create(struct gpud_context *context, struct gpud_topology **topology,
                                       struct gpud_error *error)
 {
@@ -134,7 +171,7 @@ enum gpud_status gpud_topology_create(struct gpud_context *context, struct gpud_
         hwloc_topology_destroy(made->parts.named);
     size_t count = made->parts.count;
     made->links = calloc(count ? count : 1, (count ? count : 1) * sizeof(*made->links));
-    bool enough = made->links && !made->parts.cut;
+    bool enough = made->links && !made->parts.cut && find_nodes(made) && publish(made);
     if (enough)
         find_links(made, &devices);
     for (size_t i = 0; i < devices.count; i++)
@@ -154,6 +191,10 @@ void gpud_topology_destroy(struct gpud_topology **topology)
         return;
     free((*topology)->parts.list);
     free((*topology)->links);
+    free((*topology)->nodes);
+    free((*topology)->part);
+    free((*topology)->node);
+    free((*topology)->link);
     free(*topology);
     *topology = NULL;
 }
@@ -161,39 +202,4 @@ void gpud_topology_destroy(struct gpud_topology **topology)
 void gpud_topology_get_info(const struct gpud_topology *topology, struct gpud_topology_info *info)
 {
     gpud_sized_copy(info, info->size, &topology->info, sizeof(topology->info));
-}
-
-size_t gpud_topology_list_parts(const struct gpud_topology *topology, struct gpud_part_info *parts,
-                                size_t max)
-{
-    for (size_t i = 0; i < topology->parts.count; i++)
-        gpud_sized_entry(parts, max, i, &topology->parts.list[i], sizeof(topology->parts.list[i]));
-    return topology->parts.count;
-}
-
-size_t gpud_topology_list_nodes(const struct gpud_topology *topology, struct gpud_node_info *nodes,
-                                size_t max)
-{
-    hwloc_topology_t machine = gpud_topology_hwloc();
-    size_t count = 0;
-    for (hwloc_obj_t node = NULL;
-         machine && (node = hwloc_get_next_obj_by_type(machine, HWLOC_OBJ_NUMANODE, node));
-         count++) {
-        struct gpud_node_info info = {.number = (int)node->os_index,
-                                      .memory = node->attr->numanode.local_memory};
-        if (node->cpuset)
-            hwloc_bitmap_list_snprintf(info.cpus, sizeof(info.cpus), node->cpuset);
-        gpud_sized_entry(nodes, max, count, &info, sizeof(info));
-    }
-    return count;
-}
-
-void gpud_topology_get_link(const struct gpud_topology *topology, size_t from, size_t to,
-                            struct gpud_device_link *link)
-{
-    size_t count = topology->parts.count;
-    struct gpud_device_link unknown = {.name = "?", .rank = -1};
-    const struct gpud_device_link *found =
-        from < count && to < count ? &topology->links[from * count + to] : &unknown;
-    gpud_sized_copy(link, link->size, found, sizeof(*found));
 }

@@ -10,8 +10,7 @@
  * @verbatim
  *   gpud_capture_card_list_create
  *     → gpud_capture_card_list_count
- *     → { gpud_capture_card_list_get_info → gpud_capture_card_list_get_modes
- *                                         → gpud_capture_card_list_get_paths }…
+ *     → { gpud_capture_card_list_get_info }…
  *     → gpud_capture_card_list_destroy
  * @endverbatim
  *
@@ -32,6 +31,16 @@ GPUD_BEGIN_DECLS
 
 struct gpud_capture_card_list;
 
+/** How frames of a card get to one of the devices that there are. */
+struct gpud_capture_card_path {
+    size_t size;     /**< sizeof(the struct), as the caller knows it */
+    char device[32]; /**< "host", "cuda:0" */
+    bool direct;     /**< the card may write where they shall arrive; no frame has proved it yet */
+    char path[32];   /**< the best that may work, as in gpud_capture_info; "": none */
+    char reason[GPUD_REASON_MAX]; /**< if not direct: why, and what would change that */
+    enum gpud_distance distance;  /**< of the device from the card */
+};
+
 /** Texts are clean UTF-8. */
 struct gpud_capture_card_info {
     size_t size;                  /**< sizeof(the struct), as the caller knows it */
@@ -44,16 +53,12 @@ struct gpud_capture_card_info {
     char pci[16];                 /**< of the card, or of what it is plugged into; "": none */
     bool signal;                  /**< at its input: true as well where the driver cannot tell */
     char signal_reason[160];      /**< why there is no signal */
-};
-
-/** How frames of a card get to one of the devices that there are. */
-struct gpud_capture_card_path {
-    size_t size;     /**< sizeof(the struct), as the caller knows it */
-    char device[32]; /**< "host", "cuda:0" */
-    bool direct;     /**< the card may write where they shall arrive; no frame has proved it yet */
-    char path[32];   /**< the best that may work, as in gpud_capture_info; "": none */
-    char reason[GPUD_REASON_MAX]; /**< if not direct: why, and what would change that */
-    enum gpud_distance distance;  /**< of the device from the card */
+    uint32_t modes;               /**< entries of mode */
+    uint32_t paths;               /**< entries of path; 0 for a node that is not usable */
+    /** what gpud_capture_list_modes() lists, of when this list was made */
+    const struct gpud_capture_mode *const *mode;
+    /** how the card's frames get to each available device, in the order of a gpud_device_list */
+    const struct gpud_capture_card_path *const *path;
 };
 
 /** Looks at /dev/video*, in the order of their numbers. A machine without any has a list of 0.
@@ -83,7 +88,7 @@ GPUD_API uint32_t gpud_capture_card_list_count(const struct gpud_capture_card_li
 
 /** One card's node.
  *
- * @param list  the list
+ * @param list  the list, which owns the modes and paths that info leads to
  * @param index  0 to the count - 1
  * @param info  filled as far as its size goes
  * @param error  says why not; may be NULL; written on failure only
@@ -94,30 +99,6 @@ GPUD_API enum gpud_status gpud_capture_card_list_get_info(const struct gpud_capt
                                                           uint32_t index,
                                                           struct gpud_capture_card_info *info,
                                                           struct gpud_error *error);
-
-/** As gpud_capture_list_modes(), of when the list was made.
- *
- * @param list  the list
- * @param index  of the card
- * @param modes  an array of max entries, filled from the start; modes[0].size is the size of each
- * @param max  entries that modes has room for
- * @return how many modes there are, which may be more than max
- */
-GPUD_API size_t gpud_capture_card_list_get_modes(const struct gpud_capture_card_list *list,
-                                                 uint32_t index, struct gpud_capture_mode *modes,
-                                                 size_t max);
-
-/** How the card's frames get to each available device, in the order of a gpud_device_list.
- *
- * @param list  the list
- * @param index  of the card
- * @param paths  an array of max entries, filled from the start; paths[0].size is the size of each
- * @param max  entries that paths has room for
- * @return how many paths there are, which may be more than max; 0 for a node that is not usable
- */
-GPUD_API size_t gpud_capture_card_list_get_paths(const struct gpud_capture_card_list *list,
-                                                 uint32_t index,
-                                                 struct gpud_capture_card_path *paths, size_t max);
 
 GPUD_END_DECLS
 

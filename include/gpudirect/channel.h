@@ -8,7 +8,8 @@
  *
  * @verbatim
  *   gpud_channel_list_create
- *     → gpud_channel_list_count, { gpud_channel_list_get_info, gpud_channel_list_get_links }…
+ *     → gpud_channel_list_count, gpud_channel_list_get_search,
+ *       { gpud_channel_list_get_info, gpud_channel_list_get_links }…
  *     → gpud_channel_list_destroy
  * @endverbatim
  *
@@ -91,30 +92,28 @@ GPUD_API void gpud_channel_list_destroy(struct gpud_channel_list **list);
  */
 GPUD_API uint32_t gpud_channel_list_count(const struct gpud_channel_list *list);
 
-/** How many channels there are beyond those that are listed. One process that listens on very many
- * addresses takes no other's place.
- *
- * @param list  the list
- * @return the number; 0: all are listed
- */
-GPUD_API size_t gpud_channel_list_get_omitted(const struct gpud_channel_list *list);
+/** What a list covers. */
+struct gpud_channel_search_info {
+    size_t size; /**< sizeof(the struct), as the caller knows it */
+    /** Where bare names, or the folder's channels, were looked for. Entries of this directory
+     * appear, vanish and change their attributes (inotify) as channels come, go and change their
+     * format; but not when a process is killed, which its pid tells (pidfd_open). */
+    char directory[120];
+    /** how many channels there are beyond those that are listed; 0: all are listed. One process
+     * that listens on very many addresses takes no other's place */
+    size_t omitted;
+    /** What is missing from the list: how many channels were left out, or why nothing may listen at
+     * the address that was asked for; "": nothing */
+    char note[GPUD_REASON_MAX];
+};
 
-/** What is missing from the list: how many channels were left out, or why nothing may listen at the
- * address that was asked for.
+/** What a list covers: where it was looked for channels, and what is missing.
  *
  * @param list  the list
- * @return a text that lives as long as the list; "": nothing
+ * @param info  filled as far as info->size goes
  */
-GPUD_API const char *gpud_channel_list_get_note(const struct gpud_channel_list *list);
-
-/** Where bare names, or the folder's channels, were looked for. Entries of this directory appear,
- * vanish and change their attributes (inotify) as channels come, go and change their format; but
- * not when a process is killed, which its pid tells (pidfd_open).
- *
- * @param list  the list
- * @return a path that lives as long as the list
- */
-GPUD_API const char *gpud_channel_list_get_directory(const struct gpud_channel_list *list);
+GPUD_API void gpud_channel_list_get_search(const struct gpud_channel_list *list,
+                                           struct gpud_channel_search_info *info);
 
 /** One entry of a list. They are in the order of their addresses.
  *

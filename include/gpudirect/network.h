@@ -9,8 +9,7 @@
  * @verbatim
  *   gpud_network_card_list_create
  *     → gpud_network_card_list_get_host
- *     → gpud_network_card_list_count, { gpud_network_card_list_get_info,
- *                                     { gpud_network_card_list_get_ports, _get_gids }… }…
+ *     → gpud_network_card_list_count, { gpud_network_card_list_get_info }…
  *     → gpud_network_card_list_destroy
  * @endverbatim
  *
@@ -40,52 +39,11 @@ struct gpud_network_host_info {
     char pin_reason[GPUD_REASON_MAX];
 };
 
-/** What is known of a network card. */
-struct gpud_network_card_info {
-    size_t size;     /**< sizeof(the struct), as the caller knows it */
-    char name[64];   /**< the system's: "mlx5_0", "rxe0" */
-    char model[64];  /**< "MT4129", or the numbers of vendor and device, "15b3:1021"; "": unknown */
-    char driver[32]; /**< the kernel's: "mlx5_core", "rdma_rxe"; "": unknown */
-    char firmware[64]; /**< its version; "": it has none, or does not say */
-    /** "0000:63:00.0", of the interface below it where it is done in software; ""
-     * where that is on no PCI bus */
-    char pci[16];
-    int numa_node;                /**< next to it; -1: unknown, or all of them */
-    bool software;                /**< the CPU does it (soft-RoCE) */
-    uint32_t ports;               /**< how many ports it has */
-    bool available;               /**< this process can use it, as far as is known without a peer */
-    char reason[GPUD_REASON_MAX]; /**< if not: why not, and what to do */
-    /** The ways of GPUs' memory into the card, best first: as a dma-buf of the GPU's driver, and by
-     * its address, where that driver has a module for it (nvidia-peermem). This is the card's and
-     * the system's half; the GPU's driver may refuse all the same. Without either frames go through
-     * pinned host memory. */
-    bool dmabuf;
-    char no_dmabuf[GPUD_REASON_MAX];  /**< if not: why not, and what to do */
-    bool peermem;                     /**< GPU memory can be registered by its address */
-    char no_peermem[GPUD_REASON_MAX]; /**< if not: why not, and what to do */
-};
-
 /** What a port is connected to. */
 enum gpud_link_layer {
     GPUD_LINK_LAYER_UNKNOWN,
     GPUD_LINK_LAYER_ETHERNET, /**< RoCE */
     GPUD_LINK_LAYER_INFINIBAND,
-};
-
-/** What is known of a card's port. */
-struct gpud_network_port_info {
-    size_t size;     /**< sizeof(the struct), as the caller knows it */
-    uint32_t number; /**< from 1 on */
-    bool active;     /**< its state is "active" */
-    char state[16];  /**< "down", "init", "armed", "active"; "": unknown */
-    /** why no peer can connect by it, and what to do; "": nothing
-     * known speaks against it */
-    char reason[GPUD_REASON_MAX];
-    enum gpud_link_layer link_layer; /**< what the port is connected to */
-    uint32_t rate;                   /**< Mbit/s, one way; 0: unknown */
-    uint32_t mtu;         /**< bytes of a packet; 0: unknown, as of a card that is not available */
-    uint64_t message_max; /**< bytes of one message; larger frames take several; 0: unknown */
-    char netdev[16];      /**< its network interface, "eth0"; "": none, or unknown */
 };
 
 /** Kinds of a port's addresses. */
@@ -103,6 +61,51 @@ struct gpud_network_gid_info {
     char text[48];           /**< all 16 bytes, as an IPv6 address is written: "::ffff:10.0.0.1" */
     char address[48];        /**< RoCE: the IP address that it stands for, "10.0.0.1"; else "" */
     char netdev[16];         /**< the network interface that has that address; "": unknown */
+};
+
+/** What is known of a card's port. */
+struct gpud_network_port_info {
+    size_t size;     /**< sizeof(the struct), as the caller knows it */
+    uint32_t number; /**< from 1 on */
+    bool active;     /**< its state is "active" */
+    char state[16];  /**< "down", "init", "armed", "active"; "": unknown */
+    /** why no peer can connect by it, and what to do; "": nothing
+     * known speaks against it */
+    char reason[GPUD_REASON_MAX];
+    enum gpud_link_layer link_layer; /**< what the port is connected to */
+    uint32_t rate;                   /**< Mbit/s, one way; 0: unknown */
+    uint32_t mtu;         /**< bytes of a packet; 0: unknown, as of a card that is not available */
+    uint64_t message_max; /**< bytes of one message; larger frames take several; 0: unknown */
+    char netdev[16];      /**< its network interface, "eth0"; "": none, or unknown */
+    uint32_t gids;        /**< entries of gid */
+    /** its addresses, by their index in the table, without empty entries */
+    const struct gpud_network_gid_info *const *gid;
+};
+
+/** What is known of a network card. */
+struct gpud_network_card_info {
+    size_t size;     /**< sizeof(the struct), as the caller knows it */
+    char name[64];   /**< the system's: "mlx5_0", "rxe0" */
+    char model[64];  /**< "MT4129", or the numbers of vendor and device, "15b3:1021"; "": unknown */
+    char driver[32]; /**< the kernel's: "mlx5_core", "rdma_rxe"; "": unknown */
+    char firmware[64]; /**< its version; "": it has none, or does not say */
+    /** "0000:63:00.0", of the interface below it where it is done in software; ""
+     * where that is on no PCI bus */
+    char pci[16];
+    int numa_node;                /**< next to it; -1: unknown, or all of them */
+    bool software;                /**< the CPU does it (soft-RoCE) */
+    uint32_t ports;               /**< entries of port */
+    bool available;               /**< this process can use it, as far as is known without a peer */
+    char reason[GPUD_REASON_MAX]; /**< if not: why not, and what to do */
+    /** The ways of GPUs' memory into the card, best first: as a dma-buf of the GPU's driver, and by
+     * its address, where that driver has a module for it (nvidia-peermem). This is the card's and
+     * the system's half; the GPU's driver may refuse all the same. Without either frames go through
+     * pinned host memory. */
+    bool dmabuf;
+    char no_dmabuf[GPUD_REASON_MAX];  /**< if not: why not, and what to do */
+    bool peermem;                     /**< GPU memory can be registered by its address */
+    char no_peermem[GPUD_REASON_MAX]; /**< if not: why not, and what to do */
+    const struct gpud_network_port_info *const *port; /**< its ports, by number */
 };
 
 /** Looks at the host, and asks each card, which takes milliseconds. A host without cards, and a
@@ -139,7 +142,7 @@ GPUD_API uint32_t gpud_network_card_list_count(const struct gpud_network_card_li
 
 /** One entry of a list. They are in the order of their names.
  *
- * @param list  the list
+ * @param list  the list, which owns the ports and addresses that info leads to
  * @param index  0 to the count - 1
  * @param info  filled as far as its size goes
  * @param error  says why not; may be NULL; written on failure only
@@ -150,31 +153,6 @@ GPUD_API enum gpud_status gpud_network_card_list_get_info(const struct gpud_netw
                                                           uint32_t index,
                                                           struct gpud_network_card_info *info,
                                                           struct gpud_error *error);
-
-/** The ports of a card, by number.
- *
- * @param list  the list
- * @param index  of the card
- * @param infos  an array of max entries, filled from the start; infos[0].size is the size of each
- * @param max  entries that infos has room for
- * @return how many ports there are, which may be more than max; 0 if there is no such card
- */
-GPUD_API size_t gpud_network_card_list_get_ports(const struct gpud_network_card_list *list,
-                                                 uint32_t index,
-                                                 struct gpud_network_port_info *infos, size_t max);
-
-/** The addresses of a card's port, by their index in the table, without empty entries.
- *
- * @param list  the list
- * @param index  of the card
- * @param port  its number, from 1
- * @param infos  an array of max entries, filled from the start; infos[0].size is the size of each
- * @param max  entries that infos has room for
- * @return how many addresses there are, which may be more than max; 0 if there is no such port
- */
-GPUD_API size_t gpud_network_card_list_get_gids(const struct gpud_network_card_list *list,
-                                                uint32_t index, uint32_t port,
-                                                struct gpud_network_gid_info *infos, size_t max);
 
 GPUD_END_DECLS
 

@@ -242,7 +242,7 @@ GPUD_API void gpud_target_interrupt(struct gpud_target *target, bool interrupted
 /* --- which targets there are --------------------------------------------------------------- */
 
 /** A list of targets: a snapshot, which any threads may read at once. Their files come and go in
- * the directory that gpud_channel_list_get_directory() names. */
+ * the directory gpud_channel_search_info.directory. */
 struct gpud_target_list;
 
 /** A target in a list. */

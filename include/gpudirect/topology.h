@@ -9,7 +9,7 @@
  *
  * @verbatim
  *   gpud_topology_create
- *     → gpud_topology_list_parts, gpud_topology_list_nodes, gpud_topology_get_link…
+ *     → gpud_topology_get_info: parts, nodes, and the link of each with each
  *     → gpud_topology_destroy
  * @endverbatim
  *
@@ -62,10 +62,18 @@ struct gpud_node_info {
     uint64_t memory; /**< bytes */
 };
 
-/** What was found beside the parts. */
+/** What was found. */
 struct gpud_topology_info {
     size_t size;                  /**< sizeof(the struct), as the caller knows it */
     char reason[GPUD_REASON_MAX]; /**< what cannot be known, and why; "": all is known */
+    uint32_t parts;               /**< entries of part */
+    uint32_t nodes;               /**< entries of node */
+    /** GPUs first, then network cards, then capture cards, each in the order of their places */
+    const struct gpud_part_info *const *part;
+    const struct gpud_node_info *const *node; /**< the NUMA nodes */
+    /** parts × parts entries; link[from * parts + to] is the way from one part to another. Between
+     * two GPUs all of it is known; otherwise only its name, which says how far apart they are. */
+    const struct gpud_device_link *const *link;
 };
 
 /** Looks at the machine, and opens each available device of the context to ask it for its links.
@@ -86,44 +94,13 @@ GPUD_API enum gpud_status gpud_topology_create(struct gpud_context *context,
  */
 GPUD_API void gpud_topology_destroy(struct gpud_topology **topology);
 
-/** What was found beside the parts.
+/** What was found.
  *
- * @param topology  the snapshot
+ * @param topology  the snapshot, which owns all that info leads to
  * @param info  filled as far as info->size goes
  */
 GPUD_API void gpud_topology_get_info(const struct gpud_topology *topology,
                                      struct gpud_topology_info *info);
-
-/** Lists GPUs first, then network cards, then capture cards, each in the order of their places.
- *
- * @param topology  the snapshot
- * @param parts  an array of max entries, filled from the start; parts[0].size is the size of each
- * @param max  entries that parts has room for
- * @return how many parts there are, which may be more than max
- */
-GPUD_API size_t gpud_topology_list_parts(const struct gpud_topology *topology,
-                                         struct gpud_part_info *parts, size_t max);
-
-/** Lists the NUMA nodes.
- *
- * @param topology  the snapshot
- * @param nodes  an array of max entries, filled from the start; nodes[0].size is the size of each
- * @param max  entries that nodes has room for
- * @return how many nodes there are, which may be more than max
- */
-GPUD_API size_t gpud_topology_list_nodes(const struct gpud_topology *topology,
-                                         struct gpud_node_info *nodes, size_t max);
-
-/** The way from one part to another. Between two GPUs all of the link is known; otherwise only its
- * name, which says how far apart the parts are: "?" where there are not so many parts.
- *
- * @param topology  the snapshot
- * @param from  index of a part in the list
- * @param to  index of another
- * @param link  filled as far as link->size goes
- */
-GPUD_API void gpud_topology_get_link(const struct gpud_topology *topology, size_t from, size_t to,
-                                     struct gpud_device_link *link);
 
 GPUD_END_DECLS
 

@@ -11,7 +11,8 @@
  * - `_info` structs, and the few others that come out and have a `size`, say in it how much room
  *   the caller has (set it with GPUD_INFO_INIT). Fields that the library does not know are set
  *   to 0. If size is not set, nothing is written. In an array the first entry's size is that of
- *   each.
+ *   each. What a pointer in an `_info` leads to is the library's, lives as long as the object that
+ *   was asked, and has in its own `size` how much of it the library knows.
  * - Outputs are written only when the function returns GPUD_OK.
  * - `struct gpud_error *error` may be NULL. It is written only when the function does not return
  *   GPUD_OK.

@@ -49,6 +49,7 @@ GPtrArray *channels_ask(gint64 timeout, gchar **directory)
 {
     GPtrArray *list = g_ptr_array_new_with_free_func(channel_free);
     struct gpud_channel_list *channels;
+    struct gpud_channel_search_info search = GPUD_INFO_INIT(search);
     struct gpud_error error;
 
     if (directory)
@@ -57,15 +58,16 @@ GPtrArray *channels_ask(gint64 timeout, gchar **directory)
         GST_CAT_DEBUG(gpud_gst_debug, "no channels: %s", error.reason);
         return list;
     }
+    gpud_channel_list_get_search(channels, &search);
     if (directory)
-        *directory = g_strdup(gpud_channel_list_get_directory(channels));
+        *directory = g_strdup(search.directory);
     for (uint32_t i = 0; i < gpud_channel_list_count(channels); i++) {
         struct gpud_channel_info info = GPUD_INFO_INIT(info);
         if (gpud_channel_list_get_info(channels, i, &info, &error) == GPUD_OK && !info.receiver_pid)
             g_ptr_array_add(list, channel_new(&info));
     }
-    if (gpud_channel_list_get_omitted(channels) > 0)
-        GST_CAT_WARNING(gpud_gst_debug, "%s", gpud_channel_list_get_note(channels));
+    if (search.omitted > 0)
+        GST_CAT_WARNING(gpud_gst_debug, "%s", search.note);
     gpud_channel_list_destroy(&channels);
     return list;
 }

@@ -96,14 +96,13 @@ gboolean gst_gpudirect_device_is_same(GstDevice *a, GstDevice *b)
 
 /* --- capture cards ------------------------------------------------------------------------ */
 
-static GstCaps *card_caps(const struct gpud_capture_card_list *cards, uint32_t index)
+static GstCaps *card_caps(const struct gpud_capture_card_info *info)
 {
-    size_t count = gpud_capture_card_list_get_modes(cards, index, NULL, 0);
-    struct gpud_capture_mode *modes = g_new0(struct gpud_capture_mode, count + 1);
+    struct gpud_capture_mode *modes = g_new(struct gpud_capture_mode, info->modes + 1);
 
-    modes[0].size = sizeof(modes[0]);
-    gpud_capture_card_list_get_modes(cards, index, modes, count);
-    GstCaps *caps = capture_caps_of_modes(modes, count);
+    for (uint32_t i = 0; i < info->modes; i++)
+        modes[i] = *info->mode[i];
+    GstCaps *caps = capture_caps_of_modes(modes, info->modes);
     g_free(modes);
     return caps;
 }
@@ -116,24 +115,18 @@ static gchar *path_text(const struct gpud_capture_card_path *path)
 }
 
 /* "cuda:0: yes (v4l2-dmabuf)", "opencl:0: no, by v4l2-userptr: …", a text for each device. */
-static void set_paths(GstStructure *properties, const struct gpud_capture_card_list *cards,
-                      uint32_t index)
+static void set_paths(GstStructure *properties, const struct gpud_capture_card_info *info)
 {
-    size_t count = gpud_capture_card_list_get_paths(cards, index, NULL, 0);
-    struct gpud_capture_card_path *paths = g_new0(struct gpud_capture_card_path, count + 1);
     GValue list = G_VALUE_INIT;
 
     g_value_init(&list, GST_TYPE_ARRAY);
-    paths[0].size = sizeof(paths[0]);
-    gpud_capture_card_list_get_paths(cards, index, paths, count);
-    for (size_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < info->paths; i++) {
         GValue text = G_VALUE_INIT;
         g_value_init(&text, G_TYPE_STRING);
-        g_value_take_string(&text, path_text(&paths[i]));
+        g_value_take_string(&text, path_text(info->path[i]));
         gst_value_array_append_and_take_value(&list, &text);
     }
     gst_structure_take_value(properties, "direct-path", &list);
-    g_free(paths);
 }
 
 GstDevice *gst_gpudirect_device_new_card(const struct gpud_capture_card_list *cards, uint32_t index)
@@ -145,7 +138,7 @@ GstDevice *gst_gpudirect_device_new_card(const struct gpud_capture_card_list *ca
         GST_CAT_DEBUG(gpud_gst_debug, "%s: %s", info.address, info.reason);
         return NULL;
     }
-    GstCaps *caps = card_caps(cards, index);
+    GstCaps *caps = card_caps(&info);
     if (gst_caps_is_empty(caps)) { /* compressed pictures only, or no pictures */
         gst_caps_unref(caps);
         return NULL;
@@ -158,7 +151,7 @@ GstDevice *gst_gpudirect_device_new_card(const struct gpud_capture_card_list *ca
         gst_structure_set(properties, "device.pci", G_TYPE_STRING, info.pci, NULL);
     if (!info.signal)
         gst_structure_set(properties, "signal-reason", G_TYPE_STRING, info.signal_reason, NULL);
-    set_paths(properties, cards, index);
+    set_paths(properties, &info);
     return device_new(info.address, info.card, caps, properties);
 }
 

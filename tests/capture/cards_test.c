@@ -91,11 +91,10 @@ static void test_nodes(void)
     struct bench bench = {0};
     struct gpud_capture_card_list *cards = look(&bench);
     struct gpud_capture_card_info info = info_at(cards, 0);
-    struct gpud_capture_card_path path = GPUD_INFO_INIT(path);
     CHECK(strcmp(info.address, "v4l2:///dev/video2") == 0, "%s", info.address);
     CHECK(!info.usable && strstr(info.reason, "there is no /dev/video2"), "%s", info.reason);
-    CHECK_EQUAL(gpud_capture_card_list_get_modes(cards, 0, NULL, 0), 0);
-    CHECK_EQUAL(gpud_capture_card_list_get_paths(cards, 0, &path, 1), 0);
+    CHECK_EQUAL(info.modes, 0);
+    CHECK_EQUAL(info.paths, 0);
     info = info_at(cards, 1);
     CHECK(strcmp(info.address, "v4l2:///dev/video10") == 0, "%s", info.address);
     CHECK(info.usable && !info.reason[0], "%s", info.reason);
@@ -122,16 +121,19 @@ static void test_no_folder(void)
 /* As gpud_capture_list_modes() tells them. */
 static void test_modes(void)
 {
-    static struct gpud_capture_mode listed[64], asked[64];
+    static struct gpud_capture_mode asked[64];
     struct bench bench = {.driver.sizes = FAKE_DISCRETE};
     struct gpud_capture_card_list *cards = look(&bench);
-    listed[0].size = asked[0].size = sizeof(listed[0]);
-    size_t count = gpud_capture_card_list_get_modes(cards, 1, listed, 64);
+    const struct gpud_capture_card_info info = info_at(cards, 1);
+    const size_t count = info.modes;
+    for (size_t i = 0; i < 64; i++)
+        asked[i].size = sizeof(asked[i]);
     bench.driver.node = NULL;
     WORKS(bench_create(&bench, &e));
     CHECK_EQUAL(gpud_capture_list_modes(bench.capture, NULL, asked, 64), count);
     CHECK(count > 2 && count < 64, "%zu modes", count);
-    CHECK(memcmp(listed, asked, count * sizeof(listed[0])) == 0, "others");
+    for (size_t i = 0; i < count; i++)
+        CHECK(memcmp(info.mode[i], &asked[i], sizeof(asked[i])) == 0, "mode %zu differs", i);
     gpud_capture_destroy(&bench.capture);
     bench.driver.changes = 0;
     end(&bench, &cards);
@@ -140,16 +142,14 @@ static void test_modes(void)
 /* A signal that the card is not set to: gpud_capture_create() would set it, a list does not. */
 static void test_signal(void)
 {
-    static struct gpud_capture_mode modes[64];
     struct bench bench = {.driver = {.digital = true,
                                      .sizes = FAKE_SILENT,
                                      .timings = {.width = 320, .height = 180, .pixelclock = 1},
                                      .detected = {.width = 640, .height = 360, .pixelclock = 1}}};
     struct gpud_capture_card_list *cards = look(&bench);
     CHECK(info_at(cards, 1).signal, "no signal");
-    modes[0].size = sizeof(modes[0]);
-    CHECK(gpud_capture_card_list_get_modes(cards, 1, modes, 64) > 0 && modes[0].width_max == 640,
-          "%u pixels", modes[0].width_max);
+    CHECK(info_at(cards, 1).modes > 0, "no mode");
+    CHECK_EQUAL(info_at(cards, 1).mode[0]->width_max, 640);
     CHECK_EQUAL(bench.driver.timings.width, 320);
     end(&bench, &cards);
 
@@ -166,12 +166,10 @@ static void test_signal(void)
 static struct gpud_capture_card_path way(const struct gpud_capture_card_list *cards,
                                          const char *device)
 {
-    struct gpud_capture_card_path paths[16] = {GPUD_INFO_INIT(paths[0])};
-    size_t count = gpud_capture_card_list_get_paths(cards, 1, paths, 16);
-    CHECK(count > 0 && count <= 16, "%zu ways", count);
-    for (size_t i = 0; i < count; i++)
-        if (strcmp(paths[i].device, device) == 0)
-            return paths[i];
+    const struct gpud_capture_card_info info = info_at(cards, 1);
+    for (uint32_t i = 0; i < info.paths; i++)
+        if (strcmp(info.path[i]->device, device) == 0)
+            return *info.path[i];
     FAIL("no way to %s is told", device);
 }
 

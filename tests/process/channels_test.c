@@ -43,8 +43,9 @@ static void ask(const char *address, int64_t timeout)
     WORKS(gpud_channel_list_create(address, timeout, &channels, &e));
     asked.count = gpud_channel_list_count(channels);
     CHECK(asked.count <= 8, "%zu channels", asked.count);
-    snprintf(asked.directory, sizeof(asked.directory), "%s",
-             gpud_channel_list_get_directory(channels));
+    struct gpud_channel_search_info search = GPUD_INFO_INIT(search);
+    gpud_channel_list_get_search(channels, &search);
+    snprintf(asked.directory, sizeof(asked.directory), "%s", search.directory);
     for (size_t i = 0; i < asked.count; i++) {
         memset(&asked.info[i], 0xcc, sizeof(asked.info[i]));
         asked.info[i].size = sizeof(asked.info[i]);

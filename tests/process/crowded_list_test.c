@@ -96,6 +96,13 @@ static bool has_answered(const struct gpud_channel_list *channels, const char *a
     return false;
 }
 
+static struct gpud_channel_search_info search_of(const struct gpud_channel_list *channels)
+{
+    struct gpud_channel_search_info search = GPUD_INFO_INIT(search);
+    gpud_channel_list_get_search(channels, &search);
+    return search;
+}
+
 /* The live processes of the crowd do not answer, and each is waited for. */
 static struct gpud_channel_list *ask_until_answered(const char *one, const char *other)
 {
@@ -127,12 +134,11 @@ static void test_crowd(void)
     int stay = crowd(living, &pid);
 
     struct gpud_channel_list *channels = ask_until_answered("cam1", path);
-    size_t omitted = gpud_channel_list_get_omitted(channels);
+    size_t omitted = search_of(channels).omitted;
     CHECK_EQUAL(gpud_channel_list_count(channels), GPUD_CHANNELS_MAX);
     CHECK_EQUAL(omitted, living + 2 - GPUD_CHANNELS_MAX);
     snprintf(number, sizeof(number), "%zu more are not listed", omitted);
-    CHECK(strstr(gpud_channel_list_get_note(channels), number), "it says \"%s\"",
-          gpud_channel_list_get_note(channels));
+    CHECK(strstr(search_of(channels).note, number), "it says \"%s\"", search_of(channels).note);
     gpud_channel_list_destroy(&channels);
     snprintf(link, sizeof(link), "%s/gpudirect/.unix!nowhere!0", base);
     CHECK(lstat(link, &st) < 0, "links that lead nowhere stay");
@@ -140,8 +146,8 @@ static void test_crowd(void)
     close(stay);
     CHECK(waitpid(pid, NULL, 0) == pid, "waitpid");
     channels = ask_until_answered("cam1", path);
-    CHECK(gpud_channel_list_count(channels) == 2 && gpud_channel_list_get_omitted(channels) == 0 &&
-              !gpud_channel_list_get_note(channels)[0],
+    CHECK(gpud_channel_list_count(channels) == 2 && search_of(channels).omitted == 0 &&
+              !search_of(channels).note[0],
           "of the dead %u are listed", gpud_channel_list_count(channels) - 2);
     gpud_channel_list_destroy(&channels);
     gpud_sender_destroy(&here);
@@ -206,8 +212,8 @@ static void test_nothing_there(void)
            gpud_channel_list_create("unix:/nowhere/at all/", 0, &channels, &e));
     WORKS(gpud_channel_list_create("unix:/nowhere/cam1", 0, &channels, &e));
     CHECK(gpud_channel_list_count(channels) == 0 &&
-              strstr(gpud_channel_list_get_note(channels), "there is no folder /nowhere here"),
-          "it says \"%s\"", gpud_channel_list_get_note(channels));
+              strstr(search_of(channels).note, "there is no folder /nowhere here"),
+          "it says \"%s\"", search_of(channels).note);
     gpud_channel_list_destroy(&channels);
 }
 

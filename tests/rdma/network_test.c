@@ -120,8 +120,9 @@ static void check_list(void)
     CHECK(strcmp(info.address, ADDRESS) == 0 && info.answered && info.pid == getpid() &&
               info.links == 1,
           "%s, of %d, with %u receivers: %s", info.address, (int)info.pid, info.links, info.reason);
-    snprintf(address, sizeof(address), "unix:%s/.rdma!" HOST ":7174!net",
-             gpud_channel_list_get_directory(channels));
+    struct gpud_channel_search_info search = GPUD_INFO_INIT(search);
+    gpud_channel_list_get_search(channels, &search);
+    snprintf(address, sizeof(address), "unix:%s/.rdma!" HOST ":7174!net", search.directory);
     gpud_channel_list_destroy(&channels);
 
     params.address = address;

@@ -164,21 +164,21 @@ static void check_first(const struct gpud_network_card_list *cards)
     CHECK(!card.peermem, "peermem without a module");
     check_says(card.no_peermem, "modprobe nvidia-peermem");
 
-    struct gpud_network_port_info port[3] = {GPUD_INFO_INIT(port[0])};
-    CHECK_EQUAL(gpud_network_card_list_get_ports(cards, 0, port, 3), 2);
-    CHECK(port[0].number == 1 && port[0].active && !port[0].reason[0], "%s", port[0].reason);
-    CHECK_EQUAL(port[0].link_layer, GPUD_LINK_LAYER_ETHERNET);
-    CHECK_EQUAL(port[0].rate, 100000);
-    CHECK_EQUAL(port[0].mtu, 4096);
-    CHECK_EQUAL(port[0].message_max, 1 << 30);
-    check_text(port[0].state, "active");
-    check_text(port[0].netdev, "eth0");
-    CHECK(port[1].number == 2 && !port[1].active, "port 2 is active");
-    CHECK_EQUAL(port[1].link_layer, GPUD_LINK_LAYER_INFINIBAND);
-    CHECK_EQUAL(port[1].rate, 2500);
-    check_text(port[1].state, "init");
-    check_text(port[1].netdev, "ib1");
-    check_says(port[1].reason, "opensm");
+    const struct gpud_network_port_info *const *port = card.port;
+    CHECK_EQUAL(port[0]->size, sizeof(*port[0]));
+    CHECK(port[0]->number == 1 && port[0]->active && !port[0]->reason[0], "%s", port[0]->reason);
+    CHECK_EQUAL(port[0]->link_layer, GPUD_LINK_LAYER_ETHERNET);
+    CHECK_EQUAL(port[0]->rate, 100000);
+    CHECK_EQUAL(port[0]->mtu, 4096);
+    CHECK_EQUAL(port[0]->message_max, 1 << 30);
+    check_text(port[0]->state, "active");
+    check_text(port[0]->netdev, "eth0");
+    CHECK(port[1]->number == 2 && !port[1]->active, "port 2 is active");
+    CHECK_EQUAL(port[1]->link_layer, GPUD_LINK_LAYER_INFINIBAND);
+    CHECK_EQUAL(port[1]->rate, 2500);
+    check_text(port[1]->state, "init");
+    check_text(port[1]->netdev, "ib1");
+    check_says(port[1]->reason, "opensm");
 
     static const struct gpud_network_gid_info wanted[] = {
         {0, 0, GPUD_GID_ROCE_V1, "fe80::e42:a1ff:fe01:203", "fe80::e42:a1ff:fe01:203", "eth0"},
@@ -186,18 +186,19 @@ static void check_first(const struct gpud_network_card_list *cards)
         {0, 3, GPUD_GID_ROCE_V2, "::ffff:10.0.0.2", "10.0.0.2", "eth0"},
         {0, 10, GPUD_GID_ROCE_V2, "fd77::1", "fd77::1", "eth0.7"},
     };
-    struct gpud_network_gid_info gid[8] = {GPUD_INFO_INIT(gid[0])};
-    CHECK_EQUAL(gpud_network_card_list_get_gids(cards, 0, 1, gid, 8), 4);
+    const struct gpud_network_gid_info *const *gid = port[0]->gid;
+    CHECK_EQUAL(port[0]->gids, 4);
     for (int i = 0; i < 4; i++) {
-        CHECK_EQUAL(gid[i].index, wanted[i].index);
-        CHECK_EQUAL(gid[i].kind, wanted[i].kind);
-        check_text(gid[i].text, wanted[i].text);
-        check_text(gid[i].address, wanted[i].address);
-        check_text(gid[i].netdev, wanted[i].netdev);
+        CHECK_EQUAL(gid[i]->index, wanted[i].index);
+        CHECK_EQUAL(gid[i]->kind, wanted[i].kind);
+        check_text(gid[i]->text, wanted[i].text);
+        check_text(gid[i]->address, wanted[i].address);
+        check_text(gid[i]->netdev, wanted[i].netdev);
     }
-    CHECK_EQUAL(gpud_network_card_list_get_gids(cards, 0, 2, gid, 8), 1);
-    CHECK_EQUAL(gid[0].kind, GPUD_GID_INFINIBAND);
-    check_text(gid[0].address, "");
+    gid = port[1]->gid;
+    CHECK_EQUAL(port[1]->gids, 1);
+    CHECK_EQUAL(gid[0]->kind, GPUD_GID_INFINIBAND);
+    check_text(gid[0]->address, "");
 }
 
 static void check_others(const struct gpud_network_card_list *cards)
@@ -211,10 +212,9 @@ static void check_others(const struct gpud_network_card_list *cards)
     CHECK(card.software && card.available && !card.dmabuf && !card.peermem, "%s", card.reason);
     check_says(card.no_dmabuf, "the driver of rxe0 takes no dma-bufs");
     check_says(card.no_peermem, "rxe0 is software");
-    struct gpud_network_port_info port = GPUD_INFO_INIT(port);
-    CHECK_EQUAL(gpud_network_card_list_get_ports(cards, 1, &port, 1), 1);
-    CHECK(!port.active, "rxe0 is up");
-    check_says(port.reason, "ip link set v0 up");
+    CHECK_EQUAL(card.ports, 1);
+    CHECK(!card.port[0]->active, "rxe0 is up");
+    check_says(card.port[0]->reason, "ip link set v0 up");
 
     card = get(cards, 2);
     check_text(card.name, "siw0");
@@ -222,9 +222,10 @@ static void check_others(const struct gpud_network_card_list *cards)
     check_says(card.reason, "not for InfiniBand or RoCE");
     check_says(card.reason, "modprobe rdma_rxe && rdma link add rxe0 type rxe netdev");
     check_says(card.no_dmabuf, "siw0 cannot be asked: ");
-    CHECK_EQUAL(gpud_network_card_list_get_ports(cards, 2, &port, 1), 1);
-    CHECK(port.active && !port.netdev[0], "siw0 is on %s", port.netdev);
-    check_says(port.reason, "it has no IP address: another network namespace may have its");
+    CHECK_EQUAL(card.ports, 1);
+    const struct gpud_network_port_info *port = card.port[0];
+    CHECK(port->active && !port->netdev[0], "siw0 is on %s", port->netdev);
+    check_says(port->reason, "it has no IP address: another network namespace may have its");
 }
 
 static void test_list(void)
@@ -247,11 +248,6 @@ static void test_list(void)
     check_text(small.model, "untouched");
     EXPECT(GPUD_INVALID, "network card 3 of 3",
            gpud_network_card_list_get_info(cards, 3, &small, &e));
-    CHECK_EQUAL(gpud_network_card_list_get_ports(cards, 3, NULL, 0), 0);
-    CHECK_EQUAL(gpud_network_card_list_get_ports(cards, 0, NULL, 0), 2);
-    CHECK_EQUAL(gpud_network_card_list_get_gids(cards, 0, 3, NULL, 0), 0);
-    CHECK_EQUAL(gpud_network_card_list_get_gids(cards, 3, 1, NULL, 0), 0);
-    CHECK_EQUAL(gpud_network_card_list_get_gids(cards, 0, 1, NULL, 0), 4);
     gpud_network_card_list_destroy(&cards);
     CHECK(!cards, "the pointer stays");
     gpud_network_card_list_destroy(&cards);
@@ -304,10 +300,9 @@ static void test_unavailable(void)
     set_file(folder, "sys/class/infiniband/mlx5_0/ports/1/gids/3", NULL);
     set_file(folder, "sys/class/infiniband/mlx5_0/ports/1/gids/10", NULL);
     cards = list();
-    struct gpud_network_port_info port = GPUD_INFO_INIT(port);
-    gpud_network_card_list_get_ports(cards, 0, &port, 1);
-    CHECK(port.active, "port 1 is not active");
-    check_says(port.reason, "eth0 has no IP address: ip address add");
+    const struct gpud_network_port_info *port = get(cards, 0).port[0];
+    CHECK(port->active, "port 1 is not active");
+    check_says(port->reason, "eth0 has no IP address: ip address add");
     gpud_network_card_list_destroy(&cards);
 
     SAY("no card at all is no failure");

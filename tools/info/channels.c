@@ -132,7 +132,7 @@ static char *folder_of(const struct gpud_channel_list *channels, const char *add
 {
     if (g_str_has_prefix(address, "unix:"))
         return g_path_get_dirname(address + strlen("unix:"));
-    return strchr(address, ':') ? NULL : g_strdup(gpud_channel_list_get_directory(channels));
+    return strchr(address, ':') ? NULL : g_strdup(info_search_of(channels).directory);
 }
 
 /* Channels are sorted by folder, and each folder gets a heading. */
@@ -163,13 +163,13 @@ static void print_channels(const struct gpud_channel_list *channels)
 static void print_nothing(const struct info_channels_options *options,
                           const struct gpud_channel_list *channels)
 {
-    const char *note = gpud_channel_list_get_note(channels);
-    if (note[0]) {
-        printf("%c", g_ascii_toupper(note[0]));
-        info_print_wrapped(note + 1, 0);
+    const struct gpud_channel_search_info search = info_search_of(channels);
+    if (search.note[0]) {
+        printf("%c", g_ascii_toupper(search.note[0]));
+        info_print_wrapped(search.note + 1, 0);
         return;
     }
-    printf("No sender: there is no channel in %s\n", gpud_channel_list_get_directory(channels));
+    printf("No sender: there is no channel in %s\n", search.directory);
     if (!options->folder)
         info_print_wrapped(
             options->all_users
@@ -192,11 +192,11 @@ static void print_lists(const struct info_channels_options *options, const GPtrA
     }
     if (count == 0)
         print_nothing(options, lists->pdata[0]);
-    for (guint i = 0; i < lists->len; i++)
-        if (gpud_channel_list_count(lists->pdata[i]) > 0 &&
-            gpud_channel_list_get_note(lists->pdata[i])[0])
-            printf("%s: %s\n", gpud_channel_list_get_directory(lists->pdata[i]),
-                   gpud_channel_list_get_note(lists->pdata[i]));
+    for (guint i = 0; i < lists->len; i++) {
+        const struct gpud_channel_search_info search = info_search_of(lists->pdata[i]);
+        if (gpud_channel_list_count(lists->pdata[i]) > 0 && search.note[0])
+            printf("%s: %s\n", search.directory, search.note);
+    }
 }
 
 /* --- once, or once a second ------------------------------------------------------------------- */

@@ -5,6 +5,7 @@
  * meaning. Times are ns. */
 #include "channelsjson.h"
 
+#include "directories.h"
 #include "json.h"
 
 const char *info_phase_name(enum gpud_link_phase phase)
@@ -114,10 +115,11 @@ static void add_folders(JsonBuilder *builder, const GPtrArray *lists)
 {
     json_begin_array(builder, "folders");
     for (guint i = 0; i < lists->len; i++) {
+        const struct gpud_channel_search_info search = info_search_of(lists->pdata[i]);
         json_builder_begin_object(builder);
-        json_put_string(builder, "directory", gpud_channel_list_get_directory(lists->pdata[i]));
-        json_put_int(builder, "omitted", (gint64)gpud_channel_list_get_omitted(lists->pdata[i]));
-        json_put_text(builder, "note", gpud_channel_list_get_note(lists->pdata[i]));
+        json_put_string(builder, "directory", search.directory);
+        json_put_int(builder, "omitted", (gint64)search.omitted);
+        json_put_text(builder, "note", search.note);
         json_builder_end_object(builder);
     }
     json_builder_end_array(builder);
@@ -128,7 +130,7 @@ void info_print_channels_json(const GPtrArray *lists, bool pretty)
     JsonBuilder *builder = json_builder_new();
     json_builder_begin_object(builder);
     json_put_string(builder, "version", gpud_version_string());
-    json_put_string(builder, "directory", gpud_channel_list_get_directory(lists->pdata[0]));
+    json_put_string(builder, "directory", info_search_of(lists->pdata[0]).directory);
     add_folders(builder, lists);
     json_begin_array(builder, "channels");
     for (guint i = 0; i < lists->len; i++)

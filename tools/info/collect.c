@@ -107,30 +107,20 @@ static enum gpud_status collect_devices(struct info_report *report, struct gpud_
 static void collect_capture(struct info_report *report, struct gpud_context *context,
                             const struct gpud_capture_card_list *cards, uint32_t index)
 {
-    struct info_capture *found = g_new0(struct info_capture, 1);
-    found->info.size = sizeof(found->info);
-    gpud_capture_card_list_get_info(cards, index, &found->info, NULL);
-    found->mode[0].size = sizeof(found->mode[0]);
-    found->path[0].size = sizeof(found->path[0]);
-    size_t modes = gpud_capture_card_list_get_modes(cards, index, found->mode, INFO_MODES_MAX);
-    size_t paths = gpud_capture_card_list_get_paths(cards, index, found->path, INFO_DEVICES_MAX);
-    found->modes = MIN(modes, INFO_MODES_MAX);
-    found->paths = MIN(paths, INFO_DEVICES_MAX);
-    info_find_auto(context, found->info.address, &found->nearest);
-    g_array_append_vals(report->captures, found, 1);
-    g_free(found);
+    struct info_capture found = {.info = GPUD_INFO_INIT(found.info)};
+    gpud_capture_card_list_get_info(cards, index, &found.info, NULL);
+    info_find_auto(context, found.info.address, &found.nearest);
+    g_array_append_val(report->captures, found);
 }
 
 static enum gpud_status collect_captures(struct info_report *report, struct gpud_context *context,
                                          struct gpud_error *error)
 {
-    struct gpud_capture_card_list *cards;
-    enum gpud_status status = gpud_capture_card_list_create(context, &cards, error);
+    enum gpud_status status = gpud_capture_card_list_create(context, &report->cards, error);
     if (status != GPUD_OK)
         return status;
-    for (uint32_t i = 0; i < gpud_capture_card_list_count(cards); i++)
-        collect_capture(report, context, cards, i);
-    gpud_capture_card_list_destroy(&cards);
+    for (uint32_t i = 0; i < gpud_capture_card_list_count(report->cards); i++)
+        collect_capture(report, context, report->cards, i);
     return GPUD_OK;
 }
 
@@ -167,10 +157,9 @@ void info_free(struct info_report *report)
     g_array_unref(report->pairs);
     g_array_unref(report->links);
     g_array_unref(report->captures);
+    gpud_capture_card_list_destroy(&report->cards);
     info_free_network(&report->network);
     gpud_topology_destroy(&report->topology);
-    g_free(report->part);
-    g_free(report->node);
     g_ptr_array_unref(report->layer.helps);
     g_free(report->layer.path);
     g_free(report->layer.loaded);

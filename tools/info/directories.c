@@ -69,8 +69,8 @@ static void list_free(gpointer data)
 
 static bool is_first_again(const GPtrArray *lists, const struct gpud_channel_list *channels)
 {
-    return lists->len > 0 && strcmp(gpud_channel_list_get_directory(lists->pdata[0]),
-                                    gpud_channel_list_get_directory(channels)) == 0;
+    return lists->len > 0 && strcmp(info_search_of(lists->pdata[0]).directory,
+                                    info_search_of(channels).directory) == 0;
 }
 
 static GPtrArray *take_lists(const GPtrArray *questions)

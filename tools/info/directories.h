@@ -21,4 +21,12 @@ struct info_channels_options {
  * g_ptr_array_unref(). */
 GPtrArray *info_ask_channels(const struct info_channels_options *options, struct gpud_error *error);
 
+/* What a list covers. */
+static inline struct gpud_channel_search_info info_search_of(const struct gpud_channel_list *list)
+{
+    struct gpud_channel_search_info search = GPUD_INFO_INIT(search);
+    gpud_channel_list_get_search(list, &search);
+    return search;
+}
+
 #endif

@@ -29,7 +29,6 @@
 
 #define INFO_DEVICES_MAX 64
 #define INFO_ROUTES_MAX 16
-#define INFO_MODES_MAX 256
 
 /* The routes from one device to another, best first, and the chosen one. */
 struct info_choice {
@@ -70,10 +69,6 @@ struct info_auto {
 struct info_capture {
     struct gpud_capture_card_info info;
     struct info_auto nearest;
-    struct gpud_capture_mode mode[INFO_MODES_MAX];
-    size_t modes;
-    struct gpud_capture_card_path path[INFO_DEVICES_MAX]; /* to the devices */
-    size_t paths;
 };
 
 /* "/dev/video0" */
@@ -82,14 +77,8 @@ static inline const char *info_capture_node(const struct info_capture *capture)
     return capture->info.address + sizeof("v4l2://") - 1;
 }
 
-struct info_port {
-    struct gpud_network_port_info info;
-    GArray *gids; /* struct gpud_network_gid_info */
-};
-
 struct info_card {
     struct gpud_network_card_info info;
-    GArray *ports;                                 /* struct info_port */
     enum gpud_distance distance[INFO_DEVICES_MAX]; /* to the device of that index */
     struct info_auto nearest;
 };
@@ -101,6 +90,7 @@ struct info_export {
 };
 
 struct info_network {
+    struct gpud_network_card_list *list;
     struct gpud_network_host_info host;
     GArray *cards;                               /* struct info_card */
     struct info_export export[INFO_DEVICES_MAX]; /* by device, if it is on a bus */
@@ -120,14 +110,12 @@ struct info_report {
     GArray *pairs;                        /* struct info_pair */
     GArray *links;                        /* struct info_link; empty with fewer than two GPUs */
     char measure_reason[GPUD_REASON_MAX]; /* why nothing was measured; "": it was, or need not be */
-    GArray *captures;                     /* struct info_capture */
+    struct gpud_capture_card_list *cards;
+    GArray *captures; /* struct info_capture, which lead into cards */
     struct info_network network;
     struct info_layer layer;
     struct gpud_topology *topology;
-    struct gpud_part_info *part;
-    size_t parts;
-    struct gpud_node_info *node;
-    size_t nodes;
+    struct gpud_topology_info machine; /* of topology */
 };
 
 enum gpud_status info_collect(struct info_report *report, bool measure, struct gpud_error *error);
@@ -183,6 +171,12 @@ void info_print_json(const struct info_report *report);
 enum gpud_status info_collect_topology(struct info_report *report, struct gpud_context *context,
                                        struct gpud_error *error);
 void info_print_topology(const struct info_report *report);
+
+static inline const struct gpud_device_link *info_part_link(const struct info_report *report,
+                                                            size_t from, size_t to)
+{
+    return report->machine.link[from * report->machine.parts + to];
+}
 
 /* A part's short name: "cuda:0", "video0", "63:00.0". */
 const char *info_part_name(const struct gpud_part_info *part);

@@ -139,12 +139,12 @@ static void add_capture(JsonBuilder *builder, const struct info_capture *capture
     json_put_bool(builder, "signal", info->signal);
     json_put_string(builder, "signal_reason", info->signal ? NULL : info->signal_reason);
     json_begin_array(builder, "modes");
-    for (size_t i = 0; i < capture->modes; i++)
-        add_mode(builder, &capture->mode[i]);
+    for (size_t i = 0; i < info->modes; i++)
+        add_mode(builder, info->mode[i]);
     json_builder_end_array(builder);
     json_begin_array(builder, "paths");
-    for (size_t i = 0; i < capture->paths; i++)
-        add_way(builder, &capture->path[i]);
+    for (size_t i = 0; i < info->paths; i++)
+        add_way(builder, info->path[i]);
     json_builder_end_array(builder);
     add_auto(builder, &capture->nearest);
     json_builder_end_object(builder);

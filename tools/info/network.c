@@ -14,34 +14,6 @@
 
 /* --- collecting ------------------------------------------------------------------------------- */
 
-static void collect_gids(const struct gpud_network_card_list *cards, uint32_t index,
-                         struct info_port *port)
-{
-    size_t count = gpud_network_card_list_get_gids(cards, index, port->info.number, NULL, 0);
-    port->gids = g_array_new(FALSE, TRUE, sizeof(struct gpud_network_gid_info));
-    g_array_set_size(port->gids, (guint)count);
-    struct gpud_network_gid_info *first = (struct gpud_network_gid_info *)port->gids->data;
-    if (count > 0)
-        first->size = sizeof(*first);
-    gpud_network_card_list_get_gids(cards, index, port->info.number, first, count);
-}
-
-static void collect_ports(const struct gpud_network_card_list *cards, uint32_t index,
-                          struct info_card *card)
-{
-    size_t count = card->info.ports;
-    struct gpud_network_port_info *infos = g_new0(struct gpud_network_port_info, count + 1);
-    infos->size = sizeof(*infos);
-    count = MIN(count, gpud_network_card_list_get_ports(cards, index, infos, count));
-    card->ports = g_array_new(FALSE, TRUE, sizeof(struct info_port));
-    for (size_t i = 0; i < count; i++) {
-        struct info_port port = {.info = infos[i]};
-        collect_gids(cards, index, &port);
-        g_array_append_val(card->ports, port);
-    }
-    g_free(infos);
-}
-
 static void try_export(struct gpud_device *device, struct info_export *export)
 {
     struct gpud_memory *memory = NULL;
@@ -63,10 +35,11 @@ enum gpud_status info_collect_network(struct info_report *report, struct gpud_co
                                       struct gpud_device *const *open, struct gpud_error *error)
 {
     struct info_network *network = &report->network;
-    struct gpud_network_card_list *cards;
+    struct gpud_network_card_list *cards = NULL;
     enum gpud_status status = gpud_network_card_list_create(&cards, error);
     if (status != GPUD_OK)
         return status;
+    network->list = cards;
     network->host.size = sizeof(network->host);
     gpud_network_card_list_get_host(cards, &network->host);
     network->cards = g_array_new(FALSE, TRUE, sizeof(struct info_card));
@@ -75,7 +48,6 @@ enum gpud_status info_collect_network(struct info_report *report, struct gpud_co
         struct info_card *card = &g_array_index(network->cards, struct info_card, i);
         card->info.size = sizeof(card->info);
         gpud_network_card_list_get_info(cards, i, &card->info, NULL);
-        collect_ports(cards, i, card);
         if (card->info.pci[0])
             info_find_auto(context, card->info.pci, &card->nearest);
         for (size_t device = 0; device < report->devices; device++)
@@ -83,7 +55,6 @@ enum gpud_status info_collect_network(struct info_report *report, struct gpud_co
                 card->distance[device] =
                     gpud_device_get_distance_to_pci(open[device], card->info.pci);
     }
-    gpud_network_card_list_destroy(&cards);
     for (size_t device = 0; device < report->devices; device++)
         if (open[device] && info_has_location(report, device))
             try_export(open[device], &network->export[device]);
@@ -92,12 +63,7 @@ enum gpud_status info_collect_network(struct info_report *report, struct gpud_co
 
 void info_free_network(struct info_network *network)
 {
-    for (guint i = 0; network->cards && i < network->cards->len; i++) {
-        GArray *ports = g_array_index(network->cards, struct info_card, i).ports;
-        for (guint j = 0; j < ports->len; j++)
-            g_array_unref(g_array_index(ports, struct info_port, j).gids);
-        g_array_unref(ports);
-    }
+    gpud_network_card_list_destroy(&network->list);
     if (network->cards)
         g_array_unref(network->cards);
 }
@@ -127,13 +93,12 @@ static void print_gid(const struct gpud_network_gid_info *gid, int at)
     print_line(at, line);
 }
 
-static void print_port(const struct info_port *port, int at)
+static void print_port(const struct gpud_network_port_info *info, int at)
 {
     static const char *const layers[] = {
         [GPUD_LINK_LAYER_ETHERNET] = "Ethernet",
         [GPUD_LINK_LAYER_INFINIBAND] = "InfiniBand",
     };
-    const struct gpud_network_port_info *info = &port->info;
     GString *line = g_string_new(NULL);
     g_string_printf(line, "port %u: %s", info->number, info->state[0] ? info->state : "unknown");
     if ((size_t)info->link_layer < G_N_ELEMENTS(layers) && layers[info->link_layer])
@@ -150,8 +115,8 @@ static void print_port(const struct info_port *port, int at)
     print_line(at, line);
     if (info->reason[0])
         print_line(at + 2, g_string_new(info->reason));
-    for (guint i = 0; i < port->gids->len; i++)
-        print_gid(&g_array_index(port->gids, struct gpud_network_gid_info, i), at + 2);
+    for (uint32_t i = 0; i < info->gids; i++)
+        print_gid(info->gid[i], at + 2);
 }
 
 static void print_way(const char *way, bool there, const char *reason, int at)
@@ -183,8 +148,8 @@ static void print_card(const struct info_card *card, int names)
         g_string_printf(line, "not available: %s", info->reason);
         print_line(at, line);
     }
-    for (guint i = 0; i < card->ports->len; i++)
-        print_port(&g_array_index(card->ports, struct info_port, i), at);
+    for (uint32_t i = 0; i < info->ports; i++)
+        print_port(info->port[i], at);
     if (info->available) {
         print_way("dma-buf", info->dmabuf, info->no_dmabuf, at);
         print_way("peermem", info->peermem, info->no_peermem, at);

@@ -22,13 +22,12 @@ static void add_gid(JsonBuilder *builder, const struct gpud_network_gid_info *gi
     json_builder_end_object(builder);
 }
 
-static void add_port(JsonBuilder *builder, const struct info_port *port)
+static void add_port(JsonBuilder *builder, const struct gpud_network_port_info *info)
 {
     static const char *const layers[] = {
         [GPUD_LINK_LAYER_ETHERNET] = "ethernet",
         [GPUD_LINK_LAYER_INFINIBAND] = "infiniband",
     };
-    const struct gpud_network_port_info *info = &port->info;
     json_builder_begin_object(builder);
     json_put_int(builder, "number", info->number);
     json_put_bool(builder, "active", info->active);
@@ -42,8 +41,8 @@ static void add_port(JsonBuilder *builder, const struct info_port *port)
     json_put_positive(builder, "message_max", info->message_max);
     json_put_text(builder, "netdev", info->netdev);
     json_begin_array(builder, "gids");
-    for (guint i = 0; i < port->gids->len; i++)
-        add_gid(builder, &g_array_index(port->gids, struct gpud_network_gid_info, i));
+    for (uint32_t i = 0; i < info->gids; i++)
+        add_gid(builder, info->gid[i]);
     json_builder_end_array(builder);
     json_builder_end_object(builder);
 }
@@ -82,8 +81,8 @@ static void add_card(JsonBuilder *builder, const struct info_report *report,
     json_put_bool(builder, "peermem", info->peermem);
     json_put_text(builder, "no_peermem", info->no_peermem);
     json_begin_array(builder, "ports");
-    for (guint i = 0; i < card->ports->len; i++)
-        add_port(builder, &g_array_index(card->ports, struct info_port, i));
+    for (uint32_t i = 0; i < info->ports; i++)
+        add_port(builder, info->port[i]);
     json_builder_end_array(builder);
     add_distances(builder, report, card);
     add_auto(builder, &card->nearest);

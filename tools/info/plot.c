@@ -55,8 +55,8 @@ static bool is_shared(const struct plot *plot, const char *bridge)
 {
     char *first = NULL;
     bool shared = false;
-    for (size_t i = 0; i < plot->report->parts && !shared; i++) {
-        char *next = next_below(&plot->report->part[i], bridge);
+    for (size_t i = 0; i < plot->report->machine.parts && !shared; i++) {
+        char *next = next_below(plot->report->machine.part[i], bridge);
         if (next && first && strcmp(next, first) != 0)
             shared = true;
         if (next && !first)
@@ -108,35 +108,29 @@ static size_t rank_of(const char *name)
     return rank;
 }
 
-static void get_link(const struct plot *plot, size_t from, size_t to, struct gpud_device_link *link)
-{
-    *link = (struct gpud_device_link)GPUD_INFO_INIT(*link);
-    gpud_topology_get_link(plot->report->topology, from, to, link);
-}
-
 /* The GPUs nearest to a card, as in "nearest: cuda:0 (PIX)"; NULL: none. To be freed with
  * g_free(). */
 static char *find_nearest(const struct plot *plot, size_t card)
 {
     const struct info_report *report = plot->report;
-    struct gpud_device_link link, best = {.name = "?"};
-    size_t nearest = report->parts, equals = 0;
-    for (size_t i = 0; i < report->parts; i++) {
-        get_link(plot, card, i, &link);
-        if (report->part[i].kind != GPUD_PART_GPU || rank_of(link.name) > rank_of(best.name))
+    const char *best = "?";
+    size_t nearest = report->machine.parts, equals = 0;
+    for (size_t i = 0; i < report->machine.parts; i++) {
+        const char *name = info_part_link(report, card, i)->name;
+        if (report->machine.part[i]->kind != GPUD_PART_GPU || rank_of(name) > rank_of(best))
             continue;
-        bool equal = nearest < report->parts && rank_of(link.name) == rank_of(best.name);
+        bool equal = nearest < report->machine.parts && rank_of(name) == rank_of(best);
         equals = equal ? equals + 1 : 0;
         if (equal)
             continue;
-        best = link;
+        best = name;
         nearest = i;
     }
-    if (nearest == report->parts || strcmp(best.name, "?") == 0)
+    if (nearest == report->machine.parts || strcmp(best, "?") == 0)
         return NULL;
-    const char *name = info_part_name(&report->part[nearest]);
-    return equals ? g_strdup_printf("nearest: %s, %zu more (%s)", name, equals, best.name)
-                  : g_strdup_printf("nearest: %s (%s)", name, best.name);
+    const char *name = info_part_name(report->machine.part[nearest]);
+    return equals ? g_strdup_printf("nearest: %s, %zu more (%s)", name, equals, best)
+                  : g_strdup_printf("nearest: %s (%s)", name, best);
 }
 
 /* --- parts ------------------------------------------------------------------------------------ */
@@ -178,7 +172,7 @@ static bool is_idle(const struct gpud_part_info *part)
 
 static void draw_part(struct plot *plot, size_t index)
 {
-    const struct gpud_part_info *part = &plot->report->part[index];
+    const struct gpud_part_info *part = plot->report->machine.part[index];
     char *above = draw_bridges(plot, part), *name = escape(info_part_name(part));
     char *valid = g_utf8_make_valid(part->description, -1), *what = shorten(valid);
     GString *label = g_string_new(NULL);
@@ -219,8 +213,8 @@ static void draw_part(struct plot *plot, size_t index)
 
 static bool has_parts(const struct plot *plot, int node)
 {
-    for (size_t i = 0; i < plot->report->parts; i++)
-        if (plot->report->part[i].numa_node == node)
+    for (size_t i = 0; i < plot->report->machine.parts; i++)
+        if (plot->report->machine.part[i]->numa_node == node)
             return true;
     return false;
 }
@@ -232,8 +226,8 @@ static void draw_node(struct plot *plot, int number, const char *label)
         "subgraph \"cluster%d\" {\n  color=\"#c5ccd3\"; style=rounded; margin=12;\n"
         "  \"node%d\" [label=<%s>, fillcolor=\"#ffffff\", penwidth=1.5];\n",
         number, number, label);
-    for (size_t i = 0; i < plot->report->parts; i++)
-        if (plot->report->part[i].numa_node == number)
+    for (size_t i = 0; i < plot->report->machine.parts; i++)
+        if (plot->report->machine.part[i]->numa_node == number)
             draw_part(plot, i);
     g_string_append(plot->text, "}\n");
 }
@@ -241,30 +235,30 @@ static void draw_node(struct plot *plot, int number, const char *label)
 static void draw_nodes(struct plot *plot)
 {
     const struct info_report *report = plot->report;
-    for (size_t i = 0; i < report->nodes; i++) {
-        char *label = g_strdup_printf(
-            "<b>NUMA node %d</b><br/><font point-size=\"9\">CPUs %s</font><br/>"
-            "<font point-size=\"9\">%.0f GB</font>",
-            report->node[i].number, report->node[i].cpus, (double)report->node[i].memory / 1e9);
-        draw_node(plot, report->node[i].number, label);
+    for (size_t i = 0; i < report->machine.nodes; i++) {
+        char *label =
+            g_strdup_printf("<b>NUMA node %d</b><br/><font point-size=\"9\">CPUs %s</font><br/>"
+                            "<font point-size=\"9\">%.0f GB</font>",
+                            report->machine.node[i]->number, report->machine.node[i]->cpus,
+                            (double)report->machine.node[i]->memory / 1e9);
+        draw_node(plot, report->machine.node[i]->number, label);
         g_free(label);
     }
     if (has_parts(plot, -1))
         draw_node(plot, -1, "place unknown");
-    for (size_t i = 1; i < report->nodes; i++)
+    for (size_t i = 1; i < report->machine.nodes; i++)
         g_string_append_printf(plot->text,
                                "\"node%d\" -- \"node%d\" [constraint=false, penwidth=2, "
                                "color=\"#57606a\"];\n",
-                               report->node[i - 1].number, report->node[i].number);
+                               report->machine.node[i - 1]->number,
+                               report->machine.node[i]->number);
 }
 
 /* --- links between GPUs ----------------------------------------------------------------------- */
 
 static bool is_joined(const struct plot *plot, size_t from, size_t to, const char *name)
 {
-    struct gpud_device_link link;
-    get_link(plot, from, to, &link);
-    return strcmp(link.name, name) == 0;
+    return strcmp(info_part_link(plot->report, from, to)->name, name) == 0;
 }
 
 static char *describe_link(const struct gpud_device_link *link)
@@ -280,9 +274,9 @@ static char *describe_link(const struct gpud_device_link *link)
 /* Where to draw a group: in the box of its NUMA node, if it has only one. */
 static char *find_cluster(const struct plot *plot, const size_t *member, size_t size)
 {
-    int node = plot->report->part[member[0]].numa_node;
+    int node = plot->report->machine.part[member[0]]->numa_node;
     for (size_t i = 1; i < size; i++)
-        if (plot->report->part[member[i]].numa_node != node)
+        if (plot->report->machine.part[member[i]]->numa_node != node)
             return g_strdup("groups");
     return g_strdup_printf("cluster%d", node);
 }
@@ -291,7 +285,7 @@ static char *find_cluster(const struct plot *plot, const size_t *member, size_t 
 static void draw_group(struct plot *plot, size_t first, const struct gpud_device_link *link,
                        bool *done)
 {
-    size_t count = plot->report->parts, size = 0;
+    size_t count = plot->report->machine.parts, size = 0;
     size_t *member = g_new0(size_t, count);
     member[size++] = first;
     for (size_t i = first + 1; i < count; i++) {
@@ -317,7 +311,7 @@ static void draw_group(struct plot *plot, size_t first, const struct gpud_device
     for (size_t i = 0; i < size && size > 1; i++) {
         g_string_append_printf(plot->text,
                                "\"%s\" -- \"link%zu %s\" [color=\"" LINK_COLOR "\", penwidth=3];\n",
-                               plot->report->part[member[i]].pci, first, link->name);
+                               plot->report->machine.part[member[i]]->pci, first, link->name);
         for (size_t k = 0; k < size; k++)
             done[member[i] * count + member[k]] = true;
     }
@@ -327,14 +321,13 @@ static void draw_group(struct plot *plot, size_t first, const struct gpud_device
 
 static void draw_links(struct plot *plot)
 {
-    size_t count = plot->report->parts;
+    size_t count = plot->report->machine.parts;
     bool *done = g_new0(bool, count *count + 1);
     for (size_t i = 0; i < count; i++) {
         for (size_t j = i + 1; j < count; j++) {
-            struct gpud_device_link link;
-            get_link(plot, i, j, &link);
-            if (info_is_gpu_link(link.name) && !done[i * count + j])
-                draw_group(plot, i, &link, done);
+            const struct gpud_device_link *link = info_part_link(plot->report, i, j);
+            if (info_is_gpu_link(link->name) && !done[i * count + j])
+                draw_group(plot, i, link, done);
         }
     }
     g_free(done);

@@ -102,17 +102,17 @@ static void print_size(const struct gpud_capture_mode *mode)
 }
 
 /* "direct to host, cuda:0", and the reasons against the others. */
-static void print_paths(const struct info_capture *capture, int at)
+static void print_paths(const struct gpud_capture_card_info *info, int at)
 {
     GString *text = g_string_new("");
-    for (size_t i = 0; i < capture->paths; i++)
-        if (capture->path[i].direct)
+    for (size_t i = 0; i < info->paths; i++)
+        if (info->path[i]->direct)
             g_string_append_printf(text, "%s%s by %s", text->len ? ", " : "direct to ",
-                                   capture->path[i].device, capture->path[i].path);
+                                   info->path[i]->device, info->path[i]->path);
     printf("%*s", at, "");
     info_print_wrapped(text->len ? text->str : "direct to no device", at);
-    for (size_t i = 0; i < capture->paths; i++) {
-        const struct gpud_capture_card_path *path = &capture->path[i];
+    for (size_t i = 0; i < info->paths; i++) {
+        const struct gpud_capture_card_path *path = info->path[i];
         if (path->direct)
             continue;
         g_string_printf(text, "copied to %s from %s: %s", path->device, path->path, path->reason);
@@ -139,9 +139,9 @@ static void print_capture(const struct info_capture *capture)
         info_print_wrapped(info->signal_reason, at);
     }
     /* One line per format: a card may offer a dozen formats in a dozen sizes each. */
-    for (size_t i = 0; i < capture->modes; i++) {
-        const struct gpud_capture_mode *mode = &capture->mode[i];
-        bool first = i == 0 || strcmp(mode->format, capture->mode[i - 1].format) != 0;
+    for (size_t i = 0; i < info->modes; i++) {
+        const struct gpud_capture_mode *mode = info->mode[i];
+        bool first = i == 0 || strcmp(mode->format, info->mode[i - 1]->format) != 0;
         if (first)
             printf("%*s%-10s  ", at, "", mode->format);
         else
@@ -149,12 +149,12 @@ static void print_capture(const struct info_capture *capture)
         print_size(mode);
         if (mode->fps_num && mode->fps_den)
             printf(" at up to %g/s", (double)mode->fps_num / mode->fps_den);
-        if (i + 1 == capture->modes || strcmp(mode->format, capture->mode[i + 1].format) != 0)
+        if (i + 1 == info->modes || strcmp(mode->format, info->mode[i + 1]->format) != 0)
             putchar('\n');
     }
-    if (capture->modes == 0)
+    if (info->modes == 0)
         printf("%*sit offers no format that is known here\n", at, "");
-    print_paths(capture, at);
+    print_paths(info, at);
     char *nearest = g_strdup_printf("device=auto: %s", capture->nearest.reason);
     printf("%*s", at, "");
     info_print_wrapped(nearest, at);

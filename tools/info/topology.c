@@ -16,14 +16,8 @@ enum gpud_status info_collect_topology(struct info_report *report, struct gpud_c
     enum gpud_status status = gpud_topology_create(context, &report->topology, error);
     if (status != GPUD_OK)
         return status;
-    report->parts = gpud_topology_list_parts(report->topology, NULL, 0);
-    report->part = g_new0(struct gpud_part_info, report->parts + 1);
-    report->part[0].size = sizeof(report->part[0]);
-    gpud_topology_list_parts(report->topology, report->part, report->parts);
-    report->nodes = gpud_topology_list_nodes(report->topology, NULL, 0);
-    report->node = g_new0(struct gpud_node_info, report->nodes + 1);
-    report->node[0].size = sizeof(report->node[0]);
-    gpud_topology_list_nodes(report->topology, report->node, report->nodes);
+    report->machine.size = sizeof(report->machine);
+    gpud_topology_get_info(report->topology, &report->machine);
     return GPUD_OK;
 }
 
@@ -100,8 +94,8 @@ GArray *info_collect_objections(const struct info_report *report)
 static int column_width(const struct info_report *report)
 {
     size_t longest = strlen("XGMI2");
-    for (size_t i = 0; i < report->parts; i++)
-        longest = MAX(longest, strlen(info_part_name(&report->part[i])));
+    for (size_t i = 0; i < report->machine.parts; i++)
+        longest = MAX(longest, strlen(info_part_name(report->machine.part[i])));
     return (int)longest + 2;
 }
 
@@ -118,28 +112,26 @@ static void print_matrix(const struct info_report *report)
 {
     int width = column_width(report);
     printf("  %-*s", width, "");
-    for (size_t i = 0; i < report->parts; i++)
-        printf("%-*s", width, info_part_name(&report->part[i]));
+    for (size_t i = 0; i < report->machine.parts; i++)
+        printf("%-*s", width, info_part_name(report->machine.part[i]));
     puts("NUMA  CPUs");
-    for (size_t i = 0; i < report->parts; i++) {
-        printf("  %-*s", width, info_part_name(&report->part[i]));
-        for (size_t j = 0; j < report->parts; j++) {
-            struct gpud_device_link link = GPUD_INFO_INIT(link);
-            gpud_topology_get_link(report->topology, i, j, &link);
-            printf("%-*s", width, link.name);
+    for (size_t i = 0; i < report->machine.parts; i++) {
+        printf("  %-*s", width, info_part_name(report->machine.part[i]));
+        for (size_t j = 0; j < report->machine.parts; j++) {
+            const struct gpud_device_link *link = info_part_link(report, i, j);
+            printf("%-*s", width, link->name);
         }
-        print_place(&report->part[i]);
+        print_place(report->machine.part[i]);
     }
     puts("");
 }
 
 static bool is_name_used(const struct info_report *report, const char *name)
 {
-    for (size_t i = 0; i < report->parts; i++) {
-        for (size_t j = 0; j < report->parts; j++) {
-            struct gpud_device_link link = GPUD_INFO_INIT(link);
-            gpud_topology_get_link(report->topology, i, j, &link);
-            if (g_str_has_prefix(link.name, name))
+    for (size_t i = 0; i < report->machine.parts; i++) {
+        for (size_t j = 0; j < report->machine.parts; j++) {
+            const struct gpud_device_link *link = info_part_link(report, i, j);
+            if (g_str_has_prefix(link->name, name))
                 return true;
         }
     }
@@ -175,10 +167,10 @@ static void print_part(const struct gpud_part_info *part, int width)
 
 static void print_nodes(const struct info_report *report)
 {
-    for (size_t i = 0; i < report->nodes; i++)
-        printf("  NUMA node %d: CPUs %s, %.1f GB\n", report->node[i].number,
-               report->node[i].cpus[0] ? report->node[i].cpus : "none",
-               (double)report->node[i].memory / 1e9);
+    for (size_t i = 0; i < report->machine.nodes; i++)
+        printf("  NUMA node %d: CPUs %s, %.1f GB\n", report->machine.node[i]->number,
+               report->machine.node[i]->cpus[0] ? report->machine.node[i]->cpus : "none",
+               (double)report->machine.node[i]->memory / 1e9);
 }
 
 /* --- why GPUs do not reach each other --------------------------------------------------------- */
@@ -208,7 +200,7 @@ static char *find_shape_of_gap(const struct gpud_part_info *from, const struct g
 static void add_gap(GArray *gaps, const struct info_report *report, size_t from, size_t to,
                     const char *reason)
 {
-    char *shape = find_shape_of_gap(&report->part[from], &report->part[to], reason);
+    char *shape = find_shape_of_gap(report->machine.part[from], report->machine.part[to], reason);
     for (guint i = 0; i < gaps->len; i++) {
         struct gap *known = &g_array_index(gaps, struct gap, i);
         if (strcmp(known->shape, shape) == 0) {
@@ -238,20 +230,19 @@ static void print_gaps(const struct info_report *report)
 {
     GArray *gaps = g_array_new(FALSE, FALSE, sizeof(struct gap));
     g_array_set_clear_func(gaps, clear_gap);
-    for (size_t i = 0; i < report->parts; i++) {
-        for (size_t j = 0; j < report->parts; j++) {
-            struct gpud_device_link link = GPUD_INFO_INIT(link);
-            gpud_topology_get_link(report->topology, i, j, &link);
-            if (link.reason[0])
-                add_gap(gaps, report, i, j, link.reason);
+    for (size_t i = 0; i < report->machine.parts; i++) {
+        for (size_t j = 0; j < report->machine.parts; j++) {
+            const struct gpud_device_link *link = info_part_link(report, i, j);
+            if (link->reason[0])
+                add_gap(gaps, report, i, j, link->reason);
         }
     }
     if (gaps->len > 0)
         puts("\nGPUs that do not write each other's memory");
     for (guint i = 0; i < gaps->len; i++) {
         const struct gap *gap = &g_array_index(gaps, struct gap, i);
-        print_first(info_part_name(&report->part[gap->from]),
-                    info_part_name(&report->part[gap->to]), gap->pairs, gap->reason);
+        print_first(info_part_name(report->machine.part[gap->from]),
+                    info_part_name(report->machine.part[gap->to]), gap->pairs, gap->reason);
     }
     g_array_unref(gaps);
 }
@@ -294,23 +285,21 @@ static void print_routes(const struct info_report *report)
 
 void info_print_topology(const struct info_report *report)
 {
-    struct gpud_topology_info info = GPUD_INFO_INIT(info);
-    gpud_topology_get_info(report->topology, &info);
     printf("gpudirect %s\n\nTopology\n", gpud_version_string());
-    if (report->parts > 0)
+    if (report->machine.parts > 0)
         print_matrix(report);
     else
         puts("  no GPU, network card or capture card is on a bus here");
-    for (size_t i = 0; i < report->parts; i++)
-        print_part(&report->part[i], column_width(report));
+    for (size_t i = 0; i < report->machine.parts; i++)
+        print_part(report->machine.part[i], column_width(report));
     print_nodes(report);
-    if (report->parts > 1) {
+    if (report->machine.parts > 1) {
         puts("");
         info_print_legend(is_name_used, report);
     }
-    if (info.reason[0]) {
+    if (report->machine.reason[0]) {
         fputs("\nNot known: ", stdout);
-        info_print_wrapped(info.reason, 11);
+        info_print_wrapped(report->machine.reason, 11);
     }
     print_gaps(report);
     print_routes(report);

@@ -42,42 +42,39 @@ static void add_part(JsonBuilder *builder, const struct gpud_part_info *part)
 
 static void add_link(JsonBuilder *builder, const struct info_report *report, size_t from, size_t to)
 {
-    struct gpud_device_link link = GPUD_INFO_INIT(link);
-    gpud_topology_get_link(report->topology, from, to, &link);
+    const struct gpud_device_link *link = info_part_link(report, from, to);
     json_builder_begin_object(builder);
-    json_put_string(builder, "from", report->part[from].name);
-    json_put_string(builder, "to", report->part[to].name);
-    json_put_string(builder, "link", link.name);
-    json_put_bool(builder, "direct", link.direct);
-    json_put_positive(builder, "hops", link.hops);
-    json_put_positive(builder, "weight", link.weight);
-    json_put_rate(builder, "bandwidth", link.bandwidth);
-    json_put_text(builder, "reason", link.reason);
+    json_put_string(builder, "from", report->machine.part[from]->name);
+    json_put_string(builder, "to", report->machine.part[to]->name);
+    json_put_string(builder, "link", link->name);
+    json_put_bool(builder, "direct", link->direct);
+    json_put_positive(builder, "hops", link->hops);
+    json_put_positive(builder, "weight", link->weight);
+    json_put_rate(builder, "bandwidth", link->bandwidth);
+    json_put_text(builder, "reason", link->reason);
     json_builder_end_object(builder);
 }
 
 void info_add_topology(JsonBuilder *builder, const struct info_report *report)
 {
-    struct gpud_topology_info info = GPUD_INFO_INIT(info);
-    gpud_topology_get_info(report->topology, &info);
     json_begin_object(builder, "topology");
-    json_put_text(builder, "reason", info.reason);
+    json_put_text(builder, "reason", report->machine.reason);
     json_begin_array(builder, "nodes");
-    for (size_t i = 0; i < report->nodes; i++) {
+    for (size_t i = 0; i < report->machine.nodes; i++) {
         json_builder_begin_object(builder);
-        json_put_int(builder, "number", report->node[i].number);
-        json_put_text(builder, "cpus", report->node[i].cpus);
-        json_put_positive(builder, "memory", report->node[i].memory);
+        json_put_int(builder, "number", report->machine.node[i]->number);
+        json_put_text(builder, "cpus", report->machine.node[i]->cpus);
+        json_put_positive(builder, "memory", report->machine.node[i]->memory);
         json_builder_end_object(builder);
     }
     json_builder_end_array(builder);
     json_begin_array(builder, "parts");
-    for (size_t i = 0; i < report->parts; i++)
-        add_part(builder, &report->part[i]);
+    for (size_t i = 0; i < report->machine.parts; i++)
+        add_part(builder, report->machine.part[i]);
     json_builder_end_array(builder);
     json_begin_array(builder, "links");
-    for (size_t i = 0; i < report->parts; i++)
-        for (size_t j = 0; j < report->parts; j++)
+    for (size_t i = 0; i < report->machine.parts; i++)
+        for (size_t j = 0; j < report->machine.parts; j++)
             if (i != j)
                 add_link(builder, report, i, j);
     json_builder_end_array(builder);

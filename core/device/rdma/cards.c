@@ -77,7 +77,6 @@ static enum gpud_status add_ports(struct gpud_network_card *card, struct gpud_er
         status = add_gids(name, port, error);
         check_addresses(port);
     }
-    card->info.ports = (uint32_t)card->port_count;
     free(names);
     return status;
 }

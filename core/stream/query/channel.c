@@ -22,13 +22,11 @@
 #define PLACES_A_PROCESS (GPUD_CHANNELS_MAX / 8)
 
 struct gpud_channel_list {
-    char directory[GPUD_ADDRESS_MAX];
-    char note[GPUD_REASON_MAX];
-    size_t omitted;
+    struct gpud_channel_search_info search;
     uint32_t count;
     struct gpud_query *channel[GPUD_CHANNELS_MAX];
     struct gpud_link_list links[GPUD_CHANNELS_MAX]; /* the records are in channel[] */
-    struct gpud_query *spare; /* for the next call; NULL: none */
+    struct gpud_query *spare;                       /* for the next call; NULL: none */
 };
 
 /* --- which senders have a place ------------------------------------------------------------ */
@@ -75,7 +73,7 @@ static void discard(struct gpud_query *query)
 static void give_place(struct gpud_channel_list *channels, struct gpud_query *query)
 {
     if (channels->count == GPUD_CHANNELS_MAX) {
-        channels->omitted++;
+        channels->search.omitted++;
         if (count_places(channels, query->pid) >= PLACES_A_PROCESS) {
             discard(query);
             return;
@@ -169,10 +167,10 @@ static void finish(struct gpud_channel_list *channels)
                             channels->channel[i]->state == GPUD_QUERY_ANSWERED
                                 ? channels->channel[i]->link_count
                                 : 0);
-    if (channels->omitted > 0)
-        gpud_print(channels->note,
+    if (channels->search.omitted > 0)
+        gpud_print(channels->search.note,
                    "%zu more are not listed, as there is room for %d: query one by its address",
-                   channels->omitted, GPUD_CHANNELS_MAX);
+                   channels->search.omitted, GPUD_CHANNELS_MAX);
 }
 
 /* --- the public calls ---------------------------------------------------------------------- */
@@ -182,7 +180,7 @@ static enum gpud_status call_one(struct gpud_channel_list *channels, const char 
 {
     struct gpud_address address;
     char hint[GPUD_REASON_MAX];
-    gpud_address_directory(channels->directory, NULL);
+    gpud_address_directory(channels->search.directory, NULL);
     enum gpud_status status = gpud_address_resolve(text, &address, error);
     address.any_owner = true;
     if (status == GPUD_OK)
@@ -190,8 +188,8 @@ static enum gpud_status call_one(struct gpud_channel_list *channels, const char 
     if (status != GPUD_OK || channels->count > 0)
         return status;
     gpud_address_hint(&address, hint, sizeof(hint));
-    gpud_print(channels->note, "no sender listens on %s%s%s", address.place, hint[0] ? "; " : "",
-               hint);
+    gpud_print(channels->search.note, "no sender listens on %s%s%s", address.place,
+               hint[0] ? "; " : "", hint);
     return GPUD_OK;
 }
 
@@ -200,8 +198,8 @@ static enum gpud_status call_all(struct gpud_channel_list *channels, const char 
 {
     struct gpud_address *found;
     size_t count;
-    enum gpud_status status =
-        gpud_address_list(folder, &found, &count, &channels->omitted, channels->directory, error);
+    enum gpud_status status = gpud_address_list(folder, &found, &count, &channels->search.omitted,
+                                                channels->search.directory, error);
     if (status != GPUD_OK)
         return status;
     for (size_t i = 0; i < count && status == GPUD_OK; i++)
@@ -263,19 +261,10 @@ uint32_t gpud_channel_list_count(const struct gpud_channel_list *channels)
     return channels->count;
 }
 
-const char *gpud_channel_list_get_directory(const struct gpud_channel_list *channels)
+void gpud_channel_list_get_search(const struct gpud_channel_list *channels,
+                                  struct gpud_channel_search_info *info)
 {
-    return channels->directory;
-}
-
-size_t gpud_channel_list_get_omitted(const struct gpud_channel_list *channels)
-{
-    return channels->omitted;
-}
-
-const char *gpud_channel_list_get_note(const struct gpud_channel_list *channels)
-{
-    return channels->note;
+    gpud_sized_copy(info, info->size, &channels->search, sizeof(channels->search));
 }
 
 /* --- results ------------------------------------------------------------------------------- */
