@@ -161,8 +161,8 @@ GST_END_TEST
 GST_START_TEST(test_address_senseless)
 {
     expect_error(SEND "address=a/b/c", GST_RESOURCE_ERROR, GST_RESOURCE_ERROR_SETTINGS, "a/b/c");
-    expect_error(RECEIVE "address=a/b/c ! fakesink", GST_RESOURCE_ERROR, GST_RESOURCE_ERROR_SETTINGS,
-                 "a/b/c");
+    expect_error(RECEIVE "address=a/b/c ! fakesink", GST_RESOURCE_ERROR,
+                 GST_RESOURCE_ERROR_SETTINGS, "a/b/c");
     expect_error(SEND "address=v4l2:///dev/video0", GST_RESOURCE_ERROR,
                  GST_RESOURCE_ERROR_NOT_FOUND, "gpudirectsrc");
 }
