@@ -5,7 +5,7 @@
  * connects to it, and afterwards both ends are alike. The address selects the kind:
  *
  *     cam1, unix:/path       unix/    a SOCK_SEQPACKET socket; both ends are on one host
- *     cam1/audio             unix/    the same: each stream of cam1 is a channel of its own
+ *     cam1/subs              unix/    the same: each stream of cam1 is a channel of its own
  *     rdma://host:port/cam1  rdma/    a connection of rdma_cm and its queue pair
  *
  * Nothing here blocks except gpud_channel_wait(). A channel is reference-counted: code that checks

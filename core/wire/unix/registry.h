@@ -7,7 +7,7 @@
  *
  *     cam1                        a socket
  *     cam1.lock                   its lock
- *     cam1!audio                  the socket of the stream cam1/audio
+ *     cam1!subs                   the socket of the stream cam1/subs
  *     .unix!run!studio!cam2       → /run/studio/cam2
  *     .rdma!10.0.0.1:7174!cam3    a socket for questions about rdma://10.0.0.1:7174/cam3
  *     .received!10.0.0.1:7174!cam3!12.0.lock    process 12 receives rdma://10.0.0.1:7174/cam3

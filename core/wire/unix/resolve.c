@@ -31,7 +31,7 @@ static enum gpud_status check_name(const char *address, const char **stream,
     if (slash == address || (slash && (!slash[1] || strchr(slash + 1, '/'))))
         return gpud_fail(error, GPUD_INVALID,
                          "\"%.*s\" is not an address: that of a stream is NAME/STREAM, as in "
-                         "cam1/audio",
+                         "cam1/subs",
                          quoted(address), address);
     if (address[0] == '.' || (slash && slash[1] == '.'))
         return gpud_fail(error, GPUD_INVALID, "%s \"%.*s\" begins with a dot",

@@ -17,8 +17,8 @@
 enum gpud_status gpud_socket_resolve(const char *address, char path[GPUD_SOCKET_PATH_MAX],
                                      struct gpud_error *error);
 
-/* The address of a socket in the runtime directory: "cam1" of the entry cam1, "cam1/audio" of
- * cam1!audio. false: it is none of these. */
+/* The address of a socket in the runtime directory: "cam1" of the entry cam1, "cam1/subs" of
+ * cam1!subs. false: it is none of these. */
 bool gpud_socket_entry_address(const char *entry, char *text, size_t size);
 
 #endif

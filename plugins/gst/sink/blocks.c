@@ -33,7 +33,7 @@ gboolean gst_gpudirect_sink_size_blocks(GstGpudirectSink *self, const GstCaps *c
 
     if (!blocks_are_caps(caps))
         return FALSE;
-    if (media->kind == GPUD_MEDIA_AUDIO) {
+    if (blocks_are_sound(media)) {
         media->audio.block = CLAMP(media->audio.rate / 10, 1, GPUD_AUDIO_BLOCK_MAX);
         return gst_audio_info_from_caps(&self->audio, caps);
     }
@@ -190,6 +190,6 @@ GstFlowReturn gst_gpudirect_sink_submit_blocks(GstGpudirectSink *self, GstBuffer
         return GST_FLOW_OK;
     info.size = sizeof(info);
     gst_gpudirect_sink_describe(self, buffer, &info);
-    return self->media.kind == GPUD_MEDIA_AUDIO ? submit_sound(self, buffer, &info)
-                                                : submit_data(self, buffer, &info);
+    return blocks_are_sound(&self->media) ? submit_sound(self, buffer, &info)
+                                          : submit_data(self, buffer, &info);
 }

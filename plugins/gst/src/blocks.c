@@ -3,10 +3,12 @@
 
 #include "src/blocks.h"
 
+#include "wire/blocks.h"
+
 gboolean blocks_set_format(struct blocks *blocks, const struct gpud_media *media, GstCaps *caps)
 {
     blocks->expected = media->kind != GPUD_MEDIA_PICTURE;
-    blocks->are_sound = media->kind == GPUD_MEDIA_AUDIO;
+    blocks->are_sound = blocks_are_sound(media);
     if (blocks->are_sound && !gst_audio_info_from_caps(&blocks->info, caps))
         return FALSE;
     return blocks->expected;

@@ -66,7 +66,7 @@ static void add_mask(GstStructure *structure)
 gboolean blocks_are_known(const struct gpud_media *media)
 {
     GstCaps *all = blocks_template_caps();
-    gboolean known = media->kind == GPUD_MEDIA_AUDIO;
+    gboolean known = blocks_are_sound(media);
 
     /* The first of them is sound. */
     for (guint i = 1; !known && i < gst_caps_get_size(all); i++)
@@ -82,7 +82,7 @@ gboolean blocks_complete_caps(const struct gpud_media *media, GstCaps *caps)
 
     gst_structure_remove_fields(structure, "samples-per-block", "max-size", NULL);
     add_mask(structure);
-    return media->kind != GPUD_MEDIA_AUDIO || gst_audio_info_from_caps(&info, caps);
+    return !blocks_are_sound(media) || gst_audio_info_from_caps(&info, caps);
 }
 
 gboolean blocks_find_samples(const GstAudioInfo *info, GstBuffer *buffer, gsize *samples,

@@ -11,6 +11,11 @@
 /* Their caps; the caller unrefs them. */
 GstCaps *blocks_template_caps(void);
 
+static inline gboolean blocks_are_sound(const struct gpud_media *media)
+{
+    return media->kind == GPUD_MEDIA_AUDIO;
+}
+
 /* Whether the caps are those of blocks. */
 gboolean blocks_are_caps(const GstCaps *caps);
 

@@ -430,7 +430,7 @@ GstCaps *media_known_caps(const struct gpud_media *media)
 
 static gchar *explain_unknown(const struct gpud_media *media)
 {
-    if (media->kind == GPUD_MEDIA_AUDIO)
+    if (blocks_are_sound(media))
         return g_strdup("GStreamer does not know the sender's format of sound");
     if (media->kind != GPUD_MEDIA_PICTURE)
         return g_strdup("the sender sends data of a type that the elements do not support");
