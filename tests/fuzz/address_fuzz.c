@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* Addresses: what resolves is an absolute path that fits, in the private directory unless unix: was
- * said; of a network card it is an address again, which means the same and is already as it should
- * be written. */
+ * said, and leads back to the address; of a network card it is an address again, which means the
+ * same and is already as it should be written. */
 #include "fuzz.h"
 #include "wire/channel.h"
 #include "wire/rdma/address.h"
@@ -73,9 +73,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (path[0] != '/' || !memchr(path, '\0', GPUD_SOCKET_PATH_MAX) ||
             strcmp(resolved.text, address) != 0)
             abort();
+        char text[GPUD_ADDRESS_MAX];
         if (strncmp(address, "unix:", 5) != 0 &&
-            (strncmp(path, directory, strlen(directory)) != 0 || strcmp(name + 1, address) != 0 ||
-             name[1] == '.'))
+            (strncmp(path, directory, strlen(directory)) != 0 || name[1] == '.' ||
+             !gpud_socket_entry_address(name + 1, text, sizeof(text)) ||
+             strcmp(text, address) != 0))
             abort();
     } else if (strlen(error.reason) < 10) {
         abort();

@@ -27,8 +27,15 @@ static guint cards_width; /* of the mode that the cards have; under the lock */
 
 struct gpud_capture_card_list {
     GPtrArray *names;
-    guint width;
+    struct gpud_capture_mode mode;
+    const struct gpud_capture_mode *modes;
 };
+
+static const struct gpud_capture_card_path cuda_path = {
+    .device = "cuda:0", .direct = true, .path = "v4l2-dmabuf"};
+static const struct gpud_capture_card_path opencl_path = {
+    .device = "opencl:0", .path = "v4l2-mmap", .reason = "it has no dma-buf"};
+static const struct gpud_capture_card_path *const card_paths[] = {&cuda_path, &opencl_path};
 
 static gchar *in_nodes(const gchar *name)
 {
@@ -59,8 +66,19 @@ enum gpud_status __wrap_gpud_capture_card_list_create(struct gpud_context *conte
             g_ptr_array_add((*cards)->names, g_strdup(name));
     g_dir_close(folder);
     g_mutex_lock(&lock);
-    (*cards)->width = cards_width;
+    (*cards)->mode = (struct gpud_capture_mode){
+        .size = sizeof((*cards)->mode),
+        .format = "UYVY",
+        .width_min = cards_width,
+        .width_max = cards_width,
+        .height_min = 16,
+        .height_max = 16,
+        .fps_num = 50,
+        .fps_den = 1,
+        .scan = GPUD_SCAN_PROGRESSIVE,
+    };
     g_mutex_unlock(&lock);
+    (*cards)->modes = &(*cards)->mode;
     return GPUD_OK;
 }
 
@@ -98,47 +116,12 @@ enum gpud_status __wrap_gpud_capture_card_list_get_info(const struct gpud_captur
     g_strlcpy(info->driver, "fake", sizeof(info->driver));
     g_strlcpy(info->bus, "pci", sizeof(info->bus));
     info->signal = true;
+    info->modes = 1;
+    info->mode = &cards->modes;
+    info->paths = G_N_ELEMENTS(card_paths);
+    info->path = card_paths;
     g_free(path);
     return GPUD_OK;
-}
-
-size_t __wrap_gpud_capture_card_list_get_modes(const struct gpud_capture_card_list *cards,
-                                               uint32_t index, struct gpud_capture_mode *modes,
-                                               size_t max);
-size_t __wrap_gpud_capture_card_list_get_modes(const struct gpud_capture_card_list *cards,
-                                               uint32_t index, struct gpud_capture_mode *modes,
-                                               size_t max)
-{
-    if (max > 0)
-        *modes = (struct gpud_capture_mode){
-            .size = sizeof(*modes),
-            .format = "UYVY",
-            .width_min = cards->width,
-            .width_max = cards->width,
-            .height_min = 16,
-            .height_max = 16,
-            .fps_num = 50,
-            .fps_den = 1,
-            .scan = GPUD_SCAN_PROGRESSIVE,
-        };
-    return 1;
-}
-
-size_t __wrap_gpud_capture_card_list_get_paths(const struct gpud_capture_card_list *cards,
-                                               uint32_t index, struct gpud_capture_card_path *paths,
-                                               size_t max);
-size_t __wrap_gpud_capture_card_list_get_paths(const struct gpud_capture_card_list *cards,
-                                               uint32_t index, struct gpud_capture_card_path *paths,
-                                               size_t max)
-{
-    static const struct gpud_capture_card_path all[] = {
-        {.device = "cuda:0", .direct = true, .path = "v4l2-dmabuf"},
-        {.device = "opencl:0", .path = "v4l2-mmap", .reason = "it has no dma-buf"},
-    };
-
-    for (size_t i = 0; i < MIN(max, G_N_ELEMENTS(all)); i++)
-        paths[i] = all[i];
-    return G_N_ELEMENTS(all);
 }
 
 static void plug(const gchar *name, gint mode)

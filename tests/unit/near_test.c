@@ -121,7 +121,7 @@ static void check_addresses(struct gpud_context *context)
            gpud_device_get_nearest(context, "none", "cam1", &info, reason, &e));
     EXPECT(GPUD_INVALID, "give a kind",
            gpud_device_get_nearest(context, "", "cam1", &info, reason, &e));
-    EXPECT(GPUD_INVALID, "", gpud_device_get_nearest(context, "cuda", "a/b", &info, reason, &e));
+    EXPECT(GPUD_INVALID, "", gpud_device_get_nearest(context, "cuda", "a/b/c", &info, reason, &e));
 }
 
 static void check_cards(const char *folder)
