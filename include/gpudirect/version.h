@@ -45,7 +45,8 @@
  *   giving the smaller size. `_params` are read as if the new fields were 0, the default; an older
  *   library takes a newer program's struct if the fields that it does not know are 0, and refuses
  *   it with a sentence otherwise. `_info` are filled as far as the caller's size goes; an older
- *   library sets the fields that it does not know to 0.
+ *   library sets the fields that it does not know to 0. What a pointer in an `_info` leads to has
+ *   its own `size`, which says how much of it the library knows.
  * - A new field at the end of a struct that only a callback is given: gpud_peer_info,
  *   gpud_format_event, gpud_user_event.
  * - A new constant in an enum, or a new bit: a program must expect some that it does not know in

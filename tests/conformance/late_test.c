@@ -229,12 +229,28 @@ static void relayed(struct relay *relay)
     gpud_memory_unref(&source);
 }
 
+/* Frames that were sent on give their slots back some time later, behind the receiver's queue.
+ * While that is held none would come back. */
+static void expect_slot(struct gpud_receiver *receiver)
+{
+    struct gpud_session *session = receiver->session;
+    int64_t deadline = gpud_deadline(20 * GPUD_SEC);
+    for (bool free = !session->uploads; !free;) {
+        CHECK(gpud_now() < deadline, "every slot of the receiver stays in use");
+        gpud_lock_take(&session->lock);
+        free = session->upload_free_count > 0;
+        gpud_lock_release(&session->lock);
+        nanosleep(&(struct timespec){.tv_nsec = GPUD_MSEC}, NULL);
+    }
+}
+
 /* The receiver's own upload from host pages is late. */
 static void uploaded(struct relay *relay)
 {
     struct gpud_frame *frame;
     struct held held;
     fill_rings(relay, 69);
+    expect_slot(relay->between);
     hold(&held, relay->between->queue);
     relay_send(relay, 69);
     WORKS(gpud_receiver_acquire(relay->between, 20 * GPUD_SEC, &frame, &e));

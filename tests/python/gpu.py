@@ -146,7 +146,8 @@ for pace in ("copy", "words"):
     print(f"4K RGBA, {pace}: {rate:.0f}/s (torch's own copy {top:.0f}/s, ratio {rate / top:.2f}), "
           f"CPU {sent:.1f} us sender, {received:.1f} us receiver")
 ages = measure("60", PACED)[3]
-print(f"4K60: p50 {statistics.median(ages):.0f} us, p99 {statistics.quantiles(ages, n=100)[98]:.0f} us until the CPU has it")
+print(f"4K60: p50 {statistics.median(ages):.0f} us, p99 {statistics.quantiles(ages, n=100)[98]:.0f} us "
+      "until the CPU has it")
 through, cpu = relay()
 print(f"4K60 through another torch process: p50 {statistics.median(through):.0f} us, "
       f"added {statistics.median(through) - statistics.median(ages):.0f} us, its CPU {cpu:.0f} us a frame")

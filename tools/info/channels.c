@@ -54,12 +54,27 @@ static void append_user(GString *line, int64_t user)
         g_string_append_printf(line, " of user %" PRId64, user);
 }
 
+static void append_media(GString *line, const struct gpud_media *media)
+{
+    const struct gpud_layout *layout = &media->picture.layout;
+    switch (media->kind) {
+    case GPUD_MEDIA_PICTURE:
+        g_string_append_printf(line, "%s %ux%u", layout->format, layout->width, layout->height);
+        break;
+    case GPUD_MEDIA_AUDIO:
+        g_string_append_printf(line, "%s %u Hz, %u channel%s", media->audio.format,
+                               media->audio.rate, media->audio.channels,
+                               media->audio.channels == 1 ? "" : "s");
+        break;
+    default:
+        g_string_append(line, media->data.type);
+    }
+}
+
 static void describe_channel(GString *line, const struct gpud_channel_info *info)
 {
-    struct gpud_layout layout;
-    gpud_media_get_layout(&info->media, &layout);
     if (info->configured)
-        g_string_append_printf(line, "%s %ux%u", layout.format, layout.width, layout.height);
+        append_media(line, &info->media);
     else
         g_string_append(line, "no format yet");
     if (info->rate > 0)
