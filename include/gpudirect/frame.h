@@ -94,7 +94,8 @@ GPUD_API enum gpud_status gpud_frame_set_info(struct gpud_frame *frame,
 
 /** Sets how many bytes of a block of sound or data are in use, which is all that is copied, sent
  * and received of it. A frame that is lent or wrapped anew has all of its bytes in use; a picture
- * always has. Set it before gpud_frame_map() where a map copies.
+ * always has. Set it before gpud_frame_map() where a map copies. A sender takes whole samples of
+ * all channels only.
  *
  * @param frame  a frame that the caller may write, and that is not mapped
  * @param bytes  1 to layout.size

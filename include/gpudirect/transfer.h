@@ -416,7 +416,7 @@ struct gpud_operation_params {
  *     to try again
  * @retval GPUD_AGAIN  gpud_transfer_interrupt() is in effect
  * @retval GPUD_INVALID  a range leaves its region, a key is damaged or another connection's, a
- *     message is longer than the peer's next receive, or the kind is none of an operation
+ *     message is longer than the peer's next receive, or the kind names no operation
  * @retval GPUD_NO_ACCESS  the key does not give that right, or was withdrawn
  * @retval GPUD_UNSUPPORTED  the device has no queue of the application's, or the card does not take
  *     so many bytes

@@ -3,6 +3,8 @@
 
 /* The cases of route.h for media that are no pictures: to a route a frame is bytes. */
 #include "route.h"
+
+#include "frame/media/media.h"
 #include "support/media.h"
 
 static const struct gpud_media sorts[] = {
@@ -20,6 +22,19 @@ static const struct gpud_media sorts[] = {
 #define SORTS (sizeof(sorts) / sizeof(sorts[0]))
 #define FRAMES 5
 
+/* A block with a part of a sample is refused. */
+static void check_part(struct scene *scene, const struct gpud_media *media)
+{
+    struct gpud_frame *frame;
+    if (gpud_media_get_unit(media) == 1)
+        return;
+    WORKS(gpud_sender_acquire(scene->sender, 20 * GPUD_SEC, &frame, &e));
+    WORKS(gpud_frame_set_size(frame, gpud_media_get_unit(media) + 1, &e));
+    EXPECT(GPUD_INVALID, "a multiple of",
+           gpud_sender_submit(scene->sender, &frame, 20 * GPUD_SEC, &e));
+    gpud_frame_release(&frame);
+}
+
 /* Blocks of every size, the largest first. Returns the bytes of all. */
 static uint64_t send_all(struct scene *scene)
 {
@@ -30,8 +45,10 @@ static uint64_t send_all(struct scene *scene)
         CHECK(scene->layout.size == gpud_media_size(&sorts[i]), "a layout of %llu bytes",
               (unsigned long long)scene->layout.size);
         WORKS(gpud_sender_wait(scene->sender, 1, 30 * GPUD_SEC, &e));
+        check_part(scene, &sorts[i]);
         for (unsigned frame = 0; frame < FRAMES; frame++) {
-            uint64_t bytes = 1 + (scene->layout.size - 1) * (FRAMES - 1 - frame) / (FRAMES - 1);
+            uint64_t unit = gpud_media_get_unit(&sorts[i]), units = scene->layout.size / unit;
+            uint64_t bytes = unit * (1 + (units - 1) * (FRAMES - 1 - frame) / (FRAMES - 1));
             SEND_BLOCK(scene->sender, &scene->layout, bytes, ++scene->number);
             sent += bytes;
         }

@@ -375,8 +375,8 @@ static void forged_words(void)
     DESCRIBED("a slot that its ring does not have", slot, UINT32_MAX);
     DESCRIBED("more meta than a frame carries", meta_size, GPUD_FRAME_META_MAX + 1);
     DESCRIBED("more meta than a frame carries", meta_size, UINT32_MAX);
-    DESCRIBED("a block larger than its slot, or a part of a picture", bytes, 1);
-    DESCRIBED("a block larger than its slot, or a part of a picture", bytes, UINT64_MAX);
+    DESCRIBED("or a part of a picture", bytes, 1);
+    DESCRIBED("or a part of a picture", bytes, UINT64_MAX);
 
     /* Frames that no receiver claimed. */
     FORGED("more frames waiting than entries", atomic_fetch_add(&server.page->receiver.claimed, 5));

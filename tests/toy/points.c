@@ -48,6 +48,11 @@ static void get_layout(const struct gpud_media *media, struct gpud_layout *layou
     gpud_media_fill_layout(layout, "points", media->data.max_size * POINT_SIZE);
 }
 
+static uint32_t get_unit(const struct gpud_media *media)
+{
+    return POINT_SIZE;
+}
+
 extern const struct gpud_media_kind_ops gpud_media_points;
 const struct gpud_media_kind_ops gpud_media_points = {
     .name = "a cloud of points",
@@ -60,4 +65,5 @@ const struct gpud_media_kind_ops gpud_media_points = {
     .get_type = get_type,
     .check = check,
     .get_layout = get_layout,
+    .get_unit = get_unit,
 };

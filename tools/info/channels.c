@@ -57,18 +57,11 @@ static void append_user(GString *line, int64_t user)
 static void append_media(GString *line, const struct gpud_media *media)
 {
     const struct gpud_layout *layout = &media->picture.layout;
-    switch (media->kind) {
-    case GPUD_MEDIA_PICTURE:
+    char text[GPUD_MEDIA_TEXT_MAX];
+    if (media->kind == GPUD_MEDIA_PICTURE)
         g_string_append_printf(line, "%s %ux%u", layout->format, layout->width, layout->height);
-        break;
-    case GPUD_MEDIA_AUDIO:
-        g_string_append_printf(line, "%s %u Hz, %u channel%s", media->audio.format,
-                               media->audio.rate, media->audio.channels,
-                               media->audio.channels == 1 ? "" : "s");
-        break;
-    default:
-        g_string_append(line, media->data.type);
-    }
+    else if (gpud_media_to_string(media, text, sizeof(text), NULL) == GPUD_OK)
+        g_string_append(line, text);
 }
 
 static void describe_channel(GString *line, const struct gpud_channel_info *info)

@@ -62,11 +62,6 @@ static uint32_t sample_bytes(const char *format)
     return (uint32_t)(bits + 7) / 8;
 }
 
-static uint64_t block_bytes(const struct gpud_audio *audio)
-{
-    return (uint64_t)sample_bytes(audio->format) * audio->channels * audio->block;
-}
-
 static enum gpud_status check(const struct gpud_media *media, struct gpud_error *error)
 {
     const struct gpud_audio *audio = &media->audio;
@@ -86,9 +81,16 @@ static enum gpud_status check(const struct gpud_media *media, struct gpud_error 
     return GPUD_OK;
 }
 
+/* The samples of all channels at one time. */
+static uint32_t get_unit(const struct gpud_media *media)
+{
+    return sample_bytes(media->audio.format) * media->audio.channels;
+}
+
 static void get_layout(const struct gpud_media *media, struct gpud_layout *layout)
 {
-    gpud_media_fill_layout(layout, media->audio.format, block_bytes(&media->audio));
+    gpud_media_fill_layout(layout, media->audio.format,
+                           (uint64_t)get_unit(media) * media->audio.block);
 }
 
 const struct gpud_media_kind_ops gpud_media_audio = {
@@ -102,4 +104,5 @@ const struct gpud_media_kind_ops gpud_media_audio = {
     .get_type = get_type,
     .check = check,
     .get_layout = get_layout,
+    .get_unit = get_unit,
 };

@@ -54,12 +54,18 @@ static void get_layout(const struct gpud_media *media, struct gpud_layout *layou
     gpud_media_fill_layout(layout, "data", media->data.max_size);
 }
 
+static uint32_t get_unit(const struct gpud_media *media)
+{
+    (void)media;
+    return 1;
+}
+
 #define DATA(text, of_type)                                                                       \
     {                                                                                             \
         .name = (text), .members = members, .member_count = sizeof(members) / sizeof(members[0]), \
         .fields = fields, .field_count = sizeof(fields) / sizeof(fields[0]),                      \
         .has_type = (of_type), .complete = complete, .get_type = get_type, .check = check,        \
-        .get_layout = get_layout,                                                                 \
+        .get_layout = get_layout, .get_unit = get_unit,                                           \
     }
 
 const struct gpud_media_kind_ops gpud_media_ancillary = DATA("ancillary data", is_ancillary);

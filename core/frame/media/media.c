@@ -135,6 +135,11 @@ void gpud_media_get_layout(const struct gpud_media *media, struct gpud_layout *l
     gpud_media_find_kind(media->kind)->get_layout(media, layout);
 }
 
+uint32_t gpud_media_get_unit(const struct gpud_media *media)
+{
+    return gpud_media_find_kind(media->kind)->get_unit(media);
+}
+
 uint64_t gpud_media_size(const struct gpud_media *media)
 {
     struct gpud_layout layout;

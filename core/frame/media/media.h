@@ -54,6 +54,8 @@ struct gpud_media_kind_ops {
     /* Checks the members against each other; each is valid by itself. */
     enum gpud_status (*check)(const struct gpud_media *media, struct gpud_error *error);
     void (*get_layout)(const struct gpud_media *media, struct gpud_layout *layout);
+    /* A frame may use any number of units of so many bytes. 0: it always uses all of its bytes. */
+    uint32_t (*get_unit)(const struct gpud_media *media);
 };
 
 extern const struct gpud_media_kind_ops gpud_media_picture, gpud_media_audio, gpud_media_ancillary,
@@ -71,6 +73,9 @@ void gpud_media_set_number(void *at, uint8_t width, uint64_t value);
 
 /* Whether the number is valid for the member. */
 bool gpud_media_allows(const struct gpud_media_member *member, uint64_t value);
+
+/* The unit of a valid media. */
+uint32_t gpud_media_get_unit(const struct gpud_media *media);
 
 /* Fills in a layout of one plane with one row of so many bytes. */
 void gpud_media_fill_layout(struct gpud_layout *layout, const char *format, uint64_t size);

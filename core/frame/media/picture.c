@@ -370,6 +370,12 @@ static void get_layout(const struct gpud_media *media, struct gpud_layout *layou
     *layout = media->picture.layout;
 }
 
+static uint32_t get_unit(const struct gpud_media *media)
+{
+    (void)media;
+    return 0;
+}
+
 const struct gpud_media_kind_ops gpud_media_picture = {
     .name = "a picture",
     .members = members,
@@ -381,4 +387,5 @@ const struct gpud_media_kind_ops gpud_media_picture = {
     .get_type = get_type,
     .check = check,
     .get_layout = get_layout,
+    .get_unit = get_unit,
 };

@@ -21,7 +21,6 @@
 
 #include "base/fd.h"
 #include "base/stop.h"
-#include "frame/layout.h"
 
 #include <string.h>
 
@@ -352,6 +351,14 @@ static int refuse(struct gpud_error *error, const char *what)
     return -1;
 }
 
+/* 0 means all bytes. */
+static bool is_used_size(const struct gpud_session *session, uint64_t bytes)
+{
+    if (bytes == 0)
+        return true;
+    return session->unit > 0 && bytes <= session->layout.size && bytes % session->unit == 0;
+}
+
 /* Gives a lost frame back at once, unread. */
 static void give_back_void(struct gpud_session *session, struct gpud_rx_frame *rx, uint32_t entry,
                            uint32_t value)
@@ -445,9 +452,9 @@ int gpud_session_next_frame(struct gpud_session *session, uint32_t limit,
         give_back_void(session, rx, entry, descriptor.value);
         return 0; /* the next call finds the next frame */
     }
-    if (descriptor.bytes > session->layout.size ||
-        (descriptor.bytes && !gpud_layout_is_block(&session->layout)))
-        return refuse(error, "a block larger than its slot, or a part of a picture");
+    if (!is_used_size(session, descriptor.bytes))
+        return refuse(error, "a block larger than its slot or with a part of a sample, or a part "
+                             "of a picture");
     rx->entry = entry;
     rx->value = descriptor.value;
     rx->posted = rx->joined = false;

@@ -5,6 +5,7 @@
 
 #include "base/fd.h"
 #include "base/stop.h"
+#include "frame/media/media.h"
 #include "route/route.h"
 
 #include <stdlib.h>
@@ -276,6 +277,7 @@ enum gpud_status gpud_session_create(const struct gpud_offer *offer,
     made->queue = gpud_queue_ref(queue);
     made->epoch = offer->epoch;
     gpud_media_get_layout(&offer->media, &made->layout);
+    made->unit = gpud_media_get_unit(&offer->media);
     made->entries = slots;
     made->page_fd = -1;
     atomic_init(&made->wake, -1);

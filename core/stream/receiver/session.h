@@ -45,6 +45,7 @@ struct gpud_session {
     struct gpud_queue *queue;
     uint32_t epoch, entries;
     struct gpud_layout layout;
+    uint32_t unit; /* of the frames' media: see gpud_media_get_unit() */
     bool uploads;                 /* frames are copied from `ring` into `upload` */
     enum gpud_signal_place place; /* of the signals */
 

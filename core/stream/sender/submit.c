@@ -5,6 +5,7 @@
  * receiver, by its policy, and the slots that routes need, and then delivers it. */
 #include "base/stop.h"
 #include "frame/layout.h"
+#include "frame/media/media.h"
 #include "stream/sender/delivery.h"
 #include "stream/sender/epoch.h"
 #include "stream/sender/poll.h"
@@ -349,6 +350,13 @@ static enum gpud_status check_frame(const struct gpud_sender *sender, struct gpu
             error, GPUD_INVALID, "the frame is %s %ux%u, the sender's format is %s %ux%u",
             frame->info.layout.format, frame->info.layout.width, frame->info.layout.height,
             sender->layout.format, sender->layout.width, sender->layout.height);
+    uint64_t bytes = frame->info.bytes;
+    uint32_t unit = bytes ? gpud_media_get_unit(&sender->media) : 1;
+    if (unit == 0 || bytes % unit)
+        return gpud_fail(
+            error, GPUD_INVALID,
+            "%llu bytes of the frame are in use: all, or a multiple of %u, can be sent",
+            (unsigned long long)bytes, unit);
     return GPUD_OK;
 }
 

@@ -369,7 +369,9 @@ static void write_slot(struct gpud_transport *transport, uint32_t entry)
     struct gpud_descriptor *descriptor = gpud_page_descriptor(&transport->page, entry);
     if (!slot || descriptor->flags & GPUD_FRAME_VOID)
         return;
-    uint64_t bytes = descriptor->bytes ? descriptor->bytes : slot->frame.info.layout.size;
+    uint64_t size = slot->frame.info.layout.size, bytes = descriptor->bytes;
+    if (bytes == 0 || bytes > size)
+        bytes = size;
     if (transport->remote->ops->write(transport->remote, entry, slot->frame.memory,
                                       slot->frame.offset, bytes, NULL) != GPUD_OK)
         descriptor->flags |= GPUD_FRAME_VOID;

@@ -18,7 +18,7 @@ enum gpud_status gpud_socket_resolve(const char *address, char path[GPUD_SOCKET_
                                      struct gpud_error *error);
 
 /* The address of a socket in the runtime directory: "cam1" of the entry cam1, "cam1/subs" of
- * cam1!subs. false: it is none of these. */
+ * cam1!subs. false: it has neither form. */
 bool gpud_socket_entry_address(const char *entry, char *text, size_t size);
 
 #endif

@@ -27,12 +27,6 @@ enum gpud_status blocks_copy(const struct blocks *blocks, struct gpud_frame *fra
     void *data;
 
     gpud_frame_get_info(frame, &info);
-    if (blocks->are_sound && info.bytes % (gsize)blocks->info.bpf != 0) {
-        g_snprintf(error->reason, sizeof(error->reason),
-                   "a block of %" G_GUINT64_FORMAT " bytes, where a sample of all channels has %d",
-                   info.bytes, blocks->info.bpf);
-        return error->status = GPUD_PEER;
-    }
     enum gpud_status status = gpud_frame_map(frame, GPUD_READ, GPUD_SEC, &data, error);
     if (status != GPUD_OK)
         return status;
