@@ -115,9 +115,9 @@ bool array_is_contiguous(const struct array *array)
     return true;
 }
 
-void array_raw(struct array *array, const struct gpud_layout *layout)
+void array_raw(struct array *array, uint64_t size)
 {
-    lay_out(array, ARRAY_UINT, 1, 1, (const int64_t[]){(int64_t)layout->size});
+    lay_out(array, ARRAY_UINT, 1, 1, (const int64_t[]){(int64_t)size});
 }
 
 /* Bayer of 10 to 16 bits: "rggb10le". */
@@ -207,34 +207,32 @@ static bool of_picture(struct array *array, const struct gpud_layout *layout,
     return lay_out_plane(array, form, layout, 0, error);
 }
 
-static bool of_sound(struct array *array, const struct gpud_audio *audio,
-                     const struct gpud_layout *layout, struct gpud_error *error)
+static bool of_sound(struct array *array, const struct gpud_audio *audio, uint64_t size,
+                     struct gpud_error *error)
 {
     unsigned i = 0, count = sizeof(samples) / sizeof(samples[0]);
     while (i < count && strcmp(samples[i].name, audio->format) != 0)
         i++;
     if (i == count)
         return refuse(error, "samples of %s are numbers of no array: use frame.raw", audio->format);
-    int64_t block = layout->plane[0].row_bytes / (samples[i].bytes * audio->channels);
+    int64_t block = (int64_t)(size / (samples[i].bytes * audio->channels));
     bool planar = audio->order == GPUD_AUDIO_PLANAR;
     lay_out(array, samples[i].kind, samples[i].bytes, 2,
             planar ? (const int64_t[]){audio->channels, block}
                    : (const int64_t[]){block, audio->channels});
-    array->offset = layout->plane[0].offset;
     return true;
 }
 
 bool array_of_frame(struct array *array, const struct gpud_media *media,
-                    const struct gpud_layout *layout, struct gpud_error *error)
+                    const struct gpud_layout *layout, uint64_t size, struct gpud_error *error)
 {
     switch (media->kind) {
     case GPUD_MEDIA_PICTURE:
         return of_picture(array, layout, error);
     case GPUD_MEDIA_AUDIO:
-        return of_sound(array, &media->audio, layout, error);
+        return of_sound(array, &media->audio, size, error);
     default:
-        lay_out(array, ARRAY_UINT, 1, 1, (const int64_t[]){layout->plane[0].row_bytes});
-        array->offset = layout->plane[0].offset;
+        array_raw(array, size);
         return true;
     }
 }

@@ -27,12 +27,13 @@ struct array {
     uint64_t length;                       /* bytes of all elements */
 };
 
-/* All bytes of a frame. */
-void array_raw(struct array *array, const struct gpud_layout *layout);
+/* So many bytes of a frame, from its first one on. */
+void array_raw(struct array *array, uint64_t size);
 
-/* The array that a frame is as a whole. False with a sentence in error if it is none. */
+/* A frame as one array; size: its bytes in use. False with a sentence in error if it needs several,
+ * or has no elements of whole bytes. */
 bool array_of_frame(struct array *array, const struct gpud_media *media,
-                    const struct gpud_layout *layout, struct gpud_error *error);
+                    const struct gpud_layout *layout, uint64_t size, struct gpud_error *error);
 
 /* A plane, and its name: "Y", "UV"; the plane's number where the format is not known, whose rows
  * are arrays of bytes. */

@@ -16,8 +16,8 @@
 #include <string.h>
 
 struct capture {
-    PyObject_HEAD struct gpud_capture *capture;
-    struct guard guard;
+    struct guarded base;
+    struct gpud_capture *capture;
     int64_t timeout_ns; /* of a step of the iteration */
     /* guarded by guard.turn */
     struct media *media;
@@ -26,18 +26,17 @@ struct capture {
 
 static PyTypeObject *type;
 
-static void destroy(struct capture *self)
+static void destroy(PyObject *object)
 {
-    Py_BEGIN_ALLOW_THREADS
-    gpud_capture_destroy(&self->capture);
-    Py_END_ALLOW_THREADS
+    gpud_capture_destroy(&((struct capture *)object)->capture);
 }
 
-static void leave(struct capture *self)
+static enum gpud_status get_fd(PyObject *object, int *fd, struct gpud_error *error)
 {
-    if (guard_leave(&self->guard))
-        destroy(self);
+    return gpud_capture_get_fd(((struct capture *)object)->capture, fd, error);
 }
+
+static const struct guard_ops guard_ops = {"capture", destroy, get_fd};
 
 /* --- controls ------------------------------------------------------------------------------ */
 
@@ -136,9 +135,9 @@ static int configure(struct capture *self, const struct wanted *wanted)
     }
     strcpy(mode.format, wanted->format);
     Py_BEGIN_ALLOW_THREADS
-    pthread_mutex_lock(&self->guard.turn);
+    pthread_mutex_lock(&self->base.guard.turn);
     status = gpud_capture_configure(self->capture, &config, &error);
-    pthread_mutex_unlock(&self->guard.turn);
+    pthread_mutex_unlock(&self->base.guard.turn);
     Py_END_ALLOW_THREADS
     if (status != GPUD_OK)
         error_raise(&error);
@@ -153,10 +152,10 @@ static PyObject *method_configure(PyObject *object, PyObject *args, PyObject *na
     PyObject *rate = NULL;
     if (!PyArg_ParseTupleAndKeywords(args, names, "s|IIO:configure", keywords, &wanted.format,
                                      &wanted.width, &wanted.height, &rate) ||
-        read_rate(rate, &wanted) < 0 || !guard_enter(&self->guard))
+        read_rate(rate, &wanted) < 0 || !guard_enter(&self->base))
         return NULL;
     int result = configure(self, &wanted);
-    leave(self);
+    guard_leave(&self->base);
     return result == 0 ? Py_NewRef(Py_None) : NULL;
 }
 
@@ -166,7 +165,7 @@ static PyObject *method_set_controls(PyObject *object, PyObject *dict)
     struct controls controls;
     struct gpud_error error;
     enum gpud_status status;
-    if (read_controls(&controls, dict) < 0 || !guard_enter(&self->guard)) {
+    if (read_controls(&controls, dict) < 0 || !guard_enter(&self->base)) {
         Py_XDECREF(controls.items);
         return NULL;
     }
@@ -176,7 +175,7 @@ static PyObject *method_set_controls(PyObject *object, PyObject *dict)
     status = gpud_capture_configure(self->capture, &config, &error);
     Py_END_ALLOW_THREADS
     Py_XDECREF(controls.items);
-    leave(self);
+    guard_leave(&self->base);
     return status == GPUD_OK ? Py_NewRef(Py_None) : error_raise(&error);
 }
 
@@ -226,9 +225,9 @@ static PyObject *acquire(struct capture *self, int64_t timeout_ns, enum gpud_sta
     struct call call = {.self = self};
     PyObject *frame = NULL;
     *status = GPUD_INVALID;
-    if (!guard_enter(&self->guard))
+    if (!guard_enter(&self->base))
         return NULL;
-    int result = guard_wait(&self->guard, timeout_ns, true, acquire_slice, NULL, &call, status);
+    int result = guard_wait(&self->base, timeout_ns, true, acquire_slice, NULL, &call, status);
     if (result == 0 && !call.media) {
         gpud_frame_release(&call.frame);
         PyErr_NoMemory();
@@ -237,7 +236,7 @@ static PyObject *acquire(struct capture *self, int64_t timeout_ns, enum gpud_sta
         frame = hold ? frame_new(hold, NULL) : NULL;
     }
     media_unref(call.media);
-    leave(self);
+    guard_leave(&self->base);
     return frame;
 }
 
@@ -278,26 +277,14 @@ static PyObject *method_wait(PyObject *object, PyObject *args, PyObject *names)
     enum gpud_status status;
     if (!PyArg_ParseTupleAndKeywords(args, names, "|O&:wait", keywords, guard_parse_timeout,
                                      &timeout_ns) ||
-        !guard_enter(&self->guard))
+        !guard_enter(&self->base))
         return NULL;
-    int result = guard_wait(&self->guard, timeout_ns, true, wait_slice, NULL, &call, &status);
-    leave(self);
+    int result = guard_wait(&self->base, timeout_ns, true, wait_slice, NULL, &call, &status);
+    guard_leave(&self->base);
     return result == 0 ? Py_NewRef(Py_None) : NULL;
 }
 
 /* --- what is known of it ------------------------------------------------------------------- */
-
-static PyObject *method_fileno(PyObject *object, PyObject *unused)
-{
-    struct capture *self = (struct capture *)object;
-    struct gpud_error error;
-    int fd;
-    if (!guard_enter(&self->guard))
-        return NULL;
-    enum gpud_status status = gpud_capture_get_fd(self->capture, &fd, &error);
-    leave(self);
-    return status == GPUD_OK ? PyLong_FromLong(fd) : error_raise(&error);
-}
 
 static PyObject *mode_to_dict(const struct gpud_capture_mode *mode)
 {
@@ -313,7 +300,7 @@ static PyObject *method_modes(PyObject *object, PyObject *unused)
 {
     struct capture *self = (struct capture *)object;
     size_t count;
-    if (!guard_enter(&self->guard))
+    if (!guard_enter(&self->base))
         return NULL;
     struct gpud_capture_mode *modes = calloc(MODES_MAX, sizeof(*modes));
     PyObject *list = modes ? PyList_New(0) : PyErr_NoMemory();
@@ -330,31 +317,18 @@ static PyObject *method_modes(PyObject *object, PyObject *unused)
         }
     }
     free(modes);
-    leave(self);
+    guard_leave(&self->base);
     return list;
-}
-
-static PyObject *method_close(PyObject *object, PyObject *unused)
-{
-    struct capture *self = (struct capture *)object;
-    if (guard_close(&self->guard))
-        destroy(self);
-    return Py_NewRef(Py_None);
-}
-
-static PyObject *get_closed(PyObject *object, void *closure)
-{
-    return PyBool_FromLong(guard_is_closed(&((struct capture *)object)->guard));
 }
 
 static PyObject *get_info(PyObject *object, void *closure)
 {
     struct capture *self = (struct capture *)object;
     struct gpud_capture_info info = GPUD_INFO_INIT(info);
-    if (!guard_enter(&self->guard))
+    if (!guard_enter(&self->base))
         return NULL;
     gpud_capture_get_info(self->capture, &info);
-    leave(self);
+    guard_leave(&self->base);
     return Py_BuildValue(
         "{s:N,s:N,s:N,s:N,s:N,s:N,s:K,s:K,s:K,s:K,s:K,s:N,s:N,s:N,s:N,s:K,s:N,s:K,s:N,s:N}", "path",
         convert_text(info.path), "fallback_reason", convert_text(info.fallback_reason), "driver",
@@ -411,11 +385,9 @@ static PyObject *make(PyTypeObject *own, PyObject *args, PyObject *names)
     if (read_controls(&controls, dict) == 0) {
         params.controls = controls.list;
         params.control_count = controls.count;
-        allocfunc allocate = (allocfunc)PyType_GetSlot(own, Py_tp_alloc);
-        self = (struct capture *)allocate(own, 0);
+        self = (struct capture *)guard_new(own, &guard_ops);
     }
     if (self) {
-        guard_init(&self->guard, "capture");
         self->timeout_ns = timeout_ns;
         if (create(self, &params, &wanted) < 0)
             Py_CLEAR(self);
@@ -427,14 +399,9 @@ static PyObject *make(PyTypeObject *own, PyObject *args, PyObject *names)
 static void capture_free(PyObject *object)
 {
     struct capture *self = (struct capture *)object;
-    PyTypeObject *own = Py_TYPE(object);
-    if (guard_close(&self->guard))
-        destroy(self);
+    guard_close(&self->base);
     media_unref(self->media);
-    guard_clear(&self->guard);
-    freefunc release = (freefunc)PyType_GetSlot(own, Py_tp_free);
-    release(object);
-    Py_DECREF(own);
+    guard_free(object);
 }
 
 static PyMethodDef methods[] = {
@@ -455,16 +422,16 @@ static PyMethodDef methods[] = {
      "wait($self, /, timeout=None)\n--\n\nWaits for a card that was unplugged to come back."},
     {"modes", method_modes, METH_NOARGS,
      "modes($self, /)\n--\n\nThe formats, sizes and rates that the card offers now."},
-    {"fileno", method_fileno, METH_NOARGS,
+    {"fileno", guard_method_fileno, METH_NOARGS,
      "fileno($self, /)\n--\n\nA descriptor to poll, readable when poll() may return a frame."},
-    {"close", method_close, METH_NOARGS,
+    {"close", guard_method_close, METH_NOARGS,
      "close($self, /)\n--\n\nStops and closes the card. Frames that are held stay valid."},
     {0},
 };
 
 static PyGetSetDef attributes[] = {
     {"info", get_info, NULL, "State and counters, as gpud_capture_info has them.", NULL},
-    {"closed", get_closed, NULL, "Whether it was closed.", NULL},
+    {"closed", guard_get_closed, NULL, "Whether it was closed.", NULL},
     {0},
 };
 

@@ -10,8 +10,8 @@
 
 #include <gpudirect/device.h>
 
-/* NULL with an exception if there is none, or if this process was forked from the one that made
- * it. */
+/* The context of this process. NULL with an exception if it cannot be created, or if the process
+ * was forked from the one that created it. */
 struct gpud_context *context_get(void);
 
 /* Objects of a parent process are neither used nor destroyed by its children. */

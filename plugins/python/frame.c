@@ -55,7 +55,7 @@ static void frame_free(PyObject *self)
 static bool find_array(struct hold *hold, struct array *array)
 {
     struct gpud_error error;
-    if (array_of_frame(array, &hold->media->media, &hold->info.layout, &error))
+    if (array_of_frame(array, &hold->media->media, &hold->info.layout, hold->info.bytes, &error))
         return true;
     PyErr_SetString(PyExc_BufferError, error.reason);
     return false;
@@ -93,7 +93,7 @@ static PyObject *get_raw(PyObject *self, void *closure)
     struct hold *hold = frame_get_hold(self);
     if (!hold || hold_check(hold) < 0)
         return NULL;
-    array_raw(&array, &hold->info.layout);
+    array_raw(&array, hold->info.bytes);
     return view_new(hold, &array);
 }
 
@@ -102,8 +102,9 @@ static PyObject *get_planes(PyObject *self, void *closure)
     struct hold *hold = frame_get_hold(self);
     if (!hold || hold_check(hold) < 0)
         return NULL;
+    bool is_picture = hold->media->media.kind == GPUD_MEDIA_PICTURE;
     PyObject *planes = PyDict_New();
-    for (uint32_t i = 0; planes && i < hold->info.layout.planes; i++) {
+    for (uint32_t i = 0; planes && is_picture && i < hold->info.layout.planes; i++) {
         struct array array;
         struct gpud_error error;
         char name[ARRAY_NAME_MAX];
@@ -177,7 +178,8 @@ static PyObject *get_native_offset(PyObject *self, void *closure)
     return hold ? PyLong_FromUnsignedLongLong(hold->offset) : NULL;
 }
 
-/* Numbers of gpud_frame_info: where, how wide, what is None, and whether a sender may set them. */
+/* Numbers of gpud_frame_info: their offset and width, whether the largest value means None, and
+ * whether a sender may set them. */
 struct number {
     const char *name;
     size_t offset;
@@ -260,6 +262,23 @@ static int set_number(PyObject *self, PyObject *value, void *closure)
     else
         *(uint32_t *)(void *)field = (uint32_t)read;
     return 0;
+}
+
+static PyObject *get_size(PyObject *self, void *closure)
+{
+    struct hold *hold = frame_get_hold(self);
+    return hold ? PyLong_FromUnsignedLongLong(hold->info.bytes) : NULL;
+}
+
+static int set_size(PyObject *self, PyObject *value, void *closure)
+{
+    struct hold *hold = settable(self, value, "size");
+    if (!hold)
+        return -1;
+    unsigned long long bytes = PyLong_AsUnsignedLongLong(value);
+    if (bytes == (unsigned long long)-1 && PyErr_Occurred())
+        return -1;
+    return hold_set_size(hold, bytes);
 }
 
 static PyObject *get_meta(PyObject *self, void *closure)
@@ -373,7 +392,12 @@ static PyGetSetDef attributes[] = {
      NULL},
     {"meta", get_meta, set_meta, "The application's own bytes, up to 704; travel as they are.",
      NULL},
-    {"planes", get_planes, NULL, "The planes by name, as in frame.planes['Y'].", NULL},
+    {"size", get_size, set_size,
+     "Bytes in use, from the first one on. Set it to fewer on a lent block of sound or data, "
+     "before\n"
+     "its first array.",
+     NULL},
+    {"planes", get_planes, NULL, "The planes of a picture by name, as in frame.planes['Y'].", NULL},
     {"raw", get_raw, NULL, "All bytes of the frame, as an array of one dimension.", NULL},
     {"native", get_native, NULL, "The address on its device; on OpenCL, the cl_mem.", NULL},
     {"native_offset", get_native_offset, NULL, "Bytes from native to the frame; of a cl_mem.",

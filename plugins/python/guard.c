@@ -12,32 +12,52 @@
 
 #define SLICE (50 * GPUD_MSEC)
 
-void guard_init(struct guard *guard, const char *name)
+PyObject *guard_new(PyTypeObject *type, const struct guard_ops *ops)
 {
-    pthread_mutex_init(&guard->lock, NULL);
-    pthread_mutex_init(&guard->turn, NULL);
-    guard->pid = (long)getpid();
-    guard->name = name;
+    allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+    struct guarded *object = (struct guarded *)allocate(type, 0);
+    if (!object)
+        return NULL;
+    pthread_mutex_init(&object->guard.lock, NULL);
+    pthread_mutex_init(&object->guard.turn, NULL);
+    object->guard.pid = (long)getpid();
+    object->guard.ops = ops;
+    return (PyObject *)object;
 }
 
-void guard_clear(struct guard *guard)
+void guard_free(PyObject *object)
 {
-    pthread_mutex_destroy(&guard->lock);
-    pthread_mutex_destroy(&guard->turn);
+    struct guarded *self = (struct guarded *)object;
+    PyTypeObject *type = Py_TYPE(object);
+    guard_close(self);
+    pthread_mutex_destroy(&self->guard.lock);
+    pthread_mutex_destroy(&self->guard.turn);
+    freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
+    release(object);
+    Py_DECREF(type);
+}
+
+static void destroy(struct guarded *object)
+{
+    Py_BEGIN_ALLOW_THREADS
+    object->guard.ops->destroy((PyObject *)object);
+    Py_END_ALLOW_THREADS
 }
 
 static void raise_closed(const struct guard *guard)
 {
     char text[64];
-    snprintf(text, sizeof(text), "the %s is closed", guard->name);
+    snprintf(text, sizeof(text), "the %s is closed", guard->ops->name);
     error_raise_text(GPUD_CLOSED, text);
 }
 
-bool guard_enter(struct guard *guard)
+bool guard_enter(struct guarded *object)
 {
+    struct guard *guard = &object->guard;
     if (context_is_foreign(guard->pid)) {
         PyErr_Format(PyExc_RuntimeError,
-                     "the %s belongs to the process that this one was forked from", guard->name);
+                     "the %s belongs to the process that this one was forked from",
+                     guard->ops->name);
         return false;
     }
     pthread_mutex_lock(&guard->lock);
@@ -50,31 +70,62 @@ bool guard_enter(struct guard *guard)
     return !closed;
 }
 
-bool guard_leave(struct guard *guard)
+void guard_leave(struct guarded *object)
 {
+    struct guard *guard = &object->guard;
     pthread_mutex_lock(&guard->lock);
     bool last = --guard->users == 0 && guard->closed;
     pthread_mutex_unlock(&guard->lock);
-    return last;
+    if (last)
+        destroy(object);
 }
 
-bool guard_close(struct guard *guard)
+void guard_close(struct guarded *object)
 {
+    struct guard *guard = &object->guard;
     if (context_is_foreign(guard->pid))
-        return false;
+        return;
     pthread_mutex_lock(&guard->lock);
-    bool last = !guard->closed && guard->users == 0;
+    /* Else the last call that still waits destroys it, when this part of its wait is over. */
+    bool unused = !guard->closed && guard->users == 0;
     guard->closed = true;
     pthread_mutex_unlock(&guard->lock);
-    return last;
+    if (unused)
+        destroy(object);
 }
 
-bool guard_is_closed(struct guard *guard)
+static bool is_closed(struct guard *guard)
 {
     pthread_mutex_lock(&guard->lock);
     bool closed = guard->closed;
     pthread_mutex_unlock(&guard->lock);
     return closed;
+}
+
+PyObject *guard_method_close(PyObject *object, PyObject *unused)
+{
+    guard_close((struct guarded *)object);
+    return Py_NewRef(Py_None);
+}
+
+PyObject *guard_get_closed(PyObject *object, void *closure)
+{
+    return PyBool_FromLong(is_closed(&((struct guarded *)object)->guard));
+}
+
+PyObject *guard_method_fileno(PyObject *object, PyObject *unused)
+{
+    struct guarded *self = (struct guarded *)object;
+    struct gpud_error error;
+    enum gpud_status status;
+    int fd;
+    if (!guard_enter(self))
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    status = self->guard.ops->get_fd(object, &fd, &error);
+    Py_END_ALLOW_THREADS
+    guard_leave(self);
+    return status == GPUD_OK ? PyLong_FromLong(fd) : error_raise(&error);
 }
 
 static int64_t now(void)
@@ -84,9 +135,10 @@ static int64_t now(void)
     return time.tv_sec * GPUD_SEC + time.tv_nsec;
 }
 
-int guard_wait(struct guard *guard, int64_t timeout_ns, bool one_at_a_time, guard_slice_fn slice,
+int guard_wait(struct guarded *object, int64_t timeout_ns, bool one_at_a_time, guard_slice_fn slice,
                guard_between_fn between, void *call, enum gpud_status *status)
 {
+    struct guard *guard = &object->guard;
     struct gpud_error error;
     int64_t begin = now();
     for (;;) {
@@ -103,7 +155,7 @@ int guard_wait(struct guard *guard, int64_t timeout_ns, bool one_at_a_time, guar
             return -1;
         if (*status == GPUD_OK)
             return 0;
-        if ((*status == GPUD_TIMEOUT || *status == GPUD_AGAIN) && guard_is_closed(guard)) {
+        if ((*status == GPUD_TIMEOUT || *status == GPUD_AGAIN) && is_closed(guard)) {
             raise_closed(guard);
             *status = GPUD_CLOSED;
             return -1;

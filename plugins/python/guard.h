@@ -11,25 +11,42 @@
 
 #include <pthread.h>
 
+struct guard_ops {
+    const char *name;
+    /* Both run without the GIL; destroy() may find nothing to destroy. */
+    void (*destroy)(PyObject *object);
+    enum gpud_status (*get_fd)(PyObject *object, int *fd, struct gpud_error *error);
+};
+
 struct guard {
     pthread_mutex_t lock; /* guards users, closed; held for a few instructions */
     pthread_mutex_t turn; /* held by the calls that the library wants from one thread at a time */
     unsigned users;
     bool closed;
     long pid; /* of the process that made the object */
-    const char *name;
+    const struct guard_ops *ops;
 };
 
-void guard_init(struct guard *guard, const char *name);
-void guard_clear(struct guard *guard);
+/* How objects with a guard begin. */
+struct guarded {
+    PyObject_HEAD struct guard guard;
+};
+
+/* A new object of a type that begins with struct guarded, for its tp_new; zeroed. */
+PyObject *guard_new(PyTypeObject *type, const struct guard_ops *ops);
+/* For its tp_dealloc: closes the object, and frees it last. */
+void guard_free(PyObject *object);
 
 /* False with an exception if the object is closed. */
-bool guard_enter(struct guard *guard);
-/* True: the caller is the last user of a closed object, and destroys it. */
-bool guard_leave(struct guard *guard);
-/* True as for guard_leave(). Closing twice is harmless. */
-bool guard_close(struct guard *guard);
-bool guard_is_closed(struct guard *guard);
+bool guard_enter(struct guarded *object);
+void guard_leave(struct guarded *object);
+/* Closing twice is harmless. */
+void guard_close(struct guarded *object);
+
+/* Methods and an attribute that all of them have. */
+PyObject *guard_method_close(PyObject *object, PyObject *unused);
+PyObject *guard_method_fileno(PyObject *object, PyObject *unused);
+PyObject *guard_get_closed(PyObject *object, void *closure);
 
 /* A part of a wait, which runs without the GIL and takes timeout_ns at most. */
 typedef enum gpud_status (*guard_slice_fn)(void *call, int64_t timeout_ns,
@@ -40,7 +57,7 @@ typedef int (*guard_between_fn)(void *call);
 /* Waits for slice() to return something other than GPUD_TIMEOUT, in parts short enough for Python's
  * signal handlers. between may be NULL. Returns 0, or -1 with an exception; *status is the last
  * part's, also where between() raised. one_at_a_time: takes the guard's turn for each part. */
-int guard_wait(struct guard *guard, int64_t timeout_ns, bool one_at_a_time, guard_slice_fn slice,
+int guard_wait(struct guarded *object, int64_t timeout_ns, bool one_at_a_time, guard_slice_fn slice,
                guard_between_fn between, void *call, enum gpud_status *status);
 
 /* A converter for PyArg_Parse's "O&": seconds or None, into nanoseconds of an int64_t. */

@@ -69,8 +69,10 @@ static void post_streams(struct hold *hold)
     /* A received frame takes the posts of several streams only as those of several holders. */
     if (hold->stream_count > 1 && !hold->lent)
         second = gpud_frame_ref(hold->frame);
+    /* Where the driver refuses to wait for a stream: the default stream waits for most others. */
     for (unsigned i = 0; i < hold->stream_count; i++)
-        gpud_frame_post(hold->frame, hold->streams[i], NULL);
+        if (gpud_frame_post(hold->frame, hold->streams[i], NULL) != GPUD_OK)
+            gpud_frame_post(hold->frame, NULL, NULL);
     hold->stream_count = 0;
     gpud_frame_release(&second);
 }
@@ -158,6 +160,37 @@ int hold_check(struct hold *hold)
     else if (taken_back)
         error_raise_taken_back();
     return gone || taken_back ? -1 : 0;
+}
+
+int hold_set_size(struct hold *hold, uint64_t bytes)
+{
+    struct gpud_error error;
+    enum gpud_status status = GPUD_OK;
+    bool gone;
+    /* Arrays are made with the GIL alone. */
+    if (atomic_load(&hold->refs) > 1) {
+        error_raise_text(GPUD_INVALID, "the frame has arrays: set its size before it has any");
+        return -1;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    pthread_mutex_lock(&hold->calls);
+    gone = !hold->frame;
+    if (!gone) {
+        unmap(hold);
+        status = gpud_frame_set_size(hold->frame, bytes, &error);
+    }
+    pthread_mutex_unlock(&hold->calls);
+    Py_END_ALLOW_THREADS
+    if (gone) {
+        raise_submitted();
+        return -1;
+    }
+    if (status != GPUD_OK) {
+        error_raise(&error);
+        return -1;
+    }
+    hold->info.bytes = bytes;
+    return 0;
 }
 
 /* --- the bytes ----------------------------------------------------------------------------- */

@@ -46,7 +46,7 @@ struct hold {
 
     pthread_mutex_t calls;
     struct gpud_frame *frame;  /* NULL: submitted */
-    struct gpud_frame *keeper; /* keeps the memory of a submitted frame for those who still look */
+    struct gpud_frame *keeper; /* of a submitted frame: keeps its memory for its arrays */
     bool mapped;
     void *streams[HOLD_STREAMS_MAX]; /* that the release or the submission waits for */
     unsigned stream_count;
@@ -63,6 +63,9 @@ bool hold_has_frame(struct hold *hold);
 bool hold_is_valid(struct hold *hold);
 /* 0, or -1 with an exception if the bytes may not be used any more. */
 int hold_check(struct hold *hold);
+
+/* Sets how many bytes are in use, before the first array. 0, or -1 with an exception. */
+int hold_set_size(struct hold *hold, uint64_t bytes);
 
 /* Waits until the CPU may use the bytes, without the GIL. 0, or -1 with an exception. */
 int hold_map(struct hold *hold);

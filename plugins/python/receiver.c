@@ -24,8 +24,8 @@ struct event {
 };
 
 struct receiver {
-    PyObject_HEAD struct gpud_receiver *receiver;
-    struct guard guard;
+    struct guarded base;
+    struct gpud_receiver *receiver;
     PyObject *on_event; /* or NULL */
     int64_t timeout_ns; /* of a step of the iteration */
     bool allow_old_dlpack;
@@ -112,28 +112,27 @@ static int deliver_events(void *user)
     return result;
 }
 
-static void destroy(struct receiver *self)
+static void destroy(PyObject *object)
 {
-    Py_BEGIN_ALLOW_THREADS
-    gpud_receiver_destroy(&self->receiver);
-    Py_END_ALLOW_THREADS
+    gpud_receiver_destroy(&((struct receiver *)object)->receiver);
 }
 
-static void leave(struct receiver *self)
+static enum gpud_status get_fd(PyObject *object, int *fd, struct gpud_error *error)
 {
-    if (guard_leave(&self->guard))
-        destroy(self);
+    return gpud_receiver_get_fd(((struct receiver *)object)->receiver, fd, error);
 }
+
+static const struct guard_ops guard_ops = {"receiver", destroy, get_fd};
 
 static PyObject *acquire(struct receiver *self, int64_t timeout_ns, enum gpud_status *status)
 {
     struct call call = {.self = self};
     PyObject *frame = NULL;
     *status = GPUD_CLOSED;
-    if (!guard_enter(&self->guard))
+    if (!guard_enter(&self->base))
         return NULL;
     int result =
-        guard_wait(&self->guard, timeout_ns, true, acquire_slice, deliver_events, &call, status);
+        guard_wait(&self->base, timeout_ns, true, acquire_slice, deliver_events, &call, status);
     if (result == 0 && !call.media) {
         PyErr_NoMemory();
         result = -1;
@@ -149,7 +148,7 @@ static PyObject *acquire(struct receiver *self, int64_t timeout_ns, enum gpud_st
         gpud_frame_release(&call.frame);
     }
     media_unref(call.media);
-    leave(self);
+    guard_leave(&self->base);
     return frame;
 }
 
@@ -187,40 +186,14 @@ static PyObject *next(PyObject *object)
     return frame;
 }
 
-static PyObject *method_fileno(PyObject *object, PyObject *unused)
-{
-    struct receiver *self = (struct receiver *)object;
-    struct gpud_error error;
-    int fd;
-    if (!guard_enter(&self->guard))
-        return NULL;
-    enum gpud_status status = gpud_receiver_get_fd(self->receiver, &fd, &error);
-    leave(self);
-    return status == GPUD_OK ? PyLong_FromLong(fd) : error_raise(&error);
-}
-
-static PyObject *method_close(PyObject *object, PyObject *unused)
-{
-    struct receiver *self = (struct receiver *)object;
-    if (guard_close(&self->guard))
-        destroy(self);
-    /* Else the last call that still waits destroys it, when this part of its wait is over. */
-    return Py_NewRef(Py_None);
-}
-
-static PyObject *get_closed(PyObject *object, void *closure)
-{
-    return PyBool_FromLong(guard_is_closed(&((struct receiver *)object)->guard));
-}
-
 static PyObject *get_info(PyObject *object, void *closure)
 {
     struct receiver *self = (struct receiver *)object;
     struct gpud_receiver_info info = GPUD_INFO_INIT(info);
-    if (!guard_enter(&self->guard))
+    if (!guard_enter(&self->base))
         return NULL;
     gpud_receiver_get_info(self->receiver, &info);
-    leave(self);
+    guard_leave(&self->base);
     return Py_BuildValue(
         "{s:N,s:N,s:N,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:I,s:N,s:N}",
         "connected", PyBool_FromLong(info.connected), "path", convert_text(info.path),
@@ -280,11 +253,9 @@ static PyObject *make(PyTypeObject *own, PyObject *args, PyObject *names)
     }
     params.require_direct = direct;
     params.busy_poll_ns = (int64_t)(busy_poll * 1e9);
-    allocfunc allocate = (allocfunc)PyType_GetSlot(own, Py_tp_alloc);
-    struct receiver *self = (struct receiver *)allocate(own, 0);
+    struct receiver *self = (struct receiver *)guard_new(own, &guard_ops);
     if (!self)
         return NULL;
-    guard_init(&self->guard, "receiver");
     self->timeout_ns = timeout_ns;
     self->allow_old_dlpack = allow_old;
     self->events_end = &self->events;
@@ -310,16 +281,11 @@ static int clear(PyObject *object)
 static void receiver_free(PyObject *object)
 {
     struct receiver *self = (struct receiver *)object;
-    PyTypeObject *own = Py_TYPE(object);
     PyObject_GC_UnTrack(object);
-    if (guard_close(&self->guard))
-        destroy(self);
+    guard_close(&self->base);
     clear(object);
     media_unref(self->media);
-    guard_clear(&self->guard);
-    freefunc release = (freefunc)PyType_GetSlot(own, Py_tp_free);
-    release(object);
-    Py_DECREF(own);
+    guard_free(object);
 }
 
 static PyMethodDef methods[] = {
@@ -330,9 +296,9 @@ static PyMethodDef methods[] = {
      "After both of the latter the next call connects again."},
     {"poll", method_poll, METH_NOARGS,
      "poll($self, /)\n--\n\nThe next frame, or None if there is none yet. Does not wait."},
-    {"fileno", method_fileno, METH_NOARGS,
+    {"fileno", guard_method_fileno, METH_NOARGS,
      "fileno($self, /)\n--\n\nA descriptor to poll, readable when poll() may return a frame."},
-    {"close", method_close, METH_NOARGS,
+    {"close", guard_method_close, METH_NOARGS,
      "close($self, /)\n--\n\nDisconnects. Frames that are held stay valid. Calls that wait in "
      "other "
      "threads raise Closed."},
@@ -341,7 +307,7 @@ static PyMethodDef methods[] = {
 
 static PyGetSetDef attributes[] = {
     {"info", get_info, NULL, "State and counters, as gpud_receiver_info has them.", NULL},
-    {"closed", get_closed, NULL, "Whether it was closed.", NULL},
+    {"closed", guard_get_closed, NULL, "Whether it was closed.", NULL},
     {0},
 };
 

@@ -14,25 +14,24 @@
 #include <gpudirect/sender.h>
 
 struct sender {
-    PyObject_HEAD struct gpud_sender *sender;
-    struct guard guard;
+    struct guarded base;
+    struct gpud_sender *sender;
     struct media *media; /* of the frames that are lent; changes with the GIL */
 };
 
 static PyTypeObject *type;
 
-static void destroy(struct sender *self)
+static void destroy(PyObject *object)
 {
-    Py_BEGIN_ALLOW_THREADS
-    gpud_sender_destroy(&self->sender);
-    Py_END_ALLOW_THREADS
+    gpud_sender_destroy(&((struct sender *)object)->sender);
 }
 
-static void leave(struct sender *self)
+static enum gpud_status get_fd(PyObject *object, int *fd, struct gpud_error *error)
 {
-    if (guard_leave(&self->guard))
-        destroy(self);
+    return gpud_sender_get_fd(((struct sender *)object)->sender, fd, error);
 }
+
+static const struct guard_ops guard_ops = {"sender", destroy, get_fd};
 
 /* --- the format ---------------------------------------------------------------------------- */
 
@@ -53,9 +52,9 @@ static int configure(struct sender *self, const char *text)
         return -1;
     }
     Py_BEGIN_ALLOW_THREADS
-    pthread_mutex_lock(&self->guard.turn);
+    pthread_mutex_lock(&self->base.guard.turn);
     status = gpud_sender_configure(self->sender, &media, &error);
-    pthread_mutex_unlock(&self->guard.turn);
+    pthread_mutex_unlock(&self->base.guard.turn);
     Py_END_ALLOW_THREADS
     if (status == GPUD_OK) {
         struct media *before = self->media;
@@ -74,10 +73,10 @@ static PyObject *method_configure(PyObject *object, PyObject *args, PyObject *na
     struct sender *self = (struct sender *)object;
     const char *text;
     if (!PyArg_ParseTupleAndKeywords(args, names, "s:configure", keywords, &text) ||
-        !guard_enter(&self->guard))
+        !guard_enter(&self->base))
         return NULL;
     int result = configure(self, text);
-    leave(self);
+    guard_leave(&self->base);
     return result == 0 ? Py_NewRef(Py_None) : NULL;
 }
 
@@ -117,17 +116,17 @@ static PyObject *method_acquire(PyObject *object, PyObject *args, PyObject *name
     PyObject *frame = NULL;
     if (!PyArg_ParseTupleAndKeywords(args, names, "|O&:acquire", keywords, guard_parse_timeout,
                                      &timeout_ns) ||
-        !guard_enter(&self->guard))
+        !guard_enter(&self->base))
         return NULL;
     if (!self->media) {
         error_raise_text(GPUD_INVALID,
                          "the sender has no format: give it media=, or configure() it");
-    } else if (guard_wait(&self->guard, timeout_ns, false, acquire_slice, NULL, &call, &status) ==
+    } else if (guard_wait(&self->base, timeout_ns, false, acquire_slice, NULL, &call, &status) ==
                0) {
         struct hold *hold = hold_new(call.frame, self->media, true);
         frame = hold ? frame_new(hold, object) : NULL;
     }
-    leave(self);
+    guard_leave(&self->base);
     return frame;
 }
 
@@ -148,17 +147,17 @@ static PyObject *method_submit(PyObject *object, PyObject *args, PyObject *names
         return NULL;
     }
     struct hold *hold = frame_get_hold(frame);
-    if (!hold || !guard_enter(&self->guard))
+    if (!hold || !guard_enter(&self->base))
         return NULL;
     hold_ref(hold);
     call.frame = hold_take(hold);
     int result = -1;
     if (call.frame)
-        result = guard_wait(&self->guard, timeout_ns, true, submit_slice, NULL, &call, &status);
+        result = guard_wait(&self->base, timeout_ns, true, submit_slice, NULL, &call, &status);
     if (call.frame)
         hold_put_back(hold, call.frame);
     hold_unref(hold);
-    leave(self);
+    guard_leave(&self->base);
     return result == 0 ? Py_NewRef(Py_None) : NULL;
 }
 
@@ -171,10 +170,10 @@ static PyObject *method_wait(PyObject *object, PyObject *args, PyObject *names)
     enum gpud_status status;
     if (!PyArg_ParseTupleAndKeywords(args, names, "|IO&:wait", keywords, &call.count,
                                      guard_parse_timeout, &timeout_ns) ||
-        !guard_enter(&self->guard))
+        !guard_enter(&self->base))
         return NULL;
-    int result = guard_wait(&self->guard, timeout_ns, false, wait_slice, NULL, &call, &status);
-    leave(self);
+    int result = guard_wait(&self->base, timeout_ns, false, wait_slice, NULL, &call, &status);
+    guard_leave(&self->base);
     return result == 0 ? Py_NewRef(Py_None) : NULL;
 }
 
@@ -183,7 +182,7 @@ static PyObject *method_wait(PyObject *object, PyObject *args, PyObject *names)
 static PyObject *finish(struct sender *self, enum gpud_status status,
                         const struct gpud_error *error)
 {
-    leave(self);
+    guard_leave(&self->base);
     return status == GPUD_OK ? Py_NewRef(Py_None) : error_raise(error);
 }
 
@@ -197,14 +196,14 @@ static PyObject *method_send_event(PyObject *object, PyObject *args, PyObject *n
     unsigned kind;
     if (!PyArg_ParseTupleAndKeywords(args, names, "I|y*:send_event", keywords, &kind, &data))
         return NULL;
-    if (!guard_enter(&self->guard)) {
+    if (!guard_enter(&self->base)) {
         PyBuffer_Release(&data);
         return NULL;
     }
     Py_BEGIN_ALLOW_THREADS
-    pthread_mutex_lock(&self->guard.turn);
+    pthread_mutex_lock(&self->base.guard.turn);
     status = gpud_sender_send_event(self->sender, kind, data.buf, (size_t)data.len, &error);
-    pthread_mutex_unlock(&self->guard.turn);
+    pthread_mutex_unlock(&self->base.guard.turn);
     Py_END_ALLOW_THREADS
     PyBuffer_Release(&data);
     return finish(self, status, &error);
@@ -215,12 +214,12 @@ static PyObject *method_send_eos(PyObject *object, PyObject *unused)
     struct sender *self = (struct sender *)object;
     struct gpud_error error;
     enum gpud_status status;
-    if (!guard_enter(&self->guard))
+    if (!guard_enter(&self->base))
         return NULL;
     Py_BEGIN_ALLOW_THREADS
-    pthread_mutex_lock(&self->guard.turn);
+    pthread_mutex_lock(&self->base.guard.turn);
     status = gpud_sender_send_eos(self->sender, &error);
-    pthread_mutex_unlock(&self->guard.turn);
+    pthread_mutex_unlock(&self->base.guard.turn);
     Py_END_ALLOW_THREADS
     return finish(self, status, &error);
 }
@@ -230,7 +229,7 @@ static PyObject *method_set_slow_receiver(PyObject *object, PyObject *policy)
     struct sender *self = (struct sender *)object;
     struct gpud_error error;
     enum gpud_slow_receiver slow_receiver;
-    if (!convert_parse_policy(policy, &slow_receiver) || !guard_enter(&self->guard))
+    if (!convert_parse_policy(policy, &slow_receiver) || !guard_enter(&self->base))
         return NULL;
     enum gpud_status status = gpud_sender_set_slow_receiver(self->sender, slow_receiver, &error);
     return finish(self, status, &error);
@@ -239,35 +238,10 @@ static PyObject *method_set_slow_receiver(PyObject *object, PyObject *policy)
 static PyObject *method_announce(PyObject *object, PyObject *unused)
 {
     struct sender *self = (struct sender *)object;
-    if (!guard_enter(&self->guard))
+    if (!guard_enter(&self->base))
         return NULL;
     gpud_sender_announce(self->sender);
     return finish(self, GPUD_OK, NULL);
-}
-
-static PyObject *method_fileno(PyObject *object, PyObject *unused)
-{
-    struct sender *self = (struct sender *)object;
-    struct gpud_error error;
-    int fd;
-    if (!guard_enter(&self->guard))
-        return NULL;
-    enum gpud_status status = gpud_sender_get_fd(self->sender, &fd, &error);
-    leave(self);
-    return status == GPUD_OK ? PyLong_FromLong(fd) : error_raise(&error);
-}
-
-static PyObject *method_close(PyObject *object, PyObject *unused)
-{
-    struct sender *self = (struct sender *)object;
-    if (guard_close(&self->guard))
-        destroy(self);
-    return Py_NewRef(Py_None);
-}
-
-static PyObject *get_closed(PyObject *object, void *closure)
-{
-    return PyBool_FromLong(guard_is_closed(&((struct sender *)object)->guard));
 }
 
 static PyObject *get_media(PyObject *object, void *closure)
@@ -280,10 +254,10 @@ static PyObject *get_info(PyObject *object, void *closure)
 {
     struct sender *self = (struct sender *)object;
     struct gpud_sender_info info = GPUD_INFO_INIT(info);
-    if (!guard_enter(&self->guard))
+    if (!guard_enter(&self->base))
         return NULL;
     gpud_sender_get_info(self->sender, &info);
-    leave(self);
+    guard_leave(&self->base);
     return Py_BuildValue(
         "{s:I,s:N,s:N,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:N,s:N}", "receivers",
         info.receivers, "path", convert_text(info.path), "fallback_reason",
@@ -299,10 +273,10 @@ static PyObject *get_links(PyObject *object, void *closure)
     struct sender *self = (struct sender *)object;
     struct gpud_link_list *list;
     struct gpud_error error;
-    if (!guard_enter(&self->guard))
+    if (!guard_enter(&self->base))
         return NULL;
     enum gpud_status status = gpud_link_list_create(self->sender, &list, &error);
-    leave(self);
+    guard_leave(&self->base);
     if (status != GPUD_OK)
         return error_raise(&error);
     PyObject *links = links_to_list(list);
@@ -354,11 +328,9 @@ static PyObject *make(PyTypeObject *own, PyObject *args, PyObject *names)
         return NULL;
     params.require_direct = direct;
     params.allow_unauthenticated = unauthenticated;
-    allocfunc allocate = (allocfunc)PyType_GetSlot(own, Py_tp_alloc);
-    struct sender *self = (struct sender *)allocate(own, 0);
+    struct sender *self = (struct sender *)guard_new(own, &guard_ops);
     if (!self)
         return NULL;
-    guard_init(&self->guard, "sender");
     if (create(self, &params, media) < 0)
         Py_CLEAR(self);
     return (PyObject *)self;
@@ -367,14 +339,9 @@ static PyObject *make(PyTypeObject *own, PyObject *args, PyObject *names)
 static void sender_free(PyObject *object)
 {
     struct sender *self = (struct sender *)object;
-    PyTypeObject *own = Py_TYPE(object);
-    if (guard_close(&self->guard))
-        destroy(self);
+    guard_close(&self->base);
     media_unref(self->media);
-    guard_clear(&self->guard);
-    freefunc release = (freefunc)PyType_GetSlot(own, Py_tp_free);
-    release(object);
-    Py_DECREF(own);
+    guard_free(object);
 }
 
 static PyMethodDef methods[] = {
@@ -403,9 +370,9 @@ static PyMethodDef methods[] = {
      "set_slow_receiver($self, policy, /)\n--\n\n'block', 'drop-newest' or 'drop-oldest'."},
     {"announce", method_announce, METH_NOARGS,
      "announce($self, /)\n--\n\nA frame comes soon: receivers wake up meanwhile."},
-    {"fileno", method_fileno, METH_NOARGS,
+    {"fileno", guard_method_fileno, METH_NOARGS,
      "fileno($self, /)\n--\n\nA descriptor to poll, for calls with a timeout of 0."},
-    {"close", method_close, METH_NOARGS,
+    {"close", guard_method_close, METH_NOARGS,
      "close($self, /)\n--\n\nStops sending. Calls that wait in other threads raise Closed."},
     {0},
 };
@@ -414,7 +381,7 @@ static PyGetSetDef attributes[] = {
     {"info", get_info, NULL, "State and counters, as gpud_sender_info has them.", NULL},
     {"links", get_links, NULL, "Its receivers, as gpud_link_info has them.", NULL},
     {"media", get_media, NULL, "What its frames are, in the syntax of caps, or None.", NULL},
-    {"closed", get_closed, NULL, "Whether it was closed.", NULL},
+    {"closed", guard_get_closed, NULL, "Whether it was closed.", NULL},
     {0},
 };
 

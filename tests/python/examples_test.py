@@ -66,7 +66,7 @@ class Examples(Case):
         self.start("torch-detect.py", self.address, self.address + "-out", "host")
         sender.wait(1, timeout=DEADLINE)
         frame = None
-        while frame is None:  # frames are sent on once the receiver is there, too
+        while frame is None:  # what comes before the receiver has connected is dropped
             with sender.acquire(timeout=DEADLINE) as sent:
                 np.asarray(sent)[:] = 0
                 np.asarray(sent)[32:64, 64:96] = 200

@@ -34,10 +34,10 @@ def made(number, size):
 
 class Frames(Case):
 
-    def pair(self, media=RGBA, **named):
+    def pair(self, media=RGBA, suffix="", **named):
         """A sender and a receiver of this process, connected."""
-        sender = gpudirect.Sender(self.address, media=media, device="host", **named)
-        receiver = gpudirect.Receiver(self.address, device="host", timeout=DEADLINE)
+        sender = gpudirect.Sender(self.address + suffix, media=media, device="host", **named)
+        receiver = gpudirect.Receiver(self.address + suffix, device="host", timeout=DEADLINE)
         self.addCleanup(sender.close)
         self.addCleanup(receiver.close)
         self.connect(sender, receiver)
@@ -136,6 +136,36 @@ class Frames(Case):
         self.send(sender, 7)
         array = np.asarray(receiver.acquire(timeout=DEADLINE))
         self.assertEqual((array.shape, int(array.sum())), ((100,), 700))
+
+    def test_short_blocks(self):
+        """A block that uses a part of its slot is that long at the receiver, too."""
+        sound = "audio/x-raw,format=S16LE,rate=48000,channels=2,samples-per-block=480,layout="
+        for number, (media, short) in enumerate(((sound + "interleaved", (7, 2)), (sound + "non-interleaved", (2, 7)),
+                                                 ("meta/x-klv,max-size=(guint64)100", (28,)))):
+            sender, receiver = self.pair(media, str(number))
+            self.send(sender, 9)
+            receiver.acquire(timeout=DEADLINE).release()
+            with sender.acquire(timeout=DEADLINE) as frame:
+                frame.size = 28
+                array = np.asarray(frame)
+                self.assertEqual((array.shape, array.nbytes, frame.raw.nbytes), (short, 28, 28))
+                array[:] = 5
+                self.refuses(gpudirect.Invalid, "before it has any", setattr, frame, "size", 14)
+            frame = receiver.acquire(timeout=DEADLINE)
+            self.assertEqual((np.asarray(frame).shape, frame.size), (short, 28))
+            self.assertTrue((np.asarray(frame) == 5).all())
+            self.refuses(AttributeError, "Sender.acquire()", setattr, frame, "size", 14)
+
+    def test_sizes_that_cannot_be(self):
+        sender, _ = self.pair("audio/x-raw,format=S16LE,rate=48000,channels=2,layout=interleaved,samples-per-block=48")
+        frame = sender.acquire(timeout=DEADLINE)
+        for size in (0, 193):
+            self.refuses(gpudirect.Invalid, "1 to 192", setattr, frame, "size", size)
+        self.refuses(TypeError, "", setattr, frame, "size", "many")
+        frame.size = 6
+        self.refuses(gpudirect.Invalid, "a multiple of 4", sender.submit, frame)  # and it is dropped
+        picture, _ = self.pair(suffix="-picture")
+        self.refuses(gpudirect.Invalid, "a picture", setattr, picture.acquire(timeout=DEADLINE), "size", 1)
 
     def test_exception_drops(self):
         sender, receiver = self.pair()

@@ -38,6 +38,7 @@ class Frame:
     offset: int | None
     flags: int
     meta: bytes
+    size: int
     @property
     def number(self) -> int: ...
     @property
