@@ -4,6 +4,7 @@
 #include "device.h"
 #include "context.h"
 #include "src/capturecaps.h"
+#include "wire/blocks.h"
 #include "wire/caps.h"
 
 #include <string.h>
@@ -61,6 +62,16 @@ static void gst_gpudirect_device_init(GstGpudirectDevice *self)
 {
 }
 
+/* What monitors filter by. */
+static const gchar *class_of(const GstCaps *caps)
+{
+    if (!blocks_are_caps(caps))
+        return "Video/Source";
+    const GstStructure *first = gst_caps_get_structure(caps, 0);
+    return g_str_has_prefix(gst_structure_get_name(first), "audio/") ? "Audio/Source"
+                                                                     : "Data/Source";
+}
+
 /* Takes caps and properties. */
 static GstDevice *device_new(const gchar *address, const gchar *name, GstCaps *caps,
                              GstStructure *properties)
@@ -68,7 +79,7 @@ static GstDevice *device_new(const gchar *address, const gchar *name, GstCaps *c
     gst_structure_set(properties, "address", G_TYPE_STRING, address, NULL);
     GstGpudirectDevice *self =
         g_object_new(GST_TYPE_GPUDIRECT_DEVICE, "display-name", name, "device-class",
-                     "Video/Source", "caps", caps, "properties", properties, NULL);
+                     class_of(caps), "caps", caps, "properties", properties, NULL);
     self->address = g_strdup(address);
     gst_structure_free(properties);
     gst_caps_unref(caps);

@@ -259,7 +259,7 @@ static void gst_gpudirect_device_provider_class_init(GstGpudirectDeviceProviderC
     provider_class->start = start;
     provider_class->stop = stop;
     gst_device_provider_class_set_static_metadata(
-        provider_class, "GPU-direct device provider", "Source/Video",
+        provider_class, "GPU-direct device provider", "Source/Audio/Video/Data",
         "Lists capture cards, the channels of running senders, and targets", "gpudirect authors");
 }
 

@@ -174,6 +174,37 @@ GST_START_TEST(test_half_a_sample)
 }
 GST_END_TEST
 
+/* Device monitors that look for sound list the stream, and those that look for pictures do not. */
+static guint count_devices(const gchar *class, const gchar *address)
+{
+    GstDeviceMonitor *monitor = gst_device_monitor_new();
+    guint count = 0;
+
+    gst_device_monitor_add_filter(monitor, class, NULL);
+    GList *devices = gst_device_monitor_get_devices(monitor);
+    for (GList *at = devices; at; at = at->next) {
+        GstStructure *properties = gst_device_get_properties(at->data);
+        if (properties) {
+            count += g_strcmp0(gst_structure_get_string(properties, "address"), address) == 0;
+            gst_structure_free(properties);
+        }
+    }
+    g_list_free_full(devices, gst_object_unref);
+    gst_object_unref(monitor);
+    return count;
+}
+
+GST_START_TEST(test_devices)
+{
+    struct stream stream;
+
+    open_stream(&stream, sounds[0]);
+    fail_unless_equals_int(count_devices("Audio/Source", stream.address), 1);
+    fail_unless_equals_int(count_devices("Video/Source", stream.address), 0);
+    close_stream(&stream);
+}
+GST_END_TEST
+
 /* --- data --------------------------------------------------------------------------------- */
 
 static const gchar *const types[] = {"meta/x-st-2038,alignment=frame", "application/octet-stream",
@@ -286,6 +317,7 @@ static Suite *sound_suite(void)
     tcase_add_loop_test(tc, test_sound, 0, G_N_ELEMENTS(sounds));
     tcase_add_test(tc, test_other_caps);
     tcase_add_test(tc, test_half_a_sample);
+    tcase_add_test(tc, test_devices);
     tcase_add_loop_test(tc, test_data, 0, G_N_ELEMENTS(types));
     tcase_add_test(tc, test_slow_sound);
     tcase_add_test(tc, test_pictures_alone);
