@@ -12,6 +12,7 @@
 struct fake_cm {
     unsigned channels, ids, events;
     unsigned rejected; /* requests that were turned away, ever */
+    unsigned requests; /* that the code under test sent, ever; each is lost */
 };
 extern struct fake_cm fake_cm;
 

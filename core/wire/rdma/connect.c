@@ -156,9 +156,7 @@ static void request(struct rdma_channel *channel)
         fail_call(channel, errno, "connect to");
         return;
     }
-    if (!channel->asked)
-        channel->ask_again = gpud_deadline(RDMA_ASK_AGAIN);
-    channel->asked = true;
+    channel->ask_again = gpud_deadline(RDMA_ASK_AGAIN);
     set_timer(channel);
 }
 

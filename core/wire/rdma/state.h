@@ -27,8 +27,8 @@
 /* From looking up the name to the connection: rdma_cm itself would try for a minute. */
 #define RDMA_CONNECT_DEADLINE (5 * GPUD_SEC)
 #define RDMA_RESOLVE_MS 2000
-/* How long the first request may go unanswered before a new one is sent: the kernel repeats a lost
- * request only after 4.3 s. */
+/* How long a request may go unanswered before a new one is sent: the kernel repeats a lost request
+ * only after 4.3 s. */
 #define RDMA_ASK_AGAIN (3 * GPUD_SEC / 2)
 #define RDMA_PROOF_DEADLINE (5 * GPUD_SEC)
 /* How long messages sent before the end have to arrive. */
@@ -67,7 +67,6 @@ struct rdma_channel {
     /* Before RDMA_OPEN: of the handshake; afterwards: of the next check that the peer lives. */
     int64_t deadline;
     int64_t ask_again; /* when to send a new request; INT64_MAX: never */
-    bool asked;        /* a request was sent */
     int timer;         /* expires at the earlier of the two */
     struct gpud_rdma_lookup *lookup;
     struct sockaddr_storage addresses[GPUD_RDMA_ADDRESSES_MAX];
