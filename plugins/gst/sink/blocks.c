@@ -29,16 +29,16 @@ struct part {
 gboolean gst_gpudirect_sink_size_blocks(GstGpudirectSink *self, const GstCaps *caps,
                                         struct gpud_media *media)
 {
-    const struct gpud_media *last = &self->media;
+    const struct gpud_media *last = &self->format.media;
 
     if (!blocks_are_caps(caps))
         return FALSE;
     if (blocks_are_sound(media)) {
         media->audio.block = CLAMP(media->audio.rate / 10, 1, GPUD_AUDIO_BLOCK_MAX);
-        return gst_audio_info_from_caps(&self->audio, caps);
+        return gst_audio_info_from_caps(&self->format.audio, caps);
     }
     media->data.max_size = CLAMP(media->data.max_size, DATA_FIRST, DATA_LARGEST);
-    if (self->configured && last->kind == media->kind &&
+    if (self->format.configured && last->kind == media->kind &&
         g_str_equal(last->data.type, media->data.type))
         media->data.max_size = MAX(media->data.max_size, last->data.max_size);
     return TRUE;
@@ -107,7 +107,7 @@ static GstFlowReturn submit(GstGpudirectSink *self, const struct part *part,
 static void shift(GstGpudirectSink *self, GstBuffer *buffer, struct gpud_frame_info *info,
                   gsize first, gsize samples)
 {
-    guint64 rate = (guint64)self->audio.rate;
+    guint64 rate = (guint64)self->format.audio.rate;
 
     if (first > 0) {
         GstBuffer *rest = gst_buffer_new();
@@ -128,18 +128,19 @@ static void shift(GstGpudirectSink *self, GstBuffer *buffer, struct gpud_frame_i
 static GstFlowReturn submit_sound(GstGpudirectSink *self, GstBuffer *buffer,
                                   struct gpud_frame_info *info)
 {
-    gboolean planar = self->audio.layout == GST_AUDIO_LAYOUT_NON_INTERLEAVED;
-    gsize frame = (gsize)self->audio.bpf, total, offsets[GPUD_AUDIO_CHANNELS_MAX];
-    struct part part = {.buffer = buffer, .planes = planar ? (guint)self->audio.channels : 1};
+    gboolean planar = self->format.audio.layout == GST_AUDIO_LAYOUT_NON_INTERLEAVED;
+    gsize frame = (gsize)self->format.audio.bpf, total, offsets[GPUD_AUDIO_CHANNELS_MAX];
+    struct part part = {.buffer = buffer,
+                        .planes = planar ? (guint)self->format.audio.channels : 1};
     GstFlowReturn flow = GST_FLOW_OK;
 
-    if (!blocks_find_samples(&self->audio, buffer, &total, offsets)) {
+    if (!blocks_find_samples(&self->format.audio, buffer, &total, offsets)) {
         refuse(self, buffer, "it does not hold whole samples of its caps");
         return GST_FLOW_OK;
     }
     frame /= part.planes;
     for (gsize first = 0; first < total && flow == GST_FLOW_OK;) {
-        gsize samples = MIN(total - first, (gsize)self->media.audio.block);
+        gsize samples = MIN(total - first, (gsize)self->format.media.audio.block);
         for (guint i = 0; i < part.planes; i++)
             part.offsets[i] = offsets[i] + first * frame;
         part.bytes = samples * frame;
@@ -157,15 +158,15 @@ static gboolean grow(GstGpudirectSink *self, guint64 size)
 {
     struct gpud_error error;
 
-    while (self->media.data.max_size < size)
-        self->media.data.max_size *= 2;
-    self->slot_info.size = (gsize)self->media.data.max_size;
-    GST_DEBUG_OBJECT(self, "slots of %" G_GSIZE_FORMAT " bytes", self->slot_info.size);
-    self->configured =
-        shared_sender_configure(self->sender, &self->media, FALSE, &error) == GPUD_OK;
-    if (!self->configured)
+    while (self->format.media.data.max_size < size)
+        self->format.media.data.max_size *= 2;
+    self->format.slot_info.size = (gsize)self->format.media.data.max_size;
+    GST_DEBUG_OBJECT(self, "slots of %" G_GSIZE_FORMAT " bytes", self->format.slot_info.size);
+    self->format.configured =
+        shared_sender_configure(self->sender, &self->format.media, FALSE, &error) == GPUD_OK;
+    if (!self->format.configured)
         fail(self, &error);
-    return self->configured;
+    return self->format.configured;
 }
 
 static GstFlowReturn submit_data(GstGpudirectSink *self, GstBuffer *buffer,
@@ -177,7 +178,7 @@ static GstFlowReturn submit_data(GstGpudirectSink *self, GstBuffer *buffer,
         refuse(self, buffer, "a block of data can have 16 MiB");
         return GST_FLOW_OK;
     }
-    if (part.bytes > self->media.data.max_size && !grow(self, part.bytes))
+    if (part.bytes > self->format.media.data.max_size && !grow(self, part.bytes))
         return GST_FLOW_ERROR;
     return submit(self, &part, info);
 }
@@ -190,6 +191,6 @@ GstFlowReturn gst_gpudirect_sink_submit_blocks(GstGpudirectSink *self, GstBuffer
         return GST_FLOW_OK;
     info.size = sizeof(info);
     gst_gpudirect_sink_describe(self, buffer, &info);
-    return blocks_are_sound(&self->media) ? submit_sound(self, buffer, &info)
-                                          : submit_data(self, buffer, &info);
+    return blocks_are_sound(&self->format.media) ? submit_sound(self, buffer, &info)
+                                                 : submit_data(self, buffer, &info);
 }

@@ -18,13 +18,13 @@
 
 void gst_gpudirect_sink_drop_prepared(GstGpudirectSink *self)
 {
-    gst_clear_buffer(&self->prepared);
-    gst_clear_buffer(&self->prepared_of);
+    gst_clear_buffer(&self->copies.slot);
+    gst_clear_buffer(&self->copies.of);
 }
 
 gboolean gst_gpudirect_sink_check(GstGpudirectSink *self, GstBuffer *buffer)
 {
-    if (layout_buffer_holds_picture(&self->info, buffer))
+    if (layout_buffer_holds_picture(&self->format.info, buffer))
         return TRUE;
     if (__atomic_fetch_add(&self->malformed, 1, __ATOMIC_RELAXED) == 0)
         GST_ELEMENT_WARNING(
@@ -32,7 +32,7 @@ gboolean gst_gpudirect_sink_check(GstGpudirectSink *self, GstBuffer *buffer)
             ("A buffer does not hold a picture of the caps, and is dropped: look at the element "
              "upstream. The stats count those that follow (dropped-malformed)."),
             ("%" G_GSIZE_FORMAT " bytes, %" G_GSIZE_FORMAT " are expected",
-             gst_buffer_get_size(buffer), GST_VIDEO_INFO_SIZE(&self->info)));
+             gst_buffer_get_size(buffer), GST_VIDEO_INFO_SIZE(&self->format.info)));
     else
         GST_WARNING_OBJECT(self, "no picture of the caps: %" GST_PTR_FORMAT, buffer);
     return FALSE;
@@ -40,7 +40,7 @@ gboolean gst_gpudirect_sink_check(GstGpudirectSink *self, GstBuffer *buffer)
 
 static gboolean copy_picture(GstGpudirectSink *self, GstBuffer *from, GstBuffer *to)
 {
-    switch (picture_copy(&self->info, from, to, self->endpoint.counters)) {
+    switch (picture_copy(&self->format.info, from, to, self->endpoint.counters)) {
     case PICTURE_COPIED:
         return TRUE;
     case PICTURE_UNREADABLE:
@@ -65,8 +65,9 @@ static enum gpud_status take_slot(GstGpudirectSink *self, gint64 timeout, GstBuf
         gpud_sender_acquire(shared_sender_core(self->sender), timeout, &frame, &error);
 
     if (status == GPUD_OK)
-        return gst_gpudirect_pool_wrap(self->copies, frame, buffer) == GST_FLOW_OK ? GPUD_OK
-                                                                                   : GPUD_AGAIN;
+        return gst_gpudirect_pool_wrap(self->copies.pool, frame, buffer) == GST_FLOW_OK
+                   ? GPUD_OK
+                   : GPUD_AGAIN;
     if (status != GPUD_TIMEOUT && status != GPUD_AGAIN)
         gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_WRITE, &error, "No slot for a frame");
     return status;
@@ -74,7 +75,7 @@ static enum gpud_status take_slot(GstGpudirectSink *self, gint64 timeout, GstBuf
 
 enum gpud_status gst_gpudirect_sink_copy(GstGpudirectSink *self, GstBuffer *buffer, gint64 timeout)
 {
-    if (self->prepared && self->prepared_of == buffer)
+    if (self->copies.slot && self->copies.of == buffer)
         return GPUD_OK;
     gst_gpudirect_sink_drop_prepared(self);
 
@@ -86,8 +87,8 @@ enum gpud_status gst_gpudirect_sink_copy(GstGpudirectSink *self, GstBuffer *buff
         gst_buffer_unref(slot);
         return GPUD_IO;
     }
-    self->prepared = slot;
-    self->prepared_of = gst_buffer_ref(buffer);
+    self->copies.slot = slot;
+    self->copies.of = gst_buffer_ref(buffer);
     return GPUD_OK;
 }
 
@@ -121,7 +122,7 @@ struct gpud_frame *gst_gpudirect_sink_wrap(GstGpudirectSink *self, GstBuffer *bu
         return NULL;
     }
     mapped->buffer = gst_buffer_ref(buffer);
-    if (!layout_from_buffer(&layout, &self->info, buffer, mapped->map.size) ||
+    if (!layout_from_buffer(&layout, &self->format.info, buffer, mapped->map.size) ||
         gpud_memory_wrap(self->host, mapped->map.data, mapped->map.size, unmap_buffer, mapped,
                          &memory, &error) != GPUD_OK) {
         unmap_buffer(mapped);
@@ -160,7 +161,7 @@ struct gpud_frame *gst_gpudirect_sink_pass(GstGpudirectSink *self, GstBuffer *bu
     struct gpud_layout layout;
     struct gpud_error error;
 
-    if (!layout_from_buffer(&layout, &self->info, buffer, gst_buffer_get_size(buffer)))
+    if (!layout_from_buffer(&layout, &self->format.info, buffer, gst_buffer_get_size(buffer)))
         return NULL;
     gst_buffer_ref(buffer);
     frame = slot_memory_wrap(slot, &layout, release_passed, buffer, &error);

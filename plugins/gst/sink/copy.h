@@ -10,7 +10,7 @@
  * counted, and the first one posts a warning. */
 gboolean gst_gpudirect_sink_check(GstGpudirectSink *self, GstBuffer *buffer);
 
-/* Copies the buffer into a slot, self->prepared. timeout: for the slot. Every status other than
+/* Copies the buffer into a slot, self->copies.slot. timeout: for the slot. Every status other than
  * GPUD_OK, GPUD_TIMEOUT and GPUD_AGAIN has posted an error. */
 enum gpud_status gst_gpudirect_sink_copy(GstGpudirectSink *self, GstBuffer *buffer, gint64 timeout);
 

@@ -61,9 +61,9 @@ static gboolean follow_to_gpu(GstGpudirectSink *self, const struct gpu_vendor *v
     }
     gchar *device = gpu_get_name(gpu->number);
     if (self->endpoint.device.opened_on == gpu->number || move(self, device))
-        self->gpu = gpu;
+        self->format.gpu = gpu;
     g_free(device);
-    return self->gpu != NULL;
+    return self->format.gpu != NULL;
 }
 
 gboolean gst_gpudirect_sink_follow(GstGpudirectSink *self, const struct gpu_vendor *vendor)

@@ -9,7 +9,8 @@
 void gst_gpudirect_sink_class_init_device(GstBaseSinkClass *klass);
 
 /* Prepares for pictures in memory of this vendor's GPUs, or (NULL) of the CPU: moves the sender to
- * a device that can send them, and sets self->gpu. FALSE: it cannot, and an error was posted. */
+ * a device that can send them, and sets self->format.gpu. FALSE: it cannot, and an error was
+ * posted. */
 gboolean gst_gpudirect_sink_follow(GstGpudirectSink *self, const struct gpu_vendor *vendor);
 
 #endif

@@ -68,7 +68,7 @@ gboolean gst_gpudirect_sink_wants_dmabufs(GstGpudirectSink *self)
     struct gpud_error error;
 
     g_atomic_int_set(&self->lends_dmabufs, FALSE);
-    if (self->gpu || self->ring_device != self->host ||
+    if (self->format.gpu || self->ring_device != self->host ||
         !imports_behind(GST_BASE_SINK_PAD(self), ELEMENTS_MAX))
         return FALSE;
     if (gpud_memory_alloc_dmabuf(self->host, 1, &memory, &error) != GPUD_OK) {
@@ -89,7 +89,7 @@ void gst_gpudirect_sink_tell_dmabufs(GstGpudirectSink *self)
     uint64_t offset;
     gint fd;
 
-    if (!self->dmabufs)
+    if (!self->format.dmabufs)
         return;
     enum gpud_status status =
         gpud_sender_acquire(shared_sender_core(self->sender), 0, &frame, &error);

@@ -60,7 +60,7 @@ gboolean gst_gpudirect_sink_open_sender(GstGpudirectSink *self, const gchar *dev
     self->reads_buffers = g_str_has_prefix(device, "opencl:");
     g_ptr_array_set_size(self->sticky_names, 0);
     self->failed = FALSE;
-    self->refusals_seen = 0;
+    self->reported.refusals = 0;
     GST_OBJECT_LOCK(self);
     self->sender = sender;
     GST_OBJECT_UNLOCK(self);

@@ -31,14 +31,14 @@
 void gst_gpudirect_sink_reset_stream(GstGpudirectSink *self)
 {
     gst_gpudirect_sink_drop_prepared(self);
-    if (self->copies)
-        gst_buffer_pool_set_active(self->copies, FALSE);
-    gst_clear_object(&self->copies);
-    self->configured = FALSE;
-    self->gpu = NULL;
-    self->drops_reported = 0;
-    self->lack_reported = FALSE;
-    self->renders = 0;
+    if (self->copies.pool)
+        gst_buffer_pool_set_active(self->copies.pool, FALSE);
+    gst_clear_object(&self->copies.pool);
+    self->format.configured = FALSE;
+    self->format.gpu = NULL;
+    self->reported.drops = 0;
+    self->reported.lack = FALSE;
+    self->frames = 0;
 }
 
 /* --- caps and allocation ------------------------------------------------------------------ */
@@ -47,9 +47,9 @@ void gst_gpudirect_sink_reset_stream(GstGpudirectSink *self)
 static GstBufferPool *new_pool(GstGpudirectSink *self, GstCaps *caps, gboolean lent)
 {
     struct slot_pool_params params = {
-        .info = &self->slot_info,
-        .gpu = self->gpu,
-        .dmabufs = self->dmabufs && lent,
+        .info = &self->format.slot_info,
+        .gpu = self->format.gpu,
+        .dmabufs = self->format.dmabufs && lent,
         .sender = self->sender,
         .counters = self->endpoint.counters,
     };
@@ -65,15 +65,15 @@ static gboolean refuse_caps(GstGpudirectSink *self, GstCaps *caps)
 
 static const struct gpu_vendor *gpu_vendor(const GstGpudirectSink *self)
 {
-    return self->gpu ? self->gpu->vendor : NULL;
+    return self->format.gpu ? self->format.gpu->vendor : NULL;
 }
 
 static gboolean configure(GstGpudirectSink *self, const struct gpud_media *media)
 {
     struct gpud_error error;
 
-    self->dmabufs = gst_gpudirect_sink_wants_dmabufs(self);
-    if (shared_sender_configure(self->sender, media, self->dmabufs, &error) == GPUD_OK) {
+    self->format.dmabufs = gst_gpudirect_sink_wants_dmabufs(self);
+    if (shared_sender_configure(self->sender, media, self->format.dmabufs, &error) == GPUD_OK) {
         gst_gpudirect_sink_tell_dmabufs(self);
         if (self->sender_is_new)
             gst_gpudirect_sink_repeat_events(self);
@@ -87,16 +87,16 @@ static gboolean configure(GstGpudirectSink *self, const struct gpud_media *media
 
 static gboolean configure_blocks(GstGpudirectSink *self)
 {
-    gst_video_info_init(&self->info);
-    self->slot_info = self->info;
-    self->slot_info.size = (gsize)gpud_media_size(&self->media);
-    self->configured = configure(self, &self->media);
-    return self->configured;
+    gst_video_info_init(&self->format.info);
+    self->format.slot_info = self->format.info;
+    self->format.slot_info.size = (gsize)gpud_media_size(&self->format.media);
+    self->format.configured = configure(self, &self->format.media);
+    return self->format.configured;
 }
 
 static gboolean sends_blocks(const GstGpudirectSink *self)
 {
-    return self->media.kind != GPUD_MEDIA_PICTURE;
+    return self->format.media.kind != GPUD_MEDIA_PICTURE;
 }
 
 static gboolean sink_set_caps(GstBaseSink *base, GstCaps *caps)
@@ -113,27 +113,29 @@ static gboolean sink_set_caps(GstBaseSink *base, GstCaps *caps)
         return refuse_caps(self, caps);
     if (left_out > 0)
         GST_WARNING_OBJECT(self, "too long to travel with all fields: %" GST_PTR_FORMAT, caps);
-    if (self->configured && vendor == gpu_vendor(self) && gpud_media_equal(&media, &self->media))
+    if (self->format.configured && vendor == gpu_vendor(self) &&
+        gpud_media_equal(&media, &self->format.media))
         return TRUE;
 
     gst_gpudirect_sink_reset_stream(self);
     if (!gst_gpudirect_sink_follow(self, vendor))
         return FALSE;
-    self->media = media;
+    self->format.media = media;
     if (media.kind != GPUD_MEDIA_PICTURE)
         return configure_blocks(self);
-    self->info = self->slot_info = info;
-    if (self->gpu)
-        gpu_align_info(self->gpu, &self->slot_info);
-    if (!layout_from_info(&media.picture.layout, &self->slot_info))
+    self->format.info = self->format.slot_info = info;
+    if (self->format.gpu)
+        gpu_align_info(self->format.gpu, &self->format.slot_info);
+    if (!layout_from_info(&media.picture.layout, &self->format.slot_info))
         return refuse_caps(self, caps);
     if (!configure(self, &media))
         return FALSE;
     GST_DEBUG_OBJECT(self, "slots of %" G_GSIZE_FORMAT " bytes on %s for %" GST_PTR_FORMAT,
-                     self->slot_info.size, self->gpu ? "a GPU" : "the host", caps);
-    self->copies = new_pool(self, caps, FALSE);
-    self->configured = self->copies && gst_buffer_pool_set_active(self->copies, TRUE);
-    return self->configured;
+                     self->format.slot_info.size, self->format.gpu ? "a GPU" : "the host", caps);
+    self->copies.pool = new_pool(self, caps, FALSE);
+    self->format.configured =
+        self->copies.pool && gst_buffer_pool_set_active(self->copies.pool, TRUE);
+    return self->format.configured;
 }
 
 static gboolean sink_propose_allocation(GstBaseSink *base, GstQuery *query)
@@ -152,10 +154,11 @@ static gboolean sink_propose_allocation(GstBaseSink *base, GstQuery *query)
         return FALSE;
     if (need_pool) {
         /* Slots exist for the current caps only; upstream may query with other ones first. */
-        gboolean current = self->configured && gst_video_info_is_equal(&info, &self->info) &&
+        gboolean current = self->format.configured &&
+                           gst_video_info_is_equal(&info, &self->format.info) &&
                            gpu_vendor_of_caps(caps) == gpu_vendor(self);
         GstBufferPool *pool = current ? new_pool(self, caps, TRUE) : NULL;
-        gsize size = current ? self->slot_info.size : info.size;
+        gsize size = current ? self->format.slot_info.size : info.size;
         gst_query_add_allocation_pool(query, pool, (guint)size, 0, 0);
         gst_clear_object(&pool);
     }
@@ -176,7 +179,7 @@ static GstFlowReturn not_submitted(GstGpudirectSink *self, const struct gpud_err
  * the host, a receiver that wakes early would only compete for the CPU. */
 static void wake_receivers_early(GstGpudirectSink *self)
 {
-    if (self->gpu)
+    if (self->format.gpu)
         gpud_sender_announce(shared_sender_core(self->sender));
 }
 
@@ -251,14 +254,14 @@ static GstFlowReturn submit_wrapped(GstGpudirectSink *self, struct gpud_frame *f
  * buffer themselves. */
 static gboolean copies_itself(GstGpudirectSink *self)
 {
-    return !self->gpu && !self->reads_buffers;
+    return !self->format.gpu && !self->reads_buffers;
 }
 
 static GstFlowReturn submit_from_gpu(GstGpudirectSink *self, GstBuffer *buffer)
 {
     struct gpud_error error;
     struct gpud_frame *frame =
-        gpu_wrap_buffer(self->gpu->vendor, buffer, self->endpoint.counters, &error);
+        gpu_wrap_buffer(self->format.gpu->vendor, buffer, self->endpoint.counters, &error);
 
     return frame ? submit_wrapped(self, frame, buffer) : not_submitted(self, &error);
 }
@@ -274,8 +277,8 @@ static GstFlowReturn submit_copy(GstGpudirectSink *self, GstBuffer *buffer)
         ;
     if (flow != GST_FLOW_OK)
         return flow;
-    flow =
-        submit_slot(self, slot_memory_of(gst_buffer_peek_memory(self->prepared, 0)), buffer, &use);
+    flow = submit_slot(self, slot_memory_of(gst_buffer_peek_memory(self->copies.slot, 0)), buffer,
+                       &use);
     gst_gpudirect_sink_drop_prepared(self);
     return flow;
 }
@@ -285,7 +288,7 @@ static GstFlowReturn submit_foreign(GstGpudirectSink *self, GstBuffer *buffer, e
 {
     struct gpud_frame *frame = NULL;
 
-    if (self->gpu)
+    if (self->format.gpu)
         return submit_from_gpu(self, buffer);
     if ((use == SLOT_READ || gst_gpudirect_sink_may_pass(self, buffer)) &&
         (frame = gst_gpudirect_sink_pass(self, buffer)))
@@ -301,9 +304,10 @@ static GstFlowReturn sink_prepare(GstBaseSink *base, GstBuffer *buffer)
 {
     GstGpudirectSink *self = GST_GPUDIRECT_SINK(base);
 
-    if (!self->configured || sends_blocks(self) || own_slot(self, buffer) || !copies_itself(self) ||
-        gst_gpudirect_sink_may_pass(self, buffer) || sink_clients_count(&self->clients) == 0 ||
-        !layout_buffer_holds_picture(&self->info, buffer))
+    if (!self->format.configured || sends_blocks(self) || own_slot(self, buffer) ||
+        !copies_itself(self) || gst_gpudirect_sink_may_pass(self, buffer) ||
+        sink_clients_count(&self->clients) == 0 ||
+        !layout_buffer_holds_picture(&self->format.info, buffer))
         return GST_FLOW_OK;
     /* If no slot is free, render() waits for one. */
     enum gpud_status status = gst_gpudirect_sink_copy(self, buffer, 0);
@@ -323,11 +327,11 @@ static GstFlowReturn sink_render(GstBaseSink *base, GstBuffer *buffer)
 {
     GstGpudirectSink *self = GST_GPUDIRECT_SINK(base);
 
-    if (!self->configured)
+    if (!self->format.configured)
         return GST_FLOW_NOT_NEGOTIATED;
     if (!sends_blocks(self) && !gst_gpudirect_sink_check(self, buffer))
         return GST_FLOW_OK;
-    if (!self->live_known && may_know_live(self->renders))
+    if (!self->live_known && may_know_live(self->frames))
         self->live_known = gst_gpudirect_sink_query_live(self);
     GstFlowReturn flow = gst_gpudirect_sink_wait_for_client(self);
     if (flow != GST_FLOW_OK)
@@ -356,14 +360,14 @@ static void sink_get_times(GstBaseSink *base, GstBuffer *buffer, GstClockTime *s
                            GstClockTime *end)
 {
     GstGpudirectSink *self = GST_GPUDIRECT_SINK(base);
-    const GstVideoInfo *info = &self->info;
+    const GstVideoInfo *info = &self->format.info;
 
     *start = GST_BUFFER_PTS_IS_VALID(buffer) ? GST_BUFFER_PTS(buffer) : GST_BUFFER_DTS(buffer);
     if (!GST_CLOCK_TIME_IS_VALID(*start))
         return;
     if (GST_BUFFER_DURATION_IS_VALID(buffer))
         *end = *start + GST_BUFFER_DURATION(buffer);
-    else if (self->configured && info->fps_n > 0)
+    else if (self->format.configured && info->fps_n > 0)
         *end = *start + layout_interval(info);
 }
 

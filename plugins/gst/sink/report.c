@@ -26,9 +26,9 @@ static void report_drops(GstGpudirectSink *self, GstBuffer *buffer,
     GstBaseSink *base = GST_BASE_SINK(self);
     GstClockTime pts = GST_BUFFER_PTS(buffer);
 
-    if (info->dropped <= self->drops_reported)
+    if (info->dropped <= self->reported.drops)
         return;
-    self->drops_reported = info->dropped;
+    self->reported.drops = info->dropped;
     GstMessage *message = gst_message_new_qos(
         GST_OBJECT(self), gst_base_sink_get_sync(base), gst_gpudirect_sink_running_time(self, pts),
         gst_segment_to_stream_time(&base->segment, base->segment.format, pts), pts,
@@ -67,9 +67,9 @@ static gchar *name_of_parent(GstPad *pad)
 
 static void report_misuse(GstGpudirectSink *self)
 {
-    if (self->misuse_reported || counter_read(&self->endpoint.counters->misuses) == 0)
+    if (self->reported.misuse || counter_read(&self->endpoint.counters->misuses) == 0)
         return;
-    self->misuse_reported = TRUE;
+    self->reported.misuse = TRUE;
     GstPad *peer = gst_pad_get_peer(GST_BASE_SINK_PAD(self));
     gchar *name = name_of_parent(peer);
     GST_ELEMENT_WARNING(
@@ -89,7 +89,7 @@ static void report_misuse(GstGpudirectSink *self)
 /* Whether the ring can grow by the slots of one more receiver. FALSE: *error says why not. */
 static gboolean has_address_space(GstGpudirectSink *self, struct gpud_error *error)
 {
-    gsize size = self->slot_info.size * self->endpoint.running.slots;
+    gsize size = self->format.slot_info.size * self->endpoint.running.slots;
     void *trial = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     struct rlimit allowed = {.rlim_cur = RLIM_INFINITY};
 
@@ -125,15 +125,15 @@ void gst_gpudirect_sink_report_lack(GstGpudirectSink *self, const struct gpud_se
     const gchar *what = NULL;
     struct gpud_error error;
 
-    if (info && info->refused > self->refusals_seen) {
-        self->refusals_seen = info->refused;
+    if (info && info->refused > self->reported.refusals) {
+        self->reported.refusals = info->refused;
         check_for_slots(self, &error, &what);
     }
     if (shared_sender_take_lack(self->sender, &error))
         what = "There are no slots for frames, without which receivers are refused";
-    if (!what || self->lack_reported)
+    if (!what || self->reported.lack)
         return;
-    self->lack_reported = TRUE;
+    self->reported.lack = TRUE;
     gpud_gst_error_warn(GST_ELEMENT(self), GPUD_GST_WRITE, &error, what);
 }
 
@@ -142,7 +142,7 @@ void gst_gpudirect_sink_report_lack(GstGpudirectSink *self, const struct gpud_se
 void gst_gpudirect_sink_report(GstGpudirectSink *self, GstBuffer *buffer)
 {
     struct gpud_sender_info info = GPUD_INFO_INIT(info);
-    gboolean checks = ++self->renders % FRAMES_BETWEEN_CHECKS == 0;
+    gboolean checks = ++self->frames % FRAMES_BETWEEN_CHECKS == 0;
 
     report_misuse(self);
     if (checks) {

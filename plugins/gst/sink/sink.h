@@ -37,6 +37,31 @@ GST_ELEMENT_REGISTER_DECLARE(gpudirectsink)
 /* The property was once a boolean, so `true` and `false` keep their names and values. */
 enum wait_for_connection { WAIT_NEVER, WAIT_ALWAYS, WAIT_AUTO };
 
+/* What is sent now, as the caps say. */
+struct sink_format {
+    gboolean configured;
+    struct gpud_media media;
+    GstVideoInfo info;      /* of a picture */
+    GstVideoInfo slot_info; /* the same with the slots' strides; of a block: its size alone */
+    GstAudioInfo audio;     /* of sound */
+    struct gpu *gpu;        /* the GPU of the caps' memory; NULL: the CPU */
+    gboolean dmabufs;       /* upstream's driver imports dma-bufs */
+};
+
+/* Buffers that are no slots are copied into one. */
+struct sink_copies {
+    GstBufferPool *pool;
+    GstBuffer *slot; /* has a copy of ... */
+    GstBuffer *of;   /* ... this buffer; NULL: of none */
+};
+
+/* What messages have said already. */
+struct sink_reported {
+    guint64 drops;
+    guint64 refusals;
+    gboolean misuse, lack;
+};
+
 struct _GstGpudirectSink {
     GstBaseSink parent;
 
@@ -48,31 +73,20 @@ struct _GstGpudirectSink {
     struct gpud_device *host, *ring_device;
     gboolean reads_buffers; /* the ring's device reads host buffers itself */
     gint live;              /* atomic: TRUE or FALSE, as upstream answered; -1: not known yet */
-    gint ending;   /* atomic: the application asked for EOS, the event has not arrived yet */
-    gint unlocked; /* atomic: unlock() was called, unlock_stop() not yet */
+    gint ending;        /* atomic: the application asked for EOS, the event has not arrived yet */
+    gint unlocked;      /* atomic: unlock() was called, unlock_stop() not yet */
+    gint lends_dmabufs; /* atomic: slots are dma-bufs that upstream's driver writes */
+    guint64 malformed;  /* relaxed atomic: buffers that held no picture of the caps */
 
     /* The streaming thread's. */
-    GstVideoInfo info;
-    GstVideoInfo slot_info;  /* the same with the slots' strides */
-    GstAudioInfo audio;      /* if media is sound */
-    struct gpu *gpu;         /* the GPU of the caps' memory; NULL: the CPU */
-    struct gpud_media media; /* of the caps */
-    gboolean configured;
+    struct sink_format format;
+    struct sink_copies copies;
+    struct sink_reported reported;
+    guint frames;            /* rendered since the format was set */
     gboolean live_known;     /* upstream has answered */
     gboolean failed;         /* an error ended the stream: ignore the EOS that follows it */
-    gboolean dmabufs;        /* upstream's driver imports dma-bufs */
     gboolean sender_is_new;  /* it has no events yet */
     GPtrArray *sticky_names; /* names of the custom events that the sender got, by their index */
-    GstBufferPool *copies;   /* slots to copy into */
-    GstBuffer *prepared;     /* a slot with a copy of ... */
-    GstBuffer *prepared_of;  /* ... this buffer */
-    guint64 drops_reported;
-    guint64 refusals_seen;
-    gboolean misuse_reported, lack_reported;
-    guint renders;
-
-    guint64 malformed;  /* relaxed atomic */
-    gint lends_dmabufs; /* atomic: slots are dma-bufs that upstream's driver writes */
 };
 
 /* A reference to the sender, which another thread may close, but not free. NULL: it is closed. */
