@@ -251,7 +251,7 @@ static GPid spawn(const gchar *address, const gchar *format)
     return pid;
 }
 
-static void kill_sender(GPid pid)
+static void kill_process(GPid pid)
 {
     kill(pid, SIGKILL);
     waitpid(pid, NULL, 0);
@@ -321,8 +321,8 @@ GST_START_TEST(test_stream_appears_later)
     MORE(receiver, "src_audio", 10);
     MORE(receiver, "src", 10);
     expect_two_streams();
-    kill_sender(tone);
-    kill_sender(pictures);
+    kill_process(tone);
+    kill_process(pictures);
     stop(receiver);
     g_free(address);
 }
@@ -409,7 +409,7 @@ GST_START_TEST(test_killed_sound)
 
     MORE(receiver, "src", 5);
     MORE(receiver, "src_audio", 5);
-    kill_sender(tone);
+    kill_process(tone);
     if (ends)
         WAIT_FOR(receiver, "src_audio", pad->ended && pad->removed);
     MORE(receiver, "src", 30);
@@ -422,8 +422,8 @@ GST_START_TEST(test_killed_sound)
     g_mutex_lock(&seen.lock);
     fail_unless_equals_int(seen.pads->len, ends ? 3 : 2);
     g_mutex_unlock(&seen.lock);
-    kill_sender(tone);
-    kill_sender(pictures);
+    kill_process(tone);
+    kill_process(pictures);
     stop(receiver);
     g_free(address);
 }
@@ -437,7 +437,7 @@ GST_START_TEST(test_killed_picture)
 
     MORE(receiver, "src", 5);
     MORE(receiver, "src_audio", 5);
-    kill_sender(pictures);
+    kill_process(pictures);
     MORE(receiver, "src_audio", 100);
     /* Another format, on the same pad. */
     pictures = spawn(address, "videotestsrc is-live=true ! "
@@ -447,8 +447,72 @@ GST_START_TEST(test_killed_picture)
     MORE(receiver, "src", 5);
     MORE(receiver, "src_audio", 20);
     expect_two_streams();
-    kill_sender(tone);
-    kill_sender(pictures);
+    kill_process(tone);
+    kill_process(pictures);
+    stop(receiver);
+    g_free(address);
+}
+GST_END_TEST
+
+/* How many of the buffers from the first to the last one are missing; step: from offset to offset.
+ */
+static guint64 missing(const gchar *name, guint64 step)
+{
+    GHashTableIter iter;
+    gpointer offset;
+    guint64 first = G_MAXUINT64, last = 0;
+
+    g_mutex_lock(&seen.lock);
+    struct pad_log *pad = find_pad(name);
+    g_hash_table_iter_init(&iter, pad->times);
+    while (g_hash_table_iter_next(&iter, &offset, NULL)) {
+        first = MIN(first, *(guint64 *)offset);
+        last = MAX(last, *(guint64 *)offset);
+    }
+    guint64 came = g_hash_table_size(pad->times);
+    g_mutex_unlock(&seen.lock);
+    return (last - first) / step + 1 - came;
+}
+
+static void wait_clients(GstElement *sink, guint count)
+{
+    guint clients = G_MAXUINT;
+
+    for (guint i = 0; i < WAIT * 100 && clients != count; i++) {
+        g_object_get(sink, "num-clients", &clients, NULL);
+        if (clients != count)
+            g_usleep(10000);
+    }
+    fail_unless_equals_int(clients, count);
+}
+
+/* A receiver of the sound is killed: another one, and that of the picture, lose nothing. */
+GST_START_TEST(test_killed_receiver)
+{
+    gchar *address = ends_address();
+    GstElement *sender =
+        send(address, "videotestsrc is-live=true ! " CAPS_SMALL
+                      " ! gpudirectsink address=%s slow-receiver=block "
+                      "audiotestsrc is-live=true samplesperbuffer=480 ! " SOUND
+                      " ! gpudirectsink name=sound address=%s/audio slow-receiver=block");
+    GstElement *sound = gst_bin_get_by_name(GST_BIN(sender), "sound");
+    GstElement *receiver = receive(address, NULL, NULL);
+
+    MORE(receiver, "src", 5);
+    MORE(receiver, "src_audio", 5);
+    for (guint i = 0; i < 5; i++) {
+        GPid victim = spawn(address, "gpudirectsrc address=%s/audio ! fakesink sync=false");
+        wait_clients(sound, 2);
+        MORE(receiver, "src_audio", 10 + i);
+        kill_process(victim);
+        wait_clients(sound, 1);
+        MORE(receiver, "src", 5);
+        MORE(receiver, "src_audio", 20);
+    }
+    fail_unless_equals_uint64(missing("src", 1), 0);
+    fail_unless_equals_uint64(missing("src_audio", 480), 0);
+    gst_object_unref(sound);
+    stop(sender);
     stop(receiver);
     g_free(address);
 }
@@ -620,6 +684,7 @@ static Suite *programme_suite(void)
     tcase_add_test(tc, test_no_sender_before_the_end);
     tcase_add_loop_test(tc, test_killed_sound, 0, 2);
     tcase_add_test(tc, test_killed_picture);
+    tcase_add_test(tc, test_killed_receiver);
     tcase_add_test(tc, test_states);
     tcase_add_loop_test(tc, test_in_step, 0, G_N_ELEMENTS(clocks));
     return suite;
