@@ -6,6 +6,9 @@
 
 #define PICTURES "videotestsrc is-live=true ! " CAPS_SMALL " ! gpudirectsink address=%s "
 #define TONE "audiotestsrc is-live=true samplesperbuffer=480 ! gpudirectsink address=%s/audio "
+#define DATA                                                               \
+    "fakesrc is-live=true sizetype=fixed do-timestamp=true format=time ! " \
+    "application/octet-stream ! gpudirectsink address=%s/data"
 #define WAIT 20 /* s, for what takes a fraction of one */
 
 static void fail_on_errors(GstElement *pipeline)
@@ -66,6 +69,9 @@ static GstElement *make_player(const gchar *factory, const gchar *uri, gint *cou
     fail_unless(player != NULL, "no %s", factory);
     g_object_set(player, "uri", uri, NULL);
     if (GST_IS_PIPELINE(player)) {
+        /* Without deinterlace, for which playsink of GStreamer 1.22 rebuilds its chain while caps
+         * are on their way through it: sometimes it loses them. */
+        gst_util_set_object_arg(G_OBJECT(player), "flags", "video+audio+soft-volume");
         g_object_set(player, "video-sink", counter(counts), "audio-sink", counter(counts), NULL);
         return player;
     }
@@ -75,29 +81,23 @@ static GstElement *make_player(const gchar *factory, const gchar *uri, gint *cou
     return pipeline;
 }
 
-/* Of playbin3 the part that chooses streams: the rest, playsink of GStreamer 1.22, sometimes loses
- * the caps of a raw stream that begins together with another one. For the same reason playbin gets
- * a running sender. */
 static const struct {
-    const gchar *factory;
-    gboolean sender_first;
+    const gchar *factory, *data;
 } players[] = {
-    {"playbin", TRUE},       {"uridecodebin", TRUE},   {"uridecodebin", FALSE},
-    {"uridecodebin3", TRUE}, {"uridecodebin3", FALSE},
+    {"playbin", ""},
+    {"playbin3", ""},
+    {"uridecodebin", DATA},
+    {"uridecodebin3", DATA},
 };
 
-/* Beside picture and sound there is a stream that players cannot play. */
 GST_START_TEST(test_player)
 {
     gchar *address = ends_address(), *uri = g_strdup_printf("gpudirect://%s", address);
-    gchar *line = g_strdup_printf(PICTURES TONE "fakesrc is-live=true sizetype=fixed "
-                                                "do-timestamp=true format=time ! "
-                                                "application/octet-stream ! gpudirectsink "
-                                                "address=%s/data",
-                                  address, address, address);
-    gboolean sender_first = players[__i__].sender_first;
+    gchar *format = g_strconcat(PICTURES TONE, players[__i__ / 2].data, NULL);
+    gchar *line = g_strdup_printf(format, address, address, address);
+    gboolean sender_first = __i__ % 2 == 0;
     gint counts[2] = {0};
-    GstElement *player = make_player(players[__i__].factory, uri, counts);
+    GstElement *player = make_player(players[__i__ / 2].factory, uri, counts);
     GstElement *sender = gst_parse_launch(line, NULL);
 
     fail_unless(sender != NULL);
@@ -119,6 +119,7 @@ GST_START_TEST(test_player)
     gst_object_unref(player);
     gst_object_unref(sender);
     g_free(line);
+    g_free(format);
     g_free(uri);
     g_free(address);
 }
@@ -131,7 +132,7 @@ static Suite *players_suite(void)
 
     suite_add_tcase(suite, tc);
     tcase_set_timeout(tc, 60);
-    tcase_add_loop_test(tc, test_player, 0, G_N_ELEMENTS(players));
+    tcase_add_loop_test(tc, test_player, 0, 2 * G_N_ELEMENTS(players));
     return suite;
 }
 
