@@ -7,11 +7,12 @@
 #include "base/fd.h"
 #include "base/sized.h"
 #include "base/sysfs.h"
+#include "capture/card.h"
 #include "capture/cards.h"
-#include "capture/lost.h"
 #include "capture/method.h"
 #include "capture/setup.h"
 #include "capture/stream.h"
+#include "capture/watch.h"
 #include "topology/near.h"
 
 #include <stdlib.h>
@@ -148,8 +149,8 @@ void gpud_capture_destroy(struct gpud_capture **capture)
     *capture = NULL;
     gpud_capture_drop_ring(gone, true, NULL);
     gpud_v4l2_close(&gone->node);
-    gone->start_deferred = false;
-    gpud_capture_end_wait(gone);
+    gpud_capture_unwatch_folders(gone);
+    gpud_capture_disarm(gone);
     gpud_controls_clear(&gone->controls);
     gpud_fd_close(&gone->watch_fd);
     gpud_fd_close(&gone->interrupt_fd);

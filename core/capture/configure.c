@@ -3,49 +3,15 @@
 
 /* The calls that set up a card: its mode, its input and its controls. */
 #include "base/sized.h"
-#include "capture/follow.h"
-#include "capture/lost.h"
+#include "capture/actions.h"
 #include "capture/publish.h"
-#include "capture/ring_watch.h"
-#include "capture/setup.h"
-#include "capture/stream.h"
-#include "capture/watch.h"
 
 #include <linux/videodev2.h>
 #include <string.h>
 
-/* Ends the stream, and opens the node again if the card was unplugged. */
-static enum gpud_status start_over(struct gpud_capture *capture, struct gpud_error *error)
-{
-    gpud_capture_unpublish(capture);
-    capture->start_deferred = false;
-    gpud_capture_disarm(capture);
-    bool open = !capture->gone && capture->node.fd >= 0;
-    enum gpud_status status = gpud_capture_drop_ring(capture, !open, &capture->failure);
-    if (status == GPUD_OK)
-        capture->failure.status = GPUD_OK; /* it belonged to the stream that ended */
-    else
-        gpud_capture_ring_end(capture->ring);
-    if (status != GPUD_OK && error)
-        *error = capture->failure;
-    if (open)
-        return status;
-    status = gpud_capture_reopen(capture, error);
-    if (capture->node.fd >= 0)
-        gpud_capture_note_return(capture);
-    else
-        gpud_capture_note_gone(capture);
-    return status;
-}
-
 void gpud_capture_stop(struct gpud_capture *capture)
 {
-    gpud_capture_unpublish(capture);
-    gpud_capture_drop_ring(capture, true, NULL);
-    if (!capture->awaiting_replug)
-        gpud_capture_disarm(capture);
-    capture->start_deferred = capture->change_pending = false;
-    capture->failure.status = GPUD_OK;
+    gpud_capture_report(capture, GPUD_CAPTURE_ON_STOP, NULL);
     capture->wanted.format[0] = '\0';
 }
 
@@ -78,7 +44,7 @@ static enum gpud_status set_mode(struct gpud_capture *capture, const struct gpud
     if (status == GPUD_OK)
         status = check_mode(&wanted, error);
     if (status == GPUD_OK)
-        status = start_over(capture, error);
+        status = gpud_capture_report(capture, GPUD_CAPTURE_ON_CONFIGURE, error);
     if (status != GPUD_OK)
         return status;
     gpud_input_detect(&capture->node, &capture->source);
@@ -91,21 +57,17 @@ static enum gpud_status set_mode(struct gpud_capture *capture, const struct gpud
     capture->fourcc = 0;
     capture->scales = wanted.width_min && source->width;
     capture->interlaced = source->interlaced;
-    status = gpud_capture_begin(capture, error);
-    if (status == GPUD_NO_DEVICE)
-        gpud_capture_note_gone(capture);
-    return status;
+    return gpud_capture_report(capture, GPUD_CAPTURE_ON_START, error);
 }
 
 static enum gpud_status set_input(struct gpud_capture *capture, const char *input,
                                   struct gpud_error *error)
 {
     int number, now = -1;
-    bool held = false;
     if (strlen(input) >= sizeof(capture->input))
         return gpud_fail(error, GPUD_INVALID,
                          "\"%.31s…\" is too long for an input's number or name", input);
-    if (capture->gone || capture->node.fd < 0)
+    if (capture->state.card != GPUD_CARD_PRESENT)
         return gpud_fail(error, GPUD_NO_DEVICE, "%s is unplugged", capture->home);
     enum gpud_status status = gpud_input_find(&capture->node, input, &number, error);
     if (status != GPUD_OK)
@@ -113,13 +75,7 @@ static enum gpud_status set_input(struct gpud_capture *capture, const char *inpu
     if (gpud_v4l2_call(&capture->node, VIDIOC_G_INPUT, &now) < 0 || now != number) {
         capture->next_input = number;
         capture->input_refused.status = GPUD_OK;
-        if (gpud_capture_phase(capture) == GPUD_CAPTURE_STREAMING) {
-            capture->change_pending = true;
-            status = gpud_capture_keep_up(capture, &held, error);
-        } else {
-            gpud_capture_drop_ring(capture, true, NULL);
-            gpud_capture_select_input(capture);
-        }
+        status = gpud_capture_report(capture, GPUD_CAPTURE_ON_INPUT, error);
         if (status == GPUD_OK && capture->input_refused.status != GPUD_OK) {
             status = capture->input_refused.status;
             if (error)

@@ -44,11 +44,17 @@ void gpud_capture_publish_card_format(struct gpud_capture *capture)
     gpud_lock_release(&capture->lock);
 }
 
-void gpud_capture_note_gone(struct gpud_capture *capture)
+void gpud_capture_publish_card(struct gpud_capture *capture)
 {
-    capture->gone = true;
     gpud_lock_take(&capture->lock);
-    capture->info.unplugged = true;
+    struct gpud_capture_info *info = &capture->info;
+    bool was = info->unplugged;
+    info->unplugged = capture->state.card != GPUD_CARD_PRESENT;
+    if (was && !info->unplugged) {
+        info->returns++;
+        gpud_print(info->driver, "%s", capture->node.driver);
+        gpud_print(info->card, "%s", capture->node.card);
+    }
     gpud_lock_release(&capture->lock);
 }
 

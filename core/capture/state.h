@@ -11,6 +11,7 @@
 
 #include "capture/controls.h"
 #include "capture/input.h"
+#include "capture/machine.h"
 #include "capture/ring_state.h"
 #include <gpudirect/capture.h>
 
@@ -47,16 +48,12 @@ struct gpud_capture {
     /* The signal. */
     struct gpud_input source; /* as it was detected last */
     bool has_change_event;    /* the driver has an event for a change of it */
-    bool event_pending;       /* poll() saw something, or a look is due */
-    bool change_pending;      /* it has changed, and is not followed yet */
     int64_t look_at;          /* when it is looked at next without an event */
 
     /* The stream. */
-    struct gpud_capture_ring *ring; /* NULL: not configured, deferred, or gone */
-    bool start_deferred;            /* configured; the driver does not start without a signal */
-    struct gpud_error failure;      /* what ended it: every acquire says so until the next
-                                       configure */
-    bool poll_failed;               /* poll() saw an error that the next dequeue shall explain */
+    struct gpud_capture_state state;
+    struct gpud_capture_ring *ring; /* NULL: not configured, deferred, or unplugged */
+    struct gpud_error failure;      /* in phase FAILED: why */
     bool alternate;                 /* frames are single fields */
     uint32_t driver_second;         /* the last frame was the second field of its two */
     uint64_t frame_duration;        /* ns, or GPUD_TIME_NONE */
@@ -66,8 +63,6 @@ struct gpud_capture {
     bool said_clock;                /* logged: which clock the driver uses */
 
     /* A card that was unplugged. */
-    bool gone;                 /* the node must be opened again */
-    bool awaiting_replug;      /* gpud_capture_wait() watches for it */
     struct gpud_error absence; /* why it is not there yet */
     int nodes_fd;              /* an inotify, for nodes that appear; -1 */
     /* When to look for the card, or the signal, again. Expired as well if there is an error to
@@ -85,32 +80,5 @@ struct gpud_capture {
     struct gpud_lock lock; /* around info, which other threads read */
     struct gpud_capture_info info;
 };
-
-/* clang-format off */
-/* The states of a capture. An unplugged card (gone) is in one of them too.
- *
- *   from        to          when
- *   IDLE        STREAMING   configure
- *   IDLE        DEFERRED    configure, and the driver does not start without a signal
- *   DEFERRED    STREAMING   the signal comes
- *   STREAMING   STREAMING   another signal, or another method: a new ring
- *   STREAMING   DEFERRED    the signal is lost again before the driver starts with it
- *   any         FAILED      the driver, a device, or a new ring fails
- *   any         IDLE        stop; configure begins there */
-/* clang-format on */
-enum gpud_capture_phase {
-    GPUD_CAPTURE_IDLE,      /* not configured: no ring */
-    GPUD_CAPTURE_DEFERRED,  /* configured; the driver does not start without a signal: no ring */
-    GPUD_CAPTURE_STREAMING, /* there is a ring */
-    GPUD_CAPTURE_FAILED,    /* every acquire reports why; a ring, if there is one, has ended */
-};
-
-static inline enum gpud_capture_phase gpud_capture_phase(const struct gpud_capture *capture)
-{
-    return capture->failure.status != GPUD_OK ? GPUD_CAPTURE_FAILED
-           : capture->start_deferred          ? GPUD_CAPTURE_DEFERRED
-           : capture->ring                    ? GPUD_CAPTURE_STREAMING
-                                              : GPUD_CAPTURE_IDLE;
-}
 
 #endif

@@ -1,0 +1,118 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The node of a card that is unplugged and returns. Meanwhile it is closed, because otherwise the
+ * kernel does not reuse the number, and the folders in which nodes appear are watched.
+ *
+ * The card is identified by its place on its bus: a held frame in the driver's memory keeps the old
+ * number in use, and the card returns with another one. A card whose node exists but cannot be used
+ * yet (permissions, firmware) is tried again after a while. */
+#include "capture/card.h"
+
+#include "capture/setup.h"
+#include "capture/watch.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/inotify.h>
+
+/* Limits a folder with more nodes than the kernel can number. */
+#define NODES_MAX 4096
+
+/* --- finding the card ---------------------------------------------------------------------- */
+
+/* Looks for the card at another node than the given one, which may be open; else *node is
+ * unchanged. */
+static void find_elsewhere(const struct gpud_capture *capture, struct gpud_v4l2 *node)
+{
+    const char *folder = node->system->folder;
+    DIR *nodes = opendir(folder);
+    const struct dirent *entry;
+    for (unsigned i = 0; nodes && i < NODES_MAX && (entry = readdir(nodes)); i++) {
+        struct gpud_v4l2 found = {.system = node->system, .fd = -1};
+        if (strncmp(entry->d_name, "video", 5) != 0)
+            continue;
+        gpud_print(found.path, "%s/%s", folder, entry->d_name);
+        if (strcmp(found.path, node->path) == 0 || gpud_v4l2_open(&found, NULL) != GPUD_OK)
+            continue;
+        if (gpud_v4l2_is_same(&found, &capture->known)) {
+            gpud_v4l2_close(node);
+            *node = found;
+            break;
+        }
+        gpud_v4l2_close(&found);
+    }
+    if (nodes)
+        closedir(nodes);
+}
+
+void gpud_capture_close_node(struct gpud_capture *capture)
+{
+    gpud_lock_take(&capture->node_lock);
+    gpud_v4l2_close(&capture->node);
+    gpud_lock_release(&capture->node_lock);
+}
+
+/* Prefers the same card, then whatever is at its node. */
+enum gpud_status gpud_capture_reopen(struct gpud_capture *capture, struct gpud_error *error)
+{
+    gpud_lock_take(&capture->node_lock);
+    struct gpud_v4l2 *node = &capture->node;
+    gpud_v4l2_close(node);
+    gpud_print(node->path, "%s", capture->home);
+    enum gpud_status status = gpud_v4l2_open(node, error);
+    bool other = status != GPUD_OK || !gpud_v4l2_is_same(node, &capture->known);
+    if (other && capture->known.place[0])
+        find_elsewhere(capture, node);
+    if (node->fd >= 0)
+        status = GPUD_OK;
+    gpud_lock_release(&capture->node_lock);
+    if (status != GPUD_OK)
+        return status;
+    if (strcmp(node->path, capture->home) != 0)
+        gpud_log_info(&capture->context->log, "capture", "the card of %s is at %s now",
+                      capture->home, node->path);
+    capture->known = *node;
+    return gpud_capture_set_up(capture, error);
+}
+
+/* --- watching ------------------------------------------------------------------------------ */
+
+/* A folder that udev makes may vanish with its last link (/dev/v4l/by-id). Then the nearest
+ * existing parent reports when it comes back. False: the user's watches are used up, and the card
+ * may return unnoticed. */
+bool gpud_capture_watch_folders(const struct gpud_capture *capture)
+{
+    const uint32_t events = IN_CREATE | IN_MOVED_TO | IN_ATTRIB;
+    char path[sizeof(capture->home)];
+    gpud_print(path, "%s", capture->home);
+    if (inotify_add_watch(capture->nodes_fd, capture->node.system->folder, events) < 0)
+        return false;
+    for (char *end; (end = strrchr(path, '/')) && end != path;) {
+        *end = '\0';
+        if (inotify_add_watch(capture->nodes_fd, path, events) >= 0)
+            return true;
+    }
+    return false;
+}
+
+void gpud_capture_unwatch_folders(struct gpud_capture *capture)
+{
+    gpud_capture_close_watched(capture, &capture->nodes_fd);
+}
+
+enum gpud_status gpud_capture_watch_for_card(struct gpud_capture *capture, struct gpud_error *error)
+{
+    capture->nodes_fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+    if (capture->nodes_fd < 0)
+        gpud_log_warning(&capture->context->log, "capture",
+                         "%s cannot be watched for (%s): it is looked for again and again",
+                         capture->home, strerror(errno));
+    if (gpud_capture_watch_too(capture, capture->nodes_fd) && gpud_capture_arm(capture, 0, 0))
+        return GPUD_OK;
+    enum gpud_status status = gpud_fail_errno(error, "cannot watch for %s", capture->home);
+    gpud_capture_unwatch_folders(capture);
+    gpud_capture_disarm(capture);
+    return status;
+}
