@@ -37,7 +37,7 @@ static enum gpud_status dequeue_failed(struct gpud_capture *capture, struct gpud
     else
         gpud_fail_errno(&why, "the driver of %s gives no frames any more: start the capture again",
                         path);
-    return gpud_capture_report_failure(capture, &why, error);
+    return gpud_capture_report(capture, GPUD_CAPTURE_ON_FAILED, &why, error);
 }
 
 /* poll() reports an error, but no buffer of the driver explains it. */
@@ -111,7 +111,7 @@ static enum gpud_status dequeue(struct gpud_capture *capture, struct news *news,
         gpud_fail(&why, GPUD_IO,
                   "the driver of %s gave buffer %u, which it did not have: start the capture again",
                   capture->node.path, raw.index);
-        return gpud_capture_report_failure(capture, &why, error);
+        return gpud_capture_report(capture, GPUD_CAPTURE_ON_FAILED, &why, error);
     }
 
     struct gpud_arrival arrival = gpud_capture_judge(capture, &raw, room);
@@ -124,10 +124,10 @@ static enum gpud_status dequeue(struct gpud_capture *capture, struct news *news,
     if (!check_memory(capture, raw.index, arrival.flags, &why)) {
         gpud_capture_count(capture, &arrival, false);
         gpud_capture_ring_drop(ring, raw.index);
-        return gpud_capture_report_method(capture, &why, error);
+        return gpud_capture_report(capture, GPUD_CAPTURE_ON_METHOD_FAILED, &why, error);
     }
     if (gpud_capture_ring_acquire(ring, &raw, &taken, &why) != GPUD_OK)
-        return gpud_capture_report_failure(capture, &why, error);
+        return gpud_capture_report(capture, GPUD_CAPTURE_ON_FAILED, &why, error);
     gpud_capture_count(capture, &arrival, true);
     gpud_capture_describe(capture, &raw, &arrival, taken);
     capture->discontinuity = false;
@@ -224,7 +224,7 @@ static enum gpud_status requeue(struct gpud_capture *capture, struct gpud_error 
     struct gpud_error why;
     return gpud_capture_ring_requeue(capture->ring, &why) == GPUD_OK
                ? GPUD_OK
-               : gpud_capture_report_failure(capture, &why, error);
+               : gpud_capture_report(capture, GPUD_CAPTURE_ON_FAILED, &why, error);
 }
 
 /* *ask: whether to ask the driver for a frame. */

@@ -7,7 +7,6 @@
 #include "capture/card.h"
 #include "capture/publish.h"
 #include "capture/ring_watch.h"
-#include "capture/setup.h"
 #include "capture/stream.h"
 #include "capture/watch.h"
 
@@ -29,19 +28,17 @@ static enum gpud_capture_event release(struct gpud_capture *capture, struct gpud
     gpud_capture_unpublish(capture);
     gpud_capture_disarm(capture);
     why->status = gpud_capture_drop_ring(capture, false, why);
-    return why->status == GPUD_OK ? NO_EVENT : GPUD_CAPTURE_ON_HELD;
-}
-
-static enum gpud_capture_event failed(const struct gpud_error *why)
-{
-    return why->status == GPUD_NO_DEVICE ? GPUD_CAPTURE_ON_UNPLUGGED : GPUD_CAPTURE_ON_FAILED;
+    if (why->status != GPUD_OK)
+        return GPUD_CAPTURE_ON_HELD;
+    gpud_capture_select_input(capture);
+    return NO_EVENT;
 }
 
 static enum gpud_capture_event start(struct gpud_capture *capture, struct gpud_error *why)
 {
     bool deferred;
     why->status = gpud_capture_begin(capture, &deferred, why);
-    return why->status != GPUD_OK ? failed(why)
+    return why->status != GPUD_OK ? GPUD_CAPTURE_ON_FAILED
            : deferred             ? GPUD_CAPTURE_ON_NO_SIGNAL
                                   : GPUD_CAPTURE_ON_STARTED;
 }
@@ -50,8 +47,7 @@ static enum gpud_capture_event replace(struct gpud_capture *capture, struct gpud
 {
     if (gpud_capture_drop_ring(capture, false, NULL) != GPUD_OK)
         return GPUD_CAPTURE_ON_HELD;
-    if (capture->next_input >= 0)
-        gpud_capture_select_input(capture);
+    gpud_capture_select_input(capture);
     enum gpud_capture_event event = start(capture, why);
     if (why->status == GPUD_OK)
         gpud_capture_count_change(capture);
@@ -62,7 +58,7 @@ static enum gpud_capture_event fall_back(struct gpud_capture *capture, struct gp
 {
     struct gpud_error reason = *why;
     why->status = gpud_capture_fall_back(capture, &reason, why);
-    return why->status == GPUD_OK ? GPUD_CAPTURE_ON_STARTED : failed(why);
+    return why->status == GPUD_OK ? GPUD_CAPTURE_ON_STARTED : GPUD_CAPTURE_ON_FAILED;
 }
 
 /* Until then an event loop may sleep. */
@@ -157,42 +153,23 @@ static enum gpud_capture_event carry_out(struct gpud_capture *capture,
     return NO_EVENT;
 }
 
-/* why: the reason for the event, and then the outcome. */
-static enum gpud_status run(struct gpud_capture *capture, enum gpud_capture_event event,
-                            struct gpud_error *why, struct gpud_error *error)
+enum gpud_status gpud_capture_report(struct gpud_capture *capture, enum gpud_capture_event event,
+                                     const struct gpud_error *why, struct gpud_error *error)
 {
+    struct gpud_error now = {.status = GPUD_OK};
+    if (why)
+        now = *why;
     while (event != NO_EVENT) {
+        if (event == GPUD_CAPTURE_ON_FAILED && now.status == GPUD_NO_DEVICE)
+            event = GPUD_CAPTURE_ON_UNPLUGGED;
         struct gpud_capture_step step = gpud_capture_next(capture->state, event);
         bool moved = step.state.card != capture->state.card;
         capture->state = step.state;
-        event = carry_out(capture, step.action, why);
+        event = carry_out(capture, step.action, &now);
         if (moved)
             gpud_capture_publish_card(capture);
     }
-    if (why->status != GPUD_OK && error)
-        *error = *why;
-    return why->status;
-}
-
-enum gpud_status gpud_capture_report(struct gpud_capture *capture, enum gpud_capture_event event,
-                                     struct gpud_error *error)
-{
-    struct gpud_error why = {.status = GPUD_OK};
-    return run(capture, event, &why, error);
-}
-
-enum gpud_status gpud_capture_report_failure(struct gpud_capture *capture,
-                                             const struct gpud_error *failure,
-                                             struct gpud_error *error)
-{
-    struct gpud_error why = *failure;
-    return run(capture, failed(failure), &why, error);
-}
-
-enum gpud_status gpud_capture_report_method(struct gpud_capture *capture,
-                                            const struct gpud_error *reason,
-                                            struct gpud_error *error)
-{
-    struct gpud_error why = *reason;
-    return run(capture, GPUD_CAPTURE_ON_METHOD_FAILED, &why, error);
+    if (now.status != GPUD_OK && error)
+        *error = now;
+    return now.status;
 }

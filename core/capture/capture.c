@@ -10,7 +10,6 @@
 #include "capture/card.h"
 #include "capture/cards.h"
 #include "capture/method.h"
-#include "capture/setup.h"
 #include "capture/stream.h"
 #include "capture/watch.h"
 #include "topology/near.h"

@@ -6,6 +6,14 @@
 
 #include "capture/state.h"
 
+/* Selects the input and sets the controls that were asked for; the card was just opened, and its
+ * signal is detected then. */
+enum gpud_status gpud_capture_set_up(struct gpud_capture *capture, struct gpud_error *error);
+
+/* Switches to capture->next_input, if there is one. No buffers may exist. If the driver refuses,
+ * input_refused says why, and the card stays at the input that it has. */
+void gpud_capture_select_input(struct gpud_capture *capture);
+
 /* Opens the card again, under any node, and sets it up. On failure the node may be open. */
 enum gpud_status gpud_capture_reopen(struct gpud_capture *capture, struct gpud_error *error);
 void gpud_capture_close_node(struct gpud_capture *capture);

@@ -11,7 +11,7 @@
 
 void gpud_capture_stop(struct gpud_capture *capture)
 {
-    gpud_capture_report(capture, GPUD_CAPTURE_ON_STOP, NULL);
+    gpud_capture_report(capture, GPUD_CAPTURE_ON_STOP, NULL, NULL);
     capture->wanted.format[0] = '\0';
 }
 
@@ -44,7 +44,7 @@ static enum gpud_status set_mode(struct gpud_capture *capture, const struct gpud
     if (status == GPUD_OK)
         status = check_mode(&wanted, error);
     if (status == GPUD_OK)
-        status = gpud_capture_report(capture, GPUD_CAPTURE_ON_CONFIGURE, error);
+        status = gpud_capture_report(capture, GPUD_CAPTURE_ON_CONFIGURE, NULL, error);
     if (status != GPUD_OK)
         return status;
     gpud_input_detect(&capture->node, &capture->source);
@@ -57,7 +57,7 @@ static enum gpud_status set_mode(struct gpud_capture *capture, const struct gpud
     capture->fourcc = 0;
     capture->scales = wanted.width_min && source->width;
     capture->interlaced = source->interlaced;
-    return gpud_capture_report(capture, GPUD_CAPTURE_ON_START, error);
+    return gpud_capture_report(capture, GPUD_CAPTURE_ON_START, NULL, error);
 }
 
 static enum gpud_status set_input(struct gpud_capture *capture, const char *input,
@@ -75,7 +75,7 @@ static enum gpud_status set_input(struct gpud_capture *capture, const char *inpu
     if (gpud_v4l2_call(&capture->node, VIDIOC_G_INPUT, &now) < 0 || now != number) {
         capture->next_input = number;
         capture->input_refused.status = GPUD_OK;
-        status = gpud_capture_report(capture, GPUD_CAPTURE_ON_INPUT, error);
+        status = gpud_capture_report(capture, GPUD_CAPTURE_ON_INPUT, NULL, error);
         if (status == GPUD_OK && capture->input_refused.status != GPUD_OK) {
             status = capture->input_refused.status;
             if (error)

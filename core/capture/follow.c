@@ -39,7 +39,7 @@ static bool needs_ring(struct gpud_capture *capture)
 bool gpud_capture_follow(struct gpud_capture *capture, bool look)
 {
     if (capture->state.phase == GPUD_CAPTURE_DRAINING) {
-        gpud_capture_report(capture, GPUD_CAPTURE_ON_RELEASED, NULL);
+        gpud_capture_report(capture, GPUD_CAPTURE_ON_RELEASED, NULL, NULL);
         return true;
     }
     if (capture->state.phase != GPUD_CAPTURE_STREAMING || !look)
@@ -51,7 +51,7 @@ bool gpud_capture_follow(struct gpud_capture *capture, bool look)
         return false;
     gpud_log_info(&capture->context->log, "capture", "%s has another signal: %ux%u",
                   capture->node.path, capture->source.width, capture->source.height);
-    gpud_capture_report(capture, GPUD_CAPTURE_ON_CHANGED, NULL);
+    gpud_capture_report(capture, GPUD_CAPTURE_ON_CHANGED, NULL, NULL);
     return true;
 }
 
@@ -61,12 +61,13 @@ static enum gpud_status look_for_signal(struct gpud_capture *capture, struct gpu
         struct gpud_error why;
         gpud_fail_native(&why, GPUD_NO_DEVICE, "errno", errno,
                          "%s was unplugged, or its driver removed", capture->node.path);
-        return gpud_capture_report_failure(capture, &why, error);
+        return gpud_capture_report(capture, GPUD_CAPTURE_ON_FAILED, &why, error);
     }
     gpud_input_detect(&capture->node, &capture->source);
     gpud_capture_publish_signal(capture);
-    return capture->source.present ? gpud_capture_report(capture, GPUD_CAPTURE_ON_SIGNAL, error)
-                                   : GPUD_OK;
+    return capture->source.present
+               ? gpud_capture_report(capture, GPUD_CAPTURE_ON_SIGNAL, NULL, error)
+               : GPUD_OK;
 }
 
 enum gpud_status gpud_capture_await_signal(struct gpud_capture *capture, int64_t deadline,

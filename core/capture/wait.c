@@ -35,15 +35,16 @@ enum gpud_status gpud_capture_wait(struct gpud_capture *capture, int64_t timeout
     int64_t deadline = gpud_deadline(timeout_ns);
     if (timeout_ns < 0)
         return gpud_fail(error, GPUD_INVALID, "a negative timeout: every wait needs an end");
-    gpud_capture_report(capture, GPUD_CAPTURE_ON_WAIT, NULL); /* notices that it is unplugged */
+    gpud_capture_report(capture, GPUD_CAPTURE_ON_WAIT, NULL,
+                        NULL); /* notices that it is unplugged */
     while (capture->state.card != GPUD_CARD_PRESENT) {
-        enum gpud_status status = gpud_capture_report(capture, GPUD_CAPTURE_ON_WAIT, error);
+        enum gpud_status status = gpud_capture_report(capture, GPUD_CAPTURE_ON_WAIT, NULL, error);
         if (status != GPUD_OK)
             return status;
         if (atomic_load(&capture->interrupted))
             return gpud_fail(error, GPUD_AGAIN, "the capture was interrupted");
         if (is_due(capture))
-            status = gpud_capture_report(capture, GPUD_CAPTURE_ON_DUE, &capture->absence);
+            status = gpud_capture_report(capture, GPUD_CAPTURE_ON_DUE, NULL, &capture->absence);
         if (capture->state.card == GPUD_CARD_PRESENT) {
             if (status != GPUD_OK && error)
                 *error = capture->absence;

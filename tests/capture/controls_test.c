@@ -211,6 +211,25 @@ static void test_held(void)
     bench_close(&bench);
 }
 
+/* The other input was asked for, and the stream ends before the frames are released. */
+static void test_held_until_end(void)
+{
+    struct bench bench = {.method = "mmap", .driver.keeps_mapped = true};
+    struct gpud_capture_mode mode = {.size = sizeof(mode), .format = "UYVY", .fps_den = 1};
+    begin(&bench);
+    struct gpud_frame *held = bench_pass(&bench, 1, 1);
+    bench.driver.mapped = 1;
+    WORKS(configure_input(bench.capture, "1", &e));
+    EXPECT(GPUD_IO, "release them", configure_mode(bench.capture, &mode, &e));
+    CHECK_EQUAL(bench.driver.input, 0);
+    bench.driver.mapped = 0;
+    gpud_frame_release(&held);
+    WORKS(configure_mode(bench.capture, &mode, &e));
+    CHECK_EQUAL(bench.driver.input, 1);
+    expect_size(&bench, 640, 2);
+    bench_close(&bench);
+}
+
 /* A size that had to be said at an input without one is not asked of another input. */
 static void test_sizes(void)
 {
@@ -290,6 +309,7 @@ int main(void)
     test_inputs(false);
     test_inputs(true);
     test_held();
+    test_held_until_end();
     puts("ok");
     return 0;
 }
