@@ -80,12 +80,12 @@ static void drop(struct gpud_capture *capture, uint32_t index, const struct gpud
     bool full = arrival->action == GPUD_ARRIVAL_OVERRUN;
     gpud_capture_ring_drop(capture->ring, index);
     gpud_capture_count(capture, arrival, false);
-    capture->discontinuity = true;
-    if (full && !capture->said_full)
+    capture->count.discontinuity = true;
+    if (full && !capture->stream.said_full)
         gpud_log_warning(&capture->context->log, "capture",
                          "frames of %s are dropped, because the application holds all %u",
                          capture->node.path, capture->ring->limit);
-    capture->said_full |= full;
+    capture->stream.said_full |= full;
 }
 
 /* Dequeues one buffer, if the driver has one. *frame stays NULL if it gives no frame; *idle: no
@@ -130,8 +130,8 @@ static enum gpud_status dequeue(struct gpud_capture *capture, struct news *news,
         return gpud_capture_report(capture, GPUD_CAPTURE_ON_FAILED, &why, error);
     gpud_capture_count(capture, &arrival, true);
     gpud_capture_describe(capture, &raw, &arrival, taken);
-    capture->discontinuity = false;
-    capture->last_frame = arrival.time;
+    capture->count.discontinuity = false;
+    capture->stream.last_frame = arrival.time;
     *frame = taken;
     return GPUD_OK;
 }
@@ -141,11 +141,11 @@ static enum gpud_status dequeue(struct gpud_capture *capture, struct news *news,
 static bool wait_for_news(const struct gpud_capture *capture, struct gpud_capture_wait wait,
                           int64_t deadline, struct news *news)
 {
-    short events = capture->has_change_event ? POLLIN | POLLPRI : POLLIN;
+    short events = capture->signal.has_event ? POLLIN | POLLPRI : POLLIN;
     struct pollfd fds[] = {
         {.fd = wait.fed ? capture->node.fd : -1, .events = events},
         {.fd = wait.out ? capture->ring->wake_fd : -1, .events = POLLIN},
-        {.fd = capture->interrupt_fd, .events = POLLIN},
+        {.fd = capture->interrupt.fd, .events = POLLIN},
     };
     int64_t left = deadline - gpud_now();
     struct timespec slice = gpud_timespec(left < SLICE ? left : SLICE);
@@ -166,11 +166,11 @@ static bool wait_for_news(const struct gpud_capture *capture, struct gpud_captur
 static bool is_look_due(const struct gpud_capture *capture, bool wait, bool idle)
 {
     int64_t now = gpud_now();
-    if (now < capture->look_at)
+    if (now < capture->signal.look_at)
         return false;
-    if (!capture->source.present)
+    if (!capture->signal.now.present)
         return true;
-    bool silent = now - capture->last_frame > SLICE || (capture->has_change_event && !wait);
+    bool silent = now - capture->stream.last_frame > SLICE || (capture->signal.has_event && !wait);
     return idle && silent;
 }
 
@@ -191,8 +191,8 @@ static enum gpud_status no_frame(struct gpud_capture *capture, bool held, struct
                          "the driver of %s waits for the frames that are held, for its signal has "
                          "changed: release them",
                          capture->node.path);
-    if (!capture->source.present)
-        return gpud_fail(error, GPUD_TIMEOUT, "%s", capture->source.reason);
+    if (!capture->signal.now.present)
+        return gpud_fail(error, GPUD_TIMEOUT, "%s", capture->signal.now.reason);
     if (gpud_capture_ring_has_room(ring))
         return gpud_fail(error, GPUD_TIMEOUT,
                          "no frame from %s by the deadline: is there a signal?",
@@ -260,7 +260,7 @@ static enum gpud_status acquire(struct gpud_capture *capture, bool wait, int64_t
         enum gpud_status status = check_phase(capture, error);
         if (status != GPUD_OK)
             return status;
-        if (atomic_load(&capture->interrupted))
+        if (atomic_load(&capture->interrupt.set))
             return gpud_fail(error, GPUD_AGAIN, "the capture was interrupted");
         if (gpud_capture_follow(capture, news.event))
             news.failed = false; /* it may have been the old ring's */

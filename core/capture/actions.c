@@ -85,7 +85,7 @@ static enum gpud_capture_event try_return(struct gpud_capture *capture, struct g
     why->status = gpud_capture_reopen(capture, why);
     bool opened = capture->node.fd >= 0;
     enum gpud_capture_event event = GPUD_CAPTURE_ON_RETURNED;
-    if (why->status == GPUD_OK && capture->wanted.format[0])
+    if (why->status == GPUD_OK && capture->wanted.mode.format[0])
         event = start(capture, why);
     if (why->status == GPUD_OK)
         return event;
@@ -113,7 +113,7 @@ static enum gpud_capture_event carry_out(struct gpud_capture *capture,
     case GPUD_CAPTURE_ACTIONS:
         break;
     case GPUD_CAPTURE_DO_REFUSE:
-        gpud_fail(why, GPUD_NO_DEVICE, "%s is unplugged", capture->home);
+        gpud_fail(why, GPUD_NO_DEVICE, "%s is unplugged", capture->card.home);
         break;
     case GPUD_CAPTURE_DO_RELEASE:
         return release(capture, why);

@@ -26,11 +26,11 @@
 
 static void detect(struct gpud_capture *capture)
 {
-    capture->has_change_event = gpud_input_subscribe(&capture->node);
-    gpud_input_detect(&capture->node, &capture->source);
+    capture->signal.has_event = gpud_input_subscribe(&capture->node);
+    gpud_input_detect(&capture->node, &capture->signal.now);
     gpud_capture_publish_signal(capture);
     gpud_capture_publish_card_format(capture);
-    capture->fourcc = 0;
+    capture->wanted.fourcc = 0;
 }
 
 static enum gpud_status set_input(struct gpud_capture *capture, int number,
@@ -47,17 +47,17 @@ enum gpud_status gpud_capture_set_up(struct gpud_capture *capture, struct gpud_e
 {
     int number, now = -1;
     enum gpud_status status = GPUD_OK;
-    capture->next_input = -1; /* input is its name */
-    if (capture->input[0])
-        status = gpud_input_find(&capture->node, capture->input, &number, error);
-    bool set = status == GPUD_OK && capture->input[0] &&
+    capture->wanted.next_input = -1; /* input is its name */
+    if (capture->wanted.input[0])
+        status = gpud_input_find(&capture->node, capture->wanted.input, &number, error);
+    bool set = status == GPUD_OK && capture->wanted.input[0] &&
                (gpud_v4l2_call(&capture->node, VIDIOC_G_INPUT, &now) < 0 || now != number);
     if (set)
         status = set_input(capture, number, error);
     gpud_lock_take(&capture->node_lock);
     if (status == GPUD_OK)
-        status = gpud_controls_set(&capture->node, capture->controls.control,
-                                   capture->controls.count, error);
+        status = gpud_controls_set(&capture->node, capture->wanted.controls.control,
+                                   capture->wanted.controls.count, error);
     gpud_lock_release(&capture->node_lock);
     if (status == GPUD_OK)
         detect(capture);
@@ -66,11 +66,11 @@ enum gpud_status gpud_capture_set_up(struct gpud_capture *capture, struct gpud_e
 
 void gpud_capture_select_input(struct gpud_capture *capture)
 {
-    struct gpud_error *why = &capture->input_refused;
-    if (capture->next_input < 0)
+    struct gpud_error *why = &capture->wanted.input_refused;
+    if (capture->wanted.next_input < 0)
         return;
-    why->status = set_input(capture, capture->next_input, why);
-    capture->next_input = -1;
+    why->status = set_input(capture, capture->wanted.next_input, why);
+    capture->wanted.next_input = -1;
     if (why->status != GPUD_OK)
         gpud_log_warning(&capture->context->log, "capture", "%s", why->reason);
     detect(capture);
@@ -92,7 +92,7 @@ static void find_elsewhere(const struct gpud_capture *capture, struct gpud_v4l2 
         gpud_print(found.path, "%s/%s", folder, entry->d_name);
         if (strcmp(found.path, node->path) == 0 || gpud_v4l2_open(&found, NULL) != GPUD_OK)
             continue;
-        if (gpud_v4l2_is_same(&found, &capture->known)) {
+        if (gpud_v4l2_is_same(&found, &capture->card.known)) {
             gpud_v4l2_close(node);
             *node = found;
             break;
@@ -116,20 +116,20 @@ enum gpud_status gpud_capture_reopen(struct gpud_capture *capture, struct gpud_e
     gpud_lock_take(&capture->node_lock);
     struct gpud_v4l2 *node = &capture->node;
     gpud_v4l2_close(node);
-    gpud_print(node->path, "%s", capture->home);
+    gpud_print(node->path, "%s", capture->card.home);
     enum gpud_status status = gpud_v4l2_open(node, error);
-    bool other = status != GPUD_OK || !gpud_v4l2_is_same(node, &capture->known);
-    if (other && capture->known.place[0])
+    bool other = status != GPUD_OK || !gpud_v4l2_is_same(node, &capture->card.known);
+    if (other && capture->card.known.place[0])
         find_elsewhere(capture, node);
     if (node->fd >= 0)
         status = GPUD_OK;
     gpud_lock_release(&capture->node_lock);
     if (status != GPUD_OK)
         return status;
-    if (strcmp(node->path, capture->home) != 0)
+    if (strcmp(node->path, capture->card.home) != 0)
         gpud_log_info(&capture->context->log, "capture", "the card of %s is at %s now",
-                      capture->home, node->path);
-    capture->known = *node;
+                      capture->card.home, node->path);
+    capture->card.known = *node;
     return gpud_capture_set_up(capture, error);
 }
 
@@ -141,13 +141,13 @@ enum gpud_status gpud_capture_reopen(struct gpud_capture *capture, struct gpud_e
 bool gpud_capture_watch_folders(const struct gpud_capture *capture)
 {
     const uint32_t events = IN_CREATE | IN_MOVED_TO | IN_ATTRIB;
-    char path[sizeof(capture->home)];
-    gpud_print(path, "%s", capture->home);
-    if (inotify_add_watch(capture->nodes_fd, capture->node.system->folder, events) < 0)
+    char path[sizeof(capture->card.home)];
+    gpud_print(path, "%s", capture->card.home);
+    if (inotify_add_watch(capture->card.nodes_fd, capture->node.system->folder, events) < 0)
         return false;
     for (char *end; (end = strrchr(path, '/')) && end != path;) {
         *end = '\0';
-        if (inotify_add_watch(capture->nodes_fd, path, events) >= 0)
+        if (inotify_add_watch(capture->card.nodes_fd, path, events) >= 0)
             return true;
     }
     return false;
@@ -155,19 +155,19 @@ bool gpud_capture_watch_folders(const struct gpud_capture *capture)
 
 void gpud_capture_unwatch_folders(struct gpud_capture *capture)
 {
-    gpud_capture_close_watched(capture, &capture->nodes_fd);
+    gpud_capture_close_watched(capture, &capture->card.nodes_fd);
 }
 
 enum gpud_status gpud_capture_watch_for_card(struct gpud_capture *capture, struct gpud_error *error)
 {
-    capture->nodes_fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
-    if (capture->nodes_fd < 0)
+    capture->card.nodes_fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+    if (capture->card.nodes_fd < 0)
         gpud_log_warning(&capture->context->log, "capture",
                          "%s cannot be watched for (%s): it is looked for again and again",
-                         capture->home, strerror(errno));
-    if (gpud_capture_watch_too(capture, capture->nodes_fd) && gpud_capture_arm(capture, 0, 0))
+                         capture->card.home, strerror(errno));
+    if (gpud_capture_watch_too(capture, capture->card.nodes_fd) && gpud_capture_arm(capture, 0, 0))
         return GPUD_OK;
-    enum gpud_status status = gpud_fail_errno(error, "cannot watch for %s", capture->home);
+    enum gpud_status status = gpud_fail_errno(error, "cannot watch for %s", capture->card.home);
     gpud_capture_unwatch_folders(capture);
     gpud_capture_disarm(capture);
     return status;

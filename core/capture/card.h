@@ -10,8 +10,8 @@
  * signal is detected then. */
 enum gpud_status gpud_capture_set_up(struct gpud_capture *capture, struct gpud_error *error);
 
-/* Switches to capture->next_input, if there is one. No buffers may exist. If the driver refuses,
- * input_refused says why, and the card stays at the input that it has. */
+/* Switches to capture->wanted.next_input, if there is one. No buffers may exist. If the driver
+ * refuses, input_refused says why, and the card stays at the input that it has. */
 void gpud_capture_select_input(struct gpud_capture *capture);
 
 /* Opens the card again, under any node, and sets it up. On failure the node may be open. */

@@ -12,7 +12,7 @@
 void gpud_capture_stop(struct gpud_capture *capture)
 {
     gpud_capture_report(capture, GPUD_CAPTURE_ON_STOP, NULL, NULL);
-    capture->wanted.format[0] = '\0';
+    capture->wanted.mode.format[0] = '\0';
 }
 
 static enum gpud_status check_mode(const struct gpud_capture_mode *mode, struct gpud_error *error)
@@ -47,16 +47,16 @@ static enum gpud_status set_mode(struct gpud_capture *capture, const struct gpud
         status = gpud_capture_report(capture, GPUD_CAPTURE_ON_CONFIGURE, NULL, error);
     if (status != GPUD_OK)
         return status;
-    gpud_input_detect(&capture->node, &capture->source);
+    gpud_input_detect(&capture->node, &capture->signal.now);
     gpud_capture_publish_signal(capture);
-    const struct gpud_input *source = &capture->source;
+    const struct gpud_input *source = &capture->signal.now;
     /* A caller that asks for the signal's size also follows later changes of it. */
     if (wanted.width_min == source->width && wanted.height_min == source->height)
         wanted.width_min = wanted.height_min = 0;
-    capture->wanted = wanted;
-    capture->fourcc = 0;
-    capture->scales = wanted.width_min && source->width;
-    capture->interlaced = source->interlaced;
+    capture->wanted.mode = wanted;
+    capture->wanted.fourcc = 0;
+    capture->wanted.scales = wanted.width_min && source->width;
+    capture->wanted.interlaced = source->interlaced;
     return gpud_capture_report(capture, GPUD_CAPTURE_ON_START, NULL, error);
 }
 
@@ -64,26 +64,26 @@ static enum gpud_status set_input(struct gpud_capture *capture, const char *inpu
                                   struct gpud_error *error)
 {
     int number, now = -1;
-    if (strlen(input) >= sizeof(capture->input))
+    if (strlen(input) >= sizeof(capture->wanted.input))
         return gpud_fail(error, GPUD_INVALID,
                          "\"%.31s…\" is too long for an input's number or name", input);
     if (capture->state.card != GPUD_CARD_PRESENT)
-        return gpud_fail(error, GPUD_NO_DEVICE, "%s is unplugged", capture->home);
+        return gpud_fail(error, GPUD_NO_DEVICE, "%s is unplugged", capture->card.home);
     enum gpud_status status = gpud_input_find(&capture->node, input, &number, error);
     if (status != GPUD_OK)
         return status;
     if (gpud_v4l2_call(&capture->node, VIDIOC_G_INPUT, &now) < 0 || now != number) {
-        capture->next_input = number;
-        capture->input_refused.status = GPUD_OK;
+        capture->wanted.next_input = number;
+        capture->wanted.input_refused.status = GPUD_OK;
         status = gpud_capture_report(capture, GPUD_CAPTURE_ON_INPUT, NULL, error);
-        if (status == GPUD_OK && capture->input_refused.status != GPUD_OK) {
-            status = capture->input_refused.status;
+        if (status == GPUD_OK && capture->wanted.input_refused.status != GPUD_OK) {
+            status = capture->wanted.input_refused.status;
             if (error)
-                *error = capture->input_refused;
+                *error = capture->wanted.input_refused;
         }
     }
     if (status == GPUD_OK)
-        gpud_print(capture->input, "%s", input);
+        gpud_print(capture->wanted.input, "%s", input);
     return status;
 }
 
@@ -96,10 +96,10 @@ static enum gpud_status set_controls(struct gpud_capture *capture,
         return status;
     gpud_lock_take(&capture->node_lock);
     if (capture->node.fd < 0)
-        status = gpud_fail(error, GPUD_NO_DEVICE, "%s is unplugged", capture->home);
+        status = gpud_fail(error, GPUD_NO_DEVICE, "%s is unplugged", capture->card.home);
     else
         status = gpud_controls_set(&capture->node, controls, count, error);
-    if (status == GPUD_OK && !gpud_controls_keep(&capture->controls, controls, count))
+    if (status == GPUD_OK && !gpud_controls_keep(&capture->wanted.controls, controls, count))
         status = gpud_fail(error, GPUD_NO_MEMORY, "no room for more controls");
     gpud_lock_release(&capture->node_lock);
     return status;

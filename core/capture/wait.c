@@ -13,7 +13,7 @@ static bool is_due(struct gpud_capture *capture)
 {
     char events[4096];
     bool due = gpud_capture_is_time(capture);
-    while (capture->nodes_fd >= 0 && read(capture->nodes_fd, events, sizeof(events)) > 0)
+    while (capture->card.nodes_fd >= 0 && read(capture->card.nodes_fd, events, sizeof(events)) > 0)
         due = true;
     return due;
 }
@@ -21,9 +21,9 @@ static bool is_due(struct gpud_capture *capture)
 static void sleep_until_due(const struct gpud_capture *capture, int64_t deadline)
 {
     struct pollfd fds[] = {
-        {.fd = capture->nodes_fd, .events = POLLIN},
+        {.fd = capture->card.nodes_fd, .events = POLLIN},
         {.fd = capture->timer_fd, .events = POLLIN},
-        {.fd = capture->interrupt_fd, .events = POLLIN},
+        {.fd = capture->interrupt.fd, .events = POLLIN},
     };
     struct timespec left = gpud_time_left(deadline);
     ppoll(fds, 3, &left, NULL);
@@ -41,17 +41,18 @@ enum gpud_status gpud_capture_wait(struct gpud_capture *capture, int64_t timeout
         enum gpud_status status = gpud_capture_report(capture, GPUD_CAPTURE_ON_WAIT, NULL, error);
         if (status != GPUD_OK)
             return status;
-        if (atomic_load(&capture->interrupted))
+        if (atomic_load(&capture->interrupt.set))
             return gpud_fail(error, GPUD_AGAIN, "the capture was interrupted");
         if (is_due(capture))
-            status = gpud_capture_report(capture, GPUD_CAPTURE_ON_DUE, NULL, &capture->absence);
+            status =
+                gpud_capture_report(capture, GPUD_CAPTURE_ON_DUE, NULL, &capture->card.absence);
         if (capture->state.card == GPUD_CARD_PRESENT) {
             if (status != GPUD_OK && error)
-                *error = capture->absence;
+                *error = capture->card.absence;
             return status;
         }
         if (gpud_now() >= deadline)
-            return gpud_fail(error, GPUD_TIMEOUT, "%s", capture->absence.reason);
+            return gpud_fail(error, GPUD_TIMEOUT, "%s", capture->card.absence.reason);
         sleep_until_due(capture, deadline);
     }
     return GPUD_OK;
