@@ -201,24 +201,6 @@ static enum gpud_status no_frame(struct gpud_capture *capture, bool held, struct
                      ring->limit, capture->node.path);
 }
 
-/* What acquire does next. held: the signal has changed, and the driver waits for frames to be
- * released. */
-enum step {
-    STEP_SLEEP, /* until the node, a returned buffer or an interrupt */
-    STEP_PEEK,  /* else an event loop that always finds a frame would miss a signal change */
-    STEP_DEQUEUE,
-    STEP_HOLD, /* only releasing frames helps */
-};
-
-static enum step next_step(const struct gpud_capture *capture, bool wait, bool held, bool failed)
-{
-    if (wait && (held || !failed))
-        return STEP_SLEEP;
-    if (held)
-        return STEP_HOLD;
-    return capture->watch_fd >= 0 && !failed ? STEP_PEEK : STEP_DEQUEUE;
-}
-
 static enum gpud_status requeue(struct gpud_capture *capture, struct gpud_error *error)
 {
     struct gpud_error why;
@@ -227,9 +209,10 @@ static enum gpud_status requeue(struct gpud_capture *capture, struct gpud_error 
                : gpud_capture_report(capture, GPUD_CAPTURE_ON_FAILED, &why, error);
 }
 
-/* *ask: whether to ask the driver for a frame. */
-static enum gpud_status sleep_for_news(struct gpud_capture *capture, int64_t deadline,
-                                       struct news *news, bool *ask, struct gpud_error *error)
+/* Sleeps until the node, a returned buffer, an interrupt or the deadline. *ask: whether to ask the
+ * driver for a frame. */
+static enum gpud_status await_news(struct gpud_capture *capture, int64_t deadline,
+                                   struct news *news, bool *ask, struct gpud_error *error)
 {
     struct gpud_capture_wait begun = gpud_capture_ring_wait_begin(capture->ring);
     enum gpud_status status = begun.back ? requeue(capture, error) : GPUD_OK;
@@ -274,14 +257,14 @@ static enum gpud_status acquire(struct gpud_capture *capture, bool wait, int64_t
             continue;
         }
         bool held = capture->state.phase == GPUD_CAPTURE_DRAINING, idle = true, ask = true;
-        enum step step = next_step(capture, wait, held, news.failed);
+        bool sleep = wait && (held || !news.failed);
+        /* Else an event loop that always finds a frame would miss a change of the signal. */
+        bool peek = !sleep && !held && capture->watch_fd >= 0 && !news.failed;
         struct gpud_capture_ring *ring = capture->ring; /* a dequeue may replace it */
         if (gpud_capture_ring_has_back(ring))
             status = requeue(capture, error);
-        if (status == GPUD_OK && step == STEP_SLEEP)
-            status = sleep_for_news(capture, deadline, &news, &ask, error);
-        else if (status == GPUD_OK && step == STEP_PEEK)
-            ask = wait_for_news(capture, gpud_capture_ring_wait_begin(ring), 0, &news);
+        if (status == GPUD_OK && (sleep || peek))
+            status = await_news(capture, sleep ? deadline : 0, &news, &ask, error);
         if (status == GPUD_OK && ask && !held)
             status = dequeue(capture, &news, frame, &idle, error);
         if (status != GPUD_OK || *frame)
@@ -289,7 +272,7 @@ static enum gpud_status acquire(struct gpud_capture *capture, bool wait, int64_t
         news.event |= is_look_due(capture, wait, idle);
         if (capture->ring != ring || gpud_now() < deadline)
             continue;
-        if (last || held || !has_news(capture, step == STEP_PEEK, idle, &news))
+        if (last || held || !has_news(capture, peek, idle, &news))
             return no_frame(capture, held, error);
         last = true;
     }
