@@ -61,7 +61,7 @@ static enum gpud_capture_event fall_back(struct gpud_capture *capture, struct gp
     return why->status == GPUD_OK ? GPUD_CAPTURE_ON_STARTED : GPUD_CAPTURE_ON_FAILED;
 }
 
-/* Until then an event loop may sleep. */
+/* Event loops see that acquire has something to report. */
 static void end(struct gpud_capture *capture, const struct gpud_error *why)
 {
     capture->failure = *why;

@@ -3,26 +3,33 @@
 
 /* clang-format off */
 /* The state machine of a capture. actions.c feeds it with events, and carries out what it answers.
+ * After a colon: the outcome of the action.
  *
- *  START      STARTED ┌───────────┐ CHANGED, INPUT   ┌──────────┐
- *  ┌──────┐ ────────▶ │ STREAMING │ ───────────────▶ │ DRAINING │──┐ HELD, RELEASED
- *  │ IDLE │           └───────────┘ ◀─────────────── └──────────┘◀─┘
- *  └──────┘                 ▲ STARTED       STARTED     │
- *   ▲  │  NO_SIGNAL   ┌──────────┐      NO_SIGNAL       │
- *   │  └────────────▶ │ DEFERRED │ ◀────────────────────┘
- *   │                 └──────────┘──┐ SIGNAL: another START
- *   │                       ▲───────┘
- *   └─ any phase, by STOP or CONFIGURE
- *   STREAMING, DRAINING, DEFERRED ── FAILED, UNPLUGGED ──▶ FAILED;  CONFIGURE, then HELD ──▶ FAILED
+ *               START: STARTED
+ *   ┌──────┐ ─────────────────────▶ ┌───────────┐
+ *   │ IDLE │                        │ STREAMING │ ── CHANGED, INPUT ──┐
+ *   └──────┘ ───┐       ┌─────────▶ └───────────┘                     ▼
+ *    ▲          │ START:│ SIGNAL:    ▲                         ┌──────────┐ ──┐ RELEASED:
+ *    │       NO_SIGNAL  │ STARTED    └─────── STARTED ──────── │ DRAINING │   │ HELD
+ *    │          ▼       │                                      └──────────┘ ◀─┘
+ *    │        ┌──────────┐                                        │
+ *    │        │ DEFERRED │ ◀──────────────── NO_SIGNAL ───────────┘
+ *    │        └──────────┘
+ *   STOP or CONFIGURE, in any phase
  *
- *  The card. Without it the phase is IDLE or FAILED.
+ *   FAILED follows STREAMING, DRAINING and DEFERRED by FAILED or UNPLUGGED; it follows a CONFIGURE
+ *   if frames are HELD.
  *
- *  ┌─────────┐ UNPLUGGED ┌───────────┐ WAIT, WATCHED ┌─────────┐
- *  │ PRESENT │ ────────▶ │ UNPLUGGED │ ────────────▶ │ AWAITED │──┐ DUE, ABSENT: not there yet
- *  └─────────┘           └───────────┘               └─────────┘◀─┘
- *    ▲  ▲  RETURNED (CONFIGURE)│                       │
- *    │  └──────────────────────┘                       │ CONFIGURE: RETURNED; DUE: RETURNED, or
- *    └─────────────────────────────────────────────────┘ STARTED, NO_SIGNAL, FAILED for its stream */
+ * The card. If it is not PRESENT, the phase is IDLE or FAILED.
+ *
+ *                            CONFIGURE: RETURNED
+ *        ┌──────────────────────────┬─────────────────────────────┐
+ *        ▼                          │                             │
+ *   ┌─────────┐  UNPLUGGED   ┌───────────┐  WAIT: WATCHED   ┌─────────┐ ──┐ DUE:
+ *   │ PRESENT │ ───────────▶ │ UNPLUGGED │ ───────────────▶ │ AWAITED │   │ ABSENT
+ *   └─────────┘              └───────────┘                  └─────────┘ ◀─┘
+ *        ▲                                                        │
+ *        └── DUE: RETURNED, or its stream STARTED, NO_SIGNAL, FAILED */
 /* clang-format on */
 #ifndef GPUD_CAPTURE_MACHINE_H
 #define GPUD_CAPTURE_MACHINE_H
