@@ -72,6 +72,7 @@ static enum gpud_status set_input(struct gpud_capture *capture, const char *inpu
     enum gpud_status status = gpud_input_find(&capture->node, input, &number, error);
     if (status != GPUD_OK)
         return status;
+    capture->wanted.next_input = -1; /* one asked for before, while frames were held */
     if (gpud_v4l2_call(&capture->node, VIDIOC_G_INPUT, &now) < 0 || now != number) {
         capture->wanted.next_input = number;
         capture->wanted.input_refused.status = GPUD_OK;
