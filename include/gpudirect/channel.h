@@ -9,7 +9,7 @@
  * @verbatim
  *   gpud_channel_list_create
  *     → gpud_channel_list_count, gpud_channel_list_get_search,
- *       { gpud_channel_list_get_info, gpud_channel_list_get_links }…
+ *       { gpud_channel_list_get_info }…
  *     → gpud_channel_list_destroy
  * @endverbatim
  *
@@ -45,7 +45,7 @@ struct gpud_channel_info {
     struct gpud_media media;               /**< what it sends */
     uint32_t slots;                        /**< of its ring */
     enum gpud_slow_receiver slow_receiver; /**< its policy */
-    uint32_t links;                        /**< receivers; gpud_channel_list_get_links() has them */
+    uint32_t links;                        /**< receivers: entries of link */
     uint64_t frames;                       /**< submitted */
     /** frames handed over, summed over receivers, those that are gone included */
     uint64_t delivered;
@@ -58,6 +58,8 @@ struct gpud_channel_info {
     /** The process of this host that receives the channel from another one, which cannot be asked:
      * `reason` says so. 0: the channel is sent here. */
     int64_t receiver_pid;
+    /** the receivers, each with its path, its losses and its latency */
+    const struct gpud_link_info *const *link;
 };
 
 /** Asks all channels of this user at once: those in its runtime directory, and those that listen on
@@ -117,7 +119,7 @@ GPUD_API void gpud_channel_list_get_search(const struct gpud_channel_list *list,
 
 /** One entry of a list. They are in the order of their addresses.
  *
- * @param list  the list
+ * @param list  the list, which owns the receivers that info leads to
  * @param index  0 to the count - 1
  * @param info  filled as far as its size goes
  * @param error  says why not; may be NULL; written on failure only
@@ -127,16 +129,6 @@ GPUD_API void gpud_channel_list_get_search(const struct gpud_channel_list *list,
 GPUD_API enum gpud_status gpud_channel_list_get_info(const struct gpud_channel_list *list,
                                                      uint32_t index, struct gpud_channel_info *info,
                                                      struct gpud_error *error);
-
-/** The receivers of a channel, each with its path, its losses and its latency; none where the
- * channel did not answer.
- *
- * @param list  the list
- * @param index  of the channel
- * @return borrowed from the list: not to be destroyed; NULL if there is no such channel
- */
-GPUD_API const struct gpud_link_list *gpud_channel_list_get_links(
-    const struct gpud_channel_list *list, uint32_t index);
 
 GPUD_END_DECLS
 

@@ -93,7 +93,7 @@ PyObject *lists_channels(PyObject *module, PyObject *args, PyObject *names)
         struct gpud_channel_info info = GPUD_INFO_INIT(info);
         if (gpud_channel_list_get_info(channels, i, &info, NULL) != GPUD_OK)
             continue;
-        PyObject *links = links_to_list(gpud_channel_list_get_links(channels, i));
+        PyObject *links = links_to_list(info.link, info.links);
         if (!links || !append(list, channel_to_dict(&info, links)))
             Py_CLEAR(list);
     }

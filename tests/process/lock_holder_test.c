@@ -150,9 +150,7 @@ static void questions(void)
         struct gpud_channel_list *channels;
         WORKS(gpud_channel_list_create(BACKGROUND_ADDRESS, 20 * GPUD_SEC, &channels, &e));
         gpud_channel_list_destroy(&channels);
-        struct gpud_link_list *links;
-        WORKS(gpud_link_list_create(background.sender, &links, &e));
-        gpud_link_list_destroy(&links);
+        gpud_sender_list_links(background.sender, NULL, 0);
     }
     background_goes_on(&background);
 }

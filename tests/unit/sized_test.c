@@ -287,8 +287,7 @@ static void test_list(void)
     gpud_device_close(&host);
 }
 
-/* Every list says the same of an index and of a size; that of devices and that of links have no
- * test of their own. */
+/* Every list says the same of an index and of a size; that of devices has no test of its own. */
 static void test_snapshots(void)
 {
     struct gpud_device_info device = GPUD_INFO_INIT(device);
@@ -305,19 +304,6 @@ static void test_snapshots(void)
     CHECK(!devices, "the pointer stays");
     gpud_device_list_destroy(&devices);
     gpud_device_list_destroy(NULL);
-
-    struct gpud_link_info link = GPUD_INFO_INIT(link);
-    struct gpud_link_list *links = NULL;
-    struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
-    params.address = address;
-    WORKS(gpud_sender_create(context, &params, &sender, &e));
-    WORKS(gpud_link_list_create(sender, &links, &e));
-    gpud_sender_destroy(&sender);
-    CHECK_EQUAL(gpud_link_list_count(links), 0);
-    EXPECT(GPUD_INVALID, "link 0 of 0", gpud_link_list_get_info(links, 0, &link, &e));
-    gpud_link_list_destroy(&links);
-    gpud_link_list_destroy(&links);
-    gpud_link_list_destroy(NULL);
 }
 
 int main(void)

@@ -121,12 +121,9 @@ static void print_channel(const struct gpud_channel_list *channels, uint32_t ind
         g_string_assign(line, info.reason);
     printf("  %-*s  ", names, info.address);
     info_print_wrapped(line->str, names + 4);
-    const struct gpud_link_list *links = gpud_channel_list_get_links(channels, index);
-    for (uint32_t i = 0; i < gpud_link_list_count(links); i++) {
-        struct gpud_link_info link = GPUD_INFO_INIT(link);
-        gpud_link_list_get_info(links, i, &link, NULL);
+    for (uint32_t i = 0; i < info.links; i++) {
         g_string_truncate(line, 0);
-        describe_link(line, &link);
+        describe_link(line, info.link[i]);
         printf("%*s→ ", names + 4, "");
         info_print_wrapped(line->str, names + 6);
     }

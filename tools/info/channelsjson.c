@@ -98,13 +98,9 @@ static void add_channel(JsonBuilder *builder, const struct gpud_channel_list *ch
     json_put_text(builder, "reason", info.reason);
     if (info.answered) {
         add_stream(builder, &info);
-        const struct gpud_link_list *links = gpud_channel_list_get_links(channels, index);
         json_begin_array(builder, "receivers");
-        for (uint32_t i = 0; i < gpud_link_list_count(links); i++) {
-            struct gpud_link_info link = GPUD_INFO_INIT(link);
-            gpud_link_list_get_info(links, i, &link, NULL);
-            add_receiver(builder, &link);
-        }
+        for (uint32_t i = 0; i < info.links; i++)
+            add_receiver(builder, info.link[i]);
         json_builder_end_array(builder);
     }
     json_builder_end_object(builder);
