@@ -121,12 +121,13 @@ struct gpud_device_list;
  *
  * @param context  a context
  * @param list  set to the snapshot, which the caller destroys
+ * @param count  set to the number of entries; may be NULL
  * @param error  says why not; may be NULL; written on failure only
  * @return GPUD_OK, or a failure:
  * @retval GPUD_NO_MEMORY  out of memory; nothing else fails
  */
 GPUD_API enum gpud_status gpud_device_list_create(struct gpud_context *context,
-                                                  struct gpud_device_list **list,
+                                                  struct gpud_device_list **list, uint32_t *count,
                                                   struct gpud_error *error);
 
 /** Destroys a list.
@@ -134,13 +135,6 @@ GPUD_API enum gpud_status gpud_device_list_create(struct gpud_context *context,
  * @param list  set to NULL; NULL or a pointer to NULL: nothing happens
  */
 GPUD_API void gpud_device_list_destroy(struct gpud_device_list **list);
-
-/** The number of entries.
- *
- * @param list  the list
- * @return the count
- */
-GPUD_API uint32_t gpud_device_list_count(const struct gpud_device_list *list);
 
 /** One entry of a list. The host comes first; each vendor's devices are in its own order.
  *

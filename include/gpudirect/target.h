@@ -264,13 +264,14 @@ struct gpud_target_entry {
 /** Lists the targets of this user that have a name, by their files.
  *
  * @param list  set to the snapshot, which the caller destroys
+ * @param count  set to the number of entries; may be NULL
  * @param error  says why not; may be NULL; written on failure only
  * @return GPUD_OK, or a failure:
  * @retval GPUD_NO_MEMORY  out of memory
  * @retval GPUD_IO  the directory cannot be read
  * @retval GPUD_NO_ACCESS  the directory cannot be read
  */
-GPUD_API enum gpud_status gpud_target_list_create(struct gpud_target_list **list,
+GPUD_API enum gpud_status gpud_target_list_create(struct gpud_target_list **list, uint32_t *count,
                                                   struct gpud_error *error);
 
 /** Destroys a list.
@@ -278,13 +279,6 @@ GPUD_API enum gpud_status gpud_target_list_create(struct gpud_target_list **list
  * @param list  set to NULL; NULL or a pointer to NULL: nothing happens
  */
 GPUD_API void gpud_target_list_destroy(struct gpud_target_list **list);
-
-/** The number of entries.
- *
- * @param list  the list
- * @return the count
- */
-GPUD_API uint32_t gpud_target_list_count(const struct gpud_target_list *list);
 
 /** One entry of a list. They are in the order of their names.
  *

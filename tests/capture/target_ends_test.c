@@ -204,8 +204,9 @@ static void test_list(void)
         CHECK(fds[i] >= 0 && write(fds[i], "gpudirect-target=1\nname=other\n", 30) == 30, "%m");
     }
     CHECK(flock(fds[1], LOCK_EX) == 0, "%m");
-    WORKS(gpud_target_list_create(&targets, &e));
-    CHECK_EQUAL(gpud_target_list_count(targets), 1);
+    uint32_t count;
+    WORKS(gpud_target_list_create(&targets, &count, &e));
+    CHECK_EQUAL(count, 1);
     WORKS(gpud_target_list_get_info(targets, 0, &entry, &e));
     CHECK(strcmp(entry.name, "cam1") == 0 && entry.pid == getpid() && entry.program[0],
           "%s of %lld (%s)", entry.name, (long long)entry.pid, entry.program);
@@ -227,8 +228,8 @@ static void test_list(void)
         unlink(path[i]);
     }
     end(&ends);
-    WORKS(gpud_target_list_create(&targets, &e));
-    CHECK_EQUAL(gpud_target_list_count(targets), 0);
+    WORKS(gpud_target_list_create(&targets, &count, &e));
+    CHECK_EQUAL(count, 0);
     gpud_target_list_destroy(&targets);
 }
 

@@ -29,7 +29,7 @@ static struct background background;
 /* --- asking ----------------------------------------------------------------------------------- */
 
 struct asked {
-    size_t count;
+    uint32_t count;
     struct gpud_channel_info info[8];
     struct gpud_link_info link[8][GPUD_RECEIVERS_MAX];
     char directory[128];
@@ -40,11 +40,9 @@ static void ask(const char *address, int64_t timeout)
 {
     struct gpud_channel_list *channels;
     gpud_test_nap(5); /* or a fast machine asks too often */
-    WORKS(gpud_channel_list_create(address, timeout, &channels, &e));
-    asked.count = gpud_channel_list_count(channels);
-    CHECK(asked.count <= 8, "%zu channels", asked.count);
     struct gpud_channel_search_info search = GPUD_INFO_INIT(search);
-    gpud_channel_list_get_search(channels, &search);
+    WORKS(gpud_channel_list_create(address, timeout, &channels, &asked.count, &search, &e));
+    CHECK(asked.count <= 8, "%u channels", asked.count);
     snprintf(asked.directory, sizeof(asked.directory), "%s", search.directory);
     for (size_t i = 0; i < asked.count; i++) {
         memset(&asked.info[i], 0xcc, sizeof(asked.info[i]));
@@ -142,7 +140,7 @@ static void a_smaller_info(void)
     struct gpud_channel_list *channels;
     struct gpud_channel_info info;
     size_t size = offsetof(struct gpud_channel_info, program);
-    WORKS(gpud_channel_list_create(BACKGROUND_ADDRESS, PATIENCE, &channels, &e));
+    WORKS(gpud_channel_list_create(BACKGROUND_ADDRESS, PATIENCE, &channels, NULL, NULL, &e));
     memset(&info, 0xcc, sizeof(info));
     info.size = size;
     WORKS(gpud_channel_list_get_info(channels, 0, &info, &e));
@@ -152,7 +150,7 @@ static void a_smaller_info(void)
     EXPECT(GPUD_INVALID, "size is not set", gpud_channel_list_get_info(channels, 0, &info, &e));
     EXPECT(GPUD_INVALID, "channel 1 of 1", gpud_channel_list_get_info(channels, 1, &info, &e));
     gpud_channel_list_destroy(&channels);
-    EXPECT(GPUD_INVALID, "negative", gpud_channel_list_create(NULL, -1, &channels, &e));
+    EXPECT(GPUD_INVALID, "negative", gpud_channel_list_create(NULL, -1, &channels, NULL, NULL, &e));
 }
 
 /* More often than the limit per process and second. */

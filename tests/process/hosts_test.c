@@ -158,7 +158,7 @@ static void check_listed(const struct gpud_link_info *own)
 {
     struct gpud_channel_list *channels;
     struct gpud_channel_info info = GPUD_INFO_INIT(info);
-    WORKS(gpud_channel_list_create("hosts", 10 * GPUD_SEC, &channels, &e));
+    WORKS(gpud_channel_list_create("hosts", 10 * GPUD_SEC, &channels, NULL, NULL, &e));
     WORKS(gpud_channel_list_get_info(channels, 0, &info, &e));
     CHECK_EQUAL(info.links, 1);
     const struct gpud_link_info *link = info.link[0];

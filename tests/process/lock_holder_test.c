@@ -148,7 +148,8 @@ static void questions(void)
 {
     for (int i = 0; i < 20; i++) {
         struct gpud_channel_list *channels;
-        WORKS(gpud_channel_list_create(BACKGROUND_ADDRESS, 20 * GPUD_SEC, &channels, &e));
+        WORKS(
+            gpud_channel_list_create(BACKGROUND_ADDRESS, 20 * GPUD_SEC, &channels, NULL, NULL, &e));
         gpud_channel_list_destroy(&channels);
         gpud_sender_list_links(background.sender, NULL, 0);
     }

@@ -157,8 +157,7 @@ static void get_device(union grown *info)
 static void list_devices(union grown *info)
 {
     struct gpud_device_list *list;
-    WORKS(gpud_device_list_create(context, &list, &e));
-    CHECK(gpud_device_list_count(list) > 0, "not even the host");
+    WORKS(gpud_device_list_create(context, &list, NULL, &e));
     gpud_device_list_get_info(list, 0, (void *)info, NULL);
     gpud_device_list_destroy(&list);
 }
@@ -292,8 +291,8 @@ static void test_snapshots(void)
 {
     struct gpud_device_info device = GPUD_INFO_INIT(device);
     struct gpud_device_list *devices = NULL;
-    WORKS(gpud_device_list_create(context, &devices, &e));
-    uint32_t count = gpud_device_list_count(devices);
+    uint32_t count;
+    WORKS(gpud_device_list_create(context, &devices, &count, &e));
     WORKS(gpud_device_list_get_info(devices, 0, &device, &e));
     CHECK(strcmp(device.name, "host") == 0 && device.available, "the first is %s", device.name);
     EXPECT(GPUD_INVALID, "device ", gpud_device_list_get_info(devices, count, &device, &e));

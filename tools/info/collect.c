@@ -75,10 +75,11 @@ static enum gpud_status collect_devices(struct info_report *report, struct gpud_
 {
     struct gpud_device *open[INFO_DEVICES_MAX] = {NULL};
     struct gpud_device_list *list;
-    enum gpud_status status = gpud_device_list_create(context, &list, error);
+    uint32_t count;
+    enum gpud_status status = gpud_device_list_create(context, &list, &count, error);
     if (status != GPUD_OK)
         return status;
-    report->devices = MIN(gpud_device_list_count(list), INFO_DEVICES_MAX);
+    report->devices = MIN(count, INFO_DEVICES_MAX);
     for (uint32_t i = 0; i < report->devices; i++) {
         report->device[i].size = sizeof(report->device[i]);
         gpud_device_list_get_info(list, i, &report->device[i], NULL);
@@ -116,10 +117,11 @@ static void collect_capture(struct info_report *report, struct gpud_context *con
 static enum gpud_status collect_captures(struct info_report *report, struct gpud_context *context,
                                          struct gpud_error *error)
 {
-    enum gpud_status status = gpud_capture_card_list_create(context, &report->cards, error);
+    uint32_t count;
+    enum gpud_status status = gpud_capture_card_list_create(context, &report->cards, &count, error);
     if (status != GPUD_OK)
         return status;
-    for (uint32_t i = 0; i < gpud_capture_card_list_count(report->cards); i++)
+    for (uint32_t i = 0; i < count; i++)
         collect_capture(report, context, report->cards, i);
     return GPUD_OK;
 }

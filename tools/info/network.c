@@ -36,14 +36,14 @@ enum gpud_status info_collect_network(struct info_report *report, struct gpud_co
 {
     struct info_network *network = &report->network;
     struct gpud_network_card_list *cards = NULL;
-    enum gpud_status status = gpud_network_card_list_create(&cards, error);
+    uint32_t count;
+    network->host.size = sizeof(network->host);
+    enum gpud_status status = gpud_network_card_list_create(&cards, &count, &network->host, error);
     if (status != GPUD_OK)
         return status;
     network->list = cards;
-    network->host.size = sizeof(network->host);
-    gpud_network_card_list_get_host(cards, &network->host);
     network->cards = g_array_new(FALSE, TRUE, sizeof(struct info_card));
-    g_array_set_size(network->cards, (guint)gpud_network_card_list_count(cards));
+    g_array_set_size(network->cards, count);
     for (guint i = 0; i < network->cards->len; i++) {
         struct info_card *card = &g_array_index(network->cards, struct info_card, i);
         card->info.size = sizeof(card->info);

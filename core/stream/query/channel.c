@@ -213,7 +213,8 @@ static bool read_folder(const char *address, char folder[GPUD_ADDRESS_MAX])
 }
 
 enum gpud_status gpud_channel_list_create(const char *address, int64_t timeout_ns,
-                                          struct gpud_channel_list **channels,
+                                          struct gpud_channel_list **channels, uint32_t *count,
+                                          struct gpud_channel_search_info *search,
                                           struct gpud_error *error)
 {
     char folder[GPUD_ADDRESS_MAX];
@@ -235,6 +236,10 @@ enum gpud_status gpud_channel_list_create(const char *address, int64_t timeout_n
     }
     finish(made);
     *channels = made;
+    if (count)
+        *count = made->count;
+    if (search)
+        gpud_sized_copy(search, search->size, &made->search, sizeof(made->search));
     return GPUD_OK;
 }
 
@@ -247,17 +252,6 @@ void gpud_channel_list_destroy(struct gpud_channel_list **channels)
     free((*channels)->spare);
     free(*channels);
     *channels = NULL;
-}
-
-uint32_t gpud_channel_list_count(const struct gpud_channel_list *channels)
-{
-    return channels->count;
-}
-
-void gpud_channel_list_get_search(const struct gpud_channel_list *channels,
-                                  struct gpud_channel_search_info *info)
-{
-    gpud_sized_copy(info, info->size, &channels->search, sizeof(channels->search));
 }
 
 /* --- results ------------------------------------------------------------------------------- */
