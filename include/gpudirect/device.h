@@ -160,39 +160,23 @@ enum gpud_distance {
     GPUD_DISTANCE_SYS,     /**< across NUMA nodes */
 };
 
-/** How far apart two devices are on this machine's buses.
- *
- * @param a  a device
- * @param b  another, or the same
- * @return the distance
- */
-GPUD_API enum gpud_distance gpud_device_get_distance(const struct gpud_device *a,
-                                                     const struct gpud_device *b);
+/** Where a device is attached. */
+struct gpud_device_locality {
+    size_t size;   /**< sizeof(the struct), as the caller knows it */
+    int numa_node; /**< the NUMA node next to it; -1: unknown, or all of them (the host) */
+    /** The processors next to it, of those that this process may use, as in "0-15,32-47": a thread
+     * that feeds the device runs best there. "": unknown, or all of them (the host). */
+    char cpus[256];
+};
 
-/** How far a device is from a PCI function, such as a network card.
+/** Where a device is attached. The first call in a process reads the machine, which takes some
+ * milliseconds.
  *
  * @param device  the device
- * @param pci  "0000:63:00.0"
- * @return the distance
+ * @param locality  filled as far as locality->size goes
  */
-GPUD_API enum gpud_distance gpud_device_get_distance_to_pci(const struct gpud_device *device,
-                                                            const char *pci);
-
-/** The NUMA node that a device is attached to.
- *
- * @param device  the device
- * @return the node's number; -1: unknown, or all of them (the host)
- */
-GPUD_API int gpud_device_get_numa_node(const struct gpud_device *device);
-
-/** The processors next to a device, of those that this process may use: a thread that feeds the
- * device runs best there.
- *
- * @param device  the device
- * @param list  set to a list such as "0-15,32-47"; "": unknown, or all of them (the host)
- * @param size  bytes that list has room for
- */
-GPUD_API void gpud_device_get_cpus(const struct gpud_device *device, char *list, size_t size);
+GPUD_API void gpud_device_get_locality(const struct gpud_device *device,
+                                       struct gpud_device_locality *locality);
 
 /** Of the devices of a kind, the one nearest to the card that an address leads over: behind the
  * same switch, below the same host bridge, in the same NUMA node, or across nodes. Of equals, and
@@ -215,25 +199,6 @@ GPUD_API enum gpud_status gpud_device_get_nearest(struct gpud_context *context, 
                                                   char reason[GPUD_REASON_MAX],
                                                   struct gpud_error *error);
 
-/** Cards on the machine's buses that are no devices of this library, and may be beside one. */
-struct gpud_card_info {
-    size_t size;   /**< sizeof(the struct), as the caller knows it */
-    char name[32]; /**< the system's, "mlx5_0" or "eth0"; else vendor and model, "bdbd:a138" */
-    char kind[16]; /**< "network", "capture" */
-    char pci[16];  /**< "0000:63:00.0" */
-    enum gpud_distance distance; /**< from the device */
-};
-
-/** Lists the cards on the machine's buses that are no devices of this library but may be near one.
- *
- * @param device  distances are measured from it
- * @param cards  an array of max entries, filled from the start; cards[0].size is the size of each
- * @param max  entries that cards has room for
- * @return how many cards there are, which may be more than max
- */
-GPUD_API size_t gpud_device_list_cards(const struct gpud_device *device,
-                                       struct gpud_card_info *cards, size_t max);
-
 /** What is known of the way from one device's copy engine into another's memory. */
 struct gpud_device_link {
     size_t size; /**< sizeof(the struct), as the caller knows it */
@@ -247,6 +212,7 @@ struct gpud_device_link {
     char reason[GPUD_REASON_MAX]; /**< if not direct: why, and what would change that */
     unsigned hops;                /**< over xGMI; 0: another link, or unknown */
     unsigned weight; /**< amdkfd's figure for it, as in rocm-smi --showtopoweight; 0: none */
+    enum gpud_distance distance; /**< over the buses, also where another link joins them */
 };
 
 /** What is known of the way from one device's copy engine into another's memory.

@@ -167,6 +167,11 @@ static void get_link(union grown *info)
     gpud_device_get_link(host, host, (void *)info);
 }
 
+static void get_locality(union grown *info)
+{
+    gpud_device_get_locality(host, (void *)info);
+}
+
 static void list_routes(union grown *info)
 {
     CHECK(gpud_route_explain(host, host, false, (void *)info, 1) > 0, "no route");
@@ -248,6 +253,7 @@ static void test_infos(void)
     CHECK_INFO(get_device, gpud_device_info, name);
     CHECK_INFO(list_devices, gpud_device_info, name);
     CHECK_INFO(get_link, gpud_device_link, name);
+    CHECK_INFO(get_locality, gpud_device_locality, numa_node);
     CHECK_INFO(list_routes, gpud_route_info, name);
     CHECK_INFO(identify, gpud_pointer_info, kind);
     CHECK_INFO(get_sender, gpud_sender_info, path);

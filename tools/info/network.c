@@ -31,6 +31,15 @@ static void try_export(struct gpud_device *device, struct info_export *export)
     gpud_memory_unref(&memory);
 }
 
+static enum gpud_distance find_distance(const struct info_report *report,
+                                        const struct gpud_device_info *device,
+                                        const struct gpud_network_card_info *card)
+{
+    size_t from = info_find_part(report, device->pci), to = info_find_part(report, card->pci);
+    bool known = from < report->machine.parts && to < report->machine.parts;
+    return known ? info_part_link(report, from, to)->distance : GPUD_DISTANCE_UNKNOWN;
+}
+
 enum gpud_status info_collect_network(struct info_report *report, struct gpud_context *context,
                                       struct gpud_device *const *open, struct gpud_error *error)
 {
@@ -53,7 +62,7 @@ enum gpud_status info_collect_network(struct info_report *report, struct gpud_co
         for (size_t device = 0; device < report->devices; device++)
             if (open[device])
                 card->distance[device] =
-                    gpud_device_get_distance_to_pci(open[device], card->info.pci);
+                    find_distance(report, &report->device[device], &card->info);
     }
     for (size_t device = 0; device < report->devices; device++)
         if (open[device] && info_has_location(report, device))
