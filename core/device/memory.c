@@ -101,9 +101,14 @@ enum gpud_status gpud_memory_alloc_for(struct gpud_device *device, uint64_t size
 }
 
 enum gpud_status gpud_memory_alloc(struct gpud_device *device, uint64_t size,
-                                   struct gpud_memory **memory, struct gpud_error *error)
+                                   enum gpud_memory_usage usage, struct gpud_memory **memory,
+                                   struct gpud_error *error)
 {
-    return gpud_memory_alloc_for(device, size, GPUD_USAGE_LOCAL, memory, error);
+    if (usage != GPUD_MEMORY_PLAIN && usage != GPUD_MEMORY_DMABUF)
+        return gpud_fail(error, GPUD_INVALID, "no usage of memory has the number %d", (int)usage);
+    return gpud_memory_alloc_for(device, size,
+                                 usage == GPUD_MEMORY_DMABUF ? GPUD_USAGE_DMABUF : GPUD_USAGE_LOCAL,
+                                 memory, error);
 }
 
 /* The two kinds of wrap differ only in the op and in what the pointer is. */
@@ -400,12 +405,6 @@ enum gpud_status gpud_memory_import(struct gpud_device *device, const struct gpu
 }
 
 /* --- dma-bufs ------------------------------------------------------------------------------ */
-
-enum gpud_status gpud_memory_alloc_dmabuf(struct gpud_device *device, uint64_t size,
-                                          struct gpud_memory **memory, struct gpud_error *error)
-{
-    return gpud_memory_alloc_for(device, size, GPUD_USAGE_DMABUF, memory, error);
-}
 
 enum gpud_status gpud_memory_export_dmabuf_part(struct gpud_memory *memory, uint64_t from,
                                                 uint64_t size, int *fd, uint64_t *offset,

@@ -232,33 +232,29 @@ enum gpud_access {
     GPUD_WRITE = 2,
 };
 
+/** What memory is allocated for. */
+enum gpud_memory_usage {
+    GPUD_MEMORY_PLAIN = 0, /**< the device and, where it is mapped, the CPU use it */
+    /** Drivers of other cards write it, too: gpud_memory_export_dmabuf(). On "host" it is udmabuf,
+     * a dma-buf heap, or a DRM node that is on no PCI card, whichever exists. */
+    GPUD_MEMORY_DMABUF,
+};
+
 /** Allocates zeroed memory on a device.
  *
  * @param device  where; the memory holds a reference
  * @param size  bytes
+ * @param usage  what it is for
  * @param memory  set to the memory: unref it
  * @param error  says why not; may be NULL; written on failure only
  * @return GPUD_OK, or a failure:
  * @retval GPUD_NO_MEMORY  the device has not that much
+ * @retval GPUD_UNSUPPORTED  the device or its driver makes no dma-bufs, and why
+ * @retval GPUD_INVALID  there is no such usage
  */
 GPUD_API enum gpud_status gpud_memory_alloc(struct gpud_device *device, uint64_t size,
+                                            enum gpud_memory_usage usage,
                                             struct gpud_memory **memory, struct gpud_error *error);
-
-/** Allocates zeroed memory that gpud_memory_export_dmabuf() can give to other drivers to write. On
- * "host" it comes from udmabuf, a dma-buf heap, or a DRM node that is on no PCI card, whichever
- * exists.
- *
- * @param device  where; the memory holds a reference
- * @param size  bytes
- * @param memory  set to the memory: unref it
- * @param error  says why not; may be NULL; written on failure only
- * @return GPUD_OK, or a failure:
- * @retval GPUD_UNSUPPORTED  the device or its driver cannot, and why
- * @retval GPUD_NO_MEMORY  the device has not that much
- */
-GPUD_API enum gpud_status gpud_memory_alloc_dmabuf(struct gpud_device *device, uint64_t size,
-                                                   struct gpud_memory **memory,
-                                                   struct gpud_error *error);
 
 /** Uses memory that the application allocated.
  *

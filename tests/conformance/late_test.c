@@ -26,7 +26,7 @@ static struct gpud_memory *new_memory(struct relay *relay, struct gpud_device *d
     struct gpud_memory *memory;
     struct gpud_queue *queue;
     void *data;
-    WORKS(gpud_memory_alloc(device, relay->layout.size, &memory, &e));
+    WORKS(gpud_memory_alloc(device, relay->layout.size, GPUD_MEMORY_PLAIN, &memory, &e));
     WORKS(gpud_queue_create(device, &queue, &e));
     WORKS(gpud_queue_map(queue, memory, 0, relay->layout.size, GPUD_WRITE,
                          gpud_deadline(20 * GPUD_SEC), &data, &e));

@@ -23,7 +23,7 @@
 static struct gpud_memory *alloc(struct side *side, uint64_t size)
 {
     struct gpud_memory *memory;
-    WORKS(gpud_memory_alloc(side->device, size, &memory, &e));
+    WORKS(gpud_memory_alloc(side->device, size, GPUD_MEMORY_PLAIN, &memory, &e));
     return memory;
 }
 
@@ -49,9 +49,11 @@ static void test_alloc(struct side *side)
 
     say("impossible sizes are refused");
     struct gpud_memory *memory = NULL;
-    EXPECT(GPUD_INVALID, gpud_memory_alloc(side->device, 0, &memory, &e));
-    EXPECT(GPUD_INVALID, gpud_memory_alloc(side->device, UINT64_MAX, &memory, &e));
-    EXPECT(GPUD_NO_MEMORY, gpud_memory_alloc(side->device, UINT64_C(1) << 40, &memory, &e));
+    EXPECT(GPUD_INVALID, gpud_memory_alloc(side->device, 0, GPUD_MEMORY_PLAIN, &memory, &e));
+    EXPECT(GPUD_INVALID,
+           gpud_memory_alloc(side->device, UINT64_MAX, GPUD_MEMORY_PLAIN, &memory, &e));
+    EXPECT(GPUD_NO_MEMORY,
+           gpud_memory_alloc(side->device, UINT64_C(1) << 40, GPUD_MEMORY_PLAIN, &memory, &e));
     CHECK(!memory, "a refusal leaves something behind");
     gpud_memory_unref(&memory);
 }
@@ -403,7 +405,8 @@ static void test_room_that_is_given_up(const char *device, const char *size)
     say("memory that was given up makes room for more");
     for (int i = 0; i < 50; i++) {
         struct gpud_memory *memory;
-        WORKS(gpud_memory_alloc(side.device, strtoull(size, NULL, 0), &memory, &e));
+        WORKS(gpud_memory_alloc(side.device, strtoull(size, NULL, 0), GPUD_MEMORY_PLAIN, &memory,
+                                &e));
         gpud_memory_unref(&memory);
     }
     side_close(&side);

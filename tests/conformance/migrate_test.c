@@ -99,7 +99,7 @@ static void send_written(struct rig *rig)
     struct gpud_frame *frame;
     struct gpud_frame_info info = GPUD_INFO_INIT(info);
     void *data;
-    WORKS(gpud_memory_alloc(rig->host, rig->layout.size, &memory, &e));
+    WORKS(gpud_memory_alloc(rig->host, rig->layout.size, GPUD_MEMORY_PLAIN, &memory, &e));
     WORKS(gpud_frame_wrap(memory, 0, &rig->layout, &frame, &e));
     gpud_memory_unref(&memory);
     WORKS(gpud_frame_map(frame, GPUD_WRITE, GPUD_SEC, &data, &e));

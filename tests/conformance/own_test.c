@@ -56,7 +56,7 @@ static struct gpud_memory *make(struct scene *scene, struct gpud_device *device,
     struct gpud_memory *memory;
     CHECK(wrapped, "out of memory");
     wrapped->scene = scene;
-    WORKS(gpud_memory_alloc(device, size, &wrapped->inner, &e));
+    WORKS(gpud_memory_alloc(device, size, GPUD_MEMORY_PLAIN, &wrapped->inner, &e));
     WORKS(gpud_memory_wrap(device, gpud_memory_get_native(wrapped->inner), size, wrapped_gone,
                            wrapped, &memory, &e));
     atomic_fetch_add(&scene->made, 1);

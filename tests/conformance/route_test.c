@@ -289,7 +289,7 @@ static void test_wrong_frames(const struct way *way)
     scene_format(&scene, "UYVY", 640, 360);
     WORKS(gpud_sender_acquire(scene.sender, GPUD_SEC, &old, &e));
     WORKS(gpud_layout_init(&other, "YUY2", 640, 360, 0, &e));
-    WORKS(gpud_memory_alloc(scene.host, other.size, &memory, &e));
+    WORKS(gpud_memory_alloc(scene.host, other.size, GPUD_MEMORY_PLAIN, &memory, &e));
     WORKS(gpud_frame_wrap(memory, 0, &other, &frame, &e));
     EXPECT(GPUD_INVALID, "YUY2", gpud_sender_submit(scene.sender, &frame, GPUD_SEC, &e));
     CHECK(!frame, "a refused frame was not consumed");

@@ -265,8 +265,8 @@ static void test_wait_queue(struct ends *ends)
     say("a queue waits for the word, and finds the bytes that were sent before it");
     struct gpud_memory *seen, *source;
     bool synchronous = is_synchronous(&ends->owner);
-    WORKS(gpud_memory_alloc(ends->owner.device, SIZE / 2, &seen, &e));
-    WORKS(gpud_memory_alloc(ends->writer.device, SIZE / 2, &source, &e));
+    WORKS(gpud_memory_alloc(ends->owner.device, SIZE / 2, GPUD_MEMORY_PLAIN, &seen, &e));
+    WORKS(gpud_memory_alloc(ends->writer.device, SIZE / 2, GPUD_MEMORY_PLAIN, &source, &e));
     for (uint32_t value = 1; value <= 20; value++) {
         write_pattern(&ends->writer, source, value);
         if (!synchronous) {
@@ -301,7 +301,7 @@ static void test_process(struct ends *ends, const char *device)
 {
     say("another process posts to a queue that waits");
     struct gpud_memory *seen;
-    WORKS(gpud_memory_alloc(ends->owner.device, SIZE / 2, &seen, &e));
+    WORKS(gpud_memory_alloc(ends->owner.device, SIZE / 2, GPUD_MEMORY_PLAIN, &seen, &e));
     struct order order = {
         .task = PEER_POSTS,
         .memory = ends->memory_handle,
@@ -381,7 +381,7 @@ static void test_refusals(struct ends *ends)
     }
     if (!is_cpu_addressable(&ends->owner)) {
         struct gpud_memory *local;
-        WORKS(gpud_memory_alloc(ends->owner.device, SIZE, &local, &e));
+        WORKS(gpud_memory_alloc(ends->owner.device, SIZE, GPUD_MEMORY_PLAIN, &local, &e));
         EXPECT(GPUD_UNSUPPORTED, gpud_signal_create(local, 0, &signal, &e));
         CHECK(gpud_signal_import(local, ends->word, &signal, NULL) != GPUD_OK,
               "a signal in memory that has none");

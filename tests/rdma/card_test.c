@@ -152,7 +152,7 @@ static void test_dmabuf(struct gpud_device *cuda)
     fake_card_reset();
     fake_card.message_max = 100000;
     open_pair(&pair);
-    WORKS(gpud_memory_alloc(cuda, FRAME, &memory, &e));
+    WORKS(gpud_memory_alloc(cuda, FRAME, GPUD_MEMORY_PLAIN, &memory, &e));
     CHECK(gpud_rdma_has_dmabuf(pair.b, cuda, why) && !why[0], "dma-bufs: %s", why);
     CHECK_EQUAL(fake_card.dmabufs, 1);
     CHECK(gpud_rdma_has_dmabuf(pair.b, cuda, why), "still");
@@ -261,7 +261,7 @@ static void test_peermem(struct gpud_device *cuda, struct gpud_device *host)
     fake_card_reset();
     fake_card.dmabuf_errno = EPROTONOSUPPORT;
     open_pair(&pair);
-    WORKS(gpud_memory_alloc(cuda, FRAME, &memory, &e));
+    WORKS(gpud_memory_alloc(cuda, FRAME, GPUD_MEMORY_PLAIN, &memory, &e));
     EXPECT(GPUD_UNSUPPORTED, "peermem: nvidia-peermem is not loaded",
            gpud_rdma_register_memory(pair.a, memory, 0, &region, &way, &e));
     for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {

@@ -19,7 +19,7 @@ void test_host_memory(void)
     char why[GPUD_REASON_MAX];
     WORKS(gpud_context_create(NULL, &context, &e));
     WORKS(gpud_device_open(context, "host", &host, &e));
-    WORKS(gpud_memory_alloc(host, 100000, &memory, &e));
+    WORKS(gpud_memory_alloc(host, 100000, GPUD_MEMORY_PLAIN, &memory, &e));
     make_pair(&pair);
     make_target(&pair.a, 100000, GPUD_RDMA_LOCAL, &from);
     fill(from.bytes, from.size, 3);
@@ -57,7 +57,7 @@ void test_device_memory(void)
     char why[GPUD_REASON_MAX];
     WORKS(gpud_context_create(NULL, &context, &e));
     WORKS(gpud_device_open(context, "cuda:0", &cuda, &e));
-    WORKS(gpud_memory_alloc(cuda, 1 << 20, &memory, &e));
+    WORKS(gpud_memory_alloc(cuda, 1 << 20, GPUD_MEMORY_PLAIN, &memory, &e));
     make_pair(&pair);
     CHECK(!gpud_rdma_has_dmabuf(pair.a.rdma, cuda, why), "rxe takes no dma-bufs");
     CHECK(strstr(why, "rxe0 takes no dma-bufs"), "dma-buf: %s", why);

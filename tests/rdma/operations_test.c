@@ -67,8 +67,8 @@ static void test_order_after_queue(struct gpud_device *cuda)
     struct gpud_region *source, *target;
     struct gpud_region_key key;
     open_ends(&ends, false);
-    WORKS(gpud_memory_alloc(cuda, SIZE, &memory, &e));
-    WORKS(gpud_memory_alloc(cuda, SIZE, &next, &e));
+    WORKS(gpud_memory_alloc(cuda, SIZE, GPUD_MEMORY_PLAIN, &memory, &e));
+    WORKS(gpud_memory_alloc(cuda, SIZE, GPUD_MEMORY_PLAIN, &next, &e));
     WORKS(gpud_queue_create(cuda, &queue, &e));
     set_bytes(queue, memory, 1);
     set_bytes(queue, next, 2);
@@ -163,7 +163,7 @@ static void test_into_device(struct gpud_device *cuda)
     char *mapped;
     fake_card.message_max = 10000 + 16384; /* in pieces; messages are whole */
     open_ends(&ends, false);
-    WORKS(gpud_memory_alloc(cuda, SIZE, &memory, &e));
+    WORKS(gpud_memory_alloc(cuda, SIZE, GPUD_MEMORY_PLAIN, &memory, &e));
     WORKS(gpud_queue_create(cuda, &queue, &e));
     for (uint64_t i = 0; i < SIZE; i++)
         here[i] = (char)(i * 5 + i / 256);

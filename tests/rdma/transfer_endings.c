@@ -186,7 +186,7 @@ static void register_all(int other)
     struct gpud_region_params params = GPUD_PARAMS_INIT(params);
     meet_as_caller(&side, other, 7120);
     WORKS(gpud_device_open(side.context, "host", &host, &e));
-    WORKS(gpud_memory_alloc(host, SIZE, &memory, &e));
+    WORKS(gpud_memory_alloc(host, SIZE, GPUD_MEMORY_PLAIN, &memory, &e));
     EXPECT(GPUD_INVALID, "no memory", gpud_region_create(side.connection, &params, &region, &e));
     params.memory = memory;
     params.access = 1u << 7;
@@ -208,7 +208,7 @@ static void register_all(int other)
 
     /* Soft-RoCE takes no GPU's memory: each way says why not. */
     WORKS(gpud_device_open(side.context, "cuda:0", &cuda, &e));
-    WORKS(gpud_memory_alloc(cuda, SIZE, &memory, &e));
+    WORKS(gpud_memory_alloc(cuda, SIZE, GPUD_MEMORY_PLAIN, &memory, &e));
     params = (struct gpud_region_params)GPUD_PARAMS_INIT(params);
     params.memory = memory;
     EXPECT(GPUD_UNSUPPORTED,

@@ -179,7 +179,7 @@ static void use(struct gpud_memory *memory)
     CHECK_EQUAL(starts, 1);
     WORKS(gpud_queue_unmap(queue, memory, data, &e));
     CHECK_EQUAL(ends, 1);
-    WORKS(gpud_memory_alloc(host, memory->size, &plain, &e));
+    WORKS(gpud_memory_alloc(host, memory->size, GPUD_MEMORY_PLAIN, &plain, &e));
     struct gpud_copy copy = {.to = memory, .from = plain, .row_bytes = memory->size, .rows = 1};
     WORKS(gpud_queue_copy(queue, &copy, &e));
     CHECK_EQUAL(starts, 2);
@@ -257,7 +257,7 @@ int main(void)
     struct gpud_memory *memory;
     int fd = -1;
     uint64_t offset;
-    WORKS(gpud_memory_alloc(host, 10000, &memory, &e));
+    WORKS(gpud_memory_alloc(host, 10000, GPUD_MEMORY_PLAIN, &memory, &e));
     EXPECT(GPUD_UNSUPPORTED, "not made to", gpud_memory_export_dmabuf(memory, &fd, &offset, &e));
     gpud_memory_unref(&memory);
     udmabuf_refuses = false;

@@ -247,7 +247,7 @@ static void test_infos(void)
     WORKS(gpud_sender_create(context, &to, &sender, &e));
     WORKS(gpud_receiver_create(context, &from, &receiver, &e));
     WORKS(gpud_layout_init(&layout, "GRAY8", 64, 48, 0, &e));
-    WORKS(gpud_memory_alloc(host, layout.size, &memory, &e));
+    WORKS(gpud_memory_alloc(host, layout.size, GPUD_MEMORY_PLAIN, &memory, &e));
     WORKS(gpud_frame_wrap(memory, 0, &layout, &frame, &e));
 
     CHECK_INFO(get_device, gpud_device_info, name);

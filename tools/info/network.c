@@ -20,7 +20,8 @@ static void try_export(struct gpud_device *device, struct info_export *export)
     struct gpud_error error;
     uint64_t offset;
     int fd;
-    enum gpud_status status = gpud_memory_alloc(device, TRIAL_SIZE, &memory, &error);
+    enum gpud_status status =
+        gpud_memory_alloc(device, TRIAL_SIZE, GPUD_MEMORY_PLAIN, &memory, &error);
     if (status == GPUD_OK)
         status = gpud_memory_export_dmabuf(memory, &fd, &offset, &error);
     export->dmabuf = status == GPUD_OK;

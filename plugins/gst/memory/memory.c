@@ -340,13 +340,13 @@ static enum gpud_status alloc_memory(struct slot_store *store, uint64_t size,
     struct gpud_device *host;
 
     if (store->gpu)
-        return gpud_memory_alloc(store->gpu->device, size, memory, error);
+        return gpud_memory_alloc(store->gpu->device, size, GPUD_MEMORY_PLAIN, memory, error);
     if (!(context = gpud_gst_context_get(error)))
         return GPUD_IO;
     enum gpud_status status = gpud_device_open(context, "host", &host, error);
     if (status != GPUD_OK)
         return status;
-    status = gpud_memory_alloc_dmabuf(host, size, memory, error);
+    status = gpud_memory_alloc(host, size, GPUD_MEMORY_DMABUF, memory, error);
     gpud_device_close(&host);
     return status;
 }

@@ -71,7 +71,7 @@ gboolean gst_gpudirect_sink_wants_dmabufs(GstGpudirectSink *self)
     if (self->format.gpu || self->ring_device != self->host ||
         !imports_behind(GST_BASE_SINK_PAD(self), ELEMENTS_MAX))
         return FALSE;
-    if (gpud_memory_alloc_dmabuf(self->host, 1, &memory, &error) != GPUD_OK) {
+    if (gpud_memory_alloc(self->host, 1, GPUD_MEMORY_DMABUF, &memory, &error) != GPUD_OK) {
         GST_ELEMENT_WARNING(self, RESOURCE, SETTINGS,
                             ("The driver upstream is to write into dma-bufs, and there are none "
                              "for it: set its io-mode to userptr, or to auto."),
