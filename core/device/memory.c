@@ -281,11 +281,6 @@ void gpud_memory_freed(struct gpud_memory *memory)
     discard(memory);
 }
 
-struct gpud_device *gpud_memory_get_device(const struct gpud_memory *memory)
-{
-    return memory->device;
-}
-
 void *gpud_memory_get_native(const struct gpud_memory *memory)
 {
     return memory->native;

@@ -307,13 +307,6 @@ GPUD_API void gpud_pointer_get_info(const void *pointer, struct gpud_pointer_inf
  */
 GPUD_API void *gpud_memory_get_native(const struct gpud_memory *memory);
 
-/** The device that a memory is on. Within one context, equal pointers are the same device.
- *
- * @param memory  the memory
- * @return borrowed, valid as long as the memory
- */
-GPUD_API struct gpud_device *gpud_memory_get_device(const struct gpud_memory *memory);
-
 /** A dma-buf of a memory, for a network or capture card's driver. Those of "cuda:N" are for drivers
  * of PCI devices alone: NVIDIA's exporter takes any importer for one.
  *

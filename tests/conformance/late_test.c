@@ -268,7 +268,6 @@ static void held_by_two(struct relay *relay)
     struct gpud_queue *first, *second;
     struct gpud_frame *frame, *other;
     struct held held;
-    uint64_t offset;
     fill_rings(relay, 89);
     relay_send(relay, 89);
     WORKS(gpud_receiver_acquire(relay->between, 20 * GPUD_SEC, &frame, &e));
@@ -276,10 +275,9 @@ static void held_by_two(struct relay *relay)
     WORKS(gpud_queue_create(device, &first, &e));
     WORKS(gpud_queue_create(device, &second, &e));
     hold(&held, second);
-    struct gpud_memory *from = gpud_frame_get_memory(frame, &offset);
     const struct gpud_copy all = {.to = copied,
-                                  .from = from,
-                                  .from_offset = offset,
+                                  .from = frame->memory,
+                                  .from_offset = frame->offset,
                                   .row_bytes = relay->layout.size,
                                   .rows = 1};
     WORKS(frame->ops->wait(frame, first, &e));
@@ -325,16 +323,14 @@ static void replaced_unread(struct relay *relay)
     struct gpud_frame *frame, *other;
     struct gpud_queue *queue;
     struct held held;
-    uint64_t offset;
     fill_rings(relay, 109);
     relay_send(relay, 109);
     WORKS(gpud_receiver_acquire(relay->between, 20 * GPUD_SEC, &frame, &e));
     WORKS(gpud_queue_create(device, &queue, &e));
     hold(&held, queue);
-    struct gpud_memory *from = gpud_frame_get_memory(frame, &offset);
     const struct gpud_copy all = {.to = copied,
-                                  .from = from,
-                                  .from_offset = offset,
+                                  .from = frame->memory,
+                                  .from_offset = frame->offset,
                                   .row_bytes = relay->layout.size,
                                   .rows = 1};
     WORKS(frame->ops->wait(frame, queue, &e));

@@ -45,10 +45,12 @@ static void test_wrap(struct gpud_device *host)
     char *native = gpud_memory_get_native(memory);
     gpud_memory_unref(&memory);
     CHECK(destroyed == 0, "the memory is gone, and a frame lies in it");
-    uint64_t offset = 0;
-    CHECK(gpud_memory_get_native(gpud_frame_get_memory(frame, &offset)) == native && offset == 100,
+    struct gpud_frame_info at = GPUD_INFO_INIT(at);
+    gpud_frame_get_info(frame, &at);
+    CHECK(gpud_memory_get_native(at.memory) == native && at.native == native &&
+              at.memory_offset == 100,
           "another place");
-    CHECK_EQUAL(gpud_frame_get_slot(frame), UINT32_MAX);
+    CHECK_EQUAL(at.slot, UINT32_MAX);
 
     void *data = NULL, *again = NULL;
     EXPECT(GPUD_INVALID, "negative", gpud_frame_map(frame, GPUD_READ, -1, &data, &e));
@@ -187,7 +189,6 @@ static void test_second(struct gpud_device *host)
     struct gpud_frame *frame, *second = NULL;
     struct gpud_frame_info info = {
         .size = sizeof(info), .pts_ns = 1, .meta_size = 3, .meta = "one"};
-    uint64_t offset;
     void *data, *same;
     WORKS(gpud_layout_init(&layout, "GRAY8", 64, 48, 0, &e));
     WORKS(gpud_layout_init(&smaller, "GRAY8", 64, 32, 0, &e));
@@ -204,10 +205,10 @@ static void test_second(struct gpud_device *host)
     CHECK(!second && released == 0, "a call that failed left something");
 
     WORKS(gpud_frame_wrap_frame(frame, NULL, on_release, &released, &second, &e));
-    CHECK(gpud_frame_get_memory(second, &offset) == memory && offset == 100, "another place");
-    CHECK(gpud_memory_get_device(memory) == host, "another device");
-    CHECK_EQUAL(gpud_frame_get_slot(second), UINT32_MAX);
     gpud_frame_get_info(second, &info);
+    CHECK(info.memory == memory && info.memory_offset == 100, "another place");
+    CHECK(info.device == host, "another device");
+    CHECK_EQUAL(info.slot, UINT32_MAX);
     CHECK(info.pts_ns == 1 && info.meta_size == 3 && memcmp(info.meta, "one", 3) == 0,
           "it begins with other times");
     info.pts_ns = 2;
