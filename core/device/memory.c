@@ -401,9 +401,8 @@ enum gpud_status gpud_memory_import(struct gpud_device *device, const struct gpu
 
 /* --- dma-bufs ------------------------------------------------------------------------------ */
 
-enum gpud_status gpud_memory_export_dmabuf_part(struct gpud_memory *memory, uint64_t from,
-                                                uint64_t size, int *fd, uint64_t *offset,
-                                                struct gpud_error *error)
+enum gpud_status gpud_memory_export_dmabuf(struct gpud_memory *memory, uint64_t from, uint64_t size,
+                                           int *fd, uint64_t *offset, struct gpud_error *error)
 {
     enum gpud_status status = gpud_device_check_dmabuf(memory->device, error);
     if (status != GPUD_OK)
@@ -415,12 +414,6 @@ enum gpud_status gpud_memory_export_dmabuf_part(struct gpud_memory *memory, uint
                          (unsigned long long)size, (unsigned long long)from,
                          (unsigned long long)memory->size);
     return memory->device->ops->dmabuf->export_part(memory, from, size, fd, offset, error);
-}
-
-enum gpud_status gpud_memory_export_dmabuf(struct gpud_memory *memory, int *fd, uint64_t *offset,
-                                           struct gpud_error *error)
-{
-    return gpud_memory_export_dmabuf_part(memory, 0, memory->size, fd, offset, error);
 }
 
 enum gpud_status gpud_memory_before_dma(struct gpud_memory *memory, struct gpud_error *error)

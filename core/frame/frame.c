@@ -95,13 +95,6 @@ enum gpud_status gpud_frame_set_size(struct gpud_frame *frame, uint64_t bytes,
     return GPUD_OK;
 }
 
-enum gpud_status gpud_frame_export_dmabuf(const struct gpud_frame *frame, int *fd, uint64_t *offset,
-                                          struct gpud_error *error)
-{
-    return gpud_memory_export_dmabuf_part(frame->memory, frame->offset, frame->info.layout.size, fd,
-                                          offset, error);
-}
-
 enum gpud_status gpud_frame_check(const struct gpud_frame *frame, struct gpud_error *error)
 {
     const struct gpud_error *lost = &frame->write_error;

@@ -307,18 +307,24 @@ GPUD_API void gpud_pointer_get_info(const void *pointer, struct gpud_pointer_inf
  */
 GPUD_API void *gpud_memory_get_native(const struct gpud_memory *memory);
 
-/** A dma-buf of a memory, for a network or capture card's driver. Those of "cuda:N" are for drivers
- * of PCI devices alone: NVIDIA's exporter takes any importer for one.
+/** A dma-buf of a range of a memory, for a driver that reads it or writes it. Those of "cuda:N" are
+ * for drivers of PCI devices alone: NVIDIA's exporter takes any importer for one. For a frame it is
+ * the range of gpud_frame_info.layout.size bytes at memory_offset, which later frames in the same
+ * slot have, too; see gpud_sender_set_dmabufs().
  *
  * @param memory  the memory
- * @param fd  set to a descriptor that the caller closes
- * @param offset  set to the memory's first byte in the dma-buf
+ * @param from  the first byte of the range in the memory
+ * @param size  bytes of the range
+ * @param fd  set to a descriptor that the caller closes; it stays valid without the memory
+ * @param offset  set to the range's first byte in the dma-buf
  * @param error  says why not; may be NULL; written on failure only
  * @return GPUD_OK, or a failure:
  * @retval GPUD_UNSUPPORTED  the device or its driver cannot, and why
+ * @retval GPUD_INVALID  the range leaves the memory, or the memory is another process's
  */
-GPUD_API enum gpud_status gpud_memory_export_dmabuf(struct gpud_memory *memory, int *fd,
-                                                    uint64_t *offset, struct gpud_error *error);
+GPUD_API enum gpud_status gpud_memory_export_dmabuf(struct gpud_memory *memory, uint64_t from,
+                                                    uint64_t size, int *fd, uint64_t *offset,
+                                                    struct gpud_error *error);
 
 /** Uses a dma-buf of another origin as host memory. gpud_frame_map() on a frame in it keeps the
  * caches right (DMA_BUF_IOCTL_SYNC); code that uses the pointer of gpud_memory_get_native() must do

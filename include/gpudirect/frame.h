@@ -141,20 +141,6 @@ GPUD_API enum gpud_status gpud_frame_map(struct gpud_frame *frame, unsigned acce
  */
 GPUD_API void gpud_frame_unmap(struct gpud_frame *frame);
 
-/** A dma-buf of a frame's bytes, for a driver that reads them or, in a lent frame, writes them. The
- * dma-buf is of the slot: later frames in the same slot have the same bytes. See
- * gpud_sender_set_dmabufs().
- *
- * @param frame  any frame
- * @param fd  set to a descriptor that the caller closes; it stays valid after the frame is released
- * @param offset  set to the frame's first byte in the dma-buf
- * @param error  says why not; may be NULL; written on failure only
- * @return GPUD_OK, or a failure:
- * @retval GPUD_UNSUPPORTED  not possible; error says why
- */
-GPUD_API enum gpud_status gpud_frame_export_dmabuf(const struct gpud_frame *frame, int *fd,
-                                                   uint64_t *offset, struct gpud_error *error);
-
 /** Orders a queue of the application's after the frame: work put on it afterwards sees the frame's
  * bytes or, on a lent frame, may write them. The call does not block; the device waits.
  *

@@ -189,7 +189,7 @@ GPUD_API enum gpud_status gpud_sender_wait(struct gpud_sender *sender, uint32_t 
 GPUD_API enum gpud_status gpud_sender_acquire(struct gpud_sender *sender, int64_t timeout_ns,
                                               struct gpud_frame **frame, struct gpud_error *error);
 
-/** Sets whether lent frames have a dma-buf (gpud_frame_export_dmabuf()), from the next
+/** Sets whether lent frames have a dma-buf (gpud_memory_export_dmabuf()), from the next
  * gpud_sender_configure() on: for a card's driver that writes pictures straight into the ring.
  * Where the device cannot make them, frames are lent all the same, and the export gives the reason.
  *

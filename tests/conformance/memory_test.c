@@ -332,7 +332,7 @@ static void test_wrap_address(struct side *side)
     uint64_t offset;
     struct gpud_error error;
     own = alloc(side, 5000);
-    enum gpud_status status = gpud_memory_export_dmabuf(own, &fd, &offset, &error);
+    enum gpud_status status = gpud_memory_export_dmabuf(own, 0, own->size, &fd, &offset, &error);
     CHECK(status == GPUD_OK || status == GPUD_UNSUPPORTED, "no dma-buf: %s", error.reason);
     say(status == GPUD_OK ? "it has a dma-buf" : "no dma-buf: %s", error.reason);
     if (fd >= 0)

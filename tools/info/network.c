@@ -23,7 +23,7 @@ static void try_export(struct gpud_device *device, struct info_export *export)
     enum gpud_status status =
         gpud_memory_alloc(device, TRIAL_SIZE, GPUD_MEMORY_PLAIN, &memory, &error);
     if (status == GPUD_OK)
-        status = gpud_memory_export_dmabuf(memory, &fd, &offset, &error);
+        status = gpud_memory_export_dmabuf(memory, 0, TRIAL_SIZE, &fd, &offset, &error);
     export->dmabuf = status == GPUD_OK;
     if (status == GPUD_OK)
         close(fd);

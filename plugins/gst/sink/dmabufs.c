@@ -84,6 +84,7 @@ gboolean gst_gpudirect_sink_wants_dmabufs(GstGpudirectSink *self)
 
 void gst_gpudirect_sink_tell_dmabufs(GstGpudirectSink *self)
 {
+    struct gpud_frame_info info = GPUD_INFO_INIT(info);
     struct gpud_frame *frame = NULL;
     struct gpud_error error;
     uint64_t offset;
@@ -93,8 +94,11 @@ void gst_gpudirect_sink_tell_dmabufs(GstGpudirectSink *self)
         return;
     enum gpud_status status =
         gpud_sender_acquire(shared_sender_core(self->sender), 0, &frame, &error);
-    if (status == GPUD_OK)
-        status = gpud_frame_export_dmabuf(frame, &fd, &offset, &error);
+    if (status == GPUD_OK) {
+        gpud_frame_get_info(frame, &info);
+        status = gpud_memory_export_dmabuf(info.memory, info.memory_offset, info.layout.size, &fd,
+                                           &offset, &error);
+    }
     if (status == GPUD_OK)
         close(fd);
     gpud_frame_release(&frame);
