@@ -153,7 +153,7 @@ GPUD_API void gpud_sender_destroy(struct gpud_sender **sender);
  * @param media  copied; every receiver gets it
  * @param error  says why not; may be NULL; written on failure only
  * @return GPUD_OK, or a failure:
- * @retval GPUD_INVALID  the media fails gpud_media_check()
+ * @retval GPUD_INVALID  the media is invalid or incomplete
  * @retval GPUD_NO_MEMORY  there is no room for the ring
  */
 GPUD_API enum gpud_status gpud_sender_configure(struct gpud_sender *sender,

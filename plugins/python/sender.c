@@ -40,8 +40,6 @@ static int configure(struct sender *self, const char *text)
     struct gpud_error error;
     struct gpud_media media;
     enum gpud_status status = gpud_media_from_string(&media, text, &error);
-    if (status == GPUD_OK)
-        status = gpud_media_check(&media, &error);
     if (status != GPUD_OK) {
         error_raise(&error);
         return -1;

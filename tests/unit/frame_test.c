@@ -135,7 +135,7 @@ static void test_size(struct gpud_device *host)
     struct gpud_layout layout;
     struct gpud_frame *frame, *second;
     void *data;
-    gpud_media_get_layout(&media, &layout);
+    WORKS(gpud_media_get_layout(&media, &layout, &e));
     struct gpud_memory *memory = wrap(host, layout.size);
     WORKS(gpud_frame_wrap(memory, 0, &layout, &frame, &e));
     gpud_frame_get_info(frame, &info);

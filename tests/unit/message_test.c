@@ -271,7 +271,7 @@ static void nonsense(void)
     message.offer.ring.memories++;
     no_sense(&message);
     CHECK(message.offer.ring.memories == GPUD_RING_MEMORIES_MAX + 1 &&
-              gpud_media_size(&message.offer.media) == UINT64_C(0xfedcba9876543210),
+              message.offer.media.picture.layout.size == UINT64_C(0xfedcba9876543210),
           "encoding changed the message");
     make(&message, GPUD_MESSAGE_OFFER, true);
     message.offer.media.kind = GPUD_MEDIA_DATA + 1;

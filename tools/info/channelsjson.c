@@ -50,12 +50,11 @@ static void add_receiver(JsonBuilder *builder, const struct gpud_link_info *link
 
 static void add_format(JsonBuilder *builder, const struct gpud_channel_info *info)
 {
-    if (!info->configured) {
+    struct gpud_layout layout;
+    if (!info->configured || gpud_media_get_layout(&info->media, &layout, NULL) != GPUD_OK) {
         json_put_string(builder, "format", NULL);
         return;
     }
-    struct gpud_layout layout;
-    gpud_media_get_layout(&info->media, &layout);
     json_begin_object(builder, "format");
     json_put_string(builder, "name", layout.format);
     json_put_int(builder, "width", layout.width);

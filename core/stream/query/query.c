@@ -4,6 +4,7 @@
 #include "stream/query/query.h"
 
 #include "base/process.h"
+#include "frame/media/media.h"
 
 static void fail(struct gpud_query *query, const char *reason)
 {
