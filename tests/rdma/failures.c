@@ -96,7 +96,7 @@ void test_lies(void)
     } lies[] = {
         {IBV_WR_SEND, 10, 0, "does not say how many receives"},
         {IBV_WR_SEND_WITH_IMM, 0, 0, "a message is empty"},
-        {IBV_WR_SEND_WITH_IMM, 10, UINT32_C(1) << 31, "a message is empty, or is none"},
+        {IBV_WR_SEND_WITH_IMM, 10, UINT32_C(1) << 31, "a message is empty, or marked"},
         {IBV_WR_SEND_WITH_IMM, 10, UINT32_C(1) << 30, "more receives than were used"},
         {IBV_WR_SEND_WITH_IMM, 10, 1, "more receives than were used"},
         {IBV_WR_SEND_WITH_IMM, 10, UINT32_C(1) << 15, "more receives than were used"},
