@@ -107,7 +107,7 @@ static void print(const struct row *row, struct ages *ages)
             (gdouble)age[count * 99 / 100] / 1e6, (gdouble)hand_off / 1e6);
 }
 
-GST_START_TEST(test_age)
+TEST(test_age, .times = G_N_ELEMENTS(rows))
 {
     const struct row *row = &rows[__i__];
     gchar *address = ends_address();
@@ -139,22 +139,5 @@ GST_START_TEST(test_age)
     g_free(text);
     g_free(address);
 }
-GST_END_TEST
 
-static Suite *age_suite(void)
-{
-    Suite *suite = suite_create("age");
-    TCase *tc = tcase_create("age");
-
-    suite_add_tcase(suite, tc);
-    tcase_set_timeout(tc, 90);
-    tcase_add_loop_test(tc, test_age, 0, G_N_ELEMENTS(rows));
-    return suite;
-}
-
-int main(int argc, char **argv)
-{
-    ends_init_environment();
-    gst_check_init(&argc, &argv);
-    return gst_check_run_suite(age_suite(), "age", __FILE__);
-}
+ENDS_MAIN(90)

@@ -195,7 +195,7 @@ static void go_on_air(guint receivers, enum fate fate)
     plant_close(&plant);
 }
 
-GST_START_TEST(test_live)
+TEST(test_live, .times = 9)
 {
     static const struct {
         guint receivers;
@@ -205,12 +205,11 @@ GST_START_TEST(test_live)
 
     go_on_air(scenes[__i__].receivers, scenes[__i__].fate);
 }
-GST_END_TEST
 
 /* --- not live ----------------------------------------------------------------------------- */
 
 /* A first receiver that connects late, and sleeps for a while, misses nothing. */
-GST_START_TEST(test_not_live)
+TEST(test_not_live)
 {
     struct viewer viewer;
     struct plant plant;
@@ -230,10 +229,9 @@ GST_START_TEST(test_not_live)
     viewer_kill(&viewer);
     plant_close(&plant);
 }
-GST_END_TEST
 
 /* The user's settings take precedence. */
-GST_START_TEST(test_explicit)
+TEST(test_explicit)
 {
     struct plant plant;
 
@@ -249,12 +247,11 @@ GST_START_TEST(test_explicit)
     fail_unless_equals_int(g_atomic_int_get(&plant.recorded), FRAMES);
     plant_close(&plant);
 }
-GST_END_TEST
 
 /* --- the end ------------------------------------------------------------------------------ */
 
 /* Like Ctrl-C with gst-launch-1.0 -e: without a receiver, and while a receiver takes nothing. */
-GST_START_TEST(test_end_ends_every_wait)
+TEST(test_end_ends_every_wait, .times = 4)
 {
     struct viewer viewer;
     struct plant plant;
@@ -275,7 +272,6 @@ GST_START_TEST(test_end_ends_every_wait)
         viewer_kill(&viewer);
     plant_close(&plant);
 }
-GST_END_TEST
 
 /* Sends a number of pictures to a receiver that is PAUSED, which then goes on; `begin` is what it
  * gets first. */
@@ -314,13 +310,12 @@ static void resume(const gchar *policy, const gchar *start, guint pictures, guin
 
 /* What waited in the ring of 4 meanwhile is stale, but the newest; nothing is that comes from a
  * sender which waits for its receivers. */
-GST_START_TEST(test_start_after_a_pause)
+TEST(test_start_after_a_pause)
 {
     resume("slow-receiver=drop-oldest", NULL, 20, 20);
     resume("slow-receiver=drop-oldest", "start=oldest", 20, 17);
     resume("slow-receiver=block", NULL, 4, 1);
 }
-GST_END_TEST
 
 static void begin_again(GstHarness *sink)
 {
@@ -334,7 +329,7 @@ static void begin_again(GstHarness *sink)
 
 /* A receiver that waits at the end goes on with what the sender sends then, and with the next
  * sender, as if nothing had been: no end, no warning, but a new segment and DISCONT. */
-GST_START_TEST(test_receiver_outlives_senders)
+TEST(test_receiver_outlives_senders)
 {
     gchar *address = ends_address();
     GstHarness *src = ends_src(address, "on-eos=wait on-disconnect=error");
@@ -363,7 +358,6 @@ GST_START_TEST(test_receiver_outlives_senders)
     gst_harness_teardown(src);
     g_free(address);
 }
-GST_END_TEST
 
 /* --- a pipeline that does not say whether it is live ---------------------------------------- */
 
@@ -388,7 +382,7 @@ static gint push_frames(GstHarness *sink, guint count)
 }
 
 /* Upstream is queried soon, and then ever more rarely, until it answers that it is live. */
-GST_START_TEST(test_silent_upstream)
+TEST(test_silent_upstream)
 {
     gchar *address = ends_address();
     GstHarness *sink = ends_sink(address, "wait-for-connection=false");
@@ -410,27 +404,5 @@ GST_START_TEST(test_silent_upstream)
     gst_harness_teardown(sink);
     g_free(address);
 }
-GST_END_TEST
 
-static Suite *air_suite(void)
-{
-    Suite *suite = suite_create("air");
-    TCase *tc = tcase_create("air");
-
-    suite_add_tcase(suite, tc);
-    tcase_add_loop_test(tc, test_live, 0, 9);
-    tcase_add_test(tc, test_not_live);
-    tcase_add_test(tc, test_explicit);
-    tcase_add_test(tc, test_start_after_a_pause);
-    tcase_add_test(tc, test_receiver_outlives_senders);
-    tcase_add_loop_test(tc, test_end_ends_every_wait, 0, 4);
-    tcase_add_test(tc, test_silent_upstream);
-    return suite;
-}
-
-int main(int argc, char **argv)
-{
-    ends_init_environment();
-    gst_check_init(&argc, &argv);
-    return gst_check_run_suite(air_suite(), "air", __FILE__);
-}
+ENDS_MAIN(60)

@@ -19,7 +19,7 @@ static void count_client(GstElement *element, guint64 id, GstStructure *peer, gi
     g_atomic_int_inc(count);
 }
 
-GST_START_TEST(test_client_signals)
+TEST(test_client_signals)
 {
     gchar *address = ends_address();
     GstHarness *sink = ends_sink(address, NULL);
@@ -42,7 +42,6 @@ GST_START_TEST(test_client_signals)
     gst_harness_teardown(sink);
     g_free(address);
 }
-GST_END_TEST
 
 struct gate {
     GMutex lock;
@@ -87,7 +86,7 @@ static void element_gone(gpointer gate, GObject *element)
 }
 
 /* A handler that runs longer than the pipeline lives is not waited for. */
-GST_START_TEST(test_signal_handler_outlives_the_bin)
+TEST(test_signal_handler_outlives_the_bin)
 {
     gchar *address = ends_address();
     GstHarness *sink = ends_sink(address, NULL);
@@ -106,7 +105,6 @@ GST_START_TEST(test_signal_handler_outlives_the_bin)
     fail_unless(gate_wait(&gate, &gate.gone, 5 * G_TIME_SPAN_SECOND));
     g_free(address);
 }
-GST_END_TEST
 
 static GstBusSyncReply stand_in_message(GstBus *bus, GstMessage *message, gpointer gate)
 {
@@ -125,7 +123,7 @@ static gpointer stop(gpointer element)
 }
 
 /* A message that is being posted uses the bin, which nothing else keeps alive: stopping waits. */
-GST_START_TEST(test_stop_waits_for_a_message)
+TEST(test_stop_waits_for_a_message)
 {
     gchar *address = ends_address();
     GstHarness *sink = ends_sink(address, NULL);
@@ -146,23 +144,5 @@ GST_START_TEST(test_stop_waits_for_a_message)
     gst_object_unref(bus);
     g_free(address);
 }
-GST_END_TEST
 
-static Suite *clients_suite(void)
-{
-    Suite *suite = suite_create("clients");
-    TCase *tc = tcase_create("clients");
-
-    suite_add_tcase(suite, tc);
-    tcase_add_test(tc, test_client_signals);
-    tcase_add_test(tc, test_signal_handler_outlives_the_bin);
-    tcase_add_test(tc, test_stop_waits_for_a_message);
-    return suite;
-}
-
-int main(int argc, char **argv)
-{
-    ends_init_environment();
-    gst_check_init(&argc, &argv);
-    return gst_check_run_suite(clients_suite(), "clients", __FILE__);
-}
+ENDS_MAIN(60)

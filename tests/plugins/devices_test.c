@@ -100,7 +100,7 @@ static GstHarness *sending(const gchar *address, const gchar *caps)
     return sink;
 }
 
-GST_START_TEST(test_probe)
+TEST(test_probe)
 {
     GstHarness *sink = sending("studio-7", CAPS_SMALL);
     GstDeviceProvider *provider =
@@ -128,9 +128,8 @@ GST_START_TEST(test_probe)
     gst_object_unref(provider);
     gst_harness_teardown(sink);
 }
-GST_END_TEST
 
-GST_START_TEST(test_monitor)
+TEST(test_monitor)
 {
     gchar *elsewhere = g_strdup_printf("unix:%s/elsewhere", g_getenv("XDG_RUNTIME_DIR"));
     const gchar *addresses[] = {"studio-8", elsewhere};
@@ -167,10 +166,9 @@ GST_START_TEST(test_monitor)
     gst_harness_teardown(before);
     g_free(elsewhere);
 }
-GST_END_TEST
 
 /* Nothing in the directory changes when a sender is killed. */
-GST_START_TEST(test_killed)
+TEST(test_killed)
 {
     gchar *argv[] = {(gchar *)g_getenv("GPUDIRECT_TEST_PEER"),
                      "videotestsrc",
@@ -201,10 +199,9 @@ GST_START_TEST(test_killed)
     }
     monitor_free(monitor);
 }
-GST_END_TEST
 
 /* A ring that waits for its writer. */
-GST_START_TEST(test_target)
+TEST(test_target)
 {
     GstDeviceMonitor *monitor = monitor_new();
     gint64 pid = 0;
@@ -233,10 +230,9 @@ GST_START_TEST(test_target)
     }
     monitor_free(monitor);
 }
-GST_END_TEST
 
 /* A monitor may be started again. */
-GST_START_TEST(test_again)
+TEST(test_again)
 {
     GstHarness *sink = ends_sink("studio-9", "wait-for-connection=false");
 
@@ -255,25 +251,5 @@ GST_START_TEST(test_again)
     }
     gst_harness_teardown(sink);
 }
-GST_END_TEST
 
-static Suite *devices_suite(void)
-{
-    Suite *suite = suite_create("devices");
-    TCase *tc = tcase_create("monitor");
-
-    suite_add_tcase(suite, tc);
-    tcase_add_test(tc, test_probe);
-    tcase_add_test(tc, test_monitor);
-    tcase_add_test(tc, test_killed);
-    tcase_add_test(tc, test_target);
-    tcase_add_test(tc, test_again);
-    return suite;
-}
-
-int main(int argc, char **argv)
-{
-    ends_init_environment();
-    gst_check_init(&argc, &argv);
-    return gst_check_run_suite(devices_suite(), "devices", __FILE__);
-}
+ENDS_MAIN(60)

@@ -24,7 +24,7 @@ static void expect_property(const gchar *element, const gchar *name, GType type,
     gst_object_unref(made);
 }
 
-GST_START_TEST(test_properties)
+TEST(test_properties)
 {
     const gchar *const both[] = {"gpudirectsink", "gpudirectsrc"};
 
@@ -47,10 +47,9 @@ GST_START_TEST(test_properties)
     expect_property("gpudirectsrc", "connection-timeout", G_TYPE_UINT, G_PARAM_READWRITE);
     expect_property("gpudirectsrc", "busy-poll", G_TYPE_UINT, G_PARAM_READWRITE);
 }
-GST_END_TEST
 
 /* Every property keeps its value, in every state, and can be read while nothing runs. */
-GST_START_TEST(test_values)
+TEST(test_values)
 {
     GstElement *sink = gst_element_factory_make("gpudirectsink", NULL);
     gchar *address, *path, *reason;
@@ -76,10 +75,9 @@ GST_START_TEST(test_values)
     gst_structure_free(stats);
     gst_object_unref(sink);
 }
-GST_END_TEST
 
 /* A property that was once a boolean still accepts booleans. */
-GST_START_TEST(test_words_of_wait_for_connection)
+TEST(test_words_of_wait_for_connection)
 {
     static const struct {
         const gchar *word;
@@ -106,9 +104,8 @@ GST_START_TEST(test_words_of_wait_for_connection)
     }
     gst_object_unref(sink);
 }
-GST_END_TEST
 
-GST_START_TEST(test_metadata)
+TEST(test_metadata)
 {
     GstElementFactory *sink = gst_element_factory_find("gpudirectsink");
     GstElementFactory *src = gst_element_factory_find("gpudirectsrc");
@@ -120,7 +117,6 @@ GST_START_TEST(test_metadata)
     gst_object_unref(sink);
     gst_object_unref(src);
 }
-GST_END_TEST
 
 /* --- errors ------------------------------------------------------------------------------- */
 
@@ -151,14 +147,13 @@ static void expect_error(const gchar *launch, GQuark domain, gint code, const gc
 #define SEND "videotestsrc ! " CAPS_SMALL " ! gpudirectsink "
 #define RECEIVE "gpudirectsrc "
 
-GST_START_TEST(test_address_missing)
+TEST(test_address_missing)
 {
     expect_error(SEND, GST_RESOURCE_ERROR, GST_RESOURCE_ERROR_NOT_FOUND, "address");
     expect_error(RECEIVE "! fakesink", GST_RESOURCE_ERROR, GST_RESOURCE_ERROR_NOT_FOUND, "address");
 }
-GST_END_TEST
 
-GST_START_TEST(test_address_senseless)
+TEST(test_address_senseless)
 {
     expect_error(SEND "address=a/b/c", GST_RESOURCE_ERROR, GST_RESOURCE_ERROR_SETTINGS, "a/b/c");
     expect_error(RECEIVE "address=a/b/c ! fakesink", GST_RESOURCE_ERROR,
@@ -166,10 +161,9 @@ GST_START_TEST(test_address_senseless)
     expect_error(SEND "address=v4l2:///dev/video0", GST_RESOURCE_ERROR,
                  GST_RESOURCE_ERROR_NOT_FOUND, "gpudirectsrc");
 }
-GST_END_TEST
 
 /* A path may be any bytes; what GStreamer shows must be UTF-8. */
-GST_START_TEST(test_address_not_utf8)
+TEST(test_address_not_utf8, .times = 2)
 {
     GstElement *element = gst_element_factory_make(__i__ ? "gpudirectsrc" : "gpudirectsink", NULL);
     GstBus *bus = gst_bus_new();
@@ -190,19 +184,17 @@ GST_START_TEST(test_address_not_utf8)
     gst_object_unref(bus);
     gst_object_unref(element);
 }
-GST_END_TEST
 
-GST_START_TEST(test_too_few_slots)
+TEST(test_too_few_slots)
 {
     expect_error(SEND "address=few slots=1", GST_RESOURCE_ERROR, GST_RESOURCE_ERROR_SETTINGS,
                  "Set slots to 2");
     expect_error(RECEIVE "address=few slots=1 ! fakesink", GST_RESOURCE_ERROR,
                  GST_RESOURCE_ERROR_SETTINGS, "Set slots to 2");
 }
-GST_END_TEST
 
 /* The property access: receivers that a sender admits, and senders that a receiver accepts. */
-GST_START_TEST(test_access)
+TEST(test_access)
 {
     gchar *closed = g_strdup_printf("%s/closed", g_getenv("XDG_RUNTIME_DIR"));
     gchar *launch = g_strdup_printf(SEND "access=all address=unix:%s/s", closed);
@@ -219,9 +211,8 @@ GST_START_TEST(test_access)
     g_free(launch);
     g_free(closed);
 }
-GST_END_TEST
 
-GST_START_TEST(test_address_in_use)
+TEST(test_address_in_use)
 {
     GstHarness *first_one = ends_sink("taken", NULL);
 
@@ -229,11 +220,10 @@ GST_START_TEST(test_address_in_use)
                  "another sender");
     gst_harness_teardown(first_one);
 }
-GST_END_TEST
 
 /* Permissions that hold for root, too: what is there is no socket, or belongs to no directory of
  * one's own. */
-GST_START_TEST(test_not_allowed)
+TEST(test_not_allowed)
 {
     gchar *file = g_strdup_printf("%s/file", g_getenv("XDG_RUNTIME_DIR"));
     gchar *launch = g_strdup_printf(SEND "address=unix:%s", file);
@@ -250,16 +240,14 @@ GST_START_TEST(test_not_allowed)
     g_free(launch);
     g_free(file);
 }
-GST_END_TEST
 
-GST_START_TEST(test_no_such_directory)
+TEST(test_no_such_directory)
 {
     expect_error(SEND "address=unix:/nonexistent/socket", GST_RESOURCE_ERROR,
                  GST_RESOURCE_ERROR_OPEN_WRITE, "/nonexistent");
 }
-GST_END_TEST
 
-GST_START_TEST(test_no_such_device)
+TEST(test_no_such_device)
 {
     expect_error(SEND "address=d device=opencl:99", GST_RESOURCE_ERROR,
                  GST_RESOURCE_ERROR_NOT_FOUND, "opencl:99");
@@ -268,16 +256,14 @@ GST_START_TEST(test_no_such_device)
     expect_error(RECEIVE "address=v4l2:///dev/video77 ! fakesink", GST_RESOURCE_ERROR,
                  GST_RESOURCE_ERROR_NOT_FOUND, "/dev/video77");
 }
-GST_END_TEST
 
-GST_START_TEST(test_connection_timeout)
+TEST(test_connection_timeout)
 {
     expect_error(RECEIVE "address=nobody connection-timeout=1 ! fakesink", GST_RESOURCE_ERROR,
                  GST_RESOURCE_ERROR_OPEN_READ, "connection-timeout");
 }
-GST_END_TEST
 
-GST_START_TEST(test_downstream_refuses)
+TEST(test_downstream_refuses)
 {
     GstHarness *sink = ends_sink("picky", "wait-for-connection=false");
 
@@ -286,11 +272,10 @@ GST_START_TEST(test_downstream_refuses)
                  GST_CORE_ERROR_NEGOTIATION, "videoconvert");
     gst_harness_teardown(sink);
 }
-GST_END_TEST
 
 /* --- device monitor ----------------------------------------------------------------------- */
 
-GST_START_TEST(test_device_monitor)
+TEST(test_device_monitor)
 {
     GstHarness *sink = ends_sink("studio-7", "wait-for-connection=false");
     GstDeviceMonitor *monitor = gst_device_monitor_new();
@@ -321,10 +306,9 @@ GST_START_TEST(test_device_monitor)
     gst_object_unref(monitor);
     gst_harness_teardown(sink);
 }
-GST_END_TEST
 
 /* Without NVIDIA's driver the elements offer no CUDA memory. */
-GST_START_TEST(test_no_driver)
+TEST(test_no_driver)
 {
     static const gchar *const elements[] = {"gpudirectsink", "gpudirectsrc"};
     GstCaps *cuda = gst_caps_from_string("video/x-raw(memory:CUDAMemory)");
@@ -342,10 +326,9 @@ GST_START_TEST(test_no_driver)
     }
     gst_caps_unref(cuda);
 }
-GST_END_TEST
 
 /* A property takes effect at once, or a warning says that it was not changed. */
-GST_START_TEST(test_properties_while_playing)
+TEST(test_properties_while_playing)
 {
     gchar *address = ends_address();
     GstHarness *ends[] = {ends_sink(address, NULL), ends_src(address, NULL)};
@@ -383,39 +366,5 @@ GST_START_TEST(test_properties_while_playing)
     gst_harness_teardown(ends[0]);
     g_free(address);
 }
-GST_END_TEST
 
-static Suite *elements_suite(void)
-{
-    Suite *suite = suite_create("elements");
-    TCase *tc = tcase_create("elements");
-
-    suite_add_tcase(suite, tc);
-    tcase_set_timeout(tc, 30);
-    tcase_add_test(tc, test_properties);
-    tcase_add_test(tc, test_values);
-    tcase_add_test(tc, test_words_of_wait_for_connection);
-    tcase_add_test(tc, test_metadata);
-    tcase_add_test(tc, test_address_missing);
-    tcase_add_test(tc, test_address_senseless);
-    tcase_add_loop_test(tc, test_address_not_utf8, 0, 2);
-    tcase_add_test(tc, test_too_few_slots);
-    tcase_add_test(tc, test_access);
-    tcase_add_test(tc, test_address_in_use);
-    tcase_add_test(tc, test_not_allowed);
-    tcase_add_test(tc, test_no_such_directory);
-    tcase_add_test(tc, test_no_such_device);
-    tcase_add_test(tc, test_connection_timeout);
-    tcase_add_test(tc, test_downstream_refuses);
-    tcase_add_test(tc, test_device_monitor);
-    tcase_add_test(tc, test_no_driver);
-    tcase_add_test(tc, test_properties_while_playing);
-    return suite;
-}
-
-int main(int argc, char **argv)
-{
-    ends_init_environment();
-    gst_check_init(&argc, &argv);
-    return gst_check_run_suite(elements_suite(), "elements", __FILE__);
-}
+ENDS_MAIN(30)

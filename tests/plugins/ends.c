@@ -31,6 +31,27 @@ void ends_init_environment(void)
     g_setenv("XDG_RUNTIME_DIR", directory, TRUE);
 }
 
+static struct ends_test *tests, **last = &tests;
+
+void ends_register(struct ends_test *test)
+{
+    *last = test;
+    last = &test->next;
+}
+
+int ends_run_tests(guint seconds)
+{
+    Suite *suite = suite_create(g_get_prgname());
+    TCase *tc = tcase_create(g_get_prgname());
+
+    suite_add_tcase(suite, tc);
+    tcase_set_timeout(tc, seconds);
+    for (const struct ends_test *test = tests; test; test = test->next)
+        if (!test->only_if || *test->only_if)
+            _tcase_add_test(tc, test->run, test->name, 0, 0, 0, MAX(test->times, 1));
+    return gst_check_run_suite(suite, g_get_prgname(), __FILE__);
+}
+
 gchar *ends_address(void)
 {
     static gint count;

@@ -12,6 +12,45 @@
 
 #define CAPS_SMALL "video/x-raw,format=UYVY,width=64,height=16,framerate=25/1"
 
+/* A test, which registers itself; files run theirs in their order. What may follow the name:
+ * `.times`, how often it runs, with the number in __i__; `.only_if`, a gboolean of which it depends
+ * whether it runs at all. */
+#define TEST(name_, ...)                                                            \
+    static void name_##_body(int __i__);                                            \
+    GST_START_TEST(name_)                                                           \
+    {                                                                               \
+        name_##_body(__i__);                                                        \
+    }                                                                               \
+    GST_END_TEST                                                                    \
+    __attribute__((constructor)) static void name_##_register(void)                 \
+    {                                                                               \
+        static struct ends_test test = {.run = name_, .name = #name_, __VA_ARGS__}; \
+        ends_register(&test);                                                       \
+    }                                                                               \
+    static void name_##_body(G_GNUC_UNUSED int __i__)
+
+struct ends_test {
+    TFun run;
+    const gchar *name;
+    int times;
+    const gboolean *only_if;
+    struct ends_test *next;
+};
+void ends_register(struct ends_test *test);
+
+/* All tests of the file, each of which may take so many seconds; for main(), behind
+ * gst_check_init(). */
+int ends_run_tests(guint seconds);
+
+/* The usual main(). */
+#define ENDS_MAIN(seconds)              \
+    int main(int argc, char **argv)     \
+    {                                   \
+        ends_init_environment();        \
+        gst_check_init(&argc, &argv);   \
+        return ends_run_tests(seconds); \
+    }
+
 /* Before gst_check_init(): a runtime directory of its own, so that no test meets another's sockets.
  */
 void ends_init_environment(void);

@@ -70,7 +70,7 @@ static guint count_events(GstEventType type)
     return count;
 }
 
-GST_START_TEST(test_who_comes_late_gets_the_last_of_each_name)
+TEST(test_who_comes_late_gets_the_last_of_each_name)
 {
     setup();
     stick("cue", 1);
@@ -92,9 +92,8 @@ GST_START_TEST(test_who_comes_late_gets_the_last_of_each_name)
     fail_unless_equals_int(count_events(GST_EVENT_CUSTOM_DOWNSTREAM), 0);
     teardown();
 }
-GST_END_TEST
 
-GST_START_TEST(test_who_is_there_gets_each)
+TEST(test_who_is_there_gets_each)
 {
     setup();
     join();
@@ -107,7 +106,6 @@ GST_START_TEST(test_who_is_there_gets_each)
     fail_unless_equals_int(count_events(GST_EVENT_CUSTOM_DOWNSTREAM_STICKY), 3);
     teardown();
 }
-GST_END_TEST
 
 #define NAMES 100
 
@@ -126,7 +124,7 @@ static guint count_stuck(void)
 }
 
 /* Each name holds memory on both sides, for as long as the stream lasts. */
-GST_START_TEST(test_names_are_bounded)
+TEST(test_names_are_bounded)
 {
     setup();
     join();
@@ -146,7 +144,6 @@ GST_START_TEST(test_names_are_bounded)
     fail_unless_equals_int(stuck("cue-0"), 0);
     teardown();
 }
-GST_END_TEST
 
 static void say_title(GstTagScope scope, const gchar *title)
 {
@@ -177,7 +174,7 @@ static void expect_title(GstTagScope scope, const gchar *wanted)
 }
 
 /* The tags of the stream, and those of all that it belongs to, hold at once. */
-GST_START_TEST(test_tags_of_both_scopes)
+TEST(test_tags_of_both_scopes)
 {
     setup();
     say_title(GST_TAG_SCOPE_STREAM, "Kamera 1");
@@ -187,25 +184,5 @@ GST_START_TEST(test_tags_of_both_scopes)
     expect_title(GST_TAG_SCOPE_GLOBAL, "Galopprennen");
     teardown();
 }
-GST_END_TEST
 
-static Suite *events_suite(void)
-{
-    Suite *suite = suite_create("events");
-    TCase *tc = tcase_create("events");
-
-    suite_add_tcase(suite, tc);
-    tcase_set_timeout(tc, 60);
-    tcase_add_test(tc, test_who_comes_late_gets_the_last_of_each_name);
-    tcase_add_test(tc, test_who_is_there_gets_each);
-    tcase_add_test(tc, test_names_are_bounded);
-    tcase_add_test(tc, test_tags_of_both_scopes);
-    return suite;
-}
-
-int main(int argc, char **argv)
-{
-    ends_init_environment();
-    gst_check_init(&argc, &argv);
-    return gst_check_run_suite(events_suite(), "events", __FILE__);
-}
+ENDS_MAIN(60)

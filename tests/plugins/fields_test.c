@@ -54,17 +54,16 @@ static void cross(const gchar *caps)
     g_free(address);
 }
 
-GST_START_TEST(test_fields_cross)
+TEST(test_fields_cross)
 {
     cross(CAPS_FIELDS);
     cross(FIELDS("I420", "30"));
     cross(FIELDS("v210", "486"));
     cross(FIELDS("NV12", "31")); /* the larger half */
 }
-GST_END_TEST
 
 /* From the sink's own pool nothing is copied, as with frames. */
-GST_START_TEST(test_fields_in_slots)
+TEST(test_fields_in_slots)
 {
     gchar *address = ends_address();
     GstHarness *sink = ends_sink(address, NULL), *src = ends_src(address, NULL);
@@ -87,7 +86,6 @@ GST_START_TEST(test_fields_in_slots)
     gst_harness_teardown(sink);
     g_free(address);
 }
-GST_END_TEST
 
 static GstClockTime interval_of(const gchar *text)
 {
@@ -100,7 +98,7 @@ static GstClockTime interval_of(const gchar *text)
 }
 
 /* Two fields are a frame, by the clock, too. */
-GST_START_TEST(test_time_of_a_field)
+TEST(test_time_of_a_field)
 {
     fail_unless_equals_uint64(interval_of(CAPS_FIELDS), 20 * GST_MSECOND);
     fail_unless_equals_uint64(interval_of(CAPS_SMALL), 40 * GST_MSECOND);
@@ -108,7 +106,6 @@ GST_START_TEST(test_time_of_a_field)
         interval_of("video/x-raw,format=UYVY,width=64,height=16,framerate=0/1"),
         GST_CLOCK_TIME_NONE);
 }
-GST_END_TEST
 
 /* Its luma is the same everywhere, and low. */
 static void check_black(GstBuffer *buffer, const gchar *text)
@@ -154,17 +151,16 @@ static void stand_in(const gchar *mode, const gchar *caps)
     g_free(address);
 }
 
-GST_START_TEST(test_fields_that_stand_in)
+TEST(test_fields_that_stand_in)
 {
     stand_in("freeze", CAPS_FIELDS);
     stand_in("black", CAPS_FIELDS);
     stand_in("black", FIELDS("I420", "34"));
 }
-GST_END_TEST
 
 /* --- as bytes ----------------------------------------------------------------------------- */
 
-GST_START_TEST(test_every_format_has_fields)
+TEST(test_every_format_has_fields)
 {
     guint count;
     const GstVideoFormat *formats = gst_video_formats_raw(&count);
@@ -194,10 +190,9 @@ GST_START_TEST(test_every_format_has_fields)
         }
     }
 }
-GST_END_TEST
 
 /* Pictures that have not two of the field's height are a lie. */
-GST_START_TEST(test_fields_that_contradict_the_layout)
+TEST(test_fields_that_contradict_the_layout)
 {
     static const guint heights[] = {1, 16, 30, 33, 64, G_MAXINT, G_MAXUINT};
 
@@ -212,27 +207,5 @@ GST_START_TEST(test_fields_that_contradict_the_layout)
         g_free(reason);
     }
 }
-GST_END_TEST
 
-static Suite *fields_suite(void)
-{
-    Suite *suite = suite_create("fields");
-    TCase *tc = tcase_create("fields");
-
-    suite_add_tcase(suite, tc);
-    tcase_set_timeout(tc, 60);
-    tcase_add_test(tc, test_fields_cross);
-    tcase_add_test(tc, test_fields_in_slots);
-    tcase_add_test(tc, test_time_of_a_field);
-    tcase_add_test(tc, test_fields_that_stand_in);
-    tcase_add_test(tc, test_every_format_has_fields);
-    tcase_add_test(tc, test_fields_that_contradict_the_layout);
-    return suite;
-}
-
-int main(int argc, char **argv)
-{
-    ends_init_environment();
-    gst_check_init(&argc, &argv);
-    return gst_check_run_suite(fields_suite(), "fields", __FILE__);
-}
+ENDS_MAIN(60)

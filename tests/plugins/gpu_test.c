@@ -88,26 +88,23 @@ static void run(const gchar *sink_device, const gchar *src_device, const gchar *
     g_free(address);
 }
 
-GST_START_TEST(test_device_to_host)
+TEST(test_device_to_host)
 {
     run("device=opencl:0", NULL, "staged", 20); /* into the host memory that both share */
 }
-GST_END_TEST
 
-GST_START_TEST(test_device_to_device)
+TEST(test_device_to_device)
 {
     run("device=opencl:0", "device=opencl:0", "map", 0);
 }
-GST_END_TEST
 
-GST_START_TEST(test_device_to_another)
+TEST(test_device_to_another, .only_if = &can_migrate)
 {
     run("device=opencl:0", "device=opencl:1", "migrate", 0);
 }
-GST_END_TEST
 
 /* A buffer that another branch has mapped is copied: the stream neither stops nor tears. */
-GST_START_TEST(test_mapped_elsewhere)
+TEST(test_mapped_elsewhere)
 {
     gchar *address = ends_address();
     GstHarness *sink = ends_sink(address, "device=opencl:0"), *src = ends_src(address, NULL);
@@ -129,7 +126,6 @@ GST_START_TEST(test_mapped_elsewhere)
     gst_harness_teardown(sink);
     g_free(address);
 }
-GST_END_TEST
 
 /* A branch of a tee that maps the buffer once it was looked at, and before it is sent: what the
  * sink logs tells when. */
@@ -149,7 +145,7 @@ static void map_late(GstDebugCategory *category, GstDebugLevel level, const gcha
         late->mapped = gst_buffer_map(late->buffer, &late->map, GST_MAP_READ);
 }
 
-GST_START_TEST(test_mapped_at_the_last_moment)
+TEST(test_mapped_at_the_last_moment)
 {
     gchar *address = ends_address();
     GstHarness *sink = ends_sink(address, "device=opencl:0"), *src = ends_src(address, NULL);
@@ -175,9 +171,8 @@ GST_START_TEST(test_mapped_at_the_last_moment)
     gst_harness_teardown(sink);
     g_free(address);
 }
-GST_END_TEST
 
-GST_START_TEST(test_require_direct)
+TEST(test_require_direct)
 {
     GstHarness *sink = ends_sink("direct", "device=opencl:0 wait-for-connection=false");
     GstElement *receiver =
@@ -199,24 +194,6 @@ GST_START_TEST(test_require_direct)
     gst_object_unref(bus);
     gst_harness_teardown(sink);
 }
-GST_END_TEST
-
-static Suite *gpu_suite(void)
-{
-    Suite *suite = suite_create("gpu");
-    TCase *tc = tcase_create("gpu");
-
-    suite_add_tcase(suite, tc);
-    tcase_set_timeout(tc, 60);
-    tcase_add_test(tc, test_device_to_host);
-    tcase_add_test(tc, test_device_to_device);
-    if (can_migrate)
-        tcase_add_test(tc, test_device_to_another);
-    tcase_add_test(tc, test_mapped_elsewhere);
-    tcase_add_test(tc, test_mapped_at_the_last_moment);
-    tcase_add_test(tc, test_require_direct);
-    return suite;
-}
 
 int main(int argc, char **argv)
 {
@@ -225,5 +202,5 @@ int main(int argc, char **argv)
     if (!have_device())
         return 77;
     gst_check_init(&argc, &argv);
-    return gst_check_run_suite(gpu_suite(), "gpu", __FILE__);
+    return ends_run_tests(60);
 }

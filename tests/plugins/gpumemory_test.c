@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+static gboolean two_gpus;
+
 /* --- what a buffer is --------------------------------------------------------------------- */
 
 /* A pair whose sending end takes system memory and whose receiving end gives the GPU's. */
@@ -33,7 +35,7 @@ static GstBuffer *send_one(struct line *sink, struct line *src, guint seed)
     return got;
 }
 
-GST_START_TEST(test_buffer)
+TEST(test_buffer)
 {
     struct line sink, src;
 
@@ -54,10 +56,9 @@ GST_START_TEST(test_buffer)
     line_free(&src);
     line_free(&sink);
 }
-GST_END_TEST
 
 /* A picture that is not mapped costs nothing. */
-GST_START_TEST(test_unmapped)
+TEST(test_unmapped)
 {
     struct line sink, src;
 
@@ -73,10 +74,9 @@ GST_START_TEST(test_unmapped)
     line_free(&src);
     line_free(&sink);
 }
-GST_END_TEST
 
 /* A copy is such memory, of the same layout; a part is plain memory. */
-GST_START_TEST(test_copy)
+TEST(test_copy)
 {
     struct line sink, src;
 
@@ -99,10 +99,9 @@ GST_START_TEST(test_copy)
     line_free(&src);
     line_free(&sink);
 }
-GST_END_TEST
 
 /* Downstream keeps everything: it gets copies, and the stream goes on. */
-GST_START_TEST(test_hoarding)
+TEST(test_hoarding)
 {
     struct line sink, src;
     GstBuffer *kept[FRAMES];
@@ -119,10 +118,9 @@ GST_START_TEST(test_hoarding)
     line_free(&src);
     line_free(&sink);
 }
-GST_END_TEST
 
 /* A buffer may outlive the element that made it. */
-GST_START_TEST(test_outlive)
+TEST(test_outlive)
 {
     struct line sink, src;
 
@@ -133,11 +131,10 @@ GST_START_TEST(test_outlive)
     ends_check_picture(got, CAPS_NV12, 6);
     gst_buffer_unref(got);
 }
-GST_END_TEST
 
 /* The proposed pool: memory of the GPU that the CPU may write, too, and that is sent without a
  * copy; when it is exhausted, more of the GPU's memory stands in. */
-GST_START_TEST(test_pool)
+TEST(test_pool)
 {
     gchar *address = ends_address();
     struct line src = line_new("gpudirectsrc name=end address=%s " ON_GPU, address);
@@ -169,7 +166,6 @@ GST_START_TEST(test_pool)
     line_free(&sink);
     g_free(address);
 }
-GST_END_TEST
 
 /* A number that stays with a memory as long as it lives; 0: it has none yet. */
 static guint mark_of(GstBuffer *buffer, guint mark)
@@ -184,7 +180,7 @@ static guint mark_of(GstBuffer *buffer, guint mark)
 }
 
 /* What stands in while no slot is free is used again, as slots are: by the sink's pool, … */
-GST_START_TEST(test_stand_ins_of_the_pool_come_again)
+TEST(test_stand_ins_of_the_pool_come_again)
 {
     struct line sink = line_new("gpudirectsink name=end sync=false " ON_GPU " slots=3 "
                                 "wait-for-connection=false address=again");
@@ -215,10 +211,9 @@ GST_START_TEST(test_stand_ins_of_the_pool_come_again)
     gst_object_unref(pool);
     line_free(&sink);
 }
-GST_END_TEST
 
 /* … and by a source whose slots downstream keeps. */
-GST_START_TEST(test_copies_for_hoarders_come_again)
+TEST(test_copies_for_hoarders_come_again)
 {
     struct line sink, src;
     GstBuffer *kept[2];
@@ -247,7 +242,6 @@ GST_START_TEST(test_copies_for_hoarders_come_again)
     line_free(&src);
     line_free(&sink);
 }
-GST_END_TEST
 
 #define ROW 322 /* of CAPS_NV12's first plane */
 
@@ -262,7 +256,7 @@ static void write_row(GstBuffer *buffer, guint8 value)
 
 /* A picture that is mapped for writing only, and written in part, keeps the rest: like memory of
  * the CPU, and GStreamer's own of a GPU. */
-GST_START_TEST(test_written_in_part)
+TEST(test_written_in_part, .times = 2)
 {
     const gchar *caps = __i__ ? GPU_NV12 : CAPS_NV12;
     gchar *address = ends_address();
@@ -309,14 +303,13 @@ GST_START_TEST(test_written_in_part)
     line_free(&sink);
     g_free(address);
 }
-GST_END_TEST
 
 /* --- contexts and devices ----------------------------------------------------------------- */
 
 /* An application's own context: where our pool is none of it the GPU copies; the pictures are
  * right.
  */
-GST_START_TEST(test_own_context)
+TEST(test_own_context)
 {
     GstObject *own = lines_vendor_context();
     gchar *address = ends_address();
@@ -339,10 +332,9 @@ GST_START_TEST(test_own_context)
     gst_object_unref(own);
     g_free(address);
 }
-GST_END_TEST
 
 /* The second GPU's elements share its context with a sink that is there. */
-GST_START_TEST(test_second_gpu)
+TEST(test_second_gpu, .only_if = &two_gpus)
 {
     struct line sink, src;
 
@@ -352,10 +344,9 @@ GST_START_TEST(test_second_gpu)
     line_free(&src);
     line_free(&sink);
 }
-GST_END_TEST
 
 /* `auto` follows upstream to the second GPU: the receiver there needs no copy of its own. */
-GST_START_TEST(test_auto_second_gpu)
+TEST(test_auto_second_gpu, .only_if = &two_gpus)
 {
     struct line sink, src;
     gchar *path;
@@ -369,11 +360,10 @@ GST_START_TEST(test_auto_second_gpu)
     line_free(&src);
     line_free(&sink);
 }
-GST_END_TEST
 
 /* Memory of the second GPU into a ring on the first: by the GPUs, or an error that says what to do.
  */
-GST_START_TEST(test_across)
+TEST(test_across, .only_if = &two_gpus)
 {
     gchar *address = ends_address();
     struct line src = line_new(RECEIVE " address=%s ! " TO_CPU, address);
@@ -404,10 +394,9 @@ GST_START_TEST(test_across)
     line_free(&sink);
     g_free(address);
 }
-GST_END_TEST
 
 /* Caps may promise what a buffer does not hold: an error says so, and what to do. */
-GST_START_TEST(test_other_memory)
+TEST(test_other_memory)
 {
     gchar *address = ends_address();
     struct line src = line_new("gpudirectsrc name=end address=%s " ON_GPU, address);
@@ -432,10 +421,9 @@ GST_START_TEST(test_other_memory)
     line_free(&sink);
     g_free(address);
 }
-GST_END_TEST
 
 /* With a device of another kind, the vendor's memory is not offered. */
-GST_START_TEST(test_not_offered)
+TEST(test_not_offered)
 {
     static const gchar *const device[] = {"host", "auto", GPU_0};
 
@@ -449,34 +437,6 @@ GST_START_TEST(test_not_offered)
         line_free(&sink);
     }
 }
-GST_END_TEST
-
-static Suite *memory_suite(guint gpus)
-{
-    Suite *suite = suite_create("gpumemory");
-    TCase *tc = tcase_create("gpumemory");
-
-    suite_add_tcase(suite, tc);
-    tcase_set_timeout(tc, 120);
-    tcase_add_test(tc, test_buffer);
-    tcase_add_test(tc, test_unmapped);
-    tcase_add_test(tc, test_copy);
-    tcase_add_test(tc, test_hoarding);
-    tcase_add_test(tc, test_outlive);
-    tcase_add_test(tc, test_pool);
-    tcase_add_test(tc, test_stand_ins_of_the_pool_come_again);
-    tcase_add_test(tc, test_copies_for_hoarders_come_again);
-    tcase_add_loop_test(tc, test_written_in_part, 0, 2);
-    tcase_add_test(tc, test_own_context);
-    if (gpus > 1) {
-        tcase_add_test(tc, test_second_gpu);
-        tcase_add_test(tc, test_auto_second_gpu);
-        tcase_add_test(tc, test_across);
-    }
-    tcase_add_test(tc, test_other_memory);
-    tcase_add_test(tc, test_not_offered);
-    return suite;
-}
 
 int main(int argc, char **argv)
 {
@@ -484,6 +444,7 @@ int main(int argc, char **argv)
     guint gpus = lines_count_gpus(&argc, &argv);
     if (gpus == 0)
         return 77;
+    two_gpus = gpus > 1;
     gst_check_init(&argc, &argv);
-    return gst_check_run_suite(memory_suite(gpus), "gpumemory", __FILE__);
+    return ends_run_tests(120);
 }

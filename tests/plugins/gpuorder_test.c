@@ -31,7 +31,7 @@ static gpointer wait_for_memory(gpointer user)
 /* Downstream gets a picture whose bytes have not arrived, and a wait for its memory waits for
  * them: for the core's copy of another element's memory, and for what an element wrote into a lent
  * slot on the slot's own stream; an element on another stream, and the CPU. */
-GST_START_TEST(test_order)
+TEST(test_order, .times = 4)
 {
     gchar *address = ends_address();
     struct line src = line_new("gpudirectsrc name=end " ON_GPU " address=%s", address);
@@ -89,18 +89,6 @@ GST_START_TEST(test_order)
     line_free(&sink);
     g_free(address);
 }
-GST_END_TEST
-
-static Suite *order_suite(void)
-{
-    Suite *suite = suite_create("gpuorder");
-    TCase *tc = tcase_create("gpuorder");
-
-    suite_add_tcase(suite, tc);
-    tcase_set_timeout(tc, 60);
-    tcase_add_loop_test(tc, test_order, 0, 4);
-    return suite;
-}
 
 int main(int argc, char **argv)
 {
@@ -108,5 +96,5 @@ int main(int argc, char **argv)
     if (lines_count_gpus(&argc, &argv) == 0)
         return 77;
     gst_check_init(&argc, &argv);
-    return gst_check_run_suite(order_suite(), "gpuorder", __FILE__);
+    return ends_run_tests(60);
 }

@@ -17,7 +17,7 @@ static void play(GstElement *pipeline, GstState state)
 }
 
 /* The uploader writes into the ring itself, and the receiver reads from it: there is no copy. */
-GST_START_TEST(test_lent)
+TEST(test_lent)
 {
     static const gchar *const caps[] = {CAPS_SMALL, CAPS_NV12, CAPS_I420, CAPS_BGRA};
 
@@ -32,10 +32,9 @@ GST_START_TEST(test_lent)
         line_free(&sink);
     }
 }
-GST_END_TEST
 
 /* Another element's memory of the GPU: one copy, by the GPU. */
-GST_START_TEST(test_foreign)
+TEST(test_foreign)
 {
     struct line sink, src;
 
@@ -45,10 +44,9 @@ GST_START_TEST(test_foreign)
     line_free(&src);
     line_free(&sink);
 }
-GST_END_TEST
 
 /* Memory of the CPU's goes up, memory of the GPU comes down, and neither end knows of the other. */
-GST_START_TEST(test_up_and_down)
+TEST(test_up_and_down)
 {
     struct line sink, src;
 
@@ -65,7 +63,6 @@ GST_START_TEST(test_up_and_down)
     line_free(&src);
     line_free(&sink);
 }
-GST_END_TEST
 
 static void expect_on_gpu(struct line *line)
 {
@@ -81,7 +78,7 @@ static void expect_on_gpu(struct line *line)
 }
 
 /* `auto` follows the caps on both ends: nothing is copied, so both are on the GPU. */
-GST_START_TEST(test_auto)
+TEST(test_auto)
 {
     struct line sink, src;
 
@@ -94,10 +91,9 @@ GST_START_TEST(test_auto)
     line_free(&src);
     line_free(&sink);
 }
-GST_END_TEST
 
 /* Without a GPU in the caps `auto` stays where it was. */
-GST_START_TEST(test_auto_host)
+TEST(test_auto_host)
 {
     struct line sink, src;
 
@@ -106,10 +102,9 @@ GST_START_TEST(test_auto_host)
     line_free(&src);
     line_free(&sink);
 }
-GST_END_TEST
 
 /* One link's slots are foreign memory to the next: the GPU copies them on. */
-GST_START_TEST(test_relay)
+TEST(test_relay)
 {
     gchar *one = ends_address(), *two = ends_address();
     struct line src = line_new(RECEIVE " address=%s ! " TO_CPU, two);
@@ -137,11 +132,10 @@ GST_START_TEST(test_relay)
     g_free(one);
     g_free(two);
 }
-GST_END_TEST
 
 /* --- changes ------------------------------------------------------------------------------ */
 
-GST_START_TEST(test_renegotiation)
+TEST(test_renegotiation)
 {
     struct line sink, src;
 
@@ -154,11 +148,10 @@ GST_START_TEST(test_renegotiation)
     line_free(&src);
     line_free(&sink);
 }
-GST_END_TEST
 
 /* System memory, then the GPU's, in one stream; the ring moves to the GPU and the receiver
  * follows it. */
-GST_START_TEST(test_move)
+TEST(test_move)
 {
     gchar *address = ends_address();
     struct line src =
@@ -185,9 +178,8 @@ GST_START_TEST(test_move)
     line_free(&sink);
     g_free(address);
 }
-GST_END_TEST
 
-GST_START_TEST(test_states)
+TEST(test_states)
 {
     for (guint i = 0; i < 15; i++) {
         struct line sink, src;
@@ -198,10 +190,9 @@ GST_START_TEST(test_states)
         line_free(&sink);
     }
 }
-GST_END_TEST
 
 /* The same elements, up and down again, with pictures on their way. */
-GST_START_TEST(test_up_down)
+TEST(test_up_down)
 {
     gchar *address = ends_address();
     gchar *send = g_strdup_printf("videotestsrc is-live=true ! " CAPS_NV12 " ! " UPLOAD
@@ -226,11 +217,10 @@ GST_START_TEST(test_up_down)
     g_free(receive);
     g_free(address);
 }
-GST_END_TEST
 
 /* --- two processes ------------------------------------------------------------------------ */
 
-GST_START_TEST(test_from_process)
+TEST(test_from_process)
 {
     gchar *address = ends_address();
     struct line src = line_new(RECEIVE " address=%s ! " TO_CPU, address);
@@ -254,9 +244,8 @@ GST_START_TEST(test_from_process)
     g_free(text);
     g_free(address);
 }
-GST_END_TEST
 
-GST_START_TEST(test_to_process)
+TEST(test_to_process)
 {
     gchar *address = ends_address();
     gchar *file = g_build_filename(g_getenv("XDG_RUNTIME_DIR"), "received.raw", NULL);
@@ -292,7 +281,6 @@ GST_START_TEST(test_to_process)
     g_free(file);
     g_free(address);
 }
-GST_END_TEST
 
 static guint count_entries(const gchar *path)
 {
@@ -319,7 +307,7 @@ static guint count_mappings(void)
 }
 
 /* A sink that stops has given everything of its links back: descriptors, mappings, GPU memory. */
-GST_START_TEST(test_nothing_is_left_open)
+TEST(test_nothing_is_left_open)
 {
     struct left {
         guint fds, mappings;
@@ -355,10 +343,9 @@ GST_START_TEST(test_nothing_is_left_open)
     }
     gst_object_unref(context);
 }
-GST_END_TEST
 
 /* While the sender is gone, in memory of the GPU as before. */
-GST_START_TEST(test_stand_ins)
+TEST(test_stand_ins)
 {
     static const gchar *const modes[] = {"freeze", "black"};
 
@@ -383,7 +370,6 @@ GST_START_TEST(test_stand_ins)
         g_free(after);
     }
 }
-GST_END_TEST
 
 /* An element asks its neighbour for caps while it starts: here the neighbour sets a property. */
 static gboolean set_slots(GstPad *pad, GstObject *parent, GstQuery *query)
@@ -399,7 +385,7 @@ static gboolean set_slots(GstPad *pad, GstObject *parent, GstQuery *query)
 }
 
 /* What an element starts with was checked, and stays so. */
-GST_START_TEST(test_set_while_it_starts)
+TEST(test_set_while_it_starts, .times = 2)
 {
     GstElement *element = gst_element_factory_make(__i__ ? "gpudirectsrc" : "gpudirectsink", NULL);
     GstPad *pad = gst_element_get_static_pad(element, __i__ ? "src" : "sink");
@@ -428,32 +414,6 @@ GST_START_TEST(test_set_while_it_starts)
     gst_object_unref(element);
     gst_object_unref(bus);
 }
-GST_END_TEST
-
-static Suite *pictures_suite(void)
-{
-    Suite *suite = suite_create("gpupictures");
-    TCase *tc = tcase_create("gpupictures");
-
-    suite_add_tcase(suite, tc);
-    tcase_set_timeout(tc, 120);
-    tcase_add_test(tc, test_lent);
-    tcase_add_test(tc, test_foreign);
-    tcase_add_test(tc, test_up_and_down);
-    tcase_add_test(tc, test_auto);
-    tcase_add_test(tc, test_auto_host);
-    tcase_add_test(tc, test_relay);
-    tcase_add_test(tc, test_renegotiation);
-    tcase_add_test(tc, test_move);
-    tcase_add_test(tc, test_states);
-    tcase_add_loop_test(tc, test_set_while_it_starts, 0, 2);
-    tcase_add_test(tc, test_up_down);
-    tcase_add_test(tc, test_from_process);
-    tcase_add_test(tc, test_to_process);
-    tcase_add_test(tc, test_stand_ins);
-    tcase_add_test(tc, test_nothing_is_left_open);
-    return suite;
-}
 
 int main(int argc, char **argv)
 {
@@ -461,5 +421,5 @@ int main(int argc, char **argv)
     if (lines_count_gpus(&argc, &argv) == 0)
         return 77;
     gst_check_init(&argc, &argv);
-    return gst_check_run_suite(pictures_suite(), "gpupictures", __FILE__);
+    return ends_run_tests(120);
 }

@@ -197,7 +197,7 @@ static void expect_picture(struct stage *stage)
     gst_buffer_unref(got);
 }
 
-GST_START_TEST(test_map_during_submit)
+TEST(test_map_during_submit)
 {
     struct stage stage;
 
@@ -215,9 +215,8 @@ GST_START_TEST(test_map_during_submit)
     fail_unless_equals_uint64(ends_stat(stage.sink, "copies-cpu"), 0);
     stage_close(&stage);
 }
-GST_END_TEST
 
-GST_START_TEST(test_submit_during_map)
+TEST(test_submit_during_map)
 {
     struct stage stage;
 
@@ -235,7 +234,6 @@ GST_START_TEST(test_submit_during_map)
     fail_unless_equals_uint64(ends_stat(stage.sink, "copies-cpu"), 0);
     stage_close(&stage);
 }
-GST_END_TEST
 
 /* --- queries --------------------------------------------------------------------------------- */
 
@@ -268,7 +266,7 @@ static gpointer stream(gpointer user)
     return NULL;
 }
 
-GST_START_TEST(test_stream_during_stats)
+TEST(test_stream_during_stats)
 {
     gchar *properties = g_strdup_printf("device=%s wait-for-connection=false", device);
     struct stream streams = {.sink = ends_sink("watched", properties)};
@@ -285,7 +283,6 @@ GST_START_TEST(test_stream_during_stats)
     gst_harness_teardown(streams.sink);
     g_free(properties);
 }
-GST_END_TEST
 
 /* In a child: a driver that is in use does not survive the fork that gst-check makes for a test. */
 static gboolean have_device(void)
@@ -306,19 +303,6 @@ static gboolean have_device(void)
     return waitpid(child, &state, 0) == child && WIFEXITED(state) && WEXITSTATUS(state) == 0;
 }
 
-static Suite *held_suite(void)
-{
-    Suite *suite = suite_create("held");
-    TCase *tc = tcase_create("held");
-
-    suite_add_tcase(suite, tc);
-    tcase_set_timeout(tc, 120);
-    tcase_add_test(tc, test_map_during_submit);
-    tcase_add_test(tc, test_submit_during_map);
-    tcase_add_test(tc, test_stream_during_stats);
-    return suite;
-}
-
 int main(int argc, char **argv)
 {
     device = argc > 1 ? argv[1] : "cuda:0";
@@ -329,5 +313,5 @@ int main(int argc, char **argv)
     gpud_gst_context_init();
     if (!GST_ELEMENT_REGISTER(gpudirectsink, NULL) || !GST_ELEMENT_REGISTER(gpudirectsrc, NULL))
         return 1;
-    return gst_check_run_suite(held_suite(), "held", __FILE__);
+    return ends_run_tests(120);
 }

@@ -84,7 +84,7 @@ static void offer_smaller(void)
     raw_publish(&hostile.server, &entry);
 }
 
-GST_START_TEST(test_smaller_layout_in_the_same_epoch)
+TEST(test_smaller_layout_in_the_same_epoch)
 {
     hostile_open(&hostile, NULL, 2048, 1024);
     hostile_serve(&hostile, -1, RAW_SERVER_STREAMING);
@@ -93,10 +93,9 @@ GST_START_TEST(test_smaller_layout_in_the_same_epoch)
     expect_no_small_frame();
     hostile_close(&hostile);
 }
-GST_END_TEST
 
 /* Epoch 0 is no epoch that an honest sender has. */
-GST_START_TEST(test_smaller_layout_after_a_reconnect)
+TEST(test_smaller_layout_after_a_reconnect)
 {
     hostile_open(&hostile, NULL, 2048, 1024);
     hostile_serve(&hostile, -1, RAW_SERVER_STREAMING);
@@ -112,7 +111,6 @@ GST_START_TEST(test_smaller_layout_after_a_reconnect)
     expect_no_small_frame();
     hostile_close(&hostile);
 }
-GST_END_TEST
 
 /* --- events without end ------------------------------------------------------------------- */
 
@@ -166,7 +164,7 @@ static void serve_again(void)
 
 /* 200000 events of which none replaces another, before the first frame: the link is cut, and the
  * next sender is heard. */
-GST_START_TEST(test_event_flood_before_a_frame)
+TEST(test_event_flood_before_a_frame)
 {
     GError *error = NULL;
 
@@ -186,10 +184,9 @@ GST_START_TEST(test_event_flood_before_a_frame)
     fail_unless_equals_uint64(ends_stat(hostile.src, "disconnects"), 1);
     hostile_close(&hostile);
 }
-GST_END_TEST
 
 /* The property on-disconnect applies. */
-GST_START_TEST(test_event_flood_and_on_disconnect)
+TEST(test_event_flood_and_on_disconnect, .times = 2)
 {
     GError *error = NULL;
 
@@ -205,10 +202,9 @@ GST_START_TEST(test_event_flood_and_on_disconnect)
     }
     hostile_close(&hostile);
 }
-GST_END_TEST
 
 /* Before it is even connected. */
-GST_START_TEST(test_event_flood_before_an_offer)
+TEST(test_event_flood_before_an_offer)
 {
     GError *error = NULL;
 
@@ -220,11 +216,10 @@ GST_START_TEST(test_event_flood_before_an_offer)
     serve_again();
     hostile_close(&hostile);
 }
-GST_END_TEST
 
 /* An honest sender may say its tags as often as it likes before its first frame: all of them are
  * there, with their last values. */
-GST_START_TEST(test_tags_before_a_frame)
+TEST(test_tags_before_a_frame)
 {
     struct gpud_descriptor plain = {.pts = GPUD_TIME_NONE, .dts = GPUD_TIME_NONE};
     GstTagList *tags;
@@ -249,10 +244,9 @@ GST_START_TEST(test_tags_before_a_frame)
     fail_unless_equals_uint64(ends_stat(hostile.src, "disconnects"), 0);
     hostile_close(&hostile);
 }
-GST_END_TEST
 
 /* Once frames flow events have a time, and all of them are handed on, however fast they come. */
-GST_START_TEST(test_many_events_between_frames)
+TEST(test_many_events_between_frames)
 {
     hostile_open(&hostile, NULL, 64, 64);
     hostile_serve(&hostile, -1, RAW_SERVER_STREAMING);
@@ -268,7 +262,6 @@ GST_START_TEST(test_many_events_between_frames)
     fail_unless_equals_uint64(ends_stat(hostile.src, "disconnects"), 0);
     hostile_close(&hostile);
 }
-GST_END_TEST
 
 /* --- times that are none ------------------------------------------------------------------ */
 
@@ -318,7 +311,7 @@ static gboolean is_time(GstClockTime time)
 }
 
 /* Hostile times in a descriptor, in a head and in an event result in a valid time, or none. */
-GST_START_TEST(test_forged_times)
+TEST(test_forged_times)
 {
     static const gdouble rates[] = {1.0, -1.0, 999999.0, -999999.0};
 
@@ -352,13 +345,12 @@ GST_START_TEST(test_forged_times)
     }
     hostile_close(&hostile);
 }
-GST_END_TEST
 
 /* --- what never comes --------------------------------------------------------------------- */
 
 /* An event positioned behind frames that are never sent, and then the end: this is reported, and
  * the next sender is accepted. */
-GST_START_TEST(test_event_behind_frames_that_never_come)
+TEST(test_event_behind_frames_that_never_come)
 {
     struct gpud_message message = {.type = GPUD_MESSAGE_EVENT, .position = 1000};
     GError *error = NULL;
@@ -375,7 +367,6 @@ GST_START_TEST(test_event_behind_frames_that_never_come)
     serve_again();
     hostile_close(&hostile);
 }
-GST_END_TEST
 
 /* --- another GPU each time ---------------------------------------------------------------- */
 
@@ -419,7 +410,7 @@ static gboolean offer_from(const gchar *place)
 }
 
 /* A sender that names another device whenever the receiver has moved: in the end it stays. */
-GST_START_TEST(test_place_that_moves)
+TEST(test_place_that_moves)
 {
     struct gpud_descriptor plain = {.pts = GPUD_TIME_NONE, .dts = GPUD_TIME_NONE};
     gchar *gpu = first_gpu();
@@ -437,10 +428,9 @@ GST_START_TEST(test_place_that_moves)
     hostile_close(&hostile);
     g_free(gpu);
 }
-GST_END_TEST
 
 /* A place is a peer's text. */
-GST_START_TEST(test_place_that_is_none)
+TEST(test_place_that_is_none)
 {
     static const gchar *const places[] = {"", "nowhere", "0000:ff:ff.7", "cuda:0", "host"};
     struct gpud_descriptor plain = {.pts = GPUD_TIME_NONE, .dts = GPUD_TIME_NONE};
@@ -454,32 +444,5 @@ GST_START_TEST(test_place_that_is_none)
     }
     hostile_close(&hostile);
 }
-GST_END_TEST
 
-static Suite *hostile_suite(void)
-{
-    Suite *suite = suite_create("hostile");
-    TCase *tc = tcase_create("hostile");
-
-    suite_add_tcase(suite, tc);
-    tcase_set_timeout(tc, 60);
-    tcase_add_test(tc, test_smaller_layout_in_the_same_epoch);
-    tcase_add_test(tc, test_smaller_layout_after_a_reconnect);
-    tcase_add_test(tc, test_event_flood_before_a_frame);
-    tcase_add_loop_test(tc, test_event_flood_and_on_disconnect, 0, 2);
-    tcase_add_test(tc, test_event_flood_before_an_offer);
-    tcase_add_test(tc, test_tags_before_a_frame);
-    tcase_add_test(tc, test_many_events_between_frames);
-    tcase_add_test(tc, test_forged_times);
-    tcase_add_test(tc, test_event_behind_frames_that_never_come);
-    tcase_add_test(tc, test_place_that_moves);
-    tcase_add_test(tc, test_place_that_is_none);
-    return suite;
-}
-
-int main(int argc, char **argv)
-{
-    ends_init_environment();
-    gst_check_init(&argc, &argv);
-    return gst_check_run_suite(hostile_suite(), "hostile", __FILE__);
-}
+ENDS_MAIN(60)

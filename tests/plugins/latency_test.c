@@ -132,7 +132,7 @@ static const gchar *const sinks[] = {
 
 /* The defaults on either side hold enough for a sink that holds each picture back for 20 ms, and
  * no sink says otherwise. */
-GST_START_TEST(test_no_warning)
+TEST(test_no_warning, .times = G_N_ELEMENTS(rates) * G_N_ELEMENTS(sinks))
 {
     const struct rate *rate = &rates[__i__ % G_N_ELEMENTS(rates)];
     const GstClockTime duration = gst_util_uint64_scale_int(GST_SECOND, rate->den, rate->num);
@@ -153,13 +153,12 @@ GST_START_TEST(test_no_warning)
     fail_unless_equals_int(g_atomic_int_get(&complaints), 0);
     g_free(caps);
 }
-GST_END_TEST
 
 /* --- do-timestamp ------------------------------------------------------------------------- */
 
 /* Whatever its sink waits for, without a queue between: the thread that waits is the one that takes
  * pictures. A ring of more than a second, in which a busy machine may forget a process. */
-GST_START_TEST(test_full_rate)
+TEST(test_full_rate, .times = 2)
 {
     GstStructure *stats;
     guint64 dropped = 1;
@@ -176,7 +175,6 @@ GST_START_TEST(test_full_rate)
     gst_structure_free(stats);
     play_stop(&play);
 }
-GST_END_TEST
 
 /* --- what it is made of ------------------------------------------------------------------- */
 
@@ -222,7 +220,7 @@ static GstClockTime send_on_time(guint frames)
 }
 
 /* What either side asks for counts, and a sender that waits loses nothing. */
-GST_START_TEST(test_max_is_what_the_ring_holds)
+TEST(test_max_is_what_the_ring_holds)
 {
     static const struct {
         const gchar *send, *receive;
@@ -244,11 +242,10 @@ GST_START_TEST(test_max_is_what_the_ring_holds)
         close_pair();
     }
 }
-GST_END_TEST
 
 /* One picture that comes very late does not make the latency of all so large that the ring cannot
  * hold what comes in time. */
-GST_START_TEST(test_late_picture)
+TEST(test_late_picture)
 {
     GstClockTime min, max;
 
@@ -264,7 +261,6 @@ GST_START_TEST(test_late_picture)
                 max);
     close_pair();
 }
-GST_END_TEST
 
 static GstClockTime minimum(void)
 {
@@ -278,7 +274,7 @@ static GstClockTime minimum(void)
 
 /* A sender whose own pipeline takes 3 s, or 55 s: its pictures do not follow the clock. They get
  * the time at which they come, and nothing else in the pipeline has to wait for them. */
-GST_START_TEST(test_late_sender)
+TEST(test_late_sender, .times = 2)
 {
     const GstClockTime late = __i__ ? 55 * GST_SECOND : 3 * GST_SECOND;
 
@@ -289,10 +285,9 @@ GST_START_TEST(test_late_sender)
     fail_unless(minimum() < GST_SECOND);
     close_pair();
 }
-GST_END_TEST
 
 /* If the user sets a longer latency, they keep their own times. */
-GST_START_TEST(test_late_sender_that_is_right)
+TEST(test_late_sender_that_is_right)
 {
     GstClockTime min, max;
 
@@ -313,7 +308,6 @@ GST_START_TEST(test_late_sender_that_is_right)
     fail_unless(max >= min);
     close_pair();
 }
-GST_END_TEST
 
 static guint count_latency_messages(GstBus *bus)
 {
@@ -328,7 +322,7 @@ static guint count_latency_messages(GstBus *bus)
 }
 
 /* The user's latency is reported, however late pictures are, and can change meanwhile. */
-GST_START_TEST(test_fixed_latency)
+TEST(test_fixed_latency)
 {
     open_pair("slow-receiver=drop-oldest slots=16", "latency=100 slots=16");
     GstBus *bus = ends_bus(src);
@@ -347,10 +341,9 @@ GST_START_TEST(test_fixed_latency)
     gst_object_unref(bus);
     close_pair();
 }
-GST_END_TEST
 
 /* When a machine is no longer busy, the latency falls. */
-GST_START_TEST(test_latency_comes_back)
+TEST(test_latency_comes_back)
 {
     const gint64 until = g_get_monotonic_time() + 80 * G_TIME_SPAN_SECOND;
     GstClockTime highest, lowest;
@@ -371,7 +364,6 @@ GST_START_TEST(test_latency_comes_back)
     fail_unless(lowest < highest, "it stays at %" G_GUINT64_FORMAT, lowest);
     close_pair();
 }
-GST_END_TEST
 
 static GstPadProbeReturn hold(GstPad *pad, GstPadProbeInfo *info, gpointer user)
 {
@@ -379,7 +371,7 @@ static GstPadProbeReturn hold(GstPad *pad, GstPadProbeInfo *info, gpointer user)
 }
 
 /* Pictures that wait in the ring while downstream holds the thread are in time. */
-GST_START_TEST(test_held_thread)
+TEST(test_held_thread)
 {
     GstClockTime min, max;
 
@@ -405,26 +397,6 @@ GST_START_TEST(test_held_thread)
     gst_object_unref(pad);
     close_pair();
 }
-GST_END_TEST
-
-static Suite *latency_suite(void)
-{
-    Suite *suite = suite_create("latency");
-    TCase *tc = tcase_create("latency");
-
-    suite_add_tcase(suite, tc);
-    tcase_set_timeout(tc, 90);
-    tcase_add_loop_test(tc, test_no_warning, 0, G_N_ELEMENTS(rates) * G_N_ELEMENTS(sinks));
-    tcase_add_loop_test(tc, test_full_rate, 0, 2);
-    tcase_add_test(tc, test_max_is_what_the_ring_holds);
-    tcase_add_test(tc, test_late_picture);
-    tcase_add_loop_test(tc, test_late_sender, 0, 2);
-    tcase_add_test(tc, test_late_sender_that_is_right);
-    tcase_add_test(tc, test_fixed_latency);
-    tcase_add_test(tc, test_latency_comes_back);
-    tcase_add_test(tc, test_held_thread);
-    return suite;
-}
 
 int main(int argc, char **argv)
 {
@@ -434,5 +406,5 @@ int main(int argc, char **argv)
     gst_debug_set_active(TRUE);
     gst_debug_set_default_threshold(GST_LEVEL_WARNING);
     gst_debug_add_log_function(hear, NULL, NULL);
-    return gst_check_run_suite(latency_suite(), "latency", __FILE__);
+    return ends_run_tests(90);
 }

@@ -99,7 +99,7 @@ static void pull(GstHarness *src, guint64 begin, guint count)
 
 /* --- tests -------------------------------------------------------------------------------- */
 
-GST_START_TEST(test_straight)
+TEST(test_straight)
 {
     gchar *address = ends_address();
     GstHarness *src = ends_src(address, NULL);
@@ -113,7 +113,6 @@ GST_START_TEST(test_straight)
     gst_harness_teardown(src);
     g_free(address);
 }
-GST_END_TEST
 
 static gboolean takes_size(GstBufferPool *pool, GstCaps *caps, guint size)
 {
@@ -124,7 +123,7 @@ static gboolean takes_size(GstBufferPool *pool, GstCaps *caps, guint size)
 }
 
 /* What the driver says of its pictures: whole pages are no other picture, padded rows are. */
-GST_START_TEST(test_sizes)
+TEST(test_sizes)
 {
     gchar *address = ends_address();
     GstHarness *src = ends_src(address, NULL);
@@ -151,10 +150,9 @@ GST_START_TEST(test_sizes)
     gst_harness_teardown(src);
     g_free(address);
 }
-GST_END_TEST
 
 /* The kernel cannot export the ring as dma-bufs: pictures are copied once, with a warning. */
-GST_START_TEST(test_copied)
+TEST(test_copied)
 {
     gchar *address = ends_address();
     no_ring = TRUE;
@@ -178,10 +176,9 @@ GST_START_TEST(test_copied)
     g_free(address);
     no_ring = FALSE;
 }
-GST_END_TEST
 
 /* Another format while the driver holds slots of the ring before. */
-GST_START_TEST(test_other_format)
+TEST(test_other_format)
 {
     gchar *address = ends_address();
     GstHarness *src = ends_src(address, NULL);
@@ -194,10 +191,9 @@ GST_START_TEST(test_other_format)
     gst_harness_teardown(src);
     g_free(address);
 }
-GST_END_TEST
 
 /* No receiver at first; then late ones connect and leave, while the driver holds slots. */
-GST_START_TEST(test_late)
+TEST(test_late)
 {
     gchar *address = ends_address();
     GstElement *pipeline = start(address, "", "identity sleep-time=2000 !");
@@ -219,7 +215,6 @@ GST_START_TEST(test_late)
     finish(pipeline);
     g_free(address);
 }
-GST_END_TEST
 
 static void on_overrun(GstElement *queue, gpointer unused)
 {
@@ -228,7 +223,7 @@ static void on_overrun(GstElement *queue, gpointer unused)
 }
 
 /* More pictures are under way than the ring has slots: other dma-bufs stand in. */
-GST_START_TEST(test_exhausted)
+TEST(test_exhausted)
 {
     gchar *address = ends_address();
     GstElement *pipeline =
@@ -252,10 +247,9 @@ GST_START_TEST(test_exhausted)
     gst_harness_teardown(src);
     g_free(address);
 }
-GST_END_TEST
 
 /* No element upstream imports: slots have no dma-bufs, and cost none. */
-GST_START_TEST(test_unwanted)
+TEST(test_unwanted)
 {
     gchar *address = ends_address();
     GstHarness *sink = ends_sink(address, NULL), *src = ends_src(address, NULL);
@@ -274,24 +268,6 @@ GST_START_TEST(test_unwanted)
     gst_harness_teardown(sink);
     g_free(address);
 }
-GST_END_TEST
-
-static Suite *lend_suite(void)
-{
-    Suite *suite = suite_create("lend");
-    TCase *tc = tcase_create("dmabufs");
-
-    suite_add_tcase(suite, tc);
-    tcase_set_timeout(tc, 60);
-    tcase_add_test(tc, test_straight);
-    tcase_add_test(tc, test_sizes);
-    tcase_add_test(tc, test_copied);
-    tcase_add_test(tc, test_other_format);
-    tcase_add_test(tc, test_late);
-    tcase_add_test(tc, test_exhausted);
-    tcase_add_test(tc, test_unwanted);
-    return suite;
-}
 
 int main(int argc, char **argv)
 {
@@ -301,5 +277,5 @@ int main(int argc, char **argv)
     if (!GST_ELEMENT_REGISTER(gpudirectsink, NULL) || !GST_ELEMENT_REGISTER(gpudirectsrc, NULL) ||
         !lendcard_register())
         return 1;
-    return gst_check_run_suite(lend_suite(), "lend", __FILE__);
+    return ends_run_tests(60);
 }

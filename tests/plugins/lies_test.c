@@ -76,7 +76,7 @@ static size_t sample(guint which, uint8_t *bytes)
     return pack.used;
 }
 
-GST_START_TEST(test_mutated_bytes)
+TEST(test_mutated_bytes)
 {
     GRand *random = g_rand_new_with_seed(4711);
 
@@ -95,7 +95,6 @@ GST_START_TEST(test_mutated_bytes)
     }
     g_rand_free(random);
 }
-GST_END_TEST
 
 /* --- hostile texts ------------------------------------------------------------------------ */
 
@@ -133,7 +132,7 @@ static void expect_text(const gchar *text, const gchar *wanted)
 }
 
 /* A peer's text must be safe to print on a terminal. */
-GST_START_TEST(test_texts_hold_no_control_characters)
+TEST(test_texts_hold_no_control_characters)
 {
     expect_text("", "");
     expect_text("Pferde am Ufer, Grüße, \xf0\x9f\x90\x8e",
@@ -156,10 +155,9 @@ GST_START_TEST(test_texts_hold_no_control_characters)
     expect_text("\xc0\x9b", NULL);     /* an escape, written too long */
     fail_unless(read_text("a\0b", 3) == NULL);
 }
-GST_END_TEST
 
 /* Our own writer cleans its texts, so that they are never refused for that. */
-GST_START_TEST(test_texts_are_written_clean)
+TEST(test_texts_are_written_clean)
 {
     uint8_t bytes[256];
     struct pack pack = {.data = bytes, .size = sizeof(bytes)};
@@ -174,10 +172,9 @@ GST_START_TEST(test_texts_are_written_clean)
     fail_unless_equals_string(gst_structure_get_string(structure, "text"), "a   ü b");
     gst_structure_free(structure);
 }
-GST_END_TEST
 
 /* Caps that no element of GStreamer would send. */
-GST_START_TEST(test_caps_that_cannot_be)
+TEST(test_caps_that_cannot_be)
 {
     static const gchar *const extras[] = {
         "pixel-aspect-ratio=(fraction)0/1",
@@ -210,11 +207,10 @@ GST_START_TEST(test_caps_that_cannot_be)
     fail_if(media_to_caps(&media, NULL, &info, &reason));
     g_clear_pointer(&reason, g_free);
 }
-GST_END_TEST
 
 /* Values of extra fields that are none of their type, or of a type that no caps have, are left out,
  * without a warning. */
-GST_START_TEST(test_extra_values_that_cannot_be)
+TEST(test_extra_values_that_cannot_be)
 {
     struct gpud_media media = {
         .extra = "a=(int)seven, b=(fraction)-2147483648/1, c=(fraction)1/0, d=(fraction)1, "
@@ -232,10 +228,9 @@ GST_START_TEST(test_extra_values_that_cannot_be)
     fail_unless_equals_string(gst_structure_get_string(structure, "l"), "good");
     gst_caps_unref(caps);
 }
-GST_END_TEST
 
 /* A format's name is a peer's text, too, and the refusal shows it. */
-GST_START_TEST(test_format_names_are_shown_clean)
+TEST(test_format_names_are_shown_clean)
 {
     struct gpud_media media = {.kind = GPUD_MEDIA_PICTURE};
     GstVideoInfo info;
@@ -248,7 +243,6 @@ GST_START_TEST(test_format_names_are_shown_clean)
         fail_unless(g_ascii_isprint(*c), "0x%02x in \"%s\"", (guchar)*c, reason);
     g_free(reason);
 }
-GST_END_TEST
 
 /* The bytes of one region's meta that says so many parameters follow, and holds one. */
 static size_t region(uint8_t *bytes, size_t size, uint32_t width, uint8_t count)
@@ -273,7 +267,7 @@ static size_t region(uint8_t *bytes, size_t size, uint32_t width, uint8_t count)
     return pack.used;
 }
 
-GST_START_TEST(test_regions_that_lie)
+TEST(test_regions_that_lie)
 {
     static const struct {
         uint32_t width;
@@ -299,10 +293,9 @@ GST_START_TEST(test_regions_that_lie)
         gst_buffer_unref(buffer);
     }
 }
-GST_END_TEST
 
 /* So do the types of regions. */
-GST_START_TEST(test_quarks_are_rationed)
+TEST(test_quarks_are_rationed)
 {
     guint refused = 0;
 
@@ -321,10 +314,9 @@ GST_START_TEST(test_quarks_are_rationed)
     }
     fail_unless(refused > 1500, "%u of 2000 refused", refused);
 }
-GST_END_TEST
 
 /* Names become quarks, which live for ever. */
-GST_START_TEST(test_names_are_rationed)
+TEST(test_names_are_rationed)
 {
     guint refused = 0;
 
@@ -343,7 +335,6 @@ GST_START_TEST(test_names_are_rationed)
     }
     fail_unless(refused > 1500, "%u of 2000 refused", refused);
 }
-GST_END_TEST
 
 /* Caps with a field of this name. NULL: they are refused. */
 static GstStructure *read_field(struct names *names, const gchar *field)
@@ -380,7 +371,7 @@ static guint count_fields(struct names *names, const gchar *prefix, guint count)
 
 /* Each address has its own ration, which no other can use up, and which it does not get twice. A
  * name that is known costs nothing, and a field whose name is one too many is left out. */
-GST_START_TEST(test_each_address_has_its_names)
+TEST(test_each_address_has_its_names)
 {
     struct names *one = names_of("one"), *other = names_of("other");
 
@@ -392,31 +383,5 @@ GST_START_TEST(test_each_address_has_its_names)
     fail_unless_equals_int(count_fields(names_of("one"), "again", 100), 0);
     fail_unless_equals_int(count_fields(names_of("third"), "again", 100), 100);
 }
-GST_END_TEST
 
-static Suite *lies_suite(void)
-{
-    Suite *suite = suite_create("lies");
-    TCase *tc = tcase_create("lies");
-
-    suite_add_tcase(suite, tc);
-    tcase_set_timeout(tc, 60);
-    tcase_add_test(tc, test_mutated_bytes);
-    tcase_add_test(tc, test_texts_hold_no_control_characters);
-    tcase_add_test(tc, test_texts_are_written_clean);
-    tcase_add_test(tc, test_caps_that_cannot_be);
-    tcase_add_test(tc, test_extra_values_that_cannot_be);
-    tcase_add_test(tc, test_format_names_are_shown_clean);
-    tcase_add_test(tc, test_regions_that_lie);
-    tcase_add_test(tc, test_quarks_are_rationed);
-    tcase_add_test(tc, test_names_are_rationed);
-    tcase_add_test(tc, test_each_address_has_its_names);
-    return suite;
-}
-
-int main(int argc, char **argv)
-{
-    ends_init_environment();
-    gst_check_init(&argc, &argv);
-    return gst_check_run_suite(lies_suite(), "lies", __FILE__);
-}
+ENDS_MAIN(60)

@@ -38,7 +38,7 @@ static void pull_some(GstHarness *src, guint count)
         gst_buffer_unref(ends_pull(src));
 }
 
-GST_START_TEST(test_killed_sender_is_no_eos)
+TEST(test_killed_sender_is_no_eos)
 {
     gchar *address = ends_address();
     GstHarness *src = ends_src(address, NULL);
@@ -69,9 +69,8 @@ GST_START_TEST(test_killed_sender_is_no_eos)
     gst_object_unref(bus);
     g_free(address);
 }
-GST_END_TEST
 
-GST_START_TEST(test_on_disconnect_eos)
+TEST(test_on_disconnect_eos)
 {
     gchar *address = ends_address();
     GstHarness *src = ends_src(address, "on-disconnect=eos");
@@ -83,9 +82,8 @@ GST_START_TEST(test_on_disconnect_eos)
     gst_harness_teardown(src);
     g_free(address);
 }
-GST_END_TEST
 
-GST_START_TEST(test_on_disconnect_error)
+TEST(test_on_disconnect_error)
 {
     gchar *address = ends_address();
     GstHarness *src = ends_src(address, "on-disconnect=error");
@@ -105,11 +103,10 @@ GST_START_TEST(test_on_disconnect_error)
     gst_object_unref(bus);
     g_free(address);
 }
-GST_END_TEST
 
 /* A pipeline in this process, so that its base time differs from the other's: pictures keep their
  * place in time. */
-GST_START_TEST(test_clock_time_across_processes)
+TEST(test_clock_time_across_processes)
 {
     gchar *address = ends_address();
     GstHarness *src = ends_src(address, NULL);
@@ -127,11 +124,10 @@ GST_START_TEST(test_clock_time_across_processes)
     gst_harness_teardown(src);
     g_free(address);
 }
-GST_END_TEST
 
 /* What a receiver in PAUSED loses of 10 pictures, and what the QoS messages say of it, also when
  * the next sender loses it nothing. */
-GST_START_TEST(test_drops_are_told_once)
+TEST(test_drops_are_told_once)
 {
     gchar *address = ends_address();
     GstHarness *src = ends_src(address, NULL);
@@ -164,11 +160,10 @@ GST_START_TEST(test_drops_are_told_once)
     gst_harness_teardown(src);
     g_free(address);
 }
-GST_END_TEST
 
 /* --- coming and going --------------------------------------------------------------------- */
 
-GST_START_TEST(test_receiver_comes_and_goes)
+TEST(test_receiver_comes_and_goes)
 {
     gchar *address = ends_address();
     GstHarness *sink = ends_sink(address, NULL);
@@ -191,9 +186,8 @@ GST_START_TEST(test_receiver_comes_and_goes)
     gst_harness_teardown(sink);
     g_free(address);
 }
-GST_END_TEST
 
-GST_START_TEST(test_sender_comes_and_goes)
+TEST(test_sender_comes_and_goes)
 {
     gchar *address = ends_address();
     GstHarness *src = ends_src(address, NULL);
@@ -214,14 +208,13 @@ GST_START_TEST(test_sender_comes_and_goes)
     gst_harness_teardown(src);
     g_free(address);
 }
-GST_END_TEST
 
 static gpointer push_one(gpointer sink)
 {
     return GINT_TO_POINTER(gst_harness_push(sink, ends_picture(CAPS_SMALL, 1)));
 }
 
-GST_START_TEST(test_waiting_for_a_connection_can_be_ended)
+TEST(test_waiting_for_a_connection_can_be_ended)
 {
     gchar *address = ends_address();
     GstHarness *sink = ends_sink(address, NULL);
@@ -236,9 +229,8 @@ GST_START_TEST(test_waiting_for_a_connection_can_be_ended)
     gst_harness_teardown(sink);
     g_free(address);
 }
-GST_END_TEST
 
-GST_START_TEST(test_no_waiting_for_a_connection)
+TEST(test_no_waiting_for_a_connection)
 {
     gchar *address = ends_address();
     GstHarness *sink = ends_sink(address, "wait-for-connection=false");
@@ -250,11 +242,10 @@ GST_START_TEST(test_no_waiting_for_a_connection)
     gst_harness_teardown(sink);
     g_free(address);
 }
-GST_END_TEST
 
 /* A receiver that does not take its frames blocks the sender, but only until it is stopped.
  */
-GST_START_TEST(test_stop_while_blocked_by_a_receiver)
+TEST(test_stop_while_blocked_by_a_receiver)
 {
     gchar *address = ends_address();
     GstHarness *sink = ends_sink(address, NULL);
@@ -275,9 +266,8 @@ GST_START_TEST(test_stop_while_blocked_by_a_receiver)
     gst_harness_teardown(sink);
     g_free(address);
 }
-GST_END_TEST
 
-GST_START_TEST(test_pause_and_play)
+TEST(test_pause_and_play)
 {
     gchar *address = ends_address();
     GstHarness *sink = ends_sink(address, NULL);
@@ -299,10 +289,9 @@ GST_START_TEST(test_pause_and_play)
     gst_harness_teardown(sink);
     g_free(address);
 }
-GST_END_TEST
 
 /* Back in PLAYING before the streaming thread has seen that it was PAUSED. */
-GST_START_TEST(test_short_pauses)
+TEST(test_short_pauses)
 {
     gchar *address = ends_address();
     GstHarness *sink = ends_sink(address, NULL);
@@ -323,10 +312,9 @@ GST_START_TEST(test_short_pauses)
     gst_harness_teardown(sink);
     g_free(address);
 }
-GST_END_TEST
 
 /* Like gst-launch-1.0 -e: without a sender, with a silent sender, and while frames flow. */
-GST_START_TEST(test_end_by_the_application)
+TEST(test_end_by_the_application)
 {
     for (guint i = 0; i < 3; i++) {
         gchar *address = ends_address();
@@ -356,7 +344,6 @@ GST_START_TEST(test_end_by_the_application)
         g_free(address);
     }
 }
-GST_END_TEST
 
 /* --- a thousand times --------------------------------------------------------------------- */
 
@@ -381,7 +368,7 @@ static void cycle(const gchar *launch, guint times)
     gst_object_unref(pipeline);
 }
 
-GST_START_TEST(test_sink_states_1000_times)
+TEST(test_sink_states_1000_times)
 {
     gchar *address = ends_address();
     gchar *launch =
@@ -391,9 +378,8 @@ GST_START_TEST(test_sink_states_1000_times)
     g_free(launch);
     g_free(address);
 }
-GST_END_TEST
 
-GST_START_TEST(test_src_states_1000_times)
+TEST(test_src_states_1000_times)
 {
     gchar *address = ends_address();
     gchar *launch = g_strdup_printf("gpudirectsrc address=%s ! fakesink", address);
@@ -402,9 +388,8 @@ GST_START_TEST(test_src_states_1000_times)
     g_free(launch);
     g_free(address);
 }
-GST_END_TEST
 
-GST_START_TEST(test_src_states_1000_times_with_a_sender)
+TEST(test_src_states_1000_times_with_a_sender)
 {
     gchar *address = ends_address();
     gchar *send = g_strdup_printf(
@@ -420,37 +405,5 @@ GST_START_TEST(test_src_states_1000_times_with_a_sender)
     g_free(receive);
     g_free(address);
 }
-GST_END_TEST
 
-static Suite *life_suite(void)
-{
-    Suite *suite = suite_create("life");
-    TCase *tc = tcase_create("life");
-
-    suite_add_tcase(suite, tc);
-    tcase_set_timeout(tc, 60);
-    tcase_add_test(tc, test_killed_sender_is_no_eos);
-    tcase_add_test(tc, test_on_disconnect_eos);
-    tcase_add_test(tc, test_on_disconnect_error);
-    tcase_add_test(tc, test_clock_time_across_processes);
-    tcase_add_test(tc, test_drops_are_told_once);
-    tcase_add_test(tc, test_receiver_comes_and_goes);
-    tcase_add_test(tc, test_sender_comes_and_goes);
-    tcase_add_test(tc, test_waiting_for_a_connection_can_be_ended);
-    tcase_add_test(tc, test_no_waiting_for_a_connection);
-    tcase_add_test(tc, test_stop_while_blocked_by_a_receiver);
-    tcase_add_test(tc, test_pause_and_play);
-    tcase_add_test(tc, test_short_pauses);
-    tcase_add_test(tc, test_end_by_the_application);
-    tcase_add_test(tc, test_sink_states_1000_times);
-    tcase_add_test(tc, test_src_states_1000_times);
-    tcase_add_test(tc, test_src_states_1000_times_with_a_sender);
-    return suite;
-}
-
-int main(int argc, char **argv)
-{
-    ends_init_environment();
-    gst_check_init(&argc, &argv);
-    return gst_check_run_suite(life_suite(), "life", __FILE__);
-}
+ENDS_MAIN(60)

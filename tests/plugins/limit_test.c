@@ -50,7 +50,7 @@ static void expect_sentence(GstBus *bus, GstMessage *message)
 }
 
 /* Upstream takes the pool that the sink proposes. */
-GST_START_TEST(test_pool)
+TEST(test_pool)
 {
     GstHarness *sink = ends_sink("limit", "wait-for-connection=false");
     GstBus *bus = ends_bus(sink);
@@ -70,7 +70,6 @@ GST_START_TEST(test_pool)
     gst_harness_teardown(sink);
     gst_object_unref(bus);
 }
-GST_END_TEST
 
 /* Frames go by until a receiver was refused. */
 static void expect_refusal(GstHarness *sink, GstBus *bus, GstBuffer *picture)
@@ -88,7 +87,7 @@ static void expect_refusal(GstHarness *sink, GstBus *bus, GstBuffer *picture)
 }
 
 /* Upstream has memory of its own, and all that goes wrong is that a receiver is refused. */
-GST_START_TEST(test_refusal)
+TEST(test_refusal)
 {
     GstHarness *sink = ends_sink("limit", "wait-for-connection=false");
     GstBuffer *picture = gst_buffer_new_allocate(NULL, PICTURE, NULL);
@@ -101,10 +100,9 @@ GST_START_TEST(test_refusal)
     gst_harness_teardown(sink);
     gst_object_unref(bus);
 }
-GST_END_TEST
 
 /* The ring is there, but has no room for a receiver. */
-GST_START_TEST(test_growth)
+TEST(test_growth)
 {
     GstHarness *sink = ends_sink("limit", "wait-for-connection=false");
     GstBus *bus = ends_bus(sink);
@@ -121,7 +119,6 @@ GST_START_TEST(test_growth)
     gst_harness_teardown(sink);
     gst_object_unref(bus);
 }
-GST_END_TEST
 
 /* A stream that waits for its first receiver says it while it waits. */
 static gpointer push(gpointer harness)
@@ -130,7 +127,7 @@ static gpointer push(gpointer harness)
     return NULL;
 }
 
-GST_START_TEST(test_waiting)
+TEST(test_waiting)
 {
     GstHarness *sink = ends_sink("limit", NULL);
     GstBus *bus = ends_bus(sink);
@@ -150,21 +147,6 @@ GST_START_TEST(test_waiting)
     gst_harness_teardown(sink);
     gst_object_unref(bus);
 }
-GST_END_TEST
-
-static Suite *limit_suite(void)
-{
-    Suite *suite = suite_create("limit");
-    TCase *tc = tcase_create("limit");
-
-    suite_add_tcase(suite, tc);
-    tcase_set_timeout(tc, 60);
-    tcase_add_test(tc, test_pool);
-    tcase_add_test(tc, test_refusal);
-    tcase_add_test(tc, test_growth);
-    tcase_add_test(tc, test_waiting);
-    return suite;
-}
 
 int main(int argc, char **argv)
 {
@@ -174,5 +156,5 @@ int main(int argc, char **argv)
 #endif
     ends_init_environment();
     gst_check_init(&argc, &argv);
-    return gst_check_run_suite(limit_suite(), "limit", __FILE__);
+    return ends_run_tests(60);
 }

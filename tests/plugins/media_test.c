@@ -48,7 +48,7 @@ static void send_one(struct gpud_sender *sender)
 }
 
 /* gpudirectsrc says of the stream exactly what the application's sender does. */
-GST_START_TEST(test_caps_from_an_application)
+TEST(test_caps_from_an_application)
 {
     static const gchar *const texts[] = {CAPS_1080I, CAPS_HDR};
     gchar *address = ends_address();
@@ -72,10 +72,9 @@ GST_START_TEST(test_caps_from_an_application)
     gpud_context_destroy(&context);
     g_free(address);
 }
-GST_END_TEST
 
 /* Compares fields; unknown ones are absent, except for the rate, which caps must have. */
-GST_START_TEST(test_caps_from_fields)
+TEST(test_caps_from_fields)
 {
     gchar *address = ends_address();
     struct gpud_sender *sender = open_sender(address);
@@ -97,7 +96,6 @@ GST_START_TEST(test_caps_from_fields)
     gpud_context_destroy(&context);
     g_free(address);
 }
-GST_END_TEST
 
 static void keep_format(void *user, enum gpud_event event, const void *data)
 {
@@ -106,7 +104,7 @@ static void keep_format(void *user, enum gpud_event event, const void *data)
 }
 
 /* An application's receiver reads the fields of gpudirectsink's caps. */
-GST_START_TEST(test_an_application_reads_caps)
+TEST(test_an_application_reads_caps)
 {
     gchar *address = ends_address();
     GstHarness *sink = ends_sink(address, NULL);
@@ -149,10 +147,9 @@ GST_START_TEST(test_an_application_reads_caps)
     gst_harness_teardown(sink);
     g_free(address);
 }
-GST_END_TEST
 
 /* Data of a type that GStreamer has no caps for here is refused. */
-GST_START_TEST(test_unknown_data)
+TEST(test_unknown_data)
 {
     gchar *address = ends_address();
     struct gpud_sender *sender = open_sender(address);
@@ -179,25 +176,5 @@ GST_START_TEST(test_unknown_data)
     gpud_context_destroy(&context);
     g_free(address);
 }
-GST_END_TEST
 
-static Suite *media_suite(void)
-{
-    Suite *suite = suite_create("media");
-    TCase *tc = tcase_create("media");
-
-    suite_add_tcase(suite, tc);
-    tcase_set_timeout(tc, 60);
-    tcase_add_test(tc, test_caps_from_an_application);
-    tcase_add_test(tc, test_caps_from_fields);
-    tcase_add_test(tc, test_an_application_reads_caps);
-    tcase_add_test(tc, test_unknown_data);
-    return suite;
-}
-
-int main(int argc, char **argv)
-{
-    ends_init_environment();
-    gst_check_init(&argc, &argv);
-    return gst_check_run_suite(media_suite(), "media", __FILE__);
-}
+ENDS_MAIN(60)

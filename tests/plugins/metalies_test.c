@@ -41,7 +41,7 @@ static GstStructure *read_date(const gchar *text)
     return unpack_structure(&unpack);
 }
 
-GST_START_TEST(test_dates)
+TEST(test_dates)
 {
     static const gchar *const good[] = {
         "2026",
@@ -92,10 +92,9 @@ GST_START_TEST(test_dates)
     longest[sizeof(longest) - 1] = '\0';
     fail_if(read_date(longest) != NULL);
 }
-GST_END_TEST
 
 /* GStreamer makes such times where they are local, and cannot read them. */
-GST_START_TEST(test_zones_of_the_far_east)
+TEST(test_zones_of_the_far_east)
 {
     static const gchar *const zones[] = {"+13:00", "+14:00", "+12:45", "-12:00", "+01:00"};
 
@@ -123,7 +122,6 @@ GST_START_TEST(test_zones_of_the_far_east)
         g_free(text);
     }
 }
-GST_END_TEST
 
 /* --- items -------------------------------------------------------------------------------- */
 
@@ -167,7 +165,7 @@ struct timecode {
     gboolean good;
 };
 
-GST_START_TEST(test_timecodes)
+TEST(test_timecodes)
 {
     static const struct timecode said[] = {
         {25, 1, 0, 23, 59, 59, 24, 0, 1, 1795338000, TRUE},
@@ -205,7 +203,6 @@ GST_START_TEST(test_timecodes)
         fail_unless_equals_uint64(lost, !said[i].good);
     }
 }
-GST_END_TEST
 
 #define CUSTOM "GpudLiesMeta"
 
@@ -235,7 +232,7 @@ static GstBuffer *make_nested(void)
 }
 
 /* What is nested stays behind and is counted; what is plain arrives. */
-GST_START_TEST(test_nested_structures)
+TEST(test_nested_structures)
 {
     struct meta_loss loss = {lost_metas_new(NULL), NULL};
     GstBuffer *buffer = make_nested();
@@ -257,11 +254,10 @@ GST_START_TEST(test_nested_structures)
     gst_buffer_unref(buffer);
     lost_metas_free(loss.lost);
 }
-GST_END_TEST
 
 /* A peer's nested one, of any code that there is not: that meta is lost, the one behind it is not.
  */
-GST_START_TEST(test_unknown_types)
+TEST(test_unknown_types)
 {
     for (guint type = 0; type < 256; type++) {
         uint8_t bytes[256];
@@ -285,10 +281,9 @@ GST_START_TEST(test_unknown_types)
         fail_unless_equals_uint64(lost, 1);
     }
 }
-GST_END_TEST
 
 /* All kinds at once, cut at each byte and bent at each byte. */
-GST_START_TEST(test_each_byte)
+TEST(test_each_byte)
 {
     static const guint8 values[] = {0, 1, 0x7f, 0x80, 0xff};
     struct meta_loss loss = {lost_metas_new(NULL), NULL};
@@ -324,29 +319,13 @@ GST_START_TEST(test_each_byte)
     gst_caps_unref(caps);
     gst_buffer_unref(buffer);
 }
-GST_END_TEST
-
-static Suite *metalies_suite(void)
-{
-    Suite *suite = suite_create("metalies");
-    TCase *tc = tcase_create("metalies");
-    static const gchar *tags[] = {NULL};
-
-    gst_meta_register_custom(CUSTOM, tags, NULL, NULL, NULL);
-    suite_add_tcase(suite, tc);
-    tcase_set_timeout(tc, 120);
-    tcase_add_test(tc, test_dates);
-    tcase_add_test(tc, test_zones_of_the_far_east);
-    tcase_add_test(tc, test_timecodes);
-    tcase_add_test(tc, test_nested_structures);
-    tcase_add_test(tc, test_unknown_types);
-    tcase_add_test(tc, test_each_byte);
-    return suite;
-}
 
 int main(int argc, char **argv)
 {
+    static const gchar *tags[] = {NULL};
+
     ends_init_environment();
     gst_check_init(&argc, &argv);
-    return gst_check_run_suite(metalies_suite(), "metalies", __FILE__);
+    gst_meta_register_custom(CUSTOM, tags, NULL, NULL, NULL);
+    return ends_run_tests(120);
 }

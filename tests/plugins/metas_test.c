@@ -51,7 +51,7 @@ static guint64 lost_of_type(GstHarness *harness, const gchar *type)
     return count;
 }
 
-GST_START_TEST(test_lost_metas_are_named)
+TEST(test_lost_metas_are_named)
 {
     static const gchar *tags[] = {NULL};
     static guint8 much[GPUD_FRAME_META_MAX];
@@ -87,10 +87,9 @@ GST_START_TEST(test_lost_metas_are_named)
     gst_harness_teardown(sink);
     g_free(address);
 }
-GST_END_TEST
 
 /* The names come from the sender. */
-GST_START_TEST(test_names_of_lost_metas_are_bounded)
+TEST(test_names_of_lost_metas_are_bounded)
 {
     struct lost_metas *lost = lost_metas_new(NULL);
     GstStructure *stats = gst_structure_new_empty("stats"), *types;
@@ -111,7 +110,6 @@ GST_START_TEST(test_names_of_lost_metas_are_bounded)
     gst_structure_free(stats);
     lost_metas_free(lost);
 }
-GST_END_TEST
 
 /* --- hostile bytes ------------------------------------------------------------------------ */
 
@@ -178,7 +176,7 @@ static void expect_serialized_refused(const gchar *name, gint size_off, gint len
 
 /* Metas with a code of their own, that move planes, or of unknown types are refused in serialized
  * form. */
-GST_START_TEST(test_serialized_metas_that_lie)
+TEST(test_serialized_metas_that_lie)
 {
     gst_video_meta_get_info();
     gst_video_caption_meta_get_info();
@@ -195,14 +193,12 @@ GST_START_TEST(test_serialized_metas_that_lie)
     expect_serialized_refused("\x1b[2J", 0, 0, "kind-11");
     expect_refused(KIND_SERIALIZED, "", 0, "kind-11");
 }
-GST_END_TEST
 
-GST_START_TEST(test_kinds_of_later_releases)
+TEST(test_kinds_of_later_releases)
 {
     expect_refused(1234, "abc", 3, "kind-1234");
     expect_refused(KIND_ANC, "abc", 3, "GstAncillaryMeta");
 }
-GST_END_TEST
 
 #if GST_CHECK_VERSION(1, 24, 0)
 
@@ -240,7 +236,7 @@ static void add_packet(GstBuffer *buffer, guint count)
     anc->checksum = 0x2aa;
 }
 
-GST_START_TEST(test_ancillary_data)
+TEST(test_ancillary_data)
 {
     static const guint counts[] = {0, 75, 255};
 
@@ -262,9 +258,8 @@ GST_START_TEST(test_ancillary_data)
         gst_buffer_unref(buffer);
     }
 }
-GST_END_TEST
 
-GST_START_TEST(test_ancillary_data_that_lies)
+TEST(test_ancillary_data_that_lies)
 {
     static const uint16_t said[][6] = {
         {0x800, 0, 0, 0, 0, 0}, {0, 0x1000, 0, 0, 0, 0}, {0, 0, 0x400, 0, 0, 0},
@@ -281,7 +276,6 @@ GST_START_TEST(test_ancillary_data_that_lies)
         expect_refused(KIND_ANC, bytes, pack.used, "GstAncillaryMeta");
     }
 }
-GST_END_TEST
 
 /* --- a type of an application's ------------------------------------------------------------ */
 
@@ -336,7 +330,7 @@ static const GstMetaInfo *number_info(void)
     return info;
 }
 
-GST_START_TEST(test_serialized_metas)
+TEST(test_serialized_metas)
 {
     GstBuffer *buffer = gst_buffer_new();
 
@@ -349,32 +343,7 @@ GST_START_TEST(test_serialized_metas)
     /* The type exists, and its own reader refuses the version. */
     expect_serialized_refused("GpudirectNumberMeta", 0, 0, "GpudirectNumberMeta");
 }
-GST_END_TEST
 
 #endif
 
-static Suite *metas_suite(void)
-{
-    Suite *suite = suite_create("metas");
-    TCase *tc = tcase_create("metas");
-
-    suite_add_tcase(suite, tc);
-    tcase_set_timeout(tc, 60);
-    tcase_add_test(tc, test_lost_metas_are_named);
-    tcase_add_test(tc, test_names_of_lost_metas_are_bounded);
-    tcase_add_test(tc, test_serialized_metas_that_lie);
-    tcase_add_test(tc, test_kinds_of_later_releases);
-#if GST_CHECK_VERSION(1, 24, 0)
-    tcase_add_test(tc, test_ancillary_data);
-    tcase_add_test(tc, test_ancillary_data_that_lies);
-    tcase_add_test(tc, test_serialized_metas);
-#endif
-    return suite;
-}
-
-int main(int argc, char **argv)
-{
-    ends_init_environment();
-    gst_check_init(&argc, &argv);
-    return gst_check_run_suite(metas_suite(), "metas", __FILE__);
-}
+ENDS_MAIN(60)

@@ -6,7 +6,7 @@
 #include "ends.h"
 #include "wire/caps.h"
 
-GST_START_TEST(test_every_mosaic)
+TEST(test_every_mosaic)
 {
     GstCaps *all = gst_caps_from_string(VIDEO_BAYER ",format=" VIDEO_BAYER_FORMATS);
     const GValue *names = gst_structure_get_value(gst_caps_get_structure(all, 0), "format");
@@ -45,9 +45,8 @@ GST_START_TEST(test_every_mosaic)
     }
     gst_caps_unref(all);
 }
-GST_END_TEST
 
-GST_START_TEST(test_no_mosaics)
+TEST(test_no_mosaics)
 {
     static const gchar *const bad[] = {
         VIDEO_BAYER,
@@ -67,9 +66,8 @@ GST_START_TEST(test_no_mosaics)
         gst_caps_unref(caps);
     }
 }
-GST_END_TEST
 
-GST_START_TEST(test_mosaic_through_a_link)
+TEST(test_mosaic_through_a_link)
 {
     const gchar *text = "video/x-bayer,format=grbg,width=62,height=10,framerate=25/1";
     gchar *address = ends_address();
@@ -96,24 +94,5 @@ GST_START_TEST(test_mosaic_through_a_link)
     gst_harness_teardown(sink);
     g_free(address);
 }
-GST_END_TEST
 
-static Suite *mosaic_suite(void)
-{
-    Suite *suite = suite_create("mosaic");
-    TCase *tc = tcase_create("mosaic");
-
-    suite_add_tcase(suite, tc);
-    tcase_set_timeout(tc, 60);
-    tcase_add_test(tc, test_every_mosaic);
-    tcase_add_test(tc, test_no_mosaics);
-    tcase_add_test(tc, test_mosaic_through_a_link);
-    return suite;
-}
-
-int main(int argc, char **argv)
-{
-    ends_init_environment();
-    gst_check_init(&argc, &argv);
-    return gst_check_run_suite(mosaic_suite(), "mosaic", __FILE__);
-}
+ENDS_MAIN(60)

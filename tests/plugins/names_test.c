@@ -67,7 +67,7 @@ static gboolean arrives_with(struct hostile *self, const gchar *field)
 
 /* A sender that brings ever new names: its own next format lacks a field, and its pictures come all
  * the same. A sender on another address does not notice. */
-GST_START_TEST(test_names_without_end)
+TEST(test_names_without_end)
 {
     struct hostile honest;
 
@@ -86,22 +86,5 @@ GST_START_TEST(test_names_without_end)
     fail_if(arrives_with(&hostile, "look"));
     hostile_close(&hostile);
 }
-GST_END_TEST
 
-static Suite *names_suite(void)
-{
-    Suite *suite = suite_create("names");
-    TCase *tc = tcase_create("names");
-
-    suite_add_tcase(suite, tc);
-    tcase_set_timeout(tc, 60);
-    tcase_add_test(tc, test_names_without_end);
-    return suite;
-}
-
-int main(int argc, char **argv)
-{
-    ends_init_environment();
-    gst_check_init(&argc, &argv);
-    return gst_check_run_suite(names_suite(), "names", __FILE__);
-}
+ENDS_MAIN(60)

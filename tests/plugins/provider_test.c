@@ -245,7 +245,7 @@ static void expect_caps(GstDevice *device, const gchar *text)
 
 /* --- tests -------------------------------------------------------------------------------- */
 
-GST_START_TEST(test_card)
+TEST(test_card)
 {
     GstDevice *device = NULL;
     gchar *address, *name;
@@ -275,9 +275,8 @@ GST_START_TEST(test_card)
     monitor_free(monitor);
     unplug("video3");
 }
-GST_END_TEST
 
-GST_START_TEST(test_reconfigure)
+TEST(test_reconfigure)
 {
     GstDevice *device = NULL;
     gchar *address;
@@ -304,9 +303,8 @@ GST_START_TEST(test_reconfigure)
     monitor_free(monitor);
     unplug("video3");
 }
-GST_END_TEST
 
-GST_START_TEST(test_hotplug)
+TEST(test_hotplug)
 {
     GstDeviceMonitor *monitor = monitor_new();
 
@@ -322,10 +320,9 @@ GST_START_TEST(test_hotplug)
     }
     monitor_free(monitor);
 }
-GST_END_TEST
 
 /* udev gives a node to its group after it was made. */
-GST_START_TEST(test_permission)
+TEST(test_permission)
 {
     gchar *path = in_nodes("video5");
     GstDeviceMonitor *monitor = monitor_new();
@@ -343,10 +340,9 @@ GST_START_TEST(test_permission)
     monitor_free(monitor);
     g_free(path);
 }
-GST_END_TEST
 
 /* What happens to one makes all be looked at, and nothing else in the folder does. */
-GST_START_TEST(test_others)
+TEST(test_others)
 {
     GstDeviceMonitor *monitor;
 
@@ -368,7 +364,6 @@ GST_START_TEST(test_others)
     unplug("video3");
     unplug("video4");
 }
-GST_END_TEST
 
 /* --- beside the provider of v4l2src ------------------------------------------------------- */
 
@@ -435,33 +430,14 @@ static void beside_other(guint rank, guint devices)
     gst_object_unref(own);
 }
 
-GST_START_TEST(test_twice)
+TEST(test_twice)
 {
     beside_other(GST_RANK_MARGINAL, 2);
 }
-GST_END_TEST
 
-GST_START_TEST(test_once)
+TEST(test_once)
 {
     beside_other(GST_RANK_PRIMARY + 1, 1);
-}
-GST_END_TEST
-
-static Suite *provider_suite(void)
-{
-    Suite *suite = suite_create("provider");
-    TCase *tc = tcase_create("cards");
-
-    suite_add_tcase(suite, tc);
-    tcase_set_timeout(tc, 60);
-    tcase_add_test(tc, test_card);
-    tcase_add_test(tc, test_reconfigure);
-    tcase_add_test(tc, test_hotplug);
-    tcase_add_test(tc, test_permission);
-    tcase_add_test(tc, test_others);
-    tcase_add_test(tc, test_twice);
-    tcase_add_test(tc, test_once);
-    return suite;
 }
 
 int main(int argc, char **argv)
@@ -474,7 +450,7 @@ int main(int argc, char **argv)
         !GST_DEVICE_PROVIDER_REGISTER(gpudirectdeviceprovider, NULL))
         return 1;
     gpud_gst_context_init();
-    int failed = gst_check_run_suite(provider_suite(), "provider", __FILE__);
+    int failed = ends_run_tests(60);
     g_rmdir(nodes);
     g_free(nodes);
     return failed;

@@ -11,6 +11,8 @@
 
 #define FRAMES 30
 
+static gboolean opencl, cuda; /* there is such a device */
+
 static gboolean opens(const gchar *name)
 {
     struct gpud_context *context;
@@ -143,22 +145,20 @@ static void expect_costs(const gchar *first, const gchar *in, const gchar *out, 
     close_relay(&relay);
 }
 
-GST_START_TEST(test_host)
+TEST(test_host)
 {
     expect_costs("", "", "", "", TRUE);
 }
-GST_END_TEST
 
-GST_START_TEST(test_opencl)
+TEST(test_opencl, .only_if = &opencl)
 {
     expect_costs("device=opencl:0", "device=opencl:0", "device=opencl:0", "device=opencl:0", FALSE);
     expect_costs("device=opencl:0", "device=opencl:0", "device=host", "", FALSE);
     expect_costs("", "device=opencl:0", "device=opencl:0", "device=opencl:0", FALSE);
     expect_costs("", "device=opencl:0", "device=host", "", FALSE);
 }
-GST_END_TEST
 
-GST_START_TEST(test_cuda)
+TEST(test_cuda, .only_if = &cuda)
 {
     expect_costs("device=cuda:0", "", "", "device=cuda:0", FALSE);
     expect_costs("device=cuda:0", "device=cuda:0", "device=host", "", FALSE);
@@ -167,7 +167,6 @@ GST_START_TEST(test_cuda)
     expect_costs("device=cuda:0", "device=cuda:1", "", "device=cuda:0", FALSE);
     expect_costs("device=cuda:0", "device=cuda:1", "device=host", "", FALSE);
 }
-GST_END_TEST
 
 /* --- waits -------------------------------------------------------------------------------- */
 
@@ -218,25 +217,22 @@ static void outrun(const gchar *device, const gchar *out_device)
     g_free(out);
 }
 
-GST_START_TEST(test_slow_receiver_behind_host)
+TEST(test_slow_receiver_behind_host)
 {
     outrun("host", "host");
 }
-GST_END_TEST
 
-GST_START_TEST(test_slow_receiver_behind_opencl)
+TEST(test_slow_receiver_behind_opencl, .only_if = &opencl)
 {
     outrun("opencl:0", "opencl:0");
     outrun("opencl:0", "host");
 }
-GST_END_TEST
 
-GST_START_TEST(test_slow_receiver_behind_cuda)
+TEST(test_slow_receiver_behind_cuda, .only_if = &cuda)
 {
     outrun("cuda:0", "cuda:0");
     outrun("cuda:0", "host");
 }
-GST_END_TEST
 
 /* Two sinks send the same received slots on, at the same time. */
 static void share(const gchar *device, const gchar *one, const gchar *other)
@@ -266,45 +262,22 @@ static void share(const gchar *device, const gchar *one, const gchar *other)
     g_free(address);
 }
 
-GST_START_TEST(test_tee_opencl)
+TEST(test_tee_opencl, .only_if = &opencl)
 {
     share("opencl:0", "opencl:0", "host");
     share("opencl:0", "host", "host");
 }
-GST_END_TEST
 
-GST_START_TEST(test_tee_cuda)
+TEST(test_tee_cuda, .only_if = &cuda)
 {
     share("cuda:0", "host", "host");
-}
-GST_END_TEST
-
-static Suite *relay_suite(gboolean opencl, gboolean cuda)
-{
-    Suite *suite = suite_create("relay");
-    TCase *tc = tcase_create("relay");
-
-    suite_add_tcase(suite, tc);
-    tcase_set_timeout(tc, 60);
-    tcase_add_test(tc, test_host);
-    tcase_add_test(tc, test_slow_receiver_behind_host);
-    if (opencl) {
-        tcase_add_test(tc, test_opencl);
-        tcase_add_test(tc, test_slow_receiver_behind_opencl);
-        tcase_add_test(tc, test_tee_opencl);
-    }
-    if (cuda) {
-        tcase_add_test(tc, test_cuda);
-        tcase_add_test(tc, test_slow_receiver_behind_cuda);
-        tcase_add_test(tc, test_tee_cuda);
-    }
-    return suite;
 }
 
 int main(int argc, char **argv)
 {
     ends_init_environment();
-    gboolean opencl = have_device("opencl:0"), cuda = have_device("cuda:1");
+    opencl = have_device("opencl:0");
+    cuda = have_device("cuda:1");
     gst_check_init(&argc, &argv);
-    return gst_check_run_suite(relay_suite(opencl, cuda), "relay", __FILE__);
+    return ends_run_tests(60);
 }

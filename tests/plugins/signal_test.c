@@ -75,7 +75,7 @@ static GstClockTime pull_picture(GstHarness *src, const gchar *caps, guint seed)
 /* --- tests -------------------------------------------------------------------------------- */
 
 /* Property, notify and message report that pictures arrive, stop, arrive again, and end. */
-GST_START_TEST(test_signal_is_told)
+TEST(test_signal_is_told)
 {
     gchar *address = ends_address(), *reason;
     GstHarness *src = ends_src(address, "on-eos=wait");
@@ -118,10 +118,9 @@ GST_START_TEST(test_signal_is_told)
     gst_object_unref(bus);
     g_free(address);
 }
-GST_END_TEST
 
 /* The last picture goes on, a picture's time apart, until the next sender's. */
-GST_START_TEST(test_freeze)
+TEST(test_freeze)
 {
     gchar *address = ends_address();
     GstHarness *src = ends_src(address, "on-disconnect=freeze on-eos=wait");
@@ -166,10 +165,9 @@ GST_START_TEST(test_freeze)
     gst_harness_teardown(src);
     g_free(address);
 }
-GST_END_TEST
 
 /* A sender that stands still has all of its slots, but one until it is seen to. */
-GST_START_TEST(test_freeze_gives_the_slot_back)
+TEST(test_freeze_gives_the_slot_back)
 {
     gchar *address = ends_address();
     GstHarness *src = ends_src(address, "on-disconnect=freeze slots=2");
@@ -187,9 +185,8 @@ GST_START_TEST(test_freeze_gives_the_slot_back)
     gst_harness_teardown(src);
     g_free(address);
 }
-GST_END_TEST
 
-GST_START_TEST(test_black)
+TEST(test_black)
 {
     static const gchar *const formats[] = {"UYVY", "I420", "NV12", "BGRA"};
 
@@ -213,10 +210,9 @@ GST_START_TEST(test_black)
         g_free(address);
     }
 }
-GST_END_TEST
 
 /* While stand-ins come, the element can be paused, played and stopped at any time. */
-GST_START_TEST(test_states_meanwhile)
+TEST(test_states_meanwhile)
 {
     gchar *address = ends_address();
     GstHarness *src = ends_src(address, "on-disconnect=freeze");
@@ -239,10 +235,9 @@ GST_START_TEST(test_states_meanwhile)
     gst_harness_teardown(src);
     g_free(address);
 }
-GST_END_TEST
 
 /* The message after a second without a sender names the path, and the active channels. */
-GST_START_TEST(test_waiting_is_told)
+TEST(test_waiting_is_told)
 {
     gchar *address = ends_address(), *other = ends_address();
     GstHarness *sink = ends_sink(other, NULL);
@@ -270,7 +265,6 @@ GST_START_TEST(test_waiting_is_told)
     g_free(other);
     g_free(address);
 }
-GST_END_TEST
 
 /* A file's sender says so, too. */
 static gpointer push_one(gpointer sink)
@@ -278,7 +272,7 @@ static gpointer push_one(gpointer sink)
     return GINT_TO_POINTER(gst_harness_push(sink, ends_picture(CAPS_SMALL, 0)));
 }
 
-GST_START_TEST(test_waiting_sink_is_told)
+TEST(test_waiting_sink_is_told)
 {
     gchar *address = ends_address(), *text = NULL;
     GstHarness *sink = ends_sink(address, NULL);
@@ -302,7 +296,6 @@ GST_START_TEST(test_waiting_sink_is_told)
     gst_object_unref(bus);
     g_free(address);
 }
-GST_END_TEST
 
 /* --- the log ------------------------------------------------------------------------------ */
 
@@ -347,7 +340,7 @@ static void check_logged(GstDebugLevel level, const gchar *part, guint at_least)
 
 /* Level 4: addresses, routes, epochs, connects and disconnects, with reasons. 5: negotiated
  * settings. 6: frames. */
-GST_START_TEST(test_levels_of_the_log)
+TEST(test_levels_of_the_log)
 {
     for (guint i = 0; i < GST_LEVEL_COUNT; i++)
         logged[i] = g_string_new(NULL);
@@ -390,28 +383,5 @@ GST_START_TEST(test_levels_of_the_log)
         g_string_free(logged[i], TRUE);
     g_free(address);
 }
-GST_END_TEST
 
-static Suite *signal_suite(void)
-{
-    Suite *suite = suite_create("signal");
-    TCase *tc = tcase_create("signal");
-
-    suite_add_tcase(suite, tc);
-    tcase_add_test(tc, test_signal_is_told);
-    tcase_add_test(tc, test_freeze);
-    tcase_add_test(tc, test_freeze_gives_the_slot_back);
-    tcase_add_test(tc, test_black);
-    tcase_add_test(tc, test_states_meanwhile);
-    tcase_add_test(tc, test_waiting_is_told);
-    tcase_add_test(tc, test_waiting_sink_is_told);
-    tcase_add_test(tc, test_levels_of_the_log);
-    return suite;
-}
-
-int main(int argc, char **argv)
-{
-    ends_init_environment();
-    gst_check_init(&argc, &argv);
-    return gst_check_run_suite(signal_suite(), "signal", __FILE__);
-}
+ENDS_MAIN(60)

@@ -49,7 +49,7 @@ static void release_pool(GstBufferPool *pool)
     gst_object_unref(pool);
 }
 
-GST_START_TEST(test_lent_buffers_are_not_copied)
+TEST(test_lent_buffers_are_not_copied)
 {
     setup(NULL, NULL);
     GstBufferPool *pool = ends_pool(sink, CAPS_SMALL);
@@ -69,9 +69,8 @@ GST_START_TEST(test_lent_buffers_are_not_copied)
     release_pool(pool);
     teardown();
 }
-GST_END_TEST
 
-GST_START_TEST(test_foreign_buffers_cost_one_copy)
+TEST(test_foreign_buffers_cost_one_copy)
 {
     setup(NULL, NULL);
     for (guint i = 0; i < 20; i++) {
@@ -84,10 +83,9 @@ GST_START_TEST(test_foreign_buffers_cost_one_copy)
     fail_unless_equals_uint64(ends_stat(src, "copies-cpu"), 0);
     teardown();
 }
-GST_END_TEST
 
 /* Planes in two blocks, with wider rows than the caps say. */
-GST_START_TEST(test_foreign_strides_and_blocks)
+TEST(test_foreign_strides_and_blocks)
 {
     const gchar *caps = "video/x-raw,format=NV12,width=64,height=16,framerate=25/1";
     gsize offset[GST_VIDEO_MAX_PLANES] = {100, 100 + 16 * 200};
@@ -111,10 +109,9 @@ GST_START_TEST(test_foreign_strides_and_blocks)
     fail_unless_equals_uint64(ends_stat(sink, "copies-cpu"), 1);
     teardown();
 }
-GST_END_TEST
 
 /* tee, videorate, imagefreeze: the same memory comes more than once. */
-GST_START_TEST(test_same_memory_twice)
+TEST(test_same_memory_twice)
 {
     setup(NULL, NULL);
     GstBufferPool *pool = ends_pool(sink, CAPS_SMALL);
@@ -135,10 +132,9 @@ GST_START_TEST(test_same_memory_twice)
     release_pool(pool);
     teardown();
 }
-GST_END_TEST
 
 /* Sent memory belongs to the receivers: a writer gets its own copy. */
-GST_START_TEST(test_sent_memory_is_read_only)
+TEST(test_sent_memory_is_read_only)
 {
     setup(NULL, NULL);
     GstBufferPool *pool = ends_pool(sink, CAPS_SMALL);
@@ -159,10 +155,9 @@ GST_START_TEST(test_sent_memory_is_read_only)
     release_pool(pool);
     teardown();
 }
-GST_END_TEST
 
 /* Upstream holds whatever it can get: it gets plain memory in the end, and the stream goes on. */
-GST_START_TEST(test_greedy_upstream)
+TEST(test_greedy_upstream)
 {
     GstBuffer *held[10];
 
@@ -195,10 +190,9 @@ GST_START_TEST(test_greedy_upstream)
     release_pool(pool);
     teardown();
 }
-GST_END_TEST
 
 /* Downstream holds more buffers than there are slots. */
-GST_START_TEST(test_greedy_downstream)
+TEST(test_greedy_downstream)
 {
     GstBuffer *held[12];
 
@@ -214,10 +208,9 @@ GST_START_TEST(test_greedy_downstream)
     fail_unless_equals_uint64(ends_stat(src, "copies-cpu"), G_N_ELEMENTS(held) - 3);
     teardown();
 }
-GST_END_TEST
 
 /* The credit belongs to the memory, not to the buffer. */
-GST_START_TEST(test_memory_outlives_its_buffer)
+TEST(test_memory_outlives_its_buffer)
 {
     setup(NULL, NULL);
     for (guint i = 0; i < 12; i++) {
@@ -231,10 +224,9 @@ GST_START_TEST(test_memory_outlives_its_buffer)
     fail_unless_equals_uint64(ends_stat(src, "copies-cpu"), 0);
     teardown();
 }
-GST_END_TEST
 
 /* In the steady state nothing is allocated: a slot is the same buffer and memory each time. */
-GST_START_TEST(test_objects_are_kept)
+TEST(test_objects_are_kept)
 {
     GHashTable *buffers = g_hash_table_new(NULL, NULL), *memories = g_hash_table_new(NULL, NULL);
 
@@ -252,9 +244,8 @@ GST_START_TEST(test_objects_are_kept)
     g_hash_table_unref(memories);
     teardown();
 }
-GST_END_TEST
 
-GST_START_TEST(test_buffers_held_after_stop)
+TEST(test_buffers_held_after_stop)
 {
     GstBuffer *held[3], *lent;
 
@@ -279,10 +270,9 @@ GST_START_TEST(test_buffers_held_after_stop)
     gst_buffer_unref(late);
     release_pool(pool);
 }
-GST_END_TEST
 
 /* Slots of an older epoch are still buffers like any other. */
-GST_START_TEST(test_pool_of_old_caps)
+TEST(test_pool_of_old_caps)
 {
     const gchar *faster = "video/x-raw,format=UYVY,width=64,height=16,framerate=50/1";
 
@@ -300,9 +290,8 @@ GST_START_TEST(test_pool_of_old_caps)
     release_pool(pool);
     teardown();
 }
-GST_END_TEST
 
-GST_START_TEST(test_drop_newest)
+TEST(test_drop_newest)
 {
     setup("slow-receiver=drop-newest", NULL);
     gst_pad_set_active(src->sinkpad, TRUE);
@@ -313,7 +302,6 @@ GST_START_TEST(test_drop_newest)
     fail_unless_equals_uint64(ends_stat(sink, "frames"), 200);
     teardown();
 }
-GST_END_TEST
 
 static guint64 dropped_by(GstBus *bus)
 {
@@ -329,7 +317,7 @@ static guint64 dropped_by(GstBus *bus)
 }
 
 /* Both ends say how many pictures were lost, and agree. */
-GST_START_TEST(test_drops_are_reported)
+TEST(test_drops_are_reported)
 {
     setup("slow-receiver=drop-newest", "start=oldest");
     GstBus *sink_bus = ends_bus(sink), *src_bus = ends_bus(src);
@@ -356,10 +344,9 @@ GST_START_TEST(test_drops_are_reported)
     gst_object_unref(sink_bus);
     gst_object_unref(src_bus);
 }
-GST_END_TEST
 
 /* Upstream takes slots in one thread while the sink submits in another. */
-GST_START_TEST(test_lending_across_a_queue)
+TEST(test_lending_across_a_queue)
 {
     gchar *address = ends_address();
     gchar *send = g_strdup_printf("videotestsrc num-buffers=300 ! " CAPS_SMALL
@@ -395,35 +382,5 @@ GST_START_TEST(test_lending_across_a_queue)
     g_free(receive);
     g_free(address);
 }
-GST_END_TEST
 
-static Suite *slots_suite(void)
-{
-    Suite *suite = suite_create("slots");
-    TCase *tc = tcase_create("slots");
-
-    suite_add_tcase(suite, tc);
-    tcase_set_timeout(tc, 30);
-    tcase_add_test(tc, test_lent_buffers_are_not_copied);
-    tcase_add_test(tc, test_foreign_buffers_cost_one_copy);
-    tcase_add_test(tc, test_foreign_strides_and_blocks);
-    tcase_add_test(tc, test_same_memory_twice);
-    tcase_add_test(tc, test_sent_memory_is_read_only);
-    tcase_add_test(tc, test_greedy_upstream);
-    tcase_add_test(tc, test_greedy_downstream);
-    tcase_add_test(tc, test_memory_outlives_its_buffer);
-    tcase_add_test(tc, test_objects_are_kept);
-    tcase_add_test(tc, test_buffers_held_after_stop);
-    tcase_add_test(tc, test_pool_of_old_caps);
-    tcase_add_test(tc, test_drop_newest);
-    tcase_add_test(tc, test_drops_are_reported);
-    tcase_add_test(tc, test_lending_across_a_queue);
-    return suite;
-}
-
-int main(int argc, char **argv)
-{
-    ends_init_environment();
-    gst_check_init(&argc, &argv);
-    return gst_check_run_suite(slots_suite(), "slots", __FILE__);
-}
+ENDS_MAIN(30)

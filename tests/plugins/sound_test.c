@@ -133,7 +133,7 @@ static const gchar *const sounds[] = {
     SOUND("S16LE", PLANAR),        SOUND("S24LE", PLANAR),        SOUND("F32LE", PLANAR),
 };
 
-GST_START_TEST(test_sound)
+TEST(test_sound, .times = G_N_ELEMENTS(sounds))
 {
     struct stream stream;
 
@@ -141,9 +141,8 @@ GST_START_TEST(test_sound)
     send_sound(&stream, sounds[__i__]);
     close_stream(&stream);
 }
-GST_END_TEST
 
-GST_START_TEST(test_other_caps)
+TEST(test_other_caps)
 {
     struct stream stream;
 
@@ -154,10 +153,9 @@ GST_START_TEST(test_other_caps)
     }
     close_stream(&stream);
 }
-GST_END_TEST
 
 /* Half a sample is no sound, and is dropped with a warning; what follows arrives. */
-GST_START_TEST(test_half_a_sample)
+TEST(test_half_a_sample)
 {
     struct stream stream;
 
@@ -172,7 +170,6 @@ GST_START_TEST(test_half_a_sample)
     gst_object_unref(bus);
     close_stream(&stream);
 }
-GST_END_TEST
 
 /* Device monitors that look for sound list the stream, and those that look for pictures do not. */
 static guint count_devices(const gchar *class, const gchar *address)
@@ -194,7 +191,7 @@ static guint count_devices(const gchar *class, const gchar *address)
     return count;
 }
 
-GST_START_TEST(test_devices)
+TEST(test_devices)
 {
     struct stream stream;
 
@@ -203,7 +200,6 @@ GST_START_TEST(test_devices)
     fail_unless_equals_int(count_devices("Video/Source", stream.address), 0);
     close_stream(&stream);
 }
-GST_END_TEST
 
 /* --- data --------------------------------------------------------------------------------- */
 
@@ -211,7 +207,7 @@ static const gchar *const types[] = {"meta/x-st-2038,alignment=frame", "applicat
                                      "closedcaption/x-cea-708,format=cdp,framerate=25/1"};
 
 /* A larger block gets larger slots; one beyond all limits is dropped with a warning. */
-GST_START_TEST(test_data)
+TEST(test_data, .times = G_N_ELEMENTS(types))
 {
     static const gsize sizes[] = {1, 255, 65536, 65537, 3, 1000000, 16 << 20};
     struct stream stream;
@@ -238,7 +234,6 @@ GST_START_TEST(test_data)
     gst_object_unref(bus);
     close_stream(&stream);
 }
-GST_END_TEST
 
 /* --- independence ------------------------------------------------------------------------- */
 
@@ -257,7 +252,7 @@ static gpointer push_sound(gpointer data)
 }
 
 /* While nothing takes the sound, pictures pass; later all of the sound does. */
-GST_START_TEST(test_slow_sound)
+TEST(test_slow_sound)
 {
     struct stream stream;
 
@@ -287,11 +282,10 @@ GST_START_TEST(test_slow_sound)
     gst_harness_teardown(picture_src);
     close_stream(&stream);
 }
-GST_END_TEST
 
 /* An address without a stream is there for pictures, so that a decoder does not link its sound to
  * it. */
-GST_START_TEST(test_pictures_alone)
+TEST(test_pictures_alone)
 {
     GstElement *sink = gst_element_factory_make("gpudirectsink", NULL);
     GstPad *pad = gst_element_get_static_pad(sink, "sink");
@@ -305,28 +299,5 @@ GST_START_TEST(test_pictures_alone)
     gst_object_unref(pad);
     gst_object_unref(sink);
 }
-GST_END_TEST
 
-static Suite *sound_suite(void)
-{
-    Suite *suite = suite_create("sound");
-    TCase *tc = tcase_create("sound");
-
-    suite_add_tcase(suite, tc);
-    tcase_set_timeout(tc, 60);
-    tcase_add_loop_test(tc, test_sound, 0, G_N_ELEMENTS(sounds));
-    tcase_add_test(tc, test_other_caps);
-    tcase_add_test(tc, test_half_a_sample);
-    tcase_add_test(tc, test_devices);
-    tcase_add_loop_test(tc, test_data, 0, G_N_ELEMENTS(types));
-    tcase_add_test(tc, test_slow_sound);
-    tcase_add_test(tc, test_pictures_alone);
-    return suite;
-}
-
-int main(int argc, char **argv)
-{
-    ends_init_environment();
-    gst_check_init(&argc, &argv);
-    return gst_check_run_suite(sound_suite(), "sound", __FILE__);
-}
+ENDS_MAIN(60)

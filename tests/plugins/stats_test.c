@@ -112,7 +112,7 @@ static const gchar *const receivers[ENDS] = {
     [BY_SENDER] = RECEIVE,
 };
 
-GST_START_TEST(test_end)
+TEST(test_end, .times = ENDS)
 {
     enum end end = (enum end)__i__;
     gchar *address = ends_address();
@@ -148,22 +148,5 @@ GST_START_TEST(test_end)
     fail_unless(sender.frames >= 5, "%d frames", sender.frames);
     g_free(address);
 }
-GST_END_TEST
 
-static Suite *stats_suite(void)
-{
-    Suite *suite = suite_create("stats");
-    TCase *tc = tcase_create("stats");
-
-    suite_add_tcase(suite, tc);
-    tcase_set_timeout(tc, 60);
-    tcase_add_loop_test(tc, test_end, 0, ENDS);
-    return suite;
-}
-
-int main(int argc, char **argv)
-{
-    ends_init_environment();
-    gst_check_init(&argc, &argv);
-    return gst_check_run_suite(stats_suite(), "stats", __FILE__);
-}
+ENDS_MAIN(60)

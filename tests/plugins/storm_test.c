@@ -121,7 +121,7 @@ static void storm(void)
     }
 }
 
-GST_START_TEST(test_storm)
+TEST(test_storm)
 {
     storm(); /* what is opened once stays open */
     guint fds = count_entries("/proc/self/fd"), tries = 0;
@@ -133,22 +133,5 @@ GST_START_TEST(test_storm)
     fail_unless(count_entries("/proc/self/fd") <= fds, "descriptors %u → %u", fds,
                 count_entries("/proc/self/fd"));
 }
-GST_END_TEST
 
-static Suite *storm_suite(void)
-{
-    Suite *suite = suite_create("storm");
-    TCase *tc = tcase_create("storm");
-
-    suite_add_tcase(suite, tc);
-    tcase_set_timeout(tc, 280);
-    tcase_add_test(tc, test_storm);
-    return suite;
-}
-
-int main(int argc, char **argv)
-{
-    ends_init_environment();
-    gst_check_init(&argc, &argv);
-    return gst_check_run_suite(storm_suite(), "storm", __FILE__);
-}
+ENDS_MAIN(280)

@@ -52,7 +52,7 @@ static const gchar *const shapes[] = {
     "video/x-raw,format=A420,width=20,height=10,framerate=25/1",
 };
 
-GST_START_TEST(test_shape)
+TEST(test_shape, .times = G_N_ELEMENTS(shapes))
 {
     setup();
     const gchar *text = shapes[__i__];
@@ -74,9 +74,8 @@ GST_START_TEST(test_shape)
     gst_buffer_unref(buffer);
     teardown();
 }
-GST_END_TEST
 
-GST_START_TEST(test_caps_change_in_band)
+TEST(test_caps_change_in_band)
 {
     const gchar *const sequence[] = {shapes[0], shapes[3], shapes[0], shapes[2]};
 
@@ -102,11 +101,10 @@ GST_START_TEST(test_caps_change_in_band)
     fail_unless_equals_uint64(ends_stat(src, "dropped"), 0);
     teardown();
 }
-GST_END_TEST
 
 /* --- time --------------------------------------------------------------------------------- */
 
-GST_START_TEST(test_times_and_flags)
+TEST(test_times_and_flags)
 {
     const guint flags = GST_BUFFER_FLAG_MARKER | GST_BUFFER_FLAG_GAP |
                         GST_VIDEO_BUFFER_FLAG_INTERLACED | GST_VIDEO_BUFFER_FLAG_TFF |
@@ -142,7 +140,6 @@ GST_START_TEST(test_times_and_flags)
     gst_buffer_unref(buffer);
     teardown();
 }
-GST_END_TEST
 
 /* The first reference timestamp of a buffer, which
  * gst_buffer_get_reference_timestamp_meta() returns without a given reference. */
@@ -151,7 +148,7 @@ static GstReferenceTimestampMeta *first_stamp(GstBuffer *buffer)
     return gst_buffer_get_reference_timestamp_meta(buffer, NULL);
 }
 
-GST_START_TEST(test_submit_time)
+TEST(test_submit_time)
 {
     GstCaps *reference = gst_caps_new_empty_simple("timestamp/x-gpudirect-submit");
     GstCaps *unix_time = gst_caps_new_empty_simple("timestamp/x-unix");
@@ -179,10 +176,9 @@ GST_START_TEST(test_submit_time)
     gst_caps_unref(reference);
     teardown();
 }
-GST_END_TEST
 
 /* The first reference timestamp is the sender's, or there is none. */
-GST_START_TEST(test_no_stamp_of_our_own)
+TEST(test_no_stamp_of_our_own)
 {
     GstCaps *unix_time = gst_caps_new_empty_simple("timestamp/x-unix");
 
@@ -202,9 +198,8 @@ GST_START_TEST(test_no_stamp_of_our_own)
     gst_caps_unref(unix_time);
     teardown();
 }
-GST_END_TEST
 
-GST_START_TEST(test_latency)
+TEST(test_latency)
 {
     setup();
     gst_harness_set_src_caps_str(sink, CAPS_SMALL);
@@ -222,11 +217,10 @@ GST_START_TEST(test_latency)
     gst_query_unref(query);
     teardown();
 }
-GST_END_TEST
 
 /* --- events ------------------------------------------------------------------------------- */
 
-GST_START_TEST(test_segment_keeps_stream_time)
+TEST(test_segment_keeps_stream_time)
 {
     GstSegment segment;
 
@@ -253,9 +247,8 @@ GST_START_TEST(test_segment_keeps_stream_time)
     gst_buffer_unref(buffer);
     teardown();
 }
-GST_END_TEST
 
-GST_START_TEST(test_tags_and_custom_events)
+TEST(test_tags_and_custom_events)
 {
     GstTagList *tags =
         gst_tag_list_new(GST_TAG_TITLE, "Pferde am Ufer", GST_TAG_TRACK_NUMBER, 3u, NULL);
@@ -289,9 +282,8 @@ GST_START_TEST(test_tags_and_custom_events)
     gst_event_unref(event);
     teardown();
 }
-GST_END_TEST
 
-GST_START_TEST(test_gap)
+TEST(test_gap)
 {
     GstClockTime time, duration;
 
@@ -311,9 +303,8 @@ GST_START_TEST(test_gap)
     gst_event_unref(event);
     teardown();
 }
-GST_END_TEST
 
-GST_START_TEST(test_late_receiver_gets_segment_and_tags)
+TEST(test_late_receiver_gets_segment_and_tags)
 {
     setup();
     gst_harness_set_src_caps_str(sink, CAPS_SMALL);
@@ -332,9 +323,8 @@ GST_START_TEST(test_late_receiver_gets_segment_and_tags)
     gst_buffer_unref(ends_pull(src));
     teardown();
 }
-GST_END_TEST
 
-GST_START_TEST(test_eos)
+TEST(test_eos)
 {
     setup();
     gst_harness_set_src_caps_str(sink, CAPS_SMALL);
@@ -346,9 +336,8 @@ GST_START_TEST(test_eos)
     gst_event_unref(ends_wait_event(src, GST_EVENT_EOS));
     teardown();
 }
-GST_END_TEST
 
-GST_START_TEST(test_flush)
+TEST(test_flush)
 {
     setup();
     gst_harness_set_src_caps_str(sink, CAPS_SMALL);
@@ -369,9 +358,8 @@ GST_START_TEST(test_flush)
     fail_unless_equals_uint64(ends_stat(src, "connects"), 1);
     teardown();
 }
-GST_END_TEST
 
-GST_START_TEST(test_two_receivers)
+TEST(test_two_receivers)
 {
     setup();
     GstHarness *other = ends_src(address, NULL);
@@ -392,7 +380,6 @@ GST_START_TEST(test_two_receivers)
     gst_harness_teardown(other);
     teardown();
 }
-GST_END_TEST
 
 #define MALFORMED 5
 
@@ -423,7 +410,7 @@ static GstBuffer *malformed_picture(guint kind)
 }
 
 /* A buffer that is no picture of the caps costs itself, and nothing else. */
-GST_START_TEST(test_malformed_buffers)
+TEST(test_malformed_buffers)
 {
     setup();
     GstBus *bus = ends_bus(sink);
@@ -446,35 +433,5 @@ GST_START_TEST(test_malformed_buffers)
     gst_object_unref(bus);
     teardown();
 }
-GST_END_TEST
 
-static Suite *stream_suite(void)
-{
-    Suite *suite = suite_create("stream");
-    TCase *tc = tcase_create("stream");
-
-    suite_add_tcase(suite, tc);
-    tcase_set_timeout(tc, 30);
-    tcase_add_loop_test(tc, test_shape, 0, G_N_ELEMENTS(shapes));
-    tcase_add_test(tc, test_caps_change_in_band);
-    tcase_add_test(tc, test_times_and_flags);
-    tcase_add_test(tc, test_submit_time);
-    tcase_add_test(tc, test_no_stamp_of_our_own);
-    tcase_add_test(tc, test_latency);
-    tcase_add_test(tc, test_segment_keeps_stream_time);
-    tcase_add_test(tc, test_tags_and_custom_events);
-    tcase_add_test(tc, test_gap);
-    tcase_add_test(tc, test_late_receiver_gets_segment_and_tags);
-    tcase_add_test(tc, test_eos);
-    tcase_add_test(tc, test_flush);
-    tcase_add_test(tc, test_two_receivers);
-    tcase_add_test(tc, test_malformed_buffers);
-    return suite;
-}
-
-int main(int argc, char **argv)
-{
-    ends_init_environment();
-    gst_check_init(&argc, &argv);
-    return gst_check_run_suite(stream_suite(), "stream", __FILE__);
-}
+ENDS_MAIN(30)

@@ -197,7 +197,7 @@ static void writer_write(struct writer *writer, const gchar *caps)
 
 /* --- tests --------------------------------------------------------------------------------- */
 
-GST_START_TEST(test_start_and_stop)
+TEST(test_start_and_stop)
 {
     struct line line;
     struct writer writer;
@@ -225,9 +225,8 @@ GST_START_TEST(test_start_and_stop)
     }
     line_free(&line);
 }
-GST_END_TEST
 
-GST_START_TEST(test_caps_change)
+TEST(test_caps_change)
 {
     struct line line;
     struct writer small, large;
@@ -252,9 +251,8 @@ GST_START_TEST(test_caps_change)
     writer_close(&large);
     line_free(&line);
 }
-GST_END_TEST
 
-GST_START_TEST(test_lies)
+TEST(test_lies)
 {
     struct line line;
     struct writer writer, honest;
@@ -278,7 +276,6 @@ GST_START_TEST(test_lies)
     writer_close(&honest);
     line_free(&line);
 }
-GST_END_TEST
 
 static void expect_error(const gchar *name, const gchar *caps, const gchar *wanted)
 {
@@ -292,7 +289,7 @@ static void expect_error(const gchar *name, const gchar *caps, const gchar *want
     line_free(&line);
 }
 
-GST_START_TEST(test_refusals)
+TEST(test_refusals)
 {
     static const gchar *const names[] = {"", "..", ".a", "a/b", "../x", "a=b", "%2e"};
     struct line line;
@@ -324,24 +321,5 @@ GST_START_TEST(test_refusals)
     gst_object_unref(bus);
     gst_object_unref(sink);
 }
-GST_END_TEST
 
-static Suite *target_suite(void)
-{
-    Suite *suite = suite_create("target");
-    TCase *tests = tcase_create("all");
-
-    suite_add_tcase(suite, tests);
-    tcase_add_test(tests, test_start_and_stop);
-    tcase_add_test(tests, test_caps_change);
-    tcase_add_test(tests, test_lies);
-    tcase_add_test(tests, test_refusals);
-    return suite;
-}
-
-int main(int argc, char **argv)
-{
-    ends_init_environment();
-    gst_check_init(&argc, &argv);
-    return gst_check_run_suite(target_suite(), "target", __FILE__);
-}
+ENDS_MAIN(60)

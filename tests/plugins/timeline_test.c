@@ -223,7 +223,7 @@ static GstElement *play_file(const gchar *address)
 }
 
 /* The sender waited for this receiver; or this one was paused meanwhile. */
-GST_START_TEST(test_files)
+TEST(test_files, .times = 2 * EVENTS * G_N_ELEMENTS(consumers))
 {
     const struct consumer *consumer = &consumers[__i__ % G_N_ELEMENTS(consumers)];
     enum event event = (enum event)(__i__ / G_N_ELEMENTS(consumers) % EVENTS);
@@ -264,7 +264,6 @@ GST_START_TEST(test_files)
     g_free(file);
     g_free(address);
 }
-GST_END_TEST
 
 /* --- live --------------------------------------------------------------------------------- */
 
@@ -335,7 +334,7 @@ static void wait_for_pictures(struct receiver *receiver, guint more)
 /* Behind compositor, which shows at each time what belongs there: a receiver that is paused, and
  * goes on with what came meanwhile or with the newest; a sender that is paused; one that is started
  * again. With clocks that know each other, or that do not on either side. */
-GST_START_TEST(test_live)
+TEST(test_live, .times = 8)
 {
     gboolean ours_foreign = __i__ & 1, theirs_foreign = (__i__ & 2) != 0;
     gchar *address = ends_address();
@@ -371,7 +370,6 @@ GST_START_TEST(test_live)
     g_free(text);
     g_free(address);
 }
-GST_END_TEST
 
 /* --- a cold start ------------------------------------------------------------------------- */
 
@@ -417,7 +415,7 @@ static void start_cold(const gchar *address, struct cold *cold)
 /* The first pictures that a receiver gets from a sender that runs, and sends them 200 ms late,
  * belong before the receiver's own start. Those that it hands on are each at their own time all the
  * same, to the nanosecond: the sender's are 20 ms apart. */
-GST_START_TEST(test_cold_start)
+TEST(test_cold_start)
 {
     gchar *address = ends_address();
     gchar *late = g_strdup_printf("%s ts-offset=200000000", address);
@@ -433,24 +431,5 @@ GST_START_TEST(test_cold_start)
     g_free(late);
     g_free(address);
 }
-GST_END_TEST
 
-static Suite *timeline_suite(void)
-{
-    Suite *suite = suite_create("timeline");
-    TCase *tc = tcase_create("timeline");
-
-    suite_add_tcase(suite, tc);
-    tcase_set_timeout(tc, 120);
-    tcase_add_loop_test(tc, test_files, 0, 2 * EVENTS * G_N_ELEMENTS(consumers));
-    tcase_add_loop_test(tc, test_live, 0, 8);
-    tcase_add_test(tc, test_cold_start);
-    return suite;
-}
-
-int main(int argc, char **argv)
-{
-    ends_init_environment();
-    gst_check_init(&argc, &argv);
-    return gst_check_run_suite(timeline_suite(), "timeline", __FILE__);
-}
+ENDS_MAIN(120)

@@ -49,7 +49,7 @@ static void set(GstElement *element, const gchar *uri)
 }
 
 /* The elements have no rank, which this needs none of. */
-GST_START_TEST(test_elements_are_found)
+TEST(test_elements_are_found)
 {
     GstElement *src = make(GST_URI_SRC, "gpudirect://cam1?slots=8&device=cuda:0&on-disconnect=eos");
     GstElement *sink = make(GST_URI_SINK, "gpudirect://cam1?slow-receiver=drop-newest&sync=false");
@@ -68,9 +68,8 @@ GST_START_TEST(test_elements_are_found)
     gst_object_unref(src);
     gst_object_unref(sink);
 }
-GST_END_TEST
 
-GST_START_TEST(test_addresses_both_ways)
+TEST(test_addresses_both_ways)
 {
     static const gchar *const pairs[][2] = {
         {"gpudirect://cam1", "cam1"},
@@ -95,10 +94,9 @@ GST_START_TEST(test_addresses_both_ways)
         gst_object_unref(src);
     }
 }
-GST_END_TEST
 
 /* What was set, as it was written, until something else is set by other means. */
-GST_START_TEST(test_uri_says_what_is_set)
+TEST(test_uri_says_what_is_set)
 {
     GstElement *sink = gst_element_factory_make("gpudirectsink", NULL);
 
@@ -120,10 +118,9 @@ GST_START_TEST(test_uri_says_what_is_set)
     gst_object_unref(other);
     gst_object_unref(sink);
 }
-GST_END_TEST
 
 /* A URI is complete: properties that only the previous one set get their defaults back. */
-GST_START_TEST(test_next_uri)
+TEST(test_next_uri)
 {
     GstElement *src = gst_element_factory_make("gpudirectsrc", NULL);
     guint slots;
@@ -139,9 +136,8 @@ GST_START_TEST(test_next_uri)
     expect_uri(src, "gpudirect://cam2?busy-poll=7");
     gst_object_unref(src);
 }
-GST_END_TEST
 
-GST_START_TEST(test_refusals)
+TEST(test_refusals)
 {
     static const struct {
         const gchar *uri;
@@ -189,9 +185,8 @@ GST_START_TEST(test_refusals)
     expect_uri(src, "gpudirect://before?slots=5"); /* nothing was set by halves */
     gst_object_unref(src);
 }
-GST_END_TEST
 
-GST_START_TEST(test_no_change_while_running)
+TEST(test_no_change_while_running)
 {
     static const GstState states[] = {GST_STATE_PAUSED, GST_STATE_PLAYING};
     gchar *address = ends_address(), *uri = g_strdup_printf("gpudirect://%s", address);
@@ -213,7 +208,6 @@ GST_START_TEST(test_no_change_while_running)
     g_free(uri);
     g_free(address);
 }
-GST_END_TEST
 
 /* --- players ------------------------------------------------------------------------------ */
 
@@ -314,53 +308,24 @@ static void decode_by(const gchar *factory)
     g_free(address);
 }
 
-GST_START_TEST(test_playbin)
+TEST(test_playbin)
 {
     play_by("playbin");
 }
-GST_END_TEST
 
-GST_START_TEST(test_playbin3)
+TEST(test_playbin3)
 {
     play_by("playbin3");
 }
-GST_END_TEST
 
-GST_START_TEST(test_uridecodebin)
+TEST(test_uridecodebin)
 {
     decode_by("uridecodebin");
 }
-GST_END_TEST
 
-GST_START_TEST(test_uridecodebin3)
+TEST(test_uridecodebin3)
 {
     decode_by("uridecodebin3");
 }
-GST_END_TEST
 
-static Suite *uri_suite(void)
-{
-    Suite *suite = suite_create("uri");
-    TCase *tc = tcase_create("uri");
-
-    suite_add_tcase(suite, tc);
-    tcase_set_timeout(tc, 60);
-    tcase_add_test(tc, test_elements_are_found);
-    tcase_add_test(tc, test_addresses_both_ways);
-    tcase_add_test(tc, test_uri_says_what_is_set);
-    tcase_add_test(tc, test_next_uri);
-    tcase_add_test(tc, test_refusals);
-    tcase_add_test(tc, test_no_change_while_running);
-    tcase_add_test(tc, test_playbin);
-    tcase_add_test(tc, test_playbin3);
-    tcase_add_test(tc, test_uridecodebin);
-    tcase_add_test(tc, test_uridecodebin3);
-    return suite;
-}
-
-int main(int argc, char **argv)
-{
-    ends_init_environment();
-    gst_check_init(&argc, &argv);
-    return gst_check_run_suite(uri_suite(), "uri", __FILE__);
-}
+ENDS_MAIN(60)

@@ -51,7 +51,7 @@ static void expect_refusal(const gchar *text, const gchar *says)
 }
 
 /* GStreamer's own parser crashes on some of them, and drops what it cannot read from others. */
-GST_START_TEST(test_broken_escapes)
+TEST(test_broken_escapes)
 {
     static const gchar *const uris[] = {
         "gpudirect://cam1?%00=1",
@@ -75,9 +75,8 @@ GST_START_TEST(test_broken_escapes)
     for (guint i = 0; i < G_N_ELEMENTS(uris); i++)
         expect_refusal(uris[i], "hexadecimal digits");
 }
-GST_END_TEST
 
-GST_START_TEST(test_escapes)
+TEST(test_escapes)
 {
     expect_refusal("gpudirect://%1b%5b2Jcam1", "is not a name");
     expect_refusal("gpudirect://%c2%9b2Jcam1", "is not a name");
@@ -95,10 +94,9 @@ GST_START_TEST(test_escapes)
     expect_refusal("gpudirect://cam1?slots=18446744073709551621", "number from 1 to 64");
     expect_refusal("gpudirect://..", "'.' at the beginning");
 }
-GST_END_TEST
 
 /* A path is shown by errors of the running element, too. */
-GST_START_TEST(test_control_characters_in_paths)
+TEST(test_control_characters_in_paths)
 {
     expect_refusal("gpudirect:///run/%1b%5b2J", "control character");
     expect_refusal("gpudirect:///run/%c2%9b2J", "control character");
@@ -106,7 +104,6 @@ GST_START_TEST(test_control_characters_in_paths)
     expect_refusal("gpudirect:///run/%ff", "UTF-8");
     expect_refusal("gpudirect+v4l2:///dev/%7f", "control character");
 }
-GST_END_TEST
 
 static gchar *repeat(const gchar *before, guint count, gchar c, const gchar *after)
 {
@@ -126,7 +123,7 @@ static void expect_long_refusal(const gchar *before, guint count, gchar c, const
 }
 
 /* What is well formed and not too long for a URI fails where it is used, with a sentence. */
-GST_START_TEST(test_overlong)
+TEST(test_overlong)
 {
     static const gchar *const befores[] = {"gpudirect://", "gpudirect:///run/", "gpudirect:///",
                                            "gpudirect+v4l2:///dev/"};
@@ -159,10 +156,9 @@ GST_START_TEST(test_overlong)
     expect_long_refusal("gpudirect://cam1?", LONG, '&', "slots=7", "no property");
     expect_long_refusal("gpudirect://cam1?", OVERLONG, '&', "", "too long");
 }
-GST_END_TEST
 
 /* Bent copies of good ones: refused, or what is set can be said again and means the same. */
-GST_START_TEST(test_mutated)
+TEST(test_mutated)
 {
     static const gchar *const good[] = {
         "gpudirect://cam1?slots=8&device=cuda:0&on-disconnect=eos",
@@ -205,26 +201,5 @@ GST_START_TEST(test_mutated)
     gst_object_unref(src);
     g_rand_free(random);
 }
-GST_END_TEST
 
-static Suite *urilies_suite(void)
-{
-    Suite *suite = suite_create("urilies");
-    TCase *tc = tcase_create("urilies");
-
-    suite_add_tcase(suite, tc);
-    tcase_set_timeout(tc, 120);
-    tcase_add_test(tc, test_broken_escapes);
-    tcase_add_test(tc, test_escapes);
-    tcase_add_test(tc, test_control_characters_in_paths);
-    tcase_add_test(tc, test_overlong);
-    tcase_add_test(tc, test_mutated);
-    return suite;
-}
-
-int main(int argc, char **argv)
-{
-    ends_init_environment();
-    gst_check_init(&argc, &argv);
-    return gst_check_run_suite(urilies_suite(), "urilies", __FILE__);
-}
+ENDS_MAIN(120)

@@ -13,7 +13,7 @@
 #include <gpudirect/device.h>
 #include <string.h>
 
-GST_START_TEST(test_entries_are_whole)
+TEST(test_entries_are_whole)
 {
     for (guint i = 0; gpu_vendors[i]; i++) {
         const struct gpu_vendor *vendor = gpu_vendors[i];
@@ -35,9 +35,8 @@ GST_START_TEST(test_entries_are_whole)
                     g_str_equal(vendor->context_type, gpu_vendors[k]->context_type));
     }
 }
-GST_END_TEST
 
-GST_START_TEST(test_numbers)
+TEST(test_numbers)
 {
     static const gchar *const others[] = {"host",  "auto",      "opencl:0", "",
                                           "none:", "opencl:-1", NULL};
@@ -65,9 +64,8 @@ GST_START_TEST(test_numbers)
     fail_unless(gpu_get_vendor(-1) == NULL);
     g_hash_table_unref(numbers);
 }
-GST_END_TEST
 
-GST_START_TEST(test_caps)
+TEST(test_caps)
 {
     GstCaps *all = gpu_template_caps();
     guint plain = gst_caps_get_size(all), count = 0;
@@ -93,7 +91,6 @@ GST_START_TEST(test_caps)
     gst_caps_unref(none);
     fail_unless(gpu_vendor_of_caps(NULL) == NULL);
 }
-GST_END_TEST
 
 static GstMemory *no_memory(struct slot_store *store, struct gpud_frame *frame,
                             const struct gpud_layout *layout, const struct video_planes *planes)
@@ -108,7 +105,7 @@ static void note_end(void *user)
 
 /* A vendor's library may have no memory left for a slot: the frame is released, and not counted as
  * held. */
-GST_START_TEST(test_no_memory)
+TEST(test_no_memory)
 {
     struct slot_kind kind = plain_slot_kind;
     struct gpud_device *device;
@@ -143,24 +140,5 @@ GST_START_TEST(test_no_memory)
     gpud_device_close(&device);
     g_free(bytes);
 }
-GST_END_TEST
 
-static Suite *vendors_suite(void)
-{
-    Suite *suite = suite_create("vendors");
-    TCase *tc = tcase_create("vendors");
-
-    suite_add_tcase(suite, tc);
-    tcase_add_test(tc, test_entries_are_whole);
-    tcase_add_test(tc, test_numbers);
-    tcase_add_test(tc, test_caps);
-    tcase_add_test(tc, test_no_memory);
-    return suite;
-}
-
-int main(int argc, char **argv)
-{
-    ends_init_environment();
-    gst_check_init(&argc, &argv);
-    return gst_check_run_suite(vendors_suite(), "vendors", __FILE__);
-}
+ENDS_MAIN(60)

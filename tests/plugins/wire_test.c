@@ -37,7 +37,7 @@ static GstBuffer *there_and_back(GstBuffer *buffer, guint lost_there, guint lost
     return back;
 }
 
-GST_START_TEST(test_timecode)
+TEST(test_timecode)
 {
     GDateTime *jam = g_date_time_new_utc(2026, 3, 1, 6, 0, 0);
     GstVideoTimeCode *code = gst_video_time_code_new(
@@ -55,9 +55,8 @@ GST_START_TEST(test_timecode)
     gst_video_time_code_free(code);
     g_date_time_unref(jam);
 }
-GST_END_TEST
 
-GST_START_TEST(test_captions_and_bars)
+TEST(test_captions_and_bars)
 {
     static const guint8 words[] = {0xfc, 0x94, 0x2c, 0xfd, 0x80, 0x80};
     GstBuffer *buffer = gst_buffer_new();
@@ -85,7 +84,6 @@ GST_START_TEST(test_captions_and_bars)
     fail_unless(crop && crop->x == 1 && crop->y == 2 && crop->width == 3 && crop->height == 4);
     gst_buffer_unref(buffer);
 }
-GST_END_TEST
 
 static void add_region(GstBuffer *buffer, const gchar *type, gint id, gint parent)
 {
@@ -101,7 +99,7 @@ static void add_region(GstBuffer *buffer, const gchar *type, gint id, gint paren
         roi, gst_structure_new("roi/vaapi", "delta-qp", G_TYPE_INT, -id, NULL));
 }
 
-GST_START_TEST(test_regions_of_interest)
+TEST(test_regions_of_interest)
 {
     GstBuffer *buffer = gst_buffer_new();
     gpointer state = NULL;
@@ -136,9 +134,8 @@ GST_START_TEST(test_regions_of_interest)
     fail_unless(last && last->roi_type == 0 && last->params == NULL && last->h == 4);
     gst_buffer_unref(buffer);
 }
-GST_END_TEST
 
-GST_START_TEST(test_sei_user_data)
+TEST(test_sei_user_data)
 {
     guint8 uuid[16] = "0123456789abcde", data[] = {1, 2, 3, 0, 5};
     GstBuffer *buffer = gst_buffer_new();
@@ -152,9 +149,8 @@ GST_START_TEST(test_sei_user_data)
     fail_unless(memcmp(sei->data, data, sizeof(data)) == 0);
     gst_buffer_unref(buffer);
 }
-GST_END_TEST
 
-GST_START_TEST(test_reference_timestamps)
+TEST(test_reference_timestamps)
 {
     GstBuffer *buffer = gst_buffer_new();
     GstCaps *ptp = gst_caps_from_string("timestamp/x-ptp, version=IEEE1588-2008, domain=5");
@@ -169,9 +165,8 @@ GST_START_TEST(test_reference_timestamps)
     gst_caps_unref(ptp);
     gst_buffer_unref(buffer);
 }
-GST_END_TEST
 
-GST_START_TEST(test_custom_metas)
+TEST(test_custom_metas)
 {
     static const gchar *tags[] = {NULL};
     gint number = 0;
@@ -192,9 +187,8 @@ GST_START_TEST(test_custom_metas)
     fail_if(gst_structure_has_field(structure, "untold"));
     gst_buffer_unref(buffer);
 }
-GST_END_TEST
 
-GST_START_TEST(test_metas_that_do_not_fit)
+TEST(test_metas_that_do_not_fit)
 {
     static guint8 much[GPUD_FRAME_META_MAX];
     GstBuffer *buffer = gst_buffer_new();
@@ -210,9 +204,8 @@ GST_START_TEST(test_metas_that_do_not_fit)
     fail_if(gst_buffer_get_video_caption_meta(buffer));
     gst_buffer_unref(buffer);
 }
-GST_END_TEST
 
-GST_START_TEST(test_metas_through_a_link)
+TEST(test_metas_through_a_link)
 {
     gchar *address = ends_address();
     GstHarness *sink = ends_sink(address, NULL), *src = ends_src(address, NULL);
@@ -238,11 +231,10 @@ GST_START_TEST(test_metas_through_a_link)
     gst_harness_teardown(sink);
     g_free(address);
 }
-GST_END_TEST
 
 /* --- formats ------------------------------------------------------------------------------ */
 
-GST_START_TEST(test_every_format_has_a_layout)
+TEST(test_every_format_has_a_layout)
 {
     guint count;
     const GstVideoFormat *formats = gst_video_formats_raw(&count);
@@ -277,10 +269,9 @@ GST_START_TEST(test_every_format_has_a_layout)
         }
     }
 }
-GST_END_TEST
 
 /* The core's own idea of a format is the same as GStreamer's. */
-GST_START_TEST(test_layouts_agree_with_the_core)
+TEST(test_layouts_agree_with_the_core)
 {
     guint count, known = 0;
     const GstVideoFormat *formats = gst_video_formats_raw(&count);
@@ -305,9 +296,8 @@ GST_START_TEST(test_layouts_agree_with_the_core)
     }
     fail_unless(known > 20);
 }
-GST_END_TEST
 
-GST_START_TEST(test_a_sender_that_is_no_element)
+TEST(test_a_sender_that_is_no_element)
 {
     struct gpud_media media = {.extra = "hello=(string)\"from \\303\\244\", width=(int)7"};
     struct gpud_layout *layout = &media.picture.layout;
@@ -332,10 +322,9 @@ GST_START_TEST(test_a_sender_that_is_no_element)
     fail_unless(strstr(reason, "XY99") != NULL);
     g_free(reason);
 }
-GST_END_TEST
 
 /* A picture that has not the planes that its format asks for is a lie. */
-GST_START_TEST(test_layouts_that_contradict_the_format)
+TEST(test_layouts_that_contradict_the_format)
 {
     struct gpud_media media = {.kind = GPUD_MEDIA_PICTURE};
     GstVideoInfo info;
@@ -347,10 +336,9 @@ GST_START_TEST(test_layouts_that_contradict_the_format)
     fail_unless(reason != NULL);
     g_free(reason);
 }
-GST_END_TEST
 
 /* Every field of caps comes out as it went in, whether the core has a member for it or not. */
-GST_START_TEST(test_every_field_of_caps)
+TEST(test_every_field_of_caps)
 {
     static const gchar *const texts[] = {
         "video/x-raw,format=UYVY,width=1920,height=1080,framerate=25/1,interlace-mode=interleaved,"
@@ -392,10 +380,9 @@ GST_START_TEST(test_every_field_of_caps)
         gst_caps_unref(caps);
     }
 }
-GST_END_TEST
 
 /* What does not travel: values that are not plain, and the longest fields of too many. */
-GST_START_TEST(test_fields_that_do_not_travel)
+TEST(test_fields_that_do_not_travel)
 {
     gchar *much = g_strnfill(GPUD_MEDIA_EXTRA_MAX, 'x');
     GstBuffer *buffer = gst_buffer_new();
@@ -412,10 +399,9 @@ GST_START_TEST(test_fields_that_do_not_travel)
     gst_buffer_unref(buffer);
     g_free(much);
 }
-GST_END_TEST
 
 /* A frame is shown by caps made for another layout only if the two are the same to the byte. */
-GST_START_TEST(test_layouts_are_compared)
+TEST(test_layouts_are_compared)
 {
     struct gpud_layout one, other;
 
@@ -448,36 +434,5 @@ GST_START_TEST(test_layouts_are_compared)
     moved.plane[1].stride += 16;
     fail_if(layout_is_moved(&one, &moved));
 }
-GST_END_TEST
 
-static Suite *wire_suite(void)
-{
-    Suite *suite = suite_create("wire");
-    TCase *tc = tcase_create("wire");
-
-    suite_add_tcase(suite, tc);
-    tcase_set_timeout(tc, 60);
-    tcase_add_test(tc, test_timecode);
-    tcase_add_test(tc, test_captions_and_bars);
-    tcase_add_test(tc, test_regions_of_interest);
-    tcase_add_test(tc, test_sei_user_data);
-    tcase_add_test(tc, test_reference_timestamps);
-    tcase_add_test(tc, test_custom_metas);
-    tcase_add_test(tc, test_metas_that_do_not_fit);
-    tcase_add_test(tc, test_metas_through_a_link);
-    tcase_add_test(tc, test_every_format_has_a_layout);
-    tcase_add_test(tc, test_layouts_agree_with_the_core);
-    tcase_add_test(tc, test_a_sender_that_is_no_element);
-    tcase_add_test(tc, test_layouts_that_contradict_the_format);
-    tcase_add_test(tc, test_every_field_of_caps);
-    tcase_add_test(tc, test_fields_that_do_not_travel);
-    tcase_add_test(tc, test_layouts_are_compared);
-    return suite;
-}
-
-int main(int argc, char **argv)
-{
-    ends_init_environment();
-    gst_check_init(&argc, &argv);
-    return gst_check_run_suite(wire_suite(), "wire", __FILE__);
-}
+ENDS_MAIN(60)
