@@ -35,20 +35,17 @@ static void plant_open(struct plant *plant, const gchar *camera, const gchar *pr
 {
     memset(plant, 0, sizeof(*plant));
     plant->address = ends_address();
-    gchar *text = g_strdup_printf(
+    g_autofree gchar *text = g_strdup_printf(
         "videotestsrc num-buffers=%d %s ! " CAPS_LIVE " ! tee name=t ! queue ! fakesink "
         "name=recorder sync=false async=false t. ! queue ! gpudirectsink name=sink async=false "
         "sync=false address=%s %s",
         FRAMES, camera, plant->address, properties);
     plant->pipeline = gst_parse_launch(text, NULL);
-    g_free(text);
     plant->sink = gst_bin_get_by_name(GST_BIN(plant->pipeline), "sink");
     plant->bus = gst_element_get_bus(plant->pipeline);
-    GstElement *recorder = gst_bin_get_by_name(GST_BIN(plant->pipeline), "recorder");
-    GstPad *pad = gst_element_get_static_pad(recorder, "sink");
+    g_autoptr(GstElement) recorder = gst_bin_get_by_name(GST_BIN(plant->pipeline), "recorder");
+    g_autoptr(GstPad) pad = gst_element_get_static_pad(recorder, "sink");
     gst_pad_add_probe(pad, GST_PAD_PROBE_TYPE_BUFFER, count, &plant->recorded, NULL);
-    gst_object_unref(pad);
-    gst_object_unref(recorder);
 }
 
 static void plant_wait_clients(struct plant *plant, guint count)
@@ -93,7 +90,7 @@ static void plant_close(struct plant *plant)
 
 static void expect_stats(struct plant *plant, gboolean live, const gchar *policy, gboolean wait)
 {
-    GstStructure *stats;
+    g_autoptr(GstStructure) stats = NULL;
     gboolean is_live = -1, waits = -1;
 
     g_object_get(plant->sink, "stats", &stats, NULL);
@@ -102,7 +99,6 @@ static void expect_stats(struct plant *plant, gboolean live, const gchar *policy
     fail_unless_equals_int(is_live, live);
     fail_unless_equals_int(waits, wait);
     fail_unless_equals_string(gst_structure_get_string(stats, "slow-receiver"), policy);
-    gst_structure_free(stats);
 }
 
 /* --- receivers ---------------------------------------------------------------------------- */
@@ -115,17 +111,15 @@ struct viewer {
 
 static void viewer_start(struct viewer *viewer, struct plant *plant, const gchar *properties)
 {
-    gchar *text = g_strdup_printf(
+    g_autofree gchar *text = g_strdup_printf(
         "%s gpudirectsrc name=src address=%s %s ! fakesink name=end sync=false async=false",
         g_getenv("GPUDIRECT_TEST_VIEWER"), plant->address, properties);
-    gchar **words = g_strsplit(text, " ", -1);
+    g_auto(GStrv) words = g_strsplit(text, " ", -1);
     gint from;
 
     fail_unless(g_spawn_async_with_pipes(NULL, words, NULL, G_SPAWN_DO_NOT_REAP_CHILD, NULL, NULL,
                                          &viewer->pid, &viewer->to, &from, NULL, NULL));
     viewer->from = fdopen(from, "r");
-    g_strfreev(words);
-    g_free(text);
 }
 
 static void viewer_expect(struct viewer *viewer, const gchar *expected)
@@ -138,10 +132,9 @@ static void viewer_expect(struct viewer *viewer, const gchar *expected)
 
 static void viewer_tell(struct viewer *viewer, const gchar *word)
 {
-    gchar *line = g_strdup_printf("%s\n", word);
+    g_autofree gchar *line = g_strdup_printf("%s\n", word);
 
     fail_unless(write(viewer->to, line, strlen(line)) == (gssize)strlen(line));
-    g_free(line);
     viewer_expect(viewer, word);
 }
 
@@ -277,9 +270,9 @@ TEST(test_end_ends_every_wait, .times = 4)
  * gets first. */
 static void resume(const gchar *policy, const gchar *start, guint pictures, guint begin)
 {
-    gchar *address = ends_address();
-    GstHarness *sink = ends_sink(address, policy);
-    GstHarness *src = ends_src(address, start);
+    g_autofree gchar *address = ends_address();
+    g_autoptr(GstHarness) sink = ends_sink(address, policy);
+    g_autoptr(GstHarness) src = ends_src(address, start);
 
     gst_harness_set_src_caps_str(sink, CAPS_SMALL);
     ends_wait_clients(sink, 1);
@@ -290,22 +283,17 @@ static void resume(const gchar *policy, const gchar *start, guint pictures, guin
         fail_unless_equals_int(gst_harness_push(sink, ends_picture(CAPS_SMALL, i)), GST_FLOW_OK);
     gst_element_set_state(src->element, GST_STATE_PLAYING);
     for (guint i = begin; i <= pictures; i++) {
-        GstBuffer *got = ends_pull(src);
+        g_autoptr(GstBuffer) got = ends_pull(src);
         ends_check_picture(got, CAPS_SMALL, i);
         gboolean discont = GST_BUFFER_FLAG_IS_SET(got, GST_BUFFER_FLAG_DISCONT);
         fail_unless_equals_int(discont, i == begin && begin > 1);
-        gst_buffer_unref(got);
     }
     fail_unless_equals_uint64(ends_stat(src, "dropped"), begin - 1);
     fail_unless_equals_uint64(ends_stat(src, "frames"), 1 + pictures - (begin - 1));
     gst_harness_push(sink, ends_picture(CAPS_SMALL, 99));
-    GstBuffer *next = ends_pull(src);
+    g_autoptr(GstBuffer) next = ends_pull(src);
     ends_check_picture(next, CAPS_SMALL, 99);
     fail_if(GST_BUFFER_FLAG_IS_SET(next, GST_BUFFER_FLAG_DISCONT));
-    gst_buffer_unref(next);
-    gst_harness_teardown(src);
-    gst_harness_teardown(sink);
-    g_free(address);
 }
 
 /* What waited in the ring of 4 meanwhile is stale, but the newest; nothing is that comes from a
@@ -331,12 +319,12 @@ static void begin_again(GstHarness *sink)
  * sender, as if nothing had been: no end, no warning, but a new segment and DISCONT. */
 TEST(test_receiver_outlives_senders)
 {
-    gchar *address = ends_address();
-    GstHarness *src = ends_src(address, "on-eos=wait on-disconnect=error");
-    GstBus *bus = ends_bus(src);
+    g_autofree gchar *address = ends_address();
+    g_autoptr(GstHarness) src = ends_src(address, "on-eos=wait on-disconnect=error");
+    g_autoptr(GstBus) bus = ends_bus(src);
 
     for (guint i = 0; i < 6; i += 2) {
-        GstHarness *sink = ends_sink(address, NULL);
+        g_autoptr(GstHarness) sink = ends_sink(address, NULL);
         gst_harness_set_src_caps_str(sink, CAPS_SMALL);
         for (guint k = 0; k < 2; k++) {
             fail_unless_equals_int(gst_harness_push(sink, ends_picture(CAPS_SMALL, i + k)),
@@ -350,13 +338,9 @@ TEST(test_receiver_outlives_senders)
             if (k == 0)
                 begin_again(sink);
         }
-        gst_harness_teardown(sink);
     }
     GstMessage *bad = ends_wait_message(bus, GST_MESSAGE_WARNING | GST_MESSAGE_ERROR, 0);
     fail_unless(bad == NULL, "the receiver complains");
-    gst_object_unref(bus);
-    gst_harness_teardown(src);
-    g_free(address);
 }
 
 /* --- a pipeline that does not say whether it is live ---------------------------------------- */
@@ -384,10 +368,10 @@ static gint push_frames(GstHarness *sink, guint count)
 /* Upstream is queried soon, and then ever more rarely, until it answers that it is live. */
 TEST(test_silent_upstream)
 {
-    gchar *address = ends_address();
-    GstHarness *sink = ends_sink(address, "wait-for-connection=false");
+    g_autofree gchar *address = ends_address();
+    g_autoptr(GstHarness) sink = ends_sink(address, "wait-for-connection=false");
     GstElement *element = ends_element(sink);
-    GstStructure *stats;
+    g_autoptr(GstStructure) stats = NULL;
     gboolean live;
 
     gst_pad_set_query_function(sink->srcpad, answer);
@@ -400,9 +384,6 @@ TEST(test_silent_upstream)
     fail_unless_equals_int(push_frames(sink, 64), 0); /* it is known */
     g_object_get(element, "stats", &stats, NULL);
     fail_unless(gst_structure_get_boolean(stats, "live", &live) && live);
-    gst_structure_free(stats);
-    gst_harness_teardown(sink);
-    g_free(address);
 }
 
 ENDS_MAIN(60)

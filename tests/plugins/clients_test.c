@@ -21,8 +21,8 @@ static void count_client(GstElement *element, guint64 id, GstStructure *peer, gi
 
 TEST(test_client_signals)
 {
-    gchar *address = ends_address();
-    GstHarness *sink = ends_sink(address, NULL);
+    g_autofree gchar *address = ends_address();
+    g_autoptr(GstHarness) sink = ends_sink(address, NULL);
     gint connected = 0, disconnected = 0;
 
     g_signal_connect(ends_element(sink), "client-connected", G_CALLBACK(count_client), &connected);
@@ -39,8 +39,6 @@ TEST(test_client_signals)
         fail_unless_equals_int(g_atomic_int_get(&connected), round);
         fail_unless_equals_int(g_atomic_int_get(&disconnected), round);
     }
-    gst_harness_teardown(sink);
-    g_free(address);
 }
 
 struct gate {
@@ -88,7 +86,7 @@ static void element_gone(gpointer gate, GObject *element)
 /* A handler that runs longer than the pipeline lives is not waited for. */
 TEST(test_signal_handler_outlives_the_bin)
 {
-    gchar *address = ends_address();
+    g_autofree gchar *address = ends_address();
     GstHarness *sink = ends_sink(address, NULL);
     GstElement *element = ends_element(sink);
     struct gate gate = {.inside = FALSE};
@@ -103,7 +101,6 @@ TEST(test_signal_handler_outlives_the_bin)
     fail_if(gate.gone);
     gate_set(&gate, &gate.open);
     fail_unless(gate_wait(&gate, &gate.gone, 5 * G_TIME_SPAN_SECOND));
-    g_free(address);
 }
 
 static GstBusSyncReply stand_in_message(GstBus *bus, GstMessage *message, gpointer gate)
@@ -125,24 +122,21 @@ static gpointer stop(gpointer element)
 /* A message that is being posted uses the bin, which nothing else keeps alive: stopping waits. */
 TEST(test_stop_waits_for_a_message)
 {
-    gchar *address = ends_address();
+    g_autofree gchar *address = ends_address();
     GstHarness *sink = ends_sink(address, NULL);
-    GstBus *bus = ends_bus(sink);
+    g_autoptr(GstBus) bus = ends_bus(sink);
     struct gate gate = {.inside = FALSE};
 
     gst_bus_set_sync_handler(bus, stand_in_message, &gate, NULL);
     g_object_set_data(G_OBJECT(sink->element), "gate", &gate);
     gst_harness_set_src_caps_str(sink, CAPS_SMALL);
-    GstHarness *src = ends_src(address, NULL);
+    g_autoptr(GstHarness) src = ends_src(address, NULL);
     fail_unless(gate_wait(&gate, &gate.inside, 5 * G_TIME_SPAN_SECOND));
     GThread *thread = g_thread_new("stop", stop, sink->element);
     fail_if(gate_wait(&gate, &gate.gone, G_TIME_SPAN_SECOND / 4));
     gate_set(&gate, &gate.open);
     g_thread_join(thread);
     gst_harness_teardown(sink);
-    gst_harness_teardown(src);
-    gst_object_unref(bus);
-    g_free(address);
 }
 
 ENDS_MAIN(60)

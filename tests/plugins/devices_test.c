@@ -53,18 +53,16 @@ static GstDevice *pick(GList *devices, const gchar *address)
 /* What else the sink was told (colorimetry, say) is there, too. */
 static gboolean has_caps(GstDevice *device, const gchar *text)
 {
-    GstCaps *caps = gst_device_get_caps(device), *wanted = gst_caps_from_string(text);
+    g_autoptr(GstCaps) caps = gst_device_get_caps(device), wanted = gst_caps_from_string(text);
     gboolean there = gst_caps_is_fixed(caps) && gst_caps_is_subset(caps, wanted);
 
-    gst_caps_unref(caps);
-    gst_caps_unref(wanted);
     return there;
 }
 
 /* The next message of the type about the channel. */
 static GstDevice *wait_for(GstDeviceMonitor *monitor, GstMessageType type, const gchar *address)
 {
-    GstBus *bus = gst_device_monitor_get_bus(monitor);
+    g_autoptr(GstBus) bus = gst_device_monitor_get_bus(monitor);
     GstDevice *device = NULL;
     gint64 end = g_get_monotonic_time() + GST_TIME_AS_USECONDS(DEADLINE);
 
@@ -87,7 +85,6 @@ static GstDevice *wait_for(GstDeviceMonitor *monitor, GstMessageType type, const
         if (!has_address(device, address))
             gst_clear_object(&device);
     }
-    gst_object_unref(bus);
     return device;
 }
 
@@ -102,7 +99,7 @@ static GstHarness *sending(const gchar *address, const gchar *caps)
 
 TEST(test_probe)
 {
-    GstHarness *sink = sending("studio-7", CAPS_SMALL);
+    g_autoptr(GstHarness) sink = sending("studio-7", CAPS_SMALL);
     GstDeviceProvider *provider =
         gst_device_provider_factory_get_by_name("gpudirectdeviceprovider");
     GstDevice *device = pick(gst_device_provider_get_devices(provider), "studio-7");
@@ -114,26 +111,23 @@ TEST(test_probe)
         gst_object_unref(device);
         device = pick(gst_device_provider_get_devices(provider), "studio-7");
     }
-    GstStructure *properties = gst_device_get_properties(device);
+    g_autoptr(GstStructure) properties = gst_device_get_properties(device);
     fail_unless(gst_structure_get_int64(properties, "pid", &pid) && pid == getpid());
     fail_unless_equals_string(gst_structure_get_string(properties, "program"), "gst-devices");
-    gst_structure_free(properties);
     GstElement *element = gst_device_create_element(device, NULL);
-    gchar *address;
+    g_autofree gchar *address = NULL;
     g_object_get(element, "address", &address, NULL);
     fail_unless_equals_string(address, "studio-7");
-    g_free(address);
     gst_object_unref(element);
     gst_object_unref(device);
     gst_object_unref(provider);
-    gst_harness_teardown(sink);
 }
 
 TEST(test_monitor)
 {
-    gchar *elsewhere = g_strdup_printf("unix:%s/elsewhere", g_getenv("XDG_RUNTIME_DIR"));
+    g_autofree gchar *elsewhere = g_strdup_printf("unix:%s/elsewhere", g_getenv("XDG_RUNTIME_DIR"));
     const gchar *addresses[] = {"studio-8", elsewhere};
-    GstHarness *before = sending("before", CAPS_SMALL);
+    g_autoptr(GstHarness) before = sending("before", CAPS_SMALL);
     GstDeviceMonitor *monitor = monitor_new();
     GstDevice *device = pick(gst_device_monitor_get_devices(monitor), "before");
 
@@ -163,8 +157,6 @@ TEST(test_monitor)
     fail_unless(device, "the other one went, too");
     gst_object_unref(device);
     monitor_free(monitor);
-    gst_harness_teardown(before);
-    g_free(elsewhere);
 }
 
 /* Nothing in the directory changes when a sender is killed. */
@@ -207,26 +199,22 @@ TEST(test_target)
     gint64 pid = 0;
 
     for (guint i = 0; i < 3; i++) {
-        GstElement *pipeline = gst_parse_launch(
+        g_autoptr(GstElement) pipeline = gst_parse_launch(
             "gpudirectsrc address=target:sdi device=host ! " CAPS_OTHER " ! fakesink", NULL);
         gst_element_set_state(pipeline, GST_STATE_PLAYING);
-        GstDevice *device = wait_for(monitor, GST_MESSAGE_DEVICE_ADDED, "target:sdi");
+        g_autoptr(GstDevice) device = wait_for(monitor, GST_MESSAGE_DEVICE_ADDED, "target:sdi");
         fail_unless(has_caps(device, CAPS_OTHER));
-        GstStructure *properties = gst_device_get_properties(device);
+        g_autoptr(GstStructure) properties = gst_device_get_properties(device);
         fail_unless_equals_string(gst_structure_get_name(properties), "gpudirect-target");
         fail_unless_equals_string(gst_structure_get_string(properties, "kind"), "host");
         fail_unless(gst_structure_get_int64(properties, "pid", &pid) && pid == getpid());
-        gst_structure_free(properties);
         GstElement *element = gst_device_create_element(device, NULL);
-        gchar *address;
+        g_autofree gchar *address = NULL;
         g_object_get(element, "address", &address, NULL);
         fail_unless_equals_string(address, "target:sdi");
-        g_free(address);
         gst_object_unref(element);
-        gst_object_unref(device);
         gst_element_set_state(pipeline, GST_STATE_NULL);
         gst_object_unref(wait_for(monitor, GST_MESSAGE_DEVICE_REMOVED, "target:sdi"));
-        gst_object_unref(pipeline);
     }
     monitor_free(monitor);
 }
@@ -234,22 +222,19 @@ TEST(test_target)
 /* A monitor may be started again. */
 TEST(test_again)
 {
-    GstHarness *sink = ends_sink("studio-9", "wait-for-connection=false");
+    g_autoptr(GstHarness) sink = ends_sink("studio-9", "wait-for-connection=false");
 
     for (guint i = 0; i < 2; i++) {
         GstDeviceMonitor *monitor = monitor_new();
-        GstDevice *device = pick(gst_device_monitor_get_devices(monitor), "studio-9");
+        g_autoptr(GstDevice) device = pick(gst_device_monitor_get_devices(monitor), "studio-9");
         fail_unless(device, "the channel is not listed");
         /* It has no format yet: any that can be. */
-        GstCaps *caps = gst_device_get_caps(device);
+        g_autoptr(GstCaps) caps = gst_device_get_caps(device);
         fail_if(gst_caps_is_fixed(caps) || gst_caps_is_any(caps) || gst_caps_is_empty(caps));
-        gst_caps_unref(caps);
-        gst_object_unref(device);
         gst_device_monitor_stop(monitor);
         fail_unless(gst_device_monitor_start(monitor));
         monitor_free(monitor);
     }
-    gst_harness_teardown(sink);
 }
 
 ENDS_MAIN(60)

@@ -16,10 +16,9 @@ static void remove_directory(void)
 {
     if (getpid() != owner)
         return;
-    gchar *inside = g_build_filename(directory, "gpudirect", NULL);
+    g_autofree gchar *inside = g_build_filename(directory, "gpudirect", NULL);
     rmdir(inside);
     rmdir(directory);
-    g_free(inside);
 }
 
 void ends_init_environment(void)
@@ -78,11 +77,10 @@ static GstHarness *make(const gchar *element, const gchar *address, const gchar 
 GstHarness *ends_sink(const gchar *address, const gchar *properties)
 {
     /* A harness says that it is live; most tests are about every frame. */
-    gchar *all = g_strdup_printf("sync=false slow-receiver=block wait-for-connection=true %s",
-                                 properties ? properties : "");
+    g_autofree gchar *all = g_strdup_printf(
+        "sync=false slow-receiver=block wait-for-connection=true %s", properties ? properties : "");
     GstHarness *harness = make("gpudirectsink", address, all);
 
-    g_free(all);
     gst_harness_play(harness);
     return harness;
 }
@@ -102,12 +100,11 @@ GstElement *ends_element(GstHarness *harness)
 
 guint64 ends_stat(GstHarness *harness, const gchar *field)
 {
-    GstStructure *stats;
+    g_autoptr(GstStructure) stats = NULL;
     guint64 value = G_MAXUINT64;
 
     g_object_get(ends_element(harness), "stats", &stats, NULL);
     fail_unless(gst_structure_get_uint64(stats, field, &value), "no \"%s\" in the stats", field);
-    gst_structure_free(stats);
     return value;
 }
 
@@ -127,10 +124,9 @@ void ends_wait_clients(GstHarness *sink, guint count)
 
 static void info_of(GstVideoInfo *info, const gchar *text)
 {
-    GstCaps *caps = gst_caps_from_string(text);
+    g_autoptr(GstCaps) caps = gst_caps_from_string(text);
 
     fail_unless(caps && gst_video_info_from_caps(info, caps), "bad caps %s", text);
-    gst_caps_unref(caps);
 }
 
 /* Walks over the bytes that carry picture. */
@@ -255,8 +251,8 @@ GstEvent *ends_wait_event(GstHarness *src, GstEventType type)
 
 GstBufferPool *ends_pool(GstHarness *sink, const gchar *text)
 {
-    GstCaps *caps = gst_caps_from_string(text);
-    GstQuery *query = gst_query_new_allocation(caps, TRUE);
+    g_autoptr(GstCaps) caps = gst_caps_from_string(text);
+    g_autoptr(GstQuery) query = gst_query_new_allocation(caps, TRUE);
     GstBufferPool *pool = NULL;
     guint size, min, max;
 
@@ -270,8 +266,6 @@ GstBufferPool *ends_pool(GstHarness *sink, const gchar *text)
     gst_buffer_pool_config_add_option(config, GST_BUFFER_POOL_OPTION_VIDEO_META);
     fail_unless(gst_buffer_pool_set_config(pool, config));
     fail_unless(gst_buffer_pool_set_active(pool, TRUE));
-    gst_query_unref(query);
-    gst_caps_unref(caps);
     return pool;
 }
 

@@ -51,6 +51,9 @@ int ends_run_tests(guint seconds);
         return ends_run_tests(seconds); \
     }
 
+/* g_autoptr(GstHarness): torn down where its block ends, the last one first. */
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(GstHarness, gst_harness_teardown)
+
 /* Before gst_check_init(): a runtime directory of its own, so that no test meets another's sockets.
  */
 void ends_init_environment(void);

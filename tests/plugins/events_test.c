@@ -114,11 +114,10 @@ static guint count_stuck(void)
     guint count = 0;
 
     for (guint i = 0; i < NAMES; i++) {
-        gchar *name = g_strdup_printf("cue-%u", i);
+        g_autofree gchar *name = g_strdup_printf("cue-%u", i);
         gint number = stuck(name);
         fail_unless(number == -1 || number == (gint)i);
         count += number >= 0;
-        g_free(name);
     }
     return count;
 }
@@ -129,9 +128,8 @@ TEST(test_names_are_bounded)
     setup();
     join();
     for (guint i = 0; i < NAMES; i++) {
-        gchar *name = g_strdup_printf("cue-%u", i);
+        g_autofree gchar *name = g_strdup_printf("cue-%u", i);
         stick(name, (gint)i);
-        g_free(name);
     }
     gst_harness_push(sink, ends_picture(CAPS_SMALL, 2));
     gst_buffer_unref(ends_pull(src));

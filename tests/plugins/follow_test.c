@@ -11,11 +11,10 @@
 
 static gchar *text_of(struct line *line, const gchar *field)
 {
-    GstStructure *stats;
+    g_autoptr(GstStructure) stats = NULL;
 
     g_object_get(line->end, "stats", &stats, NULL);
     gchar *text = g_strdup(gst_structure_get_string(stats, field));
-    gst_structure_free(stats);
     return text;
 }
 
@@ -40,11 +39,10 @@ static gboolean is_cuda(GstBuffer *buffer)
 /* NULL: the user named the device, and there is nothing to tell. */
 static void expect_reason(struct line *end, const gchar *says)
 {
-    gchar *is = text_of(end, "device-reason");
+    g_autofree gchar *is = text_of(end, "device-reason");
 
     fail_unless(says ? is && strstr(is, says) != NULL : !is, "the reason is \"%s\", not \"%s\"", is,
                 says);
-    g_free(is);
 }
 
 /* Pictures through a pair; whether they come in CUDA memory. The CPU reads them either way. */
@@ -53,10 +51,9 @@ static void exchange(struct line *sink, struct line *src, guint from, guint to, 
     for (guint i = from; i < to; i++) {
         fail_unless_equals_int(gst_harness_push(sink->harness, ends_picture(CAPS_NV12, i)),
                                GST_FLOW_OK);
-        GstBuffer *got = ends_pull(src->harness);
+        g_autoptr(GstBuffer) got = ends_pull(src->harness);
         fail_unless_equals_int(is_cuda(got), cuda);
         ends_check_picture(got, CAPS_NV12, i);
-        gst_buffer_unref(got);
     }
 }
 
@@ -92,7 +89,7 @@ TEST(test_place, .times = G_N_ELEMENTS(cases))
 {
     if (gpus < 2 && strcmp(cases[__i__].sender, "cuda:1") == 0)
         return;
-    gchar *address = ends_address();
+    g_autofree gchar *address = ends_address();
     struct line sink,
         src = line_new("gpudirectsrc name=end address=%s %s", address, cases[__i__].behind);
 
@@ -111,13 +108,12 @@ TEST(test_place, .times = G_N_ELEMENTS(cases))
     }
     line_free(&src);
     line_free(&sink);
-    g_free(address);
 }
 
 /* With device=cuda:0 before what passes anything through but ends in memory of the CPU. */
 TEST(test_named_device_before_plain_elements)
 {
-    gchar *address = ends_address();
+    g_autofree gchar *address = ends_address();
     struct line sink,
         src = line_new("gpudirectsrc name=end address=%s device=cuda:0 ! videoconvert "
                        "! capsfilter caps=video/x-raw",
@@ -127,14 +123,13 @@ TEST(test_named_device_before_plain_elements)
     exchange(&sink, &src, 0, FRAMES, FALSE);
     line_free(&src);
     line_free(&sink);
-    g_free(address);
 }
 
 /* One branch that takes memory of the CPU alone decides for all. */
 TEST(test_tee)
 {
     for (guint i = 0; i < 2; i++) {
-        gchar *address = ends_address();
+        g_autofree gchar *address = ends_address();
         struct line sink,
             src = line_new("gpudirectsrc name=end address=%s ! tee name=t  t. ! queue ! fakesink "
                            "sync=false async=false %s t. ! queue",
@@ -145,7 +140,6 @@ TEST(test_tee)
         expect_place(&src, i ? "host" : "cuda:0", NULL);
         line_free(&src);
         line_free(&sink);
-        g_free(address);
     }
 }
 
@@ -153,7 +147,7 @@ TEST(test_tee)
 TEST(test_senders_in_turn)
 {
     static const gchar *const device[] = {"cuda:0", "host", "cuda:0", "host"};
-    gchar *address = ends_address();
+    g_autofree gchar *address = ends_address();
     struct line sink, src = line_new("gpudirectsrc name=end address=%s", address);
 
     for (guint i = 0; i < G_N_ELEMENTS(device); i++) {
@@ -165,14 +159,13 @@ TEST(test_senders_in_turn)
     fail_unless_equals_uint64(line_stat(&src, "connects"), G_N_ELEMENTS(device));
     fail_unless_equals_uint64(line_stat(&src, "frames"), 5 * G_N_ELEMENTS(device));
     line_free(&src);
-    g_free(address);
 }
 
 /* A sender on the host that takes no detour refuses a receiver on a GPU before it says anything of
  * its frames: the receiver comes back from the host. */
 TEST(test_sender_that_refuses_the_gpu)
 {
-    gchar *address = ends_address();
+    g_autofree gchar *address = ends_address();
     struct line sink, src = line_new("gpudirectsrc name=end address=%s", address);
 
     open_sink(&sink, address, "cuda:0");
@@ -183,7 +176,6 @@ TEST(test_sender_that_refuses_the_gpu)
     expect_place(&src, "host", "map");
     line_free(&src);
     line_free(&sink);
-    g_free(address);
 }
 
 static gpointer push_four(gpointer sink)
@@ -196,7 +188,7 @@ static gpointer push_four(gpointer sink)
 /* A sender that waits for its receiver loses no frame to the move. */
 TEST(test_no_frame_is_lost)
 {
-    gchar *address = ends_address();
+    g_autofree gchar *address = ends_address();
     struct line sink =
         line_new("gpudirectsink name=end sync=false device=cuda:0 address=%s", address);
 
@@ -204,52 +196,46 @@ TEST(test_no_frame_is_lost)
     GThread *thread = g_thread_new("push", push_four, sink.harness);
     struct line src = line_new("gpudirectsrc name=end address=%s", address);
     for (guint i = 0; i < 4; i++) {
-        GstBuffer *got = ends_pull(src.harness);
+        g_autoptr(GstBuffer) got = ends_pull(src.harness);
         fail_unless(is_cuda(got));
         ends_check_picture(got, CAPS_NV12, i);
-        gst_buffer_unref(got);
     }
     g_thread_join(thread);
     fail_unless_equals_uint64(line_stat(&sink, "connects"), 1);
     fail_unless_equals_uint64(line_stat(&sink, "dropped-slow-receiver"), 0);
     line_free(&src);
     line_free(&sink);
-    g_free(address);
 }
 
 /* Elements that accept any memory, and read no GstVideoMeta, get the caps' default layout. */
 TEST(test_plain_bytes)
 {
-    gchar *address = ends_address();
+    g_autofree gchar *address = ends_address();
     struct line sink, src = line_new("gpudirectsrc name=end address=%s", address);
 
     open_sink(&sink, address, "cuda:0");
     for (guint i = 0; i < FRAMES; i++) {
-        GstBuffer *sent = ends_picture(CAPS_NV12, i);
+        g_autoptr(GstBuffer) sent = ends_picture(CAPS_NV12, i);
         GstMapInfo want, have;
         gst_buffer_ref(sent);
         fail_unless_equals_int(gst_harness_push(sink.harness, sent), GST_FLOW_OK);
-        GstBuffer *got = ends_pull(src.harness);
+        g_autoptr(GstBuffer) got = ends_pull(src.harness);
         fail_unless(gst_buffer_map(sent, &want, GST_MAP_READ));
         fail_unless(gst_buffer_map(got, &have, GST_MAP_READ));
         fail_unless(have.size >= want.size);
         GstVideoInfo info;
-        GstCaps *caps = gst_caps_from_string(CAPS_NV12);
+        g_autoptr(GstCaps) caps = gst_caps_from_string(CAPS_NV12);
         gst_video_info_from_caps(&info, caps);
-        gst_caps_unref(caps);
         for (guint y = 0; y < 34; y++)
             fail_unless(memcmp(want.data + y * (guint)info.stride[0],
                                have.data + y * (guint)info.stride[0], 322) == 0,
                         "row %u", y);
         gst_buffer_unmap(got, &have);
         gst_buffer_unmap(sent, &want);
-        gst_buffer_unref(got);
-        gst_buffer_unref(sent);
     }
     fail_unless_equals_uint64(line_stat(&src, "copies-cpu"), 0);
     line_free(&src);
     line_free(&sink);
-    g_free(address);
 }
 
 int main(int argc, char **argv)

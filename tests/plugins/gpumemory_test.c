@@ -15,13 +15,12 @@ static gboolean two_gpus;
 /* A pair whose sending end takes system memory and whose receiving end gives the GPU's. */
 static void open_pair(struct line *sink, struct line *src, const gchar *src_properties)
 {
-    gchar *address = ends_address();
+    g_autofree gchar *address = ends_address();
 
     *src = line_new("gpudirectsrc name=end address=%s " ON_GPU " %s", address, src_properties);
     *sink = line_new("gpudirectsink name=end sync=false " ON_GPU " address=%s", address);
     gst_harness_set_src_caps_str(sink->harness, CAPS_NV12);
     line_wait_clients(sink, 1);
-    g_free(address);
 }
 
 static GstBuffer *send_one(struct line *sink, struct line *src, guint seed)
@@ -125,18 +124,17 @@ TEST(test_outlive)
     struct line sink, src;
 
     open_pair(&sink, &src, "");
-    GstBuffer *got = send_one(&sink, &src, 6);
+    g_autoptr(GstBuffer) got = send_one(&sink, &src, 6);
     line_free(&src);
     line_free(&sink);
     ends_check_picture(got, CAPS_NV12, 6);
-    gst_buffer_unref(got);
 }
 
 /* The proposed pool: memory of the GPU that the CPU may write, too, and that is sent without a
  * copy; when it is exhausted, more of the GPU's memory stands in. */
 TEST(test_pool)
 {
-    gchar *address = ends_address();
+    g_autofree gchar *address = ends_address();
     struct line src = line_new("gpudirectsrc name=end address=%s " ON_GPU, address);
     struct line sink =
         line_new("gpudirectsink name=end sync=false " ON_GPU " slots=3 address=%s", address);
@@ -154,9 +152,8 @@ TEST(test_pool)
     }
     for (guint i = 0; i < G_N_ELEMENTS(lent); i++) {
         fail_unless_equals_int(gst_harness_push(sink.harness, lent[i]), GST_FLOW_OK);
-        GstBuffer *got = ends_pull(src.harness);
+        g_autoptr(GstBuffer) got = ends_pull(src.harness);
         ends_check_picture(got, CAPS_NV12, i);
-        gst_buffer_unref(got);
     }
     fail_unless_equals_uint64(line_stat(&sink, "copies-gpu"), G_N_ELEMENTS(lent) - 2);
     fail_unless_equals_uint64(line_stat(&sink, "copies-cpu"), 0);
@@ -164,7 +161,6 @@ TEST(test_pool)
     gst_object_unref(pool);
     line_free(&src);
     line_free(&sink);
-    g_free(address);
 }
 
 /* A number that stays with a memory as long as it lives; 0: it has none yet. */
@@ -223,7 +219,7 @@ TEST(test_copies_for_hoarders_come_again)
     for (guint i = 0; i < G_N_ELEMENTS(kept); i++)
         kept[i] = send_one(&sink, &src, i);
     for (guint i = 0; i < FRAMES; i++) {
-        GstBuffer *copy = send_one(&sink, &src, i + 2);
+        g_autoptr(GstBuffer) copy = send_one(&sink, &src, i + 2);
         fresh += mark_of(copy, i + 1) == 0;
         fail_unless(gst_buffer_is_writable(copy));
         ends_check_picture(copy, CAPS_NV12, i + 2);
@@ -231,7 +227,6 @@ TEST(test_copies_for_hoarders_come_again)
             gst_buffer_resize(copy, 16, 64);
         else
             ends_paint(copy, CAPS_NV12, 200);
-        gst_buffer_unref(copy);
     }
     fail_unless_equals_uint64(line_stat(&src, "copies-gpu"), FRAMES);
     fail_unless_equals_int(fresh, 1);
@@ -259,7 +254,7 @@ static void write_row(GstBuffer *buffer, guint8 value)
 TEST(test_written_in_part, .times = 2)
 {
     const gchar *caps = __i__ ? GPU_NV12 : CAPS_NV12;
-    gchar *address = ends_address();
+    g_autofree gchar *address = ends_address();
     struct line sink = line_new("gpudirectsink name=end sync=false " ON_GPU " address=%s", address);
     GstBuffer *one, *other, *copy;
     guint8 wanted[ROW];
@@ -301,7 +296,6 @@ TEST(test_written_in_part, .times = 2)
     gst_buffer_pool_set_active(pool, FALSE);
     gst_object_unref(pool);
     line_free(&sink);
-    g_free(address);
 }
 
 /* --- contexts and devices ----------------------------------------------------------------- */
@@ -311,16 +305,15 @@ TEST(test_written_in_part, .times = 2)
  */
 TEST(test_own_context)
 {
-    GstObject *own = lines_vendor_context();
-    gchar *address = ends_address();
+    g_autoptr(GstObject) own = lines_vendor_context();
+    g_autofree gchar *address = ends_address();
     struct line src = line_new(RECEIVE " address=%s ! " TO_CPU, address);
     struct line sink =
         line_new(UPLOAD " ! gpudirectsink name=end sync=false " ON_GPU " address=%s", address);
 
-    GstContext *context = lines_vendor_share(own);
+    g_autoptr(GstContext) context = lines_vendor_share(own);
     gst_element_set_state(sink.harness->element, GST_STATE_NULL);
     gst_element_set_context(sink.harness->element, context);
-    gst_context_unref(context);
     gst_harness_play(sink.harness);
     gst_harness_set_src_caps_str(sink.harness, CAPS_NV12);
     line_wait_clients(&sink, 1);
@@ -329,8 +322,6 @@ TEST(test_own_context)
     fail_unless_equals_uint64(line_stat(&sink, "copies-cpu"), 0);
     line_free(&src);
     line_free(&sink);
-    gst_object_unref(own);
-    g_free(address);
 }
 
 /* The second GPU's elements share its context with a sink that is there. */
@@ -349,14 +340,13 @@ TEST(test_second_gpu, .only_if = &two_gpus)
 TEST(test_auto_second_gpu, .only_if = &two_gpus)
 {
     struct line sink, src;
-    gchar *path;
+    g_autofree gchar *path = NULL;
 
     lines_run(UPLOADER_1 " ! " ONLY_GPU " !", "", "device=" GPU_1 " ! " TO_CPU, CAPS_NV12, &sink,
               &src);
     fail_unless_equals_uint64(line_stat(&sink, "copies-cpu"), 0);
     g_object_get(src.end, "active-path", &path, NULL);
     fail_unless_equals_string(path, "map");
-    g_free(path);
     line_free(&src);
     line_free(&sink);
 }
@@ -365,12 +355,12 @@ TEST(test_auto_second_gpu, .only_if = &two_gpus)
  */
 TEST(test_across, .only_if = &two_gpus)
 {
-    gchar *address = ends_address();
+    g_autofree gchar *address = ends_address();
     struct line src = line_new(RECEIVE " address=%s ! " TO_CPU, address);
     struct line sink = line_new(
         UPLOADER_1 " ! " ONLY_GPU " ! gpudirectsink name=end sync=false " ON_GPU " address=%s",
         address);
-    GstBus *bus = ends_bus(sink.harness);
+    g_autoptr(GstBus) bus = ends_bus(sink.harness);
 
     gst_harness_set_src_caps_str(sink.harness, CAPS_NV12);
     line_wait_clients(&sink, 1);
@@ -380,46 +370,37 @@ TEST(test_across, .only_if = &two_gpus)
         gst_buffer_unref(got);
         lines_exchange(&sink, &src, CAPS_NV12, 2, FRAMES);
     } else {
-        GstMessage *message = ends_wait_message(bus, GST_MESSAGE_ERROR, 5);
-        GError *error = NULL;
+        g_autoptr(GstMessage) message = ends_wait_message(bus, GST_MESSAGE_ERROR, 5);
+        g_autoptr(GError) error = NULL;
         fail_unless(message != NULL);
         gst_message_parse_error(message, &error, NULL);
         fail_unless(strstr(error->message, "GPU") || strstr(error->message, GPU_0), "%s",
                     error->message);
-        g_error_free(error);
-        gst_message_unref(message);
     }
-    gst_object_unref(bus);
     line_free(&src);
     line_free(&sink);
-    g_free(address);
 }
 
 /* Caps may promise what a buffer does not hold: an error says so, and what to do. */
 TEST(test_other_memory)
 {
-    gchar *address = ends_address();
+    g_autofree gchar *address = ends_address();
     struct line src = line_new("gpudirectsrc name=end address=%s " ON_GPU, address);
     struct line sink = line_new("gpudirectsink name=end sync=false " ON_GPU " address=%s", address);
-    GstBus *bus = ends_bus(sink.harness);
-    GError *error = NULL;
+    g_autoptr(GstBus) bus = ends_bus(sink.harness);
+    g_autoptr(GError) error = NULL;
 
     gst_harness_set_src_caps_str(sink.harness, GPU_NV12);
     line_wait_clients(&sink, 1);
     fail_unless_equals_int(gst_harness_push(sink.harness, ends_picture(CAPS_NV12, 1)),
                            GST_FLOW_ERROR);
-    GstMessage *message = ends_wait_message(bus, GST_MESSAGE_ERROR, 5);
+    g_autoptr(GstMessage) message = ends_wait_message(bus, GST_MESSAGE_ERROR, 5);
     fail_unless(message != NULL);
     gst_message_parse_error(message, &error, NULL);
-    gchar **uploader = g_strsplit(UPLOADER, " ", 2);
+    g_auto(GStrv) uploader = g_strsplit(UPLOADER, " ", 2);
     fail_unless(strstr(error->message, uploader[0]), "the error is \"%s\"", error->message);
-    g_strfreev(uploader);
-    g_error_free(error);
-    gst_message_unref(message);
-    gst_object_unref(bus);
     line_free(&src);
     line_free(&sink);
-    g_free(address);
 }
 
 /* With a device of another kind, the vendor's memory is not offered. */
@@ -429,11 +410,9 @@ TEST(test_not_offered)
 
     for (guint i = 0; i < G_N_ELEMENTS(device); i++) {
         struct line sink = line_new("gpudirectsink name=end address=offer device=%s", device[i]);
-        GstCaps *caps = gst_pad_peer_query_caps(sink.harness->srcpad, NULL);
-        GstCaps *on_gpu = gst_caps_from_string(CAPS_GPU);
+        g_autoptr(GstCaps) caps = gst_pad_peer_query_caps(sink.harness->srcpad, NULL);
+        g_autoptr(GstCaps) on_gpu = gst_caps_from_string(CAPS_GPU);
         fail_unless_equals_int(gst_caps_can_intersect(caps, on_gpu), i > 0);
-        gst_caps_unref(on_gpu);
-        gst_caps_unref(caps);
         line_free(&sink);
     }
 }

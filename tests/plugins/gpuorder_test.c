@@ -33,7 +33,7 @@ static gpointer wait_for_memory(gpointer user)
  * slot on the slot's own stream; an element on another stream, and the CPU. */
 TEST(test_order, .times = 4)
 {
-    gchar *address = ends_address();
+    g_autofree gchar *address = ends_address();
     struct line src = line_new("gpudirectsrc name=end " ON_GPU " address=%s", address);
     struct line sink = line_new("gpudirectsink name=end sync=false " ON_GPU " address=%s", address);
     struct line upload = line_new(UPLOAD);
@@ -87,7 +87,6 @@ TEST(test_order, .times = 4)
     line_free(&upload);
     line_free(&src);
     line_free(&sink);
-    g_free(address);
 }
 
 int main(int argc, char **argv)

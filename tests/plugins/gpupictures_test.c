@@ -66,7 +66,7 @@ TEST(test_up_and_down)
 
 static void expect_on_gpu(struct line *line)
 {
-    GstStructure *stats;
+    g_autoptr(GstStructure) stats = NULL;
 
     g_object_get(line->end, "stats", &stats, NULL);
     const gchar *device = gst_structure_get_string(stats, "device");
@@ -74,7 +74,6 @@ static void expect_on_gpu(struct line *line)
     fail_unless_equals_string(device, GPU_0);
     fail_unless(reason && g_str_has_prefix(reason, GPU_0 " is the "), "the reason is \"%s\"",
                 reason);
-    gst_structure_free(stats);
 }
 
 /* `auto` follows the caps on both ends: nothing is copied, so both are on the GPU. */
@@ -106,14 +105,15 @@ TEST(test_auto_host)
 /* One link's slots are foreign memory to the next: the GPU copies them on. */
 TEST(test_relay)
 {
-    gchar *one = ends_address(), *two = ends_address();
+    g_autofree gchar *one = ends_address(), *two = ends_address();
     struct line src = line_new(RECEIVE " address=%s ! " TO_CPU, two);
     struct line sink =
         line_new(UPLOAD " ! gpudirectsink name=end sync=false " ON_GPU " address=%s", one);
-    gchar *text = g_strdup_printf("gpudirectsrc address=%s " ON_GPU " ! gpudirectsink name=end "
-                                  "sync=false " ON_GPU " slow-receiver=block "
-                                  "wait-for-connection=true address=%s",
-                                  one, two);
+    g_autofree gchar *text =
+        g_strdup_printf("gpudirectsrc address=%s " ON_GPU " ! gpudirectsink name=end "
+                        "sync=false " ON_GPU " slow-receiver=block "
+                        "wait-for-connection=true address=%s",
+                        one, two);
     GstElement *relay = gst_parse_launch(text, NULL);
 
     play(relay, GST_STATE_PLAYING);
@@ -128,9 +128,6 @@ TEST(test_relay)
     gst_object_unref(relay);
     line_free(&src);
     line_free(&sink);
-    g_free(text);
-    g_free(one);
-    g_free(two);
 }
 
 /* --- changes ------------------------------------------------------------------------------ */
@@ -153,7 +150,7 @@ TEST(test_renegotiation)
  * follows it. */
 TEST(test_move)
 {
-    gchar *address = ends_address();
+    g_autofree gchar *address = ends_address();
     struct line src =
         line_new("gpudirectsrc name=end address=%s ! capsfilter caps=video/x-raw", address);
     struct line sink = line_new("gpudirectsink name=end sync=false address=%s", address);
@@ -167,16 +164,14 @@ TEST(test_move)
     for (guint i = 3; i < 9; i++) {
         GstBuffer *on_gpu = gst_harness_push_and_pull(upload.harness, ends_picture(CAPS_NV12, i));
         fail_unless_equals_int(gst_harness_push(sink.harness, on_gpu), GST_FLOW_OK);
-        GstBuffer *got = ends_pull(src.harness);
+        g_autoptr(GstBuffer) got = ends_pull(src.harness);
         ends_check_picture(got, CAPS_NV12, i);
-        gst_buffer_unref(got);
     }
     gst_harness_set_src_caps_str(sink.harness, CAPS_NV12);
     lines_exchange(&sink, &src, CAPS_NV12, 9, 12);
     line_free(&upload);
     line_free(&src);
     line_free(&sink);
-    g_free(address);
 }
 
 TEST(test_states)
@@ -194,13 +189,14 @@ TEST(test_states)
 /* The same elements, up and down again, with pictures on their way. */
 TEST(test_up_down)
 {
-    gchar *address = ends_address();
-    gchar *send = g_strdup_printf("videotestsrc is-live=true ! " CAPS_NV12 " ! " UPLOAD
-                                  " ! gpudirectsink address=%s sync=false " ON_GPU,
-                                  address);
+    g_autofree gchar *address = ends_address();
+    g_autofree gchar *send = g_strdup_printf("videotestsrc is-live=true ! " CAPS_NV12 " ! " UPLOAD
+                                             " ! gpudirectsink address=%s sync=false " ON_GPU,
+                                             address);
     gchar *receive =
         g_strdup_printf("gpudirectsrc address=%s " ON_GPU " ! fakesink sync=false", address);
-    GstElement *sender = gst_parse_launch(send, NULL), *receiver = gst_parse_launch(receive, NULL);
+    GstElement *sender = gst_parse_launch(send, NULL);
+    g_autoptr(GstElement) receiver = gst_parse_launch(receive, NULL);
 
     for (guint i = 0; i < 20; i++) {
         play(receiver, GST_STATE_PLAYING);
@@ -212,50 +208,43 @@ TEST(test_up_down)
     play(sender, GST_STATE_NULL);
     play(receiver, GST_STATE_NULL);
     gst_object_unref(sender);
-    gst_object_unref(receiver);
-    g_free(send);
     g_free(receive);
-    g_free(address);
 }
 
 /* --- two processes ------------------------------------------------------------------------ */
 
 TEST(test_from_process)
 {
-    gchar *address = ends_address();
+    g_autofree gchar *address = ends_address();
     struct line src = line_new(RECEIVE " address=%s ! " TO_CPU, address);
-    gchar *text = g_strdup_printf("videotestsrc num-buffers=%d ! " CAPS_NV12 " ! " UPLOAD
-                                  " ! gpudirectsink sync=false " ON_GPU " address=%s",
-                                  FRAMES, address);
+    g_autofree gchar *text = g_strdup_printf("videotestsrc num-buffers=%d ! " CAPS_NV12 " ! " UPLOAD
+                                             " ! gpudirectsink sync=false " ON_GPU " address=%s",
+                                             FRAMES, address);
     struct line reference =
         line_new("videotestsrc num-buffers=%d ! capsfilter caps=" CAPS_NV12, FRAMES);
     GPid peer = line_spawn(text);
 
     for (guint i = 0; i < FRAMES; i++) {
-        GstBuffer *wanted = ends_pull(reference.harness), *got = ends_pull(src.harness);
+        g_autoptr(GstBuffer) wanted = ends_pull(reference.harness), got = ends_pull(src.harness);
         line_compare(wanted, got, CAPS_NV12);
-        gst_buffer_unref(wanted);
-        gst_buffer_unref(got);
     }
     fail_unless_equals_uint64(line_stat(&src, "copies-gpu"), 0);
     line_reap(peer);
     line_free(&reference);
     line_free(&src);
-    g_free(text);
-    g_free(address);
 }
 
 TEST(test_to_process)
 {
-    gchar *address = ends_address();
-    gchar *file = g_build_filename(g_getenv("XDG_RUNTIME_DIR"), "received.raw", NULL);
-    gchar *text = g_strdup_printf("gpudirectsrc " ON_GPU " address=%s ! " TO_CPU
-                                  " ! videoconvert ! filesink location=%s",
-                                  address, file);
+    g_autofree gchar *address = ends_address();
+    g_autofree gchar *file = g_build_filename(g_getenv("XDG_RUNTIME_DIR"), "received.raw", NULL);
+    g_autofree gchar *text = g_strdup_printf("gpudirectsrc " ON_GPU " address=%s ! " TO_CPU
+                                             " ! videoconvert ! filesink location=%s",
+                                             address, file);
     struct line sink =
         line_new(UPLOAD " ! gpudirectsink name=end sync=false " ON_GPU " address=%s", address);
     GPid peer = line_spawn(text);
-    gchar *content;
+    g_autofree gchar *content = NULL;
     gsize size;
 
     gst_harness_set_src_caps_str(sink.harness, CAPS_I420);
@@ -270,39 +259,32 @@ TEST(test_to_process)
     fail_unless_equals_uint64(size % FRAMES, 0);
     for (guint i = 0; i < FRAMES; i++) {
         gsize one = size / FRAMES;
-        GstBuffer *got = gst_buffer_new_memdup(content + i * one, one);
+        g_autoptr(GstBuffer) got = gst_buffer_new_memdup(content + i * one, one);
         ends_check_picture(got, CAPS_I420, i);
-        gst_buffer_unref(got);
     }
     line_free(&sink);
     g_remove(file);
-    g_free(content);
-    g_free(text);
-    g_free(file);
-    g_free(address);
 }
 
 static guint count_entries(const gchar *path)
 {
-    GDir *dir = g_dir_open(path, 0, NULL);
+    g_autoptr(GDir) dir = g_dir_open(path, 0, NULL);
     guint count = 0;
 
     while (g_dir_read_name(dir))
         count++;
-    g_dir_close(dir);
     return count;
 }
 
 /* Shared mappings of this process: ring pages, and what the driver maps for others. */
 static guint count_mappings(void)
 {
-    gchar *maps;
+    g_autofree gchar *maps = NULL;
     guint count = 0;
 
     fail_unless(g_file_get_contents("/proc/self/maps", &maps, NULL, NULL));
     for (const gchar *at = maps; (at = strstr(at, "/memfd:")); at++)
         count++;
-    g_free(maps);
     return count;
 }
 
@@ -316,8 +298,9 @@ TEST(test_nothing_is_left_open)
 
     GstObject *context = lines_vendor_context(); /* for the questions, and all the while */
     for (guint round = 0; round < 4; round++) {
-        gchar *address = ends_address();
-        gchar *receive = g_strdup_printf("gpudirectsrc " ON_GPU " address=%s ! fakesink", address);
+        g_autofree gchar *address = ends_address();
+        g_autofree gchar *receive =
+            g_strdup_printf("gpudirectsrc " ON_GPU " address=%s ! fakesink", address);
         struct line sink =
             line_new(UPLOAD " ! gpudirectsink name=end " ON_GPU " address=%s", address);
         GPid peer = line_spawn(receive);
@@ -338,8 +321,6 @@ TEST(test_nothing_is_left_open)
                     "%u descriptors, %u mappings, %" G_GUINT64_FORMAT " bytes free; before %u, %u, "
                     "%" G_GUINT64_FORMAT,
                     now.fds, now.mappings, now.memory, first.fds, first.mappings, first.memory);
-        g_free(receive);
-        g_free(address);
     }
     gst_object_unref(context);
 }
@@ -374,23 +355,23 @@ TEST(test_stand_ins)
 /* An element asks its neighbour for caps while it starts: here the neighbour sets a property. */
 static gboolean set_slots(GstPad *pad, GstObject *parent, GstQuery *query)
 {
-    GstPad *peer = gst_pad_get_peer(pad);
+    g_autoptr(GstPad) peer = gst_pad_get_peer(pad);
     GstElement *element = gst_pad_get_parent_element(peer);
 
     if (GST_QUERY_TYPE(query) == GST_QUERY_CAPS)
         g_object_set(element, "slots", 1, NULL);
     gst_object_unref(element);
-    gst_object_unref(peer);
     return gst_pad_query_default(pad, parent, query);
 }
 
 /* What an element starts with was checked, and stays so. */
 TEST(test_set_while_it_starts, .times = 2)
 {
-    GstElement *element = gst_element_factory_make(__i__ ? "gpudirectsrc" : "gpudirectsink", NULL);
-    GstPad *pad = gst_element_get_static_pad(element, __i__ ? "src" : "sink");
-    GstPad *peer = gst_pad_new("peer", __i__ ? GST_PAD_SINK : GST_PAD_SRC);
-    GstBus *bus = gst_bus_new();
+    g_autoptr(GstElement) element =
+        gst_element_factory_make(__i__ ? "gpudirectsrc" : "gpudirectsink", NULL);
+    g_autoptr(GstPad) pad = gst_element_get_static_pad(element, __i__ ? "src" : "sink");
+    g_autoptr(GstPad) peer = gst_pad_new("peer", __i__ ? GST_PAD_SINK : GST_PAD_SRC);
+    g_autoptr(GstBus) bus = gst_bus_new();
     guint slots;
 
     gst_element_set_bus(element, bus);
@@ -402,17 +383,12 @@ TEST(test_set_while_it_starts, .times = 2)
     fail_unless(gst_element_set_state(element, GST_STATE_PAUSED) != GST_STATE_CHANGE_FAILURE);
     g_object_get(element, "slots", &slots, NULL);
     fail_unless_equals_int(slots, 5);
-    GstMessage *message = ends_wait_message(bus, GST_MESSAGE_WARNING, 5);
+    g_autoptr(GstMessage) message = ends_wait_message(bus, GST_MESSAGE_WARNING, 5);
     fail_unless(message != NULL, "there was no warning that it was too late");
-    gst_message_unref(message);
     gst_element_set_state(element, GST_STATE_NULL);
     g_object_set(element, "slots", 3, NULL);
     g_object_get(element, "slots", &slots, NULL);
     fail_unless_equals_int(slots, 3);
-    gst_object_unref(peer);
-    gst_object_unref(pad);
-    gst_object_unref(element);
-    gst_object_unref(bus);
 }
 
 int main(int argc, char **argv)

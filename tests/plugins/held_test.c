@@ -165,7 +165,7 @@ struct stage {
 
 static void stage_open(struct stage *stage)
 {
-    gchar *address = ends_address(), *properties = g_strdup_printf("device=%s", device);
+    g_autofree gchar *address = ends_address(), *properties = g_strdup_printf("device=%s", device);
 
     *stage = (struct stage){.sink = ends_sink(address, properties), .src = ends_src(address, NULL)};
     gst_harness_set_src_caps_str(stage->sink, CAPS_SMALL);
@@ -176,8 +176,6 @@ static void stage_open(struct stage *stage)
     ends_paint(stage->sends.buffer, CAPS_SMALL, 1);
     stage->sends.sink = stage->sink;
     stage->looks.buffer = stage->sends.buffer;
-    g_free(properties);
-    g_free(address);
 }
 
 static void stage_close(struct stage *stage)
@@ -191,10 +189,9 @@ static void stage_close(struct stage *stage)
 
 static void expect_picture(struct stage *stage)
 {
-    GstBuffer *got = ends_pull(stage->src);
+    g_autoptr(GstBuffer) got = ends_pull(stage->src);
 
     ends_check_picture(got, CAPS_SMALL, 1);
-    gst_buffer_unref(got);
 }
 
 TEST(test_map_during_submit)
@@ -239,11 +236,10 @@ TEST(test_submit_during_map)
 
 static gpointer watch(gpointer sink)
 {
-    GstStructure *stats;
+    g_autoptr(GstStructure) stats = NULL;
 
     is_watcher = TRUE;
     g_object_get(sink, "stats", &stats, NULL);
-    gst_structure_free(stats);
     return NULL;
 }
 
@@ -268,7 +264,7 @@ static gpointer stream(gpointer user)
 
 TEST(test_stream_during_stats)
 {
-    gchar *properties = g_strdup_printf("device=%s wait-for-connection=false", device);
+    g_autofree gchar *properties = g_strdup_printf("device=%s wait-for-connection=false", device);
     struct stream streams = {.sink = ends_sink("watched", properties)};
 
     gst_harness_set_src_caps_str(streams.sink, CAPS_SMALL);
@@ -281,7 +277,6 @@ TEST(test_stream_during_stats)
     g_thread_join(watches);
     g_thread_join(thread);
     gst_harness_teardown(streams.sink);
-    g_free(properties);
 }
 
 /* In a child: a driver that is in use does not survive the fork that gst-check makes for a test. */

@@ -18,13 +18,12 @@ static struct hostile hostile;
 /* What the caps promise can be read, all of it. */
 static void read_all(GstBuffer *buffer)
 {
-    GstCaps *caps = gst_pad_get_current_caps(hostile.src->sinkpad);
+    g_autoptr(GstCaps) caps = gst_pad_get_current_caps(hostile.src->sinkpad);
     GstVideoInfo info;
     GstVideoFrame frame;
     volatile guint8 sum = 0;
 
     fail_unless(gst_video_info_from_caps(&info, caps));
-    gst_caps_unref(caps);
     fail_unless(gst_video_frame_map(&frame, &info, buffer, GST_MAP_READ));
     for (gint y = 0; y < info.height; y++)
         sum ^= ((guint8 *)GST_VIDEO_FRAME_PLANE_DATA(
@@ -101,9 +100,8 @@ TEST(test_smaller_layout_after_a_reconnect)
     hostile_serve(&hostile, -1, RAW_SERVER_STREAMING);
     read_all(ends_pull(hostile.src));
     raw_hang_up(&hostile.server);
-    GError *lost = NULL;
+    g_autoptr(GError) lost = NULL;
     fail_unless_equals_int(hostile_complaint(&hostile, &lost), GST_MESSAGE_WARNING);
-    g_error_free(lost);
 
     hostile.server.epoch = 0;
     hostile_serve(&hostile, -1, RAW_SERVER_HELLO);
@@ -122,7 +120,8 @@ static size_t write_event(uint32_t kind, const gchar *field, guint value,
                           uint8_t bytes[GPUD_EVENT_SIZE_MAX])
 {
     struct pack pack = {.data = bytes, .size = GPUD_EVENT_SIZE_MAX};
-    GstStructure *structure = gst_structure_new_empty(kind == EVENT_TAGS ? "taglist" : "x-cue");
+    g_autoptr(GstStructure) structure =
+        gst_structure_new_empty(kind == EVENT_TAGS ? "taglist" : "x-cue");
     struct wire_head head = {.monotonic = TRUE};
 
     if (kind == EVENT_TAGS && value % 2)
@@ -133,7 +132,6 @@ static size_t write_event(uint32_t kind, const gchar *field, guint value,
     if (kind == EVENT_TAGS)
         pack_u8(&pack, GST_TAG_SCOPE_STREAM);
     pack_structure(&pack, structure, NULL);
-    gst_structure_free(structure);
     fail_if(pack.full);
     return pack.used;
 }
@@ -166,7 +164,7 @@ static void serve_again(void)
  * next sender is heard. */
 TEST(test_event_flood_before_a_frame)
 {
-    GError *error = NULL;
+    g_autoptr(GError) error = NULL;
 
     hostile_open(&hostile, NULL, 64, 64);
     hostile_serve(&hostile, -1, RAW_SERVER_READY);
@@ -178,7 +176,6 @@ TEST(test_event_flood_before_a_frame)
                 "grew from %" G_GUINT64_FORMAT " to %" G_GUINT64_FORMAT " KiB", before, after);
     fail_unless_equals_int(hostile_complaint(&hostile, &error), GST_MESSAGE_WARNING);
     fail_unless(strstr(error->message, "events"), "%s", error->message);
-    g_error_free(error);
     serve_again();
     fail_unless_equals_uint64(ends_stat(hostile.src, "connects"), 2);
     fail_unless_equals_uint64(ends_stat(hostile.src, "disconnects"), 1);
@@ -206,13 +203,12 @@ TEST(test_event_flood_and_on_disconnect, .times = 2)
 /* Before it is even connected. */
 TEST(test_event_flood_before_an_offer)
 {
-    GError *error = NULL;
+    g_autoptr(GError) error = NULL;
 
     hostile_open(&hostile, NULL, 64, 64);
     hostile_serve(&hostile, -1, RAW_SERVER_HELLO);
     fail_if(send_events(EVENT_CUSTOM, "number", 200000));
     fail_unless_equals_int(hostile_complaint(&hostile, &error), GST_MESSAGE_WARNING);
-    g_error_free(error);
     serve_again();
     hostile_close(&hostile);
 }
@@ -223,7 +219,7 @@ TEST(test_tags_before_a_frame)
 {
     struct gpud_descriptor plain = {.pts = GPUD_TIME_NONE, .dts = GPUD_TIME_NONE};
     GstTagList *tags;
-    gchar *title;
+    g_autofree gchar *title = NULL;
     guint number;
 
     hostile_open(&hostile, NULL, 64, 64);
@@ -233,14 +229,12 @@ TEST(test_tags_before_a_frame)
     fail_unless(hostile_resident() < before + GROWTH_MAX);
     hostile_publish(&hostile, &plain);
     read_all(ends_pull(hostile.src));
-    GstEvent *event = ends_wait_event(hostile.src, GST_EVENT_TAG);
+    g_autoptr(GstEvent) event = ends_wait_event(hostile.src, GST_EVENT_TAG);
     gst_event_parse_tag(event, &tags);
     fail_unless(gst_tag_list_get_uint(tags, GST_TAG_TRACK_NUMBER, &number));
     fail_unless_equals_int(number, 5000);
     fail_unless(gst_tag_list_get_string(tags, GST_TAG_TITLE, &title));
     fail_unless_equals_string(title, "odd");
-    g_free(title);
-    gst_event_unref(event);
     fail_unless_equals_uint64(ends_stat(hostile.src, "disconnects"), 0);
     hostile_close(&hostile);
 }
@@ -253,11 +247,10 @@ TEST(test_many_events_between_frames)
     read_all(ends_pull(hostile.src));
     fail_unless(send_events(EVENT_CUSTOM, "number", 2000));
     for (guint i = 0; i < 2000; i++) {
-        GstEvent *event = ends_wait_event(hostile.src, GST_EVENT_CUSTOM_DOWNSTREAM);
+        g_autoptr(GstEvent) event = ends_wait_event(hostile.src, GST_EVENT_CUSTOM_DOWNSTREAM);
         guint number;
         fail_unless(gst_structure_get_uint(gst_event_get_structure(event), "number", &number));
         fail_unless_equals_int(number, i);
-        gst_event_unref(event);
     }
     fail_unless_equals_uint64(ends_stat(hostile.src, "disconnects"), 0);
     hostile_close(&hostile);
@@ -336,10 +329,10 @@ TEST(test_forged_times)
                     GST_BUFFER_PTS(buffer), GST_BUFFER_DTS(buffer), GST_BUFFER_DURATION(buffer), a,
                     b);
         gst_buffer_unref(buffer);
-        GstEvent *event = gst_pad_get_sticky_event(hostile.src->sinkpad, GST_EVENT_SEGMENT, 0);
+        g_autoptr(GstEvent) event =
+            gst_pad_get_sticky_event(hostile.src->sinkpad, GST_EVENT_SEGMENT, 0);
         GstSegment segment;
         gst_event_copy_segment(event, &segment);
-        gst_event_unref(event);
         fail_unless(is_time(segment.start) && is_time(segment.base) && is_time(segment.time) &&
                     is_time(segment.position));
     }
@@ -353,7 +346,7 @@ TEST(test_forged_times)
 TEST(test_event_behind_frames_that_never_come)
 {
     struct gpud_message message = {.type = GPUD_MESSAGE_EVENT, .position = 1000};
-    GError *error = NULL;
+    g_autoptr(GError) error = NULL;
 
     hostile_open(&hostile, NULL, 64, 64);
     hostile_serve(&hostile, -1, RAW_SERVER_STREAMING);
@@ -363,7 +356,6 @@ TEST(test_event_behind_frames_that_never_come)
     raw_hang_up(&hostile.server);
     fail_unless_equals_int(hostile_complaint(&hostile, &error), GST_MESSAGE_WARNING);
     fail_unless(g_error_matches(error, GST_RESOURCE_ERROR, GST_RESOURCE_ERROR_READ));
-    g_error_free(error);
     serve_again();
     hostile_close(&hostile);
 }
@@ -413,7 +405,7 @@ static gboolean offer_from(const gchar *place)
 TEST(test_place_that_moves)
 {
     struct gpud_descriptor plain = {.pts = GPUD_TIME_NONE, .dts = GPUD_TIME_NONE};
-    gchar *gpu = first_gpu();
+    g_autofree gchar *gpu = first_gpu();
     guint tries = 0;
 
     hostile_open(&hostile, NULL, 64, 64);
@@ -426,7 +418,6 @@ TEST(test_place_that_moves)
     read_all(ends_pull(hostile.src));
     fail_unless_equals_uint64(ends_stat(hostile.src, "connects"), 1);
     hostile_close(&hostile);
-    g_free(gpu);
 }
 
 /* A place is a peer's text. */

@@ -41,7 +41,7 @@ static GstPadProbeReturn see_frame(GstPad *pad, GstPadProbeInfo *info, gpointer 
 static void play_start(struct play *play, const gchar *caps, const gchar *send,
                        const gchar *receive)
 {
-    gchar *address = ends_address();
+    g_autofree gchar *address = ends_address();
     gchar *text = g_strdup_printf("videotestsrc is-live=true ! %s ! gpudirectsink "
                                   "async=false address=%s %s",
                                   caps, address, send);
@@ -52,12 +52,10 @@ static void play_start(struct play *play, const gchar *caps, const gchar *send,
     text = g_strdup_printf("gpudirectsrc name=src address=%s %s", address, receive);
     play->receiver = gst_parse_launch(text, NULL);
     g_free(text);
-    g_free(address);
     play->src = gst_bin_get_by_name(GST_BIN(play->receiver), "src");
     play->bus = gst_element_get_bus(play->receiver);
-    GstPad *pad = gst_element_get_static_pad(play->src, "src");
+    g_autoptr(GstPad) pad = gst_element_get_static_pad(play->src, "src");
     gst_pad_add_probe(pad, GST_PAD_PROBE_TYPE_BUFFER, see_frame, &play->frames, NULL);
-    gst_object_unref(pad);
     gst_element_set_state(play->receiver, GST_STATE_PLAYING);
     gst_element_set_state(play->sender, GST_STATE_PLAYING);
 }
@@ -91,15 +89,14 @@ static guint play_frames(struct play *play, gint frames)
     guint told = 0;
 
     for (int i = 0; i < DEADLINE * 100 && g_atomic_int_get(&play->frames) < frames; i++) {
-        GstMessage *message = gst_bus_timed_pop_filtered(play->bus, 10 * GST_MSECOND,
-                                                         GST_MESSAGE_LATENCY | GST_MESSAGE_WARNING |
-                                                             GST_MESSAGE_ERROR);
+        g_autoptr(GstMessage) message = gst_bus_timed_pop_filtered(
+            play->bus, 10 * GST_MSECOND,
+            GST_MESSAGE_LATENCY | GST_MESSAGE_WARNING | GST_MESSAGE_ERROR);
         if (!message)
             continue;
         if (GST_MESSAGE_TYPE(message) != GST_MESSAGE_LATENCY)
             complain(message);
         gst_bin_recalculate_latency(GST_BIN(play->receiver));
-        gst_message_unref(message);
         told++;
     }
     fail_unless(g_atomic_int_get(&play->frames) >= frames, "%d frames", play->frames);
@@ -108,13 +105,12 @@ static guint play_frames(struct play *play, gint frames)
 
 static void ask(GstElement *src, GstClockTime *min, GstClockTime *max)
 {
-    GstQuery *query = gst_query_new_latency();
+    g_autoptr(GstQuery) query = gst_query_new_latency();
     gboolean live;
 
     fail_unless(gst_element_query(src, query));
     gst_query_parse_latency(query, &live, min, max);
     fail_unless(live);
-    gst_query_unref(query);
 }
 
 /* --- the README's receiver ---------------------------------------------------------------- */
@@ -136,8 +132,8 @@ TEST(test_no_warning, .times = G_N_ELEMENTS(rates) * G_N_ELEMENTS(sinks))
 {
     const struct rate *rate = &rates[__i__ % G_N_ELEMENTS(rates)];
     const GstClockTime duration = gst_util_uint64_scale_int(GST_SECOND, rate->den, rate->num);
-    gchar *caps = g_strdup_printf("video/x-raw,format=GRAY8,width=16,height=16,framerate=%d/%d",
-                                  rate->num, rate->den);
+    g_autofree gchar *caps = g_strdup_printf(
+        "video/x-raw,format=GRAY8,width=16,height=16,framerate=%d/%d", rate->num, rate->den);
     GstClockTime min, max;
     struct play play;
 
@@ -151,7 +147,6 @@ TEST(test_no_warning, .times = G_N_ELEMENTS(rates) * G_N_ELEMENTS(sinks))
     fail_unless(max <= min + 6 * duration, "%" G_GUINT64_FORMAT " to %" G_GUINT64_FORMAT, min, max);
     play_stop(&play);
     fail_unless_equals_int(g_atomic_int_get(&complaints), 0);
-    g_free(caps);
 }
 
 /* --- do-timestamp ------------------------------------------------------------------------- */
@@ -160,7 +155,7 @@ TEST(test_no_warning, .times = G_N_ELEMENTS(rates) * G_N_ELEMENTS(sinks))
  * pictures. A ring of more than a second, in which a busy machine may forget a process. */
 TEST(test_full_rate, .times = 2)
 {
-    GstStructure *stats;
+    g_autoptr(GstStructure) stats = NULL;
     guint64 dropped = 1;
     struct play play;
 
@@ -172,7 +167,6 @@ TEST(test_full_rate, .times = 2)
     g_object_get(play.src, "stats", &stats, NULL);
     fail_unless(gst_structure_get_uint64(stats, "dropped", &dropped));
     fail_unless_equals_uint64(dropped, 0);
-    gst_structure_free(stats);
     play_stop(&play);
 }
 
@@ -183,14 +177,13 @@ static guint pushed;
 
 static void open_pair(const gchar *send, const gchar *receive)
 {
-    gchar *address = ends_address();
+    g_autofree gchar *address = ends_address();
 
     pushed = 0;
     sink = ends_sink(address, send);
     src = ends_src(address, receive);
     gst_harness_set_src_caps_str(sink, CAPS_SMALL);
     ends_wait_clients(sink, 1);
-    g_free(address);
 }
 
 static void close_pair(void)
@@ -325,7 +318,7 @@ static guint count_latency_messages(GstBus *bus)
 TEST(test_fixed_latency)
 {
     open_pair("slow-receiver=drop-oldest slots=16", "latency=100 slots=16");
-    GstBus *bus = ends_bus(src);
+    g_autoptr(GstBus) bus = ends_bus(src);
     send_on_time(1);
     count_latency_messages(bus);
     for (guint i = 0; i < 30; i++)
@@ -338,7 +331,6 @@ TEST(test_fixed_latency)
     g_object_set(ends_element(src), "latency", -1, NULL);
     fail_unless_equals_int(count_latency_messages(bus), 1);
     fail_unless(minimum() != 250 * GST_MSECOND);
-    gst_object_unref(bus);
     close_pair();
 }
 
@@ -378,7 +370,7 @@ TEST(test_held_thread)
     open_pair("slow-receiver=block", NULL); /* so that nothing else bounds it */
     send_on_time(20);
     g_usleep(1100000); /* LATENCY is told once a second */
-    GstPad *pad = gst_element_get_static_pad(ends_element(src), "src");
+    g_autoptr(GstPad) pad = gst_element_get_static_pad(ends_element(src), "src");
     gulong probe = gst_pad_add_probe(pad, GST_PAD_PROBE_TYPE_BLOCK | GST_PAD_PROBE_TYPE_BUFFER,
                                      hold, NULL, NULL);
     for (guint i = 0; i < 4; i++) {
@@ -394,7 +386,6 @@ TEST(test_held_thread)
         gst_buffer_unref(ends_pull(src));
     ask(ends_element(src), &min, &max);
     fail_unless(min < 500 * GST_MSECOND, "a latency of %" G_GUINT64_FORMAT, min);
-    gst_object_unref(pad);
     close_pair();
 }
 

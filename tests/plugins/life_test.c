@@ -14,14 +14,13 @@ static GPid start_sender(const gchar *address)
     gchar *launch =
         g_strdup_printf("%s videotestsrc is-live=true ! " CAPS_SMALL " ! gpudirectsink address=%s",
                         g_getenv("GPUDIRECT_TEST_PEER"), address);
-    gchar **argv;
+    g_auto(GStrv) argv = NULL;
     GPid pid = 0;
 
     fail_unless(g_getenv("GPUDIRECT_TEST_PEER") != NULL,
                 "GPUDIRECT_TEST_PEER is not set: run by meson test");
     fail_unless(g_shell_parse_argv(launch, NULL, &argv, NULL));
     fail_unless(g_spawn_async(NULL, argv, NULL, G_SPAWN_DO_NOT_REAP_CHILD, NULL, NULL, &pid, NULL));
-    g_strfreev(argv);
     g_free(launch);
     return pid;
 }
@@ -40,9 +39,9 @@ static void pull_some(GstHarness *src, guint count)
 
 TEST(test_killed_sender_is_no_eos)
 {
-    gchar *address = ends_address();
-    GstHarness *src = ends_src(address, NULL);
-    GstBus *bus = ends_bus(src);
+    g_autofree gchar *address = ends_address();
+    g_autoptr(GstHarness) src = ends_src(address, NULL);
+    g_autoptr(GstBus) bus = ends_bus(src);
     GPid pid = start_sender(address);
 
     pull_some(src, 5);
@@ -50,10 +49,9 @@ TEST(test_killed_sender_is_no_eos)
     GstMessage *message =
         ends_wait_message(bus, GST_MESSAGE_WARNING | GST_MESSAGE_EOS | GST_MESSAGE_ERROR, 5);
     fail_unless(message && GST_MESSAGE_TYPE(message) == GST_MESSAGE_WARNING);
-    GError *warning;
+    g_autoptr(GError) warning = NULL;
     gst_message_parse_warning(message, &warning, NULL);
     fail_unless(g_error_matches(warning, GST_RESOURCE_ERROR, GST_RESOURCE_ERROR_READ));
-    g_error_free(warning);
     gst_message_unref(message);
 
     while (gst_harness_buffers_in_queue(src))
@@ -65,51 +63,41 @@ TEST(test_killed_sender_is_no_eos)
     pull_some(src, 5);
     fail_unless_equals_uint64(ends_stat(src, "reconnects"), 1);
     kill_sender(pid);
-    gst_harness_teardown(src);
-    gst_object_unref(bus);
-    g_free(address);
 }
 
 TEST(test_on_disconnect_eos)
 {
-    gchar *address = ends_address();
-    GstHarness *src = ends_src(address, "on-disconnect=eos");
+    g_autofree gchar *address = ends_address();
+    g_autoptr(GstHarness) src = ends_src(address, "on-disconnect=eos");
     GPid pid = start_sender(address);
 
     pull_some(src, 3);
     kill_sender(pid);
     gst_event_unref(ends_wait_event(src, GST_EVENT_EOS));
-    gst_harness_teardown(src);
-    g_free(address);
 }
 
 TEST(test_on_disconnect_error)
 {
-    gchar *address = ends_address();
-    GstHarness *src = ends_src(address, "on-disconnect=error");
-    GstBus *bus = ends_bus(src);
+    g_autofree gchar *address = ends_address();
+    g_autoptr(GstHarness) src = ends_src(address, "on-disconnect=error");
+    g_autoptr(GstBus) bus = ends_bus(src);
     GPid pid = start_sender(address);
 
     pull_some(src, 3);
     kill_sender(pid);
-    GstMessage *message = ends_wait_message(bus, GST_MESSAGE_ERROR, 5);
+    g_autoptr(GstMessage) message = ends_wait_message(bus, GST_MESSAGE_ERROR, 5);
     fail_unless(message != NULL);
-    GError *error;
+    g_autoptr(GError) error = NULL;
     gst_message_parse_error(message, &error, NULL);
     fail_unless(g_error_matches(error, GST_RESOURCE_ERROR, GST_RESOURCE_ERROR_READ));
-    g_error_free(error);
-    gst_message_unref(message);
-    gst_harness_teardown(src);
-    gst_object_unref(bus);
-    g_free(address);
 }
 
 /* A pipeline in this process, so that its base time differs from the other's: pictures keep their
  * place in time. */
 TEST(test_clock_time_across_processes)
 {
-    gchar *address = ends_address();
-    GstHarness *src = ends_src(address, NULL);
+    g_autofree gchar *address = ends_address();
+    g_autoptr(GstHarness) src = ends_src(address, NULL);
     GPid pid = start_sender(address);
 
     pull_some(src, 5);
@@ -121,21 +109,19 @@ TEST(test_clock_time_across_processes)
     fail_unless(due <= now && now - due < GST_SECOND, "%" GST_TIME_FORMAT " late",
                 GST_TIME_ARGS((GstClockTime)ABS(GST_CLOCK_DIFF(due, now))));
     kill_sender(pid);
-    gst_harness_teardown(src);
-    g_free(address);
 }
 
 /* What a receiver in PAUSED loses of 10 pictures, and what the QoS messages say of it, also when
  * the next sender loses it nothing. */
 TEST(test_drops_are_told_once)
 {
-    gchar *address = ends_address();
-    GstHarness *src = ends_src(address, NULL);
-    GstBus *bus = ends_bus(src);
+    g_autofree gchar *address = ends_address();
+    g_autoptr(GstHarness) src = ends_src(address, NULL);
+    g_autoptr(GstBus) bus = ends_bus(src);
     guint64 told = 0;
 
     for (guint round = 0; round < 2; round++) {
-        GstHarness *sink = ends_sink(address, "slow-receiver=drop-oldest");
+        g_autoptr(GstHarness) sink = ends_sink(address, "slow-receiver=drop-oldest");
         gst_harness_set_src_caps_str(sink, CAPS_SMALL);
         ends_wait_clients(sink, 1);
         gst_harness_push(sink, ends_picture(CAPS_SMALL, 0));
@@ -147,7 +133,6 @@ TEST(test_drops_are_told_once)
             gst_element_set_state(src->element, GST_STATE_PLAYING);
             gst_buffer_unref(ends_pull(src));
         }
-        gst_harness_teardown(sink);
     }
     GstMessage *message;
     while ((message = ends_wait_message(bus, GST_MESSAGE_QOS, 0))) {
@@ -156,17 +141,14 @@ TEST(test_drops_are_told_once)
     }
     fail_unless_equals_uint64(ends_stat(src, "dropped"), 9);
     fail_unless_equals_uint64(told, 9);
-    gst_object_unref(bus);
-    gst_harness_teardown(src);
-    g_free(address);
 }
 
 /* --- coming and going --------------------------------------------------------------------- */
 
 TEST(test_receiver_comes_and_goes)
 {
-    gchar *address = ends_address();
-    GstHarness *sink = ends_sink(address, NULL);
+    g_autofree gchar *address = ends_address();
+    g_autoptr(GstHarness) sink = ends_sink(address, NULL);
 
     gst_harness_set_src_caps_str(sink, CAPS_SMALL);
     for (guint round = 0; round < 10; round++) {
@@ -175,38 +157,31 @@ TEST(test_receiver_comes_and_goes)
         for (guint i = 0; i < 5; i++) {
             fail_unless_equals_int(gst_harness_push(sink, ends_picture(CAPS_SMALL, i)),
                                    GST_FLOW_OK);
-            GstBuffer *buffer = ends_pull(src);
+            g_autoptr(GstBuffer) buffer = ends_pull(src);
             ends_check_picture(buffer, CAPS_SMALL, i);
-            gst_buffer_unref(buffer);
         }
         gst_harness_teardown(src);
         ends_wait_clients(sink, 0);
     }
     fail_unless_equals_uint64(ends_stat(sink, "connects"), 10);
-    gst_harness_teardown(sink);
-    g_free(address);
 }
 
 TEST(test_sender_comes_and_goes)
 {
-    gchar *address = ends_address();
-    GstHarness *src = ends_src(address, NULL);
+    g_autofree gchar *address = ends_address();
+    g_autoptr(GstHarness) src = ends_src(address, NULL);
 
     for (guint round = 0; round < 10; round++) {
-        GstHarness *sink = ends_sink(address, NULL);
+        g_autoptr(GstHarness) sink = ends_sink(address, NULL);
         gst_harness_set_src_caps_str(sink, CAPS_SMALL);
         for (guint i = 0; i < 5; i++) {
             gst_harness_push(sink, ends_picture(CAPS_SMALL, i));
-            GstBuffer *buffer = ends_pull(src);
+            g_autoptr(GstBuffer) buffer = ends_pull(src);
             ends_check_picture(buffer, CAPS_SMALL, i);
             fail_unless(GST_BUFFER_FLAG_IS_SET(buffer, GST_BUFFER_FLAG_DISCONT) == (i == 0));
-            gst_buffer_unref(buffer);
         }
-        gst_harness_teardown(sink);
     }
     fail_unless_equals_uint64(ends_stat(src, "reconnects"), 9);
-    gst_harness_teardown(src);
-    g_free(address);
 }
 
 static gpointer push_one(gpointer sink)
@@ -216,8 +191,8 @@ static gpointer push_one(gpointer sink)
 
 TEST(test_waiting_for_a_connection_can_be_ended)
 {
-    gchar *address = ends_address();
-    GstHarness *sink = ends_sink(address, NULL);
+    g_autofree gchar *address = ends_address();
+    g_autoptr(GstHarness) sink = ends_sink(address, NULL);
 
     gst_harness_set_src_caps_str(sink, CAPS_SMALL);
     GThread *thread = g_thread_new("push", push_one, sink);
@@ -226,30 +201,26 @@ TEST(test_waiting_for_a_connection_can_be_ended)
     gst_element_set_state(sink->element, GST_STATE_NULL);
     fail_unless_equals_int(GPOINTER_TO_INT(g_thread_join(thread)), GST_FLOW_FLUSHING);
     fail_unless(g_get_monotonic_time() - before < G_TIME_SPAN_SECOND);
-    gst_harness_teardown(sink);
-    g_free(address);
 }
 
 TEST(test_no_waiting_for_a_connection)
 {
-    gchar *address = ends_address();
-    GstHarness *sink = ends_sink(address, "wait-for-connection=false");
+    g_autofree gchar *address = ends_address();
+    g_autoptr(GstHarness) sink = ends_sink(address, "wait-for-connection=false");
 
     gst_harness_set_src_caps_str(sink, CAPS_SMALL);
     for (guint i = 0; i < 20; i++)
         fail_unless_equals_int(gst_harness_push(sink, ends_picture(CAPS_SMALL, i)), GST_FLOW_OK);
     fail_unless_equals_uint64(ends_stat(sink, "copies-cpu"), 0);
-    gst_harness_teardown(sink);
-    g_free(address);
 }
 
 /* A receiver that does not take its frames blocks the sender, but only until it is stopped.
  */
 TEST(test_stop_while_blocked_by_a_receiver)
 {
-    gchar *address = ends_address();
-    GstHarness *sink = ends_sink(address, NULL);
-    GstHarness *src = ends_src(address, NULL);
+    g_autofree gchar *address = ends_address();
+    g_autoptr(GstHarness) sink = ends_sink(address, NULL);
+    g_autoptr(GstHarness) src = ends_src(address, NULL);
 
     gst_harness_set_src_caps_str(sink, CAPS_SMALL);
     ends_wait_clients(sink, 1);
@@ -262,16 +233,13 @@ TEST(test_stop_while_blocked_by_a_receiver)
     gst_element_set_state(sink->element, GST_STATE_NULL);
     fail_unless_equals_int(GPOINTER_TO_INT(g_thread_join(thread)), GST_FLOW_FLUSHING);
     fail_unless(g_get_monotonic_time() - before < G_TIME_SPAN_SECOND);
-    gst_harness_teardown(src);
-    gst_harness_teardown(sink);
-    g_free(address);
 }
 
 TEST(test_pause_and_play)
 {
-    gchar *address = ends_address();
-    GstHarness *sink = ends_sink(address, NULL);
-    GstHarness *src = ends_src(address, NULL);
+    g_autofree gchar *address = ends_address();
+    g_autoptr(GstHarness) sink = ends_sink(address, NULL);
+    g_autoptr(GstHarness) src = ends_src(address, NULL);
 
     gst_harness_set_src_caps_str(sink, CAPS_SMALL);
     for (guint i = 0; i < 10; i++) {
@@ -285,17 +253,14 @@ TEST(test_pause_and_play)
         gst_element_set_state(src->element, GST_STATE_PLAYING);
         gst_buffer_unref(ends_pull(src));
     }
-    gst_harness_teardown(src);
-    gst_harness_teardown(sink);
-    g_free(address);
 }
 
 /* Back in PLAYING before the streaming thread has seen that it was PAUSED. */
 TEST(test_short_pauses)
 {
-    gchar *address = ends_address();
-    GstHarness *sink = ends_sink(address, NULL);
-    GstHarness *src = ends_src(address, NULL);
+    g_autofree gchar *address = ends_address();
+    g_autoptr(GstHarness) sink = ends_sink(address, NULL);
+    g_autoptr(GstHarness) src = ends_src(address, NULL);
 
     gst_harness_set_src_caps_str(sink, CAPS_SMALL);
     for (guint i = 0; i < 300; i++) {
@@ -308,16 +273,13 @@ TEST(test_short_pauses)
         gst_harness_push(sink, ends_picture(CAPS_SMALL, i));
         gst_buffer_unref(ends_pull(src));
     }
-    gst_harness_teardown(src);
-    gst_harness_teardown(sink);
-    g_free(address);
 }
 
 /* Like gst-launch-1.0 -e: without a sender, with a silent sender, and while frames flow. */
 TEST(test_end_by_the_application)
 {
     for (guint i = 0; i < 3; i++) {
-        gchar *address = ends_address();
+        g_autofree gchar *address = ends_address();
         GstHarness *sink = i > 0 ? ends_sink(address, NULL) : NULL;
         GstHarness *src = ends_src(address, NULL);
 
@@ -341,7 +303,6 @@ TEST(test_end_by_the_application)
         gst_harness_teardown(src);
         if (sink)
             gst_harness_teardown(sink);
-        g_free(address);
     }
 }
 
@@ -350,8 +311,8 @@ TEST(test_end_by_the_application)
 static void cycle(const gchar *launch, guint times)
 {
     GError *error = NULL;
-    GstElement *pipeline = gst_parse_launch(launch, &error);
-    GstBus *bus = gst_element_get_bus(pipeline);
+    g_autoptr(GstElement) pipeline = gst_parse_launch(launch, &error);
+    g_autoptr(GstBus) bus = gst_element_get_bus(pipeline);
 
     fail_unless(error == NULL);
     for (guint i = 0; i < times; i++) {
@@ -364,46 +325,37 @@ static void cycle(const gchar *launch, guint times)
     /* A clean stop posts nothing. */
     gst_bus_set_flushing(bus, FALSE);
     fail_if(gst_bus_pop_filtered(bus, GST_MESSAGE_ERROR | GST_MESSAGE_WARNING));
-    gst_object_unref(bus);
-    gst_object_unref(pipeline);
 }
 
 TEST(test_sink_states_1000_times)
 {
-    gchar *address = ends_address();
+    g_autofree gchar *address = ends_address();
     gchar *launch =
         g_strdup_printf("videotestsrc ! " CAPS_SMALL " ! gpudirectsink address=%s", address);
 
     cycle(launch, 1000);
     g_free(launch);
-    g_free(address);
 }
 
 TEST(test_src_states_1000_times)
 {
-    gchar *address = ends_address();
-    gchar *launch = g_strdup_printf("gpudirectsrc address=%s ! fakesink", address);
+    g_autofree gchar *address = ends_address();
+    g_autofree gchar *launch = g_strdup_printf("gpudirectsrc address=%s ! fakesink", address);
 
     cycle(launch, 1000);
-    g_free(launch);
-    g_free(address);
 }
 
 TEST(test_src_states_1000_times_with_a_sender)
 {
-    gchar *address = ends_address();
-    gchar *send = g_strdup_printf(
+    g_autofree gchar *address = ends_address();
+    g_autofree gchar *send = g_strdup_printf(
         "videotestsrc ! " CAPS_SMALL " ! gpudirectsink sync=false address=%s", address);
-    gchar *receive = g_strdup_printf("gpudirectsrc address=%s ! fakesink", address);
-    GstElement *sender = gst_parse_launch(send, NULL);
+    g_autofree gchar *receive = g_strdup_printf("gpudirectsrc address=%s ! fakesink", address);
+    g_autoptr(GstElement) sender = gst_parse_launch(send, NULL);
 
     gst_element_set_state(sender, GST_STATE_PLAYING);
     cycle(receive, 1000);
     gst_element_set_state(sender, GST_STATE_NULL);
-    gst_object_unref(sender);
-    g_free(send);
-    g_free(receive);
-    g_free(address);
 }
 
 ENDS_MAIN(60)

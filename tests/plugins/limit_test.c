@@ -30,11 +30,10 @@ static void limit(void)
 
 static gchar *take_text(GstMessage *message)
 {
-    GError *error;
+    g_autoptr(GError) error = NULL;
 
     gst_message_parse_warning(message, &error, NULL);
     gchar *text = g_strdup(error->message);
-    g_error_free(error);
     gst_message_unref(message);
     return text;
 }
@@ -42,9 +41,8 @@ static gchar *take_text(GstMessage *message)
 static void expect_sentence(GstBus *bus, GstMessage *message)
 {
     fail_unless(message != NULL, "the sink says nothing");
-    gchar *text = take_text(message);
+    g_autofree gchar *text = take_text(message);
     fail_unless(strstr(text, "address space") && strstr(text, "ulimit -v"), "%s", text);
-    g_free(text);
     message = gst_bus_pop_filtered(bus, GST_MESSAGE_WARNING);
     fail_if(message != NULL, "once more: %s", take_text(message));
 }
@@ -52,8 +50,8 @@ static void expect_sentence(GstBus *bus, GstMessage *message)
 /* Upstream takes the pool that the sink proposes. */
 TEST(test_pool)
 {
-    GstHarness *sink = ends_sink("limit", "wait-for-connection=false");
-    GstBus *bus = ends_bus(sink);
+    g_autoptr(GstHarness) sink = ends_sink("limit", "wait-for-connection=false");
+    g_autoptr(GstBus) bus = ends_bus(sink);
     GstBuffer *buffer;
 
     gst_harness_set_src_caps_str(sink, CAPS_LARGE);
@@ -67,14 +65,12 @@ TEST(test_pool)
     gst_buffer_pool_set_active(pool, FALSE);
     gst_object_unref(pool);
     gst_element_set_bus(sink->element, NULL);
-    gst_harness_teardown(sink);
-    gst_object_unref(bus);
 }
 
 /* Frames go by until a receiver was refused. */
 static void expect_refusal(GstHarness *sink, GstBus *bus, GstBuffer *picture)
 {
-    GstHarness *src = ends_src("limit", NULL);
+    g_autoptr(GstHarness) src = ends_src("limit", NULL);
     GstMessage *told = NULL;
 
     for (guint i = 0; i < FRAMES && !told; i++) {
@@ -83,29 +79,26 @@ static void expect_refusal(GstHarness *sink, GstBus *bus, GstBuffer *picture)
     }
     expect_sentence(bus, told);
     gst_buffer_unref(picture);
-    gst_harness_teardown(src);
 }
 
 /* Upstream has memory of its own, and all that goes wrong is that a receiver is refused. */
 TEST(test_refusal)
 {
-    GstHarness *sink = ends_sink("limit", "wait-for-connection=false");
+    g_autoptr(GstHarness) sink = ends_sink("limit", "wait-for-connection=false");
     GstBuffer *picture = gst_buffer_new_allocate(NULL, PICTURE, NULL);
-    GstBus *bus = ends_bus(sink);
+    g_autoptr(GstBus) bus = ends_bus(sink);
 
     gst_harness_set_src_caps_str(sink, CAPS_LARGE);
     limit();
     expect_refusal(sink, bus, picture);
     gst_element_set_bus(sink->element, NULL);
-    gst_harness_teardown(sink);
-    gst_object_unref(bus);
 }
 
 /* The ring is there, but has no room for a receiver. */
 TEST(test_growth)
 {
-    GstHarness *sink = ends_sink("limit", "wait-for-connection=false");
-    GstBus *bus = ends_bus(sink);
+    g_autoptr(GstHarness) sink = ends_sink("limit", "wait-for-connection=false");
+    g_autoptr(GstBus) bus = ends_bus(sink);
     GstBuffer *picture;
 
     gst_harness_set_src_caps_str(sink, CAPS_LARGE);
@@ -116,8 +109,6 @@ TEST(test_growth)
     gst_buffer_pool_set_active(pool, FALSE);
     gst_object_unref(pool);
     gst_element_set_bus(sink->element, NULL);
-    gst_harness_teardown(sink);
-    gst_object_unref(bus);
 }
 
 /* A stream that waits for its first receiver says it while it waits. */
@@ -129,14 +120,13 @@ static gpointer push(gpointer harness)
 
 TEST(test_waiting)
 {
-    GstHarness *sink = ends_sink("limit", NULL);
-    GstBus *bus = ends_bus(sink);
+    g_autoptr(GstHarness) sink = ends_sink("limit", NULL);
+    g_autoptr(GstBus) bus = ends_bus(sink);
 
     gst_harness_set_src_caps_str(sink, CAPS_LARGE);
     GThread *pushes = g_thread_new("pushes", push, sink);
-    GstMessage *waiting = ends_wait_message(bus, GST_MESSAGE_INFO, 30);
+    g_autoptr(GstMessage) waiting = ends_wait_message(bus, GST_MESSAGE_INFO, 30);
     fail_unless(waiting != NULL, "it does not wait");
-    gst_message_unref(waiting);
     limit();
     GstHarness *src = ends_src("limit", NULL);
     expect_sentence(bus, ends_wait_message(bus, GST_MESSAGE_WARNING, 30));
@@ -144,8 +134,6 @@ TEST(test_waiting)
     gst_element_set_state(ends_element(sink), GST_STATE_NULL);
     g_thread_join(pushes);
     gst_element_set_bus(sink->element, NULL);
-    gst_harness_teardown(sink);
-    gst_object_unref(bus);
 }
 
 int main(int argc, char **argv)

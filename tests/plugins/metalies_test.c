@@ -82,9 +82,8 @@ TEST(test_dates)
     gchar longest[3001];
 
     for (guint i = 0; i < G_N_ELEMENTS(good); i++) {
-        GstStructure *structure = read_date(good[i]);
+        g_autoptr(GstStructure) structure = read_date(good[i]);
         fail_unless(structure != NULL, "refused: %s", good[i]);
-        gst_structure_free(structure);
     }
     for (guint i = 0; i < G_N_ELEMENTS(bad); i++)
         fail_if(read_date(bad[i]) != NULL, "taken: %s", bad[i]);
@@ -99,27 +98,23 @@ TEST(test_zones_of_the_far_east)
     static const gchar *const zones[] = {"+13:00", "+14:00", "+12:45", "-12:00", "+01:00"};
 
     for (guint i = 0; i < G_N_ELEMENTS(zones); i++) {
-        gchar *text = g_strconcat("2026-11-22T10:00:00", zones[i], NULL);
+        g_autofree gchar *text = g_strconcat("2026-11-22T10:00:00", zones[i], NULL);
         GDateTime *local = g_date_time_new_from_iso8601(text, NULL);
-        GstDateTime *time = gst_date_time_new_from_g_date_time(g_date_time_ref(local)), *got = NULL;
-        GstStructure *sent = gst_structure_new("x-cue", "when", GST_TYPE_DATE_TIME, time, "title",
-                                               G_TYPE_STRING, "x", NULL);
+        g_autoptr(GstDateTime) time = gst_date_time_new_from_g_date_time(g_date_time_ref(local)),
+                               got = NULL;
+        g_autoptr(GstStructure) sent = gst_structure_new("x-cue", "when", GST_TYPE_DATE_TIME, time,
+                                                         "title", G_TYPE_STRING, "x", NULL);
         uint8_t bytes[256];
         struct pack pack = {.data = bytes, .size = sizeof(bytes)};
         pack_structure(&pack, sent, NULL);
         struct unpack unpack = {.data = bytes, .left = pack.used};
-        GstStructure *read = unpack_structure(&unpack);
+        g_autoptr(GstStructure) read = unpack_structure(&unpack);
         fail_unless(read != NULL, "nothing arrives with %s", zones[i]);
         fail_unless(gst_structure_get(read, "when", GST_TYPE_DATE_TIME, &got, NULL));
         GDateTime *arrived = gst_date_time_to_g_date_time(got);
         fail_unless(g_date_time_equal(arrived, local), "another time than %s", text);
         g_date_time_unref(arrived);
         g_date_time_unref(local);
-        gst_date_time_unref(got);
-        gst_date_time_unref(time);
-        gst_structure_free(read);
-        gst_structure_free(sent);
-        g_free(text);
     }
 }
 
@@ -141,7 +136,7 @@ static void end_item(struct pack *pack, struct pack *length)
 static guint decode(const uint8_t *bytes, size_t size, guint64 *lost)
 {
     struct meta_loss loss = {lost_metas_new(NULL), NULL};
-    GstBuffer *buffer = gst_buffer_new();
+    g_autoptr(GstBuffer) buffer = gst_buffer_new();
     gpointer state = NULL;
     struct wire_head got;
     guint count = 0;
@@ -154,7 +149,6 @@ static guint decode(const uint8_t *bytes, size_t size, guint64 *lost)
     wire_use_metas(buffer);
     *lost = lost_metas_count(loss.lost);
     lost_metas_free(loss.lost);
-    gst_buffer_unref(buffer);
     return count;
 }
 
@@ -287,10 +281,10 @@ TEST(test_each_byte)
 {
     static const guint8 values[] = {0, 1, 0x7f, 0x80, 0xff};
     struct meta_loss loss = {lost_metas_new(NULL), NULL};
-    GstBuffer *buffer = make_nested();
+    g_autoptr(GstBuffer) buffer = make_nested();
     GstVideoTimeCode *code = gst_video_time_code_new(25, 1, NULL, 0, 1, 2, 3, 4, 0);
-    GstCaps *caps = gst_caps_from_string("timestamp/x-ptp, domain=5");
-    GstDateTime *time = gst_date_time_new_from_iso8601_string("2026-11-22T10:00:00+0100");
+    g_autoptr(GstCaps) caps = gst_caps_from_string("timestamp/x-ptp, domain=5");
+    g_autoptr(GstDateTime) time = gst_date_time_new_from_iso8601_string("2026-11-22T10:00:00+0100");
     GstVideoRegionOfInterestMeta *roi = gst_buffer_get_video_region_of_interest_meta(buffer);
     uint8_t whole[GPUD_FRAME_META_MAX], bent[GPUD_FRAME_META_MAX];
     guint64 lost;
@@ -315,9 +309,6 @@ TEST(test_each_byte)
         }
     lost_metas_free(loss.lost);
     gst_video_time_code_free(code);
-    gst_date_time_unref(time);
-    gst_caps_unref(caps);
-    gst_buffer_unref(buffer);
 }
 
 int main(int argc, char **argv)

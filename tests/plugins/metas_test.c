@@ -13,14 +13,12 @@ static const struct wire_head head = {.monotonic = TRUE, .base_time = 123456789}
 
 static guint64 count_of(struct lost_metas *lost, const gchar *type)
 {
-    GstStructure *stats = gst_structure_new_empty("stats"), *types;
+    g_autoptr(GstStructure) stats = gst_structure_new_empty("stats"), types = NULL;
     guint64 count = 0;
 
     lost_metas_tell(lost, stats);
     fail_unless(gst_structure_get(stats, "lost-meta-types", GST_TYPE_STRUCTURE, &types, NULL));
     gst_structure_get_uint64(types, type, &count);
-    gst_structure_free(types);
-    gst_structure_free(stats);
     return count;
 }
 
@@ -40,14 +38,12 @@ static void keep_line(GstDebugCategory *category, GstDebugLevel level, const gch
 
 static guint64 lost_of_type(GstHarness *harness, const gchar *type)
 {
-    GstStructure *stats, *types;
+    g_autoptr(GstStructure) stats = NULL, types = NULL;
     guint64 count = 0;
 
     g_object_get(ends_element(harness), "stats", &stats, NULL);
     fail_unless(gst_structure_get(stats, "lost-meta-types", GST_TYPE_STRUCTURE, &types, NULL));
     gst_structure_get_uint64(types, type, &count);
-    gst_structure_free(types);
-    gst_structure_free(stats);
     return count;
 }
 
@@ -55,8 +51,8 @@ TEST(test_lost_metas_are_named)
 {
     static const gchar *tags[] = {NULL};
     static guint8 much[GPUD_FRAME_META_MAX];
-    gchar *address = ends_address();
-    GstHarness *sink = ends_sink(address, NULL), *src = ends_src(address, NULL);
+    g_autofree gchar *address = ends_address();
+    g_autoptr(GstHarness) sink = ends_sink(address, NULL), src = ends_src(address, NULL);
     gint number = 0;
 
     lines = g_ptr_array_new_with_free_func(g_free);
@@ -83,22 +79,18 @@ TEST(test_lost_metas_are_named)
     fail_unless_equals_int(lines->len, 3);
     fail_unless(strstr(g_ptr_array_index(lines, 0), "GstVideoCaptionMeta") != NULL);
     g_ptr_array_unref(lines);
-    gst_harness_teardown(src);
-    gst_harness_teardown(sink);
-    g_free(address);
 }
 
 /* The names come from the sender. */
 TEST(test_names_of_lost_metas_are_bounded)
 {
     struct lost_metas *lost = lost_metas_new(NULL);
-    GstStructure *stats = gst_structure_new_empty("stats"), *types;
+    g_autoptr(GstStructure) stats = gst_structure_new_empty("stats"), types = NULL;
     guint64 others;
 
     for (guint i = 0; i < 100; i++) {
-        gchar *name = g_strdup_printf("Meta%u", i);
+        g_autofree gchar *name = g_strdup_printf("Meta%u", i);
         lost_metas_note(lost, NULL, name, "so it is");
-        g_free(name);
     }
     lost_metas_tell(lost, stats);
     fail_unless(gst_structure_get(stats, "lost-meta-types", GST_TYPE_STRUCTURE, &types, NULL));
@@ -106,8 +98,6 @@ TEST(test_names_of_lost_metas_are_bounded)
     fail_unless(gst_structure_get_uint64(types, "other-types", &others));
     fail_unless_equals_uint64(others, 68);
     fail_unless_equals_uint64(lost_metas_count(lost), 100);
-    gst_structure_free(types);
-    gst_structure_free(stats);
     lost_metas_free(lost);
 }
 
@@ -131,7 +121,7 @@ static size_t item(uint8_t bytes[GPUD_FRAME_META_MAX], uint16_t kind, const void
 static void expect_refused(uint16_t kind, const void *inside, size_t size, const gchar *type)
 {
     struct meta_loss loss = {lost_metas_new(NULL), NULL};
-    GstBuffer *buffer = gst_buffer_new();
+    g_autoptr(GstBuffer) buffer = gst_buffer_new();
     uint8_t bytes[GPUD_FRAME_META_MAX];
     struct wire_head got;
     gpointer state = NULL;
@@ -145,7 +135,6 @@ static void expect_refused(uint16_t kind, const void *inside, size_t size, const
     fail_unless_equals_uint64(lost_metas_count(loss.lost), 1);
     fail_unless(count_of(loss.lost, type) == 1, "not named: %s", type);
     lost_metas_free(loss.lost);
-    gst_buffer_unref(buffer);
 }
 
 #define KIND_ANC 10

@@ -19,18 +19,17 @@ struct stage {
 /* before: elements, and " ! ", or nothing. */
 static void stage_open(struct stage *stage, const gchar *before)
 {
-    gchar *address = ends_address();
-    gchar *launch = g_strdup_printf("%s gpudirectsink name=sink address=%s slots=4 sync=false "
-                                    "slow-receiver=block wait-for-connection=true device=%s",
-                                    before, address, device);
+    g_autofree gchar *address = ends_address();
+    g_autofree gchar *launch =
+        g_strdup_printf("%s gpudirectsink name=sink address=%s slots=4 sync=false "
+                        "slow-receiver=block wait-for-connection=true device=%s",
+                        before, address, device);
 
     stage->sink = gst_harness_new_parse(launch);
     gst_harness_use_systemclock(stage->sink);
     stage->bus = ends_bus(stage->sink);
     gst_harness_play(stage->sink);
     stage->src = ends_src(address, NULL);
-    g_free(launch);
-    g_free(address);
 }
 
 static void stage_close(struct stage *stage)
@@ -68,7 +67,7 @@ static guint count_warnings(GstBus *bus, const gchar *says)
 /* The same pictures with and without a link in between. */
 TEST(test_rgb2bayer, .only_if = &bayer)
 {
-    GstHarness *alone = gst_harness_new_parse("rgb2bayer");
+    g_autoptr(GstHarness) alone = gst_harness_new_parse("rgb2bayer");
     struct stage stage;
 
     stage_open(&stage, "rgb2bayer !");
@@ -79,22 +78,19 @@ TEST(test_rgb2bayer, .only_if = &bayer)
         GstBuffer *picture = ends_picture(CAPS_ARGB, i);
         gst_harness_push(alone, gst_buffer_ref(picture));
         fail_unless_equals_int(gst_harness_push(stage.sink, picture), GST_FLOW_OK);
-        GstBuffer *wanted = gst_harness_pull(alone), *got = ends_pull(stage.src);
+        g_autoptr(GstBuffer) wanted = gst_harness_pull(alone), got = ends_pull(stage.src);
         fail_unless(gst_buffer_map(wanted, &map, GST_MAP_READ));
         fail_unless(gst_buffer_memcmp(got, 0, map.data, map.size) == 0, "picture %u differs", i);
         gst_buffer_unmap(wanted, &map);
-        gst_buffer_unref(wanted);
-        gst_buffer_unref(got);
     }
     fail_unless_equals_int(count_warnings(stage.bus, WARNING), 1);
     stage_close(&stage);
-    gst_harness_teardown(alone);
 }
 
 /* GstVideoFrame's own functions write nothing here: what a picture is made of is. */
 static void scribble(GstBuffer *buffer, guint seed)
 {
-    GstBuffer *picture = ends_picture(CAPS_SMALL, seed);
+    g_autoptr(GstBuffer) picture = ends_picture(CAPS_SMALL, seed);
     GstVideoMeta *meta = gst_buffer_get_video_meta(buffer);
     GstMapInfo from, to;
 
@@ -105,7 +101,6 @@ static void scribble(GstBuffer *buffer, guint seed)
                128);
     gst_buffer_unmap(buffer, &to);
     gst_buffer_unmap(picture, &from);
-    gst_buffer_unref(picture);
 }
 
 /* A slot that has a picture already is written to as well, from the first frame on. */
@@ -122,9 +117,8 @@ TEST(test_second_thoughts)
         ends_paint(lent, CAPS_SMALL, i);
         scribble(lent, i + 100);
         gst_harness_push(stage.sink, lent);
-        GstBuffer *got = ends_pull(stage.src);
+        g_autoptr(GstBuffer) got = ends_pull(stage.src);
         ends_check_picture(got, CAPS_SMALL, i + 100);
-        gst_buffer_unref(got);
     }
     fail_unless_equals_int(count_warnings(stage.bus, WARNING), 1);
     gst_buffer_pool_set_active(pool, FALSE);
@@ -146,9 +140,8 @@ TEST(test_reading)
         ends_paint(lent, CAPS_SMALL, i);
         ends_check_picture(lent, CAPS_SMALL, i);
         gst_harness_push(stage.sink, lent);
-        GstBuffer *got = ends_pull(stage.src);
+        g_autoptr(GstBuffer) got = ends_pull(stage.src);
         ends_check_picture(got, CAPS_SMALL, i);
-        gst_buffer_unref(got);
     }
     fail_unless_equals_int(count_warnings(stage.bus, WARNING), 0);
     gst_buffer_pool_set_active(pool, FALSE);
@@ -161,10 +154,9 @@ int main(int argc, char **argv)
     device = argc > 1 ? argv[1] : "cuda:0";
     ends_init_environment();
     gst_check_init(&argc, &argv);
-    GstElementFactory *factory = gst_element_factory_find("rgb2bayer");
+    g_autoptr(GstElementFactory) factory = gst_element_factory_find("rgb2bayer");
     bayer = factory != NULL;
     if (!bayer)
         g_print("no rgb2bayer here (gstreamer1.0-plugins-bad)\n");
-    gst_clear_object(&factory);
     return ends_run_tests(60);
 }

@@ -27,14 +27,13 @@ static void send_names(struct hostile *to, guint count)
 
     for (guint i = 0; i < count; i++) {
         struct pack pack = {.data = bytes, .size = sizeof(bytes)};
-        gchar *field = g_strdup_printf("flood-%u", i);
+        g_autofree gchar *field = g_strdup_printf("flood-%u", i);
         wire_head_pack(&pack, &head);
         pack_u8(&pack, GST_TAG_SCOPE_STREAM);
         pack_u8(&pack, sizeof(name) - 1);
         pack_bytes(&pack, name, sizeof(name) - 1);
         pack_u16(&pack, 1);
         pack_field(&pack, field);
-        g_free(field);
         for (guint tries = 0; !hostile_event(to, EVENT_TAGS, bytes, pack.used); tries++) {
             fail_unless(tries < 10000, "the receiver reads no events for 10 s");
             g_usleep(1000);
@@ -59,9 +58,8 @@ static gboolean arrives_with(struct hostile *self, const gchar *field)
     hostile_serve(self, RAW_SERVER_PAGE, RAW_SERVER_READY);
     hostile_publish(self, &plain);
     gst_buffer_unref(ends_pull(self->src));
-    GstCaps *caps = gst_pad_get_current_caps(self->src->sinkpad);
+    g_autoptr(GstCaps) caps = gst_pad_get_current_caps(self->src->sinkpad);
     gboolean there = gst_structure_get_uint(gst_caps_get_structure(caps, 0), field, &value);
-    gst_caps_unref(caps);
     return there;
 }
 

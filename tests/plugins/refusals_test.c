@@ -155,11 +155,10 @@ static const struct {
 
 static void expect_complaint(GstMessageType type, const gchar *says)
 {
-    GError *error = NULL;
+    g_autoptr(GError) error = NULL;
 
     fail_unless_equals_int(hostile_complaint(&hostile, &error), type);
     fail_unless(strstr(error->message, says), "\"%s\" does not say \"%s\"", error->message, says);
-    g_error_free(error);
 }
 
 static void expect_no_more_complaints(void)

@@ -69,27 +69,24 @@ static GstPadProbeReturn watch_maps(GstPad *pad, GstPadProbeInfo *info, gpointer
 static void open_relay(struct relay *relay, const gchar *first, const gchar *in,
                        const gchar *between, const gchar *out, const gchar *last)
 {
-    gchar *from = ends_address(), *to = ends_address();
-    gchar *line = g_strdup_printf("gpudirectsrc name=in address=%s %s ! %s gpudirectsink name=out "
-                                  "sync=false wait-for-connection=true address=%s %s",
-                                  from, in, between, to, out);
+    g_autofree gchar *from = ends_address(), *to = ends_address();
+    g_autofree gchar *line =
+        g_strdup_printf("gpudirectsrc name=in address=%s %s ! %s gpudirectsink name=out "
+                        "sync=false wait-for-connection=true address=%s %s",
+                        from, in, between, to, out);
 
     relay->last = ends_src(to, last);
     relay->pipeline = gst_parse_launch(line, NULL);
     fail_unless(relay->pipeline != NULL, "%s", line);
     relay->in = gst_bin_get_by_name(GST_BIN(relay->pipeline), "in");
     relay->out = gst_bin_get_by_name(GST_BIN(relay->pipeline), "out");
-    GstPad *pad = gst_element_get_static_pad(relay->in, "src");
+    g_autoptr(GstPad) pad = gst_element_get_static_pad(relay->in, "src");
     gst_pad_add_probe(pad, GST_PAD_PROBE_TYPE_BUFFER, watch_maps, NULL, NULL);
-    gst_object_unref(pad);
     g_atomic_int_set(&cpu_maps, 0);
     gst_element_set_state(relay->pipeline, GST_STATE_PLAYING);
     relay->first = ends_sink(from, first);
     gst_harness_set_src_caps_str(relay->first, CAPS_SMALL);
     ends_wait_clients(relay->first, 1);
-    g_free(line);
-    g_free(from);
-    g_free(to);
 }
 
 static void close_relay(struct relay *relay)
@@ -107,20 +104,18 @@ static void exchange(struct relay *relay, guint from, guint to)
     for (guint i = from; i < to; i++) {
         fail_unless_equals_int(gst_harness_push(relay->first, ends_picture(CAPS_SMALL, i)),
                                GST_FLOW_OK);
-        GstBuffer *got = ends_pull(relay->last);
+        g_autoptr(GstBuffer) got = ends_pull(relay->last);
         ends_check_picture(got, CAPS_SMALL, i);
-        gst_buffer_unref(got);
     }
 }
 
 static guint64 stat_of(GstElement *element, const gchar *field)
 {
-    GstStructure *stats;
+    g_autoptr(GstStructure) stats = NULL;
     guint64 value = G_MAXUINT64;
 
     g_object_get(element, "stats", &stats, NULL);
     fail_unless(gst_structure_get_uint64(stats, field, &value), "no \"%s\" in the stats", field);
-    gst_structure_free(stats);
     return value;
 }
 
@@ -185,13 +180,14 @@ static void hold_up(GstPad *pad, gboolean held)
  * frame though its one receiver stands still. */
 static void outrun(const gchar *device, const gchar *out_device)
 {
-    gchar *out = g_strdup_printf("slots=2 slow-receiver=drop-oldest device=%s", out_device);
-    gchar *in = g_strdup_printf("slots=2 device=%s", device);
+    g_autofree gchar *out =
+        g_strdup_printf("slots=2 slow-receiver=drop-oldest device=%s", out_device);
+    g_autofree gchar *in = g_strdup_printf("slots=2 device=%s", device);
     struct relay relay;
 
     open_relay(&relay, in, in, "", out, "slots=2");
     exchange(&relay, 0, 1);
-    GstPad *pad = gst_element_get_static_pad(ends_element(relay.last), "src");
+    g_autoptr(GstPad) pad = gst_element_get_static_pad(ends_element(relay.last), "src");
     hold_up(pad, TRUE);
     for (guint i = 1; i < FRAMES; i++) {
         GstBuffer *picture = ends_picture(CAPS_SMALL, i);
@@ -211,10 +207,7 @@ static void outrun(const gchar *device, const gchar *out_device)
     fail_unless(GST_BUFFER_OFFSET(got) > 0 && GST_BUFFER_OFFSET(got) < FRAMES);
     ends_check_picture(got, CAPS_SMALL, (guint)GST_BUFFER_OFFSET(got));
     gst_buffer_unref(got);
-    gst_object_unref(pad);
     close_relay(&relay);
-    g_free(in);
-    g_free(out);
 }
 
 TEST(test_slow_receiver_behind_host)
@@ -237,29 +230,25 @@ TEST(test_slow_receiver_behind_cuda, .only_if = &cuda)
 /* Two sinks send the same received slots on, at the same time. */
 static void share(const gchar *device, const gchar *one, const gchar *other)
 {
-    gchar *address = ends_address(), *given = g_strdup_printf("slots=3 device=%s", device);
-    gchar *between = g_strdup_printf("tee name=t ! queue ! gpudirectsink sync=false address=%s "
-                                     "device=%s wait-for-connection=true t. ! queue !",
-                                     address, one);
-    gchar *out = g_strdup_printf("device=%s", other);
-    GstHarness *second = ends_src(address, NULL);
+    g_autofree gchar *address = ends_address(),
+                     *given = g_strdup_printf("slots=3 device=%s", device);
+    g_autofree gchar *between =
+        g_strdup_printf("tee name=t ! queue ! gpudirectsink sync=false address=%s "
+                        "device=%s wait-for-connection=true t. ! queue !",
+                        address, one);
+    g_autofree gchar *out = g_strdup_printf("device=%s", other);
+    g_autoptr(GstHarness) second = ends_src(address, NULL);
     struct relay relay;
 
     open_relay(&relay, given, given, between, out, "");
     for (guint i = 0; i < FRAMES; i++) {
         exchange(&relay, i, i + 1);
-        GstBuffer *got = ends_pull(second);
+        g_autoptr(GstBuffer) got = ends_pull(second);
         ends_check_picture(got, CAPS_SMALL, i);
-        gst_buffer_unref(got);
     }
     fail_unless_equals_int(g_atomic_int_get(&cpu_maps), 0);
     fail_unless_equals_uint64(stat_of(relay.in, "copies-cpu"), 0);
     close_relay(&relay);
-    gst_harness_teardown(second);
-    g_free(between);
-    g_free(given);
-    g_free(out);
-    g_free(address);
 }
 
 TEST(test_tee_opencl, .only_if = &opencl)

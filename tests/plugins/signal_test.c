@@ -25,7 +25,7 @@ static GstMessage *wait_element(GstBus *bus, const gchar *name)
 /* The next word about the signal must be this one; *reason, if asked for, is g_free'd. */
 static void wait_signal(GstHarness *src, GstBus *bus, gboolean wanted, gchar **reason)
 {
-    GstMessage *message = wait_element(bus, "gpudirect-signal");
+    g_autoptr(GstMessage) message = wait_element(bus, "gpudirect-signal");
     const GstStructure *said = gst_message_get_structure(message);
     gboolean signal, now;
 
@@ -35,7 +35,6 @@ static void wait_signal(GstHarness *src, GstBus *bus, gboolean wanted, gchar **r
     fail_unless_equals_int(now, wanted);
     if (reason)
         *reason = g_strdup(gst_structure_get_string(said, "reason"));
-    gst_message_unref(message);
 }
 
 static void count_notify(GObject *object, GParamSpec *pspec, gpointer count)
@@ -64,11 +63,10 @@ static void send(GstHarness *sink, const gchar *caps, guint seed)
 
 static GstClockTime pull_picture(GstHarness *src, const gchar *caps, guint seed)
 {
-    GstBuffer *buffer = ends_pull(src);
+    g_autoptr(GstBuffer) buffer = ends_pull(src);
     GstClockTime pts = GST_BUFFER_PTS(buffer);
 
     ends_check_picture(buffer, caps, seed);
-    gst_buffer_unref(buffer);
     return pts;
 }
 
@@ -77,9 +75,10 @@ static GstClockTime pull_picture(GstHarness *src, const gchar *caps, guint seed)
 /* Property, notify and message report that pictures arrive, stop, arrive again, and end. */
 TEST(test_signal_is_told)
 {
-    gchar *address = ends_address(), *reason;
-    GstHarness *src = ends_src(address, "on-eos=wait");
-    GstBus *bus = ends_bus(src);
+    g_autofree gchar *address = ends_address();
+    gchar *reason;
+    g_autoptr(GstHarness) src = ends_src(address, "on-eos=wait");
+    g_autoptr(GstBus) bus = ends_bus(src);
     gint notified = 0;
     gboolean signal;
 
@@ -114,16 +113,13 @@ TEST(test_signal_is_told)
     fail_unless_equals_int(g_atomic_int_get(&notified), 6);
     fail_unless_equals_uint64(ends_stat(src, "stood-in"), 0);
     gst_harness_teardown(sink);
-    gst_harness_teardown(src);
-    gst_object_unref(bus);
-    g_free(address);
 }
 
 /* The last picture goes on, a picture's time apart, until the next sender's. */
 TEST(test_freeze)
 {
-    gchar *address = ends_address();
-    GstHarness *src = ends_src(address, "on-disconnect=freeze on-eos=wait");
+    g_autofree gchar *address = ends_address();
+    g_autoptr(GstHarness) src = ends_src(address, "on-disconnect=freeze on-eos=wait");
     GstHarness *sink = open_sink(address, CAPS_SMALL);
     GstClockTime last = GST_CLOCK_TIME_NONE;
 
@@ -162,16 +158,14 @@ TEST(test_freeze)
     }
     fail_unless(fresh, "the next sender's picture did not come");
     gst_harness_teardown(sink);
-    gst_harness_teardown(src);
-    g_free(address);
 }
 
 /* A sender that stands still has all of its slots, but one until it is seen to. */
 TEST(test_freeze_gives_the_slot_back)
 {
-    gchar *address = ends_address();
-    GstHarness *src = ends_src(address, "on-disconnect=freeze slots=2");
-    GstHarness *sink = open_sink(address, CAPS_SMALL);
+    g_autofree gchar *address = ends_address();
+    g_autoptr(GstHarness) src = ends_src(address, "on-disconnect=freeze slots=2");
+    g_autoptr(GstHarness) sink = open_sink(address, CAPS_SMALL);
 
     send(sink, CAPS_SMALL, 1);
     while (ends_stat(src, "stood-in") == 0)
@@ -181,9 +175,6 @@ TEST(test_freeze_gives_the_slot_back)
         while (ends_stat(src, "frames") < i)
             gst_buffer_unref(ends_pull(src));
     }
-    gst_harness_teardown(sink);
-    gst_harness_teardown(src);
-    g_free(address);
 }
 
 TEST(test_black)
@@ -191,31 +182,28 @@ TEST(test_black)
     static const gchar *const formats[] = {"UYVY", "I420", "NV12", "BGRA"};
 
     for (guint f = 0; f < G_N_ELEMENTS(formats); f++) {
-        gchar *address = ends_address();
+        g_autofree gchar *address = ends_address();
         gchar *caps =
             g_strdup_printf("video/x-raw,format=%s,width=66,height=18,framerate=25/1", formats[f]);
-        GstHarness *src = ends_src(address, "on-disconnect=black");
+        g_autoptr(GstHarness) src = ends_src(address, "on-disconnect=black");
         GstHarness *sink = open_sink(address, caps);
 
         send(sink, caps, 3);
         pull_picture(src, caps, 3);
         gst_harness_teardown(sink);
         for (guint i = 0; i < 3; i++) {
-            GstBuffer *buffer = ends_pull(src);
+            g_autoptr(GstBuffer) buffer = ends_pull(src);
             ends_check_black(buffer, caps);
-            gst_buffer_unref(buffer);
         }
-        gst_harness_teardown(src);
         g_free(caps);
-        g_free(address);
     }
 }
 
 /* While stand-ins come, the element can be paused, played and stopped at any time. */
 TEST(test_states_meanwhile)
 {
-    gchar *address = ends_address();
-    GstHarness *src = ends_src(address, "on-disconnect=freeze");
+    g_autofree gchar *address = ends_address();
+    g_autoptr(GstHarness) src = ends_src(address, "on-disconnect=freeze");
     GstHarness *sink = open_sink(address, CAPS_SMALL);
 
     send(sink, CAPS_SMALL, 1);
@@ -232,38 +220,26 @@ TEST(test_states_meanwhile)
     /* Another end asked for, by the application. */
     gst_element_send_event(ends_element(src), gst_event_new_eos());
     gst_event_unref(ends_wait_event(src, GST_EVENT_EOS));
-    gst_harness_teardown(src);
-    g_free(address);
 }
 
 /* The message after a second without a sender names the path, and the active channels. */
 TEST(test_waiting_is_told)
 {
-    gchar *address = ends_address(), *other = ends_address();
-    GstHarness *sink = ends_sink(other, NULL);
-    GstHarness *src = ends_src(address, NULL);
-    GstBus *bus = ends_bus(src);
-    gchar *text = NULL;
-    GError *info;
+    g_autofree gchar *address = ends_address(), *other = ends_address();
+    g_autoptr(GstHarness) sink = ends_sink(other, NULL);
+    g_autoptr(GstHarness) src = ends_src(address, NULL);
+    g_autoptr(GstBus) bus = ends_bus(src);
+    g_autofree gchar *text = NULL;
+    g_autoptr(GError) info = NULL;
 
-    GstMessage *message = ends_wait_message(bus, GST_MESSAGE_INFO, 20);
+    g_autoptr(GstMessage) message = ends_wait_message(bus, GST_MESSAGE_INFO, 20);
     fail_unless(message != NULL, "nothing was said within 20 s");
     gst_message_parse_info(message, &info, &text);
-    gchar *path = g_strdup_printf("%s/gpudirect/%s", g_getenv("XDG_RUNTIME_DIR"), address);
-    gchar *sending = g_strdup_printf("sending now: %s", other);
+    g_autofree gchar *path =
+        g_strdup_printf("%s/gpudirect/%s", g_getenv("XDG_RUNTIME_DIR"), address);
+    g_autofree gchar *sending = g_strdup_printf("sending now: %s", other);
     fail_unless(strstr(info->message, path) && strstr(info->message, sending), "%s", info->message);
     fail_unless(strstr(text, sending) != NULL, "%s", text); /* what gst-launch-1.0 prints */
-    g_free(sending);
-    g_free(path);
-    g_free(text);
-    g_error_free(info);
-    gst_message_unref(message);
-
-    gst_harness_teardown(src);
-    gst_harness_teardown(sink);
-    gst_object_unref(bus);
-    g_free(other);
-    g_free(address);
 }
 
 /* A file's sender says so, too. */
@@ -274,27 +250,21 @@ static gpointer push_one(gpointer sink)
 
 TEST(test_waiting_sink_is_told)
 {
-    gchar *address = ends_address(), *text = NULL;
-    GstHarness *sink = ends_sink(address, NULL);
-    GstBus *bus = ends_bus(sink);
-    GError *info;
+    g_autofree gchar *address = ends_address(), *text = NULL;
+    g_autoptr(GstHarness) sink = ends_sink(address, NULL);
+    g_autoptr(GstBus) bus = ends_bus(sink);
+    g_autoptr(GError) info = NULL;
 
     gst_harness_set_src_caps_str(sink, CAPS_SMALL);
     GThread *thread = g_thread_new("push", push_one, sink);
-    GstMessage *message = ends_wait_message(bus, GST_MESSAGE_INFO, 20);
+    g_autoptr(GstMessage) message = ends_wait_message(bus, GST_MESSAGE_INFO, 20);
     fail_unless(message != NULL, "nothing was said within 20 s");
     gst_message_parse_info(message, &info, &text);
     fail_unless(strstr(info->message, "first receiver") && strstr(info->message, address), "%s",
                 info->message);
     fail_unless(strstr(text, "first receiver") != NULL, "%s", text);
-    g_free(text);
-    g_error_free(info);
-    gst_message_unref(message);
     gst_element_set_state(sink->element, GST_STATE_NULL);
     g_thread_join(thread);
-    gst_harness_teardown(sink);
-    gst_object_unref(bus);
-    g_free(address);
 }
 
 /* --- the log ------------------------------------------------------------------------------ */
@@ -348,7 +318,7 @@ TEST(test_levels_of_the_log)
     gst_debug_remove_log_function(gst_debug_log_default);
     gst_debug_add_log_function(log_line, NULL, NULL);
 
-    gchar *address = ends_address();
+    g_autofree gchar *address = ends_address();
     GstHarness *src = ends_src(address, "on-eos=wait");
     GstHarness *sink = open_sink(address, CAPS_SMALL);
     for (guint i = 0; i < 5; i++) {
@@ -381,7 +351,6 @@ TEST(test_levels_of_the_log)
     gst_debug_remove_log_function(log_line);
     for (guint i = 0; i < GST_LEVEL_COUNT; i++)
         g_string_free(logged[i], TRUE);
-    g_free(address);
 }
 
 ENDS_MAIN(60)

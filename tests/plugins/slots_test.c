@@ -11,13 +11,12 @@ static GstHarness *sink, *src;
 
 static void setup(const gchar *sink_properties, const gchar *src_properties)
 {
-    gchar *address = ends_address();
+    g_autofree gchar *address = ends_address();
 
     sink = ends_sink(address, sink_properties);
     src = ends_src(address, src_properties);
     gst_harness_set_src_caps_str(sink, CAPS_SMALL);
     ends_wait_clients(sink, 1);
-    g_free(address);
 }
 
 static void teardown(void)
@@ -58,11 +57,10 @@ TEST(test_lent_buffers_are_not_copied)
         ends_paint(sent, CAPS_SMALL, i);
         gpointer written = address_of(sent);
         fail_unless_equals_int(gst_harness_push(sink, sent), GST_FLOW_OK);
-        GstBuffer *got = ends_pull(src);
+        g_autoptr(GstBuffer) got = ends_pull(src);
         ends_check_picture(got, CAPS_SMALL, i);
         /* Both ends are in this process: a route that moves nothing shows the very same bytes. */
         fail_unless(address_of(got) == written);
-        gst_buffer_unref(got);
     }
     fail_unless_equals_uint64(ends_stat(sink, "copies-cpu"), 0);
     fail_unless_equals_uint64(ends_stat(src, "copies-cpu"), 0);
@@ -75,9 +73,8 @@ TEST(test_foreign_buffers_cost_one_copy)
     setup(NULL, NULL);
     for (guint i = 0; i < 20; i++) {
         gst_harness_push(sink, ends_picture(CAPS_SMALL, i));
-        GstBuffer *got = ends_pull(src);
+        g_autoptr(GstBuffer) got = ends_pull(src);
         ends_check_picture(got, CAPS_SMALL, i);
-        gst_buffer_unref(got);
     }
     fail_unless_equals_uint64(ends_stat(sink, "copies-cpu"), 20);
     fail_unless_equals_uint64(ends_stat(src, "copies-cpu"), 0);
@@ -122,10 +119,9 @@ TEST(test_same_memory_twice)
         if (i % 2 == 0)
             GST_BUFFER_PTS(again) = i * GST_SECOND;
         fail_unless_equals_int(gst_harness_push(sink, again), GST_FLOW_OK);
-        GstBuffer *got = ends_pull(src);
+        g_autoptr(GstBuffer) got = ends_pull(src);
         ends_check_picture(got, CAPS_SMALL, 9);
         fail_unless(GST_BUFFER_PTS_IS_VALID(got) == (i % 2 == 0), "round %u", i);
-        gst_buffer_unref(got);
     }
     fail_unless_equals_uint64(ends_stat(sink, "copies-cpu"), 0);
     gst_buffer_unref(sent);
@@ -170,9 +166,8 @@ TEST(test_greedy_upstream)
             if (round == 0)
                 ends_paint(held[i], CAPS_SMALL, i);
             fail_unless_equals_int(gst_harness_push(sink, gst_buffer_ref(held[i])), GST_FLOW_OK);
-            GstBuffer *got = ends_pull(src);
+            g_autoptr(GstBuffer) got = ends_pull(src);
             ends_check_picture(got, CAPS_SMALL, i);
-            gst_buffer_unref(got);
         }
     fail_unless_equals_uint64(ends_stat(sink, "copies-cpu"), 3 * (G_N_ELEMENTS(held) - 3));
     for (guint i = 0; i < G_N_ELEMENTS(held); i++)
@@ -216,10 +211,9 @@ TEST(test_memory_outlives_its_buffer)
     for (guint i = 0; i < 12; i++) {
         gst_harness_push(sink, ends_picture(CAPS_SMALL, i));
         GstBuffer *got = ends_pull(src);
-        GstBuffer *copy = gst_buffer_copy(got);
+        g_autoptr(GstBuffer) copy = gst_buffer_copy(got);
         gst_buffer_unref(got);
         ends_check_picture(copy, CAPS_SMALL, i);
-        gst_buffer_unref(copy);
     }
     fail_unless_equals_uint64(ends_stat(src, "copies-cpu"), 0);
     teardown();
@@ -233,10 +227,9 @@ TEST(test_objects_are_kept)
     setup(NULL, NULL);
     for (guint i = 0; i < 50; i++) {
         gst_harness_push(sink, ends_picture(CAPS_SMALL, i));
-        GstBuffer *got = ends_pull(src);
+        g_autoptr(GstBuffer) got = ends_pull(src);
         g_hash_table_add(buffers, got);
         g_hash_table_add(memories, gst_buffer_peek_memory(got, 0));
-        gst_buffer_unref(got);
     }
     fail_unless(g_hash_table_size(buffers) <= 8, "%u buffers", g_hash_table_size(buffers));
     fail_unless(g_hash_table_size(memories) <= 8, "%u memories", g_hash_table_size(memories));
@@ -305,14 +298,13 @@ TEST(test_drop_newest)
 
 static guint64 dropped_by(GstBus *bus)
 {
-    GstMessage *message = ends_wait_message(bus, GST_MESSAGE_QOS, 5);
+    g_autoptr(GstMessage) message = ends_wait_message(bus, GST_MESSAGE_QOS, 5);
     GstFormat format;
     guint64 processed, dropped;
 
     fail_unless(message != NULL, "no QoS message");
     gst_message_parse_qos_stats(message, &format, &processed, &dropped);
     fail_unless_equals_int(format, GST_FORMAT_BUFFERS);
-    gst_message_unref(message);
     return dropped;
 }
 
@@ -320,7 +312,7 @@ static guint64 dropped_by(GstBus *bus)
 TEST(test_drops_are_reported)
 {
     setup("slow-receiver=drop-newest", "start=oldest");
-    GstBus *sink_bus = ends_bus(sink), *src_bus = ends_bus(src);
+    g_autoptr(GstBus) sink_bus = ends_bus(sink), src_bus = ends_bus(src);
     gst_harness_push(sink, ends_picture(CAPS_SMALL, 0));
     gst_buffer_unref(ends_pull(src));
     gst_element_set_state(src->element, GST_STATE_PAUSED);
@@ -341,28 +333,28 @@ TEST(test_drops_are_reported)
     fail_unless_equals_uint64(dropped_by(src_bus), dropped);
     fail_unless_equals_uint64(ends_stat(src, "dropped"), dropped);
     teardown();
-    gst_object_unref(sink_bus);
-    gst_object_unref(src_bus);
 }
 
 /* Upstream takes slots in one thread while the sink submits in another. */
 TEST(test_lending_across_a_queue)
 {
-    gchar *address = ends_address();
-    gchar *send = g_strdup_printf("videotestsrc num-buffers=300 ! " CAPS_SMALL
-                                  " ! queue ! gpudirectsink name=s "
-                                  "sync=false slots=8 address=%s",
-                                  address);
-    gchar *receive = g_strdup_printf("gpudirectsrc address=%s ! fakesink sync=false", address);
-    GstElement *receiver = gst_parse_launch(receive, NULL), *sender = gst_parse_launch(send, NULL);
-    GstElement *element = gst_bin_get_by_name(GST_BIN(sender), "s");
-    GstBus *bus = gst_element_get_bus(receiver);
-    GstStructure *stats;
+    g_autofree gchar *address = ends_address();
+    g_autofree gchar *send = g_strdup_printf("videotestsrc num-buffers=300 ! " CAPS_SMALL
+                                             " ! queue ! gpudirectsink name=s "
+                                             "sync=false slots=8 address=%s",
+                                             address);
+    g_autofree gchar *receive =
+        g_strdup_printf("gpudirectsrc address=%s ! fakesink sync=false", address);
+    g_autoptr(GstElement) receiver = gst_parse_launch(receive, NULL),
+                          sender = gst_parse_launch(send, NULL);
+    g_autoptr(GstElement) element = gst_bin_get_by_name(GST_BIN(sender), "s");
+    g_autoptr(GstBus) bus = gst_element_get_bus(receiver);
+    g_autoptr(GstStructure) stats = NULL;
     guint64 frames = 0, copies = 0;
 
     gst_element_set_state(receiver, GST_STATE_PLAYING);
     gst_element_set_state(sender, GST_STATE_PLAYING);
-    GstMessage *message = ends_wait_message(bus, GST_MESSAGE_EOS | GST_MESSAGE_ERROR, 20);
+    g_autoptr(GstMessage) message = ends_wait_message(bus, GST_MESSAGE_EOS | GST_MESSAGE_ERROR, 20);
     fail_unless(message && GST_MESSAGE_TYPE(message) == GST_MESSAGE_EOS);
     g_object_get(element, "stats", &stats, NULL);
     gst_structure_get_uint64(stats, "frames", &frames);
@@ -370,17 +362,8 @@ TEST(test_lending_across_a_queue)
     fail_unless_equals_uint64(frames, 300);
     /* The queue may hold more pictures than there are slots; most are lent all the same. */
     fail_unless(copies < 250, "%" G_GUINT64_FORMAT " copies", copies);
-    gst_structure_free(stats);
-    gst_message_unref(message);
     gst_element_set_state(sender, GST_STATE_NULL);
     gst_element_set_state(receiver, GST_STATE_NULL);
-    gst_object_unref(element);
-    gst_object_unref(bus);
-    gst_object_unref(sender);
-    gst_object_unref(receiver);
-    g_free(send);
-    g_free(receive);
-    g_free(address);
 }
 
 ENDS_MAIN(30)

@@ -101,7 +101,7 @@ static GstBuffer *make_sound(const GstAudioInfo *info, gsize samples, gsize firs
 static void send_sound(struct stream *stream, const gchar *text)
 {
     static const gsize sizes[] = {1, 480, 1001, 4800, 4801, 13000, 7};
-    GstCaps *caps = gst_caps_from_string(text);
+    g_autoptr(GstCaps) caps = gst_caps_from_string(text);
     gsize sent = 0, got = 0;
     GstAudioInfo info;
 
@@ -111,21 +111,18 @@ static void send_sound(struct stream *stream, const gchar *text)
                                GST_FLOW_OK);
         sent += sizes[i];
         while (got < sent) {
-            GstBuffer *buffer = ends_pull(stream->src);
+            g_autoptr(GstBuffer) buffer = ends_pull(stream->src);
             gsize samples = gst_buffer_get_size(buffer) / (gsize)info.bpf;
             check_sound(buffer, &info, got);
             fail_unless_equals_uint64(GST_BUFFER_OFFSET(buffer), got);
             fail_unless_equals_uint64(GST_BUFFER_OFFSET_END(buffer), got + samples);
             fail_unless(samples <= 4800);
             got += samples;
-            gst_buffer_unref(buffer);
         }
         fail_unless_equals_uint64(got, sent);
     }
-    GstCaps *current = gst_pad_get_current_caps(stream->src->sinkpad);
+    g_autoptr(GstCaps) current = gst_pad_get_current_caps(stream->src->sinkpad);
     fail_unless(gst_caps_is_equal(current, caps), "%" GST_PTR_FORMAT, current);
-    gst_caps_unref(current);
-    gst_caps_unref(caps);
 }
 
 static const gchar *const sounds[] = {
@@ -160,21 +157,19 @@ TEST(test_half_a_sample)
     struct stream stream;
 
     open_stream(&stream, sounds[0]);
-    GstBus *bus = ends_bus(stream.sink);
+    g_autoptr(GstBus) bus = ends_bus(stream.sink);
     gst_harness_push(stream.sink, make_bytes(7, 0));
-    GstMessage *message = ends_wait_message(bus, GST_MESSAGE_WARNING, 5);
+    g_autoptr(GstMessage) message = ends_wait_message(bus, GST_MESSAGE_WARNING, 5);
     fail_unless(message != NULL);
-    gst_message_unref(message);
     fail_unless_equals_uint64(ends_stat(stream.sink, "dropped-malformed"), 1);
     send_sound(&stream, sounds[0]);
-    gst_object_unref(bus);
     close_stream(&stream);
 }
 
 /* Device monitors that look for sound list the stream, and those that look for pictures do not. */
 static guint count_devices(const gchar *class, const gchar *address)
 {
-    GstDeviceMonitor *monitor = gst_device_monitor_new();
+    g_autoptr(GstDeviceMonitor) monitor = gst_device_monitor_new();
     guint count = 0;
 
     gst_device_monitor_add_filter(monitor, class, NULL);
@@ -187,7 +182,6 @@ static guint count_devices(const gchar *class, const gchar *address)
         }
     }
     g_list_free_full(devices, gst_object_unref);
-    gst_object_unref(monitor);
     return count;
 }
 
@@ -215,23 +209,18 @@ TEST(test_data, .times = G_N_ELEMENTS(types))
     open_stream(&stream, types[__i__]);
     for (guint i = 0; i < G_N_ELEMENTS(sizes); i++) {
         fail_unless_equals_int(gst_harness_push(stream.sink, make_bytes(sizes[i], i)), GST_FLOW_OK);
-        GstBuffer *buffer = ends_pull(stream.src);
+        g_autoptr(GstBuffer) buffer = ends_pull(stream.src);
         fail_unless_equals_uint64(gst_buffer_get_size(buffer), sizes[i]);
         check_bytes(buffer, i);
-        gst_buffer_unref(buffer);
     }
-    GstCaps *caps = gst_caps_from_string(types[__i__]);
-    GstCaps *current = gst_pad_get_current_caps(stream.src->sinkpad);
+    g_autoptr(GstCaps) caps = gst_caps_from_string(types[__i__]);
+    g_autoptr(GstCaps) current = gst_pad_get_current_caps(stream.src->sinkpad);
     fail_unless(gst_caps_is_equal(current, caps), "%" GST_PTR_FORMAT, current);
-    gst_caps_unref(current);
-    gst_caps_unref(caps);
 
-    GstBus *bus = ends_bus(stream.sink);
+    g_autoptr(GstBus) bus = ends_bus(stream.sink);
     gst_harness_push(stream.sink, gst_buffer_new_allocate(NULL, (16 << 20) + 1, NULL));
-    GstMessage *message = ends_wait_message(bus, GST_MESSAGE_WARNING, 5);
+    g_autoptr(GstMessage) message = ends_wait_message(bus, GST_MESSAGE_WARNING, 5);
     fail_unless(message != NULL);
-    gst_message_unref(message);
-    gst_object_unref(bus);
     close_stream(&stream);
 }
 
@@ -262,19 +251,17 @@ TEST(test_slow_sound)
     gst_harness_set_src_caps_str(picture_sink, CAPS_SMALL);
     ends_wait_clients(picture_sink, 1);
 
-    GstPad *pad = gst_element_get_static_pad(ends_element(stream.src), "src");
+    g_autoptr(GstPad) pad = gst_element_get_static_pad(ends_element(stream.src), "src");
     gulong probe = gst_pad_add_probe(pad, GST_PAD_PROBE_TYPE_BLOCK | GST_PAD_PROBE_TYPE_BUFFER,
                                      NULL, NULL, NULL);
     GThread *thread = g_thread_new("sound", push_sound, &stream);
     for (guint i = 0; i < 100; i++) {
         gst_harness_push(picture_sink, ends_picture(CAPS_SMALL, i));
-        GstBuffer *buffer = ends_pull(picture_src);
+        g_autoptr(GstBuffer) buffer = ends_pull(picture_src);
         ends_check_picture(buffer, CAPS_SMALL, i);
-        gst_buffer_unref(buffer);
     }
     fail_unless_equals_uint64(gst_harness_buffers_received(stream.src), 0);
     gst_pad_remove_probe(pad, probe);
-    gst_object_unref(pad);
     for (guint i = 0; i < BLOCKS; i++)
         gst_buffer_unref(ends_pull(stream.src));
     fail_unless(GPOINTER_TO_INT(g_thread_join(thread)));
@@ -287,17 +274,14 @@ TEST(test_slow_sound)
  * it. */
 TEST(test_pictures_alone)
 {
-    GstElement *sink = gst_element_factory_make("gpudirectsink", NULL);
-    GstPad *pad = gst_element_get_static_pad(sink, "sink");
-    GstCaps *sound = gst_caps_from_string(sounds[0]);
+    g_autoptr(GstElement) sink = gst_element_factory_make("gpudirectsink", NULL);
+    g_autoptr(GstPad) pad = gst_element_get_static_pad(sink, "sink");
+    g_autoptr(GstCaps) sound = gst_caps_from_string(sounds[0]);
 
     g_object_set(sink, "address", "cam1", NULL);
     fail_if(gst_pad_query_accept_caps(pad, sound));
     g_object_set(sink, "address", "cam1/audio", NULL);
     fail_unless(gst_pad_query_accept_caps(pad, sound));
-    gst_caps_unref(sound);
-    gst_object_unref(pad);
-    gst_object_unref(sink);
 }
 
 ENDS_MAIN(60)

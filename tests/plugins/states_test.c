@@ -65,7 +65,7 @@ static GstPadProbeReturn on_data(GstPad *pad, GstPadProbeInfo *info, gpointer us
 
 static void check_bus(GstElement *pipeline)
 {
-    GstBus *bus = gst_element_get_bus(pipeline);
+    g_autoptr(GstBus) bus = gst_element_get_bus(pipeline);
     GstMessage *message = gst_bus_pop_filtered(bus, GST_MESSAGE_ERROR | GST_MESSAGE_EOS);
 
     if (message) {
@@ -74,7 +74,6 @@ static void check_bus(GstElement *pipeline)
             gst_message_parse_error(message, &error, NULL);
         check(FALSE, "%s", error ? error->message : "the stream ends");
     }
-    gst_object_unref(bus);
 }
 
 static void change(GstElement *pipeline, GstState to, struct watch *watch)
@@ -114,12 +113,11 @@ static void await_frames(GstElement *pipeline, struct watch *watch, guint count)
 
 static guint count_descriptors(void)
 {
-    GDir *folder = g_dir_open("/proc/self/fd", 0, NULL);
+    g_autoptr(GDir) folder = g_dir_open("/proc/self/fd", 0, NULL);
     guint count = 0;
 
     while (g_dir_read_name(folder))
         count++;
-    g_dir_close(folder);
     return count;
 }
 
@@ -141,8 +139,8 @@ int main(int argc, char **argv)
                          "fakesink sync=false",
                          &error);
     check(pipeline && !error, "%s", error ? error->message : "no pipeline");
-    GstElement *src = gst_bin_get_by_name(GST_BIN(pipeline), "src");
-    GstPad *pad = gst_element_get_static_pad(src, "src");
+    g_autoptr(GstElement) src = gst_bin_get_by_name(GST_BIN(pipeline), "src");
+    g_autoptr(GstPad) pad = gst_element_get_static_pad(src, "src");
     gst_pad_add_probe(pad, GST_PAD_PROBE_TYPE_BUFFER | GST_PAD_PROBE_TYPE_EVENT_DOWNSTREAM, on_data,
                       &watch, NULL);
     guint open_before = 0;
@@ -160,8 +158,6 @@ int main(int argc, char **argv)
         check(open_now == open_before, "%u descriptors, %u before", open_now, open_before);
     }
     g_print("%s changes of state\n", argv[1]);
-    gst_object_unref(pad);
-    gst_object_unref(src);
     gst_object_unref(pipeline);
     return 0;
 }

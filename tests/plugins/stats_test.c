@@ -44,14 +44,13 @@ static GstPadProbeReturn count(GstPad *pad, GstPadProbeInfo *info, gpointer user
 
 static void play_start(struct play *play, const gchar *format, const gchar *address)
 {
-    gchar *text = g_strdup_printf(format, address);
+    g_autofree gchar *text = g_strdup_printf(format, address);
 
     *play = (struct play){.pipeline = gst_parse_launch(text, NULL)};
     fail_unless(GST_IS_PIPELINE(play->pipeline), "no pipeline: %s", text);
     play->bus = gst_element_get_bus(play->pipeline);
     gst_bus_set_sync_handler(play->bus, see_message, play, NULL);
     gst_element_set_state(play->pipeline, GST_STATE_PLAYING);
-    g_free(text);
 }
 
 static void play_wait_end(struct play *play)
@@ -73,8 +72,8 @@ static void play_stop(struct play *play)
 
 static void wait_frames(GstElement *pipeline, gint wanted)
 {
-    GstElement *src = gst_bin_get_by_name(GST_BIN(pipeline), "src");
-    GstPad *pad = gst_element_get_static_pad(src, "src");
+    g_autoptr(GstElement) src = gst_bin_get_by_name(GST_BIN(pipeline), "src");
+    g_autoptr(GstPad) pad = gst_element_get_static_pad(src, "src");
     gint frames = 0;
     gulong probe = gst_pad_add_probe(pad, GST_PAD_PROBE_TYPE_BUFFER, count, &frames, NULL);
 
@@ -82,8 +81,6 @@ static void wait_frames(GstElement *pipeline, gint wanted)
         g_usleep(10000);
     fail_unless(g_atomic_int_get(&frames) >= wanted, "%d frames", frames);
     gst_pad_remove_probe(pad, probe);
-    gst_object_unref(pad);
-    gst_object_unref(src);
 }
 
 #define SEND "videotestsrc is-live=true ! " CAPS_SMALL " ! gpudirectsink async=false address=%s"
@@ -115,7 +112,7 @@ static const gchar *const receivers[ENDS] = {
 TEST(test_end, .times = ENDS)
 {
     enum end end = (enum end)__i__;
-    gchar *address = ends_address();
+    g_autofree gchar *address = ends_address();
     struct play sender, receiver;
 
     play_start(&sender, SEND, address);
@@ -146,7 +143,6 @@ TEST(test_end, .times = ENDS)
     fail_unless_equals_int(sender.posted, 1);
     fail_unless_equals_int(sender.posted_late, 0);
     fail_unless(sender.frames >= 5, "%d frames", sender.frames);
-    g_free(address);
 }
 
 ENDS_MAIN(60)

@@ -37,21 +37,19 @@ static const gchar *const sources[] = {
 
 static void look(GstElement *pipeline)
 {
-    GstElement *element = gst_bin_get_by_name(GST_BIN(pipeline), "ends");
-    GstStructure *stats = NULL;
+    g_autoptr(GstElement) element = gst_bin_get_by_name(GST_BIN(pipeline), "ends");
+    g_autoptr(GstStructure) stats = NULL;
 
     g_object_get(element, "stats", &stats, NULL);
     fail_unless(stats != NULL);
-    gst_structure_free(stats);
     g_free(gst_uri_handler_get_uri(GST_URI_HANDLER(element)));
-    gst_object_unref(element);
 }
 
 static void run_once(struct thread *self, const gchar *description, guint address)
 {
-    gchar *text = g_strdup_printf(description, address);
+    g_autofree gchar *text = g_strdup_printf(description, address);
     GError *error = NULL;
-    GstElement *pipeline = gst_parse_launch(text, &error);
+    g_autoptr(GstElement) pipeline = gst_parse_launch(text, &error);
 
     fail_unless(pipeline != NULL && error == NULL, "%s", error ? error->message : text);
     for (gint changes = g_rand_int_range(self->random, 1, 6); changes > 0; changes--) {
@@ -69,8 +67,6 @@ static void run_once(struct thread *self, const gchar *description, guint addres
     gst_element_set_state(pipeline, GST_STATE_NULL);
     fail_unless_equals_int(gst_element_get_state(pipeline, NULL, NULL, DEADLINE),
                            GST_STATE_CHANGE_SUCCESS);
-    gst_object_unref(pipeline);
-    g_free(text);
 }
 
 /* A sink has its address to itself: two at one wait for each other. */

@@ -62,15 +62,13 @@ TEST(test_shape, .times = G_N_ELEMENTS(shapes))
     ends_check_picture(buffer, text, 1);
 
     GstVideoInfo info;
-    GstCaps *sent = gst_caps_from_string(text);
-    GstCaps *got = gst_pad_get_current_caps(src->sinkpad);
+    g_autoptr(GstCaps) sent = gst_caps_from_string(text);
+    g_autoptr(GstCaps) got = gst_pad_get_current_caps(src->sinkpad);
     gst_video_info_from_caps(&info, sent);
     GstVideoMeta *meta = gst_buffer_get_video_meta(buffer);
     fail_unless(meta != NULL);
     fail_unless_equals_int(meta->n_planes, GST_VIDEO_INFO_N_PLANES(&info));
     fail_unless(gst_caps_is_equal(sent, got), "%s became %s", text, gst_caps_to_string(got));
-    gst_caps_unref(sent);
-    gst_caps_unref(got);
     gst_buffer_unref(buffer);
     teardown();
 }
@@ -87,15 +85,12 @@ TEST(test_caps_change_in_band)
                 gst_harness_push(sink, ends_picture(sequence[round], round * 3 + i)), GST_FLOW_OK);
         /* The old epoch drains before the new format comes: pull only now. */
         for (guint i = 0; i < 3; i++) {
-            GstBuffer *buffer = ends_pull(src);
+            g_autoptr(GstBuffer) buffer = ends_pull(src);
             ends_check_picture(buffer, sequence[round], round * 3 + i);
-            gst_buffer_unref(buffer);
         }
-        GstCaps *want = gst_caps_from_string(sequence[round]);
-        GstCaps *got = gst_pad_get_current_caps(src->sinkpad);
+        g_autoptr(GstCaps) want = gst_caps_from_string(sequence[round]);
+        g_autoptr(GstCaps) got = gst_pad_get_current_caps(src->sinkpad);
         fail_unless(gst_caps_is_equal(want, got));
-        gst_caps_unref(want);
-        gst_caps_unref(got);
     }
     fail_unless_equals_uint64(ends_stat(src, "frames"), 12);
     fail_unless_equals_uint64(ends_stat(src, "dropped"), 0);
@@ -150,8 +145,8 @@ static GstReferenceTimestampMeta *first_stamp(GstBuffer *buffer)
 
 TEST(test_submit_time)
 {
-    GstCaps *reference = gst_caps_new_empty_simple("timestamp/x-gpudirect-submit");
-    GstCaps *unix_time = gst_caps_new_empty_simple("timestamp/x-unix");
+    g_autoptr(GstCaps) reference = gst_caps_new_empty_simple("timestamp/x-gpudirect-submit");
+    g_autoptr(GstCaps) unix_time = gst_caps_new_empty_simple("timestamp/x-unix");
 
     setup();
     g_object_set(ends_element(src), "add-reference-timestamp-meta", TRUE, NULL);
@@ -172,15 +167,13 @@ TEST(test_submit_time)
             gst_caps_is_equal(first_stamp(buffer)->reference, i % 2 ? unix_time : reference));
         gst_buffer_unref(buffer);
     }
-    gst_caps_unref(unix_time);
-    gst_caps_unref(reference);
     teardown();
 }
 
 /* The first reference timestamp is the sender's, or there is none. */
 TEST(test_no_stamp_of_our_own)
 {
-    GstCaps *unix_time = gst_caps_new_empty_simple("timestamp/x-unix");
+    g_autoptr(GstCaps) unix_time = gst_caps_new_empty_simple("timestamp/x-unix");
 
     setup();
     gst_harness_set_src_caps_str(sink, CAPS_SMALL);
@@ -195,7 +188,6 @@ TEST(test_no_stamp_of_our_own)
         fail_unless(!meta || meta->timestamp == i);
         gst_buffer_unref(buffer);
     }
-    gst_caps_unref(unix_time);
     teardown();
 }
 
@@ -206,7 +198,7 @@ TEST(test_latency)
     gst_harness_push(sink, ends_picture(CAPS_SMALL, 1));
     gst_buffer_unref(ends_pull(src));
 
-    GstQuery *query = gst_query_new_latency();
+    g_autoptr(GstQuery) query = gst_query_new_latency();
     gboolean live;
     GstClockTime min, max;
     fail_unless(gst_pad_peer_query(src->sinkpad, query));
@@ -214,7 +206,6 @@ TEST(test_latency)
     fail_unless(live);
     fail_unless(min < GST_SECOND);
     fail_if(GST_CLOCK_TIME_IS_VALID(max), "the sender waits, however long a picture is held");
-    gst_query_unref(query);
     teardown();
 }
 
@@ -234,7 +225,7 @@ TEST(test_segment_keeps_stream_time)
     gst_harness_push(sink, buffer);
 
     buffer = ends_pull(src);
-    GstEvent *event = gst_pad_get_sticky_event(src->sinkpad, GST_EVENT_SEGMENT, 0);
+    g_autoptr(GstEvent) event = gst_pad_get_sticky_event(src->sinkpad, GST_EVENT_SEGMENT, 0);
     gst_event_copy_segment(event, &segment);
     GstClockTime apart = base_times_apart();
     fail_unless_equals_uint64(
@@ -243,7 +234,6 @@ TEST(test_segment_keeps_stream_time)
     fail_unless_equals_uint64(
         gst_segment_to_stream_time(&segment, GST_FORMAT_TIME, GST_BUFFER_PTS(buffer)),
         101 * GST_SECOND);
-    gst_event_unref(event);
     gst_buffer_unref(buffer);
     teardown();
 }
@@ -264,14 +254,13 @@ TEST(test_tags_and_custom_events)
                                                                   G_GINT64_CONSTANT(-5), NULL)));
 
     GstEvent *event = ends_wait_event(src, GST_EVENT_TAG);
-    gchar *title;
+    g_autofree gchar *title = NULL;
     guint track;
     gst_event_parse_tag(event, &tags);
     fail_unless(gst_tag_list_get_string(tags, GST_TAG_TITLE, &title));
     fail_unless_equals_string(title, "Pferde am Ufer");
     fail_unless(gst_tag_list_get_uint(tags, GST_TAG_TRACK_NUMBER, &track));
     fail_unless_equals_int(track, 3);
-    g_free(title);
     gst_event_unref(event);
 
     gint64 splice;
@@ -295,12 +284,11 @@ TEST(test_gap)
     gst_buffer_unref(ends_pull(src));
     gst_harness_push_event(sink, gst_event_new_gap(1 * GST_SECOND, 2 * GST_SECOND));
 
-    GstEvent *event = ends_wait_event(src, GST_EVENT_GAP);
+    g_autoptr(GstEvent) event = ends_wait_event(src, GST_EVENT_GAP);
     gst_event_parse_gap(event, &time, &duration);
     GstClockTime apart = base_times_apart();
     fail_unless_equals_uint64(time, 1 * GST_SECOND + apart);
     fail_unless_equals_uint64(duration, 2 * GST_SECOND);
-    gst_event_unref(event);
     teardown();
 }
 
@@ -350,10 +338,9 @@ TEST(test_flush)
         gst_segment_init(&segment, GST_FORMAT_TIME);
         gst_harness_push_event(sink, gst_event_new_segment(&segment));
         fail_unless_equals_int(gst_harness_push(sink, ends_picture(CAPS_SMALL, i)), GST_FLOW_OK);
-        GstBuffer *buffer = ends_pull(src);
+        g_autoptr(GstBuffer) buffer = ends_pull(src);
         ends_check_picture(buffer, CAPS_SMALL, i);
         fail_unless(GST_BUFFER_FLAG_IS_SET(buffer, GST_BUFFER_FLAG_DISCONT));
-        gst_buffer_unref(buffer);
     }
     fail_unless_equals_uint64(ends_stat(src, "connects"), 1);
     teardown();
@@ -368,12 +355,10 @@ TEST(test_two_receivers)
     ends_wait_clients(sink, 2);
     for (guint i = 0; i < 50; i++) {
         gst_harness_push(sink, ends_picture(CAPS_SMALL, i));
-        GstBuffer *one = ends_pull(src);
-        GstBuffer *two = ends_pull(other);
+        g_autoptr(GstBuffer) one = ends_pull(src);
+        g_autoptr(GstBuffer) two = ends_pull(other);
         ends_check_picture(one, CAPS_SMALL, i);
         ends_check_picture(two, CAPS_SMALL, i);
-        gst_buffer_unref(one);
-        gst_buffer_unref(two);
     }
     fail_unless_equals_uint64(ends_stat(sink, "delivered"), 100);
     fail_unless_equals_uint64(ends_stat(sink, "copies-cpu"), 50);
@@ -399,12 +384,11 @@ static GstBuffer *malformed_picture(guint kind)
         gst_buffer_add_video_meta_full(buffer, GST_VIDEO_FRAME_FLAG_NONE, formats[kind - 2], 64, 16,
                                        1, offset, stride);
     if (kind == 4) {
-        GstBufferPool *pool = ends_pool(sink, CAPS_SMALL);
+        g_autoptr(GstBufferPool) pool = ends_pool(sink, CAPS_SMALL);
         gst_buffer_unref(buffer);
         fail_unless(gst_buffer_pool_acquire_buffer(pool, &buffer, NULL) == GST_FLOW_OK);
         gst_buffer_resize(buffer, 0, (gssize)size / 2);
         gst_buffer_pool_set_active(pool, FALSE);
-        gst_object_unref(pool);
     }
     return buffer;
 }
@@ -413,24 +397,22 @@ static GstBuffer *malformed_picture(guint kind)
 TEST(test_malformed_buffers)
 {
     setup();
-    GstBus *bus = ends_bus(sink);
+    g_autoptr(GstBus) bus = ends_bus(sink);
 
     gst_harness_set_src_caps_str(sink, CAPS_SMALL);
     for (guint i = 0; i < MALFORMED; i++) {
         fail_unless_equals_int(gst_harness_push(sink, malformed_picture(i)), GST_FLOW_OK);
         fail_unless_equals_int(gst_harness_push(sink, ends_picture(CAPS_SMALL, i)), GST_FLOW_OK);
-        GstBuffer *got = ends_pull(src);
+        g_autoptr(GstBuffer) got = ends_pull(src);
         ends_check_picture(got, CAPS_SMALL, i);
-        gst_buffer_unref(got);
     }
     fail_unless_equals_uint64(ends_stat(sink, "dropped-malformed"), MALFORMED);
     fail_unless_equals_uint64(ends_stat(sink, "frames"), MALFORMED);
     fail_unless_equals_uint64(ends_stat(src, "dropped"), 0);
-    GstMessage *message = ends_wait_message(bus, GST_MESSAGE_WARNING | GST_MESSAGE_ERROR, 5);
+    g_autoptr(GstMessage) message =
+        ends_wait_message(bus, GST_MESSAGE_WARNING | GST_MESSAGE_ERROR, 5);
     fail_unless(message && GST_MESSAGE_TYPE(message) == GST_MESSAGE_WARNING);
-    gst_message_unref(message);
     fail_if(gst_bus_have_pending(bus) && ends_wait_message(bus, GST_MESSAGE_WARNING, 0));
-    gst_object_unref(bus);
     teardown();
 }
 

@@ -51,10 +51,9 @@ static GstClock *clock_of(gboolean foreign)
 
 static void use_clock(GstElement *pipeline, gboolean foreign)
 {
-    GstClock *clock = clock_of(foreign);
+    g_autoptr(GstClock) clock = clock_of(foreign);
 
     gst_pipeline_use_clock(GST_PIPELINE(pipeline), clock);
-    gst_object_unref(clock);
 }
 
 static void receiver_open(struct receiver *receiver, gboolean foreign_clock, const gchar *text)
@@ -66,9 +65,8 @@ static void receiver_open(struct receiver *receiver, gboolean foreign_clock, con
     receiver->src = gst_bin_get_by_name(GST_BIN(receiver->pipeline), "src");
     receiver->bus = gst_element_get_bus(receiver->pipeline);
     use_clock(receiver->pipeline, foreign_clock);
-    GstPad *pad = gst_element_get_static_pad(receiver->src, "src");
+    g_autoptr(GstPad) pad = gst_element_get_static_pad(receiver->src, "src");
     gst_pad_add_probe(pad, GST_PAD_PROBE_TYPE_BUFFER, see_frame, receiver, NULL);
-    gst_object_unref(pad);
     gst_element_set_state(receiver->pipeline, GST_STATE_PLAYING);
 }
 
@@ -132,15 +130,13 @@ static GstPadProbeReturn count_frame(GstPad *pad, GstPadProbeInfo *info, gpointe
 
 static void count_output(struct receiver *receiver)
 {
-    GstElement *out = gst_bin_get_by_name(GST_BIN(receiver->pipeline), "out");
+    g_autoptr(GstElement) out = gst_bin_get_by_name(GST_BIN(receiver->pipeline), "out");
 
     g_atomic_int_set(&counted, 0);
     if (!out)
         return;
-    GstPad *pad = gst_element_get_static_pad(out, "sink");
+    g_autoptr(GstPad) pad = gst_element_get_static_pad(out, "sink");
     gst_pad_add_probe(pad, GST_PAD_PROBE_TYPE_BUFFER, count_frame, NULL, NULL);
-    gst_object_unref(pad);
-    gst_object_unref(out);
 }
 
 static GstClockTime duration_of(const struct consumer *consumer, const gchar *file)
@@ -149,7 +145,7 @@ static GstClockTime duration_of(const struct consumer *consumer, const gchar *fi
 
     if (!consumer->reader)
         return (GstClockTime)g_atomic_int_get(&counted) * PERIOD;
-    gchar *text = g_strdup_printf(consumer->reader, file);
+    g_autofree gchar *text = g_strdup_printf(consumer->reader, file);
     GstElement *pipeline = gst_parse_launch(text, NULL);
     gst_element_set_state(pipeline, GST_STATE_PAUSED);
     fail_unless_equals_int(gst_element_get_state(pipeline, NULL, NULL, DEADLINE * GST_SECOND),
@@ -157,7 +153,6 @@ static GstClockTime duration_of(const struct consumer *consumer, const gchar *fi
     fail_unless(gst_element_query_duration(pipeline, GST_FORMAT_TIME, &duration));
     gst_element_set_state(pipeline, GST_STATE_NULL);
     gst_object_unref(pipeline);
-    g_free(text);
     return (GstClockTime)duration;
 }
 
@@ -211,13 +206,12 @@ static void send_halves(struct receiver *receiver, const gchar *address, enum ev
 
 static GstElement *play_file(const gchar *address)
 {
-    gchar *text = g_strdup_printf("videotestsrc num-buffers=%d ! " CAPS_JUMPY
-                                  " ! gpudirectsink sync=false async=false "
-                                  "address=%s",
-                                  FRAMES, address);
+    g_autofree gchar *text = g_strdup_printf("videotestsrc num-buffers=%d ! " CAPS_JUMPY
+                                             " ! gpudirectsink sync=false async=false "
+                                             "address=%s",
+                                             FRAMES, address);
     GstElement *pipeline = gst_parse_launch(text, NULL);
 
-    g_free(text);
     gst_element_set_state(pipeline, GST_STATE_PLAYING);
     return pipeline;
 }
@@ -228,15 +222,17 @@ TEST(test_files, .times = 2 * EVENTS * G_N_ELEMENTS(consumers))
     const struct consumer *consumer = &consumers[__i__ % G_N_ELEMENTS(consumers)];
     enum event event = (enum event)(__i__ / G_N_ELEMENTS(consumers) % EVENTS);
     gboolean foreign_clock = __i__ / G_N_ELEMENTS(consumers) / EVENTS > 0;
-    gchar *address = ends_address(), *file = g_strdup_printf("/tmp/%s-%d", address, getpid());
+    g_autofree gchar *address = ends_address(),
+                     *file = g_strdup_printf("/tmp/%s-%d", address, getpid());
     GstElement *sender = event == LATE || event == PAUSE ? play_file(address) : NULL;
     struct receiver receiver;
 
     if (event == LATE)
         g_usleep(700000); /* frames of this time were put at 0, all of them */
-    gchar *tail = g_strdup_printf(consumer->consumer, file);
-    gchar *text = g_strdup_printf("gpudirectsrc name=src address=%s ! %s%s", address,
-                                  event == PAUSE ? "identity sleep-time=4000 ! " : "", tail);
+    g_autofree gchar *tail = g_strdup_printf(consumer->consumer, file);
+    g_autofree gchar *text =
+        g_strdup_printf("gpudirectsrc name=src address=%s ! %s%s", address,
+                        event == PAUSE ? "identity sleep-time=4000 ! " : "", tail);
     receiver_open(&receiver, foreign_clock, text);
     count_output(&receiver);
     if (event == PAUSE) {
@@ -259,22 +255,17 @@ TEST(test_files, .times = 2 * EVENTS * G_N_ELEMENTS(consumers))
         gst_object_unref(sender);
     }
     g_unlink(file);
-    g_free(text);
-    g_free(tail);
-    g_free(file);
-    g_free(address);
 }
 
 /* --- live --------------------------------------------------------------------------------- */
 
 static GstElement *go_live(const gchar *address, gboolean foreign_clock)
 {
-    gchar *text = g_strdup_printf("videotestsrc is-live=true pattern=snow ! " CAPS_LIVE
-                                  " ! gpudirectsink async=false address=%s",
-                                  address);
+    g_autofree gchar *text = g_strdup_printf("videotestsrc is-live=true pattern=snow ! " CAPS_LIVE
+                                             " ! gpudirectsink async=false address=%s",
+                                             address);
     GstElement *pipeline = gst_parse_launch(text, NULL);
 
-    g_free(text);
     use_clock(pipeline, foreign_clock);
     gst_element_set_state(pipeline, GST_STATE_PLAYING);
     return pipeline;
@@ -337,7 +328,7 @@ static void wait_for_pictures(struct receiver *receiver, guint more)
 TEST(test_live, .times = 8)
 {
     gboolean ours_foreign = __i__ & 1, theirs_foreign = (__i__ & 2) != 0;
-    gchar *address = ends_address();
+    g_autofree gchar *address = ends_address();
     struct receiver receiver;
     gchar *text =
         g_strdup_printf("gpudirectsrc name=src address=%s start=%s ! compositor ! " CAPS_LIVE
@@ -346,8 +337,8 @@ TEST(test_live, .times = 8)
     GstElement *sender = go_live(address, theirs_foreign);
 
     receiver_open(&receiver, ours_foreign, text);
-    GstElement *out = gst_bin_get_by_name(GST_BIN(receiver.pipeline), "out");
-    GstPad *pad = gst_element_get_static_pad(out, "sink");
+    g_autoptr(GstElement) out = gst_bin_get_by_name(GST_BIN(receiver.pipeline), "out");
+    g_autoptr(GstPad) pad = gst_element_get_static_pad(out, "sink");
     gst_pad_add_probe(pad, GST_PAD_PROBE_TYPE_BUFFER, see_picture, &receiver, NULL);
     wait_for_pictures(&receiver, 10);
     receiver_pause(&receiver, 2500000);
@@ -365,10 +356,7 @@ TEST(test_live, .times = 8)
     fail_unless(receiver.ahead < (gint64)GST_SECOND, "a frame is %" G_GINT64_FORMAT " ns ahead",
                 receiver.ahead);
     stop(sender);
-    gst_object_unref(pad);
-    gst_object_unref(out);
     g_free(text);
-    g_free(address);
 }
 
 /* --- a cold start ------------------------------------------------------------------------- */
@@ -394,10 +382,11 @@ static GstPadProbeReturn note_pts(GstPad *pad, GstPadProbeInfo *info, gpointer u
 
 static void start_cold(const gchar *address, struct cold *cold)
 {
-    gchar *text = g_strdup_printf("gpudirectsrc name=src address=%s ! fakesink", address);
+    g_autofree gchar *text =
+        g_strdup_printf("gpudirectsrc name=src address=%s ! fakesink", address);
     GstElement *pipeline = gst_parse_launch(text, NULL);
-    GstElement *src = gst_bin_get_by_name(GST_BIN(pipeline), "src");
-    GstPad *pad = gst_element_get_static_pad(src, "src");
+    g_autoptr(GstElement) src = gst_bin_get_by_name(GST_BIN(pipeline), "src");
+    g_autoptr(GstPad) pad = gst_element_get_static_pad(src, "src");
 
     cold->frames = 0;
     use_clock(pipeline, FALSE);
@@ -407,9 +396,6 @@ static void start_cold(const gchar *address, struct cold *cold)
         g_usleep(10000);
     fail_unless_equals_int(g_atomic_int_get(&cold->frames), COLD_FRAMES);
     stop(pipeline);
-    gst_object_unref(pad);
-    gst_object_unref(src);
-    g_free(text);
 }
 
 /* The first pictures that a receiver gets from a sender that runs, and sends them 200 ms late,
@@ -417,8 +403,8 @@ static void start_cold(const gchar *address, struct cold *cold)
  * same, to the nanosecond: the sender's are 20 ms apart. */
 TEST(test_cold_start)
 {
-    gchar *address = ends_address();
-    gchar *late = g_strdup_printf("%s ts-offset=200000000", address);
+    g_autofree gchar *address = ends_address();
+    g_autofree gchar *late = g_strdup_printf("%s ts-offset=200000000", address);
     GstElement *sender = go_live(late, FALSE);
     struct cold cold;
 
@@ -428,8 +414,6 @@ TEST(test_cold_start)
             fail_unless_equals_uint64((cold.pts[i] - cold.pts[0]) % PERIOD_LIVE, 0);
     }
     stop(sender);
-    g_free(late);
-    g_free(address);
 }
 
 ENDS_MAIN(120)

@@ -43,20 +43,17 @@ TEST(test_numbers)
     GHashTable *numbers = g_hash_table_new(NULL, NULL);
 
     for (guint i = 0; gpu_vendors[i]; i++) {
-        gchar *many = g_strdup_printf("%s64", gpu_vendors[i]->prefix);
+        g_autofree gchar *many = g_strdup_printf("%s64", gpu_vendors[i]->prefix);
         for (gint ordinal = 0; ordinal < 64; ordinal++) {
-            gchar *name = g_strdup_printf("%s%d", gpu_vendors[i]->prefix, ordinal);
+            g_autofree gchar *name = g_strdup_printf("%s%d", gpu_vendors[i]->prefix, ordinal);
             gint number = gpu_of_name(name);
-            gchar *back = gpu_get_name(number);
+            g_autofree gchar *back = gpu_get_name(number);
             fail_unless(g_hash_table_add(numbers, GINT_TO_POINTER(number)), "%s", name);
             fail_unless(gpu_get_vendor(number) == gpu_vendors[i]);
             fail_unless_equals_string(back, name);
-            g_free(back);
-            g_free(name);
         }
         fail_unless_equals_int(gpu_of_name(many), -1);
         fail_unless_equals_int(gpu_of_name(gpu_vendors[i]->prefix), -1);
-        g_free(many);
     }
     for (guint i = 0; others[i]; i++)
         fail_unless_equals_int(gpu_of_name(others[i]), -1);
@@ -71,24 +68,21 @@ TEST(test_caps)
     guint plain = gst_caps_get_size(all), count = 0;
 
     for (; gpu_vendors[count]; count++) {
-        GstCapsFeatures *features = gst_caps_features_new(gpu_vendors[count]->feature, NULL);
-        GstCaps *caps = gst_caps_from_string("video/x-raw,format=NV12,width=16,height=16");
-        GstCaps *on_gpu = gpu_caps_in_memory(caps, gpu_vendors[count]);
+        g_autoptr(GstCapsFeatures) features =
+            gst_caps_features_new(gpu_vendors[count]->feature, NULL);
+        g_autoptr(GstCaps) caps =
+            gst_caps_from_string("video/x-raw,format=NV12,width=16,height=16");
+        g_autoptr(GstCaps) on_gpu = gpu_caps_in_memory(caps, gpu_vendors[count]);
         fail_unless(gpu_vendor_of_caps(caps) == NULL);
         fail_unless(gpu_vendor_of_caps(on_gpu) == gpu_vendors[count]);
         fail_unless(gst_caps_can_intersect(on_gpu, all));
         fail_unless(gst_caps_features_is_equal(gst_caps_get_features(on_gpu, 0), features));
-        GstCaps *sorted = gpu_put_first(gst_caps_ref(all), gpu_vendors[count]);
+        g_autoptr(GstCaps) sorted = gpu_put_first(gst_caps_ref(all), gpu_vendors[count]);
         fail_unless(gpu_vendor_of_caps(sorted) == gpu_vendors[count]);
         fail_unless_equals_int(gst_caps_get_size(sorted), gst_caps_get_size(all));
-        gst_caps_unref(sorted);
-        gst_caps_unref(on_gpu);
-        gst_caps_unref(caps);
-        gst_caps_features_free(features);
     }
-    GstCaps *none = gpu_filter_caps(all, GPU_USE_NONE, -1);
+    g_autoptr(GstCaps) none = gpu_filter_caps(all, GPU_USE_NONE, -1);
     fail_unless_equals_int(gst_caps_get_size(none), plain - count);
-    gst_caps_unref(none);
     fail_unless(gpu_vendor_of_caps(NULL) == NULL);
 }
 
@@ -120,7 +114,7 @@ TEST(test_no_memory)
     kind.new_memory = no_memory;
     fail_unless(gst_video_info_set_format(&info, GST_VIDEO_FORMAT_GRAY8, 64, 16));
     fail_unless(layout_from_info(&layout, &info));
-    guint8 *bytes = g_malloc0((gsize)layout.size);
+    g_autofree guint8 *bytes = g_malloc0((gsize)layout.size);
     fail_unless_equals_int(gpud_device_open(gpud_gst_context_get(NULL), "host", &device, &error),
                            GPUD_OK);
     fail_unless_equals_int(
@@ -138,7 +132,6 @@ TEST(test_no_memory)
     outstanding_unref(params.outstanding);
     counters_unref(params.counters);
     gpud_device_close(&device);
-    g_free(bytes);
 }
 
 ENDS_MAIN(60)

@@ -153,7 +153,8 @@ TEST(test_sei_user_data)
 TEST(test_reference_timestamps)
 {
     GstBuffer *buffer = gst_buffer_new();
-    GstCaps *ptp = gst_caps_from_string("timestamp/x-ptp, version=IEEE1588-2008, domain=5");
+    g_autoptr(GstCaps) ptp =
+        gst_caps_from_string("timestamp/x-ptp, version=IEEE1588-2008, domain=5");
 
     gst_buffer_add_reference_timestamp_meta(buffer, ptp, 1234, 99);
     meta_add_submit_time(buffer, 55); /* means nothing on the other side */
@@ -162,7 +163,6 @@ TEST(test_reference_timestamps)
     fail_unless(meta && meta->timestamp == 1234 && meta->duration == 99);
     fail_unless(gst_caps_is_equal(meta->reference, ptp));
     fail_if(gst_buffer_get_reference_timestamp_meta(buffer, meta_submit_reference()));
-    gst_caps_unref(ptp);
     gst_buffer_unref(buffer);
 }
 
@@ -207,8 +207,8 @@ TEST(test_metas_that_do_not_fit)
 
 TEST(test_metas_through_a_link)
 {
-    gchar *address = ends_address();
-    GstHarness *sink = ends_sink(address, NULL), *src = ends_src(address, NULL);
+    g_autofree gchar *address = ends_address();
+    g_autoptr(GstHarness) sink = ends_sink(address, NULL), src = ends_src(address, NULL);
     static guint8 much[GPUD_FRAME_META_MAX];
 
     gst_harness_set_src_caps_str(sink, CAPS_SMALL);
@@ -227,9 +227,6 @@ TEST(test_metas_through_a_link)
     }
     fail_unless_equals_uint64(ends_stat(sink, "lost-metas"), 10);
     fail_unless_equals_uint64(ends_stat(src, "lost-metas"), 0);
-    gst_harness_teardown(src);
-    gst_harness_teardown(sink);
-    g_free(address);
 }
 
 /* --- formats ------------------------------------------------------------------------------ */
@@ -258,14 +255,12 @@ TEST(test_every_format_has_a_layout)
             layout_to_planes(&layout, &info, &planes);
             fail_unless(planes_are_default(&planes, &info));
 
-            GstCaps *caps = gst_video_info_to_caps(&info);
+            g_autoptr(GstCaps) caps = gst_video_info_to_caps(&info);
             fail_unless(media_from_caps(&media, caps, &left_out) && left_out == 0);
             media.picture.layout = layout;
-            GstCaps *back = media_to_caps(&media, NULL, &got, &reason);
+            g_autoptr(GstCaps) back = media_to_caps(&media, NULL, &got, &reason);
             fail_unless(back != NULL, "%s: %s", layout.format, reason);
             fail_unless(gst_caps_is_equal(caps, back));
-            gst_caps_unref(back);
-            gst_caps_unref(caps);
         }
     }
 }
@@ -305,7 +300,7 @@ TEST(test_a_sender_that_is_no_element)
     gchar *reason = NULL;
 
     gpud_layout_init(layout, "NV12", 64, 32, 256, NULL);
-    GstCaps *caps = media_to_caps(&media, NULL, &info, &reason);
+    g_autoptr(GstCaps) caps = media_to_caps(&media, NULL, &info, &reason);
     fail_unless(caps != NULL, "%s", reason);
     fail_unless_equals_int(info.width, 64);
     fail_unless_equals_int(GST_VIDEO_INFO_FORMAT(&info), GST_VIDEO_FORMAT_NV12);
@@ -315,7 +310,6 @@ TEST(test_a_sender_that_is_no_element)
     fail_if(planes_are_default(&planes, &info));
     fail_unless_equals_string(gst_structure_get_string(gst_caps_get_structure(caps, 0), "hello"),
                               "from ä");
-    gst_caps_unref(caps);
 
     g_strlcpy(layout->format, "XY99", sizeof(layout->format));
     fail_if(media_to_caps(&media, NULL, &info, &reason));
@@ -328,13 +322,12 @@ TEST(test_layouts_that_contradict_the_format)
 {
     struct gpud_media media = {.kind = GPUD_MEDIA_PICTURE};
     GstVideoInfo info;
-    gchar *reason = NULL;
+    g_autofree gchar *reason = NULL;
 
     gpud_layout_init(&media.picture.layout, "NV12", 64, 32, 0, NULL);
     media.picture.layout.width = 6400;
     fail_if(media_to_caps(&media, NULL, &info, &reason));
     fail_unless(reason != NULL);
-    g_free(reason);
 }
 
 /* Every field of caps comes out as it went in, whether the core has a member for it or not. */
@@ -359,34 +352,30 @@ TEST(test_every_field_of_caps)
     };
 
     for (guint i = 0; i < G_N_ELEMENTS(texts); i++) {
-        GstCaps *caps = gst_caps_from_string(texts[i]);
+        g_autoptr(GstCaps) caps = gst_caps_from_string(texts[i]);
         struct gpud_media media;
         GstVideoInfo info;
         gchar *reason = NULL;
         guint left_out;
         fail_unless(caps && media_from_caps(&media, caps, &left_out) && left_out == 0, "%u", i);
-        GstCaps *back = media_to_caps(&media, NULL, &info, &reason);
+        g_autoptr(GstCaps) back = media_to_caps(&media, NULL, &info, &reason);
         fail_unless(back != NULL, "%u: %s", i, reason);
         /* "2:3:5:1" is "bt709", and so on. */
-        gchar *wanted = gst_caps_to_string(caps), *got = gst_caps_to_string(back);
+        g_autofree gchar *wanted = gst_caps_to_string(caps), *got = gst_caps_to_string(back);
         if (!strstr(wanted, "1:1:7:1"))
             fail_unless(gst_caps_is_equal(caps, back), "%s\nbecame\n%s", wanted, got);
         else
             fail_unless_equals_int(gst_structure_n_fields(gst_caps_get_structure(back, 0)),
                                    gst_structure_n_fields(gst_caps_get_structure(caps, 0)));
-        g_free(wanted);
-        g_free(got);
-        gst_caps_unref(back);
-        gst_caps_unref(caps);
     }
 }
 
 /* What does not travel: values that are not plain, and the longest fields of too many. */
 TEST(test_fields_that_do_not_travel)
 {
-    gchar *much = g_strnfill(GPUD_MEDIA_EXTRA_MAX, 'x');
-    GstBuffer *buffer = gst_buffer_new();
-    GstCaps *caps = gst_caps_from_string("video/x-raw,format=UYVY,width=64,height=32");
+    g_autofree gchar *much = g_strnfill(GPUD_MEDIA_EXTRA_MAX, 'x');
+    g_autoptr(GstBuffer) buffer = gst_buffer_new();
+    g_autoptr(GstCaps) caps = gst_caps_from_string("video/x-raw,format=UYVY,width=64,height=32");
     struct gpud_media media;
     guint left_out;
 
@@ -395,9 +384,6 @@ TEST(test_fields_that_do_not_travel)
     fail_unless(media_from_caps(&media, caps, &left_out));
     fail_unless_equals_int(left_out, 1);
     fail_unless_equals_string(media.extra, "little=(string)\"two\\ lines\"");
-    gst_caps_unref(caps);
-    gst_buffer_unref(buffer);
-    g_free(much);
 }
 
 /* A frame is shown by caps made for another layout only if the two are the same to the byte. */
