@@ -5,6 +5,7 @@
 #include "conformance.h"
 
 #include "device/opencl/opencl.h"
+#include "support/make.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -22,8 +23,7 @@
 
 static struct gpud_memory *alloc(struct side *side, uint64_t size)
 {
-    struct gpud_memory *memory;
-    WORKS(gpud_memory_alloc(side->device, size, &memory, &e));
+    struct gpud_memory *memory = NEW_MEMORY(side->device, size);
     return memory;
 }
 
@@ -402,8 +402,7 @@ static void test_room_that_is_given_up(const char *device, const char *size)
     side_open(&side, device);
     say("memory that was given up makes room for more");
     for (int i = 0; i < 50; i++) {
-        struct gpud_memory *memory;
-        WORKS(gpud_memory_alloc(side.device, strtoull(size, NULL, 0), &memory, &e));
+        struct gpud_memory *memory = NEW_MEMORY(side.device, strtoull(size, NULL, 0));
         gpud_memory_unref(&memory);
     }
     side_close(&side);

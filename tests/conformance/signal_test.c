@@ -5,6 +5,7 @@
 #include "conformance.h"
 
 #include "device/opencl/opencl.h"
+#include "support/make.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -263,10 +264,9 @@ static void enqueue_give(struct ends *ends, uint32_t value, struct gpud_memory *
 static void test_wait_queue(struct ends *ends)
 {
     say("a queue waits for the word, and finds the bytes that were sent before it");
-    struct gpud_memory *seen, *source;
     bool synchronous = is_synchronous(&ends->owner);
-    WORKS(gpud_memory_alloc(ends->owner.device, SIZE / 2, &seen, &e));
-    WORKS(gpud_memory_alloc(ends->writer.device, SIZE / 2, &source, &e));
+    struct gpud_memory *seen = NEW_MEMORY(ends->owner.device, SIZE / 2);
+    struct gpud_memory *source = NEW_MEMORY(ends->writer.device, SIZE / 2);
     for (uint32_t value = 1; value <= 20; value++) {
         write_pattern(&ends->writer, source, value);
         if (!synchronous) {
@@ -300,8 +300,7 @@ static void test_wait_host_queue(struct ends *ends)
 static void test_process(struct ends *ends, const char *device)
 {
     say("another process posts to a queue that waits");
-    struct gpud_memory *seen;
-    WORKS(gpud_memory_alloc(ends->owner.device, SIZE / 2, &seen, &e));
+    struct gpud_memory *seen = NEW_MEMORY(ends->owner.device, SIZE / 2);
     struct order order = {
         .task = PEER_POSTS,
         .memory = ends->memory_handle,
@@ -380,8 +379,7 @@ static void test_refusals(struct ends *ends)
         EXPECT(GPUD_INVALID, gpud_signal_create(ends->memory, UINT64_MAX - 3, &signal, &e));
     }
     if (!is_cpu_addressable(&ends->owner)) {
-        struct gpud_memory *local;
-        WORKS(gpud_memory_alloc(ends->owner.device, SIZE, &local, &e));
+        struct gpud_memory *local = NEW_MEMORY(ends->owner.device, SIZE);
         EXPECT(GPUD_UNSUPPORTED, gpud_signal_create(local, 0, &signal, &e));
         CHECK(gpud_signal_import(local, ends->word, &signal, NULL) != GPUD_OK,
               "a signal in memory that has none");

@@ -8,6 +8,7 @@
 #include "src/src.h"
 #include "support/check.h"
 #include "support/copies.h"
+#include "support/make.h"
 #include "support/peer.h"
 
 #include <gst/video/video.h>
@@ -59,18 +60,16 @@ static struct gpud_sender *sender;
 
 static void open_sender(void)
 {
-    struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
     struct gpud_media media;
     GstVideoInfo info;
     guint left_out;
     g_autoptr(GstCaps) caps = gst_caps_from_string(CAPS);
 
-    params.address = ADDRESS;
     CHECK(gst_video_info_from_caps(&info, caps) && media_from_caps(&media, caps, &left_out) &&
               layout_from_info(&media.picture.layout, &info),
           "no layout");
-    WORKS(gpud_context_create(NULL, &context, &e));
-    WORKS(gpud_sender_create(context, &params, &sender, &e));
+    context = NEW_CONTEXT();
+    sender = NEW_SENDER(context, .address = ADDRESS);
     WORKS(gpud_sender_configure(sender, &media, &e));
 }
 
@@ -78,8 +77,7 @@ static void send_frames(void)
 {
     WORKS(gpud_sender_wait(sender, 1, 30 * GPUD_SEC, &e));
     for (guint i = 0; i < FRAMES; i++) {
-        struct gpud_frame *frame;
-        WORKS(gpud_sender_acquire(sender, 30 * GPUD_SEC, &frame, &e));
+        struct gpud_frame *frame = ACQUIRE_SLOT(sender, 30 * GPUD_SEC);
         WORKS(gpud_sender_submit(sender, &frame, 30 * GPUD_SEC, &e));
     }
 }

@@ -5,6 +5,7 @@
  * the channels of other processes are still listed, and the list says how many it leaves out. A
  * folder, or an address, can also be queried by name. */
 #include "support/check.h"
+#include "support/make.h"
 
 #include <gpudirect/gpudirect.h>
 
@@ -76,10 +77,7 @@ static int crowd(unsigned living, pid_t *pid)
 
 static struct gpud_sender *start_sender(const char *address)
 {
-    struct gpud_sender *sender;
-    struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
-    params.address = address;
-    WORKS(gpud_sender_create(context, &params, &sender, &e));
+    struct gpud_sender *sender = NEW_SENDER(context, .address = address);
     return sender;
 }
 
@@ -185,7 +183,7 @@ static void test_folder(uid_t user)
         close(stay[1]);
         CHECK(setuid(user) == 0, "setuid: %s", strerror(errno));
         setenv("XDG_RUNTIME_DIR", folder, 1);
-        WORKS(gpud_context_create(NULL, &context, &e));
+        context = NEW_CONTEXT();
         struct gpud_sender *sender = start_sender(path);
         CHECK(write(ready[1], "", 1) == 1 && read(stay[0], &byte, 1) == 0, "pipes");
         gpud_sender_destroy(&sender);
@@ -232,7 +230,7 @@ int main(void)
         SAY("and of another user, asked by root");
         test_folder(65534);
     }
-    WORKS(gpud_context_create(NULL, &context, &e));
+    context = NEW_CONTEXT();
     SAY("a crowd of %d dead sockets, %d dangling links and living ones", DEAD, LINKS);
     test_crowd();
     gpud_context_destroy(&context);

@@ -5,6 +5,7 @@
  * pins no more of them than its frames need. */
 #include "device/device.h"
 #include "support/check.h"
+#include "support/make.h"
 #include "support/media.h"
 #include "support/peer.h"
 #include "support/raw.h"
@@ -82,17 +83,11 @@ static void taken(void)
 
 int main(void)
 {
-    struct gpud_context *context;
-    struct gpud_sender *sender;
-    struct gpud_layout layout;
-    struct gpud_sender_params sends = GPUD_PARAMS_INIT(sends);
     test_alarm(100);
     runtime_make();
-    context = raw_context();
-    sends.address = ADDRESS;
-    sends.device = "cuda:0";
-    WORKS(gpud_sender_create(context, &sends, &sender, &e));
-    WORKS(gpud_layout_init(&layout, "GRAY8", 128, 64, 0, &e)); /* SLOT bytes */
+    struct gpud_context *context = raw_context();
+    struct gpud_sender *sender = NEW_SENDER(context, .address = ADDRESS, .device = "cuda:0");
+    struct gpud_layout layout = LAYOUT("GRAY8", 128, 64, 0); /* SLOT bytes */
     WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
 
     taken();

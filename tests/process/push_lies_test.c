@@ -7,6 +7,7 @@
  * harms only itself. */
 #include "device/device.h"
 #include "support/check.h"
+#include "support/make.h"
 #include "support/media.h"
 #include "support/peer.h"
 #include "support/raw.h"
@@ -311,7 +312,6 @@ static void finish(void)
 int main(int argc, char **argv)
 {
     struct gpud_context *context;
-    struct gpud_sender_params sends = GPUD_PARAMS_INIT(sends);
     struct peer_orders orders = {.address = ADDRESS};
     pthread_t thread;
     peer_main(argc, argv);
@@ -319,10 +319,8 @@ int main(int argc, char **argv)
     setenv("GPUDIRECT_LOG", "error", 0);
     runtime_make();
     context = raw_context();
-    sends.address = ADDRESS;
-    sends.device = "cuda:0";
-    WORKS(gpud_sender_create(context, &sends, &sender, &e));
-    WORKS(gpud_layout_init(&layout, "GRAY8", 128, 64, 0, &e)); /* SLOT bytes */
+    sender = NEW_SENDER(context, .address = ADDRESS, .device = "cuda:0");
+    layout = LAYOUT("GRAY8", 128, 64, 0); /* SLOT bytes */
     WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
     peer_start(&honest, &orders);
     WORKS(gpud_sender_wait(sender, 1, 20 * GPUD_SEC, &e));

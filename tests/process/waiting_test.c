@@ -5,6 +5,7 @@
  * and arrives without another submit; later events keep their order; and the wait always ends. */
 #include "support/check.h"
 #include "support/copies.h"
+#include "support/make.h"
 #include "support/peer.h"
 
 static const char *device; /* the sender's */
@@ -25,7 +26,7 @@ struct scene {
 
 static void format(struct scene *scene, uint32_t width)
 {
-    WORKS(gpud_layout_init(&scene->layout, "UYVY", width, 181, 0, &e));
+    scene->layout = LAYOUT("UYVY", width, 181, 0);
     WORKS(gpud_sender_configure(scene->sender, PICTURE(&scene->layout), &e));
 }
 
@@ -33,14 +34,10 @@ static void open_sender(struct scene *scene, enum gpud_slow_receiver policy)
 {
     memset(scene, 0, sizeof(*scene));
     scene->before = baseline_take();
-    WORKS(gpud_context_create(NULL, &scene->context, &e));
-    WORKS(gpud_device_open(scene->context, "host", &scene->host, &e));
-    struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
-    params.address = peer_address("waiting");
-    params.psk_file = peer_key();
-    params.device = device;
-    params.slow_receiver = policy;
-    WORKS(gpud_sender_create(scene->context, &params, &scene->sender, &e));
+    scene->context = NEW_CONTEXT();
+    scene->host = OPEN_DEVICE(scene->context, "host");
+    scene->sender = NEW_SENDER(scene->context, .address = peer_address("waiting"),
+                               .psk_file = peer_key(), .device = device, .slow_receiver = policy);
     format(scene, 320);
 }
 
@@ -92,8 +89,7 @@ static void send_event(struct scene *scene)
 
 static struct gpud_sender_info info_of(const struct scene *scene)
 {
-    struct gpud_sender_info info = GPUD_INFO_INIT(info);
-    gpud_sender_get_info(scene->sender, &info);
+    struct gpud_sender_info info = INFO(sender, scene->sender);
     return info;
 }
 
@@ -330,7 +326,7 @@ static void slots_are_needed(void)
     send(&scene, SLOTS + 1);
     take_all_slots(&scene, frames, SLOTS - 1);
     CHECK_EQUAL(info_of(&scene).dropped, 0);
-    WORKS(gpud_sender_acquire(scene.sender, 0, &frames[SLOTS - 1], &e));
+    frames[SLOTS - 1] = ACQUIRE_SLOT(scene.sender, 0);
     CHECK_EQUAL(info_of(&scene).dropped, 1);
     for (unsigned i = 0; i < SLOTS; i++)
         gpud_frame_release(&frames[i]);
@@ -353,7 +349,6 @@ static void slots_are_needed(void)
 static void policies(void)
 {
     struct scene scene;
-    struct gpud_frame *frame;
     struct gpud_error error = {.reason = ""};
     open_scene(&scene, 0);
     send(&scene, SLOTS + 1);
@@ -361,7 +356,7 @@ static void policies(void)
     send(&scene, 1); /* the newest, now */
     CHECK_EQUAL(info_of(&scene).dropped, 1);
     WORKS(gpud_sender_set_slow_receiver(scene.sender, GPUD_SLOW_BLOCK, &e));
-    WORKS(gpud_sender_acquire(scene.sender, GPUD_SEC, &frame, &e));
+    struct gpud_frame *frame = ACQUIRE_SLOT(scene.sender, GPUD_SEC);
     enum gpud_status status = gpud_sender_submit(scene.sender, &frame, 100 * GPUD_MSEC, &error);
     CHECK(status == GPUD_TIMEOUT && frame, "it gives %s", gpud_status_string(status));
     gpud_frame_release(&frame);
@@ -385,7 +380,6 @@ static void beside_a_poll(void)
     struct scene scene;
     struct peer blocking;
     struct peer_orders orders = {0};
-    struct gpud_frame *frame;
     int fd;
     open_with(&scene, GPUD_SLOW_BLOCK, 0);
     start(&scene, &blocking, &orders);
@@ -393,7 +387,7 @@ static void beside_a_poll(void)
     WORKS(gpud_sender_get_fd(scene.sender, &fd, &e));
     pause_peer(&blocking);
     send(&scene, SLOTS);
-    WORKS(gpud_sender_acquire(scene.sender, GPUD_SEC, &frame, &e));
+    struct gpud_frame *frame = ACQUIRE_SLOT(scene.sender, GPUD_SEC);
     for (int i = 0; i < 3; i++)
         EXPECT(GPUD_TIMEOUT, "no credit", gpud_sender_submit(scene.sender, &frame, 0, &e));
     gpud_frame_release(&frame);

@@ -10,6 +10,7 @@
 #include "device/rdma/internal.h"
 #include "base/sysfs.h"
 #include "support/check.h"
+#include "support/make.h"
 
 #include <errno.h>
 #include <dirent.h>
@@ -141,7 +142,6 @@ static void deliver_all(struct pair *pair)
 static void test_dmabuf(struct gpud_device *cuda)
 {
     struct pair pair;
-    struct gpud_memory *memory;
     struct gpud_rdma_region *to, *from;
     enum gpud_rdma_way way = GPUD_RDMA_HOST;
     struct gpud_queue *queue;
@@ -152,7 +152,7 @@ static void test_dmabuf(struct gpud_device *cuda)
     fake_card_reset();
     fake_card.message_max = 100000;
     open_pair(&pair);
-    WORKS(gpud_memory_alloc(cuda, FRAME, &memory, &e));
+    struct gpud_memory *memory = NEW_MEMORY(cuda, FRAME);
     CHECK(gpud_rdma_has_dmabuf(pair.b, cuda, why) && !why[0], "dma-bufs: %s", why);
     CHECK_EQUAL(fake_card.dmabufs, 1);
     CHECK(gpud_rdma_has_dmabuf(pair.b, cuda, why), "still");
@@ -253,7 +253,6 @@ static void test_peermem(struct gpud_device *cuda, struct gpud_device *host)
     };
     char sysfs[] = "/tmp/sysfs-XXXXXX", path[200], why[GPUD_REASON_MAX];
     struct pair pair;
-    struct gpud_memory *memory;
     struct gpud_rdma_region *region;
     enum gpud_rdma_way way = GPUD_RDMA_HOST;
     CHECK(mkdtemp(sysfs), "mkdtemp: %m");
@@ -261,7 +260,7 @@ static void test_peermem(struct gpud_device *cuda, struct gpud_device *host)
     fake_card_reset();
     fake_card.dmabuf_errno = EPROTONOSUPPORT;
     open_pair(&pair);
-    WORKS(gpud_memory_alloc(cuda, FRAME, &memory, &e));
+    struct gpud_memory *memory = NEW_MEMORY(cuda, FRAME);
     EXPECT(GPUD_UNSUPPORTED, "peermem: nvidia-peermem is not loaded",
            gpud_rdma_register_memory(pair.a, memory, 0, &region, &way, &e));
     for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
@@ -455,11 +454,9 @@ static void test_early(void)
 
 int main(void)
 {
-    struct gpud_context *context;
-    struct gpud_device *cuda, *host;
-    WORKS(gpud_context_create(NULL, &context, &e));
-    WORKS(gpud_device_open(context, "cuda:0", &cuda, &e));
-    WORKS(gpud_device_open(context, "host", &host, &e));
+    struct gpud_context *context = NEW_CONTEXT();
+    struct gpud_device *cuda = OPEN_DEVICE(context, "cuda:0");
+    struct gpud_device *host = OPEN_DEVICE(context, "host");
     test_queues();
     test_dmabuf(cuda);
     expect_synchronous(cuda, GPUD_RDMA_DMABUF);

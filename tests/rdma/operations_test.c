@@ -6,6 +6,7 @@
  */
 #include "keys.h"
 #include "lines.h"
+#include "support/make.h"
 
 #include <dlfcn.h>
 #include <poll.h>
@@ -59,7 +60,6 @@ static void await_callbacks(const struct gpud_connection *connection)
 static void test_order_after_queue(struct gpud_device *cuda)
 {
     struct ends ends;
-    struct gpud_memory *memory, *next;
     struct gpud_queue *queue;
     struct hold hold;
     struct gpud_region_info info = GPUD_INFO_INIT(info);
@@ -67,8 +67,8 @@ static void test_order_after_queue(struct gpud_device *cuda)
     struct gpud_region *source, *target;
     struct gpud_region_key key;
     open_ends(&ends, false);
-    WORKS(gpud_memory_alloc(cuda, SIZE, &memory, &e));
-    WORKS(gpud_memory_alloc(cuda, SIZE, &next, &e));
+    struct gpud_memory *memory = NEW_MEMORY(cuda, SIZE);
+    struct gpud_memory *next = NEW_MEMORY(cuda, SIZE);
     WORKS(gpud_queue_create(cuda, &queue, &e));
     set_bytes(queue, memory, 1);
     set_bytes(queue, next, 2);
@@ -155,7 +155,6 @@ static void test_order_after_queue(struct gpud_device *cuda)
 static void test_into_device(struct gpud_device *cuda)
 {
     struct ends ends;
-    struct gpud_memory *memory;
     struct gpud_queue *queue;
     struct gpud_region_params params = GPUD_PARAMS_INIT(params);
     struct gpud_region *source, *target;
@@ -163,7 +162,7 @@ static void test_into_device(struct gpud_device *cuda)
     char *mapped;
     fake_card.message_max = 10000 + 16384; /* in pieces; messages are whole */
     open_ends(&ends, false);
-    WORKS(gpud_memory_alloc(cuda, SIZE, &memory, &e));
+    struct gpud_memory *memory = NEW_MEMORY(cuda, SIZE);
     WORKS(gpud_queue_create(cuda, &queue, &e));
     for (uint64_t i = 0; i < SIZE; i++)
         here[i] = (char)(i * 5 + i / 256);
@@ -328,10 +327,8 @@ static void test_damaged_keys(void)
 
 int main(void)
 {
-    struct gpud_context *context;
-    struct gpud_device *cuda;
-    WORKS(gpud_context_create(NULL, &context, &e));
-    WORKS(gpud_device_open(context, "cuda:0", &cuda, &e));
+    struct gpud_context *context = NEW_CONTEXT();
+    struct gpud_device *cuda = OPEN_DEVICE(context, "cuda:0");
     lines_begin(context);
     test_damaged_keys();
     test_order_after_queue(cuda);

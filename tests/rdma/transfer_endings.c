@@ -3,6 +3,7 @@
 
 /* What is left of a connection that ends, and what can be registered. */
 #include "transfer_ends.h"
+#include "support/make.h"
 
 #include <dirent.h>
 #include <pthread.h>
@@ -179,14 +180,12 @@ static void wait_for_word(int other)
 static void register_all(int other)
 {
     struct side side;
-    struct gpud_device *host, *cuda;
-    struct gpud_memory *memory;
     struct gpud_region *region = NULL;
     struct gpud_region_info info = GPUD_INFO_INIT(info);
     struct gpud_region_params params = GPUD_PARAMS_INIT(params);
     meet_as_caller(&side, other, 7120);
-    WORKS(gpud_device_open(side.context, "host", &host, &e));
-    WORKS(gpud_memory_alloc(host, SIZE, &memory, &e));
+    struct gpud_device *host = OPEN_DEVICE(side.context, "host");
+    struct gpud_memory *memory = NEW_MEMORY(host, SIZE);
     EXPECT(GPUD_INVALID, "no memory", gpud_region_create(side.connection, &params, &region, &e));
     params.memory = memory;
     params.access = 1u << 7;
@@ -207,8 +206,8 @@ static void register_all(int other)
     gpud_device_close(&host);
 
     /* Soft-RoCE takes no GPU's memory: each way says why not. */
-    WORKS(gpud_device_open(side.context, "cuda:0", &cuda, &e));
-    WORKS(gpud_memory_alloc(cuda, SIZE, &memory, &e));
+    struct gpud_device *cuda = OPEN_DEVICE(side.context, "cuda:0");
+    memory = NEW_MEMORY(cuda, SIZE);
     params = (struct gpud_region_params)GPUD_PARAMS_INIT(params);
     params.memory = memory;
     EXPECT(GPUD_UNSUPPORTED,

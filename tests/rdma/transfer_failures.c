@@ -7,6 +7,7 @@
 #include "keys.h"
 
 #include "transfer/transfer.h"
+#include "support/make.h"
 #include <poll.h>
 #include <pthread.h>
 #include <sys/epoll.h>
@@ -21,8 +22,7 @@ static void expect_no_connection(struct gpud_transfer *transfer, const char *add
 {
     struct gpud_completion_queue *queue;
     struct gpud_connection *connection;
-    struct gpud_context *context;
-    WORKS(gpud_context_create(NULL, &context, &e));
+    struct gpud_context *context = NEW_CONTEXT();
     WORKS(gpud_completion_queue_create(context, &queue, &e));
     EXPECT(status, says,
            gpud_transfer_connect(transfer, address, queue, PATIENCE, &connection, &e));
@@ -94,13 +94,10 @@ void test_connecting(void)
     gpud_transfer_destroy(&right);
 
     /* A receiver of frames is refused by a transfer. */
-    struct gpud_receiver_params wanted = GPUD_PARAMS_INIT(wanted);
-    struct gpud_receiver *receiver;
     struct gpud_frame *frame;
-    wanted.address = address_of(7112, "");
-    wanted.psk_file = "/tmp/right";
     gpud_transfer_interrupt(transfer, false);
-    WORKS(gpud_receiver_create(side.context, &wanted, &receiver, &e));
+    struct gpud_receiver *receiver =
+        NEW_RECEIVER(side.context, .address = address_of(7112, ""), .psk_file = "/tmp/right");
     struct gpud_error error = {.reason = ""};
     enum gpud_status status = gpud_receiver_acquire(receiver, GPUD_SEC, &frame, &error);
     CHECK(status == GPUD_PEER || status == GPUD_TIMEOUT, "%s: %s", gpud_status_string(status),

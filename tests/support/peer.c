@@ -1,6 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
+#include "support/make.h"
 #include "support/peer.h"
 
 #include "support/check.h"
@@ -143,11 +144,10 @@ static void on_event(void *user, enum gpud_event event, const void *data)
 
 static void check_picture(struct gpud_frame *frame)
 {
-    struct gpud_frame_info info = GPUD_INFO_INIT(info);
     uint32_t plane, row, byte;
     void *data;
     struct gpud_error error = {.reason = ""};
-    gpud_frame_get_info(frame, &info);
+    struct gpud_frame_info info = INFO(frame, frame);
     if (gpud_frame_map(frame, GPUD_READ, 10 * GPUD_SEC, &data, &error) != GPUD_OK) {
         gpud_frame_get_info(frame, &info);
         if (info.flags & GPUD_FRAME_CORRUPTED) {
@@ -176,8 +176,7 @@ static void check_picture(struct gpud_frame *frame)
 
 static void take(struct gpud_frame *frame)
 {
-    struct gpud_frame_info info = GPUD_INFO_INIT(info);
-    gpud_frame_get_info(frame, &info);
+    struct gpud_frame_info info = INFO(frame, frame);
     unsigned long long last = atomic_load(&own->last);
     if (atomic_load(&own->first) == 0) {
         atomic_store(&own->first, info.sequence);
@@ -202,21 +201,16 @@ static void take(struct gpud_frame *frame)
 
 static void play_receiver(struct gpud_context *context)
 {
-    struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
     const struct peer_orders *orders = &own->orders;
-    params.address = orders->address;
-    params.psk_file = peer_key();
-    params.device = orders->device[0] ? orders->device : NULL;
-    params.route = orders->route[0] ? orders->route : NULL;
-    params.slots = orders->slots;
-    params.slow_receiver = orders->slow_receiver;
-    params.require_direct = orders->require_direct;
-    params.on_event = on_event;
-    struct gpud_receiver *receiver;
     struct gpud_frame *held[PEER_FRAMES_HELD];
     uint32_t count = 0;
     struct gpud_error error = {.reason = ""};
-    WORKS(gpud_receiver_create(context, &params, &receiver, &e));
+    struct gpud_receiver *receiver =
+        NEW_RECEIVER(context, .address = orders->address, .psk_file = peer_key(),
+                     .device = orders->device[0] ? orders->device : NULL,
+                     .route = orders->route[0] ? orders->route : NULL, .slots = orders->slots,
+                     .slow_receiver = orders->slow_receiver,
+                     .require_direct = orders->require_direct, .on_event = on_event);
     atomic_store(&own->ready, true);
     while (!atomic_load(&own->leave)) {
         bool paused = atomic_load(&own->paused);
@@ -260,18 +254,13 @@ static void play_receiver(struct gpud_context *context)
 
 static void play_sender(struct gpud_context *context)
 {
-    struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
     const struct peer_orders *orders = &own->orders;
-    params.address = orders->address;
-    params.psk_file = peer_key();
-    params.device = orders->device[0] ? orders->device : NULL;
-    params.route = orders->route[0] ? orders->route : NULL;
-    params.slots = orders->slots;
-    params.slow_receiver = orders->slow_receiver;
-    struct gpud_sender *sender;
-    struct gpud_layout layout;
-    WORKS(gpud_sender_create(context, &params, &sender, &e));
-    WORKS(gpud_layout_init(&layout, "UYVY", orders->width, orders->height, 0, &e));
+    struct gpud_sender *sender =
+        NEW_SENDER(context, .address = orders->address, .psk_file = peer_key(),
+                   .device = orders->device[0] ? orders->device : NULL,
+                   .route = orders->route[0] ? orders->route : NULL, .slots = orders->slots,
+                   .slow_receiver = orders->slow_receiver);
+    struct gpud_layout layout = LAYOUT("UYVY", orders->width, orders->height, 0);
     WORKS(gpud_sender_configure(sender, PICTURE_AT(&layout, 25), &e));
     atomic_store(&own->ready, true);
     for (uint64_t number = 1; !atomic_load(&own->leave); number++) {
@@ -293,9 +282,8 @@ void peer_main(int argc, char **argv)
     if (!own)
         return;
     /* Drivers keep what they opened once: only what a second life leaves behind is a leak. */
-    struct gpud_context *context;
     struct gpud_device *device;
-    WORKS(gpud_context_create(NULL, &context, &e));
+    struct gpud_context *context = NEW_CONTEXT();
     WORKS(
         gpud_device_open(context, own->orders.device[0] ? own->orders.device : NULL, &device, &e));
     struct baseline before = baseline_take();
@@ -464,8 +452,7 @@ const char *peer_key(void)
 
 static void tell(struct gpud_frame *frame, uint64_t number)
 {
-    struct gpud_frame_info info = GPUD_INFO_INIT(info);
-    gpud_frame_get_info(frame, &info);
+    struct gpud_frame_info info = INFO(frame, frame);
     info.offset = number;
     info.pts_ns = number * 1000;
     WORKS(gpud_frame_set_info(frame, &info, &e));

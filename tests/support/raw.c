@@ -1,6 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
+#include "support/make.h"
 #include "support/raw.h"
 
 #include "base/fd.h"
@@ -90,10 +91,8 @@ void raw_hello(struct gpud_message *message)
 {
     memset(message, 0, sizeof(*message));
     message->type = GPUD_MESSAGE_HELLO;
-    struct gpud_context *context;
-    struct gpud_device *host;
-    WORKS(gpud_context_create(NULL, &context, &e));
-    WORKS(gpud_device_open(context, "host", &host, &e));
+    struct gpud_context *context = NEW_CONTEXT();
+    struct gpud_device *host = OPEN_DEVICE(context, "host");
     gpud_endpoint_describe(&message->hello, host, "scripted");
     gpud_device_close(&host);
     gpud_context_destroy(&context);
@@ -217,7 +216,7 @@ void raw_listen(struct raw_server *server, const char *address)
     server->fd = -1;
     server->epoch = 1;
     WORKS(gpud_socket_resolve(address, server->path, &e));
-    WORKS(gpud_layout_init(&server->layout, "GRAY8", 64, 64, 0, &e));
+    server->layout = LAYOUT("GRAY8", 64, 64, 0);
     struct sockaddr_un name = {.sun_family = AF_UNIX};
     strcpy(name.sun_path, server->path);
     server->listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);

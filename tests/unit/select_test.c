@@ -6,6 +6,7 @@
 #include "device/device.h"
 #include "route/route.h"
 #include "support/check.h"
+#include "support/make.h"
 
 static struct gpud_endpoint host_end(void)
 {
@@ -340,10 +341,8 @@ static void test_migrate(void)
 
 static void test_explain(void)
 {
-    struct gpud_context *context;
-    struct gpud_device *host;
-    WORKS(gpud_context_create(NULL, &context, &e));
-    WORKS(gpud_device_open(context, "host", &host, &e));
+    struct gpud_context *context = NEW_CONTEXT();
+    struct gpud_device *host = OPEN_DEVICE(context, "host");
     enum { ROUTES = 9 };
     struct gpud_route_info routes[ROUTES + 1];
     memset(routes, 0xee, sizeof(routes));
@@ -369,11 +368,9 @@ static void test_explain(void)
 /* Where a device is, in the letters of sysfs, whatever its driver's are. */
 static void test_places(void)
 {
-    struct gpud_context *context;
-    struct gpud_device *host;
     struct gpud_endpoint end;
-    WORKS(gpud_context_create(NULL, &context, &e));
-    WORKS(gpud_device_open(context, "host", &host, &e));
+    struct gpud_context *context = NEW_CONTEXT();
+    struct gpud_device *host = OPEN_DEVICE(context, "host");
     gpud_endpoint_describe(&end, host, "");
     CHECK(strcmp(end.pci, "") == 0, "the host is at %s", end.pci);
     struct gpud_device card = *host;
