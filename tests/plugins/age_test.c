@@ -8,9 +8,7 @@
  * "hand-off" is what gpudirect-bench measures, too: from submit to acquire, of the same frames. */
 #include "ends.h"
 
-#include <signal.h>
 #include <string.h>
-#include <sys/wait.h>
 
 #define DEADLINE 40 /* s; of every wait */
 #define FRAMES 120
@@ -58,20 +56,6 @@ static void render(GstElement *sink, GstBuffer *buffer, GstPad *pad, gpointer us
         g_usleep(50000);
 }
 
-static GPid spawn_sender(const gchar *address, const gchar *properties)
-{
-    gchar *launch =
-        g_strdup_printf("%s videotestsrc is-live=true ! " CAPS " ! gpudirectsink address=%s %s",
-                        g_getenv("GPUDIRECT_TEST_PEER"), address, properties);
-    g_auto(GStrv) argv = NULL;
-    GPid pid = 0;
-
-    fail_unless(g_shell_parse_argv(launch, NULL, &argv, NULL));
-    fail_unless(g_spawn_async(NULL, argv, NULL, G_SPAWN_DO_NOT_REAP_CHILD, NULL, NULL, &pid, NULL));
-    g_free(launch);
-    return pid;
-}
-
 static void follow_latency(GstElement *pipeline, GstBus *bus)
 {
     g_autoptr(GstMessage) message = gst_bus_timed_pop_filtered(
@@ -108,10 +92,9 @@ TEST(test_age, .times = G_N_ELEMENTS(rows))
 {
     const struct row *row = &rows[__i__];
     g_autofree gchar *address = ends_address();
-    g_autofree gchar *text = g_strdup_printf("gpudirectsrc name=src address=%s %s %s", address,
-                                             row->receive, row->behind);
     struct ages ages = {.slow = g_str_has_prefix(row->what, "too slow")};
-    g_autoptr(GstElement) pipeline = gst_parse_launch(text, NULL);
+    g_autoptr(GstElement) pipeline =
+        ends_pipeline("gpudirectsrc name=src address=%s %s %s", address, row->receive, row->behind);
     g_autoptr(GstElement) end = gst_bin_get_by_name(GST_BIN(pipeline), "end");
     g_autoptr(GstBus) bus = gst_element_get_bus(pipeline);
 
@@ -121,13 +104,13 @@ TEST(test_age, .times = G_N_ELEMENTS(rows))
     g_object_set(end, "signal-handoffs", TRUE, NULL);
     g_signal_connect(end, "handoff", G_CALLBACK(render), &ages);
     gst_element_set_state(pipeline, GST_STATE_PLAYING);
-    GPid sender = spawn_sender(address, row->send);
+    GPid sender = ends_spawn("videotestsrc is-live=true ! " CAPS " ! gpudirectsink address=%s %s",
+                             address, row->send);
     for (int i = 0; i < DEADLINE * 100 && g_atomic_int_get(&ages.count) < FRAMES; i++)
         follow_latency(pipeline, bus);
     fail_unless_equals_int(g_atomic_int_get(&ages.count), FRAMES);
     print(row, &ages);
-    kill(sender, SIGKILL);
-    waitpid(sender, NULL, 0);
+    ends_kill(sender);
     gst_element_set_state(pipeline, GST_STATE_NULL);
     gst_object_unref(ages.src);
 }

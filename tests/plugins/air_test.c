@@ -35,12 +35,11 @@ static void plant_open(struct plant *plant, const gchar *camera, const gchar *pr
 {
     memset(plant, 0, sizeof(*plant));
     plant->address = ends_address();
-    g_autofree gchar *text = g_strdup_printf(
+    plant->pipeline = ends_pipeline(
         "videotestsrc num-buffers=%d %s ! " CAPS_LIVE " ! tee name=t ! queue ! fakesink "
         "name=recorder sync=false async=false t. ! queue ! gpudirectsink name=sink async=false "
         "sync=false address=%s %s",
         FRAMES, camera, plant->address, properties);
-    plant->pipeline = gst_parse_launch(text, NULL);
     plant->sink = gst_bin_get_by_name(GST_BIN(plant->pipeline), "sink");
     plant->bus = gst_element_get_bus(plant->pipeline);
     g_autoptr(GstElement) recorder = gst_bin_get_by_name(GST_BIN(plant->pipeline), "recorder");
@@ -270,9 +269,7 @@ TEST(test_end_ends_every_wait, .times = 4)
  * gets first. */
 static void resume(const gchar *policy, const gchar *start, guint pictures, guint begin)
 {
-    g_autofree gchar *address = ends_address();
-    g_autoptr(GstHarness) sink = ends_sink(address, policy);
-    g_autoptr(GstHarness) src = ends_src(address, start);
+    g_autoptr(GstHarness) sink = ends_sink(policy), src = ends_src(start);
 
     gst_harness_set_src_caps_str(sink, CAPS_SMALL);
     ends_wait_clients(sink, 1);
@@ -280,7 +277,7 @@ static void resume(const gchar *policy, const gchar *start, guint pictures, guin
     gst_buffer_unref(ends_pull(src));
     gst_element_set_state(src->element, GST_STATE_PAUSED);
     for (guint i = 1; i <= pictures; i++)
-        fail_unless_equals_int(gst_harness_push(sink, ends_picture(CAPS_SMALL, i)), GST_FLOW_OK);
+        ends_push(sink, CAPS_SMALL, i);
     gst_element_set_state(src->element, GST_STATE_PLAYING);
     for (guint i = begin; i <= pictures; i++) {
         g_autoptr(GstBuffer) got = ends_pull(src);
@@ -320,15 +317,14 @@ static void begin_again(GstHarness *sink)
 TEST(test_receiver_outlives_senders)
 {
     g_autofree gchar *address = ends_address();
-    g_autoptr(GstHarness) src = ends_src(address, "on-eos=wait on-disconnect=error");
+    GstHarness *src = ends_src_at(address, "on-eos=wait on-disconnect=error");
     g_autoptr(GstBus) bus = ends_bus(src);
 
     for (guint i = 0; i < 6; i += 2) {
-        g_autoptr(GstHarness) sink = ends_sink(address, NULL);
+        g_autoptr(GstHarness) sink = ends_sink_at(address, NULL);
         gst_harness_set_src_caps_str(sink, CAPS_SMALL);
         for (guint k = 0; k < 2; k++) {
-            fail_unless_equals_int(gst_harness_push(sink, ends_picture(CAPS_SMALL, i + k)),
-                                   GST_FLOW_OK);
+            ends_push(sink, CAPS_SMALL, i + k);
             GstBuffer *buffer = ends_pull(src);
             ends_check_picture(buffer, CAPS_SMALL, i + k);
             fail_unless(GST_BUFFER_FLAG_IS_SET(buffer, GST_BUFFER_FLAG_DISCONT));
@@ -361,15 +357,14 @@ static gint push_frames(GstHarness *sink, guint count)
     gint before = g_atomic_int_get(&asked);
 
     for (guint i = 0; i < count; i++)
-        fail_unless_equals_int(gst_harness_push(sink, ends_picture(CAPS_SMALL, i)), GST_FLOW_OK);
+        ends_push(sink, CAPS_SMALL, i);
     return g_atomic_int_get(&asked) - before;
 }
 
 /* Upstream is queried soon, and then ever more rarely, until it answers that it is live. */
 TEST(test_silent_upstream)
 {
-    g_autofree gchar *address = ends_address();
-    g_autoptr(GstHarness) sink = ends_sink(address, "wait-for-connection=false");
+    GstHarness *sink = ends_sink("wait-for-connection=false");
     GstElement *element = ends_element(sink);
     g_autoptr(GstStructure) stats = NULL;
     gboolean live;

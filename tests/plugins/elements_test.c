@@ -154,14 +154,11 @@ TEST(test_address_not_utf8, .times = 2)
     g_autoptr(GstElement) element =
         gst_element_factory_make(__i__ ? "gpudirectsrc" : "gpudirectsink", NULL);
     g_autoptr(GstBus) bus = gst_bus_new();
-    g_autoptr(GError) error = NULL;
 
     gst_element_set_bus(element, bus);
     g_object_set(element, "address", "unix:/tmp/p\xe4th/s", NULL);
     gst_element_set_state(element, GST_STATE_PAUSED);
-    g_autoptr(GstMessage) message = ends_wait_message(bus, GST_MESSAGE_ERROR, 5);
-    fail_unless(message != NULL);
-    gst_message_parse_error(message, &error, NULL);
+    g_autoptr(GError) error = ends_wait_error(bus, GST_MESSAGE_ERROR, 5);
     fail_unless(g_error_matches(error, GST_RESOURCE_ERROR, GST_RESOURCE_ERROR_SETTINGS));
     fail_unless(g_utf8_validate(error->message, -1, NULL));
     fail_unless(strstr(error->message, "address is not valid UTF-8"), "%s", error->message);
@@ -195,7 +192,7 @@ TEST(test_access)
 
 TEST(test_address_in_use)
 {
-    g_autoptr(GstHarness) first_one = ends_sink("taken", NULL);
+    ends_sink_at("taken", NULL);
 
     expect_error(SEND "address=taken", GST_RESOURCE_ERROR, GST_RESOURCE_ERROR_BUSY,
                  "another sender");
@@ -242,7 +239,7 @@ TEST(test_connection_timeout)
 
 TEST(test_downstream_refuses)
 {
-    g_autoptr(GstHarness) sink = ends_sink("picky", "wait-for-connection=false");
+    GstHarness *sink = ends_sink_at("picky", "wait-for-connection=false");
 
     gst_harness_set_src_caps_str(sink, CAPS_SMALL);
     expect_error(RECEIVE "address=picky ! video/x-raw,format=BGRx ! fakesink", GST_CORE_ERROR,
@@ -253,7 +250,7 @@ TEST(test_downstream_refuses)
 
 TEST(test_device_monitor)
 {
-    g_autoptr(GstHarness) sink = ends_sink("studio-7", "wait-for-connection=false");
+    ends_sink_at("studio-7", "wait-for-connection=false");
     g_autoptr(GstDeviceMonitor) monitor = gst_device_monitor_new();
     gboolean found = FALSE;
 
@@ -298,8 +295,7 @@ TEST(test_no_driver)
 /* A property takes effect at once, or a warning says that it was not changed. */
 TEST(test_properties_while_playing)
 {
-    g_autofree gchar *address = ends_address();
-    GstHarness *ends[] = {ends_sink(address, NULL), ends_src(address, NULL)};
+    GstHarness *ends[] = {ends_sink(NULL), ends_src(NULL)};
 
     for (guint e = 0; e < G_N_ELEMENTS(ends); e++) {
         GstElement *element = ends_element(ends[e]);
@@ -328,8 +324,6 @@ TEST(test_properties_while_playing)
     gst_util_set_object_arg(G_OBJECT(ends_element(ends[0])), "slow-receiver", "drop-newest");
     g_object_get(ends_element(ends[0]), "stats", &stats, NULL);
     fail_unless_equals_string(gst_structure_get_string(stats, "slow-receiver"), "drop-newest");
-    gst_harness_teardown(ends[1]);
-    gst_harness_teardown(ends[0]);
 }
 
 ENDS_MAIN(30)

@@ -5,20 +5,11 @@
 #include "ends.h"
 
 static GstHarness *sink, *src;
-static gchar *address;
 
 static void setup(void)
 {
-    address = ends_address();
-    sink = ends_sink(address, "wait-for-connection=false");
+    sink = ends_sink("wait-for-connection=false");
     gst_harness_set_src_caps_str(sink, CAPS_SMALL);
-}
-
-static void teardown(void)
-{
-    g_clear_pointer(&src, gst_harness_teardown);
-    gst_harness_teardown(sink);
-    g_free(address);
 }
 
 static void say(GstEventType type, const gchar *name, gint number)
@@ -36,7 +27,7 @@ static void stick(const gchar *name, gint number)
 /* A receiver comes, and gets a frame. */
 static void join(void)
 {
-    src = ends_src(address, NULL);
+    src = ends_src(NULL);
     ends_wait_clients(sink, 1);
     gst_harness_push(sink, ends_picture(CAPS_SMALL, 1));
     gst_buffer_unref(ends_pull(src));
@@ -83,14 +74,13 @@ TEST(test_who_comes_late_gets_the_last_of_each_name)
     fail_unless_equals_int(count_events(GST_EVENT_CUSTOM_DOWNSTREAM_STICKY), 2);
 
     /* And the one after it what was said since. */
-    gst_harness_teardown(src);
+    ends_close(src);
     ends_wait_clients(sink, 0);
     stick("on-air", 5);
     join();
     fail_unless_equals_int(stuck("cue"), 3);
     fail_unless_equals_int(stuck("on-air"), 5);
     fail_unless_equals_int(count_events(GST_EVENT_CUSTOM_DOWNSTREAM), 0);
-    teardown();
 }
 
 TEST(test_who_is_there_gets_each)
@@ -104,7 +94,6 @@ TEST(test_who_is_there_gets_each)
         fail_unless_equals_int(stuck("cue"), i);
     }
     fail_unless_equals_int(count_events(GST_EVENT_CUSTOM_DOWNSTREAM_STICKY), 3);
-    teardown();
 }
 
 #define NAMES 100
@@ -135,12 +124,11 @@ TEST(test_names_are_bounded)
     gst_buffer_unref(ends_pull(src));
     fail_unless_equals_int(count_stuck(), 64);
 
-    gst_harness_teardown(src);
+    ends_close(src);
     ends_wait_clients(sink, 0);
     join();
     fail_unless_equals_int(count_stuck(), 13);
     fail_unless_equals_int(stuck("cue-0"), 0);
-    teardown();
 }
 
 static void say_title(GstTagScope scope, const gchar *title)
@@ -180,7 +168,6 @@ TEST(test_tags_of_both_scopes)
     join();
     expect_title(GST_TAG_SCOPE_STREAM, "Kamera 1");
     expect_title(GST_TAG_SCOPE_GLOBAL, "Galopprennen");
-    teardown();
 }
 
 ENDS_MAIN(60)

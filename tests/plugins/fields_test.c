@@ -35,8 +35,7 @@ static void check_caps(GstHarness *src, const gchar *wanted)
 
 static void cross(const gchar *caps)
 {
-    g_autofree gchar *address = ends_address();
-    g_autoptr(GstHarness) sink = ends_sink(address, NULL), src = ends_src(address, NULL);
+    g_autoptr(GstHarness) sink = ends_sink(NULL), src = ends_src(NULL);
 
     gst_harness_set_src_caps_str(sink, caps);
     for (guint i = 0; i < 8; i++) {
@@ -60,14 +59,12 @@ TEST(test_fields_cross)
 /* From the sink's own pool nothing is copied, as with frames. */
 TEST(test_fields_in_slots)
 {
-    g_autofree gchar *address = ends_address();
-    g_autoptr(GstHarness) sink = ends_sink(address, NULL), src = ends_src(address, NULL);
+    GstHarness *sink = ends_sink(NULL), *src = ends_src(NULL);
 
     gst_harness_set_src_caps_str(sink, CAPS_FIELDS);
-    g_autoptr(GstBufferPool) pool = ends_pool(sink, CAPS_FIELDS);
+    GstBufferPool *pool = ends_pool(sink, CAPS_FIELDS);
     for (guint i = 0; i < 8; i++) {
-        GstBuffer *buffer;
-        fail_unless_equals_int(gst_buffer_pool_acquire_buffer(pool, &buffer, NULL), GST_FLOW_OK);
+        GstBuffer *buffer = ends_acquire(pool);
         ends_paint(buffer, CAPS_FIELDS, i);
         gst_harness_push(sink, buffer);
         buffer = ends_pull(src);
@@ -75,7 +72,6 @@ TEST(test_fields_in_slots)
         gst_buffer_unref(buffer);
     }
     fail_unless_equals_uint64(ends_stat(sink, "copies-cpu"), 0);
-    gst_buffer_pool_set_active(pool, FALSE);
 }
 
 static GstClockTime interval_of(const gchar *text)
@@ -120,13 +116,13 @@ static void stand_in(const gchar *mode, const gchar *caps)
 {
     g_autofree gchar *address = ends_address(),
                      *on_disconnect = g_strdup_printf("on-disconnect=%s", mode);
-    GstHarness *sink = ends_sink(address, NULL);
-    g_autoptr(GstHarness) src = ends_src(address, on_disconnect);
+    GstHarness *sink = ends_sink_at(address, NULL);
+    g_autoptr(GstHarness) src = ends_src_at(address, on_disconnect);
 
     gst_harness_set_src_caps_str(sink, caps);
     gst_harness_push(sink, field(caps, 0));
     gst_buffer_unref(ends_pull(src));
-    gst_harness_teardown(sink);
+    ends_close(sink);
     for (guint i = 0; i < 6; i++) {
         g_autoptr(GstBuffer) buffer = ends_pull(src);
         check_side(buffer, i);

@@ -13,21 +13,20 @@ static gboolean two_gpus;
 /* --- what a buffer is --------------------------------------------------------------------- */
 
 /* A pair whose sending end takes system memory and whose receiving end gives the GPU's. */
-static void open_pair(struct line *sink, struct line *src, const gchar *src_properties)
+static void open_pair(GstHarness **sink, GstHarness **src, const gchar *src_properties)
 {
     g_autofree gchar *address = ends_address();
 
     *src = line_new("gpudirectsrc name=end address=%s " ON_GPU " %s", address, src_properties);
     *sink = line_new("gpudirectsink name=end sync=false " ON_GPU " address=%s", address);
-    gst_harness_set_src_caps_str(sink->harness, CAPS_NV12);
-    line_wait_clients(sink, 1);
+    gst_harness_set_src_caps_str(*sink, CAPS_NV12);
+    ends_wait_clients(*sink, 1);
 }
 
-static GstBuffer *send_one(struct line *sink, struct line *src, guint seed)
+static GstBuffer *send_one(GstHarness *sink, GstHarness *src, guint seed)
 {
-    fail_unless_equals_int(gst_harness_push(sink->harness, ends_picture(CAPS_NV12, seed)),
-                           GST_FLOW_OK);
-    GstBuffer *got = ends_pull(src->harness);
+    ends_push(sink, CAPS_NV12, seed);
+    GstBuffer *got = ends_pull(src);
 
     fail_unless_equals_int(gst_buffer_n_memory(got), 1);
     fail_unless(gst_memory_is_type(gst_buffer_peek_memory(got, 0), GPU_MEMORY));
@@ -36,10 +35,10 @@ static GstBuffer *send_one(struct line *sink, struct line *src, guint seed)
 
 TEST(test_buffer)
 {
-    struct line sink, src;
+    GstHarness *sink, *src;
 
     open_pair(&sink, &src, "");
-    GstBuffer *got = send_one(&sink, &src, 1);
+    g_autoptr(GstBuffer) got = send_one(sink, src, 1);
     GstMemory *memory = gst_buffer_peek_memory(got, 0);
     GstVideoMeta *meta = gst_buffer_get_video_meta(got);
 
@@ -51,82 +50,70 @@ TEST(test_buffer)
     }
     fail_unless(GST_MEMORY_IS_READONLY(memory));
     ends_check_picture(got, CAPS_NV12, 1);
-    gst_buffer_unref(got);
-    line_free(&src);
-    line_free(&sink);
 }
 
 /* A picture that is not mapped costs nothing. */
 TEST(test_unmapped)
 {
-    struct line sink, src;
+    GstHarness *sink, *src;
 
     open_pair(&sink, &src, "");
-    gst_buffer_unref(send_one(&sink, &src, 0)); /* a new link is tried out first */
-    guint64 waits = line_stat(&src, "device-waits");
+    gst_buffer_unref(send_one(sink, src, 0)); /* a new link is tried out first */
+    guint64 waits = ends_stat(src, "device-waits");
     for (guint i = 1; i < FRAMES; i++)
-        gst_buffer_unref(send_one(&sink, &src, i));
-    fail_unless_equals_uint64(line_stat(&src, "frames"), FRAMES);
-    fail_unless_equals_uint64(line_stat(&src, "device-waits"), waits);
-    fail_unless_equals_uint64(line_stat(&src, "copies-gpu"), 0);
-    fail_unless_equals_uint64(line_stat(&src, "copies-cpu"), 0);
-    line_free(&src);
-    line_free(&sink);
+        gst_buffer_unref(send_one(sink, src, i));
+    fail_unless_equals_uint64(ends_stat(src, "frames"), FRAMES);
+    fail_unless_equals_uint64(ends_stat(src, "device-waits"), waits);
+    fail_unless_equals_uint64(ends_stat(src, "copies-gpu"), 0);
+    fail_unless_equals_uint64(ends_stat(src, "copies-cpu"), 0);
 }
 
 /* A copy is such memory, of the same layout; a part is plain memory. */
 TEST(test_copy)
 {
-    struct line sink, src;
+    GstHarness *sink, *src;
 
     open_pair(&sink, &src, "");
-    GstBuffer *got = send_one(&sink, &src, 3);
-    GstBuffer *copy = gst_buffer_copy_deep(got);
+    GstBuffer *got = send_one(sink, src, 3);
+    g_autoptr(GstBuffer) copy = gst_buffer_copy_deep(got);
     gst_buffer_unref(got);
-    gst_buffer_unref(send_one(&sink, &src, 4));
+    gst_buffer_unref(send_one(sink, src, 4));
     fail_unless(gst_memory_is_type(gst_buffer_peek_memory(copy, 0), GPU_MEMORY));
     ends_check_picture(copy, CAPS_NV12, 3);
     ends_paint(copy, CAPS_NV12, 5);
     ends_check_picture(copy, CAPS_NV12, 5);
-    GstBuffer *again = gst_buffer_copy_deep(copy);
+    g_autoptr(GstBuffer) again = gst_buffer_copy_deep(copy);
     ends_check_picture(again, CAPS_NV12, 5);
-    GstBuffer *part = gst_buffer_copy_region(again, GST_BUFFER_COPY_MEMORY, 16, 64);
+    g_autoptr(GstBuffer) part = gst_buffer_copy_region(again, GST_BUFFER_COPY_MEMORY, 16, 64);
     fail_unless_equals_int(gst_buffer_get_size(part), 64);
-    gst_buffer_unref(part);
-    gst_buffer_unref(again);
-    gst_buffer_unref(copy);
-    line_free(&src);
-    line_free(&sink);
 }
 
 /* Downstream keeps everything: it gets copies, and the stream goes on. */
 TEST(test_hoarding)
 {
-    struct line sink, src;
+    GstHarness *sink, *src;
     GstBuffer *kept[FRAMES];
 
     open_pair(&sink, &src, "slots=3");
     for (guint i = 0; i < FRAMES; i++)
-        kept[i] = send_one(&sink, &src, i);
+        kept[i] = send_one(sink, src, i);
     for (guint i = 0; i < FRAMES; i++) {
         ends_check_picture(kept[i], CAPS_NV12, i);
         gst_buffer_unref(kept[i]);
     }
-    fail_unless(line_stat(&src, "copies-gpu") >= FRAMES - 3);
-    fail_unless_equals_uint64(line_stat(&src, "copies-cpu"), 0);
-    line_free(&src);
-    line_free(&sink);
+    fail_unless(ends_stat(src, "copies-gpu") >= FRAMES - 3);
+    fail_unless_equals_uint64(ends_stat(src, "copies-cpu"), 0);
 }
 
 /* A buffer may outlive the element that made it. */
 TEST(test_outlive)
 {
-    struct line sink, src;
+    GstHarness *sink, *src;
 
     open_pair(&sink, &src, "");
-    g_autoptr(GstBuffer) got = send_one(&sink, &src, 6);
-    line_free(&src);
-    line_free(&sink);
+    g_autoptr(GstBuffer) got = send_one(sink, src, 6);
+    ends_close(src);
+    ends_close(sink);
     ends_check_picture(got, CAPS_NV12, 6);
 }
 
@@ -135,32 +122,27 @@ TEST(test_outlive)
 TEST(test_pool)
 {
     g_autofree gchar *address = ends_address();
-    struct line src = line_new("gpudirectsrc name=end address=%s " ON_GPU, address);
-    struct line sink =
+    GstHarness *src = line_new("gpudirectsrc name=end address=%s " ON_GPU, address);
+    GstHarness *sink =
         line_new("gpudirectsink name=end sync=false " ON_GPU " slots=3 address=%s", address);
     GstBuffer *lent[6];
 
-    gst_harness_set_src_caps_str(sink.harness, GPU_NV12);
-    line_wait_clients(&sink, 1);
-    GstBufferPool *pool = ends_pool(sink.harness, GPU_NV12);
+    gst_harness_set_src_caps_str(sink, GPU_NV12);
+    ends_wait_clients(sink, 1);
+    GstBufferPool *pool = ends_pool(sink, GPU_NV12);
     fail_unless(G_TYPE_CHECK_INSTANCE_TYPE(pool, GPU_TYPE_POOL));
     for (guint i = 0; i < G_N_ELEMENTS(lent); i++) {
-        fail_unless_equals_int(gst_buffer_pool_acquire_buffer(pool, &lent[i], NULL), GST_FLOW_OK);
+        lent[i] = ends_acquire(pool);
         fail_unless(gst_memory_is_type(gst_buffer_peek_memory(lent[i], 0), GPU_MEMORY));
         ends_paint(lent[i], CAPS_NV12, i);
         ends_check_picture(lent[i], CAPS_NV12, i);
     }
     for (guint i = 0; i < G_N_ELEMENTS(lent); i++) {
-        fail_unless_equals_int(gst_harness_push(sink.harness, lent[i]), GST_FLOW_OK);
-        g_autoptr(GstBuffer) got = ends_pull(src.harness);
-        ends_check_picture(got, CAPS_NV12, i);
+        fail_unless_equals_int(gst_harness_push(sink, lent[i]), GST_FLOW_OK);
+        ends_take(src, CAPS_NV12, i);
     }
-    fail_unless_equals_uint64(line_stat(&sink, "copies-gpu"), G_N_ELEMENTS(lent) - 2);
-    fail_unless_equals_uint64(line_stat(&sink, "copies-cpu"), 0);
-    gst_buffer_pool_set_active(pool, FALSE);
-    gst_object_unref(pool);
-    line_free(&src);
-    line_free(&sink);
+    fail_unless_equals_uint64(ends_stat(sink, "copies-gpu"), G_N_ELEMENTS(lent) - 2);
+    fail_unless_equals_uint64(ends_stat(sink, "copies-cpu"), 0);
 }
 
 /* A number that stays with a memory as long as it lives; 0: it has none yet. */
@@ -178,17 +160,16 @@ static guint mark_of(GstBuffer *buffer, guint mark)
 /* What stands in while no slot is free is used again, as slots are: by the sink's pool, … */
 TEST(test_stand_ins_of_the_pool_come_again)
 {
-    struct line sink = line_new("gpudirectsink name=end sync=false " ON_GPU " slots=3 "
+    GstHarness *sink = line_new("gpudirectsink name=end sync=false " ON_GPU " slots=3 "
                                 "wait-for-connection=false address=again");
     GstBuffer *lent[6];
     guint fresh = 0;
 
-    gst_harness_set_src_caps_str(sink.harness, GPU_NV12);
-    GstBufferPool *pool = ends_pool(sink.harness, GPU_NV12);
+    gst_harness_set_src_caps_str(sink, GPU_NV12);
+    GstBufferPool *pool = ends_pool(sink, GPU_NV12);
     for (guint round = 0; round < 4; round++) {
         for (guint i = 0; i < G_N_ELEMENTS(lent); i++) {
-            fail_unless_equals_int(gst_buffer_pool_acquire_buffer(pool, &lent[i], NULL),
-                                   GST_FLOW_OK);
+            lent[i] = ends_acquire(pool);
             fresh += mark_of(lent[i], 1) == 0;
             ends_paint(lent[i], CAPS_NV12, round * 10 + i);
             if (round % 2) { /* as an element does that writes a time: the memory is copied, too */
@@ -199,27 +180,24 @@ TEST(test_stand_ins_of_the_pool_come_again)
             }
         }
         for (guint i = 0; i < G_N_ELEMENTS(lent); i++)
-            fail_unless_equals_int(gst_harness_push(sink.harness, lent[i]), GST_FLOW_OK);
+            fail_unless_equals_int(gst_harness_push(sink, lent[i]), GST_FLOW_OK);
     }
     /* The slots, what the first round needed beside the two that are lent at once, and copies. */
     fail_unless(fresh <= 3 + G_N_ELEMENTS(lent) - 2 + G_N_ELEMENTS(lent), "%u memories", fresh);
-    gst_buffer_pool_set_active(pool, FALSE);
-    gst_object_unref(pool);
-    line_free(&sink);
 }
 
 /* … and by a source whose slots downstream keeps. */
 TEST(test_copies_for_hoarders_come_again)
 {
-    struct line sink, src;
+    GstHarness *sink, *src;
     GstBuffer *kept[2];
     guint fresh = 0;
 
     open_pair(&sink, &src, "slots=3");
     for (guint i = 0; i < G_N_ELEMENTS(kept); i++)
-        kept[i] = send_one(&sink, &src, i);
+        kept[i] = send_one(sink, src, i);
     for (guint i = 0; i < FRAMES; i++) {
-        g_autoptr(GstBuffer) copy = send_one(&sink, &src, i + 2);
+        g_autoptr(GstBuffer) copy = send_one(sink, src, i + 2);
         fresh += mark_of(copy, i + 1) == 0;
         fail_unless(gst_buffer_is_writable(copy));
         ends_check_picture(copy, CAPS_NV12, i + 2);
@@ -228,14 +206,12 @@ TEST(test_copies_for_hoarders_come_again)
         else
             ends_paint(copy, CAPS_NV12, 200);
     }
-    fail_unless_equals_uint64(line_stat(&src, "copies-gpu"), FRAMES);
+    fail_unless_equals_uint64(ends_stat(src, "copies-gpu"), FRAMES);
     fail_unless_equals_int(fresh, 1);
     for (guint i = 0; i < G_N_ELEMENTS(kept); i++) {
         ends_check_picture(kept[i], CAPS_NV12, i);
         gst_buffer_unref(kept[i]);
     }
-    line_free(&src);
-    line_free(&sink);
 }
 
 #define ROW 322 /* of CAPS_NV12's first plane */
@@ -255,15 +231,15 @@ TEST(test_written_in_part, .times = 2)
 {
     const gchar *caps = __i__ ? GPU_NV12 : CAPS_NV12;
     g_autofree gchar *address = ends_address();
-    struct line sink = line_new("gpudirectsink name=end sync=false " ON_GPU " address=%s", address);
+    GstHarness *sink = line_new("gpudirectsink name=end sync=false " ON_GPU " address=%s", address);
     GstBuffer *one, *other, *copy;
     guint8 wanted[ROW];
     GstMapInfo map;
 
-    gst_harness_set_src_caps_str(sink.harness, caps);
-    GstBufferPool *pool = ends_pool(sink.harness, caps);
-    fail_unless_equals_int(gst_buffer_pool_acquire_buffer(pool, &one, NULL), GST_FLOW_OK);
-    fail_unless_equals_int(gst_buffer_pool_acquire_buffer(pool, &other, NULL), GST_FLOW_OK);
+    gst_harness_set_src_caps_str(sink, caps);
+    GstBufferPool *pool = ends_pool(sink, caps);
+    one = ends_acquire(pool);
+    other = ends_acquire(pool);
     ends_paint(one, CAPS_NV12, 1);
     ends_paint(other, CAPS_NV12, 2);
     fail_unless(gst_buffer_map(one, &map, GST_MAP_READ));
@@ -293,9 +269,6 @@ TEST(test_written_in_part, .times = 2)
     }
     gst_buffer_unref(one);
     gst_buffer_unref(other);
-    gst_buffer_pool_set_active(pool, FALSE);
-    gst_object_unref(pool);
-    line_free(&sink);
 }
 
 /* --- contexts and devices ----------------------------------------------------------------- */
@@ -307,48 +280,42 @@ TEST(test_own_context)
 {
     g_autoptr(GstObject) own = lines_vendor_context();
     g_autofree gchar *address = ends_address();
-    struct line src = line_new(RECEIVE " address=%s ! " TO_CPU, address);
-    struct line sink =
+    GstHarness *src = line_new(RECEIVE " address=%s ! " TO_CPU, address);
+    GstHarness *sink =
         line_new(UPLOAD " ! gpudirectsink name=end sync=false " ON_GPU " address=%s", address);
 
     g_autoptr(GstContext) context = lines_vendor_share(own);
-    gst_element_set_state(sink.harness->element, GST_STATE_NULL);
-    gst_element_set_context(sink.harness->element, context);
-    gst_harness_play(sink.harness);
-    gst_harness_set_src_caps_str(sink.harness, CAPS_NV12);
-    line_wait_clients(&sink, 1);
-    lines_exchange(&sink, &src, CAPS_NV12, 0, FRAMES);
-    fail_unless_equals_uint64(line_stat(&sink, "copies-gpu"), GPU_SHARES_POOLS ? 0 : FRAMES);
-    fail_unless_equals_uint64(line_stat(&sink, "copies-cpu"), 0);
-    line_free(&src);
-    line_free(&sink);
+    gst_element_set_state(sink->element, GST_STATE_NULL);
+    gst_element_set_context(sink->element, context);
+    gst_harness_play(sink);
+    gst_harness_set_src_caps_str(sink, CAPS_NV12);
+    ends_wait_clients(sink, 1);
+    lines_exchange(sink, src, CAPS_NV12, 0, FRAMES);
+    fail_unless_equals_uint64(ends_stat(sink, "copies-gpu"), GPU_SHARES_POOLS ? 0 : FRAMES);
+    fail_unless_equals_uint64(ends_stat(sink, "copies-cpu"), 0);
 }
 
 /* The second GPU's elements share its context with a sink that is there. */
 TEST(test_second_gpu, .only_if = &two_gpus)
 {
-    struct line sink, src;
+    GstHarness *sink, *src;
 
     lines_run(UPLOADER_1 " ! " ONLY_GPU " !", "device=" GPU_1, "device=" GPU_1 " ! " TO_CPU,
               CAPS_NV12, &sink, &src);
-    fail_unless_equals_uint64(line_stat(&sink, "copies-gpu"), 0);
-    line_free(&src);
-    line_free(&sink);
+    fail_unless_equals_uint64(ends_stat(sink, "copies-gpu"), 0);
 }
 
 /* `auto` follows upstream to the second GPU: the receiver there needs no copy of its own. */
 TEST(test_auto_second_gpu, .only_if = &two_gpus)
 {
-    struct line sink, src;
+    GstHarness *sink, *src;
     g_autofree gchar *path = NULL;
 
     lines_run(UPLOADER_1 " ! " ONLY_GPU " !", "", "device=" GPU_1 " ! " TO_CPU, CAPS_NV12, &sink,
               &src);
-    fail_unless_equals_uint64(line_stat(&sink, "copies-cpu"), 0);
-    g_object_get(src.end, "active-path", &path, NULL);
+    fail_unless_equals_uint64(ends_stat(sink, "copies-cpu"), 0);
+    g_object_get(ends_element(src), "active-path", &path, NULL);
     fail_unless_equals_string(path, "map");
-    line_free(&src);
-    line_free(&sink);
 }
 
 /* Memory of the second GPU into a ring on the first: by the GPUs, or an error that says what to do.
@@ -356,51 +323,38 @@ TEST(test_auto_second_gpu, .only_if = &two_gpus)
 TEST(test_across, .only_if = &two_gpus)
 {
     g_autofree gchar *address = ends_address();
-    struct line src = line_new(RECEIVE " address=%s ! " TO_CPU, address);
-    struct line sink = line_new(
+    GstHarness *src = line_new(RECEIVE " address=%s ! " TO_CPU, address);
+    GstHarness *sink = line_new(
         UPLOADER_1 " ! " ONLY_GPU " ! gpudirectsink name=end sync=false " ON_GPU " address=%s",
         address);
-    g_autoptr(GstBus) bus = ends_bus(sink.harness);
+    g_autoptr(GstBus) bus = ends_bus(sink);
 
-    gst_harness_set_src_caps_str(sink.harness, CAPS_NV12);
-    line_wait_clients(&sink, 1);
-    if (gst_harness_push(sink.harness, ends_picture(CAPS_NV12, 1)) == GST_FLOW_OK) {
-        GstBuffer *got = ends_pull(src.harness);
-        ends_check_picture(got, CAPS_NV12, 1);
-        gst_buffer_unref(got);
-        lines_exchange(&sink, &src, CAPS_NV12, 2, FRAMES);
+    gst_harness_set_src_caps_str(sink, CAPS_NV12);
+    ends_wait_clients(sink, 1);
+    if (gst_harness_push(sink, ends_picture(CAPS_NV12, 1)) == GST_FLOW_OK) {
+        ends_take(src, CAPS_NV12, 1);
+        lines_exchange(sink, src, CAPS_NV12, 2, FRAMES);
     } else {
-        g_autoptr(GstMessage) message = ends_wait_message(bus, GST_MESSAGE_ERROR, 5);
-        g_autoptr(GError) error = NULL;
-        fail_unless(message != NULL);
-        gst_message_parse_error(message, &error, NULL);
+        g_autoptr(GError) error = ends_wait_error(bus, GST_MESSAGE_ERROR, 5);
         fail_unless(strstr(error->message, "GPU") || strstr(error->message, GPU_0), "%s",
                     error->message);
     }
-    line_free(&src);
-    line_free(&sink);
 }
 
 /* Caps may promise what a buffer does not hold: an error says so, and what to do. */
 TEST(test_other_memory)
 {
     g_autofree gchar *address = ends_address();
-    struct line src = line_new("gpudirectsrc name=end address=%s " ON_GPU, address);
-    struct line sink = line_new("gpudirectsink name=end sync=false " ON_GPU " address=%s", address);
-    g_autoptr(GstBus) bus = ends_bus(sink.harness);
-    g_autoptr(GError) error = NULL;
+    line_new("gpudirectsrc name=end address=%s " ON_GPU, address);
+    GstHarness *sink = line_new("gpudirectsink name=end sync=false " ON_GPU " address=%s", address);
+    g_autoptr(GstBus) bus = ends_bus(sink);
 
-    gst_harness_set_src_caps_str(sink.harness, GPU_NV12);
-    line_wait_clients(&sink, 1);
-    fail_unless_equals_int(gst_harness_push(sink.harness, ends_picture(CAPS_NV12, 1)),
-                           GST_FLOW_ERROR);
-    g_autoptr(GstMessage) message = ends_wait_message(bus, GST_MESSAGE_ERROR, 5);
-    fail_unless(message != NULL);
-    gst_message_parse_error(message, &error, NULL);
+    gst_harness_set_src_caps_str(sink, GPU_NV12);
+    ends_wait_clients(sink, 1);
+    fail_unless_equals_int(gst_harness_push(sink, ends_picture(CAPS_NV12, 1)), GST_FLOW_ERROR);
+    g_autoptr(GError) error = ends_wait_error(bus, GST_MESSAGE_ERROR, 5);
     g_auto(GStrv) uploader = g_strsplit(UPLOADER, " ", 2);
     fail_unless(strstr(error->message, uploader[0]), "the error is \"%s\"", error->message);
-    line_free(&src);
-    line_free(&sink);
 }
 
 /* With a device of another kind, the vendor's memory is not offered. */
@@ -409,11 +363,11 @@ TEST(test_not_offered)
     static const gchar *const device[] = {"host", "auto", GPU_0};
 
     for (guint i = 0; i < G_N_ELEMENTS(device); i++) {
-        struct line sink = line_new("gpudirectsink name=end address=offer device=%s", device[i]);
-        g_autoptr(GstCaps) caps = gst_pad_peer_query_caps(sink.harness->srcpad, NULL);
+        GstHarness *sink = line_new("gpudirectsink name=end address=offer device=%s", device[i]);
+        g_autoptr(GstCaps) caps = gst_pad_peer_query_caps(sink->srcpad, NULL);
         g_autoptr(GstCaps) on_gpu = gst_caps_from_string(CAPS_GPU);
         fail_unless_equals_int(gst_caps_can_intersect(caps, on_gpu), i > 0);
-        line_free(&sink);
+        ends_close(sink);
     }
 }
 

@@ -22,53 +22,49 @@ TEST(test_lent)
     static const gchar *const caps[] = {CAPS_SMALL, CAPS_NV12, CAPS_I420, CAPS_BGRA};
 
     for (guint i = 0; i < G_N_ELEMENTS(caps); i++) {
-        struct line sink, src;
+        GstHarness *sink, *src;
         lines_run(UPLOAD " !", ON_GPU, ON_GPU " ! " TO_CPU, caps[i], &sink, &src);
-        fail_unless_equals_uint64(line_stat(&sink, "copies-gpu"), 0);
-        fail_unless_equals_uint64(line_stat(&sink, "copies-cpu"), 0);
-        fail_unless_equals_uint64(line_stat(&src, "copies-gpu"), 0);
-        fail_unless_equals_uint64(line_stat(&src, "copies-cpu"), 0);
-        line_free(&src);
-        line_free(&sink);
+        fail_unless_equals_uint64(ends_stat(sink, "copies-gpu"), 0);
+        fail_unless_equals_uint64(ends_stat(sink, "copies-cpu"), 0);
+        fail_unless_equals_uint64(ends_stat(src, "copies-gpu"), 0);
+        fail_unless_equals_uint64(ends_stat(src, "copies-cpu"), 0);
+        ends_close(src);
+        ends_close(sink);
     }
 }
 
 /* Another element's memory of the GPU: one copy, by the GPU. */
 TEST(test_foreign)
 {
-    struct line sink, src;
+    GstHarness *sink, *src;
 
     lines_run(FOREIGN " !", ON_GPU, ON_GPU " ! " TO_CPU, CAPS_NV12, &sink, &src);
-    fail_unless_equals_uint64(line_stat(&sink, "copies-gpu"), FRAMES);
-    fail_unless_equals_uint64(line_stat(&sink, "copies-cpu"), 0);
-    line_free(&src);
-    line_free(&sink);
+    fail_unless_equals_uint64(ends_stat(sink, "copies-gpu"), FRAMES);
+    fail_unless_equals_uint64(ends_stat(sink, "copies-cpu"), 0);
 }
 
 /* Memory of the CPU's goes up, memory of the GPU comes down, and neither end knows of the other. */
 TEST(test_up_and_down)
 {
-    struct line sink, src;
+    GstHarness *sink, *src;
 
     lines_run("", ON_GPU, ON_GPU " ! " TO_CPU, CAPS_NV12, &sink, &src);
-    line_free(&src);
-    line_free(&sink);
+    ends_close(src);
+    ends_close(sink);
     lines_run(UPLOAD " !", ON_GPU, "", CAPS_NV12, &sink, &src);
-    line_free(&src);
-    line_free(&sink);
+    ends_close(src);
+    ends_close(sink);
     lines_run("", "", ON_GPU " ! " TO_CPU, CAPS_NV12, &sink, &src);
-    line_free(&src);
-    line_free(&sink);
+    ends_close(src);
+    ends_close(sink);
     lines_run(UPLOAD " !", ON_GPU, ON_GPU " ! capsfilter caps=video/x-raw", CAPS_NV12, &sink, &src);
-    line_free(&src);
-    line_free(&sink);
 }
 
-static void expect_on_gpu(struct line *line)
+static void expect_on_gpu(GstHarness *line)
 {
     g_autoptr(GstStructure) stats = NULL;
 
-    g_object_get(line->end, "stats", &stats, NULL);
+    g_object_get(ends_element(line), "stats", &stats, NULL);
     const gchar *device = gst_structure_get_string(stats, "device");
     const gchar *reason = gst_structure_get_string(stats, "device-reason");
     fail_unless_equals_string(device, GPU_0);
@@ -79,71 +75,60 @@ static void expect_on_gpu(struct line *line)
 /* `auto` follows the caps on both ends: nothing is copied, so both are on the GPU. */
 TEST(test_auto)
 {
-    struct line sink, src;
+    GstHarness *sink, *src;
 
     lines_run(UPLOAD " !", "", "! " ONLY_GPU " ! " TO_CPU, CAPS_NV12, &sink, &src);
-    expect_on_gpu(&sink);
-    expect_on_gpu(&src);
-    fail_unless_equals_uint64(line_stat(&sink, "copies-gpu"), 0);
-    fail_unless_equals_uint64(line_stat(&src, "copies-gpu"), 0);
-    fail_unless_equals_uint64(line_stat(&src, "copies-cpu"), 0);
-    line_free(&src);
-    line_free(&sink);
+    expect_on_gpu(sink);
+    expect_on_gpu(src);
+    fail_unless_equals_uint64(ends_stat(sink, "copies-gpu"), 0);
+    fail_unless_equals_uint64(ends_stat(src, "copies-gpu"), 0);
+    fail_unless_equals_uint64(ends_stat(src, "copies-cpu"), 0);
 }
 
 /* Without a GPU in the caps `auto` stays where it was. */
 TEST(test_auto_host)
 {
-    struct line sink, src;
+    GstHarness *sink, *src;
 
     lines_run("", "", "! capsfilter caps=video/x-raw", CAPS_NV12, &sink, &src);
-    fail_unless_equals_uint64(line_stat(&sink, "copies-gpu"), 0);
-    line_free(&src);
-    line_free(&sink);
+    fail_unless_equals_uint64(ends_stat(sink, "copies-gpu"), 0);
 }
 
 /* One link's slots are foreign memory to the next: the GPU copies them on. */
 TEST(test_relay)
 {
     g_autofree gchar *one = ends_address(), *two = ends_address();
-    struct line src = line_new(RECEIVE " address=%s ! " TO_CPU, two);
-    struct line sink =
+    GstHarness *src = line_new(RECEIVE " address=%s ! " TO_CPU, two);
+    GstHarness *sink =
         line_new(UPLOAD " ! gpudirectsink name=end sync=false " ON_GPU " address=%s", one);
-    g_autofree gchar *text =
-        g_strdup_printf("gpudirectsrc address=%s " ON_GPU " ! gpudirectsink name=end "
-                        "sync=false " ON_GPU " slow-receiver=block "
-                        "wait-for-connection=true address=%s",
-                        one, two);
-    GstElement *relay = gst_parse_launch(text, NULL);
+    g_autoptr(GstElement) relay =
+        ends_pipeline("gpudirectsrc address=%s " ON_GPU " ! gpudirectsink name=end "
+                      "sync=false " ON_GPU " slow-receiver=block "
+                      "wait-for-connection=true address=%s",
+                      one, two);
 
     play(relay, GST_STATE_PLAYING);
-    gst_harness_set_src_caps_str(sink.harness, CAPS_NV12);
-    line_wait_clients(&sink, 1);
-    lines_exchange(&sink, &src, CAPS_NV12, 0, FRAMES);
-    struct line between = {.end = gst_bin_get_by_name(GST_BIN(relay), "end")};
-    fail_unless_equals_uint64(line_stat(&between, "copies-gpu"), FRAMES);
-    fail_unless_equals_uint64(line_stat(&between, "copies-cpu"), 0);
-    gst_object_unref(between.end);
+    gst_harness_set_src_caps_str(sink, CAPS_NV12);
+    ends_wait_clients(sink, 1);
+    lines_exchange(sink, src, CAPS_NV12, 0, FRAMES);
+    g_autoptr(GstElement) between = gst_bin_get_by_name(GST_BIN(relay), "end");
+    fail_unless_equals_uint64(ends_stat_of(between, "copies-gpu"), FRAMES);
+    fail_unless_equals_uint64(ends_stat_of(between, "copies-cpu"), 0);
     play(relay, GST_STATE_NULL);
-    gst_object_unref(relay);
-    line_free(&src);
-    line_free(&sink);
 }
 
 /* --- changes ------------------------------------------------------------------------------ */
 
 TEST(test_renegotiation)
 {
-    struct line sink, src;
+    GstHarness *sink, *src;
 
     lines_run(UPLOAD " !", ON_GPU, ON_GPU " ! " TO_CPU, CAPS_NV12, &sink, &src);
-    gst_harness_set_src_caps_str(sink.harness, CAPS_I420);
-    lines_exchange(&sink, &src, CAPS_I420, 20, 24);
-    gst_harness_set_src_caps_str(sink.harness, CAPS_NV12);
-    lines_exchange(&sink, &src, CAPS_NV12, 30, 34);
-    fail_unless_equals_uint64(line_stat(&sink, "copies-gpu"), 0);
-    line_free(&src);
-    line_free(&sink);
+    gst_harness_set_src_caps_str(sink, CAPS_I420);
+    lines_exchange(sink, src, CAPS_I420, 20, 24);
+    gst_harness_set_src_caps_str(sink, CAPS_NV12);
+    lines_exchange(sink, src, CAPS_NV12, 30, 34);
+    fail_unless_equals_uint64(ends_stat(sink, "copies-gpu"), 0);
 }
 
 /* System memory, then the GPU's, in one stream; the ring moves to the GPU and the receiver
@@ -151,38 +136,34 @@ TEST(test_renegotiation)
 TEST(test_move)
 {
     g_autofree gchar *address = ends_address();
-    struct line src =
+    GstHarness *src =
         line_new("gpudirectsrc name=end address=%s ! capsfilter caps=video/x-raw", address);
-    struct line sink = line_new("gpudirectsink name=end sync=false address=%s", address);
-    struct line upload = line_new(UPLOAD);
+    GstHarness *sink = line_new("gpudirectsink name=end sync=false address=%s", address);
+    GstHarness *upload = line_new(UPLOAD);
 
-    gst_harness_set_src_caps_str(sink.harness, CAPS_NV12);
-    line_wait_clients(&sink, 1);
-    lines_exchange(&sink, &src, CAPS_NV12, 0, 3);
-    gst_harness_set_src_caps_str(sink.harness, GPU_NV12);
-    gst_harness_set_src_caps_str(upload.harness, CAPS_NV12);
+    gst_harness_set_src_caps_str(sink, CAPS_NV12);
+    ends_wait_clients(sink, 1);
+    lines_exchange(sink, src, CAPS_NV12, 0, 3);
+    gst_harness_set_src_caps_str(sink, GPU_NV12);
+    gst_harness_set_src_caps_str(upload, CAPS_NV12);
     for (guint i = 3; i < 9; i++) {
-        GstBuffer *on_gpu = gst_harness_push_and_pull(upload.harness, ends_picture(CAPS_NV12, i));
-        fail_unless_equals_int(gst_harness_push(sink.harness, on_gpu), GST_FLOW_OK);
-        g_autoptr(GstBuffer) got = ends_pull(src.harness);
-        ends_check_picture(got, CAPS_NV12, i);
+        GstBuffer *on_gpu = gst_harness_push_and_pull(upload, ends_picture(CAPS_NV12, i));
+        fail_unless_equals_int(gst_harness_push(sink, on_gpu), GST_FLOW_OK);
+        ends_take(src, CAPS_NV12, i);
     }
-    gst_harness_set_src_caps_str(sink.harness, CAPS_NV12);
-    lines_exchange(&sink, &src, CAPS_NV12, 9, 12);
-    line_free(&upload);
-    line_free(&src);
-    line_free(&sink);
+    gst_harness_set_src_caps_str(sink, CAPS_NV12);
+    lines_exchange(sink, src, CAPS_NV12, 9, 12);
 }
 
 TEST(test_states)
 {
     for (guint i = 0; i < 15; i++) {
-        struct line sink, src;
+        GstHarness *sink, *src;
         lines_run(UPLOAD " !", ON_GPU, ON_GPU " ! " TO_CPU, CAPS_NV12, &sink, &src);
-        gst_element_set_state(sink.harness->element, GST_STATE_NULL);
-        gst_element_set_state(src.harness->element, GST_STATE_NULL);
-        line_free(&src);
-        line_free(&sink);
+        gst_element_set_state(sink->element, GST_STATE_NULL);
+        gst_element_set_state(src->element, GST_STATE_NULL);
+        ends_close(src);
+        ends_close(sink);
     }
 }
 
@@ -190,13 +171,12 @@ TEST(test_states)
 TEST(test_up_down)
 {
     g_autofree gchar *address = ends_address();
-    g_autofree gchar *send = g_strdup_printf("videotestsrc is-live=true ! " CAPS_NV12 " ! " UPLOAD
-                                             " ! gpudirectsink address=%s sync=false " ON_GPU,
-                                             address);
-    gchar *receive =
-        g_strdup_printf("gpudirectsrc address=%s " ON_GPU " ! fakesink sync=false", address);
-    GstElement *sender = gst_parse_launch(send, NULL);
-    g_autoptr(GstElement) receiver = gst_parse_launch(receive, NULL);
+    g_autoptr(GstElement) sender =
+        ends_pipeline("videotestsrc is-live=true ! " CAPS_NV12 " ! " UPLOAD
+                      " ! gpudirectsink address=%s sync=false " ON_GPU,
+                      address);
+    g_autoptr(GstElement) receiver =
+        ends_pipeline("gpudirectsrc address=%s " ON_GPU " ! fakesink sync=false", address);
 
     for (guint i = 0; i < 20; i++) {
         play(receiver, GST_STATE_PLAYING);
@@ -207,8 +187,6 @@ TEST(test_up_down)
     }
     play(sender, GST_STATE_NULL);
     play(receiver, GST_STATE_NULL);
-    gst_object_unref(sender);
-    g_free(receive);
 }
 
 /* --- two processes ------------------------------------------------------------------------ */
@@ -216,45 +194,40 @@ TEST(test_up_down)
 TEST(test_from_process)
 {
     g_autofree gchar *address = ends_address();
-    struct line src = line_new(RECEIVE " address=%s ! " TO_CPU, address);
-    g_autofree gchar *text = g_strdup_printf("videotestsrc num-buffers=%d ! " CAPS_NV12 " ! " UPLOAD
-                                             " ! gpudirectsink sync=false " ON_GPU " address=%s",
-                                             FRAMES, address);
-    struct line reference =
+    GstHarness *src = line_new(RECEIVE " address=%s ! " TO_CPU, address);
+    GstHarness *reference =
         line_new("videotestsrc num-buffers=%d ! capsfilter caps=" CAPS_NV12, FRAMES);
-    GPid peer = line_spawn(text);
+    GPid peer = ends_spawn("videotestsrc num-buffers=%d ! " CAPS_NV12 " ! " UPLOAD
+                           " ! gpudirectsink sync=false " ON_GPU " address=%s",
+                           FRAMES, address);
 
     for (guint i = 0; i < FRAMES; i++) {
-        g_autoptr(GstBuffer) wanted = ends_pull(reference.harness), got = ends_pull(src.harness);
+        g_autoptr(GstBuffer) wanted = ends_pull(reference), got = ends_pull(src);
         line_compare(wanted, got, CAPS_NV12);
     }
-    fail_unless_equals_uint64(line_stat(&src, "copies-gpu"), 0);
+    fail_unless_equals_uint64(ends_stat(src, "copies-gpu"), 0);
     line_reap(peer);
-    line_free(&reference);
-    line_free(&src);
 }
 
 TEST(test_to_process)
 {
     g_autofree gchar *address = ends_address();
     g_autofree gchar *file = g_build_filename(g_getenv("XDG_RUNTIME_DIR"), "received.raw", NULL);
-    g_autofree gchar *text = g_strdup_printf("gpudirectsrc " ON_GPU " address=%s ! " TO_CPU
-                                             " ! videoconvert ! filesink location=%s",
-                                             address, file);
-    struct line sink =
+    GstHarness *sink =
         line_new(UPLOAD " ! gpudirectsink name=end sync=false " ON_GPU " address=%s", address);
-    GPid peer = line_spawn(text);
+    GPid peer = ends_spawn("gpudirectsrc " ON_GPU " address=%s ! " TO_CPU
+                           " ! videoconvert ! filesink location=%s",
+                           address, file);
     g_autofree gchar *content = NULL;
     gsize size;
 
-    gst_harness_set_src_caps_str(sink.harness, CAPS_I420);
-    line_wait_clients(&sink, 1);
+    gst_harness_set_src_caps_str(sink, CAPS_I420);
+    ends_wait_clients(sink, 1);
     for (guint i = 0; i < FRAMES; i++)
-        fail_unless_equals_int(gst_harness_push(sink.harness, ends_picture(CAPS_I420, i)),
-                               GST_FLOW_OK);
-    gst_harness_push_event(sink.harness, gst_event_new_eos());
+        ends_push(sink, CAPS_I420, i);
+    gst_harness_push_event(sink, gst_event_new_eos());
     line_reap(peer);
-    fail_unless_equals_uint64(line_stat(&sink, "copies-gpu"), 0);
+    fail_unless_equals_uint64(ends_stat(sink, "copies-gpu"), 0);
     fail_unless(g_file_get_contents(file, &content, &size, NULL));
     fail_unless_equals_uint64(size % FRAMES, 0);
     for (guint i = 0; i < FRAMES; i++) {
@@ -262,7 +235,7 @@ TEST(test_to_process)
         g_autoptr(GstBuffer) got = gst_buffer_new_memdup(content + i * one, one);
         ends_check_picture(got, CAPS_I420, i);
     }
-    line_free(&sink);
+    ends_close(sink);
     g_remove(file);
 }
 
@@ -299,19 +272,17 @@ TEST(test_nothing_is_left_open)
     GstObject *context = lines_vendor_context(); /* for the questions, and all the while */
     for (guint round = 0; round < 4; round++) {
         g_autofree gchar *address = ends_address();
-        g_autofree gchar *receive =
-            g_strdup_printf("gpudirectsrc " ON_GPU " address=%s ! fakesink", address);
-        struct line sink =
+        GstHarness *sink =
             line_new(UPLOAD " ! gpudirectsink name=end " ON_GPU " address=%s", address);
-        GPid peer = line_spawn(receive);
-        gst_harness_set_src_caps_str(sink.harness, CAPS_NV12);
-        line_wait_clients(&sink, 1);
+        GPid peer = ends_spawn("gpudirectsrc " ON_GPU " address=%s ! fakesink", address);
+        gst_harness_set_src_caps_str(sink, CAPS_NV12);
+        ends_wait_clients(sink, 1);
         for (guint i = 0; i < FRAMES; i++)
-            gst_harness_push(sink.harness, ends_picture(CAPS_NV12, i));
-        gst_harness_push_event(sink.harness, gst_event_new_eos());
+            gst_harness_push(sink, ends_picture(CAPS_NV12, i));
+        gst_harness_push_event(sink, gst_event_new_eos());
         line_reap(peer);
-        line_wait_clients(&sink, 0);
-        line_free(&sink);
+        ends_wait_clients(sink, 0);
+        ends_close(sink);
         now = (struct left){count_entries("/proc/self/fd"), count_mappings(),
                             lines_vendor_free_memory(context)};
         if (round == 0)
@@ -331,23 +302,23 @@ TEST(test_stand_ins)
     static const gchar *const modes[] = {"freeze", "black"};
 
     for (guint m = 0; m < G_N_ELEMENTS(modes); m++) {
-        struct line sink, src;
+        GstHarness *sink, *src;
         gchar *after =
             g_strdup_printf(ON_GPU " on-disconnect=%s ! " ONLY_GPU " ! " TO_CPU, modes[m]);
         GstBuffer *buffer = NULL;
 
         lines_run(UPLOAD " !", ON_GPU, after, CAPS_I420, &sink, &src);
-        line_free(&sink);
-        while (line_stat(&src, "stood-in") < 3) {
+        ends_close(sink);
+        while (ends_stat(src, "stood-in") < 3) {
             gst_clear_buffer(&buffer);
-            buffer = ends_pull(src.harness);
+            buffer = ends_pull(src);
         }
         if (m == 0)
             ends_check_picture(buffer, CAPS_I420, FRAMES - 1);
         else
             ends_check_black(buffer, CAPS_I420);
         gst_buffer_unref(buffer);
-        line_free(&src);
+        ends_close(src);
         g_free(after);
     }
 }

@@ -21,13 +21,13 @@ void hostile_open(struct hostile *self, const gchar *properties, guint width, gu
     g_mkdir_with_parents(directory, 0700);
     raw_listen(&self->server, address);
     hostile_reshape(self, width, height);
-    self->src = ends_src(address, properties);
+    self->src = ends_src_at(address, properties);
     self->bus = ends_bus(self->src);
 }
 
 void hostile_close(struct hostile *self)
 {
-    gst_harness_teardown(self->src);
+    ends_close(self->src);
     raw_server_close(&self->server);
     gst_object_unref(self->bus);
 }

@@ -232,7 +232,7 @@ static void test_rates(void)
     for (guint i = 0; i < G_N_ELEMENTS(never); i++) {
         g_autofree gchar *rest =
             g_strdup_printf("video/x-raw,format=UYVY," SMALL ",framerate=%s", never[i]);
-        gchar *text;
+        g_autofree gchar *text = NULL;
         struct picture picture;
         if (card_take(OURS, rest, 1, &picture, &text)) {
             check_field(&picture, "framerate", never[i]);
@@ -240,7 +240,6 @@ static void test_rates(void)
         } else {
             g_print("  %s: %s\n", never[i], text);
         }
-        g_free(text);
     }
 }
 

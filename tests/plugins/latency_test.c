@@ -42,16 +42,12 @@ static void play_start(struct play *play, const gchar *caps, const gchar *send,
                        const gchar *receive)
 {
     g_autofree gchar *address = ends_address();
-    gchar *text = g_strdup_printf("videotestsrc is-live=true ! %s ! gpudirectsink "
-                                  "async=false address=%s %s",
-                                  caps, address, send);
 
     play->frames = 0;
-    play->sender = gst_parse_launch(text, NULL);
-    g_free(text);
-    text = g_strdup_printf("gpudirectsrc name=src address=%s %s", address, receive);
-    play->receiver = gst_parse_launch(text, NULL);
-    g_free(text);
+    play->sender =
+        ends_pipeline("videotestsrc is-live=true ! %s ! gpudirectsink async=false address=%s %s",
+                      caps, address, send);
+    play->receiver = ends_pipeline("gpudirectsrc name=src address=%s %s", address, receive);
     play->src = gst_bin_get_by_name(GST_BIN(play->receiver), "src");
     play->bus = gst_element_get_bus(play->receiver);
     g_autoptr(GstPad) pad = gst_element_get_static_pad(play->src, "src");
@@ -177,19 +173,17 @@ static guint pushed;
 
 static void open_pair(const gchar *send, const gchar *receive)
 {
-    g_autofree gchar *address = ends_address();
-
     pushed = 0;
-    sink = ends_sink(address, send);
-    src = ends_src(address, receive);
+    sink = ends_sink(send);
+    src = ends_src(receive);
     gst_harness_set_src_caps_str(sink, CAPS_SMALL);
     ends_wait_clients(sink, 1);
 }
 
 static void close_pair(void)
 {
-    gst_harness_teardown(src);
-    gst_harness_teardown(sink);
+    ends_close(src);
+    ends_close(sink);
 }
 
 static void send_at(GstClockTime pts)

@@ -18,15 +18,9 @@
 
 static GstElement *prepare(const gchar *address, const gchar *card, const gchar *rest)
 {
-    g_autofree gchar *launch =
-        g_strdup_printf("lendcard %s ! %s gpudirectsink name=sink address=%s "
-                        "sync=false slow-receiver=block",
-                        card, rest, address);
-    GError *error = NULL;
-    GstElement *pipeline = gst_parse_launch(launch, &error);
-
-    fail_unless(pipeline && !error, "%s: %s", launch, error ? error->message : "");
-    return pipeline;
+    return ends_pipeline("lendcard %s ! %s gpudirectsink name=sink address=%s "
+                         "sync=false slow-receiver=block",
+                         card, rest, address);
 }
 
 static GstElement *start(const gchar *address, const gchar *card, const gchar *rest)
@@ -98,7 +92,7 @@ static void pull(GstHarness *src, guint64 begin, guint count)
 TEST(test_straight)
 {
     g_autofree gchar *address = ends_address();
-    g_autoptr(GstHarness) src = ends_src(address, NULL);
+    GstHarness *src = ends_src_at(address, NULL);
     GstElement *pipeline = start(address, "num-buffers=200", "identity !");
 
     pull(src, 0, 200);
@@ -120,7 +114,7 @@ static gboolean takes_size(GstBufferPool *pool, GstCaps *caps, guint size)
 TEST(test_sizes)
 {
     g_autofree gchar *address = ends_address();
-    g_autoptr(GstHarness) src = ends_src(address, NULL);
+    GstHarness *src = ends_src_at(address, NULL);
     GstElement *pipeline = start(address, "num-buffers=10", "");
     g_autoptr(GstElement) sink = gst_bin_get_by_name(GST_BIN(pipeline), "sink");
     g_autoptr(GstPad) pad = gst_element_get_static_pad(sink, "sink");
@@ -144,7 +138,7 @@ TEST(test_copied)
 {
     g_autofree gchar *address = ends_address();
     no_ring = TRUE;
-    GstHarness *src = ends_src(address, NULL);
+    GstHarness *src = ends_src_at(address, NULL);
     GstElement *pipeline = start(address, "num-buffers=50", "");
     g_autoptr(GstBus) bus = gst_element_get_bus(pipeline);
     g_autoptr(GstMessage) message =
@@ -158,7 +152,7 @@ TEST(test_copied)
     fail_if(lends(pipeline));
     fail_unless_equals_uint64(copies(pipeline), 50);
     finish(pipeline);
-    gst_harness_teardown(src);
+    ends_close(src);
     no_ring = FALSE;
 }
 
@@ -166,7 +160,7 @@ TEST(test_copied)
 TEST(test_other_format)
 {
     g_autofree gchar *address = ends_address();
-    g_autoptr(GstHarness) src = ends_src(address, NULL);
+    GstHarness *src = ends_src_at(address, NULL);
     GstElement *pipeline = start(address, "num-buffers=100 change-at=50", "");
 
     pull(src, 0, 100);
@@ -183,7 +177,7 @@ TEST(test_late)
     guint64 next = 0;
 
     for (guint round = 0; round < 3; round++) {
-        g_autoptr(GstHarness) src = ends_src(address, NULL);
+        g_autoptr(GstHarness) src = ends_src_at(address, NULL);
         for (guint i = 0; i < 20; i++) {
             g_autoptr(GstBuffer) buffer = ends_pull(src);
             guint64 number = check_picture(buffer);
@@ -217,7 +211,7 @@ TEST(test_exhausted)
     g_autoptr(GstMessage) message =
         gst_bus_timed_pop_filtered(bus, 20 * GST_SECOND, GST_MESSAGE_APPLICATION);
     fail_unless(message, "the queue is never full");
-    g_autoptr(GstHarness) src = ends_src(address, NULL);
+    GstHarness *src = ends_src_at(address, NULL);
     pull(src, 0, 60);
     fail_unless(lends(pipeline));
     fail_unless(copies(pipeline) > 0 && copies(pipeline) < 60);
@@ -227,18 +221,16 @@ TEST(test_exhausted)
 /* No element upstream imports: slots have no dma-bufs, and cost none. */
 TEST(test_unwanted)
 {
-    g_autofree gchar *address = ends_address();
-    g_autoptr(GstHarness) sink = ends_sink(address, NULL), src = ends_src(address, NULL);
+    GstHarness *sink = ends_sink(NULL);
+
+    ends_src(NULL);
 
     gst_harness_set_src_caps_str(sink, CAPS_SMALL);
     ends_wait_clients(sink, 1);
     GstBufferPool *pool = ends_pool(sink, CAPS_SMALL);
-    GstBuffer *buffer;
-    fail_unless_equals_int(gst_buffer_pool_acquire_buffer(pool, &buffer, NULL), GST_FLOW_OK);
+    GstBuffer *buffer = ends_acquire(pool);
     fail_if(gst_is_dmabuf_memory(gst_buffer_peek_memory(buffer, 0)));
     gst_buffer_unref(buffer);
-    gst_buffer_pool_set_active(pool, FALSE);
-    gst_object_unref(pool);
     fail_unless_equals_int(dmabuf_count, 0);
 }
 

@@ -4,31 +4,12 @@
 /* Senders and receivers that join, leave, die and come back. */
 #include "ends.h"
 
-#include <signal.h>
-#include <sys/wait.h>
-
 /* --- another process ---------------------------------------------------------------------- */
 
-static GPid start_sender(const gchar *address)
+static GPid start_sender(void)
 {
-    gchar *launch =
-        g_strdup_printf("%s videotestsrc is-live=true ! " CAPS_SMALL " ! gpudirectsink address=%s",
-                        g_getenv("GPUDIRECT_TEST_PEER"), address);
-    g_auto(GStrv) argv = NULL;
-    GPid pid = 0;
-
-    fail_unless(g_getenv("GPUDIRECT_TEST_PEER") != NULL,
-                "GPUDIRECT_TEST_PEER is not set: run by meson test");
-    fail_unless(g_shell_parse_argv(launch, NULL, &argv, NULL));
-    fail_unless(g_spawn_async(NULL, argv, NULL, G_SPAWN_DO_NOT_REAP_CHILD, NULL, NULL, &pid, NULL));
-    g_free(launch);
-    return pid;
-}
-
-static void kill_sender(GPid pid)
-{
-    kill(pid, SIGKILL);
-    waitpid(pid, NULL, 0);
+    return ends_spawn("videotestsrc is-live=true ! " CAPS_SMALL " ! gpudirectsink address=%s",
+                      ends_own());
 }
 
 static void pull_some(GstHarness *src, guint count)
@@ -39,13 +20,12 @@ static void pull_some(GstHarness *src, guint count)
 
 TEST(test_killed_sender_is_no_eos)
 {
-    g_autofree gchar *address = ends_address();
-    g_autoptr(GstHarness) src = ends_src(address, NULL);
+    GstHarness *src = ends_src(NULL);
     g_autoptr(GstBus) bus = ends_bus(src);
-    GPid pid = start_sender(address);
+    GPid pid = start_sender();
 
     pull_some(src, 5);
-    kill_sender(pid);
+    ends_kill(pid);
     GstMessage *message =
         ends_wait_message(bus, GST_MESSAGE_WARNING | GST_MESSAGE_EOS | GST_MESSAGE_ERROR, 5);
     fail_unless(message && GST_MESSAGE_TYPE(message) == GST_MESSAGE_WARNING);
@@ -56,39 +36,34 @@ TEST(test_killed_sender_is_no_eos)
 
     while (gst_harness_buffers_in_queue(src))
         gst_buffer_unref(gst_harness_pull(src));
-    pid = start_sender(address);
+    pid = start_sender();
     GstBuffer *fresh = ends_pull(src);
     fail_unless(GST_BUFFER_FLAG_IS_SET(fresh, GST_BUFFER_FLAG_DISCONT));
     gst_buffer_unref(fresh);
     pull_some(src, 5);
     fail_unless_equals_uint64(ends_stat(src, "reconnects"), 1);
-    kill_sender(pid);
+    ends_kill(pid);
 }
 
 TEST(test_on_disconnect_eos)
 {
-    g_autofree gchar *address = ends_address();
-    g_autoptr(GstHarness) src = ends_src(address, "on-disconnect=eos");
-    GPid pid = start_sender(address);
+    GstHarness *src = ends_src("on-disconnect=eos");
+    GPid pid = start_sender();
 
     pull_some(src, 3);
-    kill_sender(pid);
+    ends_kill(pid);
     gst_event_unref(ends_wait_event(src, GST_EVENT_EOS));
 }
 
 TEST(test_on_disconnect_error)
 {
-    g_autofree gchar *address = ends_address();
-    g_autoptr(GstHarness) src = ends_src(address, "on-disconnect=error");
+    GstHarness *src = ends_src("on-disconnect=error");
     g_autoptr(GstBus) bus = ends_bus(src);
-    GPid pid = start_sender(address);
+    GPid pid = start_sender();
 
     pull_some(src, 3);
-    kill_sender(pid);
-    g_autoptr(GstMessage) message = ends_wait_message(bus, GST_MESSAGE_ERROR, 5);
-    fail_unless(message != NULL);
-    g_autoptr(GError) error = NULL;
-    gst_message_parse_error(message, &error, NULL);
+    ends_kill(pid);
+    g_autoptr(GError) error = ends_wait_error(bus, GST_MESSAGE_ERROR, 5);
     fail_unless(g_error_matches(error, GST_RESOURCE_ERROR, GST_RESOURCE_ERROR_READ));
 }
 
@@ -96,9 +71,8 @@ TEST(test_on_disconnect_error)
  * place in time. */
 TEST(test_clock_time_across_processes)
 {
-    g_autofree gchar *address = ends_address();
-    g_autoptr(GstHarness) src = ends_src(address, NULL);
-    GPid pid = start_sender(address);
+    GstHarness *src = ends_src(NULL);
+    GPid pid = start_sender();
 
     pull_some(src, 5);
     GstBuffer *buffer = ends_pull(src);
@@ -108,20 +82,19 @@ TEST(test_clock_time_across_processes)
     /* A live test source stamps each picture when it makes it. */
     fail_unless(due <= now && now - due < GST_SECOND, "%" GST_TIME_FORMAT " late",
                 GST_TIME_ARGS((GstClockTime)ABS(GST_CLOCK_DIFF(due, now))));
-    kill_sender(pid);
+    ends_kill(pid);
 }
 
 /* What a receiver in PAUSED loses of 10 pictures, and what the QoS messages say of it, also when
  * the next sender loses it nothing. */
 TEST(test_drops_are_told_once)
 {
-    g_autofree gchar *address = ends_address();
-    g_autoptr(GstHarness) src = ends_src(address, NULL);
+    GstHarness *src = ends_src(NULL);
     g_autoptr(GstBus) bus = ends_bus(src);
     guint64 told = 0;
 
     for (guint round = 0; round < 2; round++) {
-        g_autoptr(GstHarness) sink = ends_sink(address, "slow-receiver=drop-oldest");
+        g_autoptr(GstHarness) sink = ends_sink("slow-receiver=drop-oldest");
         gst_harness_set_src_caps_str(sink, CAPS_SMALL);
         ends_wait_clients(sink, 1);
         gst_harness_push(sink, ends_picture(CAPS_SMALL, 0));
@@ -147,20 +120,17 @@ TEST(test_drops_are_told_once)
 
 TEST(test_receiver_comes_and_goes)
 {
-    g_autofree gchar *address = ends_address();
-    g_autoptr(GstHarness) sink = ends_sink(address, NULL);
+    GstHarness *sink = ends_sink(NULL);
 
     gst_harness_set_src_caps_str(sink, CAPS_SMALL);
     for (guint round = 0; round < 10; round++) {
-        GstHarness *src = ends_src(address, NULL);
+        GstHarness *src = ends_src(NULL);
         ends_wait_clients(sink, 1);
         for (guint i = 0; i < 5; i++) {
-            fail_unless_equals_int(gst_harness_push(sink, ends_picture(CAPS_SMALL, i)),
-                                   GST_FLOW_OK);
-            g_autoptr(GstBuffer) buffer = ends_pull(src);
-            ends_check_picture(buffer, CAPS_SMALL, i);
+            ends_push(sink, CAPS_SMALL, i);
+            ends_take(src, CAPS_SMALL, i);
         }
-        gst_harness_teardown(src);
+        ends_close(src);
         ends_wait_clients(sink, 0);
     }
     fail_unless_equals_uint64(ends_stat(sink, "connects"), 10);
@@ -168,11 +138,10 @@ TEST(test_receiver_comes_and_goes)
 
 TEST(test_sender_comes_and_goes)
 {
-    g_autofree gchar *address = ends_address();
-    g_autoptr(GstHarness) src = ends_src(address, NULL);
+    GstHarness *src = ends_src(NULL);
 
     for (guint round = 0; round < 10; round++) {
-        g_autoptr(GstHarness) sink = ends_sink(address, NULL);
+        g_autoptr(GstHarness) sink = ends_sink(NULL);
         gst_harness_set_src_caps_str(sink, CAPS_SMALL);
         for (guint i = 0; i < 5; i++) {
             gst_harness_push(sink, ends_picture(CAPS_SMALL, i));
@@ -191,8 +160,7 @@ static gpointer push_one(gpointer sink)
 
 TEST(test_waiting_for_a_connection_can_be_ended)
 {
-    g_autofree gchar *address = ends_address();
-    g_autoptr(GstHarness) sink = ends_sink(address, NULL);
+    GstHarness *sink = ends_sink(NULL);
 
     gst_harness_set_src_caps_str(sink, CAPS_SMALL);
     GThread *thread = g_thread_new("push", push_one, sink);
@@ -205,12 +173,11 @@ TEST(test_waiting_for_a_connection_can_be_ended)
 
 TEST(test_no_waiting_for_a_connection)
 {
-    g_autofree gchar *address = ends_address();
-    g_autoptr(GstHarness) sink = ends_sink(address, "wait-for-connection=false");
+    GstHarness *sink = ends_sink("wait-for-connection=false");
 
     gst_harness_set_src_caps_str(sink, CAPS_SMALL);
     for (guint i = 0; i < 20; i++)
-        fail_unless_equals_int(gst_harness_push(sink, ends_picture(CAPS_SMALL, i)), GST_FLOW_OK);
+        ends_push(sink, CAPS_SMALL, i);
     fail_unless_equals_uint64(ends_stat(sink, "copies-cpu"), 0);
 }
 
@@ -218,15 +185,13 @@ TEST(test_no_waiting_for_a_connection)
  */
 TEST(test_stop_while_blocked_by_a_receiver)
 {
-    g_autofree gchar *address = ends_address();
-    g_autoptr(GstHarness) sink = ends_sink(address, NULL);
-    g_autoptr(GstHarness) src = ends_src(address, NULL);
+    GstHarness *sink = ends_sink(NULL), *src = ends_src(NULL);
 
     gst_harness_set_src_caps_str(sink, CAPS_SMALL);
     ends_wait_clients(sink, 1);
     gst_element_set_state(src->element, GST_STATE_PAUSED);
     for (guint i = 0; i < 4; i++)
-        fail_unless_equals_int(gst_harness_push(sink, ends_picture(CAPS_SMALL, i)), GST_FLOW_OK);
+        ends_push(sink, CAPS_SMALL, i);
     GThread *thread = g_thread_new("push", push_one, sink);
     g_usleep(300000);
     gint64 before = g_get_monotonic_time();
@@ -237,9 +202,7 @@ TEST(test_stop_while_blocked_by_a_receiver)
 
 TEST(test_pause_and_play)
 {
-    g_autofree gchar *address = ends_address();
-    g_autoptr(GstHarness) sink = ends_sink(address, NULL);
-    g_autoptr(GstHarness) src = ends_src(address, NULL);
+    GstHarness *sink = ends_sink(NULL), *src = ends_src(NULL);
 
     gst_harness_set_src_caps_str(sink, CAPS_SMALL);
     for (guint i = 0; i < 10; i++) {
@@ -258,9 +221,7 @@ TEST(test_pause_and_play)
 /* Back in PLAYING before the streaming thread has seen that it was PAUSED. */
 TEST(test_short_pauses)
 {
-    g_autofree gchar *address = ends_address();
-    g_autoptr(GstHarness) sink = ends_sink(address, NULL);
-    g_autoptr(GstHarness) src = ends_src(address, NULL);
+    GstHarness *sink = ends_sink(NULL), *src = ends_src(NULL);
 
     gst_harness_set_src_caps_str(sink, CAPS_SMALL);
     for (guint i = 0; i < 300; i++) {
@@ -280,8 +241,8 @@ TEST(test_end_by_the_application)
 {
     for (guint i = 0; i < 3; i++) {
         g_autofree gchar *address = ends_address();
-        GstHarness *sink = i > 0 ? ends_sink(address, NULL) : NULL;
-        GstHarness *src = ends_src(address, NULL);
+        GstHarness *sink = i > 0 ? ends_sink_at(address, NULL) : NULL;
+        GstHarness *src = ends_src_at(address, NULL);
 
         if (sink)
             gst_harness_set_src_caps_str(sink, CAPS_SMALL);
@@ -300,22 +261,20 @@ TEST(test_end_by_the_application)
             gst_harness_push(sink, ends_picture(CAPS_SMALL, 99));
             gst_buffer_unref(ends_pull(src));
         }
-        gst_harness_teardown(src);
+        ends_close(src);
         if (sink)
-            gst_harness_teardown(sink);
+            ends_close(sink);
     }
 }
 
 /* --- a thousand times --------------------------------------------------------------------- */
 
-static void cycle(const gchar *launch, guint times)
+static void cycle(GstElement *made)
 {
-    GError *error = NULL;
-    g_autoptr(GstElement) pipeline = gst_parse_launch(launch, &error);
+    g_autoptr(GstElement) pipeline = made;
     g_autoptr(GstBus) bus = gst_element_get_bus(pipeline);
 
-    fail_unless(error == NULL);
-    for (guint i = 0; i < times; i++) {
+    for (guint i = 0; i < 1000; i++) {
         gst_element_set_state(pipeline, GST_STATE_PLAYING);
         if (i % 10 == 0)
             g_usleep(1000);
@@ -329,32 +288,17 @@ static void cycle(const gchar *launch, guint times)
 
 TEST(test_sink_states_1000_times)
 {
-    g_autofree gchar *address = ends_address();
-    gchar *launch =
-        g_strdup_printf("videotestsrc ! " CAPS_SMALL " ! gpudirectsink address=%s", address);
-
-    cycle(launch, 1000);
-    g_free(launch);
+    cycle(ends_pipeline("videotestsrc ! " CAPS_SMALL " ! gpudirectsink address=%s", ends_own()));
 }
 
-TEST(test_src_states_1000_times)
+TEST(test_src_states_1000_times, .times = 2)
 {
-    g_autofree gchar *address = ends_address();
-    g_autofree gchar *launch = g_strdup_printf("gpudirectsrc address=%s ! fakesink", address);
+    g_autoptr(GstElement) sender = ends_pipeline(
+        "videotestsrc ! " CAPS_SMALL " ! gpudirectsink sync=false address=%s", ends_own());
 
-    cycle(launch, 1000);
-}
-
-TEST(test_src_states_1000_times_with_a_sender)
-{
-    g_autofree gchar *address = ends_address();
-    g_autofree gchar *send = g_strdup_printf(
-        "videotestsrc ! " CAPS_SMALL " ! gpudirectsink sync=false address=%s", address);
-    g_autofree gchar *receive = g_strdup_printf("gpudirectsrc address=%s ! fakesink", address);
-    g_autoptr(GstElement) sender = gst_parse_launch(send, NULL);
-
-    gst_element_set_state(sender, GST_STATE_PLAYING);
-    cycle(receive, 1000);
+    if (__i__)
+        gst_element_set_state(sender, GST_STATE_PLAYING);
+    cycle(ends_pipeline("gpudirectsrc address=%s ! fakesink", ends_own()));
     gst_element_set_state(sender, GST_STATE_NULL);
 }
 

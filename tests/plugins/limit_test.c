@@ -50,7 +50,7 @@ static void expect_sentence(GstBus *bus, GstMessage *message)
 /* Upstream takes the pool that the sink proposes. */
 TEST(test_pool)
 {
-    g_autoptr(GstHarness) sink = ends_sink("limit", "wait-for-connection=false");
+    GstHarness *sink = ends_sink_at("limit", "wait-for-connection=false");
     g_autoptr(GstBus) bus = ends_bus(sink);
     GstBuffer *buffer;
 
@@ -58,19 +58,17 @@ TEST(test_pool)
     GstBufferPool *pool = ends_pool(sink, CAPS_LARGE);
     limit();
     for (guint i = 0; i < 3; i++) {
-        fail_unless_equals_int(gst_buffer_pool_acquire_buffer(pool, &buffer, NULL), GST_FLOW_OK);
+        buffer = ends_acquire(pool);
         fail_unless_equals_int(gst_harness_push(sink, buffer), GST_FLOW_OK);
     }
     expect_sentence(bus, ends_wait_message(bus, GST_MESSAGE_WARNING, 0));
-    gst_buffer_pool_set_active(pool, FALSE);
-    gst_object_unref(pool);
     gst_element_set_bus(sink->element, NULL);
 }
 
 /* Frames go by until a receiver was refused. */
 static void expect_refusal(GstHarness *sink, GstBus *bus, GstBuffer *picture)
 {
-    g_autoptr(GstHarness) src = ends_src("limit", NULL);
+    g_autoptr(GstHarness) src = ends_src_at("limit", NULL);
     GstMessage *told = NULL;
 
     for (guint i = 0; i < FRAMES && !told; i++) {
@@ -84,7 +82,7 @@ static void expect_refusal(GstHarness *sink, GstBus *bus, GstBuffer *picture)
 /* Upstream has memory of its own, and all that goes wrong is that a receiver is refused. */
 TEST(test_refusal)
 {
-    g_autoptr(GstHarness) sink = ends_sink("limit", "wait-for-connection=false");
+    GstHarness *sink = ends_sink_at("limit", "wait-for-connection=false");
     GstBuffer *picture = gst_buffer_new_allocate(NULL, PICTURE, NULL);
     g_autoptr(GstBus) bus = ends_bus(sink);
 
@@ -97,17 +95,14 @@ TEST(test_refusal)
 /* The ring is there, but has no room for a receiver. */
 TEST(test_growth)
 {
-    g_autoptr(GstHarness) sink = ends_sink("limit", "wait-for-connection=false");
+    GstHarness *sink = ends_sink_at("limit", "wait-for-connection=false");
     g_autoptr(GstBus) bus = ends_bus(sink);
-    GstBuffer *picture;
 
     gst_harness_set_src_caps_str(sink, CAPS_LARGE);
     GstBufferPool *pool = ends_pool(sink, CAPS_LARGE);
-    fail_unless_equals_int(gst_buffer_pool_acquire_buffer(pool, &picture, NULL), GST_FLOW_OK);
+    GstBuffer *picture = ends_acquire(pool);
     limit();
     expect_refusal(sink, bus, picture);
-    gst_buffer_pool_set_active(pool, FALSE);
-    gst_object_unref(pool);
     gst_element_set_bus(sink->element, NULL);
 }
 
@@ -120,7 +115,7 @@ static gpointer push(gpointer harness)
 
 TEST(test_waiting)
 {
-    g_autoptr(GstHarness) sink = ends_sink("limit", NULL);
+    GstHarness *sink = ends_sink_at("limit", NULL);
     g_autoptr(GstBus) bus = ends_bus(sink);
 
     gst_harness_set_src_caps_str(sink, CAPS_LARGE);
@@ -128,9 +123,9 @@ TEST(test_waiting)
     g_autoptr(GstMessage) waiting = ends_wait_message(bus, GST_MESSAGE_INFO, 30);
     fail_unless(waiting != NULL, "it does not wait");
     limit();
-    GstHarness *src = ends_src("limit", NULL);
+    GstHarness *src = ends_src_at("limit", NULL);
     expect_sentence(bus, ends_wait_message(bus, GST_MESSAGE_WARNING, 30));
-    gst_harness_teardown(src);
+    ends_close(src);
     gst_element_set_state(ends_element(sink), GST_STATE_NULL);
     g_thread_join(pushes);
     gst_element_set_bus(sink->element, NULL);

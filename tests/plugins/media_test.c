@@ -53,7 +53,7 @@ TEST(test_caps_from_an_application)
     static const gchar *const texts[] = {CAPS_1080I, CAPS_HDR};
     g_autofree gchar *address = ends_address();
     struct gpud_sender *sender = open_sender(address);
-    GstHarness *src = ends_src(address, NULL);
+    GstHarness *src = ends_src_at(address, NULL);
 
     for (guint i = 0; i < G_N_ELEMENTS(texts); i++) {
         struct gpud_media media;
@@ -65,7 +65,7 @@ TEST(test_caps_from_an_application)
         g_autoptr(GstCaps) wanted = gst_caps_from_string(texts[i]);
         fail_unless(gst_caps_is_strictly_equal(got, wanted), "%" GST_PTR_FORMAT, got);
     }
-    gst_harness_teardown(src);
+    ends_close(src);
     gpud_sender_destroy(&sender);
     gpud_context_destroy(&context);
 }
@@ -75,7 +75,7 @@ TEST(test_caps_from_fields)
 {
     g_autofree gchar *address = ends_address();
     struct gpud_sender *sender = open_sender(address);
-    GstHarness *src = ends_src(address, NULL);
+    GstHarness *src = ends_src_at(address, NULL);
     struct gpud_media media = {.kind = GPUD_MEDIA_PICTURE};
 
     WORKS(gpud_layout_init(&media.picture.layout, "NV12", 64, 32, 0, &e));
@@ -86,7 +86,7 @@ TEST(test_caps_from_fields)
     g_autofree gchar *text = gst_caps_to_string(got);
     fail_unless_equals_string(text, "video/x-raw, format=(string)NV12, width=(int)64, "
                                     "height=(int)32, framerate=(fraction)0/1");
-    gst_harness_teardown(src);
+    ends_close(src);
     gpud_sender_destroy(&sender);
     gpud_context_destroy(&context);
 }
@@ -101,7 +101,7 @@ static void keep_format(void *user, enum gpud_event event, const void *data)
 TEST(test_an_application_reads_caps)
 {
     g_autofree gchar *address = ends_address();
-    g_autoptr(GstHarness) sink = ends_sink(address, NULL);
+    GstHarness *sink = ends_sink_at(address, NULL);
     struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
     struct gpud_receiver *receiver;
     struct gpud_format_event format = {0};
@@ -143,7 +143,7 @@ TEST(test_unknown_data)
 {
     g_autofree gchar *address = ends_address();
     struct gpud_sender *sender = open_sender(address);
-    GstHarness *src = ends_src(address, NULL);
+    GstHarness *src = ends_src_at(address, NULL);
     g_autoptr(GstBus) bus = ends_bus(src);
     struct gpud_media media;
     GError *error;
@@ -160,7 +160,7 @@ TEST(test_unknown_data)
     fail_unless(strstr(error->message, "type that the elements do not support") != NULL, "%s",
                 error->message);
     g_error_free(error);
-    gst_harness_teardown(src);
+    ends_close(src);
     gpud_sender_destroy(&sender);
     gpud_context_destroy(&context);
 }

@@ -281,9 +281,9 @@ TEST(test_reconfigure)
     gst_object_unref(element);
 
     /* One that runs keeps what it has. */
-    GstHarness *running = ends_src("studio", NULL);
+    GstHarness *running = ends_src_at("studio", NULL);
     fail_if(gst_device_reconfigure_element(device, ends_element(running)));
-    gst_harness_teardown(running);
+    ends_close(running);
     element = gst_element_factory_make("identity", NULL);
     fail_if(gst_device_reconfigure_element(device, element));
     gst_object_unref(element);
@@ -397,7 +397,7 @@ static guint count_both(void)
 static void beside_other(guint rank, guint devices)
 {
     GstRegistry *registry = gst_registry_get();
-    GstPluginFeature *other = gst_registry_lookup_feature(registry, "v4l2deviceprovider");
+    g_autoptr(GstPluginFeature) other = gst_registry_lookup_feature(registry, "v4l2deviceprovider");
     g_autoptr(GstPluginFeature) own =
         gst_registry_lookup_feature(registry, "gpudirectdeviceprovider");
 
@@ -409,7 +409,6 @@ static void beside_other(guint rank, guint devices)
     plug("video3", 0660);
     fail_unless_equals_int(count_both(), devices);
     unplug("video3");
-    gst_clear_object(&other);
 }
 
 TEST(test_twice)

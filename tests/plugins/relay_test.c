@@ -70,42 +70,38 @@ static void open_relay(struct relay *relay, const gchar *first, const gchar *in,
                        const gchar *between, const gchar *out, const gchar *last)
 {
     g_autofree gchar *from = ends_address(), *to = ends_address();
-    g_autofree gchar *line =
-        g_strdup_printf("gpudirectsrc name=in address=%s %s ! %s gpudirectsink name=out "
-                        "sync=false wait-for-connection=true address=%s %s",
-                        from, in, between, to, out);
 
-    relay->last = ends_src(to, last);
-    relay->pipeline = gst_parse_launch(line, NULL);
-    fail_unless(relay->pipeline != NULL, "%s", line);
+    relay->last = ends_src_at(to, last);
+    relay->pipeline =
+        ends_pipeline("gpudirectsrc name=in address=%s %s ! %s gpudirectsink name=out "
+                      "sync=false wait-for-connection=true address=%s %s",
+                      from, in, between, to, out);
     relay->in = gst_bin_get_by_name(GST_BIN(relay->pipeline), "in");
     relay->out = gst_bin_get_by_name(GST_BIN(relay->pipeline), "out");
     g_autoptr(GstPad) pad = gst_element_get_static_pad(relay->in, "src");
     gst_pad_add_probe(pad, GST_PAD_PROBE_TYPE_BUFFER, watch_maps, NULL, NULL);
     g_atomic_int_set(&cpu_maps, 0);
     gst_element_set_state(relay->pipeline, GST_STATE_PLAYING);
-    relay->first = ends_sink(from, first);
+    relay->first = ends_sink_at(from, first);
     gst_harness_set_src_caps_str(relay->first, CAPS_SMALL);
     ends_wait_clients(relay->first, 1);
 }
 
 static void close_relay(struct relay *relay)
 {
-    gst_harness_teardown(relay->first);
+    ends_close(relay->first);
     gst_element_set_state(relay->pipeline, GST_STATE_NULL);
     gst_object_unref(relay->in);
     gst_object_unref(relay->out);
     gst_object_unref(relay->pipeline);
-    gst_harness_teardown(relay->last);
+    ends_close(relay->last);
 }
 
 static void exchange(struct relay *relay, guint from, guint to)
 {
     for (guint i = from; i < to; i++) {
-        fail_unless_equals_int(gst_harness_push(relay->first, ends_picture(CAPS_SMALL, i)),
-                               GST_FLOW_OK);
-        g_autoptr(GstBuffer) got = ends_pull(relay->last);
-        ends_check_picture(got, CAPS_SMALL, i);
+        ends_push(relay->first, CAPS_SMALL, i);
+        ends_take(relay->last, CAPS_SMALL, i);
     }
 }
 
@@ -237,14 +233,13 @@ static void share(const gchar *device, const gchar *one, const gchar *other)
                         "device=%s wait-for-connection=true t. ! queue !",
                         address, one);
     g_autofree gchar *out = g_strdup_printf("device=%s", other);
-    g_autoptr(GstHarness) second = ends_src(address, NULL);
+    g_autoptr(GstHarness) second = ends_src_at(address, NULL);
     struct relay relay;
 
     open_relay(&relay, given, given, between, out, "");
     for (guint i = 0; i < FRAMES; i++) {
         exchange(&relay, i, i + 1);
-        g_autoptr(GstBuffer) got = ends_pull(second);
-        ends_check_picture(got, CAPS_SMALL, i);
+        ends_take(second, CAPS_SMALL, i);
     }
     fail_unless_equals_int(g_atomic_int_get(&cpu_maps), 0);
     fail_unless_equals_uint64(stat_of(relay.in, "copies-cpu"), 0);

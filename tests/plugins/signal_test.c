@@ -46,7 +46,7 @@ static void count_notify(GObject *object, GParamSpec *pspec, gpointer count)
 
 static GstHarness *open_sink(const gchar *address, const gchar *caps)
 {
-    GstHarness *sink = ends_sink(address, NULL);
+    GstHarness *sink = ends_sink_at(address, NULL);
 
     gst_harness_set_src_caps_str(sink, caps);
     ends_wait_clients(sink, 1);
@@ -77,7 +77,7 @@ TEST(test_signal_is_told)
 {
     g_autofree gchar *address = ends_address();
     gchar *reason;
-    g_autoptr(GstHarness) src = ends_src(address, "on-eos=wait");
+    GstHarness *src = ends_src_at(address, "on-eos=wait");
     g_autoptr(GstBus) bus = ends_bus(src);
     gint notified = 0;
     gboolean signal;
@@ -97,7 +97,7 @@ TEST(test_signal_is_told)
     wait_signal(src, bus, TRUE, NULL);
 
     /* It goes without a word. */
-    gst_harness_teardown(sink);
+    ends_close(sink);
     wait_signal(src, bus, FALSE, &reason);
     fail_unless(strstr(reason, "sender") != NULL, "%s", reason);
     g_free(reason);
@@ -112,14 +112,13 @@ TEST(test_signal_is_told)
     g_free(reason);
     fail_unless_equals_int(g_atomic_int_get(&notified), 6);
     fail_unless_equals_uint64(ends_stat(src, "stood-in"), 0);
-    gst_harness_teardown(sink);
 }
 
 /* The last picture goes on, a picture's time apart, until the next sender's. */
 TEST(test_freeze)
 {
     g_autofree gchar *address = ends_address();
-    g_autoptr(GstHarness) src = ends_src(address, "on-disconnect=freeze on-eos=wait");
+    GstHarness *src = ends_src_at(address, "on-disconnect=freeze on-eos=wait");
     GstHarness *sink = open_sink(address, CAPS_SMALL);
     GstClockTime last = GST_CLOCK_TIME_NONE;
 
@@ -127,7 +126,7 @@ TEST(test_freeze)
         send(sink, CAPS_SMALL, i);
         last = pull_picture(src, CAPS_SMALL, i);
     }
-    gst_harness_teardown(sink);
+    ends_close(sink);
     for (guint i = 0; i < 10; i++) {
         GstBuffer *buffer = ends_pull(src);
         ends_check_picture(buffer, CAPS_SMALL, 4);
@@ -157,14 +156,13 @@ TEST(test_freeze)
         gst_buffer_unref(buffer);
     }
     fail_unless(fresh, "the next sender's picture did not come");
-    gst_harness_teardown(sink);
 }
 
 /* A sender that stands still has all of its slots, but one until it is seen to. */
 TEST(test_freeze_gives_the_slot_back)
 {
     g_autofree gchar *address = ends_address();
-    g_autoptr(GstHarness) src = ends_src(address, "on-disconnect=freeze slots=2");
+    GstHarness *src = ends_src_at(address, "on-disconnect=freeze slots=2");
     g_autoptr(GstHarness) sink = open_sink(address, CAPS_SMALL);
 
     send(sink, CAPS_SMALL, 1);
@@ -185,12 +183,12 @@ TEST(test_black)
         g_autofree gchar *address = ends_address();
         gchar *caps =
             g_strdup_printf("video/x-raw,format=%s,width=66,height=18,framerate=25/1", formats[f]);
-        g_autoptr(GstHarness) src = ends_src(address, "on-disconnect=black");
+        g_autoptr(GstHarness) src = ends_src_at(address, "on-disconnect=black");
         GstHarness *sink = open_sink(address, caps);
 
         send(sink, caps, 3);
         pull_picture(src, caps, 3);
-        gst_harness_teardown(sink);
+        ends_close(sink);
         for (guint i = 0; i < 3; i++) {
             g_autoptr(GstBuffer) buffer = ends_pull(src);
             ends_check_black(buffer, caps);
@@ -203,12 +201,12 @@ TEST(test_black)
 TEST(test_states_meanwhile)
 {
     g_autofree gchar *address = ends_address();
-    g_autoptr(GstHarness) src = ends_src(address, "on-disconnect=freeze");
+    GstHarness *src = ends_src_at(address, "on-disconnect=freeze");
     GstHarness *sink = open_sink(address, CAPS_SMALL);
 
     send(sink, CAPS_SMALL, 1);
     pull_picture(src, CAPS_SMALL, 1);
-    gst_harness_teardown(sink);
+    ends_close(sink);
     pull_picture(src, CAPS_SMALL, 1);
     for (guint i = 0; i < 5; i++) {
         gst_element_set_state(src->element, GST_STATE_PAUSED);
@@ -226,8 +224,8 @@ TEST(test_states_meanwhile)
 TEST(test_waiting_is_told)
 {
     g_autofree gchar *address = ends_address(), *other = ends_address();
-    g_autoptr(GstHarness) sink = ends_sink(other, NULL);
-    g_autoptr(GstHarness) src = ends_src(address, NULL);
+    ends_sink_at(other, NULL);
+    GstHarness *src = ends_src_at(address, NULL);
     g_autoptr(GstBus) bus = ends_bus(src);
     g_autofree gchar *text = NULL;
     g_autoptr(GError) info = NULL;
@@ -251,7 +249,7 @@ static gpointer push_one(gpointer sink)
 TEST(test_waiting_sink_is_told)
 {
     g_autofree gchar *address = ends_address(), *text = NULL;
-    g_autoptr(GstHarness) sink = ends_sink(address, NULL);
+    GstHarness *sink = ends_sink_at(address, NULL);
     g_autoptr(GstBus) bus = ends_bus(sink);
     g_autoptr(GError) info = NULL;
 
@@ -319,7 +317,7 @@ TEST(test_levels_of_the_log)
     gst_debug_add_log_function(log_line, NULL, NULL);
 
     g_autofree gchar *address = ends_address();
-    GstHarness *src = ends_src(address, "on-eos=wait");
+    GstHarness *src = ends_src_at(address, "on-eos=wait");
     GstHarness *sink = open_sink(address, CAPS_SMALL);
     for (guint i = 0; i < 5; i++) {
         send(sink, CAPS_SMALL, i);
@@ -327,9 +325,9 @@ TEST(test_levels_of_the_log)
     }
     gst_harness_push_event(sink, gst_event_new_eos());
     check_logged(GST_LEVEL_INFO, "ended its stream", 1);
-    gst_harness_teardown(sink);
+    ends_close(sink);
     check_logged(GST_LEVEL_INFO, "the link to", 1);
-    gst_harness_teardown(src);
+    ends_close(src);
 
     const gchar *told[] = {"sending on /",
                            "receiving from /",

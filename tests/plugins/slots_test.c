@@ -11,26 +11,10 @@ static GstHarness *sink, *src;
 
 static void setup(const gchar *sink_properties, const gchar *src_properties)
 {
-    g_autofree gchar *address = ends_address();
-
-    sink = ends_sink(address, sink_properties);
-    src = ends_src(address, src_properties);
+    sink = ends_sink(sink_properties);
+    src = ends_src(src_properties);
     gst_harness_set_src_caps_str(sink, CAPS_SMALL);
     ends_wait_clients(sink, 1);
-}
-
-static void teardown(void)
-{
-    gst_harness_teardown(src);
-    gst_harness_teardown(sink);
-}
-
-static GstBuffer *acquire(GstBufferPool *pool)
-{
-    GstBuffer *buffer = NULL;
-
-    fail_unless_equals_int(gst_buffer_pool_acquire_buffer(pool, &buffer, NULL), GST_FLOW_OK);
-    return buffer;
 }
 
 static gpointer address_of(GstBuffer *buffer)
@@ -42,18 +26,12 @@ static gpointer address_of(GstBuffer *buffer)
     return map.data;
 }
 
-static void release_pool(GstBufferPool *pool)
-{
-    gst_buffer_pool_set_active(pool, FALSE);
-    gst_object_unref(pool);
-}
-
 TEST(test_lent_buffers_are_not_copied)
 {
     setup(NULL, NULL);
     GstBufferPool *pool = ends_pool(sink, CAPS_SMALL);
     for (guint i = 0; i < 100; i++) {
-        GstBuffer *sent = acquire(pool);
+        GstBuffer *sent = ends_acquire(pool);
         ends_paint(sent, CAPS_SMALL, i);
         gpointer written = address_of(sent);
         fail_unless_equals_int(gst_harness_push(sink, sent), GST_FLOW_OK);
@@ -64,8 +42,6 @@ TEST(test_lent_buffers_are_not_copied)
     }
     fail_unless_equals_uint64(ends_stat(sink, "copies-cpu"), 0);
     fail_unless_equals_uint64(ends_stat(src, "copies-cpu"), 0);
-    release_pool(pool);
-    teardown();
 }
 
 TEST(test_foreign_buffers_cost_one_copy)
@@ -73,12 +49,10 @@ TEST(test_foreign_buffers_cost_one_copy)
     setup(NULL, NULL);
     for (guint i = 0; i < 20; i++) {
         gst_harness_push(sink, ends_picture(CAPS_SMALL, i));
-        g_autoptr(GstBuffer) got = ends_pull(src);
-        ends_check_picture(got, CAPS_SMALL, i);
+        ends_take(src, CAPS_SMALL, i);
     }
     fail_unless_equals_uint64(ends_stat(sink, "copies-cpu"), 20);
     fail_unless_equals_uint64(ends_stat(src, "copies-cpu"), 0);
-    teardown();
 }
 
 /* Planes in two blocks, with wider rows than the caps say. */
@@ -104,7 +78,6 @@ TEST(test_foreign_strides_and_blocks)
     fail_unless_equals_int(gst_buffer_get_video_meta(got)->stride[0], 64);
     gst_buffer_unref(got);
     fail_unless_equals_uint64(ends_stat(sink, "copies-cpu"), 1);
-    teardown();
 }
 
 /* tee, videorate, imagefreeze: the same memory comes more than once. */
@@ -112,7 +85,7 @@ TEST(test_same_memory_twice)
 {
     setup(NULL, NULL);
     GstBufferPool *pool = ends_pool(sink, CAPS_SMALL);
-    GstBuffer *sent = acquire(pool);
+    g_autoptr(GstBuffer) sent = ends_acquire(pool);
     ends_paint(sent, CAPS_SMALL, 9);
     for (guint i = 0; i < 20; i++) {
         GstBuffer *again = i % 2 ? gst_buffer_ref(sent) : gst_buffer_copy(sent);
@@ -124,9 +97,6 @@ TEST(test_same_memory_twice)
         fail_unless(GST_BUFFER_PTS_IS_VALID(got) == (i % 2 == 0), "round %u", i);
     }
     fail_unless_equals_uint64(ends_stat(sink, "copies-cpu"), 0);
-    gst_buffer_unref(sent);
-    release_pool(pool);
-    teardown();
 }
 
 /* Sent memory belongs to the receivers: a writer gets its own copy. */
@@ -134,7 +104,7 @@ TEST(test_sent_memory_is_read_only)
 {
     setup(NULL, NULL);
     GstBufferPool *pool = ends_pool(sink, CAPS_SMALL);
-    GstBuffer *sent = acquire(pool);
+    g_autoptr(GstBuffer) sent = ends_acquire(pool);
     ends_paint(sent, CAPS_SMALL, 1);
     gst_harness_push(sink, gst_buffer_ref(sent));
     GstBuffer *got = ends_pull(src);
@@ -147,9 +117,6 @@ TEST(test_sent_memory_is_read_only)
     ends_paint(got, CAPS_SMALL, 3);
     ends_check_picture(got, CAPS_SMALL, 3);
     gst_buffer_unref(got);
-    gst_buffer_unref(sent);
-    release_pool(pool);
-    teardown();
 }
 
 /* Upstream holds whatever it can get: it gets plain memory in the end, and the stream goes on. */
@@ -160,14 +127,13 @@ TEST(test_greedy_upstream)
     setup(NULL, NULL);
     GstBufferPool *pool = ends_pool(sink, CAPS_SMALL);
     for (guint i = 0; i < G_N_ELEMENTS(held); i++)
-        held[i] = acquire(pool);
+        held[i] = ends_acquire(pool);
     for (guint round = 0; round < 3; round++)
         for (guint i = 0; i < G_N_ELEMENTS(held); i++) {
             if (round == 0)
                 ends_paint(held[i], CAPS_SMALL, i);
             fail_unless_equals_int(gst_harness_push(sink, gst_buffer_ref(held[i])), GST_FLOW_OK);
-            g_autoptr(GstBuffer) got = ends_pull(src);
-            ends_check_picture(got, CAPS_SMALL, i);
+            ends_take(src, CAPS_SMALL, i);
         }
     fail_unless_equals_uint64(ends_stat(sink, "copies-cpu"), 3 * (G_N_ELEMENTS(held) - 3));
     for (guint i = 0; i < G_N_ELEMENTS(held); i++)
@@ -175,15 +141,13 @@ TEST(test_greedy_upstream)
 
     /* All came back: slots are lent again. */
     for (guint i = 0; i < 3; i++)
-        held[i] = acquire(pool);
+        held[i] = ends_acquire(pool);
     guint64 copies = ends_stat(sink, "copies-cpu");
     for (guint i = 0; i < 3; i++) {
         gst_harness_push(sink, held[i]);
         gst_buffer_unref(ends_pull(src));
     }
     fail_unless_equals_uint64(ends_stat(sink, "copies-cpu"), copies);
-    release_pool(pool);
-    teardown();
 }
 
 /* Downstream holds more buffers than there are slots. */
@@ -193,7 +157,7 @@ TEST(test_greedy_downstream)
 
     setup(NULL, NULL);
     for (guint i = 0; i < G_N_ELEMENTS(held); i++) {
-        fail_unless_equals_int(gst_harness_push(sink, ends_picture(CAPS_SMALL, i)), GST_FLOW_OK);
+        ends_push(sink, CAPS_SMALL, i);
         held[i] = ends_pull(src);
     }
     for (guint i = 0; i < G_N_ELEMENTS(held); i++) {
@@ -201,7 +165,6 @@ TEST(test_greedy_downstream)
         gst_buffer_unref(held[i]);
     }
     fail_unless_equals_uint64(ends_stat(src, "copies-cpu"), G_N_ELEMENTS(held) - 3);
-    teardown();
 }
 
 /* The credit belongs to the memory, not to the buffer. */
@@ -216,7 +179,6 @@ TEST(test_memory_outlives_its_buffer)
         ends_check_picture(copy, CAPS_SMALL, i);
     }
     fail_unless_equals_uint64(ends_stat(src, "copies-cpu"), 0);
-    teardown();
 }
 
 /* In the steady state nothing is allocated: a slot is the same buffer and memory each time. */
@@ -235,7 +197,6 @@ TEST(test_objects_are_kept)
     fail_unless(g_hash_table_size(memories) <= 8, "%u memories", g_hash_table_size(memories));
     g_hash_table_unref(buffers);
     g_hash_table_unref(memories);
-    teardown();
 }
 
 TEST(test_buffers_held_after_stop)
@@ -248,9 +209,10 @@ TEST(test_buffers_held_after_stop)
         gst_harness_push(sink, ends_picture(CAPS_SMALL, i));
         held[i] = ends_pull(src);
     }
-    lent = acquire(pool);
+    lent = ends_acquire(pool);
     ends_paint(lent, CAPS_SMALL, 77);
-    teardown();
+    ends_close(src);
+    ends_close(sink);
 
     for (guint i = 0; i < G_N_ELEMENTS(held); i++) {
         ends_check_picture(held[i], CAPS_SMALL, i);
@@ -258,10 +220,9 @@ TEST(test_buffers_held_after_stop)
     }
     ends_check_picture(lent, CAPS_SMALL, 77);
     gst_buffer_unref(lent);
-    GstBuffer *late = acquire(pool); /* the sink is gone: plain memory */
+    GstBuffer *late = ends_acquire(pool); /* the sink is gone: plain memory */
     ends_paint(late, CAPS_SMALL, 1);
     gst_buffer_unref(late);
-    release_pool(pool);
 }
 
 /* Slots of an older epoch are still buffers like any other. */
@@ -271,17 +232,13 @@ TEST(test_pool_of_old_caps)
 
     setup(NULL, NULL);
     GstBufferPool *pool = ends_pool(sink, CAPS_SMALL);
-    GstBuffer *old = acquire(pool);
+    GstBuffer *old = ends_acquire(pool);
     ends_paint(old, CAPS_SMALL, 1);
     gst_harness_set_src_caps_str(sink, faster);
     fail_unless_equals_int(gst_harness_push(sink, old), GST_FLOW_OK);
-    GstBuffer *got = ends_pull(src);
-    ends_check_picture(got, faster, 1);
-    gst_buffer_unref(got);
+    ends_take(src, faster, 1);
     fail_unless_equals_uint64(ends_stat(sink, "copies-cpu"), 1);
-    gst_buffer_unref(acquire(pool));
-    release_pool(pool);
-    teardown();
+    gst_buffer_unref(ends_acquire(pool));
 }
 
 TEST(test_drop_newest)
@@ -290,10 +247,9 @@ TEST(test_drop_newest)
     gst_pad_set_active(src->sinkpad, TRUE);
     /* Nothing pulls, and the harness keeps what comes: the source copies out, slowly. */
     for (guint i = 0; i < 200; i++)
-        fail_unless_equals_int(gst_harness_push(sink, ends_picture(CAPS_SMALL, i)), GST_FLOW_OK);
+        ends_push(sink, CAPS_SMALL, i);
     fail_unless(ends_stat(sink, "dropped-slow-receiver") > 0);
     fail_unless_equals_uint64(ends_stat(sink, "frames"), 200);
-    teardown();
 }
 
 static guint64 dropped_by(GstBus *bus)
@@ -317,7 +273,7 @@ TEST(test_drops_are_reported)
     gst_buffer_unref(ends_pull(src));
     gst_element_set_state(src->element, GST_STATE_PAUSED);
     for (guint i = 0; i < 63; i++)
-        fail_unless_equals_int(gst_harness_push(sink, ends_picture(CAPS_SMALL, i)), GST_FLOW_OK);
+        ends_push(sink, CAPS_SMALL, i);
     fail_unless(dropped_by(sink_bus) > 0);
     guint64 dropped = ends_stat(sink, "dropped-slow-receiver");
     fail_unless(dropped > 40);
@@ -332,21 +288,18 @@ TEST(test_drops_are_reported)
     gst_buffer_unref(next);
     fail_unless_equals_uint64(dropped_by(src_bus), dropped);
     fail_unless_equals_uint64(ends_stat(src, "dropped"), dropped);
-    teardown();
 }
 
 /* Upstream takes slots in one thread while the sink submits in another. */
 TEST(test_lending_across_a_queue)
 {
     g_autofree gchar *address = ends_address();
-    g_autofree gchar *send = g_strdup_printf("videotestsrc num-buffers=300 ! " CAPS_SMALL
-                                             " ! queue ! gpudirectsink name=s "
-                                             "sync=false slots=8 address=%s",
-                                             address);
-    g_autofree gchar *receive =
-        g_strdup_printf("gpudirectsrc address=%s ! fakesink sync=false", address);
-    g_autoptr(GstElement) receiver = gst_parse_launch(receive, NULL),
-                          sender = gst_parse_launch(send, NULL);
+    g_autoptr(GstElement) receiver =
+        ends_pipeline("gpudirectsrc address=%s ! fakesink sync=false", address),
+                          sender = ends_pipeline("videotestsrc num-buffers=300 ! " CAPS_SMALL
+                                                 " ! queue ! gpudirectsink name=s "
+                                                 "sync=false slots=8 address=%s",
+                                                 address);
     g_autoptr(GstElement) element = gst_bin_get_by_name(GST_BIN(sender), "s");
     g_autoptr(GstBus) bus = gst_element_get_bus(receiver);
     g_autoptr(GstStructure) stats = NULL;

@@ -21,16 +21,16 @@ static void open_stream(struct stream *stream, const gchar *caps)
 {
     stream->name = ends_address();
     stream->address = g_strconcat(stream->name, "/stream", NULL);
-    stream->src = ends_src(stream->address, NULL);
-    stream->sink = ends_sink(stream->address, NULL);
+    stream->src = ends_src_at(stream->address, NULL);
+    stream->sink = ends_sink_at(stream->address, NULL);
     gst_harness_set_src_caps_str(stream->sink, caps);
     ends_wait_clients(stream->sink, 1);
 }
 
 static void close_stream(struct stream *stream)
 {
-    gst_harness_teardown(stream->sink);
-    gst_harness_teardown(stream->src);
+    ends_close(stream->sink);
+    ends_close(stream->src);
     g_free(stream->address);
     g_free(stream->name);
 }
@@ -246,8 +246,8 @@ TEST(test_slow_sound)
     struct stream stream;
 
     open_stream(&stream, sounds[0]);
-    GstHarness *picture_src = ends_src(stream.name, NULL);
-    GstHarness *picture_sink = ends_sink(stream.name, NULL);
+    GstHarness *picture_src = ends_src_at(stream.name, NULL);
+    GstHarness *picture_sink = ends_sink_at(stream.name, NULL);
     gst_harness_set_src_caps_str(picture_sink, CAPS_SMALL);
     ends_wait_clients(picture_sink, 1);
 
@@ -257,16 +257,15 @@ TEST(test_slow_sound)
     GThread *thread = g_thread_new("sound", push_sound, &stream);
     for (guint i = 0; i < 100; i++) {
         gst_harness_push(picture_sink, ends_picture(CAPS_SMALL, i));
-        g_autoptr(GstBuffer) buffer = ends_pull(picture_src);
-        ends_check_picture(buffer, CAPS_SMALL, i);
+        ends_take(picture_src, CAPS_SMALL, i);
     }
     fail_unless_equals_uint64(gst_harness_buffers_received(stream.src), 0);
     gst_pad_remove_probe(pad, probe);
     for (guint i = 0; i < BLOCKS; i++)
         gst_buffer_unref(ends_pull(stream.src));
     fail_unless(GPOINTER_TO_INT(g_thread_join(thread)));
-    gst_harness_teardown(picture_sink);
-    gst_harness_teardown(picture_src);
+    ends_close(picture_sink);
+    ends_close(picture_src);
     close_stream(&stream);
 }
 

@@ -44,10 +44,8 @@ static GstPadProbeReturn count(GstPad *pad, GstPadProbeInfo *info, gpointer user
 
 static void play_start(struct play *play, const gchar *format, const gchar *address)
 {
-    g_autofree gchar *text = g_strdup_printf(format, address);
-
-    *play = (struct play){.pipeline = gst_parse_launch(text, NULL)};
-    fail_unless(GST_IS_PIPELINE(play->pipeline), "no pipeline: %s", text);
+    *play = (struct play){.pipeline = ends_pipeline(format, address)};
+    fail_unless(GST_IS_PIPELINE(play->pipeline), "no pipeline: %s", format);
     play->bus = gst_element_get_bus(play->pipeline);
     gst_bus_set_sync_handler(play->bus, see_message, play, NULL);
     gst_element_set_state(play->pipeline, GST_STATE_PLAYING);

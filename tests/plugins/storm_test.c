@@ -47,11 +47,8 @@ static void look(GstElement *pipeline)
 
 static void run_once(struct thread *self, const gchar *description, guint address)
 {
-    g_autofree gchar *text = g_strdup_printf(description, address);
-    GError *error = NULL;
-    g_autoptr(GstElement) pipeline = gst_parse_launch(text, &error);
+    g_autoptr(GstElement) pipeline = ends_pipeline(description, address);
 
-    fail_unless(pipeline != NULL && error == NULL, "%s", error ? error->message : text);
     for (gint changes = g_rand_int_range(self->random, 1, 6); changes > 0; changes--) {
         GstState state =
             (GstState)g_rand_int_range(self->random, GST_STATE_NULL, GST_STATE_PLAYING + 1);

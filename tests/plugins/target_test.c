@@ -30,11 +30,10 @@ static void on_buffer(GstElement *sink, GstBuffer *buffer, GstPad *pad, GAsyncQu
 
 static void line_make(struct line *line, const gchar *name, const gchar *caps)
 {
-    g_autofree gchar *text = g_strdup_printf(
+    line->pipeline = ends_pipeline(
         "gpudirectsrc name=src address=target:%s slots=4 ! capsfilter name=filter ! "
         "fakesink name=sink sync=false async=false enable-last-sample=false signal-handoffs=true",
         name);
-    line->pipeline = gst_parse_launch(text, NULL);
     fail_unless(line->pipeline != NULL);
     line->filter = gst_bin_get_by_name(GST_BIN(line->pipeline), "filter");
     gst_util_set_object_arg(G_OBJECT(line->filter), "caps", caps);

@@ -145,8 +145,7 @@ static GstClockTime duration_of(const struct consumer *consumer, const gchar *fi
 
     if (!consumer->reader)
         return (GstClockTime)g_atomic_int_get(&counted) * PERIOD;
-    g_autofree gchar *text = g_strdup_printf(consumer->reader, file);
-    GstElement *pipeline = gst_parse_launch(text, NULL);
+    GstElement *pipeline = ends_pipeline(consumer->reader, file);
     gst_element_set_state(pipeline, GST_STATE_PAUSED);
     fail_unless_equals_int(gst_element_get_state(pipeline, NULL, NULL, DEADLINE * GST_SECOND),
                            GST_STATE_CHANGE_SUCCESS);
@@ -158,7 +157,7 @@ static GstClockTime duration_of(const struct consumer *consumer, const gchar *fi
 
 static GstHarness *send_file(const gchar *address)
 {
-    GstHarness *sink = ends_sink(address, NULL);
+    GstHarness *sink = ends_sink_at(address, NULL);
 
     gst_harness_set_live(sink, FALSE);
     gst_harness_set_src_caps_str(sink, CAPS_JUMPY);
@@ -195,22 +194,21 @@ static void send_halves(struct receiver *receiver, const gchar *address, enum ev
     if (event == FLUSH)
         flush(sink);
     if (event == RESTART) {
-        gst_harness_teardown(sink);
+        ends_close(sink);
         sink = send_file(address);
     }
     push_frames(sink, 0, FRAMES / 2);
     gst_harness_push_event(sink, gst_event_new_eos());
     receiver_wait_end(receiver);
-    gst_harness_teardown(sink);
+    ends_close(sink);
 }
 
 static GstElement *play_file(const gchar *address)
 {
-    g_autofree gchar *text = g_strdup_printf("videotestsrc num-buffers=%d ! " CAPS_JUMPY
-                                             " ! gpudirectsink sync=false async=false "
-                                             "address=%s",
-                                             FRAMES, address);
-    GstElement *pipeline = gst_parse_launch(text, NULL);
+    GstElement *pipeline = ends_pipeline("videotestsrc num-buffers=%d ! " CAPS_JUMPY
+                                         " ! gpudirectsink sync=false async=false "
+                                         "address=%s",
+                                         FRAMES, address);
 
     gst_element_set_state(pipeline, GST_STATE_PLAYING);
     return pipeline;
@@ -261,10 +259,9 @@ TEST(test_files, .times = 2 * EVENTS * G_N_ELEMENTS(consumers))
 
 static GstElement *go_live(const gchar *address, gboolean foreign_clock)
 {
-    g_autofree gchar *text = g_strdup_printf("videotestsrc is-live=true pattern=snow ! " CAPS_LIVE
-                                             " ! gpudirectsink async=false address=%s",
-                                             address);
-    GstElement *pipeline = gst_parse_launch(text, NULL);
+    GstElement *pipeline = ends_pipeline("videotestsrc is-live=true pattern=snow ! " CAPS_LIVE
+                                         " ! gpudirectsink async=false address=%s",
+                                         address);
 
     use_clock(pipeline, foreign_clock);
     gst_element_set_state(pipeline, GST_STATE_PLAYING);
@@ -382,9 +379,7 @@ static GstPadProbeReturn note_pts(GstPad *pad, GstPadProbeInfo *info, gpointer u
 
 static void start_cold(const gchar *address, struct cold *cold)
 {
-    g_autofree gchar *text =
-        g_strdup_printf("gpudirectsrc name=src address=%s ! fakesink", address);
-    GstElement *pipeline = gst_parse_launch(text, NULL);
+    GstElement *pipeline = ends_pipeline("gpudirectsrc name=src address=%s ! fakesink", address);
     g_autoptr(GstElement) src = gst_bin_get_by_name(GST_BIN(pipeline), "src");
     g_autoptr(GstPad) pad = gst_element_get_static_pad(src, "src");
 

@@ -49,7 +49,8 @@ static void set(GstElement *element, const gchar *uri)
 /* The elements have no rank, which this needs none of. */
 TEST(test_elements_are_found)
 {
-    GstElement *src = make(GST_URI_SRC, "gpudirect://cam1?slots=8&device=cuda:0&on-disconnect=eos");
+    g_autoptr(GstElement) src =
+        make(GST_URI_SRC, "gpudirect://cam1?slots=8&device=cuda:0&on-disconnect=eos");
     g_autoptr(GstElement) sink =
         make(GST_URI_SINK, "gpudirect://cam1?slow-receiver=drop-newest&sync=false");
     gboolean sync;
@@ -64,7 +65,6 @@ TEST(test_elements_are_found)
     g_object_get(sink, "sync", &sync, "slow-receiver", &policy, NULL);
     fail_unless(!sync && policy != 0);
     fail_if(gst_element_make_from_uri(GST_URI_SINK, "gpudirect+v4l2:///dev/video0", NULL, NULL));
-    gst_object_unref(src);
 }
 
 TEST(test_addresses_both_ways)
@@ -231,9 +231,8 @@ static void fail_on_errors(GstElement *player)
 /* Plays until ten pictures came, and then to the end. */
 static void play(GstElement *player, const gchar *address)
 {
-    g_autofree gchar *line = g_strdup_printf(
+    g_autoptr(GstElement) sender = ends_pipeline(
         "videotestsrc is-live=true ! " CAPS_SMALL " ! gpudirectsink address=%s", address);
-    g_autoptr(GstElement) sender = gst_parse_launch(line, NULL);
 
     g_atomic_int_set(&frames, 0);
     gst_element_set_state(player, GST_STATE_PLAYING);

@@ -127,7 +127,7 @@ TEST(test_overlong)
 
     for (guint i = 0; i < G_N_ELEMENTS(befores); i++) {
         g_autofree gchar *text = repeat(befores[i], LONG, 'a', "");
-        GstHarness *harness = ends_src("cam1", NULL);
+        GstHarness *harness = ends_src_at("cam1", NULL);
         GstElement *src = ends_element(harness);
         g_autoptr(GstBus) bus = ends_bus(harness);
         GError *error = NULL;
@@ -142,7 +142,7 @@ TEST(test_overlong)
         fail_unless(strlen(error->message) > 10, "\"%s\"", error->message);
         g_clear_error(&error);
         gst_element_set_state(src, GST_STATE_NULL);
-        gst_harness_teardown(harness);
+        ends_close(harness);
         expect_long_refusal(befores[i], OVERLONG, 'a', "", "300");
     }
     expect_long_refusal("gpudirect://cam1?", LONG, 'x', "=1", "no property");

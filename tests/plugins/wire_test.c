@@ -207,8 +207,7 @@ TEST(test_metas_that_do_not_fit)
 
 TEST(test_metas_through_a_link)
 {
-    g_autofree gchar *address = ends_address();
-    g_autoptr(GstHarness) sink = ends_sink(address, NULL), src = ends_src(address, NULL);
+    GstHarness *sink = ends_sink(NULL), *src = ends_src(NULL);
     static guint8 much[GPUD_FRAME_META_MAX];
 
     gst_harness_set_src_caps_str(sink, CAPS_SMALL);
