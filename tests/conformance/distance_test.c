@@ -71,8 +71,8 @@ static void link_two(struct gpud_context *context, const char *kind, const char 
     char from[16], to[16];
     struct gpud_sender_params sends = GPUD_PARAMS_INIT(sends);
     struct gpud_receiver_params receives = GPUD_PARAMS_INIT(receives);
-    struct gpud_sender *sender;
-    struct gpud_receiver *receiver;
+    AUTO(gpud_sender_destroy) struct gpud_sender *sender = NULL;
+    AUTO(gpud_receiver_destroy) struct gpud_receiver *receiver = NULL;
     struct gpud_sender_info sent = GPUD_INFO_INIT(sent);
     sends.address = receives.address = "distance";
     gpud_print(from, "%s:0", kind);
@@ -95,10 +95,7 @@ static void link_two(struct gpud_context *context, const char *kind, const char 
         say("receiver", got.path, got.fallback_reason, wanted, says[i]);
     }
     SEND_LENT(sender, &layout, 1);
-    struct gpud_frame *frame = ACQUIRE_FRAME(receiver, 20 * GPUD_SEC);
-    gpud_frame_release(&frame);
-    gpud_receiver_destroy(&receiver);
-    gpud_sender_destroy(&sender);
+    AUTO(gpud_frame_release) struct gpud_frame *frame = ACQUIRE_FRAME(receiver, 20 * GPUD_SEC);
 }
 
 /* What is said of GPUs that the sender's driver does not see, and of what is none: the words of a
@@ -117,7 +114,7 @@ static void check_strangers(struct gpud_context *context, const char *kind)
     struct gpud_endpoint end;
     char name[16], why[GPUD_REASON_MAX];
     gpud_print(name, "%s:0", kind);
-    struct gpud_device *device = OPEN_DEVICE(context, name);
+    AUTO(gpud_device_close) struct gpud_device *device = OPEN_DEVICE(context, name);
     for (size_t i = 0; i < sizeof(strangers) / sizeof(strangers[0]); i++) {
         gpud_endpoint_describe(&end, device, NULL);
         gpud_print(end.pci, "%s", strangers[i].pci);
@@ -129,7 +126,6 @@ static void check_strangers(struct gpud_context *context, const char *kind)
         gpud_route_explain_link(device, &end, why);
         CHECK(!why[0], "of another machine's it says \"%s\"", why);
     }
-    gpud_device_close(&device);
 }
 
 int main(int argc, char **argv)

@@ -248,8 +248,8 @@ int main(int argc, char **argv)
     say_device(argv[1]);
     say_device(argv[2]);
     struct baseline before = baseline_take();
-    side_open(&pair.from, argv[1]);
-    side_open(&pair.to, argv[2]);
+    pair.from = side_open(argv[1]);
+    pair.to = side_open(argv[2]);
     if (!(pair.to.device->caps & GPUD_CAP_IMPORT))
         test_refusal(&pair);
     else

@@ -14,6 +14,7 @@
 #include "support/copies.h"
 #include "support/check.h"
 #include "support/make.h"
+#include "support/peer.h"
 #include "support/picture.h"
 
 /* How long the test checks that a picture does not appear. */
@@ -24,7 +25,7 @@
 static struct gpud_memory *new_memory(struct relay *relay, struct gpud_device *device,
                                       uint64_t number)
 {
-    struct gpud_queue *queue;
+    AUTO(gpud_queue_unref) struct gpud_queue *queue = NULL;
     void *data;
     struct gpud_memory *memory = NEW_MEMORY(device, relay->layout.size);
     WORKS(gpud_queue_create(device, &queue, &e));
@@ -33,7 +34,6 @@ static struct gpud_memory *new_memory(struct relay *relay, struct gpud_device *d
     picture_write(&relay->layout, data, number);
     WORKS(gpud_queue_unmap(queue, memory, data, &e));
     WORKS(gpud_queue_finish(queue, gpud_deadline(20 * GPUD_SEC), &e));
-    gpud_queue_unref(&queue);
     return memory;
 }
 
@@ -79,17 +79,9 @@ static struct gpud_frame *expect_nothing(struct gpud_receiver *receiver)
 static void expect_picture(struct relay *relay, struct gpud_receiver *receiver,
                            struct gpud_frame *frame, uint64_t number)
 {
-    uint32_t plane, row, byte;
-    void *data;
     if (!frame)
         WORKS(gpud_receiver_acquire(receiver, 20 * GPUD_SEC, &frame, &e));
-    WORKS(gpud_frame_map(frame, GPUD_READ, 20 * GPUD_SEC, &data, &e));
-    struct gpud_frame_info info = INFO(frame, frame);
-    CHECK_EQUAL(info.offset, number);
-    CHECK(picture_check(&relay->layout, data, number, &plane, &row, &byte),
-          "picture %llu: byte %u of row %u of plane %u is wrong", (unsigned long long)number, byte,
-          row, plane);
-    gpud_frame_unmap(frame);
+    FRAME_CHECK(frame, &relay->layout, number);
     gpud_frame_release(&frame);
 }
 

@@ -70,34 +70,19 @@ static void check_path(const struct end *end, const char *path, const char *says
 /* The next frame, whose every byte is right. */
 static void take(struct rig *rig, struct end *end)
 {
-    uint32_t plane, row, byte;
-    void *data;
     struct gpud_frame *frame = ACQUIRE_FRAME(end->receiver, 20 * GPUD_SEC);
-    struct gpud_frame_info info = INFO(frame, frame);
-    CHECK_EQUAL(info.offset, end->seen + 1);
-    WORKS(gpud_frame_map(frame, GPUD_READ, 20 * GPUD_SEC, &data, &e));
-    CHECK(picture_check(&rig->layout, data, info.offset, &plane, &row, &byte),
-          "picture %llu: plane %u, row %u, byte %u", (unsigned long long)info.offset, plane, row,
-          byte);
-    gpud_frame_unmap(frame);
+    FRAME_CHECK(frame, &rig->layout, ++end->seen);
     gpud_frame_release(&frame);
-    end->seen = info.offset;
 }
 
 /* Submits a frame in host memory that is laid out as a slot is: the device writes it into one. */
 static void send_written(struct rig *rig)
 {
     struct gpud_frame *frame;
-    void *data;
     struct gpud_memory *memory = NEW_MEMORY(rig->host, rig->layout.size);
     WORKS(gpud_frame_wrap(memory, 0, &rig->layout, &frame, &e));
     gpud_memory_unref(&memory);
-    WORKS(gpud_frame_map(frame, GPUD_WRITE, GPUD_SEC, &data, &e));
-    picture_write(&rig->layout, data, ++rig->number);
-    gpud_frame_unmap(frame);
-    struct gpud_frame_info info = INFO(frame, frame);
-    info.offset = rig->number;
-    WORKS(gpud_frame_set_info(frame, &info, &e));
+    frame_write(frame, &rig->layout, ++rig->number);
     WORKS(gpud_sender_submit(rig->sender, &frame, 20 * GPUD_SEC, &e));
 }
 

@@ -192,41 +192,26 @@ static void close_link(struct scene *scene)
 
 static struct gpud_frame *draw(struct scene *scene, uint64_t number)
 {
-    void *data;
     struct gpud_frame *frame = ACQUIRE_SLOT(scene->sender, LONG);
-    WORKS(gpud_frame_map(frame, GPUD_WRITE, LONG, &data, &e));
-    picture_write(&scene->layout, data, number);
-    gpud_frame_unmap(frame);
-    struct gpud_frame_info info = INFO(frame, frame);
-    info.offset = number;
-    WORKS(gpud_frame_set_info(frame, &info, &e));
+    frame_write(frame, &scene->layout, number);
     return frame;
 }
 
 static void send(struct scene *scene, uint64_t number)
 {
-    struct gpud_frame *frame = draw(scene, number);
-    WORKS(gpud_sender_submit(scene->sender, &frame, LONG, &e));
+    SEND_LENT(scene->sender, &scene->layout, number);
 }
 
 static struct gpud_frame *take(struct gpud_receiver *receiver)
 {
-    struct gpud_frame *frame = ACQUIRE_FRAME(receiver, LONG);
-    return frame;
+    return ACQUIRE_FRAME(receiver, LONG);
 }
 
 static void check_bytes(struct scene *scene, struct gpud_frame *frame, uint64_t number)
 {
-    uint32_t plane, row, byte;
-    void *data;
-    WORKS(gpud_frame_map(frame, GPUD_READ, LONG, &data, &e));
     struct gpud_frame_info info = INFO(frame, frame);
-    CHECK_EQUAL(info.offset, number);
     CHECK_EQUAL(info.flags & (GPUD_FRAME_CORRUPTED | GPUD_FRAME_READ_ONLY), 0);
-    CHECK(picture_check(&info.layout, data, number, &plane, &row, &byte),
-          "picture %llu: byte %u of row %u of plane %u is wrong", (unsigned long long)number, byte,
-          row, plane);
-    gpud_frame_unmap(frame);
+    FRAME_CHECK(frame, &info.layout, number);
 }
 
 static void check_place(struct scene *scene, struct gpud_frame *frame)

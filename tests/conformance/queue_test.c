@@ -237,7 +237,7 @@ static void test_held_copies(struct side *side)
 static void test_map_deadline(struct side *side)
 {
     say("so does mapping, and nothing stays mapped");
-    struct gpud_memory *memory = make_full(side, 9999, 1);
+    AUTO(gpud_memory_unref) struct gpud_memory *memory = make_full(side, 9999, 1);
     void *data = NULL;
     struct conformance_hold *hold = conformance_hold_queue(side->queue);
     for (int i = 0; i < 3; i++) {
@@ -256,7 +256,6 @@ static void test_map_deadline(struct side *side)
                                &maps, NULL);
         CHECK(maps == 0, "%u maps are left", maps);
     }
-    gpud_memory_unref(&memory);
 }
 
 static void test_destroy_busy(struct side *side)
@@ -324,8 +323,7 @@ static void test_failure(struct side *side)
 static void test_close_stuck(const char *device)
 {
     say("a device can be closed while its driver is stuck; what it holds is given up, and said so");
-    struct side side;
-    side_open(&side, device);
+    struct side side = side_open(device);
     struct gpud_memory *memory = make_full(&side, 9999, 1);
     struct conformance_hold *hold = conformance_hold_queue(side.queue);
     struct gpud_context *aside = side.context;
@@ -371,8 +369,7 @@ static void test_threads(struct side *side)
 
 static void everything(const char *device)
 {
-    struct side side;
-    side_open(&side, device);
+    AUTO(side_close) struct side side = side_open(device);
     test_capabilities(&side);
     test_on_complete(&side);
     if (!is_synchronous(&side)) {
@@ -384,7 +381,6 @@ static void everything(const char *device)
             test_failure(&side);
     }
     test_threads(&side);
-    side_close(&side);
 }
 
 int main(int argc, char **argv)
@@ -392,14 +388,9 @@ int main(int argc, char **argv)
     peer_main(argc, argv);
     CHECK(argc == 2, "usage: %s DEVICE", argv[0]);
     say_device(argv[1]);
-    everything(argv[1]);
-    struct baseline before = baseline_take();
-    everything(argv[1]);
-    say("nothing is left behind");
-    BASELINE_CHECK(before);
+    twice(everything, argv[1]);
 
-    struct side side;
-    side_open(&side, argv[1]);
+    struct side side = side_open(argv[1]);
     bool synchronous = is_synchronous(&side);
     side_close(&side);
     if (!synchronous)

@@ -82,30 +82,14 @@ void relay_close(struct relay *relay)
 
 void relay_send(struct relay *relay, uint64_t number)
 {
-    void *data;
-    struct gpud_frame *frame = ACQUIRE_SLOT(relay->first, 20 * GPUD_SEC);
-    WORKS(gpud_frame_map(frame, GPUD_WRITE, 20 * GPUD_SEC, &data, &e));
-    picture_write(&relay->layout, data, number);
-    gpud_frame_unmap(frame);
-    struct gpud_frame_info info = INFO(frame, frame);
-    info.offset = number;
-    WORKS(gpud_frame_set_info(frame, &info, &e));
-    WORKS(gpud_sender_submit(relay->first, &frame, 20 * GPUD_SEC, &e));
+    SEND_LENT(relay->first, &relay->layout, number);
 }
 
 void relay_check(struct relay *relay, uint64_t number)
 {
-    uint32_t plane, row, byte;
-    void *data;
-    struct gpud_frame *frame = ACQUIRE_FRAME(relay->last, 20 * GPUD_SEC);
+    AUTO(gpud_frame_release) struct gpud_frame *frame = ACQUIRE_FRAME(relay->last, 20 * GPUD_SEC);
     struct gpud_frame_info info = INFO(frame, frame);
-    CHECK_EQUAL(info.offset, number);
     CHECK(!(info.flags & GPUD_FRAME_CORRUPTED), "frame %llu is flagged",
           (unsigned long long)number);
-    WORKS(gpud_frame_map(frame, GPUD_READ, 20 * GPUD_SEC, &data, &e));
-    CHECK(picture_check(&relay->layout, data, number, &plane, &row, &byte),
-          "frame %llu: byte %u of row %u of plane %u is wrong", (unsigned long long)number, byte,
-          row, plane);
-    gpud_frame_unmap(frame);
-    gpud_frame_release(&frame);
+    FRAME_CHECK(frame, &relay->layout, number);
 }

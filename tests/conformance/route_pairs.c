@@ -150,7 +150,7 @@ static void send(struct scene *scene, const struct pair *pair)
 
 static void run_apart(struct scene *scene, const struct pair *pair)
 {
-    struct peer peer;
+    AUTO(peer_forget) struct peer peer;
     struct peer_orders orders = scene_orders(scene);
     orders.leave_after = 1;
     peer_start(&peer, &orders);
@@ -162,7 +162,6 @@ static void run_apart(struct scene *scene, const struct pair *pair)
     CHECK(strcmp(peer.board->info.path, pair->route) == 0, "the receiver says that it is %s",
           peer.board->info.path);
     check_reasons(pair, peer.board->info.fallback_reason);
-    peer_forget(&peer);
 }
 
 static void run_inside(struct scene *scene, const struct pair *pair)

@@ -86,7 +86,7 @@ void test_refusals(const struct way *way)
         try_demands(way, NULL, false, NULL, false, "staged", "map: the frames are on");
     }
 
-    struct gpud_context *context = NEW_CONTEXT();
+    AUTO(gpud_context_destroy) struct gpud_context *context = NEW_CONTEXT();
     struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
     struct gpud_sender *sender = NULL;
     params.address = peer_address("route");
@@ -108,7 +108,6 @@ void test_refusals(const struct way *way)
     params.size = 0;
     EXPECT(GPUD_INVALID, "size", gpud_sender_create(context, &params, &sender, &e));
     CHECK(!sender, "an output was written by a call that failed");
-    gpud_context_destroy(&context);
 }
 
 /* --- one process ------------------------------------------------------------------------------ */
@@ -230,13 +229,7 @@ void test_aperture(const struct way *way)
     struct gpud_frame *frame = NULL;
     while (status == GPUD_OK && taken < 5) {
         frame = ACQUIRE_SLOT(scene.sender, GPUD_SEC);
-        void *data;
-        WORKS(gpud_frame_map(frame, GPUD_WRITE, GPUD_SEC, &data, &e));
-        picture_write(&scene.layout, data, taken + 1);
-        gpud_frame_unmap(frame);
-        struct gpud_frame_info told = INFO(frame, frame);
-        told.offset = taken + 1;
-        WORKS(gpud_frame_set_info(frame, &told, &e));
+        frame_write(frame, &scene.layout, taken + 1);
         status = gpud_sender_submit(scene.sender, &frame, 300 * GPUD_MSEC, NULL);
         taken += status == GPUD_OK;
     }

@@ -129,7 +129,7 @@ static struct copies copies_of(struct gpud_sender *sender)
 static void send_twice(struct scene *scene)
 {
     void *data;
-    struct gpud_frame *frame = ACQUIRE_SLOT(scene->sender, 10 * GPUD_SEC);
+    AUTO(gpud_frame_release) struct gpud_frame *frame = ACQUIRE_SLOT(scene->sender, 10 * GPUD_SEC);
     WORKS(gpud_frame_map(frame, GPUD_WRITE, 10 * GPUD_SEC, &data, &e));
     EXPECT(GPUD_INVALID, "still mapped",
            gpud_sender_submit_keep(scene->sender, frame, GPUD_SEC, &e));
@@ -145,7 +145,6 @@ static void send_twice(struct scene *scene)
     EXPECT(GPUD_NO_ACCESS, "shared with others",
            gpud_frame_map(frame, GPUD_WRITE, GPUD_SEC, &data, &e));
     WORKS(gpud_sender_submit_keep(scene->sender, frame, 10 * GPUD_SEC, &e));
-    gpud_frame_release(&frame);
 }
 
 /* Several formats in one stream, each a new epoch in band; every byte of every frame is checked by
@@ -236,8 +235,8 @@ static uint64_t kicks_of(struct gpud_sender *sender)
  * not. */
 static void test_announcements(const struct way *way)
 {
-    struct scene scene;
-    struct peer peer;
+    AUTO(scene_close) struct scene scene;
+    AUTO(peer_forget) struct peer peer;
     scene_open(&scene, way, GPUD_SLOW_BLOCK);
     gpud_sender_announce(scene.sender); /* without a receiver or a format */
     struct peer_orders orders = scene_orders(&scene);
@@ -264,8 +263,6 @@ static void test_announcements(const struct way *way)
     PEER_FINISH(&peer);
     CHECK_EQUAL(peer.board->frames, 13);
     CHECK_EQUAL(peer.board->gaps, 0);
-    peer_forget(&peer);
-    scene_close(&scene);
 }
 
 /* --- refusing what is not the stream's -------------------------------------------------------- */

@@ -27,8 +27,8 @@ struct ends {
 
 static void ends_open(struct ends *ends, const char *device)
 {
-    side_open(&ends->owner, device);
-    side_open(&ends->writer, device);
+    ends->owner = side_open(device);
+    ends->writer = side_open(device);
     if (has_page_signals(&ends->owner)) {
         ends->memory = words_make(&ends->owner, SIZE, &ends->memory_handle);
         ends->far = words_open(&ends->writer, &ends->memory_handle, SIZE);
@@ -300,7 +300,7 @@ static void test_wait_host_queue(struct ends *ends)
 static void test_process(struct ends *ends, const char *device)
 {
     say("another process posts to a queue that waits");
-    struct gpud_memory *seen = NEW_MEMORY(ends->owner.device, SIZE / 2);
+    AUTO(gpud_memory_unref) struct gpud_memory *seen = NEW_MEMORY(ends->owner.device, SIZE / 2);
     struct order order = {
         .task = PEER_POSTS,
         .memory = ends->memory_handle,
@@ -321,7 +321,6 @@ static void test_process(struct ends *ends, const char *device)
     READ_PATTERN(&ends->owner, seen, 77);
     PEER_FINISH(peer);
     EXPECT(GPUD_TIMEOUT, gpud_signal_wait_host(ends->signal, 6, IN(10), &e));
-    gpud_memory_unref(&seen);
 }
 
 /* --- when nothing comes ----------------------------------------------------------------------- */
@@ -379,11 +378,10 @@ static void test_refusals(struct ends *ends)
         EXPECT(GPUD_INVALID, gpud_signal_create(ends->memory, UINT64_MAX - 3, &signal, &e));
     }
     if (!is_cpu_addressable(&ends->owner)) {
-        struct gpud_memory *local = NEW_MEMORY(ends->owner.device, SIZE);
+        AUTO(gpud_memory_unref) struct gpud_memory *local = NEW_MEMORY(ends->owner.device, SIZE);
         EXPECT(GPUD_UNSUPPORTED, gpud_signal_create(local, 0, &signal, &e));
         CHECK(gpud_signal_import(local, ends->word, &signal, NULL) != GPUD_OK,
               "a signal in memory that has none");
-        gpud_memory_unref(&local);
     }
     if (ends->owner.device->caps & GPUD_CAP_BUS_ADDRESSABLE) {
         EXPECT(GPUD_UNSUPPORTED, gpud_signal_create(ends->far, 0, &signal, &e));
@@ -438,8 +436,7 @@ int main(int argc, char **argv)
     peer_main(argc, argv);
     CHECK(argc == 2, "usage: %s DEVICE", argv[0]);
     say_device(argv[1]);
-    struct side side;
-    side_open(&side, argv[1]);
+    struct side side = side_open(argv[1]);
     bool synchronous = is_synchronous(&side);
     if (!(side.device->caps & GPUD_CAP_SIGNALS))
         skip("%s", side.device->no_direct);

@@ -11,21 +11,6 @@
 #define DEADLINE (30 * GST_SECOND)
 #define CAPS_OTHER "video/x-raw,format=NV12,width=32,height=32,framerate=50/1"
 
-static GstDeviceMonitor *monitor_new(void)
-{
-    GstDeviceMonitor *monitor = gst_device_monitor_new();
-
-    gst_device_monitor_add_filter(monitor, "Video/Source", NULL);
-    fail_unless(gst_device_monitor_start(monitor));
-    return monitor;
-}
-
-static void monitor_free(GstDeviceMonitor *monitor)
-{
-    gst_device_monitor_stop(monitor);
-    gst_object_unref(monitor);
-}
-
 static gboolean has_address(GstDevice *device, const gchar *address)
 {
     GstStructure *properties = gst_device_get_properties(device);
@@ -128,7 +113,7 @@ TEST(test_monitor)
     g_autofree gchar *elsewhere = g_strdup_printf("unix:%s/elsewhere", g_getenv("XDG_RUNTIME_DIR"));
     const gchar *addresses[] = {"studio-8", elsewhere};
     g_autoptr(GstHarness) before = sending("before", CAPS_SMALL);
-    GstDeviceMonitor *monitor = monitor_new();
+    g_autoptr(EndsMonitor) monitor = ends_monitor();
     GstDevice *device = pick(gst_device_monitor_get_devices(monitor), "before");
 
     fail_unless(device, "what was there before is not listed");
@@ -156,13 +141,12 @@ TEST(test_monitor)
     device = pick(gst_device_monitor_get_devices(monitor), "before");
     fail_unless(device, "the other one went, too");
     gst_object_unref(device);
-    monitor_free(monitor);
 }
 
 /* Nothing in the directory changes when a sender is killed. */
 TEST(test_killed)
 {
-    GstDeviceMonitor *monitor = monitor_new();
+    g_autoptr(EndsMonitor) monitor = ends_monitor();
 
     for (guint i = 0; i < 3; i++) {
         GPid pid =
@@ -177,13 +161,12 @@ TEST(test_killed)
         gst_object_unref(wait_for(monitor, GST_MESSAGE_DEVICE_REMOVED, "victim"));
         waitpid(pid, NULL, 0);
     }
-    monitor_free(monitor);
 }
 
 /* A ring that waits for its writer. */
 TEST(test_target)
 {
-    GstDeviceMonitor *monitor = monitor_new();
+    g_autoptr(EndsMonitor) monitor = ends_monitor();
     gint64 pid = 0;
 
     for (guint i = 0; i < 3; i++) {
@@ -204,7 +187,6 @@ TEST(test_target)
         gst_element_set_state(pipeline, GST_STATE_NULL);
         gst_object_unref(wait_for(monitor, GST_MESSAGE_DEVICE_REMOVED, "target:sdi"));
     }
-    monitor_free(monitor);
 }
 
 /* A monitor may be started again. */
@@ -213,7 +195,7 @@ TEST(test_again)
     ends_sink_at("studio-9", "wait-for-connection=false");
 
     for (guint i = 0; i < 2; i++) {
-        GstDeviceMonitor *monitor = monitor_new();
+        g_autoptr(EndsMonitor) monitor = ends_monitor();
         g_autoptr(GstDevice) device = pick(gst_device_monitor_get_devices(monitor), "studio-9");
         fail_unless(device, "the channel is not listed");
         /* It has no format yet: any that can be. */
@@ -221,7 +203,6 @@ TEST(test_again)
         fail_if(gst_caps_is_fixed(caps) || gst_caps_is_any(caps) || gst_caps_is_empty(caps));
         gst_device_monitor_stop(monitor);
         fail_unless(gst_device_monitor_start(monitor));
-        monitor_free(monitor);
     }
 }
 

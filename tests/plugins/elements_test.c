@@ -114,7 +114,7 @@ TEST(test_metadata)
 /* Starts a pipeline that cannot run, and checks its error. */
 static void expect_error(const gchar *launch, GQuark domain, gint code, const gchar *word)
 {
-    g_autoptr(GstElement) pipeline = gst_parse_launch(launch, NULL);
+    g_autoptr(EndsPipeline) pipeline = gst_parse_launch(launch, NULL);
     g_autoptr(GstBus) bus = gst_element_get_bus(pipeline);
     g_autoptr(GError) error = NULL;
     g_autofree gchar *debug = NULL;
@@ -127,7 +127,6 @@ static void expect_error(const gchar *launch, GQuark domain, gint code, const gc
                 error->code, error->message, debug);
     fail_unless(strstr(error->message, word) != NULL, "\"%s\" does not say \"%s\"", error->message,
                 word);
-    gst_element_set_state(pipeline, GST_STATE_NULL);
 }
 
 #define SEND "videotestsrc ! " CAPS_SMALL " ! gpudirectsink "
@@ -151,7 +150,7 @@ TEST(test_address_senseless)
 /* A path may be any bytes; what GStreamer shows must be UTF-8. */
 TEST(test_address_not_utf8, .times = 2)
 {
-    g_autoptr(GstElement) element =
+    g_autoptr(EndsPipeline) element =
         gst_element_factory_make(__i__ ? "gpudirectsrc" : "gpudirectsink", NULL);
     g_autoptr(GstBus) bus = gst_bus_new();
 
@@ -162,7 +161,6 @@ TEST(test_address_not_utf8, .times = 2)
     fail_unless(g_error_matches(error, GST_RESOURCE_ERROR, GST_RESOURCE_ERROR_SETTINGS));
     fail_unless(g_utf8_validate(error->message, -1, NULL));
     fail_unless(strstr(error->message, "address is not valid UTF-8"), "%s", error->message);
-    gst_element_set_state(element, GST_STATE_NULL);
 }
 
 TEST(test_too_few_slots)

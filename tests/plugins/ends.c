@@ -360,6 +360,27 @@ GstElement *ends_pipeline(const gchar *format, ...)
     return pipeline;
 }
 
+void ends_stop(EndsPipeline *pipeline)
+{
+    gst_element_set_state(pipeline, GST_STATE_NULL);
+    gst_object_unref(pipeline);
+}
+
+EndsMonitor *ends_monitor(void)
+{
+    GstDeviceMonitor *monitor = gst_device_monitor_new();
+
+    gst_device_monitor_add_filter(monitor, "Video/Source", NULL);
+    fail_unless(gst_device_monitor_start(monitor));
+    return monitor;
+}
+
+void ends_monitor_free(EndsMonitor *monitor)
+{
+    gst_device_monitor_stop(monitor);
+    gst_object_unref(monitor);
+}
+
 GstBus *ends_bus(GstHarness *harness)
 {
     GstBus *bus = gst_bus_new();

@@ -115,8 +115,18 @@ GstEvent *ends_wait_event(GstHarness *src, GstEventType type);
 GstBufferPool *ends_pool(GstHarness *sink, const gchar *caps);
 GstBuffer *ends_acquire(GstBufferPool *pool);
 
-/* A pipeline from a launch line, which must be right. */
+/* A pipeline from a launch line, which must be right; a g_autoptr(EndsPipeline) stops where its
+ * block ends. */
+typedef GstElement EndsPipeline;
 GstElement *ends_pipeline(const gchar *format, ...) G_GNUC_PRINTF(1, 2);
+void ends_stop(EndsPipeline *pipeline);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(EndsPipeline, ends_stop)
+
+/* A monitor of video sources, started. */
+typedef GstDeviceMonitor EndsMonitor;
+EndsMonitor *ends_monitor(void);
+void ends_monitor_free(EndsMonitor *monitor);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(EndsMonitor, ends_monitor_free)
 
 /* A bus for the element in the harness; ends_wait_message() takes the next message of these types
  * from it, within so many seconds, or NULL. */

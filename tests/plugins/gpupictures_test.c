@@ -5,6 +5,7 @@
  * what was sent, and what it costs. Runs with a driver in host memory, and as it is on a GPU. */
 #include "ends.h"
 #include "lines.h"
+#include "../support/count.h"
 
 #include <glib/gstdio.h>
 #include <string.h>
@@ -239,16 +240,6 @@ TEST(test_to_process)
     g_remove(file);
 }
 
-static guint count_entries(const gchar *path)
-{
-    g_autoptr(GDir) dir = g_dir_open(path, 0, NULL);
-    guint count = 0;
-
-    while (g_dir_read_name(dir))
-        count++;
-    return count;
-}
-
 /* Shared mappings of this process: ring pages, and what the driver maps for others. */
 static guint count_mappings(void)
 {
@@ -283,8 +274,7 @@ TEST(test_nothing_is_left_open)
         line_reap(peer);
         ends_wait_clients(sink, 0);
         ends_close(sink);
-        now = (struct left){count_entries("/proc/self/fd"), count_mappings(),
-                            lines_vendor_free_memory(context)};
+        now = (struct left){count_fds(), count_mappings(), lines_vendor_free_memory(context)};
         if (round == 0)
             first = now; /* what lives as long as the process is there by now */
         fail_unless(now.fds <= first.fds && now.mappings <= first.mappings &&

@@ -293,13 +293,12 @@ TEST(test_sink_states_1000_times)
 
 TEST(test_src_states_1000_times, .times = 2)
 {
-    g_autoptr(GstElement) sender = ends_pipeline(
+    g_autoptr(EndsPipeline) sender = ends_pipeline(
         "videotestsrc ! " CAPS_SMALL " ! gpudirectsink sync=false address=%s", ends_own());
 
     if (__i__)
         gst_element_set_state(sender, GST_STATE_PLAYING);
     cycle(ends_pipeline("gpudirectsrc address=%s ! fakesink", ends_own()));
-    gst_element_set_state(sender, GST_STATE_NULL);
 }
 
 ENDS_MAIN(60)

@@ -147,21 +147,6 @@ static void set_width(guint width)
 
 /* --- a monitor ---------------------------------------------------------------------------- */
 
-static GstDeviceMonitor *monitor_new(void)
-{
-    GstDeviceMonitor *monitor = gst_device_monitor_new();
-
-    gst_device_monitor_add_filter(monitor, "Video/Source", NULL);
-    fail_unless(gst_device_monitor_start(monitor));
-    return monitor;
-}
-
-static void monitor_free(GstDeviceMonitor *monitor)
-{
-    gst_device_monitor_stop(monitor);
-    gst_object_unref(monitor);
-}
-
 static gboolean is_card(GstDevice *device, const gchar *node)
 {
     GstStructure *properties = gst_device_get_properties(device);
@@ -243,7 +228,7 @@ TEST(test_card)
     gchar *name;
 
     plug("video3", 0660);
-    GstDeviceMonitor *monitor = monitor_new();
+    GstDeviceMonitor *monitor = ends_monitor();
     fail_unless_equals_int(count(monitor, "video3", &device), 1);
     expect_caps(device, CAPS(64));
     g_autoptr(GstStructure) properties = gst_device_get_properties(device);
@@ -261,7 +246,7 @@ TEST(test_card)
     fail_unless_equals_string(address, "v4l2:///dev/video3");
     gst_object_unref(element);
     g_free(name);
-    monitor_free(monitor);
+    ends_monitor_free(monitor);
     unplug("video3");
 }
 
@@ -271,7 +256,7 @@ TEST(test_reconfigure)
     g_autofree gchar *address = NULL;
 
     plug("video3", 0660);
-    GstDeviceMonitor *monitor = monitor_new();
+    GstDeviceMonitor *monitor = ends_monitor();
     fail_unless_equals_int(count(monitor, "video3", &device), 1);
     GstElement *element = gst_element_factory_make("gpudirectsrc", NULL);
     g_object_set(element, "address", "studio", NULL);
@@ -287,13 +272,13 @@ TEST(test_reconfigure)
     element = gst_element_factory_make("identity", NULL);
     fail_if(gst_device_reconfigure_element(device, element));
     gst_object_unref(element);
-    monitor_free(monitor);
+    ends_monitor_free(monitor);
     unplug("video3");
 }
 
 TEST(test_hotplug)
 {
-    GstDeviceMonitor *monitor = monitor_new();
+    g_autoptr(EndsMonitor) monitor = ends_monitor();
 
     for (guint i = 0; i < 20; i++) {
         fail_unless_equals_int(count(monitor, "video3", NULL), 0);
@@ -304,14 +289,13 @@ TEST(test_hotplug)
         unplug("video3");
         gst_object_unref(expect(monitor, GST_MESSAGE_DEVICE_REMOVED, "video3"));
     }
-    monitor_free(monitor);
 }
 
 /* udev gives a node to its group after it was made. */
 TEST(test_permission)
 {
     g_autofree gchar *path = in_nodes("video5");
-    GstDeviceMonitor *monitor = monitor_new();
+    g_autoptr(EndsMonitor) monitor = ends_monitor();
 
     plug("video5", 0);
     plug("video4", 0660); /* its events come after those of the other one */
@@ -323,7 +307,6 @@ TEST(test_permission)
     gst_object_unref(expect(monitor, GST_MESSAGE_DEVICE_REMOVED, "video4"));
     unplug("video5");
     gst_object_unref(expect(monitor, GST_MESSAGE_DEVICE_REMOVED, "video5"));
-    monitor_free(monitor);
 }
 
 /* What happens to one makes all be looked at, and nothing else in the folder does. */
@@ -332,7 +315,7 @@ TEST(test_others)
     GstDeviceMonitor *monitor;
 
     plug("video3", 0660);
-    monitor = monitor_new();
+    monitor = ends_monitor();
     gst_object_unref(expect(monitor, GST_MESSAGE_DEVICE_ADDED, "video3"));
     set_width(128);
     plug("media0", 0660);
@@ -344,7 +327,7 @@ TEST(test_others)
     expect_caps(first, CAPS(128));
     gst_object_unref(expect(monitor, GST_MESSAGE_DEVICE_ADDED, "video4"));
     set_width(64);
-    monitor_free(monitor);
+    ends_monitor_free(monitor);
     unplug("video3");
     unplug("video4");
 }

@@ -294,12 +294,12 @@ TEST(test_drops_are_reported)
 TEST(test_lending_across_a_queue)
 {
     g_autofree gchar *address = ends_address();
-    g_autoptr(GstElement) receiver =
+    g_autoptr(EndsPipeline) receiver =
         ends_pipeline("gpudirectsrc address=%s ! fakesink sync=false", address),
-                          sender = ends_pipeline("videotestsrc num-buffers=300 ! " CAPS_SMALL
-                                                 " ! queue ! gpudirectsink name=s "
-                                                 "sync=false slots=8 address=%s",
-                                                 address);
+                            sender = ends_pipeline("videotestsrc num-buffers=300 ! " CAPS_SMALL
+                                                   " ! queue ! gpudirectsink name=s "
+                                                   "sync=false slots=8 address=%s",
+                                                   address);
     g_autoptr(GstElement) element = gst_bin_get_by_name(GST_BIN(sender), "s");
     g_autoptr(GstBus) bus = gst_element_get_bus(receiver);
     g_autoptr(GstStructure) stats = NULL;
@@ -316,7 +316,6 @@ TEST(test_lending_across_a_queue)
     /* The queue may hold more pictures than there are slots; most are lent all the same. */
     fail_unless(copies < 250, "%" G_GUINT64_FORMAT " copies", copies);
     gst_element_set_state(sender, GST_STATE_NULL);
-    gst_element_set_state(receiver, GST_STATE_NULL);
 }
 
 ENDS_MAIN(30)

@@ -5,6 +5,7 @@
  * again and again: states_test CHANGES. What goes downstream keeps to GStreamer's rules each time,
  * a frame comes whenever it plays, none while it does not, and at the end nothing is left open. */
 #include "card.h"
+#include "../support/count.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -111,16 +112,6 @@ static void await_frames(GstElement *pipeline, struct watch *watch, guint count)
     check(waits, "no frame although it plays");
 }
 
-static guint count_descriptors(void)
-{
-    g_autoptr(GDir) folder = g_dir_open("/proc/self/fd", 0, NULL);
-    guint count = 0;
-
-    while (g_dir_read_name(folder))
-        count++;
-    return count;
-}
-
 int main(int argc, char **argv)
 {
     /* Each way from each state; a round comes back to where it began. */
@@ -147,14 +138,14 @@ int main(int argc, char **argv)
     for (gint i = 0; i < atoi(argv[1]); i++) {
         GstState to = round[(guint)i % G_N_ELEMENTS(round)];
         if (i == G_N_ELEMENTS(round)) /* what is made once, is */
-            open_before = count_descriptors();
+            open_before = count_fds();
         change(pipeline, to, &watch);
         if (to == GST_STATE_PLAYING)
             await_frames(pipeline, &watch, 2);
     }
     change(pipeline, GST_STATE_NULL, &watch);
     if (open_before) {
-        guint open_now = count_descriptors();
+        guint open_now = count_fds();
         check(open_now == open_before, "%u descriptors, %u before", open_now, open_before);
     }
     g_print("%s changes of state\n", argv[1]);

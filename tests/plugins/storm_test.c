@@ -5,8 +5,7 @@
  * on addresses that they share, and ask for figures and URIs meanwhile: no change of state hangs,
  * and after so many rounds nothing is left open. */
 #include "ends.h"
-
-#include <dirent.h>
+#include "../support/count.h"
 
 #define ADDRESSES 2
 #define ROUNDS 25
@@ -86,17 +85,6 @@ static gpointer receive_often(gpointer data)
     return NULL;
 }
 
-static guint count_entries(const gchar *path)
-{
-    guint count = 0;
-    DIR *entries = opendir(path);
-
-    while (readdir(entries))
-        count++;
-    closedir(entries);
-    return count;
-}
-
 static void storm(void)
 {
     static const GThreadFunc runs[] = {send_often, send_often, receive_often, receive_often,
@@ -117,14 +105,13 @@ static void storm(void)
 TEST(test_storm)
 {
     storm(); /* what is opened once stays open */
-    guint fds = count_entries("/proc/self/fd"), tries = 0;
+    guint fds = count_fds(), tries = 0;
     storm();
     fail_unless(g_atomic_int_get(&playing) > 20, "%d", playing);
     /* Threads of GStreamer's pools let go of their last elements a little later. */
-    while (count_entries("/proc/self/fd") > fds && tries++ < 2000)
+    while (count_fds() > fds && tries++ < 2000)
         g_usleep(10000);
-    fail_unless(count_entries("/proc/self/fd") <= fds, "descriptors %u → %u", fds,
-                count_entries("/proc/self/fd"));
+    fail_unless(count_fds() <= fds, "descriptors %u → %u", fds, count_fds());
 }
 
 ENDS_MAIN(280)

@@ -297,14 +297,13 @@ TEST(test_refusals)
     writer_close(&writer);
     line_free(&line);
 
-    g_autoptr(GstElement) sink = gst_element_factory_make("gpudirectsink", NULL);
+    g_autoptr(EndsPipeline) sink = gst_element_factory_make("gpudirectsink", NULL);
     g_autoptr(GstBus) bus = gst_bus_new();
     gst_element_set_bus(sink, bus);
     g_object_set(sink, "address", "target:cam1", NULL);
     fail_unless(gst_element_set_state(sink, GST_STATE_PAUSED) == GST_STATE_CHANGE_FAILURE);
     g_autoptr(GstMessage) message = gst_bus_pop_filtered(bus, GST_MESSAGE_ERROR);
     fail_unless(message != NULL);
-    gst_element_set_state(sink, GST_STATE_NULL);
 }
 
 ENDS_MAIN(60)

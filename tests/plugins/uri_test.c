@@ -182,7 +182,7 @@ TEST(test_no_change_while_running)
 {
     static const GstState states[] = {GST_STATE_PAUSED, GST_STATE_PLAYING};
     g_autofree gchar *address = ends_address(), *uri = g_strdup_printf("gpudirect://%s", address);
-    g_autoptr(GstElement) src = make(GST_URI_SRC, uri);
+    g_autoptr(EndsPipeline) src = make(GST_URI_SRC, uri);
 
     for (guint i = 0; i < G_N_ELEMENTS(states); i++) {
         GError *error = NULL;
@@ -195,7 +195,6 @@ TEST(test_no_change_while_running)
     }
     gst_element_set_state(src, GST_STATE_READY);
     set(src, "gpudirect://other");
-    gst_element_set_state(src, GST_STATE_NULL);
 }
 
 /* --- players ------------------------------------------------------------------------------ */

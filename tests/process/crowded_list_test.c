@@ -205,14 +205,13 @@ static void test_folder(uid_t user)
 
 static void test_nothing_there(void)
 {
-    struct gpud_channel_list *channels;
+    AUTO(gpud_channel_list_destroy) struct gpud_channel_list *channels = NULL;
     EXPECT(GPUD_IO, "cannot look for channels in /nowhere/at all: No such file",
            gpud_channel_list_create("unix:/nowhere/at all/", 0, &channels, &e));
     WORKS(gpud_channel_list_create("unix:/nowhere/cam1", 0, &channels, &e));
     CHECK(gpud_channel_list_count(channels) == 0 &&
               strstr(search_of(channels).note, "there is no folder /nowhere here"),
           "it says \"%s\"", search_of(channels).note);
-    gpud_channel_list_destroy(&channels);
 }
 
 int main(void)

@@ -134,9 +134,9 @@ static void goodbye(void)
  * listener's thread is woken to disconnect the peer. */
 static void hung_up_by_listener(void)
 {
-    struct gpud_context *context = raw_context();
-    struct gpud_sender *sender = make_sender(context);
-    struct raw raw;
+    AUTO(gpud_context_destroy) struct gpud_context *context = raw_context();
+    AUTO(gpud_sender_destroy) struct gpud_sender *sender = make_sender(context);
+    AUTO(raw_close) struct raw raw;
     raw_open(&raw, "disconnect", RAW_READY_SENT);
     WORKS(gpud_sender_wait(sender, 1, GPUD_SEC, &e));
     atomic_store(&raw.page->receiver.returned, 1000);
@@ -144,9 +144,6 @@ static void hung_up_by_listener(void)
     WORKS(gpud_sender_submit(sender, &frame, GPUD_SEC, &e));
     CHECK(raw_wait_hangup(raw.fd, 10 * GPUD_SEC), "a liar is still connected");
     EXPECT(GPUD_TIMEOUT, "receivers have connected", gpud_sender_wait(sender, 1, 0, &e));
-    raw_close(&raw);
-    gpud_sender_destroy(&sender);
-    gpud_context_destroy(&context);
 }
 
 static void impostor(void)

@@ -34,15 +34,8 @@ static struct loop {
 
 static void take(struct gpud_frame *frame)
 {
-    uint32_t plane, row, byte;
-    void *data;
     struct gpud_frame_info info = INFO(frame, frame);
-    WORKS(gpud_frame_map(frame, GPUD_READ, 10 * GPUD_SEC, &data, &e));
-    peer_order();
-    CHECK(picture_check(&layout, data, info.offset, &plane, &row, &byte),
-          "frame %llu: byte %u of row %u of plane %u is wrong", (unsigned long long)info.offset,
-          byte, row, plane);
-    gpud_frame_unmap(frame);
+    FRAME_CHECK(frame, &layout, info.offset);
     peer_order();
     gpud_frame_release(&frame);
     atomic_fetch_add(&loop.frames, 1);
@@ -109,16 +102,10 @@ static void send_frames(struct gpud_sender *sender, struct pollfd *fd, uint64_t 
     unsigned long long turns = 0;
     for (uint64_t number = from; number <= to; number++) {
         struct gpud_frame *frame;
-        void *data;
         LOOPED(fd, turns, gpud_sender_acquire(sender, 0, &frame, &e));
-        WORKS(gpud_frame_map(frame, GPUD_WRITE, 10 * GPUD_SEC, &data, &e));
         peer_order();
-        picture_write(&layout, data, number);
+        frame_write(frame, &layout, number);
         peer_order();
-        gpud_frame_unmap(frame);
-        struct gpud_frame_info info = INFO(frame, frame);
-        info.offset = number;
-        WORKS(gpud_frame_set_info(frame, &info, &e));
         LOOPED(fd, turns, gpud_sender_submit(sender, &frame, 0, &e));
     }
     SAY("  %llu frames, the sender waited %llu times", (unsigned long long)(to - from + 1), turns);

@@ -250,8 +250,8 @@ static void wait_for_frames(struct stage *stage)
 static void send_all(struct stage *stage, const char *from, struct gpud_context *context)
 {
     struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
-    struct gpud_device *device = NULL;
-    struct gpud_sender *sender = NULL;
+    AUTO(gpud_device_close) struct gpud_device *device = NULL;
+    AUTO(gpud_sender_destroy) struct gpud_sender *sender = NULL;
     struct gpud_error error = {.reason = ""};
     params.address = stage->address;
     params.device = from;
@@ -271,8 +271,6 @@ static void send_all(struct stage *stage, const char *from, struct gpud_context 
         wait_for_frames(stage);
     }
     atomic_store(&stage->over, true);
-    gpud_sender_destroy(&sender);
-    gpud_device_close(&device);
 }
 
 static int play(const struct faults *faults, const char *address, const char *from, const char *to)

@@ -20,21 +20,6 @@
 #define ENTRIES 4 /* as raw_accept() has it */
 #define SLOT UINT64_C(8192)
 
-/* The handle that the driver of another GPU, in another process, would report. */
-static void open_as_gpu(struct raw *raw)
-{
-    struct gpud_message hello;
-    raw_connect(raw, ADDRESS);
-    raw_hello(&hello);
-    hello.hello.caps = GPUD_CAP_FENCES | GPUD_CAP_PINS_WRITABLE;
-    hello.hello.token = 1;
-    gpud_print(hello.hello.device, "hip:0");
-    gpud_print(hello.hello.kind, "hip");
-    CHECK(raw_send_message(raw->fd, &hello), "HELLO is not sent");
-    raw_to(raw, RAW_HELLO_SENT, RAW_OFFERED);
-    CHECK(strcmp(raw->offer.route, "staged-push") == 0, "%s is offered", raw->offer.route);
-}
-
 /* An ACCEPT with this ring: memories of one sparse file. */
 static void accept_ring(struct raw *raw, uint32_t memories, uint32_t slots, uint64_t slot_size,
                         int seals)
@@ -59,7 +44,7 @@ static void refused(const char *what, uint32_t memories, uint32_t slots, uint64_
 {
     struct raw raw;
     SAY("%s", what);
-    open_as_gpu(&raw);
+    raw_connect_as_gpu(&raw, ADDRESS);
     accept_ring(&raw, memories, slots, slot_size, seals);
     if (!raw_wait_hangup(raw.fd, 10 * GPUD_SEC) || !raw_log_says(says, 10 * GPUD_SEC)) {
         raw_log_print();
@@ -74,7 +59,7 @@ static void taken(void)
 {
     struct raw raw;
     SAY("a ring as it should be");
-    open_as_gpu(&raw);
+    raw_connect_as_gpu(&raw, ADDRESS);
     accept_ring(&raw, 1, ENTRIES, SLOT, SEALS);
     raw_to(&raw, RAW_ACCEPTED, RAW_CANARY_GOT);
     raw_close(&raw);

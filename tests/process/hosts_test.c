@@ -151,7 +151,7 @@ static void check_known(const struct board *board, const struct gpud_link_info *
 /* As gpudirect-info does. */
 static void check_listed(const struct gpud_link_info *own)
 {
-    struct gpud_channel_list *channels;
+    AUTO(gpud_channel_list_destroy) struct gpud_channel_list *channels = NULL;
     struct gpud_link_info link = GPUD_INFO_INIT(link);
     WORKS(gpud_channel_list_create("hosts", 10 * GPUD_SEC, &channels, &e));
     const struct gpud_link_list *links = gpud_channel_list_get_links(channels, 0);
@@ -160,7 +160,6 @@ static void check_listed(const struct gpud_link_info *own)
     CHECK(strcmp(link.host, own->host) == 0 && (link.latency_ns == 0) == (own->latency_ns == 0),
           "listed as a receiver on \"%s\" with a latency of %llu ns", link.host,
           (unsigned long long)link.latency_ns);
-    gpud_channel_list_destroy(&channels);
 }
 
 static void check_unknown(const struct board *board, const struct gpud_link_info *link)

@@ -77,13 +77,8 @@ static void kill_receivers(int rounds, enum gpud_slow_receiver policy)
 
 static void check(struct gpud_frame *frame)
 {
-    uint32_t plane, row, byte;
-    void *data;
-    WORKS(gpud_frame_map(frame, GPUD_READ, GPUD_SEC, &data, &e));
     struct gpud_frame_info info = INFO(frame, frame);
-    CHECK(picture_check(&info.layout, data, info.offset, &plane, &row, &byte),
-          "frame %llu is wrong in row %u", (unsigned long long)info.sequence, row);
-    gpud_frame_unmap(frame);
+    FRAME_CHECK(frame, &info.layout, info.offset);
 }
 
 static void kill_senders(int rounds)

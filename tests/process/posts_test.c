@@ -35,11 +35,10 @@ static void send_one(struct gpud_sender *sender)
 
 static void read_by_stream(struct gpud_receiver *receiver, struct gpu *gpu, unsigned place)
 {
-    struct gpud_frame *frame = ACQUIRE_FRAME(receiver, 10 * GPUD_SEC);
+    AUTO(gpud_frame_release) struct gpud_frame *frame = ACQUIRE_FRAME(receiver, 10 * GPUD_SEC);
     WORKS(gpud_frame_wait(frame, gpu->stream, &e));
     gpu_take(gpu, frame, place);
     WORKS(gpud_frame_post(frame, gpu->stream, &e));
-    gpud_frame_release(&frame);
 }
 
 static void round_trip(struct gpud_sender *sender, struct gpud_context *context,

@@ -57,21 +57,6 @@ static void goes_on(void)
 
 /* --- the liar --------------------------------------------------------------------------------- */
 
-/* The handle that the driver of another GPU, in another process, would report. */
-static void open_as_gpu(struct raw *raw)
-{
-    struct gpud_message hello;
-    raw_connect(raw, ADDRESS);
-    raw_hello(&hello);
-    hello.hello.caps = GPUD_CAP_FENCES | GPUD_CAP_PINS_WRITABLE;
-    hello.hello.token = 1;
-    gpud_print(hello.hello.device, "hip:0");
-    gpud_print(hello.hello.kind, "hip");
-    CHECK(raw_send_message(raw->fd, &hello), "HELLO is not sent");
-    raw_to(raw, RAW_HELLO_SENT, RAW_OFFERED);
-    CHECK(strcmp(raw->offer.route, "staged-push") == 0, "%s is offered", raw->offer.route);
-}
-
 static int make_ring(uint64_t size, int seals)
 {
     int fd = memfd_create("ring", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -107,7 +92,7 @@ static void wrong_file(const char *what, int fd, uint64_t said, const char *says
     struct raw raw;
     SAY("%s", what);
     CHECK(fd >= 0, "no file for %s", what);
-    open_as_gpu(&raw);
+    raw_connect_as_gpu(&raw, ADDRESS);
     accept_file(&raw, fd, said);
     close(fd);
     turned_out(&raw, what, says);
@@ -138,7 +123,7 @@ static void wrong_files(void)
 static void open_streaming(struct raw *raw, int *ring)
 {
     *ring = make_ring(RING, SEALS);
-    open_as_gpu(raw);
+    raw_connect_as_gpu(raw, ADDRESS);
     accept_file(raw, *ring, RING);
     raw_to(raw, RAW_ACCEPTED, RAW_STREAMING);
 }
@@ -287,7 +272,7 @@ static void ring_in_its_page(void)
 {
     struct raw raw;
     SAY("a ring that is its own ring page");
-    open_as_gpu(&raw);
+    raw_connect_as_gpu(&raw, ADDRESS);
     accept_file(&raw, -1, RING);
     CHECK(raw_wait_hangup(raw.fd, 20 * GPUD_SEC), "the sender does not hang up");
     raw_close(&raw);

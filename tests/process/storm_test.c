@@ -157,11 +157,10 @@ static void *come_and_go(void *arg)
 {
     struct thread *thread = arg;
     for (unsigned i = 0; i < rounds; i++) {
-        struct gpud_context *own = raw_context();
+        AUTO(gpud_context_destroy) struct gpud_context *own = raw_context();
         if (draw(thread, 2))
             receive_once(thread, own, draw(thread, ADDRESSES));
         send_once(thread, own, thread->number);
-        gpud_context_destroy(&own);
     }
     return NULL;
 }

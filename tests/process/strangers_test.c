@@ -288,7 +288,7 @@ static void open_raw(struct raw *raw, enum raw_step to)
 static void lie_in_words(void)
 {
     for (unsigned lie = 0; lie < 4; lie++) {
-        struct raw raw;
+        AUTO(raw_close) struct raw raw;
         open_raw(&raw, RAW_STREAMING);
         struct gpud_receiver_half *half = &raw.page->receiver;
         if (lie == 0)
@@ -302,7 +302,6 @@ static void lie_in_words(void)
                             sizeof(*half)) == 0,
                   "fallocate");
         CHECK(raw_wait_hangup(raw.fd, PATIENCE), "lie %u does not end the link", lie);
-        raw_close(&raw);
     }
 }
 
@@ -310,9 +309,8 @@ static void lie_in_words(void)
 static void stop_at_each_step(void)
 {
     for (int step = RAW_CONNECTED; step < RAW_STEPS; step++) {
-        struct raw raw;
+        AUTO(raw_close) struct raw raw;
         open_raw(&raw, (enum raw_step)step);
-        raw_close(&raw);
     }
 }
 
@@ -373,14 +371,13 @@ static void want_the_name(void)
     struct gpud_sender *sender = NULL;
     struct gpud_error error = {.reason = ""};
     struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
-    struct gpud_context *context = raw_context();
+    AUTO(gpud_context_destroy) struct gpud_context *context = raw_context();
     params.address = address;
     params.access = "all";
     enum gpud_status status = gpud_sender_create(context, &params, &sender, &error);
     CHECK(status != GPUD_OK && strstr(error.reason, path) && strlen(error.reason) > 20,
           "\"%s\", \"%s\"", gpud_status_string(status), error.reason);
     SAY("  %s", error.reason);
-    gpud_context_destroy(&context);
 }
 
 /* A stranger that takes the name first keeps it, which the sender reports; it never writes to it.

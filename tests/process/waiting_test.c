@@ -138,7 +138,7 @@ static void close_scene(struct scene *scene)
 #define LATE (GPUD_SEC / 2)
 static void the_last_arrives(void)
 {
-    struct scene scene;
+    AUTO(close_scene) struct scene scene;
     unsigned late = 0;
     open_scene(&scene, 0);
     for (unsigned round = 0; round < ROUNDS; round++) {
@@ -153,7 +153,6 @@ static void the_last_arrives(void)
         pause_peer(&scene.peer);
     }
     CHECK(IN_GUEST || late < ROUNDS / 4, "%u of %d rounds were late", late, ROUNDS);
-    close_scene(&scene);
 }
 
 /* --- its place among the messages ----------------------------------------------------------------
@@ -161,7 +160,7 @@ static void the_last_arrives(void)
 
 static void events_keep_their_place(void)
 {
-    struct scene scene;
+    AUTO(close_scene) struct scene scene;
     open_scene(&scene, 0);
     send(&scene, SLOTS);
     send_event(&scene); /* behind the last that fits */
@@ -184,12 +183,11 @@ static void events_keep_their_place(void)
         CHECK_EQUAL(note->value, sent[i]);
         CHECK_EQUAL(note->after, after[i]);
     }
-    close_scene(&scene);
 }
 
 static void many_events(void)
 {
-    struct scene scene;
+    AUTO(close_scene) struct scene scene;
     open_scene(&scene, 0);
     send(&scene, SLOTS + 1);
     for (int i = 0; i < 31; i++) {
@@ -200,12 +198,11 @@ static void many_events(void)
     PEER_UNTIL("the events", 20000, atomic_load(&scene.peer.board->notes) == 2 + 31);
     send(&scene, 1);
     wait_for_last(&scene, SLOTS + 2);
-    close_scene(&scene);
 }
 
 static void the_end_comes_last(void)
 {
-    struct scene scene;
+    AUTO(close_scene) struct scene scene;
     open_scene(&scene, 0);
     send(&scene, SLOTS + 3);
     WORKS(gpud_sender_send_eos(scene.sender, &e));
@@ -216,13 +213,12 @@ static void the_end_comes_last(void)
     CHECK_EQUAL(atomic_load(&board->last), SLOTS + 3);
     CHECK_EQUAL(find_note(board, (enum gpud_event)0, 0)->after, SLOTS + 3);
     CHECK_EQUAL(atomic_load(&board->gaps), 2);
-    close_scene(&scene);
 }
 
 /* It returns no slot before the end. */
 static void the_end_comes_all_the_same(void)
 {
-    struct scene scene;
+    AUTO(close_scene) struct scene scene;
     open_scene(&scene, SLOTS);
     send(&scene, SLOTS + 3);
     WORKS(gpud_sender_send_eos(scene.sender, &e));
@@ -230,12 +226,11 @@ static void the_end_comes_all_the_same(void)
     PEER_UNTIL("the end of the stream", 30000, atomic_load(&scene.peer.board->ends) == 1);
     CHECK_EQUAL(atomic_load(&scene.peer.board->last), SLOTS);
     CHECK_EQUAL(info_of(&scene).dropped, 3);
-    close_scene(&scene);
 }
 
 static void the_old_format_comes_first(void)
 {
-    struct scene scene;
+    AUTO(close_scene) struct scene scene;
     open_scene(&scene, 0);
     const struct peer_board *board = scene.peer.board;
     send(&scene, SLOTS + 2);
@@ -256,13 +251,12 @@ static void the_old_format_comes_first(void)
     CHECK_EQUAL(before->after, SLOTS + 2);
     CHECK_EQUAL(after->after, SLOTS + 2);
     CHECK_EQUAL(atomic_load(&board->gaps), 1);
-    close_scene(&scene);
 }
 
 /* It returns no slot before it has seen the new format. */
 static void the_new_format_comes_all_the_same(void)
 {
-    struct scene scene;
+    AUTO(close_scene) struct scene scene;
     open_scene(&scene, SLOTS);
     send(&scene, SLOTS + 1);
     format(&scene, 640);
@@ -272,7 +266,6 @@ static void the_new_format_comes_all_the_same(void)
     send(&scene, 1);
     wait_for_last(&scene, SLOTS + 2);
     CHECK_EQUAL(info_of(&scene).dropped, 1);
-    close_scene(&scene);
 }
 
 /* --- giving way
@@ -280,7 +273,7 @@ static void the_new_format_comes_all_the_same(void)
 
 static void interrupted(void)
 {
-    struct scene scene;
+    AUTO(close_scene) struct scene scene;
     open_scene(&scene, 0);
     send(&scene, SLOTS + 1);
     send_event(&scene);
@@ -292,7 +285,6 @@ static void interrupted(void)
     CHECK_EQUAL(find_note(scene.peer.board, GPUD_EVENT_USER, 0)->after, SLOTS);
     send(&scene, 1);
     wait_for_last(&scene, SLOTS + 2);
-    close_scene(&scene);
 }
 
 static void destroyed(void)

@@ -1,6 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
+#include "support/count.h"
 #include "support/make.h"
 #include "support/peer.h"
 
@@ -8,7 +9,6 @@
 #include "support/picture.h"
 #include "support/spawn_again.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -35,17 +35,6 @@ void gpud_test_nap(int64_t ms)
 }
 
 /* --- leaks ------------------------------------------------------------------------------------ */
-
-static unsigned count_entries(const char *path)
-{
-    unsigned count = 0;
-    DIR *dir = opendir(path);
-    for (struct dirent *entry; dir && (entry = readdir(dir));)
-        count += entry->d_name[0] != '.';
-    if (dir)
-        closedir(dir);
-    return count;
-}
 
 static unsigned count_maps(void)
 {
@@ -86,7 +75,7 @@ static struct baseline count_all(void)
     if (getenv("GPUD_TEST_NO_LEAKS"))
         return (struct baseline){0};
     return (struct baseline){
-        .fds = count_entries("/proc/self/fd"),
+        .fds = count_fds(),
         .maps = count_maps(),
         .threads = count_entries("/proc/self/task"),
     };
@@ -466,6 +455,32 @@ void peer_order(void)
 #endif
 }
 
+void frame_write(struct gpud_frame *frame, const struct gpud_layout *layout, uint64_t number)
+{
+    void *data;
+    WORKS(gpud_frame_map(frame, GPUD_WRITE, 60 * GPUD_SEC, &data, &e));
+    picture_write(layout, data, number);
+    gpud_frame_unmap(frame);
+    tell(frame, number);
+}
+
+void frame_check_at(const char *file, int line, struct gpud_frame *frame,
+                    const struct gpud_layout *layout, uint64_t number)
+{
+    struct gpud_frame_info info = INFO(frame, frame);
+    uint32_t plane, row, byte;
+    void *data;
+    if (info.offset != number)
+        FAIL("(%s:%d) frame %llu instead of %llu", file, line, (unsigned long long)info.offset,
+             (unsigned long long)number);
+    WORKS(gpud_frame_map(frame, GPUD_READ, 60 * GPUD_SEC, &data, &e));
+    peer_order();
+    if (!picture_check(layout, data, number, &plane, &row, &byte))
+        FAIL("(%s:%d) picture %llu: byte %u of row %u of plane %u is wrong", file, line,
+             (unsigned long long)number, byte, row, plane);
+    gpud_frame_unmap(frame);
+}
+
 void send_lent_at(const char *file, int line, struct gpud_sender *sender,
                   const struct gpud_layout *layout, uint64_t number)
 {
@@ -478,7 +493,6 @@ void send_block_at(const char *file, int line, struct gpud_sender *sender,
     struct gpud_layout used = *layout;
     struct gpud_frame *frame;
     struct gpud_error error = {.reason = ""};
-    void *data;
     if (gpud_sender_acquire(sender, 60 * GPUD_SEC, &frame, &error) != GPUD_OK)
         FAIL("(%s:%d) no slot is lent for frame %llu: %s", file, line, (unsigned long long)number,
              error.reason);
@@ -487,10 +501,7 @@ void send_block_at(const char *file, int line, struct gpud_sender *sender,
         WORKS(gpud_frame_set_size(frame, bytes, &e));
         used.plane[0].row_bytes = (uint32_t)bytes;
     }
-    WORKS(gpud_frame_map(frame, GPUD_WRITE, 60 * GPUD_SEC, &data, &e));
-    picture_write(&used, data, number);
-    gpud_frame_unmap(frame);
-    tell(frame, number);
+    frame_write(frame, &used, number);
     peer_order();
     if (gpud_sender_submit(sender, &frame, 60 * GPUD_SEC, &error) != GPUD_OK)
         FAIL("(%s:%d) frame %llu is not taken: %s", file, line, (unsigned long long)number,

@@ -192,6 +192,20 @@ void raw_to(struct raw *raw, enum raw_step from, enum raw_step to)
     }
 }
 
+void raw_connect_as_gpu(struct raw *raw, const char *address)
+{
+    struct gpud_message hello;
+    raw_connect(raw, address);
+    raw_hello(&hello);
+    hello.hello.caps = GPUD_CAP_FENCES | GPUD_CAP_PINS_WRITABLE;
+    hello.hello.token = 1;
+    gpud_print(hello.hello.device, "hip:0");
+    gpud_print(hello.hello.kind, "hip");
+    CHECK(raw_send_message(raw->fd, &hello), "HELLO is not sent");
+    raw_to(raw, RAW_HELLO_SENT, RAW_OFFERED);
+    CHECK(strcmp(raw->offer.route, "staged-push") == 0, "%s is offered", raw->offer.route);
+}
+
 void raw_open(struct raw *raw, const char *address, enum raw_step to)
 {
     raw_connect(raw, address);

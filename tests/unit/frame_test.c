@@ -276,8 +276,8 @@ static void test_holders(struct gpud_device *host)
 
 int main(void)
 {
-    struct gpud_context *context = NEW_CONTEXT();
-    struct gpud_device *host = OPEN_DEVICE(context, NULL);
+    AUTO(gpud_context_destroy) struct gpud_context *context = NEW_CONTEXT();
+    AUTO(gpud_device_close) struct gpud_device *host = OPEN_DEVICE(context, NULL);
     SAY("wrapped frames");
     test_wrap(host);
     SAY("what is told about a frame");
@@ -288,7 +288,5 @@ int main(void)
     test_second(host);
     SAY("several holders of one frame");
     test_holders(host);
-    gpud_device_close(&host);
-    gpud_context_destroy(&context);
     return 0;
 }

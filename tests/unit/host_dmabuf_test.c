@@ -5,6 +5,7 @@
  * it. A memfd replaces a dma-buf. */
 #include "device/device.h"
 #include "support/check.h"
+#include "support/count.h"
 #include "support/make.h"
 
 #include <dirent.h>
@@ -157,16 +158,6 @@ static void add(const char *path, const char *link)
     CHECK(system(command) == 0, "%s", command);
 }
 
-static unsigned count_descriptors(void)
-{
-    unsigned count = 0;
-    DIR *folder = opendir("/proc/self/fd");
-    while (readdir(folder))
-        count++;
-    closedir(folder);
-    return count;
-}
-
 static struct gpud_device *host;
 static struct gpud_queue *queue;
 
@@ -229,7 +220,7 @@ int main(void)
     struct gpud_context *context = NEW_CONTEXT();
     host = OPEN_DEVICE(context, "host");
     WORKS(gpud_queue_create(host, &queue, &e));
-    unsigned before = count_descriptors();
+    unsigned before = count_fds();
 
     expect_none("udmabuf: No such file or directory");
     add("/dev/dri/card0", NULL);
@@ -280,7 +271,7 @@ int main(void)
            gpud_memory_export_dmabuf_part(memory, 8192, 4096, &fd, &offset, &e));
     gpud_memory_unref(&memory);
 
-    CHECK_EQUAL(count_descriptors(), before);
+    CHECK_EQUAL(count_fds(), before);
     gpud_queue_unref(&queue);
     gpud_device_close(&host);
     gpud_context_destroy(&context);

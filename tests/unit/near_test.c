@@ -30,13 +30,12 @@ static const char *const places[][2] = {{"0000:82:00.0", "face:01:00.0"},
 static void check_near(struct gpud_context *context, const char *name, const char *pci,
                        const char *wanted, const char *says)
 {
-    struct gpud_device *device = NULL;
+    AUTO(gpud_device_close) struct gpud_device *device = NULL;
     char reason[GPUD_REASON_MAX] = "untouched";
     WORKS(gpud_device_open_near(context, name, pci, "the card", &device, reason, &e));
     CHECK(strcmp(device->info.name, wanted) == 0, "%s near \"%s\" is %s, not %s",
           name ? name : "host", pci, device->info.name, wanted);
     CHECK(says[0] ? strstr(reason, says) != NULL : !reason[0], "it says \"%s\"", reason);
-    gpud_device_close(&device);
 }
 
 static void check_refused(struct gpud_context *context, const char *name)

@@ -27,28 +27,25 @@ static char address[64];
 
 static enum gpud_status create_context(const union grown *params, struct gpud_error *error)
 {
-    struct gpud_context *made = NULL;
+    AUTO(gpud_context_destroy) struct gpud_context *made = NULL;
     enum gpud_status status = gpud_context_create((const void *)params, &made, error);
     CHECK((status == GPUD_OK) == (made != NULL), "the output and the status disagree");
-    gpud_context_destroy(&made);
     return status;
 }
 
 static enum gpud_status create_sender(const union grown *params, struct gpud_error *error)
 {
-    struct gpud_sender *made = NULL;
+    AUTO(gpud_sender_destroy) struct gpud_sender *made = NULL;
     enum gpud_status status = gpud_sender_create(context, (const void *)params, &made, error);
     CHECK((status == GPUD_OK) == (made != NULL), "the output and the status disagree");
-    gpud_sender_destroy(&made);
     return status;
 }
 
 static enum gpud_status create_receiver(const union grown *params, struct gpud_error *error)
 {
-    struct gpud_receiver *made = NULL;
+    AUTO(gpud_receiver_destroy) struct gpud_receiver *made = NULL;
     enum gpud_status status = gpud_receiver_create(context, (const void *)params, &made, error);
     CHECK((status == GPUD_OK) == (made != NULL), "the output and the status disagree");
-    gpud_receiver_destroy(&made);
     return status;
 }
 
@@ -157,11 +154,10 @@ static void get_device(union grown *info)
 
 static void list_devices(union grown *info)
 {
-    struct gpud_device_list *list;
+    AUTO(gpud_device_list_destroy) struct gpud_device_list *list = NULL;
     WORKS(gpud_device_list_create(context, &list, &e));
     CHECK(gpud_device_list_count(list) > 0, "not even the host");
     gpud_device_list_get_info(list, 0, (void *)info, NULL);
-    gpud_device_list_destroy(&list);
 }
 
 static void get_link(union grown *info)
