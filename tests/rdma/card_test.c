@@ -10,10 +10,10 @@
 #include "device/rdma/internal.h"
 #include "base/sysfs.h"
 #include "support/check.h"
+#include "support/count.h"
 #include "support/make.h"
 
 #include <errno.h>
-#include <dirent.h>
 #include <poll.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -28,24 +28,13 @@ static void check_nothing_left(void)
           fake_card.channels, fake_card.queues, fake_card.pairs, fake_card.regions);
 }
 
-static unsigned count_descriptors(void)
-{
-    unsigned count = 0;
-    DIR *folder = opendir("/proc/self/fd");
-    CHECK(folder, "opendir: %m");
-    while (readdir(folder))
-        count++;
-    closedir(folder);
-    return count;
-}
-
 /* Devices free memory when they are done with it. */
 static void expect_descriptors(unsigned count)
 {
     int64_t deadline = gpud_deadline(30 * GPUD_SEC);
-    while (count_descriptors() != count)
+    while (count_fds() != count)
         CHECK(gpud_now() < deadline && usleep(1000) == 0, "%u descriptors, should be %u",
-              count_descriptors(), count);
+              count_fds(), count);
 }
 
 /* --- queues -------------------------------------------------------------------------------- */
@@ -77,7 +66,7 @@ static void expect_refusal(enum gpud_status status, const char *reason)
 
 static void test_queues(void)
 {
-    unsigned before = count_descriptors();
+    unsigned before = count_fds();
     fake_card_reset();
     expect_queues(1024, 256);
     fake_card.queue_max = 1000;
@@ -148,7 +137,7 @@ static void test_dmabuf(struct gpud_device *cuda)
     static char bytes[FRAME];
     char why[GPUD_REASON_MAX];
     void *mapped;
-    unsigned before = count_descriptors();
+    unsigned before = count_fds();
     fake_card_reset();
     fake_card.message_max = 100000;
     open_pair(&pair);
@@ -454,9 +443,9 @@ static void test_early(void)
 
 int main(void)
 {
-    struct gpud_context *context = NEW_CONTEXT();
-    struct gpud_device *cuda = OPEN_DEVICE(context, "cuda:0");
-    struct gpud_device *host = OPEN_DEVICE(context, "host");
+    AUTO(gpud_context_destroy) struct gpud_context *context = NEW_CONTEXT();
+    AUTO(gpud_device_close) struct gpud_device *cuda = OPEN_DEVICE(context, "cuda:0");
+    AUTO(gpud_device_close) struct gpud_device *host = OPEN_DEVICE(context, "host");
     test_queues();
     test_dmabuf(cuda);
     expect_synchronous(cuda, GPUD_RDMA_DMABUF);
@@ -466,8 +455,5 @@ int main(void)
     test_waking();
     test_many();
     test_early();
-    gpud_device_close(&host);
-    gpud_device_close(&cuda);
-    gpud_context_destroy(&context);
     return 0;
 }

@@ -12,13 +12,12 @@
 
 void test_host_memory(void)
 {
-    struct pair pair;
     struct target from;
     char why[GPUD_REASON_MAX];
     struct gpud_context *context = NEW_CONTEXT();
     struct gpud_device *host = OPEN_DEVICE(context, "host");
     struct gpud_memory *memory = NEW_MEMORY(host, 100000);
-    make_pair(&pair);
+    struct pair pair = make_pair();
     make_target(&pair.a, 100000, GPUD_RDMA_LOCAL, &from);
     fill(from.bytes, from.size, 3);
     CHECK(!gpud_rdma_has_dmabuf(pair.b.rdma, host, why) && why[0], "the host needs no way");
@@ -46,14 +45,13 @@ void test_host_memory(void)
 /* The fake driver's memory: no card can have its pages, and each way says why. */
 void test_device_memory(void)
 {
-    struct pair pair;
     struct gpud_rdma_region *region = NULL;
     enum gpud_rdma_way way;
     char why[GPUD_REASON_MAX];
     struct gpud_context *context = NEW_CONTEXT();
     struct gpud_device *cuda = OPEN_DEVICE(context, "cuda:0");
     struct gpud_memory *memory = NEW_MEMORY(cuda, 1 << 20);
-    make_pair(&pair);
+    struct pair pair = make_pair();
     CHECK(!gpud_rdma_has_dmabuf(pair.a.rdma, cuda, why), "rxe takes no dma-bufs");
     CHECK(strstr(why, "rxe0 takes no dma-bufs"), "dma-buf: %s", why);
 

@@ -241,7 +241,7 @@ static void forge(const struct gpud_connection *connection, struct gpud_region_k
 /* What had succeeded by then is told so; the rest is completed once, and nothing after the end. */
 static void test_failure(bool refused)
 {
-    struct ends ends;
+    AUTO(close_ends) struct ends ends;
     struct gpud_region_key key;
     open_ends(&ends, false);
     struct gpud_region *source = register_bytes(&ends.a, here, 0);
@@ -281,7 +281,6 @@ static void test_failure(bool refused)
            gpud_connection_post(ends.a.connection, GPUD_COMPLETION_PUT, &put, &e));
     drop_region(&ends, &source);
     drop_region(&ends, &target);
-    close_ends(&ends);
 }
 
 /* --- keys ------------------------------------------------------------------------------------ */
@@ -289,7 +288,7 @@ static void test_failure(bool refused)
 /* Each bit of a key, and each byte, is told from what it was: nothing reaches the card. */
 static void test_damaged_keys(void)
 {
-    struct ends ends;
+    AUTO(close_ends) struct ends ends;
     open_ends(&ends, false);
     struct gpud_region *own = register_bytes(&ends.a, here, GPUD_REGION_LOCAL);
     struct gpud_region *peers =
@@ -322,13 +321,12 @@ static void test_damaged_keys(void)
     drop_region(&ends, &mine);
     drop_region(&ends, &own);
     drop_region(&ends, &peers);
-    close_ends(&ends);
 }
 
 int main(void)
 {
-    struct gpud_context *context = NEW_CONTEXT();
-    struct gpud_device *cuda = OPEN_DEVICE(context, "cuda:0");
+    AUTO(gpud_context_destroy) struct gpud_context *context = NEW_CONTEXT();
+    AUTO(gpud_device_close) struct gpud_device *cuda = OPEN_DEVICE(context, "cuda:0");
     lines_begin(context);
     test_damaged_keys();
     test_order_after_queue(cuda);
@@ -336,7 +334,5 @@ int main(void)
     test_managed(cuda);
     test_failure(false);
     test_failure(true);
-    gpud_device_close(&cuda);
-    gpud_context_destroy(&context);
     return 0;
 }
