@@ -158,10 +158,9 @@ static void wrapped_and_posted(struct relay *relay)
     struct gpud_device *device = relay->next->device;
     struct gpud_memory *target = new_memory(relay, device, 1),
                        *source = new_memory(relay, device, 9);
-    struct gpud_queue *queue;
     struct held held;
     fill_rings(relay, 9);
-    WORKS(gpud_queue_create(device, &queue, &e));
+    struct gpud_queue *queue = NEW_QUEUE(device);
     hold(&held, queue);
     copy(relay, queue, target, source);
     struct gpud_frame *frame = wrap(relay, target, 9);
@@ -180,9 +179,8 @@ static void wrapped_and_mapped(struct relay *relay)
     struct gpud_memory *memory = new_memory(relay, relay->next->device, 1);
     struct gpud_frame *frame = wrap(relay, memory, 29);
     struct held held = {0};
-    void *data;
     fill_rings(relay, 29);
-    WORKS(gpud_frame_map(frame, GPUD_WRITE, 20 * GPUD_SEC, &data, &e));
+    void *data = MAP_FRAME(frame, GPUD_WRITE, 20 * GPUD_SEC);
     picture_write(&relay->layout, data, 29);
     if (frame->queue)
         hold(&held, frame->queue);
@@ -253,7 +251,6 @@ static void held_by_two(struct relay *relay)
 {
     struct gpud_device *device = relay->between->device;
     struct gpud_memory *copied = new_memory(relay, device, 1);
-    struct gpud_queue *first, *second;
     struct gpud_frame *other;
     struct held held;
     uint64_t offset;
@@ -261,8 +258,8 @@ static void held_by_two(struct relay *relay)
     relay_send(relay, 89);
     struct gpud_frame *frame = ACQUIRE_FRAME(relay->between, 20 * GPUD_SEC);
     other = gpud_frame_ref(frame);
-    WORKS(gpud_queue_create(device, &first, &e));
-    WORKS(gpud_queue_create(device, &second, &e));
+    struct gpud_queue *first = NEW_QUEUE(device);
+    struct gpud_queue *second = NEW_QUEUE(device);
     hold(&held, second);
     struct gpud_memory *from = gpud_frame_get_memory(frame, &offset);
     const struct gpud_copy all = {.to = copied,
@@ -311,13 +308,12 @@ static void replaced_unread(struct relay *relay)
     struct gpud_device *device = relay->between->device;
     struct gpud_memory *copied = new_memory(relay, device, 1);
     struct gpud_frame *other;
-    struct gpud_queue *queue;
     struct held held;
     uint64_t offset;
     fill_rings(relay, 109);
     relay_send(relay, 109);
     struct gpud_frame *frame = ACQUIRE_FRAME(relay->between, 20 * GPUD_SEC);
-    WORKS(gpud_queue_create(device, &queue, &e));
+    struct gpud_queue *queue = NEW_QUEUE(device);
     hold(&held, queue);
     struct gpud_memory *from = gpud_frame_get_memory(frame, &offset);
     const struct gpud_copy all = {.to = copied,

@@ -74,7 +74,6 @@ int main(int argc, char **argv)
     struct gpud_frame *frame;
     int ends[2];
     char ready;
-    void *data;
     CHECK(argc == 2, "usage: left <device>");
     test_alarm(100);
     runtime_make();
@@ -87,7 +86,7 @@ int main(int argc, char **argv)
     struct gpud_receiver *receiver =
         NEW_RECEIVER(context, .address = "left", .device = argv[1], .route = "directgma");
     frame = acquire(receiver);
-    WORKS(gpud_frame_map(frame, GPUD_READ, 30 * GPUD_SEC, &data, &e));
+    void *data = MAP_FRAME(frame, GPUD_READ, 30 * GPUD_SEC);
     gpud_frame_unmap(frame);
     gpud_frame_release(&frame);
     CHECK(read(ends[0], &ready, 1) == 1, "the sender does not get that far");

@@ -141,8 +141,7 @@ static struct gpud_receiver *open_receiver(struct scene *scene, bool own)
 
 static unsigned receivers_of(struct scene *scene)
 {
-    struct gpud_sender_info info = INFO(sender, scene->sender);
-    return info.receivers;
+    return INFO(sender, scene->sender).receivers;
 }
 
 /* The receiver's part of a handshake is done where it waits for a frame. */
@@ -233,7 +232,6 @@ static void frames(struct scene *scene)
     for (uint64_t number = 1; number <= 10; number++) {
         struct gpud_frame *sent = draw(scene, number);
         for (int again = 0; again < 2; again++) {
-            void *data;
             if (again == 0)
                 WORKS(gpud_sender_submit_keep(scene->sender, sent, LONG, &e));
             else
@@ -241,7 +239,7 @@ static void frames(struct scene *scene)
             struct gpud_frame *frame = take(scene->receiver);
             check_place(scene, frame);
             check_bytes(scene, frame, number);
-            WORKS(gpud_frame_map(frame, GPUD_WRITE, LONG, &data, &e));
+            void *data = MAP_FRAME(frame, GPUD_WRITE, LONG);
             memset(data, 0xa5, scene->layout.size);
             gpud_frame_unmap(frame);
             gpud_frame_release(&frame);

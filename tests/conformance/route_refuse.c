@@ -126,9 +126,8 @@ static void *receive_inside(void *arg)
         }
         CHECK(status == GPUD_OK, "%s: %s", gpud_status_string(status), error.reason);
         uint32_t plane, row, byte;
-        void *data;
         peer_order();
-        WORKS(gpud_frame_map(frame, GPUD_READ, 10 * GPUD_SEC, &data, &e));
+        void *data = MAP_FRAME(frame, GPUD_READ, 10 * GPUD_SEC);
         struct gpud_frame_info info = INFO(frame, frame);
         if (info.bytes < info.layout.size) /* a block */
             info.layout.plane[0].row_bytes = (uint32_t)info.bytes;

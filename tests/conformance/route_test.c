@@ -128,9 +128,8 @@ static struct copies copies_of(struct gpud_sender *sender)
 /* A lent frame submitted twice: the same picture under two numbers of the sequence. */
 static void send_twice(struct scene *scene)
 {
-    void *data;
     AUTO(gpud_frame_release) struct gpud_frame *frame = ACQUIRE_SLOT(scene->sender, 10 * GPUD_SEC);
-    WORKS(gpud_frame_map(frame, GPUD_WRITE, 10 * GPUD_SEC, &data, &e));
+    void *data = MAP_FRAME(frame, GPUD_WRITE, 10 * GPUD_SEC);
     EXPECT(GPUD_INVALID, "still mapped",
            gpud_sender_submit_keep(scene->sender, frame, GPUD_SEC, &e));
 
@@ -227,8 +226,7 @@ static void test_frames(const struct way *way)
 
 static uint64_t kicks_of(struct gpud_sender *sender)
 {
-    struct gpud_sender_info info = INFO(sender, sender);
-    return info.kicks;
+    return INFO(sender, sender).kicks;
 }
 
 /* An announcement wakes a receiver that sleeps, and does nothing else, whether a frame follows or

@@ -6,6 +6,7 @@
 #include "conformance.h"
 
 #include "device/gpu/gpu.h"
+#include "support/make.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -187,9 +188,8 @@ static void test_lies_of_files(struct side *side)
 static void test_lies_of_addresses(struct side *side)
 {
     say("bus addresses that are zero, unaligned, unused or wrap around are refused");
-    struct gpud_memory *memory;
     struct gpud_handle good, bad;
-    WORKS(gpud_memory_alloc_for(side->device, 4 * PAGE, GPUD_USAGE_TARGET, &memory, &e));
+    struct gpud_memory *memory = NEW_MEMORY_FOR(side->device, 4 * PAGE, GPUD_USAGE_TARGET);
     WORKS(gpud_memory_export(memory, &good, &e));
     const uint64_t lies[][2] = {
         {0, good.word[1]},
@@ -235,9 +235,8 @@ static void test_lies_of_allocations(struct side *side)
 {
     say("descriptors that are no allocation, sizes that are not there, and made-up handles are "
         "refused");
-    struct gpud_memory *memory;
     struct gpud_handle good, bad;
-    WORKS(gpud_memory_alloc_for(side->device, 5 * PAGE, GPUD_USAGE_TARGET, &memory, &e));
+    struct gpud_memory *memory = NEW_MEMORY_FOR(side->device, 5 * PAGE, GPUD_USAGE_TARGET);
     WORKS(gpud_memory_export(memory, &good, &e));
     int ends[2], file = make_file(8 << 20, 0), zero = open("/dev/zero", O_RDWR | O_CLOEXEC);
     CHECK(pipe2(ends, O_CLOEXEC) == 0 && zero >= 0, "pipe2: %s", strerror(errno));

@@ -159,9 +159,8 @@ static void test_wakes(struct ends *ends)
 {
     say("a host that waits is woken");
     struct later later = {ends, 1};
-    pthread_t thread;
     int64_t start = gpud_now();
-    CHECK(pthread_create(&thread, NULL, post_later, &later) == 0, "no thread");
+    pthread_t thread = NEW_THREAD(post_later, &later);
     WORKS(gpud_signal_wait_host(ends->signal, 1, SOON, &e));
     CHECK_TOOK(start, 40, 2000);
     pthread_join(thread, NULL);
@@ -348,8 +347,7 @@ static void test_destroy_waiting(const char *device, bool signal_first)
         signal_first ? "before its queue" : "after its queue");
     struct ends ends;
     ends_open(&ends, device);
-    struct gpud_queue *queue;
-    WORKS(gpud_queue_create(ends.owner.device, &queue, &e));
+    struct gpud_queue *queue = NEW_QUEUE(ends.owner.device);
     EXPECT(GPUD_TIMEOUT, gpud_signal_wait_host(ends.signal, 9, IN(10), &e));
     EXPECT(GPUD_TIMEOUT, gpud_signal_wait_host(ends.signal, 2, IN(10), &e));
     if (!is_synchronous(&ends.owner)) {

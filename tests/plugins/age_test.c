@@ -78,11 +78,8 @@ static void print(const struct row *row, struct ages *ages)
 {
     const guint count = FRAMES - SETTLED;
     gint64 *age = ages->age + SETTLED;
-    g_autoptr(GstStructure) stats = NULL;
-    guint64 hand_off = 0;
+    guint64 hand_off = ends_stat_of(ages->src, "latency-p50");
 
-    g_object_get(ages->src, "stats", &stats, NULL);
-    fail_unless(gst_structure_get_uint64(stats, "latency-p50", &hand_off));
     qsort(age, count, sizeof(*age), compare);
     g_print("%-34s %9.3f ms %9.3f ms %9.3f ms\n", row->what, (gdouble)age[count / 2] / 1e6,
             (gdouble)age[count * 99 / 100] / 1e6, (gdouble)hand_off / 1e6);
@@ -91,10 +88,9 @@ static void print(const struct row *row, struct ages *ages)
 TEST(test_age, .times = G_N_ELEMENTS(rows))
 {
     const struct row *row = &rows[__i__];
-    g_autofree gchar *address = ends_address();
     struct ages ages = {.slow = g_str_has_prefix(row->what, "too slow")};
-    g_autoptr(GstElement) pipeline =
-        ends_pipeline("gpudirectsrc name=src address=%s %s %s", address, row->receive, row->behind);
+    g_autoptr(GstElement) pipeline = ends_pipeline("gpudirectsrc name=src address=%s %s %s",
+                                                   ends_own(), row->receive, row->behind);
     g_autoptr(GstElement) end = gst_bin_get_by_name(GST_BIN(pipeline), "end");
     g_autoptr(GstBus) bus = gst_element_get_bus(pipeline);
 
@@ -105,7 +101,7 @@ TEST(test_age, .times = G_N_ELEMENTS(rows))
     g_signal_connect(end, "handoff", G_CALLBACK(render), &ages);
     gst_element_set_state(pipeline, GST_STATE_PLAYING);
     GPid sender = ends_spawn("videotestsrc is-live=true ! " CAPS " ! gpudirectsink address=%s %s",
-                             address, row->send);
+                             ends_own(), row->send);
     for (int i = 0; i < DEADLINE * 100 && g_atomic_int_get(&ages.count) < FRAMES; i++)
         follow_latency(pipeline, bus);
     fail_unless_equals_int(g_atomic_int_get(&ages.count), FRAMES);

@@ -51,20 +51,15 @@ static void plant_wait_clients(struct plant *plant, guint count)
 {
     guint clients = G_MAXUINT;
 
-    for (int i = 0; i < DEADLINE * 100 && clients != count; i++) {
-        g_object_get(plant->sink, "num-clients", &clients, NULL);
-        if (clients != count)
-            g_usleep(10000);
-    }
-    fail_unless_equals_int(clients, count);
+    ENDS_UNTIL(DEADLINE,
+               (g_object_get(plant->sink, "num-clients", &clients, NULL), clients == count),
+               "%u receivers, not %u", clients, count);
 }
 
 static void plant_wait_recorded(struct plant *plant, gint frames)
 {
-    for (int i = 0; i < DEADLINE * 100 && g_atomic_int_get(&plant->recorded) < frames; i++)
-        g_usleep(10000);
-    fail_unless(g_atomic_int_get(&plant->recorded) >= frames,
-                "the recorder stands still: it has %d frames of %d", plant->recorded, frames);
+    ENDS_UNTIL(DEADLINE, g_atomic_int_get(&plant->recorded) >= frames,
+               "the recorder stands still: it has %d frames of %d", plant->recorded, frames);
 }
 
 static void plant_wait_end(struct plant *plant)
@@ -271,8 +266,7 @@ static void resume(const gchar *policy, const gchar *start, guint pictures, guin
 {
     g_autoptr(GstHarness) sink = ends_sink(policy), src = ends_src(start);
 
-    gst_harness_set_src_caps_str(sink, CAPS_SMALL);
-    ends_wait_clients(sink, 1);
+    ends_start(sink, CAPS_SMALL);
     gst_harness_push(sink, ends_picture(CAPS_SMALL, 0));
     gst_buffer_unref(ends_pull(src));
     gst_element_set_state(src->element, GST_STATE_PAUSED);
@@ -316,12 +310,11 @@ static void begin_again(GstHarness *sink)
  * sender, as if nothing had been: no end, no warning, but a new segment and DISCONT. */
 TEST(test_receiver_outlives_senders)
 {
-    g_autofree gchar *address = ends_address();
-    GstHarness *src = ends_src_at(address, "on-eos=wait on-disconnect=error");
+    GstHarness *src = ends_src("on-eos=wait on-disconnect=error");
     g_autoptr(GstBus) bus = ends_bus(src);
 
     for (guint i = 0; i < 6; i += 2) {
-        g_autoptr(GstHarness) sink = ends_sink_at(address, NULL);
+        g_autoptr(GstHarness) sink = ends_sink(NULL);
         gst_harness_set_src_caps_str(sink, CAPS_SMALL);
         for (guint k = 0; k < 2; k++) {
             ends_push(sink, CAPS_SMALL, i + k);

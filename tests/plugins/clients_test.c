@@ -33,8 +33,7 @@ TEST(test_client_signals)
         ends_wait_clients(sink, 1);
         ends_close(src);
         ends_wait_clients(sink, 0);
-        for (int i = 0; i < 500 && g_atomic_int_get(&disconnected) < (gint)round; i++)
-            g_usleep(10000);
+        ENDS_UNTIL(5, g_atomic_int_get(&disconnected) >= (gint)round);
         fail_unless_equals_int(g_atomic_int_get(&connected), round);
         fail_unless_equals_int(g_atomic_int_get(&disconnected), round);
     }

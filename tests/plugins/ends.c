@@ -169,12 +169,15 @@ void ends_wait_clients(GstHarness *sink, guint count)
 {
     guint clients = G_MAXUINT;
 
-    for (int i = 0; i < 500 && clients != count; i++) {
-        g_object_get(ends_element(sink), "num-clients", &clients, NULL);
-        if (clients != count)
-            g_usleep(10000);
-    }
-    fail_unless_equals_int(clients, count);
+    ENDS_UNTIL(5,
+               (g_object_get(ends_element(sink), "num-clients", &clients, NULL), clients == count),
+               "%u receivers, not %u", clients, count);
+}
+
+void ends_start(GstHarness *sink, const gchar *caps)
+{
+    gst_harness_set_src_caps_str(sink, caps);
+    ends_wait_clients(sink, 1);
 }
 
 /* --- pictures ----------------------------------------------------------------------------- */
@@ -282,12 +285,7 @@ GstBuffer *ends_pull(GstHarness *src)
 {
     GstBuffer *buffer = NULL;
 
-    for (int i = 0; i < 500 && !buffer; i++) {
-        buffer = gst_harness_try_pull(src);
-        if (!buffer)
-            g_usleep(10000);
-    }
-    fail_unless(buffer != NULL, "no buffer within 5 s");
+    ENDS_UNTIL(5, buffer || (buffer = gst_harness_try_pull(src)), "no buffer within 5 s");
     return buffer;
 }
 

@@ -86,8 +86,19 @@ GstElement *ends_element(GstHarness *harness);
 guint64 ends_stat(GstHarness *harness, const gchar *field);
 guint64 ends_stat_of(GstElement *element, const gchar *field);
 
-/* Waits until so many receivers stream from a sink that has caps, at most 5 s. */
+/* Waits so many seconds at most until the condition holds; what follows it is said where it does
+ * not. */
+#define ENDS_UNTIL(seconds, condition, ...)                                    \
+    do {                                                                       \
+        for (int tries_ = 0; tries_ < (seconds)*100 && !(condition); tries_++) \
+            g_usleep(10000);                                                   \
+        fail_unless(condition, ##__VA_ARGS__);                                 \
+    } while (0)
+
+/* Waits until so many receivers stream from a sink that has caps, at most 5 s; gives it caps, and
+ * waits for one. */
 void ends_wait_clients(GstHarness *sink, guint count);
+void ends_start(GstHarness *sink, const gchar *caps);
 
 /* A picture in plain memory with the default strides of the caps; each `seed` looks different. */
 GstBuffer *ends_picture(const gchar *caps, guint seed);

@@ -56,13 +56,12 @@ static void exchange(GstHarness *sink, GstHarness *src, guint from, guint to, gb
     }
 }
 
-static GstHarness *open_sink(const gchar *address, const gchar *device)
+static GstHarness *open_sink(const gchar *device)
 {
     GstHarness *sink =
-        line_new("gpudirectsink name=end sync=false address=%s device=%s", address, device);
+        line_new("gpudirectsink name=end sync=false address=%s device=%s", ends_own(), device);
 
-    gst_harness_set_src_caps_str(sink, CAPS_NV12);
-    ends_wait_clients(sink, 1);
+    ends_start(sink, CAPS_NV12);
     return sink;
 }
 
@@ -91,11 +90,11 @@ TEST(test_place, .times = G_N_ELEMENTS(cases))
 {
     if (gpus < 2 && strcmp(cases[__i__].sender, "cuda:1") == 0)
         return;
-    g_autofree gchar *address = ends_address();
-    GstHarness *src = line_new("gpudirectsrc name=end address=%s %s", address, cases[__i__].behind);
+    GstHarness *src =
+        line_new("gpudirectsrc name=end address=%s %s", ends_own(), cases[__i__].behind);
 
     gst_harness_add_propose_allocation_meta(src, GST_VIDEO_META_API_TYPE, NULL);
-    GstHarness *sink = open_sink(address, cases[__i__].sender);
+    GstHarness *sink = open_sink(cases[__i__].sender);
     exchange(sink, src, 0, FRAMES, cases[__i__].cuda);
     expect_place(src, cases[__i__].device, cases[__i__].path);
     expect_reason(src, cases[__i__].says);
@@ -112,12 +111,11 @@ TEST(test_place, .times = G_N_ELEMENTS(cases))
 /* With device=cuda:0 before what passes anything through but ends in memory of the CPU. */
 TEST(test_named_device_before_plain_elements)
 {
-    g_autofree gchar *address = ends_address();
     GstHarness *src = line_new("gpudirectsrc name=end address=%s device=cuda:0 ! videoconvert "
                                "! capsfilter caps=video/x-raw",
-                               address);
+                               ends_own());
 
-    GstHarness *sink = open_sink(address, "cuda:0");
+    GstHarness *sink = open_sink("cuda:0");
     exchange(sink, src, 0, FRAMES, FALSE);
 }
 
@@ -125,12 +123,11 @@ TEST(test_named_device_before_plain_elements)
 TEST(test_tee)
 {
     for (guint i = 0; i < 2; i++) {
-        g_autofree gchar *address = ends_address();
         GstHarness *src = line_new(
             "gpudirectsrc name=end address=%s ! tee name=t  t. ! queue ! fakesink "
             "sync=false async=false %s t. ! queue",
-            address, i ? "t. ! queue ! video/x-raw ! fakesink sync=false async=false" : "");
-        GstHarness *sink = open_sink(address, "cuda:0");
+            ends_own(), i ? "t. ! queue ! video/x-raw ! fakesink sync=false async=false" : "");
+        GstHarness *sink = open_sink("cuda:0");
         exchange(sink, src, 0, FRAMES, i == 0);
         expect_place(src, i ? "host" : "cuda:0", NULL);
         ends_close(src);
@@ -142,11 +139,10 @@ TEST(test_tee)
 TEST(test_senders_in_turn)
 {
     static const gchar *const device[] = {"cuda:0", "host", "cuda:0", "host"};
-    g_autofree gchar *address = ends_address();
-    GstHarness *src = line_new("gpudirectsrc name=end address=%s", address);
+    GstHarness *src = line_new("gpudirectsrc name=end address=%s", ends_own());
 
     for (guint i = 0; i < G_N_ELEMENTS(device); i++) {
-        GstHarness *sink = open_sink(address, device[i]);
+        GstHarness *sink = open_sink(device[i]);
         exchange(sink, src, 10 * i, 10 * i + 5, i % 2 == 0);
         expect_place(src, device[i], "map");
         ends_close(sink);
@@ -159,13 +155,12 @@ TEST(test_senders_in_turn)
  * its frames: the receiver comes back from the host. */
 TEST(test_sender_that_refuses_the_gpu)
 {
-    g_autofree gchar *address = ends_address();
-    GstHarness *src = line_new("gpudirectsrc name=end address=%s", address);
+    GstHarness *src = line_new("gpudirectsrc name=end address=%s", ends_own());
 
-    GstHarness *sink = open_sink(address, "cuda:0");
+    GstHarness *sink = open_sink("cuda:0");
     exchange(sink, src, 0, 3, TRUE);
     ends_close(sink);
-    sink = open_sink(address, "host require-direct=true");
+    sink = open_sink("host require-direct=true");
     exchange(sink, src, 3, 6, FALSE);
     expect_place(src, "host", "map");
 }
@@ -200,10 +195,9 @@ TEST(test_no_frame_is_lost)
 /* Elements that accept any memory, and read no GstVideoMeta, get the caps' default layout. */
 TEST(test_plain_bytes)
 {
-    g_autofree gchar *address = ends_address();
-    GstHarness *src = line_new("gpudirectsrc name=end address=%s", address);
+    GstHarness *src = line_new("gpudirectsrc name=end address=%s", ends_own());
 
-    GstHarness *sink = open_sink(address, "cuda:0");
+    GstHarness *sink = open_sink("cuda:0");
     for (guint i = 0; i < FRAMES; i++) {
         g_autoptr(GstBuffer) sent = ends_picture(CAPS_NV12, i);
         GstMapInfo want, have;

@@ -63,8 +63,7 @@ static void run(const gchar *sink_device, const gchar *src_device, const gchar *
     g_autofree gchar *active = NULL;
     g_autoptr(GstHarness) sink = ends_sink(sink_device), src = ends_src(src_device);
 
-    gst_harness_set_src_caps_str(sink, CAPS_SMALL);
-    ends_wait_clients(sink, 1);
+    ends_start(sink, CAPS_SMALL);
     g_object_get(ends_element(sink), "active-path", &active, NULL);
     fail_unless_equals_string(active, path);
     GstBufferPool *pool = ends_pool(sink, CAPS_SMALL);
@@ -100,8 +99,7 @@ TEST(test_mapped_elsewhere)
     GstBuffer *lent = NULL;
     GstMapInfo map;
 
-    gst_harness_set_src_caps_str(sink, CAPS_SMALL);
-    ends_wait_clients(sink, 1);
+    ends_start(sink, CAPS_SMALL);
     GstBufferPool *pool = ends_pool(sink, CAPS_SMALL);
     gst_buffer_pool_acquire_buffer(pool, &lent, NULL);
     ends_paint(lent, CAPS_SMALL, 1);
@@ -131,12 +129,10 @@ static void map_late(GstDebugCategory *category, GstDebugLevel level, const gcha
 
 TEST(test_mapped_at_the_last_moment)
 {
-    g_autofree gchar *address = ends_address();
-    GstHarness *sink = ends_sink_at(address, "device=opencl:0"), *src = ends_src_at(address, NULL);
+    GstHarness *sink = ends_sink("device=opencl:0"), *src = ends_src(NULL);
     struct late_map late = {0};
 
-    gst_harness_set_src_caps_str(sink, CAPS_SMALL);
-    ends_wait_clients(sink, 1);
+    ends_start(sink, CAPS_SMALL);
     GstBufferPool *pool = ends_pool(sink, CAPS_SMALL);
     gst_buffer_pool_acquire_buffer(pool, &late.buffer, NULL);
     ends_paint(late.buffer, CAPS_SMALL, 1);

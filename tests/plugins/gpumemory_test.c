@@ -19,8 +19,7 @@ static void open_pair(GstHarness **sink, GstHarness **src, const gchar *src_prop
 
     *src = line_new("gpudirectsrc name=end address=%s " ON_GPU " %s", address, src_properties);
     *sink = line_new("gpudirectsink name=end sync=false " ON_GPU " address=%s", address);
-    gst_harness_set_src_caps_str(*sink, CAPS_NV12);
-    ends_wait_clients(*sink, 1);
+    ends_start(*sink, CAPS_NV12);
 }
 
 static GstBuffer *send_one(GstHarness *sink, GstHarness *src, guint seed)
@@ -121,14 +120,12 @@ TEST(test_outlive)
  * copy; when it is exhausted, more of the GPU's memory stands in. */
 TEST(test_pool)
 {
-    g_autofree gchar *address = ends_address();
-    GstHarness *src = line_new("gpudirectsrc name=end address=%s " ON_GPU, address);
+    GstHarness *src = line_new("gpudirectsrc name=end address=%s " ON_GPU, ends_own());
     GstHarness *sink =
-        line_new("gpudirectsink name=end sync=false " ON_GPU " slots=3 address=%s", address);
+        line_new("gpudirectsink name=end sync=false " ON_GPU " slots=3 address=%s", ends_own());
     GstBuffer *lent[6];
 
-    gst_harness_set_src_caps_str(sink, GPU_NV12);
-    ends_wait_clients(sink, 1);
+    ends_start(sink, GPU_NV12);
     GstBufferPool *pool = ends_pool(sink, GPU_NV12);
     fail_unless(G_TYPE_CHECK_INSTANCE_TYPE(pool, GPU_TYPE_POOL));
     for (guint i = 0; i < G_N_ELEMENTS(lent); i++) {
@@ -230,8 +227,8 @@ static void write_row(GstBuffer *buffer, guint8 value)
 TEST(test_written_in_part, .times = 2)
 {
     const gchar *caps = __i__ ? GPU_NV12 : CAPS_NV12;
-    g_autofree gchar *address = ends_address();
-    GstHarness *sink = line_new("gpudirectsink name=end sync=false " ON_GPU " address=%s", address);
+    GstHarness *sink =
+        line_new("gpudirectsink name=end sync=false " ON_GPU " address=%s", ends_own());
     GstBuffer *one, *other, *copy;
     guint8 wanted[ROW];
     GstMapInfo map;
@@ -279,17 +276,15 @@ TEST(test_written_in_part, .times = 2)
 TEST(test_own_context)
 {
     g_autoptr(GstObject) own = lines_vendor_context();
-    g_autofree gchar *address = ends_address();
-    GstHarness *src = line_new(RECEIVE " address=%s ! " TO_CPU, address);
+    GstHarness *src = line_new(RECEIVE " address=%s ! " TO_CPU, ends_own());
     GstHarness *sink =
-        line_new(UPLOAD " ! gpudirectsink name=end sync=false " ON_GPU " address=%s", address);
+        line_new(UPLOAD " ! gpudirectsink name=end sync=false " ON_GPU " address=%s", ends_own());
 
     g_autoptr(GstContext) context = lines_vendor_share(own);
     gst_element_set_state(sink->element, GST_STATE_NULL);
     gst_element_set_context(sink->element, context);
     gst_harness_play(sink);
-    gst_harness_set_src_caps_str(sink, CAPS_NV12);
-    ends_wait_clients(sink, 1);
+    ends_start(sink, CAPS_NV12);
     lines_exchange(sink, src, CAPS_NV12, 0, FRAMES);
     fail_unless_equals_uint64(ends_stat(sink, "copies-gpu"), GPU_SHARES_POOLS ? 0 : FRAMES);
     fail_unless_equals_uint64(ends_stat(sink, "copies-cpu"), 0);
@@ -322,15 +317,13 @@ TEST(test_auto_second_gpu, .only_if = &two_gpus)
  */
 TEST(test_across, .only_if = &two_gpus)
 {
-    g_autofree gchar *address = ends_address();
-    GstHarness *src = line_new(RECEIVE " address=%s ! " TO_CPU, address);
+    GstHarness *src = line_new(RECEIVE " address=%s ! " TO_CPU, ends_own());
     GstHarness *sink = line_new(
         UPLOADER_1 " ! " ONLY_GPU " ! gpudirectsink name=end sync=false " ON_GPU " address=%s",
-        address);
+        ends_own());
     g_autoptr(GstBus) bus = ends_bus(sink);
 
-    gst_harness_set_src_caps_str(sink, CAPS_NV12);
-    ends_wait_clients(sink, 1);
+    ends_start(sink, CAPS_NV12);
     if (gst_harness_push(sink, ends_picture(CAPS_NV12, 1)) == GST_FLOW_OK) {
         ends_take(src, CAPS_NV12, 1);
         lines_exchange(sink, src, CAPS_NV12, 2, FRAMES);
@@ -344,13 +337,12 @@ TEST(test_across, .only_if = &two_gpus)
 /* Caps may promise what a buffer does not hold: an error says so, and what to do. */
 TEST(test_other_memory)
 {
-    g_autofree gchar *address = ends_address();
-    line_new("gpudirectsrc name=end address=%s " ON_GPU, address);
-    GstHarness *sink = line_new("gpudirectsink name=end sync=false " ON_GPU " address=%s", address);
+    line_new("gpudirectsrc name=end address=%s " ON_GPU, ends_own());
+    GstHarness *sink =
+        line_new("gpudirectsink name=end sync=false " ON_GPU " address=%s", ends_own());
     g_autoptr(GstBus) bus = ends_bus(sink);
 
-    gst_harness_set_src_caps_str(sink, GPU_NV12);
-    ends_wait_clients(sink, 1);
+    ends_start(sink, GPU_NV12);
     fail_unless_equals_int(gst_harness_push(sink, ends_picture(CAPS_NV12, 1)), GST_FLOW_ERROR);
     g_autoptr(GError) error = ends_wait_error(bus, GST_MESSAGE_ERROR, 5);
     g_auto(GStrv) uploader = g_strsplit(UPLOADER, " ", 2);

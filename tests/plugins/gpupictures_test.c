@@ -109,8 +109,7 @@ TEST(test_relay)
                       one, two);
 
     play(relay, GST_STATE_PLAYING);
-    gst_harness_set_src_caps_str(sink, CAPS_NV12);
-    ends_wait_clients(sink, 1);
+    ends_start(sink, CAPS_NV12);
     lines_exchange(sink, src, CAPS_NV12, 0, FRAMES);
     g_autoptr(GstElement) between = gst_bin_get_by_name(GST_BIN(relay), "end");
     fail_unless_equals_uint64(ends_stat_of(between, "copies-gpu"), FRAMES);
@@ -136,14 +135,12 @@ TEST(test_renegotiation)
  * follows it. */
 TEST(test_move)
 {
-    g_autofree gchar *address = ends_address();
     GstHarness *src =
-        line_new("gpudirectsrc name=end address=%s ! capsfilter caps=video/x-raw", address);
-    GstHarness *sink = line_new("gpudirectsink name=end sync=false address=%s", address);
+        line_new("gpudirectsrc name=end address=%s ! capsfilter caps=video/x-raw", ends_own());
+    GstHarness *sink = line_new("gpudirectsink name=end sync=false address=%s", ends_own());
     GstHarness *upload = line_new(UPLOAD);
 
-    gst_harness_set_src_caps_str(sink, CAPS_NV12);
-    ends_wait_clients(sink, 1);
+    ends_start(sink, CAPS_NV12);
     lines_exchange(sink, src, CAPS_NV12, 0, 3);
     gst_harness_set_src_caps_str(sink, GPU_NV12);
     gst_harness_set_src_caps_str(upload, CAPS_NV12);
@@ -171,13 +168,12 @@ TEST(test_states)
 /* The same elements, up and down again, with pictures on their way. */
 TEST(test_up_down)
 {
-    g_autofree gchar *address = ends_address();
     g_autoptr(GstElement) sender =
         ends_pipeline("videotestsrc is-live=true ! " CAPS_NV12 " ! " UPLOAD
                       " ! gpudirectsink address=%s sync=false " ON_GPU,
-                      address);
+                      ends_own());
     g_autoptr(GstElement) receiver =
-        ends_pipeline("gpudirectsrc address=%s " ON_GPU " ! fakesink sync=false", address);
+        ends_pipeline("gpudirectsrc address=%s " ON_GPU " ! fakesink sync=false", ends_own());
 
     for (guint i = 0; i < 20; i++) {
         play(receiver, GST_STATE_PLAYING);
@@ -194,13 +190,12 @@ TEST(test_up_down)
 
 TEST(test_from_process)
 {
-    g_autofree gchar *address = ends_address();
-    GstHarness *src = line_new(RECEIVE " address=%s ! " TO_CPU, address);
+    GstHarness *src = line_new(RECEIVE " address=%s ! " TO_CPU, ends_own());
     GstHarness *reference =
         line_new("videotestsrc num-buffers=%d ! capsfilter caps=" CAPS_NV12, FRAMES);
     GPid peer = ends_spawn("videotestsrc num-buffers=%d ! " CAPS_NV12 " ! " UPLOAD
                            " ! gpudirectsink sync=false " ON_GPU " address=%s",
-                           FRAMES, address);
+                           FRAMES, ends_own());
 
     for (guint i = 0; i < FRAMES; i++) {
         g_autoptr(GstBuffer) wanted = ends_pull(reference), got = ends_pull(src);
@@ -212,18 +207,16 @@ TEST(test_from_process)
 
 TEST(test_to_process)
 {
-    g_autofree gchar *address = ends_address();
     g_autofree gchar *file = g_build_filename(g_getenv("XDG_RUNTIME_DIR"), "received.raw", NULL);
     GstHarness *sink =
-        line_new(UPLOAD " ! gpudirectsink name=end sync=false " ON_GPU " address=%s", address);
+        line_new(UPLOAD " ! gpudirectsink name=end sync=false " ON_GPU " address=%s", ends_own());
     GPid peer = ends_spawn("gpudirectsrc " ON_GPU " address=%s ! " TO_CPU
                            " ! videoconvert ! filesink location=%s",
-                           address, file);
+                           ends_own(), file);
     g_autofree gchar *content = NULL;
     gsize size;
 
-    gst_harness_set_src_caps_str(sink, CAPS_I420);
-    ends_wait_clients(sink, 1);
+    ends_start(sink, CAPS_I420);
     for (guint i = 0; i < FRAMES; i++)
         ends_push(sink, CAPS_I420, i);
     gst_harness_push_event(sink, gst_event_new_eos());
@@ -262,12 +255,10 @@ TEST(test_nothing_is_left_open)
 
     GstObject *context = lines_vendor_context(); /* for the questions, and all the while */
     for (guint round = 0; round < 4; round++) {
-        g_autofree gchar *address = ends_address();
         GstHarness *sink =
-            line_new(UPLOAD " ! gpudirectsink name=end " ON_GPU " address=%s", address);
-        GPid peer = ends_spawn("gpudirectsrc " ON_GPU " address=%s ! fakesink", address);
-        gst_harness_set_src_caps_str(sink, CAPS_NV12);
-        ends_wait_clients(sink, 1);
+            line_new(UPLOAD " ! gpudirectsink name=end " ON_GPU " address=%s", ends_own());
+        GPid peer = ends_spawn("gpudirectsrc " ON_GPU " address=%s ! fakesink", ends_own());
+        ends_start(sink, CAPS_NV12);
         for (guint i = 0; i < FRAMES; i++)
             gst_harness_push(sink, ends_picture(CAPS_NV12, i));
         gst_harness_push_event(sink, gst_event_new_eos());

@@ -169,8 +169,7 @@ static void stage_open(struct stage *stage)
 
     *stage = (struct stage){.sink = ends_sink_at(address, properties),
                             .src = ends_src_at(address, NULL)};
-    gst_harness_set_src_caps_str(stage->sink, CAPS_SMALL);
-    ends_wait_clients(stage->sink, 1);
+    ends_start(stage->sink, CAPS_SMALL);
     stage->pool = ends_pool(stage->sink, CAPS_SMALL);
     stage->sends.buffer = ends_acquire(stage->pool);
     ends_paint(stage->sends.buffer, CAPS_SMALL, 1);

@@ -16,25 +16,19 @@
 
 /* --- pictures ----------------------------------------------------------------------------- */
 
-static GstElement *prepare(const gchar *address, const gchar *card, const gchar *rest)
+static GstElement *prepare(const gchar *card, const gchar *rest)
 {
     return ends_pipeline("lendcard %s ! %s gpudirectsink name=sink address=%s "
                          "sync=false slow-receiver=block",
-                         card, rest, address);
+                         card, rest, ends_own());
 }
 
-static GstElement *start(const gchar *address, const gchar *card, const gchar *rest)
+static GstElement *start(const gchar *card, const gchar *rest)
 {
-    GstElement *pipeline = prepare(address, card, rest);
+    GstElement *pipeline = prepare(card, rest);
 
     gst_element_set_state(pipeline, GST_STATE_PLAYING);
     return pipeline;
-}
-
-static void finish(GstElement *pipeline)
-{
-    gst_element_set_state(pipeline, GST_STATE_NULL);
-    gst_object_unref(pipeline);
 }
 
 static const GstStructure *stats_of(GstElement *pipeline, GstStructure **stats)
@@ -47,11 +41,9 @@ static const GstStructure *stats_of(GstElement *pipeline, GstStructure **stats)
 
 static guint64 copies(GstElement *pipeline)
 {
-    g_autoptr(GstStructure) stats = NULL;
-    guint64 count = G_MAXUINT64;
+    g_autoptr(GstElement) sink = gst_bin_get_by_name(GST_BIN(pipeline), "sink");
 
-    gst_structure_get_uint64(stats_of(pipeline, &stats), "copies-cpu", &count);
-    return count;
+    return ends_stat_of(sink, "copies-cpu");
 }
 
 static gboolean lends(GstElement *pipeline)
@@ -91,15 +83,13 @@ static void pull(GstHarness *src, guint64 begin, guint count)
 
 TEST(test_straight)
 {
-    g_autofree gchar *address = ends_address();
-    GstHarness *src = ends_src_at(address, NULL);
-    GstElement *pipeline = start(address, "num-buffers=200", "identity !");
+    GstHarness *src = ends_src(NULL);
+    g_autoptr(EndsPipeline) pipeline = start("num-buffers=200", "identity !");
 
     pull(src, 0, 200);
     fail_unless(lends(pipeline));
     fail_unless_equals_uint64(copies(pipeline), 0);
     fail_unless(g_atomic_int_get(&syncs) >= 400, "caches are not kept right");
-    finish(pipeline);
 }
 
 static gboolean takes_size(GstBufferPool *pool, GstCaps *caps, guint size)
@@ -113,9 +103,8 @@ static gboolean takes_size(GstBufferPool *pool, GstCaps *caps, guint size)
 /* What the driver says of its pictures: whole pages are no other picture, padded rows are. */
 TEST(test_sizes)
 {
-    g_autofree gchar *address = ends_address();
-    GstHarness *src = ends_src_at(address, NULL);
-    GstElement *pipeline = start(address, "num-buffers=10", "");
+    GstHarness *src = ends_src(NULL);
+    g_autoptr(EndsPipeline) pipeline = start("num-buffers=10", "");
     g_autoptr(GstElement) sink = gst_bin_get_by_name(GST_BIN(pipeline), "sink");
     g_autoptr(GstPad) pad = gst_element_get_static_pad(sink, "sink");
     GstBufferPool *pool = NULL;
@@ -130,16 +119,14 @@ TEST(test_sizes)
     fail_unless(takes_size(pool, caps, (guint)((128 * 64 + page - 1) / page * page)));
     fail_if(takes_size(pool, caps, 132 * 64));
     gst_object_unref(pool);
-    finish(pipeline);
 }
 
 /* The kernel cannot export the ring as dma-bufs: pictures are copied once, with a warning. */
 TEST(test_copied)
 {
-    g_autofree gchar *address = ends_address();
     no_ring = TRUE;
-    GstHarness *src = ends_src_at(address, NULL);
-    GstElement *pipeline = start(address, "num-buffers=50", "");
+    GstHarness *src = ends_src(NULL);
+    GstElement *pipeline = start("num-buffers=50", "");
     g_autoptr(GstBus) bus = gst_element_get_bus(pipeline);
     g_autoptr(GstMessage) message =
         gst_bus_timed_pop_filtered(bus, 10 * GST_SECOND, GST_MESSAGE_WARNING);
@@ -151,7 +138,7 @@ TEST(test_copied)
     pull(src, 0, 50);
     fail_if(lends(pipeline));
     fail_unless_equals_uint64(copies(pipeline), 50);
-    finish(pipeline);
+    ends_stop(pipeline);
     ends_close(src);
     no_ring = FALSE;
 }
@@ -159,25 +146,22 @@ TEST(test_copied)
 /* Another format while the driver holds slots of the ring before. */
 TEST(test_other_format)
 {
-    g_autofree gchar *address = ends_address();
-    GstHarness *src = ends_src_at(address, NULL);
-    GstElement *pipeline = start(address, "num-buffers=100 change-at=50", "");
+    GstHarness *src = ends_src(NULL);
+    g_autoptr(EndsPipeline) pipeline = start("num-buffers=100 change-at=50", "");
 
     pull(src, 0, 100);
     fail_unless(lends(pipeline));
     fail_unless_equals_uint64(copies(pipeline), 0);
-    finish(pipeline);
 }
 
 /* No receiver at first; then late ones connect and leave, while the driver holds slots. */
 TEST(test_late)
 {
-    g_autofree gchar *address = ends_address();
-    GstElement *pipeline = start(address, "", "identity sleep-time=2000 !");
+    g_autoptr(EndsPipeline) pipeline = start("", "identity sleep-time=2000 !");
     guint64 next = 0;
 
     for (guint round = 0; round < 3; round++) {
-        g_autoptr(GstHarness) src = ends_src_at(address, NULL);
+        g_autoptr(GstHarness) src = ends_src(NULL);
         for (guint i = 0; i < 20; i++) {
             g_autoptr(GstBuffer) buffer = ends_pull(src);
             guint64 number = check_picture(buffer);
@@ -187,7 +171,6 @@ TEST(test_late)
         }
     }
     fail_unless(lends(pipeline));
-    finish(pipeline);
 }
 
 static void on_overrun(GstElement *queue, gpointer unused)
@@ -199,9 +182,8 @@ static void on_overrun(GstElement *queue, gpointer unused)
 /* More pictures are under way than the ring has slots: other dma-bufs stand in. */
 TEST(test_exhausted)
 {
-    g_autofree gchar *address = ends_address();
-    GstElement *pipeline =
-        prepare(address, "num-buffers=60",
+    g_autoptr(EndsPipeline) pipeline =
+        prepare("num-buffers=60",
                 "queue name=queue max-size-buffers=30 max-size-bytes=0 max-size-time=0 !");
     g_autoptr(GstElement) queue = gst_bin_get_by_name(GST_BIN(pipeline), "queue");
     g_autoptr(GstBus) bus = gst_element_get_bus(pipeline);
@@ -211,11 +193,10 @@ TEST(test_exhausted)
     g_autoptr(GstMessage) message =
         gst_bus_timed_pop_filtered(bus, 20 * GST_SECOND, GST_MESSAGE_APPLICATION);
     fail_unless(message, "the queue is never full");
-    GstHarness *src = ends_src_at(address, NULL);
+    GstHarness *src = ends_src(NULL);
     pull(src, 0, 60);
     fail_unless(lends(pipeline));
     fail_unless(copies(pipeline) > 0 && copies(pipeline) < 60);
-    finish(pipeline);
 }
 
 /* No element upstream imports: slots have no dma-bufs, and cost none. */
@@ -225,8 +206,7 @@ TEST(test_unwanted)
 
     ends_src(NULL);
 
-    gst_harness_set_src_caps_str(sink, CAPS_SMALL);
-    ends_wait_clients(sink, 1);
+    ends_start(sink, CAPS_SMALL);
     GstBufferPool *pool = ends_pool(sink, CAPS_SMALL);
     GstBuffer *buffer = ends_acquire(pool);
     fail_if(gst_is_dmabuf_memory(gst_buffer_peek_memory(buffer, 0)));

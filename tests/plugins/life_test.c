@@ -95,8 +95,7 @@ TEST(test_drops_are_told_once)
 
     for (guint round = 0; round < 2; round++) {
         g_autoptr(GstHarness) sink = ends_sink("slow-receiver=drop-oldest");
-        gst_harness_set_src_caps_str(sink, CAPS_SMALL);
-        ends_wait_clients(sink, 1);
+        ends_start(sink, CAPS_SMALL);
         gst_harness_push(sink, ends_picture(CAPS_SMALL, 0));
         gst_buffer_unref(ends_pull(src));
         if (round == 0) {
@@ -187,8 +186,7 @@ TEST(test_stop_while_blocked_by_a_receiver)
 {
     GstHarness *sink = ends_sink(NULL), *src = ends_src(NULL);
 
-    gst_harness_set_src_caps_str(sink, CAPS_SMALL);
-    ends_wait_clients(sink, 1);
+    ends_start(sink, CAPS_SMALL);
     gst_element_set_state(src->element, GST_STATE_PAUSED);
     for (guint i = 0; i < 4; i++)
         ends_push(sink, CAPS_SMALL, i);
@@ -240,9 +238,8 @@ TEST(test_short_pauses)
 TEST(test_end_by_the_application)
 {
     for (guint i = 0; i < 3; i++) {
-        g_autofree gchar *address = ends_address();
-        GstHarness *sink = i > 0 ? ends_sink_at(address, NULL) : NULL;
-        GstHarness *src = ends_src_at(address, NULL);
+        GstHarness *sink = i > 0 ? ends_sink(NULL) : NULL;
+        GstHarness *src = ends_src(NULL);
 
         if (sink)
             gst_harness_set_src_caps_str(sink, CAPS_SMALL);

@@ -45,8 +45,7 @@ void lines_run(const gchar *before, const gchar *sink_device, const gchar *after
     *src = line_new("gpudirectsrc name=end address=%s %s", address, after);
     *sink = line_new("%s gpudirectsink name=end sync=false address=%s %s", before, address,
                      sink_device);
-    gst_harness_set_src_caps_str(*sink, caps);
-    ends_wait_clients(*sink, 1);
+    ends_start(*sink, caps);
     lines_exchange(*sink, *src, caps, 0, FRAMES);
     fail_unless_equals_uint64(ends_stat(*sink, "frames"), FRAMES);
 }

@@ -27,12 +27,12 @@ static struct gpud_context *context;
         fail_unless((call) == GPUD_OK, #call ": %s", e.reason); \
     } while (0)
 
-static struct gpud_sender *open_sender(const gchar *address)
+static struct gpud_sender *open_sender(void)
 {
     struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
     struct gpud_sender *sender;
 
-    params.address = address;
+    params.address = ends_own();
     WORKS(gpud_context_create(NULL, &context, &e));
     WORKS(gpud_sender_create(context, &params, &sender, &e));
     return sender;
@@ -51,9 +51,8 @@ static void send_one(struct gpud_sender *sender)
 TEST(test_caps_from_an_application)
 {
     static const gchar *const texts[] = {CAPS_1080I, CAPS_HDR};
-    g_autofree gchar *address = ends_address();
-    struct gpud_sender *sender = open_sender(address);
-    GstHarness *src = ends_src_at(address, NULL);
+    struct gpud_sender *sender = open_sender();
+    GstHarness *src = ends_src(NULL);
 
     for (guint i = 0; i < G_N_ELEMENTS(texts); i++) {
         struct gpud_media media;
@@ -73,9 +72,8 @@ TEST(test_caps_from_an_application)
 /* Compares fields; unknown ones are absent, except for the rate, which caps must have. */
 TEST(test_caps_from_fields)
 {
-    g_autofree gchar *address = ends_address();
-    struct gpud_sender *sender = open_sender(address);
-    GstHarness *src = ends_src_at(address, NULL);
+    struct gpud_sender *sender = open_sender();
+    GstHarness *src = ends_src(NULL);
     struct gpud_media media = {.kind = GPUD_MEDIA_PICTURE};
 
     WORKS(gpud_layout_init(&media.picture.layout, "NV12", 64, 32, 0, &e));
@@ -100,8 +98,7 @@ static void keep_format(void *user, enum gpud_event event, const void *data)
 /* An application's receiver reads the fields of gpudirectsink's caps. */
 TEST(test_an_application_reads_caps)
 {
-    g_autofree gchar *address = ends_address();
-    GstHarness *sink = ends_sink_at(address, NULL);
+    GstHarness *sink = ends_sink(NULL);
     struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
     struct gpud_receiver *receiver;
     struct gpud_format_event format = {0};
@@ -109,7 +106,7 @@ TEST(test_an_application_reads_caps)
     gchar text[GPUD_MEDIA_TEXT_MAX];
 
     gst_harness_set_src_caps_str(sink, CAPS_HDR ", room=(int)3");
-    params.address = address;
+    params.address = ends_own();
     params.on_event = keep_format;
     params.user = &format;
     WORKS(gpud_context_create(NULL, &context, &e));
@@ -141,9 +138,8 @@ TEST(test_an_application_reads_caps)
 /* Data of a type that GStreamer has no caps for here is refused. */
 TEST(test_unknown_data)
 {
-    g_autofree gchar *address = ends_address();
-    struct gpud_sender *sender = open_sender(address);
-    GstHarness *src = ends_src_at(address, NULL);
+    struct gpud_sender *sender = open_sender();
+    GstHarness *src = ends_src(NULL);
     g_autoptr(GstBus) bus = ends_bus(src);
     struct gpud_media media;
     GError *error;

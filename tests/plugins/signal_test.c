@@ -44,12 +44,11 @@ static void count_notify(GObject *object, GParamSpec *pspec, gpointer count)
 
 /* --- sending ------------------------------------------------------------------------------ */
 
-static GstHarness *open_sink(const gchar *address, const gchar *caps)
+static GstHarness *open_sink(const gchar *caps)
 {
-    GstHarness *sink = ends_sink_at(address, NULL);
+    GstHarness *sink = ends_sink(NULL);
 
-    gst_harness_set_src_caps_str(sink, caps);
-    ends_wait_clients(sink, 1);
+    ends_start(sink, caps);
     return sink;
 }
 
@@ -75,9 +74,8 @@ static GstClockTime pull_picture(GstHarness *src, const gchar *caps, guint seed)
 /* Property, notify and message report that pictures arrive, stop, arrive again, and end. */
 TEST(test_signal_is_told)
 {
-    g_autofree gchar *address = ends_address();
     gchar *reason;
-    GstHarness *src = ends_src_at(address, "on-eos=wait");
+    GstHarness *src = ends_src("on-eos=wait");
     g_autoptr(GstBus) bus = ends_bus(src);
     gint notified = 0;
     gboolean signal;
@@ -85,7 +83,7 @@ TEST(test_signal_is_told)
     g_signal_connect(ends_element(src), "notify::signal", G_CALLBACK(count_notify), &notified);
     g_object_get(ends_element(src), "signal", &signal, NULL);
     fail_if(signal);
-    GstHarness *sink = open_sink(address, CAPS_SMALL);
+    GstHarness *sink = open_sink(CAPS_SMALL);
     send(sink, CAPS_SMALL, 0);
     wait_signal(src, bus, TRUE, NULL);
 
@@ -103,7 +101,7 @@ TEST(test_signal_is_told)
     g_free(reason);
 
     /* The next one ends its stream. */
-    sink = open_sink(address, CAPS_SMALL);
+    sink = open_sink(CAPS_SMALL);
     send(sink, CAPS_SMALL, 2);
     wait_signal(src, bus, TRUE, NULL);
     gst_harness_push_event(sink, gst_event_new_eos());
@@ -117,9 +115,8 @@ TEST(test_signal_is_told)
 /* The last picture goes on, a picture's time apart, until the next sender's. */
 TEST(test_freeze)
 {
-    g_autofree gchar *address = ends_address();
-    GstHarness *src = ends_src_at(address, "on-disconnect=freeze on-eos=wait");
-    GstHarness *sink = open_sink(address, CAPS_SMALL);
+    GstHarness *src = ends_src("on-disconnect=freeze on-eos=wait");
+    GstHarness *sink = open_sink(CAPS_SMALL);
     GstClockTime last = GST_CLOCK_TIME_NONE;
 
     for (guint i = 0; i < 5; i++) {
@@ -143,7 +140,7 @@ TEST(test_freeze)
     fail_unless(ends_stat(src, "stood-in") >= 10);
     fail_unless_equals_uint64(ends_stat(src, "frames"), 5);
 
-    sink = open_sink(address, CAPS_SMALL);
+    sink = open_sink(CAPS_SMALL);
     send(sink, CAPS_SMALL, 9);
     gboolean fresh = FALSE;
     for (guint i = 0; i < 500 && !fresh; i++) {
@@ -161,9 +158,8 @@ TEST(test_freeze)
 /* A sender that stands still has all of its slots, but one until it is seen to. */
 TEST(test_freeze_gives_the_slot_back)
 {
-    g_autofree gchar *address = ends_address();
-    GstHarness *src = ends_src_at(address, "on-disconnect=freeze slots=2");
-    g_autoptr(GstHarness) sink = open_sink(address, CAPS_SMALL);
+    GstHarness *src = ends_src("on-disconnect=freeze slots=2");
+    g_autoptr(GstHarness) sink = open_sink(CAPS_SMALL);
 
     send(sink, CAPS_SMALL, 1);
     while (ends_stat(src, "stood-in") == 0)
@@ -180,11 +176,10 @@ TEST(test_black)
     static const gchar *const formats[] = {"UYVY", "I420", "NV12", "BGRA"};
 
     for (guint f = 0; f < G_N_ELEMENTS(formats); f++) {
-        g_autofree gchar *address = ends_address();
         gchar *caps =
             g_strdup_printf("video/x-raw,format=%s,width=66,height=18,framerate=25/1", formats[f]);
-        g_autoptr(GstHarness) src = ends_src_at(address, "on-disconnect=black");
-        GstHarness *sink = open_sink(address, caps);
+        g_autoptr(GstHarness) src = ends_src("on-disconnect=black");
+        GstHarness *sink = open_sink(caps);
 
         send(sink, caps, 3);
         pull_picture(src, caps, 3);
@@ -200,9 +195,8 @@ TEST(test_black)
 /* While stand-ins come, the element can be paused, played and stopped at any time. */
 TEST(test_states_meanwhile)
 {
-    g_autofree gchar *address = ends_address();
-    GstHarness *src = ends_src_at(address, "on-disconnect=freeze");
-    GstHarness *sink = open_sink(address, CAPS_SMALL);
+    GstHarness *src = ends_src("on-disconnect=freeze");
+    GstHarness *sink = open_sink(CAPS_SMALL);
 
     send(sink, CAPS_SMALL, 1);
     pull_picture(src, CAPS_SMALL, 1);
@@ -295,15 +289,8 @@ static guint count_lines(GstDebugLevel level, const gchar *part)
 
 static void check_logged(GstDebugLevel level, const gchar *part, guint at_least)
 {
-    guint count = 0;
-
-    for (guint i = 0; i < 500 && count < at_least; i++) {
-        count = count_lines(level, part);
-        if (count < at_least)
-            g_usleep(10000);
-    }
-    fail_unless(count >= at_least, "\"%s\" stands %u times in\n%s", part, count,
-                logged[level]->str);
+    ENDS_UNTIL(5, count_lines(level, part) >= at_least, "\"%s\" stands %u times in\n%s", part,
+               count_lines(level, part), logged[level]->str);
 }
 
 /* Level 4: addresses, routes, epochs, connects and disconnects, with reasons. 5: negotiated
@@ -316,9 +303,8 @@ TEST(test_levels_of_the_log)
     gst_debug_remove_log_function(gst_debug_log_default);
     gst_debug_add_log_function(log_line, NULL, NULL);
 
-    g_autofree gchar *address = ends_address();
-    GstHarness *src = ends_src_at(address, "on-eos=wait");
-    GstHarness *sink = open_sink(address, CAPS_SMALL);
+    GstHarness *src = ends_src("on-eos=wait");
+    GstHarness *sink = open_sink(CAPS_SMALL);
     for (guint i = 0; i < 5; i++) {
         send(sink, CAPS_SMALL, i);
         pull_picture(src, CAPS_SMALL, i);

@@ -13,8 +13,7 @@ static void setup(const gchar *sink_properties, const gchar *src_properties)
 {
     sink = ends_sink(sink_properties);
     src = ends_src(src_properties);
-    gst_harness_set_src_caps_str(sink, CAPS_SMALL);
-    ends_wait_clients(sink, 1);
+    ends_start(sink, CAPS_SMALL);
 }
 
 static gpointer address_of(GstBuffer *buffer)
@@ -293,29 +292,23 @@ TEST(test_drops_are_reported)
 /* Upstream takes slots in one thread while the sink submits in another. */
 TEST(test_lending_across_a_queue)
 {
-    g_autofree gchar *address = ends_address();
     g_autoptr(EndsPipeline) receiver =
-        ends_pipeline("gpudirectsrc address=%s ! fakesink sync=false", address),
-                            sender = ends_pipeline("videotestsrc num-buffers=300 ! " CAPS_SMALL
-                                                   " ! queue ! gpudirectsink name=s "
-                                                   "sync=false slots=8 address=%s",
-                                                   address);
+        ends_pipeline("gpudirectsrc address=%s ! fakesink sync=false", ends_own());
+    g_autoptr(EndsPipeline) sender =
+        ends_pipeline("videotestsrc num-buffers=300 ! " CAPS_SMALL
+                      " ! queue ! gpudirectsink name=s sync=false slots=8 address=%s",
+                      ends_own());
     g_autoptr(GstElement) element = gst_bin_get_by_name(GST_BIN(sender), "s");
     g_autoptr(GstBus) bus = gst_element_get_bus(receiver);
-    g_autoptr(GstStructure) stats = NULL;
-    guint64 frames = 0, copies = 0;
 
     gst_element_set_state(receiver, GST_STATE_PLAYING);
     gst_element_set_state(sender, GST_STATE_PLAYING);
     g_autoptr(GstMessage) message = ends_wait_message(bus, GST_MESSAGE_EOS | GST_MESSAGE_ERROR, 20);
     fail_unless(message && GST_MESSAGE_TYPE(message) == GST_MESSAGE_EOS);
-    g_object_get(element, "stats", &stats, NULL);
-    gst_structure_get_uint64(stats, "frames", &frames);
-    gst_structure_get_uint64(stats, "copies-cpu", &copies);
-    fail_unless_equals_uint64(frames, 300);
+    guint64 copies = ends_stat_of(element, "copies-cpu");
+    fail_unless_equals_uint64(ends_stat_of(element, "frames"), 300);
     /* The queue may hold more pictures than there are slots; most are lent all the same. */
     fail_unless(copies < 250, "%" G_GUINT64_FORMAT " copies", copies);
-    gst_element_set_state(sender, GST_STATE_NULL);
 }
 
 ENDS_MAIN(30)

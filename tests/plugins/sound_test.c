@@ -23,8 +23,7 @@ static void open_stream(struct stream *stream, const gchar *caps)
     stream->address = g_strconcat(stream->name, "/stream", NULL);
     stream->src = ends_src_at(stream->address, NULL);
     stream->sink = ends_sink_at(stream->address, NULL);
-    gst_harness_set_src_caps_str(stream->sink, caps);
-    ends_wait_clients(stream->sink, 1);
+    ends_start(stream->sink, caps);
 }
 
 static void close_stream(struct stream *stream)
@@ -248,8 +247,7 @@ TEST(test_slow_sound)
     open_stream(&stream, sounds[0]);
     GstHarness *picture_src = ends_src_at(stream.name, NULL);
     GstHarness *picture_sink = ends_sink_at(stream.name, NULL);
-    gst_harness_set_src_caps_str(picture_sink, CAPS_SMALL);
-    ends_wait_clients(picture_sink, 1);
+    ends_start(picture_sink, CAPS_SMALL);
 
     g_autoptr(GstPad) pad = gst_element_get_static_pad(ends_element(stream.src), "src");
     gulong probe = gst_pad_add_probe(pad, GST_PAD_PROBE_TYPE_BLOCK | GST_PAD_PROBE_TYPE_BUFFER,

@@ -75,9 +75,7 @@ static void wait_frames(GstElement *pipeline, gint wanted)
     gint frames = 0;
     gulong probe = gst_pad_add_probe(pad, GST_PAD_PROBE_TYPE_BUFFER, count, &frames, NULL);
 
-    for (int i = 0; i < DEADLINE * 100 && g_atomic_int_get(&frames) < wanted; i++)
-        g_usleep(10000);
-    fail_unless(g_atomic_int_get(&frames) >= wanted, "%d frames", frames);
+    ENDS_UNTIL(DEADLINE, g_atomic_int_get(&frames) >= wanted, "%d frames", frames);
     gst_pad_remove_probe(pad, probe);
 }
 
@@ -110,11 +108,10 @@ static const gchar *const receivers[ENDS] = {
 TEST(test_end, .times = ENDS)
 {
     enum end end = (enum end)__i__;
-    g_autofree gchar *address = ends_address();
     struct play sender, receiver;
 
-    play_start(&sender, SEND, address);
-    play_start(&receiver, receivers[end], address);
+    play_start(&sender, SEND, ends_own());
+    play_start(&receiver, receivers[end], ends_own());
     if (strstr(receivers[end], "name=src"))
         wait_frames(receiver.pipeline, 5);
     if (end == BY_EOS_HERE)

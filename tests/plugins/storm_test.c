@@ -105,13 +105,11 @@ static void storm(void)
 TEST(test_storm)
 {
     storm(); /* what is opened once stays open */
-    guint fds = count_fds(), tries = 0;
+    guint fds = count_fds();
     storm();
     fail_unless(g_atomic_int_get(&playing) > 20, "%d", playing);
     /* Threads of GStreamer's pools let go of their last elements a little later. */
-    while (count_fds() > fds && tries++ < 2000)
-        g_usleep(10000);
-    fail_unless(count_fds() <= fds, "descriptors %u → %u", fds, count_fds());
+    ENDS_UNTIL(20, count_fds() <= fds, "descriptors %u → %u", fds, count_fds());
 }
 
 ENDS_MAIN(280)

@@ -72,10 +72,8 @@ static void receiver_open(struct receiver *receiver, gboolean foreign_clock, con
 
 static void receiver_wait_frames(struct receiver *receiver, gint frames)
 {
-    for (int i = 0; i < DEADLINE * 100 && g_atomic_int_get(&receiver->frames) < frames; i++)
-        g_usleep(10000);
-    fail_unless(g_atomic_int_get(&receiver->frames) >= frames, "%d frames of %d", receiver->frames,
-                frames);
+    ENDS_UNTIL(DEADLINE, g_atomic_int_get(&receiver->frames) >= frames, "%d frames of %d",
+               receiver->frames, frames);
 }
 
 static void receiver_wait_end(struct receiver *receiver)
@@ -325,13 +323,12 @@ static void wait_for_pictures(struct receiver *receiver, guint more)
 TEST(test_live, .times = 8)
 {
     gboolean ours_foreign = __i__ & 1, theirs_foreign = (__i__ & 2) != 0;
-    g_autofree gchar *address = ends_address();
     struct receiver receiver;
     gchar *text =
         g_strdup_printf("gpudirectsrc name=src address=%s start=%s ! compositor ! " CAPS_LIVE
                         " ! fakesink name=out sync=true qos=false",
-                        address, __i__ & 4 ? "oldest" : "newest");
-    GstElement *sender = go_live(address, theirs_foreign);
+                        ends_own(), __i__ & 4 ? "oldest" : "newest");
+    GstElement *sender = go_live(ends_own(), theirs_foreign);
 
     receiver_open(&receiver, ours_foreign, text);
     g_autoptr(GstElement) out = gst_bin_get_by_name(GST_BIN(receiver.pipeline), "out");
@@ -345,7 +342,7 @@ TEST(test_live, .times = 8)
     gst_element_set_state(sender, GST_STATE_PLAYING);
     wait_for_pictures(&receiver, 10);
     stop(sender);
-    sender = go_live(address, theirs_foreign);
+    sender = go_live(ends_own(), theirs_foreign);
     wait_for_pictures(&receiver, 10);
     receiver_close(&receiver);
     fail_unless_equals_int(receiver.back, 0);
@@ -398,13 +395,12 @@ static void start_cold(const gchar *address, struct cold *cold)
  * same, to the nanosecond: the sender's are 20 ms apart. */
 TEST(test_cold_start)
 {
-    g_autofree gchar *address = ends_address();
-    g_autofree gchar *late = g_strdup_printf("%s ts-offset=200000000", address);
+    g_autofree gchar *late = g_strdup_printf("%s ts-offset=200000000", ends_own());
     GstElement *sender = go_live(late, FALSE);
     struct cold cold;
 
     for (guint start = 0; start < 10; start++) {
-        start_cold(address, &cold);
+        start_cold(ends_own(), &cold);
         for (guint i = 1; i < COLD_FRAMES; i++)
             fail_unless_equals_uint64((cold.pts[i] - cold.pts[0]) % PERIOD_LIVE, 0);
     }

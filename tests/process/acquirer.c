@@ -6,8 +6,7 @@
 
 static void take(struct acquirer *acquirer, struct gpud_frame *frame)
 {
-    void *data;
-    WORKS(gpud_frame_map(frame, GPUD_READ, GPUD_SEC, &data, &e));
+    void *data = MAP_FRAME(frame, GPUD_READ, GPUD_SEC);
     struct gpud_frame_info info = INFO(frame, frame);
     volatile uint8_t sum = 0;
     for (uint64_t i = 0; i < info.layout.size; i += 64)

@@ -155,9 +155,8 @@ static void test_crowd(void)
 /* The process that sends at the only address in that folder; -1: none does. */
 static int64_t user_in(const char *asked, const char *address)
 {
-    struct gpud_channel_list *channels;
     struct gpud_channel_info info = GPUD_INFO_INIT(info);
-    WORKS(gpud_channel_list_create(asked, 20 * GPUD_SEC, &channels, &e));
+    struct gpud_channel_list *channels = LIST_CHANNELS(asked, 20 * GPUD_SEC);
     size_t count = gpud_channel_list_count(channels);
     if (count > 0) {
         CHECK_EQUAL(count, 1);

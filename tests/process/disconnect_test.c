@@ -77,7 +77,6 @@ static void frames_kept(void)
     struct raw_server server;
     struct gpud_receiver *receiver = make_receiver(context, &server);
     uint32_t entry;
-    void *data;
     CHECK(raw_publish(&server, &entry), "no credit");
     struct gpud_frame *kept = ACQUIRE_FRAME(receiver, GPUD_SEC);
     server.sequence = 0;
@@ -90,7 +89,7 @@ static void frames_kept(void)
     while (message.type != GPUD_MESSAGE_BYE);
     CHECK(strstr(message.refuse.reason, "went back"), "the sender is told: %s",
           message.refuse.reason);
-    WORKS(gpud_frame_map(kept, GPUD_READ, GPUD_SEC, &data, &e));
+    MAP_FRAME(kept, GPUD_READ, GPUD_SEC);
     gpud_frame_unmap(kept);
     CHECK(!gpud_fd_is_hung_up(server.fd), "the connection ends while a frame of it is held");
     gpud_frame_release(&kept);

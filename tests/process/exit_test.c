@@ -123,10 +123,8 @@ static void on_event(void *user, enum gpud_event event, const void *data)
 
 static void play_receiver(struct gpud_context *context)
 {
-    pthread_t thread;
     receiver = NEW_RECEIVER(context, .address = ADDRESS, .on_event = on_event);
-    CHECK(pthread_create(&thread, NULL, acquire, NULL) == 0 && pthread_detach(thread) == 0,
-          "no thread");
+    CHECK(pthread_detach(NEW_THREAD(acquire, NULL)) == 0, "no thread");
     await_go();
     end();
 }

@@ -72,8 +72,7 @@ static struct gpud_context *open_context(struct stage *stage)
 
 static bool is_flagged(const struct gpud_frame *frame)
 {
-    struct gpud_frame_info info = INFO(frame, frame);
-    return info.flags & GPUD_FRAME_CORRUPTED;
+    return INFO(frame, frame).flags & GPUD_FRAME_CORRUPTED;
 }
 
 static void look_at(struct stage *stage, struct gpud_frame *frame)

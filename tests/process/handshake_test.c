@@ -248,8 +248,7 @@ static void earlier_pictures(void)
         count++;
     CHECK(count > 2, "only %u slots are lent", count);
     for (unsigned i = 0; i < count; i++) {
-        void *data;
-        WORKS(gpud_frame_map(lent[i], GPUD_WRITE, GPUD_SEC, &data, &e));
+        void *data = MAP_FRAME(lent[i], GPUD_WRITE, GPUD_SEC);
         memset(data, 0xa5, layout.size);
         gpud_frame_unmap(lent[i]);
         if (i % 2) /* read-only from then on, until it is released */

@@ -27,9 +27,8 @@ static void acquire_some(struct gpud_receiver *receiver, struct gpud_frame *fram
 static bool is_whole(struct gpud_frame *frame)
 {
     uint32_t plane, row, byte;
-    void *data;
     struct gpud_frame_info info = INFO(frame, frame);
-    WORKS(gpud_frame_map(frame, GPUD_READ, GPUD_SEC, &data, &e));
+    void *data = MAP_FRAME(frame, GPUD_READ, GPUD_SEC);
     bool whole = picture_check(&info.layout, data, info.offset, &plane, &row, &byte);
     gpud_frame_unmap(frame);
     return whole;
@@ -37,8 +36,7 @@ static bool is_whole(struct gpud_frame *frame)
 
 static bool is_flagged(struct gpud_frame *frame)
 {
-    struct gpud_frame_info info = INFO(frame, frame);
-    return info.flags & GPUD_FRAME_CORRUPTED;
+    return INFO(frame, frame).flags & GPUD_FRAME_CORRUPTED;
 }
 
 /* The honest receiver gets this many more frames: every free slot is written several times. */

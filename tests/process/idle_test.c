@@ -22,8 +22,7 @@ static struct gpud_receiver *receiver;
 
 static struct gpud_receiver_info receiver_info(void)
 {
-    struct gpud_receiver_info info = INFO(receiver, receiver);
-    return info;
+    return INFO(receiver, receiver);
 }
 
 static void expect_nothing(int64_t timeout)

@@ -298,7 +298,6 @@ int main(int argc, char **argv)
 {
     struct gpud_context *context;
     struct peer_orders orders = {.address = ADDRESS};
-    pthread_t thread;
     peer_main(argc, argv);
     alarm(550);
     setenv("GPUDIRECT_LOG", "error", 0);
@@ -309,7 +308,7 @@ int main(int argc, char **argv)
     WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
     peer_start(&honest, &orders);
     WORKS(gpud_sender_wait(sender, 1, 20 * GPUD_SEC, &e));
-    CHECK(pthread_create(&thread, NULL, stream, NULL) == 0, "no thread");
+    pthread_t thread = NEW_THREAD(stream, NULL);
     /* What the driver opens once stays open, and so does the ring of the route that is offered
      * where this one fails. */
     struct raw raw;

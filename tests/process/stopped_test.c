@@ -152,8 +152,7 @@ static void blocking(void)
     CHECK(strstr(error.reason, "gave no credit back"), "\"%s\"", error.reason);
     CHECK(taken == 5 || taken == 4, "%u frames went into a ring of 4", taken - 1);
 
-    pthread_t thread;
-    CHECK(pthread_create(&thread, NULL, interrupt_soon, &scene) == 0, "no thread");
+    pthread_t thread = NEW_THREAD(interrupt_soon, &scene);
     start = gpud_test_now();
     status = gpud_sender_submit(scene.sender, &frame, 10 * GPUD_SEC, &error);
     took = gpud_test_now() - start;

@@ -131,8 +131,7 @@ static void check_kept(struct input *input, unsigned place)
     struct seen *seen = &input->seen[place];
     struct gpud_error error = {.reason = ""};
     void *data;
-    struct gpud_frame_info info = INFO(frame, seen->frame);
-    bool flagged = info.flags & GPUD_FRAME_CORRUPTED;
+    bool flagged = INFO(frame, seen->frame).flags & GPUD_FRAME_CORRUPTED;
     CHECK(!(flagged && seen->whole), "frame %llu is whole, and flagged as corrupted",
           (unsigned long long)seen->number);
     CHECK(flagged || !seen->broken, "frame %llu was never finished, and is not flagged",

@@ -89,8 +89,7 @@ static void send_event(struct scene *scene)
 
 static struct gpud_sender_info info_of(const struct scene *scene)
 {
-    struct gpud_sender_info info = INFO(sender, scene->sender);
-    return info;
+    return INFO(sender, scene->sender);
 }
 
 /* Soon, but not before the device has copied the frame that replaces another. */

@@ -133,7 +133,6 @@ static void test_dmabuf(struct gpud_device *cuda)
     struct pair pair;
     struct gpud_rdma_region *to, *from;
     enum gpud_rdma_way way = GPUD_RDMA_HOST;
-    struct gpud_queue *queue;
     static char bytes[FRAME];
     char why[GPUD_REASON_MAX];
     void *mapped;
@@ -162,7 +161,7 @@ static void test_dmabuf(struct gpud_device *cuda)
     WORKS(gpud_rdma_write(pair.a, &transfer, &e));
     CHECK_EQUAL(gpud_rdma_posted(pair.a), 11); /* pieces of 100000 bytes */
     deliver_all(&pair);
-    WORKS(gpud_queue_create(cuda, &queue, &e));
+    struct gpud_queue *queue = NEW_QUEUE(cuda);
     WORKS(gpud_queue_map(queue, memory, 0, FRAME, GPUD_READ, gpud_deadline(GPUD_SEC), &mapped, &e));
     CHECK(memcmp(mapped, bytes, FRAME) == 0, "the bytes are in the device's memory");
     WORKS(gpud_queue_unmap(queue, memory, mapped, &e));

@@ -104,11 +104,10 @@ static struct gpud_receiver *create_receiver(void)
 /* This user can list it without a key, but gets no frames without one. */
 static void check_list(void)
 {
-    struct gpud_channel_list *channels;
     struct gpud_channel_info info = GPUD_INFO_INIT(info);
     struct gpud_frame *frame;
     char address[256];
-    WORKS(gpud_channel_list_create(NULL, PATIENCE, &channels, &e));
+    struct gpud_channel_list *channels = LIST_CHANNELS(NULL, PATIENCE);
     CHECK_EQUAL(gpud_channel_list_count(channels), 1);
     WORKS(gpud_channel_list_get_info(channels, 0, &info, &e));
     CHECK(strcmp(info.address, ADDRESS) == 0 && info.answered && info.pid == getpid() &&
@@ -132,7 +131,6 @@ static void check_list(void)
 
 int main(void)
 {
-    pthread_t thread;
     int fd = open(KEY, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     CHECK(fd >= 0 && write(fd, KEY_TEXT, sizeof(KEY_TEXT) - 1) > 0 && close(fd) == 0, "no key");
     CHECK(getenv("GPUDIRECT_HOST"), "run it by tests/vm/guest --rdma");
@@ -144,7 +142,7 @@ int main(void)
 
     add_address();
     struct gpud_sender *sender = create_sender();
-    CHECK(pthread_create(&thread, NULL, play_sender, sender) == 0, "no thread");
+    pthread_t thread = NEW_THREAD(play_sender, sender);
     acquire_until(receiver, GPUD_OK, "", false);
     SAY("the network comes up, and pictures come");
 

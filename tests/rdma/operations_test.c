@@ -60,7 +60,6 @@ static void await_callbacks(const struct gpud_connection *connection)
 static void test_order_after_queue(struct gpud_device *cuda)
 {
     struct ends ends;
-    struct gpud_queue *queue;
     struct hold hold;
     struct gpud_region_info info = GPUD_INFO_INIT(info);
     struct gpud_region_params params = GPUD_PARAMS_INIT(params);
@@ -69,7 +68,7 @@ static void test_order_after_queue(struct gpud_device *cuda)
     open_ends(&ends, false);
     struct gpud_memory *memory = NEW_MEMORY(cuda, SIZE);
     struct gpud_memory *next = NEW_MEMORY(cuda, SIZE);
-    WORKS(gpud_queue_create(cuda, &queue, &e));
+    struct gpud_queue *queue = NEW_QUEUE(cuda);
     set_bytes(queue, memory, 1);
     set_bytes(queue, next, 2);
 
@@ -155,7 +154,6 @@ static void test_order_after_queue(struct gpud_device *cuda)
 static void test_into_device(struct gpud_device *cuda)
 {
     struct ends ends;
-    struct gpud_queue *queue;
     struct gpud_region_params params = GPUD_PARAMS_INIT(params);
     struct gpud_region *source, *target;
     struct gpud_region_key key;
@@ -163,7 +161,7 @@ static void test_into_device(struct gpud_device *cuda)
     fake_card.message_max = 10000 + 16384; /* in pieces; messages are whole */
     open_ends(&ends, false);
     struct gpud_memory *memory = NEW_MEMORY(cuda, SIZE);
-    WORKS(gpud_queue_create(cuda, &queue, &e));
+    struct gpud_queue *queue = NEW_QUEUE(cuda);
     for (uint64_t i = 0; i < SIZE; i++)
         here[i] = (char)(i * 5 + i / 256);
     source = register_bytes(&ends.b, here, GPUD_REGION_REMOTE_READ);

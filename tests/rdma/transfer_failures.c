@@ -427,7 +427,6 @@ static void watch_events(int other)
 {
     struct gpud_completion got[4] = {{.size = sizeof(got[0])}};
     size_t count;
-    pthread_t thread;
     struct side side = meet_as_listener(other, 7117);
     int fd = epoll_create1(EPOLL_CLOEXEC), completions;
     struct epoll_event event = {.events = EPOLLIN};
@@ -444,7 +443,7 @@ static void watch_events(int other)
     }
     EXPECT(GPUD_TIMEOUT, "nothing was completed",
            gpud_completion_queue_wait(side.queue, 0, got, 4, &count, &e));
-    CHECK(pthread_create(&thread, NULL, interrupt_soon, &side) == 0, "no thread");
+    pthread_t thread = NEW_THREAD(interrupt_soon, &side);
     EXPECT(GPUD_AGAIN, "interrupted",
            gpud_completion_queue_wait(side.queue, PATIENCE, got, 4, &count, &e));
     pthread_join(thread, NULL);

@@ -65,8 +65,7 @@ static void *end_at_once(void *arg)
 /* A sanitizer starts a thread of its own with the first thread of a process. */
 static void start_first_thread(void)
 {
-    pthread_t thread;
-    CHECK(pthread_create(&thread, NULL, end_at_once, NULL) == 0, "no thread");
+    pthread_t thread = NEW_THREAD(end_at_once, NULL);
     pthread_join(thread, NULL);
 }
 
@@ -408,8 +407,7 @@ static void *nothing(void *arg)
 void runtime_make(void)
 {
     /* The first thread brings one of the sanitizer's own, which stays: it is no leak. */
-    pthread_t thread;
-    CHECK(pthread_create(&thread, NULL, nothing, NULL) == 0, "no thread");
+    pthread_t thread = NEW_THREAD(nothing, NULL);
     pthread_join(thread, NULL);
     snprintf(runtime_dir, sizeof(runtime_dir), "/tmp/gpud-test-XXXXXX");
     CHECK(mkdtemp(runtime_dir), "mkdtemp: %s", strerror(errno));
@@ -457,8 +455,7 @@ void peer_order(void)
 
 void frame_write(struct gpud_frame *frame, const struct gpud_layout *layout, uint64_t number)
 {
-    void *data;
-    WORKS(gpud_frame_map(frame, GPUD_WRITE, 60 * GPUD_SEC, &data, &e));
+    void *data = MAP_FRAME(frame, GPUD_WRITE, 60 * GPUD_SEC);
     picture_write(layout, data, number);
     gpud_frame_unmap(frame);
     tell(frame, number);
@@ -469,11 +466,10 @@ void frame_check_at(const char *file, int line, struct gpud_frame *frame,
 {
     struct gpud_frame_info info = INFO(frame, frame);
     uint32_t plane, row, byte;
-    void *data;
     if (info.offset != number)
         FAIL("(%s:%d) frame %llu instead of %llu", file, line, (unsigned long long)info.offset,
              (unsigned long long)number);
-    WORKS(gpud_frame_map(frame, GPUD_READ, 60 * GPUD_SEC, &data, &e));
+    void *data = MAP_FRAME(frame, GPUD_READ, 60 * GPUD_SEC);
     peer_order();
     if (!picture_check(layout, data, number, &plane, &row, &byte))
         FAIL("(%s:%d) picture %llu: byte %u of row %u of plane %u is wrong", file, line,

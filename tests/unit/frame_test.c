@@ -119,8 +119,7 @@ static void test_info(struct gpud_device *host)
     gpud_frame_get_info(frame, &got);
     CHECK(got.flags == 0, "flags that are the library's own were set by the application: %x",
           got.flags);
-    void *data;
-    WORKS(gpud_frame_map(frame, GPUD_WRITE, 0, &data, &e));
+    MAP_FRAME(frame, GPUD_WRITE, 0);
     gpud_frame_release(&frame); /* and with it the mapping */
 }
 
@@ -131,7 +130,6 @@ static void test_size(struct gpud_device *host)
                                .data = {.type = "meta/x-klv", .max_size = 100}};
     struct gpud_layout layout;
     struct gpud_frame *frame, *second;
-    void *data;
     gpud_media_get_layout(&media, &layout);
     struct gpud_memory *memory = wrap(host, layout.size);
     WORKS(gpud_frame_wrap(memory, 0, &layout, &frame, &e));
@@ -140,7 +138,7 @@ static void test_size(struct gpud_device *host)
     static const uint64_t wrong[] = {0, 101, UINT64_MAX};
     for (int i = 0; i < 3; i++)
         EXPECT(GPUD_INVALID, "1 to 100", gpud_frame_set_size(frame, wrong[i], &e));
-    WORKS(gpud_frame_map(frame, GPUD_WRITE, 0, &data, &e));
+    MAP_FRAME(frame, GPUD_WRITE, 0);
     EXPECT(GPUD_INVALID, "mapped", gpud_frame_set_size(frame, 7, &e));
     gpud_frame_unmap(frame);
     WORKS(gpud_frame_set_size(frame, 7, &e));
@@ -186,7 +184,6 @@ static void test_second(struct gpud_device *host)
     struct gpud_frame_info info = {
         .size = sizeof(info), .pts_ns = 1, .meta_size = 3, .meta = "one"};
     uint64_t offset;
-    void *data, *same;
     struct gpud_layout layout = LAYOUT("GRAY8", 64, 48, 0);
     struct gpud_layout smaller = LAYOUT("GRAY8", 64, 32, 0);
     struct gpud_layout larger = LAYOUT("GRAY8", 64, 64, 0);
@@ -212,8 +209,8 @@ static void test_second(struct gpud_device *host)
     WORKS(gpud_frame_set_info(second, &info, &e));
     gpud_frame_get_info(frame, &info);
     CHECK(info.pts_ns == 1, "the first frame's time changed");
-    WORKS(gpud_frame_map(frame, GPUD_READ, 0, &data, &e));
-    WORKS(gpud_frame_map(second, GPUD_READ, 0, &same, &e));
+    void *data = MAP_FRAME(frame, GPUD_READ, 0);
+    void *same = MAP_FRAME(second, GPUD_READ, 0);
     CHECK(data == same, "other bytes");
     EXPECT(GPUD_NO_ACCESS, "shared", gpud_frame_map(second, GPUD_WRITE, 0, &same, &e));
     gpud_frame_release(&second);

@@ -30,7 +30,6 @@ static void start(void)
     char address[64];
     struct gpud_sender_params to = GPUD_PARAMS_INIT(to);
     struct gpud_receiver_params from = GPUD_PARAMS_INIT(from);
-    pthread_t thread;
     snprintf(address, sizeof(address), "unix:/tmp/gpudirect-holders-%d", (int)getpid());
     to.address = from.address = address;
     to.slots = from.slots = 1;
@@ -39,7 +38,7 @@ static void start(void)
     WORKS(gpud_receiver_create(context, &from, &receiver, &e));
     struct gpud_layout layout = LAYOUT("GRAY8", 64, 48, 0);
     WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
-    CHECK(pthread_create(&thread, NULL, connect_receiver, NULL) == 0, "no thread");
+    pthread_t thread = NEW_THREAD(connect_receiver, NULL);
     WORKS(gpud_sender_wait(sender, 1, 10 * GPUD_SEC, &e));
     atomic_store(&connected, true);
     pthread_join(thread, NULL);
@@ -47,9 +46,8 @@ static void start(void)
 
 static struct gpud_frame *lend(unsigned char byte)
 {
-    void *data;
     struct gpud_frame *frame = ACQUIRE_SLOT(sender, 5 * GPUD_SEC);
-    WORKS(gpud_frame_map(frame, GPUD_WRITE, 0, &data, &e));
+    void *data = MAP_FRAME(frame, GPUD_WRITE, 0);
     memset(data, byte, (size_t)64 * 48);
     gpud_frame_unmap(frame);
     return frame;
@@ -57,8 +55,7 @@ static struct gpud_frame *lend(unsigned char byte)
 
 static void check(struct gpud_frame *frame, unsigned char byte)
 {
-    void *data;
-    WORKS(gpud_frame_map(frame, GPUD_READ, GPUD_SEC, &data, &e));
+    void *data = MAP_FRAME(frame, GPUD_READ, GPUD_SEC);
     CHECK(*(unsigned char *)data == byte, "%u, not %u", *(unsigned char *)data, byte);
     gpud_frame_unmap(frame);
 }
