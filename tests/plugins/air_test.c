@@ -64,13 +64,12 @@ static void plant_wait_recorded(struct plant *plant, gint frames)
 
 static void plant_wait_end(struct plant *plant)
 {
-    GstMessage *message =
+    g_autoptr(GstMessage) message =
         ends_wait_message(plant->bus, GST_MESSAGE_EOS | GST_MESSAGE_ERROR, DEADLINE);
 
     fail_unless(message && GST_MESSAGE_TYPE(message) == GST_MESSAGE_EOS,
                 "no end of the stream: the recorder has %d frames",
                 g_atomic_int_get(&plant->recorded));
-    gst_message_unref(message);
 }
 
 static void plant_close(struct plant *plant)

@@ -56,13 +56,12 @@ static void take(const gchar *source, const gchar *filter, struct taken *taken)
     memset(taken, 0, sizeof(*taken));
     g_signal_connect(sink, "handoff", G_CALLBACK(on_picture), taken);
     gst_element_set_state(pipeline, GST_STATE_PLAYING);
-    GstMessage *message =
+    g_autoptr(GstMessage) message =
         gst_bus_timed_pop_filtered(bus, CARD_WAIT, GST_MESSAGE_APPLICATION | GST_MESSAGE_ERROR);
     if (message && GST_MESSAGE_TYPE(message) == GST_MESSAGE_ERROR)
         gst_message_parse_error(message, &error, NULL);
     check(message && !error, "%s: %s", launch, error ? error->message : "no pictures");
     gst_element_set_state(pipeline, GST_STATE_NULL);
-    gst_message_unref(message);
 }
 
 static void clear(struct taken *taken)
@@ -159,7 +158,7 @@ static void compare(const gchar *filter, gboolean single)
 /* A sensor's mosaic, in a picture that stands still. */
 static void compare_mosaic(const gchar *format)
 {
-    gchar *filter =
+    g_autofree gchar *filter =
         g_strdup_printf("video/x-bayer,format=%s,width=320,height=180,framerate=60/1", format);
     struct picture our, their;
     gchar *text = NULL;
@@ -171,7 +170,6 @@ static void compare_mosaic(const gchar *format)
     g_print("%s: v4l2src's picture, byte for byte\n", filter);
     picture_clear(&our);
     picture_clear(&their);
-    g_free(filter);
 }
 
 int main(int argc, char **argv)

@@ -39,7 +39,7 @@ static void on_frame(GstElement *sink, GstBuffer *buffer, GstPad *pad, struct wa
 static GstMessageType run_with(const gchar *properties, const gchar *filter, gint *width,
                                gchar **path)
 {
-    gchar *launch =
+    g_autofree gchar *launch =
         g_strdup_printf("gpudirectsrc name=src address=v4l2:///dev/video0 num-buffers=20 %s ! %s ! "
                         "fakesink name=sink signal-handoffs=true",
                         properties, filter);
@@ -73,7 +73,6 @@ static GstMessageType run_with(const gchar *properties, const gchar *filter, gin
     gst_element_set_state(pipeline, GST_STATE_NULL);
     g_clear_pointer(&message, gst_message_unref);
     gst_object_unref(watch.src);
-    g_free(launch);
     return type;
 }
 
@@ -187,7 +186,7 @@ static void check_monitor(void)
 /* The card is probed repeatedly while it captures. */
 static void check_undisturbed(void)
 {
-    GstElement *pipeline =
+    g_autoptr(GstElement) pipeline =
         gst_parse_launch("gpudirectsrc address=v4l2:///dev/video0 num-buffers=300 ! "
                          "video/x-raw,format=UYVY,width=320,height=180 ! fakesink name=sink",
                          NULL);
@@ -199,20 +198,18 @@ static void check_undisturbed(void)
     gst_element_set_state(pipeline, GST_STATE_PLAYING);
     while (!(message = gst_bus_pop_filtered(bus, GST_MESSAGE_EOS | GST_MESSAGE_ERROR)) &&
            looks < 5000) {
-        GstDeviceProvider *provider =
+        g_autoptr(GstDeviceProvider) provider =
             gst_device_provider_factory_get_by_name("gpudirectdeviceprovider");
         GList *devices = gst_device_provider_get_devices(provider);
         looks++;
         check(devices && is_card(devices->data), "the card is listed while it captures");
         g_list_free_full(devices, gst_object_unref);
-        gst_object_unref(provider);
     }
     g_print("# looked %u times\n", looks);
     check(message && GST_MESSAGE_TYPE(message) == GST_MESSAGE_EOS && looks > 3,
           "and captures on while it is looked at");
     g_clear_pointer(&message, gst_message_unref);
     gst_element_set_state(pipeline, GST_STATE_NULL);
-    gst_object_unref(pipeline);
 }
 
 static gboolean run_command(const gchar *command)

@@ -71,7 +71,7 @@ static void test_end(const gchar *mode, GstMessageType type)
     line_begin_card(&line, properties, SHOWN);
     await_pictures(&line, 3);
     card_unplug(&card);
-    GstMessage *message =
+    g_autoptr(GstMessage) message =
         gst_bus_timed_pop_filtered(line.bus, WAIT, GST_MESSAGE_ERROR | GST_MESSAGE_EOS);
     CHECK(message && GST_MESSAGE_TYPE(message) == type, "%s",
           message ? GST_MESSAGE_TYPE_NAME(message) : "nothing");
@@ -82,7 +82,6 @@ static void test_end(const gchar *mode, GstMessageType type)
                   strstr(error->message, "unplugged"),
               "%s", error->message);
     }
-    gst_message_unref(message);
     line_finish(&line);
     card_end(&card);
 }
@@ -102,10 +101,9 @@ static void test_link(const gchar *mode)
     await_pictures(&receiver, 3);
     card_unplug(&card);
     if (fails) {
-        GstMessage *message =
+        g_autoptr(GstMessage) message =
             gst_bus_timed_pop_filtered(sender.bus, WAIT, GST_MESSAGE_ERROR | GST_MESSAGE_EOS);
         CHECK(message && GST_MESSAGE_TYPE(message) == GST_MESSAGE_ERROR, "no error");
-        gst_message_unref(message);
     }
     expect_signal(&receiver, FALSE, "sends nothing");
     if (!fails) {

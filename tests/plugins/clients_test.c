@@ -21,7 +21,7 @@ static void count_client(GstElement *element, guint64 id, GstStructure *peer, gi
 
 TEST(test_client_signals)
 {
-    GstHarness *sink = ends_sink(NULL);
+    g_autoptr(GstHarness) sink = ends_sink(NULL);
     gint connected = 0, disconnected = 0;
 
     g_signal_connect(ends_element(sink), "client-connected", G_CALLBACK(count_client), &connected);
@@ -120,7 +120,7 @@ static gpointer stop(gpointer element)
 TEST(test_stop_waits_for_a_message)
 {
     g_autofree gchar *address = ends_address();
-    GstHarness *sink = ends_sink_at(address, NULL);
+    g_autoptr(GstHarness) sink = ends_sink_at(address, NULL);
     g_autoptr(GstBus) bus = ends_bus(sink);
     struct gate gate = {.inside = FALSE};
 

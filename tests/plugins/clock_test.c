@@ -101,7 +101,7 @@ static void expect_clock(GstClock *clock, const gchar *common, enum clock_kind k
 static void system_clocks(void)
 {
     g_autoptr(GstClock) monotonic = g_object_new(GST_TYPE_SYSTEM_CLOCK, NULL);
-    GstClock *realtime =
+    g_autoptr(GstClock) realtime =
         g_object_new(GST_TYPE_SYSTEM_CLOCK, "clock-type", GST_CLOCK_TYPE_REALTIME, NULL);
 
     expect_clock(monotonic, NULL, CLOCK_KIND_MONOTONIC, "");
@@ -112,7 +112,6 @@ static void system_clocks(void)
     gst_clock_set_calibration(monotonic, 0, GST_SECOND, 1, 1);
     expect_clock(monotonic, NULL, CLOCK_KIND_OTHER, "");
     CHECK_EQUAL(clock_kind_of(NULL), CLOCK_KIND_OTHER);
-    gst_object_unref(realtime);
 }
 
 /* On the loopback, in this process. */

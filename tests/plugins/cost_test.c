@@ -63,7 +63,7 @@ static gint compare_ages(gconstpointer a, gconstpointer b)
 /* The clock is the system's for both, so that a picture's time is the driver's stamp. */
 static void measure(const gchar *source, struct cost *cost)
 {
-    gchar *launch =
+    g_autofree gchar *launch =
         g_strdup_printf("%s ! video/x-raw,format=UYVY,width=320,height=180,framerate=60/1 ! "
                         "fakesink name=sink sync=false signal-handoffs=true "
                         "enable-last-sample=false",
@@ -90,7 +90,6 @@ static void measure(const gchar *source, struct cost *cost)
     cost->latency = (gdouble)watch.ages[frames / 2] / 1000;
     g_free(watch.ages);
     gst_object_unref(watch.sink);
-    g_free(launch);
 }
 
 /* --- the table ---------------------------------------------------------------------------- */

@@ -85,7 +85,7 @@ static GstHarness *sending(const gchar *address, const gchar *caps)
 TEST(test_probe)
 {
     g_autoptr(GstHarness) sink = sending("studio-7", CAPS_SMALL);
-    GstDeviceProvider *provider =
+    g_autoptr(GstDeviceProvider) provider =
         gst_device_provider_factory_get_by_name("gpudirectdeviceprovider");
     GstDevice *device = pick(gst_device_provider_get_devices(provider), "studio-7");
     gint64 pid = 0, end = g_get_monotonic_time() + GST_TIME_AS_USECONDS(DEADLINE);
@@ -105,7 +105,6 @@ TEST(test_probe)
     fail_unless_equals_string(address, "studio-7");
     gst_object_unref(element);
     gst_object_unref(device);
-    gst_object_unref(provider);
 }
 
 TEST(test_monitor)

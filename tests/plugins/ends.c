@@ -95,12 +95,11 @@ void ends_close_all(void)
 static GstHarness *make(const gchar *element, const gchar *address, const gchar *properties)
 {
     const gchar *key = g_getenv("GPUD_TEST_KEY");
-    gchar *launch =
+    g_autofree gchar *launch =
         g_strdup_printf("%s address=%s slots=4 %s%s %s", element, address, key ? "psk-file=" : "",
                         key ? key : "", properties ? properties : "");
     GstHarness *harness = gst_harness_new_parse(launch);
 
-    g_free(launch);
     fail_unless(harness->element != NULL);
     ends_keep(harness);
     gst_harness_use_systemclock(harness);

@@ -53,8 +53,9 @@ int ends_run_tests(guint seconds);
     }
 
 /* What ends_sink(), ends_src() and line_new() return is closed where the test ends, the last one
- * first, or by ends_close(), or where the block of a g_autoptr(GstHarness) ends. ends_keep() has
- * the same done to other harnesses. */
+ * first, or by ends_close(), or where the block of a g_autoptr(GstHarness) ends: that is for one
+ * with callbacks that use variables of the test. ends_keep() has the same done to other harnesses.
+ */
 void ends_keep(GstHarness *harness);
 void ends_close(GstHarness *harness);
 void ends_close_all(void);

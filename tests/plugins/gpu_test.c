@@ -151,7 +151,7 @@ TEST(test_require_direct)
 {
     g_autoptr(GstHarness) sink =
         ends_sink_at("direct", "device=opencl:0 wait-for-connection=false");
-    GstElement *receiver =
+    g_autoptr(GstElement) receiver =
         ends_pipeline("gpudirectsrc address=direct require-direct=true ! fakesink");
     g_autoptr(GstBus) bus = gst_element_get_bus(receiver);
 
@@ -161,7 +161,6 @@ TEST(test_require_direct)
     fail_unless(g_error_matches(error, GST_RESOURCE_ERROR, GST_RESOURCE_ERROR_SETTINGS), "%s",
                 error->message);
     gst_element_set_state(receiver, GST_STATE_NULL);
-    gst_object_unref(receiver);
 }
 
 int main(int argc, char **argv)

@@ -284,7 +284,7 @@ TEST(test_stand_ins)
 
     for (guint m = 0; m < G_N_ELEMENTS(modes); m++) {
         GstHarness *sink, *src;
-        gchar *after =
+        g_autofree gchar *after =
             g_strdup_printf(ON_GPU " on-disconnect=%s ! " ONLY_GPU " ! " TO_CPU, modes[m]);
         GstBuffer *buffer = NULL;
 
@@ -300,7 +300,6 @@ TEST(test_stand_ins)
             ends_check_black(buffer, CAPS_I420);
         gst_buffer_unref(buffer);
         ends_close(src);
-        g_free(after);
     }
 }
 

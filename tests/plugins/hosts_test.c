@@ -340,7 +340,7 @@ static void play_scene(guint number, gint port)
     }
     board->scene = number;
     board->port = port;
-    GstElement *pipeline =
+    g_autoptr(GstElement) pipeline =
         make_pipeline("gpudirectsrc name=src address=hosts add-reference-timestamp-meta=true ! "
                       "fakesink sync=false",
                       &scene->receiver, port, "src", &seen.src);
@@ -364,7 +364,6 @@ static void play_scene(guint number, gint port)
     CHECK(seen.late < 20 * (gint64)GST_SECOND, "a frame is %" G_GINT64_FORMAT " ns off the clock",
           seen.late); /* be it a busy machine's */
     gst_object_unref(seen.src);
-    gst_object_unref(pipeline);
 }
 
 int main(int argc, char **argv)

@@ -40,10 +40,9 @@ static GstStructure *finish(GstElement *pipeline)
     GstStructure *stats;
 
     gst_element_send_event(pipeline, gst_event_new_eos());
-    GstMessage *message =
+    g_autoptr(GstMessage) message =
         gst_bus_timed_pop_filtered(bus, CARD_WAIT, GST_MESSAGE_EOS | GST_MESSAGE_ERROR);
     check(message && GST_MESSAGE_TYPE(message) == GST_MESSAGE_EOS, "it does not end");
-    gst_message_unref(message);
     g_object_get(sink, "stats", &stats, NULL);
     gst_element_set_state(pipeline, GST_STATE_NULL);
     gst_object_unref(pipeline);
@@ -148,16 +147,14 @@ static void restarted(void)
 static void without_receiver(void)
 {
     say("without a receiver");
-    GstElement *pipeline =
+    g_autoptr(GstElement) pipeline =
         launch("v4l2src device=" CARD " io-mode=dmabuf-import num-buffers=30 ! " FILTER
                " ! gpudirectsink name=sink address=" ADDRESS);
     g_autoptr(GstBus) bus = gst_element_get_bus(pipeline);
-    GstMessage *message =
+    g_autoptr(GstMessage) message =
         gst_bus_timed_pop_filtered(bus, CARD_WAIT, GST_MESSAGE_EOS | GST_MESSAGE_ERROR);
     check(message && GST_MESSAGE_TYPE(message) == GST_MESSAGE_EOS, "it stops");
-    gst_message_unref(message);
     gst_element_set_state(pipeline, GST_STATE_NULL);
-    gst_object_unref(pipeline);
 }
 
 int main(int argc, char **argv)

@@ -24,23 +24,23 @@ static GstElement *launch(const gchar *description)
 static void wait_for_end(GstElement *pipeline)
 {
     g_autoptr(GstBus) bus = gst_element_get_bus(pipeline);
-    GstMessage *message =
+    g_autoptr(GstMessage) message =
         gst_bus_timed_pop_filtered(bus, 20 * GST_SECOND, GST_MESSAGE_EOS | GST_MESSAGE_ERROR);
 
     if (!message || GST_MESSAGE_TYPE(message) != GST_MESSAGE_EOS)
         g_error("a pipeline did not end in order");
-    gst_message_unref(message);
 }
 
 /* The last word about a receiver is said from a thread of GStreamer's, which holds the sink: waits
  * for it. */
 static void finish(GstElement *pipeline)
 {
-    g_autoptr(GstElement) end = gst_bin_get_by_name(GST_BIN(pipeline), "end");
+    GstElement *end = gst_bin_get_by_name(GST_BIN(pipeline), "end");
     GWeakRef gone;
     gpointer still = NULL;
 
     g_weak_ref_init(&gone, end);
+    gst_object_unref(end);
     gst_element_set_state(pipeline, GST_STATE_NULL);
     gst_object_unref(pipeline);
     for (int i = 0; i < 100 && (still = g_weak_ref_get(&gone)); i++) {
@@ -59,7 +59,7 @@ static void run(const gchar *between, const gchar *after)
         "videotestsrc num-buffers=30 ! video/x-raw,format=UYVY,width=64,height=16 %s "
         "! gpudirectsink name=end address=leaks-%d sync=false device=%s",
         between, getpid(), device);
-    gchar *receive =
+    g_autofree gchar *receive =
         g_strdup_printf("gpudirectsrc name=end address=leaks-%d device=%s %s ! fakesink sync=false",
                         getpid(), device, after);
     GstElement *receiver = launch(receive);
@@ -68,7 +68,6 @@ static void run(const gchar *between, const gchar *after)
     wait_for_end(receiver);
     finish(sender);
     finish(receiver);
-    g_free(receive);
 }
 
 static GList *tracers_named(const gchar *name)

@@ -107,7 +107,7 @@ TEST(test_sizes)
     g_autoptr(EndsPipeline) pipeline = start("num-buffers=10", "");
     g_autoptr(GstElement) sink = gst_bin_get_by_name(GST_BIN(pipeline), "sink");
     g_autoptr(GstPad) pad = gst_element_get_static_pad(sink, "sink");
-    GstBufferPool *pool = NULL;
+    g_autoptr(GstBufferPool) pool = NULL;
 
     pull(src, 0, 10);
     g_autoptr(GstCaps) caps = gst_caps_from_string(WIDE);
@@ -118,7 +118,6 @@ TEST(test_sizes)
     fail_unless(takes_size(pool, caps, 128 * 64));
     fail_unless(takes_size(pool, caps, (guint)((128 * 64 + page - 1) / page * page)));
     fail_if(takes_size(pool, caps, 132 * 64));
-    gst_object_unref(pool);
 }
 
 /* The kernel cannot export the ring as dma-bufs: pictures are copied once, with a warning. */

@@ -26,13 +26,12 @@ TEST(test_killed_sender_is_no_eos)
 
     pull_some(src, 5);
     ends_kill(pid);
-    GstMessage *message =
+    g_autoptr(GstMessage) message =
         ends_wait_message(bus, GST_MESSAGE_WARNING | GST_MESSAGE_EOS | GST_MESSAGE_ERROR, 5);
     fail_unless(message && GST_MESSAGE_TYPE(message) == GST_MESSAGE_WARNING);
     g_autoptr(GError) warning = NULL;
     gst_message_parse_warning(message, &warning, NULL);
     fail_unless(g_error_matches(warning, GST_RESOURCE_ERROR, GST_RESOURCE_ERROR_READ));
-    gst_message_unref(message);
 
     while (gst_harness_buffers_in_queue(src))
         gst_buffer_unref(gst_harness_pull(src));

@@ -341,14 +341,13 @@ G_DEFINE_TYPE(Other, other, GST_TYPE_DEVICE_PROVIDER)
 
 static GList *other_probe(GstDeviceProvider *provider)
 {
-    GstStructure *properties =
+    g_autoptr(GstStructure) properties =
         gst_structure_new("other", "device.path", G_TYPE_STRING, "/dev/video3", NULL);
     g_autoptr(GstCaps) caps = gst_caps_new_any();
     GList *list = g_list_append(NULL, g_object_new(GST_TYPE_GPUDIRECT_DEVICE, "display-name",
                                                    "other", "device-class", "Video/Source", "caps",
                                                    caps, "properties", properties, NULL));
 
-    gst_structure_free(properties);
     return list;
 }
 

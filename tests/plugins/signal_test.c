@@ -75,7 +75,7 @@ static GstClockTime pull_picture(GstHarness *src, const gchar *caps, guint seed)
 TEST(test_signal_is_told)
 {
     gchar *reason;
-    GstHarness *src = ends_src("on-eos=wait");
+    g_autoptr(GstHarness) src = ends_src("on-eos=wait");
     g_autoptr(GstBus) bus = ends_bus(src);
     gint notified = 0;
     gboolean signal;
@@ -176,7 +176,7 @@ TEST(test_black)
     static const gchar *const formats[] = {"UYVY", "I420", "NV12", "BGRA"};
 
     for (guint f = 0; f < G_N_ELEMENTS(formats); f++) {
-        gchar *caps =
+        g_autofree gchar *caps =
             g_strdup_printf("video/x-raw,format=%s,width=66,height=18,framerate=25/1", formats[f]);
         g_autoptr(GstHarness) src = ends_src("on-disconnect=black");
         GstHarness *sink = open_sink(caps);
@@ -188,7 +188,6 @@ TEST(test_black)
             g_autoptr(GstBuffer) buffer = ends_pull(src);
             ends_check_black(buffer, caps);
         }
-        g_free(caps);
     }
 }
 

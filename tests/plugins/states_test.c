@@ -124,7 +124,7 @@ int main(int argc, char **argv)
 
     gst_init(&argc, &argv);
     check(argc == 2 && atoi(argv[1]) > 0, "usage: states_test CHANGES");
-    GstElement *pipeline =
+    g_autoptr(GstElement) pipeline =
         gst_parse_launch("gpudirectsrc name=src address=v4l2://" CARD
                          " ! video/x-raw,format=UYVY,width=320,height=180,framerate=60/1 ! "
                          "fakesink sync=false",
@@ -149,6 +149,5 @@ int main(int argc, char **argv)
         check(open_now == open_before, "%u descriptors, %u before", open_now, open_before);
     }
     g_print("%s changes of state\n", argv[1]);
-    gst_object_unref(pipeline);
     return 0;
 }

@@ -53,11 +53,10 @@ static void play_start(struct play *play, const gchar *format, const gchar *addr
 
 static void play_wait_end(struct play *play)
 {
-    GstMessage *message =
+    g_autoptr(GstMessage) message =
         ends_wait_message(play->bus, GST_MESSAGE_EOS | GST_MESSAGE_ERROR, DEADLINE);
 
     fail_unless(message != NULL, "no end");
-    gst_message_unref(message);
 }
 
 static void play_stop(struct play *play)

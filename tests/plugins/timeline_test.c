@@ -78,12 +78,11 @@ static void receiver_wait_frames(struct receiver *receiver, gint frames)
 
 static void receiver_wait_end(struct receiver *receiver)
 {
-    GstMessage *message =
+    g_autoptr(GstMessage) message =
         ends_wait_message(receiver->bus, GST_MESSAGE_EOS | GST_MESSAGE_ERROR, DEADLINE);
 
     fail_unless(message && GST_MESSAGE_TYPE(message) == GST_MESSAGE_EOS,
                 "no end of the stream: %d frames", g_atomic_int_get(&receiver->frames));
-    gst_message_unref(message);
 }
 
 static void receiver_close(struct receiver *receiver)
@@ -324,7 +323,7 @@ TEST(test_live, .times = 8)
 {
     gboolean ours_foreign = __i__ & 1, theirs_foreign = (__i__ & 2) != 0;
     struct receiver receiver;
-    gchar *text =
+    g_autofree gchar *text =
         g_strdup_printf("gpudirectsrc name=src address=%s start=%s ! compositor ! " CAPS_LIVE
                         " ! fakesink name=out sync=true qos=false",
                         ends_own(), __i__ & 4 ? "oldest" : "newest");
@@ -350,7 +349,6 @@ TEST(test_live, .times = 8)
     fail_unless(receiver.ahead < (gint64)GST_SECOND, "a frame is %" G_GINT64_FORMAT " ns ahead",
                 receiver.ahead);
     stop(sender);
-    g_free(text);
 }
 
 /* --- a cold start ------------------------------------------------------------------------- */

@@ -243,10 +243,9 @@ static void play(GstElement *player, const gchar *address)
     fail_unless(g_atomic_int_get(&frames) >= 10, "%d frames in 10 s", g_atomic_int_get(&frames));
     gst_element_send_event(sender, gst_event_new_eos());
     g_autoptr(GstBus) bus = gst_element_get_bus(player);
-    GstMessage *message =
+    g_autoptr(GstMessage) message =
         gst_bus_timed_pop_filtered(bus, 10 * GST_SECOND, GST_MESSAGE_EOS | GST_MESSAGE_ERROR);
     fail_unless(message && GST_MESSAGE_TYPE(message) == GST_MESSAGE_EOS, "no end of the stream");
-    gst_message_unref(message);
     gst_element_set_state(player, GST_STATE_NULL);
     gst_element_set_state(sender, GST_STATE_NULL);
     gst_object_unref(player);
