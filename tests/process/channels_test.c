@@ -38,7 +38,7 @@ static struct asked asked;
 
 static void ask(const char *address, int64_t timeout)
 {
-    struct gpud_channel_list *channels;
+    AUTO(gpud_channel_list_destroy) struct gpud_channel_list *channels = NULL;
     gpud_test_nap(5); /* or a fast machine asks too often */
     WORKS(gpud_channel_list_create(address, timeout, &channels, &e));
     asked.count = gpud_channel_list_count(channels);
@@ -62,7 +62,6 @@ static void ask(const char *address, int64_t timeout)
             CHECK(links == 0 && strlen(asked.info[i].reason) > 10,
                   "no answer and no reason: \"%s\"", asked.info[i].reason);
     }
-    gpud_channel_list_destroy(&channels);
 }
 
 static const struct gpud_channel_info *find(const char *address)
@@ -133,14 +132,13 @@ static void a_stream(void)
                 info->frames > frames && asked.link[0][0].delivered > delivered));
     /* The sender says the same of its receivers. */
     struct gpud_link_info own = GPUD_INFO_INIT(own);
-    struct gpud_link_list *list;
+    AUTO(gpud_link_list_destroy) struct gpud_link_list *list = NULL;
     WORKS(gpud_link_list_create(background.sender, &list, &e));
     CHECK_EQUAL(gpud_link_list_count(list), 1);
     WORKS(gpud_link_list_get_info(list, 0, &own, &e));
     CHECK(own.pid == link->pid && own.id == link->id && own.delivered >= delivered,
           "the sender's own list");
     CHECK_EQUAL(gpud_link_list_get_info(list, 1, &own, NULL), GPUD_INVALID);
-    gpud_link_list_destroy(&list);
 }
 
 /* A program of an older release has a smaller struct. */
@@ -299,7 +297,7 @@ static void forged_signs(void)
 
 static void a_stopped_one(void)
 {
-    struct peer peer;
+    AUTO(peer_forget) struct peer peer;
     int state;
     start_sender(&peer, "stopped");
     CHECK(kill(peer.pid, SIGSTOP) == 0 && waitpid(peer.pid, &state, WUNTRACED) == peer.pid &&
@@ -313,7 +311,6 @@ static void a_stopped_one(void)
     CHECK(kill(peer.pid, SIGCONT) == 0, "kill");
     PEER_UNTIL("it goes on", 20000, expect("stopped")->answered);
     PEER_FINISH(&peer);
-    peer_forget(&peer);
 }
 
 /* A sender that accepts the query and then misbehaves. */
