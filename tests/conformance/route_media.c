@@ -74,7 +74,7 @@ static void check_notes(const struct peer_board *board)
 /* Blocks of sound and of data, one kind after the other in one stream; every byte is checked. */
 void test_media(const struct way *way)
 {
-    struct scene scene;
+    AUTO(scene_close) struct scene scene;
     scene_open(&scene, way, GPUD_SLOW_BLOCK);
     if (strcmp(way->path, "migrate") == 0) { /* inside one process alone */
         struct inside inside;
@@ -86,7 +86,7 @@ void test_media(const struct way *way)
         CHECK_EQUAL(inside.bytes, sent);
         CHECK_EQUAL(inside.wrong, 0);
     } else {
-        struct peer peer;
+        AUTO(peer_forget) struct peer peer;
         struct peer_orders orders = scene_orders(&scene);
         orders.leave_after = 1;
         peer_start(&peer, &orders);
@@ -99,7 +99,5 @@ void test_media(const struct way *way)
         CHECK(strcmp(peer.board->info.path, way->path) == 0, "the route is %s",
               peer.board->info.path);
         check_notes(peer.board);
-        peer_forget(&peer);
     }
-    scene_close(&scene);
 }

@@ -333,7 +333,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     int ends[2];
     if (!context)
         prepare();
-    unsigned fds = fuzz_count_fds();
+    unsigned fds = count_fds();
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) < 0)
         abort();
     player.fd = ends[0];

@@ -38,7 +38,7 @@ static struct asked asked;
 
 static void ask(const char *address, int64_t timeout)
 {
-    struct gpud_channel_list *channels;
+    AUTO(gpud_channel_list_destroy) struct gpud_channel_list *channels = NULL;
     gpud_test_nap(5); /* or a fast machine asks too often */
     struct gpud_channel_search_info search = GPUD_INFO_INIT(search);
     WORKS(gpud_channel_list_create(address, timeout, &channels, &asked.count, &search, &e));
@@ -57,7 +57,6 @@ static void ask(const char *address, int64_t timeout)
             CHECK(links == 0 && strlen(asked.info[i].reason) > 10,
                   "no answer and no reason: \"%s\"", asked.info[i].reason);
     }
-    gpud_channel_list_destroy(&channels);
 }
 
 static const struct gpud_channel_info *find(const char *address)
@@ -290,7 +289,7 @@ static void forged_signs(void)
 
 static void a_stopped_one(void)
 {
-    struct peer peer;
+    AUTO(peer_forget) struct peer peer;
     int state;
     start_sender(&peer, "stopped");
     CHECK(kill(peer.pid, SIGSTOP) == 0 && waitpid(peer.pid, &state, WUNTRACED) == peer.pid &&
@@ -304,7 +303,6 @@ static void a_stopped_one(void)
     CHECK(kill(peer.pid, SIGCONT) == 0, "kill");
     PEER_UNTIL("it goes on", 20000, expect("stopped")->answered);
     PEER_FINISH(&peer);
-    peer_forget(&peer);
 }
 
 /* A sender that accepts the query and then misbehaves. */

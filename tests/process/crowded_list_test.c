@@ -5,6 +5,7 @@
  * the channels of other processes are still listed, and the list says how many it leaves out. A
  * folder, or an address, can also be queried by name. */
 #include "support/check.h"
+#include "support/make.h"
 
 #include <gpudirect/gpudirect.h>
 
@@ -76,10 +77,7 @@ static int crowd(unsigned living, pid_t *pid)
 
 static struct gpud_sender *start_sender(const char *address)
 {
-    struct gpud_sender *sender;
-    struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
-    params.address = address;
-    WORKS(gpud_sender_create(context, &params, &sender, &e));
+    struct gpud_sender *sender = NEW_SENDER(context, .address = address);
     return sender;
 }
 
@@ -156,8 +154,8 @@ static void test_crowd(void)
 /* The process that sends at the only address in that folder; -1: none does. */
 static int64_t user_in(const char *asked, const char *address)
 {
-    struct gpud_channel_list *channels;
     struct gpud_channel_info info = GPUD_INFO_INIT(info);
+    struct gpud_channel_list *channels;
     uint32_t count;
     WORKS(gpud_channel_list_create(asked, 20 * GPUD_SEC, &channels, &count, NULL, &e));
     if (count > 0) {
@@ -184,7 +182,7 @@ static void test_folder(uid_t user)
         close(stay[1]);
         CHECK(setuid(user) == 0, "setuid: %s", strerror(errno));
         setenv("XDG_RUNTIME_DIR", folder, 1);
-        WORKS(gpud_context_create(NULL, &context, &e));
+        context = NEW_CONTEXT();
         struct gpud_sender *sender = start_sender(path);
         CHECK(write(ready[1], "", 1) == 1 && read(stay[0], &byte, 1) == 0, "pipes");
         gpud_sender_destroy(&sender);
@@ -206,7 +204,7 @@ static void test_folder(uid_t user)
 
 static void test_nothing_there(void)
 {
-    struct gpud_channel_list *channels;
+    AUTO(gpud_channel_list_destroy) struct gpud_channel_list *channels = NULL;
     EXPECT(GPUD_IO, "cannot look for channels in /nowhere/at all: No such file",
            gpud_channel_list_create("unix:/nowhere/at all/", 0, &channels, NULL, NULL, &e));
     uint32_t count;
@@ -214,7 +212,6 @@ static void test_nothing_there(void)
     WORKS(gpud_channel_list_create("unix:/nowhere/cam1", 0, &channels, &count, &search, &e));
     CHECK(count == 0 && strstr(search.note, "there is no folder /nowhere here"), "it says \"%s\"",
           search.note);
-    gpud_channel_list_destroy(&channels);
 }
 
 int main(void)
@@ -232,7 +229,7 @@ int main(void)
         SAY("and of another user, asked by root");
         test_folder(65534);
     }
-    WORKS(gpud_context_create(NULL, &context, &e));
+    context = NEW_CONTEXT();
     SAY("a crowd of %d dead sockets, %d dangling links and living ones", DEAD, LINKS);
     test_crowd();
     gpud_context_destroy(&context);

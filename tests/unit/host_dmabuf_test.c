@@ -5,6 +5,8 @@
  * it. A memfd replaces a dma-buf. */
 #include "device/device.h"
 #include "support/check.h"
+#include "support/count.h"
+#include "support/make.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -156,30 +158,19 @@ static void add(const char *path, const char *link)
     CHECK(system(command) == 0, "%s", command);
 }
 
-static unsigned count_descriptors(void)
-{
-    unsigned count = 0;
-    DIR *folder = opendir("/proc/self/fd");
-    while (readdir(folder))
-        count++;
-    closedir(folder);
-    return count;
-}
-
 static struct gpud_device *host;
 static struct gpud_queue *queue;
 
 /* The CPU's access is bracketed, in whatever way it comes. */
 static void use(struct gpud_memory *memory)
 {
-    struct gpud_memory *plain;
     void *data;
     starts = ends = 0;
     WORKS(gpud_queue_map(queue, memory, 0, memory->size, GPUD_READ, GPUD_SEC, &data, &e));
     CHECK_EQUAL(starts, 1);
     WORKS(gpud_queue_unmap(queue, memory, data, &e));
     CHECK_EQUAL(ends, 1);
-    WORKS(gpud_memory_alloc(host, memory->size, GPUD_MEMORY_PLAIN, &plain, &e));
+    struct gpud_memory *plain = NEW_MEMORY(host, memory->size);
     struct gpud_copy copy = {.to = memory, .from = plain, .row_bytes = memory->size, .rows = 1};
     WORKS(gpud_queue_copy(queue, &copy, &e));
     CHECK_EQUAL(starts, 2);
@@ -225,12 +216,11 @@ static void expect_none(const char *text)
 /* Only what the test opens is counted: the descriptors of the context are there before. */
 int main(void)
 {
-    struct gpud_context *context;
     CHECK(mkdtemp(root), "no folder");
-    WORKS(gpud_context_create(NULL, &context, &e));
-    WORKS(gpud_device_open(context, "host", &host, &e));
+    struct gpud_context *context = NEW_CONTEXT();
+    host = OPEN_DEVICE(context, "host");
     WORKS(gpud_queue_create(host, &queue, &e));
-    unsigned before = count_descriptors();
+    unsigned before = count_fds();
 
     expect_none("udmabuf: No such file or directory");
     add("/dev/dri/card0", NULL);
@@ -254,10 +244,9 @@ int main(void)
     check_from("/dev/dma_heap/system", false);
 
     /* Memory of another kind has none, or is exported by its own way. */
-    struct gpud_memory *memory;
     int fd = -1;
     uint64_t offset;
-    WORKS(gpud_memory_alloc(host, 10000, GPUD_MEMORY_PLAIN, &memory, &e));
+    struct gpud_memory *memory = NEW_MEMORY(host, 10000);
     EXPECT(GPUD_UNSUPPORTED, "not made to",
            gpud_memory_export_dmabuf(memory, 0, memory->size, &fd, &offset, &e));
     gpud_memory_unref(&memory);
@@ -283,7 +272,7 @@ int main(void)
            gpud_memory_export_dmabuf(memory, 8192, 4096, &fd, &offset, &e));
     gpud_memory_unref(&memory);
 
-    CHECK_EQUAL(count_descriptors(), before);
+    CHECK_EQUAL(count_fds(), before);
     gpud_queue_unref(&queue);
     gpud_device_close(&host);
     gpud_context_destroy(&context);

@@ -258,12 +258,11 @@ static void test_list(void)
 
 static void check_card(const char *reason, const char *no_dmabuf)
 {
-    struct gpud_network_card_list *cards = list(NULL, NULL);
+    AUTO(gpud_network_card_list_destroy) struct gpud_network_card_list *cards = list(NULL, NULL);
     struct gpud_network_card_info card = get(cards, 0);
     CHECK(!card.dmabuf && card.available == !reason[0], "%s: %s", card.name, card.reason);
     check_says(card.reason, reason);
     check_says(card.no_dmabuf, no_dmabuf);
-    gpud_network_card_list_destroy(&cards);
 }
 
 static void test_unavailable(void)
@@ -330,11 +329,10 @@ static void test_peermem(void)
     start_host(NULL);
     set_file(folder, "sys/module/nvidia_peermem/version", "550.1");
     WORKS(gpud_rdma_check_peermem(&gpud_cuda_ops, &e));
-    struct gpud_network_card_list *cards = list(NULL, NULL);
+    AUTO(gpud_network_card_list_destroy) struct gpud_network_card_list *cards = list(NULL, NULL);
     struct gpud_network_card_info card = get(cards, 0);
     CHECK(card.peermem && !card.no_peermem[0], "no peermem: %s", card.no_peermem);
     CHECK(!get(cards, 1).peermem, "software has peermem");
-    gpud_network_card_list_destroy(&cards);
 }
 
 /* --- how much ------------------------------------------------------------------------------ */

@@ -3,6 +3,7 @@
 
 /* Structs with a size: programs that were built with an older and with a newer release. */
 #include "support/check.h"
+#include "support/make.h"
 #include "base/sized.h"
 #include <gpudirect/gpudirect.h>
 
@@ -26,28 +27,25 @@ static char address[64];
 
 static enum gpud_status create_context(const union grown *params, struct gpud_error *error)
 {
-    struct gpud_context *made = NULL;
+    AUTO(gpud_context_destroy) struct gpud_context *made = NULL;
     enum gpud_status status = gpud_context_create((const void *)params, &made, error);
     CHECK((status == GPUD_OK) == (made != NULL), "the output and the status disagree");
-    gpud_context_destroy(&made);
     return status;
 }
 
 static enum gpud_status create_sender(const union grown *params, struct gpud_error *error)
 {
-    struct gpud_sender *made = NULL;
+    AUTO(gpud_sender_destroy) struct gpud_sender *made = NULL;
     enum gpud_status status = gpud_sender_create(context, (const void *)params, &made, error);
     CHECK((status == GPUD_OK) == (made != NULL), "the output and the status disagree");
-    gpud_sender_destroy(&made);
     return status;
 }
 
 static enum gpud_status create_receiver(const union grown *params, struct gpud_error *error)
 {
-    struct gpud_receiver *made = NULL;
+    AUTO(gpud_receiver_destroy) struct gpud_receiver *made = NULL;
     enum gpud_status status = gpud_receiver_create(context, (const void *)params, &made, error);
     CHECK((status == GPUD_OK) == (made != NULL), "the output and the status disagree");
-    gpud_receiver_destroy(&made);
     return status;
 }
 
@@ -156,10 +154,11 @@ static void get_device(union grown *info)
 
 static void list_devices(union grown *info)
 {
-    struct gpud_device_list *list;
-    WORKS(gpud_device_list_create(context, &list, NULL, &e));
+    AUTO(gpud_device_list_destroy) struct gpud_device_list *list = NULL;
+    uint32_t count;
+    WORKS(gpud_device_list_create(context, &list, &count, &e));
+    CHECK(count > 0, "not even the host");
     gpud_device_list_get_info(list, 0, (void *)info, NULL);
-    gpud_device_list_destroy(&list);
 }
 
 static void get_link(union grown *info)
@@ -238,16 +237,14 @@ static void check_info(const char *name, void (*get)(union grown *info), size_t 
 
 static void test_infos(void)
 {
-    struct gpud_layout layout;
-    struct gpud_memory *memory;
     struct gpud_sender_params to = GPUD_PARAMS_INIT(to);
     struct gpud_receiver_params from = GPUD_PARAMS_INIT(from);
     to.address = from.address = address;
-    WORKS(gpud_device_open(context, "host", &host, &e));
+    host = OPEN_DEVICE(context, "host");
     WORKS(gpud_sender_create(context, &to, &sender, &e));
     WORKS(gpud_receiver_create(context, &from, &receiver, &e));
-    WORKS(gpud_layout_init(&layout, "GRAY8", 64, 48, 0, &e));
-    WORKS(gpud_memory_alloc(host, layout.size, GPUD_MEMORY_PLAIN, &memory, &e));
+    struct gpud_layout layout = LAYOUT("GRAY8", 64, 48, 0);
+    struct gpud_memory *memory = NEW_MEMORY(host, layout.size);
     WORKS(gpud_frame_wrap(memory, 0, &layout, &frame, &e));
 
     CHECK_INFO(get_device, gpud_device_info, name);
@@ -261,8 +258,7 @@ static void test_infos(void)
 
     /* All fields of the first release, or none: a frame's is not asked how far it goes. */
     check_info("gpud_frame_info", get_frame, 0, sizeof(struct gpud_frame_info));
-    struct gpud_frame_info info = GPUD_INFO_INIT(info);
-    gpud_frame_get_info(frame, &info);
+    struct gpud_frame_info info = INFO(frame, frame);
     CHECK(info.layout.width == 64 && info.pts_ns == GPUD_TIME_NONE, "another frame");
     info.size = sizeof(info) - 1;
     EXPECT(GPUD_INVALID, "gpud_frame_info.size", gpud_frame_set_info(frame, &info, &e));
@@ -283,7 +279,7 @@ static void test_list(void)
     } list[3];
     memset(list, 0xee, sizeof(list));
     list[0].info.size = sizeof(list[0]);
-    WORKS(gpud_device_open(context, "host", &host, &e));
+    host = OPEN_DEVICE(context, "host");
     gpud_route_explain(host, host, false, &list[0].info, 2);
     CHECK(strcmp(list[0].info.name, "map") == 0 && strcmp(list[1].info.name, "peer") == 0,
           "\"%s\" and \"%s\"", list[0].info.name, list[1].info.name);
@@ -314,7 +310,7 @@ static void test_snapshots(void)
 int main(void)
 {
     snprintf(address, sizeof(address), "unix:/tmp/gpudirect-sized-%d", (int)getpid());
-    WORKS(gpud_context_create(NULL, &context, &e));
+    context = NEW_CONTEXT();
     test_values();
     test_params();
     test_infos();

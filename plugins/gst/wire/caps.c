@@ -301,7 +301,7 @@ static gboolean read_date_time(GValue *value, const gchar *text)
     return time != NULL;
 }
 
-/* Leaves *value unset where the text is none of the type. text: may be written to. */
+/* Leaves *value unset where the text is no value of the type. text: may be written to. */
 static void read_value(GValue *value, const gchar *type_name, gchar *text)
 {
     GType type = type_of_name(type_name);
