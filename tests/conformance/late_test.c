@@ -253,7 +253,6 @@ static void held_by_two(struct relay *relay)
     struct gpud_memory *copied = new_memory(relay, device, 1);
     struct gpud_frame *other;
     struct held held;
-    uint64_t offset;
     fill_rings(relay, 89);
     relay_send(relay, 89);
     struct gpud_frame *frame = ACQUIRE_FRAME(relay->between, 20 * GPUD_SEC);
@@ -261,10 +260,9 @@ static void held_by_two(struct relay *relay)
     struct gpud_queue *first = NEW_QUEUE(device);
     struct gpud_queue *second = NEW_QUEUE(device);
     hold(&held, second);
-    struct gpud_memory *from = gpud_frame_get_memory(frame, &offset);
     const struct gpud_copy all = {.to = copied,
-                                  .from = from,
-                                  .from_offset = offset,
+                                  .from = frame->memory,
+                                  .from_offset = frame->offset,
                                   .row_bytes = relay->layout.size,
                                   .rows = 1};
     WORKS(frame->ops->wait(frame, first, &e));
@@ -309,16 +307,14 @@ static void replaced_unread(struct relay *relay)
     struct gpud_memory *copied = new_memory(relay, device, 1);
     struct gpud_frame *other;
     struct held held;
-    uint64_t offset;
     fill_rings(relay, 109);
     relay_send(relay, 109);
     struct gpud_frame *frame = ACQUIRE_FRAME(relay->between, 20 * GPUD_SEC);
     struct gpud_queue *queue = NEW_QUEUE(device);
     hold(&held, queue);
-    struct gpud_memory *from = gpud_frame_get_memory(frame, &offset);
     const struct gpud_copy all = {.to = copied,
-                                  .from = from,
-                                  .from_offset = offset,
+                                  .from = frame->memory,
+                                  .from_offset = frame->offset,
                                   .row_bytes = relay->layout.size,
                                   .rows = 1};
     WORKS(frame->ops->wait(frame, queue, &e));

@@ -49,9 +49,11 @@ static void test_alloc(struct side *side)
 
     say("impossible sizes are refused");
     struct gpud_memory *memory = NULL;
-    EXPECT(GPUD_INVALID, gpud_memory_alloc(side->device, 0, &memory, &e));
-    EXPECT(GPUD_INVALID, gpud_memory_alloc(side->device, UINT64_MAX, &memory, &e));
-    EXPECT(GPUD_NO_MEMORY, gpud_memory_alloc(side->device, UINT64_C(1) << 40, &memory, &e));
+    EXPECT(GPUD_INVALID, gpud_memory_alloc(side->device, 0, GPUD_MEMORY_PLAIN, &memory, &e));
+    EXPECT(GPUD_INVALID,
+           gpud_memory_alloc(side->device, UINT64_MAX, GPUD_MEMORY_PLAIN, &memory, &e));
+    EXPECT(GPUD_NO_MEMORY,
+           gpud_memory_alloc(side->device, UINT64_C(1) << 40, GPUD_MEMORY_PLAIN, &memory, &e));
     CHECK(!memory, "a refusal leaves something behind");
     gpud_memory_unref(&memory);
 }
@@ -327,7 +329,7 @@ static void test_wrap_address(struct side *side)
     uint64_t offset;
     struct gpud_error error;
     own = alloc(side, 5000);
-    enum gpud_status status = gpud_memory_export_dmabuf(own, &fd, &offset, &error);
+    enum gpud_status status = gpud_memory_export_dmabuf(own, 0, own->size, &fd, &offset, &error);
     CHECK(status == GPUD_OK || status == GPUD_UNSUPPORTED, "no dma-buf: %s", error.reason);
     say(status == GPUD_OK ? "it has a dma-buf" : "no dma-buf: %s", error.reason);
     if (fd >= 0)

@@ -215,11 +215,11 @@ static void check_bytes(struct scene *scene, struct gpud_frame *frame, uint64_t 
 
 static void check_place(struct scene *scene, struct gpud_frame *frame)
 {
-    uint64_t offset;
-    struct gpud_memory *memory = gpud_frame_get_memory(frame, &offset);
-    uint32_t slot = gpud_frame_get_slot(frame);
-    CHECK(slot < SLOTS && memory == scene->given[slot], "not the application's memory");
-    CHECK_EQUAL(offset, 0);
+    struct gpud_frame_info info = GPUD_INFO_INIT(info);
+    gpud_frame_get_info(frame, &info);
+    CHECK(info.slot < SLOTS && info.memory == scene->given[info.slot],
+          "not the application's memory");
+    CHECK_EQUAL(info.memory_offset, 0);
 }
 
 /* --- cases --------------------------------------------------------------------------------- */

@@ -19,7 +19,7 @@
 static struct gpud_memory *make_full(struct side *side, uint64_t size, uint32_t seed)
 {
     struct gpud_memory *memory;
-    WORKS(gpud_memory_alloc(side->device, size, &memory, &e));
+    WORKS(gpud_memory_alloc(side->device, size, GPUD_MEMORY_PLAIN, &memory, &e));
     write_pattern(side, memory, seed);
     return memory;
 }

@@ -41,8 +41,8 @@ static uint64_t send_all(struct scene *scene)
     uint64_t sent = 0;
     for (size_t i = 0; i < SORTS; i++) {
         WORKS(gpud_sender_configure(scene->sender, &sorts[i], &e));
-        gpud_media_get_layout(&sorts[i], &scene->layout);
-        CHECK(scene->layout.size == gpud_media_size(&sorts[i]), "a layout of %llu bytes",
+        WORKS(gpud_media_get_layout(&sorts[i], &scene->layout, &e));
+        CHECK(scene->layout.size == media_size(&sorts[i]), "a layout of %llu bytes",
               (unsigned long long)scene->layout.size);
         WORKS(gpud_sender_wait(scene->sender, 1, 30 * GPUD_SEC, &e));
         check_part(scene, &sorts[i]);
@@ -65,7 +65,7 @@ static void check_notes(const struct peer_board *board)
         if (note->event != GPUD_EVENT_FORMAT)
             continue;
         CHECK_EQUAL(note->kind, sorts[formats].kind);
-        CHECK_EQUAL(note->value, gpud_media_size(&sorts[formats]));
+        CHECK_EQUAL(note->value, media_size(&sorts[formats]));
         formats++;
     }
     CHECK_EQUAL(formats, SORTS);

@@ -20,7 +20,7 @@
 static struct gpud_memory *alloc(struct side *side, uint64_t size)
 {
     struct gpud_memory *memory;
-    WORKS(gpud_memory_alloc(side->device, size, &memory, &e));
+    WORKS(gpud_memory_alloc(side->device, size, GPUD_MEMORY_PLAIN, &memory, &e));
     return memory;
 }
 

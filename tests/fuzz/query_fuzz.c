@@ -5,6 +5,7 @@
  * The query ends in any case; its results are safe to print on a terminal; and every received
  * descriptor is closed. */
 #include "base/text.h"
+#include "frame/media/media.h"
 #include "route/route.h"
 #include "stateful.h"
 #include "stream/query/query.h"

@@ -367,12 +367,13 @@ static gchar *first_gpu(void)
 {
     struct gpud_device_info info = GPUD_INFO_INIT(info);
     struct gpud_device_list *list;
+    uint32_t count;
     struct gpud_context *context;
     gchar *place = NULL;
 
     fail_unless(gpud_context_create(NULL, &context, NULL) == GPUD_OK);
-    fail_unless(gpud_device_list_create(context, &list, NULL) == GPUD_OK);
-    for (uint32_t i = 0; i < gpud_device_list_count(list); i++) {
+    fail_unless(gpud_device_list_create(context, &list, &count, NULL) == GPUD_OK);
+    for (uint32_t i = 0; i < count; i++) {
         gpud_device_list_get_info(list, i, &info, NULL);
         if (info.available && strcmp(info.name, "cuda:0") == 0)
             place = g_strdup(info.pci);

@@ -51,10 +51,10 @@ int __wrap_inotify_add_watch(int fd, const char *path, uint32_t mask)
 
 enum gpud_status __wrap_gpud_capture_card_list_create(struct gpud_context *context,
                                                       struct gpud_capture_card_list **cards,
-                                                      struct gpud_error *error);
+                                                      uint32_t *count, struct gpud_error *error);
 enum gpud_status __wrap_gpud_capture_card_list_create(struct gpud_context *context,
                                                       struct gpud_capture_card_list **cards,
-                                                      struct gpud_error *error)
+                                                      uint32_t *count, struct gpud_error *error)
 {
     g_autoptr(GDir) folder = g_dir_open(nodes, 0, NULL);
     const gchar *name;
@@ -78,6 +78,7 @@ enum gpud_status __wrap_gpud_capture_card_list_create(struct gpud_context *conte
     };
     g_mutex_unlock(&lock);
     (*cards)->modes = &(*cards)->mode;
+    *count = (*cards)->names->len;
     return GPUD_OK;
 }
 
@@ -86,12 +87,6 @@ void __wrap_gpud_capture_card_list_destroy(struct gpud_capture_card_list **cards
 {
     g_ptr_array_unref((*cards)->names);
     g_free(*cards);
-}
-
-uint32_t __wrap_gpud_capture_card_list_count(const struct gpud_capture_card_list *cards);
-uint32_t __wrap_gpud_capture_card_list_count(const struct gpud_capture_card_list *cards)
-{
-    return cards->names->len;
 }
 
 /* One that its user may not open yet has no access for others either. */

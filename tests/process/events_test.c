@@ -36,10 +36,11 @@ static bool await(int fd, const char *entry, const char *what)
 static uint32_t ask(char directory[128])
 {
     struct gpud_channel_info info = GPUD_INFO_INIT(info);
-    struct gpud_channel_list *channels = LIST_CHANNELS(BACKGROUND_ADDRESS, 20 * GPUD_SEC);
-    WORKS(gpud_channel_list_get_info(channels, 0, &info, &e));
+    struct gpud_channel_list *channels;
     struct gpud_channel_search_info search = GPUD_INFO_INIT(search);
-    gpud_channel_list_get_search(channels, &search);
+    WORKS(
+        gpud_channel_list_create(BACKGROUND_ADDRESS, 20 * GPUD_SEC, &channels, NULL, &search, &e));
+    WORKS(gpud_channel_list_get_info(channels, 0, &info, &e));
     snprintf(directory, 128, "%s", search.directory);
     gpud_channel_list_destroy(&channels);
     return info.epoch;

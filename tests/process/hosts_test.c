@@ -152,14 +152,14 @@ static void check_known(const struct board *board, const struct gpud_link_info *
 static void check_listed(const struct gpud_link_info *own)
 {
     AUTO(gpud_channel_list_destroy) struct gpud_channel_list *channels = NULL;
-    struct gpud_link_info link = GPUD_INFO_INIT(link);
-    WORKS(gpud_channel_list_create("hosts", 10 * GPUD_SEC, &channels, &e));
-    const struct gpud_link_list *links = gpud_channel_list_get_links(channels, 0);
-    CHECK_EQUAL(gpud_link_list_count(links), 1);
-    WORKS(gpud_link_list_get_info(links, 0, &link, &e));
-    CHECK(strcmp(link.host, own->host) == 0 && (link.latency_ns == 0) == (own->latency_ns == 0),
-          "listed as a receiver on \"%s\" with a latency of %llu ns", link.host,
-          (unsigned long long)link.latency_ns);
+    struct gpud_channel_info info = GPUD_INFO_INIT(info);
+    WORKS(gpud_channel_list_create("hosts", 10 * GPUD_SEC, &channels, NULL, NULL, &e));
+    WORKS(gpud_channel_list_get_info(channels, 0, &info, &e));
+    CHECK_EQUAL(info.links, 1);
+    const struct gpud_link_info *link = info.link[0];
+    CHECK(strcmp(link->host, own->host) == 0 && (link->latency_ns == 0) == (own->latency_ns == 0),
+          "listed as a receiver on \"%s\" with a latency of %llu ns", link->host,
+          (unsigned long long)link->latency_ns);
 }
 
 static void check_unknown(const struct board *board, const struct gpud_link_info *link)
@@ -200,10 +200,7 @@ static bool send_to(enum place place, const char *path)
         SEND_LENT(sender, &layout, i);
         PEER_UNTIL("the frame", 10000, atomic_load(&board->frames) == i);
     }
-    struct gpud_link_list *links;
-    WORKS(gpud_link_list_create(sender, &links, &e));
-    gpud_link_list_get_info(links, 0, &link, NULL);
-    gpud_link_list_destroy(&links);
+    gpud_sender_list_links(sender, &link, 1);
     if (!refused)
         check_listed(&link);
     atomic_store(&board->leave, true);

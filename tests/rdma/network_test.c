@@ -107,14 +107,15 @@ static void check_list(void)
     struct gpud_channel_info info = GPUD_INFO_INIT(info);
     struct gpud_frame *frame;
     char address[256];
-    struct gpud_channel_list *channels = LIST_CHANNELS(NULL, PATIENCE);
-    CHECK_EQUAL(gpud_channel_list_count(channels), 1);
+    struct gpud_channel_list *channels;
+    uint32_t count;
+    struct gpud_channel_search_info search = GPUD_INFO_INIT(search);
+    WORKS(gpud_channel_list_create(NULL, PATIENCE, &channels, &count, &search, &e));
+    CHECK_EQUAL(count, 1);
     WORKS(gpud_channel_list_get_info(channels, 0, &info, &e));
     CHECK(strcmp(info.address, ADDRESS) == 0 && info.answered && info.pid == getpid() &&
               info.links == 1,
           "%s, of %d, with %u receivers: %s", info.address, (int)info.pid, info.links, info.reason);
-    struct gpud_channel_search_info search = GPUD_INFO_INIT(search);
-    gpud_channel_list_get_search(channels, &search);
     snprintf(address, sizeof(address), "unix:%s/.rdma!" HOST ":7174!net", search.directory);
     gpud_channel_list_destroy(&channels);
 

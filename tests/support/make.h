@@ -23,12 +23,10 @@
 #define OPEN_DEVICE(context, name) \
     GIVEN(struct gpud_device *, gpud_device_open(context, name, &given, &e))
 #define NEW_MEMORY(device, size) \
-    GIVEN(struct gpud_memory *, gpud_memory_alloc(device, size, &given, &e))
+    GIVEN(struct gpud_memory *, gpud_memory_alloc(device, size, GPUD_MEMORY_PLAIN, &given, &e))
 #define NEW_MEMORY_FOR(device, size, usage) \
     GIVEN(struct gpud_memory *, gpud_memory_alloc_for(device, size, usage, &given, &e))
 #define NEW_QUEUE(device) GIVEN(struct gpud_queue *, gpud_queue_create(device, &given, &e))
-#define LIST_CHANNELS(address, timeout) \
-    GIVEN(struct gpud_channel_list *, gpud_channel_list_create(address, timeout, &given, &e))
 #define LAYOUT(...) GIVEN(struct gpud_layout, gpud_layout_init(&given, __VA_ARGS__, &e))
 
 #define NEW_SENDER(context, ...) \

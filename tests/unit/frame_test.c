@@ -46,10 +46,12 @@ static void test_wrap(struct gpud_device *host)
     char *native = gpud_memory_get_native(memory);
     gpud_memory_unref(&memory);
     CHECK(destroyed == 0, "the memory is gone, and a frame lies in it");
-    uint64_t offset = 0;
-    CHECK(gpud_memory_get_native(gpud_frame_get_memory(frame, &offset)) == native && offset == 100,
+    struct gpud_frame_info at = GPUD_INFO_INIT(at);
+    gpud_frame_get_info(frame, &at);
+    CHECK(gpud_memory_get_native(at.memory) == native && at.native == native &&
+              at.memory_offset == 100,
           "another place");
-    CHECK_EQUAL(gpud_frame_get_slot(frame), UINT32_MAX);
+    CHECK_EQUAL(at.slot, UINT32_MAX);
 
     void *data = NULL, *again = NULL;
     EXPECT(GPUD_INVALID, "negative", gpud_frame_map(frame, GPUD_READ, -1, &data, &e));
@@ -130,7 +132,7 @@ static void test_size(struct gpud_device *host)
                                .data = {.type = "meta/x-klv", .max_size = 100}};
     struct gpud_layout layout;
     struct gpud_frame *frame, *second;
-    gpud_media_get_layout(&media, &layout);
+    WORKS(gpud_media_get_layout(&media, &layout, &e));
     struct gpud_memory *memory = wrap(host, layout.size);
     WORKS(gpud_frame_wrap(memory, 0, &layout, &frame, &e));
     struct gpud_frame_info info = INFO(frame, frame);
@@ -183,7 +185,6 @@ static void test_second(struct gpud_device *host)
     struct gpud_frame *frame, *second = NULL;
     struct gpud_frame_info info = {
         .size = sizeof(info), .pts_ns = 1, .meta_size = 3, .meta = "one"};
-    uint64_t offset;
     struct gpud_layout layout = LAYOUT("GRAY8", 64, 48, 0);
     struct gpud_layout smaller = LAYOUT("GRAY8", 64, 32, 0);
     struct gpud_layout larger = LAYOUT("GRAY8", 64, 64, 0);
@@ -199,10 +200,10 @@ static void test_second(struct gpud_device *host)
     CHECK(!second && released == 0, "a call that failed left something");
 
     WORKS(gpud_frame_wrap_frame(frame, NULL, on_release, &released, &second, &e));
-    CHECK(gpud_frame_get_memory(second, &offset) == memory && offset == 100, "another place");
-    CHECK(gpud_memory_get_device(memory) == host, "another device");
-    CHECK_EQUAL(gpud_frame_get_slot(second), UINT32_MAX);
     gpud_frame_get_info(second, &info);
+    CHECK(info.memory == memory && info.memory_offset == 100, "another place");
+    CHECK(info.device == host, "another device");
+    CHECK_EQUAL(info.slot, UINT32_MAX);
     CHECK(info.pts_ns == 1 && info.meta_size == 3 && memcmp(info.meta, "one", 3) == 0,
           "it begins with other times");
     info.pts_ns = 2;

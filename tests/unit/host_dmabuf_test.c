@@ -190,12 +190,12 @@ static void check_from(const char *path, bool parts)
     WORKS(gpud_memory_alloc_for(host, 10000, GPUD_USAGE_DMABUF, &memory, &e));
     CHECK(strcmp(opened, path) == 0, "of %s, not of %s", opened, path);
     use(memory);
-    WORKS(gpud_memory_export_dmabuf(memory, &fd, &offset, &e));
+    WORKS(gpud_memory_export_dmabuf(memory, 0, memory->size, &fd, &offset, &e));
     CHECK_EQUAL(offset, 0);
     CHECK(lseek(fd, 0, SEEK_END) >= 10000, "it is smaller");
     CHECK(fcntl(fd, F_GETFD) & FD_CLOEXEC, "it would be inherited");
     close(fd);
-    WORKS(gpud_memory_export_dmabuf_part(memory, 4096, 5000, &fd, &offset, &e));
+    WORKS(gpud_memory_export_dmabuf(memory, 4096, 5000, &fd, &offset, &e));
     CHECK_EQUAL(offset, parts ? 0 : 4096);
     if (parts)
         CHECK_EQUAL(lseek(fd, 0, SEEK_END), 8192);
@@ -247,7 +247,8 @@ int main(void)
     int fd = -1;
     uint64_t offset;
     struct gpud_memory *memory = NEW_MEMORY(host, 10000);
-    EXPECT(GPUD_UNSUPPORTED, "not made to", gpud_memory_export_dmabuf(memory, &fd, &offset, &e));
+    EXPECT(GPUD_UNSUPPORTED, "not made to",
+           gpud_memory_export_dmabuf(memory, 0, memory->size, &fd, &offset, &e));
     gpud_memory_unref(&memory);
     udmabuf_refuses = false;
     /* A ring's slots are made before the memory is shared, which peers can never write. */
@@ -256,7 +257,7 @@ int main(void)
     unsigned made = udmabufs;
     for (unsigned round = 0; round < 2; round++) {
         for (uint64_t from = 0; from < 8192; from += 4096) {
-            WORKS(gpud_memory_export_dmabuf_part(memory, from, 4000, &fd, &offset, &e));
+            WORKS(gpud_memory_export_dmabuf(memory, from, 4000, &fd, &offset, &e));
             CHECK_EQUAL(offset, 0);
             CHECK_EQUAL(lseek(fd, 0, SEEK_END), 4096);
             close(fd);
@@ -268,7 +269,7 @@ int main(void)
         close(handle.fd);
     }
     EXPECT(GPUD_UNSUPPORTED, "load udmabuf",
-           gpud_memory_export_dmabuf_part(memory, 8192, 4096, &fd, &offset, &e));
+           gpud_memory_export_dmabuf(memory, 8192, 4096, &fd, &offset, &e));
     gpud_memory_unref(&memory);
 
     CHECK_EQUAL(count_fds(), before);

@@ -277,7 +277,7 @@ static void nonsense(void)
     static struct gpud_message message;
     NO_SENSE(OFFER, message.offer.ring.memories++);
     CHECK(message.offer.ring.memories == GPUD_RING_MEMORIES_MAX + 1 &&
-              gpud_media_size(&message.offer.media) == UINT64_C(0xfedcba9876543210),
+              message.offer.media.picture.layout.size == UINT64_C(0xfedcba9876543210),
           "encoding changed the message");
     NO_SENSE(OFFER, message.offer.media.kind = GPUD_MEDIA_DATA + 1);
     NO_SENSE(OFFER, message.offer.media.picture.scan = GPUD_SCAN_FIELDS + 1);
