@@ -3,6 +3,7 @@
 
 /* Waits for frames. Checks everything that the driver reports about them. */
 #include "base/clock.h"
+#include "capture/actions.h"
 #include "capture/arrival.h"
 #include "capture/canary.h"
 #include "capture/feed.h"
@@ -10,7 +11,6 @@
 #include "capture/frames.h"
 #include "capture/method.h"
 #include "capture/publish.h"
-#include "capture/stream.h"
 
 #include <errno.h>
 #include <linux/videodev2.h>
@@ -37,19 +37,24 @@ static enum gpud_status dequeue_failed(struct gpud_capture *capture, struct gpud
     else
         gpud_fail_errno(&why, "the driver of %s gives no frames any more: start the capture again",
                         path);
-    return gpud_capture_end_stream(capture, &why, error);
+    return gpud_capture_report(capture, GPUD_CAPTURE_ON_FAILED, &why, error);
 }
 
 /* poll() reports an error, but no buffer of the driver explains it. */
 static enum gpud_status explain_poll(struct gpud_capture *capture, struct gpud_error *error)
 {
-    struct v4l2_capability capability;
-    if (gpud_v4l2_call(&capture->node, VIDIOC_QUERYCAP, &capability) == 0)
+    if (gpud_v4l2_is_alive(&capture->node))
         errno = EIO;
     return dequeue_failed(capture, error);
 }
 
 /* --- waiting ------------------------------------------------------------------------------- */
+
+/* What poll() saw, and is not handled yet. */
+struct news {
+    bool event;  /* or a look at the signal is due */
+    bool failed; /* the next dequeue shall explain it */
+};
 
 /* Makes the card's writes into a device's memory visible, and checks that they arrived there.
  * flags: in an incomplete frame the canary may remain. */
@@ -75,18 +80,18 @@ static void drop(struct gpud_capture *capture, uint32_t index, const struct gpud
     bool full = arrival->action == GPUD_ARRIVAL_OVERRUN;
     gpud_capture_ring_drop(capture->ring, index);
     gpud_capture_count(capture, arrival, false);
-    capture->discontinuity = true;
-    if (full && !capture->said_full)
+    capture->count.discontinuity = true;
+    if (full && !capture->stream.said_full)
         gpud_log_warning(&capture->context->log, "capture",
                          "frames of %s are dropped, because the application holds all %u",
                          capture->node.path, capture->ring->limit);
-    capture->said_full |= full;
+    capture->stream.said_full |= full;
 }
 
 /* Dequeues one buffer, if the driver has one. *frame stays NULL if it gives no frame; *idle: no
  * buffer was dropped either. */
-static enum gpud_status dequeue(struct gpud_capture *capture, struct gpud_frame **frame, bool *idle,
-                                struct gpud_error *error)
+static enum gpud_status dequeue(struct gpud_capture *capture, struct news *news,
+                                struct gpud_frame **frame, bool *idle, struct gpud_error *error)
 {
     struct gpud_capture_ring *ring = capture->ring;
     struct gpud_v4l2_buffer raw = {.memory = ring->method->memory};
@@ -94,19 +99,19 @@ static enum gpud_status dequeue(struct gpud_capture *capture, struct gpud_frame 
     if (gpud_v4l2_dequeue(&capture->node, &raw) < 0) {
         if (errno != EAGAIN)
             return dequeue_failed(capture, error);
-        if (capture->poll_failed)
+        if (news->failed)
             return explain_poll(capture, error);
         *idle = true;
         return GPUD_OK;
     }
-    capture->poll_failed = false;
+    news->failed = false;
     bool room;
     if (!gpud_capture_ring_dequeued(ring, raw.index, &room)) {
         struct gpud_error why;
         gpud_fail(&why, GPUD_IO,
                   "the driver of %s gave buffer %u, which it did not have: start the capture again",
                   capture->node.path, raw.index);
-        return gpud_capture_end_stream(capture, &why, error);
+        return gpud_capture_report(capture, GPUD_CAPTURE_ON_FAILED, &why, error);
     }
 
     struct gpud_arrival arrival = gpud_capture_judge(capture, &raw, room);
@@ -119,31 +124,28 @@ static enum gpud_status dequeue(struct gpud_capture *capture, struct gpud_frame 
     if (!check_memory(capture, raw.index, arrival.flags, &why)) {
         gpud_capture_count(capture, &arrival, false);
         gpud_capture_ring_drop(ring, raw.index);
-        struct gpud_error refused = why;
-        return gpud_capture_fall_back(capture, &refused, &why) == GPUD_OK
-                   ? GPUD_OK
-                   : gpud_capture_end_stream(capture, &why, error);
+        return gpud_capture_report(capture, GPUD_CAPTURE_ON_METHOD_FAILED, &why, error);
     }
     if (gpud_capture_ring_acquire(ring, &raw, &taken, &why) != GPUD_OK)
-        return gpud_capture_end_stream(capture, &why, error);
+        return gpud_capture_report(capture, GPUD_CAPTURE_ON_FAILED, &why, error);
     gpud_capture_count(capture, &arrival, true);
     gpud_capture_describe(capture, &raw, &arrival, taken);
-    capture->discontinuity = false;
-    capture->last_frame = arrival.time;
+    capture->count.discontinuity = false;
+    capture->stream.last_frame = arrival.time;
     *frame = taken;
     return GPUD_OK;
 }
 
 /* poll() reports an error for a driver without a buffer, which is not a failure, so it is not
  * polled then. False: another event came, and the driver need not be asked for a frame. */
-static bool wait_for_news(struct gpud_capture *capture, struct gpud_capture_wait wait,
-                          int64_t deadline)
+static bool wait_for_news(const struct gpud_capture *capture, struct gpud_capture_wait wait,
+                          int64_t deadline, struct news *news)
 {
-    short events = capture->has_change_event ? POLLIN | POLLPRI : POLLIN;
+    short events = capture->signal.has_event ? POLLIN | POLLPRI : POLLIN;
     struct pollfd fds[] = {
         {.fd = wait.fed ? capture->node.fd : -1, .events = events},
         {.fd = wait.out ? capture->ring->wake_fd : -1, .events = POLLIN},
-        {.fd = capture->interrupt_fd, .events = POLLIN},
+        {.fd = capture->interrupt.fd, .events = POLLIN},
     };
     int64_t left = deadline - gpud_now();
     struct timespec slice = gpud_timespec(left < SLICE ? left : SLICE);
@@ -152,8 +154,8 @@ static bool wait_for_news(struct gpud_capture *capture, struct gpud_capture_wait
         return false; /* a Unix signal: the caller looks again */
     bool event = fds[0].revents & POLLPRI;
     bool failed = fds[0].revents & (POLLERR | POLLHUP | POLLNVAL);
-    capture->event_pending = capture->event_pending || event;
-    capture->poll_failed = failed;
+    news->event |= event;
+    news->failed = failed;
     /* A changed video signal may be the cause of the failure, and the next frame may belong to it,
      * so the change is handled first. */
     return !event && (fds[0].revents & POLLIN || failed || count == 0);
@@ -164,21 +166,21 @@ static bool wait_for_news(struct gpud_capture *capture, struct gpud_capture_wait
 static bool is_look_due(const struct gpud_capture *capture, bool wait, bool idle)
 {
     int64_t now = gpud_now();
-    if (now < capture->look_at)
+    if (now < capture->signal.look_at)
         return false;
-    if (!capture->source.present)
+    if (!capture->signal.now.present)
         return true;
-    bool silent = now - capture->last_frame > SLICE || (capture->has_change_event && !wait);
+    bool silent = now - capture->stream.last_frame > SLICE || (capture->signal.has_event && !wait);
     return idle && silent;
 }
 
 /* Whether something must be handled before GPUD_TIMEOUT is returned. An event loop that sees an
  * error or an event must not get GPUD_TIMEOUT forever. */
-static bool has_news(struct gpud_capture *capture, bool polled, bool idle)
+static bool has_news(const struct gpud_capture *capture, bool polled, bool idle, struct news *news)
 {
     if (idle && !polled && capture->watch_fd >= 0)
-        wait_for_news(capture, gpud_capture_ring_wait_begin(capture->ring), 0);
-    return capture->event_pending || (idle && capture->poll_failed);
+        wait_for_news(capture, gpud_capture_ring_wait_begin(capture->ring), 0, news);
+    return news->event || (idle && news->failed);
 }
 
 static enum gpud_status no_frame(struct gpud_capture *capture, bool held, struct gpud_error *error)
@@ -189,8 +191,8 @@ static enum gpud_status no_frame(struct gpud_capture *capture, bool held, struct
                          "the driver of %s waits for the frames that are held, for its signal has "
                          "changed: release them",
                          capture->node.path);
-    if (!capture->source.present)
-        return gpud_fail(error, GPUD_TIMEOUT, "%s", capture->source.reason);
+    if (!capture->signal.now.present)
+        return gpud_fail(error, GPUD_TIMEOUT, "%s", capture->signal.now.reason);
     if (gpud_capture_ring_has_room(ring))
         return gpud_fail(error, GPUD_TIMEOUT,
                          "no frame from %s by the deadline: is there a signal?",
@@ -199,79 +201,78 @@ static enum gpud_status no_frame(struct gpud_capture *capture, bool held, struct
                      ring->limit, capture->node.path);
 }
 
-/* What acquire does next. held: the signal has changed, and the driver waits for frames to be
- * released. */
-enum step {
-    STEP_AWAIT_START, /* without a signal there is no ring */
-    STEP_SLEEP,       /* until the node, a returned buffer or an interrupt */
-    STEP_PEEK,        /* else an event loop that always finds a frame would miss a signal change */
-    STEP_DEQUEUE,
-    STEP_HOLD, /* only releasing frames helps */
-};
-
-static enum step next_step(const struct gpud_capture *capture, bool wait, bool held)
-{
-    if (capture->start_deferred)
-        return STEP_AWAIT_START;
-    if (wait && (held || !capture->poll_failed))
-        return STEP_SLEEP;
-    if (held)
-        return STEP_HOLD;
-    return capture->watch_fd >= 0 && !capture->poll_failed ? STEP_PEEK : STEP_DEQUEUE;
-}
-
 static enum gpud_status requeue(struct gpud_capture *capture, struct gpud_error *error)
 {
     struct gpud_error why;
     return gpud_capture_ring_requeue(capture->ring, &why) == GPUD_OK
                ? GPUD_OK
-               : gpud_capture_end_stream(capture, &why, error);
+               : gpud_capture_report(capture, GPUD_CAPTURE_ON_FAILED, &why, error);
 }
 
-/* *ask: whether to ask the driver for a frame. */
-static enum gpud_status sleep_for_news(struct gpud_capture *capture, int64_t deadline, bool *ask,
-                                       struct gpud_error *error)
+/* Sleeps until the node, a returned buffer, an interrupt or the deadline. *ask: whether to ask the
+ * driver for a frame. */
+static enum gpud_status await_news(struct gpud_capture *capture, int64_t deadline,
+                                   struct news *news, bool *ask, struct gpud_error *error)
 {
     struct gpud_capture_wait begun = gpud_capture_ring_wait_begin(capture->ring);
     enum gpud_status status = begun.back ? requeue(capture, error) : GPUD_OK;
     if (status == GPUD_OK)
-        *ask = wait_for_news(capture, begun, deadline);
+        *ask = wait_for_news(capture, begun, deadline, news);
     return status;
+}
+
+/* Whether frames can come, or why not. */
+static enum gpud_status check_phase(const struct gpud_capture *capture, struct gpud_error *error)
+{
+    if (capture->state.phase == GPUD_CAPTURE_IDLE)
+        return gpud_fail(error, GPUD_INVALID,
+                         "the capture is not configured: it has no format to stream");
+    if (capture->state.phase != GPUD_CAPTURE_FAILED)
+        return GPUD_OK;
+    if (error)
+        *error = capture->failure;
+    return capture->failure.status;
 }
 
 /* A frame costs one poll, one DQBUF and, for returned buffers, one QBUF; without a wait no poll. */
 static enum gpud_status acquire(struct gpud_capture *capture, bool wait, int64_t deadline,
                                 struct gpud_frame **frame, struct gpud_error *error)
 {
+    struct news news = {0};
     for (bool last = false;;) {
-        if (atomic_load(&capture->interrupted))
-            return gpud_fail(error, GPUD_AGAIN, "the capture was interrupted");
-        bool held, idle = true, ask = true;
-        enum gpud_status status = gpud_capture_keep_up(capture, &held, error);
+        enum gpud_status status = check_phase(capture, error);
         if (status != GPUD_OK)
             return status;
-        enum step step = next_step(capture, wait, held);
-        if (step == STEP_AWAIT_START) {
-            status = gpud_capture_await_start(capture, deadline, error);
+        if (atomic_load(&capture->interrupt.set))
+            return gpud_fail(error, GPUD_AGAIN, "the capture was interrupted");
+        if (gpud_capture_follow(capture, news.event))
+            news.failed = false; /* it may have been the old ring's */
+        news.event = false;
+        if (capture->state.phase == GPUD_CAPTURE_FAILED)
+            continue;
+        if (capture->state.phase == GPUD_CAPTURE_DEFERRED) {
+            status = gpud_capture_await_signal(capture, deadline, error);
             if (status != GPUD_OK)
                 return status;
             continue;
         }
+        bool held = capture->state.phase == GPUD_CAPTURE_DRAINING, idle = true, ask = true;
+        bool sleep = wait && (held || !news.failed);
+        /* Else an event loop that always finds a frame would miss a change of the signal. */
+        bool peek = !sleep && !held && capture->watch_fd >= 0 && !news.failed;
         struct gpud_capture_ring *ring = capture->ring; /* a dequeue may replace it */
         if (gpud_capture_ring_has_back(ring))
             status = requeue(capture, error);
-        if (status == GPUD_OK && step == STEP_SLEEP)
-            status = sleep_for_news(capture, deadline, &ask, error);
-        else if (status == GPUD_OK && step == STEP_PEEK)
-            ask = wait_for_news(capture, gpud_capture_ring_wait_begin(ring), 0);
+        if (status == GPUD_OK && (sleep || peek))
+            status = await_news(capture, sleep ? deadline : 0, &news, &ask, error);
         if (status == GPUD_OK && ask && !held)
-            status = dequeue(capture, frame, &idle, error);
+            status = dequeue(capture, &news, frame, &idle, error);
         if (status != GPUD_OK || *frame)
             return status;
-        capture->event_pending = capture->event_pending || is_look_due(capture, wait, idle);
+        news.event |= is_look_due(capture, wait, idle);
         if (capture->ring != ring || gpud_now() < deadline)
             continue;
-        if (last || held || !has_news(capture, step == STEP_PEEK, idle))
+        if (last || held || !has_news(capture, peek, idle, &news))
             return no_frame(capture, held, error);
         last = true;
     }
@@ -282,15 +283,6 @@ enum gpud_status gpud_capture_acquire(struct gpud_capture *capture, int64_t time
 {
     if (timeout_ns < 0)
         return gpud_fail(error, GPUD_INVALID, "a negative timeout: every wait needs an end");
-    enum gpud_capture_phase phase = gpud_capture_phase(capture);
-    if (phase == GPUD_CAPTURE_FAILED) {
-        if (error)
-            *error = capture->failure;
-        return capture->failure.status;
-    }
-    if (phase == GPUD_CAPTURE_IDLE)
-        return gpud_fail(error, GPUD_INVALID,
-                         "the capture is not configured: it has no format to stream");
     struct gpud_frame *found = NULL;
     enum gpud_status status =
         acquire(capture, timeout_ns > 0, gpud_deadline(timeout_ns), &found, error);

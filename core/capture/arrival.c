@@ -15,26 +15,26 @@
  * counts pictures: both fields of one have the same number. */
 static uint64_t count_missing(struct gpud_capture *capture, const struct gpud_v4l2_buffer *raw)
 {
-    uint32_t first = capture->source.bottom_first ? V4L2_FIELD_BOTTOM : V4L2_FIELD_TOP;
-    uint32_t second = capture->alternate && raw->field != first;
-    uint32_t pictures = raw->sequence - capture->driver_sequence;
+    uint32_t first = capture->signal.now.bottom_first ? V4L2_FIELD_BOTTOM : V4L2_FIELD_TOP;
+    uint32_t second = capture->stream.alternate && raw->field != first;
+    uint32_t pictures = raw->sequence - capture->count.driver_sequence;
     int64_t step = pictures;
-    if (capture->alternate)
-        step = 2 * step + second - capture->driver_second;
-    bool numbered = capture->numbered;
-    capture->driver_sequence = raw->sequence;
-    capture->driver_second = second;
-    capture->numbered = true;
+    if (capture->stream.alternate)
+        step = 2 * step + second - capture->count.driver_second;
+    bool numbered = capture->count.numbered;
+    capture->count.driver_sequence = raw->sequence;
+    capture->count.driver_second = second;
+    capture->count.numbered = true;
     if (!numbered)
-        capture->driver_count = raw->sequence;
+        capture->count.driver_count = raw->sequence;
     if (!numbered || step == 0)
         return 0; /* the first frame, or a driver that does not count */
     if (step < 0 || pictures > UINT32_MAX / 2) {
-        capture->discontinuity = true; /* backwards: the driver started again */
-        capture->driver_count = raw->sequence;
+        capture->count.discontinuity = true; /* backwards: the driver started again */
+        capture->count.driver_count = raw->sequence;
         return 0;
     }
-    capture->driver_count += pictures;
+    capture->count.driver_count += pictures;
     return (uint64_t)step - 1;
 }
 
@@ -60,9 +60,9 @@ static bool complete(const struct gpud_capture_ring *ring, struct gpud_v4l2_buff
  */
 static uint32_t field_flags(const struct gpud_capture *capture, uint32_t field)
 {
-    bool bottom_first = capture->source.bottom_first;
+    bool bottom_first = capture->signal.now.bottom_first;
     uint32_t first = bottom_first ? 0 : GPUD_FRAME_TOP_FIRST;
-    if (capture->alternate)
+    if (capture->stream.alternate)
         return GPUD_FRAME_INTERLACED | first |
                (field == V4L2_FIELD_BOTTOM ? GPUD_FRAME_BOTTOM_FIELD : GPUD_FRAME_TOP_FIELD);
     const struct gpud_picture *picture = &capture->info.media.picture; /* written by this thread */
@@ -92,37 +92,37 @@ static bool is_monotonic(const struct gpud_capture *capture, const struct gpud_v
         raw->timestamp > INT64_MAX)
         return false;
     int64_t stamp = (int64_t)raw->timestamp;
-    return stamp >= capture->began - STAMP_SLACK && stamp <= came + STAMP_SLACK;
+    return stamp >= capture->stream.began - STAMP_SLACK && stamp <= came + STAMP_SLACK;
 }
 
 struct gpud_arrival gpud_capture_judge(struct gpud_capture *capture, struct gpud_v4l2_buffer *raw,
                                        bool room)
 {
     struct gpud_arrival arrival = {.time = gpud_now(), .pts = GPUD_TIME_NONE};
-    arrival.action = !capture->source.present ? GPUD_ARRIVAL_NO_SIGNAL
-                     : !room                  ? GPUD_ARRIVAL_OVERRUN
-                                              : GPUD_ARRIVAL_ACQUIRE;
+    arrival.action = !capture->signal.now.present ? GPUD_ARRIVAL_NO_SIGNAL
+                     : !room                      ? GPUD_ARRIVAL_OVERRUN
+                                                  : GPUD_ARRIVAL_ACQUIRE;
     bool monotonic = is_monotonic(capture, raw, arrival.time);
     if (monotonic)
         arrival.pts = raw->timestamp;
     arrival.at_start = (raw->flags & V4L2_BUF_FLAG_TSTAMP_SRC_MASK) == V4L2_BUF_FLAG_TSTAMP_SRC_SOE;
-    if (!capture->said_clock) {
+    if (!capture->stream.said_clock) {
         gpud_log_info(
             &capture->context->log, "capture", "%s stamps frames %s, at %s", capture->node.path,
             monotonic ? "with the monotonic clock" : "with an unknown clock: they carry no pts",
             arrival.at_start ? "the start of exposure" : "their end");
-        capture->said_clock = true;
+        capture->stream.said_clock = true;
     }
 
     arrival.missing = count_missing(capture, raw);
-    capture->sequence += 1 + arrival.missing;
+    capture->count.sequence += 1 + arrival.missing;
     bool corrupted = raw->flags & V4L2_BUF_FLAG_ERROR;
     if (!complete(capture->ring, raw))
         corrupted = true;
     if (corrupted)
         arrival.flags |= GPUD_FRAME_CORRUPTED;
     arrival.flags |= field_flags(capture, raw->field);
-    if (capture->discontinuity || arrival.missing)
+    if (capture->count.discontinuity || arrival.missing)
         arrival.flags |= GPUD_FRAME_DISCONTINUITY;
     return arrival;
 }
@@ -152,14 +152,14 @@ void gpud_capture_describe(struct gpud_capture *capture, const struct gpud_v4l2_
     struct gpud_frame_info *info = &frame->info;
     info->pts_ns = arrival->pts;
     info->dts_ns = GPUD_TIME_NONE;
-    info->duration_ns = capture->frame_duration;
-    info->offset = capture->driver_count;
+    info->duration_ns = capture->stream.frame_duration;
+    info->offset = capture->count.driver_count;
     info->flags = arrival->flags;
     info->meta_size = 0;
-    info->sequence = capture->sequence;
+    info->sequence = capture->count.sequence;
     info->dropped = capture->info.dropped; /* written by this thread */
     info->submitted_ns = (uint64_t)arrival->time;
-    info->epoch = capture->epoch;
+    info->epoch = capture->count.epoch;
     info->layout = placement->layout;
     for (uint32_t i = 0; capture->ring->in_place && i < placement->layout.planes; i++)
         info->layout.plane[i].offset += raw->plane[placement->area_of[i]].data_offset;

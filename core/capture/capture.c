@@ -7,11 +7,11 @@
 #include "base/fd.h"
 #include "base/sized.h"
 #include "base/sysfs.h"
+#include "capture/card.h"
 #include "capture/cards.h"
-#include "capture/lost.h"
 #include "capture/method.h"
-#include "capture/setup.h"
 #include "capture/stream.h"
+#include "capture/watch.h"
 #include "topology/near.h"
 
 #include <stdlib.h>
@@ -35,7 +35,7 @@ static enum gpud_status check_params(const struct gpud_capture_params *params,
                          address ? address : "");
     if (strlen(address) - strlen(SCHEME) >= sizeof(((struct gpud_v4l2 *)0)->path))
         return gpud_fail(error, GPUD_INVALID, "the capture address is too long");
-    if (params->input && strlen(params->input) >= sizeof(((struct gpud_capture *)0)->input))
+    if (params->input && strlen(params->input) >= sizeof(((struct gpud_capture *)0)->wanted.input))
         return gpud_fail(error, GPUD_INVALID, "the input's name is too long: \"%.40s…\"",
                          params->input);
     enum gpud_status status = gpud_controls_check(params->controls, params->control_count, error);
@@ -78,7 +78,7 @@ enum gpud_status gpud_capture_open(struct gpud_device *device, struct gpud_devic
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a capture");
     gpud_lock_init(&made->lock, GPUD_RANK_CAPTURE_INFO);
     gpud_lock_init(&made->node_lock, GPUD_RANK_CAPTURE_NODE);
-    gpud_lock_init(&made->interrupt_lock, GPUD_RANK_CAPTURE_INTERRUPT);
+    gpud_lock_init(&made->interrupt.lock, GPUD_RANK_CAPTURE_INTERRUPT);
     made->context = host->context;
     made->device = gpud_device_ref(device);
     made->host = gpud_device_ref(host);
@@ -90,14 +90,14 @@ enum gpud_status gpud_capture_open(struct gpud_device *device, struct gpud_devic
     made->node.system = system;
     made->node.fd = -1;
     gpud_print(made->node.path, "%s", params->address + strlen(SCHEME));
-    gpud_print(made->home, "%s", made->node.path);
-    gpud_print(made->input, "%s", params->input ? params->input : "");
+    gpud_print(made->card.home, "%s", made->node.path);
+    gpud_print(made->wanted.input, "%s", params->input ? params->input : "");
 
-    made->watch_fd = made->nodes_fd = made->timer_fd = made->next_input = -1;
-    made->interrupt_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (made->interrupt_fd < 0)
+    made->watch_fd = made->card.nodes_fd = made->timer_fd = made->wanted.next_input = -1;
+    made->interrupt.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (made->interrupt.fd < 0)
         status = gpud_fail_errno(error, "cannot create an eventfd");
-    if (!gpud_controls_keep(&made->controls, params->controls, params->control_count))
+    if (!gpud_controls_keep(&made->wanted.controls, params->controls, params->control_count))
         status = gpud_fail(error, GPUD_NO_MEMORY, "out of memory for controls");
     if (status == GPUD_OK)
         status = gpud_v4l2_open(&made->node, error);
@@ -107,9 +107,9 @@ enum gpud_status gpud_capture_open(struct gpud_device *device, struct gpud_devic
         gpud_capture_destroy(&made);
         return status;
     }
-    made->known = made->node;
+    made->card.known = made->node;
     gpud_print(made->info.device, "%s", device->info.name);
-    gpud_input_set(&made->node, &made->source);
+    gpud_input_set(&made->node, &made->signal.now);
     gpud_print(made->info.driver, "%s", made->node.driver);
     gpud_print(made->info.card, "%s", made->node.card);
     *capture = made;
@@ -148,14 +148,14 @@ void gpud_capture_destroy(struct gpud_capture **capture)
     *capture = NULL;
     gpud_capture_drop_ring(gone, true, NULL);
     gpud_v4l2_close(&gone->node);
-    gone->start_deferred = false;
-    gpud_capture_end_wait(gone);
-    gpud_controls_clear(&gone->controls);
+    gpud_capture_unwatch_folders(gone);
+    gpud_capture_disarm(gone);
+    gpud_controls_clear(&gone->wanted.controls);
     gpud_fd_close(&gone->watch_fd);
-    gpud_fd_close(&gone->interrupt_fd);
+    gpud_fd_close(&gone->interrupt.fd);
     gpud_device_close(&gone->device);
     gpud_device_close(&gone->host);
-    gpud_lock_destroy(&gone->interrupt_lock);
+    gpud_lock_destroy(&gone->interrupt.lock);
     gpud_lock_destroy(&gone->node_lock);
     gpud_lock_destroy(&gone->lock);
     free(gone);
@@ -176,12 +176,12 @@ void gpud_capture_interrupt(struct gpud_capture *capture, bool interrupted)
      * set. */
     uint64_t count = 1;
     ssize_t done = 0;
-    gpud_lock_take(&capture->interrupt_lock);
-    if (interrupted && !atomic_exchange(&capture->interrupted, true))
-        done = write(capture->interrupt_fd, &count, sizeof(count));
-    else if (!interrupted && atomic_load(&capture->interrupted))
-        done = read(capture->interrupt_fd, &count, sizeof(count));
-    atomic_store(&capture->interrupted, interrupted);
-    gpud_lock_release(&capture->interrupt_lock);
+    gpud_lock_take(&capture->interrupt.lock);
+    if (interrupted && !atomic_exchange(&capture->interrupt.set, true))
+        done = write(capture->interrupt.fd, &count, sizeof(count));
+    else if (!interrupted && atomic_load(&capture->interrupt.set))
+        done = read(capture->interrupt.fd, &count, sizeof(count));
+    atomic_store(&capture->interrupt.set, interrupted);
+    gpud_lock_release(&capture->interrupt.lock);
     (void)done; /* cannot fail: an eventfd of 0 takes 1, and one of 1 returns it */
 }

@@ -181,18 +181,18 @@ static bool is_node(const char *name)
 
 enum gpud_status gpud_capture_card_list_look(struct gpud_context *context,
                                              const struct gpud_v4l2_system *system,
-                                             struct gpud_capture_card_list **list,
+                                             struct gpud_capture_card_list **list, uint32_t *count,
                                              struct gpud_error *error)
 {
-    size_t count;
-    struct gpud_sysfs_name *names = gpud_sysfs_list(&count, "/dev");
+    size_t found;
+    struct gpud_sysfs_name *names = gpud_sysfs_list(&found, "/dev");
     struct gpud_capture_card_list *made = calloc(1, sizeof(*made));
     enum gpud_status status = made ? GPUD_OK : no_room(error);
     if (made)
         made->list = (struct gpud_list){.what = "capture card",
                                         .entry_size = sizeof(struct card),
                                         .record_size = sizeof(struct gpud_capture_card_info)};
-    for (size_t i = 0; i < count && status == GPUD_OK; i++) {
+    for (size_t i = 0; i < found && status == GPUD_OK; i++) {
         struct card *card = is_node(names[i].text) ? gpud_list_add(&made->list, error) : NULL;
         if (card)
             status = look_at(context, system, names[i].text, card, error);
@@ -200,18 +200,21 @@ enum gpud_status gpud_capture_card_list_look(struct gpud_context *context,
             status = GPUD_NO_MEMORY;
     }
     free(names);
-    if (status == GPUD_OK)
-        *list = made;
-    else
+    if (status != GPUD_OK) {
         gpud_capture_card_list_destroy(&made);
-    return status;
+        return status;
+    }
+    *list = made;
+    if (count)
+        *count = made->list.count;
+    return GPUD_OK;
 }
 
 enum gpud_status gpud_capture_card_list_create(struct gpud_context *context,
                                                struct gpud_capture_card_list **list,
-                                               struct gpud_error *error)
+                                               uint32_t *count, struct gpud_error *error)
 {
-    return gpud_capture_card_list_look(context, &gpud_v4l2_kernel, list, error);
+    return gpud_capture_card_list_look(context, &gpud_v4l2_kernel, list, count, error);
 }
 
 /* --- what was found ------------------------------------------------------------------------ */
@@ -230,11 +233,6 @@ void gpud_capture_card_list_destroy(struct gpud_capture_card_list **list)
     gpud_list_clear(&(*list)->list);
     free(*list);
     *list = NULL;
-}
-
-uint32_t gpud_capture_card_list_count(const struct gpud_capture_card_list *list)
-{
-    return list->list.count;
 }
 
 enum gpud_status gpud_capture_card_list_get_info(const struct gpud_capture_card_list *list,

@@ -13,7 +13,7 @@ void gpud_capture_find_card(const char *node, char *pci, size_t size);
 /* gpud_capture_card_list_create() with a given system (the kernel, or a test's). */
 enum gpud_status gpud_capture_card_list_look(struct gpud_context *context,
                                              const struct gpud_v4l2_system *system,
-                                             struct gpud_capture_card_list **cards,
+                                             struct gpud_capture_card_list **cards, uint32_t *count,
                                              struct gpud_error *error);
 
 #endif

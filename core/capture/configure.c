@@ -3,50 +3,16 @@
 
 /* The calls that set up a card: its mode, its input and its controls. */
 #include "base/sized.h"
-#include "capture/follow.h"
-#include "capture/lost.h"
+#include "capture/actions.h"
 #include "capture/publish.h"
-#include "capture/ring_watch.h"
-#include "capture/setup.h"
-#include "capture/stream.h"
-#include "capture/watch.h"
 
 #include <linux/videodev2.h>
 #include <string.h>
 
-/* Ends the stream, and opens the node again if the card was unplugged. */
-static enum gpud_status start_over(struct gpud_capture *capture, struct gpud_error *error)
-{
-    gpud_capture_unpublish(capture);
-    capture->start_deferred = false;
-    gpud_capture_disarm(capture);
-    bool open = !capture->gone && capture->node.fd >= 0;
-    enum gpud_status status = gpud_capture_drop_ring(capture, !open, &capture->failure);
-    if (status == GPUD_OK)
-        capture->failure.status = GPUD_OK; /* it belonged to the stream that ended */
-    else
-        gpud_capture_ring_end(capture->ring);
-    if (status != GPUD_OK && error)
-        *error = capture->failure;
-    if (open)
-        return status;
-    status = gpud_capture_reopen(capture, error);
-    if (capture->node.fd >= 0)
-        gpud_capture_note_return(capture);
-    else
-        gpud_capture_note_gone(capture);
-    return status;
-}
-
 void gpud_capture_stop(struct gpud_capture *capture)
 {
-    gpud_capture_unpublish(capture);
-    gpud_capture_drop_ring(capture, true, NULL);
-    if (!capture->awaiting_replug)
-        gpud_capture_disarm(capture);
-    capture->start_deferred = capture->change_pending = false;
-    capture->failure.status = GPUD_OK;
-    capture->wanted.format[0] = '\0';
+    gpud_capture_report(capture, GPUD_CAPTURE_ON_STOP, NULL, NULL);
+    capture->wanted.mode.format[0] = '\0';
 }
 
 static enum gpud_status check_mode(const struct gpud_capture_mode *mode, struct gpud_error *error)
@@ -78,56 +44,47 @@ static enum gpud_status set_mode(struct gpud_capture *capture, const struct gpud
     if (status == GPUD_OK)
         status = check_mode(&wanted, error);
     if (status == GPUD_OK)
-        status = start_over(capture, error);
+        status = gpud_capture_report(capture, GPUD_CAPTURE_ON_CONFIGURE, NULL, error);
     if (status != GPUD_OK)
         return status;
-    gpud_input_detect(&capture->node, &capture->source);
+    gpud_input_detect(&capture->node, &capture->signal.now);
     gpud_capture_publish_signal(capture);
-    const struct gpud_input *source = &capture->source;
+    const struct gpud_input *source = &capture->signal.now;
     /* A caller that asks for the signal's size also follows later changes of it. */
     if (wanted.width_min == source->width && wanted.height_min == source->height)
         wanted.width_min = wanted.height_min = 0;
-    capture->wanted = wanted;
-    capture->fourcc = 0;
-    capture->scales = wanted.width_min && source->width;
-    capture->interlaced = source->interlaced;
-    status = gpud_capture_begin(capture, error);
-    if (status == GPUD_NO_DEVICE)
-        gpud_capture_note_gone(capture);
-    return status;
+    capture->wanted.mode = wanted;
+    capture->wanted.fourcc = 0;
+    capture->wanted.scales = wanted.width_min && source->width;
+    capture->wanted.interlaced = source->interlaced;
+    return gpud_capture_report(capture, GPUD_CAPTURE_ON_START, NULL, error);
 }
 
 static enum gpud_status set_input(struct gpud_capture *capture, const char *input,
                                   struct gpud_error *error)
 {
     int number, now = -1;
-    bool held = false;
-    if (strlen(input) >= sizeof(capture->input))
+    if (strlen(input) >= sizeof(capture->wanted.input))
         return gpud_fail(error, GPUD_INVALID,
                          "\"%.31s…\" is too long for an input's number or name", input);
-    if (capture->gone || capture->node.fd < 0)
-        return gpud_fail(error, GPUD_NO_DEVICE, "%s is unplugged", capture->home);
+    if (capture->state.card != GPUD_CARD_PRESENT)
+        return gpud_fail(error, GPUD_NO_DEVICE, "%s is unplugged", capture->card.home);
     enum gpud_status status = gpud_input_find(&capture->node, input, &number, error);
     if (status != GPUD_OK)
         return status;
+    capture->wanted.next_input = -1; /* one asked for before, while frames were held */
     if (gpud_v4l2_call(&capture->node, VIDIOC_G_INPUT, &now) < 0 || now != number) {
-        capture->next_input = number;
-        capture->input_refused.status = GPUD_OK;
-        if (gpud_capture_phase(capture) == GPUD_CAPTURE_STREAMING) {
-            capture->change_pending = true;
-            status = gpud_capture_keep_up(capture, &held, error);
-        } else {
-            gpud_capture_drop_ring(capture, true, NULL);
-            gpud_capture_select_input(capture);
-        }
-        if (status == GPUD_OK && capture->input_refused.status != GPUD_OK) {
-            status = capture->input_refused.status;
+        capture->wanted.next_input = number;
+        capture->wanted.input_refused.status = GPUD_OK;
+        status = gpud_capture_report(capture, GPUD_CAPTURE_ON_INPUT, NULL, error);
+        if (status == GPUD_OK && capture->wanted.input_refused.status != GPUD_OK) {
+            status = capture->wanted.input_refused.status;
             if (error)
-                *error = capture->input_refused;
+                *error = capture->wanted.input_refused;
         }
     }
     if (status == GPUD_OK)
-        gpud_print(capture->input, "%s", input);
+        gpud_print(capture->wanted.input, "%s", input);
     return status;
 }
 
@@ -140,10 +97,10 @@ static enum gpud_status set_controls(struct gpud_capture *capture,
         return status;
     gpud_lock_take(&capture->node_lock);
     if (capture->node.fd < 0)
-        status = gpud_fail(error, GPUD_NO_DEVICE, "%s is unplugged", capture->home);
+        status = gpud_fail(error, GPUD_NO_DEVICE, "%s is unplugged", capture->card.home);
     else
         status = gpud_controls_set(&capture->node, controls, count, error);
-    if (status == GPUD_OK && !gpud_controls_keep(&capture->controls, controls, count))
+    if (status == GPUD_OK && !gpud_controls_keep(&capture->wanted.controls, controls, count))
         status = gpud_fail(error, GPUD_NO_MEMORY, "no room for more controls");
     gpud_lock_release(&capture->node_lock);
     return status;

@@ -6,13 +6,13 @@
 
 #include "capture/state.h"
 
-/* Follows the signal, before each check for a frame. *held: it has changed, but the driver needs
- * held frames back first. */
-enum gpud_status gpud_capture_keep_up(struct gpud_capture *capture, bool *held,
-                                      struct gpud_error *error);
+/* Follows the signal, before each check for a frame. look: it may have changed. True: the state, or
+ * the ring, is perhaps another one. */
+bool gpud_capture_follow(struct gpud_capture *capture, bool look);
 
-/* Without a ring, because the driver does not start without a signal: waits until it starts. */
-enum gpud_status gpud_capture_await_start(struct gpud_capture *capture, int64_t deadline,
-                                          struct gpud_error *error);
+/* In phase DEFERRED: waits until there is a signal, and then starts. GPUD_OK: the phase is another
+ * one. */
+enum gpud_status gpud_capture_await_signal(struct gpud_capture *capture, int64_t deadline,
+                                           struct gpud_error *error);
 
 #endif

@@ -28,7 +28,7 @@ static enum gpud_status export_area(const struct gpud_capture_ring *ring,
 {
     const struct gpud_placement *placement = &ring->placement;
     uint64_t offset = 0, size = placement->area[area].size;
-    enum gpud_status status = gpud_memory_export_dmabuf_part(
+    enum gpud_status status = gpud_memory_export_dmabuf(
         buffer->memory, placement->area[area].start, size, &buffer->dmabuf[area], &offset, error);
     if (status != GPUD_OK)
         return status;

@@ -229,7 +229,7 @@ size_t gpud_capture_list_modes(struct gpud_capture *capture, const char *format,
                                struct gpud_capture_mode *modes, size_t max)
 {
     gpud_lock_take(&capture->node_lock);
-    size_t count = gpud_capture_modes_of(&capture->node, &capture->source, format, modes, max);
+    size_t count = gpud_capture_modes_of(&capture->node, &capture->signal.now, format, modes, max);
     gpud_lock_release(&capture->node_lock);
     return count;
 }

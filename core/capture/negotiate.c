@@ -13,9 +13,9 @@
 static enum gpud_status choose_format(struct gpud_capture *capture, const char *format,
                                       uint32_t *fourcc, struct gpud_error *error)
 {
-    if (!capture->fourcc) /* a change of the signal does not change it */
-        capture->fourcc = gpud_capture_find_format(&capture->node, format);
-    *fourcc = capture->fourcc;
+    if (!capture->wanted.fourcc) /* a change of the signal does not change it */
+        capture->wanted.fourcc = gpud_capture_find_format(&capture->node, format);
+    *fourcc = capture->wanted.fourcc;
     if (*fourcc)
         return GPUD_OK;
     if (gpud_format_fourcc(format, 0) == 0)
@@ -94,17 +94,17 @@ enum gpud_status gpud_capture_negotiate(struct gpud_capture *capture,
                                         struct gpud_v4l2_format *format,
                                         struct gpud_placement *placement, struct gpud_error *error)
 {
-    const struct gpud_capture_mode *wanted = &capture->wanted;
+    const struct gpud_capture_mode *wanted = &capture->wanted.mode;
     const char *name = wanted->format;
     /* If another input has no size of its own, the pictures keep their size. */
     const struct gpud_layout *last =
         &capture->info.media.picture.layout; /* written by this thread only */
-    bool own = capture->source.width && capture->source.height;
-    bool asked = wanted->width_min && (capture->scales || !own);
-    uint32_t width = asked ? wanted->width_min : own ? capture->source.width : last->width;
+    bool own = capture->signal.now.width && capture->signal.now.height;
+    bool asked = wanted->width_min && (capture->wanted.scales || !own);
+    uint32_t width = asked ? wanted->width_min : own ? capture->signal.now.width : last->width;
     uint32_t height = asked ? wanted->height_min
-                      : own ? capture->source.height
-                            : last->height * (capture->alternate ? 2 : 1);
+                      : own ? capture->signal.now.height
+                            : last->height * (capture->stream.alternate ? 2 : 1);
     if (!width || !height)
         return gpud_fail(error, GPUD_INVALID,
                          "%s has no signal with a size of its own: ask for one of its sizes",
@@ -114,7 +114,7 @@ enum gpud_status gpud_capture_negotiate(struct gpud_capture *capture,
         return status;
     /* From a signal of the other kind the card makes what it can. */
     enum gpud_scan asked_scan =
-        capture->source.interlaced == capture->interlaced ? wanted->scan : GPUD_SCAN_ANY;
+        capture->signal.now.interlaced == capture->wanted.interlaced ? wanted->scan : GPUD_SCAN_ANY;
     if (ask_for_scan(&capture->node, asked_scan, width, height, format) < 0)
         return refused(capture, name, width, height, error);
     gpud_v4l2_reset_compose(&capture->node);
@@ -128,7 +128,7 @@ enum gpud_status gpud_capture_negotiate(struct gpud_capture *capture,
     const char *opaque = status == GPUD_OK ? gpud_format_opaque(placement->layout.format) : NULL;
     if (opaque && strcmp(opaque, name) == 0) /* its alpha is meaningless */
         gpud_print(placement->layout.format, "%s", opaque);
-    else if (gpud_format_has_alpha(name) && !gpud_controls_set_alpha(&capture->controls))
+    else if (gpud_format_has_alpha(name) && !gpud_controls_set_alpha(&capture->wanted.controls))
         gpud_controls_make_opaque(&capture->node);
     if (status == GPUD_OK && strcmp(placement->layout.format, name) != 0)
         status = gpud_fail(error, GPUD_UNSUPPORTED, "%s offers %s, but gives %s instead",

@@ -14,7 +14,7 @@
 
 void gpud_capture_publish_signal(struct gpud_capture *capture)
 {
-    const struct gpud_input *source = &capture->source;
+    const struct gpud_input *source = &capture->signal.now;
     gpud_lock_take(&capture->lock);
     bool was = capture->info.signal;
     capture->info.signal = source->present;
@@ -44,11 +44,17 @@ void gpud_capture_publish_card_format(struct gpud_capture *capture)
     gpud_lock_release(&capture->lock);
 }
 
-void gpud_capture_note_gone(struct gpud_capture *capture)
+void gpud_capture_publish_card(struct gpud_capture *capture)
 {
-    capture->gone = true;
     gpud_lock_take(&capture->lock);
-    capture->info.unplugged = true;
+    struct gpud_capture_info *info = &capture->info;
+    bool was = info->unplugged;
+    info->unplugged = capture->state.card != GPUD_CARD_PRESENT;
+    if (was && !info->unplugged) {
+        info->returns++;
+        gpud_print(info->driver, "%s", capture->node.driver);
+        gpud_print(info->card, "%s", capture->node.card);
+    }
     gpud_lock_release(&capture->lock);
 }
 
@@ -78,8 +84,9 @@ void gpud_capture_note_format(struct gpud_capture *capture, const struct gpud_v4
                               uint32_t fps_den)
 {
     struct gpud_picture *picture = &capture->info.media.picture;
-    bool bottom_first = format->field == V4L2_FIELD_INTERLACED_BT ||
-                        (format->field != V4L2_FIELD_INTERLACED_TB && capture->source.bottom_first);
+    bool bottom_first =
+        format->field == V4L2_FIELD_INTERLACED_BT ||
+        (format->field != V4L2_FIELD_INTERLACED_TB && capture->signal.now.bottom_first);
     gpud_capture_read_colors(format, &picture->colorimetry);
     picture->hdr = *hdr;
     picture->rate = (struct gpud_fraction){fps_num, fps_den};
@@ -87,7 +94,7 @@ void gpud_capture_note_format(struct gpud_capture *capture, const struct gpud_v4
     picture->field_order = picture->scan != GPUD_SCAN_INTERLEAVED ? GPUD_FIELD_ORDER_UNKNOWN
                            : bottom_first                         ? GPUD_FIELD_ORDER_BOTTOM_FIRST
                                                                   : GPUD_FIELD_ORDER_TOP_FIRST;
-    gpud_input_aspect(&capture->source, format, &picture->pixel_aspect.num,
+    gpud_input_aspect(&capture->signal.now, format, &picture->pixel_aspect.num,
                       &picture->pixel_aspect.den);
 }
 
@@ -97,14 +104,14 @@ void gpud_capture_read_rate(struct gpud_capture *capture, uint32_t *fps_num, uin
     gpud_v4l2_rate(&capture->node, fps_num, fps_den);
     if (*fps_num)
         return;
-    *fps_num = capture->source.fps_num;
-    *fps_den = capture->source.fps_den;
+    *fps_num = capture->signal.now.fps_num;
+    *fps_den = capture->signal.now.fps_den;
 }
 
 void gpud_capture_set_duration(struct gpud_capture *capture, uint32_t fps_num, uint32_t fps_den)
 {
-    uint32_t fields = capture->alternate ? 2 : 1;
-    capture->frame_duration =
+    uint32_t fields = capture->stream.alternate ? 2 : 1;
+    capture->stream.frame_duration =
         fps_num ? (uint64_t)fps_den * UINT64_C(1000000000) / fps_num / fields : GPUD_TIME_NONE;
 }
 
@@ -140,7 +147,7 @@ void gpud_capture_publish(struct gpud_capture *capture, const struct gpud_v4l2_f
     info->media.picture.layout = ring->placement.layout;
     gpud_print(info->card_format, "%s", info->media.picture.layout.format);
     info->monotonic = (stamps & V4L2_BUF_FLAG_TIMESTAMP_MASK) == V4L2_BUF_FLAG_TIMESTAMP_MONOTONIC;
-    info->started_ns = (uint64_t)capture->began;
+    info->started_ns = (uint64_t)capture->stream.began;
     info->stamps_start = (stamps & V4L2_BUF_FLAG_TSTAMP_SRC_MASK) == V4L2_BUF_FLAG_TSTAMP_SRC_SOE;
     gpud_capture_note_format(capture, format, &hdr, fps_num, fps_den);
     gpud_lock_release(&capture->lock);

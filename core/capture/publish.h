@@ -12,8 +12,8 @@ void gpud_capture_count_change(struct gpud_capture *capture);
 /* The format that the card is set to before the first configure. */
 void gpud_capture_publish_card_format(struct gpud_capture *capture);
 
-/* Some call said that the card was unplugged. */
-void gpud_capture_note_gone(struct gpud_capture *capture);
+/* The card was unplugged, or has returned. */
+void gpud_capture_publish_card(struct gpud_capture *capture);
 
 /* A stream has begun in this format. */
 void gpud_capture_publish(struct gpud_capture *capture, const struct gpud_v4l2_format *format,

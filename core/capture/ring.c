@@ -90,52 +90,31 @@ static enum gpud_status try_methods(struct gpud_capture_ring *ring,
 
 /* --- frames -------------------------------------------------------------------------------- */
 
-static enum gpud_status make_slots(struct gpud_capture_ring *ring, struct gpud_error *error)
+/* In place the frames are the buffers; else slots, each with memory of its own. */
+static enum gpud_status make_frames(struct gpud_capture_ring *ring, struct gpud_error *error)
 {
-    ring->frames = calloc(ring->limit, sizeof(*ring->frames));
+    uint32_t count = ring->in_place ? ring->buffer_count : ring->limit;
+    ring->frames = calloc(count, sizeof(*ring->frames));
     if (!ring->frames)
-        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for %u frames", ring->limit);
-    ring->frame_count = ring->limit;
-    for (uint32_t i = 0; i < ring->frame_count; i++) {
+        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for %u frames", count);
+    ring->frame_count = count;
+    enum gpud_status status = GPUD_OK;
+    for (uint32_t i = 0; i < count && status == GPUD_OK; i++) {
         struct gpud_frame *frame = &ring->frames[i];
-        frame->ops = &gpud_capture_copied_ops;
+        frame->ops = ring->in_place ? &gpud_capture_in_place_ops : &gpud_capture_copied_ops;
         frame->owner = ring;
         frame->slot = i;
-        enum gpud_status status = gpud_queue_create(ring->device, &frame->queue, error);
-        if (status == GPUD_OK)
+        frame->memory = ring->in_place ? ring->buffers[i].memory : NULL;
+        if (!frame->memory || !frame->memory->host) /* else the CPU needs no queue to map it */
+            status = gpud_queue_create(ring->device, &frame->queue, error);
+        if (status == GPUD_OK && !ring->in_place)
             status = gpud_memory_alloc_for(ring->device, ring->placement.layout.size,
                                            GPUD_USAGE_LOCAL, &frame->memory, error);
-        if (status != GPUD_OK)
-            return status;
     }
-    return GPUD_OK;
-}
-
-static enum gpud_status make_frames_of_buffers(struct gpud_capture_ring *ring,
-                                               struct gpud_error *error)
-{
-    ring->frames = calloc(ring->buffer_count, sizeof(*ring->frames));
-    if (!ring->frames)
-        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for %u frames", ring->buffer_count);
-    ring->frame_count = ring->buffer_count;
-    for (uint32_t i = 0; i < ring->frame_count; i++) {
-        struct gpud_frame *frame = &ring->frames[i];
-        frame->ops = &gpud_capture_in_place_ops;
-        frame->owner = ring;
-        frame->slot = i;
-        frame->memory = ring->buffers[i].memory;
-        if (frame->memory->host)
-            continue;
-        enum gpud_status status =
-            gpud_queue_create(ring->device, &frame->queue, error); /* maps the frame */
-        if (status != GPUD_OK)
-            return status;
-    }
-    uint32_t most =
-        ring->buffer_count > GPUD_CAPTURE_SPARE ? ring->buffer_count - GPUD_CAPTURE_SPARE : 1;
-    if (ring->limit > most)
+    uint32_t most = count > GPUD_CAPTURE_SPARE ? count - GPUD_CAPTURE_SPARE : 1;
+    if (ring->in_place && ring->limit > most)
         ring->limit = most;
-    return GPUD_OK;
+    return status;
 }
 
 /* --- creating and stopping ----------------------------------------------------------------- */
@@ -168,7 +147,7 @@ enum gpud_status gpud_capture_ring_create(struct gpud_v4l2 *node, struct gpud_de
     if (status == GPUD_OK)
         status = try_methods(made, choice, error);
     if (status == GPUD_OK)
-        status = made->in_place ? make_frames_of_buffers(made, error) : make_slots(made, error);
+        status = make_frames(made, error);
     if (status != GPUD_OK) {
         if (made->buffer_count)
             gpud_capture_buffers_undo(made);

@@ -1,16 +1,25 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What the files of a capture share. Each calls only those before it: publish.c tells get_info,
- * watch.c shows events to an event loop, setup.c selects the input, negotiate.c agrees with the
- * driver on a format, stream.c starts and ends a ring, follow.c keeps up with the signal, lost.c
- * waits for a card that was unplugged. The calls are above them: configure.c, acquire.c, capture.c.
- */
+/* clang-format off */
+/* What the files of a capture share. Each calls only those before it:
+ *
+ *   machine.c     what happens next: a table
+ *   publish.c     tells get_info
+ *   watch.c       shows events to an event loop
+ *   card.c        sets up the card, and finds one that was unplugged
+ *   negotiate.c   agrees with the driver on a format
+ *   stream.c      starts and ends a ring
+ *   actions.c     carries out what the machine says
+ *   follow.c      keeps up with the signal
+ *   configure.c, acquire.c, wait.c, capture.c: the calls */
+/* clang-format on */
 #ifndef GPUD_CAPTURE_STATE_H
 #define GPUD_CAPTURE_STATE_H
 
 #include "capture/controls.h"
 #include "capture/input.h"
+#include "capture/machine.h"
 #include "capture/ring_state.h"
 #include <gpudirect/capture.h>
 
@@ -21,96 +30,76 @@ struct gpud_capture {
     struct gpud_context *context;
     struct gpud_device *device; /* where the frames shall arrive */
     struct gpud_device *host;
-    struct gpud_v4l2 node;
-    char home[sizeof(((struct gpud_v4l2 *)0)->path)]; /* the node that was asked for */
-    struct gpud_v4l2 known;                           /* the card when it was opened last */
-    struct gpud_lock node_lock; /* around closing and opening it, and what other threads ask it */
     uint32_t slots;
     char method[16]; /* the only one to take, or "" */
     bool direct;     /* only methods that need no copy */
 
-    struct gpud_lock interrupt_lock; /* around changing both, so that they agree */
-    atomic_bool interrupted;
-    int interrupt_fd; /* readable while interrupted */
-    int watch_fd;     /* an epoll, for event loops; -1: none was asked for */
+    struct gpud_v4l2 node;
+    struct gpud_lock node_lock; /* around closing and opening it, and what other threads ask it */
+    struct gpud_capture_state state;
+    struct gpud_capture_ring *ring; /* NULL: not configured, deferred, or unplugged */
+    struct gpud_error failure;      /* in phase FAILED: why */
 
-    /* What was configured. From here on one thread at a time. */
-    struct gpud_capture_mode wanted; /* the last configure; a size of 0x0: the signal's own */
-    uint32_t fourcc;                 /* of that format; 0: to be looked for */
-    bool scales;                     /* that size is another one than the signal's */
-    bool interlaced;                 /* the signal was, when that scan was asked for */
-    char input[64];                  /* that was asked for; "": none was */
-    int next_input;                  /* to be selected when no frame is held; -1: none */
-    struct gpud_error input_refused; /* why it was not */
-    struct gpud_controls controls;   /* with node_lock held */
-
-    /* The signal. */
-    struct gpud_input source; /* as it was detected last */
-    bool has_change_event;    /* the driver has an event for a change of it */
-    bool event_pending;       /* poll() saw something, or a look is due */
-    bool change_pending;      /* it has changed, and is not followed yet */
-    int64_t look_at;          /* when it is looked at next without an event */
-
-    /* The stream. */
-    struct gpud_capture_ring *ring; /* NULL: not configured, deferred, or gone */
-    bool start_deferred;            /* configured; the driver does not start without a signal */
-    struct gpud_error failure;      /* what ended it: every acquire says so until the next
-                                       configure */
-    bool poll_failed;               /* poll() saw an error that the next dequeue shall explain */
-    bool alternate;                 /* frames are single fields */
-    uint32_t driver_second;         /* the last frame was the second field of its two */
-    uint64_t frame_duration;        /* ns, or GPUD_TIME_NONE */
-    int64_t began;                  /* when the driver was started */
-    int64_t last_frame;             /* when the last frame was acquired */
-    bool said_full;                 /* logged: the application holds all frames */
-    bool said_clock;                /* logged: which clock the driver uses */
-
-    /* A card that was unplugged. */
-    bool gone;                 /* the node must be opened again */
-    bool awaiting_replug;      /* gpud_capture_wait() watches for it */
-    struct gpud_error absence; /* why it is not there yet */
-    int nodes_fd;              /* an inotify, for nodes that appear; -1 */
+    int watch_fd; /* an epoll, for event loops; -1: none was asked for */
     /* When to look for the card, or the signal, again. Expired as well if there is an error to
      * report, and no ring that would show it. -1: not armed */
     int timer_fd;
-
-    /* Frames so far. */
-    uint64_t sequence;        /* of the last frame, counted from 1 */
-    uint32_t driver_sequence; /* the driver's number for it */
-    uint64_t driver_count;    /* the same, beyond 32 bits */
-    bool numbered;            /* driver_sequence is known */
-    bool discontinuity;       /* the next frame does not follow the last one */
-    uint32_t epoch;
+    struct {
+        struct gpud_lock lock; /* around changing both, so that they agree */
+        atomic_bool set;
+        int fd; /* readable while it is set */
+    } interrupt;
 
     struct gpud_lock lock; /* around info, which other threads read */
     struct gpud_capture_info info;
-};
 
-/* clang-format off */
-/* The states of a capture. An unplugged card (gone) is in one of them too.
- *
- *   from        to          when
- *   IDLE        STREAMING   configure
- *   IDLE        DEFERRED    configure, and the driver does not start without a signal
- *   DEFERRED    STREAMING   the signal comes
- *   STREAMING   STREAMING   another signal, or another method: a new ring
- *   STREAMING   DEFERRED    the signal is lost again before the driver starts with it
- *   any         FAILED      the driver, a device, or a new ring fails
- *   any         IDLE        stop; configure begins there */
-/* clang-format on */
-enum gpud_capture_phase {
-    GPUD_CAPTURE_IDLE,      /* not configured: no ring */
-    GPUD_CAPTURE_DEFERRED,  /* configured; the driver does not start without a signal: no ring */
-    GPUD_CAPTURE_STREAMING, /* there is a ring */
-    GPUD_CAPTURE_FAILED,    /* every acquire reports why; a ring, if there is one, has ended */
-};
+    /* One thread's at a time, as all below. configure.c */
+    struct {
+        struct gpud_capture_mode mode;   /* the last configure; a size of 0x0: the signal's own */
+        uint32_t fourcc;                 /* of that format; 0: to be looked for */
+        bool scales;                     /* that size is another one than the signal's */
+        bool interlaced;                 /* the signal was, when that scan was asked for */
+        char input[64];                  /* that was asked for; "": none was */
+        int next_input;                  /* to be selected when no frame is held; -1: none */
+        struct gpud_error input_refused; /* why it was not */
+        struct gpud_controls controls;   /* with node_lock held */
+    } wanted;
 
-static inline enum gpud_capture_phase gpud_capture_phase(const struct gpud_capture *capture)
-{
-    return capture->failure.status != GPUD_OK ? GPUD_CAPTURE_FAILED
-           : capture->start_deferred          ? GPUD_CAPTURE_DEFERRED
-           : capture->ring                    ? GPUD_CAPTURE_STREAMING
-                                              : GPUD_CAPTURE_IDLE;
-}
+    /* card.c */
+    struct {
+        char home[sizeof(((struct gpud_v4l2 *)0)->path)]; /* the node that was asked for */
+        struct gpud_v4l2 known;                           /* the card when it was opened last */
+        int nodes_fd;              /* an inotify, for nodes that appear; -1 */
+        struct gpud_error absence; /* why it is not there yet */
+    } card;
+
+    /* follow.c */
+    struct {
+        struct gpud_input now; /* as it was detected last */
+        bool has_event;        /* the driver has one for a change of it */
+        int64_t look_at;       /* when it is looked at next without an event */
+    } signal;
+
+    /* stream.c */
+    struct {
+        bool alternate;          /* frames are single fields */
+        uint64_t frame_duration; /* ns, or GPUD_TIME_NONE */
+        int64_t began;           /* when the driver was started */
+        int64_t last_frame;      /* when the last frame was acquired */
+        bool said_full;          /* logged: the application holds all frames */
+        bool said_clock;         /* logged: which clock the driver uses */
+    } stream;
+
+    /* arrival.c */
+    struct {
+        uint64_t sequence;        /* of the last frame, counted from 1 */
+        uint32_t driver_sequence; /* the driver's number for it */
+        uint32_t driver_second;   /* it was the second field of its two */
+        uint64_t driver_count;    /* driver_sequence beyond 32 bits */
+        bool numbered;            /* driver_sequence is known */
+        bool discontinuity;       /* the next frame does not follow the last one */
+        uint32_t epoch;
+    } count;
+};
 
 #endif

@@ -30,25 +30,10 @@ enum gpud_status gpud_capture_drop_ring(struct gpud_capture *capture, bool must,
     return GPUD_OK;
 }
 
-enum gpud_status gpud_capture_end_stream(struct gpud_capture *capture,
-                                         const struct gpud_error *failure, struct gpud_error *error)
-{
-    capture->failure = *failure;
-    if (capture->ring)
-        gpud_capture_ring_end(capture->ring);
-    else /* a replacement was meant to follow, and failed */
-        gpud_capture_arm(capture, 0, 0);
-    if (failure->status == GPUD_NO_DEVICE)
-        gpud_capture_note_gone(capture);
-    if (error)
-        *error = *failure;
-    return failure->status;
-}
-
 /* Whether a missing signal is why the driver does not start. */
 static bool lacks_signal(struct gpud_capture *capture, long number)
 {
-    struct gpud_input *source = &capture->source;
+    struct gpud_input *source = &capture->signal.now;
     if (number == ENODEV || number == ENXIO ||
         (source->present && number != ENOLINK && number != ENOLCK))
         return false;
@@ -73,7 +58,7 @@ static enum gpud_status stream(struct gpud_capture *capture, const struct gpud_p
     *refused = false;
     if (status != GPUD_OK)
         return status;
-    capture->began = gpud_now();
+    capture->stream.began = gpud_now();
     status = gpud_capture_ring_start(capture->ring, error);
     *refused = status != GPUD_OK;
     if (status == GPUD_OK && capture->watch_fd >= 0)
@@ -115,9 +100,9 @@ enum gpud_status gpud_capture_fall_back(struct gpud_capture *capture, const stru
         status = stream(capture, &placement, &choice, &refused, error);
     if (status != GPUD_OK)
         return status;
-    capture->numbered = capture->poll_failed = false;
-    capture->discontinuity = true;
-    capture->epoch++; /* the memory is new */
+    capture->count.numbered = false;
+    capture->count.discontinuity = true;
+    capture->count.epoch++; /* the memory is new */
     gpud_capture_publish(capture, &format, rate.num, rate.den);
     return GPUD_OK;
 }
@@ -136,27 +121,28 @@ static enum gpud_status defer_start(struct gpud_capture *capture,
     capture->info.media.picture.layout = placement->layout;
     gpud_capture_note_format(capture, format, &hdr, fps_num, fps_den);
     gpud_lock_release(&capture->lock);
-    capture->start_deferred = true;
     return GPUD_OK;
 }
 
-enum gpud_status gpud_capture_begin(struct gpud_capture *capture, struct gpud_error *error)
+enum gpud_status gpud_capture_begin(struct gpud_capture *capture, bool *deferred,
+                                    struct gpud_error *error)
 {
     struct gpud_placement placement;
     struct gpud_v4l2_format format = {0};
     struct gpud_error why;
-    uint32_t fps_num = capture->wanted.fps_num, fps_den = capture->wanted.fps_den;
+    uint32_t fps_num = capture->wanted.mode.fps_num, fps_den = capture->wanted.mode.fps_den;
     bool refused = false;
-    capture->start_deferred = capture->change_pending = false;
-    gpud_input_set(&capture->node, &capture->source);
+    gpud_capture_disarm(capture);
+    gpud_input_set(&capture->node, &capture->signal.now);
     enum gpud_status status = gpud_capture_negotiate(capture, &format, &placement, &why);
     if (status == GPUD_OK) {
         gpud_capture_read_rate(capture, &fps_num, &fps_den);
         struct gpud_capture_choice choice = choice_of(capture);
         status = stream(capture, &placement, &choice, &refused, &why);
     }
-    capture->alternate = format.field == V4L2_FIELD_ALTERNATE;
-    if (refused && lacks_signal(capture, why.native))
+    capture->stream.alternate = format.field == V4L2_FIELD_ALTERNATE;
+    *deferred = refused && lacks_signal(capture, why.native);
+    if (*deferred)
         return defer_start(capture, &placement, &format, fps_num, fps_den, error);
     if (status != GPUD_OK) {
         if (error)
@@ -165,8 +151,8 @@ enum gpud_status gpud_capture_begin(struct gpud_capture *capture, struct gpud_er
     }
     gpud_capture_set_duration(capture, fps_num, fps_den);
     gpud_capture_publish(capture, &format, fps_num, fps_den);
-    capture->poll_failed = capture->said_full = capture->said_clock = capture->numbered = false;
-    capture->discontinuity = capture->epoch > 0;
-    capture->epoch++;
+    capture->stream.said_full = capture->stream.said_clock = capture->count.numbered = false;
+    capture->count.discontinuity = capture->count.epoch > 0;
+    capture->count.epoch++;
     return GPUD_OK;
 }

@@ -7,8 +7,10 @@
 #include "capture/state.h"
 
 /* Sets the card to its signal and to what is wanted, and starts streaming. The ring is NULL, and is
- * again on failure. */
-enum gpud_status gpud_capture_begin(struct gpud_capture *capture, struct gpud_error *error);
+ * again on failure. *deferred: the driver does not start without a signal; there is no ring, and
+ * the timer is armed to look for one. */
+enum gpud_status gpud_capture_begin(struct gpud_capture *capture, bool *deferred,
+                                    struct gpud_error *error);
 
 /* The ring's method turned out not to work, as why says: the stream goes on by the next one. On
  * failure there is no ring, or one that has ended. */
@@ -19,11 +21,5 @@ enum gpud_status gpud_capture_fall_back(struct gpud_capture *capture, const stru
  * drop it whatever the driver says. */
 enum gpud_status gpud_capture_drop_ring(struct gpud_capture *capture, bool must,
                                         struct gpud_error *error);
-
-/* Ends the stream for good: every acquire reports this failure until the next configure. Gives its
- * status. */
-enum gpud_status gpud_capture_end_stream(struct gpud_capture *capture,
-                                         const struct gpud_error *failure,
-                                         struct gpud_error *error);
 
 #endif

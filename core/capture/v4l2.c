@@ -163,6 +163,12 @@ bool gpud_v4l2_is_same(const struct gpud_v4l2 *a, const struct gpud_v4l2 *b)
            strcmp(a->card, b->card) == 0 && a->index == b->index;
 }
 
+bool gpud_v4l2_is_alive(const struct gpud_v4l2 *node)
+{
+    struct v4l2_capability capability;
+    return gpud_v4l2_call(node, VIDIOC_QUERYCAP, &capability) == 0;
+}
+
 /* --- formats ------------------------------------------------------------------------------- */
 
 static int format_call(const struct gpud_v4l2 *node, unsigned long request,

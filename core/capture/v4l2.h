@@ -83,6 +83,11 @@ void gpud_v4l2_close(struct gpud_v4l2 *node);
 /* Whether two nodes, both opened before, are the same node of the same card. */
 bool gpud_v4l2_is_same(const struct gpud_v4l2 *a, const struct gpud_v4l2 *b);
 
+/* Whether the card is still there. While it is idle, only a query reveals its removal. False:
+ * errno.
+ */
+bool gpud_v4l2_is_alive(const struct gpud_v4l2 *node);
+
 /* These return 0, or -1 with errno. */
 int gpud_v4l2_call(const struct gpud_v4l2 *node, unsigned long request, void *argument);
 int gpud_v4l2_get_format(const struct gpud_v4l2 *node, struct gpud_v4l2_format *format);

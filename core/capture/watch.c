@@ -73,10 +73,10 @@ enum gpud_status gpud_capture_get_fd(struct gpud_capture *capture, int *fd,
         return gpud_fail_errno(error, "cannot create an epoll descriptor");
     struct epoll_event event = {.events = EPOLLIN};
     enum gpud_status status = GPUD_OK;
-    if (epoll_ctl(made, EPOLL_CTL_ADD, capture->interrupt_fd, &event) < 0)
+    if (epoll_ctl(made, EPOLL_CTL_ADD, capture->interrupt.fd, &event) < 0)
         status = gpud_fail_errno(error, "cannot watch an eventfd");
-    if (status == GPUD_OK && !(add(made, capture->nodes_fd) && add(made, capture->timer_fd)))
-        status = gpud_fail_errno(error, "cannot watch for %s", capture->home);
+    if (status == GPUD_OK && !(add(made, capture->card.nodes_fd) && add(made, capture->timer_fd)))
+        status = gpud_fail_errno(error, "cannot watch for %s", capture->card.home);
     if (status == GPUD_OK && capture->ring)
         status = gpud_capture_ring_watch(capture->ring, made, error);
     if (status != GPUD_OK) {

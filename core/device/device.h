@@ -125,11 +125,6 @@ enum gpud_status gpud_memory_import(struct gpud_device *device, const struct gpu
 /* Call before registering a memory with another card by its address (peermem). */
 enum gpud_status gpud_memory_before_dma(struct gpud_memory *memory, struct gpud_error *error);
 
-/* As gpud_memory_export_dmabuf(), for a part of a memory. */
-enum gpud_status gpud_memory_export_dmabuf_part(struct gpud_memory *memory, uint64_t from,
-                                                uint64_t size, int *fd, uint64_t *offset,
-                                                struct gpud_error *error);
-
 /* Enclose the CPU's access to memory->host. Free of cost if the memory needs no synchronisation. */
 enum gpud_status gpud_memory_begin_access(struct gpud_memory *memory, unsigned access,
                                           struct gpud_error *error);

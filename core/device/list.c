@@ -31,7 +31,8 @@ static void add(const struct gpud_device *device, void *arg)
 }
 
 enum gpud_status gpud_device_list_create(struct gpud_context *context,
-                                         struct gpud_device_list **list, struct gpud_error *error)
+                                         struct gpud_device_list **list, uint32_t *count,
+                                         struct gpud_error *error)
 {
     const size_t size = sizeof(struct gpud_device_info);
     struct gpud_device_list *made = calloc(1, sizeof(*made));
@@ -40,11 +41,14 @@ enum gpud_status gpud_device_list_create(struct gpud_context *context,
     made->list = (struct gpud_list){.what = "device", .entry_size = size, .record_size = size};
     struct filling filling = {.list = &made->list, .error = error};
     gpud_device_each(context, add, &filling);
-    if (filling.status == GPUD_OK)
-        *list = made;
-    else
+    if (filling.status != GPUD_OK) {
         gpud_device_list_destroy(&made);
-    return filling.status;
+        return filling.status;
+    }
+    *list = made;
+    if (count)
+        *count = made->list.count;
+    return GPUD_OK;
 }
 
 void gpud_device_list_destroy(struct gpud_device_list **list)
@@ -54,11 +58,6 @@ void gpud_device_list_destroy(struct gpud_device_list **list)
     gpud_list_clear(&(*list)->list);
     free(*list);
     *list = NULL;
-}
-
-uint32_t gpud_device_list_count(const struct gpud_device_list *list)
-{
-    return list->list.count;
 }
 
 enum gpud_status gpud_device_list_get_info(const struct gpud_device_list *list, uint32_t index,

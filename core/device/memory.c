@@ -101,9 +101,14 @@ enum gpud_status gpud_memory_alloc_for(struct gpud_device *device, uint64_t size
 }
 
 enum gpud_status gpud_memory_alloc(struct gpud_device *device, uint64_t size,
-                                   struct gpud_memory **memory, struct gpud_error *error)
+                                   enum gpud_memory_usage usage, struct gpud_memory **memory,
+                                   struct gpud_error *error)
 {
-    return gpud_memory_alloc_for(device, size, GPUD_USAGE_LOCAL, memory, error);
+    if (usage != GPUD_MEMORY_PLAIN && usage != GPUD_MEMORY_DMABUF)
+        return gpud_fail(error, GPUD_INVALID, "no usage of memory has the number %d", (int)usage);
+    return gpud_memory_alloc_for(device, size,
+                                 usage == GPUD_MEMORY_DMABUF ? GPUD_USAGE_DMABUF : GPUD_USAGE_LOCAL,
+                                 memory, error);
 }
 
 /* The two kinds of wrap differ only in the op and in what the pointer is. */
@@ -276,11 +281,6 @@ void gpud_memory_freed(struct gpud_memory *memory)
     discard(memory);
 }
 
-struct gpud_device *gpud_memory_get_device(const struct gpud_memory *memory)
-{
-    return memory->device;
-}
-
 void *gpud_memory_get_native(const struct gpud_memory *memory)
 {
     return memory->native;
@@ -401,15 +401,8 @@ enum gpud_status gpud_memory_import(struct gpud_device *device, const struct gpu
 
 /* --- dma-bufs ------------------------------------------------------------------------------ */
 
-enum gpud_status gpud_memory_alloc_dmabuf(struct gpud_device *device, uint64_t size,
-                                          struct gpud_memory **memory, struct gpud_error *error)
-{
-    return gpud_memory_alloc_for(device, size, GPUD_USAGE_DMABUF, memory, error);
-}
-
-enum gpud_status gpud_memory_export_dmabuf_part(struct gpud_memory *memory, uint64_t from,
-                                                uint64_t size, int *fd, uint64_t *offset,
-                                                struct gpud_error *error)
+enum gpud_status gpud_memory_export_dmabuf(struct gpud_memory *memory, uint64_t from, uint64_t size,
+                                           int *fd, uint64_t *offset, struct gpud_error *error)
 {
     enum gpud_status status = gpud_device_check_dmabuf(memory->device, error);
     if (status != GPUD_OK)
@@ -421,12 +414,6 @@ enum gpud_status gpud_memory_export_dmabuf_part(struct gpud_memory *memory, uint
                          (unsigned long long)size, (unsigned long long)from,
                          (unsigned long long)memory->size);
     return memory->device->ops->dmabuf->export_part(memory, from, size, fd, offset, error);
-}
-
-enum gpud_status gpud_memory_export_dmabuf(struct gpud_memory *memory, int *fd, uint64_t *offset,
-                                           struct gpud_error *error)
-{
-    return gpud_memory_export_dmabuf_part(memory, 0, memory->size, fd, offset, error);
 }
 
 enum gpud_status gpud_memory_before_dma(struct gpud_memory *memory, struct gpud_error *error)

@@ -42,6 +42,7 @@ static bool publish(struct gpud_network_card *card)
 }
 
 enum gpud_status gpud_network_card_list_create(struct gpud_network_card_list **list,
+                                               uint32_t *count, struct gpud_network_host_info *host,
                                                struct gpud_error *error)
 {
     struct gpud_network_card_list *made = calloc(1, sizeof(*made));
@@ -54,11 +55,16 @@ enum gpud_status gpud_network_card_list_create(struct gpud_network_card_list **l
     for (uint32_t i = 0; i < made->list.count && status == GPUD_OK; i++)
         if (!publish(gpud_network_card_at(made, i)))
             status = gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a list of network cards");
-    if (status != GPUD_OK)
+    if (status != GPUD_OK) {
         gpud_network_card_list_destroy(&made);
-    else
-        *list = made;
-    return status;
+        return status;
+    }
+    *list = made;
+    if (count)
+        *count = made->list.count;
+    if (host)
+        gpud_sized_copy(host, host->size, &made->host, sizeof(made->host));
+    return GPUD_OK;
 }
 
 void gpud_network_card_list_destroy(struct gpud_network_card_list **list)
@@ -77,17 +83,6 @@ void gpud_network_card_list_destroy(struct gpud_network_card_list **list)
     gpud_list_clear(&(*list)->list);
     free(*list);
     *list = NULL;
-}
-
-void gpud_network_card_list_get_host(const struct gpud_network_card_list *list,
-                                     struct gpud_network_host_info *info)
-{
-    gpud_sized_copy(info, info->size, &list->host, sizeof(list->host));
-}
-
-uint32_t gpud_network_card_list_count(const struct gpud_network_card_list *list)
-{
-    return list->list.count;
 }
 
 enum gpud_status gpud_network_card_list_get_info(const struct gpud_network_card_list *list,

@@ -14,8 +14,12 @@
 static void copy_settable(struct gpud_frame_info *to, const struct gpud_frame_info *from)
 {
     size_t first = offsetof(struct gpud_frame_info, pts_ns);
-    size_t head = offsetof(struct gpud_frame_info, meta) - first;
-    memcpy((char *)to + first, (const char *)from + first, head + from->meta_size);
+    size_t flags = offsetof(struct gpud_frame_info, flags);
+    size_t rest = offsetof(struct gpud_frame_info, meta_size);
+    memcpy((char *)to + first, (const char *)from + first, flags - first);
+    /* Another holder's map may flag the frame meanwhile. */
+    to->flags = __atomic_load_n(&from->flags, __ATOMIC_RELAXED);
+    memcpy((char *)to + rest, (const char *)from + rest, sizeof(to->meta_size) + from->meta_size);
 }
 
 static void copy_info(struct gpud_frame_info *to, const struct gpud_frame_info *from)
@@ -26,7 +30,7 @@ static void copy_info(struct gpud_frame_info *to, const struct gpud_frame_info *
 }
 
 /* The fields of the first release, which every program has: they are copied whatever its size. */
-#define INFO_FIXED GPUD_END_OF(struct gpud_frame_info, layout)
+#define INFO_FIXED GPUD_END_OF(struct gpud_frame_info, device)
 _Static_assert(sizeof(struct gpud_frame_info) == INFO_FIXED,
                "a field behind these is copied as far as the caller's size goes");
 
@@ -38,6 +42,11 @@ void gpud_frame_get_info(const struct gpud_frame *frame, struct gpud_frame_info 
     if (info->size > INFO_FIXED)
         memset((char *)info + INFO_FIXED, 0, info->size - INFO_FIXED);
     info->bytes = gpud_frame_bytes(frame);
+    info->slot = frame->slot;
+    info->memory = frame->memory;
+    info->memory_offset = frame->offset;
+    info->native = frame->memory->native;
+    info->device = frame->memory->device;
     if (frame->ops->is_poisoned(frame))
         info->flags |= GPUD_FRAME_CORRUPTED;
 }
@@ -84,25 +93,6 @@ enum gpud_status gpud_frame_set_size(struct gpud_frame *frame, uint64_t bytes,
                          (unsigned long long)bytes, (unsigned long long)layout->size);
     frame->info.bytes = bytes < layout->size ? bytes : 0;
     return GPUD_OK;
-}
-
-struct gpud_memory *gpud_frame_get_memory(const struct gpud_frame *frame, uint64_t *offset)
-{
-    if (offset)
-        *offset = frame->offset;
-    return frame->memory;
-}
-
-enum gpud_status gpud_frame_export_dmabuf(const struct gpud_frame *frame, int *fd, uint64_t *offset,
-                                          struct gpud_error *error)
-{
-    return gpud_memory_export_dmabuf_part(frame->memory, frame->offset, frame->info.layout.size, fd,
-                                          offset, error);
-}
-
-uint32_t gpud_frame_get_slot(const struct gpud_frame *frame)
-{
-    return frame->slot;
 }
 
 enum gpud_status gpud_frame_check(const struct gpud_frame *frame, struct gpud_error *error)

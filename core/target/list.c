@@ -146,7 +146,8 @@ static int by_name(const void *a, const void *b)
                   ((const struct gpud_target_entry *)b)->name);
 }
 
-enum gpud_status gpud_target_list_create(struct gpud_target_list **list, struct gpud_error *error)
+enum gpud_status gpud_target_list_create(struct gpud_target_list **list, uint32_t *count,
+                                         struct gpud_error *error)
 {
     char path[256];
     struct gpud_target_entry entry, *added;
@@ -176,6 +177,8 @@ enum gpud_status gpud_target_list_create(struct gpud_target_list **list, struct 
     if (made->list.count)
         qsort(made->list.entries, made->list.count, sizeof(entry), by_name);
     *list = made;
+    if (count)
+        *count = made->list.count;
     return GPUD_OK;
 }
 
@@ -186,11 +189,6 @@ void gpud_target_list_destroy(struct gpud_target_list **list)
     gpud_list_clear(&(*list)->list);
     free(*list);
     *list = NULL;
-}
-
-uint32_t gpud_target_list_count(const struct gpud_target_list *list)
-{
-    return list->list.count;
 }
 
 enum gpud_status gpud_target_list_get_info(const struct gpud_target_list *list, uint32_t index,

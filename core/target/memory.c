@@ -50,8 +50,9 @@ static enum gpud_status make_dmabuf(struct gpud_target_ring *ring, struct gpud_e
     struct gpud_error why;
     ring->kind = GPUD_TARGET_DMABUF;
     enum gpud_status status = make_one(ring, GPUD_USAGE_DMABUF, error);
-    if (status == GPUD_OK && gpud_memory_export_dmabuf(ring->memory[0], &ring->memory_fd,
-                                                       &ring->memory_fd_offset, &why) != GPUD_OK)
+    if (status == GPUD_OK &&
+        gpud_memory_export_dmabuf(ring->memory[0], 0, ring->memory[0]->size, &ring->memory_fd,
+                                  &ring->memory_fd_offset, &why) != GPUD_OK)
         status = gpud_fail(error, GPUD_UNSUPPORTED,
                            "other writers cannot write memory of %s: %s; use device=host",
                            ring->device->info.name, why.reason);

@@ -56,6 +56,34 @@ static enum gpud_status make_file(struct gpud_target *target, struct gpud_error 
     return status;
 }
 
+static void describe_slot(struct gpud_target *target, uint32_t index)
+{
+    struct gpud_target_ring *ring = target->ring;
+    uint64_t offset, marker = GPUD_TARGET_MARKER(index);
+    struct gpud_memory *memory = gpud_target_slot_memory(ring, index, &offset);
+    struct gpud_target_slot *slot = &target->slots[index];
+    *slot = (struct gpud_target_slot){
+        .size = sizeof(*slot),
+        .kind = ring->kind,
+        .surface_fd = ring->memory_fd,
+        .marker_fd = -1,
+        .bytes = ring->slot_size,
+        .first = index + 1,
+        .step = ring->slots,
+    };
+    if (ring->kind == GPUD_TARGET_BUS_ADDRESS) {
+        slot->surface_address = ring->place[index].bus.word[0];
+        slot->marker_address = ring->place[index].bus.word[1];
+    } else {
+        slot->surface = memory->host ? (char *)memory->host + offset : NULL;
+        slot->surface_offset = ring->memory_fd_offset + offset;
+        slot->marker = gpud_target_word(ring, marker);
+        slot->marker_fd = ring->words_fd;
+        slot->marker_offset = marker;
+    }
+    target->slot[index] = slot;
+}
+
 enum gpud_status gpud_target_create(struct gpud_context *context,
                                     const struct gpud_target_params *params,
                                     struct gpud_target **target, struct gpud_error *error)
@@ -89,6 +117,8 @@ enum gpud_status gpud_target_create(struct gpud_context *context,
         gpud_target_destroy(&made);
         return status;
     }
+    for (uint32_t i = 0; i < made->ring->slots; i++)
+        describe_slot(made, i);
     *target = made;
     return GPUD_OK;
 }
@@ -109,38 +139,6 @@ void gpud_target_destroy(struct gpud_target **target)
 
 /* --- what the application asks ------------------------------------------------------------- */
 
-enum gpud_status gpud_target_get_slot(struct gpud_target *target, uint32_t index,
-                                      struct gpud_target_slot *slot, struct gpud_error *error)
-{
-    struct gpud_target_ring *ring = target->ring;
-    if (index >= ring->slots)
-        return gpud_fail(error, GPUD_INVALID, "there is no slot %u: the target has %u", index,
-                         ring->slots);
-    uint64_t offset, marker = GPUD_TARGET_MARKER(index);
-    struct gpud_memory *memory = gpud_target_slot_memory(ring, index, &offset);
-    struct gpud_target_slot told = {
-        .kind = ring->kind,
-        .surface_fd = ring->memory_fd,
-        .marker_fd = -1,
-        .bytes = ring->slot_size,
-        .first = index + 1,
-        .step = ring->slots,
-    };
-    if (ring->kind == GPUD_TARGET_BUS_ADDRESS) {
-        told.surface_address = ring->place[index].bus.word[0];
-        told.marker_address = ring->place[index].bus.word[1];
-        atomic_store(&ring->exposed, true);
-    } else {
-        told.surface = memory->host ? (char *)memory->host + offset : NULL;
-        told.surface_offset = ring->memory_fd_offset + offset;
-        told.marker = gpud_target_word(ring, marker);
-        told.marker_fd = ring->words_fd;
-        told.marker_offset = marker;
-    }
-    gpud_sized_copy(slot, slot->size, &told, sizeof(told));
-    return GPUD_OK;
-}
-
 void gpud_target_get_info(struct gpud_target *target, struct gpud_target_info *info)
 {
     static const char *const paths[] = {
@@ -158,7 +156,10 @@ void gpud_target_get_info(struct gpud_target *target, struct gpud_target_info *i
         .next_offset = GPUD_TARGET_NEXT,
         .stopped_offset = GPUD_TARGET_STOPPED,
         .age_ns = GPUD_TIME_NONE,
+        .slot = target->slot,
     };
+    if (ring->kind == GPUD_TARGET_BUS_ADDRESS)
+        atomic_store(&ring->exposed, true);
     gpud_print(told.path, "%s", paths[ring->kind]);
     gpud_print(told.file, "%s", target->file);
     gpud_lock_take(&ring->lock);

@@ -11,6 +11,8 @@ struct gpud_target {
     struct gpud_target_ring *ring;
     char file[256];
     int file_fd;
+    struct gpud_target_slot slots[GPUD_TARGET_SLOTS_MAX];
+    const struct gpud_target_slot *slot[GPUD_TARGET_SLOTS_MAX]; /* to each of them */
     atomic_bool interrupted;
 
     /* Used by the acquiring thread only. */

@@ -70,8 +70,9 @@ bool gpud_link_add_kfd(const char *from, const char *to, struct gpud_device_link
 void gpud_device_get_link(const struct gpud_device *from, const struct gpud_device *to,
                           struct gpud_device_link *link)
 {
-    struct gpud_device_link found = {.rank = -1};
-    gpud_print(found.name, "%s", gpud_topology_distance_name(gpud_device_get_distance(from, to)));
+    struct gpud_device_link found = {.rank = -1,
+                                     .distance = gpud_topology_device_distance(from, to)};
+    gpud_print(found.name, "%s", gpud_topology_distance_name(found.distance));
     if (from == to)
         found.direct = true;
     else if (strcmp(gpud_device_kind(from), gpud_device_kind(to)) == 0)

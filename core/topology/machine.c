@@ -82,7 +82,8 @@ static void find_link(const struct devices *devices, const struct gpud_part_info
 {
     *link = (struct gpud_device_link){.size = sizeof(*link), .rank = -1};
     hwloc_obj_t a = gpud_topology_find(from->pci), b = gpud_topology_find(to->pci);
-    gpud_print(link->name, "%s", gpud_topology_distance_name(gpud_topology_distance(a, b)));
+    link->distance = gpud_topology_distance(a, b);
+    gpud_print(link->name, "%s", gpud_topology_distance_name(link->distance));
     if (from == to) {
         gpud_print(link->name, "X");
         link->direct = true;

@@ -85,11 +85,6 @@ int gpud_topology_numa_node(hwloc_obj_t object)
     return hwloc_bitmap_first(parent->nodeset);
 }
 
-int gpud_device_get_numa_node(const struct gpud_device *device)
-{
-    return gpud_topology_numa_node(find(device));
-}
-
 bool gpud_topology_is_host_bridge(hwloc_obj_t object)
 {
     return object->type == HWLOC_OBJ_BRIDGE &&
@@ -149,22 +144,14 @@ static enum gpud_distance distance_from_host(hwloc_obj_t object)
     return one_node ? GPUD_DISTANCE_NODE : GPUD_DISTANCE_SYS;
 }
 
-enum gpud_distance gpud_device_get_distance(const struct gpud_device *a,
-                                            const struct gpud_device *b)
+enum gpud_distance gpud_topology_device_distance(const struct gpud_device *a,
+                                                 const struct gpud_device *b)
 {
     if (a == b || (is_host(a) && is_host(b)))
         return GPUD_DISTANCE_SELF;
     if (is_host(a) || is_host(b))
         return distance_from_host(find(is_host(a) ? b : a));
     return gpud_topology_distance(find(a), find(b));
-}
-
-enum gpud_distance gpud_device_get_distance_to_pci(const struct gpud_device *device,
-                                                   const char *pci)
-{
-    hwloc_obj_t object = pci ? gpud_topology_find(pci) : NULL;
-    return is_host(device) ? distance_from_host(object)
-                           : gpud_topology_distance(find(device), object);
 }
 
 void gpud_topology_get_cpus(hwloc_obj_t object, char *list, size_t size)
@@ -176,60 +163,11 @@ void gpud_topology_get_cpus(hwloc_obj_t object, char *list, size_t size)
         hwloc_bitmap_list_snprintf(list, size, parent->cpuset);
 }
 
-void gpud_device_get_cpus(const struct gpud_device *device, char *list, size_t size)
+void gpud_device_get_locality(const struct gpud_device *device,
+                              struct gpud_device_locality *locality)
 {
-    gpud_topology_get_cpus(find(device), list, size);
-}
-
-/* --- cards --------------------------------------------------------------------------------- */
-
-struct cards {
-    hwloc_obj_t from; /* the device */
-    struct gpud_card_info *list;
-    size_t count, max;
-};
-
-static void add_card(struct cards *cards, hwloc_obj_t card, const char *name, const char *kind)
-{
-    const struct hwloc_pcidev_attr_s *pci = &card->attr->pcidev;
-    struct gpud_card_info info = {.distance = gpud_topology_distance(cards->from, card)};
-    gpud_print(info.name, "%s", name);
-    gpud_print(info.kind, "%s", kind);
-    gpud_print(info.pci, "%04x:%02x:%02x.%x", pci->domain, pci->bus, pci->dev, pci->func);
-    gpud_sized_entry(cards->list, cards->max, cards->count++, &info, sizeof(info));
-}
-
-/* Lists the card under each name that the system gives its parts: one function may be "mlx5_0" and
- * "eth0". */
-static void add_network(struct cards *cards, hwloc_obj_t card)
-{
-    for (hwloc_obj_t part = card->io_first_child; part; part = part->next_sibling)
-        if (part->type == HWLOC_OBJ_OS_DEVICE && part->name &&
-            (part->attr->osdev.type == HWLOC_OBJ_OSDEV_NETWORK ||
-             part->attr->osdev.type == HWLOC_OBJ_OSDEV_OPENFABRICS))
-            add_card(cards, card, part->name, "network");
-}
-
-/* Capture cards have the class video, or some kind of multimedia. */
-#define CLASS_VIDEO 0x0400
-#define CLASS_MULTIMEDIA 0x0480
-
-static void add_capture(struct cards *cards, hwloc_obj_t card)
-{
-    const struct hwloc_pcidev_attr_s *pci = &card->attr->pcidev;
-    char name[16];
-    gpud_print(name, "%04x:%04x", pci->vendor_id, pci->device_id);
-    if (pci->class_id == CLASS_VIDEO || pci->class_id == CLASS_MULTIMEDIA)
-        add_card(cards, card, name, "capture");
-}
-
-size_t gpud_device_list_cards(const struct gpud_device *device, struct gpud_card_info *list,
-                              size_t max)
-{
-    struct cards cards = {.from = find(device), .list = list, .max = max};
-    for (hwloc_obj_t card = NULL; topology && (card = hwloc_get_next_pcidev(topology, card));) {
-        add_network(&cards, card);
-        add_capture(&cards, card);
-    }
-    return cards.count;
+    hwloc_obj_t object = find(device);
+    struct gpud_device_locality found = {.numa_node = gpud_topology_numa_node(object)};
+    gpud_topology_get_cpus(object, found.cpus, sizeof(found.cpus));
+    gpud_sized_copy(locality, locality->size, &found, sizeof(found));
 }

@@ -31,6 +31,9 @@ void gpud_topology_get_cpus(hwloc_obj_t object, char *list, size_t size);
 /* Either may be NULL: unknown. */
 enum gpud_distance gpud_topology_distance(hwloc_obj_t a, hwloc_obj_t b);
 
+enum gpud_distance gpud_topology_device_distance(const struct gpud_device *a,
+                                                 const struct gpud_device *b);
+
 /* "PIX", "?" */
 const char *gpud_topology_distance_name(enum gpud_distance distance);
 

@@ -9,7 +9,6 @@
  *
  * @verbatim
  *   gpud_capture_card_list_create
- *     → gpud_capture_card_list_count
  *     → { gpud_capture_card_list_get_info }…
  *     → gpud_capture_card_list_destroy
  * @endverbatim
@@ -65,26 +64,20 @@ struct gpud_capture_card_info {
  *
  * @param context  must outlive the list
  * @param list  set to the snapshot, which the caller destroys
+ * @param count  set to the number of entries; may be NULL
  * @param error  says why not; may be NULL; written on failure only
  * @return GPUD_OK, or a failure:
  * @retval GPUD_NO_MEMORY  out of memory
  */
 GPUD_API enum gpud_status gpud_capture_card_list_create(struct gpud_context *context,
                                                         struct gpud_capture_card_list **list,
-                                                        struct gpud_error *error);
+                                                        uint32_t *count, struct gpud_error *error);
 
 /** Destroys a list.
  *
  * @param list  set to NULL; NULL or a pointer to NULL: nothing happens
  */
 GPUD_API void gpud_capture_card_list_destroy(struct gpud_capture_card_list **list);
-
-/** The number of entries.
- *
- * @param list  the list
- * @return the count
- */
-GPUD_API uint32_t gpud_capture_card_list_count(const struct gpud_capture_card_list *list);
 
 /** One card's node.
  *

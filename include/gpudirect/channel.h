@@ -8,8 +8,7 @@
  *
  * @verbatim
  *   gpud_channel_list_create
- *     → gpud_channel_list_count, gpud_channel_list_get_search,
- *       { gpud_channel_list_get_info, gpud_channel_list_get_links }…
+ *     → { gpud_channel_list_get_info }…
  *     → gpud_channel_list_destroy
  * @endverbatim
  *
@@ -45,7 +44,7 @@ struct gpud_channel_info {
     struct gpud_media media;               /**< what it sends */
     uint32_t slots;                        /**< of its ring */
     enum gpud_slow_receiver slow_receiver; /**< its policy */
-    uint32_t links;                        /**< receivers; gpud_channel_list_get_links() has them */
+    uint32_t links;                        /**< receivers: entries of link */
     uint64_t frames;                       /**< submitted */
     /** frames handed over, summed over receivers, those that are gone included */
     uint64_t delivered;
@@ -58,39 +57,9 @@ struct gpud_channel_info {
     /** The process of this host that receives the channel from another one, which cannot be asked:
      * `reason` says so. 0: the channel is sent here. */
     int64_t receiver_pid;
+    /** the receivers, each with its path, its losses and its latency */
+    const struct gpud_link_info *const *link;
 };
-
-/** Asks all channels of this user at once: those in its runtime directory, and those that listen on
- * a path elsewhere and have this user's runtime directory, too. It returns when all have answered,
- * at the latest timeout_ns after the last was asked (some 20 µs each); a sender that has not
- * answered by then, because it is stopped for example, is listed with a reason. An address where
- * nothing listens is no channel.
- *
- * @param address  NULL: all; an address: that channel alone; "unix:/folder/": those in that folder,
- *     whoever sends there (the sender's `access` decides whether it answers)
- * @param timeout_ns  how long to wait at most, in ns; 0: not at all
- * @param list  set to the snapshot, which the caller destroys
- * @param error  says why not; may be NULL; written on failure only
- * @return GPUD_OK, or a failure:
- * @retval GPUD_IO  there is no such folder, or this user cannot read it
- * @retval GPUD_NO_ACCESS  there is no such folder, or this user cannot read it
- */
-GPUD_API enum gpud_status gpud_channel_list_create(const char *address, int64_t timeout_ns,
-                                                   struct gpud_channel_list **list,
-                                                   struct gpud_error *error);
-
-/** Destroys a list.
- *
- * @param list  set to NULL; NULL or a pointer to NULL: nothing happens
- */
-GPUD_API void gpud_channel_list_destroy(struct gpud_channel_list **list);
-
-/** The number of entries.
- *
- * @param list  the list
- * @return the count
- */
-GPUD_API uint32_t gpud_channel_list_count(const struct gpud_channel_list *list);
 
 /** What a list covers. */
 struct gpud_channel_search_info {
@@ -107,17 +76,37 @@ struct gpud_channel_search_info {
     char note[GPUD_REASON_MAX];
 };
 
-/** What a list covers: where it was looked for channels, and what is missing.
+/** Asks all channels of this user at once: those in its runtime directory, and those that listen on
+ * a path elsewhere and have this user's runtime directory, too. It returns when all have answered,
+ * at the latest timeout_ns after the last was asked (some 20 µs each); a sender that has not
+ * answered by then, because it is stopped for example, is listed with a reason. An address where
+ * nothing listens is no channel.
  *
- * @param list  the list
- * @param info  filled as far as info->size goes
+ * @param address  NULL: all; an address: that channel alone; "unix:/folder/": those in that folder,
+ *     whoever sends there (the sender's `access` decides whether it answers)
+ * @param timeout_ns  how long to wait at most, in ns; 0: not at all
+ * @param list  set to the snapshot, which the caller destroys
+ * @param count  set to the number of entries; may be NULL
+ * @param search  filled as far as search->size goes; may be NULL
+ * @param error  says why not; may be NULL; written on failure only
+ * @return GPUD_OK, or a failure:
+ * @retval GPUD_IO  there is no such folder, or this user cannot read it
+ * @retval GPUD_NO_ACCESS  there is no such folder, or this user cannot read it
  */
-GPUD_API void gpud_channel_list_get_search(const struct gpud_channel_list *list,
-                                           struct gpud_channel_search_info *info);
+GPUD_API enum gpud_status gpud_channel_list_create(const char *address, int64_t timeout_ns,
+                                                   struct gpud_channel_list **list, uint32_t *count,
+                                                   struct gpud_channel_search_info *search,
+                                                   struct gpud_error *error);
+
+/** Destroys a list.
+ *
+ * @param list  set to NULL; NULL or a pointer to NULL: nothing happens
+ */
+GPUD_API void gpud_channel_list_destroy(struct gpud_channel_list **list);
 
 /** One entry of a list. They are in the order of their addresses.
  *
- * @param list  the list
+ * @param list  the list, which owns the receivers that info leads to
  * @param index  0 to the count - 1
  * @param info  filled as far as its size goes
  * @param error  says why not; may be NULL; written on failure only
@@ -127,16 +116,6 @@ GPUD_API void gpud_channel_list_get_search(const struct gpud_channel_list *list,
 GPUD_API enum gpud_status gpud_channel_list_get_info(const struct gpud_channel_list *list,
                                                      uint32_t index, struct gpud_channel_info *info,
                                                      struct gpud_error *error);
-
-/** The receivers of a channel, each with its path, its losses and its latency; none where the
- * channel did not answer.
- *
- * @param list  the list
- * @param index  of the channel
- * @return borrowed from the list: not to be destroyed; NULL if there is no such channel
- */
-GPUD_API const struct gpud_link_list *gpud_channel_list_get_links(
-    const struct gpud_channel_list *list, uint32_t index);
 
 GPUD_END_DECLS
 

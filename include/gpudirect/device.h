@@ -121,12 +121,13 @@ struct gpud_device_list;
  *
  * @param context  a context
  * @param list  set to the snapshot, which the caller destroys
+ * @param count  set to the number of entries; may be NULL
  * @param error  says why not; may be NULL; written on failure only
  * @return GPUD_OK, or a failure:
  * @retval GPUD_NO_MEMORY  out of memory; nothing else fails
  */
 GPUD_API enum gpud_status gpud_device_list_create(struct gpud_context *context,
-                                                  struct gpud_device_list **list,
+                                                  struct gpud_device_list **list, uint32_t *count,
                                                   struct gpud_error *error);
 
 /** Destroys a list.
@@ -134,13 +135,6 @@ GPUD_API enum gpud_status gpud_device_list_create(struct gpud_context *context,
  * @param list  set to NULL; NULL or a pointer to NULL: nothing happens
  */
 GPUD_API void gpud_device_list_destroy(struct gpud_device_list **list);
-
-/** The number of entries.
- *
- * @param list  the list
- * @return the count
- */
-GPUD_API uint32_t gpud_device_list_count(const struct gpud_device_list *list);
 
 /** One entry of a list. The host comes first; each vendor's devices are in its own order.
  *
@@ -166,39 +160,23 @@ enum gpud_distance {
     GPUD_DISTANCE_SYS,     /**< across NUMA nodes */
 };
 
-/** How far apart two devices are on this machine's buses.
- *
- * @param a  a device
- * @param b  another, or the same
- * @return the distance
- */
-GPUD_API enum gpud_distance gpud_device_get_distance(const struct gpud_device *a,
-                                                     const struct gpud_device *b);
+/** Where a device is attached. */
+struct gpud_device_locality {
+    size_t size;   /**< sizeof(the struct), as the caller knows it */
+    int numa_node; /**< the NUMA node next to it; -1: unknown, or all of them (the host) */
+    /** The processors next to it, of those that this process may use, as in "0-15,32-47": a thread
+     * that feeds the device runs best there. "": unknown, or all of them (the host). */
+    char cpus[256];
+};
 
-/** How far a device is from a PCI function, such as a network card.
+/** Where a device is attached. The first call in a process reads the machine, which takes some
+ * milliseconds.
  *
  * @param device  the device
- * @param pci  "0000:63:00.0"
- * @return the distance
+ * @param locality  filled as far as locality->size goes
  */
-GPUD_API enum gpud_distance gpud_device_get_distance_to_pci(const struct gpud_device *device,
-                                                            const char *pci);
-
-/** The NUMA node that a device is attached to.
- *
- * @param device  the device
- * @return the node's number; -1: unknown, or all of them (the host)
- */
-GPUD_API int gpud_device_get_numa_node(const struct gpud_device *device);
-
-/** The processors next to a device, of those that this process may use: a thread that feeds the
- * device runs best there.
- *
- * @param device  the device
- * @param list  set to a list such as "0-15,32-47"; "": unknown, or all of them (the host)
- * @param size  bytes that list has room for
- */
-GPUD_API void gpud_device_get_cpus(const struct gpud_device *device, char *list, size_t size);
+GPUD_API void gpud_device_get_locality(const struct gpud_device *device,
+                                       struct gpud_device_locality *locality);
 
 /** Of the devices of a kind, the one nearest to the card that an address leads over: behind the
  * same switch, below the same host bridge, in the same NUMA node, or across nodes. Of equals, and
@@ -221,25 +199,6 @@ GPUD_API enum gpud_status gpud_device_get_nearest(struct gpud_context *context, 
                                                   char reason[GPUD_REASON_MAX],
                                                   struct gpud_error *error);
 
-/** Cards on the machine's buses that are no devices of this library, and may be beside one. */
-struct gpud_card_info {
-    size_t size;   /**< sizeof(the struct), as the caller knows it */
-    char name[32]; /**< the system's, "mlx5_0" or "eth0"; else vendor and model, "bdbd:a138" */
-    char kind[16]; /**< "network", "capture" */
-    char pci[16];  /**< "0000:63:00.0" */
-    enum gpud_distance distance; /**< from the device */
-};
-
-/** Lists the cards on the machine's buses that are no devices of this library but may be near one.
- *
- * @param device  distances are measured from it
- * @param cards  an array of max entries, filled from the start; cards[0].size is the size of each
- * @param max  entries that cards has room for
- * @return how many cards there are, which may be more than max
- */
-GPUD_API size_t gpud_device_list_cards(const struct gpud_device *device,
-                                       struct gpud_card_info *cards, size_t max);
-
 /** What is known of the way from one device's copy engine into another's memory. */
 struct gpud_device_link {
     size_t size; /**< sizeof(the struct), as the caller knows it */
@@ -253,6 +212,7 @@ struct gpud_device_link {
     char reason[GPUD_REASON_MAX]; /**< if not direct: why, and what would change that */
     unsigned hops;                /**< over xGMI; 0: another link, or unknown */
     unsigned weight; /**< amdkfd's figure for it, as in rocm-smi --showtopoweight; 0: none */
+    enum gpud_distance distance; /**< over the buses, also where another link joins them */
 };
 
 /** What is known of the way from one device's copy engine into another's memory.
@@ -272,33 +232,29 @@ enum gpud_access {
     GPUD_WRITE = 2,
 };
 
+/** What memory is allocated for. */
+enum gpud_memory_usage {
+    GPUD_MEMORY_PLAIN = 0, /**< the device and, where it is mapped, the CPU use it */
+    /** Drivers of other cards write it, too: gpud_memory_export_dmabuf(). On "host" it is udmabuf,
+     * a dma-buf heap, or a DRM node that is on no PCI card, whichever exists. */
+    GPUD_MEMORY_DMABUF,
+};
+
 /** Allocates zeroed memory on a device.
  *
  * @param device  where; the memory holds a reference
  * @param size  bytes
+ * @param usage  what it is for
  * @param memory  set to the memory: unref it
  * @param error  says why not; may be NULL; written on failure only
  * @return GPUD_OK, or a failure:
  * @retval GPUD_NO_MEMORY  the device has not that much
+ * @retval GPUD_UNSUPPORTED  the device or its driver makes no dma-bufs, and why
+ * @retval GPUD_INVALID  there is no such usage
  */
 GPUD_API enum gpud_status gpud_memory_alloc(struct gpud_device *device, uint64_t size,
+                                            enum gpud_memory_usage usage,
                                             struct gpud_memory **memory, struct gpud_error *error);
-
-/** Allocates zeroed memory that gpud_memory_export_dmabuf() can give to other drivers to write. On
- * "host" it comes from udmabuf, a dma-buf heap, or a DRM node that is on no PCI card, whichever
- * exists.
- *
- * @param device  where; the memory holds a reference
- * @param size  bytes
- * @param memory  set to the memory: unref it
- * @param error  says why not; may be NULL; written on failure only
- * @return GPUD_OK, or a failure:
- * @retval GPUD_UNSUPPORTED  the device or its driver cannot, and why
- * @retval GPUD_NO_MEMORY  the device has not that much
- */
-GPUD_API enum gpud_status gpud_memory_alloc_dmabuf(struct gpud_device *device, uint64_t size,
-                                                   struct gpud_memory **memory,
-                                                   struct gpud_error *error);
 
 /** Uses memory that the application allocated.
  *
@@ -351,25 +307,24 @@ GPUD_API void gpud_pointer_get_info(const void *pointer, struct gpud_pointer_inf
  */
 GPUD_API void *gpud_memory_get_native(const struct gpud_memory *memory);
 
-/** The device that a memory is on. Within one context, equal pointers are the same device.
+/** A dma-buf of a range of a memory, for a driver that reads it or writes it. Those of "cuda:N" are
+ * for drivers of PCI devices alone: NVIDIA's exporter takes any importer for one. For a frame it is
+ * the range of gpud_frame_info.layout.size bytes at memory_offset, which later frames in the same
+ * slot have, too; see gpud_sender_set_dmabufs().
  *
  * @param memory  the memory
- * @return borrowed, valid as long as the memory
- */
-GPUD_API struct gpud_device *gpud_memory_get_device(const struct gpud_memory *memory);
-
-/** A dma-buf of a memory, for a network or capture card's driver. Those of "cuda:N" are for drivers
- * of PCI devices alone: NVIDIA's exporter takes any importer for one.
- *
- * @param memory  the memory
- * @param fd  set to a descriptor that the caller closes
- * @param offset  set to the memory's first byte in the dma-buf
+ * @param from  the first byte of the range in the memory
+ * @param size  bytes of the range
+ * @param fd  set to a descriptor that the caller closes; it stays valid without the memory
+ * @param offset  set to the range's first byte in the dma-buf
  * @param error  says why not; may be NULL; written on failure only
  * @return GPUD_OK, or a failure:
  * @retval GPUD_UNSUPPORTED  the device or its driver cannot, and why
+ * @retval GPUD_INVALID  the range leaves the memory, or the memory is another process's
  */
-GPUD_API enum gpud_status gpud_memory_export_dmabuf(struct gpud_memory *memory, int *fd,
-                                                    uint64_t *offset, struct gpud_error *error);
+GPUD_API enum gpud_status gpud_memory_export_dmabuf(struct gpud_memory *memory, uint64_t from,
+                                                    uint64_t size, int *fd, uint64_t *offset,
+                                                    struct gpud_error *error);
 
 /** Uses a dma-buf of another origin as host memory. gpud_frame_map() on a frame in it keeps the
  * caches right (DMA_BUF_IOCTL_SYNC); code that uses the pointer of gpud_memory_get_native() must do

@@ -5,10 +5,9 @@
  * A frame: a layout somewhere in a memory, and what is known about the picture in it.
  *
  * A frame has one holder, who has the pointer, or several (gpud_frame_ref()). Thread-safety: calls
- * on one frame come from one thread at a time, but for gpud_frame_ref(), _release(), _get_memory()
- * and _get_slot(), which its holders may call at any time; _get_info() may run in several threads
- * at once where no other call does. Different frames may be used, and released, from different
- * threads at once.
+ * on one frame come from one thread at a time, but for gpud_frame_ref(), _release() and
+ * _get_info(), which its holders may call at any time. Different frames may be used, and released,
+ * from different threads at once.
  */
 #ifndef GPUDIRECT_FRAME_H
 #define GPUDIRECT_FRAME_H
@@ -63,10 +62,19 @@ struct gpud_frame_info {
      * (gpud_peer_info.same_clock). */
     uint64_t submitted_ns;
     uint32_t epoch; /**< changes with every (re)connect and every change of format */
+    /** for caches of objects that are made once a slot: 0 to N-1 within an epoch, the same for all
+     * frames in one slot; UINT32_MAX: wrapped memory */
+    uint32_t slot;
     /** bytes in use from the frame's first one on: layout.size, or what gpud_frame_set_size() was
      * given */
     uint64_t bytes;
     struct gpud_layout layout; /**< how the frame lies in its memory */
+    /** where it lies, from memory_offset on; borrowed from the frame, as all that follows */
+    struct gpud_memory *memory;
+    uint64_t memory_offset; /**< the frame's first byte in that memory */
+    void *native;           /**< gpud_memory_get_native() of that memory */
+    /** what that memory is on; within one context equal pointers are the same device */
+    struct gpud_device *device;
 };
 
 /** Reads what is known of a frame. It is called once a frame and therefore kept short: all fields
@@ -107,22 +115,6 @@ GPUD_API enum gpud_status gpud_frame_set_info(struct gpud_frame *frame,
 GPUD_API enum gpud_status gpud_frame_set_size(struct gpud_frame *frame, uint64_t bytes,
                                               struct gpud_error *error);
 
-/** Where a frame lies.
- *
- * @param frame  any frame
- * @param offset  set to the frame's first byte in that memory; may not be NULL
- * @return the memory, borrowed from the frame
- */
-GPUD_API struct gpud_memory *gpud_frame_get_memory(const struct gpud_frame *frame,
-                                                   uint64_t *offset);
-
-/** The number of the slot that a frame lies in, for caches of objects that are made once a slot.
- *
- * @param frame  any frame
- * @return 0 to N-1 within an epoch, the same for all frames in one slot; UINT32_MAX: wrapped memory
- */
-GPUD_API uint32_t gpud_frame_get_slot(const struct gpud_frame *frame);
-
 /** Makes a frame's bytes accessible to the CPU, once the device has finished its work on them. It
  * is free where the memory is host memory. Elsewhere GPUD_READ may cost a copy to the host and
  * GPUD_WRITE one back; after GPUD_WRITE alone the previous content is not visible.
@@ -148,20 +140,6 @@ GPUD_API enum gpud_status gpud_frame_map(struct gpud_frame *frame, unsigned acce
  * @param frame  a mapped frame
  */
 GPUD_API void gpud_frame_unmap(struct gpud_frame *frame);
-
-/** A dma-buf of a frame's bytes, for a driver that reads them or, in a lent frame, writes them. The
- * dma-buf is of the slot: later frames in the same slot have the same bytes. See
- * gpud_sender_set_dmabufs().
- *
- * @param frame  any frame
- * @param fd  set to a descriptor that the caller closes; it stays valid after the frame is released
- * @param offset  set to the frame's first byte in the dma-buf
- * @param error  says why not; may be NULL; written on failure only
- * @return GPUD_OK, or a failure:
- * @retval GPUD_UNSUPPORTED  not possible; error says why
- */
-GPUD_API enum gpud_status gpud_frame_export_dmabuf(const struct gpud_frame *frame, int *fd,
-                                                   uint64_t *offset, struct gpud_error *error);
 
 /** Orders a queue of the application's after the frame: work put on it afterwards sees the frame's
  * bytes or, on a lent frame, may write them. The call does not block; the device waits.

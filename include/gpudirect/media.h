@@ -234,35 +234,24 @@ struct gpud_media {
     char extra[GPUD_MEDIA_EXTRA_MAX];
 };
 
-/** Checks whether a media is valid and complete. Every function that takes a media calls this.
+/** Checks whether a media is valid and complete, and says how its frames lie in memory: a picture's
+ * own layout; of everything else one plane with one row. The layout's size is that of a frame, or
+ * of the largest where they differ. Every function that takes a media checks it likewise.
  *
- * @param media  the media to check
+ * @param media  the media
+ * @param layout  filled
  * @param error  says why not; may be NULL; written on failure only
  * @return GPUD_OK, or a failure:
- * @retval GPUD_INVALID  error has the reason
+ * @retval GPUD_INVALID  the media is invalid or incomplete; error has the reason
  */
-GPUD_API enum gpud_status gpud_media_check(const struct gpud_media *media,
-                                           struct gpud_error *error);
-
-/** The size of a frame.
- *
- * @param media  must pass gpud_media_check()
- * @return bytes; of the largest frame where they differ
- */
-GPUD_API uint64_t gpud_media_size(const struct gpud_media *media);
-
-/** How a frame lies in memory: a picture's own layout; of everything else one plane with one row of
- * gpud_media_size() bytes.
- *
- * @param media  must pass gpud_media_check()
- * @param layout  filled
- */
-GPUD_API void gpud_media_get_layout(const struct gpud_media *media, struct gpud_layout *layout);
+GPUD_API enum gpud_status gpud_media_get_layout(const struct gpud_media *media,
+                                                struct gpud_layout *layout,
+                                                struct gpud_error *error);
 
 /** Whether two streams are described alike, and their frames lie alike.
  *
- * @param a  must pass gpud_media_check()
- * @param b  must pass gpud_media_check()
+ * @param a  a valid media, as gpud_media_get_layout() finds it
+ * @param b  another
  * @return true if they are equal
  */
 GPUD_API bool gpud_media_equal(const struct gpud_media *a, const struct gpud_media *b);
@@ -275,7 +264,7 @@ GPUD_API bool gpud_media_equal(const struct gpud_media *a, const struct gpud_med
  * gpud_media cannot express go to `extra`. Sound has a field samples-per-block and data a field
  * max-size, which GStreamer does not know.
  *
- * Whether the result is complete is for gpud_media_check() to say.
+ * Whether the result is complete is for gpud_media_get_layout() to say.
  *
  * @param media  filled on success
  * @param text  NUL-terminated caps
@@ -295,7 +284,7 @@ GPUD_API enum gpud_status gpud_media_from_string(struct gpud_media *media, const
  * @param size  bytes that text has room for; GPUD_MEDIA_TEXT_MAX is enough for any
  * @param error  says why not; may be NULL; written on failure only
  * @return GPUD_OK, or a failure:
- * @retval GPUD_INVALID  the media fails gpud_media_check(), or text is too short
+ * @retval GPUD_INVALID  the media is invalid or incomplete, or text is too short
  */
 GPUD_API enum gpud_status gpud_media_to_string(const struct gpud_media *media, char *text,
                                                size_t size, struct gpud_error *error);

@@ -8,8 +8,7 @@
  *
  * @verbatim
  *   gpud_network_card_list_create
- *     → gpud_network_card_list_get_host
- *     → gpud_network_card_list_count, { gpud_network_card_list_get_info }…
+ *     → { gpud_network_card_list_get_info }…
  *     → gpud_network_card_list_destroy
  * @endverbatim
  *
@@ -112,11 +111,15 @@ struct gpud_network_card_info {
  * build without RDMA, has a list of 0: gpud_network_host_info.reason says which.
  *
  * @param list  set to the snapshot, which the caller destroys
+ * @param count  set to the number of entries; may be NULL
+ * @param host  filled as far as host->size goes; may be NULL
  * @param error  says why not; may be NULL; written on failure only
  * @return GPUD_OK, or a failure:
  * @retval GPUD_NO_MEMORY  out of memory; nothing else fails
  */
 GPUD_API enum gpud_status gpud_network_card_list_create(struct gpud_network_card_list **list,
+                                                        uint32_t *count,
+                                                        struct gpud_network_host_info *host,
                                                         struct gpud_error *error);
 
 /** Destroys a list.
@@ -124,21 +127,6 @@ GPUD_API enum gpud_status gpud_network_card_list_create(struct gpud_network_card
  * @param list  set to NULL; NULL or a pointer to NULL: nothing happens
  */
 GPUD_API void gpud_network_card_list_destroy(struct gpud_network_card_list **list);
-
-/** What this host and this process have, whatever the card.
- *
- * @param list  the list
- * @param info  filled as far as info->size goes
- */
-GPUD_API void gpud_network_card_list_get_host(const struct gpud_network_card_list *list,
-                                              struct gpud_network_host_info *info);
-
-/** The number of entries.
- *
- * @param list  the list
- * @return the count
- */
-GPUD_API uint32_t gpud_network_card_list_count(const struct gpud_network_card_list *list);
 
 /** One entry of a list. They are in the order of their names.
  *

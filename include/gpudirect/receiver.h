@@ -77,8 +77,7 @@ struct gpud_receiver_params {
      * slot from 0 to `slots` - 1, at most: for every new format, and again where another route is
      * tried. It makes a memory of this receiver's device, of at least layout->size bytes
      * (gpud_memory_alloc(), gpud_memory_wrap()), and a frame lies at its beginning:
-     * gpud_frame_get_memory() gives it back, and gpud_frame_get_slot() the slot. It must not call
-     * this receiver.
+     * its gpud_frame_info has it, and the slot. It must not call this receiver.
      *
      * *memory is the receiver's from GPUD_OK on, and dropped when the format is over and the slot's
      * last frame is back. A failure, or a memory that will not do (GPUD_INVALID), ends the call of

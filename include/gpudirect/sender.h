@@ -16,8 +16,8 @@
  *
  * Thread-safety: submit, configure, send_event, send_eos and destroy come from one thread at a
  * time; acquire may come from any thread, also during submit; lent frames may be released from any
- * thread; get_info, wait, announce, interrupt, set_slow_receiver and gpud_link_list_create may be
- * called from any thread.
+ * thread; get_info, list_links, wait, announce, interrupt and set_slow_receiver may be called from
+ * any thread.
  */
 /* clang-format on */
 #ifndef GPUDIRECT_SENDER_H
@@ -153,7 +153,7 @@ GPUD_API void gpud_sender_destroy(struct gpud_sender **sender);
  * @param media  copied; every receiver gets it
  * @param error  says why not; may be NULL; written on failure only
  * @return GPUD_OK, or a failure:
- * @retval GPUD_INVALID  the media fails gpud_media_check()
+ * @retval GPUD_INVALID  the media is invalid or incomplete
  * @retval GPUD_NO_MEMORY  there is no room for the ring
  */
 GPUD_API enum gpud_status gpud_sender_configure(struct gpud_sender *sender,
@@ -189,7 +189,7 @@ GPUD_API enum gpud_status gpud_sender_wait(struct gpud_sender *sender, uint32_t 
 GPUD_API enum gpud_status gpud_sender_acquire(struct gpud_sender *sender, int64_t timeout_ns,
                                               struct gpud_frame **frame, struct gpud_error *error);
 
-/** Sets whether lent frames have a dma-buf (gpud_frame_export_dmabuf()), from the next
+/** Sets whether lent frames have a dma-buf (gpud_memory_export_dmabuf()), from the next
  * gpud_sender_configure() on: for a card's driver that writes pictures straight into the ring.
  * Where the device cannot make them, frames are lent all the same, and the export gives the reason.
  *
@@ -324,48 +324,17 @@ struct gpud_link_info {
     char host[64]; /**< its address; "": it is on this host */
 };
 
-/** A list of a sender's receivers: a snapshot, which any threads may read at once. */
-struct gpud_link_list;
-
-/** Lists all receivers that are connected to a sender. What was delivered to those that are gone,
- * and dropped for them, is in gpud_sender_info alone. Another process asks by
- * gpud_channel_list_get_links(). Any thread. A list outlives the sender.
+/** Lists the receivers that are connected to a sender. What was delivered to those that are gone,
+ * and dropped for them, is in gpud_sender_info alone. Another process finds them in
+ * gpud_channel_info. Any thread.
  *
  * @param sender  the sender
- * @param list  set to the snapshot, which the caller destroys
- * @param error  says why not; may be NULL; written on failure only
- * @return GPUD_OK, or a failure:
- * @retval GPUD_NO_MEMORY  out of memory; nothing else fails
+ * @param links  an array of max entries, filled from the start; links[0].size is the size of each
+ * @param max  entries that links has room for; there are GPUD_RECEIVERS_MAX receivers at most
+ * @return how many receivers there are, which may be more than max
  */
-GPUD_API enum gpud_status gpud_link_list_create(struct gpud_sender *sender,
-                                                struct gpud_link_list **list,
-                                                struct gpud_error *error);
-
-/** Destroys a list.
- *
- * @param list  set to NULL; NULL or a pointer to NULL: nothing happens
- */
-GPUD_API void gpud_link_list_destroy(struct gpud_link_list **list);
-
-/** The number of entries.
- *
- * @param list  the list
- * @return the count
- */
-GPUD_API uint32_t gpud_link_list_count(const struct gpud_link_list *list);
-
-/** One receiver.
- *
- * @param list  the list
- * @param index  0 to the count - 1
- * @param info  filled as far as its size goes
- * @param error  says why not; may be NULL; written on failure only
- * @return GPUD_OK, or a failure:
- * @retval GPUD_INVALID  there is no such entry, or the size is not set
- */
-GPUD_API enum gpud_status gpud_link_list_get_info(const struct gpud_link_list *list, uint32_t index,
-                                                  struct gpud_link_info *info,
-                                                  struct gpud_error *error);
+GPUD_API size_t gpud_sender_list_links(struct gpud_sender *sender, struct gpud_link_info *links,
+                                       size_t max);
 
 /** Changes the policy given at creation, at once, for every receiver that did not ask for one of
  * its own. A submit that waits for such a receiver goes on by the new policy. Any thread.

@@ -8,7 +8,7 @@
  *
  * @verbatim
  *   gpud_target_create
- *     → gpud_target_get_slot, for each slot: what the writer is to know
+ *     → gpud_target_get_info: what the writer is to know of each slot
  *     → { gpud_target_acquire → use → gpud_frame_get_info → gpud_frame_release }…
  *     → gpud_target_destroy
  * @endverbatim
@@ -78,7 +78,7 @@
  *   slotN.surface, slotN.marker   bus-address: addresses; else offsets in memory and in words
  * @endverbatim
  *
- * Thread-safety: acquire and destroy come from one thread at a time; get_slot, get_info and
+ * Thread-safety: acquire and destroy come from one thread at a time; get_info and
  * interrupt may be called from any, also during an acquire; frames may be released from any thread,
  * also after destroy.
  */
@@ -163,12 +163,14 @@ struct gpud_target_info {
     uint64_t corrupted; /**< that were overwritten, or may have been, while they were held */
     uint64_t age_ns;    /**< ns since the last frame was seen; GPUD_TIME_NONE: there was none */
     char reason[GPUD_REASON_MAX]; /**< what ended it; or why there is no frame; "": there are */
+    /** `slots` entries: what the writer is to know of each slot; the target's */
+    const struct gpud_target_slot *const *slot;
 };
 
 /** Makes the ring, zeroed, with its markers at 0; with a name also the file, which is removed with
  * the target.
  *
- * Memory whose bus address was given out (gpud_target_get_slot(), or a file) cannot be taken back
+ * Memory whose bus address was given out (gpud_target_get_info(), or a file) cannot be taken back
  * from the writer. Unless the writer has set `stopped`, gpud_target_destroy() leaves such a ring
  * behind, and a target of the same name, device, slot size and number of slots in this context
  * takes it over, at the same addresses. Without a name it stays until the process ends.
@@ -194,19 +196,6 @@ GPUD_API enum gpud_status gpud_target_create(struct gpud_context *context,
  * @param target  set to NULL
  */
 GPUD_API void gpud_target_destroy(struct gpud_target **target);
-
-/** What the writer needs to know of one slot. Any thread.
- *
- * @param target  the target
- * @param index  0 to slots - 1
- * @param slot  filled as far as slot->size goes
- * @param error  says why not; may be NULL; written on failure only
- * @return GPUD_OK, or a failure:
- * @retval GPUD_INVALID  there are not so many slots
- */
-GPUD_API enum gpud_status gpud_target_get_slot(struct gpud_target *target, uint32_t index,
-                                               struct gpud_target_slot *slot,
-                                               struct gpud_error *error);
 
 /** Takes the next frame. Its pts_ns and submitted_ns are when its marker was seen; its offset is
  * the writer's number.
@@ -264,13 +253,14 @@ struct gpud_target_entry {
 /** Lists the targets of this user that have a name, by their files.
  *
  * @param list  set to the snapshot, which the caller destroys
+ * @param count  set to the number of entries; may be NULL
  * @param error  says why not; may be NULL; written on failure only
  * @return GPUD_OK, or a failure:
  * @retval GPUD_NO_MEMORY  out of memory
  * @retval GPUD_IO  the directory cannot be read
  * @retval GPUD_NO_ACCESS  the directory cannot be read
  */
-GPUD_API enum gpud_status gpud_target_list_create(struct gpud_target_list **list,
+GPUD_API enum gpud_status gpud_target_list_create(struct gpud_target_list **list, uint32_t *count,
                                                   struct gpud_error *error);
 
 /** Destroys a list.
@@ -278,13 +268,6 @@ GPUD_API enum gpud_status gpud_target_list_create(struct gpud_target_list **list
  * @param list  set to NULL; NULL or a pointer to NULL: nothing happens
  */
 GPUD_API void gpud_target_list_destroy(struct gpud_target_list **list);
-
-/** The number of entries.
- *
- * @param list  the list
- * @return the count
- */
-GPUD_API uint32_t gpud_target_list_count(const struct gpud_target_list *list);
 
 /** One entry of a list. They are in the order of their names.
  *

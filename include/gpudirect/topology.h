@@ -72,7 +72,7 @@ struct gpud_topology_info {
     const struct gpud_part_info *const *part;
     const struct gpud_node_info *const *node; /**< the NUMA nodes */
     /** parts × parts entries; link[from * parts + to] is the way from one part to another. Between
-     * two GPUs all of it is known; otherwise only its name, which says how far apart they are. */
+     * two GPUs all of it is known; otherwise only its name and the distance. */
     const struct gpud_device_link *const *link;
 };
 

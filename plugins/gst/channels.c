@@ -50,19 +50,19 @@ GPtrArray *channels_ask(const gchar *folder, gint64 timeout, gchar **directory)
 {
     GPtrArray *list = g_ptr_array_new_with_free_func(channel_free);
     struct gpud_channel_list *channels;
+    uint32_t count;
     struct gpud_channel_search_info search = GPUD_INFO_INIT(search);
     struct gpud_error error;
 
     if (directory)
         *directory = NULL;
-    if (gpud_channel_list_create(folder, timeout, &channels, &error) != GPUD_OK) {
+    if (gpud_channel_list_create(folder, timeout, &channels, &count, &search, &error) != GPUD_OK) {
         GST_CAT_DEBUG(gpud_gst_debug, "no channels: %s", error.reason);
         return list;
     }
-    gpud_channel_list_get_search(channels, &search);
     if (directory)
         *directory = g_strdup(search.directory);
-    for (uint32_t i = 0; i < gpud_channel_list_count(channels); i++) {
+    for (uint32_t i = 0; i < count; i++) {
         struct gpud_channel_info info = GPUD_INFO_INIT(info);
         if (gpud_channel_list_get_info(channels, i, &info, &error) == GPUD_OK && !info.receiver_pid)
             g_ptr_array_add(list, channel_new(&info));

@@ -49,14 +49,15 @@ static GPtrArray *find_cards(void)
 {
     GPtrArray *devices = devices_new();
     struct gpud_capture_card_list *cards;
+    uint32_t count;
     struct gpud_error error;
     struct gpud_context *context = gpud_gst_context_get(&error);
 
-    if (!context || gpud_capture_card_list_create(context, &cards, &error) != GPUD_OK) {
+    if (!context || gpud_capture_card_list_create(context, &cards, &count, &error) != GPUD_OK) {
         GST_CAT_WARNING(gpud_gst_debug, "no capture cards: %s", error.reason);
         return devices;
     }
-    for (uint32_t i = 0; i < gpud_capture_card_list_count(cards); i++)
+    for (uint32_t i = 0; i < count; i++)
         add(devices, gst_gpudirect_device_new_card(cards, i));
     gpud_capture_card_list_destroy(&cards);
     return devices;
@@ -66,13 +67,14 @@ static GPtrArray *find_targets(void)
 {
     GPtrArray *devices = devices_new();
     struct gpud_target_list *targets;
+    uint32_t count;
     struct gpud_error error;
 
-    if (gpud_target_list_create(&targets, &error) != GPUD_OK) {
+    if (gpud_target_list_create(&targets, &count, &error) != GPUD_OK) {
         GST_CAT_DEBUG(gpud_gst_debug, "no targets: %s", error.reason);
         return devices;
     }
-    for (uint32_t i = 0; i < gpud_target_list_count(targets); i++) {
+    for (uint32_t i = 0; i < count; i++) {
         struct gpud_target_entry entry = GPUD_INFO_INIT(entry);
         gpud_target_list_get_info(targets, i, &entry, NULL);
         add(devices, gst_gpudirect_device_new_target(&entry));

@@ -12,14 +12,14 @@
 
 #define SLICE (50 * GPUD_MSEC)
 
-static void read_device(struct hold *hold, struct gpud_memory *memory)
+static void read_device(struct hold *hold)
 {
     static const struct {
         const char *prefix;
         enum hold_device kind;
     } kinds[] = {{"cuda:", HOLD_CUDA}, {"hip:", HOLD_HIP}};
     struct gpud_device_info info = GPUD_INFO_INIT(info);
-    gpud_device_get_info(gpud_memory_get_device(memory), &info);
+    gpud_device_get_info(hold->info.device, &info);
     memcpy(hold->device, info.name, sizeof(hold->device));
     hold->kind = strcmp(info.name, "host") == 0 ? HOLD_HOST : HOLD_OTHER;
     for (unsigned i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
@@ -27,7 +27,8 @@ static void read_device(struct hold *hold, struct gpud_memory *memory)
             hold->kind = kinds[i].kind;
             hold->number = atoi(info.name + strlen(kinds[i].prefix));
         }
-    hold->native = gpud_memory_get_native(memory);
+    hold->native = hold->info.native;
+    hold->offset = hold->info.memory_offset;
     if (hold->kind != HOLD_OTHER) {
         hold->native += hold->offset;
         hold->offset = 0;
@@ -51,7 +52,7 @@ struct hold *hold_new(struct gpud_frame *frame, struct media *media, bool lent)
     gpud_frame_get_info(frame, &hold->info);
     hold->read_only = hold->info.flags & GPUD_FRAME_READ_ONLY;
     pthread_mutex_init(&hold->calls, NULL);
-    read_device(hold, gpud_frame_get_memory(frame, &hold->offset));
+    read_device(hold);
     return hold;
 }
 
@@ -301,11 +302,9 @@ struct gpud_frame *hold_take(struct hold *hold)
         if (hold->lent)
             status = gpud_frame_set_info(frame, &hold->info, &error);
         /* Arrays that are still there keep the memory, but not the slot. */
-        if (status == GPUD_OK && shared) {
-            uint64_t offset;
-            struct gpud_memory *memory = gpud_frame_get_memory(frame, &offset);
-            status = gpud_frame_wrap(memory, offset, &hold->info.layout, &hold->keeper, &error);
-        }
+        if (status == GPUD_OK && shared)
+            status = gpud_frame_wrap(hold->info.memory, hold->info.memory_offset,
+                                     &hold->info.layout, &hold->keeper, &error);
         if (status == GPUD_OK) {
             post_streams(hold);
             hold->frame = NULL;

@@ -23,15 +23,11 @@ static PyObject *to_dict(const struct gpud_link_info *info)
                          "host", convert_text(info->host));
 }
 
-PyObject *links_to_list(const struct gpud_link_list *list)
+PyObject *links_to_list(const struct gpud_link_info *const *link, size_t count)
 {
     PyObject *result = PyList_New(0);
-    uint32_t count = list ? gpud_link_list_count(list) : 0;
-    for (uint32_t i = 0; result && i < count; i++) {
-        struct gpud_link_info info = GPUD_INFO_INIT(info);
-        if (gpud_link_list_get_info(list, i, &info, NULL) != GPUD_OK)
-            continue;
-        PyObject *dict = to_dict(&info);
+    for (size_t i = 0; result && i < count; i++) {
+        PyObject *dict = to_dict(link[i]);
         if (!dict || PyList_Append(result, dict) < 0)
             Py_CLEAR(result);
         Py_XDECREF(dict);

@@ -9,7 +9,6 @@
 
 #include <gpudirect/sender.h>
 
-/* list may be NULL: no receivers. */
-PyObject *links_to_list(const struct gpud_link_list *list);
+PyObject *links_to_list(const struct gpud_link_info *const *link, size_t count);
 
 #endif

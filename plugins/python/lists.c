@@ -31,18 +31,19 @@ static bool append(PyObject *list, PyObject *item)
 PyObject *lists_devices(PyObject *module, PyObject *unused)
 {
     struct gpud_device_list *devices;
+    uint32_t count;
     struct gpud_error error;
     enum gpud_status status;
     struct gpud_context *context = context_get();
     if (!context)
         return NULL;
     Py_BEGIN_ALLOW_THREADS
-    status = gpud_device_list_create(context, &devices, &error);
+    status = gpud_device_list_create(context, &devices, &count, &error);
     Py_END_ALLOW_THREADS
     if (status != GPUD_OK)
         return error_raise(&error);
     PyObject *list = PyList_New(0);
-    for (uint32_t i = 0; list && i < gpud_device_list_count(devices); i++) {
+    for (uint32_t i = 0; list && i < count; i++) {
         struct gpud_device_info info = GPUD_INFO_INIT(info);
         if (gpud_device_list_get_info(devices, i, &info, NULL) == GPUD_OK &&
             !append(list, device_to_dict(&info)))
@@ -71,6 +72,7 @@ PyObject *lists_channels(PyObject *module, PyObject *args, PyObject *names)
 {
     static char *keywords[] = {"address", "timeout", NULL};
     struct gpud_channel_list *channels;
+    uint32_t count;
     struct gpud_error error;
     enum gpud_status status;
     const char *address = NULL;
@@ -84,16 +86,16 @@ PyObject *lists_channels(PyObject *module, PyObject *args, PyObject *names)
         return NULL;
     }
     Py_BEGIN_ALLOW_THREADS
-    status = gpud_channel_list_create(address, timeout_ns, &channels, &error);
+    status = gpud_channel_list_create(address, timeout_ns, &channels, &count, NULL, &error);
     Py_END_ALLOW_THREADS
     if (status != GPUD_OK)
         return error_raise(&error);
     PyObject *list = PyList_New(0);
-    for (uint32_t i = 0; list && i < gpud_channel_list_count(channels); i++) {
+    for (uint32_t i = 0; list && i < count; i++) {
         struct gpud_channel_info info = GPUD_INFO_INIT(info);
         if (gpud_channel_list_get_info(channels, i, &info, NULL) != GPUD_OK)
             continue;
-        PyObject *links = links_to_list(gpud_channel_list_get_links(channels, i));
+        PyObject *links = links_to_list(info.link, info.links);
         if (!links || !append(list, channel_to_dict(&info, links)))
             Py_CLEAR(list);
     }

@@ -40,8 +40,6 @@ static int configure(struct sender *self, const char *text)
     struct gpud_error error;
     struct gpud_media media;
     enum gpud_status status = gpud_media_from_string(&media, text, &error);
-    if (status == GPUD_OK)
-        status = gpud_media_check(&media, &error);
     if (status != GPUD_OK) {
         error_raise(&error);
         return -1;
@@ -271,17 +269,15 @@ static PyObject *get_info(PyObject *object, void *closure)
 static PyObject *get_links(PyObject *object, void *closure)
 {
     struct sender *self = (struct sender *)object;
-    struct gpud_link_list *list;
-    struct gpud_error error;
+    struct gpud_link_info info[GPUD_RECEIVERS_MAX] = {GPUD_INFO_INIT(info[0])};
+    const struct gpud_link_info *link[GPUD_RECEIVERS_MAX];
     if (!guard_enter(&self->base))
         return NULL;
-    enum gpud_status status = gpud_link_list_create(self->sender, &list, &error);
+    size_t count = gpud_sender_list_links(self->sender, info, GPUD_RECEIVERS_MAX);
     guard_leave(&self->base);
-    if (status != GPUD_OK)
-        return error_raise(&error);
-    PyObject *links = links_to_list(list);
-    gpud_link_list_destroy(&list);
-    return links;
+    for (size_t i = 0; i < count; i++)
+        link[i] = &info[i];
+    return links_to_list(link, count);
 }
 
 /* --- the type ------------------------------------------------------------------------------ */

@@ -192,8 +192,9 @@ static void test_inputs(bool use_gpu)
     bench_close(&bench);
 }
 
-/* A driver that keeps its buffers while they are mapped. */
-static void test_held(void)
+/* A driver that keeps its buffers while they are mapped. back: the first input is asked for again
+ * before that. */
+static void test_held(bool back)
 {
     struct bench bench = {.method = "mmap", .driver.keeps_mapped = true};
     struct gpud_frame *frame;
@@ -202,10 +203,31 @@ static void test_held(void)
     bench.driver.mapped = 1;
     WORKS(configure_input(bench.capture, "1", &e));
     CHECK_EQUAL(bench.driver.input, 0);
+    if (back)
+        WORKS(configure_input(bench.capture, "0", &e));
     EXPECT(GPUD_TIMEOUT, "release them", gpud_capture_acquire(bench.capture, 0, &frame, &e));
     bench.driver.mapped = 0;
     gpud_frame_release(&held);
     EXPECT(GPUD_TIMEOUT, "", gpud_capture_acquire(bench.capture, GPUD_MSEC, &frame, &e));
+    CHECK_EQUAL(bench.driver.input, back ? 0 : 1);
+    expect_size(&bench, back ? 320 : 640, 2);
+    bench_close(&bench);
+}
+
+/* The other input was asked for, and the stream ends before the frames are released. */
+static void test_held_until_end(void)
+{
+    struct bench bench = {.method = "mmap", .driver.keeps_mapped = true};
+    struct gpud_capture_mode mode = {.size = sizeof(mode), .format = "UYVY", .fps_den = 1};
+    begin(&bench);
+    struct gpud_frame *held = bench_pass(&bench, 1, 1);
+    bench.driver.mapped = 1;
+    WORKS(configure_input(bench.capture, "1", &e));
+    EXPECT(GPUD_IO, "release them", configure_mode(bench.capture, &mode, &e));
+    CHECK_EQUAL(bench.driver.input, 0);
+    bench.driver.mapped = 0;
+    gpud_frame_release(&held);
+    WORKS(configure_mode(bench.capture, &mode, &e));
     CHECK_EQUAL(bench.driver.input, 1);
     expect_size(&bench, 640, 2);
     bench_close(&bench);
@@ -289,7 +311,9 @@ int main(void)
     test_params();
     test_inputs(false);
     test_inputs(true);
-    test_held();
+    test_held(false);
+    test_held(true);
+    test_held_until_end();
     puts("ok");
     return 0;
 }

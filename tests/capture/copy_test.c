@@ -13,7 +13,7 @@ static void check_bytes(const struct gpud_frame *frame, uint32_t i, unsigned cha
 {
     struct gpud_frame_info info = bench_info_of(frame);
     const struct gpud_plane *plane = &info.layout.plane[i];
-    const unsigned char *bytes = fake_gpu_bytes(gpud_frame_get_memory(frame, NULL));
+    const unsigned char *bytes = fake_gpu_bytes(bench_info_of(frame).memory);
     for (uint32_t row = 0; row < plane->rows; row++)
         for (uint32_t x = 0; x < plane->row_bytes; x++)
             CHECK(bytes[plane->offset + (uint64_t)row * plane->stride + x] == byte,
@@ -26,8 +26,8 @@ static void test_copies(const char *method)
     bench_stream(&bench);
     for (uint32_t i = 0; i < 10; i++) {
         struct gpud_frame *frame = bench_pass(&bench, i, (unsigned char)i);
-        CHECK(gpud_frame_get_slot(frame) < 2, "slot %u", gpud_frame_get_slot(frame));
-        CHECK(gpud_frame_get_memory(frame, NULL)->device == bench.gpu.device, "not on the device");
+        CHECK(bench_info_of(frame).slot < 2, "slot %u", bench_info_of(frame).slot);
+        CHECK(bench_info_of(frame).memory->device == bench.gpu.device, "not on the device");
         check_bytes(frame, 0, (unsigned char)i);
         gpud_frame_release(&frame);
     }

@@ -13,7 +13,7 @@
 static struct gpud_frame *pass(struct bench *bench, uint32_t sequence, unsigned char byte)
 {
     struct gpud_frame *frame = bench_pass(bench, sequence, byte);
-    const unsigned char *bytes = fake_gpu_bytes(gpud_frame_get_memory(frame, NULL));
+    const unsigned char *bytes = fake_gpu_bytes(bench_info_of(frame).memory);
     CHECK_EQUAL(bytes[1000], byte);
     return frame;
 }
@@ -74,7 +74,7 @@ static void test_direct(bool required)
     /* A frame that outlives the capture. */
     struct gpud_frame *held = pass(&bench, 30, 77);
     gpud_capture_destroy(&bench.capture);
-    CHECK_EQUAL(fake_gpu_bytes(gpud_frame_get_memory(held, NULL))[500], 77);
+    CHECK_EQUAL(fake_gpu_bytes(bench_info_of(held).memory)[500], 77);
     gpud_frame_release(&held);
     bench_close(&bench);
 }
@@ -239,7 +239,7 @@ static void test_elsewhere(uint32_t from)
     }
     CHECK_EQUAL(bench_info(&bench).copies_gpu, 10);
     if (held)
-        CHECK_EQUAL(fake_gpu_bytes(gpud_frame_get_memory(held, NULL))[9], 9 + from);
+        CHECK_EQUAL(fake_gpu_bytes(bench_info_of(held).memory)[9], 9 + from);
     gpud_frame_release(&held);
     bench_close(&bench);
 }

@@ -74,10 +74,8 @@ static void end(struct application *app)
 
 static void copy(struct application *app, const struct gpud_frame *frame, bool into_frame)
 {
-    struct gpud_copy copy = {.to = app->picture,
-                             .from = gpud_frame_get_memory(frame, NULL),
-                             .row_bytes = app->size,
-                             .rows = 1};
+    struct gpud_copy copy = {
+        .to = app->picture, .from = bench_info_of(frame).memory, .row_bytes = app->size, .rows = 1};
     if (into_frame)
         copy =
             (struct gpud_copy){.to = copy.from, .from = copy.to, .row_bytes = app->size, .rows = 1};
@@ -126,7 +124,7 @@ static void test_copied_post(void)
     WORKS(gpud_frame_post(frame, &its_queue, &e));
     gpud_frame_release(&frame);
     frame = take(&app, 1, 8);
-    CHECK_EQUAL(gpud_frame_get_slot(frame), 0);
+    CHECK_EQUAL(bench_info_of(frame).slot, 0);
     fake_gpu_run(&app.bench.gpu, GPUD_OK);
     check(&app, 7);
     gpud_frame_release(&frame);
@@ -185,12 +183,11 @@ static void test_in_place_wait(void)
     WORKS(gpud_frame_wait(frame, &other_queue, &e));
     struct gpud_memory *seen;
     WORKS(gpud_memory_alloc_for(app.bench.gpu.device, app.size, GPUD_USAGE_LOCAL, &seen, &e));
-    WORKS(gpud_queue_copy(&other,
-                          &(struct gpud_copy){.to = seen,
-                                              .from = gpud_frame_get_memory(frame, NULL),
-                                              .row_bytes = app.size,
-                                              .rows = 1},
-                          &e));
+    WORKS(gpud_queue_copy(
+        &other,
+        &(struct gpud_copy){
+            .to = seen, .from = bench_info_of(frame).memory, .row_bytes = app.size, .rows = 1},
+        &e));
     fake_gpu_run(&app.bench.gpu, GPUD_OK);
     CHECK_EQUAL(fake_gpu_bytes(seen)[app.size / 2], 0);
     gpud_memory_unref(&seen);

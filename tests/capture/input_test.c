@@ -127,7 +127,7 @@ static void test_without_a_wait(bool watched)
     expect_size(&bench, 0, 640, 360, 1);
     fake_signal(&bench.driver, 320, 180, false, 0);
     if (!watched)
-        bench.capture->look_at = 0; /* half a second later */
+        bench.capture->signal.look_at = 0; /* half a second later */
     EXPECT(GPUD_TIMEOUT, "signal", gpud_capture_acquire(bench.capture, 0, &frame, &e));
     expect_size(&bench, 1, 320, 180, 2);
     bench_close(&bench);
@@ -203,7 +203,7 @@ static void test_loss(bool tells)
     for (uint32_t i = 0; i < 4; i++) {
         uint64_t dropped = bench_info(&bench).dropped;
         fake_signal(&bench.driver, 0, 0, false, losses[i].number);
-        bench.capture->look_at = bench.capture->last_frame = 0; /* a second later */
+        bench.capture->signal.look_at = bench.capture->stream.last_frame = 0; /* a second later */
         expect_nothing(&bench, losses[i].text);
         CHECK(!bench_info(&bench).signal &&
                   strstr(bench_info(&bench).signal_reason, losses[i].text),
@@ -213,7 +213,7 @@ static void test_loss(bool tells)
         expect_nothing(&bench, losses[i].text);
 
         fake_signal(&bench.driver, 640, 360, false, 0);
-        bench.capture->look_at = 0;
+        bench.capture->signal.look_at = 0;
         expect_nothing(&bench, "is there a signal?");
         CHECK(bench_info(&bench).signal, "it is there again");
         struct gpud_frame *frame = bench_pass(&bench, 11 + 3 * i, 7);

@@ -143,7 +143,7 @@ static void test_same_node(bool use_gpu)
     finish(&slot);
 }
 
-/* Without an event for the card's return, it is polled. */
+/* Without an event for the card's return, it is polled; also after a configure in vain. */
 static void test_no_watches(void)
 {
     struct slot slot = {0};
@@ -151,6 +151,8 @@ static void test_no_watches(void)
     begin(&slot);
     unplug(&slot);
     EXPECT(GPUD_TIMEOUT, "there is no", gpud_capture_wait(slot.bench.capture, 0, &e));
+    EXPECT(GPUD_NO_DEVICE, "there is no",
+           configure_format(slot.bench.capture, "UYVY", 320, 180, 0, 1, &e));
     fake_unplug(&slot.bench.driver, false);
     make(slot.node);
     WORKS(gpud_capture_wait(slot.bench.capture, 30 * GPUD_SEC, &e));

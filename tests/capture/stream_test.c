@@ -28,7 +28,7 @@ static void test_what_is_said(void)
     CHECK(info.submitted_ns >= before && info.submitted_ns <= (uint64_t)gpud_now(),
           "the time of dequeue");
     CHECK_EQUAL(info.layout.plane[0].row_bytes, 640);
-    CHECK(gpud_frame_get_slot(frame) < 6, "slot %u", gpud_frame_get_slot(frame));
+    CHECK(bench_info_of(frame).slot < 6, "slot %u", bench_info_of(frame).slot);
     gpud_frame_release(&frame);
 
     /* A clock that is not the monotonic one gives no time. */
@@ -260,7 +260,7 @@ static void test_driver_lies(void)
 
     /* Buffer 1 comes, and is called 0, which is held. */
     held = bench_pass(&bench, 0, 1);
-    CHECK_EQUAL(gpud_frame_get_slot(held), 0);
+    CHECK_EQUAL(bench_info_of(held).slot, 0);
     bench.driver.lies_index = UINT32_MAX;
     CHECK(fake_frame(&bench.driver, 1, 2), "no buffer");
     EXPECT(GPUD_IO, "buffer 0", gpud_capture_acquire(bench.capture, 0, &frame, &e));

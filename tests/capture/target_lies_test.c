@@ -222,9 +222,9 @@ static int put(const char *name, const char *text, size_t size)
 static size_t count_targets(const char *name, struct gpud_target_entry *found)
 {
     struct gpud_target_list *targets;
-    WORKS(gpud_target_list_create(&targets, &e));
-    size_t count = gpud_target_list_count(targets);
-    for (size_t i = 0; i < count; i++) {
+    uint32_t count;
+    WORKS(gpud_target_list_create(&targets, &count, &e));
+    for (uint32_t i = 0; i < count; i++) {
         struct gpud_target_entry entry = GPUD_INFO_INIT(entry);
         WORKS(gpud_target_list_get_info(targets, i, &entry, &e));
         if (strcmp(entry.name, name) == 0)

@@ -302,8 +302,6 @@ static void test_params(void)
     params = ends.params;
     params.device = "toaster";
     EXPECT(GPUD_INVALID, "not a device", gpud_target_create(ends.context, &params, &none, &e));
-    struct gpud_target_slot slot = GPUD_INFO_INIT(slot);
-    EXPECT(GPUD_INVALID, "no slot 4", gpud_target_get_slot(ends.target, SLOTS, &slot, &e));
     if (ends.writer.on_bus) {
         params = ends.params;
         params.slots = 32;

@@ -80,7 +80,6 @@ static void set_words(struct writer *writer, char *words, uint64_t given_back, u
 void writer_open(struct writer *writer, struct gpud_target *target)
 {
     struct gpud_target_info info = GPUD_INFO_INIT(info);
-    struct gpud_target_slot slot = GPUD_INFO_INIT(slot);
     gpud_target_get_info(target, &info);
     memset(writer, 0, sizeof(*writer));
     writer->slots = info.slots;
@@ -92,23 +91,23 @@ void writer_open(struct writer *writer, struct gpud_target *target)
           "the words are not the words");
     set_words(writer, words, info.given_back_offset, info.next_offset, info.stopped_offset);
     for (uint32_t i = 0; i < writer->slots; i++) {
-        WORKS(gpud_target_get_slot(target, i, &slot, &e));
-        CHECK_EQUAL(slot.first, i + 1);
-        CHECK_EQUAL(slot.step, writer->slots);
-        writer->slot_size = slot.bytes;
-        writer->on_bus = slot.kind == GPUD_TARGET_BUS_ADDRESS;
-        writer->on_host = slot.kind == GPUD_TARGET_HOST;
+        const struct gpud_target_slot *slot = info.slot[i];
+        CHECK_EQUAL(slot->first, i + 1);
+        CHECK_EQUAL(slot->step, writer->slots);
+        writer->slot_size = slot->bytes;
+        writer->on_bus = slot->kind == GPUD_TARGET_BUS_ADDRESS;
+        writer->on_host = slot->kind == GPUD_TARGET_HOST;
         if (writer->on_bus) {
             if (i == 0)
                 open_opencl(writer);
-            open_slot(writer, i, slot.surface_address, slot.marker_address);
+            open_slot(writer, i, slot->surface_address, slot->marker_address);
             continue;
         }
         if (!memory)
-            memory = map(writer, 1, slot.surface_fd,
-                         (size_t)(slot.surface_offset + slot.bytes * info.slots));
-        writer->surface[i] = (unsigned char *)memory + slot.surface_offset;
-        writer->marker[i] = (_Atomic uint32_t *)(void *)(words + slot.marker_offset);
+            memory = map(writer, 1, slot->surface_fd,
+                         (size_t)(slot->surface_offset + slot->bytes * info.slots));
+        writer->surface[i] = (unsigned char *)memory + slot->surface_offset;
+        writer->marker[i] = (_Atomic uint32_t *)(void *)(words + slot->marker_offset);
     }
 }
 

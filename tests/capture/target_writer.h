@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A third-party writer of a target's ring. It knows the results of gpud_target_get_slot(), or the
+/* A third-party writer of a target's ring. It knows the results of gpud_target_get_info(), or the
  * content of the file, and nothing else of the library: host memory is mapped, addresses on the bus
  * are opened by plain OpenCL. */
 #ifndef GPUD_TESTS_TARGET_WRITER_H

@@ -3,9 +3,9 @@
 
 #include "conformance.h"
 
+#include "support/count.h"
 #include "support/spawn_again.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -75,25 +75,25 @@ void check_took(const char *file, int line, int64_t since, int64_t min_ms, int64
 
 /* --- the device under test -------------------------------------------------------------------- */
 
-void side_open(struct side *side, const char *device)
+struct side side_open(const char *device)
 {
+    struct side side;
     struct gpud_error error;
-    WORKS(gpud_context_create(NULL, &side->context, &e));
-    enum gpud_status status = gpud_device_open(side->context, device, &side->device, &error);
+    WORKS(gpud_context_create(NULL, &side.context, &e));
+    enum gpud_status status = gpud_device_open(side.context, device, &side.device, &error);
     if (status == GPUD_NO_DEVICE)
         skip("%s", error.reason);
     CHECK(status == GPUD_OK, "%s does not open: %s", device, error.reason);
-    WORKS(gpud_queue_create(side->device, &side->queue, &e));
+    WORKS(gpud_queue_create(side.device, &side.queue, &e));
+    return side;
 }
 
 void say_device(const char *device)
 {
-    struct side side;
     struct gpud_device_info info = GPUD_INFO_INIT(info);
-    side_open(&side, device);
+    AUTO(side_close) struct side side = side_open(device);
     gpud_device_get_info(side.device, &info);
     say("%s is %s", info.name, info.description);
-    side_close(&side);
 }
 
 void side_close(struct side *side)
@@ -271,12 +271,11 @@ void peer_finish_at(const char *file, int line, pid_t peer)
 
 static void obey(const char *device, struct order *order)
 {
-    struct side side;
     struct gpud_memory *memory;
     struct gpud_signal *signal = NULL;
     if (order->memory.fd >= 0)
         order->memory.fd = PEER_FD;
-    side_open(&side, device);
+    struct side side = side_open(device);
     if (order->task == PEER_POSTS && has_page_signals(&side))
         memory = words_open(&side, &order->memory, order->size);
     else
@@ -318,17 +317,6 @@ void peer_main(int argc, char **argv)
 
 /* --- leaks ------------------------------------------------------------------------------------ */
 
-static unsigned count_fds(void)
-{
-    unsigned count = 0;
-    DIR *dir = opendir("/proc/self/fd");
-    CHECK(dir, "/proc/self/fd: %s", strerror(errno));
-    for (struct dirent *entry; (entry = readdir(dir));)
-        count += entry->d_name[0] != '.';
-    closedir(dir);
-    return count;
-}
-
 /* By what this process maps, not by what lies in /dev/shm: other tests run at the same time. */
 static unsigned count_shared(void)
 {
@@ -362,4 +350,13 @@ void baseline_check_at(const char *file, int line, struct baseline before)
     fail_at(file, line,
             "a leak: %u descriptors where there were %u, %u shared mappings where there were %u",
             now.fds, before.fds, now.shared, before.shared);
+}
+
+void twice(void (*everything)(const char *device), const char *device)
+{
+    everything(device);
+    struct baseline before = baseline_take();
+    everything(device);
+    say("nothing is left behind");
+    BASELINE_CHECK(before);
 }

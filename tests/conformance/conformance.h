@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "device/device.h"
 #include "hold.h"
+#include "support/auto.h"
 
 #include <sys/types.h>
 
@@ -54,7 +55,7 @@ struct side {
 void say_device(const char *device);
 
 /* Exits with 77 if there is no such device. */
-void side_open(struct side *side, const char *device);
+struct side side_open(const char *device);
 void side_close(struct side *side);
 
 /* What is enqueued is done before the call returns: such a queue cannot be made to stand still. */
@@ -143,5 +144,9 @@ struct baseline baseline_take(void);
 /* Back to it within 5 s. */
 void baseline_check_at(const char *file, int line, struct baseline before);
 #define BASELINE_CHECK(before) baseline_check_at(__FILE__, __LINE__, before)
+
+/* All that a test does, of which the second time leaves nothing behind: what a driver keeps for the
+ * life of the process it has by then. */
+void twice(void (*everything)(const char *device), const char *device);
 
 #endif

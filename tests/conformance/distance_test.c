@@ -12,6 +12,7 @@
 #include "route/route.h"
 #include "support/check.h"
 #include "support/host.h"
+#include "support/make.h"
 #include "support/media.h"
 #include "support/peer.h"
 
@@ -70,17 +71,15 @@ static void link_two(struct gpud_context *context, const char *kind, const char 
     char from[16], to[16];
     struct gpud_sender_params sends = GPUD_PARAMS_INIT(sends);
     struct gpud_receiver_params receives = GPUD_PARAMS_INIT(receives);
-    struct gpud_sender *sender;
-    struct gpud_receiver *receiver;
-    struct gpud_layout layout;
+    AUTO(gpud_sender_destroy) struct gpud_sender *sender = NULL;
+    AUTO(gpud_receiver_destroy) struct gpud_receiver *receiver = NULL;
     struct gpud_sender_info sent = GPUD_INFO_INIT(sent);
-    struct gpud_receiver_info got = GPUD_INFO_INIT(got);
     sends.address = receives.address = "distance";
     gpud_print(from, "%s:0", kind);
     gpud_print(to, "%s:1", kind);
     sends.device = from;
     receives.device = to;
-    WORKS(gpud_layout_init(&layout, "UYVY", 1920, 1080, 0, &e));
+    struct gpud_layout layout = LAYOUT("UYVY", 1920, 1080, 0);
     WORKS(gpud_sender_create(context, &sends, &sender, &e));
     WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
     WORKS(gpud_receiver_create(context, &receives, &receiver, &e));
@@ -90,17 +89,13 @@ static void link_two(struct gpud_context *context, const char *kind, const char 
         gpud_sender_get_info(sender, &sent);
         CHECK(gpud_now() < deadline, "no link is made within 20 s");
     }
-    gpud_receiver_get_info(receiver, &got);
+    struct gpud_receiver_info got = INFO(receiver, receiver);
     for (int i = 0; i < 2; i++) {
         say("sender", sent.path, sent.fallback_reason, wanted, says[i]);
         say("receiver", got.path, got.fallback_reason, wanted, says[i]);
     }
     SEND_LENT(sender, &layout, 1);
-    struct gpud_frame *frame;
-    WORKS(gpud_receiver_acquire(receiver, 20 * GPUD_SEC, &frame, &e));
-    gpud_frame_release(&frame);
-    gpud_receiver_destroy(&receiver);
-    gpud_sender_destroy(&sender);
+    AUTO(gpud_frame_release) struct gpud_frame *frame = ACQUIRE_FRAME(receiver, 20 * GPUD_SEC);
 }
 
 /* What is said of GPUs that the sender's driver does not see, and of what is none: the words of a
@@ -116,11 +111,10 @@ static void check_strangers(struct gpud_context *context, const char *kind)
         {"face:01:00.0", ""}, /* the sender's own */
         {"", ""},
     };
-    struct gpud_device *device;
     struct gpud_endpoint end;
     char name[16], why[GPUD_REASON_MAX];
     gpud_print(name, "%s:0", kind);
-    WORKS(gpud_device_open(context, name, &device, &e));
+    AUTO(gpud_device_close) struct gpud_device *device = OPEN_DEVICE(context, name);
     for (size_t i = 0; i < sizeof(strangers) / sizeof(strangers[0]); i++) {
         gpud_endpoint_describe(&end, device, NULL);
         gpud_print(end.pci, "%s", strangers[i].pci);
@@ -132,7 +126,6 @@ static void check_strangers(struct gpud_context *context, const char *kind)
         gpud_route_explain_link(device, &end, why);
         CHECK(!why[0], "of another machine's it says \"%s\"", why);
     }
-    gpud_device_close(&device);
 }
 
 int main(int argc, char **argv)
@@ -156,8 +149,7 @@ int main(int argc, char **argv)
     gpud_sysfs_root = folder;
     runtime_make();
 
-    struct gpud_context *context;
-    WORKS(gpud_context_create(NULL, &context, &e));
+    struct gpud_context *context = NEW_CONTEXT();
     gpud_print(both, "; %s:0 (face:01:00.0) and the receiver's %s:1 (face:02:00.0) %s", kind, kind,
                place->says);
     gpud_print(driver, " lets %s:0 not write to %s:1", kind, kind);

@@ -5,6 +5,7 @@
  * same GPU imports. The rules of acquire and release are watched by the fake driver; a real one
  * does without them now and then. */
 #include "conformance.h"
+#include "support/make.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,8 +24,7 @@ struct pair {
 static struct gpud_memory *make(struct side *side, enum gpud_usage usage,
                                 struct gpud_handle *handle)
 {
-    struct gpud_memory *memory;
-    WORKS(gpud_memory_alloc_for(side->device, SIZE, usage, &memory, &e));
+    struct gpud_memory *memory = NEW_MEMORY_FOR(side->device, SIZE, usage);
     WORKS(gpud_memory_export(memory, handle, &e));
     CHECK(handle->fd >= 0, "no descriptor");
     return memory;
@@ -108,10 +108,9 @@ static void test_overlap(struct pair *pair)
     struct gpud_memory *memory = make(&pair->from, GPUD_USAGE_TARGET, &handle);
     struct gpud_memory *seen = import(&pair->to, GPUD_USAGE_TARGET, &handle);
     struct gpud_memory *target = wrap(&pair->to, out);
-    struct gpud_queue *other;
     void *first, *second;
     close(handle.fd);
-    WORKS(gpud_queue_create(pair->to.device, &other, &e));
+    struct gpud_queue *other = NEW_QUEUE(pair->to.device);
     write_pattern(&pair->from, memory, 7);
     WORKS(gpud_queue_map(pair->to.queue, seen, 0, 4096, GPUD_READ, SOON, &first, &e));
     WORKS(gpud_queue_map(pair->to.queue, seen, 8192, 4096, GPUD_READ, SOON, &second, &e));
@@ -142,9 +141,8 @@ static void test_order(struct pair *pair)
     struct gpud_memory *memory = make(&pair->from, GPUD_USAGE_TARGET, &handle);
     struct gpud_memory *seen = import(&pair->to, GPUD_USAGE_TARGET, &handle);
     struct gpud_memory *source = wrap(&pair->to, in), *target = wrap(&pair->to, out);
-    struct gpud_queue *other;
     close(handle.fd);
-    WORKS(gpud_queue_create(pair->to.device, &other, &e));
+    struct gpud_queue *other = NEW_QUEUE(pair->to.device);
     fill(in, SIZE, 8);
     struct conformance_hold *hold = conformance_hold_queue(pair->to.queue);
     enqueue(pair->to.queue, seen, source);
@@ -248,8 +246,8 @@ int main(int argc, char **argv)
     say_device(argv[1]);
     say_device(argv[2]);
     struct baseline before = baseline_take();
-    side_open(&pair.from, argv[1]);
-    side_open(&pair.to, argv[2]);
+    pair.from = side_open(argv[1]);
+    pair.to = side_open(argv[2]);
     if (!(pair.to.device->caps & GPUD_CAP_IMPORT))
         test_refusal(&pair);
     else

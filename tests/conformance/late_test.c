@@ -13,6 +13,8 @@
 #include "stream/sender/state.h"
 #include "support/copies.h"
 #include "support/check.h"
+#include "support/make.h"
+#include "support/peer.h"
 #include "support/picture.h"
 
 /* How long the test checks that a picture does not appear. */
@@ -23,17 +25,15 @@
 static struct gpud_memory *new_memory(struct relay *relay, struct gpud_device *device,
                                       uint64_t number)
 {
-    struct gpud_memory *memory;
-    struct gpud_queue *queue;
+    AUTO(gpud_queue_unref) struct gpud_queue *queue = NULL;
     void *data;
-    WORKS(gpud_memory_alloc(device, relay->layout.size, &memory, &e));
+    struct gpud_memory *memory = NEW_MEMORY(device, relay->layout.size);
     WORKS(gpud_queue_create(device, &queue, &e));
     WORKS(gpud_queue_map(queue, memory, 0, relay->layout.size, GPUD_WRITE,
                          gpud_deadline(20 * GPUD_SEC), &data, &e));
     picture_write(&relay->layout, data, number);
     WORKS(gpud_queue_unmap(queue, memory, data, &e));
     WORKS(gpud_queue_finish(queue, gpud_deadline(20 * GPUD_SEC), &e));
-    gpud_queue_unref(&queue);
     return memory;
 }
 
@@ -49,9 +49,8 @@ static void copy(struct relay *relay, struct gpud_queue *queue, struct gpud_memo
 static struct gpud_frame *wrap(struct relay *relay, struct gpud_memory *memory, uint64_t number)
 {
     struct gpud_frame *frame;
-    struct gpud_frame_info info = GPUD_INFO_INIT(info);
     WORKS(gpud_frame_wrap(memory, 0, &relay->layout, &frame, &e));
-    gpud_frame_get_info(frame, &info);
+    struct gpud_frame_info info = INFO(frame, frame);
     info.offset = number;
     WORKS(gpud_frame_set_info(frame, &info, &e));
     return frame;
@@ -80,18 +79,9 @@ static struct gpud_frame *expect_nothing(struct gpud_receiver *receiver)
 static void expect_picture(struct relay *relay, struct gpud_receiver *receiver,
                            struct gpud_frame *frame, uint64_t number)
 {
-    struct gpud_frame_info info = GPUD_INFO_INIT(info);
-    uint32_t plane, row, byte;
-    void *data;
     if (!frame)
         WORKS(gpud_receiver_acquire(receiver, 20 * GPUD_SEC, &frame, &e));
-    WORKS(gpud_frame_map(frame, GPUD_READ, 20 * GPUD_SEC, &data, &e));
-    gpud_frame_get_info(frame, &info);
-    CHECK_EQUAL(info.offset, number);
-    CHECK(picture_check(&relay->layout, data, number, &plane, &row, &byte),
-          "picture %llu: byte %u of row %u of plane %u is wrong", (unsigned long long)number, byte,
-          row, plane);
-    gpud_frame_unmap(frame);
+    FRAME_CHECK(frame, &relay->layout, number);
     gpud_frame_release(&frame);
 }
 
@@ -104,9 +94,8 @@ static void submit(struct gpud_sender *sender, struct gpud_frame **frame)
 static void fill_rings(struct relay *relay, uint64_t number)
 {
     for (uint64_t n = number - 6; n < number; n++) {
-        struct gpud_frame *frame;
         relay_send(relay, n);
-        WORKS(gpud_receiver_acquire(relay->between, 20 * GPUD_SEC, &frame, &e));
+        struct gpud_frame *frame = ACQUIRE_FRAME(relay->between, 20 * GPUD_SEC);
         submit(relay->next, &frame);
         relay_check(relay, n);
     }
@@ -169,10 +158,9 @@ static void wrapped_and_posted(struct relay *relay)
     struct gpud_device *device = relay->next->device;
     struct gpud_memory *target = new_memory(relay, device, 1),
                        *source = new_memory(relay, device, 9);
-    struct gpud_queue *queue;
     struct held held;
     fill_rings(relay, 9);
-    WORKS(gpud_queue_create(device, &queue, &e));
+    struct gpud_queue *queue = NEW_QUEUE(device);
     hold(&held, queue);
     copy(relay, queue, target, source);
     struct gpud_frame *frame = wrap(relay, target, 9);
@@ -191,9 +179,8 @@ static void wrapped_and_mapped(struct relay *relay)
     struct gpud_memory *memory = new_memory(relay, relay->next->device, 1);
     struct gpud_frame *frame = wrap(relay, memory, 29);
     struct held held = {0};
-    void *data;
     fill_rings(relay, 29);
-    WORKS(gpud_frame_map(frame, GPUD_WRITE, 20 * GPUD_SEC, &data, &e));
+    void *data = MAP_FRAME(frame, GPUD_WRITE, 20 * GPUD_SEC);
     picture_write(&relay->layout, data, 29);
     if (frame->queue)
         hold(&held, frame->queue);
@@ -222,7 +209,7 @@ static void relayed(struct relay *relay)
         last = expect_nothing(relay->last);
     conformance_release_queue(held.hold, false);
     if (!early) {
-        WORKS(gpud_receiver_acquire(relay->between, 20 * GPUD_SEC, &frame, &e));
+        frame = ACQUIRE_FRAME(relay->between, 20 * GPUD_SEC);
         submit(relay->next, &frame);
     }
     expect_picture(relay, relay->last, last, 49);
@@ -247,13 +234,12 @@ static void expect_slot(struct gpud_receiver *receiver)
 /* The receiver's own upload from host pages is late. */
 static void uploaded(struct relay *relay)
 {
-    struct gpud_frame *frame;
     struct held held;
     fill_rings(relay, 69);
     expect_slot(relay->between);
     hold(&held, relay->between->queue);
     relay_send(relay, 69);
-    WORKS(gpud_receiver_acquire(relay->between, 20 * GPUD_SEC, &frame, &e));
+    struct gpud_frame *frame = ACQUIRE_FRAME(relay->between, 20 * GPUD_SEC);
     release_in_time(&held);
     submit(relay->next, &frame);
     expect_late(relay, &held, 69);
@@ -265,21 +251,18 @@ static void held_by_two(struct relay *relay)
 {
     struct gpud_device *device = relay->between->device;
     struct gpud_memory *copied = new_memory(relay, device, 1);
-    struct gpud_queue *first, *second;
-    struct gpud_frame *frame, *other;
+    struct gpud_frame *other;
     struct held held;
-    uint64_t offset;
     fill_rings(relay, 89);
     relay_send(relay, 89);
-    WORKS(gpud_receiver_acquire(relay->between, 20 * GPUD_SEC, &frame, &e));
+    struct gpud_frame *frame = ACQUIRE_FRAME(relay->between, 20 * GPUD_SEC);
     other = gpud_frame_ref(frame);
-    WORKS(gpud_queue_create(device, &first, &e));
-    WORKS(gpud_queue_create(device, &second, &e));
+    struct gpud_queue *first = NEW_QUEUE(device);
+    struct gpud_queue *second = NEW_QUEUE(device);
     hold(&held, second);
-    struct gpud_memory *from = gpud_frame_get_memory(frame, &offset);
     const struct gpud_copy all = {.to = copied,
-                                  .from = from,
-                                  .from_offset = offset,
+                                  .from = frame->memory,
+                                  .from_offset = frame->offset,
                                   .row_bytes = relay->layout.size,
                                   .rows = 1};
     WORKS(frame->ops->wait(frame, first, &e));
@@ -322,19 +305,16 @@ static void replaced_unread(struct relay *relay)
 {
     struct gpud_device *device = relay->between->device;
     struct gpud_memory *copied = new_memory(relay, device, 1);
-    struct gpud_frame *frame, *other;
-    struct gpud_queue *queue;
+    struct gpud_frame *other;
     struct held held;
-    uint64_t offset;
     fill_rings(relay, 109);
     relay_send(relay, 109);
-    WORKS(gpud_receiver_acquire(relay->between, 20 * GPUD_SEC, &frame, &e));
-    WORKS(gpud_queue_create(device, &queue, &e));
+    struct gpud_frame *frame = ACQUIRE_FRAME(relay->between, 20 * GPUD_SEC);
+    struct gpud_queue *queue = NEW_QUEUE(device);
     hold(&held, queue);
-    struct gpud_memory *from = gpud_frame_get_memory(frame, &offset);
     const struct gpud_copy all = {.to = copied,
-                                  .from = from,
-                                  .from_offset = offset,
+                                  .from = frame->memory,
+                                  .from_offset = frame->offset,
                                   .row_bytes = relay->layout.size,
                                   .rows = 1};
     WORKS(frame->ops->wait(frame, queue, &e));
@@ -346,7 +326,7 @@ static void replaced_unread(struct relay *relay)
     relay_send(relay, 110); /* in the other entry, which is kept */
     WORKS(gpud_receiver_acquire(relay->between, 20 * GPUD_SEC, &other, &e));
     relay_send(relay, 111);
-    WORKS(gpud_receiver_acquire(relay->between, 20 * GPUD_SEC, &frame, &e));
+    frame = ACQUIRE_FRAME(relay->between, 20 * GPUD_SEC);
     gpud_frame_release(&frame);
     EXPECT(GPUD_TIMEOUT, "", gpud_queue_finish(relay->first->queue, gpud_deadline(LOOK), &e));
     conformance_release_queue(held.hold, false);

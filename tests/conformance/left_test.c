@@ -8,6 +8,7 @@
 #include "hold.h"
 #include "stream/sender/state.h"
 #include "support/check.h"
+#include "support/make.h"
 #include "support/media.h"
 #include "support/peer.h"
 
@@ -32,22 +33,15 @@ enum gpud_status __wrap_gpud_signal_wait_host(struct gpud_signal *signal, uint64
 
 static void submit(struct gpud_sender *sender)
 {
-    struct gpud_frame *frame;
-    WORKS(gpud_sender_acquire(sender, 10 * GPUD_SEC, &frame, &e));
+    struct gpud_frame *frame = ACQUIRE_SLOT(sender, 10 * GPUD_SEC);
     WORKS(gpud_sender_submit(sender, &frame, 10 * GPUD_SEC, &e));
 }
 
 static _Noreturn void play_sender(const char *device, int tell)
 {
-    struct gpud_context *context;
-    struct gpud_sender *sender;
-    struct gpud_layout layout;
-    struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
-    params.address = "left";
-    params.device = device;
-    WORKS(gpud_context_create(NULL, &context, &e));
-    WORKS(gpud_sender_create(context, &params, &sender, &e));
-    WORKS(gpud_layout_init(&layout, "UYVY", 64, 32, 0, &e));
+    struct gpud_context *context = NEW_CONTEXT();
+    struct gpud_sender *sender = NEW_SENDER(context, .address = "left", .device = device);
+    struct gpud_layout layout = LAYOUT("UYVY", 64, 32, 0);
     WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
     WORKS(gpud_sender_wait(sender, 1, 30 * GPUD_SEC, &e));
     submit(sender);
@@ -71,22 +65,15 @@ static struct gpud_frame *acquire(struct gpud_receiver *receiver)
 /* The dead sender's: the next one takes it over, and removes it when it leaves. */
 static void clear_socket(struct gpud_context *context)
 {
-    struct gpud_sender *next;
-    struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
-    params.address = "left";
-    WORKS(gpud_sender_create(context, &params, &next, &e));
+    struct gpud_sender *next = NEW_SENDER(context, .address = "left");
     gpud_sender_destroy(&next);
 }
 
 int main(int argc, char **argv)
 {
-    struct gpud_context *context;
-    struct gpud_receiver *receiver;
     struct gpud_frame *frame;
-    struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
     int ends[2];
     char ready;
-    void *data;
     CHECK(argc == 2, "usage: left <device>");
     test_alarm(100);
     runtime_make();
@@ -95,13 +82,11 @@ int main(int argc, char **argv)
     CHECK(child >= 0, "no process");
     if (child == 0)
         play_sender(argv[1], ends[1]);
-    params.address = "left";
-    params.device = argv[1];
-    params.route = "directgma";
-    WORKS(gpud_context_create(NULL, &context, &e));
-    WORKS(gpud_receiver_create(context, &params, &receiver, &e));
+    struct gpud_context *context = NEW_CONTEXT();
+    struct gpud_receiver *receiver =
+        NEW_RECEIVER(context, .address = "left", .device = argv[1], .route = "directgma");
     frame = acquire(receiver);
-    WORKS(gpud_frame_map(frame, GPUD_READ, 30 * GPUD_SEC, &data, &e));
+    void *data = MAP_FRAME(frame, GPUD_READ, 30 * GPUD_SEC);
     gpud_frame_unmap(frame);
     gpud_frame_release(&frame);
     CHECK(read(ends[0], &ready, 1) == 1, "the sender does not get that far");

@@ -4,6 +4,7 @@
 /* How many mutexes a frame takes, on either side, while frames flow by map: each call in this one
  * thread, so that what the others do is not counted. */
 #include "support/check.h"
+#include "support/make.h"
 #include "support/media.h"
 #include "support/peer.h"
 
@@ -33,10 +34,8 @@ static void connect_ends(struct gpud_sender *sender, struct gpud_receiver *recei
 
 int main(void)
 {
-    struct gpud_context *context;
     struct gpud_sender *sender;
     struct gpud_receiver *receiver;
-    struct gpud_layout layout;
     struct gpud_frame *frame;
     unsigned acquires = 0, submits = 0, receives = 0, releases = 0;
     test_alarm(100);
@@ -44,21 +43,21 @@ int main(void)
     struct gpud_sender_params sends = GPUD_PARAMS_INIT(sends);
     struct gpud_receiver_params receiver_params = GPUD_PARAMS_INIT(receiver_params);
     sends.address = receiver_params.address = "locks";
-    WORKS(gpud_context_create(NULL, &context, &e));
+    struct gpud_context *context = NEW_CONTEXT();
     WORKS(gpud_sender_create(context, &sends, &sender, &e));
-    WORKS(gpud_layout_init(&layout, "UYVY", 64, 32, 0, &e));
+    struct gpud_layout layout = LAYOUT("UYVY", 64, 32, 0);
     WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
     WORKS(gpud_receiver_create(context, &receiver_params, &receiver, &e));
     connect_ends(sender, receiver);
     for (unsigned i = 0; i < FRAMES; i++) {
         locks = 0;
-        WORKS(gpud_sender_acquire(sender, GPUD_SEC, &frame, &e));
+        frame = ACQUIRE_SLOT(sender, GPUD_SEC);
         acquires += locks;
         locks = 0;
         WORKS(gpud_sender_submit(sender, &frame, GPUD_SEC, &e));
         submits += locks;
         locks = 0;
-        WORKS(gpud_receiver_acquire(receiver, 10 * GPUD_SEC, &frame, &e));
+        frame = ACQUIRE_FRAME(receiver, 10 * GPUD_SEC);
         receives += locks;
         locks = 0;
         gpud_frame_release(&frame);

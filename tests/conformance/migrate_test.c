@@ -6,6 +6,7 @@
  * frames and streams must do by every route stands in route_test.c. */
 #include "migrate_layer.h"
 #include "support/check.h"
+#include "support/make.h"
 #include "support/media.h"
 #include "support/peer.h"
 #include "support/picture.h"
@@ -27,14 +28,11 @@ static void rig_open(struct rig *rig)
 {
     *rig = (struct rig){0};
     layer_set_fault(LAYER_WORKS);
-    WORKS(gpud_context_create(NULL, &rig->context, &e));
-    WORKS(gpud_device_open(rig->context, "host", &rig->host, &e));
-    struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
-    params.address = "migrate";
-    params.device = "opencl:0";
-    params.slow_receiver = GPUD_SLOW_BLOCK;
-    WORKS(gpud_sender_create(rig->context, &params, &rig->sender, &e));
-    WORKS(gpud_layout_init(&rig->layout, "UYVY", 640, 360, 0, &e));
+    rig->context = NEW_CONTEXT();
+    rig->host = OPEN_DEVICE(rig->context, "host");
+    rig->sender = NEW_SENDER(rig->context, .address = "migrate", .device = "opencl:0",
+                             .slow_receiver = GPUD_SLOW_BLOCK);
+    rig->layout = LAYOUT("UYVY", 640, 360, 0);
     WORKS(gpud_sender_configure(rig->sender, PICTURE(&rig->layout), &e));
 }
 
@@ -48,12 +46,9 @@ static void rig_close(struct rig *rig)
 /* Connects a receiver; the link's test is over then. */
 static void end_open(struct rig *rig, const char *device, unsigned count, struct end *end)
 {
-    struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
     struct gpud_sender_info info = GPUD_INFO_INIT(info);
     *end = (struct end){0};
-    params.address = "migrate";
-    params.device = device;
-    WORKS(gpud_receiver_create(rig->context, &params, &end->receiver, &e));
+    end->receiver = NEW_RECEIVER(rig->context, .address = "migrate", .device = device);
     for (int64_t until = gpud_test_now() + 30 * GPUD_SEC; info.receivers < count;) {
         struct gpud_frame *frame;
         struct gpud_error error = {.reason = ""};
@@ -66,8 +61,7 @@ static void end_open(struct rig *rig, const char *device, unsigned count, struct
 
 static void check_path(const struct end *end, const char *path, const char *says)
 {
-    struct gpud_receiver_info info = GPUD_INFO_INIT(info);
-    gpud_receiver_get_info(end->receiver, &info);
+    struct gpud_receiver_info info = INFO(receiver, end->receiver);
     CHECK(strcmp(info.path, path) == 0, "the route is %s (%s)", info.path, info.fallback_reason);
     CHECK(strstr(info.fallback_reason, says), "\"%s\" does not say \"%s\"", info.fallback_reason,
           says);
@@ -76,38 +70,19 @@ static void check_path(const struct end *end, const char *path, const char *says
 /* The next frame, whose every byte is right. */
 static void take(struct rig *rig, struct end *end)
 {
-    struct gpud_frame *frame;
-    struct gpud_frame_info info = GPUD_INFO_INIT(info);
-    uint32_t plane, row, byte;
-    void *data;
-    WORKS(gpud_receiver_acquire(end->receiver, 20 * GPUD_SEC, &frame, &e));
-    gpud_frame_get_info(frame, &info);
-    CHECK_EQUAL(info.offset, end->seen + 1);
-    WORKS(gpud_frame_map(frame, GPUD_READ, 20 * GPUD_SEC, &data, &e));
-    CHECK(picture_check(&rig->layout, data, info.offset, &plane, &row, &byte),
-          "picture %llu: plane %u, row %u, byte %u", (unsigned long long)info.offset, plane, row,
-          byte);
-    gpud_frame_unmap(frame);
+    struct gpud_frame *frame = ACQUIRE_FRAME(end->receiver, 20 * GPUD_SEC);
+    FRAME_CHECK(frame, &rig->layout, ++end->seen);
     gpud_frame_release(&frame);
-    end->seen = info.offset;
 }
 
 /* Submits a frame in host memory that is laid out as a slot is: the device writes it into one. */
 static void send_written(struct rig *rig)
 {
-    struct gpud_memory *memory;
     struct gpud_frame *frame;
-    struct gpud_frame_info info = GPUD_INFO_INIT(info);
-    void *data;
-    WORKS(gpud_memory_alloc(rig->host, rig->layout.size, &memory, &e));
+    struct gpud_memory *memory = NEW_MEMORY(rig->host, rig->layout.size);
     WORKS(gpud_frame_wrap(memory, 0, &rig->layout, &frame, &e));
     gpud_memory_unref(&memory);
-    WORKS(gpud_frame_map(frame, GPUD_WRITE, GPUD_SEC, &data, &e));
-    picture_write(&rig->layout, data, ++rig->number);
-    gpud_frame_unmap(frame);
-    gpud_frame_get_info(frame, &info);
-    info.offset = rig->number;
-    WORKS(gpud_frame_set_info(frame, &info, &e));
+    frame_write(frame, &rig->layout, ++rig->number);
     WORKS(gpud_sender_submit(rig->sender, &frame, 20 * GPUD_SEC, &e));
 }
 
@@ -282,9 +257,8 @@ static void test_other_context(void)
 {
     struct rig rig;
     struct end end;
-    struct gpud_context *own;
     rig_open(&rig);
-    WORKS(gpud_context_create(NULL, &own, &e));
+    struct gpud_context *own = NEW_CONTEXT();
     struct gpud_context *context = rig.context;
     rig.context = own;
     end_open(&rig, "opencl:1", 1, &end);

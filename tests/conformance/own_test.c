@@ -10,6 +10,7 @@
 #include "stream/sender/state.h"
 #include "support/copies.h"
 #include "support/check.h"
+#include "support/make.h"
 #include "support/peer.h"
 #include "support/picture.h"
 
@@ -56,7 +57,7 @@ static struct gpud_memory *make(struct scene *scene, struct gpud_device *device,
     struct gpud_memory *memory;
     CHECK(wrapped, "out of memory");
     wrapped->scene = scene;
-    WORKS(gpud_memory_alloc(device, size, &wrapped->inner, &e));
+    wrapped->inner = NEW_MEMORY(device, size);
     WORKS(gpud_memory_wrap(device, gpud_memory_get_native(wrapped->inner), size, wrapped_gone,
                            wrapped, &memory, &e));
     atomic_fetch_add(&scene->made, 1);
@@ -84,9 +85,8 @@ static enum gpud_status alloc(void *user, const struct gpud_layout *layout, uint
         *memory = make(scene, scene->device, layout->size - 1);
         return GPUD_OK;
     case WRONG_DEVICE: {
-        struct gpud_device *other;
-        WORKS(gpud_device_open(scene->context, scene->device == scene->host ? scene->from : "host",
-                               &other, &e));
+        struct gpud_device *other =
+            OPEN_DEVICE(scene->context, scene->device == scene->host ? scene->from : "host");
         *memory = make(scene, other, layout->size);
         gpud_device_close(&other);
         return GPUD_OK;
@@ -141,9 +141,7 @@ static struct gpud_receiver *open_receiver(struct scene *scene, bool own)
 
 static unsigned receivers_of(struct scene *scene)
 {
-    struct gpud_sender_info info = GPUD_INFO_INIT(info);
-    gpud_sender_get_info(scene->sender, &info);
-    return info.receivers;
+    return INFO(sender, scene->sender).receivers;
 }
 
 /* The receiver's part of a handshake is done where it waits for a frame. */
@@ -160,22 +158,18 @@ static void connect_to(struct scene *scene, struct gpud_receiver *receiver, unsi
 
 static void open_scene(struct scene *scene)
 {
-    struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
     const char *devices[] = {scene->from, scene->to};
     struct gpud_error error;
-    WORKS(gpud_context_create(NULL, &scene->context, &e));
+    scene->context = NEW_CONTEXT();
     for (int i = 0; i < 2; i++) {
         gpud_device_close(&scene->device);
         if (gpud_device_open(scene->context, devices[i], &scene->device, &error) != GPUD_OK)
             SKIP("%s", error.reason);
     }
-    WORKS(gpud_device_open(scene->context, "host", &scene->host, &e));
-    params.address = ADDRESS;
-    params.device = scene->from;
-    params.route = scene->route;
-    params.slots = SLOTS;
-    WORKS(gpud_sender_create(scene->context, &params, &scene->sender, &e));
-    WORKS(gpud_layout_init(&scene->layout, "UYVY", 640, 360, 0, &e));
+    scene->host = OPEN_DEVICE(scene->context, "host");
+    scene->sender = NEW_SENDER(scene->context, .address = ADDRESS, .device = scene->from,
+                               .route = scene->route, .slots = SLOTS);
+    scene->layout = LAYOUT("UYVY", 640, 360, 0);
     WORKS(gpud_sender_configure(scene->sender, PICTURE(&scene->layout), &e));
 }
 
@@ -197,54 +191,35 @@ static void close_link(struct scene *scene)
 
 static struct gpud_frame *draw(struct scene *scene, uint64_t number)
 {
-    struct gpud_frame *frame;
-    struct gpud_frame_info info = GPUD_INFO_INIT(info);
-    void *data;
-    WORKS(gpud_sender_acquire(scene->sender, LONG, &frame, &e));
-    WORKS(gpud_frame_map(frame, GPUD_WRITE, LONG, &data, &e));
-    picture_write(&scene->layout, data, number);
-    gpud_frame_unmap(frame);
-    gpud_frame_get_info(frame, &info);
-    info.offset = number;
-    WORKS(gpud_frame_set_info(frame, &info, &e));
+    struct gpud_frame *frame = ACQUIRE_SLOT(scene->sender, LONG);
+    frame_write(frame, &scene->layout, number);
     return frame;
 }
 
 static void send(struct scene *scene, uint64_t number)
 {
-    struct gpud_frame *frame = draw(scene, number);
-    WORKS(gpud_sender_submit(scene->sender, &frame, LONG, &e));
+    SEND_LENT(scene->sender, &scene->layout, number);
 }
 
 static struct gpud_frame *take(struct gpud_receiver *receiver)
 {
-    struct gpud_frame *frame;
-    WORKS(gpud_receiver_acquire(receiver, LONG, &frame, &e));
-    return frame;
+    return ACQUIRE_FRAME(receiver, LONG);
 }
 
 static void check_bytes(struct scene *scene, struct gpud_frame *frame, uint64_t number)
 {
-    struct gpud_frame_info info = GPUD_INFO_INIT(info);
-    uint32_t plane, row, byte;
-    void *data;
-    WORKS(gpud_frame_map(frame, GPUD_READ, LONG, &data, &e));
-    gpud_frame_get_info(frame, &info);
-    CHECK_EQUAL(info.offset, number);
+    struct gpud_frame_info info = INFO(frame, frame);
     CHECK_EQUAL(info.flags & (GPUD_FRAME_CORRUPTED | GPUD_FRAME_READ_ONLY), 0);
-    CHECK(picture_check(&info.layout, data, number, &plane, &row, &byte),
-          "picture %llu: byte %u of row %u of plane %u is wrong", (unsigned long long)number, byte,
-          row, plane);
-    gpud_frame_unmap(frame);
+    FRAME_CHECK(frame, &info.layout, number);
 }
 
 static void check_place(struct scene *scene, struct gpud_frame *frame)
 {
-    uint64_t offset;
-    struct gpud_memory *memory = gpud_frame_get_memory(frame, &offset);
-    uint32_t slot = gpud_frame_get_slot(frame);
-    CHECK(slot < SLOTS && memory == scene->given[slot], "not the application's memory");
-    CHECK_EQUAL(offset, 0);
+    struct gpud_frame_info info = GPUD_INFO_INIT(info);
+    gpud_frame_get_info(frame, &info);
+    CHECK(info.slot < SLOTS && info.memory == scene->given[info.slot],
+          "not the application's memory");
+    CHECK_EQUAL(info.memory_offset, 0);
 }
 
 /* --- cases --------------------------------------------------------------------------------- */
@@ -253,12 +228,10 @@ static void check_place(struct scene *scene, struct gpud_frame *frame)
  * is not seen by the sender. */
 static void frames(struct scene *scene)
 {
-    struct gpud_receiver_info info = GPUD_INFO_INIT(info);
     open_link(scene);
     for (uint64_t number = 1; number <= 10; number++) {
         struct gpud_frame *sent = draw(scene, number);
         for (int again = 0; again < 2; again++) {
-            void *data;
             if (again == 0)
                 WORKS(gpud_sender_submit_keep(scene->sender, sent, LONG, &e));
             else
@@ -266,13 +239,13 @@ static void frames(struct scene *scene)
             struct gpud_frame *frame = take(scene->receiver);
             check_place(scene, frame);
             check_bytes(scene, frame, number);
-            WORKS(gpud_frame_map(frame, GPUD_WRITE, LONG, &data, &e));
+            void *data = MAP_FRAME(frame, GPUD_WRITE, LONG);
             memset(data, 0xa5, scene->layout.size);
             gpud_frame_unmap(frame);
             gpud_frame_release(&frame);
         }
     }
-    gpud_receiver_get_info(scene->receiver, &info);
+    struct gpud_receiver_info info = INFO(receiver, scene->receiver);
     bool cpu = scene->device == scene->host;
     CHECK_EQUAL(info.frames, 20);
     CHECK_EQUAL(info.copies_cpu, cpu ? 21 : 0); /* and the test frame */
@@ -355,7 +328,7 @@ static void formats(struct scene *scene)
     open_link(scene);
     send(scene, 40);
     struct gpud_frame *kept = take(scene->receiver);
-    WORKS(gpud_layout_init(&scene->layout, "NV12", 1366, 766, 0, &e));
+    scene->layout = LAYOUT("NV12", 1366, 766, 0);
     WORKS(gpud_sender_configure(scene->sender, PICTURE(&scene->layout), &e));
     for (unsigned formats = scene->formats, wait = 0; scene->formats == formats; wait++) {
         struct gpud_frame *frame;

@@ -42,14 +42,13 @@ static struct gpud_slot *take_in_time(struct gpud_pool *pool)
 
 int main(int argc, char **argv)
 {
-    struct side side;
     struct gpud_pool *pool;
     struct gpud_queue *reader;
     struct gpud_layout layout;
     CHECK(argc == 2, "usage: pool <device>");
     alarm(100);
     say_device(argv[1]);
-    side_open(&side, argv[1]);
+    struct side side = side_open(argv[1]);
     WORKS(gpud_layout_init(&layout, "UYVY", 64, 32, 0, &e));
     WORKS(gpud_queue_create(side.device, &reader, &e));
     WORKS(gpud_pool_create(side.device, side.queue, GPUD_USAGE_LOCAL, false, NULL, &layout, 1,

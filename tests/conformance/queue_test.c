@@ -7,6 +7,7 @@
 #include "device/gpu/gpu.h"
 
 #include "device/opencl/opencl.h"
+#include "support/make.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +19,7 @@
 static struct gpud_memory *make_full(struct side *side, uint64_t size, uint32_t seed)
 {
     struct gpud_memory *memory;
-    WORKS(gpud_memory_alloc(side->device, size, &memory, &e));
+    WORKS(gpud_memory_alloc(side->device, size, GPUD_MEMORY_PLAIN, &memory, &e));
     write_pattern(side, memory, seed);
     return memory;
 }
@@ -99,9 +100,8 @@ static void test_on_complete(struct side *side)
     CHECK(atomic_load(&run.disturbed) == 0, "%u completions were told out of turn",
           atomic_load(&run.disturbed));
 
-    struct gpud_queue *fresh;
     struct step idle = {.run = &run};
-    WORKS(gpud_queue_create(side->device, &fresh, &e));
+    struct gpud_queue *fresh = NEW_QUEUE(side->device);
     WORKS(gpud_queue_finish(fresh, gpud_now(), &e));
     WORKS(gpud_queue_on_complete(fresh, step_done, &idle, &e));
     wait_for_calls(&idle.calls, 1);
@@ -140,8 +140,7 @@ static void test_fences(struct side *side)
     say("a queue waits for another's fence, as often as one likes, also when the fence is gone");
     struct gpud_memory *memory = make_full(side, 9999, 1), *source = make_full(side, 9999, 2);
     struct gpud_copy copy = {.to = memory, .from = source, .row_bytes = 9999, .rows = 1};
-    struct gpud_queue *later;
-    WORKS(gpud_queue_create(side->device, &later, &e));
+    struct gpud_queue *later = NEW_QUEUE(side->device);
     struct conformance_hold *hold = conformance_hold_queue(side->queue);
     WORKS(gpud_queue_mark(side->queue, &fence, &e));
     WORKS(gpud_queue_await(later, &fence, &e));
@@ -237,7 +236,7 @@ static void test_held_copies(struct side *side)
 static void test_map_deadline(struct side *side)
 {
     say("so does mapping, and nothing stays mapped");
-    struct gpud_memory *memory = make_full(side, 9999, 1);
+    AUTO(gpud_memory_unref) struct gpud_memory *memory = make_full(side, 9999, 1);
     void *data = NULL;
     struct conformance_hold *hold = conformance_hold_queue(side->queue);
     for (int i = 0; i < 3; i++) {
@@ -256,7 +255,6 @@ static void test_map_deadline(struct side *side)
                                &maps, NULL);
         CHECK(maps == 0, "%u maps are left", maps);
     }
-    gpud_memory_unref(&memory);
 }
 
 static void test_destroy_busy(struct side *side)
@@ -265,12 +263,11 @@ static void test_destroy_busy(struct side *side)
         "same");
     static _Alignas(4096) unsigned char seen[9999];
     struct gpud_memory *memory = make_full(side, sizeof(seen), 1), *to;
-    struct gpud_queue *queue;
     struct told told = {0};
     WORKS(gpud_memory_wrap_host(side->device, seen, sizeof(seen), false, NULL, NULL, &to, &e));
     struct gpud_copy copy = {.to = to, .from = memory, .row_bytes = sizeof(seen), .rows = 1};
     memset(seen, 0, sizeof(seen));
-    WORKS(gpud_queue_create(side->device, &queue, &e));
+    struct gpud_queue *queue = NEW_QUEUE(side->device);
     struct conformance_hold *hold = conformance_hold_queue(queue);
     WORKS(gpud_queue_copy(queue, &copy, &e));
     WORKS(gpud_queue_on_complete(queue, tell, &told, &e));
@@ -292,11 +289,10 @@ static void test_failure(struct side *side)
     say("a queue whose work failed reports that to all callers, in the driver's own words");
     struct gpud_memory *memory = make_full(side, 9999, 1), *source = make_full(side, 9999, 2);
     struct gpud_copy copy = {.to = memory, .from = source, .row_bytes = 9999, .rows = 1};
-    struct gpud_queue *queue;
     struct gpud_error error = {0};
     struct told told = {0}, later = {0};
     void *data;
-    WORKS(gpud_queue_create(side->device, &queue, &e));
+    struct gpud_queue *queue = NEW_QUEUE(side->device);
     struct conformance_hold *hold = conformance_hold_queue(queue);
     WORKS(gpud_queue_copy(queue, &copy, &e));
     WORKS(gpud_queue_on_complete(queue, tell, &told, &e));
@@ -324,8 +320,7 @@ static void test_failure(struct side *side)
 static void test_close_stuck(const char *device)
 {
     say("a device can be closed while its driver is stuck; what it holds is given up, and said so");
-    struct side side;
-    side_open(&side, device);
+    struct side side = side_open(device);
     struct gpud_memory *memory = make_full(&side, 9999, 1);
     struct conformance_hold *hold = conformance_hold_queue(side.queue);
     struct gpud_context *aside = side.context;
@@ -371,8 +366,7 @@ static void test_threads(struct side *side)
 
 static void everything(const char *device)
 {
-    struct side side;
-    side_open(&side, device);
+    AUTO(side_close) struct side side = side_open(device);
     test_capabilities(&side);
     test_on_complete(&side);
     if (!is_synchronous(&side)) {
@@ -384,7 +378,6 @@ static void everything(const char *device)
             test_failure(&side);
     }
     test_threads(&side);
-    side_close(&side);
 }
 
 int main(int argc, char **argv)
@@ -392,14 +385,9 @@ int main(int argc, char **argv)
     peer_main(argc, argv);
     CHECK(argc == 2, "usage: %s DEVICE", argv[0]);
     say_device(argv[1]);
-    everything(argv[1]);
-    struct baseline before = baseline_take();
-    everything(argv[1]);
-    say("nothing is left behind");
-    BASELINE_CHECK(before);
+    twice(everything, argv[1]);
 
-    struct side side;
-    side_open(&side, argv[1]);
+    struct side side = side_open(argv[1]);
     bool synchronous = is_synchronous(&side);
     side_close(&side);
     if (!synchronous)

@@ -3,6 +3,7 @@
 
 #include "relay.h"
 
+#include "support/make.h"
 #include "support/peer.h"
 
 #include "base/clock.h"
@@ -14,13 +15,8 @@
 
 static struct gpud_sender *open_sender(struct relay *relay, const char *address, const char *device)
 {
-    struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
-    struct gpud_sender *sender;
-    params.address = peer_address(address);
-    params.psk_file = peer_key();
-    params.device = device;
-    params.slots = 2;
-    WORKS(gpud_sender_create(relay->context, &params, &sender, &e));
+    struct gpud_sender *sender = NEW_SENDER(relay->context, .address = peer_address(address),
+                                            .psk_file = peer_key(), .device = device, .slots = 2);
     WORKS(gpud_sender_configure(sender, PICTURE(&relay->layout), &e));
     return sender;
 }
@@ -29,14 +25,10 @@ static struct gpud_sender *open_sender(struct relay *relay, const char *address,
 static struct gpud_receiver *open_receiver(struct relay *relay, const char *address,
                                            const char *device, struct gpud_sender *sender)
 {
-    struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
     struct gpud_sender_info info = GPUD_INFO_INIT(info);
-    struct gpud_receiver *receiver;
-    params.address = peer_address(address);
-    params.psk_file = peer_key();
-    params.device = device;
-    params.slots = 2;
-    WORKS(gpud_receiver_create(relay->context, &params, &receiver, &e));
+    struct gpud_receiver *receiver =
+        NEW_RECEIVER(relay->context, .address = peer_address(address), .psk_file = peer_key(),
+                     .device = device, .slots = 2);
     for (int64_t deadline = gpud_deadline(20 * GPUD_SEC); info.receivers == 0;) {
         struct gpud_frame *frame;
         EXPECT(GPUD_TIMEOUT, "", gpud_receiver_acquire(receiver, 20 * GPUD_MSEC, &frame, &e));
@@ -48,10 +40,9 @@ static struct gpud_receiver *open_receiver(struct relay *relay, const char *addr
 
 static void need_devices(char **devices)
 {
-    struct gpud_context *context;
     struct gpud_device *device;
     struct gpud_error error;
-    WORKS(gpud_context_create(NULL, &context, &e));
+    struct gpud_context *context = NEW_CONTEXT();
     for (int i = 0; i < 3; i++) {
         if (gpud_device_open(context, devices[i], &device, &error) != GPUD_OK)
             SKIP("%s", error.reason);
@@ -66,8 +57,8 @@ void relay_open(struct relay *relay, char **devices)
     snprintf(relay->directory, sizeof(relay->directory), "/tmp/gpudirect-relay-XXXXXX");
     CHECK(mkdtemp(relay->directory), "no directory for sockets");
     setenv("XDG_RUNTIME_DIR", relay->directory, 1);
-    WORKS(gpud_context_create(NULL, &relay->context, &e));
-    WORKS(gpud_layout_init(&relay->layout, "UYVY", 1920, 1080, 0, &e));
+    relay->context = NEW_CONTEXT();
+    relay->layout = LAYOUT("UYVY", 1920, 1080, 0);
     relay->first = open_sender(relay, "relay-1", devices[0]);
     relay->between = open_receiver(relay, "relay-1", devices[1], relay->first);
     relay->next = open_sender(relay, "relay-2", devices[1]);
@@ -91,34 +82,14 @@ void relay_close(struct relay *relay)
 
 void relay_send(struct relay *relay, uint64_t number)
 {
-    struct gpud_frame *frame;
-    struct gpud_frame_info info = GPUD_INFO_INIT(info);
-    void *data;
-    WORKS(gpud_sender_acquire(relay->first, 20 * GPUD_SEC, &frame, &e));
-    WORKS(gpud_frame_map(frame, GPUD_WRITE, 20 * GPUD_SEC, &data, &e));
-    picture_write(&relay->layout, data, number);
-    gpud_frame_unmap(frame);
-    gpud_frame_get_info(frame, &info);
-    info.offset = number;
-    WORKS(gpud_frame_set_info(frame, &info, &e));
-    WORKS(gpud_sender_submit(relay->first, &frame, 20 * GPUD_SEC, &e));
+    SEND_LENT(relay->first, &relay->layout, number);
 }
 
 void relay_check(struct relay *relay, uint64_t number)
 {
-    struct gpud_frame *frame;
-    struct gpud_frame_info info = GPUD_INFO_INIT(info);
-    uint32_t plane, row, byte;
-    void *data;
-    WORKS(gpud_receiver_acquire(relay->last, 20 * GPUD_SEC, &frame, &e));
-    gpud_frame_get_info(frame, &info);
-    CHECK_EQUAL(info.offset, number);
+    AUTO(gpud_frame_release) struct gpud_frame *frame = ACQUIRE_FRAME(relay->last, 20 * GPUD_SEC);
+    struct gpud_frame_info info = INFO(frame, frame);
     CHECK(!(info.flags & GPUD_FRAME_CORRUPTED), "frame %llu is flagged",
           (unsigned long long)number);
-    WORKS(gpud_frame_map(frame, GPUD_READ, 20 * GPUD_SEC, &data, &e));
-    CHECK(picture_check(&relay->layout, data, number, &plane, &row, &byte),
-          "frame %llu: byte %u of row %u of plane %u is wrong", (unsigned long long)number, byte,
-          row, plane);
-    gpud_frame_unmap(frame);
-    gpud_frame_release(&frame);
+    FRAME_CHECK(frame, &relay->layout, number);
 }

@@ -9,6 +9,7 @@
 
 #include "support/copies.h"
 #include "support/check.h"
+#include "support/make.h"
 
 #define FRAMES 40
 
@@ -22,10 +23,9 @@ static void release_first(void *user)
 
 static void send_on(struct relay *relay, enum how how, uint64_t number)
 {
-    struct gpud_frame *frame, *second;
-    struct gpud_frame_info info = GPUD_INFO_INIT(info);
-    WORKS(gpud_receiver_acquire(relay->between, 20 * GPUD_SEC, &frame, &e));
-    gpud_frame_get_info(frame, &info);
+    struct gpud_frame *second;
+    struct gpud_frame *frame = ACQUIRE_FRAME(relay->between, 20 * GPUD_SEC);
+    struct gpud_frame_info info = INFO(frame, frame);
     CHECK_EQUAL(info.offset, number);
     switch (how) {
     case CONSUMED:
@@ -62,8 +62,7 @@ static void run(struct relay *relay, enum how how, uint64_t *number)
 /* The relay's sender on a GPU never copies by the CPU. */
 static void check_copies(struct relay *relay, const char *device)
 {
-    struct gpud_sender_info info = GPUD_INFO_INIT(info);
-    gpud_sender_get_info(relay->next, &info);
+    struct gpud_sender_info info = INFO(sender, relay->next);
     if (strcmp(device, "host") != 0)
         CHECK_EQUAL(info.copies_cpu, 0);
 }

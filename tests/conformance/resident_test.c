@@ -61,11 +61,10 @@ static void answer_late(void)
 
 int main(int argc, char **argv)
 {
-    struct side side;
     struct gpud_memory *memory = NULL;
     CHECK(argc == 2, "usage: resident <device>");
     say_device(argv[1]);
-    side_open(&side, argv[1]);
+    struct side side = side_open(argv[1]);
     CHECK(make_resident, "%s has no bus addresses", argv[1]);
 
     say("a driver that does not answer in time: an error, and no memory");

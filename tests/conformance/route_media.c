@@ -41,8 +41,8 @@ static uint64_t send_all(struct scene *scene)
     uint64_t sent = 0;
     for (size_t i = 0; i < SORTS; i++) {
         WORKS(gpud_sender_configure(scene->sender, &sorts[i], &e));
-        gpud_media_get_layout(&sorts[i], &scene->layout);
-        CHECK(scene->layout.size == gpud_media_size(&sorts[i]), "a layout of %llu bytes",
+        WORKS(gpud_media_get_layout(&sorts[i], &scene->layout, &e));
+        CHECK(scene->layout.size == media_size(&sorts[i]), "a layout of %llu bytes",
               (unsigned long long)scene->layout.size);
         WORKS(gpud_sender_wait(scene->sender, 1, 30 * GPUD_SEC, &e));
         check_part(scene, &sorts[i]);
@@ -65,7 +65,7 @@ static void check_notes(const struct peer_board *board)
         if (note->event != GPUD_EVENT_FORMAT)
             continue;
         CHECK_EQUAL(note->kind, sorts[formats].kind);
-        CHECK_EQUAL(note->value, gpud_media_size(&sorts[formats]));
+        CHECK_EQUAL(note->value, media_size(&sorts[formats]));
         formats++;
     }
     CHECK_EQUAL(formats, SORTS);
@@ -74,7 +74,7 @@ static void check_notes(const struct peer_board *board)
 /* Blocks of sound and of data, one kind after the other in one stream; every byte is checked. */
 void test_media(const struct way *way)
 {
-    struct scene scene;
+    AUTO(scene_close) struct scene scene;
     scene_open(&scene, way, GPUD_SLOW_BLOCK);
     if (strcmp(way->path, "migrate") == 0) { /* inside one process alone */
         struct inside inside;
@@ -86,7 +86,7 @@ void test_media(const struct way *way)
         CHECK_EQUAL(inside.bytes, sent);
         CHECK_EQUAL(inside.wrong, 0);
     } else {
-        struct peer peer;
+        AUTO(peer_forget) struct peer peer;
         struct peer_orders orders = scene_orders(&scene);
         orders.leave_after = 1;
         peer_start(&peer, &orders);
@@ -99,7 +99,5 @@ void test_media(const struct way *way)
         CHECK(strcmp(peer.board->info.path, way->path) == 0, "the route is %s",
               peer.board->info.path);
         check_notes(peer.board);
-        peer_forget(&peer);
     }
-    scene_close(&scene);
 }

@@ -6,6 +6,7 @@
  * the claim; how each route behaves in every other respect is shown by its own way in route_test.c.
  */
 #include "route.h"
+#include "support/make.h"
 
 #define DIFFER(from, to) "the frames are on " from " and are wanted on " to
 #define VENDORS "only between GPUs of one vendor, by CUDA or by HIP"
@@ -111,11 +112,10 @@ static void check_reasons(const struct pair *pair, const char *reasons)
 /* What is said before anything runs is what happens then. */
 static void check_explanation(struct gpud_context *context, const struct pair *pair, bool inside)
 {
-    struct gpud_device *from, *to;
     struct gpud_route_info infos[16] = {{.size = sizeof(infos[0])}};
     const char *chosen = "none";
-    WORKS(gpud_device_open(context, pair->from, &from, &e));
-    WORKS(gpud_device_open(context, pair->to, &to, &e));
+    struct gpud_device *from = OPEN_DEVICE(context, pair->from);
+    struct gpud_device *to = OPEN_DEVICE(context, pair->to);
     size_t count = gpud_route_explain(from, to, inside, infos, 16);
     for (size_t i = count; i > 0; i--) {
         const struct gpud_route_info *info = &infos[i - 1];
@@ -137,9 +137,8 @@ static void check_explanation(struct gpud_context *context, const struct pair *p
 
 static void send(struct scene *scene, const struct pair *pair)
 {
-    struct gpud_sender_info info = GPUD_INFO_INIT(info);
     WORKS(gpud_sender_wait(scene->sender, 1, 30 * GPUD_SEC, &e));
-    gpud_sender_get_info(scene->sender, &info);
+    struct gpud_sender_info info = INFO(sender, scene->sender);
     CHECK(strcmp(info.path, pair->route) == 0, "%s to %s goes by %s because \"%s\"", pair->from,
           pair->to, info.path, info.fallback_reason);
     check_reasons(pair, info.fallback_reason);
@@ -151,7 +150,7 @@ static void send(struct scene *scene, const struct pair *pair)
 
 static void run_apart(struct scene *scene, const struct pair *pair)
 {
-    struct peer peer;
+    AUTO(peer_forget) struct peer peer;
     struct peer_orders orders = scene_orders(scene);
     orders.leave_after = 1;
     peer_start(&peer, &orders);
@@ -163,7 +162,6 @@ static void run_apart(struct scene *scene, const struct pair *pair)
     CHECK(strcmp(peer.board->info.path, pair->route) == 0, "the receiver says that it is %s",
           peer.board->info.path);
     check_reasons(pair, peer.board->info.fallback_reason);
-    peer_forget(&peer);
 }
 
 static void run_inside(struct scene *scene, const struct pair *pair)
@@ -220,13 +218,11 @@ void test_pairs(bool with_directgma)
     const struct pair *pairs = with_directgma ? directgma : plain;
     size_t count = with_directgma ? sizeof(directgma) / sizeof(directgma[0])
                                   : sizeof(plain) / sizeof(plain[0]);
-    struct gpud_context *context;
-    WORKS(gpud_context_create(NULL, &context, &e));
+    struct gpud_context *context = NEW_CONTEXT();
     for (size_t i = 0; i < count; i++) { /* a driver keeps what it opens first */
-        struct gpud_device *device;
-        WORKS(gpud_device_open(context, pairs[i].from, &device, &e));
+        struct gpud_device *device = OPEN_DEVICE(context, pairs[i].from);
         gpud_device_close(&device);
-        WORKS(gpud_device_open(context, pairs[i].to, &device, &e));
+        device = OPEN_DEVICE(context, pairs[i].to);
         gpud_device_close(&device);
     }
     gpud_context_destroy(&context);

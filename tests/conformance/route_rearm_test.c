@@ -7,6 +7,7 @@
  * than epochs changed. */
 #include "stream/sender/transport.h"
 #include "support/check.h"
+#include "support/make.h"
 #include "support/media.h"
 #include "support/peer.h"
 
@@ -19,24 +20,18 @@ int main(int argc, char **argv)
     peer_main(argc, argv);
     test_alarm(80);
     runtime_make();
-    struct gpud_context *context;
-    struct gpud_sender *sender;
-    struct gpud_layout layout;
     struct gpud_device *device;
     struct gpud_error error = {.reason = ""};
-    WORKS(gpud_context_create(NULL, &context, &e));
+    struct gpud_context *context = NEW_CONTEXT();
     if (gpud_device_open(context, "opencl:0", &device, &error) == GPUD_NO_DEVICE) {
         runtime_done();
         SKIP("%s", error.reason);
     }
     gpud_device_close(&device);
     struct baseline before = baseline_take();
-    struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
-    params.address = "rearm";
-    params.device = "opencl:0";
-    params.route = "directgma";
-    WORKS(gpud_sender_create(context, &params, &sender, &e));
-    WORKS(gpud_layout_init(&layout, "UYVY", 320, 181, 0, &e));
+    struct gpud_sender *sender =
+        NEW_SENDER(context, .address = "rearm", .device = "opencl:0", .route = "directgma");
+    struct gpud_layout layout = LAYOUT("UYVY", 320, 181, 0);
     WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
     struct peer peers[2];
     struct peer_orders orders = {.address = "rearm", .device = "opencl:0", .hold = 1};

@@ -3,6 +3,7 @@
 
 /* Cases of route@WAY in which nothing may flow. See route.h. */
 #include "route.h"
+#include "support/make.h"
 #include "support/media.h"
 #include "support/picture.h"
 
@@ -14,21 +15,14 @@ static void try_demands(const struct way *way, const char *sender_route, bool se
                         const char *receiver_route, bool receiver_direct, const char *path,
                         const char *says)
 {
-    struct gpud_context *context;
-    struct gpud_sender *sender;
-    struct gpud_layout layout;
     struct peer peer;
     struct peer_orders orders = {0};
     snprintf(orders.address, sizeof(orders.address), "%s", peer_address("route"));
-    WORKS(gpud_context_create(NULL, &context, &e));
-    struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
-    params.address = peer_address("route");
-    params.psk_file = peer_key();
-    params.device = way->from;
-    params.route = sender_route;
-    params.require_direct = sender_direct;
-    WORKS(gpud_sender_create(context, &params, &sender, &e));
-    WORKS(gpud_layout_init(&layout, "GRAY8", 64, 64, 0, &e));
+    struct gpud_context *context = NEW_CONTEXT();
+    struct gpud_sender *sender =
+        NEW_SENDER(context, .address = peer_address("route"), .psk_file = peer_key(),
+                   .device = way->from, .route = sender_route, .require_direct = sender_direct);
+    struct gpud_layout layout = LAYOUT("GRAY8", 64, 64, 0);
     WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
     snprintf(orders.device, sizeof(orders.device), "%s", way->to);
     snprintf(orders.route, sizeof(orders.route), "%s", receiver_route ? receiver_route : "");
@@ -92,8 +86,7 @@ void test_refusals(const struct way *way)
         try_demands(way, NULL, false, NULL, false, "staged", "map: the frames are on");
     }
 
-    struct gpud_context *context;
-    WORKS(gpud_context_create(NULL, &context, &e));
+    AUTO(gpud_context_destroy) struct gpud_context *context = NEW_CONTEXT();
     struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
     struct gpud_sender *sender = NULL;
     params.address = peer_address("route");
@@ -115,7 +108,6 @@ void test_refusals(const struct way *way)
     params.size = 0;
     EXPECT(GPUD_INVALID, "size", gpud_sender_create(context, &params, &sender, &e));
     CHECK(!sender, "an output was written by a call that failed");
-    gpud_context_destroy(&context);
 }
 
 /* --- one process ------------------------------------------------------------------------------ */
@@ -133,12 +125,10 @@ static void *receive_inside(void *arg)
             continue;
         }
         CHECK(status == GPUD_OK, "%s: %s", gpud_status_string(status), error.reason);
-        struct gpud_frame_info info = GPUD_INFO_INIT(info);
         uint32_t plane, row, byte;
-        void *data;
         peer_order();
-        WORKS(gpud_frame_map(frame, GPUD_READ, 10 * GPUD_SEC, &data, &e));
-        gpud_frame_get_info(frame, &info);
+        void *data = MAP_FRAME(frame, GPUD_READ, 10 * GPUD_SEC);
+        struct gpud_frame_info info = INFO(frame, frame);
         if (info.bytes < info.layout.size) /* a block */
             info.layout.plane[0].row_bytes = (uint32_t)info.bytes;
         inside->wrong += !picture_check(&info.layout, data, info.offset, &plane, &row, &byte);
@@ -155,12 +145,9 @@ static void *receive_inside(void *arg)
 
 void inside_start(struct scene *scene, struct inside *inside)
 {
-    struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
     *inside = (struct inside){0};
-    params.address = peer_address("route");
-    params.psk_file = peer_key();
-    params.device = scene->way->to;
-    WORKS(gpud_receiver_create(scene->context, &params, &inside->receiver, &e));
+    inside->receiver = NEW_RECEIVER(scene->context, .address = peer_address("route"),
+                                    .psk_file = peer_key(), .device = scene->way->to);
     CHECK(pthread_create(&inside->thread, NULL, receive_inside, inside) == 0, "no thread");
 }
 
@@ -231,8 +218,7 @@ void test_aperture(const struct way *way)
     struct peer_orders orders = scene_orders(&scene);
     peer_start(&peer, &orders);
     WORKS(gpud_sender_wait(scene.sender, 1, 30 * GPUD_SEC, &e));
-    struct gpud_sender_info info = GPUD_INFO_INIT(info);
-    gpud_sender_get_info(scene.sender, &info);
+    struct gpud_sender_info info = INFO(sender, scene.sender);
     CHECK(strcmp(info.path, "directgma") == 0, "the route is %s because %s", info.path,
           info.fallback_reason);
     scene_rest(&peer);
@@ -241,15 +227,8 @@ void test_aperture(const struct way *way)
     enum gpud_status status = GPUD_OK;
     struct gpud_frame *frame = NULL;
     while (status == GPUD_OK && taken < 5) {
-        WORKS(gpud_sender_acquire(scene.sender, GPUD_SEC, &frame, &e));
-        void *data;
-        struct gpud_frame_info told = GPUD_INFO_INIT(told);
-        WORKS(gpud_frame_map(frame, GPUD_WRITE, GPUD_SEC, &data, &e));
-        picture_write(&scene.layout, data, taken + 1);
-        gpud_frame_unmap(frame);
-        gpud_frame_get_info(frame, &told);
-        told.offset = taken + 1;
-        WORKS(gpud_frame_set_info(frame, &told, &e));
+        frame = ACQUIRE_SLOT(scene.sender, GPUD_SEC);
+        frame_write(frame, &scene.layout, taken + 1);
         status = gpud_sender_submit(scene.sender, &frame, 300 * GPUD_MSEC, NULL);
         taken += status == GPUD_OK;
     }

@@ -4,6 +4,7 @@
 /* route@WAY: the ways between two devices, and frames that simply flow. See route.h. */
 #include "route.h"
 #include "support/copies.h"
+#include "support/make.h"
 #include "support/media.h"
 #include "support/picture.h"
 
@@ -59,20 +60,16 @@ void scene_open(struct scene *scene, const struct way *way, enum gpud_slow_recei
     memset(scene, 0, sizeof(*scene));
     scene->way = way;
     scene->before = baseline_take();
-    WORKS(gpud_context_create(NULL, &scene->context, &e));
-    WORKS(gpud_device_open(scene->context, "host", &scene->host, &e));
-    struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
-    params.address = peer_address("route");
-    params.psk_file = peer_key();
-    params.device = way->from;
-    params.route = way->force;
-    params.slow_receiver = policy;
-    WORKS(gpud_sender_create(scene->context, &params, &scene->sender, &e));
+    scene->context = NEW_CONTEXT();
+    scene->host = OPEN_DEVICE(scene->context, "host");
+    scene->sender =
+        NEW_SENDER(scene->context, .address = peer_address("route"), .psk_file = peer_key(),
+                   .device = way->from, .route = way->force, .slow_receiver = policy);
 }
 
 void scene_format(struct scene *scene, const char *format, uint32_t width, uint32_t height)
 {
-    WORKS(gpud_layout_init(&scene->layout, format, width, height, 0, &e));
+    scene->layout = LAYOUT(format, width, height, 0);
     WORKS(gpud_sender_configure(scene->sender, PICTURE_AT(&scene->layout, 25), &e));
 }
 
@@ -112,8 +109,7 @@ struct copies {
 
 static struct copies copies_of(struct gpud_sender *sender)
 {
-    struct gpud_sender_info info = GPUD_INFO_INIT(info);
-    gpud_sender_get_info(sender, &info);
+    struct gpud_sender_info info = INFO(sender, sender);
     return (struct copies){info.copies_cpu, info.copies_gpu};
 }
 
@@ -132,17 +128,14 @@ static struct copies copies_of(struct gpud_sender *sender)
 /* A lent frame submitted twice: the same picture under two numbers of the sequence. */
 static void send_twice(struct scene *scene)
 {
-    struct gpud_frame *frame;
-    struct gpud_frame_info info = GPUD_INFO_INIT(info);
-    void *data;
-    WORKS(gpud_sender_acquire(scene->sender, 10 * GPUD_SEC, &frame, &e));
-    WORKS(gpud_frame_map(frame, GPUD_WRITE, 10 * GPUD_SEC, &data, &e));
+    AUTO(gpud_frame_release) struct gpud_frame *frame = ACQUIRE_SLOT(scene->sender, 10 * GPUD_SEC);
+    void *data = MAP_FRAME(frame, GPUD_WRITE, 10 * GPUD_SEC);
     EXPECT(GPUD_INVALID, "still mapped",
            gpud_sender_submit_keep(scene->sender, frame, GPUD_SEC, &e));
 
     picture_write(&scene->layout, data, ++scene->number);
     gpud_frame_unmap(frame);
-    gpud_frame_get_info(frame, &info);
+    struct gpud_frame_info info = INFO(frame, frame);
     info.offset = scene->number;
     info.meta_size = 5;
     memcpy(info.meta, "metas", 5);
@@ -151,7 +144,6 @@ static void send_twice(struct scene *scene)
     EXPECT(GPUD_NO_ACCESS, "shared with others",
            gpud_frame_map(frame, GPUD_WRITE, GPUD_SEC, &data, &e));
     WORKS(gpud_sender_submit_keep(scene->sender, frame, 10 * GPUD_SEC, &e));
-    gpud_frame_release(&frame);
 }
 
 /* Several formats in one stream, each a new epoch in band; every byte of every frame is checked by
@@ -222,8 +214,7 @@ static void test_frames(const struct way *way)
     CHECK_EQUAL(epochs, count);
     peer_forget(&peer);
 
-    struct gpud_sender_info info = GPUD_INFO_INIT(info);
-    gpud_sender_get_info(scene.sender, &info);
+    struct gpud_sender_info info = INFO(sender, scene.sender);
     CHECK_EQUAL(info.frames, sent);
     CHECK_EQUAL(info.delivered, sent);
     CHECK_EQUAL(info.dropped, 0);
@@ -235,17 +226,15 @@ static void test_frames(const struct way *way)
 
 static uint64_t kicks_of(struct gpud_sender *sender)
 {
-    struct gpud_sender_info info = GPUD_INFO_INIT(info);
-    gpud_sender_get_info(sender, &info);
-    return info.kicks;
+    return INFO(sender, sender).kicks;
 }
 
 /* An announcement wakes a receiver that sleeps, and does nothing else, whether a frame follows or
  * not. */
 static void test_announcements(const struct way *way)
 {
-    struct scene scene;
-    struct peer peer;
+    AUTO(scene_close) struct scene scene;
+    AUTO(peer_forget) struct peer peer;
     scene_open(&scene, way, GPUD_SLOW_BLOCK);
     gpud_sender_announce(scene.sender); /* without a receiver or a format */
     struct peer_orders orders = scene_orders(&scene);
@@ -272,8 +261,6 @@ static void test_announcements(const struct way *way)
     PEER_FINISH(&peer);
     CHECK_EQUAL(peer.board->frames, 13);
     CHECK_EQUAL(peer.board->gaps, 0);
-    peer_forget(&peer);
-    scene_close(&scene);
 }
 
 /* --- refusing what is not the stream's -------------------------------------------------------- */
@@ -281,15 +268,13 @@ static void test_announcements(const struct way *way)
 static void test_wrong_frames(const struct way *way)
 {
     struct scene scene;
-    struct gpud_frame *frame, *old;
-    struct gpud_layout other;
-    struct gpud_memory *memory;
+    struct gpud_frame *frame;
     scene_open(&scene, way, GPUD_SLOW_BLOCK);
     EXPECT(GPUD_INVALID, "configure", gpud_sender_acquire(scene.sender, GPUD_SEC, &frame, &e));
     scene_format(&scene, "UYVY", 640, 360);
-    WORKS(gpud_sender_acquire(scene.sender, GPUD_SEC, &old, &e));
-    WORKS(gpud_layout_init(&other, "YUY2", 640, 360, 0, &e));
-    WORKS(gpud_memory_alloc(scene.host, other.size, &memory, &e));
+    struct gpud_frame *old = ACQUIRE_SLOT(scene.sender, GPUD_SEC);
+    struct gpud_layout other = LAYOUT("YUY2", 640, 360, 0);
+    struct gpud_memory *memory = NEW_MEMORY(scene.host, other.size);
     WORKS(gpud_frame_wrap(memory, 0, &other, &frame, &e));
     EXPECT(GPUD_INVALID, "YUY2", gpud_sender_submit(scene.sender, &frame, GPUD_SEC, &e));
     CHECK(!frame, "a refused frame was not consumed");
@@ -300,7 +285,7 @@ static void test_wrong_frames(const struct way *way)
     EXPECT(GPUD_INVALID, "640x360", gpud_sender_submit(scene.sender, &old, GPUD_SEC, &e));
     CHECK(!old, "a refused frame was not consumed");
     scene_format(&scene, "UYVY", 640, 360);
-    WORKS(gpud_sender_acquire(scene.sender, GPUD_SEC, &old, &e));
+    old = ACQUIRE_SLOT(scene.sender, GPUD_SEC);
     gpud_sender_destroy(&scene.sender);
     gpud_frame_release(&old); /* a lent frame outlives its sender */
     scene_close(&scene);
@@ -336,10 +321,9 @@ int main(int argc, char **argv)
     runtime_make();
 
     /* Once, before anything is counted: a driver keeps what it opens first. */
-    struct gpud_context *context;
     struct gpud_device *device;
     struct gpud_error error = {.reason = ""};
-    WORKS(gpud_context_create(NULL, &context, &e));
+    struct gpud_context *context = NEW_CONTEXT();
     const char *names[] = {way->from, way->to};
     for (int i = 0; i < 2; i++) {
         enum gpud_status status = gpud_device_open(context, names[i], &device, &error);

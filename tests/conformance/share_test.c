@@ -6,6 +6,7 @@
 #include "conformance.h"
 
 #include "device/gpu/gpu.h"
+#include "support/make.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +20,7 @@
 static struct gpud_memory *alloc(struct side *side, uint64_t size)
 {
     struct gpud_memory *memory;
-    WORKS(gpud_memory_alloc(side->device, size, &memory, &e));
+    WORKS(gpud_memory_alloc(side->device, size, GPUD_MEMORY_PLAIN, &memory, &e));
     return memory;
 }
 
@@ -85,10 +86,9 @@ static void test_target(struct side *side, const char *device)
 
     say("what it gave away cannot be read, mapped or given on by others where the device forbids "
         "it");
-    struct side other;
     struct gpud_memory *far;
     struct gpud_handle handle;
-    side_open(&other, device);
+    struct side other = side_open(device);
     EXPECT(GPUD_PEER, gpud_memory_import(other.device, &order.memory, memory->size + 1,
                                          GPUD_USAGE_TARGET, &far, &e));
     WORKS(
@@ -188,9 +188,8 @@ static void test_lies_of_files(struct side *side)
 static void test_lies_of_addresses(struct side *side)
 {
     say("bus addresses that are zero, unaligned, unused or wrap around are refused");
-    struct gpud_memory *memory;
     struct gpud_handle good, bad;
-    WORKS(gpud_memory_alloc_for(side->device, 4 * PAGE, GPUD_USAGE_TARGET, &memory, &e));
+    struct gpud_memory *memory = NEW_MEMORY_FOR(side->device, 4 * PAGE, GPUD_USAGE_TARGET);
     WORKS(gpud_memory_export(memory, &good, &e));
     const uint64_t lies[][2] = {
         {0, good.word[1]},
@@ -236,9 +235,8 @@ static void test_lies_of_allocations(struct side *side)
 {
     say("descriptors that are no allocation, sizes that are not there, and made-up handles are "
         "refused");
-    struct gpud_memory *memory;
     struct gpud_handle good, bad;
-    WORKS(gpud_memory_alloc_for(side->device, 5 * PAGE, GPUD_USAGE_TARGET, &memory, &e));
+    struct gpud_memory *memory = NEW_MEMORY_FOR(side->device, 5 * PAGE, GPUD_USAGE_TARGET);
     WORKS(gpud_memory_export(memory, &good, &e));
     int ends[2], file = make_file(8 << 20, 0), zero = open("/dev/zero", O_RDWR | O_CLOEXEC);
     CHECK(pipe2(ends, O_CLOEXEC) == 0 && zero >= 0, "pipe2: %s", strerror(errno));
@@ -320,8 +318,7 @@ static void test_legacy(struct side *side, const char *device)
 
 static void everything(const char *device)
 {
-    struct side side;
-    side_open(&side, device);
+    AUTO(side_close) struct side side = side_open(device);
     test_local_handles(&side);
     test_target(&side, device);
     test_share(&side, device);
@@ -333,7 +330,6 @@ static void everything(const char *device)
         test_lies_of_allocations(&side);
     if (side.device->ops->memory == &gpud_gpu_memory_ops)
         test_legacy(&side, device);
-    side_close(&side);
 }
 
 int main(int argc, char **argv)
@@ -341,11 +337,6 @@ int main(int argc, char **argv)
     peer_main(argc, argv);
     CHECK(argc == 2, "usage: %s DEVICE", argv[0]);
     say_device(argv[1]);
-    everything(argv[1]);
-    /* What a driver keeps for the life of the process it has by now. */
-    struct baseline before = baseline_take();
-    everything(argv[1]);
-    say("nothing is left behind");
-    BASELINE_CHECK(before);
+    twice(everything, argv[1]);
     return 0;
 }

@@ -5,6 +5,7 @@
 #include "conformance.h"
 
 #include "device/opencl/opencl.h"
+#include "support/make.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -26,8 +27,8 @@ struct ends {
 
 static void ends_open(struct ends *ends, const char *device)
 {
-    side_open(&ends->owner, device);
-    side_open(&ends->writer, device);
+    ends->owner = side_open(device);
+    ends->writer = side_open(device);
     if (has_page_signals(&ends->owner)) {
         ends->memory = words_make(&ends->owner, SIZE, &ends->memory_handle);
         ends->far = words_open(&ends->writer, &ends->memory_handle, SIZE);
@@ -158,9 +159,8 @@ static void test_wakes(struct ends *ends)
 {
     say("a host that waits is woken");
     struct later later = {ends, 1};
-    pthread_t thread;
     int64_t start = gpud_now();
-    CHECK(pthread_create(&thread, NULL, post_later, &later) == 0, "no thread");
+    pthread_t thread = NEW_THREAD(post_later, &later);
     WORKS(gpud_signal_wait_host(ends->signal, 1, SOON, &e));
     CHECK_TOOK(start, 40, 2000);
     pthread_join(thread, NULL);
@@ -263,10 +263,9 @@ static void enqueue_give(struct ends *ends, uint32_t value, struct gpud_memory *
 static void test_wait_queue(struct ends *ends)
 {
     say("a queue waits for the word, and finds the bytes that were sent before it");
-    struct gpud_memory *seen, *source;
     bool synchronous = is_synchronous(&ends->owner);
-    WORKS(gpud_memory_alloc(ends->owner.device, SIZE / 2, &seen, &e));
-    WORKS(gpud_memory_alloc(ends->writer.device, SIZE / 2, &source, &e));
+    struct gpud_memory *seen = NEW_MEMORY(ends->owner.device, SIZE / 2);
+    struct gpud_memory *source = NEW_MEMORY(ends->writer.device, SIZE / 2);
     for (uint32_t value = 1; value <= 20; value++) {
         write_pattern(&ends->writer, source, value);
         if (!synchronous) {
@@ -300,8 +299,7 @@ static void test_wait_host_queue(struct ends *ends)
 static void test_process(struct ends *ends, const char *device)
 {
     say("another process posts to a queue that waits");
-    struct gpud_memory *seen;
-    WORKS(gpud_memory_alloc(ends->owner.device, SIZE / 2, &seen, &e));
+    AUTO(gpud_memory_unref) struct gpud_memory *seen = NEW_MEMORY(ends->owner.device, SIZE / 2);
     struct order order = {
         .task = PEER_POSTS,
         .memory = ends->memory_handle,
@@ -322,7 +320,6 @@ static void test_process(struct ends *ends, const char *device)
     READ_PATTERN(&ends->owner, seen, 77);
     PEER_FINISH(peer);
     EXPECT(GPUD_TIMEOUT, gpud_signal_wait_host(ends->signal, 6, IN(10), &e));
-    gpud_memory_unref(&seen);
 }
 
 /* --- when nothing comes ----------------------------------------------------------------------- */
@@ -350,8 +347,7 @@ static void test_destroy_waiting(const char *device, bool signal_first)
         signal_first ? "before its queue" : "after its queue");
     struct ends ends;
     ends_open(&ends, device);
-    struct gpud_queue *queue;
-    WORKS(gpud_queue_create(ends.owner.device, &queue, &e));
+    struct gpud_queue *queue = NEW_QUEUE(ends.owner.device);
     EXPECT(GPUD_TIMEOUT, gpud_signal_wait_host(ends.signal, 9, IN(10), &e));
     EXPECT(GPUD_TIMEOUT, gpud_signal_wait_host(ends.signal, 2, IN(10), &e));
     if (!is_synchronous(&ends.owner)) {
@@ -380,12 +376,10 @@ static void test_refusals(struct ends *ends)
         EXPECT(GPUD_INVALID, gpud_signal_create(ends->memory, UINT64_MAX - 3, &signal, &e));
     }
     if (!is_cpu_addressable(&ends->owner)) {
-        struct gpud_memory *local;
-        WORKS(gpud_memory_alloc(ends->owner.device, SIZE, &local, &e));
+        AUTO(gpud_memory_unref) struct gpud_memory *local = NEW_MEMORY(ends->owner.device, SIZE);
         EXPECT(GPUD_UNSUPPORTED, gpud_signal_create(local, 0, &signal, &e));
         CHECK(gpud_signal_import(local, ends->word, &signal, NULL) != GPUD_OK,
               "a signal in memory that has none");
-        gpud_memory_unref(&local);
     }
     if (ends->owner.device->caps & GPUD_CAP_BUS_ADDRESSABLE) {
         EXPECT(GPUD_UNSUPPORTED, gpud_signal_create(ends->far, 0, &signal, &e));
@@ -440,8 +434,7 @@ int main(int argc, char **argv)
     peer_main(argc, argv);
     CHECK(argc == 2, "usage: %s DEVICE", argv[0]);
     say_device(argv[1]);
-    struct side side;
-    side_open(&side, argv[1]);
+    struct side side = side_open(argv[1]);
     bool synchronous = is_synchronous(&side);
     if (!(side.device->caps & GPUD_CAP_SIGNALS))
         skip("%s", side.device->no_direct);

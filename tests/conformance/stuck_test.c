@@ -87,12 +87,11 @@ static void refuse(struct gpud_device *device)
 
 int main(int argc, char **argv)
 {
-    struct side side;
     struct gpud_memory *memory = NULL;
     CHECK(argc == 2, "usage: stuck <device>");
     alarm(100);
     say_device(argv[1]);
-    side_open(&side, argv[1]);
+    struct side side = side_open(argv[1]);
     WORKS(gpud_memory_alloc_for(side.device, SIZE, GPUD_USAGE_LOCAL, &memory, &e));
     gpud_memory_unref(&memory);
     int64_t limit = gpud_deadline(30 * GPUD_SEC);

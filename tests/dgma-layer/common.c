@@ -25,26 +25,27 @@ static void need_extension(const struct cl *cl)
     CHECK(strstr(list, EXTENSION));
 }
 
-void open_cl(struct cl *cl, unsigned seconds)
+struct cl open_cl(unsigned seconds)
 {
+    struct cl cl = {.queue = NULL};
     alarm(seconds);
-    memset(cl, 0, sizeof *cl);
-    if (clGetPlatformIDs(1, &cl->platform, NULL) != CL_SUCCESS)
+    if (clGetPlatformIDs(1, &cl.platform, NULL) != CL_SUCCESS)
         skip("no OpenCL platform; install an ICD, for instance pocl-opencl-icd");
-    if (clGetDeviceIDs(cl->platform, CL_DEVICE_TYPE_ALL, 8, cl->devices, &cl->num_devices) !=
+    if (clGetDeviceIDs(cl.platform, CL_DEVICE_TYPE_ALL, 8, cl.devices, &cl.num_devices) !=
         CL_SUCCESS)
         skip("the first OpenCL platform has no device");
     if (!getenv("OPENCL_LAYERS"))
         skip("OPENCL_LAYERS does not name the layer; run me through meson test");
-    need_extension(cl);
-    cl->wait_signal = (wait_signal_fn)clGetExtensionFunctionAddressForPlatform(
-        cl->platform, "clEnqueueWaitSignalAMD");
-    cl->write_signal = (write_signal_fn)clGetExtensionFunctionAddressForPlatform(
-        cl->platform, "clEnqueueWriteSignalAMD");
-    cl->make_resident = (make_resident_fn)clGetExtensionFunctionAddressForPlatform(
-        cl->platform, "clEnqueueMakeBuffersResidentAMD");
-    CHECK(cl->wait_signal && cl->write_signal && cl->make_resident);
-    open_context(cl);
+    need_extension(&cl);
+    cl.wait_signal = (wait_signal_fn)clGetExtensionFunctionAddressForPlatform(
+        cl.platform, "clEnqueueWaitSignalAMD");
+    cl.write_signal = (write_signal_fn)clGetExtensionFunctionAddressForPlatform(
+        cl.platform, "clEnqueueWriteSignalAMD");
+    cl.make_resident = (make_resident_fn)clGetExtensionFunctionAddressForPlatform(
+        cl.platform, "clEnqueueMakeBuffersResidentAMD");
+    CHECK(cl.wait_signal && cl.write_signal && cl.make_resident);
+    open_context(&cl);
+    return cl;
 }
 
 void open_context(struct cl *cl)

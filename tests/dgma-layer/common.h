@@ -8,6 +8,8 @@
 #ifndef TESTS_DGMA_LAYER_COMMON_H
 #define TESTS_DGMA_LAYER_COMMON_H
 
+#include "../support/auto.h"
+
 #include <CL/cl.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -67,7 +69,7 @@ struct cl {
     } while (0)
 
 /* Exits 77 with the reason where there is no OpenCL device. The test dies after `seconds`. */
-void open_cl(struct cl *cl, unsigned seconds);
+struct cl open_cl(unsigned seconds);
 void close_cl(struct cl *cl);
 /* Another context with a queue of its own on the same devices. */
 void open_context(struct cl *cl);

@@ -124,8 +124,7 @@ int main(int argc, char **argv)
         look();
         return 0;
     }
-    struct cl cl;
-    open_cl(&cl, 120); /* skips where there is no device */
+    struct cl cl = open_cl(120); /* skips where there is no device */
     close_cl(&cl);
     const char *layers = getenv("OPENCL_LAYERS");
     char *complaint, *bare = seen_by(NULL, NULL, &complaint);

@@ -134,7 +134,7 @@ static void use(struct cl *cl, cl_mem bus, cl_mem external)
 static void commands(struct cl *cl, cl_mem bus, cl_mem external)
 {
     cl_int status;
-    struct cl other = *cl;
+    AUTO(close_cl) struct cl other = *cl;
     open_context(&other);
     cl_mem plain = clCreateBuffer(cl->context, CL_MEM_READ_WRITE, PAGE, NULL, &status);
     CHECK_CL(CL_SUCCESS, status);
@@ -179,7 +179,6 @@ static void commands(struct cl *cl, cl_mem bus, cl_mem external)
     clSetUserEventStatus(user, CL_COMPLETE);
     clReleaseEvent(user);
     clReleaseMemObject(plain);
-    close_cl(&other);
 }
 
 static unsigned times(const char *list, const char *word)
@@ -242,8 +241,7 @@ static void questions(struct cl *cl, cl_mem bus, cl_mem external)
 
 int main(void)
 {
-    struct cl cl;
-    open_cl(&cl, 60);
+    AUTO(close_cl) struct cl cl = open_cl(60);
     struct bus_address address;
     cl_mem bus = new_resident(&cl, 2 * PAGE, &address);
     cl_mem external = new_external(&cl, 2 * PAGE, &address);
@@ -255,6 +253,5 @@ int main(void)
     questions(&cl, bus, external);
     clReleaseMemObject(external);
     clReleaseMemObject(bus);
-    close_cl(&cl);
     return 0;
 }

@@ -6,8 +6,8 @@
  * mount namespace of its own, so that no other program's files are touched. */
 
 #include "common.h"
+#include "../support/count.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
@@ -30,17 +30,6 @@ static int log_fd;
 static unsigned frame_number;
 
 /* --- what is seen ------------------------------------------------------------------------- */
-
-static unsigned count_entries(const char *folder)
-{
-    unsigned count = 0;
-    DIR *entries = opendir(folder);
-    CHECK(entries);
-    while (readdir(entries))
-        count++;
-    closedir(entries);
-    return count;
-}
 
 /* The layer's sentences go to stderr, which is a file from here on. */
 static void catch_log(void)
@@ -297,7 +286,6 @@ static void lock_files(const char *what)
 {
     static const char *const says = "not a file of this user alone";
     char locks[64], log[2048];
-    struct cl cl;
     cl_int status;
     snprintf(locks, sizeof locks, SHM "/gpudirect-dgma-%u", (unsigned)geteuid());
     unlink(locks);
@@ -312,7 +300,7 @@ static void lock_files(const char *what)
     else
         CHECK(close(open(locks, O_RDWR | O_CREAT, 0600)) == 0 &&
               chown(locks, OTHER_USER, OTHER_USER) == 0);
-    open_cl(&cl, 60);
+    struct cl cl = open_cl(60);
     catch_log();
     cl_mem mem = create(&cl, BUS_ADDRESSABLE, PAGE, NULL, log, &status);
     CHECK(!mem);
@@ -381,7 +369,6 @@ static void run_alone(const char *what)
 int main(int argc, char **argv)
 {
     char options[32];
-    struct cl cl;
     struct pair pair;
     if (argc > 1) {
         lock_files(argv[1]);
@@ -395,12 +382,12 @@ int main(int argc, char **argv)
         fflush(stdout);
         run_alone(locks[i]);
     }
-    open_cl(&cl, 120);
+    struct cl cl = open_cl(120);
     catch_log();
     open_pair(&cl, &pair);
     send_frame(&cl, &pair);
     name_slot(SLOT);
-    unsigned fds = count_entries("/proc/self/fd"), files = count_entries(SHM);
+    unsigned fds = count_fds(), files = count_entries(SHM);
     pid_t owner = claim(SLOT);
     kinds_of_files(&cl, &pair);
     modes_and_owners(&cl, &pair);
@@ -411,7 +398,7 @@ int main(int argc, char **argv)
     written_map(&cl);
     no_room(&cl, &pair);
     send_frame(&cl, &pair);
-    CHECK(count_entries("/proc/self/fd") == fds && count_entries(SHM) == files);
+    CHECK(count_fds() == fds && count_entries(SHM) == files);
     close_pair(&pair);
     close_cl(&cl);
     return 0;

@@ -102,7 +102,7 @@ static atomic_bool stop;
 
 static int keep_busy(void *user_data)
 {
-    struct cl cl = *(struct cl *)user_data;
+    AUTO(close_cl) struct cl cl = *(struct cl *)user_data;
     open_context(&cl);
     while (!atomic_load(&stop)) {
         struct bus_address address;
@@ -111,7 +111,6 @@ static int keep_busy(void *user_data)
         CHECK_CL(CL_SUCCESS, clFinish(cl.queue));
         CHECK_CL(CL_SUCCESS, clReleaseMemObject(bus));
     }
-    close_cl(&cl);
     return 0;
 }
 
@@ -133,12 +132,11 @@ static void forks_among_busy_threads(struct cl *cl)
 /* In the owner: a buffer, a forked helper that sleeps, and then its end. */
 static void child_owns(void)
 {
-    struct cl cl;
     struct {
         struct bus_address address;
         pid_t helper;
     } note;
-    open_cl(&cl, 120);
+    struct cl cl = open_cl(120);
     new_resident(&cl, PAGE, &note.address);
     pid_t closes_all = fork();
     if (closes_all == 0) { /* as daemons do; what it closes is its own */
@@ -204,14 +202,12 @@ int main(int argc, char **argv)
         return 0;
     }
     const char *only = argc > 1 ? argv[1] : NULL;
-    struct cl cl;
-    open_cl(&cl, 300);
+    AUTO(close_cl) struct cl cl = open_cl(300);
     if (!only || strcmp(only, "helper") == 0)
         helper_outlives_owner(&cl);
     if (!only || strcmp(only, "lock") == 0)
         forks_under_a_lock(&cl);
     if (!only || strcmp(only, "busy") == 0)
         forks_among_busy_threads(&cl);
-    close_cl(&cl);
     return 0;
 }

@@ -136,8 +136,7 @@ static void two_apertures(struct cl *cl)
 
 static void child_holds(const char *end)
 {
-    struct cl cl;
-    open_cl(&cl, 60);
+    struct cl cl = open_cl(60);
     struct bus_address address;
     cl_mem bus = new_resident(&cl, PAGE, &address);
     CHECK(object_exists(&address));
@@ -187,8 +186,7 @@ static void shared_memory_after_death(void)
 int main(int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[1], "two-apertures") == 0) {
-        struct cl cl;
-        open_cl(&cl, 60);
+        struct cl cl = open_cl(60);
         CHECK(cl.num_devices >= 2);
         two_apertures(&cl);
         close_cl(&cl);
@@ -198,8 +196,7 @@ int main(int argc, char **argv)
         child_holds(argv[1]);
         return 0;
     }
-    struct cl cl;
-    open_cl(&cl, 60); /* skips before children are started */
+    struct cl cl = open_cl(60); /* skips before children are started */
     shared_memory_after_death();
     references(&cl);
     released_while_waiting(&cl);

@@ -43,8 +43,7 @@ static ssize_t give(int fd, void *from, size_t size)
 /* Opens all, then writes its number into each and signals. */
 static void child_writes(void)
 {
-    struct cl cl;
-    open_cl(&cl, 120);
+    AUTO(close_cl) struct cl cl = open_cl(120);
     limit_descriptors();
     whole(read, STDIN_FILENO);
     for (cl_uint i = 0; i < BUFFERS; i++)
@@ -57,7 +56,6 @@ static void child_writes(void)
     CHECK_CL(CL_SUCCESS, clFinish(cl.queue));
     for (cl_uint i = 0; i < BUFFERS; i++)
         CHECK_CL(CL_SUCCESS, clReleaseMemObject(mems[i]));
-    close_cl(&cl);
 }
 
 static void start_writer(void)
@@ -85,8 +83,7 @@ int main(int argc, char **argv)
         child_writes();
         return 0;
     }
-    struct cl cl;
-    open_cl(&cl, 120);
+    AUTO(close_cl) struct cl cl = open_cl(120);
     limit_descriptors();
     for (cl_uint i = 0; i < BUFFERS; i++) {
         cl_int status;
@@ -110,6 +107,5 @@ int main(int argc, char **argv)
         CHECK_CL(CL_SUCCESS, clReleaseMemObject(mems[i]));
     for (cl_uint i = 0; i < BUFFERS; i += 97)
         wait_until_gone(&addresses[i]);
-    close_cl(&cl);
     return 0;
 }

@@ -203,7 +203,7 @@ static void two_queues(void)
 
 static void two_writers(void)
 {
-    struct cl second = writer;
+    AUTO(close_cl) struct cl second = writer;
     open_context(&second);
     cl_mem theirs = new_external(&second, SIZE, &address);
     write_range(writer.queue, external, 0, SIZE / 2, 0x41);
@@ -217,7 +217,6 @@ static void two_writers(void)
     signal_next(writer.queue, external);
     compare_after_wait("the first writer again");
     clReleaseMemObject(theirs);
-    close_cl(&second);
 }
 
 /* A capture card, or a program without the layer, stores unknown bytes, so the whole buffer counts.
@@ -255,17 +254,15 @@ struct note {
 
 static void child_writes(void)
 {
-    struct cl cl;
     struct note note;
     unsigned char byte = 0x61;
-    open_cl(&cl, 120);
+    AUTO(close_cl) struct cl cl = open_cl(120);
     CHECK(read(STDIN_FILENO, &note, sizeof note) == (ssize_t)sizeof note);
     cl_mem far = new_external(&cl, SIZE, &note.address);
     CHECK_CL(CL_SUCCESS, clEnqueueFillBuffer(cl.queue, far, &byte, 1, 7000, 900, 0, NULL, NULL));
     CHECK_CL(CL_SUCCESS, cl.write_signal(cl.queue, far, note.value, 0, 0, NULL, NULL));
     CHECK_CL(CL_SUCCESS, clFinish(cl.queue));
     clReleaseMemObject(far);
-    close_cl(&cl);
 }
 
 static void another_process(bool in_place)
@@ -356,7 +353,7 @@ int main(int argc, char **argv)
         child_writes();
         return 0;
     }
-    open_cl(&owner, 120);
+    owner = open_cl(120);
     writer = owner;
     open_context(&writer);
     bus = new_resident(&owner, SIZE, &address);

@@ -10,8 +10,7 @@
 
 int main(void)
 {
-    struct cl cl;
-    open_cl(&cl, 60);
+    AUTO(close_cl) struct cl cl = open_cl(60);
     char list[8192];
     const char *name = "cl_amd_bus_addressable_memory";
     CHECK_CL(CL_SUCCESS,
@@ -30,6 +29,5 @@ int main(void)
              cl.make_resident(cl.queue, 1, &plain, CL_TRUE, &address, 0, NULL, NULL));
     CHECK(address.surface == 1);
     clReleaseMemObject(plain);
-    close_cl(&cl);
     return 0;
 }

@@ -94,8 +94,7 @@ static void check_frame(struct cl *cl, cl_mem bus, cl_uint n)
 /* The child sends FRAMES frames; each is answered through a signal of its own before the next. */
 static void child_sends(void)
 {
-    struct cl cl;
-    open_cl(&cl, 60);
+    AUTO(close_cl) struct cl cl = open_cl(60);
     struct note far = receive_note(STDIN_FILENO), near;
     cl_mem credit = new_resident(&cl, PAGE, &near.address);
     cl_mem external = new_external(&cl, SIZE, &far.address), frame = new_frame(&cl);
@@ -113,7 +112,6 @@ static void child_sends(void)
     clReleaseMemObject(frame);
     clReleaseMemObject(external);
     clReleaseMemObject(credit);
-    close_cl(&cl);
 }
 
 static void frames(struct cl *cl)
@@ -138,8 +136,7 @@ static void frames(struct cl *cl)
 /* Ping-pong of signals alone. */
 static void child_echoes(void)
 {
-    struct cl cl;
-    open_cl(&cl, 60);
+    AUTO(close_cl) struct cl cl = open_cl(60);
     struct note far = receive_note(STDIN_FILENO), near;
     cl_mem bus = new_resident(&cl, PAGE, &near.address),
            external = new_external(&cl, PAGE, &far.address);
@@ -151,7 +148,6 @@ static void child_echoes(void)
     }
     clReleaseMemObject(bus);
     clReleaseMemObject(external);
-    close_cl(&cl);
 }
 
 static int by_size(const void *a, const void *b)
@@ -250,8 +246,7 @@ static void foreign_store(struct cl *cl)
 
 static void child_owns(void)
 {
-    struct cl cl;
-    open_cl(&cl, 60);
+    struct cl cl = open_cl(60);
     struct note note;
     new_resident(&cl, SIZE, &note.address);
     send_note(&note);
@@ -295,13 +290,11 @@ int main(int argc, char **argv)
             return 2;
         return 0;
     }
-    struct cl cl;
-    open_cl(&cl, 60);
+    AUTO(close_cl) struct cl cl = open_cl(60);
     frames(&cl);
     latency(&cl);
     if (!getenv("GPUDIRECT_DGMA_COPY")) /* the figures are those of the direct way */
         foreign_store(&cl);
     owner_dies(&cl);
-    close_cl(&cl);
     return 0;
 }

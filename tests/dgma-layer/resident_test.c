@@ -74,8 +74,7 @@ static void fails_meanwhile(struct cl *cl)
 
 int main(void)
 {
-    struct cl cl;
-    open_cl(&cl, 120);
+    struct cl cl = open_cl(120);
     plain(&cl);
     failed_before(&cl);
     fails_meanwhile(&cl);

@@ -32,7 +32,7 @@ static void close_pair(struct pair *pair)
 /* Ten frames, each copied, signalled, waited for and compared. */
 static void frames(struct cl *owner, struct cl *writer)
 {
-    struct pair pair = open_pair(owner, writer);
+    AUTO(close_pair) struct pair pair = open_pair(owner, writer);
     cl_command_queue wq = new_queue(writer, 0, false), rq = new_queue(owner, 0, false);
     cl_int status;
     cl_mem frame = clCreateBuffer(writer->context, CL_MEM_READ_WRITE, SIZE, NULL, &status);
@@ -62,7 +62,6 @@ static void frames(struct cl *owner, struct cl *writer)
     clReleaseMemObject(frame);
     clReleaseCommandQueue(wq);
     clReleaseCommandQueue(rq);
-    close_pair(&pair);
 }
 
 /* A wait stalls everything behind it, also behind an earlier wait that is still open. */
@@ -102,7 +101,7 @@ static void stalls(struct cl *cl, bool out_of_order)
 /* A write comes after what its queue did before, and after its wait list. */
 static void write_order(struct cl *cl, bool out_of_order)
 {
-    struct pair pair = open_pair(cl, cl);
+    AUTO(close_pair) struct pair pair = open_pair(cl, cl);
     cl_command_queue q = new_queue(cl, 0, out_of_order), other = new_queue(cl, 0, false);
     cl_int status;
     cl_event earlier = clCreateUserEvent(cl->context, &status),
@@ -121,13 +120,12 @@ static void write_order(struct cl *cl, bool out_of_order)
         clReleaseEvent(all[i]);
     clReleaseCommandQueue(q);
     clReleaseCommandQueue(other);
-    close_pair(&pair);
 }
 
 /* In an in-order queue a reset counts before the wait behind it, though the old value would do. */
 static void reset_before_wait(struct cl *cl)
 {
-    struct pair pair = open_pair(cl, cl);
+    AUTO(close_pair) struct pair pair = open_pair(cl, cl);
     cl_command_queue q = new_queue(cl, 0, false);
     cl_int status;
     cl_event go = clCreateUserEvent(cl->context, &status), waited, stale;
@@ -148,13 +146,12 @@ static void reset_before_wait(struct cl *cl)
     clReleaseEvent(waited);
     clReleaseCommandQueue(release);
     clReleaseCommandQueue(q);
-    close_pair(&pair);
 }
 
 /* A wait list that fails fails the command; no queue hangs, no signal is written. */
 static void failed_wait_list(struct cl *cl)
 {
-    struct pair pair = open_pair(cl, cl);
+    AUTO(close_pair) struct pair pair = open_pair(cl, cl);
     for (int round = 0; round < 3; round++) {
         cl_command_queue q = new_queue(cl, 0, round == 1);
         cl_int status;
@@ -179,7 +176,6 @@ static void failed_wait_list(struct cl *cl)
     CHECK(event_done_within(waited, 5000));
     clReleaseEvent(waited);
     clReleaseCommandQueue(q);
-    close_pair(&pair);
 }
 
 static void resident_without_blocking(struct cl *cl)
@@ -207,7 +203,7 @@ static void resident_without_blocking(struct cl *cl)
 
 static void event_facts(struct cl *cl)
 {
-    struct pair pair = open_pair(cl, cl);
+    AUTO(close_pair) struct pair pair = open_pair(cl, cl);
     cl_command_queue waiting = new_queue(cl, 0, false);
     cl_event waited, written;
     CHECK_CL(CL_SUCCESS, cl->wait_signal(waiting, pair.bus, 1, 0, NULL, &waited));
@@ -247,13 +243,12 @@ static void event_facts(struct cl *cl)
             clReleaseEvent(events[i]);
     }
     clReleaseCommandQueue(waiting);
-    close_pair(&pair);
 }
 
 /* Two devices of one context: one writes, the other waits. */
 static void two_devices(struct cl *cl)
 {
-    struct pair pair = open_pair(cl, cl);
+    AUTO(close_pair) struct pair pair = open_pair(cl, cl);
     cl_command_queue second = new_queue(cl, 1, false);
     unsigned char byte = 0x3c, back[SIZE] = {0};
     cl_event read;
@@ -278,13 +273,11 @@ static void two_devices(struct cl *cl)
     CHECK(back[0] == byte && back[SIZE - 1] == byte);
     clReleaseEvent(read);
     clReleaseCommandQueue(second);
-    close_pair(&pair);
 }
 
 int main(int argc, char **argv)
 {
-    struct cl cl;
-    open_cl(&cl, 60);
+    struct cl cl = open_cl(60);
     if (argc > 1 && strcmp(argv[1], "two-devices") == 0) {
         CHECK(cl.num_devices >= 2);
         two_devices(&cl);

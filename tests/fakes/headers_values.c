@@ -22,20 +22,6 @@ CUDA_DRIVER_FUNCTIONS(SAME_TYPE)
 #define NUM_VALUES num_own_values
 #endif
 
-#define CONSTANT(name)                    \
-    {                                     \
-#name, (unsigned long long)(name) \
-    }
-#define SIZE(type)                     \
-    {                                  \
-        "size of " #type, sizeof(type) \
-    }
-#define MEMBER(type, member)                                      \
-    {#type "." #member, offsetof(type, member)},                  \
-    {                                                             \
-        "size of " #type "." #member, sizeof(((type *)0)->member) \
-    }
-
 const struct value VALUES[] = {
     CONSTANT(CUDA_SUCCESS),
     CONSTANT(CUDA_ERROR_INVALID_VALUE),

@@ -5,6 +5,7 @@
  * The query ends in any case; its results are safe to print on a terminal; and every received
  * descriptor is closed. */
 #include "base/text.h"
+#include "frame/media/media.h"
 #include "route/route.h"
 #include "stateful.h"
 #include "stream/query/query.h"
@@ -110,7 +111,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     int ends[2];
     if (listener.fd < 0)
         prepare();
-    unsigned fds = fuzz_count_fds();
+    unsigned fds = count_fds();
     memset(&query, 0, sizeof(query));
     query.address = address;
     watch_begin(WATCH_HONEST, "an answer", 0);
@@ -135,7 +136,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     gpud_query_close(&query);
     if (!hangs_up)
         close(ends[1]);
-    if (fuzz_count_fds() != fds)
+    if (count_fds() != fds)
         watch_fail("descriptors are left");
     return 0;
 }

@@ -340,7 +340,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     void *ring;
     if (!context)
         prepare();
-    unsigned fds = fuzz_count_fds();
+    unsigned fds = count_fds();
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) < 0 ||
         gpud_memfd_create("ring", SLOTS * SLOT_SIZE, GPUD_SHARE_READ_ONLY, &player.ring_fd, &ring,
                           NULL) != GPUD_OK)

@@ -10,11 +10,11 @@
 #include "base/fd.h"
 #include "device/device.h"
 #include "fuzz.h"
+#include "support/count.h"
 #include "support/encode.h"
 #include "wire/message.h"
 #include "wire/page.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -69,22 +69,11 @@ static inline struct gpud_handle fuzz_forged_handle(uint64_t size)
         .type = GPUD_HANDLE_CUDA_IPC, .fd = -1, .size = size, .word = {0, 1, 2, 3}};
 }
 
-static inline unsigned fuzz_count_fds(void)
-{
-    unsigned count = 0;
-    DIR *dir = opendir("/proc/self/fd");
-    while (dir && readdir(dir))
-        count++;
-    if (dir)
-        closedir(dir);
-    return count;
-}
-
 /* Every descriptor that came along is closed again: at once, but for what a device still uses,
  * which goes when it is done. turn: what must be called meanwhile. */
 static inline void fuzz_expect_fds(unsigned fds, void (*turn)(void))
 {
-    for (int64_t end = gpud_deadline(20 * GPUD_SEC); fuzz_count_fds() != fds;) {
+    for (int64_t end = gpud_deadline(20 * GPUD_SEC); count_fds() != fds;) {
         if (gpud_now() >= end)
             abort();
         usleep(100);

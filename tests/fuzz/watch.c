@@ -4,8 +4,8 @@
 #include "watch.h"
 
 #include "base/clock.h"
+#include "support/count.h"
 
-#include <dirent.h>
 #include <malloc.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -146,17 +146,6 @@ static int64_t heap_bytes(void)
     if (__sanitizer_get_current_allocated_bytes)
         return (int64_t)__sanitizer_get_current_allocated_bytes();
     return (int64_t)mallinfo2().uordblks;
-}
-
-static unsigned count_fds(void)
-{
-    unsigned count = 0;
-    DIR *dir = opendir("/proc/self/fd");
-    while (dir && readdir(dir))
-        count++;
-    if (dir)
-        closedir(dir);
-    return count;
 }
 
 static void count_maps(struct watch_baseline *baseline)

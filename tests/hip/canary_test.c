@@ -20,8 +20,8 @@ static void keep(void *user, enum gpud_log_level level, const char *area, const 
 static void try_runtime(const char *how, const char *wanted)
 {
     struct gpud_context_params params = GPUD_PARAMS_INIT(params);
-    struct gpud_context *context;
-    struct gpud_device *device;
+    AUTO(gpud_context_destroy) struct gpud_context *context = NULL;
+    AUTO(gpud_device_close) struct gpud_device *device = NULL;
     SAY("a runtime whose streams wait: %s", how);
     setenv("GPUD_HIP_SHIM_WAIT", how, 1);
     said[0] = '\0';
@@ -34,8 +34,6 @@ static void try_runtime(const char *how, const char *wanted)
           signals ? "used" : "not used", said[0] ? said : "and nothing is said");
     CHECK(!wanted || strstr(said, wanted), "said is \"%s\"", said);
     CHECK(wanted || !said[0], "said is \"%s\"", said);
-    gpud_device_close(&device);
-    gpud_context_destroy(&context);
 }
 
 int main(void)

@@ -39,20 +39,6 @@ _Static_assert(offsetof(struct gpud_gpu_allocation, location) ==
 #define NUM_VALUES num_own_values
 #endif
 
-#define CONSTANT(name)                    \
-    {                                     \
-#name, (unsigned long long)(name) \
-    }
-#define SIZE(type)                     \
-    {                                  \
-        "size of " #type, sizeof(type) \
-    }
-#define MEMBER(type, member)                                      \
-    {#type "." #member, offsetof(type, member)},                  \
-    {                                                             \
-        "size of " #type "." #member, sizeof(((type *)0)->member) \
-    }
-
 const struct value VALUES[] = {
     CONSTANT(hipSuccess),
     CONSTANT(hipErrorInvalidValue),

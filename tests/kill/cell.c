@@ -5,6 +5,7 @@
 
 #include "support/check.h"
 #include "support/copies.h"
+#include "support/make.h"
 
 #define A_SEGMENT                                                                  \
     100 /* kills with one honest receiver, which lives no longer than some minutes \
@@ -67,12 +68,10 @@ static size_t gpu_memory(const struct way *way)
     size_t used = 0;
     if (!gpu_is_behind(way->from))
         return 0;
-    struct gpud_context *context;
-    WORKS(gpud_context_create(NULL, &context, &e));
+    struct gpud_context *context = NEW_CONTEXT();
     for (int i = 0; i < 2; i++) {
-        struct gpud_device *device;
         struct gpu gpu;
-        WORKS(gpud_device_open(context, names[i], &device, &e));
+        struct gpud_device *device = OPEN_DEVICE(context, names[i]);
         gpu_open(&gpu, names[i], VIEW_FRAME_MIN);
         used += gpu_used(&gpu);
         gpu_close(&gpu);

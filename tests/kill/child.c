@@ -7,6 +7,7 @@
 #include "base/stop.h"
 #include "cell.h"
 #include "support/check.h"
+#include "support/make.h"
 #include "support/media.h"
 #include "support/peer.h"
 #include "view.h"
@@ -78,12 +79,11 @@ static void send_between(struct gpud_sender *sender, struct gpud_layout *layout,
 
 static void play_sender(struct gpud_context *context)
 {
-    struct gpud_device *host;
     struct gpud_layout layout;
     unsigned epoch = 0;
     uint64_t number = (uint64_t)own->orders.number * CHILD_NUMBERS;
     struct gpud_sender *sender = make_sender(context);
-    WORKS(gpud_device_open(context, "host", &host, &e));
+    struct gpud_device *host = OPEN_DEVICE(context, "host");
     child_layout(&layout, epoch);
     WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
     while (!atomic_load(&own->leave)) {
@@ -110,13 +110,9 @@ static void play_sender(struct gpud_context *context)
 
 static struct gpud_receiver *make_receiver(struct gpud_context *context)
 {
-    struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
-    params.address = peer_address(KILL_NAME);
-    params.psk_file = peer_key();
-    params.device = own->orders.device;
-    params.slow_receiver = own->orders.slow_receiver;
-    struct gpud_receiver *receiver;
-    WORKS(gpud_receiver_create(context, &params, &receiver, &e));
+    struct gpud_receiver *receiver =
+        NEW_RECEIVER(context, .address = peer_address(KILL_NAME), .psk_file = peer_key(),
+                     .device = own->orders.device, .slow_receiver = own->orders.slow_receiver);
     return receiver;
 }
 
@@ -167,12 +163,10 @@ void child_main(int argc, char **argv)
     own = peer_board_open("--child", argc, argv, sizeof(*own));
     if (!own)
         return;
-    struct gpud_context *context;
-    struct gpud_device *device;
     struct gpu gpu;
     bool on_gpu = gpu_is_behind(own->orders.device);
-    WORKS(gpud_context_create(NULL, &context, &e));
-    WORKS(gpud_device_open(context, own->orders.device, &device, &e));
+    struct gpud_context *context = NEW_CONTEXT();
+    struct gpud_device *device = OPEN_DEVICE(context, own->orders.device);
     if (on_gpu)
         gpu_open(&gpu, own->orders.device, VIEW_FRAME_MIN);
     atomic_store(&own->ready, true);

@@ -4,6 +4,7 @@
 /* The survivors receive: senders die, this process and an honest receiver in another one see it. */
 #include "cell.h"
 #include "support/check.h"
+#include "support/make.h"
 
 #define EVERY 4 /* frames of one connection, where it is made anew again and again */
 
@@ -25,19 +26,15 @@ static void connect_anew(struct receiving *r)
 {
     view_finish(&r->view); /* a sender that lives writes again what a link that ended had */
     gpud_receiver_destroy(&r->receiver);
-    struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
-    params.address = peer_address(KILL_NAME);
-    params.psk_file = peer_key();
-    params.device = r->cell->way->to;
-    WORKS(gpud_receiver_create(r->context, &params, &r->receiver, &e));
+    r->receiver = NEW_RECEIVER(r->context, .address = peer_address(KILL_NAME),
+                               .psk_file = peer_key(), .device = r->cell->way->to);
     view_end_link(&r->view);
     r->view.dropped = r->since = 0;
 }
 
 static void take(struct receiving *r, struct gpud_frame *frame)
 {
-    struct gpud_frame_info info = GPUD_INFO_INIT(info);
-    gpud_frame_get_info(frame, &info);
+    struct gpud_frame_info info = INFO(frame, frame);
     unsigned child = (unsigned)(info.offset / CHILD_NUMBERS);
     CHECK(child == r->seen || !r->view.linked,
           "the death of child %u was not reported before frames of child %u came", r->seen, child);
@@ -168,11 +165,10 @@ int64_t survive_receiving(const struct cell *cell, int kills, enum gpud_slow_rec
     struct receiving r = {.cell = cell};
     int64_t worst = 0;
     bool on_gpu = gpu_is_behind(cell->way->to);
-    WORKS(gpud_context_create(NULL, &r.context, &e));
+    r.context = NEW_CONTEXT();
     connect_anew(&r);
     if (on_gpu) {
-        struct gpud_device *device;
-        WORKS(gpud_device_open(r.context, cell->way->to, &device, &e));
+        struct gpud_device *device = OPEN_DEVICE(r.context, cell->way->to);
         gpu_open(&r.gpu, cell->way->to, VIEW_FRAME_MIN);
         gpud_device_close(&device);
         r.view.gpu = &r.gpu;

@@ -4,6 +4,7 @@
 /* The survivor sends: receivers die beside an honest one. */
 #include "cell.h"
 #include "support/check.h"
+#include "support/make.h"
 
 #define EVERY 4 /* frames, between two things that are not frames */
 
@@ -80,8 +81,7 @@ static void send_until(struct sending *s, atomic_ullong *word, unsigned long lon
         send(s);
         if (gpud_test_now() < until)
             continue;
-        struct gpud_sender_info info = GPUD_INFO_INIT(info);
-        gpud_sender_get_info(s->sender, &info);
+        struct gpud_sender_info info = INFO(sender, s->sender);
         FAIL("child %u: not within %d s: %s; %u receivers are connected, %llu connects, %llu "
              "disconnects; the child has %llu frames and has passed the point %u times; %s",
              s->children.number, (int)(within / GPUD_SEC), what, info.receivers,
@@ -128,15 +128,10 @@ static void finish_honest(struct sending *s)
 static void open_all(struct sending *s, enum gpud_slow_receiver policy)
 {
     const struct way *way = s->cell->way;
-    WORKS(gpud_context_create(NULL, &s->context, &e));
-    WORKS(gpud_device_open(s->context, "host", &s->host, &e));
-    struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
-    params.address = peer_address(KILL_NAME);
-    params.psk_file = peer_key();
-    params.device = way->from;
-    params.route = way->route;
-    params.slow_receiver = policy;
-    WORKS(gpud_sender_create(s->context, &params, &s->sender, &e));
+    s->context = NEW_CONTEXT();
+    s->host = OPEN_DEVICE(s->context, "host");
+    s->sender = NEW_SENDER(s->context, .address = peer_address(KILL_NAME), .psk_file = peer_key(),
+                           .device = way->from, .route = way->route, .slow_receiver = policy);
     child_layout(&s->layout, s->epoch);
     WORKS(gpud_sender_configure(s->sender, PICTURE(&s->layout), &e));
     start_honest(s);

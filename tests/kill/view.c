@@ -3,6 +3,7 @@
 
 #include "view.h"
 
+#include "support/make.h"
 #include "support/picture.h"
 
 #include <stdio.h>
@@ -16,12 +17,11 @@
 /* I3: the bytes are right, or the frame is flagged. */
 static void check_bytes(struct view *view, struct gpud_frame *frame)
 {
-    struct gpud_frame_info info = GPUD_INFO_INIT(info);
     struct gpud_error error = {.reason = ""};
     uint32_t plane, row, byte;
     void *data;
     enum gpud_status status = gpud_frame_map(frame, GPUD_READ, 10 * GPUD_SEC, &data, &error);
-    gpud_frame_get_info(frame, &info);
+    struct gpud_frame_info info = INFO(frame, frame);
     unsigned long long sequence = info.sequence;
     bool flagged = info.flags & GPUD_FRAME_CORRUPTED;
     if (status != GPUD_OK) {
@@ -74,8 +74,7 @@ static void use_by_stream(struct view *view, struct gpud_frame *frame)
 
 void view_take(struct view *view, struct gpud_frame *frame)
 {
-    struct gpud_frame_info info = GPUD_INFO_INIT(info);
-    gpud_frame_get_info(frame, &info);
+    struct gpud_frame_info info = INFO(frame, frame);
     check_order(view, &info);
     if (view->gpu && (view->all_by_stream || view->frames % 2)) {
         use_by_stream(view, frame);

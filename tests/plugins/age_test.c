@@ -8,9 +8,7 @@
  * "hand-off" is what gpudirect-bench measures, too: from submit to acquire, of the same frames. */
 #include "ends.h"
 
-#include <signal.h>
 #include <string.h>
-#include <sys/wait.h>
 
 #define DEADLINE 40 /* s; of every wait */
 #define FRAMES 120
@@ -58,31 +56,15 @@ static void render(GstElement *sink, GstBuffer *buffer, GstPad *pad, gpointer us
         g_usleep(50000);
 }
 
-static GPid spawn_sender(const gchar *address, const gchar *properties)
-{
-    gchar *launch =
-        g_strdup_printf("%s videotestsrc is-live=true ! " CAPS " ! gpudirectsink address=%s %s",
-                        g_getenv("GPUDIRECT_TEST_PEER"), address, properties);
-    gchar **argv;
-    GPid pid = 0;
-
-    fail_unless(g_shell_parse_argv(launch, NULL, &argv, NULL));
-    fail_unless(g_spawn_async(NULL, argv, NULL, G_SPAWN_DO_NOT_REAP_CHILD, NULL, NULL, &pid, NULL));
-    g_strfreev(argv);
-    g_free(launch);
-    return pid;
-}
-
 static void follow_latency(GstElement *pipeline, GstBus *bus)
 {
-    GstMessage *message = gst_bus_timed_pop_filtered(
+    g_autoptr(GstMessage) message = gst_bus_timed_pop_filtered(
         bus, 10 * GST_MSECOND, GST_MESSAGE_LATENCY | GST_MESSAGE_WARNING | GST_MESSAGE_ERROR);
 
     if (!message)
         return;
     fail_unless(GST_MESSAGE_TYPE(message) == GST_MESSAGE_LATENCY, "the receiver complains");
     gst_bin_recalculate_latency(GST_BIN(pipeline));
-    gst_message_unref(message);
 }
 
 static gint compare(gconstpointer a, gconstpointer b)
@@ -96,27 +78,21 @@ static void print(const struct row *row, struct ages *ages)
 {
     const guint count = FRAMES - SETTLED;
     gint64 *age = ages->age + SETTLED;
-    GstStructure *stats;
-    guint64 hand_off = 0;
+    guint64 hand_off = ends_stat_of(ages->src, "latency-p50");
 
-    g_object_get(ages->src, "stats", &stats, NULL);
-    fail_unless(gst_structure_get_uint64(stats, "latency-p50", &hand_off));
-    gst_structure_free(stats);
     qsort(age, count, sizeof(*age), compare);
     g_print("%-34s %9.3f ms %9.3f ms %9.3f ms\n", row->what, (gdouble)age[count / 2] / 1e6,
             (gdouble)age[count * 99 / 100] / 1e6, (gdouble)hand_off / 1e6);
 }
 
-GST_START_TEST(test_age)
+TEST(test_age, .times = G_N_ELEMENTS(rows))
 {
     const struct row *row = &rows[__i__];
-    gchar *address = ends_address();
-    gchar *text = g_strdup_printf("gpudirectsrc name=src address=%s %s %s", address, row->receive,
-                                  row->behind);
     struct ages ages = {.slow = g_str_has_prefix(row->what, "too slow")};
-    GstElement *pipeline = gst_parse_launch(text, NULL);
-    GstElement *end = gst_bin_get_by_name(GST_BIN(pipeline), "end");
-    GstBus *bus = gst_element_get_bus(pipeline);
+    g_autoptr(GstElement) pipeline = ends_pipeline("gpudirectsrc name=src address=%s %s %s",
+                                                   ends_own(), row->receive, row->behind);
+    g_autoptr(GstElement) end = gst_bin_get_by_name(GST_BIN(pipeline), "end");
+    g_autoptr(GstBus) bus = gst_element_get_bus(pipeline);
 
     if (__i__ == 0)
         g_print("%-34s %12s %12s %12s\n", "age of a frame at the sink", "p50", "p99", "hand-off");
@@ -124,37 +100,15 @@ GST_START_TEST(test_age)
     g_object_set(end, "signal-handoffs", TRUE, NULL);
     g_signal_connect(end, "handoff", G_CALLBACK(render), &ages);
     gst_element_set_state(pipeline, GST_STATE_PLAYING);
-    GPid sender = spawn_sender(address, row->send);
+    GPid sender = ends_spawn("videotestsrc is-live=true ! " CAPS " ! gpudirectsink address=%s %s",
+                             ends_own(), row->send);
     for (int i = 0; i < DEADLINE * 100 && g_atomic_int_get(&ages.count) < FRAMES; i++)
         follow_latency(pipeline, bus);
     fail_unless_equals_int(g_atomic_int_get(&ages.count), FRAMES);
     print(row, &ages);
-    kill(sender, SIGKILL);
-    waitpid(sender, NULL, 0);
+    ends_kill(sender);
     gst_element_set_state(pipeline, GST_STATE_NULL);
-    gst_object_unref(bus);
-    gst_object_unref(end);
     gst_object_unref(ages.src);
-    gst_object_unref(pipeline);
-    g_free(text);
-    g_free(address);
-}
-GST_END_TEST
-
-static Suite *age_suite(void)
-{
-    Suite *suite = suite_create("age");
-    TCase *tc = tcase_create("age");
-
-    suite_add_tcase(suite, tc);
-    tcase_set_timeout(tc, 90);
-    tcase_add_loop_test(tc, test_age, 0, G_N_ELEMENTS(rows));
-    return suite;
 }
 
-int main(int argc, char **argv)
-{
-    ends_init_environment();
-    gst_check_init(&argc, &argv);
-    return gst_check_run_suite(age_suite(), "age", __FILE__);
-}
+ENDS_MAIN(90)

@@ -35,51 +35,41 @@ static void plant_open(struct plant *plant, const gchar *camera, const gchar *pr
 {
     memset(plant, 0, sizeof(*plant));
     plant->address = ends_address();
-    gchar *text = g_strdup_printf(
+    plant->pipeline = ends_pipeline(
         "videotestsrc num-buffers=%d %s ! " CAPS_LIVE " ! tee name=t ! queue ! fakesink "
         "name=recorder sync=false async=false t. ! queue ! gpudirectsink name=sink async=false "
         "sync=false address=%s %s",
         FRAMES, camera, plant->address, properties);
-    plant->pipeline = gst_parse_launch(text, NULL);
-    g_free(text);
     plant->sink = gst_bin_get_by_name(GST_BIN(plant->pipeline), "sink");
     plant->bus = gst_element_get_bus(plant->pipeline);
-    GstElement *recorder = gst_bin_get_by_name(GST_BIN(plant->pipeline), "recorder");
-    GstPad *pad = gst_element_get_static_pad(recorder, "sink");
+    g_autoptr(GstElement) recorder = gst_bin_get_by_name(GST_BIN(plant->pipeline), "recorder");
+    g_autoptr(GstPad) pad = gst_element_get_static_pad(recorder, "sink");
     gst_pad_add_probe(pad, GST_PAD_PROBE_TYPE_BUFFER, count, &plant->recorded, NULL);
-    gst_object_unref(pad);
-    gst_object_unref(recorder);
 }
 
 static void plant_wait_clients(struct plant *plant, guint count)
 {
     guint clients = G_MAXUINT;
 
-    for (int i = 0; i < DEADLINE * 100 && clients != count; i++) {
-        g_object_get(plant->sink, "num-clients", &clients, NULL);
-        if (clients != count)
-            g_usleep(10000);
-    }
-    fail_unless_equals_int(clients, count);
+    ENDS_UNTIL(DEADLINE,
+               (g_object_get(plant->sink, "num-clients", &clients, NULL), clients == count),
+               "%u receivers, not %u", clients, count);
 }
 
 static void plant_wait_recorded(struct plant *plant, gint frames)
 {
-    for (int i = 0; i < DEADLINE * 100 && g_atomic_int_get(&plant->recorded) < frames; i++)
-        g_usleep(10000);
-    fail_unless(g_atomic_int_get(&plant->recorded) >= frames,
-                "the recorder stands still: it has %d frames of %d", plant->recorded, frames);
+    ENDS_UNTIL(DEADLINE, g_atomic_int_get(&plant->recorded) >= frames,
+               "the recorder stands still: it has %d frames of %d", plant->recorded, frames);
 }
 
 static void plant_wait_end(struct plant *plant)
 {
-    GstMessage *message =
+    g_autoptr(GstMessage) message =
         ends_wait_message(plant->bus, GST_MESSAGE_EOS | GST_MESSAGE_ERROR, DEADLINE);
 
     fail_unless(message && GST_MESSAGE_TYPE(message) == GST_MESSAGE_EOS,
                 "no end of the stream: the recorder has %d frames",
                 g_atomic_int_get(&plant->recorded));
-    gst_message_unref(message);
 }
 
 static void plant_close(struct plant *plant)
@@ -93,7 +83,7 @@ static void plant_close(struct plant *plant)
 
 static void expect_stats(struct plant *plant, gboolean live, const gchar *policy, gboolean wait)
 {
-    GstStructure *stats;
+    g_autoptr(GstStructure) stats = NULL;
     gboolean is_live = -1, waits = -1;
 
     g_object_get(plant->sink, "stats", &stats, NULL);
@@ -102,7 +92,6 @@ static void expect_stats(struct plant *plant, gboolean live, const gchar *policy
     fail_unless_equals_int(is_live, live);
     fail_unless_equals_int(waits, wait);
     fail_unless_equals_string(gst_structure_get_string(stats, "slow-receiver"), policy);
-    gst_structure_free(stats);
 }
 
 /* --- receivers ---------------------------------------------------------------------------- */
@@ -115,17 +104,15 @@ struct viewer {
 
 static void viewer_start(struct viewer *viewer, struct plant *plant, const gchar *properties)
 {
-    gchar *text = g_strdup_printf(
+    g_autofree gchar *text = g_strdup_printf(
         "%s gpudirectsrc name=src address=%s %s ! fakesink name=end sync=false async=false",
         g_getenv("GPUDIRECT_TEST_VIEWER"), plant->address, properties);
-    gchar **words = g_strsplit(text, " ", -1);
+    g_auto(GStrv) words = g_strsplit(text, " ", -1);
     gint from;
 
     fail_unless(g_spawn_async_with_pipes(NULL, words, NULL, G_SPAWN_DO_NOT_REAP_CHILD, NULL, NULL,
                                          &viewer->pid, &viewer->to, &from, NULL, NULL));
     viewer->from = fdopen(from, "r");
-    g_strfreev(words);
-    g_free(text);
 }
 
 static void viewer_expect(struct viewer *viewer, const gchar *expected)
@@ -138,10 +125,9 @@ static void viewer_expect(struct viewer *viewer, const gchar *expected)
 
 static void viewer_tell(struct viewer *viewer, const gchar *word)
 {
-    gchar *line = g_strdup_printf("%s\n", word);
+    g_autofree gchar *line = g_strdup_printf("%s\n", word);
 
     fail_unless(write(viewer->to, line, strlen(line)) == (gssize)strlen(line));
-    g_free(line);
     viewer_expect(viewer, word);
 }
 
@@ -195,7 +181,7 @@ static void go_on_air(guint receivers, enum fate fate)
     plant_close(&plant);
 }
 
-GST_START_TEST(test_live)
+TEST(test_live, .times = 9)
 {
     static const struct {
         guint receivers;
@@ -205,12 +191,11 @@ GST_START_TEST(test_live)
 
     go_on_air(scenes[__i__].receivers, scenes[__i__].fate);
 }
-GST_END_TEST
 
 /* --- not live ----------------------------------------------------------------------------- */
 
 /* A first receiver that connects late, and sleeps for a while, misses nothing. */
-GST_START_TEST(test_not_live)
+TEST(test_not_live)
 {
     struct viewer viewer;
     struct plant plant;
@@ -230,10 +215,9 @@ GST_START_TEST(test_not_live)
     viewer_kill(&viewer);
     plant_close(&plant);
 }
-GST_END_TEST
 
 /* The user's settings take precedence. */
-GST_START_TEST(test_explicit)
+TEST(test_explicit)
 {
     struct plant plant;
 
@@ -249,12 +233,11 @@ GST_START_TEST(test_explicit)
     fail_unless_equals_int(g_atomic_int_get(&plant.recorded), FRAMES);
     plant_close(&plant);
 }
-GST_END_TEST
 
 /* --- the end ------------------------------------------------------------------------------ */
 
 /* Like Ctrl-C with gst-launch-1.0 -e: without a receiver, and while a receiver takes nothing. */
-GST_START_TEST(test_end_ends_every_wait)
+TEST(test_end_ends_every_wait, .times = 4)
 {
     struct viewer viewer;
     struct plant plant;
@@ -275,52 +258,42 @@ GST_START_TEST(test_end_ends_every_wait)
         viewer_kill(&viewer);
     plant_close(&plant);
 }
-GST_END_TEST
 
 /* Sends a number of pictures to a receiver that is PAUSED, which then goes on; `begin` is what it
  * gets first. */
 static void resume(const gchar *policy, const gchar *start, guint pictures, guint begin)
 {
-    gchar *address = ends_address();
-    GstHarness *sink = ends_sink(address, policy);
-    GstHarness *src = ends_src(address, start);
+    g_autoptr(GstHarness) sink = ends_sink(policy), src = ends_src(start);
 
-    gst_harness_set_src_caps_str(sink, CAPS_SMALL);
-    ends_wait_clients(sink, 1);
+    ends_start(sink, CAPS_SMALL);
     gst_harness_push(sink, ends_picture(CAPS_SMALL, 0));
     gst_buffer_unref(ends_pull(src));
     gst_element_set_state(src->element, GST_STATE_PAUSED);
     for (guint i = 1; i <= pictures; i++)
-        fail_unless_equals_int(gst_harness_push(sink, ends_picture(CAPS_SMALL, i)), GST_FLOW_OK);
+        ends_push(sink, CAPS_SMALL, i);
     gst_element_set_state(src->element, GST_STATE_PLAYING);
     for (guint i = begin; i <= pictures; i++) {
-        GstBuffer *got = ends_pull(src);
+        g_autoptr(GstBuffer) got = ends_pull(src);
         ends_check_picture(got, CAPS_SMALL, i);
         gboolean discont = GST_BUFFER_FLAG_IS_SET(got, GST_BUFFER_FLAG_DISCONT);
         fail_unless_equals_int(discont, i == begin && begin > 1);
-        gst_buffer_unref(got);
     }
     fail_unless_equals_uint64(ends_stat(src, "dropped"), begin - 1);
     fail_unless_equals_uint64(ends_stat(src, "frames"), 1 + pictures - (begin - 1));
     gst_harness_push(sink, ends_picture(CAPS_SMALL, 99));
-    GstBuffer *next = ends_pull(src);
+    g_autoptr(GstBuffer) next = ends_pull(src);
     ends_check_picture(next, CAPS_SMALL, 99);
     fail_if(GST_BUFFER_FLAG_IS_SET(next, GST_BUFFER_FLAG_DISCONT));
-    gst_buffer_unref(next);
-    gst_harness_teardown(src);
-    gst_harness_teardown(sink);
-    g_free(address);
 }
 
 /* What waited in the ring of 4 meanwhile is stale, but the newest; nothing is that comes from a
  * sender which waits for its receivers. */
-GST_START_TEST(test_start_after_a_pause)
+TEST(test_start_after_a_pause)
 {
     resume("slow-receiver=drop-oldest", NULL, 20, 20);
     resume("slow-receiver=drop-oldest", "start=oldest", 20, 17);
     resume("slow-receiver=block", NULL, 4, 1);
 }
-GST_END_TEST
 
 static void begin_again(GstHarness *sink)
 {
@@ -334,18 +307,16 @@ static void begin_again(GstHarness *sink)
 
 /* A receiver that waits at the end goes on with what the sender sends then, and with the next
  * sender, as if nothing had been: no end, no warning, but a new segment and DISCONT. */
-GST_START_TEST(test_receiver_outlives_senders)
+TEST(test_receiver_outlives_senders)
 {
-    gchar *address = ends_address();
-    GstHarness *src = ends_src(address, "on-eos=wait on-disconnect=error");
-    GstBus *bus = ends_bus(src);
+    GstHarness *src = ends_src("on-eos=wait on-disconnect=error");
+    g_autoptr(GstBus) bus = ends_bus(src);
 
     for (guint i = 0; i < 6; i += 2) {
-        GstHarness *sink = ends_sink(address, NULL);
+        g_autoptr(GstHarness) sink = ends_sink(NULL);
         gst_harness_set_src_caps_str(sink, CAPS_SMALL);
         for (guint k = 0; k < 2; k++) {
-            fail_unless_equals_int(gst_harness_push(sink, ends_picture(CAPS_SMALL, i + k)),
-                                   GST_FLOW_OK);
+            ends_push(sink, CAPS_SMALL, i + k);
             GstBuffer *buffer = ends_pull(src);
             ends_check_picture(buffer, CAPS_SMALL, i + k);
             fail_unless(GST_BUFFER_FLAG_IS_SET(buffer, GST_BUFFER_FLAG_DISCONT));
@@ -355,15 +326,10 @@ GST_START_TEST(test_receiver_outlives_senders)
             if (k == 0)
                 begin_again(sink);
         }
-        gst_harness_teardown(sink);
     }
     GstMessage *bad = ends_wait_message(bus, GST_MESSAGE_WARNING | GST_MESSAGE_ERROR, 0);
     fail_unless(bad == NULL, "the receiver complains");
-    gst_object_unref(bus);
-    gst_harness_teardown(src);
-    g_free(address);
 }
-GST_END_TEST
 
 /* --- a pipeline that does not say whether it is live ---------------------------------------- */
 
@@ -383,17 +349,16 @@ static gint push_frames(GstHarness *sink, guint count)
     gint before = g_atomic_int_get(&asked);
 
     for (guint i = 0; i < count; i++)
-        fail_unless_equals_int(gst_harness_push(sink, ends_picture(CAPS_SMALL, i)), GST_FLOW_OK);
+        ends_push(sink, CAPS_SMALL, i);
     return g_atomic_int_get(&asked) - before;
 }
 
 /* Upstream is queried soon, and then ever more rarely, until it answers that it is live. */
-GST_START_TEST(test_silent_upstream)
+TEST(test_silent_upstream)
 {
-    gchar *address = ends_address();
-    GstHarness *sink = ends_sink(address, "wait-for-connection=false");
+    GstHarness *sink = ends_sink("wait-for-connection=false");
     GstElement *element = ends_element(sink);
-    GstStructure *stats;
+    g_autoptr(GstStructure) stats = NULL;
     gboolean live;
 
     gst_pad_set_query_function(sink->srcpad, answer);
@@ -406,31 +371,6 @@ GST_START_TEST(test_silent_upstream)
     fail_unless_equals_int(push_frames(sink, 64), 0); /* it is known */
     g_object_get(element, "stats", &stats, NULL);
     fail_unless(gst_structure_get_boolean(stats, "live", &live) && live);
-    gst_structure_free(stats);
-    gst_harness_teardown(sink);
-    g_free(address);
-}
-GST_END_TEST
-
-static Suite *air_suite(void)
-{
-    Suite *suite = suite_create("air");
-    TCase *tc = tcase_create("air");
-
-    suite_add_tcase(suite, tc);
-    tcase_add_loop_test(tc, test_live, 0, 9);
-    tcase_add_test(tc, test_not_live);
-    tcase_add_test(tc, test_explicit);
-    tcase_add_test(tc, test_start_after_a_pause);
-    tcase_add_test(tc, test_receiver_outlives_senders);
-    tcase_add_loop_test(tc, test_end_ends_every_wait, 0, 4);
-    tcase_add_test(tc, test_silent_upstream);
-    return suite;
 }
 
-int main(int argc, char **argv)
-{
-    ends_init_environment();
-    gst_check_init(&argc, &argv);
-    return gst_check_run_suite(air_suite(), "air", __FILE__);
-}
+ENDS_MAIN(60)

@@ -45,28 +45,23 @@ static void on_picture(GstElement *sink, GstBuffer *buffer, GstPad *pad, struct 
 
 static void take(const gchar *source, const gchar *filter, struct taken *taken)
 {
-    gchar *launch = g_strdup_printf("%s ! %s ! fakesink name=sink signal-handoffs=true sync=false",
-                                    source, filter);
+    g_autofree gchar *launch = g_strdup_printf(
+        "%s ! %s ! fakesink name=sink signal-handoffs=true sync=false", source, filter);
     GError *error = NULL;
-    GstElement *pipeline = gst_parse_launch(launch, &error);
+    g_autoptr(GstElement) pipeline = gst_parse_launch(launch, &error);
 
     check(pipeline && !error, "%s: %s", launch, error ? error->message : "");
-    GstElement *sink = gst_bin_get_by_name(GST_BIN(pipeline), "sink");
-    GstBus *bus = gst_element_get_bus(pipeline);
+    g_autoptr(GstElement) sink = gst_bin_get_by_name(GST_BIN(pipeline), "sink");
+    g_autoptr(GstBus) bus = gst_element_get_bus(pipeline);
     memset(taken, 0, sizeof(*taken));
     g_signal_connect(sink, "handoff", G_CALLBACK(on_picture), taken);
     gst_element_set_state(pipeline, GST_STATE_PLAYING);
-    GstMessage *message =
+    g_autoptr(GstMessage) message =
         gst_bus_timed_pop_filtered(bus, CARD_WAIT, GST_MESSAGE_APPLICATION | GST_MESSAGE_ERROR);
     if (message && GST_MESSAGE_TYPE(message) == GST_MESSAGE_ERROR)
         gst_message_parse_error(message, &error, NULL);
     check(message && !error, "%s: %s", launch, error ? error->message : "no pictures");
     gst_element_set_state(pipeline, GST_STATE_NULL);
-    gst_message_unref(message);
-    gst_object_unref(bus);
-    gst_object_unref(sink);
-    gst_object_unref(pipeline);
-    g_free(launch);
 }
 
 static void clear(struct taken *taken)
@@ -81,7 +76,8 @@ static void check_caps(const struct picture *ours, const struct picture *theirs)
 {
     static const gchar *const names[] = {"format", "width", "height", "interlace-mode",
                                          "framerate"};
-    gchar *our = gst_caps_to_string(ours->caps), *their = gst_caps_to_string(theirs->caps);
+    g_autofree gchar *our = gst_caps_to_string(ours->caps),
+                     *their = gst_caps_to_string(theirs->caps);
     const GstStructure *a = gst_caps_get_structure(ours->caps, 0);
     const GstStructure *b = gst_caps_get_structure(theirs->caps, 0);
 
@@ -92,8 +88,6 @@ static void check_caps(const struct picture *ours, const struct picture *theirs)
         const GValue *y = gst_structure_get_value(b, names[i]);
         check(x && y && gst_value_compare(x, y) == GST_VALUE_EQUAL, "another %s", names[i]);
     }
-    g_free(our);
-    g_free(their);
 }
 
 /* How far the first bar reaches in a row of UYVY, in pixels. */
@@ -164,7 +158,7 @@ static void compare(const gchar *filter, gboolean single)
 /* A sensor's mosaic, in a picture that stands still. */
 static void compare_mosaic(const gchar *format)
 {
-    gchar *filter =
+    g_autofree gchar *filter =
         g_strdup_printf("video/x-bayer,format=%s,width=320,height=180,framerate=60/1", format);
     struct picture our, their;
     gchar *text = NULL;
@@ -176,7 +170,6 @@ static void compare_mosaic(const gchar *format)
     g_print("%s: v4l2src's picture, byte for byte\n", filter);
     picture_clear(&our);
     picture_clear(&their);
-    g_free(filter);
 }
 
 int main(int argc, char **argv)

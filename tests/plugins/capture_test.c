@@ -39,14 +39,14 @@ static void on_frame(GstElement *sink, GstBuffer *buffer, GstPad *pad, struct wa
 static GstMessageType run_with(const gchar *properties, const gchar *filter, gint *width,
                                gchar **path)
 {
-    gchar *launch =
+    g_autofree gchar *launch =
         g_strdup_printf("gpudirectsrc name=src address=v4l2:///dev/video0 num-buffers=20 %s ! %s ! "
                         "fakesink name=sink signal-handoffs=true",
                         properties, filter);
-    GstElement *pipeline = gst_parse_launch(launch, NULL);
-    GstElement *sink = gst_bin_get_by_name(GST_BIN(pipeline), "sink");
+    g_autoptr(GstElement) pipeline = gst_parse_launch(launch, NULL);
+    g_autoptr(GstElement) sink = gst_bin_get_by_name(GST_BIN(pipeline), "sink");
     struct watch watch = {gst_bin_get_by_name(GST_BIN(pipeline), "src"), 0, 0, TRUE, TRUE, TRUE};
-    GstBus *bus = gst_element_get_bus(pipeline);
+    g_autoptr(GstBus) bus = gst_element_get_bus(pipeline);
 
     g_signal_connect(sink, "handoff", G_CALLBACK(on_frame), &watch);
     gst_element_set_state(pipeline, GST_STATE_PLAYING);
@@ -55,32 +55,24 @@ static GstMessageType run_with(const gchar *properties, const gchar *filter, gin
     GstMessageType type = message ? GST_MESSAGE_TYPE(message) : GST_MESSAGE_UNKNOWN;
     g_print("# %s: %s after %u frames\n", filter, gst_message_type_get_name(type), watch.frames);
     if (type == GST_MESSAGE_EOS) {
-        GstPad *pad = gst_element_get_static_pad(sink, "sink");
-        GstCaps *caps = gst_pad_get_current_caps(pad);
+        g_autoptr(GstPad) pad = gst_element_get_static_pad(sink, "sink");
+        g_autoptr(GstCaps) caps = gst_pad_get_current_caps(pad);
         gst_structure_get_int(gst_caps_get_structure(caps, 0), "width", width);
         g_object_get(watch.src, "active-path", path, NULL);
         check(watch.frames == 20, "20 frames came");
         check(watch.ordered, "each later than the one before");
         check(watch.on_time, "stamped with the time of their capture");
         check(watch.has_meta, "with their real strides");
-        gst_caps_unref(caps);
-        gst_object_unref(pad);
     }
     if (type == GST_MESSAGE_ERROR) {
-        GError *error;
-        gchar *debug;
+        g_autoptr(GError) error = NULL;
+        g_autofree gchar *debug = NULL;
         gst_message_parse_error(message, &error, &debug);
         *path = g_strdup_printf("%s; %s", error->message, debug);
-        g_error_free(error);
-        g_free(debug);
     }
     gst_element_set_state(pipeline, GST_STATE_NULL);
     g_clear_pointer(&message, gst_message_unref);
     gst_object_unref(watch.src);
-    gst_object_unref(sink);
-    gst_object_unref(bus);
-    gst_object_unref(pipeline);
-    g_free(launch);
     return type;
 }
 
@@ -98,13 +90,11 @@ static void check_io_modes(void)
     gint width = 0;
 
     for (guint i = 0; i < G_N_ELEMENTS(modes); i++) {
-        gchar *properties = g_strdup_printf("io-mode=%s require-direct=true", modes[i]);
-        gchar *wanted = g_strdup_printf("v4l2-%s", modes[i]);
+        g_autofree gchar *properties = g_strdup_printf("io-mode=%s require-direct=true", modes[i]);
+        g_autofree gchar *wanted = g_strdup_printf("v4l2-%s", modes[i]);
         check(run_with(properties, filter, &width, &path) == GST_MESSAGE_EOS, properties);
         check(g_strcmp0(path, wanted) == 0, wanted);
         g_clear_pointer(&path, g_free);
-        g_free(properties);
-        g_free(wanted);
     }
     check(run_with("io-mode=dmabuf device=opencl:0", filter, &width, &path) == GST_MESSAGE_ERROR,
           "a device without dma-bufs");
@@ -143,92 +133,83 @@ static GstDevice *find_card(GstDeviceMonitor *monitor)
 /* The device's text in direct-path, which begins like this. */
 static gboolean has_way(GstDevice *card, const gchar *way)
 {
-    GstStructure *properties = gst_device_get_properties(card);
+    g_autoptr(GstStructure) properties = gst_device_get_properties(card);
     const GValue *ways = gst_structure_get_value(properties, "direct-path");
     gboolean found = FALSE;
 
     for (guint i = 0; ways && i < gst_value_array_get_size(ways); i++)
         found |= g_str_has_prefix(g_value_get_string(gst_value_array_get_value(ways, i)), way);
-    gst_structure_free(properties);
     return found;
 }
 
 static GstDevice *next_message(GstDeviceMonitor *monitor, GstMessageType type)
 {
-    GstBus *bus = gst_device_monitor_get_bus(monitor);
+    g_autoptr(GstBus) bus = gst_device_monitor_get_bus(monitor);
     GstDevice *device = NULL;
 
     while (!device) {
-        GstMessage *message = gst_bus_timed_pop_filtered(bus, 60 * GST_SECOND, type);
+        g_autoptr(GstMessage) message = gst_bus_timed_pop_filtered(bus, 60 * GST_SECOND, type);
         if (!message)
             break;
         if (type == GST_MESSAGE_DEVICE_ADDED)
             gst_message_parse_device_added(message, &device);
         else
             gst_message_parse_device_removed(message, &device);
-        gst_message_unref(message);
         if (!is_card(device))
             gst_clear_object(&device);
     }
-    gst_object_unref(bus);
     return device;
 }
 
 static void check_monitor(void)
 {
-    GstDeviceMonitor *monitor = gst_device_monitor_new();
+    g_autoptr(GstDeviceMonitor) monitor = gst_device_monitor_new();
 
     gst_device_monitor_add_filter(monitor, "Video/Source", NULL);
     gst_device_monitor_start(monitor);
-    GstDevice *card = find_card(monitor);
+    g_autoptr(GstDevice) card = find_card(monitor);
     check(card != NULL, "the card is in the device monitor");
-    GstCaps *caps = gst_device_get_caps(card), *wanted;
+    g_autoptr(GstCaps) caps = gst_device_get_caps(card);
+    GstCaps *wanted;
     wanted = gst_caps_from_string("video/x-raw,format=UYVY,width=640,height=360,framerate=40/1");
     check(gst_caps_can_intersect(wanted, caps), "with its modes");
     gst_caps_unref(wanted);
     wanted = gst_caps_from_string("video/x-raw,format=UYVY,width=640,height=360,framerate=7/1");
     check(!gst_caps_can_intersect(wanted, caps), "and no others");
     gst_caps_unref(wanted);
-    gst_caps_unref(caps);
     check(has_way(card, "host: yes (v4l2-userptr)"), "and a way to the host");
     check(has_way(card, "opencl:0: no, by v4l2-userptr: memory of opencl:0 has no dma-buf"),
           "and why there is none to OpenCL");
-    gst_clear_object(&card);
     gst_device_monitor_stop(monitor);
-    gst_object_unref(monitor);
 }
 
 /* The card is probed repeatedly while it captures. */
 static void check_undisturbed(void)
 {
-    GstElement *pipeline =
+    g_autoptr(GstElement) pipeline =
         gst_parse_launch("gpudirectsrc address=v4l2:///dev/video0 num-buffers=300 ! "
                          "video/x-raw,format=UYVY,width=320,height=180 ! fakesink name=sink",
                          NULL);
-    GstElement *sink = gst_bin_get_by_name(GST_BIN(pipeline), "sink");
-    GstBus *bus = gst_element_get_bus(pipeline);
+    g_autoptr(GstElement) sink = gst_bin_get_by_name(GST_BIN(pipeline), "sink");
+    g_autoptr(GstBus) bus = gst_element_get_bus(pipeline);
     GstMessage *message = NULL;
     guint looks = 0;
 
     gst_element_set_state(pipeline, GST_STATE_PLAYING);
     while (!(message = gst_bus_pop_filtered(bus, GST_MESSAGE_EOS | GST_MESSAGE_ERROR)) &&
            looks < 5000) {
-        GstDeviceProvider *provider =
+        g_autoptr(GstDeviceProvider) provider =
             gst_device_provider_factory_get_by_name("gpudirectdeviceprovider");
         GList *devices = gst_device_provider_get_devices(provider);
         looks++;
         check(devices && is_card(devices->data), "the card is listed while it captures");
         g_list_free_full(devices, gst_object_unref);
-        gst_object_unref(provider);
     }
     g_print("# looked %u times\n", looks);
     check(message && GST_MESSAGE_TYPE(message) == GST_MESSAGE_EOS && looks > 3,
           "and captures on while it is looked at");
     g_clear_pointer(&message, gst_message_unref);
     gst_element_set_state(pipeline, GST_STATE_NULL);
-    gst_object_unref(bus);
-    gst_object_unref(sink);
-    gst_object_unref(pipeline);
 }
 
 static gboolean run_command(const gchar *command)
@@ -241,7 +222,7 @@ static gboolean run_command(const gchar *command)
 /* The card is unplugged and plugged in again, twice. */
 static void check_hotplug(void)
 {
-    GstDeviceMonitor *monitor = gst_device_monitor_new();
+    g_autoptr(GstDeviceMonitor) monitor = gst_device_monitor_new();
 
     gst_device_monitor_add_filter(monitor, "Video/Source", NULL);
     gst_device_monitor_start(monitor);
@@ -260,7 +241,7 @@ static void check_hotplug(void)
         GstElement *element = gst_device_create_element(card, "src");
         GstElement *pipeline = gst_pipeline_new(NULL);
         GstElement *sink = gst_element_factory_make("fakesink", NULL);
-        GstBus *bus = gst_element_get_bus(pipeline);
+        g_autoptr(GstBus) bus = gst_element_get_bus(pipeline);
         g_object_set(element, "num-buffers", 3, NULL);
         gst_bin_add_many(GST_BIN(pipeline), element, sink, NULL);
         gst_element_link(element, sink);
@@ -270,12 +251,10 @@ static void check_hotplug(void)
         check(message && GST_MESSAGE_TYPE(message) == GST_MESSAGE_EOS, "and an element of it runs");
         g_clear_pointer(&message, gst_message_unref);
         gst_element_set_state(pipeline, GST_STATE_NULL);
-        gst_object_unref(bus);
         gst_object_unref(pipeline);
         gst_clear_object(&card);
     }
     gst_device_monitor_stop(monitor);
-    gst_object_unref(monitor);
 }
 
 int main(int argc, char **argv)

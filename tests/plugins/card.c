@@ -89,17 +89,17 @@ static void on_picture(GstElement *sink, GstBuffer *buffer, GstPad *pad, struct 
 gboolean card_take(const gchar *source, const gchar *rest, guint count, struct picture *last,
                    gchar **text)
 {
-    gchar *launch = g_strdup_printf("%s ! %s ! fakesink name=sink signal-handoffs=true sync=false",
-                                    source, rest);
+    g_autofree gchar *launch = g_strdup_printf(
+        "%s ! %s ! fakesink name=sink signal-handoffs=true sync=false", source, rest);
     GError *error = NULL;
-    GstElement *pipeline = gst_parse_launch(launch, &error);
+    g_autoptr(GstElement) pipeline = gst_parse_launch(launch, &error);
     struct taking taking = {last, pipeline, count};
 
     check(pipeline && !error, "%s: %s", launch, error ? error->message : "");
     memset(last, 0, sizeof(*last));
     *text = NULL;
-    GstElement *sink = gst_bin_get_by_name(GST_BIN(pipeline), "sink");
-    GstBus *bus = gst_element_get_bus(pipeline);
+    g_autoptr(GstElement) sink = gst_bin_get_by_name(GST_BIN(pipeline), "sink");
+    g_autoptr(GstBus) bus = gst_element_get_bus(pipeline);
     g_signal_connect(sink, "handoff", G_CALLBACK(on_picture), &taking);
     gst_element_set_state(pipeline, GST_STATE_PLAYING);
     GstMessage *message = gst_bus_timed_pop_filtered(
@@ -114,10 +114,6 @@ gboolean card_take(const gchar *source, const gchar *rest, guint count, struct p
     }
     gst_element_set_state(pipeline, GST_STATE_NULL);
     g_clear_pointer(&message, gst_message_unref);
-    gst_object_unref(bus);
-    gst_object_unref(sink);
-    gst_object_unref(pipeline);
-    g_free(launch);
     return taken;
 }
 

@@ -7,10 +7,9 @@
 
 static GstClockTime captured_at(GstBuffer *buffer)
 {
-    GstCaps *caps = gst_caps_new_empty_simple("timestamp/x-gpudirect-capture");
+    g_autoptr(GstCaps) caps = gst_caps_new_empty_simple("timestamp/x-gpudirect-capture");
     GstReferenceTimestampMeta *meta = gst_buffer_get_reference_timestamp_meta(buffer, caps);
 
-    gst_caps_unref(caps);
     return meta ? meta->timestamp : GST_CLOCK_TIME_NONE;
 }
 
@@ -60,7 +59,7 @@ static GstBusSyncReply on_message(GstBus *bus, GstMessage *message, gpointer use
 
 void run_make(struct run *run, const gchar *properties)
 {
-    gchar *launch = g_strdup_printf(
+    g_autofree gchar *launch = g_strdup_printf(
         "gpudirectsrc name=src address=v4l2://" CARD " %s ! "
         "video/x-raw,format=UYVY,width=320,height=180,framerate=60/1 ! fakesink name=sink "
         "sync=false signal-handoffs=true",
@@ -74,11 +73,9 @@ void run_make(struct run *run, const gchar *properties)
     check(run->pipeline && !error, "%s: %s", launch, error ? error->message : "");
     run->src = gst_bin_get_by_name(GST_BIN(run->pipeline), "src");
     run->bus = gst_element_get_bus(run->pipeline);
-    GstElement *sink = gst_bin_get_by_name(GST_BIN(run->pipeline), "sink");
+    g_autoptr(GstElement) sink = gst_bin_get_by_name(GST_BIN(run->pipeline), "sink");
     g_signal_connect(sink, "handoff", G_CALLBACK(on_frame), run);
     gst_bus_set_sync_handler(run->bus, on_message, run, NULL);
-    gst_object_unref(sink);
-    g_free(launch);
 }
 
 void run_stop(struct run *run)
@@ -116,18 +113,15 @@ void run_start(struct run *run)
 
 static gchar *take_error(struct run *run)
 {
-    GstMessage *message = gst_bus_pop_filtered(run->bus, GST_MESSAGE_ERROR);
-    GError *error;
-    gchar *debug;
+    g_autoptr(GstMessage) message = gst_bus_pop_filtered(run->bus, GST_MESSAGE_ERROR);
+    g_autoptr(GError) error = NULL;
+    g_autofree gchar *debug = NULL;
 
     if (!message)
         return NULL;
     gst_message_parse_error(message, &error, &debug);
     gchar *text =
         g_strdup_printf("%s %d: %s", g_quark_to_string(error->domain), error->code, error->message);
-    g_error_free(error);
-    g_free(debug);
-    gst_message_unref(message);
     return text;
 }
 
@@ -165,13 +159,12 @@ void run_pass(struct run *run, guint more)
 
 gchar *run_stat(struct run *run, const gchar *name)
 {
-    GstStructure *stats;
+    g_autoptr(GstStructure) stats = NULL;
 
     g_object_get(run->src, "stats", &stats, NULL);
     const GValue *value = gst_structure_get_value(stats, name);
     gchar *text =
         value ? G_VALUE_HOLDS_STRING(value) ? g_value_dup_string(value) : gst_value_serialize(value)
               : NULL;
-    gst_structure_free(stats);
     return text;
 }

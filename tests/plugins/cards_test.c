@@ -39,7 +39,7 @@ static void test_stand_in(const gchar *mode)
 {
     struct card card = {0};
     struct line line;
-    gchar *properties = g_strdup_printf("on-disconnect=%s", mode);
+    g_autofree gchar *properties = g_strdup_printf("on-disconnect=%s", mode);
 
     card_begin(&card);
     line_begin_card(&line, properties, SHOWN);
@@ -59,35 +59,31 @@ static void test_stand_in(const gchar *mode)
     nothing_ended(&line);
     line_finish(&line);
     card_end(&card);
-    g_free(properties);
 }
 
 static void test_end(const gchar *mode, GstMessageType type)
 {
     struct card card = {0};
     struct line line;
-    gchar *properties = g_strdup_printf("on-disconnect=%s", mode);
+    g_autofree gchar *properties = g_strdup_printf("on-disconnect=%s", mode);
 
     card_begin(&card);
     line_begin_card(&line, properties, SHOWN);
     await_pictures(&line, 3);
     card_unplug(&card);
-    GstMessage *message =
+    g_autoptr(GstMessage) message =
         gst_bus_timed_pop_filtered(line.bus, WAIT, GST_MESSAGE_ERROR | GST_MESSAGE_EOS);
     CHECK(message && GST_MESSAGE_TYPE(message) == type, "%s",
           message ? GST_MESSAGE_TYPE_NAME(message) : "nothing");
     if (type == GST_MESSAGE_ERROR) {
-        GError *error;
+        g_autoptr(GError) error = NULL;
         gst_message_parse_error(message, &error, NULL);
         CHECK(g_error_matches(error, GST_RESOURCE_ERROR, GST_RESOURCE_ERROR_NOT_FOUND) &&
                   strstr(error->message, "unplugged"),
               "%s", error->message);
-        g_error_free(error);
     }
-    gst_message_unref(message);
     line_finish(&line);
     card_end(&card);
-    g_free(properties);
 }
 
 /* Receivers behind a link see a loss of signal, but no EOS, whatever happens to the pipeline. */
@@ -96,7 +92,7 @@ static void test_link(const gchar *mode)
     struct card card = {0};
     struct line sender, receiver;
     gboolean fails = g_str_equal(mode, "error");
-    gchar *properties = g_strdup_printf("on-disconnect=%s", mode);
+    g_autofree gchar *properties = g_strdup_printf("on-disconnect=%s", mode);
 
     card_begin(&card);
     line_begin(&receiver, "gpudirectsrc name=src address=cards ! " SHOWN);
@@ -105,10 +101,9 @@ static void test_link(const gchar *mode)
     await_pictures(&receiver, 3);
     card_unplug(&card);
     if (fails) {
-        GstMessage *message =
+        g_autoptr(GstMessage) message =
             gst_bus_timed_pop_filtered(sender.bus, WAIT, GST_MESSAGE_ERROR | GST_MESSAGE_EOS);
         CHECK(message && GST_MESSAGE_TYPE(message) == GST_MESSAGE_ERROR, "no error");
-        gst_message_unref(message);
     }
     expect_signal(&receiver, FALSE, "sends nothing");
     if (!fails) {
@@ -120,7 +115,6 @@ static void test_link(const gchar *mode)
     line_finish(&sender);
     line_finish(&receiver);
     card_end(&card);
-    g_free(properties);
 }
 
 int main(int argc, char **argv)

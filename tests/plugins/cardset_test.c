@@ -8,11 +8,10 @@
 
 static void set_controls(struct line *line, const gchar *text)
 {
-    GstStructure *controls = gst_structure_from_string(text, NULL);
+    g_autoptr(GstStructure) controls = gst_structure_from_string(text, NULL);
 
     CHECK(controls, "%s", text);
     g_object_set(line->src, "extra-controls", controls, NULL);
-    gst_structure_free(controls);
 }
 
 static void test_controls(void)
@@ -55,9 +54,10 @@ static void test_inputs(void)
 
     card_begin(&card);
     fake_signal(&card.driver, 320, 180, false, 0);
-    gchar *launch = g_strdup_printf("gpudirectsrc name=src address=v4l2://%s input=hdmi\\ 0 ! "
-                                    "video/x-raw,format=UYVY ! " SHOWN,
-                                    nodes[0]);
+    g_autofree gchar *launch =
+        g_strdup_printf("gpudirectsrc name=src address=v4l2://%s input=hdmi\\ 0 ! "
+                        "video/x-raw,format=UYVY ! " SHOWN,
+                        nodes[0]);
     expect_refusal("input=SDI", "it has 0 \"HDMI 0\", 1 \"HDMI 1\"");
     line_begin(&line, launch);
     for (guint i = 0; i < 6; i++) {
@@ -86,17 +86,15 @@ static void test_inputs(void)
     nothing_ended(&line);
     line_finish(&line);
     card_end(&card);
-    g_free(launch);
 }
 
 /* --- what the card has -------------------------------------------------------------------- */
 
 static GstCaps *query_caps(GstElement *src)
 {
-    GstPad *pad = gst_element_get_static_pad(src, "src");
+    g_autoptr(GstPad) pad = gst_element_get_static_pad(src, "src");
     GstCaps *caps = gst_pad_query_caps(pad, NULL);
 
-    gst_object_unref(pad);
     return caps;
 }
 
@@ -112,12 +110,10 @@ static void test_ready(void)
     for (guint i = 0; i < 3; i++) {
         gst_element_set_state(line.pipeline, GST_STATE_READY);
         CHECK(!card.driver.streaming && card.driver.opened == 1, "it streams in READY");
-        GstCaps *caps = query_caps(line.src), *own = gst_caps_from_string(CAPS);
+        g_autoptr(GstCaps) caps = query_caps(line.src), own = gst_caps_from_string(CAPS);
         CHECK(gst_caps_can_intersect(caps, own) && !gst_caps_is_any(caps) &&
                   gst_structure_has_field(gst_caps_get_structure(caps, 0), "framerate"),
               "%s", gst_caps_to_string(caps));
-        gst_caps_unref(caps);
-        gst_caps_unref(own);
         gst_element_set_state(line.pipeline, GST_STATE_PLAYING);
         await_pictures(&line, 3);
         CHECK(line_stat(&line, "connects") == 1, "connects");
@@ -140,25 +136,22 @@ static void test_ready(void)
 static void test_no_card(void)
 {
     GstElement *src = gst_element_factory_make("gpudirectsrc", NULL);
-    GstBus *bus = gst_bus_new();
+    g_autoptr(GstBus) bus = gst_bus_new();
     struct card card = {0};
-    GError *error;
+    g_autoptr(GError) error = NULL;
 
     card_begin(&card);
     gst_element_set_bus(src, bus);
     g_object_set(src, "address", "v4l2:///dev/nowhere/video9", NULL);
     CHECK(gst_element_set_state(src, GST_STATE_READY) == GST_STATE_CHANGE_FAILURE, "it is READY");
-    GstMessage *message = gst_bus_pop_filtered(bus, GST_MESSAGE_ERROR);
+    g_autoptr(GstMessage) message = gst_bus_pop_filtered(bus, GST_MESSAGE_ERROR);
     CHECK(message, "no error");
     gst_message_parse_error(message, &error, NULL);
     CHECK(g_error_matches(error, GST_RESOURCE_ERROR, GST_RESOURCE_ERROR_NOT_FOUND), "%s",
           error->message);
-    g_error_free(error);
-    gst_message_unref(message);
     CHECK(!gst_bus_pop_filtered(bus, GST_MESSAGE_ERROR), "two errors");
     gst_element_set_state(src, GST_STATE_NULL);
     gst_object_unref(src);
-    gst_object_unref(bus);
     card_end(&card);
 }
 
@@ -173,18 +166,16 @@ static void test_refusals(void)
         {"video/x-raw,width=333", "it has UYVY, NV12, BGR in 320x180, 640x360: ask for one of"}};
     for (guint i = 0; i < G_N_ELEMENTS(wishes); i++) {
         struct line line;
-        gchar *launch = g_strdup_printf("gpudirectsrc name=src address=v4l2://%s ! %s ! " SHOWN,
-                                        nodes[0], wishes[i][0]);
-        GError *error;
+        g_autofree gchar *launch = g_strdup_printf(
+            "gpudirectsrc name=src address=v4l2://%s ! %s ! " SHOWN, nodes[0], wishes[i][0]);
+        g_autoptr(GError) error = NULL;
         line_begin(&line, launch);
-        GstMessage *message = gst_bus_timed_pop_filtered(line.bus, WAIT, GST_MESSAGE_ERROR);
+        g_autoptr(GstMessage) message =
+            gst_bus_timed_pop_filtered(line.bus, WAIT, GST_MESSAGE_ERROR);
         CHECK(message, "no error");
         gst_message_parse_error(message, &error, NULL);
         CHECK(strstr(error->message, wishes[i][1]), "%s", error->message);
-        g_error_free(error);
-        gst_message_unref(message);
         line_finish(&line);
-        g_free(launch);
     }
     card_end(&card);
 }
@@ -198,9 +189,9 @@ static void test_late_signal(void)
     card.driver.timings = (struct v4l2_bt_timings){.width = 640, .height = 360, .pixelclock = 1000};
     card_begin(&card);
     fake_signal(&card.driver, 0, 0, false, ENOLINK);
-    gchar *launch = g_strdup_printf("gpudirectsrc name=src address=v4l2://%s ! "
-                                    "video/x-raw,format=UYVY ! " SHOWN,
-                                    nodes[0]);
+    g_autofree gchar *launch = g_strdup_printf("gpudirectsrc name=src address=v4l2://%s ! "
+                                               "video/x-raw,format=UYVY ! " SHOWN,
+                                               nodes[0]);
     line_begin(&line, launch);
     GstMessage *message = await_message(&line, GST_MESSAGE_WARNING, NULL);
     gst_message_unref(message); /* that there is no signal */
@@ -210,7 +201,6 @@ static void test_late_signal(void)
     nothing_ended(&line);
     line_finish(&line);
     card_end(&card);
-    g_free(launch);
 }
 
 int main(int argc, char **argv)

@@ -19,10 +19,9 @@ static void count_client(GstElement *element, guint64 id, GstStructure *peer, gi
     g_atomic_int_inc(count);
 }
 
-GST_START_TEST(test_client_signals)
+TEST(test_client_signals)
 {
-    gchar *address = ends_address();
-    GstHarness *sink = ends_sink(address, NULL);
+    g_autoptr(GstHarness) sink = ends_sink(NULL);
     gint connected = 0, disconnected = 0;
 
     g_signal_connect(ends_element(sink), "client-connected", G_CALLBACK(count_client), &connected);
@@ -30,19 +29,15 @@ GST_START_TEST(test_client_signals)
                      &disconnected);
     gst_harness_set_src_caps_str(sink, CAPS_SMALL);
     for (guint round = 1; round <= 5; round++) {
-        GstHarness *src = ends_src(address, NULL);
+        GstHarness *src = ends_src(NULL);
         ends_wait_clients(sink, 1);
-        gst_harness_teardown(src);
+        ends_close(src);
         ends_wait_clients(sink, 0);
-        for (int i = 0; i < 500 && g_atomic_int_get(&disconnected) < (gint)round; i++)
-            g_usleep(10000);
+        ENDS_UNTIL(5, g_atomic_int_get(&disconnected) >= (gint)round);
         fail_unless_equals_int(g_atomic_int_get(&connected), round);
         fail_unless_equals_int(g_atomic_int_get(&disconnected), round);
     }
-    gst_harness_teardown(sink);
-    g_free(address);
 }
-GST_END_TEST
 
 struct gate {
     GMutex lock;
@@ -87,26 +82,23 @@ static void element_gone(gpointer gate, GObject *element)
 }
 
 /* A handler that runs longer than the pipeline lives is not waited for. */
-GST_START_TEST(test_signal_handler_outlives_the_bin)
+TEST(test_signal_handler_outlives_the_bin)
 {
-    gchar *address = ends_address();
-    GstHarness *sink = ends_sink(address, NULL);
+    GstHarness *sink = ends_sink(NULL);
     GstElement *element = ends_element(sink);
     struct gate gate = {.inside = FALSE};
 
     g_signal_connect(element, "client-connected", G_CALLBACK(stand_in_handler), &gate);
     g_object_weak_ref(G_OBJECT(element), element_gone, &gate);
     gst_harness_set_src_caps_str(sink, CAPS_SMALL);
-    GstHarness *src = ends_src(address, NULL);
+    GstHarness *src = ends_src(NULL);
     fail_unless(gate_wait(&gate, &gate.inside, 5 * G_TIME_SPAN_SECOND));
-    gst_harness_teardown(sink);
-    gst_harness_teardown(src);
+    ends_close(sink);
+    ends_close(src);
     fail_if(gate.gone);
     gate_set(&gate, &gate.open);
     fail_unless(gate_wait(&gate, &gate.gone, 5 * G_TIME_SPAN_SECOND));
-    g_free(address);
 }
-GST_END_TEST
 
 static GstBusSyncReply stand_in_message(GstBus *bus, GstMessage *message, gpointer gate)
 {
@@ -125,44 +117,22 @@ static gpointer stop(gpointer element)
 }
 
 /* A message that is being posted uses the bin, which nothing else keeps alive: stopping waits. */
-GST_START_TEST(test_stop_waits_for_a_message)
+TEST(test_stop_waits_for_a_message)
 {
-    gchar *address = ends_address();
-    GstHarness *sink = ends_sink(address, NULL);
-    GstBus *bus = ends_bus(sink);
+    g_autofree gchar *address = ends_address();
+    g_autoptr(GstHarness) sink = ends_sink_at(address, NULL);
+    g_autoptr(GstBus) bus = ends_bus(sink);
     struct gate gate = {.inside = FALSE};
 
     gst_bus_set_sync_handler(bus, stand_in_message, &gate, NULL);
     g_object_set_data(G_OBJECT(sink->element), "gate", &gate);
     gst_harness_set_src_caps_str(sink, CAPS_SMALL);
-    GstHarness *src = ends_src(address, NULL);
+    ends_src_at(address, NULL);
     fail_unless(gate_wait(&gate, &gate.inside, 5 * G_TIME_SPAN_SECOND));
     GThread *thread = g_thread_new("stop", stop, sink->element);
     fail_if(gate_wait(&gate, &gate.gone, G_TIME_SPAN_SECOND / 4));
     gate_set(&gate, &gate.open);
     g_thread_join(thread);
-    gst_harness_teardown(sink);
-    gst_harness_teardown(src);
-    gst_object_unref(bus);
-    g_free(address);
-}
-GST_END_TEST
-
-static Suite *clients_suite(void)
-{
-    Suite *suite = suite_create("clients");
-    TCase *tc = tcase_create("clients");
-
-    suite_add_tcase(suite, tc);
-    tcase_add_test(tc, test_client_signals);
-    tcase_add_test(tc, test_signal_handler_outlives_the_bin);
-    tcase_add_test(tc, test_stop_waits_for_a_message);
-    return suite;
 }
 
-int main(int argc, char **argv)
-{
-    ends_init_environment();
-    gst_check_init(&argc, &argv);
-    return gst_check_run_suite(clients_suite(), "clients", __FILE__);
-}
+ENDS_MAIN(60)

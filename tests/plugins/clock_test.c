@@ -65,23 +65,21 @@ static void servers(void)
     struct clock_name name, other;
 
     for (guint i = 0; i < G_N_ELEMENTS(servers); i++) {
-        gchar *text = g_strdup_printf("net:%s:5637", servers[i].address);
+        g_autofree gchar *text = g_strdup_printf("net:%s:5637", servers[i].address);
         clock_name_set_server(&name, "net", servers[i].address, 5637);
         expect(&name, text, servers[i].local);
         clock_name_set_server(&other, "net", servers[i].address, 5638);
         CHECK(other.id != name.id, "another port is another clock");
         clock_name_set_server(&other, "ntp", servers[i].address, 5637);
         CHECK(other.id != name.id, "a clock of another kind is another clock");
-        g_free(text);
     }
     clock_name_set_server(&name, "net", "", 1);
     expect(&name, "", FALSE);
     clock_name_set_server(&name, "net", NULL, 1);
     expect(&name, "", FALSE);
-    gchar *endless = g_strnfill(CLOCK_NAME_MAX, 'a');
+    g_autofree gchar *endless = g_strnfill(CLOCK_NAME_MAX, 'a');
     clock_name_set_server(&name, "net", endless, 1); /* cut, two might be the same */
     expect(&name, "", FALSE);
-    g_free(endless);
 }
 
 /* --- of clocks ------------------------------------------------------------------------------ */
@@ -102,8 +100,8 @@ static void expect_clock(GstClock *clock, const gchar *common, enum clock_kind k
 
 static void system_clocks(void)
 {
-    GstClock *monotonic = g_object_new(GST_TYPE_SYSTEM_CLOCK, NULL);
-    GstClock *realtime =
+    g_autoptr(GstClock) monotonic = g_object_new(GST_TYPE_SYSTEM_CLOCK, NULL);
+    g_autoptr(GstClock) realtime =
         g_object_new(GST_TYPE_SYSTEM_CLOCK, "clock-type", GST_CLOCK_TYPE_REALTIME, NULL);
 
     expect_clock(monotonic, NULL, CLOCK_KIND_MONOTONIC, "");
@@ -114,21 +112,19 @@ static void system_clocks(void)
     gst_clock_set_calibration(monotonic, 0, GST_SECOND, 1, 1);
     expect_clock(monotonic, NULL, CLOCK_KIND_OTHER, "");
     CHECK_EQUAL(clock_kind_of(NULL), CLOCK_KIND_OTHER);
-    gst_object_unref(monotonic);
-    gst_object_unref(realtime);
 }
 
 /* On the loopback, in this process. */
 static void network_clocks(void)
 {
-    GstClock *source = g_object_new(GST_TYPE_SYSTEM_CLOCK, NULL);
-    GstNetTimeProvider *provider = gst_net_time_provider_new(source, "127.0.0.1", 0);
+    g_autoptr(GstClock) source = g_object_new(GST_TYPE_SYSTEM_CLOCK, NULL);
+    g_autoptr(GstNetTimeProvider) provider = gst_net_time_provider_new(source, "127.0.0.1", 0);
     gint port;
 
     CHECK(provider, "no provider of time on 127.0.0.1");
     g_object_get(provider, "port", &port, NULL);
     GstClock *clock = gst_net_client_clock_new(NULL, "127.0.0.1", port, 0);
-    gchar *text = g_strdup_printf("net:127.0.0.1:%d", port);
+    g_autofree gchar *text = g_strdup_printf("net:127.0.0.1:%d", port);
     CHECK(gst_clock_wait_for_sync(clock, 30 * GST_SECOND), "not in step within 30 s");
     expect_clock(clock, NULL, CLOCK_KIND_NET, text);
     expect_clock(clock, "studio", CLOCK_KIND_NET, "named:studio");
@@ -145,9 +141,6 @@ static void network_clocks(void)
     GST_OBJECT_FLAG_UNSET(clock, GST_CLOCK_FLAG_NEEDS_STARTUP_SYNC);
     expect_clock(clock, NULL, CLOCK_KIND_NTP, "ntp:127.0.0.1:1");
     gst_object_unref(clock);
-    g_free(text);
-    gst_object_unref(provider);
-    gst_object_unref(source);
 }
 
 /* A PTP clock needs a network with a grandmaster; what is read of it is there, and of that type. */

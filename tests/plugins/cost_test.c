@@ -63,38 +63,33 @@ static gint compare_ages(gconstpointer a, gconstpointer b)
 /* The clock is the system's for both, so that a picture's time is the driver's stamp. */
 static void measure(const gchar *source, struct cost *cost)
 {
-    gchar *launch =
+    g_autofree gchar *launch =
         g_strdup_printf("%s ! video/x-raw,format=UYVY,width=320,height=180,framerate=60/1 ! "
                         "fakesink name=sink sync=false signal-handoffs=true "
                         "enable-last-sample=false",
                         source);
     GError *error = NULL;
-    GstElement *pipeline = gst_parse_launch(launch, &error);
+    g_autoptr(GstElement) pipeline = gst_parse_launch(launch, &error);
 
     check(pipeline && !error, "%s: %s", launch, error ? error->message : "");
-    GstBus *bus = gst_element_get_bus(pipeline);
+    g_autoptr(GstBus) bus = gst_element_get_bus(pipeline);
     struct watch watch = {.sink = gst_bin_get_by_name(GST_BIN(pipeline), "sink"),
                           .ages = g_new0(gint64, frames)};
-    GstClock *clock = gst_system_clock_obtain();
+    g_autoptr(GstClock) clock = gst_system_clock_obtain();
     gst_pipeline_use_clock(GST_PIPELINE(pipeline), clock);
     g_signal_connect(watch.sink, "handoff", G_CALLBACK(on_frame), &watch);
     gst_element_set_state(pipeline, GST_STATE_PLAYING);
-    GstMessage *message = gst_bus_timed_pop_filtered(bus, CARD_WAIT + frames * GST_SECOND / 10,
-                                                     GST_MESSAGE_APPLICATION | GST_MESSAGE_ERROR);
+    g_autoptr(GstMessage) message = gst_bus_timed_pop_filtered(
+        bus, CARD_WAIT + frames * GST_SECOND / 10, GST_MESSAGE_APPLICATION | GST_MESSAGE_ERROR);
     if (message && GST_MESSAGE_TYPE(message) == GST_MESSAGE_ERROR)
         gst_message_parse_error(message, &error, NULL);
     check(message && !error, "%s: %s", source, error ? error->message : "no frames");
     gst_element_set_state(pipeline, GST_STATE_NULL);
-    gst_message_unref(message);
     qsort(watch.ages, frames, sizeof(*watch.ages), compare_ages);
     cost->cpu = (gdouble)watch.cpu / frames / 1000;
     cost->latency = (gdouble)watch.ages[frames / 2] / 1000;
     g_free(watch.ages);
     gst_object_unref(watch.sink);
-    gst_object_unref(clock);
-    gst_object_unref(bus);
-    gst_object_unref(pipeline);
-    g_free(launch);
 }
 
 /* --- the table ---------------------------------------------------------------------------- */

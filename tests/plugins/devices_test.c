@@ -11,21 +11,6 @@
 #define DEADLINE (30 * GST_SECOND)
 #define CAPS_OTHER "video/x-raw,format=NV12,width=32,height=32,framerate=50/1"
 
-static GstDeviceMonitor *monitor_new(void)
-{
-    GstDeviceMonitor *monitor = gst_device_monitor_new();
-
-    gst_device_monitor_add_filter(monitor, "Video/Source", NULL);
-    fail_unless(gst_device_monitor_start(monitor));
-    return monitor;
-}
-
-static void monitor_free(GstDeviceMonitor *monitor)
-{
-    gst_device_monitor_stop(monitor);
-    gst_object_unref(monitor);
-}
-
 static gboolean has_address(GstDevice *device, const gchar *address)
 {
     GstStructure *properties = gst_device_get_properties(device);
@@ -53,18 +38,16 @@ static GstDevice *pick(GList *devices, const gchar *address)
 /* What else the sink was told (colorimetry, say) is there, too. */
 static gboolean has_caps(GstDevice *device, const gchar *text)
 {
-    GstCaps *caps = gst_device_get_caps(device), *wanted = gst_caps_from_string(text);
+    g_autoptr(GstCaps) caps = gst_device_get_caps(device), wanted = gst_caps_from_string(text);
     gboolean there = gst_caps_is_fixed(caps) && gst_caps_is_subset(caps, wanted);
 
-    gst_caps_unref(caps);
-    gst_caps_unref(wanted);
     return there;
 }
 
 /* The next message of the type about the channel. */
 static GstDevice *wait_for(GstDeviceMonitor *monitor, GstMessageType type, const gchar *address)
 {
-    GstBus *bus = gst_device_monitor_get_bus(monitor);
+    g_autoptr(GstBus) bus = gst_device_monitor_get_bus(monitor);
     GstDevice *device = NULL;
     gint64 end = g_get_monotonic_time() + GST_TIME_AS_USECONDS(DEADLINE);
 
@@ -87,23 +70,22 @@ static GstDevice *wait_for(GstDeviceMonitor *monitor, GstMessageType type, const
         if (!has_address(device, address))
             gst_clear_object(&device);
     }
-    gst_object_unref(bus);
     return device;
 }
 
 static GstHarness *sending(const gchar *address, const gchar *caps)
 {
-    GstHarness *sink = ends_sink(address, "wait-for-connection=false");
+    GstHarness *sink = ends_sink_at(address, "wait-for-connection=false");
 
     gst_harness_set_src_caps_str(sink, caps);
-    fail_unless_equals_int(gst_harness_push(sink, ends_picture(caps, 1)), GST_FLOW_OK);
+    ends_push(sink, caps, 1);
     return sink;
 }
 
-GST_START_TEST(test_probe)
+TEST(test_probe)
 {
-    GstHarness *sink = sending("studio-7", CAPS_SMALL);
-    GstDeviceProvider *provider =
+    g_autoptr(GstHarness) sink = sending("studio-7", CAPS_SMALL);
+    g_autoptr(GstDeviceProvider) provider =
         gst_device_provider_factory_get_by_name("gpudirectdeviceprovider");
     GstDevice *device = pick(gst_device_provider_get_devices(provider), "studio-7");
     gint64 pid = 0, end = g_get_monotonic_time() + GST_TIME_AS_USECONDS(DEADLINE);
@@ -114,28 +96,23 @@ GST_START_TEST(test_probe)
         gst_object_unref(device);
         device = pick(gst_device_provider_get_devices(provider), "studio-7");
     }
-    GstStructure *properties = gst_device_get_properties(device);
+    g_autoptr(GstStructure) properties = gst_device_get_properties(device);
     fail_unless(gst_structure_get_int64(properties, "pid", &pid) && pid == getpid());
     fail_unless_equals_string(gst_structure_get_string(properties, "program"), "gst-devices");
-    gst_structure_free(properties);
     GstElement *element = gst_device_create_element(device, NULL);
-    gchar *address;
+    g_autofree gchar *address = NULL;
     g_object_get(element, "address", &address, NULL);
     fail_unless_equals_string(address, "studio-7");
-    g_free(address);
     gst_object_unref(element);
     gst_object_unref(device);
-    gst_object_unref(provider);
-    gst_harness_teardown(sink);
 }
-GST_END_TEST
 
-GST_START_TEST(test_monitor)
+TEST(test_monitor)
 {
-    gchar *elsewhere = g_strdup_printf("unix:%s/elsewhere", g_getenv("XDG_RUNTIME_DIR"));
+    g_autofree gchar *elsewhere = g_strdup_printf("unix:%s/elsewhere", g_getenv("XDG_RUNTIME_DIR"));
     const gchar *addresses[] = {"studio-8", elsewhere};
-    GstHarness *before = sending("before", CAPS_SMALL);
-    GstDeviceMonitor *monitor = monitor_new();
+    g_autoptr(GstHarness) before = sending("before", CAPS_SMALL);
+    g_autoptr(EndsMonitor) monitor = ends_monitor();
     GstDevice *device = pick(gst_device_monitor_get_devices(monitor), "before");
 
     fail_unless(device, "what was there before is not listed");
@@ -147,7 +124,7 @@ GST_START_TEST(test_monitor)
         gst_object_unref(device);
 
         gst_harness_set_src_caps_str(sink, CAPS_OTHER);
-        fail_unless_equals_int(gst_harness_push(sink, ends_picture(CAPS_OTHER, 2)), GST_FLOW_OK);
+        ends_push(sink, CAPS_OTHER, 2);
         /* It may have been seen before it had its first format. */
         device = wait_for(monitor, GST_MESSAGE_DEVICE_CHANGED, address);
         while (!has_caps(device, CAPS_OTHER)) {
@@ -156,38 +133,23 @@ GST_START_TEST(test_monitor)
         }
         gst_object_unref(device);
 
-        gst_harness_teardown(sink);
+        ends_close(sink);
         gst_object_unref(wait_for(monitor, GST_MESSAGE_DEVICE_REMOVED, address));
         fail_if(pick(gst_device_monitor_get_devices(monitor), address), "it is still listed");
     }
     device = pick(gst_device_monitor_get_devices(monitor), "before");
     fail_unless(device, "the other one went, too");
     gst_object_unref(device);
-    monitor_free(monitor);
-    gst_harness_teardown(before);
-    g_free(elsewhere);
 }
-GST_END_TEST
 
 /* Nothing in the directory changes when a sender is killed. */
-GST_START_TEST(test_killed)
+TEST(test_killed)
 {
-    gchar *argv[] = {(gchar *)g_getenv("GPUDIRECT_TEST_PEER"),
-                     "videotestsrc",
-                     "is-live=true",
-                     "!",
-                     CAPS_OTHER,
-                     "!",
-                     "gpudirectsink",
-                     "address=victim",
-                     NULL};
-    GstDeviceMonitor *monitor = monitor_new();
-    GPid pid = 0;
+    g_autoptr(EndsMonitor) monitor = ends_monitor();
 
-    fail_unless(argv[0] != NULL, "GPUDIRECT_TEST_PEER is not set: run by meson test");
     for (guint i = 0; i < 3; i++) {
-        fail_unless(
-            g_spawn_async(NULL, argv, NULL, G_SPAWN_DO_NOT_REAP_CHILD, NULL, NULL, &pid, NULL));
+        GPid pid =
+            ends_spawn("videotestsrc is-live=true ! " CAPS_OTHER " ! gpudirectsink address=victim");
         GstDevice *device = wait_for(monitor, GST_MESSAGE_DEVICE_ADDED, "victim");
         while (!has_caps(device, CAPS_OTHER)) {
             gst_object_unref(device);
@@ -197,83 +159,50 @@ GST_START_TEST(test_killed)
         kill(pid, SIGKILL);
         gst_object_unref(wait_for(monitor, GST_MESSAGE_DEVICE_REMOVED, "victim"));
         waitpid(pid, NULL, 0);
-        g_spawn_close_pid(pid);
     }
-    monitor_free(monitor);
 }
-GST_END_TEST
 
 /* A ring that waits for its writer. */
-GST_START_TEST(test_target)
+TEST(test_target)
 {
-    GstDeviceMonitor *monitor = monitor_new();
+    g_autoptr(EndsMonitor) monitor = ends_monitor();
     gint64 pid = 0;
 
     for (guint i = 0; i < 3; i++) {
-        GstElement *pipeline = gst_parse_launch(
-            "gpudirectsrc address=target:sdi device=host ! " CAPS_OTHER " ! fakesink", NULL);
+        g_autoptr(GstElement) pipeline = ends_pipeline(
+            "gpudirectsrc address=target:sdi device=host ! " CAPS_OTHER " ! fakesink");
         gst_element_set_state(pipeline, GST_STATE_PLAYING);
-        GstDevice *device = wait_for(monitor, GST_MESSAGE_DEVICE_ADDED, "target:sdi");
+        g_autoptr(GstDevice) device = wait_for(monitor, GST_MESSAGE_DEVICE_ADDED, "target:sdi");
         fail_unless(has_caps(device, CAPS_OTHER));
-        GstStructure *properties = gst_device_get_properties(device);
+        g_autoptr(GstStructure) properties = gst_device_get_properties(device);
         fail_unless_equals_string(gst_structure_get_name(properties), "gpudirect-target");
         fail_unless_equals_string(gst_structure_get_string(properties, "kind"), "host");
         fail_unless(gst_structure_get_int64(properties, "pid", &pid) && pid == getpid());
-        gst_structure_free(properties);
         GstElement *element = gst_device_create_element(device, NULL);
-        gchar *address;
+        g_autofree gchar *address = NULL;
         g_object_get(element, "address", &address, NULL);
         fail_unless_equals_string(address, "target:sdi");
-        g_free(address);
         gst_object_unref(element);
-        gst_object_unref(device);
         gst_element_set_state(pipeline, GST_STATE_NULL);
         gst_object_unref(wait_for(monitor, GST_MESSAGE_DEVICE_REMOVED, "target:sdi"));
-        gst_object_unref(pipeline);
     }
-    monitor_free(monitor);
 }
-GST_END_TEST
 
 /* A monitor may be started again. */
-GST_START_TEST(test_again)
+TEST(test_again)
 {
-    GstHarness *sink = ends_sink("studio-9", "wait-for-connection=false");
+    ends_sink_at("studio-9", "wait-for-connection=false");
 
     for (guint i = 0; i < 2; i++) {
-        GstDeviceMonitor *monitor = monitor_new();
-        GstDevice *device = pick(gst_device_monitor_get_devices(monitor), "studio-9");
+        g_autoptr(EndsMonitor) monitor = ends_monitor();
+        g_autoptr(GstDevice) device = pick(gst_device_monitor_get_devices(monitor), "studio-9");
         fail_unless(device, "the channel is not listed");
         /* It has no format yet: any that can be. */
-        GstCaps *caps = gst_device_get_caps(device);
+        g_autoptr(GstCaps) caps = gst_device_get_caps(device);
         fail_if(gst_caps_is_fixed(caps) || gst_caps_is_any(caps) || gst_caps_is_empty(caps));
-        gst_caps_unref(caps);
-        gst_object_unref(device);
         gst_device_monitor_stop(monitor);
         fail_unless(gst_device_monitor_start(monitor));
-        monitor_free(monitor);
     }
-    gst_harness_teardown(sink);
-}
-GST_END_TEST
-
-static Suite *devices_suite(void)
-{
-    Suite *suite = suite_create("devices");
-    TCase *tc = tcase_create("monitor");
-
-    suite_add_tcase(suite, tc);
-    tcase_add_test(tc, test_probe);
-    tcase_add_test(tc, test_monitor);
-    tcase_add_test(tc, test_killed);
-    tcase_add_test(tc, test_target);
-    tcase_add_test(tc, test_again);
-    return suite;
 }
 
-int main(int argc, char **argv)
-{
-    ends_init_environment();
-    gst_check_init(&argc, &argv);
-    return gst_check_run_suite(devices_suite(), "devices", __FILE__);
-}
+ENDS_MAIN(60)

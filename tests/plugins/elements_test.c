@@ -13,7 +13,7 @@
 
 static void expect_property(const gchar *element, const gchar *name, GType type, GParamFlags flags)
 {
-    GstElement *made = gst_element_factory_make(element, NULL);
+    g_autoptr(GstElement) made = gst_element_factory_make(element, NULL);
     GParamSpec *spec = g_object_class_find_property(G_OBJECT_GET_CLASS(made), name);
 
     fail_unless(spec != NULL, "%s has no %s", element, name);
@@ -21,10 +21,9 @@ static void expect_property(const gchar *element, const gchar *name, GType type,
                 g_type_name(spec->value_type));
     fail_unless((spec->flags & G_PARAM_READWRITE) == flags, "%s.%s", element, name);
     fail_unless(g_param_spec_get_blurb(spec) && strlen(g_param_spec_get_blurb(spec)) > 10);
-    gst_object_unref(made);
 }
 
-GST_START_TEST(test_properties)
+TEST(test_properties)
 {
     const gchar *const both[] = {"gpudirectsink", "gpudirectsrc"};
 
@@ -47,16 +46,15 @@ GST_START_TEST(test_properties)
     expect_property("gpudirectsrc", "connection-timeout", G_TYPE_UINT, G_PARAM_READWRITE);
     expect_property("gpudirectsrc", "busy-poll", G_TYPE_UINT, G_PARAM_READWRITE);
 }
-GST_END_TEST
 
 /* Every property keeps its value, in every state, and can be read while nothing runs. */
-GST_START_TEST(test_values)
+TEST(test_values)
 {
-    GstElement *sink = gst_element_factory_make("gpudirectsink", NULL);
-    gchar *address, *path, *reason;
+    g_autoptr(GstElement) sink = gst_element_factory_make("gpudirectsink", NULL);
+    g_autofree gchar *address = NULL, *path = NULL, *reason = NULL;
     guint slots, clients;
     gboolean wait;
-    GstStructure *stats;
+    g_autoptr(GstStructure) stats = NULL;
 
     gst_util_set_object_arg(G_OBJECT(sink), "slow-receiver", "drop-oldest");
     g_object_set(sink, "address", "somewhere", "slots", 7, "wait-for-connection", FALSE, NULL);
@@ -70,22 +68,16 @@ GST_START_TEST(test_values)
     fail_unless_equals_int(clients, 0);
     fail_if(wait);
     fail_unless(gst_structure_has_field(stats, "copies-cpu"));
-    g_free(address);
-    g_free(path);
-    g_free(reason);
-    gst_structure_free(stats);
-    gst_object_unref(sink);
 }
-GST_END_TEST
 
 /* A property that was once a boolean still accepts booleans. */
-GST_START_TEST(test_words_of_wait_for_connection)
+TEST(test_words_of_wait_for_connection)
 {
     static const struct {
         const gchar *word;
         gint value;
     } words[] = {{"false", FALSE}, {"true", TRUE}, {"0", FALSE}, {"1", TRUE}, {"auto", 2}};
-    GstElement *sink = gst_element_factory_make("gpudirectsink", NULL);
+    g_autoptr(GstElement) sink = gst_element_factory_make("gpudirectsink", NULL);
     GValue boolean = G_VALUE_INIT;
     gint is;
 
@@ -104,61 +96,49 @@ GST_START_TEST(test_words_of_wait_for_connection)
         g_object_get(sink, "wait-for-connection", &is, NULL);
         fail_unless_equals_int(is, wait);
     }
-    gst_object_unref(sink);
 }
-GST_END_TEST
 
-GST_START_TEST(test_metadata)
+TEST(test_metadata)
 {
-    GstElementFactory *sink = gst_element_factory_find("gpudirectsink");
-    GstElementFactory *src = gst_element_factory_find("gpudirectsrc");
+    g_autoptr(GstElementFactory) sink = gst_element_factory_find("gpudirectsink");
+    g_autoptr(GstElementFactory) src = gst_element_factory_find("gpudirectsrc");
 
     fail_unless(gst_element_factory_list_is_type(sink, GST_ELEMENT_FACTORY_TYPE_SINK));
     fail_unless(gst_element_factory_list_is_type(src, GST_ELEMENT_FACTORY_TYPE_SRC));
     fail_unless_equals_int(gst_plugin_feature_get_rank(GST_PLUGIN_FEATURE(sink)), GST_RANK_NONE);
     fail_unless_equals_int(gst_plugin_feature_get_rank(GST_PLUGIN_FEATURE(src)), GST_RANK_NONE);
-    gst_object_unref(sink);
-    gst_object_unref(src);
 }
-GST_END_TEST
 
 /* --- errors ------------------------------------------------------------------------------- */
 
 /* Starts a pipeline that cannot run, and checks its error. */
 static void expect_error(const gchar *launch, GQuark domain, gint code, const gchar *word)
 {
-    GstElement *pipeline = gst_parse_launch(launch, NULL);
-    GstBus *bus = gst_element_get_bus(pipeline);
-    GError *error;
-    gchar *debug;
+    g_autoptr(EndsPipeline) pipeline = gst_parse_launch(launch, NULL);
+    g_autoptr(GstBus) bus = gst_element_get_bus(pipeline);
+    g_autoptr(GError) error = NULL;
+    g_autofree gchar *debug = NULL;
 
     gst_element_set_state(pipeline, GST_STATE_PLAYING);
-    GstMessage *message = ends_wait_message(bus, GST_MESSAGE_ERROR, 5);
+    g_autoptr(GstMessage) message = ends_wait_message(bus, GST_MESSAGE_ERROR, 5);
     fail_unless(message != NULL, "no error from %s", launch);
     gst_message_parse_error(message, &error, &debug);
     fail_unless(g_error_matches(error, domain, code), "%s: code %d, \"%s\" (%s)", launch,
                 error->code, error->message, debug);
     fail_unless(strstr(error->message, word) != NULL, "\"%s\" does not say \"%s\"", error->message,
                 word);
-    g_error_free(error);
-    g_free(debug);
-    gst_message_unref(message);
-    gst_element_set_state(pipeline, GST_STATE_NULL);
-    gst_object_unref(bus);
-    gst_object_unref(pipeline);
 }
 
 #define SEND "videotestsrc ! " CAPS_SMALL " ! gpudirectsink "
 #define RECEIVE "gpudirectsrc "
 
-GST_START_TEST(test_address_missing)
+TEST(test_address_missing)
 {
     expect_error(SEND, GST_RESOURCE_ERROR, GST_RESOURCE_ERROR_NOT_FOUND, "address");
     expect_error(RECEIVE "! fakesink", GST_RESOURCE_ERROR, GST_RESOURCE_ERROR_NOT_FOUND, "address");
 }
-GST_END_TEST
 
-GST_START_TEST(test_address_senseless)
+TEST(test_address_senseless)
 {
     expect_error(SEND "address=a/b/c", GST_RESOURCE_ERROR, GST_RESOURCE_ERROR_SETTINGS, "a/b/c");
     expect_error(RECEIVE "address=a/b/c ! fakesink", GST_RESOURCE_ERROR,
@@ -166,46 +146,36 @@ GST_START_TEST(test_address_senseless)
     expect_error(SEND "address=v4l2:///dev/video0", GST_RESOURCE_ERROR,
                  GST_RESOURCE_ERROR_NOT_FOUND, "gpudirectsrc");
 }
-GST_END_TEST
 
 /* A path may be any bytes; what GStreamer shows must be UTF-8. */
-GST_START_TEST(test_address_not_utf8)
+TEST(test_address_not_utf8, .times = 2)
 {
-    GstElement *element = gst_element_factory_make(__i__ ? "gpudirectsrc" : "gpudirectsink", NULL);
-    GstBus *bus = gst_bus_new();
-    GError *error;
+    g_autoptr(EndsPipeline) element =
+        gst_element_factory_make(__i__ ? "gpudirectsrc" : "gpudirectsink", NULL);
+    g_autoptr(GstBus) bus = gst_bus_new();
 
     gst_element_set_bus(element, bus);
     g_object_set(element, "address", "unix:/tmp/p\xe4th/s", NULL);
     gst_element_set_state(element, GST_STATE_PAUSED);
-    GstMessage *message = ends_wait_message(bus, GST_MESSAGE_ERROR, 5);
-    fail_unless(message != NULL);
-    gst_message_parse_error(message, &error, NULL);
+    g_autoptr(GError) error = ends_wait_error(bus, GST_MESSAGE_ERROR, 5);
     fail_unless(g_error_matches(error, GST_RESOURCE_ERROR, GST_RESOURCE_ERROR_SETTINGS));
     fail_unless(g_utf8_validate(error->message, -1, NULL));
     fail_unless(strstr(error->message, "address is not valid UTF-8"), "%s", error->message);
-    g_error_free(error);
-    gst_message_unref(message);
-    gst_element_set_state(element, GST_STATE_NULL);
-    gst_object_unref(bus);
-    gst_object_unref(element);
 }
-GST_END_TEST
 
-GST_START_TEST(test_too_few_slots)
+TEST(test_too_few_slots)
 {
     expect_error(SEND "address=few slots=1", GST_RESOURCE_ERROR, GST_RESOURCE_ERROR_SETTINGS,
                  "Set slots to 2");
     expect_error(RECEIVE "address=few slots=1 ! fakesink", GST_RESOURCE_ERROR,
                  GST_RESOURCE_ERROR_SETTINGS, "Set slots to 2");
 }
-GST_END_TEST
 
 /* The property access: receivers that a sender admits, and senders that a receiver accepts. */
-GST_START_TEST(test_access)
+TEST(test_access)
 {
-    gchar *closed = g_strdup_printf("%s/closed", g_getenv("XDG_RUNTIME_DIR"));
-    gchar *launch = g_strdup_printf(SEND "access=all address=unix:%s/s", closed);
+    g_autofree gchar *closed = g_strdup_printf("%s/closed", g_getenv("XDG_RUNTIME_DIR"));
+    g_autofree gchar *launch = g_strdup_printf(SEND "access=all address=unix:%s/s", closed);
 
     expect_error(SEND "address=name access=all", GST_RESOURCE_ERROR, GST_RESOURCE_ERROR_SETTINGS,
                  "use address=unix:/path in a folder that they can enter");
@@ -216,28 +186,23 @@ GST_START_TEST(test_access)
     fail_unless(g_mkdir_with_parents(closed, 0700) == 0);
     expect_error(launch, GST_RESOURCE_ERROR, GST_RESOURCE_ERROR_NOT_AUTHORIZED, "chmod o+x");
     fail_unless(rmdir(closed) == 0);
-    g_free(launch);
-    g_free(closed);
 }
-GST_END_TEST
 
-GST_START_TEST(test_address_in_use)
+TEST(test_address_in_use)
 {
-    GstHarness *first_one = ends_sink("taken", NULL);
+    ends_sink_at("taken", NULL);
 
     expect_error(SEND "address=taken", GST_RESOURCE_ERROR, GST_RESOURCE_ERROR_BUSY,
                  "another sender");
-    gst_harness_teardown(first_one);
 }
-GST_END_TEST
 
 /* Permissions that hold for root, too: what is there is no socket, or belongs to no directory of
  * one's own. */
-GST_START_TEST(test_not_allowed)
+TEST(test_not_allowed)
 {
-    gchar *file = g_strdup_printf("%s/file", g_getenv("XDG_RUNTIME_DIR"));
-    gchar *launch = g_strdup_printf(SEND "address=unix:%s", file);
-    gchar *open = g_strdup_printf("%s/gpudirect", g_getenv("XDG_RUNTIME_DIR"));
+    g_autofree gchar *file = g_strdup_printf("%s/file", g_getenv("XDG_RUNTIME_DIR"));
+    g_autofree gchar *launch = g_strdup_printf(SEND "address=unix:%s", file);
+    g_autofree gchar *open = g_strdup_printf("%s/gpudirect", g_getenv("XDG_RUNTIME_DIR"));
 
     fail_unless(g_file_set_contents(file, "", 0, NULL));
     expect_error(launch, GST_RESOURCE_ERROR, GST_RESOURCE_ERROR_NOT_AUTHORIZED, "not a socket");
@@ -246,20 +211,15 @@ GST_START_TEST(test_not_allowed)
                  "chmod 700");
     fail_unless(chmod(open, 0700) == 0);
     fail_unless(unlink(file) == 0);
-    g_free(open);
-    g_free(launch);
-    g_free(file);
 }
-GST_END_TEST
 
-GST_START_TEST(test_no_such_directory)
+TEST(test_no_such_directory)
 {
     expect_error(SEND "address=unix:/nonexistent/socket", GST_RESOURCE_ERROR,
                  GST_RESOURCE_ERROR_OPEN_WRITE, "/nonexistent");
 }
-GST_END_TEST
 
-GST_START_TEST(test_no_such_device)
+TEST(test_no_such_device)
 {
     expect_error(SEND "address=d device=opencl:99", GST_RESOURCE_ERROR,
                  GST_RESOURCE_ERROR_NOT_FOUND, "opencl:99");
@@ -268,32 +228,28 @@ GST_START_TEST(test_no_such_device)
     expect_error(RECEIVE "address=v4l2:///dev/video77 ! fakesink", GST_RESOURCE_ERROR,
                  GST_RESOURCE_ERROR_NOT_FOUND, "/dev/video77");
 }
-GST_END_TEST
 
-GST_START_TEST(test_connection_timeout)
+TEST(test_connection_timeout)
 {
     expect_error(RECEIVE "address=nobody connection-timeout=1 ! fakesink", GST_RESOURCE_ERROR,
                  GST_RESOURCE_ERROR_OPEN_READ, "connection-timeout");
 }
-GST_END_TEST
 
-GST_START_TEST(test_downstream_refuses)
+TEST(test_downstream_refuses)
 {
-    GstHarness *sink = ends_sink("picky", "wait-for-connection=false");
+    GstHarness *sink = ends_sink_at("picky", "wait-for-connection=false");
 
     gst_harness_set_src_caps_str(sink, CAPS_SMALL);
     expect_error(RECEIVE "address=picky ! video/x-raw,format=BGRx ! fakesink", GST_CORE_ERROR,
                  GST_CORE_ERROR_NEGOTIATION, "videoconvert");
-    gst_harness_teardown(sink);
 }
-GST_END_TEST
 
 /* --- device monitor ----------------------------------------------------------------------- */
 
-GST_START_TEST(test_device_monitor)
+TEST(test_device_monitor)
 {
-    GstHarness *sink = ends_sink("studio-7", "wait-for-connection=false");
-    GstDeviceMonitor *monitor = gst_device_monitor_new();
+    ends_sink_at("studio-7", "wait-for-connection=false");
+    g_autoptr(GstDeviceMonitor) monitor = gst_device_monitor_new();
     gboolean found = FALSE;
 
     gst_device_monitor_add_filter(monitor, "Video/Source", NULL);
@@ -303,56 +259,45 @@ GST_START_TEST(test_device_monitor)
         GstStructure *properties = gst_device_get_properties(at->data);
         if (properties &&
             g_strcmp0(gst_structure_get_string(properties, "address"), "studio-7") == 0) {
-            GstElement *element = gst_device_create_element(at->data, NULL);
-            gchar *address;
+            g_autoptr(GstElement) element = gst_device_create_element(at->data, NULL);
+            g_autofree gchar *address = NULL;
             g_object_get(element, "address", &address, NULL);
             fail_unless_equals_string(address, "studio-7");
             fail_unless_equals_string(GST_OBJECT_NAME(gst_element_get_factory(element)),
                                       "gpudirectsrc");
             found = TRUE;
-            g_free(address);
-            gst_object_unref(element);
         }
         g_clear_pointer(&properties, gst_structure_free);
     }
     fail_unless(found, "the channel is not listed");
     g_list_free_full(devices, gst_object_unref);
     gst_device_monitor_stop(monitor);
-    gst_object_unref(monitor);
-    gst_harness_teardown(sink);
 }
-GST_END_TEST
 
 /* Without NVIDIA's driver the elements offer no CUDA memory. */
-GST_START_TEST(test_no_driver)
+TEST(test_no_driver)
 {
     static const gchar *const elements[] = {"gpudirectsink", "gpudirectsrc"};
-    GstCaps *cuda = gst_caps_from_string("video/x-raw(memory:CUDAMemory)");
+    g_autoptr(GstCaps) cuda = gst_caps_from_string("video/x-raw(memory:CUDAMemory)");
     gboolean driver = dlopen("libcuda.so.1", RTLD_LAZY) != NULL;
 
     for (guint i = 0; i < G_N_ELEMENTS(elements) && !driver; i++) {
-        GstElement *element = gst_element_factory_make(elements[i], NULL);
-        GstPad *pad = gst_element_get_static_pad(element, i == 0 ? "sink" : "src");
-        GstCaps *caps = gst_pad_query_caps(pad, NULL);
+        g_autoptr(GstElement) element = gst_element_factory_make(elements[i], NULL);
+        g_autoptr(GstPad) pad = gst_element_get_static_pad(element, i == 0 ? "sink" : "src");
+        g_autoptr(GstCaps) caps = gst_pad_query_caps(pad, NULL);
         fail_if(gst_caps_can_intersect(caps, cuda), "%s offers CUDA memory", elements[i]);
         fail_if(gst_caps_is_empty(caps));
-        gst_caps_unref(caps);
-        gst_object_unref(pad);
-        gst_object_unref(element);
     }
-    gst_caps_unref(cuda);
 }
-GST_END_TEST
 
 /* A property takes effect at once, or a warning says that it was not changed. */
-GST_START_TEST(test_properties_while_playing)
+TEST(test_properties_while_playing)
 {
-    gchar *address = ends_address();
-    GstHarness *ends[] = {ends_sink(address, NULL), ends_src(address, NULL)};
+    GstHarness *ends[] = {ends_sink(NULL), ends_src(NULL)};
 
     for (guint e = 0; e < G_N_ELEMENTS(ends); e++) {
         GstElement *element = ends_element(ends[e]);
-        GstBus *bus = ends_bus(ends[e]);
+        g_autoptr(GstBus) bus = ends_bus(ends[e]);
         guint count;
         GParamSpec **all = g_object_class_list_properties(G_OBJECT_GET_CLASS(element), &count);
         for (guint i = 0; i < count; i++) {
@@ -371,51 +316,12 @@ GST_START_TEST(test_properties_while_playing)
             gst_clear_message(&warning);
         }
         g_free(all);
-        gst_object_unref(bus);
     }
 
-    GstStructure *stats;
+    g_autoptr(GstStructure) stats = NULL;
     gst_util_set_object_arg(G_OBJECT(ends_element(ends[0])), "slow-receiver", "drop-newest");
     g_object_get(ends_element(ends[0]), "stats", &stats, NULL);
     fail_unless_equals_string(gst_structure_get_string(stats, "slow-receiver"), "drop-newest");
-    gst_structure_free(stats);
-    gst_harness_teardown(ends[1]);
-    gst_harness_teardown(ends[0]);
-    g_free(address);
-}
-GST_END_TEST
-
-static Suite *elements_suite(void)
-{
-    Suite *suite = suite_create("elements");
-    TCase *tc = tcase_create("elements");
-
-    suite_add_tcase(suite, tc);
-    tcase_set_timeout(tc, 30);
-    tcase_add_test(tc, test_properties);
-    tcase_add_test(tc, test_values);
-    tcase_add_test(tc, test_words_of_wait_for_connection);
-    tcase_add_test(tc, test_metadata);
-    tcase_add_test(tc, test_address_missing);
-    tcase_add_test(tc, test_address_senseless);
-    tcase_add_loop_test(tc, test_address_not_utf8, 0, 2);
-    tcase_add_test(tc, test_too_few_slots);
-    tcase_add_test(tc, test_access);
-    tcase_add_test(tc, test_address_in_use);
-    tcase_add_test(tc, test_not_allowed);
-    tcase_add_test(tc, test_no_such_directory);
-    tcase_add_test(tc, test_no_such_device);
-    tcase_add_test(tc, test_connection_timeout);
-    tcase_add_test(tc, test_downstream_refuses);
-    tcase_add_test(tc, test_device_monitor);
-    tcase_add_test(tc, test_no_driver);
-    tcase_add_test(tc, test_properties_while_playing);
-    return suite;
 }
 
-int main(int argc, char **argv)
-{
-    ends_init_environment();
-    gst_check_init(&argc, &argv);
-    return gst_check_run_suite(elements_suite(), "elements", __FILE__);
-}
+ENDS_MAIN(30)

@@ -5,7 +5,9 @@
  * them. */
 #include "ends.h"
 
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static char directory[] = "/tmp/gpudirect-test-XXXXXX";
@@ -16,10 +18,9 @@ static void remove_directory(void)
 {
     if (getpid() != owner)
         return;
-    gchar *inside = g_build_filename(directory, "gpudirect", NULL);
+    g_autofree gchar *inside = g_build_filename(directory, "gpudirect", NULL);
     rmdir(inside);
     rmdir(directory);
-    g_free(inside);
 }
 
 void ends_init_environment(void)
@@ -31,6 +32,27 @@ void ends_init_environment(void)
     g_setenv("XDG_RUNTIME_DIR", directory, TRUE);
 }
 
+static struct ends_test *tests, **last = &tests;
+
+void ends_register(struct ends_test *test)
+{
+    *last = test;
+    last = &test->next;
+}
+
+int ends_run_tests(guint seconds)
+{
+    Suite *suite = suite_create(g_get_prgname());
+    TCase *tc = tcase_create(g_get_prgname());
+
+    suite_add_tcase(suite, tc);
+    tcase_set_timeout(tc, seconds);
+    for (const struct ends_test *test = tests; test; test = test->next)
+        if (!test->only_if || *test->only_if)
+            _tcase_add_test(tc, test->run, test->name, 0, 0, 0, MAX(test->times, 1));
+    return gst_check_run_suite(suite, g_get_prgname(), __FILE__);
+}
+
 gchar *ends_address(void)
 {
     static gint count;
@@ -40,33 +62,62 @@ gchar *ends_address(void)
                            g_atomic_int_add(&count, 1));
 }
 
+static gchar *own_address;
+static GMutex open_lock;
+static GList *open_harnesses; /* the last one first */
+static GList *open_pools;
+
+void ends_keep(GstHarness *harness)
+{
+    g_mutex_lock(&open_lock);
+    open_harnesses = g_list_prepend(open_harnesses, harness);
+    g_mutex_unlock(&open_lock);
+}
+
+void ends_close(GstHarness *harness)
+{
+    g_mutex_lock(&open_lock);
+    open_harnesses = g_list_remove(open_harnesses, harness);
+    g_mutex_unlock(&open_lock);
+    gst_harness_teardown(harness);
+}
+
+void ends_close_all(void)
+{
+    for (GList *pool = open_pools; pool; pool = pool->next)
+        gst_buffer_pool_set_active(pool->data, FALSE);
+    g_list_free_full(g_steal_pointer(&open_pools), gst_object_unref);
+    while (open_harnesses)
+        ends_close(open_harnesses->data);
+    g_clear_pointer(&own_address, g_free);
+}
+
 static GstHarness *make(const gchar *element, const gchar *address, const gchar *properties)
 {
     const gchar *key = g_getenv("GPUD_TEST_KEY");
-    gchar *launch =
+    g_autofree gchar *launch =
         g_strdup_printf("%s address=%s slots=4 %s%s %s", element, address, key ? "psk-file=" : "",
                         key ? key : "", properties ? properties : "");
     GstHarness *harness = gst_harness_new_parse(launch);
 
-    g_free(launch);
     fail_unless(harness->element != NULL);
+    ends_keep(harness);
     gst_harness_use_systemclock(harness);
     return harness;
 }
 
-GstHarness *ends_sink(const gchar *address, const gchar *properties)
+GstHarness *ends_sink_at(const gchar *address, const gchar *properties)
 {
     /* A harness says that it is live; most tests are about every frame. */
-    gchar *all = g_strdup_printf("sync=false slow-receiver=block wait-for-connection=true %s",
-                                 properties ? properties : "");
+    g_autofree gchar *all = g_strdup_printf(
+        "sync=false slow-receiver=block wait-for-connection=true %s", properties ? properties : "");
     GstHarness *harness = make("gpudirectsink", address, all);
 
-    g_free(all);
     gst_harness_play(harness);
     return harness;
 }
 
-GstHarness *ends_src(const gchar *address, const gchar *properties)
+GstHarness *ends_src_at(const gchar *address, const gchar *properties)
 {
     GstHarness *harness = make("gpudirectsrc", address, properties);
 
@@ -74,19 +125,42 @@ GstHarness *ends_src(const gchar *address, const gchar *properties)
     return harness;
 }
 
+const gchar *ends_own(void)
+{
+    if (!own_address)
+        own_address = ends_address();
+    return own_address;
+}
+
+GstHarness *ends_sink(const gchar *properties)
+{
+    return ends_sink_at(ends_own(), properties);
+}
+
+GstHarness *ends_src(const gchar *properties)
+{
+    return ends_src_at(ends_own(), properties);
+}
+
 GstElement *ends_element(GstHarness *harness)
 {
-    return GST_ELEMENT(GST_BIN_CHILDREN(harness->element)->data);
+    g_autoptr(GstElement) end = gst_bin_get_by_name(GST_BIN(harness->element), "end");
+
+    return end ? end : GST_ELEMENT(GST_BIN_CHILDREN(harness->element)->data);
 }
 
 guint64 ends_stat(GstHarness *harness, const gchar *field)
 {
-    GstStructure *stats;
+    return ends_stat_of(ends_element(harness), field);
+}
+
+guint64 ends_stat_of(GstElement *element, const gchar *field)
+{
+    g_autoptr(GstStructure) stats = NULL;
     guint64 value = G_MAXUINT64;
 
-    g_object_get(ends_element(harness), "stats", &stats, NULL);
+    g_object_get(element, "stats", &stats, NULL);
     fail_unless(gst_structure_get_uint64(stats, field, &value), "no \"%s\" in the stats", field);
-    gst_structure_free(stats);
     return value;
 }
 
@@ -94,22 +168,24 @@ void ends_wait_clients(GstHarness *sink, guint count)
 {
     guint clients = G_MAXUINT;
 
-    for (int i = 0; i < 500 && clients != count; i++) {
-        g_object_get(ends_element(sink), "num-clients", &clients, NULL);
-        if (clients != count)
-            g_usleep(10000);
-    }
-    fail_unless_equals_int(clients, count);
+    ENDS_UNTIL(5,
+               (g_object_get(ends_element(sink), "num-clients", &clients, NULL), clients == count),
+               "%u receivers, not %u", clients, count);
+}
+
+void ends_start(GstHarness *sink, const gchar *caps)
+{
+    gst_harness_set_src_caps_str(sink, caps);
+    ends_wait_clients(sink, 1);
 }
 
 /* --- pictures ----------------------------------------------------------------------------- */
 
 static void info_of(GstVideoInfo *info, const gchar *text)
 {
-    GstCaps *caps = gst_caps_from_string(text);
+    g_autoptr(GstCaps) caps = gst_caps_from_string(text);
 
     fail_unless(caps && gst_video_info_from_caps(info, caps), "bad caps %s", text);
-    gst_caps_unref(caps);
 }
 
 /* Walks over the bytes that carry picture. */
@@ -208,13 +284,20 @@ GstBuffer *ends_pull(GstHarness *src)
 {
     GstBuffer *buffer = NULL;
 
-    for (int i = 0; i < 500 && !buffer; i++) {
-        buffer = gst_harness_try_pull(src);
-        if (!buffer)
-            g_usleep(10000);
-    }
-    fail_unless(buffer != NULL, "no buffer within 5 s");
+    ENDS_UNTIL(5, buffer || (buffer = gst_harness_try_pull(src)), "no buffer within 5 s");
     return buffer;
+}
+
+void ends_push(GstHarness *sink, const gchar *caps, guint seed)
+{
+    fail_unless_equals_int(gst_harness_push(sink, ends_picture(caps, seed)), GST_FLOW_OK);
+}
+
+void ends_take(GstHarness *src, const gchar *caps, guint seed)
+{
+    g_autoptr(GstBuffer) buffer = ends_pull(src);
+
+    ends_check_picture(buffer, caps, seed);
 }
 
 GstEvent *ends_wait_event(GstHarness *src, GstEventType type)
@@ -234,8 +317,8 @@ GstEvent *ends_wait_event(GstHarness *src, GstEventType type)
 
 GstBufferPool *ends_pool(GstHarness *sink, const gchar *text)
 {
-    GstCaps *caps = gst_caps_from_string(text);
-    GstQuery *query = gst_query_new_allocation(caps, TRUE);
+    g_autoptr(GstCaps) caps = gst_caps_from_string(text);
+    g_autoptr(GstQuery) query = gst_query_new_allocation(caps, TRUE);
     GstBufferPool *pool = NULL;
     guint size, min, max;
 
@@ -249,9 +332,50 @@ GstBufferPool *ends_pool(GstHarness *sink, const gchar *text)
     gst_buffer_pool_config_add_option(config, GST_BUFFER_POOL_OPTION_VIDEO_META);
     fail_unless(gst_buffer_pool_set_config(pool, config));
     fail_unless(gst_buffer_pool_set_active(pool, TRUE));
-    gst_query_unref(query);
-    gst_caps_unref(caps);
+    open_pools = g_list_prepend(open_pools, pool);
     return pool;
+}
+
+GstBuffer *ends_acquire(GstBufferPool *pool)
+{
+    GstBuffer *buffer = NULL;
+
+    fail_unless_equals_int(gst_buffer_pool_acquire_buffer(pool, &buffer, NULL), GST_FLOW_OK);
+    return buffer;
+}
+
+GstElement *ends_pipeline(const gchar *format, ...)
+{
+    g_autoptr(GError) error = NULL;
+    va_list arguments;
+
+    va_start(arguments, format);
+    g_autofree gchar *launch = g_strdup_vprintf(format, arguments);
+    va_end(arguments);
+    GstElement *pipeline = gst_parse_launch(launch, &error);
+    fail_unless(pipeline && !error, "%s: %s", launch, error ? error->message : "no pipeline");
+    return pipeline;
+}
+
+void ends_stop(EndsPipeline *pipeline)
+{
+    gst_element_set_state(pipeline, GST_STATE_NULL);
+    gst_object_unref(pipeline);
+}
+
+EndsMonitor *ends_monitor(void)
+{
+    GstDeviceMonitor *monitor = gst_device_monitor_new();
+
+    gst_device_monitor_add_filter(monitor, "Video/Source", NULL);
+    fail_unless(gst_device_monitor_start(monitor));
+    return monitor;
+}
+
+void ends_monitor_free(EndsMonitor *monitor)
+{
+    gst_device_monitor_stop(monitor);
+    gst_object_unref(monitor);
 }
 
 GstBus *ends_bus(GstHarness *harness)
@@ -265,4 +389,42 @@ GstBus *ends_bus(GstHarness *harness)
 GstMessage *ends_wait_message(GstBus *bus, GstMessageType types, guint seconds)
 {
     return gst_bus_timed_pop_filtered(bus, seconds * GST_SECOND, types);
+}
+
+GError *ends_wait_error(GstBus *bus, GstMessageType types, guint seconds)
+{
+    g_autoptr(GstMessage) message = ends_wait_message(bus, types, seconds);
+    GError *error = NULL;
+
+    fail_unless(message != NULL, "no message within %u s", seconds);
+    if (GST_MESSAGE_TYPE(message) == GST_MESSAGE_ERROR)
+        gst_message_parse_error(message, &error, NULL);
+    else if (GST_MESSAGE_TYPE(message) == GST_MESSAGE_WARNING)
+        gst_message_parse_warning(message, &error, NULL);
+    else
+        gst_message_parse_info(message, &error, NULL);
+    return error;
+}
+
+GPid ends_spawn(const gchar *format, ...)
+{
+    const gchar *program = g_getenv("GPUDIRECT_TEST_PEER");
+    va_list arguments;
+    GPid pid = 0;
+
+    fail_unless(program != NULL, "GPUDIRECT_TEST_PEER is not set: run by meson test");
+    va_start(arguments, format);
+    g_autofree gchar *pipeline = g_strdup_vprintf(format, arguments);
+    va_end(arguments);
+    g_autofree gchar *command = g_strdup_printf("%s %s", program, pipeline);
+    /* What a shell would do with the brackets of caps is not wanted. */
+    g_auto(GStrv) argv = g_strsplit(g_strchomp(command), " ", -1);
+    fail_unless(g_spawn_async(NULL, argv, NULL, G_SPAWN_DO_NOT_REAP_CHILD, NULL, NULL, &pid, NULL));
+    return pid;
+}
+
+void ends_kill(GPid pid)
+{
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
 }

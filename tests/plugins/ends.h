@@ -12,6 +12,55 @@
 
 #define CAPS_SMALL "video/x-raw,format=UYVY,width=64,height=16,framerate=25/1"
 
+/* A test, which registers itself; files run theirs in their order. What may follow the name:
+ * `.times`, how often it runs, with the number in __i__; `.only_if`, a gboolean of which it depends
+ * whether it runs at all. */
+#define TEST(name_, ...)                                                            \
+    static void name_##_body(int __i__);                                            \
+    GST_START_TEST(name_)                                                           \
+    {                                                                               \
+        name_##_body(__i__);                                                        \
+        ends_close_all();                                                           \
+    }                                                                               \
+    GST_END_TEST                                                                    \
+    __attribute__((constructor)) static void name_##_register(void)                 \
+    {                                                                               \
+        static struct ends_test test = {.run = name_, .name = #name_, __VA_ARGS__}; \
+        ends_register(&test);                                                       \
+    }                                                                               \
+    static void name_##_body(G_GNUC_UNUSED int __i__)
+
+struct ends_test {
+    TFun run;
+    const gchar *name;
+    int times;
+    const gboolean *only_if;
+    struct ends_test *next;
+};
+void ends_register(struct ends_test *test);
+
+/* All tests of the file, each of which may take so many seconds; for main(), behind
+ * gst_check_init(). */
+int ends_run_tests(guint seconds);
+
+/* The usual main(). */
+#define ENDS_MAIN(seconds)              \
+    int main(int argc, char **argv)     \
+    {                                   \
+        ends_init_environment();        \
+        gst_check_init(&argc, &argv);   \
+        return ends_run_tests(seconds); \
+    }
+
+/* What ends_sink(), ends_src() and line_new() return is closed where the test ends, the last one
+ * first, or by ends_close(), or where the block of a g_autoptr(GstHarness) ends: that is for one
+ * with callbacks that use variables of the test. ends_keep() has the same done to other harnesses.
+ */
+void ends_keep(GstHarness *harness);
+void ends_close(GstHarness *harness);
+void ends_close_all(void);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(GstHarness, ends_close)
+
 /* Before gst_check_init(): a runtime directory of its own, so that no test meets another's sockets.
  */
 void ends_init_environment(void);
@@ -20,20 +69,37 @@ void ends_init_environment(void);
  * (rdma://127.0.0.1:7174), one behind that. Free it. */
 gchar *ends_address(void);
 
-/* A sending and a receiving element on one address, playing. `properties` is as in gst-launch, or
- * NULL. The sink waits for the first receiver and for a slow one, and rings have 4 slots, unless
- * they say otherwise. */
-GstHarness *ends_sink(const gchar *address, const gchar *properties);
-GstHarness *ends_src(const gchar *address, const gchar *properties);
+/* The one that is the test's own. */
+const gchar *ends_own(void);
 
-/* The element itself; the harness holds it in a bin. */
+/* A sending and a receiving element, playing, on one address, which is the test's own or a given
+ * one. `properties` is as in gst-launch, or NULL. The sink waits for the first receiver and for a
+ * slow one, and rings have 4 slots, unless they say otherwise. */
+GstHarness *ends_sink(const gchar *properties);
+GstHarness *ends_src(const gchar *properties);
+GstHarness *ends_sink_at(const gchar *address, const gchar *properties);
+GstHarness *ends_src_at(const gchar *address, const gchar *properties);
+
+/* The element itself, which the harness holds in a bin: of several the one named `end`. */
 GstElement *ends_element(GstHarness *harness);
 
 /* A number of the element's stats. */
 guint64 ends_stat(GstHarness *harness, const gchar *field);
+guint64 ends_stat_of(GstElement *element, const gchar *field);
 
-/* Waits until so many receivers stream from a sink that has caps, at most 5 s. */
+/* Waits so many seconds at most until the condition holds; what follows it is said where it does
+ * not. */
+#define ENDS_UNTIL(seconds, condition, ...)                                    \
+    do {                                                                       \
+        for (int tries_ = 0; tries_ < (seconds)*100 && !(condition); tries_++) \
+            g_usleep(10000);                                                   \
+        fail_unless(condition, ##__VA_ARGS__);                                 \
+    } while (0)
+
+/* Waits until so many receivers stream from a sink that has caps, at most 5 s; gives it caps, and
+ * waits for one. */
 void ends_wait_clients(GstHarness *sink, guint count);
+void ends_start(GstHarness *sink, const gchar *caps);
 
 /* A picture in plain memory with the default strides of the caps; each `seed` looks different. */
 GstBuffer *ends_picture(const gchar *caps, guint seed);
@@ -50,15 +116,40 @@ void ends_check_black(GstBuffer *buffer, const gchar *caps);
 /* The next buffer, within 5 s. */
 GstBuffer *ends_pull(GstHarness *src);
 
+/* Sends a picture, which must go; and takes the next one, which must be that picture. */
+void ends_push(GstHarness *sink, const gchar *caps, guint seed);
+void ends_take(GstHarness *src, const gchar *caps, guint seed);
+
 /* The next event of this type, within 5 s; others are dropped. */
 GstEvent *ends_wait_event(GstHarness *src, GstEventType type);
 
-/* The sink's proposed pool, active. */
+/* The sink's proposed pool, active until the test ends; and a buffer of it. */
 GstBufferPool *ends_pool(GstHarness *sink, const gchar *caps);
+GstBuffer *ends_acquire(GstBufferPool *pool);
+
+/* A pipeline from a launch line, which must be right; a g_autoptr(EndsPipeline) stops where its
+ * block ends. */
+typedef GstElement EndsPipeline;
+GstElement *ends_pipeline(const gchar *format, ...) G_GNUC_PRINTF(1, 2);
+void ends_stop(EndsPipeline *pipeline);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(EndsPipeline, ends_stop)
+
+/* A monitor of video sources, started. */
+typedef GstDeviceMonitor EndsMonitor;
+EndsMonitor *ends_monitor(void);
+void ends_monitor_free(EndsMonitor *monitor);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(EndsMonitor, ends_monitor_free)
 
 /* A bus for the element in the harness; ends_wait_message() takes the next message of these types
  * from it, within so many seconds, or NULL. */
 GstBus *ends_bus(GstHarness *harness);
 GstMessage *ends_wait_message(GstBus *bus, GstMessageType types, guint seconds);
+
+/* The next error, warning or info within so many seconds, which must come. */
+GError *ends_wait_error(GstBus *bus, GstMessageType types, guint seconds);
+
+/* Another process with this pipeline; and its end. */
+GPid ends_spawn(const gchar *format, ...) G_GNUC_PRINTF(1, 2);
+void ends_kill(GPid pid);
 
 #endif

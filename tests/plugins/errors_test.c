@@ -12,24 +12,22 @@
 
 static void expect_stat(struct run *run, const gchar *name, const gchar *wanted)
 {
-    gchar *text = run_stat(run, name);
+    g_autofree gchar *text = run_stat(run, name);
 
     check(g_strcmp0(text, wanted) == 0, "%s is %s, not %s", name, text, wanted);
-    g_free(text);
 }
 
 /* --- stamps ------------------------------------------------------------------------------- */
 
 static GstClockTime least_latency(struct run *run)
 {
-    GstQuery *query = gst_query_new_latency();
+    g_autoptr(GstQuery) query = gst_query_new_latency();
     GstClockTime min = 0;
     gboolean live;
 
     check(gst_element_query(run->src, query), "no latency");
     gst_query_parse_latency(query, &live, &min, NULL);
     check(live, "not live");
-    gst_query_unref(query);
     return min;
 }
 
@@ -39,12 +37,11 @@ static void expect_latencies(struct run *run)
     static const gchar *const names[] = {"latency-p50", "latency-p99", "latency-max"};
 
     for (guint i = 0; i < G_N_ELEMENTS(names); i++) {
-        gchar *text = run_stat(run, names[i]);
+        g_autofree gchar *text = run_stat(run, names[i]);
         guint64 value = text ? g_ascii_strtoull(text, NULL, 10) : 0;
         check(value >= MAX(last, 1) && value < 10 * GST_SECOND, "%s is %s", names[i], text);
         g_print("  %s %.3f ms\n", names[i], (gdouble)value / GST_MSECOND);
         last = value;
-        g_free(text);
     }
 }
 
@@ -95,12 +92,11 @@ static void test_stamps(void)
 /* A typed error, after which a new start streams; or the stream goes on by itself for a while. */
 static void expect_end(struct run *run, const gchar *about)
 {
-    gchar *text;
+    g_autofree gchar *text = NULL;
 
     if (run_await(run, 90, &text))
         return;
     check(g_str_has_prefix(text, "gst-resource-error-quark") && strstr(text, about), "%s", text);
-    g_free(text);
     run_start(run);
     run_pass(run, 3);
 }

@@ -5,20 +5,11 @@
 #include "ends.h"
 
 static GstHarness *sink, *src;
-static gchar *address;
 
 static void setup(void)
 {
-    address = ends_address();
-    sink = ends_sink(address, "wait-for-connection=false");
+    sink = ends_sink("wait-for-connection=false");
     gst_harness_set_src_caps_str(sink, CAPS_SMALL);
-}
-
-static void teardown(void)
-{
-    g_clear_pointer(&src, gst_harness_teardown);
-    gst_harness_teardown(sink);
-    g_free(address);
 }
 
 static void say(GstEventType type, const gchar *name, gint number)
@@ -36,7 +27,7 @@ static void stick(const gchar *name, gint number)
 /* A receiver comes, and gets a frame. */
 static void join(void)
 {
-    src = ends_src(address, NULL);
+    src = ends_src(NULL);
     ends_wait_clients(sink, 1);
     gst_harness_push(sink, ends_picture(CAPS_SMALL, 1));
     gst_buffer_unref(ends_pull(src));
@@ -70,7 +61,7 @@ static guint count_events(GstEventType type)
     return count;
 }
 
-GST_START_TEST(test_who_comes_late_gets_the_last_of_each_name)
+TEST(test_who_comes_late_gets_the_last_of_each_name)
 {
     setup();
     stick("cue", 1);
@@ -83,18 +74,16 @@ GST_START_TEST(test_who_comes_late_gets_the_last_of_each_name)
     fail_unless_equals_int(count_events(GST_EVENT_CUSTOM_DOWNSTREAM_STICKY), 2);
 
     /* And the one after it what was said since. */
-    gst_harness_teardown(src);
+    ends_close(src);
     ends_wait_clients(sink, 0);
     stick("on-air", 5);
     join();
     fail_unless_equals_int(stuck("cue"), 3);
     fail_unless_equals_int(stuck("on-air"), 5);
     fail_unless_equals_int(count_events(GST_EVENT_CUSTOM_DOWNSTREAM), 0);
-    teardown();
 }
-GST_END_TEST
 
-GST_START_TEST(test_who_is_there_gets_each)
+TEST(test_who_is_there_gets_each)
 {
     setup();
     join();
@@ -105,9 +94,7 @@ GST_START_TEST(test_who_is_there_gets_each)
         fail_unless_equals_int(stuck("cue"), i);
     }
     fail_unless_equals_int(count_events(GST_EVENT_CUSTOM_DOWNSTREAM_STICKY), 3);
-    teardown();
 }
-GST_END_TEST
 
 #define NAMES 100
 
@@ -116,37 +103,33 @@ static guint count_stuck(void)
     guint count = 0;
 
     for (guint i = 0; i < NAMES; i++) {
-        gchar *name = g_strdup_printf("cue-%u", i);
+        g_autofree gchar *name = g_strdup_printf("cue-%u", i);
         gint number = stuck(name);
         fail_unless(number == -1 || number == (gint)i);
         count += number >= 0;
-        g_free(name);
     }
     return count;
 }
 
 /* Each name holds memory on both sides, for as long as the stream lasts. */
-GST_START_TEST(test_names_are_bounded)
+TEST(test_names_are_bounded)
 {
     setup();
     join();
     for (guint i = 0; i < NAMES; i++) {
-        gchar *name = g_strdup_printf("cue-%u", i);
+        g_autofree gchar *name = g_strdup_printf("cue-%u", i);
         stick(name, (gint)i);
-        g_free(name);
     }
     gst_harness_push(sink, ends_picture(CAPS_SMALL, 2));
     gst_buffer_unref(ends_pull(src));
     fail_unless_equals_int(count_stuck(), 64);
 
-    gst_harness_teardown(src);
+    ends_close(src);
     ends_wait_clients(sink, 0);
     join();
     fail_unless_equals_int(count_stuck(), 13);
     fail_unless_equals_int(stuck("cue-0"), 0);
-    teardown();
 }
-GST_END_TEST
 
 static void say_title(GstTagScope scope, const gchar *title)
 {
@@ -177,7 +160,7 @@ static void expect_title(GstTagScope scope, const gchar *wanted)
 }
 
 /* The tags of the stream, and those of all that it belongs to, hold at once. */
-GST_START_TEST(test_tags_of_both_scopes)
+TEST(test_tags_of_both_scopes)
 {
     setup();
     say_title(GST_TAG_SCOPE_STREAM, "Kamera 1");
@@ -185,27 +168,6 @@ GST_START_TEST(test_tags_of_both_scopes)
     join();
     expect_title(GST_TAG_SCOPE_STREAM, "Kamera 1");
     expect_title(GST_TAG_SCOPE_GLOBAL, "Galopprennen");
-    teardown();
-}
-GST_END_TEST
-
-static Suite *events_suite(void)
-{
-    Suite *suite = suite_create("events");
-    TCase *tc = tcase_create("events");
-
-    suite_add_tcase(suite, tc);
-    tcase_set_timeout(tc, 60);
-    tcase_add_test(tc, test_who_comes_late_gets_the_last_of_each_name);
-    tcase_add_test(tc, test_who_is_there_gets_each);
-    tcase_add_test(tc, test_names_are_bounded);
-    tcase_add_test(tc, test_tags_of_both_scopes);
-    return suite;
 }
 
-int main(int argc, char **argv)
-{
-    ends_init_environment();
-    gst_check_init(&argc, &argv);
-    return gst_check_run_suite(events_suite(), "events", __FILE__);
-}
+ENDS_MAIN(60)

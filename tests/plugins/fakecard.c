@@ -84,7 +84,7 @@ void card_plug_in(struct card *card)
 
 static void on_picture(GstElement *sink, GstBuffer *buffer, GstPad *pad, struct line *line)
 {
-    GstCaps *caps = gst_pad_get_current_caps(pad);
+    g_autoptr(GstCaps) caps = gst_pad_get_current_caps(pad);
 
     g_mutex_lock(&line->lock);
     gst_structure_get_int(gst_caps_get_structure(caps, 0), "width", &line->width);
@@ -95,7 +95,6 @@ static void on_picture(GstElement *sink, GstBuffer *buffer, GstPad *pad, struct 
     }
     g_cond_broadcast(&line->cond);
     g_mutex_unlock(&line->lock);
-    gst_caps_unref(caps);
 }
 
 void await_pictures(struct line *line, guint more)
@@ -133,20 +132,18 @@ void line_begin(struct line *line, const gchar *launch)
     CHECK(line->pipeline && !error, "%s: %s", launch, error ? error->message : "");
     line->src = gst_bin_get_by_name(GST_BIN(line->pipeline), "src");
     line->bus = gst_element_get_bus(line->pipeline);
-    GstElement *sink = gst_bin_get_by_name(GST_BIN(line->pipeline), "sink");
+    g_autoptr(GstElement) sink = gst_bin_get_by_name(GST_BIN(line->pipeline), "sink");
     if (sink)
         g_signal_connect(sink, "handoff", G_CALLBACK(on_picture), line);
-    gst_clear_object(&sink);
     gst_element_set_state(line->pipeline, GST_STATE_PLAYING);
 }
 
 void line_begin_card(struct line *line, const gchar *properties, const gchar *rest)
 {
-    gchar *launch = g_strdup_printf("gpudirectsrc name=src address=v4l2://%s %s ! " CAPS " ! %s",
-                                    nodes[0], properties, rest);
+    g_autofree gchar *launch = g_strdup_printf(
+        "gpudirectsrc name=src address=v4l2://%s %s ! " CAPS " ! %s", nodes[0], properties, rest);
 
     line_begin(line, launch);
-    g_free(launch);
 }
 
 void line_finish(struct line *line)
@@ -180,24 +177,22 @@ void expect_message(struct line *line, const gchar *name)
 
 void expect_signal(struct line *line, gboolean wanted, const gchar *why)
 {
-    GstMessage *message = await_message(line, GST_MESSAGE_ELEMENT, "gpudirect-signal");
+    g_autoptr(GstMessage) message = await_message(line, GST_MESSAGE_ELEMENT, "gpudirect-signal");
     const GstStructure *said = gst_message_get_structure(message);
     gboolean signal = !wanted;
 
     gst_structure_get_boolean(said, "signal", &signal);
     CHECK(signal == wanted && strstr(gst_structure_get_string(said, "reason"), why),
           "the signal is %d: %s", signal, gst_structure_get_string(said, "reason"));
-    gst_message_unref(message);
 }
 
 guint64 line_stat(struct line *line, const gchar *name)
 {
-    GstStructure *stats;
+    g_autoptr(GstStructure) stats = NULL;
     guint64 value = G_MAXUINT64;
 
     g_object_get(line->src, "stats", &stats, NULL);
     CHECK(gst_structure_get_uint64(stats, name, &value), "no %s", name);
-    gst_structure_free(stats);
     return value;
 }
 
@@ -210,15 +205,13 @@ void nothing_ended(struct line *line)
 
 void expect_warning(struct line *line, const gchar *text)
 {
-    GstMessage *message = await_message(line, GST_MESSAGE_WARNING, NULL);
-    GError *error;
+    g_autoptr(GstMessage) message = await_message(line, GST_MESSAGE_WARNING, NULL);
+    g_autoptr(GError) error = NULL;
 
     gst_message_parse_warning(message, &error, NULL);
     CHECK(g_error_matches(error, GST_RESOURCE_ERROR, GST_RESOURCE_ERROR_SETTINGS) &&
               strstr(error->message, text),
           "%s", error->message);
-    g_error_free(error);
-    gst_message_unref(message);
 }
 
 void expect_refusal(const gchar *properties, const gchar *text)
@@ -226,13 +219,11 @@ void expect_refusal(const gchar *properties, const gchar *text)
     struct line line;
 
     line_begin_card(&line, properties, SHOWN);
-    GstMessage *message = gst_bus_timed_pop_filtered(line.bus, WAIT, GST_MESSAGE_ERROR);
-    GError *error;
+    g_autoptr(GstMessage) message = gst_bus_timed_pop_filtered(line.bus, WAIT, GST_MESSAGE_ERROR);
+    g_autoptr(GError) error = NULL;
     CHECK(message, "no error");
     gst_message_parse_error(message, &error, NULL);
     CHECK(strstr(error->message, text), "%s", error->message);
-    g_error_free(error);
-    gst_message_unref(message);
     line_finish(&line);
 }
 

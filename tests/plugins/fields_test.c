@@ -27,53 +27,44 @@ static void check_side(GstBuffer *buffer, guint count)
 
 static void check_caps(GstHarness *src, const gchar *wanted)
 {
-    GstCaps *caps = gst_pad_get_current_caps(src->sinkpad), *same = gst_caps_from_string(wanted);
+    g_autoptr(GstCaps) caps = gst_pad_get_current_caps(src->sinkpad),
+                       same = gst_caps_from_string(wanted);
 
     fail_unless(gst_caps_is_equal(caps, same), "%s", gst_caps_to_string(caps));
-    gst_caps_unref(caps);
-    gst_caps_unref(same);
 }
 
 static void cross(const gchar *caps)
 {
-    gchar *address = ends_address();
-    GstHarness *sink = ends_sink(address, NULL), *src = ends_src(address, NULL);
+    g_autoptr(GstHarness) sink = ends_sink(NULL), src = ends_src(NULL);
 
     gst_harness_set_src_caps_str(sink, caps);
     for (guint i = 0; i < 8; i++) {
         gst_harness_push(sink, field(caps, i));
-        GstBuffer *buffer = ends_pull(src);
+        g_autoptr(GstBuffer) buffer = ends_pull(src);
         check_side(buffer, i);
         ends_check_picture(buffer, caps, i);
-        gst_buffer_unref(buffer);
     }
     check_caps(src, caps);
     fail_unless_equals_uint64(ends_stat(sink, "dropped-malformed"), 0);
-    gst_harness_teardown(src);
-    gst_harness_teardown(sink);
-    g_free(address);
 }
 
-GST_START_TEST(test_fields_cross)
+TEST(test_fields_cross)
 {
     cross(CAPS_FIELDS);
     cross(FIELDS("I420", "30"));
     cross(FIELDS("v210", "486"));
     cross(FIELDS("NV12", "31")); /* the larger half */
 }
-GST_END_TEST
 
 /* From the sink's own pool nothing is copied, as with frames. */
-GST_START_TEST(test_fields_in_slots)
+TEST(test_fields_in_slots)
 {
-    gchar *address = ends_address();
-    GstHarness *sink = ends_sink(address, NULL), *src = ends_src(address, NULL);
+    GstHarness *sink = ends_sink(NULL), *src = ends_src(NULL);
 
     gst_harness_set_src_caps_str(sink, CAPS_FIELDS);
     GstBufferPool *pool = ends_pool(sink, CAPS_FIELDS);
     for (guint i = 0; i < 8; i++) {
-        GstBuffer *buffer;
-        fail_unless_equals_int(gst_buffer_pool_acquire_buffer(pool, &buffer, NULL), GST_FLOW_OK);
+        GstBuffer *buffer = ends_acquire(pool);
         ends_paint(buffer, CAPS_FIELDS, i);
         gst_harness_push(sink, buffer);
         buffer = ends_pull(src);
@@ -81,26 +72,19 @@ GST_START_TEST(test_fields_in_slots)
         gst_buffer_unref(buffer);
     }
     fail_unless_equals_uint64(ends_stat(sink, "copies-cpu"), 0);
-    gst_buffer_pool_set_active(pool, FALSE);
-    gst_object_unref(pool);
-    gst_harness_teardown(src);
-    gst_harness_teardown(sink);
-    g_free(address);
 }
-GST_END_TEST
 
 static GstClockTime interval_of(const gchar *text)
 {
-    GstCaps *caps = gst_caps_from_string(text);
+    g_autoptr(GstCaps) caps = gst_caps_from_string(text);
     GstVideoInfo info;
 
     fail_unless(gst_video_info_from_caps(&info, caps));
-    gst_caps_unref(caps);
     return layout_interval(&info);
 }
 
 /* Two fields are a frame, by the clock, too. */
-GST_START_TEST(test_time_of_a_field)
+TEST(test_time_of_a_field)
 {
     fail_unless_equals_uint64(interval_of(CAPS_FIELDS), 20 * GST_MSECOND);
     fail_unless_equals_uint64(interval_of(CAPS_SMALL), 40 * GST_MSECOND);
@@ -108,12 +92,11 @@ GST_START_TEST(test_time_of_a_field)
         interval_of("video/x-raw,format=UYVY,width=64,height=16,framerate=0/1"),
         GST_CLOCK_TIME_NONE);
 }
-GST_END_TEST
 
 /* Its luma is the same everywhere, and low. */
 static void check_black(GstBuffer *buffer, const gchar *text)
 {
-    GstCaps *caps = gst_caps_from_string(text);
+    g_autoptr(GstCaps) caps = gst_caps_from_string(text);
     GstVideoFrame frame;
     GstVideoInfo info;
 
@@ -126,45 +109,41 @@ static void check_black(GstBuffer *buffer, const gchar *text)
                                                    x * GST_VIDEO_FRAME_COMP_PSTRIDE(&frame, 0)],
                                    16);
     gst_video_frame_unmap(&frame);
-    gst_caps_unref(caps);
 }
 
 /* What stands in for a sender that is gone are fields as well, one after the other. */
 static void stand_in(const gchar *mode, const gchar *caps)
 {
-    gchar *address = ends_address(), *on_disconnect = g_strdup_printf("on-disconnect=%s", mode);
-    GstHarness *sink = ends_sink(address, NULL), *src = ends_src(address, on_disconnect);
+    g_autofree gchar *address = ends_address(),
+                     *on_disconnect = g_strdup_printf("on-disconnect=%s", mode);
+    GstHarness *sink = ends_sink_at(address, NULL);
+    g_autoptr(GstHarness) src = ends_src_at(address, on_disconnect);
 
     gst_harness_set_src_caps_str(sink, caps);
     gst_harness_push(sink, field(caps, 0));
     gst_buffer_unref(ends_pull(src));
-    gst_harness_teardown(sink);
+    ends_close(sink);
     for (guint i = 0; i < 6; i++) {
-        GstBuffer *buffer = ends_pull(src);
+        g_autoptr(GstBuffer) buffer = ends_pull(src);
         check_side(buffer, i);
         if (g_str_equal(mode, "freeze"))
             ends_check_picture(buffer, caps, 0);
         else
             check_black(buffer, caps);
         fail_unless_equals_uint64(GST_BUFFER_DURATION(buffer), 20 * GST_MSECOND);
-        gst_buffer_unref(buffer);
     }
-    gst_harness_teardown(src);
-    g_free(on_disconnect);
-    g_free(address);
 }
 
-GST_START_TEST(test_fields_that_stand_in)
+TEST(test_fields_that_stand_in)
 {
     stand_in("freeze", CAPS_FIELDS);
     stand_in("black", CAPS_FIELDS);
     stand_in("black", FIELDS("I420", "34"));
 }
-GST_END_TEST
 
 /* --- as bytes ----------------------------------------------------------------------------- */
 
-GST_START_TEST(test_every_format_has_fields)
+TEST(test_every_format_has_fields)
 {
     guint count;
     const GstVideoFormat *formats = gst_video_formats_raw(&count);
@@ -182,57 +161,31 @@ GST_START_TEST(test_every_format_has_fields)
                         gst_video_format_to_string(formats[i]), height);
             fail_unless_equals_int(layout.height, (height + 1) / 2);
             fail_unless(layout_fits_info(&layout, &info));
-            GstCaps *caps = gst_video_info_to_caps(&info);
+            g_autoptr(GstCaps) caps = gst_video_info_to_caps(&info);
             fail_unless(media_from_caps(&media, caps, &left_out) && left_out == 0);
             media.picture.layout = layout;
-            GstCaps *back = media_to_caps(&media, NULL, &got, &reason);
+            g_autoptr(GstCaps) back = media_to_caps(&media, NULL, &got, &reason);
             fail_unless(back != NULL, "%s: %s", layout.format, reason);
             fail_unless(gst_caps_is_equal(caps, back));
             fail_unless(got.interlace_mode == GST_VIDEO_INTERLACE_MODE_ALTERNATE);
-            gst_caps_unref(back);
-            gst_caps_unref(caps);
         }
     }
 }
-GST_END_TEST
 
 /* Pictures that have not two of the field's height are a lie. */
-GST_START_TEST(test_fields_that_contradict_the_layout)
+TEST(test_fields_that_contradict_the_layout)
 {
     static const guint heights[] = {1, 16, 30, 33, 64, G_MAXINT, G_MAXUINT};
 
     for (guint i = 0; i < G_N_ELEMENTS(heights); i++) {
         struct gpud_media media = {.picture = {.scan = GPUD_SCAN_ALTERNATE}};
-        gchar *reason = NULL;
+        g_autofree gchar *reason = NULL;
         GstVideoInfo info;
         gpud_layout_init(&media.picture.layout, "UYVY", 64, 16, 0, NULL);
         media.picture.picture_height = heights[i];
         fail_if(media_to_caps(&media, NULL, &info, &reason), "height %u", heights[i]);
         fail_unless(reason != NULL);
-        g_free(reason);
     }
 }
-GST_END_TEST
 
-static Suite *fields_suite(void)
-{
-    Suite *suite = suite_create("fields");
-    TCase *tc = tcase_create("fields");
-
-    suite_add_tcase(suite, tc);
-    tcase_set_timeout(tc, 60);
-    tcase_add_test(tc, test_fields_cross);
-    tcase_add_test(tc, test_fields_in_slots);
-    tcase_add_test(tc, test_time_of_a_field);
-    tcase_add_test(tc, test_fields_that_stand_in);
-    tcase_add_test(tc, test_every_format_has_fields);
-    tcase_add_test(tc, test_fields_that_contradict_the_layout);
-    return suite;
-}
-
-int main(int argc, char **argv)
-{
-    ends_init_environment();
-    gst_check_init(&argc, &argv);
-    return gst_check_run_suite(fields_suite(), "fields", __FILE__);
-}
+ENDS_MAIN(60)

@@ -9,17 +9,16 @@
 
 #include <string.h>
 
-static gchar *text_of(struct line *line, const gchar *field)
+static gchar *text_of(GstHarness *line, const gchar *field)
 {
-    GstStructure *stats;
+    g_autoptr(GstStructure) stats = NULL;
 
-    g_object_get(line->end, "stats", &stats, NULL);
+    g_object_get(ends_element(line), "stats", &stats, NULL);
     gchar *text = g_strdup(gst_structure_get_string(stats, field));
-    gst_structure_free(stats);
     return text;
 }
 
-static void expect_place(struct line *src, const gchar *device, const gchar *path)
+static void expect_place(GstHarness *src, const gchar *device, const gchar *path)
 {
     gchar *is = text_of(src, "device");
 
@@ -38,33 +37,32 @@ static gboolean is_cuda(GstBuffer *buffer)
 }
 
 /* NULL: the user named the device, and there is nothing to tell. */
-static void expect_reason(struct line *end, const gchar *says)
+static void expect_reason(GstHarness *end, const gchar *says)
 {
-    gchar *is = text_of(end, "device-reason");
+    g_autofree gchar *is = text_of(end, "device-reason");
 
     fail_unless(says ? is && strstr(is, says) != NULL : !is, "the reason is \"%s\", not \"%s\"", is,
                 says);
-    g_free(is);
 }
 
 /* Pictures through a pair; whether they come in CUDA memory. The CPU reads them either way. */
-static void exchange(struct line *sink, struct line *src, guint from, guint to, gboolean cuda)
+static void exchange(GstHarness *sink, GstHarness *src, guint from, guint to, gboolean cuda)
 {
     for (guint i = from; i < to; i++) {
-        fail_unless_equals_int(gst_harness_push(sink->harness, ends_picture(CAPS_NV12, i)),
-                               GST_FLOW_OK);
-        GstBuffer *got = ends_pull(src->harness);
+        ends_push(sink, CAPS_NV12, i);
+        g_autoptr(GstBuffer) got = ends_pull(src);
         fail_unless_equals_int(is_cuda(got), cuda);
         ends_check_picture(got, CAPS_NV12, i);
-        gst_buffer_unref(got);
     }
 }
 
-static void open_sink(struct line *sink, const gchar *address, const gchar *device)
+static GstHarness *open_sink(const gchar *device)
 {
-    *sink = line_new("gpudirectsink name=end sync=false address=%s device=%s", address, device);
-    gst_harness_set_src_caps_str(sink->harness, CAPS_NV12);
-    line_wait_clients(sink, 1);
+    GstHarness *sink =
+        line_new("gpudirectsink name=end sync=false address=%s device=%s", ends_own(), device);
+
+    ends_start(sink, CAPS_NV12);
+    return sink;
 }
 
 #define HOST "host: the elements downstream prefer no GPU's memory"
@@ -86,198 +84,148 @@ static const struct {
     {"cuda:1", "", "cuda:1", "map", TRUE, "cuda:1: the sender has its frames there"},
 };
 
-GST_START_TEST(test_place)
-{
-    gchar *address = ends_address();
-    struct line sink,
-        src = line_new("gpudirectsrc name=end address=%s %s", address, cases[__i__].behind);
+static guint gpus;
 
-    gst_harness_add_propose_allocation_meta(src.harness, GST_VIDEO_META_API_TYPE, NULL);
-    open_sink(&sink, address, cases[__i__].sender);
-    exchange(&sink, &src, 0, FRAMES, cases[__i__].cuda);
-    expect_place(&src, cases[__i__].device, cases[__i__].path);
-    expect_reason(&src, cases[__i__].says);
-    expect_reason(&sink, strcmp(cases[__i__].sender, "auto") == 0
-                             ? "host: the elements upstream prefer no GPU's memory"
-                             : NULL);
-    fail_unless_equals_uint64(line_stat(&src, "frames"), FRAMES);
+TEST(test_place, .times = G_N_ELEMENTS(cases))
+{
+    if (gpus < 2 && strcmp(cases[__i__].sender, "cuda:1") == 0)
+        return;
+    GstHarness *src =
+        line_new("gpudirectsrc name=end address=%s %s", ends_own(), cases[__i__].behind);
+
+    gst_harness_add_propose_allocation_meta(src, GST_VIDEO_META_API_TYPE, NULL);
+    GstHarness *sink = open_sink(cases[__i__].sender);
+    exchange(sink, src, 0, FRAMES, cases[__i__].cuda);
+    expect_place(src, cases[__i__].device, cases[__i__].path);
+    expect_reason(src, cases[__i__].says);
+    expect_reason(sink, strcmp(cases[__i__].sender, "auto") == 0
+                            ? "host: the elements upstream prefer no GPU's memory"
+                            : NULL);
+    fail_unless_equals_uint64(ends_stat(src, "frames"), FRAMES);
     if (strcmp(cases[__i__].path, "map") == 0) {
-        fail_unless_equals_uint64(line_stat(&src, "copies-gpu"), 0);
-        fail_unless_equals_uint64(line_stat(&src, "copies-cpu"), 0);
+        fail_unless_equals_uint64(ends_stat(src, "copies-gpu"), 0);
+        fail_unless_equals_uint64(ends_stat(src, "copies-cpu"), 0);
     }
-    line_free(&src);
-    line_free(&sink);
-    g_free(address);
 }
-GST_END_TEST
 
 /* With device=cuda:0 before what passes anything through but ends in memory of the CPU. */
-GST_START_TEST(test_named_device_before_plain_elements)
+TEST(test_named_device_before_plain_elements)
 {
-    gchar *address = ends_address();
-    struct line sink,
-        src = line_new("gpudirectsrc name=end address=%s device=cuda:0 ! videoconvert "
-                       "! capsfilter caps=video/x-raw",
-                       address);
+    GstHarness *src = line_new("gpudirectsrc name=end address=%s device=cuda:0 ! videoconvert "
+                               "! capsfilter caps=video/x-raw",
+                               ends_own());
 
-    open_sink(&sink, address, "cuda:0");
-    exchange(&sink, &src, 0, FRAMES, FALSE);
-    line_free(&src);
-    line_free(&sink);
-    g_free(address);
+    GstHarness *sink = open_sink("cuda:0");
+    exchange(sink, src, 0, FRAMES, FALSE);
 }
-GST_END_TEST
 
 /* One branch that takes memory of the CPU alone decides for all. */
-GST_START_TEST(test_tee)
+TEST(test_tee)
 {
     for (guint i = 0; i < 2; i++) {
-        gchar *address = ends_address();
-        struct line sink,
-            src = line_new("gpudirectsrc name=end address=%s ! tee name=t  t. ! queue ! fakesink "
-                           "sync=false async=false %s t. ! queue",
-                           address,
-                           i ? "t. ! queue ! video/x-raw ! fakesink sync=false async=false" : "");
-        open_sink(&sink, address, "cuda:0");
-        exchange(&sink, &src, 0, FRAMES, i == 0);
-        expect_place(&src, i ? "host" : "cuda:0", NULL);
-        line_free(&src);
-        line_free(&sink);
-        g_free(address);
+        GstHarness *src = line_new(
+            "gpudirectsrc name=end address=%s ! tee name=t  t. ! queue ! fakesink "
+            "sync=false async=false %s t. ! queue",
+            ends_own(), i ? "t. ! queue ! video/x-raw ! fakesink sync=false async=false" : "");
+        GstHarness *sink = open_sink("cuda:0");
+        exchange(sink, src, 0, FRAMES, i == 0);
+        expect_place(src, i ? "host" : "cuda:0", NULL);
+        ends_close(src);
+        ends_close(sink);
     }
 }
-GST_END_TEST
 
 /* Senders that come one after the other, each somewhere else. */
-GST_START_TEST(test_senders_in_turn)
+TEST(test_senders_in_turn)
 {
     static const gchar *const device[] = {"cuda:0", "host", "cuda:0", "host"};
-    gchar *address = ends_address();
-    struct line sink, src = line_new("gpudirectsrc name=end address=%s", address);
+    GstHarness *src = line_new("gpudirectsrc name=end address=%s", ends_own());
 
     for (guint i = 0; i < G_N_ELEMENTS(device); i++) {
-        open_sink(&sink, address, device[i]);
-        exchange(&sink, &src, 10 * i, 10 * i + 5, i % 2 == 0);
-        expect_place(&src, device[i], "map");
-        line_free(&sink);
+        GstHarness *sink = open_sink(device[i]);
+        exchange(sink, src, 10 * i, 10 * i + 5, i % 2 == 0);
+        expect_place(src, device[i], "map");
+        ends_close(sink);
     }
-    fail_unless_equals_uint64(line_stat(&src, "connects"), G_N_ELEMENTS(device));
-    fail_unless_equals_uint64(line_stat(&src, "frames"), 5 * G_N_ELEMENTS(device));
-    line_free(&src);
-    g_free(address);
+    fail_unless_equals_uint64(ends_stat(src, "connects"), G_N_ELEMENTS(device));
+    fail_unless_equals_uint64(ends_stat(src, "frames"), 5 * G_N_ELEMENTS(device));
 }
-GST_END_TEST
 
 /* A sender on the host that takes no detour refuses a receiver on a GPU before it says anything of
  * its frames: the receiver comes back from the host. */
-GST_START_TEST(test_sender_that_refuses_the_gpu)
+TEST(test_sender_that_refuses_the_gpu)
 {
-    gchar *address = ends_address();
-    struct line sink, src = line_new("gpudirectsrc name=end address=%s", address);
+    GstHarness *src = line_new("gpudirectsrc name=end address=%s", ends_own());
 
-    open_sink(&sink, address, "cuda:0");
-    exchange(&sink, &src, 0, 3, TRUE);
-    line_free(&sink);
-    open_sink(&sink, address, "host require-direct=true");
-    exchange(&sink, &src, 3, 6, FALSE);
-    expect_place(&src, "host", "map");
-    line_free(&src);
-    line_free(&sink);
-    g_free(address);
+    GstHarness *sink = open_sink("cuda:0");
+    exchange(sink, src, 0, 3, TRUE);
+    ends_close(sink);
+    sink = open_sink("host require-direct=true");
+    exchange(sink, src, 3, 6, FALSE);
+    expect_place(src, "host", "map");
 }
-GST_END_TEST
 
 static gpointer push_four(gpointer sink)
 {
     for (guint i = 0; i < 4; i++)
-        fail_unless_equals_int(gst_harness_push(sink, ends_picture(CAPS_NV12, i)), GST_FLOW_OK);
+        ends_push(sink, CAPS_NV12, i);
     return NULL;
 }
 
 /* A sender that waits for its receiver loses no frame to the move. */
-GST_START_TEST(test_no_frame_is_lost)
+TEST(test_no_frame_is_lost)
 {
-    gchar *address = ends_address();
-    struct line sink =
+    g_autofree gchar *address = ends_address();
+    GstHarness *sink =
         line_new("gpudirectsink name=end sync=false device=cuda:0 address=%s", address);
 
-    gst_harness_set_src_caps_str(sink.harness, CAPS_NV12);
-    GThread *thread = g_thread_new("push", push_four, sink.harness);
-    struct line src = line_new("gpudirectsrc name=end address=%s", address);
+    gst_harness_set_src_caps_str(sink, CAPS_NV12);
+    GThread *thread = g_thread_new("push", push_four, sink);
+    GstHarness *src = line_new("gpudirectsrc name=end address=%s", address);
     for (guint i = 0; i < 4; i++) {
-        GstBuffer *got = ends_pull(src.harness);
+        g_autoptr(GstBuffer) got = ends_pull(src);
         fail_unless(is_cuda(got));
         ends_check_picture(got, CAPS_NV12, i);
-        gst_buffer_unref(got);
     }
     g_thread_join(thread);
-    fail_unless_equals_uint64(line_stat(&sink, "connects"), 1);
-    fail_unless_equals_uint64(line_stat(&sink, "dropped-slow-receiver"), 0);
-    line_free(&src);
-    line_free(&sink);
-    g_free(address);
+    fail_unless_equals_uint64(ends_stat(sink, "connects"), 1);
+    fail_unless_equals_uint64(ends_stat(sink, "dropped-slow-receiver"), 0);
 }
-GST_END_TEST
 
 /* Elements that accept any memory, and read no GstVideoMeta, get the caps' default layout. */
-GST_START_TEST(test_plain_bytes)
+TEST(test_plain_bytes)
 {
-    gchar *address = ends_address();
-    struct line sink, src = line_new("gpudirectsrc name=end address=%s", address);
+    GstHarness *src = line_new("gpudirectsrc name=end address=%s", ends_own());
 
-    open_sink(&sink, address, "cuda:0");
+    GstHarness *sink = open_sink("cuda:0");
     for (guint i = 0; i < FRAMES; i++) {
-        GstBuffer *sent = ends_picture(CAPS_NV12, i);
+        g_autoptr(GstBuffer) sent = ends_picture(CAPS_NV12, i);
         GstMapInfo want, have;
         gst_buffer_ref(sent);
-        fail_unless_equals_int(gst_harness_push(sink.harness, sent), GST_FLOW_OK);
-        GstBuffer *got = ends_pull(src.harness);
+        fail_unless_equals_int(gst_harness_push(sink, sent), GST_FLOW_OK);
+        g_autoptr(GstBuffer) got = ends_pull(src);
         fail_unless(gst_buffer_map(sent, &want, GST_MAP_READ));
         fail_unless(gst_buffer_map(got, &have, GST_MAP_READ));
         fail_unless(have.size >= want.size);
         GstVideoInfo info;
-        GstCaps *caps = gst_caps_from_string(CAPS_NV12);
+        g_autoptr(GstCaps) caps = gst_caps_from_string(CAPS_NV12);
         gst_video_info_from_caps(&info, caps);
-        gst_caps_unref(caps);
         for (guint y = 0; y < 34; y++)
             fail_unless(memcmp(want.data + y * (guint)info.stride[0],
                                have.data + y * (guint)info.stride[0], 322) == 0,
                         "row %u", y);
         gst_buffer_unmap(got, &have);
         gst_buffer_unmap(sent, &want);
-        gst_buffer_unref(got);
-        gst_buffer_unref(sent);
     }
-    fail_unless_equals_uint64(line_stat(&src, "copies-cpu"), 0);
-    line_free(&src);
-    line_free(&sink);
-    g_free(address);
-}
-GST_END_TEST
-
-static Suite *follow_suite(guint gpus)
-{
-    Suite *suite = suite_create("follow");
-    TCase *tc = tcase_create("follow");
-
-    suite_add_tcase(suite, tc);
-    tcase_set_timeout(tc, 120);
-    tcase_add_loop_test(tc, test_place, 0, (int)G_N_ELEMENTS(cases) - (gpus < 2));
-    tcase_add_test(tc, test_named_device_before_plain_elements);
-    tcase_add_test(tc, test_tee);
-    tcase_add_test(tc, test_senders_in_turn);
-    tcase_add_test(tc, test_sender_that_refuses_the_gpu);
-    tcase_add_test(tc, test_no_frame_is_lost);
-    tcase_add_test(tc, test_plain_bytes);
-    return suite;
+    fail_unless_equals_uint64(ends_stat(src, "copies-cpu"), 0);
 }
 
 int main(int argc, char **argv)
 {
     ends_init_environment();
-    guint gpus = lines_count_gpus(&argc, &argv);
+    gpus = lines_count_gpus(&argc, &argv);
     if (gpus == 0)
         return 77;
     gst_check_init(&argc, &argv);
-    return gst_check_run_suite(follow_suite(gpus), "follow", __FILE__);
+    return ends_run_tests(120);
 }

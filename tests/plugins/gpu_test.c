@@ -54,68 +54,52 @@ static gboolean have_device(void)
 static void exchange(GstHarness *sink, GstHarness *src, GstBuffer *buffer, guint seed)
 {
     fail_unless_equals_int(gst_harness_push(sink, buffer), GST_FLOW_OK);
-    GstBuffer *got = ends_pull(src);
-    ends_check_picture(got, CAPS_SMALL, seed);
-    gst_buffer_unref(got);
+    ends_take(src, CAPS_SMALL, seed);
 }
 
 /* 20 lent buffers and 20 foreign ones; copies: by the CPU, of both. */
 static void run(const gchar *sink_device, const gchar *src_device, const gchar *path, guint copies)
 {
-    gchar *active;
-    gchar *address = ends_address();
-    GstHarness *sink = ends_sink(address, sink_device), *src = ends_src(address, src_device);
+    g_autofree gchar *active = NULL;
+    g_autoptr(GstHarness) sink = ends_sink(sink_device), src = ends_src(src_device);
 
-    gst_harness_set_src_caps_str(sink, CAPS_SMALL);
-    ends_wait_clients(sink, 1);
+    ends_start(sink, CAPS_SMALL);
     g_object_get(ends_element(sink), "active-path", &active, NULL);
     fail_unless_equals_string(active, path);
-    g_free(active);
     GstBufferPool *pool = ends_pool(sink, CAPS_SMALL);
     for (guint i = 0; i < 20; i++) {
-        GstBuffer *lent = NULL;
-        fail_unless_equals_int(gst_buffer_pool_acquire_buffer(pool, &lent, NULL), GST_FLOW_OK);
+        GstBuffer *lent = ends_acquire(pool);
         ends_paint(lent, CAPS_SMALL, i);
         exchange(sink, src, lent, i);
         exchange(sink, src, ends_picture(CAPS_SMALL, i + 100), i + 100);
     }
     fail_unless_equals_uint64(ends_stat(sink, "frames"), 40);
     fail_unless_equals_uint64(ends_stat(sink, "copies-cpu"), copies);
-    gst_buffer_pool_set_active(pool, FALSE);
-    gst_object_unref(pool);
-    gst_harness_teardown(src);
-    gst_harness_teardown(sink);
-    g_free(address);
 }
 
-GST_START_TEST(test_device_to_host)
+TEST(test_device_to_host)
 {
     run("device=opencl:0", NULL, "staged", 20); /* into the host memory that both share */
 }
-GST_END_TEST
 
-GST_START_TEST(test_device_to_device)
+TEST(test_device_to_device)
 {
     run("device=opencl:0", "device=opencl:0", "map", 0);
 }
-GST_END_TEST
 
-GST_START_TEST(test_device_to_another)
+TEST(test_device_to_another, .only_if = &can_migrate)
 {
     run("device=opencl:0", "device=opencl:1", "migrate", 0);
 }
-GST_END_TEST
 
 /* A buffer that another branch has mapped is copied: the stream neither stops nor tears. */
-GST_START_TEST(test_mapped_elsewhere)
+TEST(test_mapped_elsewhere)
 {
-    gchar *address = ends_address();
-    GstHarness *sink = ends_sink(address, "device=opencl:0"), *src = ends_src(address, NULL);
+    GstHarness *sink = ends_sink("device=opencl:0"), *src = ends_src(NULL);
     GstBuffer *lent = NULL;
     GstMapInfo map;
 
-    gst_harness_set_src_caps_str(sink, CAPS_SMALL);
-    ends_wait_clients(sink, 1);
+    ends_start(sink, CAPS_SMALL);
     GstBufferPool *pool = ends_pool(sink, CAPS_SMALL);
     gst_buffer_pool_acquire_buffer(pool, &lent, NULL);
     ends_paint(lent, CAPS_SMALL, 1);
@@ -123,13 +107,7 @@ GST_START_TEST(test_mapped_elsewhere)
     exchange(sink, src, gst_buffer_ref(lent), 1);
     gst_buffer_unmap(lent, &map);
     exchange(sink, src, lent, 1);
-    gst_buffer_pool_set_active(pool, FALSE);
-    gst_object_unref(pool);
-    gst_harness_teardown(src);
-    gst_harness_teardown(sink);
-    g_free(address);
 }
-GST_END_TEST
 
 /* A branch of a tee that maps the buffer once it was looked at, and before it is sent: what the
  * sink logs tells when. */
@@ -149,14 +127,12 @@ static void map_late(GstDebugCategory *category, GstDebugLevel level, const gcha
         late->mapped = gst_buffer_map(late->buffer, &late->map, GST_MAP_READ);
 }
 
-GST_START_TEST(test_mapped_at_the_last_moment)
+TEST(test_mapped_at_the_last_moment)
 {
-    gchar *address = ends_address();
-    GstHarness *sink = ends_sink(address, "device=opencl:0"), *src = ends_src(address, NULL);
+    GstHarness *sink = ends_sink("device=opencl:0"), *src = ends_src(NULL);
     struct late_map late = {0};
 
-    gst_harness_set_src_caps_str(sink, CAPS_SMALL);
-    ends_wait_clients(sink, 1);
+    ends_start(sink, CAPS_SMALL);
     GstBufferPool *pool = ends_pool(sink, CAPS_SMALL);
     gst_buffer_pool_acquire_buffer(pool, &late.buffer, NULL);
     ends_paint(late.buffer, CAPS_SMALL, 1);
@@ -169,53 +145,22 @@ GST_START_TEST(test_mapped_at_the_last_moment)
     fail_unless(late.mapped, "the sink said nothing between its look and the frame");
     gst_buffer_unmap(late.buffer, &late.map);
     exchange(sink, src, late.buffer, 1);
-    gst_buffer_pool_set_active(pool, FALSE);
-    gst_object_unref(pool);
-    gst_harness_teardown(src);
-    gst_harness_teardown(sink);
-    g_free(address);
 }
-GST_END_TEST
 
-GST_START_TEST(test_require_direct)
+TEST(test_require_direct)
 {
-    GstHarness *sink = ends_sink("direct", "device=opencl:0 wait-for-connection=false");
-    GstElement *receiver =
-        gst_parse_launch("gpudirectsrc address=direct require-direct=true ! fakesink", NULL);
-    GstBus *bus = gst_element_get_bus(receiver);
-    GError *error;
+    g_autoptr(GstHarness) sink =
+        ends_sink_at("direct", "device=opencl:0 wait-for-connection=false");
+    g_autoptr(GstElement) receiver =
+        ends_pipeline("gpudirectsrc address=direct require-direct=true ! fakesink");
+    g_autoptr(GstBus) bus = gst_element_get_bus(receiver);
 
     gst_harness_set_src_caps_str(sink, CAPS_SMALL);
     gst_element_set_state(receiver, GST_STATE_PLAYING);
-    GstMessage *message = ends_wait_message(bus, GST_MESSAGE_ERROR, 5);
-    fail_unless(message != NULL);
-    gst_message_parse_error(message, &error, NULL);
+    g_autoptr(GError) error = ends_wait_error(bus, GST_MESSAGE_ERROR, 5);
     fail_unless(g_error_matches(error, GST_RESOURCE_ERROR, GST_RESOURCE_ERROR_SETTINGS), "%s",
                 error->message);
-    g_error_free(error);
-    gst_message_unref(message);
     gst_element_set_state(receiver, GST_STATE_NULL);
-    gst_object_unref(receiver);
-    gst_object_unref(bus);
-    gst_harness_teardown(sink);
-}
-GST_END_TEST
-
-static Suite *gpu_suite(void)
-{
-    Suite *suite = suite_create("gpu");
-    TCase *tc = tcase_create("gpu");
-
-    suite_add_tcase(suite, tc);
-    tcase_set_timeout(tc, 60);
-    tcase_add_test(tc, test_device_to_host);
-    tcase_add_test(tc, test_device_to_device);
-    if (can_migrate)
-        tcase_add_test(tc, test_device_to_another);
-    tcase_add_test(tc, test_mapped_elsewhere);
-    tcase_add_test(tc, test_mapped_at_the_last_moment);
-    tcase_add_test(tc, test_require_direct);
-    return suite;
 }
 
 int main(int argc, char **argv)
@@ -225,5 +170,5 @@ int main(int argc, char **argv)
     if (!have_device())
         return 77;
     gst_check_init(&argc, &argv);
-    return gst_check_run_suite(gpu_suite(), "gpu", __FILE__);
+    return ends_run_tests(60);
 }

@@ -8,37 +8,36 @@
 
 #include <string.h>
 
+static gboolean two_gpus;
+
 /* --- what a buffer is --------------------------------------------------------------------- */
 
 /* A pair whose sending end takes system memory and whose receiving end gives the GPU's. */
-static void open_pair(struct line *sink, struct line *src, const gchar *src_properties)
+static void open_pair(GstHarness **sink, GstHarness **src, const gchar *src_properties)
 {
-    gchar *address = ends_address();
+    g_autofree gchar *address = ends_address();
 
     *src = line_new("gpudirectsrc name=end address=%s " ON_GPU " %s", address, src_properties);
     *sink = line_new("gpudirectsink name=end sync=false " ON_GPU " address=%s", address);
-    gst_harness_set_src_caps_str(sink->harness, CAPS_NV12);
-    line_wait_clients(sink, 1);
-    g_free(address);
+    ends_start(*sink, CAPS_NV12);
 }
 
-static GstBuffer *send_one(struct line *sink, struct line *src, guint seed)
+static GstBuffer *send_one(GstHarness *sink, GstHarness *src, guint seed)
 {
-    fail_unless_equals_int(gst_harness_push(sink->harness, ends_picture(CAPS_NV12, seed)),
-                           GST_FLOW_OK);
-    GstBuffer *got = ends_pull(src->harness);
+    ends_push(sink, CAPS_NV12, seed);
+    GstBuffer *got = ends_pull(src);
 
     fail_unless_equals_int(gst_buffer_n_memory(got), 1);
     fail_unless(gst_memory_is_type(gst_buffer_peek_memory(got, 0), GPU_MEMORY));
     return got;
 }
 
-GST_START_TEST(test_buffer)
+TEST(test_buffer)
 {
-    struct line sink, src;
+    GstHarness *sink, *src;
 
     open_pair(&sink, &src, "");
-    GstBuffer *got = send_one(&sink, &src, 1);
+    g_autoptr(GstBuffer) got = send_one(sink, src, 1);
     GstMemory *memory = gst_buffer_peek_memory(got, 0);
     GstVideoMeta *meta = gst_buffer_get_video_meta(got);
 
@@ -50,126 +49,98 @@ GST_START_TEST(test_buffer)
     }
     fail_unless(GST_MEMORY_IS_READONLY(memory));
     ends_check_picture(got, CAPS_NV12, 1);
-    gst_buffer_unref(got);
-    line_free(&src);
-    line_free(&sink);
 }
-GST_END_TEST
 
 /* A picture that is not mapped costs nothing. */
-GST_START_TEST(test_unmapped)
+TEST(test_unmapped)
 {
-    struct line sink, src;
+    GstHarness *sink, *src;
 
     open_pair(&sink, &src, "");
-    gst_buffer_unref(send_one(&sink, &src, 0)); /* a new link is tried out first */
-    guint64 waits = line_stat(&src, "device-waits");
+    gst_buffer_unref(send_one(sink, src, 0)); /* a new link is tried out first */
+    guint64 waits = ends_stat(src, "device-waits");
     for (guint i = 1; i < FRAMES; i++)
-        gst_buffer_unref(send_one(&sink, &src, i));
-    fail_unless_equals_uint64(line_stat(&src, "frames"), FRAMES);
-    fail_unless_equals_uint64(line_stat(&src, "device-waits"), waits);
-    fail_unless_equals_uint64(line_stat(&src, "copies-gpu"), 0);
-    fail_unless_equals_uint64(line_stat(&src, "copies-cpu"), 0);
-    line_free(&src);
-    line_free(&sink);
+        gst_buffer_unref(send_one(sink, src, i));
+    fail_unless_equals_uint64(ends_stat(src, "frames"), FRAMES);
+    fail_unless_equals_uint64(ends_stat(src, "device-waits"), waits);
+    fail_unless_equals_uint64(ends_stat(src, "copies-gpu"), 0);
+    fail_unless_equals_uint64(ends_stat(src, "copies-cpu"), 0);
 }
-GST_END_TEST
 
 /* A copy is such memory, of the same layout; a part is plain memory. */
-GST_START_TEST(test_copy)
+TEST(test_copy)
 {
-    struct line sink, src;
+    GstHarness *sink, *src;
 
     open_pair(&sink, &src, "");
-    GstBuffer *got = send_one(&sink, &src, 3);
-    GstBuffer *copy = gst_buffer_copy_deep(got);
+    GstBuffer *got = send_one(sink, src, 3);
+    g_autoptr(GstBuffer) copy = gst_buffer_copy_deep(got);
     gst_buffer_unref(got);
-    gst_buffer_unref(send_one(&sink, &src, 4));
+    gst_buffer_unref(send_one(sink, src, 4));
     fail_unless(gst_memory_is_type(gst_buffer_peek_memory(copy, 0), GPU_MEMORY));
     ends_check_picture(copy, CAPS_NV12, 3);
     ends_paint(copy, CAPS_NV12, 5);
     ends_check_picture(copy, CAPS_NV12, 5);
-    GstBuffer *again = gst_buffer_copy_deep(copy);
+    g_autoptr(GstBuffer) again = gst_buffer_copy_deep(copy);
     ends_check_picture(again, CAPS_NV12, 5);
-    GstBuffer *part = gst_buffer_copy_region(again, GST_BUFFER_COPY_MEMORY, 16, 64);
+    g_autoptr(GstBuffer) part = gst_buffer_copy_region(again, GST_BUFFER_COPY_MEMORY, 16, 64);
     fail_unless_equals_int(gst_buffer_get_size(part), 64);
-    gst_buffer_unref(part);
-    gst_buffer_unref(again);
-    gst_buffer_unref(copy);
-    line_free(&src);
-    line_free(&sink);
 }
-GST_END_TEST
 
 /* Downstream keeps everything: it gets copies, and the stream goes on. */
-GST_START_TEST(test_hoarding)
+TEST(test_hoarding)
 {
-    struct line sink, src;
+    GstHarness *sink, *src;
     GstBuffer *kept[FRAMES];
 
     open_pair(&sink, &src, "slots=3");
     for (guint i = 0; i < FRAMES; i++)
-        kept[i] = send_one(&sink, &src, i);
+        kept[i] = send_one(sink, src, i);
     for (guint i = 0; i < FRAMES; i++) {
         ends_check_picture(kept[i], CAPS_NV12, i);
         gst_buffer_unref(kept[i]);
     }
-    fail_unless(line_stat(&src, "copies-gpu") >= FRAMES - 3);
-    fail_unless_equals_uint64(line_stat(&src, "copies-cpu"), 0);
-    line_free(&src);
-    line_free(&sink);
+    fail_unless(ends_stat(src, "copies-gpu") >= FRAMES - 3);
+    fail_unless_equals_uint64(ends_stat(src, "copies-cpu"), 0);
 }
-GST_END_TEST
 
 /* A buffer may outlive the element that made it. */
-GST_START_TEST(test_outlive)
+TEST(test_outlive)
 {
-    struct line sink, src;
+    GstHarness *sink, *src;
 
     open_pair(&sink, &src, "");
-    GstBuffer *got = send_one(&sink, &src, 6);
-    line_free(&src);
-    line_free(&sink);
+    g_autoptr(GstBuffer) got = send_one(sink, src, 6);
+    ends_close(src);
+    ends_close(sink);
     ends_check_picture(got, CAPS_NV12, 6);
-    gst_buffer_unref(got);
 }
-GST_END_TEST
 
 /* The proposed pool: memory of the GPU that the CPU may write, too, and that is sent without a
  * copy; when it is exhausted, more of the GPU's memory stands in. */
-GST_START_TEST(test_pool)
+TEST(test_pool)
 {
-    gchar *address = ends_address();
-    struct line src = line_new("gpudirectsrc name=end address=%s " ON_GPU, address);
-    struct line sink =
-        line_new("gpudirectsink name=end sync=false " ON_GPU " slots=3 address=%s", address);
+    GstHarness *src = line_new("gpudirectsrc name=end address=%s " ON_GPU, ends_own());
+    GstHarness *sink =
+        line_new("gpudirectsink name=end sync=false " ON_GPU " slots=3 address=%s", ends_own());
     GstBuffer *lent[6];
 
-    gst_harness_set_src_caps_str(sink.harness, GPU_NV12);
-    line_wait_clients(&sink, 1);
-    GstBufferPool *pool = ends_pool(sink.harness, GPU_NV12);
+    ends_start(sink, GPU_NV12);
+    GstBufferPool *pool = ends_pool(sink, GPU_NV12);
     fail_unless(G_TYPE_CHECK_INSTANCE_TYPE(pool, GPU_TYPE_POOL));
     for (guint i = 0; i < G_N_ELEMENTS(lent); i++) {
-        fail_unless_equals_int(gst_buffer_pool_acquire_buffer(pool, &lent[i], NULL), GST_FLOW_OK);
+        lent[i] = ends_acquire(pool);
         fail_unless(gst_memory_is_type(gst_buffer_peek_memory(lent[i], 0), GPU_MEMORY));
         ends_paint(lent[i], CAPS_NV12, i);
         ends_check_picture(lent[i], CAPS_NV12, i);
     }
     for (guint i = 0; i < G_N_ELEMENTS(lent); i++) {
-        fail_unless_equals_int(gst_harness_push(sink.harness, lent[i]), GST_FLOW_OK);
-        GstBuffer *got = ends_pull(src.harness);
-        ends_check_picture(got, CAPS_NV12, i);
-        gst_buffer_unref(got);
+        fail_unless_equals_int(gst_harness_push(sink, lent[i]), GST_FLOW_OK);
+        ends_take(src, CAPS_NV12, i);
     }
-    fail_unless_equals_uint64(line_stat(&sink, "copies-gpu"), G_N_ELEMENTS(lent) - 2);
-    fail_unless_equals_uint64(line_stat(&sink, "copies-cpu"), 0);
-    gst_buffer_pool_set_active(pool, FALSE);
-    gst_object_unref(pool);
-    line_free(&src);
-    line_free(&sink);
-    g_free(address);
+    fail_unless_equals_uint64(ends_stat(sink, "copies-gpu"), G_N_ELEMENTS(lent) - 2);
+    fail_unless_equals_uint64(ends_stat(sink, "copies-cpu"), 0);
 }
-GST_END_TEST
 
 /* A number that stays with a memory as long as it lives; 0: it has none yet. */
 static guint mark_of(GstBuffer *buffer, guint mark)
@@ -184,19 +155,18 @@ static guint mark_of(GstBuffer *buffer, guint mark)
 }
 
 /* What stands in while no slot is free is used again, as slots are: by the sink's pool, … */
-GST_START_TEST(test_stand_ins_of_the_pool_come_again)
+TEST(test_stand_ins_of_the_pool_come_again)
 {
-    struct line sink = line_new("gpudirectsink name=end sync=false " ON_GPU " slots=3 "
+    GstHarness *sink = line_new("gpudirectsink name=end sync=false " ON_GPU " slots=3 "
                                 "wait-for-connection=false address=again");
     GstBuffer *lent[6];
     guint fresh = 0;
 
-    gst_harness_set_src_caps_str(sink.harness, GPU_NV12);
-    GstBufferPool *pool = ends_pool(sink.harness, GPU_NV12);
+    gst_harness_set_src_caps_str(sink, GPU_NV12);
+    GstBufferPool *pool = ends_pool(sink, GPU_NV12);
     for (guint round = 0; round < 4; round++) {
         for (guint i = 0; i < G_N_ELEMENTS(lent); i++) {
-            fail_unless_equals_int(gst_buffer_pool_acquire_buffer(pool, &lent[i], NULL),
-                                   GST_FLOW_OK);
+            lent[i] = ends_acquire(pool);
             fresh += mark_of(lent[i], 1) == 0;
             ends_paint(lent[i], CAPS_NV12, round * 10 + i);
             if (round % 2) { /* as an element does that writes a time: the memory is copied, too */
@@ -207,28 +177,24 @@ GST_START_TEST(test_stand_ins_of_the_pool_come_again)
             }
         }
         for (guint i = 0; i < G_N_ELEMENTS(lent); i++)
-            fail_unless_equals_int(gst_harness_push(sink.harness, lent[i]), GST_FLOW_OK);
+            fail_unless_equals_int(gst_harness_push(sink, lent[i]), GST_FLOW_OK);
     }
     /* The slots, what the first round needed beside the two that are lent at once, and copies. */
     fail_unless(fresh <= 3 + G_N_ELEMENTS(lent) - 2 + G_N_ELEMENTS(lent), "%u memories", fresh);
-    gst_buffer_pool_set_active(pool, FALSE);
-    gst_object_unref(pool);
-    line_free(&sink);
 }
-GST_END_TEST
 
 /* … and by a source whose slots downstream keeps. */
-GST_START_TEST(test_copies_for_hoarders_come_again)
+TEST(test_copies_for_hoarders_come_again)
 {
-    struct line sink, src;
+    GstHarness *sink, *src;
     GstBuffer *kept[2];
     guint fresh = 0;
 
     open_pair(&sink, &src, "slots=3");
     for (guint i = 0; i < G_N_ELEMENTS(kept); i++)
-        kept[i] = send_one(&sink, &src, i);
+        kept[i] = send_one(sink, src, i);
     for (guint i = 0; i < FRAMES; i++) {
-        GstBuffer *copy = send_one(&sink, &src, i + 2);
+        g_autoptr(GstBuffer) copy = send_one(sink, src, i + 2);
         fresh += mark_of(copy, i + 1) == 0;
         fail_unless(gst_buffer_is_writable(copy));
         ends_check_picture(copy, CAPS_NV12, i + 2);
@@ -236,18 +202,14 @@ GST_START_TEST(test_copies_for_hoarders_come_again)
             gst_buffer_resize(copy, 16, 64);
         else
             ends_paint(copy, CAPS_NV12, 200);
-        gst_buffer_unref(copy);
     }
-    fail_unless_equals_uint64(line_stat(&src, "copies-gpu"), FRAMES);
+    fail_unless_equals_uint64(ends_stat(src, "copies-gpu"), FRAMES);
     fail_unless_equals_int(fresh, 1);
     for (guint i = 0; i < G_N_ELEMENTS(kept); i++) {
         ends_check_picture(kept[i], CAPS_NV12, i);
         gst_buffer_unref(kept[i]);
     }
-    line_free(&src);
-    line_free(&sink);
 }
-GST_END_TEST
 
 #define ROW 322 /* of CAPS_NV12's first plane */
 
@@ -262,19 +224,19 @@ static void write_row(GstBuffer *buffer, guint8 value)
 
 /* A picture that is mapped for writing only, and written in part, keeps the rest: like memory of
  * the CPU, and GStreamer's own of a GPU. */
-GST_START_TEST(test_written_in_part)
+TEST(test_written_in_part, .times = 2)
 {
     const gchar *caps = __i__ ? GPU_NV12 : CAPS_NV12;
-    gchar *address = ends_address();
-    struct line sink = line_new("gpudirectsink name=end sync=false " ON_GPU " address=%s", address);
+    GstHarness *sink =
+        line_new("gpudirectsink name=end sync=false " ON_GPU " address=%s", ends_own());
     GstBuffer *one, *other, *copy;
     guint8 wanted[ROW];
     GstMapInfo map;
 
-    gst_harness_set_src_caps_str(sink.harness, caps);
-    GstBufferPool *pool = ends_pool(sink.harness, caps);
-    fail_unless_equals_int(gst_buffer_pool_acquire_buffer(pool, &one, NULL), GST_FLOW_OK);
-    fail_unless_equals_int(gst_buffer_pool_acquire_buffer(pool, &other, NULL), GST_FLOW_OK);
+    gst_harness_set_src_caps_str(sink, caps);
+    GstBufferPool *pool = ends_pool(sink, caps);
+    one = ends_acquire(pool);
+    other = ends_acquire(pool);
     ends_paint(one, CAPS_NV12, 1);
     ends_paint(other, CAPS_NV12, 2);
     fail_unless(gst_buffer_map(one, &map, GST_MAP_READ));
@@ -304,178 +266,101 @@ GST_START_TEST(test_written_in_part)
     }
     gst_buffer_unref(one);
     gst_buffer_unref(other);
-    gst_buffer_pool_set_active(pool, FALSE);
-    gst_object_unref(pool);
-    line_free(&sink);
-    g_free(address);
 }
-GST_END_TEST
 
 /* --- contexts and devices ----------------------------------------------------------------- */
 
 /* An application's own context: where our pool is none of it the GPU copies; the pictures are
  * right.
  */
-GST_START_TEST(test_own_context)
+TEST(test_own_context)
 {
-    GstObject *own = lines_vendor_context();
-    gchar *address = ends_address();
-    struct line src = line_new(RECEIVE " address=%s ! " TO_CPU, address);
-    struct line sink =
-        line_new(UPLOAD " ! gpudirectsink name=end sync=false " ON_GPU " address=%s", address);
+    g_autoptr(GstObject) own = lines_vendor_context();
+    GstHarness *src = line_new(RECEIVE " address=%s ! " TO_CPU, ends_own());
+    GstHarness *sink =
+        line_new(UPLOAD " ! gpudirectsink name=end sync=false " ON_GPU " address=%s", ends_own());
 
-    GstContext *context = lines_vendor_share(own);
-    gst_element_set_state(sink.harness->element, GST_STATE_NULL);
-    gst_element_set_context(sink.harness->element, context);
-    gst_context_unref(context);
-    gst_harness_play(sink.harness);
-    gst_harness_set_src_caps_str(sink.harness, CAPS_NV12);
-    line_wait_clients(&sink, 1);
-    lines_exchange(&sink, &src, CAPS_NV12, 0, FRAMES);
-    fail_unless_equals_uint64(line_stat(&sink, "copies-gpu"), GPU_SHARES_POOLS ? 0 : FRAMES);
-    fail_unless_equals_uint64(line_stat(&sink, "copies-cpu"), 0);
-    line_free(&src);
-    line_free(&sink);
-    gst_object_unref(own);
-    g_free(address);
+    g_autoptr(GstContext) context = lines_vendor_share(own);
+    gst_element_set_state(sink->element, GST_STATE_NULL);
+    gst_element_set_context(sink->element, context);
+    gst_harness_play(sink);
+    ends_start(sink, CAPS_NV12);
+    lines_exchange(sink, src, CAPS_NV12, 0, FRAMES);
+    fail_unless_equals_uint64(ends_stat(sink, "copies-gpu"), GPU_SHARES_POOLS ? 0 : FRAMES);
+    fail_unless_equals_uint64(ends_stat(sink, "copies-cpu"), 0);
 }
-GST_END_TEST
 
 /* The second GPU's elements share its context with a sink that is there. */
-GST_START_TEST(test_second_gpu)
+TEST(test_second_gpu, .only_if = &two_gpus)
 {
-    struct line sink, src;
+    GstHarness *sink, *src;
 
     lines_run(UPLOADER_1 " ! " ONLY_GPU " !", "device=" GPU_1, "device=" GPU_1 " ! " TO_CPU,
               CAPS_NV12, &sink, &src);
-    fail_unless_equals_uint64(line_stat(&sink, "copies-gpu"), 0);
-    line_free(&src);
-    line_free(&sink);
+    fail_unless_equals_uint64(ends_stat(sink, "copies-gpu"), 0);
 }
-GST_END_TEST
 
 /* `auto` follows upstream to the second GPU: the receiver there needs no copy of its own. */
-GST_START_TEST(test_auto_second_gpu)
+TEST(test_auto_second_gpu, .only_if = &two_gpus)
 {
-    struct line sink, src;
-    gchar *path;
+    GstHarness *sink, *src;
+    g_autofree gchar *path = NULL;
 
     lines_run(UPLOADER_1 " ! " ONLY_GPU " !", "", "device=" GPU_1 " ! " TO_CPU, CAPS_NV12, &sink,
               &src);
-    fail_unless_equals_uint64(line_stat(&sink, "copies-cpu"), 0);
-    g_object_get(src.end, "active-path", &path, NULL);
+    fail_unless_equals_uint64(ends_stat(sink, "copies-cpu"), 0);
+    g_object_get(ends_element(src), "active-path", &path, NULL);
     fail_unless_equals_string(path, "map");
-    g_free(path);
-    line_free(&src);
-    line_free(&sink);
 }
-GST_END_TEST
 
 /* Memory of the second GPU into a ring on the first: by the GPUs, or an error that says what to do.
  */
-GST_START_TEST(test_across)
+TEST(test_across, .only_if = &two_gpus)
 {
-    gchar *address = ends_address();
-    struct line src = line_new(RECEIVE " address=%s ! " TO_CPU, address);
-    struct line sink = line_new(
+    GstHarness *src = line_new(RECEIVE " address=%s ! " TO_CPU, ends_own());
+    GstHarness *sink = line_new(
         UPLOADER_1 " ! " ONLY_GPU " ! gpudirectsink name=end sync=false " ON_GPU " address=%s",
-        address);
-    GstBus *bus = ends_bus(sink.harness);
+        ends_own());
+    g_autoptr(GstBus) bus = ends_bus(sink);
 
-    gst_harness_set_src_caps_str(sink.harness, CAPS_NV12);
-    line_wait_clients(&sink, 1);
-    if (gst_harness_push(sink.harness, ends_picture(CAPS_NV12, 1)) == GST_FLOW_OK) {
-        GstBuffer *got = ends_pull(src.harness);
-        ends_check_picture(got, CAPS_NV12, 1);
-        gst_buffer_unref(got);
-        lines_exchange(&sink, &src, CAPS_NV12, 2, FRAMES);
+    ends_start(sink, CAPS_NV12);
+    if (gst_harness_push(sink, ends_picture(CAPS_NV12, 1)) == GST_FLOW_OK) {
+        ends_take(src, CAPS_NV12, 1);
+        lines_exchange(sink, src, CAPS_NV12, 2, FRAMES);
     } else {
-        GstMessage *message = ends_wait_message(bus, GST_MESSAGE_ERROR, 5);
-        GError *error = NULL;
-        fail_unless(message != NULL);
-        gst_message_parse_error(message, &error, NULL);
+        g_autoptr(GError) error = ends_wait_error(bus, GST_MESSAGE_ERROR, 5);
         fail_unless(strstr(error->message, "GPU") || strstr(error->message, GPU_0), "%s",
                     error->message);
-        g_error_free(error);
-        gst_message_unref(message);
     }
-    gst_object_unref(bus);
-    line_free(&src);
-    line_free(&sink);
-    g_free(address);
 }
-GST_END_TEST
 
 /* Caps may promise what a buffer does not hold: an error says so, and what to do. */
-GST_START_TEST(test_other_memory)
+TEST(test_other_memory)
 {
-    gchar *address = ends_address();
-    struct line src = line_new("gpudirectsrc name=end address=%s " ON_GPU, address);
-    struct line sink = line_new("gpudirectsink name=end sync=false " ON_GPU " address=%s", address);
-    GstBus *bus = ends_bus(sink.harness);
-    GError *error = NULL;
+    line_new("gpudirectsrc name=end address=%s " ON_GPU, ends_own());
+    GstHarness *sink =
+        line_new("gpudirectsink name=end sync=false " ON_GPU " address=%s", ends_own());
+    g_autoptr(GstBus) bus = ends_bus(sink);
 
-    gst_harness_set_src_caps_str(sink.harness, GPU_NV12);
-    line_wait_clients(&sink, 1);
-    fail_unless_equals_int(gst_harness_push(sink.harness, ends_picture(CAPS_NV12, 1)),
-                           GST_FLOW_ERROR);
-    GstMessage *message = ends_wait_message(bus, GST_MESSAGE_ERROR, 5);
-    fail_unless(message != NULL);
-    gst_message_parse_error(message, &error, NULL);
-    gchar **uploader = g_strsplit(UPLOADER, " ", 2);
+    ends_start(sink, GPU_NV12);
+    fail_unless_equals_int(gst_harness_push(sink, ends_picture(CAPS_NV12, 1)), GST_FLOW_ERROR);
+    g_autoptr(GError) error = ends_wait_error(bus, GST_MESSAGE_ERROR, 5);
+    g_auto(GStrv) uploader = g_strsplit(UPLOADER, " ", 2);
     fail_unless(strstr(error->message, uploader[0]), "the error is \"%s\"", error->message);
-    g_strfreev(uploader);
-    g_error_free(error);
-    gst_message_unref(message);
-    gst_object_unref(bus);
-    line_free(&src);
-    line_free(&sink);
-    g_free(address);
 }
-GST_END_TEST
 
 /* With a device of another kind, the vendor's memory is not offered. */
-GST_START_TEST(test_not_offered)
+TEST(test_not_offered)
 {
     static const gchar *const device[] = {"host", "auto", GPU_0};
 
     for (guint i = 0; i < G_N_ELEMENTS(device); i++) {
-        struct line sink = line_new("gpudirectsink name=end address=offer device=%s", device[i]);
-        GstCaps *caps = gst_pad_peer_query_caps(sink.harness->srcpad, NULL);
-        GstCaps *on_gpu = gst_caps_from_string(CAPS_GPU);
+        GstHarness *sink = line_new("gpudirectsink name=end address=offer device=%s", device[i]);
+        g_autoptr(GstCaps) caps = gst_pad_peer_query_caps(sink->srcpad, NULL);
+        g_autoptr(GstCaps) on_gpu = gst_caps_from_string(CAPS_GPU);
         fail_unless_equals_int(gst_caps_can_intersect(caps, on_gpu), i > 0);
-        gst_caps_unref(on_gpu);
-        gst_caps_unref(caps);
-        line_free(&sink);
+        ends_close(sink);
     }
-}
-GST_END_TEST
-
-static Suite *memory_suite(guint gpus)
-{
-    Suite *suite = suite_create("gpumemory");
-    TCase *tc = tcase_create("gpumemory");
-
-    suite_add_tcase(suite, tc);
-    tcase_set_timeout(tc, 120);
-    tcase_add_test(tc, test_buffer);
-    tcase_add_test(tc, test_unmapped);
-    tcase_add_test(tc, test_copy);
-    tcase_add_test(tc, test_hoarding);
-    tcase_add_test(tc, test_outlive);
-    tcase_add_test(tc, test_pool);
-    tcase_add_test(tc, test_stand_ins_of_the_pool_come_again);
-    tcase_add_test(tc, test_copies_for_hoarders_come_again);
-    tcase_add_loop_test(tc, test_written_in_part, 0, 2);
-    tcase_add_test(tc, test_own_context);
-    if (gpus > 1) {
-        tcase_add_test(tc, test_second_gpu);
-        tcase_add_test(tc, test_auto_second_gpu);
-        tcase_add_test(tc, test_across);
-    }
-    tcase_add_test(tc, test_other_memory);
-    tcase_add_test(tc, test_not_offered);
-    return suite;
 }
 
 int main(int argc, char **argv)
@@ -484,6 +369,7 @@ int main(int argc, char **argv)
     guint gpus = lines_count_gpus(&argc, &argv);
     if (gpus == 0)
         return 77;
+    two_gpus = gpus > 1;
     gst_check_init(&argc, &argv);
-    return gst_check_run_suite(memory_suite(gpus), "gpumemory", __FILE__);
+    return ends_run_tests(120);
 }

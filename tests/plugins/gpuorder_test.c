@@ -31,26 +31,26 @@ static gpointer wait_for_memory(gpointer user)
 /* Downstream gets a picture whose bytes have not arrived, and a wait for its memory waits for
  * them: for the core's copy of another element's memory, and for what an element wrote into a lent
  * slot on the slot's own stream; an element on another stream, and the CPU. */
-GST_START_TEST(test_order)
+TEST(test_order, .times = 4)
 {
-    gchar *address = ends_address();
-    struct line src = line_new("gpudirectsrc name=end " ON_GPU " address=%s", address);
-    struct line sink = line_new("gpudirectsink name=end sync=false " ON_GPU " address=%s", address);
-    struct line upload = line_new(UPLOAD);
+    g_autofree gchar *address = ends_address();
+    GstHarness *src = line_new("gpudirectsrc name=end " ON_GPU " address=%s", address);
+    GstHarness *sink = line_new("gpudirectsink name=end sync=false " ON_GPU " address=%s", address);
+    GstHarness *upload = line_new(UPLOAD);
     struct waiter waiter = {.by_cpu = __i__ > 1};
     gboolean lends = __i__ % 2;
 
-    gst_harness_set_src_caps_str(sink.harness, GPU_NV12);
-    gst_harness_set_src_caps_str(upload.harness, CAPS_NV12);
-    line_wait_clients(&sink, 1);
-    GstBufferPool *pool = ends_pool(sink.harness, GPU_NV12);
+    gst_harness_set_src_caps_str(sink, GPU_NV12);
+    gst_harness_set_src_caps_str(upload, CAPS_NV12);
+    ends_wait_clients(sink, 1);
+    GstBufferPool *pool = ends_pool(sink, GPU_NV12);
     GstBuffer *foreign[2], *lent, *got;
     for (guint i = 0; i < 2; i++)
-        foreign[i] = gst_harness_push_and_pull(upload.harness, ends_picture(CAPS_NV12, i));
+        foreign[i] = gst_harness_push_and_pull(upload, ends_picture(CAPS_NV12, i));
     /* A new link is tried out first. */
-    fail_unless_equals_int(gst_harness_push(sink.harness, gst_buffer_ref(foreign[0])), GST_FLOW_OK);
-    gst_buffer_unref(ends_pull(src.harness));
-    fail_unless_equals_int(gst_buffer_pool_acquire_buffer(pool, &lent, NULL), GST_FLOW_OK);
+    fail_unless_equals_int(gst_harness_push(sink, gst_buffer_ref(foreign[0])), GST_FLOW_OK);
+    gst_buffer_unref(ends_pull(src));
+    lent = ends_acquire(pool);
     /* What the CPU wrote goes up when it is first mapped for the GPU, which may wait for that. */
     for (guint i = 2; i-- > 0;)
         lines_vendor_copy(gst_buffer_peek_memory(foreign[i], 0), gst_buffer_peek_memory(lent, 0));
@@ -64,9 +64,9 @@ GST_START_TEST(test_order)
         if (lends)
             lines_vendor_copy(gst_buffer_peek_memory(foreign[1], 0),
                               gst_buffer_peek_memory(lent, 0));
-        fail_unless_equals_int(
-            gst_harness_push(sink.harness, gst_buffer_ref(lends ? lent : foreign[1])), GST_FLOW_OK);
-        got = ends_pull(src.harness);
+        fail_unless_equals_int(gst_harness_push(sink, gst_buffer_ref(lends ? lent : foreign[1])),
+                               GST_FLOW_OK);
+        got = ends_pull(src);
         waiter.memory = gst_buffer_peek_memory(got, 0);
         GThread *thread = g_thread_new("waiter", wait_for_memory, &waiter);
         while (!g_atomic_int_get(&waiter.started))
@@ -82,24 +82,6 @@ GST_START_TEST(test_order)
     gst_buffer_unref(lent);
     for (guint i = 0; i < 2; i++)
         gst_buffer_unref(foreign[i]);
-    gst_buffer_pool_set_active(pool, FALSE);
-    gst_object_unref(pool);
-    line_free(&upload);
-    line_free(&src);
-    line_free(&sink);
-    g_free(address);
-}
-GST_END_TEST
-
-static Suite *order_suite(void)
-{
-    Suite *suite = suite_create("gpuorder");
-    TCase *tc = tcase_create("gpuorder");
-
-    suite_add_tcase(suite, tc);
-    tcase_set_timeout(tc, 60);
-    tcase_add_loop_test(tc, test_order, 0, 4);
-    return suite;
 }
 
 int main(int argc, char **argv)
@@ -108,5 +90,5 @@ int main(int argc, char **argv)
     if (lines_count_gpus(&argc, &argv) == 0)
         return 77;
     gst_check_init(&argc, &argv);
-    return gst_check_run_suite(order_suite(), "gpuorder", __FILE__);
+    return ends_run_tests(60);
 }

@@ -5,6 +5,7 @@
  * what was sent, and what it costs. Runs with a driver in host memory, and as it is on a GPU. */
 #include "ends.h"
 #include "lines.h"
+#include "../support/count.h"
 
 #include <glib/gstdio.h>
 #include <string.h>
@@ -17,199 +18,162 @@ static void play(GstElement *pipeline, GstState state)
 }
 
 /* The uploader writes into the ring itself, and the receiver reads from it: there is no copy. */
-GST_START_TEST(test_lent)
+TEST(test_lent)
 {
     static const gchar *const caps[] = {CAPS_SMALL, CAPS_NV12, CAPS_I420, CAPS_BGRA};
 
     for (guint i = 0; i < G_N_ELEMENTS(caps); i++) {
-        struct line sink, src;
+        GstHarness *sink, *src;
         lines_run(UPLOAD " !", ON_GPU, ON_GPU " ! " TO_CPU, caps[i], &sink, &src);
-        fail_unless_equals_uint64(line_stat(&sink, "copies-gpu"), 0);
-        fail_unless_equals_uint64(line_stat(&sink, "copies-cpu"), 0);
-        fail_unless_equals_uint64(line_stat(&src, "copies-gpu"), 0);
-        fail_unless_equals_uint64(line_stat(&src, "copies-cpu"), 0);
-        line_free(&src);
-        line_free(&sink);
+        fail_unless_equals_uint64(ends_stat(sink, "copies-gpu"), 0);
+        fail_unless_equals_uint64(ends_stat(sink, "copies-cpu"), 0);
+        fail_unless_equals_uint64(ends_stat(src, "copies-gpu"), 0);
+        fail_unless_equals_uint64(ends_stat(src, "copies-cpu"), 0);
+        ends_close(src);
+        ends_close(sink);
     }
 }
-GST_END_TEST
 
 /* Another element's memory of the GPU: one copy, by the GPU. */
-GST_START_TEST(test_foreign)
+TEST(test_foreign)
 {
-    struct line sink, src;
+    GstHarness *sink, *src;
 
     lines_run(FOREIGN " !", ON_GPU, ON_GPU " ! " TO_CPU, CAPS_NV12, &sink, &src);
-    fail_unless_equals_uint64(line_stat(&sink, "copies-gpu"), FRAMES);
-    fail_unless_equals_uint64(line_stat(&sink, "copies-cpu"), 0);
-    line_free(&src);
-    line_free(&sink);
+    fail_unless_equals_uint64(ends_stat(sink, "copies-gpu"), FRAMES);
+    fail_unless_equals_uint64(ends_stat(sink, "copies-cpu"), 0);
 }
-GST_END_TEST
 
 /* Memory of the CPU's goes up, memory of the GPU comes down, and neither end knows of the other. */
-GST_START_TEST(test_up_and_down)
+TEST(test_up_and_down)
 {
-    struct line sink, src;
+    GstHarness *sink, *src;
 
     lines_run("", ON_GPU, ON_GPU " ! " TO_CPU, CAPS_NV12, &sink, &src);
-    line_free(&src);
-    line_free(&sink);
+    ends_close(src);
+    ends_close(sink);
     lines_run(UPLOAD " !", ON_GPU, "", CAPS_NV12, &sink, &src);
-    line_free(&src);
-    line_free(&sink);
+    ends_close(src);
+    ends_close(sink);
     lines_run("", "", ON_GPU " ! " TO_CPU, CAPS_NV12, &sink, &src);
-    line_free(&src);
-    line_free(&sink);
+    ends_close(src);
+    ends_close(sink);
     lines_run(UPLOAD " !", ON_GPU, ON_GPU " ! capsfilter caps=video/x-raw", CAPS_NV12, &sink, &src);
-    line_free(&src);
-    line_free(&sink);
 }
-GST_END_TEST
 
-static void expect_on_gpu(struct line *line)
+static void expect_on_gpu(GstHarness *line)
 {
-    GstStructure *stats;
+    g_autoptr(GstStructure) stats = NULL;
 
-    g_object_get(line->end, "stats", &stats, NULL);
+    g_object_get(ends_element(line), "stats", &stats, NULL);
     const gchar *device = gst_structure_get_string(stats, "device");
     const gchar *reason = gst_structure_get_string(stats, "device-reason");
     fail_unless_equals_string(device, GPU_0);
     fail_unless(reason && g_str_has_prefix(reason, GPU_0 " is the "), "the reason is \"%s\"",
                 reason);
-    gst_structure_free(stats);
 }
 
 /* `auto` follows the caps on both ends: nothing is copied, so both are on the GPU. */
-GST_START_TEST(test_auto)
+TEST(test_auto)
 {
-    struct line sink, src;
+    GstHarness *sink, *src;
 
     lines_run(UPLOAD " !", "", "! " ONLY_GPU " ! " TO_CPU, CAPS_NV12, &sink, &src);
-    expect_on_gpu(&sink);
-    expect_on_gpu(&src);
-    fail_unless_equals_uint64(line_stat(&sink, "copies-gpu"), 0);
-    fail_unless_equals_uint64(line_stat(&src, "copies-gpu"), 0);
-    fail_unless_equals_uint64(line_stat(&src, "copies-cpu"), 0);
-    line_free(&src);
-    line_free(&sink);
+    expect_on_gpu(sink);
+    expect_on_gpu(src);
+    fail_unless_equals_uint64(ends_stat(sink, "copies-gpu"), 0);
+    fail_unless_equals_uint64(ends_stat(src, "copies-gpu"), 0);
+    fail_unless_equals_uint64(ends_stat(src, "copies-cpu"), 0);
 }
-GST_END_TEST
 
 /* Without a GPU in the caps `auto` stays where it was. */
-GST_START_TEST(test_auto_host)
+TEST(test_auto_host)
 {
-    struct line sink, src;
+    GstHarness *sink, *src;
 
     lines_run("", "", "! capsfilter caps=video/x-raw", CAPS_NV12, &sink, &src);
-    fail_unless_equals_uint64(line_stat(&sink, "copies-gpu"), 0);
-    line_free(&src);
-    line_free(&sink);
+    fail_unless_equals_uint64(ends_stat(sink, "copies-gpu"), 0);
 }
-GST_END_TEST
 
 /* One link's slots are foreign memory to the next: the GPU copies them on. */
-GST_START_TEST(test_relay)
+TEST(test_relay)
 {
-    gchar *one = ends_address(), *two = ends_address();
-    struct line src = line_new(RECEIVE " address=%s ! " TO_CPU, two);
-    struct line sink =
+    g_autofree gchar *one = ends_address(), *two = ends_address();
+    GstHarness *src = line_new(RECEIVE " address=%s ! " TO_CPU, two);
+    GstHarness *sink =
         line_new(UPLOAD " ! gpudirectsink name=end sync=false " ON_GPU " address=%s", one);
-    gchar *text = g_strdup_printf("gpudirectsrc address=%s " ON_GPU " ! gpudirectsink name=end "
-                                  "sync=false " ON_GPU " slow-receiver=block "
-                                  "wait-for-connection=true address=%s",
-                                  one, two);
-    GstElement *relay = gst_parse_launch(text, NULL);
+    g_autoptr(GstElement) relay =
+        ends_pipeline("gpudirectsrc address=%s " ON_GPU " ! gpudirectsink name=end "
+                      "sync=false " ON_GPU " slow-receiver=block "
+                      "wait-for-connection=true address=%s",
+                      one, two);
 
     play(relay, GST_STATE_PLAYING);
-    gst_harness_set_src_caps_str(sink.harness, CAPS_NV12);
-    line_wait_clients(&sink, 1);
-    lines_exchange(&sink, &src, CAPS_NV12, 0, FRAMES);
-    struct line between = {.end = gst_bin_get_by_name(GST_BIN(relay), "end")};
-    fail_unless_equals_uint64(line_stat(&between, "copies-gpu"), FRAMES);
-    fail_unless_equals_uint64(line_stat(&between, "copies-cpu"), 0);
-    gst_object_unref(between.end);
+    ends_start(sink, CAPS_NV12);
+    lines_exchange(sink, src, CAPS_NV12, 0, FRAMES);
+    g_autoptr(GstElement) between = gst_bin_get_by_name(GST_BIN(relay), "end");
+    fail_unless_equals_uint64(ends_stat_of(between, "copies-gpu"), FRAMES);
+    fail_unless_equals_uint64(ends_stat_of(between, "copies-cpu"), 0);
     play(relay, GST_STATE_NULL);
-    gst_object_unref(relay);
-    line_free(&src);
-    line_free(&sink);
-    g_free(text);
-    g_free(one);
-    g_free(two);
 }
-GST_END_TEST
 
 /* --- changes ------------------------------------------------------------------------------ */
 
-GST_START_TEST(test_renegotiation)
+TEST(test_renegotiation)
 {
-    struct line sink, src;
+    GstHarness *sink, *src;
 
     lines_run(UPLOAD " !", ON_GPU, ON_GPU " ! " TO_CPU, CAPS_NV12, &sink, &src);
-    gst_harness_set_src_caps_str(sink.harness, CAPS_I420);
-    lines_exchange(&sink, &src, CAPS_I420, 20, 24);
-    gst_harness_set_src_caps_str(sink.harness, CAPS_NV12);
-    lines_exchange(&sink, &src, CAPS_NV12, 30, 34);
-    fail_unless_equals_uint64(line_stat(&sink, "copies-gpu"), 0);
-    line_free(&src);
-    line_free(&sink);
+    gst_harness_set_src_caps_str(sink, CAPS_I420);
+    lines_exchange(sink, src, CAPS_I420, 20, 24);
+    gst_harness_set_src_caps_str(sink, CAPS_NV12);
+    lines_exchange(sink, src, CAPS_NV12, 30, 34);
+    fail_unless_equals_uint64(ends_stat(sink, "copies-gpu"), 0);
 }
-GST_END_TEST
 
 /* System memory, then the GPU's, in one stream; the ring moves to the GPU and the receiver
  * follows it. */
-GST_START_TEST(test_move)
+TEST(test_move)
 {
-    gchar *address = ends_address();
-    struct line src =
-        line_new("gpudirectsrc name=end address=%s ! capsfilter caps=video/x-raw", address);
-    struct line sink = line_new("gpudirectsink name=end sync=false address=%s", address);
-    struct line upload = line_new(UPLOAD);
+    GstHarness *src =
+        line_new("gpudirectsrc name=end address=%s ! capsfilter caps=video/x-raw", ends_own());
+    GstHarness *sink = line_new("gpudirectsink name=end sync=false address=%s", ends_own());
+    GstHarness *upload = line_new(UPLOAD);
 
-    gst_harness_set_src_caps_str(sink.harness, CAPS_NV12);
-    line_wait_clients(&sink, 1);
-    lines_exchange(&sink, &src, CAPS_NV12, 0, 3);
-    gst_harness_set_src_caps_str(sink.harness, GPU_NV12);
-    gst_harness_set_src_caps_str(upload.harness, CAPS_NV12);
+    ends_start(sink, CAPS_NV12);
+    lines_exchange(sink, src, CAPS_NV12, 0, 3);
+    gst_harness_set_src_caps_str(sink, GPU_NV12);
+    gst_harness_set_src_caps_str(upload, CAPS_NV12);
     for (guint i = 3; i < 9; i++) {
-        GstBuffer *on_gpu = gst_harness_push_and_pull(upload.harness, ends_picture(CAPS_NV12, i));
-        fail_unless_equals_int(gst_harness_push(sink.harness, on_gpu), GST_FLOW_OK);
-        GstBuffer *got = ends_pull(src.harness);
-        ends_check_picture(got, CAPS_NV12, i);
-        gst_buffer_unref(got);
+        GstBuffer *on_gpu = gst_harness_push_and_pull(upload, ends_picture(CAPS_NV12, i));
+        fail_unless_equals_int(gst_harness_push(sink, on_gpu), GST_FLOW_OK);
+        ends_take(src, CAPS_NV12, i);
     }
-    gst_harness_set_src_caps_str(sink.harness, CAPS_NV12);
-    lines_exchange(&sink, &src, CAPS_NV12, 9, 12);
-    line_free(&upload);
-    line_free(&src);
-    line_free(&sink);
-    g_free(address);
+    gst_harness_set_src_caps_str(sink, CAPS_NV12);
+    lines_exchange(sink, src, CAPS_NV12, 9, 12);
 }
-GST_END_TEST
 
-GST_START_TEST(test_states)
+TEST(test_states)
 {
     for (guint i = 0; i < 15; i++) {
-        struct line sink, src;
+        GstHarness *sink, *src;
         lines_run(UPLOAD " !", ON_GPU, ON_GPU " ! " TO_CPU, CAPS_NV12, &sink, &src);
-        gst_element_set_state(sink.harness->element, GST_STATE_NULL);
-        gst_element_set_state(src.harness->element, GST_STATE_NULL);
-        line_free(&src);
-        line_free(&sink);
+        gst_element_set_state(sink->element, GST_STATE_NULL);
+        gst_element_set_state(src->element, GST_STATE_NULL);
+        ends_close(src);
+        ends_close(sink);
     }
 }
-GST_END_TEST
 
 /* The same elements, up and down again, with pictures on their way. */
-GST_START_TEST(test_up_down)
+TEST(test_up_down)
 {
-    gchar *address = ends_address();
-    gchar *send = g_strdup_printf("videotestsrc is-live=true ! " CAPS_NV12 " ! " UPLOAD
-                                  " ! gpudirectsink address=%s sync=false " ON_GPU,
-                                  address);
-    gchar *receive =
-        g_strdup_printf("gpudirectsrc address=%s " ON_GPU " ! fakesink sync=false", address);
-    GstElement *sender = gst_parse_launch(send, NULL), *receiver = gst_parse_launch(receive, NULL);
+    g_autoptr(GstElement) sender =
+        ends_pipeline("videotestsrc is-live=true ! " CAPS_NV12 " ! " UPLOAD
+                      " ! gpudirectsink address=%s sync=false " ON_GPU,
+                      ends_own());
+    g_autoptr(GstElement) receiver =
+        ends_pipeline("gpudirectsrc address=%s " ON_GPU " ! fakesink sync=false", ends_own());
 
     for (guint i = 0; i < 20; i++) {
         play(receiver, GST_STATE_PLAYING);
@@ -220,106 +184,69 @@ GST_START_TEST(test_up_down)
     }
     play(sender, GST_STATE_NULL);
     play(receiver, GST_STATE_NULL);
-    gst_object_unref(sender);
-    gst_object_unref(receiver);
-    g_free(send);
-    g_free(receive);
-    g_free(address);
 }
-GST_END_TEST
 
 /* --- two processes ------------------------------------------------------------------------ */
 
-GST_START_TEST(test_from_process)
+TEST(test_from_process)
 {
-    gchar *address = ends_address();
-    struct line src = line_new(RECEIVE " address=%s ! " TO_CPU, address);
-    gchar *text = g_strdup_printf("videotestsrc num-buffers=%d ! " CAPS_NV12 " ! " UPLOAD
-                                  " ! gpudirectsink sync=false " ON_GPU " address=%s",
-                                  FRAMES, address);
-    struct line reference =
+    GstHarness *src = line_new(RECEIVE " address=%s ! " TO_CPU, ends_own());
+    GstHarness *reference =
         line_new("videotestsrc num-buffers=%d ! capsfilter caps=" CAPS_NV12, FRAMES);
-    GPid peer = line_spawn(text);
+    GPid peer = ends_spawn("videotestsrc num-buffers=%d ! " CAPS_NV12 " ! " UPLOAD
+                           " ! gpudirectsink sync=false " ON_GPU " address=%s",
+                           FRAMES, ends_own());
 
     for (guint i = 0; i < FRAMES; i++) {
-        GstBuffer *wanted = ends_pull(reference.harness), *got = ends_pull(src.harness);
+        g_autoptr(GstBuffer) wanted = ends_pull(reference), got = ends_pull(src);
         line_compare(wanted, got, CAPS_NV12);
-        gst_buffer_unref(wanted);
-        gst_buffer_unref(got);
     }
-    fail_unless_equals_uint64(line_stat(&src, "copies-gpu"), 0);
+    fail_unless_equals_uint64(ends_stat(src, "copies-gpu"), 0);
     line_reap(peer);
-    line_free(&reference);
-    line_free(&src);
-    g_free(text);
-    g_free(address);
 }
-GST_END_TEST
 
-GST_START_TEST(test_to_process)
+TEST(test_to_process)
 {
-    gchar *address = ends_address();
-    gchar *file = g_build_filename(g_getenv("XDG_RUNTIME_DIR"), "received.raw", NULL);
-    gchar *text = g_strdup_printf("gpudirectsrc " ON_GPU " address=%s ! " TO_CPU
-                                  " ! videoconvert ! filesink location=%s",
-                                  address, file);
-    struct line sink =
-        line_new(UPLOAD " ! gpudirectsink name=end sync=false " ON_GPU " address=%s", address);
-    GPid peer = line_spawn(text);
-    gchar *content;
+    g_autofree gchar *file = g_build_filename(g_getenv("XDG_RUNTIME_DIR"), "received.raw", NULL);
+    GstHarness *sink =
+        line_new(UPLOAD " ! gpudirectsink name=end sync=false " ON_GPU " address=%s", ends_own());
+    GPid peer = ends_spawn("gpudirectsrc " ON_GPU " address=%s ! " TO_CPU
+                           " ! videoconvert ! filesink location=%s",
+                           ends_own(), file);
+    g_autofree gchar *content = NULL;
     gsize size;
 
-    gst_harness_set_src_caps_str(sink.harness, CAPS_I420);
-    line_wait_clients(&sink, 1);
+    ends_start(sink, CAPS_I420);
     for (guint i = 0; i < FRAMES; i++)
-        fail_unless_equals_int(gst_harness_push(sink.harness, ends_picture(CAPS_I420, i)),
-                               GST_FLOW_OK);
-    gst_harness_push_event(sink.harness, gst_event_new_eos());
+        ends_push(sink, CAPS_I420, i);
+    gst_harness_push_event(sink, gst_event_new_eos());
     line_reap(peer);
-    fail_unless_equals_uint64(line_stat(&sink, "copies-gpu"), 0);
+    fail_unless_equals_uint64(ends_stat(sink, "copies-gpu"), 0);
     fail_unless(g_file_get_contents(file, &content, &size, NULL));
     fail_unless_equals_uint64(size % FRAMES, 0);
     for (guint i = 0; i < FRAMES; i++) {
         gsize one = size / FRAMES;
-        GstBuffer *got = gst_buffer_new_memdup(content + i * one, one);
+        g_autoptr(GstBuffer) got = gst_buffer_new_memdup(content + i * one, one);
         ends_check_picture(got, CAPS_I420, i);
-        gst_buffer_unref(got);
     }
-    line_free(&sink);
+    ends_close(sink);
     g_remove(file);
-    g_free(content);
-    g_free(text);
-    g_free(file);
-    g_free(address);
-}
-GST_END_TEST
-
-static guint count_entries(const gchar *path)
-{
-    GDir *dir = g_dir_open(path, 0, NULL);
-    guint count = 0;
-
-    while (g_dir_read_name(dir))
-        count++;
-    g_dir_close(dir);
-    return count;
 }
 
 /* Shared mappings of this process: ring pages, and what the driver maps for others. */
 static guint count_mappings(void)
 {
-    gchar *maps;
+    g_autofree gchar *maps = NULL;
     guint count = 0;
 
     fail_unless(g_file_get_contents("/proc/self/maps", &maps, NULL, NULL));
     for (const gchar *at = maps; (at = strstr(at, "/memfd:")); at++)
         count++;
-    g_free(maps);
     return count;
 }
 
 /* A sink that stops has given everything of its links back: descriptors, mappings, GPU memory. */
-GST_START_TEST(test_nothing_is_left_open)
+TEST(test_nothing_is_left_open)
 {
     struct left {
         guint fds, mappings;
@@ -328,21 +255,17 @@ GST_START_TEST(test_nothing_is_left_open)
 
     GstObject *context = lines_vendor_context(); /* for the questions, and all the while */
     for (guint round = 0; round < 4; round++) {
-        gchar *address = ends_address();
-        gchar *receive = g_strdup_printf("gpudirectsrc " ON_GPU " address=%s ! fakesink", address);
-        struct line sink =
-            line_new(UPLOAD " ! gpudirectsink name=end " ON_GPU " address=%s", address);
-        GPid peer = line_spawn(receive);
-        gst_harness_set_src_caps_str(sink.harness, CAPS_NV12);
-        line_wait_clients(&sink, 1);
+        GstHarness *sink =
+            line_new(UPLOAD " ! gpudirectsink name=end " ON_GPU " address=%s", ends_own());
+        GPid peer = ends_spawn("gpudirectsrc " ON_GPU " address=%s ! fakesink", ends_own());
+        ends_start(sink, CAPS_NV12);
         for (guint i = 0; i < FRAMES; i++)
-            gst_harness_push(sink.harness, ends_picture(CAPS_NV12, i));
-        gst_harness_push_event(sink.harness, gst_event_new_eos());
+            gst_harness_push(sink, ends_picture(CAPS_NV12, i));
+        gst_harness_push_event(sink, gst_event_new_eos());
         line_reap(peer);
-        line_wait_clients(&sink, 0);
-        line_free(&sink);
-        now = (struct left){count_entries("/proc/self/fd"), count_mappings(),
-                            lines_vendor_free_memory(context)};
+        ends_wait_clients(sink, 0);
+        ends_close(sink);
+        now = (struct left){count_fds(), count_mappings(), lines_vendor_free_memory(context)};
         if (round == 0)
             first = now; /* what lives as long as the process is there by now */
         fail_unless(now.fds <= first.fds && now.mappings <= first.mappings &&
@@ -350,61 +273,56 @@ GST_START_TEST(test_nothing_is_left_open)
                     "%u descriptors, %u mappings, %" G_GUINT64_FORMAT " bytes free; before %u, %u, "
                     "%" G_GUINT64_FORMAT,
                     now.fds, now.mappings, now.memory, first.fds, first.mappings, first.memory);
-        g_free(receive);
-        g_free(address);
     }
     gst_object_unref(context);
 }
-GST_END_TEST
 
 /* While the sender is gone, in memory of the GPU as before. */
-GST_START_TEST(test_stand_ins)
+TEST(test_stand_ins)
 {
     static const gchar *const modes[] = {"freeze", "black"};
 
     for (guint m = 0; m < G_N_ELEMENTS(modes); m++) {
-        struct line sink, src;
-        gchar *after =
+        GstHarness *sink, *src;
+        g_autofree gchar *after =
             g_strdup_printf(ON_GPU " on-disconnect=%s ! " ONLY_GPU " ! " TO_CPU, modes[m]);
         GstBuffer *buffer = NULL;
 
         lines_run(UPLOAD " !", ON_GPU, after, CAPS_I420, &sink, &src);
-        line_free(&sink);
-        while (line_stat(&src, "stood-in") < 3) {
+        ends_close(sink);
+        while (ends_stat(src, "stood-in") < 3) {
             gst_clear_buffer(&buffer);
-            buffer = ends_pull(src.harness);
+            buffer = ends_pull(src);
         }
         if (m == 0)
             ends_check_picture(buffer, CAPS_I420, FRAMES - 1);
         else
             ends_check_black(buffer, CAPS_I420);
         gst_buffer_unref(buffer);
-        line_free(&src);
-        g_free(after);
+        ends_close(src);
     }
 }
-GST_END_TEST
 
 /* An element asks its neighbour for caps while it starts: here the neighbour sets a property. */
 static gboolean set_slots(GstPad *pad, GstObject *parent, GstQuery *query)
 {
-    GstPad *peer = gst_pad_get_peer(pad);
+    g_autoptr(GstPad) peer = gst_pad_get_peer(pad);
     GstElement *element = gst_pad_get_parent_element(peer);
 
     if (GST_QUERY_TYPE(query) == GST_QUERY_CAPS)
         g_object_set(element, "slots", 1, NULL);
     gst_object_unref(element);
-    gst_object_unref(peer);
     return gst_pad_query_default(pad, parent, query);
 }
 
 /* What an element starts with was checked, and stays so. */
-GST_START_TEST(test_set_while_it_starts)
+TEST(test_set_while_it_starts, .times = 2)
 {
-    GstElement *element = gst_element_factory_make(__i__ ? "gpudirectsrc" : "gpudirectsink", NULL);
-    GstPad *pad = gst_element_get_static_pad(element, __i__ ? "src" : "sink");
-    GstPad *peer = gst_pad_new("peer", __i__ ? GST_PAD_SINK : GST_PAD_SRC);
-    GstBus *bus = gst_bus_new();
+    g_autoptr(GstElement) element =
+        gst_element_factory_make(__i__ ? "gpudirectsrc" : "gpudirectsink", NULL);
+    g_autoptr(GstPad) pad = gst_element_get_static_pad(element, __i__ ? "src" : "sink");
+    g_autoptr(GstPad) peer = gst_pad_new("peer", __i__ ? GST_PAD_SINK : GST_PAD_SRC);
+    g_autoptr(GstBus) bus = gst_bus_new();
     guint slots;
 
     gst_element_set_bus(element, bus);
@@ -416,43 +334,12 @@ GST_START_TEST(test_set_while_it_starts)
     fail_unless(gst_element_set_state(element, GST_STATE_PAUSED) != GST_STATE_CHANGE_FAILURE);
     g_object_get(element, "slots", &slots, NULL);
     fail_unless_equals_int(slots, 5);
-    GstMessage *message = ends_wait_message(bus, GST_MESSAGE_WARNING, 5);
+    g_autoptr(GstMessage) message = ends_wait_message(bus, GST_MESSAGE_WARNING, 5);
     fail_unless(message != NULL, "there was no warning that it was too late");
-    gst_message_unref(message);
     gst_element_set_state(element, GST_STATE_NULL);
     g_object_set(element, "slots", 3, NULL);
     g_object_get(element, "slots", &slots, NULL);
     fail_unless_equals_int(slots, 3);
-    gst_object_unref(peer);
-    gst_object_unref(pad);
-    gst_object_unref(element);
-    gst_object_unref(bus);
-}
-GST_END_TEST
-
-static Suite *pictures_suite(void)
-{
-    Suite *suite = suite_create("gpupictures");
-    TCase *tc = tcase_create("gpupictures");
-
-    suite_add_tcase(suite, tc);
-    tcase_set_timeout(tc, 120);
-    tcase_add_test(tc, test_lent);
-    tcase_add_test(tc, test_foreign);
-    tcase_add_test(tc, test_up_and_down);
-    tcase_add_test(tc, test_auto);
-    tcase_add_test(tc, test_auto_host);
-    tcase_add_test(tc, test_relay);
-    tcase_add_test(tc, test_renegotiation);
-    tcase_add_test(tc, test_move);
-    tcase_add_test(tc, test_states);
-    tcase_add_loop_test(tc, test_set_while_it_starts, 0, 2);
-    tcase_add_test(tc, test_up_down);
-    tcase_add_test(tc, test_from_process);
-    tcase_add_test(tc, test_to_process);
-    tcase_add_test(tc, test_stand_ins);
-    tcase_add_test(tc, test_nothing_is_left_open);
-    return suite;
 }
 
 int main(int argc, char **argv)
@@ -461,5 +348,5 @@ int main(int argc, char **argv)
     if (lines_count_gpus(&argc, &argv) == 0)
         return 77;
     gst_check_init(&argc, &argv);
-    return gst_check_run_suite(pictures_suite(), "gpupictures", __FILE__);
+    return ends_run_tests(120);
 }

@@ -165,39 +165,29 @@ struct stage {
 
 static void stage_open(struct stage *stage)
 {
-    gchar *address = ends_address(), *properties = g_strdup_printf("device=%s", device);
+    g_autofree gchar *address = ends_address(), *properties = g_strdup_printf("device=%s", device);
 
-    *stage = (struct stage){.sink = ends_sink(address, properties), .src = ends_src(address, NULL)};
-    gst_harness_set_src_caps_str(stage->sink, CAPS_SMALL);
-    ends_wait_clients(stage->sink, 1);
+    *stage = (struct stage){.sink = ends_sink_at(address, properties),
+                            .src = ends_src_at(address, NULL)};
+    ends_start(stage->sink, CAPS_SMALL);
     stage->pool = ends_pool(stage->sink, CAPS_SMALL);
-    fail_unless_equals_int(gst_buffer_pool_acquire_buffer(stage->pool, &stage->sends.buffer, NULL),
-                           GST_FLOW_OK);
+    stage->sends.buffer = ends_acquire(stage->pool);
     ends_paint(stage->sends.buffer, CAPS_SMALL, 1);
     stage->sends.sink = stage->sink;
     stage->looks.buffer = stage->sends.buffer;
-    g_free(properties);
-    g_free(address);
 }
 
 static void stage_close(struct stage *stage)
 {
     gst_clear_buffer(&stage->sends.buffer);
-    gst_buffer_pool_set_active(stage->pool, FALSE);
-    gst_object_unref(stage->pool);
-    gst_harness_teardown(stage->src);
-    gst_harness_teardown(stage->sink);
 }
 
 static void expect_picture(struct stage *stage)
 {
-    GstBuffer *got = ends_pull(stage->src);
-
-    ends_check_picture(got, CAPS_SMALL, 1);
-    gst_buffer_unref(got);
+    ends_take(stage->src, CAPS_SMALL, 1);
 }
 
-GST_START_TEST(test_map_during_submit)
+TEST(test_map_during_submit)
 {
     struct stage stage;
 
@@ -215,9 +205,8 @@ GST_START_TEST(test_map_during_submit)
     fail_unless_equals_uint64(ends_stat(stage.sink, "copies-cpu"), 0);
     stage_close(&stage);
 }
-GST_END_TEST
 
-GST_START_TEST(test_submit_during_map)
+TEST(test_submit_during_map)
 {
     struct stage stage;
 
@@ -235,17 +224,15 @@ GST_START_TEST(test_submit_during_map)
     fail_unless_equals_uint64(ends_stat(stage.sink, "copies-cpu"), 0);
     stage_close(&stage);
 }
-GST_END_TEST
 
 /* --- queries --------------------------------------------------------------------------------- */
 
 static gpointer watch(gpointer sink)
 {
-    GstStructure *stats;
+    g_autoptr(GstStructure) stats = NULL;
 
     is_watcher = TRUE;
     g_object_get(sink, "stats", &stats, NULL);
-    gst_structure_free(stats);
     return NULL;
 }
 
@@ -268,10 +255,10 @@ static gpointer stream(gpointer user)
     return NULL;
 }
 
-GST_START_TEST(test_stream_during_stats)
+TEST(test_stream_during_stats)
 {
-    gchar *properties = g_strdup_printf("device=%s wait-for-connection=false", device);
-    struct stream streams = {.sink = ends_sink("watched", properties)};
+    g_autofree gchar *properties = g_strdup_printf("device=%s wait-for-connection=false", device);
+    struct stream streams = {.sink = ends_sink_at("watched", properties)};
 
     gst_harness_set_src_caps_str(streams.sink, CAPS_SMALL);
     gate_set(&look_gate, TRUE);
@@ -282,10 +269,8 @@ GST_START_TEST(test_stream_during_stats)
     gate_set(&look_gate, FALSE);
     g_thread_join(watches);
     g_thread_join(thread);
-    gst_harness_teardown(streams.sink);
-    g_free(properties);
+    ends_close(streams.sink);
 }
-GST_END_TEST
 
 /* In a child: a driver that is in use does not survive the fork that gst-check makes for a test. */
 static gboolean have_device(void)
@@ -306,19 +291,6 @@ static gboolean have_device(void)
     return waitpid(child, &state, 0) == child && WIFEXITED(state) && WEXITSTATUS(state) == 0;
 }
 
-static Suite *held_suite(void)
-{
-    Suite *suite = suite_create("held");
-    TCase *tc = tcase_create("held");
-
-    suite_add_tcase(suite, tc);
-    tcase_set_timeout(tc, 120);
-    tcase_add_test(tc, test_map_during_submit);
-    tcase_add_test(tc, test_submit_during_map);
-    tcase_add_test(tc, test_stream_during_stats);
-    return suite;
-}
-
 int main(int argc, char **argv)
 {
     device = argc > 1 ? argv[1] : "cuda:0";
@@ -329,5 +301,5 @@ int main(int argc, char **argv)
     gpud_gst_context_init();
     if (!GST_ELEMENT_REGISTER(gpudirectsink, NULL) || !GST_ELEMENT_REGISTER(gpudirectsrc, NULL))
         return 1;
-    return gst_check_run_suite(held_suite(), "held", __FILE__);
+    return ends_run_tests(120);
 }

@@ -14,22 +14,20 @@
 void hostile_open(struct hostile *self, const gchar *properties, guint width, guint height)
 {
     static guint count;
-    gchar *address = g_strdup_printf("hostile-%d-%u", (int)getpid(), count++);
-    gchar *directory = g_build_filename(g_getenv("XDG_RUNTIME_DIR"), "gpudirect", NULL);
+    g_autofree gchar *address = g_strdup_printf("hostile-%d-%u", (int)getpid(), count++);
+    g_autofree gchar *directory = g_build_filename(g_getenv("XDG_RUNTIME_DIR"), "gpudirect", NULL);
 
     memset(self, 0, sizeof(*self));
     g_mkdir_with_parents(directory, 0700);
-    g_free(directory);
     raw_listen(&self->server, address);
     hostile_reshape(self, width, height);
-    self->src = ends_src(address, properties);
+    self->src = ends_src_at(address, properties);
     self->bus = ends_bus(self->src);
-    g_free(address);
 }
 
 void hostile_close(struct hostile *self)
 {
-    gst_harness_teardown(self->src);
+    ends_close(self->src);
     raw_server_close(&self->server);
     gst_object_unref(self->bus);
 }
@@ -103,7 +101,8 @@ void hostile_serve(struct hostile *self, int from, enum raw_server_step to)
 
 GstMessageType hostile_complaint(struct hostile *self, GError **error)
 {
-    GstMessage *message = ends_wait_message(self->bus, GST_MESSAGE_ERROR | GST_MESSAGE_WARNING, 10);
+    g_autoptr(GstMessage) message =
+        ends_wait_message(self->bus, GST_MESSAGE_ERROR | GST_MESSAGE_WARNING, 10);
 
     fail_unless(message != NULL, "no complaint within 10 s");
     GstMessageType type = GST_MESSAGE_TYPE(message);
@@ -111,18 +110,16 @@ GstMessageType hostile_complaint(struct hostile *self, GError **error)
         gst_message_parse_error(message, error, NULL);
     else
         gst_message_parse_warning(message, error, NULL);
-    gst_message_unref(message);
     return type;
 }
 
 guint64 hostile_resident(void)
 {
-    gchar *status;
+    g_autofree gchar *status = NULL;
 
     fail_unless(g_file_get_contents("/proc/self/status", &status, NULL, NULL));
     const gchar *line = strstr(status, "VmRSS:");
     fail_unless(line != NULL);
     guint64 resident = g_ascii_strtoull(line + strlen("VmRSS:"), NULL, 10);
-    g_free(status);
     return resident;
 }

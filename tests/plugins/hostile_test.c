@@ -18,13 +18,12 @@ static struct hostile hostile;
 /* What the caps promise can be read, all of it. */
 static void read_all(GstBuffer *buffer)
 {
-    GstCaps *caps = gst_pad_get_current_caps(hostile.src->sinkpad);
+    g_autoptr(GstCaps) caps = gst_pad_get_current_caps(hostile.src->sinkpad);
     GstVideoInfo info;
     GstVideoFrame frame;
     volatile guint8 sum = 0;
 
     fail_unless(gst_video_info_from_caps(&info, caps));
-    gst_caps_unref(caps);
     fail_unless(gst_video_frame_map(&frame, &info, buffer, GST_MAP_READ));
     for (gint y = 0; y < info.height; y++)
         sum ^= ((guint8 *)GST_VIDEO_FRAME_PLANE_DATA(
@@ -84,7 +83,7 @@ static void offer_smaller(void)
     raw_publish(&hostile.server, &entry);
 }
 
-GST_START_TEST(test_smaller_layout_in_the_same_epoch)
+TEST(test_smaller_layout_in_the_same_epoch)
 {
     hostile_open(&hostile, NULL, 2048, 1024);
     hostile_serve(&hostile, -1, RAW_SERVER_STREAMING);
@@ -93,18 +92,16 @@ GST_START_TEST(test_smaller_layout_in_the_same_epoch)
     expect_no_small_frame();
     hostile_close(&hostile);
 }
-GST_END_TEST
 
 /* Epoch 0 is no epoch that an honest sender has. */
-GST_START_TEST(test_smaller_layout_after_a_reconnect)
+TEST(test_smaller_layout_after_a_reconnect)
 {
     hostile_open(&hostile, NULL, 2048, 1024);
     hostile_serve(&hostile, -1, RAW_SERVER_STREAMING);
     read_all(ends_pull(hostile.src));
     raw_hang_up(&hostile.server);
-    GError *lost = NULL;
+    g_autoptr(GError) lost = NULL;
     fail_unless_equals_int(hostile_complaint(&hostile, &lost), GST_MESSAGE_WARNING);
-    g_error_free(lost);
 
     hostile.server.epoch = 0;
     hostile_serve(&hostile, -1, RAW_SERVER_HELLO);
@@ -112,7 +109,6 @@ GST_START_TEST(test_smaller_layout_after_a_reconnect)
     expect_no_small_frame();
     hostile_close(&hostile);
 }
-GST_END_TEST
 
 /* --- events without end ------------------------------------------------------------------- */
 
@@ -124,7 +120,8 @@ static size_t write_event(uint32_t kind, const gchar *field, guint value,
                           uint8_t bytes[GPUD_EVENT_SIZE_MAX])
 {
     struct pack pack = {.data = bytes, .size = GPUD_EVENT_SIZE_MAX};
-    GstStructure *structure = gst_structure_new_empty(kind == EVENT_TAGS ? "taglist" : "x-cue");
+    g_autoptr(GstStructure) structure =
+        gst_structure_new_empty(kind == EVENT_TAGS ? "taglist" : "x-cue");
     struct wire_head head = {.monotonic = TRUE};
 
     if (kind == EVENT_TAGS && value % 2)
@@ -135,7 +132,6 @@ static size_t write_event(uint32_t kind, const gchar *field, guint value,
     if (kind == EVENT_TAGS)
         pack_u8(&pack, GST_TAG_SCOPE_STREAM);
     pack_structure(&pack, structure, NULL);
-    gst_structure_free(structure);
     fail_if(pack.full);
     return pack.used;
 }
@@ -166,9 +162,9 @@ static void serve_again(void)
 
 /* 200000 events of which none replaces another, before the first frame: the link is cut, and the
  * next sender is heard. */
-GST_START_TEST(test_event_flood_before_a_frame)
+TEST(test_event_flood_before_a_frame)
 {
-    GError *error = NULL;
+    g_autoptr(GError) error = NULL;
 
     hostile_open(&hostile, NULL, 64, 64);
     hostile_serve(&hostile, -1, RAW_SERVER_READY);
@@ -180,16 +176,14 @@ GST_START_TEST(test_event_flood_before_a_frame)
                 "grew from %" G_GUINT64_FORMAT " to %" G_GUINT64_FORMAT " KiB", before, after);
     fail_unless_equals_int(hostile_complaint(&hostile, &error), GST_MESSAGE_WARNING);
     fail_unless(strstr(error->message, "events"), "%s", error->message);
-    g_error_free(error);
     serve_again();
     fail_unless_equals_uint64(ends_stat(hostile.src, "connects"), 2);
     fail_unless_equals_uint64(ends_stat(hostile.src, "disconnects"), 1);
     hostile_close(&hostile);
 }
-GST_END_TEST
 
 /* The property on-disconnect applies. */
-GST_START_TEST(test_event_flood_and_on_disconnect)
+TEST(test_event_flood_and_on_disconnect, .times = 2)
 {
     GError *error = NULL;
 
@@ -205,30 +199,27 @@ GST_START_TEST(test_event_flood_and_on_disconnect)
     }
     hostile_close(&hostile);
 }
-GST_END_TEST
 
 /* Before it is even connected. */
-GST_START_TEST(test_event_flood_before_an_offer)
+TEST(test_event_flood_before_an_offer)
 {
-    GError *error = NULL;
+    g_autoptr(GError) error = NULL;
 
     hostile_open(&hostile, NULL, 64, 64);
     hostile_serve(&hostile, -1, RAW_SERVER_HELLO);
     fail_if(send_events(EVENT_CUSTOM, "number", 200000));
     fail_unless_equals_int(hostile_complaint(&hostile, &error), GST_MESSAGE_WARNING);
-    g_error_free(error);
     serve_again();
     hostile_close(&hostile);
 }
-GST_END_TEST
 
 /* An honest sender may say its tags as often as it likes before its first frame: all of them are
  * there, with their last values. */
-GST_START_TEST(test_tags_before_a_frame)
+TEST(test_tags_before_a_frame)
 {
     struct gpud_descriptor plain = {.pts = GPUD_TIME_NONE, .dts = GPUD_TIME_NONE};
     GstTagList *tags;
-    gchar *title;
+    g_autofree gchar *title = NULL;
     guint number;
 
     hostile_open(&hostile, NULL, 64, 64);
@@ -238,37 +229,32 @@ GST_START_TEST(test_tags_before_a_frame)
     fail_unless(hostile_resident() < before + GROWTH_MAX);
     hostile_publish(&hostile, &plain);
     read_all(ends_pull(hostile.src));
-    GstEvent *event = ends_wait_event(hostile.src, GST_EVENT_TAG);
+    g_autoptr(GstEvent) event = ends_wait_event(hostile.src, GST_EVENT_TAG);
     gst_event_parse_tag(event, &tags);
     fail_unless(gst_tag_list_get_uint(tags, GST_TAG_TRACK_NUMBER, &number));
     fail_unless_equals_int(number, 5000);
     fail_unless(gst_tag_list_get_string(tags, GST_TAG_TITLE, &title));
     fail_unless_equals_string(title, "odd");
-    g_free(title);
-    gst_event_unref(event);
     fail_unless_equals_uint64(ends_stat(hostile.src, "disconnects"), 0);
     hostile_close(&hostile);
 }
-GST_END_TEST
 
 /* Once frames flow events have a time, and all of them are handed on, however fast they come. */
-GST_START_TEST(test_many_events_between_frames)
+TEST(test_many_events_between_frames)
 {
     hostile_open(&hostile, NULL, 64, 64);
     hostile_serve(&hostile, -1, RAW_SERVER_STREAMING);
     read_all(ends_pull(hostile.src));
     fail_unless(send_events(EVENT_CUSTOM, "number", 2000));
     for (guint i = 0; i < 2000; i++) {
-        GstEvent *event = ends_wait_event(hostile.src, GST_EVENT_CUSTOM_DOWNSTREAM);
+        g_autoptr(GstEvent) event = ends_wait_event(hostile.src, GST_EVENT_CUSTOM_DOWNSTREAM);
         guint number;
         fail_unless(gst_structure_get_uint(gst_event_get_structure(event), "number", &number));
         fail_unless_equals_int(number, i);
-        gst_event_unref(event);
     }
     fail_unless_equals_uint64(ends_stat(hostile.src, "disconnects"), 0);
     hostile_close(&hostile);
 }
-GST_END_TEST
 
 /* --- times that are none ------------------------------------------------------------------ */
 
@@ -318,7 +304,7 @@ static gboolean is_time(GstClockTime time)
 }
 
 /* Hostile times in a descriptor, in a head and in an event result in a valid time, or none. */
-GST_START_TEST(test_forged_times)
+TEST(test_forged_times)
 {
     static const gdouble rates[] = {1.0, -1.0, 999999.0, -999999.0};
 
@@ -343,25 +329,24 @@ GST_START_TEST(test_forged_times)
                     GST_BUFFER_PTS(buffer), GST_BUFFER_DTS(buffer), GST_BUFFER_DURATION(buffer), a,
                     b);
         gst_buffer_unref(buffer);
-        GstEvent *event = gst_pad_get_sticky_event(hostile.src->sinkpad, GST_EVENT_SEGMENT, 0);
+        g_autoptr(GstEvent) event =
+            gst_pad_get_sticky_event(hostile.src->sinkpad, GST_EVENT_SEGMENT, 0);
         GstSegment segment;
         gst_event_copy_segment(event, &segment);
-        gst_event_unref(event);
         fail_unless(is_time(segment.start) && is_time(segment.base) && is_time(segment.time) &&
                     is_time(segment.position));
     }
     hostile_close(&hostile);
 }
-GST_END_TEST
 
 /* --- what never comes --------------------------------------------------------------------- */
 
 /* An event positioned behind frames that are never sent, and then the end: this is reported, and
  * the next sender is accepted. */
-GST_START_TEST(test_event_behind_frames_that_never_come)
+TEST(test_event_behind_frames_that_never_come)
 {
     struct gpud_message message = {.type = GPUD_MESSAGE_EVENT, .position = 1000};
-    GError *error = NULL;
+    g_autoptr(GError) error = NULL;
 
     hostile_open(&hostile, NULL, 64, 64);
     hostile_serve(&hostile, -1, RAW_SERVER_STREAMING);
@@ -371,11 +356,9 @@ GST_START_TEST(test_event_behind_frames_that_never_come)
     raw_hang_up(&hostile.server);
     fail_unless_equals_int(hostile_complaint(&hostile, &error), GST_MESSAGE_WARNING);
     fail_unless(g_error_matches(error, GST_RESOURCE_ERROR, GST_RESOURCE_ERROR_READ));
-    g_error_free(error);
     serve_again();
     hostile_close(&hostile);
 }
-GST_END_TEST
 
 /* --- another GPU each time ---------------------------------------------------------------- */
 
@@ -384,12 +367,13 @@ static gchar *first_gpu(void)
 {
     struct gpud_device_info info = GPUD_INFO_INIT(info);
     struct gpud_device_list *list;
+    uint32_t count;
     struct gpud_context *context;
     gchar *place = NULL;
 
     fail_unless(gpud_context_create(NULL, &context, NULL) == GPUD_OK);
-    fail_unless(gpud_device_list_create(context, &list, NULL) == GPUD_OK);
-    for (uint32_t i = 0; i < gpud_device_list_count(list); i++) {
+    fail_unless(gpud_device_list_create(context, &list, &count, NULL) == GPUD_OK);
+    for (uint32_t i = 0; i < count; i++) {
         gpud_device_list_get_info(list, i, &info, NULL);
         if (info.available && strcmp(info.name, "cuda:0") == 0)
             place = g_strdup(info.pci);
@@ -419,10 +403,10 @@ static gboolean offer_from(const gchar *place)
 }
 
 /* A sender that names another device whenever the receiver has moved: in the end it stays. */
-GST_START_TEST(test_place_that_moves)
+TEST(test_place_that_moves)
 {
     struct gpud_descriptor plain = {.pts = GPUD_TIME_NONE, .dts = GPUD_TIME_NONE};
-    gchar *gpu = first_gpu();
+    g_autofree gchar *gpu = first_gpu();
     guint tries = 0;
 
     hostile_open(&hostile, NULL, 64, 64);
@@ -435,12 +419,10 @@ GST_START_TEST(test_place_that_moves)
     read_all(ends_pull(hostile.src));
     fail_unless_equals_uint64(ends_stat(hostile.src, "connects"), 1);
     hostile_close(&hostile);
-    g_free(gpu);
 }
-GST_END_TEST
 
 /* A place is a peer's text. */
-GST_START_TEST(test_place_that_is_none)
+TEST(test_place_that_is_none)
 {
     static const gchar *const places[] = {"", "nowhere", "0000:ff:ff.7", "cuda:0", "host"};
     struct gpud_descriptor plain = {.pts = GPUD_TIME_NONE, .dts = GPUD_TIME_NONE};
@@ -454,32 +436,5 @@ GST_START_TEST(test_place_that_is_none)
     }
     hostile_close(&hostile);
 }
-GST_END_TEST
 
-static Suite *hostile_suite(void)
-{
-    Suite *suite = suite_create("hostile");
-    TCase *tc = tcase_create("hostile");
-
-    suite_add_tcase(suite, tc);
-    tcase_set_timeout(tc, 60);
-    tcase_add_test(tc, test_smaller_layout_in_the_same_epoch);
-    tcase_add_test(tc, test_smaller_layout_after_a_reconnect);
-    tcase_add_test(tc, test_event_flood_before_a_frame);
-    tcase_add_loop_test(tc, test_event_flood_and_on_disconnect, 0, 2);
-    tcase_add_test(tc, test_event_flood_before_an_offer);
-    tcase_add_test(tc, test_tags_before_a_frame);
-    tcase_add_test(tc, test_many_events_between_frames);
-    tcase_add_test(tc, test_forged_times);
-    tcase_add_test(tc, test_event_behind_frames_that_never_come);
-    tcase_add_test(tc, test_place_that_moves);
-    tcase_add_test(tc, test_place_that_is_none);
-    return suite;
-}
-
-int main(int argc, char **argv)
-{
-    ends_init_environment();
-    gst_check_init(&argc, &argv);
-    return gst_check_run_suite(hostile_suite(), "hostile", __FILE__);
-}
+ENDS_MAIN(60)

@@ -174,20 +174,18 @@ static GstElement *make_pipeline(const gchar *text, const struct end *end, gint 
 static void probe_pad(GstElement *element, const gchar *name, GstPadProbeCallback call,
                       gpointer user)
 {
-    GstPad *pad = gst_element_get_static_pad(element, name);
+    g_autoptr(GstPad) pad = gst_element_get_static_pad(element, name);
 
     gst_pad_add_probe(pad, GST_PAD_PROBE_TYPE_BUFFER, call, user, NULL);
-    gst_object_unref(pad);
 }
 
 static gchar *stat_text(GstElement *element, const gchar *field)
 {
-    GstStructure *stats;
+    g_autoptr(GstStructure) stats = NULL;
 
     g_object_get(element, "stats", &stats, NULL);
     CHECK(gst_structure_has_field_typed(stats, field, G_TYPE_STRING), "no %s in the stats", field);
     gchar *text = g_strdup(gst_structure_get_string(stats, field));
-    gst_structure_free(stats);
     return text;
 }
 
@@ -198,12 +196,11 @@ static GstPadProbeReturn add_time(GstPad *pad, GstPadProbeInfo *info, gpointer u
 {
     GstElement *sink = user;
     GstBuffer *buffer = gst_buffer_make_writable(GST_PAD_PROBE_INFO_BUFFER(info));
-    GstCaps *caps = gst_caps_new_empty_simple("timestamp/x-test");
+    g_autoptr(GstCaps) caps = gst_caps_new_empty_simple("timestamp/x-test");
 
     gst_buffer_add_reference_timestamp_meta(
         buffer, caps, gst_element_get_base_time(sink) + GST_BUFFER_PTS(buffer),
         GST_CLOCK_TIME_NONE);
-    gst_caps_unref(caps);
     GST_PAD_PROBE_INFO_DATA(info) = buffer;
     return GST_PAD_PROBE_OK;
 }
@@ -216,12 +213,11 @@ static void note_client(GstElement *sink, guint64 id, GstStructure *peer, struct
 
 static guint64 get_latency(GstElement *sink)
 {
-    GstStructure *stats;
+    g_autoptr(GstStructure) stats = NULL;
     guint64 latency = 0;
 
     g_object_get(sink, "stats", &stats, NULL);
     CHECK(gst_structure_get_uint64(stats, "latency", &latency) == (latency > 0), "a latency of 0");
-    gst_structure_free(stats);
     return latency;
 }
 
@@ -267,10 +263,9 @@ struct seen {
 
 static GstClockTime time_meta(GstBuffer *buffer, const gchar *name)
 {
-    GstCaps *caps = gst_caps_new_empty_simple(name);
+    g_autoptr(GstCaps) caps = gst_caps_new_empty_simple(name);
     GstReferenceTimestampMeta *meta = gst_buffer_get_reference_timestamp_meta(buffer, caps);
 
-    gst_caps_unref(caps);
     return meta ? meta->timestamp : GST_CLOCK_TIME_NONE;
 }
 
@@ -295,8 +290,9 @@ static GstPadProbeReturn see_frame(GstPad *pad, GstPadProbeInfo *info, gpointer 
 
 static void check_stats(const struct scene *scene, const struct seen *seen, gint port)
 {
-    gchar *relation = stat_text(seen->src, "clock"), *host = stat_text(seen->src, "sender-host");
-    GstStructure *stats;
+    g_autofree gchar *relation = stat_text(seen->src, "clock"),
+                     *host = stat_text(seen->src, "sender-host");
+    g_autoptr(GstStructure) stats = NULL;
     guint64 p50 = 0, max = 0;
 
     g_object_get(seen->src, "stats", &stats, NULL);
@@ -312,14 +308,11 @@ static void check_stats(const struct scene *scene, const struct seen *seen, gint
     guint frames = g_atomic_int_get(&seen->frames); /* of which one is seen just now */
     CHECK(scene->two_hosts ? seen->submit_times == 0 : seen->submit_times + 1 >= frames,
           "%u of %u frames have a time of submit", seen->submit_times, frames);
-    gst_structure_free(stats);
-    g_free(relation);
-    g_free(host);
 }
 
 static void check_sender(const struct scene *scene, const struct board *board)
 {
-    gchar *port = g_strdup_printf("%d", board->port);
+    g_autofree gchar *port = g_strdup_printf("%d", board->port);
     GString *clock = g_string_new(scene->sender_clock);
 
     g_string_replace(clock, "PORT", port, 0);
@@ -330,7 +323,6 @@ static void check_sender(const struct scene *scene, const struct board *board)
                                                   : board->latency < 60 * GST_SECOND,
           "the sender has a latency of %" G_GUINT64_FORMAT " ns", board->latency);
     g_string_free(clock, TRUE);
-    g_free(port);
 }
 
 static void play_scene(guint number, gint port)
@@ -348,13 +340,12 @@ static void play_scene(guint number, gint port)
     }
     board->scene = number;
     board->port = port;
-    GstElement *pipeline =
+    g_autoptr(GstElement) pipeline =
         make_pipeline("gpudirectsrc name=src address=hosts add-reference-timestamp-meta=true ! "
                       "fakesink sync=false",
                       &scene->receiver, port, "src", &seen.src);
-    gchar *before = stat_text(seen.src, "clock");
+    g_autofree gchar *before = stat_text(seen.src, "clock");
     CHECK(strcmp(before, "none") == 0, "without a sender the clock is \"%s\"", before);
-    g_free(before);
     probe_pad(seen.src, "src", see_frame, &seen);
     gst_element_set_state(pipeline, GST_STATE_PLAYING);
     pid_t pid = peer_spawn("--sender", fd);
@@ -373,7 +364,6 @@ static void play_scene(guint number, gint port)
     CHECK(seen.late < 20 * (gint64)GST_SECOND, "a frame is %" G_GINT64_FORMAT " ns off the clock",
           seen.late); /* be it a busy machine's */
     gst_object_unref(seen.src);
-    gst_object_unref(pipeline);
 }
 
 int main(int argc, char **argv)
@@ -391,14 +381,13 @@ int main(int argc, char **argv)
           "no elements");
     if (board)
         play_sender(board);
-    GstClock *clock = g_object_new(GST_TYPE_SYSTEM_CLOCK, NULL);
+    g_autoptr(GstClock) clock = g_object_new(GST_TYPE_SYSTEM_CLOCK, NULL);
     GstNetTimeProvider *provider = gst_net_time_provider_new(clock, "127.0.0.1", 0);
     CHECK(provider, "no provider of time on 127.0.0.1");
     g_object_get(provider, "port", &port, NULL);
     for (guint i = 0; i < G_N_ELEMENTS(scenes); i++)
         play_scene(i, port);
     gst_object_unref(provider);
-    gst_object_unref(clock);
     runtime_done();
     return 0;
 }

@@ -8,6 +8,7 @@
 #include "src/src.h"
 #include "support/check.h"
 #include "support/copies.h"
+#include "support/make.h"
 #include "support/peer.h"
 
 #include <gst/video/video.h>
@@ -59,19 +60,16 @@ static struct gpud_sender *sender;
 
 static void open_sender(void)
 {
-    struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
     struct gpud_media media;
     GstVideoInfo info;
     guint left_out;
-    GstCaps *caps = gst_caps_from_string(CAPS);
+    g_autoptr(GstCaps) caps = gst_caps_from_string(CAPS);
 
-    params.address = ADDRESS;
     CHECK(gst_video_info_from_caps(&info, caps) && media_from_caps(&media, caps, &left_out) &&
               layout_from_info(&media.picture.layout, &info),
           "no layout");
-    gst_caps_unref(caps);
-    WORKS(gpud_context_create(NULL, &context, &e));
-    WORKS(gpud_sender_create(context, &params, &sender, &e));
+    context = NEW_CONTEXT();
+    sender = NEW_SENDER(context, .address = ADDRESS);
     WORKS(gpud_sender_configure(sender, &media, &e));
 }
 
@@ -79,8 +77,7 @@ static void send_frames(void)
 {
     WORKS(gpud_sender_wait(sender, 1, 30 * GPUD_SEC, &e));
     for (guint i = 0; i < FRAMES; i++) {
-        struct gpud_frame *frame;
-        WORKS(gpud_sender_acquire(sender, 30 * GPUD_SEC, &frame, &e));
+        struct gpud_frame *frame = ACQUIRE_SLOT(sender, 30 * GPUD_SEC);
         WORKS(gpud_sender_submit(sender, &frame, 30 * GPUD_SEC, &e));
     }
 }
@@ -97,14 +94,13 @@ static GstElement *pipeline, *src;
 
 static void play(const gchar *properties)
 {
-    gchar *text = g_strdup_printf(
+    g_autofree gchar *text = g_strdup_printf(
         "gpudirectsrc name=src address=" ADDRESS " %s ! fakesink sync=false", properties);
 
     pipeline = gst_parse_launch(text, NULL);
     CHECK(pipeline, "no pipeline: %s", text);
     src = gst_bin_get_by_name(GST_BIN(pipeline), "src");
     gst_element_set_state(pipeline, GST_STATE_PLAYING);
-    g_free(text);
 }
 
 static void stop(void)
@@ -124,23 +120,20 @@ static gboolean has_signal(void)
 
 static guint64 count_sleeps(void)
 {
-    GstStructure *stats;
+    g_autoptr(GstStructure) stats = NULL;
     guint64 sleeps;
 
     g_object_get(src, "stats", &stats, NULL);
     CHECK(gst_structure_get_uint64(stats, "cpu-waits", &sleeps), "no cpu-waits in the stats");
-    gst_structure_free(stats);
     return sleeps;
 }
 
 static void expect_message(GstMessageType type, const gchar *what)
 {
-    GstBus *bus = gst_element_get_bus(pipeline);
-    GstMessage *message = gst_bus_timed_pop_filtered(bus, 30 * GST_SECOND, type);
+    g_autoptr(GstBus) bus = gst_element_get_bus(pipeline);
+    g_autoptr(GstMessage) message = gst_bus_timed_pop_filtered(bus, 30 * GST_SECOND, type);
 
     CHECK(message, "no %s", what);
-    gst_message_unref(message);
-    gst_object_unref(bus);
 }
 
 /* --- scenes ---------------------------------------------------------------------------------- */

@@ -24,31 +24,27 @@ static GstElement *launch(const gchar *format, ...)
     GError *error = NULL;
 
     va_start(args, format);
-    gchar *text = g_strdup_vprintf(format, args);
+    g_autofree gchar *text = g_strdup_vprintf(format, args);
     va_end(args);
     GstElement *pipeline = gst_parse_launch(text, &error);
     check(pipeline && !error, "%s: %s", text, error ? error->message : "");
     gst_element_set_state(pipeline, GST_STATE_PLAYING);
-    g_free(text);
     return pipeline;
 }
 
 /* Ends it as Ctrl-C does (gst-launch -e), and says what was counted. */
 static GstStructure *finish(GstElement *pipeline)
 {
-    GstElement *sink = gst_bin_get_by_name(GST_BIN(pipeline), "sink");
-    GstBus *bus = gst_element_get_bus(pipeline);
+    g_autoptr(GstElement) sink = gst_bin_get_by_name(GST_BIN(pipeline), "sink");
+    g_autoptr(GstBus) bus = gst_element_get_bus(pipeline);
     GstStructure *stats;
 
     gst_element_send_event(pipeline, gst_event_new_eos());
-    GstMessage *message =
+    g_autoptr(GstMessage) message =
         gst_bus_timed_pop_filtered(bus, CARD_WAIT, GST_MESSAGE_EOS | GST_MESSAGE_ERROR);
     check(message && GST_MESSAGE_TYPE(message) == GST_MESSAGE_EOS, "it does not end");
-    gst_message_unref(message);
     g_object_get(sink, "stats", &stats, NULL);
     gst_element_set_state(pipeline, GST_STATE_NULL);
-    gst_object_unref(bus);
-    gst_object_unref(sink);
     gst_object_unref(pipeline);
     return stats;
 }
@@ -96,24 +92,21 @@ static void by_address(void)
     say("by addresses: no copy");
     GstElement *pipeline = send_by("userptr");
     receive(30);
-    GstStructure *stats = finish(pipeline);
+    g_autoptr(GstStructure) stats = finish(pipeline);
     check(number(stats, "copies-cpu") == 0, "%" G_GUINT64_FORMAT " copies",
           number(stats, "copies-cpu"));
     check(number(stats, "delivered") >= 30, "few were delivered");
-    gst_structure_free(stats);
 }
 
 /* Receivers cannot map vgem's memory, which causes a warning. */
 static void expect_words(GstBus *bus)
 {
-    GError *error = NULL;
-    GstMessage *message = gst_bus_timed_pop_filtered(bus, CARD_WAIT, GST_MESSAGE_WARNING);
+    g_autoptr(GError) error = NULL;
+    g_autoptr(GstMessage) message = gst_bus_timed_pop_filtered(bus, CARD_WAIT, GST_MESSAGE_WARNING);
 
     check(message != NULL, "there is no warning that pictures are copied");
     gst_message_parse_warning(message, &error, NULL);
     check(strstr(error->message, "copied once") != NULL, "%s", error->message);
-    g_error_free(error);
-    gst_message_unref(message);
 }
 
 static void by_dmabuf(gboolean in_place)
@@ -121,14 +114,13 @@ static void by_dmabuf(gboolean in_place)
     say(in_place ? "by dma-bufs of the ring: no copy; no receiver at first, then late ones"
                  : "by dma-bufs of vgem: one copy, with a warning; late receivers");
     GstElement *pipeline = send_by("dmabuf-import");
-    GstBus *bus = gst_element_get_bus(pipeline);
+    g_autoptr(GstBus) bus = gst_element_get_bus(pipeline);
     if (!in_place)
         expect_words(bus);
     receive(30);
     GstMessage *message = gst_bus_pop_filtered(bus, GST_MESSAGE_WARNING);
     check(!message, "there is a warning");
-    gst_object_unref(bus);
-    GstStructure *stats = finish(pipeline);
+    g_autoptr(GstStructure) stats = finish(pipeline);
     guint64 copies = number(stats, "copies-cpu"), frames = number(stats, "frames");
     guint64 delivered = number(stats, "delivered"), connects = number(stats, "connects");
     g_print("%" G_GUINT64_FORMAT " frames, %" G_GUINT64_FORMAT " delivered, %" G_GUINT64_FORMAT
@@ -139,7 +131,6 @@ static void by_dmabuf(gboolean in_place)
           "%" G_GUINT64_FORMAT " copies of %" G_GUINT64_FORMAT " frames", copies, frames);
     check(delivered >= 30, "few were delivered");
     check(connects == 3, "%" G_GUINT64_FORMAT " came", connects);
-    gst_structure_free(stats);
 }
 
 /* Again, and again: nothing of one time is left for the next. */
@@ -156,17 +147,14 @@ static void restarted(void)
 static void without_receiver(void)
 {
     say("without a receiver");
-    GstElement *pipeline =
+    g_autoptr(GstElement) pipeline =
         launch("v4l2src device=" CARD " io-mode=dmabuf-import num-buffers=30 ! " FILTER
                " ! gpudirectsink name=sink address=" ADDRESS);
-    GstBus *bus = gst_element_get_bus(pipeline);
-    GstMessage *message =
+    g_autoptr(GstBus) bus = gst_element_get_bus(pipeline);
+    g_autoptr(GstMessage) message =
         gst_bus_timed_pop_filtered(bus, CARD_WAIT, GST_MESSAGE_EOS | GST_MESSAGE_ERROR);
     check(message && GST_MESSAGE_TYPE(message) == GST_MESSAGE_EOS, "it stops");
-    gst_message_unref(message);
     gst_element_set_state(pipeline, GST_STATE_NULL);
-    gst_object_unref(bus);
-    gst_object_unref(pipeline);
 }
 
 int main(int argc, char **argv)

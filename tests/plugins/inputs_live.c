@@ -19,11 +19,10 @@ struct live {
 
 static void on_live(GstElement *sink, GstBuffer *buffer, GstPad *pad, struct live *live)
 {
-    GstCaps *caps = gst_pad_get_current_caps(pad);
+    g_autoptr(GstCaps) caps = gst_pad_get_current_caps(pad);
     gint width = 0;
 
     gst_structure_get_int(gst_caps_get_structure(caps, 0), "width", &width);
-    gst_caps_unref(caps);
     g_mutex_lock(&live->lock);
     live->pictures++;
     live->width = (guint)width;
@@ -67,26 +66,24 @@ static GstElement *play(struct live *live, GstElement **src)
         gst_parse_launch(OURS " name=src ! video/x-raw,format=UYVY ! fakesink name=sink sync=false "
                               "signal-handoffs=true enable-last-sample=false",
                          NULL);
-    GstElement *sink = gst_bin_get_by_name(GST_BIN(pipeline), "sink");
+    g_autoptr(GstElement) sink = gst_bin_get_by_name(GST_BIN(pipeline), "sink");
 
     *live = (struct live){.last = GST_CLOCK_TIME_NONE};
     g_mutex_init(&live->lock);
     g_cond_init(&live->cond);
     g_signal_connect(sink, "handoff", G_CALLBACK(on_live), live);
     *src = gst_bin_get_by_name(GST_BIN(pipeline), "src");
-    gst_object_unref(sink);
     gst_element_set_state(pipeline, GST_STATE_PLAYING);
     return pipeline;
 }
 
 static void stop(GstElement *pipeline, GstElement *src)
 {
-    GstBus *bus = gst_element_get_bus(pipeline);
+    g_autoptr(GstBus) bus = gst_element_get_bus(pipeline);
     GstMessage *message = gst_bus_pop_filtered(bus, GST_MESSAGE_ERROR | GST_MESSAGE_EOS);
 
     check(!message, "the pipeline ended");
     gst_element_set_state(pipeline, GST_STATE_NULL);
-    gst_object_unref(bus);
     gst_object_unref(src);
     gst_object_unref(pipeline);
 }
@@ -192,33 +189,28 @@ void test_settings(void)
 
 static void await_element(GstElement *pipeline, const gchar *name)
 {
-    GstBus *bus = gst_element_get_bus(pipeline);
+    g_autoptr(GstBus) bus = gst_element_get_bus(pipeline);
     gboolean found = FALSE;
 
     while (!found) {
-        GstMessage *message = gst_bus_timed_pop_filtered(
+        g_autoptr(GstMessage) message = gst_bus_timed_pop_filtered(
             bus, CARD_WAIT, GST_MESSAGE_ELEMENT | GST_MESSAGE_ERROR | GST_MESSAGE_EOS);
         check(message && GST_MESSAGE_TYPE(message) == GST_MESSAGE_ELEMENT, "no %s", name);
         found = gst_message_has_name(message, name);
-        gst_message_unref(message);
     }
-    gst_object_unref(bus);
 }
 
 static gboolean has_open_node(void)
 {
-    GDir *fds = g_dir_open("/proc/self/fd", 0, NULL);
+    g_autoptr(GDir) fds = g_dir_open("/proc/self/fd", 0, NULL);
     gboolean found = FALSE;
 
     check(fds != NULL, "no /proc");
     for (const gchar *name; !found && (name = g_dir_read_name(fds));) {
-        gchar *path = g_build_filename("/proc/self/fd", name, NULL);
-        gchar *target = g_file_read_link(path, NULL);
+        g_autofree gchar *path = g_build_filename("/proc/self/fd", name, NULL);
+        g_autofree gchar *target = g_file_read_link(path, NULL);
         found = target && g_str_has_prefix(target, CARD);
-        g_free(target);
-        g_free(path);
     }
-    g_dir_close(fds);
     return found;
 }
 

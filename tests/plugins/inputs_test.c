@@ -54,8 +54,8 @@ static void read_yuv(const struct picture *picture, gint bar, gint rgb[3])
 
 static void check_colors(const gchar *format, const gchar *size)
 {
-    gchar *yuv = g_strdup_printf("video/x-raw,format=%s,%s", format, size);
-    gchar *rgb = g_strdup_printf("video/x-raw,format=BGRx,%s", size);
+    g_autofree gchar *yuv = g_strdup_printf("video/x-raw,format=%s,%s", format, size);
+    g_autofree gchar *rgb = g_strdup_printf("video/x-raw,format=BGRx,%s", size);
     struct picture ours = take(OURS, yuv), own = take(OURS, rgb);
     GstVideoInfo info;
     const guint8 *data = g_bytes_get_data(own.bytes, NULL);
@@ -73,8 +73,6 @@ static void check_colors(const gchar *format, const gchar *size)
     check(most <= 3, "%s of %s is %d away from the driver's own RGB", format, size, most);
     picture_clear(&ours);
     picture_clear(&own);
-    g_free(yuv);
-    g_free(rgb);
 }
 
 static void test_colors(void)
@@ -138,10 +136,9 @@ static void test_colors(void)
 
     /* What the driver has not is not negotiated. */
     struct picture none;
-    gchar *text;
+    g_autofree gchar *text = NULL;
     check(!card_take(OURS, "video/x-raw,format=UYVY," SMALL ",colorimetry=bt2020", 1, &none, &text),
           "sRGB as BT.2020");
-    g_free(text);
 }
 
 /* --- fields ------------------------------------------------------------------------------- */
@@ -149,24 +146,22 @@ static void test_colors(void)
 static void check_field(const struct picture *picture, const gchar *name, const gchar *value)
 {
     const GValue *has = gst_structure_get_value(gst_caps_get_structure(picture->caps, 0), name);
-    gchar *text = has ? gst_value_serialize(has) : g_strdup("(none)");
+    g_autofree gchar *text = has ? gst_value_serialize(has) : g_strdup("(none)");
 
     check(g_str_equal(text, value), "%s is %s where %s is right", name, text, value);
-    g_free(text);
 }
 
 static void check_picture(const struct picture *picture, const gchar *const *fields, guint flags)
 {
     const guint all = GST_VIDEO_BUFFER_FLAG_INTERLACED | GST_VIDEO_BUFFER_FLAG_TFF |
                       GST_VIDEO_BUFFER_FLAG_ONEFIELD;
-    gchar *text = gst_caps_to_string(picture->caps);
+    g_autofree gchar *text = gst_caps_to_string(picture->caps);
 
     g_print("  %s, flags %x\n", text, picture->flags & all);
     for (guint i = 0; fields[i]; i += 2)
         check_field(picture, fields[i], fields[i + 1]);
     check((picture->flags & all) == flags, "flags %x where %x is right", picture->flags & all,
           flags);
-    g_free(text);
 }
 
 static void test_fields(void)
@@ -219,11 +214,10 @@ static void test_fields(void)
     check_picture(&picture, ntsc, GST_VIDEO_BUFFER_FLAG_INTERLACED);
     picture_clear(&picture);
 
-    gchar *text;
+    g_autofree gchar *text = NULL;
     check(
         !card_take(OURS, "video/x-raw,format=UYVY,interlace-mode=progressive", 1, &picture, &text),
         "interlaced pictures as progressive ones");
-    g_free(text);
     card_set_standard(V4L2_STD_PAL);
     card_select(CARD_WEBCAM);
 }
@@ -236,8 +230,9 @@ static void test_rates(void)
 
     card_select(CARD_WEBCAM);
     for (guint i = 0; i < G_N_ELEMENTS(never); i++) {
-        gchar *rest = g_strdup_printf("video/x-raw,format=UYVY," SMALL ",framerate=%s", never[i]),
-              *text;
+        g_autofree gchar *rest =
+            g_strdup_printf("video/x-raw,format=UYVY," SMALL ",framerate=%s", never[i]);
+        g_autofree gchar *text = NULL;
         struct picture picture;
         if (card_take(OURS, rest, 1, &picture, &text)) {
             check_field(&picture, "framerate", never[i]);
@@ -245,8 +240,6 @@ static void test_rates(void)
         } else {
             g_print("  %s: %s\n", never[i], text);
         }
-        g_free(text);
-        g_free(rest);
     }
 }
 

@@ -41,23 +41,17 @@ static GstPadProbeReturn see_frame(GstPad *pad, GstPadProbeInfo *info, gpointer 
 static void play_start(struct play *play, const gchar *caps, const gchar *send,
                        const gchar *receive)
 {
-    gchar *address = ends_address();
-    gchar *text = g_strdup_printf("videotestsrc is-live=true ! %s ! gpudirectsink "
-                                  "async=false address=%s %s",
-                                  caps, address, send);
+    g_autofree gchar *address = ends_address();
 
     play->frames = 0;
-    play->sender = gst_parse_launch(text, NULL);
-    g_free(text);
-    text = g_strdup_printf("gpudirectsrc name=src address=%s %s", address, receive);
-    play->receiver = gst_parse_launch(text, NULL);
-    g_free(text);
-    g_free(address);
+    play->sender =
+        ends_pipeline("videotestsrc is-live=true ! %s ! gpudirectsink async=false address=%s %s",
+                      caps, address, send);
+    play->receiver = ends_pipeline("gpudirectsrc name=src address=%s %s", address, receive);
     play->src = gst_bin_get_by_name(GST_BIN(play->receiver), "src");
     play->bus = gst_element_get_bus(play->receiver);
-    GstPad *pad = gst_element_get_static_pad(play->src, "src");
+    g_autoptr(GstPad) pad = gst_element_get_static_pad(play->src, "src");
     gst_pad_add_probe(pad, GST_PAD_PROBE_TYPE_BUFFER, see_frame, &play->frames, NULL);
-    gst_object_unref(pad);
     gst_element_set_state(play->receiver, GST_STATE_PLAYING);
     gst_element_set_state(play->sender, GST_STATE_PLAYING);
 }
@@ -91,15 +85,14 @@ static guint play_frames(struct play *play, gint frames)
     guint told = 0;
 
     for (int i = 0; i < DEADLINE * 100 && g_atomic_int_get(&play->frames) < frames; i++) {
-        GstMessage *message = gst_bus_timed_pop_filtered(play->bus, 10 * GST_MSECOND,
-                                                         GST_MESSAGE_LATENCY | GST_MESSAGE_WARNING |
-                                                             GST_MESSAGE_ERROR);
+        g_autoptr(GstMessage) message = gst_bus_timed_pop_filtered(
+            play->bus, 10 * GST_MSECOND,
+            GST_MESSAGE_LATENCY | GST_MESSAGE_WARNING | GST_MESSAGE_ERROR);
         if (!message)
             continue;
         if (GST_MESSAGE_TYPE(message) != GST_MESSAGE_LATENCY)
             complain(message);
         gst_bin_recalculate_latency(GST_BIN(play->receiver));
-        gst_message_unref(message);
         told++;
     }
     fail_unless(g_atomic_int_get(&play->frames) >= frames, "%d frames", play->frames);
@@ -108,13 +101,12 @@ static guint play_frames(struct play *play, gint frames)
 
 static void ask(GstElement *src, GstClockTime *min, GstClockTime *max)
 {
-    GstQuery *query = gst_query_new_latency();
+    g_autoptr(GstQuery) query = gst_query_new_latency();
     gboolean live;
 
     fail_unless(gst_element_query(src, query));
     gst_query_parse_latency(query, &live, min, max);
     fail_unless(live);
-    gst_query_unref(query);
 }
 
 /* --- the README's receiver ---------------------------------------------------------------- */
@@ -132,12 +124,12 @@ static const gchar *const sinks[] = {
 
 /* The defaults on either side hold enough for a sink that holds each picture back for 20 ms, and
  * no sink says otherwise. */
-GST_START_TEST(test_no_warning)
+TEST(test_no_warning, .times = G_N_ELEMENTS(rates) * G_N_ELEMENTS(sinks))
 {
     const struct rate *rate = &rates[__i__ % G_N_ELEMENTS(rates)];
     const GstClockTime duration = gst_util_uint64_scale_int(GST_SECOND, rate->den, rate->num);
-    gchar *caps = g_strdup_printf("video/x-raw,format=GRAY8,width=16,height=16,framerate=%d/%d",
-                                  rate->num, rate->den);
+    g_autofree gchar *caps = g_strdup_printf(
+        "video/x-raw,format=GRAY8,width=16,height=16,framerate=%d/%d", rate->num, rate->den);
     GstClockTime min, max;
     struct play play;
 
@@ -151,18 +143,14 @@ GST_START_TEST(test_no_warning)
     fail_unless(max <= min + 6 * duration, "%" G_GUINT64_FORMAT " to %" G_GUINT64_FORMAT, min, max);
     play_stop(&play);
     fail_unless_equals_int(g_atomic_int_get(&complaints), 0);
-    g_free(caps);
 }
-GST_END_TEST
 
 /* --- do-timestamp ------------------------------------------------------------------------- */
 
 /* Whatever its sink waits for, without a queue between: the thread that waits is the one that takes
  * pictures. A ring of more than a second, in which a busy machine may forget a process. */
-GST_START_TEST(test_full_rate)
+TEST(test_full_rate, .times = 2)
 {
-    GstStructure *stats;
-    guint64 dropped = 1;
     struct play play;
 
     play_start(&play, "video/x-raw,format=GRAY8,width=16,height=16,framerate=50/1",
@@ -170,13 +158,9 @@ GST_START_TEST(test_full_rate)
                __i__ ? "slots=64 start=oldest do-timestamp=true ! fakesink sync=true"
                      : "slots=64 start=oldest ! fakesink sync=true");
     play_frames(&play, 250);
-    g_object_get(play.src, "stats", &stats, NULL);
-    fail_unless(gst_structure_get_uint64(stats, "dropped", &dropped));
-    fail_unless_equals_uint64(dropped, 0);
-    gst_structure_free(stats);
+    fail_unless_equals_uint64(ends_stat_of(play.src, "dropped"), 0);
     play_stop(&play);
 }
-GST_END_TEST
 
 /* --- what it is made of ------------------------------------------------------------------- */
 
@@ -185,20 +169,16 @@ static guint pushed;
 
 static void open_pair(const gchar *send, const gchar *receive)
 {
-    gchar *address = ends_address();
-
     pushed = 0;
-    sink = ends_sink(address, send);
-    src = ends_src(address, receive);
-    gst_harness_set_src_caps_str(sink, CAPS_SMALL);
-    ends_wait_clients(sink, 1);
-    g_free(address);
+    sink = ends_sink(send);
+    src = ends_src(receive);
+    ends_start(sink, CAPS_SMALL);
 }
 
 static void close_pair(void)
 {
-    gst_harness_teardown(src);
-    gst_harness_teardown(sink);
+    ends_close(src);
+    ends_close(sink);
 }
 
 static void send_at(GstClockTime pts)
@@ -222,7 +202,7 @@ static GstClockTime send_on_time(guint frames)
 }
 
 /* What either side asks for counts, and a sender that waits loses nothing. */
-GST_START_TEST(test_max_is_what_the_ring_holds)
+TEST(test_max_is_what_the_ring_holds)
 {
     static const struct {
         const gchar *send, *receive;
@@ -244,11 +224,10 @@ GST_START_TEST(test_max_is_what_the_ring_holds)
         close_pair();
     }
 }
-GST_END_TEST
 
 /* One picture that comes very late does not make the latency of all so large that the ring cannot
  * hold what comes in time. */
-GST_START_TEST(test_late_picture)
+TEST(test_late_picture)
 {
     GstClockTime min, max;
 
@@ -264,7 +243,6 @@ GST_START_TEST(test_late_picture)
                 max);
     close_pair();
 }
-GST_END_TEST
 
 static GstClockTime minimum(void)
 {
@@ -278,7 +256,7 @@ static GstClockTime minimum(void)
 
 /* A sender whose own pipeline takes 3 s, or 55 s: its pictures do not follow the clock. They get
  * the time at which they come, and nothing else in the pipeline has to wait for them. */
-GST_START_TEST(test_late_sender)
+TEST(test_late_sender, .times = 2)
 {
     const GstClockTime late = __i__ ? 55 * GST_SECOND : 3 * GST_SECOND;
 
@@ -289,10 +267,9 @@ GST_START_TEST(test_late_sender)
     fail_unless(minimum() < GST_SECOND);
     close_pair();
 }
-GST_END_TEST
 
 /* If the user sets a longer latency, they keep their own times. */
-GST_START_TEST(test_late_sender_that_is_right)
+TEST(test_late_sender_that_is_right)
 {
     GstClockTime min, max;
 
@@ -313,7 +290,6 @@ GST_START_TEST(test_late_sender_that_is_right)
     fail_unless(max >= min);
     close_pair();
 }
-GST_END_TEST
 
 static guint count_latency_messages(GstBus *bus)
 {
@@ -328,10 +304,10 @@ static guint count_latency_messages(GstBus *bus)
 }
 
 /* The user's latency is reported, however late pictures are, and can change meanwhile. */
-GST_START_TEST(test_fixed_latency)
+TEST(test_fixed_latency)
 {
     open_pair("slow-receiver=drop-oldest slots=16", "latency=100 slots=16");
-    GstBus *bus = ends_bus(src);
+    g_autoptr(GstBus) bus = ends_bus(src);
     send_on_time(1);
     count_latency_messages(bus);
     for (guint i = 0; i < 30; i++)
@@ -344,13 +320,11 @@ GST_START_TEST(test_fixed_latency)
     g_object_set(ends_element(src), "latency", -1, NULL);
     fail_unless_equals_int(count_latency_messages(bus), 1);
     fail_unless(minimum() != 250 * GST_MSECOND);
-    gst_object_unref(bus);
     close_pair();
 }
-GST_END_TEST
 
 /* When a machine is no longer busy, the latency falls. */
-GST_START_TEST(test_latency_comes_back)
+TEST(test_latency_comes_back)
 {
     const gint64 until = g_get_monotonic_time() + 80 * G_TIME_SPAN_SECOND;
     GstClockTime highest, lowest;
@@ -371,7 +345,6 @@ GST_START_TEST(test_latency_comes_back)
     fail_unless(lowest < highest, "it stays at %" G_GUINT64_FORMAT, lowest);
     close_pair();
 }
-GST_END_TEST
 
 static GstPadProbeReturn hold(GstPad *pad, GstPadProbeInfo *info, gpointer user)
 {
@@ -379,14 +352,14 @@ static GstPadProbeReturn hold(GstPad *pad, GstPadProbeInfo *info, gpointer user)
 }
 
 /* Pictures that wait in the ring while downstream holds the thread are in time. */
-GST_START_TEST(test_held_thread)
+TEST(test_held_thread)
 {
     GstClockTime min, max;
 
     open_pair("slow-receiver=block", NULL); /* so that nothing else bounds it */
     send_on_time(20);
     g_usleep(1100000); /* LATENCY is told once a second */
-    GstPad *pad = gst_element_get_static_pad(ends_element(src), "src");
+    g_autoptr(GstPad) pad = gst_element_get_static_pad(ends_element(src), "src");
     gulong probe = gst_pad_add_probe(pad, GST_PAD_PROBE_TYPE_BLOCK | GST_PAD_PROBE_TYPE_BUFFER,
                                      hold, NULL, NULL);
     for (guint i = 0; i < 4; i++) {
@@ -402,28 +375,7 @@ GST_START_TEST(test_held_thread)
         gst_buffer_unref(ends_pull(src));
     ask(ends_element(src), &min, &max);
     fail_unless(min < 500 * GST_MSECOND, "a latency of %" G_GUINT64_FORMAT, min);
-    gst_object_unref(pad);
     close_pair();
-}
-GST_END_TEST
-
-static Suite *latency_suite(void)
-{
-    Suite *suite = suite_create("latency");
-    TCase *tc = tcase_create("latency");
-
-    suite_add_tcase(suite, tc);
-    tcase_set_timeout(tc, 90);
-    tcase_add_loop_test(tc, test_no_warning, 0, G_N_ELEMENTS(rates) * G_N_ELEMENTS(sinks));
-    tcase_add_loop_test(tc, test_full_rate, 0, 2);
-    tcase_add_test(tc, test_max_is_what_the_ring_holds);
-    tcase_add_test(tc, test_late_picture);
-    tcase_add_loop_test(tc, test_late_sender, 0, 2);
-    tcase_add_test(tc, test_late_sender_that_is_right);
-    tcase_add_test(tc, test_fixed_latency);
-    tcase_add_test(tc, test_latency_comes_back);
-    tcase_add_test(tc, test_held_thread);
-    return suite;
 }
 
 int main(int argc, char **argv)
@@ -434,5 +386,5 @@ int main(int argc, char **argv)
     gst_debug_set_active(TRUE);
     gst_debug_set_default_threshold(GST_LEVEL_WARNING);
     gst_debug_add_log_function(hear, NULL, NULL);
-    return gst_check_run_suite(latency_suite(), "latency", __FILE__);
+    return ends_run_tests(90);
 }

@@ -23,14 +23,12 @@ static GstElement *launch(const gchar *description)
 
 static void wait_for_end(GstElement *pipeline)
 {
-    GstBus *bus = gst_element_get_bus(pipeline);
-    GstMessage *message =
+    g_autoptr(GstBus) bus = gst_element_get_bus(pipeline);
+    g_autoptr(GstMessage) message =
         gst_bus_timed_pop_filtered(bus, 20 * GST_SECOND, GST_MESSAGE_EOS | GST_MESSAGE_ERROR);
 
     if (!message || GST_MESSAGE_TYPE(message) != GST_MESSAGE_EOS)
         g_error("a pipeline did not end in order");
-    gst_message_unref(message);
-    gst_object_unref(bus);
 }
 
 /* The last word about a receiver is said from a thread of GStreamer's, which holds the sink: waits
@@ -42,8 +40,8 @@ static void finish(GstElement *pipeline)
     gpointer still = NULL;
 
     g_weak_ref_init(&gone, end);
-    gst_element_set_state(pipeline, GST_STATE_NULL);
     gst_object_unref(end);
+    gst_element_set_state(pipeline, GST_STATE_NULL);
     gst_object_unref(pipeline);
     for (int i = 0; i < 100 && (still = g_weak_ref_get(&gone)); i++) {
         gst_object_unref(still);
@@ -57,11 +55,11 @@ static const gchar *device = "auto";
 /* Lent buffers, foreign ones, a queue and a tee; the receiver holds some back. */
 static void run(const gchar *between, const gchar *after)
 {
-    gchar *send = g_strdup_printf(
+    g_autofree gchar *send = g_strdup_printf(
         "videotestsrc num-buffers=30 ! video/x-raw,format=UYVY,width=64,height=16 %s "
         "! gpudirectsink name=end address=leaks-%d sync=false device=%s",
         between, getpid(), device);
-    gchar *receive =
+    g_autofree gchar *receive =
         g_strdup_printf("gpudirectsrc name=end address=leaks-%d device=%s %s ! fakesink sync=false",
                         getpid(), device, after);
     GstElement *receiver = launch(receive);
@@ -70,8 +68,6 @@ static void run(const gchar *between, const gchar *after)
     wait_for_end(receiver);
     finish(sender);
     finish(receiver);
-    g_free(send);
-    g_free(receive);
 }
 
 static GList *tracers_named(const gchar *name)
@@ -142,13 +138,14 @@ static const struct vendor *find_vendor(const gchar *name)
 
 static void run_on_gpu(const struct vendor *vendor)
 {
-    gchar *only = g_strdup_printf("! video/x-raw(%s)", vendor->feature);
-    gchar *up = g_strdup_printf("! %s %s ", vendor->uploader, only);
-    gchar *down = g_strdup_printf("! %s ! video/x-raw", vendor->downloader);
-    gchar *queued_up = g_strdup_printf("%s ! queue", up);
-    gchar *queued_down = g_strdup_printf("! queue %s", down);
-    gchar *foreign = g_strdup_printf("%s ! identity drop-allocation=true", up);
-    gchar *shared = g_strdup_printf("! tee name=t ! queue ! fakesink t. ! queue %s", down);
+    g_autofree gchar *only = g_strdup_printf("! video/x-raw(%s)", vendor->feature);
+    g_autofree gchar *up = g_strdup_printf("! %s %s ", vendor->uploader, only);
+    g_autofree gchar *down = g_strdup_printf("! %s ! video/x-raw", vendor->downloader);
+    g_autofree gchar *queued_up = g_strdup_printf("%s ! queue", up);
+    g_autofree gchar *queued_down = g_strdup_printf("! queue %s", down);
+    g_autofree gchar *foreign = g_strdup_printf("%s ! identity drop-allocation=true", up);
+    g_autofree gchar *shared =
+        g_strdup_printf("! tee name=t ! queue ! fakesink t. ! queue %s", down);
 
     device = vendor->device;
     run(up, "");
@@ -158,21 +155,13 @@ static void run_on_gpu(const struct vendor *vendor)
     device = "auto";
     run(up, "");
     run(up, only);
-    g_free(shared);
-    g_free(foreign);
-    g_free(queued_down);
-    g_free(queued_up);
-    g_free(down);
-    g_free(up);
-    g_free(only);
 }
 
 static gboolean have_elements(const struct vendor *vendor)
 {
-    GstElementFactory *factory = gst_element_factory_find(vendor->uploader);
+    g_autoptr(GstElementFactory) factory = gst_element_factory_find(vendor->uploader);
     gboolean have = factory != NULL;
 
-    gst_clear_object(&factory);
     if (!have)
         g_print("skipped: GStreamer has no %s here (no driver, or no plugin)\n", vendor->uploader);
     return have;
@@ -204,9 +193,8 @@ int main(int argc, char **argv)
     finish(launch("videotestsrc ! gpudirectsink name=end address=nobody"));
     gst_task_cleanup_all(); /* a thread lets go of its task after the task was joined */
     guint left = count_live();
-    gchar *inside = g_build_filename(directory, "gpudirect", NULL);
+    g_autofree gchar *inside = g_build_filename(directory, "gpudirect", NULL);
     g_rmdir(inside);
     g_rmdir(directory);
-    g_free(inside);
     return left == 0 ? 0 : 1;
 }

@@ -16,59 +16,42 @@
 
 /* --- pictures ----------------------------------------------------------------------------- */
 
-static GstElement *prepare(const gchar *address, const gchar *card, const gchar *rest)
+static GstElement *prepare(const gchar *card, const gchar *rest)
 {
-    gchar *launch = g_strdup_printf("lendcard %s ! %s gpudirectsink name=sink address=%s "
-                                    "sync=false slow-receiver=block",
-                                    card, rest, address);
-    GError *error = NULL;
-    GstElement *pipeline = gst_parse_launch(launch, &error);
-
-    fail_unless(pipeline && !error, "%s: %s", launch, error ? error->message : "");
-    g_free(launch);
-    return pipeline;
+    return ends_pipeline("lendcard %s ! %s gpudirectsink name=sink address=%s "
+                         "sync=false slow-receiver=block",
+                         card, rest, ends_own());
 }
 
-static GstElement *start(const gchar *address, const gchar *card, const gchar *rest)
+static GstElement *start(const gchar *card, const gchar *rest)
 {
-    GstElement *pipeline = prepare(address, card, rest);
+    GstElement *pipeline = prepare(card, rest);
 
     gst_element_set_state(pipeline, GST_STATE_PLAYING);
     return pipeline;
 }
 
-static void finish(GstElement *pipeline)
-{
-    gst_element_set_state(pipeline, GST_STATE_NULL);
-    gst_object_unref(pipeline);
-}
-
 static const GstStructure *stats_of(GstElement *pipeline, GstStructure **stats)
 {
-    GstElement *sink = gst_bin_get_by_name(GST_BIN(pipeline), "sink");
+    g_autoptr(GstElement) sink = gst_bin_get_by_name(GST_BIN(pipeline), "sink");
 
     g_object_get(sink, "stats", stats, NULL);
-    gst_object_unref(sink);
     return *stats;
 }
 
 static guint64 copies(GstElement *pipeline)
 {
-    GstStructure *stats;
-    guint64 count = G_MAXUINT64;
+    g_autoptr(GstElement) sink = gst_bin_get_by_name(GST_BIN(pipeline), "sink");
 
-    gst_structure_get_uint64(stats_of(pipeline, &stats), "copies-cpu", &count);
-    gst_structure_free(stats);
-    return count;
+    return ends_stat_of(sink, "copies-cpu");
 }
 
 static gboolean lends(GstElement *pipeline)
 {
-    GstStructure *stats;
+    g_autoptr(GstStructure) stats = NULL;
     gboolean is = FALSE;
 
     gst_structure_get_boolean(stats_of(pipeline, &stats), "lends-dmabufs", &is);
-    gst_structure_free(stats);
     return is;
 }
 
@@ -91,29 +74,23 @@ static guint64 check_picture(GstBuffer *buffer)
 static void pull(GstHarness *src, guint64 begin, guint count)
 {
     for (guint i = 0; i < count; i++) {
-        GstBuffer *buffer = ends_pull(src);
+        g_autoptr(GstBuffer) buffer = ends_pull(src);
         fail_unless_equals_uint64(check_picture(buffer), begin + i);
-        gst_buffer_unref(buffer);
     }
 }
 
 /* --- tests -------------------------------------------------------------------------------- */
 
-GST_START_TEST(test_straight)
+TEST(test_straight)
 {
-    gchar *address = ends_address();
-    GstHarness *src = ends_src(address, NULL);
-    GstElement *pipeline = start(address, "num-buffers=200", "identity !");
+    GstHarness *src = ends_src(NULL);
+    g_autoptr(EndsPipeline) pipeline = start("num-buffers=200", "identity !");
 
     pull(src, 0, 200);
     fail_unless(lends(pipeline));
     fail_unless_equals_uint64(copies(pipeline), 0);
     fail_unless(g_atomic_int_get(&syncs) >= 400, "caches are not kept right");
-    finish(pipeline);
-    gst_harness_teardown(src);
-    g_free(address);
 }
-GST_END_TEST
 
 static gboolean takes_size(GstBufferPool *pool, GstCaps *caps, guint size)
 {
@@ -124,102 +101,76 @@ static gboolean takes_size(GstBufferPool *pool, GstCaps *caps, guint size)
 }
 
 /* What the driver says of its pictures: whole pages are no other picture, padded rows are. */
-GST_START_TEST(test_sizes)
+TEST(test_sizes)
 {
-    gchar *address = ends_address();
-    GstHarness *src = ends_src(address, NULL);
-    GstElement *pipeline = start(address, "num-buffers=10", "");
-    GstElement *sink = gst_bin_get_by_name(GST_BIN(pipeline), "sink");
-    GstPad *pad = gst_element_get_static_pad(sink, "sink");
-    GstBufferPool *pool = NULL;
+    GstHarness *src = ends_src(NULL);
+    g_autoptr(EndsPipeline) pipeline = start("num-buffers=10", "");
+    g_autoptr(GstElement) sink = gst_bin_get_by_name(GST_BIN(pipeline), "sink");
+    g_autoptr(GstPad) pad = gst_element_get_static_pad(sink, "sink");
+    g_autoptr(GstBufferPool) pool = NULL;
 
     pull(src, 0, 10);
-    GstCaps *caps = gst_caps_from_string(WIDE);
-    GstQuery *query = gst_query_new_allocation(caps, TRUE);
+    g_autoptr(GstCaps) caps = gst_caps_from_string(WIDE);
+    g_autoptr(GstQuery) query = gst_query_new_allocation(caps, TRUE);
     fail_unless(gst_pad_query(pad, query));
     gst_query_parse_nth_allocation_pool(query, 0, &pool, NULL, NULL, NULL);
     gsize page = (gsize)getpagesize();
     fail_unless(takes_size(pool, caps, 128 * 64));
     fail_unless(takes_size(pool, caps, (guint)((128 * 64 + page - 1) / page * page)));
     fail_if(takes_size(pool, caps, 132 * 64));
-    gst_object_unref(pool);
-    gst_query_unref(query);
-    gst_caps_unref(caps);
-    gst_object_unref(pad);
-    gst_object_unref(sink);
-    finish(pipeline);
-    gst_harness_teardown(src);
-    g_free(address);
 }
-GST_END_TEST
 
 /* The kernel cannot export the ring as dma-bufs: pictures are copied once, with a warning. */
-GST_START_TEST(test_copied)
+TEST(test_copied)
 {
-    gchar *address = ends_address();
     no_ring = TRUE;
-    GstHarness *src = ends_src(address, NULL);
-    GstElement *pipeline = start(address, "num-buffers=50", "");
-    GstBus *bus = gst_element_get_bus(pipeline);
-    GstMessage *message = gst_bus_timed_pop_filtered(bus, 10 * GST_SECOND, GST_MESSAGE_WARNING);
-    GError *error = NULL;
+    GstHarness *src = ends_src(NULL);
+    GstElement *pipeline = start("num-buffers=50", "");
+    g_autoptr(GstBus) bus = gst_element_get_bus(pipeline);
+    g_autoptr(GstMessage) message =
+        gst_bus_timed_pop_filtered(bus, 10 * GST_SECOND, GST_MESSAGE_WARNING);
+    g_autoptr(GError) error = NULL;
 
     fail_unless(message, "there is no warning that pictures are copied");
     gst_message_parse_warning(message, &error, NULL);
     fail_unless(strstr(error->message, "copied once"), "%s", error->message);
-    g_error_free(error);
-    gst_message_unref(message);
     pull(src, 0, 50);
     fail_if(lends(pipeline));
     fail_unless_equals_uint64(copies(pipeline), 50);
-    gst_object_unref(bus);
-    finish(pipeline);
-    gst_harness_teardown(src);
-    g_free(address);
+    ends_stop(pipeline);
+    ends_close(src);
     no_ring = FALSE;
 }
-GST_END_TEST
 
 /* Another format while the driver holds slots of the ring before. */
-GST_START_TEST(test_other_format)
+TEST(test_other_format)
 {
-    gchar *address = ends_address();
-    GstHarness *src = ends_src(address, NULL);
-    GstElement *pipeline = start(address, "num-buffers=100 change-at=50", "");
+    GstHarness *src = ends_src(NULL);
+    g_autoptr(EndsPipeline) pipeline = start("num-buffers=100 change-at=50", "");
 
     pull(src, 0, 100);
     fail_unless(lends(pipeline));
     fail_unless_equals_uint64(copies(pipeline), 0);
-    finish(pipeline);
-    gst_harness_teardown(src);
-    g_free(address);
 }
-GST_END_TEST
 
 /* No receiver at first; then late ones connect and leave, while the driver holds slots. */
-GST_START_TEST(test_late)
+TEST(test_late)
 {
-    gchar *address = ends_address();
-    GstElement *pipeline = start(address, "", "identity sleep-time=2000 !");
+    g_autoptr(EndsPipeline) pipeline = start("", "identity sleep-time=2000 !");
     guint64 next = 0;
 
     for (guint round = 0; round < 3; round++) {
-        GstHarness *src = ends_src(address, NULL);
+        g_autoptr(GstHarness) src = ends_src(NULL);
         for (guint i = 0; i < 20; i++) {
-            GstBuffer *buffer = ends_pull(src);
+            g_autoptr(GstBuffer) buffer = ends_pull(src);
             guint64 number = check_picture(buffer);
             fail_unless(number >= next && (i == 0 || number == next),
                         "%" G_GUINT64_FORMAT " after %" G_GUINT64_FORMAT, number, next);
             next = number + 1;
-            gst_buffer_unref(buffer);
         }
-        gst_harness_teardown(src);
     }
     fail_unless(lends(pipeline));
-    finish(pipeline);
-    g_free(address);
 }
-GST_END_TEST
 
 static void on_overrun(GstElement *queue, gpointer unused)
 {
@@ -228,69 +179,38 @@ static void on_overrun(GstElement *queue, gpointer unused)
 }
 
 /* More pictures are under way than the ring has slots: other dma-bufs stand in. */
-GST_START_TEST(test_exhausted)
+TEST(test_exhausted)
 {
-    gchar *address = ends_address();
-    GstElement *pipeline =
-        prepare(address, "num-buffers=60",
+    g_autoptr(EndsPipeline) pipeline =
+        prepare("num-buffers=60",
                 "queue name=queue max-size-buffers=30 max-size-bytes=0 max-size-time=0 !");
-    GstElement *queue = gst_bin_get_by_name(GST_BIN(pipeline), "queue");
-    GstBus *bus = gst_element_get_bus(pipeline);
+    g_autoptr(GstElement) queue = gst_bin_get_by_name(GST_BIN(pipeline), "queue");
+    g_autoptr(GstBus) bus = gst_element_get_bus(pipeline);
 
     g_signal_connect(queue, "overrun", G_CALLBACK(on_overrun), NULL);
     gst_element_set_state(pipeline, GST_STATE_PLAYING);
-    GstMessage *message = gst_bus_timed_pop_filtered(bus, 20 * GST_SECOND, GST_MESSAGE_APPLICATION);
+    g_autoptr(GstMessage) message =
+        gst_bus_timed_pop_filtered(bus, 20 * GST_SECOND, GST_MESSAGE_APPLICATION);
     fail_unless(message, "the queue is never full");
-    gst_message_unref(message);
-    gst_object_unref(bus);
-    gst_object_unref(queue);
-    GstHarness *src = ends_src(address, NULL);
+    GstHarness *src = ends_src(NULL);
     pull(src, 0, 60);
     fail_unless(lends(pipeline));
     fail_unless(copies(pipeline) > 0 && copies(pipeline) < 60);
-    finish(pipeline);
-    gst_harness_teardown(src);
-    g_free(address);
 }
-GST_END_TEST
 
 /* No element upstream imports: slots have no dma-bufs, and cost none. */
-GST_START_TEST(test_unwanted)
+TEST(test_unwanted)
 {
-    gchar *address = ends_address();
-    GstHarness *sink = ends_sink(address, NULL), *src = ends_src(address, NULL);
+    GstHarness *sink = ends_sink(NULL);
 
-    gst_harness_set_src_caps_str(sink, CAPS_SMALL);
-    ends_wait_clients(sink, 1);
+    ends_src(NULL);
+
+    ends_start(sink, CAPS_SMALL);
     GstBufferPool *pool = ends_pool(sink, CAPS_SMALL);
-    GstBuffer *buffer;
-    fail_unless_equals_int(gst_buffer_pool_acquire_buffer(pool, &buffer, NULL), GST_FLOW_OK);
+    GstBuffer *buffer = ends_acquire(pool);
     fail_if(gst_is_dmabuf_memory(gst_buffer_peek_memory(buffer, 0)));
     gst_buffer_unref(buffer);
-    gst_buffer_pool_set_active(pool, FALSE);
-    gst_object_unref(pool);
     fail_unless_equals_int(dmabuf_count, 0);
-    gst_harness_teardown(src);
-    gst_harness_teardown(sink);
-    g_free(address);
-}
-GST_END_TEST
-
-static Suite *lend_suite(void)
-{
-    Suite *suite = suite_create("lend");
-    TCase *tc = tcase_create("dmabufs");
-
-    suite_add_tcase(suite, tc);
-    tcase_set_timeout(tc, 60);
-    tcase_add_test(tc, test_straight);
-    tcase_add_test(tc, test_sizes);
-    tcase_add_test(tc, test_copied);
-    tcase_add_test(tc, test_other_format);
-    tcase_add_test(tc, test_late);
-    tcase_add_test(tc, test_exhausted);
-    tcase_add_test(tc, test_unwanted);
-    return suite;
 }
 
 int main(int argc, char **argv)
@@ -301,5 +221,5 @@ int main(int argc, char **argv)
     if (!GST_ELEMENT_REGISTER(gpudirectsink, NULL) || !GST_ELEMENT_REGISTER(gpudirectsrc, NULL) ||
         !lendcard_register())
         return 1;
-    return gst_check_run_suite(lend_suite(), "lend", __FILE__);
+    return ends_run_tests(60);
 }

@@ -136,12 +136,11 @@ static void drop_queue(Card *self)
 static gboolean card_negotiate(GstBaseSrc *base)
 {
     Card *self = (Card *)base;
-    GstCaps *caps =
+    g_autoptr(GstCaps) caps =
         gst_caps_from_string(self->change_at && self->frames >= self->change_at ? SMALL : WIDE);
 
     drop_queue(self);
     gboolean set = gst_base_src_set_caps(base, caps);
-    gst_caps_unref(caps);
     return set && GST_BASE_SRC_CLASS(card_parent_class)->decide_allocation != NULL;
 }
 

@@ -49,7 +49,7 @@ static size_t sample(guint which, uint8_t *bytes)
         GstVideoTimeCode *code = gst_video_time_code_new(25, 1, NULL, 0, 1, 2, 3, 4, 0);
         struct meta_loss loss = {lost_metas_new(NULL), NULL};
         uint8_t metas[GPUD_FRAME_META_MAX];
-        GstCaps *caps = gst_caps_from_string("timestamp/x-ptp, domain=5");
+        g_autoptr(GstCaps) caps = gst_caps_from_string("timestamp/x-ptp, domain=5");
         gst_buffer_add_video_time_code_meta(buffer, code);
         gst_buffer_add_reference_timestamp_meta(buffer, caps, 1, 2);
         gst_buffer_add_video_bar_meta(buffer, 0, TRUE, 1, 2);
@@ -59,24 +59,22 @@ static size_t sample(guint which, uint8_t *bytes)
         lost_metas_free(loss.lost);
         gst_buffer_unref(buffer);
         gst_video_time_code_free(code);
-        gst_caps_unref(caps);
     } else if (which % 3 == 1) {
         static const char extra[] = "a=(int)-7, b=(string)\"x y\", c=(fraction)1/2, "
                                     "d=(datetime)2026-11-22T09:00:00Z, e=(double)1.5";
         pack_bytes(&pack, extra, sizeof(extra));
     } else {
-        GstStructure *structure = gst_structure_new("taglist", GST_TAG_TITLE, G_TYPE_STRING, "x",
-                                                    "when", G_TYPE_DOUBLE, 1.0, NULL);
+        g_autoptr(GstStructure) structure = gst_structure_new(
+            "taglist", GST_TAG_TITLE, G_TYPE_STRING, "x", "when", G_TYPE_DOUBLE, 1.0, NULL);
         wire_head_pack(&pack, &head);
         if (kind == EVENT_TAGS)
             pack_u8(&pack, 0);
         pack_structure(&pack, structure, NULL);
-        gst_structure_free(structure);
     }
     return pack.used;
 }
 
-GST_START_TEST(test_mutated_bytes)
+TEST(test_mutated_bytes)
 {
     GRand *random = g_rand_new_with_seed(4711);
 
@@ -95,7 +93,6 @@ GST_START_TEST(test_mutated_bytes)
     }
     g_rand_free(random);
 }
-GST_END_TEST
 
 /* --- hostile texts ------------------------------------------------------------------------ */
 
@@ -133,7 +130,7 @@ static void expect_text(const gchar *text, const gchar *wanted)
 }
 
 /* A peer's text must be safe to print on a terminal. */
-GST_START_TEST(test_texts_hold_no_control_characters)
+TEST(test_texts_hold_no_control_characters)
 {
     expect_text("", "");
     expect_text("Pferde am Ufer, Grüße, \xf0\x9f\x90\x8e",
@@ -156,10 +153,9 @@ GST_START_TEST(test_texts_hold_no_control_characters)
     expect_text("\xc0\x9b", NULL);     /* an escape, written too long */
     fail_unless(read_text("a\0b", 3) == NULL);
 }
-GST_END_TEST
 
 /* Our own writer cleans its texts, so that they are never refused for that. */
-GST_START_TEST(test_texts_are_written_clean)
+TEST(test_texts_are_written_clean)
 {
     uint8_t bytes[256];
     struct pack pack = {.data = bytes, .size = sizeof(bytes)};
@@ -174,10 +170,9 @@ GST_START_TEST(test_texts_are_written_clean)
     fail_unless_equals_string(gst_structure_get_string(structure, "text"), "a   ü b");
     gst_structure_free(structure);
 }
-GST_END_TEST
 
 /* Caps that no element of GStreamer would send. */
-GST_START_TEST(test_caps_that_cannot_be)
+TEST(test_caps_that_cannot_be)
 {
     static const gchar *const extras[] = {
         "pixel-aspect-ratio=(fraction)0/1",
@@ -210,11 +205,10 @@ GST_START_TEST(test_caps_that_cannot_be)
     fail_if(media_to_caps(&media, NULL, &info, &reason));
     g_clear_pointer(&reason, g_free);
 }
-GST_END_TEST
 
 /* Values of extra fields that are none of their type, or of a type that no caps have, are left out,
  * without a warning. */
-GST_START_TEST(test_extra_values_that_cannot_be)
+TEST(test_extra_values_that_cannot_be)
 {
     struct gpud_media media = {
         .extra = "a=(int)seven, b=(fraction)-2147483648/1, c=(fraction)1/0, d=(fraction)1, "
@@ -225,36 +219,32 @@ GST_START_TEST(test_extra_values_that_cannot_be)
     GstVideoInfo info;
 
     gpud_layout_init(&media.picture.layout, "UYVY", 64, 16, 0, NULL);
-    GstCaps *caps = media_to_caps(&media, NULL, &info, &reason);
+    g_autoptr(GstCaps) caps = media_to_caps(&media, NULL, &info, &reason);
     fail_unless(caps != NULL, "%s", reason);
     const GstStructure *structure = gst_caps_get_structure(caps, 0);
     fail_unless_equals_int(gst_structure_n_fields(structure), 5);
     fail_unless_equals_string(gst_structure_get_string(structure, "l"), "good");
-    gst_caps_unref(caps);
 }
-GST_END_TEST
 
 /* A format's name is a peer's text, too, and the refusal shows it. */
-GST_START_TEST(test_format_names_are_shown_clean)
+TEST(test_format_names_are_shown_clean)
 {
     struct gpud_media media = {.kind = GPUD_MEDIA_PICTURE};
     GstVideoInfo info;
-    gchar *reason = NULL;
+    g_autofree gchar *reason = NULL;
 
     gpud_layout_init(&media.picture.layout, "UYVY", 64, 16, 0, NULL);
     memcpy(media.picture.layout.format, "\x1b[2J\xff\xc2\x9b", 8);
     fail_if(media_to_caps(&media, NULL, &info, &reason));
     for (const gchar *c = reason; *c; c++)
         fail_unless(g_ascii_isprint(*c), "0x%02x in \"%s\"", (guchar)*c, reason);
-    g_free(reason);
 }
-GST_END_TEST
 
 /* The bytes of one region's meta that says so many parameters follow, and holds one. */
 static size_t region(uint8_t *bytes, size_t size, uint32_t width, uint8_t count)
 {
     struct pack pack = {.data = bytes, .size = size};
-    GstStructure *param = gst_structure_new_empty("detection");
+    g_autoptr(GstStructure) param = gst_structure_new_empty("detection");
 
     wire_head_pack(&pack, &head);
     pack_u16(&pack, 8); /* a region of interest */
@@ -268,12 +258,11 @@ static size_t region(uint8_t *bytes, size_t size, uint32_t width, uint8_t count)
         pack_u32(&pack, width);
     pack_u8(&pack, count);
     pack_structure(&pack, param, NULL);
-    gst_structure_free(param);
     pack_u16(&length, (uint16_t)(pack.used - start));
     return pack.used;
 }
 
-GST_START_TEST(test_regions_that_lie)
+TEST(test_regions_that_lie)
 {
     static const struct {
         uint32_t width;
@@ -287,7 +276,7 @@ GST_START_TEST(test_regions_that_lie)
 
     for (guint i = 0; i < G_N_ELEMENTS(said); i++) {
         struct meta_loss loss = {lost_metas_new(NULL), NULL};
-        GstBuffer *buffer = gst_buffer_new();
+        g_autoptr(GstBuffer) buffer = gst_buffer_new();
         struct wire_head got;
         uint8_t bytes[128];
         size_t size = region(bytes, sizeof(bytes), said[i].width, said[i].count);
@@ -296,20 +285,18 @@ GST_START_TEST(test_regions_that_lie)
                     "%u", i);
         fail_unless_equals_uint64(lost_metas_count(loss.lost), !said[i].good);
         lost_metas_free(loss.lost);
-        gst_buffer_unref(buffer);
     }
 }
-GST_END_TEST
 
 /* So do the types of regions. */
-GST_START_TEST(test_quarks_are_rationed)
+TEST(test_quarks_are_rationed)
 {
     guint refused = 0;
 
     for (guint i = 0; i < 2000; i++) {
         uint8_t bytes[128];
         struct pack pack = {.data = bytes, .size = sizeof(bytes)};
-        gchar *name = g_strdup_printf("unknown region %u", i);
+        g_autofree gchar *name = g_strdup_printf("unknown region %u", i);
         pack_u16(&pack, (uint16_t)strlen(name));
         pack_bytes(&pack, name, strlen(name));
         struct unpack unpack = {.data = bytes, .left = pack.used};
@@ -317,21 +304,19 @@ GST_START_TEST(test_quarks_are_rationed)
         fail_unless((quark == 0) == unpack.bad);
         fail_unless(!unpack.bad || !g_quark_try_string(name));
         refused += unpack.bad;
-        g_free(name);
     }
     fail_unless(refused > 1500, "%u of 2000 refused", refused);
 }
-GST_END_TEST
 
 /* Names become quarks, which live for ever. */
-GST_START_TEST(test_names_are_rationed)
+TEST(test_names_are_rationed)
 {
     guint refused = 0;
 
     for (guint i = 0; i < 2000; i++) {
         uint8_t bytes[128];
         struct pack pack = {.data = bytes, .size = sizeof(bytes)};
-        gchar *name = g_strdup_printf("never-heard-of-%u", i);
+        g_autofree gchar *name = g_strdup_printf("never-heard-of-%u", i);
         pack_u8(&pack, (uint8_t)strlen(name));
         pack_bytes(&pack, name, strlen(name));
         pack_u16(&pack, 0);
@@ -339,11 +324,9 @@ GST_START_TEST(test_names_are_rationed)
         GstStructure *structure = unpack_structure(&unpack);
         refused += structure == NULL;
         g_clear_pointer(&structure, gst_structure_free);
-        g_free(name);
     }
     fail_unless(refused > 1500, "%u of 2000 refused", refused);
 }
-GST_END_TEST
 
 /* Caps with a field of this name. NULL: they are refused. */
 static GstStructure *read_field(struct names *names, const gchar *field)
@@ -368,19 +351,17 @@ static guint count_fields(struct names *names, const gchar *prefix, guint count)
     guint fields = 0;
 
     for (guint i = 0; i < count; i++) {
-        gchar *field = g_strdup_printf("%s-%u", prefix, i);
-        GstStructure *structure = read_field(names, field);
+        g_autofree gchar *field = g_strdup_printf("%s-%u", prefix, i);
+        g_autoptr(GstStructure) structure = read_field(names, field);
         fail_unless(structure != NULL, "refused for the name of field %u", i);
         fields += gst_structure_has_field(structure, field);
-        gst_structure_free(structure);
-        g_free(field);
     }
     return fields;
 }
 
 /* Each address has its own ration, which no other can use up, and which it does not get twice. A
  * name that is known costs nothing, and a field whose name is one too many is left out. */
-GST_START_TEST(test_each_address_has_its_names)
+TEST(test_each_address_has_its_names)
 {
     struct names *one = names_of("one"), *other = names_of("other");
 
@@ -392,31 +373,5 @@ GST_START_TEST(test_each_address_has_its_names)
     fail_unless_equals_int(count_fields(names_of("one"), "again", 100), 0);
     fail_unless_equals_int(count_fields(names_of("third"), "again", 100), 100);
 }
-GST_END_TEST
 
-static Suite *lies_suite(void)
-{
-    Suite *suite = suite_create("lies");
-    TCase *tc = tcase_create("lies");
-
-    suite_add_tcase(suite, tc);
-    tcase_set_timeout(tc, 60);
-    tcase_add_test(tc, test_mutated_bytes);
-    tcase_add_test(tc, test_texts_hold_no_control_characters);
-    tcase_add_test(tc, test_texts_are_written_clean);
-    tcase_add_test(tc, test_caps_that_cannot_be);
-    tcase_add_test(tc, test_extra_values_that_cannot_be);
-    tcase_add_test(tc, test_format_names_are_shown_clean);
-    tcase_add_test(tc, test_regions_that_lie);
-    tcase_add_test(tc, test_quarks_are_rationed);
-    tcase_add_test(tc, test_names_are_rationed);
-    tcase_add_test(tc, test_each_address_has_its_names);
-    return suite;
-}
-
-int main(int argc, char **argv)
-{
-    ends_init_environment();
-    gst_check_init(&argc, &argv);
-    return gst_check_run_suite(lies_suite(), "lies", __FILE__);
-}
+ENDS_MAIN(60)

@@ -30,11 +30,10 @@ static void limit(void)
 
 static gchar *take_text(GstMessage *message)
 {
-    GError *error;
+    g_autoptr(GError) error = NULL;
 
     gst_message_parse_warning(message, &error, NULL);
     gchar *text = g_strdup(error->message);
-    g_error_free(error);
     gst_message_unref(message);
     return text;
 }
@@ -42,40 +41,34 @@ static gchar *take_text(GstMessage *message)
 static void expect_sentence(GstBus *bus, GstMessage *message)
 {
     fail_unless(message != NULL, "the sink says nothing");
-    gchar *text = take_text(message);
+    g_autofree gchar *text = take_text(message);
     fail_unless(strstr(text, "address space") && strstr(text, "ulimit -v"), "%s", text);
-    g_free(text);
     message = gst_bus_pop_filtered(bus, GST_MESSAGE_WARNING);
     fail_if(message != NULL, "once more: %s", take_text(message));
 }
 
 /* Upstream takes the pool that the sink proposes. */
-GST_START_TEST(test_pool)
+TEST(test_pool)
 {
-    GstHarness *sink = ends_sink("limit", "wait-for-connection=false");
-    GstBus *bus = ends_bus(sink);
+    GstHarness *sink = ends_sink_at("limit", "wait-for-connection=false");
+    g_autoptr(GstBus) bus = ends_bus(sink);
     GstBuffer *buffer;
 
     gst_harness_set_src_caps_str(sink, CAPS_LARGE);
     GstBufferPool *pool = ends_pool(sink, CAPS_LARGE);
     limit();
     for (guint i = 0; i < 3; i++) {
-        fail_unless_equals_int(gst_buffer_pool_acquire_buffer(pool, &buffer, NULL), GST_FLOW_OK);
+        buffer = ends_acquire(pool);
         fail_unless_equals_int(gst_harness_push(sink, buffer), GST_FLOW_OK);
     }
     expect_sentence(bus, ends_wait_message(bus, GST_MESSAGE_WARNING, 0));
-    gst_buffer_pool_set_active(pool, FALSE);
-    gst_object_unref(pool);
     gst_element_set_bus(sink->element, NULL);
-    gst_harness_teardown(sink);
-    gst_object_unref(bus);
 }
-GST_END_TEST
 
 /* Frames go by until a receiver was refused. */
 static void expect_refusal(GstHarness *sink, GstBus *bus, GstBuffer *picture)
 {
-    GstHarness *src = ends_src("limit", NULL);
+    g_autoptr(GstHarness) src = ends_src_at("limit", NULL);
     GstMessage *told = NULL;
 
     for (guint i = 0; i < FRAMES && !told; i++) {
@@ -84,44 +77,34 @@ static void expect_refusal(GstHarness *sink, GstBus *bus, GstBuffer *picture)
     }
     expect_sentence(bus, told);
     gst_buffer_unref(picture);
-    gst_harness_teardown(src);
 }
 
 /* Upstream has memory of its own, and all that goes wrong is that a receiver is refused. */
-GST_START_TEST(test_refusal)
+TEST(test_refusal)
 {
-    GstHarness *sink = ends_sink("limit", "wait-for-connection=false");
+    GstHarness *sink = ends_sink_at("limit", "wait-for-connection=false");
     GstBuffer *picture = gst_buffer_new_allocate(NULL, PICTURE, NULL);
-    GstBus *bus = ends_bus(sink);
+    g_autoptr(GstBus) bus = ends_bus(sink);
 
     gst_harness_set_src_caps_str(sink, CAPS_LARGE);
     limit();
     expect_refusal(sink, bus, picture);
     gst_element_set_bus(sink->element, NULL);
-    gst_harness_teardown(sink);
-    gst_object_unref(bus);
 }
-GST_END_TEST
 
 /* The ring is there, but has no room for a receiver. */
-GST_START_TEST(test_growth)
+TEST(test_growth)
 {
-    GstHarness *sink = ends_sink("limit", "wait-for-connection=false");
-    GstBus *bus = ends_bus(sink);
-    GstBuffer *picture;
+    GstHarness *sink = ends_sink_at("limit", "wait-for-connection=false");
+    g_autoptr(GstBus) bus = ends_bus(sink);
 
     gst_harness_set_src_caps_str(sink, CAPS_LARGE);
     GstBufferPool *pool = ends_pool(sink, CAPS_LARGE);
-    fail_unless_equals_int(gst_buffer_pool_acquire_buffer(pool, &picture, NULL), GST_FLOW_OK);
+    GstBuffer *picture = ends_acquire(pool);
     limit();
     expect_refusal(sink, bus, picture);
-    gst_buffer_pool_set_active(pool, FALSE);
-    gst_object_unref(pool);
     gst_element_set_bus(sink->element, NULL);
-    gst_harness_teardown(sink);
-    gst_object_unref(bus);
 }
-GST_END_TEST
 
 /* A stream that waits for its first receiver says it while it waits. */
 static gpointer push(gpointer harness)
@@ -130,40 +113,22 @@ static gpointer push(gpointer harness)
     return NULL;
 }
 
-GST_START_TEST(test_waiting)
+TEST(test_waiting)
 {
-    GstHarness *sink = ends_sink("limit", NULL);
-    GstBus *bus = ends_bus(sink);
+    GstHarness *sink = ends_sink_at("limit", NULL);
+    g_autoptr(GstBus) bus = ends_bus(sink);
 
     gst_harness_set_src_caps_str(sink, CAPS_LARGE);
     GThread *pushes = g_thread_new("pushes", push, sink);
-    GstMessage *waiting = ends_wait_message(bus, GST_MESSAGE_INFO, 30);
+    g_autoptr(GstMessage) waiting = ends_wait_message(bus, GST_MESSAGE_INFO, 30);
     fail_unless(waiting != NULL, "it does not wait");
-    gst_message_unref(waiting);
     limit();
-    GstHarness *src = ends_src("limit", NULL);
+    GstHarness *src = ends_src_at("limit", NULL);
     expect_sentence(bus, ends_wait_message(bus, GST_MESSAGE_WARNING, 30));
-    gst_harness_teardown(src);
+    ends_close(src);
     gst_element_set_state(ends_element(sink), GST_STATE_NULL);
     g_thread_join(pushes);
     gst_element_set_bus(sink->element, NULL);
-    gst_harness_teardown(sink);
-    gst_object_unref(bus);
-}
-GST_END_TEST
-
-static Suite *limit_suite(void)
-{
-    Suite *suite = suite_create("limit");
-    TCase *tc = tcase_create("limit");
-
-    suite_add_tcase(suite, tc);
-    tcase_set_timeout(tc, 60);
-    tcase_add_test(tc, test_pool);
-    tcase_add_test(tc, test_refusal);
-    tcase_add_test(tc, test_growth);
-    tcase_add_test(tc, test_waiting);
-    return suite;
 }
 
 int main(int argc, char **argv)
@@ -174,5 +139,5 @@ int main(int argc, char **argv)
 #endif
     ends_init_environment();
     gst_check_init(&argc, &argv);
-    return gst_check_run_suite(limit_suite(), "limit", __FILE__);
+    return ends_run_tests(60);
 }

@@ -10,90 +10,53 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-struct line line_new(const gchar *format, ...)
+GstHarness *line_new(const gchar *format, ...)
 {
     va_list arguments;
 
     va_start(arguments, format);
-    gchar *text = g_strdup_vprintf(format, arguments);
+    g_autofree gchar *text = g_strdup_vprintf(format, arguments);
     va_end(arguments);
     /* A harness says that it is live; these tests are about every frame. */
-    gchar **parts = g_strsplit(text, "gpudirectsink", -1);
-    gchar *launch = g_strjoinv("gpudirectsink slow-receiver=block wait-for-connection=true", parts);
-    g_strfreev(parts);
-    g_free(text);
-    struct line line = {.harness = gst_harness_new_parse(launch)};
-    fail_unless(line.harness && line.harness->element, "cannot make %s", launch);
-    line.end = gst_bin_get_by_name(GST_BIN(line.harness->element), "end");
-    gst_harness_use_systemclock(line.harness);
-    gst_harness_play(line.harness);
-    g_free(launch);
+    g_auto(GStrv) parts = g_strsplit(text, "gpudirectsink", -1);
+    g_autofree gchar *launch =
+        g_strjoinv("gpudirectsink slow-receiver=block wait-for-connection=true", parts);
+    GstHarness *line = gst_harness_new_parse(launch);
+    fail_unless(line && line->element, "cannot make %s", launch);
+    ends_keep(line);
+    gst_harness_use_systemclock(line);
+    gst_harness_play(line);
     return line;
 }
 
-void line_free(struct line *line)
-{
-    gst_clear_object(&line->end);
-    gst_harness_teardown(line->harness);
-    line->harness = NULL;
-}
-
-guint64 line_stat(struct line *line, const gchar *field)
-{
-    GstStructure *stats;
-    guint64 value = G_MAXUINT64;
-
-    g_object_get(line->end, "stats", &stats, NULL);
-    fail_unless(gst_structure_get_uint64(stats, field, &value), "no \"%s\" in the stats", field);
-    gst_structure_free(stats);
-    return value;
-}
-
-void line_wait_clients(struct line *line, guint count)
-{
-    guint clients = G_MAXUINT;
-
-    for (int i = 0; i < 500 && clients != count; i++) {
-        g_object_get(line->end, "num-clients", &clients, NULL);
-        if (clients != count)
-            g_usleep(10000);
-    }
-    fail_unless_equals_int(clients, count);
-}
-
-void lines_exchange(struct line *sink, struct line *src, const gchar *caps, guint from, guint to)
+void lines_exchange(GstHarness *sink, GstHarness *src, const gchar *caps, guint from, guint to)
 {
     for (guint i = from; i < to; i++) {
-        fail_unless_equals_int(gst_harness_push(sink->harness, ends_picture(caps, i)), GST_FLOW_OK);
-        GstBuffer *got = ends_pull(src->harness);
-        ends_check_picture(got, caps, i);
-        gst_buffer_unref(got);
+        ends_push(sink, caps, i);
+        ends_take(src, caps, i);
     }
 }
 
 void lines_run(const gchar *before, const gchar *sink_device, const gchar *after, const gchar *caps,
-               struct line *sink, struct line *src)
+               GstHarness **sink, GstHarness **src)
 {
-    gchar *address = ends_address();
+    g_autofree gchar *address = ends_address();
 
     *src = line_new("gpudirectsrc name=end address=%s %s", address, after);
     *sink = line_new("%s gpudirectsink name=end sync=false address=%s %s", before, address,
                      sink_device);
-    gst_harness_set_src_caps_str(sink->harness, caps);
-    line_wait_clients(sink, 1);
-    lines_exchange(sink, src, caps, 0, FRAMES);
-    fail_unless_equals_uint64(line_stat(sink, "frames"), FRAMES);
-    g_free(address);
+    ends_start(*sink, caps);
+    lines_exchange(*sink, *src, caps, 0, FRAMES);
+    fail_unless_equals_uint64(ends_stat(*sink, "frames"), FRAMES);
 }
 
 void line_compare(GstBuffer *a, GstBuffer *b, const gchar *text)
 {
-    GstCaps *caps = gst_caps_from_string(text);
+    g_autoptr(GstCaps) caps = gst_caps_from_string(text);
     GstVideoFrame one, two;
     GstVideoInfo info;
 
     fail_unless(gst_video_info_from_caps(&info, caps));
-    gst_caps_unref(caps);
     fail_unless(gst_video_frame_map(&one, &info, a, GST_MAP_READ));
     fail_unless(gst_video_frame_map(&two, &info, b, GST_MAP_READ));
     for (guint p = 0; p < GST_VIDEO_FRAME_N_PLANES(&one); p++) {
@@ -111,22 +74,6 @@ void line_compare(GstBuffer *a, GstBuffer *b, const gchar *text)
     }
     gst_video_frame_unmap(&two);
     gst_video_frame_unmap(&one);
-}
-
-GPid line_spawn(const gchar *pipeline)
-{
-    const gchar *program = g_getenv("GPUDIRECT_TEST_PEER");
-    gchar **argv;
-    GPid pid = 0;
-
-    fail_unless(program != NULL, "GPUDIRECT_TEST_PEER is not set: run by meson test");
-    gchar *command = g_strdup_printf("%s %s", program, pipeline);
-    /* What a shell would do with the brackets of caps is not wanted. */
-    argv = g_strsplit(command, " ", -1);
-    fail_unless(g_spawn_async(NULL, argv, NULL, G_SPAWN_DO_NOT_REAP_CHILD, NULL, NULL, &pid, NULL));
-    g_strfreev(argv);
-    g_free(command);
-    return pid;
 }
 
 void line_reap(GPid pid)

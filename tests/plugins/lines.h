@@ -28,35 +28,22 @@
 #define CAPS_BGRA "video/x-raw,format=BGRA,width=100,height=10,framerate=25/1"
 #define GPU_NV12 CAPS_GPU ",format=NV12,width=322,height=34,framerate=25/1"
 
-struct line {
-    GstHarness *harness;
-    GstElement *end; /* NULL: none of ours is in it */
-};
-
-/* From a launch line; playing. */
-struct line line_new(const gchar *format, ...) G_GNUC_PRINTF(1, 2);
-void line_free(struct line *line);
-
-/* A number of our element's stats. */
-guint64 line_stat(struct line *line, const gchar *field);
-
-/* Waits until so many receivers stream, at most 5 s. */
-void line_wait_clients(struct line *line, guint count);
+/* From a launch line; playing. It is closed by ends_close(), or where the test ends. */
+GstHarness *line_new(const gchar *format, ...) G_GNUC_PRINTF(1, 2);
 
 /* Fails unless two buffers hold the same picture. */
 void line_compare(GstBuffer *a, GstBuffer *b, const gchar *caps);
 
-/* Another process with this pipeline; its end, which must be in order. */
-GPid line_spawn(const gchar *pipeline);
+/* The end of another process, which must be in order. */
 void line_reap(GPid pid);
 
 /* Opens both ends (`after` follows the receiving one's address) and sends FRAMES pictures through,
  * which must arrive as they were. */
 void lines_run(const gchar *before, const gchar *sink_device, const gchar *after, const gchar *caps,
-               struct line *sink, struct line *src);
+               GstHarness **sink, GstHarness **src);
 
 /* The pictures with these numbers through an open pair. */
-void lines_exchange(struct line *sink, struct line *src, const gchar *caps, guint from, guint to);
+void lines_exchange(GstHarness *sink, GstHarness *src, const gchar *caps, guint from, guint to);
 
 /* How many GPUs the vendor's elements of GStreamer can use here; 0, and a reason is printed: none.
  * Before gst_check_init(). It looks in a child: a driver that is in use does not survive the fork

@@ -12,14 +12,13 @@
 
 guint lines_vendor_count(void)
 {
-    GstElementFactory *factory = gst_element_factory_find("cudaupload");
+    g_autoptr(GstElementFactory) factory = gst_element_factory_find("cudaupload");
     int count = 0;
 
     if (!factory) {
         g_print("skipped: GStreamer has no cudaupload here (no NVIDIA driver, no nvcodec)\n");
         return 0;
     }
-    gst_object_unref(factory);
     if (!gst_cuda_load_library() || CuInit(0) != CUDA_SUCCESS ||
         CuDeviceGetCount(&count) != CUDA_SUCCESS || count == 0)
         g_print("skipped: NVIDIA's driver finds no GPU\n");

@@ -8,14 +8,13 @@
 
 guint lines_vendor_count(void)
 {
-    GstElementFactory *factory = gst_element_factory_find("hipupload");
+    g_autoptr(GstElementFactory) factory = gst_element_factory_find("hipupload");
     int count = 0;
 
     if (!factory) {
         g_print("skipped: GStreamer has no hipupload here (no HIP runtime, or no libhiprtc)\n");
         return 0;
     }
-    gst_object_unref(factory);
     if (!gst_hip_load_library(GST_HIP_VENDOR_AMD) ||
         HipGetDeviceCount(GST_HIP_VENDOR_AMD, &count) != hipSuccess || count == 0)
         g_print("skipped: AMD's runtime finds no GPU\n");

@@ -27,12 +27,12 @@ static struct gpud_context *context;
         fail_unless((call) == GPUD_OK, #call ": %s", e.reason); \
     } while (0)
 
-static struct gpud_sender *open_sender(const gchar *address)
+static struct gpud_sender *open_sender(void)
 {
     struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
     struct gpud_sender *sender;
 
-    params.address = address;
+    params.address = ends_own();
     WORKS(gpud_context_create(NULL, &context, &e));
     WORKS(gpud_sender_create(context, &params, &sender, &e));
     return sender;
@@ -48,12 +48,11 @@ static void send_one(struct gpud_sender *sender)
 }
 
 /* gpudirectsrc says of the stream exactly what the application's sender does. */
-GST_START_TEST(test_caps_from_an_application)
+TEST(test_caps_from_an_application)
 {
     static const gchar *const texts[] = {CAPS_1080I, CAPS_HDR};
-    gchar *address = ends_address();
-    struct gpud_sender *sender = open_sender(address);
-    GstHarness *src = ends_src(address, NULL);
+    struct gpud_sender *sender = open_sender();
+    GstHarness *src = ends_src(NULL);
 
     for (guint i = 0; i < G_N_ELEMENTS(texts); i++) {
         struct gpud_media media;
@@ -61,43 +60,34 @@ GST_START_TEST(test_caps_from_an_application)
         WORKS(gpud_sender_configure(sender, &media, &e));
         send_one(sender);
         gst_buffer_unref(ends_pull(src));
-        GstCaps *got = gst_pad_get_current_caps(src->sinkpad);
-        GstCaps *wanted = gst_caps_from_string(texts[i]);
+        g_autoptr(GstCaps) got = gst_pad_get_current_caps(src->sinkpad);
+        g_autoptr(GstCaps) wanted = gst_caps_from_string(texts[i]);
         fail_unless(gst_caps_is_strictly_equal(got, wanted), "%" GST_PTR_FORMAT, got);
-        gst_caps_unref(wanted);
-        gst_caps_unref(got);
     }
-    gst_harness_teardown(src);
+    ends_close(src);
     gpud_sender_destroy(&sender);
     gpud_context_destroy(&context);
-    g_free(address);
 }
-GST_END_TEST
 
 /* Compares fields; unknown ones are absent, except for the rate, which caps must have. */
-GST_START_TEST(test_caps_from_fields)
+TEST(test_caps_from_fields)
 {
-    gchar *address = ends_address();
-    struct gpud_sender *sender = open_sender(address);
-    GstHarness *src = ends_src(address, NULL);
+    struct gpud_sender *sender = open_sender();
+    GstHarness *src = ends_src(NULL);
     struct gpud_media media = {.kind = GPUD_MEDIA_PICTURE};
 
     WORKS(gpud_layout_init(&media.picture.layout, "NV12", 64, 32, 0, &e));
     WORKS(gpud_sender_configure(sender, &media, &e));
     send_one(sender);
     gst_buffer_unref(ends_pull(src));
-    GstCaps *got = gst_pad_get_current_caps(src->sinkpad);
-    gchar *text = gst_caps_to_string(got);
+    g_autoptr(GstCaps) got = gst_pad_get_current_caps(src->sinkpad);
+    g_autofree gchar *text = gst_caps_to_string(got);
     fail_unless_equals_string(text, "video/x-raw, format=(string)NV12, width=(int)64, "
                                     "height=(int)32, framerate=(fraction)0/1");
-    g_free(text);
-    gst_caps_unref(got);
-    gst_harness_teardown(src);
+    ends_close(src);
     gpud_sender_destroy(&sender);
     gpud_context_destroy(&context);
-    g_free(address);
 }
-GST_END_TEST
 
 static void keep_format(void *user, enum gpud_event event, const void *data)
 {
@@ -106,10 +96,9 @@ static void keep_format(void *user, enum gpud_event event, const void *data)
 }
 
 /* An application's receiver reads the fields of gpudirectsink's caps. */
-GST_START_TEST(test_an_application_reads_caps)
+TEST(test_an_application_reads_caps)
 {
-    gchar *address = ends_address();
-    GstHarness *sink = ends_sink(address, NULL);
+    GstHarness *sink = ends_sink(NULL);
     struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
     struct gpud_receiver *receiver;
     struct gpud_format_event format = {0};
@@ -117,7 +106,7 @@ GST_START_TEST(test_an_application_reads_caps)
     gchar text[GPUD_MEDIA_TEXT_MAX];
 
     gst_harness_set_src_caps_str(sink, CAPS_HDR ", room=(int)3");
-    params.address = address;
+    params.address = ends_own();
     params.on_event = keep_format;
     params.user = &format;
     WORKS(gpud_context_create(NULL, &context, &e));
@@ -139,31 +128,26 @@ GST_START_TEST(test_an_application_reads_caps)
     fail_unless_equals_string(format.media.extra, "room=(int)3");
     fail_unless_equals_string(format.device, "host");
     WORKS(gpud_media_to_string(&format.media, text, sizeof(text), &e));
-    GstCaps *said = gst_caps_from_string(text), *wanted = gst_caps_from_string(CAPS_HDR);
+    g_autoptr(GstCaps) said = gst_caps_from_string(text), wanted = gst_caps_from_string(CAPS_HDR);
     gst_caps_set_simple(wanted, "room", G_TYPE_INT, 3, NULL);
     fail_unless(gst_caps_is_equal(said, wanted), "%s", text);
-    gst_caps_unref(said);
-    gst_caps_unref(wanted);
     gpud_receiver_destroy(&receiver);
     gpud_context_destroy(&context);
-    gst_harness_teardown(sink);
-    g_free(address);
 }
-GST_END_TEST
 
 /* Data of a type that GStreamer has no caps for here is refused. */
-GST_START_TEST(test_unknown_data)
+TEST(test_unknown_data)
 {
-    gchar *address = ends_address();
-    struct gpud_sender *sender = open_sender(address);
-    GstHarness *src = ends_src(address, NULL);
-    GstBus *bus = ends_bus(src);
+    struct gpud_sender *sender = open_sender();
+    GstHarness *src = ends_src(NULL);
+    g_autoptr(GstBus) bus = ends_bus(src);
     struct gpud_media media;
     GError *error;
 
     WORKS(gpud_media_from_string(&media, "application/x-lidar, max-size=(guint64)480", &e));
     WORKS(gpud_sender_configure(sender, &media, &e));
-    GstMessage *message = ends_wait_message(bus, GST_MESSAGE_ERROR | GST_MESSAGE_WARNING, 30);
+    g_autoptr(GstMessage) message =
+        ends_wait_message(bus, GST_MESSAGE_ERROR | GST_MESSAGE_WARNING, 30);
     fail_unless(message != NULL);
     if (GST_MESSAGE_TYPE(message) == GST_MESSAGE_ERROR)
         gst_message_parse_error(message, &error, NULL);
@@ -172,32 +156,9 @@ GST_START_TEST(test_unknown_data)
     fail_unless(strstr(error->message, "type that the elements do not support") != NULL, "%s",
                 error->message);
     g_error_free(error);
-    gst_message_unref(message);
-    gst_object_unref(bus);
-    gst_harness_teardown(src);
+    ends_close(src);
     gpud_sender_destroy(&sender);
     gpud_context_destroy(&context);
-    g_free(address);
-}
-GST_END_TEST
-
-static Suite *media_suite(void)
-{
-    Suite *suite = suite_create("media");
-    TCase *tc = tcase_create("media");
-
-    suite_add_tcase(suite, tc);
-    tcase_set_timeout(tc, 60);
-    tcase_add_test(tc, test_caps_from_an_application);
-    tcase_add_test(tc, test_caps_from_fields);
-    tcase_add_test(tc, test_an_application_reads_caps);
-    tcase_add_test(tc, test_unknown_data);
-    return suite;
 }
 
-int main(int argc, char **argv)
-{
-    ends_init_environment();
-    gst_check_init(&argc, &argv);
-    return gst_check_run_suite(media_suite(), "media", __FILE__);
-}
+ENDS_MAIN(60)

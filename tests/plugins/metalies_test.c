@@ -41,7 +41,7 @@ static GstStructure *read_date(const gchar *text)
     return unpack_structure(&unpack);
 }
 
-GST_START_TEST(test_dates)
+TEST(test_dates)
 {
     static const gchar *const good[] = {
         "2026",
@@ -82,9 +82,8 @@ GST_START_TEST(test_dates)
     gchar longest[3001];
 
     for (guint i = 0; i < G_N_ELEMENTS(good); i++) {
-        GstStructure *structure = read_date(good[i]);
+        g_autoptr(GstStructure) structure = read_date(good[i]);
         fail_unless(structure != NULL, "refused: %s", good[i]);
-        gst_structure_free(structure);
     }
     for (guint i = 0; i < G_N_ELEMENTS(bad); i++)
         fail_if(read_date(bad[i]) != NULL, "taken: %s", bad[i]);
@@ -92,38 +91,32 @@ GST_START_TEST(test_dates)
     longest[sizeof(longest) - 1] = '\0';
     fail_if(read_date(longest) != NULL);
 }
-GST_END_TEST
 
 /* GStreamer makes such times where they are local, and cannot read them. */
-GST_START_TEST(test_zones_of_the_far_east)
+TEST(test_zones_of_the_far_east)
 {
     static const gchar *const zones[] = {"+13:00", "+14:00", "+12:45", "-12:00", "+01:00"};
 
     for (guint i = 0; i < G_N_ELEMENTS(zones); i++) {
-        gchar *text = g_strconcat("2026-11-22T10:00:00", zones[i], NULL);
+        g_autofree gchar *text = g_strconcat("2026-11-22T10:00:00", zones[i], NULL);
         GDateTime *local = g_date_time_new_from_iso8601(text, NULL);
-        GstDateTime *time = gst_date_time_new_from_g_date_time(g_date_time_ref(local)), *got = NULL;
-        GstStructure *sent = gst_structure_new("x-cue", "when", GST_TYPE_DATE_TIME, time, "title",
-                                               G_TYPE_STRING, "x", NULL);
+        g_autoptr(GstDateTime) time = gst_date_time_new_from_g_date_time(g_date_time_ref(local)),
+                               got = NULL;
+        g_autoptr(GstStructure) sent = gst_structure_new("x-cue", "when", GST_TYPE_DATE_TIME, time,
+                                                         "title", G_TYPE_STRING, "x", NULL);
         uint8_t bytes[256];
         struct pack pack = {.data = bytes, .size = sizeof(bytes)};
         pack_structure(&pack, sent, NULL);
         struct unpack unpack = {.data = bytes, .left = pack.used};
-        GstStructure *read = unpack_structure(&unpack);
+        g_autoptr(GstStructure) read = unpack_structure(&unpack);
         fail_unless(read != NULL, "nothing arrives with %s", zones[i]);
         fail_unless(gst_structure_get(read, "when", GST_TYPE_DATE_TIME, &got, NULL));
         GDateTime *arrived = gst_date_time_to_g_date_time(got);
         fail_unless(g_date_time_equal(arrived, local), "another time than %s", text);
         g_date_time_unref(arrived);
         g_date_time_unref(local);
-        gst_date_time_unref(got);
-        gst_date_time_unref(time);
-        gst_structure_free(read);
-        gst_structure_free(sent);
-        g_free(text);
     }
 }
-GST_END_TEST
 
 /* --- items -------------------------------------------------------------------------------- */
 
@@ -143,7 +136,7 @@ static void end_item(struct pack *pack, struct pack *length)
 static guint decode(const uint8_t *bytes, size_t size, guint64 *lost)
 {
     struct meta_loss loss = {lost_metas_new(NULL), NULL};
-    GstBuffer *buffer = gst_buffer_new();
+    g_autoptr(GstBuffer) buffer = gst_buffer_new();
     gpointer state = NULL;
     struct wire_head got;
     guint count = 0;
@@ -156,7 +149,6 @@ static guint decode(const uint8_t *bytes, size_t size, guint64 *lost)
     wire_use_metas(buffer);
     *lost = lost_metas_count(loss.lost);
     lost_metas_free(loss.lost);
-    gst_buffer_unref(buffer);
     return count;
 }
 
@@ -167,7 +159,7 @@ struct timecode {
     gboolean good;
 };
 
-GST_START_TEST(test_timecodes)
+TEST(test_timecodes)
 {
     static const struct timecode said[] = {
         {25, 1, 0, 23, 59, 59, 24, 0, 1, 1795338000, TRUE},
@@ -205,7 +197,6 @@ GST_START_TEST(test_timecodes)
         fail_unless_equals_uint64(lost, !said[i].good);
     }
 }
-GST_END_TEST
 
 #define CUSTOM "GpudLiesMeta"
 
@@ -235,7 +226,7 @@ static GstBuffer *make_nested(void)
 }
 
 /* What is nested stays behind and is counted; what is plain arrives. */
-GST_START_TEST(test_nested_structures)
+TEST(test_nested_structures)
 {
     struct meta_loss loss = {lost_metas_new(NULL), NULL};
     GstBuffer *buffer = make_nested();
@@ -257,11 +248,10 @@ GST_START_TEST(test_nested_structures)
     gst_buffer_unref(buffer);
     lost_metas_free(loss.lost);
 }
-GST_END_TEST
 
 /* A peer's nested one, of any code that there is not: that meta is lost, the one behind it is not.
  */
-GST_START_TEST(test_unknown_types)
+TEST(test_unknown_types)
 {
     for (guint type = 0; type < 256; type++) {
         uint8_t bytes[256];
@@ -285,17 +275,16 @@ GST_START_TEST(test_unknown_types)
         fail_unless_equals_uint64(lost, 1);
     }
 }
-GST_END_TEST
 
 /* All kinds at once, cut at each byte and bent at each byte. */
-GST_START_TEST(test_each_byte)
+TEST(test_each_byte)
 {
     static const guint8 values[] = {0, 1, 0x7f, 0x80, 0xff};
     struct meta_loss loss = {lost_metas_new(NULL), NULL};
-    GstBuffer *buffer = make_nested();
+    g_autoptr(GstBuffer) buffer = make_nested();
     GstVideoTimeCode *code = gst_video_time_code_new(25, 1, NULL, 0, 1, 2, 3, 4, 0);
-    GstCaps *caps = gst_caps_from_string("timestamp/x-ptp, domain=5");
-    GstDateTime *time = gst_date_time_new_from_iso8601_string("2026-11-22T10:00:00+0100");
+    g_autoptr(GstCaps) caps = gst_caps_from_string("timestamp/x-ptp, domain=5");
+    g_autoptr(GstDateTime) time = gst_date_time_new_from_iso8601_string("2026-11-22T10:00:00+0100");
     GstVideoRegionOfInterestMeta *roi = gst_buffer_get_video_region_of_interest_meta(buffer);
     uint8_t whole[GPUD_FRAME_META_MAX], bent[GPUD_FRAME_META_MAX];
     guint64 lost;
@@ -320,33 +309,14 @@ GST_START_TEST(test_each_byte)
         }
     lost_metas_free(loss.lost);
     gst_video_time_code_free(code);
-    gst_date_time_unref(time);
-    gst_caps_unref(caps);
-    gst_buffer_unref(buffer);
-}
-GST_END_TEST
-
-static Suite *metalies_suite(void)
-{
-    Suite *suite = suite_create("metalies");
-    TCase *tc = tcase_create("metalies");
-    static const gchar *tags[] = {NULL};
-
-    gst_meta_register_custom(CUSTOM, tags, NULL, NULL, NULL);
-    suite_add_tcase(suite, tc);
-    tcase_set_timeout(tc, 120);
-    tcase_add_test(tc, test_dates);
-    tcase_add_test(tc, test_zones_of_the_far_east);
-    tcase_add_test(tc, test_timecodes);
-    tcase_add_test(tc, test_nested_structures);
-    tcase_add_test(tc, test_unknown_types);
-    tcase_add_test(tc, test_each_byte);
-    return suite;
 }
 
 int main(int argc, char **argv)
 {
+    static const gchar *tags[] = {NULL};
+
     ends_init_environment();
     gst_check_init(&argc, &argv);
-    return gst_check_run_suite(metalies_suite(), "metalies", __FILE__);
+    gst_meta_register_custom(CUSTOM, tags, NULL, NULL, NULL);
+    return ends_run_tests(120);
 }

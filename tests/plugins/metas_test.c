@@ -13,14 +13,12 @@ static const struct wire_head head = {.monotonic = TRUE, .base_time = 123456789}
 
 static guint64 count_of(struct lost_metas *lost, const gchar *type)
 {
-    GstStructure *stats = gst_structure_new_empty("stats"), *types;
+    g_autoptr(GstStructure) stats = gst_structure_new_empty("stats"), types = NULL;
     guint64 count = 0;
 
     lost_metas_tell(lost, stats);
     fail_unless(gst_structure_get(stats, "lost-meta-types", GST_TYPE_STRUCTURE, &types, NULL));
     gst_structure_get_uint64(types, type, &count);
-    gst_structure_free(types);
-    gst_structure_free(stats);
     return count;
 }
 
@@ -40,23 +38,20 @@ static void keep_line(GstDebugCategory *category, GstDebugLevel level, const gch
 
 static guint64 lost_of_type(GstHarness *harness, const gchar *type)
 {
-    GstStructure *stats, *types;
+    g_autoptr(GstStructure) stats = NULL, types = NULL;
     guint64 count = 0;
 
     g_object_get(ends_element(harness), "stats", &stats, NULL);
     fail_unless(gst_structure_get(stats, "lost-meta-types", GST_TYPE_STRUCTURE, &types, NULL));
     gst_structure_get_uint64(types, type, &count);
-    gst_structure_free(types);
-    gst_structure_free(stats);
     return count;
 }
 
-GST_START_TEST(test_lost_metas_are_named)
+TEST(test_lost_metas_are_named)
 {
     static const gchar *tags[] = {NULL};
     static guint8 much[GPUD_FRAME_META_MAX];
-    gchar *address = ends_address();
-    GstHarness *sink = ends_sink(address, NULL), *src = ends_src(address, NULL);
+    GstHarness *sink = ends_sink(NULL), *src = ends_src(NULL);
     gint number = 0;
 
     lines = g_ptr_array_new_with_free_func(g_free);
@@ -83,23 +78,18 @@ GST_START_TEST(test_lost_metas_are_named)
     fail_unless_equals_int(lines->len, 3);
     fail_unless(strstr(g_ptr_array_index(lines, 0), "GstVideoCaptionMeta") != NULL);
     g_ptr_array_unref(lines);
-    gst_harness_teardown(src);
-    gst_harness_teardown(sink);
-    g_free(address);
 }
-GST_END_TEST
 
 /* The names come from the sender. */
-GST_START_TEST(test_names_of_lost_metas_are_bounded)
+TEST(test_names_of_lost_metas_are_bounded)
 {
     struct lost_metas *lost = lost_metas_new(NULL);
-    GstStructure *stats = gst_structure_new_empty("stats"), *types;
+    g_autoptr(GstStructure) stats = gst_structure_new_empty("stats"), types = NULL;
     guint64 others;
 
     for (guint i = 0; i < 100; i++) {
-        gchar *name = g_strdup_printf("Meta%u", i);
+        g_autofree gchar *name = g_strdup_printf("Meta%u", i);
         lost_metas_note(lost, NULL, name, "so it is");
-        g_free(name);
     }
     lost_metas_tell(lost, stats);
     fail_unless(gst_structure_get(stats, "lost-meta-types", GST_TYPE_STRUCTURE, &types, NULL));
@@ -107,11 +97,8 @@ GST_START_TEST(test_names_of_lost_metas_are_bounded)
     fail_unless(gst_structure_get_uint64(types, "other-types", &others));
     fail_unless_equals_uint64(others, 68);
     fail_unless_equals_uint64(lost_metas_count(lost), 100);
-    gst_structure_free(types);
-    gst_structure_free(stats);
     lost_metas_free(lost);
 }
-GST_END_TEST
 
 /* --- hostile bytes ------------------------------------------------------------------------ */
 
@@ -133,7 +120,7 @@ static size_t item(uint8_t bytes[GPUD_FRAME_META_MAX], uint16_t kind, const void
 static void expect_refused(uint16_t kind, const void *inside, size_t size, const gchar *type)
 {
     struct meta_loss loss = {lost_metas_new(NULL), NULL};
-    GstBuffer *buffer = gst_buffer_new();
+    g_autoptr(GstBuffer) buffer = gst_buffer_new();
     uint8_t bytes[GPUD_FRAME_META_MAX];
     struct wire_head got;
     gpointer state = NULL;
@@ -147,7 +134,6 @@ static void expect_refused(uint16_t kind, const void *inside, size_t size, const
     fail_unless_equals_uint64(lost_metas_count(loss.lost), 1);
     fail_unless(count_of(loss.lost, type) == 1, "not named: %s", type);
     lost_metas_free(loss.lost);
-    gst_buffer_unref(buffer);
 }
 
 #define KIND_ANC 10
@@ -178,7 +164,7 @@ static void expect_serialized_refused(const gchar *name, gint size_off, gint len
 
 /* Metas with a code of their own, that move planes, or of unknown types are refused in serialized
  * form. */
-GST_START_TEST(test_serialized_metas_that_lie)
+TEST(test_serialized_metas_that_lie)
 {
     gst_video_meta_get_info();
     gst_video_caption_meta_get_info();
@@ -195,14 +181,12 @@ GST_START_TEST(test_serialized_metas_that_lie)
     expect_serialized_refused("\x1b[2J", 0, 0, "kind-11");
     expect_refused(KIND_SERIALIZED, "", 0, "kind-11");
 }
-GST_END_TEST
 
-GST_START_TEST(test_kinds_of_later_releases)
+TEST(test_kinds_of_later_releases)
 {
     expect_refused(1234, "abc", 3, "kind-1234");
     expect_refused(KIND_ANC, "abc", 3, "GstAncillaryMeta");
 }
-GST_END_TEST
 
 #if GST_CHECK_VERSION(1, 24, 0)
 
@@ -240,7 +224,7 @@ static void add_packet(GstBuffer *buffer, guint count)
     anc->checksum = 0x2aa;
 }
 
-GST_START_TEST(test_ancillary_data)
+TEST(test_ancillary_data)
 {
     static const guint counts[] = {0, 75, 255};
 
@@ -262,9 +246,8 @@ GST_START_TEST(test_ancillary_data)
         gst_buffer_unref(buffer);
     }
 }
-GST_END_TEST
 
-GST_START_TEST(test_ancillary_data_that_lies)
+TEST(test_ancillary_data_that_lies)
 {
     static const uint16_t said[][6] = {
         {0x800, 0, 0, 0, 0, 0}, {0, 0x1000, 0, 0, 0, 0}, {0, 0, 0x400, 0, 0, 0},
@@ -281,7 +264,6 @@ GST_START_TEST(test_ancillary_data_that_lies)
         expect_refused(KIND_ANC, bytes, pack.used, "GstAncillaryMeta");
     }
 }
-GST_END_TEST
 
 /* --- a type of an application's ------------------------------------------------------------ */
 
@@ -336,7 +318,7 @@ static const GstMetaInfo *number_info(void)
     return info;
 }
 
-GST_START_TEST(test_serialized_metas)
+TEST(test_serialized_metas)
 {
     GstBuffer *buffer = gst_buffer_new();
 
@@ -349,32 +331,7 @@ GST_START_TEST(test_serialized_metas)
     /* The type exists, and its own reader refuses the version. */
     expect_serialized_refused("GpudirectNumberMeta", 0, 0, "GpudirectNumberMeta");
 }
-GST_END_TEST
 
 #endif
 
-static Suite *metas_suite(void)
-{
-    Suite *suite = suite_create("metas");
-    TCase *tc = tcase_create("metas");
-
-    suite_add_tcase(suite, tc);
-    tcase_set_timeout(tc, 60);
-    tcase_add_test(tc, test_lost_metas_are_named);
-    tcase_add_test(tc, test_names_of_lost_metas_are_bounded);
-    tcase_add_test(tc, test_serialized_metas_that_lie);
-    tcase_add_test(tc, test_kinds_of_later_releases);
-#if GST_CHECK_VERSION(1, 24, 0)
-    tcase_add_test(tc, test_ancillary_data);
-    tcase_add_test(tc, test_ancillary_data_that_lies);
-    tcase_add_test(tc, test_serialized_metas);
-#endif
-    return suite;
-}
-
-int main(int argc, char **argv)
-{
-    ends_init_environment();
-    gst_check_init(&argc, &argv);
-    return gst_check_run_suite(metas_suite(), "metas", __FILE__);
-}
+ENDS_MAIN(60)

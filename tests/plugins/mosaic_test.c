@@ -6,9 +6,9 @@
 #include "ends.h"
 #include "wire/caps.h"
 
-GST_START_TEST(test_every_mosaic)
+TEST(test_every_mosaic)
 {
-    GstCaps *all = gst_caps_from_string(VIDEO_BAYER ",format=" VIDEO_BAYER_FORMATS);
+    g_autoptr(GstCaps) all = gst_caps_from_string(VIDEO_BAYER ",format=" VIDEO_BAYER_FORMATS);
     const GValue *names = gst_structure_get_value(gst_caps_get_structure(all, 0), "format");
     const gchar *before = "GRAY8";
 
@@ -21,7 +21,7 @@ GST_START_TEST(test_every_mosaic)
             struct gpud_media media;
             guint left_out;
             gchar *reason = NULL;
-            GstCaps *caps = gst_caps_new_simple(
+            g_autoptr(GstCaps) caps = gst_caps_new_simple(
                 VIDEO_BAYER, "format", G_TYPE_STRING, name, "width", G_TYPE_INT, (gint)size,
                 "height", G_TYPE_INT, (gint)size + 1, "framerate", GST_TYPE_FRACTION, 30, 1, NULL);
 
@@ -35,19 +35,15 @@ GST_START_TEST(test_every_mosaic)
             fail_unless(media_from_caps(&media, caps, &left_out) && left_out == 0);
             fail_unless(layout_is_equal(&media.picture.layout, &core), "%s %u", name, size);
             media.picture.layout = layout;
-            GstCaps *back = media_to_caps(&media, NULL, &got, &reason);
+            g_autoptr(GstCaps) back = media_to_caps(&media, NULL, &got, &reason);
             fail_unless(back && gst_caps_is_equal(caps, back), "%s: %s", name, reason);
             fail_unless_equals_int(layout_interval(&info), GST_SECOND / 30);
-            gst_caps_unref(back);
-            gst_caps_unref(caps);
         }
         before = name;
     }
-    gst_caps_unref(all);
 }
-GST_END_TEST
 
-GST_START_TEST(test_no_mosaics)
+TEST(test_no_mosaics)
 {
     static const gchar *const bad[] = {
         VIDEO_BAYER,
@@ -62,19 +58,16 @@ GST_START_TEST(test_no_mosaics)
     GstVideoInfo info;
 
     for (guint i = 0; i < G_N_ELEMENTS(bad); i++) {
-        GstCaps *caps = gst_caps_from_string(bad[i]);
+        g_autoptr(GstCaps) caps = gst_caps_from_string(bad[i]);
         fail_if(video_info_from_caps(&info, caps), "%s", bad[i]);
-        gst_caps_unref(caps);
     }
 }
-GST_END_TEST
 
-GST_START_TEST(test_mosaic_through_a_link)
+TEST(test_mosaic_through_a_link)
 {
     const gchar *text = "video/x-bayer,format=grbg,width=62,height=10,framerate=25/1";
-    gchar *address = ends_address();
-    GstHarness *sink = ends_sink(address, NULL), *src = ends_src(address, NULL);
-    GstCaps *caps = gst_caps_from_string(text);
+    GstHarness *sink = ends_sink(NULL), *src = ends_src(NULL);
+    g_autoptr(GstCaps) caps = gst_caps_from_string(text);
 
     gst_harness_set_src_caps_str(sink, text);
     for (guint i = 0; i < 4; i++) {
@@ -82,38 +75,13 @@ GST_START_TEST(test_mosaic_through_a_link)
         for (guint k = 0; k < sizeof(bytes); k++)
             bytes[k] = (guint8)(i + k * 7);
         gst_harness_push(sink, gst_buffer_new_memdup(bytes, sizeof(bytes)));
-        GstBuffer *buffer = ends_pull(src);
+        g_autoptr(GstBuffer) buffer = ends_pull(src);
         for (guint row = 0; row < 10; row++)
             fail_unless(gst_buffer_memcmp(buffer, row * 64, bytes + row * 64, 62) == 0, "row %u",
                         row);
-        gst_buffer_unref(buffer);
     }
-    GstCaps *got = gst_pad_get_current_caps(src->sinkpad);
+    g_autoptr(GstCaps) got = gst_pad_get_current_caps(src->sinkpad);
     fail_unless(gst_caps_is_subset(got, caps), "%" GST_PTR_FORMAT, got);
-    gst_caps_unref(got);
-    gst_caps_unref(caps);
-    gst_harness_teardown(src);
-    gst_harness_teardown(sink);
-    g_free(address);
-}
-GST_END_TEST
-
-static Suite *mosaic_suite(void)
-{
-    Suite *suite = suite_create("mosaic");
-    TCase *tc = tcase_create("mosaic");
-
-    suite_add_tcase(suite, tc);
-    tcase_set_timeout(tc, 60);
-    tcase_add_test(tc, test_every_mosaic);
-    tcase_add_test(tc, test_no_mosaics);
-    tcase_add_test(tc, test_mosaic_through_a_link);
-    return suite;
 }
 
-int main(int argc, char **argv)
-{
-    ends_init_environment();
-    gst_check_init(&argc, &argv);
-    return gst_check_run_suite(mosaic_suite(), "mosaic", __FILE__);
-}
+ENDS_MAIN(60)

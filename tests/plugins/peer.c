@@ -16,14 +16,13 @@ int main(int argc, char **argv)
         return 2;
     }
     gst_element_set_state(pipeline, GST_STATE_PLAYING);
-    GstBus *bus = gst_element_get_bus(pipeline);
+    g_autoptr(GstBus) bus = gst_element_get_bus(pipeline);
     /* No test waits longer. */
     GstMessage *message =
         gst_bus_timed_pop_filtered(bus, 60 * GST_SECOND, GST_MESSAGE_EOS | GST_MESSAGE_ERROR);
     int result = message && GST_MESSAGE_TYPE(message) == GST_MESSAGE_EOS ? 0 : 1;
     g_clear_pointer(&message, gst_message_unref);
     gst_element_set_state(pipeline, GST_STATE_NULL);
-    gst_object_unref(bus);
     gst_object_unref(pipeline);
     return result;
 }

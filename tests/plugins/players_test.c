@@ -90,7 +90,7 @@ static const struct {
     {"uridecodebin3", DATA},
 };
 
-GST_START_TEST(test_player)
+TEST(test_player, .times = 2 * G_N_ELEMENTS(players))
 {
     gchar *address = ends_address(), *uri = g_strdup_printf("gpudirect://%s", address);
     gchar *format = g_strconcat(PICTURES TONE, players[__i__ / 2].data, NULL);
@@ -123,22 +123,5 @@ GST_START_TEST(test_player)
     g_free(uri);
     g_free(address);
 }
-GST_END_TEST
 
-static Suite *players_suite(void)
-{
-    Suite *suite = suite_create("players");
-    TCase *tc = tcase_create("players");
-
-    suite_add_tcase(suite, tc);
-    tcase_set_timeout(tc, 60);
-    tcase_add_loop_test(tc, test_player, 0, 2 * G_N_ELEMENTS(players));
-    return suite;
-}
-
-int main(int argc, char **argv)
-{
-    ends_init_environment();
-    gst_check_init(&argc, &argv);
-    return gst_check_run_suite(players_suite(), "players", __FILE__);
-}
+ENDS_MAIN(60)

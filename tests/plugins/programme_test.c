@@ -270,7 +270,7 @@ static void expect_two_streams(void)
 }
 
 /* Whichever is first. */
-GST_START_TEST(test_pads)
+TEST(test_pads, .times = 2)
 {
     gboolean sender_first = __i__ == 1;
     gchar *address = ends_address();
@@ -290,10 +290,9 @@ GST_START_TEST(test_pads)
     stop(receiver);
     g_free(address);
 }
-GST_END_TEST
 
 /* A stream that is not used ends no other, and one of data is as good. */
-GST_START_TEST(test_unlinked)
+TEST(test_unlinked)
 {
     gchar *address = ends_address();
     GstElement *sender = send(address, PICTURES TONE);
@@ -307,9 +306,8 @@ GST_START_TEST(test_unlinked)
     stop(receiver);
     g_free(address);
 }
-GST_END_TEST
 
-GST_START_TEST(test_stream_appears_later)
+TEST(test_stream_appears_later)
 {
     gchar *address = ends_address();
     GstElement *receiver = receive(address, NULL, NULL);
@@ -326,10 +324,9 @@ GST_START_TEST(test_stream_appears_later)
     stop(receiver);
     g_free(address);
 }
-GST_END_TEST
 
 /* Sound alone is a programme, too, for which nobody waits until a timeout. */
-GST_START_TEST(test_sound_alone)
+TEST(test_sound_alone)
 {
     gchar *address = ends_address();
     GstElement *receiver = receive(address, "connection-timeout=3", NULL);
@@ -341,9 +338,8 @@ GST_START_TEST(test_sound_alone)
     stop(receiver);
     g_free(address);
 }
-GST_END_TEST
 
-GST_START_TEST(test_one_stream)
+TEST(test_one_stream)
 {
     gchar *address = ends_address(), *stream = g_strconcat(address, "/audio", NULL);
     GstElement *sender = send(address, PICTURES TONE);
@@ -356,10 +352,9 @@ GST_START_TEST(test_one_stream)
     g_free(stream);
     g_free(address);
 }
-GST_END_TEST
 
 /* The sockets of a path. */
-GST_START_TEST(test_path)
+TEST(test_path)
 {
     gchar *folder = g_dir_make_tmp("gpudirect-programme-XXXXXX", NULL);
     gchar *address = g_strdup_printf("unix:%s/cam", folder);
@@ -378,9 +373,8 @@ GST_START_TEST(test_path)
     g_free(address);
     g_free(folder);
 }
-GST_END_TEST
 
-GST_START_TEST(test_no_sender_before_the_end)
+TEST(test_no_sender_before_the_end)
 {
     gchar *address = ends_address();
     GstElement *receiver = receive(address, NULL, NULL);
@@ -394,13 +388,12 @@ GST_START_TEST(test_no_sender_before_the_end)
     stop(receiver);
     g_free(address);
 }
-GST_END_TEST
 
 /* --- streams that end --------------------------------------------------------------------- */
 
 /* The sound's sender is killed: the picture goes on, and the sound does when it is back, on the
  * same pad; or, if the user wants that, its pad ends and a new one comes. */
-GST_START_TEST(test_killed_sound)
+TEST(test_killed_sound, .times = 2)
 {
     gboolean ends = __i__ == 1;
     gchar *address = ends_address();
@@ -427,9 +420,8 @@ GST_START_TEST(test_killed_sound)
     stop(receiver);
     g_free(address);
 }
-GST_END_TEST
 
-GST_START_TEST(test_killed_picture)
+TEST(test_killed_picture)
 {
     gchar *address = ends_address();
     GstElement *receiver = receive(address, NULL, NULL);
@@ -452,7 +444,6 @@ GST_START_TEST(test_killed_picture)
     stop(receiver);
     g_free(address);
 }
-GST_END_TEST
 
 /* How many of the buffers from the first to the last one are missing; step: from offset to offset.
  */
@@ -487,7 +478,7 @@ static void wait_clients(GstElement *sink, guint count)
 }
 
 /* A receiver of the sound is killed: another one, and that of the picture, lose nothing. */
-GST_START_TEST(test_killed_receiver)
+TEST(test_killed_receiver)
 {
     gchar *address = ends_address();
     GstElement *sender =
@@ -516,7 +507,6 @@ GST_START_TEST(test_killed_receiver)
     stop(receiver);
     g_free(address);
 }
-GST_END_TEST
 
 /* --- in step ------------------------------------------------------------------------------ */
 
@@ -607,7 +597,7 @@ static const struct {
     {"the sender's clock is not known", TRUE, FALSE, GST_MSECOND, 10},
 };
 
-GST_START_TEST(test_in_step)
+TEST(test_in_step, .times = G_N_ELEMENTS(clocks))
 {
     gchar *address = ends_address();
     gchar *line = g_strdup_printf(
@@ -643,10 +633,9 @@ GST_START_TEST(test_in_step)
     g_free(line);
     g_free(address);
 }
-GST_END_TEST
 
 /* Stopped at any moment of its start, and started again. */
-GST_START_TEST(test_states)
+TEST(test_states)
 {
     gchar *address = ends_address();
     GstElement *sender = send(address, PICTURES TONE);
@@ -666,33 +655,5 @@ GST_START_TEST(test_states)
     stop(receiver);
     g_free(address);
 }
-GST_END_TEST
 
-static Suite *programme_suite(void)
-{
-    Suite *suite = suite_create("programme");
-    TCase *tc = tcase_create("programme");
-
-    suite_add_tcase(suite, tc);
-    tcase_set_timeout(tc, 120);
-    tcase_add_loop_test(tc, test_pads, 0, 2);
-    tcase_add_test(tc, test_unlinked);
-    tcase_add_test(tc, test_stream_appears_later);
-    tcase_add_test(tc, test_sound_alone);
-    tcase_add_test(tc, test_one_stream);
-    tcase_add_test(tc, test_path);
-    tcase_add_test(tc, test_no_sender_before_the_end);
-    tcase_add_loop_test(tc, test_killed_sound, 0, 2);
-    tcase_add_test(tc, test_killed_picture);
-    tcase_add_test(tc, test_killed_receiver);
-    tcase_add_test(tc, test_states);
-    tcase_add_loop_test(tc, test_in_step, 0, G_N_ELEMENTS(clocks));
-    return suite;
-}
-
-int main(int argc, char **argv)
-{
-    ends_init_environment();
-    gst_check_init(&argc, &argv);
-    return gst_check_run_suite(programme_suite(), "programme", __FILE__);
-}
+ENDS_MAIN(120)

@@ -51,12 +51,12 @@ int __wrap_inotify_add_watch(int fd, const char *path, uint32_t mask)
 
 enum gpud_status __wrap_gpud_capture_card_list_create(struct gpud_context *context,
                                                       struct gpud_capture_card_list **cards,
-                                                      struct gpud_error *error);
+                                                      uint32_t *count, struct gpud_error *error);
 enum gpud_status __wrap_gpud_capture_card_list_create(struct gpud_context *context,
                                                       struct gpud_capture_card_list **cards,
-                                                      struct gpud_error *error)
+                                                      uint32_t *count, struct gpud_error *error)
 {
-    GDir *folder = g_dir_open(nodes, 0, NULL);
+    g_autoptr(GDir) folder = g_dir_open(nodes, 0, NULL);
     const gchar *name;
 
     *cards = g_new0(struct gpud_capture_card_list, 1);
@@ -64,7 +64,6 @@ enum gpud_status __wrap_gpud_capture_card_list_create(struct gpud_context *conte
     while ((name = g_dir_read_name(folder)))
         if (g_str_has_prefix(name, "video"))
             g_ptr_array_add((*cards)->names, g_strdup(name));
-    g_dir_close(folder);
     g_mutex_lock(&lock);
     (*cards)->mode = (struct gpud_capture_mode){
         .size = sizeof((*cards)->mode),
@@ -79,6 +78,7 @@ enum gpud_status __wrap_gpud_capture_card_list_create(struct gpud_context *conte
     };
     g_mutex_unlock(&lock);
     (*cards)->modes = &(*cards)->mode;
+    *count = (*cards)->names->len;
     return GPUD_OK;
 }
 
@@ -87,12 +87,6 @@ void __wrap_gpud_capture_card_list_destroy(struct gpud_capture_card_list **cards
 {
     g_ptr_array_unref((*cards)->names);
     g_free(*cards);
-}
-
-uint32_t __wrap_gpud_capture_card_list_count(const struct gpud_capture_card_list *cards);
-uint32_t __wrap_gpud_capture_card_list_count(const struct gpud_capture_card_list *cards)
-{
-    return cards->names->len;
 }
 
 /* One that its user may not open yet has no access for others either. */
@@ -106,7 +100,7 @@ enum gpud_status __wrap_gpud_capture_card_list_get_info(const struct gpud_captur
                                                         struct gpud_error *error)
 {
     const gchar *name = cards->names->pdata[index];
-    gchar *path = in_nodes(name);
+    g_autofree gchar *path = in_nodes(name);
     GStatBuf st;
 
     g_snprintf(info->address, sizeof(info->address), "v4l2:///dev/%s", name);
@@ -120,26 +114,23 @@ enum gpud_status __wrap_gpud_capture_card_list_get_info(const struct gpud_captur
     info->mode = &cards->modes;
     info->paths = G_N_ELEMENTS(card_paths);
     info->path = card_paths;
-    g_free(path);
     return GPUD_OK;
 }
 
 static void plug(const gchar *name, gint mode)
 {
-    gchar *path = in_nodes(name);
+    g_autofree gchar *path = in_nodes(name);
     int fd = g_creat(path, mode);
 
     fail_unless(fd >= 0);
     close(fd);
-    g_free(path);
 }
 
 static void unplug(const gchar *name)
 {
-    gchar *path = in_nodes(name);
+    g_autofree gchar *path = in_nodes(name);
 
     fail_unless(g_unlink(path) == 0);
-    g_free(path);
 }
 
 static void set_width(guint width)
@@ -151,30 +142,14 @@ static void set_width(guint width)
 
 /* --- a monitor ---------------------------------------------------------------------------- */
 
-static GstDeviceMonitor *monitor_new(void)
-{
-    GstDeviceMonitor *monitor = gst_device_monitor_new();
-
-    gst_device_monitor_add_filter(monitor, "Video/Source", NULL);
-    fail_unless(gst_device_monitor_start(monitor));
-    return monitor;
-}
-
-static void monitor_free(GstDeviceMonitor *monitor)
-{
-    gst_device_monitor_stop(monitor);
-    gst_object_unref(monitor);
-}
-
 static gboolean is_card(GstDevice *device, const gchar *node)
 {
     GstStructure *properties = gst_device_get_properties(device);
-    gchar *path = g_strconcat("/dev/", node, NULL);
+    g_autofree gchar *path = g_strconcat("/dev/", node, NULL);
     gboolean is = properties && gst_structure_has_name(properties, "gpudirect-capture") &&
                   g_strcmp0(gst_structure_get_string(properties, "device.path"), path) == 0;
 
     g_clear_pointer(&properties, gst_structure_free);
-    g_free(path);
     return is;
 }
 
@@ -212,8 +187,8 @@ static GstMessage *next_message(GstBus *bus)
 /* That has to be of this type and about that card. */
 static GstDevice *expect(GstDeviceMonitor *monitor, GstMessageType type, const gchar *node)
 {
-    GstBus *bus = gst_device_monitor_get_bus(monitor);
-    GstMessage *message = next_message(bus);
+    g_autoptr(GstBus) bus = gst_device_monitor_get_bus(monitor);
+    g_autoptr(GstMessage) message = next_message(bus);
     GstDevice *device = NULL;
 
     fail_unless(message, "no %s about %s", gst_message_type_get_name(type), node);
@@ -226,18 +201,14 @@ static GstDevice *expect(GstDeviceMonitor *monitor, GstMessageType type, const g
     else
         gst_message_parse_device_changed(message, &device, NULL);
     fail_unless(is_card(device, node), "about another one than %s", node);
-    gst_message_unref(message);
-    gst_object_unref(bus);
     return device;
 }
 
 static void expect_caps(GstDevice *device, const gchar *text)
 {
-    GstCaps *caps = gst_device_get_caps(device), *wanted = gst_caps_from_string(text);
+    g_autoptr(GstCaps) caps = gst_device_get_caps(device), wanted = gst_caps_from_string(text);
 
     fail_unless(gst_caps_is_equal(caps, wanted), "%" GST_PTR_FORMAT, caps);
-    gst_caps_unref(caps);
-    gst_caps_unref(wanted);
 }
 
 #define CAPS(width) \
@@ -245,23 +216,23 @@ static void expect_caps(GstDevice *device, const gchar *text)
 
 /* --- tests -------------------------------------------------------------------------------- */
 
-GST_START_TEST(test_card)
+TEST(test_card)
 {
-    GstDevice *device = NULL;
-    gchar *address, *name;
+    g_autoptr(GstDevice) device = NULL;
+    g_autofree gchar *address = NULL;
+    gchar *name;
 
     plug("video3", 0660);
-    GstDeviceMonitor *monitor = monitor_new();
+    GstDeviceMonitor *monitor = ends_monitor();
     fail_unless_equals_int(count(monitor, "video3", &device), 1);
     expect_caps(device, CAPS(64));
-    GstStructure *properties = gst_device_get_properties(device);
+    g_autoptr(GstStructure) properties = gst_device_get_properties(device);
     const GValue *paths = gst_structure_get_value(properties, "direct-path");
     fail_unless(paths && gst_value_array_get_size(paths) == 2);
     fail_unless_equals_string(g_value_get_string(gst_value_array_get_value(paths, 0)),
                               "cuda:0: yes (v4l2-dmabuf)");
     fail_unless_equals_string(g_value_get_string(gst_value_array_get_value(paths, 1)),
                               "opencl:0: no, by v4l2-mmap: it has no dma-buf");
-    gst_structure_free(properties);
     name = gst_device_get_display_name(device);
     fail_unless_equals_string(name, "a card");
 
@@ -269,66 +240,57 @@ GST_START_TEST(test_card)
     g_object_get(element, "address", &address, NULL);
     fail_unless_equals_string(address, "v4l2:///dev/video3");
     gst_object_unref(element);
-    gst_object_unref(device);
-    g_free(address);
     g_free(name);
-    monitor_free(monitor);
+    ends_monitor_free(monitor);
     unplug("video3");
 }
-GST_END_TEST
 
-GST_START_TEST(test_reconfigure)
+TEST(test_reconfigure)
 {
-    GstDevice *device = NULL;
-    gchar *address;
+    g_autoptr(GstDevice) device = NULL;
+    g_autofree gchar *address = NULL;
 
     plug("video3", 0660);
-    GstDeviceMonitor *monitor = monitor_new();
+    GstDeviceMonitor *monitor = ends_monitor();
     fail_unless_equals_int(count(monitor, "video3", &device), 1);
     GstElement *element = gst_element_factory_make("gpudirectsrc", NULL);
     g_object_set(element, "address", "studio", NULL);
     fail_unless(gst_device_reconfigure_element(device, element));
     g_object_get(element, "address", &address, NULL);
     fail_unless_equals_string(address, "v4l2:///dev/video3");
-    g_free(address);
     gst_object_unref(element);
 
     /* One that runs keeps what it has. */
-    GstHarness *running = ends_src("studio", NULL);
+    GstHarness *running = ends_src_at("studio", NULL);
     fail_if(gst_device_reconfigure_element(device, ends_element(running)));
-    gst_harness_teardown(running);
+    ends_close(running);
     element = gst_element_factory_make("identity", NULL);
     fail_if(gst_device_reconfigure_element(device, element));
     gst_object_unref(element);
-    gst_object_unref(device);
-    monitor_free(monitor);
+    ends_monitor_free(monitor);
     unplug("video3");
 }
-GST_END_TEST
 
-GST_START_TEST(test_hotplug)
+TEST(test_hotplug)
 {
-    GstDeviceMonitor *monitor = monitor_new();
+    g_autoptr(EndsMonitor) monitor = ends_monitor();
 
     for (guint i = 0; i < 20; i++) {
         fail_unless_equals_int(count(monitor, "video3", NULL), 0);
         plug("video3", 0660);
-        GstDevice *device = expect(monitor, GST_MESSAGE_DEVICE_ADDED, "video3");
+        g_autoptr(GstDevice) device = expect(monitor, GST_MESSAGE_DEVICE_ADDED, "video3");
         expect_caps(device, CAPS(64));
-        gst_object_unref(device);
         fail_unless_equals_int(count(monitor, "video3", NULL), 1);
         unplug("video3");
         gst_object_unref(expect(monitor, GST_MESSAGE_DEVICE_REMOVED, "video3"));
     }
-    monitor_free(monitor);
 }
-GST_END_TEST
 
 /* udev gives a node to its group after it was made. */
-GST_START_TEST(test_permission)
+TEST(test_permission)
 {
-    gchar *path = in_nodes("video5");
-    GstDeviceMonitor *monitor = monitor_new();
+    g_autofree gchar *path = in_nodes("video5");
+    g_autoptr(EndsMonitor) monitor = ends_monitor();
 
     plug("video5", 0);
     plug("video4", 0660); /* its events come after those of the other one */
@@ -340,18 +302,15 @@ GST_START_TEST(test_permission)
     gst_object_unref(expect(monitor, GST_MESSAGE_DEVICE_REMOVED, "video4"));
     unplug("video5");
     gst_object_unref(expect(monitor, GST_MESSAGE_DEVICE_REMOVED, "video5"));
-    monitor_free(monitor);
-    g_free(path);
 }
-GST_END_TEST
 
 /* What happens to one makes all be looked at, and nothing else in the folder does. */
-GST_START_TEST(test_others)
+TEST(test_others)
 {
     GstDeviceMonitor *monitor;
 
     plug("video3", 0660);
-    monitor = monitor_new();
+    monitor = ends_monitor();
     gst_object_unref(expect(monitor, GST_MESSAGE_DEVICE_ADDED, "video3"));
     set_width(128);
     plug("media0", 0660);
@@ -359,16 +318,14 @@ GST_START_TEST(test_others)
     unplug("video-codec");
     unplug("media0");
     plug("video4", 0660);
-    GstDevice *first = expect(monitor, GST_MESSAGE_DEVICE_CHANGED, "video3");
+    g_autoptr(GstDevice) first = expect(monitor, GST_MESSAGE_DEVICE_CHANGED, "video3");
     expect_caps(first, CAPS(128));
-    gst_object_unref(first);
     gst_object_unref(expect(monitor, GST_MESSAGE_DEVICE_ADDED, "video4"));
     set_width(64);
-    monitor_free(monitor);
+    ends_monitor_free(monitor);
     unplug("video3");
     unplug("video4");
 }
-GST_END_TEST
 
 /* --- beside the provider of v4l2src ------------------------------------------------------- */
 
@@ -379,15 +336,13 @@ G_DEFINE_TYPE(Other, other, GST_TYPE_DEVICE_PROVIDER)
 
 static GList *other_probe(GstDeviceProvider *provider)
 {
-    GstStructure *properties =
+    g_autoptr(GstStructure) properties =
         gst_structure_new("other", "device.path", G_TYPE_STRING, "/dev/video3", NULL);
-    GstCaps *caps = gst_caps_new_any();
+    g_autoptr(GstCaps) caps = gst_caps_new_any();
     GList *list = g_list_append(NULL, g_object_new(GST_TYPE_GPUDIRECT_DEVICE, "display-name",
                                                    "other", "device-class", "Video/Source", "caps",
                                                    caps, "properties", properties, NULL));
 
-    gst_caps_unref(caps);
-    gst_structure_free(properties);
     return list;
 }
 
@@ -404,7 +359,7 @@ static void other_init(Other *self)
 /* Of ours and of the other: GStreamer may have providers of its own for what is no card. */
 static guint count_both(void)
 {
-    GstDeviceMonitor *monitor = gst_device_monitor_new();
+    g_autoptr(GstDeviceMonitor) monitor = gst_device_monitor_new();
     guint all = 0;
 
     gst_device_monitor_add_filter(monitor, "Video/Source", NULL);
@@ -412,7 +367,6 @@ static guint count_both(void)
     for (GList *at = devices; at; at = at->next)
         all += GST_IS_GPUDIRECT_DEVICE(at->data);
     g_list_free_full(devices, gst_object_unref);
-    gst_object_unref(monitor);
     return all;
 }
 
@@ -420,8 +374,9 @@ static guint count_both(void)
 static void beside_other(guint rank, guint devices)
 {
     GstRegistry *registry = gst_registry_get();
-    GstPluginFeature *other = gst_registry_lookup_feature(registry, "v4l2deviceprovider");
-    GstPluginFeature *own = gst_registry_lookup_feature(registry, "gpudirectdeviceprovider");
+    g_autoptr(GstPluginFeature) other = gst_registry_lookup_feature(registry, "v4l2deviceprovider");
+    g_autoptr(GstPluginFeature) own =
+        gst_registry_lookup_feature(registry, "gpudirectdeviceprovider");
 
     if (other)
         gst_registry_remove_feature(registry, other);
@@ -431,37 +386,16 @@ static void beside_other(guint rank, guint devices)
     plug("video3", 0660);
     fail_unless_equals_int(count_both(), devices);
     unplug("video3");
-    gst_clear_object(&other);
-    gst_object_unref(own);
 }
 
-GST_START_TEST(test_twice)
+TEST(test_twice)
 {
     beside_other(GST_RANK_MARGINAL, 2);
 }
-GST_END_TEST
 
-GST_START_TEST(test_once)
+TEST(test_once)
 {
     beside_other(GST_RANK_PRIMARY + 1, 1);
-}
-GST_END_TEST
-
-static Suite *provider_suite(void)
-{
-    Suite *suite = suite_create("provider");
-    TCase *tc = tcase_create("cards");
-
-    suite_add_tcase(suite, tc);
-    tcase_set_timeout(tc, 60);
-    tcase_add_test(tc, test_card);
-    tcase_add_test(tc, test_reconfigure);
-    tcase_add_test(tc, test_hotplug);
-    tcase_add_test(tc, test_permission);
-    tcase_add_test(tc, test_others);
-    tcase_add_test(tc, test_twice);
-    tcase_add_test(tc, test_once);
-    return suite;
 }
 
 int main(int argc, char **argv)
@@ -474,7 +408,7 @@ int main(int argc, char **argv)
         !GST_DEVICE_PROVIDER_REGISTER(gpudirectdeviceprovider, NULL))
         return 1;
     gpud_gst_context_init();
-    int failed = gst_check_run_suite(provider_suite(), "provider", __FILE__);
+    int failed = ends_run_tests(60);
     g_rmdir(nodes);
     g_free(nodes);
     return failed;

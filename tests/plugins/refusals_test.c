@@ -155,11 +155,10 @@ static const struct {
 
 static void expect_complaint(GstMessageType type, const gchar *says)
 {
-    GError *error = NULL;
+    g_autoptr(GError) error = NULL;
 
     fail_unless_equals_int(hostile_complaint(&hostile, &error), type);
     fail_unless(strstr(error->message, says), "\"%s\" does not say \"%s\"", error->message, says);
-    g_error_free(error);
 }
 
 static void expect_no_more_complaints(void)
@@ -193,7 +192,7 @@ static void await_leaving(void)
 
 /* Four attempts are one warning, and a sender that is started later with another format is shown.
  */
-GST_START_TEST(test_waited_for)
+TEST(test_waited_for, .times = G_N_ELEMENTS(cases))
 {
     gint64 start = g_get_monotonic_time();
 
@@ -210,10 +209,9 @@ GST_START_TEST(test_waited_for)
     expect_no_more_complaints();
     hostile_close(&hostile);
 }
-GST_END_TEST
 
 /* The same after a picture: it is the loss of the sender that is told. */
-GST_START_TEST(test_waited_for_again)
+TEST(test_waited_for_again, .times = G_N_ELEMENTS(cases))
 {
     hostile_open(&hostile, NULL, 64, 64);
     expect_picture();
@@ -228,10 +226,9 @@ GST_START_TEST(test_waited_for_again)
     expect_no_more_complaints();
     hostile_close(&hostile);
 }
-GST_END_TEST
 
 /* A sender that is connected, and goes on with a format that cannot be read. */
-GST_START_TEST(test_changed_to_unreadable)
+TEST(test_changed_to_unreadable)
 {
     struct gpud_message message;
 
@@ -250,10 +247,9 @@ GST_START_TEST(test_changed_to_unreadable)
     expect_no_more_complaints();
     hostile_close(&hostile);
 }
-GST_END_TEST
 
 /* A sender that varies its reason does not fill the bus. */
-GST_START_TEST(test_many_reasons)
+TEST(test_many_reasons)
 {
     hostile_open(&hostile, NULL, 64, 64);
     for (guint i = 0; i < 8; i++) {
@@ -276,9 +272,8 @@ GST_START_TEST(test_many_reasons)
     fail_unless(more < 7);
     hostile_close(&hostile);
 }
-GST_END_TEST
 
-GST_START_TEST(test_error_is_asked_for)
+TEST(test_error_is_asked_for, .times = G_N_ELEMENTS(cases))
 {
     hostile_open(&hostile, "on-disconnect=error", 64, 64);
     cases[__i__].attempt();
@@ -286,26 +281,5 @@ GST_START_TEST(test_error_is_asked_for)
                      cases[__i__].says);
     hostile_close(&hostile);
 }
-GST_END_TEST
 
-static Suite *refusals_suite(void)
-{
-    Suite *suite = suite_create("refusals");
-    TCase *tc = tcase_create("refusals");
-
-    suite_add_tcase(suite, tc);
-    tcase_set_timeout(tc, 60);
-    tcase_add_loop_test(tc, test_waited_for, 0, G_N_ELEMENTS(cases));
-    tcase_add_loop_test(tc, test_waited_for_again, 0, G_N_ELEMENTS(cases));
-    tcase_add_test(tc, test_changed_to_unreadable);
-    tcase_add_test(tc, test_many_reasons);
-    tcase_add_loop_test(tc, test_error_is_asked_for, 0, G_N_ELEMENTS(cases));
-    return suite;
-}
-
-int main(int argc, char **argv)
-{
-    ends_init_environment();
-    gst_check_init(&argc, &argv);
-    return gst_check_run_suite(refusals_suite(), "refusals", __FILE__);
-}
+ENDS_MAIN(60)

@@ -11,6 +11,8 @@
 
 #define FRAMES 30
 
+static gboolean opencl, cuda; /* there is such a device */
+
 static gboolean opens(const gchar *name)
 {
     struct gpud_context *context;
@@ -67,59 +69,39 @@ static GstPadProbeReturn watch_maps(GstPad *pad, GstPadProbeInfo *info, gpointer
 static void open_relay(struct relay *relay, const gchar *first, const gchar *in,
                        const gchar *between, const gchar *out, const gchar *last)
 {
-    gchar *from = ends_address(), *to = ends_address();
-    gchar *line = g_strdup_printf("gpudirectsrc name=in address=%s %s ! %s gpudirectsink name=out "
-                                  "sync=false wait-for-connection=true address=%s %s",
-                                  from, in, between, to, out);
+    g_autofree gchar *from = ends_address(), *to = ends_address();
 
-    relay->last = ends_src(to, last);
-    relay->pipeline = gst_parse_launch(line, NULL);
-    fail_unless(relay->pipeline != NULL, "%s", line);
+    relay->last = ends_src_at(to, last);
+    relay->pipeline =
+        ends_pipeline("gpudirectsrc name=in address=%s %s ! %s gpudirectsink name=out "
+                      "sync=false wait-for-connection=true address=%s %s",
+                      from, in, between, to, out);
     relay->in = gst_bin_get_by_name(GST_BIN(relay->pipeline), "in");
     relay->out = gst_bin_get_by_name(GST_BIN(relay->pipeline), "out");
-    GstPad *pad = gst_element_get_static_pad(relay->in, "src");
+    g_autoptr(GstPad) pad = gst_element_get_static_pad(relay->in, "src");
     gst_pad_add_probe(pad, GST_PAD_PROBE_TYPE_BUFFER, watch_maps, NULL, NULL);
-    gst_object_unref(pad);
     g_atomic_int_set(&cpu_maps, 0);
     gst_element_set_state(relay->pipeline, GST_STATE_PLAYING);
-    relay->first = ends_sink(from, first);
-    gst_harness_set_src_caps_str(relay->first, CAPS_SMALL);
-    ends_wait_clients(relay->first, 1);
-    g_free(line);
-    g_free(from);
-    g_free(to);
+    relay->first = ends_sink_at(from, first);
+    ends_start(relay->first, CAPS_SMALL);
 }
 
 static void close_relay(struct relay *relay)
 {
-    gst_harness_teardown(relay->first);
+    ends_close(relay->first);
     gst_element_set_state(relay->pipeline, GST_STATE_NULL);
     gst_object_unref(relay->in);
     gst_object_unref(relay->out);
     gst_object_unref(relay->pipeline);
-    gst_harness_teardown(relay->last);
+    ends_close(relay->last);
 }
 
 static void exchange(struct relay *relay, guint from, guint to)
 {
     for (guint i = from; i < to; i++) {
-        fail_unless_equals_int(gst_harness_push(relay->first, ends_picture(CAPS_SMALL, i)),
-                               GST_FLOW_OK);
-        GstBuffer *got = ends_pull(relay->last);
-        ends_check_picture(got, CAPS_SMALL, i);
-        gst_buffer_unref(got);
+        ends_push(relay->first, CAPS_SMALL, i);
+        ends_take(relay->last, CAPS_SMALL, i);
     }
-}
-
-static guint64 stat_of(GstElement *element, const gchar *field)
-{
-    GstStructure *stats;
-    guint64 value = G_MAXUINT64;
-
-    g_object_get(element, "stats", &stats, NULL);
-    fail_unless(gst_structure_get_uint64(stats, field, &value), "no \"%s\" in the stats", field);
-    gst_structure_free(stats);
-    return value;
 }
 
 /* --- what it costs ------------------------------------------------------------------------ */
@@ -132,10 +114,10 @@ static void expect_costs(const gchar *first, const gchar *in, const gchar *out, 
 
     open_relay(&relay, first, in, "", out, last);
     exchange(&relay, 0, FRAMES);
-    fail_unless_equals_uint64(stat_of(relay.in, "copies-cpu"), 0);
-    fail_unless_equals_uint64(stat_of(relay.out, "copies-cpu"), by_cpu ? FRAMES : 0);
+    fail_unless_equals_uint64(ends_stat_of(relay.in, "copies-cpu"), 0);
+    fail_unless_equals_uint64(ends_stat_of(relay.out, "copies-cpu"), by_cpu ? FRAMES : 0);
     /* And one more, where the link was tried. */
-    guint64 copies = stat_of(relay.out, "copies-gpu");
+    guint64 copies = ends_stat_of(relay.out, "copies-gpu");
     fail_unless(by_cpu ? copies == 0 : copies == FRAMES || copies == FRAMES + 1,
                 "%" G_GUINT64_FORMAT " copies by the GPU", copies);
     if (!by_cpu)
@@ -143,22 +125,20 @@ static void expect_costs(const gchar *first, const gchar *in, const gchar *out, 
     close_relay(&relay);
 }
 
-GST_START_TEST(test_host)
+TEST(test_host)
 {
     expect_costs("", "", "", "", TRUE);
 }
-GST_END_TEST
 
-GST_START_TEST(test_opencl)
+TEST(test_opencl, .only_if = &opencl)
 {
     expect_costs("device=opencl:0", "device=opencl:0", "device=opencl:0", "device=opencl:0", FALSE);
     expect_costs("device=opencl:0", "device=opencl:0", "device=host", "", FALSE);
     expect_costs("", "device=opencl:0", "device=opencl:0", "device=opencl:0", FALSE);
     expect_costs("", "device=opencl:0", "device=host", "", FALSE);
 }
-GST_END_TEST
 
-GST_START_TEST(test_cuda)
+TEST(test_cuda, .only_if = &cuda)
 {
     expect_costs("device=cuda:0", "", "", "device=cuda:0", FALSE);
     expect_costs("device=cuda:0", "device=cuda:0", "device=host", "", FALSE);
@@ -167,7 +147,6 @@ GST_START_TEST(test_cuda)
     expect_costs("device=cuda:0", "device=cuda:1", "", "device=cuda:0", FALSE);
     expect_costs("device=cuda:0", "device=cuda:1", "device=host", "", FALSE);
 }
-GST_END_TEST
 
 /* --- waits -------------------------------------------------------------------------------- */
 
@@ -186,24 +165,24 @@ static void hold_up(GstPad *pad, gboolean held)
  * frame though its one receiver stands still. */
 static void outrun(const gchar *device, const gchar *out_device)
 {
-    gchar *out = g_strdup_printf("slots=2 slow-receiver=drop-oldest device=%s", out_device);
-    gchar *in = g_strdup_printf("slots=2 device=%s", device);
+    g_autofree gchar *out =
+        g_strdup_printf("slots=2 slow-receiver=drop-oldest device=%s", out_device);
+    g_autofree gchar *in = g_strdup_printf("slots=2 device=%s", device);
     struct relay relay;
 
     open_relay(&relay, in, in, "", out, "slots=2");
     exchange(&relay, 0, 1);
-    GstPad *pad = gst_element_get_static_pad(ends_element(relay.last), "src");
+    g_autoptr(GstPad) pad = gst_element_get_static_pad(ends_element(relay.last), "src");
     hold_up(pad, TRUE);
     for (guint i = 1; i < FRAMES; i++) {
         GstBuffer *picture = ends_picture(CAPS_SMALL, i);
         GST_BUFFER_OFFSET(picture) = i;
         fail_unless_equals_int(gst_harness_push(relay.first, picture), GST_FLOW_OK);
     }
-    for (guint i = 0; i < 500 && stat_of(relay.out, "frames") < FRAMES; i++)
-        g_usleep(10000);
-    fail_unless_equals_uint64(stat_of(relay.out, "frames"), FRAMES);
-    fail_unless_equals_uint64(stat_of(relay.in, "dropped"), 0);
-    fail_unless(stat_of(relay.out, "dropped-slow-receiver") > 0);
+    ENDS_UNTIL(5, ends_stat_of(relay.out, "frames") >= FRAMES);
+    fail_unless_equals_uint64(ends_stat_of(relay.out, "frames"), FRAMES);
+    fail_unless_equals_uint64(ends_stat_of(relay.in, "dropped"), 0);
+    fail_unless(ends_stat_of(relay.out, "dropped-slow-receiver") > 0);
 
     /* What it gets then is whole, whichever it had taken by then: that slot was not written again.
      */
@@ -212,99 +191,65 @@ static void outrun(const gchar *device, const gchar *out_device)
     fail_unless(GST_BUFFER_OFFSET(got) > 0 && GST_BUFFER_OFFSET(got) < FRAMES);
     ends_check_picture(got, CAPS_SMALL, (guint)GST_BUFFER_OFFSET(got));
     gst_buffer_unref(got);
-    gst_object_unref(pad);
     close_relay(&relay);
-    g_free(in);
-    g_free(out);
 }
 
-GST_START_TEST(test_slow_receiver_behind_host)
+TEST(test_slow_receiver_behind_host)
 {
     outrun("host", "host");
 }
-GST_END_TEST
 
-GST_START_TEST(test_slow_receiver_behind_opencl)
+TEST(test_slow_receiver_behind_opencl, .only_if = &opencl)
 {
     outrun("opencl:0", "opencl:0");
     outrun("opencl:0", "host");
 }
-GST_END_TEST
 
-GST_START_TEST(test_slow_receiver_behind_cuda)
+TEST(test_slow_receiver_behind_cuda, .only_if = &cuda)
 {
     outrun("cuda:0", "cuda:0");
     outrun("cuda:0", "host");
 }
-GST_END_TEST
 
 /* Two sinks send the same received slots on, at the same time. */
 static void share(const gchar *device, const gchar *one, const gchar *other)
 {
-    gchar *address = ends_address(), *given = g_strdup_printf("slots=3 device=%s", device);
-    gchar *between = g_strdup_printf("tee name=t ! queue ! gpudirectsink sync=false address=%s "
-                                     "device=%s wait-for-connection=true t. ! queue !",
-                                     address, one);
-    gchar *out = g_strdup_printf("device=%s", other);
-    GstHarness *second = ends_src(address, NULL);
+    g_autofree gchar *address = ends_address(),
+                     *given = g_strdup_printf("slots=3 device=%s", device);
+    g_autofree gchar *between =
+        g_strdup_printf("tee name=t ! queue ! gpudirectsink sync=false address=%s "
+                        "device=%s wait-for-connection=true t. ! queue !",
+                        address, one);
+    g_autofree gchar *out = g_strdup_printf("device=%s", other);
+    g_autoptr(GstHarness) second = ends_src_at(address, NULL);
     struct relay relay;
 
     open_relay(&relay, given, given, between, out, "");
     for (guint i = 0; i < FRAMES; i++) {
         exchange(&relay, i, i + 1);
-        GstBuffer *got = ends_pull(second);
-        ends_check_picture(got, CAPS_SMALL, i);
-        gst_buffer_unref(got);
+        ends_take(second, CAPS_SMALL, i);
     }
     fail_unless_equals_int(g_atomic_int_get(&cpu_maps), 0);
-    fail_unless_equals_uint64(stat_of(relay.in, "copies-cpu"), 0);
+    fail_unless_equals_uint64(ends_stat_of(relay.in, "copies-cpu"), 0);
     close_relay(&relay);
-    gst_harness_teardown(second);
-    g_free(between);
-    g_free(given);
-    g_free(out);
-    g_free(address);
 }
 
-GST_START_TEST(test_tee_opencl)
+TEST(test_tee_opencl, .only_if = &opencl)
 {
     share("opencl:0", "opencl:0", "host");
     share("opencl:0", "host", "host");
 }
-GST_END_TEST
 
-GST_START_TEST(test_tee_cuda)
+TEST(test_tee_cuda, .only_if = &cuda)
 {
     share("cuda:0", "host", "host");
-}
-GST_END_TEST
-
-static Suite *relay_suite(gboolean opencl, gboolean cuda)
-{
-    Suite *suite = suite_create("relay");
-    TCase *tc = tcase_create("relay");
-
-    suite_add_tcase(suite, tc);
-    tcase_set_timeout(tc, 60);
-    tcase_add_test(tc, test_host);
-    tcase_add_test(tc, test_slow_receiver_behind_host);
-    if (opencl) {
-        tcase_add_test(tc, test_opencl);
-        tcase_add_test(tc, test_slow_receiver_behind_opencl);
-        tcase_add_test(tc, test_tee_opencl);
-    }
-    if (cuda) {
-        tcase_add_test(tc, test_cuda);
-        tcase_add_test(tc, test_slow_receiver_behind_cuda);
-        tcase_add_test(tc, test_tee_cuda);
-    }
-    return suite;
 }
 
 int main(int argc, char **argv)
 {
     ends_init_environment();
-    gboolean opencl = have_device("opencl:0"), cuda = have_device("cuda:1");
+    opencl = have_device("opencl:0");
+    cuda = have_device("cuda:1");
     gst_check_init(&argc, &argv);
-    return gst_check_run_suite(relay_suite(opencl, cuda), "relay", __FILE__);
+    return ends_run_tests(60);
 }

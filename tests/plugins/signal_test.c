@@ -25,7 +25,7 @@ static GstMessage *wait_element(GstBus *bus, const gchar *name)
 /* The next word about the signal must be this one; *reason, if asked for, is g_free'd. */
 static void wait_signal(GstHarness *src, GstBus *bus, gboolean wanted, gchar **reason)
 {
-    GstMessage *message = wait_element(bus, "gpudirect-signal");
+    g_autoptr(GstMessage) message = wait_element(bus, "gpudirect-signal");
     const GstStructure *said = gst_message_get_structure(message);
     gboolean signal, now;
 
@@ -35,7 +35,6 @@ static void wait_signal(GstHarness *src, GstBus *bus, gboolean wanted, gchar **r
     fail_unless_equals_int(now, wanted);
     if (reason)
         *reason = g_strdup(gst_structure_get_string(said, "reason"));
-    gst_message_unref(message);
 }
 
 static void count_notify(GObject *object, GParamSpec *pspec, gpointer count)
@@ -45,12 +44,11 @@ static void count_notify(GObject *object, GParamSpec *pspec, gpointer count)
 
 /* --- sending ------------------------------------------------------------------------------ */
 
-static GstHarness *open_sink(const gchar *address, const gchar *caps)
+static GstHarness *open_sink(const gchar *caps)
 {
-    GstHarness *sink = ends_sink(address, NULL);
+    GstHarness *sink = ends_sink(NULL);
 
-    gst_harness_set_src_caps_str(sink, caps);
-    ends_wait_clients(sink, 1);
+    ends_start(sink, caps);
     return sink;
 }
 
@@ -64,29 +62,28 @@ static void send(GstHarness *sink, const gchar *caps, guint seed)
 
 static GstClockTime pull_picture(GstHarness *src, const gchar *caps, guint seed)
 {
-    GstBuffer *buffer = ends_pull(src);
+    g_autoptr(GstBuffer) buffer = ends_pull(src);
     GstClockTime pts = GST_BUFFER_PTS(buffer);
 
     ends_check_picture(buffer, caps, seed);
-    gst_buffer_unref(buffer);
     return pts;
 }
 
 /* --- tests -------------------------------------------------------------------------------- */
 
 /* Property, notify and message report that pictures arrive, stop, arrive again, and end. */
-GST_START_TEST(test_signal_is_told)
+TEST(test_signal_is_told)
 {
-    gchar *address = ends_address(), *reason;
-    GstHarness *src = ends_src(address, "on-eos=wait");
-    GstBus *bus = ends_bus(src);
+    gchar *reason;
+    g_autoptr(GstHarness) src = ends_src("on-eos=wait");
+    g_autoptr(GstBus) bus = ends_bus(src);
     gint notified = 0;
     gboolean signal;
 
     g_signal_connect(ends_element(src), "notify::signal", G_CALLBACK(count_notify), &notified);
     g_object_get(ends_element(src), "signal", &signal, NULL);
     fail_if(signal);
-    GstHarness *sink = open_sink(address, CAPS_SMALL);
+    GstHarness *sink = open_sink(CAPS_SMALL);
     send(sink, CAPS_SMALL, 0);
     wait_signal(src, bus, TRUE, NULL);
 
@@ -98,13 +95,13 @@ GST_START_TEST(test_signal_is_told)
     wait_signal(src, bus, TRUE, NULL);
 
     /* It goes without a word. */
-    gst_harness_teardown(sink);
+    ends_close(sink);
     wait_signal(src, bus, FALSE, &reason);
     fail_unless(strstr(reason, "sender") != NULL, "%s", reason);
     g_free(reason);
 
     /* The next one ends its stream. */
-    sink = open_sink(address, CAPS_SMALL);
+    sink = open_sink(CAPS_SMALL);
     send(sink, CAPS_SMALL, 2);
     wait_signal(src, bus, TRUE, NULL);
     gst_harness_push_event(sink, gst_event_new_eos());
@@ -113,26 +110,20 @@ GST_START_TEST(test_signal_is_told)
     g_free(reason);
     fail_unless_equals_int(g_atomic_int_get(&notified), 6);
     fail_unless_equals_uint64(ends_stat(src, "stood-in"), 0);
-    gst_harness_teardown(sink);
-    gst_harness_teardown(src);
-    gst_object_unref(bus);
-    g_free(address);
 }
-GST_END_TEST
 
 /* The last picture goes on, a picture's time apart, until the next sender's. */
-GST_START_TEST(test_freeze)
+TEST(test_freeze)
 {
-    gchar *address = ends_address();
-    GstHarness *src = ends_src(address, "on-disconnect=freeze on-eos=wait");
-    GstHarness *sink = open_sink(address, CAPS_SMALL);
+    GstHarness *src = ends_src("on-disconnect=freeze on-eos=wait");
+    GstHarness *sink = open_sink(CAPS_SMALL);
     GstClockTime last = GST_CLOCK_TIME_NONE;
 
     for (guint i = 0; i < 5; i++) {
         send(sink, CAPS_SMALL, i);
         last = pull_picture(src, CAPS_SMALL, i);
     }
-    gst_harness_teardown(sink);
+    ends_close(sink);
     for (guint i = 0; i < 10; i++) {
         GstBuffer *buffer = ends_pull(src);
         ends_check_picture(buffer, CAPS_SMALL, 4);
@@ -149,7 +140,7 @@ GST_START_TEST(test_freeze)
     fail_unless(ends_stat(src, "stood-in") >= 10);
     fail_unless_equals_uint64(ends_stat(src, "frames"), 5);
 
-    sink = open_sink(address, CAPS_SMALL);
+    sink = open_sink(CAPS_SMALL);
     send(sink, CAPS_SMALL, 9);
     gboolean fresh = FALSE;
     for (guint i = 0; i < 500 && !fresh; i++) {
@@ -162,18 +153,13 @@ GST_START_TEST(test_freeze)
         gst_buffer_unref(buffer);
     }
     fail_unless(fresh, "the next sender's picture did not come");
-    gst_harness_teardown(sink);
-    gst_harness_teardown(src);
-    g_free(address);
 }
-GST_END_TEST
 
 /* A sender that stands still has all of its slots, but one until it is seen to. */
-GST_START_TEST(test_freeze_gives_the_slot_back)
+TEST(test_freeze_gives_the_slot_back)
 {
-    gchar *address = ends_address();
-    GstHarness *src = ends_src(address, "on-disconnect=freeze slots=2");
-    GstHarness *sink = open_sink(address, CAPS_SMALL);
+    GstHarness *src = ends_src("on-disconnect=freeze slots=2");
+    g_autoptr(GstHarness) sink = open_sink(CAPS_SMALL);
 
     send(sink, CAPS_SMALL, 1);
     while (ends_stat(src, "stood-in") == 0)
@@ -183,48 +169,37 @@ GST_START_TEST(test_freeze_gives_the_slot_back)
         while (ends_stat(src, "frames") < i)
             gst_buffer_unref(ends_pull(src));
     }
-    gst_harness_teardown(sink);
-    gst_harness_teardown(src);
-    g_free(address);
 }
-GST_END_TEST
 
-GST_START_TEST(test_black)
+TEST(test_black)
 {
     static const gchar *const formats[] = {"UYVY", "I420", "NV12", "BGRA"};
 
     for (guint f = 0; f < G_N_ELEMENTS(formats); f++) {
-        gchar *address = ends_address();
-        gchar *caps =
+        g_autofree gchar *caps =
             g_strdup_printf("video/x-raw,format=%s,width=66,height=18,framerate=25/1", formats[f]);
-        GstHarness *src = ends_src(address, "on-disconnect=black");
-        GstHarness *sink = open_sink(address, caps);
+        g_autoptr(GstHarness) src = ends_src("on-disconnect=black");
+        GstHarness *sink = open_sink(caps);
 
         send(sink, caps, 3);
         pull_picture(src, caps, 3);
-        gst_harness_teardown(sink);
+        ends_close(sink);
         for (guint i = 0; i < 3; i++) {
-            GstBuffer *buffer = ends_pull(src);
+            g_autoptr(GstBuffer) buffer = ends_pull(src);
             ends_check_black(buffer, caps);
-            gst_buffer_unref(buffer);
         }
-        gst_harness_teardown(src);
-        g_free(caps);
-        g_free(address);
     }
 }
-GST_END_TEST
 
 /* While stand-ins come, the element can be paused, played and stopped at any time. */
-GST_START_TEST(test_states_meanwhile)
+TEST(test_states_meanwhile)
 {
-    gchar *address = ends_address();
-    GstHarness *src = ends_src(address, "on-disconnect=freeze");
-    GstHarness *sink = open_sink(address, CAPS_SMALL);
+    GstHarness *src = ends_src("on-disconnect=freeze");
+    GstHarness *sink = open_sink(CAPS_SMALL);
 
     send(sink, CAPS_SMALL, 1);
     pull_picture(src, CAPS_SMALL, 1);
-    gst_harness_teardown(sink);
+    ends_close(sink);
     pull_picture(src, CAPS_SMALL, 1);
     for (guint i = 0; i < 5; i++) {
         gst_element_set_state(src->element, GST_STATE_PAUSED);
@@ -236,41 +211,27 @@ GST_START_TEST(test_states_meanwhile)
     /* Another end asked for, by the application. */
     gst_element_send_event(ends_element(src), gst_event_new_eos());
     gst_event_unref(ends_wait_event(src, GST_EVENT_EOS));
-    gst_harness_teardown(src);
-    g_free(address);
 }
-GST_END_TEST
 
 /* The message after a second without a sender names the path, and the active channels. */
-GST_START_TEST(test_waiting_is_told)
+TEST(test_waiting_is_told)
 {
-    gchar *address = ends_address(), *other = ends_address();
-    GstHarness *sink = ends_sink(other, NULL);
-    GstHarness *src = ends_src(address, NULL);
-    GstBus *bus = ends_bus(src);
-    gchar *text = NULL;
-    GError *info;
+    g_autofree gchar *address = ends_address(), *other = ends_address();
+    ends_sink_at(other, NULL);
+    GstHarness *src = ends_src_at(address, NULL);
+    g_autoptr(GstBus) bus = ends_bus(src);
+    g_autofree gchar *text = NULL;
+    g_autoptr(GError) info = NULL;
 
-    GstMessage *message = ends_wait_message(bus, GST_MESSAGE_INFO, 20);
+    g_autoptr(GstMessage) message = ends_wait_message(bus, GST_MESSAGE_INFO, 20);
     fail_unless(message != NULL, "nothing was said within 20 s");
     gst_message_parse_info(message, &info, &text);
-    gchar *path = g_strdup_printf("%s/gpudirect/%s", g_getenv("XDG_RUNTIME_DIR"), address);
-    gchar *sending = g_strdup_printf("sending now: %s", other);
+    g_autofree gchar *path =
+        g_strdup_printf("%s/gpudirect/%s", g_getenv("XDG_RUNTIME_DIR"), address);
+    g_autofree gchar *sending = g_strdup_printf("sending now: %s", other);
     fail_unless(strstr(info->message, path) && strstr(info->message, sending), "%s", info->message);
     fail_unless(strstr(text, sending) != NULL, "%s", text); /* what gst-launch-1.0 prints */
-    g_free(sending);
-    g_free(path);
-    g_free(text);
-    g_error_free(info);
-    gst_message_unref(message);
-
-    gst_harness_teardown(src);
-    gst_harness_teardown(sink);
-    gst_object_unref(bus);
-    g_free(other);
-    g_free(address);
 }
-GST_END_TEST
 
 /* A file's sender says so, too. */
 static gpointer push_one(gpointer sink)
@@ -278,31 +239,24 @@ static gpointer push_one(gpointer sink)
     return GINT_TO_POINTER(gst_harness_push(sink, ends_picture(CAPS_SMALL, 0)));
 }
 
-GST_START_TEST(test_waiting_sink_is_told)
+TEST(test_waiting_sink_is_told)
 {
-    gchar *address = ends_address(), *text = NULL;
-    GstHarness *sink = ends_sink(address, NULL);
-    GstBus *bus = ends_bus(sink);
-    GError *info;
+    g_autofree gchar *address = ends_address(), *text = NULL;
+    GstHarness *sink = ends_sink_at(address, NULL);
+    g_autoptr(GstBus) bus = ends_bus(sink);
+    g_autoptr(GError) info = NULL;
 
     gst_harness_set_src_caps_str(sink, CAPS_SMALL);
     GThread *thread = g_thread_new("push", push_one, sink);
-    GstMessage *message = ends_wait_message(bus, GST_MESSAGE_INFO, 20);
+    g_autoptr(GstMessage) message = ends_wait_message(bus, GST_MESSAGE_INFO, 20);
     fail_unless(message != NULL, "nothing was said within 20 s");
     gst_message_parse_info(message, &info, &text);
     fail_unless(strstr(info->message, "first receiver") && strstr(info->message, address), "%s",
                 info->message);
     fail_unless(strstr(text, "first receiver") != NULL, "%s", text);
-    g_free(text);
-    g_error_free(info);
-    gst_message_unref(message);
     gst_element_set_state(sink->element, GST_STATE_NULL);
     g_thread_join(thread);
-    gst_harness_teardown(sink);
-    gst_object_unref(bus);
-    g_free(address);
 }
-GST_END_TEST
 
 /* --- the log ------------------------------------------------------------------------------ */
 
@@ -334,20 +288,13 @@ static guint count_lines(GstDebugLevel level, const gchar *part)
 
 static void check_logged(GstDebugLevel level, const gchar *part, guint at_least)
 {
-    guint count = 0;
-
-    for (guint i = 0; i < 500 && count < at_least; i++) {
-        count = count_lines(level, part);
-        if (count < at_least)
-            g_usleep(10000);
-    }
-    fail_unless(count >= at_least, "\"%s\" stands %u times in\n%s", part, count,
-                logged[level]->str);
+    ENDS_UNTIL(5, count_lines(level, part) >= at_least, "\"%s\" stands %u times in\n%s", part,
+               count_lines(level, part), logged[level]->str);
 }
 
 /* Level 4: addresses, routes, epochs, connects and disconnects, with reasons. 5: negotiated
  * settings. 6: frames. */
-GST_START_TEST(test_levels_of_the_log)
+TEST(test_levels_of_the_log)
 {
     for (guint i = 0; i < GST_LEVEL_COUNT; i++)
         logged[i] = g_string_new(NULL);
@@ -355,18 +302,17 @@ GST_START_TEST(test_levels_of_the_log)
     gst_debug_remove_log_function(gst_debug_log_default);
     gst_debug_add_log_function(log_line, NULL, NULL);
 
-    gchar *address = ends_address();
-    GstHarness *src = ends_src(address, "on-eos=wait");
-    GstHarness *sink = open_sink(address, CAPS_SMALL);
+    GstHarness *src = ends_src("on-eos=wait");
+    GstHarness *sink = open_sink(CAPS_SMALL);
     for (guint i = 0; i < 5; i++) {
         send(sink, CAPS_SMALL, i);
         pull_picture(src, CAPS_SMALL, i);
     }
     gst_harness_push_event(sink, gst_event_new_eos());
     check_logged(GST_LEVEL_INFO, "ended its stream", 1);
-    gst_harness_teardown(sink);
+    ends_close(sink);
     check_logged(GST_LEVEL_INFO, "the link to", 1);
-    gst_harness_teardown(src);
+    ends_close(src);
 
     const gchar *told[] = {"sending on /",
                            "receiving from /",
@@ -388,30 +334,6 @@ GST_START_TEST(test_levels_of_the_log)
     gst_debug_remove_log_function(log_line);
     for (guint i = 0; i < GST_LEVEL_COUNT; i++)
         g_string_free(logged[i], TRUE);
-    g_free(address);
-}
-GST_END_TEST
-
-static Suite *signal_suite(void)
-{
-    Suite *suite = suite_create("signal");
-    TCase *tc = tcase_create("signal");
-
-    suite_add_tcase(suite, tc);
-    tcase_add_test(tc, test_signal_is_told);
-    tcase_add_test(tc, test_freeze);
-    tcase_add_test(tc, test_freeze_gives_the_slot_back);
-    tcase_add_test(tc, test_black);
-    tcase_add_test(tc, test_states_meanwhile);
-    tcase_add_test(tc, test_waiting_is_told);
-    tcase_add_test(tc, test_waiting_sink_is_told);
-    tcase_add_test(tc, test_levels_of_the_log);
-    return suite;
 }
 
-int main(int argc, char **argv)
-{
-    ends_init_environment();
-    gst_check_init(&argc, &argv);
-    return gst_check_run_suite(signal_suite(), "signal", __FILE__);
-}
+ENDS_MAIN(60)

@@ -11,27 +11,9 @@ static GstHarness *sink, *src;
 
 static void setup(const gchar *sink_properties, const gchar *src_properties)
 {
-    gchar *address = ends_address();
-
-    sink = ends_sink(address, sink_properties);
-    src = ends_src(address, src_properties);
-    gst_harness_set_src_caps_str(sink, CAPS_SMALL);
-    ends_wait_clients(sink, 1);
-    g_free(address);
-}
-
-static void teardown(void)
-{
-    gst_harness_teardown(src);
-    gst_harness_teardown(sink);
-}
-
-static GstBuffer *acquire(GstBufferPool *pool)
-{
-    GstBuffer *buffer = NULL;
-
-    fail_unless_equals_int(gst_buffer_pool_acquire_buffer(pool, &buffer, NULL), GST_FLOW_OK);
-    return buffer;
+    sink = ends_sink(sink_properties);
+    src = ends_src(src_properties);
+    ends_start(sink, CAPS_SMALL);
 }
 
 static gpointer address_of(GstBuffer *buffer)
@@ -43,51 +25,37 @@ static gpointer address_of(GstBuffer *buffer)
     return map.data;
 }
 
-static void release_pool(GstBufferPool *pool)
-{
-    gst_buffer_pool_set_active(pool, FALSE);
-    gst_object_unref(pool);
-}
-
-GST_START_TEST(test_lent_buffers_are_not_copied)
+TEST(test_lent_buffers_are_not_copied)
 {
     setup(NULL, NULL);
     GstBufferPool *pool = ends_pool(sink, CAPS_SMALL);
     for (guint i = 0; i < 100; i++) {
-        GstBuffer *sent = acquire(pool);
+        GstBuffer *sent = ends_acquire(pool);
         ends_paint(sent, CAPS_SMALL, i);
         gpointer written = address_of(sent);
         fail_unless_equals_int(gst_harness_push(sink, sent), GST_FLOW_OK);
-        GstBuffer *got = ends_pull(src);
+        g_autoptr(GstBuffer) got = ends_pull(src);
         ends_check_picture(got, CAPS_SMALL, i);
         /* Both ends are in this process: a route that moves nothing shows the very same bytes. */
         fail_unless(address_of(got) == written);
-        gst_buffer_unref(got);
     }
     fail_unless_equals_uint64(ends_stat(sink, "copies-cpu"), 0);
     fail_unless_equals_uint64(ends_stat(src, "copies-cpu"), 0);
-    release_pool(pool);
-    teardown();
 }
-GST_END_TEST
 
-GST_START_TEST(test_foreign_buffers_cost_one_copy)
+TEST(test_foreign_buffers_cost_one_copy)
 {
     setup(NULL, NULL);
     for (guint i = 0; i < 20; i++) {
         gst_harness_push(sink, ends_picture(CAPS_SMALL, i));
-        GstBuffer *got = ends_pull(src);
-        ends_check_picture(got, CAPS_SMALL, i);
-        gst_buffer_unref(got);
+        ends_take(src, CAPS_SMALL, i);
     }
     fail_unless_equals_uint64(ends_stat(sink, "copies-cpu"), 20);
     fail_unless_equals_uint64(ends_stat(src, "copies-cpu"), 0);
-    teardown();
 }
-GST_END_TEST
 
 /* Planes in two blocks, with wider rows than the caps say. */
-GST_START_TEST(test_foreign_strides_and_blocks)
+TEST(test_foreign_strides_and_blocks)
 {
     const gchar *caps = "video/x-raw,format=NV12,width=64,height=16,framerate=25/1";
     gsize offset[GST_VIDEO_MAX_PLANES] = {100, 100 + 16 * 200};
@@ -109,40 +77,33 @@ GST_START_TEST(test_foreign_strides_and_blocks)
     fail_unless_equals_int(gst_buffer_get_video_meta(got)->stride[0], 64);
     gst_buffer_unref(got);
     fail_unless_equals_uint64(ends_stat(sink, "copies-cpu"), 1);
-    teardown();
 }
-GST_END_TEST
 
 /* tee, videorate, imagefreeze: the same memory comes more than once. */
-GST_START_TEST(test_same_memory_twice)
+TEST(test_same_memory_twice)
 {
     setup(NULL, NULL);
     GstBufferPool *pool = ends_pool(sink, CAPS_SMALL);
-    GstBuffer *sent = acquire(pool);
+    g_autoptr(GstBuffer) sent = ends_acquire(pool);
     ends_paint(sent, CAPS_SMALL, 9);
     for (guint i = 0; i < 20; i++) {
         GstBuffer *again = i % 2 ? gst_buffer_ref(sent) : gst_buffer_copy(sent);
         if (i % 2 == 0)
             GST_BUFFER_PTS(again) = i * GST_SECOND;
         fail_unless_equals_int(gst_harness_push(sink, again), GST_FLOW_OK);
-        GstBuffer *got = ends_pull(src);
+        g_autoptr(GstBuffer) got = ends_pull(src);
         ends_check_picture(got, CAPS_SMALL, 9);
         fail_unless(GST_BUFFER_PTS_IS_VALID(got) == (i % 2 == 0), "round %u", i);
-        gst_buffer_unref(got);
     }
     fail_unless_equals_uint64(ends_stat(sink, "copies-cpu"), 0);
-    gst_buffer_unref(sent);
-    release_pool(pool);
-    teardown();
 }
-GST_END_TEST
 
 /* Sent memory belongs to the receivers: a writer gets its own copy. */
-GST_START_TEST(test_sent_memory_is_read_only)
+TEST(test_sent_memory_is_read_only)
 {
     setup(NULL, NULL);
     GstBufferPool *pool = ends_pool(sink, CAPS_SMALL);
-    GstBuffer *sent = acquire(pool);
+    g_autoptr(GstBuffer) sent = ends_acquire(pool);
     ends_paint(sent, CAPS_SMALL, 1);
     gst_harness_push(sink, gst_buffer_ref(sent));
     GstBuffer *got = ends_pull(src);
@@ -155,29 +116,23 @@ GST_START_TEST(test_sent_memory_is_read_only)
     ends_paint(got, CAPS_SMALL, 3);
     ends_check_picture(got, CAPS_SMALL, 3);
     gst_buffer_unref(got);
-    gst_buffer_unref(sent);
-    release_pool(pool);
-    teardown();
 }
-GST_END_TEST
 
 /* Upstream holds whatever it can get: it gets plain memory in the end, and the stream goes on. */
-GST_START_TEST(test_greedy_upstream)
+TEST(test_greedy_upstream)
 {
     GstBuffer *held[10];
 
     setup(NULL, NULL);
     GstBufferPool *pool = ends_pool(sink, CAPS_SMALL);
     for (guint i = 0; i < G_N_ELEMENTS(held); i++)
-        held[i] = acquire(pool);
+        held[i] = ends_acquire(pool);
     for (guint round = 0; round < 3; round++)
         for (guint i = 0; i < G_N_ELEMENTS(held); i++) {
             if (round == 0)
                 ends_paint(held[i], CAPS_SMALL, i);
             fail_unless_equals_int(gst_harness_push(sink, gst_buffer_ref(held[i])), GST_FLOW_OK);
-            GstBuffer *got = ends_pull(src);
-            ends_check_picture(got, CAPS_SMALL, i);
-            gst_buffer_unref(got);
+            ends_take(src, CAPS_SMALL, i);
         }
     fail_unless_equals_uint64(ends_stat(sink, "copies-cpu"), 3 * (G_N_ELEMENTS(held) - 3));
     for (guint i = 0; i < G_N_ELEMENTS(held); i++)
@@ -185,26 +140,23 @@ GST_START_TEST(test_greedy_upstream)
 
     /* All came back: slots are lent again. */
     for (guint i = 0; i < 3; i++)
-        held[i] = acquire(pool);
+        held[i] = ends_acquire(pool);
     guint64 copies = ends_stat(sink, "copies-cpu");
     for (guint i = 0; i < 3; i++) {
         gst_harness_push(sink, held[i]);
         gst_buffer_unref(ends_pull(src));
     }
     fail_unless_equals_uint64(ends_stat(sink, "copies-cpu"), copies);
-    release_pool(pool);
-    teardown();
 }
-GST_END_TEST
 
 /* Downstream holds more buffers than there are slots. */
-GST_START_TEST(test_greedy_downstream)
+TEST(test_greedy_downstream)
 {
     GstBuffer *held[12];
 
     setup(NULL, NULL);
     for (guint i = 0; i < G_N_ELEMENTS(held); i++) {
-        fail_unless_equals_int(gst_harness_push(sink, ends_picture(CAPS_SMALL, i)), GST_FLOW_OK);
+        ends_push(sink, CAPS_SMALL, i);
         held[i] = ends_pull(src);
     }
     for (guint i = 0; i < G_N_ELEMENTS(held); i++) {
@@ -212,49 +164,41 @@ GST_START_TEST(test_greedy_downstream)
         gst_buffer_unref(held[i]);
     }
     fail_unless_equals_uint64(ends_stat(src, "copies-cpu"), G_N_ELEMENTS(held) - 3);
-    teardown();
 }
-GST_END_TEST
 
 /* The credit belongs to the memory, not to the buffer. */
-GST_START_TEST(test_memory_outlives_its_buffer)
+TEST(test_memory_outlives_its_buffer)
 {
     setup(NULL, NULL);
     for (guint i = 0; i < 12; i++) {
         gst_harness_push(sink, ends_picture(CAPS_SMALL, i));
         GstBuffer *got = ends_pull(src);
-        GstBuffer *copy = gst_buffer_copy(got);
+        g_autoptr(GstBuffer) copy = gst_buffer_copy(got);
         gst_buffer_unref(got);
         ends_check_picture(copy, CAPS_SMALL, i);
-        gst_buffer_unref(copy);
     }
     fail_unless_equals_uint64(ends_stat(src, "copies-cpu"), 0);
-    teardown();
 }
-GST_END_TEST
 
 /* In the steady state nothing is allocated: a slot is the same buffer and memory each time. */
-GST_START_TEST(test_objects_are_kept)
+TEST(test_objects_are_kept)
 {
     GHashTable *buffers = g_hash_table_new(NULL, NULL), *memories = g_hash_table_new(NULL, NULL);
 
     setup(NULL, NULL);
     for (guint i = 0; i < 50; i++) {
         gst_harness_push(sink, ends_picture(CAPS_SMALL, i));
-        GstBuffer *got = ends_pull(src);
+        g_autoptr(GstBuffer) got = ends_pull(src);
         g_hash_table_add(buffers, got);
         g_hash_table_add(memories, gst_buffer_peek_memory(got, 0));
-        gst_buffer_unref(got);
     }
     fail_unless(g_hash_table_size(buffers) <= 8, "%u buffers", g_hash_table_size(buffers));
     fail_unless(g_hash_table_size(memories) <= 8, "%u memories", g_hash_table_size(memories));
     g_hash_table_unref(buffers);
     g_hash_table_unref(memories);
-    teardown();
 }
-GST_END_TEST
 
-GST_START_TEST(test_buffers_held_after_stop)
+TEST(test_buffers_held_after_stop)
 {
     GstBuffer *held[3], *lent;
 
@@ -264,9 +208,10 @@ GST_START_TEST(test_buffers_held_after_stop)
         gst_harness_push(sink, ends_picture(CAPS_SMALL, i));
         held[i] = ends_pull(src);
     }
-    lent = acquire(pool);
+    lent = ends_acquire(pool);
     ends_paint(lent, CAPS_SMALL, 77);
-    teardown();
+    ends_close(src);
+    ends_close(sink);
 
     for (guint i = 0; i < G_N_ELEMENTS(held); i++) {
         ends_check_picture(held[i], CAPS_SMALL, i);
@@ -274,70 +219,60 @@ GST_START_TEST(test_buffers_held_after_stop)
     }
     ends_check_picture(lent, CAPS_SMALL, 77);
     gst_buffer_unref(lent);
-    GstBuffer *late = acquire(pool); /* the sink is gone: plain memory */
+    GstBuffer *late = ends_acquire(pool); /* the sink is gone: plain memory */
     ends_paint(late, CAPS_SMALL, 1);
     gst_buffer_unref(late);
-    release_pool(pool);
 }
-GST_END_TEST
 
 /* Slots of an older epoch are still buffers like any other. */
-GST_START_TEST(test_pool_of_old_caps)
+TEST(test_pool_of_old_caps)
 {
     const gchar *faster = "video/x-raw,format=UYVY,width=64,height=16,framerate=50/1";
 
     setup(NULL, NULL);
     GstBufferPool *pool = ends_pool(sink, CAPS_SMALL);
-    GstBuffer *old = acquire(pool);
+    GstBuffer *old = ends_acquire(pool);
     ends_paint(old, CAPS_SMALL, 1);
     gst_harness_set_src_caps_str(sink, faster);
     fail_unless_equals_int(gst_harness_push(sink, old), GST_FLOW_OK);
-    GstBuffer *got = ends_pull(src);
-    ends_check_picture(got, faster, 1);
-    gst_buffer_unref(got);
+    ends_take(src, faster, 1);
     fail_unless_equals_uint64(ends_stat(sink, "copies-cpu"), 1);
-    gst_buffer_unref(acquire(pool));
-    release_pool(pool);
-    teardown();
+    gst_buffer_unref(ends_acquire(pool));
 }
-GST_END_TEST
 
-GST_START_TEST(test_drop_newest)
+TEST(test_drop_newest)
 {
     setup("slow-receiver=drop-newest", NULL);
     gst_pad_set_active(src->sinkpad, TRUE);
     /* Nothing pulls, and the harness keeps what comes: the source copies out, slowly. */
     for (guint i = 0; i < 200; i++)
-        fail_unless_equals_int(gst_harness_push(sink, ends_picture(CAPS_SMALL, i)), GST_FLOW_OK);
+        ends_push(sink, CAPS_SMALL, i);
     fail_unless(ends_stat(sink, "dropped-slow-receiver") > 0);
     fail_unless_equals_uint64(ends_stat(sink, "frames"), 200);
-    teardown();
 }
-GST_END_TEST
 
 static guint64 dropped_by(GstBus *bus)
 {
-    GstMessage *message = ends_wait_message(bus, GST_MESSAGE_QOS, 5);
+    g_autoptr(GstMessage) message = ends_wait_message(bus, GST_MESSAGE_QOS, 5);
     GstFormat format;
     guint64 processed, dropped;
 
     fail_unless(message != NULL, "no QoS message");
     gst_message_parse_qos_stats(message, &format, &processed, &dropped);
     fail_unless_equals_int(format, GST_FORMAT_BUFFERS);
-    gst_message_unref(message);
     return dropped;
 }
 
 /* Both ends say how many pictures were lost, and agree. */
-GST_START_TEST(test_drops_are_reported)
+TEST(test_drops_are_reported)
 {
     setup("slow-receiver=drop-newest", "start=oldest");
-    GstBus *sink_bus = ends_bus(sink), *src_bus = ends_bus(src);
+    g_autoptr(GstBus) sink_bus = ends_bus(sink), src_bus = ends_bus(src);
     gst_harness_push(sink, ends_picture(CAPS_SMALL, 0));
     gst_buffer_unref(ends_pull(src));
     gst_element_set_state(src->element, GST_STATE_PAUSED);
     for (guint i = 0; i < 63; i++)
-        fail_unless_equals_int(gst_harness_push(sink, ends_picture(CAPS_SMALL, i)), GST_FLOW_OK);
+        ends_push(sink, CAPS_SMALL, i);
     fail_unless(dropped_by(sink_bus) > 0);
     guint64 dropped = ends_stat(sink, "dropped-slow-receiver");
     fail_unless(dropped > 40);
@@ -352,78 +287,28 @@ GST_START_TEST(test_drops_are_reported)
     gst_buffer_unref(next);
     fail_unless_equals_uint64(dropped_by(src_bus), dropped);
     fail_unless_equals_uint64(ends_stat(src, "dropped"), dropped);
-    teardown();
-    gst_object_unref(sink_bus);
-    gst_object_unref(src_bus);
 }
-GST_END_TEST
 
 /* Upstream takes slots in one thread while the sink submits in another. */
-GST_START_TEST(test_lending_across_a_queue)
+TEST(test_lending_across_a_queue)
 {
-    gchar *address = ends_address();
-    gchar *send = g_strdup_printf("videotestsrc num-buffers=300 ! " CAPS_SMALL
-                                  " ! queue ! gpudirectsink name=s "
-                                  "sync=false slots=8 address=%s",
-                                  address);
-    gchar *receive = g_strdup_printf("gpudirectsrc address=%s ! fakesink sync=false", address);
-    GstElement *receiver = gst_parse_launch(receive, NULL), *sender = gst_parse_launch(send, NULL);
-    GstElement *element = gst_bin_get_by_name(GST_BIN(sender), "s");
-    GstBus *bus = gst_element_get_bus(receiver);
-    GstStructure *stats;
-    guint64 frames = 0, copies = 0;
+    g_autoptr(EndsPipeline) receiver =
+        ends_pipeline("gpudirectsrc address=%s ! fakesink sync=false", ends_own());
+    g_autoptr(EndsPipeline) sender =
+        ends_pipeline("videotestsrc num-buffers=300 ! " CAPS_SMALL
+                      " ! queue ! gpudirectsink name=s sync=false slots=8 address=%s",
+                      ends_own());
+    g_autoptr(GstElement) element = gst_bin_get_by_name(GST_BIN(sender), "s");
+    g_autoptr(GstBus) bus = gst_element_get_bus(receiver);
 
     gst_element_set_state(receiver, GST_STATE_PLAYING);
     gst_element_set_state(sender, GST_STATE_PLAYING);
-    GstMessage *message = ends_wait_message(bus, GST_MESSAGE_EOS | GST_MESSAGE_ERROR, 20);
+    g_autoptr(GstMessage) message = ends_wait_message(bus, GST_MESSAGE_EOS | GST_MESSAGE_ERROR, 20);
     fail_unless(message && GST_MESSAGE_TYPE(message) == GST_MESSAGE_EOS);
-    g_object_get(element, "stats", &stats, NULL);
-    gst_structure_get_uint64(stats, "frames", &frames);
-    gst_structure_get_uint64(stats, "copies-cpu", &copies);
-    fail_unless_equals_uint64(frames, 300);
+    guint64 copies = ends_stat_of(element, "copies-cpu");
+    fail_unless_equals_uint64(ends_stat_of(element, "frames"), 300);
     /* The queue may hold more pictures than there are slots; most are lent all the same. */
     fail_unless(copies < 250, "%" G_GUINT64_FORMAT " copies", copies);
-    gst_structure_free(stats);
-    gst_message_unref(message);
-    gst_element_set_state(sender, GST_STATE_NULL);
-    gst_element_set_state(receiver, GST_STATE_NULL);
-    gst_object_unref(element);
-    gst_object_unref(bus);
-    gst_object_unref(sender);
-    gst_object_unref(receiver);
-    g_free(send);
-    g_free(receive);
-    g_free(address);
-}
-GST_END_TEST
-
-static Suite *slots_suite(void)
-{
-    Suite *suite = suite_create("slots");
-    TCase *tc = tcase_create("slots");
-
-    suite_add_tcase(suite, tc);
-    tcase_set_timeout(tc, 30);
-    tcase_add_test(tc, test_lent_buffers_are_not_copied);
-    tcase_add_test(tc, test_foreign_buffers_cost_one_copy);
-    tcase_add_test(tc, test_foreign_strides_and_blocks);
-    tcase_add_test(tc, test_same_memory_twice);
-    tcase_add_test(tc, test_sent_memory_is_read_only);
-    tcase_add_test(tc, test_greedy_upstream);
-    tcase_add_test(tc, test_greedy_downstream);
-    tcase_add_test(tc, test_memory_outlives_its_buffer);
-    tcase_add_test(tc, test_objects_are_kept);
-    tcase_add_test(tc, test_buffers_held_after_stop);
-    tcase_add_test(tc, test_pool_of_old_caps);
-    tcase_add_test(tc, test_drop_newest);
-    tcase_add_test(tc, test_drops_are_reported);
-    tcase_add_test(tc, test_lending_across_a_queue);
-    return suite;
 }
 
-int main(int argc, char **argv)
-{
-    ends_init_environment();
-    gst_check_init(&argc, &argv);
-    return gst_check_run_suite(slots_suite(), "slots", __FILE__);
-}
+ENDS_MAIN(30)

@@ -21,16 +21,15 @@ static void open_stream(struct stream *stream, const gchar *caps)
 {
     stream->name = ends_address();
     stream->address = g_strconcat(stream->name, "/stream", NULL);
-    stream->src = ends_src(stream->address, NULL);
-    stream->sink = ends_sink(stream->address, NULL);
-    gst_harness_set_src_caps_str(stream->sink, caps);
-    ends_wait_clients(stream->sink, 1);
+    stream->src = ends_src_at(stream->address, NULL);
+    stream->sink = ends_sink_at(stream->address, NULL);
+    ends_start(stream->sink, caps);
 }
 
 static void close_stream(struct stream *stream)
 {
-    gst_harness_teardown(stream->sink);
-    gst_harness_teardown(stream->src);
+    ends_close(stream->sink);
+    ends_close(stream->src);
     g_free(stream->address);
     g_free(stream->name);
 }
@@ -101,7 +100,7 @@ static GstBuffer *make_sound(const GstAudioInfo *info, gsize samples, gsize firs
 static void send_sound(struct stream *stream, const gchar *text)
 {
     static const gsize sizes[] = {1, 480, 1001, 4800, 4801, 13000, 7};
-    GstCaps *caps = gst_caps_from_string(text);
+    g_autoptr(GstCaps) caps = gst_caps_from_string(text);
     gsize sent = 0, got = 0;
     GstAudioInfo info;
 
@@ -111,21 +110,18 @@ static void send_sound(struct stream *stream, const gchar *text)
                                GST_FLOW_OK);
         sent += sizes[i];
         while (got < sent) {
-            GstBuffer *buffer = ends_pull(stream->src);
+            g_autoptr(GstBuffer) buffer = ends_pull(stream->src);
             gsize samples = gst_buffer_get_size(buffer) / (gsize)info.bpf;
             check_sound(buffer, &info, got);
             fail_unless_equals_uint64(GST_BUFFER_OFFSET(buffer), got);
             fail_unless_equals_uint64(GST_BUFFER_OFFSET_END(buffer), got + samples);
             fail_unless(samples <= 4800);
             got += samples;
-            gst_buffer_unref(buffer);
         }
         fail_unless_equals_uint64(got, sent);
     }
-    GstCaps *current = gst_pad_get_current_caps(stream->src->sinkpad);
+    g_autoptr(GstCaps) current = gst_pad_get_current_caps(stream->src->sinkpad);
     fail_unless(gst_caps_is_equal(current, caps), "%" GST_PTR_FORMAT, current);
-    gst_caps_unref(current);
-    gst_caps_unref(caps);
 }
 
 static const gchar *const sounds[] = {
@@ -133,7 +129,7 @@ static const gchar *const sounds[] = {
     SOUND("S16LE", PLANAR),        SOUND("S24LE", PLANAR),        SOUND("F32LE", PLANAR),
 };
 
-GST_START_TEST(test_sound)
+TEST(test_sound, .times = G_N_ELEMENTS(sounds))
 {
     struct stream stream;
 
@@ -141,9 +137,8 @@ GST_START_TEST(test_sound)
     send_sound(&stream, sounds[__i__]);
     close_stream(&stream);
 }
-GST_END_TEST
 
-GST_START_TEST(test_other_caps)
+TEST(test_other_caps)
 {
     struct stream stream;
 
@@ -154,30 +149,26 @@ GST_START_TEST(test_other_caps)
     }
     close_stream(&stream);
 }
-GST_END_TEST
 
 /* Half a sample is no sound, and is dropped with a warning; what follows arrives. */
-GST_START_TEST(test_half_a_sample)
+TEST(test_half_a_sample)
 {
     struct stream stream;
 
     open_stream(&stream, sounds[0]);
-    GstBus *bus = ends_bus(stream.sink);
+    g_autoptr(GstBus) bus = ends_bus(stream.sink);
     gst_harness_push(stream.sink, make_bytes(7, 0));
-    GstMessage *message = ends_wait_message(bus, GST_MESSAGE_WARNING, 5);
+    g_autoptr(GstMessage) message = ends_wait_message(bus, GST_MESSAGE_WARNING, 5);
     fail_unless(message != NULL);
-    gst_message_unref(message);
     fail_unless_equals_uint64(ends_stat(stream.sink, "dropped-malformed"), 1);
     send_sound(&stream, sounds[0]);
-    gst_object_unref(bus);
     close_stream(&stream);
 }
-GST_END_TEST
 
 /* Device monitors that look for sound list the stream, and those that look for pictures do not. */
 static guint count_devices(const gchar *class, const gchar *address)
 {
-    GstDeviceMonitor *monitor = gst_device_monitor_new();
+    g_autoptr(GstDeviceMonitor) monitor = gst_device_monitor_new();
     guint count = 0;
 
     gst_device_monitor_add_filter(monitor, class, NULL);
@@ -190,11 +181,10 @@ static guint count_devices(const gchar *class, const gchar *address)
         }
     }
     g_list_free_full(devices, gst_object_unref);
-    gst_object_unref(monitor);
     return count;
 }
 
-GST_START_TEST(test_devices)
+TEST(test_devices)
 {
     struct stream stream;
 
@@ -203,7 +193,6 @@ GST_START_TEST(test_devices)
     fail_unless_equals_int(count_devices("Video/Source", stream.address), 0);
     close_stream(&stream);
 }
-GST_END_TEST
 
 /* --- data --------------------------------------------------------------------------------- */
 
@@ -211,7 +200,7 @@ static const gchar *const types[] = {"meta/x-st-2038,alignment=frame", "applicat
                                      "closedcaption/x-cea-708,format=cdp,framerate=25/1"};
 
 /* A larger block gets larger slots; one beyond all limits is dropped with a warning. */
-GST_START_TEST(test_data)
+TEST(test_data, .times = G_N_ELEMENTS(types))
 {
     static const gsize sizes[] = {1, 255, 65536, 65537, 3, 1000000, 16 << 20};
     struct stream stream;
@@ -219,26 +208,20 @@ GST_START_TEST(test_data)
     open_stream(&stream, types[__i__]);
     for (guint i = 0; i < G_N_ELEMENTS(sizes); i++) {
         fail_unless_equals_int(gst_harness_push(stream.sink, make_bytes(sizes[i], i)), GST_FLOW_OK);
-        GstBuffer *buffer = ends_pull(stream.src);
+        g_autoptr(GstBuffer) buffer = ends_pull(stream.src);
         fail_unless_equals_uint64(gst_buffer_get_size(buffer), sizes[i]);
         check_bytes(buffer, i);
-        gst_buffer_unref(buffer);
     }
-    GstCaps *caps = gst_caps_from_string(types[__i__]);
-    GstCaps *current = gst_pad_get_current_caps(stream.src->sinkpad);
+    g_autoptr(GstCaps) caps = gst_caps_from_string(types[__i__]);
+    g_autoptr(GstCaps) current = gst_pad_get_current_caps(stream.src->sinkpad);
     fail_unless(gst_caps_is_equal(current, caps), "%" GST_PTR_FORMAT, current);
-    gst_caps_unref(current);
-    gst_caps_unref(caps);
 
-    GstBus *bus = ends_bus(stream.sink);
+    g_autoptr(GstBus) bus = ends_bus(stream.sink);
     gst_harness_push(stream.sink, gst_buffer_new_allocate(NULL, (16 << 20) + 1, NULL));
-    GstMessage *message = ends_wait_message(bus, GST_MESSAGE_WARNING, 5);
+    g_autoptr(GstMessage) message = ends_wait_message(bus, GST_MESSAGE_WARNING, 5);
     fail_unless(message != NULL);
-    gst_message_unref(message);
-    gst_object_unref(bus);
     close_stream(&stream);
 }
-GST_END_TEST
 
 /* --- independence ------------------------------------------------------------------------- */
 
@@ -257,76 +240,45 @@ static gpointer push_sound(gpointer data)
 }
 
 /* While nothing takes the sound, pictures pass; later all of the sound does. */
-GST_START_TEST(test_slow_sound)
+TEST(test_slow_sound)
 {
     struct stream stream;
 
     open_stream(&stream, sounds[0]);
-    GstHarness *picture_src = ends_src(stream.name, NULL);
-    GstHarness *picture_sink = ends_sink(stream.name, NULL);
-    gst_harness_set_src_caps_str(picture_sink, CAPS_SMALL);
-    ends_wait_clients(picture_sink, 1);
+    GstHarness *picture_src = ends_src_at(stream.name, NULL);
+    GstHarness *picture_sink = ends_sink_at(stream.name, NULL);
+    ends_start(picture_sink, CAPS_SMALL);
 
-    GstPad *pad = gst_element_get_static_pad(ends_element(stream.src), "src");
+    g_autoptr(GstPad) pad = gst_element_get_static_pad(ends_element(stream.src), "src");
     gulong probe = gst_pad_add_probe(pad, GST_PAD_PROBE_TYPE_BLOCK | GST_PAD_PROBE_TYPE_BUFFER,
                                      NULL, NULL, NULL);
     GThread *thread = g_thread_new("sound", push_sound, &stream);
     for (guint i = 0; i < 100; i++) {
         gst_harness_push(picture_sink, ends_picture(CAPS_SMALL, i));
-        GstBuffer *buffer = ends_pull(picture_src);
-        ends_check_picture(buffer, CAPS_SMALL, i);
-        gst_buffer_unref(buffer);
+        ends_take(picture_src, CAPS_SMALL, i);
     }
     fail_unless_equals_uint64(gst_harness_buffers_received(stream.src), 0);
     gst_pad_remove_probe(pad, probe);
-    gst_object_unref(pad);
     for (guint i = 0; i < BLOCKS; i++)
         gst_buffer_unref(ends_pull(stream.src));
     fail_unless(GPOINTER_TO_INT(g_thread_join(thread)));
-    gst_harness_teardown(picture_sink);
-    gst_harness_teardown(picture_src);
+    ends_close(picture_sink);
+    ends_close(picture_src);
     close_stream(&stream);
 }
-GST_END_TEST
 
 /* An address without a stream is there for pictures, so that a decoder does not link its sound to
  * it. */
-GST_START_TEST(test_pictures_alone)
+TEST(test_pictures_alone)
 {
-    GstElement *sink = gst_element_factory_make("gpudirectsink", NULL);
-    GstPad *pad = gst_element_get_static_pad(sink, "sink");
-    GstCaps *sound = gst_caps_from_string(sounds[0]);
+    g_autoptr(GstElement) sink = gst_element_factory_make("gpudirectsink", NULL);
+    g_autoptr(GstPad) pad = gst_element_get_static_pad(sink, "sink");
+    g_autoptr(GstCaps) sound = gst_caps_from_string(sounds[0]);
 
     g_object_set(sink, "address", "cam1", NULL);
     fail_if(gst_pad_query_accept_caps(pad, sound));
     g_object_set(sink, "address", "cam1/audio", NULL);
     fail_unless(gst_pad_query_accept_caps(pad, sound));
-    gst_caps_unref(sound);
-    gst_object_unref(pad);
-    gst_object_unref(sink);
-}
-GST_END_TEST
-
-static Suite *sound_suite(void)
-{
-    Suite *suite = suite_create("sound");
-    TCase *tc = tcase_create("sound");
-
-    suite_add_tcase(suite, tc);
-    tcase_set_timeout(tc, 60);
-    tcase_add_loop_test(tc, test_sound, 0, G_N_ELEMENTS(sounds));
-    tcase_add_test(tc, test_other_caps);
-    tcase_add_test(tc, test_half_a_sample);
-    tcase_add_test(tc, test_devices);
-    tcase_add_loop_test(tc, test_data, 0, G_N_ELEMENTS(types));
-    tcase_add_test(tc, test_slow_sound);
-    tcase_add_test(tc, test_pictures_alone);
-    return suite;
 }
 
-int main(int argc, char **argv)
-{
-    ends_init_environment();
-    gst_check_init(&argc, &argv);
-    return gst_check_run_suite(sound_suite(), "sound", __FILE__);
-}
+ENDS_MAIN(60)

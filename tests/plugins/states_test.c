@@ -5,6 +5,7 @@
  * again and again: states_test CHANGES. What goes downstream keeps to GStreamer's rules each time,
  * a frame comes whenever it plays, none while it does not, and at the end nothing is left open. */
 #include "card.h"
+#include "../support/count.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -65,7 +66,7 @@ static GstPadProbeReturn on_data(GstPad *pad, GstPadProbeInfo *info, gpointer us
 
 static void check_bus(GstElement *pipeline)
 {
-    GstBus *bus = gst_element_get_bus(pipeline);
+    g_autoptr(GstBus) bus = gst_element_get_bus(pipeline);
     GstMessage *message = gst_bus_pop_filtered(bus, GST_MESSAGE_ERROR | GST_MESSAGE_EOS);
 
     if (message) {
@@ -74,7 +75,6 @@ static void check_bus(GstElement *pipeline)
             gst_message_parse_error(message, &error, NULL);
         check(FALSE, "%s", error ? error->message : "the stream ends");
     }
-    gst_object_unref(bus);
 }
 
 static void change(GstElement *pipeline, GstState to, struct watch *watch)
@@ -112,17 +112,6 @@ static void await_frames(GstElement *pipeline, struct watch *watch, guint count)
     check(waits, "no frame although it plays");
 }
 
-static guint count_descriptors(void)
-{
-    GDir *folder = g_dir_open("/proc/self/fd", 0, NULL);
-    guint count = 0;
-
-    while (g_dir_read_name(folder))
-        count++;
-    g_dir_close(folder);
-    return count;
-}
-
 int main(int argc, char **argv)
 {
     /* Each way from each state; a round comes back to where it began. */
@@ -135,33 +124,30 @@ int main(int argc, char **argv)
 
     gst_init(&argc, &argv);
     check(argc == 2 && atoi(argv[1]) > 0, "usage: states_test CHANGES");
-    GstElement *pipeline =
+    g_autoptr(GstElement) pipeline =
         gst_parse_launch("gpudirectsrc name=src address=v4l2://" CARD
                          " ! video/x-raw,format=UYVY,width=320,height=180,framerate=60/1 ! "
                          "fakesink sync=false",
                          &error);
     check(pipeline && !error, "%s", error ? error->message : "no pipeline");
-    GstElement *src = gst_bin_get_by_name(GST_BIN(pipeline), "src");
-    GstPad *pad = gst_element_get_static_pad(src, "src");
+    g_autoptr(GstElement) src = gst_bin_get_by_name(GST_BIN(pipeline), "src");
+    g_autoptr(GstPad) pad = gst_element_get_static_pad(src, "src");
     gst_pad_add_probe(pad, GST_PAD_PROBE_TYPE_BUFFER | GST_PAD_PROBE_TYPE_EVENT_DOWNSTREAM, on_data,
                       &watch, NULL);
     guint open_before = 0;
     for (gint i = 0; i < atoi(argv[1]); i++) {
         GstState to = round[(guint)i % G_N_ELEMENTS(round)];
         if (i == G_N_ELEMENTS(round)) /* what is made once, is */
-            open_before = count_descriptors();
+            open_before = count_fds();
         change(pipeline, to, &watch);
         if (to == GST_STATE_PLAYING)
             await_frames(pipeline, &watch, 2);
     }
     change(pipeline, GST_STATE_NULL, &watch);
     if (open_before) {
-        guint open_now = count_descriptors();
+        guint open_now = count_fds();
         check(open_now == open_before, "%u descriptors, %u before", open_now, open_before);
     }
     g_print("%s changes of state\n", argv[1]);
-    gst_object_unref(pad);
-    gst_object_unref(src);
-    gst_object_unref(pipeline);
     return 0;
 }

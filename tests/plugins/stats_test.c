@@ -44,23 +44,19 @@ static GstPadProbeReturn count(GstPad *pad, GstPadProbeInfo *info, gpointer user
 
 static void play_start(struct play *play, const gchar *format, const gchar *address)
 {
-    gchar *text = g_strdup_printf(format, address);
-
-    *play = (struct play){.pipeline = gst_parse_launch(text, NULL)};
-    fail_unless(GST_IS_PIPELINE(play->pipeline), "no pipeline: %s", text);
+    *play = (struct play){.pipeline = ends_pipeline(format, address)};
+    fail_unless(GST_IS_PIPELINE(play->pipeline), "no pipeline: %s", format);
     play->bus = gst_element_get_bus(play->pipeline);
     gst_bus_set_sync_handler(play->bus, see_message, play, NULL);
     gst_element_set_state(play->pipeline, GST_STATE_PLAYING);
-    g_free(text);
 }
 
 static void play_wait_end(struct play *play)
 {
-    GstMessage *message =
+    g_autoptr(GstMessage) message =
         ends_wait_message(play->bus, GST_MESSAGE_EOS | GST_MESSAGE_ERROR, DEADLINE);
 
     fail_unless(message != NULL, "no end");
-    gst_message_unref(message);
 }
 
 static void play_stop(struct play *play)
@@ -73,17 +69,13 @@ static void play_stop(struct play *play)
 
 static void wait_frames(GstElement *pipeline, gint wanted)
 {
-    GstElement *src = gst_bin_get_by_name(GST_BIN(pipeline), "src");
-    GstPad *pad = gst_element_get_static_pad(src, "src");
+    g_autoptr(GstElement) src = gst_bin_get_by_name(GST_BIN(pipeline), "src");
+    g_autoptr(GstPad) pad = gst_element_get_static_pad(src, "src");
     gint frames = 0;
     gulong probe = gst_pad_add_probe(pad, GST_PAD_PROBE_TYPE_BUFFER, count, &frames, NULL);
 
-    for (int i = 0; i < DEADLINE * 100 && g_atomic_int_get(&frames) < wanted; i++)
-        g_usleep(10000);
-    fail_unless(g_atomic_int_get(&frames) >= wanted, "%d frames", frames);
+    ENDS_UNTIL(DEADLINE, g_atomic_int_get(&frames) >= wanted, "%d frames", frames);
     gst_pad_remove_probe(pad, probe);
-    gst_object_unref(pad);
-    gst_object_unref(src);
 }
 
 #define SEND "videotestsrc is-live=true ! " CAPS_SMALL " ! gpudirectsink async=false address=%s"
@@ -112,14 +104,13 @@ static const gchar *const receivers[ENDS] = {
     [BY_SENDER] = RECEIVE,
 };
 
-GST_START_TEST(test_end)
+TEST(test_end, .times = ENDS)
 {
     enum end end = (enum end)__i__;
-    gchar *address = ends_address();
     struct play sender, receiver;
 
-    play_start(&sender, SEND, address);
-    play_start(&receiver, receivers[end], address);
+    play_start(&sender, SEND, ends_own());
+    play_start(&receiver, receivers[end], ends_own());
     if (strstr(receivers[end], "name=src"))
         wait_frames(receiver.pipeline, 5);
     if (end == BY_EOS_HERE)
@@ -146,24 +137,6 @@ GST_START_TEST(test_end)
     fail_unless_equals_int(sender.posted, 1);
     fail_unless_equals_int(sender.posted_late, 0);
     fail_unless(sender.frames >= 5, "%d frames", sender.frames);
-    g_free(address);
-}
-GST_END_TEST
-
-static Suite *stats_suite(void)
-{
-    Suite *suite = suite_create("stats");
-    TCase *tc = tcase_create("stats");
-
-    suite_add_tcase(suite, tc);
-    tcase_set_timeout(tc, 60);
-    tcase_add_loop_test(tc, test_end, 0, ENDS);
-    return suite;
 }
 
-int main(int argc, char **argv)
-{
-    ends_init_environment();
-    gst_check_init(&argc, &argv);
-    return gst_check_run_suite(stats_suite(), "stats", __FILE__);
-}
+ENDS_MAIN(60)

@@ -5,8 +5,7 @@
  * on addresses that they share, and ask for figures and URIs meanwhile: no change of state hangs,
  * and after so many rounds nothing is left open. */
 #include "ends.h"
-
-#include <dirent.h>
+#include "../support/count.h"
 
 #define ADDRESSES 2
 #define ROUNDS 25
@@ -37,23 +36,18 @@ static const gchar *const sources[] = {
 
 static void look(GstElement *pipeline)
 {
-    GstElement *element = gst_bin_get_by_name(GST_BIN(pipeline), "ends");
-    GstStructure *stats = NULL;
+    g_autoptr(GstElement) element = gst_bin_get_by_name(GST_BIN(pipeline), "ends");
+    g_autoptr(GstStructure) stats = NULL;
 
     g_object_get(element, "stats", &stats, NULL);
     fail_unless(stats != NULL);
-    gst_structure_free(stats);
     g_free(gst_uri_handler_get_uri(GST_URI_HANDLER(element)));
-    gst_object_unref(element);
 }
 
 static void run_once(struct thread *self, const gchar *description, guint address)
 {
-    gchar *text = g_strdup_printf(description, address);
-    GError *error = NULL;
-    GstElement *pipeline = gst_parse_launch(text, &error);
+    g_autoptr(GstElement) pipeline = ends_pipeline(description, address);
 
-    fail_unless(pipeline != NULL && error == NULL, "%s", error ? error->message : text);
     for (gint changes = g_rand_int_range(self->random, 1, 6); changes > 0; changes--) {
         GstState state =
             (GstState)g_rand_int_range(self->random, GST_STATE_NULL, GST_STATE_PLAYING + 1);
@@ -69,8 +63,6 @@ static void run_once(struct thread *self, const gchar *description, guint addres
     gst_element_set_state(pipeline, GST_STATE_NULL);
     fail_unless_equals_int(gst_element_get_state(pipeline, NULL, NULL, DEADLINE),
                            GST_STATE_CHANGE_SUCCESS);
-    gst_object_unref(pipeline);
-    g_free(text);
 }
 
 /* A sink has its address to itself: two at one wait for each other. */
@@ -93,17 +85,6 @@ static gpointer receive_often(gpointer data)
     return NULL;
 }
 
-static guint count_entries(const gchar *path)
-{
-    guint count = 0;
-    DIR *entries = opendir(path);
-
-    while (readdir(entries))
-        count++;
-    closedir(entries);
-    return count;
-}
-
 static void storm(void)
 {
     static const GThreadFunc runs[] = {send_often, send_often, receive_often, receive_often,
@@ -121,34 +102,14 @@ static void storm(void)
     }
 }
 
-GST_START_TEST(test_storm)
+TEST(test_storm)
 {
     storm(); /* what is opened once stays open */
-    guint fds = count_entries("/proc/self/fd"), tries = 0;
+    guint fds = count_fds();
     storm();
     fail_unless(g_atomic_int_get(&playing) > 20, "%d", playing);
     /* Threads of GStreamer's pools let go of their last elements a little later. */
-    while (count_entries("/proc/self/fd") > fds && tries++ < 2000)
-        g_usleep(10000);
-    fail_unless(count_entries("/proc/self/fd") <= fds, "descriptors %u → %u", fds,
-                count_entries("/proc/self/fd"));
-}
-GST_END_TEST
-
-static Suite *storm_suite(void)
-{
-    Suite *suite = suite_create("storm");
-    TCase *tc = tcase_create("storm");
-
-    suite_add_tcase(suite, tc);
-    tcase_set_timeout(tc, 280);
-    tcase_add_test(tc, test_storm);
-    return suite;
+    ENDS_UNTIL(20, count_fds() <= fds, "descriptors %u → %u", fds, count_fds());
 }
 
-int main(int argc, char **argv)
-{
-    ends_init_environment();
-    gst_check_init(&argc, &argv);
-    return gst_check_run_suite(storm_suite(), "storm", __FILE__);
-}
+ENDS_MAIN(280)

@@ -8,28 +8,19 @@
 #include <string.h>
 
 static GstHarness *sink, *src;
-static gchar *address;
 
 /* Not fixtures: gst-check joins all threads of tasks before it runs those. */
 static void setup(void)
 {
-    address = ends_address();
-    sink = ends_sink(address, NULL);
+    sink = ends_sink(NULL);
     gst_harness_set_live(sink, FALSE); /* times here are a file's, and no clock's */
-    src = ends_src(address, NULL);
+    src = ends_src(NULL);
 }
 
 static GstClockTime base_times_apart(void)
 {
     return gst_element_get_base_time(ends_element(sink)) -
            gst_element_get_base_time(ends_element(src));
-}
-
-static void teardown(void)
-{
-    gst_harness_teardown(src);
-    gst_harness_teardown(sink);
-    g_free(address);
 }
 
 /* --- formats ------------------------------------------------------------------------------ */
@@ -52,31 +43,26 @@ static const gchar *const shapes[] = {
     "video/x-raw,format=A420,width=20,height=10,framerate=25/1",
 };
 
-GST_START_TEST(test_shape)
+TEST(test_shape, .times = G_N_ELEMENTS(shapes))
 {
     setup();
     const gchar *text = shapes[__i__];
     gst_harness_set_src_caps_str(sink, text);
-    fail_unless_equals_int(gst_harness_push(sink, ends_picture(text, 1)), GST_FLOW_OK);
-    GstBuffer *buffer = ends_pull(src);
+    ends_push(sink, text, 1);
+    g_autoptr(GstBuffer) buffer = ends_pull(src);
     ends_check_picture(buffer, text, 1);
 
     GstVideoInfo info;
-    GstCaps *sent = gst_caps_from_string(text);
-    GstCaps *got = gst_pad_get_current_caps(src->sinkpad);
+    g_autoptr(GstCaps) sent = gst_caps_from_string(text);
+    g_autoptr(GstCaps) got = gst_pad_get_current_caps(src->sinkpad);
     gst_video_info_from_caps(&info, sent);
     GstVideoMeta *meta = gst_buffer_get_video_meta(buffer);
     fail_unless(meta != NULL);
     fail_unless_equals_int(meta->n_planes, GST_VIDEO_INFO_N_PLANES(&info));
     fail_unless(gst_caps_is_equal(sent, got), "%s became %s", text, gst_caps_to_string(got));
-    gst_caps_unref(sent);
-    gst_caps_unref(got);
-    gst_buffer_unref(buffer);
-    teardown();
 }
-GST_END_TEST
 
-GST_START_TEST(test_caps_change_in_band)
+TEST(test_caps_change_in_band)
 {
     const gchar *const sequence[] = {shapes[0], shapes[3], shapes[0], shapes[2]};
 
@@ -84,29 +70,22 @@ GST_START_TEST(test_caps_change_in_band)
     for (guint round = 0; round < G_N_ELEMENTS(sequence); round++) {
         gst_harness_set_src_caps_str(sink, sequence[round]);
         for (guint i = 0; i < 3; i++)
-            fail_unless_equals_int(
-                gst_harness_push(sink, ends_picture(sequence[round], round * 3 + i)), GST_FLOW_OK);
+            ends_push(sink, sequence[round], round * 3 + i);
         /* The old epoch drains before the new format comes: pull only now. */
         for (guint i = 0; i < 3; i++) {
-            GstBuffer *buffer = ends_pull(src);
-            ends_check_picture(buffer, sequence[round], round * 3 + i);
-            gst_buffer_unref(buffer);
+            ends_take(src, sequence[round], round * 3 + i);
         }
-        GstCaps *want = gst_caps_from_string(sequence[round]);
-        GstCaps *got = gst_pad_get_current_caps(src->sinkpad);
+        g_autoptr(GstCaps) want = gst_caps_from_string(sequence[round]);
+        g_autoptr(GstCaps) got = gst_pad_get_current_caps(src->sinkpad);
         fail_unless(gst_caps_is_equal(want, got));
-        gst_caps_unref(want);
-        gst_caps_unref(got);
     }
     fail_unless_equals_uint64(ends_stat(src, "frames"), 12);
     fail_unless_equals_uint64(ends_stat(src, "dropped"), 0);
-    teardown();
 }
-GST_END_TEST
 
 /* --- time --------------------------------------------------------------------------------- */
 
-GST_START_TEST(test_times_and_flags)
+TEST(test_times_and_flags)
 {
     const guint flags = GST_BUFFER_FLAG_MARKER | GST_BUFFER_FLAG_GAP |
                         GST_VIDEO_BUFFER_FLAG_INTERLACED | GST_VIDEO_BUFFER_FLAG_TFF |
@@ -140,9 +119,7 @@ GST_START_TEST(test_times_and_flags)
     fail_if(GST_BUFFER_PTS_IS_VALID(buffer));
     fail_if(GST_BUFFER_FLAGS(buffer) & (flags | GST_BUFFER_FLAG_DISCONT));
     gst_buffer_unref(buffer);
-    teardown();
 }
-GST_END_TEST
 
 /* The first reference timestamp of a buffer, which
  * gst_buffer_get_reference_timestamp_meta() returns without a given reference. */
@@ -151,10 +128,10 @@ static GstReferenceTimestampMeta *first_stamp(GstBuffer *buffer)
     return gst_buffer_get_reference_timestamp_meta(buffer, NULL);
 }
 
-GST_START_TEST(test_submit_time)
+TEST(test_submit_time)
 {
-    GstCaps *reference = gst_caps_new_empty_simple("timestamp/x-gpudirect-submit");
-    GstCaps *unix_time = gst_caps_new_empty_simple("timestamp/x-unix");
+    g_autoptr(GstCaps) reference = gst_caps_new_empty_simple("timestamp/x-gpudirect-submit");
+    g_autoptr(GstCaps) unix_time = gst_caps_new_empty_simple("timestamp/x-unix");
 
     setup();
     g_object_set(ends_element(src), "add-reference-timestamp-meta", TRUE, NULL);
@@ -175,16 +152,12 @@ GST_START_TEST(test_submit_time)
             gst_caps_is_equal(first_stamp(buffer)->reference, i % 2 ? unix_time : reference));
         gst_buffer_unref(buffer);
     }
-    gst_caps_unref(unix_time);
-    gst_caps_unref(reference);
-    teardown();
 }
-GST_END_TEST
 
 /* The first reference timestamp is the sender's, or there is none. */
-GST_START_TEST(test_no_stamp_of_our_own)
+TEST(test_no_stamp_of_our_own)
 {
-    GstCaps *unix_time = gst_caps_new_empty_simple("timestamp/x-unix");
+    g_autoptr(GstCaps) unix_time = gst_caps_new_empty_simple("timestamp/x-unix");
 
     setup();
     gst_harness_set_src_caps_str(sink, CAPS_SMALL);
@@ -199,19 +172,16 @@ GST_START_TEST(test_no_stamp_of_our_own)
         fail_unless(!meta || meta->timestamp == i);
         gst_buffer_unref(buffer);
     }
-    gst_caps_unref(unix_time);
-    teardown();
 }
-GST_END_TEST
 
-GST_START_TEST(test_latency)
+TEST(test_latency)
 {
     setup();
     gst_harness_set_src_caps_str(sink, CAPS_SMALL);
     gst_harness_push(sink, ends_picture(CAPS_SMALL, 1));
     gst_buffer_unref(ends_pull(src));
 
-    GstQuery *query = gst_query_new_latency();
+    g_autoptr(GstQuery) query = gst_query_new_latency();
     gboolean live;
     GstClockTime min, max;
     fail_unless(gst_pad_peer_query(src->sinkpad, query));
@@ -219,14 +189,11 @@ GST_START_TEST(test_latency)
     fail_unless(live);
     fail_unless(min < GST_SECOND);
     fail_if(GST_CLOCK_TIME_IS_VALID(max), "the sender waits, however long a picture is held");
-    gst_query_unref(query);
-    teardown();
 }
-GST_END_TEST
 
 /* --- events ------------------------------------------------------------------------------- */
 
-GST_START_TEST(test_segment_keeps_stream_time)
+TEST(test_segment_keeps_stream_time)
 {
     GstSegment segment;
 
@@ -240,7 +207,7 @@ GST_START_TEST(test_segment_keeps_stream_time)
     gst_harness_push(sink, buffer);
 
     buffer = ends_pull(src);
-    GstEvent *event = gst_pad_get_sticky_event(src->sinkpad, GST_EVENT_SEGMENT, 0);
+    g_autoptr(GstEvent) event = gst_pad_get_sticky_event(src->sinkpad, GST_EVENT_SEGMENT, 0);
     gst_event_copy_segment(event, &segment);
     GstClockTime apart = base_times_apart();
     fail_unless_equals_uint64(
@@ -249,13 +216,10 @@ GST_START_TEST(test_segment_keeps_stream_time)
     fail_unless_equals_uint64(
         gst_segment_to_stream_time(&segment, GST_FORMAT_TIME, GST_BUFFER_PTS(buffer)),
         101 * GST_SECOND);
-    gst_event_unref(event);
     gst_buffer_unref(buffer);
-    teardown();
 }
-GST_END_TEST
 
-GST_START_TEST(test_tags_and_custom_events)
+TEST(test_tags_and_custom_events)
 {
     GstTagList *tags =
         gst_tag_list_new(GST_TAG_TITLE, "Pferde am Ufer", GST_TAG_TRACK_NUMBER, 3u, NULL);
@@ -271,14 +235,13 @@ GST_START_TEST(test_tags_and_custom_events)
                                                                   G_GINT64_CONSTANT(-5), NULL)));
 
     GstEvent *event = ends_wait_event(src, GST_EVENT_TAG);
-    gchar *title;
+    g_autofree gchar *title = NULL;
     guint track;
     gst_event_parse_tag(event, &tags);
     fail_unless(gst_tag_list_get_string(tags, GST_TAG_TITLE, &title));
     fail_unless_equals_string(title, "Pferde am Ufer");
     fail_unless(gst_tag_list_get_uint(tags, GST_TAG_TRACK_NUMBER, &track));
     fail_unless_equals_int(track, 3);
-    g_free(title);
     gst_event_unref(event);
 
     gint64 splice;
@@ -287,11 +250,9 @@ GST_START_TEST(test_tags_and_custom_events)
     fail_unless(gst_structure_get_int64(gst_event_get_structure(event), "splice", &splice));
     fail_unless(splice == -5);
     gst_event_unref(event);
-    teardown();
 }
-GST_END_TEST
 
-GST_START_TEST(test_gap)
+TEST(test_gap)
 {
     GstClockTime time, duration;
 
@@ -303,17 +264,14 @@ GST_START_TEST(test_gap)
     gst_buffer_unref(ends_pull(src));
     gst_harness_push_event(sink, gst_event_new_gap(1 * GST_SECOND, 2 * GST_SECOND));
 
-    GstEvent *event = ends_wait_event(src, GST_EVENT_GAP);
+    g_autoptr(GstEvent) event = ends_wait_event(src, GST_EVENT_GAP);
     gst_event_parse_gap(event, &time, &duration);
     GstClockTime apart = base_times_apart();
     fail_unless_equals_uint64(time, 1 * GST_SECOND + apart);
     fail_unless_equals_uint64(duration, 2 * GST_SECOND);
-    gst_event_unref(event);
-    teardown();
 }
-GST_END_TEST
 
-GST_START_TEST(test_late_receiver_gets_segment_and_tags)
+TEST(test_late_receiver_gets_segment_and_tags)
 {
     setup();
     gst_harness_set_src_caps_str(sink, CAPS_SMALL);
@@ -321,34 +279,26 @@ GST_START_TEST(test_late_receiver_gets_segment_and_tags)
     gst_harness_push(sink, ends_picture(CAPS_SMALL, 1));
     gst_buffer_unref(ends_pull(src));
 
-    GstHarness *late = ends_src(address, NULL);
+    GstHarness *late = ends_src(NULL);
     ends_wait_clients(sink, 2);
     gst_harness_push(sink, ends_picture(CAPS_SMALL, 2));
-    GstBuffer *buffer = ends_pull(late);
-    ends_check_picture(buffer, CAPS_SMALL, 2);
-    gst_buffer_unref(buffer);
+    ends_take(late, CAPS_SMALL, 2);
     gst_event_unref(ends_wait_event(late, GST_EVENT_TAG));
-    gst_harness_teardown(late);
+    ends_close(late);
     gst_buffer_unref(ends_pull(src));
-    teardown();
 }
-GST_END_TEST
 
-GST_START_TEST(test_eos)
+TEST(test_eos)
 {
     setup();
     gst_harness_set_src_caps_str(sink, CAPS_SMALL);
     gst_harness_push(sink, ends_picture(CAPS_SMALL, 1));
     gst_harness_push_event(sink, gst_event_new_eos());
-    GstBuffer *buffer = ends_pull(src);
-    ends_check_picture(buffer, CAPS_SMALL, 1);
-    gst_buffer_unref(buffer);
+    ends_take(src, CAPS_SMALL, 1);
     gst_event_unref(ends_wait_event(src, GST_EVENT_EOS));
-    teardown();
 }
-GST_END_TEST
 
-GST_START_TEST(test_flush)
+TEST(test_flush)
 {
     setup();
     gst_harness_set_src_caps_str(sink, CAPS_SMALL);
@@ -360,39 +310,32 @@ GST_START_TEST(test_flush)
         gst_harness_push_event(sink, gst_event_new_flush_stop(TRUE));
         gst_segment_init(&segment, GST_FORMAT_TIME);
         gst_harness_push_event(sink, gst_event_new_segment(&segment));
-        fail_unless_equals_int(gst_harness_push(sink, ends_picture(CAPS_SMALL, i)), GST_FLOW_OK);
-        GstBuffer *buffer = ends_pull(src);
+        ends_push(sink, CAPS_SMALL, i);
+        g_autoptr(GstBuffer) buffer = ends_pull(src);
         ends_check_picture(buffer, CAPS_SMALL, i);
         fail_unless(GST_BUFFER_FLAG_IS_SET(buffer, GST_BUFFER_FLAG_DISCONT));
-        gst_buffer_unref(buffer);
     }
     fail_unless_equals_uint64(ends_stat(src, "connects"), 1);
-    teardown();
 }
-GST_END_TEST
 
-GST_START_TEST(test_two_receivers)
+TEST(test_two_receivers)
 {
     setup();
-    GstHarness *other = ends_src(address, NULL);
+    GstHarness *other = ends_src(NULL);
 
     gst_harness_set_src_caps_str(sink, CAPS_SMALL);
     ends_wait_clients(sink, 2);
     for (guint i = 0; i < 50; i++) {
         gst_harness_push(sink, ends_picture(CAPS_SMALL, i));
-        GstBuffer *one = ends_pull(src);
-        GstBuffer *two = ends_pull(other);
+        g_autoptr(GstBuffer) one = ends_pull(src);
+        g_autoptr(GstBuffer) two = ends_pull(other);
         ends_check_picture(one, CAPS_SMALL, i);
         ends_check_picture(two, CAPS_SMALL, i);
-        gst_buffer_unref(one);
-        gst_buffer_unref(two);
     }
     fail_unless_equals_uint64(ends_stat(sink, "delivered"), 100);
     fail_unless_equals_uint64(ends_stat(sink, "copies-cpu"), 50);
-    gst_harness_teardown(other);
-    teardown();
+    ends_close(other);
 }
-GST_END_TEST
 
 #define MALFORMED 5
 
@@ -414,67 +357,31 @@ static GstBuffer *malformed_picture(guint kind)
     if (kind == 4) {
         GstBufferPool *pool = ends_pool(sink, CAPS_SMALL);
         gst_buffer_unref(buffer);
-        fail_unless(gst_buffer_pool_acquire_buffer(pool, &buffer, NULL) == GST_FLOW_OK);
+        buffer = ends_acquire(pool);
         gst_buffer_resize(buffer, 0, (gssize)size / 2);
-        gst_buffer_pool_set_active(pool, FALSE);
-        gst_object_unref(pool);
     }
     return buffer;
 }
 
 /* A buffer that is no picture of the caps costs itself, and nothing else. */
-GST_START_TEST(test_malformed_buffers)
+TEST(test_malformed_buffers)
 {
     setup();
-    GstBus *bus = ends_bus(sink);
+    g_autoptr(GstBus) bus = ends_bus(sink);
 
     gst_harness_set_src_caps_str(sink, CAPS_SMALL);
     for (guint i = 0; i < MALFORMED; i++) {
         fail_unless_equals_int(gst_harness_push(sink, malformed_picture(i)), GST_FLOW_OK);
-        fail_unless_equals_int(gst_harness_push(sink, ends_picture(CAPS_SMALL, i)), GST_FLOW_OK);
-        GstBuffer *got = ends_pull(src);
-        ends_check_picture(got, CAPS_SMALL, i);
-        gst_buffer_unref(got);
+        ends_push(sink, CAPS_SMALL, i);
+        ends_take(src, CAPS_SMALL, i);
     }
     fail_unless_equals_uint64(ends_stat(sink, "dropped-malformed"), MALFORMED);
     fail_unless_equals_uint64(ends_stat(sink, "frames"), MALFORMED);
     fail_unless_equals_uint64(ends_stat(src, "dropped"), 0);
-    GstMessage *message = ends_wait_message(bus, GST_MESSAGE_WARNING | GST_MESSAGE_ERROR, 5);
+    g_autoptr(GstMessage) message =
+        ends_wait_message(bus, GST_MESSAGE_WARNING | GST_MESSAGE_ERROR, 5);
     fail_unless(message && GST_MESSAGE_TYPE(message) == GST_MESSAGE_WARNING);
-    gst_message_unref(message);
     fail_if(gst_bus_have_pending(bus) && ends_wait_message(bus, GST_MESSAGE_WARNING, 0));
-    gst_object_unref(bus);
-    teardown();
-}
-GST_END_TEST
-
-static Suite *stream_suite(void)
-{
-    Suite *suite = suite_create("stream");
-    TCase *tc = tcase_create("stream");
-
-    suite_add_tcase(suite, tc);
-    tcase_set_timeout(tc, 30);
-    tcase_add_loop_test(tc, test_shape, 0, G_N_ELEMENTS(shapes));
-    tcase_add_test(tc, test_caps_change_in_band);
-    tcase_add_test(tc, test_times_and_flags);
-    tcase_add_test(tc, test_submit_time);
-    tcase_add_test(tc, test_no_stamp_of_our_own);
-    tcase_add_test(tc, test_latency);
-    tcase_add_test(tc, test_segment_keeps_stream_time);
-    tcase_add_test(tc, test_tags_and_custom_events);
-    tcase_add_test(tc, test_gap);
-    tcase_add_test(tc, test_late_receiver_gets_segment_and_tags);
-    tcase_add_test(tc, test_eos);
-    tcase_add_test(tc, test_flush);
-    tcase_add_test(tc, test_two_receivers);
-    tcase_add_test(tc, test_malformed_buffers);
-    return suite;
 }
 
-int main(int argc, char **argv)
-{
-    ends_init_environment();
-    gst_check_init(&argc, &argv);
-    return gst_check_run_suite(stream_suite(), "stream", __FILE__);
-}
+ENDS_MAIN(30)

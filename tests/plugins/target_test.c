@@ -30,21 +30,18 @@ static void on_buffer(GstElement *sink, GstBuffer *buffer, GstPad *pad, GAsyncQu
 
 static void line_make(struct line *line, const gchar *name, const gchar *caps)
 {
-    gchar *text = g_strdup_printf(
+    line->pipeline = ends_pipeline(
         "gpudirectsrc name=src address=target:%s slots=4 ! capsfilter name=filter ! "
         "fakesink name=sink sync=false async=false enable-last-sample=false signal-handoffs=true",
         name);
-    line->pipeline = gst_parse_launch(text, NULL);
     fail_unless(line->pipeline != NULL);
     line->filter = gst_bin_get_by_name(GST_BIN(line->pipeline), "filter");
     gst_util_set_object_arg(G_OBJECT(line->filter), "caps", caps);
     line->bus = gst_element_get_bus(line->pipeline);
     line->buffers = g_async_queue_new_full((GDestroyNotify)gst_buffer_unref);
-    GstElement *sink = gst_bin_get_by_name(GST_BIN(line->pipeline), "sink");
+    g_autoptr(GstElement) sink = gst_bin_get_by_name(GST_BIN(line->pipeline), "sink");
     g_signal_connect(sink, "handoff", G_CALLBACK(on_buffer), line->buffers);
-    gst_object_unref(sink);
     line->file = g_strdup_printf("%s/gpudirect/%s.target", g_getenv("XDG_RUNTIME_DIR"), name);
-    g_free(text);
 }
 
 static void line_play(struct line *line)
@@ -70,18 +67,17 @@ static void line_free(struct line *line)
 
 static void line_expect(struct line *line, const gchar *caps, guint seed)
 {
-    GstBuffer *buffer = g_async_queue_timeout_pop(line->buffers, 20 * G_USEC_PER_SEC);
+    g_autoptr(GstBuffer) buffer = g_async_queue_timeout_pop(line->buffers, 20 * G_USEC_PER_SEC);
 
     fail_unless(buffer != NULL, "picture %u does not come", seed);
     fail_unless_equals_int64(GST_BUFFER_OFFSET(buffer), seed);
     ends_check_picture(buffer, caps, seed);
-    gst_buffer_unref(buffer);
 }
 
 /* The text of the next message of this type. */
 static gchar *line_message(struct line *line, GstMessageType type)
 {
-    GstMessage *message = gst_bus_timed_pop_filtered(line->bus, 20 * GST_SECOND, type);
+    g_autoptr(GstMessage) message = gst_bus_timed_pop_filtered(line->bus, 20 * GST_SECOND, type);
     GError *error = NULL;
 
     fail_unless(message != NULL, "no message comes");
@@ -91,7 +87,6 @@ static gchar *line_message(struct line *line, GstMessageType type)
         gst_message_parse_warning(message, &error, NULL);
     gchar *text = g_strdup(error->message);
     g_error_free(error);
-    gst_message_unref(message);
     return text;
 }
 
@@ -107,12 +102,11 @@ struct writer {
 
 static const gchar *find(const gchar *text, const gchar *key)
 {
-    gchar *line = g_strdup_printf("\n%s=", key);
+    g_autofree gchar *line = g_strdup_printf("\n%s=", key);
     const gchar *found = strstr(text, line);
 
     fail_unless(found != NULL, "there is no %s in the file", key);
     found += strlen(line);
-    g_free(line);
     return found;
 }
 
@@ -123,14 +117,13 @@ static guint64 number(const gchar *text, const gchar *key)
 
 static guint8 *map(const gchar *text, const gchar *key, gsize size)
 {
-    gchar **path = g_strsplit(find(text, key), "\n", 2);
+    g_auto(GStrv) path = g_strsplit(find(text, key), "\n", 2);
     int fd = open(path[0], O_RDWR | O_CLOEXEC);
 
     fail_unless(fd >= 0, "%s cannot be opened", path[0]);
     void *data = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     fail_unless(data != MAP_FAILED);
     close(fd);
-    g_strfreev(path);
     return data;
 }
 
@@ -162,12 +155,10 @@ static void writer_open(struct writer *writer, const gchar *path, int old)
     writer->memory = map(text, "memory", writer->slots * writer->slot_size);
     writer->number = *(_Atomic guint32 *)(void *)(writer->words + number(text, "next"));
     for (guint i = 0; i < writer->slots; i++) {
-        gchar *surface = g_strdup_printf("slot%u.surface", i);
-        gchar *marker = g_strdup_printf("slot%u.marker", i);
+        g_autofree gchar *surface = g_strdup_printf("slot%u.surface", i);
+        g_autofree gchar *marker = g_strdup_printf("slot%u.marker", i);
         writer->surface[i] = number(text, surface);
         writer->marker[i] = number(text, marker);
-        g_free(surface);
-        g_free(marker);
     }
 }
 
@@ -197,7 +188,7 @@ static void writer_write(struct writer *writer, const gchar *caps)
 
 /* --- tests --------------------------------------------------------------------------------- */
 
-GST_START_TEST(test_start_and_stop)
+TEST(test_start_and_stop)
 {
     struct line line;
     struct writer writer;
@@ -212,22 +203,20 @@ GST_START_TEST(test_start_and_stop)
             writer_write(&writer, CAPS_SMALL);
             line_expect(&line, CAPS_SMALL, k);
         }
-        GstElement *src = gst_bin_get_by_name(GST_BIN(line.pipeline), "src");
+        g_autoptr(GstElement) src = gst_bin_get_by_name(GST_BIN(line.pipeline), "src");
         g_object_get(src, "stats", &stats, NULL);
         fail_unless(gst_structure_get_uint64(stats, "frames", &frames));
         fail_unless_equals_uint64(frames, 10);
         fail_unless_equals_string(gst_structure_get_string(stats, "active-path"), "target-host");
         gst_structure_free(stats);
-        gst_object_unref(src);
         line_stop(&line);
         writer_write(&writer, CAPS_SMALL); /* which is not received */
         writer_close(&writer);
     }
     line_free(&line);
 }
-GST_END_TEST
 
-GST_START_TEST(test_caps_change)
+TEST(test_caps_change)
 {
     struct line line;
     struct writer small, large;
@@ -252,9 +241,8 @@ GST_START_TEST(test_caps_change)
     writer_close(&large);
     line_free(&line);
 }
-GST_END_TEST
 
-GST_START_TEST(test_lies)
+TEST(test_lies)
 {
     struct line line;
     struct writer writer, honest;
@@ -265,9 +253,8 @@ GST_START_TEST(test_lies)
     writer_write(&writer, CAPS_SMALL);
     line_expect(&line, CAPS_SMALL, 0);
     writer_mark(&writer, 1, 4711);
-    gchar *text = line_message(&line, GST_MESSAGE_WARNING);
+    g_autofree gchar *text = line_message(&line, GST_MESSAGE_WARNING);
     fail_unless(strstr(text, "belongs to slot") != NULL, "%s", text);
-    g_free(text);
     writer_open(&honest, line.file, writer.file);
     for (guint k = 0; k < 5; k++) {
         writer_write(&honest, CAPS_SMALL);
@@ -278,7 +265,6 @@ GST_START_TEST(test_lies)
     writer_close(&honest);
     line_free(&line);
 }
-GST_END_TEST
 
 static void expect_error(const gchar *name, const gchar *caps, const gchar *wanted)
 {
@@ -286,13 +272,12 @@ static void expect_error(const gchar *name, const gchar *caps, const gchar *want
 
     line_make(&line, name, caps);
     gst_element_set_state(line.pipeline, GST_STATE_PLAYING);
-    gchar *text = line_message(&line, GST_MESSAGE_ERROR);
+    g_autofree gchar *text = line_message(&line, GST_MESSAGE_ERROR);
     fail_unless(strstr(text, wanted) != NULL, "%s: \"%s\" does not say \"%s\"", name, text, wanted);
-    g_free(text);
     line_free(&line);
 }
 
-GST_START_TEST(test_refusals)
+TEST(test_refusals)
 {
     static const gchar *const names[] = {"", "..", ".a", "a/b", "../x", "a=b", "%2e"};
     struct line line;
@@ -312,36 +297,13 @@ GST_START_TEST(test_refusals)
     writer_close(&writer);
     line_free(&line);
 
-    GstElement *sink = gst_element_factory_make("gpudirectsink", NULL);
-    GstBus *bus = gst_bus_new();
+    g_autoptr(EndsPipeline) sink = gst_element_factory_make("gpudirectsink", NULL);
+    g_autoptr(GstBus) bus = gst_bus_new();
     gst_element_set_bus(sink, bus);
     g_object_set(sink, "address", "target:cam1", NULL);
     fail_unless(gst_element_set_state(sink, GST_STATE_PAUSED) == GST_STATE_CHANGE_FAILURE);
-    GstMessage *message = gst_bus_pop_filtered(bus, GST_MESSAGE_ERROR);
+    g_autoptr(GstMessage) message = gst_bus_pop_filtered(bus, GST_MESSAGE_ERROR);
     fail_unless(message != NULL);
-    gst_message_unref(message);
-    gst_element_set_state(sink, GST_STATE_NULL);
-    gst_object_unref(bus);
-    gst_object_unref(sink);
-}
-GST_END_TEST
-
-static Suite *target_suite(void)
-{
-    Suite *suite = suite_create("target");
-    TCase *tests = tcase_create("all");
-
-    suite_add_tcase(suite, tests);
-    tcase_add_test(tests, test_start_and_stop);
-    tcase_add_test(tests, test_caps_change);
-    tcase_add_test(tests, test_lies);
-    tcase_add_test(tests, test_refusals);
-    return suite;
 }
 
-int main(int argc, char **argv)
-{
-    ends_init_environment();
-    gst_check_init(&argc, &argv);
-    return gst_check_run_suite(target_suite(), "target", __FILE__);
-}
+ENDS_MAIN(60)

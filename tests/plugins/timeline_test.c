@@ -51,10 +51,9 @@ static GstClock *clock_of(gboolean foreign)
 
 static void use_clock(GstElement *pipeline, gboolean foreign)
 {
-    GstClock *clock = clock_of(foreign);
+    g_autoptr(GstClock) clock = clock_of(foreign);
 
     gst_pipeline_use_clock(GST_PIPELINE(pipeline), clock);
-    gst_object_unref(clock);
 }
 
 static void receiver_open(struct receiver *receiver, gboolean foreign_clock, const gchar *text)
@@ -66,28 +65,24 @@ static void receiver_open(struct receiver *receiver, gboolean foreign_clock, con
     receiver->src = gst_bin_get_by_name(GST_BIN(receiver->pipeline), "src");
     receiver->bus = gst_element_get_bus(receiver->pipeline);
     use_clock(receiver->pipeline, foreign_clock);
-    GstPad *pad = gst_element_get_static_pad(receiver->src, "src");
+    g_autoptr(GstPad) pad = gst_element_get_static_pad(receiver->src, "src");
     gst_pad_add_probe(pad, GST_PAD_PROBE_TYPE_BUFFER, see_frame, receiver, NULL);
-    gst_object_unref(pad);
     gst_element_set_state(receiver->pipeline, GST_STATE_PLAYING);
 }
 
 static void receiver_wait_frames(struct receiver *receiver, gint frames)
 {
-    for (int i = 0; i < DEADLINE * 100 && g_atomic_int_get(&receiver->frames) < frames; i++)
-        g_usleep(10000);
-    fail_unless(g_atomic_int_get(&receiver->frames) >= frames, "%d frames of %d", receiver->frames,
-                frames);
+    ENDS_UNTIL(DEADLINE, g_atomic_int_get(&receiver->frames) >= frames, "%d frames of %d",
+               receiver->frames, frames);
 }
 
 static void receiver_wait_end(struct receiver *receiver)
 {
-    GstMessage *message =
+    g_autoptr(GstMessage) message =
         ends_wait_message(receiver->bus, GST_MESSAGE_EOS | GST_MESSAGE_ERROR, DEADLINE);
 
     fail_unless(message && GST_MESSAGE_TYPE(message) == GST_MESSAGE_EOS,
                 "no end of the stream: %d frames", g_atomic_int_get(&receiver->frames));
-    gst_message_unref(message);
 }
 
 static void receiver_close(struct receiver *receiver)
@@ -132,15 +127,13 @@ static GstPadProbeReturn count_frame(GstPad *pad, GstPadProbeInfo *info, gpointe
 
 static void count_output(struct receiver *receiver)
 {
-    GstElement *out = gst_bin_get_by_name(GST_BIN(receiver->pipeline), "out");
+    g_autoptr(GstElement) out = gst_bin_get_by_name(GST_BIN(receiver->pipeline), "out");
 
     g_atomic_int_set(&counted, 0);
     if (!out)
         return;
-    GstPad *pad = gst_element_get_static_pad(out, "sink");
+    g_autoptr(GstPad) pad = gst_element_get_static_pad(out, "sink");
     gst_pad_add_probe(pad, GST_PAD_PROBE_TYPE_BUFFER, count_frame, NULL, NULL);
-    gst_object_unref(pad);
-    gst_object_unref(out);
 }
 
 static GstClockTime duration_of(const struct consumer *consumer, const gchar *file)
@@ -149,21 +142,19 @@ static GstClockTime duration_of(const struct consumer *consumer, const gchar *fi
 
     if (!consumer->reader)
         return (GstClockTime)g_atomic_int_get(&counted) * PERIOD;
-    gchar *text = g_strdup_printf(consumer->reader, file);
-    GstElement *pipeline = gst_parse_launch(text, NULL);
+    GstElement *pipeline = ends_pipeline(consumer->reader, file);
     gst_element_set_state(pipeline, GST_STATE_PAUSED);
     fail_unless_equals_int(gst_element_get_state(pipeline, NULL, NULL, DEADLINE * GST_SECOND),
                            GST_STATE_CHANGE_SUCCESS);
     fail_unless(gst_element_query_duration(pipeline, GST_FORMAT_TIME, &duration));
     gst_element_set_state(pipeline, GST_STATE_NULL);
     gst_object_unref(pipeline);
-    g_free(text);
     return (GstClockTime)duration;
 }
 
 static GstHarness *send_file(const gchar *address)
 {
-    GstHarness *sink = ends_sink(address, NULL);
+    GstHarness *sink = ends_sink_at(address, NULL);
 
     gst_harness_set_live(sink, FALSE);
     gst_harness_set_src_caps_str(sink, CAPS_JUMPY);
@@ -200,43 +191,43 @@ static void send_halves(struct receiver *receiver, const gchar *address, enum ev
     if (event == FLUSH)
         flush(sink);
     if (event == RESTART) {
-        gst_harness_teardown(sink);
+        ends_close(sink);
         sink = send_file(address);
     }
     push_frames(sink, 0, FRAMES / 2);
     gst_harness_push_event(sink, gst_event_new_eos());
     receiver_wait_end(receiver);
-    gst_harness_teardown(sink);
+    ends_close(sink);
 }
 
 static GstElement *play_file(const gchar *address)
 {
-    gchar *text = g_strdup_printf("videotestsrc num-buffers=%d ! " CAPS_JUMPY
-                                  " ! gpudirectsink sync=false async=false "
-                                  "address=%s",
-                                  FRAMES, address);
-    GstElement *pipeline = gst_parse_launch(text, NULL);
+    GstElement *pipeline = ends_pipeline("videotestsrc num-buffers=%d ! " CAPS_JUMPY
+                                         " ! gpudirectsink sync=false async=false "
+                                         "address=%s",
+                                         FRAMES, address);
 
-    g_free(text);
     gst_element_set_state(pipeline, GST_STATE_PLAYING);
     return pipeline;
 }
 
 /* The sender waited for this receiver; or this one was paused meanwhile. */
-GST_START_TEST(test_files)
+TEST(test_files, .times = 2 * EVENTS * G_N_ELEMENTS(consumers))
 {
     const struct consumer *consumer = &consumers[__i__ % G_N_ELEMENTS(consumers)];
     enum event event = (enum event)(__i__ / G_N_ELEMENTS(consumers) % EVENTS);
     gboolean foreign_clock = __i__ / G_N_ELEMENTS(consumers) / EVENTS > 0;
-    gchar *address = ends_address(), *file = g_strdup_printf("/tmp/%s-%d", address, getpid());
+    g_autofree gchar *address = ends_address(),
+                     *file = g_strdup_printf("/tmp/%s-%d", address, getpid());
     GstElement *sender = event == LATE || event == PAUSE ? play_file(address) : NULL;
     struct receiver receiver;
 
     if (event == LATE)
         g_usleep(700000); /* frames of this time were put at 0, all of them */
-    gchar *tail = g_strdup_printf(consumer->consumer, file);
-    gchar *text = g_strdup_printf("gpudirectsrc name=src address=%s ! %s%s", address,
-                                  event == PAUSE ? "identity sleep-time=4000 ! " : "", tail);
+    g_autofree gchar *tail = g_strdup_printf(consumer->consumer, file);
+    g_autofree gchar *text =
+        g_strdup_printf("gpudirectsrc name=src address=%s ! %s%s", address,
+                        event == PAUSE ? "identity sleep-time=4000 ! " : "", tail);
     receiver_open(&receiver, foreign_clock, text);
     count_output(&receiver);
     if (event == PAUSE) {
@@ -259,23 +250,16 @@ GST_START_TEST(test_files)
         gst_object_unref(sender);
     }
     g_unlink(file);
-    g_free(text);
-    g_free(tail);
-    g_free(file);
-    g_free(address);
 }
-GST_END_TEST
 
 /* --- live --------------------------------------------------------------------------------- */
 
 static GstElement *go_live(const gchar *address, gboolean foreign_clock)
 {
-    gchar *text = g_strdup_printf("videotestsrc is-live=true pattern=snow ! " CAPS_LIVE
-                                  " ! gpudirectsink async=false address=%s",
-                                  address);
-    GstElement *pipeline = gst_parse_launch(text, NULL);
+    GstElement *pipeline = ends_pipeline("videotestsrc is-live=true pattern=snow ! " CAPS_LIVE
+                                         " ! gpudirectsink async=false address=%s",
+                                         address);
 
-    g_free(text);
     use_clock(pipeline, foreign_clock);
     gst_element_set_state(pipeline, GST_STATE_PLAYING);
     return pipeline;
@@ -335,20 +319,19 @@ static void wait_for_pictures(struct receiver *receiver, guint more)
 /* Behind compositor, which shows at each time what belongs there: a receiver that is paused, and
  * goes on with what came meanwhile or with the newest; a sender that is paused; one that is started
  * again. With clocks that know each other, or that do not on either side. */
-GST_START_TEST(test_live)
+TEST(test_live, .times = 8)
 {
     gboolean ours_foreign = __i__ & 1, theirs_foreign = (__i__ & 2) != 0;
-    gchar *address = ends_address();
     struct receiver receiver;
-    gchar *text =
+    g_autofree gchar *text =
         g_strdup_printf("gpudirectsrc name=src address=%s start=%s ! compositor ! " CAPS_LIVE
                         " ! fakesink name=out sync=true qos=false",
-                        address, __i__ & 4 ? "oldest" : "newest");
-    GstElement *sender = go_live(address, theirs_foreign);
+                        ends_own(), __i__ & 4 ? "oldest" : "newest");
+    GstElement *sender = go_live(ends_own(), theirs_foreign);
 
     receiver_open(&receiver, ours_foreign, text);
-    GstElement *out = gst_bin_get_by_name(GST_BIN(receiver.pipeline), "out");
-    GstPad *pad = gst_element_get_static_pad(out, "sink");
+    g_autoptr(GstElement) out = gst_bin_get_by_name(GST_BIN(receiver.pipeline), "out");
+    g_autoptr(GstPad) pad = gst_element_get_static_pad(out, "sink");
     gst_pad_add_probe(pad, GST_PAD_PROBE_TYPE_BUFFER, see_picture, &receiver, NULL);
     wait_for_pictures(&receiver, 10);
     receiver_pause(&receiver, 2500000);
@@ -358,7 +341,7 @@ GST_START_TEST(test_live)
     gst_element_set_state(sender, GST_STATE_PLAYING);
     wait_for_pictures(&receiver, 10);
     stop(sender);
-    sender = go_live(address, theirs_foreign);
+    sender = go_live(ends_own(), theirs_foreign);
     wait_for_pictures(&receiver, 10);
     receiver_close(&receiver);
     fail_unless_equals_int(receiver.back, 0);
@@ -366,12 +349,7 @@ GST_START_TEST(test_live)
     fail_unless(receiver.ahead < (gint64)GST_SECOND, "a frame is %" G_GINT64_FORMAT " ns ahead",
                 receiver.ahead);
     stop(sender);
-    gst_object_unref(pad);
-    gst_object_unref(out);
-    g_free(text);
-    g_free(address);
 }
-GST_END_TEST
 
 /* --- a cold start ------------------------------------------------------------------------- */
 
@@ -396,10 +374,9 @@ static GstPadProbeReturn note_pts(GstPad *pad, GstPadProbeInfo *info, gpointer u
 
 static void start_cold(const gchar *address, struct cold *cold)
 {
-    gchar *text = g_strdup_printf("gpudirectsrc name=src address=%s ! fakesink", address);
-    GstElement *pipeline = gst_parse_launch(text, NULL);
-    GstElement *src = gst_bin_get_by_name(GST_BIN(pipeline), "src");
-    GstPad *pad = gst_element_get_static_pad(src, "src");
+    GstElement *pipeline = ends_pipeline("gpudirectsrc name=src address=%s ! fakesink", address);
+    g_autoptr(GstElement) src = gst_bin_get_by_name(GST_BIN(pipeline), "src");
+    g_autoptr(GstPad) pad = gst_element_get_static_pad(src, "src");
 
     cold->frames = 0;
     use_clock(pipeline, FALSE);
@@ -409,48 +386,23 @@ static void start_cold(const gchar *address, struct cold *cold)
         g_usleep(10000);
     fail_unless_equals_int(g_atomic_int_get(&cold->frames), COLD_FRAMES);
     stop(pipeline);
-    gst_object_unref(pad);
-    gst_object_unref(src);
-    g_free(text);
 }
 
 /* The first pictures that a receiver gets from a sender that runs, and sends them 200 ms late,
  * belong before the receiver's own start. Those that it hands on are each at their own time all the
  * same, to the nanosecond: the sender's are 20 ms apart. */
-GST_START_TEST(test_cold_start)
+TEST(test_cold_start)
 {
-    gchar *address = ends_address();
-    gchar *late = g_strdup_printf("%s ts-offset=200000000", address);
+    g_autofree gchar *late = g_strdup_printf("%s ts-offset=200000000", ends_own());
     GstElement *sender = go_live(late, FALSE);
     struct cold cold;
 
     for (guint start = 0; start < 10; start++) {
-        start_cold(address, &cold);
+        start_cold(ends_own(), &cold);
         for (guint i = 1; i < COLD_FRAMES; i++)
             fail_unless_equals_uint64((cold.pts[i] - cold.pts[0]) % PERIOD_LIVE, 0);
     }
     stop(sender);
-    g_free(late);
-    g_free(address);
-}
-GST_END_TEST
-
-static Suite *timeline_suite(void)
-{
-    Suite *suite = suite_create("timeline");
-    TCase *tc = tcase_create("timeline");
-
-    suite_add_tcase(suite, tc);
-    tcase_set_timeout(tc, 120);
-    tcase_add_loop_test(tc, test_files, 0, 2 * EVENTS * G_N_ELEMENTS(consumers));
-    tcase_add_loop_test(tc, test_live, 0, 8);
-    tcase_add_test(tc, test_cold_start);
-    return suite;
 }
 
-int main(int argc, char **argv)
-{
-    ends_init_environment();
-    gst_check_init(&argc, &argv);
-    return gst_check_run_suite(timeline_suite(), "timeline", __FILE__);
-}
+ENDS_MAIN(120)

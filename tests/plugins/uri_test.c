@@ -17,11 +17,10 @@ static GstElement *make(GstURIType type, const gchar *uri)
 
 static void expect_text(GstElement *element, const gchar *property, const gchar *wanted)
 {
-    gchar *text;
+    g_autofree gchar *text = NULL;
 
     g_object_get(element, property, &text, NULL);
     fail_unless_equals_string(text, wanted);
-    g_free(text);
 }
 
 static void expect_number(GstElement *element, const gchar *property, guint wanted)
@@ -34,10 +33,9 @@ static void expect_number(GstElement *element, const gchar *property, guint want
 
 static void expect_uri(GstElement *element, const gchar *wanted)
 {
-    gchar *uri = gst_uri_handler_get_uri(GST_URI_HANDLER(element));
+    g_autofree gchar *uri = gst_uri_handler_get_uri(GST_URI_HANDLER(element));
 
     fail_unless_equals_string(uri, wanted);
-    g_free(uri);
 }
 
 static void set(GstElement *element, const gchar *uri)
@@ -49,10 +47,12 @@ static void set(GstElement *element, const gchar *uri)
 }
 
 /* Of the two sources the one of whole programmes. */
-GST_START_TEST(test_elements_are_found)
+TEST(test_elements_are_found)
 {
-    GstElement *src = make(GST_URI_SRC, "gpudirect://cam1?slots=8&device=cuda:0&on-disconnect=eos");
-    GstElement *sink = make(GST_URI_SINK, "gpudirect://cam1?slow-receiver=drop-newest&sync=false");
+    g_autoptr(GstElement) src =
+        make(GST_URI_SRC, "gpudirect://cam1?slots=8&device=cuda:0&on-disconnect=eos");
+    g_autoptr(GstElement) sink =
+        make(GST_URI_SINK, "gpudirect://cam1?slow-receiver=drop-newest&sync=false");
     gboolean sync;
     gint policy;
 
@@ -65,12 +65,9 @@ GST_START_TEST(test_elements_are_found)
     g_object_get(sink, "sync", &sync, "slow-receiver", &policy, NULL);
     fail_unless(!sync && policy != 0);
     fail_if(gst_element_make_from_uri(GST_URI_SINK, "gpudirect+v4l2:///dev/video0", NULL, NULL));
-    gst_object_unref(src);
-    gst_object_unref(sink);
 }
-GST_END_TEST
 
-GST_START_TEST(test_addresses_both_ways)
+TEST(test_addresses_both_ways)
 {
     static const gchar *const pairs[][2] = {
         {"gpudirect://cam1", "cam1"},
@@ -97,12 +94,11 @@ GST_START_TEST(test_addresses_both_ways)
         gst_object_unref(src);
     }
 }
-GST_END_TEST
 
 /* What was set, as it was written, until something else is set by other means. */
-GST_START_TEST(test_uri_says_what_is_set)
+TEST(test_uri_says_what_is_set)
 {
-    GstElement *sink = gst_element_factory_make("gpudirectsink", NULL);
+    g_autoptr(GstElement) sink = gst_element_factory_make("gpudirectsink", NULL);
 
     set(sink, "gpudirect://cam1/?sync=%66alse&slots=4");
     expect_uri(sink, "gpudirect://cam1/?sync=%66alse&slots=4");
@@ -114,20 +110,16 @@ GST_START_TEST(test_uri_says_what_is_set)
                      "wait-for-connection=false");
 
     /* And that URI says the same to another element. */
-    gchar *uri = gst_uri_handler_get_uri(GST_URI_HANDLER(sink));
-    GstElement *other = make(GST_URI_SINK, uri);
+    g_autofree gchar *uri = gst_uri_handler_get_uri(GST_URI_HANDLER(sink));
+    g_autoptr(GstElement) other = make(GST_URI_SINK, uri);
     expect_text(other, "device", "opencl:0 & more");
     expect_uri(other, uri);
-    g_free(uri);
-    gst_object_unref(other);
-    gst_object_unref(sink);
 }
-GST_END_TEST
 
 /* A URI is complete: properties that only the previous one set get their defaults back. */
-GST_START_TEST(test_next_uri)
+TEST(test_next_uri)
 {
-    GstElement *src = gst_element_factory_make("gpudirectsrc", NULL);
+    g_autoptr(GstElement) src = gst_element_factory_make("gpudirectsrc", NULL);
     guint slots;
 
     g_object_get(src, "slots", &slots, NULL);
@@ -139,11 +131,9 @@ GST_START_TEST(test_next_uri)
     expect_number(src, "busy-poll", 7);
     expect_text(src, "device", "host");
     expect_uri(src, "gpudirect://cam2?busy-poll=7");
-    gst_object_unref(src);
 }
-GST_END_TEST
 
-GST_START_TEST(test_refusals)
+TEST(test_refusals)
 {
     static const struct {
         const gchar *uri;
@@ -177,11 +167,11 @@ GST_START_TEST(test_refusals)
         {"gpudirect://cam1?slots=8&device=%FF", GST_URI_ERROR_BAD_URI, "device"},
         {"v4l2:///dev/video0", GST_URI_ERROR_UNSUPPORTED_PROTOCOL, ""},
     };
-    GstElement *src = gst_element_factory_make("gpudirectsrc", NULL);
+    g_autoptr(GstElement) src = gst_element_factory_make("gpudirectsrc", NULL);
 
     set(src, "gpudirect://before?slots=5");
     for (guint i = 0; i < G_N_ELEMENTS(bad); i++) {
-        GError *error = NULL;
+        g_autoptr(GError) error = NULL;
         fail_if(gst_uri_handler_set_uri(GST_URI_HANDLER(src), bad[i].uri, &error), "taken: %s",
                 bad[i].uri);
         fail_unless(g_error_matches(error, GST_URI_ERROR, bad[i].code), "%s: %s", bad[i].uri,
@@ -189,18 +179,15 @@ GST_START_TEST(test_refusals)
         fail_unless(strstr(error->message, bad[i].says) != NULL, "%s: %s", bad[i].uri,
                     error->message);
         fail_unless(g_utf8_validate(error->message, -1, NULL), "%s", bad[i].uri);
-        g_error_free(error);
     }
     expect_uri(src, "gpudirect://before?slots=5"); /* nothing was set by halves */
-    gst_object_unref(src);
 }
-GST_END_TEST
 
-GST_START_TEST(test_no_change_while_running)
+TEST(test_no_change_while_running)
 {
     static const GstState states[] = {GST_STATE_PAUSED, GST_STATE_PLAYING};
-    gchar *address = ends_address(), *uri = g_strdup_printf("gpudirect://%s", address);
-    GstElement *src = make(GST_URI_SRC, uri);
+    g_autofree gchar *address = ends_address(), *uri = g_strdup_printf("gpudirect://%s", address);
+    g_autoptr(EndsPipeline) src = make(GST_URI_SRC, uri);
 
     for (guint i = 0; i < G_N_ELEMENTS(states); i++) {
         GError *error = NULL;
@@ -213,12 +200,7 @@ GST_START_TEST(test_no_change_while_running)
     }
     gst_element_set_state(src, GST_STATE_READY);
     set(src, "gpudirect://other");
-    gst_element_set_state(src, GST_STATE_NULL);
-    gst_object_unref(src);
-    g_free(uri);
-    g_free(address);
 }
-GST_END_TEST
 
 /* --- players ------------------------------------------------------------------------------ */
 
@@ -240,7 +222,7 @@ static GstElement *counter(void)
 
 static void fail_on_errors(GstElement *player)
 {
-    GstBus *bus = gst_element_get_bus(player);
+    g_autoptr(GstBus) bus = gst_element_get_bus(player);
     GstMessage *message = gst_bus_pop_filtered(bus, GST_MESSAGE_ERROR);
 
     if (message) {
@@ -248,15 +230,13 @@ static void fail_on_errors(GstElement *player)
         gst_message_parse_error(message, &error, NULL);
         fail("%s", error->message);
     }
-    gst_object_unref(bus);
 }
 
 /* Plays until ten pictures came, and then to the end. */
 static void play(GstElement *player, const gchar *address)
 {
-    gchar *line = g_strdup_printf(
+    g_autoptr(GstElement) sender = ends_pipeline(
         "videotestsrc is-live=true ! " CAPS_SMALL " ! gpudirectsink address=%s", address);
-    GstElement *sender = gst_parse_launch(line, NULL);
 
     g_atomic_int_set(&frames, 0);
     gst_element_set_state(player, GST_STATE_PLAYING);
@@ -267,46 +247,40 @@ static void play(GstElement *player, const gchar *address)
     }
     fail_unless(g_atomic_int_get(&frames) >= 10, "%d frames in 10 s", g_atomic_int_get(&frames));
     gst_element_send_event(sender, gst_event_new_eos());
-    GstBus *bus = gst_element_get_bus(player);
-    GstMessage *message =
+    g_autoptr(GstBus) bus = gst_element_get_bus(player);
+    g_autoptr(GstMessage) message =
         gst_bus_timed_pop_filtered(bus, 10 * GST_SECOND, GST_MESSAGE_EOS | GST_MESSAGE_ERROR);
     fail_unless(message && GST_MESSAGE_TYPE(message) == GST_MESSAGE_EOS, "no end of the stream");
-    gst_message_unref(message);
-    gst_object_unref(bus);
     gst_element_set_state(player, GST_STATE_NULL);
     gst_element_set_state(sender, GST_STATE_NULL);
     gst_object_unref(player);
-    gst_object_unref(sender);
-    g_free(line);
 }
 
 static void play_by(const gchar *factory)
 {
-    gchar *address = ends_address(), *uri = g_strdup_printf("gpudirect://%s?slots=6", address);
+    g_autofree gchar *address = ends_address(),
+                     *uri = g_strdup_printf("gpudirect://%s?slots=6", address);
     GstElement *player = gst_element_factory_make(factory, NULL);
 
     fail_unless(player != NULL, "no %s", factory);
     g_object_set(player, "uri", uri, "video-sink", counter(), "audio-sink",
                  gst_element_factory_make("fakesink", NULL), NULL);
     play(player, address);
-    g_free(uri);
-    g_free(address);
 }
 
 static void link_counter(GstElement *decoder, GstPad *pad, gpointer pipeline)
 {
     GstElement *sink = counter();
-    GstPad *to = gst_element_get_static_pad(sink, "sink");
+    g_autoptr(GstPad) to = gst_element_get_static_pad(sink, "sink");
 
     gst_bin_add(pipeline, sink);
     fail_unless_equals_int(gst_pad_link(pad, to), GST_PAD_LINK_OK);
     gst_element_sync_state_with_parent(sink);
-    gst_object_unref(to);
 }
 
 static void decode_by(const gchar *factory)
 {
-    gchar *address = ends_address(), *uri = g_strdup_printf("gpudirect://%s", address);
+    g_autofree gchar *address = ends_address(), *uri = g_strdup_printf("gpudirect://%s", address);
     GstElement *pipeline = gst_pipeline_new(NULL);
     GstElement *decoder = gst_element_factory_make(factory, NULL);
 
@@ -315,57 +289,26 @@ static void decode_by(const gchar *factory)
     g_signal_connect(decoder, "pad-added", G_CALLBACK(link_counter), pipeline);
     gst_bin_add(GST_BIN(pipeline), decoder);
     play(pipeline, address);
-    g_free(uri);
-    g_free(address);
 }
 
-GST_START_TEST(test_playbin)
+TEST(test_playbin)
 {
     play_by("playbin");
 }
-GST_END_TEST
 
-GST_START_TEST(test_playbin3)
+TEST(test_playbin3)
 {
     play_by("playbin3");
 }
-GST_END_TEST
 
-GST_START_TEST(test_uridecodebin)
+TEST(test_uridecodebin)
 {
     decode_by("uridecodebin");
 }
-GST_END_TEST
 
-GST_START_TEST(test_uridecodebin3)
+TEST(test_uridecodebin3)
 {
     decode_by("uridecodebin3");
 }
-GST_END_TEST
 
-static Suite *uri_suite(void)
-{
-    Suite *suite = suite_create("uri");
-    TCase *tc = tcase_create("uri");
-
-    suite_add_tcase(suite, tc);
-    tcase_set_timeout(tc, 60);
-    tcase_add_test(tc, test_elements_are_found);
-    tcase_add_test(tc, test_addresses_both_ways);
-    tcase_add_test(tc, test_uri_says_what_is_set);
-    tcase_add_test(tc, test_next_uri);
-    tcase_add_test(tc, test_refusals);
-    tcase_add_test(tc, test_no_change_while_running);
-    tcase_add_test(tc, test_playbin);
-    tcase_add_test(tc, test_playbin3);
-    tcase_add_test(tc, test_uridecodebin);
-    tcase_add_test(tc, test_uridecodebin3);
-    return suite;
-}
-
-int main(int argc, char **argv)
-{
-    ends_init_environment();
-    gst_check_init(&argc, &argv);
-    return gst_check_run_suite(uri_suite(), "uri", __FILE__);
-}
+ENDS_MAIN(60)

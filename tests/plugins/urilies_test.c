@@ -36,7 +36,7 @@ static void expect_printable(const gchar *text)
 
 static void expect_refusal(const gchar *text, const gchar *says)
 {
-    GstElement *src = make_src();
+    g_autoptr(GstElement) src = make_src();
     GError *error = NULL;
 
     fail_if(gst_uri_handler_set_uri(GST_URI_HANDLER(src), text, &error), "taken: %.80s", text);
@@ -44,14 +44,12 @@ static void expect_refusal(const gchar *text, const gchar *says)
     expect_printable(error->message);
     fail_unless(strstr(error->message, says) != NULL, "%.80s: \"%s\"", text, error->message);
     g_clear_error(&error);
-    gchar *kept = uri_of(src);
+    g_autofree gchar *kept = uri_of(src);
     fail_unless_equals_string(kept, BEFORE);
-    g_free(kept);
-    gst_object_unref(src);
 }
 
 /* GStreamer's own parser crashes on some of them, and drops what it cannot read from others. */
-GST_START_TEST(test_broken_escapes)
+TEST(test_broken_escapes)
 {
     static const gchar *const uris[] = {
         "gpudirect://cam1?%00=1",
@@ -75,9 +73,8 @@ GST_START_TEST(test_broken_escapes)
     for (guint i = 0; i < G_N_ELEMENTS(uris); i++)
         expect_refusal(uris[i], "hexadecimal digits");
 }
-GST_END_TEST
 
-GST_START_TEST(test_escapes)
+TEST(test_escapes)
 {
     expect_refusal("gpudirect://%1b%5b2Jcam1", "is not a name");
     expect_refusal("gpudirect://%c2%9b2Jcam1", "is not a name");
@@ -95,10 +92,9 @@ GST_START_TEST(test_escapes)
     expect_refusal("gpudirect://cam1?slots=18446744073709551621", "number from 1 to 64");
     expect_refusal("gpudirect://..", "'.' at the beginning");
 }
-GST_END_TEST
 
 /* A path is shown by errors of the running element, too. */
-GST_START_TEST(test_control_characters_in_paths)
+TEST(test_control_characters_in_paths)
 {
     expect_refusal("gpudirect:///run/%1b%5b2J", "control character");
     expect_refusal("gpudirect:///run/%c2%9b2J", "control character");
@@ -106,52 +102,47 @@ GST_START_TEST(test_control_characters_in_paths)
     expect_refusal("gpudirect:///run/%ff", "UTF-8");
     expect_refusal("gpudirect+v4l2:///dev/%7f", "control character");
 }
-GST_END_TEST
 
 static gchar *repeat(const gchar *before, guint count, gchar c, const gchar *after)
 {
-    gchar *middle = g_strnfill(count, c), *text = g_strconcat(before, middle, after, NULL);
+    g_autofree gchar *middle = g_strnfill(count, c);
+    gchar *text = g_strconcat(before, middle, after, NULL);
 
-    g_free(middle);
     return text;
 }
 
 static void expect_long_refusal(const gchar *before, guint count, gchar c, const gchar *after,
                                 const gchar *says)
 {
-    gchar *text = repeat(before, count, c, after);
+    g_autofree gchar *text = repeat(before, count, c, after);
 
     expect_refusal(text, says);
-    g_free(text);
 }
 
 /* What is well formed and not too long for a URI fails where it is used, with a sentence. */
-GST_START_TEST(test_overlong)
+TEST(test_overlong)
 {
     static const gchar *const befores[] = {"gpudirect://", "gpudirect:///run/", "gpudirect:///",
                                            "gpudirect+v4l2:///dev/"};
 
     for (guint i = 0; i < G_N_ELEMENTS(befores); i++) {
-        gchar *text = repeat(befores[i], LONG, 'a', "");
-        GstHarness *harness = ends_src("cam1", NULL);
+        g_autofree gchar *text = repeat(befores[i], LONG, 'a', "");
+        GstHarness *harness = ends_src_at("cam1", NULL);
         GstElement *src = ends_element(harness);
-        GstBus *bus = ends_bus(harness);
+        g_autoptr(GstBus) bus = ends_bus(harness);
         GError *error = NULL;
         gst_element_set_state(src, GST_STATE_NULL);
         fail_unless(gst_uri_handler_set_uri(GST_URI_HANDLER(src), text, &error), "%.80s: %s", text,
                     error ? error->message : "");
         gst_element_set_state(src, GST_STATE_PLAYING);
-        GstMessage *message = ends_wait_message(bus, GST_MESSAGE_ERROR, 30);
+        g_autoptr(GstMessage) message = ends_wait_message(bus, GST_MESSAGE_ERROR, 30);
         fail_unless(message != NULL, "no error of %.80s", text);
         gst_message_parse_error(message, &error, NULL);
         expect_printable(error->message);
         fail_unless(strlen(error->message) > 10, "\"%s\"", error->message);
         g_clear_error(&error);
-        gst_message_unref(message);
         gst_element_set_state(src, GST_STATE_NULL);
-        gst_object_unref(bus);
-        gst_harness_teardown(harness);
-        g_free(text);
+        ends_close(harness);
         expect_long_refusal(befores[i], OVERLONG, 'a', "", "300");
     }
     expect_long_refusal("gpudirect://cam1?", LONG, 'x', "=1", "no property");
@@ -159,10 +150,9 @@ GST_START_TEST(test_overlong)
     expect_long_refusal("gpudirect://cam1?", LONG, '&', "slots=7", "no property");
     expect_long_refusal("gpudirect://cam1?", OVERLONG, '&', "", "too long");
 }
-GST_END_TEST
 
 /* Bent copies of good ones: refused, or what is set can be said again and means the same. */
-GST_START_TEST(test_mutated)
+TEST(test_mutated)
 {
     static const gchar *const good[] = {
         "gpudirect://cam1?slots=8&device=cuda:0&on-disconnect=eos",
@@ -176,22 +166,19 @@ GST_START_TEST(test_mutated)
     guint taken = 0, refused = 0;
 
     for (guint round = 0; round < 10000; round++) {
-        gchar *text = g_strdup(good[round % G_N_ELEMENTS(good)]);
+        g_autofree gchar *text = g_strdup(good[round % G_N_ELEMENTS(good)]);
         gint length = (gint)strlen(text), from = (gint)strcspn(text, ":") + 1;
         for (gint hits = g_rand_int_range(random, 0, 5); hits > 0; hits--)
             text[g_rand_int_range(random, from, length)] =
                 bends[g_rand_int_range(random, 0, sizeof(bends) - 1)];
         GError *error = NULL;
         if (gst_uri_handler_set_uri(GST_URI_HANDLER(src), text, &error)) {
-            gchar *said = uri_of(src), *address, *again;
+            g_autofree gchar *said = uri_of(src), *address = NULL, *again = NULL;
             g_object_get(src, "address", &address, NULL);
             fail_unless(gst_uri_handler_set_uri(GST_URI_HANDLER(src), said, &error), "%s: %s", said,
                         error ? error->message : "");
             g_object_get(src, "address", &again, NULL);
             fail_unless_equals_string(address, again);
-            g_free(address);
-            g_free(again);
-            g_free(said);
             taken++;
         } else {
             fail_unless(error != NULL && strlen(error->message) > 10, "%s", text);
@@ -199,32 +186,10 @@ GST_START_TEST(test_mutated)
             g_clear_error(&error);
             refused++;
         }
-        g_free(text);
     }
     fail_unless(taken > 500 && refused > 500, "%u taken, %u refused", taken, refused);
     gst_object_unref(src);
     g_rand_free(random);
 }
-GST_END_TEST
 
-static Suite *urilies_suite(void)
-{
-    Suite *suite = suite_create("urilies");
-    TCase *tc = tcase_create("urilies");
-
-    suite_add_tcase(suite, tc);
-    tcase_set_timeout(tc, 120);
-    tcase_add_test(tc, test_broken_escapes);
-    tcase_add_test(tc, test_escapes);
-    tcase_add_test(tc, test_control_characters_in_paths);
-    tcase_add_test(tc, test_overlong);
-    tcase_add_test(tc, test_mutated);
-    return suite;
-}
-
-int main(int argc, char **argv)
-{
-    ends_init_environment();
-    gst_check_init(&argc, &argv);
-    return gst_check_run_suite(urilies_suite(), "urilies", __FILE__);
-}
+ENDS_MAIN(120)

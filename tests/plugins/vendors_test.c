@@ -13,7 +13,7 @@
 #include <gpudirect/device.h>
 #include <string.h>
 
-GST_START_TEST(test_entries_are_whole)
+TEST(test_entries_are_whole)
 {
     for (guint i = 0; gpu_vendors[i]; i++) {
         const struct gpu_vendor *vendor = gpu_vendors[i];
@@ -35,29 +35,25 @@ GST_START_TEST(test_entries_are_whole)
                     g_str_equal(vendor->context_type, gpu_vendors[k]->context_type));
     }
 }
-GST_END_TEST
 
-GST_START_TEST(test_numbers)
+TEST(test_numbers)
 {
     static const gchar *const others[] = {"host",  "auto",      "opencl:0", "",
                                           "none:", "opencl:-1", NULL};
     GHashTable *numbers = g_hash_table_new(NULL, NULL);
 
     for (guint i = 0; gpu_vendors[i]; i++) {
-        gchar *many = g_strdup_printf("%s64", gpu_vendors[i]->prefix);
+        g_autofree gchar *many = g_strdup_printf("%s64", gpu_vendors[i]->prefix);
         for (gint ordinal = 0; ordinal < 64; ordinal++) {
-            gchar *name = g_strdup_printf("%s%d", gpu_vendors[i]->prefix, ordinal);
+            g_autofree gchar *name = g_strdup_printf("%s%d", gpu_vendors[i]->prefix, ordinal);
             gint number = gpu_of_name(name);
-            gchar *back = gpu_get_name(number);
+            g_autofree gchar *back = gpu_get_name(number);
             fail_unless(g_hash_table_add(numbers, GINT_TO_POINTER(number)), "%s", name);
             fail_unless(gpu_get_vendor(number) == gpu_vendors[i]);
             fail_unless_equals_string(back, name);
-            g_free(back);
-            g_free(name);
         }
         fail_unless_equals_int(gpu_of_name(many), -1);
         fail_unless_equals_int(gpu_of_name(gpu_vendors[i]->prefix), -1);
-        g_free(many);
     }
     for (guint i = 0; others[i]; i++)
         fail_unless_equals_int(gpu_of_name(others[i]), -1);
@@ -65,35 +61,30 @@ GST_START_TEST(test_numbers)
     fail_unless(gpu_get_vendor(-1) == NULL);
     g_hash_table_unref(numbers);
 }
-GST_END_TEST
 
-GST_START_TEST(test_caps)
+TEST(test_caps)
 {
     GstCaps *all = gpu_template_caps();
     guint plain = gst_caps_get_size(all), count = 0;
 
     for (; gpu_vendors[count]; count++) {
-        GstCapsFeatures *features = gst_caps_features_new(gpu_vendors[count]->feature, NULL);
-        GstCaps *caps = gst_caps_from_string("video/x-raw,format=NV12,width=16,height=16");
-        GstCaps *on_gpu = gpu_caps_in_memory(caps, gpu_vendors[count]);
+        g_autoptr(GstCapsFeatures) features =
+            gst_caps_features_new(gpu_vendors[count]->feature, NULL);
+        g_autoptr(GstCaps) caps =
+            gst_caps_from_string("video/x-raw,format=NV12,width=16,height=16");
+        g_autoptr(GstCaps) on_gpu = gpu_caps_in_memory(caps, gpu_vendors[count]);
         fail_unless(gpu_vendor_of_caps(caps) == NULL);
         fail_unless(gpu_vendor_of_caps(on_gpu) == gpu_vendors[count]);
         fail_unless(gst_caps_can_intersect(on_gpu, all));
         fail_unless(gst_caps_features_is_equal(gst_caps_get_features(on_gpu, 0), features));
-        GstCaps *sorted = gpu_put_first(gst_caps_ref(all), gpu_vendors[count]);
+        g_autoptr(GstCaps) sorted = gpu_put_first(gst_caps_ref(all), gpu_vendors[count]);
         fail_unless(gpu_vendor_of_caps(sorted) == gpu_vendors[count]);
         fail_unless_equals_int(gst_caps_get_size(sorted), gst_caps_get_size(all));
-        gst_caps_unref(sorted);
-        gst_caps_unref(on_gpu);
-        gst_caps_unref(caps);
-        gst_caps_features_free(features);
     }
-    GstCaps *none = gpu_filter_caps(all, GPU_USE_NONE, -1);
+    g_autoptr(GstCaps) none = gpu_filter_caps(all, GPU_USE_NONE, -1);
     fail_unless_equals_int(gst_caps_get_size(none), plain - count);
-    gst_caps_unref(none);
     fail_unless(gpu_vendor_of_caps(NULL) == NULL);
 }
-GST_END_TEST
 
 static GstMemory *no_memory(struct slot_store *store, struct gpud_frame *frame,
                             const struct gpud_layout *layout, const struct video_planes *planes)
@@ -108,7 +99,7 @@ static void note_end(void *user)
 
 /* A vendor's library may have no memory left for a slot: the frame is released, and not counted as
  * held. */
-GST_START_TEST(test_no_memory)
+TEST(test_no_memory)
 {
     struct slot_kind kind = plain_slot_kind;
     struct gpud_device *device;
@@ -123,7 +114,7 @@ GST_START_TEST(test_no_memory)
     kind.new_memory = no_memory;
     fail_unless(gst_video_info_set_format(&info, GST_VIDEO_FORMAT_GRAY8, 64, 16));
     fail_unless(layout_from_info(&layout, &info));
-    guint8 *bytes = g_malloc0((gsize)layout.size);
+    g_autofree guint8 *bytes = g_malloc0((gsize)layout.size);
     fail_unless_equals_int(gpud_device_open(gpud_gst_context_get(NULL), "host", &device, &error),
                            GPUD_OK);
     fail_unless_equals_int(
@@ -141,26 +132,6 @@ GST_START_TEST(test_no_memory)
     outstanding_unref(params.outstanding);
     counters_unref(params.counters);
     gpud_device_close(&device);
-    g_free(bytes);
-}
-GST_END_TEST
-
-static Suite *vendors_suite(void)
-{
-    Suite *suite = suite_create("vendors");
-    TCase *tc = tcase_create("vendors");
-
-    suite_add_tcase(suite, tc);
-    tcase_add_test(tc, test_entries_are_whole);
-    tcase_add_test(tc, test_numbers);
-    tcase_add_test(tc, test_caps);
-    tcase_add_test(tc, test_no_memory);
-    return suite;
 }
 
-int main(int argc, char **argv)
-{
-    ends_init_environment();
-    gst_check_init(&argc, &argv);
-    return gst_check_run_suite(vendors_suite(), "vendors", __FILE__);
-}
+ENDS_MAIN(60)

@@ -16,9 +16,8 @@ static void set_state(GstState state, const gchar *word)
 {
     gst_element_set_state(pipeline, state);
     /* The source's own: a sink that has no picture never gets to PAUSED. */
-    GstElement *src = gst_bin_get_by_name(GST_BIN(pipeline), "src");
+    g_autoptr(GstElement) src = gst_bin_get_by_name(GST_BIN(pipeline), "src");
     gst_element_get_state(src, NULL, NULL, GST_CLOCK_TIME_NONE);
-    gst_object_unref(src);
     printf("%s\n", word);
     fflush(stdout);
 }

@@ -37,7 +37,7 @@ static GstBuffer *there_and_back(GstBuffer *buffer, guint lost_there, guint lost
     return back;
 }
 
-GST_START_TEST(test_timecode)
+TEST(test_timecode)
 {
     GDateTime *jam = g_date_time_new_utc(2026, 3, 1, 6, 0, 0);
     GstVideoTimeCode *code = gst_video_time_code_new(
@@ -55,9 +55,8 @@ GST_START_TEST(test_timecode)
     gst_video_time_code_free(code);
     g_date_time_unref(jam);
 }
-GST_END_TEST
 
-GST_START_TEST(test_captions_and_bars)
+TEST(test_captions_and_bars)
 {
     static const guint8 words[] = {0xfc, 0x94, 0x2c, 0xfd, 0x80, 0x80};
     GstBuffer *buffer = gst_buffer_new();
@@ -85,7 +84,6 @@ GST_START_TEST(test_captions_and_bars)
     fail_unless(crop && crop->x == 1 && crop->y == 2 && crop->width == 3 && crop->height == 4);
     gst_buffer_unref(buffer);
 }
-GST_END_TEST
 
 static void add_region(GstBuffer *buffer, const gchar *type, gint id, gint parent)
 {
@@ -101,7 +99,7 @@ static void add_region(GstBuffer *buffer, const gchar *type, gint id, gint paren
         roi, gst_structure_new("roi/vaapi", "delta-qp", G_TYPE_INT, -id, NULL));
 }
 
-GST_START_TEST(test_regions_of_interest)
+TEST(test_regions_of_interest)
 {
     GstBuffer *buffer = gst_buffer_new();
     gpointer state = NULL;
@@ -136,9 +134,8 @@ GST_START_TEST(test_regions_of_interest)
     fail_unless(last && last->roi_type == 0 && last->params == NULL && last->h == 4);
     gst_buffer_unref(buffer);
 }
-GST_END_TEST
 
-GST_START_TEST(test_sei_user_data)
+TEST(test_sei_user_data)
 {
     guint8 uuid[16] = "0123456789abcde", data[] = {1, 2, 3, 0, 5};
     GstBuffer *buffer = gst_buffer_new();
@@ -152,12 +149,12 @@ GST_START_TEST(test_sei_user_data)
     fail_unless(memcmp(sei->data, data, sizeof(data)) == 0);
     gst_buffer_unref(buffer);
 }
-GST_END_TEST
 
-GST_START_TEST(test_reference_timestamps)
+TEST(test_reference_timestamps)
 {
     GstBuffer *buffer = gst_buffer_new();
-    GstCaps *ptp = gst_caps_from_string("timestamp/x-ptp, version=IEEE1588-2008, domain=5");
+    g_autoptr(GstCaps) ptp =
+        gst_caps_from_string("timestamp/x-ptp, version=IEEE1588-2008, domain=5");
 
     gst_buffer_add_reference_timestamp_meta(buffer, ptp, 1234, 99);
     meta_add_submit_time(buffer, 55); /* means nothing on the other side */
@@ -166,12 +163,10 @@ GST_START_TEST(test_reference_timestamps)
     fail_unless(meta && meta->timestamp == 1234 && meta->duration == 99);
     fail_unless(gst_caps_is_equal(meta->reference, ptp));
     fail_if(gst_buffer_get_reference_timestamp_meta(buffer, meta_submit_reference()));
-    gst_caps_unref(ptp);
     gst_buffer_unref(buffer);
 }
-GST_END_TEST
 
-GST_START_TEST(test_custom_metas)
+TEST(test_custom_metas)
 {
     static const gchar *tags[] = {NULL};
     gint number = 0;
@@ -192,9 +187,8 @@ GST_START_TEST(test_custom_metas)
     fail_if(gst_structure_has_field(structure, "untold"));
     gst_buffer_unref(buffer);
 }
-GST_END_TEST
 
-GST_START_TEST(test_metas_that_do_not_fit)
+TEST(test_metas_that_do_not_fit)
 {
     static guint8 much[GPUD_FRAME_META_MAX];
     GstBuffer *buffer = gst_buffer_new();
@@ -210,12 +204,10 @@ GST_START_TEST(test_metas_that_do_not_fit)
     fail_if(gst_buffer_get_video_caption_meta(buffer));
     gst_buffer_unref(buffer);
 }
-GST_END_TEST
 
-GST_START_TEST(test_metas_through_a_link)
+TEST(test_metas_through_a_link)
 {
-    gchar *address = ends_address();
-    GstHarness *sink = ends_sink(address, NULL), *src = ends_src(address, NULL);
+    GstHarness *sink = ends_sink(NULL), *src = ends_src(NULL);
     static guint8 much[GPUD_FRAME_META_MAX];
 
     gst_harness_set_src_caps_str(sink, CAPS_SMALL);
@@ -234,15 +226,11 @@ GST_START_TEST(test_metas_through_a_link)
     }
     fail_unless_equals_uint64(ends_stat(sink, "lost-metas"), 10);
     fail_unless_equals_uint64(ends_stat(src, "lost-metas"), 0);
-    gst_harness_teardown(src);
-    gst_harness_teardown(sink);
-    g_free(address);
 }
-GST_END_TEST
 
 /* --- formats ------------------------------------------------------------------------------ */
 
-GST_START_TEST(test_every_format_has_a_layout)
+TEST(test_every_format_has_a_layout)
 {
     guint count;
     const GstVideoFormat *formats = gst_video_formats_raw(&count);
@@ -266,21 +254,18 @@ GST_START_TEST(test_every_format_has_a_layout)
             layout_to_planes(&layout, &info, &planes);
             fail_unless(planes_are_default(&planes, &info));
 
-            GstCaps *caps = gst_video_info_to_caps(&info);
+            g_autoptr(GstCaps) caps = gst_video_info_to_caps(&info);
             fail_unless(media_from_caps(&media, caps, &left_out) && left_out == 0);
             media.picture.layout = layout;
-            GstCaps *back = media_to_caps(&media, NULL, &got, &reason);
+            g_autoptr(GstCaps) back = media_to_caps(&media, NULL, &got, &reason);
             fail_unless(back != NULL, "%s: %s", layout.format, reason);
             fail_unless(gst_caps_is_equal(caps, back));
-            gst_caps_unref(back);
-            gst_caps_unref(caps);
         }
     }
 }
-GST_END_TEST
 
 /* The core's own idea of a format is the same as GStreamer's. */
-GST_START_TEST(test_layouts_agree_with_the_core)
+TEST(test_layouts_agree_with_the_core)
 {
     guint count, known = 0;
     const GstVideoFormat *formats = gst_video_formats_raw(&count);
@@ -305,9 +290,8 @@ GST_START_TEST(test_layouts_agree_with_the_core)
     }
     fail_unless(known > 20);
 }
-GST_END_TEST
 
-GST_START_TEST(test_a_sender_that_is_no_element)
+TEST(test_a_sender_that_is_no_element)
 {
     struct gpud_media media = {.extra = "hello=(string)\"from \\303\\244\", width=(int)7"};
     struct gpud_layout *layout = &media.picture.layout;
@@ -315,7 +299,7 @@ GST_START_TEST(test_a_sender_that_is_no_element)
     gchar *reason = NULL;
 
     gpud_layout_init(layout, "NV12", 64, 32, 256, NULL);
-    GstCaps *caps = media_to_caps(&media, NULL, &info, &reason);
+    g_autoptr(GstCaps) caps = media_to_caps(&media, NULL, &info, &reason);
     fail_unless(caps != NULL, "%s", reason);
     fail_unless_equals_int(info.width, 64);
     fail_unless_equals_int(GST_VIDEO_INFO_FORMAT(&info), GST_VIDEO_FORMAT_NV12);
@@ -325,32 +309,28 @@ GST_START_TEST(test_a_sender_that_is_no_element)
     fail_if(planes_are_default(&planes, &info));
     fail_unless_equals_string(gst_structure_get_string(gst_caps_get_structure(caps, 0), "hello"),
                               "from ä");
-    gst_caps_unref(caps);
 
     g_strlcpy(layout->format, "XY99", sizeof(layout->format));
     fail_if(media_to_caps(&media, NULL, &info, &reason));
     fail_unless(strstr(reason, "XY99") != NULL);
     g_free(reason);
 }
-GST_END_TEST
 
 /* A picture that has not the planes that its format asks for is a lie. */
-GST_START_TEST(test_layouts_that_contradict_the_format)
+TEST(test_layouts_that_contradict_the_format)
 {
     struct gpud_media media = {.kind = GPUD_MEDIA_PICTURE};
     GstVideoInfo info;
-    gchar *reason = NULL;
+    g_autofree gchar *reason = NULL;
 
     gpud_layout_init(&media.picture.layout, "NV12", 64, 32, 0, NULL);
     media.picture.layout.width = 6400;
     fail_if(media_to_caps(&media, NULL, &info, &reason));
     fail_unless(reason != NULL);
-    g_free(reason);
 }
-GST_END_TEST
 
 /* Every field of caps comes out as it went in, whether the core has a member for it or not. */
-GST_START_TEST(test_every_field_of_caps)
+TEST(test_every_field_of_caps)
 {
     static const gchar *const texts[] = {
         "video/x-raw,format=UYVY,width=1920,height=1080,framerate=25/1,interlace-mode=interleaved,"
@@ -371,35 +351,30 @@ GST_START_TEST(test_every_field_of_caps)
     };
 
     for (guint i = 0; i < G_N_ELEMENTS(texts); i++) {
-        GstCaps *caps = gst_caps_from_string(texts[i]);
+        g_autoptr(GstCaps) caps = gst_caps_from_string(texts[i]);
         struct gpud_media media;
         GstVideoInfo info;
         gchar *reason = NULL;
         guint left_out;
         fail_unless(caps && media_from_caps(&media, caps, &left_out) && left_out == 0, "%u", i);
-        GstCaps *back = media_to_caps(&media, NULL, &info, &reason);
+        g_autoptr(GstCaps) back = media_to_caps(&media, NULL, &info, &reason);
         fail_unless(back != NULL, "%u: %s", i, reason);
         /* "2:3:5:1" is "bt709", and so on. */
-        gchar *wanted = gst_caps_to_string(caps), *got = gst_caps_to_string(back);
+        g_autofree gchar *wanted = gst_caps_to_string(caps), *got = gst_caps_to_string(back);
         if (!strstr(wanted, "1:1:7:1"))
             fail_unless(gst_caps_is_equal(caps, back), "%s\nbecame\n%s", wanted, got);
         else
             fail_unless_equals_int(gst_structure_n_fields(gst_caps_get_structure(back, 0)),
                                    gst_structure_n_fields(gst_caps_get_structure(caps, 0)));
-        g_free(wanted);
-        g_free(got);
-        gst_caps_unref(back);
-        gst_caps_unref(caps);
     }
 }
-GST_END_TEST
 
 /* What does not travel: values that are not plain, and the longest fields of too many. */
-GST_START_TEST(test_fields_that_do_not_travel)
+TEST(test_fields_that_do_not_travel)
 {
-    gchar *much = g_strnfill(GPUD_MEDIA_EXTRA_MAX, 'x');
-    GstBuffer *buffer = gst_buffer_new();
-    GstCaps *caps = gst_caps_from_string("video/x-raw,format=UYVY,width=64,height=32");
+    g_autofree gchar *much = g_strnfill(GPUD_MEDIA_EXTRA_MAX, 'x');
+    g_autoptr(GstBuffer) buffer = gst_buffer_new();
+    g_autoptr(GstCaps) caps = gst_caps_from_string("video/x-raw,format=UYVY,width=64,height=32");
     struct gpud_media media;
     guint left_out;
 
@@ -408,14 +383,10 @@ GST_START_TEST(test_fields_that_do_not_travel)
     fail_unless(media_from_caps(&media, caps, &left_out));
     fail_unless_equals_int(left_out, 1);
     fail_unless_equals_string(media.extra, "little=(string)\"two\\ lines\"");
-    gst_caps_unref(caps);
-    gst_buffer_unref(buffer);
-    g_free(much);
 }
-GST_END_TEST
 
 /* A frame is shown by caps made for another layout only if the two are the same to the byte. */
-GST_START_TEST(test_layouts_are_compared)
+TEST(test_layouts_are_compared)
 {
     struct gpud_layout one, other;
 
@@ -448,36 +419,5 @@ GST_START_TEST(test_layouts_are_compared)
     moved.plane[1].stride += 16;
     fail_if(layout_is_moved(&one, &moved));
 }
-GST_END_TEST
 
-static Suite *wire_suite(void)
-{
-    Suite *suite = suite_create("wire");
-    TCase *tc = tcase_create("wire");
-
-    suite_add_tcase(suite, tc);
-    tcase_set_timeout(tc, 60);
-    tcase_add_test(tc, test_timecode);
-    tcase_add_test(tc, test_captions_and_bars);
-    tcase_add_test(tc, test_regions_of_interest);
-    tcase_add_test(tc, test_sei_user_data);
-    tcase_add_test(tc, test_reference_timestamps);
-    tcase_add_test(tc, test_custom_metas);
-    tcase_add_test(tc, test_metas_that_do_not_fit);
-    tcase_add_test(tc, test_metas_through_a_link);
-    tcase_add_test(tc, test_every_format_has_a_layout);
-    tcase_add_test(tc, test_layouts_agree_with_the_core);
-    tcase_add_test(tc, test_a_sender_that_is_no_element);
-    tcase_add_test(tc, test_layouts_that_contradict_the_format);
-    tcase_add_test(tc, test_every_field_of_caps);
-    tcase_add_test(tc, test_fields_that_do_not_travel);
-    tcase_add_test(tc, test_layouts_are_compared);
-    return suite;
-}
-
-int main(int argc, char **argv)
-{
-    ends_init_environment();
-    gst_check_init(&argc, &argv);
-    return gst_check_run_suite(wire_suite(), "wire", __FILE__);
-}
+ENDS_MAIN(60)

@@ -2,13 +2,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 #include "acquirer.h"
+#include "support/make.h"
 
 static void take(struct acquirer *acquirer, struct gpud_frame *frame)
 {
-    void *data;
-    struct gpud_frame_info info = GPUD_INFO_INIT(info);
-    WORKS(gpud_frame_map(frame, GPUD_READ, GPUD_SEC, &data, &e));
-    gpud_frame_get_info(frame, &info);
+    void *data = MAP_FRAME(frame, GPUD_READ, GPUD_SEC);
+    struct gpud_frame_info info = INFO(frame, frame);
     volatile uint8_t sum = 0;
     for (uint64_t i = 0; i < info.layout.size; i += 64)
         sum = (uint8_t)(sum + ((uint8_t *)data)[i]); /* every page of it is there to be read */
@@ -51,13 +50,10 @@ static void on_event(void *user, enum gpud_event event, const void *data)
 
 void acquirer_start(struct acquirer *acquirer, struct gpud_context *context, const char *address)
 {
-    struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
-    params.address = address;
-    params.on_event = on_event;
-    params.user = acquirer;
     memset(acquirer, 0, sizeof(*acquirer));
     pthread_mutex_init(&acquirer->lock, NULL);
-    WORKS(gpud_receiver_create(context, &params, &acquirer->receiver, &e));
+    acquirer->receiver =
+        NEW_RECEIVER(context, .address = address, .on_event = on_event, .user = acquirer);
     CHECK(pthread_create(&acquirer->thread, NULL, acquire, acquirer) == 0, "no thread");
 }
 

@@ -4,6 +4,7 @@
 #include "background.h"
 
 #include "support/check.h"
+#include "support/make.h"
 #include "support/media.h"
 
 static void *stream(void *arg)
@@ -30,10 +31,8 @@ void background_start(struct background *background)
     memset(background, 0, sizeof(*background));
     background->before = baseline_take();
     background->context = raw_context();
-    struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
-    params.address = BACKGROUND_ADDRESS;
-    WORKS(gpud_sender_create(background->context, &params, &background->sender, &e));
-    WORKS(gpud_layout_init(&background->layout, "NV12", 160, 91, 0, &e));
+    background->sender = NEW_SENDER(background->context, .address = BACKGROUND_ADDRESS);
+    background->layout = LAYOUT("NV12", 160, 91, 0);
     WORKS(gpud_sender_configure(background->sender, PICTURE_AT(&background->layout, 25), &e));
     struct peer_orders orders = {.address = BACKGROUND_ADDRESS};
     peer_start(&background->honest, &orders);

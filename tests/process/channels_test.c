@@ -29,7 +29,7 @@ static struct background background;
 /* --- asking ----------------------------------------------------------------------------------- */
 
 struct asked {
-    size_t count;
+    uint32_t count;
     struct gpud_channel_info info[8];
     struct gpud_link_info link[8][GPUD_RECEIVERS_MAX];
     char directory[128];
@@ -38,31 +38,25 @@ static struct asked asked;
 
 static void ask(const char *address, int64_t timeout)
 {
-    struct gpud_channel_list *channels;
+    AUTO(gpud_channel_list_destroy) struct gpud_channel_list *channels = NULL;
     gpud_test_nap(5); /* or a fast machine asks too often */
-    WORKS(gpud_channel_list_create(address, timeout, &channels, &e));
-    asked.count = gpud_channel_list_count(channels);
-    CHECK(asked.count <= 8, "%zu channels", asked.count);
     struct gpud_channel_search_info search = GPUD_INFO_INIT(search);
-    gpud_channel_list_get_search(channels, &search);
+    WORKS(gpud_channel_list_create(address, timeout, &channels, &asked.count, &search, &e));
+    CHECK(asked.count <= 8, "%u channels", asked.count);
     snprintf(asked.directory, sizeof(asked.directory), "%s", search.directory);
     for (size_t i = 0; i < asked.count; i++) {
         memset(&asked.info[i], 0xcc, sizeof(asked.info[i]));
         asked.info[i].size = sizeof(asked.info[i]);
         WORKS(gpud_channel_list_get_info(channels, i, &asked.info[i], &e));
-        const struct gpud_link_list *list = gpud_channel_list_get_links(channels, i);
-        size_t links = gpud_link_list_count(list);
+        size_t links = asked.info[i].links;
         for (size_t j = 0; j < links; j++) {
-            asked.link[i][j].size = sizeof(asked.link[i][j]);
-            WORKS(gpud_link_list_get_info(list, j, &asked.link[i][j], &e));
+            asked.link[i][j] = *asked.info[i].link[j];
+            CHECK_EQUAL(asked.link[i][j].size, sizeof(asked.link[i][j]));
         }
-        if (asked.info[i].answered)
-            CHECK_EQUAL(links, asked.info[i].links);
-        else
+        if (!asked.info[i].answered)
             CHECK(links == 0 && strlen(asked.info[i].reason) > 10,
                   "no answer and no reason: \"%s\"", asked.info[i].reason);
     }
-    gpud_channel_list_destroy(&channels);
 }
 
 static const struct gpud_channel_info *find(const char *address)
@@ -133,14 +127,10 @@ static void a_stream(void)
                 info->frames > frames && asked.link[0][0].delivered > delivered));
     /* The sender says the same of its receivers. */
     struct gpud_link_info own = GPUD_INFO_INIT(own);
-    struct gpud_link_list *list;
-    WORKS(gpud_link_list_create(background.sender, &list, &e));
-    CHECK_EQUAL(gpud_link_list_count(list), 1);
-    WORKS(gpud_link_list_get_info(list, 0, &own, &e));
+    CHECK_EQUAL(gpud_sender_list_links(background.sender, &own, 1), 1);
     CHECK(own.pid == link->pid && own.id == link->id && own.delivered >= delivered,
           "the sender's own list");
-    CHECK_EQUAL(gpud_link_list_get_info(list, 1, &own, NULL), GPUD_INVALID);
-    gpud_link_list_destroy(&list);
+    CHECK_EQUAL(gpud_sender_list_links(background.sender, NULL, 0), 1);
 }
 
 /* A program of an older release has a smaller struct. */
@@ -149,7 +139,7 @@ static void a_smaller_info(void)
     struct gpud_channel_list *channels;
     struct gpud_channel_info info;
     size_t size = offsetof(struct gpud_channel_info, program);
-    WORKS(gpud_channel_list_create(BACKGROUND_ADDRESS, PATIENCE, &channels, &e));
+    WORKS(gpud_channel_list_create(BACKGROUND_ADDRESS, PATIENCE, &channels, NULL, NULL, &e));
     memset(&info, 0xcc, sizeof(info));
     info.size = size;
     WORKS(gpud_channel_list_get_info(channels, 0, &info, &e));
@@ -159,7 +149,7 @@ static void a_smaller_info(void)
     EXPECT(GPUD_INVALID, "size is not set", gpud_channel_list_get_info(channels, 0, &info, &e));
     EXPECT(GPUD_INVALID, "channel 1 of 1", gpud_channel_list_get_info(channels, 1, &info, &e));
     gpud_channel_list_destroy(&channels);
-    EXPECT(GPUD_INVALID, "negative", gpud_channel_list_create(NULL, -1, &channels, &e));
+    EXPECT(GPUD_INVALID, "negative", gpud_channel_list_create(NULL, -1, &channels, NULL, NULL, &e));
 }
 
 /* More often than the limit per process and second. */
@@ -299,7 +289,7 @@ static void forged_signs(void)
 
 static void a_stopped_one(void)
 {
-    struct peer peer;
+    AUTO(peer_forget) struct peer peer;
     int state;
     start_sender(&peer, "stopped");
     CHECK(kill(peer.pid, SIGSTOP) == 0 && waitpid(peer.pid, &state, WUNTRACED) == peer.pid &&
@@ -313,7 +303,6 @@ static void a_stopped_one(void)
     CHECK(kill(peer.pid, SIGCONT) == 0, "kill");
     PEER_UNTIL("it goes on", 20000, expect("stopped")->answered);
     PEER_FINISH(&peer);
-    peer_forget(&peer);
 }
 
 /* A sender that accepts the query and then misbehaves. */

@@ -8,6 +8,7 @@
  *
  *     process-crowd [DEVICE [PROCESSES [SECONDS]]] */
 #include "support/check.h"
+#include "support/make.h"
 #include "support/media.h"
 #include "support/peer.h"
 #include "support/raw.h"
@@ -78,22 +79,16 @@ static void be_one_of_them(const struct sockaddr_un *name, enum wish wish, int64
 
 static void receive(void)
 {
-    struct gpud_context *context;
-    struct gpud_receiver *receiver;
-    struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
     struct gpud_frame *frame;
     uint64_t last = 0;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    params.address = ADDRESS;
-    params.device = device;
-    WORKS(gpud_context_create(NULL, &context, &e));
-    WORKS(gpud_receiver_create(context, &params, &receiver, &e));
+    struct gpud_context *context = NEW_CONTEXT();
+    struct gpud_receiver *receiver = NEW_RECEIVER(context, .address = ADDRESS, .device = device);
     CHECK(set_policy(SCHED_FIFO, PRIORITY), "no real-time priority");
     while (!atomic_load(&board->stop)) {
         if (gpud_receiver_acquire(receiver, 100 * GPUD_MSEC, &frame, NULL) != GPUD_OK)
             continue;
-        struct gpud_frame_info info = GPUD_INFO_INIT(info);
-        gpud_frame_get_info(frame, &info);
+        struct gpud_frame_info info = INFO(frame, frame);
         int64_t now = gpud_test_now(), before = atomic_exchange(&board->last, now);
         if (before && now - before > atomic_load(&board->longest_gap))
             atomic_store(&board->longest_gap, now - before);
@@ -173,10 +168,6 @@ static void run(struct gpud_sender *sender, enum wish wish, int processes, int64
 
 int main(int argc, char **argv)
 {
-    struct gpud_context *context;
-    struct gpud_sender *sender;
-    struct gpud_layout layout;
-    struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
     int processes = argc > 2 ? atoi(argv[2]) : 24, seconds = argc > 3 ? atoi(argv[3]) : 8;
     device = argc > 1 ? argv[1] : "host";
     CHECK(processes >= 0 && processes <= PROCESSES_MAX && seconds > 0 && seconds <= 60,
@@ -190,13 +181,11 @@ int main(int argc, char **argv)
     pid_t receiver = fork();
     if (receiver == 0)
         receive();
-    params.address = ADDRESS;
-    params.device = device;
-    params.slow_receiver = GPUD_SLOW_DROP_NEWEST;
     setenv("GPUDIRECT_LOG", "error", 0);
-    WORKS(gpud_context_create(NULL, &context, &e));
-    WORKS(gpud_sender_create(context, &params, &sender, &e));
-    WORKS(gpud_layout_init(&layout, "UYVY", 1920, 1080, 0, &e));
+    struct gpud_context *context = NEW_CONTEXT();
+    struct gpud_sender *sender = NEW_SENDER(context, .address = ADDRESS, .device = device,
+                                            .slow_receiver = GPUD_SLOW_DROP_NEWEST);
+    struct gpud_layout layout = LAYOUT("UYVY", 1920, 1080, 0);
     WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
     WORKS(gpud_sender_wait(sender, 1, 60 * GPUD_SEC, &e));
     CHECK(set_policy(SCHED_FIFO | SCHED_RESET_ON_FORK, PRIORITY), "no real-time priority");

@@ -5,6 +5,7 @@
  * the channels of other processes are still listed, and the list says how many it leaves out. A
  * folder, or an address, can also be queried by name. */
 #include "support/check.h"
+#include "support/make.h"
 
 #include <gpudirect/gpudirect.h>
 
@@ -76,42 +77,39 @@ static int crowd(unsigned living, pid_t *pid)
 
 static struct gpud_sender *start_sender(const char *address)
 {
-    struct gpud_sender *sender;
-    struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
-    params.address = address;
-    WORKS(gpud_sender_create(context, &params, &sender, &e));
+    struct gpud_sender *sender = NEW_SENDER(context, .address = address);
     return sender;
 }
 
 /* --- what is listed --------------------------------------------------------------------------- */
 
-static bool has_answered(const struct gpud_channel_list *channels, const char *address)
+struct listed {
+    struct gpud_channel_list *channels;
+    uint32_t count;
+    struct gpud_channel_search_info search;
+};
+
+static bool has_answered(const struct listed *listed, const char *address)
 {
-    for (uint32_t i = 0; i < gpud_channel_list_count(channels); i++) {
+    for (uint32_t i = 0; i < listed->count; i++) {
         struct gpud_channel_info info = GPUD_INFO_INIT(info);
-        WORKS(gpud_channel_list_get_info(channels, i, &info, &e));
+        WORKS(gpud_channel_list_get_info(listed->channels, i, &info, &e));
         if (strcmp(info.address, address) == 0)
             return info.answered;
     }
     return false;
 }
 
-static struct gpud_channel_search_info search_of(const struct gpud_channel_list *channels)
-{
-    struct gpud_channel_search_info search = GPUD_INFO_INIT(search);
-    gpud_channel_list_get_search(channels, &search);
-    return search;
-}
-
 /* The live processes of the crowd do not answer, and each is waited for. */
-static struct gpud_channel_list *ask_until_answered(const char *one, const char *other)
+static struct listed ask_until_answered(const char *one, const char *other)
 {
-    struct gpud_channel_list *channels;
+    struct listed listed = {.search = GPUD_INFO_INIT(listed.search)};
     for (int i = 0; i < TRIES; i++) {
-        WORKS(gpud_channel_list_create(NULL, GPUD_SEC, &channels, &e));
-        if (has_answered(channels, one) && has_answered(channels, other))
-            return channels;
-        gpud_channel_list_destroy(&channels);
+        WORKS(gpud_channel_list_create(NULL, GPUD_SEC, &listed.channels, &listed.count,
+                                       &listed.search, &e));
+        if (has_answered(&listed, one) && has_answered(&listed, other))
+            return listed;
+        gpud_channel_list_destroy(&listed.channels);
     }
     FAIL("%s and %s are not listed with an answer", one, other);
 }
@@ -133,23 +131,22 @@ static void test_crowd(void)
     struct gpud_sender *elsewhere = start_sender(path);
     int stay = crowd(living, &pid);
 
-    struct gpud_channel_list *channels = ask_until_answered("cam1", path);
-    size_t omitted = search_of(channels).omitted;
-    CHECK_EQUAL(gpud_channel_list_count(channels), GPUD_CHANNELS_MAX);
+    struct listed listed = ask_until_answered("cam1", path);
+    size_t omitted = listed.search.omitted;
+    CHECK_EQUAL(listed.count, GPUD_CHANNELS_MAX);
     CHECK_EQUAL(omitted, living + 2 - GPUD_CHANNELS_MAX);
     snprintf(number, sizeof(number), "%zu more are not listed", omitted);
-    CHECK(strstr(search_of(channels).note, number), "it says \"%s\"", search_of(channels).note);
-    gpud_channel_list_destroy(&channels);
+    CHECK(strstr(listed.search.note, number), "it says \"%s\"", listed.search.note);
+    gpud_channel_list_destroy(&listed.channels);
     snprintf(link, sizeof(link), "%s/gpudirect/.unix!nowhere!0", base);
     CHECK(lstat(link, &st) < 0, "links that lead nowhere stay");
 
     close(stay);
     CHECK(waitpid(pid, NULL, 0) == pid, "waitpid");
-    channels = ask_until_answered("cam1", path);
-    CHECK(gpud_channel_list_count(channels) == 2 && search_of(channels).omitted == 0 &&
-              !search_of(channels).note[0],
-          "of the dead %u are listed", gpud_channel_list_count(channels) - 2);
-    gpud_channel_list_destroy(&channels);
+    listed = ask_until_answered("cam1", path);
+    CHECK(listed.count == 2 && listed.search.omitted == 0 && !listed.search.note[0],
+          "of the dead %u are listed", listed.count - 2);
+    gpud_channel_list_destroy(&listed.channels);
     gpud_sender_destroy(&here);
     gpud_sender_destroy(&elsewhere);
 }
@@ -157,10 +154,10 @@ static void test_crowd(void)
 /* The process that sends at the only address in that folder; -1: none does. */
 static int64_t user_in(const char *asked, const char *address)
 {
-    struct gpud_channel_list *channels;
     struct gpud_channel_info info = GPUD_INFO_INIT(info);
-    WORKS(gpud_channel_list_create(asked, 20 * GPUD_SEC, &channels, &e));
-    size_t count = gpud_channel_list_count(channels);
+    struct gpud_channel_list *channels;
+    uint32_t count;
+    WORKS(gpud_channel_list_create(asked, 20 * GPUD_SEC, &channels, &count, NULL, &e));
     if (count > 0) {
         CHECK_EQUAL(count, 1);
         WORKS(gpud_channel_list_get_info(channels, 0, &info, &e));
@@ -185,7 +182,7 @@ static void test_folder(uid_t user)
         close(stay[1]);
         CHECK(setuid(user) == 0, "setuid: %s", strerror(errno));
         setenv("XDG_RUNTIME_DIR", folder, 1);
-        WORKS(gpud_context_create(NULL, &context, &e));
+        context = NEW_CONTEXT();
         struct gpud_sender *sender = start_sender(path);
         CHECK(write(ready[1], "", 1) == 1 && read(stay[0], &byte, 1) == 0, "pipes");
         gpud_sender_destroy(&sender);
@@ -207,14 +204,14 @@ static void test_folder(uid_t user)
 
 static void test_nothing_there(void)
 {
-    struct gpud_channel_list *channels;
+    AUTO(gpud_channel_list_destroy) struct gpud_channel_list *channels = NULL;
     EXPECT(GPUD_IO, "cannot look for channels in /nowhere/at all: No such file",
-           gpud_channel_list_create("unix:/nowhere/at all/", 0, &channels, &e));
-    WORKS(gpud_channel_list_create("unix:/nowhere/cam1", 0, &channels, &e));
-    CHECK(gpud_channel_list_count(channels) == 0 &&
-              strstr(search_of(channels).note, "there is no folder /nowhere here"),
-          "it says \"%s\"", search_of(channels).note);
-    gpud_channel_list_destroy(&channels);
+           gpud_channel_list_create("unix:/nowhere/at all/", 0, &channels, NULL, NULL, &e));
+    uint32_t count;
+    struct gpud_channel_search_info search = GPUD_INFO_INIT(search);
+    WORKS(gpud_channel_list_create("unix:/nowhere/cam1", 0, &channels, &count, &search, &e));
+    CHECK(count == 0 && strstr(search.note, "there is no folder /nowhere here"), "it says \"%s\"",
+          search.note);
 }
 
 int main(void)
@@ -232,7 +229,7 @@ int main(void)
         SAY("and of another user, asked by root");
         test_folder(65534);
     }
-    WORKS(gpud_context_create(NULL, &context, &e));
+    context = NEW_CONTEXT();
     SAY("a crowd of %d dead sockets, %d dangling links and living ones", DEAD, LINKS);
     test_crowd();
     gpud_context_destroy(&context);

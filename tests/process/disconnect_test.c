@@ -7,6 +7,7 @@
 #include "base/fd.h"
 #include "stream/sender/state.h"
 #include "support/check.h"
+#include "support/make.h"
 #include "support/media.h"
 #include "support/peer.h"
 #include "support/raw.h"
@@ -16,13 +17,10 @@
 /* A receiver that streams from a sender which this process plays. */
 static struct gpud_receiver *make_receiver(struct gpud_context *context, struct raw_server *server)
 {
-    struct gpud_receiver *receiver;
     struct gpud_frame *frame;
     struct gpud_error error = {.reason = ""};
-    struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
-    params.address = "disconnect";
     raw_listen(server, "disconnect");
-    WORKS(gpud_receiver_create(context, &params, &receiver, &e));
+    struct gpud_receiver *receiver = NEW_RECEIVER(context, .address = "disconnect");
     for (int at = -1; at < RAW_SERVER_CANARY; at++) {
         enum gpud_status status = gpud_receiver_acquire(receiver, 20 * GPUD_MSEC, &frame, &error);
         CHECK(status == GPUD_TIMEOUT, "%s: %s", gpud_status_string(status), error.reason);
@@ -50,7 +48,7 @@ static void end_of_stream(void)
     gpud_page_count_message(&server.view);
     raw_hang_up(&server);
     for (int i = 0; i < 2; i++) {
-        WORKS(gpud_receiver_acquire(receiver, GPUD_SEC, &frame, &e));
+        frame = ACQUIRE_FRAME(receiver, GPUD_SEC);
         gpud_frame_release(&frame);
     }
     EXPECT(GPUD_CLOSED, "ended the stream", gpud_receiver_acquire(receiver, GPUD_SEC, &frame, &e));
@@ -75,13 +73,12 @@ static void end_of_stream(void)
 static void frames_kept(void)
 {
     struct gpud_context *context = raw_context();
-    struct gpud_frame *kept, *frame;
+    struct gpud_frame *frame;
     struct raw_server server;
     struct gpud_receiver *receiver = make_receiver(context, &server);
     uint32_t entry;
-    void *data;
     CHECK(raw_publish(&server, &entry), "no credit");
-    WORKS(gpud_receiver_acquire(receiver, GPUD_SEC, &kept, &e));
+    struct gpud_frame *kept = ACQUIRE_FRAME(receiver, GPUD_SEC);
     server.sequence = 0;
     CHECK(raw_publish(&server, &entry), "no credit");
     EXPECT(GPUD_PEER, "went back", gpud_receiver_acquire(receiver, GPUD_SEC, &frame, &e));
@@ -92,7 +89,7 @@ static void frames_kept(void)
     while (message.type != GPUD_MESSAGE_BYE);
     CHECK(strstr(message.refuse.reason, "went back"), "the sender is told: %s",
           message.refuse.reason);
-    WORKS(gpud_frame_map(kept, GPUD_READ, GPUD_SEC, &data, &e));
+    MAP_FRAME(kept, GPUD_READ, GPUD_SEC);
     gpud_frame_unmap(kept);
     CHECK(!gpud_fd_is_hung_up(server.fd), "the connection ends while a frame of it is held");
     gpud_frame_release(&kept);
@@ -104,12 +101,8 @@ static void frames_kept(void)
 
 static struct gpud_sender *make_sender(struct gpud_context *context)
 {
-    struct gpud_sender *sender;
-    struct gpud_layout layout;
-    struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
-    params.address = "disconnect";
-    WORKS(gpud_sender_create(context, &params, &sender, &e));
-    WORKS(gpud_layout_init(&layout, "GRAY8", 64, 64, 0, &e));
+    struct gpud_sender *sender = NEW_SENDER(context, .address = "disconnect");
+    struct gpud_layout layout = LAYOUT("GRAY8", 64, 64, 0);
     WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
     return sender;
 }
@@ -140,20 +133,16 @@ static void goodbye(void)
  * listener's thread is woken to disconnect the peer. */
 static void hung_up_by_listener(void)
 {
-    struct gpud_context *context = raw_context();
-    struct gpud_sender *sender = make_sender(context);
-    struct gpud_frame *frame;
-    struct raw raw;
+    AUTO(gpud_context_destroy) struct gpud_context *context = raw_context();
+    AUTO(gpud_sender_destroy) struct gpud_sender *sender = make_sender(context);
+    AUTO(raw_close) struct raw raw;
     raw_open(&raw, "disconnect", RAW_READY_SENT);
     WORKS(gpud_sender_wait(sender, 1, GPUD_SEC, &e));
     atomic_store(&raw.page->receiver.returned, 1000);
-    WORKS(gpud_sender_acquire(sender, GPUD_SEC, &frame, &e));
+    struct gpud_frame *frame = ACQUIRE_SLOT(sender, GPUD_SEC);
     WORKS(gpud_sender_submit(sender, &frame, GPUD_SEC, &e));
     CHECK(raw_wait_hangup(raw.fd, 10 * GPUD_SEC), "a liar is still connected");
     EXPECT(GPUD_TIMEOUT, "receivers have connected", gpud_sender_wait(sender, 1, 0, &e));
-    raw_close(&raw);
-    gpud_sender_destroy(&sender);
-    gpud_context_destroy(&context);
 }
 
 static void impostor(void)

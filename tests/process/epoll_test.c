@@ -6,6 +6,7 @@
  * repeatedly without one. epoll_test [device of the sender] [device of the receiver] */
 #include "base/clock.h"
 #include "support/check.h"
+#include "support/make.h"
 #include "support/media.h"
 #include "support/peer.h"
 #include "support/picture.h"
@@ -33,16 +34,8 @@ static struct loop {
 
 static void take(struct gpud_frame *frame)
 {
-    struct gpud_frame_info info = GPUD_INFO_INIT(info);
-    uint32_t plane, row, byte;
-    void *data;
-    gpud_frame_get_info(frame, &info);
-    WORKS(gpud_frame_map(frame, GPUD_READ, 10 * GPUD_SEC, &data, &e));
-    peer_order();
-    CHECK(picture_check(&layout, data, info.offset, &plane, &row, &byte),
-          "frame %llu: byte %u of row %u of plane %u is wrong", (unsigned long long)info.offset,
-          byte, row, plane);
-    gpud_frame_unmap(frame);
+    struct gpud_frame_info info = INFO(frame, frame);
+    FRAME_CHECK(frame, &layout, info.offset);
     peer_order();
     gpud_frame_release(&frame);
     atomic_fetch_add(&loop.frames, 1);
@@ -76,10 +69,7 @@ static void *receive(void *arg)
 
 static void start_receiver(void)
 {
-    struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
-    params.address = ADDRESS;
-    params.device = receiver_device;
-    WORKS(gpud_receiver_create(loop.context, &params, &loop.receiver, &e));
+    loop.receiver = NEW_RECEIVER(loop.context, .address = ADDRESS, .device = receiver_device);
     CHECK(pthread_create(&loop.thread, NULL, receive, NULL) == 0, "no thread");
 }
 
@@ -87,11 +77,8 @@ static void start_receiver(void)
 
 static struct gpud_sender *open_sender(struct pollfd *fd)
 {
-    struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
-    struct gpud_sender *sender;
-    params.address = ADDRESS;
-    params.device = sender_device;
-    WORKS(gpud_sender_create(loop.context, &params, &sender, &e));
+    struct gpud_sender *sender =
+        NEW_SENDER(loop.context, .address = ADDRESS, .device = sender_device);
     WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
     WORKS(gpud_sender_wait(sender, 1, 10 * GPUD_SEC, &e));
     WORKS(gpud_sender_get_fd(sender, &fd->fd, &e));
@@ -114,18 +101,11 @@ static void send_frames(struct gpud_sender *sender, struct pollfd *fd, uint64_t 
 {
     unsigned long long turns = 0;
     for (uint64_t number = from; number <= to; number++) {
-        struct gpud_frame_info info = GPUD_INFO_INIT(info);
         struct gpud_frame *frame;
-        void *data;
         LOOPED(fd, turns, gpud_sender_acquire(sender, 0, &frame, &e));
-        WORKS(gpud_frame_map(frame, GPUD_WRITE, 10 * GPUD_SEC, &data, &e));
         peer_order();
-        picture_write(&layout, data, number);
+        frame_write(frame, &layout, number);
         peer_order();
-        gpud_frame_unmap(frame);
-        gpud_frame_get_info(frame, &info);
-        info.offset = number;
-        WORKS(gpud_frame_set_info(frame, &info, &e));
         LOOPED(fd, turns, gpud_sender_submit(sender, &frame, 0, &e));
     }
     SAY("  %llu frames, the sender waited %llu times", (unsigned long long)(to - from + 1), turns);
@@ -156,8 +136,8 @@ int main(int argc, char **argv)
         receiver_device = argv[2];
     }
     runtime_make();
-    WORKS(gpud_context_create(NULL, &loop.context, &e));
-    WORKS(gpud_layout_init(&layout, "UYVY", 160, 90, 0, &e));
+    loop.context = NEW_CONTEXT();
+    layout = LAYOUT("UYVY", 160, 90, 0);
     struct baseline before = baseline_take();
 
     SAY("a receiver before its sender");

@@ -4,6 +4,7 @@
 /* New, closed and reformatted channels cause events in the directory of channels. */
 #include "background.h"
 #include "support/check.h"
+#include "support/make.h"
 
 #include <poll.h>
 #include <stdio.h>
@@ -34,12 +35,12 @@ static bool await(int fd, const char *entry, const char *what)
 
 static uint32_t ask(char directory[128])
 {
-    struct gpud_channel_list *channels;
     struct gpud_channel_info info = GPUD_INFO_INIT(info);
-    WORKS(gpud_channel_list_create(BACKGROUND_ADDRESS, 20 * GPUD_SEC, &channels, &e));
-    WORKS(gpud_channel_list_get_info(channels, 0, &info, &e));
+    struct gpud_channel_list *channels;
     struct gpud_channel_search_info search = GPUD_INFO_INIT(search);
-    gpud_channel_list_get_search(channels, &search);
+    WORKS(
+        gpud_channel_list_create(BACKGROUND_ADDRESS, 20 * GPUD_SEC, &channels, NULL, &search, &e));
+    WORKS(gpud_channel_list_get_info(channels, 0, &info, &e));
     snprintf(directory, 128, "%s", search.directory);
     gpud_channel_list_destroy(&channels);
     return info.epoch;
@@ -62,8 +63,6 @@ static void a_format(void)
 static void one_comes_and_goes(const char *prefix, const char *name)
 {
     char directory[128], address[256], entry[256];
-    struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
-    struct gpud_sender *sender;
     const char *elsewhere = getenv("XDG_RUNTIME_DIR");
     ask(directory);
     snprintf(address, sizeof(address), "%s%s%s%s", prefix, prefix[0] ? elsewhere : "",
@@ -74,8 +73,7 @@ static void one_comes_and_goes(const char *prefix, const char *name)
         *at = *at == '/' ? '!' : *at;
     int fd = inotify_init1(IN_CLOEXEC);
     CHECK(fd >= 0 && inotify_add_watch(fd, directory, IN_CREATE | IN_DELETE) >= 0, "%m");
-    params.address = address;
-    WORKS(gpud_sender_create(background.context, &params, &sender, &e));
+    struct gpud_sender *sender = NEW_SENDER(background.context, .address = address);
     while (!await(fd, entry, "it comes"))
         ;
     gpud_sender_destroy(&sender);

@@ -5,6 +5,7 @@
  * whatever other threads do at that moment and wherever exit() is called; a forked child sends
  * none. If a signal ends the process, the other side reports that. */
 #include "support/check.h"
+#include "support/make.h"
 #include "support/media.h"
 #include "support/peer.h"
 #include "support/raw.h"
@@ -68,14 +69,9 @@ static void await_go(void)
 
 static void play_sender(struct gpud_context *context)
 {
-    struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
-    struct gpud_sender *sender;
-    struct gpud_layout layout;
     uint64_t number = 0;
-    params.address = ADDRESS;
-    params.slots = LAST_FRAMES + 1;
-    WORKS(gpud_sender_create(context, &params, &sender, &e));
-    WORKS(gpud_layout_init(&layout, "UYVY", WIDTH, HEIGHT, 0, &e));
+    struct gpud_sender *sender = NEW_SENDER(context, .address = ADDRESS, .slots = LAST_FRAMES + 1);
+    struct gpud_layout layout = LAYOUT("UYVY", WIDTH, HEIGHT, 0);
     WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
     WORKS(gpud_sender_wait(sender, 1, 20 * GPUD_SEC, &e));
     SEND_LENT(sender, &layout, ++number);
@@ -127,24 +123,18 @@ static void on_event(void *user, enum gpud_event event, const void *data)
 
 static void play_receiver(struct gpud_context *context)
 {
-    struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
-    pthread_t thread;
-    params.address = ADDRESS;
-    params.on_event = on_event;
-    WORKS(gpud_receiver_create(context, &params, &receiver, &e));
-    CHECK(pthread_create(&thread, NULL, acquire, NULL) == 0 && pthread_detach(thread) == 0,
-          "no thread");
+    receiver = NEW_RECEIVER(context, .address = ADDRESS, .on_event = on_event);
+    CHECK(pthread_detach(NEW_THREAD(acquire, NULL)) == 0, "no thread");
     await_go();
     end();
 }
 
 static void play(int argc, char **argv)
 {
-    struct gpud_context *context;
     own = peer_board_open("--ends", argc, argv, sizeof(*own));
     if (!own)
         return;
-    WORKS(gpud_context_create(NULL, &context, &e));
+    struct gpud_context *context = NEW_CONTEXT();
     if (own->sends)
         play_sender(context);
     else
@@ -189,8 +179,7 @@ static const char *sentence(enum way way)
 
 static void take_frame(struct gpud_receiver *from)
 {
-    struct gpud_frame *frame;
-    WORKS(gpud_receiver_acquire(from, 20 * GPUD_SEC, &frame, &e));
+    struct gpud_frame *frame = ACQUIRE_FRAME(from, 20 * GPUD_SEC);
     gpud_frame_release(&frame);
 }
 
@@ -198,13 +187,10 @@ static void take_frame(struct gpud_receiver *from)
 static void sender_ends(enum way way, bool reaped)
 {
     struct gpud_context *context = raw_context();
-    struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
-    struct gpud_receiver *survivor;
     struct gpud_frame *frame;
     struct ender ender;
-    params.address = ADDRESS;
-    params.slots = LAST_FRAMES + 1;
-    WORKS(gpud_receiver_create(context, &params, &survivor, &e));
+    struct gpud_receiver *survivor =
+        NEW_RECEIVER(context, .address = ADDRESS, .slots = LAST_FRAMES + 1);
     start(&ender, true, way);
     take_frame(survivor);
     atomic_store(&ender.board->go, true);
@@ -224,15 +210,11 @@ static void sender_ends(enum way way, bool reaped)
 static void receiver_ends(enum way way)
 {
     struct gpud_context *context = raw_context();
-    struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
-    struct gpud_sender *survivor;
-    struct gpud_layout layout;
     struct ender ender;
     raw_log_clear();
-    params.address = ADDRESS;
-    params.slow_receiver = GPUD_SLOW_DROP_OLDEST;
-    WORKS(gpud_sender_create(context, &params, &survivor, &e));
-    WORKS(gpud_layout_init(&layout, "UYVY", WIDTH, HEIGHT, 0, &e));
+    struct gpud_sender *survivor =
+        NEW_SENDER(context, .address = ADDRESS, .slow_receiver = GPUD_SLOW_DROP_OLDEST);
+    struct gpud_layout layout = LAYOUT("UYVY", WIDTH, HEIGHT, 0);
     WORKS(gpud_sender_configure(survivor, PICTURE(&layout), &e));
     start(&ender, false, way);
     if (way != BY_EXIT_IN_CALLBACK) {
@@ -277,10 +259,7 @@ int main(int argc, char **argv)
     BASELINE_CHECK(before);
     /* The files of processes that ended in this way stay until the next one of their name. */
     struct gpud_context *context = raw_context();
-    struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
-    struct gpud_sender *sender;
-    params.address = ADDRESS;
-    WORKS(gpud_sender_create(context, &params, &sender, &e));
+    struct gpud_sender *sender = NEW_SENDER(context, .address = ADDRESS);
     gpud_sender_destroy(&sender);
     gpud_context_destroy(&context);
     runtime_done();

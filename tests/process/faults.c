@@ -4,6 +4,7 @@
 #include "faults.h"
 
 #include "support/check.h"
+#include "support/make.h"
 #include "support/media.h"
 #include "support/peer.h"
 #include "support/picture.h"
@@ -71,18 +72,15 @@ static struct gpud_context *open_context(struct stage *stage)
 
 static bool is_flagged(const struct gpud_frame *frame)
 {
-    struct gpud_frame_info info = GPUD_INFO_INIT(info);
-    gpud_frame_get_info(frame, &info);
-    return info.flags & GPUD_FRAME_CORRUPTED;
+    return INFO(frame, frame).flags & GPUD_FRAME_CORRUPTED;
 }
 
 static void look_at(struct stage *stage, struct gpud_frame *frame)
 {
-    struct gpud_frame_info info = GPUD_INFO_INIT(info);
     struct gpud_error error = {.reason = ""};
     uint32_t plane, row, byte;
     void *data;
-    gpud_frame_get_info(frame, &info);
+    struct gpud_frame_info info = INFO(frame, frame);
     if (gpud_frame_map(frame, GPUD_READ, PATIENCE, &data, &error) != GPUD_OK) {
         told(stage, "the receiver's map", &error);
         return;
@@ -158,7 +156,8 @@ static enum gpud_status wrap(struct gpud_device *device, const struct gpud_layou
                              struct gpud_frame **frame, struct gpud_error *error)
 {
     struct gpud_memory *memory;
-    enum gpud_status status = gpud_memory_alloc(device, layout->size, &memory, error);
+    enum gpud_status status =
+        gpud_memory_alloc(device, layout->size, GPUD_MEMORY_PLAIN, &memory, error);
     if (status != GPUD_OK)
         return status;
     status = gpud_frame_wrap(memory, 0, layout, frame, error);
@@ -169,14 +168,13 @@ static enum gpud_status wrap(struct gpud_device *device, const struct gpud_layou
 static enum gpud_status paint(struct gpud_frame *frame, const struct gpud_layout *layout,
                               uint64_t number, struct gpud_error *error)
 {
-    struct gpud_frame_info info = GPUD_INFO_INIT(info);
     void *data;
     enum gpud_status status = gpud_frame_map(frame, GPUD_WRITE, PATIENCE, &data, error);
     if (status != GPUD_OK)
         return status;
     picture_write(layout, data, number);
     gpud_frame_unmap(frame);
-    gpud_frame_get_info(frame, &info);
+    struct gpud_frame_info info = INFO(frame, frame);
     info.offset = number;
     return gpud_frame_set_info(frame, &info, error);
 }
@@ -252,13 +250,12 @@ static void wait_for_frames(struct stage *stage)
 static void send_all(struct stage *stage, const char *from, struct gpud_context *context)
 {
     struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
-    struct gpud_device *device = NULL;
-    struct gpud_sender *sender = NULL;
-    struct gpud_layout layout;
+    AUTO(gpud_device_close) struct gpud_device *device = NULL;
+    AUTO(gpud_sender_destroy) struct gpud_sender *sender = NULL;
     struct gpud_error error = {.reason = ""};
     params.address = stage->address;
     params.device = from;
-    WORKS(gpud_layout_init(&layout, "UYVY", WIDTH, HEIGHT, 0, &e));
+    struct gpud_layout layout = LAYOUT("UYVY", WIDTH, HEIGHT, 0);
     enum gpud_status status = gpud_device_open(context, from, &device, &error);
     if (status == GPUD_OK)
         status = gpud_sender_create(context, &params, &sender, &error);
@@ -274,8 +271,6 @@ static void send_all(struct stage *stage, const char *from, struct gpud_context 
         wait_for_frames(stage);
     }
     atomic_store(&stage->over, true);
-    gpud_sender_destroy(&sender);
-    gpud_device_close(&device);
 }
 
 static int play(const struct faults *faults, const char *address, const char *from, const char *to)

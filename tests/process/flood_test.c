@@ -254,7 +254,7 @@ static void places(void)
     /* A query needs none. */
     struct gpud_channel_list *channels;
     struct gpud_channel_info info = GPUD_INFO_INIT(info);
-    WORKS(gpud_channel_list_create(BACKGROUND_ADDRESS, 20 * GPUD_SEC, &channels, &e));
+    WORKS(gpud_channel_list_create(BACKGROUND_ADDRESS, 20 * GPUD_SEC, &channels, NULL, NULL, &e));
     WORKS(gpud_channel_list_get_info(channels, 0, &info, &e));
     CHECK(info.answered && info.links == GPUD_RECEIVERS_MAX, "%u receivers: %s", info.links,
           info.reason);

@@ -7,8 +7,8 @@
 #include "background.h"
 #include "base/fd.h"
 #include "support/check.h"
+#include "support/count.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <sys/socket.h>
 
@@ -116,17 +116,6 @@ static void an_answer_that_is_overtaken(void)
     raw_close(&raw);
     background_goes_on(&background);
     raw_log_clear();
-}
-
-static unsigned count_fds(void)
-{
-    unsigned count = 0;
-    DIR *folder = opendir("/proc/self/fd");
-    CHECK(folder, "/proc/self/fd: %s", strerror(errno));
-    while (readdir(folder))
-        count++;
-    closedir(folder);
-    return count;
 }
 
 /* Every link that maps the ring is told the number of remaining memories. */

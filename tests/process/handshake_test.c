@@ -6,6 +6,7 @@
 #include "background.h"
 #include "base/fd.h"
 #include "support/check.h"
+#include "support/make.h"
 #include "support/media.h"
 #include "support/raw.h"
 #include "support/spawn_again.h"
@@ -100,10 +101,7 @@ static void server_dies(void)
 {
     struct baseline before = baseline_take();
     struct gpud_context *context = raw_context();
-    struct gpud_receiver *receiver;
-    struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
-    params.address = ADDRESS_SILENT;
-    WORKS(gpud_receiver_create(context, &params, &receiver, &e));
+    struct gpud_receiver *receiver = NEW_RECEIVER(context, .address = ADDRESS_SILENT);
     for (int step = 0; step < RAW_SERVER_STEPS; step++) {
         pid_t pid = start("--server", ADDRESS_SILENT, step);
         struct gpud_frame *frame;
@@ -202,12 +200,9 @@ static void server_is_silent(enum raw_server_step step, int64_t longest, const c
 {
     struct baseline before = baseline_take();
     struct gpud_context *context = raw_context();
-    struct gpud_receiver *receiver;
     struct raw_server server;
-    struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
-    params.address = ADDRESS_SILENT;
     raw_listen(&server, ADDRESS_SILENT);
-    WORKS(gpud_receiver_create(context, &params, &receiver, &e));
+    struct gpud_receiver *receiver = NEW_RECEIVER(context, .address = ADDRESS_SILENT);
     struct gpud_frame *frame;
     struct gpud_error error = {.reason = ""};
     enum gpud_status status = GPUD_TIMEOUT;
@@ -235,21 +230,14 @@ static void server_is_silent(enum raw_server_step step, int64_t longest, const c
 static void earlier_pictures(void)
 {
     struct gpud_context *context = raw_context();
-    struct gpud_sender *sender;
-    struct gpud_layout layout;
     struct gpud_message message;
     struct raw raw;
-    struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
-    params.address = ADDRESS_SILENT;
-    WORKS(gpud_sender_create(context, &params, &sender, &e));
-    WORKS(gpud_layout_init(&layout, "GRAY8", 64, 64, 0, &e));
+    struct gpud_sender *sender = NEW_SENDER(context, .address = ADDRESS_SILENT);
+    struct gpud_layout layout = LAYOUT("GRAY8", 64, 64, 0);
     WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
     /* A receiver takes frames until every slot was written, and then leaves. */
-    struct gpud_receiver *receiver;
-    struct gpud_receiver_params wants = GPUD_PARAMS_INIT(wants);
-    wants.address = ADDRESS_SILENT;
-    wants.slow_receiver = GPUD_SLOW_DROP_OLDEST;
-    WORKS(gpud_receiver_create(context, &wants, &receiver, &e));
+    struct gpud_receiver *receiver =
+        NEW_RECEIVER(context, .address = ADDRESS_SILENT, .slow_receiver = GPUD_SLOW_DROP_OLDEST);
     struct gpud_frame *frame;
     PEER_UNTIL("the receiver streams", 5000,
                gpud_receiver_acquire(receiver, 20 * GPUD_MSEC, &frame, NULL) == GPUD_TIMEOUT &&
@@ -260,8 +248,7 @@ static void earlier_pictures(void)
         count++;
     CHECK(count > 2, "only %u slots are lent", count);
     for (unsigned i = 0; i < count; i++) {
-        void *data;
-        WORKS(gpud_frame_map(lent[i], GPUD_WRITE, GPUD_SEC, &data, &e));
+        void *data = MAP_FRAME(lent[i], GPUD_WRITE, GPUD_SEC);
         memset(data, 0xa5, layout.size);
         gpud_frame_unmap(lent[i]);
         if (i % 2) /* read-only from then on, until it is released */
@@ -299,20 +286,18 @@ static void earlier_pictures(void)
 /* After a refusal, the reason is not that there is no sender. */
 static void refusal_is_remembered(void)
 {
-    struct gpud_context *context;
     struct gpud_sender *sender;
     struct gpud_receiver *receiver;
     struct gpud_sender_params sends = GPUD_PARAMS_INIT(sends);
     struct gpud_receiver_params receives = GPUD_PARAMS_INIT(receives);
-    struct gpud_layout layout;
     struct gpud_frame *frame;
     struct gpud_error why = {.reason = ""};
     enum gpud_status status;
-    WORKS(gpud_context_create(NULL, &context, &e));
+    struct gpud_context *context = NEW_CONTEXT();
     sends.address = receives.address = "refuses";
     receives.route = "directgma"; /* which the host cannot */
     WORKS(gpud_sender_create(context, &sends, &sender, &e));
-    WORKS(gpud_layout_init(&layout, "UYVY", 64, 64, 1, &e));
+    struct gpud_layout layout = LAYOUT("UYVY", 64, 64, 1);
     WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
     WORKS(gpud_receiver_create(context, &receives, &receiver, &e));
     int64_t until = gpud_test_now() + 20 * GPUD_SEC;

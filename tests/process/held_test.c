@@ -5,6 +5,7 @@
  * are returned then; if the sender must reclaim a slot, the frame is flagged. */
 #include "background.h"
 #include "support/check.h"
+#include "support/make.h"
 #include "support/picture.h"
 
 #define HELD 3
@@ -13,10 +14,7 @@ static struct background background;
 
 static struct gpud_receiver *make_receiver(struct gpud_context *context)
 {
-    struct gpud_receiver *receiver;
-    struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
-    params.address = BACKGROUND_ADDRESS;
-    WORKS(gpud_receiver_create(context, &params, &receiver, &e));
+    struct gpud_receiver *receiver = NEW_RECEIVER(context, .address = BACKGROUND_ADDRESS);
     return receiver;
 }
 
@@ -28,11 +26,9 @@ static void acquire_some(struct gpud_receiver *receiver, struct gpud_frame *fram
 
 static bool is_whole(struct gpud_frame *frame)
 {
-    struct gpud_frame_info info = GPUD_INFO_INIT(info);
     uint32_t plane, row, byte;
-    void *data;
-    gpud_frame_get_info(frame, &info);
-    WORKS(gpud_frame_map(frame, GPUD_READ, GPUD_SEC, &data, &e));
+    struct gpud_frame_info info = INFO(frame, frame);
+    void *data = MAP_FRAME(frame, GPUD_READ, GPUD_SEC);
     bool whole = picture_check(&info.layout, data, info.offset, &plane, &row, &byte);
     gpud_frame_unmap(frame);
     return whole;
@@ -40,9 +36,7 @@ static bool is_whole(struct gpud_frame *frame)
 
 static bool is_flagged(struct gpud_frame *frame)
 {
-    struct gpud_frame_info info = GPUD_INFO_INIT(info);
-    gpud_frame_get_info(frame, &info);
-    return info.flags & GPUD_FRAME_CORRUPTED;
+    return INFO(frame, frame).flags & GPUD_FRAME_CORRUPTED;
 }
 
 /* The honest receiver gets this many more frames: every free slot is written several times. */
@@ -56,9 +50,8 @@ static void let_flow(unsigned frames)
 static void held_past_the_receiver(void)
 {
     for (int round = 0; round < 5; round++) {
-        struct gpud_context *context;
         struct gpud_frame *frame[HELD];
-        WORKS(gpud_context_create(NULL, &context, &e));
+        struct gpud_context *context = NEW_CONTEXT();
         struct gpud_receiver *receiver = make_receiver(context);
         acquire_some(receiver, frame);
         gpud_receiver_destroy(&receiver);
@@ -77,13 +70,12 @@ static void held_past_the_receiver(void)
 /* Of four slots some are held, and frames wait in the others. */
 static void counted(void)
 {
-    struct gpud_context *context;
     struct gpud_frame *frame[HELD];
-    WORKS(gpud_context_create(NULL, &context, &e));
+    struct gpud_context *context = NEW_CONTEXT();
     struct gpud_receiver *receiver = make_receiver(context);
     CHECK_EQUAL(gpud_receiver_count_frames(receiver), 0);
     for (unsigned held = 0; held < HELD; held++) {
-        WORKS(gpud_receiver_acquire(receiver, 5 * GPUD_SEC, &frame[held], &e));
+        frame[held] = ACQUIRE_FRAME(receiver, 5 * GPUD_SEC);
         PEER_UNTIL("the ring is full", 20000, gpud_receiver_count_frames(receiver) == 4 - 1 - held);
     }
     for (unsigned i = 0; i < HELD; i++)

@@ -5,6 +5,7 @@
  * pins no more of them than its frames need. */
 #include "device/device.h"
 #include "support/check.h"
+#include "support/make.h"
 #include "support/media.h"
 #include "support/peer.h"
 #include "support/raw.h"
@@ -18,21 +19,6 @@
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 #define ENTRIES 4 /* as raw_accept() has it */
 #define SLOT UINT64_C(8192)
-
-/* The handle that the driver of another GPU, in another process, would report. */
-static void open_as_gpu(struct raw *raw)
-{
-    struct gpud_message hello;
-    raw_connect(raw, ADDRESS);
-    raw_hello(&hello);
-    hello.hello.caps = GPUD_CAP_FENCES | GPUD_CAP_PINS_WRITABLE;
-    hello.hello.token = 1;
-    gpud_print(hello.hello.device, "hip:0");
-    gpud_print(hello.hello.kind, "hip");
-    CHECK(raw_send_message(raw->fd, &hello), "HELLO is not sent");
-    raw_to(raw, RAW_HELLO_SENT, RAW_OFFERED);
-    CHECK(strcmp(raw->offer.route, "staged-push") == 0, "%s is offered", raw->offer.route);
-}
 
 /* An ACCEPT with this ring: memories of one sparse file. */
 static void accept_ring(struct raw *raw, uint32_t memories, uint32_t slots, uint64_t slot_size,
@@ -58,7 +44,7 @@ static void refused(const char *what, uint32_t memories, uint32_t slots, uint64_
 {
     struct raw raw;
     SAY("%s", what);
-    open_as_gpu(&raw);
+    raw_connect_as_gpu(&raw, ADDRESS);
     accept_ring(&raw, memories, slots, slot_size, seals);
     if (!raw_wait_hangup(raw.fd, 10 * GPUD_SEC) || !raw_log_says(says, 10 * GPUD_SEC)) {
         raw_log_print();
@@ -73,7 +59,7 @@ static void taken(void)
 {
     struct raw raw;
     SAY("a ring as it should be");
-    open_as_gpu(&raw);
+    raw_connect_as_gpu(&raw, ADDRESS);
     accept_ring(&raw, 1, ENTRIES, SLOT, SEALS);
     raw_to(&raw, RAW_ACCEPTED, RAW_CANARY_GOT);
     raw_close(&raw);
@@ -82,17 +68,11 @@ static void taken(void)
 
 int main(void)
 {
-    struct gpud_context *context;
-    struct gpud_sender *sender;
-    struct gpud_layout layout;
-    struct gpud_sender_params sends = GPUD_PARAMS_INIT(sends);
     test_alarm(100);
     runtime_make();
-    context = raw_context();
-    sends.address = ADDRESS;
-    sends.device = "cuda:0";
-    WORKS(gpud_sender_create(context, &sends, &sender, &e));
-    WORKS(gpud_layout_init(&layout, "GRAY8", 128, 64, 0, &e)); /* SLOT bytes */
+    struct gpud_context *context = raw_context();
+    struct gpud_sender *sender = NEW_SENDER(context, .address = ADDRESS, .device = "cuda:0");
+    struct gpud_layout layout = LAYOUT("GRAY8", 128, 64, 0); /* SLOT bytes */
     WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
 
     taken();

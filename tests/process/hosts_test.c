@@ -7,6 +7,7 @@
  * Each end reports the other's host. */
 #include "support/check.h"
 #include "support/copies.h"
+#include "support/make.h"
 #include "support/media.h"
 #include "support/peer.h"
 
@@ -47,20 +48,14 @@ static void note_sender(void *user, enum gpud_event event, const void *data)
 
 static void receive_frames(struct board *board)
 {
-    struct gpud_context *context;
-    struct gpud_receiver *receiver;
-    struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
-    params.address = "hosts";
-    params.on_event = note_sender;
-    params.user = board;
-    WORKS(gpud_context_create(NULL, &context, &e));
-    WORKS(gpud_receiver_create(context, &params, &receiver, &e));
+    struct gpud_context *context = NEW_CONTEXT();
+    struct gpud_receiver *receiver =
+        NEW_RECEIVER(context, .address = "hosts", .on_event = note_sender, .user = board);
     while (!atomic_load(&board->leave)) {
-        struct gpud_frame_info info = GPUD_INFO_INIT(info);
         struct gpud_frame *frame;
         if (gpud_receiver_acquire(receiver, 100 * GPUD_MSEC, &frame, NULL) != GPUD_OK)
             continue;
-        gpud_frame_get_info(frame, &info);
+        struct gpud_frame_info info = INFO(frame, frame);
         if (board->place != OTHER_HOST)
             gpud_receiver_set_latency(receiver, TOLD);
         gpud_frame_release(&frame);
@@ -156,16 +151,15 @@ static void check_known(const struct board *board, const struct gpud_link_info *
 /* As gpudirect-info does. */
 static void check_listed(const struct gpud_link_info *own)
 {
-    struct gpud_channel_list *channels;
-    struct gpud_link_info link = GPUD_INFO_INIT(link);
-    WORKS(gpud_channel_list_create("hosts", 10 * GPUD_SEC, &channels, &e));
-    const struct gpud_link_list *links = gpud_channel_list_get_links(channels, 0);
-    CHECK_EQUAL(gpud_link_list_count(links), 1);
-    WORKS(gpud_link_list_get_info(links, 0, &link, &e));
-    CHECK(strcmp(link.host, own->host) == 0 && (link.latency_ns == 0) == (own->latency_ns == 0),
-          "listed as a receiver on \"%s\" with a latency of %llu ns", link.host,
-          (unsigned long long)link.latency_ns);
-    gpud_channel_list_destroy(&channels);
+    AUTO(gpud_channel_list_destroy) struct gpud_channel_list *channels = NULL;
+    struct gpud_channel_info info = GPUD_INFO_INIT(info);
+    WORKS(gpud_channel_list_create("hosts", 10 * GPUD_SEC, &channels, NULL, NULL, &e));
+    WORKS(gpud_channel_list_get_info(channels, 0, &info, &e));
+    CHECK_EQUAL(info.links, 1);
+    const struct gpud_link_info *link = info.link[0];
+    CHECK(strcmp(link->host, own->host) == 0 && (link->latency_ns == 0) == (own->latency_ns == 0),
+          "listed as a receiver on \"%s\" with a latency of %llu ns", link->host,
+          (unsigned long long)link->latency_ns);
 }
 
 static void check_unknown(const struct board *board, const struct gpud_link_info *link)
@@ -190,17 +184,11 @@ static bool send_to(enum place place, const char *path)
 {
     int fd, state;
     atomic_bool connected = false;
-    struct gpud_context *context;
-    struct gpud_sender *sender;
-    struct gpud_layout layout;
-    struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
     struct gpud_link_info link = GPUD_INFO_INIT(link);
-    params.address = "hosts";
-    params.on_connect = note_receiver;
-    params.user = &connected;
-    WORKS(gpud_context_create(NULL, &context, &e));
-    WORKS(gpud_sender_create(context, &params, &sender, &e));
-    WORKS(gpud_layout_init(&layout, "UYVY", 64, 32, 0, &e));
+    struct gpud_context *context = NEW_CONTEXT();
+    struct gpud_sender *sender =
+        NEW_SENDER(context, .address = "hosts", .on_connect = note_receiver, .user = &connected);
+    struct gpud_layout layout = LAYOUT("UYVY", 64, 32, 0);
     WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
 
     struct board *board = peer_board_make(sizeof(*board), &fd);
@@ -212,10 +200,7 @@ static bool send_to(enum place place, const char *path)
         SEND_LENT(sender, &layout, i);
         PEER_UNTIL("the frame", 10000, atomic_load(&board->frames) == i);
     }
-    struct gpud_link_list *links;
-    WORKS(gpud_link_list_create(sender, &links, &e));
-    gpud_link_list_get_info(links, 0, &link, NULL);
-    gpud_link_list_destroy(&links);
+    gpud_sender_list_links(sender, &link, 1);
     if (!refused)
         check_listed(&link);
     atomic_store(&board->leave, true);

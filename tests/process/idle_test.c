@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "support/check.h"
 #include "support/copies.h"
+#include "support/make.h"
 #include "support/media.h"
 #include "support/peer.h"
 
@@ -21,9 +22,7 @@ static struct gpud_receiver *receiver;
 
 static struct gpud_receiver_info receiver_info(void)
 {
-    struct gpud_receiver_info info = GPUD_INFO_INIT(info);
-    gpud_receiver_get_info(receiver, &info);
-    return info;
+    return INFO(receiver, receiver);
 }
 
 static void expect_nothing(int64_t timeout)
@@ -34,7 +33,6 @@ static void expect_nothing(int64_t timeout)
 
 static void open_ends(void)
 {
-    struct gpud_layout layout;
     struct gpud_sender_params sends = GPUD_PARAMS_INIT(sends);
     struct gpud_receiver_params receives = GPUD_PARAMS_INIT(receives);
     struct gpud_frame *frame;
@@ -42,7 +40,7 @@ static void open_ends(void)
     for (int i = 0; i < 2; i++)
         WORKS(gpud_context_create(NULL, &contexts[i], &e));
     WORKS(gpud_sender_create(contexts[0], &sends, &sender, &e));
-    WORKS(gpud_layout_init(&layout, "UYVY", 64, 32, 0, &e));
+    struct gpud_layout layout = LAYOUT("UYVY", 64, 32, 0);
     WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
     WORKS(gpud_receiver_create(contexts[1], &receives, &receiver, &e));
     PEER_UNTIL(
@@ -63,10 +61,9 @@ static void close_ends(void)
 static void send_frames(void)
 {
     for (int i = 0; i < FRAMES; i++) {
-        struct gpud_frame *frame;
-        WORKS(gpud_sender_acquire(sender, 30 * GPUD_SEC, &frame, &e));
+        struct gpud_frame *frame = ACQUIRE_SLOT(sender, 30 * GPUD_SEC);
         WORKS(gpud_sender_submit(sender, &frame, 30 * GPUD_SEC, &e));
-        WORKS(gpud_receiver_acquire(receiver, 30 * GPUD_SEC, &frame, &e));
+        frame = ACQUIRE_FRAME(receiver, 30 * GPUD_SEC);
         gpud_frame_release(&frame);
     }
 }

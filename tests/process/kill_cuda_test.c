@@ -6,6 +6,7 @@
  * are flagged, it streams with the next peer, and neither descriptors nor threads nor a GPU's
  * memory leak. Then live peers that do not keep their promises. */
 #include "support/check.h"
+#include "support/make.h"
 #include "support/peer.h"
 #include "support/raw.h"
 #include "survivor.h"
@@ -21,13 +22,12 @@ static long long ms_since(int64_t start)
 
 static void kill_senders(int rounds)
 {
-    struct gpud_context *context;
     struct input input;
     struct gpud_error error = {.reason = ""};
     struct victims victims = victims_of(true, rounds);
     long long worst = 0;
     int outstanding = 0;
-    WORKS(gpud_context_create(NULL, &context, &e));
+    struct gpud_context *context = NEW_CONTEXT();
     input_open(&input, context);
     for (int round = 0; round < rounds; round++) {
         struct victim *victim = victims_next(&victims);
@@ -45,8 +45,7 @@ static void kill_senders(int rounds)
         input_check(&input);
         victims_check(victim);
     }
-    struct gpud_receiver_info info = GPUD_INFO_INIT(info);
-    gpud_receiver_get_info(input.receiver, &info);
+    struct gpud_receiver_info info = INFO(receiver, input.receiver);
     CHECK_EQUAL(info.connects, rounds);
     CHECK_EQUAL(info.disconnects, rounds);
     CHECK(outstanding == 0 || input.corrupted > 0, "no frame of the dead was ever flagged");
@@ -59,13 +58,12 @@ static void kill_senders(int rounds)
 
 static void kill_receivers(int rounds, enum gpud_slow_receiver policy)
 {
-    struct gpud_context *context;
     struct output output;
     struct victims victims = victims_of(false, rounds);
     bool blocks = policy == GPUD_SLOW_BLOCK;
     long long worst = 0;
     int held = 0, outstanding = 0;
-    WORKS(gpud_context_create(NULL, &context, &e));
+    struct gpud_context *context = NEW_CONTEXT();
     output_open(&output, context, policy);
     for (int round = 0; round < rounds; round++) {
         struct victim *victim = victims_next(&victims);
@@ -129,14 +127,13 @@ static void lying_sender(void)
     struct gpud_frame *frame = NULL;
     int64_t until = gpud_test_now() + 3 * AGAIN;
     while (!frame) {
-        struct gpud_frame_info info = GPUD_INFO_INIT(info);
         enum gpud_status status =
             gpud_receiver_acquire(input.receiver, 100 * GPUD_MSEC, &frame, &error);
         CHECK(status != GPUD_CLOSED && gpud_test_now() < until, "not streaming again: %s: %s",
               gpud_status_string(status), error.reason);
         if (status != GPUD_OK)
             continue;
-        gpud_frame_get_info(frame, &info);
+        struct gpud_frame_info info = INFO(frame, frame);
         if (info.offset <= before)
             gpud_frame_release(&frame);
     }
@@ -192,9 +189,8 @@ static void lying_receiver(void)
 static void stopped_receiver(void)
 {
     struct output output;
-    struct gpud_context *context;
     struct victims victims = victims_of(false, 1);
-    WORKS(gpud_context_create(NULL, &context, &e));
+    struct gpud_context *context = NEW_CONTEXT();
     output_open(&output, context, GPUD_SLOW_DROP_NEWEST);
     struct victim *victim = victims_next(&victims);
     struct victim_board *board = victim->board;
@@ -218,8 +214,7 @@ static void stopped_receiver(void)
     atomic_store(&board->let_go, true);
     output_send_until(&output, &board->frames, atomic_load(&board->frames) + 20,
                       "frames at the receiver that goes on");
-    struct gpud_sender_info info = GPUD_INFO_INIT(info);
-    gpud_sender_get_info(output.sender, &info);
+    struct gpud_sender_info info = INFO(sender, output.sender);
     CHECK(info.dropped > 0, "a receiver that stood still lost nothing of %u frames", sent);
     CHECK_EQUAL(info.disconnects, 0);
     victim_finish(victim);
@@ -263,10 +258,9 @@ int main(int argc, char **argv)
     test_alarm(rounds <= 20 ? 115 : 880);
     setenv("GPUDIRECT_LOG", "error", 0);
     runtime_make();
-    struct gpud_context *context;
     struct gpud_device *device;
     struct gpud_error error = {.reason = ""};
-    WORKS(gpud_context_create(NULL, &context, &e));
+    struct gpud_context *context = NEW_CONTEXT();
     const char *names[] = {scene.here, scene.other};
     for (int i = 0; i < 2; i++) {
         enum gpud_status status = gpud_device_open(context, names[i], &device, &error);

@@ -4,6 +4,7 @@
 /* kill −9 in mid-stream, over and over: the survivor streams again with the next peer within 2 s, a
  * crash is never taken for the end of the stream, and nothing leaks. */
 #include "support/check.h"
+#include "support/make.h"
 #include "support/media.h"
 #include "support/peer.h"
 #include "support/picture.h"
@@ -26,16 +27,10 @@ static unsigned random_below(unsigned limit)
 
 static void kill_receivers(int rounds, enum gpud_slow_receiver policy)
 {
-    struct gpud_context *context;
-    struct gpud_sender *sender;
-    struct gpud_layout layout;
     struct baseline before = baseline_take();
-    WORKS(gpud_context_create(NULL, &context, &e));
-    struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
-    params.address = "kill";
-    params.slow_receiver = policy;
-    WORKS(gpud_sender_create(context, &params, &sender, &e));
-    WORKS(gpud_layout_init(&layout, "UYVY", WIDTH, HEIGHT, 0, &e));
+    struct gpud_context *context = NEW_CONTEXT();
+    struct gpud_sender *sender = NEW_SENDER(context, .address = "kill", .slow_receiver = policy);
+    struct gpud_layout layout = LAYOUT("UYVY", WIDTH, HEIGHT, 0);
     WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
     struct peer_orders orders = {.address = "kill", .hold = 1};
     uint64_t number = 0;
@@ -82,25 +77,15 @@ static void kill_receivers(int rounds, enum gpud_slow_receiver policy)
 
 static void check(struct gpud_frame *frame)
 {
-    struct gpud_frame_info info = GPUD_INFO_INIT(info);
-    uint32_t plane, row, byte;
-    void *data;
-    WORKS(gpud_frame_map(frame, GPUD_READ, GPUD_SEC, &data, &e));
-    gpud_frame_get_info(frame, &info);
-    CHECK(picture_check(&info.layout, data, info.offset, &plane, &row, &byte),
-          "frame %llu is wrong in row %u", (unsigned long long)info.sequence, row);
-    gpud_frame_unmap(frame);
+    struct gpud_frame_info info = INFO(frame, frame);
+    FRAME_CHECK(frame, &info.layout, info.offset);
 }
 
 static void kill_senders(int rounds)
 {
-    struct gpud_context *context;
-    struct gpud_receiver *receiver;
     struct baseline before = baseline_take();
-    WORKS(gpud_context_create(NULL, &context, &e));
-    struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
-    params.address = "kill";
-    WORKS(gpud_receiver_create(context, &params, &receiver, &e));
+    struct gpud_context *context = NEW_CONTEXT();
+    struct gpud_receiver *receiver = NEW_RECEIVER(context, .address = "kill");
     struct peer_orders orders = {
         .sends = true, .address = "kill", .width = WIDTH, .height = HEIGHT};
     struct gpud_frame *frame, *held = NULL;
@@ -123,8 +108,7 @@ static void kill_senders(int rounds)
                 continue;
             if (got++ == 0 && killed && gpud_test_now() - killed > worst)
                 worst = gpud_test_now() - killed;
-            struct gpud_frame_info info = GPUD_INFO_INIT(info);
-            gpud_frame_get_info(frame, &info);
+            struct gpud_frame_info info = INFO(frame, frame);
             CHECK(info.sequence > last, "I1: frame %llu after %llu",
                   (unsigned long long)info.sequence, (unsigned long long)last);
             CHECK(got > 1 || round == 0 || (info.flags & GPUD_FRAME_DISCONTINUITY),
@@ -154,8 +138,7 @@ static void kill_senders(int rounds)
         peer_forget(&peer);
     }
     gpud_frame_release(&held);
-    struct gpud_receiver_info info = GPUD_INFO_INIT(info);
-    gpud_receiver_get_info(receiver, &info);
+    struct gpud_receiver_info info = INFO(receiver, receiver);
     CHECK_EQUAL(info.connects, rounds);
     CHECK_EQUAL(info.disconnects, rounds);
     gpud_receiver_destroy(&receiver);
@@ -180,12 +163,8 @@ int main(int argc, char **argv)
     SAY("senders that are killed");
     kill_senders(rounds);
     /* The last sender could not clean up: the next one to listen does. */
-    struct gpud_context *context;
-    struct gpud_sender *sender;
-    WORKS(gpud_context_create(NULL, &context, &e));
-    struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
-    params.address = "kill";
-    WORKS(gpud_sender_create(context, &params, &sender, &e));
+    struct gpud_context *context = NEW_CONTEXT();
+    struct gpud_sender *sender = NEW_SENDER(context, .address = "kill");
     gpud_sender_destroy(&sender);
     gpud_context_destroy(&context);
     runtime_done();

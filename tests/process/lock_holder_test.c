@@ -148,11 +148,10 @@ static void questions(void)
 {
     for (int i = 0; i < 20; i++) {
         struct gpud_channel_list *channels;
-        WORKS(gpud_channel_list_create(BACKGROUND_ADDRESS, 20 * GPUD_SEC, &channels, &e));
+        WORKS(
+            gpud_channel_list_create(BACKGROUND_ADDRESS, 20 * GPUD_SEC, &channels, NULL, NULL, &e));
         gpud_channel_list_destroy(&channels);
-        struct gpud_link_list *links;
-        WORKS(gpud_link_list_create(background.sender, &links, &e));
-        gpud_link_list_destroy(&links);
+        gpud_sender_list_links(background.sender, NULL, 0);
     }
     background_goes_on(&background);
 }

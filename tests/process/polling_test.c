@@ -30,7 +30,7 @@ static void wait_for_kick(int fd)
 
 static void polling_receiver(void)
 {
-    struct raw raw;
+    AUTO(raw_close) struct raw raw;
     struct gpud_message message;
     raw_open(&raw, BACKGROUND_ADDRESS, RAW_STREAMING);
     for (int i = 0; i < 20; i++) {
@@ -49,7 +49,6 @@ static void polling_receiver(void)
         CHECK_EQUAL(gpud_page_messages(&raw.view), messages); /* it has no place among the frames */
         CHECK_EQUAL(atomic_load(&raw.page->sender.kicks), kicks);
     }
-    raw_close(&raw);
 }
 
 static void stray_kicks(void)

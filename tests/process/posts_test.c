@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "support/check.h"
 #include "support/gpu.h"
+#include "support/make.h"
 #include "support/media.h"
 #include "support/peer.h"
 
@@ -21,30 +22,23 @@ static struct gpud_layout layout;
 
 static struct gpud_receiver *open_receiver(struct gpud_context *context, const char *device)
 {
-    struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
-    struct gpud_receiver *receiver;
-    params.address = ADDRESS;
-    params.device = device;
-    params.slots = SLOTS;
-    WORKS(gpud_receiver_create(context, &params, &receiver, &e));
+    struct gpud_receiver *receiver =
+        NEW_RECEIVER(context, .address = ADDRESS, .device = device, .slots = SLOTS);
     return receiver;
 }
 
 static void send_one(struct gpud_sender *sender)
 {
-    struct gpud_frame *frame;
-    WORKS(gpud_sender_acquire(sender, 10 * GPUD_SEC, &frame, &e));
+    struct gpud_frame *frame = ACQUIRE_SLOT(sender, 10 * GPUD_SEC);
     WORKS(gpud_sender_submit(sender, &frame, 10 * GPUD_SEC, &e));
 }
 
 static void read_by_stream(struct gpud_receiver *receiver, struct gpu *gpu, unsigned place)
 {
-    struct gpud_frame *frame;
-    WORKS(gpud_receiver_acquire(receiver, 10 * GPUD_SEC, &frame, &e));
+    AUTO(gpud_frame_release) struct gpud_frame *frame = ACQUIRE_FRAME(receiver, 10 * GPUD_SEC);
     WORKS(gpud_frame_wait(frame, gpu->stream, &e));
     gpu_take(gpu, frame, place);
     WORKS(gpud_frame_post(frame, gpu->stream, &e));
-    gpud_frame_release(&frame);
 }
 
 static void round_trip(struct gpud_sender *sender, struct gpud_context *context,
@@ -82,23 +76,17 @@ static void round_trip(struct gpud_sender *sender, struct gpud_context *context,
 int main(int argc, char **argv)
 {
     const char *from = argc > 1 ? argv[1] : "cuda:0", *to = argc > 2 ? argv[2] : "cuda:0";
-    struct gpud_context *sending, *receiving;
-    struct gpud_device *device;
-    struct gpud_sender *sender;
     struct gpu gpu;
     runtime_make();
     setenv("GPUDIRECT_LOG", "error", 0);
-    WORKS(gpud_layout_init(&layout, "UYVY", 320, 180, 0, &e));
-    WORKS(gpud_context_create(NULL, &sending, &e));
-    WORKS(gpud_context_create(NULL, &receiving, &e));
-    WORKS(gpud_device_open(receiving, to, &device, &e));
+    layout = LAYOUT("UYVY", 320, 180, 0);
+    struct gpud_context *sending = NEW_CONTEXT();
+    struct gpud_context *receiving = NEW_CONTEXT();
+    struct gpud_device *device = OPEN_DEVICE(receiving, to);
     gpu_open(&gpu, to, layout.size);
 
-    struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
-    params.address = ADDRESS;
-    params.device = from;
-    params.slots = SLOTS;
-    WORKS(gpud_sender_create(sending, &params, &sender, &e));
+    struct gpud_sender *sender =
+        NEW_SENDER(sending, .address = ADDRESS, .device = from, .slots = SLOTS);
     WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
     for (unsigned i = 0; i < ROUNDS; i++)
         round_trip(sender, receiving, to, &gpu);

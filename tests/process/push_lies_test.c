@@ -7,6 +7,7 @@
  * harms only itself. */
 #include "device/device.h"
 #include "support/check.h"
+#include "support/make.h"
 #include "support/media.h"
 #include "support/peer.h"
 #include "support/raw.h"
@@ -56,21 +57,6 @@ static void goes_on(void)
 
 /* --- the liar --------------------------------------------------------------------------------- */
 
-/* The handle that the driver of another GPU, in another process, would report. */
-static void open_as_gpu(struct raw *raw)
-{
-    struct gpud_message hello;
-    raw_connect(raw, ADDRESS);
-    raw_hello(&hello);
-    hello.hello.caps = GPUD_CAP_FENCES | GPUD_CAP_PINS_WRITABLE;
-    hello.hello.token = 1;
-    gpud_print(hello.hello.device, "hip:0");
-    gpud_print(hello.hello.kind, "hip");
-    CHECK(raw_send_message(raw->fd, &hello), "HELLO is not sent");
-    raw_to(raw, RAW_HELLO_SENT, RAW_OFFERED);
-    CHECK(strcmp(raw->offer.route, "staged-push") == 0, "%s is offered", raw->offer.route);
-}
-
 static int make_ring(uint64_t size, int seals)
 {
     int fd = memfd_create("ring", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -106,7 +92,7 @@ static void wrong_file(const char *what, int fd, uint64_t said, const char *says
     struct raw raw;
     SAY("%s", what);
     CHECK(fd >= 0, "no file for %s", what);
-    open_as_gpu(&raw);
+    raw_connect_as_gpu(&raw, ADDRESS);
     accept_file(&raw, fd, said);
     close(fd);
     turned_out(&raw, what, says);
@@ -137,7 +123,7 @@ static void wrong_files(void)
 static void open_streaming(struct raw *raw, int *ring)
 {
     *ring = make_ring(RING, SEALS);
-    open_as_gpu(raw);
+    raw_connect_as_gpu(raw, ADDRESS);
     accept_file(raw, *ring, RING);
     raw_to(raw, RAW_ACCEPTED, RAW_STREAMING);
 }
@@ -286,7 +272,7 @@ static void ring_in_its_page(void)
 {
     struct raw raw;
     SAY("a ring that is its own ring page");
-    open_as_gpu(&raw);
+    raw_connect_as_gpu(&raw, ADDRESS);
     accept_file(&raw, -1, RING);
     CHECK(raw_wait_hangup(raw.fd, 20 * GPUD_SEC), "the sender does not hang up");
     raw_close(&raw);
@@ -311,22 +297,18 @@ static void finish(void)
 int main(int argc, char **argv)
 {
     struct gpud_context *context;
-    struct gpud_sender_params sends = GPUD_PARAMS_INIT(sends);
     struct peer_orders orders = {.address = ADDRESS};
-    pthread_t thread;
     peer_main(argc, argv);
     alarm(550);
     setenv("GPUDIRECT_LOG", "error", 0);
     runtime_make();
     context = raw_context();
-    sends.address = ADDRESS;
-    sends.device = "cuda:0";
-    WORKS(gpud_sender_create(context, &sends, &sender, &e));
-    WORKS(gpud_layout_init(&layout, "GRAY8", 128, 64, 0, &e)); /* SLOT bytes */
+    sender = NEW_SENDER(context, .address = ADDRESS, .device = "cuda:0");
+    layout = LAYOUT("GRAY8", 128, 64, 0); /* SLOT bytes */
     WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
     peer_start(&honest, &orders);
     WORKS(gpud_sender_wait(sender, 1, 20 * GPUD_SEC, &e));
-    CHECK(pthread_create(&thread, NULL, stream, NULL) == 0, "no thread");
+    pthread_t thread = NEW_THREAD(stream, NULL);
     /* What the driver opens once stays open, and so does the ring of the route that is offered
      * where this one fails. */
     struct raw raw;

@@ -5,6 +5,7 @@
  * format without notice. The receiver detects each within its deadlines, reports the reason, and
  * connects to the next sender. */
 #include "acquirer.h"
+#include "support/make.h"
 #include "support/peer.h"
 
 #define ADDRESS "stalling"
@@ -127,8 +128,7 @@ static void offer(const struct gpud_layout *layout, uint32_t rate)
 
 static void formats_behind_the_back(void)
 {
-    struct gpud_layout smaller;
-    WORKS(gpud_layout_init(&smaller, "GRAY8", 32, 32, 0, &e));
+    struct gpud_layout smaller = LAYOUT("GRAY8", 32, 32, 0);
     serve(RAW_SERVER_HELLO);
     offer(&server.layout, 1);
     raw_serve(&server, RAW_SERVER_OFFERED, RAW_SERVER_STREAMING);
@@ -174,8 +174,7 @@ static void times_from_nowhere(void)
         gpud_page_notify(&server.view.end);
         PEER_UNTIL("the frame", 10000, atomic_load(&acquirer.frames) > frames);
     }
-    struct gpud_receiver_info info = GPUD_INFO_INIT(info);
-    gpud_receiver_get_info(acquirer.receiver, &info);
+    struct gpud_receiver_info info = INFO(receiver, acquirer.receiver);
     CHECK(info.latency_max_ns <= UINT32_MAX, "a latency of %llu ns",
           (unsigned long long)info.latency_max_ns);
     ENDS("vanished", raw_hang_up(&server));

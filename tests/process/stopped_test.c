@@ -4,6 +4,7 @@
 /* Receivers that stall: stopped in mid-stream, or not acquiring while the format changes. The
  * others lose nothing, and the sender never waits longer than its policy and its caller allow. */
 #include "support/check.h"
+#include "support/make.h"
 #include "support/media.h"
 #include "support/peer.h"
 
@@ -20,7 +21,7 @@ struct scene {
 
 static void format(struct scene *scene, uint32_t width)
 {
-    WORKS(gpud_layout_init(&scene->layout, "UYVY", width, 181, 0, &e));
+    scene->layout = LAYOUT("UYVY", width, 181, 0);
     WORKS(gpud_sender_configure(scene->sender, PICTURE(&scene->layout), &e));
 }
 
@@ -28,11 +29,8 @@ static void open_scene(struct scene *scene, enum gpud_slow_receiver policy)
 {
     memset(scene, 0, sizeof(*scene));
     scene->before = baseline_take();
-    WORKS(gpud_context_create(NULL, &scene->context, &e));
-    struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
-    params.address = "stopped";
-    params.slow_receiver = policy;
-    WORKS(gpud_sender_create(scene->context, &params, &scene->sender, &e));
+    scene->context = NEW_CONTEXT();
+    scene->sender = NEW_SENDER(scene->context, .address = "stopped", .slow_receiver = policy);
     format(scene, 320);
 }
 
@@ -87,8 +85,7 @@ static void one_of_four(enum gpud_slow_receiver policy)
     }
     /* The one that goes on may not have room yet: until a last frame is with all of them. */
     PEER_UNTIL("a frame that all four get", 10000, all_get_a_frame(&scene, peers));
-    struct gpud_sender_info info = GPUD_INFO_INIT(info);
-    gpud_sender_get_info(scene.sender, &info);
+    struct gpud_sender_info info = INFO(sender, scene.sender);
     /* A NULL state change, in GStreamer's words: with one receiver stopped again. */
     kill(peers[2].pid, SIGSTOP);
     gpud_test_nap(10);
@@ -144,7 +141,7 @@ static void blocking(void)
     int64_t start = 0;
     unsigned taken = 0;
     for (; status == GPUD_OK; taken++) {
-        WORKS(gpud_sender_acquire(scene.sender, GPUD_SEC, &frame, &e));
+        frame = ACQUIRE_SLOT(scene.sender, GPUD_SEC);
         start = gpud_test_now();
         status = gpud_sender_submit(scene.sender, &frame, 300 * GPUD_MSEC, &error);
     }
@@ -155,8 +152,7 @@ static void blocking(void)
     CHECK(strstr(error.reason, "gave no credit back"), "\"%s\"", error.reason);
     CHECK(taken == 5 || taken == 4, "%u frames went into a ring of 4", taken - 1);
 
-    pthread_t thread;
-    CHECK(pthread_create(&thread, NULL, interrupt_soon, &scene) == 0, "no thread");
+    pthread_t thread = NEW_THREAD(interrupt_soon, &scene);
     start = gpud_test_now();
     status = gpud_sender_submit(scene.sender, &frame, 10 * GPUD_SEC, &error);
     took = gpud_test_now() - start;
@@ -181,7 +177,7 @@ static void blocking(void)
     /* Blocked again; a change of the policy releases the wait. */
     kill(peer.pid, SIGSTOP);
     for (status = GPUD_OK; status == GPUD_OK;) {
-        WORKS(gpud_sender_acquire(scene.sender, GPUD_SEC, &frame, &e));
+        frame = ACQUIRE_SLOT(scene.sender, GPUD_SEC);
         status = gpud_sender_submit(scene.sender, &frame, 0, &error);
     }
     CHECK_EQUAL(status, GPUD_TIMEOUT);
@@ -191,7 +187,7 @@ static void blocking(void)
     EXPECT(GPUD_INVALID, "slow_receiver",
            gpud_sender_set_slow_receiver(scene.sender, (enum gpud_slow_receiver)9, &e));
     WORKS(gpud_sender_set_slow_receiver(scene.sender, GPUD_SLOW_DEFAULT, &e));
-    WORKS(gpud_sender_acquire(scene.sender, GPUD_SEC, &frame, &e));
+    frame = ACQUIRE_SLOT(scene.sender, GPUD_SEC);
     EXPECT(GPUD_TIMEOUT, "no credit", gpud_sender_submit(scene.sender, &frame, 0, &e));
     gpud_frame_release(&frame);
     kill(peer.pid, SIGCONT);
@@ -199,7 +195,7 @@ static void blocking(void)
     /* Blocked again, and the one that blocks dies: the frame is done. */
     kill(peer.pid, SIGSTOP);
     for (int i = 0; i < 6; i++) {
-        WORKS(gpud_sender_acquire(scene.sender, GPUD_SEC, &frame, &e));
+        frame = ACQUIRE_SLOT(scene.sender, GPUD_SEC);
         if (i < 5 && gpud_sender_submit(scene.sender, &frame, 100 * GPUD_MSEC, &error) == GPUD_OK)
             continue;
         peer_kill(&peer);
@@ -250,10 +246,9 @@ static void paused_change(enum gpud_slow_receiver policy)
     WORKS(gpud_sender_wait(scene.sender, 2, 5 * GPUD_SEC, &e));
     SEND_LENT(scene.sender, &scene.layout, ++scene.number);
     uint64_t gaps = 0;
-    struct gpud_sender_info info = GPUD_INFO_INIT(info);
     for (int i = 0; i < 2; i++)
         PEER_UNTIL("the last frame", 10000, atomic_load(&peers[i].board->last) == scene.number);
-    gpud_sender_get_info(scene.sender, &info);
+    struct gpud_sender_info info = INFO(sender, scene.sender);
     for (int i = 0; i < 2; i++) {
         PEER_FINISH(&peers[i]);
         CHECK_EQUAL(peers[i].board->lost, 0);

@@ -6,6 +6,7 @@
  * channels, read statistics and interrupt them. It ends after a number of rounds with nothing left
  * open; data races are left to the thread sanitizer. */
 #include "support/check.h"
+#include "support/make.h"
 #include "support/media.h"
 #include "support/peer.h"
 #include "support/raw.h"
@@ -51,18 +52,15 @@ static void expect_reason(const char *what, enum gpud_status status, const struc
 
 static void send_once(struct thread *thread, struct gpud_context *in, unsigned where)
 {
-    struct gpud_sender *sender;
     struct gpud_layout layout;
     struct gpud_sender_info info = GPUD_INFO_INIT(info);
-    struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
     char address[32];
     name_address(address, where);
-    params.address = address;
-    params.device = device;
-    params.slow_receiver = draw(thread, 2) ? GPUD_SLOW_DROP_OLDEST : GPUD_SLOW_DROP_NEWEST;
-    WORKS(gpud_sender_create(in, &params, &sender, &e));
+    struct gpud_sender *sender = NEW_SENDER(
+        in, .address = address, .device = device,
+        .slow_receiver = draw(thread, 2) ? GPUD_SLOW_DROP_OLDEST : GPUD_SLOW_DROP_NEWEST);
     for (uint32_t format = draw(thread, 3); format > 0; format--) {
-        WORKS(gpud_layout_init(&layout, "GRAY8", 64 * format, 16, 0, &e));
+        layout = LAYOUT("GRAY8", 64 * format, 16, 0);
         WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
         if (draw(thread, 2))
             gpud_sender_wait(sender, 1, 20 * GPUD_MSEC, NULL);
@@ -97,23 +95,18 @@ static void *send_often(void *arg)
 
 static void *interrupt(void *receiver)
 {
-    struct gpud_receiver_info info = GPUD_INFO_INIT(info);
-    gpud_receiver_get_info(receiver, &info);
+    INFO(receiver, (struct gpud_receiver *)receiver);
     gpud_receiver_interrupt(receiver, true);
     return NULL;
 }
 
 static void receive_once(struct thread *thread, struct gpud_context *in, unsigned where)
 {
-    struct gpud_receiver *receiver;
-    struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
     char address[32];
     pthread_t other;
     bool interrupted = draw(thread, 3) == 0;
     name_address(address, where);
-    params.address = address;
-    params.device = device;
-    WORKS(gpud_receiver_create(in, &params, &receiver, &e));
+    struct gpud_receiver *receiver = NEW_RECEIVER(in, .address = address, .device = device);
     if (interrupted)
         CHECK(pthread_create(&other, NULL, interrupt, receiver) == 0, "no thread");
     for (uint32_t left = draw(thread, 8); left > 0; left--) {
@@ -147,13 +140,14 @@ static void *list_often(void *arg)
     (void)arg;
     for (unsigned i = 0; i < rounds; i++) {
         struct gpud_channel_list *channels;
+        uint32_t count;
         struct gpud_error error = {.reason = ""};
         enum gpud_status status =
-            gpud_channel_list_create(NULL, 100 * GPUD_MSEC, &channels, &error);
+            gpud_channel_list_create(NULL, 100 * GPUD_MSEC, &channels, &count, NULL, &error);
         expect_reason("list", status, &error);
         if (status != GPUD_OK)
             continue;
-        atomic_fetch_add(&listed, gpud_channel_list_count(channels));
+        atomic_fetch_add(&listed, count);
         gpud_channel_list_destroy(&channels);
     }
     return NULL;
@@ -164,11 +158,10 @@ static void *come_and_go(void *arg)
 {
     struct thread *thread = arg;
     for (unsigned i = 0; i < rounds; i++) {
-        struct gpud_context *own = raw_context();
+        AUTO(gpud_context_destroy) struct gpud_context *own = raw_context();
         if (draw(thread, 2))
             receive_once(thread, own, draw(thread, ADDRESSES));
         send_once(thread, own, thread->number);
-        gpud_context_destroy(&own);
     }
     return NULL;
 }

@@ -5,6 +5,7 @@
  * receiver of the sender's own user loses no frame. Group membership is checked on connect: a user
  * that leaves the group keeps the link until it ends, and cannot reconnect. */
 #include "support/check.h"
+#include "support/make.h"
 #include "support/media.h"
 #include "support/peer.h"
 #include "support/raw.h"
@@ -78,15 +79,10 @@ static const char *access_rule;
 
 static void send_all(void)
 {
-    struct gpud_sender *sender;
-    struct gpud_layout layout;
-    struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
     struct baseline before = baseline_take();
     struct gpud_context *context = raw_context();
-    params.address = address;
-    params.access = access_rule;
-    WORKS(gpud_sender_create(context, &params, &sender, &e));
-    WORKS(gpud_layout_init(&layout, "GRAY8", 64, 64, 0, &e));
+    struct gpud_sender *sender = NEW_SENDER(context, .address = address, .access = access_rule);
+    struct gpud_layout layout = LAYOUT("GRAY8", 64, 64, 0);
     WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
     atomic_store(&board->sender_says, 1);
     WORKS(gpud_sender_wait(sender, 1, PATIENCE, &e));
@@ -102,18 +98,14 @@ static void send_all(void)
 /* Counts; until the stream ends. */
 static void receive_all(void)
 {
-    struct gpud_receiver *receiver;
-    struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
     struct gpud_context *context = raw_context();
     uint64_t last = 0;
-    params.address = address;
-    WORKS(gpud_receiver_create(context, &params, &receiver, &e));
+    struct gpud_receiver *receiver = NEW_RECEIVER(context, .address = address);
     while (!atomic_load(&board->stop)) {
         struct gpud_frame *frame;
-        struct gpud_frame_info info = GPUD_INFO_INIT(info);
         if (gpud_receiver_acquire(receiver, 100 * GPUD_MSEC, &frame, NULL) != GPUD_OK)
             continue;
-        gpud_frame_get_info(frame, &info);
+        struct gpud_frame_info info = INFO(frame, frame);
         if (last && info.sequence != last + 1)
             atomic_fetch_add(&board->gaps, 1);
         last = info.sequence;
@@ -157,12 +149,9 @@ static void finish(void)
 static void connect_as_member(struct gpud_receiver **receiver, struct gpud_context *context,
                               enum gpud_status wanted, const char *says)
 {
-    struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
     struct gpud_frame *frame;
     struct gpud_error error = {.reason = ""};
-    params.address = address;
-    params.access = "all";
-    WORKS(gpud_receiver_create(context, &params, receiver, &e));
+    *receiver = NEW_RECEIVER(context, .address = address, .access = "all");
     enum gpud_status status = gpud_receiver_acquire(*receiver, PATIENCE, &frame, &error);
     CHECK(status == wanted && strstr(error.reason, says), "\"%s\", \"%s\"; \"%s\" was expected",
           gpud_status_string(status), error.reason, says);
@@ -179,8 +168,7 @@ static void leave_group(void)
     /* setgroups() is root's: this process came with the right to do that once. */
     CHECK(setgroups(1, &own) == 0, "setgroups: %s", strerror(errno));
     for (unsigned i = 0; i < 50; i++) {
-        struct gpud_frame *frame;
-        WORKS(gpud_receiver_acquire(first, PATIENCE, &frame, &e));
+        struct gpud_frame *frame = ACQUIRE_FRAME(first, PATIENCE);
         gpud_frame_release(&frame);
     }
     connect_as_member(&second, context, GPUD_NO_ACCESS, "does not let in");
@@ -300,7 +288,7 @@ static void open_raw(struct raw *raw, enum raw_step to)
 static void lie_in_words(void)
 {
     for (unsigned lie = 0; lie < 4; lie++) {
-        struct raw raw;
+        AUTO(raw_close) struct raw raw;
         open_raw(&raw, RAW_STREAMING);
         struct gpud_receiver_half *half = &raw.page->receiver;
         if (lie == 0)
@@ -314,7 +302,6 @@ static void lie_in_words(void)
                             sizeof(*half)) == 0,
                   "fallocate");
         CHECK(raw_wait_hangup(raw.fd, PATIENCE), "lie %u does not end the link", lie);
-        raw_close(&raw);
     }
 }
 
@@ -322,9 +309,8 @@ static void lie_in_words(void)
 static void stop_at_each_step(void)
 {
     for (int step = RAW_CONNECTED; step < RAW_STEPS; step++) {
-        struct raw raw;
+        AUTO(raw_close) struct raw raw;
         open_raw(&raw, (enum raw_step)step);
-        raw_close(&raw);
     }
 }
 
@@ -385,14 +371,13 @@ static void want_the_name(void)
     struct gpud_sender *sender = NULL;
     struct gpud_error error = {.reason = ""};
     struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
-    struct gpud_context *context = raw_context();
+    AUTO(gpud_context_destroy) struct gpud_context *context = raw_context();
     params.address = address;
     params.access = "all";
     enum gpud_status status = gpud_sender_create(context, &params, &sender, &error);
     CHECK(status != GPUD_OK && strstr(error.reason, path) && strlen(error.reason) > 20,
           "\"%s\", \"%s\"", gpud_status_string(status), error.reason);
     SAY("  %s", error.reason);
-    gpud_context_destroy(&context);
 }
 
 /* A stranger that takes the name first keeps it, which the sender reports; it never writes to it.

@@ -4,6 +4,7 @@
 #include "survivor.h"
 
 #include "support/check.h"
+#include "support/make.h"
 #include "support/media.h"
 #include "support/peer.h"
 
@@ -49,11 +50,8 @@ void victims_check(struct victim *victim)
 void input_open(struct input *input, struct gpud_context *context)
 {
     *input = (struct input){.context = context};
-    struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
-    params.address = SURVIVOR_ADDRESS;
-    params.device = scene.here;
-    params.route = scene.route;
-    WORKS(gpud_receiver_create(context, &params, &input->receiver, &e));
+    input->receiver = NEW_RECEIVER(context, .address = SURVIVOR_ADDRESS, .device = scene.here,
+                                   .route = scene.route);
 }
 
 void input_close(struct input *input)
@@ -64,8 +62,7 @@ void input_close(struct input *input)
 
 void input_take(struct input *input, struct gpud_frame *frame)
 {
-    struct gpud_frame_info info = GPUD_INFO_INIT(info);
-    gpud_frame_get_info(frame, &info);
+    struct gpud_frame_info info = INFO(frame, frame);
     struct seen *seen = &input->seen[input->count % GPU_PLACES];
     gpud_frame_release(&seen->frame); /* of a round so long that its place is needed again */
     *seen = (struct seen){.number = info.offset, .broken = input->broken};
@@ -103,9 +100,8 @@ void input_take_to_the_gap(struct input *input, struct victim_board *board, bool
     struct gpud_frame *first = NULL;
     atomic_store(&board->hold, hold);
     while (hold && !first) {
-        struct gpud_frame_info info = GPUD_INFO_INIT(info);
         struct gpud_frame *frame = next_frame(input, "frame from the sender that is held up");
-        gpud_frame_get_info(frame, &info);
+        struct gpud_frame_info info = INFO(frame, frame);
         unsigned long long from = atomic_load(&board->held_from);
         if (from && info.offset >= from)
             first = frame;
@@ -133,11 +129,9 @@ void input_take_some(struct input *input)
 static void check_kept(struct input *input, unsigned place)
 {
     struct seen *seen = &input->seen[place];
-    struct gpud_frame_info info = GPUD_INFO_INIT(info);
     struct gpud_error error = {.reason = ""};
     void *data;
-    gpud_frame_get_info(seen->frame, &info);
-    bool flagged = info.flags & GPUD_FRAME_CORRUPTED;
+    bool flagged = INFO(frame, seen->frame).flags & GPUD_FRAME_CORRUPTED;
     CHECK(!(flagged && seen->whole), "frame %llu is whole, and flagged as corrupted",
           (unsigned long long)seen->number);
     CHECK(flagged || !seen->broken, "frame %llu was never finished, and is not flagged",
@@ -195,12 +189,8 @@ void output_open(struct output *output, struct gpud_context *context,
                  enum gpud_slow_receiver policy)
 {
     *output = (struct output){.context = context};
-    struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
-    params.address = SURVIVOR_ADDRESS;
-    params.device = scene.here;
-    params.route = scene.route;
-    params.slow_receiver = policy;
-    WORKS(gpud_sender_create(context, &params, &output->sender, &e));
+    output->sender = NEW_SENDER(context, .address = SURVIVOR_ADDRESS, .device = scene.here,
+                                .route = scene.route, .slow_receiver = policy);
     WORKS(gpud_sender_configure(output->sender, PICTURE(&scene.layout), &e));
 }
 
@@ -217,7 +207,6 @@ bool output_send(struct output *output, int64_t timeout)
     int64_t start = gpud_test_now();
     enum gpud_status status = GPUD_OK;
     if (!output->pending) {
-        struct gpud_frame_info info = GPUD_INFO_INIT(info);
         status = gpud_sender_acquire(output->sender, timeout, &output->pending, &error);
         CHECK(status == GPUD_OK || status == GPUD_TIMEOUT, "no slot is lent: %s", error.reason);
         if (status != GPUD_OK)
@@ -225,7 +214,7 @@ bool output_send(struct output *output, int64_t timeout)
         WORKS(gpud_frame_wait(output->pending, scene.gpu.stream, &e));
         gpu_fill(&scene.gpu, output->pending, ++output->number);
         WORKS(gpud_frame_post(output->pending, scene.gpu.stream, &e));
-        gpud_frame_get_info(output->pending, &info);
+        struct gpud_frame_info info = INFO(frame, output->pending);
         info.offset = output->number;
         WORKS(gpud_frame_set_info(output->pending, &info, &e));
     }

@@ -8,6 +8,7 @@
 #include "background.h"
 #include "stream/sender/admission.h"
 #include "support/check.h"
+#include "support/make.h"
 #include "support/media.h"
 #include "support/raw.h"
 #include "wire/unix/socket.h"
@@ -111,11 +112,8 @@ static void strangers_that_send(void)
             pause();
     }
     CHECK(read(ready[0], &byte, 1) == 1, "the impostor does not listen");
-    struct gpud_receiver *receiver;
     struct gpud_frame *frame;
-    struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
-    params.address = address;
-    WORKS(gpud_receiver_create(background.context, &params, &receiver, &e));
+    struct gpud_receiver *receiver = NEW_RECEIVER(background.context, .address = address);
     EXPECT(GPUD_NO_ACCESS, "and this is root (0): set access=group:NAME or access=all here too",
            gpud_receiver_acquire(receiver, GPUD_SEC, &frame, &e));
     gpud_receiver_destroy(&receiver);
@@ -136,24 +134,19 @@ static const char *device = "host"; /* of both ends */
  * answers with a byte. */
 static void sender_main(int control, const char *access)
 {
-    struct gpud_sender *sender;
     struct gpud_frame *frame;
-    struct gpud_layout layout;
-    struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
     char says[200] = "";
     become(NOBODY, 0);
     struct gpud_context *context = raw_context();
-    params.address = address;
-    params.device = device;
-    params.access = access;
-    params.slow_receiver = GPUD_SLOW_DROP_OLDEST;
-    WORKS(gpud_sender_create(context, &params, &sender, &e));
-    WORKS(gpud_layout_init(&layout, "GRAY8", 64, 64, 0, &e));
+    struct gpud_sender *sender =
+        NEW_SENDER(context, .address = address, .device = device, .access = access,
+                   .slow_receiver = GPUD_SLOW_DROP_OLDEST);
+    struct gpud_layout layout = LAYOUT("GRAY8", 64, 64, 0);
     WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
     CHECK(write(control, "r", 1) == 1, "write");
     for (;;) {
         struct pollfd wait = {.fd = control, .events = POLLIN};
-        WORKS(gpud_sender_acquire(sender, 10 * GPUD_SEC, &frame, &e));
+        frame = ACQUIRE_SLOT(sender, 10 * GPUD_SEC);
         WORKS(gpud_sender_submit(sender, &frame, 10 * GPUD_SEC, &e));
         if (poll(&wait, 1, 5) != 1)
             continue;
@@ -207,16 +200,12 @@ static struct outcome receive(gid_t group, const char *access)
     CHECK(pipe2(ends, O_CLOEXEC) == 0, "pipe");
     pid_t child = fork();
     if (child == 0) {
-        struct gpud_receiver *receiver;
         struct gpud_frame *frame;
         struct gpud_error error = {.reason = ""};
-        struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
         become(OTHER, group);
         struct gpud_context *context = raw_context();
-        params.address = address;
-        params.device = device;
-        params.access = access;
-        WORKS(gpud_receiver_create(context, &params, &receiver, &e));
+        struct gpud_receiver *receiver =
+            NEW_RECEIVER(context, .address = address, .device = device, .access = access);
         outcome.status = gpud_receiver_acquire(receiver, 20 * GPUD_SEC, &frame, &error);
         memcpy(outcome.reason, error.reason, sizeof(outcome.reason));
         if (outcome.status == GPUD_OK)

@@ -5,6 +5,7 @@
 
 #include "support/check.h"
 #include "support/gpu.h"
+#include "support/make.h"
 #include "support/media.h"
 #include "support/peer.h"
 
@@ -55,8 +56,7 @@ static void check_first(struct gpud_frame *frame, uint64_t number)
 
 static void take(struct gpud_frame *frame)
 {
-    struct gpud_frame_info info = GPUD_INFO_INIT(info);
-    gpud_frame_get_info(frame, &info);
+    struct gpud_frame_info info = INFO(frame, frame);
     if (atomic_load(&own->frames) == 0)
         check_first(frame, info.offset);
     WORKS(gpud_frame_wait(frame, gpu.stream, &e));
@@ -70,12 +70,9 @@ static void take(struct gpud_frame *frame)
 
 static void play_receiver(struct gpud_context *context)
 {
-    struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
-    params.address = own->orders.address;
-    params.device = own->orders.device;
-    params.route = own->orders.route;
-    struct gpud_receiver *receiver;
-    WORKS(gpud_receiver_create(context, &params, &receiver, &e));
+    struct gpud_receiver *receiver =
+        NEW_RECEIVER(context, .address = own->orders.address, .device = own->orders.device,
+                     .route = own->orders.route);
     while (!atomic_load(&own->leave)) {
         struct gpud_frame *frame;
         struct gpud_error error = {.reason = ""};
@@ -100,13 +97,12 @@ static void play_receiver(struct gpud_context *context)
 
 static void give(struct gpud_sender *sender, struct gpud_frame *frame, uint64_t number)
 {
-    struct gpud_frame_info info = GPUD_INFO_INIT(info);
     struct gpud_error error = {.reason = ""};
     WORKS(gpud_frame_wait(frame, gpu.stream, &e));
     hold_if_ordered(number);
     gpu_fill(&gpu, frame, number);
     WORKS(gpud_frame_post(frame, gpu.stream, &e));
-    gpud_frame_get_info(frame, &info);
+    struct gpud_frame_info info = INFO(frame, frame);
     info.offset = number;
     WORKS(gpud_frame_set_info(frame, &info, &e));
     enum gpud_status status = GPUD_TIMEOUT;
@@ -123,13 +119,10 @@ static void give(struct gpud_sender *sender, struct gpud_frame *frame, uint64_t 
 
 static void play_sender(struct gpud_context *context)
 {
-    struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
-    params.address = own->orders.address;
-    params.device = own->orders.device;
-    params.route = own->orders.route;
-    struct gpud_sender *sender;
     struct gpud_layout layout;
-    WORKS(gpud_sender_create(context, &params, &sender, &e));
+    struct gpud_sender *sender =
+        NEW_SENDER(context, .address = own->orders.address, .device = own->orders.device,
+                   .route = own->orders.route);
     victim_layout(&layout);
     WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
     struct gpud_error error = {.reason = ""};
@@ -153,11 +146,9 @@ void victim_main(int argc, char **argv)
     own = peer_board_open("--victim", argc, argv, sizeof(*own));
     if (!own)
         return;
-    struct gpud_context *context;
-    struct gpud_device *device;
     struct gpud_layout layout;
-    WORKS(gpud_context_create(NULL, &context, &e));
-    WORKS(gpud_device_open(context, own->orders.device, &device, &e));
+    struct gpud_context *context = NEW_CONTEXT();
+    struct gpud_device *device = OPEN_DEVICE(context, own->orders.device);
     victim_layout(&layout);
     gpu_open(&gpu, own->orders.device, layout.size);
     while (!atomic_load(&own->go))

@@ -5,6 +5,7 @@
  * and arrives without another submit; later events keep their order; and the wait always ends. */
 #include "support/check.h"
 #include "support/copies.h"
+#include "support/make.h"
 #include "support/peer.h"
 
 static const char *device; /* the sender's */
@@ -25,7 +26,7 @@ struct scene {
 
 static void format(struct scene *scene, uint32_t width)
 {
-    WORKS(gpud_layout_init(&scene->layout, "UYVY", width, 181, 0, &e));
+    scene->layout = LAYOUT("UYVY", width, 181, 0);
     WORKS(gpud_sender_configure(scene->sender, PICTURE(&scene->layout), &e));
 }
 
@@ -33,14 +34,10 @@ static void open_sender(struct scene *scene, enum gpud_slow_receiver policy)
 {
     memset(scene, 0, sizeof(*scene));
     scene->before = baseline_take();
-    WORKS(gpud_context_create(NULL, &scene->context, &e));
-    WORKS(gpud_device_open(scene->context, "host", &scene->host, &e));
-    struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
-    params.address = peer_address("waiting");
-    params.psk_file = peer_key();
-    params.device = device;
-    params.slow_receiver = policy;
-    WORKS(gpud_sender_create(scene->context, &params, &scene->sender, &e));
+    scene->context = NEW_CONTEXT();
+    scene->host = OPEN_DEVICE(scene->context, "host");
+    scene->sender = NEW_SENDER(scene->context, .address = peer_address("waiting"),
+                               .psk_file = peer_key(), .device = device, .slow_receiver = policy);
     format(scene, 320);
 }
 
@@ -92,9 +89,7 @@ static void send_event(struct scene *scene)
 
 static struct gpud_sender_info info_of(const struct scene *scene)
 {
-    struct gpud_sender_info info = GPUD_INFO_INIT(info);
-    gpud_sender_get_info(scene->sender, &info);
-    return info;
+    return INFO(sender, scene->sender);
 }
 
 /* Soon, but not before the device has copied the frame that replaces another. */
@@ -142,7 +137,7 @@ static void close_scene(struct scene *scene)
 #define LATE (GPUD_SEC / 2)
 static void the_last_arrives(void)
 {
-    struct scene scene;
+    AUTO(close_scene) struct scene scene;
     unsigned late = 0;
     open_scene(&scene, 0);
     for (unsigned round = 0; round < ROUNDS; round++) {
@@ -157,7 +152,6 @@ static void the_last_arrives(void)
         pause_peer(&scene.peer);
     }
     CHECK(IN_GUEST || late < ROUNDS / 4, "%u of %d rounds were late", late, ROUNDS);
-    close_scene(&scene);
 }
 
 /* --- its place among the messages ----------------------------------------------------------------
@@ -165,7 +159,7 @@ static void the_last_arrives(void)
 
 static void events_keep_their_place(void)
 {
-    struct scene scene;
+    AUTO(close_scene) struct scene scene;
     open_scene(&scene, 0);
     send(&scene, SLOTS);
     send_event(&scene); /* behind the last that fits */
@@ -188,12 +182,11 @@ static void events_keep_their_place(void)
         CHECK_EQUAL(note->value, sent[i]);
         CHECK_EQUAL(note->after, after[i]);
     }
-    close_scene(&scene);
 }
 
 static void many_events(void)
 {
-    struct scene scene;
+    AUTO(close_scene) struct scene scene;
     open_scene(&scene, 0);
     send(&scene, SLOTS + 1);
     for (int i = 0; i < 31; i++) {
@@ -204,12 +197,11 @@ static void many_events(void)
     PEER_UNTIL("the events", 20000, atomic_load(&scene.peer.board->notes) == 2 + 31);
     send(&scene, 1);
     wait_for_last(&scene, SLOTS + 2);
-    close_scene(&scene);
 }
 
 static void the_end_comes_last(void)
 {
-    struct scene scene;
+    AUTO(close_scene) struct scene scene;
     open_scene(&scene, 0);
     send(&scene, SLOTS + 3);
     WORKS(gpud_sender_send_eos(scene.sender, &e));
@@ -220,13 +212,12 @@ static void the_end_comes_last(void)
     CHECK_EQUAL(atomic_load(&board->last), SLOTS + 3);
     CHECK_EQUAL(find_note(board, (enum gpud_event)0, 0)->after, SLOTS + 3);
     CHECK_EQUAL(atomic_load(&board->gaps), 2);
-    close_scene(&scene);
 }
 
 /* It returns no slot before the end. */
 static void the_end_comes_all_the_same(void)
 {
-    struct scene scene;
+    AUTO(close_scene) struct scene scene;
     open_scene(&scene, SLOTS);
     send(&scene, SLOTS + 3);
     WORKS(gpud_sender_send_eos(scene.sender, &e));
@@ -234,12 +225,11 @@ static void the_end_comes_all_the_same(void)
     PEER_UNTIL("the end of the stream", 30000, atomic_load(&scene.peer.board->ends) == 1);
     CHECK_EQUAL(atomic_load(&scene.peer.board->last), SLOTS);
     CHECK_EQUAL(info_of(&scene).dropped, 3);
-    close_scene(&scene);
 }
 
 static void the_old_format_comes_first(void)
 {
-    struct scene scene;
+    AUTO(close_scene) struct scene scene;
     open_scene(&scene, 0);
     const struct peer_board *board = scene.peer.board;
     send(&scene, SLOTS + 2);
@@ -260,13 +250,12 @@ static void the_old_format_comes_first(void)
     CHECK_EQUAL(before->after, SLOTS + 2);
     CHECK_EQUAL(after->after, SLOTS + 2);
     CHECK_EQUAL(atomic_load(&board->gaps), 1);
-    close_scene(&scene);
 }
 
 /* It returns no slot before it has seen the new format. */
 static void the_new_format_comes_all_the_same(void)
 {
-    struct scene scene;
+    AUTO(close_scene) struct scene scene;
     open_scene(&scene, SLOTS);
     send(&scene, SLOTS + 1);
     format(&scene, 640);
@@ -276,7 +265,6 @@ static void the_new_format_comes_all_the_same(void)
     send(&scene, 1);
     wait_for_last(&scene, SLOTS + 2);
     CHECK_EQUAL(info_of(&scene).dropped, 1);
-    close_scene(&scene);
 }
 
 /* --- giving way
@@ -284,7 +272,7 @@ static void the_new_format_comes_all_the_same(void)
 
 static void interrupted(void)
 {
-    struct scene scene;
+    AUTO(close_scene) struct scene scene;
     open_scene(&scene, 0);
     send(&scene, SLOTS + 1);
     send_event(&scene);
@@ -296,7 +284,6 @@ static void interrupted(void)
     CHECK_EQUAL(find_note(scene.peer.board, GPUD_EVENT_USER, 0)->after, SLOTS);
     send(&scene, 1);
     wait_for_last(&scene, SLOTS + 2);
-    close_scene(&scene);
 }
 
 static void destroyed(void)
@@ -330,7 +317,7 @@ static void slots_are_needed(void)
     send(&scene, SLOTS + 1);
     take_all_slots(&scene, frames, SLOTS - 1);
     CHECK_EQUAL(info_of(&scene).dropped, 0);
-    WORKS(gpud_sender_acquire(scene.sender, 0, &frames[SLOTS - 1], &e));
+    frames[SLOTS - 1] = ACQUIRE_SLOT(scene.sender, 0);
     CHECK_EQUAL(info_of(&scene).dropped, 1);
     for (unsigned i = 0; i < SLOTS; i++)
         gpud_frame_release(&frames[i]);
@@ -353,7 +340,6 @@ static void slots_are_needed(void)
 static void policies(void)
 {
     struct scene scene;
-    struct gpud_frame *frame;
     struct gpud_error error = {.reason = ""};
     open_scene(&scene, 0);
     send(&scene, SLOTS + 1);
@@ -361,7 +347,7 @@ static void policies(void)
     send(&scene, 1); /* the newest, now */
     CHECK_EQUAL(info_of(&scene).dropped, 1);
     WORKS(gpud_sender_set_slow_receiver(scene.sender, GPUD_SLOW_BLOCK, &e));
-    WORKS(gpud_sender_acquire(scene.sender, GPUD_SEC, &frame, &e));
+    struct gpud_frame *frame = ACQUIRE_SLOT(scene.sender, GPUD_SEC);
     enum gpud_status status = gpud_sender_submit(scene.sender, &frame, 100 * GPUD_MSEC, &error);
     CHECK(status == GPUD_TIMEOUT && frame, "it gives %s", gpud_status_string(status));
     gpud_frame_release(&frame);
@@ -385,7 +371,6 @@ static void beside_a_poll(void)
     struct scene scene;
     struct peer blocking;
     struct peer_orders orders = {0};
-    struct gpud_frame *frame;
     int fd;
     open_with(&scene, GPUD_SLOW_BLOCK, 0);
     start(&scene, &blocking, &orders);
@@ -393,7 +378,7 @@ static void beside_a_poll(void)
     WORKS(gpud_sender_get_fd(scene.sender, &fd, &e));
     pause_peer(&blocking);
     send(&scene, SLOTS);
-    WORKS(gpud_sender_acquire(scene.sender, GPUD_SEC, &frame, &e));
+    struct gpud_frame *frame = ACQUIRE_SLOT(scene.sender, GPUD_SEC);
     for (int i = 0; i < 3; i++)
         EXPECT(GPUD_TIMEOUT, "no credit", gpud_sender_submit(scene.sender, &frame, 0, &e));
     gpud_frame_release(&frame);

@@ -10,9 +10,10 @@
 #include "device/rdma/internal.h"
 #include "base/sysfs.h"
 #include "support/check.h"
+#include "support/count.h"
+#include "support/make.h"
 
 #include <errno.h>
-#include <dirent.h>
 #include <poll.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -27,24 +28,13 @@ static void check_nothing_left(void)
           fake_card.channels, fake_card.queues, fake_card.pairs, fake_card.regions);
 }
 
-static unsigned count_descriptors(void)
-{
-    unsigned count = 0;
-    DIR *folder = opendir("/proc/self/fd");
-    CHECK(folder, "opendir: %m");
-    while (readdir(folder))
-        count++;
-    closedir(folder);
-    return count;
-}
-
 /* Devices free memory when they are done with it. */
 static void expect_descriptors(unsigned count)
 {
     int64_t deadline = gpud_deadline(30 * GPUD_SEC);
-    while (count_descriptors() != count)
+    while (count_fds() != count)
         CHECK(gpud_now() < deadline && usleep(1000) == 0, "%u descriptors, should be %u",
-              count_descriptors(), count);
+              count_fds(), count);
 }
 
 /* --- queues -------------------------------------------------------------------------------- */
@@ -76,7 +66,7 @@ static void expect_refusal(enum gpud_status status, const char *reason)
 
 static void test_queues(void)
 {
-    unsigned before = count_descriptors();
+    unsigned before = count_fds();
     fake_card_reset();
     expect_queues(1024, 256);
     fake_card.queue_max = 1000;
@@ -141,18 +131,16 @@ static void deliver_all(struct pair *pair)
 static void test_dmabuf(struct gpud_device *cuda)
 {
     struct pair pair;
-    struct gpud_memory *memory;
     struct gpud_rdma_region *to, *from;
     enum gpud_rdma_way way = GPUD_RDMA_HOST;
-    struct gpud_queue *queue;
     static char bytes[FRAME];
     char why[GPUD_REASON_MAX];
     void *mapped;
-    unsigned before = count_descriptors();
+    unsigned before = count_fds();
     fake_card_reset();
     fake_card.message_max = 100000;
     open_pair(&pair);
-    WORKS(gpud_memory_alloc(cuda, FRAME, &memory, &e));
+    struct gpud_memory *memory = NEW_MEMORY(cuda, FRAME);
     CHECK(gpud_rdma_has_dmabuf(pair.b, cuda, why) && !why[0], "dma-bufs: %s", why);
     CHECK_EQUAL(fake_card.dmabufs, 1);
     CHECK(gpud_rdma_has_dmabuf(pair.b, cuda, why), "still");
@@ -173,7 +161,7 @@ static void test_dmabuf(struct gpud_device *cuda)
     WORKS(gpud_rdma_write(pair.a, &transfer, &e));
     CHECK_EQUAL(gpud_rdma_posted(pair.a), 11); /* pieces of 100000 bytes */
     deliver_all(&pair);
-    WORKS(gpud_queue_create(cuda, &queue, &e));
+    struct gpud_queue *queue = NEW_QUEUE(cuda);
     WORKS(gpud_queue_map(queue, memory, 0, FRAME, GPUD_READ, gpud_deadline(GPUD_SEC), &mapped, &e));
     CHECK(memcmp(mapped, bytes, FRAME) == 0, "the bytes are in the device's memory");
     WORKS(gpud_queue_unmap(queue, memory, mapped, &e));
@@ -253,7 +241,6 @@ static void test_peermem(struct gpud_device *cuda, struct gpud_device *host)
     };
     char sysfs[] = "/tmp/sysfs-XXXXXX", path[200], why[GPUD_REASON_MAX];
     struct pair pair;
-    struct gpud_memory *memory;
     struct gpud_rdma_region *region;
     enum gpud_rdma_way way = GPUD_RDMA_HOST;
     CHECK(mkdtemp(sysfs), "mkdtemp: %m");
@@ -261,7 +248,7 @@ static void test_peermem(struct gpud_device *cuda, struct gpud_device *host)
     fake_card_reset();
     fake_card.dmabuf_errno = EPROTONOSUPPORT;
     open_pair(&pair);
-    WORKS(gpud_memory_alloc(cuda, FRAME, &memory, &e));
+    struct gpud_memory *memory = NEW_MEMORY(cuda, FRAME);
     EXPECT(GPUD_UNSUPPORTED, "peermem: nvidia-peermem is not loaded",
            gpud_rdma_register_memory(pair.a, memory, 0, &region, &way, &e));
     for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
@@ -455,11 +442,9 @@ static void test_early(void)
 
 int main(void)
 {
-    struct gpud_context *context;
-    struct gpud_device *cuda, *host;
-    WORKS(gpud_context_create(NULL, &context, &e));
-    WORKS(gpud_device_open(context, "cuda:0", &cuda, &e));
-    WORKS(gpud_device_open(context, "host", &host, &e));
+    AUTO(gpud_context_destroy) struct gpud_context *context = NEW_CONTEXT();
+    AUTO(gpud_device_close) struct gpud_device *cuda = OPEN_DEVICE(context, "cuda:0");
+    AUTO(gpud_device_close) struct gpud_device *host = OPEN_DEVICE(context, "host");
     test_queues();
     test_dmabuf(cuda);
     expect_synchronous(cuda, GPUD_RDMA_DMABUF);
@@ -469,8 +454,5 @@ int main(void)
     test_waking();
     test_many();
     test_early();
-    gpud_device_close(&host);
-    gpud_device_close(&cuda);
-    gpud_context_destroy(&context);
     return 0;
 }

@@ -34,7 +34,7 @@ void drop_end(struct end *end);
 /* How often the other end's card tries again where this end has no receive; 7: for ever. */
 extern uint8_t rnr_retries;
 
-void make_pair(struct pair *pair);
+struct pair make_pair(void);
 void drop_pair(struct pair *pair);
 
 /* Until the condition holds; both ends are looked after meanwhile. */

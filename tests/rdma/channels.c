@@ -50,7 +50,7 @@ void await_end(pid_t child)
           "process %d ended with status %x", child, status);
 }
 
-void run_alone(void (*test)(void))
+static void run_alone(void (*test)(void))
 {
     pid_t child = fork();
     CHECK(child >= 0, "fork: %m");
@@ -60,6 +60,21 @@ void run_alone(void (*test)(void))
         exit(0);
     }
     await_end(child);
+}
+
+int run_cases(const struct rdma_case *cases, size_t count, int argc, char **argv)
+{
+    for (size_t i = 0; i < count; i++) {
+        bool wanted = argc == 1;
+        for (int arg = 1; arg < argc; arg++)
+            wanted |= strcmp(argv[arg], cases[i].name) == 0;
+        if (!wanted)
+            continue;
+        int64_t start = gpud_now();
+        run_alone(cases[i].test);
+        SAY("%s: %.1f s", cases[i].name, (double)(gpud_now() - start) / (double)GPUD_SEC);
+    }
+    return 0;
 }
 
 void run_both(end_fn *sender, end_fn *receiver)

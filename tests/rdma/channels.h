@@ -17,9 +17,13 @@
 /* An end of a case: `other` is for say() and hear(). */
 typedef void end_fn(int other);
 
-/* Runs a case in a process of its own: none that has used a card before may fork and use it again.
- */
-void run_alone(void (*test)(void));
+/* Runs the cases that are named by arguments, without any all, each in a process of its own: none
+ * that has used a card before may fork and use it again. For main(). */
+struct rdma_case {
+    const char *name;
+    void (*test)(void);
+};
+int run_cases(const struct rdma_case *cases, size_t count, int argc, char **argv);
 
 /* Runs each in a process of its own, and waits for both. */
 void run_both(end_fn *sender, end_fn *receiver);

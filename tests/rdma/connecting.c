@@ -141,8 +141,9 @@ static void expect_received(const char *address)
     struct gpud_channel_list *channels;
     struct gpud_channel_info info = GPUD_INFO_INIT(info);
     bool found = false;
-    WORKS(gpud_channel_list_create(NULL, PATIENCE, &channels, &e));
-    for (uint32_t i = 0; i < gpud_channel_list_count(channels); i++) {
+    uint32_t count;
+    WORKS(gpud_channel_list_create(NULL, PATIENCE, &channels, &count, NULL, &e));
+    for (uint32_t i = 0; i < count; i++) {
         WORKS(gpud_channel_list_get_info(channels, i, &info, &e));
         found |= strcmp(info.address, address) == 0 && info.receiver_pid == getpid();
     }

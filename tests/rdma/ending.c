@@ -4,8 +4,8 @@
 /* Links that end, or change, or have a peer that breaks the rules; and sides that poll. */
 #include "base/fd.h"
 #include "link.h"
+#include "support/count.h"
 
-#include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/wait.h>
@@ -41,7 +41,7 @@ static void expect_nothing(struct gpud_channel *channel)
 
 static void send_kicks(int other)
 {
-    struct tx_link link = {.channel = NULL};
+    AUTO(end_tx) struct tx_link link = {.channel = NULL};
     begin_tx(&link, accept_from(other, 7031), SMALL, NULL);
     for (int i = 0; i < KICKS; i++) {
         hear(other); /* it polls */
@@ -57,12 +57,11 @@ static void send_kicks(int other)
         reap(&link);
     }
     say(other, 2);
-    end_tx(&link);
 }
 
 static void receive_kicks(int other)
 {
-    struct rx_link link = {.channel = NULL};
+    AUTO(end_rx) struct rx_link link = {.channel = NULL};
     uint32_t entry;
     begin_rx(&link, connect_from(other, 7031), SMALL);
     for (int i = 0; i < KICKS; i++) {
@@ -79,7 +78,6 @@ static void receive_kicks(int other)
         give_back(&link, entry);
     }
     hear(other);
-    end_rx(&link);
 }
 
 void test_kicks(void)
@@ -119,7 +117,7 @@ static bool has_return(void *arg)
 void test_stopped(void)
 {
     int other;
-    struct tx_link link = {.channel = NULL};
+    AUTO(end_tx) struct tx_link link = {.channel = NULL};
     pid_t child = run_apart(receive_for_ever, &other);
     begin_tx(&link, accept_from(other, 7032), SMALL, NULL);
     send_to(&link, other, 100);
@@ -149,7 +147,6 @@ void test_stopped(void)
         CHECK(gpud_now() < until, "the death is not noticed");
     }
     expect_end(link.channel, GPUD_CLOSED, "");
-    end_tx(&link);
 }
 
 static void send_for_ever(int other)
@@ -165,7 +162,7 @@ static void send_for_ever(int other)
 void test_killed(void)
 {
     int other;
-    struct rx_link link = {.channel = NULL};
+    AUTO(end_rx) struct rx_link link = {.channel = NULL};
     uint32_t entry;
     pid_t child = run_apart(send_for_ever, &other);
     begin_rx(&link, connect_from(other, 7033), SMALL);
@@ -180,7 +177,6 @@ void test_killed(void)
     expect_end(link.channel, GPUD_CLOSED, "");
     gpud_page_notify(&link.page.end); /* without a peer */
     gpud_page_rouse(&link.page.end);
-    end_rx(&link);
 }
 
 /* --- epochs ------------------------------------------------------------------------------------
@@ -247,22 +243,10 @@ struct left {
     char card[256]; /* what the kernel has for all processes: queue pairs, registrations, ids */
 };
 
-static unsigned count_entries(const char *path)
-{
-    unsigned count = 0;
-    DIR *dir = opendir(path);
-    while (dir && readdir(dir))
-        count++;
-    if (dir)
-        closedir(dir);
-    return count;
-}
-
 /* card: no other process uses it. */
 static struct left look(bool card)
 {
-    struct left left = {.fds = count_entries("/proc/self/fd"),
-                        .threads = count_entries("/proc/self/task")};
+    struct left left = {.fds = count_fds(), .threads = count_entries("/proc/self/task")};
     char line[512];
     FILE *file = fopen("/proc/self/maps", "re");
     while (file && fgets(line, sizeof(line), file))
@@ -457,9 +441,9 @@ static void receive_as_liar(int other)
     struct gpud_message message;
     struct gpud_handle page;
     struct gpud_remote *remote;
-    struct frames_of frames;
+    AUTO(close_frames) struct frames_of frames;
     struct gpud_page_rx view;
-    struct gpud_channel *channel = connect_from(other, 7035);
+    AUTO(gpud_channel_unref) struct gpud_channel *channel = connect_from(other, 7035);
     const struct gpud_remote_ops *ops = channel->ops->remote;
     open_frames(&frames, SMALL);
     receive_one(channel, &message, GPUD_MESSAGE_OFFER);
@@ -473,8 +457,6 @@ static void receive_as_liar(int other)
     send_one(channel, &message);
     expect_end(channel, GPUD_CLOSED, "");
     ops->destroy(remote);
-    gpud_channel_unref(&channel);
-    close_frames(&frames);
 }
 
 void test_lies(void)

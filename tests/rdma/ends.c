@@ -106,15 +106,17 @@ static void *connect_thread(void *arg)
     return NULL;
 }
 
-void make_pair(struct pair *pair)
+struct pair make_pair(void)
 {
+    struct pair pair;
     struct rdma_cm_id *listener = listen_anywhere();
-    struct connecting connecting = {.port = port_of(listener), .end = &pair->b};
+    struct connecting connecting = {.port = port_of(listener), .end = &pair.b};
     pthread_t thread;
     CHECK(pthread_create(&thread, NULL, connect_thread, &connecting) == 0, "no thread");
-    accept_end(listener, &pair->a);
+    accept_end(listener, &pair.a);
     pthread_join(thread, NULL);
     rdma_destroy_id(listener);
+    return pair;
 }
 
 void drop_pair(struct pair *pair)

@@ -14,9 +14,8 @@ enum refusal { WRONG_KEY, BEFORE, BEHIND, PAST, NOT_WRITABLE, NOT_READABLE, TAKE
 
 static void refuse(enum refusal refusal)
 {
-    struct pair pair;
     struct target from, to;
-    make_pair(&pair);
+    struct pair pair = make_pair();
     make_target(&pair.a, 65536, GPUD_RDMA_LOCAL_WRITE, &from);
     make_target(&pair.b, 65536,
                 refusal == NOT_WRITABLE ? GPUD_RDMA_REMOTE_READ : GPUD_RDMA_REMOTE_WRITE, &to);
@@ -96,7 +95,7 @@ void test_lies(void)
     } lies[] = {
         {IBV_WR_SEND, 10, 0, "does not say how many receives"},
         {IBV_WR_SEND_WITH_IMM, 0, 0, "a message is empty"},
-        {IBV_WR_SEND_WITH_IMM, 10, UINT32_C(1) << 31, "a message is empty, or is none"},
+        {IBV_WR_SEND_WITH_IMM, 10, UINT32_C(1) << 31, "a message is empty, or marked"},
         {IBV_WR_SEND_WITH_IMM, 10, UINT32_C(1) << 30, "more receives than were used"},
         {IBV_WR_SEND_WITH_IMM, 10, 1, "more receives than were used"},
         {IBV_WR_SEND_WITH_IMM, 10, UINT32_C(1) << 15, "more receives than were used"},
@@ -108,9 +107,8 @@ void test_lies(void)
         {IBV_WR_RDMA_WRITE_WITH_IMM, 0, UINT32_C(1) << 31 | 1, "more receives than were used"},
     };
     for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
-        struct pair pair;
         struct gpud_error error;
-        make_pair(&pair);
+        AUTO(drop_pair) struct pair pair = make_pair();
         struct ibv_mr *mr = ibv_reg_mr(pair.b.id->qp->pd, bytes, sizeof(bytes), 0);
         CHECK(mr, "ibv_reg_mr: %m");
         gpud_rdma_arm(pair.a.rdma, false);
@@ -122,16 +120,14 @@ void test_lies(void)
         size_t size;
         EXPECT(GPUD_CLOSED, lies[i].reason, gpud_rdma_receive(pair.a.rdma, &message, &size, &e));
         ibv_dereg_mr(mr);
-        drop_pair(&pair);
     }
 }
 
 /* A peer that claims receives that it does not have loses only its connection. */
 void test_too_many_receives(void)
 {
-    struct pair pair;
     struct gpud_error error = {0};
-    make_pair(&pair);
+    struct pair pair = make_pair();
     gpud_rdma_set_peer_receives(pair.a.rdma, UINT32_MAX);
     int64_t deadline = gpud_deadline(PATIENCE);
     enum gpud_status status;
@@ -142,7 +138,7 @@ void test_too_many_receives(void)
     CHECK(strstr(error.reason, "no receive where it had promised"), "%s", error.reason);
     drop_pair(&pair);
 
-    make_pair(&pair);
+    pair = make_pair();
     gpud_rdma_set_peer_receives(pair.a.rdma, GPUD_RDMA_NOTICES);
     CHECK(gpud_rdma_has_failed(pair.a.rdma, &error) && strstr(error.reason, "33 are the least"),
           "too few: %s", error.reason);
@@ -152,8 +148,7 @@ void test_too_many_receives(void)
 /* A peer that sends more than it may breaks its own connection; what arrived stays. */
 void test_flood(void)
 {
-    struct pair pair;
-    make_pair(&pair);
+    AUTO(drop_pair) struct pair pair = make_pair();
     struct ibv_mr *mr = ibv_reg_mr(pair.b.id->qp->pd, bytes, sizeof(bytes), 0);
     CHECK(mr, "ibv_reg_mr: %m");
     for (int i = 0; i < 200; i++)
@@ -169,7 +164,6 @@ void test_flood(void)
         CHECK_EQUAL(size, 100);
     }
     ibv_dereg_mr(mr);
-    drop_pair(&pair);
 }
 
 /* --- silence and ends ---------------------------------------------------------------------- */
@@ -177,8 +171,7 @@ void test_flood(void)
 /* A silent peer is probed, and its card answers although its process does nothing. */
 void test_silence(void)
 {
-    struct pair pair;
-    make_pair(&pair);
+    AUTO(drop_pair) struct pair pair = make_pair();
     uint64_t before = gpud_rdma_posted(pair.a.rdma);
     int64_t deadline = gpud_deadline(PATIENCE);
     uint64_t asked;
@@ -189,7 +182,6 @@ void test_silence(void)
         usleep(10000);
     }
     CHECK_EQUAL(asked, before + 1);
-    drop_pair(&pair);
 }
 
 struct stream {
@@ -224,7 +216,7 @@ void test_end(void)
     struct stream stream = {.pair = &pair};
     const void *message;
     size_t size;
-    make_pair(&pair);
+    pair = make_pair();
     make_target(&pair.a, 1000000, GPUD_RDMA_LOCAL, &stream.from);
     make_target(&pair.b, 1000000, GPUD_RDMA_REMOTE_WRITE, &stream.to);
     pthread_t thread;
@@ -307,7 +299,7 @@ void test_threads(void)
     struct pair pair;
     struct work work = {.pair = &pair};
     pthread_t threads[2];
-    make_pair(&pair);
+    pair = make_pair();
     make_target(&pair.a, 4096, GPUD_RDMA_LOCAL, &work.from);
     make_target(&pair.b, 4096, GPUD_RDMA_REMOTE_WRITE, &work.to);
     CHECK(pthread_create(&threads[0], NULL, writer_thread, &work) == 0, "no thread");

@@ -177,7 +177,7 @@ static void check_at_rest(struct ends *ends, bool urgent)
 
 static void run_episode(void)
 {
-    struct ends ends;
+    AUTO(close_ends) struct ends ends;
     open_ends(&ends);
     /* How likely what is: some ends read nothing, some cards are slow to say what is done. */
     uint32_t reads = any(4) * 10, delivers = 1 + any(60), completes = 1 + any(60);
@@ -224,14 +224,13 @@ static void run_episode(void)
     check_at_rest(&ends, urgent);
     for (int i = 0; i < 2; i++)
         CHECK_EQUAL(ends.side[i].received, ends.side[1 - i].sent);
-    close_ends(&ends);
 }
 
 /* Both have unread messages all over, and say all they can at once: the last thing that either may
  * say is needed for saying that it has heard the other. */
 static void test_crossing(void)
 {
-    struct ends ends;
+    AUTO(close_ends) struct ends ends;
     open_ends(&ends);
     for (int i = 0; i < 2; i++) {
         struct side *side = &ends.side[i];
@@ -257,7 +256,6 @@ static void test_crossing(void)
         CHECK_EQUAL(ends.side[i].seen, ends.side[1 - i].written);
     settle(&ends, true);
     check_at_rest(&ends, true);
-    close_ends(&ends);
 }
 
 int main(void)

@@ -120,11 +120,10 @@ static void test_excess(void)
 
 int main(void)
 {
-    struct gpud_context *context;
+    AUTO(gpud_context_destroy) struct gpud_context *context = NULL;
     WORKS(gpud_context_create(NULL, &context, &e));
     lines_begin(context);
     test_lies();
     test_excess();
-    gpud_context_destroy(&context);
     return 0;
 }

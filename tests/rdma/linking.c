@@ -36,39 +36,35 @@ static void stream_in(struct rx_link *link, unsigned frames)
 
 static void send_frames(int other)
 {
-    struct tx_link link = {.channel = NULL};
+    AUTO(end_tx) struct tx_link link = {.channel = NULL};
     begin_tx(&link, accept_from(other, 7021), SMALL, NULL);
     stream_out(&link, FRAMES);
     hear(other);
-    end_tx(&link);
 }
 
 static void receive_frames(int other)
 {
-    struct rx_link link = {.channel = NULL};
+    AUTO(end_rx) struct rx_link link = {.channel = NULL};
     begin_rx(&link, connect_from(other, 7021), SMALL);
     stream_in(&link, FRAMES);
     say(other, 1);
     expect_end(link.channel, GPUD_CLOSED, "closed");
-    end_rx(&link);
 }
 
 static void send_large_frames(int other)
 {
-    struct tx_link link = {.channel = NULL};
+    AUTO(end_tx) struct tx_link link = {.channel = NULL};
     begin_tx(&link, accept_from(other, 7022), LARGE, NULL);
     stream_out(&link, LARGE_FRAMES);
     hear(other);
-    end_tx(&link);
 }
 
 static void receive_large_frames(int other)
 {
-    struct rx_link link = {.channel = NULL};
+    AUTO(end_rx) struct rx_link link = {.channel = NULL};
     begin_rx(&link, connect_from(other, 7022), LARGE);
     stream_in(&link, LARGE_FRAMES);
     say(other, 1);
-    end_rx(&link);
 }
 
 void test_frames(void)
@@ -148,7 +144,7 @@ static bool has_return(void *arg)
  * one that deals with what comes. */
 static void send_in_turn(int other)
 {
-    struct tx_link link = {.channel = NULL};
+    AUTO(end_tx) struct tx_link link = {.channel = NULL};
     struct gpud_message message;
     begin_tx(&link, accept_from(other, 7023), SMALL, NULL);
     rouse_own(&link.page.end);
@@ -162,12 +158,11 @@ static void send_in_turn(int other)
         reap(&link);
     }
     hear(other);
-    end_tx(&link);
 }
 
 static void receive_in_turn(int other)
 {
-    struct rx_link link = {.channel = NULL};
+    AUTO(end_rx) struct rx_link link = {.channel = NULL};
     struct gpud_message message;
     uint32_t entry;
     begin_rx(&link, connect_from(other, 7023), SMALL);
@@ -180,7 +175,6 @@ static void receive_in_turn(int other)
         give_back(&link, entry);
     }
     say(other, 1);
-    end_rx(&link);
 }
 
 void test_sleep(void)
@@ -210,7 +204,7 @@ static void *poll_channel(void *arg)
 
 static void send_beside_poller(int other)
 {
-    struct tx_link link = {.channel = NULL};
+    AUTO(end_tx) struct tx_link link = {.channel = NULL};
     pthread_t thread;
     begin_tx(&link, accept_from(other, 7024), SMALL, NULL);
     CHECK(pthread_create(&thread, NULL, poll_channel, link.channel) == 0, "no thread");
@@ -226,12 +220,11 @@ static void send_beside_poller(int other)
         gpud_page_sleep(&link.page.end, never, NULL, gpud_now() + 50 * GPUD_MSEC);
     pthread_join(thread, NULL);
     hear(other);
-    end_tx(&link);
 }
 
 static void receive_beside_poller(int other)
 {
-    struct rx_link link = {.channel = NULL};
+    AUTO(end_rx) struct rx_link link = {.channel = NULL};
     struct gpud_message message = {.type = GPUD_MESSAGE_EOS};
     uint32_t entry;
     begin_rx(&link, connect_from(other, 7024), SMALL);
@@ -243,7 +236,6 @@ static void receive_beside_poller(int other)
     usleep(50000); /* it sleeps by then, and need not */
     send_one(link.channel, &message);
     say(other, 1);
-    end_rx(&link);
 }
 
 void test_pollers(void)

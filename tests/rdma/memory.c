@@ -6,21 +6,18 @@
 
 #include "device/device.h"
 #include "base/sysfs.h"
+#include "support/make.h"
 
 #include <sys/stat.h>
 
 void test_host_memory(void)
 {
-    struct pair pair;
     struct target from;
-    struct gpud_context *context;
-    struct gpud_device *host;
-    struct gpud_memory *memory;
     char why[GPUD_REASON_MAX];
-    WORKS(gpud_context_create(NULL, &context, &e));
-    WORKS(gpud_device_open(context, "host", &host, &e));
-    WORKS(gpud_memory_alloc(host, 100000, &memory, &e));
-    make_pair(&pair);
+    struct gpud_context *context = NEW_CONTEXT();
+    struct gpud_device *host = OPEN_DEVICE(context, "host");
+    struct gpud_memory *memory = NEW_MEMORY(host, 100000);
+    struct pair pair = make_pair();
     make_target(&pair.a, 100000, GPUD_RDMA_LOCAL, &from);
     fill(from.bytes, from.size, 3);
     CHECK(!gpud_rdma_has_dmabuf(pair.b.rdma, host, why) && why[0], "the host needs no way");
@@ -48,17 +45,13 @@ void test_host_memory(void)
 /* The fake driver's memory: no card can have its pages, and each way says why. */
 void test_device_memory(void)
 {
-    struct pair pair;
-    struct gpud_context *context;
-    struct gpud_device *cuda;
-    struct gpud_memory *memory;
     struct gpud_rdma_region *region = NULL;
     enum gpud_rdma_way way;
     char why[GPUD_REASON_MAX];
-    WORKS(gpud_context_create(NULL, &context, &e));
-    WORKS(gpud_device_open(context, "cuda:0", &cuda, &e));
-    WORKS(gpud_memory_alloc(cuda, 1 << 20, &memory, &e));
-    make_pair(&pair);
+    struct gpud_context *context = NEW_CONTEXT();
+    struct gpud_device *cuda = OPEN_DEVICE(context, "cuda:0");
+    struct gpud_memory *memory = NEW_MEMORY(cuda, 1 << 20);
+    struct pair pair = make_pair();
     CHECK(!gpud_rdma_has_dmabuf(pair.a.rdma, cuda, why), "rxe takes no dma-bufs");
     CHECK(strstr(why, "rxe0 takes no dma-bufs"), "dma-buf: %s", why);
 

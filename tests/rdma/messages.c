@@ -39,8 +39,7 @@ static bool receive_number(struct end *end, uint32_t number)
 
 void test_messages(void)
 {
-    struct pair pair;
-    make_pair(&pair);
+    AUTO(drop_pair) struct pair pair = make_pair();
     EXPECT(GPUD_INVALID, "1 to 16384", gpud_rdma_send(pair.a.rdma, out, 0, &e));
     EXPECT(GPUD_INVALID, "1 to 16384", gpud_rdma_send(pair.a.rdma, out, sizeof(out) + 1, &e));
     const uint32_t count = 3000;
@@ -64,14 +63,12 @@ void test_messages(void)
     }
     CHECK_EQUAL(gpud_rdma_received(pair.a.rdma), count);
     CHECK_EQUAL(gpud_rdma_received(pair.b.rdma), count);
-    drop_pair(&pair);
 }
 
 /* A peer that reads nothing causes GPUD_AGAIN at the sender, and can still be notified. */
 void test_unread_messages(void)
 {
-    struct pair pair;
-    make_pair(&pair);
+    AUTO(drop_pair) struct pair pair = make_pair();
     uint32_t sent = 0, received = 0;
     const uint32_t most = GPUD_RDMA_RECEIVES - GPUD_RDMA_NOTICES;
     struct gpud_error error;
@@ -92,14 +89,12 @@ void test_unread_messages(void)
         if (sent < 500 && send_number(&pair.a, sent, &error) == GPUD_OK)
             sent++;
     }
-    drop_pair(&pair);
 }
 
 /* More than the peer has receives for: some become one, none is lost. */
 void test_notices(void)
 {
-    struct pair pair;
-    make_pair(&pair);
+    AUTO(drop_pair) struct pair pair = make_pair();
     for (int round = 0; round < 200; round++) {
         for (int i = 0; i < 50; i++)
             gpud_rdma_notify(round % 2 ? pair.a.rdma : pair.b.rdma, false);
@@ -107,13 +102,11 @@ void test_notices(void)
     }
     CHECK(!gpud_rdma_has_failed(pair.a.rdma, NULL), "a lives");
     CHECK(!gpud_rdma_has_failed(pair.b.rdma, NULL), "b lives");
-    drop_pair(&pair);
 }
 
 void test_waking(void)
 {
-    struct pair pair;
-    make_pair(&pair);
+    AUTO(drop_pair) struct pair pair = make_pair();
     struct end *a = &pair.a, *b = &pair.b;
     CHECK(!is_readable(b, 0), "nothing was asked for");
 
@@ -146,5 +139,4 @@ void test_waking(void)
     CHECK(is_readable(b, 0), "a failure wakes");
     gpud_rdma_arm(b->rdma, true);
     CHECK(is_readable(b, 0), "for good");
-    drop_pair(&pair);
 }

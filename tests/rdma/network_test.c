@@ -5,6 +5,7 @@
  * address that is removed and restored at both ends. Both wait, and report what is missing. To be
  * run by tests/vm/guest --rdma. */
 #include "support/check.h"
+#include "support/make.h"
 #include "support/media.h"
 #include "support/peer.h"
 
@@ -61,8 +62,7 @@ static struct gpud_sender *create_sender(void)
 static void *play_sender(void *arg)
 {
     struct gpud_sender *sender = arg;
-    struct gpud_layout layout;
-    WORKS(gpud_layout_init(&layout, "UYVY", 64, 48, 0, &e));
+    struct gpud_layout layout = LAYOUT("UYVY", 64, 48, 0);
     WORKS(gpud_sender_configure(sender, PICTURE_AT(&layout, 25), &e));
     for (uint64_t number = 1; !atomic_load(&leave); number++) {
         SEND_LENT(sender, &layout, number);
@@ -97,36 +97,29 @@ static void acquire_until(struct gpud_receiver *receiver, enum gpud_status wante
 
 static struct gpud_receiver *create_receiver(void)
 {
-    struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
-    struct gpud_receiver *receiver;
-    params.address = ADDRESS;
-    params.psk_file = KEY;
-    WORKS(gpud_receiver_create(context, &params, &receiver, &e));
+    struct gpud_receiver *receiver = NEW_RECEIVER(context, .address = ADDRESS, .psk_file = KEY);
     return receiver;
 }
 
 /* This user can list it without a key, but gets no frames without one. */
 static void check_list(void)
 {
-    struct gpud_channel_list *channels;
     struct gpud_channel_info info = GPUD_INFO_INIT(info);
-    struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
-    struct gpud_receiver *receiver;
     struct gpud_frame *frame;
     char address[256];
-    WORKS(gpud_channel_list_create(NULL, PATIENCE, &channels, &e));
-    CHECK_EQUAL(gpud_channel_list_count(channels), 1);
+    struct gpud_channel_list *channels;
+    uint32_t count;
+    struct gpud_channel_search_info search = GPUD_INFO_INIT(search);
+    WORKS(gpud_channel_list_create(NULL, PATIENCE, &channels, &count, &search, &e));
+    CHECK_EQUAL(count, 1);
     WORKS(gpud_channel_list_get_info(channels, 0, &info, &e));
     CHECK(strcmp(info.address, ADDRESS) == 0 && info.answered && info.pid == getpid() &&
               info.links == 1,
           "%s, of %d, with %u receivers: %s", info.address, (int)info.pid, info.links, info.reason);
-    struct gpud_channel_search_info search = GPUD_INFO_INIT(search);
-    gpud_channel_list_get_search(channels, &search);
     snprintf(address, sizeof(address), "unix:%s/.rdma!" HOST ":7174!net", search.directory);
     gpud_channel_list_destroy(&channels);
 
-    params.address = address;
-    WORKS(gpud_receiver_create(context, &params, &receiver, &e));
+    struct gpud_receiver *receiver = NEW_RECEIVER(context, .address = address);
     enum gpud_status status = GPUD_TIMEOUT;
     struct gpud_error error = {.reason = ""};
     for (int i = 0; i < 10 && status == GPUD_TIMEOUT; i++)
@@ -139,11 +132,10 @@ static void check_list(void)
 
 int main(void)
 {
-    pthread_t thread;
     int fd = open(KEY, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     CHECK(fd >= 0 && write(fd, KEY_TEXT, sizeof(KEY_TEXT) - 1) > 0 && close(fd) == 0, "no key");
     CHECK(getenv("GPUDIRECT_HOST"), "run it by tests/vm/guest --rdma");
-    WORKS(gpud_context_create(NULL, &context, &e));
+    context = NEW_CONTEXT();
 
     struct gpud_receiver *receiver = create_receiver();
     acquire_until(receiver, GPUD_TIMEOUT, "no route leads there", false);
@@ -151,7 +143,7 @@ int main(void)
 
     add_address();
     struct gpud_sender *sender = create_sender();
-    CHECK(pthread_create(&thread, NULL, play_sender, sender) == 0, "no thread");
+    pthread_t thread = NEW_THREAD(play_sender, sender);
     acquire_until(receiver, GPUD_OK, "", false);
     SAY("the network comes up, and pictures come");
 

@@ -6,6 +6,7 @@
  */
 #include "keys.h"
 #include "lines.h"
+#include "support/make.h"
 
 #include <dlfcn.h>
 #include <poll.h>
@@ -59,17 +60,15 @@ static void await_callbacks(const struct gpud_connection *connection)
 static void test_order_after_queue(struct gpud_device *cuda)
 {
     struct ends ends;
-    struct gpud_memory *memory, *next;
-    struct gpud_queue *queue;
     struct hold hold;
     struct gpud_region_info info = GPUD_INFO_INIT(info);
     struct gpud_region_params params = GPUD_PARAMS_INIT(params);
     struct gpud_region *source, *target;
     struct gpud_region_key key;
     open_ends(&ends, false);
-    WORKS(gpud_memory_alloc(cuda, SIZE, &memory, &e));
-    WORKS(gpud_memory_alloc(cuda, SIZE, &next, &e));
-    WORKS(gpud_queue_create(cuda, &queue, &e));
+    struct gpud_memory *memory = NEW_MEMORY(cuda, SIZE);
+    struct gpud_memory *next = NEW_MEMORY(cuda, SIZE);
+    struct gpud_queue *queue = NEW_QUEUE(cuda);
     set_bytes(queue, memory, 1);
     set_bytes(queue, next, 2);
 
@@ -155,16 +154,14 @@ static void test_order_after_queue(struct gpud_device *cuda)
 static void test_into_device(struct gpud_device *cuda)
 {
     struct ends ends;
-    struct gpud_memory *memory;
-    struct gpud_queue *queue;
     struct gpud_region_params params = GPUD_PARAMS_INIT(params);
     struct gpud_region *source, *target;
     struct gpud_region_key key;
     char *mapped;
     fake_card.message_max = 10000 + 16384; /* in pieces; messages are whole */
     open_ends(&ends, false);
-    WORKS(gpud_memory_alloc(cuda, SIZE, &memory, &e));
-    WORKS(gpud_queue_create(cuda, &queue, &e));
+    struct gpud_memory *memory = NEW_MEMORY(cuda, SIZE);
+    struct gpud_queue *queue = NEW_QUEUE(cuda);
     for (uint64_t i = 0; i < SIZE; i++)
         here[i] = (char)(i * 5 + i / 256);
     source = register_bytes(&ends.b, here, GPUD_REGION_REMOTE_READ);
@@ -242,7 +239,7 @@ static void forge(const struct gpud_connection *connection, struct gpud_region_k
 /* What had succeeded by then is told so; the rest is completed once, and nothing after the end. */
 static void test_failure(bool refused)
 {
-    struct ends ends;
+    AUTO(close_ends) struct ends ends;
     struct gpud_region_key key;
     open_ends(&ends, false);
     struct gpud_region *source = register_bytes(&ends.a, here, 0);
@@ -282,7 +279,6 @@ static void test_failure(bool refused)
            gpud_connection_post(ends.a.connection, GPUD_COMPLETION_PUT, &put, &e));
     drop_region(&ends, &source);
     drop_region(&ends, &target);
-    close_ends(&ends);
 }
 
 /* --- keys ------------------------------------------------------------------------------------ */
@@ -290,7 +286,7 @@ static void test_failure(bool refused)
 /* Each bit of a key, and each byte, is told from what it was: nothing reaches the card. */
 static void test_damaged_keys(void)
 {
-    struct ends ends;
+    AUTO(close_ends) struct ends ends;
     open_ends(&ends, false);
     struct gpud_region *own = register_bytes(&ends.a, here, GPUD_REGION_LOCAL);
     struct gpud_region *peers =
@@ -323,15 +319,12 @@ static void test_damaged_keys(void)
     drop_region(&ends, &mine);
     drop_region(&ends, &own);
     drop_region(&ends, &peers);
-    close_ends(&ends);
 }
 
 int main(void)
 {
-    struct gpud_context *context;
-    struct gpud_device *cuda;
-    WORKS(gpud_context_create(NULL, &context, &e));
-    WORKS(gpud_device_open(context, "cuda:0", &cuda, &e));
+    AUTO(gpud_context_destroy) struct gpud_context *context = NEW_CONTEXT();
+    AUTO(gpud_device_close) struct gpud_device *cuda = OPEN_DEVICE(context, "cuda:0");
     lines_begin(context);
     test_damaged_keys();
     test_order_after_queue(cuda);
@@ -339,7 +332,5 @@ int main(void)
     test_managed(cuda);
     test_failure(false);
     test_failure(true);
-    gpud_device_close(&cuda);
-    gpud_context_destroy(&context);
     return 0;
 }

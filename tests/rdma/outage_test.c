@@ -78,8 +78,8 @@ static void send_all(struct end *end, const struct target *from, uint64_t addres
 int main(void)
 {
     const char *host = getenv("GPUDIRECT_HOST");
-    struct end end;
-    struct target target;
+    AUTO(drop_end) struct end end;
+    AUTO(drop_target) struct target target;
     struct {
         uint64_t address;
         uint32_t key;
@@ -112,7 +112,5 @@ int main(void)
         expect_silence(&end);
     }
     SAY("one that is for good is noticed");
-    drop_target(&target);
-    drop_end(&end);
     return 0;
 }

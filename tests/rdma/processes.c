@@ -95,7 +95,7 @@ void test_deaths(void)
 /* A process that may not lock enough memory is told how to raise the limit. */
 void test_locked_memory(void)
 {
-    struct end end;
+    AUTO(drop_end) struct end end;
     int status;
     struct rdma_cm_id *listener = listen_anywhere();
     pid_t pid = start("limited", port_of(listener));
@@ -103,7 +103,6 @@ void test_locked_memory(void)
     CHECK(waitpid(pid, &status, 0) == pid, "waitpid: %m");
     CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0, "the limited process failed");
     rdma_destroy_id(listener);
-    drop_end(&end);
 }
 
 /* --- in processes of their own ------------------------------------------------------------- */
@@ -125,8 +124,8 @@ static int play_target(uint16_t port)
 
 static int play_limited(uint16_t port)
 {
-    struct end end;
-    struct gpud_rdma_region *region = NULL;
+    AUTO(drop_end) struct end end;
+    AUTO(gpud_rdma_unregister) struct gpud_rdma_region *region = NULL;
     static char large[8 << 20];
     const struct rlimit limit = {.rlim_cur = 4 << 20, .rlim_max = 4 << 20};
     CHECK(setrlimit(RLIMIT_MEMLOCK, &limit) == 0, "setrlimit: %m");
@@ -137,8 +136,6 @@ static int play_limited(uint16_t port)
     EXPECT(GPUD_NO_MEMORY, "ulimit -l",
            gpud_rdma_register(end.rdma, large, sizeof(large), 0, &region, &e));
     WORKS(gpud_rdma_register(end.rdma, large, 65536, 0, &region, &e));
-    gpud_rdma_unregister(&region);
-    drop_end(&end);
     return 0;
 }
 

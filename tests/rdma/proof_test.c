@@ -8,11 +8,11 @@
 
 #include "base/clock.h"
 #include "support/check.h"
+#include "support/count.h"
 #include "wire/auth.h"
 #include "wire/rdma/listen.h"
 #include "wire/rdma/private_data.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 
@@ -141,7 +141,7 @@ static void prove(struct line *line, const struct gpud_auth_key *key,
 static void honest(void)
 {
     uint8_t proof[GPUD_AUTH_MESSAGE_SIZE], verdict[GPUD_AUTH_MESSAGE_SIZE];
-    struct line line;
+    AUTO(close_line) struct line line;
     ask(&line);
     prove(&line, &right, proof);
     say(&line, proof, sizeof(proof));
@@ -149,7 +149,6 @@ static void honest(void)
     CHECK(hear(&line, verdict), "no verdict");
     WORKS(gpud_auth_handle(&line.auth, verdict, sizeof(verdict), &e));
     CHECK(gpud_auth_is_done(&line.auth), "the peer is not done");
-    close_line(&line);
 }
 
 /* --- one that has not the key ---------------------------------------------------------------- */
@@ -269,13 +268,12 @@ static void leaves(void)
 {
     SAY("it leaves at each step");
     for (int step = ASKED; step < STEPS; step++) {
-        struct line line;
+        AUTO(close_line) struct line line;
         go_to(&line, (enum step)step);
         fake_peer_leave(&line.peer);
         for (int64_t until = gpud_deadline(PATIENCE); line.status == GPUD_AGAIN; look(&line))
             CHECK(gpud_now() < until, "step %d: never over", step);
         CHECK(!is_in(&line) && strlen(line.reason) > 10, "step %d: \"%s\"", step, line.reason);
-        close_line(&line);
     }
 }
 
@@ -311,28 +309,17 @@ static void flood(void)
     uint8_t bytes[GPUD_AUTH_MESSAGE_SIZE];
     SAY("wrong keys without end");
     for (unsigned i = 0; i < 500; i++) {
-        struct line line;
+        AUTO(close_line) struct line line;
         ask(&line);
         prove(&line, &wrong, bytes);
         say(&line, bytes, sizeof(bytes));
         expect_end(&line, "a wrong key", GPUD_NO_ACCESS, "key");
-        close_line(&line);
     }
     honest();
 }
 
 /* --- what is there -----------------------------------------------------------------------------
  */
-
-static unsigned count_fds(void)
-{
-    unsigned count = 0;
-    DIR *fds = opendir("/proc/self/fd");
-    while (readdir(fds))
-        count++;
-    closedir(fds);
-    return count;
-}
 
 /* What closes later does so within a while. */
 static void expect_nothing_left(unsigned fds)

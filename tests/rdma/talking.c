@@ -118,26 +118,24 @@ static void receive_all(struct gpud_channel *channel)
 
 static void send_messages(int other)
 {
+    AUTO(gpud_listener_close)
     struct gpud_listener *listener = listen_on(address_of(7011, ""), NULL);
     say(other, 1);
-    struct gpud_channel *channel = accept_one(listener);
+    AUTO(gpud_channel_unref) struct gpud_channel *channel = accept_one(listener);
     CHECK(strcmp(channel->peer.host, getenv("GPUDIRECT_ADDRESS")) == 0, "from \"%s\"",
           channel->peer.host);
     await_connected(channel);
     send_all(channel);
     receive_all(channel);
-    gpud_channel_unref(&channel);
-    gpud_listener_close(&listener);
 }
 
 static void receive_messages(int other)
 {
     hear(other);
-    struct gpud_channel *channel = connect_to(address_of(7011, ""));
+    AUTO(gpud_channel_unref) struct gpud_channel *channel = connect_to(address_of(7011, ""));
     receive_all(channel);
     send_all(channel);
     expect_end(channel, GPUD_CLOSED, "closed the connection");
-    gpud_channel_unref(&channel);
 }
 
 void test_messages(void)
@@ -151,16 +149,15 @@ void test_messages(void)
 static void send_after_early(int other)
 {
     struct gpud_message message;
+    AUTO(gpud_listener_close)
     struct gpud_listener *listener = listen_on(address_of(7012, ""), NULL);
     say(other, 1);
     hear(other);
-    struct gpud_channel *channel = accept_one(listener);
+    AUTO(gpud_channel_unref) struct gpud_channel *channel = accept_one(listener);
     for (uint32_t i = 0; i < 4; i++) {
         receive_one(channel, &message, GPUD_MESSAGE_EVENT);
         CHECK_EQUAL(message.event.kind, i);
     }
-    gpud_channel_unref(&channel);
-    gpud_listener_close(&listener);
 }
 
 static void receive_early(int other)

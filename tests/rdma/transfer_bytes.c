@@ -27,10 +27,8 @@ static const struct range {
 
 static void take_puts(int other)
 {
-    struct side side;
-    struct buffer target;
-    meet_as_listener(&side, other, 7101);
-    make_buffer(&side, SIZE, GPUD_REGION_REMOTE_WRITE, &target);
+    struct side side = meet_as_listener(other, 7101);
+    struct buffer target = make_buffer(&side, SIZE, GPUD_REGION_REMOTE_WRITE);
     memset(target.bytes, GUARD, SIZE);
     say_key(other, target.region);
     for (uint32_t i = 0; i < RANGES; i++) {
@@ -65,47 +63,35 @@ static void take_puts(int other)
 
 static void make_puts(int other)
 {
-    struct side side;
-    struct buffer source;
-    meet_as_caller(&side, other, 7101);
-    make_buffer(&side, SIZE, GPUD_REGION_LOCAL, &source);
+    AUTO(close_side) struct side side = meet_as_caller(other, 7101);
+    AUTO(drop_buffer) struct buffer source = make_buffer(&side, SIZE, GPUD_REGION_LOCAL);
     struct gpud_region_key key = hear_key(other);
     for (uint32_t i = 0; i < RANGES; i++) {
         const struct range *range = &ranges[i];
-        struct gpud_operation_params put = range_of(&source, range->from, range->length);
+        struct gpud_operation_params put =
+            range_of(&source, range->from, range->length, .key = &key, .key_offset = range->to,
+                     .user = &source.bytes[i], .notify = true, .value = UINT32_MAX - i);
         fill_pattern(source.bytes + range->from, range->length, i);
-        put.key = &key;
-        put.key_offset = range->to;
-        put.user = &source.bytes[i];
-        put.notify = true;
-        put.value = UINT32_MAX - i;
-        WORKS(gpud_connection_post(side.connection, GPUD_COMPLETION_PUT, &put, &e));
+        WORKS(POST(&side, PUT, &put));
         struct gpud_completion done = await_completion(&side, GPUD_COMPLETION_PUT, GPUD_OK);
         CHECK(done.user == put.user && done.region == source.region &&
                   done.length == range->length && done.offset == range->from,
               "what was put");
         CHECK_EQUAL(hear(other), i);
     }
-    struct gpud_operation_params put = range_of(&(struct buffer){0}, 0, 0);
-    put.notify = true;
-    put.value = 77;
-    WORKS(gpud_connection_post(side.connection, GPUD_COMPLETION_PUT, &put, &e));
+    struct gpud_operation_params put =
+        range_of(&(struct buffer){0}, 0, 0, .notify = true, .value = 77);
+    WORKS(POST(&side, PUT, &put));
     await_completion(&side, GPUD_COMPLETION_PUT, GPUD_OK);
     for (uint32_t i = 0; i < 200; i++) {
-        put = range_of(&source, 4096 * i, 4096);
+        put = range_of(&source, 4096 * i, 4096, .key = &key, .key_offset = 4096 * i, .notify = true,
+                       .value = i, .timeout_ns = PATIENCE);
         fill_pattern(source.bytes + 4096 * i, 4096, i);
-        put.key = &key;
-        put.key_offset = 4096 * i;
-        put.notify = true;
-        put.value = i;
-        put.timeout_ns = PATIENCE;
-        WORKS(gpud_connection_post(side.connection, GPUD_COMPLETION_PUT, &put, &e));
+        WORKS(POST(&side, PUT, &put));
     }
     for (uint32_t i = 0; i < 200; i++)
         await_completion(&side, GPUD_COMPLETION_PUT, GPUD_OK);
     hear(other);
-    drop_buffer(&source);
-    close_side(&side);
 }
 
 void test_puts(void)
@@ -117,10 +103,8 @@ void test_puts(void)
 
 static void give_gets(int other)
 {
-    struct side side;
-    struct buffer source;
-    meet_as_listener(&side, other, 7102);
-    make_buffer(&side, SIZE, GPUD_REGION_REMOTE_READ, &source);
+    AUTO(close_side) struct side side = meet_as_listener(other, 7102);
+    AUTO(drop_buffer) struct buffer source = make_buffer(&side, SIZE, GPUD_REGION_REMOTE_READ);
     say_key(other, source.region);
     for (uint32_t i = 0; i < RANGES; i++) {
         CHECK_EQUAL(hear(other), i);
@@ -129,16 +113,12 @@ static void give_gets(int other)
         say(other, i);
     }
     hear(other);
-    drop_buffer(&source);
-    close_side(&side);
 }
 
 static void make_gets(int other)
 {
-    struct side side;
-    struct buffer target;
-    meet_as_caller(&side, other, 7102);
-    make_buffer(&side, SIZE, GPUD_REGION_LOCAL, &target);
+    struct side side = meet_as_caller(other, 7102);
+    struct buffer target = make_buffer(&side, SIZE, GPUD_REGION_LOCAL);
     struct gpud_region_key key = hear_key(other);
     for (uint32_t i = 0; i < RANGES; i++) {
         const struct range *range = &ranges[i];
@@ -148,7 +128,7 @@ static void make_gets(int other)
         CHECK_EQUAL(hear(other), i);
         get.key = &key;
         get.key_offset = range->from;
-        WORKS(gpud_connection_post(side.connection, GPUD_COMPLETION_GET, &get, &e));
+        WORKS(POST(&side, GET, &get));
         await_completion(&side, GPUD_COMPLETION_GET, GPUD_OK);
         CHECK(has_pattern(target.bytes + range->to, range->length, i), "get %u: its bytes", i);
         CHECK(is_all(target.bytes, range->to, GUARD) &&
@@ -158,10 +138,9 @@ static void make_gets(int other)
     }
     /* More reads than any card has under way at a time. */
     for (uint32_t i = 0; i < 200; i++) {
-        struct gpud_operation_params get = range_of(&target, 4096 * i, 4096);
-        get.key = &key;
-        get.key_offset = 4096 * i;
-        WORKS(gpud_connection_post(side.connection, GPUD_COMPLETION_GET, &get, &e));
+        struct gpud_operation_params get =
+            range_of(&target, 4096 * i, 4096, .key = &key, .key_offset = 4096 * i);
+        WORKS(POST(&side, GET, &get));
     }
     for (uint32_t i = 0; i < 200; i++)
         await_completion(&side, GPUD_COMPLETION_GET, GPUD_OK);
@@ -181,17 +160,15 @@ void test_gets(void)
 
 static void take_messages(int other)
 {
-    struct side side;
-    struct buffer target;
-    meet_as_listener(&side, other, 7103);
-    make_buffer(&side, SIZE, GPUD_REGION_REMOTE_WRITE, &target);
+    struct side side = meet_as_listener(other, 7103);
+    struct buffer target = make_buffer(&side, SIZE, GPUD_REGION_REMOTE_WRITE);
     for (uint32_t i = 0; i < RANGES; i++) {
         const struct range *range = &ranges[i];
         uint64_t room = SIZE - range->to;
         memset(target.bytes, GUARD, SIZE);
-        struct gpud_operation_params recv = range_of(&target, range->to, room);
-        recv.user = target.bytes;
-        WORKS(gpud_connection_post(side.connection, GPUD_COMPLETION_RECEIVE, &recv, &e));
+        struct gpud_operation_params recv =
+            range_of(&target, range->to, room, .user = target.bytes);
+        WORKS(POST(&side, RECEIVE, &recv));
         struct gpud_completion got = await_completion(&side, GPUD_COMPLETION_RECEIVE, GPUD_OK);
         CHECK(got.user == target.bytes && got.region == target.region && got.value == i &&
                   got.offset == range->to && got.length == range->length,
@@ -203,13 +180,12 @@ static void take_messages(int other)
     }
     /* As many as there can be, each into its own place, in the order of the receives. */
     for (uint32_t i = 0; i < GPUD_RECEIVES_MAX; i++) {
-        struct gpud_operation_params recv = range_of(&target, 1024 * i, 1024);
-        recv.user = (void *)(uintptr_t)i;
-        WORKS(gpud_connection_post(side.connection, GPUD_COMPLETION_RECEIVE, &recv, &e));
+        struct gpud_operation_params recv =
+            range_of(&target, 1024 * i, 1024, .user = (void *)(uintptr_t)i);
+        WORKS(POST(&side, RECEIVE, &recv));
     }
     struct gpud_operation_params more = range_of(&target, 0, 1024);
-    EXPECT(GPUD_TIMEOUT, "64 receives",
-           gpud_connection_post(side.connection, GPUD_COMPLETION_RECEIVE, &more, &e));
+    EXPECT(GPUD_TIMEOUT, "64 receives", POST(&side, RECEIVE, &more));
     say(other, 0);
     bool has_room = false; /* for the one that was refused */
     for (uint32_t i = 0; i < GPUD_RECEIVES_MAX || !has_room;) {
@@ -232,31 +208,25 @@ static void take_messages(int other)
 
 static void make_messages(int other)
 {
-    struct side side;
-    struct buffer source;
-    meet_as_caller(&side, other, 7103);
-    make_buffer(&side, SIZE, GPUD_REGION_LOCAL, &source);
+    AUTO(close_side) struct side side = meet_as_caller(other, 7103);
+    AUTO(drop_buffer) struct buffer source = make_buffer(&side, SIZE, GPUD_REGION_LOCAL);
     for (uint32_t i = 0; i < RANGES; i++) {
-        struct gpud_operation_params send = range_of(&source, ranges[i].from, ranges[i].length);
+        struct gpud_operation_params send =
+            range_of(&source, ranges[i].from, ranges[i].length, .value = i, .timeout_ns = PATIENCE);
         fill_pattern(source.bytes + ranges[i].from, ranges[i].length, i);
-        send.value = i;
-        send.timeout_ns = PATIENCE;
-        WORKS(gpud_connection_post(side.connection, GPUD_COMPLETION_SEND, &send, &e));
+        WORKS(POST(&side, SEND, &send));
         await_completion(&side, GPUD_COMPLETION_SEND, GPUD_OK);
     }
     hear(other);
     for (uint32_t i = 0; i < GPUD_RECEIVES_MAX; i++) {
-        struct gpud_operation_params send = range_of(&source, 1024 * i, i);
+        struct gpud_operation_params send = range_of(&source, 1024 * i, i, .value = i);
         fill_pattern(source.bytes + 1024 * i, i, i);
-        send.value = i;
         send.timeout_ns = PATIENCE; /* the last receives are told when the first have been taken */
-        WORKS(gpud_connection_post(side.connection, GPUD_COMPLETION_SEND, &send, &e));
+        WORKS(POST(&side, SEND, &send));
     }
     for (uint32_t i = 0; i < GPUD_RECEIVES_MAX; i++)
         await_completion(&side, GPUD_COMPLETION_SEND, GPUD_OK);
     hear(other);
-    drop_buffer(&source);
-    close_side(&side);
 }
 
 void test_transfer_messages(void)
@@ -268,67 +238,55 @@ void test_transfer_messages(void)
 
 static void receive_late(int other)
 {
-    struct side side;
-    struct buffer target;
-    meet_as_listener(&side, other, 7104);
-    make_buffer(&side, SIZE, GPUD_REGION_REMOTE_WRITE, &target);
+    AUTO(close_side) struct side side = meet_as_listener(other, 7104);
+    AUTO(drop_buffer) struct buffer target = make_buffer(&side, SIZE, GPUD_REGION_REMOTE_WRITE);
     say_key(other, target.region);
     CHECK_EQUAL(hear(other), 1); /* it was refused */
     struct gpud_operation_params recv = range_of(&target, 16, 100);
-    WORKS(gpud_connection_post(side.connection, GPUD_COMPLETION_RECEIVE, &recv, &e));
+    WORKS(POST(&side, RECEIVE, &recv));
     struct gpud_completion got = await_completion(&side, GPUD_COMPLETION_RECEIVE, GPUD_OK);
     CHECK(got.length == 100 && has_pattern(target.bytes + 16, 100, 5), "what came late");
     CHECK_EQUAL(hear(other), 2); /* one waits */
-    WORKS(gpud_connection_post(side.connection, GPUD_COMPLETION_RECEIVE, &recv, &e));
+    WORKS(POST(&side, RECEIVE, &recv));
     await_completion(&side, GPUD_COMPLETION_RECEIVE, GPUD_OK);
 
     /* A receive that nothing comes for keeps its region, and is told of the end. */
-    WORKS(gpud_connection_post(side.connection, GPUD_COMPLETION_RECEIVE, &recv, &e));
+    WORKS(POST(&side, RECEIVE, &recv));
     EXPECT(GPUD_TIMEOUT, "receives wait", gpud_region_destroy(&target.region, 0, &e));
     CHECK(target.region, "the region is gone");
     say(other, 3);
     await_completion(&side, GPUD_COMPLETION_RECEIVE, GPUD_CLOSED);
     await_completion(&side, GPUD_COMPLETION_END, GPUD_CLOSED);
-    EXPECT(GPUD_CLOSED, "peer closed",
-           gpud_connection_post(side.connection, GPUD_COMPLETION_RECEIVE, &recv, &e));
-    drop_buffer(&target);
-    close_side(&side);
+    EXPECT(GPUD_CLOSED, "peer closed", POST(&side, RECEIVE, &recv));
 }
 
 static void send_early(int other)
 {
-    struct side side;
-    struct buffer source;
-    meet_as_caller(&side, other, 7104);
-    make_buffer(&side, SIZE, GPUD_REGION_LOCAL, &source);
+    AUTO(close_side) struct side side = meet_as_caller(other, 7104);
+    AUTO(drop_buffer) struct buffer source = make_buffer(&side, SIZE, GPUD_REGION_LOCAL);
     struct gpud_region_key key = hear_key(other);
     struct gpud_operation_params send = range_of(&source, 0, 100);
     fill_pattern(source.bytes, 100, 5);
-    EXPECT(GPUD_TIMEOUT, "posted no receive",
-           gpud_connection_post(side.connection, GPUD_COMPLETION_SEND, &send, &e));
+    EXPECT(GPUD_TIMEOUT, "posted no receive", POST(&side, SEND, &send));
     send.timeout_ns = 50 * GPUD_MSEC;
-    EXPECT(GPUD_TIMEOUT, "posted no receive",
-           gpud_connection_post(side.connection, GPUD_COMPLETION_SEND, &send, &e));
+    EXPECT(GPUD_TIMEOUT, "posted no receive", POST(&side, SEND, &send));
     struct gpud_operation_params put = range_of(&source, 0, 100); /* others are not held up */
     put.key = &key;
-    WORKS(gpud_connection_post(side.connection, GPUD_COMPLETION_PUT, &put, &e));
+    WORKS(POST(&side, PUT, &put));
     await_completion(&side, GPUD_COMPLETION_PUT, GPUD_OK);
     say(other, 1);
     await_completion(&side, GPUD_COMPLETION_ROOM, GPUD_OK);
     send.length = 101;
-    EXPECT(GPUD_INVALID, "has room for 100",
-           gpud_connection_post(side.connection, GPUD_COMPLETION_SEND, &send, &e));
+    EXPECT(GPUD_INVALID, "has room for 100", POST(&side, SEND, &send));
     send.length = 100;
     send.timeout_ns = 0;
-    WORKS(gpud_connection_post(side.connection, GPUD_COMPLETION_SEND, &send, &e));
+    WORKS(POST(&side, SEND, &send));
     await_completion(&side, GPUD_COMPLETION_SEND, GPUD_OK);
     send.timeout_ns = PATIENCE;
     say(other, 2);
-    WORKS(gpud_connection_post(side.connection, GPUD_COMPLETION_SEND, &send, &e));
+    WORKS(POST(&side, SEND, &send));
     await_completion(&side, GPUD_COMPLETION_SEND, GPUD_OK);
     CHECK_EQUAL(hear(other), 3);
-    drop_buffer(&source);
-    close_side(&side);
 }
 
 void test_missing_receives(void)

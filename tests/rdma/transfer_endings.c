@@ -3,6 +3,7 @@
 
 /* What is left of a connection that ends, and what can be registered. */
 #include "transfer_ends.h"
+#include "support/make.h"
 
 #include <dirent.h>
 #include <pthread.h>
@@ -16,12 +17,11 @@
 
 static void be_killed(int other)
 {
-    struct side side;
-    struct buffer target;
-    meet_as_listener(&side, other, 7118);
-    make_buffer(&side, LARGE, GPUD_REGION_REMOTE_WRITE | GPUD_REGION_REMOTE_READ, &target);
+    struct side side = meet_as_listener(other, 7118);
+    struct buffer target =
+        make_buffer(&side, LARGE, GPUD_REGION_REMOTE_WRITE | GPUD_REGION_REMOTE_READ);
     struct gpud_operation_params recv = range_of(&target, 0, 64);
-    WORKS(gpud_connection_post(side.connection, GPUD_COMPLETION_RECEIVE, &recv, &e));
+    WORKS(POST(&side, RECEIVE, &recv));
     say_key(other, target.region);
     hear(other); /* nothing is said any more */
     FAIL("not killed");
@@ -45,20 +45,16 @@ static unsigned check_completion(const struct gpud_completion *done, uintptr_t p
 /* Each operation is completed, once, and the end comes behind them. */
 void test_killed_peer(void)
 {
-    struct side side;
-    struct buffer source;
     int other, status;
     pid_t child = run_apart(be_killed, &other);
-    meet_as_caller(&side, other, 7118);
-    make_buffer(&side, LARGE, GPUD_REGION_REMOTE_WRITE, &source);
+    struct side side = meet_as_caller(other, 7118);
+    struct buffer source = make_buffer(&side, LARGE, GPUD_REGION_REMOTE_WRITE);
     struct gpud_region_key key = hear_key(other);
-    struct gpud_operation_params move = range_of(&source, 0, LARGE);
-    move.key = &key;
+    struct gpud_operation_params move = range_of(&source, 0, LARGE, .key = &key);
     static bool seen[1 << 20];
     uintptr_t posted = 1, completed = 1, failed = 0;
-    struct gpud_operation_params recv = range_of(&source, 0, 64);
-    recv.user = (void *)posted++;
-    WORKS(gpud_connection_post(side.connection, GPUD_COMPLETION_RECEIVE, &recv, &e));
+    struct gpud_operation_params recv = range_of(&source, 0, 64, .user = (void *)posted++);
+    WORKS(POST(&side, RECEIVE, &recv));
     struct gpud_completion done = {.size = sizeof(done)};
     struct gpud_error error = {.reason = ""};
     enum gpud_status got = GPUD_OK;
@@ -99,10 +95,8 @@ void test_killed_peer(void)
 
 static void write_on(int other)
 {
-    struct side side;
-    struct buffer source;
-    meet_as_caller(&side, other, 7119);
-    make_buffer(&side, SIZE, GPUD_REGION_LOCAL, &source);
+    AUTO(close_side) struct side side = meet_as_caller(other, 7119);
+    AUTO(drop_buffer) struct buffer source = make_buffer(&side, SIZE, GPUD_REGION_LOCAL);
     struct gpud_region_key key = hear_key(other);
     struct gpud_operation_params put = range_of(&source, 0, SIZE);
     struct gpud_completion done = {.size = sizeof(done)};
@@ -128,18 +122,14 @@ static void write_on(int other)
     }
     CHECK(done.status == GPUD_CLOSED && completed == posted, "%llu of %llu completed",
           (unsigned long long)completed, (unsigned long long)posted);
-    drop_buffer(&source);
-    close_side(&side);
 }
 
 static void close_early(int other)
 {
-    struct side side;
-    struct buffer target;
-    meet_as_listener(&side, other, 7119);
-    make_buffer(&side, SIZE, GPUD_REGION_REMOTE_WRITE, &target);
+    struct side side = meet_as_listener(other, 7119);
+    struct buffer target = make_buffer(&side, SIZE, GPUD_REGION_REMOTE_WRITE);
     struct gpud_operation_params recv = range_of(&target, 0, 64);
-    WORKS(gpud_connection_post(side.connection, GPUD_COMPLETION_RECEIVE, &recv, &e));
+    WORKS(POST(&side, RECEIVE, &recv));
     say_key(other, target.region);
     await_completion(&side, GPUD_COMPLETION_NOTIFICATION, GPUD_OK);
     struct gpud_connection *gone = side.connection;
@@ -170,23 +160,19 @@ void test_closing(void)
 
 static void wait_for_word(int other)
 {
-    struct side side;
-    meet_as_listener(&side, other, 7120);
+    struct side side = meet_as_listener(other, 7120);
     hear(other);
     close_side(&side);
 }
 
 static void register_all(int other)
 {
-    struct side side;
-    struct gpud_device *host, *cuda;
-    struct gpud_memory *memory;
     struct gpud_region *region = NULL;
     struct gpud_region_info info = GPUD_INFO_INIT(info);
     struct gpud_region_params params = GPUD_PARAMS_INIT(params);
-    meet_as_caller(&side, other, 7120);
-    WORKS(gpud_device_open(side.context, "host", &host, &e));
-    WORKS(gpud_memory_alloc(host, SIZE, &memory, &e));
+    struct side side = meet_as_caller(other, 7120);
+    struct gpud_device *host = OPEN_DEVICE(side.context, "host");
+    struct gpud_memory *memory = NEW_MEMORY(host, SIZE);
     EXPECT(GPUD_INVALID, "no memory", gpud_region_create(side.connection, &params, &region, &e));
     params.memory = memory;
     params.access = 1u << 7;
@@ -207,8 +193,8 @@ static void register_all(int other)
     gpud_device_close(&host);
 
     /* Soft-RoCE takes no GPU's memory: each way says why not. */
-    WORKS(gpud_device_open(side.context, "cuda:0", &cuda, &e));
-    WORKS(gpud_memory_alloc(cuda, SIZE, &memory, &e));
+    struct gpud_device *cuda = OPEN_DEVICE(side.context, "cuda:0");
+    memory = NEW_MEMORY(cuda, SIZE);
     params = (struct gpud_region_params)GPUD_PARAMS_INIT(params);
     params.memory = memory;
     EXPECT(GPUD_UNSUPPORTED,
@@ -281,7 +267,7 @@ void test_idle(void)
 {
     struct side side = {.connection = NULL};
     pthread_t threads[2];
-    open_side(&side, 7121);
+    side = open_side(7121);
     CHECK(pthread_create(&threads[0], NULL, accept_in_vain, &side) == 0 &&
               pthread_create(&threads[1], NULL, complete_in_vain, &side) == 0,
           "no threads");

@@ -7,15 +7,16 @@
 
 #include <sys/mman.h>
 
-void open_side(struct side *side, uint16_t port)
+struct side open_side(uint16_t port)
 {
+    struct side side = {.context = NULL};
     struct gpud_transfer_params params = GPUD_PARAMS_INIT(params);
-    *side = (struct side){.context = NULL};
     params.address = port ? address_of(port, "") : NULL;
     params.allow_unauthenticated = true;
-    WORKS(gpud_context_create(NULL, &side->context, &e));
-    WORKS(gpud_transfer_create(side->context, &params, &side->transfer, &e));
-    WORKS(gpud_completion_queue_create(side->context, &side->queue, &e));
+    WORKS(gpud_context_create(NULL, &side.context, &e));
+    WORKS(gpud_transfer_create(side.context, &params, &side.transfer, &e));
+    WORKS(gpud_completion_queue_create(side.context, &side.queue, &e));
+    return side;
 }
 
 void accept_side(struct side *side)
@@ -37,30 +38,33 @@ void close_side(struct side *side)
     gpud_context_destroy(&side->context);
 }
 
-void meet_as_listener(struct side *side, int other, uint16_t port)
+struct side meet_as_listener(int other, uint16_t port)
 {
-    open_side(side, port);
+    struct side side = open_side(port);
     say(other, port);
-    accept_side(side);
+    accept_side(&side);
+    return side;
 }
 
-void meet_as_caller(struct side *side, int other, uint16_t port)
+struct side meet_as_caller(int other, uint16_t port)
 {
-    open_side(side, 0);
+    struct side side = open_side(0);
     CHECK_EQUAL(hear(other), port);
-    connect_side(side, port);
+    connect_side(&side, port);
+    return side;
 }
 
-void make_buffer(const struct side *side, uint64_t size, unsigned access, struct buffer *buffer)
+struct buffer make_buffer(const struct side *side, uint64_t size, unsigned access)
 {
     struct gpud_region_params params = GPUD_PARAMS_INIT(params);
     void *pages = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     CHECK(pages != MAP_FAILED, "mmap: %m");
-    *buffer = (struct buffer){.bytes = pages, .size = size};
+    struct buffer buffer = {.bytes = pages, .size = size};
     params.address = pages;
     params.length = size;
     params.access = access;
-    WORKS(gpud_region_create(side->connection, &params, &buffer->region, &e));
+    WORKS(gpud_region_create(side->connection, &params, &buffer.region, &e));
+    return buffer;
 }
 
 void drop_buffer(struct buffer *buffer)
@@ -130,14 +134,4 @@ struct gpud_completion await_completion(const struct side *side, enum gpud_compl
           "completed: kind %d with \"%s\", wanted kind %d with \"%s\" (%s)", completion.kind,
           gpud_status_string(completion.status), kind, gpud_status_string(status), info.reason);
     return completion;
-}
-
-struct gpud_operation_params range_of(const struct buffer *buffer, uint64_t offset, uint64_t length)
-{
-    return (struct gpud_operation_params){
-        .size = sizeof(struct gpud_operation_params),
-        .region = buffer->region,
-        .offset = offset,
-        .length = length,
-    };
 }

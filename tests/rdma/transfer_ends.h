@@ -17,14 +17,14 @@ struct side {
 };
 
 /* Listens on the port, or on none (0), and lets in everybody. */
-void open_side(struct side *side, uint16_t port);
+struct side open_side(uint16_t port);
 void accept_side(struct side *side);
 void connect_side(struct side *side, uint16_t port);
 void close_side(struct side *side);
 
 /* Connects both sides on an otherwise unused port. */
-void meet_as_listener(struct side *side, int other, uint16_t port);
-void meet_as_caller(struct side *side, int other, uint16_t port);
+struct side meet_as_listener(int other, uint16_t port);
+struct side meet_as_caller(int other, uint16_t port);
 
 /* Pages of this process with the region over them. */
 struct buffer {
@@ -32,7 +32,7 @@ struct buffer {
     uint64_t size;
     struct gpud_region *region;
 };
-void make_buffer(const struct side *side, uint64_t size, unsigned access, struct buffer *buffer);
+struct buffer make_buffer(const struct side *side, uint64_t size, unsigned access);
 void drop_buffer(struct buffer *buffer);
 
 /* What byte number `at` of a pattern is, and whether a range has it. */
@@ -50,9 +50,17 @@ struct gpud_completion next_completion(const struct side *side);
 struct gpud_completion await_completion(const struct side *side, enum gpud_completion_kind kind,
                                         enum gpud_status status);
 
-/* An operation's parameters. */
-struct gpud_operation_params range_of(const struct buffer *buffer, uint64_t offset,
-                                      uint64_t length);
+/* Posts an operation, as one of WORKS() or EXPECT(): POST(&side, PUT, &put). */
+#define POST(side, kind, operation) \
+    gpud_connection_post((side)->connection, GPUD_COMPLETION_##kind, operation, &e)
+
+/* An operation's parameters; what follows are others than the range. */
+#define range_of(buffer, from, bytes, ...)                                        \
+    ((struct gpud_operation_params){.size = sizeof(struct gpud_operation_params), \
+                                    .region = (buffer)->region,                   \
+                                    .offset = from,                               \
+                                    .length = bytes,                              \
+                                    __VA_ARGS__})
 
 /* --- cases ----------------------------------------------------------------------------------- */
 

@@ -7,6 +7,7 @@
 #include "keys.h"
 
 #include "transfer/transfer.h"
+#include "support/make.h"
 #include <poll.h>
 #include <pthread.h>
 #include <sys/epoll.h>
@@ -21,8 +22,7 @@ static void expect_no_connection(struct gpud_transfer *transfer, const char *add
 {
     struct gpud_completion_queue *queue;
     struct gpud_connection *connection;
-    struct gpud_context *context;
-    WORKS(gpud_context_create(NULL, &context, &e));
+    struct gpud_context *context = NEW_CONTEXT();
     WORKS(gpud_completion_queue_create(context, &queue, &e));
     EXPECT(status, says,
            gpud_transfer_connect(transfer, address, queue, PATIENCE, &connection, &e));
@@ -50,11 +50,10 @@ static struct gpud_transfer *with_file(struct gpud_context *context, const char 
 
 void test_connecting(void)
 {
-    struct side side;
     struct gpud_transfer_params params = GPUD_PARAMS_INIT(params);
     struct gpud_transfer *transfer, *right, *wrong;
     struct gpud_connection *connection = NULL;
-    open_side(&side, 0);
+    struct side side = open_side(0);
     expect_no_connection(side.transfer, address_of(7110, ""), GPUD_CLOSED, "no sender listens");
     expect_no_connection(side.transfer, "cam1", GPUD_UNSUPPORTED, "network cards");
     expect_no_connection(side.transfer, "rdma://10.0.0.1:bad", GPUD_INVALID, "");
@@ -94,13 +93,10 @@ void test_connecting(void)
     gpud_transfer_destroy(&right);
 
     /* A receiver of frames is refused by a transfer. */
-    struct gpud_receiver_params wanted = GPUD_PARAMS_INIT(wanted);
-    struct gpud_receiver *receiver;
     struct gpud_frame *frame;
-    wanted.address = address_of(7112, "");
-    wanted.psk_file = "/tmp/right";
     gpud_transfer_interrupt(transfer, false);
-    WORKS(gpud_receiver_create(side.context, &wanted, &receiver, &e));
+    struct gpud_receiver *receiver =
+        NEW_RECEIVER(side.context, .address = address_of(7112, ""), .psk_file = "/tmp/right");
     struct gpud_error error = {.reason = ""};
     enum gpud_status status = gpud_receiver_acquire(receiver, GPUD_SEC, &frame, &error);
     CHECK(status == GPUD_PEER || status == GPUD_TIMEOUT, "%s: %s", gpud_status_string(status),
@@ -114,20 +110,17 @@ void test_connecting(void)
 
 /* --- keys and rights ------------------------------------------------------------------------- */
 
-#define PUT(side, put) gpud_connection_post((side)->connection, GPUD_COMPLETION_PUT, put, &e)
-#define GET(side, get) gpud_connection_post((side)->connection, GPUD_COMPLETION_GET, get, &e)
-
 static void give_keys(int other)
 {
-    struct side side, second;
-    struct buffer written, read, elsewhere;
-    meet_as_listener(&side, other, 7113);
+    struct side second;
+    struct side side = meet_as_listener(other, 7113);
     second = side;
     say(other, 1);
     accept_side(&second);
-    make_buffer(&side, SIZE, GPUD_REGION_REMOTE_WRITE, &written);
-    make_buffer(&side, SIZE, GPUD_REGION_REMOTE_READ, &read);
-    make_buffer(&second, SIZE, GPUD_REGION_REMOTE_WRITE | GPUD_REGION_REMOTE_READ, &elsewhere);
+    struct buffer written = make_buffer(&side, SIZE, GPUD_REGION_REMOTE_WRITE);
+    struct buffer read = make_buffer(&side, SIZE, GPUD_REGION_REMOTE_READ);
+    struct buffer elsewhere =
+        make_buffer(&second, SIZE, GPUD_REGION_REMOTE_WRITE | GPUD_REGION_REMOTE_READ);
     fill_pattern(read.bytes, SIZE, 3);
     say_key(other, written.region);
     say_key(other, read.region);
@@ -147,34 +140,31 @@ static void give_keys(int other)
 /* All of it is refused here, and costs the connections nothing. */
 static void use_keys(int other)
 {
-    struct side side, second;
-    struct buffer local, foreign;
+    struct side second;
     struct gpud_region_key none;
-    meet_as_caller(&side, other, 7113);
+    struct side side = meet_as_caller(other, 7113);
     second = side;
     hear(other);
     connect_side(&second, 7113);
-    make_buffer(&side, SIZE, GPUD_REGION_LOCAL, &local);
-    make_buffer(&second, SIZE, GPUD_REGION_LOCAL, &foreign);
+    struct buffer local = make_buffer(&side, SIZE, GPUD_REGION_LOCAL);
+    struct buffer foreign = make_buffer(&second, SIZE, GPUD_REGION_LOCAL);
     struct gpud_region_key written = hear_key(other), read = hear_key(other),
                            elsewhere = hear_key(other);
-    struct gpud_operation_params move = range_of(&local, 0, 1);
-    move.key = &read;
-    EXPECT(GPUD_NO_ACCESS, "GPUD_REGION_REMOTE_WRITE", PUT(&side, &move));
+    struct gpud_operation_params move = range_of(&local, 0, 1, .key = &read);
+    EXPECT(GPUD_NO_ACCESS, "GPUD_REGION_REMOTE_WRITE", POST(&side, PUT, &move));
     move.key = &written;
-    EXPECT(GPUD_NO_ACCESS, "GPUD_REGION_REMOTE_READ", GET(&side, &move));
-    EXPECT(GPUD_NO_ACCESS, "GPUD_REGION_REMOTE_WRITE",
-           gpud_connection_post(side.connection, GPUD_COMPLETION_RECEIVE, &move, &e));
+    EXPECT(GPUD_NO_ACCESS, "GPUD_REGION_REMOTE_READ", POST(&side, GET, &move));
+    EXPECT(GPUD_NO_ACCESS, "GPUD_REGION_REMOTE_WRITE", POST(&side, RECEIVE, &move));
     move.key = &elsewhere;
-    EXPECT(GPUD_INVALID, "not registered with this connection", PUT(&side, &move));
+    EXPECT(GPUD_INVALID, "not registered with this connection", POST(&side, PUT, &move));
     memset(&none, 0x5a, sizeof(none));
     move.key = &none;
-    EXPECT(GPUD_INVALID, "no key of a region", PUT(&side, &move));
+    EXPECT(GPUD_INVALID, "no key of a region", POST(&side, PUT, &move));
     none = written;
     none.bytes[6] = 2; /* a message, not a key */
-    EXPECT(GPUD_INVALID, "no key of a region", GET(&side, &move));
+    EXPECT(GPUD_INVALID, "no key of a region", POST(&side, GET, &move));
     move.key = NULL;
-    EXPECT(GPUD_INVALID, "no key", PUT(&side, &move));
+    EXPECT(GPUD_INVALID, "no key", POST(&side, PUT, &move));
 
     static const struct {
         uint64_t own, peers, length;
@@ -184,34 +174,33 @@ static void use_keys(int other)
         {0, UINT64_MAX, 2}, {1, 0, UINT64_MAX}, {0, 1, UINT64_MAX},
     };
     for (size_t i = 0; i < sizeof(outside) / sizeof(outside[0]); i++) {
-        struct gpud_operation_params put = range_of(&local, outside[i].own, outside[i].length);
-        put.key = &written;
-        put.key_offset = outside[i].peers;
-        EXPECT(GPUD_INVALID, "not inside", PUT(&side, &put));
+        struct gpud_operation_params put =
+            range_of(&local, outside[i].own, outside[i].length, .key = &written,
+                     .key_offset = outside[i].peers);
+        EXPECT(GPUD_INVALID, "not inside", POST(&side, PUT, &put));
     }
     move.key = &written;
     move.length = 0;
-    EXPECT(GPUD_INVALID, "no bytes", PUT(&side, &move));
+    EXPECT(GPUD_INVALID, "no bytes", POST(&side, PUT, &move));
     move.length = 1;
     move.region = foreign.region;
-    EXPECT(GPUD_INVALID, "another connection", PUT(&side, &move));
+    EXPECT(GPUD_INVALID, "another connection", POST(&side, PUT, &move));
     move.region = NULL;
-    EXPECT(GPUD_INVALID, "no region", PUT(&side, &move));
+    EXPECT(GPUD_INVALID, "no region", POST(&side, PUT, &move));
     move.region = local.region;
     move.timeout_ns = -1;
-    EXPECT(GPUD_INVALID, "timeout", PUT(&side, &move));
+    EXPECT(GPUD_INVALID, "timeout", POST(&side, PUT, &move));
     move.timeout_ns = 0;
     move.after_queue = true;
-    EXPECT(GPUD_UNSUPPORTED, "no queue of the application", PUT(&side, &move));
+    EXPECT(GPUD_UNSUPPORTED, "no queue of the application", POST(&side, PUT, &move));
     move.after_queue = false;
     move.notify = true;
-    EXPECT(GPUD_INVALID, "only a put", GET(&side, &move));
+    EXPECT(GPUD_INVALID, "only a put", POST(&side, GET, &move));
     struct gpud_region_key key = key_of(local.region);
     move.notify = false;
     move.key = &key;
-    EXPECT(GPUD_INVALID, "local region has none", PUT(&side, &move));
-    EXPECT(GPUD_INVALID, "no kind",
-           gpud_connection_post(side.connection, GPUD_COMPLETION_ROOM, &move, &e));
+    EXPECT(GPUD_INVALID, "local region has none", POST(&side, PUT, &move));
+    EXPECT(GPUD_INVALID, "no kind", POST(&side, ROOM, &move));
     EXPECT(GPUD_INVALID, "no kind", gpud_connection_post(side.connection, 0, &move, &e));
     say(other, 1);
     hear(other);
@@ -230,18 +219,15 @@ void test_rights(void)
 
 static void take_back(int other)
 {
-    struct side side;
-    struct buffer first, second;
-    meet_as_listener(&side, other, 7114);
-    make_buffer(&side, SIZE, GPUD_REGION_REMOTE_WRITE, &first);
-    make_buffer(&side, SIZE, GPUD_REGION_REMOTE_WRITE, &second);
+    struct side side = meet_as_listener(other, 7114);
+    struct buffer first = make_buffer(&side, SIZE, GPUD_REGION_REMOTE_WRITE);
+    struct buffer second = make_buffer(&side, SIZE, GPUD_REGION_REMOTE_WRITE);
     say_key(other, first.region);
     say_key(other, second.region);
     hear(other);
     /* The other side writes there all the time, until it learns of this. */
     drop_buffer(&first);
-    struct buffer third;
-    make_buffer(&side, SIZE, GPUD_REGION_REMOTE_WRITE, &third); /* in its place */
+    struct buffer third = make_buffer(&side, SIZE, GPUD_REGION_REMOTE_WRITE); /* in its place */
     say(other, 1);
     struct gpud_completion got = await_completion(&side, GPUD_COMPLETION_NOTIFICATION, GPUD_OK);
     CHECK(got.region == second.region && got.value == 2 && has_pattern(second.bytes, SIZE, 4),
@@ -256,10 +242,8 @@ static void take_back(int other)
 
 static void use_stale(int other)
 {
-    struct side side;
-    struct buffer source;
-    meet_as_caller(&side, other, 7114);
-    make_buffer(&side, SIZE, GPUD_REGION_LOCAL, &source);
+    AUTO(close_side) struct side side = meet_as_caller(other, 7114);
+    AUTO(drop_buffer) struct buffer source = make_buffer(&side, SIZE, GPUD_REGION_LOCAL);
     struct gpud_region_key first = hear_key(other), second = hear_key(other);
     struct gpud_operation_params put = range_of(&source, 0, SIZE);
     struct gpud_completion done = {.size = sizeof(done)};
@@ -293,19 +277,17 @@ static void use_stale(int other)
     SAY("%llu puts until the region was gone, %llu of them refused", (unsigned long long)posted,
         (unsigned long long)refused);
     hear(other);
-    EXPECT(GPUD_NO_ACCESS, "took the region back", PUT(&side, &put));
+    EXPECT(GPUD_NO_ACCESS, "took the region back", POST(&side, PUT, &put));
     put.key = &second;
     put.notify = true;
     put.value = 2;
     fill_pattern(source.bytes, SIZE, 4);
-    WORKS(PUT(&side, &put));
+    WORKS(POST(&side, PUT, &put));
     do
         done = next_completion(&side);
     while (done.kind == GPUD_COMPLETION_ROOM);
     CHECK(done.kind == GPUD_COMPLETION_PUT && done.status == GPUD_OK, "the other region");
     hear(other);
-    drop_buffer(&source);
-    close_side(&side);
 }
 
 void test_stale_keys(void)
@@ -317,16 +299,15 @@ void test_stale_keys(void)
 
 static void be_attacked(int other)
 {
-    struct side side, good;
-    struct buffer target, beside;
-    open_side(&side, 7115);
+    struct side good;
+    struct side side = open_side(7115);
     say(other, 1);
     accept_side(&side);
     say(other, 1);
     good = side;
     accept_side(&good);
-    make_buffer(&side, SIZE, GPUD_REGION_REMOTE_WRITE, &target);
-    make_buffer(&good, SIZE, GPUD_REGION_REMOTE_WRITE, &beside);
+    struct buffer target = make_buffer(&side, SIZE, GPUD_REGION_REMOTE_WRITE);
+    struct buffer beside = make_buffer(&good, SIZE, GPUD_REGION_REMOTE_WRITE);
     say_key(other, target.region);
     say_key(other, beside.region);
     /* Its card refuses, and that connection is over; the other one is not. */
@@ -345,16 +326,15 @@ static void be_attacked(int other)
 
 static void attack(int other)
 {
-    struct side side, good;
-    struct buffer source, good_source;
-    open_side(&side, 0);
+    struct side good;
+    struct side side = open_side(0);
     hear(other);
     connect_side(&side, 7115);
     good = side;
     hear(other);
     connect_side(&good, 7115);
-    make_buffer(&side, SIZE, GPUD_REGION_LOCAL, &source);
-    make_buffer(&good, SIZE, GPUD_REGION_LOCAL, &good_source);
+    struct buffer source = make_buffer(&side, SIZE, GPUD_REGION_LOCAL);
+    struct buffer good_source = make_buffer(&good, SIZE, GPUD_REGION_LOCAL);
     struct gpud_region_key key = hear_key(other), good_key = hear_key(other), forged;
     fill_pattern(good_source.bytes, SIZE, 8);
     /* As if it were larger, and sealed by a peer that bypasses the library. */
@@ -363,19 +343,16 @@ static void attack(int other)
     WORKS(gpud_transfer_unseal(key.bytes, &secret, &said, &e));
     said.size |= 0x100000;
     gpud_transfer_seal(&said, &secret, forged.bytes);
-    struct gpud_operation_params put = range_of(&source, 0, SIZE);
-    put.key = &forged;
-    put.key_offset = SIZE;
-    WORKS(PUT(&side, &put));
+    struct gpud_operation_params put =
+        range_of(&source, 0, SIZE, .key = &forged, .key_offset = SIZE);
+    WORKS(POST(&side, PUT, &put));
     await_completion(&side, GPUD_COMPLETION_PUT, GPUD_NO_ACCESS);
     await_completion(&side, GPUD_COMPLETION_END, GPUD_NO_ACCESS);
     put.key = &key;
     put.key_offset = 0;
-    EXPECT(GPUD_NO_ACCESS, "refused", PUT(&side, &put));
-    put = range_of(&good_source, 0, SIZE);
-    put.key = &good_key;
-    put.notify = true;
-    WORKS(PUT(&good, &put));
+    EXPECT(GPUD_NO_ACCESS, "refused", POST(&side, PUT, &put));
+    put = range_of(&good_source, 0, SIZE, .key = &good_key, .notify = true);
+    WORKS(POST(&good, PUT, &put));
     await_completion(&good, GPUD_COMPLETION_PUT, GPUD_OK);
     hear(other);
     drop_buffer(&source);
@@ -393,10 +370,8 @@ void test_forged_keys(void)
 
 static void hold_still(int other)
 {
-    struct side side;
-    struct buffer target;
-    meet_as_listener(&side, other, 7116);
-    make_buffer(&side, SIZE, GPUD_REGION_REMOTE_WRITE, &target);
+    struct side side = meet_as_listener(other, 7116);
+    struct buffer target = make_buffer(&side, SIZE, GPUD_REGION_REMOTE_WRITE);
     say_key(other, target.region);
     hear(other);
     /* Its notifications wait here, none is lost, and then their puts go on. */
@@ -410,17 +385,13 @@ static void hold_still(int other)
 
 static void fill_up(int other)
 {
-    struct side side;
-    struct buffer source;
-    meet_as_caller(&side, other, 7116);
-    make_buffer(&side, SIZE, GPUD_REGION_LOCAL, &source);
+    AUTO(close_side) struct side side = meet_as_caller(other, 7116);
+    AUTO(drop_buffer) struct buffer source = make_buffer(&side, SIZE, GPUD_REGION_LOCAL);
     struct gpud_region_key key = hear_key(other);
-    struct gpud_operation_params put = range_of(&source, 0, 16);
-    put.key = &key;
-    put.notify = true;
+    struct gpud_operation_params put = range_of(&source, 0, 16, .key = &key, .notify = true);
     for (put.value = 0; put.value < GPUD_OPERATIONS_MAX; put.value++)
-        WORKS(PUT(&side, &put));
-    EXPECT(GPUD_TIMEOUT, "256 operations", PUT(&side, &put));
+        WORKS(POST(&side, PUT, &put));
+    EXPECT(GPUD_TIMEOUT, "256 operations", POST(&side, PUT, &put));
     say(other, 1);
     bool has_room = false;
     for (uint32_t i = 0; i < GPUD_OPERATIONS_MAX || !has_room;) {
@@ -432,8 +403,6 @@ static void fill_up(int other)
                   "put %u", i);
     }
     hear(other);
-    drop_buffer(&source);
-    close_side(&side);
 }
 
 void test_depth(void)
@@ -456,11 +425,9 @@ static void *interrupt_soon(void *arg)
 
 static void watch_events(int other)
 {
-    struct side side;
     struct gpud_completion got[4] = {{.size = sizeof(got[0])}};
     size_t count;
-    pthread_t thread;
-    meet_as_listener(&side, other, 7117);
+    struct side side = meet_as_listener(other, 7117);
     int fd = epoll_create1(EPOLL_CLOEXEC), completions;
     struct epoll_event event = {.events = EPOLLIN};
     WORKS(gpud_completion_queue_get_fd(side.queue, &completions, &e));
@@ -476,14 +443,12 @@ static void watch_events(int other)
     }
     EXPECT(GPUD_TIMEOUT, "nothing was completed",
            gpud_completion_queue_wait(side.queue, 0, got, 4, &count, &e));
-    CHECK(pthread_create(&thread, NULL, interrupt_soon, &side) == 0, "no thread");
+    pthread_t thread = NEW_THREAD(interrupt_soon, &side);
     EXPECT(GPUD_AGAIN, "interrupted",
            gpud_completion_queue_wait(side.queue, PATIENCE, got, 4, &count, &e));
     pthread_join(thread, NULL);
-    struct gpud_operation_params send = range_of(&(struct buffer){0}, 0, 0);
-    send.timeout_ns = PATIENCE;
-    EXPECT(GPUD_AGAIN, "interrupted",
-           gpud_connection_post(side.connection, GPUD_COMPLETION_SEND, &send, &e));
+    struct gpud_operation_params send = range_of(&(struct buffer){0}, 0, 0, .timeout_ns = PATIENCE);
+    EXPECT(GPUD_AGAIN, "interrupted", POST(&side, SEND, &send));
     close(fd);
     say(other, 4);
     close_side(&side);
@@ -491,17 +456,14 @@ static void watch_events(int other)
 
 static void cause_events(int other)
 {
-    struct side side;
-    meet_as_caller(&side, other, 7117);
-    struct gpud_operation_params put = range_of(&(struct buffer){0}, 0, 0);
-    put.notify = true;
+    AUTO(close_side) struct side side = meet_as_caller(other, 7117);
+    struct gpud_operation_params put = range_of(&(struct buffer){0}, 0, 0, .notify = true);
     uint64_t word;
     while ((word = hear(other)) < 4) {
         put.value = (uint32_t)word;
-        WORKS(PUT(&side, &put));
+        WORKS(POST(&side, PUT, &put));
         await_completion(&side, GPUD_COMPLETION_PUT, GPUD_OK);
     }
-    close_side(&side);
 }
 
 void test_events(void)

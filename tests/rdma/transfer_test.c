@@ -7,10 +7,7 @@
 
 int main(int argc, char **argv)
 {
-    static const struct {
-        const char *name;
-        void (*test)(void);
-    } cases[] = {
+    static const struct rdma_case cases[] = {
         {"connecting", test_connecting},
         {"puts", test_puts},
         {"gets", test_gets},
@@ -26,15 +23,5 @@ int main(int argc, char **argv)
         {"registration", test_registration},
         {"idle", test_idle},
     };
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        bool wanted = argc == 1;
-        for (int arg = 1; arg < argc; arg++)
-            wanted |= strcmp(argv[arg], cases[i].name) == 0;
-        if (!wanted)
-            continue;
-        int64_t start = gpud_now();
-        run_alone(cases[i].test);
-        SAY("%s: %.1f s", cases[i].name, (double)(gpud_now() - start) / (double)GPUD_SEC);
-    }
-    return 0;
+    return run_cases(cases, sizeof(cases) / sizeof(cases[0]), argc, argv);
 }

@@ -9,9 +9,8 @@
 void test_writes(void)
 {
     static const uint64_t sizes[] = {1, 4, 64, 256, 257, 832, 4096, 100000};
-    struct pair pair;
     struct target from, to;
-    make_pair(&pair);
+    struct pair pair = make_pair();
     make_target(&pair.a, FRAME, GPUD_RDMA_LOCAL, &from);
     make_target(&pair.b, FRAME, GPUD_RDMA_REMOTE_WRITE, &to);
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
@@ -39,9 +38,8 @@ void test_writes(void)
 void test_words(void)
 {
     const uint32_t count = 5000;
-    struct pair pair;
     struct target from, to;
-    make_pair(&pair);
+    struct pair pair = make_pair();
     make_target(&pair.a, 4096, GPUD_RDMA_LOCAL, &from);
     make_target(&pair.b, count * 64, GPUD_RDMA_REMOTE_WRITE, &to);
     uint32_t *word = (uint32_t *)(void *)from.bytes;
@@ -68,9 +66,8 @@ void test_words(void)
 void test_order(void)
 {
     const uint64_t size = 300000;
-    struct pair pair;
     struct target from, to;
-    make_pair(&pair);
+    struct pair pair = make_pair();
     make_target(&pair.a, size + 64, GPUD_RDMA_LOCAL, &from);
     make_target(&pair.b, size + 64, GPUD_RDMA_REMOTE_WRITE, &to);
     volatile char *word = to.bytes + size;
@@ -97,11 +94,10 @@ void test_order(void)
  * that the peer has no receive for holds up all that is behind it. */
 void test_full_queue(void)
 {
-    struct pair pair;
     struct target from, to;
     uint32_t messages = 0, written = 0;
     rnr_retries = 7;
-    make_pair(&pair);
+    struct pair pair = make_pair();
     rnr_retries = GPUD_RDMA_RNR_RETRIES;
     make_target(&pair.a, 65536, GPUD_RDMA_LOCAL, &from);
     make_target(&pair.b, 65536, GPUD_RDMA_REMOTE_WRITE, &to);
@@ -168,9 +164,8 @@ static enum gpud_status read_from(struct end *end, const struct target *to,
 void test_reads(void)
 {
     static const uint64_t sizes[] = {1, 4, 64, 832, 100000, 9000000};
-    struct pair pair;
     struct target from, to, local;
-    make_pair(&pair);
+    struct pair pair = make_pair();
     make_target(&pair.a, 9000000, GPUD_RDMA_LOCAL_WRITE, &to);
     make_target(&pair.a, 4096, GPUD_RDMA_LOCAL, &local);
     make_target(&pair.b, 9000000, GPUD_RDMA_REMOTE_READ, &from);
@@ -192,10 +187,9 @@ void test_reads(void)
 
 void test_arguments(void)
 {
-    struct pair pair;
     struct target a, b;
     struct gpud_rdma *second;
-    make_pair(&pair);
+    struct pair pair = make_pair();
     make_target(&pair.a, 4096, GPUD_RDMA_LOCAL, &a);
     make_target(&pair.b, 4096, GPUD_RDMA_REMOTE_WRITE, &b);
     EXPECT(GPUD_INVALID, "not inside", write_to(&pair.a, &a, 0, &b, 0, 0, &e));

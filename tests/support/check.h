@@ -5,6 +5,8 @@
 #ifndef GPUD_TESTS_CHECK_H
 #define GPUD_TESTS_CHECK_H
 
+#include "support/auto.h"
+
 #include <gpudirect/types.h>
 
 #include <stdio.h>

@@ -116,9 +116,9 @@ static unsigned char byte_of(uint64_t number)
 
 static CUdeviceptr address_of(struct gpud_frame *frame)
 {
-    uint64_t offset;
-    struct gpud_memory *memory = gpud_frame_get_memory(frame, &offset);
-    return (CUdeviceptr)(uintptr_t)gpud_memory_get_native(memory) + offset;
+    struct gpud_frame_info info = GPUD_INFO_INIT(info);
+    gpud_frame_get_info(frame, &info);
+    return (CUdeviceptr)(uintptr_t)info.native + info.memory_offset;
 }
 
 static CUdeviceptr place_of(const struct gpu *gpu, unsigned place)

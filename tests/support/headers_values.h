@@ -16,4 +16,18 @@ struct value {
 extern const struct value own_values[], vendor_values[];
 extern const size_t num_own_values, num_vendor_values;
 
+#define CONSTANT(name)                    \
+    {                                     \
+#name, (unsigned long long)(name) \
+    }
+#define SIZE(type)                     \
+    {                                  \
+        "size of " #type, sizeof(type) \
+    }
+#define MEMBER(type, member)                                      \
+    {#type "." #member, offsetof(type, member)},                  \
+    {                                                             \
+        "size of " #type "." #member, sizeof(((type *)0)->member) \
+    }
+
 #endif

@@ -1,13 +1,14 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
+#include "support/count.h"
+#include "support/make.h"
 #include "support/peer.h"
 
 #include "support/check.h"
 #include "support/picture.h"
 #include "support/spawn_again.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -34,17 +35,6 @@ void gpud_test_nap(int64_t ms)
 }
 
 /* --- leaks ------------------------------------------------------------------------------------ */
-
-static unsigned count_entries(const char *path)
-{
-    unsigned count = 0;
-    DIR *dir = opendir(path);
-    for (struct dirent *entry; dir && (entry = readdir(dir));)
-        count += entry->d_name[0] != '.';
-    if (dir)
-        closedir(dir);
-    return count;
-}
 
 static unsigned count_maps(void)
 {
@@ -75,8 +65,7 @@ static void *end_at_once(void *arg)
 /* A sanitizer starts a thread of its own with the first thread of a process. */
 static void start_first_thread(void)
 {
-    pthread_t thread;
-    CHECK(pthread_create(&thread, NULL, end_at_once, NULL) == 0, "no thread");
+    pthread_t thread = NEW_THREAD(end_at_once, NULL);
     pthread_join(thread, NULL);
 }
 
@@ -85,7 +74,7 @@ static struct baseline count_all(void)
     if (getenv("GPUD_TEST_NO_LEAKS"))
         return (struct baseline){0};
     return (struct baseline){
-        .fds = count_entries("/proc/self/fd"),
+        .fds = count_fds(),
         .maps = count_maps(),
         .threads = count_entries("/proc/self/task"),
     };
@@ -143,11 +132,10 @@ static void on_event(void *user, enum gpud_event event, const void *data)
 
 static void check_picture(struct gpud_frame *frame)
 {
-    struct gpud_frame_info info = GPUD_INFO_INIT(info);
     uint32_t plane, row, byte;
     void *data;
     struct gpud_error error = {.reason = ""};
-    gpud_frame_get_info(frame, &info);
+    struct gpud_frame_info info = INFO(frame, frame);
     if (gpud_frame_map(frame, GPUD_READ, 10 * GPUD_SEC, &data, &error) != GPUD_OK) {
         gpud_frame_get_info(frame, &info);
         if (info.flags & GPUD_FRAME_CORRUPTED) {
@@ -176,8 +164,7 @@ static void check_picture(struct gpud_frame *frame)
 
 static void take(struct gpud_frame *frame)
 {
-    struct gpud_frame_info info = GPUD_INFO_INIT(info);
-    gpud_frame_get_info(frame, &info);
+    struct gpud_frame_info info = INFO(frame, frame);
     unsigned long long last = atomic_load(&own->last);
     if (atomic_load(&own->first) == 0) {
         atomic_store(&own->first, info.sequence);
@@ -202,21 +189,16 @@ static void take(struct gpud_frame *frame)
 
 static void play_receiver(struct gpud_context *context)
 {
-    struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
     const struct peer_orders *orders = &own->orders;
-    params.address = orders->address;
-    params.psk_file = peer_key();
-    params.device = orders->device[0] ? orders->device : NULL;
-    params.route = orders->route[0] ? orders->route : NULL;
-    params.slots = orders->slots;
-    params.slow_receiver = orders->slow_receiver;
-    params.require_direct = orders->require_direct;
-    params.on_event = on_event;
-    struct gpud_receiver *receiver;
     struct gpud_frame *held[PEER_FRAMES_HELD];
     uint32_t count = 0;
     struct gpud_error error = {.reason = ""};
-    WORKS(gpud_receiver_create(context, &params, &receiver, &e));
+    struct gpud_receiver *receiver =
+        NEW_RECEIVER(context, .address = orders->address, .psk_file = peer_key(),
+                     .device = orders->device[0] ? orders->device : NULL,
+                     .route = orders->route[0] ? orders->route : NULL, .slots = orders->slots,
+                     .slow_receiver = orders->slow_receiver,
+                     .require_direct = orders->require_direct, .on_event = on_event);
     atomic_store(&own->ready, true);
     while (!atomic_load(&own->leave)) {
         bool paused = atomic_load(&own->paused);
@@ -260,18 +242,13 @@ static void play_receiver(struct gpud_context *context)
 
 static void play_sender(struct gpud_context *context)
 {
-    struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
     const struct peer_orders *orders = &own->orders;
-    params.address = orders->address;
-    params.psk_file = peer_key();
-    params.device = orders->device[0] ? orders->device : NULL;
-    params.route = orders->route[0] ? orders->route : NULL;
-    params.slots = orders->slots;
-    params.slow_receiver = orders->slow_receiver;
-    struct gpud_sender *sender;
-    struct gpud_layout layout;
-    WORKS(gpud_sender_create(context, &params, &sender, &e));
-    WORKS(gpud_layout_init(&layout, "UYVY", orders->width, orders->height, 0, &e));
+    struct gpud_sender *sender =
+        NEW_SENDER(context, .address = orders->address, .psk_file = peer_key(),
+                   .device = orders->device[0] ? orders->device : NULL,
+                   .route = orders->route[0] ? orders->route : NULL, .slots = orders->slots,
+                   .slow_receiver = orders->slow_receiver);
+    struct gpud_layout layout = LAYOUT("UYVY", orders->width, orders->height, 0);
     WORKS(gpud_sender_configure(sender, PICTURE_AT(&layout, 25), &e));
     atomic_store(&own->ready, true);
     for (uint64_t number = 1; !atomic_load(&own->leave); number++) {
@@ -293,9 +270,8 @@ void peer_main(int argc, char **argv)
     if (!own)
         return;
     /* Drivers keep what they opened once: only what a second life leaves behind is a leak. */
-    struct gpud_context *context;
     struct gpud_device *device;
-    WORKS(gpud_context_create(NULL, &context, &e));
+    struct gpud_context *context = NEW_CONTEXT();
     WORKS(
         gpud_device_open(context, own->orders.device[0] ? own->orders.device : NULL, &device, &e));
     struct baseline before = baseline_take();
@@ -431,8 +407,7 @@ static void *nothing(void *arg)
 void runtime_make(void)
 {
     /* The first thread brings one of the sanitizer's own, which stays: it is no leak. */
-    pthread_t thread;
-    CHECK(pthread_create(&thread, NULL, nothing, NULL) == 0, "no thread");
+    pthread_t thread = NEW_THREAD(nothing, NULL);
     pthread_join(thread, NULL);
     snprintf(runtime_dir, sizeof(runtime_dir), "/tmp/gpud-test-XXXXXX");
     CHECK(mkdtemp(runtime_dir), "mkdtemp: %s", strerror(errno));
@@ -464,8 +439,7 @@ const char *peer_key(void)
 
 static void tell(struct gpud_frame *frame, uint64_t number)
 {
-    struct gpud_frame_info info = GPUD_INFO_INIT(info);
-    gpud_frame_get_info(frame, &info);
+    struct gpud_frame_info info = INFO(frame, frame);
     info.offset = number;
     info.pts_ns = number * 1000;
     WORKS(gpud_frame_set_info(frame, &info, &e));
@@ -477,6 +451,30 @@ void peer_order(void)
     static atomic_uint word;
     atomic_fetch_add(&word, 1);
 #endif
+}
+
+void frame_write(struct gpud_frame *frame, const struct gpud_layout *layout, uint64_t number)
+{
+    void *data = MAP_FRAME(frame, GPUD_WRITE, 60 * GPUD_SEC);
+    picture_write(layout, data, number);
+    gpud_frame_unmap(frame);
+    tell(frame, number);
+}
+
+void frame_check_at(const char *file, int line, struct gpud_frame *frame,
+                    const struct gpud_layout *layout, uint64_t number)
+{
+    struct gpud_frame_info info = INFO(frame, frame);
+    uint32_t plane, row, byte;
+    if (info.offset != number)
+        FAIL("(%s:%d) frame %llu instead of %llu", file, line, (unsigned long long)info.offset,
+             (unsigned long long)number);
+    void *data = MAP_FRAME(frame, GPUD_READ, 60 * GPUD_SEC);
+    peer_order();
+    if (!picture_check(layout, data, number, &plane, &row, &byte))
+        FAIL("(%s:%d) picture %llu: byte %u of row %u of plane %u is wrong", file, line,
+             (unsigned long long)number, byte, row, plane);
+    gpud_frame_unmap(frame);
 }
 
 void send_lent_at(const char *file, int line, struct gpud_sender *sender,
@@ -491,7 +489,6 @@ void send_block_at(const char *file, int line, struct gpud_sender *sender,
     struct gpud_layout used = *layout;
     struct gpud_frame *frame;
     struct gpud_error error = {.reason = ""};
-    void *data;
     if (gpud_sender_acquire(sender, 60 * GPUD_SEC, &frame, &error) != GPUD_OK)
         FAIL("(%s:%d) no slot is lent for frame %llu: %s", file, line, (unsigned long long)number,
              error.reason);
@@ -500,10 +497,7 @@ void send_block_at(const char *file, int line, struct gpud_sender *sender,
         WORKS(gpud_frame_set_size(frame, bytes, &e));
         used.plane[0].row_bytes = (uint32_t)bytes;
     }
-    WORKS(gpud_frame_map(frame, GPUD_WRITE, 60 * GPUD_SEC, &data, &e));
-    picture_write(&used, data, number);
-    gpud_frame_unmap(frame);
-    tell(frame, number);
+    frame_write(frame, &used, number);
     peer_order();
     if (gpud_sender_submit(sender, &frame, 60 * GPUD_SEC, &error) != GPUD_OK)
         FAIL("(%s:%d) frame %llu is not taken: %s", file, line, (unsigned long long)number,

@@ -132,6 +132,13 @@ void send_foreign_at(const char *file, int line, struct gpud_sender *sender,
 #define SEND_FOREIGN(sender, host, layout, number) \
     send_foreign_at(__FILE__, __LINE__, sender, host, layout, number)
 
+/* Writes picture number `number` into a frame, and the number beside it; and checks that a frame
+ * has the picture of its number. */
+void frame_write(struct gpud_frame *frame, const struct gpud_layout *layout, uint64_t number);
+void frame_check_at(const char *file, int line, struct gpud_frame *frame,
+                    const struct gpud_layout *layout, uint64_t number);
+#define FRAME_CHECK(frame, layout, number) frame_check_at(__FILE__, __LINE__, frame, layout, number)
+
 /* The address of a stream with this name: the name itself, or, where GPUD_TEST_ADDRESS is set
  * (rdma://127.0.0.1:7174), behind that. Valid until the next call. */
 const char *peer_address(const char *name);

@@ -1,6 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
+#include "support/make.h"
 #include "support/raw.h"
 
 #include "base/fd.h"
@@ -90,10 +91,8 @@ void raw_hello(struct gpud_message *message)
 {
     memset(message, 0, sizeof(*message));
     message->type = GPUD_MESSAGE_HELLO;
-    struct gpud_context *context;
-    struct gpud_device *host;
-    WORKS(gpud_context_create(NULL, &context, &e));
-    WORKS(gpud_device_open(context, "host", &host, &e));
+    struct gpud_context *context = NEW_CONTEXT();
+    struct gpud_device *host = OPEN_DEVICE(context, "host");
     gpud_endpoint_describe(&message->hello, host, "scripted");
     gpud_device_close(&host);
     gpud_context_destroy(&context);
@@ -193,6 +192,20 @@ void raw_to(struct raw *raw, enum raw_step from, enum raw_step to)
     }
 }
 
+void raw_connect_as_gpu(struct raw *raw, const char *address)
+{
+    struct gpud_message hello;
+    raw_connect(raw, address);
+    raw_hello(&hello);
+    hello.hello.caps = GPUD_CAP_FENCES | GPUD_CAP_PINS_WRITABLE;
+    hello.hello.token = 1;
+    gpud_print(hello.hello.device, "hip:0");
+    gpud_print(hello.hello.kind, "hip");
+    CHECK(raw_send_message(raw->fd, &hello), "HELLO is not sent");
+    raw_to(raw, RAW_HELLO_SENT, RAW_OFFERED);
+    CHECK(strcmp(raw->offer.route, "staged-push") == 0, "%s is offered", raw->offer.route);
+}
+
 void raw_open(struct raw *raw, const char *address, enum raw_step to)
 {
     raw_connect(raw, address);
@@ -217,7 +230,7 @@ void raw_listen(struct raw_server *server, const char *address)
     server->fd = -1;
     server->epoch = 1;
     WORKS(gpud_socket_resolve(address, server->path, &e));
-    WORKS(gpud_layout_init(&server->layout, "GRAY8", 64, 64, 0, &e));
+    server->layout = LAYOUT("GRAY8", 64, 64, 0);
     struct sockaddr_un name = {.sun_family = AF_UNIX};
     strcpy(name.sun_path, server->path);
     server->listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);

@@ -35,6 +35,9 @@ struct raw {
 
 /* Runs from the current step to this one; each message has 5 s to arrive. */
 void raw_connect(struct raw *raw, const char *address);
+/* With the handle that the driver of another GPU, in another process, would report, up to the offer
+ * of staged-push. */
+void raw_connect_as_gpu(struct raw *raw, const char *address);
 void raw_to(struct raw *raw, enum raw_step from, enum raw_step to);
 void raw_open(struct raw *raw, const char *address, enum raw_step to); /* both */
 void raw_close(struct raw *raw);

@@ -5,6 +5,7 @@
  * run of the suite of the routes. */
 #include "frame/media/media.h"
 #include "support/check.h"
+#include "support/media.h"
 
 int main(void)
 {
@@ -13,8 +14,8 @@ int main(void)
     char text[GPUD_MEDIA_TEXT_MAX];
     WORKS(gpud_media_from_string(&media, "toy/x-points, points=(int)100", &e));
     CHECK_EQUAL(media.kind, GPUD_MEDIA_DATA + 1);
-    CHECK_EQUAL(gpud_media_size(&media), 1600);
-    gpud_media_get_layout(&media, &layout);
+    CHECK_EQUAL(media_size(&media), 1600);
+    WORKS(gpud_media_get_layout(&media, &layout, &e));
     CHECK(strcmp(layout.format, "points") == 0 && layout.planes == 1, "the layout");
     WORKS(gpud_media_to_string(&media, text, sizeof(text), &e));
     CHECK(strcmp(text, "toy/x-points, points=(guint64)100") == 0, "\"%s\"", text);

@@ -6,12 +6,12 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "support/check.h"
+#include "support/count.h"
 #include "wire/unix/hint.h"
 #include "wire/unix/lock.h"
 #include "wire/unix/resolve.h"
 #include "wire/unix/socket.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -37,17 +37,6 @@ static mode_t mode_of(const char *path)
     struct stat st;
     CHECK(lstat(path, &st) == 0, "%s: %s", path, strerror(errno));
     return st.st_mode & 07777;
-}
-
-static unsigned count_entries(const char *path)
-{
-    unsigned count = 0;
-    DIR *dir = opendir(path);
-    for (struct dirent *entry; dir && (entry = readdir(dir));)
-        count += entry->d_name[0] != '.';
-    if (dir)
-        closedir(dir);
-    return count;
 }
 
 /* --- names ------------------------------------------------------------------------------------ */

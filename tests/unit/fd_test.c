@@ -78,7 +78,7 @@ static void test_unmap(void)
 /* Beyond a limit of the process the kernel would kill it. */
 static void test_file_limit(void)
 {
-    int fd = -1;
+    AUTO(gpud_fd_close) int fd = -1;
     void *data = NULL;
     uint64_t limit;
     struct rlimit before, small;
@@ -95,7 +95,6 @@ static void test_file_limit(void)
     WORKS(gpud_memfd_create("test", SIZE, GPUD_SHARE_WRITABLE, &fd, &data, &e));
     CHECK(setrlimit(RLIMIT_FSIZE, &before) == 0, "setrlimit");
     CHECK(gpud_memory_unmap_pages(data, SIZE), "munmap");
-    gpud_fd_close(&fd);
 }
 
 /* A limited address space is named: the machine has memory enough. */
@@ -141,7 +140,7 @@ static void test_lies(void)
 static void test_pages(void)
 {
     void *data = &pretended;
-    int fd = sealed(0, SIZE, SEALS);
+    AUTO(gpud_fd_close) int fd = sealed(0, SIZE, SEALS);
     pretended = HUGETLBFS_MAGIC;
     EXPECT(GPUD_PEER, "huge pages", gpud_memfd_map(fd, SIZE, false, &data, &e));
     EXPECT(GPUD_PEER, "huge pages", gpud_memfd_map(fd, SIZE, true, &data, &e));
@@ -153,7 +152,6 @@ static void test_pages(void)
     pretended = 0;
     WORKS(gpud_memfd_map(fd, SIZE, false, &data, &e));
     CHECK(gpud_memory_unmap_pages(data, SIZE), "munmap");
-    gpud_fd_close(&fd);
 }
 
 /* The real thing: sealed, of the right size, and an access would be SIGBUS where the pool is empty.

@@ -5,6 +5,7 @@
  * of the memory. */
 #include "base/clock.h"
 #include "support/check.h"
+#include "support/make.h"
 #include <gpudirect/gpudirect.h>
 
 #include <pthread.h>
@@ -28,9 +29,9 @@ static struct gpud_memory *wrap(struct gpud_device *device, size_t size)
 
 static void test_wrap(struct gpud_device *host)
 {
-    struct gpud_layout layout, bad;
+    struct gpud_layout bad;
     struct gpud_frame *frame = NULL;
-    WORKS(gpud_layout_init(&layout, "NV12", 64, 48, 0, &e));
+    struct gpud_layout layout = LAYOUT("NV12", 64, 48, 0);
     struct gpud_memory *memory = wrap(host, layout.size + 100);
     EXPECT(GPUD_INVALID, "does not fit", gpud_frame_wrap(memory, 101, &layout, &frame, &e));
     EXPECT(GPUD_INVALID, "does not fit", gpud_frame_wrap(memory, UINT64_MAX, &layout, &frame, &e));
@@ -45,10 +46,12 @@ static void test_wrap(struct gpud_device *host)
     char *native = gpud_memory_get_native(memory);
     gpud_memory_unref(&memory);
     CHECK(destroyed == 0, "the memory is gone, and a frame lies in it");
-    uint64_t offset = 0;
-    CHECK(gpud_memory_get_native(gpud_frame_get_memory(frame, &offset)) == native && offset == 100,
+    struct gpud_frame_info at = GPUD_INFO_INIT(at);
+    gpud_frame_get_info(frame, &at);
+    CHECK(gpud_memory_get_native(at.memory) == native && at.native == native &&
+              at.memory_offset == 100,
           "another place");
-    CHECK_EQUAL(gpud_frame_get_slot(frame), UINT32_MAX);
+    CHECK_EQUAL(at.slot, UINT32_MAX);
 
     void *data = NULL, *again = NULL;
     EXPECT(GPUD_INVALID, "negative", gpud_frame_map(frame, GPUD_READ, -1, &data, &e));
@@ -69,10 +72,9 @@ static void test_wrap(struct gpud_device *host)
 
 static void test_info(struct gpud_device *host)
 {
-    struct gpud_layout layout;
     struct gpud_frame *frame;
     struct gpud_frame_info info = GPUD_INFO_INIT(info), got;
-    WORKS(gpud_layout_init(&layout, "GRAY8", 64, 48, 0, &e));
+    struct gpud_layout layout = LAYOUT("GRAY8", 64, 48, 0);
     struct gpud_memory *memory = wrap(host, layout.size);
     WORKS(gpud_frame_wrap(memory, 0, &layout, &frame, &e));
     gpud_memory_unref(&memory);
@@ -119,8 +121,7 @@ static void test_info(struct gpud_device *host)
     gpud_frame_get_info(frame, &got);
     CHECK(got.flags == 0, "flags that are the library's own were set by the application: %x",
           got.flags);
-    void *data;
-    WORKS(gpud_frame_map(frame, GPUD_WRITE, 0, &data, &e));
+    MAP_FRAME(frame, GPUD_WRITE, 0);
     gpud_frame_release(&frame); /* and with it the mapping */
 }
 
@@ -129,19 +130,17 @@ static void test_size(struct gpud_device *host)
 {
     struct gpud_media media = {.kind = GPUD_MEDIA_DATA,
                                .data = {.type = "meta/x-klv", .max_size = 100}};
-    struct gpud_frame_info info = GPUD_INFO_INIT(info);
     struct gpud_layout layout;
     struct gpud_frame *frame, *second;
-    void *data;
-    gpud_media_get_layout(&media, &layout);
+    WORKS(gpud_media_get_layout(&media, &layout, &e));
     struct gpud_memory *memory = wrap(host, layout.size);
     WORKS(gpud_frame_wrap(memory, 0, &layout, &frame, &e));
-    gpud_frame_get_info(frame, &info);
+    struct gpud_frame_info info = INFO(frame, frame);
     CHECK_EQUAL(info.bytes, 100);
     static const uint64_t wrong[] = {0, 101, UINT64_MAX};
     for (int i = 0; i < 3; i++)
         EXPECT(GPUD_INVALID, "1 to 100", gpud_frame_set_size(frame, wrong[i], &e));
-    WORKS(gpud_frame_map(frame, GPUD_WRITE, 0, &data, &e));
+    MAP_FRAME(frame, GPUD_WRITE, 0);
     EXPECT(GPUD_INVALID, "mapped", gpud_frame_set_size(frame, 7, &e));
     gpud_frame_unmap(frame);
     WORKS(gpud_frame_set_size(frame, 7, &e));
@@ -163,7 +162,7 @@ static void test_size(struct gpud_device *host)
     gpud_frame_release(&frame);
     gpud_memory_unref(&memory);
 
-    WORKS(gpud_layout_init(&layout, "GRAY8", 64, 48, 0, &e));
+    layout = LAYOUT("GRAY8", 64, 48, 0);
     memory = wrap(host, layout.size);
     WORKS(gpud_frame_wrap(memory, 0, &layout, &frame, &e));
     EXPECT(GPUD_INVALID, "a picture", gpud_frame_set_size(frame, layout.size - 1, &e));
@@ -183,15 +182,12 @@ static void on_release(void *user)
 /* A frame over another one's bytes: it has its own info, and its end is reported. */
 static void test_second(struct gpud_device *host)
 {
-    struct gpud_layout layout, smaller, larger;
     struct gpud_frame *frame, *second = NULL;
     struct gpud_frame_info info = {
         .size = sizeof(info), .pts_ns = 1, .meta_size = 3, .meta = "one"};
-    uint64_t offset;
-    void *data, *same;
-    WORKS(gpud_layout_init(&layout, "GRAY8", 64, 48, 0, &e));
-    WORKS(gpud_layout_init(&smaller, "GRAY8", 64, 32, 0, &e));
-    WORKS(gpud_layout_init(&larger, "GRAY8", 64, 64, 0, &e));
+    struct gpud_layout layout = LAYOUT("GRAY8", 64, 48, 0);
+    struct gpud_layout smaller = LAYOUT("GRAY8", 64, 32, 0);
+    struct gpud_layout larger = LAYOUT("GRAY8", 64, 64, 0);
     struct gpud_memory *memory = wrap(host, larger.size + 100);
     WORKS(gpud_frame_wrap(memory, 100, &layout, &frame, &e));
     WORKS(gpud_frame_set_info(frame, &info, &e));
@@ -204,18 +200,18 @@ static void test_second(struct gpud_device *host)
     CHECK(!second && released == 0, "a call that failed left something");
 
     WORKS(gpud_frame_wrap_frame(frame, NULL, on_release, &released, &second, &e));
-    CHECK(gpud_frame_get_memory(second, &offset) == memory && offset == 100, "another place");
-    CHECK(gpud_memory_get_device(memory) == host, "another device");
-    CHECK_EQUAL(gpud_frame_get_slot(second), UINT32_MAX);
     gpud_frame_get_info(second, &info);
+    CHECK(info.memory == memory && info.memory_offset == 100, "another place");
+    CHECK(info.device == host, "another device");
+    CHECK_EQUAL(info.slot, UINT32_MAX);
     CHECK(info.pts_ns == 1 && info.meta_size == 3 && memcmp(info.meta, "one", 3) == 0,
           "it begins with other times");
     info.pts_ns = 2;
     WORKS(gpud_frame_set_info(second, &info, &e));
     gpud_frame_get_info(frame, &info);
     CHECK(info.pts_ns == 1, "the first frame's time changed");
-    WORKS(gpud_frame_map(frame, GPUD_READ, 0, &data, &e));
-    WORKS(gpud_frame_map(second, GPUD_READ, 0, &same, &e));
+    void *data = MAP_FRAME(frame, GPUD_READ, 0);
+    void *same = MAP_FRAME(second, GPUD_READ, 0);
     CHECK(data == same, "other bytes");
     EXPECT(GPUD_NO_ACCESS, "shared", gpud_frame_map(second, GPUD_WRITE, 0, &same, &e));
     gpud_frame_release(&second);
@@ -239,12 +235,11 @@ static void *release_it(void *arg)
 /* Several holders: the last release is the one that counts. */
 static void test_holders(struct gpud_device *host)
 {
-    struct gpud_layout layout;
     struct gpud_frame *frame, *second;
     struct gpud_frame_info info = GPUD_INFO_INIT(info);
     void *data;
     pthread_t threads[8];
-    WORKS(gpud_layout_init(&layout, "GRAY8", 64, 48, 0, &e));
+    struct gpud_layout layout = LAYOUT("GRAY8", 64, 48, 0);
     for (int round = 0; round < 50; round++) {
         struct gpud_memory *memory = wrap(host, layout.size);
         WORKS(gpud_frame_wrap(memory, 0, &layout, &frame, &e));
@@ -279,10 +274,8 @@ static void test_holders(struct gpud_device *host)
 
 int main(void)
 {
-    struct gpud_context *context;
-    struct gpud_device *host;
-    WORKS(gpud_context_create(NULL, &context, &e));
-    WORKS(gpud_device_open(context, NULL, &host, &e));
+    AUTO(gpud_context_destroy) struct gpud_context *context = NEW_CONTEXT();
+    AUTO(gpud_device_close) struct gpud_device *host = OPEN_DEVICE(context, NULL);
     SAY("wrapped frames");
     test_wrap(host);
     SAY("what is told about a frame");
@@ -293,7 +286,5 @@ int main(void)
     test_second(host);
     SAY("several holders of one frame");
     test_holders(host);
-    gpud_device_close(&host);
-    gpud_context_destroy(&context);
     return 0;
 }

@@ -4,6 +4,7 @@
 /* Several holders of a sender's lent frame, and of a frame that was received: its slot, or its
  * credit, comes back with the last of them. */
 #include "support/check.h"
+#include "support/make.h"
 #include "support/media.h"
 #include <gpudirect/gpudirect.h>
 
@@ -27,19 +28,17 @@ static void *connect_receiver(void *arg)
 static void start(void)
 {
     char address[64];
-    struct gpud_layout layout;
     struct gpud_sender_params to = GPUD_PARAMS_INIT(to);
     struct gpud_receiver_params from = GPUD_PARAMS_INIT(from);
-    pthread_t thread;
     snprintf(address, sizeof(address), "unix:/tmp/gpudirect-holders-%d", (int)getpid());
     to.address = from.address = address;
     to.slots = from.slots = 1;
-    WORKS(gpud_context_create(NULL, &context, &e));
+    context = NEW_CONTEXT();
     WORKS(gpud_sender_create(context, &to, &sender, &e));
     WORKS(gpud_receiver_create(context, &from, &receiver, &e));
-    WORKS(gpud_layout_init(&layout, "GRAY8", 64, 48, 0, &e));
+    struct gpud_layout layout = LAYOUT("GRAY8", 64, 48, 0);
     WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
-    CHECK(pthread_create(&thread, NULL, connect_receiver, NULL) == 0, "no thread");
+    pthread_t thread = NEW_THREAD(connect_receiver, NULL);
     WORKS(gpud_sender_wait(sender, 1, 10 * GPUD_SEC, &e));
     atomic_store(&connected, true);
     pthread_join(thread, NULL);
@@ -47,19 +46,23 @@ static void start(void)
 
 static struct gpud_frame *lend(unsigned char byte)
 {
-    struct gpud_frame *frame;
-    void *data;
-    WORKS(gpud_sender_acquire(sender, 5 * GPUD_SEC, &frame, &e));
-    WORKS(gpud_frame_map(frame, GPUD_WRITE, 0, &data, &e));
+    struct gpud_frame *frame = ACQUIRE_SLOT(sender, 5 * GPUD_SEC);
+    void *data = MAP_FRAME(frame, GPUD_WRITE, 0);
     memset(data, byte, (size_t)64 * 48);
     gpud_frame_unmap(frame);
     return frame;
 }
 
+static uint32_t slot_of(const struct gpud_frame *frame)
+{
+    struct gpud_frame_info info = GPUD_INFO_INIT(info);
+    gpud_frame_get_info(frame, &info);
+    return info.slot;
+}
+
 static void check(struct gpud_frame *frame, unsigned char byte)
 {
-    void *data;
-    WORKS(gpud_frame_map(frame, GPUD_READ, GPUD_SEC, &data, &e));
+    void *data = MAP_FRAME(frame, GPUD_READ, GPUD_SEC);
     CHECK(*(unsigned char *)data == byte, "%u, not %u", *(unsigned char *)data, byte);
     gpud_frame_unmap(frame);
 }
@@ -96,12 +99,12 @@ static void test_submitted(void)
     void *data;
     WORKS(gpud_sender_submit(sender, &frame, GPUD_SEC, &e));
     CHECK(!frame, "not consumed");
-    WORKS(gpud_receiver_acquire(receiver, 5 * GPUD_SEC, &got, &e));
+    got = ACQUIRE_FRAME(receiver, 5 * GPUD_SEC);
     check(got, 7);
     gpud_frame_release(&got);
     EXPECT(GPUD_NO_ACCESS, "shared", gpud_frame_map(second, GPUD_WRITE, 0, &data, &e));
     frame = lend(8);
-    CHECK(gpud_frame_get_slot(frame) != gpud_frame_get_slot(second), "lent to two");
+    CHECK(slot_of(frame) != slot_of(second), "lent to two");
     check(second, 7);
     gpud_frame_release(&frame);
     CHECK_EQUAL(count_free(), all - 1);
@@ -114,7 +117,7 @@ static void test_received(void)
     struct gpud_frame *frame = lend(1), *got, *second, *next;
     struct gpud_frame_info info = GPUD_INFO_INIT(info);
     WORKS(gpud_sender_submit(sender, &frame, GPUD_SEC, &e));
-    WORKS(gpud_receiver_acquire(receiver, 5 * GPUD_SEC, &got, &e));
+    got = ACQUIRE_FRAME(receiver, 5 * GPUD_SEC);
     second = gpud_frame_ref(got);
     gpud_frame_release(&got);
     frame = lend(2);
@@ -122,7 +125,7 @@ static void test_received(void)
     check(second, 1);
     gpud_frame_release(&second);
     WORKS(gpud_sender_submit(sender, &frame, 5 * GPUD_SEC, &e));
-    WORKS(gpud_receiver_acquire(receiver, 5 * GPUD_SEC, &next, &e));
+    next = ACQUIRE_FRAME(receiver, 5 * GPUD_SEC);
     check(next, 2);
     gpud_frame_release(&next);
 }

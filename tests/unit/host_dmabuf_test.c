@@ -5,6 +5,8 @@
  * it. A memfd replaces a dma-buf. */
 #include "device/device.h"
 #include "support/check.h"
+#include "support/count.h"
+#include "support/make.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -156,30 +158,19 @@ static void add(const char *path, const char *link)
     CHECK(system(command) == 0, "%s", command);
 }
 
-static unsigned count_descriptors(void)
-{
-    unsigned count = 0;
-    DIR *folder = opendir("/proc/self/fd");
-    while (readdir(folder))
-        count++;
-    closedir(folder);
-    return count;
-}
-
 static struct gpud_device *host;
 static struct gpud_queue *queue;
 
 /* The CPU's access is bracketed, in whatever way it comes. */
 static void use(struct gpud_memory *memory)
 {
-    struct gpud_memory *plain;
     void *data;
     starts = ends = 0;
     WORKS(gpud_queue_map(queue, memory, 0, memory->size, GPUD_READ, GPUD_SEC, &data, &e));
     CHECK_EQUAL(starts, 1);
     WORKS(gpud_queue_unmap(queue, memory, data, &e));
     CHECK_EQUAL(ends, 1);
-    WORKS(gpud_memory_alloc(host, memory->size, &plain, &e));
+    struct gpud_memory *plain = NEW_MEMORY(host, memory->size);
     struct gpud_copy copy = {.to = memory, .from = plain, .row_bytes = memory->size, .rows = 1};
     WORKS(gpud_queue_copy(queue, &copy, &e));
     CHECK_EQUAL(starts, 2);
@@ -199,12 +190,12 @@ static void check_from(const char *path, bool parts)
     WORKS(gpud_memory_alloc_for(host, 10000, GPUD_USAGE_DMABUF, &memory, &e));
     CHECK(strcmp(opened, path) == 0, "of %s, not of %s", opened, path);
     use(memory);
-    WORKS(gpud_memory_export_dmabuf(memory, &fd, &offset, &e));
+    WORKS(gpud_memory_export_dmabuf(memory, 0, memory->size, &fd, &offset, &e));
     CHECK_EQUAL(offset, 0);
     CHECK(lseek(fd, 0, SEEK_END) >= 10000, "it is smaller");
     CHECK(fcntl(fd, F_GETFD) & FD_CLOEXEC, "it would be inherited");
     close(fd);
-    WORKS(gpud_memory_export_dmabuf_part(memory, 4096, 5000, &fd, &offset, &e));
+    WORKS(gpud_memory_export_dmabuf(memory, 4096, 5000, &fd, &offset, &e));
     CHECK_EQUAL(offset, parts ? 0 : 4096);
     if (parts)
         CHECK_EQUAL(lseek(fd, 0, SEEK_END), 8192);
@@ -225,12 +216,11 @@ static void expect_none(const char *text)
 /* Only what the test opens is counted: the descriptors of the context are there before. */
 int main(void)
 {
-    struct gpud_context *context;
     CHECK(mkdtemp(root), "no folder");
-    WORKS(gpud_context_create(NULL, &context, &e));
-    WORKS(gpud_device_open(context, "host", &host, &e));
+    struct gpud_context *context = NEW_CONTEXT();
+    host = OPEN_DEVICE(context, "host");
     WORKS(gpud_queue_create(host, &queue, &e));
-    unsigned before = count_descriptors();
+    unsigned before = count_fds();
 
     expect_none("udmabuf: No such file or directory");
     add("/dev/dri/card0", NULL);
@@ -254,11 +244,11 @@ int main(void)
     check_from("/dev/dma_heap/system", false);
 
     /* Memory of another kind has none, or is exported by its own way. */
-    struct gpud_memory *memory;
     int fd = -1;
     uint64_t offset;
-    WORKS(gpud_memory_alloc(host, 10000, &memory, &e));
-    EXPECT(GPUD_UNSUPPORTED, "not made to", gpud_memory_export_dmabuf(memory, &fd, &offset, &e));
+    struct gpud_memory *memory = NEW_MEMORY(host, 10000);
+    EXPECT(GPUD_UNSUPPORTED, "not made to",
+           gpud_memory_export_dmabuf(memory, 0, memory->size, &fd, &offset, &e));
     gpud_memory_unref(&memory);
     udmabuf_refuses = false;
     /* A ring's slots are made before the memory is shared, which peers can never write. */
@@ -267,7 +257,7 @@ int main(void)
     unsigned made = udmabufs;
     for (unsigned round = 0; round < 2; round++) {
         for (uint64_t from = 0; from < 8192; from += 4096) {
-            WORKS(gpud_memory_export_dmabuf_part(memory, from, 4000, &fd, &offset, &e));
+            WORKS(gpud_memory_export_dmabuf(memory, from, 4000, &fd, &offset, &e));
             CHECK_EQUAL(offset, 0);
             CHECK_EQUAL(lseek(fd, 0, SEEK_END), 4096);
             close(fd);
@@ -279,10 +269,10 @@ int main(void)
         close(handle.fd);
     }
     EXPECT(GPUD_UNSUPPORTED, "load udmabuf",
-           gpud_memory_export_dmabuf_part(memory, 8192, 4096, &fd, &offset, &e));
+           gpud_memory_export_dmabuf(memory, 8192, 4096, &fd, &offset, &e));
     gpud_memory_unref(&memory);
 
-    CHECK_EQUAL(count_descriptors(), before);
+    CHECK_EQUAL(count_fds(), before);
     gpud_queue_unref(&queue);
     gpud_device_close(&host);
     gpud_context_destroy(&context);

@@ -5,6 +5,7 @@
  * odd sizes, and every layout that does not fit or does not add up. */
 #include "frame/layout.h"
 #include "support/check.h"
+#include "support/make.h"
 
 static const char *const names[] = {
     "UYVY",      "YUY2",        "YVYU",     "VYUY",     "v210",     "v216",       "Y210",
@@ -65,7 +66,7 @@ static void test_formats(void)
     struct gpud_layout layout;
     for (size_t i = 0; i < sizeof(expected) / sizeof(expected[0]); i++) {
         const struct expected *want = &expected[i];
-        WORKS(gpud_layout_init(&layout, want->name, want->width, want->height, 0, &e));
+        layout = LAYOUT(want->name, want->width, want->height, 0);
         CHECK(layout.planes == want->planes, "%s has %u planes", want->name, layout.planes);
         for (uint32_t p = 0; p < want->planes; p++)
             CHECK(layout.plane[p].row_bytes == want->plane[p].row_bytes &&
@@ -182,26 +183,24 @@ static void test_check(void)
     STILL_GOOD(l.plane[1].offset += 2);
     STILL_GOOD(l.size = GPUD_FRAME_SIZE_MAX);
     STILL_GOOD(memset(&l.plane[2], 0xff, sizeof(l.plane[2]))); /* what is no plane does not count */
-    struct gpud_layout largest;
-    WORKS(gpud_layout_init(&largest, "BGRx", 32768, 32768, 0, &e));
+    struct gpud_layout largest = LAYOUT("BGRx", 32768, 32768, 0);
     CHECK_EQUAL(largest.size, GPUD_FRAME_SIZE_MAX);
     WORKS(gpud_layout_check(&largest, &e));
 }
 
 static void test_comparison(void)
 {
-    struct gpud_layout a, b;
-    WORKS(gpud_layout_init(&a, "NV12", 1366, 767, 4, &e));
-    WORKS(gpud_layout_init(&b, "NV12", 1366, 767, 256, &e));
+    struct gpud_layout a = LAYOUT("NV12", 1366, 767, 4);
+    struct gpud_layout b = LAYOUT("NV12", 1366, 767, 256);
     CHECK(gpud_layout_same_picture(&a, &b) && !gpud_layout_equal(&a, &b),
           "strides alone make no other picture");
     CHECK(gpud_layout_equal(&a, &a), "a layout is not equal to itself");
-    WORKS(gpud_layout_init(&b, "NV12", 1366, 766, 4, &e));
+    b = LAYOUT("NV12", 1366, 766, 4);
     CHECK(!gpud_layout_same_picture(&a, &b), "one row less is another picture");
-    WORKS(gpud_layout_init(&b, "NV21", 1366, 767, 4, &e));
+    b = LAYOUT("NV21", 1366, 767, 4);
     CHECK(!gpud_layout_same_picture(&a, &b),
           "NV21 in the place of NV12: the colours would be wrong");
-    WORKS(gpud_layout_init(&b, "I420", 1366, 767, 4, &e));
+    b = LAYOUT("I420", 1366, 767, 4);
     CHECK(!gpud_layout_same_picture(&a, &b), "another number of planes is another picture");
 }
 

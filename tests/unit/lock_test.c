@@ -5,6 +5,7 @@
  * priority inheritance gives its waiter's priority to the thread that holds it. */
 #include "base/lock.h"
 #include "support/check.h"
+#include "support/make.h"
 
 #include <sched.h>
 #include <stdatomic.h>
@@ -100,8 +101,7 @@ static void test_order(void)
     gpud_lock_take(&sender);
     gpud_lock_take(&context);
     CHECK(gpud_lock_held(GPUD_RANK_SENDER) && gpud_lock_held(GPUD_RANK_CONTEXT), "not noted");
-    pthread_t thread;
-    CHECK(pthread_create(&thread, NULL, looks, NULL) == 0, "no thread");
+    pthread_t thread = NEW_THREAD(looks, NULL);
     pthread_join(thread, NULL);
     gpud_lock_release(&sender); /* in any order */
     CHECK(!gpud_lock_held(GPUD_RANK_SENDER), "it was released");
@@ -146,10 +146,9 @@ static void test_inheritance(void)
 {
     struct gpud_lock lock;
     gpud_lock_init_inheriting(&lock, GPUD_RANK_SENDER);
-    pthread_t thread;
     int usual = running_priority(gettid());
     gpud_lock_take(&lock);
-    CHECK(pthread_create(&thread, NULL, waits_for_it, &lock) == 0, "no thread");
+    pthread_t thread = NEW_THREAD(waits_for_it, &lock);
     CHECK(setpriority(PRIO_PROCESS, (id_t)gettid(), 19) == 0, "no nice");
     atomic_store(&may_wait, true);
     int64_t limit = gpud_deadline(30 * GPUD_SEC);

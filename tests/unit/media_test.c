@@ -5,6 +5,7 @@
 #include "frame/media/media.h"
 #include "fill.h"
 #include "support/check.h"
+#include "support/media.h"
 
 #define PICTURE_TEXT "video/x-raw, format=(string)UYVY, width=(int)64, height=(int)32"
 
@@ -141,7 +142,7 @@ static void test_others(void)
         parse("audio/x-raw,format=S24_32LE,rate=48000,channels=2,"
               "channel-mask=0x3,layout=non-interleaved,samples-per-block=960");
     CHECK(media.kind == GPUD_MEDIA_AUDIO && media.audio.order == GPUD_AUDIO_PLANAR, "the sound");
-    CHECK_EQUAL(gpud_media_size(&media), 960 * 2 * 4);
+    CHECK_EQUAL(media_size(&media), 960 * 2 * 4);
     check_text(&media, "audio/x-raw, format=(string)S24_32LE, layout=(string)non-interleaved, "
                        "rate=(int)48000, channels=(int)2, "
                        "channel-mask=(bitmask)0x0000000000000003, samples-per-block=(int)960");
@@ -152,15 +153,15 @@ static void test_others(void)
     for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++) {
         gpud_print(media.audio.format, "%s", formats[i].format);
         WORKS(gpud_media_check(&media, &e));
-        CHECK_EQUAL(gpud_media_size(&media), 960 * 2 * formats[i].bytes);
+        CHECK_EQUAL(media_size(&media), 960 * 2 * formats[i].bytes);
     }
     media = parse("meta/x-st-2038, alignment=(string)frame, max-size=8192");
     CHECK(media.kind == GPUD_MEDIA_ANCILLARY, "ancillary data are kind %d", (int)media.kind);
     check_text(&media, "meta/x-st-2038, max-size=(guint64)8192, alignment=(string)frame");
     media = parse("meta/x-klv,max-size=100");
-    CHECK(media.kind == GPUD_MEDIA_DATA && gpud_media_size(&media) == 100, "data");
+    CHECK(media.kind == GPUD_MEDIA_DATA && media_size(&media) == 100, "data");
     struct gpud_layout layout;
-    gpud_media_get_layout(&media, &layout);
+    WORKS(gpud_media_get_layout(&media, &layout, &e));
     WORKS(gpud_layout_check(&layout, &e));
     CHECK(layout.planes == 1 && layout.plane[0].rows == 1 && layout.plane[0].row_bytes == 100,
           "the layout of data");

@@ -7,6 +7,7 @@
 #include "base/stop.h"
 #include "device/device.h"
 #include "support/check.h"
+#include "support/make.h"
 
 #include <pthread.h>
 #include <semaphore.h>
@@ -35,18 +36,15 @@ static void *drop(void *arg)
 
 int main(void)
 {
-    struct gpud_context *context;
-    struct gpud_device *host;
     struct gpud_memory *memory, *imported;
     struct gpud_handle handle;
-    pthread_t thread;
     test_alarm(100);
     sem_init(&stopped, 0, 0);
     sem_init(&go, 0, 0);
-    WORKS(gpud_context_create(NULL, &context, &e));
-    WORKS(gpud_device_open(context, "host", &host, &e));
+    struct gpud_context *context = NEW_CONTEXT();
+    struct gpud_device *host = OPEN_DEVICE(context, "host");
     WORKS(gpud_memory_alloc_for(host, SIZE, GPUD_USAGE_SHARE, &memory, &e));
-    CHECK(pthread_create(&thread, NULL, drop, gpud_memory_ref(memory)) == 0, "no thread");
+    pthread_t thread = NEW_THREAD(drop, gpud_memory_ref(memory));
     sem_wait(&stopped);
     gpud_memory_export_local(memory, &handle);
     WORKS(gpud_memory_import(host, &handle, SIZE, GPUD_USAGE_SHARE, &imported, &e));

@@ -263,55 +263,34 @@ static void no_sense(struct gpud_message *message)
     CHECK_EQUAL(size, 4711);
 }
 
+/* One change of a good message. */
+#define NO_SENSE(type, change)                     \
+    do {                                           \
+        make(&message, GPUD_MESSAGE_##type, true); \
+        change;                                    \
+        no_sense(&message);                        \
+    } while (0)
+
 /* Messages that must not be sent: the error is reported by the sending side, not by the peer. */
 static void nonsense(void)
 {
     static struct gpud_message message;
-    make(&message, GPUD_MESSAGE_OFFER, true);
-    message.offer.ring.memories++;
-    no_sense(&message);
+    NO_SENSE(OFFER, message.offer.ring.memories++);
     CHECK(message.offer.ring.memories == GPUD_RING_MEMORIES_MAX + 1 &&
-              gpud_media_size(&message.offer.media) == UINT64_C(0xfedcba9876543210),
+              message.offer.media.picture.layout.size == UINT64_C(0xfedcba9876543210),
           "encoding changed the message");
-    make(&message, GPUD_MESSAGE_OFFER, true);
-    message.offer.media.kind = GPUD_MEDIA_DATA + 1;
-    no_sense(&message);
-    make(&message, GPUD_MESSAGE_OFFER, true);
-    message.offer.media.picture.scan = GPUD_SCAN_FIELDS + 1;
-    no_sense(&message);
-    make(&message, GPUD_MESSAGE_OFFER, true);
-    message.offer.media.picture.colorimetry.matrix = 2;
-    no_sense(&message);
-    make(&message, GPUD_MESSAGE_GROW, true);
-    message.grow.memories++;
-    no_sense(&message);
+    NO_SENSE(OFFER, message.offer.media.kind = GPUD_MEDIA_DATA + 1);
+    NO_SENSE(OFFER, message.offer.media.picture.scan = GPUD_SCAN_FIELDS + 1);
+    NO_SENSE(OFFER, message.offer.media.picture.colorimetry.matrix = 2);
+    NO_SENSE(GROW, message.grow.memories++);
     CHECK_EQUAL(message.grow.memories, GPUD_RING_MEMORIES_MAX + 1);
-    make(&message, GPUD_MESSAGE_OFFER, true);
-    message.offer.media.kind = GPUD_MEDIA_DATA + 1;
-    no_sense(&message);
-    make(&message, GPUD_MESSAGE_OFFER, true);
-    message.offer.media.picture.scan = GPUD_SCAN_FIELDS + 1;
-    no_sense(&message);
-    make(&message, GPUD_MESSAGE_OFFER, true);
-    message.offer.media.picture.colorimetry.matrix = 2;
-    no_sense(&message);
-    make(&message, GPUD_MESSAGE_GROW, true);
-    message.grow.handle[7].type = KINDS_MAX;
-    no_sense(&message);
-    make(&message, GPUD_MESSAGE_HELLO, true);
-    message.hello.reach_count++;
-    no_sense(&message);
-    make(&message, GPUD_MESSAGE_LINKS, true);
-    message.links.count++;
-    no_sense(&message);
+    NO_SENSE(GROW, message.grow.handle[7].type = KINDS_MAX);
+    NO_SENSE(HELLO, message.hello.reach_count++);
+    NO_SENSE(LINKS, message.links.count++);
     message.links.count = 0;
     no_sense(&message);
-    make(&message, GPUD_MESSAGE_EVENT, true);
-    message.event.size++;
-    no_sense(&message);
-    make(&message, GPUD_MESSAGE_STATUS, true);
-    message.report.links = GPUD_RECEIVERS_MAX + 1;
-    no_sense(&message);
+    NO_SENSE(EVENT, message.event.size++);
+    NO_SENSE(STATUS, message.report.links = GPUD_RECEIVERS_MAX + 1);
     memset(&message, 0, sizeof(message));
     no_sense(&message);
 }

@@ -10,6 +10,7 @@
 #include "capture/cards.h"
 #include "support/check.h"
 #include "support/host.h"
+#include "support/make.h"
 #include "support/peer.h"
 #include "wire/channel.h"
 #include <gpudirect/receiver.h>
@@ -29,13 +30,12 @@ static const char *const places[][2] = {{"0000:82:00.0", "face:01:00.0"},
 static void check_near(struct gpud_context *context, const char *name, const char *pci,
                        const char *wanted, const char *says)
 {
-    struct gpud_device *device = NULL;
+    AUTO(gpud_device_close) struct gpud_device *device = NULL;
     char reason[GPUD_REASON_MAX] = "untouched";
     WORKS(gpud_device_open_near(context, name, pci, "the card", &device, reason, &e));
     CHECK(strcmp(device->info.name, wanted) == 0, "%s near \"%s\" is %s, not %s",
           name ? name : "host", pci, device->info.name, wanted);
     CHECK(says[0] ? strstr(reason, says) != NULL : !reason[0], "it says \"%s\"", reason);
-    gpud_device_close(&device);
 }
 
 static void check_refused(struct gpud_context *context, const char *name)
@@ -65,26 +65,16 @@ static void check_nearest(struct gpud_context *context, const char *kind, const 
 static void check_opened(struct gpud_context *context, const char *device, const char *address,
                          const char *wanted, const char *says)
 {
-    struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
-    struct gpud_receiver_info got = GPUD_INFO_INIT(got);
-    struct gpud_receiver *receiver;
-    params.address = address;
-    params.device = device;
-    WORKS(gpud_receiver_create(context, &params, &receiver, &e));
-    gpud_receiver_get_info(receiver, &got);
+    struct gpud_receiver *receiver = NEW_RECEIVER(context, .address = address, .device = device);
+    struct gpud_receiver_info got = INFO(receiver, receiver);
     CHECK(strcmp(got.device, wanted) == 0 && !got.device_reason[0] == !says[0] &&
               strstr(got.device_reason, says),
           "a receiver from %s has %s: \"%s\"", address, got.device, got.device_reason);
     gpud_receiver_destroy(&receiver);
     if (strstr(address, "://"))
         return;
-    struct gpud_sender_params sends = GPUD_PARAMS_INIT(sends);
-    struct gpud_sender_info sent = GPUD_INFO_INIT(sent);
-    struct gpud_sender *sender;
-    sends.address = address;
-    sends.device = device;
-    WORKS(gpud_sender_create(context, &sends, &sender, &e));
-    gpud_sender_get_info(sender, &sent);
+    struct gpud_sender *sender = NEW_SENDER(context, .address = address, .device = device);
+    struct gpud_sender_info sent = INFO(sender, sender);
     CHECK(strcmp(sent.device, wanted) == 0 && !sent.device_reason[0] == !says[0] &&
               strstr(sent.device_reason, says),
           "a sender on %s has %s: \"%s\"", address, sent.device, sent.device_reason);
@@ -180,8 +170,7 @@ int main(int argc, char **argv)
         setenv("GPUD_FAKE_CUDA_FAIL", "cuDevicePrimaryCtxRetain:1+", 1);
     runtime_make();
 
-    struct gpud_context *context;
-    WORKS(gpud_context_create(NULL, &context, &e));
+    struct gpud_context *context = NEW_CONTEXT();
     if (trouble[0]) {
         SAY("where there is no GPU to be had, what is left to us is the host");
         check_near(context, "auto", NETWORK, "host",

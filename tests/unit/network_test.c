@@ -130,10 +130,12 @@ static void test_lacks(void)
 
 /* --- the list ------------------------------------------------------------------------------ */
 
-static struct gpud_network_card_list *list(void)
+static struct gpud_network_card_list *list(uint32_t *count, struct gpud_network_host_info *host)
 {
     struct gpud_network_card_list *cards = NULL;
-    WORKS(gpud_network_card_list_create(&cards, &e));
+    if (host)
+        host->size = sizeof(*host);
+    WORKS(gpud_network_card_list_create(&cards, count, host, &e));
     CHECK_EQUAL(fake_verbs_objects, 0);
     return cards;
 }
@@ -232,12 +234,12 @@ static void test_list(void)
 {
     SAY("what the kernel shows, and what cards say");
     start_host(NULL);
-    struct gpud_network_card_list *cards = list();
-    CHECK_EQUAL(gpud_network_card_list_count(cards), 3);
+    uint32_t count;
+    struct gpud_network_host_info host;
+    struct gpud_network_card_list *cards = list(&count, &host);
+    CHECK_EQUAL(count, 3);
     check_first(cards);
     check_others(cards);
-    struct gpud_network_host_info host = GPUD_INFO_INIT(host);
-    gpud_network_card_list_get_host(cards, &host);
     CHECK(host.usable && !host.reason[0], "the host cannot be used: %s", host.reason);
     CHECK_EQUAL(host.pin_max, gpud_rdma_pin_room());
 
@@ -256,23 +258,22 @@ static void test_list(void)
 
 static void check_card(const char *reason, const char *no_dmabuf)
 {
-    struct gpud_network_card_list *cards = list();
+    AUTO(gpud_network_card_list_destroy) struct gpud_network_card_list *cards = list(NULL, NULL);
     struct gpud_network_card_info card = get(cards, 0);
     CHECK(!card.dmabuf && card.available == !reason[0], "%s: %s", card.name, card.reason);
     check_says(card.reason, reason);
     check_says(card.no_dmabuf, no_dmabuf);
-    gpud_network_card_list_destroy(&cards);
 }
 
 static void test_unavailable(void)
 {
-    struct gpud_network_host_info host = GPUD_INFO_INIT(host);
+    uint32_t count;
+    struct gpud_network_host_info host;
     SAY("cards that cannot be used, or asked");
     start_host(NULL);
     fake_verbs_open_errno = ENODEV;
     check_card("libibverbs cannot open mlx5_0: ", "mlx5_0 cannot be asked: ");
-    struct gpud_network_card_list *cards = list();
-    gpud_network_card_list_get_host(cards, &host);
+    struct gpud_network_card_list *cards = list(NULL, &host);
     CHECK(!host.usable, "it is usable");
     check_says(host.reason, "libibverbs cannot open mlx5_0");
     gpud_network_card_list_destroy(&cards);
@@ -299,7 +300,7 @@ static void test_unavailable(void)
     start_host(NULL);
     set_file(folder, "sys/class/infiniband/mlx5_0/ports/1/gids/3", NULL);
     set_file(folder, "sys/class/infiniband/mlx5_0/ports/1/gids/10", NULL);
-    cards = list();
+    cards = list(NULL, NULL);
     const struct gpud_network_port_info *port = get(cards, 0).port[0];
     CHECK(port->active, "port 1 is not active");
     check_says(port->reason, "eth0 has no IP address: ip address add");
@@ -307,9 +308,8 @@ static void test_unavailable(void)
 
     SAY("no card at all is no failure");
     start_host("sys/class/net/eth0/");
-    cards = list();
-    CHECK_EQUAL(gpud_network_card_list_count(cards), 0);
-    gpud_network_card_list_get_host(cards, &host);
+    cards = list(&count, &host);
+    CHECK_EQUAL(count, 0);
     CHECK(!host.usable, "it is usable");
     check_says(host.reason, "netdev eth0");
     gpud_network_card_list_destroy(&cards);
@@ -329,11 +329,10 @@ static void test_peermem(void)
     start_host(NULL);
     set_file(folder, "sys/module/nvidia_peermem/version", "550.1");
     WORKS(gpud_rdma_check_peermem(&gpud_cuda_ops, &e));
-    struct gpud_network_card_list *cards = list();
+    AUTO(gpud_network_card_list_destroy) struct gpud_network_card_list *cards = list(NULL, NULL);
     struct gpud_network_card_info card = get(cards, 0);
     CHECK(card.peermem && !card.no_peermem[0], "no peermem: %s", card.no_peermem);
     CHECK(!get(cards, 1).peermem, "software has peermem");
-    gpud_network_card_list_destroy(&cards);
 }
 
 /* --- how much ------------------------------------------------------------------------------ */

@@ -23,7 +23,7 @@ static void claim_refused(struct ends *ends, const char *text)
 
 static void test_credits_and_order(uint32_t start)
 {
-    struct ends ends;
+    AUTO(unmake) struct ends ends;
     struct gpud_descriptor descriptor;
     uint32_t entry, held[ENTRIES];
     uint64_t next = 1;
@@ -56,12 +56,11 @@ static void test_credits_and_order(uint32_t start)
         check_sum(&ends, 0);
         CHECK_EQUAL(ends.sender.free_count, ENTRIES);
     }
-    unmake(&ends);
 }
 
 static void test_limit(void)
 {
-    struct ends ends;
+    AUTO(unmake) struct ends ends;
     struct gpud_descriptor descriptor;
     struct gpud_error error;
     uint32_t entry;
@@ -85,12 +84,11 @@ static void test_limit(void)
     publish(&ends);
     CHECK_EQUAL(gpud_page_claim(&ends.receiver, 0, &entry, &descriptor, &error), 0);
     CHECK_EQUAL(gpud_page_claim(&ends.receiver, 2, &entry, &descriptor, &error), 1);
-    unmake(&ends);
 }
 
 static void test_revoke(uint32_t start)
 {
-    struct ends ends;
+    AUTO(unmake) struct ends ends;
     struct gpud_descriptor descriptor;
     uint32_t entry, first;
     make(&ends, ENTRIES, start);
@@ -108,19 +106,17 @@ static void test_revoke(uint32_t start)
     }
     CHECK_EQUAL(gpud_page_revoke(&ends.sender, &entry), 0);
     CHECK_EQUAL(gpud_page_reap(&ends.sender, &entry), 0);
-    unmake(&ends);
 }
 
 static void test_messages(void)
 {
-    struct ends ends;
+    AUTO(unmake) struct ends ends;
     make(&ends, ENTRIES, 0);
     ends.sender.messages = UINT32_MAX - 1;
     gpud_page_count_message(&ends.sender);
     CHECK_EQUAL(gpud_page_messages(&ends.receiver), UINT32_MAX);
     gpud_page_count_message(&ends.sender);
     CHECK_EQUAL(gpud_page_messages(&ends.receiver), 0);
-    unmake(&ends);
 }
 
 /* --- wakes ------------------------------------------------------------------------------------ */
@@ -141,7 +137,7 @@ static void count_kick(void *kicks)
 /* A side that polls its connection is woken there, once per sleep, and not by its futex. */
 static void test_polling(void)
 {
-    struct ends ends;
+    AUTO(unmake) struct ends ends;
     int kicks = 0;
     make(&ends, ENTRIES, 0);
     gpud_sleep_begin(&ends.receiver.end.sleeper, GPUD_SLEEP_POLL);
@@ -166,12 +162,11 @@ static void test_polling(void)
         CHECK(gpud_page_notify(&ends.sender.end) && !gpud_page_notify(&ends.sender.end),
               "asleep is %u, and the other side is not woken once", lies[i]);
     }
-    unmake(&ends);
 }
 
 static void test_wakes(void)
 {
-    struct ends ends;
+    AUTO(unmake) struct ends ends;
     struct gpud_descriptor descriptor;
     uint32_t entry[ENTRIES];
     make(&ends, ENTRIES, 0);
@@ -193,12 +188,11 @@ static void test_wakes(void)
           "an idle receiver lets the sender sleep");
     CHECK_EQUAL(atomic_load(&ends.page->receiver.kicks), 2);
     CHECK_EQUAL(atomic_load(&ends.page->sender.kicks), 0);
-    unmake(&ends);
 }
 
 static void test_announce(uint32_t start)
 {
-    struct ends ends;
+    AUTO(unmake) struct ends ends;
     make(&ends, ENTRIES, start);
     CHECK(!gpud_page_is_announced(&ends.receiver), "nothing was announced");
     CHECK(!gpud_page_announce(&ends.sender, 1), "no peer sleeps, and a system call was made");
@@ -221,7 +215,6 @@ static void test_announce(uint32_t start)
         atomic_store(&ends.page->sender.announced, ends.sender.head + lies[i]);
         CHECK(!gpud_page_is_announced(&ends.receiver), "%u frames announced at once", lies[i]);
     }
-    unmake(&ends);
 }
 
 /* --- lies of the sender ----------------------------------------------------------------------- */
@@ -373,7 +366,7 @@ static void test_receiver_lies(void)
 
 static void test_pages_that_are_none(void)
 {
-    struct ends ends;
+    AUTO(unmake) struct ends ends;
     struct gpud_page_tx view;
     make(&ends, ENTRIES, 0);
     EXPECT(GPUD_PEER, "1 to 64", gpud_page_tx_init(&view, ends.page, NULL, 0, 0, &e));
@@ -412,7 +405,6 @@ static void test_pages_that_are_none(void)
            gpud_page_check_sender(&ends.receiver, &e));
     ends.page->sender.identity.magic = 0;
     EXPECT(GPUD_PEER, "not a ring page", gpud_page_check_sender(&ends.receiver, &e));
-    unmake(&ends);
 }
 
 int main(void)

@@ -6,6 +6,7 @@
 #include "device/device.h"
 #include "route/route.h"
 #include "support/check.h"
+#include "support/make.h"
 
 static struct gpud_endpoint host_end(void)
 {
@@ -240,7 +241,7 @@ static void test_pins(void)
 {
     struct gpud_endpoint gpu = cuda_end("cuda:0", 10), other = cuda_end("cuda:1", 20),
                          host = host_end();
-    struct gpud_route_trials *trials = gpud_route_trials_create();
+    AUTO(gpud_route_trials_destroy) struct gpud_route_trials *trials = gpud_route_trials_create();
     gpu.token = 7;
     host.token = 9;
     CHECK(!strstr(against_of(&gpu, &other, NULL, "staged"), "staged"), "a reason that is none");
@@ -261,7 +262,6 @@ static void test_pins(void)
     against_of(&gpu, &other, NULL, "staged");
     gpud_print(host.route, "staged-push");
     SAYS(against_of(&host, &other, NULL, "none"), "staged-push: only from a device to one of");
-    gpud_route_trials_destroy(&trials);
 }
 
 /* A copy from GPU to GPU that was measured to be much slower than the detour should be. */
@@ -340,10 +340,8 @@ static void test_migrate(void)
 
 static void test_explain(void)
 {
-    struct gpud_context *context;
-    struct gpud_device *host;
-    WORKS(gpud_context_create(NULL, &context, &e));
-    WORKS(gpud_device_open(context, "host", &host, &e));
+    AUTO(gpud_context_destroy) struct gpud_context *context = NEW_CONTEXT();
+    AUTO(gpud_device_close) struct gpud_device *host = OPEN_DEVICE(context, "host");
     enum { ROUTES = 9 };
     struct gpud_route_info routes[ROUTES + 1];
     memset(routes, 0xee, sizeof(routes));
@@ -362,18 +360,14 @@ static void test_explain(void)
     CHECK(routes[0].reason[0] == '\0' && routes[5].reason[0] == '\0',
           "a reason against what is possible");
     CHECK(gpud_route_explain(host, host, false, NULL, 0) == count, "counting needs no room");
-    gpud_device_close(&host);
-    gpud_context_destroy(&context);
 }
 
 /* Where a device is, in the letters of sysfs, whatever its driver's are. */
 static void test_places(void)
 {
-    struct gpud_context *context;
-    struct gpud_device *host;
     struct gpud_endpoint end;
-    WORKS(gpud_context_create(NULL, &context, &e));
-    WORKS(gpud_device_open(context, "host", &host, &e));
+    struct gpud_context *context = NEW_CONTEXT();
+    struct gpud_device *host = OPEN_DEVICE(context, "host");
     gpud_endpoint_describe(&end, host, "");
     CHECK(strcmp(end.pci, "") == 0, "the host is at %s", end.pci);
     struct gpud_device card = *host;

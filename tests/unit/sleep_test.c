@@ -5,6 +5,7 @@
  * ends. */
 #include "base/sleep.h"
 #include "support/check.h"
+#include "support/make.h"
 
 #include <pthread.h>
 #include <sys/mman.h>
@@ -104,8 +105,7 @@ static void test_turns(void)
     struct table *table =
         mmap(NULL, sizeof(*table), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     CHECK(table != MAP_FAILED, "no shared memory");
-    pthread_t thread;
-    CHECK(pthread_create(&thread, NULL, play_second, table) == 0, "no thread");
+    pthread_t thread = NEW_THREAD(play_second, table);
     play(table, 0);
     pthread_join(thread, NULL);
 
@@ -151,8 +151,7 @@ static void test_rouse(void)
     for (int i = 0; i < 500; i++) {
         _Atomic uint32_t asleep = 0, kicks = 0;
         struct doze it = {.sleeper = {.asleep = &asleep, .kicks = &kicks}};
-        pthread_t thread;
-        CHECK(pthread_create(&thread, NULL, doze, &it) == 0, "no thread");
+        pthread_t thread = NEW_THREAD(doze, &it);
         for (int turns = 0; turns < i * 20; turns++)
             atomic_store(&asleep, 0);
         int64_t begin = gpud_now(), start;

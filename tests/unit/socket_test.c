@@ -5,10 +5,10 @@
  * descriptors reports that. */
 #include "base/fd.h"
 #include "support/check.h"
+#include "support/count.h"
 #include "support/encode.h"
 #include "wire/unix/socket.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -16,17 +16,6 @@
 #define MEMORIES 5
 
 static int ends[2];
-
-static unsigned count_fds(void)
-{
-    unsigned count = 0;
-    DIR *dir = opendir("/proc/self/fd");
-    CHECK(dir, "/proc: %s", strerror(errno));
-    for (struct dirent *entry; (entry = readdir(dir));)
-        count += entry->d_name[0] != '.';
-    closedir(dir);
-    return count;
-}
 
 /* The lowest number that no descriptor has: all below are taken. */
 static int first_free(void)

@@ -15,8 +15,8 @@ struct output {
     const struct bench_job *job;
     int control;
     struct gpud_context *context;
-    struct gpud_device *device;      /* where foreign memory is: the GPU, or the host */
-    struct raw_driver *driver;       /* NULL: the CPU writes the frames */
+    struct gpud_device *device; /* where foreign memory is: the GPU, or the host */
+    struct raw_driver *driver;  /* NULL: the CPU writes the frames */
     unsigned gpu;
     raw_stream stream;
     struct bench_mark_writer *writer;
@@ -76,14 +76,12 @@ static void close_stream(struct output *output)
 static void mark_core(void *user, uint64_t index)
 {
     struct output *output = user;
-    uint64_t offset;
     struct gpud_frame_info info;
     info.size = sizeof(info);
     gpud_frame_get_info(output->frame, &info);
-    struct gpud_memory *memory = gpud_frame_get_memory(output->frame, &offset);
     bench_mark_writer_mark(output->writer, output->stream,
-                           (raw_address)(uintptr_t)gpud_memory_get_native(memory) + offset,
-                           &info.layout, index);
+                           (raw_address)(uintptr_t)info.native + info.memory_offset, &info.layout,
+                           index);
 }
 
 /* --- foreign memory --------------------------------------------------------------------------- */

@@ -19,8 +19,8 @@ struct receiver {
     struct bench_counters counters;
     struct bench_result before; /* counters before the measured section */
     bool on_host; /* both ends are the host: a frame is readable once it is acquired */
-    struct gpud_device *device;      /* the GPU that reads the frames; NULL: the CPU does */
-    struct raw_driver *driver;       /* of that GPU */
+    struct gpud_device *device; /* the GPU that reads the frames; NULL: the CPU does */
+    struct raw_driver *driver;  /* of that GPU */
     raw_stream stream;
     struct bench_mark_reader *reader;
     bool joins; /* one of --join */
@@ -111,7 +111,6 @@ static void close_stream(struct receiver *self)
 static void check_on_gpu(struct receiver *self, struct gpud_frame *frame)
 {
     int64_t now = clock_now();
-    uint64_t offset;
     struct gpud_error error;
     struct gpud_frame_info info;
     info.size = sizeof(info);
@@ -119,10 +118,9 @@ static void check_on_gpu(struct receiver *self, struct gpud_frame *frame)
     enum gpud_status status = gpud_frame_wait(frame, self->stream, &error);
     if (status != GPUD_OK)
         bench_child_fail(self->control, status, "%s", error.reason);
-    struct gpud_memory *memory = gpud_frame_get_memory(frame, &offset);
     bench_mark_reader_add(self->reader, self->stream,
-                          (raw_address)(uintptr_t)gpud_memory_get_native(memory) + offset,
-                          &info.layout, now, (int64_t)info.submitted_ns, info.dropped);
+                          (raw_address)(uintptr_t)info.native + info.memory_offset, &info.layout,
+                          now, (int64_t)info.submitted_ns, info.dropped);
     status = gpud_frame_post(frame, self->stream, &error);
     if (status != GPUD_OK)
         bench_child_fail(self->control, status, "%s", error.reason);

@@ -121,12 +121,9 @@ static void print_channel(const struct gpud_channel_list *channels, uint32_t ind
         g_string_assign(line, info.reason);
     printf("  %-*s  ", names, info.address);
     info_print_wrapped(line->str, names + 4);
-    const struct gpud_link_list *links = gpud_channel_list_get_links(channels, index);
-    for (uint32_t i = 0; i < gpud_link_list_count(links); i++) {
-        struct gpud_link_info link = GPUD_INFO_INIT(link);
-        gpud_link_list_get_info(links, i, &link, NULL);
+    for (uint32_t i = 0; i < info.links; i++) {
         g_string_truncate(line, 0);
-        describe_link(line, &link);
+        describe_link(line, info.link[i]);
         printf("%*s→ ", names + 4, "");
         info_print_wrapped(line->str, names + 6);
     }
@@ -136,48 +133,46 @@ static void print_channel(const struct gpud_channel_list *channels, uint32_t ind
 /* --- the list ------------------------------------------------------------------------------ */
 
 /* The folder of an address's socket; NULL: it has none. To be freed with g_free(). */
-static char *folder_of(const struct gpud_channel_list *channels, const char *address)
+static char *path_of(const struct info_folder *folder, const char *address)
 {
     if (g_str_has_prefix(address, "unix:"))
         return g_path_get_dirname(address + strlen("unix:"));
-    return strchr(address, ':') ? NULL : g_strdup(info_search_of(channels).directory);
+    return strchr(address, ':') ? NULL : g_strdup(folder->search.directory);
 }
 
 /* Channels are sorted by folder, and each folder gets a heading. */
-static void print_channels(const struct gpud_channel_list *channels)
+static void print_channels(const struct info_folder *folder)
 {
-    const uint32_t count = gpud_channel_list_count(channels);
     size_t names = 4;
-    char *folder = NULL;
-    for (uint32_t i = 0; i < count; i++) {
+    char *path = NULL;
+    for (uint32_t i = 0; i < folder->count; i++) {
         struct gpud_channel_info info = GPUD_INFO_INIT(info);
-        gpud_channel_list_get_info(channels, i, &info, NULL);
+        gpud_channel_list_get_info(folder->channels, i, &info, NULL);
         names = MAX(names, strlen(info.address));
     }
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < folder->count; i++) {
         struct gpud_channel_info info = GPUD_INFO_INIT(info);
-        gpud_channel_list_get_info(channels, i, &info, NULL);
-        char *own = folder_of(channels, info.address);
-        if (own && g_strcmp0(own, folder) != 0)
+        gpud_channel_list_get_info(folder->channels, i, &info, NULL);
+        char *own = path_of(folder, info.address);
+        if (own && g_strcmp0(own, path) != 0)
             printf("Channels in %s\n", own);
-        g_free(folder);
-        folder = own;
-        print_channel(channels, i, (int)MIN(names, 40));
+        g_free(path);
+        path = own;
+        print_channel(folder->channels, i, (int)MIN(names, 40));
     }
-    g_free(folder);
+    g_free(path);
 }
 
 /* A sender may be out of sight, so an empty list says where it did not look. */
 static void print_nothing(const struct info_channels_options *options,
-                          const struct gpud_channel_list *channels)
+                          const struct gpud_channel_search_info *search)
 {
-    const struct gpud_channel_search_info search = info_search_of(channels);
-    if (search.note[0]) {
-        printf("%c", g_ascii_toupper(search.note[0]));
-        info_print_wrapped(search.note + 1, 0);
+    if (search->note[0]) {
+        printf("%c", g_ascii_toupper(search->note[0]));
+        info_print_wrapped(search->note + 1, 0);
         return;
     }
-    printf("No sender: there is no channel in %s\n", search.directory);
+    printf("No sender: there is no channel in %s\n", search->directory);
     if (!options->folder)
         info_print_wrapped(
             options->all_users
@@ -191,19 +186,21 @@ static void print_nothing(const struct info_channels_options *options,
             0);
 }
 
-static void print_lists(const struct info_channels_options *options, const GPtrArray *lists)
+static void print_folders(const struct info_channels_options *options, const GPtrArray *folders)
 {
+    const struct info_folder *first = folders->pdata[0];
     size_t count = 0;
-    for (guint i = 0; i < lists->len; i++) {
-        print_channels(lists->pdata[i]);
-        count += gpud_channel_list_count(lists->pdata[i]);
+    for (guint i = 0; i < folders->len; i++) {
+        const struct info_folder *folder = folders->pdata[i];
+        print_channels(folder);
+        count += folder->count;
     }
     if (count == 0)
-        print_nothing(options, lists->pdata[0]);
-    for (guint i = 0; i < lists->len; i++) {
-        const struct gpud_channel_search_info search = info_search_of(lists->pdata[i]);
-        if (gpud_channel_list_count(lists->pdata[i]) > 0 && search.note[0])
-            printf("%s: %s\n", search.directory, search.note);
+        print_nothing(options, &first->search);
+    for (guint i = 0; i < folders->len; i++) {
+        const struct info_folder *folder = folders->pdata[i];
+        if (folder->count > 0 && folder->search.note[0])
+            printf("%s: %s\n", folder->search.directory, folder->search.note);
     }
 }
 
@@ -232,20 +229,20 @@ static bool show(const struct info_channels_options *options)
 {
     struct gpud_error error;
     bool terminal = options->watch && !options->json && isatty(STDOUT_FILENO);
-    GPtrArray *lists = info_ask_channels(options, &error);
-    if (!lists) {
+    GPtrArray *folders = info_ask_channels(options, &error);
+    if (!folders) {
         fprintf(stderr, "gpudirect-info: %s\n", error.reason);
         return false;
     }
     if (terminal)
         fputs("\033[H\033[2J", stdout);
     if (options->json)
-        info_print_channels_json(lists, !options->watch);
+        info_print_channels_json(folders, !options->watch);
     else
-        print_lists(options, lists);
+        print_folders(options, folders);
     if (options->watch && !options->json && !terminal)
         putchar('\n');
-    g_ptr_array_unref(lists);
+    g_ptr_array_unref(folders);
     return fflush(stdout) == 0;
 }
 

@@ -50,12 +50,11 @@ static void add_receiver(JsonBuilder *builder, const struct gpud_link_info *link
 
 static void add_format(JsonBuilder *builder, const struct gpud_channel_info *info)
 {
-    if (!info->configured) {
+    struct gpud_layout layout;
+    if (!info->configured || gpud_media_get_layout(&info->media, &layout, NULL) != GPUD_OK) {
         json_put_string(builder, "format", NULL);
         return;
     }
-    struct gpud_layout layout;
-    gpud_media_get_layout(&info->media, &layout);
     json_begin_object(builder, "format");
     json_put_string(builder, "name", layout.format);
     json_put_int(builder, "width", layout.width);
@@ -98,44 +97,43 @@ static void add_channel(JsonBuilder *builder, const struct gpud_channel_list *ch
     json_put_text(builder, "reason", info.reason);
     if (info.answered) {
         add_stream(builder, &info);
-        const struct gpud_link_list *links = gpud_channel_list_get_links(channels, index);
         json_begin_array(builder, "receivers");
-        for (uint32_t i = 0; i < gpud_link_list_count(links); i++) {
-            struct gpud_link_info link = GPUD_INFO_INIT(link);
-            gpud_link_list_get_info(links, i, &link, NULL);
-            add_receiver(builder, &link);
-        }
+        for (uint32_t i = 0; i < info.links; i++)
+            add_receiver(builder, info.link[i]);
         json_builder_end_array(builder);
     }
     json_builder_end_object(builder);
 }
 
 /* Every folder that was searched, with what its list lacks. */
-static void add_folders(JsonBuilder *builder, const GPtrArray *lists)
+static void add_folders(JsonBuilder *builder, const GPtrArray *folders)
 {
     json_begin_array(builder, "folders");
-    for (guint i = 0; i < lists->len; i++) {
-        const struct gpud_channel_search_info search = info_search_of(lists->pdata[i]);
+    for (guint i = 0; i < folders->len; i++) {
+        const struct info_folder *folder = folders->pdata[i];
         json_builder_begin_object(builder);
-        json_put_string(builder, "directory", search.directory);
-        json_put_int(builder, "omitted", (gint64)search.omitted);
-        json_put_text(builder, "note", search.note);
+        json_put_string(builder, "directory", folder->search.directory);
+        json_put_int(builder, "omitted", (gint64)folder->search.omitted);
+        json_put_text(builder, "note", folder->search.note);
         json_builder_end_object(builder);
     }
     json_builder_end_array(builder);
 }
 
-void info_print_channels_json(const GPtrArray *lists, bool pretty)
+void info_print_channels_json(const GPtrArray *folders, bool pretty)
 {
+    const struct info_folder *first = folders->pdata[0];
     JsonBuilder *builder = json_builder_new();
     json_builder_begin_object(builder);
     json_put_string(builder, "version", gpud_version_string());
-    json_put_string(builder, "directory", info_search_of(lists->pdata[0]).directory);
-    add_folders(builder, lists);
+    json_put_string(builder, "directory", first->search.directory);
+    add_folders(builder, folders);
     json_begin_array(builder, "channels");
-    for (guint i = 0; i < lists->len; i++)
-        for (uint32_t j = 0; j < gpud_channel_list_count(lists->pdata[i]); j++)
-            add_channel(builder, lists->pdata[i], j);
+    for (guint i = 0; i < folders->len; i++) {
+        const struct info_folder *folder = folders->pdata[i];
+        for (uint32_t j = 0; j < folder->count; j++)
+            add_channel(builder, folder->channels, j);
+    }
     json_builder_end_array(builder);
     json_builder_end_object(builder);
     json_print(builder, pretty);

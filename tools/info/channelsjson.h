@@ -9,8 +9,8 @@
 
 #include <glib.h>
 
-/* lists: from info_ask_channels(); pretty: indented, on several lines */
-void info_print_channels_json(const GPtrArray *lists, bool pretty);
+/* folders: from info_ask_channels(); pretty: indented, on several lines */
+void info_print_channels_json(const GPtrArray *folders, bool pretty);
 
 const char *info_phase_name(enum gpud_link_phase phase);
 const char *info_policy_name(enum gpud_slow_receiver policy);

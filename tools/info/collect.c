@@ -35,7 +35,9 @@ static void collect_pairs(struct info_report *report, struct gpud_device **open)
             if (!open[from] || !open[to])
                 continue;
             struct info_pair pair = {.from = &report->device[from], .to = &report->device[to]};
-            pair.distance = gpud_device_get_distance(open[from], open[to]);
+            struct gpud_device_link link = GPUD_INFO_INIT(link);
+            gpud_device_get_link(open[from], open[to], &link);
+            pair.distance = link.distance;
             find_routes(open[from], open[to], false, &pair.between);
             find_routes(open[from], open[to], true, &pair.within);
             g_array_append_val(report->pairs, pair);
@@ -55,19 +57,40 @@ static void open_device(struct gpud_context *context, struct gpud_device_info *i
     gpud_device_get_info(*device, info);
 }
 
-/* host: may be NULL. */
-static void find_location(const struct gpud_device_info *info, const struct gpud_device *device,
-                          const struct gpud_device *host, struct info_location *location)
+/* A network card has a name for each of its parts: "mlx5_0" and "eth0". */
+static void add_card(struct info_location *location, const struct gpud_part_info *part,
+                     enum gpud_distance distance)
 {
-    if (!device || !info_is_on_bus(info))
-        return;
-    location->numa_node = gpud_device_get_numa_node(device);
-    gpud_device_get_cpus(device, location->cpus, sizeof(location->cpus));
-    if (host)
-        location->host = gpud_device_get_distance(device, host);
-    location->card[0].size = sizeof(location->card[0]);
-    size_t count = gpud_device_list_cards(device, location->card, G_N_ELEMENTS(location->card));
-    location->cards = MIN(count, G_N_ELEMENTS(location->card));
+    char *names = g_strdup_printf("%s %s", part->name, part->others);
+    char **each = g_strsplit(g_strchomp(names), " ", part->kind == GPUD_PART_NETWORK ? 0 : 2);
+    size_t count = part->kind == GPUD_PART_NETWORK ? g_strv_length(each) : 1;
+    for (size_t i = 0; i < count && location->cards < G_N_ELEMENTS(location->card); i++) {
+        struct info_near *card = &location->card[location->cards++];
+        *card = (struct info_near){.part = part, .distance = distance};
+        g_strlcpy(card->name, each[i], sizeof(card->name));
+    }
+    g_strfreev(each);
+    g_free(names);
+}
+
+/* host: may be NULL. */
+static void find_location(const struct info_report *report, const struct gpud_device *device,
+                          const struct gpud_device *host, const char *pci,
+                          struct info_location *location)
+{
+    struct gpud_device_locality locality = GPUD_INFO_INIT(locality);
+    struct gpud_device_link link = GPUD_INFO_INIT(link);
+    size_t own = info_find_part(report, pci);
+    gpud_device_get_locality(device, &locality);
+    location->numa_node = locality.numa_node;
+    g_strlcpy(location->cpus, locality.cpus, sizeof(location->cpus));
+    if (host) {
+        gpud_device_get_link(device, host, &link);
+        location->host = link.distance;
+    }
+    for (size_t i = 0; own < report->machine.parts && i < report->machine.parts; i++)
+        if (report->machine.part[i]->kind != GPUD_PART_GPU)
+            add_card(location, report->machine.part[i], info_part_link(report, own, i)->distance);
 }
 
 static enum gpud_status collect_devices(struct info_report *report, struct gpud_context *context,
@@ -75,10 +98,11 @@ static enum gpud_status collect_devices(struct info_report *report, struct gpud_
 {
     struct gpud_device *open[INFO_DEVICES_MAX] = {NULL};
     struct gpud_device_list *list;
-    enum gpud_status status = gpud_device_list_create(context, &list, error);
+    uint32_t count;
+    enum gpud_status status = gpud_device_list_create(context, &list, &count, error);
     if (status != GPUD_OK)
         return status;
-    report->devices = MIN(gpud_device_list_count(list), INFO_DEVICES_MAX);
+    report->devices = MIN(count, INFO_DEVICES_MAX);
     for (uint32_t i = 0; i < report->devices; i++) {
         report->device[i].size = sizeof(report->device[i]);
         gpud_device_list_get_info(list, i, &report->device[i], NULL);
@@ -92,7 +116,8 @@ static enum gpud_status collect_devices(struct info_report *report, struct gpud_
             host = open[i];
     for (size_t i = 0; i < report->devices; i++) {
         report->location[i] = (struct info_location){.numa_node = -1};
-        find_location(&report->device[i], open[i], host, &report->location[i]);
+        if (open[i] && info_is_on_bus(&report->device[i]))
+            find_location(report, open[i], host, report->device[i].pci, &report->location[i]);
     }
     collect_pairs(report, open);
     info_collect_links(report, open);
@@ -116,10 +141,11 @@ static void collect_capture(struct info_report *report, struct gpud_context *con
 static enum gpud_status collect_captures(struct info_report *report, struct gpud_context *context,
                                          struct gpud_error *error)
 {
-    enum gpud_status status = gpud_capture_card_list_create(context, &report->cards, error);
+    uint32_t count;
+    enum gpud_status status = gpud_capture_card_list_create(context, &report->cards, &count, error);
     if (status != GPUD_OK)
         return status;
-    for (uint32_t i = 0; i < gpud_capture_card_list_count(report->cards); i++)
+    for (uint32_t i = 0; i < count; i++)
         collect_capture(report, context, report->cards, i);
     return GPUD_OK;
 }
@@ -140,11 +166,11 @@ enum gpud_status info_collect(struct info_report *report, bool measure, struct g
     report->pairs = g_array_new(FALSE, FALSE, sizeof(struct info_pair));
     report->captures = g_array_new(FALSE, FALSE, sizeof(struct info_capture));
     report->links = g_array_new(FALSE, FALSE, sizeof(struct info_link));
-    status = collect_devices(report, context, measure, error);
+    status = info_collect_topology(report, context, error);
+    if (status == GPUD_OK)
+        status = collect_devices(report, context, measure, error);
     if (status == GPUD_OK)
         status = collect_captures(report, context, error);
-    if (status == GPUD_OK)
-        status = info_collect_topology(report, context, error);
     info_find_layer(report);
     gpud_context_destroy(&context);
     if (status != GPUD_OK)

@@ -16,21 +16,32 @@
 
 struct question {
     char *address; /* of gpud_channel_list_create() */
-    struct gpud_channel_list *channels;
+    struct info_folder *folder;
     struct gpud_error error;
 };
 
 static gpointer ask(gpointer data)
 {
     struct question *question = data;
-    gpud_channel_list_create(question->address, ANSWER_TIMEOUT, &question->channels,
-                             &question->error);
+    struct info_folder *folder = question->folder;
+    gpud_channel_list_create(question->address, ANSWER_TIMEOUT, &folder->channels, &folder->count,
+                             &folder->search, &question->error);
     return NULL;
+}
+
+static void folder_free(gpointer data)
+{
+    struct info_folder *folder = data;
+    if (folder)
+        gpud_channel_list_destroy(&folder->channels);
+    g_free(folder);
 }
 
 static void add(GPtrArray *questions, char *address)
 {
     struct question *question = g_new0(struct question, 1);
+    question->folder = g_new0(struct info_folder, 1);
+    question->folder->search.size = sizeof(question->folder->search);
     question->address = address;
     g_ptr_array_add(questions, question);
 }
@@ -38,7 +49,7 @@ static void add(GPtrArray *questions, char *address)
 static void question_free(gpointer data)
 {
     struct question *question = data;
-    gpud_channel_list_destroy(&question->channels);
+    folder_free(question->folder);
     g_free(question->address);
     g_free(question);
 }
@@ -61,33 +72,27 @@ static void add_users(GPtrArray *questions, const char *pattern, const char *for
     globfree(&found);
 }
 
-static void list_free(gpointer data)
+static bool is_first_again(const GPtrArray *folders, const struct info_folder *folder)
 {
-    struct gpud_channel_list *channels = data;
-    gpud_channel_list_destroy(&channels);
+    const struct info_folder *first = folders->len > 0 ? folders->pdata[0] : NULL;
+    return first && strcmp(first->search.directory, folder->search.directory) == 0;
 }
 
-static bool is_first_again(const GPtrArray *lists, const struct gpud_channel_list *channels)
+static GPtrArray *take_folders(const GPtrArray *questions)
 {
-    return lists->len > 0 && strcmp(info_search_of(lists->pdata[0]).directory,
-                                    info_search_of(channels).directory) == 0;
-}
-
-static GPtrArray *take_lists(const GPtrArray *questions)
-{
-    GPtrArray *lists = g_ptr_array_new_with_free_func(list_free);
+    GPtrArray *folders = g_ptr_array_new_with_free_func(folder_free);
     for (guint i = 0; i < questions->len; i++) {
         struct question *question = questions->pdata[i];
-        if (question->channels && !is_first_again(lists, question->channels))
-            g_ptr_array_add(lists, g_steal_pointer(&question->channels));
+        if (question->folder->channels && !is_first_again(folders, question->folder))
+            g_ptr_array_add(folders, g_steal_pointer(&question->folder));
     }
-    return lists;
+    return folders;
 }
 
 GPtrArray *info_ask_channels(const struct info_channels_options *options, struct gpud_error *error)
 {
     GPtrArray *questions = g_ptr_array_new_with_free_func(question_free);
-    GPtrArray *lists = NULL;
+    GPtrArray *folders = NULL;
     add(questions, options->folder ? g_strdup_printf("unix:%s/", options->folder)
                                    : g_strdup(options->address));
     if (options->all_users) {
@@ -101,10 +106,10 @@ GPtrArray *info_ask_channels(const struct info_channels_options *options, struct
         g_thread_join(threads[i]);
     g_free(threads);
     struct question *first = questions->pdata[0];
-    if (first->channels)
-        lists = take_lists(questions);
+    if (first->folder->channels)
+        folders = take_folders(questions);
     else
         *error = first->error;
     g_ptr_array_unref(questions);
-    return lists;
+    return folders;
 }

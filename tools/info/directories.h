@@ -16,17 +16,15 @@ struct info_channels_options {
     const char *folder;  /* absolute; NULL: the runtime directory */
 };
 
-/* Returns struct gpud_channel_list, one for each folder, this user's first; leaves out another
- * user's folder that cannot be read. NULL: *error says why. To be freed with
- * g_ptr_array_unref(). */
-GPtrArray *info_ask_channels(const struct info_channels_options *options, struct gpud_error *error);
+/* The channels of one folder. */
+struct info_folder {
+    struct gpud_channel_list *channels;
+    uint32_t count;
+    struct gpud_channel_search_info search;
+};
 
-/* What a list covers. */
-static inline struct gpud_channel_search_info info_search_of(const struct gpud_channel_list *list)
-{
-    struct gpud_channel_search_info search = GPUD_INFO_INIT(search);
-    gpud_channel_list_get_search(list, &search);
-    return search;
-}
+/* Returns struct info_folder, this user's first; leaves out another user's that cannot be read.
+ * NULL: *error says why. To be freed with g_ptr_array_unref(). */
+GPtrArray *info_ask_channels(const struct info_channels_options *options, struct gpud_error *error);
 
 #endif

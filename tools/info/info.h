@@ -43,12 +43,19 @@ struct info_pair {
     struct info_choice between, within; /* between two processes; within one */
 };
 
+/* A network or capture card, under one of its names. */
+struct info_near {
+    char name[64];
+    const struct gpud_part_info *part;
+    enum gpud_distance distance;
+};
+
 /* Where a device is in the machine. */
 struct info_location {
-    int numa_node;                  /* -1: unknown, or everywhere */
-    char cpus[256];                 /* "0-15": those next to it; "": unknown, or all */
-    enum gpud_distance host;        /* to the host's memory */
-    struct gpud_card_info card[32]; /* of devices on a bus only */
+    int numa_node;             /* -1: unknown, or everywhere */
+    char cpus[256];            /* "0-15": those next to it; "": unknown, or all */
+    enum gpud_distance host;   /* to the host's memory */
+    struct info_near card[32]; /* of devices on a bus only */
     size_t cards;
 };
 
@@ -56,8 +63,7 @@ struct info_location {
 struct info_link {
     const struct gpud_device_info *from, *to;
     struct gpud_device_link link;
-    enum gpud_distance distance; /* over PCI, also where NVLink connects them */
-    double measured;             /* bytes per second; NAN: not measured */
+    double measured; /* bytes per second; NAN: not measured */
 };
 
 /* What device=auto means for frames over a card, and why; "": the card is not on a bus. */
@@ -177,6 +183,12 @@ static inline const struct gpud_device_link *info_part_link(const struct info_re
 {
     return report->machine.link[from * report->machine.parts + to];
 }
+
+/* The index of the part at a place on the bus; machine.parts: there is none. */
+size_t info_find_part(const struct info_report *report, const char *pci);
+
+/* "gpu", "network", "capture" */
+const char *info_kind_name(enum gpud_part_kind kind);
 
 /* A part's short name: "cuda:0", "video0", "63:00.0". */
 const char *info_part_name(const struct gpud_part_info *part);

@@ -25,8 +25,9 @@ static void add_distances(JsonBuilder *builder, const struct gpud_device_info *d
     if (device->available && info_is_on_bus(device))
         add_distance(builder, "host", "host", NULL, location->host);
     for (size_t i = 0; i < location->cards; i++) {
-        const struct gpud_card_info *card = &location->card[i];
-        add_distance(builder, card->name, card->kind, card->pci, card->distance);
+        const struct info_near *card = &location->card[i];
+        add_distance(builder, card->name, info_kind_name(card->part->kind), card->part->pci,
+                     card->distance);
     }
     json_builder_end_array(builder);
 }
@@ -91,7 +92,7 @@ static void add_link(JsonBuilder *builder, const struct info_link *link)
     json_put_string(builder, "to", link->to->name);
     json_put_string(builder, "link", link->link.name);
     add_path(builder, link);
-    json_put_string(builder, "distance", info_distance_name(link->distance));
+    json_put_string(builder, "distance", info_distance_name(link->link.distance));
     json_put_bool(builder, "direct", link->link.direct);
     json_put_bool(builder, "atomics", link->link.atomics);
     json_put_int(builder, "rank", link->link.rank);

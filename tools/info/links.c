@@ -40,7 +40,6 @@ void info_collect_links(struct info_report *report, struct gpud_device *const *o
                 !info_is_on_bus(link.to))
                 continue;
             gpud_device_get_link(open[from], open[to], &link.link);
-            link.distance = gpud_device_get_distance(open[from], open[to]);
             g_array_append_val(report->links, link);
         }
     }
@@ -141,7 +140,7 @@ static void print_access(const struct info_link *link, int names)
         if (path)
             g_string_append(text, path);
         if (info_is_gpu_link(link->link.name))
-            g_string_append_printf(text, " (PCI: %s)", info_distance_name(link->distance));
+            g_string_append_printf(text, " (PCI: %s)", info_distance_name(link->link.distance));
         g_string_append(text, path ? ": writes directly" : "writes directly");
         g_free(path);
         if (link->link.rank >= 0)
@@ -188,9 +187,10 @@ static void print_location(const struct gpud_device_info *device,
         printf("; its position is unknown");
     putchar('\n');
     for (size_t i = 0; i < location->cards; i++) {
-        const struct gpud_card_info *card = &location->card[i];
-        printf("  %*s → %s (%s, at %s): distance %s\n", names, "", card->name, card->kind,
-               card->pci, info_distance_name(card->distance));
+        const struct info_near *card = &location->card[i];
+        printf("  %*s → %s (%s, at %s): distance %s\n", names, "", card->name,
+               info_kind_name(card->part->kind), card->part->pci,
+               info_distance_name(card->distance));
     }
 }
 

@@ -20,9 +20,10 @@ static void try_export(struct gpud_device *device, struct info_export *export)
     struct gpud_error error;
     uint64_t offset;
     int fd;
-    enum gpud_status status = gpud_memory_alloc(device, TRIAL_SIZE, &memory, &error);
+    enum gpud_status status =
+        gpud_memory_alloc(device, TRIAL_SIZE, GPUD_MEMORY_PLAIN, &memory, &error);
     if (status == GPUD_OK)
-        status = gpud_memory_export_dmabuf(memory, &fd, &offset, &error);
+        status = gpud_memory_export_dmabuf(memory, 0, TRIAL_SIZE, &fd, &offset, &error);
     export->dmabuf = status == GPUD_OK;
     if (status == GPUD_OK)
         close(fd);
@@ -31,19 +32,28 @@ static void try_export(struct gpud_device *device, struct info_export *export)
     gpud_memory_unref(&memory);
 }
 
+static enum gpud_distance find_distance(const struct info_report *report,
+                                        const struct gpud_device_info *device,
+                                        const struct gpud_network_card_info *card)
+{
+    size_t from = info_find_part(report, device->pci), to = info_find_part(report, card->pci);
+    bool known = from < report->machine.parts && to < report->machine.parts;
+    return known ? info_part_link(report, from, to)->distance : GPUD_DISTANCE_UNKNOWN;
+}
+
 enum gpud_status info_collect_network(struct info_report *report, struct gpud_context *context,
                                       struct gpud_device *const *open, struct gpud_error *error)
 {
     struct info_network *network = &report->network;
     struct gpud_network_card_list *cards = NULL;
-    enum gpud_status status = gpud_network_card_list_create(&cards, error);
+    uint32_t count;
+    network->host.size = sizeof(network->host);
+    enum gpud_status status = gpud_network_card_list_create(&cards, &count, &network->host, error);
     if (status != GPUD_OK)
         return status;
     network->list = cards;
-    network->host.size = sizeof(network->host);
-    gpud_network_card_list_get_host(cards, &network->host);
     network->cards = g_array_new(FALSE, TRUE, sizeof(struct info_card));
-    g_array_set_size(network->cards, (guint)gpud_network_card_list_count(cards));
+    g_array_set_size(network->cards, count);
     for (guint i = 0; i < network->cards->len; i++) {
         struct info_card *card = &g_array_index(network->cards, struct info_card, i);
         card->info.size = sizeof(card->info);
@@ -53,7 +63,7 @@ enum gpud_status info_collect_network(struct info_report *report, struct gpud_co
         for (size_t device = 0; device < report->devices; device++)
             if (open[device])
                 card->distance[device] =
-                    gpud_device_get_distance_to_pci(open[device], card->info.pci);
+                    find_distance(report, &report->device[device], &card->info);
     }
     for (size_t device = 0; device < report->devices; device++)
         if (open[device] && info_has_location(report, device))

@@ -21,6 +21,15 @@ enum gpud_status info_collect_topology(struct info_report *report, struct gpud_c
     return GPUD_OK;
 }
 
+size_t info_find_part(const struct info_report *report, const char *pci)
+{
+    size_t at = 0;
+    while (at < report->machine.parts &&
+           g_ascii_strcasecmp(report->machine.part[at]->pci, pci) != 0)
+        at++;
+    return at;
+}
+
 const char *info_part_name(const struct gpud_part_info *part)
 {
     const char *name = part->name;

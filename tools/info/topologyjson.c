@@ -16,17 +16,22 @@ static void add_words(JsonBuilder *builder, const char *key, const char *text)
     g_strfreev(words);
 }
 
-static void add_part(JsonBuilder *builder, const struct gpud_part_info *part)
+const char *info_kind_name(enum gpud_part_kind kind)
 {
-    static const char *const kinds[] = {
+    static const char *const names[] = {
         [GPUD_PART_GPU] = "gpu",
         [GPUD_PART_NETWORK] = "network",
         [GPUD_PART_CAPTURE] = "capture",
     };
+    return (size_t)kind < G_N_ELEMENTS(names) ? names[kind] : "unknown";
+}
+
+static void add_part(JsonBuilder *builder, const struct gpud_part_info *part)
+{
     char *hive = part->hive ? g_strdup_printf("0x%" G_GINT64_MODIFIER "x", part->hive) : NULL;
     json_builder_begin_object(builder);
     json_put_string(builder, "name", part->name);
-    json_put_string(builder, "kind", kinds[part->kind]);
+    json_put_string(builder, "kind", info_kind_name(part->kind));
     add_words(builder, "others", part->others);
     json_put_text(builder, "description", part->description);
     json_put_string(builder, "pci", part->pci);

@@ -87,7 +87,8 @@ void gpud_rdma_take_message_locked(struct gpud_rdma *rdma, uint32_t index, const
 {
     uint32_t said = ntohl(wc->imm_data);
     if (said & ONLY_CREDITS || wc->byte_len == 0) {
-        gpud_rdma_fail_locked(rdma, "the peer broke the protocol: a message is empty, or is none");
+        gpud_rdma_fail_locked(
+            rdma, "the peer broke the protocol: a message is empty, or marked as credits alone");
         return;
     }
     if (!take_credits(rdma, said))

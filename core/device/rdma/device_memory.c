@@ -47,7 +47,7 @@ static enum gpud_status register_dmabuf(struct gpud_rdma *rdma, struct gpud_memo
     uint64_t offset = 0;
     enum gpud_status status = ask_card(rdma, error);
     if (status == GPUD_OK)
-        status = gpud_memory_export_dmabuf(memory, &fd, &offset, error);
+        status = gpud_memory_export_dmabuf(memory, 0, memory->size, &fd, &offset, error);
     if (status != GPUD_OK)
         return status;
     uint64_t address = DMABUF_ADDRESS + offset;

@@ -104,8 +104,6 @@ static enum gpud_status check_member(const struct gpud_media_member *member,
     return GPUD_OK;
 }
 
-/* --- the public calls ---------------------------------------------------------------------- */
-
 enum gpud_status gpud_media_check(const struct gpud_media *media, struct gpud_error *error)
 {
     const struct gpud_media_kind_ops *kind = gpud_media_find_kind(media->kind);
@@ -130,21 +128,20 @@ void gpud_media_fill_layout(struct gpud_layout *layout, const char *format, uint
     };
 }
 
-void gpud_media_get_layout(const struct gpud_media *media, struct gpud_layout *layout)
-{
-    gpud_media_find_kind(media->kind)->get_layout(media, layout);
-}
-
 uint32_t gpud_media_get_unit(const struct gpud_media *media)
 {
     return gpud_media_find_kind(media->kind)->get_unit(media);
 }
 
-uint64_t gpud_media_size(const struct gpud_media *media)
+/* --- the public calls ---------------------------------------------------------------------- */
+
+enum gpud_status gpud_media_get_layout(const struct gpud_media *media, struct gpud_layout *layout,
+                                       struct gpud_error *error)
 {
-    struct gpud_layout layout;
-    gpud_media_get_layout(media, &layout);
-    return layout.size;
+    enum gpud_status status = gpud_media_check(media, error);
+    if (status == GPUD_OK)
+        gpud_media_find_kind(media->kind)->get_layout(media, layout);
+    return status;
 }
 
 bool gpud_media_equal(const struct gpud_media *a, const struct gpud_media *b)

@@ -74,6 +74,9 @@ void gpud_media_set_number(void *at, uint8_t width, uint64_t value);
 /* Whether the number is valid for the member. */
 bool gpud_media_allows(const struct gpud_media_member *member, uint64_t value);
 
+/* Whether it is valid and complete. */
+enum gpud_status gpud_media_check(const struct gpud_media *media, struct gpud_error *error);
+
 /* The unit of a valid media. */
 uint32_t gpud_media_get_unit(const struct gpud_media *media);
 

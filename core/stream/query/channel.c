@@ -8,7 +8,6 @@
 #include "base/process.h"
 #include "base/sized.h"
 #include "stream/query/query.h"
-#include "stream/shared/links.h"
 
 #include <poll.h>
 #include <stdlib.h>
@@ -25,8 +24,7 @@ struct gpud_channel_list {
     struct gpud_channel_search_info search;
     uint32_t count;
     struct gpud_query *channel[GPUD_CHANNELS_MAX];
-    struct gpud_link_list links[GPUD_CHANNELS_MAX]; /* the records are in channel[] */
-    struct gpud_query *spare;                       /* for the next call; NULL: none */
+    struct gpud_query *spare; /* for the next call; NULL: none */
 };
 
 /* --- which senders have a place ------------------------------------------------------------ */
@@ -162,11 +160,6 @@ static void finish(struct gpud_channel_list *channels)
     channels->count = kept;
     if (kept > 0)
         qsort(channels->channel, kept, sizeof(channels->channel[0]), compare);
-    for (uint32_t i = 0; i < kept; i++)
-        gpud_link_list_init(&channels->links[i], channels->channel[i]->link,
-                            channels->channel[i]->state == GPUD_QUERY_ANSWERED
-                                ? channels->channel[i]->link_count
-                                : 0);
     if (channels->search.omitted > 0)
         gpud_print(channels->search.note,
                    "%zu more are not listed, as there is room for %d: query one by its address",
@@ -220,7 +213,8 @@ static bool read_folder(const char *address, char folder[GPUD_ADDRESS_MAX])
 }
 
 enum gpud_status gpud_channel_list_create(const char *address, int64_t timeout_ns,
-                                          struct gpud_channel_list **channels,
+                                          struct gpud_channel_list **channels, uint32_t *count,
+                                          struct gpud_channel_search_info *search,
                                           struct gpud_error *error)
 {
     char folder[GPUD_ADDRESS_MAX];
@@ -242,6 +236,10 @@ enum gpud_status gpud_channel_list_create(const char *address, int64_t timeout_n
     }
     finish(made);
     *channels = made;
+    if (count)
+        *count = made->count;
+    if (search)
+        gpud_sized_copy(search, search->size, &made->search, sizeof(made->search));
     return GPUD_OK;
 }
 
@@ -256,21 +254,11 @@ void gpud_channel_list_destroy(struct gpud_channel_list **channels)
     *channels = NULL;
 }
 
-uint32_t gpud_channel_list_count(const struct gpud_channel_list *channels)
-{
-    return channels->count;
-}
-
-void gpud_channel_list_get_search(const struct gpud_channel_list *channels,
-                                  struct gpud_channel_search_info *info)
-{
-    gpud_sized_copy(info, info->size, &channels->search, sizeof(channels->search));
-}
-
 /* --- results ------------------------------------------------------------------------------- */
 
-static void fill_report(struct gpud_channel_info *info, const struct gpud_report *report)
+static void fill_answer(struct gpud_channel_info *info, const struct gpud_query *query)
 {
+    const struct gpud_report *report = &query->report;
     info->answered = true;
     gpud_print(info->name, "%s", report->name);
     gpud_print(info->device, "%s", report->device);
@@ -280,7 +268,8 @@ static void fill_report(struct gpud_channel_info *info, const struct gpud_report
     info->media = report->media;
     info->slots = report->slots;
     info->slow_receiver = (enum gpud_slow_receiver)report->slow_receiver;
-    info->links = report->links;
+    info->links = query->link_count;
+    info->link = query->links;
     info->frames = report->frames;
     info->delivered = report->delivered;
     info->dropped = report->dropped;
@@ -306,15 +295,9 @@ enum gpud_status gpud_channel_list_get_info(const struct gpud_channel_list *chan
     full.receiver_pid = query->address.receiver;
     gpud_process_name(query->pid, full.program, sizeof(full.program));
     if (query->state == GPUD_QUERY_ANSWERED)
-        fill_report(&full, &query->report);
+        fill_answer(&full, query);
     else
         gpud_print(full.reason, "%s", query->reason);
     gpud_sized_copy(info, info->size, &full, sizeof(full));
     return GPUD_OK;
-}
-
-const struct gpud_link_list *gpud_channel_list_get_links(const struct gpud_channel_list *list,
-                                                         uint32_t index)
-{
-    return index < list->count ? &list->links[index] : NULL;
 }

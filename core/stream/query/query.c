@@ -4,8 +4,7 @@
 #include "stream/query/query.h"
 
 #include "base/process.h"
-
-#include <string.h>
+#include "frame/media/media.h"
 
 static void fail(struct gpud_query *query, const char *reason)
 {
@@ -90,8 +89,11 @@ static enum gpud_status take_links(struct gpud_query *query, const struct gpud_l
     if (!query->reported || links->count > query->report.links - query->link_count)
         return gpud_fail(error, GPUD_PEER,
                          "broke the protocol: it lists more receivers than it has");
-    memcpy(&query->link[query->link_count], links->link, links->count * sizeof(links->link[0]));
-    query->link_count += links->count;
+    for (uint32_t i = 0; i < links->count; i++) {
+        struct gpud_link_info *link = &query->link[query->link_count];
+        *link = links->link[i];
+        query->links[query->link_count++] = link;
+    }
     return GPUD_OK;
 }
 

@@ -27,6 +27,7 @@ struct gpud_query {
     struct gpud_report report;
     uint32_t link_count;
     struct gpud_link_info link[GPUD_RECEIVERS_MAX];
+    const struct gpud_link_info *links[GPUD_RECEIVERS_MAX]; /* to each of them */
     char reason[GPUD_REASON_MAX];
 };
 

@@ -126,7 +126,7 @@ static enum gpud_status corrupted(struct gpud_rx_frame *rx, struct gpud_error *e
 {
     if (rx->frame.info.flags & GPUD_FRAME_CORRUPTED)
         return GPUD_OK; /* reported once; mapping it again gives the bytes as they are */
-    rx->frame.info.flags |= GPUD_FRAME_CORRUPTED;
+    __atomic_fetch_or(&rx->frame.info.flags, GPUD_FRAME_CORRUPTED, __ATOMIC_RELAXED);
     return gpud_fail(error, GPUD_PEER,
                      "the frame is incomplete: the sender died, or a device failed, in mid-copy");
 }

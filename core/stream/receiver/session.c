@@ -257,7 +257,8 @@ enum gpud_status gpud_session_create(const struct gpud_offer *offer,
                                      struct gpud_own_memory *own, const struct gpud_log *log,
                                      struct gpud_session **session, struct gpud_error *error)
 {
-    enum gpud_status status = gpud_media_check(&offer->media, error);
+    struct gpud_layout layout;
+    enum gpud_status status = gpud_media_get_layout(&offer->media, &layout, error);
     if (status == GPUD_OK)
         status = check_signal(offer, route, queue->device, error);
     if (status != GPUD_OK)
@@ -276,7 +277,7 @@ enum gpud_status gpud_session_create(const struct gpud_offer *offer,
     made->host = gpud_device_ref(host);
     made->queue = gpud_queue_ref(queue);
     made->epoch = offer->epoch;
-    gpud_media_get_layout(&offer->media, &made->layout);
+    made->layout = layout;
     made->unit = gpud_media_get_unit(&offer->media);
     made->entries = slots;
     made->page_fd = -1;

@@ -78,12 +78,13 @@ void gpud_sender_set_dmabufs(struct gpud_sender *sender, bool wanted)
 enum gpud_status gpud_sender_configure(struct gpud_sender *sender, const struct gpud_media *media,
                                        struct gpud_error *error)
 {
-    enum gpud_status status = gpud_media_check(media, error);
+    struct gpud_layout layout;
+    enum gpud_status status = gpud_media_get_layout(media, &layout, error);
     if (status != GPUD_OK)
         return status;
     gpud_sender_lock(sender);
     sender->media = *media;
-    gpud_media_get_layout(media, &sender->layout);
+    sender->layout = layout;
     sender->configured = true;
     sender->ended = false;
     sender->dmabufs = sender->dmabufs_wanted;

@@ -54,7 +54,8 @@ static enum gpud_status make_canary(struct gpud_device *device, const struct gpu
                                     struct gpud_frame **frame, struct gpud_error *error)
 {
     struct gpud_memory *memory;
-    enum gpud_status status = gpud_memory_alloc(device, layout->size, &memory, error);
+    enum gpud_status status =
+        gpud_memory_alloc(device, layout->size, GPUD_MEMORY_PLAIN, &memory, error);
     if (status != GPUD_OK)
         return status;
     status = gpud_frame_wrap(memory, 0, layout, frame, error);

@@ -110,8 +110,8 @@ static void make_dmabufs(const struct gpud_pool *pool, struct gpud_memory *memor
     uint64_t offset;
     int fd;
     for (uint32_t i = 0; i < ring->slots_per_memory; i++) {
-        if (gpud_memory_export_dmabuf_part(memory, i * ring->slot_size, ring->slot_size, &fd,
-                                           &offset, NULL) != GPUD_OK)
+        if (gpud_memory_export_dmabuf(memory, i * ring->slot_size, ring->slot_size, &fd, &offset,
+                                      NULL) != GPUD_OK)
             return; /* the call that needs it reports why */
         gpud_fd_close(&fd);
     }

@@ -12,6 +12,7 @@
 #include "stream/sender/receivers.h"
 #include "stream/sender/waiting.h"
 #include "stream/shared/device.h"
+#include "topology/topology.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -79,7 +80,7 @@ enum gpud_status gpud_sender_create(struct gpud_context *context,
         gpud_endpoint_describe(&self, made->device, params->name);
         memcpy(made->name, self.name, sizeof(made->name));
         if (self.pci[0])
-            gpud_device_get_numa_node(made->device); /* caches it; later calls are under the lock */
+            gpud_topology_hwloc(); /* reads it; later uses are under the lock */
         status = gpud_device_open(context, "host", &made->host, error);
     }
     if (status == GPUD_OK)

@@ -7,9 +7,7 @@
 
 #include "base/sized.h"
 #include "stream/sender/delivery.h"
-#include "stream/shared/links.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define SAMPLE_PERIOD GPUD_SEC
@@ -81,23 +79,18 @@ static uint32_t describe_links(const struct gpud_sender *sender, uint32_t *at,
     return count;
 }
 
-enum gpud_status gpud_link_list_create(struct gpud_sender *sender, struct gpud_link_list **list,
-                                       struct gpud_error *error)
+size_t gpud_sender_list_links(struct gpud_sender *sender, struct gpud_link_info *links, size_t max)
 {
-    uint32_t at = 0;
-    struct gpud_link_list *made = calloc(1, sizeof(*made));
-    struct gpud_link_info *links = calloc(GPUD_RECEIVERS_MAX, sizeof(*links));
-    if (!made || !links) {
-        free(made);
-        free(links);
-        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a list of links");
-    }
+    size_t count = 0;
     gpud_sender_lock(sender);
-    uint32_t count = describe_links(sender, &at, links, GPUD_RECEIVERS_MAX);
+    for (uint32_t at = 0, found = 1; found > 0; count += found) {
+        struct gpud_link_info info;
+        found = describe_links(sender, &at, &info, 1);
+        if (found > 0)
+            gpud_sized_entry(links, max, count, &info, sizeof(info));
+    }
     gpud_sender_unlock(sender);
-    gpud_link_list_init(made, links, count);
-    *list = made;
-    return GPUD_OK;
+    return count;
 }
 
 /* --- the answer ---------------------------------------------------------------------------- */

@@ -478,7 +478,8 @@ double gpud_transport_measure(struct gpud_transport *transport, struct gpud_queu
                               uint64_t size)
 {
     struct gpud_copy copy = {.row_bytes = size, .rows = 1};
-    if (size < SIZE_MIN || gpud_memory_alloc(queue->device, size, &copy.from, NULL) != GPUD_OK)
+    if (size < SIZE_MIN ||
+        gpud_memory_alloc(queue->device, size, GPUD_MEMORY_PLAIN, &copy.from, NULL) != GPUD_OK)
         return 0;
     copy.to = gpud_transport_slot(transport, 0, &copy.to_offset);
     if (transport->queues.copy)

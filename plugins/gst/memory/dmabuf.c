@@ -53,11 +53,14 @@ static gsize measure(gint fd, gsize needed)
 static GstMemory *new_memory(struct slot_store *store, struct gpud_frame *frame,
                              const struct gpud_layout *layout, const struct video_planes *planes)
 {
+    struct gpud_frame_info info = GPUD_INFO_INIT(info);
     struct gpud_error error;
     uint64_t offset;
     gint fd;
 
-    if (gpud_frame_export_dmabuf(frame, &fd, &offset, &error) != GPUD_OK) {
+    gpud_frame_get_info(frame, &info);
+    if (gpud_memory_export_dmabuf(info.memory, info.memory_offset, info.layout.size, &fd, &offset,
+                                  &error) != GPUD_OK) {
         GST_CAT_WARNING(gpud_gst_debug, "a slot has no dma-buf: %s", error.reason);
         return NULL;
     }

@@ -188,11 +188,12 @@ gint gpu_of_pci(const gchar *pci)
     struct gpud_context *context = gpud_gst_context_get(NULL);
     struct gpud_device_info info = GPUD_INFO_INIT(info);
     struct gpud_device_list *list = NULL;
+    uint32_t count;
     gint number = -1;
 
-    if (!context || !pci[0] || gpud_device_list_create(context, &list, NULL) != GPUD_OK)
+    if (!context || !pci[0] || gpud_device_list_create(context, &list, &count, NULL) != GPUD_OK)
         return -1;
-    for (uint32_t i = 0; i < gpud_device_list_count(list) && number < 0; i++) {
+    for (uint32_t i = 0; i < count && number < 0; i++) {
         gpud_device_list_get_info(list, i, &info, NULL);
         if (info.available && g_ascii_strcasecmp(info.pci, pci) == 0) /* CUDA uses capitals */
             number = gpu_of_name(info.name);

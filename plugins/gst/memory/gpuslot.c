@@ -22,10 +22,11 @@ static gpointer stream_of(const struct slot_memory *slot)
 
 gpointer gpu_slot_pointer(struct gpud_frame *frame)
 {
-    uint64_t offset;
-    struct gpud_memory *memory = gpud_frame_get_memory(frame, &offset);
+    struct gpud_frame_info info;
 
-    return (guint8 *)gpud_memory_get_native(memory) + offset;
+    info.size = sizeof(info);
+    gpud_frame_get_info(frame, &info);
+    return (guint8 *)info.native + info.memory_offset;
 }
 
 GstVideoInfo gpu_slot_info(const struct slot_store *store, const struct gpud_layout *layout,

@@ -110,11 +110,11 @@ static void slot_free(gpointer slot)
     g_free(self);
 }
 
-static gboolean is_on_device(struct gpud_frame *frame)
+static gboolean is_on_device(const struct gpud_frame_info *frame)
 {
     struct gpud_device_info info = GPUD_INFO_INIT(info);
 
-    gpud_device_get_info(gpud_memory_get_device(gpud_frame_get_memory(frame, NULL)), &info);
+    gpud_device_get_info(frame->device, &info);
     return strcmp(info.name, "host") != 0;
 }
 
@@ -127,17 +127,14 @@ static struct slot_memory *slot_new(struct slot_store *store, struct gpud_frame 
     gpud_frame_get_info(frame, &info);
     g_mutex_init(&self->lock);
     g_cond_init(&self->idle);
-    self->on_device = is_on_device(frame);
+    self->on_device = is_on_device(&info);
     self->store = slot_store_ref(store);
-    self->slot = gpud_frame_get_slot(frame);
+    self->slot = info.slot;
     self->sender = store->sender;
     self->epoch = store->epoch;
     layout_to_planes(&info.layout, &store->info, &self->planes);
-    if (store->host) {
-        uint64_t offset;
-        struct gpud_memory *native = gpud_frame_get_memory(frame, &offset);
-        self->host = (uint8_t *)gpud_memory_get_native(native) + offset;
-    }
+    if (store->host)
+        self->host = (uint8_t *)info.native + info.memory_offset;
     self->memory = store->kind->new_memory(store, frame, &info.layout, &self->planes);
     if (!self->memory) {
         GST_CAT_WARNING(gpud_gst_debug,
@@ -298,15 +295,17 @@ void slot_store_close(struct slot_store *store)
 
 GstMemory *slot_store_wrap(struct slot_store *store, struct gpud_frame *frame)
 {
-    uint32_t slot = gpud_frame_get_slot(frame);
+    struct gpud_frame_info info;
     GstMemory *memory = NULL;
 
-    if (slot != UINT32_MAX) {
+    info.size = sizeof(info);
+    gpud_frame_get_info(frame, &info);
+    if (info.slot != UINT32_MAX) {
         g_mutex_lock(&store->lock);
-        if (slot >= store->idle->len)
-            g_ptr_array_set_size(store->idle, (gint)slot + 1);
-        memory = g_ptr_array_index(store->idle, slot);
-        g_ptr_array_index(store->idle, slot) = NULL;
+        if (info.slot >= store->idle->len)
+            g_ptr_array_set_size(store->idle, (gint)info.slot + 1);
+        memory = g_ptr_array_index(store->idle, info.slot);
+        g_ptr_array_index(store->idle, info.slot) = NULL;
         g_mutex_unlock(&store->lock);
     }
     struct slot_memory *self = memory ? slot_memory_of(memory) : slot_new(store, frame);
@@ -340,13 +339,13 @@ static enum gpud_status alloc_memory(struct slot_store *store, uint64_t size,
     struct gpud_device *host;
 
     if (store->gpu)
-        return gpud_memory_alloc(store->gpu->device, size, memory, error);
+        return gpud_memory_alloc(store->gpu->device, size, GPUD_MEMORY_PLAIN, memory, error);
     if (!(context = gpud_gst_context_get(error)))
         return GPUD_IO;
     enum gpud_status status = gpud_device_open(context, "host", &host, error);
     if (status != GPUD_OK)
         return status;
-    status = gpud_memory_alloc_dmabuf(host, size, memory, error);
+    status = gpud_memory_alloc(host, size, GPUD_MEMORY_DMABUF, memory, error);
     gpud_device_close(&host);
     return status;
 }

@@ -91,9 +91,12 @@ static void set_video_meta(struct slot_pool *self, GstBuffer *buffer, struct vid
 
 static GstBuffer *wrap_frame(struct slot_pool *self, struct gpud_frame *frame)
 {
-    GstBuffer *buffer = take_idle(self, gpud_frame_get_slot(frame));
+    struct gpud_frame_info info;
     struct slot_memory *slot;
 
+    info.size = sizeof(info);
+    gpud_frame_get_info(frame, &info);
+    GstBuffer *buffer = take_idle(self, info.slot);
     if (buffer) {
         slot = slot_memory_of(gst_buffer_peek_memory(buffer, 0));
         slot_memory_attach(slot, frame);

@@ -133,17 +133,12 @@ gboolean shared_sender_is_interrupted(struct shared_sender *sender)
 
 static guint64 longest_latency(struct gpud_sender *core)
 {
-    struct gpud_link_info info = GPUD_INFO_INIT(info);
-    struct gpud_link_list *links = NULL;
+    struct gpud_link_info link[GPUD_RECEIVERS_MAX] = {GPUD_INFO_INIT(link[0])};
+    size_t count = gpud_sender_list_links(core, link, GPUD_RECEIVERS_MAX);
     guint64 longest = 0;
 
-    if (gpud_link_list_create(core, &links, NULL) != GPUD_OK)
-        return 0;
-    for (uint32_t i = 0; i < gpud_link_list_count(links); i++) {
-        gpud_link_list_get_info(links, i, &info, NULL);
-        longest = MAX(longest, info.latency_ns);
-    }
-    gpud_link_list_destroy(&links);
+    for (size_t i = 0; i < count; i++)
+        longest = MAX(longest, link[i].latency_ns);
     return longest;
 }
 

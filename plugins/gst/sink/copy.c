@@ -142,11 +142,14 @@ struct gpud_frame *gst_gpudirect_sink_wrap(GstGpudirectSink *self, GstBuffer *bu
 gboolean gst_gpudirect_sink_may_pass(GstGpudirectSink *self, GstBuffer *buffer)
 {
     struct slot_memory *slot = slot_memory_of_buffer(buffer);
+    struct gpud_frame_info info;
 
     if (!slot || slot->sender || !slot->frame)
         return FALSE;
-    struct gpud_device *device = gpud_memory_get_device(gpud_frame_get_memory(slot->frame, NULL));
-    return device != self->host && (device == self->ring_device || self->ring_device == self->host);
+    info.size = sizeof(info);
+    gpud_frame_get_info(slot->frame, &info);
+    return info.device != self->host &&
+           (info.device == self->ring_device || self->ring_device == self->host);
 }
 
 static void release_passed(void *buffer)

@@ -71,7 +71,7 @@ gboolean gst_gpudirect_sink_wants_dmabufs(GstGpudirectSink *self)
     if (self->format.gpu || self->ring_device != self->host ||
         !imports_behind(GST_BASE_SINK_PAD(self), ELEMENTS_MAX))
         return FALSE;
-    if (gpud_memory_alloc_dmabuf(self->host, 1, &memory, &error) != GPUD_OK) {
+    if (gpud_memory_alloc(self->host, 1, GPUD_MEMORY_DMABUF, &memory, &error) != GPUD_OK) {
         GST_ELEMENT_WARNING(self, RESOURCE, SETTINGS,
                             ("The driver upstream is to write into dma-bufs, and there are none "
                              "for it: set its io-mode to userptr, or to auto."),
@@ -84,6 +84,7 @@ gboolean gst_gpudirect_sink_wants_dmabufs(GstGpudirectSink *self)
 
 void gst_gpudirect_sink_tell_dmabufs(GstGpudirectSink *self)
 {
+    struct gpud_frame_info info = GPUD_INFO_INIT(info);
     struct gpud_frame *frame = NULL;
     struct gpud_error error;
     uint64_t offset;
@@ -93,8 +94,11 @@ void gst_gpudirect_sink_tell_dmabufs(GstGpudirectSink *self)
         return;
     enum gpud_status status =
         gpud_sender_acquire(shared_sender_core(self->sender), 0, &frame, &error);
-    if (status == GPUD_OK)
-        status = gpud_frame_export_dmabuf(frame, &fd, &offset, &error);
+    if (status == GPUD_OK) {
+        gpud_frame_get_info(frame, &info);
+        status = gpud_memory_export_dmabuf(info.memory, info.memory_offset, info.layout.size, &fd,
+                                           &offset, &error);
+    }
     if (status == GPUD_OK)
         close(fd);
     gpud_frame_release(&frame);

@@ -87,9 +87,12 @@ static gboolean configure(GstGpudirectSink *self, const struct gpud_media *media
 
 static gboolean configure_blocks(GstGpudirectSink *self)
 {
+    struct gpud_layout layout;
+
     gst_video_info_init(&self->format.info);
     self->format.slot_info = self->format.info;
-    self->format.slot_info.size = (gsize)gpud_media_size(&self->format.media);
+    if (gpud_media_get_layout(&self->format.media, &layout, NULL) == GPUD_OK)
+        self->format.slot_info.size = (gsize)layout.size;
     self->format.configured = configure(self, &self->format.media);
     return self->format.configured;
 }

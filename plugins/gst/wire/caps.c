@@ -301,7 +301,7 @@ static gboolean read_date_time(GValue *value, const gchar *text)
     return time != NULL;
 }
 
-/* Leaves *value unset where the text is none of the type. text: may be written to. */
+/* Leaves *value unset where the text is no value of the type. text: may be written to. */
 static void read_value(GValue *value, const gchar *type_name, gchar *text)
 {
     GType type = type_of_name(type_name);
@@ -322,7 +322,7 @@ static void read_value(GValue *value, const gchar *type_name, gchar *text)
         g_value_unset(value);
 }
 
-/* The end of a value, which gpud_media_check() found to be one. */
+/* The end of a value, which gpud_media_get_layout() found to be one. */
 static const gchar *value_end(const gchar *at)
 {
     gboolean quoted = *at == '"';
@@ -443,10 +443,10 @@ static gchar *explain_unknown(const struct gpud_media *media)
 GstCaps *media_to_caps(const struct gpud_media *media, struct names *names, GstVideoInfo *info,
                        gchar **reason)
 {
-    const struct gpud_layout *layout = &media->picture.layout;
+    struct gpud_layout layout;
     struct gpud_error error;
 
-    if (gpud_media_check(media, &error) != GPUD_OK) {
+    if (gpud_media_get_layout(media, &layout, &error) != GPUD_OK) {
         *reason = g_strdup_printf("the sender's format is invalid: %s", error.reason);
         return NULL;
     }
@@ -460,7 +460,7 @@ GstCaps *media_to_caps(const struct gpud_media *media, struct names *names, GstV
             *reason = explain_unknown(media);
         return blocks;
     }
-    if (layout->modifier || !video_media_type(layout->format)) {
+    if (layout.modifier || !video_media_type(layout.format)) {
         *reason = explain_unknown(media);
         return NULL;
     }
@@ -470,10 +470,10 @@ GstCaps *media_to_caps(const struct gpud_media *media, struct names *names, GstV
         add_extra(structure, media->extra, names);
     if (!structure || !aspect_is_sane(structure) || !video_info_from_caps(info, caps))
         *reason = g_strdup_printf("the sender's caps do not describe its frames of %ux%u %s",
-                                  layout->width, layout->height, layout->format);
-    else if (!layout_fits_info(layout, info))
-        *reason = g_strdup_printf("the sender's frames are too small for %ux%u %s", layout->width,
-                                  layout->height, layout->format);
+                                  layout.width, layout.height, layout.format);
+    else if (!layout_fits_info(&layout, info))
+        *reason = g_strdup_printf("the sender's frames are too small for %ux%u %s", layout.width,
+                                  layout.height, layout.format);
     if (*reason)
         gst_clear_caps(&caps);
     return caps;

@@ -81,7 +81,7 @@ gboolean media_from_caps(struct gpud_media *media, const GstCaps *caps, guint *l
 GstCaps *media_to_caps(const struct gpud_media *media, struct names *names, GstVideoInfo *info,
                        gchar **reason);
 
-/* The same without extra fields, for trusted media; NULL: it fails gpud_media_check(). */
+/* The same without extra fields, for trusted media; NULL: it is not valid. */
 GstCaps *media_known_caps(const struct gpud_media *media);
 
 #endif

@@ -7,6 +7,7 @@
 #include "../watch.h"
 #include "frame/layout.h"
 #include "reader.h"
+#include "support/make.h"
 #include "support/media.h"
 
 /* Two, so that memory goes from one side to the other by its handle, not by pointer. */
@@ -127,9 +128,8 @@ static bool goes_on(struct ends *ends, int64_t until, const char *what, const ch
 static void write_picture(struct gpud_frame *frame, uint64_t number)
 {
     void *data;
-    struct gpud_frame_info info = GPUD_INFO_INIT(info);
     struct gpud_error error = {.reason = ""};
-    gpud_frame_get_info(frame, &info);
+    struct gpud_frame_info info = INFO(frame, frame);
     if (gpud_frame_map(frame, GPUD_WRITE, GPUD_SEC, &data, &error) != GPUD_OK)
         watch_fail("a lent frame cannot be written: %s", error.reason);
     reader_write_picture(data, info.layout.size, number);
@@ -205,10 +205,9 @@ void ends_configure(struct ends *ends, unsigned layout)
 
 void ends_announce(struct ends *ends)
 {
-    struct gpud_sender_info sender = GPUD_INFO_INIT(sender);
     struct gpud_receiver_info honest = GPUD_INFO_INIT(honest), bent = GPUD_INFO_INIT(bent);
     gpud_sender_announce(ends->sender);
-    gpud_sender_get_info(ends->sender, &sender);
+    struct gpud_sender_info sender = INFO(sender, ends->sender);
     gpud_receiver_get_info(ends->honest.receiver, &honest);
     gpud_receiver_get_info(ends->bent.receiver, &bent);
     uint64_t submitted = atomic_load(&ends->submitted);

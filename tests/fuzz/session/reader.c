@@ -6,6 +6,7 @@
 #include "../stateful.h"
 #include "../watch.h"
 #include "frame/layout.h"
+#include "support/make.h"
 
 /* Short: some waits look at nothing else before they are over. */
 #define TIMEOUT (4 * GPUD_MSEC)
@@ -51,9 +52,8 @@ static void touch(const void *data, uint64_t size)
 static void check_honest(struct ends_reader *reader, struct gpud_frame *frame)
 {
     void *data;
-    struct gpud_frame_info info = GPUD_INFO_INIT(info);
     struct gpud_error error = {.reason = ""};
-    gpud_frame_get_info(frame, &info);
+    struct gpud_frame_info info = INFO(frame, frame);
     uint64_t number = reader->last_number + 1;
     if (info.offset != number)
         watch_fail("the honest receiver gets frame %llu after frame %llu",
@@ -123,8 +123,7 @@ static void on_event(void *user, enum gpud_event event, const void *data)
 /* A frame that says nothing else is what the last FORMAT event said. */
 static void check_told(const struct ends_reader *reader, struct gpud_frame *frame)
 {
-    struct gpud_frame_info info = GPUD_INFO_INIT(info);
-    gpud_frame_get_info(frame, &info);
+    struct gpud_frame_info info = INFO(frame, frame);
     if (info.flags & GPUD_FRAME_CORRUPTED)
         return;
     if (info.epoch != reader->told_epoch || !gpud_layout_equal(&info.layout, &reader->told))
@@ -138,8 +137,7 @@ static void check_told(const struct ends_reader *reader, struct gpud_frame *fram
 static void check_bent(struct ends_reader *reader, struct gpud_frame *frame)
 {
     void *data;
-    struct gpud_frame_info info = GPUD_INFO_INIT(info);
-    gpud_frame_get_info(frame, &info);
+    struct gpud_frame_info info = INFO(frame, frame);
     if (info.sequence <= reader->last)
         watch_fail("the bent receiver hands out frame %llu after frame %llu",
                    (unsigned long long)info.sequence, (unsigned long long)reader->last);
