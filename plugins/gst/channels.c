@@ -39,13 +39,14 @@ static struct channel *channel_new(const struct gpud_channel_info *info)
     channel->program = info->program[0] ? g_strdup(info->program) : NULL;
     channel->pid = info->pid;
     channel->answered = info->answered;
+    channel->ended = info->answered && info->ended;
     channel->caps = caps_of(info);
     if (!info->answered)
         GST_CAT_DEBUG(gpud_gst_debug, "%s: %s", info->address, info->reason);
     return channel;
 }
 
-GPtrArray *channels_ask(gint64 timeout, gchar **directory)
+GPtrArray *channels_ask(const gchar *folder, gint64 timeout, gchar **directory)
 {
     GPtrArray *list = g_ptr_array_new_with_free_func(channel_free);
     struct gpud_channel_list *channels;
@@ -55,7 +56,7 @@ GPtrArray *channels_ask(gint64 timeout, gchar **directory)
 
     if (directory)
         *directory = NULL;
-    if (gpud_channel_list_create(NULL, timeout, &channels, &count, &search, &error) != GPUD_OK) {
+    if (gpud_channel_list_create(folder, timeout, &channels, &count, &search, &error) != GPUD_OK) {
         GST_CAT_DEBUG(gpud_gst_debug, "no channels: %s", error.reason);
         return list;
     }

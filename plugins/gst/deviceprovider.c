@@ -20,6 +20,7 @@ struct _GstGpudirectDeviceProvider {
     /* While the provider is monitored. */
     struct device_watch *watch; /* NULL: nothing can be followed */
     GThread *thread;
+    gint stopping;                          /* atomic */
     GHashTable *cards, *channels, *targets; /* by address, the GstDevice of each; the thread's */
     gboolean polls;                         /* the thread's: not every change is an event */
 };
@@ -108,7 +109,7 @@ static GList *list_all(GList *list, GPtrArray *devices)
 
 static GList *probe(GstDeviceProvider *provider)
 {
-    GPtrArray *channels = channels_ask(ANSWER_TIMEOUT, NULL);
+    GPtrArray *channels = channels_ask(NULL, ANSWER_TIMEOUT, NULL);
 
     GList *list = list_all(NULL, find_cards());
     list = list_all(list, devices_of_channels(channels, NULL));
@@ -189,7 +190,7 @@ static void watch_senders(GstGpudirectDeviceProvider *self, const GPtrArray *cha
 
 static void follow_channels(GstGpudirectDeviceProvider *self)
 {
-    GPtrArray *channels = channels_ask(ANSWER_TIMEOUT, NULL);
+    GPtrArray *channels = channels_ask(NULL, ANSWER_TIMEOUT, NULL);
 
     watch_senders(self, channels);
     follow(self, self->channels, devices_of_channels(channels, self->channels));
@@ -201,10 +202,9 @@ static gpointer run(gpointer data)
 {
     GstGpudirectDeviceProvider *self = data;
     GPtrArray *gone = g_ptr_array_new_with_free_func(g_free);
-    guint changes = 0;
 
-    while (!(changes & DEVICE_CHANGE_STOP)) {
-        changes = device_watch_wait(self->watch, self->polls ? PERIOD : -1, gone);
+    while (!g_atomic_int_get(&self->stopping)) {
+        guint changes = device_watch_wait(self->watch, self->polls ? PERIOD : -1, gone);
         if (changes & DEVICE_CHANGE_CARDS)
             follow_cards(self, gone);
         if (changes & DEVICE_CHANGE_CHANNELS || (self->polls && !changes))
@@ -228,12 +228,13 @@ static gboolean start(GstDeviceProvider *provider)
     self->cards = known_new();
     self->channels = known_new();
     self->targets = known_new();
-    g_ptr_array_unref(channels_ask(0, &directory));
+    g_ptr_array_unref(channels_ask(NULL, 0, &directory));
     /* The watch comes first, so that changes during the listing are events. */
-    self->watch = device_watch_new(directory);
+    self->watch = device_watch_new(directory, TRUE);
     g_free(directory);
     follow(self, self->cards, find_cards());
     follow_channels(self);
+    g_atomic_int_set(&self->stopping, FALSE);
     if (self->watch)
         self->thread = g_thread_new("gpudirect-devices", run, self);
     return TRUE;
@@ -244,7 +245,8 @@ static void stop(GstDeviceProvider *provider)
     GstGpudirectDeviceProvider *self = GST_GPUDIRECT_DEVICE_PROVIDER(provider);
 
     if (self->watch) {
-        device_watch_stop(self->watch);
+        g_atomic_int_set(&self->stopping, TRUE);
+        device_watch_wake(self->watch);
         g_thread_join(g_steal_pointer(&self->thread));
         device_watch_free(g_steal_pointer(&self->watch));
     }

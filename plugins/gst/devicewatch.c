@@ -19,7 +19,7 @@
 #define PARENT_EVENTS (IN_CREATE | IN_MOVED_TO | IN_ONLYDIR)
 
 struct device_watch {
-    int inotify, stop;
+    int inotify, wake;
     int nodes;         /* of inotify's watches; -1: none */
     int channels;      /* the directory; -1: it is not there yet, and */
     int parent;        /* of it is watched */
@@ -131,13 +131,15 @@ guint device_watch_wait(struct device_watch *watch, gint timeout, GPtrArray *gon
     guint count = 2 + watch->processes->len, changes = 0;
     struct pollfd *fds = g_new0(struct pollfd, count);
 
-    fds[0] = (struct pollfd){.fd = watch->stop, .events = POLLIN};
+    fds[0] = (struct pollfd){.fd = watch->wake, .events = POLLIN};
     fds[1] = (struct pollfd){.fd = watch->inotify, .events = POLLIN};
     for (guint i = 2; i < count; i++)
         fds[i] =
             (struct pollfd){.fd = g_array_index(watch->processes, gint, i - 2), .events = POLLIN};
     if (poll(fds, count, timeout) > 0) {
-        changes |= fds[0].revents ? DEVICE_CHANGE_STOP : 0;
+        eventfd_t times;
+        if (fds[0].revents && eventfd_read(watch->wake, &times) == 0)
+            changes |= DEVICE_CHANGE_WOKEN;
         changes |= fds[1].revents ? read_events(watch, gone) : 0;
         for (guint i = 2; i < count; i++)
             changes |= fds[i].revents ? DEVICE_CHANGE_CHANNELS : 0;
@@ -171,22 +173,22 @@ gboolean device_watch_processes(struct device_watch *watch, const GArray *pids)
     return all;
 }
 
-void device_watch_stop(struct device_watch *watch)
+void device_watch_wake(struct device_watch *watch)
 {
-    eventfd_write(watch->stop, 1);
+    eventfd_write(watch->wake, 1);
 }
 
-struct device_watch *device_watch_new(const gchar *directory)
+struct device_watch *device_watch_new(const gchar *directory, gboolean cards)
 {
     struct device_watch *watch = g_new0(struct device_watch, 1);
 
-    watch->channels = watch->parent = -1;
+    watch->nodes = watch->channels = watch->parent = -1;
     watch->directory = g_strdup(directory);
     watch->processes = g_array_new(FALSE, FALSE, sizeof(gint));
     g_array_set_clear_func(watch->processes, close_descriptor);
-    watch->stop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    watch->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     watch->inotify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
-    if (watch->stop < 0 || watch->inotify < 0) {
+    if (watch->wake < 0 || watch->inotify < 0) {
         GST_CAT_WARNING(gpud_gst_debug,
                         "changes of devices are not noticed: %s (fs.inotify."
                         "max_user_instances may be too small)",
@@ -194,8 +196,9 @@ struct device_watch *device_watch_new(const gchar *directory)
         device_watch_free(watch);
         return NULL;
     }
-    watch->nodes = inotify_add_watch(watch->inotify, NODES, NODE_EVENTS);
-    if (watch->nodes < 0)
+    if (cards)
+        watch->nodes = inotify_add_watch(watch->inotify, NODES, NODE_EVENTS);
+    if (cards && watch->nodes < 0)
         GST_CAT_WARNING(gpud_gst_debug,
                         "changes of capture cards are not noticed: %s: %s (is "
                         "fs.inotify.max_user_watches too small?)",
@@ -206,8 +209,8 @@ struct device_watch *device_watch_new(const gchar *directory)
 
 void device_watch_free(struct device_watch *watch)
 {
-    if (watch->stop >= 0)
-        close(watch->stop);
+    if (watch->wake >= 0)
+        close(watch->wake);
     if (watch->inotify >= 0)
         close(watch->inotify);
     g_array_unref(watch->processes);

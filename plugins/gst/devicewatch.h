@@ -12,18 +12,18 @@
 struct device_watch;
 
 enum device_change {
-    DEVICE_CHANGE_STOP = 1 << 0,
+    DEVICE_CHANGE_WOKEN = 1 << 0, /* by device_watch_wake() */
     DEVICE_CHANGE_CARDS = 1 << 1,
     DEVICE_CHANGE_CHANNELS = 1 << 2, /* or targets */
 };
 
-/* directory: that of channels, which need not exist yet; or NULL. Returns NULL if nothing can be
- * watched, and the log says why. */
-struct device_watch *device_watch_new(const gchar *directory);
+/* directory: that of channels, which need not exist yet; or NULL. cards: capture cards are watched,
+ * too. Returns NULL if nothing can be watched, and the log says why. */
+struct device_watch *device_watch_new(const gchar *directory, gboolean cards);
 void device_watch_free(struct device_watch *watch);
 
-/* Ends the wait; from any thread. */
-void device_watch_stop(struct device_watch *watch);
+/* Ends the current wait, or the next one; from any thread. */
+void device_watch_wake(struct device_watch *watch);
 
 /* Watches the ends of these processes (pid_t), instead of the previous ones. FALSE: one of them
  * cannot be watched. */

@@ -4,6 +4,7 @@
 /* Registers the plugin's elements and its device provider. */
 #include "context.h"
 #include "deviceprovider.h"
+#include "programme/programme.h"
 #include "sink/sink.h"
 #include "src/src.h"
 
@@ -14,6 +15,7 @@ static gboolean plugin_init(GstPlugin *plugin)
     gpud_gst_context_init();
     registered |= GST_ELEMENT_REGISTER(gpudirectsink, plugin);
     registered |= GST_ELEMENT_REGISTER(gpudirectsrc, plugin);
+    registered |= GST_ELEMENT_REGISTER(gpudirectprogramsrc, plugin);
     registered |= GST_DEVICE_PROVIDER_REGISTER(gpudirectdeviceprovider, plugin);
     return registered;
 }

@@ -147,7 +147,7 @@ static GString *begin_with_address(const gchar *address)
         rest += strlen(UNIX_PREFIX);
     }
     GString *uri = g_string_new(protocol);
-    return g_string_append_uri_escaped(uri, rest, rest == address ? NULL : PATH_CHARACTERS, FALSE);
+    return g_string_append_uri_escaped(uri, rest, rest == address ? "/" : PATH_CHARACTERS, FALSE);
 }
 
 static gint compare_names(gconstpointer a, gconstpointer b)
@@ -251,6 +251,12 @@ static gboolean is_name(const gchar *host)
     return host[0] != '.' && host[strspn(host, NAME_CHARACTERS)] == '\0';
 }
 
+/* The name of a stream, as in /audio. */
+static gboolean is_stream(const gchar *path)
+{
+    return path[0] == '/' && path[1] && is_name(path + 1);
+}
+
 /* From gpudirect:// with a name or a path, or from gpudirect+v4l2:///; NULL: *error says what is
  * wrong. */
 static gchar *read_address(const GstUri *uri, gboolean card, GError **error)
@@ -264,7 +270,7 @@ static gchar *read_address(const GstUri *uri, gboolean card, GError **error)
         refuse(error, GST_URI_ERROR_BAD_URI,
                "There is no user, port or fragment in an address: write " PROTOCOL
                "://NAME or " PROTOCOL ":///PATH.");
-    else if (host && (card || has_path))
+    else if (host && (card || (has_path && !is_stream(path))))
         refuse(error, GST_URI_ERROR_BAD_REFERENCE,
                "\"%s\" is in the place of a host: for a path write three slashes, as in %s", host,
                card ? PROTOCOL_V4L2 ":///dev/video0." : PROTOCOL ":///run/cam1.");
@@ -278,7 +284,7 @@ static gchar *read_address(const GstUri *uri, gboolean card, GError **error)
                card ? PROTOCOL_V4L2 ":///dev/video0."
                     : PROTOCOL "://NAME or " PROTOCOL ":///PATH.");
     else if (host)
-        address = g_strdup(host);
+        address = g_strconcat(host, has_path ? path : NULL, NULL);
     else if (!is_printable(path))
         refuse(error, GST_URI_ERROR_BAD_REFERENCE,
                "The path \"%s\" is not UTF-8, or has a control character.", path);
@@ -446,7 +452,7 @@ static const gchar *const *get_source_protocols(GType type)
     return protocols;
 }
 
-static const gchar *const *get_sink_protocols(GType type)
+static const gchar *const *get_channel_protocols(GType type)
 {
     static const gchar *const protocols[] = {PROTOCOL, NULL};
 
@@ -463,12 +469,22 @@ void uri_handler_init_source(gpointer interface, gpointer data)
     handler->set_uri = set_uri;
 }
 
+void uri_handler_init_programme(gpointer interface, gpointer data)
+{
+    GstURIHandlerInterface *handler = interface;
+
+    handler->get_type = get_source_type;
+    handler->get_protocols = get_channel_protocols; /* no card has streams */
+    handler->get_uri = get_uri;
+    handler->set_uri = set_uri;
+}
+
 void uri_handler_init_sink(gpointer interface, gpointer data)
 {
     GstURIHandlerInterface *handler = interface;
 
     handler->get_type = get_sink_type;
-    handler->get_protocols = get_sink_protocols;
+    handler->get_protocols = get_channel_protocols;
     handler->get_uri = get_uri;
     handler->set_uri = set_uri;
 }

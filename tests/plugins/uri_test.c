@@ -46,7 +46,7 @@ static void set(GstElement *element, const gchar *uri)
                 error ? error->message : "no reason");
 }
 
-/* The elements have no rank, which this needs none of. */
+/* Of the two sources the one of whole programmes. */
 TEST(test_elements_are_found)
 {
     g_autoptr(GstElement) src =
@@ -56,7 +56,7 @@ TEST(test_elements_are_found)
     gboolean sync;
     gint policy;
 
-    fail_unless_equals_string(GST_OBJECT_NAME(gst_element_get_factory(src)), "gpudirectsrc");
+    fail_unless_equals_string(GST_OBJECT_NAME(gst_element_get_factory(src)), "gpudirectprogramsrc");
     expect_text(src, "address", "cam1");
     expect_text(src, "device", "cuda:0");
     expect_number(src, "slots", 8);
@@ -72,7 +72,9 @@ TEST(test_addresses_both_ways)
     static const gchar *const pairs[][2] = {
         {"gpudirect://cam1", "cam1"},
         {"gpudirect://Cam_1.a-b", "Cam_1.a-b"},
+        {"gpudirect://cam1/audio", "cam1/audio"},
         {"gpudirect:///run/plant/cam1", "unix:/run/plant/cam1"},
+        {"gpudirect:///run/plant/cam1!audio", "unix:/run/plant/cam1!audio"},
         {"gpudirect:///run/plant%201/50%25%3F%23/Gr%C3%BC%C3%9Fe", "unix:/run/plant 1/50%?#/Grüße"},
         {"gpudirect:///a:b@c!d$e'(f)*,g;h=i", "unix:/a:b@c!d$e'(f)*,g;h=i"},
         {"gpudirect+v4l2:///dev/video0", "v4l2:///dev/video0"},
@@ -141,7 +143,9 @@ TEST(test_refusals)
         {"gpudirect://", GST_URI_ERROR_BAD_REFERENCE, "gpudirect://NAME"},
         {"gpudirect:///", GST_URI_ERROR_BAD_REFERENCE, "gpudirect:///PATH"},
         {"gpudirect:cam1", GST_URI_ERROR_BAD_REFERENCE, "gpudirect://NAME"},
-        {"gpudirect://cam1/x", GST_URI_ERROR_BAD_REFERENCE, "three slashes"},
+        {"gpudirect://cam1/x/y", GST_URI_ERROR_BAD_REFERENCE, "three slashes"},
+        {"gpudirect://cam1/x%20y", GST_URI_ERROR_BAD_REFERENCE, "three slashes"},
+        {"gpudirect://cam1/.x", GST_URI_ERROR_BAD_REFERENCE, "three slashes"},
         {"gpudirect://cam%201", GST_URI_ERROR_BAD_REFERENCE, "\"cam 1\" is not a name"},
         {"gpudirect://.cam", GST_URI_ERROR_BAD_REFERENCE, "'.' at the beginning"},
         {"gpudirect://u@cam1", GST_URI_ERROR_BAD_URI, "no user"},
@@ -163,8 +167,9 @@ TEST(test_refusals)
         {"gpudirect://cam1?slots=8&device=%FF", GST_URI_ERROR_BAD_URI, "device"},
         {"v4l2:///dev/video0", GST_URI_ERROR_UNSUPPORTED_PROTOCOL, ""},
     };
-    g_autoptr(GstElement) src = make(GST_URI_SRC, "gpudirect://before?slots=5");
+    g_autoptr(GstElement) src = gst_element_factory_make("gpudirectsrc", NULL);
 
+    set(src, "gpudirect://before?slots=5");
     for (guint i = 0; i < G_N_ELEMENTS(bad); i++) {
         g_autoptr(GError) error = NULL;
         fail_if(gst_uri_handler_set_uri(GST_URI_HANDLER(src), bad[i].uri, &error), "taken: %s",

@@ -270,6 +270,7 @@ static void install_properties(GstElementClass *element_class)
 
     endpoint_class_init(element_class, &texts);
     src_options_install(klass);
+    io_mode_install(klass, OPTION_IO_MODE);
     card_install(klass, PROP_INPUT, PROP_EXTRA_CONTROLS);
     g_object_class_install_property(
         klass, PROP_SIGNAL,

@@ -35,7 +35,7 @@ static void push_gap(GstGpudirectSrc *self, const struct wire_event *event, gboo
     gst_event_unref(segment);
     times_now(&self->times, &now);
     if (!with_frame) /* a frame's own time is more precise */
-        time_map_update(&self->times.map, &event->head, NULL, &now);
+        times_learn_event(&self->times, &event->head, &now);
     gint64 mapped = gst_base_src_get_do_timestamp(GST_BASE_SRC(self))
                         ? time_now_at(&now, GST_CLOCK_TIME_NONE)
                         : time_map_apply(&self->times.map, event->time);

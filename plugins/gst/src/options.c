@@ -114,7 +114,6 @@ void src_options_install(GObjectClass *klass)
                          "(-1 = the measured latency, up to a second and to what the ring holds)",
                          LATENCY_AUTO, 3600 * 1000, LATENCY_AUTO,
                          G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_PLAYING));
-    io_mode_install(klass, OPTION_IO_MODE);
     gst_type_mark_as_plugin_api(GST_TYPE_GPUDIRECT_ON_DISCONNECT, 0);
     gst_type_mark_as_plugin_api(GST_TYPE_GPUDIRECT_ON_EOS, 0);
     gst_type_mark_as_plugin_api(GST_TYPE_GPUDIRECT_START, 0);

@@ -14,6 +14,13 @@ void times_init(struct times *times, struct endpoint *endpoint)
 void times_finish(struct times *times)
 {
     latencies_free(times->latencies);
+    shared_map_leave(times->shared, times);
+    shared_map_unref(times->shared);
+}
+
+void times_share(struct times *times, struct shared_map *shared)
+{
+    times->shared = shared_map_ref(shared);
 }
 
 /* With do-timestamp the sender's times mean nothing here. */
@@ -63,6 +70,7 @@ void times_meet_sender(struct times *times, const struct gpud_peer_info *peer)
     times->same_clock = peer->same_clock;
     g_atomic_int_set(&times->relation, times->same_clock ? RELATION_SAME_HOST : RELATION_UNKNOWN);
     latencies_clear(times->latencies);
+    shared_map_leave(times->shared, times);
     times->map = (struct time_map){0};
     GST_OBJECT_LOCK(element);
     g_strlcpy(times->sender_host, peer->host, sizeof(times->sender_host));
@@ -175,6 +183,12 @@ static struct time_frame frame_of(struct times *times, const struct gpud_frame_i
     };
 }
 
+void times_learn_event(struct times *times, const struct wire_head *head,
+                       const struct time_now *now)
+{
+    shared_map_update(times->shared, times, &times->map, head, NULL, now);
+}
+
 /* The frame is not used to learn the sender's clock: a later one may tell it more exactly. */
 gboolean times_is_past(struct times *times, const struct gpud_frame_info *info,
                        const struct wire_head *head)
@@ -186,7 +200,7 @@ gboolean times_is_past(struct times *times, const struct gpud_frame_info *info,
     times_now(times, &now);
     if (!GST_CLOCK_TIME_IS_VALID(frame.running) || !GST_CLOCK_TIME_IS_VALID(now.running))
         return FALSE;
-    time_map_update(&map, head, &frame, &now);
+    shared_map_try(times->shared, times, &map, head, &frame, &now);
     struct timeline_frame placed = {.mapped = time_map_apply(&map, frame.running),
                                     .arrived = time_map_arrival(&map, head, &frame, &now),
                                     .live = head->live};
@@ -216,7 +230,7 @@ void times_stamp_linked(struct times *times, struct input *input,
     *frame = frame_of(times, info, note_arrivals(times, input, info));
     times_now(times, now);
     times->stamped_at = now->running;
-    time_map_update(&times->map, head, frame, now);
+    shared_map_update(times->shared, times, &times->map, head, frame, now);
     timing->arrived = arrival_of(head, frame, now);
     if (!stamp_by_arrival(times, now, time_map_arrival(&times->map, head, frame, now), buffer))
         stamp_by_sender(times, head, frame->running, wire_time(info->dts_ns), timing->arrived,
@@ -278,6 +292,7 @@ gboolean times_stamp_captured(struct times *times, const struct gpud_frame_info 
 
 void times_break(struct times *times)
 {
+    shared_map_leave(times->shared, times);
     time_map_lose(&times->map);
     timeline_break(&times->line);
 }
@@ -286,6 +301,7 @@ void times_reset(struct times *times, gboolean card)
 {
     GstElement *element = times->endpoint->element;
 
+    shared_map_leave(times->shared, times);
     times->map = (struct time_map){0};
     times->line = (struct timeline){0};
     arrivals_clear(&times->arrivals);

@@ -9,6 +9,7 @@
 #include "src/input.h"
 #include "src/latencies.h"
 #include "wire/arrivals.h"
+#include "wire/sharedmap.h"
 #include "wire/timeline.h"
 #include "wire/timing.h"
 
@@ -20,6 +21,7 @@ struct times {
     gint relation;               /* atomic: enum clock_relation */
     struct latencies *latencies; /* of frames, where the core does not count them */
     gchar sender_host[64];       /* the last sender's, "": this host; under the object lock */
+    struct shared_map *shared;   /* with the programme's other streams; NULL: there are none */
     /* The streaming thread's. */
     struct time_map map;
     struct timeline line;
@@ -40,6 +42,9 @@ struct times_frame {
 void times_init(struct times *times, struct endpoint *endpoint);
 void times_finish(struct times *times);
 
+/* Before the element starts: its times are converted as those of other streams that share it. */
+void times_share(struct times *times, struct shared_map *shared);
+
 /* The current time by the pipeline's clock and by that of frames and events. */
 void times_now(struct times *times, struct time_now *now);
 
@@ -50,6 +55,10 @@ void times_meet_sender(struct times *times, const struct gpud_peer_info *peer);
 void times_note_acquired(struct times *times, GstClockTime now, gint64 late_max);
 /* The frame is skipped. */
 void times_note_skipped(struct times *times);
+
+/* Learns about the sender's clock from the head of an event between frames. */
+void times_learn_event(struct times *times, const struct wire_head *head,
+                       const struct time_now *now);
 
 /* Whether a live frame belongs before this pipeline's start. */
 gboolean times_is_past(struct times *times, const struct gpud_frame_info *info,

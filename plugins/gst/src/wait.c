@@ -49,7 +49,7 @@ static GstFlowReturn interrupted(GstGpudirectSrc *self)
 /* The addresses on which senders listen now. */
 static gchar *join_channels(void)
 {
-    GPtrArray *channels = channels_ask(CHANNELS_TIMEOUT, NULL);
+    GPtrArray *channels = channels_ask(NULL, CHANNELS_TIMEOUT, NULL);
     GString *names = g_string_new(NULL);
 
     for (guint i = 0; i < channels->len; i++) {

@@ -32,7 +32,7 @@ gboolean blocks_are_caps(const GstCaps *caps)
 }
 
 /* A path is that of a stream if the core named the socket. */
-static gboolean is_stream(const gchar *address)
+gboolean blocks_is_stream(const gchar *address)
 {
     const gchar *name = address ? strrchr(address, '/') : NULL;
 
@@ -46,7 +46,7 @@ static gboolean is_picture(GstCapsFeatures *features, GstStructure *structure, g
 
 GstCaps *blocks_filter_caps(GstCaps *caps, const gchar *address)
 {
-    if (is_stream(address))
+    if (blocks_is_stream(address))
         return caps;
     caps = gst_caps_make_writable(caps);
     gst_caps_filter_and_map_in_place(caps, (GstCapsFilterMapFunc)is_picture, NULL);

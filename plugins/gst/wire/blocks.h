@@ -16,6 +16,9 @@ static inline gboolean blocks_are_sound(const struct gpud_media *media)
     return media->kind == GPUD_MEDIA_AUDIO;
 }
 
+/* Whether an address is that of a stream of a channel, NAME/STREAM or the path of its socket. */
+gboolean blocks_is_stream(const gchar *address);
+
 /* Whether the caps are those of blocks. */
 gboolean blocks_are_caps(const GstCaps *caps);
 

@@ -1,0 +1,276 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/**
+ * SECTION:element-gpudirectprogramsrc
+ * @title: gpudirectprogramsrc
+ * @short_description: Receives all streams of a channel: picture, sound and data
+ * @see_also: gpudirectsrc, gpudirectsink
+ *
+ * gpudirectprogramsrc has a pad for each stream of a channel: `src` for that of the address itself,
+ * and `src_NAME` for the stream NAME (`address=cam1/audio` of gpudirectsink: `src_audio`). Pads
+ * appear with their streams, also while others run, and none waits for another one. Streams of one
+ * pipeline keep their times to each other. Each stream is a gpudirectsrc, which gets the
+ * properties of the same names.
+ *
+ * Players take it as a URI: gpudirect://cam1, and gpudirect://cam1/audio for one stream.
+ *
+ * ## Example launch lines
+ * |[
+ * gst-play-1.0 gpudirect://cam1
+ * ]|
+ * Shows the picture and plays the sound of cam1, in step.
+ * |[
+ * gst-launch-1.0 gpudirectprogramsrc address=cam1 name=p p.src ! queue ! videoconvert !
+ * autovideosink p.src_audio ! queue ! audioconvert ! autoaudiosink
+ * ]|
+ * The same by hand.
+ *
+ * Since: 0.1
+ */
+#include "programme/programme.h"
+
+#include "src/src.h"
+#include "uri.h"
+#include "wire/blocks.h"
+
+#define GST_CAT_DEFAULT gst_gpudirect_src_debug
+
+G_DEFINE_TYPE_WITH_CODE(GstGpudirectProgramSrc, gst_gpudirect_program_src, GST_TYPE_BIN,
+                        G_IMPLEMENT_INTERFACE(GST_TYPE_URI_HANDLER, uri_handler_init_programme))
+/* Above gpudirectsrc, which has no rank: players get the whole programme. */
+GST_ELEMENT_REGISTER_DEFINE(gpudirectprogramsrc, "gpudirectprogramsrc", GST_RANK_MARGINAL,
+                            GST_TYPE_GPUDIRECT_PROGRAM_SRC)
+
+/* --- properties --------------------------------------------------------------------------- */
+
+static void hand_over(GObject *from, GObject *to, const gchar *property)
+{
+    GParamSpec *pspec = g_object_class_find_property(G_OBJECT_GET_CLASS(to), property);
+    GValue value = G_VALUE_INIT;
+
+    g_value_init(&value, pspec->value_type);
+    g_object_get_property(from, property, &value);
+    g_object_set_property(to, property, &value);
+    g_value_unset(&value);
+}
+
+/* The device is that of pictures, and no stream but the channel's own is waited for. */
+static gboolean concerns(const GParamSpec *pspec, const GstCaps *caps, gboolean main)
+{
+    if (pspec->owner_type != GST_TYPE_GPUDIRECT_PROGRAM_SRC)
+        return FALSE;
+    if (g_str_equal(pspec->name, "device"))
+        return !caps || !blocks_are_caps(caps);
+    return main || !g_str_equal(pspec->name, "connection-timeout");
+}
+
+static GstElement *make_source(void *user, const gchar *address, const GstCaps *caps, gboolean main)
+{
+    GObject *self = user;
+    GstElement *source = gst_element_factory_make("gpudirectsrc", NULL);
+    guint count;
+    GParamSpec **pspecs = g_object_class_list_properties(G_OBJECT_GET_CLASS(self), &count);
+
+    for (guint i = 0; i < count; i++)
+        if (concerns(pspecs[i], caps, main))
+            hand_over(self, G_OBJECT(source), pspecs[i]->name);
+    g_object_set(source, "address", address, NULL);
+    times_share(&GST_GPUDIRECT_SRC(source)->times, GST_GPUDIRECT_PROGRAM_SRC(user)->map);
+    g_free(pspecs);
+    return source;
+}
+
+static void get_property(GObject *object, guint id, GValue *value, GParamSpec *pspec)
+{
+    GstGpudirectProgramSrc *self = GST_GPUDIRECT_PROGRAM_SRC(object);
+
+    GST_OBJECT_LOCK(self);
+    gboolean known =
+        src_options_get(&self->options, id, value) || settings_get(&self->settings, id, value);
+    GST_OBJECT_UNLOCK(self);
+    if (!known)
+        G_OBJECT_WARN_INVALID_PROPERTY_ID(object, id, pspec);
+}
+
+static void hand_over_to(const GValue *child, gpointer user)
+{
+    const GParamSpec *pspec = user;
+    GstElement *source = g_value_get_object(child);
+    GstObject *bin = gst_object_get_parent(GST_OBJECT(source));
+
+    if (bin)
+        hand_over(G_OBJECT(bin), G_OBJECT(source), pspec->name);
+    gst_clear_object(&bin);
+}
+
+static void set_property(GObject *object, guint id, const GValue *value, GParamSpec *pspec)
+{
+    GstGpudirectProgramSrc *self = GST_GPUDIRECT_PROGRAM_SRC(object);
+
+    GST_OBJECT_LOCK(self);
+    gboolean started = self->started, may = settings_may_set(pspec, started);
+    gboolean known = !may || src_options_set(&self->options, id, value) ||
+                     settings_set(&self->settings, id, value);
+    GST_OBJECT_UNLOCK(self);
+    if (!known)
+        G_OBJECT_WARN_INVALID_PROPERTY_ID(object, id, pspec);
+    if (!may) {
+        settings_refuse(GST_ELEMENT(self), pspec);
+    } else if (started && id != OPTION_CONNECTION_TIMEOUT) {
+        GstIterator *children = gst_bin_iterate_elements(GST_BIN(self));
+        while (gst_iterator_foreach(children, hand_over_to, pspec) == GST_ITERATOR_RESYNC)
+            gst_iterator_resync(children);
+        gst_iterator_free(children);
+    }
+}
+
+/* --- states ------------------------------------------------------------------------------- */
+
+static void changed(void *user)
+{
+    struct finder *finder = g_atomic_pointer_get(&GST_GPUDIRECT_PROGRAM_SRC(user)->finder);
+
+    if (finder)
+        finder_wake(finder);
+}
+
+static void set_started(GstGpudirectProgramSrc *self, gboolean started)
+{
+    GST_OBJECT_LOCK(self);
+    self->started = started;
+    GST_OBJECT_UNLOCK(self);
+}
+
+static gboolean open(GstGpudirectProgramSrc *self)
+{
+    const gchar *address = self->settings.address;
+    struct finder_params params = {
+        .address = address,
+        .programme = &self->programme,
+        .make_source = make_source,
+        .user = self,
+    };
+
+    if (!address || !address[0]) {
+        GST_ELEMENT_ERROR(
+            self, RESOURCE, NOT_FOUND,
+            ("No address to receive from: set the property address, to that of a channel."),
+            (NULL));
+        return FALSE;
+    }
+    set_started(self, TRUE);
+    collection_open(&self->collection);
+    self->programme.group_id = gst_util_group_id_next();
+    struct finder *finder =
+        settings_check(GST_ELEMENT(self), &self->settings) ? finder_start(&params) : NULL;
+    g_atomic_pointer_set(&self->finder, finder);
+    set_started(self, finder != NULL);
+    return finder != NULL;
+}
+
+static void close_all(GstGpudirectProgramSrc *self)
+{
+    struct finder *finder = self->finder;
+
+    g_atomic_pointer_set(&self->finder, NULL);
+    finder_free(finder);
+    set_started(self, FALSE);
+}
+
+static GstStateChangeReturn change_state(GstElement *element, GstStateChange transition)
+{
+    GstGpudirectProgramSrc *self = GST_GPUDIRECT_PROGRAM_SRC(element);
+
+    if (transition == GST_STATE_CHANGE_READY_TO_PAUSED && !open(self))
+        return GST_STATE_CHANGE_FAILURE;
+    if (transition == GST_STATE_CHANGE_PAUSED_TO_READY)
+        finder_stop(self->finder);
+    GstStateChangeReturn result = GST_ELEMENT_CLASS(gst_gpudirect_program_src_parent_class)
+                                      ->change_state(element, transition);
+    gboolean failed = result == GST_STATE_CHANGE_FAILURE;
+    if (transition == GST_STATE_CHANGE_PAUSED_TO_READY ||
+        (transition == GST_STATE_CHANGE_READY_TO_PAUSED && failed))
+        close_all(self);
+    /* Live, also while no stream is there. */
+    if (!failed && (transition == GST_STATE_CHANGE_READY_TO_PAUSED ||
+                    transition == GST_STATE_CHANGE_PLAYING_TO_PAUSED))
+        return GST_STATE_CHANGE_NO_PREROLL;
+    return result;
+}
+
+/* Without a pad nothing downstream would hear of the end. */
+static gboolean send_event(GstElement *element, GstEvent *event)
+{
+    GstGpudirectProgramSrc *self = GST_GPUDIRECT_PROGRAM_SRC(element);
+
+    GST_OBJECT_LOCK(self);
+    gboolean has_pads = element->numsrcpads > 0;
+    GST_OBJECT_UNLOCK(self);
+    if (GST_EVENT_TYPE(event) == GST_EVENT_EOS && !has_pads)
+        GST_ELEMENT_ERROR(self, RESOURCE, NOT_FOUND,
+                          ("No stream was found on \"%s\" before the end: start gpudirectsink with "
+                           "this address.",
+                           self->settings.address ? self->settings.address : ""),
+                          (NULL));
+    return GST_ELEMENT_CLASS(gst_gpudirect_program_src_parent_class)->send_event(element, event);
+}
+
+/* --- class -------------------------------------------------------------------------------- */
+
+static void finalize(GObject *object)
+{
+    GstGpudirectProgramSrc *self = GST_GPUDIRECT_PROGRAM_SRC(object);
+
+    settings_clear(&self->settings);
+    collection_finish(&self->collection);
+    shared_map_unref(self->map);
+    G_OBJECT_CLASS(gst_gpudirect_program_src_parent_class)->finalize(object);
+}
+
+static void gst_gpudirect_program_src_class_init(GstGpudirectProgramSrcClass *klass)
+{
+    static const struct setting_texts texts = {
+        .address = "The channel (NAME or unix:/path), one of its streams (NAME/STREAM), or any "
+                   "other address of gpudirectsrc",
+        .device =
+            "Where pictures arrive: auto, host, opencl:N, cuda:N or hip:N; as in gpudirectsrc",
+        .slots = "Frames of each stream that may be in flight or held at once",
+        .slow_receiver = "What happens when a stream's receiver does not keep up; block works only "
+                         "with a sender that blocks itself",
+        .slow_receiver_when = (GParamFlags)GST_PARAM_MUTABLE_READY,
+        .require_direct = "Fail rather than receive by a copy through host memory",
+        .access = "Senders whose streams are accepted, besides root's: user (this user's only), "
+                  "group:NAME (and those of that group's members) or all",
+        .psk_file = "Between hosts: a file with the sender's key, readable by its owner only",
+    };
+    GObjectClass *object_class = G_OBJECT_CLASS(klass);
+    GstElementClass *element_class = GST_ELEMENT_CLASS(klass);
+
+    object_class->get_property = get_property;
+    object_class->set_property = set_property;
+    object_class->finalize = finalize;
+    element_class->change_state = change_state;
+    element_class->send_event = send_event;
+    settings_install(object_class, &texts);
+    src_options_install(object_class);
+    stream_install_templates(element_class);
+    gst_element_class_set_static_metadata(
+        element_class, "GPU-direct programme source", "Source/Audio/Video/Hardware",
+        "Receives all streams of a channel: picture, sound and data", "gpudirect authors");
+}
+
+static void gst_gpudirect_program_src_init(GstGpudirectProgramSrc *self)
+{
+    settings_init(&self->settings);
+    src_options_init(&self->options);
+    self->map = shared_map_new();
+    collection_init(&self->collection, GST_ELEMENT(self));
+    self->programme = (struct stream_programme){
+        .bin = GST_BIN(self),
+        .collection = &self->collection,
+        .changed = changed,
+        .user = self,
+    };
+    GST_OBJECT_FLAG_SET(self, GST_ELEMENT_FLAG_SOURCE);
+}

@@ -1,0 +1,340 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+#include "programme/finder.h"
+
+#include "channels.h"
+#include "devicewatch.h"
+#include "wire/blocks.h"
+
+#include <string.h>
+
+/* A sender that has not answered by then is asked again after PERIOD. */
+#define ANSWER_TIMEOUT (GST_SECOND / 4)
+#define PERIOD 1000 /* ms */
+
+/* A sender opens its streams one after the other. Pads appear, and no-more-pads is emitted, once
+ * none has been found for SETTLED, or FORMAT_MAX after the first one at the latest, if one of them
+ * has no format or no connection. In µs. */
+#define SETTLED (G_USEC_PER_SEC / 5)
+#define FORMAT_MAX (2 * G_TIME_SPAN_SECOND)
+
+#define UNIX_PREFIX "unix:"
+
+struct found {
+    struct stream *stream; /* NULL: it has ended, and its sender is still there */
+    gchar *address;
+    gint64 pid;          /* of the sender; 0: not known */
+    gboolean announced;  /* its format is known */
+    gboolean seen_ended; /* the sender was seen without a stream since this one has ended */
+};
+
+struct finder {
+    struct finder_params params;
+    gchar *address, *prefix; /* prefix: of the addresses of its streams; NULL: there are none */
+    gchar *folder;           /* NULL: bare names */
+    struct device_watch *watch;
+    GThread *thread; /* NULL: there is one stream */
+    gint stopping;   /* atomic */
+    /* The thread's, while it runs. */
+    GPtrArray *found;
+    gboolean polls;
+    gboolean unformatted; /* a stream of the channel has no format yet */
+    gboolean complete;    /* no-more-pads was emitted */
+    gint64 begun_at;      /* when the first stream was found, and */
+    gint64 changed_at;    /* the last one; by g_get_monotonic_time(); 0: none */
+};
+
+/* --- streams ------------------------------------------------------------------------------ */
+
+static void found_free(gpointer data)
+{
+    struct found *found = data;
+
+    if (found->stream)
+        stream_free(found->stream);
+    g_free(found->address);
+    g_free(found);
+}
+
+/* The channel has a sender, if not one of pictures. */
+static void stop_timeout(struct finder *finder)
+{
+    for (guint i = 0; i < finder->found->len; i++) {
+        struct found *found = finder->found->pdata[i];
+        if (found->stream && g_str_equal(found->address, finder->address))
+            g_object_set(stream_source(found->stream), "connection-timeout", 0, NULL);
+    }
+}
+
+static struct found *add_stream(struct finder *finder, const gchar *address, const GstCaps *caps)
+{
+    gboolean main = g_str_equal(address, finder->address);
+    GstElement *source = finder->params.make_source(finder->params.user, address, caps, main);
+    struct found *found = g_new0(struct found, 1);
+
+    found->address = g_strdup(address);
+    found->stream = stream_new(finder->params.programme, source,
+                               main ? NULL : address + strlen(finder->prefix));
+    g_ptr_array_add(finder->found, found);
+    if (!main)
+        stop_timeout(finder);
+    return found;
+}
+
+/* The channel that the stream receives is there. */
+static void meet_channel(struct finder *finder, struct found *found, const struct channel *channel)
+{
+    found->pid = channel->pid;
+    if (found->announced || !channel->caps)
+        return;
+    stream_announce(found->stream, channel->caps);
+    found->announced = TRUE;
+    finder->changed_at = g_get_monotonic_time();
+    if (!finder->begun_at)
+        finder->begun_at = finder->changed_at;
+}
+
+static gboolean belongs(const struct finder *finder, const gchar *address)
+{
+    return g_str_equal(address, finder->address) || g_str_has_prefix(address, finder->prefix);
+}
+
+static const struct channel *find_channel(const GPtrArray *channels, const gchar *address)
+{
+    for (guint i = 0; i < channels->len; i++) {
+        const struct channel *channel = channels->pdata[i];
+        if (g_str_equal(channel->address, address))
+            return channel;
+    }
+    return NULL;
+}
+
+static struct found *find_stream(const struct finder *finder, const gchar *address)
+{
+    for (guint i = 0; i < finder->found->len; i++) {
+        struct found *found = finder->found->pdata[i];
+        if (g_str_equal(found->address, address))
+            return found;
+    }
+    return NULL;
+}
+
+/* A stream that has ended may return when its sender is another one, or begins anew. FALSE: forget
+ * it. */
+static gboolean keep(struct found *found, const struct channel *channel)
+{
+    if (found->stream && !stream_has_ended(found->stream))
+        return TRUE;
+    g_clear_pointer(&found->stream, stream_free);
+    if (!channel || channel->pid != found->pid || (found->seen_ended && !channel->ended))
+        return FALSE;
+    found->seen_ended |= channel->ended;
+    return TRUE;
+}
+
+static void see_channel(struct finder *finder, const struct channel *channel)
+{
+    struct found *found = find_stream(finder, channel->address);
+
+    if (!found && channel->caps && !channel->ended)
+        found = add_stream(finder, channel->address, channel->caps);
+    if (found && found->stream)
+        meet_channel(finder, found, channel);
+    if (channel->answered && !channel->ended && !channel->caps)
+        finder->unformatted = TRUE;
+}
+
+static void compare(struct finder *finder, const GPtrArray *channels)
+{
+    for (guint i = finder->found->len; i-- > 0;) {
+        struct found *found = finder->found->pdata[i];
+        if (!keep(found, find_channel(channels, found->address)))
+            g_ptr_array_remove_index(finder->found, i);
+    }
+    finder->unformatted = FALSE;
+    for (guint i = 0; i < channels->len; i++) {
+        const struct channel *channel = channels->pdata[i];
+        if (belongs(finder, channel->address))
+            see_channel(finder, channel);
+    }
+}
+
+/* --- the thread --------------------------------------------------------------------------- */
+
+static void watch_senders(struct finder *finder, const GPtrArray *channels)
+{
+    GArray *pids = g_array_new(FALSE, FALSE, sizeof(pid_t));
+
+    finder->polls = FALSE;
+    for (guint i = 0; i < channels->len; i++) {
+        const struct channel *channel = channels->pdata[i];
+        pid_t pid = (pid_t)channel->pid;
+        if (!belongs(finder, channel->address))
+            continue;
+        if (pid > 0)
+            g_array_append_val(pids, pid);
+        finder->polls |= pid <= 0 || !channel->answered;
+    }
+    if (!device_watch_processes(finder->watch, pids))
+        finder->polls = TRUE;
+    g_array_unref(pids);
+}
+
+static void search(struct finder *finder)
+{
+    GPtrArray *channels = channels_ask(finder->folder, ANSWER_TIMEOUT, NULL);
+
+    watch_senders(finder, channels);
+    compare(finder, channels);
+    g_ptr_array_unref(channels);
+}
+
+/* Whether it is time for what waits for all streams that begin together; otherwise sets *wait, in
+ * ms. met: all that it waits for is there. */
+static gboolean is_time(const struct finder *finder, gboolean met, gboolean at_once, gint *wait)
+{
+    gint64 now = g_get_monotonic_time();
+    gint64 due = met ? finder->changed_at + SETTLED : finder->begun_at + FORMAT_MAX;
+
+    if ((met && at_once) || now >= due)
+        return TRUE;
+    *wait = (gint)((due - now) / G_TIME_SPAN_MILLISECOND) + 1;
+    return FALSE;
+}
+
+static gboolean all_have_pads(const struct finder *finder)
+{
+    for (guint i = 0; i < finder->found->len; i++) {
+        const struct found *found = finder->found->pdata[i];
+        if (found->stream && found->announced && !stream_has_pad(found->stream))
+            return FALSE;
+    }
+    return TRUE;
+}
+
+/* Publishes what was found, and emits no-more-pads, each when it is time. at_once: the streams were
+ * there from the beginning. Returns when to come back, in ms; -1: at the next event. */
+static gint publish(struct finder *finder, gboolean at_once)
+{
+    struct collection *collection = finder->params.programme->collection;
+    gint wait = -1;
+
+    if (!finder->begun_at)
+        return wait;
+    if (collection_is_published(collection) ||
+        is_time(finder, !finder->unformatted, at_once, &wait))
+        collection_publish(collection);
+    if (!finder->complete && collection_is_published(collection) &&
+        is_time(finder, all_have_pads(finder), TRUE, &wait)) {
+        finder->complete = TRUE;
+        gst_element_no_more_pads(GST_ELEMENT(finder->params.programme->bin));
+    }
+    return wait;
+}
+
+static gint sooner(gint a, gint b)
+{
+    return a < 0 || (b >= 0 && b < a) ? b : a;
+}
+
+static gpointer run(gpointer data)
+{
+    struct finder *finder = data;
+    GPtrArray *gone = g_ptr_array_new_with_free_func(g_free);
+
+    for (gboolean first = TRUE; !g_atomic_int_get(&finder->stopping); first = FALSE) {
+        search(finder);
+        gint wait = sooner(publish(finder, first), finder->polls ? PERIOD : -1);
+        device_watch_wait(finder->watch, wait, gone);
+    }
+    g_ptr_array_unref(gone);
+    return NULL;
+}
+
+/* --- beginning and end -------------------------------------------------------------------- */
+
+/* A channel on this host, which may have streams. */
+static gboolean is_channel(const gchar *address)
+{
+    return !blocks_is_stream(address) &&
+           (g_str_has_prefix(address, UNIX_PREFIX) || !strchr(address, ':'));
+}
+
+static void prepare_search(struct finder *finder)
+{
+    gboolean is_path = g_str_has_prefix(finder->address, UNIX_PREFIX);
+
+    finder->prefix = g_strconcat(finder->address, is_path ? "!" : "/", NULL);
+    if (!is_path)
+        return;
+    gchar *folder = g_path_get_dirname(finder->address + strlen(UNIX_PREFIX));
+    finder->folder = g_strconcat(UNIX_PREFIX, folder, "/", NULL);
+    g_free(folder);
+}
+
+static gboolean start_search(struct finder *finder)
+{
+    gchar *directory;
+
+    prepare_search(finder);
+    /* The watch comes first, so that changes during the search are events. */
+    g_ptr_array_unref(channels_ask(finder->folder, 0, &directory));
+    finder->watch = device_watch_new(directory, FALSE);
+    g_free(directory);
+    if (!finder->watch) {
+        GST_ELEMENT_ERROR(finder->params.programme->bin, RESOURCE, FAILED,
+                          ("Streams cannot be noticed as they appear: raise "
+                           "fs.inotify.max_user_instances, or use gpudirectsrc for one stream."),
+                          (NULL));
+        return FALSE;
+    }
+    finder->thread = g_thread_new("gpudirect-streams", run, finder);
+    return TRUE;
+}
+
+struct finder *finder_start(const struct finder_params *params)
+{
+    struct finder *finder = g_new0(struct finder, 1);
+
+    finder->params = *params;
+    finder->address = g_strdup(params->address);
+    finder->found = g_ptr_array_new_with_free_func(found_free);
+    add_stream(finder, finder->address, NULL);
+    if (!is_channel(finder->address))
+        collection_close(params->programme->collection); /* there is nothing to wait for */
+    else if (!start_search(finder))
+        g_clear_pointer(&finder, finder_free);
+    return finder;
+}
+
+void finder_wake(struct finder *finder)
+{
+    struct found *only = finder->found->pdata[0];
+
+    if (finder->watch)
+        device_watch_wake(finder->watch);
+    else if (!stream_has_ended(only->stream))
+        gst_element_no_more_pads(GST_ELEMENT(finder->params.programme->bin));
+}
+
+void finder_stop(struct finder *finder)
+{
+    g_atomic_int_set(&finder->stopping, TRUE);
+    collection_close(finder->params.programme->collection);
+    if (!finder->thread)
+        return;
+    device_watch_wake(finder->watch);
+    g_thread_join(g_steal_pointer(&finder->thread));
+}
+
+void finder_free(struct finder *finder)
+{
+    finder_stop(finder);
+    g_ptr_array_unref(finder->found);
+    g_clear_pointer(&finder->watch, device_watch_free);
+    g_free(finder->folder);
+    g_free(finder->prefix);
+    g_free(finder->address);
+    g_free(finder);
+}

@@ -1,0 +1,32 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* One conversion of times for all streams of a sender's pipeline, so that picture and sound keep
+ * their times to each other. If the two pipelines share a clock, each stream computes the same
+ * conversion. Otherwise it is measured, and depends on the stream: so one of them measures, and the
+ * others use its result. If that one stops, another one continues from there. */
+#ifndef GPUD_GST_WIRE_SHAREDMAP_H
+#define GPUD_GST_WIRE_SHAREDMAP_H
+
+#include "wire/timing.h"
+
+struct shared_map;
+
+struct shared_map *shared_map_new(void);
+struct shared_map *shared_map_ref(struct shared_map *shared);
+void shared_map_unref(struct shared_map *shared);
+
+/* As time_map_update(), for the stream `user`. shared: NULL: it is alone. From any thread. */
+void shared_map_update(struct shared_map *shared, gconstpointer user, struct time_map *map,
+                       const struct wire_head *head, const struct time_frame *frame,
+                       const struct time_now *now);
+
+/* The same on a copy of the stream's map, from which no other one learns. */
+void shared_map_try(struct shared_map *shared, gconstpointer user, struct time_map *copy,
+                    const struct wire_head *head, const struct time_frame *frame,
+                    const struct time_now *now);
+
+/* What the stream has measured no longer holds. */
+void shared_map_leave(struct shared_map *shared, gconstpointer user);
+
+#endif

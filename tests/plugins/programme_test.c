@@ -1,0 +1,659 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* gpudirectprogramsrc: pads that come and go with their streams, none of which waits for another,
+ * and equal times of what was made together. */
+#include "ends.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+
+#define SOUND "audio/x-raw,format=S16LE,layout=interleaved,rate=48000,channels=2"
+#define PICTURES "videotestsrc is-live=true ! " CAPS_SMALL " ! gpudirectsink address=%s "
+#define TONE                                                                                \
+    "audiotestsrc is-live=true samplesperbuffer=480 ! " SOUND " ! gpudirectsink address=%s" \
+    "/audio "
+#define WAIT 20 /* s, for what takes a fraction of one */
+
+/* --- the receiver ------------------------------------------------------------------------- */
+
+struct pad_log {
+    gchar *name;
+    guint group;
+    gboolean has_stream, removed, ended;
+    guint64 buffers;
+    GHashTable *times; /* by offset: the running time, in ns */
+    GstSegment segment;
+    gint width; /* of the last picture */
+};
+
+static struct {
+    GMutex lock;
+    GPtrArray *pads; /* of pad_log, in the order of their appearance */
+    guint complete;  /* how often no-more-pads was emitted */
+    const gchar *unlinked;
+} seen;
+
+static void pad_log_free(gpointer data)
+{
+    struct pad_log *pad = data;
+
+    g_hash_table_unref(pad->times);
+    g_free(pad->name);
+    g_free(pad);
+}
+
+/* The one that is there, or was there last; under the lock. */
+static struct pad_log *find_pad(const gchar *name)
+{
+    for (guint i = seen.pads->len; i-- > 0;) {
+        struct pad_log *pad = seen.pads->pdata[i];
+        if (g_str_equal(pad->name, name))
+            return pad;
+    }
+    return NULL;
+}
+
+static void see_buffer(struct pad_log *pad, GstBuffer *buffer)
+{
+    gint64 *offset = g_new(gint64, 1), *time = g_new(gint64, 1);
+
+    *offset = (gint64)GST_BUFFER_OFFSET(buffer);
+    *time =
+        (gint64)gst_segment_to_running_time(&pad->segment, GST_FORMAT_TIME, GST_BUFFER_PTS(buffer));
+    g_hash_table_replace(pad->times, offset, time);
+    pad->buffers++;
+}
+
+static void see_event(struct pad_log *pad, GstEvent *event)
+{
+    GstCaps *caps;
+
+    if (GST_EVENT_TYPE(event) == GST_EVENT_SEGMENT)
+        gst_event_copy_segment(event, &pad->segment);
+    if (GST_EVENT_TYPE(event) == GST_EVENT_EOS)
+        pad->ended = TRUE;
+    if (GST_EVENT_TYPE(event) == GST_EVENT_CAPS) {
+        gst_event_parse_caps(event, &caps);
+        gst_structure_get_int(gst_caps_get_structure(caps, 0), "width", &pad->width);
+    }
+}
+
+static GstPadProbeReturn on_data(GstPad *pad, GstPadProbeInfo *info, gpointer log)
+{
+    g_mutex_lock(&seen.lock);
+    if (info->type & GST_PAD_PROBE_TYPE_BUFFER)
+        see_buffer(log, GST_PAD_PROBE_INFO_BUFFER(info));
+    else
+        see_event(log, GST_PAD_PROBE_INFO_EVENT(info));
+    g_mutex_unlock(&seen.lock);
+    return GST_PAD_PROBE_OK;
+}
+
+static void on_pad_added(GstElement *source, GstPad *pad, GstElement *pipeline)
+{
+    struct pad_log *log = g_new0(struct pad_log, 1);
+    GstEvent *start = gst_pad_get_sticky_event(pad, GST_EVENT_STREAM_START, 0);
+    GstEvent *collection = gst_pad_get_sticky_event(pad, GST_EVENT_STREAM_COLLECTION, 0);
+    GstCaps *caps = gst_pad_get_current_caps(pad);
+    GstStream *stream = NULL;
+
+    fail_unless(start && collection && caps, "a pad without its events");
+    fail_unless(gst_event_parse_group_id(start, &log->group));
+    gst_event_parse_stream(start, &stream);
+    log->has_stream = stream != NULL;
+    log->name = gst_pad_get_name(pad);
+    log->times = g_hash_table_new_full(g_int64_hash, g_int64_equal, g_free, g_free);
+    gst_segment_init(&log->segment, GST_FORMAT_TIME);
+    g_mutex_lock(&seen.lock);
+    g_ptr_array_add(seen.pads, log);
+    gboolean links = g_strcmp0(seen.unlinked, log->name) != 0;
+    g_mutex_unlock(&seen.lock);
+    if (links) {
+        GstElement *sink = gst_element_factory_make("fakesink", NULL);
+        g_object_set(sink, "sync", FALSE, "async", FALSE, NULL);
+        GstPad *to = gst_element_get_static_pad(sink, "sink");
+        gst_pad_add_probe(to, GST_PAD_PROBE_TYPE_BUFFER | GST_PAD_PROBE_TYPE_EVENT_DOWNSTREAM,
+                          on_data, log, NULL);
+        gst_bin_add(GST_BIN(pipeline), sink);
+        gst_element_sync_state_with_parent(sink);
+        fail_unless_equals_int(gst_pad_link(pad, to), GST_PAD_LINK_OK);
+        gst_object_unref(to);
+    }
+    gst_clear_object(&stream);
+    gst_caps_unref(caps);
+    gst_event_unref(start);
+    gst_event_unref(collection);
+}
+
+static void on_pad_removed(GstElement *source, GstPad *pad, gpointer user)
+{
+    g_mutex_lock(&seen.lock);
+    struct pad_log *log = find_pad(GST_OBJECT_NAME(pad));
+    if (log) /* not the target of a ghost pad */
+        log->removed = TRUE;
+    g_mutex_unlock(&seen.lock);
+}
+
+static void on_no_more_pads(GstElement *source, gpointer user)
+{
+    g_mutex_lock(&seen.lock);
+    seen.complete++;
+    g_mutex_unlock(&seen.lock);
+}
+
+static GstElement *receive(const gchar *address, const gchar *properties, GstClock *clock)
+{
+    gchar *line = g_strdup_printf("gpudirectprogramsrc name=p address=%s %s", address,
+                                  properties ? properties : "");
+    GstElement *pipeline = gst_pipeline_new(NULL);
+    GstElement *source = gst_parse_launch(line, NULL);
+
+    g_mutex_lock(&seen.lock);
+    g_clear_pointer(&seen.pads, g_ptr_array_unref);
+    seen.pads = g_ptr_array_new_with_free_func(pad_log_free);
+    seen.complete = 0;
+    g_mutex_unlock(&seen.lock);
+    fail_unless(source != NULL);
+    g_signal_connect(source, "pad-added", G_CALLBACK(on_pad_added), pipeline);
+    g_signal_connect(source, "pad-removed", G_CALLBACK(on_pad_removed), NULL);
+    g_signal_connect(source, "no-more-pads", G_CALLBACK(on_no_more_pads), NULL);
+    gst_bin_add(GST_BIN(pipeline), source);
+    if (clock)
+        gst_pipeline_use_clock(GST_PIPELINE(pipeline), clock);
+    fail_unless_equals_int(gst_element_set_state(pipeline, GST_STATE_PAUSED),
+                           GST_STATE_CHANGE_NO_PREROLL);
+    fail_unless(gst_element_set_state(pipeline, GST_STATE_PLAYING) != GST_STATE_CHANGE_FAILURE);
+    g_free(line);
+    return pipeline;
+}
+
+static void stop(GstElement *pipeline)
+{
+    gst_element_set_state(pipeline, GST_STATE_NULL);
+    gst_object_unref(pipeline);
+}
+
+static void fail_on_errors(GstElement *pipeline)
+{
+    GstBus *bus = gst_element_get_bus(pipeline);
+    GstMessage *message = gst_bus_pop_filtered(bus, GST_MESSAGE_ERROR);
+
+    if (message) {
+        GError *error;
+        gchar *debug;
+        gst_message_parse_error(message, &error, &debug);
+        fail("%s: %s: %s", GST_MESSAGE_SRC_NAME(message), error->message, debug);
+    }
+    gst_object_unref(bus);
+}
+
+/* Waits until `expr`, computed under the lock from the pad of that name, is true. */
+#define WAIT_FOR(pipeline, pad_name, expr)                                    \
+    do {                                                                      \
+        gboolean there = FALSE;                                               \
+        for (guint tries = 0; tries < WAIT * 100 && !there; tries++) {        \
+            fail_on_errors(pipeline);                                         \
+            g_mutex_lock(&seen.lock);                                         \
+            struct pad_log *pad = find_pad(pad_name);                         \
+            there = pad && (expr);                                            \
+            g_mutex_unlock(&seen.lock);                                       \
+            if (!there)                                                       \
+                g_usleep(10000);                                              \
+        }                                                                     \
+        fail_unless(there, "%s: not within %d s: %s", pad_name, WAIT, #expr); \
+    } while (0)
+
+static guint64 buffers_of(const gchar *name)
+{
+    g_mutex_lock(&seen.lock);
+    struct pad_log *pad = find_pad(name);
+    guint64 buffers = pad ? pad->buffers : 0;
+    g_mutex_unlock(&seen.lock);
+    return buffers;
+}
+
+/* The stream goes on: so many more buffers come. */
+#define MORE(pipeline, name, count)                       \
+    do {                                                  \
+        guint64 wanted = buffers_of(name) + (count);      \
+        WAIT_FOR(pipeline, name, pad->buffers >= wanted); \
+    } while (0)
+
+/* --- senders ------------------------------------------------------------------------------ */
+
+static GstElement *send(const gchar *address, const gchar *format)
+{
+    gchar *line = g_strdup_printf(format, address, address);
+    GError *error = NULL;
+    GstElement *pipeline = gst_parse_launch(line, &error);
+
+    fail_unless(pipeline && !error, "%s: %s", line, error ? error->message : "");
+    gst_element_set_state(pipeline, GST_STATE_PLAYING);
+    g_free(line);
+    return pipeline;
+}
+
+static GPid spawn(const gchar *address, const gchar *format)
+{
+    gchar *pipeline = g_strdup_printf(format, address);
+    gchar *line = g_strdup_printf("%s %s", g_getenv("GPUDIRECT_TEST_PEER"), pipeline);
+    gchar **argv;
+    GPid pid = 0;
+
+    fail_unless(g_getenv("GPUDIRECT_TEST_PEER") != NULL,
+                "GPUDIRECT_TEST_PEER is not set: run by meson test");
+    fail_unless(g_shell_parse_argv(line, NULL, &argv, NULL));
+    fail_unless(g_spawn_async(NULL, argv, NULL, G_SPAWN_DO_NOT_REAP_CHILD, NULL, NULL, &pid, NULL));
+    g_strfreev(argv);
+    g_free(pipeline);
+    g_free(line);
+    return pid;
+}
+
+static void kill_process(GPid pid)
+{
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+}
+
+/* --- pads --------------------------------------------------------------------------------- */
+
+static void expect_two_streams(void)
+{
+    g_mutex_lock(&seen.lock);
+    struct pad_log *picture = find_pad("src"), *sound = find_pad("src_audio");
+    fail_unless_equals_int(seen.pads->len, 2);
+    fail_unless(picture->has_stream && sound->has_stream);
+    fail_unless_equals_int(picture->group, sound->group);
+    g_mutex_unlock(&seen.lock);
+}
+
+/* Whichever is first. */
+TEST(test_pads, .times = 2)
+{
+    gboolean sender_first = __i__ == 1;
+    gchar *address = ends_address();
+    GstElement *sender = sender_first ? send(address, PICTURES TONE) : NULL;
+    GstElement *receiver = receive(address, NULL, NULL);
+
+    if (!sender_first)
+        sender = send(address, PICTURES TONE);
+    MORE(receiver, "src", 5);
+    MORE(receiver, "src_audio", 5);
+    WAIT_FOR(receiver, "src", seen.complete == 1);
+    expect_two_streams();
+    gst_element_send_event(sender, gst_event_new_eos());
+    WAIT_FOR(receiver, "src", pad->ended && pad->removed);
+    WAIT_FOR(receiver, "src_audio", pad->ended && pad->removed);
+    stop(sender);
+    stop(receiver);
+    g_free(address);
+}
+
+/* A stream that is not used ends no other, and one of data is as good. */
+TEST(test_unlinked)
+{
+    gchar *address = ends_address();
+    GstElement *sender = send(address, PICTURES TONE);
+
+    seen.unlinked = "src_audio";
+    GstElement *receiver = receive(address, NULL, NULL);
+    WAIT_FOR(receiver, "src_audio", TRUE);
+    MORE(receiver, "src", 30);
+    fail_unless_equals_uint64(buffers_of("src_audio"), 0);
+    stop(sender);
+    stop(receiver);
+    g_free(address);
+}
+
+TEST(test_stream_appears_later)
+{
+    gchar *address = ends_address();
+    GstElement *receiver = receive(address, NULL, NULL);
+    GPid pictures = spawn(address, PICTURES);
+
+    MORE(receiver, "src", 10);
+    WAIT_FOR(receiver, "src", seen.complete == 1);
+    GPid tone = spawn(address, TONE);
+    MORE(receiver, "src_audio", 10);
+    MORE(receiver, "src", 10);
+    expect_two_streams();
+    kill_process(tone);
+    kill_process(pictures);
+    stop(receiver);
+    g_free(address);
+}
+
+/* Sound alone is a programme, too, for which nobody waits until a timeout. */
+TEST(test_sound_alone)
+{
+    gchar *address = ends_address();
+    GstElement *receiver = receive(address, "connection-timeout=3", NULL);
+    GstElement *sender = send(address, TONE);
+
+    MORE(receiver, "src_audio", 400); /* 4 s */
+    fail_unless_equals_uint64(buffers_of("src"), 0);
+    stop(sender);
+    stop(receiver);
+    g_free(address);
+}
+
+TEST(test_one_stream)
+{
+    gchar *address = ends_address(), *stream = g_strconcat(address, "/audio", NULL);
+    GstElement *sender = send(address, PICTURES TONE);
+    GstElement *receiver = receive(stream, NULL, NULL);
+
+    MORE(receiver, "src", 10);
+    WAIT_FOR(receiver, "src", seen.complete == 1 && seen.pads->len == 1 && pad->width == 0);
+    stop(sender);
+    stop(receiver);
+    g_free(stream);
+    g_free(address);
+}
+
+/* The sockets of a path. */
+TEST(test_path)
+{
+    gchar *folder = g_dir_make_tmp("gpudirect-programme-XXXXXX", NULL);
+    gchar *address = g_strdup_printf("unix:%s/cam", folder);
+    gchar *line = g_strdup_printf(PICTURES "audiotestsrc is-live=true ! " SOUND
+                                           " ! gpudirectsink address=%s!audio",
+                                  address, address);
+    GstElement *receiver = receive(address, NULL, NULL), *sender = gst_parse_launch(line, NULL);
+
+    gst_element_set_state(sender, GST_STATE_PLAYING);
+    MORE(receiver, "src", 5);
+    MORE(receiver, "src_audio", 5);
+    stop(sender);
+    stop(receiver);
+    rmdir(folder);
+    g_free(line);
+    g_free(address);
+    g_free(folder);
+}
+
+TEST(test_no_sender_before_the_end)
+{
+    gchar *address = ends_address();
+    GstElement *receiver = receive(address, NULL, NULL);
+    GstBus *bus = gst_element_get_bus(receiver);
+
+    gst_element_send_event(receiver, gst_event_new_eos());
+    GstMessage *message = gst_bus_timed_pop_filtered(bus, WAIT * GST_SECOND, GST_MESSAGE_ERROR);
+    fail_unless(message != NULL, "nothing says that no stream was found");
+    gst_message_unref(message);
+    gst_object_unref(bus);
+    stop(receiver);
+    g_free(address);
+}
+
+/* --- streams that end --------------------------------------------------------------------- */
+
+/* The sound's sender is killed: the picture goes on, and the sound does when it is back, on the
+ * same pad; or, if the user wants that, its pad ends and a new one comes. */
+TEST(test_killed_sound, .times = 2)
+{
+    gboolean ends = __i__ == 1;
+    gchar *address = ends_address();
+    GstElement *receiver = receive(address, ends ? "on-disconnect=eos" : NULL, NULL);
+    GPid pictures = spawn(address, PICTURES), tone = spawn(address, TONE);
+
+    MORE(receiver, "src", 5);
+    MORE(receiver, "src_audio", 5);
+    kill_process(tone);
+    if (ends)
+        WAIT_FOR(receiver, "src_audio", pad->ended && pad->removed);
+    MORE(receiver, "src", 30);
+    g_mutex_lock(&seen.lock);
+    fail_unless(find_pad("src_audio")->removed == ends);
+    g_mutex_unlock(&seen.lock);
+    tone = spawn(address, TONE);
+    WAIT_FOR(receiver, "src_audio", !pad->removed);
+    MORE(receiver, "src_audio", 5);
+    g_mutex_lock(&seen.lock);
+    fail_unless_equals_int(seen.pads->len, ends ? 3 : 2);
+    g_mutex_unlock(&seen.lock);
+    kill_process(tone);
+    kill_process(pictures);
+    stop(receiver);
+    g_free(address);
+}
+
+TEST(test_killed_picture)
+{
+    gchar *address = ends_address();
+    GstElement *receiver = receive(address, NULL, NULL);
+    GPid pictures = spawn(address, PICTURES), tone = spawn(address, TONE);
+
+    MORE(receiver, "src", 5);
+    MORE(receiver, "src_audio", 5);
+    kill_process(pictures);
+    MORE(receiver, "src_audio", 100);
+    /* Another format, on the same pad. */
+    pictures = spawn(address, "videotestsrc is-live=true ! "
+                              "video/x-raw,format=NV12,width=32,height=16,framerate=25/1 ! "
+                              "gpudirectsink address=%s");
+    WAIT_FOR(receiver, "src", pad->width == 32);
+    MORE(receiver, "src", 5);
+    MORE(receiver, "src_audio", 20);
+    expect_two_streams();
+    kill_process(tone);
+    kill_process(pictures);
+    stop(receiver);
+    g_free(address);
+}
+
+/* How many of the buffers from the first to the last one are missing; step: from offset to offset.
+ */
+static guint64 missing(const gchar *name, guint64 step)
+{
+    GHashTableIter iter;
+    gpointer offset;
+    guint64 first = G_MAXUINT64, last = 0;
+
+    g_mutex_lock(&seen.lock);
+    struct pad_log *pad = find_pad(name);
+    g_hash_table_iter_init(&iter, pad->times);
+    while (g_hash_table_iter_next(&iter, &offset, NULL)) {
+        first = MIN(first, *(guint64 *)offset);
+        last = MAX(last, *(guint64 *)offset);
+    }
+    guint64 came = g_hash_table_size(pad->times);
+    g_mutex_unlock(&seen.lock);
+    return (last - first) / step + 1 - came;
+}
+
+static void wait_clients(GstElement *sink, guint count)
+{
+    guint clients = G_MAXUINT;
+
+    for (guint i = 0; i < WAIT * 100 && clients != count; i++) {
+        g_object_get(sink, "num-clients", &clients, NULL);
+        if (clients != count)
+            g_usleep(10000);
+    }
+    fail_unless_equals_int(clients, count);
+}
+
+/* A receiver of the sound is killed: another one, and that of the picture, lose nothing. */
+TEST(test_killed_receiver)
+{
+    gchar *address = ends_address();
+    GstElement *sender =
+        send(address, "videotestsrc is-live=true ! " CAPS_SMALL
+                      " ! gpudirectsink address=%s slow-receiver=block "
+                      "audiotestsrc is-live=true samplesperbuffer=480 ! " SOUND
+                      " ! gpudirectsink name=sound address=%s/audio slow-receiver=block");
+    GstElement *sound = gst_bin_get_by_name(GST_BIN(sender), "sound");
+    GstElement *receiver = receive(address, NULL, NULL);
+
+    MORE(receiver, "src", 5);
+    MORE(receiver, "src_audio", 5);
+    for (guint i = 0; i < 5; i++) {
+        GPid victim = spawn(address, "gpudirectsrc address=%s/audio ! fakesink sync=false");
+        wait_clients(sound, 2);
+        MORE(receiver, "src_audio", 10 + i);
+        kill_process(victim);
+        wait_clients(sound, 1);
+        MORE(receiver, "src", 5);
+        MORE(receiver, "src_audio", 20);
+    }
+    fail_unless_equals_uint64(missing("src", 1), 0);
+    fail_unless_equals_uint64(missing("src_audio", 480), 0);
+    gst_object_unref(sound);
+    stop(sender);
+    stop(receiver);
+    g_free(address);
+}
+
+/* --- in step ------------------------------------------------------------------------------ */
+
+#define STEP (20 * GST_MSECOND)
+#define SAMPLES 960
+#define COUNT 100
+
+static void push(GstElement *pipeline, const gchar *name, GstBuffer *buffer, GstClockTime time,
+                 guint64 offset)
+{
+    GstElement *source = gst_bin_get_by_name(GST_BIN(pipeline), name);
+    GstFlowReturn flow;
+
+    GST_BUFFER_PTS(buffer) = time;
+    GST_BUFFER_DURATION(buffer) = STEP;
+    GST_BUFFER_OFFSET(buffer) = offset;
+    g_signal_emit_by_name(source, "push-buffer", buffer, &flow);
+    fail_unless_equals_int(flow, GST_FLOW_OK);
+    gst_buffer_unref(buffer);
+    gst_object_unref(source);
+}
+
+static void sleep_until(GstElement *pipeline, GstClockTime time)
+{
+    gint64 early = (gint64)time - (gint64)gst_element_get_current_running_time(pipeline);
+
+    if (early > 0)
+        g_usleep((gulong)early / 1000);
+}
+
+/* Pictures and blocks of equal times, in real time, but blocks later, as sound is complete later
+ * than a picture. In the middle the picture stops for more than a second. */
+static void send_together(GstElement *sender)
+{
+    GstClockTime first = gst_element_get_current_running_time(sender);
+
+    for (guint i = 0; i < 2 * COUNT; i++) {
+        GstClockTime time = first + i * STEP;
+        if (i < COUNT / 2 || i >= COUNT + COUNT / 2) {
+            sleep_until(sender, time);
+            push(sender, "picture", ends_picture(CAPS_SMALL, i), time, i);
+        }
+        sleep_until(sender, time + STEP / 2);
+        push(sender, "sound", gst_buffer_new_allocate(NULL, SAMPLES * 4, NULL), time, i * SAMPLES);
+    }
+}
+
+static gint compare_times(gconstpointer a, gconstpointer b)
+{
+    gint64 one = *(const gint64 *)a, two = *(const gint64 *)b;
+
+    return (one > two) - (one < two);
+}
+
+/* How far the two are apart, where both came: sorted. */
+static GArray *distances(void)
+{
+    GArray *all = g_array_new(FALSE, FALSE, sizeof(gint64));
+
+    g_mutex_lock(&seen.lock);
+    for (guint64 i = 0; i < 2 * COUNT; i++) {
+        guint64 sample = i * SAMPLES;
+        const gint64 *picture = g_hash_table_lookup(find_pad("src")->times, &i);
+        const gint64 *sound = g_hash_table_lookup(find_pad("src_audio")->times, &sample);
+        gint64 apart = picture && sound ? ABS(*picture - *sound) : -1;
+        if (apart >= 0)
+            g_array_append_val(all, apart);
+    }
+    g_mutex_unlock(&seen.lock);
+    g_array_sort(all, compare_times);
+    return all;
+}
+
+static GstClock *make_clock(gboolean foreign)
+{
+    return g_object_new(GST_TYPE_SYSTEM_CLOCK, "clock-type",
+                        foreign ? GST_CLOCK_TYPE_REALTIME : GST_CLOCK_TYPE_MONOTONIC, NULL);
+}
+
+static const struct {
+    const gchar *what;
+    gboolean sender_foreign, receiver_foreign;
+    gint64 most;      /* distance */
+    guint exceptions; /* while the clocks' relation is measured, it may change between the two */
+} clocks[] = {
+    {"one clock", FALSE, FALSE, 0, 0},
+    {"the receiver has its own clock", FALSE, TRUE, GST_MSECOND, 5},
+    {"the sender's clock is not known", TRUE, FALSE, GST_MSECOND, 10},
+};
+
+TEST(test_in_step, .times = G_N_ELEMENTS(clocks))
+{
+    gchar *address = ends_address();
+    gchar *line = g_strdup_printf(
+        "appsrc name=picture is-live=true format=time caps=\"" CAPS_SMALL "\" ! gpudirectsink "
+        "sync=false address=%s "
+        "appsrc name=sound is-live=true format=time caps=\"" SOUND "\" ! gpudirectsink "
+        "sync=false address=%s/audio",
+        address, address);
+    GstClock *sender_clock = make_clock(clocks[__i__].sender_foreign);
+    GstClock *receiver_clock = make_clock(clocks[__i__].receiver_foreign);
+    GstElement *sender = gst_parse_launch(line, NULL);
+
+    gst_pipeline_use_clock(GST_PIPELINE(sender), sender_clock);
+    gst_element_set_state(sender, GST_STATE_PLAYING);
+    g_usleep(1200 * 1000); /* running times that differ by less are taken for equal */
+    GstElement *receiver = receive(address, NULL, receiver_clock);
+    send_together(sender);
+    WAIT_FOR(receiver, "src", g_hash_table_contains(pad->times, &(gint64){2 * COUNT - 1}));
+    WAIT_FOR(receiver, "src_audio",
+             g_hash_table_contains(pad->times, &(gint64){(2 * COUNT - 1) * SAMPLES}));
+    GArray *all = distances();
+    fail_unless(all->len >= COUNT / 2, "%u pairs", all->len);
+    gint64 worst = g_array_index(all, gint64, all->len - 1 - clocks[__i__].exceptions);
+    g_print("%s: %u pairs, all but %u at most %" G_GINT64_FORMAT " ns apart\n", clocks[__i__].what,
+            all->len, clocks[__i__].exceptions, worst);
+    fail_unless(worst <= clocks[__i__].most, "%s: %" G_GINT64_FORMAT " ns apart",
+                clocks[__i__].what, worst);
+    g_array_unref(all);
+    stop(sender);
+    stop(receiver);
+    gst_object_unref(sender_clock);
+    gst_object_unref(receiver_clock);
+    g_free(line);
+    g_free(address);
+}
+
+/* Stopped at any moment of its start, and started again. */
+TEST(test_states)
+{
+    gchar *address = ends_address();
+    GstElement *sender = send(address, PICTURES TONE);
+    GstElement *receiver = receive(address, NULL, NULL);
+
+    for (guint i = 0; i < 40; i++) {
+        if (i % 3 == 0)
+            gst_element_set_state(receiver, GST_STATE_PAUSED);
+        else
+            gst_element_set_state(receiver, i % 3 == 1 ? GST_STATE_READY : GST_STATE_NULL);
+        gst_element_set_state(receiver, GST_STATE_PLAYING);
+        g_usleep(i * 1000);
+    }
+    MORE(receiver, "src", 5);
+    MORE(receiver, "src_audio", 5);
+    stop(sender);
+    stop(receiver);
+    g_free(address);
+}
+
+ENDS_MAIN(120)
