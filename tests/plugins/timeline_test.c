@@ -56,6 +56,25 @@ static void use_clock(GstElement *pipeline, gboolean foreign)
     gst_pipeline_use_clock(GST_PIPELINE(pipeline), clock);
 }
 
+static gint counted;
+
+static GstPadProbeReturn count_frame(GstPad *pad, GstPadProbeInfo *info, gpointer user)
+{
+    g_atomic_int_inc(&counted);
+    return GST_PAD_PROBE_OK;
+}
+
+static void count_output(struct receiver *receiver)
+{
+    g_autoptr(GstElement) out = gst_bin_get_by_name(GST_BIN(receiver->pipeline), "out");
+
+    g_atomic_int_set(&counted, 0);
+    if (!out)
+        return;
+    g_autoptr(GstPad) pad = gst_element_get_static_pad(out, "sink");
+    gst_pad_add_probe(pad, GST_PAD_PROBE_TYPE_BUFFER, count_frame, NULL, NULL);
+}
+
 static void receiver_open(struct receiver *receiver, gboolean foreign_clock, const gchar *text)
 {
     memset(receiver, 0, sizeof(*receiver));
@@ -67,6 +86,7 @@ static void receiver_open(struct receiver *receiver, gboolean foreign_clock, con
     use_clock(receiver->pipeline, foreign_clock);
     g_autoptr(GstPad) pad = gst_element_get_static_pad(receiver->src, "src");
     gst_pad_add_probe(pad, GST_PAD_PROBE_TYPE_BUFFER, see_frame, receiver, NULL);
+    count_output(receiver); /* from the first frame on */
     gst_element_set_state(receiver->pipeline, GST_STATE_PLAYING);
 }
 
@@ -116,25 +136,6 @@ static const struct consumer {
 };
 
 enum event { LATE, PAUSE, FLUSH, RESTART, EVENTS };
-
-static gint counted;
-
-static GstPadProbeReturn count_frame(GstPad *pad, GstPadProbeInfo *info, gpointer user)
-{
-    g_atomic_int_inc(&counted);
-    return GST_PAD_PROBE_OK;
-}
-
-static void count_output(struct receiver *receiver)
-{
-    g_autoptr(GstElement) out = gst_bin_get_by_name(GST_BIN(receiver->pipeline), "out");
-
-    g_atomic_int_set(&counted, 0);
-    if (!out)
-        return;
-    g_autoptr(GstPad) pad = gst_element_get_static_pad(out, "sink");
-    gst_pad_add_probe(pad, GST_PAD_PROBE_TYPE_BUFFER, count_frame, NULL, NULL);
-}
 
 static GstClockTime duration_of(const struct consumer *consumer, const gchar *file)
 {
@@ -229,7 +230,6 @@ TEST(test_files, .times = 2 * EVENTS * G_N_ELEMENTS(consumers))
         g_strdup_printf("gpudirectsrc name=src address=%s ! %s%s", address,
                         event == PAUSE ? "identity sleep-time=4000 ! " : "", tail);
     receiver_open(&receiver, foreign_clock, text);
-    count_output(&receiver);
     if (event == PAUSE) {
         receiver_wait_frames(&receiver, FRAMES / 4);
         receiver_pause(&receiver, 700000);
