@@ -18,6 +18,7 @@
     BACKEND(cuda, GPUD_WITH_CUDA)       \
     BACKEND(hip, GPUD_WITH_HIP)         \
     BACKEND(opencl, GPUD_WITH_OPENCL)   \
+    BACKEND(vulkan, GPUD_WITH_VULKAN)   \
     GPUD_TEST_BACKENDS(BACKEND)
 
 /* Rows of a test's own, given on the compiler's command line. */

@@ -22,6 +22,7 @@ enum gpud_handle_type {
     GPUD_HANDLE_NETWORK = 6,     /* word[0] = address, word[1] = key: for a network card to write */
     GPUD_HANDLE_HIP_FD = 7,      /* as CUDA_FD */
     GPUD_HANDLE_HIP_IPC = 8,     /* as CUDA_IPC */
+    GPUD_HANDLE_VULKAN_FD = 9,   /* fd of an allocation; its words: device/vulkan/share.c */
     GPUD_HANDLE_TYPES
 };
 

@@ -7,7 +7,7 @@
  * A device is a place that memory lives on and that can copy. Wherever the API takes the name of
  * one, the same rules hold:
  *
- * - "host", "cuda:0", "opencl:1", "hip:0": this device. NULL: "host".
+ * - "host", "cuda:0", "opencl:1", "hip:0", "vulkan:0": this device. NULL: "host".
  * - "cuda", a kind alone: the device of that kind that is nearest on the buses to the card that the
  *   object's address leads over (a network or capture card); without a card, the first.
  * - "auto": the nearest GPU of any kind whose memory others can write directly; "host" where there
@@ -105,7 +105,7 @@ GPUD_API void gpud_device_close(struct gpud_device **device);
 GPUD_API void gpud_device_get_info(const struct gpud_device *device, struct gpud_device_info *info);
 
 /** The driver's own object, for an application that uses the device directly: the primary CUcontext
- * on "cuda:N", the cl_context on "opencl:N".
+ * on "cuda:N", the cl_context on "opencl:N", the VkDevice on "vulkan:N".
  *
  * @param device  the device
  * @return borrowed, valid while the device is open; NULL on "host", and on "hip:N", where
@@ -184,7 +184,7 @@ GPUD_API void gpud_device_get_locality(const struct gpud_device *device,
  * device of a sender, receiver or capture with that address.
  *
  * @param context  a context
- * @param kind  "cuda", "opencl", "hip"; or "auto": see device.h
+ * @param kind  "cuda", "opencl", "hip", "vulkan"; or "auto": see device.h
  * @param address  "rdma://10.0.0.2", "v4l2:///dev/video0", or the card's own address on the bus,
  *     "0000:63:00.0"
  * @param found  filled as far as found->size goes
@@ -260,7 +260,8 @@ GPUD_API enum gpud_status gpud_memory_alloc(struct gpud_device *device, uint64_t
  *
  * @param device  the device that the memory is of
  * @param native  a host pointer on "host", a cl_mem of the device's context on "opencl:N", a device
- *     address on "cuda:N" and "hip:N"
+ *     address on "cuda:N" and "hip:N"; on "vulkan:N" a VkBuffer of the device's VkDevice, that
+ *     copies may read and write, and of which Vulkan tells nothing, so that it is not checked
  * @param size  bytes
  * @param destroy  called from any thread when the library no longer uses the memory; may be NULL;
  *     not called if this function fails

@@ -12,6 +12,7 @@
 #include "hold.h"
 #include "support/auto.h"
 
+#include <string.h>
 #include <sys/types.h>
 
 /* --- saying ----------------------------------------------------------------------------------- */
@@ -75,6 +76,11 @@ static inline bool is_cpu_addressable(const struct side *side)
 static inline bool has_page_signals(const struct side *side)
 {
     return side->device->caps & GPUD_CAP_PAGE_SIGNALS;
+}
+
+static inline bool is_opencl(const struct side *side)
+{
+    return strcmp(gpud_device_kind(side->device), "opencl") == 0;
 }
 
 /* Host pages for words, as the side's device sees them; the handle leads others to the pages. */

@@ -6,14 +6,18 @@
 #include "support/check.h"
 #include "base/clock.h"
 #include "device/opencl/opencl.h"
+#include "device/vulkan/command.h"
 
 #include <dlfcn.h>
+#include <string.h>
 
 struct conformance_hold {
     cl_event event;
     cl_event barrier; /* kept: PoCL 3.1 aborts when an event without references fails */
     struct gpud_memory *words;
     struct gpud_signal *signal;
+    struct vulkan_timeline *timeline;
+    struct vulkan_device *vulkan;
 };
 
 static void put_event(struct conformance_hold *hold, struct gpud_queue *queue)
@@ -45,6 +49,30 @@ static void put_word(struct conformance_hold *hold, struct gpud_queue *queue)
     WORKS(gpud_signal_wait_queue(hold->signal, 1, queue, &e));
 }
 
+/* Which the CPU raises. */
+static void put_timeline(struct conformance_hold *hold, struct gpud_queue *queue)
+{
+    hold->vulkan = gpud_vulkan_device(queue->device);
+    WORKS(gpud_vulkan_timeline_create(queue->device, &hold->timeline, &e));
+    const struct vulkan_event raised = {hold->timeline, 1};
+    WORKS(gpud_vulkan_queue_await(queue->device, queue->backend, &raised, &e));
+}
+
+static void raise_timeline(struct conformance_hold *hold)
+{
+    VkDevice device = hold->vulkan->device;
+    PFN_vkSignalSemaphoreKHR raise =
+        (PFN_vkSignalSemaphoreKHR)gpud_vk.GetDeviceProcAddr(device, "vkSignalSemaphoreKHR");
+    const VkSemaphoreSignalInfo info = {
+        .sType = VK_STRUCTURE_TYPE_SEMAPHORE_SIGNAL_INFO,
+        .semaphore = hold->timeline->semaphore,
+        .value = 1,
+    };
+    VkResult result = raise(device, &info);
+    CHECK(result == VK_SUCCESS, "vkSignalSemaphore gives %d", result);
+    gpud_vulkan_timeline_unref(hold->vulkan, hold->timeline);
+}
+
 struct conformance_hold *conformance_hold_queue(struct gpud_queue *queue)
 {
     if (queue->device->caps & GPUD_CAP_SYNCHRONOUS)
@@ -53,9 +81,17 @@ struct conformance_hold *conformance_hold_queue(struct gpud_queue *queue)
     CHECK(hold, "out of memory");
     if (queue->device->caps & GPUD_CAP_PAGE_SIGNALS)
         put_word(hold, queue);
+    else if (strcmp(gpud_device_kind(queue->device), "vulkan") == 0)
+        put_timeline(hold, queue);
     else
         put_event(hold, queue);
     return hold;
+}
+
+bool conformance_holds_alone(const struct gpud_device *device)
+{
+    return strcmp(gpud_device_kind(device), "vulkan") != 0 ||
+           gpud_vulkan_device(device)->facts.lanes > 1;
 }
 
 void conformance_release_queue(struct conformance_hold *hold, bool broken)
@@ -67,6 +103,9 @@ void conformance_release_queue(struct conformance_hold *hold, bool broken)
         WORKS(gpud_signal_poison(hold->signal, 1, &e));
         gpud_signal_destroy(&hold->signal);
         gpud_memory_unref(&hold->words);
+    } else if (hold->timeline) {
+        CHECK(!broken, "a timeline cannot break a queue");
+        raise_timeline(hold);
     } else {
         cl_int code = clSetUserEventStatus(hold->event, broken ? CL_OUT_OF_RESOURCES : CL_COMPLETE);
         CHECK(code == CL_SUCCESS, "clSetUserEventStatus gives %d", code);

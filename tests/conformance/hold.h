@@ -11,9 +11,13 @@
 struct conformance_hold;
 
 /* Makes a queue hold until it is released: what is enqueued from here on is late. By a user event
- * on OpenCL, elsewhere by a wait for a word. A synchronous queue cannot be held and gives NULL,
- * which can be released like any. */
+ * on OpenCL, a timeline on Vulkan, elsewhere by a wait for a word. A synchronous queue cannot be
+ * held and gives NULL, which can be released like any. */
 struct conformance_hold *conformance_hold_queue(struct gpud_queue *queue);
+
+/* Whether the device's other queues go on meanwhile; not where the driver has one for all of them.
+ */
+bool conformance_holds_alone(const struct gpud_device *device);
 
 /* broken: what is on the queue fails; OpenCL alone. */
 void conformance_release_queue(struct conformance_hold *hold, bool broken);

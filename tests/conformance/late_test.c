@@ -354,7 +354,8 @@ int main(int argc, char **argv)
     else
         uploaded(&relay);
     if (gpud_device_has_fences(relay.between->device) &&
-        relay.between->device == relay.next->device)
+        relay.between->device == relay.next->device &&
+        conformance_holds_alone(relay.between->device))
         held_by_two(&relay);
     if (relay.between->device->caps & GPUD_CAP_PAGE_SIGNALS &&
         relay.first->device == relay.between->device)

@@ -5,6 +5,7 @@
 #include "conformance.h"
 
 #include "device/opencl/opencl.h"
+#include "device/vulkan/block.h"
 #include "support/make.h"
 
 #include <dlfcn.h>
@@ -154,7 +155,7 @@ static void test_copies(struct side *side, bool to_host, bool from_host)
     say("copies, %s to %s: offsets, strides, nothing but the rows is touched",
         from_host ? "host" : "device", to_host ? "host" : "device");
     struct gpud_memory *to = make(side, to_host, 20000), *from = make(side, from_host, 20000);
-    if (to_host && from_host && strcmp(gpud_device_kind(side->device), "opencl") == 0) {
+    if (to_host && from_host && is_opencl(side)) {
         struct gpud_copy copy = {.to = to, .from = from, .row_bytes = 10, .rows = 1};
         EXPECT(GPUD_UNSUPPORTED, gpud_queue_copy(side->queue, &copy, &e));
     } else {
@@ -299,6 +300,31 @@ static void test_wrap_buffer(struct side *side)
     wait_until_destroyed(&destroyed);
 }
 
+/* The application's own VkBuffer: of the library's VkDevice, which is all that can be told of it.
+ */
+static void test_wrap_vulkan(struct side *side)
+{
+    const struct vulkan_device *vulkan = gpud_vulkan_device(side->device);
+    struct vulkan_block block;
+    struct gpud_memory *memory, *refused = NULL;
+    atomic_uint destroyed = 0;
+    CHECK(gpud_vulkan_block_make(vulkan, 5000, false, &block) == VK_SUCCESS, "no VkBuffer");
+    CHECK(gpud_device_get_native(side->device) == vulkan->device, "another VkDevice");
+    WORKS(gpud_memory_wrap(side->device, block.buffer, 5000, count_up, &destroyed, &memory, &e));
+    CHECK(gpud_memory_get_native(memory) == block.buffer, "wrapped memory is another VkBuffer");
+    send_pattern(side, memory, 9);
+    READ_PATTERN(side, memory, 9);
+    EXPECT(GPUD_INVALID,
+           gpud_memory_wrap(side->device, NULL, 5000, count_up, &destroyed, &refused, &e));
+    EXPECT(GPUD_UNSUPPORTED,
+           gpud_memory_wrap_for(side->device, block.buffer, 5000, GPUD_USAGE_SHARE, count_up,
+                                &destroyed, &refused, &e));
+    CHECK(destroyed == 0 && !refused, "a refused wrap was taken over all the same");
+    gpud_memory_unref(&memory);
+    wait_until_destroyed(&destroyed);
+    gpud_vulkan_block_free(vulkan, &block);
+}
+
 /* Memory of a driver whose own objects are addresses: some of ours stands for the application's. */
 static void test_wrap_address(struct side *side)
 {
@@ -417,8 +443,10 @@ static void everything(const char *device)
     say("memory of another allocator is used in place, and released once");
     if (is_cpu_addressable(&side))
         test_wrap_host_pointer(&side);
-    else if (strcmp(gpud_device_kind(side.device), "opencl") == 0)
+    else if (is_opencl(&side))
         test_wrap_buffer(&side);
+    else if (strcmp(gpud_device_kind(side.device), "vulkan") == 0)
+        test_wrap_vulkan(&side);
     else
         test_wrap_address(&side);
     if (!is_synchronous(&side)) {

@@ -74,6 +74,26 @@ static const struct pair plain[] = {
      NOT_OPENCL("hip:0")},
     {"hip:0", "hip:0", ANYWHERE, "map", NULL, NULL, NULL, NULL},
     {"hip:0", "hip:1", ANYWHERE, "peer", DIFFER("hip:0", "hip:1"), NULL, NULL, NULL},
+
+    {"vulkan:0", "vulkan:0", ANYWHERE, "map", NULL, NULL, NULL, NULL},
+    {"host", "vulkan:0", ANYWHERE, "staged", DIFFER("host", "vulkan:0"), VENDORS,
+     NOT_OPENCL("host"), NOT_OPENCL("host")},
+    {"vulkan:0", "host", ANYWHERE, "staged", DIFFER("vulkan:0", "host"), VENDORS,
+     NOT_OPENCL("vulkan:0"), NOT_OPENCL("vulkan:0")},
+    {"vulkan:0", "opencl:0", ANYWHERE, "staged", DIFFER("vulkan:0", "opencl:0"), VENDORS,
+     NOT_OPENCL("vulkan:0"), NOT_OPENCL("vulkan:0")},
+    {"opencl:0", "vulkan:0", ANYWHERE, "staged", DIFFER("opencl:0", "vulkan:0"), VENDORS,
+     NOT_OPENCL("vulkan:0"), NOT_OPENCL("vulkan:0")},
+    {"vulkan:0", "cuda:0", ANYWHERE, "staged", DIFFER("vulkan:0", "cuda:0"), VENDORS,
+     NOT_OPENCL("vulkan:0"), NOT_OPENCL("vulkan:0")},
+    {"cuda:0", "vulkan:0", ANYWHERE, "staged", DIFFER("cuda:0", "vulkan:0"), VENDORS,
+     NOT_OPENCL("cuda:0"), NOT_OPENCL("cuda:0")},
+    {"vulkan:0", "hip:0", APART, "staged-push", DIFFER("vulkan:0", "hip:0"), VENDORS,
+     NOT_OPENCL("vulkan:0"), NOT_OPENCL("vulkan:0")},
+    {"vulkan:0", "hip:0", INSIDE, "staged", DIFFER("vulkan:0", "hip:0"), VENDORS,
+     NOT_OPENCL("vulkan:0"), NOT_OPENCL("vulkan:0")},
+    {"hip:0", "vulkan:0", ANYWHERE, "staged", DIFFER("hip:0", "vulkan:0"), VENDORS,
+     NOT_OPENCL("hip:0"), NOT_OPENCL("hip:0")},
 };
 
 /* With DirectGMA, by the software layer, what goes from one OpenCL device to another is different.

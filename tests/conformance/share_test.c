@@ -6,6 +6,7 @@
 #include "conformance.h"
 
 #include "device/gpu/gpu.h"
+#include "device/vulkan/vulkan.h"
 #include "support/make.h"
 
 #include <errno.h>
@@ -274,6 +275,55 @@ static void test_lies_of_allocations(struct side *side)
     gpud_memory_unref(&memory);
 }
 
+/* What a Vulkan driver takes from the importer, and must not be asked with: see vulkan/share.c. */
+static void test_lies_of_vulkan(struct side *side)
+{
+    say("sizes and types of memory that the driver does not have, and UUIDs of others are refused");
+    const struct vulkan_facts *facts = &gpud_vulkan_device(side->device)->facts;
+    struct gpud_memory *memory;
+    struct gpud_handle good;
+    WORKS(gpud_memory_alloc_for(side->device, 5 * PAGE, GPUD_USAGE_TARGET, &memory, &e));
+    WORKS(gpud_memory_export(memory, &good, &e));
+    const struct {
+        unsigned word;
+        uint64_t value;
+    } lies[] = {
+        {0, good.word[0] + PAGE},
+        {1, 0},
+        {1, good.word[1] - 1},
+        {1, good.word[1] + PAGE},
+        {1, good.word[1] * 64},
+        {1, UINT64_MAX},
+        {2, facts->memory.memoryTypeCount},
+        {2, VK_MAX_MEMORY_TYPES},
+        {2, UINT64_C(1) << 32 | good.word[2]},
+        {3, ~good.word[3]},
+        {4, good.word[4] ^ 1},
+        {5, ~good.word[5]},
+        {6, good.word[6] ^ 1},
+    };
+    for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
+        struct gpud_handle bad = good;
+        bad.word[lies[i].word] = lies[i].value;
+        refuse(side, GPUD_PEER, bad, 5 * PAGE);
+    }
+    /* A descriptor of a shorter allocation, where it is a file that has a size: others are known to
+     * their driver alone. */
+    struct gpud_memory *longer;
+    struct gpud_handle bad;
+    WORKS(gpud_memory_alloc_for(side->device, 64 * PAGE, GPUD_USAGE_TARGET, &longer, &e));
+    WORKS(gpud_memory_export(longer, &bad, &e));
+    close(bad.fd);
+    bad.fd = good.fd;
+    if (lseek(good.fd, 0, SEEK_END) >= (off_t)good.word[1])
+        refuse(side, GPUD_PEER, bad, 64 * PAGE);
+    else
+        say("    the size of a descriptor is the driver's to know");
+    gpud_memory_unref(&longer);
+    close(good.fd);
+    gpud_memory_unref(&memory);
+}
+
 /* Memory that the application has from the driver's plain allocator travels by the legacy handle:
  * the allocation's, and where in it the memory begins. */
 static void test_legacy(struct side *side, const char *device)
@@ -328,6 +378,8 @@ static void everything(const char *device)
         test_lies_of_addresses(&side);
     else if (side.device->caps & GPUD_CAP_SHARE)
         test_lies_of_allocations(&side);
+    if (side.device->ops->memory == &gpud_vulkan_memory_ops && side.device->caps & GPUD_CAP_SHARE)
+        test_lies_of_vulkan(&side);
     if (side.device->ops->memory == &gpud_gpu_memory_ops)
         test_legacy(&side, device);
 }

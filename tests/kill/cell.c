@@ -22,6 +22,7 @@ const struct way ways[WAYS] = {
     {"map hip", WAY_HIP, "hip:0", "hip:0", "map"},
     {"peer hip", WAY_HIP_PEER, "hip:0", "hip:1", "peer"},
     {"staged push", WAY_PUSH, "hip:0", "hip:1", "staged-push"},
+    {"map vulkan", WAY_VULKAN, "vulkan:0", "vulkan:0", "map"},
     {"rdma host", WAY_RDMA, "host", "host", "rdma-host"},
 };
 

@@ -7,11 +7,12 @@
 
 #define MAP_GPU (WAY_CUDA | WAY_HIP)
 #define PEER_GPU (WAY_PEER | WAY_HIP_PEER)
-#define TAKES_BACK (WAY_HOST | MAP_GPU | PEER_GPU | WAY_STAGED | WAY_DIRECTGMA | WAY_PUSH)
+#define TAKES_BACK \
+    (WAY_HOST | WAY_VULKAN | MAP_GPU | PEER_GPU | WAY_STAGED | WAY_DIRECTGMA | WAY_PUSH)
 #define ALL (TAKES_BACK | WAY_RDMA)
-#define SHARED (WAY_HOST | MAP_GPU | WAY_STAGED)       /* a ring of the sender's */
-#define SIGNALLED (MAP_GPU | PEER_GPU | WAY_DIRECTGMA) /* words that the devices write */
-#define BY_QUEUE (MAP_GPU | PEER_GPU)                  /* and that the page holds */
+#define SHARED (WAY_HOST | WAY_VULKAN | MAP_GPU | WAY_STAGED) /* a ring of the sender's */
+#define SIGNALLED (MAP_GPU | PEER_GPU | WAY_DIRECTGMA)        /* words that the devices write */
+#define BY_QUEUE (MAP_GPU | PEER_GPU)                         /* and that the page holds */
 
 const struct point points[] = {
     {"sender: connection accepted", BY_CONNECTING, ALL},

@@ -19,8 +19,9 @@ enum way_bit {
     WAY_HIP = 1 << 6,       /* as WAY_CUDA, by another vendor's driver */
     WAY_HIP_PEER = 1 << 7,  /* as WAY_PEER */
     WAY_PUSH = 1 << 8,      /* staged-push, from one GPU to another */
+    WAY_VULKAN = 1 << 9,    /* map, both ends on one GPU, whose queues wait for no words */
 };
-#define WAYS 9
+#define WAYS 10
 
 /* What makes a process pass the point, besides frames. */
 enum provoke {

@@ -8,7 +8,8 @@ import pathlib
 
 from tool import INFO, check, run, run_json
 
-BARE = {"OCL_ICD_VENDORS": "/nonexistent", "OPENCL_LAYERS": ""}
+BARE = {"OCL_ICD_VENDORS": "/nonexistent", "OPENCL_LAYERS": "", "VK_DRIVER_FILES": "/nonexistent",
+        "VK_ICD_FILENAMES": "/nonexistent"}
 
 
 def check_device(device):
@@ -93,6 +94,8 @@ check(hip and all(device["available"] or "HIP" in device["reason"] for device in
 opencl = [device for device in report["devices"] if device["name"].startswith("opencl")]
 check(opencl and not any(device["available"] for device in opencl), "opencl works without a driver")
 check("install" in opencl[0]["reason"], f"without a driver it says {opencl[0]['reason']!r}")
+vulkan = [device for device in report["devices"] if device["name"].startswith("vulkan")]
+check(len(vulkan) == 1 and not vulkan[0]["available"] and "install" in vulkan[0]["reason"], f"Vulkan is {vulkan}")
 check(report["dgma_layer"]["hint"] is None, "the layer is recommended where there is no device for it")
 
 check("Exit status" in run(INFO, "--help")[0], "--help does not explain the exit status")

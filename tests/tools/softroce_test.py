@@ -14,7 +14,7 @@ from tool import DEADLINE, INFO, check, run, run_json, wait_for
 
 NOBODY = 65534
 # Opening OpenCL devices takes seconds by emulation.
-os.environ["OCL_ICD_VENDORS"] = "/nonexistent"
+os.environ["OCL_ICD_VENDORS"] = os.environ["VK_DRIVER_FILES"] = os.environ["VK_ICD_FILENAMES"] = "/nonexistent"
 
 
 def sh(command):

@@ -16,7 +16,7 @@ from tool import INFO, check, run, run_json
 # Nothing that a test's runner adds.
 FAKES = os.environ["GPUDIRECT_FAKE_NVML"] + ":" + os.environ["GPUDIRECT_FAKE_CUDA"]
 os.environ.pop("LD_LIBRARY_PATH", None)
-os.environ["OCL_ICD_VENDORS"] = "/nonexistent"
+os.environ["OCL_ICD_VENDORS"] = os.environ["VK_DRIVER_FILES"] = os.environ["VK_ICD_FILENAMES"] = "/nonexistent"
 MI210 = os.environ["GPUDIRECT_MI210"]
 NODES = "sys/class/kfd/kfd/topology/nodes"
 

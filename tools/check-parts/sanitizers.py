@@ -29,7 +29,8 @@ WITHOUT_MEMORY = [
     "process-kill-cuda-self", "process-storm-cuda", "process-crowd", "process-faults-cuda-[!p]*",
     "route@staged-down*", "route@staged-across*", "route@staged-cuda-opencl", "route@staged-opencl-cuda",
     "route@*-toy*", "relay@host-opencl_0-*", "relay@opencl_0-host-*", "late@host-opencl_0-*",
-    "target*@opencl-copies", "dgma-layer-firepro-[!ot]*", "distance@*-hip",
+    "route@staged-vulkan-opencl", "route@staged-cuda-vulkan", "relay@host-vulkan_0-*", "late@host-vulkan_0-*",
+    "own@*vulkan_0*", "target*@opencl-copies", "dgma-layer-firepro-[!ot]*", "distance@*-hip",
 ]
 
 # Without HIP, which runs CUDA's code with another table of calls.

@@ -25,7 +25,7 @@ enum gpud_status gpud_opencl_queue_new(struct opencl_device *device, struct open
         return gpud_opencl_fail(error, code, "no command queue");
     }
     made->async.handle = made;
-    gpud_lock_init(&made->lock, GPUD_RANK_OPENCL_QUEUE);
+    gpud_lock_init(&made->lock, GPUD_RANK_COMMANDS);
     *queue = made;
     return GPUD_OK;
 }

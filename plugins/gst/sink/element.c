@@ -230,7 +230,7 @@ static void install_properties(GstElementClass *element_class)
             "Where receivers connect: a name (cam1: a socket in the user's runtime directory), "
             "unix:/absolute/path, or, from other hosts, rdma://address:port",
         .device = "Where the ring and the copies live: auto (the host, or the GPU of the incoming "
-                  "CUDA memory), host, opencl:N, cuda:N or hip:N",
+                  "CUDA memory), host, opencl:N, cuda:N, hip:N or vulkan:N",
         .slots = "Frames in flight per receiver",
         .slow_receiver = "What happens to a frame for a receiver whose ring is full (auto: a live "
                          "upstream drops the oldest, so that nothing stalls; others block, so "

@@ -253,8 +253,8 @@ static void install_properties(GstElementClass *element_class)
                    "third-party writer fills (an SDI card)",
         .device =
             "Where frames arrive: auto (the GPU if downstream prefers CUDA memory, or accepts it "
-            "and the sender's frames are on that GPU; otherwise the host), host, opencl:N, cuda:N "
-            "or hip:N",
+            "and the sender's frames are on that GPU; otherwise the host), host, opencl:N, cuda:N, "
+            "hip:N or vulkan:N",
         .slots = "Frames that may be in flight or held at once",
         .slow_receiver = "What happens when this element does not keep up; block works only with a "
                          "sender that blocks itself",

@@ -1,0 +1,31 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Buffers, each with an allocation of its own. */
+#ifndef GPUD_VULKAN_BLOCK_H
+#define GPUD_VULKAN_BLOCK_H
+
+#include "device/vulkan/vulkan.h"
+
+/* Buffers are a multiple of this, as the pages that are imported from the host are. */
+#define VULKAN_PAGE UINT64_C(4096)
+
+/* Memory of the device, or (staging) pages of the host for its copies, mapped. external: to be
+ * exported by descriptor. */
+VkResult gpud_vulkan_block_make(const struct vulkan_device *vulkan, uint64_t size, bool external,
+                                struct vulkan_block *block);
+VkResult gpud_vulkan_block_stage(const struct vulkan_device *vulkan, uint64_t size,
+                                 struct vulkan_block *block);
+
+/* Host pages, which outlive the block. VK_ERROR_INVALID_EXTERNAL_HANDLE: the driver cannot. */
+VkResult gpud_vulkan_block_pin(const struct vulkan_device *vulkan, void *pages, uint64_t size,
+                               struct vulkan_block *block);
+
+/* Another instance's memory. block has the size, the bytes and the type that the exporter claims.
+ * *fd becomes -1 once it is the driver's, which it may be on failure, too. */
+VkResult gpud_vulkan_block_import(const struct vulkan_device *vulkan, int *fd,
+                                  struct vulkan_block *block);
+
+void gpud_vulkan_block_free(const struct vulkan_device *vulkan, struct vulkan_block *block);
+
+#endif

@@ -1,0 +1,326 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Vulkan devices: what each can do, and opening them. */
+#include "base/fd.h"
+#include "device/backends.h"
+#include "device/vulkan/block.h"
+#include "device/vulkan/bounce.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* --- what the driver says -------------------------------------------------------------------- */
+
+#define EXTENSIONS_MAX 1024
+
+struct extensions {
+    VkExtensionProperties *list;
+    uint32_t count;
+};
+
+static struct extensions list_extensions(VkPhysicalDevice physical)
+{
+    struct extensions all = {calloc(EXTENSIONS_MAX, sizeof(*all.list)), EXTENSIONS_MAX};
+    if (!all.list || gpud_vk.EnumerateDeviceExtensionProperties(physical, NULL, &all.count,
+                                                                all.list) < VK_SUCCESS)
+        all.count = 0;
+    return all;
+}
+
+static bool has(const struct extensions *all, const char *name)
+{
+    for (uint32_t i = 0; i < all->count; i++)
+        if (strcmp(all->list[i].extensionName, name) == 0)
+            return true;
+    return false;
+}
+
+/* A family that only copies is a copy engine of its own; else one that draws least. */
+static void find_family(struct vulkan_facts *facts)
+{
+    VkQueueFamilyProperties families[16];
+    uint32_t count = sizeof(families) / sizeof(families[0]);
+    unsigned best = UINT32_MAX;
+    gpud_vk.GetPhysicalDeviceQueueFamilyProperties(facts->physical, &count, families);
+    for (uint32_t i = 0; i < count; i++) {
+        VkQueueFlags flags = families[i].queueFlags;
+        bool draws = flags & VK_QUEUE_GRAPHICS_BIT, computes = flags & VK_QUEUE_COMPUTE_BIT;
+        unsigned rated = 2U * draws + computes;
+        if (!(draws || computes || flags & VK_QUEUE_TRANSFER_BIT) || rated >= best)
+            continue;
+        best = rated;
+        facts->family = i;
+        facts->lanes =
+            families[i].queueCount < VULKAN_LANES_MAX ? families[i].queueCount : VULKAN_LANES_MAX;
+    }
+}
+
+/* Whether descriptors of buffers can go out and come in. */
+static void find_sharing(struct vulkan_facts *facts, const struct extensions *all)
+{
+    const VkPhysicalDeviceExternalBufferInfo info = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_BUFFER_INFO,
+        .usage = VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT,
+        .handleType = VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT,
+    };
+    VkExternalBufferProperties properties = {.sType = VK_STRUCTURE_TYPE_EXTERNAL_BUFFER_PROPERTIES};
+    if (!has(all, VK_KHR_EXTERNAL_MEMORY_FD_EXTENSION_NAME))
+        return;
+    gpud_vk.GetPhysicalDeviceExternalBufferProperties(facts->physical, &info, &properties);
+    VkExternalMemoryFeatureFlags can = properties.externalMemoryProperties.externalMemoryFeatures;
+    const VkExternalMemoryFeatureFlags both =
+        VK_EXTERNAL_MEMORY_FEATURE_EXPORTABLE_BIT | VK_EXTERNAL_MEMORY_FEATURE_IMPORTABLE_BIT;
+    facts->opaque_fd = (can & both) == both;
+    facts->dedicated = can & VK_EXTERNAL_MEMORY_FEATURE_DEDICATED_ONLY_BIT;
+}
+
+/* Name, place, UUIDs, and the alignment of host pages. Returns the version. */
+static uint32_t read_properties(struct vulkan_facts *facts, const struct extensions *all,
+                                struct gpud_device_info *info)
+{
+    VkPhysicalDevicePCIBusInfoPropertiesEXT pci = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PCI_BUS_INFO_PROPERTIES_EXT};
+    VkPhysicalDeviceExternalMemoryHostPropertiesEXT host = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_MEMORY_HOST_PROPERTIES_EXT};
+    VkPhysicalDeviceIDProperties id = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_ID_PROPERTIES};
+    VkPhysicalDeviceProperties2 own = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2,
+                                       .pNext = &id};
+    bool has_pci = has(all, VK_EXT_PCI_BUS_INFO_EXTENSION_NAME);
+    facts->host_pointer = has(all, VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME);
+    if (has_pci) {
+        pci.pNext = id.pNext;
+        id.pNext = &pci;
+    }
+    if (facts->host_pointer) {
+        host.pNext = id.pNext;
+        id.pNext = &host;
+    }
+    gpud_vk.GetPhysicalDeviceProperties2(facts->physical, &own);
+    gpud_print(info->description, "%s", own.properties.deviceName);
+    if (has_pci)
+        gpud_print(info->pci, "%04x:%02x:%02x.%x", pci.pciDomain & 0xffff, pci.pciBus & 0xff,
+                   pci.pciDevice & 0x1f, pci.pciFunction & 7);
+    if (facts->host_pointer)
+        facts->host_align = host.minImportedHostPointerAlignment;
+    memcpy(facts->device_uuid, id.deviceUUID, VK_UUID_SIZE);
+    memcpy(facts->driver_uuid, id.driverUUID, VK_UUID_SIZE);
+    return own.properties.apiVersion;
+}
+
+static bool has_timelines(VkPhysicalDevice physical, const struct extensions *all)
+{
+    VkPhysicalDeviceTimelineSemaphoreFeatures timeline = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_TIMELINE_SEMAPHORE_FEATURES};
+    VkPhysicalDeviceFeatures2 features = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2,
+                                          .pNext = &timeline};
+    if (!has(all, VK_KHR_TIMELINE_SEMAPHORE_EXTENSION_NAME))
+        return false;
+    gpud_vk.GetPhysicalDeviceFeatures2(physical, &features);
+    return timeline.timelineSemaphore;
+}
+
+/* Asks for everything. false: the device cannot be used; info has the reason. */
+static bool examine(VkPhysicalDevice physical, struct vulkan_facts *facts,
+                    struct gpud_device_info *info)
+{
+    *facts = (struct vulkan_facts){.physical = physical, .host_align = 1};
+    struct extensions all = list_extensions(physical);
+    uint32_t version = read_properties(facts, &all, info);
+    bool usable = version >= VK_API_VERSION_1_1 && has_timelines(physical, &all);
+    if (usable) {
+        gpud_vk.GetPhysicalDeviceMemoryProperties(physical, &facts->memory);
+        find_family(facts);
+        find_sharing(facts, &all);
+    } else {
+        gpud_print(info->reason,
+                   "the driver of %s has Vulkan %u.%u without timeline semaphores, or an older "
+                   "one than 1.1: a newer driver is needed",
+                   info->name, VK_API_VERSION_MAJOR(version), VK_API_VERSION_MINOR(version));
+    }
+    free(all.list);
+    if (usable && facts->lanes == 0)
+        gpud_print(info->reason, "the driver of %s has no queue that copies", info->name);
+    return usable && facts->lanes > 0;
+}
+
+/* At least 1, so that probe can say why there is none. */
+static unsigned count(void)
+{
+    uint32_t found = gpud_vulkan_count();
+    return found ? found : 1;
+}
+
+static void probe(struct gpud_device *device)
+{
+    struct gpud_device_info *info = &device->info;
+    struct vulkan_facts facts;
+    if (gpud_vulkan_count() == 0) {
+        gpud_print(info->description, "Vulkan device");
+        gpud_print(info->reason, "%s", gpud_vulkan_why_none());
+        return;
+    }
+    if (!examine(gpud_vulkan_physical(device->index), &facts, info))
+        return;
+    info->available = true;
+    gpud_print(info->reason,
+               "through Vulkan only processes with this same GPU reach its memory: where it has "
+               "CUDA or HIP, too, other devices do by that");
+    device->caps = GPUD_CAP_FENCES;
+    if (facts.opaque_fd) {
+        device->caps |= GPUD_CAP_SHARE;
+    } else {
+        gpud_print(device->no_direct,
+                   "the driver of %s exports no memory by descriptor (VK_KHR_external_memory_fd)",
+                   info->name);
+        gpud_print(info->reason, "%s", device->no_direct);
+    }
+    memcpy(device->uuid, facts.device_uuid, sizeof(device->uuid));
+    gpud_print(device->no_dmabuf, "memory of %s is not exported as dma-bufs", info->name);
+}
+
+/* --- opening and closing --------------------------------------------------------------------- */
+
+static enum gpud_status create_device(struct vulkan_device *vulkan, const char *name,
+                                      struct gpud_error *error)
+{
+    const struct vulkan_facts *facts = &vulkan->facts;
+    const float priorities[VULKAN_LANES_MAX] = {1, 1, 1, 1};
+    const char *extensions[4] = {VK_KHR_TIMELINE_SEMAPHORE_EXTENSION_NAME};
+    uint32_t extension_count = 1;
+    if (facts->opaque_fd)
+        extensions[extension_count++] = VK_KHR_EXTERNAL_MEMORY_FD_EXTENSION_NAME;
+    if (facts->host_pointer)
+        extensions[extension_count++] = VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME;
+    const VkPhysicalDeviceTimelineSemaphoreFeatures timeline = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_TIMELINE_SEMAPHORE_FEATURES,
+        .timelineSemaphore = VK_TRUE,
+    };
+    const VkDeviceQueueCreateInfo queues = {
+        .sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
+        .queueFamilyIndex = facts->family,
+        .queueCount = facts->lanes,
+        .pQueuePriorities = priorities,
+    };
+    const VkDeviceCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
+        .pNext = &timeline,
+        .queueCreateInfoCount = 1,
+        .pQueueCreateInfos = &queues,
+        .enabledExtensionCount = extension_count,
+        .ppEnabledExtensionNames = extensions,
+    };
+    VkResult result = gpud_vk.CreateDevice(facts->physical, &info, NULL, &vulkan->device);
+    if (result != VK_SUCCESS)
+        return gpud_vulkan_fail_as(error, GPUD_NO_DEVICE, result, "%s does not open", name);
+    enum gpud_status status = gpud_vulkan_find_calls(vulkan->device, &vulkan->calls, error);
+    if (status != GPUD_OK)
+        return status; /* vkDestroyDevice may be what is missing */
+    for (uint32_t i = 0; i < facts->lanes; i++) {
+        gpud_lock_init(&vulkan->lanes[i].lock, GPUD_RANK_COMMANDS);
+        vulkan->calls.GetDeviceQueue(vulkan->device, facts->family, i, &vulkan->lanes[i].queue);
+    }
+    return GPUD_OK;
+}
+
+static void destroy_device(struct vulkan_device *vulkan)
+{
+    vulkan->calls.DestroyDevice(vulkan->device, NULL);
+    for (uint32_t i = 0; i < vulkan->facts.lanes; i++)
+        gpud_lock_destroy(&vulkan->lanes[i].lock);
+    free(vulkan);
+}
+
+/* Whether the driver imports pages that this process may only read. */
+static bool pins_what_it_reads(const struct vulkan_device *vulkan)
+{
+    void *written, *read;
+    int fd = -1;
+    if (!vulkan->facts.host_pointer ||
+        gpud_memfd_create("gpudirect-pin", VULKAN_PAGE, GPUD_SHARE_READ_ONLY, &fd, &written,
+                          NULL) != GPUD_OK)
+        return true; /* it imports none at all; or not known: assume so */
+    bool pins = true;
+    if (gpud_memfd_map(fd, VULKAN_PAGE, false, &read, NULL) == GPUD_OK) {
+        struct vulkan_block block;
+        pins = gpud_vulkan_block_pin(vulkan, read, VULKAN_PAGE, &block) == VK_SUCCESS;
+        if (pins)
+            gpud_vulkan_block_free(vulkan, &block);
+        gpud_memory_unmap_pages(read, VULKAN_PAGE);
+    }
+    gpud_memory_unmap_pages(written, VULKAN_PAGE);
+    gpud_fd_close(&fd);
+    return pins;
+}
+
+static enum gpud_status open_vulkan(struct gpud_device *device, struct gpud_error *error)
+{
+    struct gpud_device_info ignored = {0};
+    struct vulkan_device *vulkan = calloc(1, sizeof(*vulkan));
+    if (!vulkan)
+        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a device");
+    examine(gpud_vulkan_physical(device->index), &vulkan->facts, &ignored);
+    enum gpud_status status = create_device(vulkan, device->info.name, error);
+    if (status != GPUD_OK) {
+        free(vulkan);
+        return status;
+    }
+    status = gpud_async_init(&vulkan->async, &gpud_vulkan_async_ops, device, error);
+    if (status != GPUD_OK) {
+        destroy_device(vulkan);
+        return status;
+    }
+    gpud_completion_thread_init(&vulkan->completions, &gpud_vulkan_async_ops, device);
+    gpud_vulkan_bounces_init(vulkan);
+    device->backend = vulkan;
+    status = gpud_vulkan_queue_new(device, NULL, &vulkan->service, error);
+    if (status != GPUD_OK) {
+        gpud_vulkan_bounces_finish(vulkan);
+        gpud_completion_thread_finish(&vulkan->completions);
+        gpud_async_finish(&vulkan->async);
+        destroy_device(vulkan);
+        return status;
+    }
+    if (!pins_what_it_reads(vulkan))
+        device->caps |= GPUD_CAP_PINS_WRITABLE;
+    return GPUD_OK;
+}
+
+static void close_vulkan(struct gpud_device *device)
+{
+    struct vulkan_device *vulkan = gpud_vulkan_device(device);
+    if (!gpud_completion_thread_finish(&vulkan->completions) || gpud_async_count(&vulkan->async)) {
+        gpud_log_error(&device->context->log, "vulkan",
+                       "%s: work is stuck on it, and what the driver holds for it cannot be "
+                       "released",
+                       device->info.name);
+        return;
+    }
+    gpud_vulkan_bounces_finish(vulkan);
+    gpud_vulkan_queue_free(vulkan, vulkan->service);
+    gpud_async_finish(&vulkan->async);
+    destroy_device(vulkan);
+}
+
+static void *native(const struct gpud_device *device)
+{
+    return gpud_vulkan_device(device)->device;
+}
+
+static const struct gpud_handle_kind handles[] = {
+    {.type = GPUD_HANDLE_VULKAN_FD, .words = VULKAN_HANDLE_WORDS, .attachment = true},
+};
+
+const struct gpud_device_ops gpud_vulkan_ops = {
+    .name = "vulkan",
+    .count = count,
+    .probe = probe,
+    .open = open_vulkan,
+    .close = close_vulkan,
+    .native = native,
+    .handles = handles,
+    .handle_count = sizeof(handles) / sizeof(handles[0]),
+    .memory = &gpud_vulkan_memory_ops,
+    .queue = &gpud_vulkan_queue_ops,
+    .fence = &gpud_vulkan_fence_ops,
+};

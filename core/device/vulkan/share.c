@@ -1,0 +1,129 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+#include "device/vulkan/share.h"
+
+#include "base/fd.h"
+#include "device/vulkan/block.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* The words of a handle. */
+enum {
+    SIZE,  /* of the buffer */
+    BYTES, /* of the allocation */
+    TYPE,  /* of memory */
+    DEVICE_UUID,
+    DRIVER_UUID = DEVICE_UUID + 2,
+    WORDS = DRIVER_UUID + 2,
+};
+_Static_assert(WORDS == VULKAN_HANDLE_WORDS && WORDS <= GPUD_HANDLE_WORDS, "they fit");
+
+enum gpud_status gpud_vulkan_export(struct gpud_memory *memory, struct gpud_handle *handle,
+                                    struct gpud_error *error)
+{
+    const struct vulkan_device *vulkan = gpud_vulkan_device(memory->device);
+    const struct vulkan_block *block = &gpud_vulkan_record(memory)->block;
+    const VkMemoryGetFdInfoKHR info = {
+        .sType = VK_STRUCTURE_TYPE_MEMORY_GET_FD_INFO_KHR,
+        .memory = block->memory,
+        .handleType = VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT,
+    };
+    int fd = -1;
+    VkResult result = vulkan->calls.GetMemoryFdKHR(vulkan->device, &info, &fd);
+    if (result != VK_SUCCESS)
+        return gpud_vulkan_fail(error, result, "memory of %s cannot be exported",
+                                memory->device->info.name);
+    handle->type = GPUD_HANDLE_VULKAN_FD;
+    handle->fd = fd;
+    handle->word[SIZE] = block->size;
+    handle->word[BYTES] = block->bytes;
+    handle->word[TYPE] = block->type;
+    memcpy(&handle->word[DEVICE_UUID], vulkan->facts.device_uuid, VK_UUID_SIZE);
+    memcpy(&handle->word[DRIVER_UUID], vulkan->facts.driver_uuid, VK_UUID_SIZE);
+    return GPUD_OK;
+}
+
+/* --- import; handles are untrusted ----------------------------------------------------------- */
+
+static enum gpud_status check_words(const struct gpud_memory *memory,
+                                    const struct gpud_handle *handle, struct gpud_error *error)
+{
+    const struct vulkan_facts *facts = &gpud_vulkan_device(memory->device)->facts;
+    const char *name = memory->device->info.name;
+    if (handle->type != GPUD_HANDLE_VULKAN_FD || handle->fd < 0)
+        return gpud_fail(error, GPUD_PEER, "the peer's handle is not memory of a Vulkan device");
+    if (!facts->opaque_fd)
+        return gpud_fail(error, GPUD_UNSUPPORTED, "%s", memory->device->no_direct);
+    if (memcmp(&handle->word[DEVICE_UUID], facts->device_uuid, VK_UUID_SIZE) != 0)
+        return gpud_fail(error, GPUD_PEER, "the peer's memory is of another device than %s", name);
+    if (memcmp(&handle->word[DRIVER_UUID], facts->driver_uuid, VK_UUID_SIZE) != 0)
+        return gpud_fail(error, GPUD_PEER,
+                         "the peer's memory is of another driver, or another version of it, than "
+                         "%s has: only the same one can open it",
+                         name);
+    if (handle->word[SIZE] < memory->size || handle->word[SIZE] % VULKAN_PAGE ||
+        handle->word[BYTES] < handle->word[SIZE] || handle->word[BYTES] > UINT64_C(1) << 41 ||
+        handle->word[TYPE] >= VK_MAX_MEMORY_TYPES)
+        return gpud_fail(error, GPUD_PEER, "the peer's memory has %llu bytes, which %s cannot map",
+                         (unsigned long long)handle->word[SIZE], name);
+    return GPUD_OK;
+}
+
+/* Where the descriptor tells its size (a dma-buf, a memfd) it has to hold what is claimed: drivers
+ * take the size from the importer. Others are known to their driver alone. */
+static bool is_long_enough(int fd, uint64_t bytes)
+{
+    struct stat file;
+    if (fstat(fd, &file) != 0)
+        return false;
+    if (S_ISREG(file.st_mode) && (uint64_t)file.st_size < bytes)
+        return false;
+    if (S_ISFIFO(file.st_mode) || S_ISSOCK(file.st_mode) || S_ISDIR(file.st_mode))
+        return false;
+    off_t end = S_ISCHR(file.st_mode) ? -1 : lseek(fd, 0, SEEK_END);
+    if (end < 0)
+        return true;
+    lseek(fd, 0, SEEK_SET);
+    return (uint64_t)end >= bytes;
+}
+
+enum gpud_status gpud_vulkan_import(struct gpud_memory *memory, const struct gpud_handle *handle,
+                                    struct gpud_error *error)
+{
+    const struct vulkan_device *vulkan = gpud_vulkan_device(memory->device);
+    enum gpud_status status = check_words(memory, handle, error);
+    if (status != GPUD_OK)
+        return status;
+    int own = fcntl(handle->fd, F_DUPFD_CLOEXEC, 3);
+    if (own < 0)
+        return gpud_fail(error, errno == EMFILE ? GPUD_NO_MEMORY : GPUD_PEER,
+                         "the peer's descriptor cannot be kept: %s", strerror(errno));
+    struct vulkan_memory *record = calloc(1, sizeof(*record));
+    VkResult result = VK_ERROR_OUT_OF_HOST_MEMORY;
+    if (record) {
+        record->block = (struct vulkan_block){
+            .size = handle->word[SIZE],
+            .bytes = handle->word[BYTES],
+            .type = (uint32_t)handle->word[TYPE],
+        };
+        result = is_long_enough(own, handle->word[BYTES])
+                     ? gpud_vulkan_block_import(vulkan, &own, &record->block)
+                     : VK_ERROR_INVALID_EXTERNAL_HANDLE;
+    }
+    if (result != VK_SUCCESS) {
+        gpud_fd_close(&own);
+        free(record);
+        return gpud_vulkan_fail_as(
+            error, result == VK_ERROR_OUT_OF_HOST_MEMORY ? GPUD_NO_MEMORY : GPUD_PEER, result,
+            "the peer's descriptor is not memory that %s can open", memory->device->info.name);
+    }
+    memory->backend = record;
+    memory->native = record->block.buffer;
+    return GPUD_OK;
+}

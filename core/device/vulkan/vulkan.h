@@ -1,0 +1,109 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The inside of the Vulkan backend.
+ *
+ * A VkQueue cannot wait for a word in memory, and a timeline semaphore that another process stops
+ * signalling would stall it for good. So no queue waits for a peer: the host publishes a frame when
+ * the queue that wrote it is done. Several of the library's queues share one VkQueue, because a
+ * device has few; none of them can stall the others. */
+#ifndef GPUD_VULKAN_VULKAN_H
+#define GPUD_VULKAN_VULKAN_H
+
+#include "base/clock.h"
+#include "device/free_after.h"
+#include "device/vulkan/api.h"
+
+/* The words of a handle; see share.c. */
+#define VULKAN_HANDLE_WORDS 7
+
+/* VkQueues that a device uses at most; more bring nothing to a copy engine. */
+#define VULKAN_LANES_MAX 4
+
+/* What the driver says of a device, before it is opened. */
+struct vulkan_facts {
+    VkPhysicalDevice physical;
+    uint8_t device_uuid[VK_UUID_SIZE], driver_uuid[VK_UUID_SIZE];
+    uint32_t family, lanes;  /* of the queues that copy */
+    bool opaque_fd;          /* buffers can be exported and imported by descriptor */
+    bool dedicated;          /* only as an allocation of their own */
+    bool host_pointer;       /* host pages can be imported */
+    VkDeviceSize host_align; /* which then begin and end at a multiple of this */
+    VkPhysicalDeviceMemoryProperties memory;
+};
+
+/* A VkQueue, and the command pools of the queues that use it. */
+struct vulkan_lane {
+    struct gpud_lock lock; /* held while a command is recorded and submitted; never in a wait */
+    VkQueue queue;
+};
+
+/* A timeline semaphore, kept as long as a command or a fence refers to it. */
+struct vulkan_timeline {
+    atomic_uint references;
+    VkSemaphore semaphore;
+};
+
+struct vulkan_command;
+
+struct vulkan_queue {
+    struct gpud_async_queue async;
+    struct vulkan_lane *lane;
+    struct vulkan_timeline *timeline;
+    atomic_uint_fast64_t submitted; /* the value that the latest command gives the timeline */
+    VkCommandPool pool;             /* this and the list: under the lane's lock */
+    struct vulkan_command *oldest, **newest;
+};
+
+/* Pages through which the CPU accesses memory that it cannot map; see bounce.h. */
+struct vulkan_bounces {
+    struct gpud_lock lock;
+    struct vulkan_bounce *idle, *used;
+};
+
+struct vulkan_device {
+    struct vulkan_facts facts;
+    VkDevice device;
+    struct vulkan_device_calls calls;
+    struct vulkan_lane lanes[VULKAN_LANES_MAX];
+    atomic_uint next_lane;
+    struct vulkan_queue *service; /* for work that depends on no peer */
+    struct gpud_async async;      /* all other queues */
+    struct gpud_completion_thread completions;
+    struct vulkan_bounces bounces;
+    atomic_uint stuck; /* memories that the driver has not cleared in time; blocks further ones */
+};
+
+/* A buffer over all of an allocation. */
+struct vulkan_block {
+    VkBuffer buffer;
+    VkDeviceMemory memory;
+    VkDeviceSize size;  /* of the buffer */
+    VkDeviceSize bytes; /* of the allocation */
+    uint32_t type;
+    bool external; /* another instance of Vulkan may use it, too */
+    void *mapped;  /* NULL: the CPU accesses it by copies */
+};
+
+struct vulkan_memory {
+    struct vulkan_block block; /* all 0: host memory that the driver cannot import */
+    bool wrapped;              /* the buffer is the application's */
+    struct gpud_free_after after;
+    struct gpud_device *device; /* kept open until its driver has cleared the memory */
+};
+
+static inline struct vulkan_device *gpud_vulkan_device(const struct gpud_device *device)
+{
+    return device->backend;
+}
+
+static inline struct vulkan_memory *gpud_vulkan_record(const struct gpud_memory *memory)
+{
+    return memory->backend;
+}
+
+extern const struct gpud_memory_ops gpud_vulkan_memory_ops;
+extern const struct gpud_queue_ops gpud_vulkan_queue_ops;
+extern const struct gpud_fence_ops gpud_vulkan_fence_ops;
+
+#endif
