@@ -169,6 +169,32 @@ TEST(test_waiting_for_a_connection_can_be_ended)
     fail_unless(g_get_monotonic_time() - before < G_TIME_SPAN_SECOND);
 }
 
+/* Holds the first frame, and with it GstBaseSink's lock, until the sink is about to go to PLAYING.
+ */
+static gint held;
+static GstFlowReturn hold_preroll(GstBaseSink *sink, GstBuffer *buffer)
+{
+    if (g_atomic_int_compare_and_exchange(&held, FALSE, TRUE))
+        ENDS_UNTIL(20, GST_STATE_PENDING(sink) == GST_STATE_PLAYING);
+    return GST_FLOW_OK;
+}
+
+/* The frame is rendered before the change of state has that lock, and waits for a receiver. */
+TEST(test_playing_while_waiting_for_a_connection)
+{
+    g_autofree gchar *address = ends_address();
+    g_autoptr(EndsPipeline) pipeline = ends_pipeline(
+        "videotestsrc ! " CAPS_SMALL " ! gpudirectsink name=sink async=false address=%s", address);
+    g_autoptr(GstElement) sink = gst_bin_get_by_name(GST_BIN(pipeline), "sink");
+
+    GST_BASE_SINK_GET_CLASS(sink)->preroll = hold_preroll;
+    gst_element_set_state(pipeline, GST_STATE_PAUSED);
+    ENDS_UNTIL(20, g_atomic_int_get(&held));
+    fail_unless(gst_element_set_state(pipeline, GST_STATE_PLAYING) != GST_STATE_CHANGE_FAILURE);
+    gst_element_get_state(pipeline, NULL, NULL, 20 * GST_SECOND);
+    fail_unless_equals_int(GST_STATE(sink), GST_STATE_PLAYING);
+}
+
 TEST(test_no_waiting_for_a_connection)
 {
     GstHarness *sink = ends_sink("wait-for-connection=false");

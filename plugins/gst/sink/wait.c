@@ -13,6 +13,23 @@
 /* After about a second without a receiver an INFO message says so. */
 #define WAITS_UNTIL_REPORTED 5
 
+/* GstBaseSink holds its lock while it renders, and needs it to go to PLAYING. With async=false the
+ * two meet: render() must not wait under it for what may never come. */
+#define YIELD 1000 /* µs */
+
+static GstFlowReturn yield_to_state_change(GstGpudirectSink *self)
+{
+    GstBaseSink *base = GST_BASE_SINK(self);
+
+    GST_BASE_SINK_PREROLL_UNLOCK(self);
+    g_usleep(YIELD); /* the lock is not fair */
+    GST_BASE_SINK_PREROLL_LOCK(self);
+    /* An interruption that began and ended meanwhile left these. */
+    if (base->flushing)
+        return GST_FLOW_FLUSHING;
+    return base->need_preroll ? gst_base_sink_wait_preroll(base) : GST_FLOW_OK;
+}
+
 GstFlowReturn gst_gpudirect_sink_may_retry(GstGpudirectSink *self, enum gpud_status status)
 {
     if (status != GPUD_AGAIN && status != GPUD_TIMEOUT)
@@ -24,7 +41,7 @@ GstFlowReturn gst_gpudirect_sink_may_retry(GstGpudirectSink *self, enum gpud_sta
                               "they are dropped");
         shared_sender_set_slow_receiver(self->sender, GPUD_SLOW_DROP_NEWEST);
     }
-    return GST_FLOW_OK;
+    return yield_to_state_change(self);
 }
 
 /* Shows the user why a file does not play. */
