@@ -5,6 +5,8 @@
 
 #include "device/vulkan/types.h"
 
+#include <sys/mman.h>
+
 #define OPAQUE_FD VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT
 #define HOST_POINTER VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT
 
@@ -127,6 +129,12 @@ VkResult gpud_vulkan_block_stage(const struct vulkan_device *vulkan, uint64_t si
     return freed(vulkan, block, result);
 }
 
+/* Needs Linux 5.14; with an older one no page is. */
+static bool are_writable(void *pages, uint64_t size)
+{
+    return madvise(pages, size, MADV_POPULATE_WRITE) == 0;
+}
+
 VkResult gpud_vulkan_block_pin(const struct vulkan_device *vulkan, void *pages, uint64_t size,
                                struct vulkan_block *block)
 {
@@ -140,7 +148,8 @@ VkResult gpud_vulkan_block_pin(const struct vulkan_device *vulkan, void *pages, 
         .pHostPointer = pages,
     };
     *block = (struct vulkan_block){.size = whole_pages(size)};
-    if (!vulkan->facts.host_pointer || (uintptr_t)pages % align || block->size % align)
+    if (!vulkan->facts.host_pointer || (uintptr_t)pages % align || block->size % align ||
+        (vulkan->facts.pins_writable_only && !are_writable(pages, block->size)))
         return VK_ERROR_INVALID_EXTERNAL_HANDLE;
     VkResult result = vulkan->calls.GetMemoryHostPointerPropertiesEXT(vulkan->device, HOST_POINTER,
                                                                       pages, &types);

@@ -13,6 +13,7 @@
 /* --- what the driver says -------------------------------------------------------------------- */
 
 #define EXTENSIONS_MAX 1024
+#define VENDOR_NVIDIA 0x10de
 
 struct extensions {
     VkExtensionProperties *list;
@@ -103,6 +104,7 @@ static uint32_t read_properties(struct vulkan_facts *facts, const struct extensi
                    pci.pciDevice & 0x1f, pci.pciFunction & 7);
     if (facts->host_pointer)
         facts->host_align = host.minImportedHostPointerAlignment;
+    facts->pins_writable_only = own.properties.vendorID == VENDOR_NVIDIA;
     memcpy(facts->device_uuid, id.deviceUUID, VK_UUID_SIZE);
     memcpy(facts->driver_uuid, id.driverUUID, VK_UUID_SIZE);
     return own.properties.apiVersion;
@@ -236,6 +238,8 @@ static bool pins_what_it_reads(const struct vulkan_device *vulkan)
 {
     void *written, *read;
     int fd = -1;
+    if (vulkan->facts.pins_writable_only)
+        return false;
     if (!vulkan->facts.host_pointer ||
         gpud_memfd_create("gpudirect-pin", VULKAN_PAGE, GPUD_SHARE_READ_ONLY, &fd, &written,
                           NULL) != GPUD_OK)

@@ -24,7 +24,10 @@
 struct vulkan_facts {
     VkPhysicalDevice physical;
     uint8_t device_uuid[VK_UUID_SIZE], driver_uuid[VK_UUID_SIZE];
-    uint32_t family, lanes;  /* of the queues that copy */
+    uint32_t family, lanes; /* of the queues that copy */
+    /* NVIDIA's driver (580) refuses pages that this process may only read, and then gives no more
+     * memory of the host: it must not even be tried. */
+    bool pins_writable_only;
     bool opaque_fd;          /* buffers can be exported and imported by descriptor */
     bool dedicated;          /* only as an allocation of their own */
     bool host_pointer;       /* host pages can be imported */
