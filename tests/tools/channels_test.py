@@ -63,6 +63,10 @@ def check_all_users():
     if os.geteuid() != 0:
         check("needs root" in run(INFO, "--channels", "--all-users", status=1)[1], "without root's rights")
         return
+    readable = ["test", "-r", f"{os.environ['GST_PLUGIN_PATH']}/libgstgpudirect.so"]
+    if subprocess.run(readable, user=nobody, group=nobody, extra_groups=[]).returncode:
+        print("another user's channel: not tried, for other users cannot read this folder")
+        return
     with tempfile.TemporaryDirectory() as home:
         os.chmod(home, 0o777)
         env = {key: value for key, value in os.environ.items() if key != "XDG_RUNTIME_DIR"}
