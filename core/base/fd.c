@@ -117,8 +117,7 @@ static enum gpud_status check_pages(int fd, struct gpud_error *error)
     return GPUD_OK;
 }
 
-enum gpud_status gpud_memfd_map(int fd, uint64_t size, bool writable, void **data,
-                                struct gpud_error *error)
+enum gpud_status gpud_memfd_check(int fd, uint64_t size, struct gpud_error *error)
 {
     int seals = fcntl(fd, F_GET_SEALS);
     if (seals < 0)
@@ -138,6 +137,15 @@ enum gpud_status gpud_memfd_map(int fd, uint64_t size, bool writable, void **dat
         return gpud_fail(error, GPUD_PEER,
                          "the peer's shared memory has %lld bytes where %llu are needed",
                          (long long)st.st_size, (unsigned long long)size);
+    return GPUD_OK;
+}
+
+enum gpud_status gpud_memfd_map(int fd, uint64_t size, bool writable, void **data,
+                                struct gpud_error *error)
+{
+    enum gpud_status status = gpud_memfd_check(fd, size, error);
+    if (status != GPUD_OK)
+        return status;
     void *mapped = mmap(NULL, size, PROT_READ | (writable ? PROT_WRITE : 0), MAP_SHARED, fd, 0);
     if (mapped == MAP_FAILED)
         return not_mapped("the peer's shared memory", size, error);

@@ -26,9 +26,11 @@ bool gpud_file_fits(uint64_t size, uint64_t *limit);
 enum gpud_status gpud_memfd_create(const char *name, uint64_t size, enum gpud_share share, int *fd,
                                    void **data, struct gpud_error *error);
 
-/* Maps a peer's memfd after checking that it is a memfd of ordinary pages that cannot shrink and
- * has at least size bytes; otherwise an access might kill this process with SIGBUS. The descriptor
- * stays the caller's. GPUD_PEER if a check fails. */
+/* Checks that a peer's descriptor is a memfd of ordinary pages that cannot shrink and has at least
+ * size bytes; otherwise an access might kill this process with SIGBUS. GPUD_PEER if it is not. */
+enum gpud_status gpud_memfd_check(int fd, uint64_t size, struct gpud_error *error);
+
+/* Maps a peer's memfd after that check. The descriptor stays the caller's. */
 enum gpud_status gpud_memfd_map(int fd, uint64_t size, bool writable, void **data,
                                 struct gpud_error *error);
 

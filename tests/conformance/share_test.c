@@ -13,6 +13,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define SOON gpud_deadline(10 * GPUD_SEC)
@@ -275,6 +276,25 @@ static void test_lies_of_allocations(struct side *side)
     gpud_memory_unref(&memory);
 }
 
+/* A software driver's allocation is a memfd: a copy of it that its owner can still shorten. */
+static void refuse_unsealed(struct side *side, struct gpud_handle good)
+{
+    struct stat file;
+    char page[PAGE];
+    CHECK(fstat(good.fd, &file) == 0, "fstat: %s", strerror(errno));
+    if (!S_ISREG(file.st_mode))
+        return;
+    struct gpud_handle bad = good;
+    bad.fd = make_file((uint64_t)file.st_size, 0);
+    for (off_t at = 0; at < file.st_size; at += PAGE) {
+        ssize_t got = pread(good.fd, page, PAGE, at);
+        CHECK(got > 0 && pwrite(bad.fd, page, (size_t)got, at) == got, "a copy: %s",
+              strerror(errno));
+    }
+    refuse(side, GPUD_PEER, bad, 5 * PAGE);
+    close(bad.fd);
+}
+
 /* What a Vulkan driver takes from the importer, and must not be asked with: see vulkan/share.c. */
 static void test_lies_of_vulkan(struct side *side)
 {
@@ -320,6 +340,7 @@ static void test_lies_of_vulkan(struct side *side)
     else
         say("    the size of a descriptor is the driver's to know");
     gpud_memory_unref(&longer);
+    refuse_unsealed(side, good);
     close(good.fd);
     gpud_memory_unref(&memory);
 }

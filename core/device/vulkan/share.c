@@ -75,22 +75,26 @@ static enum gpud_status check_words(const struct gpud_memory *memory,
     return GPUD_OK;
 }
 
-/* Where the descriptor tells its size (a dma-buf, a memfd) it has to hold what is claimed: drivers
- * take the size from the importer. Others are known to their driver alone. */
-static bool is_long_enough(int fd, uint64_t bytes)
+/* Drivers take the size from the importer, so the descriptor has to hold what is claimed. Software
+ * drivers export a memfd, which must not shrink either; a GPU's driver a dma-buf, which tells its
+ * size, or a descriptor that it alone knows. */
+static enum gpud_status check_descriptor(int fd, uint64_t bytes, struct gpud_error *error)
 {
     struct stat file;
     if (fstat(fd, &file) != 0)
-        return false;
-    if (S_ISREG(file.st_mode) && (uint64_t)file.st_size < bytes)
-        return false;
-    if (S_ISFIFO(file.st_mode) || S_ISSOCK(file.st_mode) || S_ISDIR(file.st_mode))
-        return false;
+        return gpud_fail(error, GPUD_PEER, "the peer's descriptor cannot be looked at: %s",
+                         strerror(errno));
+    if (S_ISREG(file.st_mode))
+        return gpud_memfd_check(fd, bytes, error);
     off_t end = S_ISCHR(file.st_mode) ? -1 : lseek(fd, 0, SEEK_END);
-    if (end < 0)
-        return true;
-    lseek(fd, 0, SEEK_SET);
-    return (uint64_t)end >= bytes;
+    if (end >= 0)
+        lseek(fd, 0, SEEK_SET);
+    if (S_ISFIFO(file.st_mode) || S_ISSOCK(file.st_mode) || S_ISDIR(file.st_mode) ||
+        (end >= 0 && (uint64_t)end < bytes))
+        return gpud_fail(error, GPUD_PEER,
+                         "the peer sent a descriptor that is not memory of %llu bytes",
+                         (unsigned long long)bytes);
+    return GPUD_OK;
 }
 
 enum gpud_status gpud_vulkan_import(struct gpud_memory *memory, const struct gpud_handle *handle,
@@ -98,6 +102,8 @@ enum gpud_status gpud_vulkan_import(struct gpud_memory *memory, const struct gpu
 {
     const struct vulkan_device *vulkan = gpud_vulkan_device(memory->device);
     enum gpud_status status = check_words(memory, handle, error);
+    if (status == GPUD_OK)
+        status = check_descriptor(handle->fd, handle->word[BYTES], error);
     if (status != GPUD_OK)
         return status;
     int own = fcntl(handle->fd, F_DUPFD_CLOEXEC, 3);
@@ -112,9 +118,7 @@ enum gpud_status gpud_vulkan_import(struct gpud_memory *memory, const struct gpu
             .bytes = handle->word[BYTES],
             .type = (uint32_t)handle->word[TYPE],
         };
-        result = is_long_enough(own, handle->word[BYTES])
-                     ? gpud_vulkan_block_import(vulkan, &own, &record->block)
-                     : VK_ERROR_INVALID_EXTERNAL_HANDLE;
+        result = gpud_vulkan_block_import(vulkan, &own, &record->block);
     }
     if (result != VK_SUCCESS) {
         gpud_fd_close(&own);
