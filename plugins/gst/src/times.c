@@ -14,13 +14,13 @@ void times_init(struct times *times, struct endpoint *endpoint)
 void times_finish(struct times *times)
 {
     latencies_free(times->latencies);
-    shared_map_leave(times->shared, times);
-    shared_map_unref(times->shared);
+    shared_map_leave(&times->shared);
+    shared_map_unref(times->shared.map);
 }
 
 void times_share(struct times *times, struct shared_map *shared)
 {
-    times->shared = shared_map_ref(shared);
+    times->shared.map = shared_map_ref(shared);
 }
 
 /* With do-timestamp the sender's times mean nothing here. */
@@ -70,7 +70,8 @@ void times_meet_sender(struct times *times, const struct gpud_peer_info *peer)
     times->same_clock = peer->same_clock;
     g_atomic_int_set(&times->relation, times->same_clock ? RELATION_SAME_HOST : RELATION_UNKNOWN);
     latencies_clear(times->latencies);
-    shared_map_leave(times->shared, times);
+    shared_map_leave(&times->shared);
+    times->shared.process = peer->pid;
     times->map = (struct time_map){0};
     GST_OBJECT_LOCK(element);
     g_strlcpy(times->sender_host, peer->host, sizeof(times->sender_host));
@@ -186,7 +187,7 @@ static struct time_frame frame_of(struct times *times, const struct gpud_frame_i
 void times_learn_event(struct times *times, const struct wire_head *head,
                        const struct time_now *now)
 {
-    shared_map_update(times->shared, times, &times->map, head, NULL, now);
+    shared_map_update(&times->shared, &times->map, head, NULL, now);
 }
 
 /* The frame is not used to learn the sender's clock: a later one may tell it more exactly. */
@@ -200,7 +201,7 @@ gboolean times_is_past(struct times *times, const struct gpud_frame_info *info,
     times_now(times, &now);
     if (!GST_CLOCK_TIME_IS_VALID(frame.running) || !GST_CLOCK_TIME_IS_VALID(now.running))
         return FALSE;
-    shared_map_try(times->shared, times, &map, head, &frame, &now);
+    shared_map_try(&times->shared, &map, head, &frame, &now);
     struct timeline_frame placed = {.mapped = time_map_apply(&map, frame.running),
                                     .arrived = time_map_arrival(&map, head, &frame, &now),
                                     .live = head->live};
@@ -230,7 +231,7 @@ void times_stamp_linked(struct times *times, struct input *input,
     *frame = frame_of(times, info, note_arrivals(times, input, info));
     times_now(times, now);
     times->stamped_at = now->running;
-    shared_map_update(times->shared, times, &times->map, head, frame, now);
+    shared_map_update(&times->shared, &times->map, head, frame, now);
     timing->arrived = arrival_of(head, frame, now);
     if (!stamp_by_arrival(times, now, time_map_arrival(&times->map, head, frame, now), buffer))
         stamp_by_sender(times, head, frame->running, wire_time(info->dts_ns), timing->arrived,
@@ -292,7 +293,7 @@ gboolean times_stamp_captured(struct times *times, const struct gpud_frame_info 
 
 void times_break(struct times *times)
 {
-    shared_map_leave(times->shared, times);
+    shared_map_leave(&times->shared);
     time_map_lose(&times->map);
     timeline_break(&times->line);
 }
@@ -301,7 +302,7 @@ void times_reset(struct times *times, gboolean card)
 {
     GstElement *element = times->endpoint->element;
 
-    shared_map_leave(times->shared, times);
+    shared_map_leave(&times->shared);
     times->map = (struct time_map){0};
     times->line = (struct timeline){0};
     arrivals_clear(&times->arrivals);

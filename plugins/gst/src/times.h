@@ -21,7 +21,7 @@ struct times {
     gint relation;               /* atomic: enum clock_relation */
     struct latencies *latencies; /* of frames, where the core does not count them */
     gchar sender_host[64];       /* the last sender's, "": this host; under the object lock */
-    struct shared_map *shared;   /* with the programme's other streams; NULL: there are none */
+    struct shared_part shared;   /* with the programme's other streams */
     /* The streaming thread's. */
     struct time_map map;
     struct timeline line;

@@ -8,7 +8,8 @@
 
 /* The stream that measures for a run of a sender's pipeline. */
 struct leader {
-    gconstpointer user;
+    const struct shared_part *part;
+    gint64 process;
     guint64 run;       /* the sender's, see wire_head */
     GstClockTime base; /* the receiver's base time: another one after each pause */
     gint64 shift;
@@ -48,25 +49,36 @@ void shared_map_unref(struct shared_map *shared)
 
 /* --- under the lock ----------------------------------------------------------------------- */
 
-/* Another stream that measures for the same run; NULL: there is none. */
-static const struct leader *find_other(const struct shared_map *shared, gconstpointer user,
-                                       const struct wire_head *head, const struct time_now *now)
+/* A run is only the sender's word: another process must not move this stream's times by it. */
+static gboolean measures_for(const struct leader *leader, const struct shared_part *part,
+                             guint64 run)
 {
-    for (guint i = 0; i < shared->leaders->len; i++) {
-        const struct leader *leader = &g_array_index(shared->leaders, struct leader, i);
-        if (leader->user != user && leader->run == head->run && leader->base == now->base &&
-            now->system < leader->at + SILENCE_MAX)
+    return leader->run == run && leader->process == part->process;
+}
+
+/* Another stream that measures for the same run, or NULL. */
+static const struct leader *find_other(const struct shared_part *part, const struct wire_head *head,
+                                       const struct time_now *now)
+{
+    const GArray *leaders = part->map->leaders;
+
+    for (guint i = 0; i < leaders->len; i++) {
+        const struct leader *leader = &g_array_index(leaders, struct leader, i);
+        if (leader->part != part && measures_for(leader, part, head->run) &&
+            leader->base == now->base && now->system < leader->at + SILENCE_MAX)
             return leader;
     }
     return NULL;
 }
 
-static void remove_leaders(struct shared_map *shared, gconstpointer user, guint64 run)
+static void remove_leaders(const struct shared_part *part, const struct wire_head *head)
 {
-    for (guint i = shared->leaders->len; i-- > 0;) {
-        const struct leader *leader = &g_array_index(shared->leaders, struct leader, i);
-        if (leader->user == user || leader->run == run)
-            g_array_remove_index_fast(shared->leaders, i);
+    GArray *leaders = part->map->leaders;
+
+    for (guint i = leaders->len; i-- > 0;) {
+        const struct leader *leader = &g_array_index(leaders, struct leader, i);
+        if (leader->part == part || (head && measures_for(leader, part, head->run)))
+            g_array_remove_index_fast(leaders, i);
     }
 }
 
@@ -81,51 +93,47 @@ static void use(struct time_map *map, const struct leader *leader, GstClockTime 
 
 /* --- streams ------------------------------------------------------------------------------ */
 
-static void update(struct shared_map *shared, gconstpointer user, struct time_map *map,
+static void update(const struct shared_part *part, struct time_map *map,
                    const struct wire_head *head, const struct time_frame *frame,
                    const struct time_now *now, gboolean measures)
 {
-    g_mutex_lock(&shared->lock);
-    const struct leader *other = find_other(shared, user, head, now);
+    if (!part->map || time_relation(head, now) == TIME_SHARED) {
+        time_map_update(map, head, frame, now);
+        return;
+    }
+    g_mutex_lock(&part->map->lock);
+    const struct leader *other = find_other(part, head, now);
     if (other)
         use(map, other, now->system);
     else
         time_map_update(map, head, frame, now);
     if (!other && measures && map->anchored) {
-        struct leader leader = {user, head->run, now->base, map->shift, now->system};
-        remove_leaders(shared, user, head->run);
-        g_array_append_val(shared->leaders, leader);
+        struct leader leader = {part, part->process, head->run, now->base, map->shift, now->system};
+        remove_leaders(part, head);
+        g_array_append_val(part->map->leaders, leader);
     }
-    g_mutex_unlock(&shared->lock);
+    g_mutex_unlock(&part->map->lock);
 }
 
-void shared_map_update(struct shared_map *shared, gconstpointer user, struct time_map *map,
+void shared_map_update(const struct shared_part *part, struct time_map *map,
                        const struct wire_head *head, const struct time_frame *frame,
                        const struct time_now *now)
 {
-    if (shared && time_relation(head, now) != TIME_SHARED)
-        update(shared, user, map, head, frame, now, TRUE);
-    else
-        time_map_update(map, head, frame, now);
+    update(part, map, head, frame, now, TRUE);
 }
 
-void shared_map_try(struct shared_map *shared, gconstpointer user, struct time_map *copy,
+void shared_map_try(const struct shared_part *part, struct time_map *copy,
                     const struct wire_head *head, const struct time_frame *frame,
                     const struct time_now *now)
 {
-    if (shared && time_relation(head, now) != TIME_SHARED)
-        update(shared, user, copy, head, frame, now, FALSE);
-    else
-        time_map_update(copy, head, frame, now);
+    update(part, copy, head, frame, now, FALSE);
 }
 
-void shared_map_leave(struct shared_map *shared, gconstpointer user)
+void shared_map_leave(const struct shared_part *part)
 {
-    if (!shared)
+    if (!part->map)
         return;
-    g_mutex_lock(&shared->lock);
-    for (guint i = shared->leaders->len; i-- > 0;)
-        if (g_array_index(shared->leaders, struct leader, i).user == user)
-            g_array_remove_index_fast(shared->leaders, i);
-    g_mutex_unlock(&shared->lock);
+    g_mutex_lock(&part->map->lock);
+    remove_leaders(part, NULL);
+    g_mutex_unlock(&part->map->lock);
 }

@@ -16,17 +16,23 @@ struct shared_map *shared_map_new(void);
 struct shared_map *shared_map_ref(struct shared_map *shared);
 void shared_map_unref(struct shared_map *shared);
 
-/* As time_map_update(), for the stream `user`. shared: NULL: it is alone. From any thread. */
-void shared_map_update(struct shared_map *shared, gconstpointer user, struct time_map *map,
+/* One stream's part. */
+struct shared_part {
+    struct shared_map *map; /* NULL: the stream is alone */
+    gint64 process;         /* that sends it, as the system says: only a run of its own is shared */
+};
+
+/* As time_map_update(). From any thread. */
+void shared_map_update(const struct shared_part *part, struct time_map *map,
                        const struct wire_head *head, const struct time_frame *frame,
                        const struct time_now *now);
 
 /* The same on a copy of the stream's map, from which no other one learns. */
-void shared_map_try(struct shared_map *shared, gconstpointer user, struct time_map *copy,
+void shared_map_try(const struct shared_part *part, struct time_map *copy,
                     const struct wire_head *head, const struct time_frame *frame,
                     const struct time_now *now);
 
 /* What the stream has measured no longer holds. */
-void shared_map_leave(struct shared_map *shared, gconstpointer user);
+void shared_map_leave(const struct shared_part *part);
 
 #endif
