@@ -184,7 +184,7 @@ static inline const struct gpud_device_link *info_part_link(const struct info_re
     return report->machine.link[from * report->machine.parts + to];
 }
 
-/* The index of the part at a place on the bus; machine.parts: there is none. */
+/* The index of the part at a place on the bus; machine.parts if no part is there. */
 size_t info_find_part(const struct info_report *report, const char *pci);
 
 /* "gpu", "network", "capture" */

@@ -74,7 +74,7 @@ extern struct vulkan_instance_calls gpud_vk;
 /* How many devices the drivers have. Loads them. */
 uint32_t gpud_vulkan_count(void);
 
-/* Why there is none. */
+/* Why there is no device. */
 const char *gpud_vulkan_why_none(void);
 
 /* index is below the count. */

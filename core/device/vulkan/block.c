@@ -129,7 +129,7 @@ VkResult gpud_vulkan_block_stage(const struct vulkan_device *vulkan, uint64_t si
     return freed(vulkan, block, result);
 }
 
-/* Needs Linux 5.14; with an older one no page is. */
+/* Kernels before 5.14 cannot tell: there no pages are pinned. */
 static bool are_writable(void *pages, uint64_t size)
 {
     return madvise(pages, size, MADV_POPULATE_WRITE) == 0;

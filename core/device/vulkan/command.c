@@ -219,13 +219,13 @@ static VkResult new_command(const struct vulkan_device *vulkan, struct vulkan_qu
     return result;
 }
 
-/* The oldest if its work is done, else a new one. */
+/* The oldest if its work is done, as all is on a device that was lost; else a new one. */
 static VkResult take(struct vulkan_device *vulkan, struct vulkan_queue *queue,
                      struct vulkan_command **command)
 {
     struct vulkan_command *oldest = queue->oldest;
     long result;
-    if (!oldest || progress(vulkan, queue->timeline, oldest->value, &result) != GPUD_PROGRESS_DONE)
+    if (!oldest || progress(vulkan, queue->timeline, oldest->value, &result) == GPUD_PROGRESS_BUSY)
         return new_command(vulkan, queue, command);
     queue->oldest = oldest->next;
     if (!queue->oldest)

@@ -146,7 +146,7 @@ static bool examine(VkPhysicalDevice physical, struct vulkan_facts *facts,
     return usable && facts->lanes > 0;
 }
 
-/* At least 1, so that probe can say why there is none. */
+/* At least 1, so that probe can say why there is no device. */
 static unsigned count(void)
 {
     uint32_t found = gpud_vulkan_count();
