@@ -363,6 +363,19 @@ void ends_stop(EndsPipeline *pipeline)
     gst_object_unref(pipeline);
 }
 
+void ends_fail_on_errors(EndsPipeline *pipeline)
+{
+    g_autoptr(GstBus) bus = gst_element_get_bus(pipeline);
+    g_autoptr(GstMessage) message = gst_bus_pop_filtered(bus, GST_MESSAGE_ERROR);
+    g_autoptr(GError) error = NULL;
+    g_autofree gchar *debug = NULL;
+
+    if (!message)
+        return;
+    gst_message_parse_error(message, &error, &debug);
+    fail("%s: %s: %s", GST_MESSAGE_SRC_NAME(message), error->message, debug);
+}
+
 EndsMonitor *ends_monitor(void)
 {
     GstDeviceMonitor *monitor = gst_device_monitor_new();

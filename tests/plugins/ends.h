@@ -134,6 +134,9 @@ GstElement *ends_pipeline(const gchar *format, ...) G_GNUC_PRINTF(1, 2);
 void ends_stop(EndsPipeline *pipeline);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(EndsPipeline, ends_stop)
 
+/* An error that the pipeline has posted ends the test. */
+void ends_fail_on_errors(EndsPipeline *pipeline);
+
 /* A monitor of video sources, started. */
 typedef GstDeviceMonitor EndsMonitor;
 EndsMonitor *ends_monitor(void);

@@ -11,20 +11,6 @@
     "application/octet-stream ! gpudirectsink address=%s/data"
 #define WAIT 20 /* s, for what takes a fraction of one */
 
-static void fail_on_errors(GstElement *pipeline)
-{
-    GstBus *bus = gst_element_get_bus(pipeline);
-    GstMessage *message = gst_bus_pop_filtered(bus, GST_MESSAGE_ERROR);
-
-    if (message) {
-        GError *error;
-        gchar *debug;
-        gst_message_parse_error(message, &error, &debug);
-        fail("%s: %s: %s", GST_MESSAGE_SRC_NAME(message), error->message, debug);
-    }
-    gst_object_unref(bus);
-}
-
 /* counts: of pictures, and of blocks of sound. */
 static void count(GstElement *sink, GstBuffer *buffer, GstPad *pad, gint *counts)
 {
@@ -92,36 +78,23 @@ static const struct {
 
 TEST(test_player, .times = 2 * G_N_ELEMENTS(players))
 {
-    gchar *address = ends_address(), *uri = g_strdup_printf("gpudirect://%s", address);
-    gchar *format = g_strconcat(PICTURES TONE, players[__i__ / 2].data, NULL);
-    gchar *line = g_strdup_printf(format, address, address, address);
+    g_autofree gchar *address = ends_address(), *uri = g_strdup_printf("gpudirect://%s", address);
+    g_autofree gchar *format = g_strconcat(PICTURES TONE, players[__i__ / 2].data, NULL);
     gboolean sender_first = __i__ % 2 == 0;
     gint counts[2] = {0};
     GstElement *player = make_player(players[__i__ / 2].factory, uri, counts);
-    GstElement *sender = gst_parse_launch(line, NULL);
+    g_autoptr(EndsPipeline) sender = ends_pipeline(format, address, address, address);
 
-    fail_unless(sender != NULL);
     if (sender_first)
         gst_element_set_state(sender, GST_STATE_PLAYING);
     gst_element_set_state(player, GST_STATE_PLAYING);
     if (!sender_first)
         gst_element_set_state(sender, GST_STATE_PLAYING);
-    for (guint i = 0;
-         i < WAIT * 100 && MIN(g_atomic_int_get(&counts[0]), g_atomic_int_get(&counts[1])) < 10;
-         i++) {
-        fail_on_errors(player);
-        g_usleep(10000);
-    }
-    fail_unless(MIN(g_atomic_int_get(&counts[0]), g_atomic_int_get(&counts[1])) >= 10,
-                "%d pictures and %d blocks", counts[0], counts[1]);
-    gst_element_set_state(player, GST_STATE_NULL);
-    gst_element_set_state(sender, GST_STATE_NULL);
-    gst_object_unref(player);
-    gst_object_unref(sender);
-    g_free(line);
-    g_free(format);
-    g_free(uri);
-    g_free(address);
+    ENDS_UNTIL(WAIT,
+               (ends_fail_on_errors(player),
+                MIN(g_atomic_int_get(&counts[0]), g_atomic_int_get(&counts[1])) >= 10),
+               "%d pictures and %d blocks", counts[0], counts[1]);
+    ends_stop(player);
 }
 
 ENDS_MAIN(60)

@@ -5,9 +5,6 @@
  * and equal times of what was made together. */
 #include "ends.h"
 
-#include <signal.h>
-#include <sys/wait.h>
-
 #define SOUND "audio/x-raw,format=S16LE,layout=interleaved,rate=48000,channels=2"
 #define PICTURES "videotestsrc is-live=true ! " CAPS_SMALL " ! gpudirectsink address=%s "
 #define TONE                                                                                \
@@ -168,32 +165,12 @@ static GstElement *receive(const gchar *address, const gchar *properties, GstClo
     return pipeline;
 }
 
-static void stop(GstElement *pipeline)
-{
-    gst_element_set_state(pipeline, GST_STATE_NULL);
-    gst_object_unref(pipeline);
-}
-
-static void fail_on_errors(GstElement *pipeline)
-{
-    GstBus *bus = gst_element_get_bus(pipeline);
-    GstMessage *message = gst_bus_pop_filtered(bus, GST_MESSAGE_ERROR);
-
-    if (message) {
-        GError *error;
-        gchar *debug;
-        gst_message_parse_error(message, &error, &debug);
-        fail("%s: %s: %s", GST_MESSAGE_SRC_NAME(message), error->message, debug);
-    }
-    gst_object_unref(bus);
-}
-
 /* Waits until `expr`, computed under the lock from the pad of that name, is true. */
 #define WAIT_FOR(pipeline, pad_name, expr)                                    \
     do {                                                                      \
         gboolean there = FALSE;                                               \
         for (guint tries = 0; tries < WAIT * 100 && !there; tries++) {        \
-            fail_on_errors(pipeline);                                         \
+            ends_fail_on_errors(pipeline);                                    \
             g_mutex_lock(&seen.lock);                                         \
             struct pad_log *pad = find_pad(pad_name);                         \
             there = pad && (expr);                                            \
@@ -224,37 +201,10 @@ static guint64 buffers_of(const gchar *name)
 
 static GstElement *send(const gchar *address, const gchar *format)
 {
-    gchar *line = g_strdup_printf(format, address, address);
-    GError *error = NULL;
-    GstElement *pipeline = gst_parse_launch(line, &error);
+    GstElement *pipeline = ends_pipeline(format, address, address);
 
-    fail_unless(pipeline && !error, "%s: %s", line, error ? error->message : "");
     gst_element_set_state(pipeline, GST_STATE_PLAYING);
-    g_free(line);
     return pipeline;
-}
-
-static GPid spawn(const gchar *address, const gchar *format)
-{
-    gchar *pipeline = g_strdup_printf(format, address);
-    gchar *line = g_strdup_printf("%s %s", g_getenv("GPUDIRECT_TEST_PEER"), pipeline);
-    gchar **argv;
-    GPid pid = 0;
-
-    fail_unless(g_getenv("GPUDIRECT_TEST_PEER") != NULL,
-                "GPUDIRECT_TEST_PEER is not set: run by meson test");
-    fail_unless(g_shell_parse_argv(line, NULL, &argv, NULL));
-    fail_unless(g_spawn_async(NULL, argv, NULL, G_SPAWN_DO_NOT_REAP_CHILD, NULL, NULL, &pid, NULL));
-    g_strfreev(argv);
-    g_free(pipeline);
-    g_free(line);
-    return pid;
-}
-
-static void kill_process(GPid pid)
-{
-    kill(pid, SIGKILL);
-    waitpid(pid, NULL, 0);
 }
 
 /* --- pads --------------------------------------------------------------------------------- */
@@ -286,8 +236,8 @@ TEST(test_pads, .times = 2)
     gst_element_send_event(sender, gst_event_new_eos());
     WAIT_FOR(receiver, "src", pad->ended && pad->removed);
     WAIT_FOR(receiver, "src_audio", pad->ended && pad->removed);
-    stop(sender);
-    stop(receiver);
+    ends_stop(sender);
+    ends_stop(receiver);
     g_free(address);
 }
 
@@ -302,8 +252,8 @@ TEST(test_unlinked)
     WAIT_FOR(receiver, "src_audio", TRUE);
     MORE(receiver, "src", 30);
     fail_unless_equals_uint64(buffers_of("src_audio"), 0);
-    stop(sender);
-    stop(receiver);
+    ends_stop(sender);
+    ends_stop(receiver);
     g_free(address);
 }
 
@@ -311,21 +261,21 @@ TEST(test_stream_appears_later)
 {
     gchar *address = ends_address();
     GstElement *receiver = receive(address, NULL, NULL);
-    GPid pictures = spawn(address, PICTURES);
+    GPid pictures = ends_spawn(PICTURES, address);
 
     MORE(receiver, "src", 10);
     WAIT_FOR(receiver, "src", seen.complete == 1);
-    GPid tone = spawn(address, TONE);
+    GPid tone = ends_spawn(TONE, address);
     MORE(receiver, "src_audio", 10);
     MORE(receiver, "src", 10);
     expect_two_streams();
-    kill_process(tone);
-    kill_process(pictures);
-    stop(receiver);
+    ends_kill(tone);
+    ends_kill(pictures);
+    ends_stop(receiver);
     g_free(address);
 }
 
-/* Sound alone is a programme, too, for which nobody waits until a timeout. */
+/* Sound alone is a programme, too: no timeout waits for a picture. */
 TEST(test_sound_alone)
 {
     gchar *address = ends_address();
@@ -334,8 +284,8 @@ TEST(test_sound_alone)
 
     MORE(receiver, "src_audio", 400); /* 4 s */
     fail_unless_equals_uint64(buffers_of("src"), 0);
-    stop(sender);
-    stop(receiver);
+    ends_stop(sender);
+    ends_stop(receiver);
     g_free(address);
 }
 
@@ -347,8 +297,8 @@ TEST(test_one_stream)
 
     MORE(receiver, "src", 10);
     WAIT_FOR(receiver, "src", seen.complete == 1 && seen.pads->len == 1 && pad->width == 0);
-    stop(sender);
-    stop(receiver);
+    ends_stop(sender);
+    ends_stop(receiver);
     g_free(stream);
     g_free(address);
 }
@@ -366,8 +316,8 @@ TEST(test_path)
     gst_element_set_state(sender, GST_STATE_PLAYING);
     MORE(receiver, "src", 5);
     MORE(receiver, "src_audio", 5);
-    stop(sender);
-    stop(receiver);
+    ends_stop(sender);
+    ends_stop(receiver);
     rmdir(folder);
     g_free(line);
     g_free(address);
@@ -385,7 +335,7 @@ TEST(test_no_sender_before_the_end)
     fail_unless(message != NULL, "nothing says that no stream was found");
     gst_message_unref(message);
     gst_object_unref(bus);
-    stop(receiver);
+    ends_stop(receiver);
     g_free(address);
 }
 
@@ -398,26 +348,26 @@ TEST(test_killed_sound, .times = 2)
     gboolean ends = __i__ == 1;
     gchar *address = ends_address();
     GstElement *receiver = receive(address, ends ? "on-disconnect=eos" : NULL, NULL);
-    GPid pictures = spawn(address, PICTURES), tone = spawn(address, TONE);
+    GPid pictures = ends_spawn(PICTURES, address), tone = ends_spawn(TONE, address);
 
     MORE(receiver, "src", 5);
     MORE(receiver, "src_audio", 5);
-    kill_process(tone);
+    ends_kill(tone);
     if (ends)
         WAIT_FOR(receiver, "src_audio", pad->ended && pad->removed);
     MORE(receiver, "src", 30);
     g_mutex_lock(&seen.lock);
     fail_unless(find_pad("src_audio")->removed == ends);
     g_mutex_unlock(&seen.lock);
-    tone = spawn(address, TONE);
+    tone = ends_spawn(TONE, address);
     WAIT_FOR(receiver, "src_audio", !pad->removed);
     MORE(receiver, "src_audio", 5);
     g_mutex_lock(&seen.lock);
     fail_unless_equals_int(seen.pads->len, ends ? 3 : 2);
     g_mutex_unlock(&seen.lock);
-    kill_process(tone);
-    kill_process(pictures);
-    stop(receiver);
+    ends_kill(tone);
+    ends_kill(pictures);
+    ends_stop(receiver);
     g_free(address);
 }
 
@@ -425,23 +375,24 @@ TEST(test_killed_picture)
 {
     gchar *address = ends_address();
     GstElement *receiver = receive(address, NULL, NULL);
-    GPid pictures = spawn(address, PICTURES), tone = spawn(address, TONE);
+    GPid pictures = ends_spawn(PICTURES, address), tone = ends_spawn(TONE, address);
 
     MORE(receiver, "src", 5);
     MORE(receiver, "src_audio", 5);
-    kill_process(pictures);
+    ends_kill(pictures);
     MORE(receiver, "src_audio", 100);
     /* Another format, on the same pad. */
-    pictures = spawn(address, "videotestsrc is-live=true ! "
-                              "video/x-raw,format=NV12,width=32,height=16,framerate=25/1 ! "
-                              "gpudirectsink address=%s");
+    pictures = ends_spawn("videotestsrc is-live=true ! "
+                          "video/x-raw,format=NV12,width=32,height=16,framerate=25/1 ! "
+                          "gpudirectsink address=%s",
+                          address);
     WAIT_FOR(receiver, "src", pad->width == 32);
     MORE(receiver, "src", 5);
     MORE(receiver, "src_audio", 20);
     expect_two_streams();
-    kill_process(tone);
-    kill_process(pictures);
-    stop(receiver);
+    ends_kill(tone);
+    ends_kill(pictures);
+    ends_stop(receiver);
     g_free(address);
 }
 
@@ -492,10 +443,10 @@ TEST(test_killed_receiver)
     MORE(receiver, "src", 5);
     MORE(receiver, "src_audio", 5);
     for (guint i = 0; i < 5; i++) {
-        GPid victim = spawn(address, "gpudirectsrc address=%s/audio ! fakesink sync=false");
+        GPid victim = ends_spawn("gpudirectsrc address=%s/audio ! fakesink sync=false", address);
         wait_clients(sound, 2);
         MORE(receiver, "src_audio", 10 + i);
-        kill_process(victim);
+        ends_kill(victim);
         wait_clients(sound, 1);
         MORE(receiver, "src", 5);
         MORE(receiver, "src_audio", 20);
@@ -503,8 +454,8 @@ TEST(test_killed_receiver)
     fail_unless_equals_uint64(missing("src", 1), 0);
     fail_unless_equals_uint64(missing("src_audio", 480), 0);
     gst_object_unref(sound);
-    stop(sender);
-    stop(receiver);
+    ends_stop(sender);
+    ends_stop(receiver);
     g_free(address);
 }
 
@@ -626,12 +577,34 @@ TEST(test_in_step, .times = G_N_ELEMENTS(clocks))
     fail_unless(worst <= clocks[__i__].most, "%s: %" G_GINT64_FORMAT " ns apart",
                 clocks[__i__].what, worst);
     g_array_unref(all);
-    stop(sender);
-    stop(receiver);
+    ends_stop(sender);
+    ends_stop(receiver);
     gst_object_unref(sender_clock);
     gst_object_unref(receiver_clock);
     g_free(line);
     g_free(address);
+}
+
+/* Other users may be able to add streams: their number is limited. */
+TEST(test_too_many_streams)
+{
+    g_autofree gchar *address = ends_address();
+    GString *line = g_string_new(NULL);
+
+    for (guint i = 0; i < 40; i++)
+        g_string_append_printf(line,
+                               "fakesrc is-live=true sizetype=fixed do-timestamp=true format=time "
+                               "! application/octet-stream ! gpudirectsink address=%s/s%u ",
+                               address, i);
+    g_autofree gchar *launch = g_string_free(line, FALSE);
+    g_autoptr(EndsPipeline) sender = ends_pipeline("%s", launch);
+    gst_element_set_state(sender, GST_STATE_PLAYING);
+    g_autoptr(EndsPipeline) receiver = receive(address, NULL, NULL);
+    g_autoptr(GstBus) bus = gst_element_get_bus(receiver);
+    g_autoptr(GError) warning = ends_wait_error(bus, GST_MESSAGE_WARNING, WAIT);
+    fail_unless(strstr(warning->message, "more than 32 streams") != NULL, "%s", warning->message);
+    g_autoptr(GstElement) bin = gst_bin_get_by_name(GST_BIN(receiver), "p");
+    fail_unless_equals_int(GST_BIN_NUMCHILDREN(bin), 32);
 }
 
 /* Stopped at any moment of its start, and started again. */
@@ -651,8 +624,8 @@ TEST(test_states)
     }
     MORE(receiver, "src", 5);
     MORE(receiver, "src_audio", 5);
-    stop(sender);
-    stop(receiver);
+    ends_stop(sender);
+    ends_stop(receiver);
     g_free(address);
 }
 

@@ -19,6 +19,10 @@
 #define SETTLED (G_USEC_PER_SEC / 5)
 #define FORMAT_MAX (2 * G_TIME_SPAN_SECOND)
 
+/* Each stream has a thread; where others may make sockets beside the channel's, one of them must
+ * not have as many as it likes. */
+#define STREAMS_MAX 32
+
 #define UNIX_PREFIX "unix:"
 
 struct found {
@@ -41,6 +45,7 @@ struct finder {
     gboolean polls;
     gboolean unformatted; /* a stream of the channel has no format yet */
     gboolean complete;    /* no-more-pads was emitted */
+    gboolean said_full;   /* that there are too many streams */
     gint64 begun_at;      /* when the first stream was found, and */
     gint64 changed_at;    /* the last one; by g_get_monotonic_time(); 0: none */
 };
@@ -133,11 +138,24 @@ static gboolean keep(struct found *found, const struct channel *channel)
     return TRUE;
 }
 
+static gboolean has_room(struct finder *finder)
+{
+    if (finder->found->len < STREAMS_MAX)
+        return TRUE;
+    if (!finder->said_full)
+        GST_ELEMENT_WARNING(finder->params.programme->bin, RESOURCE, NO_SPACE_LEFT,
+                            ("\"%s\" has more than %d streams: the others are left out.",
+                             finder->address, STREAMS_MAX),
+                            (NULL));
+    finder->said_full = TRUE;
+    return FALSE;
+}
+
 static void see_channel(struct finder *finder, const struct channel *channel)
 {
     struct found *found = find_stream(finder, channel->address);
 
-    if (!found && channel->caps && !channel->ended)
+    if (!found && channel->caps && !channel->ended && has_room(finder))
         found = add_stream(finder, channel->address, channel->caps);
     if (found && found->stream)
         meet_channel(finder, found, channel);
