@@ -277,7 +277,8 @@ struct gpud_device {
 struct gpud_device_ops {
     const char *name; /* "host", "opencl": the part before the colon */
     bool single;      /* there is only one, and its name has no index */
-    /* How many there are; at least 1, so that probe can say why there is no device. Loads the driver. */
+    /* How many there are; at least 1, so that probe can say why there is no device. Loads the
+     * driver. */
     unsigned (*count)(void);
     /* Fills caps, uuid, aperture, no_direct, no_dmabuf and info's description, available,
      * direct_writes and reason. Never fails: an absent device is available = false with the reason.

@@ -13,8 +13,8 @@
  *     → gpud_capture_card_list_destroy
  * @endverbatim
  *
- * Cards come and go as /dev/video* do: whoever watches that folder (inotify), or udev, makes a new
- * list then.
+ * Cards come and go as /dev/video* do: watch that folder (inotify), or udev, and make a new list
+ * then.
  *
  * Thread-safety: a list is a snapshot, which any threads may read at once. *list is set only on
  * success, and the caller's to destroy; destroying NULL, or a pointer to NULL, does nothing.

@@ -22,7 +22,7 @@ static void expect_loaded(const char *device, const char *only)
     fclose(maps);
 }
 
-/* The node is none; its device is opened before it. */
+/* The node is no card; its device is opened before it. */
 static void try_on(struct gpud_context *context, const char *device)
 {
     struct gpud_capture_params params = GPUD_PARAMS_INIT(params);

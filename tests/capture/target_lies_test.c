@@ -245,7 +245,7 @@ static void forged_files(void)
         bool listed;
     } said[] = {
         {"a good one", GOOD("50/1", ""), true},
-        {"a rate that is none", GOOD("4294967295/2147483648", ""), true},
+        {"a rate beyond all cards", GOOD("4294967295/2147483648", ""), true},
         {"a rate of nothing", GOOD("50/0", ""), true},
         {"a rate below nothing", GOOD("-1/-1", ""), true},
         {"a rate that is a text", GOOD("\x1b[2J", ""), true},

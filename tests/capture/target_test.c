@@ -217,7 +217,7 @@ static void test_silence(void)
     writer_write(&ends.writer);
     expect(&ends, 0, GPUD_FRAME_DISCONTINUITY, 0);
     CHECK(info_now(&ends).reason[0] == '\0', "\"%s\"", info_now(&ends).reason);
-    /* Half a picture is none. */
+    /* Half a picture is no frame. */
     writer_fill(&ends.writer, 1, 1, ends.writer.size / 2);
     EXPECT(GPUD_TIMEOUT, "does it run?",
            gpud_target_acquire(ends.target, 1200 * GPUD_MSEC, &none, &e));

@@ -126,7 +126,7 @@ static void wrap_timestamp(struct run *run)
         g_mutex_lock(&run->lock);
         check(!GST_CLOCK_TIME_IS_VALID(run->captured) && run->late < 10 * (gint64)GST_SECOND &&
                   run->pts <= gst_element_get_current_running_time(run->src),
-              "a time that is none");
+              "not a time");
         g_mutex_unlock(&run->lock);
     }
     card_set("Wrap Timestamp", 0);

@@ -61,7 +61,7 @@ static guint count_events(GstEventType type)
     return count;
 }
 
-TEST(test_who_comes_late_gets_the_last_of_each_name)
+TEST(test_late_receiver_gets_the_last_of_each_name)
 {
     setup();
     stick("cue", 1);
@@ -83,7 +83,7 @@ TEST(test_who_comes_late_gets_the_last_of_each_name)
     fail_unless_equals_int(count_events(GST_EVENT_CUSTOM_DOWNSTREAM), 0);
 }
 
-TEST(test_who_is_there_gets_each)
+TEST(test_present_receiver_gets_each)
 {
     setup();
     join();

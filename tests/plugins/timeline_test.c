@@ -42,7 +42,7 @@ static GstPadProbeReturn see_frame(GstPad *pad, GstPadProbeInfo *info, gpointer 
     return GST_PAD_PROBE_OK;
 }
 
-/* The system's, or one that is none of the monotonic one's. */
+/* The system's, by the monotonic clock or by another one. */
 static GstClock *clock_of(gboolean foreign)
 {
     return g_object_new(GST_TYPE_SYSTEM_CLOCK, "clock-type",

@@ -136,8 +136,7 @@ static void maps_of_forged_heads(void)
         CHECK(unpack.left == 0, "%zu bytes of a head are left", unpack.left);
         CHECK(good || (!head.monotonic && !head.clock && head.base_time == 0),
               "a bad head says something");
-        CHECK(good == ((!monotonic && !named) || is_time(said[at % COUNT])),
-              "a base time that is none");
+        CHECK(good == ((!monotonic && !named) || is_time(said[at % COUNT])), "not a base time");
         for (guint k = 0; k < COUNT; k++) {
             struct time_frame frame = {
                 .running = wire_time(said[(at / COUNT + k) % COUNT]),
@@ -165,7 +164,7 @@ static void events_of_forged_times(void)
         UINT64_C(0xfff0000000000000),
         UINT64_C(0x7ff8000000000000), /* not a number */
         UINT64_C(0x7ff0000000000001),
-        1, /* so small that it is none */
+        1, /* so small that it is 0 */
         UINT64_C(0x7fefffffffffffff),
     };
     struct wire_event event;

@@ -230,7 +230,7 @@ void expect_end(struct gpud_channel *channel, enum gpud_status wanted, const cha
         EXPECT(wanted, text, receive_next(channel, &message, false, &e));
         CHECK(gpud_channel_wait(channel, 0, NULL) == GPUD_OK, "the end is not readable");
     }
-    CHECK(gpud_channel_is_dead(channel), "an end that is none");
+    CHECK(gpud_channel_is_dead(channel), "not an end");
     message = (struct gpud_message){.type = GPUD_MESSAGE_KICK};
     EXPECT(GPUD_PEER, "", gpud_channel_send(channel, &message, &e));
 }

@@ -352,7 +352,7 @@ void peer_check_at(const char *file, int line, const struct peer *peer)
         FAIL("(%s:%d) I1: %llu frames came twice or went back", file, line,
              atomic_load(&board->repeated));
     if (atomic_load(&board->unreported))
-        FAIL("(%s:%d) I2: %llu times frames were missing that nobody had reported as dropped, or "
+        FAIL("(%s:%d) I2: %llu times frames were missing that were not reported as dropped, or "
              "the other way round",
              file, line, atomic_load(&board->unreported));
 }

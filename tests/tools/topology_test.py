@@ -101,7 +101,7 @@ empty.check_says("no GPU, network card or capture card is on a bus here")
 empty.close()
 
 
-# A switch below a switch; and a bridge that a card brings, which is none.
+# A switch below a switch; and the bridge of a card, which is no switch.
 def amd(pci):
     return machines.card(pci, machines.AMD, 0x740f, machines.GPU)
 

@@ -157,7 +157,7 @@ int main(void)
 {
     SAY("what addresses mean");
     test_meanings();
-    SAY("what is none");
+    SAY("what is no address");
     test_nonsense();
     SAY("numbers");
     test_numbers();

@@ -221,7 +221,7 @@ static void test_trials(void)
     SAYS(why, "map: the pattern did not arrive");
     SAYS(why, "staged: nor here");
     CHECK(!gpud_route_find("") && !gpud_route_find("MAP") && !gpud_route_find("peerless"),
-          "a route that is none");
+          "not a route");
 
     /* However long the reasons are, they end. */
     char longest[400];
@@ -244,7 +244,7 @@ static void test_pins(void)
     AUTO(gpud_route_trials_destroy) struct gpud_route_trials *trials = gpud_route_trials_create();
     gpu.token = 7;
     host.token = 9;
-    CHECK(!strstr(against_of(&gpu, &other, NULL, "staged"), "staged"), "a reason that is none");
+    CHECK(!strstr(against_of(&gpu, &other, NULL, "staged"), "staged"), "not a reason");
     other.caps |= GPUD_CAP_PINS_WRITABLE;
     CHECK(!strstr(against_of(&gpu, &other, NULL, "staged-push"), "staged"), "against a worse one");
     /* What a sender pins is its own; a sender on the host has the CPU carry it either way; and in
