@@ -149,6 +149,11 @@ struct handed {
     struct gpud_group_item *dropped;
 };
 
+static bool is_discontinuous(const struct gpud_match_decision *decision)
+{
+    return decision->gap || decision->new_line;
+}
+
 /* In mode ANY a frame that is known to be broken by now gives way to another member's. */
 static bool is_spoiled(const struct gpud_group *group, struct gpud_match_decision *decision)
 {
@@ -174,7 +179,7 @@ static void set_discontinuity(struct gpud_frame *frame, bool discontinuity)
 static void note_handed(struct gpud_group *group, const struct gpud_match_decision *decision)
 {
     group->instants++;
-    group->discontinuities += decision->discontinuity;
+    group->discontinuities += is_discontinuous(decision);
     if (group->match.mode == GPUD_GROUP_ALL) {
         for (uint32_t i = 0; i < group->count; i++)
             group->members[i].handed_on += decision->entries[i] != NULL;
@@ -186,7 +191,7 @@ static void note_handed(struct gpud_group *group, const struct gpud_match_decisi
         group->switches++;
         gpud_log_info(&group->context->log, AREA, "member %u instead of %u at %" PRIu64 " ns%s",
                       decision->member, group->last_member, decision->time,
-                      decision->discontinuity ? ", not in step" : "");
+                      is_discontinuous(decision) ? ", not in step" : "");
     }
     group->last_member = decision->member;
 }
@@ -214,7 +219,7 @@ static void take_out(struct gpud_group *group, struct gpud_match_decision *decis
         handed->events[i] = item->events;
         item->events = NULL;
         if (group->match.mode == GPUD_GROUP_ANY && !again)
-            set_discontinuity(item->frame, decision->discontinuity);
+            set_discontinuity(item->frame, is_discontinuous(decision));
     }
     handed->dropped = gpud_group_take_dropped(group);
     for (uint32_t i = 0; i < group->count; i++) {
@@ -258,7 +263,7 @@ static void fill(struct gpud_group *group, const struct gpud_match_decision *dec
 {
     struct gpud_group_instant filled = {
         .time_ns = decision->time,
-        .discontinuity = decision->discontinuity,
+        .discontinuity = is_discontinuous(decision),
         .member = decision->member,
         .missing = group->match.mode == GPUD_GROUP_ALL ? decision->missing : 0,
     };
@@ -421,7 +426,7 @@ void gpud_group_get_info(struct gpud_group *group, uint32_t member, struct gpud_
     if (member < group->count) {
         const struct gpud_match_member *m = &group->match.members[member];
         const struct gpud_group_member *own = &group->members[member];
-        now.connected = m->alive;
+        now.connected = m->delivers;
         now.held = m->count;
         now.room = m->room;
         now.frames = own->frames;
@@ -430,7 +435,7 @@ void gpud_group_get_info(struct gpud_group *group, uint32_t member, struct gpud_
         now.missed = m->missed;
         now.behind_ns = m->behind;
         now.offset_ns = m->offset;
-        gpud_print(now.reason, "%s", m->alive ? "" : own->reason);
+        gpud_print(now.reason, "%s", m->delivers ? "" : own->reason);
     }
     gpud_lock_release(&group->lock);
     gpud_sized_copy(info, info->size, &now, sizeof(now));

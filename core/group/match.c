@@ -99,7 +99,7 @@ static uint32_t count_around(const struct gpud_match *match, uint64_t time, int6
     uint32_t count = 0;
     for (uint32_t i = 0; i < match->count; i++) {
         const struct gpud_match_member *m = &match->members[i];
-        count += m->alive && now - m->newest_at <= (int64_t)reach(match) &&
+        count += m->alive && m->known && now - m->newest_at <= (int64_t)reach(match) &&
                  distance(m->newest, time) <= reach(match);
     }
     return count;
@@ -135,8 +135,8 @@ static int64_t find_first(struct gpud_match *match, uint64_t time, uint64_t *its
 void gpud_match_add(struct gpud_match *match, uint32_t member, struct gpud_match_entry entry)
 {
     struct gpud_match_member *m = &match->members[member];
-    m->alive = true;
-    m->ended = false;
+    m->alive = m->delivers = m->known = true;
+    m->ended = m->quiet = false;
     m->newest = entry.time;
     m->newest_at = entry.arrival;
     m->duration = entry.duration;
@@ -150,6 +150,14 @@ void gpud_match_add(struct gpud_match *match, uint32_t member, struct gpud_match
     if (!entry.passed || m->behind <= gpud_match_latency(match))
         m->misses = 0;
     m->entries[m->count++] = entry;
+}
+
+void gpud_match_join(struct gpud_match *match, uint32_t member)
+{
+    struct gpud_match_member *m = &match->members[member];
+    m->quiet &= m->alive;
+    m->alive = true;
+    m->ended = false;
 }
 
 bool gpud_match_has_room(const struct gpud_match *match, uint32_t member, int64_t now)
@@ -173,9 +181,8 @@ void gpud_match_leave(struct gpud_match *match, uint32_t member, bool ended)
 {
     struct gpud_match_member *m = &match->members[member];
     match->at_end |= ended && m->alive;
-    m->alive = false;
+    m->alive = m->delivers = false;
     m->ended = ended;
-    m->misses = 0;
     gpud_match_renew(match, member);
 }
 
@@ -230,7 +237,9 @@ static struct gpud_match_entry *find(struct gpud_match *match, struct gpud_match
 static bool is_behind(const struct gpud_match *match, const struct gpud_match_member *m,
                       uint64_t time)
 {
-    return m->alive && is_before(match, m->newest, time) && time - m->newest <= reach(match);
+    if (!m->alive || !m->known)
+        return m->alive;
+    return is_before(match, m->newest, time) && time - m->newest <= reach(match);
 }
 
 static enum gpud_group_state state_of(const struct gpud_match *match,
@@ -238,7 +247,7 @@ static enum gpud_group_state state_of(const struct gpud_match *match,
 {
     if (!m->alive)
         return m->ended ? GPUD_GROUP_ENDED : GPUD_GROUP_ABSENT;
-    if (distance(m->newest, time) > reach(match))
+    if (m->known && distance(m->newest, time) > reach(match))
         return GPUD_GROUP_APART;
     return is_behind(match, m, time) ? GPUD_GROUP_LATE : GPUD_GROUP_SKIPPED;
 }
@@ -268,23 +277,22 @@ static bool is_gap(const struct gpud_match *match, uint64_t time, uint64_t durat
 }
 
 /* How long that instant waits for a member that does not have it, from its first frame on; 0: not
- * at all. */
+ * at all. At a gap it is longer: what is handed on too early is lost. */
 static int64_t patience(const struct gpud_match *match, const struct gpud_match_request *request,
                         const struct gpud_match_decision *found, uint32_t member)
 {
     const struct gpud_match_member *m = &match->members[member];
     const struct gpud_match_entry *best = found->entries[found->member];
     int64_t latency = gpud_match_latency(match);
-    if (found->entries[member] || m->misses >= MISSES_MAX || !is_behind(match, m, found->time))
+    bool any = match->mode == GPUD_GROUP_ANY;
+    if (found->entries[member] || !is_behind(match, m, found->time))
         return 0;
-    if (match->mode == GPUD_GROUP_ALL)
-        return latency;
-    if (found->discontinuity && !found->new_line && request->select == GPUD_GROUP_NEXT) {
+    if (any && found->gap && request->select == GPUD_GROUP_NEXT && !m->quiet) {
         int64_t longer = GAP_DURATIONS * (int64_t)best->duration;
         return longer > latency ? longer : latency;
     }
-    bool better = member == request->preferred && found->member != member;
-    return better || best->corrupted ? latency : 0;
+    bool better = best->corrupted || (member == request->preferred && found->member != member);
+    return m->misses < MISSES_MAX && (!any || better) ? latency : 0;
 }
 
 /* Fills the decision with the frames of an instant. TAKE: it is complete, or has waited long
@@ -307,9 +315,8 @@ static void look_at(struct gpud_match *match, const struct gpud_match_request *r
     if (found->member == match->count)
         return;
     found->new_line = new_line;
-    found->discontinuity =
-        request->select != GPUD_GROUP_AT &&
-        (new_line || is_gap(match, time, found->entries[found->member]->duration));
+    found->gap = request->select != GPUD_GROUP_AT && !new_line &&
+                 is_gap(match, time, found->entries[found->member]->duration);
     int64_t until = first;
     for (uint32_t i = 0; i < match->count; i++) {
         int64_t longer = first + patience(match, request, found, i);
@@ -435,8 +442,10 @@ static void note_misses(struct gpud_match *match, const struct gpud_match_reques
     for (uint32_t i = 0; i < match->count; i++) {
         struct gpud_match_member *m = &match->members[i];
         int64_t waited = patience(match, request, decision, i);
-        if (waited > 0)
-            m->misses += waited > gpud_match_latency(match) ? MISSES_MAX : 1;
+        if (waited > 0 && decision->gap && match->mode == GPUD_GROUP_ANY)
+            m->quiet = true;
+        else if (waited > 0)
+            m->misses++;
         if (waited > 0 || (match->mode == GPUD_GROUP_ALL && m->alive && !decision->entries[i]))
             m->missed++;
     }

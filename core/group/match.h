@@ -31,12 +31,15 @@ struct gpud_match_member {
     uint32_t count;
     uint32_t room;       /* entries that it may have, less than GPUD_SLOTS_MAX */
     uint32_t generation; /* counts connections and formats */
-    bool alive;          /* delivers frames, as far as is known */
+    bool alive;          /* connected */
+    bool delivers;       /* and a frame came on this connection */
+    bool known;          /* newest and newest_at are: a frame came once */
+    bool quiet;          /* a wait for it at a gap was in vain, and nothing came since */
     bool ended;          /* not alive because of EOS */
-    uint64_t newest;     /* time of its last frame; alive only */
+    uint64_t newest;     /* time of its last frame, also of an earlier connection */
     int64_t newest_at;   /* its arrival */
     uint64_t duration;   /* of its last frame */
-    uint32_t misses;     /* in a row */
+    uint32_t misses;     /* instants in a row that waited for it in vain */
     uint64_t missed;     /* in all */
     int64_t behind, offset;
 };
@@ -73,7 +76,8 @@ struct gpud_match_decision {
     } verdict;
     int64_t until; /* INT64_MAX: none */
     uint64_t time;
-    bool discontinuity, new_line;
+    bool gap;      /* instants are missing before it */
+    bool new_line; /* its time line is another than the last instant's */
     uint32_t member, missing;
     struct gpud_match_entry *entries[GPUD_GROUP_MEMBERS_MAX]; /* NULL: none; until the next call */
     enum gpud_group_state states[GPUD_GROUP_MEMBERS_MAX];
@@ -82,6 +86,10 @@ struct gpud_match_decision {
 /* The caller sets mode, count, history, wanted_tolerance and wanted_latency, and each member's
  * room; everything else begins as 0. */
 void gpud_match_add(struct gpud_match *match, uint32_t member, struct gpud_match_entry entry);
+
+/* The member connects: from here on it may deliver any instant. Called before its sender can
+ * publish the first one, so that an instant of another member behind a gap waits for it. */
+void gpud_match_join(struct gpud_match *match, uint32_t member);
 
 /* Whether gpud_match_add() may be called: else the member's frames wait at its sender. */
 bool gpud_match_has_room(const struct gpud_match *match, uint32_t member, int64_t now);

@@ -94,6 +94,10 @@ static void on_event(void *user, enum gpud_event event, const void *data)
     } else if (event == GPUD_EVENT_FORMAT) {
         member->format = *(const struct gpud_format_event *)data;
         member->renewed = true;
+        /* The sender publishes only after the handshake that goes on from here. */
+        gpud_lock_take(&member->group->lock);
+        gpud_match_join(&member->group->match, member->index);
+        gpud_lock_release(&member->group->lock);
     } else if (event == GPUD_EVENT_USER && member->group->on_event) {
         keep_event(member, data);
     }
