@@ -12,13 +12,20 @@
 /* Without a rate or durations. */
 #define LATENCY_ALL (40 * GPUD_MSEC)
 #define LATENCY_ANY (10 * GPUD_MSEC)
+/* Of what follows from a rate, which a sender may choose as it likes. */
+#define LATENCY_MOST GPUD_SEC
 /* Times that differ by more are of two time lines, unless frames last longer. */
 #define REACH GPUD_SEC
 
-#define FOR_MEMBERS(match, m) \
-    for (struct gpud_match_member *m = (match)->members; m < (match)->members + (match)->count; m++)
-#define FOR_ENTRIES(m, e) \
-    for (struct gpud_match_entry *e = (m)->entries; e < (m)->entries + (m)->count; e++)
+static struct gpud_match_member *members_end(struct gpud_match *match)
+{
+    return match->members + match->count;
+}
+
+static struct gpud_match_entry *entries_end(struct gpud_match_member *member)
+{
+    return member->entries + member->count;
+}
 
 /* --- times --------------------------------------------------------------------------------- */
 
@@ -57,12 +64,14 @@ int64_t gpud_match_tolerance(const struct gpud_match *match)
 
 int64_t gpud_match_latency(const struct gpud_match *match)
 {
+    bool all = match->mode == GPUD_GROUP_ALL;
     uint64_t duration = longest(match);
     if (match->wanted_latency)
         return match->wanted_latency;
-    if (match->mode == GPUD_GROUP_ALL)
-        return duration ? (int64_t)(2 * duration) : LATENCY_ALL;
-    return duration ? (int64_t)(duration / 2) : LATENCY_ANY;
+    if (!duration)
+        return all ? LATENCY_ALL : LATENCY_ANY;
+    uint64_t latency = all ? 2 * duration : duration / 2;
+    return latency < LATENCY_MOST ? (int64_t)latency : LATENCY_MOST;
 }
 
 static bool is_one(const struct gpud_match *match, uint64_t a, uint64_t b)
@@ -118,12 +127,12 @@ static bool is_followed(const struct gpud_match *match, uint64_t time, int64_t n
 static int64_t find_first(struct gpud_match *match, uint64_t time, uint64_t *its_time)
 {
     int64_t first = INT64_MAX;
-    FOR_MEMBERS(match, m)
-    FOR_ENTRIES(m, e)
-    if (is_one(match, e->time, time) && e->arrival < first) {
-        first = e->arrival;
-        *its_time = e->time;
-    }
+    for (struct gpud_match_member *m = match->members; m < members_end(match); m++)
+        for (struct gpud_match_entry *e = m->entries; e < entries_end(m); e++)
+            if (is_one(match, e->time, time) && e->arrival < first) {
+                first = e->arrival;
+                *its_time = e->time;
+            }
     for (uint32_t i = 0; i < match->recorded && i < GPUD_MATCH_RECORDS; i++)
         if (is_one(match, match->records[i].time, time) && match->records[i].arrival < first) {
             first = match->records[i].arrival;
@@ -189,24 +198,21 @@ void gpud_match_leave(struct gpud_match *match, uint32_t member, bool ended)
 static struct gpud_match_entry *find_dropped(const struct gpud_match *match,
                                              struct gpud_match_member *m)
 {
-    FOR_ENTRIES(m, e)
-    if (e->passed && (m->count > match->history || e->generation != m->generation))
-        return e;
-    if (m->count <= m->room)
+    bool full = m->count > m->room;
+    for (struct gpud_match_entry *e = m->entries; e < entries_end(m); e++)
+        if (e->passed && (full || m->count > match->history || e->generation != m->generation))
+            return e;
+    if (!full)
         return NULL;
-    FOR_ENTRIES(m, e)
-    if (e->passed)
-        return e;
-    FOR_ENTRIES(m, e)
-    if (is_apart(match, e->time))
-        return e;
+    for (struct gpud_match_entry *e = m->entries; e < entries_end(m); e++)
+        if (is_apart(match, e->time))
+            return e;
     return m->entries;
 }
 
 void *gpud_match_drop(struct gpud_match *match)
 {
-    FOR_MEMBERS(match, m)
-    {
+    for (struct gpud_match_member *m = match->members; m < members_end(match); m++) {
         struct gpud_match_entry *entry = find_dropped(match, m);
         if (!entry)
             continue;
@@ -226,10 +232,10 @@ static struct gpud_match_entry *find(struct gpud_match *match, struct gpud_match
                                      uint64_t time, bool passed_too)
 {
     struct gpud_match_entry *nearest = NULL;
-    FOR_ENTRIES(m, e)
-    if ((passed_too || !e->passed) && is_one(match, e->time, time) &&
-        (!nearest || distance(e->time, time) < distance(nearest->time, time)))
-        nearest = e;
+    for (struct gpud_match_entry *e = m->entries; e < entries_end(m); e++)
+        if ((passed_too || !e->passed) && is_one(match, e->time, time) &&
+            (!nearest || distance(e->time, time) < distance(nearest->time, time)))
+            nearest = e;
     return nearest;
 }
 
@@ -289,6 +295,7 @@ static int64_t patience(const struct gpud_match *match, const struct gpud_match_
         return 0;
     if (any && found->gap && request->select == GPUD_GROUP_NEXT && !m->quiet) {
         int64_t longer = GAP_DURATIONS * (int64_t)best->duration;
+        longer = longer < LATENCY_MOST ? longer : LATENCY_MOST;
         return longer > latency ? longer : latency;
     }
     bool better = best->corrupted || (member == request->preferred && found->member != member);
@@ -331,17 +338,16 @@ static bool find_next(struct gpud_match *match, uint64_t around, bool backwards,
                       const uint64_t *beyond, uint64_t *time)
 {
     bool found = false;
-    FOR_MEMBERS(match, m)
-    FOR_ENTRIES(m, e)
-    {
-        if (e->passed || distance(e->time, around) > reach(match))
-            continue;
-        if (beyond && (backwards ? e->time >= *beyond : e->time <= *beyond))
-            continue;
-        if (!found || (backwards ? e->time > *time : e->time < *time))
-            *time = e->time;
-        found = true;
-    }
+    for (struct gpud_match_member *m = match->members; m < members_end(match); m++)
+        for (struct gpud_match_entry *e = m->entries; e < entries_end(m); e++) {
+            if (e->passed || distance(e->time, around) > reach(match))
+                continue;
+            if (beyond && (backwards ? e->time >= *beyond : e->time <= *beyond))
+                continue;
+            if (!found || (backwards ? e->time > *time : e->time < *time))
+                *time = e->time;
+            found = true;
+        }
     return found;
 }
 
@@ -349,18 +355,17 @@ static bool find_next(struct gpud_match *match, uint64_t around, bool backwards,
 static bool find_line(struct gpud_match *match, int64_t now, uint64_t *around, bool *new_line)
 {
     const struct gpud_match_entry *oldest = NULL;
-    FOR_MEMBERS(match, m)
-    FOR_ENTRIES(m, e)
-    {
-        if (match->begun && is_pending(match, e)) {
-            *around = match->last;
-            *new_line = false;
-            return true;
+    for (struct gpud_match_member *m = match->members; m < members_end(match); m++)
+        for (struct gpud_match_entry *e = m->entries; e < entries_end(m); e++) {
+            if (match->begun && is_pending(match, e)) {
+                *around = match->last;
+                *new_line = false;
+                return true;
+            }
+            if (!e->passed && is_followed(match, e->time, now) &&
+                (!oldest || e->arrival < oldest->arrival))
+                oldest = e;
         }
-        if (!e->passed && is_followed(match, e->time, now) &&
-            (!oldest || e->arrival < oldest->arrival))
-            oldest = e;
-    }
     *new_line = true;
     if (oldest)
         *around = oldest->time;
@@ -416,8 +421,7 @@ static void decide_at(struct gpud_match *match, const struct gpud_match_request 
     if (decision->member < match->count)
         return;
     bool delivers = false, passed = false;
-    FOR_MEMBERS(match, m)
-    {
+    for (struct gpud_match_member *m = match->members; m < members_end(match); m++) {
         delivers |= m->alive;
         passed |= is_behind(match, m, request->time);
     }
@@ -463,11 +467,7 @@ void gpud_match_commit(struct gpud_match *match, const struct gpud_match_request
     match->begun = true;
     match->last = decision->time;
     match->at_end = false;
-    for (uint32_t i = 0; i < match->count; i++)
-        if (decision->entries[i])
-            decision->entries[i]->passed = true;
-    FOR_MEMBERS(match, m)
-    FOR_ENTRIES(m, e)
-    e->passed |=
-        is_apart(match, e->time) ? decision->new_line : !is_before(match, match->last, e->time);
+    for (struct gpud_match_member *m = match->members; m < members_end(match); m++)
+        for (struct gpud_match_entry *e = m->entries; e < entries_end(m); e++)
+            e->passed |= !is_apart(match, e->time) && !is_before(match, match->last, e->time);
 }

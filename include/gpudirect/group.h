@@ -62,8 +62,10 @@ struct gpud_group_params {
      * frame's duration, by the rate of its media or else by its duration_ns. */
     int64_t tolerance_ns;
     /** How long an instant waits for a member, from its first frame on. 0: ALL: two durations of a
-     * frame, or 40 ms if that is not known; ANY: half a duration, or 10 ms. A member that was late
-     * for three instants in a row is not waited for until a frame of it is in time again. */
+     * frame, or 40 ms if that is not known; ANY: half a duration, or 10 ms; at most 1 s. A member
+     * that was late for three instants in a row is not waited for until a frame of it is in time
+     * again. In mode ANY an instant behind missing ones waits longer for a connected member that
+     * may still deliver them: ten durations, at most 1 s, because they would be lost. */
     int64_t latency_ns;
     /** The instant of a frame in ns, or GPUD_TIME_NONE: it belongs to none, and is dropped and
      * counted (gpud_group_info.untimed). Called from a thread of the group, once for each frame; it

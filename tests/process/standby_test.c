@@ -155,12 +155,16 @@ static void report(const char *what, unsigned times)
 
 /* --- the cases -------------------------------------------------------------------------------- */
 
+/* After some instants, or when the preferred one is taken again. */
 static void kill_one(int which)
 {
     instants_kill(&scene.senders[which]);
     start(which);
     await(which);
-    take_some(random_below(4));
+    unsigned more = random_below(5);
+    take_some(more);
+    if (more == 4)
+        TAKE_UNTIL("the preferred one is taken again", scene.member == scene.preferred);
 }
 
 static void kills(unsigned rounds)
