@@ -323,6 +323,7 @@ enum gpud_status gpud_group_member_join(struct gpud_group_member *member,
     receiver->on_event = on_event;
     receiver->user = member;
     member->events_end = &member->events;
+    gpud_print(member->reason, "not connected yet");
     member->group->match.members[member->index].room = room_of(receiver);
     return GPUD_OK;
 }

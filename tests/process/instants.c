@@ -13,8 +13,6 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#define HEIGHT 36
-
 static struct instants_board *own;
 
 uint64_t instants_time(struct gpud_fraction rate, uint64_t instant)
@@ -41,7 +39,7 @@ static bool wait_until_due(uint64_t instant)
 
 static struct gpud_layout configure(struct gpud_sender *sender, uint32_t width)
 {
-    struct gpud_layout layout = LAYOUT("UYVY", width, HEIGHT, 0);
+    struct gpud_layout layout = LAYOUT("UYVY", width, INSTANTS_HEIGHT, 0);
     struct gpud_media media = *PICTURE(&layout);
     media.picture.rate = own->orders.rate;
     WORKS(gpud_sender_configure(sender, &media, &e));
@@ -86,6 +84,8 @@ void instants_main(int argc, char **argv)
                                                                          : own->orders.width);
             other_at = wanted;
         }
+        if (instant % INSTANTS_EVENTS == 0)
+            WORKS(gpud_sender_send_event(sender, 1, &instant, sizeof(instant), &e));
         send_instant(sender, &layout, instant);
     }
     WORKS(gpud_sender_send_eos(sender, &e));

@@ -9,6 +9,10 @@
 
 #include "support/peer.h"
 
+#define INSTANTS_HEIGHT 36
+/* Before every so many instants comes an event with the instant's number. */
+#define INSTANTS_EVENTS 5
+
 struct instants_orders {
     char address[64], device[32];
     struct gpud_fraction rate;
