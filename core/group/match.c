@@ -152,6 +152,7 @@ void gpud_match_add(struct gpud_match *match, uint32_t member, struct gpud_match
     entry.passed =
         match->begun && !is_apart(match, entry.time) && !is_before(match, match->last, entry.time);
     entry.generation = m->generation;
+    match->at_end &= entry.passed;
     uint64_t its_time = entry.time;
     int64_t first = find_first(match, entry.time, &its_time);
     m->behind = first < entry.arrival ? entry.arrival - first : 0;
@@ -466,7 +467,6 @@ void gpud_match_commit(struct gpud_match *match, const struct gpud_match_request
     note_misses(match, request, decision);
     match->begun = true;
     match->last = decision->time;
-    match->at_end = false;
     for (struct gpud_match_member *m = match->members; m < members_end(match); m++)
         for (struct gpud_match_entry *e = m->entries; e < entries_end(m); e++)
             e->passed |= !is_apart(match, e->time) && !is_before(match, match->last, e->time);

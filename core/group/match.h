@@ -53,7 +53,7 @@ struct gpud_match {
 
     bool begun; /* last is set */
     uint64_t last;
-    bool at_end; /* a member ended, and no instant was handed on since */
+    bool at_end; /* a member ended, and no frame of a further instant came since */
     struct {
         uint64_t time;
         int64_t arrival; /* of its first frame */

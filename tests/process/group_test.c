@@ -339,7 +339,7 @@ static void interrupts(void)
     gpud_receiver_interrupt(pair[1], true);
     pthread_join(thread, NULL);
     gpud_receiver_interrupt(pair[1], false);
-    EXPECT(GPUD_TIMEOUT, "not connected yet", gpud_group_acquire(waiting, NULL, 0, &got, &e));
+    EXPECT(GPUD_TIMEOUT, "member 1: no", gpud_group_acquire(waiting, NULL, 0, &got, &e));
     /* The descriptor, too. */
     gpud_group_get_info(waiting, 0, &info);
     struct pollfd fd = {.fd = info.fd, .events = POLLIN};

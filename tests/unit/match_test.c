@@ -38,6 +38,7 @@ struct world {
     unsigned last, newest;
     uint32_t preferred;
     unsigned losses, deaths, ends, ticks, flips;
+    bool end_due; /* a member ended, and no other went on */
     unsigned added, taken, dropped;
 };
 
@@ -81,7 +82,8 @@ static uint64_t hash_of(const struct world *w)
     hash = mix(hash, w->last | (uint64_t)w->newest << 8 | (uint64_t)w->preferred << 16 |
                          (uint64_t)w->match.at_end << 24);
     hash = mix(hash, w->losses | (uint64_t)w->deaths << 8 | (uint64_t)w->ends << 16 |
-                         (uint64_t)w->ticks << 24 | (uint64_t)w->flips << 32);
+                         (uint64_t)w->ticks << 24 | (uint64_t)w->flips << 32 |
+                         (uint64_t)w->end_due << 40);
     return hash ? hash : 1;
 }
 
@@ -212,6 +214,10 @@ static void check_all(struct world *w, const struct gpud_match_decision *d, unsi
 static void check_wait(const struct world *w, const struct gpud_match_decision *d)
 {
     unsigned instant = first_pending(w);
+    bool lives = false;
+    for (uint32_t i = 0; i < limits.members; i++)
+        lives |= w->members[i].alive;
+    CHECK(instant || lives || !w->end_due, "the end is not told");
     if (!instant)
         return;
     bool gap = w->last && instant > w->last + 1 && limits.mode == GPUD_GROUP_ANY;
@@ -231,7 +237,8 @@ static void ask(struct world *w)
     struct gpud_match_decision d;
     gpud_match_decide(&w->match, &next, w->now, &d);
     if (d.verdict == GPUD_MATCH_CLOSED) {
-        CHECK(!first_pending(w), "the end is told before the last instant");
+        CHECK(!first_pending(w) && w->end_due, "the end is told before the last instant, or twice");
+        w->end_due = false;
         w->match.at_end = false;
         return;
     }
@@ -264,6 +271,7 @@ static void deliver(struct world *w, uint32_t member)
     if (instant > w->newest)
         w->newest = instant;
     w->members[member].gave_up = false;
+    w->end_due &= instant <= w->last;
     w->added++;
     gpud_match_add(&w->match, member,
                    (struct gpud_match_entry){.time = time_of(member, instant),
@@ -312,6 +320,7 @@ static bool happen(struct world *w, unsigned what, uint32_t i)
         w->ends += what == END;
         w->members[i].alive = false;
         w->members[i].ended = what == END;
+        w->end_due |= what == END;
         gpud_match_leave(&w->match, i, what == END);
         drop(w);
         return true;
@@ -346,34 +355,36 @@ static bool happen(struct world *w, unsigned what, uint32_t i)
     }
 }
 
-static void walk(const struct world *from)
+/* From the state at this depth of the walk. */
+#define DEPTH_MAX 64
+static struct world path[DEPTH_MAX];
+
+static void walk(unsigned depth)
 {
-    struct world *w = malloc(sizeof(*w));
-    CHECK(w, "out of memory");
+    CHECK(depth + 1 < DEPTH_MAX, "a walk without end");
     for (unsigned what = 0; what < ALL; what++)
         for (uint32_t i = 0; i < (what < OF_MEMBERS ? limits.members : 1); i++) {
-            copy(w, from);
-            if (happen(w, what, i) && is_new(w))
-                walk(w);
+            copy(&path[depth + 1], &path[depth]);
+            if (happen(&path[depth + 1], what, i) && is_new(&path[depth + 1]))
+                walk(depth + 1);
         }
-    free(w);
 }
 
 static void search(const struct limits *chosen)
 {
-    static struct world first;
+    struct world *first = &path[0];
     limits = *chosen;
-    memset(&first, 0, sizeof(first));
+    memset(path, 0, sizeof(path));
     memset(seen, 0, SEEN_MAX * sizeof(*seen));
     states = handed_on = 0;
-    first.now = GPUD_SEC;
-    first.match.mode = limits.mode;
-    first.match.count = limits.members;
+    first->now = GPUD_SEC;
+    first->match.mode = limits.mode;
+    first->match.count = limits.members;
     for (uint32_t i = 0; i < limits.members; i++) {
-        first.match.members[i].room = ROOM;
-        first.members[i].at = 1;
+        first->match.members[i].room = ROOM;
+        first->members[i].at = 1;
     }
-    walk(&first);
+    walk(0);
     CHECK(states > 1000 && handed_on > 1000, "only %llu states", (unsigned long long)states);
     SAY("%8llu states, %8llu instants handed on: %s, %u members, %u instants, %u losses, "
         "%u deaths, %u ends, %u times of %d ms, %u changes of the preferred one",
