@@ -449,7 +449,75 @@ static void start_and_stop(void)
     instants_finish(&sender);
 }
 
-/* group_test [device of each of four members] */
+/* --- what it costs ---------------------------------------------------------------------------- */
+
+static atomic_bool over;
+
+static void *receive_alone(void *arg)
+{
+    struct gpud_frame *frame;
+    while (!atomic_load(&over))
+        if (gpud_receiver_acquire(arg, 100 * GPUD_MSEC, &frame, NULL) == GPUD_OK)
+            gpud_frame_release(&frame);
+    return NULL;
+}
+
+static int64_t cpu_time(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return now.tv_sec * GPUD_SEC + now.tv_nsec;
+}
+
+static uint64_t frames_of_all(void)
+{
+    uint64_t frames = 0;
+    for (int i = 0; i < MEMBERS; i++)
+        frames += INFO(receiver, scene.receivers[i]).frames;
+    return frames;
+}
+
+/* The CPU time that a frame takes in a thread for each receiver, and in a group of them. */
+static void cost(unsigned instants)
+{
+    pthread_t threads[MEMBERS];
+    const char *const hosts[MEMBERS] = {"host", "host", "host", "host"};
+    scene_open(hosts, 0, 0);
+    start_all();
+    take_complete("all four", 50);
+    int64_t begun = cpu_time(), behind = 0;
+    uint64_t frames = frames_of_all(), last = scene.last;
+    while (scene.last < last + instants) {
+        struct gpud_group_instant got = GPUD_INFO_INIT(got);
+        WORKS(gpud_group_acquire(scene.group, NULL, 30 * GPUD_SEC, &got, &e));
+        scene.last = INFO(frame, got.frames[got.member]).offset;
+        release(&got);
+        for (uint32_t i = 0; i < MEMBERS; i++)
+            behind += i == LATE ? 0 : info_of(i).behind_ns;
+    }
+    double together = (double)(cpu_time() - begun) / (double)(frames_of_all() - frames);
+    gpud_group_destroy(&scene.group);
+    for (int i = 0; i < MEMBERS; i++)
+        threads[i] = NEW_THREAD(receive_alone, scene.receivers[i]);
+    uint64_t wanted = frames_of_all() + MEMBERS * 50;
+    PEER_UNTIL("frames of receivers alone", 60000, frames_of_all() >= wanted);
+    begun = cpu_time();
+    frames = frames_of_all();
+    wanted = frames + MEMBERS * instants;
+    while (frames_of_all() < wanted)
+        gpud_test_nap(100);
+    double alone = (double)(cpu_time() - begun) / (double)(frames_of_all() - frames);
+    atomic_store(&over, true);
+    for (int i = 0; i < MEMBERS; i++)
+        pthread_join(threads[i], NULL);
+    SAY("  CPU a frame: %.1f us alone, %.1f us in a group of four; those in time come %.2f ms "
+        "behind the first on average",
+        alone / 1000, together / 1000,
+        (double)behind / instants / (MEMBERS - 1) / (double)GPUD_MSEC);
+    scene_close();
+}
+
+/* group_test [device of each of four members] | cost INSTANTS */
 int main(int argc, char **argv)
 {
     const char *devices[MEMBERS] = {"host", "host", "host", "host"};
@@ -457,6 +525,11 @@ int main(int argc, char **argv)
     test_alarm(110);
     setenv("GPUDIRECT_LOG", "error", 0);
     runtime_make();
+    if (argc == 3 && strcmp(argv[1], "cost") == 0) {
+        cost((unsigned)atoi(argv[2]));
+        runtime_done();
+        return 0;
+    }
     for (int i = 0; i < MEMBERS && i + 1 < argc; i++)
         devices[i] = argv[i + 1];
     if (argc > 1) {
