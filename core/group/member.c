@@ -324,6 +324,11 @@ enum gpud_status gpud_group_member_join(struct gpud_group_member *member,
     receiver->user = member;
     member->events_end = &member->events;
     gpud_print(member->reason, "not connected yet");
+    /* It may be connected already: what it was told then is not told again. */
+    if (receiver->reported_format) {
+        on_event(member, GPUD_EVENT_FORMAT, receiver->reported_format);
+        on_event(member, GPUD_EVENT_CONNECTED, &receiver->peer);
+    }
     member->group->match.members[member->index].room = room_of(receiver);
     return GPUD_OK;
 }
