@@ -14,7 +14,8 @@
 #define MAIN 0
 #define BACKUP 1
 
-static const char *device = "host"; /* of all */
+/* Of the main and the backup, each at both ends. */
+static const char *devices[2] = {"host", "host"};
 
 static struct {
     struct gpud_fraction rate;
@@ -119,9 +120,9 @@ static void scene_open(struct gpud_context *context, struct gpud_fraction rate)
     for (int i = 0; i < 2; i++) {
         struct instants_orders *orders = &scene.senders[i].orders;
         *orders = (struct instants_orders){.rate = rate, .base = base, .width = 64};
-        snprintf(orders->device, sizeof(orders->device), "%s", device);
+        snprintf(orders->device, sizeof(orders->device), "%s", devices[i]);
         snprintf(orders->address, sizeof(orders->address), "%s", addresses[i]);
-        scene.receivers[i] = NEW_RECEIVER(context, .address = addresses[i], .device = device);
+        scene.receivers[i] = NEW_RECEIVER(context, .address = addresses[i], .device = devices[i]);
     }
     struct gpud_group_params params = GPUD_PARAMS_INIT(params);
     params.mode = GPUD_GROUP_ANY;
@@ -246,28 +247,31 @@ static void ends(void)
 }
 
 /* Drivers keep what they opened once: only what a second time leaves behind is a leak. */
-static void open_driver(void)
+static void open_drivers(void)
 {
     struct gpud_error why;
     struct gpud_device *opened;
     struct gpud_context *context = NEW_CONTEXT();
-    if (gpud_device_open(context, device, &opened, &why) != GPUD_OK)
-        SKIP("%s", why.reason);
-    gpud_device_close(&opened);
+    for (int i = 0; i < 2; i++) {
+        if (gpud_device_open(context, devices[i], &opened, &why) != GPUD_OK)
+            SKIP("%s", why.reason);
+        gpud_device_close(&opened);
+    }
     gpud_context_destroy(&context);
 }
 
-/* standby_test [rounds [device]] */
+/* standby_test [rounds [device of the main [and of the backup]]] */
 int main(int argc, char **argv)
 {
     static const struct gpud_fraction rates[] = {{50, 1}, {60000, 1001}};
     instants_main(argc, argv);
     unsigned rounds = argc > 1 ? (unsigned)atoi(argv[1]) : 5;
-    device = argc > 2 ? argv[2] : device;
+    for (int i = 0; i < 2 && argc > 2; i++)
+        devices[i] = argv[argc > 3 ? 2 + i : 2];
     test_alarm(rounds < 50 ? 110 : 7200);
     setenv("GPUDIRECT_LOG", "error", 0);
     runtime_make();
-    open_driver();
+    open_drivers();
     SAY("%6s  %-28s %5s %5s %9s %9s %11s %11s", "rate", "what", "times", "lost", "repeated",
         "switches", "longest gap", "latest");
     for (unsigned i = 0; i < sizeof(rates) / sizeof(rates[0]); i++) {
