@@ -77,11 +77,21 @@ static void keep_event(struct gpud_group_member *member, const struct gpud_user_
     }
     event->next = NULL;
     event->said = *said;
-    memcpy(event->data, said->data, said->size);
+    if (said->size)
+        memcpy(event->data, said->data, said->size);
     event->said.data = event->data;
     *member->events_end = event;
     member->events_end = &event->next;
     member->events_count++;
+}
+
+static struct gpud_group_event *take_events(struct gpud_group_member *member)
+{
+    struct gpud_group_event *events = member->events;
+    member->events = NULL;
+    member->events_end = &member->events;
+    member->events_count = 0;
+    return events;
 }
 
 /* In place of the receiver's own. */
@@ -236,10 +246,7 @@ static void take_frame(struct gpud_group_member *member, struct gpud_frame *fram
     item->frame = frame;
     item->link = member->link;
     atomic_fetch_add(&item->link->references, 1);
-    item->events = member->events;
-    member->events = NULL;
-    member->events_end = &member->events;
-    member->events_count = 0;
+    item->events = take_events(member);
     struct gpud_match_entry entry = {
         .time = time,
         .duration = duration_of(&member->link->format.media, &info),
@@ -283,8 +290,10 @@ static void note_failure(struct gpud_group_member *member, enum gpud_status stat
     }
     gpud_lock_release(&group->lock);
     gpud_group_release(dropped);
-    if (status != GPUD_TIMEOUT)
-        rest(group);
+    if (status == GPUD_TIMEOUT)
+        return;
+    free_events(take_events(member)); /* no frame follows them */
+    rest(group);
 }
 
 /* false: the group ends. */
