@@ -145,12 +145,27 @@ static int64_t earlier(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
+/* Whether there is something to look at once a second: frames flow, the ring is larger than it has
+ * to be, a receiver is leaving, or is on another host. Many channels of a machine are idle, and
+ * cost no wake-ups. Under the lock. */
+static bool needs_turns(const struct gpud_sender *sender)
+{
+    bool needs = sender->spare_since || sender->rate.before.sequence != sender->sequence;
+    for (uint32_t i = 0; i < sender->link_count; i++)
+        needs |=
+            sender->links[i]->channel->ops->remote || sender->links[i]->state >= GPUD_LINK_LEAVING;
+    return needs;
+}
+
 static int64_t next_deadline(struct gpud_sender *sender)
 {
-    int64_t next = earlier(gpud_now() + TURN_MAX, gpud_newcomers_deadline(sender));
+    int64_t next = gpud_newcomers_deadline(sender);
     if (sender->accept_pause)
         next = earlier(next, sender->accept_pause);
     gpud_sender_lock(sender);
+    sender->is_at_rest = !needs_turns(sender);
+    if (!sender->is_at_rest)
+        next = earlier(next, gpud_now() + TURN_MAX);
     for (uint32_t i = 0; i < sender->link_count; i++) {
         const struct gpud_link *link = sender->links[i];
         if (link->state < GPUD_LINK_LEAVING)
