@@ -239,6 +239,47 @@ static GstFlowReturn deliver(GstGpudirectSrc *self, struct gpud_frame *frame, Gs
     return GST_FLOW_OK;
 }
 
+/* --- the group ---------------------------------------------------------------------------- */
+
+static void drop_for_group(GstGpudirectSrc *self, GstBuffer **buffer)
+{
+    gst_clear_buffer(buffer);
+    self->discont = TRUE;
+    self->skipped_unreported++;
+    __atomic_fetch_add(&self->feed.skipped, 1, __ATOMIC_RELAXED);
+}
+
+/* Holds a picture until those of the group's other sources are there. *buffer becomes NULL if it is
+ * dropped. */
+static GstFlowReturn wait_for_group(GstGpudirectSrc *self, GstBuffer **buffer)
+{
+    struct gpud_error error = {.status = GPUD_AGAIN};
+    struct group_frame frame = {
+        .running = GST_BUFFER_PTS(*buffer),
+        .now = self->times.stamped_at,
+        .interval = self->latency.interval,
+        .acquired = self->times.acquired_at,
+        .waited = self->times.waited,
+    };
+
+    if (self->blocks.expected || !GST_CLOCK_TIME_IS_VALID(frame.running) ||
+        !GST_CLOCK_TIME_IS_VALID(frame.now))
+        return GST_FLOW_OK;
+    GST_OBJECT_LOCK(self);
+    frame.latency = self->options.group_latency;
+    GST_OBJECT_UNLOCK(self);
+    switch (group_offer(self->feed.group, &frame)) {
+    case GROUP_SEND:
+        return GST_FLOW_OK;
+    case GROUP_DROP:
+        drop_for_group(self, buffer);
+        return GST_FLOW_OK;
+    default:
+        drop_for_group(self, buffer);
+        return gst_gpudirect_src_no_frame(self, GPUD_AGAIN, &error);
+    }
+}
+
 /* --- the loop ----------------------------------------------------------------------------- */
 
 /* Whether to skip a sender's frame at the beginning: newer ones wait behind it, or its time cannot
@@ -349,6 +390,8 @@ static GstFlowReturn next(GstGpudirectSrc *self, GstBuffer **buffer)
             }
             *buffer = NULL;
             flow = deliver(self, frame, buffer);
+            if (flow == GST_FLOW_OK && *buffer && self->feed.group)
+                flow = wait_for_group(self, buffer);
             if (flow != GST_FLOW_OK || *buffer)
                 return flow;
             continue;

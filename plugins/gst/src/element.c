@@ -123,7 +123,7 @@ static void property_changed(GstElement *element, guint id)
 {
     GstGpudirectSrc *self = GST_GPUDIRECT_SRC(element);
 
-    if (id == OPTION_PROCESSING_DEADLINE || id == OPTION_LATENCY)
+    if (id == OPTION_PROCESSING_DEADLINE || id == OPTION_LATENCY || id == OPTION_GROUP_LATENCY)
         gst_element_post_message(element, gst_message_new_latency(GST_OBJECT(self)));
     else if (id == PROP_EXTRA_CONTROLS)
         card_apply_controls(&self->card, &self->feed, element);
@@ -161,11 +161,14 @@ static gboolean src_start(GstBaseSrc *base)
     else
         opened = settings_check(GST_ELEMENT(self), &self->endpoint.running) &&
                  gst_gpudirect_src_start_input(self, kept);
-    if (opened)
-        endpoint_note_stats(&self->endpoint);
-    else
+    if (!opened) {
         endpoint_stop(&self->endpoint);
-    return opened;
+        return FALSE;
+    }
+    const gchar *group = src_options_read(&self->options, self).group;
+    feed_set_group(&self->feed, group && group[0] ? group : NULL, GST_ELEMENT(self));
+    endpoint_note_stats(&self->endpoint);
+    return TRUE;
 }
 
 static gboolean src_stop(GstBaseSrc *base)
@@ -173,6 +176,7 @@ static gboolean src_stop(GstBaseSrc *base)
     GstGpudirectSrc *self = GST_GPUDIRECT_SRC(base);
 
     endpoint_post_stats(&self->endpoint);
+    feed_set_group(&self->feed, NULL, NULL);
     /* Buffers held downstream keep the pool alive, and the pool their frames. */
     gst_gpudirect_src_stop_input(self);
     endpoint_stop(&self->endpoint);

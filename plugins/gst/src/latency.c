@@ -40,7 +40,8 @@ void latency_init(struct latency *latency, GstElement *element, const struct src
 static void compute(const struct latency *latency, GstClockTime *min, GstClockTime *max)
 {
     const struct latency_figures *figures = &latency->figures;
-    GstClockTime deadline = MIN(latency->options->processing_deadline, LONGEST);
+    GstClockTime deadline = MIN(latency->options->processing_deadline, LONGEST) +
+                            src_options_group_latency(latency->options);
     GstClockTime jitter = figures->most - figures->least;
     GstClockTime hold = GST_CLOCK_TIME_NONE;
 

@@ -5,7 +5,7 @@
  *
  *     lateness   arrival of a picture minus its own time
  *     min        the user's value, or the measured lateness, limited by what the ring can hold;
- *                plus the processing deadline
+ *                plus the processing deadline, and what a group may add
  *     max        the least lateness, plus the time for which the ring can hold pictures
  *
  * A picture arrives when it is submitted or, if this element waited for it, when it is acquired.
