@@ -37,10 +37,10 @@ static gboolean is_same(const struct instant_part *a, const struct instant_part 
 
 /* The outcome, by the rules that the header states. */
 static void check_outcome(const struct instant_part *before, const struct instant_part *after,
-                          guint count, gint64 last, gint64 last_after, gint64 now,
-                          struct instant_outcome outcome)
+                          guint count, struct instant_past past, struct instant_past past_after,
+                          gint64 now, struct instant_outcome outcome)
 {
-    gint64 interval = 0, newest = INSTANT_NONE, deadline = INSTANT_NEVER;
+    gint64 interval = 0, newest = INSTANT_NONE, deadline = past.deadline, last = past.last;
     gboolean expects = FALSE;
     guint sent = 0, held = 0, dropped = 0;
 
@@ -60,7 +60,7 @@ static void check_outcome(const struct instant_part *before, const struct instan
             sent += after[i].verdict == INSTANT_SEND;
             held += after[i].verdict == INSTANT_HOLD;
             dropped += after[i].verdict == INSTANT_DROP;
-            if (belongs)
+            if (before[i].time > last)
                 deadline = MIN(deadline, before[i].arrived + before[i].latency);
         }
         expects |= before[i].state == INSTANT_EXPECTED || after[i].verdict == INSTANT_DROP;
@@ -68,7 +68,8 @@ static void check_outcome(const struct instant_part *before, const struct instan
     CHECK(sent == 0 || held == 0, "frames of an instant are sent and held");
     CHECK_EQUAL(outcome.went, sent > 0);
     CHECK_EQUAL(outcome.concluded, sent + dropped > 0);
-    CHECK_EQUAL(last_after, sent ? newest : last);
+    CHECK_EQUAL(past_after.last, sent ? newest : last);
+    CHECK_EQUAL(past_after.deadline, held ? deadline : INSTANT_NEVER);
     CHECK_EQUAL(outcome.next, held ? deadline : INSTANT_NEVER);
     if (held)
         CHECK(expects && now < deadline, "held without a reason");
@@ -81,37 +82,40 @@ static void check_outcome(const struct instant_part *before, const struct instan
     }
 }
 
-static void check_combination(const guint *kinds, guint count, gint64 last, gint64 now)
+static void check_combination(const guint *kinds, guint count, struct instant_past past, gint64 now)
 {
     struct instant_part before[PARTS], after[PARTS], turned[PARTS];
     struct instant_part *parts[PARTS] = {NULL}, *others[PARTS] = {NULL};
-    gint64 last_after = last, last_turned = last;
+    struct instant_past past_after = past, past_turned = past;
 
     for (guint i = 0; i < count; i++) {
         before[i] = after[i] = turned[i] = make(kinds[i]);
         parts[i] = &after[i];
         others[count - 1 - i] = &turned[i];
     }
-    struct instant_outcome outcome = instant_decide(parts, count, &last_after, now);
-    check_outcome(before, after, count, last, last_after, now, outcome);
+    struct instant_outcome outcome = instant_decide(parts, count, &past_after, now);
+    check_outcome(before, after, count, past, past_after, now, outcome);
 
     /* The order of sources does not matter. */
-    instant_decide(others, count, &last_turned, now);
-    CHECK_EQUAL(last_turned, last_after);
+    instant_decide(others, count, &past_turned, now);
+    CHECK_EQUAL(past_turned.last, past_after.last);
     for (guint i = 0; i < count; i++)
         CHECK(is_same(&after[i], &turned[i]), "the order matters");
 
     /* Nothing new: nothing else happens, until it is time to. */
     if (outcome.next == INSTANT_NEVER)
         return;
-    struct instant_outcome again = instant_decide(parts, count, &last_after, now);
+    struct instant_outcome again = instant_decide(parts, count, &past_after, now);
     CHECK(!again.concluded && again.next == outcome.next, "another outcome");
-    CHECK(instant_decide(parts, count, &last_after, outcome.next).went, "held for too long");
+    CHECK(instant_decide(parts, count, &past_after, outcome.next).went, "held for too long");
 }
 
 static void test_all(void)
 {
-    static const gint64 lasts[] = {INSTANT_NONE, 0, 10 * MS, 30 * MS};
+    static const struct instant_past pasts[] = {
+        {INSTANT_NONE, INSTANT_NEVER}, {0, INSTANT_NEVER},      {10 * MS, INSTANT_NEVER},
+        {30 * MS, INSTANT_NEVER},      {INSTANT_NONE, 20 * MS}, {0, 20 * MS},
+    };
     guint kinds[PARTS], combinations = 0;
 
     for (guint count = 0; count <= PARTS; count++) {
@@ -122,9 +126,9 @@ static void test_all(void)
             guint rest = number;
             for (guint i = 0; i < count; i++, rest /= KINDS)
                 kinds[i] = rest % KINDS;
-            for (guint i = 0; i < G_N_ELEMENTS(lasts); i++)
+            for (guint i = 0; i < G_N_ELEMENTS(pasts); i++)
                 for (gint64 now = 5 * MS; now < 40 * MS; now += 10 * MS) {
-                    check_combination(kinds, count, lasts[i], now);
+                    check_combination(kinds, count, pasts[i], now);
                     combinations++;
                 }
         }
@@ -138,10 +142,11 @@ static void test_all(void)
 #define FRAMES 200
 #define INTERVAL (20 * MS)
 
-/* A camera whose frames arrive `late`; none arrive between `stops` and `returns`. */
+/* A camera whose frames arrive `late`; none arrive between `stops` and `returns`. only: every other
+ * one does, the even ones (1) or the odd ones (2). */
 struct camera {
     gint64 late;
-    guint stops, returns;
+    guint stops, returns, only;
     struct instant_part part;
     guint next; /* frame */
     gboolean has_offered;
@@ -157,7 +162,7 @@ static gint64 arrival(const struct camera *camera, guint frame)
 static void run(struct camera *cameras, gint64 latency, gint64 *longest)
 {
     struct instant_part *parts[CAMERAS];
-    gint64 last = INSTANT_NONE;
+    struct instant_past past = {INSTANT_NONE, INSTANT_NEVER};
 
     for (guint i = 0; i < CAMERAS; i++)
         parts[i] = &cameras[i].part;
@@ -168,7 +173,8 @@ static void run(struct camera *cameras, gint64 latency, gint64 *longest)
             again = FALSE;
             for (guint i = 0; i < CAMERAS; i++) {
                 struct camera *camera = &cameras[i];
-                while (camera->next >= camera->stops && camera->next < camera->returns)
+                while ((camera->next >= camera->stops && camera->next < camera->returns) ||
+                       (camera->only && camera->next % 2 != camera->only - 1))
                     camera->next++;
                 if (camera->part.state == INSTANT_OFFERED || camera->next >= FRAMES ||
                     now < arrival(camera, camera->next))
@@ -183,7 +189,7 @@ static void run(struct camera *cameras, gint64 latency, gint64 *longest)
                 camera->has_offered = TRUE;
                 camera->next++;
             }
-            again = instant_decide(parts, CAMERAS, &last, now).concluded;
+            again = instant_decide(parts, CAMERAS, &past, now).concluded;
             for (guint i = 0; i < CAMERAS; i++) {
                 struct camera *camera = &cameras[i];
                 if (!camera->has_offered || camera->part.verdict == INSTANT_HOLD)
@@ -225,6 +231,19 @@ static void test_too_late(void)
     CHECK_EQUAL(cameras[2].sent + cameras[2].dropped, FRAMES);
 }
 
+/* Two that have every other frame, never the same: some go out, each within its time. */
+static void test_disjoint(void)
+{
+    struct camera cameras[CAMERAS] = {
+        {.only = 1}, {.only = 2}, {.stops = 0, .returns = FRAMES}, {.stops = 0, .returns = FRAMES}};
+    gint64 longest;
+
+    run(cameras, 40 * MS, &longest);
+    guint sent = cameras[0].sent + cameras[1].sent;
+    CHECK(sent >= FRAMES / 4, "%u frames of %d were sent", sent, FRAMES);
+    CHECK(longest <= 40 * MS, "held for %" G_GINT64_FORMAT " ns", longest);
+}
+
 /* It is in step again with its first frame, also if it is late. */
 static void test_stops(void)
 {
@@ -247,6 +266,8 @@ int main(void)
     SAY("one that is late");
     test_late();
     test_too_late();
+    SAY("two without a common instant");
+    test_disjoint();
     SAY("one that stops and comes back");
     test_stops();
     return 0;

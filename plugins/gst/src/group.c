@@ -28,7 +28,7 @@ struct group {
     GPtrArray *members;
     GPtrArray *parts;      /* of the members, in the same order */
     const GstClock *clock; /* all times are by this one */
-    gint64 last;           /* the newest instant that has gone out */
+    struct instant_past past;
 };
 
 /* --- the groups of this process ----------------------------------------------------------- */
@@ -45,7 +45,7 @@ static struct group *group_new(const gchar *name)
     g_cond_init(&group->decided);
     group->members = g_ptr_array_new();
     group->parts = g_ptr_array_new();
-    group->last = INSTANT_NONE;
+    group->past = (struct instant_past){INSTANT_NONE, INSTANT_NEVER};
     return group;
 }
 
@@ -104,7 +104,7 @@ static gint64 decide(struct group *group, GString *missing)
 {
     gint64 now = (gint64)monotonic_now();
     struct instant_outcome outcome = instant_decide(
-        (struct instant_part *const *)group->parts->pdata, group->parts->len, &group->last, now);
+        (struct instant_part *const *)group->parts->pdata, group->parts->len, &group->past, now);
 
     if (outcome.concluded)
         g_cond_broadcast(&group->decided);
@@ -157,7 +157,7 @@ static gboolean take_clock(struct group_member *member, const GstClock *clock)
             return FALSE;
     }
     if (group->clock != clock)
-        group->last = INSTANT_NONE;
+        group->past.last = INSTANT_NONE;
     group->clock = clock;
     return TRUE;
 }

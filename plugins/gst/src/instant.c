@@ -63,38 +63,47 @@ static void send(struct instant_part *const *parts, guint count)
     }
 }
 
-/* Whether no source is expected, and until when frames may be held. */
-static gboolean is_complete(struct instant_part *const *parts, guint count, gint64 *deadline)
+static gboolean is_complete(struct instant_part *const *parts, guint count)
 {
     gboolean complete = TRUE;
 
-    *deadline = INSTANT_NEVER;
-    for (guint i = 0; i < count; i++) {
+    for (guint i = 0; i < count; i++)
         complete &= parts[i]->state != INSTANT_EXPECTED;
-        if (offers(parts[i]))
-            *deadline = MIN(*deadline, parts[i]->arrived + parts[i]->latency);
-    }
     return complete;
 }
 
-struct instant_outcome instant_decide(struct instant_part *const *parts, guint count, gint64 *last,
-                                      gint64 now)
+/* A dropped frame's deadline stays: sources that never have frames of one instant would otherwise
+ * drop each other's for ever. */
+static void note_deadlines(struct instant_part *const *parts, guint count,
+                           struct instant_past *past)
+{
+    for (guint i = 0; i < count; i++)
+        if (offers(parts[i]))
+            past->deadline = MIN(past->deadline, parts[i]->arrived + parts[i]->latency);
+}
+
+struct instant_outcome instant_decide(struct instant_part *const *parts, guint count,
+                                      struct instant_past *past, gint64 now)
 {
     struct instant_outcome outcome = {.next = INSTANT_NEVER};
-    gint64 tolerance = get_tolerance(parts, count), deadline;
+    gint64 tolerance = get_tolerance(parts, count);
 
-    if (*last != INSTANT_NONE)
-        outcome.concluded = drop_older(parts, count, *last + 1);
+    if (past->last != INSTANT_NONE)
+        outcome.concluded = drop_older(parts, count, past->last + 1);
     gint64 newest = find_newest(parts, count);
-    if (newest == INSTANT_NONE)
+    if (newest == INSTANT_NONE) {
+        past->deadline = INSTANT_NEVER;
         return outcome;
+    }
+    note_deadlines(parts, count, past);
     outcome.concluded |= drop_older(parts, count, newest - tolerance);
-    if (!is_complete(parts, count, &deadline) && now < deadline) {
-        outcome.next = deadline;
+    if (!is_complete(parts, count) && now < past->deadline) {
+        outcome.next = past->deadline;
         return outcome;
     }
     send(parts, count);
-    *last = newest;
+    past->last = newest;
+    past->deadline = INSTANT_NEVER;
     outcome.concluded = outcome.went = TRUE;
     return outcome;
 }

@@ -5,9 +5,9 @@
  *
  *     the newest frame decides the instant; frames within half an interval before it belong to it
  *     an older frame is dropped: no frame that is still to come can complete its instant
- *     an instant goes out when each source that is expected has a frame of it, or when the first of
- *     its frames has waited for its source's latency: sources without one are left out then, and
- *     not expected again before they have another frame */
+ *     an instant goes out when each source that is expected has a frame of it, or when a frame
+ * since the last instant, also a dropped one, has waited for its source's latency: sources without
+ * a frame are left out then, and not expected again before they have one */
 #ifndef GPUD_GST_SRC_INSTANT_H
 #define GPUD_GST_SRC_INSTANT_H
 
@@ -38,15 +38,21 @@ struct instant_part {
     gboolean left_out;            /* the instant that goes out lacks it */
 };
 
+/* What has gone out. */
+struct instant_past {
+    gint64 last;     /* the newest instant; INSTANT_NONE: none yet */
+    gint64 deadline; /* until when the next one must go; INSTANT_NEVER: no frame waits for it */
+};
+
 struct instant_outcome {
     gboolean concluded; /* frames got a verdict other than HOLD */
     gboolean went;      /* an instant goes out, and left_out is set in each part */
     gint64 next;        /* when to decide again; INSTANT_NEVER: when a frame is offered */
 };
 
-/* Decides at the monotonic time `now`. *last is the newest instant that has gone out. Sources whose
- * frames are not held any more are expected to offer the next. */
-struct instant_outcome instant_decide(struct instant_part *const *parts, guint count, gint64 *last,
-                                      gint64 now);
+/* Decides at the monotonic time `now`. Sources whose frames are not held any more are expected to
+ * offer the next. */
+struct instant_outcome instant_decide(struct instant_part *const *parts, guint count,
+                                      struct instant_past *past, gint64 now);
 
 #endif
