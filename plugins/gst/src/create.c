@@ -48,8 +48,7 @@ static void measure(GstGpudirectSrc *self, gint64 late, gboolean sender_waits)
                     self->times.acquired_at, sender_waits);
 }
 
-static void describe_linked(GstGpudirectSrc *self, const struct gpud_frame_info *info,
-                            GstBuffer *buffer)
+static void describe_linked(GstGpudirectSrc *self, struct gpud_frame_info *info, GstBuffer *buffer)
 {
     struct wire_head head = {0};
     struct times_frame timing;
@@ -59,6 +58,8 @@ static void describe_linked(GstGpudirectSrc *self, const struct gpud_frame_info 
     if (!meta_decode(info->meta, info->meta_size, &head, buffer, &loss) && info->meta_size > 0)
         lost_metas_note(self->endpoint.lost_metas, GST_ELEMENT(self), "unreadable",
                         "the sender's metadata is of an unknown release");
+    if (self->feed.input->ops->place)
+        self->feed.input->ops->place(self->feed.input, info, &head);
     times_stamp_linked(&self->times, self->feed.input, info, &head, buffer, &timing);
     gst_gpudirect_src_push_events(self, TRUE);
     if (GST_CLOCK_TIME_IS_VALID(timing.frame.submitted) && adds_submit_time(self))
@@ -90,7 +91,7 @@ static void set_fields(uint32_t flags, GstBuffer *buffer)
         GST_BUFFER_FLAG_SET(buffer, GST_VIDEO_BUFFER_FLAG_TFF);
 }
 
-static void describe(GstGpudirectSrc *self, const struct gpud_frame_info *info, GstBuffer *buffer)
+static void describe(GstGpudirectSrc *self, struct gpud_frame_info *info, GstBuffer *buffer)
 {
     frame_flags_to_buffer(info->flags, buffer);
     GST_BUFFER_DURATION(buffer) = wire_time(info->duration_ns);

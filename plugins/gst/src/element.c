@@ -70,6 +70,25 @@ enum {
     PROP_SIGNAL = ENDPOINT_REPORT,
 };
 
+/* --- signals ------------------------------------------------------------------------------ */
+
+/**
+ * GstGpudirectSrc::switch:
+ *
+ * An action: the other one of the two senders is preferred from now on. */
+static void switch_preferred(GstGpudirectSrc *self)
+{
+    g_atomic_int_xor((guint *)&self->options.preferred, PREFERRED_MAIN ^ PREFERRED_BACKUP);
+    g_object_notify(G_OBJECT(self), "preferred");
+}
+
+static void install_signals(GObjectClass *klass)
+{
+    g_signal_new_class_handler("switch", G_OBJECT_CLASS_TYPE(klass),
+                               G_SIGNAL_RUN_LAST | G_SIGNAL_ACTION, G_CALLBACK(switch_preferred),
+                               NULL, NULL, NULL, G_TYPE_NONE, 0);
+}
+
 /* --- properties --------------------------------------------------------------------------- */
 
 /* Returns the card's own name for its input, if it has one. */
@@ -305,6 +324,7 @@ static void gst_gpudirect_src_class_init(GstGpudirectSrcClass *klass)
 
     object_class->finalize = finalize;
     install_properties(element_class);
+    install_signals(object_class);
 
     element_class->send_event = src_send_event;
     element_class->change_state = src_change_state;

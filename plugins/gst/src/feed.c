@@ -157,6 +157,14 @@ gboolean feed_get_group_counts(struct feed *feed, guint64 *dropped, guint64 *mis
     return joined;
 }
 
+void feed_add_stats(struct feed *feed, GstStructure *stats)
+{
+    g_mutex_lock(&feed->lock);
+    if (feed->input && feed->input->ops->add_stats)
+        feed->input->ops->add_stats(feed->input, stats);
+    g_mutex_unlock(&feed->lock);
+}
+
 void feed_interrupt(struct feed *feed, gboolean interrupted)
 {
     g_mutex_lock(&feed->lock);

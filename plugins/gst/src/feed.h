@@ -47,6 +47,9 @@ void feed_count_anew(struct feed *feed);
 /* The counts of this input and of those before it; from any thread. */
 void feed_get_info(struct feed *feed, struct input_info *info);
 
+/* What only this kind of input counts; from any thread. */
+void feed_add_stats(struct feed *feed, GstStructure *stats);
+
 /* How many frames were lost since the last one, from this frame's count of dropped ones. */
 guint64 feed_count_lost(struct feed *feed, guint64 dropped);
 

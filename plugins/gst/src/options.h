@@ -21,6 +21,8 @@ enum {
     OPTION_IO_MODE,
     OPTION_GROUP,
     OPTION_GROUP_LATENCY,
+    OPTION_BACKUP_ADDRESS,
+    OPTION_PREFERRED,
     OPTION_COUNT,
 };
 
@@ -32,6 +34,7 @@ enum on_disconnect {
     ON_DISCONNECT_BLACK,
 };
 enum start { START_NEWEST, START_OLDEST };
+enum preferred { PREFERRED_MAIN, PREFERRED_BACKUP };
 enum on_eos { ON_EOS_EOS, ON_EOS_WAIT };
 
 /* Under the object lock. Those read for each frame are also atomic. */
@@ -47,6 +50,8 @@ struct src_options {
     enum io_mode io_mode;      /* does not change while the element runs */
     const gchar *group;        /* interned; NULL: none; does not change while the element runs */
     GstClockTime group_latency;
+    const gchar *backup_address; /* interned; NULL: none; does not change while the element runs */
+    gint preferred;              /* atomic: enum preferred */
 };
 
 void src_options_install(GObjectClass *klass);
@@ -71,6 +76,12 @@ static inline enum on_disconnect src_options_on_disconnect(const struct src_opti
 static inline GstClockTime src_options_group_latency(const struct src_options *options)
 {
     return options->group && options->group[0] ? options->group_latency : 0;
+}
+
+/* Under the object lock, or of a copy. */
+static inline gboolean src_options_have_backup(const struct src_options *options)
+{
+    return options->backup_address && options->backup_address[0];
 }
 
 /* The user's latency in ns; 0: it is measured. */

@@ -85,6 +85,7 @@ GstStructure *gst_gpudirect_src_make_stats(GstElement *element)
     add_clock(self, relation, stats);
     add_latency(self, relation, &info, stats);
     add_group(self, stats);
+    feed_add_stats(&self->feed, stats);
     if (info.stamps)
         gst_structure_set(stats, "stamps", G_TYPE_STRING, info.stamps, NULL);
     lost_metas_tell(self->endpoint.lost_metas, stats);
