@@ -257,7 +257,7 @@ TEST(test_no_common_clock)
     g_autoptr(GError) warning = ends_wait_error(scene.bus, GST_MESSAGE_WARNING, 10);
     fail_unless(strstr(warning->message, "no common clock"), "\"%s\"", warning->message);
     ENDS_UNTIL(10, has_frames("backup", 5) && has_frames("main", 5));
-    check_active("main");
+    ENDS_UNTIL(10, is_active("main"));
     ends_stop(senders[0]);
     ENDS_UNTIL(10, is_active("backup"));
     while (gst_harness_buffers_in_queue(scene.src))

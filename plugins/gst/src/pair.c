@@ -67,6 +67,8 @@ static uint64_t time_of(void *user, uint32_t member, const struct gpud_frame_inf
     g_mutex_unlock(&pair->lock);
     if (!chosen || !GST_CLOCK_TIME_IS_VALID(running))
         return GPUD_TIME_NONE;
+    if (match == PAIR_MATCH_APART)
+        return monotonic_now(); /* one time line, whoever is chosen */
     return pair_match_has_clock(match) ? head.base_time + running : running;
 }
 
@@ -189,7 +191,11 @@ static struct gpud_group_info info_of(struct pair_input *pair, guint member)
 
 static gboolean is_connected(struct pair_input *pair, guint member)
 {
-    return info_of(pair, member).connected;
+    struct gpud_receiver_info info = GPUD_INFO_INIT(info);
+
+    /* For the group, a sender whose frames are left out delivers none. */
+    gpud_receiver_get_info(pair->receivers[member], &info);
+    return info.connected;
 }
 
 /* Without a common time: takes the preferred sender where the application has changed it, and the
@@ -338,12 +344,12 @@ static void add_member(struct pair_input *pair, guint member, GstStructure *stat
 
     gpud_receiver_get_info(pair->receivers[member], &receiver);
     GstStructure *one = gst_structure_new(
-        name, "connected", G_TYPE_BOOLEAN, (gboolean)info.connected, "active-path", G_TYPE_STRING,
-        receiver.path, "frames", G_TYPE_UINT64, info.frames, "handed-on", G_TYPE_UINT64,
-        info.handed_on, "missed", G_TYPE_UINT64, info.missed, "unmatched", G_TYPE_UINT64,
-        info.untimed, "connects", G_TYPE_UINT64, receiver.connects, "behind", G_TYPE_INT64,
-        info.behind_ns, "offset", G_TYPE_INT64, info.offset_ns, "reason", G_TYPE_STRING,
-        info.reason, NULL);
+        name, "connected", G_TYPE_BOOLEAN, (gboolean)receiver.connected, "active-path",
+        G_TYPE_STRING, receiver.path, "frames", G_TYPE_UINT64, info.frames, "handed-on",
+        G_TYPE_UINT64, info.handed_on, "missed", G_TYPE_UINT64, info.missed, "unmatched",
+        G_TYPE_UINT64, info.untimed, "connects", G_TYPE_UINT64, receiver.connects, "behind",
+        G_TYPE_INT64, info.behind_ns, "offset", G_TYPE_INT64, info.offset_ns, "reason",
+        G_TYPE_STRING, info.reason, NULL);
     gst_structure_set(stats, name, GST_TYPE_STRUCTURE, one, NULL);
     gst_structure_free(one);
 }
