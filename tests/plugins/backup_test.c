@@ -301,6 +301,43 @@ TEST(test_uri)
     fail_unless_equals_int(preferred, 1);
 }
 
+static void check_backup(const GValue *child, gpointer user)
+{
+    g_autofree gchar *address = NULL, *backup = NULL;
+    guint *count = user;
+
+    g_object_get(g_value_get_object(child), "address", &address, "backup-address", &backup, NULL);
+    fail_unless_equals_string(backup,
+                              g_str_has_suffix(address, "/sound") ? "spare/sound" : "spare");
+    ++*count;
+}
+
+static guint check_backups(GstElement *programme)
+{
+    GstIterator *children = gst_bin_iterate_elements(GST_BIN(programme));
+    guint count = 0;
+
+    gst_iterator_foreach(children, check_backup, &count);
+    gst_iterator_free(children);
+    return count;
+}
+
+/* Each stream of a programme has the backup of its name. */
+TEST(test_programme)
+{
+    g_autofree gchar *sound = g_strdup_printf("%s/sound", ends_own());
+    GstHarness *picture_sink = ends_sink("wait-for-connection=false");
+    GstHarness *sound_sink = ends_sink_at(sound, "wait-for-connection=false");
+
+    gst_harness_set_src_caps_str(picture_sink, CAPS_SMALL);
+    gst_harness_set_src_caps_str(
+        sound_sink, "audio/x-raw,format=S16LE,rate=48000,channels=2,layout=interleaved");
+    g_autoptr(EndsPipeline) programme =
+        ends_pipeline("gpudirectprogramsrc address=%s backup-address=spare", ends_own());
+    gst_element_set_state(programme, GST_STATE_PLAYING);
+    ENDS_UNTIL(10, check_backups(programme) == 2);
+}
+
 /* --- the time by which frames are matched --------------------------------------------------- */
 
 TEST(test_match)

@@ -42,6 +42,10 @@
  * address=cam1
  * ]|
  * Decodes into the memory that receivers on the same GPU read.
+ * |[
+ * gst-launch-1.0 videotestsrc is-live=true ! gpudirectsink address=cam1 standby=true
+ * ]|
+ * Waits while another sender has the address cam1, and takes it over when that one ends.
  *
  * Since: 0.1
  */

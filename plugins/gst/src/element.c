@@ -46,6 +46,15 @@
  * location=a.mkv
  * ]|
  * Encodes what a process on the same GPU sends, without a copy.
+ * |[
+ * gst-launch-1.0 gpudirectsrc address=cam1 backup-address=cam1b ! videoconvert ! autovideosink
+ * ]|
+ * Receives a main and a backup sender, and shows each picture once: the end of either costs none.
+ * |[
+ * gst-launch-1.0 compositor name=mix ! videoconvert ! autovideosink gpudirectsrc address=left
+ * group=stereo ! queue ! mix. gpudirectsrc address=right group=stereo ! queue ! mix.
+ * ]|
+ * Shows two cameras, always at the same instant.
  *
  * Since: 0.1
  */
