@@ -368,6 +368,34 @@ static enum gpud_status alloc_late(void *user, const struct gpud_layout *layout,
     return gpud_memory_alloc(user, layout->size, GPUD_MEMORY_PLAIN, memory, error);
 }
 
+static void count_formats(void *user, uint32_t member, enum gpud_event event, const void *data)
+{
+    unsigned *formats = user;
+    CHECK(event != GPUD_EVENT_CONNECTED || formats[member] % 2 == 0, "connected twice");
+    if (event == GPUD_EVENT_FORMAT)
+        CHECK_EQUAL(((const struct gpud_format_event *)data)->media.picture.rate.num, rate.num);
+    formats[member] += event != GPUD_EVENT_USER;
+}
+
+/* Receivers that are connected already: the group learns their formats. */
+static void join_again(struct gpud_context *context, struct gpud_receiver *receivers[2])
+{
+    unsigned formats[2] = {0};
+    struct gpud_group *group;
+    struct gpud_group_instant got = GPUD_INFO_INIT(got);
+    uint64_t connects = INFO(receiver, receivers[0]).connects;
+    WORKS(gpud_group_create(context, PARAMS(.on_event = count_formats, .user = formats), receivers,
+                            2, &group, &e));
+    int64_t until = gpud_test_now() + 60 * GPUD_SEC;
+    while (formats[0] < 2 || formats[1] < 2) {
+        CHECK(gpud_test_now() < until, "not within a minute: the formats");
+        if (gpud_group_acquire(group, NULL, GPUD_SEC, &got, NULL) == GPUD_OK)
+            release(&got);
+    }
+    CHECK_EQUAL(INFO(receiver, receivers[0]).connects, connects);
+    gpud_group_destroy(&group);
+}
+
 static void poll_beside_a_slow_one(void)
 {
     struct gpud_receiver *receivers[2];
@@ -416,6 +444,7 @@ static void poll_beside_a_slow_one(void)
     gpud_group_get_info(group, 0, &info);
     SAY("  %u turns of the loop for %llu instants", turns, (unsigned long long)info.instants);
     gpud_group_destroy(&group);
+    join_again(context, receivers);
     for (int i = 0; i < 2; i++) {
         gpud_receiver_destroy(&receivers[i]);
         instants_finish(&senders[i]);
