@@ -103,7 +103,7 @@ TEST(test_at_a_path)
 
 TEST(test_end_of_stream)
 {
-    GPid first = start_first("num-buffers=20");
+    GPid first = start_first("num-buffers=10");
     GstHarness *src = receive_from_first();
     GstHarness *sink = make_standby(NULL);
 
@@ -119,7 +119,7 @@ TEST(test_stopped_process_keeps_its_address)
     GstHarness *sink = make_standby(NULL);
 
     kill(first, SIGSTOP);
-    for (guint i = 0; i < 15; i++) { /* longer than the sender's thread sleeps */
+    for (guint i = 0; i < 12; i++) { /* longer than the sender's thread sleeps */
         g_usleep(100000);
         gst_harness_push(sink, ends_picture(CAPS_SMALL, i));
         fail_unless(stands_by(sink), "taken from a stopped process");

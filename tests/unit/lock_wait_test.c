@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 
 #define THREADS 6
-#define TURNS 40
+#define TURNS 20
 
 static char path[64];
 
