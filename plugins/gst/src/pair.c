@@ -69,7 +69,7 @@ static uint64_t time_of(void *user, uint32_t member, const struct gpud_frame_inf
         return GPUD_TIME_NONE;
     if (match == PAIR_MATCH_APART)
         return monotonic_now(); /* one time line, whoever is chosen */
-    return pair_match_has_clock(match) ? head.base_time + running : running;
+    return pair_match_has_clock(match) ? wire_time(head.base_time + running) : running;
 }
 
 static guint64 moved_time(guint64 said, gint64 by)
