@@ -30,6 +30,29 @@
 /* How long to wait after accepting failed, as without a free descriptor. */
 #define ACCEPT_PAUSE (100 * GPUD_MSEC)
 
+/* Call again later, after a failure that may pass. */
+static void pause_accepting(struct gpud_sender *sender, const char *why)
+{
+    if (!sender->accept_pause)
+        gpud_log_error(&sender->context->log, AREA, "%s", why); /* once for a series of failures */
+    sender->accept_pause = gpud_deadline(ACCEPT_PAUSE);
+}
+
+/* Tries to get the address that another sender had. */
+static void take_over(struct gpud_sender *sender)
+{
+    struct gpud_error error = {0};
+    enum gpud_status status = gpud_listener_take_over(sender->listener, &error);
+    if (status == GPUD_AGAIN)
+        return;
+    if (status != GPUD_OK) {
+        pause_accepting(sender, error.reason);
+        return;
+    }
+    sender->accept_pause = 0;
+    gpud_log_info(&sender->context->log, AREA, "the address is free: this sender has it now");
+}
+
 static void accept_newcomers(struct gpud_sender *sender)
 {
     const struct gpud_log *log = &sender->context->log;
@@ -48,9 +71,7 @@ static void accept_newcomers(struct gpud_sender *sender)
             continue;
         }
         if (status != GPUD_OK) {
-            if (!sender->accept_pause)
-                gpud_log_error(log, AREA, "%s", error.reason); /* once for a series of failures */
-            sender->accept_pause = gpud_deadline(ACCEPT_PAUSE);
+            pause_accepting(sender, error.reason);
             return;
         }
         sender->accept_pause = 0;
@@ -220,7 +241,10 @@ static void *run(void *arg)
             if (fds[2 + i].revents)
                 read_messages(links[i]);
         gpud_newcomers_read(sender, fds + 2 + count, newcomers);
-        if (fds[1].revents)
+        /* Each turn, because an event may come just before the other sender lets go. */
+        if (!pause && atomic_load(&sender->listener->stands_by))
+            take_over(sender);
+        else if (fds[1].revents)
             accept_newcomers(sender);
         gpud_listener_turn(sender);
     }
@@ -228,9 +252,12 @@ static void *run(void *arg)
 }
 
 enum gpud_status gpud_sender_listen(struct gpud_sender *sender, const struct gpud_address *address,
-                                    const struct gpud_access_rule *access, struct gpud_error *error)
+                                    const struct gpud_access_rule *access, bool standby,
+                                    struct gpud_error *error)
 {
-    enum gpud_status status = gpud_listener_open(address, access, &sender->listener, error);
+    enum gpud_status status =
+        standby ? gpud_listener_stand_by(address, access, &sender->listener, error)
+                : gpud_listener_open(address, access, &sender->listener, error);
     if (status != GPUD_OK)
         return status;
     if (sender->listener->note[0])
