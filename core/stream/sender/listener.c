@@ -167,11 +167,12 @@ static int64_t earlier(int64_t a, int64_t b)
 }
 
 /* Whether there is something to look at once a second: frames flow, the ring is larger than it has
- * to be, a receiver is leaving, or is on another host. Many channels of a machine are idle, and
- * cost no wake-ups. Under the lock. */
+ * to be, a receiver is leaving, or is on another host, or another sender has the address. Many
+ * channels of a machine are idle, and cost no wake-ups. Under the lock. */
 static bool needs_turns(const struct gpud_sender *sender)
 {
-    bool needs = sender->spare_since || sender->rate.before.sequence != sender->sequence;
+    bool needs = sender->spare_since || sender->rate.before.sequence != sender->sequence ||
+                 atomic_load(&sender->listener->stands_by);
     for (uint32_t i = 0; i < sender->link_count; i++)
         needs |=
             sender->links[i]->channel->ops->remote || sender->links[i]->state >= GPUD_LINK_LEAVING;
