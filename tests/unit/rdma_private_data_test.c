@@ -46,7 +46,11 @@ static void test_requests(void)
     EXPECT(GPUD_PEER, "no gpudirect program", gpud_rdma_read_request(bytes, size, &got, &e));
     bytes[0] = 'G';
     bytes[9] = '/';
+    WORKS(gpud_rdma_read_request(bytes, size, &got, &e));
+    CHECK(strcmp(got.name, "c/m1") == 0, "\"%s\"", got.name);
+    bytes[10] = '/';
     EXPECT(GPUD_PEER, "malformed", gpud_rdma_read_request(bytes, size, &got, &e));
+    bytes[10] = 'm';
     bytes[9] = '\0';
     EXPECT(GPUD_PEER, "malformed", gpud_rdma_read_request(bytes, size, &got, &e));
     bytes[9] = 'a';
@@ -143,7 +147,8 @@ static void test_refusals(void)
 
 static void test_bent_refusals(void)
 {
-    static const char *const names[] = {",", "a,,b", ",a", "a/b", "a\x1b[31m", "a,b,,"};
+    static const char *const names[] = {",",  "a,,b",  ",a",        "a/",
+                                        "/a", "a/b/c", "a\x1b[31m", "a,b,,"};
     struct gpud_rdma_refusal refusal = {.reason = GPUD_RDMA_UNKNOWN_NAME}, got;
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         gpud_print(refusal.names, "%s", names[i]);

@@ -48,14 +48,21 @@ void gpud_rdma_reject(struct rdma_cm_id *id, enum gpud_rdma_refusal_reason reaso
     reject(id, &refusal);
 }
 
-/* A request without a name is for the channel without one, or for the only channel. */
+/* A request without a name is for the channel without one, or for the only channel, not counting
+ * its streams. */
 static struct rdma_port *find_port(const struct rdma_hub *hub, const char *name)
 {
-    for (struct rdma_port *port = hub->ports; port; port = port->next)
+    struct rdma_port *channel = NULL;
+    unsigned channels = 0;
+    for (struct rdma_port *port = hub->ports; port; port = port->next) {
         if (strcmp(port->name, name) == 0)
             return port;
-    bool only = hub->ports && !hub->ports->next;
-    return only && !name[0] ? hub->ports : NULL;
+        if (strchr(port->name, '/'))
+            continue;
+        channel = port;
+        channels++;
+    }
+    return channels == 1 && !name[0] ? channel : NULL;
 }
 
 /* Queues the request for its channel; false, with the reason in *refusal, if that is impossible. */
