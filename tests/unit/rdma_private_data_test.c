@@ -56,6 +56,11 @@ static void test_requests(void)
     bytes[9] = 'a';
     bytes[6] = GPUD_RDMA_RECEIVES_MIN - 1;
     EXPECT(GPUD_PEER, "malformed", gpud_rdma_read_request(bytes, size, &got, &e));
+    bytes[6] = 1;
+    EXPECT(GPUD_PEER, "malformed", gpud_rdma_read_request(bytes, size, &got, &e));
+    bytes[6] = 0; /* a question for names */
+    WORKS(gpud_rdma_read_request(bytes, size, &got, &e));
+    CHECK_EQUAL(got.receives, 0);
     bytes[6] = GPUD_RDMA_RECEIVES_MIN;
     WORKS(gpud_rdma_read_request(bytes, size, &got, &e));
     memset(bytes + 8, 'n', ROOM - 8);
@@ -166,7 +171,7 @@ static void test_bent_refusals(void)
     for (unsigned reason = 0; reason < 256; reason++) {
         bytes[6] = (uint8_t)reason;
         enum gpud_status status = gpud_rdma_read_refusal(bytes, ROOM, &got, NULL);
-        CHECK(status == (reason >= 1 && reason <= GPUD_RDMA_UNABLE ? GPUD_OK : GPUD_PEER),
+        CHECK(status == (reason >= 1 && reason <= GPUD_RDMA_NAMES ? GPUD_OK : GPUD_PEER),
               "reason %u: %s", reason, gpud_status_string(status));
     }
     /* Of another version everything but the first bytes may mean something else. */
