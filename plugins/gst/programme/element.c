@@ -55,13 +55,14 @@ static void hand_over(GObject *from, GObject *to, const gchar *property)
     g_value_unset(&value);
 }
 
-/* The device is that of pictures, and no stream but the channel's own is waited for. */
+/* The device is that of pictures, which a stream of unknown caps rarely has, and no stream but the
+ * channel's own is waited for. */
 static gboolean concerns(const GParamSpec *pspec, const GstCaps *caps, gboolean main)
 {
     if (pspec->owner_type != GST_TYPE_GPUDIRECT_PROGRAM_SRC)
         return FALSE;
     if (g_str_equal(pspec->name, "device"))
-        return !caps || !blocks_are_caps(caps);
+        return caps ? !blocks_are_caps(caps) : main;
     return main || !g_str_equal(pspec->name, "connection-timeout");
 }
 
@@ -231,8 +232,8 @@ static void finalize(GObject *object)
 static void gst_gpudirect_program_src_class_init(GstGpudirectProgramSrcClass *klass)
 {
     static const struct setting_texts texts = {
-        .address = "The channel (NAME or unix:/path), one of its streams (NAME/STREAM), or any "
-                   "other address of gpudirectsrc",
+        .address = "The channel (NAME, unix:/path or rdma://HOST:PORT/NAME), one of its streams "
+                   "(NAME/STREAM), or any other address of gpudirectsrc",
         .device =
             "Where pictures arrive: auto, host, opencl:N, cuda:N or hip:N; as in gpudirectsrc",
         .slots = "Frames of each stream that may be in flight or held at once",
