@@ -96,6 +96,10 @@ struct gpud_sender_params {
      * itself can be listened on (rdma://127.0.0.1:7174), unless allow_unauthenticated. */
     const char *psk_file;
     bool allow_unauthenticated; /**< any host that reaches the address may receive */
+    /** bytes of gpud_frame_info.large_meta that a frame may have, at most GPUD_LARGE_META_MAX; 0:
+     * 65536. Each receiver has room for it beside each frame in flight: memory that is used only as
+     * far as metas are, except between hosts, where it is pinned */
+    uint32_t large_meta_max;
 };
 
 /** The state and counters of a sender. */
