@@ -157,8 +157,9 @@ static void on_no_more_pads(GstElement *source, gpointer user)
 
 static GstElement *receive(const gchar *address, const gchar *properties, GstClock *clock)
 {
-    gchar *source_line = line_of("gpudirectprogramsrc name=p address=ADDRESS KEY ", address);
-    gchar *line = g_strconcat(source_line, properties, NULL);
+    g_autofree gchar *format =
+        g_strconcat("gpudirectprogramsrc name=p address=ADDRESS KEY ", properties, NULL);
+    g_autofree gchar *line = line_of(format, address);
     GstElement *pipeline = gst_pipeline_new(NULL);
     GstElement *source = gst_parse_launch(line, NULL);
 
@@ -177,8 +178,6 @@ static GstElement *receive(const gchar *address, const gchar *properties, GstClo
     fail_unless_equals_int(gst_element_set_state(pipeline, GST_STATE_PAUSED),
                            GST_STATE_CHANGE_NO_PREROLL);
     fail_unless(gst_element_set_state(pipeline, GST_STATE_PLAYING) != GST_STATE_CHANGE_FAILURE);
-    g_free(source_line);
-    g_free(line);
     return pipeline;
 }
 
@@ -424,8 +423,8 @@ TEST(test_killed_picture, .only_if = &is_local)
 /* The process of both is killed, twice: both go on with the next one, on the same pads. */
 TEST(test_killed_sender)
 {
-    gchar *address = ends_address();
-    GstElement *receiver = receive(address, NULL, NULL);
+    g_autofree gchar *address = ends_address();
+    g_autoptr(EndsPipeline) receiver = receive(address, NULL, NULL);
     GPid sender = spawn(address, PICTURES TONE);
 
     for (guint i = 0; i < 3; i++) {
@@ -435,16 +434,14 @@ TEST(test_killed_sender)
         sender = i < 2 ? spawn(address, PICTURES TONE) : 0;
     }
     expect_two_streams();
-    ends_stop(receiver);
-    g_free(address);
 }
 
 /* Of two receivers one is stopped: the other one, and the picture, do not wait for it. */
 TEST(test_stopped_receiver, .only_if = &runs_all)
 {
-    gchar *address = ends_address();
-    GstElement *sender = send(address, PICTURES TONE);
-    GstElement *receiver = receive(address, NULL, NULL);
+    g_autofree gchar *address = ends_address();
+    g_autoptr(EndsPipeline) sender = send(address, PICTURES TONE);
+    g_autoptr(EndsPipeline) receiver = receive(address, NULL, NULL);
     GPid victim =
         spawn(address, "gpudirectsrc address=ADDRESS/audio KEY slots=2 ! fakesink sync=false");
 
@@ -456,9 +453,6 @@ TEST(test_stopped_receiver, .only_if = &runs_all)
     ends_kill(victim);
     MORE(receiver, "src", 5);
     MORE(receiver, "src_audio", 20);
-    ends_stop(sender);
-    ends_stop(receiver);
-    g_free(address);
 }
 
 /* How many of the buffers from the first to the last one are missing; step: from offset to offset.
