@@ -13,7 +13,8 @@
  * pipeline keep their times to each other. Each stream is a gpudirectsrc, which gets the
  * properties of the same names.
  *
- * Players take it as a URI: gpudirect://cam1, and gpudirect://cam1/audio for one stream.
+ * Players take it as a URI: gpudirect://cam1, and gpudirect://cam1/audio for one stream; of another
+ * host gpudirect+rdma://10.0.0.1:7174/cam1.
  *
  * ## Example launch lines
  * |[
