@@ -85,11 +85,9 @@ static int show_channels(const struct options *options, bool json)
         return EXIT_FAILURE;
     }
     int result = info_show_channels(&(struct info_channels_options){
+        .scope = {.all_users = options->all_users, .address = options->address, .folder = folder},
         .json = json,
         .watch = options->watch,
-        .all_users = options->all_users,
-        .address = options->address,
-        .folder = folder,
     });
     free(folder);
     return result;

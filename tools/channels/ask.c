@@ -3,7 +3,7 @@
 
 /* Where to look for channels. All folders are asked at once, so that one user's hanging senders do
  * not hold up the others. */
-#include "directories.h"
+#include "channels/ask.h"
 
 #include <glob.h>
 #include <stdio.h>
@@ -16,14 +16,14 @@
 
 struct question {
     char *address; /* of gpud_channel_list_create() */
-    struct info_folder *folder;
+    struct channels_folder *folder;
     struct gpud_error error;
 };
 
 static gpointer ask(gpointer data)
 {
     struct question *question = data;
-    struct info_folder *folder = question->folder;
+    struct channels_folder *folder = question->folder;
     gpud_channel_list_create(question->address, ANSWER_TIMEOUT, &folder->channels, &folder->count,
                              &folder->search, &question->error);
     return NULL;
@@ -31,7 +31,7 @@ static gpointer ask(gpointer data)
 
 static void folder_free(gpointer data)
 {
-    struct info_folder *folder = data;
+    struct channels_folder *folder = data;
     if (folder)
         gpud_channel_list_destroy(&folder->channels);
     g_free(folder);
@@ -40,7 +40,7 @@ static void folder_free(gpointer data)
 static void add(GPtrArray *questions, char *address)
 {
     struct question *question = g_new0(struct question, 1);
-    question->folder = g_new0(struct info_folder, 1);
+    question->folder = g_new0(struct channels_folder, 1);
     question->folder->search.size = sizeof(question->folder->search);
     question->address = address;
     g_ptr_array_add(questions, question);
@@ -72,9 +72,9 @@ static void add_users(GPtrArray *questions, const char *pattern, const char *for
     globfree(&found);
 }
 
-static bool is_first_again(const GPtrArray *folders, const struct info_folder *folder)
+static bool is_first_again(const GPtrArray *folders, const struct channels_folder *folder)
 {
-    const struct info_folder *first = folders->len > 0 ? folders->pdata[0] : NULL;
+    const struct channels_folder *first = folders->len > 0 ? folders->pdata[0] : NULL;
     return first && strcmp(first->search.directory, folder->search.directory) == 0;
 }
 
@@ -89,13 +89,13 @@ static GPtrArray *take_folders(const GPtrArray *questions)
     return folders;
 }
 
-GPtrArray *info_ask_channels(const struct info_channels_options *options, struct gpud_error *error)
+GPtrArray *channels_ask(const struct channels_scope *scope, struct gpud_error *error)
 {
     GPtrArray *questions = g_ptr_array_new_with_free_func(question_free);
     GPtrArray *folders = NULL;
-    add(questions, options->folder ? g_strdup_printf("unix:%s/", options->folder)
-                                   : g_strdup(options->address));
-    if (options->all_users) {
+    add(questions,
+        scope->folder ? g_strdup_printf("unix:%s/", scope->folder) : g_strdup(scope->address));
+    if (scope->all_users) {
         add_users(questions, "/run/user/*/gpudirect", "/run/user/%u/gpudirect");
         add_users(questions, "/tmp/gpudirect-*", "/tmp/gpudirect-%u");
     }

@@ -2,29 +2,29 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* Where to look for channels, and asking them. */
-#ifndef GPUD_TOOLS_INFO_DIRECTORIES_H
-#define GPUD_TOOLS_INFO_DIRECTORIES_H
+#ifndef GPUD_TOOLS_CHANNELS_ASK_H
+#define GPUD_TOOLS_CHANNELS_ASK_H
 
 #include <gpudirect/channel.h>
 
 #include <glib.h>
 
-struct info_channels_options {
-    bool json, watch;    /* watch: every second until Ctrl-C */
+/* Which channels: one of the three, or, without any, this user's. */
+struct channels_scope {
     bool all_users;      /* root only */
     const char *address; /* NULL: not a single one */
     const char *folder;  /* absolute; NULL: the runtime directory */
 };
 
 /* The channels of one folder. */
-struct info_folder {
+struct channels_folder {
     struct gpud_channel_list *channels;
     uint32_t count;
     struct gpud_channel_search_info search;
 };
 
-/* Returns struct info_folder, this user's first; leaves out another user's that cannot be read.
+/* Returns struct channels_folder, this user's first; leaves out another user's that cannot be read.
  * NULL: *error says why. To be freed with g_ptr_array_unref(). */
-GPtrArray *info_ask_channels(const struct info_channels_options *options, struct gpud_error *error);
+GPtrArray *channels_ask(const struct channels_scope *scope, struct gpud_error *error);
 
 #endif

@@ -3,12 +3,12 @@
 
 /* The channels as JSON. Keys are stable: new ones may be added, none is removed or changes its
  * meaning. Times are ns. */
-#include "channelsjson.h"
+#include "channels/channelsjson.h"
 
-#include "directories.h"
+#include "channels/ask.h"
 #include "json.h"
 
-const char *info_phase_name(enum gpud_link_phase phase)
+const char *channels_phase_name(enum gpud_link_phase phase)
 {
     static const char *const names[] = {
         [GPUD_PHASE_CONNECTING] = "connecting",
@@ -18,7 +18,7 @@ const char *info_phase_name(enum gpud_link_phase phase)
     return (size_t)phase < G_N_ELEMENTS(names) ? names[phase] : "unknown";
 }
 
-const char *info_policy_name(enum gpud_slow_receiver policy)
+const char *channels_policy_name(enum gpud_slow_receiver policy)
 {
     static const char *const names[] = {
         [GPUD_SLOW_DEFAULT] = "default",
@@ -37,10 +37,10 @@ static void add_receiver(JsonBuilder *builder, const struct gpud_link_info *link
     json_put_text(builder, "host", link->host);
     json_put_text(builder, "name", link->name);
     json_put_text(builder, "device", link->device);
-    json_put_string(builder, "state", info_phase_name(link->phase));
+    json_put_string(builder, "state", channels_phase_name(link->phase));
     json_put_text(builder, "route", link->path);
     json_put_text(builder, "reason", link->fallback_reason);
-    json_put_string(builder, "slow_receiver", info_policy_name(link->slow_receiver));
+    json_put_string(builder, "slow_receiver", channels_policy_name(link->slow_receiver));
     json_put_int(builder, "frames", (gint64)link->delivered);
     json_put_int(builder, "dropped", (gint64)link->dropped);
     json_put_int(builder, "held", link->held);
@@ -71,7 +71,7 @@ static void add_stream(JsonBuilder *builder, const struct gpud_channel_info *inf
     json_put_int(builder, "epoch", info->epoch);
     json_put_bool(builder, "ended", info->ended);
     json_put_int(builder, "slots", info->slots);
-    json_put_string(builder, "slow_receiver", info_policy_name(info->slow_receiver));
+    json_put_string(builder, "slow_receiver", channels_policy_name(info->slow_receiver));
     json_put_rate(builder, "rate", info->rate);
     json_put_int(builder, "frames", (gint64)info->frames);
     json_put_int(builder, "delivered", (gint64)info->delivered);
@@ -110,7 +110,7 @@ static void add_folders(JsonBuilder *builder, const GPtrArray *folders)
 {
     json_begin_array(builder, "folders");
     for (guint i = 0; i < folders->len; i++) {
-        const struct info_folder *folder = folders->pdata[i];
+        const struct channels_folder *folder = folders->pdata[i];
         json_builder_begin_object(builder);
         json_put_string(builder, "directory", folder->search.directory);
         json_put_int(builder, "omitted", (gint64)folder->search.omitted);
@@ -120,9 +120,9 @@ static void add_folders(JsonBuilder *builder, const GPtrArray *folders)
     json_builder_end_array(builder);
 }
 
-void info_print_channels_json(const GPtrArray *folders, bool pretty)
+void channels_print_json(const GPtrArray *folders, bool pretty)
 {
-    const struct info_folder *first = folders->pdata[0];
+    const struct channels_folder *first = folders->pdata[0];
     JsonBuilder *builder = json_builder_new();
     json_builder_begin_object(builder);
     json_put_string(builder, "version", gpud_version_string());
@@ -130,7 +130,7 @@ void info_print_channels_json(const GPtrArray *folders, bool pretty)
     add_folders(builder, folders);
     json_begin_array(builder, "channels");
     for (guint i = 0; i < folders->len; i++) {
-        const struct info_folder *folder = folders->pdata[i];
+        const struct channels_folder *folder = folders->pdata[i];
         for (uint32_t j = 0; j < folder->count; j++)
             add_channel(builder, folder->channels, j);
     }

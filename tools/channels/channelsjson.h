@@ -1,0 +1,18 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The channels as JSON, and the words for their states. */
+#ifndef GPUD_TOOLS_CHANNELS_CHANNELSJSON_H
+#define GPUD_TOOLS_CHANNELS_CHANNELSJSON_H
+
+#include <gpudirect/channel.h>
+
+#include <glib.h>
+
+/* folders: from channels_ask(); pretty: indented, on several lines */
+void channels_print_json(const GPtrArray *folders, bool pretty);
+
+const char *channels_phase_name(enum gpud_link_phase phase);
+const char *channels_policy_name(enum gpud_slow_receiver policy);
+
+#endif
