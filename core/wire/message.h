@@ -39,7 +39,7 @@
 #include <gpudirect/sender.h>
 
 #define GPUD_MESSAGE_MAGIC UINT32_C(0x44555047) /* "GPUD" */
-#define GPUD_MESSAGE_VERSION 8
+#define GPUD_MESSAGE_VERSION 9
 #define GPUD_MESSAGE_MAX 16384
 #define GPUD_MESSAGE_HANDLES (1 + GPUD_RING_MEMORIES_MAX)
 
@@ -150,6 +150,7 @@ struct gpud_report {
     uint64_t frames, delivered, dropped, connects;
     uint64_t rate; /* frames in 1000 s, over the last second or two */
     uint64_t age;  /* ns since the last frame; GPUD_TIME_NONE: none yet */
+    uint64_t disconnects, refused, copies_cpu, copies_gpu, waits_cpu, waits_device;
 };
 
 /* Leaves a quarter of a message free, as every type does. */

@@ -38,7 +38,7 @@
 #include <gpudirect/sender.h>
 
 #define GPUD_PAGE_MAGIC UINT64_C(0x6567615064757067) /* "gpudPage" */
-#define GPUD_PAGE_VERSION 5
+#define GPUD_PAGE_VERSION 6
 #define GPUD_PAGE_ENTRIES GPUD_SLOTS_MAX /* a power of two */
 
 struct gpud_descriptor {
@@ -81,6 +81,9 @@ struct gpud_page_signal {
     uint8_t padding[60];
 };
 
+/* struct gpud_link_stats, word by word, in its order: what a receiver counts, for people. */
+#define GPUD_PAGE_STATS (sizeof(struct gpud_link_stats) / sizeof(uint64_t))
+
 /* Cache lines of 64 bytes separate words written for every frame from those written rarely. */
 struct gpud_receiver_half {
     struct gpud_page_identity identity;
@@ -99,7 +102,8 @@ struct gpud_receiver_half {
 
     _Atomic uint32_t given_back[GPUD_PAGE_ENTRIES];
     struct gpud_page_signal release[GPUD_PAGE_ENTRIES];
-    uint8_t padding_half[3584];
+    _Atomic uint64_t stats[GPUD_PAGE_STATS];
+    uint8_t padding_half[3584 - sizeof(struct gpud_link_stats)];
 };
 
 struct gpud_sender_half {
@@ -299,6 +303,9 @@ static inline uint32_t gpud_page_latency(const struct gpud_page_tx *view)
     return atomic_load_explicit(&view->page->receiver.latency, memory_order_relaxed);
 }
 
+/* What the receiver counts, unverified. */
+void gpud_page_get_stats(const struct gpud_page_tx *view, struct gpud_link_stats *stats);
+
 void gpud_page_count_message(struct gpud_page_tx *view);
 
 /* How many entries are published and neither returned nor revoked. */
@@ -317,6 +324,7 @@ struct gpud_page_rx {
     uint32_t entries;
     uint32_t returned;
     uint64_t last_sequence;
+    int64_t stats_told; /* when the stats were published last */
     _Atomic uint32_t held_count;
     /* Cleared by the thread that gives back, after its last use of the entry. */
     _Atomic uint8_t held[GPUD_PAGE_ENTRIES];
@@ -333,6 +341,11 @@ static inline void gpud_page_tell_latency(const struct gpud_page_rx *view, uint3
 {
     atomic_store_explicit(&view->page->receiver.latency, latency, memory_order_relaxed);
 }
+
+/* For every frame: stores alone where memory is shared, a write each second elsewhere. `now`: of
+ * CLOCK_MONOTONIC, in ns. By the thread that claims. */
+void gpud_page_tell_stats(struct gpud_page_rx *view, const struct gpud_link_stats *stats,
+                          int64_t now);
 
 /* How many frames were published, and how many claimed or revoked, since the page was made. */
 uint32_t gpud_page_head(const struct gpud_page_rx *view);

@@ -125,6 +125,14 @@ static void a_stream(void)
     PEER_UNTIL("it goes on", 10000,
                (info = expect(BACKGROUND_ADDRESS),
                 info->frames > frames && asked.link[0][0].delivered > delivered));
+    const struct gpud_link_stats *stats = &asked.link[0][0].stats;
+    uint64_t timed = 0;
+    for (int i = 0; i < GPUD_LATENCY_BUCKETS; i++)
+        timed += stats->latency_bucket[i];
+    CHECK(timed > 0 && timed <= asked.link[0][0].delivered + 4 && stats->latency_max_ns > 0 &&
+              stats->latency_sum_ns >= stats->latency_max_ns && stats->corrupted == 0,
+          "%llu latencies, %llu ns in all", (unsigned long long)timed,
+          (unsigned long long)stats->latency_sum_ns);
     /* The sender says the same of its receivers. */
     struct gpud_link_info own = GPUD_INFO_INIT(own);
     CHECK_EQUAL(gpud_sender_list_links(background.sender, &own, 1), 1);

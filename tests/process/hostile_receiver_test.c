@@ -46,8 +46,8 @@ static void bent_bytes(void)
     } bends[] = {
         {0, 1, "does not speak gpudirect's protocol"},
         {3, 128, "does not speak gpudirect's protocol"},
-        {4, 1, "version 9"},
-        {5, 255, "version 65288"},
+        {4, 1, "version 10"},
+        {5, 255, "version 65289"},
         {6, 100, "malformed"},
         {8, 1, "announced"},
         {9, 31, "announced"},
@@ -198,8 +198,8 @@ static void wrong_pages(void)
     accept_with(raw_memfd(4096, SEALS), "bytes where");
     accept_with(raw_memfd(0, SEALS), "bytes where");
     accept_with(raw_memfd(sizeof(struct gpud_page), SEALS), "not a ring page");
-    accept_with(other_version(62400), "version 2, and of version 5 here");
-    accept_with(other_version(2 * sizeof(struct gpud_page)), "version 2, and of version 5 here");
+    accept_with(other_version(62400), "version 2, and of version 6 here");
+    accept_with(other_version(2 * sizeof(struct gpud_page)), "version 2, and of version 6 here");
     accept_with(open("/dev/null", O_RDWR | O_CLOEXEC), "not a memfd");
     accept_with(open("/dev/zero", O_RDWR | O_CLOEXEC), "not a memfd");
     accept_with(open("/proc/self/mem", O_RDWR | O_CLOEXEC), "not a memfd");

@@ -99,8 +99,7 @@ void gpud_link_drop_waiting(struct gpud_link *link)
 {
     struct gpud_slot *slot = link->waiting.slot;
     link->waiting.slot = NULL;
-    link->dropped++;
-    link->sender->dropped++;
+    gpud_link_count_drop(link, &link->dropped_oldest);
     gpud_slot_drop(slot);
 }
 

@@ -184,10 +184,8 @@ static enum gpud_status take_credit(struct gpud_link *link, int64_t deadline,
             enum gpud_status status = gpud_transport_revoke(link->transport, &reason);
             if (status == GPUD_PEER)
                 gpud_link_kill(link, GPUD_LOG_WARNING, reason.reason);
-            if (status == GPUD_OK) {
-                link->dropped++;
-                sender->dropped++;
-            }
+            if (status == GPUD_OK)
+                gpud_link_count_drop(link, &link->dropped_oldest);
             if (status != GPUD_AGAIN)
                 continue;
         }
@@ -319,8 +317,7 @@ static enum gpud_status submit(struct gpud_sender *sender, struct gpud_frame *fr
         delivery.sequence = ++sender->sequence;
         sender->ended = false;
         for (uint32_t i = 0; i < drops; i++)
-            dropped[i]->dropped++;
-        sender->dropped += drops;
+            gpud_link_count_drop(dropped[i], &dropped[i]->dropped_newest);
         status = gpud_deliver(sender, &delivery, error);
     } else {
         give_up(&delivery);

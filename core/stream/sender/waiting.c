@@ -130,12 +130,6 @@ void gpud_waiting_send(struct gpud_link *link, struct gpud_message *message)
 
 /* --- the frame ----------------------------------------------------------------------------- */
 
-static void count_drop(struct gpud_link *link)
-{
-    link->dropped++;
-    link->sender->dropped++;
-}
-
 static bool take_entry(struct gpud_link *link, uint32_t *entry)
 {
     return gpud_transport_has_room(link->transport) &&
@@ -230,7 +224,7 @@ void gpud_waiting_put(const struct gpud_delivery_target *target, const struct gp
         send_held(link, sequence);
     }
     if (lost || link->transport != target->transport) {
-        count_drop(link);
+        gpud_link_count_drop(link, lost ? &link->dropped_failed : &link->dropped_oldest);
     } else if (take_entry(link, &entry)) {
         write_out(link, entry, info, slot, sequence);
     } else {
