@@ -113,3 +113,23 @@ GPtrArray *channels_ask(const struct channels_scope *scope, struct gpud_error *e
     g_ptr_array_unref(questions);
     return folders;
 }
+
+GPtrArray *channels_collect(const GPtrArray *folders)
+{
+    GPtrArray *channels = g_ptr_array_new_with_free_func(g_free);
+    GHashTable *seen = g_hash_table_new(g_str_hash, g_str_equal);
+    for (guint i = 0; i < folders->len; i++) {
+        const struct channels_folder *folder = folders->pdata[i];
+        for (uint32_t j = 0; j < folder->count; j++) {
+            struct gpud_channel_info *info = g_new0(struct gpud_channel_info, 1);
+            info->size = sizeof(*info);
+            gpud_channel_list_get_info(folder->channels, j, info, NULL);
+            if (g_hash_table_add(seen, info->address))
+                g_ptr_array_add(channels, info);
+            else
+                g_free(info);
+        }
+    }
+    g_hash_table_unref(seen);
+    return channels;
+}

@@ -27,4 +27,9 @@ struct channels_folder {
  * NULL: *error says why. To be freed with g_ptr_array_unref(). */
 GPtrArray *channels_ask(const struct channels_scope *scope, struct gpud_error *error);
 
+/* Returns struct gpud_channel_info of all folders, each address once: a channel may be found by its
+ * folder and be asked for by name. Valid as long as the folders. To be freed with
+ * g_ptr_array_unref(). */
+GPtrArray *channels_collect(const GPtrArray *folders);
+
 #endif

@@ -45,6 +45,15 @@ static void add_receiver(JsonBuilder *builder, const struct gpud_link_info *link
     json_put_int(builder, "dropped", (gint64)link->dropped);
     json_put_int(builder, "held", link->held);
     json_put_rate(builder, "latency", (double)link->latency_ns);
+    json_put_rate(builder, "latency_max", (double)link->stats.latency_max_ns);
+    json_put_int(builder, "dropped_newest", (gint64)link->dropped_newest);
+    json_put_int(builder, "dropped_oldest", (gint64)link->dropped_oldest);
+    json_put_int(builder, "dropped_failed", (gint64)link->dropped_failed);
+    json_put_int(builder, "corrupted", (gint64)link->stats.corrupted);
+    json_put_int(builder, "copies_cpu", (gint64)link->stats.copies_cpu);
+    json_put_int(builder, "copies_gpu", (gint64)link->stats.copies_gpu);
+    json_put_int(builder, "waits_cpu", (gint64)link->stats.waits_cpu);
+    json_put_int(builder, "waits_device", (gint64)link->stats.waits_device);
     json_builder_end_object(builder);
 }
 
@@ -77,6 +86,12 @@ static void add_stream(JsonBuilder *builder, const struct gpud_channel_info *inf
     json_put_int(builder, "delivered", (gint64)info->delivered);
     json_put_int(builder, "dropped", (gint64)info->dropped);
     json_put_int(builder, "connects", (gint64)info->connects);
+    json_put_int(builder, "disconnects", (gint64)info->disconnects);
+    json_put_int(builder, "refused", (gint64)info->refused);
+    json_put_int(builder, "copies_cpu", (gint64)info->copies_cpu);
+    json_put_int(builder, "copies_gpu", (gint64)info->copies_gpu);
+    json_put_int(builder, "waits_cpu", (gint64)info->waits_cpu);
+    json_put_int(builder, "waits_device", (gint64)info->waits_device);
     json_put_int_if(builder, "age", info->age_ns != GPUD_TIME_NONE, (gint64)info->age_ns);
 }
 

@@ -5,6 +5,7 @@
 #include "channels.h"
 
 #include "channels/channelsjson.h"
+#include "channels/metrics.h"
 #include "info.h"
 
 #include <inttypes.h>
@@ -224,6 +225,13 @@ static void wait_for_period(struct timespec *next)
         *next = now;
 }
 
+static void print_metrics(const GPtrArray *folders)
+{
+    GString *text = channels_format_metrics(folders, false);
+    fputs(text->str, stdout);
+    g_string_free(text, TRUE);
+}
+
 static bool show(const struct info_channels_options *options)
 {
     struct gpud_error error;
@@ -235,7 +243,9 @@ static bool show(const struct info_channels_options *options)
     }
     if (terminal)
         fputs("\033[H\033[2J", stdout);
-    if (options->json)
+    if (options->metrics)
+        print_metrics(folders);
+    else if (options->json)
         channels_print_json(folders, !options->watch);
     else
         print_folders(&options->scope, folders);

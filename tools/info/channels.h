@@ -10,7 +10,7 @@
 
 struct info_channels_options {
     struct channels_scope scope;
-    bool json, watch; /* watch: every second until Ctrl-C */
+    bool json, metrics, watch; /* watch: every second until Ctrl-C */
 };
 
 /* Returns the exit status. */
