@@ -17,6 +17,7 @@
 struct question {
     char *address; /* of gpud_channel_list_create() */
     struct channels_folder *folder;
+    bool is_extra; /* one of the scope's `more` */
     struct gpud_error error;
 };
 
@@ -37,13 +38,14 @@ static void folder_free(gpointer data)
     g_free(folder);
 }
 
-static void add(GPtrArray *questions, char *address)
+static struct question *add(GPtrArray *questions, char *address)
 {
     struct question *question = g_new0(struct question, 1);
     question->folder = g_new0(struct channels_folder, 1);
     question->folder->search.size = sizeof(question->folder->search);
     question->address = address;
     g_ptr_array_add(questions, question);
+    return question;
 }
 
 static void question_free(gpointer data)
@@ -72,6 +74,15 @@ static void add_users(GPtrArray *questions, const char *pattern, const char *for
     globfree(&found);
 }
 
+/* What could not be asked is shown as an empty folder. */
+static void explain(struct question *question)
+{
+    struct gpud_channel_search_info *search = &question->folder->search;
+    g_strlcpy(search->directory, question->address, sizeof(search->directory));
+    if (!question->folder->channels)
+        g_strlcpy(search->note, question->error.reason, sizeof(search->note));
+}
+
 static bool is_first_again(const GPtrArray *folders, const struct channels_folder *folder)
 {
     const struct channels_folder *first = folders->len > 0 ? folders->pdata[0] : NULL;
@@ -83,7 +94,10 @@ static GPtrArray *take_folders(const GPtrArray *questions)
     GPtrArray *folders = g_ptr_array_new_with_free_func(folder_free);
     for (guint i = 0; i < questions->len; i++) {
         struct question *question = questions->pdata[i];
-        if (question->folder->channels && !is_first_again(folders, question->folder))
+        if (question->is_extra)
+            explain(question);
+        if (question->is_extra ||
+            (question->folder->channels && !is_first_again(folders, question->folder)))
             g_ptr_array_add(folders, g_steal_pointer(&question->folder));
     }
     return folders;
@@ -99,6 +113,8 @@ GPtrArray *channels_ask(const struct channels_scope *scope, struct gpud_error *e
         add_users(questions, "/run/user/*/gpudirect", "/run/user/%u/gpudirect");
         add_users(questions, "/tmp/gpudirect-*", "/tmp/gpudirect-%u");
     }
+    for (char *const *more = scope->more; more && *more; more++)
+        add(questions, g_strdup(*more))->is_extra = true;
     GThread **threads = g_new0(GThread *, questions->len);
     for (guint i = 0; i < questions->len; i++)
         threads[i] = g_thread_new("ask", ask, questions->pdata[i]);

@@ -14,6 +14,10 @@ struct channels_scope {
     bool all_users;      /* root only */
     const char *address; /* NULL: not a single one */
     const char *folder;  /* absolute; NULL: the runtime directory */
+
+    /* Addresses to be asked as well, up to a NULL; NULL: none. What cannot be asked is a folder
+     * without channels, whose note says why. */
+    char *const *more;
 };
 
 /* The channels of one folder. */

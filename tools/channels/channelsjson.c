@@ -29,9 +29,8 @@ const char *channels_policy_name(enum gpud_slow_receiver policy)
     return (size_t)policy < G_N_ELEMENTS(names) ? names[policy] : "unknown";
 }
 
-static void add_receiver(JsonBuilder *builder, const struct gpud_link_info *link)
+void channels_put_receiver(JsonBuilder *builder, const struct gpud_link_info *link)
 {
-    json_builder_begin_object(builder);
     json_put_int(builder, "id", (gint64)link->id);
     json_put_int_if(builder, "pid", link->pid > 0, link->pid);
     json_put_text(builder, "host", link->host);
@@ -54,7 +53,6 @@ static void add_receiver(JsonBuilder *builder, const struct gpud_link_info *link
     json_put_int(builder, "copies_gpu", (gint64)link->stats.copies_gpu);
     json_put_int(builder, "waits_cpu", (gint64)link->stats.waits_cpu);
     json_put_int(builder, "waits_device", (gint64)link->stats.waits_device);
-    json_builder_end_object(builder);
 }
 
 static void add_format(JsonBuilder *builder, const struct gpud_channel_info *info)
@@ -95,26 +93,34 @@ static void add_stream(JsonBuilder *builder, const struct gpud_channel_info *inf
     json_put_int_if(builder, "age", info->age_ns != GPUD_TIME_NONE, (gint64)info->age_ns);
 }
 
-/* A sender that does not answer has no keys after the reason. */
+void channels_put_channel(JsonBuilder *builder, const struct gpud_channel_info *info)
+{
+    json_put_string(builder, "address", info->address);
+    json_put_int_if(builder, "pid", info->pid > 0, info->pid);
+    json_put_text(builder, "program", info->program);
+    json_put_int_if(builder, "user", info->user >= 0, info->user);
+    if (info->receiver_pid)
+        json_put_int(builder, "receiver_pid", info->receiver_pid);
+    json_put_bool(builder, "answered", info->answered);
+    json_put_text(builder, "reason", info->reason);
+    if (info->answered)
+        add_stream(builder, info);
+}
+
 static void add_channel(JsonBuilder *builder, const struct gpud_channel_list *channels,
                         uint32_t index)
 {
     struct gpud_channel_info info = GPUD_INFO_INIT(info);
     gpud_channel_list_get_info(channels, index, &info, NULL);
     json_builder_begin_object(builder);
-    json_put_string(builder, "address", info.address);
-    json_put_int_if(builder, "pid", info.pid > 0, info.pid);
-    json_put_text(builder, "program", info.program);
-    json_put_int_if(builder, "user", info.user >= 0, info.user);
-    if (info.receiver_pid)
-        json_put_int(builder, "receiver_pid", info.receiver_pid);
-    json_put_bool(builder, "answered", info.answered);
-    json_put_text(builder, "reason", info.reason);
+    channels_put_channel(builder, &info);
     if (info.answered) {
-        add_stream(builder, &info);
         json_begin_array(builder, "receivers");
-        for (uint32_t i = 0; i < info.links; i++)
-            add_receiver(builder, info.link[i]);
+        for (uint32_t i = 0; i < info.links; i++) {
+            json_builder_begin_object(builder);
+            channels_put_receiver(builder, info.link[i]);
+            json_builder_end_object(builder);
+        }
         json_builder_end_array(builder);
     }
     json_builder_end_object(builder);
