@@ -230,7 +230,7 @@ int main(int argc, char **argv)
          "Serve the page there instead of on 127.0.0.1:8477; what is not loopback needs a token",
          "ADDRESS:PORT"},
         {"token-file", 0, 0, G_OPTION_ARG_FILENAME, &options.token_file,
-         "Answer only who has the token in FILE (chmod 600)", "FILE"},
+         "Answer only requests with the token in FILE (chmod 600)", "FILE"},
         {"tui", 0, 0, G_OPTION_ARG_NONE, &options.tui,
          "Show it on the terminal; no page without --listen", NULL},
         {"directory", 0, 0, G_OPTION_ARG_FILENAME, &options.folder,

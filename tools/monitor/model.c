@@ -253,6 +253,25 @@ static void describe_media(const struct gpud_channel_info *info, char media[GPUD
     *to = '\0';
 }
 
+static void describe_briefly(struct monitor_channel *channel, const struct gpud_channel_info *info)
+{
+    const struct gpud_picture *picture = &info->media.picture;
+    size_t room = sizeof(channel->brief);
+    describe_media(info, channel->media);
+    if (!info->configured) {
+        g_strlcpy(channel->brief, "no format yet", room);
+        return;
+    }
+    g_strlcpy(channel->brief, channel->media, room);
+    if (info->media.kind != GPUD_MEDIA_PICTURE)
+        return;
+    int length = g_snprintf(channel->brief, room, "%s %u×%u", picture->layout.format,
+                            picture->layout.width, picture->layout.height);
+    if (picture->rate.num > 0 && picture->rate.den > 0)
+        g_snprintf(channel->brief + length, room - (size_t)length, " at %.5g",
+                   (double)picture->rate.num / picture->rate.den);
+}
+
 static void note_answer(struct monitor_model *model, const struct monitor_channel *channel,
                         const struct gpud_channel_info *now)
 {
@@ -294,13 +313,10 @@ static struct monitor_channel *add_channel(struct monitor_model *model,
     channel->receivers = g_ptr_array_new_with_free_func(g_free);
     channel->info = *now;
     channel->has_signal = true;
-    describe_media(now, channel->media);
+    describe_briefly(channel, now);
     g_ptr_array_add(model->channels, channel);
     add_event(model, "channel", now->address, "found%s%s: %s", now->program[0] ? ", of " : "",
-              now->program,
-              !now->answered      ? now->reason
-              : channel->media[0] ? channel->media
-                                  : "no format yet");
+              now->program, now->answered ? channel->brief : now->reason);
     return channel;
 }
 
@@ -317,7 +333,7 @@ static void update_channel(struct monitor_model *model, const struct gpud_channe
             g_ptr_array_set_size(channel->receivers, 0);
         note_stream(model, channel, now, has_signal);
         update_receivers(model, channel, now, time);
-        describe_media(now, channel->media);
+        describe_briefly(channel, now);
         channel->has_signal = has_signal;
         channel->info = *now;
     } else {

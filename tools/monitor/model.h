@@ -52,8 +52,9 @@ struct monitor_receiver {
 };
 
 struct monitor_channel {
-    struct gpud_channel_info info; /* without `link` */
-    char media[GPUD_MEDIA_TEXT_MAX];
+    struct gpud_channel_info info;   /* without `link` */
+    char media[GPUD_MEDIA_TEXT_MAX]; /* as caps */
+    char brief[128];                 /* "UYVY 1920×1080 at 50" */
     struct monitor_series series;
     struct monitor_figures figures;
     GPtrArray *receivers; /* struct monitor_receiver, by id */

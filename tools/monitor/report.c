@@ -44,6 +44,7 @@ static void add_channel(JsonBuilder *builder, const struct monitor_channel *chan
     json_builder_begin_object(builder);
     channels_put_channel(builder, &channel->info);
     json_put_text(builder, "media", channel->media);
+    json_put_text(builder, "brief", channel->brief);
     json_put_bool(builder, "has_picture",
                   channel->info.configured && channel->info.media.kind == GPUD_MEDIA_PICTURE);
     json_put_bool(builder, "has_signal", channel->has_signal);

@@ -68,7 +68,7 @@ static void answer_thumbnail(const struct monitor_server *server, SoupServerMess
         refuse(message, SOUP_STATUS_NOT_FOUND, "this monitor shows no pictures\n");
         return;
     }
-    /* Only of what it lists, so that nobody makes it connect elsewhere. */
+    /* Only of what it lists, so that no request makes it connect elsewhere. */
     if (!address || !monitor_model_find(server->options.model, address)) {
         refuse(message, SOUP_STATUS_NOT_FOUND, "there is no such channel\n");
         return;
@@ -128,7 +128,7 @@ static void handle(SoupServer *soup, SoupServerMessage *message, const char *pat
         answer_file(message, path);
 }
 
-/* --- who may ask ----------------------------------------------------------------------------- */
+/* --- permission ------------------------------------------------------------------------------ */
 
 /* The name of the header Host, without its port: a forwarded one is another. */
 static bool names_this_host(const struct monitor_server *server, const char *host)
@@ -277,6 +277,7 @@ struct monitor_server *monitor_server_new(const struct monitor_server_options *o
         server->token_digest = g_compute_checksum_for_string(G_CHECKSUM_SHA256, options->token, -1);
     server->soup = soup_server_new("server-header", "gpudirect-monitor", NULL);
     server->service = g_socket_service_new();
+    g_socket_listener_set_backlog(G_SOCKET_LISTENER(server->service), CONNECTIONS_MAX);
     soup_server_add_early_handler(server->soup, NULL, check, server, NULL);
     soup_server_add_handler(server->soup, NULL, handle, server, NULL);
     g_signal_connect(server->service, "incoming", G_CALLBACK(take_connection), server);

@@ -109,7 +109,7 @@ static gpointer work(gpointer data)
 static struct worker *start(struct monitor_thumbnails *all, const char *address, char **reason)
 {
     struct gpud_error error;
-    /* The list shows it, so that its user wants it seen, whoever sends it. */
+    /* Any sender: the monitor was asked to show all that it lists. */
     struct worker *worker = g_new0(struct worker, 1);
     const struct gpud_receiver_params params = {
         .size = sizeof(params),

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A picture a second of each channel that someone looks at, as JPEG. */
+/* A picture a second of each channel that a page shows, as JPEG. */
 #ifndef GPUD_TOOLS_MONITOR_THUMBNAILS_H
 #define GPUD_TOOLS_MONITOR_THUMBNAILS_H
 

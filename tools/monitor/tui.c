@@ -85,13 +85,14 @@ static void add_receiver(GPtrArray *lines, const struct monitor_receiver *receiv
         info->name[0] ? info->name : "a process", info->id, info->pid, info->host[0] ? " on " : "",
         info->host, info->path, info->device, describe_rate(rate, figures->rate_hz),
         describe_rate(lost, figures->dropped_hz));
-    add(lines, FAINT,
-        "      latency p50 ≤ %s, p99 ≤ %s, max %s; lost %" PRIu64 " (no slot %" PRIu64
-        ", replaced %" PRIu64 ", failed %" PRIu64 "); copies %" PRIu64 " CPU, %" PRIu64
-        " GPU; CPU waits %" PRIu64,
+    add(lines, FAINT, "      latency p50 ≤ %s, p99 ≤ %s, max %s; holds %u",
         describe_time(p50, figures->latency_p50_s), describe_time(p99, figures->latency_p99_s),
-        describe_time(max, longest), info->dropped, info->dropped_newest, info->dropped_oldest,
-        info->dropped_failed, info->stats.copies_cpu, info->stats.copies_gpu,
+        describe_time(max, longest), info->held);
+    add(lines, FAINT,
+        "      lost %" PRIu64 ": no slot %" PRIu64 ", replaced %" PRIu64 ", failed %" PRIu64
+        "; copies CPU %" PRIu64 ", GPU %" PRIu64 "; waits %" PRIu64,
+        info->dropped, info->dropped_newest, info->dropped_oldest, info->dropped_failed,
+        info->stats.copies_cpu, info->stats.copies_gpu,
         info->stats.waits_cpu + info->stats.waits_device);
     if (info->fallback_reason[0])
         add(lines, FAINT, "      not better, because %s", info->fallback_reason);
@@ -105,10 +106,11 @@ static void add_channel(GPtrArray *lines, const struct monitor_channel *channel)
         add(lines, BAD, "%s  NO ANSWER: the sender %s", info->address, info->reason);
     } else {
         const char *state = info->ended ? "ended" : channel->has_signal ? "ok" : "NO SIGNAL";
-        add(lines, channel->has_signal ? STRONG : BAD, "%s  %s  %s/s  %s  %s (process %" PRId64 ")",
-            info->address, state, describe_rate(rate, info->rate), info->device, info->program,
-            info->pid);
-        add(lines, FAINT, "  %s", channel->media[0] ? channel->media : "no format yet");
+        add(lines, channel->has_signal ? STRONG : BAD, "%s  %s  %s/s  %s  on %s", info->address,
+            state, describe_rate(rate, info->rate), channel->brief, info->device);
+        add(lines, FAINT, "  of %s (process %" PRId64 "), copies CPU %" PRIu64 ", GPU %" PRIu64,
+            info->program[0] ? info->program : info->name, info->pid, info->copies_cpu,
+            info->copies_gpu);
     }
     for (guint i = 0; i < channel->receivers->len; i++)
         add_receiver(lines, channel->receivers->pdata[i]);
@@ -240,6 +242,8 @@ static gboolean read_keys(gint fd, GIOCondition condition, gpointer user)
             tui->quit(tui->user);
         if (key == 'e')
             tui->events = !tui->events, tui->top = 0;
+        if (key == '\f') /* Ctrl-L: something else wrote on the terminal */
+            clearok(curscr, TRUE);
         if (key == KEY_UP)
             tui->top--;
         if (key == KEY_DOWN)

@@ -15,7 +15,7 @@ function make(name, attributes = {}, text) {
 
 // A chart, and above it what it shows and its highest value.
 export function newChart(title) {
-  const heading = document.createElement('p'), text = document.createElement('span'), most = document.createElement('span');
+  const [heading, text, most] = ['p', 'span', 'span'].map((name) => document.createElement(name));
   heading.className = 'chart-title';
   text.textContent = `${title}, last 10 minutes`;
   heading.append(text, most);

@@ -73,9 +73,9 @@ function seriesOf(key) {
   return history.get(key);
 }
 
-function append(key, sample) {
+function append(key, {rate_hz, dropped_hz, latency_p99_s}) {
   const series = seriesOf(key);
-  for (const [name, value] of Object.entries(sample)) {
+  for (const [name, value] of Object.entries({rate_hz, dropped: dropped_hz, latency_p99_s})) {
     series[name].push(value ?? null);
     if (series[name].length > SAMPLES) series[name].shift();
   }
@@ -100,11 +100,13 @@ function newReceiver() {
   return {item, title, reason, chart, values};
 }
 
+const copies = (side) => `${count(side.copies_cpu)} CPU, ${count(side.copies_gpu)} GPU`;
+
 function lostWords(receiver) {
   const causes = [['no free slot', receiver.dropped_newest], ['replaced', receiver.dropped_oldest],
     ['failed', receiver.dropped_failed]].filter((cause) => cause[1] > 0);
-  return count(receiver.dropped) + (causes.length ? ` (${causes.map((cause) => `${cause[0]} ${count(cause[1])}`).join(', ')})`
-    : '');
+  const words = causes.map((cause) => `${cause[0]} ${count(cause[1])}`).join(', ');
+  return count(receiver.dropped) + (words ? ` (${words})` : '');
 }
 
 function showReceiver(parts, channel, receiver) {
@@ -118,13 +120,14 @@ function showReceiver(parts, channel, receiver) {
   set(values.p50, atMost(receiver.latency_p50_s));
   set(values.p99, atMost(receiver.latency_p99_s));
   set(values.max, time(receiver.latency_max_s));
-  set(values.copies, `${count(receiver.copies_cpu)} CPU, ${count(receiver.copies_gpu)} GPU`);
+  set(values.copies, copies(receiver));
   set(values.waits, count(receiver.waits_cpu + receiver.waits_device));
   set(values.held, plural(receiver.held, 'frame'));
   set(parts.reason, receiver.reason ? `Not better, because ${receiver.reason}` : '');
   const series = seriesOf(`${channel.address} ${receiver.id}`);
   drawChart(parts.chart, series.latency_p99_s, series.dropped, time,
-    `Latency of ${receiver.name ?? 'the receiver'} over ten minutes, 99th percentile, now ${time(receiver.latency_p99_s)}`);
+    `99th percentile of the latency of ${receiver.name ?? 'the receiver'} over ten minutes, now ` +
+    atMost(receiver.latency_p99_s));
 }
 
 // --- channels -------------------------------------------------------------------------------
@@ -132,9 +135,11 @@ function showReceiver(parts, channel, receiver) {
 function newCard(address) {
   const image = make('img'), caption = make('figcaption');
   const title = make('h3', '', address), state = make('span'), rate = make('p', 'rate'), media = make('p');
-  const sender = make('p', 'faint'), lost = make('p', 'faint'), chart = newChart('Frames/s'), receivers = make('ul', 'receivers');
-  const card = make('article', '', make('header', '', make('figure', '', image, caption),
-    make('div', 'what', make('div', 'title', title, state), rate, media, sender, lost)), chart.heading, chart.svg, receivers);
+  const sender = make('p', 'faint'), lost = make('p', 'faint'), chart = newChart('Frames/s');
+  const receivers = make('ul', 'receivers'), heading = make('div', 'title', title, state);
+  const what = make('div', 'what', heading, rate, media, sender, lost);
+  const card = make('article', '', make('header', '', make('figure', '', image, caption), what),
+    chart.heading, chart.svg, receivers);
   title.id = `channel-${cards.size}-${Date.now()}`;
   card.setAttribute('aria-labelledby', title.id);
   image.hidden = true;
@@ -151,23 +156,14 @@ function stateOf(channel) {
   return channel.has_signal ? ['OK', 'good'] : ['No signal', 'bad'];
 }
 
-function mediaWords(channel) {
-  if (!channel.answered) return channel.reason;
-  if (!channel.format) return 'No format yet';
-  if (!channel.has_picture) return channel.media;
-  const rate = /framerate=(\d+)\/(\d+)/.exec(channel.media);
-  return `${channel.format.name} ${channel.format.width}×${channel.format.height}` +
-    (rate && Number(rate[1]) ? ` at ${number(rate[1] / rate[2])}` : '');
-}
-
 function showChannel(parts, channel) {
   const [state, kind] = stateOf(channel), series = seriesOf(channel.address);
   set(parts.state, state, kind);
   set(parts.rate, channel.answered ? `${number(channel.rate_hz)} frames/s` : '');
-  set(parts.media, mediaWords(channel));
+  set(parts.media, channel.answered ? channel.brief : channel.reason);
   parts.media.title = channel.media ?? '';
-  set(parts.sender, channel.answered ? `${channel.program ?? channel.name ?? 'a process'}, process ${channel.pid ?? '?'}, ` +
-    `on ${channel.device}; copies ${count(channel.copies_cpu)} CPU, ${count(channel.copies_gpu)} GPU` : '');
+  set(parts.sender, channel.answered ? `${channel.program ?? channel.name ?? 'a process'}, process ` +
+    `${channel.pid ?? 'unknown'}, on ${channel.device}; copies ${copies(channel)}` : '');
   set(parts.lost, channel.receivers.length ? '' : 'No receivers');
   drawChart(parts.chart, series.rate_hz, series.dropped, number,
     `Frames per second of ${channel.address} over ten minutes, now ${number(channel.rate_hz)}`);
@@ -244,13 +240,12 @@ function showState(state) {
     last = {pid: state.pid, event: 0, time: 0};
   }
   set($('summary'), `${state.host}: ${plural(state.channels.length, 'channel')}, ${plural(receivers, 'receiver')}`);
-  if ($('notes').textContent !== state.notes.join('')) $('notes').replaceChildren(...state.notes.map((note) => make('li', '', note)));
+  if ($('notes').textContent !== state.notes.join(''))
+    $('notes').replaceChildren(...state.notes.map((note) => make('li', '', note)));
   if (state.time_s !== last.time) {
     for (const channel of state.channels) {
-      append(channel.address, {rate_hz: channel.rate_hz, dropped: Math.ceil(channel.dropped_hz ?? 0), latency_p99_s: null});
-      for (const receiver of channel.receivers)
-        append(`${channel.address} ${receiver.id}`, {rate_hz: receiver.rate_hz, dropped: Math.ceil(receiver.dropped_hz ?? 0),
-          latency_p99_s: receiver.latency_p99_s});
+      append(channel.address, channel);
+      for (const receiver of channel.receivers) append(`${channel.address} ${receiver.id}`, receiver);
     }
   }
   update(cards, state.channels, (channel) => channel.address, newCard, showChannel, $('channels'), 'card');
@@ -262,7 +257,8 @@ function showState(state) {
 
 function showTopology(channels) {
   const drawn = JSON.stringify([$('topology').clientWidth, channels.map((channel) => [channel.address, channel.answered,
-    channel.device, channel.receivers.map((one) => [one.id, one.name, one.device, one.host, one.route, one.dropped_hz > 0])])]);
+    channel.device, channel.receivers.map((one) =>
+      [one.id, one.name, one.device, one.host, one.route, one.dropped_hz > 0])])]);
   if (drawn !== topology) drawTopology($('topology'), channels);
   topology = drawn;
 }
