@@ -235,6 +235,7 @@ static void stats(struct codec *codec, struct gpud_link_stats *stats)
         u64(codec, &stats->latency_bucket[i]);
     u64(codec, &stats->latency_sum_ns);
     u64(codec, &stats->latency_max_ns);
+    u64(codec, &stats->frames);
     u64(codec, &stats->corrupted);
     u64(codec, &stats->copies_cpu);
     u64(codec, &stats->copies_gpu);

@@ -320,8 +320,9 @@ struct gpud_link_stats {
     uint64_t latency_bucket[GPUD_LATENCY_BUCKETS];
     uint64_t latency_sum_ns; /**< of all of these */
     uint64_t latency_max_ns; /**< the longest of these */
-    uint64_t corrupted;      /**< as in gpud_receiver_info, and since the receiver was made */
-    uint64_t copies_cpu;     /**< likewise, as all that follow */
+    uint64_t frames;         /**< acquired, as in gpud_receiver_info: since it was made */
+    uint64_t corrupted;      /**< likewise, as all that follow */
+    uint64_t copies_cpu;     /**< copies of whole frames by the CPU */
     uint64_t copies_gpu;     /**< copies of whole frames by a GPU */
     uint64_t waits_cpu;      /**< times acquire slept */
     uint64_t waits_device;   /**< times the CPU waited for a device */
