@@ -238,8 +238,11 @@ static const struct family families[] = {
     {"channel_receivers", GAUGE, NULL, "Receivers that are connected.", .gauge = receivers},
     {"receiver", INFO, NULL, "Where a receiver is, its route, and why it has no better one.", true,
      .labels = receiver_labels},
-    {"receiver_delivered_frames", COUNTER, NULL, "Frames handed to the receiver.", true,
+    {"receiver_delivered_frames", COUNTER, NULL,
+     "Frames handed over to the receiver, with those that it lost before it took them.", true,
      .part = {{NULL, LINK(delivered)}}},
+    {"receiver_acquired_frames", COUNTER, NULL, "Frames that the receiver took.", true,
+     .part = {{NULL, LINK(stats.frames)}}},
     {"receiver_dropped_frames", COUNTER, NULL,
      "Frames that the receiver lost: it had no free slot (newest), a newer one took the place of "
      "one that waited (oldest), or a copy failed (failed).", true,

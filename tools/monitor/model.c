@@ -182,7 +182,7 @@ static void update_receiver(struct monitor_model *model, struct monitor_channel 
 {
     struct monitor_receiver *receiver = find_receiver(channel, now->id);
     struct monitor_counts counts = {
-        .time = time, .frames = now->delivered, .dropped = now->dropped};
+        .time = time, .frames = now->stats.frames, .dropped = now->dropped};
     memcpy(counts.latency_bucket, now->stats.latency_bucket, sizeof(counts.latency_bucket));
     if (!receiver) {
         receiver = g_new0(struct monitor_receiver, 1);
