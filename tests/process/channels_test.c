@@ -129,8 +129,9 @@ static void a_stream(void)
     uint64_t timed = 0;
     for (int i = 0; i < GPUD_LATENCY_BUCKETS; i++)
         timed += stats->latency_bucket[i];
-    CHECK(timed > 0 && stats->frames > 0 && timed <= asked.link[0][0].delivered + 4 && stats->latency_max_ns > 0 &&
-              stats->latency_sum_ns >= stats->latency_max_ns && stats->corrupted == 0,
+    CHECK(timed > 0 && stats->frames > 0 && timed <= asked.link[0][0].delivered + 4 &&
+              stats->latency_max_ns > 0 && stats->latency_sum_ns >= stats->latency_max_ns &&
+              stats->corrupted == 0,
           "%llu latencies, %llu ns in all", (unsigned long long)timed,
           (unsigned long long)stats->latency_sum_ns);
     /* The sender says the same of its receivers. */

@@ -15,8 +15,8 @@ from tool import DEADLINE, check, wait_for
 
 
 class Browser:
-    missing = next((f"{name} is not installed (./tools/setup check installs it)" for name in ("chromium", "chromedriver")
-                    if not shutil.which(name)), None)
+    missing = next((f"{name} is not installed (./tools/setup check installs it)"
+                    for name in ("chromium", "chromedriver") if not shutil.which(name)), None)
 
     def __init__(self):
         self.home = tempfile.TemporaryDirectory()

@@ -1,8 +1,9 @@
 # SPDX-FileCopyrightText: 2026 gpudirect authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
 
-"""The page of gpudirect-monitor in a real browser: channels that come, lose frames and die; names that look like markup;
-a phone's width; the keyboard and what a screen reader is told; a monitor that ends and comes back; and the token."""
+"""The page of gpudirect-monitor in a real browser: channels that come, lose frames and die; names that look like
+markup; a phone's width; the keyboard and what a screen reader is told; a monitor that ends and comes back; and the
+token."""
 
 import os
 import pathlib

@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: 2026 gpudirect authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
 
-"""gpudirect-monitor --tui on a terminal: channels and receivers, their events, names that are no text, other sizes, keys;
-and the terminal is left as it was, by q, Ctrl-C and a hangup."""
+"""gpudirect-monitor --tui on a terminal: channels and receivers, their events, names that are no text, other sizes,
+keys; and the terminal is left as it was, by q and by Ctrl-C."""
 
 import fcntl
 import os

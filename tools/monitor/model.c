@@ -155,8 +155,9 @@ static void note_loss(struct monitor_model *model, const struct monitor_channel 
         receiver->loss_last = time;
     receiver->lost += lost;
     if (receiver->loss_since && time - receiver->loss_last > LOSS_PAUSE) {
-        add_event(model, "loss", address, "%s %" PRIu64 " lost %" PRIu64 " frames in %" PRId64 " s",
-                  name_of(now), now->id, receiver->lost,
+        add_event(model, "loss", address,
+                  "%s %" PRIu64 " lost %" PRIu64 " frame%s in %" PRId64 " s", name_of(now), now->id,
+                  receiver->lost, receiver->lost == 1 ? "" : "s",
                   (receiver->loss_last - receiver->loss_since) / G_USEC_PER_SEC + 1);
         receiver->loss_since = 0;
     }
@@ -272,6 +273,11 @@ static void describe_briefly(struct monitor_channel *channel, const struct gpud_
                    (double)picture->rate.num / picture->rate.den);
 }
 
+static bool has_signal(const struct gpud_channel_info *info)
+{
+    return info->answered && (info->ended || info->age_ns < SIGNAL_AGE);
+}
+
 static void note_answer(struct monitor_model *model, const struct monitor_channel *channel,
                         const struct gpud_channel_info *now)
 {
@@ -286,7 +292,7 @@ static void note_answer(struct monitor_model *model, const struct monitor_channe
 }
 
 static void note_stream(struct monitor_model *model, const struct monitor_channel *channel,
-                        const struct gpud_channel_info *now, bool has_signal)
+                        const struct gpud_channel_info *now)
 {
     const struct gpud_channel_info *before = &channel->info;
     char media[GPUD_MEDIA_TEXT_MAX];
@@ -295,11 +301,10 @@ static void note_stream(struct monitor_model *model, const struct monitor_channe
         add_event(model, "format", now->address, "%s", media);
     if (now->ended && !before->ended)
         add_event(model, "signal", now->address, "the stream has ended");
-    if (!has_signal && channel->has_signal)
-        add_event(model, "signal", now->address, "no frame for %" PRIu64 " s",
-                  now->age_ns / (uint64_t)GPUD_SEC);
-    if (has_signal && !channel->has_signal && !now->ended)
-        add_event(model, "signal", now->address, "frames come again");
+    if (!has_signal(now) && channel->has_signal)
+        add_event(model, "signal", now->address, "no frame for 2 s");
+    if (has_signal(now) && !channel->has_signal && !now->ended)
+        add_event(model, "signal", now->address, "frames come");
     if (now->refused > before->refused && before->pid == now->pid)
         add_event(model, "refused", now->address,
                   "%" PRIu64 " connections refused; the sender's log says why",
@@ -312,7 +317,7 @@ static struct monitor_channel *add_channel(struct monitor_model *model,
     struct monitor_channel *channel = g_new0(struct monitor_channel, 1);
     channel->receivers = g_ptr_array_new_with_free_func(g_free);
     channel->info = *now;
-    channel->has_signal = true;
+    channel->has_signal = has_signal(now);
     describe_briefly(channel, now);
     g_ptr_array_add(model->channels, channel);
     add_event(model, "channel", now->address, "found%s%s: %s", now->program[0] ? ", of " : "",
@@ -324,17 +329,16 @@ static void update_channel(struct monitor_model *model, const struct gpud_channe
                            gint64 time)
 {
     struct monitor_channel *channel = monitor_model_find(model, now->address);
-    bool has_signal = now->answered && (now->ended || now->age_ns < SIGNAL_AGE);
     if (!channel)
         channel = add_channel(model, now);
     note_answer(model, channel, now);
     if (now->answered) {
         if (channel->info.pid != now->pid) /* their ids start again */
             g_ptr_array_set_size(channel->receivers, 0);
-        note_stream(model, channel, now, has_signal);
+        note_stream(model, channel, now);
         update_receivers(model, channel, now, time);
         describe_briefly(channel, now);
-        channel->has_signal = has_signal;
+        channel->has_signal = has_signal(now);
         channel->info = *now;
     } else {
         /* A sender that is stopped keeps its receivers: they stand as they were. */

@@ -26,6 +26,16 @@ static double bounded(double latency_s, const struct gpud_link_info *link)
     return isinf(latency_s) ? (double)link->stats.latency_max_ns / 1e9 : latency_s;
 }
 
+static void add_sample(JsonBuilder *builder, const struct monitor_series *series)
+{
+    const struct monitor_sample *newest = monitor_series_get(series, series->count - 1);
+    json_begin_object(builder, "sample");
+    json_put_number(builder, "rate_hz", (double)newest->rate_hz);
+    json_put_int(builder, "dropped", newest->dropped);
+    json_put_number(builder, "latency_p99_s", (double)newest->latency_p99_s);
+    json_builder_end_object(builder);
+}
+
 static void add_receiver(JsonBuilder *builder, const struct monitor_receiver *receiver)
 {
     const struct monitor_figures *figures = &receiver->figures;
@@ -36,6 +46,7 @@ static void add_receiver(JsonBuilder *builder, const struct monitor_receiver *re
     json_put_number(builder, "latency_p50_s", bounded(figures->latency_p50_s, &receiver->info));
     json_put_number(builder, "latency_p99_s", bounded(figures->latency_p99_s, &receiver->info));
     json_put_rate(builder, "latency_max_s", (double)receiver->info.stats.latency_max_ns / 1e9);
+    add_sample(builder, &receiver->series);
     json_builder_end_object(builder);
 }
 
@@ -50,6 +61,7 @@ static void add_channel(JsonBuilder *builder, const struct monitor_channel *chan
     json_put_bool(builder, "has_signal", channel->has_signal);
     json_put_number(builder, "rate_hz", channel->figures.rate_hz);
     json_put_number(builder, "dropped_hz", channel->figures.dropped_hz);
+    add_sample(builder, &channel->series);
     json_begin_array(builder, "receivers");
     for (guint i = 0; i < channel->receivers->len; i++) {
         const struct monitor_receiver *receiver = channel->receivers->pdata[i];

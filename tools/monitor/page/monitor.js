@@ -73,10 +73,10 @@ function seriesOf(key) {
   return history.get(key);
 }
 
-function append(key, {rate_hz, dropped_hz, latency_p99_s}) {
+function append(key, sample) {
   const series = seriesOf(key);
-  for (const [name, value] of Object.entries({rate_hz, dropped: dropped_hz, latency_p99_s})) {
-    series[name].push(value ?? null);
+  for (const [name, value] of Object.entries(sample)) {
+    series[name].push(value);
     if (series[name].length > SAMPLES) series[name].shift();
   }
 }
@@ -244,8 +244,8 @@ function showState(state) {
     $('notes').replaceChildren(...state.notes.map((note) => make('li', '', note)));
   if (state.time_s !== last.time) {
     for (const channel of state.channels) {
-      append(channel.address, channel);
-      for (const receiver of channel.receivers) append(`${channel.address} ${receiver.id}`, receiver);
+      append(channel.address, channel.sample);
+      for (const receiver of channel.receivers) append(`${channel.address} ${receiver.id}`, receiver.sample);
     }
   }
   update(cards, state.channels, (channel) => channel.address, newCard, showChannel, $('channels'), 'card');
