@@ -145,11 +145,11 @@ def check_metrics(monitor):
           b"# TYPE gpudirect_channel_frames counter\n" in text and b"# UNIT " in text, f"OpenMetrics: {headers}")
 
 
-def check_prometheus(monitor):
-    """A real one, with the configuration in pipelines/monitoring, scrapes it."""
+def start_prometheus(monitor):
+    """A real one, with the configuration in pipelines/monitoring; None: it is not installed."""
     if not shutil.which("prometheus"):
         print("a real Prometheus: not tried (./tools/setup check installs it)")
-        return
+        return None, 0
     config = folder / "prometheus.yml"
     text = (MONITORING / "prometheus.yml").read_text().replace("127.0.0.1:8477", f"127.0.0.1:{monitor.port}")
     config.write_text(text.replace("scrape_interval: 5s", "scrape_interval: 1s")
@@ -157,9 +157,13 @@ def check_prometheus(monitor):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    prometheus = subprocess.Popen(
+    return subprocess.Popen(
         ["prometheus", f"--config.file={config}", f"--storage.tsdb.path={folder / 'prometheus'}",
-         f"--web.listen-address=127.0.0.1:{port}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+         f"--web.listen-address=127.0.0.1:{port}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL), port
+
+
+def check_prometheus(port):
+    """It scrapes the monitor."""
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
     def query(words):
@@ -168,15 +172,11 @@ def check_prometheus(monitor):
             with opener.open(url, timeout=DEADLINE) as answer:
                 return json.load(answer)["data"]["result"]
         return None
-    try:
-        wait_for("Prometheus has the latencies", lambda: query(
+    wait_for("Prometheus has the latencies", lambda: query(
             'histogram_quantile(0.99, gpudirect_receiver_latency_seconds_bucket{channel="cam1"})'), DEADLINE)
-        check(query('up{job="gpudirect"}')[0]["value"][1] == "1", "the scrape failed")
-        check(float(query('gpudirect_channel_frames_total{channel="cam1"}')[0]["value"][1]) > 0, "no frames")
-        check(not query('ALERTS{channel="cam1",alertstate="firing"}'), "an alert for a channel that is well")
-    finally:
-        prometheus.kill()
-        prometheus.wait()
+    check(query('up{job="gpudirect"}')[0]["value"][1] == "1", "the scrape failed")
+    check(float(query('gpudirect_channel_frames_total{channel="cam1"}')[0]["value"][1]) > 0, "no frames")
+    check(not query('ALERTS{channel="cam1",alertstate="firing"}'), "an alert for a channel that is well")
 
 
 def has_picture(monitor, address):
@@ -185,12 +185,12 @@ def has_picture(monitor, address):
 
 
 def check_pictures(monitor):
-    """Of every format, for three seconds; receivers beside them lose nothing, and get every frame."""
+    """Of three formats, one of them on a GPU, for two seconds; receivers beside them get every frame."""
     addresses = ("cam1", "cam2", "cam3")
     before = {address: wait_for_frames(monitor, address, 1) for address in addresses}
     for address in addresses:
         wait_for(f"a picture of {address}", lambda: has_picture(monitor, address))
-    end = time.monotonic() + 3
+    end = time.monotonic() + 2
     pictures = {address: set() for address in addresses}
     while time.monotonic() < end:
         for address in addresses:
@@ -231,10 +231,25 @@ def check_ends(monitor, sender, receiver, pipelines):
     check(len(last) >= 1 and last[0]["number"] == len(events), "events after one")
 
 
+def check_addresses():
+    """That cannot be asked: said, and the others are shown. 192.0.2.1 belongs to no host, by RFC 5737."""
+    monitor = Monitor("nonsense://", "rdma://192.0.2.1:7174/cam9", "none-of-that-name")
+    try:
+        state = wait_for("the answer", lambda: monitor.state() if monitor.state()["time_s"] else None)
+        said = "\n".join(state["notes"] + [f"{one['address']}: {one['reason']}" for one in state["channels"]])
+        for words in ("nonsense://", "is not an address", "rdma://192.0.2.1:7174/cam9", "no sender listens"):
+            check(words in said, f"it says {said!r}, and not {words!r}")
+        monitor.end()
+    finally:
+        monitor.kill()
+
+
 token = check_refusals()
+check_addresses()
 check_token(token)
 with Pipelines() as pipelines:
     monitor = Monitor()
+    prometheus, port = start_prometheus(monitor)
     try:
         check(monitor.state()["channels"] == [], "a channel out of nothing")
         check_requests(monitor)
@@ -242,15 +257,16 @@ with Pipelines() as pipelines:
         check_connections(monitor)
         sender = pipelines.send("cam1")
         receiver = pipelines.receive("cam1")
-        for address, form in (("cam2", "v210"), ("cam3", "NV12")):
-            pipelines.send(address, form)
+        for address, form, device in (("cam2", "v210", "host"), ("cam3", "NV12", "opencl:0")):
+            pipelines.send(address, form, device=device)
             pipelines.receive(address)
         check_pictures(monitor)
         history = json.loads(monitor.ask("/api/history")[2])
         check({one["address"] for one in history["channels"]} == {"cam1", "cam2", "cam3"} and
               all(0 < len(one["rate_hz"]) <= 600 for one in history["channels"]), "the history")
         check_metrics(monitor)
-        check_prometheus(monitor)
+        if prometheus:
+            check_prometheus(port)
         check_ends(monitor, sender, receiver, pipelines)
         # While pictures are taken, one of a sender that hangs.
         hanging = pipelines.send("cam4")
@@ -260,3 +276,6 @@ with Pipelines() as pipelines:
         hanging.send_signal(signal.SIGCONT)
     finally:
         monitor.kill()
+        if prometheus:
+            prometheus.kill()
+            prometheus.wait()
