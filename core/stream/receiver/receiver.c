@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* The public receiver: the loop that connects, keeps messages and frames in order, and waits. */
+#include "base/probe.h"
 #include "base/process.h"
 #include "base/sized.h"
 #include "base/stop.h"
@@ -265,6 +266,7 @@ static void count_frame(struct gpud_receiver *receiver, struct gpud_frame_info *
         atomic_store_explicit(&receiver->latency_count, place + 1, memory_order_release);
     }
     tell_stats(receiver, now);
+    GPUD_PROBE(claim, receiver->session, info->sequence, latency);
     if (gap || receiver->discontinuity)
         info->flags |= GPUD_FRAME_DISCONTINUITY;
     receiver->discontinuity = false;

@@ -20,6 +20,7 @@
 /* clang-format on */
 #include "stream/sender/delivery.h"
 
+#include "base/probe.h"
 #include "base/stop.h"
 #include "frame/layout.h"
 #include "stream/sender/copies.h"
@@ -64,6 +65,7 @@ static void publish_entry(struct gpud_sender *sender, const struct gpud_delivery
         if (lost) {
             gpud_link_count_drop(target->link, &target->link->dropped_failed);
         } else {
+            GPUD_PROBE(publish, sender, target->link->id, delivery->sequence);
             target->link->delivered++;
             sender->delivered++;
         }

@@ -6,6 +6,7 @@
 #define GPUD_STREAM_SENDER_LINK_H
 
 #include "base/log.h"
+#include "base/probe.h"
 #include "base/sleep.h"
 #include "route/route.h"
 #include "stream/sender/state.h"
@@ -148,6 +149,7 @@ static inline void gpud_link_count_drop(struct gpud_link *link, uint64_t *cause)
     (*cause)++;
     link->dropped++;
     link->sender->dropped++;
+    GPUD_PROBE(drop, link->sender, link->id, link->dropped);
 }
 
 /* Drops the waiting frame, of which there is one. */

@@ -3,6 +3,7 @@
 
 /* The application's frames. Lending one takes a slot; submitting it takes a credit of every
  * receiver, by its policy, and the slots that routes need, and then delivers it. */
+#include "base/probe.h"
 #include "base/stop.h"
 #include "frame/layout.h"
 #include "frame/media/media.h"
@@ -315,6 +316,7 @@ static enum gpud_status submit(struct gpud_sender *sender, struct gpud_frame *fr
                            "the format changed while the frame was being submitted");
     if (status == GPUD_OK) {
         delivery.sequence = ++sender->sequence;
+        GPUD_PROBE(submit, sender, delivery.count, delivery.sequence);
         sender->ended = false;
         for (uint32_t i = 0; i < drops; i++)
             gpud_link_count_drop(dropped[i], &dropped[i]->dropped_newest);

@@ -19,6 +19,7 @@
 /* clang-format on */
 #include "stream/sender/waiting.h"
 
+#include "base/probe.h"
 #include "base/stop.h"
 #include "stream/sender/poll.h"
 
@@ -144,6 +145,7 @@ static void write_out(struct gpud_link *link, uint32_t entry, const struct gpud_
     gpud_page_descriptor(&transport->page, entry)->submit_time = info->submitted_ns;
     if (gpud_transport_publish(transport, entry))
         atomic_fetch_add_explicit(&link->sender->kicks, 1, memory_order_relaxed);
+    GPUD_PROBE(publish, link->sender, link->id, sequence);
     link->delivered++;
     link->sender->delivered++;
 }
