@@ -219,6 +219,18 @@ static void update_receivers(struct monitor_model *model, struct monitor_channel
     }
 }
 
+/* A sender that is stopped keeps its receivers, and hands them nothing. */
+static void repeat_counts(struct monitor_channel *channel, gint64 time)
+{
+    for (guint i = 0; i < channel->receivers->len; i++) {
+        struct monitor_receiver *receiver = channel->receivers->pdata[i];
+        const struct monitor_series *series = &receiver->series;
+        struct monitor_counts counts = series->window[series->in_window - 1];
+        counts.time = time;
+        add_sample(&receiver->series, &receiver->figures, &counts, NAN);
+    }
+}
+
 /* --- channels ------------------------------------------------------------------------------ */
 
 static void channel_free(gpointer data)
@@ -341,7 +353,7 @@ static void update_channel(struct monitor_model *model, const struct gpud_channe
         channel->has_signal = has_signal(now);
         channel->info = *now;
     } else {
-        /* A sender that is stopped keeps its receivers: they stand as they were. */
+        repeat_counts(channel, time);
         channel->info.answered = false;
         g_strlcpy(channel->info.reason, now->reason, sizeof(channel->info.reason));
         channel->info.rate = 0;
