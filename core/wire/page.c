@@ -3,7 +3,6 @@
 
 #include "wire/page.h"
 
-#include "base/clock.h"
 #include "base/shared.h"
 #include "base/stop.h"
 #include "wire/remote.h"

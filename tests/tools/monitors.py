@@ -74,9 +74,9 @@ class Pipelines:
         self.started.append(process)
         return process
 
-    def send(self, address, form="UYVY", pattern="smpte", device="host", **how):
+    def send(self, address, form="UYVY", pattern="smpte", sink=()):
         return self.launch("videotestsrc", "is-live=true", f"pattern={pattern}", "!", CAPS.format(form), "!",
-                           "gpudirectsink", f"address={address}", f"device={device}", **how)
+                           "gpudirectsink", f"address={address}", *sink)
 
     def receive(self, address, **how):
         return self.launch("gpudirectsrc", f"address={address}", "!", "fakesink", "sync=false", **how)

@@ -5,7 +5,6 @@
 
 #include "channels/metrics.h"
 #include "monitor/report.h"
-#include "resources.h"
 
 #include <libsoup/soup.h>
 #include <string.h>
@@ -105,7 +104,7 @@ static void answer_file(SoupServerMessage *message, const char *path)
             continue;
         char *resource = g_strconcat("/gpudirect/monitor/", files[i].resource, NULL);
         answer(message, files[i].type,
-               g_resource_lookup_data(monitor_get_resource(), resource, 0, NULL));
+               g_resources_lookup_data(resource, 0, NULL));
         g_free(resource);
         return;
     }
