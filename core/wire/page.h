@@ -342,8 +342,15 @@ static inline void gpud_page_tell_latency(const struct gpud_page_rx *view, uint3
     atomic_store_explicit(&view->page->receiver.latency, latency, memory_order_relaxed);
 }
 
-/* For every frame: stores alone where memory is shared, a write each second elsewhere. `now`: of
- * CLOCK_MONOTONIC, in ns. By the thread that claims. */
+/* Whether they are to be told again: at most once a millisecond where memory is shared, so that the
+ * fastest streams do not pay for it, and once a second elsewhere. `now`: of CLOCK_MONOTONIC, in ns.
+ */
+static inline bool gpud_page_owes_stats(const struct gpud_page_rx *view, int64_t now)
+{
+    return now - view->stats_told >= (view->end.carrier->publish ? GPUD_SEC : GPUD_MSEC);
+}
+
+/* By the thread that claims. */
 void gpud_page_tell_stats(struct gpud_page_rx *view, const struct gpud_link_stats *stats,
                           int64_t now);
 

@@ -312,8 +312,8 @@ enum gpud_link_phase {
             20000000, 50000000, 100000000, 200000000, 500000000                           \
     }
 
-/** What a receiver counts, by its own word. Its sender sees it at once on one host, and once a
- * second over a network. */
+/** What a receiver counts, by its own word. While it acquires frames its sender sees this within a
+ * millisecond on one host, and within a second over a network. */
 struct gpud_link_stats {
     /** frames acquired since it connected, by the time from submit to acquire; all 0: not known, as
      * between two clocks: gpud_receiver_set_latency() */

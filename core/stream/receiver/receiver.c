@@ -225,6 +225,8 @@ static void tell_stats(struct gpud_receiver *receiver, int64_t now)
     struct gpud_link_stats *stats = &receiver->stats;
     const struct gpud_session *session = receiver->session;
     const struct gpud_receiver_info *info = &receiver->info;
+    if (!gpud_page_owes_stats(&receiver->session->view, now))
+        return;
     stats->frames = atomic_load_explicit(&receiver->frames, memory_order_relaxed);
     stats->corrupted = atomic_load_explicit(&receiver->corrupted, memory_order_relaxed);
     stats->copies_cpu = info->copies_cpu + atomic_load(&session->copies_cpu);

@@ -88,6 +88,7 @@ struct gpud_link {
     struct gpud_spin spin;
     uint64_t delivered, dropped;
     uint64_t dropped_newest, dropped_oldest, dropped_failed; /* parts of `dropped` */
+    struct gpud_link_stats stats; /* the receiver's, as of its transport before this one */
 
     uint32_t kicks_due;   /* requested; see poll.c */
     uint32_t stray_kicks; /* received without a request */

@@ -65,11 +65,16 @@ static void describe_link(const struct gpud_link *link, struct gpud_link_info *i
     info->dropped_newest = link->dropped_newest;
     info->dropped_oldest = link->dropped_oldest;
     info->dropped_failed = link->dropped_failed;
+    info->stats = link->stats;
     if (!transport || !transport->page.page)
         return;
     info->held = gpud_page_count_out(&transport->page);
     info->latency_ns = gpud_page_latency(&transport->page);
-    gpud_page_get_stats(&transport->page, &info->stats);
+    /* A new format's page has none before its first frame. */
+    struct gpud_link_stats stats;
+    gpud_page_get_stats(&transport->page, &stats);
+    if (stats.frames >= info->stats.frames)
+        info->stats = stats;
 }
 
 /* Describes the next links, from index *at on, which it advances. */
