@@ -217,10 +217,30 @@ static void report(struct codec *codec, struct gpud_report *report)
     u64(codec, &report->connects);
     u64(codec, &report->rate);
     u64(codec, &report->age);
+    u64(codec, &report->disconnects);
+    u64(codec, &report->refused);
+    u64(codec, &report->copies_cpu);
+    u64(codec, &report->copies_gpu);
+    u64(codec, &report->waits_cpu);
+    u64(codec, &report->waits_device);
     at_most(codec, report->ended, 1);
     at_most(codec, report->slow_receiver, GPUD_SLOW_DROP_OLDEST);
     at_most(codec, report->slots, GPUD_SLOTS_MAX);
     at_most(codec, report->links, GPUD_RECEIVERS_MAX);
+}
+
+static void stats(struct codec *codec, struct gpud_link_stats *stats)
+{
+    for (int i = 0; i < GPUD_LATENCY_BUCKETS; i++)
+        u64(codec, &stats->latency_bucket[i]);
+    u64(codec, &stats->latency_sum_ns);
+    u64(codec, &stats->latency_max_ns);
+    u64(codec, &stats->frames);
+    u64(codec, &stats->corrupted);
+    u64(codec, &stats->copies_cpu);
+    u64(codec, &stats->copies_gpu);
+    u64(codec, &stats->waits_cpu);
+    u64(codec, &stats->waits_device);
 }
 
 static void link(struct codec *codec, struct gpud_link_info *link)
@@ -240,6 +260,10 @@ static void link(struct codec *codec, struct gpud_link_info *link)
     u64(codec, &link->dropped);
     u64(codec, &link->latency_ns);
     text(codec, link->host, sizeof(link->host));
+    u64(codec, &link->dropped_newest);
+    u64(codec, &link->dropped_oldest);
+    u64(codec, &link->dropped_failed);
+    stats(codec, &link->stats);
     at_most(codec, pid, INT32_MAX);
     at_most(codec, phase, GPUD_PHASE_LEAVING);
     at_most(codec, slow_receiver, GPUD_SLOW_DROP_OLDEST);

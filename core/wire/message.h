@@ -152,6 +152,7 @@ struct gpud_report {
     uint64_t frames, delivered, dropped, connects;
     uint64_t rate; /* frames in 1000 s, over the last second or two */
     uint64_t age;  /* ns since the last frame; GPUD_TIME_NONE: none yet */
+    uint64_t disconnects, refused, copies_cpu, copies_gpu, waits_cpu, waits_device;
 };
 
 /* Leaves a quarter of a message free, as every type does. */

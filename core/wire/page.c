@@ -308,6 +308,14 @@ uint32_t gpud_page_count_out(const struct gpud_page_tx *view)
     return count;
 }
 
+void gpud_page_get_stats(const struct gpud_page_tx *view, struct gpud_link_stats *stats)
+{
+    uint64_t word[GPUD_PAGE_STATS];
+    for (size_t i = 0; i < GPUD_PAGE_STATS; i++)
+        word[i] = atomic_load_explicit(&view->page->receiver.stats[i], memory_order_relaxed);
+    memcpy(stats, word, sizeof(word));
+}
+
 void gpud_page_take_all_back(struct gpud_page_tx *view)
 {
     publish_word(&view->end, &view->page->sender.taken_back, 1);
@@ -404,6 +412,18 @@ int gpud_page_reached(const struct gpud_page_rx *view, uint32_t position)
     if (ahead == 0 || ahead > UINT32_MAX / 2) /* a sender's revoke may move past it, too */
         return 1;
     return ahead <= view->entries ? 0 : -1;
+}
+
+void gpud_page_tell_stats(struct gpud_page_rx *view, const struct gpud_link_stats *stats,
+                          int64_t now)
+{
+    struct gpud_receiver_half *half = &view->page->receiver;
+    uint64_t word[GPUD_PAGE_STATS];
+    memcpy(word, stats, sizeof(word));
+    for (size_t i = 0; i < GPUD_PAGE_STATS; i++)
+        atomic_store_explicit(&half->stats[i], word[i], memory_order_relaxed);
+    view->stats_told = now;
+    publish_range(&view->end, half->stats, sizeof(half->stats));
 }
 
 /* Claims the position; false if the sender has taken it back. */

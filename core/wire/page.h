@@ -82,6 +82,9 @@ struct gpud_page_signal {
     uint8_t padding[60];
 };
 
+/* struct gpud_link_stats, word by word, in its order: what a receiver counts, for people. */
+#define GPUD_PAGE_STATS (sizeof(struct gpud_link_stats) / sizeof(uint64_t))
+
 /* Cache lines of 64 bytes separate words written for every frame from those written rarely. */
 struct gpud_receiver_half {
     struct gpud_page_identity identity;
@@ -100,7 +103,8 @@ struct gpud_receiver_half {
 
     _Atomic uint32_t given_back[GPUD_PAGE_ENTRIES];
     struct gpud_page_signal release[GPUD_PAGE_ENTRIES];
-    uint8_t padding_half[3584];
+    _Atomic uint64_t stats[GPUD_PAGE_STATS];
+    uint8_t padding_half[3584 - sizeof(struct gpud_link_stats)];
 };
 
 struct gpud_sender_half {
@@ -300,6 +304,9 @@ static inline uint32_t gpud_page_latency(const struct gpud_page_tx *view)
     return atomic_load_explicit(&view->page->receiver.latency, memory_order_relaxed);
 }
 
+/* What the receiver counts, unverified. */
+void gpud_page_get_stats(const struct gpud_page_tx *view, struct gpud_link_stats *stats);
+
 void gpud_page_count_message(struct gpud_page_tx *view);
 
 /* How many entries are published and neither returned nor revoked. */
@@ -318,6 +325,7 @@ struct gpud_page_rx {
     uint32_t entries;
     uint32_t returned;
     uint64_t last_sequence;
+    int64_t stats_told; /* when the stats were published last */
     _Atomic uint32_t held_count;
     /* Cleared by the thread that gives back, after its last use of the entry. */
     _Atomic uint8_t held[GPUD_PAGE_ENTRIES];
@@ -334,6 +342,18 @@ static inline void gpud_page_tell_latency(const struct gpud_page_rx *view, uint3
 {
     atomic_store_explicit(&view->page->receiver.latency, latency, memory_order_relaxed);
 }
+
+/* Whether they are to be told again: at most once a millisecond where memory is shared, so that the
+ * fastest streams do not pay for it, and once a second elsewhere. `now`: of CLOCK_MONOTONIC, in ns.
+ */
+static inline bool gpud_page_owes_stats(const struct gpud_page_rx *view, int64_t now)
+{
+    return now - view->stats_told >= (view->end.carrier->publish ? GPUD_SEC : GPUD_MSEC);
+}
+
+/* By the thread that claims. */
+void gpud_page_tell_stats(struct gpud_page_rx *view, const struct gpud_link_stats *stats,
+                          int64_t now);
 
 /* How many frames were published, and how many claimed or revoked, since the page was made. */
 uint32_t gpud_page_head(const struct gpud_page_rx *view);

@@ -59,6 +59,12 @@ struct gpud_channel_info {
     int64_t receiver_pid;
     /** the receivers, each with its path, its losses and its latency */
     const struct gpud_link_info *const *link;
+    uint64_t disconnects;  /**< receivers that have left */
+    uint64_t refused;      /**< connections that were refused */
+    uint64_t copies_cpu;   /**< as in gpud_sender_info, as all that follow */
+    uint64_t copies_gpu;   /**< copies of whole frames by a GPU */
+    uint64_t waits_cpu;    /**< times a call slept until a receiver gave a credit back */
+    uint64_t waits_device; /**< times the CPU waited for a device */
 };
 
 /** What a list covers. */

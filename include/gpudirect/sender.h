@@ -313,6 +313,31 @@ enum gpud_link_phase {
     GPUD_PHASE_LEAVING, /**< it said goodbye, and still holds frames */
 };
 
+/** Buckets of gpud_link_stats.latency_bucket. */
+#define GPUD_LATENCY_BUCKETS 16
+/** The longest latency of each bucket but the last, which has no limit; in ns. */
+#define GPUD_LATENCY_BOUNDS_NS                                                            \
+    {                                                                                     \
+        10000, 20000, 50000, 100000, 200000, 500000, 1000000, 2000000, 5000000, 10000000, \
+            20000000, 50000000, 100000000, 200000000, 500000000                           \
+    }
+
+/** What a receiver counts, by its own word. While it acquires frames its sender sees this within a
+ * millisecond on one host, and within a second over a network. */
+struct gpud_link_stats {
+    /** frames acquired since it connected, by the time from submit to acquire; all 0: not known, as
+     * between two clocks: gpud_receiver_set_latency() */
+    uint64_t latency_bucket[GPUD_LATENCY_BUCKETS];
+    uint64_t latency_sum_ns; /**< of all of these */
+    uint64_t latency_max_ns; /**< the longest of these */
+    uint64_t frames;         /**< acquired, as in gpud_receiver_info: since it was made */
+    uint64_t corrupted;      /**< likewise, as all that follow */
+    uint64_t copies_cpu;     /**< copies of whole frames by the CPU */
+    uint64_t copies_gpu;     /**< copies of whole frames by a GPU */
+    uint64_t waits_cpu;      /**< times acquire slept */
+    uint64_t waits_device;   /**< times the CPU waited for a device */
+};
+
 /** What a sender knows of one receiver: by which path it gets frames and why by no better one, what
  * it lost, and how late frames reach it. */
 struct gpud_link_info {
@@ -332,6 +357,11 @@ struct gpud_link_info {
      * word; 0: not known, as between two clocks: gpud_receiver_set_latency() */
     uint64_t latency_ns;
     char host[64]; /**< its address; "": it is on this host */
+    /** of dropped: no slot was free for it (DROP_NEWEST), or its format was still being changed */
+    uint64_t dropped_newest;
+    uint64_t dropped_oldest;      /**< of dropped: a newer frame took its place (DROP_OLDEST) */
+    uint64_t dropped_failed;      /**< of dropped: the copy to the receiver failed */
+    struct gpud_link_stats stats; /**< what the receiver itself counts */
 };
 
 /** Lists the receivers that are connected to a sender. What was delivered to those that are gone,

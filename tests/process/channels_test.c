@@ -8,6 +8,7 @@
 #include "stream/sender/admission.h"
 #include "support/check.h"
 #include "support/encode.h"
+#include "support/make.h"
 #include "support/raw.h"
 #include "wire/unix/received.h"
 #include "wire/unix/socket.h"
@@ -125,12 +126,56 @@ static void a_stream(void)
     PEER_UNTIL("it goes on", 10000,
                (info = expect(BACKGROUND_ADDRESS),
                 info->frames > frames && asked.link[0][0].delivered > delivered));
+    const struct gpud_link_stats *stats = &asked.link[0][0].stats;
+    uint64_t timed = 0;
+    for (int i = 0; i < GPUD_LATENCY_BUCKETS; i++)
+        timed += stats->latency_bucket[i];
+    CHECK(timed > 0 && stats->frames > 0 && timed <= asked.link[0][0].delivered + 4 &&
+              stats->latency_max_ns > 0 && stats->latency_sum_ns >= stats->latency_max_ns &&
+              stats->corrupted == 0,
+          "%llu latencies, %llu ns in all", (unsigned long long)timed,
+          (unsigned long long)stats->latency_sum_ns);
     /* The sender says the same of its receivers. */
     struct gpud_link_info own = GPUD_INFO_INIT(own);
     CHECK_EQUAL(gpud_sender_list_links(background.sender, &own, 1), 1);
     CHECK(own.pid == link->pid && own.id == link->id && own.delivered >= delivered,
           "the sender's own list");
     CHECK_EQUAL(gpud_sender_list_links(background.sender, NULL, 0), 1);
+}
+
+static uint64_t frames_taken(struct gpud_sender *sender)
+{
+    struct gpud_link_info link = GPUD_INFO_INIT(link);
+    CHECK_EQUAL(gpud_sender_list_links(sender, &link, 1), 1);
+    return link.stats.frames;
+}
+
+/* A receiver's counters go on with its next ring page, also before its first frame. */
+static void a_new_format(void)
+{
+    struct gpud_context *context = NEW_CONTEXT();
+    struct gpud_sender *sender = NEW_SENDER(context, .address = "formats");
+    struct gpud_layout layout = LAYOUT("UYVY", 320, 180, 0);
+    struct peer_orders orders = {.address = "formats"};
+    struct peer peer;
+    uint64_t number = 0;
+    WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
+    peer_start(&peer, &orders);
+    WORKS(gpud_sender_wait(sender, 1, 30 * GPUD_SEC, &e));
+    PEER_UNTIL("frames are counted", 30000,
+               (SEND_LENT(sender, &layout, ++number), number >= 5) && frames_taken(sender) >= 5);
+    uint64_t taken = frames_taken(sender);
+    layout = LAYOUT("UYVY", 640, 360, 0);
+    WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
+    int64_t end = gpud_test_now() + GPUD_SEC / 2; /* the new page is made meanwhile */
+    while (gpud_test_now() < end)
+        CHECK(frames_taken(sender) >= taken, "the receiver's counters went back");
+    PEER_UNTIL("they go on", 30000,
+               (SEND_LENT(sender, &layout, ++number), frames_taken(sender) > taken + 2));
+    PEER_FINISH(&peer);
+    peer_forget(&peer);
+    gpud_sender_destroy(&sender);
+    gpud_context_destroy(&context);
 }
 
 /* A program of an older release has a smaller struct. */
@@ -535,6 +580,7 @@ int main(int argc, char **argv)
 {
     static const struct background_test tests[] = {
         {"a stream", a_stream},
+        {"a new format", a_new_format},
         {"another release", a_smaller_info},
         {"queries leave no trace", queries_leave_no_trace},
         {"a path elsewhere", elsewhere},

@@ -58,6 +58,8 @@ static void fill_report(struct gpud_report *report)
     report->connects = UINT64_MAX - 3;
     report->rate = UINT64_MAX - 4;
     report->age = UINT64_MAX - 5;
+    report->disconnects = report->refused = report->waits_cpu = UINT64_MAX - 6;
+    report->copies_cpu = report->copies_gpu = report->waits_device = UINT64_MAX - 7;
 }
 
 static void fill_links(struct gpud_links *links, uint32_t count)
@@ -79,6 +81,10 @@ static void fill_links(struct gpud_links *links, uint32_t count)
         link->dropped = UINT64_MAX / 5;
         link->latency_ns = UINT64_MAX / 7 + i;
         fill_text(link->host, sizeof(link->host), 'h');
+        link->dropped_newest = UINT64_MAX - 8;
+        link->dropped_oldest = UINT64_MAX - 9;
+        link->dropped_failed = UINT64_MAX - 10;
+        memset(&link->stats, 0xa5 + (int)i, sizeof(link->stats));
     }
 }
 

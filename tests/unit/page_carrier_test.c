@@ -128,6 +128,27 @@ static void test_words(void)
     unmake_pages();
 }
 
+/* What the receiver counts: published once a second. */
+static void test_stats(void)
+{
+    struct gpud_page_tx tx;
+    struct gpud_page_rx rx;
+    struct gpud_link_stats stats, seen;
+    connect_pages(&tx, &rx);
+    memset(&stats, 0x5a, sizeof(stats));
+    gpud_page_tell_stats(&rx, &stats, 100 * GPUD_SEC);
+    gpud_page_get_stats(&tx, &seen);
+    CHECK(memcmp(&seen, &stats, sizeof(seen)) == 0, "the first stats did not arrive");
+    CHECK(!gpud_page_owes_stats(&rx, 101 * GPUD_SEC - 1), "a write for every frame");
+    CHECK(gpud_page_owes_stats(&rx, 101 * GPUD_SEC), "no write after a second");
+    stats.waits_device = UINT64_MAX;
+    gpud_page_tell_stats(&rx, &stats, 101 * GPUD_SEC);
+    gpud_page_get_stats(&tx, &seen);
+    CHECK(memcmp(&seen, &stats, sizeof(seen)) == 0, "the next stats did not arrive");
+    check_halves();
+    unmake_pages();
+}
+
 /* --- both at once ----------------------------------------------------------------------------- */
 
 static void *receive(void *arg)
@@ -182,6 +203,8 @@ int main(void)
 {
     SAY("each word reaches the other side's copy, and no other");
     test_words();
+    SAY("what the receiver counts reaches the other side once a second");
+    test_stats();
     SAY("%d frames between two copies of the page", FRAMES);
     test_stream();
     return 0;

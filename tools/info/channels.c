@@ -4,8 +4,8 @@
 /* The channels as text. The library has removed control characters from the senders' words. */
 #include "channels.h"
 
-#include "channelsjson.h"
-#include "directories.h"
+#include "channels/channelsjson.h"
+#include "channels/metrics.h"
 #include "info.h"
 
 #include <inttypes.h>
@@ -133,7 +133,7 @@ static void print_channel(const struct gpud_channel_list *channels, uint32_t ind
 /* --- the list ------------------------------------------------------------------------------ */
 
 /* The folder of an address's socket; NULL: it has none. To be freed with g_free(). */
-static char *path_of(const struct info_folder *folder, const char *address)
+static char *path_of(const struct channels_folder *folder, const char *address)
 {
     if (g_str_has_prefix(address, "unix:"))
         return g_path_get_dirname(address + strlen("unix:"));
@@ -141,7 +141,7 @@ static char *path_of(const struct info_folder *folder, const char *address)
 }
 
 /* Channels are sorted by folder, and each folder gets a heading. */
-static void print_channels(const struct info_folder *folder)
+static void print_channels(const struct channels_folder *folder)
 {
     size_t names = 4;
     char *path = NULL;
@@ -164,7 +164,7 @@ static void print_channels(const struct info_folder *folder)
 }
 
 /* A sender may be out of sight, so an empty list says where it did not look. */
-static void print_nothing(const struct info_channels_options *options,
+static void print_nothing(const struct channels_scope *scope,
                           const struct gpud_channel_search_info *search)
 {
     if (search->note[0]) {
@@ -173,9 +173,9 @@ static void print_nothing(const struct info_channels_options *options,
         return;
     }
     printf("No sender: there is no channel in %s\n", search->directory);
-    if (!options->folder)
+    if (!scope->folder)
         info_print_wrapped(
-            options->all_users
+            scope->all_users
                 ? "Not seen from here: senders in other containers, with another "
                   "XDG_RUNTIME_DIR, or on the network (rdma://). --channels ADDRESS asks one of "
                   "them, --directory FOLDER all with a socket there."
@@ -186,19 +186,19 @@ static void print_nothing(const struct info_channels_options *options,
             0);
 }
 
-static void print_folders(const struct info_channels_options *options, const GPtrArray *folders)
+static void print_folders(const struct channels_scope *scope, const GPtrArray *folders)
 {
-    const struct info_folder *first = folders->pdata[0];
+    const struct channels_folder *first = folders->pdata[0];
     size_t count = 0;
     for (guint i = 0; i < folders->len; i++) {
-        const struct info_folder *folder = folders->pdata[i];
+        const struct channels_folder *folder = folders->pdata[i];
         print_channels(folder);
         count += folder->count;
     }
     if (count == 0)
-        print_nothing(options, &first->search);
+        print_nothing(scope, &first->search);
     for (guint i = 0; i < folders->len; i++) {
-        const struct info_folder *folder = folders->pdata[i];
+        const struct channels_folder *folder = folders->pdata[i];
         if (folder->count > 0 && folder->search.note[0])
             printf("%s: %s\n", folder->search.directory, folder->search.note);
     }
@@ -225,21 +225,30 @@ static void wait_for_period(struct timespec *next)
         *next = now;
 }
 
+static void print_metrics(const GPtrArray *folders)
+{
+    GString *text = channels_format_metrics(folders, false);
+    fputs(text->str, stdout);
+    g_string_free(text, TRUE);
+}
+
 static bool show(const struct info_channels_options *options)
 {
     struct gpud_error error;
     bool terminal = options->watch && !options->json && isatty(STDOUT_FILENO);
-    GPtrArray *folders = info_ask_channels(options, &error);
+    GPtrArray *folders = channels_ask(&options->scope, &error);
     if (!folders) {
         fprintf(stderr, "gpudirect-info: %s\n", error.reason);
         return false;
     }
     if (terminal)
         fputs("\033[H\033[2J", stdout);
-    if (options->json)
-        info_print_channels_json(folders, !options->watch);
+    if (options->metrics)
+        print_metrics(folders);
+    else if (options->json)
+        channels_print_json(folders, !options->watch);
     else
-        print_folders(options, folders);
+        print_folders(&options->scope, folders);
     if (options->watch && !options->json && !terminal)
         putchar('\n');
     g_ptr_array_unref(folders);
@@ -249,7 +258,7 @@ static bool show(const struct info_channels_options *options)
 int info_show_channels(const struct info_channels_options *options)
 {
     struct timespec next;
-    if (options->all_users && geteuid() != 0) {
+    if (options->scope.all_users && geteuid() != 0) {
         fprintf(stderr, "gpudirect-info: --all-users needs root: the folders of other users are "
                         "closed to this one (sudo gpudirect-info --channels --all-users)\n");
         return EXIT_FAILURE;

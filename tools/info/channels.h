@@ -2,14 +2,16 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* gpudirect-info --channels: senders and their receivers.
- *
- *     channels.c      prints text, once or every second
- *     channelsjson.c  prints JSON
- *     directories.c   asks channels: this user's, one, a folder's, or all users' */
+ * What is asked, and the JSON, is in tools/channels, which gpudirect-monitor shares. */
 #ifndef GPUD_TOOLS_INFO_CHANNELS_H
 #define GPUD_TOOLS_INFO_CHANNELS_H
 
-#include "directories.h"
+#include "channels/ask.h"
+
+struct info_channels_options {
+    struct channels_scope scope;
+    bool json, metrics, watch; /* watch: every second until Ctrl-C */
+};
 
 /* Returns the exit status. */
 int info_show_channels(const struct info_channels_options *options);

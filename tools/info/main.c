@@ -43,16 +43,19 @@ static const char description[] =
     "  gpudirect-info --plot machine.svg\n"
     "  gpudirect-info --channels --watch\n"
     "  gpudirect-info --channels unix:/run/studio/cam1\n"
+    "  gpudirect-info --metrics | sponge /var/lib/prometheus/node-exporter/gpudirect.prom\n"
     "  gpudirect-info --json | jq '.routes[] | {from, to, route: .two_processes.route}'";
 
 struct options {
-    bool channels, watch, measure, topology, all_users;
+    bool channels, metrics, json, watch, measure, topology, all_users;
     const char *plot, *folder, *address;
 };
 
 /* The contradiction between the options; NULL: none. */
 static const char *find_contradiction(const struct options *options)
 {
+    if (options->metrics && (options->json || options->watch))
+        return "--json and --watch do not go with --metrics";
     if ((options->watch || options->folder || options->all_users) && !options->channels)
         return "--watch, --directory and --all-users go with --channels";
     if (!!options->address + !!options->folder + options->all_users > 1)
@@ -76,7 +79,7 @@ static int draw(const struct info_report *report, const char *file)
     return EXIT_FAILURE;
 }
 
-static int show_channels(const struct options *options, bool json)
+static int show_channels(const struct options *options)
 {
     char *folder = options->folder ? realpath(options->folder, NULL) : NULL;
     if (options->folder && !folder) {
@@ -85,11 +88,10 @@ static int show_channels(const struct options *options, bool json)
         return EXIT_FAILURE;
     }
     int result = info_show_channels(&(struct info_channels_options){
-        .json = json,
+        .scope = {.all_users = options->all_users, .address = options->address, .folder = folder},
+        .json = options->json,
+        .metrics = options->metrics,
         .watch = options->watch,
-        .all_users = options->all_users,
-        .address = options->address,
-        .folder = folder,
     });
     free(folder);
     return result;
@@ -97,7 +99,7 @@ static int show_channels(const struct options *options, bool json)
 
 int main(int argc, char **argv)
 {
-    gboolean topology = FALSE, all_users = FALSE;
+    gboolean topology = FALSE, all_users = FALSE, metrics = FALSE;
     char *plot = NULL, *folder = NULL;
     gboolean json = FALSE, measure = FALSE, version = FALSE, channels = FALSE, watch = FALSE;
     const GOptionEntry entries[] = {
@@ -111,6 +113,8 @@ int main(int argc, char **argv)
          "With --channels, as root: the senders of all users", NULL},
         {"watch", 0, 0, G_OPTION_ARG_NONE, &watch,
          "With --channels: repeat every second until Ctrl-C; with --json one object a line", NULL},
+        {"metrics", 0, 0, G_OPTION_ARG_NONE, &metrics,
+         "Show the same as --channels as metrics, for the textfile collector of Prometheus", NULL},
         {"topology", 0, 0, G_OPTION_ARG_NONE, &topology,
          "Show GPUs, network cards and capture cards, the links between them, and the routes",
          NULL},
@@ -130,6 +134,7 @@ int main(int argc, char **argv)
     GError *wrong = NULL;
     bool parsed = g_option_context_parse(options, &argc, &argv, &wrong);
     g_option_context_free(options);
+    channels |= metrics;
     const char *surplus = argc > 1 + channels ? argv[1 + channels] : NULL;
     if (!parsed || surplus) {
         fprintf(stderr, "gpudirect-info: %s%s (see --help)\n",
@@ -146,6 +151,8 @@ int main(int argc, char **argv)
     }
 
     const struct options given = {.channels = channels,
+                                  .metrics = metrics,
+                                  .json = json,
                                   .watch = watch,
                                   .measure = measure,
                                   .topology = topology,
@@ -161,7 +168,7 @@ int main(int argc, char **argv)
         return EXIT_USAGE;
     }
     if (channels) {
-        int shown = show_channels(&given, json);
+        int shown = show_channels(&given);
         g_free(folder);
         return shown;
     }

@@ -310,6 +310,12 @@ static void fill_answer(struct gpud_channel_info *info, const struct gpud_query 
     info->connects = report->connects;
     info->rate = (double)report->rate / 1000;
     info->age_ns = report->age;
+    info->disconnects = report->disconnects;
+    info->refused = report->refused;
+    info->copies_cpu = report->copies_cpu;
+    info->copies_gpu = report->copies_gpu;
+    info->waits_cpu = report->waits_cpu;
+    info->waits_device = report->waits_device;
 }
 
 enum gpud_status gpud_channel_list_get_info(const struct gpud_channel_list *channels,

@@ -20,6 +20,7 @@
 #include "stream/receiver/frames.h"
 
 #include "base/fd.h"
+#include "base/probe.h"
 #include "base/shared.h"
 #include "base/stop.h"
 #include "frame/large_meta.h"
@@ -35,6 +36,7 @@ static void give_back(struct gpud_session *session, uint32_t entry)
     GPUD_STOP_POINT("receiver: before giving back");
     gpud_lock_take(&session->lock);
     bool kicked = gpud_page_give_back(&session->view, entry, &session->idle);
+    GPUD_PROBE(release, session, entry, session->view.returned);
     gpud_lock_release(&session->lock);
     if (kicked)
         atomic_fetch_add_explicit(&session->kicks, 1, memory_order_relaxed);

@@ -257,6 +257,7 @@ static void take_hello(struct gpud_receiver *receiver, const struct gpud_endpoin
     gpud_print(receiver->sender_device, "%s", hello->device);
     gpud_print(receiver->sender_pci, "%s", hello->pci);
     receiver->peer.same_clock = gpud_endpoints_share_clock(hello, &self, gpud_peer_is_here(peer));
+    memset(&receiver->stats, 0, sizeof(receiver->stats));
     if (!receiver->peer.same_clock) { /* latencies counted so far are another sender's */
         gpud_lock_take(&receiver->lock);
         receiver->latency_count = 0;

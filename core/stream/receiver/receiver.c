@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* The public receiver: the loop that connects, keeps messages and frames in order, and waits. */
+#include "base/probe.h"
 #include "base/process.h"
 #include "base/sized.h"
 #include "base/stop.h"
@@ -206,6 +207,38 @@ static void tell_latency(const struct gpud_receiver *receiver, uint64_t latency)
                            latency <= UINT32_MAX ? (uint32_t)latency : UINT32_MAX);
 }
 
+static void count_latency(struct gpud_link_stats *stats, uint64_t latency)
+{
+    static const uint32_t bounds[] = GPUD_LATENCY_BOUNDS_NS;
+    size_t i = 0;
+    while (i < GPUD_LATENCY_BUCKETS - 1 && latency > bounds[i])
+        i++;
+    stats->latency_bucket[i]++;
+    stats->latency_sum_ns += latency;
+    if (latency > stats->latency_max_ns)
+        stats->latency_max_ns = latency;
+}
+
+/* Only the acquiring thread writes what gpud_receiver_get_info() reads, so that it needs no lock to
+ * read it. */
+static void tell_stats(struct gpud_receiver *receiver, int64_t now)
+{
+    struct gpud_link_stats *stats = &receiver->stats;
+    const struct gpud_session *session = receiver->session;
+    const struct gpud_receiver_info *info = &receiver->info;
+    if (!gpud_page_owes_stats(&receiver->session->view, now))
+        return;
+    stats->frames = atomic_load_explicit(&receiver->frames, memory_order_relaxed);
+    stats->corrupted = atomic_load_explicit(&receiver->corrupted, memory_order_relaxed);
+    stats->copies_cpu = info->copies_cpu + atomic_load(&session->copies_cpu);
+    stats->copies_gpu = info->copies_gpu + atomic_load(&session->copies_gpu);
+    stats->waits_cpu = info->waits_cpu;
+    stats->waits_device = info->waits_device + atomic_load(&session->waits_device);
+    if (receiver->queue)
+        stats->waits_device += atomic_load(&receiver->queue->waits);
+    gpud_page_tell_stats(&receiver->session->view, stats, now);
+}
+
 static void count_frame(struct gpud_receiver *receiver, struct gpud_frame_info *info)
 {
     if (!receiver->counting) {
@@ -229,11 +262,14 @@ static void count_frame(struct gpud_receiver *receiver, struct gpud_frame_info *
     if (info->flags & GPUD_FRAME_CORRUPTED)
         add(&receiver->corrupted, 1);
     if (latency && latency <= UINT32_MAX) {
+        count_latency(&receiver->stats, latency);
         uint64_t place = atomic_load_explicit(&receiver->latency_count, memory_order_relaxed);
         atomic_store_explicit(&receiver->latency[place % GPUD_LATENCIES], (uint32_t)latency,
                               memory_order_relaxed);
         atomic_store_explicit(&receiver->latency_count, place + 1, memory_order_release);
     }
+    tell_stats(receiver, now);
+    GPUD_PROBE(claim, receiver->session, info->sequence, latency);
     if (gap || receiver->discontinuity)
         info->flags |= GPUD_FRAME_DISCONTINUITY;
     receiver->discontinuity = false;
@@ -520,6 +556,10 @@ void gpud_receiver_interrupt(struct gpud_receiver *receiver, bool interrupted)
 
 void gpud_receiver_set_latency(struct gpud_receiver *receiver, uint64_t latency_ns)
 {
-    if (receiver->state == GPUD_RECEIVER_STREAMING && !receiver->peer.same_clock)
-        tell_latency(receiver, latency_ns);
+    if (receiver->state != GPUD_RECEIVER_STREAMING || receiver->peer.same_clock)
+        return;
+    tell_latency(receiver, latency_ns);
+    if (latency_ns && latency_ns <= UINT32_MAX)
+        count_latency(&receiver->stats, latency_ns);
+    tell_stats(receiver, gpud_now());
 }

@@ -104,6 +104,7 @@ struct gpud_receiver {
     atomic_uint_fast64_t frames, dropped, corrupted; /* written only by the acquiring thread */
     _Atomic uint32_t latency[GPUD_LATENCIES];
     atomic_uint_fast64_t latency_count;
+    struct gpud_link_stats stats; /* for the sender; the acquiring thread's */
 };
 
 #endif

@@ -20,6 +20,7 @@
 /* clang-format on */
 #include "stream/sender/delivery.h"
 
+#include "base/probe.h"
 #include "base/stop.h"
 #include "frame/large_meta.h"
 #include "frame/layout.h"
@@ -63,8 +64,13 @@ static void publish_entry(struct gpud_sender *sender, const struct gpud_delivery
     if (kicked)
         atomic_fetch_add_explicit(&sender->kicks, 1, memory_order_relaxed);
     if (!delivery->canary) {
-        *(lost ? &target->link->dropped : &target->link->delivered) += 1;
-        *(lost ? &sender->dropped : &sender->delivered) += 1;
+        if (lost) {
+            gpud_link_count_drop(target->link, &target->link->dropped_failed);
+        } else {
+            GPUD_PROBE(publish, sender, target->link->id, delivery->sequence);
+            target->link->delivered++;
+            sender->delivered++;
+        }
     }
 }
 

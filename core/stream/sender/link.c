@@ -101,8 +101,7 @@ void gpud_link_drop_waiting(struct gpud_link *link)
     struct gpud_slot *slot = link->waiting.slot;
     link->waiting.slot = NULL;
     gpud_large_meta_clear(&link->waiting.info);
-    link->dropped++;
-    link->sender->dropped++;
+    gpud_link_count_drop(link, &link->dropped_oldest);
     gpud_slot_drop(slot);
 }
 

@@ -6,6 +6,7 @@
 #define GPUD_STREAM_SENDER_LINK_H
 
 #include "base/log.h"
+#include "base/probe.h"
 #include "base/sleep.h"
 #include "route/route.h"
 #include "stream/sender/state.h"
@@ -86,6 +87,9 @@ struct gpud_link {
     struct gpud_waiting waiting;
     struct gpud_spin spin;
     uint64_t delivered, dropped;
+    uint64_t dropped_newest, dropped_oldest, dropped_failed; /* parts of `dropped` */
+    struct gpud_link_stats stats; /* the receiver's, as of its transport before this one */
+
     uint32_t kicks_due;   /* requested; see poll.c */
     uint32_t stray_kicks; /* received without a request */
 };
@@ -139,6 +143,15 @@ enum gpud_status gpud_link_try_send(struct gpud_link *link, struct gpud_message 
 
 /* The same, but ends the link on failure. */
 void gpud_link_send(struct gpud_link *link, struct gpud_message *message);
+
+/* A frame is lost for this receiver; cause: one of the parts of `dropped`. */
+static inline void gpud_link_count_drop(struct gpud_link *link, uint64_t *cause)
+{
+    (*cause)++;
+    link->dropped++;
+    link->sender->dropped++;
+    GPUD_PROBE(drop, link->sender, link->id, link->dropped);
+}
 
 /* Drops the waiting frame, of which there is one. */
 void gpud_link_drop_waiting(struct gpud_link *link);

@@ -95,6 +95,8 @@ static enum gpud_status send_offer(struct gpud_link *link, struct offer *offer,
     if (status != GPUD_OK)
         return status == GPUD_INVALID ? status : GPUD_AGAIN; /* encoding it would fail again */
     struct gpud_transport *old = link->transport;
+    if (old && old->page.page)
+        gpud_page_get_stats(&old->page, &link->stats);
     link->transport = offer->transport;
     link->transport->remote = offer->remote;
     offer->transport = NULL;

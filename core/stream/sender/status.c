@@ -62,10 +62,19 @@ static void describe_link(const struct gpud_link *link, struct gpud_link_info *i
     info->slow_receiver = gpud_link_policy(link);
     info->delivered = link->delivered;
     info->dropped = link->dropped;
+    info->dropped_newest = link->dropped_newest;
+    info->dropped_oldest = link->dropped_oldest;
+    info->dropped_failed = link->dropped_failed;
+    info->stats = link->stats;
     if (!transport || !transport->page.page)
         return;
     info->held = gpud_page_count_out(&transport->page);
     info->latency_ns = gpud_page_latency(&transport->page);
+    /* A new format's page has none before its first frame. */
+    struct gpud_link_stats stats;
+    gpud_page_get_stats(&transport->page, &stats);
+    if (stats.frames >= info->stats.frames)
+        info->stats = stats;
 }
 
 /* Describes the next links, from index *at on, which it advances. */
@@ -115,6 +124,12 @@ static void describe(const struct gpud_sender *sender, struct gpud_report *repor
     report->dropped = sender->dropped;
     report->connects = sender->connects;
     report->rate = rate_of(sender);
+    report->disconnects = sender->disconnects;
+    report->refused = atomic_load(&sender->refused);
+    report->copies_cpu = atomic_load(&sender->copies_cpu);
+    report->copies_gpu = atomic_load(&sender->copies_gpu);
+    report->waits_cpu = sender->waits;
+    report->waits_device = atomic_load(&sender->queue->waits);
     report->age = sender->submitted ? (uint64_t)(gpud_now() - sender->submitted) : GPUD_TIME_NONE;
 }
 

@@ -3,6 +3,7 @@
 
 /* The application's frames. Lending one takes a slot; submitting it takes a credit of every
  * receiver, by its policy, and the slots that routes need, and then delivers it. */
+#include "base/probe.h"
 #include "base/stop.h"
 #include "frame/layout.h"
 #include "frame/media/media.h"
@@ -184,10 +185,8 @@ static enum gpud_status take_credit(struct gpud_link *link, int64_t deadline,
             enum gpud_status status = gpud_transport_revoke(link->transport, &reason);
             if (status == GPUD_PEER)
                 gpud_link_kill(link, GPUD_LOG_WARNING, reason.reason);
-            if (status == GPUD_OK) {
-                link->dropped++;
-                sender->dropped++;
-            }
+            if (status == GPUD_OK)
+                gpud_link_count_drop(link, &link->dropped_oldest);
             if (status != GPUD_AGAIN)
                 continue;
         }
@@ -317,10 +316,10 @@ static enum gpud_status submit(struct gpud_sender *sender, struct gpud_frame *fr
                            "the format changed while the frame was being submitted");
     if (status == GPUD_OK) {
         delivery.sequence = ++sender->sequence;
+        GPUD_PROBE(submit, sender, delivery.count, delivery.sequence);
         sender->ended = false;
         for (uint32_t i = 0; i < drops; i++)
-            dropped[i]->dropped++;
-        sender->dropped += drops;
+            gpud_link_count_drop(dropped[i], &dropped[i]->dropped_newest);
         status = gpud_deliver(sender, &delivery, error);
     } else {
         give_up(&delivery);

@@ -19,6 +19,7 @@
 /* clang-format on */
 #include "stream/sender/waiting.h"
 
+#include "base/probe.h"
 #include "base/stop.h"
 #include "frame/large_meta.h"
 #include "stream/sender/poll.h"
@@ -131,12 +132,6 @@ void gpud_waiting_send(struct gpud_link *link, struct gpud_message *message)
 
 /* --- the frame ----------------------------------------------------------------------------- */
 
-static void count_drop(struct gpud_link *link)
-{
-    link->dropped++;
-    link->sender->dropped++;
-}
-
 static bool take_entry(struct gpud_link *link, uint32_t *entry)
 {
     return gpud_transport_has_room(link->transport) &&
@@ -151,6 +146,7 @@ static void write_out(struct gpud_link *link, uint32_t entry, const struct gpud_
     gpud_page_descriptor(&transport->page, entry)->submit_time = info->submitted_ns;
     if (gpud_transport_publish(transport, entry))
         atomic_fetch_add_explicit(&link->sender->kicks, 1, memory_order_relaxed);
+    GPUD_PROBE(publish, link->sender, link->id, sequence);
     link->delivered++;
     link->sender->delivered++;
 }
@@ -232,7 +228,7 @@ void gpud_waiting_put(const struct gpud_delivery_target *target, const struct gp
         send_held(link, sequence);
     }
     if (lost || link->transport != target->transport) {
-        count_drop(link);
+        gpud_link_count_drop(link, lost ? &link->dropped_failed : &link->dropped_oldest);
     } else if (take_entry(link, &entry)) {
         write_out(link, entry, info, slot, sequence);
     } else {

@@ -41,6 +41,7 @@ struct part {
 
 static const struct part receiver_parts[] = {
     PART(gpud_receiver_half, identity),
+    PART(gpud_receiver_half, stats),
     PART(gpud_receiver_half, given_back),
     {offsetof(struct gpud_receiver_half, returned), 2 * sizeof(uint32_t)}, /* and latency */
 };

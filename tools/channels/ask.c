@@ -3,7 +3,7 @@
 
 /* Where to look for channels. All folders are asked at once, so that one user's hanging senders do
  * not hold up the others. */
-#include "directories.h"
+#include "channels/ask.h"
 
 #include <glob.h>
 #include <stdio.h>
@@ -16,14 +16,15 @@
 
 struct question {
     char *address; /* of gpud_channel_list_create() */
-    struct info_folder *folder;
+    struct channels_folder *folder;
+    bool is_extra; /* one of the scope's `more` */
     struct gpud_error error;
 };
 
 static gpointer ask(gpointer data)
 {
     struct question *question = data;
-    struct info_folder *folder = question->folder;
+    struct channels_folder *folder = question->folder;
     gpud_channel_list_create(question->address, ANSWER_TIMEOUT, &folder->channels, &folder->count,
                              &folder->search, &question->error);
     return NULL;
@@ -31,19 +32,20 @@ static gpointer ask(gpointer data)
 
 static void folder_free(gpointer data)
 {
-    struct info_folder *folder = data;
+    struct channels_folder *folder = data;
     if (folder)
         gpud_channel_list_destroy(&folder->channels);
     g_free(folder);
 }
 
-static void add(GPtrArray *questions, char *address)
+static struct question *add(GPtrArray *questions, char *address)
 {
     struct question *question = g_new0(struct question, 1);
-    question->folder = g_new0(struct info_folder, 1);
+    question->folder = g_new0(struct channels_folder, 1);
     question->folder->search.size = sizeof(question->folder->search);
     question->address = address;
     g_ptr_array_add(questions, question);
+    return question;
 }
 
 static void question_free(gpointer data)
@@ -72,9 +74,18 @@ static void add_users(GPtrArray *questions, const char *pattern, const char *for
     globfree(&found);
 }
 
-static bool is_first_again(const GPtrArray *folders, const struct info_folder *folder)
+/* What could not be asked is shown as an empty folder. */
+static void explain(struct question *question)
 {
-    const struct info_folder *first = folders->len > 0 ? folders->pdata[0] : NULL;
+    struct gpud_channel_search_info *search = &question->folder->search;
+    g_strlcpy(search->directory, question->address, sizeof(search->directory));
+    if (!question->folder->channels)
+        g_strlcpy(search->note, question->error.reason, sizeof(search->note));
+}
+
+static bool is_first_again(const GPtrArray *folders, const struct channels_folder *folder)
+{
+    const struct channels_folder *first = folders->len > 0 ? folders->pdata[0] : NULL;
     return first && strcmp(first->search.directory, folder->search.directory) == 0;
 }
 
@@ -83,22 +94,27 @@ static GPtrArray *take_folders(const GPtrArray *questions)
     GPtrArray *folders = g_ptr_array_new_with_free_func(folder_free);
     for (guint i = 0; i < questions->len; i++) {
         struct question *question = questions->pdata[i];
-        if (question->folder->channels && !is_first_again(folders, question->folder))
+        if (question->is_extra)
+            explain(question);
+        if (question->is_extra ||
+            (question->folder->channels && !is_first_again(folders, question->folder)))
             g_ptr_array_add(folders, g_steal_pointer(&question->folder));
     }
     return folders;
 }
 
-GPtrArray *info_ask_channels(const struct info_channels_options *options, struct gpud_error *error)
+GPtrArray *channels_ask(const struct channels_scope *scope, struct gpud_error *error)
 {
     GPtrArray *questions = g_ptr_array_new_with_free_func(question_free);
     GPtrArray *folders = NULL;
-    add(questions, options->folder ? g_strdup_printf("unix:%s/", options->folder)
-                                   : g_strdup(options->address));
-    if (options->all_users) {
+    add(questions,
+        scope->folder ? g_strdup_printf("unix:%s/", scope->folder) : g_strdup(scope->address));
+    if (scope->all_users) {
         add_users(questions, "/run/user/*/gpudirect", "/run/user/%u/gpudirect");
         add_users(questions, "/tmp/gpudirect-*", "/tmp/gpudirect-%u");
     }
+    for (char *const *more = scope->more; more && *more; more++)
+        add(questions, g_strdup(*more))->is_extra = true;
     GThread **threads = g_new0(GThread *, questions->len);
     for (guint i = 0; i < questions->len; i++)
         threads[i] = g_thread_new("ask", ask, questions->pdata[i]);
@@ -112,4 +128,24 @@ GPtrArray *info_ask_channels(const struct info_channels_options *options, struct
         *error = first->error;
     g_ptr_array_unref(questions);
     return folders;
+}
+
+GPtrArray *channels_collect(const GPtrArray *folders)
+{
+    GPtrArray *channels = g_ptr_array_new_with_free_func(g_free);
+    GHashTable *seen = g_hash_table_new(g_str_hash, g_str_equal);
+    for (guint i = 0; i < folders->len; i++) {
+        const struct channels_folder *folder = folders->pdata[i];
+        for (uint32_t j = 0; j < folder->count; j++) {
+            struct gpud_channel_info *info = g_new0(struct gpud_channel_info, 1);
+            info->size = sizeof(*info);
+            gpud_channel_list_get_info(folder->channels, j, info, NULL);
+            if (g_hash_table_add(seen, info->address))
+                g_ptr_array_add(channels, info);
+            else
+                g_free(info);
+        }
+    }
+    g_hash_table_unref(seen);
+    return channels;
 }

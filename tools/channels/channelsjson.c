@@ -3,12 +3,12 @@
 
 /* The channels as JSON. Keys are stable: new ones may be added, none is removed or changes its
  * meaning. Times are ns. */
-#include "channelsjson.h"
+#include "channels/channelsjson.h"
 
-#include "directories.h"
+#include "channels/ask.h"
 #include "json.h"
 
-const char *info_phase_name(enum gpud_link_phase phase)
+const char *channels_phase_name(enum gpud_link_phase phase)
 {
     static const char *const names[] = {
         [GPUD_PHASE_CONNECTING] = "connecting",
@@ -18,7 +18,7 @@ const char *info_phase_name(enum gpud_link_phase phase)
     return (size_t)phase < G_N_ELEMENTS(names) ? names[phase] : "unknown";
 }
 
-const char *info_policy_name(enum gpud_slow_receiver policy)
+const char *channels_policy_name(enum gpud_slow_receiver policy)
 {
     static const char *const names[] = {
         [GPUD_SLOW_DEFAULT] = "default",
@@ -29,23 +29,31 @@ const char *info_policy_name(enum gpud_slow_receiver policy)
     return (size_t)policy < G_N_ELEMENTS(names) ? names[policy] : "unknown";
 }
 
-static void add_receiver(JsonBuilder *builder, const struct gpud_link_info *link)
+void channels_put_receiver(JsonBuilder *builder, const struct gpud_link_info *link)
 {
-    json_builder_begin_object(builder);
     json_put_int(builder, "id", (gint64)link->id);
     json_put_int_if(builder, "pid", link->pid > 0, link->pid);
     json_put_text(builder, "host", link->host);
     json_put_text(builder, "name", link->name);
     json_put_text(builder, "device", link->device);
-    json_put_string(builder, "state", info_phase_name(link->phase));
+    json_put_string(builder, "state", channels_phase_name(link->phase));
     json_put_text(builder, "route", link->path);
     json_put_text(builder, "reason", link->fallback_reason);
-    json_put_string(builder, "slow_receiver", info_policy_name(link->slow_receiver));
+    json_put_string(builder, "slow_receiver", channels_policy_name(link->slow_receiver));
     json_put_int(builder, "frames", (gint64)link->delivered);
     json_put_int(builder, "dropped", (gint64)link->dropped);
     json_put_int(builder, "held", link->held);
     json_put_rate(builder, "latency", (double)link->latency_ns);
-    json_builder_end_object(builder);
+    json_put_rate(builder, "latency_max", (double)link->stats.latency_max_ns);
+    json_put_int(builder, "dropped_newest", (gint64)link->dropped_newest);
+    json_put_int(builder, "dropped_oldest", (gint64)link->dropped_oldest);
+    json_put_int(builder, "dropped_failed", (gint64)link->dropped_failed);
+    json_put_int(builder, "acquired", (gint64)link->stats.frames);
+    json_put_int(builder, "corrupted", (gint64)link->stats.corrupted);
+    json_put_int(builder, "copies_cpu", (gint64)link->stats.copies_cpu);
+    json_put_int(builder, "copies_gpu", (gint64)link->stats.copies_gpu);
+    json_put_int(builder, "waits_cpu", (gint64)link->stats.waits_cpu);
+    json_put_int(builder, "waits_device", (gint64)link->stats.waits_device);
 }
 
 static void add_format(JsonBuilder *builder, const struct gpud_channel_info *info)
@@ -71,35 +79,49 @@ static void add_stream(JsonBuilder *builder, const struct gpud_channel_info *inf
     json_put_int(builder, "epoch", info->epoch);
     json_put_bool(builder, "ended", info->ended);
     json_put_int(builder, "slots", info->slots);
-    json_put_string(builder, "slow_receiver", info_policy_name(info->slow_receiver));
+    json_put_string(builder, "slow_receiver", channels_policy_name(info->slow_receiver));
     json_put_rate(builder, "rate", info->rate);
     json_put_int(builder, "frames", (gint64)info->frames);
     json_put_int(builder, "delivered", (gint64)info->delivered);
     json_put_int(builder, "dropped", (gint64)info->dropped);
     json_put_int(builder, "connects", (gint64)info->connects);
+    json_put_int(builder, "disconnects", (gint64)info->disconnects);
+    json_put_int(builder, "refused", (gint64)info->refused);
+    json_put_int(builder, "copies_cpu", (gint64)info->copies_cpu);
+    json_put_int(builder, "copies_gpu", (gint64)info->copies_gpu);
+    json_put_int(builder, "waits_cpu", (gint64)info->waits_cpu);
+    json_put_int(builder, "waits_device", (gint64)info->waits_device);
     json_put_int_if(builder, "age", info->age_ns != GPUD_TIME_NONE, (gint64)info->age_ns);
 }
 
-/* A sender that does not answer has no keys after the reason. */
+void channels_put_channel(JsonBuilder *builder, const struct gpud_channel_info *info)
+{
+    json_put_string(builder, "address", info->address);
+    json_put_int_if(builder, "pid", info->pid > 0, info->pid);
+    json_put_text(builder, "program", info->program);
+    json_put_int_if(builder, "user", info->user >= 0, info->user);
+    if (info->receiver_pid)
+        json_put_int(builder, "receiver_pid", info->receiver_pid);
+    json_put_bool(builder, "answered", info->answered);
+    json_put_text(builder, "reason", info->reason);
+    if (info->answered)
+        add_stream(builder, info);
+}
+
 static void add_channel(JsonBuilder *builder, const struct gpud_channel_list *channels,
                         uint32_t index)
 {
     struct gpud_channel_info info = GPUD_INFO_INIT(info);
     gpud_channel_list_get_info(channels, index, &info, NULL);
     json_builder_begin_object(builder);
-    json_put_string(builder, "address", info.address);
-    json_put_int_if(builder, "pid", info.pid > 0, info.pid);
-    json_put_text(builder, "program", info.program);
-    json_put_int_if(builder, "user", info.user >= 0, info.user);
-    if (info.receiver_pid)
-        json_put_int(builder, "receiver_pid", info.receiver_pid);
-    json_put_bool(builder, "answered", info.answered);
-    json_put_text(builder, "reason", info.reason);
+    channels_put_channel(builder, &info);
     if (info.answered) {
-        add_stream(builder, &info);
         json_begin_array(builder, "receivers");
-        for (uint32_t i = 0; i < info.links; i++)
-            add_receiver(builder, info.link[i]);
+        for (uint32_t i = 0; i < info.links; i++) {
+            json_builder_begin_object(builder);
+            channels_put_receiver(builder, info.link[i]);
+            json_builder_end_object(builder);
+        }
         json_builder_end_array(builder);
     }
     json_builder_end_object(builder);
@@ -110,7 +132,7 @@ static void add_folders(JsonBuilder *builder, const GPtrArray *folders)
 {
     json_begin_array(builder, "folders");
     for (guint i = 0; i < folders->len; i++) {
-        const struct info_folder *folder = folders->pdata[i];
+        const struct channels_folder *folder = folders->pdata[i];
         json_builder_begin_object(builder);
         json_put_string(builder, "directory", folder->search.directory);
         json_put_int(builder, "omitted", (gint64)folder->search.omitted);
@@ -120,9 +142,9 @@ static void add_folders(JsonBuilder *builder, const GPtrArray *folders)
     json_builder_end_array(builder);
 }
 
-void info_print_channels_json(const GPtrArray *folders, bool pretty)
+void channels_print_json(const GPtrArray *folders, bool pretty)
 {
-    const struct info_folder *first = folders->pdata[0];
+    const struct channels_folder *first = folders->pdata[0];
     JsonBuilder *builder = json_builder_new();
     json_builder_begin_object(builder);
     json_put_string(builder, "version", gpud_version_string());
@@ -130,7 +152,7 @@ void info_print_channels_json(const GPtrArray *folders, bool pretty)
     add_folders(builder, folders);
     json_begin_array(builder, "channels");
     for (guint i = 0; i < folders->len; i++) {
-        const struct info_folder *folder = folders->pdata[i];
+        const struct channels_folder *folder = folders->pdata[i];
         for (uint32_t j = 0; j < folder->count; j++)
             add_channel(builder, folder->channels, j);
     }

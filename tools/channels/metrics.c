@@ -1,0 +1,378 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Metrics. A family's samples stand together, so that each family goes through all channels. */
+#include "channels/metrics.h"
+
+#include "channels/ask.h"
+#include "channels/channelsjson.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+
+enum type { COUNTER, GAUGE, INFO, HISTOGRAM };
+
+struct out {
+    GString *text;
+    bool openmetrics;
+    GPtrArray *channels; /* struct gpud_channel_info, each address once */
+};
+
+/* One sample: its labels are built first, its value last. */
+struct sample {
+    struct out *out;
+    bool labelled;
+};
+
+struct family {
+    const char *name; /* without its prefix, and _total or _info */
+    enum type type;
+    const char *unit; /* NULL: a plain number */
+    const char *help;
+    bool of_receivers;
+    const char *label; /* of the parts of a counter; NULL: it has one part, without a label */
+    struct {
+        const char *value;
+        size_t offset; /* of an uint64_t in the channel's or the link's info */
+    } part[3];
+    /* NAN: unknown, and there is no sample. */
+    double (*gauge)(const struct gpud_channel_info *channel, const struct gpud_link_info *link);
+    void (*labels)(struct sample *sample, const struct gpud_channel_info *channel,
+                   const struct gpud_link_info *link);
+};
+
+/* --- samples ------------------------------------------------------------------------------- */
+
+static void begin(struct sample *sample, struct out *out, const char *name, const char *suffix)
+{
+    *sample = (struct sample){.out = out};
+    g_string_append_printf(out->text, "gpudirect_%s%s", name, suffix);
+}
+
+/* The value is a peer's word. */
+static void put_label(struct sample *sample, const char *name, const char *value)
+{
+    GString *text = sample->out->text;
+    char *valid = g_utf8_make_valid(value, -1);
+    g_string_append_printf(text, "%s%s=\"", sample->labelled ? "," : "{", name);
+    for (const char *c = valid; *c; c++) {
+        if (*c == '\n')
+            g_string_append(text, "\\n");
+        else if (*c == '"' || *c == '\\')
+            g_string_append_printf(text, "\\%c", *c);
+        else
+            g_string_append_c(text, *c);
+    }
+    g_string_append_c(text, '"');
+    sample->labelled = true;
+    g_free(valid);
+}
+
+static void put_number_label(struct sample *sample, const char *name, double value)
+{
+    char text[32];
+    g_snprintf(text, sizeof(text), "%.10g", value);
+    put_label(sample, name, text);
+}
+
+static void put_identity(struct sample *sample, const struct gpud_channel_info *channel,
+                         const struct gpud_link_info *link)
+{
+    if (channel)
+        put_label(sample, "channel", channel->address);
+    if (!link)
+        return;
+    put_number_label(sample, "receiver", (double)link->id);
+    put_label(sample, "name", link->name);
+}
+
+static void end(struct sample *sample, const char *format, ...) G_GNUC_PRINTF(2, 3);
+static void end(struct sample *sample, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    g_string_append(sample->out->text, sample->labelled ? "} " : " ");
+    g_string_append_vprintf(sample->out->text, format, args);
+    g_string_append_c(sample->out->text, '\n');
+    va_end(args);
+}
+
+/* --- what is said of a channel and of a receiver --------------------------------------------- */
+
+static void build_labels(struct sample *sample, const struct gpud_channel_info *channel,
+                         const struct gpud_link_info *link)
+{
+    put_label(sample, "version", gpud_version_string());
+}
+
+static void channel_labels(struct sample *sample, const struct gpud_channel_info *channel,
+                           const struct gpud_link_info *link)
+{
+    static const char *const kinds[] = {"picture", "audio", "ancillary", "data"};
+    struct gpud_layout layout;
+    put_number_label(sample, "pid", (double)channel->pid);
+    put_label(sample, "program", channel->program);
+    put_label(sample, "reason", channel->reason);
+    if (!channel->answered)
+        return;
+    put_label(sample, "name", channel->name);
+    put_label(sample, "device", channel->device);
+    put_label(sample, "slow_receiver", channels_policy_name(channel->slow_receiver));
+    if (!channel->configured || gpud_media_get_layout(&channel->media, &layout, NULL) != GPUD_OK ||
+        (size_t)channel->media.kind >= G_N_ELEMENTS(kinds))
+        return;
+    put_label(sample, "media", kinds[channel->media.kind]);
+    put_label(sample, "format", layout.format);
+    if (channel->media.kind != GPUD_MEDIA_PICTURE)
+        return;
+    put_number_label(sample, "width", layout.width);
+    put_number_label(sample, "height", layout.height);
+}
+
+static void receiver_labels(struct sample *sample, const struct gpud_channel_info *channel,
+                            const struct gpud_link_info *link)
+{
+    put_number_label(sample, "pid", (double)link->pid);
+    put_label(sample, "host", link->host);
+    put_label(sample, "device", link->device);
+    put_label(sample, "route", link->path);
+    put_label(sample, "reason", link->fallback_reason);
+    put_label(sample, "slow_receiver", channels_policy_name(link->slow_receiver));
+    put_label(sample, "state", channels_phase_name(link->phase));
+}
+
+static double up(const struct gpud_channel_info *channel, const struct gpud_link_info *link)
+{
+    return channel->answered;
+}
+
+static double rate(const struct gpud_channel_info *channel, const struct gpud_link_info *link)
+{
+    return channel->rate;
+}
+
+static double nominal_rate(const struct gpud_channel_info *channel,
+                           const struct gpud_link_info *link)
+{
+    const struct gpud_fraction *nominal = &channel->media.picture.rate;
+    if (!channel->configured || channel->media.kind != GPUD_MEDIA_PICTURE || nominal->num == 0 ||
+        nominal->den == 0)
+        return NAN;
+    return (double)nominal->num / nominal->den;
+}
+
+static double frame_age(const struct gpud_channel_info *channel, const struct gpud_link_info *link)
+{
+    return channel->age_ns == GPUD_TIME_NONE ? NAN : (double)channel->age_ns / 1e9;
+}
+
+static double frame_size(const struct gpud_channel_info *channel, const struct gpud_link_info *link)
+{
+    struct gpud_layout layout;
+    if (!channel->configured || gpud_media_get_layout(&channel->media, &layout, NULL) != GPUD_OK)
+        return NAN;
+    return (double)layout.size;
+}
+
+static double ended(const struct gpud_channel_info *channel, const struct gpud_link_info *link)
+{
+    return channel->ended;
+}
+
+static double slots(const struct gpud_channel_info *channel, const struct gpud_link_info *link)
+{
+    return channel->slots;
+}
+
+static double receivers(const struct gpud_channel_info *channel, const struct gpud_link_info *link)
+{
+    return channel->links;
+}
+
+static double held(const struct gpud_channel_info *channel, const struct gpud_link_info *link)
+{
+    return link->held;
+}
+
+static double latency_max(const struct gpud_channel_info *channel,
+                          const struct gpud_link_info *link)
+{
+    return link->stats.latency_max_ns ? (double)link->stats.latency_max_ns / 1e9 : NAN;
+}
+
+#define CHANNEL(member) offsetof(struct gpud_channel_info, member)
+#define LINK(member) offsetof(struct gpud_link_info, member)
+
+/* clang-format off */
+static const struct family families[] = {
+    {"build", INFO, NULL, "The version of the library.", .labels = build_labels},
+    {"channel_up", GAUGE, NULL, "1 if the channel's sender answers, 0 if not.", .gauge = up},
+    {"channel", INFO, NULL, "What a channel sends, and from where.", .labels = channel_labels},
+    {"channel_frames", COUNTER, NULL, "Frames submitted.", .part = {{NULL, CHANNEL(frames)}}},
+    {"channel_delivered_frames", COUNTER, NULL, "Frames handed over, summed over receivers.",
+     .part = {{NULL, CHANNEL(delivered)}}},
+    {"channel_dropped_frames", COUNTER, NULL,
+     "Frames that receivers lost, summed over receivers, thumbnails of a monitor included.",
+     .part = {{NULL, CHANNEL(dropped)}}},
+    {"channel_connects", COUNTER, NULL, "Receivers that have connected.",
+     .part = {{NULL, CHANNEL(connects)}}},
+    {"channel_disconnects", COUNTER, NULL, "Receivers that have left.",
+     .part = {{NULL, CHANNEL(disconnects)}}},
+    {"channel_refused_connections", COUNTER, NULL, "Connections that the sender refused.",
+     .part = {{NULL, CHANNEL(refused)}}},
+    {"channel_copies", COUNTER, NULL, "Copies of whole frames on the sender's side.",
+     .label = "by", .part = {{"cpu", CHANNEL(copies_cpu)}, {"gpu", CHANNEL(copies_gpu)}}},
+    {"channel_waits", COUNTER, NULL, "Times the sender's CPU waited.",
+     .label = "for", .part = {{"receiver", CHANNEL(waits_cpu)}, {"device", CHANNEL(waits_device)}}},
+    {"channel_rate_hertz", GAUGE, "hertz", "Frames per second, over the last one or two seconds.",
+     .gauge = rate},
+    {"channel_nominal_rate_hertz", GAUGE, "hertz", "Frames per second, as the format says.",
+     .gauge = nominal_rate},
+    {"channel_frame_age_seconds", GAUGE, "seconds", "Time since the last frame.",
+     .gauge = frame_age},
+    {"channel_frame_size_bytes", GAUGE, "bytes", "Size of a frame.", .gauge = frame_size},
+    {"channel_ended", GAUGE, NULL, "1 if the stream is over, 0 if not.", .gauge = ended},
+    {"channel_slots", GAUGE, NULL, "Frames in flight for each receiver, at most.", .gauge = slots},
+    {"channel_receivers", GAUGE, NULL, "Receivers that are connected.", .gauge = receivers},
+    {"receiver", INFO, NULL, "Where a receiver is, its route, and why it has no better one.", true,
+     .labels = receiver_labels},
+    {"receiver_delivered_frames", COUNTER, NULL,
+     "Frames handed over to the receiver, with those that it lost before it took them.", true,
+     .part = {{NULL, LINK(delivered)}}},
+    {"receiver_acquired_frames", COUNTER, NULL, "Frames that the receiver took.", true,
+     .part = {{NULL, LINK(stats.frames)}}},
+    {"receiver_dropped_frames", COUNTER, NULL,
+     "Frames that the receiver lost: it had no free slot (newest), a newer one took the place of "
+     "one that waited (oldest), or a copy failed (failed).", true,
+     .label = "cause", .part = {{"newest", LINK(dropped_newest)}, {"oldest", LINK(dropped_oldest)},
+                                {"failed", LINK(dropped_failed)}}},
+    {"receiver_corrupted_frames", COUNTER, NULL, "Frames that arrived flagged as corrupted.", true,
+     .part = {{NULL, LINK(stats.corrupted)}}},
+    {"receiver_copies", COUNTER, NULL, "Copies of whole frames on the receiver's side.", true,
+     .label = "by", .part = {{"cpu", LINK(stats.copies_cpu)}, {"gpu", LINK(stats.copies_gpu)}}},
+    {"receiver_waits", COUNTER, NULL, "Times the receiver's CPU waited.", true,
+     .label = "for", .part = {{"frame", LINK(stats.waits_cpu)},
+                              {"device", LINK(stats.waits_device)}}},
+    {"receiver_held_frames", GAUGE, NULL, "Frames that the receiver has not given back.", true,
+     .gauge = held},
+    {"receiver_latency_seconds", HISTOGRAM, "seconds",
+     "Time from submit to acquire; missing where sender and receiver have no common clock.", true},
+    {"receiver_latency_max_seconds", GAUGE, "seconds", "The longest of these so far.", true,
+     .gauge = latency_max},
+};
+/* clang-format on */
+
+/* --- families ------------------------------------------------------------------------------ */
+
+static void put_histogram(struct out *out, const struct family *family,
+                          const struct gpud_channel_info *channel,
+                          const struct gpud_link_info *link)
+{
+    static const uint32_t bounds[] = GPUD_LATENCY_BOUNDS_NS;
+    struct sample sample;
+    uint64_t count = 0;
+    for (size_t i = 0; i < GPUD_LATENCY_BUCKETS; i++)
+        count += link->stats.latency_bucket[i];
+    if (count == 0)
+        return;
+    count = 0;
+    for (size_t i = 0; i < GPUD_LATENCY_BUCKETS; i++) {
+        begin(&sample, out, family->name, "_bucket");
+        put_identity(&sample, channel, link);
+        if (i < G_N_ELEMENTS(bounds))
+            put_number_label(&sample, "le", (double)bounds[i] / 1e9);
+        else
+            put_label(&sample, "le", "+Inf");
+        count += link->stats.latency_bucket[i];
+        end(&sample, "%" PRIu64, count);
+    }
+    begin(&sample, out, family->name, "_sum");
+    put_identity(&sample, channel, link);
+    end(&sample, "%.9f", (double)link->stats.latency_sum_ns / 1e9);
+    begin(&sample, out, family->name, "_count");
+    put_identity(&sample, channel, link);
+    end(&sample, "%" PRIu64, count);
+}
+
+static void put_counter(struct out *out, const struct family *family,
+                        const struct gpud_channel_info *channel, const struct gpud_link_info *link)
+{
+    const char *from = family->of_receivers ? (const char *)link : (const char *)channel;
+    for (size_t i = 0; i == 0 || (i < G_N_ELEMENTS(family->part) && family->part[i].value); i++) {
+        struct sample sample;
+        uint64_t value;
+        memcpy(&value, from + family->part[i].offset, sizeof(value));
+        begin(&sample, out, family->name, "_total");
+        put_identity(&sample, channel, link);
+        if (family->label)
+            put_label(&sample, family->label, family->part[i].value);
+        end(&sample, "%" PRIu64, value);
+    }
+}
+
+static void put(struct out *out, const struct family *family,
+                const struct gpud_channel_info *channel, const struct gpud_link_info *link)
+{
+    struct sample sample;
+    double value = family->gauge ? family->gauge(channel, link) : 1;
+    if (family->type == HISTOGRAM) {
+        put_histogram(out, family, channel, link);
+    } else if (family->type == COUNTER) {
+        put_counter(out, family, channel, link);
+    } else if (!isnan(value)) {
+        begin(&sample, out, family->name, family->type == INFO ? "_info" : "");
+        put_identity(&sample, channel, link);
+        if (family->labels)
+            family->labels(&sample, channel, link);
+        end(&sample, "%.10g", value);
+    }
+}
+
+/* The names of a family differ between the two syntaxes, those of its samples do not. */
+static void put_head(struct out *out, const struct family *family)
+{
+    static const char *const types[] = {"counter", "gauge", "info", "histogram"};
+    const char *type = types[family->type], *suffix = "";
+    if (!out->openmetrics && family->type == COUNTER)
+        suffix = "_total";
+    if (!out->openmetrics && family->type == INFO)
+        suffix = "_info", type = "gauge";
+    g_string_append_printf(out->text, "# HELP gpudirect_%s%s %s\n# TYPE gpudirect_%s%s %s\n",
+                           family->name, suffix, family->help, family->name, suffix, type);
+    if (out->openmetrics && family->unit)
+        g_string_append_printf(out->text, "# UNIT gpudirect_%s %s\n", family->name, family->unit);
+}
+
+static void put_family(struct out *out, const struct family *family)
+{
+    put_head(out, family);
+    if (family->labels == build_labels) {
+        put(out, family, NULL, NULL);
+        return;
+    }
+    for (guint i = 0; i < out->channels->len; i++) {
+        const struct gpud_channel_info *channel = out->channels->pdata[i];
+        bool always = family->gauge == up || family->labels == channel_labels;
+        if (!channel->answered && !always)
+            continue;
+        for (uint32_t j = 0; family->of_receivers && j < channel->links; j++)
+            put(out, family, channel, channel->link[j]);
+        if (!family->of_receivers)
+            put(out, family, channel, NULL);
+    }
+}
+
+GString *channels_format_metrics(const GPtrArray *folders, bool openmetrics)
+{
+    struct out out = {.text = g_string_new(NULL),
+                      .openmetrics = openmetrics,
+                      .channels = channels_collect(folders)};
+    for (size_t i = 0; i < G_N_ELEMENTS(families); i++)
+        put_family(&out, &families[i]);
+    if (openmetrics)
+        g_string_append(out.text, "# EOF\n");
+    g_ptr_array_unref(out.channels);
+    return out.text;
+}

@@ -1,0 +1,273 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* gpudirect-monitor: channels and their receivers, live, as a web page or on the terminal.
+ *
+ *     main.c        options
+ *     poll.c        a thread that asks the channels
+ *     model.c       the answers: rates, ten minutes, events
+ *     report.c      the model as JSON
+ *     server.c      HTTP: the page (page/), JSON, thumbnails, metrics
+ *     thumbnails.c  receivers that take a picture a second; picture.c encodes it
+ *     tui.c         the model on a terminal */
+#include "monitor/poll.h"
+#include "monitor/server.h"
+#include "monitor/tui.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <gio/gio.h>
+#include <glib-unix.h>
+#include <gst/gst.h>
+#include <locale.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define EXIT_USAGE 2
+#define TOKEN_MIN 16
+#define TOKEN_MAX 256
+
+static const char summary[] =
+    "Shows the channels of this user, and those of the given addresses (rdma://host:port/name): "
+    "what\n"
+    "they send, to whom, by which route and why by no better one, frames per second, losses by\n"
+    "cause, latencies, ten minutes of each, and what happened. As a web page, with a picture a\n"
+    "second of each channel, and as metrics for Prometheus under /metrics; or with --tui on the\n"
+    "terminal.";
+
+static const char description[] =
+    "Exit status: 0 ended by Ctrl-C or q; 1 it does not work here; 2 wrong usage.\n"
+    "\n"
+    "Examples:\n"
+    "  gpudirect-monitor                                     # then open http://127.0.0.1:8477/\n"
+    "  gpudirect-monitor --tui\n"
+    "  gpudirect-monitor rdma://10.0.0.1:7174/cam1\n"
+    "  (umask 077 && openssl rand -hex 32 > token)\n"
+    "  gpudirect-monitor --listen 10.0.0.2:8477 --token-file token";
+
+struct options {
+    gboolean tui, all_users, no_thumbnails;
+    char *listen, *token_file, *folder, *psk_file;
+    char **addresses;
+};
+
+struct monitor {
+    GMainLoop *loop;
+    struct monitor_model *model;
+    struct monitor_thumbnails *thumbnails;
+    struct monitor_server *server;
+    struct monitor_tui *tui;
+};
+
+static void complain(const char *text)
+{
+    fprintf(stderr, "gpudirect-monitor: %s\n", text);
+}
+
+/* --- the token ------------------------------------------------------------------------------- */
+
+static char *check_token(char *text, const char *file, GError **error)
+{
+    size_t length = strlen(g_strstrip(text));
+    bool printable = true;
+    for (size_t i = 0; i < length; i++)
+        printable &= g_ascii_isgraph(text[i]);
+    if (printable && length >= TOKEN_MIN && length <= TOKEN_MAX)
+        return text;
+    g_set_error(error, G_IO_ERROR, G_IO_ERROR_INVALID_DATA,
+                "%s has no token of %d to %d letters, digits or signs without blanks (openssl rand "
+                "-hex 32 makes one)",
+                file, TOKEN_MIN, TOKEN_MAX);
+    g_free(text);
+    return NULL;
+}
+
+/* A file, because other users see the words of a command line. */
+static char *read_token(const char *file, GError **error)
+{
+    char text[TOKEN_MAX + 64];
+    struct stat st;
+    int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    ssize_t size = -1;
+    if (fd < 0 || fstat(fd, &st) < 0) {
+        g_set_error(error, G_IO_ERROR, G_IO_ERROR_FAILED, "cannot read %s: %s", file,
+                    g_strerror(errno));
+    } else if (!S_ISREG(st.st_mode) || (st.st_mode & 077)) {
+        g_set_error(error, G_IO_ERROR, G_IO_ERROR_FAILED,
+                    "%s is not a file that only its user can read (chmod 600)", file);
+    } else if ((size = read(fd, text, sizeof(text) - 1)) < 0) {
+        g_set_error(error, G_IO_ERROR, G_IO_ERROR_FAILED, "cannot read %s: %s", file,
+                    g_strerror(errno));
+    }
+    if (fd >= 0)
+        close(fd);
+    return size < 0 ? NULL : check_token(g_strndup(text, (gsize)size), file, error);
+}
+
+/* --- at work --------------------------------------------------------------------------------- */
+
+static void take_answer(void *user, GPtrArray *folders, const char *reason)
+{
+    struct monitor *monitor = user;
+    monitor_model_update(monitor->model, folders, reason);
+    if (monitor->tui)
+        monitor_tui_draw(monitor->tui);
+}
+
+static void quit(void *user)
+{
+    struct monitor *monitor = user;
+    g_main_loop_quit(monitor->loop);
+}
+
+static gboolean stop(gpointer user)
+{
+    quit(user);
+    return G_SOURCE_CONTINUE;
+}
+
+static bool start_server(struct monitor *monitor, const struct options *options)
+{
+    struct gpud_error failure;
+    GError *error = NULL;
+    char *token = NULL;
+    if (options->token_file && !(token = read_token(options->token_file, &error))) {
+        complain(error->message);
+        g_error_free(error);
+        return false;
+    }
+    if (!options->no_thumbnails)
+        monitor->thumbnails = monitor_thumbnails_new(options->psk_file, &failure);
+    if (!options->no_thumbnails && !monitor->thumbnails) {
+        complain(failure.reason);
+        g_free(token);
+        return false;
+    }
+    const struct monitor_server_options wanted = {
+        .listen = options->listen,
+        .token = token,
+        .model = monitor->model,
+        .thumbnails = monitor->thumbnails,
+    };
+    monitor->server = monitor_server_new(&wanted, &error);
+    g_free(token);
+    if (!monitor->server) {
+        complain(error->message);
+        g_error_free(error);
+        return false;
+    }
+    if (!options->tui) {
+        printf("gpudirect-monitor: %s%s\n", monitor_server_url(monitor->server),
+               options->token_file ? " (it asks for the token)" : "");
+        fflush(stdout);
+    }
+    return true;
+}
+
+static bool start(struct monitor *monitor, const struct options *options)
+{
+    if ((!options->tui || options->listen) && !start_server(monitor, options))
+        return false;
+    if (!options->tui)
+        return true;
+    monitor->tui = monitor_tui_new(monitor->model, quit, monitor);
+    if (!monitor->tui)
+        complain("--tui needs a terminal that it knows (see TERM)");
+    return monitor->tui;
+}
+
+static int run(const struct options *options, const struct channels_scope *scope)
+{
+    struct monitor monitor = {.loop = g_main_loop_new(NULL, FALSE), .model = monitor_model_new()};
+    const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+    guint sources[G_N_ELEMENTS(signals)];
+    for (size_t i = 0; i < G_N_ELEMENTS(signals); i++)
+        sources[i] = g_unix_signal_add(signals[i], stop, &monitor);
+    bool works = start(&monitor, options);
+    if (works) {
+        struct monitor_poll *poll = monitor_poll_start(scope, take_answer, &monitor);
+        g_main_loop_run(monitor.loop);
+        monitor_poll_stop(poll);
+    }
+    g_clear_pointer(&monitor.tui, monitor_tui_free);
+    g_clear_pointer(&monitor.server, monitor_server_free);
+    g_clear_pointer(&monitor.thumbnails, monitor_thumbnails_free);
+    for (size_t i = 0; i < G_N_ELEMENTS(signals); i++)
+        g_source_remove(sources[i]);
+    monitor_model_free(monitor.model);
+    g_main_loop_unref(monitor.loop);
+    return works ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+static int run_in_scope(const struct options *options)
+{
+    char *folder = options->folder ? realpath(options->folder, NULL) : NULL;
+    if (options->folder && !folder) {
+        fprintf(stderr, "gpudirect-monitor: cannot look for channels in %s: %s\n", options->folder,
+                g_strerror(errno));
+        return EXIT_FAILURE;
+    }
+    if (options->all_users && geteuid() != 0) {
+        complain("--all-users needs root: the folders of other users are closed to this one");
+        return EXIT_FAILURE;
+    }
+    int result = run(options, &(struct channels_scope){.all_users = options->all_users,
+                                                       .folder = folder,
+                                                       .more = options->addresses});
+    free(folder);
+    return result;
+}
+
+int main(int argc, char **argv)
+{
+    struct options options = {0};
+    gboolean version = FALSE;
+    const GOptionEntry entries[] = {
+        {"listen", 0, 0, G_OPTION_ARG_STRING, &options.listen,
+         "Serve the page there instead of on 127.0.0.1:8477; what is not loopback needs a token",
+         "ADDRESS:PORT"},
+        {"token-file", 0, 0, G_OPTION_ARG_FILENAME, &options.token_file,
+         "Answer only requests with the token in FILE (chmod 600)", "FILE"},
+        {"tui", 0, 0, G_OPTION_ARG_NONE, &options.tui,
+         "Show it on the terminal; no page without --listen", NULL},
+        {"directory", 0, 0, G_OPTION_ARG_FILENAME, &options.folder,
+         "The channels with a socket in FOLDER, of any user", "FOLDER"},
+        {"all-users", 0, 0, G_OPTION_ARG_NONE, &options.all_users,
+         "As root: the channels of all users", NULL},
+        {"no-thumbnails", 0, 0, G_OPTION_ARG_NONE, &options.no_thumbnails,
+         "Connect to no channel, so that there are no pictures", NULL},
+        {"psk-file", 0, 0, G_OPTION_ARG_FILENAME, &options.psk_file,
+         "The key of channels over a network, for their pictures", "FILE"},
+        {"version", 0, 0, G_OPTION_ARG_NONE, &version, "Print the version and exit", NULL},
+        {NULL},
+    };
+    setlocale(LC_CTYPE, ""); /* not LC_NUMERIC: decimal points stay points */
+    GOptionContext *context = g_option_context_new("[ADDRESS…] — channels, live");
+    g_option_context_set_summary(context, summary);
+    g_option_context_set_description(context, description);
+    g_option_context_add_main_entries(context, entries, NULL);
+    GError *wrong = NULL;
+    int result = EXIT_USAGE;
+    if (!g_option_context_parse(context, &argc, &argv, &wrong)) {
+        fprintf(stderr, "gpudirect-monitor: %s (see --help)\n", wrong->message);
+        g_error_free(wrong);
+    } else if (version) {
+        printf("gpudirect-monitor %s\n", gpud_version_string());
+        result = EXIT_SUCCESS;
+    } else if (options.folder && options.all_users) {
+        complain("--directory and --all-users do not go together (see --help)");
+    } else {
+        gst_init(NULL, NULL); /* for the formats of pictures */
+        options.addresses = &argv[1];
+        result = run_in_scope(&options);
+    }
+    g_option_context_free(context);
+    g_free(options.listen);
+    g_free(options.token_file);
+    g_free(options.folder);
+    g_free(options.psk_file);
+    return result;
+}

@@ -1,0 +1,15 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* A frame as a small JPEG. */
+#ifndef GPUD_TOOLS_MONITOR_PICTURE_H
+#define GPUD_TOOLS_MONITOR_PICTURE_H
+
+#include <glib.h>
+#include <gpudirect/gpudirect.h>
+
+/* The frame stays the caller's. NULL: *error says why. */
+GBytes *monitor_picture_encode(struct gpud_frame *frame, const struct gpud_picture *picture,
+                               struct gpud_error *error);
+
+#endif

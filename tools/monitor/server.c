@@ -1,0 +1,313 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+#include "monitor/server.h"
+
+#include "channels/metrics.h"
+#include "monitor/report.h"
+
+#include <libsoup/soup.h>
+#include <string.h>
+
+#define DEFAULT_LISTEN "127.0.0.1:8477"
+/* Connections at once; a browser has six. */
+#define CONNECTIONS_MAX 256
+/* Without a byte from its client for so long a connection is closed. */
+#define IDLE_SECONDS 60
+
+struct monitor_server {
+    struct monitor_server_options options;
+    char *token_digest; /* NULL: none */
+    bool is_loopback;
+    SoupServer *soup;
+    GSocketService *service;
+    unsigned connections;
+    char *host; /* as in a URL: "127.0.0.1", "[::1]" */
+    char *url;
+};
+
+/* --- answers --------------------------------------------------------------------------------- */
+
+static void answer(SoupServerMessage *message, const char *type, GBytes *body)
+{
+    soup_server_message_set_status(message, SOUP_STATUS_OK, NULL);
+    soup_message_headers_set_content_type(soup_server_message_get_response_headers(message), type,
+                                          NULL);
+    soup_message_body_append_bytes(soup_server_message_get_response_body(message), body);
+    g_bytes_unref(body);
+}
+
+static void refuse(SoupServerMessage *message, guint status, const char *why)
+{
+    soup_server_message_set_status(message, status, NULL);
+    soup_server_message_set_response(message, "text/plain; charset=utf-8", SOUP_MEMORY_COPY, why,
+                                     strlen(why));
+}
+
+static void answer_metrics(const struct monitor_server *server, SoupServerMessage *message)
+{
+    const char *accept =
+        soup_message_headers_get_list(soup_server_message_get_request_headers(message), "Accept");
+    bool openmetrics = accept && strstr(accept, "application/openmetrics-text");
+    const GPtrArray *folders = server->options.model->folders;
+    if (!folders) {
+        refuse(message, SOUP_STATUS_SERVICE_UNAVAILABLE, "the channels have not answered yet\n");
+        return;
+    }
+    answer(message, openmetrics ? METRICS_OPENMETRICS_TYPE : METRICS_TEXT_TYPE,
+           g_string_free_to_bytes(channels_format_metrics(folders, openmetrics)));
+}
+
+static void answer_thumbnail(const struct monitor_server *server, SoupServerMessage *message,
+                             GHashTable *query)
+{
+    const char *address = query ? g_hash_table_lookup(query, "channel") : NULL;
+    char *reason = NULL;
+    if (!server->options.thumbnails) {
+        refuse(message, SOUP_STATUS_NOT_FOUND, "this monitor shows no pictures\n");
+        return;
+    }
+    /* Only of what it lists, so that no request makes it connect elsewhere. */
+    if (!address || !monitor_model_find(server->options.model, address)) {
+        refuse(message, SOUP_STATUS_NOT_FOUND, "there is no such channel\n");
+        return;
+    }
+    GBytes *jpeg = monitor_thumbnails_get(server->options.thumbnails, address, &reason);
+    if (jpeg)
+        answer(message, "image/jpeg", jpeg);
+    else
+        refuse(message, SOUP_STATUS_ACCEPTED, reason);
+    g_free(reason);
+}
+
+static void answer_state(const struct monitor_server *server, SoupServerMessage *message,
+                         GHashTable *query)
+{
+    const char *after = query ? g_hash_table_lookup(query, "after") : NULL;
+    answer(
+        message, "application/json",
+        monitor_report_state(server->options.model, after ? g_ascii_strtoull(after, NULL, 10) : 0));
+}
+
+static void answer_file(SoupServerMessage *message, const char *path)
+{
+    static const struct {
+        const char *path, *resource, *type;
+    } files[] = {
+        {"/", "index.html", "text/html; charset=utf-8"},
+        {"/monitor.css", "monitor.css", "text/css; charset=utf-8"},
+        {"/monitor.js", "monitor.js", "text/javascript; charset=utf-8"},
+        {"/charts.js", "charts.js", "text/javascript; charset=utf-8"},
+    };
+    for (size_t i = 0; i < G_N_ELEMENTS(files); i++) {
+        if (strcmp(path, files[i].path) != 0)
+            continue;
+        char *resource = g_strconcat("/gpudirect/monitor/", files[i].resource, NULL);
+        answer(message, files[i].type,
+               g_resources_lookup_data(resource, 0, NULL));
+        g_free(resource);
+        return;
+    }
+    refuse(message, SOUP_STATUS_NOT_FOUND, "there is no such page\n");
+}
+
+static void handle(SoupServer *soup, SoupServerMessage *message, const char *path,
+                   GHashTable *query, gpointer user)
+{
+    const struct monitor_server *server = user;
+    if (strcmp(path, "/api/state") == 0)
+        answer_state(server, message, query);
+    else if (strcmp(path, "/api/history") == 0)
+        answer(message, "application/json", monitor_report_history(server->options.model));
+    else if (strcmp(path, "/api/thumbnail") == 0)
+        answer_thumbnail(server, message, query);
+    else if (strcmp(path, "/metrics") == 0)
+        answer_metrics(server, message);
+    else
+        answer_file(message, path);
+}
+
+/* --- permission ------------------------------------------------------------------------------ */
+
+/* The name of the header Host, without its port: a forwarded one is another. */
+static bool names_this_host(const struct monitor_server *server, const char *host)
+{
+    const char *const names[] = {"localhost", "127.0.0.1", "[::1]", server->host};
+    for (size_t i = 0; host && i < G_N_ELEMENTS(names); i++) {
+        size_t length = strlen(names[i]);
+        if (g_ascii_strncasecmp(host, names[i], length) == 0 &&
+            (host[length] == '\0' || host[length] == ':'))
+            return true;
+    }
+    return false;
+}
+
+/* Takes as long for every wrong token. */
+static bool has_token(const struct monitor_server *server, const char *authorization)
+{
+    if (!authorization || !g_str_has_prefix(authorization, "Bearer "))
+        return false;
+    char *given =
+        g_compute_checksum_for_string(G_CHECKSUM_SHA256, authorization + strlen("Bearer "), -1);
+    volatile unsigned char difference = 0;
+    for (size_t i = 0; given[i] && server->token_digest[i]; i++)
+        difference |= (unsigned char)(given[i] ^ server->token_digest[i]);
+    g_free(given);
+    return difference == 0;
+}
+
+/* The page itself holds nothing that is secret, and asks its user for the token. */
+static bool is_data(const char *path)
+{
+    return g_str_has_prefix(path, "/api/") || strcmp(path, "/metrics") == 0;
+}
+
+/* Before a request's body is read; a status that is set here is the answer. */
+static void check(SoupServer *soup, SoupServerMessage *message, const char *path, GHashTable *query,
+                  gpointer user)
+{
+    const struct monitor_server *server = user;
+    SoupMessageHeaders *request = soup_server_message_get_request_headers(message);
+    SoupMessageHeaders *response = soup_server_message_get_response_headers(message);
+    const char *method = soup_server_message_get_method(message);
+    soup_message_headers_append(response, "Content-Security-Policy",
+                                "default-src 'none'; script-src 'self'; style-src 'self'; "
+                                "img-src blob: data:; connect-src 'self'; base-uri 'none'; "
+                                "form-action 'none'; frame-ancestors 'none'");
+    soup_message_headers_append(response, "X-Content-Type-Options", "nosniff");
+    soup_message_headers_append(response, "Referrer-Policy", "no-referrer");
+    soup_message_headers_append(response, "Cross-Origin-Resource-Policy", "same-origin");
+    soup_message_headers_append(response, "Cache-Control", "no-store");
+    if (server->is_loopback &&
+        !names_this_host(server, soup_message_headers_get_one(request, "Host"))) {
+        refuse(message, SOUP_STATUS_MISDIRECTED_REQUEST,
+               "this monitor answers to localhost alone: forward a port to it, or start it with "
+               "--listen and a token\n");
+    } else if (server->token_digest && is_data(path) &&
+               !has_token(server, soup_message_headers_get_one(request, "Authorization"))) {
+        soup_message_headers_append(response, "WWW-Authenticate", "Bearer");
+        refuse(message, SOUP_STATUS_UNAUTHORIZED, "the token is missing, or is another one\n");
+    } else if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0) {
+        soup_message_headers_append(response, "Allow", "GET, HEAD");
+        refuse(message, SOUP_STATUS_METHOD_NOT_ALLOWED, "nothing can be changed here\n");
+    } else {
+        return;
+    }
+    /* What follows the headers is not read. */
+    soup_message_headers_replace(response, "Connection", "close");
+    soup_message_body_set_accumulate(soup_server_message_get_request_body(message), FALSE);
+}
+
+/* --- connections ----------------------------------------------------------------------------- */
+
+static void forget_connection(gpointer user, GObject *connection)
+{
+    struct monitor_server *server = user;
+    server->connections--;
+}
+
+static gboolean take_connection(GSocketService *service, GSocketConnection *connection,
+                                GObject *source, gpointer user)
+{
+    struct monitor_server *server = user;
+    if (server->connections >= CONNECTIONS_MAX)
+        return TRUE; /* it closes with its last reference */
+    GSocketAddress *local = g_socket_connection_get_local_address(connection, NULL);
+    GSocketAddress *remote = g_socket_connection_get_remote_address(connection, NULL);
+    g_socket_set_timeout(g_socket_connection_get_socket(connection), IDLE_SECONDS);
+    server->connections++;
+    g_object_weak_ref(G_OBJECT(connection), forget_connection, server);
+    if (local && remote)
+        soup_server_accept_iostream(server->soup, G_IO_STREAM(connection), local, remote, NULL);
+    g_clear_object(&local);
+    g_clear_object(&remote);
+    return TRUE;
+}
+
+static GInetSocketAddress *read_address(const char *text, GError **error)
+{
+    GSocketConnectable *parsed = g_network_address_parse(text, 8477, error);
+    if (!parsed)
+        return NULL;
+    GNetworkAddress *network = G_NETWORK_ADDRESS(parsed);
+    GSocketAddress *address = g_inet_socket_address_new_from_string(
+        g_network_address_get_hostname(network), g_network_address_get_port(network));
+    if (!address)
+        g_set_error(error, G_IO_ERROR, G_IO_ERROR_INVALID_ARGUMENT,
+                    "\"%s\" is no IP address with a port, such as 127.0.0.1:8477 or [::]:8477",
+                    text);
+    g_object_unref(parsed);
+    return (GInetSocketAddress *)address;
+}
+
+static bool listen_on(struct monitor_server *server, GInetSocketAddress *wanted, GError **error)
+{
+    GSocketAddress *got = NULL;
+    GInetAddress *ip = g_inet_socket_address_get_address(wanted);
+    server->is_loopback = g_inet_address_get_is_loopback(ip);
+    if (!server->is_loopback && !server->options.token) {
+        g_set_error(error, G_IO_ERROR, G_IO_ERROR_PERMISSION_DENIED,
+                    "%s can be reached from other hosts: that needs a token (--token-file)",
+                    server->options.listen);
+        return false;
+    }
+    if (!g_socket_listener_add_address(G_SOCKET_LISTENER(server->service), G_SOCKET_ADDRESS(wanted),
+                                       G_SOCKET_TYPE_STREAM, G_SOCKET_PROTOCOL_TCP, NULL, &got,
+                                       error))
+        return false;
+    char *text = g_inet_address_to_string(ip);
+    bool is_v6 = g_inet_address_get_family(ip) == G_SOCKET_FAMILY_IPV6;
+    server->host = g_strdup_printf(is_v6 ? "[%s]" : "%s", text);
+    server->url = g_strdup_printf("http://%s:%u/", server->host,
+                                  g_inet_socket_address_get_port(G_INET_SOCKET_ADDRESS(got)));
+    g_free(text);
+    g_object_unref(got);
+    return true;
+}
+
+struct monitor_server *monitor_server_new(const struct monitor_server_options *options,
+                                          GError **error)
+{
+    struct monitor_server *server = g_new0(struct monitor_server, 1);
+    server->options = *options;
+    if (!options->listen)
+        server->options.listen = DEFAULT_LISTEN;
+    if (options->token)
+        server->token_digest = g_compute_checksum_for_string(G_CHECKSUM_SHA256, options->token, -1);
+    server->soup = soup_server_new("server-header", "gpudirect-monitor", NULL);
+    server->service = g_socket_service_new();
+    g_socket_listener_set_backlog(G_SOCKET_LISTENER(server->service), CONNECTIONS_MAX);
+    soup_server_add_early_handler(server->soup, NULL, check, server, NULL);
+    soup_server_add_handler(server->soup, NULL, handle, server, NULL);
+    g_signal_connect(server->service, "incoming", G_CALLBACK(take_connection), server);
+    GInetSocketAddress *address = read_address(server->options.listen, error);
+    bool listens = address && listen_on(server, address, error);
+    g_clear_object(&address);
+    if (!listens) {
+        monitor_server_free(server);
+        return NULL;
+    }
+    g_socket_service_start(server->service);
+    return server;
+}
+
+void monitor_server_free(struct monitor_server *server)
+{
+    g_signal_handlers_disconnect_by_data(server->service, server);
+    g_socket_service_stop(server->service);
+    g_socket_listener_close(G_SOCKET_LISTENER(server->service));
+    g_object_unref(server->service);
+    soup_server_disconnect(server->soup);
+    g_object_unref(server->soup);
+    while (server->connections > 0 && g_main_context_iteration(NULL, FALSE))
+        ; /* those that are being closed */
+    g_free(server->token_digest);
+    g_free(server->host);
+    g_free(server->url);
+    g_free(server);
+}
+
+const char *monitor_server_url(const struct monitor_server *server)
+{
+    return server->url;
+}

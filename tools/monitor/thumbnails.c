@@ -1,0 +1,214 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Thumbnails. A channel's receiver has one slot, in host memory, drops the oldest, and holds the
+ * frame of the last picture until it is time for the next one. Meanwhile its sender has no slot to
+ * fill, so that it copies and sends two frames a second for it at most, and waits for nothing. Each
+ * receiver has a thread, as one sender that hangs must not keep the others' pictures back. */
+#include "monitor/thumbnails.h"
+
+#include "monitor/model.h"
+#include "monitor/picture.h"
+
+#include <string.h>
+
+#define PERIOD G_USEC_PER_SEC
+#define KEPT (10 * G_USEC_PER_SEC) /* after the last look */
+#define WORKERS_MAX 32
+
+struct worker {
+    struct monitor_thumbnails *all;
+    char *address;
+    GThread *thread;
+    struct gpud_media media; /* the thread's */
+
+    /* Under the lock. */
+    struct gpud_receiver *receiver; /* NULL: the worker ends it */
+    gint64 looked_at;
+    bool stopping, ended;
+    GBytes *jpeg;
+    char reason[GPUD_REASON_MAX];
+};
+
+struct monitor_thumbnails {
+    struct gpud_context *context;
+    char *psk_file;
+    GMutex lock;
+    GCond wake;
+    GPtrArray *workers; /* main thread */
+};
+
+static bool is_wanted(const struct worker *worker)
+{
+    return !worker->stopping && g_get_monotonic_time() - worker->looked_at < KEPT;
+}
+
+static void show(struct worker *worker, GBytes *jpeg, const char *reason)
+{
+    g_mutex_lock(&worker->all->lock);
+    g_clear_pointer(&worker->jpeg, g_bytes_unref);
+    worker->jpeg = jpeg;
+    g_strlcpy(worker->reason, reason, sizeof(worker->reason));
+    g_mutex_unlock(&worker->all->lock);
+}
+
+static void note_format(void *user, enum gpud_event event, const void *data)
+{
+    struct worker *worker = user;
+    if (event == GPUD_EVENT_FORMAT)
+        worker->media = ((const struct gpud_format_event *)data)->media;
+}
+
+static GBytes *encode(const struct worker *worker, struct gpud_frame *frame,
+                      struct gpud_error *error)
+{
+    if (worker->media.kind == GPUD_MEDIA_PICTURE)
+        return monitor_picture_encode(frame, &worker->media.picture, error);
+    g_strlcpy(error->reason, "it sends no pictures", sizeof(error->reason));
+    return NULL;
+}
+
+/* Takes the next frame, in exchange for the one that is held. */
+static void take_picture(struct worker *worker, struct gpud_frame **held)
+{
+    struct gpud_error error = {.reason = ""};
+    gpud_frame_release(held);
+    enum gpud_status status = gpud_receiver_acquire(worker->receiver, GPUD_SEC, held, &error);
+    GBytes *jpeg = status == GPUD_OK ? encode(worker, *held, &error) : NULL;
+    if (jpeg || (status != GPUD_AGAIN && status != GPUD_TIMEOUT))
+        show(worker, jpeg, error.reason);
+    else if (status == GPUD_TIMEOUT)
+        show(worker, NULL, "no frame comes");
+}
+
+static gpointer work(gpointer data)
+{
+    struct worker *worker = data;
+    struct monitor_thumbnails *all = worker->all;
+    struct gpud_frame *held = NULL;
+    gint64 next = g_get_monotonic_time();
+    g_mutex_lock(&all->lock);
+    while (is_wanted(worker)) {
+        g_mutex_unlock(&all->lock);
+        take_picture(worker, &held);
+        next = MAX(next + PERIOD, g_get_monotonic_time());
+        g_mutex_lock(&all->lock);
+        while (!worker->stopping && g_cond_wait_until(&all->wake, &all->lock, next))
+            ;
+    }
+    struct gpud_receiver *receiver = g_steal_pointer(&worker->receiver);
+    g_mutex_unlock(&all->lock);
+    gpud_frame_release(&held);
+    gpud_receiver_destroy(&receiver);
+    g_mutex_lock(&all->lock);
+    worker->ended = true;
+    g_mutex_unlock(&all->lock);
+    return NULL;
+}
+
+static struct worker *start(struct monitor_thumbnails *all, const char *address, char **reason)
+{
+    struct gpud_error error;
+    /* Any sender: the monitor was asked to show all that it lists. */
+    struct worker *worker = g_new0(struct worker, 1);
+    const struct gpud_receiver_params params = {
+        .size = sizeof(params),
+        .address = address,
+        .name = MONITOR_NAME,
+        .slots = 1,
+        .slow_receiver = GPUD_SLOW_DROP_OLDEST,
+        .access = "all",
+        .busy_poll_ns = -1,
+        .on_event = note_format,
+        .user = worker,
+        .psk_file = all->psk_file,
+    };
+    if (gpud_receiver_create(all->context, &params, &worker->receiver, &error) != GPUD_OK) {
+        *reason = g_strdup(error.reason);
+        g_free(worker);
+        return NULL;
+    }
+    worker->all = all;
+    worker->address = g_strdup(address);
+    worker->looked_at = g_get_monotonic_time();
+    g_strlcpy(worker->reason, "connecting", sizeof(worker->reason));
+    worker->thread = g_thread_new("thumbnail", work, worker);
+    g_ptr_array_add(all->workers, worker);
+    return worker;
+}
+
+static void worker_free(gpointer data)
+{
+    struct worker *worker = data;
+    g_thread_join(worker->thread);
+    g_clear_pointer(&worker->jpeg, g_bytes_unref);
+    g_free(worker->address);
+    g_free(worker);
+}
+
+/* Frees those that have ended; returns that of the address. Under the lock. */
+static struct worker *find(const struct monitor_thumbnails *all, const char *address)
+{
+    struct worker *found = NULL;
+    for (guint i = all->workers->len; i-- > 0;) {
+        struct worker *worker = all->workers->pdata[i];
+        if (worker->ended)
+            g_ptr_array_remove_index_fast(all->workers, i);
+        else if (strcmp(worker->address, address) == 0)
+            found = worker;
+    }
+    return found;
+}
+
+GBytes *monitor_thumbnails_get(struct monitor_thumbnails *all, const char *address, char **reason)
+{
+    GBytes *jpeg = NULL;
+    g_mutex_lock(&all->lock);
+    struct worker *worker = find(all, address);
+    if (!worker && all->workers->len == WORKERS_MAX)
+        *reason = g_strdup_printf("%d pictures are shown at once, at most", WORKERS_MAX);
+    else if (!worker)
+        worker = start(all, address, reason);
+    if (worker) {
+        worker->looked_at = g_get_monotonic_time();
+        if (worker->jpeg)
+            jpeg = g_bytes_ref(worker->jpeg);
+        else
+            *reason = g_strdup(worker->reason);
+    }
+    g_mutex_unlock(&all->lock);
+    return jpeg;
+}
+
+struct monitor_thumbnails *monitor_thumbnails_new(const char *psk_file, struct gpud_error *error)
+{
+    struct gpud_context *context;
+    if (gpud_context_create(NULL, &context, error) != GPUD_OK)
+        return NULL;
+    struct monitor_thumbnails *all = g_new0(struct monitor_thumbnails, 1);
+    all->context = context;
+    all->psk_file = g_strdup(psk_file);
+    g_mutex_init(&all->lock);
+    g_cond_init(&all->wake);
+    all->workers = g_ptr_array_new_with_free_func(worker_free);
+    return all;
+}
+
+void monitor_thumbnails_free(struct monitor_thumbnails *all)
+{
+    g_mutex_lock(&all->lock);
+    for (guint i = 0; i < all->workers->len; i++) {
+        struct worker *worker = all->workers->pdata[i];
+        worker->stopping = true;
+        if (worker->receiver)
+            gpud_receiver_interrupt(worker->receiver, true);
+    }
+    g_cond_broadcast(&all->wake);
+    g_mutex_unlock(&all->lock);
+    g_ptr_array_unref(all->workers);
+    gpud_context_destroy(&all->context);
+    g_mutex_clear(&all->lock);
+    g_cond_clear(&all->wake);
+    g_free(all->psk_file);
+    g_free(all);
+}

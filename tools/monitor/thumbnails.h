@@ -1,0 +1,22 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* A picture a second of each channel that a page shows, as JPEG. */
+#ifndef GPUD_TOOLS_MONITOR_THUMBNAILS_H
+#define GPUD_TOOLS_MONITOR_THUMBNAILS_H
+
+#include <glib.h>
+#include <gpudirect/gpudirect.h>
+
+struct monitor_thumbnails;
+
+/* psk_file: for channels over a network; NULL: none. NULL: *error says why. */
+struct monitor_thumbnails *monitor_thumbnails_new(const char *psk_file, struct gpud_error *error);
+void monitor_thumbnails_free(struct monitor_thumbnails *thumbnails);
+
+/* The newest picture of a channel; NULL: *reason says why there is none, to be freed with g_free().
+ * The first call connects a receiver, which leaves some seconds after the last one. Main thread. */
+GBytes *monitor_thumbnails_get(struct monitor_thumbnails *thumbnails, const char *address,
+                               char **reason);
+
+#endif

@@ -1,0 +1,300 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+#include "monitor/tui.h"
+
+#include <glib-unix.h>
+#include <inttypes.h>
+#include <math.h>
+#include <ncurses.h>
+#include <string.h>
+#include <unistd.h>
+#include <wctype.h>
+
+#define EVENT_ROWS 6 /* below the channels */
+
+enum look { PLAIN, STRONG, FAINT, WARNING, BAD };
+
+struct line {
+    enum look look;
+    char *text;
+};
+
+struct monitor_tui {
+    const struct monitor_model *model;
+    void (*quit)(void *user);
+    void *user;
+    SCREEN *screen;
+    guint input;
+    int top;     /* first line that is shown */
+    bool events; /* these alone */
+};
+
+/* --- lines ----------------------------------------------------------------------------------- */
+
+static void line_free(gpointer data)
+{
+    struct line *line = data;
+    g_free(line->text);
+    g_free(line);
+}
+
+static void add(GPtrArray *lines, enum look look, const char *format, ...) G_GNUC_PRINTF(3, 4);
+static void add(GPtrArray *lines, enum look look, const char *format, ...)
+{
+    struct line *line = g_new0(struct line, 1);
+    va_list args;
+    va_start(args, format);
+    line->look = look;
+    line->text = g_strdup_vprintf(format, args);
+    va_end(args);
+    g_ptr_array_add(lines, line);
+}
+
+static const char *describe_time(char text[24], double seconds)
+{
+    if (isnan(seconds))
+        return "unknown";
+    if (isinf(seconds))
+        return "> 500 ms";
+    if (seconds < 1e-3)
+        g_snprintf(text, 24, "%.3g µs", seconds * 1e6);
+    else if (seconds < 1)
+        g_snprintf(text, 24, "%.3g ms", seconds * 1e3);
+    else
+        g_snprintf(text, 24, "%.3g s", seconds);
+    return text;
+}
+
+static const char *describe_rate(char text[24], double rate)
+{
+    g_snprintf(text, 24, "%.4g", isnan(rate) ? 0 : rate);
+    return text;
+}
+
+static void add_receiver(GPtrArray *lines, const struct monitor_receiver *receiver)
+{
+    const struct gpud_link_info *info = &receiver->info;
+    const struct monitor_figures *figures = &receiver->figures;
+    char rate[24], lost[24], p50[24], p99[24], max[24];
+    double longest = info->stats.latency_max_ns ? (double)info->stats.latency_max_ns / 1e9 : NAN;
+    if (receiver->is_own)
+        return;
+    add(lines, figures->dropped_hz > 0 ? WARNING : PLAIN,
+        "  → %s %" PRIu64 " (process %" PRId64 "%s%s): %s to %s, %s/s, %s/s lost",
+        info->name[0] ? info->name : "a process", info->id, info->pid, info->host[0] ? " on " : "",
+        info->host, info->path, info->device, describe_rate(rate, figures->rate_hz),
+        describe_rate(lost, figures->dropped_hz));
+    add(lines, FAINT, "      latency p50 ≤ %s, p99 ≤ %s, max %s; holds %u",
+        describe_time(p50, figures->latency_p50_s), describe_time(p99, figures->latency_p99_s),
+        describe_time(max, longest), info->held);
+    add(lines, FAINT,
+        "      lost %" PRIu64 ": no slot %" PRIu64 ", replaced %" PRIu64 ", failed %" PRIu64
+        "; copies CPU %" PRIu64 ", GPU %" PRIu64 "; waits %" PRIu64,
+        info->dropped, info->dropped_newest, info->dropped_oldest, info->dropped_failed,
+        info->stats.copies_cpu, info->stats.copies_gpu,
+        info->stats.waits_cpu + info->stats.waits_device);
+    if (info->fallback_reason[0])
+        add(lines, FAINT, "      not better, because %s", info->fallback_reason);
+}
+
+static void add_channel(GPtrArray *lines, const struct monitor_channel *channel)
+{
+    const struct gpud_channel_info *info = &channel->info;
+    char rate[24];
+    if (!info->answered) {
+        add(lines, BAD, "%s  NO ANSWER: the sender %s", info->address, info->reason);
+    } else {
+        const char *state = info->ended ? "ended" : channel->has_signal ? "ok" : "NO SIGNAL";
+        add(lines, channel->has_signal ? STRONG : BAD, "%s  %s  %s/s  %s  on %s", info->address,
+            state, describe_rate(rate, info->rate), channel->brief, info->device);
+        add(lines, FAINT, "  of %s (process %" PRId64 "), copies CPU %" PRIu64 ", GPU %" PRIu64,
+            info->program[0] ? info->program : info->name, info->pid, info->copies_cpu,
+            info->copies_gpu);
+    }
+    for (guint i = 0; i < channel->receivers->len; i++)
+        add_receiver(lines, channel->receivers->pdata[i]);
+}
+
+static void add_event(GPtrArray *lines, const struct monitor_event *event)
+{
+    GDateTime *time = g_date_time_new_from_unix_local(event->time / G_USEC_PER_SEC);
+    char *clock = g_date_time_format(time, "%H:%M:%S");
+    bool is_bad = strcmp(event->kind, "loss") == 0 || strcmp(event->kind, "silent") == 0;
+    add(lines, is_bad ? WARNING : PLAIN, "%s  %-10s  %s: %s", clock, event->kind, event->channel,
+        event->text);
+    g_free(clock);
+    g_date_time_unref(time);
+}
+
+static GPtrArray *list(const struct monitor_tui *tui)
+{
+    const struct monitor_model *model = tui->model;
+    GPtrArray *lines = g_ptr_array_new_with_free_func(line_free);
+    if (tui->events) {
+        for (const GList *link = model->events.tail; link; link = link->prev)
+            add_event(lines, link->data);
+        return lines;
+    }
+    for (guint i = 0; i < model->notes->len; i++)
+        add(lines, WARNING, "%s", (const char *)model->notes->pdata[i]);
+    for (guint i = 0; i < model->channels->len; i++)
+        add_channel(lines, model->channels->pdata[i]);
+    if (model->channels->len == 0)
+        add(lines, PLAIN, model->updated ? "No channel is sent here." : "Asking…");
+    return lines;
+}
+
+/* --- drawing --------------------------------------------------------------------------------- */
+
+static attr_t attributes(enum look look)
+{
+    switch (look) {
+    case STRONG:
+        return A_BOLD;
+    case FAINT:
+        return A_DIM;
+    case WARNING:
+        return has_colors() ? (attr_t)COLOR_PAIR(1) : A_BOLD;
+    case BAD:
+        return (has_colors() ? (attr_t)COLOR_PAIR(2) : 0) | A_BOLD;
+    default:
+        return A_NORMAL;
+    }
+}
+
+/* Peers' words are part of the text: what is not printable is shown as "?". */
+static void put(int row, enum look look, const char *text)
+{
+    int room = COLS;
+    attrset(attributes(look));
+    move(row, 0);
+    clrtoeol();
+    for (const char *c = text; *c; c = g_utf8_next_char(c)) {
+        gunichar one = g_utf8_get_char_validated(c, -1);
+        if (one == (gunichar)-1 || one == (gunichar)-2)
+            break;
+        if (!g_unichar_isprint(one) || g_unichar_type(one) == G_UNICODE_FORMAT)
+            one = '?';
+        int width = g_unichar_iszerowidth(one) ? 0 : g_unichar_iswide(one) ? 2 : 1;
+        if ((room -= width) < 0)
+            break;
+        wchar_t wide[2] = {(wchar_t)one, 0};
+        addwstr(wide);
+    }
+    attrset(A_NORMAL);
+}
+
+static void put_title(const struct monitor_tui *tui)
+{
+    guint receivers = 0;
+    for (guint i = 0; i < tui->model->channels->len; i++) {
+        const struct monitor_channel *channel = tui->model->channels->pdata[i];
+        for (guint j = 0; j < channel->receivers->len; j++)
+            receivers += !((struct monitor_receiver *)channel->receivers->pdata[j])->is_own;
+    }
+    char *title = g_strdup_printf("gpudirect-monitor on %s: %u channels, %u receivers",
+                                  g_get_host_name(), tui->model->channels->len, receivers);
+    put(0, STRONG, title);
+    g_free(title);
+}
+
+void monitor_tui_draw(struct monitor_tui *tui)
+{
+    GPtrArray *lines = list(tui);
+    int event_rows = tui->events || LINES < 3 * EVENT_ROWS ? 0 : EVENT_ROWS;
+    int rows = MAX(LINES - 3 - (event_rows ? event_rows + 1 : 0), 1);
+    tui->top = CLAMP(tui->top, 0, MAX((int)lines->len - rows, 0));
+    put_title(tui);
+    put(1, PLAIN, "");
+    for (int i = 0; i < rows; i++) {
+        int at = tui->top + i;
+        const struct line *line = at < (int)lines->len ? lines->pdata[at] : NULL;
+        put(2 + i, line ? line->look : PLAIN, line ? line->text : "");
+    }
+    g_ptr_array_unref(lines);
+    if (event_rows) {
+        lines = g_ptr_array_new_with_free_func(line_free);
+        const GList *link = tui->model->events.tail;
+        for (int i = 0; i < event_rows && link; i++, link = link->prev)
+            add_event(lines, link->data);
+        put(2 + rows, STRONG, "Events, newest first");
+        for (int i = 0; i < event_rows; i++) {
+            const struct line *line = i < (int)lines->len ? lines->pdata[i] : NULL;
+            put(3 + rows + i, line ? line->look : PLAIN, line ? line->text : "");
+        }
+        g_ptr_array_unref(lines);
+    }
+    put(LINES - 1, FAINT,
+        tui->events ? "q quit   e channels   ↑ ↓ PgUp PgDn scroll"
+                    : "q quit   e events   ↑ ↓ PgUp PgDn scroll");
+    refresh();
+}
+
+/* --- keys ------------------------------------------------------------------------------------ */
+
+static gboolean read_keys(gint fd, GIOCondition condition, gpointer user)
+{
+    struct monitor_tui *tui = user;
+    int key;
+    while ((key = getch()) != ERR) {
+        if (key == 'q')
+            tui->quit(tui->user);
+        if (key == 'e')
+            tui->events = !tui->events, tui->top = 0;
+        if (key == '\f') /* Ctrl-L: something else wrote on the terminal */
+            clearok(curscr, TRUE);
+        if (key == KEY_UP)
+            tui->top--;
+        if (key == KEY_DOWN)
+            tui->top++;
+        if (key == KEY_PPAGE)
+            tui->top -= LINES / 2;
+        if (key == KEY_NPAGE)
+            tui->top += LINES / 2;
+    }
+    if (condition & (G_IO_HUP | G_IO_ERR)) {
+        tui->quit(tui->user);
+        return G_SOURCE_REMOVE;
+    }
+    monitor_tui_draw(tui);
+    return G_SOURCE_CONTINUE;
+}
+
+struct monitor_tui *monitor_tui_new(const struct monitor_model *model, void (*quit)(void *user),
+                                    void *user)
+{
+    if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
+        return NULL;
+    SCREEN *screen = newterm(NULL, stdout, stdin);
+    if (!screen)
+        return NULL;
+    struct monitor_tui *tui = g_new0(struct monitor_tui, 1);
+    tui->model = model;
+    tui->quit = quit;
+    tui->user = user;
+    tui->screen = screen;
+    cbreak();
+    noecho();
+    nodelay(stdscr, TRUE);
+    keypad(stdscr, TRUE);
+    curs_set(0);
+    if (has_colors()) {
+        start_color();
+        use_default_colors();
+        init_pair(1, COLOR_YELLOW, -1);
+        init_pair(2, COLOR_RED, -1);
+    }
+    tui->input = g_unix_fd_add(STDIN_FILENO, G_IO_IN | G_IO_HUP | G_IO_ERR, read_keys, tui);
+    monitor_tui_draw(tui);
+    return tui;
+}
+
+void monitor_tui_free(struct monitor_tui *tui)
+{
+    if (tui->input)
+        g_source_remove(tui->input);
+    endwin();
+    delscreen(tui->screen);
+    g_free(tui);
+}
