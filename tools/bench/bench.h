@@ -42,6 +42,7 @@
  *                  capturereport.c prints it
  *     ceiling.c    what the machine can do at best, ceilingrdma.c a network card; ceilingroles.c
  *                  the processes that measure it, by ../ceilings
+ *     channels.c   --channels: many of them, in two processes or in two each
  *     moves.c      --migrate: two OpenCL devices in one process
  *     figures.c    the figures of a run; report.c, reporttext.c, reportjson.c the report */
 #ifndef GPUD_TOOLS_BENCH_H
@@ -53,6 +54,8 @@
 #include <gpudirect/gpudirect.h>
 
 #include <glib.h>
+
+#define BENCH_CHANNELS_MAX 1024
 
 #define BENCH_EXIT_USAGE 2
 #define BENCH_EXIT_DAMAGE 3 /* frames were lost or torn */
@@ -78,14 +81,15 @@ struct bench_job {
     char network[256]; /* the address if frames go over a network; else "" */
     char psk_file[256];
     bool allow_unauthenticated;
-    bool remote;       /* other benches start sender and receivers: hosts.h */
-    char address[256]; /* where the core's receivers connect */
+    bool remote;                /* other benches start sender and receivers: hosts.h */
+    char address[256];          /* where the core's receivers connect */
     char sink[2048], src[2048]; /* GStreamer elements instead of the core; "": none */
     char caps[256];
     uint16_t raw_port; /* where the raw writer listens */
     int64_t idle;      /* ns without frames after the last one; 0: none */
     int64_t patience;  /* longest wait for starting, for connecting, and for other hosts */
-    uint32_t number;   /* of a receiver, from 1 */
+    uint32_t number;   /* of a receiver, from 1; of the first channel, from 0 */
+    uint32_t channels; /* --channels: of one process */
     /* Inherited descriptors; -1: none. ping and pong wake the echo process and its caller. page is
      * shared memory: the echo's, or the submit times of frames. */
     int ping, pong, page;
@@ -100,6 +104,14 @@ struct bench_job {
 struct bench_moves {
     struct raw_opencl_figures raw;
     double migrate, staged; /* frames a second, by these routes */
+};
+
+/* --channels: what a process with many has. */
+struct bench_channels {
+    unsigned threads, descriptors;
+    uint64_t kilobytes;  /* of its own memory, without frames */
+    uint64_t wakes;      /* of its threads in a second without frames */
+    uint64_t late, lost; /* frames that could not be sent in time; that are missing */
 };
 
 /* What a child has measured. Counters cover the measured section; BENCH_UNKNOWN if elements do not
@@ -126,6 +138,7 @@ struct bench_result {
     struct raw_gpu_figures raw;
     double raw_write;         /* frames a second by plain RDMA writes; 0: not measured */
     struct bench_moves moves; /* --migrate */
+    struct bench_channels channels;
 };
 
 /* The number of samples after a result. */
