@@ -155,7 +155,7 @@ def check_picture(display, window, form, size, more=""):
 def check_window(display):
     viewer = view("cam1")
     window = Window(viewer)
-    window.wait_for_title("cam1 (waiting for a sender) - gpudirect-view")
+    window.wait_for_title("cam1 (waiting) - gpudirect-view")
     wait_for("the text", lambda: any((255, 255, 255) in row for row in display.pixels(window.look())), DEADLINE)
     sender = send("NV12")
     window.wait_for_title("cam1 - gpudirect-view")
@@ -171,13 +171,13 @@ def check_window(display):
 
     # Killed: the last picture is darkened. The next sender has another format.
     end(sender, signal.SIGKILL)
-    window.wait_for_title("cam1 (waiting for a sender) - gpudirect-view")
+    window.wait_for_title("cam1 (waiting) - gpudirect-view")
     for form, more in (("UYVY", ",colorimetry=bt709"), ("v210", ""), ("BGRx", "")):
         sender = send(form, more=more)
         window.wait_for_title("cam1 - gpudirect-view")
         check_picture(display, window, form, SIZE, more)
         end(sender)
-        window.wait_for_title("cam1 (waiting for a sender) - gpudirect-view")
+        window.wait_for_title("cam1 (waiting) - gpudirect-view")
 
     # A shape that the window does not have: bars at the left and right.
     sender = send("RGB", (60, 60))

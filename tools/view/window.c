@@ -73,8 +73,7 @@ static void describe(struct window *self, uint64_t time)
     GString *text = self->text;
     g_string_truncate(text, 0);
     if (!self->live) {
-        g_string_append_printf(text, "%s: waiting for a sender\n%s", self->options->address,
-                               self->waiting);
+        g_string_append_printf(text, "%s: waiting\n%s", self->options->address, self->waiting);
     } else if (self->waiting[0]) {
         g_string_append_printf(text, "%s: %s", self->options->address, self->waiting);
     } else if (time - self->last_frame_ns > STALLED) {
@@ -93,7 +92,7 @@ static void describe(struct window *self, uint64_t time)
 static void set_title(struct window *self)
 {
     char *title = g_strdup_printf("%s%s - gpudirect-view", self->options->address,
-                                  self->live ? "" : " (waiting for a sender)");
+                                  self->live ? "" : " (waiting)");
     if (g_strcmp0(SDL_GetWindowTitle(self->window), title) != 0)
         SDL_SetWindowTitle(self->window, title);
     g_free(title);
@@ -212,13 +211,13 @@ static void show(struct window *self, struct gpud_frame *frame)
         status_count_shown(&self->status, info.submitted_ns, now());
 }
 
-/* No frame came: is there still a sender? */
+/* No frame came. A sender that is still there may only have stopped to send. */
 static void look_for_sender(struct window *self, enum gpud_status status,
                             const struct gpud_error *error)
 {
     struct gpud_receiver_info info = GPUD_INFO_INIT(info);
     gpud_receiver_get_info(self->source->receiver, &info);
-    if (info.connected && status == GPUD_TIMEOUT)
+    if (self->live && info.connected && status == GPUD_TIMEOUT)
         return;
     self->redraw = self->redraw || self->live || strcmp(self->waiting, error->reason) != 0;
     self->live = false;
