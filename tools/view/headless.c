@@ -3,7 +3,7 @@
 
 #include "headless.h"
 
-#include "png.h"
+#include "pngfile.h"
 
 #include <time.h>
 

@@ -3,7 +3,7 @@
 
 #include "screenshot.h"
 
-#include "png.h"
+#include "pngfile.h"
 
 #include <errno.h>
 

@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* A frame as a PNG file, with the stream's own size and 8 bits a sample. */
-#ifndef GPUD_VIEW_PNG_H
-#define GPUD_VIEW_PNG_H
+#ifndef GPUD_VIEW_PNGFILE_H
+#define GPUD_VIEW_PNGFILE_H
 
 #include "picture.h"
 

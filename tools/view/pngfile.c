@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-#include "png.h"
+#include "pngfile.h"
 
 #include <errno.h>
 #include <glib/gstdio.h>
