@@ -4,6 +4,7 @@
 #include "frame/frame.h"
 
 #include "base/sized.h"
+#include "frame/large_meta.h"
 #include "frame/layout.h"
 
 #include <stdlib.h>
@@ -30,7 +31,7 @@ static void copy_info(struct gpud_frame_info *to, const struct gpud_frame_info *
 }
 
 /* The fields of the first release, which every program has: they are copied whatever its size. */
-#define INFO_FIXED GPUD_END_OF(struct gpud_frame_info, device)
+#define INFO_FIXED GPUD_END_OF(struct gpud_frame_info, large_meta_size)
 _Static_assert(sizeof(struct gpud_frame_info) == INFO_FIXED,
                "a field behind these is copied as far as the caller's size goes");
 
@@ -51,6 +52,27 @@ void gpud_frame_get_info(const struct gpud_frame *frame, struct gpud_frame_info 
         info->flags |= GPUD_FRAME_CORRUPTED;
 }
 
+/* The frame keeps its own if that is what the caller read from it. */
+static enum gpud_status set_large_meta(struct gpud_frame_info *own,
+                                       const struct gpud_frame_info *info, struct gpud_error *error)
+{
+    void *copy = NULL;
+    if (info->large_meta_size > 0 && info->large_meta == own->large_meta &&
+        info->large_meta_size == own->large_meta_size)
+        return GPUD_OK;
+    if (info->large_meta_size > 0) {
+        copy = gpud_large_meta_create(info->large_meta_size);
+        if (!copy)
+            return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for %zu bytes of meta",
+                             info->large_meta_size);
+        memcpy(copy, info->large_meta, info->large_meta_size);
+    }
+    gpud_large_meta_clear(own);
+    own->large_meta = copy;
+    own->large_meta_size = info->large_meta_size;
+    return GPUD_OK;
+}
+
 enum gpud_status gpud_frame_set_info(struct gpud_frame *frame, const struct gpud_frame_info *info,
                                      struct gpud_error *error)
 {
@@ -64,6 +86,13 @@ enum gpud_status gpud_frame_set_info(struct gpud_frame *frame, const struct gpud
         return gpud_fail(error, GPUD_INVALID,
                          "%u bytes of meta do not fit into the %d that a frame carries",
                          info->meta_size, GPUD_FRAME_META_MAX);
+    if (info->large_meta_size > GPUD_LARGE_META_MAX || (info->large_meta_size && !info->large_meta))
+        return gpud_fail(
+            error, GPUD_INVALID, "a large meta of %zu bytes%s: at most %d are possible",
+            info->large_meta_size, info->large_meta ? "" : " at NULL", GPUD_LARGE_META_MAX);
+    enum gpud_status status = set_large_meta(&frame->info, info, error);
+    if (status != GPUD_OK)
+        return status;
     uint32_t own = frame->info.flags & ~GPUD_FRAME_TRAVELS;
     copy_settable(&frame->info, info);
     frame->info.flags = own | (info->flags & GPUD_FRAME_TRAVELS);
@@ -270,6 +299,7 @@ void gpud_frame_release(struct gpud_frame **frame)
     while (released->maps)
         gpud_frame_unmap(released);
     released->write_error.status = GPUD_OK;
+    gpud_large_meta_clear(&released->info);
     released->ops->release(released);
 }
 
@@ -446,6 +476,7 @@ enum gpud_status gpud_frame_wrap_frame(struct gpud_frame *of, const struct gpud_
     made->slot = UINT32_MAX;
     made->queue = of->queue;
     copy_info(&made->info, &of->info);
+    gpud_large_meta_ref(made->info.large_meta);
     made->info.flags |= GPUD_FRAME_READ_ONLY;
     made->info.layout = *layout;
     if (other)

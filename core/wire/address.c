@@ -12,6 +12,7 @@
 #ifdef GPUD_WITH_RDMA
 #include "wire/rdma/hint.h"
 #include "wire/rdma/kind.h"
+#include "wire/rdma/names.h"
 #include "wire/rdma/near.h"
 #endif
 
@@ -26,11 +27,14 @@ static const struct kind {
     void (*hint)(const char *place, char *hint, size_t size);
     /* NULL if the kind uses no network card. */
     void (*find_card)(const char *place, char *pci, size_t size);
+    /* gpud_address_list_port(); NULL if addresses have no port. */
+    enum gpud_status (*list_names)(const char *port, int64_t deadline, struct gpud_address **found,
+                                   size_t *count, size_t *omitted, struct gpud_error *error);
 } kinds[] = {
     {"unix:", &gpud_unix_channel_ops, gpud_socket_resolve, gpud_socket_hint},
 #ifdef GPUD_WITH_RDMA
     {GPUD_RDMA_SCHEME, &gpud_rdma_channel_ops, gpud_rdma_resolve, gpud_rdma_hint,
-     gpud_rdma_find_card},
+     gpud_rdma_find_card, gpud_rdma_list_names},
 #else
     {GPUD_RDMA_SCHEME, NULL, gpud_rdma_refuse, NULL},
 #endif
@@ -39,13 +43,18 @@ static const struct kind {
 
 _Static_assert(GPUD_ADDRESS_MAX >= sizeof("unix:") + GPUD_SOCKET_PATH_MAX, "every path fits");
 
+static const struct kind *find_kind(const char *text)
+{
+    for (size_t i = 1; text && i < KINDS; i++)
+        if (strncmp(text, kinds[i].scheme, strlen(kinds[i].scheme)) == 0)
+            return &kinds[i];
+    return &kinds[0];
+}
+
 enum gpud_status gpud_address_resolve(const char *text, struct gpud_address *address,
                                       struct gpud_error *error)
 {
-    const struct kind *kind = &kinds[0];
-    for (size_t i = 1; text && i < KINDS; i++)
-        if (strncmp(text, kinds[i].scheme, strlen(kinds[i].scheme)) == 0)
-            kind = &kinds[i];
+    const struct kind *kind = find_kind(text);
     struct gpud_address made = {.ops = kind->ops};
     enum gpud_status status = kind->resolve(text, made.place, error);
     if (status != GPUD_OK)
@@ -82,6 +91,23 @@ enum gpud_status gpud_address_list(const char *folder, struct gpud_address **fou
                                    struct gpud_error *error)
 {
     return gpud_registry_list(folder, found, count, omitted, directory, error);
+}
+
+bool gpud_address_is_port(const char *text)
+{
+    size_t length = strlen(text);
+    return find_kind(text) != &kinds[0] && text[length - 1] == '/';
+}
+
+enum gpud_status gpud_address_list_port(const char *text, int64_t deadline,
+                                        struct gpud_address **found, size_t *count, size_t *omitted,
+                                        struct gpud_error *error)
+{
+    const struct kind *kind = find_kind(text);
+    char place[GPUD_ADDRESS_MAX];
+    enum gpud_status status = kind->resolve(text, place, error); /* refuses where there is none */
+    return status == GPUD_OK ? kind->list_names(text, deadline, found, count, omitted, error)
+                             : status;
 }
 
 enum gpud_status gpud_address_directory(char directory[GPUD_ADDRESS_MAX], struct gpud_error *error)

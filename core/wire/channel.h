@@ -58,6 +58,15 @@ enum gpud_status gpud_address_list(const char *folder, struct gpud_address **fou
                                    size_t *omitted, char directory[GPUD_ADDRESS_MAX],
                                    struct gpud_error *error);
 
+/* Whether it means all channels at a port of another host: "rdma://10.0.0.2:7174/". */
+bool gpud_address_is_port(const char *text);
+
+/* Asks that host for them, by the deadline. The caller frees *found. GPUD_CLOSED: nothing listens
+ * there, or the answer did not arrive. */
+enum gpud_status gpud_address_list_port(const char *text, int64_t deadline,
+                                        struct gpud_address **found, size_t *count, size_t *omitted,
+                                        struct gpud_error *error);
+
 /* The runtime directory, even if it is empty. */
 enum gpud_status gpud_address_directory(char directory[GPUD_ADDRESS_MAX], struct gpud_error *error);
 

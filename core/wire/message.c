@@ -271,6 +271,8 @@ static void body(struct codec *codec, struct gpud_message *message)
         text(codec, message->offer.route, sizeof(message->offer.route));
         text(codec, message->offer.reason, sizeof(message->offer.reason));
         u32(codec, &message->offer.signal);
+        u32(codec, &message->offer.large_meta_max);
+        at_most(codec, message->offer.large_meta_max, GPUD_LARGE_META_MAX);
         media(codec, &message->offer.media);
         handle(codec, &message->offer.page);
         ring(codec, &message->offer.ring);
@@ -279,6 +281,7 @@ static void body(struct codec *codec, struct gpud_message *message)
         u32(codec, &message->accept.epoch);
         u32(codec, &message->accept.entries);
         handle(codec, &message->accept.page);
+        handle(codec, &message->accept.large_metas);
         ring(codec, &message->accept.ring);
         break;
     case GPUD_MESSAGE_CANARY:
@@ -399,6 +402,7 @@ size_t gpud_message_attachments(struct gpud_message *message,
         break;
     case GPUD_MESSAGE_ACCEPT:
         list(&message->accept.page, handles, &count);
+        list(&message->accept.large_metas, handles, &count);
         ring = &message->accept.ring;
         break;
     case GPUD_MESSAGE_GROW:

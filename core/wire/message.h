@@ -9,7 +9,7 @@
  *        ◀──────────────────────────────── OFFER      epoch, route, media
  *                                                     [+ the sender's ring, if it is shared]
  *                                                     [+ the sender's ring page, between hosts]
- *        ACCEPT ───────────────────────────────▶      the ring page
+ *        ACCEPT ───────────────────────────────▶      the ring page, memory for large metas
  *                                                     [+ the receiver's ring, if it is written]
  *        ◀─────────────────────────────── CANARY      "a frame holds the pattern of this nonce"
  *        READY ────────────────────────────────▶      (or REFUSE: the next route is offered)
@@ -39,9 +39,9 @@
 #include <gpudirect/sender.h>
 
 #define GPUD_MESSAGE_MAGIC UINT32_C(0x44555047) /* "GPUD" */
-#define GPUD_MESSAGE_VERSION 8
+#define GPUD_MESSAGE_VERSION 9
 #define GPUD_MESSAGE_MAX 16384
-#define GPUD_MESSAGE_HANDLES (1 + GPUD_RING_MEMORIES_MAX)
+#define GPUD_MESSAGE_HANDLES (2 + GPUD_RING_MEMORIES_MAX)
 
 enum gpud_message_type {
     GPUD_MESSAGE_HELLO = 1,
@@ -107,6 +107,7 @@ struct gpud_offer {
     char route[32];
     char reason[GPUD_REASON_MAX]; /* why the better routes do not work, or "" */
     uint32_t signal;              /* enum gpud_signal_place: where the devices' signal words are */
+    uint32_t large_meta_max; /* bytes that a frame may have, at most GPUD_LARGE_META_MAX; 0: none */
     struct gpud_media media;
     struct gpud_handle page; /* the sender's ring page, if each side has one; else type NONE */
     struct gpud_ring_description ring; /* memories = 0 if the receiver owns the ring */
@@ -115,6 +116,7 @@ struct gpud_offer {
 struct gpud_accept {
     uint32_t epoch, entries;
     struct gpud_handle page;           /* the ring page */
+    struct gpud_handle large_metas; /* room for each entry's; NONE: frames come without them */
     struct gpud_ring_description ring; /* memories = 0 if the sender owns the ring */
 };
 

@@ -38,7 +38,7 @@
 #include <gpudirect/sender.h>
 
 #define GPUD_PAGE_MAGIC UINT64_C(0x6567615064757067) /* "gpudPage" */
-#define GPUD_PAGE_VERSION 5
+#define GPUD_PAGE_VERSION 6
 #define GPUD_PAGE_ENTRIES GPUD_SLOTS_MAX /* a power of two */
 
 struct gpud_descriptor {
@@ -50,7 +50,8 @@ struct gpud_descriptor {
     uint32_t flags;
     uint32_t meta_size;
     uint64_t bytes; /* in use of the slot; 0: all */
-    uint8_t reserved[48];
+    uint32_t large_meta_size;
+    uint8_t reserved[44];
     uint8_t meta[GPUD_FRAME_META_MAX];
 };
 

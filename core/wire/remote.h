@@ -54,6 +54,12 @@ struct gpud_remote_ops {
                                     uint32_t entries, uint64_t frame_size,
                                     struct gpud_error *error);
 
+    /* Makes memory for large metas, freed with the record. Receiver: for the sender's card to
+     * write, and fills *handle. Sender: to write from, to where the handle says. */
+    enum gpud_status (*share_metas)(struct gpud_remote *remote, uint64_t size,
+                                    struct gpud_handle *handle, void **metas,
+                                    struct gpud_error *error);
+
     /* Sender: registers memory to write frames from, and keeps it until the record is destroyed.
      * Idempotent. Takes milliseconds if pages are pinned; another thread may write frames from
      * other memories meanwhile. */
@@ -68,6 +74,10 @@ struct gpud_remote_ops {
     enum gpud_status (*write)(struct gpud_remote *remote, uint32_t entry,
                               struct gpud_memory *memory, uint64_t offset, uint64_t size,
                               struct gpud_error *error);
+
+    /* Sender: writes this range of the large metas, likewise. */
+    enum gpud_status (*write_meta)(struct gpud_remote *remote, uint64_t offset, uint64_t size,
+                                   struct gpud_error *error);
 
     /* Stops publishing, because the receiver has moved to another epoch; frames still held may be
      * given back. Any thread. */

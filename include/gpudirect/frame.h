@@ -40,6 +40,8 @@ enum gpud_frame_flags {
 
 /** Application data that travels with a frame, such as serialised metas. */
 #define GPUD_FRAME_META_MAX 704
+/** More of it, at most: see gpud_frame_info.large_meta and gpud_sender_params.large_meta_max. */
+#define GPUD_LARGE_META_MAX 1048576
 
 /** What is known of a frame. */
 struct gpud_frame_info {
@@ -75,6 +77,11 @@ struct gpud_frame_info {
     void *native;           /**< gpud_memory_get_native() of that memory */
     /** what that memory is on; within one context equal pointers are the same device */
     struct gpud_device *device;
+    /** the application's data for which meta is too small, in host memory on every route; it
+     * travels beside meta, and a receiver has its own copy. gpud_frame_set_info() copies it;
+     * gpud_frame_get_info() leads to the frame's, until the frame is released or its info set */
+    const void *large_meta;
+    size_t large_meta_size; /**< in bytes, at most the sender's large_meta_max; 0: none */
 };
 
 /** Reads what is known of a frame. It is called once a frame and therefore kept short: all fields
@@ -93,8 +100,9 @@ GPUD_API void gpud_frame_get_info(const struct gpud_frame *frame, struct gpud_fr
  * @param info  all fields of this version must be within its size
  * @param error  says why not; may be NULL; written on failure only
  * @return GPUD_OK, or a failure:
- * @retval GPUD_INVALID  meta_size is too large, size does not cover the fields, or the frame has
- *     several holders
+ * @retval GPUD_INVALID  meta_size or large_meta_size is too large, size does not cover the fields,
+ * or the frame has several holders
+ * @retval GPUD_NO_MEMORY  for a copy of the large meta
  */
 GPUD_API enum gpud_status gpud_frame_set_info(struct gpud_frame *frame,
                                               const struct gpud_frame_info *info,

@@ -69,8 +69,8 @@ struct gpud_peer_info {
 struct gpud_sender_params {
     size_t size; /**< sizeof(the struct), as the caller knows it */
     /** required: a bare name, "unix:/absolute/path", or, to be reached from other hosts,
-     * "rdma://address-of-this-host:port" or "rdma://…:port/name" (several of one process share a
-     * port) */
+     * "rdma://address-of-this-host:port", "rdma://…:port/name" or "rdma://…:port/name/stream"
+     * (several of one process share a port) */
     const char *address;
     /** where the ring lies; NULL: "host"; see device.h for kinds and "auto", and
      * gpud_sender_info.device_reason for the choice */
@@ -101,6 +101,10 @@ struct gpud_sender_params {
      * process ends or lets go of it. A stopped process keeps its address. Of several that wait, one
      * gets it. Not for addresses of a network: GPUD_UNSUPPORTED. */
     bool standby;
+    /** bytes of gpud_frame_info.large_meta that a frame may have, at most GPUD_LARGE_META_MAX; 0:
+     * 65536. Each receiver has room for it beside each frame in flight: memory that is used only as
+     * far as metas are, except between hosts, where it is pinned */
+    uint32_t large_meta_max;
 };
 
 /** The state and counters of a sender. */

@@ -9,9 +9,11 @@
 
 #define PROTOCOL "gpudirect"
 #define PROTOCOL_V4L2 "gpudirect+v4l2"
+#define PROTOCOL_RDMA "gpudirect+rdma"
 
 #define UNIX_PREFIX "unix:"
 #define V4L2_PREFIX "v4l2://"
+#define RDMA_PREFIX "rdma://"
 
 #define URI_MAX 4096 /* bytes */
 
@@ -143,10 +145,15 @@ static GString *begin_with_address(const gchar *address)
     if (g_str_has_prefix(address, V4L2_PREFIX)) {
         protocol = PROTOCOL_V4L2 "://";
         rest += strlen(V4L2_PREFIX);
+    } else if (g_str_has_prefix(address, RDMA_PREFIX)) {
+        protocol = PROTOCOL_RDMA "://";
+        rest += strlen(RDMA_PREFIX);
     } else if (g_str_has_prefix(address, UNIX_PREFIX)) {
         rest += strlen(UNIX_PREFIX);
     }
     GString *uri = g_string_new(protocol);
+    if (g_str_has_prefix(address, RDMA_PREFIX)) /* brackets around an IPv6 address */
+        return g_string_append_uri_escaped(uri, rest, PATH_CHARACTERS "[]", FALSE);
     return g_string_append_uri_escaped(uri, rest, rest == address ? "/" : PATH_CHARACTERS, FALSE);
 }
 
@@ -294,6 +301,32 @@ static gchar *read_address(const GstUri *uri, gboolean card, GError **error)
     return address;
 }
 
+/* From gpudirect+rdma://HOST:PORT/NAME. The core checks the name when the element starts. */
+static gchar *read_network_address(const GstUri *uri, GError **error)
+{
+    const gchar *host = gst_uri_get_host(uri);
+    gchar *path = gst_uri_get_path(uri), *address = NULL;
+    guint port = gst_uri_get_port(uri);
+
+    if (gst_uri_get_userinfo(uri) || gst_uri_get_fragment(uri) || !host)
+        refuse(error, GST_URI_ERROR_BAD_URI,
+               "Write " PROTOCOL_RDMA "://HOST:PORT/NAME, without a user or fragment.");
+    else if (!is_printable(host) || (path && !is_printable(path)))
+        refuse(error, GST_URI_ERROR_BAD_REFERENCE,
+               "The address \"%s%s\" is not UTF-8, or has a control character.", host,
+               path ? path : "");
+    else {
+        gboolean brackets = strchr(host, ':') && host[0] != '[';
+        GString *made = g_string_new(RDMA_PREFIX);
+        g_string_append_printf(made, "%s%s%s", brackets ? "[" : "", host, brackets ? "]" : "");
+        if (port != GST_URI_NO_PORT)
+            g_string_append_printf(made, ":%u", port);
+        address = g_string_free(g_string_append(made, path ? path : ""), FALSE);
+    }
+    g_free(path);
+    return address;
+}
+
 struct setting {
     GParamSpec *pspec;
     GValue value;
@@ -419,6 +452,8 @@ static gboolean set_uri(GstURIHandler *handler, const gchar *text, GError **erro
                "\"%s\" has a '%%' without two hexadecimal digits behind it, or a %%00.", text);
     else if (!uri)
         refuse(error, GST_URI_ERROR_BAD_URI, "\"%s\" is no URI: write " PROTOCOL "://NAME.", text);
+    else if (g_ascii_strcasecmp(gst_uri_get_scheme(uri), PROTOCOL_RDMA) == 0)
+        address = read_network_address(uri, error);
     else
         address = read_address(uri, g_ascii_strcasecmp(gst_uri_get_scheme(uri), PROTOCOL_V4L2) == 0,
                                error);
@@ -447,14 +482,14 @@ static GstURIType get_sink_type(GType type)
 
 static const gchar *const *get_source_protocols(GType type)
 {
-    static const gchar *const protocols[] = {PROTOCOL, PROTOCOL_V4L2, NULL};
+    static const gchar *const protocols[] = {PROTOCOL, PROTOCOL_V4L2, PROTOCOL_RDMA, NULL};
 
     return protocols;
 }
 
 static const gchar *const *get_channel_protocols(GType type)
 {
-    static const gchar *const protocols[] = {PROTOCOL, NULL};
+    static const gchar *const protocols[] = {PROTOCOL, PROTOCOL_RDMA, NULL};
 
     return protocols;
 }

@@ -309,6 +309,31 @@ static int set_meta(PyObject *self, PyObject *value, void *closure)
     return fits ? 0 : -1;
 }
 
+static PyObject *get_large_meta(PyObject *self, void *closure)
+{
+    struct hold *hold = frame_get_hold(self);
+    if (!hold)
+        return NULL;
+    return PyBytes_FromStringAndSize(hold->info.large_meta, (Py_ssize_t)hold->info.large_meta_size);
+}
+
+static int set_large_meta(PyObject *self, PyObject *value, void *closure)
+{
+    Py_buffer buffer;
+    struct hold *hold = settable(self, value, "large_meta");
+    if (!hold || PyObject_GetBuffer(value, &buffer, PyBUF_SIMPLE) < 0)
+        return -1;
+    bool fits = buffer.len <= GPUD_LARGE_META_MAX;
+    int status = -1;
+    if (fits)
+        status = hold_set_large_meta(hold, buffer.buf, (size_t)buffer.len);
+    else
+        PyErr_Format(PyExc_ValueError, "a large meta of %zd bytes: at most %d are possible",
+                     buffer.len, GPUD_LARGE_META_MAX);
+    PyBuffer_Release(&buffer);
+    return status;
+}
+
 /* --- its end ------------------------------------------------------------------------------- */
 
 static PyObject *release(PyObject *self, PyObject *unused)
@@ -392,6 +417,8 @@ static PyGetSetDef attributes[] = {
      NULL},
     {"meta", get_meta, set_meta, "The application's own bytes, up to 704; travel as they are.",
      NULL},
+    {"large_meta", get_large_meta, set_large_meta,
+     "More of them, up to the sender's large_meta_max; travel beside meta.", NULL},
     {"size", get_size, set_size,
      "Bytes in use, from the first one on. Set it to fewer on a lent block of sound or data, "
      "before\n"

@@ -53,7 +53,25 @@ struct hold *hold_new(struct gpud_frame *frame, struct media *media, bool lent)
     hold->read_only = hold->info.flags & GPUD_FRAME_READ_ONLY;
     pthread_mutex_init(&hold->calls, NULL);
     read_device(hold);
-    return hold;
+    if (hold_set_large_meta(hold, hold->info.large_meta, hold->info.large_meta_size) == 0)
+        return hold;
+    hold_unref(hold);
+    return NULL;
+}
+
+int hold_set_large_meta(struct hold *hold, const void *bytes, size_t size)
+{
+    void *copy = size ? malloc(size) : NULL;
+    if (size && !copy) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    if (size)
+        memcpy(copy, bytes, size);
+    free(hold->large_meta);
+    hold->info.large_meta = hold->large_meta = copy;
+    hold->info.large_meta_size = size;
+    return 0;
 }
 
 struct hold *hold_ref(struct hold *hold)
@@ -100,6 +118,7 @@ void hold_unref(struct hold *hold)
     }
     pthread_mutex_destroy(&hold->calls);
     media_unref(hold->media);
+    free(hold->large_meta);
     free(hold);
 }
 

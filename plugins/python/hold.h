@@ -43,6 +43,7 @@ struct hold {
     bool allow_old_dlpack; /* although that cannot say that the frame is read-only */
     long pid;
     struct gpud_frame_info info; /* as it arrived; of a lent frame, as it shall be submitted */
+    void *large_meta;            /* its own copy of info's, which outlives the frame */
 
     pthread_mutex_t calls;
     struct gpud_frame *frame;  /* NULL: submitted */
@@ -66,6 +67,9 @@ int hold_check(struct hold *hold);
 
 /* Sets how many bytes are in use, before the first array. 0, or -1 with an exception. */
 int hold_set_size(struct hold *hold, uint64_t bytes);
+
+/* Copies the bytes into the info. 0, or -1 with an exception. */
+int hold_set_large_meta(struct hold *hold, const void *bytes, size_t size);
 
 /* Waits until the CPU may use the bytes, without the GIL. 0, or -1 with an exception. */
 int hold_map(struct hold *hold);

@@ -312,15 +312,17 @@ static PyObject *make(PyTypeObject *own, PyObject *args, PyObject *names)
                                "access",
                                "psk_file",
                                "allow_unauthenticated",
+                               "large_meta_max",
                                NULL};
     struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
     const char *media = NULL;
     int direct = 0, unauthenticated = 0;
     params.device = "auto";
-    if (!PyArg_ParseTupleAndKeywords(
-            args, names, "s|z$zzIO&pzzzp:Sender", keywords, &params.address, &media, &params.device,
-            &params.name, &params.slots, convert_parse_policy, &params.slow_receiver, &direct,
-            &params.route, &params.access, &params.psk_file, &unauthenticated))
+    if (!PyArg_ParseTupleAndKeywords(args, names, "s|z$zzIO&pzzzpI:Sender", keywords,
+                                     &params.address, &media, &params.device, &params.name,
+                                     &params.slots, convert_parse_policy, &params.slow_receiver,
+                                     &direct, &params.route, &params.access, &params.psk_file,
+                                     &unauthenticated, &params.large_meta_max))
         return NULL;
     params.require_direct = direct;
     params.allow_unauthenticated = unauthenticated;

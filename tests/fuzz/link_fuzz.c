@@ -20,6 +20,7 @@
 #include <poll.h>
 
 #define ENTRIES 2
+#define LARGE_META_MAX 4096
 
 static struct gpud_context *context;
 static struct gpud_sender *sender;
@@ -58,6 +59,7 @@ static void prepare(void)
     params.address = "fuzz";
     params.device = FUZZ_DEVICE;
     params.slots = ENTRIES;
+    params.large_meta_max = LARGE_META_MAX;
     params.slow_receiver = GPUD_SLOW_DROP_NEWEST;
     if (gpud_sender_create(context, &params, &sender, NULL) != GPUD_OK)
         abort();
@@ -119,9 +121,16 @@ static void submit(void)
 {
     struct gpud_frame *frame;
     watch_begin(WATCH_SENDER, "submitting", 0);
-    if (gpud_sender_acquire(sender, 0, &frame, NULL) == GPUD_OK &&
-        gpud_sender_submit(sender, &frame, 0, NULL) != GPUD_OK)
-        gpud_frame_release(&frame);
+    if (gpud_sender_acquire(sender, 0, &frame, NULL) == GPUD_OK) {
+        static const uint8_t large[LARGE_META_MAX];
+        struct gpud_frame_info info = GPUD_INFO_INIT(info);
+        gpud_frame_get_info(frame, &info);
+        info.large_meta = large;
+        info.large_meta_size = sender->sequence % 2 ? sizeof(large) : 0;
+        gpud_frame_set_info(frame, &info, NULL);
+        if (gpud_sender_submit(sender, &frame, 0, NULL) != GPUD_OK)
+            gpud_frame_release(&frame);
+    }
     watch_end(WATCH_SENDER);
 }
 
@@ -216,6 +225,10 @@ static void say(struct player *player, struct fuzz_input *input)
             expose(player, &message.accept);
         else if (player->ring_is_ours)
             message.accept.ring = player->on_host ? host_ring : ring;
+        if (choice & 4) /* large enough for those of submit() */
+            message.accept.large_metas = encode_page(player->page_fd);
+        if (choice & 8)
+            message.accept.large_metas = fuzz_forged_handle(ENTRIES * LARGE_META_MAX);
         if (choice & 2)
             message.accept.ring.handle[0] = fuzz_forged_handle(ring.handle[0].size);
         break;

@@ -14,6 +14,7 @@
 #include "wire/unix/socket.h"
 
 #define SLOTS 4
+#define LARGE_META_MAX 4096
 #define SLOT_SIZE 4096
 #define NONCE 7
 
@@ -113,6 +114,9 @@ static void publish(struct player *player, uint32_t flags, bool done)
     descriptor->sequence = ++player->sequence;
     descriptor->value = ++player->value;
     descriptor->flags = flags;
+    /* Of five one is larger than there is room for. */
+    if (player->epoch % 2)
+        descriptor->large_meta_size = player->sequence % 5 * LARGE_META_MAX / 3;
     if (done)
         atomic_store(&player->page->sender.ready[entry].word, player->value);
     if (player->network.remote)
@@ -233,6 +237,7 @@ static void say(struct player *player, struct fuzz_input *input)
     case GPUD_MESSAGE_OFFER:
         message.offer.epoch = ++player->epoch;
         message.offer.media.picture.layout = player->layout;
+        message.offer.large_meta_max = player->epoch % 2 ? LARGE_META_MAX : 0;
         choose_route(player, &message.offer, fuzz_number(input, 1));
         break;
     case GPUD_MESSAGE_SHRINK:

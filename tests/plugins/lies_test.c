@@ -55,7 +55,9 @@ static size_t sample(guint which, uint8_t *bytes)
         gst_buffer_add_video_bar_meta(buffer, 0, TRUE, 1, 2);
         gst_buffer_add_video_caption_meta(buffer, GST_VIDEO_CAPTION_TYPE_CEA608_RAW, bytes, 4);
         add_newer_metas(buffer);
-        pack_bytes(&pack, metas, meta_encode(buffer, &head, metas, &loss));
+        struct meta_large large = {NULL};
+        pack_bytes(&pack, metas, meta_encode(buffer, &head, metas, &large, &loss));
+        g_free(large.data);
         lost_metas_free(loss.lost);
         gst_buffer_unref(buffer);
         gst_video_time_code_free(code);

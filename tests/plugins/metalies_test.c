@@ -231,10 +231,12 @@ TEST(test_nested_structures)
     struct meta_loss loss = {lost_metas_new(NULL), NULL};
     GstBuffer *buffer = make_nested();
     uint8_t bytes[GPUD_FRAME_META_MAX];
+    struct meta_large large = {NULL};
     struct wire_head got;
     gint kept;
 
-    uint32_t size = meta_encode(buffer, &head, bytes, &loss);
+    uint32_t size = meta_encode(buffer, &head, bytes, &large, &loss);
+    fail_unless_equals_int(large.used, 0);
     fail_unless_equals_uint64(lost_metas_count(loss.lost), 3);
     gst_buffer_unref(buffer);
     buffer = gst_buffer_new();
@@ -296,7 +298,9 @@ TEST(test_each_byte)
     gst_buffer_add_reference_timestamp_meta(buffer, caps, 1, 2);
     gst_buffer_add_video_caption_meta(buffer, GST_VIDEO_CAPTION_TYPE_CEA608_RAW, values, 4);
     gst_buffer_add_video_bar_meta(buffer, 0, TRUE, 1, 2);
-    uint32_t size = meta_encode(buffer, &head, whole, &loss);
+    struct meta_large large = {NULL};
+    uint32_t size = meta_encode(buffer, &head, whole, &large, &loss);
+    fail_unless_equals_int(large.used, 0);
     guint all = decode(whole, size, &lost);
     fail_unless_equals_int(all, 6);
     for (uint32_t cut = 0; cut < size; cut++)

@@ -50,7 +50,7 @@ static guint64 lost_of_type(GstHarness *harness, const gchar *type)
 TEST(test_lost_metas_are_named)
 {
     static const gchar *tags[] = {NULL};
-    static guint8 much[GPUD_FRAME_META_MAX];
+    static guint8 much[META_LARGE_MAX];
     GstHarness *sink = ends_sink(NULL), *src = ends_src(NULL);
     gint number = 0;
 
@@ -194,12 +194,15 @@ static GstBuffer *there_and_back(GstBuffer *buffer)
 {
     struct meta_loss loss = {lost_metas_new(NULL), NULL};
     uint8_t bytes[GPUD_FRAME_META_MAX];
+    struct meta_large large = {NULL};
     struct wire_head got;
-    uint32_t size = meta_encode(buffer, &head, bytes, &loss);
+    uint32_t size = meta_encode(buffer, &head, bytes, &large, &loss);
     GstBuffer *back = gst_buffer_new();
 
     fail_unless(meta_decode(bytes, size, &got, back, &loss));
+    fail_unless(meta_decode_large(large.data, large.used, back, &loss));
     fail_unless_equals_uint64(lost_metas_count(loss.lost), 0);
+    g_free(large.data);
     lost_metas_free(loss.lost);
     gst_buffer_unref(buffer);
     return back;

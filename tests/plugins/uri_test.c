@@ -77,6 +77,9 @@ TEST(test_addresses_both_ways)
         {"gpudirect:///run/plant/cam1!audio", "unix:/run/plant/cam1!audio"},
         {"gpudirect:///run/plant%201/50%25%3F%23/Gr%C3%BC%C3%9Fe", "unix:/run/plant 1/50%?#/Grüße"},
         {"gpudirect:///a:b@c!d$e'(f)*,g;h=i", "unix:/a:b@c!d$e'(f)*,g;h=i"},
+        {"gpudirect+rdma://10.0.0.2", "rdma://10.0.0.2"},
+        {"gpudirect+rdma://studio-1.example:7175/cam1", "rdma://studio-1.example:7175/cam1"},
+        {"gpudirect+rdma://[fd00::2]:7174/cam1/audio", "rdma://[fd00::2]:7174/cam1/audio"},
         {"gpudirect+v4l2:///dev/video0", "v4l2:///dev/video0"},
         {"gpudirect+v4l2:///dev/v4l/by-id/usb%201", "v4l2:///dev/v4l/by-id/usb 1"},
     };

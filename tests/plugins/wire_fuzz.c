@@ -19,11 +19,14 @@ static void read_meta(const uint8_t *bytes, size_t size)
     struct wire_head head;
 
     meta_decode(bytes, (uint32_t)size, &head, buffer, &loss);
+    meta_decode_large(bytes, size, buffer, &loss);
     /* Whatever came out must survive what elements do with it. */
     wire_use_metas(buffer);
     GstBuffer *copy = gst_buffer_copy(buffer);
     uint8_t again[GPUD_FRAME_META_MAX];
-    meta_encode(copy, &head, again, &loss);
+    struct meta_large large = {NULL};
+    meta_encode(copy, &head, again, &large, &loss);
+    g_free(large.data);
     lost_metas_free(loss.lost);
     gst_buffer_unref(copy);
     gst_buffer_unref(buffer);

@@ -24,13 +24,16 @@ static GstBuffer *there_and_back(GstBuffer *buffer, guint lost_there, guint lost
     struct meta_loss there = {lost_metas_new(NULL), NULL},
                      back_again = {lost_metas_new(NULL), NULL};
     uint8_t bytes[GPUD_FRAME_META_MAX];
+    struct meta_large large = {NULL};
     struct wire_head got;
-    uint32_t size = meta_encode(buffer, &head, bytes, &there);
+    uint32_t size = meta_encode(buffer, &head, bytes, &large, &there);
 
     expect_lost(&there, lost_there);
-    fail_unless(size <= sizeof(bytes));
+    fail_unless(size <= sizeof(bytes) && large.used <= META_LARGE_MAX);
     GstBuffer *back = gst_buffer_new();
     fail_unless(meta_decode(bytes, size, &got, back, &back_again));
+    fail_unless(meta_decode_large(large.data, large.used, back, &back_again));
+    g_free(large.data);
     expect_lost(&back_again, lost_back);
     fail_unless(got.monotonic == TRUE && got.base_time == 123456789);
     gst_buffer_unref(buffer);
@@ -190,7 +193,7 @@ TEST(test_custom_metas)
 
 TEST(test_metas_that_do_not_fit)
 {
-    static guint8 much[GPUD_FRAME_META_MAX];
+    static guint8 much[META_LARGE_MAX];
     GstBuffer *buffer = gst_buffer_new();
 
     gst_buffer_add_video_afd_meta(buffer, 0, GST_VIDEO_AFD_SPEC_ATSC_A53,
@@ -205,10 +208,71 @@ TEST(test_metas_that_do_not_fit)
     gst_buffer_unref(buffer);
 }
 
+/* Hundreds of regions, some of which fit into the small bytes: all come, in their order. */
+TEST(test_many_metas)
+{
+    GstBuffer *buffer = gst_buffer_new();
+    gpointer state = NULL;
+    guint next = 0;
+    GstMeta *meta;
+
+    for (guint i = 0; i < 900; i++)
+        gst_buffer_add_video_region_of_interest_meta(buffer, "face", i, i + 1, i + 2, i + 3);
+    gst_buffer_add_video_bar_meta(buffer, 0, FALSE, 1, 2);
+    buffer = there_and_back(buffer, 0, 0);
+    while ((meta = gst_buffer_iterate_meta_filtered(buffer, &state,
+                                                    GST_VIDEO_REGION_OF_INTEREST_META_API_TYPE))) {
+        const GstVideoRegionOfInterestMeta *roi = (const GstVideoRegionOfInterestMeta *)meta;
+        fail_unless(roi->x == next && roi->h == next + 3);
+        next++;
+    }
+    fail_unless_equals_int(next, 900);
+    fail_unless(gst_buffer_get_video_bar_meta(buffer) != NULL);
+    gst_buffer_unref(buffer);
+
+    buffer = gst_buffer_new();
+    for (guint i = 0; i < 20000; i++)
+        gst_buffer_add_video_bar_meta(buffer, 0, FALSE, i, 2);
+    struct meta_loss loss = {lost_metas_new(NULL), NULL};
+    struct meta_large large = {NULL};
+    uint8_t bytes[GPUD_FRAME_META_MAX];
+    meta_encode(buffer, &head, bytes, &large, &loss);
+    fail_unless(large.used > META_LARGE_MAX - 100 && lost_metas_count(loss.lost) > 15000);
+    g_free(large.data);
+    lost_metas_free(loss.lost);
+    gst_buffer_unref(buffer);
+}
+
+/* Large metas in every other frame, of changing sizes: each frame has its own. */
+TEST(test_large_metas_through_a_link)
+{
+    GstHarness *sink = ends_sink(NULL), *src = ends_src(NULL);
+
+    gst_harness_set_src_caps_str(sink, CAPS_SMALL);
+    for (guint i = 0; i < 40; i++) {
+        GstBuffer *buffer = ends_picture(CAPS_SMALL, i);
+        gsize size = i % 2 ? 600 + i * 1600 : 0;
+        guint8 *bytes = g_malloc0(size + 1);
+        memset(bytes, (int)i, size);
+        if (size)
+            gst_buffer_add_video_caption_meta(buffer, GST_VIDEO_CAPTION_TYPE_CEA708_CDP, bytes,
+                                              size);
+        gst_harness_push(sink, buffer);
+        buffer = ends_pull(src);
+        const GstVideoCaptionMeta *got = gst_buffer_get_video_caption_meta(buffer);
+        fail_unless((got != NULL) == (size > 0));
+        fail_unless(!got || (got->size == size && memcmp(got->data, bytes, size) == 0));
+        g_free(bytes);
+        gst_buffer_unref(buffer);
+    }
+    fail_unless_equals_uint64(ends_stat(sink, "lost-metas"), 0);
+    fail_unless_equals_uint64(ends_stat(src, "lost-metas"), 0);
+}
+
 TEST(test_metas_through_a_link)
 {
     GstHarness *sink = ends_sink(NULL), *src = ends_src(NULL);
-    static guint8 much[GPUD_FRAME_META_MAX];
+    static guint8 much[META_LARGE_MAX];
 
     gst_harness_set_src_caps_str(sink, CAPS_SMALL);
     for (guint i = 0; i < 10; i++) { /* buffers are used again: nothing may stay on them */

@@ -46,8 +46,8 @@ static void bent_bytes(void)
     } bends[] = {
         {0, 1, "does not speak gpudirect's protocol"},
         {3, 128, "does not speak gpudirect's protocol"},
-        {4, 1, "version 9"},
-        {5, 255, "version 65288"},
+        {4, 1, "version 10"},
+        {5, 255, "version 65289"},
         {6, 100, "malformed"},
         {8, 1, "announced"},
         {9, 31, "announced"},
@@ -189,6 +189,29 @@ static int other_version(size_t size)
     return fd;
 }
 
+/* What is sent in the place of memory for large metas. */
+static void large_metas_in(struct gpud_handle handle, const char *says)
+{
+    struct raw raw;
+    struct gpud_message message;
+    raw_open(&raw, BACKGROUND_ADDRESS, RAW_OFFERED);
+    raw_accept(&raw, &message);
+    message.accept.large_metas = handle;
+    CHECK(raw_send_message(raw.fd, &message), "not sent");
+    TURNED_OUT(&raw, says);
+    if (handle.fd >= 0)
+        close(handle.fd);
+}
+
+static void wrong_large_metas(void)
+{
+    struct gpud_handle local = {.type = GPUD_HANDLE_LOCAL, .fd = -1, .size = 1 << 20};
+    large_metas_in(encode_page(raw_memfd(1 << 20, -1)), "not sealed against shrinking");
+    large_metas_in(encode_page(raw_memfd(100, SEALS)), "bytes where");
+    large_metas_in(encode_page(open("/dev/zero", O_RDWR | O_CLOEXEC)), "not a memfd");
+    large_metas_in(local, "for large metas is not shared memory");
+}
+
 static void wrong_pages(void)
 {
     int ends[2];
@@ -198,8 +221,8 @@ static void wrong_pages(void)
     accept_with(raw_memfd(4096, SEALS), "bytes where");
     accept_with(raw_memfd(0, SEALS), "bytes where");
     accept_with(raw_memfd(sizeof(struct gpud_page), SEALS), "not a ring page");
-    accept_with(other_version(62400), "version 2, and of version 5 here");
-    accept_with(other_version(2 * sizeof(struct gpud_page)), "version 2, and of version 5 here");
+    accept_with(other_version(62400), "version 2, and of version 6 here");
+    accept_with(other_version(2 * sizeof(struct gpud_page)), "version 2, and of version 6 here");
     accept_with(open("/dev/null", O_RDWR | O_CLOEXEC), "not a memfd");
     accept_with(open("/dev/zero", O_RDWR | O_CLOEXEC), "not a memfd");
     accept_with(open("/proc/self/mem", O_RDWR | O_CLOEXEC), "not a memfd");
@@ -353,6 +376,7 @@ int main(int argc, char **argv)
         {"other releases", other_versions},
         {"surplus and missing descriptors", surplus_descriptors},
         {"ring pages that are none", wrong_pages},
+        {"no memory for large metas", wrong_large_metas},
         {"values that cannot be", bent_accepts},
         {"messages out of turn", out_of_turn},
     };

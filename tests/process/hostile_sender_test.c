@@ -80,7 +80,7 @@ static void bent_bytes(void)
         uint8_t by;
         const char *says;
     } bends[] = {{0, 1, "does not speak"},
-                 {4, 1, "version 9"},
+                 {4, 1, "version 10"},
                  {6, 50, "malformed"},
                  {8, 1, "announced"},
                  {16, 250, "malformed"}};
@@ -375,6 +375,8 @@ static void forged_words(void)
     DESCRIBED("a slot that its ring does not have", slot, UINT32_MAX);
     DESCRIBED("more meta than a frame carries", meta_size, GPUD_FRAME_META_MAX + 1);
     DESCRIBED("more meta than a frame carries", meta_size, UINT32_MAX);
+    DESCRIBED("a large meta of 1 bytes in room for 0", large_meta_size, 1);
+    DESCRIBED("a large meta of 4294967295 bytes", large_meta_size, UINT32_MAX);
     DESCRIBED("or a part of a picture", bytes, 1);
     DESCRIBED("or a part of a picture", bytes, UINT64_MAX);
 

@@ -103,6 +103,8 @@ class Errors(Case):
                 frame.meta = "text"
             with self.assertRaises(ValueError):
                 frame.meta = bytes(705)
+            with self.assertRaises(ValueError):
+                frame.large_meta = bytes(1048577)
             with self.assertRaises(AttributeError):
                 frame.number = 1
             with self.assertRaises(AttributeError):

@@ -25,6 +25,7 @@ with gpudirect.Sender(address, media=media, device="host") as sender:
             raw = np.asarray(frame.raw)
             raw[:] = np.random.default_rng(number).integers(0, 256, raw.size, np.uint8)
             frame.offset, frame.pts, frame.meta = number, 1000 * number, b"meta %d" % number
+            frame.large_meta = b"%d" % (number % 10) * (1300 * number)
 """
 
 
@@ -59,6 +60,7 @@ class Frames(Case):
             count = 0
             for frame in receiver:
                 self.assertEqual((frame.offset, frame.pts, frame.meta), (count, 1000 * count, b"meta %d" % count))
+                self.assertEqual(frame.large_meta, b"%d" % (count % 10) * (1300 * count))
                 self.assertTrue(np.array_equal(np.asarray(frame.raw), made(count, 64 * 36 * 4)))
                 self.assertTrue(np.array_equal(np.asarray(frame), made(count, 64 * 36 * 4).reshape(36, 64, 4)))
                 self.assertTrue(frame.valid)
@@ -68,6 +70,22 @@ class Frames(Case):
             self.assertEqual(count, 50)
             self.assertEqual(receiver.info["copies_cpu"], 0)
             finish(child)
+
+    def test_large_meta(self):
+        sender, receiver = self.pair(large_meta_max=100000)
+        with sender.acquire(timeout=DEADLINE) as frame:
+            frame.large_meta = bytes(100001)
+            with self.assertRaisesRegex(gpudirect.Invalid, "large_meta_max is 100000"):
+                sender.submit(frame)
+        with sender.acquire(timeout=DEADLINE) as frame:
+            frame.large_meta = b"first"
+            frame.large_meta = bytearray(range(250)) * 400
+        self.send(sender)
+        frame = receiver.acquire(timeout=DEADLINE)
+        frame.release()
+        with self.assertRaises(gpudirect.Error):
+            frame.large_meta
+        self.assertEqual(receiver.acquire(timeout=DEADLINE).large_meta, b"")
 
     def test_formats(self):
         shapes = {

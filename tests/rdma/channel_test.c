@@ -10,6 +10,7 @@ int main(int argc, char **argv)
     static const struct rdma_case cases[] = {
         {"nobody", test_nobody},
         {"names", test_names},
+        {"list", test_list},
         {"versions", test_versions},
         {"silence", test_silence},
         {"no-card", test_no_card},

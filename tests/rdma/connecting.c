@@ -202,6 +202,67 @@ void test_names(void)
     run_both(send_names, receive_names);
 }
 
+/* --- lists -------------------------------------------------------------------------------------
+ */
+
+#define STREAMS 24 /* more than fit into one answer */
+
+static void send_list(int other)
+{
+    struct gpud_listener *listeners[STREAMS + 1];
+    char name[32];
+    listeners[0] = listen_on(address_of(7003, "/cam1"), NULL);
+    for (int i = 1; i <= STREAMS; i++) {
+        snprintf(name, sizeof(name), "/cam1/s%02d", i);
+        listeners[i] = listen_on(address_of(7003, name), NULL);
+    }
+    say(other, 1);
+    struct gpud_channel *channel = accept_one(listeners[0]); /* answers the questions, too */
+    await_connected(channel);
+    for (int i = 0; i <= STREAMS; i++)
+        gpud_listener_close(&listeners[i]);
+    say(other, 2);
+    hear(other);
+    gpud_channel_unref(&channel);
+}
+
+static void receive_list(int other)
+{
+    struct gpud_channel_list *list;
+    struct gpud_channel_search_info search = GPUD_INFO_INIT(search);
+    struct gpud_channel_info info = GPUD_INFO_INIT(info);
+    uint32_t count;
+    char wanted[80];
+    hear(other);
+    WORKS(gpud_channel_list_create(address_of(7003, "/"), PATIENCE, &list, &count, &search, &e));
+    CHECK(count == STREAMS + 1 && search.omitted == 0, "%u channels", count);
+    for (int i = 0; i <= STREAMS; i++) {
+        WORKS(gpud_channel_list_get_info(list, (uint32_t)i, &info, &e));
+        snprintf(wanted, sizeof(wanted), i ? "%s/s%02d" : "%s", address_of(7003, "/cam1"), i);
+        CHECK(strcmp(info.address, wanted) == 0 && !info.answered && info.pid == 0 &&
+                  strstr(info.reason, "its name only"),
+              "%s for %s: %s", info.address, wanted, info.reason);
+    }
+    gpud_channel_list_destroy(&list);
+    struct gpud_channel *channel = connect_to(address_of(7003, "/cam1"));
+    hear(other);
+    WORKS(gpud_channel_list_create(address_of(7003, "/"), PATIENCE, &list, &count, &search, &e));
+    CHECK(count == 0 && strstr(search.note, "no sender listens"), "%u channels: %s", count,
+          search.note);
+    gpud_channel_list_destroy(&list);
+    EXPECT(GPUD_INVALID, "followed by /name",
+           gpud_channel_list_create(address_of(7003, "/cam1/"), 0, &list, NULL, NULL, &e));
+    EXPECT(GPUD_INVALID, "to listen on",
+           gpud_channel_list_create("rdma://0.0.0.0/", 0, &list, NULL, NULL, &e));
+    say(other, 1);
+    gpud_channel_unref(&channel);
+}
+
+void test_list(void)
+{
+    run_both(send_list, receive_list);
+}
+
 /* --- strangers ---------------------------------------------------------------------------------
  */
 

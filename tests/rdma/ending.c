@@ -368,6 +368,19 @@ static void lie_to_sender(struct gpud_remote *remote, const struct gpud_accept *
     lie.page.word[1] = UINT64_C(1) << 32;
     EXPECT(GPUD_PEER, "ring page", ops->attach(remote, &lie.page, &e));
 
+    const struct gpud_handle metas[] = {
+        {.type = GPUD_HANDLE_MEMFD, .fd = -1, .size = 4096},
+        {.type = GPUD_HANDLE_NETWORK, .fd = -1, .size = 4095},
+        {.type = GPUD_HANDLE_NETWORK, .fd = -1, .size = 4096, .word = {UINT64_MAX - 100, 1}},
+        {.type = GPUD_HANDLE_NETWORK, .fd = -1, .size = 4096, .word = {0, UINT64_C(1) << 32}},
+    };
+    for (size_t i = 0; i < sizeof(metas) / sizeof(metas[0]); i++) {
+        struct gpud_handle handle = metas[i];
+        void *area;
+        EXPECT(GPUD_PEER, "memory for large metas",
+               ops->share_metas(remote, 4096, &handle, &area, &e));
+    }
+
     static const struct {
         uint64_t slot_size;
         uint32_t slots, memories;

@@ -175,8 +175,8 @@ int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *param)
 int rdma_reject(struct rdma_cm_id *id, const void *data, uint8_t size)
 {
     struct fake_peer **peer = find(id);
-    (void)data;
-    (void)size;
+    memcpy(fake_cm.refusal, data, size);
+    fake_cm.refusal_size = size;
     fake_cm.rejected++;
     if (peer)
         (*peer)->ended = true;

@@ -11,8 +11,9 @@
 /* What the code under test has now. */
 struct fake_cm {
     unsigned channels, ids, events;
-    unsigned rejected; /* requests that were turned away, ever */
-    unsigned requests; /* that the code under test sent, ever; each is lost */
+    unsigned rejected;                  /* requests that were turned away, ever */
+    unsigned requests;                  /* that the code under test sent, ever; each is lost */
+    uint8_t refusal[256], refusal_size; /* of the last request that was turned away */
 };
 extern struct fake_cm fake_cm;
 

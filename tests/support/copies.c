@@ -28,6 +28,8 @@ struct copies {
     atomic_bool detached;
     const struct gpud_ring *exposed; /* the receiver's own */
     struct copies *next;             /* of this process */
+    char *metas, *their_metas;       /* the second: the sender's view of the receiver's */
+    uint64_t metas_size;
 };
 
 struct copies_counts copies_of_receivers;
@@ -210,6 +212,41 @@ static enum gpud_status attach_ring(struct gpud_remote *remote,
     return GPUD_OK;
 }
 
+static enum gpud_status share_metas(struct gpud_remote *remote, uint64_t size,
+                                    struct gpud_handle *handle, void **metas,
+                                    struct gpud_error *error)
+{
+    struct copies *copies = (struct copies *)remote;
+    void *mapped;
+    copies->metas_size = size;
+    if (handle->type == GPUD_HANDLE_NONE) {
+        WORKS(gpud_memfd_create("gpudirect-copies", size, GPUD_SHARE_WRITABLE, &handle->fd, metas,
+                                &e));
+        handle->type = GPUD_HANDLE_MEMFD;
+        handle->size = size;
+        copies->metas = *metas;
+        return GPUD_OK;
+    }
+    enum gpud_status status = gpud_memfd_map(handle->fd, size, true, &mapped, error);
+    if (status != GPUD_OK)
+        return status;
+    copies->their_metas = mapped;
+    *metas = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(*metas != MAP_FAILED, "out of memory");
+    copies->metas = *metas;
+    return GPUD_OK;
+}
+
+static enum gpud_status write_meta(struct gpud_remote *remote, uint64_t offset, uint64_t size,
+                                   struct gpud_error *error)
+{
+    const struct copies *copies = (const struct copies *)remote;
+    CHECK(offset <= copies->metas_size && size <= copies->metas_size - offset,
+          "%llu bytes at %llu of the metas", (unsigned long long)size, (unsigned long long)offset);
+    memcpy(copies->their_metas + offset, copies->metas + offset, size);
+    return GPUD_OK;
+}
+
 static enum gpud_status add_source(struct gpud_remote *remote, struct gpud_memory *memory,
                                    struct gpud_error *error)
 {
@@ -266,6 +303,8 @@ static void destroy(struct gpud_remote *remote)
     for (uint32_t i = 0; i < atomic_load(&gone->sources); i++)
         gpud_memory_unref(&gone->source[i]);
     gpud_memory_unmap_pages(gone->theirs, sizeof(struct gpud_page));
+    gpud_memory_unmap_pages(gone->metas, gone->metas_size);
+    gpud_memory_unmap_pages(gone->their_metas, gone->metas_size);
     gpud_memory_unmap_pages(gone->base.page, sizeof(struct gpud_page));
     gpud_fd_close(&gone->fd);
     gpud_channel_unref(&gone->channel);
@@ -279,9 +318,11 @@ static const struct gpud_remote_ops remote_ops = {
     .attach = attach,
     .expose = expose,
     .attach_ring = attach_ring,
+    .share_metas = share_metas,
     .add_source = add_source,
     .has_room = has_room,
     .write = write_slot,
+    .write_meta = write_meta,
     .detach = detach,
     .destroy = destroy,
 };

@@ -130,6 +130,35 @@ static void on_event(void *user, enum gpud_event event, const void *data)
     }
 }
 
+/* --- large metas ------------------------------------------------------------------------------ */
+
+#define LARGE_META_MAX 65536 /* a sender's, unless it says otherwise */
+
+/* That of the frame with this number: every third one has one, up to the largest. */
+static size_t large_meta_of(uint64_t number, uint8_t bytes[LARGE_META_MAX])
+{
+    size_t size = number % 3 == 0 ? 1 + number * 7919 % LARGE_META_MAX : 0;
+    for (size_t i = 0; i < size; i++)
+        bytes[i] = (uint8_t)(number + i / 251);
+    return size;
+}
+
+/* Of a frame that tell() described. */
+static bool is_told(const struct gpud_frame_info *info)
+{
+    return info->offset != UINT64_MAX && info->pts_ns == info->offset * 1000;
+}
+
+static bool has_its_large_meta(const struct gpud_frame_info *info)
+{
+    uint8_t wanted[LARGE_META_MAX];
+    if (!is_told(info))
+        return true;
+    size_t size = large_meta_of(info->offset, wanted);
+    return info->large_meta_size == size &&
+           (size == 0 || memcmp(info->large_meta, wanted, size) == 0);
+}
+
 static void check_picture(struct gpud_frame *frame)
 {
     uint32_t plane, row, byte;
@@ -159,6 +188,9 @@ static void check_picture(struct gpud_frame *frame)
                  "frame %llu (%s %ux%u): plane %u, row %u, byte %u",
                  (unsigned long long)info.sequence, info.layout.format, info.layout.width,
                  info.layout.height, plane, row, byte);
+    if (!has_its_large_meta(&info) && atomic_fetch_add(&own->wrong, 1) == 0)
+        snprintf(own->wrong_text, sizeof(own->wrong_text), "frame %llu: another large meta",
+                 (unsigned long long)info.sequence);
     gpud_frame_unmap(frame);
 }
 
@@ -440,8 +472,11 @@ const char *peer_key(void)
 static void tell(struct gpud_frame *frame, uint64_t number)
 {
     struct gpud_frame_info info = INFO(frame, frame);
+    uint8_t large[LARGE_META_MAX];
     info.offset = number;
     info.pts_ns = number * 1000;
+    info.large_meta = large;
+    info.large_meta_size = large_meta_of(number, large);
     WORKS(gpud_frame_set_info(frame, &info, &e));
 }
 
@@ -469,6 +504,8 @@ void frame_check_at(const char *file, int line, struct gpud_frame *frame,
     if (info.offset != number)
         FAIL("(%s:%d) frame %llu instead of %llu", file, line, (unsigned long long)info.offset,
              (unsigned long long)number);
+    CHECK(has_its_large_meta(&info), "(%s:%d) frame %llu has another large meta", file, line,
+          (unsigned long long)number);
     void *data = MAP_FRAME(frame, GPUD_READ, 60 * GPUD_SEC);
     peer_order();
     if (!picture_check(layout, data, number, &plane, &row, &byte))

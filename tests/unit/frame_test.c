@@ -125,6 +125,51 @@ static void test_info(struct gpud_device *host)
     gpud_frame_release(&frame); /* and with it the mapping */
 }
 
+/* A frame has its own copy of a large meta, and shares it with frames over its bytes. */
+static void test_large_meta(struct gpud_device *host)
+{
+    static uint8_t large[GPUD_LARGE_META_MAX + 1];
+    struct gpud_layout layout = LAYOUT("GRAY8", 64, 48, 0);
+    struct gpud_memory *memory = wrap(host, layout.size);
+    struct gpud_frame *frame, *second;
+    WORKS(gpud_frame_wrap(memory, 0, &layout, &frame, &e));
+    struct gpud_frame_info info = INFO(frame, frame);
+    CHECK(!info.large_meta && info.large_meta_size == 0, "a new frame has a large meta");
+    info.large_meta_size = 1;
+    EXPECT(GPUD_INVALID, "at NULL", gpud_frame_set_info(frame, &info, &e));
+    info.large_meta = large;
+    info.large_meta_size = sizeof(large);
+    EXPECT(GPUD_INVALID, "1048577 bytes", gpud_frame_set_info(frame, &info, &e));
+    for (size_t size = 1; size < sizeof(large); size = size * 3 + 7) {
+        memset(large, (int)size, size);
+        info.large_meta = large;
+        info.large_meta_size = size;
+        WORKS(gpud_frame_set_info(frame, &info, &e));
+        gpud_frame_get_info(frame, &info);
+        CHECK(info.large_meta != large && info.large_meta_size == size &&
+                  memcmp(info.large_meta, large, size) == 0,
+              "%zu bytes changed", size);
+        info.pts_ns = size; /* what was read from it is set again */
+        WORKS(gpud_frame_set_info(frame, &info, &e));
+        gpud_frame_get_info(frame, &info);
+        CHECK(info.pts_ns == size && info.large_meta_size == size &&
+                  memcmp(info.large_meta, large, size) == 0,
+              "%zu bytes changed when they were set again", size);
+    }
+    size_t last = info.large_meta_size;
+    WORKS(gpud_frame_wrap_frame(frame, NULL, NULL, NULL, &second, &e));
+    info.large_meta_size = 0;
+    WORKS(gpud_frame_set_info(frame, &info, &e));
+    gpud_frame_get_info(frame, &info);
+    CHECK(!info.large_meta && info.large_meta_size == 0, "it is still there");
+    gpud_frame_get_info(second, &info);
+    CHECK(info.large_meta_size == last && memcmp(info.large_meta, large, last) == 0,
+          "the second frame's is gone");
+    gpud_frame_release(&second);
+    gpud_frame_release(&frame);
+    gpud_memory_unref(&memory);
+}
+
 /* A block uses as many bytes as it says; a picture always all. */
 static void test_size(struct gpud_device *host)
 {
@@ -280,6 +325,8 @@ int main(void)
     test_wrap(host);
     SAY("what is told about a frame");
     test_info(host);
+    SAY("large metas");
+    test_large_meta(host);
     SAY("a block that uses fewer bytes than it has");
     test_size(host);
     SAY("a second frame over the same bytes");

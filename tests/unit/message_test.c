@@ -326,10 +326,11 @@ static void handle_kinds(void)
     /* The ring page comes before the ring. */
     make(&sent, GPUD_MESSAGE_ACCEPT, false);
     sent.accept.page = encode_page(5);
+    sent.accept.large_metas = encode_page(7);
     sent.accept.ring.memories = 1;
     sent.accept.ring.handle[0] = encode_page(6);
-    CHECK(gpud_message_attachments(&sent, handles) == 2 && handles[0] == &sent.accept.page &&
-              handles[1] == &sent.accept.ring.handle[0],
+    CHECK(gpud_message_attachments(&sent, handles) == 3 && handles[0] == &sent.accept.page &&
+              handles[1] == &sent.accept.large_metas && handles[2] == &sent.accept.ring.handle[0],
           "the attachments of an ACCEPT");
     make(&sent, GPUD_MESSAGE_HELLO, true);
     CHECK_EQUAL(gpud_message_attachments(&sent, handles), 0);
@@ -345,10 +346,10 @@ static void headers(void)
     EXPECT(GPUD_PEER, "does not speak", decode(&got, &wire, wire.size, &e));
     wire.bytes[0]--;
     wire.bytes[4]++;
-    EXPECT(GPUD_UNSUPPORTED, "speaks version 9 of the protocol, this library 8",
+    EXPECT(GPUD_UNSUPPORTED, "speaks version 10 of the protocol, this library 9",
            decode(&got, &wire, wire.size, &e));
     wire.bytes[4] -= 2;
-    EXPECT(GPUD_UNSUPPORTED, "speaks version 7 of the protocol, this library 8",
+    EXPECT(GPUD_UNSUPPORTED, "speaks version 8 of the protocol, this library 9",
            decode(&got, &wire, wire.size, &e));
     wire.bytes[4]++;
     const uint8_t types[] = {0, GPUD_MESSAGE_SHRINK + 1, 127, 255};

@@ -121,16 +121,18 @@ static void make(struct gpud_message *message, enum gpud_message_type type, bool
             break;
         fill_handle(&message->offer.page, largest_kind(), 200);
         message->offer.epoch = UINT32_MAX;
+        message->offer.large_meta_max = GPUD_LARGE_META_MAX;
         fill_text(message->offer.route, sizeof(message->offer.route), 'r');
         fill_text(message->offer.reason, sizeof(message->offer.reason), 's');
         fill_media(&message->offer.media);
         fill_ring(&message->offer.ring, GPUD_RING_MEMORIES_MAX);
         break;
     case GPUD_MESSAGE_ACCEPT:
-        message->accept.page.fd = -1;
+        message->accept.page.fd = message->accept.large_metas.fd = -1;
         if (!large)
             break;
         fill_handle(&message->accept.page, largest_kind(), 100);
+        fill_handle(&message->accept.large_metas, largest_kind(), 150);
         message->accept.epoch = 7;
         message->accept.entries = UINT32_MAX;
         fill_ring(&message->accept.ring, GPUD_RING_MEMORIES_MAX);

@@ -378,7 +378,7 @@ static void test_pages_that_are_none(void)
     EXPECT(GPUD_PEER, "offers 5 entries, and its ring page has 4",
            gpud_page_tx_init(&view, ends.page, NULL, ENTRIES + 1, ENTRIES + 1, &e));
     ends.page->receiver.identity.version++;
-    EXPECT(GPUD_PEER, "ring page is of version 6, and of version 5 here",
+    EXPECT(GPUD_PEER, "ring page is of version 7, and of version 6 here",
            gpud_page_tx_init(&view, ends.page, NULL, ENTRIES, ENTRIES, &e));
     ends.page->receiver.identity.version--;
     ends.page->receiver.identity.magic ^= 1;
@@ -396,8 +396,8 @@ static void test_pages_that_are_none(void)
     WORKS(gpud_page_tx_init(&view, ends.page, NULL, ENTRIES, ENTRIES, &e));
 
     WORKS(gpud_page_check_sender(&ends.receiver, &e));
-    ends.page->sender.identity.version = 7;
-    EXPECT(GPUD_PEER, "the sender's ring page is of version 7, and of version 5 here",
+    ends.page->sender.identity.version = 9;
+    EXPECT(GPUD_PEER, "the sender's ring page is of version 9, and of version 6 here",
            gpud_page_check_sender(&ends.receiver, &e));
     ends.page->sender.identity.version = GPUD_PAGE_VERSION;
     ends.page->sender.identity.entries = ENTRIES + 1;

@@ -24,6 +24,8 @@ static void test_meanings(void)
         {"rdma://10.0.0.2:00080/a", "rdma://10.0.0.2:80/a", AF_INET, "10.0.0.2", 80, "a", false},
         {"rdma://studio-1.example:65535/Cam_1.b", "rdma://studio-1.example:65535/Cam_1.b",
          AF_UNSPEC, "studio-1.example", 65535, "Cam_1.b", false},
+        {"rdma://10.0.0.2/cam1/audio", "rdma://10.0.0.2:7174/cam1/audio", AF_INET, "10.0.0.2", 7174,
+         "cam1/audio", false},
         {"rdma://4k", "rdma://4k:7174", AF_UNSPEC, "4k", 7174, "", false},
         {"rdma://[fd00::2]", "rdma://[fd00::2]:7174", AF_INET6, "fd00::2", 7174, "", false},
         {"rdma://[fe80::1%eth0]:9/x", "rdma://[fe80::1%eth0]:9/x", AF_INET6, "fe80::1%eth0", 9, "x",
@@ -88,7 +90,11 @@ static void test_nonsense(void)
         {"rdma://h:-1", "a port is a number"},
         {"rdma://h:x", "a port is a number"},
         {"rdma://h:1x", "followed by /name"},
-        {"rdma://h/a/b", "followed by /name"},
+        {"rdma://h/a/", "followed by /name"},
+        {"rdma://h//b", "followed by /name"},
+        {"rdma://h/a//b", "followed by /name"},
+        {"rdma://h/a/b/", "followed by /name"},
+        {"rdma://h/a/b/c", "followed by /name or /name/stream"},
         {"rdma://h/a b", "followed by /name"},
         {"rdma://h/\xc3\xa4", "followed by /name"},
     };
@@ -101,6 +107,8 @@ static void test_nonsense(void)
     strcpy(text, "rdma://h/");
     memset(text + 9, 'n', 48);
     text[57] = '\0';
+    WORKS(gpud_rdma_parse(text, NULL, NULL, &e));
+    text[30] = '/';
     WORKS(gpud_rdma_parse(text, NULL, NULL, &e));
     strcat(text, "n");
     EXPECT(GPUD_INVALID, "at most 48", gpud_rdma_parse(text, &place, canonical, &e));

@@ -46,12 +46,21 @@ static void test_requests(void)
     EXPECT(GPUD_PEER, "no gpudirect program", gpud_rdma_read_request(bytes, size, &got, &e));
     bytes[0] = 'G';
     bytes[9] = '/';
+    WORKS(gpud_rdma_read_request(bytes, size, &got, &e));
+    CHECK(strcmp(got.name, "c/m1") == 0, "\"%s\"", got.name);
+    bytes[10] = '/';
     EXPECT(GPUD_PEER, "malformed", gpud_rdma_read_request(bytes, size, &got, &e));
+    bytes[10] = 'm';
     bytes[9] = '\0';
     EXPECT(GPUD_PEER, "malformed", gpud_rdma_read_request(bytes, size, &got, &e));
     bytes[9] = 'a';
     bytes[6] = GPUD_RDMA_RECEIVES_MIN - 1;
     EXPECT(GPUD_PEER, "malformed", gpud_rdma_read_request(bytes, size, &got, &e));
+    bytes[6] = 1;
+    EXPECT(GPUD_PEER, "malformed", gpud_rdma_read_request(bytes, size, &got, &e));
+    bytes[6] = 0; /* a question for names */
+    WORKS(gpud_rdma_read_request(bytes, size, &got, &e));
+    CHECK_EQUAL(got.receives, 0);
     bytes[6] = GPUD_RDMA_RECEIVES_MIN;
     WORKS(gpud_rdma_read_request(bytes, size, &got, &e));
     memset(bytes + 8, 'n', ROOM - 8);
@@ -143,7 +152,8 @@ static void test_refusals(void)
 
 static void test_bent_refusals(void)
 {
-    static const char *const names[] = {",", "a,,b", ",a", "a/b", "a\x1b[31m", "a,b,,"};
+    static const char *const names[] = {",",  "a,,b",  ",a",        "a/",
+                                        "/a", "a/b/c", "a\x1b[31m", "a,b,,"};
     struct gpud_rdma_refusal refusal = {.reason = GPUD_RDMA_UNKNOWN_NAME}, got;
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         gpud_print(refusal.names, "%s", names[i]);
@@ -161,7 +171,7 @@ static void test_bent_refusals(void)
     for (unsigned reason = 0; reason < 256; reason++) {
         bytes[6] = (uint8_t)reason;
         enum gpud_status status = gpud_rdma_read_refusal(bytes, ROOM, &got, NULL);
-        CHECK(status == (reason >= 1 && reason <= GPUD_RDMA_UNABLE ? GPUD_OK : GPUD_PEER),
+        CHECK(status == (reason >= 1 && reason <= GPUD_RDMA_NAMES ? GPUD_OK : GPUD_PEER),
               "reason %u: %s", reason, gpud_status_string(status));
     }
     /* Of another version everything but the first bytes may mean something else. */

@@ -201,6 +201,36 @@ static enum gpud_status call_all(struct gpud_channel_list *channels, const char 
     return status;
 }
 
+/* The channels at a port of another host, of which only the names are known here. */
+static enum gpud_status call_port(struct gpud_channel_list *channels, const char *port,
+                                  int64_t deadline, struct gpud_error *error)
+{
+    struct gpud_address *found = NULL;
+    size_t count = 0;
+    struct gpud_error why;
+    gpud_address_directory(channels->search.directory, NULL);
+    enum gpud_status status =
+        gpud_address_list_port(port, deadline, &found, &count, &channels->search.omitted, &why);
+    if (status == GPUD_CLOSED) { /* as where no sender listens on a host's own address */
+        gpud_print(channels->search.note, "%s", why.reason);
+        return GPUD_OK;
+    }
+    for (size_t i = 0; i < count && status == GPUD_OK; i++) {
+        struct gpud_query *query = calloc(1, sizeof(*query));
+        if (!query) {
+            status = gpud_fail(&why, GPUD_NO_MEMORY, "out of memory for a channel");
+            break;
+        }
+        query->address = found[i];
+        gpud_query_name_only(query);
+        give_place(channels, query);
+    }
+    free(found);
+    return status == GPUD_OK
+               ? status
+               : gpud_fail_native(error, status, why.origin, why.native, "%s", why.reason);
+}
+
 /* "unix:/run/studio/": the folder without the final slash. false: it is not a folder. */
 static bool read_folder(const char *address, char folder[GPUD_ADDRESS_MAX])
 {
@@ -224,9 +254,13 @@ enum gpud_status gpud_channel_list_create(const char *address, int64_t timeout_n
     if (!made)
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a list of channels");
     bool is_folder = read_folder(address, folder);
-    enum gpud_status status = address && !is_folder
-                                  ? call_one(made, address, error)
-                                  : call_all(made, is_folder ? folder : NULL, error);
+    enum gpud_status status;
+    if (address && gpud_address_is_port(address))
+        status = call_port(made, address, gpud_deadline(timeout_ns), error);
+    else if (address && !is_folder)
+        status = call_one(made, address, error);
+    else
+        status = call_all(made, is_folder ? folder : NULL, error);
     int64_t deadline = gpud_deadline(timeout_ns);
     while (status == GPUD_OK && ask(made, deadline))
         ;

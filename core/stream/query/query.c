@@ -69,6 +69,12 @@ void gpud_query_call(struct gpud_query *query)
     }
 }
 
+void gpud_query_name_only(struct gpud_query *query)
+{
+    query->user = -1;
+    fail(query, "its host tells its name only: ask there");
+}
+
 /* --- the answer ---------------------------------------------------------------------------- */
 
 static enum gpud_status take_report(struct gpud_query *query, const struct gpud_report *report,

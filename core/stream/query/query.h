@@ -35,6 +35,9 @@ struct gpud_query {
  * occupy a place in its queue. */
 void gpud_query_call(struct gpud_query *query);
 
+/* CALLING: fails at once, because another host has told the channel's name, and nothing else. */
+void gpud_query_name_only(struct gpud_query *query);
+
 /* ASKED: reads the messages that have arrived. */
 void gpud_query_read(struct gpud_query *query);
 

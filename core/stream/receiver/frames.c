@@ -20,7 +20,9 @@
 #include "stream/receiver/frames.h"
 
 #include "base/fd.h"
+#include "base/shared.h"
 #include "base/stop.h"
+#include "frame/large_meta.h"
 
 #include <string.h>
 
@@ -345,6 +347,26 @@ static void fill_info(struct gpud_session *session, struct gpud_frame_info *info
     info->submitted_ns = descriptor->submit_time;
 }
 
+/* Copies the entry's large meta, which the sender may still write. */
+static enum gpud_status take_large_meta(const struct gpud_session *session, uint32_t entry,
+                                        uint32_t size, struct gpud_frame_info *info,
+                                        struct gpud_error *error)
+{
+    if (size == 0)
+        return GPUD_OK;
+    if (size > session->meta_room)
+        return gpud_fail(error, GPUD_PEER,
+                         "the sender broke the protocol: a large meta of %u bytes in room for %zu",
+                         size, session->meta_room);
+    void *bytes = gpud_large_meta_create(size);
+    if (!bytes)
+        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for %u bytes of meta", size);
+    gpud_shared_read(bytes, (const char *)session->metas + entry * session->meta_room, size);
+    info->large_meta = bytes;
+    info->large_meta_size = size;
+    return GPUD_OK;
+}
+
 static int refuse(struct gpud_error *error, const char *what)
 {
     gpud_fail(error, GPUD_PEER, "the sender broke the protocol: %s", what);
@@ -462,6 +484,9 @@ int gpud_session_next_frame(struct gpud_session *session, uint32_t limit,
     fill_info(session, &rx->frame.info, &descriptor);
 
     enum gpud_status status = flush_remote(session, entry, error);
+    if (status == GPUD_OK)
+        status =
+            take_large_meta(session, entry, descriptor.large_meta_size, &rx->frame.info, error);
     if (status != GPUD_OK)
         return -1;
     if (session->uploads) {
@@ -474,8 +499,10 @@ int gpud_session_next_frame(struct gpud_session *session, uint32_t limit,
         rx->frame.slot = descriptor.slot;
         rx->frame.memory = gpud_ring_slot(&session->ring, descriptor.slot, &rx->frame.offset);
     }
-    if (status != GPUD_OK)
+    if (status != GPUD_OK) {
+        gpud_large_meta_clear(&rx->frame.info);
         return -1;
+    }
     atomic_fetch_add_explicit(&session->references, 1, memory_order_relaxed);
     *claimed = rx;
     return 1;

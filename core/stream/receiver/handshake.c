@@ -137,7 +137,7 @@ static enum gpud_status accept_offer(struct gpud_receiver *receiver, const struc
     status = gpud_receiver_send(receiver, &message, error);
     GPUD_STOP_POINT("receiver: ACCEPT sent");
     gpud_ring_description_close(&message.accept.ring);
-    gpud_fd_close(&session->page_fd); /* sent; this side only needs the mapping */
+    gpud_session_close_fds(session);
 
     gpud_lock_take(&receiver->lock);
     receiver->session = session;

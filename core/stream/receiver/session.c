@@ -5,6 +5,7 @@
 
 #include "base/fd.h"
 #include "base/stop.h"
+#include "frame/large_meta.h"
 #include "frame/media/media.h"
 #include "route/route.h"
 
@@ -57,6 +58,32 @@ static enum gpud_status make_page(struct gpud_session *session, struct gpud_erro
                                       GPUD_SIDE_RECEIVER, &session->watchdog, error);
     if (status == GPUD_OK)
         session->page = page;
+    return status;
+}
+
+static size_t metas_size(const struct gpud_session *session)
+{
+    return session->entries * session->meta_room;
+}
+
+/* Makes the memory for large metas. On this host it takes pages as they are written. */
+static enum gpud_status make_metas(struct gpud_session *session, uint32_t large_meta_max,
+                                   struct gpud_error *error)
+{
+    if (large_meta_max == 0)
+        return GPUD_OK;
+    session->meta_room = gpud_large_meta_room(large_meta_max);
+    if (session->remote)
+        return session->remote->ops->share_metas(session->remote, metas_size(session),
+                                                 &session->metas_handle, &session->metas, error);
+    struct gpud_handle *handle = &session->metas_handle;
+    enum gpud_status status =
+        gpud_memfd_create("gpudirect-metas", metas_size(session), GPUD_SHARE_WRITABLE, &handle->fd,
+                          &session->metas, error);
+    if (status == GPUD_OK) {
+        handle->type = GPUD_HANDLE_MEMFD;
+        handle->size = metas_size(session);
+    }
     return status;
 }
 
@@ -280,7 +307,7 @@ enum gpud_status gpud_session_create(const struct gpud_offer *offer,
     made->layout = layout;
     made->unit = gpud_media_get_unit(&offer->media);
     made->entries = slots;
-    made->page_fd = -1;
+    made->page_fd = made->metas_handle.fd = -1;
     atomic_init(&made->wake, -1);
 
     const struct gpud_remote_ops *remote = route->network ? channel->ops->remote : NULL;
@@ -302,6 +329,8 @@ enum gpud_status gpud_session_create(const struct gpud_offer *offer,
     if (status == GPUD_OK)
         status =
             remote ? make_remote_page(made, remote, &offer->page, error) : make_page(made, error);
+    if (status == GPUD_OK)
+        status = make_metas(made, offer->large_meta_max, error);
     if (status != GPUD_OK) {
         gpud_session_unref(&made);
         return status;
@@ -310,16 +339,24 @@ enum gpud_status gpud_session_create(const struct gpud_offer *offer,
     return GPUD_OK;
 }
 
+void gpud_session_close_fds(struct gpud_session *session)
+{
+    gpud_fd_close(&session->page_fd);
+    gpud_fd_close(&session->metas_handle.fd);
+}
+
 static void destroy(void *arg)
 {
     struct gpud_session *gone = arg;
+    if (!gone->remote)
+        gpud_memory_unmap_pages(gone->metas, metas_size(gone));
     for (uint32_t i = 0; i < GPUD_PAGE_ENTRIES; i++)
         gpud_signal_destroy(&gone->signal[i]);
     if (gone->remote) /* first: the sender's card writes the ring */
         gone->remote->ops->destroy(gone->remote);
     gpud_ring_finish(&gone->upload);
     gpud_ring_finish(&gone->ring);
-    gpud_fd_close(&gone->page_fd);
+    gpud_session_close_fds(gone);
     int wake = atomic_load(&gone->wake);
     gpud_fd_close(&wake);
     gpud_queue_unref(&gone->queue);
@@ -356,6 +393,7 @@ enum gpud_status gpud_session_describe(const struct gpud_session *session,
 {
     accept->epoch = session->epoch;
     accept->entries = session->entries;
+    accept->large_metas = session->metas_handle;
     if (session->remote) {
         accept->page = session->remote_page;
         return session->remote->ops->expose(session->remote, &session->ring, &accept->ring, error);

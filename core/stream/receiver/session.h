@@ -45,7 +45,7 @@ struct gpud_session {
     struct gpud_queue *queue;
     uint32_t epoch, entries;
     struct gpud_layout layout;
-    uint32_t unit; /* of the frames' media: see gpud_media_get_unit() */
+    uint32_t unit;                /* of the frames' media: see gpud_media_get_unit() */
     bool uploads;                 /* frames are copied from `ring` into `upload` */
     enum gpud_signal_place place; /* of the signals */
 
@@ -53,6 +53,10 @@ struct gpud_session {
     struct gpud_page *page;
     struct gpud_remote *remote;     /* between hosts: carries the frames and the page */
     struct gpud_handle remote_page; /* for the sender to write */
+    /* Memory for the entries' large metas, which the sender writes; between hosts the record's. */
+    void *metas;
+    size_t meta_room; /* for each */
+    struct gpud_handle metas_handle;
     /* For giving back, upload_free and frame_of; never held while putting work on a queue. */
     struct gpud_lock lock;
     struct gpud_page_rx view;
@@ -89,6 +93,9 @@ void gpud_session_unref(struct gpud_session **session);
  * which the caller closes with the message. */
 enum gpud_status gpud_session_describe(const struct gpud_session *session,
                                        struct gpud_accept *accept, struct gpud_error *error);
+
+/* After the ACCEPT was sent: this side needs only the mappings. */
+void gpud_session_close_fds(struct gpud_session *session);
 
 /* Ends the receiver's use of the session; its held frames stay valid for their holders. */
 void gpud_session_detach(struct gpud_session *session);

@@ -21,6 +21,7 @@
 #include "stream/sender/delivery.h"
 
 #include "base/stop.h"
+#include "frame/large_meta.h"
 #include "frame/layout.h"
 #include "stream/sender/copies.h"
 #include "stream/sender/waiting.h"
@@ -36,7 +37,8 @@ struct gpud_pending_delivery {
     enum gpud_status status;
     struct gpud_sender *sender;
     struct gpud_delivery delivery;
-    struct gpud_frame_info info; /* of the frame; set if a target has no entry */
+    /* Of the frame; set if a target has no entry. Its large meta is a reference. */
+    struct gpud_frame_info info;
 };
 
 /* --- publishing; under the lock ------------------------------------------------------------ */
@@ -122,11 +124,22 @@ static struct gpud_pending_delivery *take_record(struct gpud_sender *sender)
     struct gpud_pending_delivery *spare = atomic_load(&sender->spare);
     while (spare && !atomic_compare_exchange_weak(&sender->spare, &spare, spare->next))
         ;
-    return spare ? spare : malloc(sizeof(*spare));
+    if (!spare)
+        spare = malloc(sizeof(*spare));
+    if (spare)
+        spare->info.large_meta = NULL;
+    return spare;
+}
+
+static void set_info(struct gpud_pending_delivery *record, const struct gpud_frame_info *info)
+{
+    record->info = *info;
+    gpud_large_meta_ref(info->large_meta);
 }
 
 static void put_record(struct gpud_sender *sender, struct gpud_pending_delivery *record)
 {
+    gpud_large_meta_clear(&record->info);
     record->next = atomic_load(&sender->spare);
     while (!atomic_compare_exchange_weak(&sender->spare, &record->next, record))
         ;
@@ -306,7 +319,7 @@ static struct gpud_pending_delivery *split_given(struct gpud_pending_delivery *p
             .target[0] = *target,
         };
         if (target->entry == GPUD_NO_ENTRY)
-            made->info = pending->info;
+            set_info(made, &pending->info);
         made->next = given;
         given = made;
         gpud_slot_hold(delivery->device_slot);
@@ -329,7 +342,7 @@ static enum gpud_status deliver_later(struct gpud_sender *sender,
         pending->sender = sender;
         pending->delivery = prepared->delivery;
         if (is_late)
-            pending->info = prepared->info;
+            set_info(pending, &prepared->info);
         gpud_sender_unlock(sender);
         status = gpud_copies_enqueue(sender, &pending->delivery, error);
         gpud_sender_lock(sender);

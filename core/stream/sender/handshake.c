@@ -191,7 +191,7 @@ static enum gpud_status connect_transport(struct gpud_link *link, const struct g
     if (status == GPUD_OK)
         status = gpud_transport_connect(*transport, sender->device, sender->host, link->channel,
                                         offered->remote, accept, gpud_link_is_same_process(link),
-                                        frame_size, error);
+                                        frame_size, sender->large_meta_max, error);
     if (status != GPUD_OK) {
         gpud_sender_lock(sender);
         gpud_transport_unref(transport);

@@ -6,6 +6,7 @@
 #include "stream/sender/link.h"
 
 #include "base/stop.h"
+#include "frame/large_meta.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -99,6 +100,7 @@ void gpud_link_drop_waiting(struct gpud_link *link)
 {
     struct gpud_slot *slot = link->waiting.slot;
     link->waiting.slot = NULL;
+    gpud_large_meta_clear(&link->waiting.info);
     link->dropped++;
     link->sender->dropped++;
     gpud_slot_drop(slot);

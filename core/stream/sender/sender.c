@@ -19,6 +19,7 @@
 #include <string.h>
 
 #define AREA "sender"
+#define LARGE_META_DEFAULT 65536
 
 /* --- creating and destroying --------------------------------------------------------------- */
 
@@ -29,9 +30,12 @@ static enum gpud_status read_params(struct gpud_sender_params *own,
     enum gpud_status status =
         gpud_sized_read(own, sizeof(*own), params, GPUD_END_OF(struct gpud_sender_params, address),
                         "gpud_sender_params", error);
-    return status == GPUD_OK
-               ? gpud_route_check_params(own->slots, own->slow_receiver, own->route, error)
-               : status;
+    if (status == GPUD_OK)
+        status = gpud_route_check_params(own->slots, own->slow_receiver, own->route, error);
+    if (status == GPUD_OK && own->large_meta_max > GPUD_LARGE_META_MAX)
+        status = gpud_fail(error, GPUD_INVALID, "large_meta_max is %u: at most %d are possible",
+                           own->large_meta_max, GPUD_LARGE_META_MAX);
+    return status;
 }
 
 enum gpud_status gpud_sender_create(struct gpud_context *context,
@@ -67,6 +71,7 @@ enum gpud_status gpud_sender_create(struct gpud_context *context,
     made->slots = params->slots ? params->slots : 4;
     made->slow_receiver = params->slow_receiver ? params->slow_receiver : GPUD_SLOW_BLOCK;
     made->require_direct = params->require_direct;
+    made->large_meta_max = params->large_meta_max ? params->large_meta_max : LARGE_META_DEFAULT;
     made->on_connect = params->on_connect;
     made->on_disconnect = params->on_disconnect;
     made->user = params->user;

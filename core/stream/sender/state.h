@@ -103,6 +103,7 @@ struct gpud_sender {
     uint32_t slots;
     _Atomic(enum gpud_slow_receiver) slow_receiver;
     bool require_direct;
+    uint32_t large_meta_max; /* bytes that a frame may have */
     void (*on_connect)(void *user, const struct gpud_peer_info *peer);
     void (*on_disconnect)(void *user, const struct gpud_peer_info *peer);
     void *user;

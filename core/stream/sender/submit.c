@@ -350,6 +350,10 @@ static enum gpud_status check_frame(const struct gpud_sender *sender, struct gpu
             error, GPUD_INVALID, "the frame is %s %ux%u, the sender's format is %s %ux%u",
             frame->info.layout.format, frame->info.layout.width, frame->info.layout.height,
             sender->layout.format, sender->layout.width, sender->layout.height);
+    if (frame->info.large_meta_size > sender->large_meta_max)
+        return gpud_fail(error, GPUD_INVALID,
+                         "a large meta of %zu bytes, and gpud_sender_params.large_meta_max is %u",
+                         frame->info.large_meta_size, sender->large_meta_max);
     uint64_t bytes = frame->info.bytes;
     uint32_t unit = bytes ? gpud_media_get_unit(&sender->media) : 1;
     if (unit == 0 || bytes % unit)

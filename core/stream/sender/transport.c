@@ -5,6 +5,7 @@
 
 #include "base/fd.h"
 #include "base/stop.h"
+#include "frame/large_meta.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -118,6 +119,25 @@ static enum gpud_status open_page(struct gpud_transport *transport, struct gpud_
     return status;
 }
 
+/* Maps the receiver's memory for large metas, or makes memory to write them from. */
+static enum gpud_status open_metas(struct gpud_transport *transport, struct gpud_remote *remote,
+                                   const struct gpud_accept *accept, uint32_t large_meta_max,
+                                   struct gpud_error *error)
+{
+    struct gpud_handle handle = accept->large_metas;
+    if (handle.type == GPUD_HANDLE_NONE)
+        return GPUD_OK;
+    transport->meta_room = gpud_large_meta_room(large_meta_max);
+    transport->metas_size = transport->page.entries * transport->meta_room;
+    if (remote)
+        return remote->ops->share_metas(remote, transport->metas_size, &handle, &transport->metas,
+                                        error);
+    if (handle.type != GPUD_HANDLE_MEMFD)
+        return gpud_fail(error, GPUD_PEER,
+                         "the receiver's memory for large metas is not shared memory");
+    return gpud_memfd_map(handle.fd, transport->metas_size, true, &transport->metas, error);
+}
+
 /* Attaches the receiver's ring, and registers our own with the card. */
 static enum gpud_status open_remote(struct gpud_transport *transport, struct gpud_remote *remote,
                                     const struct gpud_accept *accept, uint64_t frame_size,
@@ -135,7 +155,8 @@ enum gpud_status gpud_transport_connect(struct gpud_transport *transport,
                                         struct gpud_device *device, struct gpud_device *host,
                                         struct gpud_channel *channel, struct gpud_remote *remote,
                                         const struct gpud_accept *accept, bool local,
-                                        uint64_t frame_size, struct gpud_error *error)
+                                        uint64_t frame_size, uint32_t large_meta_max,
+                                        struct gpud_error *error)
 {
     enum gpud_status status = open_page(transport, remote, accept, error);
     if (status != GPUD_OK)
@@ -151,6 +172,9 @@ enum gpud_status gpud_transport_connect(struct gpud_transport *transport,
             return status;
         }
     }
+    status = open_metas(transport, remote, accept, large_meta_max, error);
+    if (status != GPUD_OK)
+        return status;
     if (remote)
         status = open_remote(transport, remote, accept, frame_size, error);
     else if (!transport->pool)
@@ -181,6 +205,8 @@ static void destroy(struct gpud_transport *gone)
         if (gone->slot_of[i])
             gpud_slot_drop(gone->slot_of[i]);
     }
+    if (!gone->page.end.remote)
+        gpud_memory_unmap_pages(gone->metas, gone->metas_size);
     gpud_ring_finish(&gone->ring);
     gpud_queue_unref(&gone->queues.copy);
     gpud_queue_unref(&gone->queues.post);
@@ -335,6 +361,12 @@ enum gpud_status gpud_transport_revoke(struct gpud_transport *transport, struct 
     return GPUD_OK;
 }
 
+/* The entry's large meta. */
+static char *meta_of(const struct gpud_transport *transport, uint32_t entry)
+{
+    return (char *)transport->metas + entry * transport->meta_room;
+}
+
 void gpud_transport_describe(struct gpud_transport *transport, uint32_t entry,
                              const struct gpud_frame_info *info, struct gpud_slot *slot,
                              uint64_t sequence, uint64_t dropped)
@@ -354,6 +386,10 @@ void gpud_transport_describe(struct gpud_transport *transport, uint32_t entry,
     descriptor->bytes = info->bytes;
     descriptor->meta_size = info->meta_size;
     memcpy(descriptor->meta, info->meta, info->meta_size);
+    size_t large = transport->metas ? info->large_meta_size : 0;
+    descriptor->large_meta_size = (uint32_t)large;
+    if (large > 0)
+        memcpy(meta_of(transport, entry), info->large_meta, large);
     if (slot) {
         gpud_slot_hold(slot);
         transport->slot_of[entry] = slot;
@@ -372,8 +408,13 @@ static void write_slot(struct gpud_transport *transport, uint32_t entry)
     uint64_t size = slot->frame.info.layout.size, bytes = descriptor->bytes;
     if (bytes == 0 || bytes > size)
         bytes = size;
-    if (transport->remote->ops->write(transport->remote, entry, slot->frame.memory,
-                                      slot->frame.offset, bytes, NULL) != GPUD_OK)
+    struct gpud_remote *remote = transport->remote;
+    enum gpud_status status =
+        remote->ops->write(remote, entry, slot->frame.memory, slot->frame.offset, bytes, NULL);
+    if (status == GPUD_OK && descriptor->large_meta_size > 0)
+        status = remote->ops->write_meta(remote, entry * transport->meta_room,
+                                         descriptor->large_meta_size, NULL);
+    if (status != GPUD_OK)
         descriptor->flags |= GPUD_FRAME_VOID;
 }
 

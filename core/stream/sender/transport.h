@@ -32,8 +32,10 @@ struct gpud_transport {
     struct gpud_page_tx page;
     struct gpud_pool
         *pool; /* SENDER_DEVICE, SENDER_HOST: the ring that is shared, or written from */
-    struct gpud_remote *remote; /* between hosts: carries the frames and the page */
-    uint32_t known_memories;    /* how many of the pool's memories the receiver knows */
+    struct gpud_remote *remote;   /* between hosts: carries the frames and the page */
+    uint32_t known_memories;      /* how many of the pool's memories the receiver knows */
+    void *metas;                  /* the entries' large metas; between hosts the record's */
+    size_t meta_room, metas_size; /* for each; of all */
     struct gpud_slot *slot_of[GPUD_PAGE_ENTRIES];      /* held by each entry */
     struct gpud_ring ring;                             /* RECEIVER, RECEIVER_HOST: imported */
     struct gpud_memory *views[GPUD_RING_MEMORIES_MAX]; /* its memories for our device; borrowed */
@@ -61,7 +63,8 @@ enum gpud_status gpud_transport_connect(struct gpud_transport *transport,
                                         struct gpud_device *device, struct gpud_device *host,
                                         struct gpud_channel *channel, struct gpud_remote *remote,
                                         const struct gpud_accept *accept, bool local,
-                                        uint64_t frame_size, struct gpud_error *error);
+                                        uint64_t frame_size, uint32_t large_meta_max,
+                                        struct gpud_error *error);
 
 /* RECEIVER, RECEIVER_HOST: the entry's slot as the sender's device sees it; borrowed. */
 struct gpud_memory *gpud_transport_slot(const struct gpud_transport *transport, uint32_t entry,

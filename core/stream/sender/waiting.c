@@ -20,6 +20,7 @@
 #include "stream/sender/waiting.h"
 
 #include "base/stop.h"
+#include "frame/large_meta.h"
 #include "stream/sender/poll.h"
 
 #include <stdlib.h>
@@ -168,6 +169,7 @@ static bool write_waiting(struct gpud_link *link)
         struct gpud_slot *slot = waiting->slot;
         waiting->slot = NULL;
         write_out(link, entry, &waiting->info, slot, waiting->sequence);
+        gpud_large_meta_clear(&waiting->info);
         gpud_slot_drop(slot);
         GPUD_STOP_POINT("sender: waiting frame published");
     }
@@ -235,6 +237,7 @@ void gpud_waiting_put(const struct gpud_delivery_target *target, const struct gp
         write_out(link, entry, info, slot, sequence);
     } else {
         waiting->info = *info;
+        gpud_large_meta_ref(info->large_meta);
         waiting->sequence = sequence;
         waiting->slot = slot;
         gpud_slot_hold(slot);

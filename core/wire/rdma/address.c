@@ -22,7 +22,12 @@ bool gpud_rdma_is_name(const char *name, size_t length)
         return false;
     memcpy(copy, name, length);
     copy[length] = '\0';
-    return strspn(copy, NAME_CHARACTERS) == length;
+    size_t channel = strspn(copy, NAME_CHARACTERS);
+    if (channel == length)
+        return true;
+    const char *stream = copy + channel + 1;
+    return channel > 0 && copy[channel] == '/' && stream[0] != '\0' &&
+           channel + 1 + strspn(stream, NAME_CHARACTERS) == length;
 }
 
 /* --- reading ------------------------------------------------------------------------------- */
@@ -112,7 +117,9 @@ static const char *read_name(const char *text, struct gpud_rdma_place *place)
     if (text[0] == '\0' || (text[0] == '/' && text[1] == '\0'))
         return NULL;
     if (text[0] != '/' || !gpud_rdma_is_name(text + 1, strlen(text + 1)))
-        return "the port is followed by /name: at most 48 letters, digits, '.', '_' and '-'";
+        return "the port is followed by /name or /name/stream: at most 48 letters, digits, '.', "
+               "'_' "
+               "and '-'";
     gpud_print(place->name, "%s", text + 1);
     return NULL;
 }

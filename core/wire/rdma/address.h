@@ -5,8 +5,10 @@
  *
  *     rdma://10.0.0.2              rdma://host.example:7175/cam1
  *     rdma://[fd00::2]:7174        rdma://0.0.0.0        to listen on every card
+ *     rdma://10.0.0.2/cam1/audio   a stream of cam1
  *
- * Several channels can share a port and are then selected by name. Nothing here looks up names. */
+ * Several channels and streams can share a port and are then selected by name. Nothing here looks
+ * up names. */
 #ifndef GPUD_WIRE_RDMA_ADDRESS_H
 #define GPUD_WIRE_RDMA_ADDRESS_H
 
@@ -36,6 +38,7 @@ enum gpud_status gpud_rdma_resolve(const char *text, char place[GPUD_ADDRESS_MAX
 enum gpud_status gpud_rdma_refuse(const char *text, char place[GPUD_ADDRESS_MAX],
                                   struct gpud_error *error);
 
+/* Whether it is "cam1" or "cam1/audio". */
 bool gpud_rdma_is_name(const char *name, size_t length);
 
 /* Whether it means every interface: valid to listen on, not to connect to. */

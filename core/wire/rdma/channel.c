@@ -58,9 +58,9 @@ static bool is_ring_of_network(const struct gpud_ring_description *ring)
     return true;
 }
 
-static bool is_page_of_network(const struct gpud_handle *page)
+static bool is_of_network(const struct gpud_handle *handle)
 {
-    return page->type == GPUD_HANDLE_NONE || page->type == GPUD_HANDLE_NETWORK;
+    return handle->type == GPUD_HANDLE_NONE || handle->type == GPUD_HANDLE_NETWORK;
 }
 
 /* Other kinds of handles are valid only on their host. */
@@ -68,9 +68,10 @@ static bool can_travel(const struct gpud_message *message)
 {
     switch (message->type) {
     case GPUD_MESSAGE_OFFER:
-        return is_page_of_network(&message->offer.page) && is_ring_of_network(&message->offer.ring);
+        return is_of_network(&message->offer.page) && is_ring_of_network(&message->offer.ring);
     case GPUD_MESSAGE_ACCEPT:
-        return is_page_of_network(&message->accept.page) &&
+        return is_of_network(&message->accept.page) &&
+               is_of_network(&message->accept.large_metas) &&
                is_ring_of_network(&message->accept.ring);
     case GPUD_MESSAGE_GROW:
         return is_ring_of_network(&message->grow);

@@ -143,7 +143,7 @@ static enum gpud_status create_queue_pair(struct rdma_channel *channel, struct g
 static void request(struct rdma_channel *channel)
 {
     uint8_t bytes[GPUD_RDMA_REQUEST_MAX];
-    struct gpud_rdma_request wanted = {.receives = GPUD_RDMA_RECEIVES};
+    struct gpud_rdma_request wanted = {.receives = channel->asks_names ? 0 : GPUD_RDMA_RECEIVES};
     struct rdma_conn_param params;
     struct gpud_error why;
     if (create_queue_pair(channel, &why) != GPUD_OK) {
@@ -175,11 +175,13 @@ static void handle_rejection(struct rdma_channel *channel, const struct gpud_rdm
     struct gpud_error why;
     struct gpud_rdma_refusal refusal;
     if (event->status == REJECTED_BY_PEER || (event->status < 0 && event->size > 0)) {
-        if (gpud_rdma_read_refusal(event->data, event->size, &refusal, &why) == GPUD_OK)
+        if (gpud_rdma_read_refusal(event->data, event->size, &refusal, &why) == GPUD_OK) {
             gpud_rdma_explain_refusal(&refusal, &channel->place, &why);
-        else
+            channel->refusal = refusal;
+        } else {
             gpud_fail(&why, GPUD_PEER, "the program that listens on %s is not a gpudirect sender",
                       channel->where);
+        }
         gpud_rdma_drop_id_locked(channel);
         gpud_rdma_end_locked(channel, &why);
         return;

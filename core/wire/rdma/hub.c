@@ -48,14 +48,37 @@ void gpud_rdma_reject(struct rdma_cm_id *id, enum gpud_rdma_refusal_reason reaso
     reject(id, &refusal);
 }
 
-/* A request without a name is for the channel without one, or for the only channel. */
+/* A request without a name is for the channel without one, or for the only channel, not counting
+ * its streams. */
 static struct rdma_port *find_port(const struct rdma_hub *hub, const char *name)
 {
-    for (struct rdma_port *port = hub->ports; port; port = port->next)
+    struct rdma_port *channel = NULL;
+    unsigned channels = 0;
+    for (struct rdma_port *port = hub->ports; port; port = port->next) {
         if (strcmp(port->name, name) == 0)
             return port;
-    bool only = hub->ports && !hub->ports->next;
-    return only && !name[0] ? hub->ports : NULL;
+        if (strchr(port->name, '/'))
+            continue;
+        channel = port;
+        channels++;
+    }
+    return channels == 1 && !name[0] ? channel : NULL;
+}
+
+/* Lists the names behind `name` in their order, which may be more than fit. */
+static void list_names(const struct rdma_hub *hub, const char *name,
+                       struct gpud_rdma_refusal *refusal)
+{
+    const char *next;
+    do {
+        next = NULL;
+        for (const struct rdma_port *port = hub->ports; port; port = port->next)
+            if (strcmp(port->name, name) > 0 && (!next || strcmp(port->name, next) < 0))
+                next = port->name;
+        if (next)
+            gpud_rdma_add_name(refusal, next);
+        name = next;
+    } while (next);
 }
 
 /* Queues the request for its channel; false, with the reason in *refusal, if that is impossible. */
@@ -67,6 +90,11 @@ static bool enqueue(const struct rdma_hub *hub, const struct gpud_rdma_event *ev
     if (status != GPUD_OK) {
         refusal->reason =
             status == GPUD_UNSUPPORTED ? GPUD_RDMA_OTHER_VERSION : GPUD_RDMA_MALFORMED;
+        return false;
+    }
+    if (request.data.receives == 0) {
+        refusal->reason = GPUD_RDMA_NAMES;
+        list_names(hub, request.data.name, refusal);
         return false;
     }
     struct rdma_port *port = find_port(hub, request.data.name);

@@ -120,7 +120,7 @@ enum gpud_status gpud_rdma_read_request(const uint8_t *bytes, size_t size,
     if (status != GPUD_OK)
         return status;
     if ((parsed.length > 0 && !gpud_rdma_is_name(parsed.text, parsed.length)) ||
-        parsed.number < GPUD_RDMA_RECEIVES_MIN)
+        (parsed.number != 0 && parsed.number < GPUD_RDMA_RECEIVES_MIN))
         return malformed(error);
     request->receives = parsed.number;
     memcpy(request->name, parsed.text, parsed.length);
@@ -166,7 +166,7 @@ enum gpud_status gpud_rdma_read_refusal(const uint8_t *bytes, size_t size,
     made.reason = (enum gpud_rdma_refusal_reason)parsed.number;
     if (parsed.version != GPUD_RDMA_VERSION)
         made.reason = GPUD_RDMA_OTHER_VERSION; /* its number may mean something else */
-    else if (parsed.number < GPUD_RDMA_UNKNOWN_NAME || parsed.number > GPUD_RDMA_UNABLE ||
+    else if (parsed.number < GPUD_RDMA_UNKNOWN_NAME || parsed.number > GPUD_RDMA_NAMES ||
              parsed.length > GPUD_RDMA_NAMES_MAX || !are_names(parsed.text, parsed.length))
         return malformed(error);
     else

@@ -8,6 +8,9 @@
  *        REQUEST, the channel's name ──────────────▶
  *        ◀───────────────────────────────── REPLY     or REFUSAL: the reason, and the known names
  *
+ *        REQUEST with 0 receives, a name ──────────▶  asks for the names behind it, in their order
+ *        ◀─────────────────────────────── REFUSAL     these names, as many as fit
+ *
  *     0  magic "GPUR"     4  version     5  total length     6  16 bits: how many receives are
  *                                           posted; in a REFUSAL the reason     8  text
  *
@@ -29,7 +32,7 @@
 #define GPUD_RDMA_RECEIVES_MIN 33
 
 struct gpud_rdma_request {
-    uint32_t receives;
+    uint32_t receives; /* 0: it only asks for names */
     char name[GPUD_RDMA_NAME_MAX + 1];
 };
 
@@ -40,6 +43,7 @@ enum gpud_rdma_refusal_reason {
     GPUD_RDMA_MALFORMED,
     GPUD_RDMA_BUSY,   /* the queue of requests is full */
     GPUD_RDMA_UNABLE, /* out of memory, descriptors, or the card's resources */
+    GPUD_RDMA_NAMES,  /* the answer to a request for names */
 };
 
 struct gpud_rdma_refusal {

@@ -19,13 +19,29 @@
 
 /* --- the page ------------------------------------------------------------------------------ */
 
+/* Shared, so that copy-on-write after fork() does not detach these pages from the card. */
+static void *map_pages(size_t size)
+{
+    void *pages = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    return pages == MAP_FAILED ? NULL : pages;
+}
+
+static struct gpud_handle handle_of(const struct gpud_rdma_region *region, uint64_t size)
+{
+    return (struct gpud_handle){
+        .type = GPUD_HANDLE_NETWORK,
+        .fd = -1,
+        .size = size,
+        .word = {gpud_rdma_region_address(region), gpud_rdma_region_key(region)},
+    };
+}
+
 static enum gpud_status make_page(struct rdma_remote *remote, struct gpud_handle *handle,
                                   struct gpud_error *error)
 {
     size_t size = sizeof(struct gpud_page) + rdma_own_size(remote);
-    /* Shared, so that copy-on-write after fork() does not detach these pages from the card. */
-    void *pages = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (pages == MAP_FAILED)
+    void *pages = map_pages(size);
+    if (!pages)
         return gpud_fail_errno(error, "no memory for a ring page");
     remote->pages = pages;
     remote->base.page = pages;
@@ -40,12 +56,7 @@ static enum gpud_status make_page(struct rdma_remote *remote, struct gpud_handle
                                GPUD_RDMA_LOCAL, &remote->published, error);
     if (status != GPUD_OK)
         return status;
-    *handle = (struct gpud_handle){
-        .type = GPUD_HANDLE_NETWORK,
-        .fd = -1,
-        .size = half_size,
-        .word = {gpud_rdma_region_address(remote->theirs), gpud_rdma_region_key(remote->theirs)},
-    };
+    *handle = handle_of(remote->theirs, half_size);
     return GPUD_OK;
 }
 
@@ -121,6 +132,49 @@ static enum gpud_status attach(struct gpud_remote *base, const struct gpud_handl
     return GPUD_OK;
 }
 
+/* --- large metas --------------------------------------------------------------------------- */
+
+static enum gpud_status share_metas(struct gpud_remote *base, uint64_t size,
+                                    struct gpud_handle *handle, void **metas,
+                                    struct gpud_error *error)
+{
+    struct rdma_remote *remote = (struct rdma_remote *)base;
+    if (remote->is_sender && !is_writable(handle, size))
+        return gpud_fail(error, GPUD_PEER,
+                         "this side cannot write the receiver's memory for large metas");
+    remote->metas_size = size;
+    remote->metas = map_pages(size);
+    if (!remote->metas)
+        return gpud_fail_errno(error, "no memory for large metas");
+    enum gpud_status status = gpud_rdma_register(
+        remote->rdma, remote->metas, size,
+        remote->is_sender ? GPUD_RDMA_LOCAL : GPUD_RDMA_REMOTE_WRITE, &remote->metas_region, error);
+    if (status != GPUD_OK)
+        return status;
+    if (remote->is_sender) {
+        remote->metas_address = handle->word[0];
+        remote->metas_key = (uint32_t)handle->word[1];
+    } else {
+        *handle = handle_of(remote->metas_region, size);
+    }
+    *metas = remote->metas;
+    return GPUD_OK;
+}
+
+static enum gpud_status write_meta(struct gpud_remote *base, uint64_t offset, uint64_t size,
+                                   struct gpud_error *error)
+{
+    struct rdma_remote *remote = (struct rdma_remote *)base;
+    struct gpud_rdma_transfer transfer = {
+        .local = remote->metas_region,
+        .local_offset = offset,
+        .remote_address = remote->metas_address + offset,
+        .remote_key = remote->metas_key,
+        .size = size,
+    };
+    return gpud_rdma_write(remote->rdma, &transfer, error);
+}
+
 /* --- the ring ------------------------------------------------------------------------------ */
 
 static enum gpud_status expose(struct gpud_remote *base, const struct gpud_ring *ring,
@@ -141,12 +195,7 @@ static enum gpud_status expose(struct gpud_remote *base, const struct gpud_ring 
                                                GPUD_RDMA_REMOTE_WRITE, region, &way, error);
         if (status != GPUD_OK)
             return status;
-        made.handle[i] = (struct gpud_handle){
-            .type = GPUD_HANDLE_NETWORK,
-            .fd = -1,
-            .size = ring->slot_size * ring->slots_per_memory,
-            .word = {gpud_rdma_region_address(*region), gpud_rdma_region_key(*region)},
-        };
+        made.handle[i] = handle_of(*region, ring->slot_size * ring->slots_per_memory);
     }
     *description = made;
     return GPUD_OK;
@@ -333,9 +382,11 @@ const struct gpud_remote_ops gpud_rdma_remote_ops = {
     .attach = attach,
     .expose = expose,
     .attach_ring = attach_ring,
+    .share_metas = share_metas,
     .add_source = add_source,
     .has_room = has_room,
     .write = write_frame,
+    .write_meta = write_meta,
     .detach = detach,
     .destroy = destroy,
 };

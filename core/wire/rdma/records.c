@@ -23,6 +23,9 @@ void gpud_rdma_free_record(struct rdma_remote *remote)
         gpud_rdma_unregister(&remote->sources[i].region);
     gpud_rdma_unregister(&remote->theirs);
     gpud_rdma_unregister(&remote->published);
+    gpud_rdma_unregister(&remote->metas_region);
+    if (remote->metas)
+        munmap(remote->metas, remote->metas_size);
     if (remote->pages)
         munmap(remote->pages, sizeof(struct gpud_page) + rdma_own_size(remote));
     gpud_rdma_unref(&remote->rdma);

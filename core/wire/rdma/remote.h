@@ -29,6 +29,12 @@ struct rdma_remote {
     struct gpud_rdma_region *theirs;    /* the page's half that the other side writes */
     struct gpud_rdma_region *published; /* the copy */
 
+    /* Large metas: this side's memory and, at the sender, where they are written to. */
+    void *metas;
+    uint64_t metas_size, metas_address;
+    uint32_t metas_key;
+    struct gpud_rdma_region *metas_region;
+
     struct gpud_lock lock; /* for publishing */
     bool attached, detached;
     uint64_t remote_address; /* of our half in the other side's page */

@@ -11,7 +11,8 @@
  *   wake.c, carrier.c       which thread is woken; the ring page between hosts
  *   record.c, verbs.c       links and transfers over a connection
  *   hub.c, listen.c         incoming connections
- *   closing.c, channel.c    lingering before a disconnect; the kind of channel */
+ *   closing.c, channel.c    lingering before a disconnect; the kind of channel
+ *   names.c                 which channels a port has */
 /* clang-format on */
 #ifndef GPUD_WIRE_RDMA_STATE_H
 #define GPUD_WIRE_RDMA_STATE_H
@@ -74,6 +75,8 @@ struct rdma_channel {
     struct rdma_event_channel *events;
     struct rdma_cm_id *id;
     uint32_t peer_receives, peer_queue_pair; /* from the request or the reply */
+    bool asks_names;                         /* the request is only for the names at the port */
+    struct gpud_rdma_refusal refusal;        /* the answer to it; reason 0: none yet */
     struct rdma_waiting waiting[RDMA_WAITING_MAX];
     uint32_t waiting_count;
     bool has_key;

@@ -13,7 +13,8 @@
  * pipeline keep their times to each other. Each stream is a gpudirectsrc, which gets the
  * properties of the same names.
  *
- * Players take it as a URI: gpudirect://cam1, and gpudirect://cam1/audio for one stream.
+ * Players take it as a URI: gpudirect://cam1, and gpudirect://cam1/audio for one stream; of another
+ * host gpudirect+rdma://10.0.0.1:7174/cam1.
  *
  * ## Example launch lines
  * |[
@@ -57,13 +58,14 @@ static void hand_over(GObject *from, GObject *to, const gchar *property)
     g_value_unset(&value);
 }
 
-/* The device is that of pictures, and no stream but the channel's own is waited for. */
+/* The device is that of pictures, which a stream of unknown caps rarely has, and no stream but the
+ * channel's own is waited for. */
 static gboolean concerns(const GParamSpec *pspec, const GstCaps *caps, gboolean main)
 {
     if (pspec->owner_type != GST_TYPE_GPUDIRECT_PROGRAM_SRC)
         return FALSE;
     if (g_str_equal(pspec->name, "device"))
-        return !caps || !blocks_are_caps(caps);
+        return caps ? !blocks_are_caps(caps) : main;
     return main || !g_str_equal(pspec->name, "connection-timeout");
 }
 
@@ -248,8 +250,8 @@ static void finalize(GObject *object)
 static void gst_gpudirect_program_src_class_init(GstGpudirectProgramSrcClass *klass)
 {
     static const struct setting_texts texts = {
-        .address = "The channel (NAME or unix:/path), one of its streams (NAME/STREAM), or any "
-                   "other address of gpudirectsrc",
+        .address = "The channel (NAME, unix:/path or rdma://HOST:PORT/NAME), one of its streams "
+                   "(NAME/STREAM), or any other address of gpudirectsrc",
         .device =
             "Where pictures arrive: auto, host, opencl:N, cuda:N or hip:N; as in gpudirectsrc",
         .slots = "Frames of each stream that may be in flight or held at once",

@@ -9,8 +9,9 @@
 
 #include <string.h>
 
-/* A sender that has not answered by then is asked again after PERIOD. */
+/* A sender that has not answered by then, or is on another host, is asked again after PERIOD. */
 #define ANSWER_TIMEOUT (GST_SECOND / 4)
+#define ANSWER_TIMEOUT_NETWORK GST_SECOND
 #define PERIOD 1000 /* ms */
 
 /* A sender opens its streams one after the other. Pads appear, and no-more-pads is emitted, once
@@ -24,6 +25,7 @@
 #define STREAMS_MAX 32
 
 #define UNIX_PREFIX "unix:"
+#define RDMA_PREFIX "rdma://"
 
 struct found {
     struct stream *stream; /* NULL: it has ended, and its sender is still there */
@@ -36,7 +38,8 @@ struct found {
 struct finder {
     struct finder_params params;
     gchar *address, *prefix; /* prefix: of the addresses of its streams; NULL: there are none */
-    gchar *folder;           /* NULL: bare names */
+    gchar *folder;           /* of its channels, or their port on another host; NULL: bare names */
+    gboolean remote;         /* only names are known, and formats from the connections */
     struct device_watch *watch;
     GThread *thread; /* NULL: there is one stream */
     gint stopping;   /* atomic */
@@ -91,10 +94,13 @@ static struct found *add_stream(struct finder *finder, const gchar *address, con
 static void meet_channel(struct finder *finder, struct found *found, const struct channel *channel)
 {
     found->pid = channel->pid;
-    if (found->announced || !channel->caps)
+    if (found->announced)
         return;
-    stream_announce(found->stream, channel->caps);
-    found->announced = TRUE;
+    if (channel->caps)
+        stream_announce(found->stream, channel->caps);
+    found->announced = stream_is_announced(found->stream);
+    if (!found->announced)
+        return;
     finder->changed_at = g_get_monotonic_time();
     if (!finder->begun_at)
         finder->begun_at = finder->changed_at;
@@ -155,11 +161,12 @@ static void see_channel(struct finder *finder, const struct channel *channel)
 {
     struct found *found = find_stream(finder, channel->address);
 
-    if (!found && channel->caps && !channel->ended && has_room(finder))
+    if (!found && (channel->caps || finder->remote) && !channel->ended && has_room(finder))
         found = add_stream(finder, channel->address, channel->caps);
     if (found && found->stream)
         meet_channel(finder, found, channel);
-    if (channel->answered && !channel->ended && !channel->caps)
+    if (finder->remote ? found && found->stream && !found->announced
+                       : channel->answered && !channel->ended && !channel->caps)
         finder->unformatted = TRUE;
 }
 
@@ -184,7 +191,7 @@ static void watch_senders(struct finder *finder, const GPtrArray *channels)
 {
     GArray *pids = g_array_new(FALSE, FALSE, sizeof(pid_t));
 
-    finder->polls = FALSE;
+    finder->polls = finder->remote;
     for (guint i = 0; i < channels->len; i++) {
         const struct channel *channel = channels->pdata[i];
         pid_t pid = (pid_t)channel->pid;
@@ -201,7 +208,8 @@ static void watch_senders(struct finder *finder, const GPtrArray *channels)
 
 static void search(struct finder *finder)
 {
-    GPtrArray *channels = channels_ask(finder->folder, ANSWER_TIMEOUT, NULL);
+    GPtrArray *channels = channels_ask(
+        finder->folder, finder->remote ? ANSWER_TIMEOUT_NETWORK : ANSWER_TIMEOUT, NULL);
 
     watch_senders(finder, channels);
     compare(finder, channels);
@@ -272,18 +280,31 @@ static gpointer run(gpointer data)
 
 /* --- beginning and end -------------------------------------------------------------------- */
 
-/* A channel on this host, which may have streams. */
+/* What follows the address of another host, "/cam1"; NULL: nothing, or it is of this host. */
+static const gchar *find_remote_name(const gchar *address)
+{
+    if (!g_str_has_prefix(address, RDMA_PREFIX))
+        return NULL;
+    const gchar *name = strchr(address + strlen(RDMA_PREFIX), '/');
+    return name && name[1] ? name : NULL;
+}
+
+/* A channel with a name, which may have streams. */
 static gboolean is_channel(const gchar *address)
 {
-    return !blocks_is_stream(address) &&
-           (g_str_has_prefix(address, UNIX_PREFIX) || !strchr(address, ':'));
+    return !blocks_is_stream(address) && (g_str_has_prefix(address, UNIX_PREFIX) ||
+                                          !strchr(address, ':') || find_remote_name(address));
 }
 
 static void prepare_search(struct finder *finder)
 {
     gboolean is_path = g_str_has_prefix(finder->address, UNIX_PREFIX);
+    const gchar *name = find_remote_name(finder->address);
 
     finder->prefix = g_strconcat(finder->address, is_path ? "!" : "/", NULL);
+    finder->remote = name != NULL;
+    if (finder->remote)
+        finder->folder = g_strndup(finder->address, (gsize)(name + 1 - finder->address));
     if (!is_path)
         return;
     gchar *folder = g_path_get_dirname(finder->address + strlen(UNIX_PREFIX));
@@ -332,7 +353,7 @@ void finder_wake(struct finder *finder)
 
     if (finder->watch)
         device_watch_wake(finder->watch);
-    else if (!stream_has_ended(only->stream))
+    else if (stream_has_pad(only->stream) && !stream_has_ended(only->stream))
         gst_element_no_more_pads(GST_ELEMENT(finder->params.programme->bin));
 }
 

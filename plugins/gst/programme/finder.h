@@ -3,7 +3,7 @@
 
 /* Finds the streams of a channel as they appear, and ends those that have ended. A thread follows
  * the events of the channels' directory; it polls once a second only while a sender does not
- * answer. */
+ * answer, or for a channel of another host. */
 #ifndef GPUD_GST_PROGRAMME_FINDER_H
 #define GPUD_GST_PROGRAMME_FINDER_H
 
@@ -20,9 +20,8 @@ struct finder_params {
     void *user;
 };
 
-/* Begins with the stream of the address itself, which waits for its sender. An address of another
- * kind than those of channels on this host, or of a single stream, has only that one. NULL: an
- * error was posted. */
+/* Begins with the stream of the address itself, which waits for its sender. An address that names
+ * no channel, or a single stream, has only that one. NULL: an error was posted. */
 struct finder *finder_start(const struct finder_params *params);
 
 /* Ends the search. The streams remain, so that the bin can stop them. */

@@ -77,12 +77,21 @@ void stream_announce(struct stream *stream, GstCaps *caps)
         collection_add(stream->programme->collection, stream->stream);
 }
 
+gboolean stream_is_announced(struct stream *stream)
+{
+    g_mutex_lock(&stream->lock);
+    gboolean announced = stream->stream != NULL;
+    g_mutex_unlock(&stream->lock);
+    return announced;
+}
+
 /* The source has caps: now elements and applications see the pad with what they choose by. */
 static void expose(struct stream *stream, GstCaps *caps)
 {
     struct collection *collection = stream->programme->collection;
 
     stream_announce(stream, caps);
+    stream->programme->changed(stream->programme->user);
     collection_wait(collection);
     collection_publish(collection);
     gst_stream_set_caps(stream->stream, caps);

@@ -20,7 +20,7 @@ struct stream_programme {
     GstBin *bin;
     struct collection *collection;
     guint group_id;
-    void (*changed)(void *user); /* a stream got its pad, or has ended; from any thread */
+    void (*changed)(void *user); /* a stream got caps or its pad, or ended; from any thread */
     void *user;
 };
 
@@ -34,6 +34,9 @@ void stream_announce(struct stream *stream, GstCaps *caps);
 
 /* Stops the source, and removes it and the pad. Never from the source's own thread. */
 void stream_free(struct stream *stream);
+
+/* By that, or because the source has caps. */
+gboolean stream_is_announced(struct stream *stream);
 
 GstElement *stream_source(const struct stream *stream);
 gboolean stream_has_pad(const struct stream *stream);

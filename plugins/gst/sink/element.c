@@ -300,6 +300,7 @@ static void finalize(GObject *object)
     sink_clients_finish(&self->clients);
     endpoint_clear(&self->endpoint);
     g_ptr_array_unref(self->sticky_names);
+    g_free(self->large_metas.data);
     G_OBJECT_CLASS(gst_gpudirect_sink_parent_class)->finalize(object);
 }
 

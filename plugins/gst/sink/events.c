@@ -58,7 +58,9 @@ void gst_gpudirect_sink_describe(GstGpudirectSink *self, GstBuffer *buffer,
     info->offset = GST_BUFFER_OFFSET(buffer);
     info->flags = frame_flags_from_buffer(buffer);
     gst_gpudirect_sink_fill_head(self, &head);
-    info->meta_size = meta_encode(buffer, &head, info->meta, &loss);
+    info->meta_size = meta_encode(buffer, &head, info->meta, &self->large_metas, &loss);
+    info->large_meta = self->large_metas.data;
+    info->large_meta_size = self->large_metas.used;
 }
 
 /* The index of this event among the sticky ones of its kind. FALSE: there are more names than the

@@ -24,6 +24,7 @@
 #include "memory/sender.h"
 #include "sink/clients.h"
 #include "sink/debug.h"
+#include "wire/meta.h"
 #include "wire/timing.h"
 
 #include <gst/audio/audio.h>
@@ -94,6 +95,7 @@ struct _GstGpudirectSink {
     gboolean live_known;     /* upstream has answered */
     gboolean failed;         /* an error ended the stream: ignore the EOS that follows it */
     gboolean sender_is_new;  /* it has no events yet */
+    struct meta_large large_metas;
     GPtrArray *sticky_names; /* names of the custom events that the sender got, by their index */
 };
 

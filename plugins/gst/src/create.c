@@ -55,7 +55,9 @@ static void describe_linked(GstGpudirectSrc *self, struct gpud_frame_info *info,
     struct meta_loss loss = {self->endpoint.lost_metas, GST_ELEMENT(self), self->names};
 
     head.drops = info->meta_size == 0; /* a sender without metadata may drop */
-    if (!meta_decode(info->meta, info->meta_size, &head, buffer, &loss) && info->meta_size > 0)
+    gboolean read = meta_decode(info->meta, info->meta_size, &head, buffer, &loss);
+    if ((!read && info->meta_size > 0) ||
+        (read && !meta_decode_large(info->large_meta, info->large_meta_size, buffer, &loss)))
         lost_metas_note(self->endpoint.lost_metas, GST_ELEMENT(self), "unreadable",
                         "the sender's metadata is of an unknown release");
     if (self->feed.input->ops->place)

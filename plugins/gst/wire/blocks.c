@@ -31,12 +31,18 @@ gboolean blocks_are_caps(const GstCaps *caps)
            is_block(gst_caps_get_structure(caps, 0));
 }
 
+#define RDMA_PREFIX "rdma://"
+
 /* A path is that of a stream if the core named the socket. */
 gboolean blocks_is_stream(const gchar *address)
 {
-    const gchar *name = address ? strrchr(address, '/') : NULL;
+    gboolean is_network = address && g_str_has_prefix(address, RDMA_PREFIX);
+    const gchar *name = is_network ? strchr(address + strlen(RDMA_PREFIX), '/') : address;
+    const gchar *slash = name ? strrchr(name, '/') : NULL;
 
-    return name && (strchr(address, ':') ? strchr(name, '!') != NULL : TRUE);
+    if (is_network)
+        return slash != name;
+    return slash && (strchr(address, ':') ? strchr(slash, '!') != NULL : TRUE);
 }
 
 static gboolean is_picture(GstCapsFeatures *features, GstStructure *structure, gpointer ignored)

@@ -16,7 +16,8 @@ static inline gboolean blocks_are_sound(const struct gpud_media *media)
     return media->kind == GPUD_MEDIA_AUDIO;
 }
 
-/* Whether an address is that of a stream of a channel, NAME/STREAM or the path of its socket. */
+/* Whether an address is that of a stream of a channel: NAME/STREAM, the path of its socket, or
+ * rdma://HOST:PORT/NAME/STREAM. */
 gboolean blocks_is_stream(const gchar *address);
 
 /* Whether the caps are those of blocks. */

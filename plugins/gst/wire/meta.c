@@ -4,6 +4,7 @@
 /* A buffer's metas as the bytes that are sent with a frame.
  *
  *     bytes = head (see wire/timing.c), items
+ *     large = items
  *     item  = u16 kind, u16 size, size bytes           unknown kinds are skipped by their size
  */
 #include "wire/meta.h"
@@ -119,19 +120,21 @@ static gboolean stays_behind(const GstMeta *meta)
             ((const GstReferenceTimestampMeta *)meta)->reference == meta_submit_reference());
 }
 
-/* FALSE: it cannot be transmitted, *why says why. */
+/* FALSE: it cannot be transmitted, *why says why; NULL: it does not fit. */
 static gboolean encode_item(struct pack *pack, const GstMeta *meta, guint *skipped,
                             const gchar **why)
 {
     struct pack header = *pack, body;
 
+    *skipped = 0;
+
     pack_u32(pack, 0); /* room for kind and size */
     size_t start = pack->used;
     body = *pack;
     enum item kind = write_item(&body, meta, skipped);
-    if (kind == 0 || body.full) {
-        *why = kind == 0 ? "this type has no serialised form"
-                         : "the metas of one frame have " G_STRINGIFY(GPUD_FRAME_META_MAX) " bytes";
+    gboolean fits = !body.full && body.used - start <= G_MAXUINT16;
+    if (kind == 0 || !fits) {
+        *why = kind == 0 ? "this type has no serialised form" : NULL;
         *pack = header;
         return FALSE;
     }
@@ -141,20 +144,53 @@ static gboolean encode_item(struct pack *pack, const GstMeta *meta, guint *skipp
     return TRUE;
 }
 
+static gboolean encode_large(struct meta_large *large, const GstMeta *meta, guint *skipped,
+                             const gchar **why)
+{
+    if (!large->data)
+        large->data = g_malloc(META_LARGE_MAX);
+    struct pack pack = {.data = large->data, .size = META_LARGE_MAX, .used = large->used};
+    gboolean encoded = encode_item(&pack, meta, skipped, why);
+    large->used = (uint32_t)pack.used;
+    return encoded;
+}
+
+/* In their order: once one did not fit into the small bytes, the next ones follow it, unless they
+ * only fit there. */
+static gboolean encode(struct pack *pack, struct meta_large *large, const GstMeta *meta,
+                       guint *skipped, const gchar **why)
+{
+    gboolean in_order = large->used == 0;
+
+    if (in_order && encode_item(pack, meta, skipped, why))
+        return TRUE;
+    if (in_order && *why)
+        return FALSE;
+    if (encode_large(large, meta, skipped, why))
+        return TRUE;
+    if (!in_order && !*why && encode_item(pack, meta, skipped, why))
+        return TRUE;
+    if (!*why)
+        *why = "the metas of one frame have " G_STRINGIFY(META_LARGE_MAX) " bytes";
+    return FALSE;
+}
+
 uint32_t meta_encode(GstBuffer *buffer, const struct wire_head *head,
-                     uint8_t bytes[GPUD_FRAME_META_MAX], const struct meta_loss *loss)
+                     uint8_t bytes[GPUD_FRAME_META_MAX], struct meta_large *large,
+                     const struct meta_loss *loss)
 {
     struct pack pack = {.data = bytes, .size = GPUD_FRAME_META_MAX};
     gpointer state = NULL;
     GstMeta *meta;
 
+    large->used = 0;
     wire_head_pack(&pack, head);
     while ((meta = gst_buffer_iterate_meta(buffer, &state))) {
-        const gchar *type = g_type_name(meta->info->type), *why;
-        guint skipped = 0;
+        const gchar *type = g_type_name(meta->info->type), *why = NULL;
+        guint skipped;
         if (stays_behind(meta))
             continue;
-        if (!encode_item(&pack, meta, &skipped, &why))
+        if (!encode(&pack, large, meta, &skipped, &why))
             lost_metas_note(loss->lost, loss->owner, type, why);
         else
             for (; skipped > 0; skipped--)
@@ -202,22 +238,33 @@ static void note_unread(uint16_t kind, struct unpack item, const gchar *why,
     g_clear_pointer(&structure, gst_structure_free);
 }
 
+static gboolean read_items(struct unpack *unpack, GstBuffer *buffer, const struct meta_loss *loss)
+{
+    while (!unpack->bad && unpack->left > 0) {
+        uint16_t kind = unpack_u16(unpack);
+        uint16_t length = unpack_u16(unpack);
+        struct unpack item = {
+            .data = unpack_bytes(unpack, length), .left = length, .names = loss->names};
+        struct unpack whole = item;
+        const gchar *why = "it is malformed, or has more new names than are accepted";
+        if (!unpack->bad && !read_item(kind, &item, buffer, &why))
+            note_unread(kind, whole, why, loss);
+    }
+    return !unpack->bad;
+}
+
 gboolean meta_decode(const uint8_t *bytes, uint32_t size, struct wire_head *head, GstBuffer *buffer,
                      const struct meta_loss *loss)
 {
     struct unpack unpack = {.data = bytes, .left = size, .names = loss->names};
 
-    if (!wire_head_unpack(&unpack, head))
-        return FALSE;
-    while (!unpack.bad && unpack.left > 0) {
-        uint16_t kind = unpack_u16(&unpack);
-        uint16_t length = unpack_u16(&unpack);
-        struct unpack item = {
-            .data = unpack_bytes(&unpack, length), .left = length, .names = loss->names};
-        struct unpack whole = item;
-        const gchar *why = "it is malformed, or has more new names than are accepted";
-        if (!unpack.bad && !read_item(kind, &item, buffer, &why))
-            note_unread(kind, whole, why, loss);
-    }
-    return !unpack.bad;
+    return wire_head_unpack(&unpack, head) && read_items(&unpack, buffer, loss);
+}
+
+gboolean meta_decode_large(const uint8_t *bytes, size_t size, GstBuffer *buffer,
+                           const struct meta_loss *loss)
+{
+    struct unpack unpack = {.data = bytes, .left = size, .names = loss->names};
+
+    return size <= META_LARGE_MAX && read_items(&unpack, buffer, loss);
 }

@@ -20,15 +20,28 @@ struct meta_loss {
     struct names *names;
 };
 
-/* Writes head and the buffer's metas; returns the number of bytes. Metas of unknown kinds, and
- * those that do not fit, are left out. */
+/* Metas that do not fit into the small bytes, of one buffer after the other. Starts zeroed. */
+#define META_LARGE_MAX 65536
+struct meta_large {
+    uint8_t *data; /* META_LARGE_MAX of them, made when first needed; g_free() it */
+    uint32_t used;
+};
+
+/* Writes head and the buffer's metas; returns the number of bytes. From the first one on that does
+ * not fit, metas are in *large. Those of unknown kinds, and those for which that is too small, are
+ * left out. */
 uint32_t meta_encode(GstBuffer *buffer, const struct wire_head *head,
-                     uint8_t bytes[GPUD_FRAME_META_MAX], const struct meta_loss *loss);
+                     uint8_t bytes[GPUD_FRAME_META_MAX], struct meta_large *large,
+                     const struct meta_loss *loss);
 
 /* Adds the metas in the bytes to the buffer. FALSE: the bytes are not this plugin's, or malformed;
  * metas before the fault are added. */
 gboolean meta_decode(const uint8_t *bytes, uint32_t size, struct wire_head *head, GstBuffer *buffer,
                      const struct meta_loss *loss);
+
+/* The same for those in *large. */
+gboolean meta_decode_large(const uint8_t *bytes, size_t size, GstBuffer *buffer,
+                           const struct meta_loss *loss);
 
 /* Caps of the reference timestamp that the source optionally adds: the monotonic time of the
  * submit. Owned by the plugin. */

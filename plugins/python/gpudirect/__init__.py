@@ -167,7 +167,7 @@ class Group(_Source, _gpudirect.Group):
 
 class Sender(_gpudirect.Sender):
     """Sender(address, media=None, *, device="auto", name=None, slots=0, slow_receiver=None, require_direct=False,
-    route=None, access=None, psk_file=None, allow_unauthenticated=False)
+    route=None, access=None, psk_file=None, allow_unauthenticated=False, large_meta_max=0)
 
     Sends frames to any number of receivers. As a context manager it ends the stream in order, or, at an exception,
     without.
@@ -175,6 +175,7 @@ class Sender(_gpudirect.Sender):
     media           in the syntax of caps: "video/x-raw,format=RGBA,width=1920,height=1080,framerate=60/1"
     slots           frames in flight for each receiver; 0: 4
     slow_receiver   "block" (as None), "drop-newest" or "drop-oldest"
+    large_meta_max  bytes that a frame's large_meta may have; 0: 65536
     """
 
     __slots__ = ("__weakref__",)

@@ -38,6 +38,7 @@ class Frame:
     offset: int | None
     flags: int
     meta: bytes
+    large_meta: bytes
     size: int
     @property
     def number(self) -> int: ...
@@ -152,7 +153,7 @@ class Sender:
     def __init__(self, address: str, media: str | None = None, *, device: str | None = "auto",
                  name: str | None = None, slots: int = 0, slow_receiver: _Policy = None, require_direct: bool = False,
                  route: str | None = None, access: str | None = None, psk_file: str | None = None,
-                 allow_unauthenticated: bool = False) -> None: ...
+                 allow_unauthenticated: bool = False, large_meta_max: int = 0) -> None: ...
     @property
     def info(self) -> dict[str, Any]: ...
     @property

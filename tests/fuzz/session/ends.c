@@ -127,6 +127,7 @@ static bool goes_on(struct ends *ends, int64_t until, const char *what, const ch
 
 static void write_picture(struct gpud_frame *frame, uint64_t number)
 {
+    static const uint8_t data_of_large[1000];
     void *data;
     struct gpud_error error = {.reason = ""};
     struct gpud_frame_info info = INFO(frame, frame);
@@ -138,6 +139,8 @@ static void write_picture(struct gpud_frame *frame, uint64_t number)
     info.pts_ns = number * 40 * GPUD_MSEC;
     info.meta_size = number % 64;
     memset(info.meta, (int)number, info.meta_size);
+    info.large_meta = data_of_large;
+    info.large_meta_size = number % 3 * 500;
     if (gpud_frame_set_info(frame, &info, NULL) != GPUD_OK)
         abort();
 }

@@ -77,6 +77,7 @@ void lie_descriptor(struct gpud_page *page, struct fuzz_input *input)
     case 2:
         bent->meta_size = value & 0x8000 ? UINT32_MAX : value;
         bent->bytes = value & 0x4000 ? UINT64_MAX - value : value;
+        bent->large_meta_size = value & 0x2000 ? UINT32_MAX - value : value;
         break;
     case 3:
         bent->sequence = value & 0x8000 ? UINT64_MAX - value : value;

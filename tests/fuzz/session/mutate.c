@@ -166,6 +166,9 @@ static void mutate_offer(struct gpud_offer *offer, struct fuzz_input *input)
     case 5:
         offer->media.kind = (enum gpud_media_kind)(which / 8 % 4);
         break;
+    case 6:
+        offer->large_meta_max = odd_number(input, offer->large_meta_max);
+        break;
     default:
         mutate_ring(&offer->ring, input);
         break;
@@ -174,7 +177,10 @@ static void mutate_offer(struct gpud_offer *offer, struct fuzz_input *input)
 
 static void mutate_accept(struct gpud_accept *accept, struct fuzz_input *input)
 {
-    switch (fuzz_number(input, 1) % 3) {
+    switch (fuzz_number(input, 1) % 4) {
+    case 3:
+        accept->large_metas.size = odd_number(input, (uint32_t)accept->large_metas.size);
+        break;
     case 0:
         accept->epoch = odd_number(input, accept->epoch);
         break;

@@ -67,7 +67,8 @@ static void check_honest(struct ends_reader *reader, struct gpud_frame *frame)
     if (gpud_frame_map(frame, GPUD_READ, 10 * GPUD_SEC, &data, &error) != GPUD_OK)
         watch_fail("the honest receiver cannot see its frame %llu: %s", (unsigned long long)number,
                    error.reason);
-    if (!is_picture(data, info.layout.size, number) || info.meta_size != number % 64)
+    if (!is_picture(data, info.layout.size, number) || info.meta_size != number % 64 ||
+        info.large_meta_size != number % 3 * 500)
         watch_fail("the honest receiver's frame %llu holds another picture",
                    (unsigned long long)number);
     gpud_frame_unmap(frame);
@@ -143,6 +144,10 @@ static void check_bent(struct ends_reader *reader, struct gpud_frame *frame)
                    (unsigned long long)info.sequence, (unsigned long long)reader->last);
     if (info.meta_size > GPUD_FRAME_META_MAX)
         watch_fail("a frame has %u bytes of meta", info.meta_size);
+    if (info.large_meta_size > GPUD_LARGE_META_MAX)
+        watch_fail("a frame has a large meta of %zu bytes", info.large_meta_size);
+    if (info.large_meta_size > 0)
+        touch(info.large_meta, info.large_meta_size);
     reader->last = info.sequence;
     if (gpud_frame_map(frame, GPUD_READ, TIMEOUT, &data, NULL) != GPUD_OK)
         return;
