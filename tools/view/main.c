@@ -1,0 +1,152 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* gpudirect-view: shows a channel in a window, or saves a picture of it. */
+#include "headless.h"
+#include "picture.h"
+#include "window.h"
+
+#include <locale.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define EXIT_USAGE 2
+#define EXIT_TIMEOUT 3
+#define TIMEOUT 10.0
+#define TIMEOUT_MAX 86400.0
+
+static const char summary[] =
+    "Shows a channel of pictures in a window. It waits for a sender, and again after that has\n"
+    "left; a slow display never makes the sender or other receivers wait.\n"
+    "With --png: saves the next frame, and needs no display.";
+
+static const char description[] =
+    "ADDRESS is a sender's, as gpudirectsrc takes it: cam1, unix:/run/studio/cam1,\n"
+    "rdma://10.0.0.1:7174/cam1.\n"
+    "\n"
+    "Keys:\n"
+    "  i        show or hide the overlay: format, path and why there is no better one, frames a\n"
+    "           second, the age of a picture when it is shown, frames lost at the sender "
+    "(dropped)\n"
+    "           and here (skipped, for a newer one)\n"
+    "  s        save the next frame as a PNG file in the current folder\n"
+    "  f        full screen\n"
+    "  q, Esc   quit\n"
+    "\n"
+    "Formats that the display's driver takes are handed to it as they are; all others of\n"
+    "GStreamer's raw formats are converted by the CPU. Pictures of a high dynamic range are not\n"
+    "mapped to that of the display.\n"
+    "\n"
+    "Environment:\n"
+    "  GPUDIRECT_LOG       error, warning, info or debug: the library's messages\n"
+    "  SDL_VIDEODRIVER     x11 or wayland; SDL_RENDER_DRIVER: opengl, opengles2 or software\n"
+    "\n"
+    "Exit status: 0 success, also after Ctrl-C; 1 failure; 2 wrong usage; 3 with --png: no frame\n"
+    "in time.\n"
+    "\n"
+    "Examples:\n"
+    "  gpudirect-view cam1\n"
+    "  gpudirect-view --png cam1.png --timeout 5 rdma://10.0.0.1:7174 --psk-file KEY";
+
+struct options {
+    struct source_options source;
+    struct window_options window;
+    const char *png;
+    double timeout; /* negative: not given */
+};
+
+/* What is wrong with the options; NULL: nothing. */
+static const char *find_mistake(const struct options *options, int arguments)
+{
+    if (arguments != 1)
+        return "there is one argument, the address of a sender, such as cam1";
+    if (options->timeout >= 0 && !options->png)
+        return "--timeout goes with --png";
+    if (options->window.full_screen && options->png)
+        return "--full-screen does not go with --png";
+    return NULL;
+}
+
+static int run(const struct options *options)
+{
+    struct source source;
+    struct gpud_error error;
+    enum gpud_status status;
+    picture_start();
+    if (!source_open(&source, &options->source, &error)) {
+        fprintf(stderr, "gpudirect-view: %s\n", error.reason);
+        return error.status == GPUD_INVALID ? EXIT_USAGE : EXIT_FAILURE;
+    }
+    if (options->png)
+        status = headless_save(
+            &source, options->png,
+            (int64_t)((options->timeout >= 0 ? options->timeout : TIMEOUT) * 1e9), &error);
+    else
+        status = window_run(&source, &options->window, &error) ? GPUD_OK : error.status;
+    source_close(&source);
+    if (status == GPUD_OK)
+        return EXIT_SUCCESS;
+    fprintf(stderr, "gpudirect-view: %s\n", error.reason);
+    return options->png && status == GPUD_TIMEOUT ? EXIT_TIMEOUT : EXIT_FAILURE;
+}
+
+static gboolean parse_timeout(const gchar *name, const gchar *value, gpointer data, GError **error)
+{
+    struct options *options = data;
+    char *end;
+    options->timeout = g_ascii_strtod(value, &end);
+    if (end != value && !*end && options->timeout >= 0 && options->timeout <= TIMEOUT_MAX)
+        return TRUE;
+    g_set_error(error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE,
+                "--timeout takes a number of seconds up to 86400, not \"%s\"", value);
+    return FALSE;
+}
+
+int main(int argc, char **argv)
+{
+    struct options options = {.timeout = -1};
+    char *png = NULL, *access = NULL, *psk_file = NULL;
+    gboolean full_screen = FALSE, version = FALSE;
+    const GOptionEntry entries[] = {
+        {"png", 0, 0, G_OPTION_ARG_FILENAME, &png, "Save the next frame in FILE and exit", "FILE"},
+        {"timeout", 0, 0, G_OPTION_ARG_CALLBACK, parse_timeout,
+         "With --png: how long to wait for a frame (default: 10)", "SECONDS"},
+        {"full-screen", 0, 0, G_OPTION_ARG_NONE, &full_screen, "Begin with the full screen", NULL},
+        {"access", 0, 0, G_OPTION_ARG_STRING, &access,
+         "Whose sender it may be: user (default: this user), group:NAME, all", "WHO"},
+        {"psk-file", 0, 0, G_OPTION_ARG_FILENAME, &psk_file,
+         "The sender's key, for an address over a network", "FILE"},
+        {"version", 0, 0, G_OPTION_ARG_NONE, &version, "Print the version and exit", NULL},
+        {NULL},
+    };
+    setlocale(LC_CTYPE, ""); /* not LC_NUMERIC: decimal points stay points */
+    GOptionContext *context = g_option_context_new("ADDRESS — shows a channel");
+    GOptionGroup *group = g_option_group_new("", "", "", &options, NULL);
+    g_option_group_add_entries(group, entries);
+    g_option_context_set_main_group(context, group);
+    g_option_context_set_summary(context, summary);
+    g_option_context_set_description(context, description);
+    GError *wrong = NULL;
+    bool parsed = g_option_context_parse(context, &argc, &argv, &wrong);
+    g_option_context_free(context);
+    options.source = (struct source_options){argc > 1 ? argv[1] : NULL, access, psk_file};
+    options.window = (struct window_options){options.source.address, full_screen};
+    options.png = png;
+    const char *mistake = !parsed   ? wrong->message
+                          : version ? NULL
+                                    : find_mistake(&options, argc - 1);
+    int result = EXIT_SUCCESS;
+    if (mistake) {
+        fprintf(stderr, "gpudirect-view: %s (see --help)\n", mistake);
+        result = EXIT_USAGE;
+    } else if (version) {
+        printf("gpudirect-view %s\n", gpud_version_string());
+    } else {
+        result = run(&options);
+    }
+    g_clear_error(&wrong);
+    g_free(png);
+    g_free(access);
+    g_free(psk_file);
+    return result;
+}

@@ -1,0 +1,349 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+#include "window.h"
+
+#include "overlay.h"
+#include "picture.h"
+#include "screenshot.h"
+#include "status.h"
+#include "texture.h"
+
+#include <string.h>
+#include <time.h>
+
+#define WIDTH 960
+#define HEIGHT 540
+/* The longest that a key waits while no frame comes. */
+#define TURN (10 * GPUD_MSEC)
+/* Between two tries to connect that are refused at once. */
+#define RETRY_MS 200
+#define MESSAGE_TIME (4 * (uint64_t)GPUD_SEC)
+/* Without a frame for so long the overlay says so. */
+#define STALLED (2 * (uint64_t)GPUD_SEC)
+
+struct window {
+    struct source *source;
+    const struct window_options *options;
+    SDL_Window *window;
+    SDL_Renderer *renderer;
+    struct overlay overlay;
+    struct status status;
+    struct picture picture;
+    struct texture texture;
+    uint32_t formats; /* of the source, when picture was made */
+    bool has_picture, live, sized, hidden_info, full_screen, quit, redraw;
+    bool screenshot;               /* of the next frame */
+    char waiting[GPUD_REASON_MAX]; /* why no picture comes, or the last one was not shown */
+    char *message;
+    uint64_t message_until, last_frame_ns;
+    GString *text;
+};
+
+static uint64_t now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (uint64_t)time.tv_sec * (uint64_t)GPUD_SEC + (uint64_t)time.tv_nsec;
+}
+
+/* --- what the overlay says ------------------------------------------------------------------- */
+
+static void say(struct window *self, char *message)
+{
+    g_free(self->message);
+    self->message = message;
+    self->message_until = now() + MESSAGE_TIME;
+    self->redraw = true;
+}
+
+/* Reasons and names come from peers. */
+static void clean(GString *text)
+{
+    char *valid = g_utf8_make_valid(text->str, (gssize)text->len);
+    for (char *c = valid; *c; c++)
+        if (g_ascii_iscntrl(*c) && *c != '\n')
+            *c = ' ';
+    g_string_assign(text, valid);
+    g_free(valid);
+}
+
+static void describe(struct window *self, uint64_t time)
+{
+    GString *text = self->text;
+    g_string_truncate(text, 0);
+    if (!self->live) {
+        g_string_append_printf(text, "%s: waiting\n%s", self->options->address, self->waiting);
+    } else if (self->waiting[0]) {
+        g_string_append_printf(text, "%s: %s", self->options->address, self->waiting);
+    } else if (time - self->last_frame_ns > STALLED) {
+        g_string_append_printf(text, "%s: no frame for %" PRIu64 " s", self->options->address,
+                               (time - self->last_frame_ns) / (uint64_t)GPUD_SEC);
+    } else if (!self->hidden_info) {
+        g_string_append_printf(text, "%s: ", self->options->address);
+        status_describe(&self->status, self->source,
+                        self->texture.converted != GST_VIDEO_FORMAT_UNKNOWN, text);
+    }
+    if (self->message && time < self->message_until)
+        g_string_append_printf(text, "%s%s", text->len ? "\n" : "", self->message);
+    clean(text);
+}
+
+static void set_title(struct window *self)
+{
+    char *title = g_strdup_printf("%s%s - gpudirect-view", self->options->address,
+                                  self->live ? "" : " (waiting)");
+    if (g_strcmp0(SDL_GetWindowTitle(self->window), title) != 0)
+        SDL_SetWindowTitle(self->window, title);
+    g_free(title);
+}
+
+/* --- drawing -----------------------------------------------------------------------------------
+ */
+
+/* The largest rectangle of the picture's shape, in the middle. */
+static SDL_Rect fit(int width, int height, double aspect)
+{
+    SDL_Rect area = {0, 0, width, height};
+    if (width > height * aspect)
+        area.w = MAX(1, (int)(height * aspect + 0.5));
+    else
+        area.h = MAX(1, (int)(width / aspect + 0.5));
+    area.x = (width - area.w) / 2;
+    area.y = (height - area.h) / 2;
+    return area;
+}
+
+static void draw(struct window *self)
+{
+    int width = 1, height = 1, points = 1;
+    SDL_GetRendererOutputSize(self->renderer, &width, &height);
+    SDL_GetWindowSize(self->window, &points, NULL);
+    SDL_SetRenderDrawColor(self->renderer, 0, 0, 0, 255);
+    SDL_RenderClear(self->renderer);
+    if (self->has_picture) {
+        SDL_Rect area = fit(width, height, self->picture.aspect);
+        Uint8 light = self->live ? 255 : 90; /* an old picture is not taken for a live one */
+        SDL_SetTextureColorMod(self->texture.texture, light, light, light);
+        SDL_RenderCopy(self->renderer, self->texture.texture, NULL, &area);
+    }
+    describe(self, now());
+    set_title(self);
+    overlay_draw(&self->overlay, self->renderer, self->text->str, width,
+                 14 * MAX(1, width / MAX(1, points)));
+    SDL_RenderPresent(self->renderer);
+    self->redraw = false;
+}
+
+/* --- frames ------------------------------------------------------------------------------------
+ */
+
+static void forget_picture(struct window *self)
+{
+    texture_finish(&self->texture);
+    picture_finish(&self->picture);
+    self->picture.info.finfo = NULL;
+    self->has_picture = false;
+}
+
+/* The window gets the first picture's size, as far as the display has room for it. */
+static void size_window(struct window *self)
+{
+    const GstVideoInfo *info = &self->picture.info;
+    SDL_Rect room = {0, 0, WIDTH, HEIGHT};
+    if (self->sized || self->full_screen)
+        return;
+    self->sized = true;
+    SDL_GetDisplayUsableBounds(MAX(0, SDL_GetWindowDisplayIndex(self->window)), &room);
+    int rows = MAX(1, (int)(info->width / self->picture.aspect + 0.5));
+    SDL_Rect area = {0, 0, info->width, rows};
+    if (area.w > room.w * 0.9 || area.h > room.h * 0.9)
+        area = fit((int)(room.w * 0.9), (int)(room.h * 0.9), self->picture.aspect);
+    SDL_SetWindowSize(self->window, area.w, area.h);
+    SDL_SetWindowPosition(self->window, room.x + (room.w - area.w) / 2,
+                          room.y + (room.h - area.h) / 2);
+}
+
+static bool prepare(struct window *self, struct gpud_error *error)
+{
+    if (self->formats == self->source->formats && self->texture.texture)
+        return true;
+    forget_picture(self);
+    self->formats = self->source->formats;
+    if (!picture_init(&self->picture, &self->source->media, error))
+        return false;
+    if (texture_init(&self->texture, self->renderer, &self->picture, error)) {
+        size_window(self);
+        return true;
+    }
+    picture_finish(&self->picture);
+    return false;
+}
+
+static bool take_frame(struct window *self, struct gpud_frame *frame, struct gpud_error *error)
+{
+    GstVideoFrame mapped;
+    if (!prepare(self, error) || !picture_map(&self->picture, frame, &mapped, error))
+        return false;
+    bool shown = texture_update(&self->texture, &self->picture, &mapped, error);
+    if (self->screenshot)
+        say(self, screenshot_take(&self->picture, &mapped, self->options->address));
+    self->screenshot = false;
+    picture_unmap(frame, &mapped);
+    return shown;
+}
+
+static void show(struct window *self, struct gpud_frame *frame)
+{
+    struct gpud_frame_info info = GPUD_INFO_INIT(info);
+    struct gpud_error error;
+    gpud_frame_get_info(frame, &info);
+    self->last_frame_ns = now();
+    self->live = true;
+    self->waiting[0] = '\0';
+    if (take_frame(self, frame, &error))
+        self->has_picture = true;
+    else
+        g_strlcpy(self->waiting, error.reason, sizeof(self->waiting));
+    gpud_frame_release(&frame); /* before the display's turn is waited for */
+    draw(self);
+    if (!self->waiting[0])
+        status_count_shown(&self->status, info.submitted_ns, now());
+}
+
+/* No frame came. A sender that is still there may only have stopped to send. */
+static void look_for_sender(struct window *self, enum gpud_status status,
+                            const struct gpud_error *error)
+{
+    struct gpud_receiver_info info = GPUD_INFO_INIT(info);
+    gpud_receiver_get_info(self->source->receiver, &info);
+    if (self->live && info.connected && status == GPUD_TIMEOUT)
+        return;
+    self->redraw = self->redraw || self->live || strcmp(self->waiting, error->reason) != 0;
+    self->live = false;
+    g_strlcpy(self->waiting, error->reason, sizeof(self->waiting));
+    if (status != GPUD_TIMEOUT)
+        SDL_WaitEventTimeout(NULL, RETRY_MS);
+}
+
+/* --- keys --------------------------------------------------------------------------------------
+ */
+
+static void ask_for_screenshot(struct window *self)
+{
+    if (self->live)
+        self->screenshot = true;
+    else
+        say(self, g_strdup("no picture comes that could be saved"));
+}
+
+static void press(struct window *self, SDL_Keycode key)
+{
+    if (key == SDLK_q || key == SDLK_ESCAPE) {
+        self->quit = true;
+    } else if (key == SDLK_i) {
+        self->hidden_info = !self->hidden_info;
+    } else if (key == SDLK_s) {
+        ask_for_screenshot(self);
+    } else if (key == SDLK_f) {
+        self->full_screen = !self->full_screen;
+        SDL_SetWindowFullscreen(self->window,
+                                self->full_screen ? SDL_WINDOW_FULLSCREEN_DESKTOP : 0);
+    }
+    self->redraw = true;
+}
+
+static void handle_events(struct window *self)
+{
+    SDL_Event event;
+    while (SDL_PollEvent(&event)) {
+        if (event.type == SDL_QUIT) { /* also of Ctrl-C */
+            self->quit = true;
+        } else if (event.type == SDL_KEYDOWN && !event.key.repeat) {
+            press(self, event.key.keysym.sym);
+        } else if (event.type == SDL_WINDOWEVENT) {
+            self->redraw = true;
+        } else if (event.type == SDL_RENDER_DEVICE_RESET) {
+            forget_picture(self);
+            overlay_forget(&self->overlay);
+            self->redraw = true;
+        }
+    }
+}
+
+/* --- the window --------------------------------------------------------------------------------
+ */
+
+static bool fail(struct gpud_error *error, const char *what)
+{
+    *error = (struct gpud_error){.status = GPUD_UNSUPPORTED};
+    g_snprintf(error->reason, sizeof(error->reason),
+               "%s: %s (--png FILE saves a picture without a display)", what, SDL_GetError());
+    return false;
+}
+
+static bool open_window(struct window *self, struct gpud_error *error)
+{
+    Uint32 flags = SDL_WINDOW_RESIZABLE | SDL_WINDOW_ALLOW_HIGHDPI |
+                   (self->full_screen ? SDL_WINDOW_FULLSCREEN_DESKTOP : 0);
+    SDL_SetHint(SDL_HINT_VIDEO_X11_NET_WM_BYPASS_COMPOSITOR, "0");
+    if (SDL_Init(SDL_INIT_VIDEO) != 0)
+        return fail(error, "there is no display");
+    /* Without a display SDL falls back to a window that cannot be seen. */
+    if (strcmp(SDL_GetCurrentVideoDriver(), "offscreen") == 0 && !SDL_GetHint("SDL_VIDEODRIVER")) {
+        SDL_SetError("neither DISPLAY nor WAYLAND_DISPLAY leads to one");
+        return fail(error, "there is no display");
+    }
+    self->window = SDL_CreateWindow(self->options->address, SDL_WINDOWPOS_CENTERED,
+                                    SDL_WINDOWPOS_CENTERED, WIDTH, HEIGHT, flags);
+    if (!self->window)
+        return fail(error, "there is no window");
+    self->renderer = SDL_CreateRenderer(self->window, -1, SDL_RENDERER_PRESENTVSYNC);
+    if (!self->renderer)
+        return fail(error, "nothing can be drawn");
+    overlay_init(&self->overlay);
+    return true;
+}
+
+static void close_window(struct window *self)
+{
+    forget_picture(self);
+    overlay_finish(&self->overlay);
+    if (self->renderer)
+        SDL_DestroyRenderer(self->renderer);
+    if (self->window)
+        SDL_DestroyWindow(self->window);
+    SDL_Quit();
+}
+
+static void turn(struct window *self)
+{
+    struct gpud_frame *frame;
+    struct gpud_error error;
+    uint64_t drawn = self->status.since_ns;
+    handle_events(self);
+    enum gpud_status status = source_acquire(self->source, TURN, &frame, &error);
+    if (status == GPUD_OK)
+        show(self, frame);
+    else
+        look_for_sender(self, status, &error);
+    status_update(&self->status, self->source, now());
+    if (self->redraw || drawn != self->status.since_ns)
+        draw(self);
+}
+
+bool window_run(struct source *source, const struct window_options *options,
+                struct gpud_error *error)
+{
+    struct window self = {
+        .source = source, .options = options, .full_screen = options->full_screen, .redraw = true};
+    self.text = g_string_new(NULL);
+    status_start(&self.status, source, now());
+    bool opened = open_window(&self, error);
+    while (opened && !self.quit)
+        turn(&self);
+    close_window(&self);
+    g_string_free(self.text, TRUE);
+    g_free(self.message);
+    return opened;
+}

@@ -1,0 +1,19 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Shows the channel in a window until that is closed. */
+#ifndef GPUD_VIEW_WINDOW_H
+#define GPUD_VIEW_WINDOW_H
+
+#include "source.h"
+
+struct window_options {
+    const char *address;
+    bool full_screen;
+};
+
+/* False: error says why there is no window. */
+bool window_run(struct source *source, const struct window_options *options,
+                struct gpud_error *error);
+
+#endif
