@@ -26,6 +26,7 @@ static const char *const names[GPUD_RANKS] = {
     [GPUD_RANK_SENDER] = "sender",
     [GPUD_RANK_RECEIVER] = "receiver",
     [GPUD_RANK_SESSION] = "session",
+    [GPUD_RANK_GROUP] = "group",
     [GPUD_RANK_POOL_WAKE] = "pool wake",
     [GPUD_RANK_TRANSFER_COMPLETIONS] = "transfer completions",
     [GPUD_RANK_CAPTURE_NODE] = "capture node",

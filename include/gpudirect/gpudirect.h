@@ -12,6 +12,7 @@
 #include <gpudirect/channel.h>
 #include <gpudirect/device.h>
 #include <gpudirect/frame.h>
+#include <gpudirect/group.h>
 #include <gpudirect/layout.h>
 #include <gpudirect/media.h>
 #include <gpudirect/network.h>

@@ -7,6 +7,7 @@
 #include "capture.h"
 #include "error.h"
 #include "frame.h"
+#include "group.h"
 #include "lists.h"
 #include "python.h"
 #include "receiver.h"
@@ -23,7 +24,8 @@ static int fill(PyObject *module)
         return -1;
     }
     if (error_init() < 0 || view_init(module) < 0 || frame_init(module) < 0 ||
-        receiver_init(module) < 0 || sender_init(module) < 0 || capture_init(module) < 0)
+        receiver_init(module) < 0 || sender_init(module) < 0 || capture_init(module) < 0 ||
+        group_init(module) < 0)
         return -1;
     return PyModule_AddStringConstant(module, "version", gpud_version_string());
 }

@@ -487,6 +487,8 @@ void gpud_receiver_interrupt(struct gpud_receiver *receiver, bool interrupted)
     gpud_receiver_poll_wake(receiver);
     if (receiver->session)
         gpud_page_rouse(&receiver->session->view.end);
+    if (receiver->on_interrupt)
+        receiver->on_interrupt(receiver->on_interrupt_user);
     gpud_lock_release(&receiver->lock);
 }
 

@@ -66,6 +66,10 @@ struct gpud_receiver {
     void (*on_event)(void *user, enum gpud_event event, const void *data);
     void *user;
     atomic_bool interrupted;
+    /* Of the group that this is a member of, called when it is interrupted; NULL: none. Under the
+     * lock. */
+    void (*on_interrupt)(void *user);
+    void *on_interrupt_user;
 
     enum gpud_receiver_state state;
     int64_t deadline;          /* of the state; INT64_MAX: none */

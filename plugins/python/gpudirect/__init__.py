@@ -15,6 +15,7 @@ made them: children start by multiprocessing's "spawn".
 """
 
 import atexit
+import typing
 import weakref
 
 from . import _gpudirect
@@ -23,9 +24,9 @@ from ._loop import Frames, stop_waiting
 from .errors import (Closed, DeviceFailure, Error, Interrupted, Invalid, NoAccess, NoDevice, NoMemory, PeerLost,
                      TakenBack, Timeout, Unsupported)
 
-__all__ = ["Capture", "Closed", "DeviceFailure", "Error", "Frame", "Interrupted", "Invalid", "NoAccess", "NoDevice",
-           "NoMemory", "PeerLost", "Plane", "Receiver", "Sender", "TakenBack", "Timeout", "Unsupported", "channels",
-           "devices", "info"]
+__all__ = ["Capture", "Closed", "DeviceFailure", "Error", "Frame", "Group", "Instant", "Interrupted", "Invalid",
+           "NoAccess", "NoDevice", "NoMemory", "PeerLost", "Plane", "Receiver", "Sender", "TakenBack", "Timeout",
+           "Unsupported", "channels", "devices", "info"]
 
 __version__ = _gpudirect.version
 
@@ -94,6 +95,74 @@ class Capture(_Source, _gpudirect.Capture):
     def __init__(self, *arguments, **named):
         self._waiting = None
         _open.add(self)
+
+
+class Instant(typing.NamedTuple):
+    """What a group hands on: the frames of one instant."""
+
+    time: int            # of the instant, in ns
+    frames: tuple        # by member; None: it has none
+    member: int          # the first one that has a frame; mode "any": the only one
+    discontinuity: bool  # instants are missing before this one
+    states: tuple        # by member: "present", "late", "skipped", "apart", "absent" or "ended"
+
+    @property
+    def frame(self):
+        """The frame of `member`."""
+        return self.frames[self.member]
+
+    @property
+    def complete(self):
+        """Whether every member has a frame."""
+        return None not in self.frames
+
+
+class Group(_Source, _gpudirect.Group):
+    """Group(addresses, mode="all", *, device="auto", history=0, tolerance=0, latency=0, timeout=None, slots=0,
+    slow_receiver=None, require_direct=False, access=None, psk_file=None, allow_old_dlpack=False)
+
+    Receives from several senders: an iterator of Instant, also for `async for`, and a context manager.
+
+    mode             "all": one frame of each sender for an instant; "any": each instant once, of a main and a backup
+                     sender, from the one that `preferred` (a number, which may be set at any time) says, if in time
+    device           of all, or a list with one for each
+    history          frames of each that acquire(at=time) can still read
+    tolerance        seconds by which the times of one instant may differ; 0: just under half of a frame
+    latency          seconds that an instant waits for a member; 0: two frames, or half of one in mode "any"
+    timeout          seconds of a step of the loop at most; None: without end
+    """
+
+    __slots__ = ("__weakref__", "_waiting")
+
+    def __new__(cls, addresses, mode="all", *, device="auto", history=0, tolerance=0, latency=0, timeout=None, slots=0,
+                slow_receiver=None, require_direct=False, access=None, psk_file=None, allow_old_dlpack=False):
+        if isinstance(addresses, str):
+            raise TypeError("a group has a list of addresses")
+        if mode not in ("all", "any"):
+            raise ValueError(f'mode "{mode}": "all" and "any" are possible')
+        addresses = tuple(addresses)
+        one = device is None or isinstance(device, str)
+        devices_of = (device,) * len(addresses) if one else tuple(device)
+        if len(devices_of) != len(addresses):
+            raise ValueError(f"{len(addresses)} addresses, and {len(devices_of)} devices")
+        return super().__new__(cls, tuple(zip(addresses, devices_of)), mode == "any", history, tolerance, latency,
+                               timeout, slots, slow_receiver, require_direct, access, psk_file, allow_old_dlpack)
+
+    def __init__(self, *arguments, **named):
+        self._waiting = None
+        _open.add(self)
+
+    def __next__(self):
+        return Instant(*super().__next__())
+
+    def acquire(self, timeout=None, *, newest=False, at=None):
+        """The next Instant, the newest, or that at a time in ns: see the C part."""
+        return Instant(*super().acquire(timeout, newest=newest, at=at))
+
+    def poll(self):
+        """The next Instant, or None if there is none yet."""
+        instant = super().poll()
+        return instant and Instant(*instant)
 
 
 class Sender(_gpudirect.Sender):

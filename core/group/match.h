@@ -1,0 +1,118 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Which frames of several members belong to one instant, when that instant is to be handed on, and
+ * which frames to drop. A state machine: no clock, no thread, no receiver. Times and arrivals go
+ * in, decisions come out. Model: group.pml in tests/model.
+ *
+ * Words: `last` is the instant that was handed on last. A frame is *passed* when its instant was
+ * handed on or passed over; it stays for the history. Otherwise it is *pending* if it is in reach
+ * of `last`, and *apart* if it is not, as after a sender began a new time line. */
+#ifndef GPUD_GROUP_MATCH_H
+#define GPUD_GROUP_MATCH_H
+
+#include <gpudirect/group.h>
+
+/* Instants whose first arrival is remembered, to judge whether a later frame was in time. */
+#define GPUD_MATCH_RECORDS 64
+
+struct gpud_match_entry {
+    uint64_t time;     /* the instant, in ns */
+    uint64_t duration; /* until the next frame; 0: unknown */
+    int64_t arrival;
+    void *what;     /* the caller's */
+    bool corrupted; /* taken only if no other member has a good one */
+    bool passed;
+    uint32_t generation; /* of the member, when it came */
+};
+
+struct gpud_match_member {
+    struct gpud_match_entry entries[GPUD_SLOTS_MAX]; /* in the order of arrival */
+    uint32_t count;
+    uint32_t room;       /* entries that it may have, less than GPUD_SLOTS_MAX */
+    uint32_t generation; /* counts connections and formats */
+    bool alive;          /* connected */
+    bool delivers;       /* and a frame came on this connection */
+    bool known;          /* newest and newest_at are: a frame came once */
+    bool quiet;          /* a wait for it at a gap was in vain, and nothing came since */
+    bool ended;          /* not alive because of EOS */
+    uint64_t newest;     /* time of its last frame, also of an earlier connection */
+    int64_t newest_at;   /* its arrival */
+    uint64_t duration;   /* of its last frame */
+    uint32_t misses;     /* instants in a row that waited for it in vain */
+    uint64_t missed;     /* in all */
+    int64_t behind, offset;
+};
+
+struct gpud_match {
+    enum gpud_group_mode mode;
+    uint32_t count, history;
+    int64_t wanted_tolerance, wanted_latency; /* 0: by the duration */
+    bool keeps_newest; /* a full member drops its oldest pending frame for a new one */
+    struct gpud_match_member members[GPUD_GROUP_MEMBERS_MAX];
+
+    bool begun; /* last is set */
+    uint64_t last;
+    bool at_end; /* a member ended, and no frame of a further instant came since */
+    struct {
+        uint64_t time;
+        int64_t arrival; /* of its first frame */
+    } records[GPUD_MATCH_RECORDS];
+    uint32_t recorded;
+};
+
+struct gpud_match_request {
+    enum gpud_group_select select;
+    uint32_t preferred;
+    uint64_t time;
+};
+
+struct gpud_match_decision {
+    enum {
+        GPUD_MATCH_WAIT,  /* nothing before `until`, unless something arrives */
+        GPUD_MATCH_TAKE,  /* the entries */
+        GPUD_MATCH_GONE,  /* AT: no member has that instant, and none is to deliver it */
+        GPUD_MATCH_CLOSED /* the last stream ended; the caller clears at_end */
+    } verdict;
+    int64_t until; /* INT64_MAX: none */
+    uint64_t time;
+    bool gap;      /* instants are missing before it */
+    bool new_line; /* its time line is another than the last instant's */
+    uint32_t member, missing;
+    struct gpud_match_entry *entries[GPUD_GROUP_MEMBERS_MAX]; /* NULL: none; until the next call */
+    enum gpud_group_state states[GPUD_GROUP_MEMBERS_MAX];
+};
+
+/* The caller sets mode, count, history, wanted_tolerance and wanted_latency, and each member's
+ * room; everything else begins as 0. */
+void gpud_match_add(struct gpud_match *match, uint32_t member, struct gpud_match_entry entry);
+
+/* The member connects: from here on it may deliver any instant. Called before its sender can
+ * publish the first one, so that an instant of another member behind a gap waits for it. */
+void gpud_match_join(struct gpud_match *match, uint32_t member);
+
+/* Whether gpud_match_add() may be called: else the member's frames wait at its sender. */
+bool gpud_match_has_room(const struct gpud_match *match, uint32_t member, int64_t now);
+
+/* The member is gone, or ended its stream. Its pending frames stay. */
+void gpud_match_leave(struct gpud_match *match, uint32_t member, bool ended);
+
+/* A new format or connection of the member: frames of the one before are no history. */
+void gpud_match_renew(struct gpud_match *match, uint32_t member);
+
+/* Changes nothing but keeps_newest. */
+void gpud_match_decide(struct gpud_match *match, const struct gpud_match_request *request,
+                       int64_t now, struct gpud_match_decision *decision);
+
+/* After TAKE of NEXT or NEWEST: the instant is handed on. */
+void gpud_match_commit(struct gpud_match *match, const struct gpud_match_request *request,
+                       const struct gpud_match_decision *decision);
+
+/* The next entry that is to be dropped, which leaves the machine; NULL: none. Call it until then
+ * after every function above that changes something. */
+void *gpud_match_drop(struct gpud_match *match);
+
+int64_t gpud_match_tolerance(const struct gpud_match *match);
+int64_t gpud_match_latency(const struct gpud_match *match);
+
+#endif

@@ -1,0 +1,406 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The receivers are the group's own, so that nothing else can acquire from them. */
+#include "group.h"
+
+#include "context.h"
+#include "convert.h"
+#include "error.h"
+#include "frame.h"
+#include "guard.h"
+#include "media.h"
+
+#include <gpudirect/group.h>
+
+#include <string.h>
+
+struct group {
+    struct guarded base;
+    struct gpud_group *group;
+    struct gpud_receiver *receivers[GPUD_GROUP_MEMBERS_MAX];
+    uint32_t count;
+    int64_t timeout_ns; /* of a step of the iteration */
+    uint32_t preferred;
+    bool allow_old_dlpack;
+    /* guarded by guard.turn: the library calls on_event() inside an acquire */
+    char paths[GPUD_GROUP_MEMBERS_MAX][32];
+    struct media *media[GPUD_GROUP_MEMBERS_MAX]; /* NULL: none was announced */
+};
+
+static PyTypeObject *type;
+
+static const char *const states[] = {"present", "late", "skipped", "apart", "absent", "ended"};
+
+/* --- inside gpud_group_acquire(), without the GIL ------------------------------------------ */
+
+static void on_event(void *user, uint32_t member, enum gpud_event event, const void *data)
+{
+    struct group *self = user;
+    if (event == GPUD_EVENT_CONNECTED) {
+        memcpy(self->paths[member], ((const struct gpud_peer_info *)data)->path,
+               sizeof(self->paths[member]));
+    } else if (event == GPUD_EVENT_FORMAT) {
+        media_unref(self->media[member]);
+        self->media[member] = media_new(&((const struct gpud_format_event *)data)->media);
+    }
+}
+
+struct call {
+    struct group *self;
+    struct gpud_group_request request;
+    struct gpud_group_instant instant;
+    struct hold *holds[GPUD_GROUP_MEMBERS_MAX];
+    struct media *media[GPUD_GROUP_MEMBERS_MAX];
+    char paths[GPUD_GROUP_MEMBERS_MAX][32];
+};
+
+static enum gpud_status acquire_slice(void *user, int64_t timeout_ns, struct gpud_error *error)
+{
+    struct call *call = user;
+    struct group *self = call->self;
+    enum gpud_status status =
+        gpud_group_acquire(self->group, &call->request, timeout_ns, &call->instant, error);
+    for (uint32_t i = 0; i < self->count && status == GPUD_OK; i++)
+        if (call->instant.frames[i] && self->media[i])
+            call->media[i] = media_ref(self->media[i]);
+    memcpy(call->paths, self->paths, sizeof(call->paths));
+    return status;
+}
+
+/* --- with the GIL -------------------------------------------------------------------------- */
+
+static void destroy(PyObject *object)
+{
+    struct group *self = (struct group *)object;
+    gpud_group_destroy(&self->group);
+    for (uint32_t i = 0; i < self->count; i++)
+        gpud_receiver_destroy(&self->receivers[i]);
+}
+
+static enum gpud_status get_fd(PyObject *object, int *fd, struct gpud_error *error)
+{
+    struct gpud_group_info info = GPUD_INFO_INIT(info);
+    gpud_group_get_info(((struct group *)object)->group, 0, &info);
+    *fd = info.fd;
+    return GPUD_OK;
+}
+
+static const struct guard_ops guard_ops = {"group", destroy, get_fd};
+
+/* The member's frame, which is taken out of the call, or None; NULL with an exception. */
+static PyObject *make_frame(struct call *call, uint32_t member)
+{
+    struct gpud_frame *frame = call->instant.frames[member];
+    call->instant.frames[member] = NULL;
+    if (!frame)
+        return Py_NewRef(Py_None);
+    if (!call->media[member]) {
+        gpud_frame_release(&frame);
+        return PyErr_NoMemory();
+    }
+    struct hold *hold = hold_new(frame, call->media[member], false);
+    if (!hold)
+        return NULL;
+    hold->allow_old_dlpack = call->self->allow_old_dlpack;
+    memcpy(hold->route, call->paths[member], sizeof(hold->route));
+    return frame_new(hold, NULL);
+}
+
+static PyObject *make_state(enum gpud_group_state state)
+{
+    bool known = (unsigned)state < sizeof(states) / sizeof(states[0]);
+    return PyUnicode_FromString(known ? states[state] : "unknown");
+}
+
+static PyObject *make_instant(struct call *call)
+{
+    const struct gpud_group_instant *instant = &call->instant;
+    uint32_t count = call->self->count;
+    PyObject *frames = PyTuple_New(count), *all_states = PyTuple_New(count);
+    for (uint32_t i = 0; i < count && frames && all_states; i++) {
+        PyObject *frame = make_frame(call, i), *state = make_state(instant->states[i]);
+        /* Both calls own what they are given, also if it is NULL. */
+        if (PyTuple_SetItem(frames, i, frame) < 0 || !frame)
+            Py_CLEAR(frames);
+        if (PyTuple_SetItem(all_states, i, state) < 0 || !state)
+            Py_CLEAR(all_states);
+    }
+    if (!frames || !all_states) {
+        Py_XDECREF(frames);
+        Py_XDECREF(all_states);
+        return NULL;
+    }
+    return Py_BuildValue("(KNINN)", (unsigned long long)instant->time_ns, frames,
+                         (unsigned)instant->member, PyBool_FromLong(instant->discontinuity),
+                         all_states);
+}
+
+static PyObject *acquire(struct group *self, const struct gpud_group_request *request,
+                         int64_t timeout_ns, enum gpud_status *status)
+{
+    struct call call = {
+        .self = self, .request = *request, .instant = {.size = sizeof(call.instant)}};
+    *status = GPUD_CLOSED;
+    if (!guard_enter(&self->base))
+        return NULL;
+    int result = guard_wait(&self->base, timeout_ns, true, acquire_slice, NULL, &call, status);
+    PyObject *instant = result == 0 ? make_instant(&call) : NULL;
+    for (uint32_t i = 0; i < self->count; i++) {
+        gpud_frame_release(&call.instant.frames[i]);
+        media_unref(call.media[i]);
+    }
+    guard_leave(&self->base);
+    return instant;
+}
+
+static struct gpud_group_request next_of(const struct group *self)
+{
+    return (struct gpud_group_request){.size = sizeof(struct gpud_group_request),
+                                       .preferred = self->preferred};
+}
+
+static PyObject *method_acquire(PyObject *object, PyObject *args, PyObject *names)
+{
+    static char *keywords[] = {"timeout", "newest", "at", NULL};
+    struct group *self = (struct group *)object;
+    struct gpud_group_request request = next_of(self);
+    int64_t timeout_ns = INT64_MAX;
+    int newest = 0;
+    PyObject *at = Py_None;
+    enum gpud_status status;
+    if (!PyArg_ParseTupleAndKeywords(args, names, "|O&$pO:acquire", keywords, guard_parse_timeout,
+                                     &timeout_ns, &newest, &at))
+        return NULL;
+    if (newest)
+        request.select = GPUD_GROUP_NEWEST;
+    if (at != Py_None) {
+        request.select = GPUD_GROUP_AT;
+        request.time_ns = PyLong_AsUnsignedLongLong(at);
+        if (PyErr_Occurred())
+            return NULL;
+    }
+    return acquire(self, &request, timeout_ns, &status);
+}
+
+static PyObject *method_poll(PyObject *object, PyObject *unused)
+{
+    struct gpud_group_request request = next_of((struct group *)object);
+    enum gpud_status status;
+    PyObject *instant = acquire((struct group *)object, &request, 0, &status);
+    if (instant || status != GPUD_TIMEOUT)
+        return instant;
+    PyErr_Clear();
+    return Py_NewRef(Py_None);
+}
+
+static PyObject *next(PyObject *object)
+{
+    struct group *self = (struct group *)object;
+    struct gpud_group_request request = next_of(self);
+    enum gpud_status status;
+    PyObject *instant = acquire(self, &request, self->timeout_ns, &status);
+    if (!instant && status == GPUD_CLOSED && !PyErr_ExceptionMatches(PyExc_RuntimeError))
+        PyErr_Clear();
+    return instant;
+}
+
+static PyObject *member_info(struct group *self, uint32_t member)
+{
+    struct gpud_group_info info = GPUD_INFO_INIT(info);
+    gpud_group_get_info(self->group, member, &info);
+    return Py_BuildValue(
+        "{s:N,s:I,s:I,s:K,s:K,s:K,s:K,s:L,s:L,s:N}", "connected", PyBool_FromLong(info.connected),
+        "held", info.held, "room", info.room, "frames", info.frames, "handed_on", info.handed_on,
+        "untimed", info.untimed, "missed", info.missed, "behind_ns", (long long)info.behind_ns,
+        "offset_ns", (long long)info.offset_ns, "reason", convert_text(info.reason));
+}
+
+static PyObject *get_info(PyObject *object, void *closure)
+{
+    struct group *self = (struct group *)object;
+    struct gpud_group_info info = GPUD_INFO_INIT(info);
+    if (!guard_enter(&self->base))
+        return NULL;
+    PyObject *members = PyTuple_New(self->count);
+    for (uint32_t i = 0; i < self->count && members; i++) {
+        PyObject *member = member_info(self, i);
+        if (PyTuple_SetItem(members, i, member) < 0 || !member)
+            Py_CLEAR(members);
+    }
+    gpud_group_get_info(self->group, self->count, &info);
+    guard_leave(&self->base);
+    if (!members)
+        return NULL;
+    return Py_BuildValue(
+        "{s:L,s:L,s:K,s:K,s:K,s:K,s:N}", "tolerance_ns", (long long)info.tolerance_ns, "latency_ns",
+        (long long)info.latency_ns, "instants", info.instants, "incomplete", info.incomplete,
+        "discontinuities", info.discontinuities, "switches", info.switches, "members", members);
+}
+
+static PyObject *get_preferred(PyObject *object, void *closure)
+{
+    return PyLong_FromUnsignedLong(((struct group *)object)->preferred);
+}
+
+static int set_preferred(PyObject *object, PyObject *value, void *closure)
+{
+    struct group *self = (struct group *)object;
+    unsigned long preferred = value ? PyLong_AsUnsignedLong(value) : self->count;
+    if (PyErr_Occurred())
+        return -1;
+    if (preferred >= self->count) {
+        PyErr_Format(PyExc_ValueError, "preferred is a member: 0 to %u", self->count - 1);
+        return -1;
+    }
+    self->preferred = (uint32_t)preferred;
+    return 0;
+}
+
+/* --- the type ------------------------------------------------------------------------------ */
+
+/* What is to be created: without the GIL. */
+struct creation {
+    struct group *self;
+    struct gpud_context *context;
+    const char *addresses[GPUD_GROUP_MEMBERS_MAX], *devices[GPUD_GROUP_MEMBERS_MAX];
+    struct gpud_receiver_params receiver;
+    struct gpud_group_params group;
+};
+
+static enum gpud_status create(struct creation *creation, struct gpud_error *error)
+{
+    struct group *self = creation->self;
+    enum gpud_status status = GPUD_OK;
+    for (uint32_t i = 0; i < self->count && status == GPUD_OK; i++) {
+        creation->receiver.address = creation->addresses[i];
+        creation->receiver.device = creation->devices[i];
+        status = gpud_receiver_create(creation->context, &creation->receiver, &self->receivers[i],
+                                      error);
+    }
+    creation->group.on_event = on_event;
+    creation->group.user = self;
+    if (status == GPUD_OK)
+        status = gpud_group_create(creation->context, &creation->group, self->receivers,
+                                   self->count, &self->group, error);
+    return status;
+}
+
+/* members: a tuple of pairs of texts, which are borrowed. */
+static bool read_members(struct creation *creation, PyObject *members)
+{
+    Py_ssize_t count = PyTuple_Size(members);
+    if (count < 1 || count > GPUD_GROUP_MEMBERS_MAX) {
+        if (!PyErr_Occurred())
+            PyErr_Format(PyExc_ValueError, "a group has 1 to %d members", GPUD_GROUP_MEMBERS_MAX);
+        return false;
+    }
+    creation->self->count = (uint32_t)count;
+    for (Py_ssize_t i = 0; i < count; i++)
+        if (!PyArg_ParseTuple(PyTuple_GetItem(members, i), "sz", &creation->addresses[i],
+                              &creation->devices[i]))
+            return false;
+    return true;
+}
+
+static PyObject *make(PyTypeObject *own, PyObject *args, PyObject *names)
+{
+    static char *keywords[] = {
+        "members", "any",           "history",        "tolerance", "latency",  "timeout",
+        "slots",   "slow_receiver", "require_direct", "access",    "psk_file", "allow_old_dlpack",
+        NULL};
+    struct creation creation = {.receiver = {.size = sizeof(creation.receiver)},
+                                .group = {.size = sizeof(creation.group)}};
+    PyObject *members;
+    int any = 0, direct = 0, allow_old = 0;
+    int64_t timeout_ns = INT64_MAX;
+    struct gpud_error error;
+    enum gpud_status status;
+    if (!PyArg_ParseTupleAndKeywords(
+            args, names, "O!pIO&O&O&IO&pzzp:Group", keywords, &PyTuple_Type, &members, &any,
+            &creation.group.history, guard_parse_timeout, &creation.group.tolerance_ns,
+            guard_parse_timeout, &creation.group.latency_ns, guard_parse_timeout, &timeout_ns,
+            &creation.receiver.slots, convert_parse_policy, &creation.receiver.slow_receiver,
+            &direct, &creation.receiver.access, &creation.receiver.psk_file, &allow_old))
+        return NULL;
+    creation.receiver.require_direct = direct;
+    creation.group.mode = any ? GPUD_GROUP_ANY : GPUD_GROUP_ALL;
+    creation.context = context_get();
+    if (!creation.context)
+        return NULL;
+    struct group *self = creation.self = (struct group *)guard_new(own, &guard_ops);
+    if (!self)
+        return NULL;
+    self->timeout_ns = timeout_ns;
+    self->allow_old_dlpack = allow_old;
+    if (!read_members(&creation, members)) {
+        Py_DECREF(self);
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    status = create(&creation, &error);
+    Py_END_ALLOW_THREADS
+    if (status != GPUD_OK) {
+        Py_DECREF(self);
+        return error_raise(&error);
+    }
+    return (PyObject *)self;
+}
+
+static void group_free(PyObject *object)
+{
+    struct group *self = (struct group *)object;
+    guard_close(&self->base);
+    for (uint32_t i = 0; i < self->count; i++)
+        media_unref(self->media[i]);
+    guard_free(object);
+}
+
+static PyMethodDef methods[] = {
+    {"acquire", (PyCFunction)(void (*)(void))method_acquire, METH_VARARGS | METH_KEYWORDS,
+     "acquire($self, /, timeout=None, *, newest=False, at=None)\n--\n\n"
+     "The next instant; the newest; or that at a time in ns, which may be read again while the\n"
+     "history has it. Waits without the GIL, so many seconds at most. Raises Timeout; Closed at\n"
+     "the end of the last stream, after which the next call waits for the next one."},
+    {"poll", method_poll, METH_NOARGS,
+     "poll($self, /)\n--\n\nThe next instant, or None if there is none yet. Does not wait."},
+    {"fileno", guard_method_fileno, METH_NOARGS,
+     "fileno($self, /)\n--\n\nA descriptor to poll, readable when poll() may return an instant."},
+    {"close", guard_method_close, METH_NOARGS,
+     "close($self, /)\n--\n\nDisconnects. Frames that are held stay valid. Calls that wait in "
+     "other threads raise Closed."},
+    {0},
+};
+
+static PyGetSetDef attributes[] = {
+    {"info", get_info, NULL, "State and counters, as gpud_group_info has them.", NULL},
+    {"preferred", get_preferred, set_preferred,
+     "Mode \"any\": the member that is taken if it is in time.", NULL},
+    {"closed", guard_get_closed, NULL, "Whether it was closed.", NULL},
+    {0},
+};
+
+static PyType_Slot slots[] = {
+    {Py_tp_new, make},
+    {Py_tp_dealloc, group_free},
+    {Py_tp_iter, PyObject_SelfIter},
+    {Py_tp_iternext, next},
+    {Py_tp_methods, methods},
+    {Py_tp_getset, attributes},
+    {Py_tp_doc, "The C part of gpudirect.Group."},
+    {0},
+};
+
+static PyType_Spec spec = {
+    .name = "gpudirect._gpudirect.Group",
+    .basicsize = sizeof(struct group),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+    .slots = slots,
+};
+
+int group_init(PyObject *module)
+{
+    if (!type)
+        type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
+    return type ? PyModule_AddObjectRef(module, "Group", (PyObject *)type) : -1;
+}
