@@ -259,7 +259,8 @@ GPUD_API enum gpud_status gpud_sender_submit_keep(struct gpud_sender *sender,
  * last row it is GPUD_FRAME_READ_ONLY. Released before that, or at gpud_sender_configure(), it is
  * lost: dropped for those that did not get it, and GPUD_FRAME_CORRUPTED for those that did.
  *
- * The rows must be in memory when this is called: wait for the queue of a device that writes them.
+ * The rows must be in memory when this is called. Where a queue of the application's writes them,
+ * gpud_frame_post() it before, and the call waits until the device is done.
  *
  * @param sender  a configured sender
  * @param frame  lent by this sender; stays the caller's

@@ -440,6 +440,9 @@ enum gpud_status gpud_sender_submit_keep(struct gpud_sender *sender, struct gpud
 
 /* --- line by line -------------------------------------------------------------------------- */
 
+/* How long a device may take to write what was posted on a frame. */
+#define WRITTEN_DEADLINE GPUD_SEC
+
 static enum gpud_status check_lines(const struct gpud_frame *frame, uint32_t lines,
                                     struct gpud_error *error)
 {
@@ -458,6 +461,8 @@ enum gpud_status gpud_sender_submit_lines(struct gpud_sender *sender, struct gpu
 {
     bool delivered = false, begun;
     enum gpud_status status = check_lines(frame, lines, error);
+    if (status == GPUD_OK && frame->queue)
+        status = gpud_queue_finish(frame->queue, gpud_deadline(WRITTEN_DEADLINE), error);
     if (status != GPUD_OK)
         return status;
     gpud_sender_lock(sender);
