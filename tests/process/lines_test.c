@@ -12,13 +12,16 @@
 
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 
 #define WIDTH 320
 #define HEIGHT 180
 #define PATIENCE (20 * GPUD_SEC)
 
+static int board_fd;
 static const char *device = "host";
+static char address[32]; /* several of these tests may run at once */
 
 /* --- the writer, a process ------------------------------------------------------------------- */
 
@@ -154,7 +157,7 @@ static void obey(struct writer *writer, enum order order)
 static void write_frames(void)
 {
     struct writer writer = {.context = NEW_CONTEXT()};
-    writer.sender = NEW_SENDER(writer.context, .address = "lines", .device = device);
+    writer.sender = NEW_SENDER(writer.context, .address = address, .device = device);
     configure(&writer);
     WORKS(gpud_sender_wait(writer.sender, 2, PATIENCE, &e));
     for (enum order order = NOTHING; order != LEAVE;) {
@@ -203,8 +206,14 @@ static void start_writer(void)
     memset(board, 0, sizeof(*board));
     readers.pid = fork();
     CHECK(readers.pid >= 0, "no process");
-    if (readers.pid == 0)
-        write_frames();
+    if (readers.pid != 0)
+        return;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    char fd[16];
+    snprintf(fd, sizeof(fd), "%d", board_fd);
+    /* Anew: a driver that was used before a fork() is of no use after it. */
+    execl("/proc/self/exe", "process-lines", device, address, fd, NULL);
+    _exit(1);
 }
 
 static void end_writer(bool kill_it)
@@ -448,13 +457,20 @@ int main(int argc, char **argv)
     test_alarm(110);
     if (argc > 1)
         device = argv[1];
-    board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    snprintf(address, sizeof(address), "lines-%d", (int)getpid());
+    board_fd = argc > 3 ? atoi(argv[3]) : memfd_create("board", 0);
+    CHECK(argc > 3 || ftruncate(board_fd, sizeof(*board)) == 0, "no board");
+    board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED, board_fd, 0);
     CHECK(board != MAP_FAILED, "no board");
-    start_writer(); /* before this process opens a device */
+    if (argc > 3) {
+        snprintf(address, sizeof(address), "%s", argv[2]);
+        write_frames();
+    }
+    start_writer();
     readers.context = NEW_CONTEXT();
     readers.early =
-        NEW_RECEIVER(readers.context, .address = "lines", .device = device, .by_lines = true);
-    readers.whole = NEW_RECEIVER(readers.context, .address = "lines", .device = device);
+        NEW_RECEIVER(readers.context, .address = address, .device = device, .by_lines = true);
+    readers.whole = NEW_RECEIVER(readers.context, .address = address, .device = device);
     connect_both();
     CHECK(!INFO(receiver, readers.early).whole_reason[0], "whole, as %s",
           INFO(receiver, readers.early).whole_reason);
