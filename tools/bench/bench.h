@@ -43,6 +43,8 @@
  *     ceiling.c    what the machine can do at best, ceilingrdma.c a network card; ceilingroles.c
  *                  the processes that measure it, by ../ceilings
  *     moves.c      --migrate: two OpenCL devices in one process
+ *     lines.c      --lines: pictures that are handed over while they are written
+ *     stripes.c    parts of such a picture
  *     figures.c    the figures of a run; report.c, reporttext.c, reportjson.c the report */
 #ifndef GPUD_TOOLS_BENCH_H
 #define GPUD_TOOLS_BENCH_H
@@ -69,6 +71,7 @@ struct bench_job {
     uint32_t fps_num, fps_den; /* 0/1: as fast as the receivers allow */
     uint32_t frames, warmup;
     uint32_t receivers, slots;
+    uint32_t lines; /* stripes in which a picture is written; 0: as a whole */
     uint32_t joins; /* receivers that connect, take a few frames and leave while it measures */
     enum gpud_slow_receiver slow_receiver;
     bool
@@ -78,8 +81,8 @@ struct bench_job {
     char network[256]; /* the address if frames go over a network; else "" */
     char psk_file[256];
     bool allow_unauthenticated;
-    bool remote;       /* other benches start sender and receivers: hosts.h */
-    char address[256]; /* where the core's receivers connect */
+    bool remote;                /* other benches start sender and receivers: hosts.h */
+    char address[256];          /* where the core's receivers connect */
     char sink[2048], src[2048]; /* GStreamer elements instead of the core; "": none */
     char caps[256];
     uint16_t raw_port; /* where the raw writer listens */
@@ -100,6 +103,12 @@ struct bench_job {
 struct bench_moves {
     struct raw_opencl_figures raw;
     double migrate, staged; /* frames a second, by these routes */
+};
+
+/* Of pictures that are written in stripes; microseconds. */
+struct bench_line_figures {
+    double first;          /* p50, from the first stripe written to the same one read */
+    double last, last_p99; /* from the last stripe written to all of them read */
 };
 
 /* What a child has measured. Counters cover the measured section; BENCH_UNKNOWN if elements do not
@@ -126,6 +135,8 @@ struct bench_result {
     struct raw_gpu_figures raw;
     double raw_write;         /* frames a second by plain RDMA writes; 0: not measured */
     struct bench_moves moves; /* --migrate */
+    /* --lines: by a link and by a target; whole and by lines; a fast reader and a slow one. */
+    struct bench_line_figures lines[2][2][2];
 };
 
 /* The number of samples after a result. */

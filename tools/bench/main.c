@@ -4,6 +4,7 @@
 /* gpudirect-bench. One program has all roles: see bench.h. */
 #include "capture.h"
 #include "children.h"
+#include "lines.h"
 #include "moves.h"
 #include "receive.h"
 #include "remotes.h"
@@ -34,6 +35,8 @@ static int run_role(const char *role, int control)
         bench_run_words(control);
     } else if (strcmp(role, "moves") == 0) {
         bench_run_moves(control);
+    } else if (strcmp(role, "lines") == 0) {
+        bench_run_lines(control);
     } else if (strcmp(role, "raw") == 0) {
         bench_run_raw(control);
 #ifdef GPUD_WITH_RDMA /* without it, the library refuses networks earlier */
@@ -103,10 +106,11 @@ int main(int argc, char **argv)
         bench_catch_signals();
         if (options->isolated)
             bench_children_isolate();
-        status = options->capture   ? bench_capture_run(options)
-                 : options->receive ? bench_receive_all(options)
-                 : options->migrate ? bench_moves_measure(options)
-                                    : run_all(options);
+        status = options->capture      ? bench_capture_run(options)
+                 : options->receive    ? bench_receive_all(options)
+                 : options->migrate    ? bench_moves_measure(options)
+                 : options->ours.lines ? bench_lines_measure(options)
+                                       : run_all(options);
     }
     g_free(options);
     return fflush(stdout) == 0 ? status : EXIT_FAILURE;
