@@ -4,7 +4,11 @@
 """gpudirect-bench --lines: pictures that are handed over while they are written. That each stripe arrived, the tool
 checks itself."""
 
+import os
+
 from tool import BENCH, SMALL, check, refused, run, run_json
+
+os.environ["OPENCL_LAYERS"] = os.environ["GPUDIRECT_BUILD"] + "/plugins/dgma-layer/libgpudirect-dgma-layer.so"
 
 LINES = ["--lines", "6", *SMALL, "--frames", "20", "--warmup", "2"]
 
@@ -14,7 +18,7 @@ refused(2, "one plane", *LINES, "--format", "NV12")
 refused(2, "handed over as a whole", *LINES, "--from", "host", "--to", "opencl:0")
 refused(2, "--lines goes with", *LINES, "--receivers", "2")
 refused(2, "--lines goes with", *LINES, "--migrate")
-refused(1, "there is no such OpenCL device", *LINES, "--from", "opencl:200")
+refused(1, "there is no opencl:200", *LINES, "--from", "opencl:200")
 
 
 def check_figures(result, *ways):
