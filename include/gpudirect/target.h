@@ -55,8 +55,8 @@
  *   - A marker that goes back, has a value that its slot never has, or is ahead of the ones before
  *     it ends the target: GPUD_PEER, with the sentence, from then on. On DirectGMA a marker can
  *     only be compared, so that one that goes back, or has a neighbour's value, is not seen.
- *   - With gpud_target_params.by_lines a frame is handed out when its first rows are announced. More
- *     rows than it has end the target; fewer than before make the frame GPUD_FRAME_CORRUPTED.
+ *   - With gpud_target_params.by_lines a frame is handed out when its first rows are announced.
+ *     More rows than it has end the target; fewer than before make it GPUD_FRAME_CORRUPTED.
  *   - A writer that does not write is GPUD_TIMEOUT, and the sentence says since when.
  * @endverbatim
  *

@@ -68,6 +68,7 @@ static enum gpud_status look(struct gpud_rx_frame *rx, uint32_t lines, uint32_t 
                                       rx->frame.info.layout.height, lines);
 }
 
+/* Model (tests/model/lines.pml): look.1. */
 enum gpud_status gpud_rx_wait_lines(struct gpud_rx_frame *rx, uint32_t lines, int64_t deadline,
                                     struct gpud_error *error)
 {

@@ -30,6 +30,8 @@ static void on_release(struct gpud_slot *slot, void *arg)
     gpud_sender_unref(sender);
 }
 
+/* Model (tests/model/lines.pml): gpud_deliver() does begin.1 and begin.2, and what follows is
+ * advance.2 and give_up.1. */
 void gpud_lines_begin(struct gpud_sender *sender, struct gpud_slot *slot)
 {
     atomic_fetch_add(&sender->references, 1);
