@@ -19,8 +19,8 @@ const char *gpud_session_whole_reason(const struct gpud_session *session)
         return "frames between hosts are sent as a whole";
     if (session->owns_ring)
         return "this route copies frames into the receiver's memory, as a whole";
-    if (session->uploads)
-        return "frames are copied from the sender's memory, as a whole";
+    if (session->uploads || session->on_host)
+        return "this route copies frames through host memory, as a whole";
     return NULL;
 }
 
