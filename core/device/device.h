@@ -181,6 +181,14 @@ enum gpud_status gpud_queue_await(struct gpud_queue *queue, const struct gpud_fe
 bool gpud_fence_is_passed(const struct gpud_fence *fence);
 void gpud_fence_drop(struct gpud_fence *fence);
 
+/* Whether one of our own queues has nothing to do: all its work has ended, and none was enqueued of
+ * late. The first call of a driver after a pause costs many times what the next one costs, so for a
+ * frame that comes alone one question replaces a mark, a wait and a post: there is nothing to wait
+ * for, and the CPU writes the word. */
+bool gpud_queue_is_resting(struct gpud_queue *queue);
+/* For signals: work was put on the queue. */
+void gpud_queue_use(struct gpud_queue *queue);
+
 /* Orders later work on `later` after the current work on `earlier`. Without fences this thread
  * waits for it, for a second at most. */
 enum gpud_status gpud_queue_join(struct gpud_queue *later, struct gpud_queue *earlier,

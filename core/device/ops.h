@@ -46,11 +46,11 @@ struct gpud_memory {
     enum gpud_usage usage;
     bool imported; /* another process's: never exported again */
     bool read_only;
-    bool unpinned; /* host pages that the device could not pin: the CPU makes the copies */
-    bool synced;   /* the CPU's accesses to host need calls of sync around them */
-    void *native;  /* for gpud_memory_get_native(): a host pointer, a cl_mem, an address */
-    void *host;    /* the CPU's permanent address, or NULL */
-    void *backend; /* the backend's own record, or NULL */
+    bool unpinned;     /* host pages that the device could not pin: the CPU makes the copies */
+    bool synced;       /* the CPU's accesses to host need calls of sync around them */
+    void *native;      /* for gpud_memory_get_native(): a host pointer, a cl_mem, an address */
+    void *host;        /* the CPU's permanent address, or NULL */
+    void *backend;     /* the backend's own record, or NULL */
     uint64_t local_id; /* in the table of memories shared inside this process; 0: not there */
     struct gpud_lock map_lock;
     struct gpud_mapping *mappings; /* under map_lock */
@@ -65,7 +65,10 @@ struct gpud_queue {
     atomic_uint references;
     atomic_uint_fast64_t waits; /* how often the CPU waited for it */
     void *native;               /* the driver's queue, if it is just a handle (CUstream) */
-    void *backend; /* NULL: the application's own (see gpud_fence_ops.wrap) */
+    void *backend;              /* NULL: the application's own (see gpud_fence_ops.wrap) */
+    /* gpud_now() at which work was last enqueued; 0: none since it was seen to be idle. Of our own
+     * queues; see gpud_queue_is_resting(). */
+    _Atomic int64_t used;
 };
 
 /* A point on a time line that only grows. Values have 64 bits in the calls of device.h; this kind
@@ -175,6 +178,8 @@ struct gpud_fence_ops {
     enum gpud_status (*await)(struct gpud_queue *queue, void *fence, struct gpud_error *error);
     bool (*is_passed)(struct gpud_device *device, void *fence);
     void (*drop)(struct gpud_device *device, void *fence);
+    /* Whether all work enqueued before has ended, without waiting. NULL, or false: not known. */
+    bool (*is_idle)(struct gpud_queue *queue);
     /* Wraps the application's own queue (a CUstream), for signals and joins; the application keeps
      * ownership. Fills a record of the caller's, which needs no destroy. */
     enum gpud_status (*wrap)(struct gpud_queue *queue, void *native, struct gpud_error *error);
@@ -254,8 +259,8 @@ struct gpud_device {
     struct gpud_context *context;
     unsigned index;
     atomic_uint references;
-    uint32_t caps;    /* enum gpud_device_caps */
-    uint8_t uuid[16]; /* of the hardware, the same in every process; zero: none */
+    uint32_t caps;     /* enum gpud_device_caps */
+    uint8_t uuid[16];  /* of the hardware, the same in every process; zero: none */
     uint64_t aperture; /* bytes of TARGET memory that it can have at once; 0: no known limit */
     char no_direct[GPUD_REASON_MAX]; /* why GPUD_CAP_BUS_ADDRESSABLE (or the vendor's like) is
                             missing; "" if it is there */

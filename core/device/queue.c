@@ -54,6 +54,43 @@ static bool fits(uint64_t offset, uint64_t stride, uint64_t rows, uint64_t row_b
            !__builtin_add_overflow(offset, span, &end) && end <= size;
 }
 
+/* --- rest ---------------------------------------------------------------------------------- */
+
+/* A queue is asked only when no work was enqueued for this long: a busy stream is not slowed down
+ * by questions. */
+#define REST GPUD_MSEC
+
+/* After the driver's call, so that a queue which another thread finds idle meanwhile counts as used
+ * again. */
+static enum gpud_status used(struct gpud_queue *queue, enum gpud_status status)
+{
+    if (queue->backend)
+        atomic_store(&queue->used, gpud_now());
+    return status;
+}
+
+static bool is_idle(struct gpud_queue *queue)
+{
+    const struct gpud_fence_ops *ops = queue->device->ops->fence;
+    return ops && ops->is_idle && ops->is_idle(queue);
+}
+
+bool gpud_queue_is_resting(struct gpud_queue *queue)
+{
+    int64_t last = atomic_load(&queue->used);
+    if (!queue->backend)
+        return false;
+    if (last == 0)
+        return queue->device->ops->fence && queue->device->ops->fence->is_idle;
+    return gpud_now() - last > REST && is_idle(queue) &&
+           atomic_compare_exchange_strong(&queue->used, &last, 0);
+}
+
+void gpud_queue_use(struct gpud_queue *queue)
+{
+    used(queue, GPUD_OK);
+}
+
 enum gpud_status gpud_queue_copy(struct gpud_queue *queue, const struct gpud_copy *copy,
                                  struct gpud_error *error)
 {
@@ -72,7 +109,7 @@ enum gpud_status gpud_queue_copy(struct gpud_queue *queue, const struct gpud_cop
                          copy->rows, (unsigned long long)copy->row_bytes);
     if (copy->to->read_only)
         return gpud_fail(error, GPUD_INVALID, "a copy into read-only memory");
-    return queue->device->ops->queue->copy(queue, copy, error);
+    return used(queue, queue->device->ops->queue->copy(queue, copy, error));
 }
 
 void gpud_queue_count_copy(const struct gpud_queue *queue, const struct gpud_memory *from,
@@ -125,7 +162,7 @@ enum gpud_status gpud_queue_migrate(struct gpud_queue *queue, struct gpud_memory
         (after && !gpud_devices_have_common_memory(device, after->device)))
         return gpud_fail(error, GPUD_INVALID, "memory of %s cannot move to %s",
                          memory->device->info.name, device->info.name);
-    return device->ops->migrate(queue, memory, after, discard, error);
+    return used(queue, device->ops->migrate(queue, memory, after, discard, error));
 }
 
 bool gpud_device_has_fences(const struct gpud_device *device)
@@ -150,7 +187,7 @@ enum gpud_status gpud_queue_mark(struct gpud_queue *queue, struct gpud_fence *fe
 enum gpud_status gpud_queue_await(struct gpud_queue *queue, const struct gpud_fence *fence,
                                   struct gpud_error *error)
 {
-    return queue->device->ops->fence->await(queue, fence->native, error);
+    return used(queue, queue->device->ops->fence->await(queue, fence->native, error));
 }
 
 bool gpud_fence_is_passed(const struct gpud_fence *fence)
@@ -173,6 +210,8 @@ enum gpud_status gpud_queue_join(struct gpud_queue *later, struct gpud_queue *ea
         return GPUD_OK;
     if (!gpud_device_has_fences(earlier->device))
         return gpud_queue_finish(earlier, gpud_deadline(GPUD_SEC), error);
+    if (gpud_queue_is_resting(earlier) || (gpud_queue_is_resting(later) && is_idle(earlier)))
+        return GPUD_OK;
     enum gpud_status status = gpud_queue_mark(earlier, &fence, error);
     if (status != GPUD_OK)
         return status;
@@ -210,8 +249,9 @@ static enum gpud_status map_range(struct gpud_queue *queue, struct gpud_memory *
         *mapping = (struct gpud_mapping){memory->mappings, offset, size, access, 0, NULL};
         if (access & GPUD_READ)
             atomic_fetch_add_explicit(&queue->waits, 1, memory_order_relaxed);
-        enum gpud_status status = queue->device->ops->queue->map(
-            queue, memory, offset, size, access, deadline, &mapping->data, error);
+        enum gpud_status status =
+            used(queue, queue->device->ops->queue->map(queue, memory, offset, size, access,
+                                                       deadline, &mapping->data, error));
         if (status != GPUD_OK) {
             free(mapping);
             return status;
@@ -248,7 +288,7 @@ enum gpud_status gpud_queue_unmap(struct gpud_queue *queue, struct gpud_memory *
     struct gpud_mapping *mapping = *link;
     if (mapping && --mapping->count == 0) {
         *link = mapping->next;
-        status = queue->device->ops->queue->unmap(queue, memory, data, error);
+        status = used(queue, queue->device->ops->queue->unmap(queue, memory, data, error));
         free(mapping);
     }
     gpud_lock_release(&memory->map_lock);

@@ -81,9 +81,15 @@ enum gpud_status gpud_signal_post(struct gpud_signal *signal, uint64_t value,
                                   struct gpud_queue *queue, struct gpud_error *error)
 {
     enum gpud_status status = check_value(value, error);
-    return status == GPUD_OK
-               ? signal->device->ops->signal->post(signal, (uint32_t)value, queue, error)
-               : status;
+    if (status != GPUD_OK)
+        return status;
+    if ((signal->device->caps & GPUD_CAP_PAGE_SIGNALS) && gpud_queue_is_resting(queue)) {
+        gpud_signal_raise_word(signal, (uint32_t)value);
+        return GPUD_OK;
+    }
+    status = signal->device->ops->signal->post(signal, (uint32_t)value, queue, error);
+    gpud_queue_use(queue);
+    return status;
 }
 
 /* Recorded before the driver is called: a call that failed may have enqueued the wait all the same,
@@ -98,7 +104,9 @@ enum gpud_status gpud_signal_wait_queue(struct gpud_signal *signal, uint64_t val
     while (waited < value &&
            !atomic_compare_exchange_weak(&signal->waited, &waited, (uint32_t)value))
         ;
-    return signal->device->ops->signal->wait_queue(signal, (uint32_t)value, queue, error);
+    status = signal->device->ops->signal->wait_queue(signal, (uint32_t)value, queue, error);
+    gpud_queue_use(queue);
+    return status;
 }
 
 enum gpud_status gpud_signal_wait_host(struct gpud_signal *signal, uint64_t value, int64_t deadline,

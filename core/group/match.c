@@ -7,7 +7,7 @@
 
 /* Instants in a row after which a member is not waited for any more. */
 #define MISSES_MAX 3
-/* How long an instant waits for a member that may deliver the ones that are missing before it. */
+/* How long an instant waits for a member where it, or ones before it, would be lost otherwise. */
 #define GAP_DURATIONS 10
 /* Without a rate or durations. */
 #define LATENCY_ALL (40 * GPUD_MSEC)
@@ -283,8 +283,17 @@ static bool is_gap(const struct gpud_match *match, uint64_t time, uint64_t durat
            time - match->last > duration + (uint64_t)gpud_match_tolerance(match);
 }
 
+/* Whether instants would be lost by handing this one on too early: those before it that a member
+ * may still deliver, or itself, of which there is only a broken frame. */
+static bool may_lose(const struct gpud_match *match, const struct gpud_match_request *request,
+                     const struct gpud_match_decision *found)
+{
+    return match->mode == GPUD_GROUP_ANY && request->select == GPUD_GROUP_NEXT &&
+           (found->gap || found->entries[found->member]->corrupted);
+}
+
 /* How long that instant waits for a member that does not have it, from its first frame on; 0: not
- * at all. At a gap it is longer: what is handed on too early is lost. */
+ * at all. */
 static int64_t patience(const struct gpud_match *match, const struct gpud_match_request *request,
                         const struct gpud_match_decision *found, uint32_t member)
 {
@@ -294,7 +303,7 @@ static int64_t patience(const struct gpud_match *match, const struct gpud_match_
     bool any = match->mode == GPUD_GROUP_ANY;
     if (found->entries[member] || !is_behind(match, m, found->time))
         return 0;
-    if (any && found->gap && request->select == GPUD_GROUP_NEXT && !m->quiet) {
+    if (may_lose(match, request, found) && !m->quiet) {
         int64_t longer = GAP_DURATIONS * (int64_t)best->duration;
         longer = longer < LATENCY_MOST ? longer : LATENCY_MOST;
         return longer > latency ? longer : latency;
@@ -447,7 +456,7 @@ static void note_misses(struct gpud_match *match, const struct gpud_match_reques
     for (uint32_t i = 0; i < match->count; i++) {
         struct gpud_match_member *m = &match->members[i];
         int64_t waited = patience(match, request, decision, i);
-        if (waited > 0 && decision->gap && match->mode == GPUD_GROUP_ANY)
+        if (waited > 0 && may_lose(match, request, decision))
             m->quiet = true;
         else if (waited > 0)
             m->misses++;

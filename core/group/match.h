@@ -34,13 +34,13 @@ struct gpud_match_member {
     bool alive;          /* connected */
     bool delivers;       /* and a frame came on this connection */
     bool known;          /* newest and newest_at are: a frame came once */
-    bool quiet;          /* a wait for it at a gap was in vain, and nothing came since */
-    bool ended;          /* not alive because of EOS */
-    uint64_t newest;     /* time of its last frame, also of an earlier connection */
-    int64_t newest_at;   /* its arrival */
-    uint64_t duration;   /* of its last frame */
-    uint32_t misses;     /* instants in a row that waited for it in vain */
-    uint64_t missed;     /* in all */
+    bool quiet; /* a wait for it, lest an instant be lost, was in vain, and nothing came since */
+    bool ended; /* not alive because of EOS */
+    uint64_t newest;   /* time of its last frame, also of an earlier connection */
+    int64_t newest_at; /* its arrival */
+    uint64_t duration; /* of its last frame */
+    uint32_t misses;   /* instants in a row that waited for it in vain */
+    uint64_t missed;   /* in all */
     int64_t behind, offset;
 };
 

@@ -19,7 +19,8 @@
 #define SLICE (100 * GPUD_MSEC)
 /* After a failure, or while interrupted. */
 #define REST (10 * GPUD_MSEC)
-/* A member without room looks again: time alone can decide that its frames are to go. */
+/* How often to look at the group: a member without room, because time alone can decide that its
+ * frames are to go; one whose frame is not complete yet. */
 #define LOOK (20 * GPUD_MSEC)
 
 /* --- what a frame brings along ------------------------------------------------------------- */
@@ -76,11 +77,21 @@ static void keep_event(struct gpud_group_member *member, const struct gpud_user_
     }
     event->next = NULL;
     event->said = *said;
-    memcpy(event->data, said->data, said->size);
+    if (said->size)
+        memcpy(event->data, said->data, said->size);
     event->said.data = event->data;
     *member->events_end = event;
     member->events_end = &event->next;
     member->events_count++;
+}
+
+static struct gpud_group_event *take_events(struct gpud_group_member *member)
+{
+    struct gpud_group_event *events = member->events;
+    member->events = NULL;
+    member->events_end = &member->events;
+    member->events_count = 0;
+    return events;
 }
 
 /* In place of the receiver's own. */
@@ -193,10 +204,32 @@ static uint32_t room_of(const struct gpud_receiver *receiver)
     return slots > 3 ? slots - 2 : 1;
 }
 
+static bool is_stopping(struct gpud_group *group)
+{
+    gpud_lock_take(&group->lock);
+    bool stopping = group->stopping;
+    gpud_lock_release(&group->lock);
+    return stopping;
+}
+
+/* Waits for the bytes: a frame that its sender or a device never finishes must not be taken for the
+ * instant's, because another member has a whole one. */
+static void await_bytes(struct gpud_group_member *member, struct gpud_frame *frame)
+{
+    int64_t deadline = gpud_deadline(GPUD_WATCHDOG_TIMEOUT);
+    enum gpud_status status = GPUD_TIMEOUT;
+    while (status == GPUD_TIMEOUT && gpud_now() < deadline && !is_stopping(member->group))
+        status = frame->ops->wait_host(frame, gpud_deadline(LOOK), NULL);
+    if (status != GPUD_OK)
+        __atomic_fetch_or(&frame->info.flags, GPUD_FRAME_CORRUPTED, __ATOMIC_RELAXED);
+}
+
 static void take_frame(struct gpud_group_member *member, struct gpud_frame *frame)
 {
     struct gpud_group *group = member->group;
     struct gpud_frame_info info = {.size = sizeof(info)};
+    if (group->match.mode == GPUD_GROUP_ANY)
+        await_bytes(member, frame);
     gpud_frame_get_info(frame, &info);
     uint64_t time = group->time ? group->time(group->user, member->index, &info) : info.pts_ns;
     if (time == GPUD_TIME_NONE) {
@@ -213,10 +246,7 @@ static void take_frame(struct gpud_group_member *member, struct gpud_frame *fram
     item->frame = frame;
     item->link = member->link;
     atomic_fetch_add(&item->link->references, 1);
-    item->events = member->events;
-    member->events = NULL;
-    member->events_end = &member->events;
-    member->events_count = 0;
+    item->events = take_events(member);
     struct gpud_match_entry entry = {
         .time = time,
         .duration = duration_of(&member->link->format.media, &info),
@@ -260,8 +290,10 @@ static void note_failure(struct gpud_group_member *member, enum gpud_status stat
     }
     gpud_lock_release(&group->lock);
     gpud_group_release(dropped);
-    if (status != GPUD_TIMEOUT)
-        rest(group);
+    if (status == GPUD_TIMEOUT)
+        return;
+    free_events(take_events(member)); /* no frame follows them */
+    rest(group);
 }
 
 /* false: the group ends. */

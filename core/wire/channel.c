@@ -42,6 +42,23 @@ enum gpud_status gpud_listener_open(const struct gpud_address *address,
     return address->ops->listen(address, access, listener, error);
 }
 
+enum gpud_status gpud_listener_stand_by(const struct gpud_address *address,
+                                        const struct gpud_access_rule *access,
+                                        struct gpud_listener **listener, struct gpud_error *error)
+{
+    if (address->ops->stand_by)
+        return address->ops->stand_by(address, access, listener, error);
+    return gpud_fail(error, GPUD_UNSUPPORTED,
+                     "%s is an address between hosts, which no standby can take over: give the "
+                     "standby an address of its own, and receivers both (backup-address)",
+                     address->text);
+}
+
+enum gpud_status gpud_listener_take_over(struct gpud_listener *listener, struct gpud_error *error)
+{
+    return listener->ops->take_over(listener, error);
+}
+
 void gpud_listener_close(struct gpud_listener **listener)
 {
     struct gpud_listener *gone = *listener;

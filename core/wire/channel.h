@@ -118,11 +118,14 @@ struct gpud_channel {
 
 struct gpud_listener {
     const struct gpud_channel_ops *ops;
-    int fd;                     /* to poll for POLLIN: a connection can be accepted */
+    /* To poll for POLLIN: a connection can be accepted or, while it stands by, the address may be
+     * free. */
+    int fd;
+    atomic_bool stands_by;      /* another sender has the address */
     char note[GPUD_REASON_MAX]; /* a warning about something that does not work, or "" */
 };
 
-/* All but the last three are mandatory. connect and accept set a new channel's fd and peer, listen
+/* All but the last five are mandatory. connect and accept set a new channel's fd and peer, listen
  * a listener's fd. */
 struct gpud_channel_ops {
     /* gpud_listener_open() */
@@ -153,6 +156,12 @@ struct gpud_channel_ops {
     void (*close)(struct gpud_channel *channel);
     /* gpud_listener_tell() */
     void (*tell)(struct gpud_listener *listener);
+    /* gpud_listener_stand_by(), gpud_listener_take_over(). NULL: no address of this kind can be
+     * waited for. */
+    enum gpud_status (*stand_by)(const struct gpud_address *address,
+                                 const struct gpud_access_rule *access,
+                                 struct gpud_listener **listener, struct gpud_error *error);
+    enum gpud_status (*take_over)(struct gpud_listener *listener, struct gpud_error *error);
     /* Moves frames between ends that share no memory. NULL: both are on one host, and messages
      * carry attachments. */
     const struct gpud_remote_ops *remote;
@@ -168,6 +177,15 @@ enum gpud_status gpud_listener_open(const struct gpud_address *address,
                                     const struct gpud_access_rule *access,
                                     struct gpud_listener **listener, struct gpud_error *error);
 void gpud_listener_close(struct gpud_listener **listener);
+
+/* The same, except that a listener stands by while another sender has the address. Then it
+ * announces nothing, and gpud_listener_take_over(), called when its fd is readable, changes that:
+ * GPUD_OK, it listens, on another fd; GPUD_AGAIN, another sender still has the address.
+ * GPUD_UNSUPPORTED: it is an address between hosts. */
+enum gpud_status gpud_listener_stand_by(const struct gpud_address *address,
+                                        const struct gpud_access_rule *access,
+                                        struct gpud_listener **listener, struct gpud_error *error);
+enum gpud_status gpud_listener_take_over(struct gpud_listener *listener, struct gpud_error *error);
 
 /* Announces a change of the stream: watchers of gpud_address_list()'s directory (inotify) see an
  * event and query the sender. Opening and closing a listener are events, too. */

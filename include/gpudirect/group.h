@@ -46,8 +46,10 @@ enum gpud_group_mode {
      * waits for it for latency_ns, and is then handed on without it. */
     GPUD_GROUP_ALL = 0,
     /** Each instant once: from the preferred member if its frame comes within latency_ns of the
-     * first one for that instant, else from a member that has it. A frame that is
-     * GPUD_FRAME_CORRUPTED is taken only if no other member has that instant in time. */
+     * first one for that instant, else from a member that has it. A thread of the group waits for
+     * a frame's bytes before it counts, so that one that its sender or a GPU does not finish is
+     * late. A frame that is GPUD_FRAME_CORRUPTED is taken only if no other member has that instant
+     * in time. */
     GPUD_GROUP_ANY,
 };
 
@@ -65,8 +67,9 @@ struct gpud_group_params {
     /** How long an instant waits for a member, from its first frame on. 0: ALL: two durations of a
      * frame, or 40 ms if that is not known; ANY: half a duration, or 10 ms; at most 1 s. A member
      * that was late for three instants in a row is not waited for until a frame of it is in time
-     * again. In mode ANY an instant behind missing ones waits longer for a connected member that
-     * may still deliver them: ten durations, at most 1 s, because they would be lost. */
+     * again. In mode ANY an instant behind missing ones, or one of which there is only a corrupted
+     * frame, waits longer for a connected member that may still deliver them: ten durations, at
+     * most 1 s, because they would be lost. */
     int64_t latency_ns;
     /** The instant of a frame in ns, or GPUD_TIME_NONE: it belongs to none, and is dropped and
      * counted (gpud_group_info.untimed). Called from a thread of the group, once for each frame; it

@@ -96,6 +96,11 @@ struct gpud_sender_params {
      * itself can be listened on (rdma://127.0.0.1:7174), unless allow_unauthenticated. */
     const char *psk_file;
     bool allow_unauthenticated; /**< any host that reaches the address may receive */
+    /** While another sender has the address, wait instead of failing: no receiver finds this
+     * sender, its frames are done without one, and it takes the address over as soon as the other's
+     * process ends or lets go of it. A stopped process keeps its address. Of several that wait, one
+     * gets it. Not for addresses of a network: GPUD_UNSUPPORTED. */
+    bool standby;
     /** bytes of gpud_frame_info.large_meta that a frame may have, at most GPUD_LARGE_META_MAX; 0:
      * 65536. Each receiver has room for it beside each frame in flight: memory that is used only as
      * far as metas are, except between hosts, where it is pinned */
@@ -123,11 +128,12 @@ struct gpud_sender_info {
     uint64_t kicks;        /**< system calls made to wake a receiver */
     char device[32];       /**< where the ring lies */
     char device_reason[GPUD_REASON_MAX]; /**< why there; "": it was named */
+    bool stands_by; /**< another sender has the address; see gpud_sender_params.standby */
 };
 
-/** Creates a sender that listens at once. An address that another live sender has is waited for up
- * to 2 s, since a process that was just killed holds it a moment longer; a sender of the same
- * process is not waited for.
+/** Creates a sender that listens at once, or stands by (gpud_sender_params.standby). An address
+ * that another live sender has is waited for up to 2 s, since a process that was just killed holds
+ * it a moment longer; a sender of the same process is not waited for.
  *
  * @param context  must outlive the sender
  * @param params  copied

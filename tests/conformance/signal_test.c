@@ -9,6 +9,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define SOON gpud_deadline(10 * GPUD_SEC)
@@ -288,6 +289,58 @@ static void test_wait_queue(struct ends *ends)
     gpud_memory_unref(&source);
 }
 
+/* Long enough for an idle queue to count as rested (device/queue.c). */
+static void rest(void)
+{
+    nanosleep(&(struct timespec){.tv_nsec = 5 * GPUD_MSEC}, NULL);
+}
+
+/* A queue that has had nothing to do for a while is not bothered for a post, and one that only
+ * looks as if it had is. */
+static void test_rest(struct ends *ends)
+{
+    say("a queue that rested posts, and joins, as any other");
+    bool synchronous = is_synchronous(&ends->owner);
+    for (uint32_t value = 1; value <= 3; value++) {
+        rest();
+        post(ends, value);
+        WORKS(gpud_signal_wait_host(ends->signal, value, SOON, &e));
+    }
+    if (synchronous)
+        return;
+
+    say("a queue that has waited for long does not count as rested");
+    struct gpud_signal *later = NULL;
+    struct gpud_memory *words = NULL;
+    struct gpud_handle handle = {.fd = -1};
+    bool in_pages = has_page_signals(&ends->owner);
+    if (in_pages) {
+        words = words_make(&ends->owner, SIZE, &handle);
+        WORKS(gpud_signal_create(words, WORD, &later, &e));
+    }
+    AUTO(gpud_queue_unref) struct gpud_queue *second = NULL;
+    WORKS(gpud_queue_create(ends->owner.device, &second, &e));
+    WORKS(gpud_signal_wait_queue(ends->signal, 4, ends->owner.queue, &e));
+    WORKS(gpud_queue_flush(ends->owner.queue, &e));
+    rest();
+    if (gpud_device_has_fences(ends->owner.device))
+        WORKS(gpud_queue_join(second, ends->owner.queue, &e));
+    if (in_pages) {
+        rest();
+        WORKS(gpud_signal_post(later, 1, second, &e));
+        EXPECT(GPUD_TIMEOUT, gpud_signal_wait_host(later, 1, IN(30), &e));
+    }
+    post(ends, 4);
+    WORKS(gpud_queue_finish(ends->owner.queue, SOON, &e));
+    WORKS(gpud_queue_finish(second, SOON, &e));
+    if (in_pages)
+        WORKS(gpud_signal_wait_host(later, 1, SOON, &e));
+    gpud_signal_destroy(&later);
+    gpud_memory_unref(&words);
+    if (handle.fd >= 0)
+        close(handle.fd);
+}
+
 static void test_wait_host_queue(struct ends *ends)
 {
     say("the host's queue, which works at once, waits itself, and not for ever");
@@ -417,6 +470,7 @@ static void everything(const char *device, bool synchronous)
     with(test_wait_while_poisoned, device);
     with(test_poison_is_late, device);
     with(test_wait_queue, device);
+    with(test_rest, device);
     if (synchronous)
         with(test_wait_host_queue, device);
     struct ends ends;

@@ -123,15 +123,29 @@ void instants_kill(struct instants *sender)
     forget(sender);
 }
 
-void instants_finish(struct instants *sender)
+void instants_leave(struct instants *sender)
+{
+    atomic_store(&sender->board->leave, true);
+}
+
+bool instants_has_left(struct instants *sender)
 {
     int state = 0;
-    int64_t until = gpud_test_now() + 30 * GPUD_SEC;
-    pid_t got;
-    atomic_store(&sender->board->leave, true);
-    while ((got = waitpid(sender->pid, &state, WNOHANG)) == 0 && gpud_test_now() < until)
-        gpud_test_nap(1);
-    CHECK(got == sender->pid, "the sender hangs");
+    pid_t got = waitpid(sender->pid, &state, WNOHANG);
+    CHECK(got == 0 || got == sender->pid, "waitpid: %s", strerror(errno));
+    if (got == 0)
+        return false;
     CHECK(WIFEXITED(state) && WEXITSTATUS(state) == 0, "the sender failed: state %#x", state);
     forget(sender);
+    return true;
+}
+
+void instants_finish(struct instants *sender)
+{
+    int64_t until = gpud_test_now() + 30 * GPUD_SEC;
+    instants_leave(sender);
+    while (!instants_has_left(sender)) {
+        CHECK(gpud_test_now() < until, "the sender hangs");
+        gpud_test_nap(1);
+    }
 }

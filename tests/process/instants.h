@@ -49,7 +49,10 @@ uint64_t instants_time(struct gpud_fraction rate, uint64_t instant);
 /* Starts it with its orders; `handed`: the instant that was handed on last. */
 void instants_start(struct instants *sender, uint64_t handed);
 void instants_kill(struct instants *sender);
-/* It sends EOS and ends. */
+/* It sends EOS and ends. It may first wait for receivers to take what it has sent: `leave` tells
+ * it, `has_left` is true once it is gone, `finish` does both. */
+void instants_leave(struct instants *sender);
+bool instants_has_left(struct instants *sender);
 void instants_finish(struct instants *sender);
 
 #endif

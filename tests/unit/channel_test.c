@@ -242,6 +242,18 @@ static void test_questions(void)
               error.native == EADDRINUSE,
           "\"%s\"", error.reason);
 
+    /* A standby waits, listed no second time, and leaves the address alone when it gives up. */
+    struct gpud_address network;
+    WORKS(gpud_listener_stand_by(&address, &own_user, &listener, &e));
+    CHECK(atomic_load(&listener->stands_by), "two have the address");
+    CHECK(gpud_listener_take_over(listener, NULL) == GPUD_AGAIN, "the address was taken over");
+    gpud_listener_tell(listener);
+    gpud_listener_close(&listener);
+    CHECK(is_listed(), "the address of a living process is gone");
+    if (gpud_address_resolve("rdma://127.0.0.1:7174/cam", &network, NULL) == GPUD_OK)
+        EXPECT(GPUD_UNSUPPORTED, "backup-address",
+               gpud_listener_stand_by(&network, &own_user, &listener, &e));
+
     /* One that is stopped is not asked, but is known. */
     int state;
     kill(child, SIGSTOP);

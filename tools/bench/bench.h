@@ -42,6 +42,7 @@
  *                  capturereport.c prints it
  *     ceiling.c    what the machine can do at best, ceilingrdma.c a network card; ceilingroles.c
  *                  the processes that measure it, by ../ceilings
+ *     channels.c   --channels: many of them, in two processes or in two each
  *     moves.c      --migrate: two OpenCL devices in one process
  *     lines.c      --lines: pictures that are handed over while they are written
  *     stripes.c    parts of such a picture
@@ -55,6 +56,8 @@
 #include <gpudirect/gpudirect.h>
 
 #include <glib.h>
+
+#define BENCH_CHANNELS_MAX 1024
 
 #define BENCH_EXIT_USAGE 2
 #define BENCH_EXIT_DAMAGE 3 /* frames were lost or torn */
@@ -88,7 +91,8 @@ struct bench_job {
     uint16_t raw_port; /* where the raw writer listens */
     int64_t idle;      /* ns without frames after the last one; 0: none */
     int64_t patience;  /* longest wait for starting, for connecting, and for other hosts */
-    uint32_t number;   /* of a receiver, from 1 */
+    uint32_t number;   /* of a receiver, from 1; of the first channel, from 0 */
+    uint32_t channels; /* --channels: of one process */
     /* Inherited descriptors; -1: none. ping and pong wake the echo process and its caller. page is
      * shared memory: the echo's, or the submit times of frames. */
     int ping, pong, page;
@@ -109,6 +113,14 @@ struct bench_moves {
 struct bench_line_figures {
     double first;          /* p50, from the first stripe written to the same one read */
     double last, last_p99; /* from the last stripe written to all of them read */
+};
+
+/* --channels: what a process with many has. */
+struct bench_channels {
+    unsigned threads, descriptors;
+    uint64_t kilobytes;  /* of its own memory, without frames */
+    uint64_t wakes;      /* of its threads in a second without frames */
+    uint64_t late, lost; /* frames that could not be sent in time; that are missing */
 };
 
 /* What a child has measured. Counters cover the measured section; BENCH_UNKNOWN if elements do not
@@ -137,6 +149,7 @@ struct bench_result {
     struct bench_moves moves; /* --migrate */
     /* --lines: by a link and by a target; whole and by lines; a fast reader and a slow one. */
     struct bench_line_figures lines[2][2][2];
+    struct bench_channels channels;
 };
 
 /* The number of samples after a result. */

@@ -20,7 +20,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define CHILDREN_MAX (GPUD_RECEIVERS_MAX + 1)
+/* With --channels a sender and a receiver of each. */
+#define CHILDREN_MAX (2 * BENCH_CHANNELS_MAX)
 #define CHILD_NAME 128
 #define ROLE_PREFIX "@" /* not an option, and hardly a file name */
 

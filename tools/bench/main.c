@@ -3,6 +3,7 @@
 
 /* gpudirect-bench. One program has all roles: see bench.h. */
 #include "capture.h"
+#include "channels.h"
 #include "children.h"
 #include "lines.h"
 #include "moves.h"
@@ -33,6 +34,10 @@ static int run_role(const char *role, int control)
         bench_run_echo(control);
     } else if (strcmp(role, "words") == 0) {
         bench_run_words(control);
+    } else if (strcmp(role, "channel-senders") == 0) {
+        bench_run_channel_senders(control);
+    } else if (strcmp(role, "channel-receivers") == 0) {
+        bench_run_channel_receivers(control);
     } else if (strcmp(role, "moves") == 0) {
         bench_run_moves(control);
     } else if (strcmp(role, "lines") == 0) {
@@ -106,11 +111,12 @@ int main(int argc, char **argv)
         bench_catch_signals();
         if (options->isolated)
             bench_children_isolate();
-        status = options->capture      ? bench_capture_run(options)
-                 : options->receive    ? bench_receive_all(options)
-                 : options->migrate    ? bench_moves_measure(options)
-                 : options->ours.lines ? bench_lines_measure(options)
-                                       : run_all(options);
+        status = options->capture        ? bench_capture_run(options)
+                 : options->receive      ? bench_receive_all(options)
+                 : options->migrate      ? bench_moves_measure(options)
+                 : options->ours.lines   ? bench_lines_measure(options)
+                 : options->channel_rows ? bench_channels_measure(options)
+                                         : run_all(options);
     }
     g_free(options);
     return fflush(stdout) == 0 ? status : EXIT_FAILURE;

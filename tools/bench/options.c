@@ -31,10 +31,10 @@
 
 /* The values that GOption parsed. */
 struct arguments {
-    gchar *capture, *from, *to, *receive, *device, *psk_file, *route, *format, *fps, *slow_receiver,
-        *source, *verify, *sink, *src, *compare;
+    gchar *capture, *channels, *from, *to, *receive, *device, *psk_file, *route, *format, *fps,
+        *slow_receiver, *source, *verify, *sink, *src, *compare;
     gint width, height, frames, warmup, receivers, slots, runs, timeout, join, idle, lines;
-    gboolean json, elements, remote, allow_unauthenticated, isolated, migrate, version;
+    gboolean apart, json, elements, remote, allow_unauthenticated, isolated, migrate, version;
 };
 
 /* --- one option ------------------------------------------------------------------------------- */
@@ -340,7 +340,7 @@ static bool parse_lines(struct bench_options *options, const struct arguments *a
     struct bench_job *job = &options->ours;
     struct gpud_layout layout;
     if (args->route || args->sink || args->src || args->elements || args->compare || args->join ||
-        args->idle || args->receivers != 1 || args->source || args->migrate ||
+        args->idle || args->receivers != 1 || args->source || args->migrate || args->channels ||
         args->runs != NOT_GIVEN)
         return bench_usage_error("--lines goes with --from, --format, --width, --height, --fps, "
                                  "--frames, --warmup, --slots, --timeout and --json alone");
@@ -361,6 +361,37 @@ static bool parse_lines(struct bench_options *options, const struct arguments *a
     }
     if (args->frames == NOT_GIVEN)
         job->frames = FRAMES_PACED / 3;
+    return true;
+}
+
+/* Numbers of channels, at a pace, and nothing that is about one link. */
+static bool parse_channels(struct bench_options *options, const struct arguments *args)
+{
+    struct bench_job *job = &options->ours;
+    gchar **list = g_strsplit(args->channels, ",", -1);
+    bool good = g_strv_length(list) <= BENCH_CHANNEL_ROWS;
+    for (guint i = 0; good && list[i]; i++) {
+        guint64 number = 0;
+        good = g_ascii_string_to_unsigned(list[i], 10, 1, BENCH_CHANNELS_MAX, &number, NULL);
+        options->channels[options->channel_rows++] = (uint32_t)number;
+    }
+    g_strfreev(list);
+    if (!good || !options->channel_rows)
+        return bench_usage_error("--channels %s: up to %d numbers from 1 to %d, such as 1,16,64",
+                                 args->channels, BENCH_CHANNEL_ROWS, BENCH_CHANNELS_MAX);
+    if (args->route || args->sink || args->src || args->elements || args->compare || args->join ||
+        args->idle || args->receivers != 1 || args->source || args->verify || args->migrate ||
+        args->slow_receiver || args->runs != NOT_GIVEN || strchr(job->to, ',') || job->network[0])
+        return bench_usage_error("--channels goes with --apart, --from, --to (one device), "
+                                 "--format, --width, --height, --fps, --frames, --warmup, --slots, "
+                                 "--timeout and --json alone");
+    if (!args->fps && !parse_rate(job, "60"))
+        return false;
+    if (args->frames == NOT_GIVEN)
+        job->frames = FRAMES_PACED;
+    options->apart = args->apart;
+    if (!args->fps)
+        options->timeout += bench_paced_time(job, (double)job->warmup + job->frames);
     return true;
 }
 
@@ -395,16 +426,18 @@ static bool parse_all(struct bench_options *options, const struct arguments *arg
     if (job->fps_num)
         options->timeout += bench_paced_time(job, (double)job->warmup + job->frames);
     return (!args->lines || parse_lines(options, args)) &&
-           (!args->migrate || parse_migrate(options, args)) && parse_elements(options, args);
+           (!args->migrate || parse_migrate(options, args)) &&
+           (!args->channels || parse_channels(options, args)) && parse_elements(options, args);
 }
 
 /* --- all -------------------------------------------------------------------------------------- */
 
 static void free_arguments(struct arguments *args)
 {
-    gchar *texts[] = {args->receive, args->from,   args->to,  args->device,        args->psk_file,
-                      args->route,   args->format, args->fps, args->slow_receiver, args->source,
-                      args->verify,  args->sink,   args->src, args->compare,       args->capture};
+    gchar *texts[] = {args->receive,       args->from,    args->to,      args->device,
+                      args->psk_file,      args->route,   args->format,  args->fps,
+                      args->slow_receiver, args->source,  args->verify,  args->sink,
+                      args->src,           args->compare, args->capture, args->channels};
     for (size_t i = 0; i < G_N_ELEMENTS(texts); i++)
         g_free(texts[i]);
 }
@@ -477,6 +510,12 @@ bool bench_options_parse(int argc, char **argv, struct bench_options *options, i
          "Pictures that are written in N stripes, as slowly as --fps says (50): the benefit of "
          "handing them over line by line",
          "N"},
+        {"channels", 0, 0, G_OPTION_ARG_STRING, &args.channels,
+         "What so many channels cost at --fps (60), all senders in one process and all receivers "
+         "in another",
+         "N[,…]"},
+        {"apart", 0, 0, G_OPTION_ARG_NONE, &args.apart,
+         "With --channels: each channel in two processes of its own", NULL},
         {"elements", 0, 0, G_OPTION_ARG_NONE, &args.elements,
          "Through gpudirectsink and gpudirectsrc", NULL},
         {"sink", 0, 0, G_OPTION_ARG_STRING, &args.sink, "Through this GStreamer sink", "ELEMENTS"},

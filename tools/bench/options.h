@@ -19,6 +19,8 @@
 #define BENCH_ROWS_UNFIT \
     "--width %u --height %u: too small to be marked by a GPU: 4 lines of 16 bytes are needed"
 
+#define BENCH_CHANNEL_ROWS 16 /* numbers of channels in one command */
+
 struct bench_options {
     struct bench_job ours;
     struct bench_job peer; /* with --compare */
@@ -26,6 +28,9 @@ struct bench_options {
     bool capture; /* no link: `ours` says what a card captures, and has its address */
     bool receive; /* `ours` is the receiver's part of a job that the sending bench completes */
     bool migrate; /* --migrate, from one OpenCL device to another */
+    uint32_t channels[BENCH_CHANNEL_ROWS]; /* --channels */
+    uint32_t channel_rows;                 /* 0: not given */
+    bool apart;                            /* each channel in two processes of its own */
     uint32_t runs;
     bool json;
     bool isolated;   /* each process in a PID namespace of its own */

@@ -15,6 +15,10 @@ void bench_run_receiver_gst(int control, const struct bench_job *job);
 /* Receivers that connect, take a few frames and leave. */
 void bench_run_joiner(int control);
 
+/* One side of many channels. */
+void bench_run_channel_senders(int control);
+void bench_run_channel_receivers(int control);
+
 /* The process that is woken for the ceiling of latency. */
 void bench_run_echo(int control);
 

@@ -116,6 +116,7 @@ struct gpud_gpu_driver gpud_cuda_gpu_driver = {
     .p2p_atomics = CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED,
     .read_only_flag = CU_MEMHOSTREGISTER_READ_ONLY, /* without it, read-only pages are refused */
     .pools_have_no_context = true,
+    .queries_default_streams = true,
     .host_memory_type = CU_MEMORYTYPE_HOST,
     .ipc_flags = CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS,
     .pins = {.lock = GPUD_LOCK_INITIALIZER(GPUD_RANK_PINS)},

@@ -80,6 +80,7 @@ enum gpud_gpu_attribute { /* of a pointer */
 #define GPUD_GPU_READ 1
 #define GPUD_GPU_READ_WRITE 3
 #define GPUD_GPU_STREAM_NON_BLOCKING 1
+#define GPUD_GPU_STREAM_DEFAULT_MAX 2 /* NULL, the legacy one (1) and that of the thread (2) */
 #define GPUD_GPU_EVENT_DISABLE_TIMING 2
 #define GPUD_GPU_HOST_PORTABLE 1
 #define GPUD_GPU_HOST_MAPPED 2

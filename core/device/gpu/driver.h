@@ -54,6 +54,9 @@ struct gpud_gpu_driver {
     unsigned read_only_flag;    /* of mem_host_register, for pages that this process may only read;
                                    0: there is none */
     bool pools_have_no_context; /* which identifies memory of a pool */
+    /* stream_query of a default stream answers for the streams that work put on it would wait for.
+     * Observed of CUDA (driver 580). */
+    bool queries_default_streams;
 
     /* These depend on the library's version. */
     unsigned host_memory_type; /* the number of pinned memory; the next one is a device's */

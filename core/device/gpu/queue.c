@@ -69,6 +69,23 @@ static enum gpud_status wrap(struct gpud_queue *queue, void *stream, struct gpud
     return GPUD_OK;
 }
 
+/* A default stream also orders work of streams that it is not asked about. */
+static bool is_default(const void *stream)
+{
+    return (uintptr_t)stream <= GPUD_GPU_STREAM_DEFAULT_MAX;
+}
+
+static bool is_idle(struct gpud_queue *queue)
+{
+    struct gpud_gpu *gpu = gpud_gpu(queue->device);
+    if (is_default(queue->native) && !gpu->driver->queries_default_streams)
+        return false;
+    gpu->driver->enter(gpu);
+    int result = gpu->driver->stream_query(queue->native);
+    gpu->driver->leave(gpu);
+    return result == 0;
+}
+
 static enum gpud_status not_joined(const struct gpud_queue *queue, int result,
                                    struct gpud_error *error)
 {
@@ -204,5 +221,6 @@ const struct gpud_fence_ops gpud_gpu_fence_ops = {
     .await = await,
     .is_passed = is_passed,
     .drop = drop,
+    .is_idle = is_idle,
     .wrap = wrap,
 };

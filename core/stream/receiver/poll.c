@@ -76,6 +76,17 @@ static void sleep_on_page(struct gpud_receiver *receiver)
         atomic_fetch_add_explicit(&session->kicks, 1, memory_order_relaxed);
 }
 
+/* Whether a device waits for the peer, or may begin to: for the bytes of a held frame. */
+static bool may_stall(const struct gpud_session *session)
+{
+    if (!session || !session->watchdog)
+        return false;
+    bool may = !gpud_watchdog_is_idle(session->watchdog);
+    for (uint32_t i = 0; i < session->entries; i++)
+        may |= atomic_load(&session->view.held[i]);
+    return may;
+}
+
 bool gpud_receiver_poll_arm(struct gpud_receiver *receiver)
 {
     struct gpud_receiver_poll *poll = &receiver->poll;
@@ -94,7 +105,7 @@ bool gpud_receiver_poll_arm(struct gpud_receiver *receiver)
     else if (!watch_session(receiver) || waits_for_frames ||
              (receiver->channel && poll->watched < 0))
         look = gpud_now() + PENDING_LOOK;
-    else if (receiver->session && receiver->session->watchdog && look == INT64_MAX)
+    else if (look == INT64_MAX && may_stall(receiver->session))
         look = gpud_now() + DEVICE_LOOK;
     gpud_loop_set_timer(&poll->loop, look);
     bool by_page =
@@ -109,11 +120,9 @@ bool gpud_receiver_poll_arm(struct gpud_receiver *receiver)
 void gpud_receiver_poll_disarm(struct gpud_receiver *receiver)
 {
     struct gpud_receiver_poll *poll = &receiver->poll;
-    if (!is_open(poll))
+    if (!is_open(poll) || !poll->is_armed)
         return;
     gpud_loop_drain(&poll->loop);
-    if (!poll->is_armed)
-        return;
     poll->is_armed = false;
     receiver->unread = true; /* KICKs, at least */
     if (!receiver->session)

@@ -12,6 +12,7 @@
 #include "stream/receiver/poll.h"
 #include "stream/shared/device.h"
 
+#include <poll.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -340,33 +341,6 @@ static void wait_for_due(struct gpud_receiver *receiver, int64_t deadline)
     gpud_poll(has_something, receiver, until);
 }
 
-/* Model (tests/model): idle.1 to idle.4 in wakeup.pml. */
-static void wait_for_frames(struct gpud_receiver *receiver, int64_t deadline)
-{
-    struct gpud_session *session = receiver->session;
-    if (gpud_spin(&receiver->spin, has_something, receiver))
-        return;
-
-    int64_t start = gpud_now();
-    int64_t slice = slice_until(session, deadline);
-    atomic_store(&session->idle, true);
-    if (gpud_page_flush_pending_wake(&session->view.end))
-        atomic_fetch_add_explicit(&session->kicks, 1, memory_order_relaxed);
-    wait_for_due(receiver, slice);
-    if (!has_something(receiver))
-        sleep_until(receiver, slice);
-    atomic_store(&session->idle, false);
-    int64_t end = gpud_now();
-    gpud_spin_learn(&receiver->spin, end - start);
-
-    gpud_lock_take(&receiver->lock);
-    receiver->info.waits_cpu++;
-    gpud_lock_release(&receiver->lock);
-    /* A spurious wake-up may be the end of the connection. */
-    if ((end >= slice || !has_something(receiver)) && gpud_channel_is_dead(receiver->channel))
-        receiver->unread = true;
-}
-
 static bool has_test_frame(void *arg)
 {
     struct gpud_receiver *receiver = arg;
@@ -381,6 +355,58 @@ static void arm_poll(struct gpud_receiver *receiver)
     if (gpud_receiver_poll_arm(receiver) &&
         (streaming ? has_something(receiver) : has_test_frame(receiver)))
         gpud_receiver_poll_wake(receiver);
+}
+
+/* A stream without frames for so long is idle. */
+#define IDLE GPUD_SEC
+
+/* Sleeps as an application's loop does, until the connection has something to read: many idle
+ * channels cost no wake-ups. The futex is faster, but has to be left now and then to see whether
+ * the sender lives. false: the stream is not idle, or no descriptor is left. */
+static bool sleep_idle(struct gpud_receiver *receiver, int64_t now, int64_t deadline)
+{
+    struct pollfd loop = {.events = POLLIN};
+    if (now - receiver->pace.last <= IDLE || receiver->session->view.end.remote ||
+        gpud_receiver_get_fd(receiver, &loop.fd, NULL) != GPUD_OK)
+        return false;
+    arm_poll(receiver);
+    struct timespec left = gpud_time_left(deadline);
+    ppoll(&loop, 1, &left, NULL);
+    return true;
+}
+
+static void count_wait(struct gpud_receiver *receiver)
+{
+    gpud_lock_take(&receiver->lock);
+    receiver->info.waits_cpu++;
+    gpud_lock_release(&receiver->lock);
+}
+
+/* Model (tests/model): idle.1 to idle.4 in wakeup.pml. */
+static void wait_for_frames(struct gpud_receiver *receiver, int64_t deadline)
+{
+    struct gpud_session *session = receiver->session;
+    if (gpud_spin(&receiver->spin, has_something, receiver))
+        return;
+
+    int64_t start = gpud_now();
+    count_wait(receiver);
+    if (sleep_idle(receiver, start, deadline))
+        return;
+    int64_t slice = slice_until(session, deadline);
+    atomic_store(&session->idle, true);
+    if (gpud_page_flush_pending_wake(&session->view.end))
+        atomic_fetch_add_explicit(&session->kicks, 1, memory_order_relaxed);
+    wait_for_due(receiver, slice);
+    if (!has_something(receiver))
+        sleep_until(receiver, slice);
+    atomic_store(&session->idle, false);
+    int64_t end = gpud_now();
+    gpud_spin_learn(&receiver->spin, end - start);
+
+    /* A spurious wake-up may be the end of the connection. */
+    if ((end >= slice || !has_something(receiver)) && gpud_channel_is_dead(receiver->channel))
+        receiver->unread = true;
 }
 
 /* Waits until the connection is readable, or for the next try to connect. */

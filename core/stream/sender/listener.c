@@ -30,6 +30,29 @@
 /* How long to wait after accepting failed, as without a free descriptor. */
 #define ACCEPT_PAUSE (100 * GPUD_MSEC)
 
+/* Call again later, after a failure that may pass. */
+static void pause_accepting(struct gpud_sender *sender, const char *why)
+{
+    if (!sender->accept_pause)
+        gpud_log_error(&sender->context->log, AREA, "%s", why); /* once for a series of failures */
+    sender->accept_pause = gpud_deadline(ACCEPT_PAUSE);
+}
+
+/* Tries to get the address that another sender had. */
+static void take_over(struct gpud_sender *sender)
+{
+    struct gpud_error error = {0};
+    enum gpud_status status = gpud_listener_take_over(sender->listener, &error);
+    if (status == GPUD_AGAIN)
+        return;
+    if (status != GPUD_OK) {
+        pause_accepting(sender, error.reason);
+        return;
+    }
+    sender->accept_pause = 0;
+    gpud_log_info(&sender->context->log, AREA, "the address is free: this sender has it now");
+}
+
 static void accept_newcomers(struct gpud_sender *sender)
 {
     const struct gpud_log *log = &sender->context->log;
@@ -48,9 +71,7 @@ static void accept_newcomers(struct gpud_sender *sender)
             continue;
         }
         if (status != GPUD_OK) {
-            if (!sender->accept_pause)
-                gpud_log_error(log, AREA, "%s", error.reason); /* once for a series of failures */
-            sender->accept_pause = gpud_deadline(ACCEPT_PAUSE);
+            pause_accepting(sender, error.reason);
             return;
         }
         sender->accept_pause = 0;
@@ -145,12 +166,28 @@ static int64_t earlier(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
+/* Whether there is something to look at once a second: frames flow, the ring is larger than it has
+ * to be, a receiver is leaving, or is on another host, or another sender has the address. Many
+ * channels of a machine are idle, and cost no wake-ups. Under the lock. */
+static bool needs_turns(const struct gpud_sender *sender)
+{
+    bool needs = sender->spare_since || sender->rate.before.sequence != sender->sequence ||
+                 atomic_load(&sender->listener->stands_by);
+    for (uint32_t i = 0; i < sender->link_count; i++)
+        needs |=
+            sender->links[i]->channel->ops->remote || sender->links[i]->state >= GPUD_LINK_LEAVING;
+    return needs;
+}
+
 static int64_t next_deadline(struct gpud_sender *sender)
 {
-    int64_t next = earlier(gpud_now() + TURN_MAX, gpud_newcomers_deadline(sender));
+    int64_t next = gpud_newcomers_deadline(sender);
     if (sender->accept_pause)
         next = earlier(next, sender->accept_pause);
     gpud_sender_lock(sender);
+    sender->is_at_rest = !needs_turns(sender);
+    if (!sender->is_at_rest)
+        next = earlier(next, gpud_now() + TURN_MAX);
     for (uint32_t i = 0; i < sender->link_count; i++) {
         const struct gpud_link *link = sender->links[i];
         if (link->state < GPUD_LINK_LEAVING)
@@ -205,7 +242,10 @@ static void *run(void *arg)
             if (fds[2 + i].revents)
                 read_messages(links[i]);
         gpud_newcomers_read(sender, fds + 2 + count, newcomers);
-        if (fds[1].revents)
+        /* Each turn, because an event may come just before the other sender lets go. */
+        if (!pause && atomic_load(&sender->listener->stands_by))
+            take_over(sender);
+        else if (fds[1].revents)
             accept_newcomers(sender);
         gpud_listener_turn(sender);
     }
@@ -213,9 +253,12 @@ static void *run(void *arg)
 }
 
 enum gpud_status gpud_sender_listen(struct gpud_sender *sender, const struct gpud_address *address,
-                                    const struct gpud_access_rule *access, struct gpud_error *error)
+                                    const struct gpud_access_rule *access, bool standby,
+                                    struct gpud_error *error)
 {
-    enum gpud_status status = gpud_listener_open(address, access, &sender->listener, error);
+    enum gpud_status status =
+        standby ? gpud_listener_stand_by(address, access, &sender->listener, error)
+                : gpud_listener_open(address, access, &sender->listener, error);
     if (status != GPUD_OK)
         return status;
     if (sender->listener->note[0])

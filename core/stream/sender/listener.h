@@ -9,7 +9,7 @@
 
 /* Listens, and starts the thread. Call gpud_sender_stop_listening() after a failure, too. */
 enum gpud_status gpud_sender_listen(struct gpud_sender *sender, const struct gpud_address *address,
-                                    const struct gpud_access_rule *access,
+                                    const struct gpud_access_rule *access, bool standby,
                                     struct gpud_error *error);
 
 /* The part of each turn that follows reading messages: offers, deadlines, the ends of links. */

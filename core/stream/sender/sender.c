@@ -94,14 +94,15 @@ enum gpud_status gpud_sender_create(struct gpud_context *context,
     if (status == GPUD_OK)
         status = gpud_queue_create(made->host, &made->host_queue, error);
     if (status == GPUD_OK)
-        status = gpud_sender_listen(made, &address, &access, error);
+        status = gpud_sender_listen(made, &address, &access, params->standby, error);
     if (status != GPUD_OK) {
         gpud_sender_stop_listening(made);
         gpud_sender_unref(made);
         return status;
     }
-    gpud_log_info(&context->log, AREA, "sending on %s, from %s", address.place,
-                  made->device->info.name);
+    gpud_log_info(&context->log, AREA, "%s %s, from %s",
+                  atomic_load(&made->listener->stands_by) ? "waiting for" : "sending on",
+                  address.place, made->device->info.name);
     *sender = made;
     return GPUD_OK;
 }
@@ -285,6 +286,7 @@ void gpud_sender_get_info(struct gpud_sender *sender, struct gpud_sender_info *i
     now.refused = atomic_load(&sender->refused);
     now.copies_cpu = atomic_load(&sender->copies_cpu);
     now.copies_gpu = atomic_load(&sender->copies_gpu);
+    now.stands_by = sender->listener && atomic_load(&sender->listener->stands_by);
     gpud_sized_copy(info, info->size, &now, sizeof(now));
 }
 

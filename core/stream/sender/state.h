@@ -130,6 +130,7 @@ struct gpud_sender {
     uint64_t sequence;
     int64_t submitted; /* time of the last frame; 0: none yet */
     struct gpud_rate rate;
+    bool is_at_rest; /* the listener's thread sleeps until it is woken: the next frame does that */
     uint32_t undelivered_run; /* frames in a row without a receiver */
 
     /* Only the listener's thread adds and removes links, under the lock; it reads the table without

@@ -406,6 +406,10 @@ static enum gpud_status submit_frame(struct gpud_sender *sender, struct gpud_fra
             sender->submitted = now;
         if (status == GPUD_OK && how == BY_LINES)
             gpud_lines_begin(sender, (struct gpud_slot *)frame);
+        if (*delivered && sender->is_at_rest) {
+            sender->is_at_rest = false;
+            gpud_sender_wake_listener(sender);
+        }
         if (status == GPUD_TIMEOUT && timeout_ns == 0)
             gpud_sender_poll_arm(sender);
     }

@@ -13,6 +13,8 @@
 /* A dead peer is noticed within this time; a live one costs a check of its socket as often. */
 #define TURN (20 * GPUD_MSEC)
 #define TURN_ENDING GPUD_MSEC
+/* While nothing waits for the peer; the next wait ends it. */
+#define REST (INT64_MAX / 4)
 /* The limit even while our own device stalls, or seems to. */
 #define PATIENCE_MAX (4 * GPUD_WATCHDOG_TIMEOUT)
 /* How long a watchdog that was ended waits for its device. */
@@ -39,6 +41,7 @@ struct gpud_watchdog {
     _Atomic uint64_t deferred[GPUD_PAGE_ENTRIES]; /* see defer() */
     _Atomic uint32_t poison[GPUD_PAGE_ENTRIES];   /* the value that the watchdog wrote; 0: none */
     atomic_bool broken, ending;
+    atomic_bool is_at_rest; /* takes no turns */
     int64_t ended;
     struct gpud_work work; /* watches, and finishes after the end */
     void (*done)(void *arg);
@@ -176,6 +179,13 @@ bool gpud_watchdog_is_free(const struct gpud_watchdog *watchdog, uint32_t entry)
     return gpud_watchdog_reached(watchdog, entry, atomic_load(&watchdog->waited[entry]));
 }
 
+/* After the store of what it has to watch; rest() checks once more after its own store. */
+static void end_rest(struct gpud_watchdog *watchdog)
+{
+    if (atomic_load(&watchdog->is_at_rest) && atomic_exchange(&watchdog->is_at_rest, false))
+        gpud_worker_hurry(&watchdog->device->context->watch);
+}
+
 /* Stores the value last, because the watchdog checks it first. A later call does not restart the
  * clock. */
 static void begin_wait(struct gpud_watchdog *watchdog, uint32_t entry, uint32_t value)
@@ -187,6 +197,7 @@ static void begin_wait(struct gpud_watchdog *watchdog, uint32_t entry, uint32_t 
     atomic_store(&watchdog->since[entry], now);
     atomic_store(&watchdog->before[entry], atomic_load(&watchdog->posts));
     atomic_store(&watchdog->waited[entry], value);
+    end_rest(watchdog);
 }
 
 enum gpud_status gpud_watchdog_wait(struct gpud_watchdog *watchdog, uint32_t entry, uint32_t value,
@@ -278,6 +289,7 @@ static void defer(struct gpud_watchdog *watchdog, uint32_t entry, uint32_t value
 {
     uint64_t before = atomic_load(&watchdog->posted[entry]);
     atomic_store(&watchdog->deferred[entry], before << 32 | value);
+    end_rest(watchdog);
 }
 
 static void post_deferred(struct gpud_watchdog *watchdog)
@@ -365,6 +377,24 @@ static bool waits_are_over(const struct gpud_watchdog *watchdog)
     return true;
 }
 
+bool gpud_watchdog_is_idle(const struct gpud_watchdog *watchdog)
+{
+    for (uint32_t i = 0; i < watchdog->entries; i++)
+        if (atomic_load(&watchdog->deferred[i]))
+            return false;
+    return waits_are_over(watchdog);
+}
+
+/* The pause before the next turn: without end if there is nothing to watch. */
+static int64_t rest(struct gpud_watchdog *watchdog)
+{
+    atomic_store(&watchdog->is_at_rest, true);
+    if (gpud_watchdog_is_idle(watchdog))
+        return REST;
+    atomic_store(&watchdog->is_at_rest, false);
+    return TURN;
+}
+
 static int64_t finish(void *arg)
 {
     struct gpud_watchdog *watchdog = arg;
@@ -384,7 +414,7 @@ static int64_t watch(void *arg)
     post_deferred(watchdog);
     release_waits(watchdog);
     if (!atomic_load(&watchdog->ending))
-        return TURN;
+        return rest(watchdog);
     bool late = gpud_now() - watchdog->ended > ENDING_MAX;
     /* Memory that an application's queue reads stays, however long that takes: otherwise the driver
      * would abort everything that the application does on that GPU. */

@@ -62,6 +62,9 @@ enum gpud_status gpud_watchdog_post(struct gpud_watchdog *watchdog, uint32_t ent
                                     struct gpud_queue *queue, struct gpud_error *error);
 void gpud_watchdog_post_now(struct gpud_watchdog *watchdog, uint32_t entry, uint32_t value);
 
+/* Whether no queue of this side waits for the peer, and no word is to be written. */
+bool gpud_watchdog_is_idle(const struct gpud_watchdog *watchdog);
+
 /* Whether the peer announced work and did not finish it in time: the link can no longer be trusted.
  */
 bool gpud_watchdog_is_broken(const struct gpud_watchdog *watchdog);

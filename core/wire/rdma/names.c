@@ -15,7 +15,7 @@ struct search {
     const char *port;
     struct gpud_address *found;
     size_t count, omitted;
-    char last[GPUD_RDMA_NAME_MAX + 1]; /* name */
+    char last[GPUD_RDMA_NAME_MAX + 1]; /* of the names so far */
 };
 
 /* Connects until the request is refused, which is the answer. */
@@ -30,7 +30,7 @@ static enum gpud_status await_answer(struct rdma_channel *channel, int64_t deadl
             break;
         status = gpud_channel_wait(&channel->base, deadline, NULL);
         if (status != GPUD_OK)
-            return gpud_fail(error, GPUD_CLOSED, "%s did not answer in time", channel->where);
+            return gpud_fail(error, GPUD_CLOSED, "no answer came from %s in time", channel->where);
     }
     if (channel->refusal.reason == GPUD_RDMA_NAMES)
         return GPUD_OK;

@@ -17,6 +17,9 @@ struct unix_listener {
     struct gpud_listener base; /* first */
     struct gpud_socket_listener socket;
     atomic_int farewell;
+    struct gpud_lock_wait wait; /* while it stands by; -1 else */
+    struct gpud_access_rule access;
+    char path[GPUD_SOCKET_PATH_MAX];
 };
 
 struct unix_channel {
@@ -44,9 +47,9 @@ enum gpud_status gpud_unix_channel_create(int fd, const struct gpud_peer *peer,
 
 /* --- listening ----------------------------------------------------------------------------- */
 
-static enum gpud_status listen_on(const struct gpud_address *address,
-                                  const struct gpud_access_rule *access,
-                                  struct gpud_listener **listener, struct gpud_error *error)
+static enum gpud_status create_listener(const struct gpud_address *address,
+                                        const struct gpud_access_rule *access,
+                                        struct unix_listener **listener, struct gpud_error *error)
 {
     enum gpud_status status =
         gpud_access_check_address(access, address->text, address->place, error);
@@ -55,31 +58,97 @@ static enum gpud_status listen_on(const struct gpud_address *address,
     struct unix_listener *made = calloc(1, sizeof(*made));
     if (!made)
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a socket");
-    status = gpud_socket_listen(&made->socket, address->place, access, error);
+    made->base.ops = &gpud_unix_channel_ops;
+    made->base.fd = made->wait.events = made->wait.file = -1;
+    if (access)
+        made->access = *access;
+    gpud_print(made->path, "%s", address->place);
+    *listener = made;
+    return GPUD_OK;
+}
+
+/* The socket listens: announces it. */
+static void begin(struct unix_listener *listener)
+{
+    listener->base.fd = listener->socket.fd;
+    gpud_farewell_add(listener->base.fd, GPUD_FAREWELL_UNLISTEN, &listener->farewell);
+    struct gpud_error unlisted; /* not fatal: only lists of channels use it */
+    if (gpud_registry_add(listener->path, &unlisted) != GPUD_OK)
+        gpud_print(listener->base.note, "not in lists of channels: %s", unlisted.reason);
+    gpud_registry_touch(listener->path); /* watchers saw the socket before it could be queried */
+}
+
+static enum gpud_status listen_on(const struct gpud_address *address,
+                                  const struct gpud_access_rule *access,
+                                  struct gpud_listener **listener, struct gpud_error *error)
+{
+    struct unix_listener *made;
+    enum gpud_status status = create_listener(address, access, &made, error);
+    if (status != GPUD_OK)
+        return status;
+    status = gpud_socket_listen(&made->socket, made->path, access, error);
     if (status != GPUD_OK) {
         free(made);
         return status;
     }
-    made->base.ops = &gpud_unix_channel_ops;
-    made->base.fd = made->socket.fd;
-    gpud_farewell_add(made->base.fd, GPUD_FAREWELL_UNLISTEN, &made->farewell);
-    struct gpud_error unlisted; /* not fatal: only lists of channels use it */
-    if (gpud_registry_add(address->place, &unlisted) != GPUD_OK)
-        gpud_print(made->base.note, "not in lists of channels: %s", unlisted.reason);
-    gpud_registry_touch(address->place); /* watchers saw the socket before it could be queried */
+    begin(made);
+    *listener = &made->base;
+    return GPUD_OK;
+}
+
+static enum gpud_status take_over(struct gpud_listener *base, struct gpud_error *error)
+{
+    struct unix_listener *listener = (struct unix_listener *)base;
+    int lock;
+    enum gpud_status status = gpud_lock_wait_try(&listener->wait, listener->path, &lock, error);
+    if (status == GPUD_OK)
+        status = gpud_socket_listen_locked(&listener->socket, listener->path, lock,
+                                           &listener->access, error);
+    if (status != GPUD_OK)
+        return status;
+    begin(listener);
+    atomic_store(&base->stands_by, false);
+    gpud_lock_wait_end(&listener->wait);
+    return GPUD_OK;
+}
+
+static enum gpud_status stand_by(const struct gpud_address *address,
+                                 const struct gpud_access_rule *access,
+                                 struct gpud_listener **listener, struct gpud_error *error)
+{
+    struct unix_listener *made;
+    enum gpud_status status = create_listener(address, access, &made, error);
+    if (status != GPUD_OK)
+        return status;
+    status = gpud_lock_wait_begin(&made->wait, error);
+    made->base.fd = made->wait.events;
+    atomic_store(&made->base.stands_by, true);
+    if (status == GPUD_OK)
+        status = take_over(&made->base, error);
+    if (status != GPUD_OK && status != GPUD_AGAIN) {
+        gpud_lock_wait_end(&made->wait);
+        free(made);
+        return status;
+    }
     *listener = &made->base;
     return GPUD_OK;
 }
 
 static void tell(struct gpud_listener *listener)
 {
-    gpud_registry_touch(((struct unix_listener *)listener)->socket.path);
+    if (!atomic_load(&listener->stands_by))
+        gpud_registry_touch(((struct unix_listener *)listener)->path);
 }
 
 static void unlisten(struct gpud_listener *listener)
 {
     struct unix_listener *gone = (struct unix_listener *)listener;
-    gpud_registry_remove(gone->socket.path);
+    gpud_lock_wait_end(&gone->wait);
+    if (atomic_load(&listener->stands_by)) {
+        free(gone);
+        return;
+    }
+    gpud_registry_remove(gone->path);
     if (!gpud_farewell_remove(&gone->farewell))
         return; /* the process ends */
     gpud_socket_unlisten(&gone->socket);
@@ -174,4 +243,6 @@ const struct gpud_channel_ops gpud_unix_channel_ops = {
     .hang_up = hang_up,
     .close = close_channel,
     .tell = tell,
+    .stand_by = stand_by,
+    .take_over = take_over,
 };

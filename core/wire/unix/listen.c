@@ -29,17 +29,24 @@ static enum gpud_status clear_stale(const char *path, struct gpud_error *error)
 enum gpud_status gpud_socket_listen(struct gpud_socket_listener *listener, const char *path,
                                     const struct gpud_access_rule *access, struct gpud_error *error)
 {
-    struct gpud_socket_listener made = {.fd = -1, .lock = -1};
+    int lock;
+    enum gpud_status status = gpud_lock_file_take(path, &lock, error);
+    return status == GPUD_OK ? gpud_socket_listen_locked(listener, path, lock, access, error)
+                             : status;
+}
+
+enum gpud_status gpud_socket_listen_locked(struct gpud_socket_listener *listener, const char *path,
+                                           int lock, const struct gpud_access_rule *access,
+                                           struct gpud_error *error)
+{
+    struct gpud_socket_listener made = {.fd = -1, .lock = lock};
     struct sockaddr_un name = {.sun_family = AF_UNIX};
     if (access)
         made.access = *access;
     memcpy(made.path, path, strlen(path) + 1);
     memcpy(name.sun_path, path, strlen(path) + 1);
 
-    enum gpud_status status = gpud_lock_file_take(path, &made.lock, error);
-    if (status != GPUD_OK)
-        return status;
-    status = clear_stale(path, error);
+    enum gpud_status status = clear_stale(path, error);
     if (status != GPUD_OK)
         goto fail;
     made.fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);

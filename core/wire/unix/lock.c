@@ -16,11 +16,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #define PATIENCE (2 * GPUD_SEC)
 #define PAUSE (5 * GPUD_MSEC)
+/* The kernel reports that a file is closed just before it releases the file's lock. */
+#define RELEASE_PATIENCE (20 * GPUD_MSEC)
+#define RELEASE_PAUSE (GPUD_MSEC / 2)
 
 /* --- the holder ---------------------------------------------------------------------------- */
 
@@ -102,21 +106,42 @@ static void path_of(const char *path, char *name, size_t size)
     gpud_print_n(name, size, "%s.lock", path);
 }
 
+static void nap(int64_t time)
+{
+    struct timespec pause = gpud_timespec(time);
+    clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
+}
+
+static enum gpud_status open_file(const char *name, int *fd, struct gpud_error *error)
+{
+    *fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    return *fd < 0 ? gpud_fail_errno(error, "cannot open the lock file %s", name) : GPUD_OK;
+}
+
+/* A holder removes the file when it releases the lock, so a file that was opened before may be
+ * stale. Signs the file if it is not. */
+static bool is_current(int fd, const char *name)
+{
+    struct stat opened, current;
+    if (fstat(fd, &opened) < 0 || stat(name, &current) < 0 || opened.st_ino != current.st_ino ||
+        opened.st_dev != current.st_dev)
+        return false;
+    sign(fd, &opened);
+    return true;
+}
+
 /* Tries once. GPUD_AGAIN: another holder has it, described in `holder`, or has just released it;
  * *own: the holder is this process. */
 static enum gpud_status try_lock(const char *name, int *lock, char *holder, bool *own,
                                  struct gpud_error *error)
 {
-    enum gpud_status status = GPUD_AGAIN;
-    int fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0)
-        return gpud_fail_errno(error, "cannot open the lock file %s", name);
+    int fd;
+    enum gpud_status status = open_file(name, &fd, error);
+    if (status != GPUD_OK)
+        return status;
+    status = GPUD_AGAIN;
     if (flock(fd, LOCK_EX | LOCK_NB) == 0) {
-        /* A holder removes the file when it releases the lock: the opened file may be stale. */
-        struct stat opened, current;
-        if (fstat(fd, &opened) == 0 && stat(name, &current) == 0 &&
-            opened.st_ino == current.st_ino && opened.st_dev == current.st_dev) {
-            sign(fd, &opened);
+        if (is_current(fd, name)) {
             *lock = fd;
             return GPUD_OK;
         }
@@ -142,10 +167,85 @@ enum gpud_status gpud_lock_file_take(const char *path, int *fd, struct gpud_erro
         if (own || gpud_now() >= deadline)
             return gpud_fail_native(
                 error, GPUD_IO, "errno", EADDRINUSE,
-                "another sender has the address %s: %s; choose another address, or stop it", path,
-                holder);
-        struct timespec pause = gpud_timespec(PAUSE);
-        clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
+                "another sender has the address %s: %s; choose another address, or stop it, or "
+                "let this one wait for it (standby)",
+                path, holder);
+        nap(PAUSE);
+    }
+}
+
+/* --- waiting for the lock ------------------------------------------------------------------ */
+
+enum gpud_status gpud_lock_wait_begin(struct gpud_lock_wait *wait, struct gpud_error *error)
+{
+    wait->file = -1;
+    wait->events = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+    if (wait->events < 0)
+        return gpud_fail_errno(error, "cannot watch the address's lock file (raise "
+                                      "fs.inotify.max_user_instances)");
+    return GPUD_OK;
+}
+
+void gpud_lock_wait_end(struct gpud_lock_wait *wait)
+{
+    gpud_fd_close(&wait->file);
+    gpud_fd_close(&wait->events);
+}
+
+/* Opens the current file and watches it: its holder, however it ends, closes a descriptor that can
+ * write. Queries open it for reading only, and those that wait keep theirs open, so that they do
+ * not wake each other in turn. */
+static enum gpud_status watch_file(struct gpud_lock_wait *wait, const char *name,
+                                   struct gpud_error *error)
+{
+    char opened[32];
+    enum gpud_status status = open_file(name, &wait->file, error);
+    if (status != GPUD_OK)
+        return status;
+    gpud_print(opened, "/proc/self/fd/%d", wait->file); /* this file, should the name change */
+    if (inotify_add_watch(wait->events, opened, IN_CLOSE_WRITE) >= 0)
+        return GPUD_OK;
+    status = gpud_fail_errno(error, "cannot watch the lock file %s", name);
+    gpud_fd_close(&wait->file);
+    return status;
+}
+
+/* Reads all events; false: there were none. */
+static bool drain(int events)
+{
+    _Alignas(struct inotify_event) char bytes[1024];
+    bool any = false;
+    while (read(events, bytes, sizeof(bytes)) > 0)
+        any = true;
+    return any;
+}
+
+enum gpud_status gpud_lock_wait_try(struct gpud_lock_wait *wait, const char *path, int *fd,
+                                    struct gpud_error *error)
+{
+    char name[GPUD_SOCKET_PATH_MAX + 8];
+    path_of(path, name, sizeof(name));
+    int64_t deadline = drain(wait->events) ? gpud_deadline(RELEASE_PATIENCE) : 0;
+    for (;;) {
+        if (wait->file < 0) {
+            enum gpud_status status = watch_file(wait, name, error);
+            if (status != GPUD_OK)
+                return status;
+            deadline = gpud_deadline(RELEASE_PATIENCE); /* its event may have been before */
+        }
+        if (flock(wait->file, LOCK_EX | LOCK_NB) == 0) {
+            *fd = wait->file;
+            wait->file = -1;
+            if (is_current(*fd, name))
+                return GPUD_OK;
+            gpud_fd_close(fd);
+            continue; /* each time a holder has come and gone */
+        }
+        if (errno != EWOULDBLOCK)
+            return gpud_fail_errno(error, "cannot lock %s", name);
+        if (gpud_now() >= deadline)
+            return GPUD_AGAIN;
+        nap(RELEASE_PAUSE);
     }
 }
 

@@ -22,6 +22,21 @@ void gpud_lock_file_drop(const char *path, int *fd);
  * process. */
 bool gpud_lock_holder(int fd, char text[GPUD_LOCK_HOLDER_MAX]);
 
+/* A wait for a lock that another holder has. */
+struct gpud_lock_wait {
+    int events; /* to poll for POLLIN: the holder may have released the lock, or died */
+    int file;
+};
+
+/* Call gpud_lock_wait_end() in any case. */
+enum gpud_status gpud_lock_wait_begin(struct gpud_lock_wait *wait, struct gpud_error *error);
+void gpud_lock_wait_end(struct gpud_lock_wait *wait);
+
+/* GPUD_OK: *fd is the lock, as from gpud_lock_file_take(). GPUD_AGAIN: another holder has it; poll
+ * wait->events. */
+enum gpud_status gpud_lock_wait_try(struct gpud_lock_wait *wait, const char *path, int *fd,
+                                    struct gpud_error *error);
+
 /* The process that currently holds the lock of a path. 0: none does, or it is unknown (in another
  * container; another user's, unless any_owner and the file can be read). */
 pid_t gpud_lock_find(const char *path, bool any_owner);

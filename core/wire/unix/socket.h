@@ -24,6 +24,11 @@ struct gpud_socket_listener {
 enum gpud_status gpud_socket_listen(struct gpud_socket_listener *listener, const char *path,
                                     const struct gpud_access_rule *access,
                                     struct gpud_error *error);
+/* The same with the lock that the caller has taken, which is the listener's from then on; on
+ * failure it is dropped. */
+enum gpud_status gpud_socket_listen_locked(struct gpud_socket_listener *listener, const char *path,
+                                           int lock, const struct gpud_access_rule *access,
+                                           struct gpud_error *error);
 void gpud_socket_unlisten(struct gpud_socket_listener *listener);
 
 /* GPUD_AGAIN: no connection is pending. GPUD_NO_ACCESS: *peer is not admitted, and was sent a

@@ -13,7 +13,8 @@
  * pipeline keep their times to each other. Each stream is a gpudirectsrc, which gets the
  * properties of the same names.
  *
- * Players take it as a URI: gpudirect://cam1, and gpudirect://cam1/audio for one stream.
+ * Players take it as a URI: gpudirect://cam1, and gpudirect://cam1/audio for one stream; of another
+ * host gpudirect+rdma://10.0.0.1:7174/cam1.
  *
  * ## Example launch lines
  * |[
@@ -33,6 +34,8 @@
 #include "src/src.h"
 #include "uri.h"
 #include "wire/blocks.h"
+
+#include <string.h>
 
 #define GST_CAT_DEFAULT gst_gpudirect_src_debug
 
@@ -66,6 +69,17 @@ static gboolean concerns(const GParamSpec *pspec, const GstCaps *caps, gboolean 
     return main || !g_str_equal(pspec->name, "connection-timeout");
 }
 
+/* The backup of a stream is the stream of that name of the backup channel. */
+static gchar *find_backup(GstGpudirectProgramSrc *self, const gchar *address)
+{
+    const gchar *channel = self->settings.address, *backup = self->options.backup_address;
+
+    if (!src_options_have_backup(&self->options) || strlen(address) <= strlen(channel))
+        return g_strdup(backup);
+    return g_strconcat(backup, g_str_has_prefix(backup, "unix:") ? "!" : "/",
+                       address + strlen(channel) + 1, NULL);
+}
+
 static GstElement *make_source(void *user, const gchar *address, const GstCaps *caps, gboolean main)
 {
     GObject *self = user;
@@ -76,7 +90,11 @@ static GstElement *make_source(void *user, const gchar *address, const GstCaps *
     for (guint i = 0; i < count; i++)
         if (concerns(pspecs[i], caps, main))
             hand_over(self, G_OBJECT(source), pspecs[i]->name);
-    g_object_set(source, "address", address, NULL);
+    GST_OBJECT_LOCK(self);
+    gchar *backup = find_backup(user, address);
+    GST_OBJECT_UNLOCK(self);
+    g_object_set(source, "address", address, "backup-address", backup, NULL);
+    g_free(backup);
     times_share(&GST_GPUDIRECT_SRC(source)->times, GST_GPUDIRECT_PROGRAM_SRC(user)->map);
     g_free(pspecs);
     return source;

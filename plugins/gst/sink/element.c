@@ -42,6 +42,10 @@
  * address=cam1
  * ]|
  * Decodes into the memory that receivers on the same GPU read.
+ * |[
+ * gst-launch-1.0 videotestsrc is-live=true ! gpudirectsink address=cam1 standby=true
+ * ]|
+ * Waits while another sender has the address cam1, and takes it over when that one ends.
  *
  * Since: 0.1
  */
@@ -64,6 +68,7 @@ GST_ELEMENT_REGISTER_DEFINE(gpudirectsink, "gpudirectsink", GST_RANK_NONE, GST_T
 enum {
     PROP_WAIT_FOR_CONNECTION = SETTING_COUNT,
     PROP_NUM_CLIENTS,
+    PROP_STANDBY,
 };
 
 /* --- properties --------------------------------------------------------------------------- */
@@ -78,19 +83,34 @@ static gboolean get_report(GstElement *element, guint id, GValue *value)
 
 static gboolean get_property(GstElement *element, guint id, GValue *value)
 {
-    if (id != PROP_WAIT_FOR_CONNECTION)
+    const GstGpudirectSink *self = GST_GPUDIRECT_SINK(element);
+
+    switch (id) {
+    case PROP_WAIT_FOR_CONNECTION:
+        g_value_set_enum(value, (gint)self->wait_for_connection);
+        return TRUE;
+    case PROP_STANDBY:
+        g_value_set_boolean(value, self->standby.wanted);
+        return TRUE;
+    default:
         return FALSE;
-    g_value_set_enum(value, (gint)GST_GPUDIRECT_SINK(element)->wait_for_connection);
-    return TRUE;
+    }
 }
 
 static gboolean set_property(GstElement *element, guint id, const GValue *value)
 {
-    if (id != PROP_WAIT_FOR_CONNECTION)
+    GstGpudirectSink *self = GST_GPUDIRECT_SINK(element);
+
+    switch (id) {
+    case PROP_WAIT_FOR_CONNECTION:
+        self->wait_for_connection = (enum wait_for_connection)g_value_get_enum(value);
+        return TRUE;
+    case PROP_STANDBY:
+        self->standby.wanted = g_value_get_boolean(value);
+        return TRUE;
+    default:
         return FALSE;
-    GST_GPUDIRECT_SINK(element)->wait_for_connection =
-        (enum wait_for_connection)g_value_get_enum(value);
-    return TRUE;
+    }
 }
 
 static void property_changed(GstElement *element, guint id)
@@ -145,6 +165,7 @@ static gboolean open_by_settings(GstGpudirectSink *self)
     g_atomic_int_set(&self->live, -1);
     g_atomic_int_set(&self->ending, FALSE);
     sink_clients_let_post(&self->clients, TRUE);
+    __atomic_store_n(&self->standby.dropped, 0, __ATOMIC_RELAXED);
     gint number;
     gchar *device = device_choice_choose(&self->endpoint.device, &number, NULL);
     gboolean opened = gst_gpudirect_sink_open_sender(self, device);
@@ -259,6 +280,13 @@ static void install_properties(GstElementClass *element_class)
                           "is live)",
                           GST_TYPE_GPUDIRECT_WAIT_FOR_CONNECTION, WAIT_AUTO,
                           G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_PLAYING));
+    g_object_class_install_property(
+        klass, PROP_STANDBY,
+        g_param_spec_boolean("standby", "Standby",
+                             "While another sender has the address, drop frames instead of "
+                             "failing, and take the address over when that sender ends",
+                             FALSE,
+                             G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_READY));
     g_object_class_install_property(
         klass, PROP_NUM_CLIENTS,
         g_param_spec_uint("num-clients", "Number of clients", "Receivers that are connected", 0,

@@ -7,6 +7,7 @@
 #include "context.h"
 #include "errors.h"
 #include "sink/policy.h"
+#include "sink/standby.h"
 
 #define GST_CAT_DEFAULT gst_gpudirect_sink_debug
 
@@ -32,6 +33,9 @@ static enum gpud_status create_sender(GstGpudirectSink *self, const gchar *devic
     params.on_connect = sink_clients_on_connect;
     params.on_disconnect = sink_clients_on_disconnect;
     params.user = &self->clients;
+    GST_OBJECT_LOCK(self);
+    params.standby = self->standby.wanted;
+    GST_OBJECT_UNLOCK(self);
     enum gpud_status status =
         context ? gpud_device_open(context, "host", &self->host, error) : error->status;
     if (status == GPUD_OK)
@@ -64,6 +68,7 @@ gboolean gst_gpudirect_sink_open_sender(GstGpudirectSink *self, const gchar *dev
     GST_OBJECT_LOCK(self);
     self->sender = sender;
     GST_OBJECT_UNLOCK(self);
+    gst_gpudirect_sink_begin_standby(self);
     /* unlock() may have interrupted the previous sender, or none. */
     if (g_atomic_int_get(&self->unlocked))
         shared_sender_interrupt(sender, TRUE);

@@ -20,6 +20,7 @@
 #include "sink/events.h"
 #include "sink/policy.h"
 #include "sink/report.h"
+#include "sink/standby.h"
 #include "sink/wait.h"
 #include "wire/blocks.h"
 
@@ -336,6 +337,8 @@ static GstFlowReturn sink_render(GstBaseSink *base, GstBuffer *buffer)
         return GST_FLOW_OK;
     if (!self->live_known && may_know_live(self->frames))
         self->live_known = gst_gpudirect_sink_query_live(self);
+    if (gst_gpudirect_sink_stands_by(self))
+        return GST_FLOW_OK;
     GstFlowReturn flow = gst_gpudirect_sink_wait_for_client(self);
     if (flow != GST_FLOW_OK)
         return flow;

@@ -8,6 +8,7 @@
  *   device.c    the device of the ring, and its consequences for caps
  *   open.c      opens and closes the sender
  *   wait.c      waiting for receivers
+ *   standby.c   waiting for another sender's address
  *   report.c    messages to the application during streaming
  *   events.c    events, also for receivers that connect late
  *   copy.c      the copy of buffers that are not slots
@@ -63,12 +64,19 @@ struct sink_reported {
     gboolean misuse, lack;
 };
 
+struct sink_standby {
+    gboolean wanted; /* a property; under the object lock */
+    gboolean waits;  /* the streaming thread's: another sender had the address so far */
+    guint64 dropped; /* relaxed atomic: frames */
+};
+
 struct _GstGpudirectSink {
     GstBaseSink parent;
 
     struct endpoint endpoint;
     enum wait_for_connection wait_for_connection; /* a property; under the object lock */
     struct sink_clients clients;
+    struct sink_standby standby;
 
     struct shared_sender *sender; /* from start to stop; changed under the object lock */
     struct gpud_device *host, *ring_device;

@@ -76,6 +76,9 @@ GstStructure *gst_gpudirect_sink_make_stats(GstElement *element)
     gst_structure_set(stats, "device", G_TYPE_STRING, info.device[0] ? info.device : "none", NULL);
     device_choice_tell(&self->endpoint.device, stats);
     add_latency(self, stats);
+    gst_structure_set(stats, "stands-by", G_TYPE_BOOLEAN, info.stands_by, "dropped-standby",
+                      G_TYPE_UINT64, __atomic_load_n(&self->standby.dropped, __ATOMIC_RELAXED),
+                      NULL);
     lost_metas_tell(self->endpoint.lost_metas, stats);
     return stats;
 }

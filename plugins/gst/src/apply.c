@@ -36,6 +36,26 @@ void gst_gpudirect_src_on_event(void *user, enum gpud_event event, const void *d
     }
 }
 
+/* The frames of a pair are another sender's from here on, which is no break. */
+static void switch_sender(GstGpudirectSrc *self, const struct gpud_peer_info *peer)
+{
+    struct input *input = self->feed.input;
+    struct input_info info;
+
+    feed_get_info(&self->feed, &info);
+    GstStructure *structure = gst_structure_new(
+        "gpudirect-switched", "active", G_TYPE_STRING, input->ops->get_active(input), "id",
+        G_TYPE_UINT64, peer->id, "pid", G_TYPE_INT64, peer->pid, "host", G_TYPE_STRING, peer->host,
+        "name", G_TYPE_STRING, peer->name, "path", G_TYPE_STRING, peer->path, NULL);
+    GST_INFO_OBJECT(self, "%" GST_PTR_FORMAT, structure);
+    gst_element_post_message(GST_ELEMENT(self),
+                             gst_message_new_element(GST_OBJECT(self), structure));
+    g_object_notify(G_OBJECT(self), "active-path");
+    g_object_notify(G_OBJECT(self), "fallback-reason");
+    times_switch_sender(&self->times, peer);
+    latency_note_slots(&self->latency, MIN(info.slots, self->endpoint.running.slots), info.hold);
+}
+
 static void take_connection(GstGpudirectSrc *self, const struct gpud_peer_info *peer)
 {
     struct input_info info;
@@ -57,7 +77,7 @@ static void take_connection(GstGpudirectSrc *self, const struct gpud_peer_info *
     self->discont = TRUE;
     gst_gpudirect_src_break_stream(self);
     times_meet_sender(&self->times, peer);
-    latency_note_slots(&self->latency, MIN(info.slots, self->endpoint.running.slots));
+    latency_note_slots(&self->latency, MIN(info.slots, self->endpoint.running.slots), info.hold);
 }
 
 gboolean gst_gpudirect_src_end_yield(GstGpudirectSrc *self)
@@ -80,7 +100,8 @@ GstFlowReturn gst_gpudirect_src_take_updates(GstGpudirectSrc *self, gboolean *mo
     if (format && !*moved && !self->updates.flooded)
         flow = gst_gpudirect_src_take_format(self, format);
     if (peer && !*moved && flow == GST_FLOW_OK && !self->updates.unusable)
-        take_connection(self, peer);
+        (self->link.linked && self->feed.input->ops->place ? switch_sender : take_connection)(self,
+                                                                                              peer);
     g_free(format);
     g_free(peer);
     return flow;

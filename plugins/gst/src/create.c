@@ -48,8 +48,7 @@ static void measure(GstGpudirectSrc *self, gint64 late, gboolean sender_waits)
                     self->times.acquired_at, sender_waits);
 }
 
-static void describe_linked(GstGpudirectSrc *self, const struct gpud_frame_info *info,
-                            GstBuffer *buffer)
+static void describe_linked(GstGpudirectSrc *self, struct gpud_frame_info *info, GstBuffer *buffer)
 {
     struct wire_head head = {0};
     struct times_frame timing;
@@ -61,6 +60,8 @@ static void describe_linked(GstGpudirectSrc *self, const struct gpud_frame_info 
         (read && !meta_decode_large(info->large_meta, info->large_meta_size, buffer, &loss)))
         lost_metas_note(self->endpoint.lost_metas, GST_ELEMENT(self), "unreadable",
                         "the sender's metadata is of an unknown release");
+    if (self->feed.input->ops->place)
+        self->feed.input->ops->place(self->feed.input, info, &head);
     times_stamp_linked(&self->times, self->feed.input, info, &head, buffer, &timing);
     gst_gpudirect_src_push_events(self, TRUE);
     if (GST_CLOCK_TIME_IS_VALID(timing.frame.submitted) && adds_submit_time(self))
@@ -92,7 +93,7 @@ static void set_fields(uint32_t flags, GstBuffer *buffer)
         GST_BUFFER_FLAG_SET(buffer, GST_VIDEO_BUFFER_FLAG_TFF);
 }
 
-static void describe(GstGpudirectSrc *self, const struct gpud_frame_info *info, GstBuffer *buffer)
+static void describe(GstGpudirectSrc *self, struct gpud_frame_info *info, GstBuffer *buffer)
 {
     frame_flags_to_buffer(info->flags, buffer);
     GST_BUFFER_DURATION(buffer) = wire_time(info->duration_ns);
@@ -241,6 +242,47 @@ static GstFlowReturn deliver(GstGpudirectSrc *self, struct gpud_frame *frame, Gs
     return GST_FLOW_OK;
 }
 
+/* --- the group ---------------------------------------------------------------------------- */
+
+static void drop_for_group(GstGpudirectSrc *self, GstBuffer **buffer)
+{
+    gst_clear_buffer(buffer);
+    self->discont = TRUE;
+    self->skipped_unreported++;
+    __atomic_fetch_add(&self->feed.skipped, 1, __ATOMIC_RELAXED);
+}
+
+/* Holds a picture until those of the group's other sources are there. *buffer becomes NULL if it is
+ * dropped. */
+static GstFlowReturn wait_for_group(GstGpudirectSrc *self, GstBuffer **buffer)
+{
+    struct gpud_error error = {.status = GPUD_AGAIN};
+    struct group_frame frame = {
+        .running = GST_BUFFER_PTS(*buffer),
+        .now = self->times.stamped_at,
+        .interval = self->latency.interval,
+        .acquired = self->times.acquired_at,
+        .waited = self->times.waited,
+    };
+
+    if (self->blocks.expected || !GST_CLOCK_TIME_IS_VALID(frame.running) ||
+        !GST_CLOCK_TIME_IS_VALID(frame.now))
+        return GST_FLOW_OK;
+    GST_OBJECT_LOCK(self);
+    frame.latency = self->options.group_latency;
+    GST_OBJECT_UNLOCK(self);
+    switch (group_offer(self->feed.group, &frame)) {
+    case GROUP_SEND:
+        return GST_FLOW_OK;
+    case GROUP_DROP:
+        drop_for_group(self, buffer);
+        return GST_FLOW_OK;
+    default:
+        drop_for_group(self, buffer);
+        return gst_gpudirect_src_no_frame(self, GPUD_AGAIN, &error);
+    }
+}
+
 /* --- the loop ----------------------------------------------------------------------------- */
 
 /* Whether to skip a sender's frame at the beginning: newer ones wait behind it, or its time cannot
@@ -351,6 +393,8 @@ static GstFlowReturn next(GstGpudirectSrc *self, GstBuffer **buffer)
             }
             *buffer = NULL;
             flow = deliver(self, frame, buffer);
+            if (flow == GST_FLOW_OK && *buffer && self->feed.group)
+                flow = wait_for_group(self, buffer);
             if (flow != GST_FLOW_OK || *buffer)
                 return flow;
             continue;

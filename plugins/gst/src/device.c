@@ -23,7 +23,9 @@ gchar *gst_gpudirect_src_choose_device(GstGpudirectSrc *self, const struct input
     gchar *device = device_choice_choose(&self->endpoint.device, &number, &self->follow.enabled);
 
     self->follow.moves = 0;
-    if (ops->configure) /* frames of a card or a third-party writer have no device yet */
+    /* Frames of a card or a third-party writer have no device yet; two senders may have two. */
+    struct src_options options = src_options_read(&self->options, self);
+    if (ops->configure || src_options_have_backup(&options))
         self->follow.enabled = FALSE;
     g_atomic_int_set(&self->endpoint.device.opened_on, number);
     return device;

@@ -46,6 +46,15 @@
  * location=a.mkv
  * ]|
  * Encodes what a process on the same GPU sends, without a copy.
+ * |[
+ * gst-launch-1.0 gpudirectsrc address=cam1 backup-address=cam1b ! videoconvert ! autovideosink
+ * ]|
+ * Receives a main and a backup sender, and shows each picture once: the end of either costs none.
+ * |[
+ * gst-launch-1.0 compositor name=mix ! videoconvert ! autovideosink gpudirectsrc address=left
+ * group=stereo ! queue ! mix. gpudirectsrc address=right group=stereo ! queue ! mix.
+ * ]|
+ * Shows two cameras, always at the same instant.
  *
  * Since: 0.1
  */
@@ -69,6 +78,25 @@ enum {
     PROP_EXTRA_CONTROLS,
     PROP_SIGNAL = ENDPOINT_REPORT,
 };
+
+/* --- signals ------------------------------------------------------------------------------ */
+
+/**
+ * GstGpudirectSrc::switch:
+ *
+ * An action: the other one of the two senders is preferred from now on. */
+static void switch_preferred(GstGpudirectSrc *self)
+{
+    g_atomic_int_xor((guint *)&self->options.preferred, PREFERRED_MAIN ^ PREFERRED_BACKUP);
+    g_object_notify(G_OBJECT(self), "preferred");
+}
+
+static void install_signals(GObjectClass *klass)
+{
+    g_signal_new_class_handler("switch", G_OBJECT_CLASS_TYPE(klass),
+                               G_SIGNAL_RUN_LAST | G_SIGNAL_ACTION, G_CALLBACK(switch_preferred),
+                               NULL, NULL, NULL, G_TYPE_NONE, 0);
+}
 
 /* --- properties --------------------------------------------------------------------------- */
 
@@ -123,7 +151,7 @@ static void property_changed(GstElement *element, guint id)
 {
     GstGpudirectSrc *self = GST_GPUDIRECT_SRC(element);
 
-    if (id == OPTION_PROCESSING_DEADLINE || id == OPTION_LATENCY)
+    if (id == OPTION_PROCESSING_DEADLINE || id == OPTION_LATENCY || id == OPTION_GROUP_LATENCY)
         gst_element_post_message(element, gst_message_new_latency(GST_OBJECT(self)));
     else if (id == PROP_EXTRA_CONTROLS)
         card_apply_controls(&self->card, &self->feed, element);
@@ -161,11 +189,14 @@ static gboolean src_start(GstBaseSrc *base)
     else
         opened = settings_check(GST_ELEMENT(self), &self->endpoint.running) &&
                  gst_gpudirect_src_start_input(self, kept);
-    if (opened)
-        endpoint_note_stats(&self->endpoint);
-    else
+    if (!opened) {
         endpoint_stop(&self->endpoint);
-    return opened;
+        return FALSE;
+    }
+    const gchar *group = src_options_read(&self->options, self).group;
+    feed_set_group(&self->feed, group && group[0] ? group : NULL, GST_ELEMENT(self));
+    endpoint_note_stats(&self->endpoint);
+    return TRUE;
 }
 
 static gboolean src_stop(GstBaseSrc *base)
@@ -173,6 +204,7 @@ static gboolean src_stop(GstBaseSrc *base)
     GstGpudirectSrc *self = GST_GPUDIRECT_SRC(base);
 
     endpoint_post_stats(&self->endpoint);
+    feed_set_group(&self->feed, NULL, NULL);
     /* Buffers held downstream keep the pool alive, and the pool their frames. */
     gst_gpudirect_src_stop_input(self);
     endpoint_stop(&self->endpoint);
@@ -301,6 +333,7 @@ static void gst_gpudirect_src_class_init(GstGpudirectSrcClass *klass)
 
     object_class->finalize = finalize;
     install_properties(element_class);
+    install_signals(object_class);
 
     element_class->send_event = src_send_event;
     element_class->change_state = src_change_state;

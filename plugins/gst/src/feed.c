@@ -135,12 +135,44 @@ gboolean feed_replace(struct feed *feed, const gchar *device, struct gpud_error 
 
 /* --- interrupting ------------------------------------------------------------------------- */
 
+void feed_set_group(struct feed *feed, const gchar *name, GstElement *element)
+{
+    struct group_member *joined = name ? group_join(name, element) : NULL;
+
+    g_mutex_lock(&feed->lock);
+    struct group_member *left = feed->group;
+    feed->group = joined;
+    g_mutex_unlock(&feed->lock);
+    if (left)
+        group_leave(left);
+}
+
+gboolean feed_get_group_counts(struct feed *feed, guint64 *dropped, guint64 *missed)
+{
+    g_mutex_lock(&feed->lock);
+    gboolean joined = feed->group != NULL;
+    if (joined)
+        group_get_counts(feed->group, dropped, missed);
+    g_mutex_unlock(&feed->lock);
+    return joined;
+}
+
+void feed_add_stats(struct feed *feed, GstStructure *stats)
+{
+    g_mutex_lock(&feed->lock);
+    if (feed->input && feed->input->ops->add_stats)
+        feed->input->ops->add_stats(feed->input, stats);
+    g_mutex_unlock(&feed->lock);
+}
+
 void feed_interrupt(struct feed *feed, gboolean interrupted)
 {
     g_mutex_lock(&feed->lock);
     feed->interrupted = interrupted;
     if (feed->input)
         feed->input->ops->interrupt(feed->input, interrupted);
+    if (feed->group)
+        group_interrupt(feed->group, interrupted);
     g_mutex_unlock(&feed->lock);
 }
 

@@ -5,6 +5,7 @@
 #ifndef GPUD_GST_SRC_FEED_H
 #define GPUD_GST_SRC_FEED_H
 
+#include "src/group.h"
 #include "src/input.h"
 
 /* Opens an input on a device. */
@@ -17,7 +18,8 @@ struct feed {
     /* NULL: it is closed. Replaced by the streaming thread, and between states; other threads hold
      * the lock to use it. */
     struct input *input;
-    gchar *device; /* the device that it was opened on; under the lock */
+    struct group_member *group; /* NULL: none; under the lock */
+    gchar *device;              /* the device that it was opened on; under the lock */
 
     GMutex lock;
     GCond flushed;
@@ -45,10 +47,19 @@ void feed_count_anew(struct feed *feed);
 /* The counts of this input and of those before it; from any thread. */
 void feed_get_info(struct feed *feed, struct input_info *info);
 
+/* What only this kind of input counts; from any thread. */
+void feed_add_stats(struct feed *feed, GstStructure *stats);
+
 /* How many frames were lost since the last one, from this frame's count of dropped ones. */
 guint64 feed_count_lost(struct feed *feed, guint64 dropped);
 
-/* Makes acquire return at once, until FALSE is set. From any thread. */
+/* Joins a group of sources; name NULL: leaves it. */
+void feed_set_group(struct feed *feed, const gchar *name, GstElement *element);
+
+/* As group_get_counts(). FALSE: there is no group. From any thread. */
+gboolean feed_get_group_counts(struct feed *feed, guint64 *dropped, guint64 *missed);
+
+/* Makes acquire and waiting for the group return at once, until FALSE is set. From any thread. */
 void feed_interrupt(struct feed *feed, gboolean interrupted);
 
 /* After the element interrupted its own acquire: lets it wait again, unless another thread has

@@ -1,18 +1,21 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The sources of gpudirectsrc's frames: a link to a sender (link.c), a capture card (capture.c), or
- * a third-party writer (target.c). */
+/* The sources of gpudirectsrc's frames: a link to a sender (link.c), links to a main and a backup
+ * sender (pair.c), a capture card (capture.c), or a third-party writer (target.c). */
 #ifndef GPUD_GST_SRC_INPUT_H
 #define GPUD_GST_SRC_INPUT_H
 
 #include "src/capturechoice.h"
+#include "wire/timing.h"
 
 #include <gpudirect/receiver.h>
 #include <gst/gst.h>
 
 struct input_params {
     const gchar *address, *device;
+    const gchar *backup_address; /* of a pair */
+    const gint *preferred; /* of a pair: atomic, lives as long as the input; 0: main, 1: backup */
     const gchar *access, *psk_file; /* of senders; a capture card has none */
     guint slots;
     enum gpud_slow_receiver slow_receiver;
@@ -23,6 +26,8 @@ struct input_params {
     guint busy_poll;                   /* µs; waiting for a capture card's frames always sleeps */
     /* Events of a link, called inside acquire; a capture card has none. */
     void (*on_event)(void *user, enum gpud_event event, const void *data);
+    /* The application is to be warned; called inside acquire. */
+    void (*on_notice)(void *user, const gchar *text);
     void *user;
 };
 
@@ -40,6 +45,7 @@ struct input_info {
     const gchar *stamps;   /* the moment of a card driver's timestamps, as text; NULL: no card */
     gboolean stamps_start; /* it is the start of exposure */
     guint slots;           /* of a link's ring; 0: not connected yet */
+    guint64 hold;          /* how long a pair may hold a frame, ns */
 };
 
 struct input {
@@ -83,11 +89,16 @@ struct input_ops {
     /* The caps and layout of the current signal's frames; NULL: *reason says why GStreamer has no
      * caps for it (g_free it). */
     GstCaps *(*get_current)(struct input *input, struct gpud_layout *layout, gchar **reason);
+    /* Of a pair, which looks like one sender that stays: place puts a frame on the time line that
+     * both senders share; get_active: "main", "backup", or "none" yet. NULL: it is no pair. */
+    void (*place)(struct input *input, struct gpud_frame_info *info, struct wire_head *head);
+    void (*add_stats)(struct input *input, GstStructure *stats);
+    const gchar *(*get_active)(struct input *input);
     /* The preferences by which one of the formats is chosen. */
     void (*get_wish)(struct input *input, struct capture_wish *wish);
 };
 
-extern const struct input_ops link_input_ops, capture_input_ops, target_input_ops;
+extern const struct input_ops link_input_ops, pair_input_ops, capture_input_ops, target_input_ops;
 
 /* The scheme of addresses of rings for third-party writers. */
 #define TARGET_SCHEME "target:"

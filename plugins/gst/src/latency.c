@@ -40,7 +40,8 @@ void latency_init(struct latency *latency, GstElement *element, const struct src
 static void compute(const struct latency *latency, GstClockTime *min, GstClockTime *max)
 {
     const struct latency_figures *figures = &latency->figures;
-    GstClockTime deadline = MIN(latency->options->processing_deadline, LONGEST);
+    GstClockTime deadline = MIN(latency->options->processing_deadline, LONGEST) +
+                            src_options_group_latency(latency->options) + figures->hold;
     GstClockTime jitter = figures->most - figures->least;
     GstClockTime hold = GST_CLOCK_TIME_NONE;
 
@@ -111,11 +112,12 @@ void latency_measure(struct latency *latency, gint64 late, gint64 late_max,
         report(latency, &figures);
 }
 
-void latency_note_slots(struct latency *latency, guint slots)
+void latency_note_slots(struct latency *latency, guint slots, GstClockTime hold)
 {
     struct latency_figures figures = latency->figures;
 
     figures.slots = slots;
+    figures.hold = hold;
     replace(latency, &figures, latency->interval);
 }
 

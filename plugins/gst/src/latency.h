@@ -5,7 +5,7 @@
  *
  *     lateness   arrival of a picture minus its own time
  *     min        the user's value, or the measured lateness, limited by what the ring can hold;
- *                plus the processing deadline
+ *                plus the processing deadline, and what a group may add
  *     max        the least lateness, plus the time for which the ring can hold pictures
  *
  * A picture arrives when it is submitted or, if this element waited for it, when it is acquired.
@@ -22,6 +22,7 @@ struct latency_figures {
     GstClockTime least, most; /* lateness of pictures */
     gboolean sender_waits;    /* for slow receivers: no frame is lost, however long it waits */
     guint slots;              /* of the ring */
+    GstClockTime hold;        /* for which a pair of senders may hold a picture */
 };
 
 struct latency {
@@ -46,8 +47,9 @@ void latency_get(struct latency *latency, GstClockTime *min, GstClockTime *max);
 void latency_measure(struct latency *latency, gint64 late, gint64 late_max,
                      GstClockTime acquired_at, gboolean sender_waits);
 
-/* The number of slots of the ring: the smaller of the two sides' settings. */
-void latency_note_slots(struct latency *latency, guint slots);
+/* The number of slots of the ring: the smaller of the two sides' settings; and how long a pair of
+ * senders may hold a picture. */
+void latency_note_slots(struct latency *latency, guint slots, GstClockTime hold);
 
 /* The time between pictures; GST_CLOCK_TIME_NONE: the caps do not say. */
 void latency_note_interval(struct latency *latency, GstClockTime interval);

@@ -10,12 +10,45 @@
 
 #define GST_CAT_DEFAULT gst_gpudirect_src_debug
 
+static const struct input_ops *ops_for(const GstGpudirectSrc *self,
+                                       const struct src_options *options)
+{
+    const struct input_ops *ops = input_ops_for(self->endpoint.running.address);
+
+    return ops == &link_input_ops && src_options_have_backup(options) ? &pair_input_ops : ops;
+}
+
+static enum gpud_status check_backup(const struct input_params *params, const struct input_ops *ops,
+                                     struct gpud_error *error)
+{
+    const gchar *backup = params->backup_address ? params->backup_address : "", *why = NULL;
+
+    if (!backup[0])
+        return GPUD_OK;
+    if (ops != &pair_input_ops || input_ops_for(backup) != &link_input_ops)
+        why = "address and backup-address are both to be senders', names such as cam1 and cam1b";
+    else if (g_str_equal(params->address, backup))
+        why = "backup-address is the same as address: set it to that of a second sender";
+    if (!why)
+        return GPUD_OK;
+    *error = (struct gpud_error){.status = GPUD_INVALID};
+    g_strlcpy(error->reason, why, sizeof(error->reason));
+    return GPUD_INVALID;
+}
+
+static void warn(void *user, const gchar *text)
+{
+    GstGpudirectSrc *self = user;
+
+    GST_ELEMENT_WARNING(self, CORE, CLOCK, ("%s", text), (NULL));
+}
+
 enum gpud_status gst_gpudirect_src_open_input(void *user, const gchar *device, struct input **input,
                                               struct gpud_error *error)
 {
     GstGpudirectSrc *self = user;
-    const struct input_ops *ops = input_ops_for(self->endpoint.running.address);
     struct src_options options = src_options_read(&self->options, self);
+    const struct input_ops *ops = ops_for(self, &options);
 
     GST_OBJECT_LOCK(self);
     gchar *card_input = g_strdup(self->card.input);
@@ -25,6 +58,8 @@ enum gpud_status gst_gpudirect_src_open_input(void *user, const gchar *device, s
     struct input_params params = {
         .address = self->endpoint.running.address,
         .device = device,
+        .backup_address = options.backup_address,
+        .preferred = &self->options.preferred,
         .access = self->endpoint.running.access,
         .psk_file = self->endpoint.running.psk_file,
         .slots = self->endpoint.running.slots,
@@ -35,10 +70,13 @@ enum gpud_status gst_gpudirect_src_open_input(void *user, const gchar *device, s
         .card_input = card_input,
         .card_controls = controls,
         .on_event = gst_gpudirect_src_on_event,
+        .on_notice = warn,
         .user = self,
     };
 
-    enum gpud_status status = ops->open(&params, input, error);
+    enum gpud_status status = check_backup(&params, ops, error);
+    if (status == GPUD_OK)
+        status = ops->open(&params, input, error);
     g_free(card_input);
     g_clear_pointer(&controls, gst_structure_free);
     return status;

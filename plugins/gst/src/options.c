@@ -7,6 +7,7 @@
 #define DEFAULT_PROCESSING_DEADLINE 0
 #define DEFAULT_BUSY_POLL 250
 #define LATENCY_AUTO (-1)
+#define DEFAULT_GROUP_LATENCY (40 * GST_MSECOND)
 
 #define GST_TYPE_GPUDIRECT_ON_DISCONNECT (gst_gpudirect_on_disconnect_get_type())
 static GType gst_gpudirect_on_disconnect_get_type(void)
@@ -54,6 +55,21 @@ static GType gst_gpudirect_start_get_type(void)
 
     if (g_once_init_enter(&type))
         g_once_init_leave(&type, g_enum_register_static("GstGpudirectStart", values));
+    return type;
+}
+
+#define GST_TYPE_GPUDIRECT_PREFERRED (gst_gpudirect_preferred_get_type())
+static GType gst_gpudirect_preferred_get_type(void)
+{
+    static const GEnumValue values[] = {
+        {PREFERRED_MAIN, "The sender at the address", "main"},
+        {PREFERRED_BACKUP, "The sender at the backup address", "backup"},
+        {0, NULL, NULL},
+    };
+    static gsize type;
+
+    if (g_once_init_enter(&type))
+        g_once_init_leave(&type, g_enum_register_static("GstGpudirectPreferred", values));
     return type;
 }
 
@@ -114,6 +130,34 @@ void src_options_install(GObjectClass *klass)
                          "(-1 = the measured latency, up to a second and to what the ring holds)",
                          LATENCY_AUTO, 3600 * 1000, LATENCY_AUTO,
                          G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_PLAYING));
+    g_object_class_install_property(
+        klass, OPTION_GROUP,
+        g_param_spec_string("group", "Group",
+                            "The sources of this process with the same name here pass on pictures "
+                            "of the same instant only; others are dropped",
+                            NULL,
+                            G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_READY));
+    g_object_class_install_property(
+        klass, OPTION_GROUP_LATENCY,
+        g_param_spec_uint64("group-latency", "Group latency",
+                            "How long a picture may wait for those of the group's other sources, "
+                            "in nanoseconds; then it goes without them. The ring (slots) has to "
+                            "hold pictures that long",
+                            0, 3600 * GST_SECOND, DEFAULT_GROUP_LATENCY, playing));
+    g_object_class_install_property(
+        klass, OPTION_BACKUP_ADDRESS,
+        g_param_spec_string("backup-address", "Backup address",
+                            "The address of a second sender of the same programme: both are "
+                            "received, and each picture is passed on once, from either",
+                            NULL,
+                            G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_READY));
+    g_object_class_install_property(
+        klass, OPTION_PREFERRED,
+        g_param_spec_enum("preferred", "Preferred",
+                          "With a backup-address: the sender that is taken if its pictures are in "
+                          "time; the signal `switch` changes it",
+                          GST_TYPE_GPUDIRECT_PREFERRED, PREFERRED_MAIN, playing));
+    gst_type_mark_as_plugin_api(GST_TYPE_GPUDIRECT_PREFERRED, 0);
     gst_type_mark_as_plugin_api(GST_TYPE_GPUDIRECT_ON_DISCONNECT, 0);
     gst_type_mark_as_plugin_api(GST_TYPE_GPUDIRECT_ON_EOS, 0);
     gst_type_mark_as_plugin_api(GST_TYPE_GPUDIRECT_START, 0);
@@ -125,6 +169,7 @@ void src_options_init(struct src_options *options)
     options->processing_deadline = DEFAULT_PROCESSING_DEADLINE;
     options->latency = LATENCY_AUTO;
     options->busy_poll = DEFAULT_BUSY_POLL;
+    options->group_latency = DEFAULT_GROUP_LATENCY;
 }
 
 gboolean src_options_get(const struct src_options *options, guint id, GValue *value)
@@ -156,6 +201,18 @@ gboolean src_options_get(const struct src_options *options, guint id, GValue *va
         return TRUE;
     case OPTION_IO_MODE:
         g_value_set_enum(value, options->io_mode);
+        return TRUE;
+    case OPTION_GROUP:
+        g_value_set_string(value, options->group);
+        return TRUE;
+    case OPTION_GROUP_LATENCY:
+        g_value_set_uint64(value, options->group_latency);
+        return TRUE;
+    case OPTION_BACKUP_ADDRESS:
+        g_value_set_string(value, options->backup_address);
+        return TRUE;
+    case OPTION_PREFERRED:
+        g_value_set_enum(value, g_atomic_int_get(&options->preferred));
         return TRUE;
     default:
         return FALSE;
@@ -191,6 +248,18 @@ gboolean src_options_set(struct src_options *options, guint id, const GValue *va
         return TRUE;
     case OPTION_IO_MODE:
         options->io_mode = (enum io_mode)g_value_get_enum(value);
+        return TRUE;
+    case OPTION_GROUP:
+        options->group = g_intern_string(g_value_get_string(value));
+        return TRUE;
+    case OPTION_GROUP_LATENCY:
+        options->group_latency = g_value_get_uint64(value);
+        return TRUE;
+    case OPTION_BACKUP_ADDRESS:
+        options->backup_address = g_intern_string(g_value_get_string(value));
+        return TRUE;
+    case OPTION_PREFERRED:
+        g_atomic_int_set(&options->preferred, g_value_get_enum(value));
         return TRUE;
     default:
         return FALSE;

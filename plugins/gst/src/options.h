@@ -19,6 +19,10 @@ enum {
     OPTION_BUSY_POLL,
     OPTION_ADD_REFERENCE_TIMESTAMP_META,
     OPTION_IO_MODE,
+    OPTION_GROUP,
+    OPTION_GROUP_LATENCY,
+    OPTION_BACKUP_ADDRESS,
+    OPTION_PREFERRED,
     OPTION_COUNT,
 };
 
@@ -30,6 +34,7 @@ enum on_disconnect {
     ON_DISCONNECT_BLACK,
 };
 enum start { START_NEWEST, START_OLDEST };
+enum preferred { PREFERRED_MAIN, PREFERRED_BACKUP };
 enum on_eos { ON_EOS_EOS, ON_EOS_WAIT };
 
 /* Under the object lock. Those read for each frame are also atomic. */
@@ -43,6 +48,10 @@ struct src_options {
     guint busy_poll;           /* µs; does not change while the element runs */
     gboolean adds_submit_time; /* atomic */
     enum io_mode io_mode;      /* does not change while the element runs */
+    const gchar *group;        /* interned; NULL: none; does not change while the element runs */
+    GstClockTime group_latency;
+    const gchar *backup_address; /* interned; NULL: none; does not change while the element runs */
+    gint preferred;              /* atomic: enum preferred */
 };
 
 void src_options_install(GObjectClass *klass);
@@ -61,6 +70,18 @@ gboolean src_options_wait_for_senders(const struct src_options *options);
 static inline enum on_disconnect src_options_on_disconnect(const struct src_options *options)
 {
     return (enum on_disconnect)g_atomic_int_get(&options->on_disconnect);
+}
+
+/* How long a picture may wait for others of a group; 0: there is none. Under the object lock. */
+static inline GstClockTime src_options_group_latency(const struct src_options *options)
+{
+    return options->group && options->group[0] ? options->group_latency : 0;
+}
+
+/* Under the object lock, or of a copy. */
+static inline gboolean src_options_have_backup(const struct src_options *options)
+{
+    return options->backup_address && options->backup_address[0];
 }
 
 /* The user's latency in ns; 0: it is measured. */

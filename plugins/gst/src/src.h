@@ -24,6 +24,7 @@
  *   card.h      the input and the controls of a capture card
  *   options.h   the element's own properties
  *   feed.h      the current input; input.h: its kinds, in link.c, capture.c and target.c
+ *   group.h     sources that pass on the same instant; instant.h: which one
  */
 #ifndef GPUD_GST_SRC_SRC_H
 #define GPUD_GST_SRC_SRC_H

@@ -50,6 +50,16 @@ static void add_latency(GstGpudirectSrc *self, enum clock_relation relation,
                           p99, "latency-max", G_TYPE_UINT64, max, NULL);
 }
 
+/* The fields are absent without a group. */
+static void add_group(GstGpudirectSrc *self, GstStructure *stats)
+{
+    guint64 dropped, missed;
+
+    if (feed_get_group_counts(&self->feed, &dropped, &missed))
+        gst_structure_set(stats, "group-dropped", G_TYPE_UINT64, dropped, "group-missed",
+                          G_TYPE_UINT64, missed, NULL);
+}
+
 GstStructure *gst_gpudirect_src_make_stats(GstElement *element)
 {
     GstGpudirectSrc *self = GST_GPUDIRECT_SRC(element);
@@ -74,6 +84,8 @@ GstStructure *gst_gpudirect_src_make_stats(GstElement *element)
     device_choice_tell(&self->endpoint.device, stats);
     add_clock(self, relation, stats);
     add_latency(self, relation, &info, stats);
+    add_group(self, stats);
+    feed_add_stats(&self->feed, stats);
     if (info.stamps)
         gst_structure_set(stats, "stamps", G_TYPE_STRING, info.stamps, NULL);
     lost_metas_tell(self->endpoint.lost_metas, stats);

@@ -65,14 +65,19 @@ void times_now(struct times *times, struct time_now *now)
 
 void times_meet_sender(struct times *times, const struct gpud_peer_info *peer)
 {
+    latencies_clear(times->latencies);
+    times->map = (struct time_map){0};
+    times_switch_sender(times, peer);
+}
+
+void times_switch_sender(struct times *times, const struct gpud_peer_info *peer)
+{
     GstElement *element = times->endpoint->element;
 
     times->same_clock = peer->same_clock;
     g_atomic_int_set(&times->relation, times->same_clock ? RELATION_SAME_HOST : RELATION_UNKNOWN);
-    latencies_clear(times->latencies);
     shared_map_leave(&times->shared);
     times->shared.process = peer->pid;
-    times->map = (struct time_map){0};
     GST_OBJECT_LOCK(element);
     g_strlcpy(times->sender_host, peer->host, sizeof(times->sender_host));
     GST_OBJECT_UNLOCK(element);

@@ -51,6 +51,9 @@ void times_now(struct times *times, struct time_now *now);
 /* Another sender is connected. */
 void times_meet_sender(struct times *times, const struct gpud_peer_info *peer);
 
+/* The frames are another sender's from here on, on the same time line. */
+void times_switch_sender(struct times *times, const struct gpud_peer_info *peer);
+
 /* A frame was acquired at that monotonic time; late_max: how late live ones may be. */
 void times_note_acquired(struct times *times, GstClockTime now, gint64 late_max);
 /* The frame is skipped. */

@@ -1,0 +1,389 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Frames from a main and a backup sender, over two links: each instant is handed on once. The
+ * core's group does that by the times that this file gives it; without a common time one sender is
+ * used at a time, the other when that one is lost. */
+#include "context.h"
+#include "src/input.h"
+#include "src/pairtime.h"
+#include "wire/signedtime.h"
+
+#include <gpudirect/group.h>
+
+/* Without a common time: how often the chosen sender is looked at, and how long it may send
+ * nothing. */
+#define LOOK_INTERVAL (100 * GPUD_MSEC)
+#define SILENCE_MAX (500 * GPUD_MSEC)
+
+struct pair_input {
+    struct input parent; /* first */
+    struct gpud_receiver *receivers[2];
+    struct gpud_group *group;
+    const gint *preferred; /* atomic; the element's property */
+    gboolean same_host;
+    void (*on_event)(void *user, enum gpud_event event, const void *data);
+    void (*on_notice)(void *user, const gchar *text);
+    void *user;
+    gint active; /* atomic: whose frame was handed on last; -1: none yet */
+
+    GMutex lock; /* of the next four, which threads of the group use */
+    struct pair_clock clocks[2];
+    enum pair_match match;
+    guint chosen; /* whose frames are handed on, where both cannot be matched */
+    gboolean refused;
+
+    /* The streaming thread's. */
+    gboolean refusal_reported;
+    gboolean connected;
+    GstClockTime handed_at; /* monotonic: the last frame */
+    gboolean has_origin;    /* of the time line on which both senders' frames are placed */
+    GstClockTime origin;    /* a base time of the clock */
+    guint64 run;
+};
+
+static struct pair_input *pair_of(struct input *input)
+{
+    return (struct pair_input *)input;
+}
+
+/* --- matching ----------------------------------------------------------------------------- */
+
+/* The instant of a frame; called in a thread of the group. */
+static uint64_t time_of(void *user, uint32_t member, const struct gpud_frame_info *info)
+{
+    struct pair_input *pair = user;
+    struct unpack unpack = {.data = info->meta, .left = info->meta_size};
+    GstClockTime running = wire_time(info->pts_ns);
+    struct wire_head head;
+
+    wire_head_unpack(&unpack, &head);
+    g_mutex_lock(&pair->lock);
+    pair->clocks[member] = pair_clock_of(&head);
+    pair->match = pair_match_of(&pair->clocks[0], &pair->clocks[1], pair->same_host);
+    enum pair_match match = pair->match;
+    pair->refused |= match == PAIR_MATCH_APART;
+    gboolean chosen = match != PAIR_MATCH_APART || member == pair->chosen;
+    g_mutex_unlock(&pair->lock);
+    if (!chosen || !GST_CLOCK_TIME_IS_VALID(running))
+        return GPUD_TIME_NONE;
+    if (match == PAIR_MATCH_APART)
+        return monotonic_now(); /* one time line, whoever is chosen */
+    return pair_match_has_clock(match) ? wire_time(head.base_time + running) : running;
+}
+
+static guint64 moved_time(guint64 said, gint64 by)
+{
+    GstClockTime time = wire_time(said);
+
+    return GST_CLOCK_TIME_IS_VALID(time) ? (guint64)MAX(0, time_sum((gint64)time, by)) : said;
+}
+
+/* Puts the frame on one time line with the other sender's, so that a switch is no step. */
+static void pair_place(struct input *input, struct gpud_frame_info *info, struct wire_head *head)
+{
+    struct pair_input *pair = pair_of(input);
+
+    info->dropped = 0; /* each sender counts its own */
+    g_mutex_lock(&pair->lock);
+    enum pair_match match = pair->match;
+    g_mutex_unlock(&pair->lock);
+    if (match == PAIR_MATCH_APART)
+        return;
+    if (!pair->has_origin) {
+        pair->origin = head->base_time;
+        pair->run = head->run;
+        pair->has_origin = TRUE;
+    }
+    head->run = pair->run;
+    if (!pair_match_has_clock(match) || head->base_time == pair->origin)
+        return;
+    gint64 moved = (gint64)head->base_time - (gint64)pair->origin;
+    info->pts_ns = moved_time(info->pts_ns, moved);
+    info->dts_ns = moved_time(info->dts_ns, moved);
+    head->base_time = pair->origin;
+}
+
+/* --- opening ------------------------------------------------------------------------------ */
+
+static void pair_on_event(void *user, uint32_t member, enum gpud_event event, const void *data)
+{
+    struct pair_input *pair = user;
+
+    g_atomic_int_set(&pair->active, (gint)member);
+    pair->on_event(pair->user, event, data);
+}
+
+static void pair_close(struct input *input)
+{
+    struct pair_input *pair = pair_of(input);
+
+    gpud_group_destroy(&pair->group);
+    for (guint i = 0; i < G_N_ELEMENTS(pair->receivers); i++)
+        gpud_receiver_destroy(&pair->receivers[i]);
+    g_mutex_clear(&pair->lock);
+    g_free(pair);
+}
+
+static enum gpud_status create_receivers(struct pair_input *pair, struct gpud_context *context,
+                                         const struct input_params *params,
+                                         struct gpud_error *error)
+{
+    struct gpud_receiver_params receiver = GPUD_PARAMS_INIT(receiver);
+    const gchar *const addresses[] = {params->address, params->backup_address};
+    enum gpud_status status = GPUD_OK;
+
+    receiver.device = params->device;
+    receiver.slots = params->slots;
+    receiver.slow_receiver = params->slow_receiver;
+    receiver.require_direct = params->require_direct;
+    receiver.access = params->access;
+    receiver.psk_file = params->psk_file;
+    receiver.busy_poll_ns = -1; /* threads of the group receive, and two would wait busily */
+    for (guint i = 0; i < G_N_ELEMENTS(addresses) && status == GPUD_OK; i++) {
+        receiver.address = addresses[i];
+        status = gpud_receiver_create(context, &receiver, &pair->receivers[i], error);
+    }
+    return status;
+}
+
+static enum gpud_status pair_open(const struct input_params *params, struct input **input,
+                                  struct gpud_error *error)
+{
+    struct gpud_group_params group = GPUD_PARAMS_INIT(group);
+    struct gpud_context *context = gpud_gst_context_get(error);
+    if (!context)
+        return error->status;
+    struct pair_input *pair = g_new0(struct pair_input, 1);
+
+    g_mutex_init(&pair->lock);
+    pair->parent.ops = &pair_input_ops;
+    pair->preferred = params->preferred;
+    pair->chosen = (guint)g_atomic_int_get(params->preferred);
+    pair->same_host = pair_addresses_share_host(params->address, params->backup_address);
+    pair->on_event = params->on_event;
+    pair->on_notice = params->on_notice;
+    pair->user = params->user;
+    pair->active = -1;
+    group.mode = GPUD_GROUP_ANY;
+    group.time = time_of;
+    group.on_event = pair_on_event;
+    group.user = pair;
+    enum gpud_status status = create_receivers(pair, context, params, error);
+    if (status == GPUD_OK)
+        status = gpud_group_create(context, &group, pair->receivers, 2, &pair->group, error);
+    if (status == GPUD_OK)
+        *input = &pair->parent;
+    else
+        pair_close(&pair->parent);
+    return status;
+}
+
+/* --- frames ------------------------------------------------------------------------------- */
+
+static struct gpud_group_info info_of(struct pair_input *pair, guint member)
+{
+    struct gpud_group_info info = GPUD_INFO_INIT(info);
+
+    gpud_group_get_info(pair->group, member, &info);
+    return info;
+}
+
+static gboolean is_connected(struct pair_input *pair, guint member)
+{
+    struct gpud_receiver_info info = GPUD_INFO_INIT(info);
+
+    /* For the group, a sender whose frames are left out delivers none. */
+    gpud_receiver_get_info(pair->receivers[member], &info);
+    return info.connected;
+}
+
+/* Without a common time: takes the preferred sender where the application has changed it, and the
+ * other one where the chosen one is lost or silent. */
+static void choose(struct pair_input *pair, guint *preferred)
+{
+    guint wanted = (guint)g_atomic_int_get(pair->preferred);
+    gboolean changed = wanted != *preferred;
+    gboolean silent = pair->connected && monotonic_now() > pair->handed_at + SILENCE_MAX;
+
+    *preferred = wanted;
+    g_mutex_lock(&pair->lock);
+    guint chosen = pair->chosen;
+    g_mutex_unlock(&pair->lock);
+    if (changed && is_connected(pair, wanted))
+        chosen = wanted;
+    else if ((silent || !is_connected(pair, chosen)) && is_connected(pair, 1 - chosen))
+        chosen = 1 - chosen;
+    else
+        return;
+    g_mutex_lock(&pair->lock);
+    pair->chosen = chosen;
+    g_mutex_unlock(&pair->lock);
+    pair->handed_at = monotonic_now(); /* it gets as long */
+}
+
+static gboolean is_apart(struct pair_input *pair)
+{
+    g_mutex_lock(&pair->lock);
+    gboolean apart = pair->match == PAIR_MATCH_APART;
+    gboolean refused = pair->refused;
+    g_mutex_unlock(&pair->lock);
+    if (refused && !pair->refusal_reported) {
+        pair->refusal_reported = TRUE;
+        pair->on_notice(
+            pair->user,
+            "The two senders have no common clock, so their frames cannot be matched: "
+            "one of them is used at a time, and a change is a step. Let both follow one "
+            "clock (PTP, or common-clock=NAME), or run them on one host.");
+    }
+    return apart;
+}
+
+static enum gpud_status both_lost(struct pair_input *pair, struct gpud_error *error)
+{
+    struct gpud_group_info main = info_of(pair, 0), backup = info_of(pair, 1);
+
+    pair->connected = pair->has_origin = FALSE;
+    *error = (struct gpud_error){.status = GPUD_PEER};
+    g_snprintf(error->reason, sizeof(error->reason), "main: %.200s; backup: %.200s", main.reason,
+               backup.reason);
+    return GPUD_PEER;
+}
+
+static enum gpud_status pair_acquire(struct input *input, gint64 timeout, struct gpud_frame **frame,
+                                     struct gpud_error *error)
+{
+    struct pair_input *pair = pair_of(input);
+    struct gpud_group_request request = GPUD_PARAMS_INIT(request);
+    struct gpud_group_instant instant = GPUD_INFO_INIT(instant);
+    gint64 deadline = (gint64)monotonic_now() + timeout;
+    guint preferred = (guint)g_atomic_int_get(pair->preferred);
+    enum gpud_status status;
+
+    do {
+        gboolean apart = is_apart(pair);
+        gint64 left = MAX(0, deadline - (gint64)monotonic_now());
+        if (apart)
+            choose(pair, &preferred);
+        request.preferred = (guint)g_atomic_int_get(pair->preferred);
+        status = gpud_group_acquire(pair->group, &request, apart ? MIN(left, LOOK_INTERVAL) : left,
+                                    &instant, error);
+    } while (status == GPUD_TIMEOUT && (gint64)monotonic_now() < deadline);
+    if (status == GPUD_OK) {
+        *frame = instant.frames[instant.member];
+        g_atomic_int_set(&pair->active, (gint)instant.member);
+        pair->connected = TRUE;
+        pair->handed_at = monotonic_now();
+    } else if (status == GPUD_TIMEOUT && pair->connected && !is_connected(pair, 0) &&
+               !is_connected(pair, 1)) {
+        return both_lost(pair, error);
+    }
+    return status;
+}
+
+static guint pair_count_frames(struct input *input)
+{
+    struct pair_input *pair = pair_of(input);
+    gint active = g_atomic_int_get(&pair->active);
+
+    return active < 0 ? 0 : info_of(pair, (guint)active).held;
+}
+
+/* The receivers are the group's. */
+static void pair_set_latency(struct input *input, guint64 latency)
+{
+}
+
+static void pair_interrupt(struct input *input, gboolean interrupted)
+{
+    gpud_receiver_interrupt(pair_of(input)->receivers[0], interrupted);
+}
+
+/* --- information -------------------------------------------------------------------------- */
+
+static void pair_get_info(struct input *input, struct input_info *info)
+{
+    struct pair_input *pair = pair_of(input);
+    gint active = g_atomic_int_get(&pair->active);
+    struct gpud_group_info group = info_of(pair, 0);
+
+    *info = (struct input_info){.frames = group.instants, .hold = (guint64)group.latency_ns};
+    for (guint i = 0; i < G_N_ELEMENTS(pair->receivers); i++) {
+        struct gpud_receiver_info from = GPUD_INFO_INIT(from);
+        gpud_receiver_get_info(pair->receivers[i], &from);
+        info->connected |= from.connected;
+        info->corrupted += from.corrupted;
+        info->connects += from.connects;
+        info->disconnects += from.disconnects;
+        info->copies_cpu += from.copies_cpu;
+        info->copies_gpu += from.copies_gpu;
+        info->waits_cpu += from.waits_cpu;
+        info->waits_device += from.waits_device;
+        info->kicks += from.kicks;
+        if ((gint)i != MAX(active, 0))
+            continue;
+        info->latency_p50 = from.latency_p50_ns;
+        info->latency_p99 = from.latency_p99_ns;
+        info->latency_max = from.latency_max_ns;
+        info->slots = from.slots;
+        g_strlcpy(info->path, from.path, sizeof(info->path));
+        g_strlcpy(info->fallback_reason, from.fallback_reason, sizeof(info->fallback_reason));
+    }
+}
+
+static const gchar *name_of(gint member)
+{
+    return member < 0 ? "none" : member == 0 ? "main" : "backup";
+}
+
+static void add_member(struct pair_input *pair, guint member, GstStructure *stats)
+{
+    struct gpud_receiver_info receiver = GPUD_INFO_INIT(receiver);
+    struct gpud_group_info info = info_of(pair, member);
+    const gchar *name = name_of((gint)member);
+
+    gpud_receiver_get_info(pair->receivers[member], &receiver);
+    GstStructure *one = gst_structure_new(
+        name, "connected", G_TYPE_BOOLEAN, (gboolean)receiver.connected, "active-path",
+        G_TYPE_STRING, receiver.path, "frames", G_TYPE_UINT64, info.frames, "handed-on",
+        G_TYPE_UINT64, info.handed_on, "missed", G_TYPE_UINT64, info.missed, "unmatched",
+        G_TYPE_UINT64, info.untimed, "connects", G_TYPE_UINT64, receiver.connects, "behind",
+        G_TYPE_INT64, info.behind_ns, "offset", G_TYPE_INT64, info.offset_ns, "reason",
+        G_TYPE_STRING, info.reason, NULL);
+    gst_structure_set(stats, name, GST_TYPE_STRUCTURE, one, NULL);
+    gst_structure_free(one);
+}
+
+static void pair_add_stats(struct input *input, GstStructure *stats)
+{
+    struct pair_input *pair = pair_of(input);
+    struct gpud_group_info info = info_of(pair, 0);
+
+    g_mutex_lock(&pair->lock);
+    const gchar *match = pair_match_text(pair->match);
+    g_mutex_unlock(&pair->lock);
+    gst_structure_set(stats, "active", G_TYPE_STRING, name_of(g_atomic_int_get(&pair->active)),
+                      "matched-by", G_TYPE_STRING, match, "switches", G_TYPE_UINT64, info.switches,
+                      "discontinuities", G_TYPE_UINT64, info.discontinuities, NULL);
+    add_member(pair, 0, stats);
+    add_member(pair, 1, stats);
+}
+
+static const gchar *pair_get_active(struct input *input)
+{
+    return name_of(g_atomic_int_get(&pair_of(input)->active));
+}
+
+const struct input_ops pair_input_ops = {
+    .what = "the senders",
+    .open = pair_open,
+    .close = pair_close,
+    .acquire = pair_acquire,
+    .count_frames = pair_count_frames,
+    .set_latency = pair_set_latency,
+    .interrupt = pair_interrupt,
+    .get_info = pair_get_info,
+    .place = pair_place,
+    .add_stats = pair_add_stats,
+    .get_active = pair_get_active,
+};

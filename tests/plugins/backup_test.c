@@ -1,0 +1,374 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* A source with a main and a backup sender: each instant once, whatever ends one of them. */
+#include "ends.h"
+#include "src/pairtime.h"
+
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#define INTERVAL (40 * GST_MSECOND)
+#define PICTURE_SIZE "2048" /* of CAPS_SMALL */
+
+static struct {
+    gchar *addresses[2];
+    GPid pids[2];
+    GstHarness *src;
+    GstBus *bus;
+    guint64 last; /* the last picture's number */
+    guint pictures;
+    gint64 step; /* between the pictures' numbers and their times */
+} scene;
+
+static GPid start_sender(const gchar *address, const gchar *properties)
+{
+    g_autofree gchar *sink = g_strdup_printf("address=%s slots=32 %s", address, properties);
+    gchar *const argv[] = {(gchar *)g_getenv("GPUDIRECT_TEST_INSTANTS"), CAPS_SMALL, PICTURE_SIZE,
+                           sink, NULL};
+    GPid pid = 0;
+
+    fail_unless(argv[0] && g_spawn_async(NULL, (gchar **)argv, NULL, G_SPAWN_DO_NOT_REAP_CHILD,
+                                         NULL, NULL, &pid, NULL));
+    return pid;
+}
+
+static void start(guint which)
+{
+    scene.pids[which] = start_sender(scene.addresses[which], "");
+}
+
+static void check_active(const gchar *wanted)
+{
+    g_autoptr(GstStructure) stats = NULL;
+
+    g_object_get(ends_element(scene.src), "stats", &stats, NULL);
+    fail_unless_equals_string(gst_structure_get_string(stats, "active"), wanted);
+}
+
+static gboolean is_active(const gchar *name)
+{
+    g_autoptr(GstStructure) stats = NULL;
+
+    g_object_get(ends_element(scene.src), "stats", &stats, NULL);
+    return g_strcmp0(gst_structure_get_string(stats, "active"), name) == 0;
+}
+
+static gboolean has_frames(const gchar *name, guint64 count)
+{
+    g_autoptr(GstStructure) stats = NULL, one = NULL;
+    guint64 frames = 0;
+
+    g_object_get(ends_element(scene.src), "stats", &stats, NULL);
+    return gst_structure_get(stats, name, GST_TYPE_STRUCTURE, &one, NULL) &&
+           gst_structure_get_uint64(one, "frames", &frames) && frames >= count;
+}
+
+/* The next picture: none is lost, repeated or out of step. */
+static void take(void)
+{
+    g_autoptr(GstBuffer) buffer = ends_pull(scene.src);
+    guint64 number = GST_BUFFER_OFFSET(buffer);
+    gint64 step = (gint64)GST_BUFFER_PTS(buffer) - (gint64)(number * INTERVAL);
+
+    if (scene.pictures > 0) {
+        fail_unless_equals_uint64(number, scene.last + 1);
+        fail_unless_equals_int64(step, scene.step);
+        fail_if(GST_BUFFER_FLAG_IS_SET(buffer, GST_BUFFER_FLAG_DISCONT), "picture %u",
+                scene.pictures);
+    }
+    scene.last = number;
+    scene.step = step;
+    scene.pictures++;
+}
+
+static void take_some(guint count)
+{
+    while (count-- > 0)
+        take();
+}
+
+/* Takes pictures until the condition holds. */
+#define TAKE_UNTIL(condition)                                          \
+    do {                                                               \
+        for (guint taken_ = 0; taken_ < 500 && !(condition); taken_++) \
+            take();                                                    \
+        fail_unless(condition);                                        \
+    } while (0)
+
+static void open_scene(const gchar *properties)
+{
+    memset(&scene, 0, sizeof(scene));
+    for (guint i = 0; i < 2; i++)
+        scene.addresses[i] = ends_address();
+    g_autofree gchar *all =
+        g_strdup_printf("backup-address=%s slots=32 %s", scene.addresses[1], properties);
+    start(0);
+    scene.src = ends_src_at(scene.addresses[0], all);
+    scene.bus = ends_bus(scene.src);
+    take_some(3);
+    start(1);
+    TAKE_UNTIL(has_frames("backup", 3));
+}
+
+static void close_scene(void)
+{
+    for (guint i = 0; i < 2; i++) {
+        if (scene.pids[i])
+            ends_kill(scene.pids[i]);
+        g_free(scene.addresses[i]);
+    }
+    gst_object_unref(scene.bus);
+}
+
+static void check_message(const gchar *active)
+{
+    for (guint i = 0; i < 100; i++) {
+        g_autoptr(GstMessage) message = ends_wait_message(scene.bus, GST_MESSAGE_ELEMENT, 5);
+        fail_unless(message != NULL, "no message says that %s is active", active);
+        if (!gst_message_has_name(message, "gpudirect-switched"))
+            continue;
+        fail_unless_equals_string(
+            gst_structure_get_string(gst_message_get_structure(message), "active"), active);
+        return;
+    }
+}
+
+TEST(test_main_is_killed)
+{
+    open_scene("");
+    check_active("main");
+    ends_kill(scene.pids[0]);
+    TAKE_UNTIL(is_active("backup"));
+    take_some(5);
+    check_message("backup");
+    start(0);
+    TAKE_UNTIL(is_active("main"));
+    check_message("main");
+    take_some(5);
+    close_scene();
+}
+
+TEST(test_backup_is_killed)
+{
+    open_scene("");
+    ends_kill(scene.pids[1]);
+    take_some(10);
+    start(1);
+    TAKE_UNTIL(has_frames("backup", 10));
+    check_active("main");
+    close_scene();
+}
+
+TEST(test_main_is_stopped)
+{
+    open_scene("");
+    kill(scene.pids[0], SIGSTOP);
+    TAKE_UNTIL(is_active("backup"));
+    take_some(10);
+    kill(scene.pids[0], SIGCONT);
+    TAKE_UNTIL(is_active("main"));
+    take_some(5);
+    close_scene();
+}
+
+static void end_stream(guint which)
+{
+    kill(scene.pids[which], SIGTERM);
+    waitpid(scene.pids[which], NULL, 0);
+    scene.pids[which] = 0;
+}
+
+/* An end of one is none of the other; that of both is. */
+TEST(test_ends_of_streams)
+{
+    open_scene("");
+    end_stream(0);
+    TAKE_UNTIL(is_active("backup"));
+    take_some(10);
+    end_stream(1);
+    for (guint i = 0; i < 500 && !gst_harness_try_pull_event(scene.src); i++)
+        g_usleep(10000);
+    ends_wait_event(scene.src, GST_EVENT_EOS);
+    close_scene();
+}
+
+TEST(test_switch_by_hand)
+{
+    open_scene("");
+    gint preferred;
+
+    g_signal_emit_by_name(ends_element(scene.src), "switch");
+    TAKE_UNTIL(is_active("backup"));
+    check_message("backup");
+    g_object_get(ends_element(scene.src), "preferred", &preferred, NULL);
+    fail_unless_equals_int(preferred, 1);
+    g_object_set(ends_element(scene.src), "preferred", 0, NULL);
+    TAKE_UNTIL(is_active("main"));
+    take_some(5);
+    close_scene();
+}
+
+/* A pause of the receiver; both senders die, and one comes back. */
+TEST(test_both_are_killed)
+{
+    open_scene("");
+    ends_kill(scene.pids[0]);
+    TAKE_UNTIL(is_active("backup"));
+    ends_kill(scene.pids[1]);
+    while (gst_harness_buffers_in_queue(scene.src))
+        gst_buffer_unref(gst_harness_pull(scene.src));
+    g_autoptr(GError) warning = ends_wait_error(scene.bus, GST_MESSAGE_WARNING, 10);
+    fail_unless(strstr(warning->message, "backup:"), "\"%s\"", warning->message);
+    while (gst_harness_buffers_in_queue(scene.src))
+        gst_buffer_unref(gst_harness_pull(scene.src));
+    start(1);
+    scene.pids[0] = 0;
+    GstBuffer *buffer = ends_pull(scene.src);
+    fail_unless(GST_BUFFER_FLAG_IS_SET(buffer, GST_BUFFER_FLAG_DISCONT));
+    gst_buffer_unref(buffer);
+    scene.pictures = 0;
+    take_some(5);
+    check_active("backup");
+    close_scene();
+}
+
+/* Two live senders without a common clock: one at a time. */
+TEST(test_no_common_clock)
+{
+    memset(&scene, 0, sizeof(scene));
+    for (guint i = 0; i < 2; i++)
+        scene.addresses[i] = ends_address();
+    g_autofree gchar *all = g_strdup_printf("backup-address=%s", scene.addresses[1]);
+    scene.src = ends_src_at(scene.addresses[0], all);
+    scene.bus = ends_bus(scene.src);
+    g_autoptr(GstClock) clock =
+        g_object_new(GST_TYPE_SYSTEM_CLOCK, "clock-type", GST_CLOCK_TYPE_REALTIME, NULL);
+    EndsPipeline *senders[2];
+    for (guint i = 0; i < 2; i++) {
+        senders[i] =
+            ends_pipeline("videotestsrc is-live=true ! " CAPS_SMALL " ! gpudirectsink address=%s",
+                          scene.addresses[i]);
+        if (i == 1)
+            gst_pipeline_use_clock(GST_PIPELINE(senders[i]), clock);
+        gst_element_set_state(senders[i], GST_STATE_PLAYING);
+    }
+    g_autoptr(GError) warning = ends_wait_error(scene.bus, GST_MESSAGE_WARNING, 10);
+    fail_unless(strstr(warning->message, "no common clock"), "\"%s\"", warning->message);
+    ENDS_UNTIL(10, has_frames("backup", 5) && has_frames("main", 5));
+    ENDS_UNTIL(10, is_active("main"));
+    ends_stop(senders[0]);
+    ENDS_UNTIL(10, is_active("backup"));
+    while (gst_harness_buffers_in_queue(scene.src))
+        gst_buffer_unref(gst_harness_pull(scene.src));
+    gst_buffer_unref(ends_pull(scene.src));
+    ends_stop(senders[1]);
+    close_scene();
+}
+
+static void check_refused(const gchar *address, const gchar *backup, const gchar *says)
+{
+    g_autoptr(EndsPipeline) pipeline =
+        ends_pipeline("gpudirectsrc address=%s backup-address=%s ! fakesink", address, backup);
+    g_autoptr(GstBus) bus = gst_element_get_bus(pipeline);
+
+    gst_element_set_state(pipeline, GST_STATE_PLAYING);
+    g_autoptr(GError) error = ends_wait_error(bus, GST_MESSAGE_ERROR, 5);
+    fail_unless(strstr(error->message, says), "\"%s\"", error->message);
+}
+
+TEST(test_refused)
+{
+    check_refused("cam1", "cam1", "the same as address");
+    check_refused("cam1", "target:cam1", "senders'");
+    check_refused("target:cam1", "cam1", "senders'");
+    check_refused("cam1", "cam/1/2", "");
+}
+
+TEST(test_uri)
+{
+    g_autoptr(GError) error = NULL;
+    g_autoptr(GstElement) src = gst_element_make_from_uri(
+        GST_URI_SRC, "gpudirect://cam1?backup-address=cam1b&preferred=backup", NULL, &error);
+    g_autofree gchar *backup = NULL;
+    gint preferred = 0;
+
+    fail_unless(src != NULL, "%s", error ? error->message : "");
+    if (g_object_class_find_property(G_OBJECT_GET_CLASS(src), "backup-address"))
+        g_object_get(src, "backup-address", &backup, "preferred", &preferred, NULL);
+    fail_unless_equals_string(backup, "cam1b");
+    fail_unless_equals_int(preferred, 1);
+}
+
+static void check_backup(const GValue *child, gpointer user)
+{
+    g_autofree gchar *address = NULL, *backup = NULL;
+    guint *count = user;
+
+    g_object_get(g_value_get_object(child), "address", &address, "backup-address", &backup, NULL);
+    fail_unless_equals_string(backup,
+                              g_str_has_suffix(address, "/sound") ? "spare/sound" : "spare");
+    ++*count;
+}
+
+static guint check_backups(GstElement *programme)
+{
+    GstIterator *children = gst_bin_iterate_elements(GST_BIN(programme));
+    guint count = 0;
+
+    gst_iterator_foreach(children, check_backup, &count);
+    gst_iterator_free(children);
+    return count;
+}
+
+/* Each stream of a programme has the backup of its name. */
+TEST(test_programme)
+{
+    g_autofree gchar *sound = g_strdup_printf("%s/sound", ends_own());
+    GstHarness *picture_sink = ends_sink("wait-for-connection=false");
+    GstHarness *sound_sink = ends_sink_at(sound, "wait-for-connection=false");
+
+    gst_harness_set_src_caps_str(picture_sink, CAPS_SMALL);
+    gst_harness_set_src_caps_str(
+        sound_sink, "audio/x-raw,format=S16LE,rate=48000,channels=2,layout=interleaved");
+    g_autoptr(EndsPipeline) programme =
+        ends_pipeline("gpudirectprogramsrc address=%s backup-address=spare", ends_own());
+    gst_element_set_state(programme, GST_STATE_PLAYING);
+    ENDS_UNTIL(10, check_backups(programme) == 2);
+}
+
+/* --- the time by which frames are matched --------------------------------------------------- */
+
+TEST(test_match)
+{
+    const struct pair_clock unknown = {0}, ptp = {TRUE, TRUE, FALSE, 7},
+                            both = {TRUE, TRUE, TRUE, 7}, other = {TRUE, TRUE, FALSE, 8},
+                            mono = {TRUE, TRUE, TRUE, 0}, none = {TRUE, TRUE, FALSE, 0},
+                            file = {TRUE, FALSE, TRUE, 0};
+    const struct {
+        const struct pair_clock *a, *b;
+        gboolean here;
+        enum pair_match wanted;
+    } cases[] = {
+        {&unknown, &unknown, TRUE, PAIR_MATCH_NONE},    {&ptp, &unknown, FALSE, PAIR_MATCH_CLOCK},
+        {&mono, &unknown, FALSE, PAIR_MATCH_MONOTONIC}, {&ptp, &ptp, FALSE, PAIR_MATCH_CLOCK},
+        {&both, &both, TRUE, PAIR_MATCH_CLOCK},         {&both, &mono, TRUE, PAIR_MATCH_MONOTONIC},
+        {&both, &mono, FALSE, PAIR_MATCH_APART},        {&ptp, &other, TRUE, PAIR_MATCH_APART},
+        {&ptp, &none, TRUE, PAIR_MATCH_APART},          {&none, &none, FALSE, PAIR_MATCH_PTS},
+        {&file, &file, FALSE, PAIR_MATCH_PTS},          {&file, &mono, TRUE, PAIR_MATCH_MONOTONIC},
+    };
+
+    for (guint i = 0; i < G_N_ELEMENTS(cases); i++) {
+        fail_unless_equals_int(pair_match_of(cases[i].a, cases[i].b, cases[i].here),
+                               cases[i].wanted);
+        fail_unless_equals_int(pair_match_of(cases[i].b, cases[i].a, cases[i].here),
+                               cases[i].wanted);
+    }
+    fail_unless(pair_addresses_share_host("cam1", "unix:/run/x"));
+    fail_unless(pair_addresses_share_host("rdma://10.0.0.1:7174/a", "rdma://10.0.0.1:7175/b"));
+    fail_if(pair_addresses_share_host("rdma://10.0.0.1:7174/a", "rdma://10.0.0.11:7174/a"));
+    fail_if(pair_addresses_share_host("cam1", "rdma://10.0.0.1:7174/a"));
+}
+
+ENDS_MAIN(60)

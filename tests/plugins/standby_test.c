@@ -1,0 +1,237 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Sinks that wait for the address of another sender, and take it over when that one ends. */
+#include "ends.h"
+
+#include <glib/gstdio.h>
+#include <string.h>
+#include <sys/wait.h>
+
+static gboolean stands_by(GstHarness *sink)
+{
+    g_autoptr(GstStructure) stats = NULL;
+    gboolean stands = FALSE;
+
+    g_object_get(ends_element(sink), "stats", &stats, NULL);
+    fail_unless(gst_structure_get_boolean(stats, "stands-by", &stands));
+    return stands;
+}
+
+/* A sink that waits with caps. */
+static GstHarness *make_standby(const gchar *properties)
+{
+    g_autofree gchar *all = g_strdup_printf("standby=true %s", properties ? properties : "");
+    GstHarness *sink = ends_sink(all);
+
+    fail_unless(stands_by(sink), "it does not stand by");
+    gst_harness_set_src_caps_str(sink, CAPS_SMALL);
+    return sink;
+}
+
+static void take_over(GstHarness *sink)
+{
+    ENDS_UNTIL(10, !stands_by(sink), "the address was not taken over");
+}
+
+/* The receiver gets the sink's pictures, after those that the first sender left behind. */
+static void check_delivers(GstHarness *sink, GstHarness *src)
+{
+    ends_wait_clients(sink, 1);
+    while (gst_harness_buffers_in_queue(src))
+        gst_buffer_unref(gst_harness_pull(src));
+    for (guint i = 1; i < 4; i++) {
+        ends_push(sink, CAPS_SMALL, i);
+        ends_take(src, CAPS_SMALL, i);
+    }
+}
+
+static GPid start_first(const gchar *more)
+{
+    return ends_spawn("videotestsrc is-live=true %s ! " CAPS_SMALL " ! gpudirectsink address=%s",
+                      more, ends_own());
+}
+
+static GstHarness *receive_from_first(void)
+{
+    GstHarness *src = ends_src("on-eos=wait");
+
+    gst_buffer_unref(ends_pull(src));
+    return src;
+}
+
+/* The sink blocks for the first receiver and for slow ones, as ends_sink() sets it: nothing of that
+ * holds a pipeline that stands by. */
+TEST(test_killed)
+{
+    GPid first = start_first("");
+    GstHarness *src = receive_from_first();
+    GstHarness *sink = make_standby(NULL);
+
+    for (guint i = 0; i < 20; i++)
+        fail_unless_equals_int(gst_harness_push(sink, ends_picture(CAPS_SMALL, i)), GST_FLOW_OK);
+    fail_unless_equals_uint64(ends_stat(sink, "dropped-standby"), 20);
+    fail_unless_equals_uint64(ends_stat(sink, "copies-cpu"), 0);
+    gst_buffer_unref(ends_pull(src));
+
+    ends_kill(first);
+    take_over(sink);
+    check_delivers(sink, src);
+    fail_unless_equals_uint64(ends_stat(sink, "dropped-standby"), 20);
+    fail_unless_equals_uint64(ends_stat(src, "reconnects"), 1);
+}
+
+TEST(test_at_a_path)
+{
+    g_autofree gchar *directory = g_dir_make_tmp("standby-XXXXXX", NULL);
+    g_autofree gchar *address = g_strdup_printf("unix:%s/cam", directory);
+    GstHarness *first = ends_sink_at(address, NULL), *src = ends_src_at(address, NULL);
+    GstHarness *sink = ends_sink_at(address, "standby=true");
+
+    ends_start(first, CAPS_SMALL);
+    ends_push(first, CAPS_SMALL, 1);
+    ends_take(src, CAPS_SMALL, 1);
+    fail_unless(stands_by(sink));
+    gst_harness_set_src_caps_str(sink, CAPS_SMALL);
+    ends_close(first);
+    take_over(sink);
+    check_delivers(sink, src);
+    ends_close(src);
+    ends_close(sink);
+    fail_unless_equals_int(g_rmdir(directory), 0); /* nothing is left behind */
+}
+
+TEST(test_end_of_stream)
+{
+    GPid first = start_first("num-buffers=10");
+    GstHarness *src = receive_from_first();
+    GstHarness *sink = make_standby(NULL);
+
+    waitpid(first, NULL, 0);
+    take_over(sink);
+    check_delivers(sink, src);
+}
+
+TEST(test_stopped_process_keeps_its_address)
+{
+    GPid first = start_first("");
+    GstHarness *src = receive_from_first();
+    GstHarness *sink = make_standby(NULL);
+
+    kill(first, SIGSTOP);
+    for (guint i = 0; i < 12; i++) { /* longer than the sender's thread sleeps */
+        g_usleep(100000);
+        gst_harness_push(sink, ends_picture(CAPS_SMALL, i));
+        fail_unless(stands_by(sink), "taken from a stopped process");
+    }
+    kill(first, SIGCONT);
+    gst_buffer_unref(ends_pull(src));
+    fail_unless(stands_by(sink));
+    ends_kill(first);
+    take_over(sink);
+    check_delivers(sink, src);
+}
+
+/* Each takes over once, and the others go on waiting. */
+TEST(test_several)
+{
+    GPid first = start_first("");
+    GstHarness *src = receive_from_first();
+    GstHarness *sinks[3], *left[3];
+    guint count = G_N_ELEMENTS(sinks);
+
+    for (guint i = 0; i < count; i++)
+        sinks[i] = make_standby(NULL);
+    ends_kill(first);
+    while (count > 0) {
+        guint waiting = count;
+        GstHarness *active = NULL;
+        for (guint tries = 0; tries < 1000 && waiting == count; tries++) {
+            g_usleep(10000);
+            waiting = 0;
+            for (guint i = 0; i < count; i++)
+                if (stands_by(sinks[i]))
+                    left[waiting++] = sinks[i];
+                else
+                    active = sinks[i];
+        }
+        fail_unless_equals_int(waiting, count - 1);
+        check_delivers(active, src);
+        for (guint i = 0; i < waiting; i++)
+            fail_unless(stands_by(left[i]));
+        ends_close(active);
+        memcpy(sinks, left, sizeof(sinks));
+        count = waiting;
+    }
+}
+
+/* One that gives up leaves the first sender and its receivers alone. */
+TEST(test_given_up)
+{
+    GPid first = start_first("");
+    GstHarness *src = receive_from_first();
+
+    ends_close(make_standby(NULL));
+    GstHarness *late = ends_src(NULL);
+    gst_buffer_unref(ends_pull(late));
+    gst_buffer_unref(ends_pull(src));
+    fail_unless_equals_uint64(ends_stat(src, "reconnects"), 0);
+    ends_kill(first);
+}
+
+TEST(test_without_another_sender)
+{
+    GstHarness *sink = ends_sink("standby=true"), *src = ends_src(NULL);
+
+    fail_if(stands_by(sink));
+    ends_start(sink, CAPS_SMALL);
+    check_delivers(sink, src);
+}
+
+/* Something else lies where the socket belongs: the sink tries until it is gone. */
+TEST(test_obstacle)
+{
+    g_autofree gchar *path =
+        g_build_filename(g_getenv("XDG_RUNTIME_DIR"), "gpudirect", ends_own(), NULL);
+    GPid first = start_first("");
+    GstHarness *src = receive_from_first();
+    GstHarness *sink = make_standby(NULL);
+
+    fail_unless_equals_int(g_unlink(path), 0);
+    fail_unless(g_file_set_contents(path, "mine", -1, NULL));
+    ends_kill(first);
+    g_usleep(300000);
+    fail_unless(stands_by(sink));
+    fail_unless(g_file_test(path, G_FILE_TEST_IS_REGULAR));
+    fail_unless_equals_int(gst_harness_push(sink, ends_picture(CAPS_SMALL, 1)), GST_FLOW_OK);
+    fail_unless_equals_int(g_unlink(path), 0);
+    take_over(sink);
+    check_delivers(sink, src);
+}
+
+/* A pipeline that is not live does not wait for receivers that cannot come: it reaches its end. The
+ * application is told at the beginning, and the count at the end. */
+TEST(test_runs_to_its_end)
+{
+    GstHarness *first = ends_sink(NULL);
+    gboolean says = FALSE;
+
+    g_autoptr(EndsPipeline) pipeline =
+        ends_pipeline("videotestsrc num-buffers=10 ! " CAPS_SMALL
+                      " ! gpudirectsink name=end address=%s standby=true",
+                      ends_own());
+    gst_element_set_state(pipeline, GST_STATE_PLAYING);
+    g_autoptr(GstBus) bus = gst_element_get_bus(pipeline);
+    g_autoptr(GstMessage) info = ends_wait_message(bus, GST_MESSAGE_INFO, 5);
+    const GstStructure *details = NULL;
+    fail_unless(info != NULL);
+    gst_message_parse_info_details(info, &details);
+    fail_unless(gst_structure_get_boolean(details, "stands-by", &says) && says);
+    g_autoptr(GstMessage) end = ends_wait_message(bus, GST_MESSAGE_EOS | GST_MESSAGE_ERROR, 20);
+    fail_unless(end && GST_MESSAGE_TYPE(end) == GST_MESSAGE_EOS);
+    g_autoptr(GstElement) sink = gst_bin_get_by_name(GST_BIN(pipeline), "end");
+    fail_unless_equals_uint64(ends_stat_of(sink, "dropped-standby"), 10);
+    fail_unless(!stands_by(first));
+}
+
+ENDS_MAIN(60)

@@ -1,0 +1,130 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Channels without frames: no thread of either side wakes up, and the next frame wakes both. */
+#include "base/clock.h"
+#include "support/check.h"
+#include "support/make.h"
+#include "support/media.h"
+#include "support/peer.h"
+
+#include <dirent.h>
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define CHANNELS 16
+#define ROUNDS 2
+#define WINDOW (2 * GPUD_SEC)
+
+static struct channel {
+    char address[16];
+    struct gpud_sender *sender;
+    struct gpud_receiver *receiver;
+    pthread_t thread;
+    atomic_uint frames;
+} channels[CHANNELS];
+static struct gpud_context *contexts[2];
+static const char *device;
+
+static void *receive(void *arg)
+{
+    struct channel *channel = arg;
+    struct gpud_frame *frame;
+    enum gpud_status status;
+    while ((status = gpud_receiver_acquire(channel->receiver, 60 * GPUD_SEC, &frame, NULL)) ==
+           GPUD_OK) {
+        gpud_frame_release(&frame);
+        atomic_fetch_add(&channel->frames, 1);
+    }
+    CHECK(status == GPUD_AGAIN, "%s ended with %s", channel->address, gpud_status_string(status));
+    return NULL;
+}
+
+static void open_channel(struct channel *channel, int number)
+{
+    struct gpud_sender_params sends = GPUD_PARAMS_INIT(sends);
+    struct gpud_receiver_params receives = GPUD_PARAMS_INIT(receives);
+    snprintf(channel->address, sizeof(channel->address), "quiet%d", number);
+    sends.address = receives.address = channel->address;
+    sends.device = receives.device = device;
+    WORKS(gpud_sender_create(contexts[0], &sends, &channel->sender, &e));
+    struct gpud_layout layout = LAYOUT("UYVY", 64, 32, 0);
+    WORKS(gpud_sender_configure(channel->sender, PICTURE(&layout), &e));
+    WORKS(gpud_receiver_create(contexts[1], &receives, &channel->receiver, &e));
+    CHECK_EQUAL(pthread_create(&channel->thread, NULL, receive, channel), 0);
+    WORKS(gpud_sender_wait(channel->sender, 1, 30 * GPUD_SEC, &e));
+}
+
+static void close_channel(struct channel *channel)
+{
+    gpud_receiver_interrupt(channel->receiver, true);
+    pthread_join(channel->thread, NULL);
+    gpud_receiver_destroy(&channel->receiver);
+    gpud_sender_destroy(&channel->sender);
+}
+
+static void send_frames(void)
+{
+    for (int i = 0; i < CHANNELS; i++) {
+        struct channel *channel = &channels[i];
+        unsigned before = atomic_load(&channel->frames);
+        struct gpud_frame *frame = ACQUIRE_SLOT(channel->sender, 30 * GPUD_SEC);
+        WORKS(gpud_sender_submit(channel->sender, &frame, 30 * GPUD_SEC, &e));
+        PEER_UNTIL("a frame", 30000, atomic_load(&channel->frames) > before);
+    }
+}
+
+/* How often threads other than this one have gone to sleep: each sleep follows a wake-up. */
+static unsigned long long count_sleeps(void)
+{
+    unsigned long long sum = 0, count;
+    DIR *tasks = opendir("/proc/self/task");
+    CHECK(tasks, "no /proc/self/task");
+    for (struct dirent *task; (task = readdir(tasks));) {
+        char path[300], line[200];
+        if (task->d_name[0] == '.' || atoi(task->d_name) == (int)syscall(SYS_gettid))
+            continue;
+        snprintf(path, sizeof(path), "/proc/self/task/%s/status", task->d_name);
+        FILE *status = fopen(path, "r");
+        while (status && fgets(line, sizeof(line), status))
+            if (sscanf(line, "voluntary_ctxt_switches: %llu", &count) == 1)
+                sum += count;
+        if (status)
+            fclose(status);
+    }
+    closedir(tasks);
+    return sum;
+}
+
+static bool is_quiet(void)
+{
+    unsigned long long before = count_sleeps();
+    nanosleep(&(struct timespec){.tv_sec = WINDOW / GPUD_SEC}, NULL);
+    return count_sleeps() == before;
+}
+
+int main(int argc, char **argv)
+{
+    test_alarm(110);
+    device = argc > 1 ? argv[1] : "host";
+    runtime_make();
+    for (int i = 0; i < 2; i++)
+        WORKS(gpud_context_create(NULL, &contexts[i], &e));
+    for (int i = 0; i < CHANNELS; i++)
+        open_channel(&channels[i], i);
+    SAY("%d channels on %s without a frame become quiet", CHANNELS, device);
+    PEER_UNTIL("quiet", 40000, is_quiet());
+    for (int i = 0; i < ROUNDS; i++) {
+        SAY("frames flow, and they become quiet again");
+        send_frames();
+        PEER_UNTIL("quiet", 40000, is_quiet());
+    }
+    send_frames();
+    for (int i = 0; i < CHANNELS; i++)
+        close_channel(&channels[i]);
+    for (int i = 0; i < 2; i++)
+        gpud_context_destroy(&contexts[i]);
+    runtime_done();
+    return 0;
+}

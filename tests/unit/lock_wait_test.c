@@ -1,0 +1,227 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Waiting for the lock of an address: every end of its holder is an event, and of many that wait
+ * each gets it in turn. */
+#include "base/clock.h"
+#include "base/fd.h"
+#include "support/check.h"
+#include "wire/unix/lock.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/wait.h>
+
+#define THREADS 6
+#define TURNS 20
+
+static char path[64];
+
+static bool is_raised(const struct gpud_lock_wait *wait, int milliseconds)
+{
+    struct pollfd fd = {.fd = wait->events, .events = POLLIN};
+    return poll(&fd, 1, milliseconds) == 1;
+}
+
+/* A process that has the lock. orderly: it drops the lock when it is asked to by SIGTERM, and lives
+ * on; heir: a child of it has the descriptor, too. */
+struct holder {
+    pid_t pid, heir;
+};
+
+static atomic_bool asked;
+static void ask(int number)
+{
+    (void)number;
+    atomic_store(&asked, true);
+}
+
+static void hold(bool with_heir, int ready)
+{
+    int lock;
+    pid_t heir = 0;
+    if (gpud_lock_file_take(path, &lock, NULL) != GPUD_OK)
+        _exit(1);
+    signal(SIGTERM, ask);
+    if (with_heir && (heir = fork()) == 0) {
+        test_alarm(60);
+        for (;;)
+            pause();
+    }
+    if (write(ready, &heir, sizeof(heir)) != sizeof(heir))
+        _exit(1);
+    test_alarm(60);
+    while (!atomic_load(&asked))
+        usleep(1000);
+    gpud_lock_file_drop(path, &lock);
+    for (;;)
+        pause();
+}
+
+static struct holder start_holder(bool with_heir)
+{
+    struct holder holder;
+    int ready[2];
+    CHECK(pipe(ready) == 0, "pipe");
+    holder.pid = fork();
+    if (holder.pid == 0)
+        hold(with_heir, ready[1]);
+    CHECK(read(ready[0], &holder.heir, sizeof(holder.heir)) == sizeof(holder.heir), "no holder");
+    close(ready[0]);
+    close(ready[1]);
+    return holder;
+}
+
+static void end(pid_t pid)
+{
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+}
+
+static void begin(struct gpud_lock_wait *wait)
+{
+    int lock;
+    WORKS(gpud_lock_wait_begin(wait, &e));
+    CHECK(gpud_lock_wait_try(wait, path, &lock, NULL) == GPUD_AGAIN, "taken from its holder");
+    CHECK(!is_raised(wait, 0), "an event before the holder ends");
+}
+
+/* As gpud_lock_wait_try() is used: an event may come a moment too soon. */
+static int get(struct gpud_lock_wait *wait)
+{
+    int64_t deadline = gpud_deadline(30 * GPUD_SEC);
+    int lock;
+    while (gpud_lock_wait_try(wait, path, &lock, NULL) != GPUD_OK) {
+        CHECK(gpud_now() < deadline, "the lock is not free");
+        is_raised(wait, 1000);
+    }
+    return lock;
+}
+
+static void test_killed(void)
+{
+    struct gpud_lock_wait wait;
+    struct holder holder = start_holder(false);
+    begin(&wait);
+    kill(holder.pid, SIGSTOP);
+    CHECK(!is_raised(&wait, 100), "an event when the holder is stopped");
+    end(holder.pid);
+    CHECK(is_raised(&wait, 30000), "no event when the holder is killed");
+    int lock = get(&wait);
+    gpud_lock_wait_end(&wait);
+    CHECK(gpud_lock_find(path, false) == getpid(), "the file names another holder");
+    gpud_lock_file_drop(path, &lock);
+}
+
+static void test_orderly(void)
+{
+    struct gpud_lock_wait wait;
+    struct holder holder = start_holder(false);
+    begin(&wait);
+    kill(holder.pid, SIGTERM);
+    CHECK(is_raised(&wait, 30000), "no event when the lock is dropped");
+    int lock = get(&wait);
+    gpud_lock_wait_end(&wait);
+    gpud_lock_file_drop(path, &lock);
+    end(holder.pid);
+}
+
+static void test_heir(void)
+{
+    struct gpud_lock_wait wait;
+    struct holder holder = start_holder(true);
+    begin(&wait);
+    end(holder.pid);
+    CHECK(!is_raised(&wait, 100), "an event while a child still has the lock");
+    kill(holder.heir, SIGKILL);
+    CHECK(is_raised(&wait, 30000), "no event when the last child is killed");
+    int lock = get(&wait);
+    gpud_lock_wait_end(&wait);
+    gpud_lock_file_drop(path, &lock);
+}
+
+static void test_queries(void)
+{
+    struct gpud_lock_wait first, second;
+    struct holder holder = start_holder(false);
+    int lock;
+    begin(&first);
+    begin(&second);
+    CHECK(gpud_lock_find(path, false) == holder.pid, "the holder is not found");
+    CHECK(gpud_lock_wait_try(&second, path, &lock, NULL) == GPUD_AGAIN, "taken");
+    CHECK(!is_raised(&first, 0), "woken by a query, or by another that waits");
+    end(holder.pid);
+    lock = get(&first);
+    CHECK(gpud_lock_wait_try(&second, path, &(int){0}, NULL) == GPUD_AGAIN, "taken twice");
+    gpud_lock_wait_end(&first);
+    gpud_lock_file_drop(path, &lock);
+    CHECK(is_raised(&second, 30000), "no event for the one that waited longer");
+    lock = get(&second);
+    gpud_lock_wait_end(&second);
+    gpud_lock_file_drop(path, &lock);
+}
+
+static atomic_int holders, turns;
+
+static void *take_turns(void *arg)
+{
+    for (int i = 0; i < TURNS; i++) {
+        struct gpud_lock_wait wait;
+        WORKS(gpud_lock_wait_begin(&wait, &e));
+        int lock = get(&wait);
+        gpud_lock_wait_end(&wait);
+        CHECK(atomic_fetch_add(&holders, 1) == 0, "two have the lock");
+        atomic_fetch_add(&turns, 1);
+        atomic_fetch_sub(&holders, 1);
+        if (i % 2)
+            gpud_lock_file_drop(path, &lock);
+        else
+            gpud_fd_close(&lock); /* as if killed: the file stays */
+    }
+    return arg;
+}
+
+static void test_many(void)
+{
+    pthread_t threads[THREADS];
+    for (int i = 0; i < THREADS; i++)
+        CHECK(pthread_create(&threads[i], NULL, take_turns, NULL) == 0, "no thread");
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    CHECK_EQUAL(atomic_load(&turns), THREADS * TURNS);
+}
+
+static void test_obstacles(void)
+{
+    struct gpud_lock_wait wait;
+    int lock;
+    WORKS(gpud_lock_wait_begin(&wait, &e));
+    EXPECT(GPUD_IO, "lock file", gpud_lock_wait_try(&wait, "/nonexistent-directory/x", &lock, &e));
+    gpud_lock_wait_end(&wait);
+    gpud_lock_wait_end(&wait); /* again: nothing */
+}
+
+int main(void)
+{
+    char base[] = "/tmp/gpud-lockwait-XXXXXX", left[96];
+    CHECK(mkdtemp(base), "mkdtemp");
+    gpud_print(path, "%s/cam", base);
+    SAY("a killed holder, which was stopped before");
+    test_killed();
+    SAY("one that lets go");
+    test_orderly();
+    SAY("a killed one with a child");
+    test_heir();
+    SAY("queries, and two that wait");
+    test_queries();
+    SAY("many");
+    test_many();
+    SAY("no file");
+    test_obstacles();
+    gpud_print(left, "%s.lock", path);
+    unlink(left);
+    CHECK(rmdir(base) == 0, "something is left in %s", base);
+    return 0;
+}
