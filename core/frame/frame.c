@@ -250,6 +250,24 @@ enum gpud_status gpud_frame_order(struct gpud_frame *frame, struct gpud_queue *q
     return status;
 }
 
+enum gpud_status gpud_frame_wait_lines(struct gpud_frame *frame, uint32_t lines, int64_t timeout_ns,
+                                       struct gpud_error *error)
+{
+    uint32_t rows = frame->info.layout.height;
+    if (timeout_ns < 0)
+        return gpud_fail(error, GPUD_INVALID, "a negative timeout: every wait needs an end");
+    if (gpud_layout_is_block(&frame->info.layout))
+        return gpud_fail(error, GPUD_INVALID, "a block has no lines: gpud_frame_map() it");
+    if (lines < 1 || lines > rows)
+        return gpud_fail(error, GPUD_INVALID, "%u lines of a picture that has %u", lines, rows);
+    int64_t deadline = gpud_deadline(timeout_ns);
+    enum gpud_status status = frame->ops->wait_lines
+                                  ? frame->ops->wait_lines(frame, lines, deadline, error)
+                                  : frame->ops->wait_host(frame, deadline, error);
+    return status == GPUD_OK && frame->queue ? gpud_queue_finish(frame->queue, deadline, error)
+                                             : status;
+}
+
 enum gpud_status gpud_frame_wait(struct gpud_frame *frame, void *native_queue,
                                  struct gpud_error *error)
 {

@@ -10,8 +10,8 @@
 #include "device/device.h"
 #include <gpudirect/frame.h>
 
-/* The operations of a frame's owner. All are mandatory: an owner with nothing to wait for uses the
- * functions below. */
+/* The operations of a frame's owner. All but the last are mandatory: an owner with nothing to wait
+ * for uses the functions below. */
 struct gpud_frame_owner_ops {
     /* Takes the frame back; from any thread, possibly after its sender, receiver or capture was
      * destroyed. */
@@ -29,6 +29,10 @@ struct gpud_frame_owner_ops {
                              struct gpud_error *error);
     /* Whether the bytes are known never to come. */
     bool (*is_poisoned)(const struct gpud_frame *frame);
+    /* As wait_host, for the first rows alone, of a frame that may still be written. GPUD_PEER:
+     * every time. NULL: there are no such frames. */
+    enum gpud_status (*wait_lines)(struct gpud_frame *frame, uint32_t lines, int64_t deadline,
+                                   struct gpud_error *error);
 };
 
 /* For frames that are complete when they are handed out. */

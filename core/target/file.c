@@ -61,6 +61,7 @@ static void add_layout(struct text *text, const struct gpud_target_ring *ring)
 
 static void add_slot(struct text *text, const struct gpud_target_ring *ring, uint32_t slot)
 {
+    add(text, "slot%u.lines=%" PRIu64 "\n", slot, GPUD_TARGET_LINES(slot));
     if (ring->kind == GPUD_TARGET_BUS_ADDRESS) {
         const struct gpud_handle *bus = &ring->place[slot].bus;
         add(text, "slot%u.surface=0x%" PRIx64 "\nslot%u.marker=0x%" PRIx64 "\n", slot, bus->word[0],

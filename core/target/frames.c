@@ -50,7 +50,8 @@ static enum gpud_status post(struct gpud_frame *frame, struct gpud_queue *queue,
 
 static bool is_poisoned(const struct gpud_frame *frame)
 {
-    return gpud_target_is_lapped(frame->owner, place_of(frame)->number);
+    const struct gpud_target_place *place = place_of(frame);
+    return atomic_load(&place->torn) || gpud_target_is_lapped(frame->owner, place->number);
 }
 
 /* The device has finished with a slot. Runs in a thread of its driver. */
@@ -101,14 +102,62 @@ static void release(struct gpud_frame *frame)
         gpud_target_ring_unref(ring);
 }
 
-/* The bytes are complete before a frame is handed out. If the marker is a device's, the frame's own
- * queue has waited for it too. */
+/* Makes what the writer wrote visible to the frame's own queue and to the device. */
+static enum gpud_status make_visible(struct gpud_target_ring *ring, struct gpud_frame *frame,
+                                     struct gpud_error *error)
+{
+    const struct gpud_target_place *place = place_of(frame);
+    if (place->signal)
+        return gpud_signal_wait_queue(place->signal, place->number + 1, frame->queue, error);
+    return gpud_memory_flush_remote(frame->memory, error);
+}
+
+/* How long a call that has no deadline of its own waits for the marker. */
+#define WHOLE_DEADLINE GPUD_SEC
+
+/* The bytes are complete before a frame is handed out, unless it is early. If the marker is a
+ * device's, the frame's own queue waits for it too: not before it was seen. */
+static enum gpud_status wait_host(struct gpud_frame *frame, int64_t deadline,
+                                  struct gpud_error *error)
+{
+    struct gpud_target_ring *ring = frame->owner;
+    struct gpud_target_place *place = place_of(frame);
+    if (!place->early)
+        return GPUD_OK;
+    enum gpud_status status =
+        gpud_target_wait_lines(ring, place->number, GPUD_TARGET_WHOLE, deadline, error);
+    if (status == GPUD_OK)
+        status = make_visible(ring, frame, error);
+    if (status == GPUD_OK)
+        place->early = false;
+    return status;
+}
+
+static enum gpud_status wait(struct gpud_frame *frame, struct gpud_queue *queue,
+                             struct gpud_error *error)
+{
+    enum gpud_status status = wait_host(frame, gpud_deadline(WHOLE_DEADLINE), error);
+    return status == GPUD_OK ? gpud_frame_join_wait(frame, queue, error) : status;
+}
+
+static enum gpud_status wait_lines(struct gpud_frame *frame, uint32_t lines, int64_t deadline,
+                                   struct gpud_error *error)
+{
+    struct gpud_target_ring *ring = frame->owner;
+    const struct gpud_target_place *place = place_of(frame);
+    if (!place->early)
+        return GPUD_OK;
+    enum gpud_status status = gpud_target_wait_lines(ring, place->number, lines, deadline, error);
+    return status == GPUD_OK ? gpud_memory_flush_remote(frame->memory, error) : status;
+}
+
 static const struct gpud_frame_owner_ops frame_ops = {
     .release = release,
-    .wait = gpud_frame_join_wait,
-    .wait_host = gpud_frame_wait_host_complete,
+    .wait = wait,
+    .wait_host = wait_host,
     .post = post,
     .is_poisoned = is_poisoned,
+    .wait_lines = wait_lines,
 };
 
 enum gpud_status gpud_target_frames_create(struct gpud_target_ring *ring, struct gpud_error *error)
@@ -134,6 +183,8 @@ enum gpud_status gpud_target_frames_create(struct gpud_target_ring *ring, struct
 static bool choose(struct gpud_target_ring *ring, uint32_t *number)
 {
     uint32_t posted = ring->posted;
+    if (ring->next > posted) /* that one is out already, and not whole yet */
+        return false;
     /* The frames that the writer leaves alone. */
     uint32_t whole = ring->slots - (ring->pace == GPUD_TARGET_FREE_RUNNING);
     *number = posted - ring->next > whole ? posted - 1 : ring->next;
@@ -141,16 +192,6 @@ static bool choose(struct gpud_target_ring *ring, uint32_t *number)
     while (*number < posted && (ring->held | ring->pending) & bit(*number % ring->slots))
         ++*number;
     return *number < posted;
-}
-
-/* Makes what the writer wrote visible to the frame's own queue and to the device. */
-static enum gpud_status make_visible(struct gpud_target_ring *ring, struct gpud_frame *frame,
-                                     struct gpud_error *error)
-{
-    const struct gpud_target_place *place = place_of(frame);
-    if (place->signal)
-        return gpud_signal_wait_queue(place->signal, place->number + 1, frame->queue, error);
-    return gpud_memory_flush_remote(frame->memory, error);
 }
 
 static void describe(struct gpud_target_ring *ring, struct gpud_frame *frame, uint32_t number)
@@ -165,15 +206,34 @@ static void describe(struct gpud_target_ring *ring, struct gpud_frame *frame, ui
     info->layout = ring->layout;
 }
 
+/* Whether the frame that is being written may be handed out, with the lock held. */
+static enum gpud_status choose_early(struct gpud_target_ring *ring, uint32_t *number, bool *found,
+                                     struct gpud_error *error)
+{
+    uint32_t lines = 0;
+    *number = ring->posted;
+    if (!ring->by_lines || ring->next != ring->posted || ring->posted >= GPUD_TARGET_FRAMES_MAX ||
+        (ring->held | ring->pending) & bit(*number % ring->slots))
+        return GPUD_OK;
+    enum gpud_status status = gpud_target_look_at_lines(ring, *number, &lines, error);
+    *found = status == GPUD_OK && lines > 0;
+    return status;
+}
+
 enum gpud_status gpud_target_take(struct gpud_target_ring *ring, struct gpud_frame **frame,
                                   uint64_t *dropped, struct gpud_error *error)
 {
     uint32_t number;
     gpud_lock_take(&ring->lock);
-    bool failed = ring->failed, found = !failed && choose(ring, &number);
+    bool failed = ring->failed, found = !failed && choose(ring, &number), early = false;
+    enum gpud_status status = GPUD_OK;
+    if (!failed && !found) {
+        status = choose_early(ring, &number, &early, error);
+        found = early;
+    }
     /* Without a frame to hand out, skips those that cannot be handed out later either. */
     uint32_t from = ring->next;
-    if (!failed)
+    if (!failed && (found || from < ring->posted))
         ring->next = found ? number + 1 : ring->posted;
     if (found) {
         ring->held |= bit(number % ring->slots);
@@ -185,6 +245,8 @@ enum gpud_status gpud_target_take(struct gpud_target_ring *ring, struct gpud_fra
     if (failed)
         return gpud_fail(error, GPUD_IO, "work on frames failed on %s: make a new target",
                          ring->device->info.name);
+    if (status != GPUD_OK)
+        return status;
     *dropped = ring->next - from - found;
     if (!found)
         return GPUD_OK;
@@ -193,8 +255,12 @@ enum gpud_status gpud_target_take(struct gpud_target_ring *ring, struct gpud_fra
     atomic_fetch_add_explicit(&ring->references, 1, memory_order_relaxed);
     taken->access = 0;
     place_of(taken)->posted = false;
+    place_of(taken)->early = early;
+    atomic_store(&place_of(taken)->lines, 0);
+    atomic_store(&place_of(taken)->torn, false);
     describe(ring, taken, number);
-    enum gpud_status status = make_visible(ring, taken, error);
+    if (!early)
+        status = make_visible(ring, taken, error);
     if (status != GPUD_OK)
         gpud_frame_release(&taken);
     else

@@ -217,8 +217,89 @@ static enum gpud_status reject_gap(struct gpud_target_ring *ring, const struct g
     return GPUD_OK;
 }
 
+/* --- rows ---------------------------------------------------------------------------------- */
+
+static enum gpud_status fail_lines(struct gpud_target_ring *ring, uint32_t number,
+                                   struct gpud_error *error)
+{
+    atomic_store(&ring->lied, true);
+    return gpud_fail(error, GPUD_PEER,
+                     "the word lines of slot %u says more rows of frame %u than the %u that it has",
+                     number % ring->slots, number, ring->layout.height);
+}
+
+enum gpud_status gpud_target_look_at_lines(struct gpud_target_ring *ring, uint32_t number,
+                                           uint32_t *lines, struct gpud_error *error)
+{
+    const _Atomic uint64_t *word = (const _Atomic uint64_t *)(const void *)gpud_target_word(
+        ring, GPUD_TARGET_LINES(number % ring->slots));
+    uint64_t value = atomic_load_explicit(word, memory_order_acquire);
+    /* Of another frame of this slot: none of this one is announced. */
+    *lines = value >> 32 == number ? (uint32_t)value : 0;
+    return *lines <= ring->layout.height ? GPUD_OK : fail_lines(ring, number, error);
+}
+
+/* Notes what was seen. A writer that starts again writes the frame once more. */
+static enum gpud_status check_lines(struct gpud_target_place *place, uint32_t lines,
+                                    struct gpud_error *error)
+{
+    uint32_t before = atomic_load(&place->lines);
+    if (lines < before || atomic_load(&place->torn)) {
+        atomic_store(&place->torn, true);
+        return gpud_fail(error, GPUD_PEER,
+                         "frame %u is incomplete: its writer announced %u rows, and then %u",
+                         place->number, before, lines);
+    }
+    while (before < lines && !atomic_compare_exchange_weak(&place->lines, &before, lines))
+        ;
+    return GPUD_OK;
+}
+
+/* GPUD_TIMEOUT: not yet. */
+static enum gpud_status try_lines(struct gpud_target_ring *ring, uint32_t number, uint32_t lines,
+                                  struct gpud_error *error)
+{
+    struct gpud_target_place *place = &ring->place[number % ring->slots];
+    bool written;
+    uint32_t seen;
+    if (gpud_target_is_lapped(ring, number))
+        return gpud_fail(error, GPUD_PEER, "frame %u was overwritten by its writer", number);
+    enum gpud_status status = is_written(ring, number, false, &written, error);
+    if (status == GPUD_OK && !written)
+        status = gpud_target_look_at_lines(ring, number, &seen, error);
+    if (status == GPUD_PEER)
+        atomic_store(&place->torn, true);
+    if (status == GPUD_OK && !written)
+        status = check_lines(place, seen, error);
+    if (status != GPUD_OK || written || seen >= lines)
+        return status;
+    return gpud_fail(error, GPUD_TIMEOUT, "%u of frame %u's %u rows are written", seen, number,
+                     ring->layout.height);
+}
+
+enum gpud_status gpud_target_wait_lines(struct gpud_target_ring *ring, uint32_t number,
+                                        uint32_t lines, int64_t deadline, struct gpud_error *error)
+{
+    int64_t nap = NAP_MIN;
+    for (;;) {
+        enum gpud_status status = try_lines(ring, number, lines, error);
+        int64_t now = gpud_now();
+        if (status != GPUD_TIMEOUT || now >= deadline)
+            return status;
+        struct timespec until = gpud_timespec(deadline - now < nap ? deadline - now : nap);
+        clock_nanosleep(CLOCK_MONOTONIC, 0, &until, NULL);
+        nap = nap * 2 < NAP_MAX ? nap * 2 : NAP_MAX;
+    }
+}
+
+/* --- the state as a whole ------------------------------------------------------------------ */
+
 enum gpud_status gpud_target_look(struct gpud_target_ring *ring, struct gpud_error *error)
 {
+    if (atomic_load(&ring->lied))
+        return gpud_fail(error, GPUD_PEER,
+                         "a word lines said more rows than the %u that a frame has",
+                         ring->layout.height);
     uint32_t before = ring->posted;
     struct gap gap = {.found = false};
     enum gpud_status status = check_words(ring, error);
@@ -249,7 +330,7 @@ void gpud_target_wait(struct gpud_target_ring *ring, int64_t began, int64_t dead
 {
     uint32_t slot = ring->posted % ring->slots;
     struct gpud_target_place *place = &ring->place[slot];
-    int64_t slice = gpud_deadline(SLICE);
+    int64_t slice = gpud_deadline(ring->by_lines ? NAP_MAX : SLICE);
     if (ring->gap_since) /* the next frame may be written, but not another before it */
         clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){.tv_nsec = NAP_MAX}, NULL);
     else if (!place->signal)

@@ -10,6 +10,8 @@
  *
  *   given_back, next   this side writes     stopped, marker 0, marker 1…   the writer does
  *
+ * The line of a marker also has the slot's word `lines`, by which the writer announces rows.
+ *
  * memory.c owns the ring's memory, markers.c reads what the writer says, frames.c hands slots out,
  * ring.c makes a ring or takes a kept one over, file.c tells a writer in another process where the
  * ring is, target.c is the public object, and list.c finds the files. */
@@ -26,6 +28,7 @@
 #define GPUD_TARGET_NEXT 64
 #define GPUD_TARGET_STOPPED 128
 #define GPUD_TARGET_MARKER(slot) (192 + 64 * (uint64_t)(slot))
+#define GPUD_TARGET_LINES(slot) (GPUD_TARGET_MARKER(slot) + 8)
 #define GPUD_TARGET_NAME_MAX 64
 
 struct gpud_target_ring;
@@ -35,6 +38,9 @@ struct gpud_target_place {
     struct gpud_target_ring *ring;
     uint32_t number; /* the writer's number of the held frame */
     bool posted;     /* the frame's queue comes after one of the application's */
+    bool early;      /* the frame was handed out before its marker, which nothing waited for yet */
+    _Atomic uint32_t lines; /* of the held frame: the most that were announced, and seen */
+    atomic_bool torn;       /* they became fewer */
     /* The marker's highest value seen by this side; any thread raises it. */
     _Atomic uint32_t seen;
     struct gpud_signal *signal; /* the marker, where only a device can read it; else NULL */
@@ -54,6 +60,8 @@ struct gpud_target_ring {
     uint32_t fps_num, fps_den;
     uint32_t slots;
     uint64_t slot_size;
+    bool by_lines;    /* frames are handed out at their first announced row */
+    atomic_bool lied; /* more rows were announced than a frame has */
 
     struct gpud_memory *words;
     int words_fd;

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/directory.h"
 #include "base/sized.h"
+#include "frame/layout.h"
 #include "target/file.h"
 #include "target/frames.h"
 #include "target/markers.h"
@@ -34,6 +35,8 @@ static enum gpud_status check_params(struct gpud_target_params *params, struct g
                          GPUD_TARGET_SLOTS_MAX);
     if (params->pace > GPUD_TARGET_PACED)
         return gpud_fail(error, GPUD_INVALID, "%d is no pace of a writer", (int)params->pace);
+    if (params->by_lines && gpud_layout_is_block(params->layout))
+        return gpud_fail(error, GPUD_INVALID, "a block has no lines: set by_lines for pictures");
     if ((params->fps_num == 0) != (params->fps_den == 0))
         return gpud_fail(error, GPUD_INVALID, "%u/%u is no frame rate", params->fps_num,
                          params->fps_den);
@@ -70,6 +73,8 @@ static void describe_slot(struct gpud_target *target, uint32_t index)
         .bytes = ring->slot_size,
         .first = index + 1,
         .step = ring->slots,
+        .lines = gpud_target_word(ring, GPUD_TARGET_LINES(index)),
+        .lines_offset = GPUD_TARGET_LINES(index),
     };
     if (ring->kind == GPUD_TARGET_BUS_ADDRESS) {
         slot->surface_address = ring->place[index].bus.word[0];
@@ -109,6 +114,8 @@ enum gpud_status gpud_target_create(struct gpud_context *context,
         status = gpud_device_open(context, "host", &host, error);
     if (status == GPUD_OK)
         status = gpud_target_ring_create(context, device, host, &own, &made->ring, error);
+    if (status == GPUD_OK)
+        made->ring->by_lines = own.by_lines;
     gpud_device_close(&device);
     gpud_device_close(&host);
     if (status == GPUD_OK && own.name)

@@ -226,6 +226,13 @@ void gpud_page_publish(struct gpud_page_tx *view, uint32_t entry)
     publish_word(&view->end, &view->page->sender.head, view->head);
 }
 
+void gpud_page_set_lines(const struct gpud_page_tx *view, uint32_t entry, uint32_t lines)
+{
+    _Atomic uint32_t *word = &view->page->sender.lines[entry];
+    atomic_store_explicit(word, lines, memory_order_release);
+    gpud_futex_wake(word);
+}
+
 bool gpud_page_hand_over(struct gpud_page_tx *view, uint32_t entry)
 {
     struct gpud_sender_half *half = &view->page->sender;

@@ -22,6 +22,10 @@
  *     ready, release  by a watchdog, which releases a queue that waits for the word of a dead
  *                     peer (release_waits() in stream/shared/watchdog.c)
  *
+ * A frame that is handed over while it is written has a word of its own, `lines`: how many of its
+ * rows are valid. The sender raises it, from before the frame is published until it is whole; the
+ * receiver sleeps on it. A receiver asks for such frames by `by_lines` before the first one.
+ *
  * `messages` counts what the sender has sent over the control connection, so that an event keeps
  * its place among the frames although it travels elsewhere.
  *
@@ -67,6 +71,10 @@ struct gpud_descriptor {
 /* Likewise: its copy failed. It is published because messages may already have positions behind it;
  * the receiver gives it back at once. */
 #define GPUD_FRAME_VOID (UINT32_C(1) << 14)
+/* Likewise: it is still being written, and the word `lines` of its entry says how far. */
+#define GPUD_FRAME_BY_LINES (UINT32_C(1) << 13)
+/* In that word: the rest will not be written. */
+#define GPUD_LINES_LOST UINT32_MAX
 
 /* At the start of either half, and so of the page; the same in every version. */
 struct gpud_page_identity {
@@ -104,7 +112,8 @@ struct gpud_receiver_half {
     _Atomic uint32_t given_back[GPUD_PAGE_ENTRIES];
     struct gpud_page_signal release[GPUD_PAGE_ENTRIES];
     _Atomic uint64_t stats[GPUD_PAGE_STATS];
-    uint8_t padding_half[3584 - sizeof(struct gpud_link_stats)];
+    _Atomic uint32_t by_lines; /* 1: frames may be published while they are written */
+    uint8_t padding_half[3580 - sizeof(struct gpud_link_stats)];
 };
 
 struct gpud_sender_half {
@@ -125,7 +134,8 @@ struct gpud_sender_half {
     _Atomic uint32_t published[GPUD_PAGE_ENTRIES];
     struct gpud_page_signal ready[GPUD_PAGE_ENTRIES];
     struct gpud_descriptor descriptor[GPUD_PAGE_ENTRIES];
-    uint8_t padding_half[3648];
+    _Atomic uint32_t lines[GPUD_PAGE_ENTRIES]; /* valid rows; GPUD_FRAME_BY_LINES */
+    uint8_t padding_half[3392];
 };
 
 struct gpud_page {
@@ -276,6 +286,10 @@ static inline struct gpud_descriptor *gpud_page_descriptor(const struct gpud_pag
 
 /* The descriptor, then its place in the queue. */
 void gpud_page_publish(struct gpud_page_tx *view, uint32_t entry);
+
+/* Says how many rows of the entry's frame are valid, and wakes threads that wait for them. On
+ * shared memory only. */
+void gpud_page_set_lines(const struct gpud_page_tx *view, uint32_t entry, uint32_t lines);
 
 /* The same, and gpud_page_notify(). */
 bool gpud_page_hand_over(struct gpud_page_tx *view, uint32_t entry);

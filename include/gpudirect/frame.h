@@ -149,6 +149,26 @@ GPUD_API enum gpud_status gpud_frame_map(struct gpud_frame *frame, unsigned acce
  */
 GPUD_API void gpud_frame_unmap(struct gpud_frame *frame);
 
+/** Waits until the first rows of a picture are valid, which may be before the picture is whole
+ * (gpud_receiver_params.by_lines, gpud_target_params.by_lines). They may be read from then on, at
+ * gpud_frame_info.native and memory_offset: by the CPU in host memory, elsewhere by work that is
+ * put on a queue of the device after this call. Of each plane as large a part is valid as of the
+ * picture, rounded down. Any other frame is waited for as a whole, as by gpud_frame_map(). A frame
+ * may be released before it is whole.
+ *
+ * @param frame  a picture
+ * @param lines  1 to layout.height
+ * @param timeout_ns  how long to wait at most, in ns; 0: not at all
+ * @param error  says why not; may be NULL; written on failure only
+ * @return GPUD_OK, or a failure:
+ * @retval GPUD_TIMEOUT  they are not there yet
+ * @retval GPUD_PEER  they never will be: the writer died or gave the frame up, or broke the rules.
+ *     The frame is GPUD_FRAME_CORRUPTED
+ * @retval GPUD_INVALID  the frame is no picture, or has not as many rows
+ */
+GPUD_API enum gpud_status gpud_frame_wait_lines(struct gpud_frame *frame, uint32_t lines,
+                                                int64_t timeout_ns, struct gpud_error *error);
+
 /** Orders a queue of the application's after the frame: work put on it afterwards sees the frame's
  * bytes or, on a lent frame, may write them. The call does not block; the device waits.
  *

@@ -91,6 +91,12 @@ struct gpud_receiver_params {
                               struct gpud_memory **memory, struct gpud_error *error);
     /** The sender's key (gpud_sender_params.psk_file), for an address over a network. */
     const char *psk_file;
+    /** Pictures that their sender hands over while it writes them (gpud_sender_submit_lines()) are
+     * acquired then, and gpud_frame_wait_lines() waits for their first rows. Whatever else reads
+     * such a frame waits for all of it: gpud_frame_map(), and gpud_frame_wait(), which may block
+     * for up to 1 s and give GPUD_TIMEOUT then. false: frames come when they are whole. Where
+     * frames are copied they are whole, too: gpud_receiver_info.whole_reason. */
+    bool by_lines;
 };
 
 /** The state and counters of a receiver. */
@@ -120,6 +126,7 @@ struct gpud_receiver_info {
     uint32_t slots; /**< that may be in flight or held at once, as both sides asked; 0: not known */
     char device[32];                     /**< where the frames arrive */
     char device_reason[GPUD_REASON_MAX]; /**< why there; "": it was named */
+    char whole_reason[GPUD_REASON_MAX];  /**< why frames come as a whole; "": also by lines */
 };
 
 /** Creates a receiver. It connects in gpud_receiver_acquire(), not here.

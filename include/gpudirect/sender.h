@@ -254,6 +254,36 @@ GPUD_API enum gpud_status gpud_sender_submit_keep(struct gpud_sender *sender,
                                                   struct gpud_frame *frame, int64_t timeout_ns,
                                                   struct gpud_error *error);
 
+/** Hands a picture to the receivers while it is being written: the first call for a lent frame
+ * submits it, and each further one says that more rows, from the top, are valid; with all of them
+ * the frame is whole. Of each plane as large a part is valid as of the picture, rounded down.
+ *
+ * Receivers that map the sender's ring and asked for it (gpud_receiver_params.by_lines) get the
+ * frame at the first call. All others, and routes that copy, get it when it is whole, as from
+ * gpud_sender_submit_keep(). One frame at a time is written so: gpud_sender_submit() fails until it
+ * is whole. The frame stays the caller's, to write and, in host memory, to stay mapped; after the
+ * last row it is GPUD_FRAME_READ_ONLY. Released before that, or at gpud_sender_configure(), it is
+ * lost: dropped for those that did not get it, and GPUD_FRAME_CORRUPTED for those that did.
+ *
+ * The rows must be in memory when this is called. Where a queue of the application's writes them,
+ * gpud_frame_post() it before, and the call waits until the device is done.
+ *
+ * @param sender  a configured sender
+ * @param frame  lent by this sender; stays the caller's
+ * @param lines  valid rows: not fewer than before, at most layout.height; 0 is possible at first
+ * @param timeout_ns  how long the first call waits at most, in ns; 0: not at all. Others do not
+ * wait
+ * @param error  says why not; may be NULL; written on failure only
+ * @return GPUD_OK, or a failure:
+ * @retval GPUD_TIMEOUT  as for gpud_sender_submit(); the frame was not submitted
+ * @retval GPUD_AGAIN  as for gpud_sender_submit(); the frame was not submitted
+ * @retval GPUD_INVALID  as for gpud_sender_submit(); or the frame is no picture, has not as many
+ *     rows, had more before, or another one is being written
+ */
+GPUD_API enum gpud_status gpud_sender_submit_lines(struct gpud_sender *sender,
+                                                   struct gpud_frame *frame, uint32_t lines,
+                                                   int64_t timeout_ns, struct gpud_error *error);
+
 /** A bit of an event's kind: see gpud_sender_send_event(). */
 #define GPUD_EVENT_STICKY (UINT32_C(1) << 31)
 /** Bytes of an event's data. */

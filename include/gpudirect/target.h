@@ -31,6 +31,10 @@
  *   6. Numbers end before GPUD_TARGET_FRAMES_MAX (at 60 frames a second after 414 days): the writer
  *      stops there. acquire gives GPUD_CLOSED after the last frame, and a new target begins at 0.
  *   7. A writer that will never write into this ring again may store 1 to the word `stopped`.
+ *   8. A writer may say how far it is within a frame, by the slot's word `lines` of 64 bits in host
+ *      memory: the frame's number n in the upper half and the number of its valid rows, from the
+ *      top, in the lower one, as one write of 8 bytes behind those of the rows. Rows never become
+ *      fewer. The marker is written all the same, when the frame is whole.
  * @endverbatim
  *
  * Markers run from the writer to this side only. `given_back`, `next` and `stopped` are words in
@@ -51,6 +55,8 @@
  *   - A marker that goes back, has a value that its slot never has, or is ahead of the ones before
  *     it ends the target: GPUD_PEER, with the sentence, from then on. On DirectGMA a marker can
  *     only be compared, so that one that goes back, or has a neighbour's value, is not seen.
+ *   - With gpud_target_params.by_lines a frame is handed out when its first rows are announced.
+ *     More rows than it has end the target; fewer than before make it GPUD_FRAME_CORRUPTED.
  *   - A writer that does not write is GPUD_TIMEOUT, and the sentence says since when.
  * @endverbatim
  *
@@ -76,6 +82,7 @@
  *   memory                host: a path to open and map: the slots
  *   memory_fd             dma-buf: the process's descriptor (pidfd_getfd), which has no path
  *   slotN.surface, slotN.marker   bus-address: addresses; else offsets in memory and in words
+ *   slotN.lines           offset in words
  * @endverbatim
  *
  * Thread-safety: acquire and destroy come from one thread at a time; get_info and
@@ -117,6 +124,11 @@ struct gpud_target_params {
      * user's runtime directory, as long as the target lives; see gpud_target_info.file. NULL: no
      * file. */
     const char *name;
+    /** Frames are acquired when their first rows are announced, and gpud_frame_wait_lines() waits
+     * for more of them; gpud_frame_map(), gpud_frame_wait() and a sender wait for the marker: the
+     * latter two for up to 1 s. pts_ns is then when the first rows were seen. false: at the marker
+     */
+    bool by_lines;
 };
 
 /** What a writer is given. */
@@ -143,7 +155,9 @@ struct gpud_target_slot {
     uint64_t bytes;             /**< of the slot: whole pages */
     /** the marker's first value; the next ones are first + step, first + 2 · step… */
     uint32_t first;
-    uint32_t step; /**< see first */
+    uint32_t step;         /**< see first */
+    void *lines;           /**< the word `lines` of this slot in this process */
+    uint64_t lines_offset; /**< of the same in gpud_target_info.words_fd */
 };
 
 /** The state and counters of a target. */

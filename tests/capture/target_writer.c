@@ -97,6 +97,7 @@ void writer_open(struct writer *writer, struct gpud_target *target)
         writer->slot_size = slot->bytes;
         writer->on_bus = slot->kind == GPUD_TARGET_BUS_ADDRESS;
         writer->on_host = slot->kind == GPUD_TARGET_HOST;
+        writer->lines[i] = (_Atomic uint64_t *)(void *)(words + slot->lines_offset);
         if (writer->on_bus) {
             if (i == 0)
                 open_opencl(writer);
@@ -173,6 +174,7 @@ void writer_open_file(struct writer *writer, const char *path)
     }
     for (uint32_t i = 0; i < writer->slots; i++) {
         uint64_t surface = get_slot(text, i, "surface"), marker = get_slot(text, i, "marker");
+        writer->lines[i] = (_Atomic uint64_t *)(void *)(words + get_slot(text, i, "lines"));
         if (writer->on_bus) {
             open_slot(writer, i, surface, marker);
             continue;
@@ -224,6 +226,13 @@ void writer_mark(struct writer *writer, uint32_t slot, uint32_t value)
     CL(write_signal(writer->queue, writer->external[slot], value, writer->marker_at[slot], 0, NULL,
                     NULL));
     CL(clFinish(writer->queue));
+}
+
+void writer_announce(struct writer *writer, uint32_t lines)
+{
+    uint64_t value = (uint64_t)writer->number << 32 | lines;
+    atomic_store_explicit(writer->lines[writer->number % writer->slots], value,
+                          memory_order_release);
 }
 
 void writer_write(struct writer *writer)

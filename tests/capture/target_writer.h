@@ -21,6 +21,7 @@ struct writer {
     uint64_t size, slot_size;
     unsigned char *surface[GPUD_TARGET_SLOTS_MAX];
     _Atomic uint32_t *marker[GPUD_TARGET_SLOTS_MAX];
+    _Atomic uint64_t *lines[GPUD_TARGET_SLOTS_MAX];
     _Atomic uint32_t *given_back, *next, *stopped;
     uint32_t number; /* of the next frame */
 
@@ -43,7 +44,9 @@ void writer_draw(unsigned char *picture, uint64_t size, uint32_t number);
 /* The first `bytes` of a picture go to a slot. */
 void writer_fill(struct writer *writer, uint32_t slot, uint32_t number, uint64_t bytes);
 void writer_mark(struct writer *writer, uint32_t slot, uint32_t value);
-/* Both, of the next number. */
+/* Says how many rows of the next number are there. */
+void writer_announce(struct writer *writer, uint32_t lines);
+/* Fills and marks, with the next number. */
 void writer_write(struct writer *writer);
 /* Waits, as a polite writer does, until that may be done. */
 void writer_await(struct writer *writer);

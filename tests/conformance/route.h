@@ -70,5 +70,6 @@ void test_refusals(const struct way *way);
 void test_same_process(const struct way *way);
 void test_aperture(const struct way *way);
 void test_media(const struct way *way);
+void test_lines(const struct way *way);
 
 #endif

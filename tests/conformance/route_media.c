@@ -5,6 +5,7 @@
 #include "route.h"
 
 #include "frame/media/media.h"
+#include "support/make.h"
 #include "support/media.h"
 
 static const struct gpud_media sorts[] = {
@@ -99,5 +100,42 @@ void test_media(const struct way *way)
         CHECK(strcmp(peer.board->info.path, way->path) == 0, "the route is %s",
               peer.board->info.path);
         check_notes(peer.board);
+    }
+}
+
+/* Pictures that are handed over while they are written, to a receiver that asked for it and to one
+ * that did not: each is whole where it is read as a whole. */
+void test_lines(const struct way *way)
+{
+    AUTO(scene_close) struct scene scene;
+    AUTO(peer_forget) struct peer early;
+    AUTO(peer_forget) struct peer whole;
+    scene_open(&scene, way, GPUD_SLOW_BLOCK);
+    scene_format(&scene, "UYVY", 320, 180);
+    struct peer_orders orders = scene_orders(&scene);
+    orders.leave_after = 1;
+    peer_start(&whole, &orders);
+    orders.by_lines = true;
+    peer_start(&early, &orders);
+    WORKS(gpud_sender_wait(scene.sender, 2, 20 * GPUD_SEC, &e));
+    for (unsigned i = 0; i < FRAMES; i++) {
+        struct gpud_frame *frame = ACQUIRE_SLOT(scene.sender, 10 * GPUD_SEC);
+        frame_write(frame, &scene.layout, ++scene.number);
+        for (uint32_t rows = 0; rows <= 180; rows += 45)
+            WORKS(gpud_sender_submit_lines(scene.sender, frame, rows, 10 * GPUD_SEC, &e));
+        gpud_frame_release(&frame);
+    }
+    WORKS(gpud_sender_send_eos(scene.sender, &e));
+    struct peer *peers[] = {&early, &whole};
+    for (int i = 0; i < 2; i++) {
+        struct peer_board *board = peers[i]->board;
+        PEER_UNTIL("the end of the stream", 20000, atomic_load(&board->ends) == 1);
+        PEER_FINISH(peers[i]);
+        CHECK_EQUAL(board->frames, FRAMES);
+        CHECK_EQUAL(board->gaps, 0);
+        CHECK(strcmp(board->info.path, way->path) == 0, "the route is %s", board->info.path);
+        bool by_lines = i == 0 && strcmp(way->path, "map") == 0;
+        CHECK(!board->info.whole_reason[0] == by_lines, "by %s: \"%s\"", way->path,
+              board->info.whole_reason);
     }
 }

@@ -357,6 +357,7 @@ int main(int argc, char **argv)
         {"an aperture too small for all slots", test_aperture},
         {"frames that are announced", test_announcements},
         {"sound, ancillary and other data", test_media},
+        {"pictures that are handed over while they are written", test_lines},
     };
     for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) {
         if (argc > 2 && atoi(argv[2]) != (int)i)

@@ -128,8 +128,14 @@ static void submit(void)
         info.large_meta = large;
         info.large_meta_size = sender->sequence % 2 ? sizeof(large) : 0;
         gpud_frame_set_info(frame, &info, NULL);
-        if (gpud_sender_submit(sender, &frame, 0, NULL) != GPUD_OK)
+        if (sender->sequence % 3 == 2) { /* by lines, up to the last one or not */
+            gpud_sender_submit_lines(sender, frame, 5, 0, NULL);
+            if (sender->sequence % 2)
+                gpud_sender_submit_lines(sender, frame, 32, 0, NULL);
             gpud_frame_release(&frame);
+        } else if (gpud_sender_submit(sender, &frame, 0, NULL) != GPUD_OK) {
+            gpud_frame_release(&frame);
+        }
     }
     watch_end(WATCH_SENDER);
 }
@@ -173,6 +179,7 @@ static void make_page(struct player *player, const struct gpud_handle *theirs)
         abort();
     player->page = page;
     gpud_page_rx_init(&player->view, page, NULL, ENTRIES);
+    atomic_store(&player->page->receiver.by_lines, 1);
 }
 
 /* What a receiver on another host answers. */

@@ -60,6 +60,7 @@ static void prepare(void)
     params.address = "unix:/nonexistent/nobody";
     params.device = FUZZ_DEVICE;
     params.slots = SLOTS;
+    params.by_lines = true;
     if (gpud_receiver_create(context, &params, &receiver, NULL) != GPUD_OK)
         abort();
     if (FUZZ_BETWEEN_HOSTS) {
@@ -114,6 +115,12 @@ static void publish(struct player *player, uint32_t flags, bool done)
     descriptor->sequence = ++player->sequence;
     descriptor->value = ++player->value;
     descriptor->flags = flags;
+    /* Still written, by so many rows of 32. */
+    if (flags & 0x20) {
+        descriptor->flags |= GPUD_FRAME_BY_LINES;
+        atomic_store(&player->page->sender.lines[entry],
+                     flags & 0x10 ? UINT32_MAX - flags % 2 : flags % 64);
+    }
     /* Of five one is larger than there is room for. */
     if (player->epoch % 2)
         descriptor->large_meta_size = player->sequence % 5 * LARGE_META_MAX / 3;
@@ -300,7 +307,10 @@ static void acquire(bool joins)
             volatile uint8_t sum = 0;
             struct gpud_frame_info info = GPUD_INFO_INIT(info);
             gpud_frame_get_info(frame, &info);
-            if (!(joins && join(frame)) &&
+            gpud_frame_wait_lines(frame, info.layout.height / 2, 0, NULL);
+            /* A queue's wait for a frame that is never whole would take a second. */
+            bool waits = !((struct gpud_rx_frame *)frame)->by_lines;
+            if (!(joins && waits && join(frame)) &&
                 gpud_frame_map(frame, GPUD_READ, patience, &data, NULL) == GPUD_OK) {
                 for (uint64_t at = 0; at < info.layout.size;
                      at += at < 65536 ? 512 : info.layout.size / 16 + 1)

@@ -165,6 +165,8 @@ static void check_picture(struct gpud_frame *frame)
     void *data;
     struct gpud_error error = {.reason = ""};
     struct gpud_frame_info info = INFO(frame, frame);
+    if (own->orders.by_lines)
+        gpud_frame_wait_lines(frame, info.layout.height, 10 * GPUD_SEC, NULL);
     if (gpud_frame_map(frame, GPUD_READ, 10 * GPUD_SEC, &data, &error) != GPUD_OK) {
         gpud_frame_get_info(frame, &info);
         if (info.flags & GPUD_FRAME_CORRUPTED) {
@@ -225,12 +227,12 @@ static void play_receiver(struct gpud_context *context)
     struct gpud_frame *held[PEER_FRAMES_HELD];
     uint32_t count = 0;
     struct gpud_error error = {.reason = ""};
-    struct gpud_receiver *receiver =
-        NEW_RECEIVER(context, .address = orders->address, .psk_file = peer_key(),
-                     .device = orders->device[0] ? orders->device : NULL,
-                     .route = orders->route[0] ? orders->route : NULL, .slots = orders->slots,
-                     .slow_receiver = orders->slow_receiver,
-                     .require_direct = orders->require_direct, .on_event = on_event);
+    struct gpud_receiver *receiver = NEW_RECEIVER(
+        context, .address = orders->address, .psk_file = peer_key(),
+        .device = orders->device[0] ? orders->device : NULL,
+        .route = orders->route[0] ? orders->route : NULL, .slots = orders->slots,
+        .slow_receiver = orders->slow_receiver, .require_direct = orders->require_direct,
+        .on_event = on_event, .by_lines = orders->by_lines);
     atomic_store(&own->ready, true);
     while (!atomic_load(&own->leave)) {
         bool paused = atomic_load(&own->paused);

@@ -35,6 +35,7 @@ struct peer_orders {
     uint32_t hold;        /* frames kept before the oldest is checked again and released */
     uint32_t leave_after; /* end of streams; 0: never */
     int64_t nap;          /* ns after each frame */
+    bool by_lines;
     /* Senders. */
     uint32_t width, height;
 };

@@ -44,6 +44,8 @@
  *                  the processes that measure it, by ../ceilings
  *     channels.c   --channels: many of them, in two processes or in two each
  *     moves.c      --migrate: two OpenCL devices in one process
+ *     lines.c      --lines: pictures that are handed over while they are written
+ *     stripes.c    parts of such a picture
  *     figures.c    the figures of a run; report.c, reporttext.c, reportjson.c the report */
 #ifndef GPUD_TOOLS_BENCH_H
 #define GPUD_TOOLS_BENCH_H
@@ -72,6 +74,7 @@ struct bench_job {
     uint32_t fps_num, fps_den; /* 0/1: as fast as the receivers allow */
     uint32_t frames, warmup;
     uint32_t receivers, slots;
+    uint32_t lines; /* stripes in which a picture is written; 0: as a whole */
     uint32_t joins; /* receivers that connect, take a few frames and leave while it measures */
     enum gpud_slow_receiver slow_receiver;
     bool
@@ -106,6 +109,12 @@ struct bench_moves {
     double migrate, staged; /* frames a second, by these routes */
 };
 
+/* Of pictures that are written in stripes; microseconds. */
+struct bench_line_figures {
+    double first;          /* p50, from the first stripe written to the same one read */
+    double last, last_p99; /* from the last stripe written to all of them read */
+};
+
 /* --channels: what a process with many has. */
 struct bench_channels {
     unsigned threads, descriptors;
@@ -138,6 +147,8 @@ struct bench_result {
     struct raw_gpu_figures raw;
     double raw_write;         /* frames a second by plain RDMA writes; 0: not measured */
     struct bench_moves moves; /* --migrate */
+    /* --lines: by a link and by a target; whole and by lines; a fast reader and a slow one. */
+    struct bench_line_figures lines[2][2][2];
     struct bench_channels channels;
 };
 

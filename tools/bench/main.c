@@ -5,6 +5,7 @@
 #include "capture.h"
 #include "channels.h"
 #include "children.h"
+#include "lines.h"
 #include "moves.h"
 #include "receive.h"
 #include "remotes.h"
@@ -39,6 +40,8 @@ static int run_role(const char *role, int control)
         bench_run_channel_receivers(control);
     } else if (strcmp(role, "moves") == 0) {
         bench_run_moves(control);
+    } else if (strcmp(role, "lines") == 0) {
+        bench_run_lines(control);
     } else if (strcmp(role, "raw") == 0) {
         bench_run_raw(control);
 #ifdef GPUD_WITH_RDMA /* without it, the library refuses networks earlier */
@@ -111,6 +114,7 @@ int main(int argc, char **argv)
         status = options->capture        ? bench_capture_run(options)
                  : options->receive      ? bench_receive_all(options)
                  : options->migrate      ? bench_moves_measure(options)
+                 : options->ours.lines   ? bench_lines_measure(options)
                  : options->channel_rows ? bench_channels_measure(options)
                                          : run_all(options);
     }

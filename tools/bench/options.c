@@ -33,7 +33,7 @@
 struct arguments {
     gchar *capture, *channels, *from, *to, *receive, *device, *psk_file, *route, *format, *fps,
         *slow_receiver, *source, *verify, *sink, *src, *compare;
-    gint width, height, frames, warmup, receivers, slots, runs, timeout, join, idle;
+    gint width, height, frames, warmup, receivers, slots, runs, timeout, join, idle, lines;
     gboolean apart, json, elements, remote, allow_unauthenticated, isolated, migrate, version;
 };
 
@@ -334,6 +334,36 @@ static bool parse_migrate(struct bench_options *options, const struct arguments 
     return true;
 }
 
+/* A writer that takes a picture's time for a picture. */
+static bool parse_lines(struct bench_options *options, const struct arguments *args)
+{
+    struct bench_job *job = &options->ours;
+    struct gpud_layout layout;
+    if (args->route || args->sink || args->src || args->elements || args->compare || args->join ||
+        args->idle || args->receivers != 1 || args->source || args->migrate || args->channels ||
+        args->runs != NOT_GIVEN)
+        return bench_usage_error("--lines goes with --from, --format, --width, --height, --fps, "
+                                 "--frames, --warmup, --slots, --timeout and --json alone");
+    if (args->to && strcmp(args->to, job->from) != 0)
+        return bench_usage_error("--lines --from %s --to %s: where frames are copied between two "
+                                 "devices, they are handed over as a whole",
+                                 job->from, args->to);
+    if (!parse_number(&job->lines, "--lines", args->lines, 1, (gint)job->height))
+        return false;
+    if (gpud_layout_init(&layout, job->format, job->width, job->height, 0, NULL) != GPUD_OK ||
+        layout.planes != 1)
+        return bench_usage_error("--lines --format %s: a format with one plane is needed",
+                                 job->format);
+    g_strlcpy(job->to, job->from, sizeof(job->to));
+    if (!job->fps_num) {
+        job->fps_num = 50;
+        job->fps_den = 1;
+    }
+    if (args->frames == NOT_GIVEN)
+        job->frames = FRAMES_PACED / 3;
+    return true;
+}
+
 /* Numbers of channels, at a pace, and nothing that is about one link. */
 static bool parse_channels(struct bench_options *options, const struct arguments *args)
 {
@@ -395,7 +425,8 @@ static bool parse_all(struct bench_options *options, const struct arguments *arg
     options->timeout = seconds * GPUD_SEC + job->idle;
     if (job->fps_num)
         options->timeout += bench_paced_time(job, (double)job->warmup + job->frames);
-    return (!args->migrate || parse_migrate(options, args)) &&
+    return (!args->lines || parse_lines(options, args)) &&
+           (!args->migrate || parse_migrate(options, args)) &&
            (!args->channels || parse_channels(options, args)) && parse_elements(options, args);
 }
 
@@ -475,6 +506,10 @@ bool bench_options_parse(int argc, char **argv, struct bench_options *options, i
         {"migrate", 0, 0, G_OPTION_ARG_NONE, &args.migrate,
          "With --from opencl:N --to opencl:M, in one process: the benefit of moving frames early",
          NULL},
+        {"lines", 0, 0, G_OPTION_ARG_INT, &args.lines,
+         "Pictures that are written in N stripes, as slowly as --fps says (50): the benefit of "
+         "handing them over line by line",
+         "N"},
         {"channels", 0, 0, G_OPTION_ARG_STRING, &args.channels,
          "What so many channels cost at --fps (60), all senders in one process and all receivers "
          "in another",

@@ -31,6 +31,9 @@ void bench_run_raw(int control);
 /* A sender and a receiver on two OpenCL devices, and OpenCL without gpudirect. */
 void bench_run_moves(int control);
 
+/* A writer and a reader of pictures that are handed over while they are written. */
+void bench_run_lines(int control);
+
 /* A network card without gpudirect: the writer, and the target. */
 void bench_run_raw_writer(int control);
 void bench_run_raw_target(int control);

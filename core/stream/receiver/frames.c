@@ -24,6 +24,7 @@
 #include "base/shared.h"
 #include "base/stop.h"
 #include "frame/large_meta.h"
+#include "stream/receiver/lines.h"
 
 #include <string.h>
 
@@ -283,13 +284,77 @@ static const struct gpud_frame_owner_ops *choose_ops(const struct gpud_session *
     return session->device == session->host ? &here_ops : &in_order_ops;
 }
 
+/* --- frames that may still be written ------------------------------------------------------ */
+
+/* How long a call that has no deadline of its own waits for the last line. */
+#define WHOLE_DEADLINE GPUD_SEC
+
+static const struct gpud_frame_owner_ops *whole_ops(const struct gpud_frame *frame)
+{
+    return choose_ops(((const struct gpud_rx_frame *)frame)->session);
+}
+
+static enum gpud_status wait_whole(struct gpud_frame *frame, int64_t deadline,
+                                   struct gpud_error *error)
+{
+    struct gpud_rx_frame *rx = (struct gpud_rx_frame *)frame;
+    if (!rx->by_lines)
+        return GPUD_OK;
+    enum gpud_status status = gpud_rx_wait_lines(rx, frame->info.layout.height, deadline, error);
+    return status == GPUD_PEER ? corrupted(rx, error) : status;
+}
+
+static enum gpud_status wait_by_lines(struct gpud_frame *frame, struct gpud_queue *queue,
+                                      struct gpud_error *error)
+{
+    /* No queue of a device waits for lines that an application has yet to write. */
+    enum gpud_status status = wait_whole(frame, gpud_deadline(WHOLE_DEADLINE), error);
+    return status == GPUD_OK ? whole_ops(frame)->wait(frame, queue, error) : status;
+}
+
+static enum gpud_status wait_host_by_lines(struct gpud_frame *frame, int64_t deadline,
+                                           struct gpud_error *error)
+{
+    enum gpud_status status = wait_whole(frame, deadline, error);
+    return status == GPUD_OK ? whole_ops(frame)->wait_host(frame, deadline, error) : status;
+}
+
+static enum gpud_status wait_lines(struct gpud_frame *frame, uint32_t lines, int64_t deadline,
+                                   struct gpud_error *error)
+{
+    struct gpud_rx_frame *rx = (struct gpud_rx_frame *)frame;
+    if (rx->by_lines)
+        return gpud_rx_wait_lines(rx, lines, deadline, error);
+    return whole_ops(frame)->wait_host(frame, deadline, error);
+}
+
+static enum gpud_status post_by_lines(struct gpud_frame *frame, struct gpud_queue *queue,
+                                      struct gpud_error *error)
+{
+    return whole_ops(frame)->post(frame, queue, error);
+}
+
+static void release_by_lines(struct gpud_frame *frame)
+{
+    whole_ops(frame)->release(frame);
+}
+
+static const struct gpud_frame_owner_ops by_lines_ops = {
+    .release = release_by_lines,
+    .wait = wait_by_lines,
+    .wait_host = wait_host_by_lines,
+    .post = post_by_lines,
+    .is_poisoned = is_poisoned,
+    .wait_lines = wait_lines,
+};
+
 void gpud_session_make_frames(struct gpud_session *session)
 {
     for (uint32_t i = 0; i < session->entries; i++) {
         struct gpud_rx_frame *rx = &session->frames[i];
         session->frame_of[i] = rx;
         rx->session = session;
-        rx->frame.ops = choose_ops(session);
+        rx->frame.ops = session->by_lines ? &by_lines_ops : choose_ops(session);
         rx->frame.owner = session;
         rx->frame.queue = session->device == session->host ? NULL : session->queue;
         rx->frame.slot = i;
@@ -458,6 +523,8 @@ int gpud_session_next_frame(struct gpud_session *session, uint32_t limit,
     uint32_t entry;
     if (!has_room(session))
         return 0;
+    if (atomic_load_explicit(&session->broken, memory_order_relaxed))
+        return refuse(error, "more valid lines than a picture has, or fewer than before");
     int got = gpud_page_claim(&session->view, limit, &entry, &descriptor, error);
     if (got <= 0)
         return got;
@@ -479,6 +546,10 @@ int gpud_session_next_frame(struct gpud_session *session, uint32_t limit,
     if (!is_used_size(session, descriptor.bytes))
         return refuse(error, "a block larger than its slot or with a part of a sample, or a part "
                              "of a picture");
+    rx->by_lines = descriptor.flags & GPUD_FRAME_BY_LINES;
+    if (rx->by_lines && !session->by_lines)
+        return refuse(error, "a frame that is still written, to a receiver of whole ones");
+    atomic_store_explicit(&rx->lines, 0, memory_order_relaxed);
     rx->entry = entry;
     rx->value = descriptor.value;
     rx->posted = rx->joined = false;

@@ -10,6 +10,7 @@
 #include "route/route.h"
 #include "stream/receiver/connect.h"
 #include "stream/receiver/frames.h"
+#include "stream/receiver/lines.h"
 #include "stream/shared/pattern.h"
 
 #include <inttypes.h>
@@ -32,10 +33,13 @@ static void tell(struct gpud_receiver *receiver, enum gpud_event event, const vo
 static void set_path(struct gpud_receiver *receiver, const char *path, const char *reason)
 {
     const char *copied = "the frames are copied into the application's own memory";
+    const char *whole =
+        receiver->by_lines ? gpud_session_whole_reason(receiver->session) : "not asked for";
     gpud_lock_take(&receiver->lock);
     gpud_print(receiver->info.path, "%s", path);
     gpud_print(receiver->info.fallback_reason, "%s%s%s", receiver->own.alloc ? copied : "",
                receiver->own.alloc && reason[0] ? "; " : "", reason);
+    gpud_print(receiver->info.whole_reason, "%s", whole ? whole : "");
     gpud_lock_release(&receiver->lock);
 }
 
@@ -72,9 +76,12 @@ static enum gpud_status make_session(struct gpud_receiver *receiver, const struc
     enum gpud_status status =
         gpud_session_create(offer, route, receiver->channel, receiver->queue, receiver->host,
                             receiver->slots, &receiver->own, log_of(receiver), session, error);
-    if (status == GPUD_OK)
-        gpud_session_make_frames(*session);
-    return status;
+    if (status != GPUD_OK)
+        return status;
+    if (receiver->by_lines && !gpud_session_whole_reason(*session))
+        gpud_session_ask_for_lines(*session);
+    gpud_session_make_frames(*session);
+    return GPUD_OK;
 }
 
 /* An epoch has one format on all routes, because the application reads frames by the format it was

@@ -58,6 +58,7 @@ enum gpud_status gpud_receiver_create(struct gpud_context *context,
     made->slow_receiver = params->slow_receiver;
     made->discontinuity = true; /* of the first frame */
     made->require_direct = params->require_direct;
+    made->by_lines = params->by_lines;
     made->on_event = params->on_event;
     made->user = params->user;
     made->own.alloc = params->alloc;

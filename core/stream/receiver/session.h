@@ -31,8 +31,10 @@ struct gpud_rx_frame {
     uint32_t entry;         /* of the page; uploads: already given back */
     _Atomic uint32_t value; /* of the ready signal once the bytes are complete; 0: no signal */
     atomic_bool poisoned;
-    bool posted; /* PAGE: the application's queue posts the release; uploads: our own */
-    bool joined; /* PAGE: our queue does, after those of several holders */
+    bool by_lines;          /* handed over while it is written */
+    _Atomic uint32_t lines; /* by_lines: the most valid rows that were seen */
+    bool posted;            /* PAGE: the application's queue posts the release; uploads: our own */
+    bool joined;            /* PAGE: our queue does, after those of several holders */
 };
 
 struct gpud_session {
@@ -46,6 +48,7 @@ struct gpud_session {
     uint32_t epoch, entries;
     struct gpud_layout layout;
     uint32_t unit;                /* of the frames' media: see gpud_media_get_unit() */
+    bool by_lines;                /* frames may come while they are written */
     bool uploads;                 /* frames are copied from `ring` into `upload` */
     enum gpud_signal_place place; /* of the signals */
 
@@ -62,6 +65,7 @@ struct gpud_session {
     struct gpud_page_rx view;
     _Atomic int wake;     /* eventfd of a polling loop, for events of this side; -1: none */
     atomic_bool poisoned; /* its writer died: see gpud_session_poison() */
+    atomic_bool broken;   /* the sender said nonsense about a frame's lines */
     atomic_bool idle;     /* the acquiring thread sleeps, and will not wake the sender */
 
     struct gpud_ring ring; /* imported, or our own that the sender writes */

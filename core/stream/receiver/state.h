@@ -6,7 +6,9 @@
  * before it:
  *
  *     state.h       the receiver
- *     session.c     one epoch of a link; frames.c its frames
+ *     session.c     one epoch of a link
+ *     lines.c       a frame that is still written
+ *     frames.c      all of its frames
  *     poll.c        waiting in a loop of the application's
  *     connect.c     from OFFLINE to a connection, and its end
  *     handshake.c   from there to a tested session: a state machine over messages
@@ -62,6 +64,7 @@ struct gpud_receiver {
     uint32_t slots;
     enum gpud_slow_receiver slow_receiver;
     bool require_direct;
+    bool by_lines; /* frames are wanted while they are written */
     struct gpud_own_memory own;
     void (*on_event)(void *user, enum gpud_event event, const void *data);
     void *user;
@@ -92,7 +95,7 @@ struct gpud_receiver {
     bool discontinuity; /* for the next frame */
     bool counting;      /* a frame came since the connection was made */
     uint64_t last_sequence;
-    char sender_device[32], sender_pci[16]; /* as in struct gpud_format_event */
+    char sender_device[32], sender_pci[16];    /* as in struct gpud_format_event */
     struct gpud_format_event *reported_format; /* on this connection; NULL: none yet */
     struct gpud_spin spin;
     struct gpud_pace pace;

@@ -14,6 +14,8 @@
  *   of the receiver                                the signal
  *   any, with        the same                      at once
  *   signals
+ *   map, by lines    none                          at once; what else is done for the frame
+ *                                                  follows when it is whole
  *
  * The host's queue is done when a call returns. On another device the queue's completion publishes
  * the targets that must wait, in the order of the queue, which is the order of the frames. */
@@ -56,11 +58,17 @@ static struct gpud_slot *slot_for(const struct gpud_delivery *delivery,
 static void publish_entry(struct gpud_sender *sender, const struct gpud_delivery *delivery,
                           const struct gpud_delivery_target *target, bool lost)
 {
-    if (delivery->corrupted)
+    if (delivery->corrupted && !target->early)
         gpud_page_descriptor(&target->transport->page, target->entry)->flags |=
             GPUD_FRAME_CORRUPTED;
-    bool kicked = lost ? gpud_transport_cancel(target->transport, target->entry)
-                       : gpud_transport_publish(target->transport, target->entry);
+    bool kicked = false;
+    if (target->early)
+        gpud_page_set_lines(&target->transport->page, target->entry,
+                            lost || delivery->corrupted ? GPUD_LINES_LOST
+                                                        : delivery->layout.height);
+    else
+        kicked = lost ? gpud_transport_cancel(target->transport, target->entry)
+                      : gpud_transport_publish(target->transport, target->entry);
     if (kicked)
         atomic_fetch_add_explicit(&sender->kicks, 1, memory_order_relaxed);
     if (!delivery->canary) {
@@ -398,39 +406,125 @@ static void announce(struct gpud_sender *sender, const struct gpud_delivery *del
             atomic_fetch_add_explicit(&sender->kicks, 1, memory_order_relaxed);
 }
 
-enum gpud_status gpud_deliver(struct gpud_sender *sender, const struct gpud_delivery *delivery,
-                              struct gpud_error *error)
+static void describe(struct gpud_sender *sender, struct gpud_delivery *delivery)
 {
-    struct gpud_pending_delivery pending; /* not zeroed: some fields are not used for each frame */
-    pending.sender = sender;
-    pending.delivery = *delivery;
-    pending.delivery.layout = sender->layout;
-    pending.delivery.ordered = gpud_copies_are_stream_ordered(sender, delivery);
-    bool is_late = false;
-    bool copies = delivery->host_slot ||
-                  (delivery->device_slot && &delivery->device_slot->frame != delivery->frame);
+    delivery->layout = sender->layout;
+    delivery->is_late = false;
+    delivery->copies = delivery->host_slot ||
+                       (delivery->device_slot && &delivery->device_slot->frame != delivery->frame);
     for (uint32_t i = 0; i < delivery->count; i++) {
         const struct gpud_delivery_target *target = &delivery->target[i];
         if (target->entry == GPUD_NO_ENTRY) {
-            is_late = true;
+            delivery->is_late = true;
             continue;
         }
         gpud_transport_describe(target->transport, target->entry, &delivery->frame->info,
                                 slot_for(delivery, target->transport), delivery->sequence,
                                 target->link->dropped);
         GPUD_STOP_POINT("sender: described");
-        copies |= !target->transport->pool;
+        delivery->copies |= !target->transport->pool;
     }
-    if (is_late) {
-        pending.info = delivery->frame->info;
-        pending.info.submitted_ns = (uint64_t)gpud_now();
+}
+
+static enum gpud_status deliver_described(struct gpud_sender *sender,
+                                          struct gpud_pending_delivery *pending,
+                                          struct gpud_error *error)
+{
+    struct gpud_delivery *delivery = &pending->delivery;
+    delivery->ordered = gpud_copies_are_stream_ordered(sender, delivery);
+    if (delivery->is_late) {
+        pending->info = delivery->frame->info;
+        pending->info.submitted_ns = (uint64_t)gpud_now();
     }
     if (sender->device->caps & GPUD_CAP_SYNCHRONOUS)
-        return deliver_now(sender, &pending, copies, error);
-    if (pending.delivery.ordered) {
+        return deliver_now(sender, pending, delivery->copies, error);
+    if (delivery->ordered) {
         pace(sender, delivery);
         announce(sender, delivery);
-        return deliver_now(sender, &pending, delivery->count > 0, error);
+        return deliver_now(sender, pending, delivery->count > 0, error);
     }
-    return deliver_later(sender, &pending, is_late, error);
+    return deliver_later(sender, pending, delivery->is_late, error);
+}
+
+/* --- a frame that is still written --------------------------------------------------------- */
+
+/* Whether the receiver reads the sender's own slot, and asked for its rows as they come. */
+static bool takes_lines(const struct gpud_delivery *delivery,
+                        const struct gpud_delivery_target *target)
+{
+    const struct gpud_transport *transport = target->transport;
+    const struct gpud_slot *slot = slot_for(delivery, transport);
+    return target->entry != GPUD_NO_ENTRY && slot && &slot->frame == delivery->frame &&
+           !transport->page.end.remote && !transport->queues.own &&
+           atomic_load_explicit(&transport->page.page->receiver.by_lines, memory_order_relaxed);
+}
+
+static enum gpud_status keep_writing(struct gpud_sender *sender,
+                                     struct gpud_pending_delivery *pending,
+                                     struct gpud_error *error)
+{
+    struct gpud_pending_delivery *kept = take_record(sender);
+    if (!kept) {
+        cancel_all(pending);
+        release_parts(&pending->delivery);
+        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a frame's record");
+    }
+    kept->sender = sender;
+    kept->delivery = pending->delivery;
+    for (uint32_t i = 0; i < kept->delivery.count; i++) {
+        struct gpud_delivery_target *target = &kept->delivery.target[i];
+        struct gpud_transport *transport = target->transport;
+        if (!takes_lines(&kept->delivery, target))
+            continue;
+        target->early = true;
+        gpud_page_descriptor(&transport->page, target->entry)->flags |= GPUD_FRAME_BY_LINES;
+        gpud_page_set_lines(&transport->page, target->entry, 0);
+        if (gpud_transport_publish(transport, target->entry))
+            atomic_fetch_add_explicit(&sender->kicks, 1, memory_order_relaxed);
+    }
+    sender->writing = kept;
+    sender->lines = 0;
+    return GPUD_OK;
+}
+
+const struct gpud_frame *gpud_deliver_writing(const struct gpud_sender *sender)
+{
+    return sender->writing ? sender->writing->delivery.frame : NULL;
+}
+
+void gpud_deliver_lines(struct gpud_sender *sender, uint32_t lines)
+{
+    const struct gpud_delivery *delivery = &sender->writing->delivery;
+    sender->lines = lines;
+    for (uint32_t i = 0; i < delivery->count; i++)
+        if (delivery->target[i].early)
+            gpud_page_set_lines(&delivery->target[i].transport->page, delivery->target[i].entry,
+                                lines);
+}
+
+enum gpud_status gpud_deliver_rest(struct gpud_sender *sender, bool lost, struct gpud_error *error)
+{
+    struct gpud_pending_delivery pending;
+    pending.sender = sender;
+    pending.delivery = sender->writing->delivery;
+    put_record(sender, sender->writing);
+    sender->writing = NULL;
+    if (!lost)
+        return deliver_described(sender, &pending, error);
+    if (pending.delivery.is_late)
+        pending.info = pending.delivery.frame->info;
+    cancel_all(&pending);
+    release_parts(&pending.delivery);
+    return GPUD_OK;
+}
+
+enum gpud_status gpud_deliver(struct gpud_sender *sender, const struct gpud_delivery *delivery,
+                              struct gpud_error *error)
+{
+    struct gpud_pending_delivery pending; /* not zeroed: some fields are not used for each frame */
+    pending.sender = sender;
+    pending.delivery = *delivery;
+    describe(sender, &pending.delivery);
+    return delivery->by_lines ? keep_writing(sender, &pending, error)
+                              : deliver_described(sender, &pending, error);
 }

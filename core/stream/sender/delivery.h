@@ -24,4 +24,14 @@ void gpud_sender_unref(struct gpud_sender *sender);
 enum gpud_status gpud_deliver(struct gpud_sender *sender, const struct gpud_delivery *delivery,
                               struct gpud_error *error);
 
+/* With delivery->by_lines, gpud_deliver() publishes the frame only for those receivers that take it
+ * while it is written, and keeps it as sender->writing. The calls that follow are for that one. */
+const struct gpud_frame *gpud_deliver_writing(const struct gpud_sender *sender);
+
+/* More rows are valid, but not all. */
+void gpud_deliver_lines(struct gpud_sender *sender, uint32_t lines);
+
+/* The frame is whole, or lost: delivers it to the other receivers. Drops the lock meanwhile. */
+enum gpud_status gpud_deliver_rest(struct gpud_sender *sender, bool lost, struct gpud_error *error);
+
 #endif

@@ -6,7 +6,7 @@
 
 #include "frame/layout.h"
 #include "route/route.h"
-#include "stream/sender/delivery.h"
+#include "stream/sender/lines.h"
 #include "stream/sender/poll.h"
 
 #include <string.h>
@@ -83,6 +83,7 @@ enum gpud_status gpud_sender_configure(struct gpud_sender *sender, const struct 
     if (status != GPUD_OK)
         return status;
     gpud_sender_lock(sender);
+    gpud_lines_give_up(sender);
     sender->media = *media;
     sender->layout = layout;
     sender->configured = true;

@@ -12,7 +12,11 @@
 
 static void release_lent(struct gpud_frame *frame)
 {
-    gpud_slot_drop((struct gpud_slot *)frame);
+    struct gpud_slot *slot = (struct gpud_slot *)frame;
+    void *arg = slot->on_release ? atomic_exchange(&slot->on_release_arg, NULL) : NULL;
+    if (arg)
+        slot->on_release(slot, arg);
+    gpud_slot_drop(slot);
 }
 
 /* Lists a free slot; a slot of a closed memory stays unlisted. */

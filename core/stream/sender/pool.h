@@ -32,6 +32,9 @@ struct gpud_slot {
     struct gpud_fence reads[GPUD_SLOT_READS];
     uint32_t read_count;
     bool unknown_reads; /* more reads than fit here: the slot is never lent again */
+    /* Called once, when the application releases the frame, unless the argument is NULL then. */
+    void (*on_release)(struct gpud_slot *slot, void *arg);
+    _Atomic(void *) on_release_arg;
 };
 
 struct gpud_pool {

@@ -7,6 +7,7 @@
 #include "base/stop.h"
 #include "route/route.h"
 #include "stream/sender/delivery.h"
+#include "stream/sender/lines.h"
 #include "stream/sender/listener.h"
 #include "stream/sender/poll.h"
 #include "stream/sender/receivers.h"
@@ -111,6 +112,7 @@ enum gpud_status gpud_sender_create(struct gpud_context *context,
 static void wait_for_deliveries(struct gpud_sender *sender)
 {
     gpud_sender_lock(sender);
+    gpud_lines_give_up(sender);
     for (uint32_t i = 0; i < sender->link_count; i++)
         if (sender->links[i]->state != GPUD_LINK_DEAD && sender->links[i]->transport &&
             sender->links[i]->transport->queues.post)

@@ -14,6 +14,7 @@
  *     source.c      where its bytes come from, and when they are complete
  *     copies.c      the devices' work for each receiver
  *     delivery.c    handing it over; and the lock
+ *     lines.c       a frame that is handed over while it is written
  *     epoch.c       formats, and the rings made for them
  *     submit.c      the application's frames: a slot to write, and each receiver's credit
  *     receivers.c   adding and removing receivers
@@ -114,6 +115,8 @@ struct gpud_sender {
     atomic_uint references;   /* the application's, and one for each delivery under way */
     struct gpud_pending_delivery *_Atomic completed; /* copies are done; latest first */
     struct gpud_pending_delivery *_Atomic spare;     /* free records */
+    struct gpud_pending_delivery *writing; /* of the frame that is still written; NULL: none is */
+    uint32_t lines;                        /* its valid rows */
 
     /* The epoch. */
     bool configured, ended;

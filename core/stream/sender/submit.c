@@ -9,6 +9,7 @@
 #include "frame/media/media.h"
 #include "stream/sender/delivery.h"
 #include "stream/sender/epoch.h"
+#include "stream/sender/lines.h"
 #include "stream/sender/poll.h"
 #include "stream/sender/waiting.h"
 
@@ -134,7 +135,7 @@ static void take_target(struct gpud_link *link, uint32_t entry, struct gpud_deli
     target->link = link;
     target->transport = link->transport;
     target->entry = entry;
-    target->failed = false;
+    target->failed = target->early = false;
     link->references++;
     link->transport->references++;
 }
@@ -285,16 +286,25 @@ void gpud_sender_announce(struct gpud_sender *sender)
     gpud_sender_unlock(sender);
 }
 
+/* How a frame is submitted. */
+enum submission {
+    CONSUME,
+    KEEP,
+    BY_LINES, /* it is kept, and still written */
+};
+
 /* Takes slots, then credits, then delivers; under the lock. *rearm: a signal nears its limit. */
-static enum gpud_status submit(struct gpud_sender *sender, struct gpud_frame *frame, bool keep,
-                               int64_t deadline, bool *rearm, struct gpud_error *error)
+static enum gpud_status submit(struct gpud_sender *sender, struct gpud_frame *frame,
+                               enum submission how, int64_t deadline, bool *rearm,
+                               struct gpud_error *error)
 {
     struct gpud_link *links[GPUD_RECEIVERS_MAX];
     uint32_t count = snapshot(sender, links), drops = 0;
     struct gpud_link *dropped[GPUD_RECEIVERS_MAX];
     struct gpud_delivery delivery;
     delivery.frame = frame;
-    delivery.consume = !keep;
+    delivery.consume = how == CONSUME;
+    delivery.by_lines = how == BY_LINES;
     delivery.canary = delivery.corrupted = false;
     delivery.device_slot = delivery.host_slot = NULL;
     delivery.count = 0;
@@ -334,11 +344,21 @@ static enum gpud_status submit(struct gpud_sender *sender, struct gpud_frame *fr
 }
 
 static enum gpud_status check_frame(const struct gpud_sender *sender, struct gpud_frame *frame,
-                                    struct gpud_error *error)
+                                    enum submission how, struct gpud_error *error)
 {
     if (!sender->configured)
         return not_configured(error);
-    if (frame->maps)
+    if (sender->writing)
+        return gpud_fail(error, GPUD_INVALID,
+                         "the frame before is whole up to line %u of %u: submit the rest of its "
+                         "lines, or release it",
+                         sender->lines, gpud_deliver_writing(sender)->info.layout.height);
+    if (how == BY_LINES && (!sender->device_pool || !gpud_pool_slot_of(sender->device_pool, frame)))
+        return gpud_fail(error, GPUD_INVALID,
+                         "only a frame that this sender lent can be submitted line by line");
+    if (how == BY_LINES && frame->info.flags & GPUD_FRAME_READ_ONLY)
+        return gpud_fail(error, GPUD_INVALID, "the frame is whole: acquire the next one");
+    if (frame->maps && !(how == BY_LINES && frame->memory->host))
         return gpud_fail(error, GPUD_INVALID,
                          "the frame is still mapped: gpud_frame_unmap() it first");
     enum gpud_status status = gpud_frame_check(frame, error);
@@ -365,7 +385,7 @@ static enum gpud_status check_frame(const struct gpud_sender *sender, struct gpu
 
 /* *delivered: the links have the frame; one that is not kept is the delivery's from then on. */
 static enum gpud_status submit_frame(struct gpud_sender *sender, struct gpud_frame *frame,
-                                     bool keep, int64_t timeout_ns, bool *delivered,
+                                     enum submission how, int64_t timeout_ns, bool *delivered,
                                      struct gpud_error *error)
 {
     if (timeout_ns < 0)
@@ -373,16 +393,18 @@ static enum gpud_status submit_frame(struct gpud_sender *sender, struct gpud_fra
     gpud_sender_lock(sender);
     if (timeout_ns == 0)
         gpud_sender_poll_disarm(sender);
-    enum gpud_status status = check_frame(sender, frame, error);
+    enum gpud_status status = check_frame(sender, frame, how, error);
     bool rearm = false;
     struct gpud_old_pools old = {0};
     if (status == GPUD_OK) {
         uint64_t before = sender->sequence;
         int64_t now = gpud_now();
-        status = submit(sender, frame, keep, gpud_deadline_from(now, timeout_ns), &rearm, error);
+        status = submit(sender, frame, how, gpud_deadline_from(now, timeout_ns), &rearm, error);
         *delivered = sender->sequence != before;
         if (*delivered)
             sender->submitted = now;
+        if (status == GPUD_OK && how == BY_LINES)
+            gpud_lines_begin(sender, (struct gpud_slot *)frame);
         if (*delivered && sender->is_at_rest) {
             sender->is_at_rest = false;
             gpud_sender_wake_listener(sender);
@@ -401,7 +423,7 @@ enum gpud_status gpud_sender_submit(struct gpud_sender *sender, struct gpud_fram
                                     int64_t timeout_ns, struct gpud_error *error)
 {
     bool delivered = false;
-    enum gpud_status status = submit_frame(sender, *frame, false, timeout_ns, &delivered, error);
+    enum gpud_status status = submit_frame(sender, *frame, CONSUME, timeout_ns, &delivered, error);
     if (delivered)
         *frame = NULL; /* the delivery owns it */
     else if (status != GPUD_AGAIN && status != GPUD_TIMEOUT)
@@ -413,8 +435,43 @@ enum gpud_status gpud_sender_submit_keep(struct gpud_sender *sender, struct gpud
                                          int64_t timeout_ns, struct gpud_error *error)
 {
     bool delivered = false;
-    enum gpud_status status = submit_frame(sender, frame, true, timeout_ns, &delivered, error);
+    enum gpud_status status = submit_frame(sender, frame, KEEP, timeout_ns, &delivered, error);
     if (delivered)
         frame->info.flags |= GPUD_FRAME_READ_ONLY;
     return status;
+}
+
+/* --- line by line -------------------------------------------------------------------------- */
+
+/* How long a device may take to write what was posted on a frame. */
+#define WRITTEN_DEADLINE GPUD_SEC
+
+static enum gpud_status check_lines(const struct gpud_frame *frame, uint32_t lines,
+                                    struct gpud_error *error)
+{
+    const struct gpud_layout *layout = &frame->info.layout;
+    if (gpud_layout_is_block(layout))
+        return gpud_fail(error, GPUD_INVALID, "a block has no lines: submit it as a whole");
+    if (lines > layout->height)
+        return gpud_fail(error, GPUD_INVALID, "%u lines of a picture that has %u", lines,
+                         layout->height);
+    return GPUD_OK;
+}
+
+enum gpud_status gpud_sender_submit_lines(struct gpud_sender *sender, struct gpud_frame *frame,
+                                          uint32_t lines, int64_t timeout_ns,
+                                          struct gpud_error *error)
+{
+    bool delivered = false, begun;
+    enum gpud_status status = check_lines(frame, lines, error);
+    if (status == GPUD_OK && frame->queue)
+        status = gpud_queue_finish(frame->queue, gpud_deadline(WRITTEN_DEADLINE), error);
+    if (status != GPUD_OK)
+        return status;
+    gpud_sender_lock(sender);
+    begun = gpud_deliver_writing(sender) == frame;
+    gpud_sender_unlock(sender);
+    if (!begun)
+        status = submit_frame(sender, frame, BY_LINES, timeout_ns, &delivered, error);
+    return status == GPUD_OK ? gpud_lines_advance(sender, frame, lines, error) : status;
 }

@@ -14,6 +14,7 @@ struct gpud_delivery_target {
     struct gpud_transport *transport; /* a reference */
     uint32_t entry;                   /* taken, or GPUD_NO_ENTRY if none was free, see waiting.c */
     bool failed;                      /* its device did not accept the frame */
+    bool early;                       /* published while the frame is still written */
 };
 
 struct gpud_delivery {
@@ -21,6 +22,7 @@ struct gpud_delivery {
         *frame; /* the caller's until the delivery is done, then released if `consume` */
     bool consume;
     bool canary;                   /* a link's test frame: not counted */
+    bool by_lines;                 /* the frame is still being written: see lines.h */
     bool corrupted;                /* its bytes never came, or were lost */
     struct gpud_slot *device_slot; /* the slot that the shared routes publish: the frame's own, or
                                       one to copy into */
@@ -29,6 +31,7 @@ struct gpud_delivery {
      * configure the sender anew during a link's test. */
     struct gpud_layout layout; /* of the rings */
     struct gpud_slot *ordered; /* by gpud_copies_are_stream_ordered() */
+    bool copies, is_late;      /* some target needs one; some has no entry */
     uint64_t sequence;
     uint32_t count;
     struct gpud_delivery_target target[GPUD_RECEIVERS_MAX];

@@ -162,11 +162,19 @@ void ends_submit(struct ends *ends)
             watch_fail("no slot is lent: %s", error.reason);
     }
     write_picture(frame, number);
+    /* Half of them are handed over in two steps. */
+    uint32_t rows = ends->layout[ends->layout_now].height;
+    bool by_lines = number % 2;
     /* Before it is there: the receiver may be faster than this thread. */
     atomic_store(&ends->submitted, number);
     while (frame) {
         watch_begin(WATCH_SENDER, "gpud_sender_submit", TIMEOUT);
-        status = gpud_sender_submit(ends->sender, &frame, TIMEOUT, &error);
+        status = by_lines ? gpud_sender_submit_lines(ends->sender, frame, rows / 2, TIMEOUT, &error)
+                          : gpud_sender_submit(ends->sender, &frame, TIMEOUT, &error);
+        if (by_lines && status == GPUD_OK) {
+            status = gpud_sender_submit_lines(ends->sender, frame, rows, 0, &error);
+            gpud_frame_release(&frame);
+        }
         watch_end(WATCH_SENDER);
         if (status == GPUD_TIMEOUT && !goes_on(ends, until, "submitting", error.reason)) {
             atomic_store(&ends->submitted, number - 1);

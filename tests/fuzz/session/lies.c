@@ -91,6 +91,7 @@ void lie_descriptor(struct gpud_page *page, struct fuzz_input *input)
         break;
     case 6:
         atomic_store(&page->sender.ready[entry].word, value & 0x8000 ? value << 16 : value);
+        atomic_store(&page->sender.lines[entry], value & 0x4000 ? 0 - value : value % 80);
         break;
     case 7:
         atomic_store(&page->receiver.release[entry].word, value & 0x8000 ? value << 16 : value);

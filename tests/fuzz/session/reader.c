@@ -149,6 +149,7 @@ static void check_bent(struct ends_reader *reader, struct gpud_frame *frame)
     if (info.large_meta_size > 0)
         touch(info.large_meta, info.large_meta_size);
     reader->last = info.sequence;
+    gpud_frame_wait_lines(frame, info.layout.height / 2, TIMEOUT, NULL);
     if (gpud_frame_map(frame, GPUD_READ, TIMEOUT, &data, NULL) != GPUD_OK)
         return;
     touch(data, info.layout.size);
@@ -232,6 +233,7 @@ void reader_start(struct ends_reader *reader, struct ends *ends, struct gpud_con
     params.route = route;
     params.on_event = on_event;
     params.user = reader;
+    params.by_lines = true;
     if (gpud_receiver_create(context, &params, &reader->receiver, &error) != GPUD_OK)
         watch_fail("no receiver: %s", error.reason);
     if (pthread_create(&reader->thread, NULL, acquire, reader) != 0)

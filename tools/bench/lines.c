@@ -1,0 +1,416 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+#include "lines.h"
+
+#include "children.h"
+#include "frames.h"
+#include "json.h"
+#include "roles.h"
+#include "run.h"
+#include "stripes.h"
+#include "ceilings/stats.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- the child: a writer and a reader --------------------------------------------------------- */
+
+#define TIMES 64 /* more than frames can be in flight */
+
+struct scene {
+    int control;
+    const struct bench_job *job;
+    bool target, by_lines;
+    bool paced;     /* the reader takes nearly as long for a picture as the writer */
+    int64_t period; /* ns for a picture */
+    uint32_t frames;
+    struct gpud_layout layout;
+    struct gpud_context *context, *other; /* the writer's, and the reader's */
+    struct gpud_sender *sender;
+    struct gpud_receiver *receiver;
+    struct gpud_target *ring;
+    const struct gpud_target_slot *const *slot;
+    uint32_t slots;
+    atomic_uint_least32_t taken; /* frames that the reader is done with */
+    /* When a frame's first stripe and its last one were written. */
+    _Atomic int64_t first[TIMES], last[TIMES];
+    int64_t *first_latency, *last_latency; /* of each frame */
+};
+
+static void works(const struct scene *scene, const char *what, enum gpud_status status,
+                  const struct gpud_error *error)
+{
+    if (status != GPUD_OK)
+        bench_child_fail(scene->control, status, "%s: %s", what, error->reason);
+}
+
+/* The rows before a stripe. */
+static uint32_t rows_before(const struct scene *scene, uint32_t stripe)
+{
+    return (uint32_t)((uint64_t)scene->layout.height * stripe / scene->job->lines);
+}
+
+static uint64_t bytes_before(const struct scene *scene, uint32_t stripe)
+{
+    return (uint64_t)rows_before(scene, stripe) * scene->layout.plane[0].stride;
+}
+
+static uint8_t filler(uint32_t number, uint32_t stripe)
+{
+    return (uint8_t)(number * 31 + stripe * 7 + 1);
+}
+
+/* Tells the reader what was written, or keeps it until the frame is whole. */
+static void announce(struct scene *scene, struct bench_stripes *stripes, struct gpud_frame *frame,
+                     uint32_t number, uint32_t rows)
+{
+    struct gpud_error error = {.reason = ""};
+    bool whole = rows == scene->layout.height;
+    if (!scene->target) {
+        if (scene->by_lines)
+            works(scene, "submitting lines",
+                  gpud_sender_submit_lines(scene->sender, frame, rows, BENCH_STEP_TIMEOUT, &error),
+                  &error);
+        else if (whole)
+            works(scene, "submitting",
+                  gpud_sender_submit_keep(scene->sender, frame, BENCH_STEP_TIMEOUT, &error),
+                  &error);
+        return;
+    }
+    uint32_t index = number % scene->slots;
+    const struct gpud_target_slot *slot = scene->slot[index];
+    if (scene->by_lines)
+        atomic_store_explicit((_Atomic uint64_t *)slot->lines, (uint64_t)number << 32 | rows,
+                              memory_order_release);
+    if (whole)
+        bench_stripes_mark_slot(stripes, slot, index, number + 1);
+}
+
+static struct gpud_frame *next_slot(struct scene *scene, struct bench_stripes *stripes,
+                                    uint32_t number, struct gpud_frame_info *info)
+{
+    struct gpud_error error = {.reason = ""};
+    struct gpud_frame *frame = NULL;
+    if (scene->target) {
+        while (number - atomic_load(&scene->taken) >= scene->slots)
+            clock_sleep_until(clock_now() + GPUD_MSEC);
+        return NULL;
+    }
+    works(scene, "a slot", gpud_sender_acquire(scene->sender, BENCH_STEP_TIMEOUT, &frame, &error),
+          &error);
+    bench_stripes_begin(stripes, frame);
+    gpud_frame_get_info(frame, info);
+    info->offset = number;
+    works(scene, "a slot", gpud_frame_set_info(frame, info, &error), &error);
+    return frame;
+}
+
+static void *write_all(void *arg)
+{
+    struct scene *scene = arg;
+    const struct bench_job *job = scene->job;
+    uint8_t *data;
+    struct bench_stripes *stripes =
+        bench_stripes_open(scene->control, job->from, scene->layout.size, &data);
+    int64_t start = clock_now();
+    for (uint32_t number = 0; number < scene->frames; number++, start += scene->period) {
+        struct gpud_frame_info info = GPUD_INFO_INIT(info);
+        struct gpud_frame *frame = next_slot(scene, stripes, number, &info);
+        if (clock_now() > start + scene->period) /* the machine was late */
+            start = clock_now();
+        for (uint32_t i = 0; i < job->lines; i++) {
+            uint64_t from = bytes_before(scene, i), size = bytes_before(scene, i + 1) - from;
+            memset(data + from, filler(number, i), size);
+            clock_sleep_until(start + scene->period * (i + 1) / job->lines);
+            if (scene->target)
+                bench_stripes_write_slot(stripes, scene->slot[number % scene->slots],
+                                         number % scene->slots, from, size);
+            else
+                bench_stripes_write(stripes, &info, from, size);
+            int64_t now = clock_now();
+            if (i == 0)
+                atomic_store(&scene->first[number % TIMES], now);
+            if (i == job->lines - 1)
+                atomic_store(&scene->last[number % TIMES], now);
+            announce(scene, stripes, frame, number, rows_before(scene, i + 1));
+        }
+        gpud_frame_release(&frame);
+    }
+    while (atomic_load(&scene->taken) < scene->frames)
+        clock_sleep_until(clock_now() + GPUD_MSEC);
+    bench_stripes_close(stripes);
+    return NULL;
+}
+
+static void read_one(struct scene *scene, struct bench_stripes *stripes, const uint8_t *data,
+                     struct gpud_frame *frame, uint32_t number)
+{
+    struct gpud_error error = {.reason = ""};
+    struct gpud_frame_info info = GPUD_INFO_INIT(info);
+    int64_t start = clock_now();
+    uint32_t stripe_count = scene->job->lines;
+    gpud_frame_get_info(frame, &info);
+    if (info.offset != number)
+        bench_child_fail(scene->control, GPUD_IO, "frame %u came where %u is due",
+                         (unsigned)info.offset, number);
+    for (uint32_t i = 0; i < stripe_count; i++) {
+        uint64_t from = bytes_before(scene, i), size = bytes_before(scene, i + 1) - from;
+        if (scene->paced) /* a little faster than the writer, to catch up after a delay */
+            clock_sleep_until(start + scene->period * i * 9 / 10 / stripe_count);
+        works(scene, "waiting for lines",
+              gpud_frame_wait_lines(frame, rows_before(scene, i + 1), BENCH_STEP_TIMEOUT, &error),
+              &error);
+        bench_stripes_read(stripes, &info, from, size);
+        if (i == 0)
+            scene->first_latency[number] = clock_now() - atomic_load(&scene->first[number % TIMES]);
+        if (data[from] != filler(number, i) || data[from + size - 1] != filler(number, i))
+            bench_child_fail(scene->control, GPUD_IO, "stripe %u of frame %u is torn", i, number);
+    }
+    scene->last_latency[number] = clock_now() - atomic_load(&scene->last[number % TIMES]);
+}
+
+static void read_all(struct scene *scene)
+{
+    struct gpud_error error = {.reason = ""};
+    uint8_t *data;
+    struct bench_stripes *stripes =
+        bench_stripes_open(scene->control, scene->job->to, scene->layout.size, &data);
+    for (uint32_t number = 0; number < scene->frames; number++) {
+        struct gpud_frame *frame = NULL;
+        enum gpud_status status =
+            scene->target
+                ? gpud_target_acquire(scene->ring, BENCH_STEP_TIMEOUT, &frame, &error)
+                : gpud_receiver_acquire(scene->receiver, BENCH_STEP_TIMEOUT, &frame, &error);
+        works(scene, "a frame", status, &error);
+        read_one(scene, stripes, data, frame, number);
+        gpud_frame_release(&frame);
+        atomic_store(&scene->taken, number + 1);
+    }
+    bench_stripes_close(stripes);
+}
+
+static void open_target(struct scene *scene)
+{
+    struct gpud_error error = {.reason = ""};
+    struct gpud_target_params params = GPUD_PARAMS_INIT(params);
+    struct gpud_target_info info = GPUD_INFO_INIT(info);
+    params.layout = &scene->layout;
+    params.device = scene->job->from;
+    params.slots = MAX(scene->job->slots, 2);
+    params.pace = GPUD_TARGET_PACED;
+    params.by_lines = scene->by_lines;
+    works(scene, "the target", gpud_target_create(scene->context, &params, &scene->ring, &error),
+          &error);
+    gpud_target_get_info(scene->ring, &info);
+    scene->slot = info.slot;
+    scene->slots = info.slots;
+}
+
+static void *wait_for_one(void *arg)
+{
+    struct scene *scene = arg;
+    struct gpud_error error = {.reason = ""};
+    works(scene, "connecting", gpud_sender_wait(scene->sender, 1, BENCH_STEP_TIMEOUT, &error),
+          &error);
+    return write_all(scene);
+}
+
+static void open_link(struct scene *scene)
+{
+    struct gpud_error error = {.reason = ""};
+    struct gpud_media media = {.kind = GPUD_MEDIA_PICTURE, .picture.layout = scene->layout};
+    struct gpud_sender_params to = GPUD_PARAMS_INIT(to);
+    struct gpud_receiver_params from = GPUD_PARAMS_INIT(from);
+    to.address = from.address = scene->job->address;
+    to.device = scene->job->from;
+    from.device = scene->job->to;
+    to.slots = from.slots = scene->job->slots;
+    to.route = from.route = "map";
+    from.by_lines = scene->by_lines;
+    works(scene, "the sender", gpud_sender_create(scene->context, &to, &scene->sender, &error),
+          &error);
+    works(scene, "the format", gpud_sender_configure(scene->sender, &media, &error), &error);
+    works(scene, "the receiver",
+          gpud_receiver_create(scene->other, &from, &scene->receiver, &error), &error);
+}
+
+/* p50, microseconds. */
+static struct bench_line_figures run_scene(int control, const struct bench_job *job, bool target,
+                                           bool by_lines, bool paced)
+{
+    struct scene *scene = g_new0(struct scene, 1);
+    struct gpud_error error = {.reason = ""};
+    scene->control = control;
+    scene->job = job;
+    scene->target = target;
+    scene->by_lines = by_lines;
+    scene->paced = paced;
+    scene->period = bench_paced_time(job, 1);
+    scene->frames = job->warmup + job->frames;
+    scene->first_latency = g_new0(int64_t, scene->frames);
+    scene->last_latency = g_new0(int64_t, scene->frames);
+    works(scene, "a context", gpud_context_create(NULL, &scene->context, &error), &error);
+    works(scene, "a context", gpud_context_create(NULL, &scene->other, &error), &error);
+    works(scene, "the format",
+          gpud_layout_init(&scene->layout, job->format, job->width, job->height, 0, &error),
+          &error);
+    if (target)
+        open_target(scene);
+    else
+        open_link(scene);
+    GThread *writer = g_thread_new("writer", target ? write_all : wait_for_one, scene);
+    read_all(scene);
+    g_thread_join(writer);
+    if (target) { /* so that the ring can be freed */
+        struct gpud_target_info info = GPUD_INFO_INIT(info);
+        gpud_target_get_info(scene->ring, &info);
+        atomic_store((_Atomic uint32_t *)(void *)((char *)info.words + info.stopped_offset), 1);
+    }
+    struct bench_line_figures figures = {
+        .first = stats_latency_of(scene->first_latency + job->warmup, job->frames).p50,
+        .last = stats_latency_of(scene->last_latency + job->warmup, job->frames).p50,
+        .last_p99 = stats_latency_of(scene->last_latency + job->warmup, job->frames).p99,
+    };
+    gpud_target_destroy(&scene->ring);
+    gpud_receiver_destroy(&scene->receiver);
+    gpud_sender_destroy(&scene->sender);
+    gpud_context_destroy(&scene->other);
+    gpud_context_destroy(&scene->context);
+    g_free(scene->first_latency);
+    g_free(scene->last_latency);
+    g_free(scene);
+    return figures;
+}
+
+static bool has_link(const struct bench_job *job)
+{
+    return !g_str_has_prefix(job->from, "opencl:");
+}
+
+static bool has_target(const struct bench_job *job)
+{
+    return !raw_driver_of(job->from, NULL);
+}
+
+void bench_run_lines(int control)
+{
+    struct bench_job job;
+    struct bench_result result = {0};
+    bench_child_expect(control, BENCH_JOB, clock_now() + BENCH_STEP_TIMEOUT, &job, sizeof(job));
+    for (int by_lines = 0; by_lines < 2; by_lines++)
+        for (int paced = 0; paced < 2; paced++) {
+            if (has_link(&job))
+                result.lines[0][by_lines][paced] = run_scene(control, &job, false, by_lines, paced);
+            if (has_target(&job))
+                result.lines[1][by_lines][paced] = run_scene(control, &job, true, by_lines, paced);
+        }
+    bench_send_result(control, &result, NULL);
+}
+
+/* --- the coordinator -------------------------------------------------------------------------- */
+
+static bool finished(struct bench_child *children, size_t count)
+{
+    return children[0].finished;
+}
+
+static bool run_child(const struct bench_options *options, const char *directory,
+                      struct bench_result *result, struct bench_failure *failure)
+{
+    struct bench_job job = options->ours;
+    struct bench_child child;
+    /* Four runs on each of two ways. */
+    int64_t timeout = options->timeout + 8 * bench_paced_time(&job, job.warmup + job.frames);
+    g_snprintf(job.address, sizeof(job.address), "unix:%s/link", directory);
+    bool good =
+        bench_child_start(&child, "lines", 0, NULL, 0, failure) &&
+        bench_send(child.fd, BENCH_JOB, &job, sizeof(job)) &&
+        bench_children_wait(&child, 1, clock_now() + timeout, finished, "writing lines", failure);
+    if (!good && !bench_caught_signal())
+        bench_children_find_death(&child, 1, failure);
+    *result = child.result;
+    bench_child_stop(&child, good ? clock_now() + BENCH_STEP_TIMEOUT : 0);
+    return good;
+}
+
+static const char *const ways[] = {"link", "target"};
+
+static const struct {
+    const char *key, *what;
+    bool paced;
+    size_t offset;
+} rows[] = {
+    {"first_line_us", "first lines written, to read", false,
+     offsetof(struct bench_line_figures, first)},
+    {"all_us", "last line written, to all read", false, offsetof(struct bench_line_figures, last)},
+    {"all_p99_us", "the same, p99", false, offsetof(struct bench_line_figures, last_p99)},
+    {"all_slow_us", "the same, by a reader as slow as the writer", true,
+     offsetof(struct bench_line_figures, last)},
+    {"all_slow_p99_us", "the same, p99", true, offsetof(struct bench_line_figures, last_p99)},
+};
+
+static double value_of(const struct bench_result *result, size_t way, bool by_lines, size_t row)
+{
+    return *(const double *)((const char *)&result->lines[way][by_lines][rows[row].paced] +
+                             rows[row].offset);
+}
+
+static bool measured(const struct bench_job *job, size_t way)
+{
+    return way == 0 ? has_link(job) : has_target(job);
+}
+
+static void print_json(const struct bench_job *job, const struct bench_result *result)
+{
+    JsonBuilder *builder = json_builder_new();
+    json_builder_begin_object(builder);
+    for (size_t way = 0; way < G_N_ELEMENTS(ways); way++) {
+        if (!measured(job, way))
+            continue;
+        for (size_t i = 0; i < G_N_ELEMENTS(rows); i++) {
+            for (int by_lines = 0; by_lines < 2; by_lines++) {
+                gchar *key = g_strdup_printf("%s_%s_%s", ways[way], by_lines ? "lines" : "whole",
+                                             rows[i].key);
+                json_put_number(builder, key, value_of(result, way, by_lines, i));
+                g_free(key);
+            }
+        }
+    }
+    json_builder_end_object(builder);
+    json_print(builder, true);
+}
+
+static void print_text(const struct bench_job *job, const struct bench_result *result)
+{
+    printf("%s, %ux%u %s, written in %.1f ms, in %u stripes\n", job->from, job->width, job->height,
+           job->format, (double)bench_paced_time(job, 1) / 1e6, job->lines);
+    for (size_t way = 0; way < G_N_ELEMENTS(ways); way++) {
+        if (!measured(job, way))
+            continue;
+        printf("  %-46s%10s%12s\n", ways[way], "whole", "by lines");
+        for (size_t i = 0; i < G_N_ELEMENTS(rows); i++)
+            printf("    %-44s%7.2f ms%9.2f ms\n", rows[i].what,
+                   value_of(result, way, false, i) / 1e3, value_of(result, way, true, i) / 1e3);
+    }
+}
+
+int bench_lines_measure(const struct bench_options *options)
+{
+    struct bench_failure failure = {.status = GPUD_IO};
+    struct bench_result result = {0};
+    char *directory = bench_make_directory(&failure);
+    bool good = directory && run_child(options, directory, &result, &failure);
+    if (directory)
+        bench_remove_directory(directory);
+    g_free(directory);
+    if (!good)
+        fprintf(stderr, "gpudirect-bench: %s\n", failure.reason);
+    else if (options->json)
+        print_json(&options->ours, &result);
+    else
+        print_text(&options->ours, &result);
+    return good ? EXIT_SUCCESS : EXIT_FAILURE;
+}
