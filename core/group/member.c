@@ -8,6 +8,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "frame/frame.h"
+#include "frame/media/media.h"
 #include "stream/receiver/state.h"
 
 #include <stdlib.h>
@@ -116,21 +117,9 @@ static void on_event(void *user, enum gpud_event event, const void *data)
 
 /* --- frames -------------------------------------------------------------------------------- */
 
-static uint64_t divide(uint64_t num, uint64_t den)
-{
-    return den ? num / den : 0;
-}
-
 static uint64_t duration_of(const struct gpud_media *media, const struct gpud_frame_info *info)
 {
-    uint64_t duration = 0;
-    if (media->kind == GPUD_MEDIA_PICTURE) {
-        const struct gpud_picture *picture = &media->picture;
-        uint64_t fields = picture->scan == GPUD_SCAN_ALTERNATE ? 2 : 1;
-        duration = divide((uint64_t)GPUD_SEC * picture->rate.den, picture->rate.num * fields);
-    } else if (media->kind == GPUD_MEDIA_AUDIO) {
-        duration = divide((uint64_t)GPUD_SEC * media->audio.block, media->audio.rate);
-    }
+    uint64_t duration = gpud_media_get_duration(media);
     if (!duration && info->duration_ns != GPUD_TIME_NONE)
         duration = info->duration_ns;
     return duration < INT64_MAX / 16 ? duration : 0;

@@ -41,8 +41,8 @@ bool picture_init(struct picture *picture, const struct gpud_media *media, struc
     struct gpud_picture *given = &plain.picture;
     *picture = (struct picture){0};
     if (media->kind != GPUD_MEDIA_PICTURE)
-        return refuse(error, GPUD_UNSUPPORTED, "the channel carries %s: only pictures can be shown",
-                      media->kind == GPUD_MEDIA_AUDIO ? "sound" : "data");
+        return refuse(error, GPUD_UNSUPPORTED,
+                      "the channel carries sound or data: only pictures can be shown");
     if (given->layout.modifier != 0)
         return refuse(error, GPUD_UNSUPPORTED,
                       "the pictures are arranged by a GPU's driver (DRM modifier 0x%016" PRIx64

@@ -87,6 +87,11 @@ static uint32_t get_unit(const struct gpud_media *media)
     return sample_bytes(media->audio.format) * media->audio.channels;
 }
 
+static uint64_t get_duration(const struct gpud_media *media)
+{
+    return media->audio.rate ? (uint64_t)GPUD_SEC * media->audio.block / media->audio.rate : 0;
+}
+
 static void get_layout(const struct gpud_media *media, struct gpud_layout *layout)
 {
     gpud_media_fill_layout(layout, media->audio.format,
@@ -105,4 +110,5 @@ const struct gpud_media_kind_ops gpud_media_audio = {
     .check = check,
     .get_layout = get_layout,
     .get_unit = get_unit,
+    .get_duration = get_duration,
 };

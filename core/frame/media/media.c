@@ -133,6 +133,12 @@ uint32_t gpud_media_get_unit(const struct gpud_media *media)
     return gpud_media_find_kind(media->kind)->get_unit(media);
 }
 
+uint64_t gpud_media_get_duration(const struct gpud_media *media)
+{
+    const struct gpud_media_kind_ops *kind = gpud_media_find_kind(media->kind);
+    return kind->get_duration ? kind->get_duration(media) : 0;
+}
+
 /* --- the public calls ---------------------------------------------------------------------- */
 
 enum gpud_status gpud_media_get_layout(const struct gpud_media *media, struct gpud_layout *layout,

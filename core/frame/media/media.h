@@ -56,6 +56,8 @@ struct gpud_media_kind_ops {
     void (*get_layout)(const struct gpud_media *media, struct gpud_layout *layout);
     /* A frame may use any number of units of so many bytes. 0: it always uses all of its bytes. */
     uint32_t (*get_unit)(const struct gpud_media *media);
+    /* How long a frame lasts, in ns; 0: not known. NULL: it never is. */
+    uint64_t (*get_duration)(const struct gpud_media *media);
 };
 
 extern const struct gpud_media_kind_ops gpud_media_picture, gpud_media_audio, gpud_media_ancillary,
@@ -79,6 +81,9 @@ enum gpud_status gpud_media_check(const struct gpud_media *media, struct gpud_er
 
 /* The unit of a valid media. */
 uint32_t gpud_media_get_unit(const struct gpud_media *media);
+
+/* How long a frame of a valid media lasts, in ns; 0: not known. */
+uint64_t gpud_media_get_duration(const struct gpud_media *media);
 
 /* Fills in a layout of one plane with one row of so many bytes. */
 void gpud_media_fill_layout(struct gpud_layout *layout, const char *format, uint64_t size);

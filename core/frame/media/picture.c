@@ -370,6 +370,14 @@ static void get_layout(const struct gpud_media *media, struct gpud_layout *layou
     *layout = media->picture.layout;
 }
 
+static uint64_t get_duration(const struct gpud_media *media)
+{
+    const struct gpud_picture *picture = &media->picture;
+    uint64_t frames = picture->scan == GPUD_SCAN_ALTERNATE ? 2 : 1; /* each is a field */
+    uint64_t num = picture->rate.num * frames;
+    return num ? (uint64_t)GPUD_SEC * picture->rate.den / num : 0;
+}
+
 static uint32_t get_unit(const struct gpud_media *media)
 {
     (void)media;
@@ -388,4 +396,5 @@ const struct gpud_media_kind_ops gpud_media_picture = {
     .check = check,
     .get_layout = get_layout,
     .get_unit = get_unit,
+    .get_duration = get_duration,
 };
