@@ -180,7 +180,7 @@ static void end_stream(guint which)
     scene.pids[which] = 0;
 }
 
-/* An end of one is none of the other; that of both is. */
+/* The stream ends when both senders have ended, not before. */
 TEST(test_ends_of_streams)
 {
     open_scene("");

@@ -297,7 +297,7 @@ static void refusals(void)
     bad.preferred = 0;
     bad.select = (enum gpud_group_select)9;
     EXPECT(GPUD_INVALID, "9", gpud_group_acquire(group, &bad, 0, &got, &e));
-    /* Without a sender it says who is missing. */
+    /* Without senders the error names the missing members. */
     EXPECT(GPUD_TIMEOUT, "member 1", gpud_group_acquire(group, NULL, 300 * GPUD_MSEC, &got, &e));
     EXPECT(GPUD_TIMEOUT, "none-a", gpud_group_acquire(group, NULL, 0, &got, &e));
     struct gpud_group_info info = GPUD_INFO_INIT(info);

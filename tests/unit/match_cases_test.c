@@ -303,7 +303,7 @@ static void ends(void)
     CHECK(next().verdict == GPUD_MATCH_CLOSED, "no end after the last one is gone");
     match.at_end = false;
     CHECK(next().verdict == GPUD_MATCH_WAIT, "the end is told twice");
-    /* A death is none; nor is an end that another member outlived. */
+    /* The stream does not end by a death, nor by an EOS while another member delivers. */
     int64_t last = in_step(GPUD_GROUP_ANY, 2, 0);
     gpud_match_leave(&match, 1, true);
     add(0, last + DURATION);
@@ -356,7 +356,7 @@ static void tolerance(void)
     add(1, DURATION / 2 - 1);
     TAKES(next(), 0, 0, 0, true);
     CHECK_EQUAL(match.members[1].offset, DURATION / 2 - 1);
-    /* A frame that was handed on is none of a further instant, however near. */
+    /* A frame belongs to one instant only, however near the next one is. */
     open_match(GPUD_GROUP_ALL, 2, 2);
     add(0, 0);
     add(1, 9 * GPUD_MSEC);

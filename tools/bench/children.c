@@ -316,3 +316,22 @@ bool bench_children_wait(struct bench_child *children, size_t count, int64_t dea
     }
     return true;
 }
+
+static bool has_finished(struct bench_child *children, size_t count)
+{
+    return children[0].finished;
+}
+
+bool bench_child_run(const struct bench_job *job, const char *role, int64_t timeout,
+                     const char *what, struct bench_result *result, struct bench_failure *failure)
+{
+    struct bench_child child;
+    bool good = bench_child_start(&child, role, 0, NULL, 0, failure) &&
+                bench_send(child.fd, BENCH_JOB, job, sizeof(*job)) &&
+                bench_children_wait(&child, 1, clock_now() + timeout, has_finished, what, failure);
+    if (!good && !bench_caught_signal())
+        bench_children_find_death(&child, 1, failure);
+    *result = child.result;
+    bench_child_stop(&child, good ? clock_now() + BENCH_STEP_TIMEOUT : 0);
+    return good;
+}

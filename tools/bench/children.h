@@ -62,6 +62,10 @@ bool bench_children_wait(struct bench_child *children, size_t count, int64_t dea
 bool bench_child_handle(struct bench_child *child, struct bench_packet *packet,
                         struct bench_failure *failure);
 
+/* A run of one process: from its start to its result, in `timeout` ns. */
+bool bench_child_run(const struct bench_job *job, const char *role, int64_t timeout,
+                     const char *what, struct bench_result *result, struct bench_failure *failure);
+
 /* SIGINT, SIGTERM and SIGHUP end the run instead of this process, so that it cleans up first. */
 void bench_catch_signals(void);
 int bench_caught_signal(void); /* 0: none */

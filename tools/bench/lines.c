@@ -312,28 +312,14 @@ void bench_run_lines(int control)
 
 /* --- the coordinator -------------------------------------------------------------------------- */
 
-static bool finished(struct bench_child *children, size_t count)
-{
-    return children[0].finished;
-}
-
 static bool run_child(const struct bench_options *options, const char *directory,
                       struct bench_result *result, struct bench_failure *failure)
 {
     struct bench_job job = options->ours;
-    struct bench_child child;
     /* Four runs on each of two ways. */
     int64_t timeout = options->timeout + 8 * bench_paced_time(&job, job.warmup + job.frames);
     g_snprintf(job.address, sizeof(job.address), "unix:%s/link", directory);
-    bool good =
-        bench_child_start(&child, "lines", 0, NULL, 0, failure) &&
-        bench_send(child.fd, BENCH_JOB, &job, sizeof(job)) &&
-        bench_children_wait(&child, 1, clock_now() + timeout, finished, "writing lines", failure);
-    if (!good && !bench_caught_signal())
-        bench_children_find_death(&child, 1, failure);
-    *result = child.result;
-    bench_child_stop(&child, good ? clock_now() + BENCH_STEP_TIMEOUT : 0);
-    return good;
+    return bench_child_run(&job, "lines", timeout, "writing lines", result, failure);
 }
 
 static const char *const ways[] = {"link", "target"};

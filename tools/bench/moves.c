@@ -136,25 +136,14 @@ void bench_run_moves(int control)
 
 /* --- the coordinator -------------------------------------------------------------------------- */
 
-static bool finished(struct bench_child *children, size_t count)
-{
-    return children[0].finished;
-}
-
 static bool run_child(const struct bench_options *options, const char *directory,
                       struct bench_moves *moves, struct bench_failure *failure)
 {
     struct bench_job job = options->ours;
-    struct bench_child child;
+    struct bench_result result;
     g_snprintf(job.address, sizeof(job.address), "unix:%s/link", directory);
-    bool good = bench_child_start(&child, "moves", 0, NULL, 0, failure) &&
-                bench_send(child.fd, BENCH_JOB, &job, sizeof(job)) &&
-                bench_children_wait(&child, 1, clock_now() + options->timeout, finished,
-                                    "moving frames", failure);
-    if (!good && !bench_caught_signal())
-        bench_children_find_death(&child, 1, failure);
-    *moves = child.result.moves;
-    bench_child_stop(&child, good ? clock_now() + BENCH_STEP_TIMEOUT : 0);
+    bool good = bench_child_run(&job, "moves", options->timeout, "moving frames", &result, failure);
+    *moves = result.moves;
     return good;
 }
 

@@ -22,7 +22,7 @@
 #define RDMA_SIGNAL_BYTES (UINT64_C(1) << 20)
 /* Larger transfers are cut into pieces of RDMA_SIGNAL_BYTES, but not into more than this. */
 #define RDMA_PIECES_MAX 16
-/* A transfer, and what goes with it: a descriptor, words. */
+/* Behind a frame: its descriptor, words, and a large meta, which is one piece. */
 #define RDMA_WORDS 16
 
 /* Bytes that the card copies when they are posted. Words take at most a 64-byte line and change

@@ -34,7 +34,7 @@ struct group {
 /* --- the groups of this process ----------------------------------------------------------- */
 
 static GMutex groups_lock;
-static GHashTable *groups; /* by name; under groups_lock. NULL: there is none */
+static GHashTable *groups; /* by name; under groups_lock. NULL: no group was made yet */
 
 static struct group *group_new(const gchar *name)
 {

@@ -72,7 +72,7 @@ static inline enum on_disconnect src_options_on_disconnect(const struct src_opti
     return (enum on_disconnect)g_atomic_int_get(&options->on_disconnect);
 }
 
-/* How long a picture may wait for others of a group; 0: there is none. Under the object lock. */
+/* How long a picture may wait for others of its group; 0: no group. Under the object lock. */
 static inline GstClockTime src_options_group_latency(const struct src_options *options)
 {
     return options->group && options->group[0] ? options->group_latency : 0;

@@ -68,7 +68,7 @@ static uint64_t time_of(void *user, uint32_t member, const struct gpud_frame_inf
     if (!chosen || !GST_CLOCK_TIME_IS_VALID(running))
         return GPUD_TIME_NONE;
     if (match == PAIR_MATCH_APART)
-        return monotonic_now(); /* one time line, whoever is chosen */
+        return monotonic_now(); /* one time line for both senders */
     return pair_match_has_clock(match) ? wire_time(head.base_time + running) : running;
 }
 
