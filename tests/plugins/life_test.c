@@ -179,7 +179,8 @@ static GstFlowReturn hold_preroll(GstBaseSink *sink, GstBuffer *buffer)
     return GST_FLOW_OK;
 }
 
-/* The frame is rendered before the change of state has that lock, and waits for a receiver. */
+/* The frame is rendered before the change of state has that lock, and waits for a receiver, which
+ * gets it. */
 TEST(test_playing_while_waiting_for_a_connection)
 {
     g_autofree gchar *address = ends_address();
@@ -193,6 +194,7 @@ TEST(test_playing_while_waiting_for_a_connection)
     fail_unless(gst_element_set_state(pipeline, GST_STATE_PLAYING) != GST_STATE_CHANGE_FAILURE);
     gst_element_get_state(pipeline, NULL, NULL, 20 * GST_SECOND);
     fail_unless_equals_int(GST_STATE(sink), GST_STATE_PLAYING);
+    gst_buffer_unref(ends_pull(ends_src_at(address, NULL)));
 }
 
 TEST(test_no_waiting_for_a_connection)

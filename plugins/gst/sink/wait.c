@@ -24,10 +24,12 @@ static GstFlowReturn yield_to_state_change(GstGpudirectSink *self)
     GST_BASE_SINK_PREROLL_UNLOCK(self);
     g_usleep(YIELD); /* the lock is not fair */
     GST_BASE_SINK_PREROLL_LOCK(self);
-    /* An interruption that began and ended meanwhile left these. */
+    /* A change of state that took the lock meanwhile may have left these. The one to PLAYING finds
+     * no preroll, asks for one, and never signals its end: only a commit of the state tells that
+     * there is nothing to wait for. No object: this class has no preroll(). */
     if (base->flushing)
         return GST_FLOW_FLUSHING;
-    return base->need_preroll ? gst_base_sink_wait_preroll(base) : GST_FLOW_OK;
+    return gst_base_sink_do_preroll(base, NULL);
 }
 
 GstFlowReturn gst_gpudirect_sink_may_retry(GstGpudirectSink *self, enum gpud_status status)
