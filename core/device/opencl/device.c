@@ -126,6 +126,7 @@ static void probe(struct gpud_device *device)
         return;
     }
     info->available = true;
+    device->caps |= GPUD_CAP_FENCES;
     get_pci(place.id, info);
     if (gpud_opencl_has_extension(place.id, "cl_khr_device_uuid"))
         clGetDeviceInfo(place.id, CL_DEVICE_UUID_KHR, sizeof(device->uuid), device->uuid, NULL);
@@ -369,5 +370,6 @@ const struct gpud_device_ops gpud_opencl_ops = {
     .migrate = gpud_opencl_migrate,
     .memory = &gpud_opencl_memory_ops,
     .queue = &gpud_opencl_queue_ops,
+    .fence = &gpud_opencl_fence_ops,
     .signal = &gpud_opencl_signal_ops,
 };

@@ -147,6 +147,7 @@ static inline bool gpud_opencl_is_write_only(const struct gpud_memory *memory)
 
 extern const struct gpud_memory_ops gpud_opencl_memory_ops;
 extern const struct gpud_queue_ops gpud_opencl_queue_ops;
+extern const struct gpud_fence_ops gpud_opencl_fence_ops;
 extern const struct gpud_signal_ops gpud_opencl_signal_ops;
 
 /* --- api.c --------------------------------------------------------------------------------- */
