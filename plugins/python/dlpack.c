@@ -13,6 +13,7 @@ enum {
     DL_CPU = 1,
     DL_CUDA = 2,
     DL_OPENCL = 4,
+    DL_VULKAN = 7,
     DL_ROCM = 10,
 };
 
@@ -109,8 +110,10 @@ static int32_t device_type(const struct hold *hold)
         return DL_CUDA;
     case HOLD_HIP:
         return DL_ROCM;
-    default:
+    case HOLD_OPENCL:
         return DL_OPENCL;
+    default:
+        return DL_VULKAN;
     }
 }
 
@@ -256,9 +259,10 @@ PyObject *dlpack_export(struct hold *hold, const struct array *array, PyObject *
                                      &device, &copy) ||
         read_major(version, &major) < 0 || check_device(hold, device) < 0)
         return NULL;
-    if (hold->kind == HOLD_OTHER) {
+    if (hold_is_object(hold)) {
         PyErr_Format(PyExc_BufferError,
-                     "frames on %s are exchanged by their native object: use frame.native",
+                     "frames on %s are exchanged by their native object: use frame.native, and "
+                     "frame.join() where the device has queues",
                      hold->device);
         return NULL;
     }

@@ -334,6 +334,17 @@ static int set_large_meta(PyObject *self, PyObject *value, void *closure)
     return status;
 }
 
+/* --- a queue of the application's ----------------------------------------------------------- */
+
+static PyObject *join(PyObject *self, PyObject *object)
+{
+    struct hold *hold = frame_get_hold(self);
+    void *queue = hold ? PyLong_AsVoidPtr(object) : NULL;
+    if (PyErr_Occurred() || hold_check(hold) < 0)
+        return NULL;
+    return hold_join(hold, true, queue, queue) == 0 ? Py_NewRef(Py_None) : NULL;
+}
+
 /* --- its end ------------------------------------------------------------------------------- */
 
 static PyObject *release(PyObject *self, PyObject *unused)
@@ -376,6 +387,12 @@ static PyMethodDef methods[] = {
      "frame's release for the stream; on the host this call waits. Nothing is copied."},
     {"__dlpack_device__", export_device, METH_NOARGS,
      "__dlpack_device__($self, /)\n--\n\nDLPack's type of the device, and its number."},
+    {"join", join, METH_O,
+     "join($self, queue, /)\n--\n\n"
+     "Lets a queue of yours wait for the bytes, and the frame's release or submission for the "
+     "queue.\n"
+     "The number of a CUstream, hipStream_t or cl_command_queue, which lives until then; the last\n"
+     "in the context of the cl_mem. For code that has no DLPack, as pyopencl."},
     {"release", release, METH_NOARGS,
      "release($self, /)\n--\n\nGives the frame back, once its arrays are gone, too. A lent frame "
      "is dropped."},

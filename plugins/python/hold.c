@@ -17,11 +17,13 @@ static void read_device(struct hold *hold)
     static const struct {
         const char *prefix;
         enum hold_device kind;
-    } kinds[] = {{"cuda:", HOLD_CUDA}, {"hip:", HOLD_HIP}};
+    } kinds[] = {{"cuda:", HOLD_CUDA},
+                 {"hip:", HOLD_HIP},
+                 {"opencl:", HOLD_OPENCL},
+                 {"vulkan:", HOLD_VULKAN}};
     struct gpud_device_info info = GPUD_INFO_INIT(info);
     gpud_device_get_info(hold->info.device, &info);
     memcpy(hold->device, info.name, sizeof(hold->device));
-    hold->kind = strcmp(info.name, "host") == 0 ? HOLD_HOST : HOLD_OTHER;
     for (unsigned i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
         if (strncmp(info.name, kinds[i].prefix, strlen(kinds[i].prefix)) == 0) {
             hold->kind = kinds[i].kind;
@@ -29,7 +31,7 @@ static void read_device(struct hold *hold)
         }
     hold->native = hold->info.native;
     hold->offset = hold->info.memory_offset;
-    if (hold->kind != HOLD_OTHER) {
+    if (!hold_is_object(hold)) {
         hold->native += hold->offset;
         hold->offset = 0;
     }

@@ -25,14 +25,15 @@ enum hold_device {
     HOLD_HOST,
     HOLD_CUDA,
     HOLD_HIP,
-    HOLD_OTHER,
+    HOLD_OPENCL,
+    HOLD_VULKAN,
 };
 
 struct hold {
     atomic_uint refs;
     /* constant */
     struct media *media;
-    char *native; /* of the frame's first byte; a cl_mem on OpenCL, where it is offset bytes in */
+    char *native; /* of the frame's first byte; or the object that it is offset bytes in */
     uint64_t offset;
     char device[32];
     char route[32]; /* by which the frame came; "": it did not */
@@ -57,6 +58,12 @@ struct hold {
 struct hold *hold_new(struct gpud_frame *frame, struct media *media, bool lent);
 struct hold *hold_ref(struct hold *hold);
 void hold_unref(struct hold *hold);
+
+/* Whether native is an object of the driver's (cl_mem, VkBuffer), and no address. */
+static inline bool hold_is_object(const struct hold *hold)
+{
+    return hold->kind == HOLD_OPENCL || hold->kind == HOLD_VULKAN;
+}
 
 /* Whether the frame is not submitted. */
 bool hold_has_frame(struct hold *hold);

@@ -140,7 +140,7 @@ static PyObject *get_native(PyObject *self, void *closure)
     struct view *view = (struct view *)self;
     if (hold_check(view->hold) < 0)
         return NULL;
-    bool offset_apart = view->hold->kind == HOLD_OTHER;
+    bool offset_apart = hold_is_object(view->hold);
     return PyLong_FromVoidPtr(view->hold->native + (offset_apart ? 0 : view->array.offset));
 }
 

@@ -23,12 +23,12 @@ os.environ["XDG_RUNTIME_DIR"] = _folder.name
 atexit.register(_folder.cleanup)
 
 
-def need(name):
-    """A module that the whole test needs."""
+def need(name, package=None):
+    """A module that the whole test needs, of a package that may have another name."""
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        print(f"skipped: {error}: install it (Debian: apt install python3-{name})")
+        print(f"skipped: {error}: install it (Debian: apt install python3-{package or name})")
         sys.exit(77)
 
 
