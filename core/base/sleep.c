@@ -13,6 +13,11 @@
 #define SPIN_MAX (20 * INT64_C(1000))
 #define SPIN_MIN (5 * INT64_C(1000))
 #define YIELD_AFTER (2 * INT64_C(1000))
+/* A yield that takes so long let another thread run; otherwise it returns within 0.3 us. */
+#define SWITCH_MIN INT64_C(1000)
+/* No wait for a paced picture is so short, and more than 16 peers take their turns within it. */
+#define YIELDS_MAX (500 * INT64_C(1000))
+#define YIELDS_PAUSE (100 * GPUD_MSEC)
 /* How long to wait for a thread that was preempted on its way into the kernel. */
 #define ROUSE_NAP (20 * INT64_C(1000))
 #define ROUSE_MAX (50 * GPUD_MSEC)
@@ -116,15 +121,40 @@ bool gpud_poll(bool (*ready)(void *arg), void *arg, int64_t until)
     return false;
 }
 
-bool gpud_spin(const struct gpud_spin *spin, bool (*ready)(void *arg), void *arg)
+/* Yields for as long as other threads use this processor meanwhile: with more peers than processors
+ * the awaited one may be among them. A yield costs less than a sleep and a wake, and a peer that
+ * has its turn later finds several frames at once. */
+static bool yield_to_others(struct gpud_spin *spin, bool (*ready)(void *arg), void *arg)
 {
-    return gpud_poll(ready, arg, spin->window ? gpud_now() + spin->window : 0);
+    int64_t start = gpud_now(), before = start;
+    for (;;) {
+        sched_yield();
+        if (ready(arg))
+            return true;
+        int64_t now = gpud_now();
+        if (now - before < SWITCH_MIN)
+            return false;
+        if (now - start > YIELDS_MAX) {
+            /* The others are not our peers; a thread that they delay runs sooner if it is woken. */
+            spin->no_yields_until = now + YIELDS_PAUSE;
+            return false;
+        }
+        before = now;
+    }
+}
+
+bool gpud_spin(struct gpud_spin *spin, bool (*ready)(void *arg), void *arg)
+{
+    if (gpud_poll(ready, arg, spin->window ? gpud_now() + spin->window : 0))
+        return true;
+    return spin->yields && gpud_now() >= spin->no_yields_until && yield_to_others(spin, ready, arg);
 }
 
 void gpud_spin_learn(struct gpud_spin *spin, int64_t waited)
 {
     /* As hypervisors poll before halting: grow the window while a longer one would have caught the
      * event, close it at once otherwise. */
+    spin->yields = waited < YIELDS_MAX;
     if (waited > SPIN_MAX)
         spin->window = 0;
     else if (spin->window < SPIN_MIN)

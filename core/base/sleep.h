@@ -87,16 +87,19 @@ bool gpud_waker_claim(struct gpud_waker *waker, uint32_t sleep);
 /* Ends a sleep on the futex. */
 void gpud_waker_kick(struct gpud_waker *waker);
 
-/* How long spinning has paid lately; starts zeroed. */
+/* How long spinning has paid lately, and whether yielding may; starts zeroed. */
 struct gpud_spin {
     int64_t window; /* ns */
+    int64_t no_yields_until;
+    bool yields; /* the last sleep was shorter than any between paced frames */
 };
 
 /* Spins until ready(arg) or that time, with at least one check. true: it became ready. */
 bool gpud_poll(bool (*ready)(void *arg), void *arg, int64_t until);
 
-/* The same for the length of the window. */
-bool gpud_spin(const struct gpud_spin *spin, bool (*ready)(void *arg), void *arg);
+/* The same for the length of the window; then, in a fast stream, yields while other threads need
+ * this processor. */
+bool gpud_spin(struct gpud_spin *spin, bool (*ready)(void *arg), void *arg);
 
 /* Adapts the window after a wait of this many ns: long waits close it, short ones open it. */
 void gpud_spin_learn(struct gpud_spin *spin, int64_t waited);

@@ -211,6 +211,73 @@ static void test_spin(void)
     CHECK(spin.window == 0, "a long sleep leaves the window open");
 }
 
+/* Stands in for the C library's: what it takes shows whether another thread has run. */
+static struct {
+    unsigned calls;
+    int64_t takes;
+} yielding;
+
+int sched_yield(void)
+{
+    yielding.calls++;
+    int64_t until = gpud_now() + yielding.takes;
+    while (yielding.takes && gpud_now() < until)
+        ;
+    return 0;
+}
+
+static bool after_three_yields(void *arg)
+{
+    return yielding.calls >= 3;
+}
+
+static void test_yields(void)
+{
+    struct gpud_spin spin = {0};
+    unsigned long looks = 0;
+    gpud_spin_learn(&spin, 100 * GPUD_USEC);
+    CHECK(spin.window == 0, "a sleep of 100 us opens the window");
+
+    /* A few other threads each have a turn meanwhile; a busy machine may give them long ones. */
+    yielding.takes = 5 * GPUD_USEC;
+    bool seen = false;
+    for (int i = 0; i < 1000 && !seen; i++) {
+        yielding.calls = 0;
+        spin.no_yields_until = 0;
+        seen = gpud_spin(&spin, after_three_yields, NULL);
+    }
+    CHECK(seen && yielding.calls == 3, "it sleeps although other threads need the processor");
+
+    /* Others use the processor all the time. */
+    yielding.calls = 0;
+    yielding.takes = 2 * GPUD_MSEC;
+    spin.no_yields_until = 0;
+    int64_t start = gpud_now();
+    CHECK(!gpud_spin(&spin, never, &looks) && yielding.calls == 1,
+          "it yields %u times to a thread "
+          "that keeps the processor",
+          yielding.calls);
+    CHECK(spin.no_yields_until > start, "it will yield to that thread again");
+    spin.no_yields_until = INT64_MAX;
+    CHECK(!gpud_spin(&spin, never, &looks) && yielding.calls == 1, "it yields in the pause");
+
+    /* No other thread needs the processor. A busy machine may make that look otherwise. */
+    yielding.takes = 0;
+    unsigned fewest = UINT32_MAX;
+    for (int i = 0; i < 1000 && fewest > 1; i++) {
+        yielding.calls = 0;
+        spin.no_yields_until = 0;
+        CHECK(!gpud_spin(&spin, never, &looks), "what never becomes ready is seen");
+        fewest = yielding.calls < fewest ? yielding.calls : fewest;
+    }
+    CHECK(fewest == 1, "it yields %u times and more on an idle processor", fewest);
+
+    gpud_spin_learn(&spin, 16 * GPUD_MSEC);
+    yielding.calls = 0;
+    spin.no_yields_until = 0;
+    CHECK(!gpud_spin(&spin, never, &looks) && yielding.calls == 0, "it yields in a paced stream");
+}
+
 int main(void)
 {
     test_alarm(120);
@@ -224,5 +291,7 @@ int main(void)
     test_rouse();
     SAY("spinning opens and closes its window");
     test_spin();
+    SAY("it yields to its peers in a fast stream, and to no other thread for long");
+    test_yields();
     return 0;
 }
