@@ -10,7 +10,6 @@
 #include <sys/wait.h>
 
 #define INTERVAL (40 * GST_MSECOND)
-#define PICTURE_SIZE "2048" /* of CAPS_SMALL */
 
 static struct {
     gchar *addresses[2];
@@ -22,21 +21,9 @@ static struct {
     gint64 step; /* between the pictures' numbers and their times */
 } scene;
 
-static GPid start_sender(const gchar *address, const gchar *properties)
-{
-    g_autofree gchar *sink = g_strdup_printf("address=%s slots=32 %s", address, properties);
-    gchar *const argv[] = {(gchar *)g_getenv("GPUDIRECT_TEST_INSTANTS"), CAPS_SMALL, PICTURE_SIZE,
-                           sink, NULL};
-    GPid pid = 0;
-
-    fail_unless(argv[0] && g_spawn_async(NULL, (gchar **)argv, NULL, G_SPAWN_DO_NOT_REAP_CHILD,
-                                         NULL, NULL, &pid, NULL));
-    return pid;
-}
-
 static void start(guint which)
 {
-    scene.pids[which] = start_sender(scene.addresses[which], "");
+    scene.pids[which] = ends_spawn_instants(scene.addresses[which], CAPS_SMALL, "slots=32");
 }
 
 static void check_active(const gchar *wanted)

@@ -436,6 +436,18 @@ GPid ends_spawn(const gchar *format, ...)
     return pid;
 }
 
+GPid ends_spawn_instants(const gchar *address, const gchar *caps, const gchar *properties)
+{
+    g_autofree gchar *sink = g_strdup_printf("address=%s %s", address, properties);
+    gchar *argv[] = {(gchar *)g_getenv("GPUDIRECT_TEST_INSTANTS"), (gchar *)caps, sink, NULL};
+    GPid pid = 0;
+
+    fail_unless(argv[0] != NULL, "GPUDIRECT_TEST_INSTANTS is not set: run by meson test");
+    fail_unless(g_spawn_async(NULL, argv, NULL, G_SPAWN_DO_NOT_REAP_CHILD, NULL, NULL, &pid, NULL));
+    return pid;
+}
+
+/* A stopped process dies, too. */
 void ends_kill(GPid pid)
 {
     kill(pid, SIGKILL);
