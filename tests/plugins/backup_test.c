@@ -23,7 +23,9 @@ static struct {
 
 static void start(guint which)
 {
-    scene.pids[which] = ends_spawn_instants(scene.addresses[which], CAPS_SMALL, "slots=32");
+    scene.pids[which] =
+        ends_spawn_instants(scene.addresses[which], CAPS_SMALL, "slots=32 slow-receiver=block",
+                            scene.pictures ? scene.last + 1 : 0);
 }
 
 static void check_active(const gchar *wanted)

@@ -29,6 +29,7 @@ static struct {
     GstBus *bus;
     gchar *directory, *file;
     struct view view;
+    const gchar *senders; /* their properties */
 } scene;
 
 /* --- what is seen ------------------------------------------------------------------------- */
@@ -162,9 +163,17 @@ static void remove_file(void)
 
 /* --- a scene: a receiver of two senders --------------------------------------------------- */
 
+static void start_at(guint which, guint64 first)
+{
+    scene.pids[which] =
+        ends_spawn_instants(scene.addresses[which], CAPS_SMALL, scene.senders, first);
+}
+
 static void start(guint which)
 {
-    scene.pids[which] = ends_spawn_instants(scene.addresses[which], CAPS_SMALL, "slots=32");
+    struct view now = look();
+
+    start_at(which, now.pictures ? now.last + 1 : 0);
 }
 
 static void end(guint which)
@@ -174,9 +183,14 @@ static void end(guint which)
     scene.pids[which] = 0;
 }
 
-static void open_scene(void)
+/* Senders that wait for a slow receiver lose nothing on a slow machine. */
+#define WAITS "slots=32 slow-receiver=block"
+#define DROPS "slots=32"
+
+static void open_scene(const gchar *senders)
 {
     memset(&scene, 0, sizeof(scene));
+    scene.senders = senders;
     for (guint i = 0; i < 2; i++)
         scene.addresses[i] = ends_address();
     make_file();
@@ -192,9 +206,9 @@ static void open_scene(void)
     gst_element_set_state(scene.pipeline, GST_STATE_PLAYING);
 }
 
-static void open_with_both(void)
+static void open_with_both(const gchar *senders)
 {
-    open_scene();
+    open_scene(senders);
     start(0);
     await(3);
     start(1);
@@ -232,7 +246,7 @@ TEST(test_backup_beside_recorder)
 {
     struct view recorded;
 
-    open_with_both();
+    open_with_both(WAITS);
     for (guint i = 0; i < 2; i++) {
         guint64 connects = count_of(i, "connects");
         end(i);
@@ -252,11 +266,11 @@ TEST(test_backup_beside_recorder)
 /* With both restarted some pictures were never sent. Then it goes on as before. */
 TEST(test_both_restarted)
 {
-    open_with_both();
+    open_with_both(WAITS);
     end(0);
     end(1);
-    start(0);
-    start(1);
+    start_at(0, 0);
+    start_at(1, 0);
     ENDS_UNTIL(20, count_of(0, "connects") >= 2 && count_of(1, "connects") >= 2);
     await(1);
     ENDS_UNTIL(20, is_active("main"));
@@ -279,7 +293,7 @@ static void pause_for(guint seconds)
 /* What was captured during the pause is not shown after it, and nothing is shown twice. */
 TEST(test_paused)
 {
-    open_with_both();
+    open_with_both(DROPS);
     for (guint i = 0; i < 2; i++) {
         pause_for(2);
         struct view before = look();
@@ -303,7 +317,7 @@ TEST(test_paused)
 /* Both die in a pause, and one of them is back after it. */
 TEST(test_lost_in_pause)
 {
-    open_with_both();
+    open_with_both(DROPS);
     pause_for(1);
     end(0);
     end(1);
@@ -328,7 +342,7 @@ static void await_info(void)
 
 TEST(test_nobody_at_first)
 {
-    open_scene();
+    open_scene(WAITS);
     await_info();
     start(1);
     await(5);
@@ -404,9 +418,9 @@ TEST(test_ended, .times = 2 * G_N_ELEMENTS(moments))
     gboolean by_state = __i__ % 2;
 
     if (moments[moment].senders)
-        open_with_both();
+        open_with_both(DROPS);
     else
-        open_scene();
+        open_scene(DROPS);
     moments[moment].before();
     if (!by_state)
         end_stream();
@@ -429,7 +443,7 @@ static GstHarness *open_standby(const gchar *source, gboolean queued)
 {
     memset(&scene, 0, sizeof(scene));
     make_file();
-    scene.pids[0] = ends_spawn_instants(ends_own(), CAPS_SMALL, "standby=true");
+    scene.pids[0] = ends_spawn_instants(ends_own(), CAPS_SMALL, "standby=true", 0);
     GstHarness *src = ends_src("on-eos=wait");
     gst_buffer_unref(ends_pull(src));
     scene.pipeline =
@@ -528,7 +542,7 @@ TEST(test_first_restarted, .times = 3)
     GstHarness *src = open_standby("videotestsrc is-live=true", TRUE);
 
     kill_first();
-    scene.pids[0] = ends_spawn_instants(ends_own(), CAPS_SMALL, "standby=true");
+    scene.pids[0] = ends_spawn_instants(ends_own(), CAPS_SMALL, "standby=true", 0);
     ENDS_UNTIL(20, ends_stat(src, "reconnects") == 1);
     drop_received(src);
     await_received(src, 5);

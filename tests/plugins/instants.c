@@ -4,7 +4,8 @@
 /* A sender in a process of its own, one of several of the same programme: picture k is of the
  * instant k times a picture's duration of CLOCK_MONOTONIC, says k as its offset, and is filled with
  * it. It ends its stream on SIGTERM; SIGUSR1 freezes the picture, whose times go on, and SIGUSR2
- * lets it move again. The command line: caps, and the sink's properties. */
+ * lets it move again. The command line: caps, the sink's properties, and the first instant, which
+ * is sent when a receiver is connected; 0: the current one, at once. */
 #include <gst/video/video.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -50,13 +51,24 @@ static GstFlowReturn push(GstElement *source, const GstVideoInfo *info, guint64 
     return flow;
 }
 
+static void wait_for_receiver(GstElement *pipeline)
+{
+    g_autoptr(GstElement) sink = gst_bin_get_by_name(GST_BIN(pipeline), "sink");
+    guint clients = 0;
+
+    while (clients == 0 && !g_atomic_int_get(&ending)) {
+        g_usleep(1000);
+        g_object_get(sink, "num-clients", &clients, NULL);
+    }
+}
+
 int main(int argc, char **argv)
 {
     GstFlowReturn flow = GST_FLOW_OK;
     GstVideoInfo info;
 
     gst_init(&argc, &argv);
-    g_autoptr(GstCaps) caps = argc == 3 ? gst_caps_from_string(argv[1]) : NULL;
+    g_autoptr(GstCaps) caps = argc == 4 ? gst_caps_from_string(argv[1]) : NULL;
     if (!caps || !gst_video_info_from_caps(&info, caps) || info.fps_n <= 0)
         return 2;
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* nothing is left of a test that fails */
@@ -74,8 +86,12 @@ int main(int argc, char **argv)
     gst_element_get_state(pipeline, NULL, NULL, 10 * GST_SECOND);
     GstElement *source = gst_bin_get_by_name(GST_BIN(pipeline), "source");
     GstClockTime base = gst_element_get_base_time(pipeline);
-    guint64 number =
-        gst_util_uint64_scale(now(), (guint64)info.fps_n, GST_SECOND * (guint64)info.fps_d) + 1;
+    guint64 number = g_ascii_strtoull(argv[3], NULL, 10);
+    if (number > 0)
+        wait_for_receiver(pipeline);
+    else
+        number =
+            gst_util_uint64_scale(now(), (guint64)info.fps_n, GST_SECOND * (guint64)info.fps_d) + 1;
     while (flow == GST_FLOW_OK && !g_atomic_int_get(&ending)) {
         GstClockTime at = now(), due = time_of(&info, number);
         if (at < due)

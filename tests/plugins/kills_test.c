@@ -139,9 +139,12 @@ static void await_instants(guint more)
 
 static void start(guint which)
 {
-    g_autofree gchar *properties = g_strdup_printf("slots=32 device=%s", device);
+    g_autofree gchar *properties =
+        g_strdup_printf("slots=32 slow-receiver=block device=%s", device);
+    guint64 last = look(&scene.pair).tally.last;
 
-    scene.pids[which] = ends_spawn_instants(scene.addresses[which], scene.caps, properties);
+    scene.pids[which] =
+        ends_spawn_instants(scene.addresses[which], scene.caps, properties, last ? last + 1 : 0);
 }
 
 /* Starts it: from here on it has every instant that comes. */
