@@ -162,6 +162,51 @@ TEST(test_main_is_stopped)
     close_scene();
 }
 
+static gboolean is_frozen(const gchar *name)
+{
+    g_autoptr(GstStructure) stats = NULL, one = NULL;
+    gboolean frozen = FALSE;
+
+    g_object_get(ends_element(scene.src), "stats", &stats, NULL);
+    fail_unless(gst_structure_get(stats, name, GST_TYPE_STRUCTURE, &one, NULL) &&
+                gst_structure_get_boolean(one, "frozen", &frozen));
+    return frozen;
+}
+
+/* A picture that stands still gives way to one that moves, at once and without a step. */
+TEST(test_main_freezes)
+{
+    open_scene("freeze-timeout=400000000");
+    kill(scene.pids[0], SIGUSR1);
+    TAKE_UNTIL(is_active("backup"));
+    fail_unless(is_frozen("main") && !is_frozen("backup"));
+    take_some(10);
+    check_active("backup");
+    kill(scene.pids[1], SIGUSR1);
+    TAKE_UNTIL(is_frozen("backup") && is_active("main")); /* none moves: the preferred one */
+    kill(scene.pids[1], SIGUSR2);
+    TAKE_UNTIL(is_active("backup"));
+    ends_kill(scene.pids[1]); /* better than none */
+    TAKE_UNTIL(is_active("main"));
+    start(1);
+    TAKE_UNTIL(is_active("backup"));
+    kill(scene.pids[0], SIGUSR2);
+    TAKE_UNTIL(is_active("main") && !is_frozen("main"));
+    take_some(5);
+    close_scene();
+}
+
+/* Without the timeout a still picture counts like any other. */
+TEST(test_main_may_stand_still)
+{
+    open_scene("");
+    kill(scene.pids[0], SIGUSR1);
+    take_some(30);
+    check_active("main");
+    fail_if(is_frozen("main"));
+    close_scene();
+}
+
 static void end_stream(guint which)
 {
     kill(scene.pids[which], SIGTERM);
@@ -273,6 +318,8 @@ TEST(test_refused)
     check_refused("cam1", "target:cam1", "senders'");
     check_refused("target:cam1", "cam1", "senders'");
     check_refused("cam1", "cam/1/2", "");
+    check_refused("cam1", "\"\" freeze-timeout=1000000", "needs a second sender");
+    check_refused("cam1", "cam1b freeze-timeout=1000000 device=opencl:0", "");
 }
 
 TEST(test_uri)
