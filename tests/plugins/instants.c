@@ -82,10 +82,13 @@ int main(int argc, char **argv)
     GstElement *pipeline = gst_parse_launch(launch, NULL);
     if (!pipeline)
         return 2;
+    /* The first instants may be older than this process. */
+    GstClockTime base = now() - 60 * GST_SECOND;
+    gst_element_set_start_time(pipeline, GST_CLOCK_TIME_NONE);
+    gst_element_set_base_time(pipeline, base);
     gst_element_set_state(pipeline, GST_STATE_PLAYING);
     gst_element_get_state(pipeline, NULL, NULL, 10 * GST_SECOND);
     GstElement *source = gst_bin_get_by_name(GST_BIN(pipeline), "source");
-    GstClockTime base = gst_element_get_base_time(pipeline);
     guint64 number = g_ascii_strtoull(argv[3], NULL, 10);
     if (number > 0)
         wait_for_receiver(pipeline);
