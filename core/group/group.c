@@ -28,6 +28,18 @@ static enum gpud_status check_history(const struct gpud_receiver *receiver, uint
                      history, history + 2, member, receiver->address.place, receiver->slots);
 }
 
+static enum gpud_status check_freeze(const struct gpud_group_params *params,
+                                     const struct gpud_receiver *receiver, struct gpud_error *error)
+{
+    if (params->freeze_timeout_ns == 0)
+        return GPUD_OK;
+    if (params->mode != GPUD_GROUP_ANY)
+        return gpud_fail(error, GPUD_INVALID,
+                         "a freeze timeout is for the mode ANY of a group, where another member "
+                         "can be taken");
+    return gpud_freeze_check_device(receiver->device, error);
+}
+
 static enum gpud_status check_params(const struct gpud_group_params *params,
                                      struct gpud_receiver *const *receivers, uint32_t count,
                                      struct gpud_error *error)
@@ -38,8 +50,9 @@ static enum gpud_status check_params(const struct gpud_group_params *params,
     if (params->mode != GPUD_GROUP_ALL && params->mode != GPUD_GROUP_ANY)
         return gpud_fail(error, GPUD_INVALID, "the mode %d of a group is not known here",
                          (int)params->mode);
-    if (params->tolerance_ns < 0 || params->latency_ns < 0)
-        return gpud_fail(error, GPUD_INVALID, "a group's tolerance or latency is negative");
+    if (params->tolerance_ns < 0 || params->latency_ns < 0 || params->freeze_timeout_ns < 0)
+        return gpud_fail(error, GPUD_INVALID,
+                         "a group's tolerance, latency or freeze timeout is negative");
     if (params->tolerance_ns > INT64_MAX / 16 || params->latency_ns > INT64_MAX / 16)
         return gpud_fail(error, GPUD_INVALID, "a group's tolerance or latency is of many years");
     if (params->history > GPUD_SLOTS_MAX - 2)
@@ -49,6 +62,8 @@ static enum gpud_status check_params(const struct gpud_group_params *params,
         if (!receivers[i])
             return gpud_fail(error, GPUD_INVALID, "receiver %u of the group is NULL", i);
         enum gpud_status status = check_history(receivers[i], i, params->history, error);
+        if (status == GPUD_OK)
+            status = check_freeze(params, receivers[i], error);
         if (status != GPUD_OK)
             return status;
     }
@@ -76,6 +91,7 @@ enum gpud_status gpud_group_create(struct gpud_context *context,
     made->on_event = own.on_event;
     made->user = own.user;
     made->count = count;
+    made->freeze_timeout = own.freeze_timeout_ns;
     made->loop = GPUD_LOOP_NONE;
     made->last_member = count;
     made->match.mode = own.mode;
@@ -435,6 +451,7 @@ void gpud_group_get_info(struct gpud_group *group, uint32_t member, struct gpud_
         now.missed = m->missed;
         now.behind_ns = m->behind;
         now.offset_ns = m->offset;
+        now.frozen = m->frozen;
         gpud_print(now.reason, "%s", m->delivers ? "" : own->reason);
     }
     gpud_lock_release(&group->lock);

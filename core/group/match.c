@@ -146,6 +146,7 @@ void gpud_match_add(struct gpud_match *match, uint32_t member, struct gpud_match
     struct gpud_match_member *m = &match->members[member];
     m->alive = m->delivers = m->known = true;
     m->ended = m->quiet = false;
+    m->frozen = entry.frozen;
     m->newest = entry.time;
     m->newest_at = entry.arrival;
     m->duration = entry.duration;
@@ -191,7 +192,7 @@ void gpud_match_leave(struct gpud_match *match, uint32_t member, bool ended)
 {
     struct gpud_match_member *m = &match->members[member];
     match->at_end |= ended && m->alive;
-    m->alive = m->delivers = false;
+    m->alive = m->delivers = m->frozen = false;
     m->ended = ended;
     gpud_match_renew(match, member);
 }
@@ -259,18 +260,35 @@ static enum gpud_group_state state_of(const struct gpud_match *match,
     return is_behind(match, m, time) ? GPUD_GROUP_LATE : GPUD_GROUP_SKIPPED;
 }
 
+/* The member whose frames are waited for: one whose picture stands still is preferred to none that
+ * moves. */
+static uint32_t find_favourite(const struct gpud_match *match,
+                               const struct gpud_match_request *request)
+{
+    if (!match->members[request->preferred].frozen)
+        return request->preferred;
+    for (uint32_t i = 0; i < match->count; i++)
+        if (match->members[i].delivers && !match->members[i].frozen)
+            return i;
+    return request->preferred;
+}
+
+static int badness(const struct gpud_match_entry *entry)
+{
+    return 2 * entry->corrupted + entry->frozen;
+}
+
 /* ANY: the best frame; ALL: the first. */
 static uint32_t choose(const struct gpud_match *match, const struct gpud_match_request *request,
                        struct gpud_match_entry *const entries[])
 {
-    uint32_t best = match->count;
+    uint32_t best = match->count, favourite = find_favourite(match, request);
     for (uint32_t i = 0; i < match->count; i++) {
         if (!entries[i])
             continue;
-        bool cleaner = best < match->count && entries[best]->corrupted && !entries[i]->corrupted;
-        bool wanted = best < match->count && match->mode == GPUD_GROUP_ANY &&
-                      i == request->preferred && entries[i]->corrupted == entries[best]->corrupted;
-        if (best == match->count || (match->mode == GPUD_GROUP_ANY && cleaner) || wanted)
+        int worse = best < match->count ? badness(entries[best]) - badness(entries[i]) : 1;
+        if (best == match->count ||
+            (match->mode == GPUD_GROUP_ANY && (worse > 0 || (worse == 0 && i == favourite))))
             best = i;
     }
     return best;
@@ -308,7 +326,8 @@ static int64_t patience(const struct gpud_match *match, const struct gpud_match_
         longer = longer < LATENCY_MOST ? longer : LATENCY_MOST;
         return longer > latency ? longer : latency;
     }
-    bool better = best->corrupted || (member == request->preferred && found->member != member);
+    bool better =
+        best->corrupted || (member == find_favourite(match, request) && found->member != member);
     return m->misses < MISSES_MAX && (!any || better) ? latency : 0;
 }
 

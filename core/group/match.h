@@ -22,6 +22,7 @@ struct gpud_match_entry {
     int64_t arrival;
     void *what;     /* the caller's */
     bool corrupted; /* taken only if no other member has a good one */
+    bool frozen;    /* likewise, but it is better than a corrupted one, and is not waited for */
     bool passed;
     uint32_t generation; /* of the member, when it came */
 };
@@ -34,8 +35,9 @@ struct gpud_match_member {
     bool alive;          /* connected */
     bool delivers;       /* and a frame came on this connection */
     bool known;          /* newest and newest_at are: a frame came once */
-    bool quiet; /* a wait for it, lest an instant be lost, was in vain, and nothing came since */
-    bool ended; /* not alive because of EOS */
+    bool quiet;  /* a wait for it, lest an instant be lost, was in vain, and nothing came since */
+    bool ended;  /* not alive because of EOS */
+    bool frozen; /* its last frame was */
     uint64_t newest;   /* time of its last frame, also of an earlier connection */
     int64_t newest_at; /* its arrival */
     uint64_t duration; /* of its last frame */

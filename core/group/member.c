@@ -236,12 +236,15 @@ static void take_frame(struct gpud_group_member *member, struct gpud_frame *fram
     item->link = member->link;
     atomic_fetch_add(&item->link->references, 1);
     item->events = take_events(member);
+    bool frozen = group->freeze_timeout && member->link->format.media.kind == GPUD_MEDIA_PICTURE &&
+                  gpud_freeze_note(&member->freeze, frame, time, group->freeze_timeout);
     struct gpud_match_entry entry = {
         .time = time,
         .duration = duration_of(&member->link->format.media, &info),
         .arrival = gpud_now(),
         .what = item,
         .corrupted = info.flags & GPUD_FRAME_CORRUPTED,
+        .frozen = frozen,
     };
     gpud_lock_take(&group->lock);
     member->frames++;

@@ -5,12 +5,14 @@
  * puts the frames into the match; the application's thread decides and takes them out.
  *
  *     match.c    which frames are of one instant, and when: a state machine
+ *     freeze.c   whether a picture stands still
  *     member.c   a member: its thread, its frames, its events
  *     group.c    the public object, waiting */
 #ifndef GPUD_GROUP_STATE_H
 #define GPUD_GROUP_STATE_H
 
 #include "base/lock.h"
+#include "group/freeze.h"
 #include "group/match.h"
 #include "stream/shared/loop.h"
 
@@ -63,6 +65,7 @@ struct gpud_group_member {
     struct gpud_group_link *link;
     struct gpud_group_event *events, **events_end;
     uint32_t events_count;
+    struct gpud_freeze freeze;
 
     struct gpud_group_item items[GPUD_GROUP_ITEMS]; /* `used` is set in its thread only */
     /* Under the group's lock. */
@@ -76,6 +79,7 @@ struct gpud_group {
     void (*on_event)(void *user, uint32_t member, enum gpud_event event, const void *data);
     void *user;
     uint32_t count;
+    int64_t freeze_timeout; /* 0: frozen pictures count like others */
     struct gpud_group_member members[GPUD_GROUP_MEMBERS_MAX];
     struct gpud_group_link
         *reported[GPUD_GROUP_MEMBERS_MAX]; /* ANY: [0]; the application's thread */

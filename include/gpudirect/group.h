@@ -82,6 +82,11 @@ struct gpud_group_params {
      * is handed on. data lives during the call. May be NULL. */
     void (*on_event)(void *user, uint32_t member, enum gpud_event event, const void *data);
     void *user; /**< passed to time and on_event */
+    /** ANY: a member whose pictures have had the same contents for so long, by their times, counts
+     * as bad until they change: another member is preferred, unless its pictures stand still, too.
+     * Some rows of each picture are compared, by the CPU, which is possible for receivers on the
+     * host. 0: never. */
+    int64_t freeze_timeout_ns;
 };
 
 /** Which instant is wanted. */
@@ -158,6 +163,7 @@ struct gpud_group_info {
     /** time of its last frame, minus that of the first one for the same instant */
     int64_t offset_ns;
     char reason[GPUD_REASON_MAX]; /**< why it is not connected; "" while it is */
+    bool frozen; /**< its pictures stand still: see gpud_group_params.freeze_timeout_ns */
 };
 
 /** Makes a group. Its members connect in threads of the group's, from now on.
@@ -171,6 +177,7 @@ struct gpud_group_info {
  * @return GPUD_OK, or a failure that leaves the receivers as they were:
  * @retval GPUD_INVALID  a parameter is wrong, a receiver is in a group already, or has too few
  *     slots for the history
+ * @retval GPUD_UNSUPPORTED  a freeze timeout, and pictures of a receiver cannot be compared
  * @retval GPUD_NO_MEMORY  there is no memory or no thread for it
  * @retval GPUD_IO  no descriptor could be made
  */

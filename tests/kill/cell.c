@@ -24,6 +24,8 @@ const struct way ways[WAYS] = {
     {"staged push", WAY_PUSH, "hip:0", "hip:1", "staged-push"},
     {"map vulkan", WAY_VULKAN, "vulkan:0", "vulkan:0", "map"},
     {"rdma host", WAY_RDMA, "host", "host", "rdma-host"},
+    {"standby", WAY_STANDBY, "host", "host", "map"},
+    {"group", WAY_GROUP, "host", "host", "map"},
 };
 
 void honest_start(struct peer *honest, const struct cell *cell)
@@ -42,6 +44,8 @@ void honest_finish(struct peer *honest)
 
 static int64_t survive(const struct cell *cell, int kills, enum gpud_slow_receiver policy)
 {
+    if (cell->way->bit == WAY_GROUP)
+        return survive_grouped(cell, kills);
     return point_is_the_senders(cell->point) ? survive_receiving(cell, kills, policy)
                                              : survive_sending(cell, kills, policy);
 }

@@ -46,7 +46,8 @@ void cell_run(struct cell *cell);
 
 /* --- parts ------------------------------------------------------------------------------------ */
 
-/* Children in turn: one that streams, and one that stands by, opened ahead. */
+/* Children in turn: one that streams, and one that stands by, opened ahead. In `orders` the caller
+ * may set `programme` before children_open(). */
 struct children {
     struct child_orders orders;
     struct child child, next;
@@ -77,6 +78,9 @@ void children_close(struct children *children);
 /* The two kinds of survivors. Each returns the longest time that it took to stream again. */
 int64_t survive_sending(const struct cell *cell, int kills, enum gpud_slow_receiver policy);
 int64_t survive_receiving(const struct cell *cell, int kills, enum gpud_slow_receiver policy);
+
+/* Receives in a group that has a backup besides: no picture is lost or repeated. */
+int64_t survive_grouped(const struct cell *cell, int kills);
 
 /* An honest receiver beside the child. */
 void honest_start(struct peer *honest, const struct cell *cell);

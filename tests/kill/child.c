@@ -38,12 +38,18 @@ void gpud_stop_point(const char *name)
 
 /* --- sending ---------------------------------------------------------------------------------- */
 
+const char *child_address(const struct child_orders *orders)
+{
+    return peer_address(orders->backup ? KILL_NAME "-backup" : KILL_NAME);
+}
+
 /* A sender that was killed may hold its address for a moment. */
 static struct gpud_sender *make_sender(struct gpud_context *context)
 {
     struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
-    params.address = peer_address(KILL_NAME);
+    params.address = child_address(&own->orders);
     params.psk_file = peer_key();
+    params.standby = own->orders.standby;
     params.device = own->orders.device;
     params.route = own->orders.route;
     params.slow_receiver = own->orders.slow_receiver;
@@ -77,6 +83,41 @@ static void send_between(struct gpud_sender *sender, struct gpud_layout *layout,
     }
 }
 
+static void stand_by(struct gpud_sender *sender)
+{
+    atomic_store(&own->ready, true);
+    while (INFO(sender, sender).stands_by && !atomic_load(&own->leave))
+        gpud_test_nap(1);
+}
+
+/* Begins behind what was handed on, whenever that was: nothing is lost by a slow machine. */
+static void play_programme(struct gpud_context *context)
+{
+    struct gpud_layout layout;
+    unsigned epoch = 0;
+    struct gpud_sender *sender = make_sender(context);
+    child_layout(&layout, epoch);
+    WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
+    while (gpud_sender_wait(sender, 1, 20 * GPUD_MSEC, NULL) != GPUD_OK)
+        if (atomic_load(&own->leave))
+            break;
+    for (uint64_t number = atomic_load(&own->handed) + 1; !atomic_load(&own->leave); number++) {
+        int64_t due = own->orders.programme + (int64_t)number * CHILD_INSTANT;
+        while (gpud_test_now() < due && !atomic_load(&own->leave))
+            gpud_test_nap(1);
+        struct gpud_frame *frame = ACQUIRE_SLOT(sender, 60 * GPUD_SEC);
+        frame_write(frame, &layout, number);
+        struct gpud_frame_info info = INFO(frame, frame);
+        info.pts_ns = number * CHILD_INSTANT;
+        info.duration_ns = CHILD_INSTANT;
+        WORKS(gpud_frame_set_info(frame, &info, &e));
+        WORKS(gpud_sender_submit(sender, &frame, 60 * GPUD_SEC, &e));
+        if (atomic_fetch_add(&own->frames, 1) % EVERY == 0 && atomic_load(&own->armed))
+            send_between(sender, &layout, &epoch);
+    }
+    gpud_sender_destroy(&sender);
+}
+
 static void play_sender(struct gpud_context *context)
 {
     struct gpud_layout layout;
@@ -86,6 +127,8 @@ static void play_sender(struct gpud_context *context)
     struct gpud_device *host = OPEN_DEVICE(context, "host");
     child_layout(&layout, epoch);
     WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
+    if (own->orders.standby)
+        stand_by(sender);
     while (!atomic_load(&own->leave)) {
         /* Some frames lie in memory of the application's, and are copied on every way. */
         if (++number % 3)
@@ -169,10 +212,14 @@ void child_main(int argc, char **argv)
     struct gpud_device *device = OPEN_DEVICE(context, own->orders.device);
     if (on_gpu)
         gpu_open(&gpu, own->orders.device, VIEW_FRAME_MIN);
-    atomic_store(&own->ready, true);
-    while (!atomic_load(&own->go))
-        gpud_test_nap(1);
-    if (own->orders.sends)
+    if (!own->orders.standby) {
+        atomic_store(&own->ready, true);
+        while (!atomic_load(&own->go))
+            gpud_test_nap(1);
+    }
+    if (own->orders.programme)
+        play_programme(context);
+    else if (own->orders.sends)
         play_sender(context);
     else
         play_receiver(context, on_gpu ? &gpu : NULL);

@@ -12,7 +12,8 @@
 #include <stdatomic.h>
 #include <sys/types.h>
 
-#define CHILD_NUMBERS 1000000 /* pictures of one child: from its own number times this */
+#define CHILD_NUMBERS 1000000         /* pictures of one child: from its own number times this */
+#define CHILD_INSTANT (5 * GPUD_MSEC) /* of a programme: between its pictures */
 
 struct child_orders {
     bool sends;
@@ -22,6 +23,11 @@ struct child_orders {
     enum provoke provoke;
     unsigned number; /* of this child, from 1 */
     enum gpud_slow_receiver slow_receiver;
+    bool standby; /* a sender: waits for the address while another child has it */
+    /* A sender of a programme: picture n is due n * CHILD_INSTANT after this, for all its senders;
+     * 0: it sends without a pause. */
+    int64_t programme;
+    bool backup; /* of the programme, on an address of its own */
 };
 
 struct child_board {
@@ -30,6 +36,7 @@ struct child_board {
     atomic_bool go;    /* everything slow is done before */
     atomic_bool armed; /* the point counts */
     atomic_bool leave;
+    atomic_ullong handed; /* of a programme: the picture that was handed on last */
     /* By the child. */
     atomic_bool ready;
     atomic_uint passings;
@@ -47,6 +54,9 @@ struct child {
 
 /* For main(), first of all. */
 void child_main(int argc, char **argv);
+
+/* Where it sends. */
+const char *child_address(const struct child_orders *orders);
 
 void child_start(struct child *child, const struct child_orders *orders);
 

@@ -64,12 +64,11 @@ void children_open(struct children *children, const struct cell *cell,
     const struct point *point = cell->point;
     bool sends = point_is_the_senders(point);
     bool rare = point->provoke != BY_FRAMES && point->provoke != BY_EVENTS;
-    *children = (struct children){.varied = rare ? 3 : 5};
-    children->orders = (struct child_orders){
-        .sends = sends,
-        .provoke = point->provoke,
-        .slow_receiver = policy,
-    };
+    *children = (struct children){.varied = rare ? 3 : 5, .orders = children->orders};
+    children->orders.sends = sends;
+    children->orders.provoke = point->provoke;
+    children->orders.slow_receiver = policy;
+    children->orders.standby = cell->way->bit == WAY_STANDBY;
     if (point->provoke == BY_A_HELD_GPU || point->provoke == BY_GROWTH)
         children->varied = 1; /* what makes the process pass there happens once */
     snprintf(children->orders.device, sizeof(children->orders.device), "%s",

@@ -280,8 +280,15 @@ static bool is_any(int point, int way)
     return true;
 }
 
+/* All, but of the columns that are about who sends and who receives, rather than about a way, one
+ * cell of each kind. */
+static bool is_in_short_run(int point, int way)
+{
+    return !(ways[way].bit & (WAY_STANDBY | WAY_GROUP)) || is_first_of_kind(point);
+}
+
 /* kill-matrix [kills on the host [kills on other ways [part of a way's name [part of a point's
- * name]]]]
+ * name]]]]              with one kill on other ways not all cells of a standby and a group
  * kill-matrix sample     two kills in each cell of a sample
  * kill-matrix kinds      two kills in a cell or two of each kind
  *
@@ -300,6 +307,8 @@ int main(int argc, char **argv)
         is_chosen = is_among_kinds;
     if (is_chosen != is_any)
         on_host = elsewhere = 2;
+    else if (elsewhere == 1)
+        is_chosen = is_in_short_run;
     CHECK(on_host > 0 && elsewhere > 0, "no kills: give numbers");
     const char *only_way = argc > 3 ? argv[3] : "", *only_point = argc > 4 ? argv[4] : "";
     /* They wait more than they work. */

@@ -20,8 +20,10 @@ enum way_bit {
     WAY_HIP_PEER = 1 << 7,  /* as WAY_PEER */
     WAY_PUSH = 1 << 8,      /* staged-push, from one GPU to another */
     WAY_VULKAN = 1 << 9,    /* map, both ends on one GPU, whose queues wait for no words */
+    WAY_STANDBY = 1 << 10,  /* as WAY_HOST; the next sender waits for the address meanwhile */
+    WAY_GROUP = 1 << 11,    /* as WAY_HOST; a group has a backup besides */
 };
-#define WAYS 10
+#define WAYS 12
 
 /* What makes a process pass the point, besides frames. */
 enum provoke {

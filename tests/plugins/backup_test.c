@@ -10,7 +10,6 @@
 #include <sys/wait.h>
 
 #define INTERVAL (40 * GST_MSECOND)
-#define PICTURE_SIZE "2048" /* of CAPS_SMALL */
 
 static struct {
     gchar *addresses[2];
@@ -22,21 +21,11 @@ static struct {
     gint64 step; /* between the pictures' numbers and their times */
 } scene;
 
-static GPid start_sender(const gchar *address, const gchar *properties)
-{
-    g_autofree gchar *sink = g_strdup_printf("address=%s slots=32 %s", address, properties);
-    gchar *const argv[] = {(gchar *)g_getenv("GPUDIRECT_TEST_INSTANTS"), CAPS_SMALL, PICTURE_SIZE,
-                           sink, NULL};
-    GPid pid = 0;
-
-    fail_unless(argv[0] && g_spawn_async(NULL, (gchar **)argv, NULL, G_SPAWN_DO_NOT_REAP_CHILD,
-                                         NULL, NULL, &pid, NULL));
-    return pid;
-}
-
 static void start(guint which)
 {
-    scene.pids[which] = start_sender(scene.addresses[which], "");
+    scene.pids[which] =
+        ends_spawn_instants(scene.addresses[which], CAPS_SMALL, "slots=32 slow-receiver=block",
+                            scene.pictures ? scene.last + 1 : 0);
 }
 
 static void check_active(const gchar *wanted)
@@ -173,6 +162,51 @@ TEST(test_main_is_stopped)
     close_scene();
 }
 
+static gboolean is_frozen(const gchar *name)
+{
+    g_autoptr(GstStructure) stats = NULL, one = NULL;
+    gboolean frozen = FALSE;
+
+    g_object_get(ends_element(scene.src), "stats", &stats, NULL);
+    fail_unless(gst_structure_get(stats, name, GST_TYPE_STRUCTURE, &one, NULL) &&
+                gst_structure_get_boolean(one, "frozen", &frozen));
+    return frozen;
+}
+
+/* A picture that stands still gives way to one that moves, at once and without a step. */
+TEST(test_main_freezes)
+{
+    open_scene("freeze-timeout=400000000");
+    kill(scene.pids[0], SIGUSR1);
+    TAKE_UNTIL(is_active("backup"));
+    fail_unless(is_frozen("main") && !is_frozen("backup"));
+    take_some(10);
+    check_active("backup");
+    kill(scene.pids[1], SIGUSR1);
+    TAKE_UNTIL(is_frozen("backup") && is_active("main")); /* none moves: the preferred one */
+    kill(scene.pids[1], SIGUSR2);
+    TAKE_UNTIL(is_active("backup"));
+    ends_kill(scene.pids[1]); /* better than none */
+    TAKE_UNTIL(is_active("main"));
+    start(1);
+    TAKE_UNTIL(is_active("backup"));
+    kill(scene.pids[0], SIGUSR2);
+    TAKE_UNTIL(is_active("main") && !is_frozen("main"));
+    take_some(5);
+    close_scene();
+}
+
+/* Without the timeout a still picture counts like any other. */
+TEST(test_main_may_stand_still)
+{
+    open_scene("");
+    kill(scene.pids[0], SIGUSR1);
+    take_some(30);
+    check_active("main");
+    fail_if(is_frozen("main"));
+    close_scene();
+}
+
 static void end_stream(guint which)
 {
     kill(scene.pids[which], SIGTERM);
@@ -284,6 +318,8 @@ TEST(test_refused)
     check_refused("cam1", "target:cam1", "senders'");
     check_refused("target:cam1", "cam1", "senders'");
     check_refused("cam1", "cam/1/2", "");
+    check_refused("cam1", "\"\" freeze-timeout=1000000", "needs a second sender");
+    check_refused("cam1", "cam1b freeze-timeout=1000000 device=opencl:0", "");
 }
 
 TEST(test_uri)

@@ -436,6 +436,21 @@ GPid ends_spawn(const gchar *format, ...)
     return pid;
 }
 
+GPid ends_spawn_instants(const gchar *address, const gchar *caps, const gchar *properties,
+                         guint64 first)
+{
+    g_autofree gchar *number = g_strdup_printf("%" G_GUINT64_FORMAT, first);
+    g_autofree gchar *sink = g_strdup_printf("address=%s %s", address, properties);
+    gchar *argv[] = {(gchar *)g_getenv("GPUDIRECT_TEST_INSTANTS"), (gchar *)caps, sink, number,
+                     NULL};
+    GPid pid = 0;
+
+    fail_unless(argv[0] != NULL, "GPUDIRECT_TEST_INSTANTS is not set: run by meson test");
+    fail_unless(g_spawn_async(NULL, argv, NULL, G_SPAWN_DO_NOT_REAP_CHILD, NULL, NULL, &pid, NULL));
+    return pid;
+}
+
+/* A stopped process dies, too. */
 void ends_kill(GPid pid)
 {
     kill(pid, SIGKILL);

@@ -151,8 +151,12 @@ GstMessage *ends_wait_message(GstBus *bus, GstMessageType types, guint seconds);
 /* The next error, warning or info within so many seconds, which must come. */
 GError *ends_wait_error(GstBus *bus, GstMessageType types, guint seconds);
 
-/* Another process with this pipeline; and its end. */
+/* Another process with this pipeline; one that sends a programme's pictures by the clock, see
+ * instants.c; and their end. A sender that is started anew with the instant behind the last one
+ * that was received has all others, however slow the machine is. */
 GPid ends_spawn(const gchar *format, ...) G_GNUC_PRINTF(1, 2);
+GPid ends_spawn_instants(const gchar *address, const gchar *caps, const gchar *properties,
+                         guint64 first);
 void ends_kill(GPid pid);
 
 #endif

@@ -19,6 +19,7 @@ struct camera {
     GstHarness *sink, *src;
     guint late;              /* ticks */
     gint stopped;            /* atomic */
+    gboolean away;           /* the others go on without it */
     const gchar *caps, *set; /* the former atomic; set by the pusher */
     guint64 newest;          /* of those that the consumer took */
     GstBuffer *next;         /* that it has not taken yet */
@@ -106,12 +107,14 @@ static void take(struct camera *camera)
     gst_clear_buffer(&camera->next);
 }
 
-/* Takes the next picture of each, all of which must be of one instant. */
+/* Takes the next picture of each that is not away, all of which must be of one instant. */
 static void check_together(guint times)
 {
     for (guint k = 0; k < times; k++) {
         guint64 number = look(&cameras[0]);
         for (guint i = 0; i < CAMERAS; i++) {
+            if (cameras[i].away)
+                continue;
             fail_unless_equals_uint64(look(&cameras[i]), number);
             take(&cameras[i]);
         }
@@ -124,9 +127,10 @@ static void begin_together(void)
     guint64 first = 0;
 
     for (guint i = 0; i < CAMERAS; i++)
-        first = MAX(first, look(&cameras[i]));
+        if (!cameras[i].away)
+            first = MAX(first, look(&cameras[i]));
     for (guint i = 0; i < CAMERAS; i++)
-        while (look(&cameras[i]) < first)
+        while (!cameras[i].away && look(&cameras[i]) < first)
             take(&cameras[i]);
 }
 
@@ -227,6 +231,98 @@ TEST(test_one_stops)
 }
 
 /* --- states ------------------------------------------------------------------------------- */
+
+#define IN_USE "group=%s group-latency=2000000000 slots=32"
+
+/* Four in step, of which one goes away in some way. */
+static void start_in_step(const gchar *group)
+{
+    g_autofree gchar *all = g_strdup_printf(IN_USE, group);
+
+    start(all);
+    run();
+    begin_together();
+    check_together(10);
+}
+
+/* The others wait for it once, and go on in step. */
+static void go_on_without(guint which)
+{
+    struct camera *camera = &cameras[which];
+
+    camera->away = TRUE;
+    gst_clear_buffer(&camera->next);
+    ENDS_UNTIL(20, (drain(which), stat(which == 0 ? 1 : 0, "frames") > 30));
+    begin_together();
+    check_together(20);
+}
+
+static void come_back(guint which)
+{
+    while (gst_harness_buffers_in_queue(cameras[which].src))
+        gst_buffer_unref(gst_harness_pull(cameras[which].src));
+    cameras[which].away = FALSE;
+    begin_together();
+    check_together(20);
+    stop();
+}
+
+TEST(test_one_is_paused)
+{
+    start_in_step("paused");
+    for (guint i = 0; i < 2; i++) {
+        cameras[2].away = FALSE;
+        gst_element_set_state(cameras[2].src->element, GST_STATE_PAUSED);
+        go_on_without(2);
+        gst_element_set_state(cameras[2].src->element, GST_STATE_PLAYING);
+    }
+    come_back(2);
+}
+
+TEST(test_one_is_restarted)
+{
+    start_in_step("restarted");
+    gst_element_set_state(cameras[2].src->element, GST_STATE_NULL);
+    go_on_without(2);
+    gst_element_set_state(cameras[2].src->element, GST_STATE_PLAYING);
+    come_back(2);
+}
+
+/* Its sender ends the stream, and so does the source. */
+TEST(test_one_ends)
+{
+    start_in_step("ends");
+    g_atomic_int_set(&cameras[2].stopped, TRUE);
+    g_usleep(INTERVAL / GST_USECOND);
+    gst_harness_push_event(cameras[2].sink, gst_event_new_eos());
+    gst_event_unref(ends_wait_event(cameras[2].src, GST_EVENT_EOS));
+    go_on_without(2);
+    stop();
+}
+
+/* The application ends the stream of one. */
+TEST(test_one_is_ended)
+{
+    start_in_step("ended");
+    gst_element_send_event(ends_element(cameras[2].src), gst_event_new_eos());
+    gst_event_unref(ends_wait_event(cameras[2].src, GST_EVENT_EOS));
+    go_on_without(2);
+    stop();
+}
+
+/* A source whose sender never comes. */
+TEST(test_one_never_comes)
+{
+    g_autofree gchar *all = g_strdup_printf(IN_USE, "never");
+    GstHarness *src = ends_src_at("nowhere", all);
+
+    start_in_step("never");
+    ENDS_UNTIL(20, (drain(CAMERAS), ends_stat(src, "group-missed") > 20));
+    begin_together();
+    check_together(20);
+    fail_unless_equals_int(gst_harness_buffers_in_queue(src), 0);
+    stop();
+}
 
 /* A source whose picture waits for the others, which have no sender. */
 static void start_held(struct camera *camera, const gchar *group)

@@ -2,14 +2,15 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* A sender in a process of its own, one of several of the same programme: picture k is of the
- * instant k * 40 ms of CLOCK_MONOTONIC, and says k as its offset. It ends its stream on SIGTERM.
- * The command line: caps, and the sink's properties. */
-#include <gst/gst.h>
+ * instant k times a picture's duration of CLOCK_MONOTONIC, says k as its offset, and is filled with
+ * it. It ends its stream on SIGTERM; SIGUSR1 freezes the picture, whose times go on, and SIGUSR2
+ * lets it move again. The command line: caps, the sink's properties, and the first instant, which
+ * is sent when a receiver is connected; 0: the current one, at once. */
+#include <gst/video/video.h>
 #include <signal.h>
+#include <sys/prctl.h>
 
-#define INTERVAL (40 * GST_MSECOND)
-
-static gint ending; /* atomic */
+static gint ending, frozen; /* atomic */
 
 static void end(int number)
 {
@@ -17,52 +18,89 @@ static void end(int number)
     g_atomic_int_set(&ending, TRUE);
 }
 
+static void freeze(int number)
+{
+    g_atomic_int_set(&frozen, number == SIGUSR1);
+}
+
 static GstClockTime now(void)
 {
     return (GstClockTime)g_get_monotonic_time() * GST_USECOND;
 }
 
-static GstFlowReturn push(GstElement *source, gsize size, guint64 number, GstClockTime base)
+static GstClockTime time_of(const GstVideoInfo *info, guint64 number)
 {
-    GstBuffer *buffer = gst_buffer_new_allocate(NULL, size, NULL);
+    return gst_util_uint64_scale(number, GST_SECOND * (guint64)info->fps_d, (guint64)info->fps_n);
+}
+
+static GstFlowReturn push(GstElement *source, const GstVideoInfo *info, guint64 number,
+                          GstClockTime base)
+{
+    static guint8 shown;
+    GstBuffer *buffer = gst_buffer_new_allocate(NULL, info->size, NULL);
     GstFlowReturn flow = GST_FLOW_ERROR;
 
-    gst_buffer_memset(buffer, 0, (guint8)number, size);
+    if (!g_atomic_int_get(&frozen))
+        shown = (guint8)number;
+    gst_buffer_memset(buffer, 0, shown, info->size);
     GST_BUFFER_OFFSET(buffer) = number;
-    GST_BUFFER_PTS(buffer) = number * INTERVAL - base;
-    GST_BUFFER_DURATION(buffer) = INTERVAL;
+    GST_BUFFER_PTS(buffer) = time_of(info, number) - base;
+    GST_BUFFER_DURATION(buffer) = time_of(info, 1);
     g_signal_emit_by_name(source, "push-buffer", buffer, &flow);
     gst_buffer_unref(buffer);
     return flow;
 }
 
+static void wait_for_receiver(GstElement *pipeline)
+{
+    g_autoptr(GstElement) sink = gst_bin_get_by_name(GST_BIN(pipeline), "sink");
+    guint clients = 0;
+
+    while (clients == 0 && !g_atomic_int_get(&ending)) {
+        g_usleep(1000);
+        g_object_get(sink, "num-clients", &clients, NULL);
+    }
+}
+
 int main(int argc, char **argv)
 {
     GstFlowReturn flow = GST_FLOW_OK;
+    GstVideoInfo info;
 
     gst_init(&argc, &argv);
-    if (argc != 4)
+    g_autoptr(GstCaps) caps = argc == 4 ? gst_caps_from_string(argv[1]) : NULL;
+    if (!caps || !gst_video_info_from_caps(&info, caps) || info.fps_n <= 0)
         return 2;
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* nothing is left of a test that fails */
     signal(SIGTERM, end);
+    signal(SIGUSR1, freeze);
+    signal(SIGUSR2, freeze);
     g_autofree gchar *launch =
         g_strdup_printf("appsrc name=source is-live=true format=time caps=%s ! "
                         "gpudirectsink name=sink sync=false async=false %s",
-                        argv[1], argv[3]);
+                        argv[1], argv[2]);
     GstElement *pipeline = gst_parse_launch(launch, NULL);
     if (!pipeline)
         return 2;
+    /* The first instants may be older than this process. */
+    GstClockTime base = now() - 60 * GST_SECOND;
+    gst_element_set_start_time(pipeline, GST_CLOCK_TIME_NONE);
+    gst_element_set_base_time(pipeline, base);
     gst_element_set_state(pipeline, GST_STATE_PLAYING);
     gst_element_get_state(pipeline, NULL, NULL, 10 * GST_SECOND);
     GstElement *source = gst_bin_get_by_name(GST_BIN(pipeline), "source");
-    GstClockTime base = gst_element_get_base_time(pipeline);
-    /* No test waits longer. */
-    guint64 number = now() / INTERVAL + 1, last = number + 120 * GST_SECOND / INTERVAL;
-    while (flow == GST_FLOW_OK && number < last && !g_atomic_int_get(&ending)) {
-        GstClockTime at = now();
-        if (at < number * INTERVAL)
-            g_usleep((number * INTERVAL - at) / GST_USECOND);
+    guint64 number = g_ascii_strtoull(argv[3], NULL, 10);
+    if (number > 0)
+        wait_for_receiver(pipeline);
+    else
+        number =
+            gst_util_uint64_scale(now(), (guint64)info.fps_n, GST_SECOND * (guint64)info.fps_d) + 1;
+    while (flow == GST_FLOW_OK && !g_atomic_int_get(&ending)) {
+        GstClockTime at = now(), due = time_of(&info, number);
+        if (at < due)
+            g_usleep((due - at) / GST_USECOND + 1);
         else
-            flow = push(source, (gsize)g_ascii_strtoull(argv[2], NULL, 10), number++, base);
+            flow = push(source, &info, number++, base);
     }
     g_signal_emit_by_name(source, "end-of-stream", &flow);
     g_autoptr(GstBus) bus = gst_element_get_bus(pipeline);

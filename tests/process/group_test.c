@@ -276,6 +276,8 @@ static void refusals(void)
     EXPECT(GPUD_INVALID, "mode", create(PARAMS(.mode = (enum gpud_group_mode)7), 2, &group, &e));
     EXPECT(GPUD_INVALID, "negative", create(PARAMS(.latency_ns = -1), 2, &group, &e));
     EXPECT(GPUD_INVALID, "negative", create(PARAMS(.tolerance_ns = -1), 2, &group, &e));
+    EXPECT(GPUD_INVALID, "negative", create(PARAMS(.freeze_timeout_ns = -1), 2, &group, &e));
+    EXPECT(GPUD_INVALID, "ANY", create(PARAMS(.freeze_timeout_ns = 1), 2, &group, &e));
     EXPECT(GPUD_INVALID, "years", create(PARAMS(.latency_ns = INT64_MAX), 2, &group, &e));
     EXPECT(GPUD_INVALID, "none-a", create(PARAMS(.history = 4), 2, &group, &e));
     EXPECT(GPUD_INVALID, "history", create(PARAMS(.history = UINT32_MAX), 2, &group, &e));
@@ -309,6 +311,20 @@ static void refusals(void)
     /* They are receivers as before. */
     struct gpud_frame *frame;
     EXPECT(GPUD_TIMEOUT, "none-a", gpud_receiver_acquire(pair[0], 0, &frame, &e));
+}
+
+/* Where the CPU cannot read the pictures. */
+static void refuse_freeze(const char *device)
+{
+    struct gpud_group *group = NULL;
+    struct gpud_context *context = NEW_CONTEXT();
+    struct gpud_receiver *receiver =
+        NEW_RECEIVER(context, .address = "none-a", .device = device, .slots = 5);
+    EXPECT(GPUD_UNSUPPORTED, "receive on the host",
+           gpud_group_create(context, PARAMS(.mode = GPUD_GROUP_ANY, .freeze_timeout_ns = GPUD_SEC),
+                             &receiver, 1, &group, &e));
+    gpud_receiver_destroy(&receiver);
+    gpud_context_destroy(&context);
 }
 
 static struct gpud_group *waiting;
@@ -569,6 +585,8 @@ int main(int argc, char **argv)
             if (gpud_device_open(context, devices[i], &device, &why) != GPUD_OK)
                 SKIP("%s", why.reason);
             gpud_device_close(&device);
+            if (strcmp(devices[i], "host") != 0)
+                refuse_freeze(devices[i]);
         }
         gpud_context_destroy(&context);
     }

@@ -8,6 +8,7 @@
 
 #include "support/check.h"
 #include "support/make.h"
+#include "support/tally.h"
 
 #include <signal.h>
 
@@ -23,18 +24,10 @@ static struct {
     struct gpud_group *group;
     struct instants senders[2];
     uint32_t preferred;
-    uint64_t last;                    /* instant */
-    int64_t last_at, longest, latest; /* between two; after an instant was due */
-    uint64_t lost, repeated, corrupted;
+    struct tally tally;
+    uint64_t corrupted;
     uint32_t member;
 } scene;
-
-static unsigned random_below(unsigned limit)
-{
-    static uint32_t state = 4711;
-    state = state * 1664525 + 1013904223;
-    return (state >> 8) % limit;
-}
 
 /* Each instant once, in order, and its picture whole. */
 static void check(struct gpud_group_instant *got)
@@ -43,17 +36,13 @@ static void check(struct gpud_group_instant *got)
     CHECK(frame && !got->frames[1 - got->member], "not one frame of one member");
     struct gpud_frame_info info = INFO(frame, frame);
     uint64_t instant = info.offset;
-    int64_t now = gpud_test_now();
-    if (scene.last) {
-        scene.repeated += instant <= scene.last;
-        scene.lost += instant > scene.last ? instant - scene.last - 1 : 0;
-        CHECK(instant != scene.last + 1 || !got->discontinuity,
+    if (scene.tally.last)
+        CHECK(instant != scene.tally.last + 1 || !got->discontinuity,
               "a discontinuity at instant %llu, and none is missing", (unsigned long long)instant);
-        if (now - scene.last_at > scene.longest)
-            scene.longest = now - scene.last_at;
-    } else {
+    else
         CHECK(got->discontinuity, "the first instant is one without a discontinuity");
-    }
+    int64_t due = scene.senders[0].orders.base + (int64_t)instants_time(scene.rate, instant);
+    tally_take(&scene.tally, instant, due, gpud_test_now());
     CHECK_EQUAL(!!(info.flags & GPUD_FRAME_DISCONTINUITY), got->discontinuity);
     CHECK_EQUAL(got->time_ns, info.pts_ns);
     CHECK_EQUAL(info.pts_ns, instants_time(scene.rate, instant));
@@ -61,12 +50,7 @@ static void check(struct gpud_group_instant *got)
         scene.corrupted++;
     else
         FRAME_CHECK(frame, &info.layout, instant);
-    int64_t late = now - scene.senders[0].orders.base - (int64_t)instants_time(scene.rate, instant);
-    if (late > scene.latest)
-        scene.latest = late;
     gpud_frame_release(&got->frames[got->member]);
-    scene.last = instant;
-    scene.last_at = now;
     scene.member = got->member;
     for (int i = 0; i < 2; i++)
         if (scene.senders[i].board)
@@ -99,13 +83,13 @@ static enum gpud_status take(int64_t timeout)
 
 static void take_some(unsigned count)
 {
-    uint64_t wanted = scene.last + count;
-    TAKE_UNTIL("some instants more", scene.last >= wanted);
+    uint64_t wanted = scene.tally.last + count;
+    TAKE_UNTIL("some instants more", scene.tally.last >= wanted);
 }
 
 static void start(int which)
 {
-    instants_start(&scene.senders[which], scene.last);
+    instants_start(&scene.senders[which], scene.tally.last);
 }
 
 /* From here on it has every instant that comes. */
@@ -152,13 +136,9 @@ static void report(const char *what, unsigned times)
 {
     struct gpud_group_info info = GPUD_INFO_INIT(info);
     gpud_group_get_info(scene.group, 0, &info);
-    SAY("%6.2f  %-28s %5u %5llu %9llu %9llu %8.1f ms %8.1f ms",
-        (double)scene.rate.num / scene.rate.den, what, times, (unsigned long long)scene.lost,
-        (unsigned long long)scene.repeated, (unsigned long long)info.switches,
-        (double)scene.longest / GPUD_MSEC, (double)scene.latest / GPUD_MSEC);
-    CHECK(scene.lost == 0 && scene.repeated == 0, "instants are lost or repeated");
+    tally_print(&scene.tally, (double)scene.rate.num / scene.rate.den, what, times, info.switches);
+    CHECK(scene.tally.lost == 0 && scene.tally.repeated == 0, "instants are lost or repeated");
     CHECK(scene.corrupted == 0, "a broken picture, and the other one was whole");
-    scene.longest = scene.latest = 0;
 }
 
 /* --- the cases -------------------------------------------------------------------------------- */
@@ -169,7 +149,7 @@ static void kill_one(int which)
     instants_kill(&scene.senders[which]);
     start(which);
     await(which);
-    unsigned more = random_below(5);
+    unsigned more = tally_random_below(5);
     take_some(more);
     if (more == 4)
         TAKE_UNTIL("the preferred one is taken again", scene.member == scene.preferred);
@@ -216,7 +196,7 @@ static void change_format(int which, const char *what)
 {
     for (int i = 0; i < 2; i++)
         if (i == which || which == 2)
-            atomic_store(&scene.senders[i].board->other_at, scene.last + 4);
+            atomic_store(&scene.senders[i].board->other_at, scene.tally.last + 4);
     take_some(10);
     TAKE_UNTIL("the preferred one is taken again", scene.member == scene.preferred);
     report(what, 1);
@@ -280,8 +260,7 @@ int main(int argc, char **argv)
     setenv("GPUDIRECT_LOG", "error", 0);
     runtime_make();
     open_drivers();
-    SAY("%6s  %-28s %5s %5s %9s %9s %11s %11s", "rate", "what", "times", "lost", "repeated",
-        "switches", "longest gap", "latest");
+    tally_print_header();
     for (unsigned i = 0; i < sizeof(rates) / sizeof(rates[0]); i++) {
         struct baseline before = baseline_take();
         struct gpud_context *context = NEW_CONTEXT();

@@ -129,6 +129,48 @@ static void frozen_main(void)
     TAKES(next(), last + 7 * DURATION, 0, 0, false);
 }
 
+static void add_frozen(uint32_t member, int64_t time)
+{
+    gpud_match_add(&match, member,
+                   (struct gpud_match_entry){.time = (uint64_t)time,
+                                             .duration = DURATION,
+                                             .arrival = now,
+                                             .what = &marks[member],
+                                             .frozen = true});
+    drop();
+}
+
+/* A picture that stands still: the other one is taken and waited for, no longer than any preferred
+ * one, and where there is no other one, this one is not waited with. */
+static void still_main(void)
+{
+    int64_t last = in_step(GPUD_GROUP_ANY, 2, 0), latency = gpud_match_latency(&match);
+    add_frozen(0, last + DURATION);
+    WAITS(next(), now + latency);
+    add(1, last + DURATION);
+    TAKES(next(), last + DURATION, 1, 0, false);
+    add(1, last + 2 * DURATION);
+    TAKES(next(), last + 2 * DURATION, 1, 1, false);
+    add_frozen(0, last + 3 * DURATION);
+    now += latency;
+    TAKES(next(), last + 3 * DURATION, 0, 1, false);
+    /* Both: the preferred one again. */
+    add_frozen(1, last + 4 * DURATION);
+    WAITS(next(), now + latency);
+    add_frozen(0, last + 4 * DURATION);
+    TAKES(next(), last + 4 * DURATION, 0, 0, false);
+    /* A broken frame is worse than one that stands still. */
+    add_frozen(0, last + 5 * DURATION);
+    add_as(1, last + 5 * DURATION, DURATION, true);
+    TAKES(next(), last + 5 * DURATION, 0, 0, false);
+    add_frozen(1, last + 6 * DURATION);
+    add(0, last + 6 * DURATION);
+    TAKES(next(), last + 6 * DURATION, 0, 0, false);
+    gpud_match_leave(&match, 1, false);
+    add_frozen(0, last + 7 * DURATION);
+    TAKES(next(), last + 7 * DURATION, 0, 1, false);
+}
+
 /* A frame after its instant was handed on, but in time: it is waited for again. */
 static void late_main(void)
 {
@@ -481,6 +523,7 @@ static void history(void)
 int main(void)
 {
     frozen_main();
+    still_main();
     late_main();
     broken_frames();
     main_restarts_at_zero();

@@ -290,11 +290,19 @@ static GstFlowReturn wait_for_group(GstGpudirectSrc *self, GstBuffer **buffer)
 static gboolean is_no_beginning(GstGpudirectSrc *self, const struct gpud_frame_info *info,
                                 const struct wire_head *head)
 {
-    /* At most one ring of frames is skipped, so that a sender that is always ahead is still shown.
+    const struct input_ops *ops = self->feed.input->ops;
+    gboolean is_pair = ops->place != NULL;
+    /* A pair holds frames of one sender while the other's are still in its ring, so that their
+     * number does not say which is the newest. */
+    gboolean waited_in_pause =
+        is_pair && info->submitted_ns > 0 && info->submitted_ns < self->beginning.resumed_at;
+    guint rings = is_pair ? 2 : 1;
+
+    /* At most what the rings hold is skipped, so that a sender that is always ahead is still shown.
      */
-    if ((self->feed.input->ops->count_frames(self->feed.input) > 0 ||
+    if ((ops->count_frames(self->feed.input) > 0 || waited_in_pause ||
          times_is_arrival_unknown(&self->times, info, head)) &&
-        self->beginning.skipped_in_row++ < self->endpoint.running.slots)
+        self->beginning.skipped_in_row++ < rings * self->endpoint.running.slots)
         return TRUE;
     return times_is_past(&self->times, info, head);
 }

@@ -15,6 +15,7 @@
 struct input_params {
     const gchar *address, *device;
     const gchar *backup_address; /* of a pair */
+    GstClockTime freeze_timeout; /* of a pair; 0: none */
     const gint *preferred; /* of a pair: atomic, lives as long as the input; 0: main, 1: backup */
     const gchar *access, *psk_file; /* of senders; a capture card has none */
     guint slots;

@@ -23,9 +23,11 @@ static enum gpud_status check_backup(const struct input_params *params, const st
 {
     const gchar *backup = params->backup_address ? params->backup_address : "", *why = NULL;
 
-    if (!backup[0])
+    if (!backup[0] && params->freeze_timeout == 0)
         return GPUD_OK;
-    if (ops != &pair_input_ops || input_ops_for(backup) != &link_input_ops)
+    if (!backup[0])
+        why = "freeze-timeout needs a second sender: set backup-address to its address";
+    else if (ops != &pair_input_ops || input_ops_for(backup) != &link_input_ops)
         why = "address and backup-address are both to be senders', names such as cam1 and cam1b";
     else if (g_str_equal(params->address, backup))
         why = "backup-address is the same as address: set it to that of a second sender";
@@ -59,6 +61,7 @@ enum gpud_status gst_gpudirect_src_open_input(void *user, const gchar *device, s
         .address = self->endpoint.running.address,
         .device = device,
         .backup_address = options.backup_address,
+        .freeze_timeout = options.freeze_timeout,
         .preferred = &self->options.preferred,
         .access = self->endpoint.running.access,
         .psk_file = self->endpoint.running.psk_file,

@@ -157,6 +157,14 @@ void src_options_install(GObjectClass *klass)
                           "With a backup-address: the sender that is taken if its pictures are in "
                           "time; the signal `switch` changes it",
                           GST_TYPE_GPUDIRECT_PREFERRED, PREFERRED_MAIN, playing));
+    g_object_class_install_property(
+        klass, OPTION_FREEZE_TIMEOUT,
+        g_param_spec_uint64("freeze-timeout", "Freeze timeout",
+                            "With a backup-address, on the host: a sender whose picture stands "
+                            "still for so many nanoseconds gives way to the other one, if that "
+                            "one's moves (0 = never)",
+                            0, 3600 * GST_SECOND, 0,
+                            G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_READY));
     gst_type_mark_as_plugin_api(GST_TYPE_GPUDIRECT_PREFERRED, 0);
     gst_type_mark_as_plugin_api(GST_TYPE_GPUDIRECT_ON_DISCONNECT, 0);
     gst_type_mark_as_plugin_api(GST_TYPE_GPUDIRECT_ON_EOS, 0);
@@ -214,6 +222,9 @@ gboolean src_options_get(const struct src_options *options, guint id, GValue *va
     case OPTION_PREFERRED:
         g_value_set_enum(value, g_atomic_int_get(&options->preferred));
         return TRUE;
+    case OPTION_FREEZE_TIMEOUT:
+        g_value_set_uint64(value, options->freeze_timeout);
+        return TRUE;
     default:
         return FALSE;
     }
@@ -260,6 +271,9 @@ gboolean src_options_set(struct src_options *options, guint id, const GValue *va
         return TRUE;
     case OPTION_PREFERRED:
         g_atomic_int_set(&options->preferred, g_value_get_enum(value));
+        return TRUE;
+    case OPTION_FREEZE_TIMEOUT:
+        options->freeze_timeout = g_value_get_uint64(value);
         return TRUE;
     default:
         return FALSE;

@@ -23,6 +23,7 @@ enum {
     OPTION_GROUP_LATENCY,
     OPTION_BACKUP_ADDRESS,
     OPTION_PREFERRED,
+    OPTION_FREEZE_TIMEOUT,
     OPTION_COUNT,
 };
 
@@ -52,6 +53,7 @@ struct src_options {
     GstClockTime group_latency;
     const gchar *backup_address; /* interned; NULL: none; does not change while the element runs */
     gint preferred;              /* atomic: enum preferred */
+    GstClockTime freeze_timeout; /* 0: none; does not change while the element runs */
 };
 
 void src_options_install(GObjectClass *klass);

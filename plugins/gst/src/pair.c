@@ -166,6 +166,7 @@ static enum gpud_status pair_open(const struct input_params *params, struct inpu
     pair->user = params->user;
     pair->active = -1;
     group.mode = GPUD_GROUP_ANY;
+    group.freeze_timeout_ns = (gint64)params->freeze_timeout;
     group.time = time_of;
     group.on_event = pair_on_event;
     group.user = pair;
@@ -348,8 +349,8 @@ static void add_member(struct pair_input *pair, guint member, GstStructure *stat
         G_TYPE_STRING, receiver.path, "frames", G_TYPE_UINT64, info.frames, "handed-on",
         G_TYPE_UINT64, info.handed_on, "missed", G_TYPE_UINT64, info.missed, "unmatched",
         G_TYPE_UINT64, info.untimed, "connects", G_TYPE_UINT64, receiver.connects, "behind",
-        G_TYPE_INT64, info.behind_ns, "offset", G_TYPE_INT64, info.offset_ns, "reason",
-        G_TYPE_STRING, info.reason, NULL);
+        G_TYPE_INT64, info.behind_ns, "offset", G_TYPE_INT64, info.offset_ns, "frozen",
+        G_TYPE_BOOLEAN, (gboolean)info.frozen, "reason", G_TYPE_STRING, info.reason, NULL);
     gst_structure_set(stats, name, GST_TYPE_STRUCTURE, one, NULL);
     gst_structure_free(one);
 }

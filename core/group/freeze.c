@@ -1,0 +1,71 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+#include "group/freeze.h"
+
+#include "frame/frame.h"
+
+/* Rows of each plane that are compared. */
+#define ROWS 64
+
+#if GPUD_WITH_XXHASH
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+enum gpud_status gpud_freeze_check_device(const struct gpud_device *device,
+                                          struct gpud_error *error)
+{
+    if (device->caps & GPUD_CAP_HOST)
+        return GPUD_OK;
+    return gpud_fail(error, GPUD_UNSUPPORTED,
+                     "a frozen picture on %s is not noticed, because the CPU would have to copy "
+                     "each picture to the host: receive on the host, or set no freeze timeout",
+                     device->info.name);
+}
+
+static uint64_t hash_of(const char *data, const struct gpud_layout *layout)
+{
+    uint64_t hash = 0;
+    for (uint32_t p = 0; p < layout->planes; p++) {
+        const struct gpud_plane *plane = &layout->plane[p];
+        uint64_t step = plane->rows / ROWS | 1; /* odd: of both fields */
+        for (uint64_t row = 0; row < plane->rows; row += step)
+            hash = XXH3_64bits_withSeed(data + plane->offset + row * plane->stride,
+                                        plane->row_bytes, hash);
+    }
+    return hash;
+}
+
+bool gpud_freeze_note(struct gpud_freeze *freeze, struct gpud_frame *frame, uint64_t time,
+                      int64_t timeout)
+{
+    const struct gpud_layout *layout = &frame->info.layout;
+    void *data;
+    if (frame->queue || layout->planes == 0 || (frame->info.flags & GPUD_FRAME_CORRUPTED) ||
+        gpud_frame_map(frame, GPUD_READ, 0, &data, NULL) != GPUD_OK)
+        return false;
+    uint64_t hash = hash_of(data, layout);
+    gpud_frame_unmap(frame);
+    if (!freeze->begun || hash != freeze->hash || time < freeze->since)
+        *freeze = (struct gpud_freeze){.begun = true, .hash = hash, .since = time};
+    return time - freeze->since >= (uint64_t)timeout;
+}
+
+#else
+
+enum gpud_status gpud_freeze_check_device(const struct gpud_device *device,
+                                          struct gpud_error *error)
+{
+    return gpud_fail(error, GPUD_UNSUPPORTED,
+                     "a frozen picture is not noticed, because the library was built without "
+                     "xxhash: install it (Debian: apt install libxxhash-dev), and build it again");
+}
+
+bool gpud_freeze_note(struct gpud_freeze *freeze, struct gpud_frame *frame, uint64_t time,
+                      int64_t timeout)
+{
+    return false;
+}
+
+#endif
