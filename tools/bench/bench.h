@@ -79,7 +79,8 @@ struct bench_job {
     enum gpud_slow_receiver slow_receiver;
     bool
         foreign; /* frames lie in the application's own memory, not in slots that the sender lent */
-    bool full;   /* every byte is written and checked, not only the marks */
+    bool distribution; /* the report has that of latencies */
+    bool full;         /* every byte is written and checked, not only the marks */
     uint32_t foreign_buffers;
     char network[256]; /* the address if frames go over a network; else "" */
     char psk_file[256];

@@ -34,7 +34,8 @@ struct arguments {
     gchar *capture, *channels, *from, *to, *receive, *device, *psk_file, *route, *format, *fps,
         *slow_receiver, *source, *verify, *sink, *src, *compare;
     gint width, height, frames, warmup, receivers, slots, runs, timeout, join, idle, lines;
-    gboolean apart, json, elements, remote, allow_unauthenticated, isolated, migrate, version;
+    gboolean apart, json, elements, remote, allow_unauthenticated, isolated, migrate, distribution,
+        version;
 };
 
 /* --- one option ------------------------------------------------------------------------------- */
@@ -419,6 +420,7 @@ static bool parse_all(struct bench_options *options, const struct arguments *arg
         return false;
     job->slow_receiver = (enum gpud_slow_receiver)(GPUD_SLOW_BLOCK + policy);
     job->full = verify == 1;
+    job->distribution = args->distribution;
     options->isolated = args->isolated;
     job->idle = idle * GPUD_SEC;
     job->patience = MAX(seconds * GPUD_SEC, 2 * BENCH_STEP_TIMEOUT);
@@ -529,6 +531,8 @@ bool bench_options_parse(int argc, char **argv, struct bench_options *options, i
         {"pid-namespaces", 0, 0, G_OPTION_ARG_NONE, &args.isolated,
          "Each process in a PID namespace of its own, as in containers (needs root)", NULL},
         {"json", 0, 0, G_OPTION_ARG_NONE, &args.json, "Print JSON", NULL},
+        {"distribution", 0, 0, G_OPTION_ARG_NONE, &args.distribution,
+         "With --json: also the cumulative distribution of latencies", NULL},
         {"version", 0, 0, G_OPTION_ARG_NONE, &args.version, "Print the version and exit", NULL},
         {NULL},
     };
