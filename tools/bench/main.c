@@ -5,8 +5,10 @@
 #include "capture.h"
 #include "channels.h"
 #include "children.h"
+#include "failover.h"
 #include "lines.h"
 #include "moves.h"
+#include "publish.h"
 #include "receive.h"
 #include "remotes.h"
 #include "report.h"
@@ -40,6 +42,10 @@ static int run_role(const char *role, int control)
         bench_run_channel_receivers(control);
     } else if (strcmp(role, "moves") == 0) {
         bench_run_moves(control);
+    } else if (strcmp(role, "failover-sender") == 0) {
+        bench_run_failover_sender(control);
+    } else if (strcmp(role, "failover-receiver") == 0) {
+        bench_run_failover_receiver(control);
     } else if (strcmp(role, "lines") == 0) {
         bench_run_lines(control);
     } else if (strcmp(role, "raw") == 0) {
@@ -108,6 +114,8 @@ int main(int argc, char **argv)
     struct bench_options *options = g_new0(struct bench_options, 1);
     setlocale(LC_CTYPE, ""); /* not LC_NUMERIC: decimal points stay points */
     if (bench_options_parse(argc, argv, options, &status)) {
+        if (options->report[0])
+            return bench_publish(options);
         bench_catch_signals();
         if (options->isolated)
             bench_children_isolate();
@@ -115,6 +123,7 @@ int main(int argc, char **argv)
                  : options->receive      ? bench_receive_all(options)
                  : options->migrate      ? bench_moves_measure(options)
                  : options->ours.lines   ? bench_lines_measure(options)
+                 : options->failover     ? bench_failover_measure(options)
                  : options->channel_rows ? bench_channels_measure(options)
                                          : run_all(options);
     }
