@@ -71,6 +71,7 @@ static bool run_once(const struct bench_options *options, const struct bench_job
             *status = BENCH_EXIT_DAMAGE;
         return true;
     }
+    bench_show_progress(0, options->runs);
     fprintf(stderr, "gpudirect-bench: %s\n", failure.reason);
     bench_remotes_close(remotes, &failure);
     *status = failure.status == GPUD_INVALID ? BENCH_EXIT_USAGE : EXIT_FAILURE;
@@ -88,10 +89,13 @@ static int run_all(const struct bench_options *options)
     bool good = true;
     struct bench_remotes remotes;
     bench_remotes_init(&remotes, options->runs);
-    for (uint32_t i = 0; i < options->runs && good; i++)
+    for (uint32_t i = 0; i < options->runs && good; i++) {
+        bench_show_progress(i + 1, options->runs);
         good =
             run_once(options, &options->ours, &remotes, &ours[i], &status) &&
             (!options->compare || run_once(options, &options->peer, &remotes, &peer[i], &status));
+    }
+    bench_show_progress(0, options->runs);
     bench_remotes_close(&remotes, NULL);
     if (good && options->json)
         bench_print_json(&mine, options->compare ? &theirs : NULL);
