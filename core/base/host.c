@@ -4,6 +4,8 @@
 #include "base/host.h"
 
 #include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -33,4 +35,42 @@ uint64_t gpud_host_time_namespace(void)
 {
     struct stat name;
     return stat("/proc/self/ns/time", &name) == 0 ? (uint64_t)name.st_ino : 0;
+}
+
+/* The number that stands for ids without a mapping. */
+static unsigned read_overflow_id(const char *path)
+{
+    unsigned id = 65534;
+    FILE *file = fopen(path, "re");
+    if (file) {
+        if (fscanf(file, "%u", &id) != 1)
+            id = 65534;
+        fclose(file);
+    }
+    return id;
+}
+
+/* Without /proc nothing is known of a namespace, and it counts as the initial one. */
+static bool maps_all(const char *path)
+{
+    unsigned long inside, outside, count, sum = 0;
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return true;
+    while (fscanf(file, "%lu %lu %lu", &inside, &outside, &count) == 3)
+        sum += count;
+    fclose(file);
+    return sum >= UINT32_MAX;
+}
+
+bool gpud_host_user_is_ambiguous(uid_t user)
+{
+    return user == read_overflow_id("/proc/sys/kernel/overflowuid") &&
+           !maps_all("/proc/self/uid_map");
+}
+
+bool gpud_host_group_is_ambiguous(gid_t group)
+{
+    return group == read_overflow_id("/proc/sys/kernel/overflowgid") &&
+           !maps_all("/proc/self/gid_map");
 }

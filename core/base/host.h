@@ -5,7 +5,9 @@
 #ifndef GPUD_BASE_HOST_H
 #define GPUD_BASE_HOST_H
 
+#include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 /* The same for all processes of a running machine, including containers; different after every
  * boot. All zero: unknown. */
@@ -14,6 +16,12 @@ void gpud_host_read_id(uint8_t id[16]);
 /* Containers may have a CLOCK_MONOTONIC with an offset: two processes of a machine share a clock if
  * this number is the same. 0: the system has no time namespaces. */
 uint64_t gpud_host_time_namespace(void);
+
+/* Whether the kernel may show this process someone else's user (or group) under this number: a user
+ * namespace sees all ids that it does not map as one (65534, "nobody"). In the initial namespace,
+ * which maps all, false. */
+bool gpud_host_user_is_ambiguous(uid_t user);
+bool gpud_host_group_is_ambiguous(gid_t group);
 
 /* The file with the machine's id. Tests replace it to appear on another machine. */
 extern const char *gpud_host_id_file;

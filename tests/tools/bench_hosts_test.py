@@ -7,6 +7,7 @@ import json
 import os
 import sys
 
+import schemas
 from tool import BENCH, check, run, skip
 
 PATIENCE = 150
@@ -24,7 +25,7 @@ for what, more in (("frames", ["--verify", "full", "--idle", "2"]), ("elements",
     mine = ["--to", LINK, "--remote", "--width", "640", "--height", "360", "--frames", str(FRAMES), "--warmup", "4"]
     out = run(BENCH, "--json", "--timeout", str(PATIENCE), "--psk-file", "/tmp/key",
               *([*mine, *more] if SENDS else ["--receive", LINK]), deadline=3 * PATIENCE)[0]
-    result = json.loads(out)
+    result = schemas.require("bench.json", json.loads(out), "gpudirect-bench")
     check(result["frames"] == FRAMES and result["lost"] == 0 and result["torn"] == 0, f"{what}: {result}")
     check(result["receivers"][0]["frames"] == FRAMES and result["route"] == "rdma-host", f"{what}: {result}")
     check(result["ceiling"]["key"] == "write" and result["ceiling_ratio"] > 0, f"{what}: {result['ceiling']}")

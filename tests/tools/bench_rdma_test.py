@@ -14,6 +14,7 @@ import sys
 import time
 
 from hosts import ORDER, RESULT, Peer
+import schemas
 from tool import BENCH, check, run, run_json, skip, wait_for
 
 PATIENCE = 180
@@ -137,7 +138,7 @@ receiving = ["--receive", LINK, "--timeout", "150", "--json", "--psk-file", "/tm
 for more in (["--idle", "2", "--verify", "full"], ["--elements"], ["--runs", "2"]):
     ends = both([*sending, *more], receiving)
     check([end[0] for end in ends] == [0, 0], f"{more}: {ends}")
-    sides = [json.loads(end[1]) for end in ends]
+    sides = [schemas.require("bench.json", json.loads(end[1]), "gpudirect-bench") for end in ends]
     for mine, theirs in zip(*(side.get("runs", [side]) for side in sides)):
         whole(mine, 30)
         has_ceiling(mine)

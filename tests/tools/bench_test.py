@@ -8,10 +8,11 @@ import os
 import signal
 import time
 
+import schemas
 from tool import BENCH, DEADLINE, SMALL, Running, check, run, run_json
 
 KEYS = {"route", "fallback_reason", "frames", "fps", "lost", "torn", "dropped", "latency_us", "latency_cpu_us",
-        "gigabytes_per_second", "cpu_us_per_frame", "marking_us_per_frame", "copies", "wakes_per_frame",
+        "gigabytes_per_second", "distribution", "cpu_us_per_frame", "marking_us_per_frame", "copies", "wakes_per_frame",
         "device_waits_per_frame", "lent", "ceiling", "ceilings", "ceiling_ratio", "ceiling_ratio_p99", "receivers",
         "join", "idle", "parameters", "machine"}
 
@@ -111,7 +112,7 @@ sender = bench.wait_for_receivers(1)["sender"][0]
 os.kill(sender, signal.SIGSTOP)
 time.sleep(5)  # longer than all frames take
 os.kill(sender, signal.SIGCONT)
-result = json.loads(bench.process.communicate(timeout=DEADLINE)[0])
+result = schemas.require("bench.json", json.loads(bench.process.communicate(timeout=DEADLINE)[0]), "bench")
 check(0 < result["fps"] < 20.1, f"{result['fps']} frames/s at a pace of 20 after a warm-up that stood still")
 
 # Drops by policy are no loss, and are told apart.

@@ -8,6 +8,8 @@ import os
 import subprocess
 import sys
 
+import schemas
+
 BENCH = os.environ["GPUDIRECT_BENCH"]
 CARD = "/dev/video0"
 
@@ -32,7 +34,8 @@ def run(*options, status=0):
 
 def bench(*options):
     base = ["--capture", "v4l2://" + CARD, "--width", "320", "--height", "180", "--fps", "60", "--frames", "40"]
-    return json.loads(run(*base, "--warmup", "12", "--json", *options).stdout)
+    result = json.loads(run(*base, "--warmup", "12", "--json", *options).stdout)
+    return schemas.require("bench.json", result, " ".join(options))
 
 
 def check_latency(what, value):
@@ -46,13 +49,13 @@ print(json.dumps(told, indent=1))
 check(told["path"] == "v4l2-userptr" and told["device"] == "host" and told["driver"] == "vivid", "path")
 check(told["frames"] == told["pictures_right"] == 40 and told["pictures_timed"] >= 30, "numbers of pictures")
 check(told["no_picture_clock"] is None and told["stamps"] == "start-of-exposure", "clocks")
-check(told["copies_cpu"] == told["copies_gpu"] == told["corrupted"] == 0 and told["cpu_us"] > 0, "counts")
-check_latency("stamps", told["latency_stamps"])
-check_latency("at most", told["latency_picture_at_most"])
-check_latency("at least", told["latency_picture_at_least"])
-check(0 < told["latency_picture_at_least"]["p50"] + 4000, "older than nothing, to a tick", told)
+check(told["copies_cpu"] == told["copies_gpu"] == told["corrupted"] == 0 and told["cpu_us_per_frame"] > 0, "counts")
+check_latency("stamps", told["latency_stamps_us"])
+check_latency("at most", told["latency_picture_at_most_us"])
+check_latency("at least", told["latency_picture_at_least_us"])
+check(0 < told["latency_picture_at_least_us"]["p50"] + 4000, "older than nothing, to a tick", told)
 # Both are of the same frames: a picture is drawn within the time that its stamp is old, to a tick or two.
-check(told["latency_picture_at_least"]["p50"] <= told["latency_stamps"]["p50"] + 10000, "older than its stamp", told)
+check(told["latency_picture_at_least_us"]["p50"] <= told["latency_stamps_us"]["p50"] + 10000, "older than it", told)
 
 # Letters in other formats are the same ones.
 for picture in ("NV12", "BGRx"):
@@ -62,8 +65,8 @@ for picture in ("NV12", "BGRx"):
 # What is not known is not shown.
 control(osd_text_mode=2, wrap_timestamp=1)
 told = bench()
-check("osd_text_mode=1" in told["no_picture_clock"] and told["latency_picture_at_most"] is None, told)
-check(told["stamps"] == "unknown" and told["latency_stamps"] is None, told)
+check("osd_text_mode=1" in told["no_picture_clock"] and told["latency_picture_at_most_us"] is None, told)
+check(told["stamps"] == "unknown" and told["latency_stamps_us"] is None, told)
 text = run("--capture", "v4l2://" + CARD, "--frames", "10", "--fps", "60").stdout
 check("not known" in text and "active path" in text, text)
 

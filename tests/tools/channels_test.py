@@ -13,6 +13,7 @@ import signal
 import subprocess
 import tempfile
 
+import schemas
 from tool import DEADLINE, INFO, check, run, run_json, skip, wait_for
 
 CAPS = "video/x-raw,format=UYVY,width=320,height=180,framerate=25/1"
@@ -145,12 +146,13 @@ try:
     elsewhere = f"unix:{runtime.name}/studio"
     first, second = send("cam1"), send(elsewhere)
     receivers = [receive("cam1"), receive("cam1")]
-    cam1 = wait_for_channel("cam1", lambda channel: channel.get("rate") and len(channel["receivers"]) == 2 and
-                            all(receiver["latency"] for receiver in channel["receivers"]))
+    cam1 = wait_for_channel("cam1", lambda channel: channel.get("fps") and len(channel["receivers"]) == 2 and
+                            all(receiver["latency_ns"] for receiver in channel["receivers"]))
     check(cam1["pid"] == first.pid and cam1["program"] == "gst-launch-1.0", f"sent by {cam1['pid']} {cam1['program']}")
-    check(cam1["format"] == {"name": "UYVY", "width": 320, "height": 180, "size": 320 * 180 * 2}, f"{cam1['format']}")
+    check(cam1["format"] == {"name": "UYVY", "width": 320, "height": 180, "size_bytes": 320 * 180 * 2},
+          f"{cam1['format']}")
     check(cam1["slow_receiver"] == "drop-oldest" and cam1["device"] == "host" and not cam1["ended"], f"{cam1}")
-    check(0 < cam1["rate"] < 1000 and cam1["frames"] > 0 and cam1["age"] >= 0, f"{cam1}")
+    check(0 < cam1["fps"] < 1000 and cam1["frames"] > 0 and cam1["age_ns"] >= 0, f"{cam1}")
     check({receiver["pid"] for receiver in cam1["receivers"]} == {process.pid for process in receivers},
           f"{cam1['receivers']}")
     for receiver in cam1["receivers"]:
@@ -176,7 +178,8 @@ try:
     check(check_watch(terminal=True).count("\033[H\033[2J") >= 2, "a terminal is not drawn anew")
     check("\033" not in check_watch(terminal=False), "escapes where there is no terminal")
     lines = check_watch("--json", terminal=False).splitlines()
-    seen = [{channel["address"] for channel in json.loads(line)["channels"]} for line in lines]
+    lists = [schemas.require("channels.json", json.loads(line), "--channels --watch") for line in lines]
+    seen = [{channel["address"] for channel in one["channels"]} for one in lists]
     check(len(seen) >= 2 and all(addresses == {"cam1", elsewhere} for addresses in seen), f"{lines}")
 
     # A stopped sender does not hide the others.

@@ -33,8 +33,9 @@ for pair, name, bandwidth in ((("cuda:0", "cuda:1"), "NV18", 18 * 26562e6), (("c
     link = links[pair]
     check(link["link"] == name and link["direct"] and link["atomics"] and link["rank"] == 0 and link["reason"] is None,
           f"{pair}: {link}")
-    check(abs(link["bandwidth"] / bandwidth - 1) < 1e-6, f"{pair} has {link['bandwidth']} bytes/s, not {bandwidth}")
-    check(link["measured"] is None, f"{pair} was measured without a request")
+    attributed = link["bandwidth_bytes_per_second"]
+    check(abs(attributed / bandwidth - 1) < 1e-6, f"{pair} has {attributed} bytes/s, not {bandwidth}")
+    check(link["measured_bytes_per_second"] is None, f"{pair} was measured without a request")
 text = run(INFO, env=NVML)[0]
 rows = [line.split() for line in text.splitlines()]
 check(["cuda:0", "X", "NV18", "?", "?"] in rows, f"the matrix reads\n{text}")
@@ -42,7 +43,7 @@ check("NV#: so many NVLinks" in text and "up to 478 GB/s, atomics" in text, f"th
 
 # Without the management library: what the driver says. Without access: a reason.
 link = links_of(run_json(INFO))["cuda:0", "cuda:1"]
-check(link["direct"] and link["bandwidth"] is None, f"without NVML: {link}")
+check(link["direct"] and link["bandwidth_bytes_per_second"] is None, f"without NVML: {link}")
 link = links_of(run_json(INFO, env={"GPUD_FAKE_CUDA_PEERS": "0"}))["cuda:0", "cuda:1"]
 check(not link["direct"] and "peer-to-peer" in link["reason"], f"without access: {link}")
 check("no access: " in run(INFO, env={"GPUD_FAKE_CUDA_PEERS": "0"})[0], "without access the text says nothing")
@@ -85,7 +86,7 @@ text = run(INFO, env=alone)[0]
 check("→ host: distance unknown; its position is unknown\n" in text, f"a GPU that is nowhere reads\n{text}")
 
 measured = links_of(run_json(INFO, "--measure", env={"GPUD_FAKE_CUDA_DEVICES": "2"}))
-check(all(link["measured"] > 1e6 for link in measured.values()), f"measured: {measured}")
+check(all(link["measured_bytes_per_second"] > 1e6 for link in measured.values()), f"measured: {measured}")
 one = run(INFO, "--measure", env={"GPUD_FAKE_CUDA_DEVICES": "1"})[0]
 check("Not measured: this machine has fewer than two CUDA devices" in one, f"one GPU, measured:\n{one}")
 

@@ -63,4 +63,4 @@ with tempfile.TemporaryDirectory() as folder:
 # gpudirect-info measures links between them, by the same copies.
 links = {(link["from"], link["to"]): link for link in run_json(INFO, "--measure")["links"]}
 for pair in (("hip:0", "hip:1"), ("hip:1", "hip:0"), ("cuda:0", "cuda:1")):
-    check(links[pair]["measured"] > 1e6, f"{pair}: {links[pair]}")
+    check(links[pair]["measured_bytes_per_second"] > 1e6, f"{pair}: {links[pair]}")

@@ -22,7 +22,7 @@ def check_device(device):
 
 def check_network(network):
     """Of this machine, whatever it has; tools-network and tools-softroce look closer."""
-    check(set(network) == {"usable", "reason", "pin_max", "pin_reason", "cards", "exports"},
+    check(set(network) == {"usable", "reason", "pin_max_bytes", "pin_reason", "cards", "exports"},
           f"keys are {sorted(network)}")
     folder = pathlib.Path("/sys/class/infiniband")
     there = {path.name for path in folder.iterdir()} if folder.is_dir() else set()

@@ -17,6 +17,7 @@ import tempfile
 import urllib.parse
 import urllib.request
 
+import schemas
 from monitors import MONITOR, Monitor, Pipelines, wait_for_frames
 from tool import DEADLINE, check, run, skip, wait_for
 
@@ -259,7 +260,7 @@ with Pipelines() as pipelines:
             sender = pipelines.send(address, form, sink=(f"device={device}", "slow-receiver=block"))
             receiver = pipelines.receive(address)
         check_pictures(monitor)
-        history = json.loads(monitor.ask("/api/history")[2])
+        history = schemas.require("monitor.json", json.loads(monitor.ask("/api/history")[2]), "/api/history")
         check({one["address"] for one in history["channels"]} == {"cam1", "cam2", "cam3"} and
               all(0 < len(one["rate_hz"]) <= 600 for one in history["channels"]), "the history")
         check_metrics(monitor)

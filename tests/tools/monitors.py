@@ -10,6 +10,7 @@ import signal
 import subprocess
 import urllib.parse
 
+import schemas
 from tool import DEADLINE, check, wait_for
 
 MONITOR = os.environ["GPUDIRECT_MONITOR"]
@@ -37,7 +38,7 @@ class Monitor:
     def state(self, **headers):
         status, _, body = self.ask("/api/state", headers=headers)
         check(status == 200, f"/api/state: {status} {body}")
-        return json.loads(body)
+        return schemas.require("monitor.json", json.loads(body), "/api/state")
 
     def channel(self, address):
         return next((one for one in self.state()["channels"] if one["address"] == address), None)

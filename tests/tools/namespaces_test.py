@@ -11,6 +11,7 @@ import shlex
 import subprocess
 import tempfile
 
+import schemas
 from tool import BENCH, DEADLINE, SMALL, check, skip
 
 # A root in a folder: this system's own files below new names, in a mount namespace that ends with the script.
@@ -62,7 +63,7 @@ def bench(way, proc, status, **env):
 
 way = way_there()
 said, mounts, _ = bench(way, "mounted", 0)
-result = json.loads(said)
+result = schemas.require("bench.json", json.loads(said), "gpudirect-bench")
 check(result["frames"] == 50 and result["lost"] == 0, f"{result['frames']} frames, {result['lost']} lost")
 check(mounts == 1, f"{mounts} mounts on /proc are left, where there was 1")
 

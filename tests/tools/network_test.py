@@ -39,7 +39,8 @@ with tempfile.TemporaryDirectory() as name:
     down, text_of_down = run_json(INFO, env=env), run(INFO, env=env)[0]
 
 network = report["network"]
-check(set(network) == {"usable", "reason", "pin_max", "pin_reason", "cards", "exports"}, f"keys are {sorted(network)}")
+check(set(network) == {"usable", "reason", "pin_max_bytes", "pin_reason", "cards", "exports"},
+      f"keys are {sorted(network)}")
 check(network["exports"] == [{"device": f"cuda:{i}", "dmabuf": True, "no_dmabuf": None} for i in range(4)],
       f"memory that can be exported: {network['exports']}")
 check(network["usable"] and network["reason"] is None, f"the host is not usable: {network['reason']}")
@@ -62,7 +63,8 @@ check(rxe["auto"] == {"device": None, "reason": None}, f"the nearest to what is 
 check("nvidia-peermem" in no_peermem, f"no peermem: {no_peermem}")
 gids = port.pop("gids")
 check(port == {"number": 1, "active": True, "state": "active", "reason": None, "link_layer": "ethernet",
-               "rate_mbps": 100000, "mtu": 4096, "message_max": 1 << 30, "netdev": "eth0"}, f"port 1 is {port}")
+               "rate_mbps": 100000, "mtu_bytes": 4096, "message_max_bytes": 1 << 30, "netdev": "eth0"},
+      f"port 1 is {port}")
 check(gids[2] == {"index": 3, "kind": "roce-v2", "gid": "::ffff:10.0.0.2", "address": "10.0.0.2", "netdev": "eth0"}
       and [gid["index"] for gid in gids] == [0, 1, 3, 10] and gids[0]["kind"] == "roce-v1", f"GIDs are {gids}")
 check(other["link_layer"] == "infiniband" and other["gids"][0]["kind"] == "infiniband"

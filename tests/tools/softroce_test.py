@@ -11,6 +11,7 @@ import pathlib
 import resource
 import subprocess
 
+import schemas
 from tool import DEADLINE, INFO, check, run, run_json, wait_for
 
 NOBODY = 65534
@@ -41,7 +42,7 @@ def as_nobody(memory=resource.RLIM_INFINITY):
         os.setresuid(NOBODY, NOBODY, NOBODY)
     done = subprocess.run([INFO, "--json"], capture_output=True, text=True, timeout=DEADLINE, preexec_fn=limit)
     check(done.returncode == 0, f"for nobody it ends with {done.returncode}: {done.stderr}")
-    return json.loads(done.stdout)["network"]
+    return schemas.require("info.json", json.loads(done.stdout), "gpudirect-info")["network"]
 
 
 def check_card():
@@ -54,8 +55,8 @@ def check_card():
     check(not card["peermem"] and "rxe0 is software" in card["no_peermem"], f"peermem: {card}")
     (port,) = card["ports"]
     check(port["number"] == 1 and port["active"] and port["state"] == "active" and port["reason"] is None
-          and port["link_layer"] == "ethernet" and port["mtu"] == 4096 and port["rate_mbps"] > 0
-          and port["message_max"] > 0, f"port {port}")
+          and port["link_layer"] == "ethernet" and port["mtu_bytes"] == 4096 and port["rate_mbps"] > 0
+          and port["message_max_bytes"] > 0, f"port {port}")
     netdev = port["netdev"]
     shown = json.loads(subprocess.run(["ip", "-json", "address", "show", netdev], capture_output=True, text=True,
                                       check=True, timeout=DEADLINE).stdout)
@@ -77,11 +78,11 @@ netdev = check_card()
 
 open_way_to(INFO)
 report = as_nobody(1 << 20)
-check(report["usable"] and report["pin_max"] == 1 << 20, f"with 1 MiB: {report['pin_max']}")
+check(report["usable"] and report["pin_max_bytes"] == 1 << 20, f"with 1 MiB: {report['pin_max_bytes']}")
 check("may register 1024 kB" in report["pin_reason"] and "ulimit -l unlimited" in report["pin_reason"],
       f"with 1 MiB: {report['pin_reason']}")
 report = as_nobody()
-check(report["pin_max"] is None and report["pin_reason"] is None, f"without a limit: {report['pin_reason']}")
+check(report["pin_max_bytes"] is None and report["pin_reason"] is None, f"without a limit: {report['pin_reason']}")
 
 sh("chmod 600 /dev/infiniband/uverbs0")
 report = as_nobody()

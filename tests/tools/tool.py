@@ -11,6 +11,8 @@ import sys
 import tempfile
 import time
 
+import schemas
+
 INFO = os.environ["GPUDIRECT_INFO"]
 BENCH = os.environ["GPUDIRECT_BENCH"]
 DEADLINE = 90
@@ -39,7 +41,9 @@ def run(tool, *args, status=0, env=None, deadline=DEADLINE):
 
 
 def run_json(tool, *args, status=0, env=None, deadline=DEADLINE):
-    return json.loads(run(tool, "--json", *args, status=status, env=env, deadline=deadline)[0])
+    """The object that it prints, which fits its schema."""
+    value = json.loads(run(tool, "--json", *args, status=status, env=env, deadline=deadline)[0])
+    return schemas.require(schemas.name_of(tool, args), value, " ".join([tool, *args]))
 
 
 def refused(status, text, *args):

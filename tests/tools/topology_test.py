@@ -133,14 +133,15 @@ first = mi210.part("0000:63:00.0")
 check(first == {"name": "0000:63:00.0", "kind": "gpu", "others": [], "description": "Aldebaran [Instinct MI210]",
                 "pci": "0000:63:00.0", "numa_node": 0, "cpus": "0-63",
                 "bridges": ["pci0000:61", "0000:61:01.1", "0000:62:00.0"], "hive": "0x71623e7e0f41edaf",
-                "memory": 68702699520, "visible": 68702699520}, f"a GPU is {first}")
+                "memory_bytes": 68702699520, "visible_bytes": 68702699520}, f"a GPU is {first}")
 card = mi210.part("/dev/video0")
 check(card["kind"] == "capture" and card["pci"] == "0000:e6:00.0" and card["others"] == ["/dev/video3"]
       and card["numa_node"] == 1, f"the capture card is {card}")
 check(mi210.part("mlx5_0")["others"] == ["ens3f0"], "the network card has an interface")
 link = mi210.link("0000:63:00.0", "0000:43:00.0")
-check(link["link"] == "XGMI" and link["hops"] == 1 and link["weight"] == 15 and abs(link["bandwidth"] - 50e9) < 1
-      and "xGMI would carry it" in link["reason"], f"in a hive: {link}")
+check(link["link"] == "XGMI" and link["hops"] == 1 and link["weight"] == 15
+      and abs(link["bandwidth_bytes_per_second"] - 50e9) < 1 and "xGMI would carry it" in link["reason"],
+      f"in a hive: {link}")
 link = mi210.link("0000:63:00.0", "0000:c3:00.0")
 check(link["link"] == "SYS" and link["hops"] is None and link["weight"] == 72
       and "PCIe peer-to-peer would carry it" in link["reason"], f"between hives: {link}")
@@ -208,7 +209,7 @@ names = [part["name"] for part in mixed.topology["parts"]]
 check(names == ["0000:83:00.0", "0000:c3:00.0", "cuda:0", "cuda:1", "cuda:2", "cuda:3", "mlx5_0", "/dev/video0"],
       f"parts are {names}: CUDA's capitals are a place on the bus, too")
 link = mixed.link("cuda:0", "cuda:1")
-check(link["link"] == "NV18" and link["direct"] and link["bandwidth"] > 400e9, f"NVLink: {link}")
+check(link["link"] == "NV18" and link["direct"] and link["bandwidth_bytes_per_second"] > 400e9, f"NVLink: {link}")
 check("no driver in common" in mixed.link("cuda:0", "0000:c3:00.0")["reason"], "across vendors")
 mixed.check_row("cuda:1", "SYS", "SYS", "NV18", "X", "SYS", "SYS", "PIX", "PIX", "0", "0-31")
 mixed.check_row("cuda:0", "staged", "map", "peer", "peer", "peer")

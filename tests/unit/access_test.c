@@ -4,13 +4,18 @@
 /* Admission of users: the valid values, the permissions of the socket's file and its folders,
  * and the identity of a peer. process-users tests two users. */
 #include "base/fd.h"
+#include "base/host.h"
 #include "support/check.h"
 #include "wire/unix/socket.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <gpudirect/gpudirect.h>
+#include <sched.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static char folder[] = "/tmp/gpudirect-access-XXXXXX";
 
@@ -179,6 +184,51 @@ static void test_peers(void)
     CHECK(strcmp(gpud_user_name(4242424242u, name), "user 4242424242") == 0, "\"%s\"", name);
 }
 
+/* A child with the credentials that its user namespace gives it looks at a socket of its parent's,
+ * who is `outside` there. Returns 77 where such namespaces are forbidden. */
+static int look_from_namespace(const char *map, bool foreign, const char *name)
+{
+    int ends[2], state = 0;
+    CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0, "socketpair");
+    pid_t child = fork();
+    CHECK(child >= 0, "fork");
+    if (child == 0) {
+        char text[GPUD_USER_MAX];
+        struct gpud_peer peer;
+        int file = unshare(CLONE_NEWUSER) == 0 ? open("/proc/self/uid_map", O_WRONLY) : -1;
+        if (file < 0 || write(file, map, strlen(map)) < 0)
+            _exit(77);
+        WORKS(gpud_access_find_peer(ends[1], &peer, &e));
+        CHECK(peer.foreign == foreign, "with the map %s user %u is %s", map, peer.uid,
+              peer.foreign ? "another" : "the same");
+        CHECK(strcmp(gpud_user_name(peer.uid, text), name) == 0, "it is called %s", text);
+        struct gpud_access_rule rule = {.kind = GPUD_ACCESS_GROUP, .group = 65534};
+        CHECK(!foreign || !gpud_access_admits(&rule, ends[1], &peer),
+              "a group that stands for all unknown ones has members");
+        _exit(0);
+    }
+    CHECK(waitpid(child, &state, 0) == child && WIFEXITED(state), "the child");
+    CHECK(WEXITSTATUS(state) == 0 || WEXITSTATUS(state) == 77, "the child failed");
+    gpud_fd_close(&ends[0]);
+    gpud_fd_close(&ends[1]);
+    return WEXITSTATUS(state);
+}
+
+/* Of what a namespace does not map, all looks like one user. Who is that user itself must not take
+ * all others for itself. */
+static void test_namespaces(void)
+{
+    char map[64];
+    snprintf(map, sizeof(map), "0 %u 1", geteuid());
+    if (look_from_namespace(map, false, "root (0)") == 77) {
+        SAY("not shown: this machine forbids user namespaces");
+        return;
+    }
+    snprintf(map, sizeof(map), "65534 %u 1", geteuid());
+    look_from_namespace(map, true, "a user of another user namespace (65534)");
+    CHECK(!gpud_host_user_is_ambiguous(geteuid() == 65534 ? 0 : geteuid()), "any user is unknown");
+}
+
 int main(void)
 {
     CHECK(mkdtemp(folder), "a folder");
@@ -191,6 +241,8 @@ int main(void)
     test_addresses();
     SAY("the peer's identity");
     test_peers();
+    SAY("user namespaces");
+    test_namespaces();
     CHECK(rmdir(folder) == 0, "something is left in %s", folder);
     return 0;
 }

@@ -44,7 +44,9 @@
  *                  the processes that measure it, by ../ceilings
  *     channels.c   --channels: many of them, in two processes or in two each
  *     moves.c      --migrate: two OpenCL devices in one process
+ *     failover.c   --failover: the main of two senders is killed
  *     lines.c      --lines: pictures that are handed over while they are written
+ *     publish.c    --report: starts ../report, which runs all of this and draws it
  *     stripes.c    parts of such a picture
  *     figures.c    the figures of a run; report.c, reporttext.c, reportjson.c the report */
 #ifndef GPUD_TOOLS_BENCH_H
@@ -79,7 +81,9 @@ struct bench_job {
     enum gpud_slow_receiver slow_receiver;
     bool
         foreign; /* frames lie in the application's own memory, not in slots that the sender lent */
-    bool full;   /* every byte is written and checked, not only the marks */
+    bool failover_standby; /* --failover standby, not group */
+    bool distribution;     /* the report has that of latencies */
+    bool full;             /* every byte is written and checked, not only the marks */
     uint32_t foreign_buffers;
     char network[256]; /* the address if frames go over a network; else "" */
     char psk_file[256];

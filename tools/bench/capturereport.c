@@ -113,14 +113,14 @@ void bench_capture_print_json(const struct bench_job *job, const struct bench_ca
     json_put_number(builder, "seconds", result->seconds);
     json_put_int(builder, "dropped", result->dropped);
     json_put_int(builder, "corrupted", result->corrupted);
-    json_put_number(builder, "cpu_us", result->cpu);
+    json_put_number(builder, "cpu_us_per_frame", result->cpu);
     json_put_int(builder, "copies_cpu", result->copies_cpu);
     json_put_int(builder, "copies_gpu", result->copies_gpu);
     json_put_text(builder, "stamps", stamps_of(result));
-    add_latency(builder, "latency_stamps", result->stamped, &result->stamp, 0);
+    add_latency(builder, "latency_stamps_us", result->stamped, &result->stamp, 0);
     json_put_text(builder, "no_picture_clock", result->no_clock);
-    add_latency(builder, "latency_picture_at_most", clock, &result->at_most, 0);
-    add_latency(builder, "latency_picture_at_least", clock, &result->at_most, result->slack);
+    add_latency(builder, "latency_picture_at_most_us", clock, &result->at_most, 0);
+    add_latency(builder, "latency_picture_at_least_us", clock, &result->at_most, result->slack);
     json_put_number(builder, "picture_clock_step_us", result->step);
     json_put_int(builder, "pictures_timed", result->timed);
     json_put_int(builder, "pictures_right", result->right);

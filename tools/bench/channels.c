@@ -452,6 +452,7 @@ int bench_channels_measure(const struct bench_options *options)
     size_t count = options->channel_rows, done = 0;
     uint64_t lost = 0;
     for (; done < count; done++) {
+        bench_show_progress((uint32_t)done + 1, (uint32_t)count);
         char *directory = bench_make_directory(&failure);
         bool good = directory &&
                     measure(options, directory, options->channels[done], &rows[done], &failure);
@@ -462,6 +463,7 @@ int bench_channels_measure(const struct bench_options *options)
             break;
         lost += rows[done].lost;
     }
+    bench_show_progress(0, (uint32_t)count);
     if (options->json && done)
         print_json(rows, done);
     else if (done)

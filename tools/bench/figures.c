@@ -64,6 +64,8 @@ static void join_latencies(const struct bench_processes *processes, struct bench
         g_array_append_vals(cpu, child->latencies + child->result.latencies,
                             (guint)child->result.latencies_cpu);
     }
+    run->distribution_points =
+        stats_distribution_of((const int64_t *)(void *)all->data, all->len, run->distribution);
     replace_latency(&run->latency, all, run->receivers);
     replace_latency(&run->latency_cpu, cpu, run->receivers);
     g_array_unref(all);

@@ -24,6 +24,8 @@ struct bench_run {
     uint64_t frames;              /* sent, in the measured section */
     uint64_t lost, torn, dropped; /* including the warm-up, of all receivers */
     struct stats_latency latency;
+    struct stats_point distribution[STATS_POINTS]; /* of latency */
+    size_t distribution_points;
     struct stats_latency latency_cpu;        /* until the CPU had a frame that a GPU reads */
     double cpu_sender, cpu_receiver;         /* µs a frame; the mean of the receivers */
     double marking_sender, marking_receiver; /* the part for marking on a GPU */

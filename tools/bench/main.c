@@ -5,8 +5,10 @@
 #include "capture.h"
 #include "channels.h"
 #include "children.h"
+#include "failover.h"
 #include "lines.h"
 #include "moves.h"
+#include "publish.h"
 #include "receive.h"
 #include "remotes.h"
 #include "report.h"
@@ -40,6 +42,10 @@ static int run_role(const char *role, int control)
         bench_run_channel_receivers(control);
     } else if (strcmp(role, "moves") == 0) {
         bench_run_moves(control);
+    } else if (strcmp(role, "failover-sender") == 0) {
+        bench_run_failover_sender(control);
+    } else if (strcmp(role, "failover-receiver") == 0) {
+        bench_run_failover_receiver(control);
     } else if (strcmp(role, "lines") == 0) {
         bench_run_lines(control);
     } else if (strcmp(role, "raw") == 0) {
@@ -65,6 +71,7 @@ static bool run_once(const struct bench_options *options, const struct bench_job
             *status = BENCH_EXIT_DAMAGE;
         return true;
     }
+    bench_show_progress(0, options->runs);
     fprintf(stderr, "gpudirect-bench: %s\n", failure.reason);
     bench_remotes_close(remotes, &failure);
     *status = failure.status == GPUD_INVALID ? BENCH_EXIT_USAGE : EXIT_FAILURE;
@@ -82,10 +89,13 @@ static int run_all(const struct bench_options *options)
     bool good = true;
     struct bench_remotes remotes;
     bench_remotes_init(&remotes, options->runs);
-    for (uint32_t i = 0; i < options->runs && good; i++)
+    for (uint32_t i = 0; i < options->runs && good; i++) {
+        bench_show_progress(i + 1, options->runs);
         good =
             run_once(options, &options->ours, &remotes, &ours[i], &status) &&
             (!options->compare || run_once(options, &options->peer, &remotes, &peer[i], &status));
+    }
+    bench_show_progress(0, options->runs);
     bench_remotes_close(&remotes, NULL);
     if (good && options->json)
         bench_print_json(&mine, options->compare ? &theirs : NULL);
@@ -108,6 +118,8 @@ int main(int argc, char **argv)
     struct bench_options *options = g_new0(struct bench_options, 1);
     setlocale(LC_CTYPE, ""); /* not LC_NUMERIC: decimal points stay points */
     if (bench_options_parse(argc, argv, options, &status)) {
+        if (options->report[0])
+            return bench_publish(options);
         bench_catch_signals();
         if (options->isolated)
             bench_children_isolate();
@@ -115,6 +127,7 @@ int main(int argc, char **argv)
                  : options->receive      ? bench_receive_all(options)
                  : options->migrate      ? bench_moves_measure(options)
                  : options->ours.lines   ? bench_lines_measure(options)
+                 : options->failover     ? bench_failover_measure(options)
                  : options->channel_rows ? bench_channels_measure(options)
                                          : run_all(options);
     }

@@ -32,9 +32,10 @@
 /* The values that GOption parsed. */
 struct arguments {
     gchar *capture, *channels, *from, *to, *receive, *device, *psk_file, *route, *format, *fps,
-        *slow_receiver, *source, *verify, *sink, *src, *compare;
+        *slow_receiver, *source, *verify, *sink, *src, *compare, *failover, *report;
     gint width, height, frames, warmup, receivers, slots, runs, timeout, join, idle, lines;
-    gboolean apart, json, elements, remote, allow_unauthenticated, isolated, migrate, version;
+    gboolean apart, json, elements, remote, allow_unauthenticated, isolated, migrate, distribution,
+        quick, version;
 };
 
 /* --- one option ------------------------------------------------------------------------------- */
@@ -395,6 +396,43 @@ static bool parse_channels(struct bench_options *options, const struct arguments
     return true;
 }
 
+/* Two senders of one programme, at a pace, and one receiver. */
+static bool parse_failover(struct bench_options *options, const struct arguments *args)
+{
+    static const char *const shapes[] = {"group", "standby", NULL};
+    struct bench_job *job = &options->ours;
+    int shape;
+    if (!parse_word(&shape, "--failover", args->failover, shapes))
+        return false;
+    if (args->route || args->sink || args->src || args->elements || args->compare || args->join ||
+        args->idle || args->receivers != 1 || args->source || args->verify || args->migrate ||
+        args->lines || args->channels || args->slow_receiver || args->runs != NOT_GIVEN ||
+        strchr(job->to, ',') || job->network[0])
+        return bench_usage_error("--failover goes with --from, --to (one device), --format, "
+                                 "--width, --height, --fps, --frames, --warmup, --slots, "
+                                 "--timeout and --json alone");
+    options->failover = true;
+    job->failover_standby = shape == 1;
+    if (!args->fps) {
+        parse_rate(job, "50");
+        if (args->frames == NOT_GIVEN)
+            job->frames = FRAMES_PACED;
+        options->timeout += bench_paced_time(job, (double)job->warmup + job->frames);
+    }
+    return true;
+}
+
+/* Nothing else: what is measured is the same on every machine. */
+static bool parse_report(struct bench_options *options, const struct arguments *args, int given)
+{
+    options->quick = args->quick;
+    if (!args->report || !args->report[0])
+        return bench_usage_error("--report needs a folder, and --quick goes with it");
+    if (given != 1 + args->quick)
+        return bench_usage_error("--report goes with --quick alone");
+    return bench_usage_text(options->report, sizeof(options->report), "--report", args->report);
+}
+
 static bool parse_all(struct bench_options *options, const struct arguments *args)
 {
     static const char *const policies[] = {"block", "drop-newest", "drop-oldest", NULL};
@@ -419,6 +457,7 @@ static bool parse_all(struct bench_options *options, const struct arguments *arg
         return false;
     job->slow_receiver = (enum gpud_slow_receiver)(GPUD_SLOW_BLOCK + policy);
     job->full = verify == 1;
+    job->distribution = args->distribution;
     options->isolated = args->isolated;
     job->idle = idle * GPUD_SEC;
     job->patience = MAX(seconds * GPUD_SEC, 2 * BENCH_STEP_TIMEOUT);
@@ -427,7 +466,8 @@ static bool parse_all(struct bench_options *options, const struct arguments *arg
         options->timeout += bench_paced_time(job, (double)job->warmup + job->frames);
     return (!args->lines || parse_lines(options, args)) &&
            (!args->migrate || parse_migrate(options, args)) &&
-           (!args->channels || parse_channels(options, args)) && parse_elements(options, args);
+           (!args->channels || parse_channels(options, args)) &&
+           (!args->failover || parse_failover(options, args)) && parse_elements(options, args);
 }
 
 /* --- all -------------------------------------------------------------------------------------- */
@@ -437,7 +477,8 @@ static void free_arguments(struct arguments *args)
     gchar *texts[] = {args->receive,       args->from,    args->to,      args->device,
                       args->psk_file,      args->route,   args->format,  args->fps,
                       args->slow_receiver, args->source,  args->verify,  args->sink,
-                      args->src,           args->compare, args->capture, args->channels};
+                      args->src,           args->compare, args->capture, args->channels,
+                      args->failover,      args->report};
     for (size_t i = 0; i < G_N_ELEMENTS(texts); i++)
         g_free(texts[i]);
 }
@@ -453,6 +494,9 @@ bool bench_options_parse(int argc, char **argv, struct bench_options *options, i
                              .runs = NOT_GIVEN,
                              .timeout = 60};
     gchar *route_help = bench_help_route();
+    int given = 0;
+    for (int i = 1; i < argc; i++)
+        given += argv[i][0] == '-';
     const GOptionEntry entries[] = {
         {"from", 0, 0, G_OPTION_ARG_STRING, &args.from, "The sender's device (host)", "DEVICE"},
         {"to", 0, 0, G_OPTION_ARG_STRING, &args.to,
@@ -514,6 +558,10 @@ bool bench_options_parse(int argc, char **argv, struct bench_options *options, i
          "What so many channels cost at --fps (60), all senders in one process and all receivers "
          "in another",
          "N[,…]"},
+        {"failover", 0, 0, G_OPTION_ARG_STRING, &args.failover,
+         "What the death of the main of two senders costs at --fps (50): group, if a receiver has "
+         "both; standby, if the backup takes over the address",
+         "SHAPE"},
         {"apart", 0, 0, G_OPTION_ARG_NONE, &args.apart,
          "With --channels: each channel in two processes of its own", NULL},
         {"elements", 0, 0, G_OPTION_ARG_NONE, &args.elements,
@@ -528,7 +576,14 @@ bool bench_options_parse(int argc, char **argv, struct bench_options *options, i
          "Longest time for one run, in addition to its pace (60)", "SECONDS"},
         {"pid-namespaces", 0, 0, G_OPTION_ARG_NONE, &args.isolated,
          "Each process in a PID namespace of its own, as in containers (needs root)", NULL},
+        {"report", 0, 0, G_OPTION_ARG_FILENAME, &args.report,
+         "Measure a set of all this, and write it into FOLDER as a page (needs matplotlib)",
+         "FOLDER"},
+        {"quick", 0, 0, G_OPTION_ARG_NONE, &args.quick,
+         "With --report: a short run, to see whether it works", NULL},
         {"json", 0, 0, G_OPTION_ARG_NONE, &args.json, "Print JSON", NULL},
+        {"distribution", 0, 0, G_OPTION_ARG_NONE, &args.distribution,
+         "With --json: also the cumulative distribution of latencies", NULL},
         {"version", 0, 0, G_OPTION_ARG_NONE, &args.version, "Print the version and exit", NULL},
         {NULL},
     };
@@ -549,9 +604,10 @@ bool bench_options_parse(int argc, char **argv, struct bench_options *options, i
     if (good && args.version)
         printf("gpudirect-bench %s\n", gpud_version_string());
     else if (good)
-        good = args.capture   ? parse_capturing(options, &args)
-               : args.receive ? parse_receiving(options, &args)
-                              : parse_all(options, &args);
+        good = args.report || args.quick ? parse_report(options, &args, given)
+               : args.capture            ? parse_capturing(options, &args)
+               : args.receive            ? parse_receiving(options, &args)
+                                         : parse_all(options, &args);
     *status = good ? EXIT_SUCCESS : BENCH_EXIT_USAGE;
     free_arguments(&args);
     return good && !args.version;

@@ -25,9 +25,12 @@ struct bench_options {
     struct bench_job ours;
     struct bench_job peer; /* with --compare */
     bool compare;
-    bool capture; /* no link: `ours` says what a card captures, and has its address */
-    bool receive; /* `ours` is the receiver's part of a job that the sending bench completes */
-    bool migrate; /* --migrate, from one OpenCL device to another */
+    bool capture;      /* no link: `ours` says what a card captures, and has its address */
+    bool receive;      /* `ours` is the receiver's part of a job that the sending bench completes */
+    bool migrate;      /* --migrate, from one OpenCL device to another */
+    char report[4096]; /* --report: a folder; "": none */
+    bool quick;        /* --quick, with it */
+    bool failover;     /* --failover */
     uint32_t channels[BENCH_CHANNEL_ROWS]; /* --channels */
     uint32_t channel_rows;                 /* 0: not given */
     bool apart;                            /* each channel in two processes of its own */

@@ -8,8 +8,8 @@
  *     --compare   {"ours": {"runs", "summary"}, "peer": {"runs", "summary"}, "ratio": {KEY:
  * NUMBER}}
  *
- * What is unknown is null. Keys are stable: new ones may be added, none is removed or changes its
- * meaning. */
+ * What is unknown is null. tools/schema/bench.json describes all keys: a new one needs an entry
+ * there, and a test compares them. No key is removed or changes its meaning. */
 #include "json.h"
 #include "report.h"
 #include "rows.h"
@@ -30,6 +30,23 @@ static void add_latency(JsonBuilder *builder, const char *key, const struct stat
     json_put_number(builder, "jitter", latency->jitter);
     json_put_text(builder, "of", meaning);
     json_builder_end_object(builder);
+}
+
+/* null without --distribution */
+static void add_distribution(JsonBuilder *builder, const struct bench_run *run, bool wanted)
+{
+    if (!wanted) {
+        json_put_text(builder, "distribution", NULL);
+        return;
+    }
+    json_begin_array(builder, "distribution");
+    for (size_t i = 0; i < run->distribution_points; i++) {
+        json_builder_begin_object(builder);
+        json_put_number(builder, "share", run->distribution[i].share);
+        json_put_number(builder, "us", run->distribution[i].us);
+        json_builder_end_object(builder);
+    }
+    json_builder_end_array(builder);
 }
 
 static void add_parameters(JsonBuilder *builder, const struct bench_job *job)
@@ -157,6 +174,7 @@ static void add_run(JsonBuilder *builder, const struct bench_job *job, const str
     json_put_number(builder, "gigabytes_per_second", run->gigabytes_per_second);
     add_latency(builder, "latency_us", &run->latency, meaning);
     add_latency(builder, "latency_cpu_us", &run->latency_cpu, UNTIL_CPU);
+    add_distribution(builder, run, job->distribution);
     add_pair(builder, "cpu_us_per_frame", "sender", run->cpu_sender, "receiver", run->cpu_receiver);
     add_pair(builder, "marking_us_per_frame", "sender", run->marking_sender, "receiver",
              run->marking_receiver);

@@ -34,6 +34,10 @@ void bench_run_moves(int control);
 /* A writer and a reader of pictures that are handed over while they are written. */
 void bench_run_lines(int control);
 
+/* A main or backup sender, and their receiver. */
+void bench_run_failover_sender(int control);
+void bench_run_failover_receiver(int control);
+
 /* A network card without gpudirect: the writer, and the target. */
 void bench_run_raw_writer(int control);
 void bench_run_raw_target(int control);

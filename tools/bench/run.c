@@ -20,6 +20,16 @@
 
 /* --- the directory ---------------------------------------------------------------------------- */
 
+void bench_show_progress(uint32_t number, uint32_t count)
+{
+    if (count < 2 || !isatty(STDERR_FILENO) ||
+        g_strcmp0(g_getenv("GPUDIRECT_PROGRESS"), "off") == 0)
+        return;
+    fputs("\r\033[K", stderr);
+    if (number)
+        fprintf(stderr, "run %u of %u", number, count);
+}
+
 char *bench_make_directory(struct bench_failure *failure)
 {
     GError *error = NULL;

@@ -13,6 +13,10 @@ struct bench_remotes;
 bool bench_run(const struct bench_job *job, int64_t timeout, struct bench_remotes *remotes,
                struct bench_run *run, struct bench_failure *failure);
 
+/* Says on a terminal which of several runs is at hand, on a line of standard error that is
+ * rewritten; 0 removes it. */
+void bench_show_progress(uint32_t number, uint32_t count);
+
 /* A private directory for sockets, to be freed with g_free(). NULL: *failure. */
 char *bench_make_directory(struct bench_failure *failure);
 void bench_remove_directory(const char *path);

@@ -48,6 +48,26 @@ struct stats_latency stats_latency_of(const int64_t *ns, size_t count)
     return latency;
 }
 
+size_t stats_distribution_of(const int64_t *ns, size_t count,
+                             struct stats_point points[STATS_POINTS])
+{
+    size_t filled = 0;
+    if (count == 0)
+        return 0;
+    int64_t *sorted = g_memdup2(ns, count * sizeof(*ns));
+    qsort(sorted, count, sizeof(*sorted), compare_ns);
+    for (unsigned percent = 0; percent < 99; percent++)
+        points[filled++].share = percent / 100.0;
+    for (unsigned thousandth = 990; thousandth < 999; thousandth++)
+        points[filled++].share = thousandth / 1e3;
+    for (unsigned part = 9990; part <= 10000; part++)
+        points[filled++].share = part / 1e4;
+    for (size_t i = 0; i < filled; i++)
+        points[i].us = percentile(sorted, count, points[i].share);
+    g_free(sorted);
+    return filled;
+}
+
 double stats_median(double *values, size_t count)
 {
     for (size_t i = 0; i < count; i++)

@@ -16,6 +16,16 @@ struct stats_latency {
 
 struct stats_latency stats_latency_of(const int64_t *ns, size_t count);
 
+/* Points of a cumulative distribution: every percent, and closer in the last one. */
+#define STATS_POINTS 120
+struct stats_point {
+    double share, us; /* this share of the samples, 0…1, is no longer than so many microseconds */
+};
+
+/* The number of points: 0 without samples. */
+size_t stats_distribution_of(const int64_t *ns, size_t count,
+                             struct stats_point points[STATS_POINTS]);
+
 /* Sorts the values. NAN without any, or if one is NAN. */
 double stats_median(double *values, size_t count);
 

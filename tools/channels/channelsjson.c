@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The channels as JSON. Keys are stable: new ones may be added, none is removed or changes its
- * meaning. Times are ns. */
+/* The channels as JSON. tools/schema/channels.json describes it: a new key needs an entry there,
+ * and a test compares them. No key is removed or changes its meaning. */
 #include "channels/channelsjson.h"
 
 #include "channels/ask.h"
@@ -43,8 +43,8 @@ void channels_put_receiver(JsonBuilder *builder, const struct gpud_link_info *li
     json_put_int(builder, "frames", (gint64)link->delivered);
     json_put_int(builder, "dropped", (gint64)link->dropped);
     json_put_int(builder, "held", link->held);
-    json_put_rate(builder, "latency", (double)link->latency_ns);
-    json_put_rate(builder, "latency_max", (double)link->stats.latency_max_ns);
+    json_put_rate(builder, "latency_ns", (double)link->latency_ns);
+    json_put_rate(builder, "latency_max_ns", (double)link->stats.latency_max_ns);
     json_put_int(builder, "dropped_newest", (gint64)link->dropped_newest);
     json_put_int(builder, "dropped_oldest", (gint64)link->dropped_oldest);
     json_put_int(builder, "dropped_failed", (gint64)link->dropped_failed);
@@ -67,7 +67,7 @@ static void add_format(JsonBuilder *builder, const struct gpud_channel_info *inf
     json_put_string(builder, "name", layout.format);
     json_put_int(builder, "width", layout.width);
     json_put_int(builder, "height", layout.height);
-    json_put_int(builder, "size", (gint64)layout.size);
+    json_put_int(builder, "size_bytes", (gint64)layout.size);
     json_builder_end_object(builder);
 }
 
@@ -80,7 +80,7 @@ static void add_stream(JsonBuilder *builder, const struct gpud_channel_info *inf
     json_put_bool(builder, "ended", info->ended);
     json_put_int(builder, "slots", info->slots);
     json_put_string(builder, "slow_receiver", channels_policy_name(info->slow_receiver));
-    json_put_rate(builder, "rate", info->rate);
+    json_put_rate(builder, "fps", info->rate);
     json_put_int(builder, "frames", (gint64)info->frames);
     json_put_int(builder, "delivered", (gint64)info->delivered);
     json_put_int(builder, "dropped", (gint64)info->dropped);
@@ -91,7 +91,7 @@ static void add_stream(JsonBuilder *builder, const struct gpud_channel_info *inf
     json_put_int(builder, "copies_gpu", (gint64)info->copies_gpu);
     json_put_int(builder, "waits_cpu", (gint64)info->waits_cpu);
     json_put_int(builder, "waits_device", (gint64)info->waits_device);
-    json_put_int_if(builder, "age", info->age_ns != GPUD_TIME_NONE, (gint64)info->age_ns);
+    json_put_int_if(builder, "age_ns", info->age_ns != GPUD_TIME_NONE, (gint64)info->age_ns);
 }
 
 void channels_put_channel(JsonBuilder *builder, const struct gpud_channel_info *info)

@@ -13,6 +13,7 @@ import time
 
 import changed
 import jobs
+import watch
 
 OPTIONS = ["-Dwerror=true", "-Dtests=enabled"]
 
@@ -116,9 +117,13 @@ def configure(what):
 
 def build(what, args):
     env = os.environ | what.env
-    return (configure(what) and
-            jobs.succeeds(["ninja", "-C", what.folder, *needed(what, args)], env=env, limit=2 * jobs.HOUR,
-                          say=f"ninja -C {what.folder}"))
+    if not configure(what):
+        return False
+    shown = watch.Compiling(what.folder)
+    built = jobs.succeeds(["ninja", "-C", what.folder, *needed(what, args)], env=env, limit=2 * jobs.HOUR,
+                          say=f"ninja -C {what.folder}", on_line=shown.line)
+    shown.end()
+    return built
 
 
 def results(log):
@@ -130,12 +135,14 @@ def results(log):
 
 def run_tests(what, part, log, *arguments):
     path = jobs.TOP / what.folder / "meson-logs" / f"{log}.json"
+    shown = watch.Testing(part, path, results(path))
     path.unlink(missing_ok=True)
     command = ["meson", "test", "-C", what.folder, "--no-rebuild", "--print-errorlogs", "--logbase", log, *arguments]
     if what.slower > 1:
         command += ["--timeout-multiplier", str(what.slower)]
     env = os.environ | SANITIZER_ENV | {"GPUDIRECT_LOG": "error", "GPUD_TEST_SLOWER": str(what.slower)}
-    jobs.run(command, env=env, limit=12 * jobs.HOUR)
+    jobs.run(command, env=env, limit=12 * jobs.HOUR, on_line=shown.line)
+    shown.end()
     return results(path) or [jobs.result(part, f"{log} of {what.folder}", "FAIL", "no test ran")]
 
 

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 HOUR = 3600
@@ -37,12 +38,20 @@ def end(process):
             pass
 
 
-def run(command, limit=4 * HOUR, say=None, **kwargs):
-    """Returns the exit status; 124: ended at the time limit."""
+def run(command, limit=4 * HOUR, say=None, on_line=None, **kwargs):
+    """Returns the exit status; 124: ended at the time limit. on_line gets each line that it prints."""
     print("+", say or " ".join(map(str, command)), flush=True)
+    if on_line:
+        kwargs |= {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "errors": "replace"}
     process = subprocess.Popen(command, cwd=kwargs.pop("cwd", TOP), start_new_session=True, **kwargs)
+    reader = threading.Thread(target=lambda: [on_line(line) for line in process.stdout], daemon=True)
+    if on_line:
+        reader.start()
     try:
-        return process.wait(limit)
+        status = process.wait(limit)
+        if on_line:
+            reader.join(CLEAN_UP_TIME)  # what it started may keep the pipe open
+        return status
     except subprocess.TimeoutExpired:
         print(f"check: not done after {limit // 60} minutes, and ended", file=sys.stderr, flush=True)
         end(process)
@@ -52,10 +61,14 @@ def run(command, limit=4 * HOUR, say=None, **kwargs):
         raise
 
 
-def succeeds(command, **kwargs):
-    """Shows what the command prints only if it fails."""
+def succeeds(command, on_line=None, **kwargs):
+    """Shows what the command prints only if it fails; on_line gets it, too."""
     with tempfile.TemporaryFile("w+") as output:
-        if run(command, stdout=output, stderr=subprocess.STDOUT, **kwargs) == 0:
+        def keep(line):
+            output.write(line)
+            on_line(line)
+        how = {"on_line": keep} if on_line else {"stdout": output, "stderr": subprocess.STDOUT}
+        if run(command, **how, **kwargs) == 0:
             return True
         output.seek(0)
         print("".join(output.readlines()[-200:]), file=sys.stderr, flush=True)

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The report as JSON. Keys are stable: new ones may be added, none is removed or changes its
- * meaning. */
+/* The report as JSON. tools/schema/info.json describes it: a new key needs an entry there, and a
+ * test compares them. No key is removed or changes its meaning. */
 #include "info.h"
 #include "jsonfields.h"
 
@@ -96,8 +96,8 @@ static void add_link(JsonBuilder *builder, const struct info_link *link)
     json_put_bool(builder, "direct", link->link.direct);
     json_put_bool(builder, "atomics", link->link.atomics);
     json_put_int(builder, "rank", link->link.rank);
-    json_put_rate(builder, "bandwidth", link->link.bandwidth);
-    json_put_rate(builder, "measured", link->measured);
+    json_put_rate(builder, "bandwidth_bytes_per_second", link->link.bandwidth);
+    json_put_rate(builder, "measured_bytes_per_second", link->measured);
     json_put_text(builder, "reason", link->link.reason);
     json_builder_end_object(builder);
 }

@@ -37,8 +37,8 @@ static void add_port(JsonBuilder *builder, const struct gpud_network_port_info *
                     (size_t)info->link_layer < G_N_ELEMENTS(layers) ? layers[info->link_layer]
                                                                     : NULL);
     json_put_positive(builder, "rate_mbps", info->rate);
-    json_put_positive(builder, "mtu", info->mtu);
-    json_put_positive(builder, "message_max", info->message_max);
+    json_put_positive(builder, "mtu_bytes", info->mtu);
+    json_put_positive(builder, "message_max_bytes", info->message_max);
     json_put_text(builder, "netdev", info->netdev);
     json_begin_array(builder, "gids");
     for (uint32_t i = 0; i < info->gids; i++)
@@ -111,7 +111,7 @@ void info_add_network(JsonBuilder *builder, const struct info_report *report)
     json_begin_object(builder, "network");
     json_put_bool(builder, "usable", network->host.usable);
     json_put_text(builder, "reason", network->host.reason);
-    json_put_int_if(builder, "pin_max", network->host.pin_max != UINT64_MAX,
+    json_put_int_if(builder, "pin_max_bytes", network->host.pin_max != UINT64_MAX,
                     (gint64)network->host.pin_max);
     json_put_text(builder, "pin_reason", network->host.pin_reason);
     json_begin_array(builder, "cards");

@@ -39,8 +39,8 @@ static void add_part(JsonBuilder *builder, const struct gpud_part_info *part)
     json_put_text(builder, "cpus", part->cpus);
     add_words(builder, "bridges", part->bridges);
     json_put_string(builder, "hive", hive);
-    json_put_positive(builder, "memory", part->memory);
-    json_put_positive(builder, "visible", part->visible);
+    json_put_positive(builder, "memory_bytes", part->memory);
+    json_put_positive(builder, "visible_bytes", part->visible);
     json_builder_end_object(builder);
     g_free(hive);
 }
@@ -55,7 +55,7 @@ static void add_link(JsonBuilder *builder, const struct info_report *report, siz
     json_put_bool(builder, "direct", link->direct);
     json_put_positive(builder, "hops", link->hops);
     json_put_positive(builder, "weight", link->weight);
-    json_put_rate(builder, "bandwidth", link->bandwidth);
+    json_put_rate(builder, "bandwidth_bytes_per_second", link->bandwidth);
     json_put_text(builder, "reason", link->reason);
     json_builder_end_object(builder);
 }
@@ -69,7 +69,7 @@ void info_add_topology(JsonBuilder *builder, const struct info_report *report)
         json_builder_begin_object(builder);
         json_put_int(builder, "number", report->machine.node[i]->number);
         json_put_text(builder, "cpus", report->machine.node[i]->cpus);
-        json_put_positive(builder, "memory", report->machine.node[i]->memory);
+        json_put_positive(builder, "memory_bytes", report->machine.node[i]->memory);
         json_builder_end_object(builder);
     }
     json_builder_end_array(builder);

@@ -4,6 +4,7 @@
 #include "wire/unix/access.h"
 
 #include "base/fd.h"
+#include "base/host.h"
 #include "base/text.h"
 
 #include <errno.h>
@@ -29,6 +30,10 @@ const char *gpud_user_name(uid_t uid, char text[GPUD_USER_MAX])
     struct passwd entry, *found = NULL;
     FILE *users = fopen("/etc/passwd", "re");
     gpud_print_n(text, GPUD_USER_MAX, "user %u", uid);
+    if (gpud_host_user_is_ambiguous(uid)) {
+        gpud_print_n(text, GPUD_USER_MAX, "a user of another user namespace (%u)", uid);
+        return text;
+    }
     while (users && fgetpwent_r(users, &entry, buffer, sizeof(buffer), &found) == 0) {
         if (entry.pw_uid != uid)
             continue;
@@ -52,16 +57,20 @@ enum gpud_status gpud_access_find_peer(int fd, struct gpud_peer *peer, struct gp
     *peer = (struct gpud_peer){
         .pid = found.pid,
         .uid = found.uid,
-        .foreign = found.uid != geteuid() && found.uid != 0,
+        .foreign = (found.uid != geteuid() && found.uid != 0) ||
+                   (found.pid != getpid() && gpud_host_user_is_ambiguous(found.uid)),
         .same_process = found.pid == getpid(),
     };
     return GPUD_OK;
 }
 
+/* A group that stands for all unknown ones has no members. */
 static bool peer_is_in(int fd, gid_t group)
 {
     struct ucred peer;
     socklen_t size = sizeof(peer);
+    if (gpud_host_group_is_ambiguous(group))
+        return false;
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.gid == group)
         return true;
     /* Asks the kernel for the size first. */

@@ -1,0 +1,48 @@
+# SPDX-FileCopyrightText: 2026 gpudirect authors
+# SPDX-License-Identifier: LGPL-2.1-or-later
+
+"""What the tools print as JSON, against its description in tools/schema. Without jsonschema (Debian:
+python3-jsonschema) nothing is compared; the test tools-schema says so."""
+
+import json
+import pathlib
+import sys
+
+try:
+    import jsonschema
+except ImportError:
+    jsonschema = None
+try:
+    import referencing  # from jsonschema 4.18 on
+except ImportError:
+    referencing = None
+
+FOLDER = pathlib.Path(__file__).resolve().parents[2] / "tools" / "schema"
+SCHEMAS = {path.name: json.loads(path.read_text()) for path in sorted(FOLDER.glob("*.json"))}
+
+
+def validator(name):
+    kind, schema = jsonschema.Draft202012Validator, SCHEMAS[name]
+    if not referencing:
+        return kind(schema, resolver=jsonschema.RefResolver("", schema, store=SCHEMAS))
+    resources = [(key, referencing.Resource.from_contents(value)) for key, value in SCHEMAS.items()]
+    return kind(schema, registry=referencing.Registry().with_resources(resources))
+
+
+def explain(name, value):
+    """The most telling way in which the value does not fit; None: it fits."""
+    worst = jsonschema.exceptions.best_match(validator(name).iter_errors(value))
+    return worst and f"{worst.json_path}: {worst.message}"
+
+
+def require(name, value, source):
+    if jsonschema and (wrong := explain(name, value)):
+        print(f"FAILED: {source} does not fit tools/schema/{name}: {wrong}", file=sys.stderr)
+        sys.exit(1)
+    return value
+
+
+def name_of(tool, args):
+    if "bench" in pathlib.Path(tool).name:
+        return "bench.json"
+    return "channels.json" if "--channels" in args else "info.json"

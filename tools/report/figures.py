@@ -1,0 +1,257 @@
+# SPDX-FileCopyrightText: 2026 gpudirect authors
+# SPDX-License-Identifier: LGPL-2.1-or-later
+
+"""The figures of a report. Each has a sentence that explains it, a table of exactly what is drawn, and what is missing
+with the reason. Nothing is computed here but sums of two numbers of the raw JSON."""
+
+import dataclasses
+import io
+
+import matplotlib
+matplotlib.use("svg")
+import matplotlib.pyplot as pyplot  # noqa: E402 (after the choice)
+
+# Colours that the colour-blind tell apart (Okabe and Ito).
+COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
+matplotlib.rcParams.update({
+    "svg.fonttype": "none", "svg.hashsalt": "gpudirect", "font.family": "sans-serif", "font.size": 10,
+    "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "grid.alpha": 0.3,
+    "axes.prop_cycle": matplotlib.cycler(color=COLOURS), "figure.figsize": (7.2, 3.6), "savefig.bbox": "tight"})
+
+
+@dataclasses.dataclass
+class Figure:
+    name: str
+    title: str
+    sentence: str
+    head: list
+    rows: list = dataclasses.field(default_factory=list)
+    missing: list = dataclasses.field(default_factory=list)  # sentences: what was not measured, and why
+    svg: str = None  # None: there is nothing to draw
+
+
+def numbers(values):
+    return [value for value in values if value is not None]
+
+
+def of_kind(report, *kinds):
+    return [step for step in report["steps"] if step["kind"] in kinds]
+
+
+def measured(figure, report, *kinds):
+    """The steps that have results; of the others the figure says why."""
+    there = []
+    for step in of_kind(report, *kinds):
+        if step["status"] == "measured":
+            there.append(step)
+        else:
+            figure.missing.append(f"{step['title']}: {step['reason']}")
+    return there
+
+
+def draw(figure, plot, label_x, label_y, legend=True):
+    """plot(axes) draws; a figure without numbers has no picture."""
+    if not any(numbers(row[1:]) for row in figure.rows):
+        figure.missing.append("there is nothing to draw")
+        return figure
+    picture, axes = pyplot.subplots()
+    plot(axes)
+    axes.set_xlabel(label_x)
+    axes.set_ylabel(label_y)
+    if legend:
+        axes.legend(frameon=False, fontsize=9)
+    text = io.StringIO()
+    picture.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
+    pyplot.close(picture)
+    figure.svg = text.getvalue()[text.getvalue().index("<svg"):]
+    return figure
+
+
+def first_run(result, side=None):
+    """Of one run, or of the first of a comparison's."""
+    return result[side]["runs"][0] if side else result
+
+
+def curves(report, figure):
+    """Name and run of everything whose latency was measured at 1080p50."""
+    found = [(f"core, {step['name']}", step["results"][0]) for step in measured(figure, report, "latency")]
+    for step in measured(figure, report, "beside"):
+        if not any(name == "gpudirectsink" for name, _ in found):
+            found.append(("gpudirectsink", first_run(step["results"][0], "ours")))
+        found.append((step["name"], first_run(step["results"][0], "peer")))
+    return found
+
+
+def latency(report):
+    figure = Figure("latency", "Latency of a frame, 1080p50",
+                    "The share of frames (upwards) that took no longer than a time (to the right) from one process to "
+                    "the other, at 50 frames a second; the dashed line is the median time that waking another process "
+                    "by an eventfd takes here, which no hand-over to a sleeping process can beat.",
+                    ["", "p50, µs", "p99, µs", "p99.9, µs", "max, µs"])
+    found = curves(report, figure)
+    figure.rows = [[name, *(run["latency_us"][key] for key in ("p50", "p99", "p999", "max"))] for name, run in found]
+    ceiling = next((run["ceiling"] for _, run in found if run["ceiling"]["unit"] == "us"), None)
+    if ceiling:
+        figure.rows.append([ceiling["what"] + " (ceiling)", ceiling["value"], ceiling["p99"], None, None])
+
+    def plot(axes):
+        for name, run in found:
+            points = run["distribution"] or []
+            axes.step([point["us"] for point in points], [point["share"] for point in points], where="post", label=name)
+        if ceiling:
+            axes.axvline(ceiling["value"], linestyle="--", color="grey", linewidth=1)
+        axes.set_xscale("log")
+        axes.set_ylim(0, 1.02)
+    return draw(figure, plot, "latency, µs", "share of frames")
+
+
+def throughput(report):
+    figure = Figure("throughput", "Throughput by size",
+                    "Frames a second from one process to another, as fast as they go: a lent frame is written where it "
+                    "is sent from and never copied, a foreign one is copied once, which plain memcpy in one thread "
+                    "(dashed) limits.",
+                    ["bytes a frame", "lent, frames/s", "foreign, frames/s", "memcpy, frames/s"])
+    sizes = {}
+    for step in measured(figure, report, "size"):
+        run = step["results"][0]
+        row = sizes.setdefault(step["bytes"], {})
+        row[step["name"]] = run["fps"]
+        if step["name"] == "foreign" and run["ceiling"]["unit"] == "frames/s":
+            row["ceiling"] = run["ceiling"]["value"]
+    figure.rows = [[size, *map(row.get, ("lent", "foreign", "ceiling"))] for size, row in sorted(sizes.items())]
+
+    def plot(axes):
+        for column, label, style in ((1, "lent, 0 copies", "o-"), (2, "foreign, 1 copy", "s-"), (3, "memcpy", "--")):
+            there = [row for row in figure.rows if row[column] is not None]
+            axes.plot([row[0] / 1e6 for row in there], [row[column] for row in there], style, label=label,
+                      **({"color": "grey"} if style == "--" else {}))
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+    return draw(figure, plot, "size of a frame, MB", "frames a second")
+
+
+def cpu(report):
+    figure = Figure("cpu", "CPU time of a frame, 1080p50",
+                    "Microseconds of CPU time that the sending and the receiving process spend on a frame at 50 frames "
+                    "a second, marking and checking it included.",
+                    ["", "sender, µs", "receiver, µs"])
+    figure.rows = [[name, run["cpu_us_per_frame"]["sender"], run["cpu_us_per_frame"]["receiver"]]
+                   for name, run in curves(report, figure)]
+
+    def plot(axes):
+        names, sending, receiving = ([row[column] or 0 for row in figure.rows] for column in range(3))
+        axes.barh(names, sending, label="sender")
+        axes.barh(names, receiving, left=sending, label="receiver")
+        axes.invert_yaxis()
+        axes.grid(axis="y", visible=False)
+    return draw(figure, plot, "µs a frame", "")
+
+
+def receivers(report):
+    figure = Figure("receivers", "Receivers of one sender, 1080p",
+                    "Frames a second that each of so many receivers gets from one sender, as fast as they go: nothing "
+                    "is copied for any of them, so that only wake-ups and processors limit their number.",
+                    ["receivers", "frames/s to each", "CPU of the sender, µs a frame"])
+    figure.rows = [[step["receivers"], step["results"][0]["fps"], step["results"][0]["cpu_us_per_frame"]["sender"]]
+                   for step in measured(figure, report, "receivers")]
+
+    def plot(axes):
+        axes.plot([row[0] for row in figure.rows], [row[1] for row in figure.rows], "o-")
+        axes.set_yscale("log")
+        axes.set_xticks([row[0] for row in figure.rows])
+    return draw(figure, plot, "receivers", "frames a second to each", legend=False)
+
+
+def channels(report):
+    figure = Figure("channels", "Channels until the first drop",
+                    "Frames that were late or lost, by the number of channels that all senders in one process and all "
+                    "receivers in another carry at once; the number before the first such frame is what this machine "
+                    "carries.", ["", "channels", "late", "lost", "CPU of senders, %", "CPU of receivers, %"])
+    steps = measured(figure, report, "channels")
+    for step in steps:
+        rows = sorted((result["channels"][0] for result in step["results"]), key=lambda row: row["channels"])
+        figure.rows += [[step["name"], row["channels"], row["late"], row["lost"], row["sender"]["cpu_percent"],
+                         row["receiver"]["cpu_percent"]] for row in rows]
+        if not any(row["late"] or row["lost"] for row in rows):
+            limit = "a short run" if report["quick"] else "half of the free memory, or 1024"
+            figure.missing.append(f"{step['name']}: no frame was late or lost up to {rows[-1]['channels']} channels; "
+                                  f"more were not tried ({limit})")
+
+    def plot(axes):
+        for step in steps:
+            rows = [row for row in figure.rows if row[0] == step["name"]]
+            axes.plot([row[1] for row in rows], [row[2] + row[3] for row in rows], "o-", label=step["name"])
+        axes.set_xscale("log", base=2)
+        axes.xaxis.set_major_formatter("{x:.0f}")
+        axes.set_ylim(bottom=0)
+    return draw(figure, plot, "channels", "frames late or lost")
+
+
+def failover(report):
+    figure = Figure("failover", "The main sender is killed",
+                    "Instants that the receiver did not get, and the time from the main sender's last frame to the "
+                    "backup's first, when the main one is killed: with a group the receiver has both senders, with "
+                    "standby the backup takes over the address.",
+                    ["", "missing", "repeated", "gap, µs", "longest between two, µs"])
+    for step in measured(figure, report, "failover"):
+        result = step["results"][0]
+        figure.rows.append([f"{step['shape']}, {step['name']}", result["missing"], result["repeated"], result["gap_us"],
+                            result["interval_us_max"]])
+
+    def plot(axes):
+        bars = axes.barh([row[0] for row in figure.rows], [row[3] / 1e3 for row in figure.rows])
+        axes.bar_label(bars, [f" {row[1]} missing" for row in figure.rows])
+        axes.invert_yaxis()
+        axes.grid(axis="y", visible=False)
+        axes.margins(x=0.2)
+    return draw(figure, plot, "from the main's last frame to the backup's first, ms", "", legend=False)
+
+
+def beside(report):
+    figure = Figure("beside", "Beside other elements, 1080p50",
+                    "The same frames through gpudirectsink and gpudirectsrc and through other pairs of elements, in "
+                    "turns in one run: medians over the runs; a ratio below 1 says that gpudirect takes less.",
+                    ["", "latency p50, µs", "latency p99, µs", "CPU, µs a frame", "ratio of latency p50"])
+    for step in measured(figure, report, "beside"):
+        result = step["results"][0]
+        for name, side in (("gpudirect, beside " + step["name"], "ours"), (step["name"], "peer")):
+            summary = result[side]["summary"]
+            both = [summary[f"cpu_us_per_frame_{end}"]["median"] for end in ("sender", "receiver")]
+            figure.rows.append([name, summary["latency_us_p50"]["median"], summary["latency_us_p99"]["median"],
+                                sum(both) if None not in both else None,
+                                result["ratio"]["latency_us_p50"] if side == "ours" else None])
+
+    def plot(axes):
+        names = [row[0] for row in figure.rows]
+        axes.barh(names, [row[2] or 0 for row in figure.rows], label="p99", color=COLOURS[5])
+        axes.barh(names, [row[1] or 0 for row in figure.rows], label="p50", height=0.5, color=COLOURS[0])
+        axes.invert_yaxis()
+        axes.set_xscale("log")
+        axes.grid(axis="y", visible=False)
+    return draw(figure, plot, "latency, µs", "")
+
+
+def ceilings(report):
+    figure = Figure("ceilings", "Ratios to the ceilings",
+                    "Each run measures what the machine does at best without gpudirect (its ceiling), too; 1 is as "
+                    "good as that, for rates more and for times less is better.",
+                    ["", "measured", "ceiling", "ratio", "of"])
+    for step in measured(figure, report, "latency", "size", "receivers"):
+        run = step["results"][0]
+        value = run["latency_us"]["p50"] if run["ceiling"]["unit"] == "us" else run["fps"]
+        figure.rows.append([step["title"], value, run["ceiling"]["value"], run["ceiling_ratio"],
+                            f"{run['ceiling']['what']}, {run['ceiling']['unit']}"])
+
+    def plot(axes):
+        there = [row for row in figure.rows if row[3] is not None]
+        axes.barh([row[0] for row in there], [row[3] for row in there])
+        axes.axvline(1, color="grey", linewidth=1)
+        axes.invert_yaxis()
+        axes.set_xscale("log")
+        axes.grid(axis="y", visible=False)
+        axes.figure.set_figheight(0.6 + 0.28 * len(there))
+    return draw(figure, plot, "ratio to the ceiling", "", legend=False)
+
+
+def draw_all(report):
+    return [make(report) for make in (latency, throughput, cpu, receivers, channels, failover, beside, ceilings)]

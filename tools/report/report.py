@@ -1,0 +1,118 @@
+#!/usr/bin/python3
+# SPDX-FileCopyrightText: 2026 gpudirect authors
+# SPDX-License-Identifier: LGPL-2.1-or-later
+
+"""gpudirect-bench --report DIR: runs a set of measurements, each by gpudirect-bench, and writes index.html and
+report.json there. steps.py says what is run, figures.py draws it, page.py arranges it."""
+
+import argparse
+import datetime
+import json
+import pathlib
+import subprocess
+import sys
+import time
+
+try:
+    import matplotlib  # noqa: F401 (figures.py needs it; said before anything is measured)
+except ImportError:
+    sys.exit("gpudirect-bench: matplotlib, which draws the report, is not installed: apt install python3-matplotlib")
+
+import page
+import steps
+
+STOPPED = 130
+
+
+class Progress:
+    """A line that is rewritten on a terminal, and a line for each step in a log."""
+
+    def __init__(self, planned):
+        self.planned, self.begun = planned, time.monotonic()
+        self.left, self.number, self.terminal = sum(planned), 0, sys.stderr.isatty()
+
+    def begin(self, name):
+        self.number += 1
+        line = f"report: {self.number}/{len(self.planned)} {name}, about {max(round(self.left), 1)} s left"
+        print(f"\r\033[K{line}" if self.terminal else line + "\n", end="", file=sys.stderr, flush=True)
+
+    def end(self, planned):
+        """What is left takes as much longer or shorter than planned as what is done did."""
+        done = sum(self.planned) - sum(self.planned[self.number:])
+        pace = (time.monotonic() - self.begun) / done
+        self.left = sum(self.planned[self.number:]) * min(max(pace, 0.2), 5)
+
+    def close(self):
+        if self.terminal:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+
+def find_commit(program):
+    """Of the checkout that the program was built in; None: it was not."""
+    git = ["git", "-C", str(pathlib.Path(program).resolve().parent)]
+    try:
+        commit = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, timeout=10)
+        if commit.returncode:
+            return None
+        changed = subprocess.run([*git, "status", "--porcelain", "--untracked-files=no"], capture_output=True,
+                                 text=True, timeout=30).stdout.strip()
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return commit.stdout.strip() + (" with local changes" if changed else "")
+
+
+def describe_machine(place):
+    """Names of the devices, and versions of what takes part; what cannot be found out is null."""
+    report = place.info()
+    return {"devices": [device["name"] + ": " + device["description"] for device in report["devices"]
+                        if device["available"]],
+            "gstreamer": place.gstreamer, "memory_bytes": steps.memory_bytes("MemTotal")}
+
+
+def format_json(report):
+    """A line for each step, so that a report is small and two can be compared."""
+    steps_text = ",\n  ".join(json.dumps(step, allow_nan=False, separators=(",", ":")) for step in report["steps"])
+    head = json.dumps({**report, "steps": []}, indent=1, allow_nan=False)
+    return head.replace('"steps": []', f'"steps": [\n  {steps_text}\n ]') + "\n"
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="gpudirect-bench --report")
+    parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("--bench", required=True)
+    parser.add_argument("--info", required=True)
+    parser.add_argument("--quick", action="store_true")
+    options = parser.parse_args()
+    try:
+        options.folder.mkdir(parents=True, exist_ok=True)
+        (options.folder / "report.json").open("a").close()
+    except OSError as error:
+        sys.exit(f"gpudirect-bench: no report can be written to {options.folder}: {error.strerror}")
+    place = steps.Place(options.bench, options.info)
+    plan = steps.plan(place, options.quick)
+    progress = Progress([step.seconds for step in plan])
+    results = []
+    for step in plan:
+        progress.begin(step.title)
+        results.append(step.run(place))
+        progress.end(step.seconds)
+    progress.close()
+    report = {"version": place.info()["version"], "commit": find_commit(options.bench), "quick": options.quick,
+              "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+              "machine": describe_machine(place), "steps": results}
+    (options.folder / "report.json").write_text(format_json(report))
+    (options.folder / "index.html").write_text(page.format_page(report))
+    failed = [step for step in results if step["status"] == "failed"]
+    for step in failed:
+        print(f"gpudirect-bench: {step['title']}: {step['reason']}", file=sys.stderr)
+    print(f"{options.folder / 'index.html'}: {len(results)} measurements, "
+          f"{sum(step['status'] == 'skipped' for step in results)} not possible here, {len(failed)} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        print("\ngpudirect-bench: stopped; nothing was written", file=sys.stderr)
+        sys.exit(STOPPED)
