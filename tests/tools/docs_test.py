@@ -94,15 +94,16 @@ def check_sentences():
 def check_broken(folder):
     """Links that lead nowhere are found."""
     (folder / "other.html").write_text('<p id="there">')
-    (folder / "page.html").write_text('<a href="other.html#there"></a><a href="other.html#gone"></a><a href="no.html"></a>'
-                                      '<script src="https://example.org/x.js"></script><a href="https://example.org/">')
+    (folder / "page.html").write_text('<a href="other.html#there"></a><a href="other.html#gone"></a>'
+                                      '<a href="no.html"></a><a href="https://example.org/">'
+                                      '<script src="https://example.org/x.js"></script>')
     wrong = links.check(folder)[2]
     check(len(wrong) == 3 and all(any(word in line for line in wrong) for word in ("#gone", "no.html", "x.js")),
           f"of broken links these are found: {wrong}")
 
 
-def build(out, *more):
-    done = subprocess.run([sys.executable, PARTS / "build.py", "--built", *more, BUILD, out], capture_output=True, text=True,
+def build(out):
+    done = subprocess.run([sys.executable, PARTS / "build.py", "--built", BUILD, out], capture_output=True, text=True,
                           timeout=400, env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1"})
     return done.returncode, done.stdout + done.stderr
 
@@ -113,8 +114,8 @@ def check_pages(out):
     try:
         for width, height in (WIDE, NARROW):
             browser.resize(width, height)
-            for name in ("index", "cookbook/record", "understand/latency", "understand/routes", "reference/gpudirectsrc",
-                         "reference/commands", "troubleshoot", "results"):
+            for name in ("index", "cookbook/record", "understand/latency", "understand/routes",
+                         "reference/gpudirectsrc", "reference/commands", "troubleshoot", "results"):
                 browser.open(f"file://{out}/{name}.html")
                 wide = browser.run("return document.documentElement.scrollWidth")
                 check(wide <= width, f"{name}.html is {wide} pixels wide on a screen of {width}")

@@ -79,14 +79,14 @@ class Site:
             anchor = f"#{anchor}" if anchor else ""
             if file in self.place:
                 return f"[{words}]({os.path.relpath(self.place[file], page.parent)}{anchor})"
+            if file.is_dir():
+                return words
             if file.is_relative_to(PAGES):  # a page that is generated; Sphinx says if it is not
                 return f"[{words}]({os.path.relpath(self.source / file.relative_to(PAGES), page.parent)}{anchor})"
             if picture:
                 if file.parent != PICTURES or not file.exists():
                     raise Failed(f"{origin.relative_to(TOP)}: there is no picture {target}")
                 return f"![{words}]({up or './'}pictures/{file.name})"
-            if file.is_dir():
-                return words
             if not file.is_file():
                 raise Failed(f"{origin.relative_to(TOP)}: {target} is not there")
             self.copied.add(file)
@@ -180,8 +180,8 @@ def main():
         site.copy_files(fresh)
 
         print("-- pages", flush=True)
-        run(["sphinx-build", "-W", "--keep-going", "-q", "-b", "html", "-c", PARTS, "-d", work / "doctrees", site.source,
-             work / "html"],
+        run(["sphinx-build", "-W", "--keep-going", "-q", "-b", "html", "-c", PARTS, "-d", work / "doctrees",
+             site.source, work / "html"],
             env=os.environ | {"GPUDIRECT_VERSION": facts.version, "PYTHONDONTWRITEBYTECODE": "1"})
         shutil.copytree(work / "html", fresh, dirs_exist_ok=True)
 

@@ -30,6 +30,7 @@ extensions = ["myst_parser"]
 myst_heading_anchors = 4
 myst_enable_extensions = ["deflist"]
 highlight_language = "none"
+smartquotes = False
 nitpicky = True
 exclude_patterns = []
 
@@ -45,9 +46,9 @@ html_theme_options = {"navigation_with_keys": True}
 
 
 def read_recipe(path):
-    """Without what is the same in every file: the licence, and the name of the interpreter."""
+    """Without what a reader skips: the licence, the interpreter, and words for shellcheck."""
     lines = path.read_text().splitlines()
-    kept = [line for line in lines if "SPDX-" not in line and not line.startswith("#!")]
+    kept = [line for line in lines if not line.startswith(("#!", "# shellcheck")) and "SPDX-" not in line]
     while kept and kept[0] in ("", "#"):
         kept.pop(0)
     return "\n".join(kept)

@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: 2026 gpudirect authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
 
-"""Whether each link of a folder of pages leads to a file in it, and to an anchor in that file; and whether a page fetches
-anything from elsewhere. Links to other sites are not followed."""
+"""Whether each link of a folder of pages leads to a file in it, and to an anchor in that file; and whether a page
+fetches anything from elsewhere. Links to other sites are not followed."""
 
 import html.parser
 import pathlib
@@ -10,7 +10,8 @@ import re
 import urllib.parse
 
 # What a browser fetches by itself to show the page.
-FETCHED = {("link", "href"), ("script", "src"), ("img", "src"), ("iframe", "src"), ("object", "data"), ("source", "src")}
+FETCHED = {("link", "href"), ("script", "src"), ("img", "src"), ("iframe", "src"), ("object", "data"),
+           ("source", "src")}
 # doxygen's own pages link members of unnamed unions to anchors that it does not write.
 DOXYGEN = "api"
 NOT_FETCHED = {"canonical", "index", "search", "next", "prev", "author"}

@@ -103,8 +103,8 @@ class Facts:
         described = dict(re.findall(r"^  (Long-name|Klass|Description)\s+(.*)$", text, re.MULTILINE))
         inherited = {(name, about) for name, about, *_ in self.properties(self.inspect(parent))}
         lines = [f"# {element}", "", described["Description"] + f". Class: {described['Klass']}.", "",
-                 f"This is what `gst-inspect-1.0 {element}` says of this build; [The elements](elements.md) explains how "
-                 "they are used.", ""]
+                 f"This is what `gst-inspect-1.0 {element}` says of this build; [The elements](elements.md) explains "
+                 "how they are used.", ""]
         lines += ["## Pads", ""]
         for direction, name, caps in re.findall(
                 r"^  (SINK|SRC) template: '([^']+)'\n.*?Capabilities:\n(.*?)(?=^  S|^\S|\Z)", text,
@@ -128,9 +128,8 @@ class Facts:
             kind = re.sub(r"^Enum \"\w+\"", "Enum.", kind)
             if "read only" in when:
                 kind = kind.split(" Default:")[0]
-            lines += [f"### {name}", "", escape(about) + ".", "", f"{escape(kind)}{'' if kind.endswith('.') else '.'} "
-                      f"Set {when}." if when != "read only" else f"{escape(kind)}{'' if kind.endswith('.') else '.'} "
-                      "Read only.", ""]
+            kind = escape(kind).rstrip(".") + ". " + ("Read only." if when == "read only" else f"Set {when}.")
+            lines += [f"### {name}", "", escape(about) + ".", "", kind, ""]
             lines += [f"- `{value}`: {escape(what)}" for _, value, what in values] + [""]
         lines += ["## Inherited properties", "",
                   f"Of the same meaning as in `{parent}`: " + ", ".join(f"`{name}`" for name in rest) + ".", ""]
@@ -187,7 +186,7 @@ class Facts:
             work = pathlib.Path(work)
             self.run(["doxygen", "-l", work / "layout.xml"])
             layout = (work / "layout.xml").read_text()
-            tab = '<tab type="user" url="../index.html" title="gpudirect&apos;s documentation"/>\n    <tab type="mainpage"'
+            tab = '<tab type="user" url="../index.html" title="All documentation"/>\n    <tab type="mainpage"'
             (work / "layout.xml").write_text(layout.replace('<tab type="mainpage"', tab, 1))
             (work / "main.md").write_text("# The C API {#mainpage}\n\n" + "\n".join(
                 f"- {name.rsplit('/', 1)[1]}: {about}" for name, about, _ in self.headers()) + "\n")
@@ -229,8 +228,8 @@ class Facts:
         return compound.find("location").get("file"), about, (path.stem + ".html", functions)
 
     def api_page(self):
-        lines = ["# C API", "", '<a href="../api/index.html">The whole reference</a> has every struct, parameter, unit and '
-                 "error, as the headers document them. These are its functions.", ""]
+        lines = ["# C API", "", '<a href="../api/index.html">The whole reference</a> has every struct, parameter, unit '
+                 "and error, as the headers document them. These are its functions.", ""]
         for name, _, (page, functions) in self.headers():
             if not functions:
                 continue

@@ -14,18 +14,20 @@ INK, LIGHT = "#24292f", "#57606a"
 SENDER, LINK, RECEIVER, WAIT = "#ddf4ff", "#fff8c5", "#dafbe1", "#ffebe9"
 LEFT, RIGHT, WIDTH = 20, 860, 880
 
-# Title, the scale's unit and end, what is said at the end, and the parts: from, to, colour, words inside, a note below.
+# Title, the scale's unit and end, what is said at the end, and the parts: from, to, colour, words inside and below.
 LINES = [
     ("Defaults: 1280x720 at 50/s on one host, in ms", "ms", 45, "each part measured alone", [
         (0, 20, WAIT, "gpudirectsink: sync=true", "waits 20 ms: sync=false takes it away"),
         (20, 20.24, LINK, "", ""),
         (20.24, 43.24, WAIT, "the receiver's sink: sync=true", "22–24 ms; 2–6 with processing-deadline=0"),
     ]),
-    ("Nothing holds it back: lowest-latency-send and -receive, in ms", "ms", 0.26, "0.24 ms: the receiver's sink has it", [
+    ("Nothing holds it back: lowest-latency-send and -receive, in ms", "ms", 0.26,
+     "0.24 ms: the receiver's sink has it", [
         (0, 0.22, SENDER, "both pipelines' elements and threads: 0.22 ms", ""),
         (0.22, 0.24, LINK, "", "hand-over: 0.02 ms"),
     ]),
-    ("Inside the hand-over between two elements: 3840x2160 at 60/s on an H100, in µs", "µs", 132, "122 µs: the receiver's pad has it", [
+    ("Inside the hand-over between two elements: 3840x2160 at 60/s on an H100, in µs", "µs", 132,
+     "122 µs: the receiver's pad has it", [
         (0, 42, SENDER, "GStreamer's push: 42", "two pads, two threads"),
         (42, 68, LINK, "driver: 26", "one call, cold after 16 ms"),
         (68, 122, RECEIVER, "pool, times, metas: 54", "cold code on both sides"),
