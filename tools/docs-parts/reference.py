@@ -23,7 +23,7 @@ def doc(thing):
     return inspect.cleandoc(thing.__doc__ or "")
 def signature(name, thing):
     try:
-        return name + str(inspect.signature(thing))
+        return (name + str(inspect.signature(thing))).replace("(self, /, ", "(").replace("(self, /)", "()")
     except (TypeError, ValueError):
         return name + (getattr(thing, "__text_signature__", None) or "")
 entries = []
