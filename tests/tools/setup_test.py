@@ -1,8 +1,9 @@
 # SPDX-FileCopyrightText: 2026 gpudirect authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
 
-"""tools/check, tools/demo, tools/docs and tools/setup on machines that have nothing yet: a PATH of a few programs of the
-shell, and of stand-ins that write down how they are called. And what check makes of a build folder that is there."""
+"""tools/check, tools/demo, tools/docs and tools/setup on machines that have nothing yet: a PATH of a few programs of
+the shell, and of stand-ins that write down how they are called. And what check makes of a build folder that is
+there."""
 
 import argparse
 import contextlib
