@@ -1,8 +1,9 @@
 # SPDX-FileCopyrightText: 2026 gpudirect authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
 
-"""tools/check, tools/demo and tools/setup on machines that have nothing yet: a PATH of a few programs of the shell, and
-of stand-ins that write down how they are called. And what check makes of a build folder that is there."""
+"""tools/check, tools/demo, tools/docs and tools/setup on machines that have nothing yet: a PATH of a few programs of
+the shell, and of stand-ins that write down how they are called. And what check makes of a build folder that is
+there."""
 
 import argparse
 import contextlib
@@ -100,6 +101,10 @@ def check_first_commands():
     check(few < everything and few >= {"python3", "gstreamer1.0-plugins-base-apps"},
           "the demo does not install a part of what check does")
     with machine() as bare:
+        _, calls = bare.run("setup", "docs", status=0)
+        check(few < installed(calls) < everything,
+              "the documentation does not install more than the demo and less than check")
+    with machine() as bare:
         _, calls = bare.run("setup", status=0)
         check(installed(calls) == few, f"setup alone installs {installed(calls) - few} beside what the demo needs")
         for words in ("with what they need: 2, 99 MB to fetch, 393 MB on the disk", "   47 % fetching\n",
@@ -112,6 +117,7 @@ def check_arguments():
     """Looked at before anything is installed."""
     wrong = {"check": [["--lnog"], ["quick"], ["--only"], ["--only", "all"], ["--only", "--long"], ["lto"]],
              "demo": [["fast"], ["0"], ["-1"], ["1.5"], ["4000"], ["1", "2"], [""]],
+             "docs": [["out"], ["-o"], ["-o", ""], ["-o", "out", "more"]],
              "setup": [["tests"], ["demo", "check"]]}
     with machine() as bare:
         for tool, several in wrong.items():
