@@ -134,16 +134,18 @@ def write_results(site, out):
     site.write(page, site.rewrite(text.replace("REPORTS", listed), PAGES / "results.md", page))
 
 
-def complete_theme(static):
+def complete_theme(html):
     """Debian's furo takes a style sheet from a web server's folder, and its script imports another, which browsers
     refuse for pages from a disk: both are put in their place."""
-    sheet = static / "styles/furo.css"
+    sheet = html / "_static/styles/furo.css"
     sheet.write_text(re.sub(r"@import url\(/(javascript/[^)]+)\);",
                             lambda match: pathlib.Path("/usr/share", match.group(1)).read_text(), sheet.read_text()))
-    script, imported = static / "scripts/furo.js", static / "scripts/gumshoe-patched.js"
+    script = html / "_static/scripts/furo.js"
     text, count = re.subn(r"^import .* from \"./gumshoe-patched.js\";\n", "", script.read_text(), flags=re.MULTILINE)
     if count:
-        script.write_text(imported.read_text() + text)
+        script.write_text(script.with_name("gumshoe-patched.js").read_text() + text)
+        for page in html.rglob("*.html"):
+            page.write_text(re.sub(r'<script type="module"( src="[^"]*/furo.js)', r"<script defer\1", page.read_text()))
 
 
 def main():
@@ -183,9 +185,8 @@ def main():
         run(["sphinx-build", "-W", "--keep-going", "-q", "-b", "html", "-c", PARTS, "-d", work / "doctrees",
              site.source, work / "html"],
             env=os.environ | {"GPUDIRECT_VERSION": facts.version, "PYTHONDONTWRITEBYTECODE": "1"})
+        complete_theme(work / "html")
         shutil.copytree(work / "html", fresh, dirs_exist_ok=True)
-
-        complete_theme(fresh / "_static")
 
         print("-- links", flush=True)
         pages, checked, wrong = links.check(fresh)

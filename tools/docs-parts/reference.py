@@ -100,7 +100,8 @@ class Facts:
 
     def element_page(self, element, parent):
         text = self.inspect(element)
-        described = dict(re.findall(r"^  (Long-name|Klass|Description)\s+(.*)$", text, re.MULTILINE))
+        factory = text[:text.find("Plugin Details")]
+        described = dict(re.findall(r"^  (Klass|Description)\s+(.*)$", factory, re.MULTILINE))
         inherited = {(name, about) for name, about, *_ in self.properties(self.inspect(parent))}
         lines = [f"# {element}", "", described["Description"] + f". Class: {described['Klass']}.", "",
                  f"This is what `gst-inspect-1.0 {element}` says of this build; [The elements](elements.md) explains "
@@ -126,6 +127,7 @@ class Facts:
                     "in NULL or READY" if "only in NULL or READY" in flags else "at any time")
             kind = re.sub(r"Default: (-?\d+), \"(.*)\"", r'Default: "\2"', kind)
             kind = re.sub(r"^Enum \"\w+\"", "Enum.", kind)
+            kind = re.sub(r"(Range: .*?) Default:", r"\1. Default:", kind)
             if "read only" in when:
                 kind = kind.split(" Default:")[0]
             kind = escape(kind).rstrip(".") + ". " + ("Read only." if when == "read only" else f"Set {when}.")
