@@ -204,12 +204,12 @@ static struct gpud_match_entry *find_dropped(const struct gpud_match *match,
     for (struct gpud_match_entry *e = m->entries; e < entries_end(m); e++)
         if (e->passed && (full || m->count > match->history || e->generation != m->generation))
             return e;
-    if (!full)
-        return NULL;
+    /* A frame that is apart is of a line to come, if it is of any: not one that waited for long, as
+     * those that a stopped sender had in its ring. */
     for (struct gpud_match_entry *e = m->entries; e < entries_end(m); e++)
-        if (is_apart(match, e->time))
+        if (is_apart(match, e->time) && (full || m->newest_at - e->arrival > (int64_t)reach(match)))
             return e;
-    return m->entries;
+    return full ? m->entries : NULL;
 }
 
 void *gpud_match_drop(struct gpud_match *match)

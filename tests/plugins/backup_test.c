@@ -79,11 +79,12 @@ static void take_some(guint count)
 }
 
 /* Takes pictures until the condition holds. */
-#define TAKE_UNTIL(condition)                                          \
-    do {                                                               \
-        for (guint taken_ = 0; taken_ < 500 && !(condition); taken_++) \
-            take();                                                    \
-        fail_unless(condition);                                        \
+#define TAKE_UNTIL(condition)                                                    \
+    do {                                                                         \
+        gboolean holds_ = FALSE;                                                 \
+        for (guint left_ = 500; !(holds_ = !!(condition)) && left_ > 0; left_--) \
+            take();                                                              \
+        fail_unless(holds_ &&#condition);                                        \
     } while (0)
 
 static void open_scene(const gchar *properties)

@@ -87,13 +87,14 @@ GstElement *ends_element(GstHarness *harness);
 guint64 ends_stat(GstHarness *harness, const gchar *field);
 guint64 ends_stat_of(GstElement *element, const gchar *field);
 
-/* Waits so many seconds at most until the condition holds; what follows it is said where it does
- * not. */
-#define ENDS_UNTIL(seconds, condition, ...)                                    \
-    do {                                                                       \
-        for (int tries_ = 0; tries_ < (seconds)*100 && !(condition); tries_++) \
-            g_usleep(10000);                                                   \
-        fail_unless(condition, ##__VA_ARGS__);                                 \
+/* Waits so many seconds at most until the condition holds, and may then no longer hold; what
+ * follows it is said where it did not. */
+#define ENDS_UNTIL(seconds, condition, ...)                                             \
+    do {                                                                                \
+        gboolean holds_ = FALSE;                                                        \
+        for (int tries_ = (seconds)*100; !(holds_ = !!(condition)) && tries_; tries_--) \
+            g_usleep(10000);                                                            \
+        fail_unless(holds_ &&#condition, ##__VA_ARGS__);                                \
     } while (0)
 
 /* Waits until so many receivers stream from a sink that has caps, at most 5 s; gives it caps, and

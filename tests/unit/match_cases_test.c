@@ -129,6 +129,27 @@ static void frozen_main(void)
     TAKES(next(), last + 7 * DURATION, 0, 0, false);
 }
 
+/* What a main had in store while it stood still for seconds: it does not keep its slots. */
+static void old_store(void)
+{
+    int64_t last = in_step(GPUD_GROUP_ANY, 2, 0);
+    for (int i = 1; i <= 100; i++, now += DURATION) {
+        add(1, last + i * DURATION);
+        now += gpud_match_latency(&match);
+        TAKES(next(), last + i * DURATION, 1, 1, false);
+        now -= gpud_match_latency(&match);
+    }
+    for (int i = 1; i <= 3; i++)
+        add(0, last + i * DURATION);
+    CHECK_EQUAL(match.members[0].count, 3);
+    for (int i = 101; i <= 160; i++, now += DURATION) {
+        add(1, last + i * DURATION);
+        add(0, last + i * DURATION);
+        TAKES(next(), last + i * DURATION, 0, 0, false);
+    }
+    CHECK_EQUAL(match.members[0].count, 0);
+}
+
 static void add_frozen(uint32_t member, int64_t time)
 {
     gpud_match_add(&match, member,
@@ -523,6 +544,7 @@ static void history(void)
 int main(void)
 {
     frozen_main();
+    old_store();
     still_main();
     late_main();
     broken_frames();
