@@ -46,6 +46,7 @@
  *     moves.c      --migrate: two OpenCL devices in one process
  *     lines.c      --lines: pictures that are handed over while they are written
  *     stripes.c    parts of such a picture
+ *     start.c      --start: gst-launch-1.0 until the first picture
  *     figures.c    the figures of a run; report.c, reporttext.c, reportjson.c the report */
 #ifndef GPUD_TOOLS_BENCH_H
 #define GPUD_TOOLS_BENCH_H
