@@ -86,6 +86,7 @@ static bool start(struct program *program, enum side side, const char *descripti
         program->end[i] = -1;
     env = g_environ_setenv(env, "GST_DEBUG", DEBUG, TRUE);
     env = g_environ_setenv(env, "GST_DEBUG_NO_COLOR", "1", TRUE);
+    env = g_environ_setenv(env, "LC_ALL", "C.UTF-8", TRUE);
     env = g_environ_unsetenv(env, "GST_DEBUG_FILE");
     program->begin = clock_now();
     bool good = g_shell_parse_argv(command, NULL, &argv, &error) &&
@@ -123,10 +124,13 @@ static void stop(struct program *program)
 static void read_line(struct program *program, const char *line, int64_t arrived)
 {
     unsigned hours, minutes, seconds, ns;
+    int pid;
     double found, opened;
     if (line[0] && !g_str_has_prefix(program->last, ERROR))
         g_strlcpy(program->last, line, sizeof(program->last));
-    if (sscanf(line, "%u:%2u:%2u.%9u ", &hours, &minutes, &seconds, &ns) != 4)
+    /* Others are gst-launch-1.0's own lines, and those of a process that scans plugins for it. */
+    if (sscanf(line, "%u:%2u:%2u.%9u %d ", &hours, &minutes, &seconds, &ns, &pid) != 5 ||
+        pid != program->pid)
         return;
     int64_t stamp = ((hours * INT64_C(60) + minutes) * 60 + seconds) * GPUD_SEC + ns;
     program->offset = MIN(program->offset, arrived - stamp);
