@@ -3,6 +3,7 @@
 
 /* Every backend of this build: names of devices, opening and listing them, and what else any of
  * them may answer. */
+#include "base/clock.h"
 #include "base/lock.h"
 #include "base/sized.h"
 #include "device/backends.h"
@@ -101,9 +102,16 @@ static struct gpud_device *find_open(struct gpud_context *context,
     return found;
 }
 
+/* What a start waits for: times of gpud_now(). */
+struct opening {
+    int64_t begun, found, opened;
+};
+
 static enum gpud_status start_driver(struct gpud_device *device, const struct gpud_device_ops *ops,
-                                     unsigned index, struct gpud_error *error)
+                                     unsigned index, struct opening *opening,
+                                     struct gpud_error *error)
 {
+    opening->begun = gpud_now();
     unsigned count = ops->count();
     if (index >= count)
         return gpud_fail(error, GPUD_NO_DEVICE, "there is no %s:%u: this machine has %s:0 to %s:%u",
@@ -111,7 +119,10 @@ static enum gpud_status start_driver(struct gpud_device *device, const struct gp
     probe(device, ops, index);
     if (!device->info.available)
         return gpud_fail(error, GPUD_NO_DEVICE, "%s", device->info.reason);
-    return ops->open(device, error);
+    opening->found = gpud_now();
+    enum gpud_status status = ops->open(device, error);
+    opening->opened = gpud_now();
+    return status;
 }
 
 static enum gpud_status add_device(struct gpud_context *context, struct gpud_device *device,
@@ -130,15 +141,15 @@ static enum gpud_status add_device(struct gpud_context *context, struct gpud_dev
 
 /* Under the backend's `opening`. */
 static enum gpud_status open_new(struct gpud_context *context, const struct gpud_device_ops *ops,
-                                 unsigned index, struct gpud_device **device,
-                                 struct gpud_error *error)
+                                 unsigned index, struct opening *opening,
+                                 struct gpud_device **device, struct gpud_error *error)
 {
     struct gpud_device *made = calloc(1, sizeof(*made));
     if (!made)
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a device");
     made->context = context;
     atomic_init(&made->references, 1);
-    enum gpud_status status = start_driver(made, ops, index, error);
+    enum gpud_status status = start_driver(made, ops, index, opening, error);
     if (status == GPUD_OK) {
         status = add_device(context, made, error);
         if (status != GPUD_OK)
@@ -164,13 +175,18 @@ enum gpud_status gpud_device_open(struct gpud_context *context, const char *name
         return status;
     const struct gpud_device_ops *ops = gpud_backends[backend].ops;
     struct gpud_device *found = find_open(context, ops, index);
+    struct opening opening = {0};
     if (!found) {
         gpud_lock_take(&context->opening[backend]);
         found = find_open(context, ops, index); /* another thread may have opened it meanwhile */
         if (!found)
-            status = open_new(context, ops, index, &found, error);
+            status = open_new(context, ops, index, &opening, &found, error);
         gpud_lock_release(&context->opening[backend]);
     }
+    if (status == GPUD_OK && opening.opened) /* gpudirect-bench --start reads this */
+        gpud_log_info(&context->log, "device", "%s: driver in %.3f ms, opened in %.3f ms",
+                      found->info.name, (double)(opening.found - opening.begun) / 1e6,
+                      (double)(opening.opened - opening.found) / 1e6);
     if (status == GPUD_OK)
         *device = found;
     return status;

@@ -49,7 +49,7 @@ static bool is_amd(const char *pci)
 bool gpud_link_add_kfd(const char *from, const char *to, struct gpud_device_link *link)
 {
     struct gpud_kfd_reach reach;
-    if (!is_amd(from) || !is_amd(to) || strcmp(from, to) == 0)
+    if (strcmp(from, to) == 0 || !is_amd(from) || !is_amd(to))
         return false;
     gpud_kfd_explain(gpud_kfd_get(), from, to, &reach);
     if (!reach.known)

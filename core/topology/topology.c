@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The positions of devices on the machine's buses, from hwloc. Reading the machine takes some
- * milliseconds, so it is done once, on first use. */
+/* The positions of devices on the machine's buses, from hwloc. Reading the machine takes 100 ms and
+ * more, so it is done once, on first use: where two different cards are related to each other. */
 #include "topology/topology.h"
 
 #include "base/sized.h"

@@ -19,6 +19,18 @@
 #include <gpudirect/gpudirect.h>
 
 #include <errno.h>
+#include <hwloc.h>
+
+static atomic_uint loads;
+
+int __wrap_hwloc_topology_load(hwloc_topology_t topology);
+int __real_hwloc_topology_load(hwloc_topology_t topology);
+
+int __wrap_hwloc_topology_load(hwloc_topology_t topology)
+{
+    loads++;
+    return __real_hwloc_topology_load(topology);
+}
 
 struct place {
     const char *name;
@@ -65,8 +77,8 @@ static void say(const char *side, const char *path, const char *reason, const ch
 }
 
 /* Large frames are measured, and a link is made again for each format. */
-static void link_two(struct gpud_context *context, const char *kind, const char *wanted,
-                     const char *const says[2])
+static void link_two(struct gpud_context *context, const char *kind, unsigned to_index,
+                     const char *wanted, const char *const says[2])
 {
     char from[16], to[16];
     struct gpud_sender_params sends = GPUD_PARAMS_INIT(sends);
@@ -76,7 +88,7 @@ static void link_two(struct gpud_context *context, const char *kind, const char 
     struct gpud_sender_info sent = GPUD_INFO_INIT(sent);
     sends.address = receives.address = "distance";
     gpud_print(from, "%s:0", kind);
-    gpud_print(to, "%s:1", kind);
+    gpud_print(to, "%s:%u", kind, to_index);
     sends.device = from;
     receives.device = to;
     struct gpud_layout layout = LAYOUT("UYVY", 1920, 1080, 0);
@@ -153,15 +165,19 @@ int main(int argc, char **argv)
     gpud_print(both, "; %s:0 (face:01:00.0) and the receiver's %s:1 (face:02:00.0) %s", kind, kind,
                place->says);
     gpud_print(driver, " lets %s:0 not write to %s:1", kind, kind);
+    SAY("a link on one GPU does not wait for the machine to be read");
+    link_two(context, kind, 0, "map", (const char *[]){"", ""});
+    CHECK(loads == 0, "the machine is read for a link on one GPU");
     check_strangers(context, kind);
     SAY("GPUs that %s", place->says);
     if (shut)
-        link_two(context, kind, "staged", (const char *[]){driver, both});
+        link_two(context, kind, 1, "staged", (const char *[]){driver, both});
     else if (place->far)
-        link_two(context, kind, "staged",
+        link_two(context, kind, 1, "staged",
                  (const char *[]){"measured, where staged should reach 15.8", both});
     else
-        link_two(context, kind, "peer", (const char *[]){"map: ", ""});
+        link_two(context, kind, 1, "peer", (const char *[]){"map: ", ""});
+    CHECK(loads == 1, "the machine is read %u times for two GPUs", loads);
     gpud_context_destroy(&context);
     runtime_done();
     gpud_print(command, "rm -r %s", folder);

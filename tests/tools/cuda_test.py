@@ -6,6 +6,7 @@ GPUs, every route between them, marks written and read by streams, and the ceili
 
 import os
 import pathlib
+import shutil
 import subprocess
 import tempfile
 
@@ -133,6 +134,10 @@ def there(element, word=""):
 
 with tempfile.TemporaryDirectory() as folder:
     os.environ["GST_REGISTRY"] = folder + "/registry.bin"
+    if there("gpudirectsink") and there("videotestsrc") and shutil.which("gst-launch-1.0"):
+        started = run_json(BENCH, "--start", *SMALL, "--runs", "1", "--from", "cuda:0", "--to", "cuda:0")
+        for side in ("sender_ms", "receiver_ms"):
+            check(started[side]["devices"] > 0, f"{side}: {started[side]}")
     if there("cudaupload") and there("shmsink"):
         sink = "cudadownload ! shmsink socket-path={dir}/shm shm-size={bytes}"
         src = ("shmsrc socket-path={dir}/shm is-live=true ! "

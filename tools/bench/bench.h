@@ -48,6 +48,7 @@
  *     lines.c      --lines: pictures that are handed over while they are written
  *     publish.c    --report: starts ../report, which runs all of this and draws it
  *     stripes.c    parts of such a picture
+ *     start.c      --start: gst-launch-1.0 until the first picture
  *     figures.c    the figures of a run; report.c, reporttext.c, reportjson.c the report */
 #ifndef GPUD_TOOLS_BENCH_H
 #define GPUD_TOOLS_BENCH_H

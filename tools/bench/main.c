@@ -13,6 +13,7 @@
 #include "remotes.h"
 #include "report.h"
 #include "roles.h"
+#include "start.h"
 
 #include <locale.h>
 #include <stdio.h>
@@ -125,6 +126,7 @@ int main(int argc, char **argv)
             bench_children_isolate();
         status = options->capture        ? bench_capture_run(options)
                  : options->receive      ? bench_receive_all(options)
+                 : options->start        ? bench_start_measure(options)
                  : options->migrate      ? bench_moves_measure(options)
                  : options->ours.lines   ? bench_lines_measure(options)
                  : options->failover     ? bench_failover_measure(options)

@@ -20,6 +20,7 @@
 #define FRAMES_FOREIGN 1000
 #define FRAMES_PACED 300
 #define RUNS_COMPARED 3
+#define RUNS_STARTED 5
 
 /* The default run gives each receiver of --join this many frames, and at least 1/10 s to
  * connect. */
@@ -35,7 +36,7 @@ struct arguments {
         *slow_receiver, *source, *verify, *sink, *src, *compare, *failover, *report;
     gint width, height, frames, warmup, receivers, slots, runs, timeout, join, idle, lines;
     gboolean apart, json, elements, remote, allow_unauthenticated, isolated, migrate, distribution,
-        quick, version;
+        quick, start, version;
 };
 
 /* --- one option ------------------------------------------------------------------------------- */
@@ -433,6 +434,22 @@ static bool parse_report(struct bench_options *options, const struct arguments *
     return bench_usage_text(options->report, sizeof(options->report), "--report", args->report);
 }
 
+/* Two programs that gst-launch-1.0 starts. */
+static bool parse_start(struct bench_options *options, const struct arguments *args)
+{
+    const struct bench_job *job = &options->ours;
+    options->start = true;
+    if (args->route || args->sink || args->src || args->elements || args->compare || args->join ||
+        args->idle || args->receivers != 1 || args->source || args->verify || args->migrate ||
+        args->slow_receiver || args->lines || args->channels || args->isolated ||
+        args->frames != NOT_GIVEN || strchr(job->to, ',') || job->network[0])
+        return bench_usage_error("--start goes with --from, --to (one device), --format, --width, "
+                                 "--height, --fps, --runs, --timeout and --json alone");
+    if (args->runs == NOT_GIVEN)
+        options->runs = RUNS_STARTED;
+    return true;
+}
+
 static bool parse_all(struct bench_options *options, const struct arguments *args)
 {
     static const char *const policies[] = {"block", "drop-newest", "drop-oldest", NULL};
@@ -464,7 +481,8 @@ static bool parse_all(struct bench_options *options, const struct arguments *arg
     options->timeout = seconds * GPUD_SEC + job->idle;
     if (job->fps_num)
         options->timeout += bench_paced_time(job, (double)job->warmup + job->frames);
-    return (!args->lines || parse_lines(options, args)) &&
+    return (!args->start || parse_start(options, args)) &&
+           (!args->lines || parse_lines(options, args)) &&
            (!args->migrate || parse_migrate(options, args)) &&
            (!args->channels || parse_channels(options, args)) &&
            (!args->failover || parse_failover(options, args)) && parse_elements(options, args);
@@ -564,6 +582,10 @@ bool bench_options_parse(int argc, char **argv, struct bench_options *options, i
          "SHAPE"},
         {"apart", 0, 0, G_OPTION_ARG_NONE, &args.apart,
          "With --channels: each channel in two processes of its own", NULL},
+        {"start", 0, 0, G_OPTION_ARG_NONE, &args.start,
+         "Where the time from gst-launch-1.0 to the first picture goes, of a sender and of a "
+         "receiver",
+         NULL},
         {"elements", 0, 0, G_OPTION_ARG_NONE, &args.elements,
          "Through gpudirectsink and gpudirectsrc", NULL},
         {"sink", 0, 0, G_OPTION_ARG_STRING, &args.sink, "Through this GStreamer sink", "ELEMENTS"},
@@ -571,7 +593,7 @@ bool bench_options_parse(int argc, char **argv, struct bench_options *options, i
         {"compare", 0, 0, G_OPTION_ARG_STRING, &args.compare,
          "Alternate with these elements, and compare", "SINK|SOURCE"},
         {"runs", 0, 0, G_OPTION_ARG_INT, &args.runs,
-         "Number of runs; several are reported as medians (1; with --compare 3)", "N"},
+         "Number of runs; several are reported as medians (1; with --compare 3, --start 5)", "N"},
         {"timeout", 0, 0, G_OPTION_ARG_INT, &args.timeout,
          "Longest time for one run, in addition to its pace (60)", "SECONDS"},
         {"pid-namespaces", 0, 0, G_OPTION_ARG_NONE, &args.isolated,

@@ -34,6 +34,7 @@ struct bench_options {
     uint32_t channels[BENCH_CHANNEL_ROWS]; /* --channels */
     uint32_t channel_rows;                 /* 0: not given */
     bool apart;                            /* each channel in two processes of its own */
+    bool start;                            /* --start: `ours` says where, and what pictures */
     uint32_t runs;
     bool json;
     bool isolated;   /* each process in a PID namespace of its own */

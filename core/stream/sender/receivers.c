@@ -78,6 +78,7 @@ enum gpud_status gpud_link_create(struct gpud_sender *sender, struct gpud_channe
     learn_peer(made, hello);
     struct gpud_message message = {.type = GPUD_MESSAGE_HELLO};
     gpud_link_describe(made, &message.hello);
+    gpud_endpoints_distance(&message.hello, hello); /* known now; later uses are under the lock */
     made->same_clock =
         gpud_endpoints_share_clock(hello, &message.hello, gpud_peer_is_here(&channel->peer));
     struct gpud_error error;

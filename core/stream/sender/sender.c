@@ -13,7 +13,6 @@
 #include "stream/sender/receivers.h"
 #include "stream/sender/waiting.h"
 #include "stream/shared/device.h"
-#include "topology/topology.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -85,8 +84,6 @@ enum gpud_status gpud_sender_create(struct gpud_context *context,
     if (status == GPUD_OK) {
         gpud_endpoint_describe(&self, made->device, params->name);
         memcpy(made->name, self.name, sizeof(made->name));
-        if (self.pci[0])
-            gpud_topology_hwloc(); /* reads it; later uses are under the lock */
         status = gpud_device_open(context, "host", &made->host, error);
     }
     if (status == GPUD_OK)
