@@ -9,7 +9,7 @@
  *
  * The receiver's addresses stand in the file NAME.target; <gpudirect/target.h> has the rules.
  * Either one may be started first, and again. On a machine without such a GPU both run with the
- * software layer: OPENCL_LAYERS=…/libgpudirect-dgma-layer.so. */
+ * software layer: OPENCL_LAYERS=…/gpudirect/libgpudirect-dgma-layer.so. */
 #define CL_TARGET_OPENCL_VERSION 120
 #define CL_USE_DEPRECATED_OPENCL_1_2_APIS
 #include <CL/cl.h>

@@ -21,7 +21,9 @@ static void use_timecode(const GstVideoTimeCode *code)
     gst_video_time_code_nsec_since_daily_jam(code);
     gst_video_time_code_frames_since_daily_jam(code);
     gst_video_time_code_increment_frame(copy);
-    gst_video_time_code_compare(code, copy);
+    /* GStreamer 1.26 increments some of less than a frame a second to one that is invalid. */
+    if (gst_video_time_code_is_valid(copy))
+        gst_video_time_code_compare(code, copy);
     gst_video_time_code_free(copy);
     g_clear_pointer(&when, g_date_time_unref);
 }

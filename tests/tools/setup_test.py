@@ -190,9 +190,10 @@ def check_no_root():
     """Where nothing makes a Debian those parts are skipped, each with what to do about it."""
     import debian
     import arm64
+    import package
     with machine() as bare, contextlib.redirect_stdout(io.StringIO()):
         path, os.environ["PATH"] = os.environ["PATH"], str(bare.bin)
-        for part in (debian.debian12, debian.debian13, debian.debian14, arm64.arm64):
+        for part in (debian.debian12, debian.debian13, debian.debian14, arm64.arm64, package.package):
             results = part("part", None)
             check([result["result"] for result in results] == ["SKIP"] and
                   "apt install mmdebstrap" in results[0]["stdout"], f"without mmdebstrap {results}")

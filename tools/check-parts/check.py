@@ -13,13 +13,14 @@ from arm64 import arm64
 from builds import Build
 from compilers import CLANG, LTO
 from debian import debian12, debian13, debian14
+from package import package
 from sanitizers import ASAN, TSAN
 
 # In the order in which they run: with --quick, by default, with --long. tools/check has the same names.
 QUICK = {"build": Build("build", ["-Db_sanitize=none"])}
 ORDINARY = QUICK | {"asan": ASAN, "tsan": TSAN}
 PARTS = ORDINARY | {"clang": CLANG, "lto": LTO, "debian14": debian14, "debian13": debian13, "debian12": debian12,
-                    "arm64": arm64}
+                    "arm64": arm64, "package": package}
 
 
 LINES = 60

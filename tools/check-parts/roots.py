@@ -105,9 +105,10 @@ def clone(to):
         print("check: what is not committed is not in the clone that is tried", file=sys.stderr)
 
 
-def run(suite, script, packages=(), architectures=(), files=(), limit=2 * jobs.HOUR):
+def run(suite, script, packages=(), architectures=(), files=(), bring=None, fetch=None, limit=2 * jobs.HOUR):
     """Runs a shell script as root in a clone of the source, in a Debian with these packages, until a step fails.
-    Returns the exit status, and the contents of $OUT/<name> for each of the files."""
+    Returns the exit status, and the contents of $OUT/<name> for each of the files. `bring`: folders here, and their
+    names in /root there; `fetch`: names of folders in $OUT, and folders here for their contents."""
     check_programs()
     mirror, security = mirrors()
     check_machine(mirror, suite)
@@ -119,14 +120,18 @@ def run(suite, script, packages=(), architectures=(), files=(), limit=2 * jobs.H
         exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in environment.items())
         (folder / "inside").write_text(
             f"{exports}(set -eu\ncd /root/gpudirect\n{script}\n)\necho $? >/root/out/status\n")
+        folders = " ".join(["out", *(f"out/{name}" for name in fetch or {}), *(bring or {}).values()])
+        hooks = [f"for name in {folders}; do mkdir -p \"$1/root/$name\"; done",
+                 f"copy-in {shlex.quote(str(folder / 'gpudirect'))} /root",
+                 *(f"sync-in {shlex.quote(str(here))} /root/{there}" for here, there in (bring or {}).items()),
+                 f"upload {shlex.quote(str(folder / 'inside'))} /root/inside",
+                 "chroot \"$1\" env -i sh /root/inside",
+                 *(f"download /root/out/{name} {shlex.quote(str(folder / 'out' / name))}"
+                   for name in ["status", *files]),
+                 *(f"sync-out /root/out/{name} {shlex.quote(str(here))}" for name, here in (fetch or {}).items())]
         command = ["mmdebstrap", "--mode=unshare", "--variant=apt", "--format=null", "--quiet",
                    f"--setup-hook=upload {shlex.quote(str(folder / 'apt.conf'))} /etc/apt/apt.conf.d/98machine",
-                   "--customize-hook=mkdir -p \"$1/root/out\"",
-                   f"--customize-hook=copy-in {shlex.quote(str(folder / 'gpudirect'))} /root",
-                   f"--customize-hook=upload {shlex.quote(str(folder / 'inside'))} /root/inside",
-                   f"--customize-hook=chroot \"$1\" env -i sh /root/inside"]
-        command += [f"--customize-hook=download /root/out/{name} {shlex.quote(str(folder / 'out' / name))}"
-                    for name in ["status", *files]]
+                   *(f"--customize-hook={hook}" for hook in hooks)]
         if packages:
             command.append("--include=" + ",".join(packages))
         if architectures:

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The software DirectGMA layer. It is installed beside libgpudirect; in a build it has its own
- * folder. */
+/* The software DirectGMA layer. It is installed in the folder gpudirect beside libgpudirect, lies
+ * beside it in a bundle, and in a folder of its own in a build. */
 #include "info.h"
 
 #include <dlfcn.h>
@@ -29,9 +29,10 @@ static char *find_beside_library(void)
     if (!dladdr((void *)gpud_version_string, &library) || !library.dli_fname)
         return NULL;
     char *directory = g_path_get_dirname(library.dli_fname);
-    char *path = absolute(directory, "");
-    if (!path)
-        path = absolute(directory, "../plugins/dgma-layer");
+    static const char *const places[] = {"gpudirect", "", "../plugins/dgma-layer"};
+    char *path = NULL;
+    for (size_t i = 0; i < G_N_ELEMENTS(places) && !path; i++)
+        path = absolute(directory, places[i]);
     g_free(directory);
     return path;
 }
