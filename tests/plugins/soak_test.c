@@ -292,8 +292,7 @@ static guint count_descriptors(GPid pid)
     return count;
 }
 
-/* From the second half of the first quarter on, when everything has been allocated once, as far as
- * it is used. */
+/* Of a process, over the run. What is allocated once is there after the first quarter. */
 struct growth {
     const gchar *name;
     GPid pid;
