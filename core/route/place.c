@@ -14,7 +14,7 @@ enum gpud_distance gpud_endpoints_distance(const struct gpud_endpoint *a,
 {
     if (memcmp(a->host, b->host, sizeof(a->host)) != 0)
         return GPUD_DISTANCE_UNKNOWN;
-    /* Reading the machine takes 100 ms and more. */
+    /* Needs no reading of the machine, which takes 100 ms and more. */
     if (a->pci[0] && strcasecmp(a->pci, b->pci) == 0)
         return GPUD_DISTANCE_SELF;
     return gpud_place_distance(a->pci, b->pci);

@@ -254,9 +254,7 @@ static void test_yields(void)
     spin.no_yields_until = 0;
     int64_t start = gpud_now();
     CHECK(!gpud_spin(&spin, never, &looks) && yielding.calls == 1,
-          "it yields %u times to a thread "
-          "that keeps the processor",
-          yielding.calls);
+          "it yields %u times to a thread that keeps the processor", yielding.calls);
     CHECK(spin.no_yields_until > start, "it will yield to that thread again");
     spin.no_yields_until = INT64_MAX;
     CHECK(!gpud_spin(&spin, never, &looks) && yielding.calls == 1, "it yields in the pause");
