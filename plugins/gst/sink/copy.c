@@ -10,6 +10,7 @@
 
 #include "base/picture.h"
 #include "errors.h"
+#include "memory/dmabuf.h"
 #include "memory/map.h"
 #include "memory/pool.h"
 #include "wire/caps.h"
@@ -87,6 +88,8 @@ enum gpud_status gst_gpudirect_sink_copy(GstGpudirectSink *self, GstBuffer *buff
         gst_buffer_unref(slot);
         return GPUD_IO;
     }
+    if (dmabuf_is_in_buffer(buffer))
+        g_atomic_int_set(&self->copied_dmabufs, TRUE);
     self->copies.slot = slot;
     self->copies.of = gst_buffer_ref(buffer);
     return GPUD_OK;
