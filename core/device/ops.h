@@ -44,7 +44,8 @@ struct gpud_memory {
     atomic_uint holds; /* references on the pages: the memory's own, and one for each view */
     uint64_t size;
     enum gpud_usage usage;
-    bool imported; /* another process's: never exported again */
+    bool imported;  /* another process's: never exported again */
+    bool reexports; /* but as a dma-buf, for other drivers of this process */
     bool read_only;
     bool unpinned;     /* host pages that the device could not pin: the CPU makes the copies */
     bool synced;       /* the CPU's accesses to host need calls of sync around them */
