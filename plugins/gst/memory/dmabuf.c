@@ -17,6 +17,7 @@
 #include <gst/allocators/gstdmabuf.h>
 #include <linux/dma-buf.h>
 #include <poll.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -80,7 +81,7 @@ gboolean dmabuf_is_in_frame(struct gpud_frame *frame, struct gpud_error *error)
 
     gpud_frame_get_info(frame, &info);
     gpud_device_get_info(info.device, &device);
-    if (g_str_has_prefix(device.name, "cuda:")) {
+    if (g_str_has_prefix(device.name, "cuda:") || strstr(device.description, "NVIDIA")) {
         /* NVIDIA's driver takes every importer for a PCI card, and fails with others. */
         *error = (struct gpud_error){.status = GPUD_UNSUPPORTED};
         g_snprintf(error->reason, sizeof(error->reason), "dma-bufs of %s are for PCI cards alone",

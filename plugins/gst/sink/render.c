@@ -305,6 +305,9 @@ static GstFlowReturn submit_foreign(GstGpudirectSink *self, GstBuffer *buffer, e
     if ((use == SLOT_READ || gst_gpudirect_sink_may_pass(self, buffer)) &&
         (frame = gst_gpudirect_sink_pass(self, buffer)))
         return submit_wrapped(self, frame, buffer);
+    if (gst_gpudirect_sink_may_import(self, buffer) &&
+        (frame = gst_gpudirect_sink_import(self, buffer)))
+        return submit_wrapped(self, frame, buffer);
     if (!copies_itself(self) && (frame = gst_gpudirect_sink_wrap(self, buffer)))
         return submit_wrapped(self, frame, buffer);
     return submit_copy(self, buffer);
@@ -318,7 +321,8 @@ static GstFlowReturn sink_prepare(GstBaseSink *base, GstBuffer *buffer)
 
     if (!self->format.configured || sends_blocks(self) || own_slot(self, buffer) ||
         !copies_itself(self) || gst_gpudirect_sink_may_pass(self, buffer) ||
-        sink_clients_count(&self->clients) == 0 || !dmabuf_wait_for_buffer(buffer, 0) ||
+        gst_gpudirect_sink_may_import(self, buffer) || sink_clients_count(&self->clients) == 0 ||
+        !dmabuf_wait_for_buffer(buffer, 0) ||
         !layout_buffer_holds_picture(&self->format.info, buffer))
         return GST_FLOW_OK;
     /* If no slot is free, render() waits for one. */
