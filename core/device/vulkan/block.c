@@ -88,8 +88,8 @@ static uint64_t whole_pages(uint64_t size)
     return (size + VULKAN_PAGE - 1) / VULKAN_PAGE * VULKAN_PAGE;
 }
 
-/* Whether memory with such handles is an allocation of its own. */
-static bool is_dedicated(const struct vulkan_facts *facts, VkExternalMemoryHandleTypeFlags handles)
+bool gpud_vulkan_is_dedicated(const struct vulkan_facts *facts,
+                              VkExternalMemoryHandleTypeFlags handles)
 {
     return (handles & OPAQUE_FD && facts->dedicated) ||
            (handles & DMA_BUF && facts->dmabuf_dedicated);
@@ -116,7 +116,7 @@ VkResult gpud_vulkan_block_make(const struct vulkan_device *vulkan, uint64_t siz
     const VkMemoryDedicatedAllocateInfo dedicated = dedicate(block);
     const VkExportMemoryAllocateInfo exported = {
         .sType = VK_STRUCTURE_TYPE_EXPORT_MEMORY_ALLOCATE_INFO,
-        .pNext = is_dedicated(&vulkan->facts, handles) ? &dedicated : NULL,
+        .pNext = gpud_vulkan_is_dedicated(&vulkan->facts, handles) ? &dedicated : NULL,
         .handleTypes = handles,
     };
     block->bytes = needs.size;
@@ -228,7 +228,8 @@ VkResult gpud_vulkan_block_import(const struct vulkan_device *vulkan, int *fd,
     const VkMemoryDedicatedAllocateInfo dedicated = dedicate(block);
     const VkExportMemoryAllocateInfo exported = {
         .sType = VK_STRUCTURE_TYPE_EXPORT_MEMORY_ALLOCATE_INFO,
-        .pNext = is_dedicated(facts, handle) && origin != VULKAN_OF_DRIVER ? &dedicated : NULL,
+        .pNext = gpud_vulkan_is_dedicated(facts, handle) && origin != VULKAN_OF_DRIVER ? &dedicated
+                                                                                       : NULL,
         .handleTypes = DMA_BUF,
     };
     const VkImportMemoryFdInfoKHR imported = {

@@ -10,6 +10,10 @@
 /* Buffers are a multiple of this, as the pages that are imported from the host are. */
 #define VULKAN_PAGE UINT64_C(4096)
 
+/* Whether memory with such handles is an allocation of its own. */
+bool gpud_vulkan_is_dedicated(const struct vulkan_facts *facts,
+                              VkExternalMemoryHandleTypeFlags handles);
+
 /* Memory of the device, or (staging) pages of the host for its copies, mapped. handles: the kinds
  * that it is to be exported by; 0: none. */
 VkResult gpud_vulkan_block_make(const struct vulkan_device *vulkan, uint64_t size,

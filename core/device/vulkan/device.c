@@ -192,13 +192,14 @@ static void probe(struct gpud_device *device)
         return;
     info->available = true;
     gpud_print(info->reason,
-               "through Vulkan only processes with this same GPU reach its memory: where it has "
-               "CUDA or HIP, too, other devices do by that");
+               "through Vulkan only processes with this same GPU reach its memory%s: where it has "
+               "CUDA or HIP, too, other devices do by that",
+               facts.of_cuda ? ", also by CUDA" : "");
     device->caps = GPUD_CAP_FENCES;
     if (facts.of_cuda || facts.of_hip)
         device->caps |= GPUD_CAP_IMPORT;
     if (facts.opaque_fd) {
-        device->caps |= GPUD_CAP_SHARE;
+        device->caps |= GPUD_CAP_SHARE | GPUD_CAP_GRAPHICS;
     } else {
         gpud_print(device->no_direct,
                    "the driver of %s exports no memory by descriptor (VK_KHR_external_memory_fd)",
@@ -348,7 +349,7 @@ static void *native(const struct gpud_device *device)
 }
 
 static const struct gpud_handle_kind handles[] = {
-    {.type = GPUD_HANDLE_VULKAN_FD, .words = VULKAN_HANDLE_WORDS, .attachment = true},
+    {.type = GPUD_HANDLE_VULKAN_FD, .words = GPUD_VULKAN_WORDS, .attachment = true},
 };
 
 const struct gpud_device_ops gpud_vulkan_ops = {

@@ -13,16 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The words of a handle. */
-enum {
-    SIZE,  /* of the buffer */
-    BYTES, /* of the allocation */
-    TYPE,  /* of memory */
-    DEVICE_UUID,
-    DRIVER_UUID = DEVICE_UUID + 2,
-    WORDS = DRIVER_UUID + 2,
-};
-_Static_assert(WORDS == VULKAN_HANDLE_WORDS && WORDS <= GPUD_HANDLE_WORDS, "they fit");
+_Static_assert(GPUD_VULKAN_WORDS <= GPUD_HANDLE_WORDS, "they fit");
 
 enum gpud_status gpud_vulkan_export(struct gpud_memory *memory, struct gpud_handle *handle,
                                     struct gpud_error *error)
@@ -41,11 +32,12 @@ enum gpud_status gpud_vulkan_export(struct gpud_memory *memory, struct gpud_hand
                                 memory->device->info.name);
     handle->type = GPUD_HANDLE_VULKAN_FD;
     handle->fd = fd;
-    handle->word[SIZE] = block->size;
-    handle->word[BYTES] = block->bytes;
-    handle->word[TYPE] = block->type;
-    memcpy(&handle->word[DEVICE_UUID], vulkan->facts.device_uuid, VK_UUID_SIZE);
-    memcpy(&handle->word[DRIVER_UUID], vulkan->facts.driver_uuid, VK_UUID_SIZE);
+    handle->word[GPUD_VULKAN_SIZE] = block->size;
+    handle->word[GPUD_VULKAN_BYTES] = block->bytes;
+    handle->word[GPUD_VULKAN_TYPE] = block->type;
+    handle->word[GPUD_VULKAN_DEDICATED] = gpud_vulkan_is_dedicated(&vulkan->facts, block->handles);
+    memcpy(&handle->word[GPUD_VULKAN_DEVICE_UUID], vulkan->facts.device_uuid, VK_UUID_SIZE);
+    memcpy(&handle->word[GPUD_VULKAN_DRIVER_UUID], vulkan->facts.driver_uuid, VK_UUID_SIZE);
     return GPUD_OK;
 }
 
@@ -60,18 +52,20 @@ static enum gpud_status check_words(const struct gpud_memory *memory,
         return gpud_fail(error, GPUD_PEER, "the peer's handle is not memory of a Vulkan device");
     if (!facts->opaque_fd)
         return gpud_fail(error, GPUD_UNSUPPORTED, "%s", memory->device->no_direct);
-    if (memcmp(&handle->word[DEVICE_UUID], facts->device_uuid, VK_UUID_SIZE) != 0)
+    if (memcmp(&handle->word[GPUD_VULKAN_DEVICE_UUID], facts->device_uuid, VK_UUID_SIZE) != 0)
         return gpud_fail(error, GPUD_PEER, "the peer's memory is of another device than %s", name);
-    if (memcmp(&handle->word[DRIVER_UUID], facts->driver_uuid, VK_UUID_SIZE) != 0)
+    if (memcmp(&handle->word[GPUD_VULKAN_DRIVER_UUID], facts->driver_uuid, VK_UUID_SIZE) != 0)
         return gpud_fail(error, GPUD_PEER,
                          "the peer's memory is of another driver, or another version of it, than "
                          "%s has: only the same one can open it",
                          name);
-    if (handle->word[SIZE] < memory->size || handle->word[SIZE] % VULKAN_PAGE ||
-        handle->word[BYTES] < handle->word[SIZE] || handle->word[BYTES] > UINT64_C(1) << 41 ||
-        handle->word[TYPE] >= VK_MAX_MEMORY_TYPES)
+    if (handle->word[GPUD_VULKAN_SIZE] < memory->size ||
+        handle->word[GPUD_VULKAN_SIZE] % VULKAN_PAGE ||
+        handle->word[GPUD_VULKAN_BYTES] < handle->word[GPUD_VULKAN_SIZE] ||
+        handle->word[GPUD_VULKAN_BYTES] > UINT64_C(1) << 41 ||
+        handle->word[GPUD_VULKAN_TYPE] >= VK_MAX_MEMORY_TYPES)
         return gpud_fail(error, GPUD_PEER, "the peer's memory has %llu bytes, which %s cannot map",
-                         (unsigned long long)handle->word[SIZE], name);
+                         (unsigned long long)handle->word[GPUD_VULKAN_SIZE], name);
     return GPUD_OK;
 }
 
@@ -124,9 +118,9 @@ static enum gpud_status read_handle(const struct gpud_memory *memory,
     switch (handle->type) {
     case GPUD_HANDLE_VULKAN_FD:
         *origin = VULKAN_OF_PEER;
-        *claim = (struct vulkan_block){.size = handle->word[SIZE],
-                                       .bytes = handle->word[BYTES],
-                                       .type = (uint32_t)handle->word[TYPE]};
+        *claim = (struct vulkan_block){.size = handle->word[GPUD_VULKAN_SIZE],
+                                       .bytes = handle->word[GPUD_VULKAN_BYTES],
+                                       .type = (uint32_t)handle->word[GPUD_VULKAN_TYPE]};
         status = check_words(memory, handle, error);
         break;
     case GPUD_HANDLE_CUDA_FD:

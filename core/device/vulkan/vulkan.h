@@ -14,9 +14,6 @@
 #include "device/free_after.h"
 #include "device/vulkan/api.h"
 
-/* The words of a handle; see share.c. */
-#define VULKAN_HANDLE_WORDS 7
-
 /* VkQueues that a device uses at most; more bring nothing to a copy engine. */
 #define VULKAN_LANES_MAX 4
 
