@@ -216,7 +216,7 @@ static struct imported *import_memory(GstGpudirectSink *self, GstMemory *memory)
     made->size = gst_memory_get_sizes(memory, &made->offset, NULL);
     if (gpud_memory_import_dmabuf(self->ring_device, gst_dmabuf_memory_get_fd(memory), made->offset,
                                   made->size, &made->memory, &error) != GPUD_OK)
-        GST_INFO_OBJECT(self, "pictures are copied from dma-bufs by the CPU: %s", error.reason);
+        GST_DEBUG_OBJECT(self, "the CPU copies from a dma-buf: %s", error.reason);
     gst_mini_object_set_qdata(GST_MINI_OBJECT_CAST(memory), imported_quark(), made, free_imported);
     return made;
 }
