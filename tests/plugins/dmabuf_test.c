@@ -306,17 +306,22 @@ static void on_buffer(GstElement *sink, GstBuffer *buffer, GstPad *pad, gpointer
     g_async_queue_push(buffers, gst_buffer_ref(buffer));
 }
 
-static void out_start(struct out *out, const gchar *filter)
+static void out_start_with(struct out *out, const gchar *properties, const gchar *filter)
 {
-    out->pipeline = ends_pipeline("gpudirectsrc name=src slots=4 address=%s ! capsfilter caps=%s ! "
-                                  "fakesink name=sink sync=false async=false "
+    out->pipeline = ends_pipeline("gpudirectsrc name=src slots=4 address=%s %s ! "
+                                  "capsfilter caps=%s ! fakesink name=sink sync=false async=false "
                                   "enable-last-sample=false signal-handoffs=true",
-                                  ends_own(), filter);
+                                  ends_own(), properties, filter);
     out->src = gst_bin_get_by_name(GST_BIN(out->pipeline), "src");
     out->buffers = g_async_queue_new_full((GDestroyNotify)gst_buffer_unref);
     g_autoptr(GstElement) sink = gst_bin_get_by_name(GST_BIN(out->pipeline), "sink");
     g_signal_connect(sink, "handoff", G_CALLBACK(on_buffer), out->buffers);
     gst_element_set_state(out->pipeline, GST_STATE_PLAYING);
+}
+
+static void out_start(struct out *out, const gchar *filter)
+{
+    out_start_with(out, "", filter);
 }
 
 static GstBuffer *out_take(struct out *out)
@@ -395,6 +400,28 @@ TEST(test_out_reader)
     fail_unless(g_atomic_int_get(&fence_waits) > 0);
     pass_fence();
     clear_fence();
+    out_stop(&out);
+}
+
+/* What is shown while the sender is away lies in dma-bufs, too. */
+TEST(test_out_lost, .times = 2)
+{
+    GstHarness *sink = ends_sink(NULL);
+    struct out out;
+
+    out_start_with(&out, __i__ ? "on-disconnect=black" : "on-disconnect=freeze", IN_DMABUFS);
+    ends_start(sink, CAPS_SMALL);
+    ends_push(sink, CAPS_SMALL, 5);
+    gst_buffer_unref(out_take(&out));
+    ends_close(sink);
+    for (guint i = 0; i < 3; i++) {
+        g_autoptr(GstBuffer) buffer = out_take(&out);
+        fail_unless(pages_of(buffer) != NULL);
+        if (__i__)
+            ends_check_black(buffer, CAPS_SMALL);
+        else
+            ends_check_picture(buffer, CAPS_SMALL, 5);
+    }
     out_stop(&out);
 }
 
