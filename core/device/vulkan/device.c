@@ -78,7 +78,7 @@ static bool has_handles(const struct vulkan_facts *facts, VkExternalMemoryHandle
 }
 
 /* Memory that is shared with other processes has a dma-buf as well, if the driver can make both of
- * one allocation. */
+ * one allocation. NVIDIA's dma-bufs are for PCI cards alone, whose memory is made for that. */
 static void find_sharing(struct vulkan_facts *facts, const struct extensions *all)
 {
     VkExternalMemoryProperties opaque, dmabuf = {0};
@@ -93,8 +93,8 @@ static void find_sharing(struct vulkan_facts *facts, const struct extensions *al
         dmabuf.externalMemoryFeatures & VK_EXTERNAL_MEMORY_FEATURE_DEDICATED_ONLY_BIT;
     facts->foreign = has(all, VK_EXT_QUEUE_FAMILY_FOREIGN_EXTENSION_NAME);
     facts->shared = facts->opaque_fd ? OPAQUE_FD : 0;
-    if (facts->opaque_fd && facts->dmabuf && opaque.compatibleHandleTypes & DMA_BUF &&
-        dmabuf.compatibleHandleTypes & OPAQUE_FD)
+    if (facts->opaque_fd && facts->dmabuf && facts->vendor != VENDOR_NVIDIA &&
+        opaque.compatibleHandleTypes & DMA_BUF && dmabuf.compatibleHandleTypes & OPAQUE_FD)
         facts->shared |= DMA_BUF;
     facts->reexports = facts->shared & DMA_BUF && opaque.exportFromImportedHandleTypes & DMA_BUF;
     facts->of_cuda = facts->opaque_fd && facts->vendor == VENDOR_NVIDIA;
