@@ -22,8 +22,19 @@ enum gpud_handle_type {
     GPUD_HANDLE_NETWORK = 6,     /* word[0] = address, word[1] = key: for a network card to write */
     GPUD_HANDLE_HIP_FD = 7,      /* as CUDA_FD */
     GPUD_HANDLE_HIP_IPC = 8,     /* as CUDA_IPC */
-    GPUD_HANDLE_VULKAN_FD = 9,   /* fd of an allocation; its words: device/vulkan/share.c */
+    GPUD_HANDLE_VULKAN_FD = 9,   /* fd of an allocation; its words are those of Vulkan below */
     GPUD_HANDLE_TYPES
+};
+
+/* The words of GPUD_HANDLE_VULKAN_FD, which CUDA reads as well. */
+enum gpud_vulkan_word {
+    GPUD_VULKAN_SIZE,  /* of the buffer */
+    GPUD_VULKAN_BYTES, /* of the allocation */
+    GPUD_VULKAN_TYPE,  /* of memory */
+    GPUD_VULKAN_DEVICE_UUID,
+    GPUD_VULKAN_DRIVER_UUID = GPUD_VULKAN_DEVICE_UUID + 2,
+    GPUD_VULKAN_DEDICATED = GPUD_VULKAN_DRIVER_UUID + 2, /* 1: the allocation is the buffer's own */
+    GPUD_VULKAN_WORDS
 };
 
 struct gpud_handle {

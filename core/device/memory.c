@@ -407,7 +407,7 @@ enum gpud_status gpud_memory_export_dmabuf(struct gpud_memory *memory, uint64_t 
     enum gpud_status status = gpud_device_check_dmabuf(memory->device, error);
     if (status != GPUD_OK)
         return status;
-    if (memory->imported)
+    if (memory->imported && !memory->reexports)
         return gpud_fail(error, GPUD_INVALID, "imported memory cannot be exported again");
     if (size == 0 || from > memory->size || size > memory->size - from)
         return gpud_fail(error, GPUD_INVALID, "%llu bytes at %llu are not in a memory of %llu",

@@ -44,7 +44,8 @@ struct gpud_memory {
     atomic_uint holds; /* references on the pages: the memory's own, and one for each view */
     uint64_t size;
     enum gpud_usage usage;
-    bool imported; /* another process's: never exported again */
+    bool imported;  /* another process's: never exported again */
+    bool reexports; /* but as a dma-buf, for other drivers of this process */
     bool read_only;
     bool unpinned;     /* host pages that the device could not pin: the CPU makes the copies */
     bool synced;       /* the CPU's accesses to host need calls of sync around them */
@@ -249,7 +250,17 @@ enum gpud_device_caps {
                                           by descriptor, to read and to write */
     GPUD_CAP_PINS_WRITABLE = 1 << 9,   /* a restriction: pins only host pages that this process may
                                           write; the CPU has to copy read-only ones */
+    GPUD_CAP_GRAPHICS = 1 << 10,       /* its shared memory is a graphics driver's */
+    GPUD_CAP_OF_GRAPHICS = 1 << 11,    /* imports such memory of the same GPU, as GPUD_CAP_IMPORT */
 };
+
+/* Whether a device with these capabilities imports the memory of one with those. */
+static inline bool gpud_caps_import(uint32_t importer, uint32_t exporter)
+{
+    return exporter & GPUD_CAP_SHARE &&
+           (importer & GPUD_CAP_IMPORT ||
+            (importer & GPUD_CAP_OF_GRAPHICS && exporter & GPUD_CAP_GRAPHICS));
+}
 
 /* The number of devices, by uuid, whose memory a device can write directly. */
 #define GPUD_REACH_MAX 16

@@ -74,7 +74,7 @@ bool gpud_endpoint_imports(const struct gpud_endpoint *importer,
         gpud_print_n(why, GPUD_REASON_MAX, "the driver of %s exports no memory", exporter->device);
         return false;
     }
-    if (!(importer->caps & GPUD_CAP_IMPORT)) {
+    if (!gpud_caps_import(importer->caps, exporter->caps)) {
         gpud_print_n(why, GPUD_REASON_MAX, "the driver of %s imports no memory of other drivers",
                      importer->device);
         return false;

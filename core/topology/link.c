@@ -32,8 +32,7 @@ static bool is_one_card(const struct gpud_device *from, const struct gpud_device
 static bool imports(const struct gpud_device *from, const struct gpud_device *to)
 {
     static const uint8_t none[16];
-    return from->caps & GPUD_CAP_IMPORT && to->caps & GPUD_CAP_SHARE &&
-           memcmp(from->uuid, none, sizeof(none)) != 0 &&
+    return gpud_caps_import(from->caps, to->caps) && memcmp(from->uuid, none, sizeof(none)) != 0 &&
            memcmp(from->uuid, to->uuid, sizeof(from->uuid)) == 0;
 }
 

@@ -32,6 +32,7 @@ static CUresult check_access(CUcontext context, const struct range *range, bool 
         return CUDA_SUCCESS;
     case RANGE_ALLOC:
     case RANGE_POOL:
+    case RANGE_EXTERNAL:
         if (range->device != context->device && !context->peers[range->device])
             break;
         return CUDA_SUCCESS;

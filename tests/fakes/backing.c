@@ -81,15 +81,21 @@ CUresult backing_create(char kind, CUdevice device, size_t size, struct backing 
 
 CUresult backing_import(char kind, int fd, struct backing **out)
 {
-    char path[64], name[128], found;
+    return backing_import_named(NAME, kind, fd, out);
+}
+
+CUresult backing_import_named(const char *maker, char kind, int fd, struct backing **out)
+{
+    char path[64], name[128], wanted[64], found;
     int physical;
-    size_t size;
+    size_t size, start = (size_t)snprintf(wanted, sizeof wanted, "/memfd:%s-", maker);
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     ssize_t length = readlink(path, name, sizeof name - 1);
     name[length > 0 ? length : 0] = '\0';
     /* O_NONBLOCK is how a dma-buf differs here, see cuMemGetHandleForAddressRange. */
-    if (sscanf(name, "/memfd:" NAME "-%c:%d:%zu:", &found, &physical, &size) != 3 ||
-        found != kind || (fcntl(fd, F_GETFL) & (O_ACCMODE | O_NONBLOCK)) != O_RDWR) {
+    if (strncmp(name, wanted, start) != 0 ||
+        sscanf(name + start, "%c:%d:%zu:", &found, &physical, &size) != 3 || found != kind ||
+        (fcntl(fd, F_GETFL) & (O_ACCMODE | O_NONBLOCK)) != O_RDWR) {
         close(fd);
         return refuse(CUDA_ERROR_UNKNOWN, "a file that is no exported memory: %s", name);
     }

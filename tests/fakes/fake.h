@@ -53,7 +53,7 @@
 
 /* What a handle points to. Handles are never reused, so that a use after the end is always seen:
  * objects stay until the process ends. */
-enum object_kind { CONTEXT = 1, STREAM, EVENT, ALLOCATION };
+enum object_kind { CONTEXT = 1, STREAM, EVENT, ALLOCATION, EXTERNAL };
 struct object {
     enum object_kind kind;
     bool alive;
@@ -109,7 +109,15 @@ struct allocation {
     unsigned references; /* and mappings */
 };
 
-enum range_kind { RANGE_ALLOC, RANGE_POOL, RANGE_MANAGED, RANGE_VMM, RANGE_IPC, RANGE_HOST };
+enum range_kind {
+    RANGE_ALLOC,
+    RANGE_POOL,
+    RANGE_MANAGED,
+    RANGE_VMM,
+    RANGE_IPC,
+    RANGE_HOST,
+    RANGE_EXTERNAL
+};
 
 /* Addresses of a device that have memory behind them. */
 struct range {
@@ -193,6 +201,7 @@ size_t account_used(CUdevice device);
 CUresult backing_create(char kind, CUdevice device, size_t size, struct backing **out);
 /* Takes the fd, also when it fails. */
 CUresult backing_import(char kind, int fd, struct backing **out);
+CUresult backing_import_named(const char *maker, char kind, int fd, struct backing **out);
 void backing_unref(struct backing *backing);
 
 /* range.c */

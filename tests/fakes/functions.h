@@ -109,9 +109,6 @@ typedef void (*fake_host_function)(void *data);
     FUNCTION(cuMemsetD2D16Async)                      \
     FUNCTION(cuMemsetD2D32_v2)                        \
     FUNCTION(cuMemsetD2D32Async)                      \
-    FUNCTION(cuImportExternalMemory)                  \
-    FUNCTION(cuDestroyExternalMemory)                 \
-    FUNCTION(cuExternalMemoryGetMappedBuffer)         \
     FUNCTION(cuExternalMemoryGetMappedMipmappedArray) \
     FUNCTION(cuImportExternalSemaphore)               \
     FUNCTION(cuDestroyExternalSemaphore)              \

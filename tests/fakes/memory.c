@@ -116,7 +116,8 @@ CUresult cuMemAllocManaged(CUdeviceptr *address, size_t size, unsigned flags)
 static const char *kind_name(enum range_kind kind)
 {
     static const char *const names[] = {"cuMemAlloc", "a pool",          "cuMemAllocManaged",
-                                        "cuMemMap",   "another process", "the host"};
+                                        "cuMemMap",   "another process", "the host",
+                                        "Vulkan"};
     return names[kind];
 }
 
@@ -136,7 +137,8 @@ CUresult cuMemFree_v2(CUdeviceptr address)
     if (!range)
         return leave(
             report(CUDA_ERROR_INVALID_VALUE, "%#llx is no allocation, or freed before", address));
-    if (range->kind != RANGE_ALLOC && range->kind != RANGE_POOL && range->kind != RANGE_MANAGED)
+    if (range->kind != RANGE_ALLOC && range->kind != RANGE_POOL && range->kind != RANGE_MANAGED &&
+        range->kind != RANGE_EXTERNAL)
         return leave(report(CUDA_ERROR_INVALID_VALUE, "%#llx is of %s, which has its own end",
                             address, kind_name(range->kind)));
     if (range->start != address)

@@ -66,6 +66,20 @@ static int make(const struct udmabuf_create *create)
     return fd;
 }
 
+static guint number_of(int fd)
+{
+    guint number = DMABUFS_MAX;
+
+    g_assert(pread(fd, &number, sizeof(number), 0) == sizeof(number));
+    g_assert(number < dmabuf_count);
+    return number;
+}
+
+guint8 *lendcard_pages(int fd)
+{
+    return dmabufs[number_of(fd)].data;
+}
+
 int __real_ioctl(int fd, unsigned long request, ...);
 int __wrap_ioctl(int fd, unsigned long request, ...);
 int __wrap_ioctl(int fd, unsigned long request, ...)
@@ -148,11 +162,10 @@ static gboolean card_negotiate(GstBaseSrc *base)
 static void write_by_dma(GstBuffer *buffer, guint8 byte)
 {
     GstMemory *memory = gst_buffer_peek_memory(buffer, 0);
-    guint number = DMABUFS_MAX;
 
     g_assert(gst_buffer_n_memory(buffer) == 1 && gst_is_dmabuf_memory(memory));
-    g_assert(pread(gst_dmabuf_memory_get_fd(memory), &number, sizeof(number), 0) == sizeof(number));
-    g_assert(number < dmabuf_count && memory->offset == 0);
+    guint number = number_of(gst_dmabuf_memory_get_fd(memory));
+    g_assert(memory->offset == 0);
     g_assert(dmabufs[number].size >= memory->size && memory->maxsize >= memory->size);
     memset(dmabufs[number].data, byte, memory->size);
 }

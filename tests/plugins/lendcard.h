@@ -15,6 +15,9 @@ extern guint dmabuf_count; /* made so far */
 extern gboolean no_ring;   /* none is made of memory that is going to be shared */
 extern gint syncs;         /* atomic: of the CPU's caches */
 
+/* The pages of one of these dma-bufs, by its descriptor. */
+guint8 *lendcard_pages(int fd);
+
 /* "lendcard": frame N is as many bytes of (guint8)N, and has N as its offset; another size begins
  * with frame `change-at`, when the driver still holds buffers of the one before. */
 gboolean lendcard_register(void);

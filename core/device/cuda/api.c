@@ -5,6 +5,7 @@
 #include "device/cuda/api.h"
 
 #include <string.h>
+#include <unistd.h>
 
 struct cuda_driver gpud_cu;
 
@@ -85,6 +86,40 @@ static enum gpud_status export_dmabuf(struct gpud_device *device, uint64_t addre
     return GPUD_OK;
 }
 
+/* What Vulkan exports as an opaque descriptor. */
+static int open_graphics(int fd, uint64_t bytes, bool dedicated, uint64_t size, void **object,
+                         uint64_t *address)
+{
+    const CUDA_EXTERNAL_MEMORY_HANDLE_DESC what = {
+        .type = CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD,
+        .handle = {.fd = fd},
+        .size = bytes,
+        .flags = dedicated ? CUDA_EXTERNAL_MEMORY_DEDICATED : 0,
+    };
+    const CUDA_EXTERNAL_MEMORY_BUFFER_DESC part = {.size = size};
+    CUexternalMemory memory;
+    CUdeviceptr mapped;
+    CUresult result = gpud_cu.import_external_memory(&memory, &what);
+    if (result != CUDA_SUCCESS) {
+        close(fd);
+        return (int)result;
+    }
+    result = gpud_cu.external_memory_get_mapped_buffer(&mapped, memory, &part);
+    if (result != CUDA_SUCCESS) {
+        gpud_cu.destroy_external_memory(memory);
+        return (int)result;
+    }
+    *object = memory;
+    *address = mapped;
+    return 0;
+}
+
+static void close_graphics(void *object, uint64_t address)
+{
+    gpud_cu.mem_free(address);
+    gpud_cu.destroy_external_memory(object);
+}
+
 static enum gpud_status flush_remote(struct gpud_memory *memory, struct gpud_error *error)
 {
     struct cuda_device *device = gpud_cuda_device(memory->device);
@@ -128,6 +163,8 @@ struct gpud_gpu_driver gpud_cuda_gpu_driver = {
     .wait_value = wait_value,
     .make_synchronous = make_synchronous,
     .export_dmabuf = export_dmabuf,
+    .open_graphics = open_graphics,
+    .close_graphics = close_graphics,
     .flush_remote = flush_remote,
 };
 

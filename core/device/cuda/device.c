@@ -80,7 +80,8 @@ static void probe(struct gpud_device *device)
         return;
     }
     info->available = info->direct_writes = true;
-    device->caps = GPUD_CAP_SHARE | GPUD_CAP_SIGNALS | GPUD_CAP_PAGE_SIGNALS | GPUD_CAP_FENCES;
+    device->caps = GPUD_CAP_SHARE | GPUD_CAP_SIGNALS | GPUD_CAP_PAGE_SIGNALS | GPUD_CAP_FENCES |
+                   GPUD_CAP_OF_GRAPHICS;
     /* NVIDIA's exporter dereferences the importer's PCI device without a check. */
     device->dmabuf_pci_only = true;
     if (!attribute(id, CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED))

@@ -22,6 +22,7 @@ typedef struct CUctx_st *CUcontext;
 typedef struct CUstream_st *CUstream;
 typedef struct CUevent_st *CUevent;
 typedef struct CUarray_st *CUarray;
+typedef struct CUextMemory_st *CUexternalMemory;
 
 typedef struct CUuuid_st {
     char bytes[16];
@@ -144,6 +145,31 @@ typedef struct CUmemAccessDesc_st {
     CUmemAccess_flags flags;
 } CUmemAccessDesc;
 
+typedef enum CUexternalMemoryHandleType_enum {
+    CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD = 1
+} CUexternalMemoryHandleType;
+
+typedef struct CUDA_EXTERNAL_MEMORY_HANDLE_DESC_st {
+    CUexternalMemoryHandleType type;
+    union {
+        int fd;
+        struct {
+            void *handle;
+            const void *name;
+        } win32;
+        const void *nvSciBufObject;
+    } handle;
+    unsigned long long size;
+    unsigned flags;
+    unsigned reserved[16];
+} CUDA_EXTERNAL_MEMORY_HANDLE_DESC;
+
+typedef struct CUDA_EXTERNAL_MEMORY_BUFFER_DESC_st {
+    unsigned long long offset, size;
+    unsigned flags;
+    unsigned reserved[16];
+} CUDA_EXTERNAL_MEMORY_BUFFER_DESC;
+
 typedef struct CUDA_MEMCPY2D_st {
     size_t srcXInBytes, srcY;
     CUmemorytype srcMemoryType;
@@ -168,6 +194,7 @@ typedef struct CUDA_MEMCPY2D_st {
 #define CU_MEMHOSTREGISTER_READ_ONLY 0x8
 #define CU_MEMHOSTALLOC_PORTABLE 0x1
 #define CU_MEMHOSTALLOC_DEVICEMAP 0x2
+#define CUDA_EXTERNAL_MEMORY_DEDICATED 0x1
 #define CU_STREAM_WAIT_VALUE_GEQ 0x0
 #define CU_STREAM_WRITE_VALUE_DEFAULT 0x0
 
@@ -240,6 +267,12 @@ typedef struct CUDA_MEMCPY2D_st {
     FUNCTION(mem_get_handle_for_address_range, cuMemGetHandleForAddressRange,                      \
              (void *handle, CUdeviceptr address, size_t size, CUmemRangeHandleType type,           \
               unsigned long long flags))                                                           \
+    FUNCTION(import_external_memory, cuImportExternalMemory,                                       \
+             (CUexternalMemory * memory, const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *what))            \
+    FUNCTION(external_memory_get_mapped_buffer, cuExternalMemoryGetMappedBuffer,                   \
+             (CUdeviceptr * address, CUexternalMemory memory,                                      \
+              const CUDA_EXTERNAL_MEMORY_BUFFER_DESC *what))                                       \
+    FUNCTION(destroy_external_memory, cuDestroyExternalMemory, (CUexternalMemory memory))          \
     FUNCTION(ipc_get_mem_handle, cuIpcGetMemHandle,                                                \
              (CUipcMemHandle * handle, CUdeviceptr address))                                       \
     FUNCTION(ipc_open_mem_handle, cuIpcOpenMemHandle_v2,                                           \

@@ -84,6 +84,11 @@ struct gpud_gpu_driver {
     /* For whole pages; *offset: of the address in the dma-buf. */
     enum gpud_status (*export_dmabuf)(struct gpud_device *device, uint64_t address, uint64_t size,
                                       int *fd, uint64_t *offset, struct gpud_error *error);
+    /* Memory of a graphics driver of this GPU, of which `size` bytes are mapped. Takes fd,
+     * on failure, too. NULL: it imports none. */
+    int (*open_graphics)(int fd, uint64_t bytes, bool dedicated, uint64_t size, void **object,
+                         uint64_t *address);
+    void (*close_graphics)(void *object, uint64_t address);
     /* As gpud_memory_ops.flush_remote. */
     enum gpud_status (*flush_remote)(struct gpud_memory *memory, struct gpud_error *error);
 };

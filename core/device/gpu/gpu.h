@@ -41,6 +41,7 @@ enum gpud_gpu_memory_kind {
     GPUD_GPU_PHYSICAL, /* ours, or imported: a physical allocation that is mapped */
     GPUD_GPU_PLAIN,    /* ours: by the allocator */
     GPUD_GPU_IPC,      /* imported by the legacy handle */
+    GPUD_GPU_GRAPHICS, /* imported from a graphics driver */
     GPUD_GPU_WRAPPED,  /* the application's */
     GPUD_GPU_PINNED,   /* host pages that the driver knows */
     GPUD_GPU_PAGEABLE, /* host memory unknown to it: copied from, through pinned pages */
@@ -52,6 +53,7 @@ struct gpud_gpu_memory {
     uint64_t mapped;            /* physical: bytes of the mapping */
     uint64_t allocation;        /* physical */
     uint64_t base;              /* IPC: of the allocation that was opened */
+    void *object;               /* graphics: the driver's */
     struct gpud_pinned *pinned; /* the registration that it shares; NULL: the application's */
     bool by_handle;             /* exported by a legacy handle */
     struct gpud_free_after after;

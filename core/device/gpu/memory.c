@@ -36,6 +36,9 @@ static void give_back(struct gpud_gpu *gpu, struct gpud_gpu_memory *record)
     case GPUD_GPU_IPC:
         gpud_opens_remove(gpu->driver, gpu->context, record->base);
         break;
+    case GPUD_GPU_GRAPHICS:
+        gpu->driver->close_graphics(record->object, record->address);
+        break;
     case GPUD_GPU_PINNED:
         gpud_pins_remove(gpu->driver, record->pinned);
         break;

@@ -7,6 +7,7 @@
 #include "device/gpu/map.h"
 #include "device/gpu/tables.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -172,6 +173,33 @@ static enum gpud_status import_fd(struct gpud_memory *memory, struct gpud_gpu_me
                             (unsigned long long)record->mapped);
 }
 
+/* Which allocation it is, the descriptor says to the driver alone; the words are claims. */
+static enum gpud_status import_graphics(struct gpud_memory *memory, struct gpud_gpu_memory *record,
+                                        const struct gpud_handle *handle, struct gpud_error *error)
+{
+    const struct gpud_gpu_driver *driver = gpud_gpu(memory->device)->driver;
+    const char *name = memory->device->info.name;
+    const uint64_t *word = handle->word;
+    if (memcmp(&word[GPUD_VULKAN_DEVICE_UUID], memory->device->uuid,
+               sizeof(memory->device->uuid)) != 0)
+        return gpud_fail(error, GPUD_PEER, "the peer's memory is of another GPU than %s", name);
+    if (word[GPUD_VULKAN_SIZE] < memory->size || word[GPUD_VULKAN_BYTES] < word[GPUD_VULKAN_SIZE] ||
+        word[GPUD_VULKAN_BYTES] > UINT64_C(1) << 41)
+        return gpud_fail(error, GPUD_PEER, "the peer's memory has %llu bytes, which %s cannot map",
+                         (unsigned long long)word[GPUD_VULKAN_SIZE], name);
+    int own = fcntl(handle->fd, F_DUPFD_CLOEXEC, 3);
+    if (own < 0)
+        return gpud_fail_errno(error, "the peer's descriptor cannot be kept");
+    record->kind = GPUD_GPU_GRAPHICS;
+    int result = driver->open_graphics(own, word[GPUD_VULKAN_BYTES], word[GPUD_VULKAN_DEDICATED],
+                                       memory->size, &record->object, &record->address);
+    if (result == 0)
+        return GPUD_OK;
+    return gpud_gpu_fail_as(driver, error,
+                            result == GPUD_GPU_OUT_OF_MEMORY ? GPUD_NO_MEMORY : GPUD_PEER, result,
+                            "the peer's handle is not memory of a GPU that %s knows", name);
+}
+
 enum gpud_status gpud_gpu_import(struct gpud_memory *memory, const struct gpud_handle *handle,
                                  struct gpud_error *error)
 {
@@ -185,6 +213,8 @@ enum gpud_status gpud_gpu_import(struct gpud_memory *memory, const struct gpud_h
         status = import_fd(memory, record, handle, error);
     else if (handle->type == gpu->driver->ipc_type)
         status = import_ipc(memory, record, handle, error);
+    else if (handle->type == GPUD_HANDLE_VULKAN_FD && handle->fd >= 0 && gpu->driver->open_graphics)
+        status = import_graphics(memory, record, handle, error);
     else
         status = gpud_fail(error, GPUD_PEER, "the peer's handle is not memory of a %s device",
                            gpu->driver->vendor);

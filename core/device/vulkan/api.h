@@ -53,6 +53,7 @@
 /* Those of extensions that a device may lack: NULL. */
 #define VULKAN_EXTENSION_CALLS(CALL)              \
     CALL(GetMemoryFdKHR)                          \
+    CALL(GetMemoryFdPropertiesKHR)                \
     CALL(GetMemoryHostPointerPropertiesEXT)
 /* clang-format on */
 

@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 
 #define OPAQUE_FD VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT
+#define DMA_BUF VK_EXTERNAL_MEMORY_HANDLE_TYPE_DMA_BUF_BIT_EXT
 #define HOST_POINTER VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT
 
 /* --- making ---------------------------------------------------------------------------------- */
@@ -47,9 +48,9 @@ static VkResult allocate(const struct vulkan_device *vulkan, struct vulkan_block
     if (block->bytes > all->memoryHeaps[all->memoryTypes[block->type].heapIndex].size)
         return VK_ERROR_OUT_OF_DEVICE_MEMORY;
     VkResult result = vulkan->calls.AllocateMemory(vulkan->device, &info, NULL, &block->memory);
-    return result == VK_SUCCESS
-               ? vulkan->calls.BindBufferMemory(vulkan->device, block->buffer, block->memory, 0)
-               : result;
+    return result == VK_SUCCESS ? vulkan->calls.BindBufferMemory(vulkan->device, block->buffer,
+                                                                 block->memory, block->start)
+                                : result;
 }
 
 static VkResult map(const struct vulkan_device *vulkan, struct vulkan_block *block)
@@ -87,24 +88,41 @@ static uint64_t whole_pages(uint64_t size)
     return (size + VULKAN_PAGE - 1) / VULKAN_PAGE * VULKAN_PAGE;
 }
 
-VkResult gpud_vulkan_block_make(const struct vulkan_device *vulkan, uint64_t size, bool external,
-                                struct vulkan_block *block)
+bool gpud_vulkan_is_dedicated(const struct vulkan_facts *facts,
+                              VkExternalMemoryHandleTypeFlags handles)
+{
+    return (handles & OPAQUE_FD && facts->dedicated) ||
+           (handles & DMA_BUF && facts->dmabuf_dedicated);
+}
+
+/* Drivers of other vendors use dma-bufs alone. */
+static uint32_t family_of_others(const struct vulkan_facts *facts,
+                                 VkExternalMemoryHandleTypeFlags handles)
+{
+    return handles == DMA_BUF && facts->foreign ? VK_QUEUE_FAMILY_FOREIGN_EXT
+                                                : VK_QUEUE_FAMILY_EXTERNAL;
+}
+
+VkResult gpud_vulkan_block_make(const struct vulkan_device *vulkan, uint64_t size,
+                                VkExternalMemoryHandleTypeFlags handles, struct vulkan_block *block)
 {
     VkMemoryRequirements needs;
-    *block = (struct vulkan_block){.size = whole_pages(size), .external = external};
-    VkResult result = make_buffer(vulkan, block, external ? OPAQUE_FD : 0, &needs);
+    *block = (struct vulkan_block){.size = whole_pages(size),
+                                   .handles = handles,
+                                   .others = family_of_others(&vulkan->facts, handles)};
+    VkResult result = make_buffer(vulkan, block, handles, &needs);
     if (result != VK_SUCCESS)
         return result;
     const VkMemoryDedicatedAllocateInfo dedicated = dedicate(block);
     const VkExportMemoryAllocateInfo exported = {
         .sType = VK_STRUCTURE_TYPE_EXPORT_MEMORY_ALLOCATE_INFO,
-        .pNext = vulkan->facts.dedicated ? &dedicated : NULL,
-        .handleTypes = OPAQUE_FD,
+        .pNext = gpud_vulkan_is_dedicated(&vulkan->facts, handles) ? &dedicated : NULL,
+        .handleTypes = handles,
     };
     block->bytes = needs.size;
     result = gpud_vulkan_choose_type(&vulkan->facts.memory, needs.memoryTypeBits, VULKAN_FOR_DEVICE,
                                      &block->type)
-                 ? allocate(vulkan, block, external ? &exported : NULL)
+                 ? allocate(vulkan, block, handles ? &exported : NULL)
                  : VK_ERROR_FEATURE_NOT_PRESENT;
     if (result == VK_SUCCESS)
         result = map_if_unified(vulkan, block);
@@ -167,30 +185,68 @@ VkResult gpud_vulkan_block_pin(const struct vulkan_device *vulkan, void *pages, 
     return freed(vulkan, block, result);
 }
 
-VkResult gpud_vulkan_block_import(const struct vulkan_device *vulkan, int *fd,
-                                  struct vulkan_block *block)
+/* The types that the memory behind a dma-buf may have here. */
+static VkResult ask_types(const struct vulkan_device *vulkan, int fd, uint32_t *types)
 {
+    VkMemoryFdPropertiesKHR properties = {.sType = VK_STRUCTURE_TYPE_MEMORY_FD_PROPERTIES_KHR};
+    VkResult result =
+        vulkan->calls.GetMemoryFdPropertiesKHR(vulkan->device, DMA_BUF, fd, &properties);
+    *types &= properties.memoryTypeBits;
+    return result;
+}
+
+/* Whether the imported memory can be what is claimed. Chooses a type if the exporter has none. */
+static bool check_import(const struct vulkan_device *vulkan, enum vulkan_origin origin,
+                         const VkMemoryRequirements *needs, uint32_t types,
+                         struct vulkan_block *block)
+{
+    const VkPhysicalDeviceMemoryProperties *all = &vulkan->facts.memory;
+    /* The specification leaves to the importer that these are the exporter's. */
+    if (origin == VULKAN_OF_PEER)
+        return needs->size == block->bytes && block->type < all->memoryTypeCount &&
+               types >> block->type & 1;
+    return block->start % needs->alignment == 0 && needs->size <= block->bytes - block->start &&
+           (gpud_vulkan_choose_type(all, types, VULKAN_FOR_DEVICE, &block->type) ||
+            gpud_vulkan_choose_type(all, types, VULKAN_FOR_HOST, &block->type));
+}
+
+VkResult gpud_vulkan_block_import(const struct vulkan_device *vulkan, int *fd,
+                                  enum vulkan_origin origin, struct vulkan_block *block)
+{
+    const struct vulkan_facts *facts = &vulkan->facts;
+    const VkExternalMemoryHandleTypeFlagBits handle =
+        origin == VULKAN_OF_DMABUF ? DMA_BUF : OPAQUE_FD;
     VkMemoryRequirements needs;
-    block->external = true;
-    VkResult result = make_buffer(vulkan, block, OPAQUE_FD, &needs);
+    block->handles = origin == VULKAN_OF_PEER ? facts->shared : handle;
+    block->others = family_of_others(facts, block->handles);
+    VkResult result = make_buffer(vulkan, block, block->handles, &needs);
     if (result != VK_SUCCESS)
         return result;
+    uint32_t types = needs.memoryTypeBits;
+    if (origin == VULKAN_OF_DMABUF)
+        result = ask_types(vulkan, *fd, &types);
     const VkMemoryDedicatedAllocateInfo dedicated = dedicate(block);
+    const VkExportMemoryAllocateInfo exported = {
+        .sType = VK_STRUCTURE_TYPE_EXPORT_MEMORY_ALLOCATE_INFO,
+        .pNext = gpud_vulkan_is_dedicated(facts, handle) && origin != VULKAN_OF_DRIVER ? &dedicated
+                                                                                       : NULL,
+        .handleTypes = DMA_BUF,
+    };
     const VkImportMemoryFdInfoKHR imported = {
         .sType = VK_STRUCTURE_TYPE_IMPORT_MEMORY_FD_INFO_KHR,
-        .pNext = vulkan->facts.dedicated ? &dedicated : NULL,
-        .handleType = OPAQUE_FD,
+        .pNext = origin == VULKAN_OF_PEER && facts->reexports ? &exported : exported.pNext,
+        .handleType = handle,
         .fd = *fd,
     };
-    /* The specification leaves to the importer that these are the exporter's. */
-    result = needs.size == block->bytes && block->type < vulkan->facts.memory.memoryTypeCount &&
-                     needs.memoryTypeBits >> block->type & 1
-                 ? allocate(vulkan, block, &imported)
-                 : VK_ERROR_INVALID_EXTERNAL_HANDLE;
+    if (result == VK_SUCCESS)
+        result = check_import(vulkan, origin, &needs, types, block)
+                     ? allocate(vulkan, block, &imported)
+                     : VK_ERROR_INVALID_EXTERNAL_HANDLE;
     if (block->memory)
         *fd = -1;
-    /* Memory whose mapping fails is reached by copies. */
-    if (result == VK_SUCCESS && map_if_unified(vulkan, block) != VK_SUCCESS)
+    /* Memory whose mapping fails is reached by copies, as is all of other drivers. */
+    if (result == VK_SUCCESS && origin == VULKAN_OF_PEER &&
+        map_if_unified(vulkan, block) != VK_SUCCESS)
         block->mapped = NULL;
     return freed(vulkan, block, result);
 }

@@ -10,9 +10,14 @@
 /* Buffers are a multiple of this, as the pages that are imported from the host are. */
 #define VULKAN_PAGE UINT64_C(4096)
 
-/* Memory of the device, or (staging) pages of the host for its copies, mapped. external: to be
- * exported by descriptor. */
-VkResult gpud_vulkan_block_make(const struct vulkan_device *vulkan, uint64_t size, bool external,
+/* Whether memory with such handles is an allocation of its own. */
+bool gpud_vulkan_is_dedicated(const struct vulkan_facts *facts,
+                              VkExternalMemoryHandleTypeFlags handles);
+
+/* Memory of the device, or (staging) pages of the host for its copies, mapped. handles: the kinds
+ * that it is to be exported by; 0: none. */
+VkResult gpud_vulkan_block_make(const struct vulkan_device *vulkan, uint64_t size,
+                                VkExternalMemoryHandleTypeFlags handles,
                                 struct vulkan_block *block);
 VkResult gpud_vulkan_block_stage(const struct vulkan_device *vulkan, uint64_t size,
                                  struct vulkan_block *block);
@@ -21,10 +26,16 @@ VkResult gpud_vulkan_block_stage(const struct vulkan_device *vulkan, uint64_t si
 VkResult gpud_vulkan_block_pin(const struct vulkan_device *vulkan, void *pages, uint64_t size,
                                struct vulkan_block *block);
 
-/* Another instance's memory. block has the size, the bytes and the type that the exporter claims.
- * *fd becomes -1 once it is the driver's, which it may be on failure, too. */
+enum vulkan_origin {
+    VULKAN_OF_PEER,   /* another instance of Vulkan: block has the type that it claims */
+    VULKAN_OF_DRIVER, /* another driver of this GPU, by an opaque descriptor */
+    VULKAN_OF_DMABUF, /* any driver, by a dma-buf */
+};
+
+/* Another one's memory. block has the size, and the bytes of the allocation. *fd becomes -1 once it
+ * is the driver's, which it may be on failure, too. */
 VkResult gpud_vulkan_block_import(const struct vulkan_device *vulkan, int *fd,
-                                  struct vulkan_block *block);
+                                  enum vulkan_origin origin, struct vulkan_block *block);
 
 void gpud_vulkan_block_free(const struct vulkan_device *vulkan, struct vulkan_block *block);
 

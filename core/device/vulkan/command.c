@@ -296,8 +296,8 @@ enum gpud_status gpud_vulkan_queue_await(struct gpud_device *device, struct vulk
 
 /* --- recording ------------------------------------------------------------------------------- */
 
-/* Between two uses by Vulkan's instances a buffer belongs to none of them: the acquire makes
- * visible what others have written, the release what this queue has. */
+/* Between two uses by Vulkan's instances, or other drivers, a buffer belongs to none of them: the
+ * acquire makes visible what others have written, the release what this queue has. */
 static void hand_over(const struct vulkan_device *vulkan, VkCommandBuffer buffer,
                       const struct vulkan_block *const blocks[2], bool acquire)
 {
@@ -306,13 +306,13 @@ static void hand_over(const struct vulkan_device *vulkan, VkCommandBuffer buffer
     VkBufferMemoryBarrier barriers[2];
     uint32_t count = 0;
     for (int i = 0; i < 2; i++)
-        if (blocks[i] && blocks[i]->external && (i == 0 || blocks[i] != blocks[0]))
+        if (blocks[i] && blocks[i]->handles && (i == 0 || blocks[i] != blocks[0]))
             barriers[count++] = (VkBufferMemoryBarrier){
                 .sType = VK_STRUCTURE_TYPE_BUFFER_MEMORY_BARRIER,
                 .srcAccessMask = acquire ? 0 : transfer,
                 .dstAccessMask = acquire ? transfer : 0,
-                .srcQueueFamilyIndex = acquire ? VK_QUEUE_FAMILY_EXTERNAL : own,
-                .dstQueueFamilyIndex = acquire ? own : VK_QUEUE_FAMILY_EXTERNAL,
+                .srcQueueFamilyIndex = acquire ? blocks[i]->others : own,
+                .dstQueueFamilyIndex = acquire ? own : blocks[i]->others,
                 .buffer = blocks[i]->buffer,
                 .size = VK_WHOLE_SIZE,
             };

@@ -13,7 +13,10 @@
 /* --- what the driver says -------------------------------------------------------------------- */
 
 #define EXTENSIONS_MAX 1024
+#define VENDOR_AMD 0x1002
 #define VENDOR_NVIDIA 0x10de
+#define OPAQUE_FD VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT
+#define DMA_BUF VK_EXTERNAL_MEMORY_HANDLE_TYPE_DMA_BUF_BIT_EXT
 
 struct extensions {
     VkExtensionProperties *list;
@@ -57,23 +60,45 @@ static void find_family(struct vulkan_facts *facts)
     }
 }
 
-/* Whether descriptors of buffers can go out and come in. */
-static void find_sharing(struct vulkan_facts *facts, const struct extensions *all)
+/* Whether descriptors of buffers, of this kind, can go out and come in. */
+static bool has_handles(const struct vulkan_facts *facts, VkExternalMemoryHandleTypeFlagBits kind,
+                        VkExternalMemoryProperties *can)
 {
     const VkPhysicalDeviceExternalBufferInfo info = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_BUFFER_INFO,
         .usage = VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT,
-        .handleType = VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT,
+        .handleType = kind,
     };
     VkExternalBufferProperties properties = {.sType = VK_STRUCTURE_TYPE_EXTERNAL_BUFFER_PROPERTIES};
-    if (!has(all, VK_KHR_EXTERNAL_MEMORY_FD_EXTENSION_NAME))
-        return;
-    gpud_vk.GetPhysicalDeviceExternalBufferProperties(facts->physical, &info, &properties);
-    VkExternalMemoryFeatureFlags can = properties.externalMemoryProperties.externalMemoryFeatures;
     const VkExternalMemoryFeatureFlags both =
         VK_EXTERNAL_MEMORY_FEATURE_EXPORTABLE_BIT | VK_EXTERNAL_MEMORY_FEATURE_IMPORTABLE_BIT;
-    facts->opaque_fd = (can & both) == both;
-    facts->dedicated = can & VK_EXTERNAL_MEMORY_FEATURE_DEDICATED_ONLY_BIT;
+    gpud_vk.GetPhysicalDeviceExternalBufferProperties(facts->physical, &info, &properties);
+    *can = properties.externalMemoryProperties;
+    return (can->externalMemoryFeatures & both) == both;
+}
+
+/* Memory that is shared with other processes has a dma-buf as well, if the driver can make both of
+ * one allocation. NVIDIA's dma-bufs are for PCI cards alone, whose memory is made for that. */
+static void find_sharing(struct vulkan_facts *facts, const struct extensions *all)
+{
+    VkExternalMemoryProperties opaque, dmabuf = {0};
+    if (!has(all, VK_KHR_EXTERNAL_MEMORY_FD_EXTENSION_NAME))
+        return;
+    facts->opaque_fd = has_handles(facts, OPAQUE_FD, &opaque);
+    facts->dedicated =
+        opaque.externalMemoryFeatures & VK_EXTERNAL_MEMORY_FEATURE_DEDICATED_ONLY_BIT;
+    facts->dmabuf = has(all, VK_EXT_EXTERNAL_MEMORY_DMA_BUF_EXTENSION_NAME) &&
+                    has_handles(facts, DMA_BUF, &dmabuf);
+    facts->dmabuf_dedicated =
+        dmabuf.externalMemoryFeatures & VK_EXTERNAL_MEMORY_FEATURE_DEDICATED_ONLY_BIT;
+    facts->foreign = has(all, VK_EXT_QUEUE_FAMILY_FOREIGN_EXTENSION_NAME);
+    facts->shared = facts->opaque_fd ? OPAQUE_FD : 0;
+    if (facts->opaque_fd && facts->dmabuf && facts->vendor != VENDOR_NVIDIA &&
+        opaque.compatibleHandleTypes & DMA_BUF && dmabuf.compatibleHandleTypes & OPAQUE_FD)
+        facts->shared |= DMA_BUF;
+    facts->reexports = facts->shared & DMA_BUF && opaque.exportFromImportedHandleTypes & DMA_BUF;
+    facts->of_cuda = facts->opaque_fd && facts->vendor == VENDOR_NVIDIA;
+    facts->of_hip = facts->dmabuf && facts->vendor == VENDOR_AMD;
 }
 
 /* Name, place, UUIDs, and the alignment of host pages. Returns the version. */
@@ -104,7 +129,8 @@ static uint32_t read_properties(struct vulkan_facts *facts, const struct extensi
                    pci.pciDevice & 0x1f, pci.pciFunction & 7);
     if (facts->host_pointer)
         facts->host_align = host.minImportedHostPointerAlignment;
-    facts->pins_writable_only = own.properties.vendorID == VENDOR_NVIDIA;
+    facts->vendor = own.properties.vendorID;
+    facts->pins_writable_only = facts->vendor == VENDOR_NVIDIA;
     memcpy(facts->device_uuid, id.deviceUUID, VK_UUID_SIZE);
     memcpy(facts->driver_uuid, id.driverUUID, VK_UUID_SIZE);
     return own.properties.apiVersion;
@@ -166,11 +192,14 @@ static void probe(struct gpud_device *device)
         return;
     info->available = true;
     gpud_print(info->reason,
-               "through Vulkan only processes with this same GPU reach its memory: where it has "
-               "CUDA or HIP, too, other devices do by that");
+               "through Vulkan only processes with this same GPU reach its memory%s: where it has "
+               "CUDA or HIP, too, other devices do by that",
+               facts.of_cuda ? ", also by CUDA" : "");
     device->caps = GPUD_CAP_FENCES;
+    if (facts.of_cuda || facts.of_hip)
+        device->caps |= GPUD_CAP_IMPORT;
     if (facts.opaque_fd) {
-        device->caps |= GPUD_CAP_SHARE;
+        device->caps |= GPUD_CAP_SHARE | GPUD_CAP_GRAPHICS;
     } else {
         gpud_print(device->no_direct,
                    "the driver of %s exports no memory by descriptor (VK_KHR_external_memory_fd)",
@@ -178,7 +207,11 @@ static void probe(struct gpud_device *device)
         gpud_print(info->reason, "%s", device->no_direct);
     }
     memcpy(device->uuid, facts.device_uuid, sizeof(device->uuid));
-    gpud_print(device->no_dmabuf, "memory of %s is not exported as dma-bufs", info->name);
+    device->dmabuf_pci_only = facts.vendor == VENDOR_NVIDIA;
+    if (!facts.dmabuf)
+        gpud_print(device->no_dmabuf,
+                   "the driver of %s makes no dma-bufs (VK_EXT_external_memory_dma_buf)",
+                   info->name);
 }
 
 /* --- opening and closing --------------------------------------------------------------------- */
@@ -188,10 +221,14 @@ static enum gpud_status create_device(struct vulkan_device *vulkan, const char *
 {
     const struct vulkan_facts *facts = &vulkan->facts;
     const float priorities[VULKAN_LANES_MAX] = {1, 1, 1, 1};
-    const char *extensions[4] = {VK_KHR_TIMELINE_SEMAPHORE_EXTENSION_NAME};
+    const char *extensions[6] = {VK_KHR_TIMELINE_SEMAPHORE_EXTENSION_NAME};
     uint32_t extension_count = 1;
     if (facts->opaque_fd)
         extensions[extension_count++] = VK_KHR_EXTERNAL_MEMORY_FD_EXTENSION_NAME;
+    if (facts->dmabuf)
+        extensions[extension_count++] = VK_EXT_EXTERNAL_MEMORY_DMA_BUF_EXTENSION_NAME;
+    if (facts->foreign)
+        extensions[extension_count++] = VK_EXT_QUEUE_FAMILY_FOREIGN_EXTENSION_NAME;
     if (facts->host_pointer)
         extensions[extension_count++] = VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME;
     const VkPhysicalDeviceTimelineSemaphoreFeatures timeline = {
@@ -312,7 +349,7 @@ static void *native(const struct gpud_device *device)
 }
 
 static const struct gpud_handle_kind handles[] = {
-    {.type = GPUD_HANDLE_VULKAN_FD, .words = VULKAN_HANDLE_WORDS, .attachment = true},
+    {.type = GPUD_HANDLE_VULKAN_FD, .words = GPUD_VULKAN_WORDS, .attachment = true},
 };
 
 const struct gpud_device_ops gpud_vulkan_ops = {
@@ -325,6 +362,7 @@ const struct gpud_device_ops gpud_vulkan_ops = {
     .handles = handles,
     .handle_count = sizeof(handles) / sizeof(handles[0]),
     .memory = &gpud_vulkan_memory_ops,
+    .dmabuf = &gpud_vulkan_dmabuf_ops,
     .queue = &gpud_vulkan_queue_ops,
     .fence = &gpud_vulkan_fence_ops,
 };

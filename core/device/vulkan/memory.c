@@ -57,8 +57,12 @@ static enum gpud_status alloc(struct gpud_memory *memory, struct gpud_error *err
 {
     struct gpud_device *device = memory->device;
     struct vulkan_device *vulkan = gpud_vulkan_device(device);
-    bool external = memory->usage == GPUD_USAGE_SHARE || memory->usage == GPUD_USAGE_TARGET;
-    if (external && !vulkan->facts.opaque_fd)
+    bool shared = memory->usage == GPUD_USAGE_SHARE || memory->usage == GPUD_USAGE_TARGET;
+    const VkExternalMemoryHandleTypeFlags handles =
+        shared                               ? vulkan->facts.shared
+        : memory->usage == GPUD_USAGE_DMABUF ? VK_EXTERNAL_MEMORY_HANDLE_TYPE_DMA_BUF_BIT_EXT
+                                             : 0;
+    if (shared && !vulkan->facts.opaque_fd)
         return gpud_fail(error, GPUD_UNSUPPORTED, "%s", device->no_direct);
     /* Each try would leave one more memory stuck in the driver. */
     if (atomic_load(&vulkan->stuck) > 0)
@@ -66,7 +70,7 @@ static enum gpud_status alloc(struct gpud_memory *memory, struct gpud_error *err
     struct vulkan_memory *record = calloc(1, sizeof(*record));
     if (!record)
         return no_room(error);
-    VkResult result = gpud_vulkan_block_make(vulkan, memory->size, external, &record->block);
+    VkResult result = gpud_vulkan_block_make(vulkan, memory->size, handles, &record->block);
     if (result != VK_SUCCESS) {
         free(record);
         return gpud_vulkan_fail(error, result,

@@ -13,16 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The words of a handle. */
-enum {
-    SIZE,  /* of the buffer */
-    BYTES, /* of the allocation */
-    TYPE,  /* of memory */
-    DEVICE_UUID,
-    DRIVER_UUID = DEVICE_UUID + 2,
-    WORDS = DRIVER_UUID + 2,
-};
-_Static_assert(WORDS == VULKAN_HANDLE_WORDS && WORDS <= GPUD_HANDLE_WORDS, "they fit");
+_Static_assert(GPUD_VULKAN_WORDS <= GPUD_HANDLE_WORDS, "they fit");
 
 enum gpud_status gpud_vulkan_export(struct gpud_memory *memory, struct gpud_handle *handle,
                                     struct gpud_error *error)
@@ -41,11 +32,12 @@ enum gpud_status gpud_vulkan_export(struct gpud_memory *memory, struct gpud_hand
                                 memory->device->info.name);
     handle->type = GPUD_HANDLE_VULKAN_FD;
     handle->fd = fd;
-    handle->word[SIZE] = block->size;
-    handle->word[BYTES] = block->bytes;
-    handle->word[TYPE] = block->type;
-    memcpy(&handle->word[DEVICE_UUID], vulkan->facts.device_uuid, VK_UUID_SIZE);
-    memcpy(&handle->word[DRIVER_UUID], vulkan->facts.driver_uuid, VK_UUID_SIZE);
+    handle->word[GPUD_VULKAN_SIZE] = block->size;
+    handle->word[GPUD_VULKAN_BYTES] = block->bytes;
+    handle->word[GPUD_VULKAN_TYPE] = block->type;
+    handle->word[GPUD_VULKAN_DEDICATED] = gpud_vulkan_is_dedicated(&vulkan->facts, block->handles);
+    memcpy(&handle->word[GPUD_VULKAN_DEVICE_UUID], vulkan->facts.device_uuid, VK_UUID_SIZE);
+    memcpy(&handle->word[GPUD_VULKAN_DRIVER_UUID], vulkan->facts.driver_uuid, VK_UUID_SIZE);
     return GPUD_OK;
 }
 
@@ -56,22 +48,24 @@ static enum gpud_status check_words(const struct gpud_memory *memory,
 {
     const struct vulkan_facts *facts = &gpud_vulkan_device(memory->device)->facts;
     const char *name = memory->device->info.name;
-    if (handle->type != GPUD_HANDLE_VULKAN_FD || handle->fd < 0)
+    if (handle->fd < 0)
         return gpud_fail(error, GPUD_PEER, "the peer's handle is not memory of a Vulkan device");
     if (!facts->opaque_fd)
         return gpud_fail(error, GPUD_UNSUPPORTED, "%s", memory->device->no_direct);
-    if (memcmp(&handle->word[DEVICE_UUID], facts->device_uuid, VK_UUID_SIZE) != 0)
+    if (memcmp(&handle->word[GPUD_VULKAN_DEVICE_UUID], facts->device_uuid, VK_UUID_SIZE) != 0)
         return gpud_fail(error, GPUD_PEER, "the peer's memory is of another device than %s", name);
-    if (memcmp(&handle->word[DRIVER_UUID], facts->driver_uuid, VK_UUID_SIZE) != 0)
+    if (memcmp(&handle->word[GPUD_VULKAN_DRIVER_UUID], facts->driver_uuid, VK_UUID_SIZE) != 0)
         return gpud_fail(error, GPUD_PEER,
                          "the peer's memory is of another driver, or another version of it, than "
                          "%s has: only the same one can open it",
                          name);
-    if (handle->word[SIZE] < memory->size || handle->word[SIZE] % VULKAN_PAGE ||
-        handle->word[BYTES] < handle->word[SIZE] || handle->word[BYTES] > UINT64_C(1) << 41 ||
-        handle->word[TYPE] >= VK_MAX_MEMORY_TYPES)
+    if (handle->word[GPUD_VULKAN_SIZE] < memory->size ||
+        handle->word[GPUD_VULKAN_SIZE] % VULKAN_PAGE ||
+        handle->word[GPUD_VULKAN_BYTES] < handle->word[GPUD_VULKAN_SIZE] ||
+        handle->word[GPUD_VULKAN_BYTES] > UINT64_C(1) << 41 ||
+        handle->word[GPUD_VULKAN_TYPE] >= VK_MAX_MEMORY_TYPES)
         return gpud_fail(error, GPUD_PEER, "the peer's memory has %llu bytes, which %s cannot map",
-                         (unsigned long long)handle->word[SIZE], name);
+                         (unsigned long long)handle->word[GPUD_VULKAN_SIZE], name);
     return GPUD_OK;
 }
 
@@ -97,13 +91,58 @@ static enum gpud_status check_descriptor(int fd, uint64_t bytes, struct gpud_err
     return GPUD_OK;
 }
 
+/* Of CUDA and HIP the only word is the size. Which GPU it is, both ends have compared. */
+static enum gpud_status check_other_driver(const struct gpud_memory *memory,
+                                           const struct gpud_handle *handle,
+                                           struct gpud_error *error)
+{
+    const struct vulkan_facts *facts = &gpud_vulkan_device(memory->device)->facts;
+    const char *name = memory->device->info.name;
+    if (handle->type == GPUD_HANDLE_CUDA_FD ? !facts->of_cuda : !facts->of_hip)
+        return gpud_fail(error, GPUD_UNSUPPORTED, "the driver of %s imports no memory of %s", name,
+                         handle->type == GPUD_HANDLE_CUDA_FD ? "CUDA" : "HIP");
+    if (handle->fd < 0 || handle->word[0] < memory->size || handle->word[0] % VULKAN_PAGE ||
+        handle->word[0] > UINT64_C(1) << 41)
+        return gpud_fail(error, GPUD_PEER,
+                         "the peer's memory has %llu bytes and %s descriptor: %s cannot map it",
+                         (unsigned long long)handle->word[0], handle->fd < 0 ? "no" : "a", name);
+    return GPUD_OK;
+}
+
+/* What is claimed of the memory, and where it comes from. */
+static enum gpud_status read_handle(const struct gpud_memory *memory,
+                                    const struct gpud_handle *handle, struct vulkan_block *claim,
+                                    enum vulkan_origin *origin, struct gpud_error *error)
+{
+    enum gpud_status status;
+    switch (handle->type) {
+    case GPUD_HANDLE_VULKAN_FD:
+        *origin = VULKAN_OF_PEER;
+        *claim = (struct vulkan_block){.size = handle->word[GPUD_VULKAN_SIZE],
+                                       .bytes = handle->word[GPUD_VULKAN_BYTES],
+                                       .type = (uint32_t)handle->word[GPUD_VULKAN_TYPE]};
+        status = check_words(memory, handle, error);
+        break;
+    case GPUD_HANDLE_CUDA_FD:
+    case GPUD_HANDLE_HIP_FD:
+        *origin = handle->type == GPUD_HANDLE_CUDA_FD ? VULKAN_OF_DRIVER : VULKAN_OF_DMABUF;
+        *claim = (struct vulkan_block){.size = handle->word[0], .bytes = handle->word[0]};
+        status = check_other_driver(memory, handle, error);
+        break;
+    default:
+        return gpud_fail(error, GPUD_PEER, "the peer's handle is not memory of a GPU that %s knows",
+                         memory->device->info.name);
+    }
+    return status == GPUD_OK ? check_descriptor(handle->fd, claim->bytes, error) : status;
+}
+
 enum gpud_status gpud_vulkan_import(struct gpud_memory *memory, const struct gpud_handle *handle,
                                     struct gpud_error *error)
 {
     const struct vulkan_device *vulkan = gpud_vulkan_device(memory->device);
-    enum gpud_status status = check_words(memory, handle, error);
-    if (status == GPUD_OK)
-        status = check_descriptor(handle->fd, handle->word[BYTES], error);
+    struct vulkan_block claim = {0};
+    enum vulkan_origin origin = VULKAN_OF_PEER;
+    enum gpud_status status = read_handle(memory, handle, &claim, &origin, error);
     if (status != GPUD_OK)
         return status;
     int own = fcntl(handle->fd, F_DUPFD_CLOEXEC, 3);
@@ -113,12 +152,8 @@ enum gpud_status gpud_vulkan_import(struct gpud_memory *memory, const struct gpu
     struct vulkan_memory *record = calloc(1, sizeof(*record));
     VkResult result = VK_ERROR_OUT_OF_HOST_MEMORY;
     if (record) {
-        record->block = (struct vulkan_block){
-            .size = handle->word[SIZE],
-            .bytes = handle->word[BYTES],
-            .type = (uint32_t)handle->word[TYPE],
-        };
-        result = gpud_vulkan_block_import(vulkan, &own, &record->block);
+        record->block = claim;
+        result = gpud_vulkan_block_import(vulkan, &own, origin, &record->block);
     }
     if (result != VK_SUCCESS) {
         gpud_fd_close(&own);
@@ -129,5 +164,6 @@ enum gpud_status gpud_vulkan_import(struct gpud_memory *memory, const struct gpu
     }
     memory->backend = record;
     memory->native = record->block.buffer;
+    memory->reexports = origin == VULKAN_OF_PEER && vulkan->facts.reexports;
     return GPUD_OK;
 }

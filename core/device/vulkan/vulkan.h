@@ -14,9 +14,6 @@
 #include "device/free_after.h"
 #include "device/vulkan/api.h"
 
-/* The words of a handle; see share.c. */
-#define VULKAN_HANDLE_WORDS 7
-
 /* VkQueues that a device uses at most; more bring nothing to a copy engine. */
 #define VULKAN_LANES_MAX 4
 
@@ -24,14 +21,21 @@
 struct vulkan_facts {
     VkPhysicalDevice physical;
     uint8_t device_uuid[VK_UUID_SIZE], driver_uuid[VK_UUID_SIZE];
+    uint32_t vendor;        /* by its PCI number */
     uint32_t family, lanes; /* of the queues that copy */
     /* NVIDIA's driver (580) refuses pages that this process may only read, and then gives no more
      * memory of the host: it must not even be tried. */
     bool pins_writable_only;
-    bool opaque_fd;          /* buffers can be exported and imported by descriptor */
-    bool dedicated;          /* only as an allocation of their own */
-    bool host_pointer;       /* host pages can be imported */
-    VkDeviceSize host_align; /* which then begin and end at a multiple of this */
+    bool opaque_fd;                         /* buffers can be exported and imported by descriptor */
+    bool dedicated;                         /* only as an allocation of their own */
+    bool dmabuf;                            /* the same as dma-bufs */
+    bool dmabuf_dedicated;                  /* only as an allocation of their own */
+    bool reexports;                         /* what is imported by descriptor can have a dma-buf */
+    bool foreign;                           /* the queue family of other drivers is known */
+    bool of_cuda, of_hip;                   /* memory of this driver is imported, too */
+    VkExternalMemoryHandleTypeFlags shared; /* the kinds of handles of shared memory */
+    bool host_pointer;                      /* host pages can be imported */
+    VkDeviceSize host_align;                /* which then begin and end at a multiple of this */
     VkPhysicalDeviceMemoryProperties memory;
 };
 
@@ -77,15 +81,17 @@ struct vulkan_device {
     atomic_uint stuck; /* memories that the driver has not cleared in time; blocks further ones */
 };
 
-/* A buffer over all of an allocation. */
+/* A buffer over an allocation. */
 struct vulkan_block {
     VkBuffer buffer;
     VkDeviceMemory memory;
     VkDeviceSize size;  /* of the buffer */
     VkDeviceSize bytes; /* of the allocation */
+    VkDeviceSize start; /* of the buffer in it, other than 0 in dma-bufs alone */
     uint32_t type;
-    bool external; /* another instance of Vulkan may use it, too */
-    void *mapped;  /* NULL: the CPU accesses it by copies */
+    VkExternalMemoryHandleTypeFlags handles; /* by which others may use it, too; 0: none do */
+    uint32_t others;                         /* the queue family that stands for those */
+    void *mapped;                            /* NULL: the CPU accesses it by copies */
 };
 
 struct vulkan_memory {
@@ -106,6 +112,7 @@ static inline struct vulkan_memory *gpud_vulkan_record(const struct gpud_memory 
 }
 
 extern const struct gpud_memory_ops gpud_vulkan_memory_ops;
+extern const struct gpud_dmabuf_ops gpud_vulkan_dmabuf_ops;
 extern const struct gpud_queue_ops gpud_vulkan_queue_ops;
 extern const struct gpud_fence_ops gpud_vulkan_fence_ops;
 

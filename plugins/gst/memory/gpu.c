@@ -5,6 +5,7 @@
 #include "memory/gpu.h"
 #include "context.h"
 #include "wire/caps.h"
+#include "wire/dmabufcaps.h"
 
 #include <string.h>
 
@@ -53,6 +54,9 @@ GstCaps *gpu_template_caps(void)
                                gpu_vendors[i]->feature);
     GstCaps *caps = gst_caps_from_string(text->str);
     g_string_free(text, TRUE);
+    GstCaps *plain = gst_caps_from_string(VIDEO_RAW SLOT_VIDEO_FIELDS);
+    gst_caps_append(caps, caps_into_dmabufs(plain));
+    gst_caps_unref(plain);
     return caps;
 }
 

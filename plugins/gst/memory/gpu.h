@@ -23,7 +23,7 @@
 /* The vendor of the memory in the first of these caps; NULL: the CPU's. */
 const struct gpu_vendor *gpu_vendor_of_caps(const GstCaps *caps);
 
-/* Any video in memory of the CPU or of a vendor in the list. */
+/* Any video in memory of the CPU, of a vendor in the list, or, last, in dma-bufs. */
 GstCaps *gpu_template_caps(void);
 
 /* The caps in this vendor's memory. NULL: they are of single fields, which GStreamer does not

@@ -322,7 +322,11 @@ GstMemory *slot_store_wrap(struct slot_store *store, struct gpud_frame *frame)
 static GstMemory *take_extra(struct slot_store *store)
 {
     g_mutex_lock(&store->lock);
-    GstMemory *memory = g_queue_pop_head(&store->extras);
+    GstMemory *memory = g_queue_pop_tail(&store->extras); /* has been idle for the longest time */
+    if (memory && !slot_memory_is_unused(slot_memory_of(memory))) {
+        g_queue_push_tail(&store->extras, memory);
+        memory = NULL;
+    }
     g_mutex_unlock(&store->lock);
     if (!memory)
         return NULL;

@@ -6,6 +6,7 @@
 
 #include "context.h"
 #include "memory/dmabuf.h"
+#include "wire/dmabufcaps.h"
 
 #include <unistd.h>
 
@@ -130,7 +131,14 @@ static GstBuffer *new_stand_in(struct slot_pool *self)
 static GstBuffer *take_stand_in(struct slot_pool *self)
 {
     g_mutex_lock(&self->lock);
-    GstBuffer *buffer = g_queue_pop_head(&self->plain);
+    /* Of dma-bufs, the one that has been idle for the longest time. */
+    GstBuffer *buffer =
+        self->dmabufs ? g_queue_pop_tail(&self->plain) : g_queue_pop_head(&self->plain);
+    if (buffer && self->dmabufs &&
+        !slot_memory_is_unused(slot_memory_of(gst_buffer_peek_memory(buffer, 0)))) {
+        g_queue_push_tail(&self->plain, buffer);
+        buffer = NULL;
+    }
     g_mutex_unlock(&self->lock);
 
     if (!buffer) {
@@ -249,14 +257,16 @@ const gchar **slot_pool_get_options(GstBufferPool *pool)
     return options;
 }
 
-/* Whether pictures of these caps lie in memory of this GPU's kind, or (NULL) of the CPU's. */
-static gboolean is_memory_of(const struct gpu *gpu, const GstCaps *caps)
+/* Whether pictures of these caps lie in the pool's kind of memory. */
+static gboolean is_memory_of(const struct slot_pool *self, const GstCaps *caps)
 {
     const GstCapsFeatures *features = gst_caps_get_features(caps, 0);
 
-    if (gpu)
+    if (self->gpu)
         return !gst_caps_features_is_any(features) &&
-               gst_caps_features_contains(features, gpu->vendor->feature);
+               gst_caps_features_contains(features, self->gpu->vendor->feature);
+    if (caps_are_dmabufs(caps))
+        return self->dmabufs;
     for (guint i = 0; i < gst_caps_features_get_size(features); i++) {
         const gchar *feature = gst_caps_features_get_nth(features, i);
         if (g_str_has_prefix(feature, "memory:") &&
@@ -289,7 +299,7 @@ gboolean slot_pool_accepts(struct slot_pool *self, GstStructure *config)
         return FALSE;
     if (GST_VIDEO_INFO_FORMAT(&info) != GST_VIDEO_INFO_FORMAT(&self->info) ||
         info.width != self->info.width || info.height != self->info.height ||
-        !is_size(self, size) || !is_memory_of(self->gpu, caps)) {
+        !is_size(self, size) || !is_memory_of(self, caps)) {
         GST_CAT_DEBUG_OBJECT(gpud_gst_debug, self->pool,
                              "has no slots of %u bytes for %" GST_PTR_FORMAT, size, caps);
         return FALSE;

@@ -27,7 +27,7 @@ struct slot_store;
 /* The longest that a map waits for a picture that has not arrived yet. */
 #define SLOT_MAP_TIMEOUT (2 * GPUD_SEC)
 
-/* The operations of a kind of memory; all of them are required. */
+/* The operations of a kind of memory; all but the last are required. */
 struct slot_kind {
     GstAllocator *(*new_allocator)(void);
 
@@ -41,6 +41,10 @@ struct slot_kind {
 
     /* The slot's frame is about to be submitted or released. */
     void (*leaving)(struct slot_memory *slot);
+
+    /* Whether no driver works any more on memory whose last reference is gone. NULL: it orders
+     * its users itself. */
+    gboolean (*is_unused)(struct slot_memory *slot);
 };
 
 /* The state that the memories of one pool share. */
@@ -102,6 +106,11 @@ void slot_memory_bind(GstMemory *memory, struct slot_memory *slot, GDestroyNotif
 
 /* The slot of a memory, or of the memory of which it is a part; NULL: it is not this plugin's. */
 struct slot_memory *slot_memory_of(GstMemory *memory);
+
+static inline gboolean slot_memory_is_unused(struct slot_memory *slot)
+{
+    return !slot->store->kind->is_unused || slot->store->kind->is_unused(slot);
+}
 
 /* The slot of a buffer that contains exactly one, whole and unchanged; else NULL. */
 struct slot_memory *slot_memory_of_buffer(GstBuffer *buffer);

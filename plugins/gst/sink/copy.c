@@ -4,15 +4,19 @@
 /* Buffers that are not slots cost one copy. On the host, and on a GPU whose slots the CPU sees as
  * pinned memory (which one DMA uploads), prepare() copies into a slot, before the sink waits for
  * the picture's time. For OpenCL devices the core reads the buffer's own memory when the frame is
- * submitted. A slot that gpudirectsrc received or captured into a device's memory is copied by that
- * device, without the CPU. */
+ * submitted. A dma-buf is read by the ring's device, if its driver imports it. A slot that
+ * gpudirectsrc received or captured into a device's memory is copied by that device, without the
+ * CPU. */
 #include "sink/copy.h"
 
 #include "base/picture.h"
 #include "errors.h"
+#include "memory/dmabuf.h"
 #include "memory/map.h"
 #include "memory/pool.h"
 #include "wire/caps.h"
+
+#include <gst/allocators/gstdmabuf.h>
 
 #define GST_CAT_DEFAULT gst_gpudirect_sink_debug
 
@@ -87,6 +91,8 @@ enum gpud_status gst_gpudirect_sink_copy(GstGpudirectSink *self, GstBuffer *buff
         gst_buffer_unref(slot);
         return GPUD_IO;
     }
+    if (dmabuf_is_in_buffer(buffer))
+        g_atomic_int_set(&self->copied_dmabufs, TRUE);
     self->copies.slot = slot;
     self->copies.of = gst_buffer_ref(buffer);
     return GPUD_OK;
@@ -171,6 +177,100 @@ struct gpud_frame *gst_gpudirect_sink_pass(GstGpudirectSink *self, GstBuffer *bu
     if (!frame) {
         GST_WARNING_OBJECT(self, "a slot cannot be passed on: %s", error.reason);
         gst_buffer_unref(buffer);
+    }
+    return frame;
+}
+
+/* --- dma-bufs of other elements ----------------------------------------------------------- */
+
+/* What the ring's device made of a memory, kept with it, as upstream's memories come again. */
+struct imported {
+    struct gpud_device *device; /* to compare with, not a reference */
+    gsize offset, size;
+    struct gpud_memory *memory; /* NULL: its driver does not import it */
+};
+
+static GQuark imported_quark(void)
+{
+    static GQuark quark;
+
+    if (!quark)
+        quark = g_quark_from_static_string("GpudirectImported");
+    return quark;
+}
+
+static void free_imported(gpointer user)
+{
+    struct imported *imported = user;
+
+    gpud_memory_unref(&imported->memory);
+    g_free(imported);
+}
+
+static struct imported *import_memory(GstGpudirectSink *self, GstMemory *memory)
+{
+    struct imported *made = g_new0(struct imported, 1);
+    struct gpud_error error;
+
+    made->device = self->ring_device;
+    made->size = gst_memory_get_sizes(memory, &made->offset, NULL);
+    if (gpud_memory_import_dmabuf(self->ring_device, gst_dmabuf_memory_get_fd(memory), made->offset,
+                                  made->size, &made->memory, &error) != GPUD_OK)
+        GST_DEBUG_OBJECT(self, "the CPU copies from a dma-buf: %s", error.reason);
+    gst_mini_object_set_qdata(GST_MINI_OBJECT_CAST(memory), imported_quark(), made, free_imported);
+    return made;
+}
+
+static struct gpud_memory *find_imported(GstGpudirectSink *self, GstBuffer *buffer)
+{
+    GstMemory *memory = gst_buffer_n_memory(buffer) == 1 ? gst_buffer_peek_memory(buffer, 0) : NULL;
+    gsize offset;
+
+    if (!memory || self->ring_device == self->host || !gst_is_dmabuf_memory(memory))
+        return NULL;
+    struct imported *imported =
+        gst_mini_object_get_qdata(GST_MINI_OBJECT_CAST(memory), imported_quark());
+    if (!imported || imported->device != self->ring_device ||
+        imported->size != gst_memory_get_sizes(memory, &offset, NULL) || imported->offset != offset)
+        imported = import_memory(self, memory);
+    return imported->memory;
+}
+
+gboolean gst_gpudirect_sink_may_import(GstGpudirectSink *self, GstBuffer *buffer)
+{
+    return find_imported(self, buffer) != NULL;
+}
+
+struct import {
+    GstBuffer *buffer;
+    struct gpud_frame *frame; /* over the memory */
+};
+
+static void release_import(void *user)
+{
+    struct import *import = user;
+
+    gpud_frame_release(&import->frame);
+    gst_buffer_unref(import->buffer);
+    g_free(import);
+}
+
+struct gpud_frame *gst_gpudirect_sink_import(GstGpudirectSink *self, GstBuffer *buffer)
+{
+    struct import *import = g_new0(struct import, 1);
+    struct gpud_frame *frame = NULL;
+    struct gpud_layout layout;
+    struct gpud_error error = {.reason = "its planes cannot be described"};
+
+    import->buffer = gst_buffer_ref(buffer);
+    if (!layout_from_buffer(&layout, &self->format.info, buffer, gst_buffer_get_size(buffer)) ||
+        gpud_frame_wrap(find_imported(self, buffer), 0, &layout, &import->frame, &error) !=
+            GPUD_OK ||
+        gpud_frame_wrap_frame(import->frame, NULL, release_import, import, &frame, &error) !=
+            GPUD_OK) {
+        GST_WARNING_OBJECT(self, "a dma-buf is copied by the CPU: %s", error.reason);
+        release_import(import);
+        return NULL;
     }
     return frame;
 }

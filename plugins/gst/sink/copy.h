@@ -24,6 +24,11 @@ struct gpud_frame *gst_gpudirect_sink_wrap(GstGpudirectSink *self, GstBuffer *bu
 gboolean gst_gpudirect_sink_may_pass(GstGpudirectSink *self, GstBuffer *buffer);
 struct gpud_frame *gst_gpudirect_sink_pass(GstGpudirectSink *self, GstBuffer *buffer);
 
+/* may_import: the buffer is a dma-buf that the ring's device imports, so it can copy it itself.
+ * import: a frame over its bytes, which holds the buffer; NULL: it has to be copied otherwise. */
+gboolean gst_gpudirect_sink_may_import(GstGpudirectSink *self, GstBuffer *buffer);
+struct gpud_frame *gst_gpudirect_sink_import(GstGpudirectSink *self, GstBuffer *buffer);
+
 void gst_gpudirect_sink_drop_prepared(GstGpudirectSink *self);
 
 #endif

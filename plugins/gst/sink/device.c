@@ -12,6 +12,7 @@
 #include "errors.h"
 #include "sink/open.h"
 #include "wire/blocks.h"
+#include "wire/dmabufcaps.h"
 
 #define GST_CAT_DEFAULT gst_gpudirect_sink_debug
 
@@ -90,6 +91,7 @@ static GstCaps *sink_get_caps(GstBaseSink *base, GstCaps *filter)
     gchar *address = g_strdup(self->endpoint.settings.address);
     GST_OBJECT_UNLOCK(self);
     caps = blocks_filter_caps(gpu_filter_caps(caps, use, number), address);
+    caps = caps_filter_dmabufs(caps, filter);
     g_free(address);
     if (use == GPU_USE_NAMED)
         caps = gpu_put_first(caps, gpu_get_vendor(number));

@@ -1,16 +1,17 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Slots as dma-bufs for a driver upstream that imports them (v4l2src io-mode=dmabuf-import).
+/* Pictures in dma-bufs: the ring's own, which upstream writes, and those that upstream brings.
  *
- * Such a driver accepts no other memory, but does not say so in the query, so the sink inspects the
- * elements upstream. If the kernel can export the ring's memory as dma-bufs (udmabuf), the card
- * writes into the ring; if not, or while no slot is free, the CPU copies from other dma-bufs. */
+ * Upstream asks for the ring's by caps of memory:DMABuf, or as a driver that imports them (v4l2src
+ * io-mode=dmabuf-import). Such a driver accepts no other memory, but does not say so in the query,
+ * so the sink inspects the elements upstream. If the kernel can export the ring's memory as
+ * dma-bufs (udmabuf), it is written in place; if not, or while no slot is free, the CPU copies from
+ * other dma-bufs, as it does from those that upstream brings. */
 #include "sink/dmabufs.h"
 
 #include "errors.h"
-
-#include <unistd.h>
+#include "memory/dmabuf.h"
 
 #define GST_CAT_DEFAULT gst_gpudirect_sink_debug
 
@@ -64,47 +65,44 @@ static gboolean imports_behind(GstPad *sink, guint depth)
 
 gboolean gst_gpudirect_sink_wants_dmabufs(GstGpudirectSink *self)
 {
-    struct gpud_memory *memory = NULL;
     struct gpud_error error;
 
     g_atomic_int_set(&self->lends_dmabufs, FALSE);
-    if (self->format.gpu || self->ring_device != self->host ||
-        !imports_behind(GST_BASE_SINK_PAD(self), ELEMENTS_MAX))
+    g_atomic_int_set(&self->copied_dmabufs, FALSE);
+    if (self->format.gpu || self->ring_device != self->host)
         return FALSE;
-    if (gpud_memory_alloc(self->host, 1, GPUD_MEMORY_DMABUF, &memory, &error) != GPUD_OK) {
+    gboolean imports =
+        !self->format.in_dmabufs && imports_behind(GST_BASE_SINK_PAD(self), ELEMENTS_MAX);
+    if (!imports && !self->format.in_dmabufs)
+        return FALSE;
+    if (dmabuf_can_be_made(&error))
+        return TRUE;
+    GST_INFO_OBJECT(self, "no dma-bufs for upstream: %s", error.reason);
+    if (imports)
         GST_ELEMENT_WARNING(self, RESOURCE, SETTINGS,
                             ("The driver upstream is to write into dma-bufs, and there are none "
                              "for it: set its io-mode to userptr, or to auto."),
                             ("%s", error.reason));
-        return FALSE;
-    }
-    gpud_memory_unref(&memory);
-    return TRUE;
+    return FALSE;
 }
 
 void gst_gpudirect_sink_tell_dmabufs(GstGpudirectSink *self)
 {
-    struct gpud_frame_info info = GPUD_INFO_INIT(info);
     struct gpud_frame *frame = NULL;
     struct gpud_error error;
-    uint64_t offset;
-    gint fd;
 
     if (!self->format.dmabufs)
         return;
     enum gpud_status status =
         gpud_sender_acquire(shared_sender_core(self->sender), 0, &frame, &error);
-    if (status == GPUD_OK) {
-        gpud_frame_get_info(frame, &info);
-        status = gpud_memory_export_dmabuf(info.memory, info.memory_offset, info.layout.size, &fd,
-                                           &offset, &error);
-    }
-    if (status == GPUD_OK)
-        close(fd);
+    if (status == GPUD_OK && !dmabuf_is_in_frame(frame, &error))
+        status = error.status;
     gpud_frame_release(&frame);
     g_atomic_int_set(&self->lends_dmabufs, status == GPUD_OK);
     if (status == GPUD_OK)
-        GST_INFO_OBJECT(self, "the driver upstream writes straight into slots");
+        GST_INFO_OBJECT(self, "upstream may write straight into slots");
+    else if (self->format.in_dmabufs) /* it may have some of its own */
+        GST_INFO_OBJECT(self, "upstream cannot write into slots: %s", error.reason);
     else if (status == GPUD_UNSUPPORTED)
         GST_ELEMENT_WARNING(self, RESOURCE, SETTINGS,
                             ("The driver upstream cannot write into the ring, so each picture is "

@@ -6,7 +6,7 @@
 
 #include "sink/sink.h"
 
-/* Whether upstream imports dma-bufs, and this system can provide them. */
+/* Whether upstream wants dma-bufs to write into, and this system can provide them. */
 gboolean gst_gpudirect_sink_wants_dmabufs(GstGpudirectSink *self);
 
 /* Warns the application if pictures have to be copied from these. */

@@ -10,6 +10,7 @@
 #include "sink/render.h"
 
 #include "errors.h"
+#include "memory/dmabuf.h"
 #include "memory/gpuframe.h"
 #include "memory/map.h"
 #include "memory/pool.h"
@@ -23,6 +24,7 @@
 #include "sink/standby.h"
 #include "sink/wait.h"
 #include "wire/blocks.h"
+#include "wire/dmabufcaps.h"
 
 #define GST_CAT_DEFAULT gst_gpudirect_sink_debug
 
@@ -117,14 +119,16 @@ static gboolean sink_set_caps(GstBaseSink *base, GstCaps *caps)
         return refuse_caps(self, caps);
     if (left_out > 0)
         GST_WARNING_OBJECT(self, "too long to travel with all fields: %" GST_PTR_FORMAT, caps);
+    gboolean in_dmabufs = caps_are_dmabufs(caps);
     if (self->format.configured && vendor == gpu_vendor(self) &&
-        gpud_media_equal(&media, &self->format.media))
+        in_dmabufs == self->format.in_dmabufs && gpud_media_equal(&media, &self->format.media))
         return TRUE;
 
     gst_gpudirect_sink_reset_stream(self);
     if (!gst_gpudirect_sink_follow(self, vendor))
         return FALSE;
     self->format.media = media;
+    self->format.in_dmabufs = in_dmabufs;
     if (media.kind != GPUD_MEDIA_PICTURE)
         return configure_blocks(self);
     self->format.info = self->format.slot_info = info;
@@ -136,7 +140,9 @@ static gboolean sink_set_caps(GstBaseSink *base, GstCaps *caps)
         return FALSE;
     GST_DEBUG_OBJECT(self, "slots of %" G_GSIZE_FORMAT " bytes on %s for %" GST_PTR_FORMAT,
                      self->format.slot_info.size, self->format.gpu ? "a GPU" : "the host", caps);
-    self->copies.pool = new_pool(self, caps, FALSE);
+    GstCaps *slot_caps = in_dmabufs ? caps_out_of_dmabufs(caps) : gst_caps_ref(caps);
+    self->copies.pool = new_pool(self, slot_caps, FALSE);
+    gst_caps_unref(slot_caps);
     self->format.configured =
         self->copies.pool && gst_buffer_pool_set_active(self->copies.pool, TRUE);
     return self->format.configured;
@@ -160,8 +166,10 @@ static gboolean sink_propose_allocation(GstBaseSink *base, GstQuery *query)
         /* Slots exist for the current caps only; upstream may query with other ones first. */
         gboolean current = self->format.configured &&
                            gst_video_info_is_equal(&info, &self->format.info) &&
-                           gpu_vendor_of_caps(caps) == gpu_vendor(self);
-        GstBufferPool *pool = current ? new_pool(self, caps, TRUE) : NULL;
+                           gpu_vendor_of_caps(caps) == gpu_vendor(self) &&
+                           caps_are_dmabufs(caps) == self->format.in_dmabufs;
+        gboolean has_slots = current && (self->format.dmabufs || !self->format.in_dmabufs);
+        GstBufferPool *pool = has_slots ? new_pool(self, caps, TRUE) : NULL;
         gsize size = current ? self->format.slot_info.size : info.size;
         gst_query_add_allocation_pool(query, pool, (guint)size, 0, 0);
         gst_clear_object(&pool);
@@ -297,6 +305,9 @@ static GstFlowReturn submit_foreign(GstGpudirectSink *self, GstBuffer *buffer, e
     if ((use == SLOT_READ || gst_gpudirect_sink_may_pass(self, buffer)) &&
         (frame = gst_gpudirect_sink_pass(self, buffer)))
         return submit_wrapped(self, frame, buffer);
+    if (gst_gpudirect_sink_may_import(self, buffer) &&
+        (frame = gst_gpudirect_sink_import(self, buffer)))
+        return submit_wrapped(self, frame, buffer);
     if (!copies_itself(self) && (frame = gst_gpudirect_sink_wrap(self, buffer)))
         return submit_wrapped(self, frame, buffer);
     return submit_copy(self, buffer);
@@ -310,7 +321,8 @@ static GstFlowReturn sink_prepare(GstBaseSink *base, GstBuffer *buffer)
 
     if (!self->format.configured || sends_blocks(self) || own_slot(self, buffer) ||
         !copies_itself(self) || gst_gpudirect_sink_may_pass(self, buffer) ||
-        sink_clients_count(&self->clients) == 0 ||
+        gst_gpudirect_sink_may_import(self, buffer) || sink_clients_count(&self->clients) == 0 ||
+        !dmabuf_wait_for_buffer(buffer, 0) ||
         !layout_buffer_holds_picture(&self->format.info, buffer))
         return GST_FLOW_OK;
     /* If no slot is free, render() waits for one. */
@@ -341,6 +353,10 @@ static GstFlowReturn sink_render(GstBaseSink *base, GstBuffer *buffer)
         return GST_FLOW_OK;
     GstFlowReturn flow = gst_gpudirect_sink_wait_for_client(self);
     if (flow != GST_FLOW_OK)
+        return flow;
+    gboolean written;
+    flow = gst_gpudirect_sink_await_writes(self, buffer, &written);
+    if (flow != GST_FLOW_OK || !written)
         return flow;
     /* Without a receiver a copy is not worth making. */
     gboolean copies = gst_gpudirect_sink_waits(self) || sink_clients_count(&self->clients) > 0;

@@ -7,12 +7,12 @@
  *   blocks.c    the same of sound and data
  *   device.c    the device of the ring, and its consequences for caps
  *   open.c      opens and closes the sender
- *   wait.c      waiting for receivers
+ *   wait.c      waiting for receivers, and for writers of dma-bufs
  *   standby.c   waiting for another sender's address
  *   report.c    messages to the application during streaming
  *   events.c    events, also for receivers that connect late
  *   copy.c      the copy of buffers that are not slots
- *   dmabufs.c   slots as dma-bufs that a driver upstream imports
+ *   dmabufs.c   pictures in dma-bufs: slots that upstream writes, and others
  *   stats.c     the property "stats"
  *   policy.c    whether upstream is live, and what that decides
  *   clients.c   receivers that connect and disconnect: signals, messages */
@@ -47,7 +47,8 @@ struct sink_format {
     GstVideoInfo slot_info; /* the same with the slots' strides; of a block: its size alone */
     GstAudioInfo audio;     /* of sound */
     struct gpu *gpu;        /* the GPU of the caps' memory; NULL: the CPU */
-    gboolean dmabufs;       /* upstream's driver imports dma-bufs */
+    gboolean in_dmabufs;    /* the caps are of pictures in dma-bufs */
+    gboolean dmabufs;       /* upstream wants dma-bufs to write into */
 };
 
 /* Buffers that are no slots are copied into one. */
@@ -82,19 +83,20 @@ struct _GstGpudirectSink {
     struct gpud_device *host, *ring_device;
     gboolean reads_buffers; /* the ring's device reads host buffers itself */
     gint live;              /* atomic: TRUE or FALSE, as upstream answered; -1: not known yet */
-    gint ending;        /* atomic: the application asked for EOS, the event has not arrived yet */
-    gint unlocked;      /* atomic: unlock() was called, unlock_stop() not yet */
-    gint lends_dmabufs; /* atomic: slots are dma-bufs that upstream's driver writes */
-    guint64 malformed;  /* relaxed atomic: buffers that held no picture of the caps */
+    gint ending;         /* atomic: the application asked for EOS, the event has not arrived yet */
+    gint unlocked;       /* atomic: unlock() was called, unlock_stop() not yet */
+    gint lends_dmabufs;  /* atomic: slots are dma-bufs that upstream's driver writes */
+    gint copied_dmabufs; /* atomic: pictures were copied from dma-bufs of upstream's */
+    guint64 malformed;   /* relaxed atomic: buffers that held no picture of the caps */
 
     /* The streaming thread's. */
     struct sink_format format;
     struct sink_copies copies;
     struct sink_reported reported;
-    guint frames;            /* rendered since the format was set */
-    gboolean live_known;     /* upstream has answered */
-    gboolean failed;         /* an error ended the stream: ignore the EOS that follows it */
-    gboolean sender_is_new;  /* it has no events yet */
+    guint frames;           /* rendered since the format was set */
+    gboolean live_known;    /* upstream has answered */
+    gboolean failed;        /* an error ended the stream: ignore the EOS that follows it */
+    gboolean sender_is_new; /* it has no events yet */
     struct meta_large large_metas;
     GPtrArray *sticky_names; /* names of the custom events that the sender got, by their index */
 };

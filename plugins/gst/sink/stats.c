@@ -17,6 +17,16 @@ static void get_info(GstGpudirectSink *self, struct gpud_sender_info *info)
     shared_sender_unref(sender);
 }
 
+static void add_copies_of_dmabufs(struct endpoint_route *route)
+{
+    gsize room = sizeof(route->fallback_reason);
+
+    if (route->fallback_reason[0])
+        g_strlcat(route->fallback_reason, "; ", room);
+    g_strlcat(route->fallback_reason,
+              "the CPU copies pictures from dma-bufs that are not the ring's", room);
+}
+
 void gst_gpudirect_sink_get_route(GstElement *element, struct endpoint_route *route)
 {
     struct gpud_sender_info info = GPUD_INFO_INIT(info);
@@ -24,6 +34,8 @@ void gst_gpudirect_sink_get_route(GstElement *element, struct endpoint_route *ro
     get_info(GST_GPUDIRECT_SINK(element), &info);
     g_strlcpy(route->path, info.path, sizeof(route->path));
     g_strlcpy(route->fallback_reason, info.fallback_reason, sizeof(route->fallback_reason));
+    if (g_atomic_int_get(&GST_GPUDIRECT_SINK(element)->copied_dmabufs))
+        add_copies_of_dmabufs(route);
 }
 
 /* The latency of the slowest receiver. The field is absent if none is known. */

@@ -1,10 +1,11 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Waits for receivers: for the first one, and for slow ones. */
+/* Waits for receivers, for the first one and for slow ones, and for writers of dma-bufs. */
 #include "sink/wait.h"
 
 #include "errors.h"
+#include "memory/dmabuf.h"
 #include "sink/policy.h"
 #include "sink/report.h"
 
@@ -83,6 +84,35 @@ GstFlowReturn gst_gpudirect_sink_wait_for_client(GstGpudirectSink *self)
         if (flow == GST_FLOW_ERROR)
             gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_WRITE, &error,
                                 "Cannot wait for a receiver");
+    }
+    return flow;
+}
+
+/* --- writers of dma-bufs ------------------------------------------------------------------ */
+
+/* Longer than any picture takes to be made. */
+#define WRITES_TIMEOUT (2 * GPUD_SEC)
+#define WRITES_SLICE (20 * GPUD_MSEC) /* after which the element checks for a state change */
+
+GstFlowReturn gst_gpudirect_sink_await_writes(GstGpudirectSink *self, GstBuffer *buffer,
+                                              gboolean *written)
+{
+    gint64 until = g_get_monotonic_time() + WRITES_TIMEOUT / 1000;
+    GstFlowReturn flow = GST_FLOW_OK;
+
+    *written = FALSE;
+    while (flow == GST_FLOW_OK && !(*written = dmabuf_wait_for_buffer(buffer, WRITES_SLICE))) {
+        flow = gst_gpudirect_sink_may_retry(self, GPUD_TIMEOUT);
+        if (flow != GST_FLOW_OK || g_get_monotonic_time() < until)
+            continue;
+        if (__atomic_fetch_add(&self->malformed, 1, __ATOMIC_RELAXED) == 0)
+            GST_ELEMENT_WARNING(
+                self, STREAM, FAILED,
+                ("A picture in a dma-buf is not finished after two seconds, and is dropped: has "
+                 "the device that writes it stopped? The stats count those that follow "
+                 "(dropped-malformed)."),
+                (NULL));
+        return GST_FLOW_OK;
     }
     return flow;
 }

@@ -170,13 +170,18 @@ static GstFlowReturn follow_card(GstGpudirectSrc *self, const struct gpud_frame_
     return GST_FLOW_OK;
 }
 
-static void skip(GstGpudirectSrc *self, struct gpud_frame **frame)
+static void note_skipped(GstGpudirectSrc *self)
 {
-    gpud_frame_release(frame);
     times_note_skipped(&self->times);
     self->discont = TRUE;
     self->skipped_unreported++;
     __atomic_fetch_add(&self->feed.skipped, 1, __ATOMIC_RELAXED);
+}
+
+static void skip(GstGpudirectSrc *self, struct gpud_frame **frame)
+{
+    gpud_frame_release(frame);
+    note_skipped(self);
 }
 
 /* *buffer stays NULL where the sender died within the block. */
@@ -224,16 +229,16 @@ static GstFlowReturn deliver(GstGpudirectSrc *self, struct gpud_frame *frame, Gs
     }
     gboolean copy =
         pictures_need_copy(&self->pictures, self->endpoint.running.slots, self->follow.enabled);
-    flow = gst_gpudirect_pool_wrap(self->pictures.pool, frame, buffer);
-    if (flow == GST_FLOW_OK && copy) {
-        GstBuffer *slot = g_steal_pointer(buffer);
-        flow = pictures_copy(&self->pictures, slot, buffer);
-        gst_buffer_unref(slot);
-        if (flow == GST_FLOW_ERROR)
-            GST_ELEMENT_ERROR(self, RESOURCE, READ,
-                              ("A frame cannot be copied: look at the log of gpudirectcore."),
-                              (NULL));
+    flow = pictures_wrap(&self->pictures, frame, copy, &copy, buffer);
+    if (flow == GST_FLOW_CUSTOM_SUCCESS) {
+        GST_WARNING_OBJECT(self, "a picture that its writer did not finish is left out");
+        note_skipped(self);
+        return GST_FLOW_OK;
     }
+    if (flow == GST_FLOW_ERROR)
+        GST_ELEMENT_ERROR(self, RESOURCE, READ,
+                          ("A frame cannot be passed on: look at the log of gpudirectcore."),
+                          (NULL));
     if (flow != GST_FLOW_OK)
         return flow;
     describe(self, &info, *buffer);

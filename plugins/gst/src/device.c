@@ -11,9 +11,11 @@
  * on it. Frames of a card or a third-party writer have no device yet: they arrive on the GPU that
  * downstream prefers (of several, the one nearest to the card), or on the host. Frames on a GPU are
  * pushed as its memory if downstream accepts it, otherwise as memory that maps to the CPU on
- * demand. */
+ * demand, or, if downstream accepts nothing else, as dma-bufs. */
 #include "src/device.h"
+#include "memory/dmabuf.h"
 #include "wire/blocks.h"
+#include "wire/dmabufcaps.h"
 
 #define GST_CAT_DEFAULT gst_gpudirect_src_debug
 
@@ -62,11 +64,9 @@ static struct gpu *get_gpu(GstGpudirectSrc *self)
 GstCaps *gst_gpudirect_src_offer_card(GstGpudirectSrc *self, GstCaps *caps)
 {
     struct gpu *gpu = get_gpu(self);
+    GstCaps *both = gst_caps_new_empty(), *in_dmabufs = caps_into_dmabufs(caps);
 
-    if (!gpu)
-        return caps;
-    GstCaps *both = gst_caps_new_empty();
-    for (guint i = 0; i < gst_caps_get_size(caps); i++) {
+    for (guint i = 0; gpu && i < gst_caps_get_size(caps); i++) {
         GstCaps *one = gst_caps_copy_nth(caps, i);
         GstCaps *on_gpu = gpu_caps_in_memory(one, gpu->vendor);
         if (on_gpu)
@@ -74,6 +74,7 @@ GstCaps *gst_gpudirect_src_offer_card(GstGpudirectSrc *self, GstCaps *caps)
         gst_caps_unref(one);
     }
     gst_caps_append(both, caps);
+    gst_caps_append(both, in_dmabufs);
     return both;
 }
 
@@ -96,6 +97,30 @@ static gboolean downstream_takes(GstGpudirectSrc *self, GstCaps *caps)
     return takes;
 }
 
+/* NULL: downstream does not accept dma-bufs of this format. */
+static GstCaps *find_dmabufs(GstGpudirectSrc *self, const GstCaps *caps)
+{
+    GstCaps *all = caps_into_dmabufs(caps), *found = NULL;
+
+    for (guint i = 0; i < gst_caps_get_size(all) && !found; i++) {
+        found = gst_caps_copy_nth(all, i);
+        if (!downstream_takes(self, found))
+            gst_clear_caps(&found);
+    }
+    gst_caps_unref(all);
+    return found;
+}
+
+static GstCaps *agree_on_dmabufs(GstGpudirectSrc *self, const GstCaps *caps)
+{
+    GstCaps *found = find_dmabufs(self, caps);
+    struct gpud_error error;
+
+    if (found && !dmabuf_can_be_made(&error))
+        gst_clear_caps(&found);
+    return found;
+}
+
 GstCaps *gst_gpudirect_src_agree(GstGpudirectSrc *self, GstCaps *caps, struct gpu **gpu)
 {
     struct gpu *found = get_gpu(self);
@@ -110,8 +135,9 @@ GstCaps *gst_gpudirect_src_agree(GstGpudirectSrc *self, GstCaps *caps, struct gp
     gst_clear_caps(&on_gpu);
     if (gst_pad_peer_query_accept_caps(GST_BASE_SRC_PAD(self), caps))
         return caps;
+    GstCaps *in_dmabufs = agree_on_dmabufs(self, caps);
     gst_caps_unref(caps);
-    return NULL;
+    return in_dmabufs;
 }
 
 /* --- the sender's device ------------------------------------------------------------------ */
@@ -217,6 +243,12 @@ gchar *gst_gpudirect_src_advice(GstGpudirectSrc *self, const GstCaps *caps)
             return g_strdup_printf("they want %s: set gpudirectsrc's property device to %sN",
                                    gpu_vendors[i]->memory, gpu_vendors[i]->prefix);
     }
+    GstCaps *in_dmabufs = find_dmabufs(self, caps);
+    struct gpud_error error = {0};
+    gboolean lacks = in_dmabufs && !dmabuf_can_be_made(&error);
+    gst_clear_caps(&in_dmabufs);
+    if (lacks)
+        return g_strdup_printf("they want dma-bufs, and %s", error.reason);
     if (blocks_are_caps(caps))
         return g_strdup(
             "put an audioconvert and an audioresample after gpudirectsrc, if it is sound");

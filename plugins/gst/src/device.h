@@ -26,13 +26,15 @@ gboolean gst_gpudirect_src_fall_back(GstGpudirectSrc *self);
 /* Reduces the pad's caps to those that the device can provide. Takes the caps. */
 GstCaps *gst_gpudirect_src_offer(GstGpudirectSrc *self, GstCaps *caps);
 
-/* offer_card: the caps of a card or a third-party writer, those in memory of the GPU first. Takes
- * the caps. gpu_of_caps: the GPU of the negotiated caps' memory; NULL: the CPU. */
+/* offer_card: the caps of a card or a third-party writer, those in memory of the GPU first, those
+ * in dma-bufs last. Takes the caps. gpu_of_caps: the GPU of the negotiated caps' memory; NULL: the
+ * CPU. */
 GstCaps *gst_gpudirect_src_offer_card(GstGpudirectSrc *self, GstCaps *caps);
 struct gpu *gst_gpudirect_src_gpu_of_caps(GstGpudirectSrc *self, const GstCaps *caps);
 
 /* The caps of the sender or the signal in the form that downstream accepts: with a GPU's memory
- * (*gpu is set), or unchanged. Takes the caps. NULL: downstream accepts neither. */
+ * (*gpu is set), unchanged, or with dma-bufs. Takes the caps. NULL: downstream accepts none of
+ * these. */
 GstCaps *gst_gpudirect_src_agree(GstGpudirectSrc *self, GstCaps *caps, struct gpu **gpu);
 
 #endif

@@ -5,8 +5,10 @@
 #include "src/format.h"
 
 #include "errors.h"
+#include "memory/dmabuf.h"
 #include "src/device.h"
 #include "wire/blocks.h"
+#include "wire/dmabufcaps.h"
 
 #define GST_CAT_DEFAULT gst_gpudirect_src_debug
 
@@ -98,7 +100,8 @@ static GstCaps *src_get_caps(GstBaseSrc *base, GstCaps *filter)
     GST_OBJECT_UNLOCK(self);
     g_mutex_lock(&self->feed.lock);
     if (known && self->feed.input && self->feed.input->ops->get_caps)
-        caps = self->feed.input->ops->get_caps(self->feed.input, filter);
+        caps = self->feed.input->ops->get_caps(self->feed.input,
+                                               caps_are_dmabufs(filter) ? NULL : filter);
     g_mutex_unlock(&self->feed.lock);
     GST_OBJECT_LOCK(self);
     gchar *address = g_strdup(self->endpoint.settings.address);
@@ -106,7 +109,7 @@ static GstCaps *src_get_caps(GstBaseSrc *base, GstCaps *filter)
     caps =
         caps ? gst_gpudirect_src_offer_card(self, caps)
              : gst_gpudirect_src_offer(self, gst_pad_get_pad_template_caps(GST_BASE_SRC_PAD(base)));
-    caps = blocks_filter_caps(caps, address);
+    caps = caps_filter_dmabufs(blocks_filter_caps(caps, address), filter);
     g_free(address);
     return endpoint_filter_caps(caps, filter);
 }
@@ -181,7 +184,25 @@ static GstCaps *choose_caps(GstGpudirectSrc *self)
     return common;
 }
 
-/* The driver may adjust the negotiated caps. */
+/* The driver may adjust the negotiated caps, which it knows as those of plain memory. */
+static enum gpud_status configure_card(GstGpudirectSrc *self, GstCaps **caps,
+                                       struct gpud_layout *layout, struct gpud_error *error)
+{
+    struct input *input = self->feed.input;
+
+    if (!caps_are_dmabufs(*caps))
+        return input->ops->configure(input, caps, layout, error);
+    if (!dmabuf_can_be_made(error))
+        return error->status;
+    GstCaps *plain = caps_out_of_dmabufs(*caps);
+    enum gpud_status status = input->ops->configure(input, &plain, layout, error);
+    GstCaps *adjusted = status == GPUD_OK ? caps_into_dmabufs_like(plain, *caps) : NULL;
+    if (adjusted)
+        gst_caps_take(caps, adjusted);
+    gst_caps_unref(plain);
+    return status;
+}
+
 static gboolean set_up_card(GstGpudirectSrc *self)
 {
     struct gpud_layout layout;
@@ -191,7 +212,7 @@ static gboolean set_up_card(GstGpudirectSrc *self)
     if (!caps)
         return FALSE;
     gboolean done = FALSE;
-    if (self->feed.input->ops->configure(self->feed.input, &caps, &layout, &error) != GPUD_OK) {
+    if (configure_card(self, &caps, &layout, &error) != GPUD_OK) {
         gchar *what = g_strdup_printf("Cannot get frames of %s", self->feed.input->ops->what);
         gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_OPEN_SOURCE, &error, what);
         g_free(what);
@@ -232,8 +253,10 @@ static gboolean is_current(GstGpudirectSrc *self, const GstCaps *before, const G
 {
     GstCaps *on_gpu =
         self->pictures.gpu ? gpu_caps_in_memory(now, self->pictures.gpu->vendor) : NULL;
-    gboolean same = before && gst_caps_is_subset(before, on_gpu ? on_gpu : now);
+    GstCaps *plain = caps_are_dmabufs(before) ? caps_out_of_dmabufs(before) : NULL;
+    gboolean same = before && gst_caps_is_subset(plain ? plain : before, on_gpu ? on_gpu : now);
 
+    gst_clear_caps(&plain);
     gst_clear_caps(&on_gpu);
     return same;
 }
@@ -275,7 +298,8 @@ static gboolean src_decide_allocation(GstBaseSrc *base, GstQuery *query)
     self->pictures.reads_strides =
         gst_query_find_allocation_meta(query, GST_VIDEO_META_API_TYPE, NULL);
     /* Buffers are slots: a pool from downstream would serve only if each frame had to be copied. */
-    if (self->pictures.gpu || self->pictures.reads_strides || self->pictures.is_default)
+    if (self->pictures.gpu || self->pictures.dmabufs || self->pictures.reads_strides ||
+        self->pictures.is_default)
         while (gst_query_get_n_allocation_pools(query) > 0)
             gst_query_remove_nth_allocation_pool(query, 0);
     GST_DEBUG_OBJECT(self, "downstream %s strides: %" GST_PTR_FORMAT,

@@ -4,17 +4,57 @@
 #include "src/pictures.h"
 
 #include "base/picture.h"
+#include "memory/dmabuf.h"
 #include "memory/gpuslot.h"
+#include "src/debug.h"
 #include "wire/caps.h"
+#include "wire/dmabufcaps.h"
+
+#define GST_CAT_DEFAULT gst_gpudirect_src_debug
 
 /* How long downstream has to release a slot before it gets a copy instead. */
 #define HOARD_TIMEOUT (20 * G_TIME_SPAN_MILLISECOND)
 
-static void drop_pool(struct pictures *pictures)
+static void drop_pool(GstBufferPool **pool)
 {
-    if (pictures->pool)
-        gst_buffer_pool_set_active(pictures->pool, FALSE);
-    gst_clear_object(&pictures->pool);
+    if (*pool)
+        gst_buffer_pool_set_active(*pool, FALSE);
+    gst_clear_object(pool);
+}
+
+static void drop_pools(struct pictures *pictures)
+{
+    drop_pool(&pictures->pool);
+    drop_pool(&pictures->dmabufs);
+    g_atomic_int_set(&pictures->dmabuf_use, DMABUFS_UNUSED);
+}
+
+static GstBufferPool *make_pool(struct pictures *pictures, GstCaps *caps, gboolean dmabufs)
+{
+    const struct slot_pool_params params = {
+        .info = &pictures->info,
+        .gpu = pictures->gpu,
+        .dmabufs = dmabufs,
+        .counters = pictures->counters,
+    };
+    GstBufferPool *pool = gst_gpudirect_pool_new(&params, caps);
+
+    if (pool && !gst_buffer_pool_set_active(pool, TRUE))
+        gst_clear_object(&pool);
+    return pool;
+}
+
+static gboolean make_pools(struct pictures *pictures, GstCaps *caps)
+{
+    if (!caps_are_dmabufs(caps)) {
+        pictures->pool = make_pool(pictures, caps, FALSE);
+        return pictures->pool != NULL;
+    }
+    GstCaps *plain = caps_out_of_dmabufs(caps);
+    pictures->pool = make_pool(pictures, plain, FALSE);
+    pictures->dmabufs = make_pool(pictures, caps, TRUE);
+    gst_caps_unref(plain);
+    return pictures->pool && pictures->dmabufs;
 }
 
 gboolean pictures_set_format(struct pictures *pictures, GstCaps *caps,
@@ -26,16 +66,12 @@ gboolean pictures_set_format(struct pictures *pictures, GstCaps *caps,
         return FALSE;
     layout_to_planes(layout, &pictures->info, &planes);
     pictures->is_default = planes_are_default(&planes, &pictures->info);
-    drop_pool(pictures);
-    struct slot_pool_params params = {
-        .info = &pictures->info, .gpu = pictures->gpu, .counters = pictures->counters};
-    GstBufferPool *pool = gst_gpudirect_pool_new(&params, caps);
-    if (!pool || !gst_buffer_pool_set_active(pool, TRUE)) {
-        gst_clear_object(&pool);
+    drop_pools(pictures);
+    if (!make_pools(pictures, caps)) {
+        drop_pools(pictures);
         return FALSE;
     }
-    pictures->pool = pool;
-    pictures->outstanding = gst_gpudirect_pool_outstanding(pool);
+    pictures->outstanding = gst_gpudirect_pool_outstanding(pictures->pool);
     pictures->epoch = 0;
     pictures->layout = *layout;
     return TRUE;
@@ -43,16 +79,16 @@ gboolean pictures_set_format(struct pictures *pictures, GstCaps *caps,
 
 void pictures_reset(struct pictures *pictures)
 {
-    drop_pool(pictures);
+    drop_pools(pictures);
     pictures->gpu = NULL;
 }
 
 GstFlowReturn pictures_alloc(struct pictures *pictures, GstBuffer **buffer)
 {
-    if (!pictures->gpu)
+    if (!pictures->gpu && !pictures->dmabufs)
         return GST_BASE_SRC_GET_CLASS(pictures->src)
             ->alloc(pictures->src, 0, (guint)pictures->info.size, buffer);
-    *buffer = gst_gpudirect_pool_stand_in(pictures->pool);
+    *buffer = gst_gpudirect_pool_stand_in(pictures->dmabufs ? pictures->dmabufs : pictures->pool);
     return *buffer ? GST_FLOW_OK : GST_FLOW_ERROR;
 }
 
@@ -74,9 +110,65 @@ gboolean pictures_need_copy(struct pictures *pictures, guint slots, gboolean any
 {
     gint limit = MAX(1, (gint)slots - 1);
 
-    /* Elements that asked for a GPU's memory read its strides; those that accept any may not. */
-    if ((!pictures->gpu || any_memory) && !pictures->is_default && !pictures->reads_strides)
+    /* Elements that asked for a GPU's memory or for dma-bufs read their strides; those that accept
+     * any memory may not. */
+    if ((!pictures->gpu || any_memory) && !pictures->dmabufs && !pictures->is_default &&
+        !pictures->reads_strides)
         return TRUE;
     return outstanding_count(pictures->outstanding) >= limit &&
            !outstanding_wait_below(pictures->outstanding, limit, HOARD_TIMEOUT);
+}
+
+/* --- dma-bufs ----------------------------------------------------------------------------- */
+
+/* Whether the ring's memory serves, which is found out with the first frame of a format. */
+static gboolean use_slots(struct pictures *pictures, struct gpud_frame *frame)
+{
+    struct gpud_error error;
+
+    if (g_atomic_int_get(&pictures->dmabuf_use) != DMABUFS_UNUSED)
+        return g_atomic_int_get(&pictures->dmabuf_use) == DMABUFS_SLOTS;
+    gboolean slots = dmabuf_is_in_frame(frame, &error);
+    if (slots)
+        pictures->outstanding = gst_gpudirect_pool_outstanding(pictures->dmabufs);
+    else
+        GST_INFO_OBJECT(pictures->src, "pictures are copied into dma-bufs: %s", error.reason);
+    g_atomic_int_set(&pictures->dmabuf_use, slots ? DMABUFS_SLOTS : DMABUFS_COPIES);
+    return slots;
+}
+
+/* Drivers downstream know nothing of the ring's words, so they get whole pictures. */
+static gboolean await_whole(struct gpud_frame *frame)
+{
+    struct gpud_error error;
+    void *data;
+    gboolean whole = gpud_frame_map(frame, GPUD_READ, SLOT_MAP_TIMEOUT, &data, &error) == GPUD_OK;
+
+    if (whole)
+        gpud_frame_unmap(frame);
+    return whole;
+}
+
+GstFlowReturn pictures_wrap(struct pictures *pictures, struct gpud_frame *frame, gboolean copy,
+                            gboolean *copied, GstBuffer **buffer)
+{
+    GstBufferPool *pool = pictures->pool;
+
+    if (pictures->dmabufs && use_slots(pictures, frame) && !copy) {
+        pool = pictures->dmabufs;
+        if (!await_whole(frame)) {
+            gpud_frame_release(&frame);
+            return GST_FLOW_CUSTOM_SUCCESS;
+        }
+    } else if (pictures->dmabufs) {
+        copy = TRUE;
+    }
+    *copied = copy;
+    GstFlowReturn flow = gst_gpudirect_pool_wrap(pool, frame, buffer);
+    if (flow != GST_FLOW_OK || !copy)
+        return flow;
+    GstBuffer *slot = g_steal_pointer(buffer);
+    flow = pictures_copy(pictures, slot, buffer);
+    gst_buffer_unref(slot);
+    return flow;
 }

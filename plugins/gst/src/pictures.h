@@ -4,7 +4,11 @@
 /* The format of the pictures, and the buffers that hold them.
  *
  * Normally a buffer is the slot itself. Two things force a copy: downstream cannot read strides, or
- * holds so many buffers that the ring has no slot left, which would stop the stream for good. */
+ * holds so many buffers that the ring has no slot left, which would stop the stream for good.
+ *
+ * Where the caps are of dma-bufs, buffers are the ring's, if its memory has some: that of a card or
+ * a third-party writer has, and that which a sender writes to. Memory that a sender lends for
+ * reading has none, because a dma-buf could be written to; its pictures are copied into others. */
 #ifndef GPUD_GST_SRC_PICTURES_H
 #define GPUD_GST_SRC_PICTURES_H
 
@@ -13,14 +17,18 @@
 
 #include <gst/base/gstbasesrc.h>
 
+enum dmabuf_use { DMABUFS_UNUSED, DMABUFS_SLOTS, DMABUFS_COPIES };
+
 /* The streaming thread's. */
 struct pictures {
     GstBaseSrc *src;
     struct counters *counters; /* the endpoint's */
     GstVideoInfo info;
-    struct gpud_layout layout;       /* that of caps and pool */
-    GstBufferPool *pool;             /* wraps frames of the current epoch; NULL: no format yet */
-    struct outstanding *outstanding; /* the pool's */
+    struct gpud_layout layout; /* that of caps and pool */
+    GstBufferPool *pool;       /* wraps frames of the current epoch; NULL: no format yet */
+    GstBufferPool *dmabufs;    /* wraps them as dma-bufs, if the caps are of those; else NULL */
+    gint dmabuf_use;           /* atomic: enum dmabuf_use */
+    struct outstanding *outstanding; /* that of the pool in use */
     struct gpu *gpu;        /* the GPU of the buffers' memory; NULL: the CPU; set by its owner */
     guint32 epoch;          /* that of the card's frames that the pool has wrapped; 0: none yet */
     gboolean is_default;    /* planes have GStreamer's default layout */
@@ -33,6 +41,11 @@ gboolean pictures_set_format(struct pictures *pictures, GstCaps *caps,
 
 /* There is no format. */
 void pictures_reset(struct pictures *pictures);
+
+/* Wraps a frame, or copies it where copy, or the kind of memory, requires that (*copied). Takes the
+ * frame. GST_FLOW_CUSTOM_SUCCESS: its writer did not finish it, and there is no buffer. */
+GstFlowReturn pictures_wrap(struct pictures *pictures, struct gpud_frame *frame, gboolean copy,
+                            gboolean *copied, GstBuffer **buffer);
 
 /* Allocates memory outside the ring for one picture. */
 GstFlowReturn pictures_alloc(struct pictures *pictures, GstBuffer **buffer);

@@ -4,6 +4,11 @@
 /* The property "stats" of gpudirectsrc. */
 #include "src/stats.h"
 
+static enum dmabuf_use dmabuf_use(GstGpudirectSrc *self)
+{
+    return (enum dmabuf_use)g_atomic_int_get(&self->pictures.dmabuf_use);
+}
+
 void gst_gpudirect_src_get_route(GstElement *element, struct endpoint_route *route)
 {
     struct input_info info;
@@ -11,6 +16,14 @@ void gst_gpudirect_src_get_route(GstElement *element, struct endpoint_route *rou
     feed_get_info(&GST_GPUDIRECT_SRC(element)->feed, &info);
     g_strlcpy(route->path, info.path, sizeof(route->path));
     g_strlcpy(route->fallback_reason, info.fallback_reason, sizeof(route->fallback_reason));
+    if (dmabuf_use(GST_GPUDIRECT_SRC(element)) == DMABUFS_COPIES) {
+        gsize room = sizeof(route->fallback_reason);
+        if (route->fallback_reason[0])
+            g_strlcat(route->fallback_reason, "; ", room);
+        g_strlcat(route->fallback_reason,
+                  "the ring's memory has no dma-bufs, so the CPU copies pictures into others",
+                  room);
+    }
 }
 
 /* How the last sender's clock relates to ours. */
@@ -81,6 +94,12 @@ GstStructure *gst_gpudirect_src_make_stats(GstElement *element)
         info.waits_device + counter_read(&self->endpoint.counters->waits_device), "kicks",
         G_TYPE_UINT64, info.kicks, "stood-in", G_TYPE_UINT64,
         __atomic_load_n(&self->signal.count, __ATOMIC_RELAXED), NULL);
+    static const gchar *const uses[] = {
+        [DMABUFS_UNUSED] = "none",
+        [DMABUFS_SLOTS] = "slots",
+        [DMABUFS_COPIES] = "copies",
+    };
+    gst_structure_set(stats, "dmabufs", G_TYPE_STRING, uses[dmabuf_use(self)], NULL);
     device_choice_tell(&self->endpoint.device, stats);
     add_clock(self, relation, stats);
     add_latency(self, relation, &info, stats);

@@ -5,6 +5,7 @@
 #include "wire/caps.h"
 #include "wire/blocks.h"
 #include "wire/datetime.h"
+#include "wire/dmabufcaps.h"
 #include "wire/pack.h"
 
 #include <string.h>
@@ -388,11 +389,15 @@ static const gchar *longest_field(const GstStructure *structure)
 
 gboolean media_from_caps(struct gpud_media *media, const GstCaps *caps, guint *left_out)
 {
-    GstStructure *structure = gst_structure_copy(gst_caps_get_structure(caps, 0));
+    GstCaps *plain = caps_are_dmabufs(caps) ? caps_out_of_dmabufs(caps) : gst_caps_copy(caps);
     struct gpud_error error;
     gboolean made = FALSE;
 
     *left_out = 0;
+    if (!plain)
+        return FALSE;
+    GstStructure *structure = gst_structure_copy(gst_caps_get_structure(plain, 0));
+    gst_caps_unref(plain);
     gst_structure_filter_and_map_in_place(structure, clean_field, NULL);
     for (;;) {
         gchar *text = gst_structure_to_string(structure);

@@ -3,6 +3,8 @@
 
 #include "wire/videoinfo.h"
 
+#include "wire/dmabufcaps.h"
+
 #include <string.h>
 
 #define PATTERNS 4
@@ -62,6 +64,12 @@ gboolean video_info_from_caps(GstVideoInfo *info, const GstCaps *caps)
 {
     if (!gst_caps_is_fixed(caps))
         return FALSE;
+    if (caps_are_dmabufs(caps)) {
+        GstCaps *plain = caps_out_of_dmabufs(caps);
+        gboolean read = plain && gst_video_info_from_caps(info, plain);
+        gst_clear_caps(&plain);
+        return read;
+    }
     const GstStructure *structure = gst_caps_get_structure(caps, 0);
 
     return gst_structure_has_name(structure, VIDEO_BAYER) ? info_of_mosaic(info, structure)
