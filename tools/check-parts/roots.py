@@ -130,6 +130,7 @@ def run(suite, script, packages=(), architectures=(), files=(), bring=None, fetc
                    for name in ["status", *files]),
                  *(f"sync-out /root/out/{name} {shlex.quote(str(here))}" for name, here in (fetch or {}).items())]
         command = ["mmdebstrap", "--mode=unshare", "--variant=apt", "--format=null", "--quiet",
+                   "--dpkgopt=force-unsafe-io",  # nothing of it has to outlive this machine's power
                    f"--setup-hook=upload {shlex.quote(str(folder / 'apt.conf'))} /etc/apt/apt.conf.d/98machine",
                    *(f"--customize-hook={hook}" for hook in hooks)]
         if packages:
