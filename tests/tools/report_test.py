@@ -212,6 +212,15 @@ def late_at_two(step):
     return rows
 
 
+# More channels than the system lets it open: what was measured is kept, and the page says why no more was.
+with tempfile.TemporaryDirectory() as name:
+    folder = pathlib.Path(name)
+    done = replay(folder, lambda step: late_at_two(step)[:1])
+    check(done.returncode == 0, f"no second channel: {done}")
+    _, page = check_page(folder)
+    check(page.sections["channels"]["notes"] == [f"Not measured: {name}, more channels: there is no room for this"
+                                                 for name in ("1080p50", "2160p60")], f"{page.sections['channels']}")
+
 with tempfile.TemporaryDirectory() as name:
     folder = pathlib.Path(name)
     done = replay(folder, late_at_two)

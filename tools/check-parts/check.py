@@ -12,6 +12,7 @@ import jobs
 from arm64 import arm64
 from builds import Build
 from compilers import CLANG, LTO
+from container import container
 from debian import debian12, debian13, debian14
 from package import package
 from sanitizers import ASAN, TSAN
@@ -20,7 +21,7 @@ from sanitizers import ASAN, TSAN
 QUICK = {"build": Build("build", ["-Db_sanitize=none"])}
 ORDINARY = QUICK | {"asan": ASAN, "tsan": TSAN}
 PARTS = ORDINARY | {"clang": CLANG, "lto": LTO, "debian14": debian14, "debian13": debian13, "debian12": debian12,
-                    "arm64": arm64, "package": package}
+                    "arm64": arm64, "package": package, "container": container}
 
 
 LINES = 60

@@ -172,7 +172,9 @@ def channels(report):
         rows = sorted((result["channels"][0] for result in step["results"]), key=lambda row: row["channels"])
         figure.rows += [[step["name"], row["channels"], row["late"], row["lost"], row["sender"]["cpu_percent"],
                          row["receiver"]["cpu_percent"]] for row in rows]
-        if not any(row["late"] or row["lost"] for row in rows):
+        if "limit" in step:
+            figure.missing.append(f"{step['name']}, more channels: {step['limit']}")
+        elif not any(row["late"] or row["lost"] for row in rows):
             limit = "a short run" if report["quick"] else "half of the free memory, or 1024"
             figure.missing.append(f"{step['name']}: no frame was late or lost up to {rows[-1]['channels']} channels; "
                                   f"more were not tried ({limit})")

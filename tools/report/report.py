@@ -89,7 +89,11 @@ def main():
     except OSError as error:
         sys.exit(f"gpudirect-bench: no report can be written to {options.folder}: {error.strerror}")
     place = steps.Place(options.bench, options.info)
-    plan = steps.plan(place, options.quick)
+    try:
+        plan = steps.plan(place, options.quick)
+        version = place.info()["version"]
+    except (OSError, RuntimeError) as error:
+        sys.exit(f"gpudirect-bench: {error}")
     progress = Progress([step.seconds for step in plan])
     results = []
     for step in plan:
@@ -97,7 +101,7 @@ def main():
         results.append(step.run(place))
         progress.end(step.seconds)
     progress.close()
-    report = {"version": place.info()["version"], "commit": find_commit(options.bench), "quick": options.quick,
+    report = {"version": version, "commit": find_commit(options.bench), "quick": options.quick,
               "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
               "machine": describe_machine(place), "steps": results}
     (options.folder / "report.json").write_text(format_json(report))

@@ -57,8 +57,10 @@ class Place:
 
     def info(self):
         if not self.known:
-            self.known = json.loads(subprocess.run([self.info_program, "--json"], capture_output=True, text=True,
-                                                   check=True, timeout=120).stdout)
+            done = subprocess.run([self.info_program, "--json"], capture_output=True, text=True, timeout=120)
+            if done.returncode:
+                raise RuntimeError(f"gpudirect-info says nothing of this machine: {done.stderr.strip()}")
+            self.known = json.loads(done.stdout)
         return self.known
 
     def has_device(self, name):
@@ -124,13 +126,20 @@ class Step:
 
 class ChannelStep(Step):
     """Doubles the number of channels until a frame is late or lost, then halves the interval to the last that went
-    well, down to an eighth. No more channels than half of the free memory holds."""
+    well, down to an eighth. No more channels than half of the free memory holds. A number that the system does not let
+    it open ends the search, too, and `limit` says why."""
 
     def measure(self, place):
         results, good, bad = [], 0, None
         number = 1
         while number:
-            row = self.call(place, "--channels", str(number))
+            try:
+                row = self.call(place, "--channels", str(number))
+            except RuntimeError as error:
+                if not results:
+                    raise
+                self.what["limit"] = str(error)
+                break
             results.append(row)
             if row["channels"][0]["late"] or row["channels"][0]["lost"]:
                 bad = number
