@@ -105,7 +105,7 @@ static void enqueue(struct gpud_queue *queue, struct gpud_memory *to, struct gpu
 static void test_overlap(struct pair *pair)
 {
     say("mappings that overlap, and copies on another queue meanwhile");
-    static unsigned char out[SIZE];
+    static _Alignas(4096) unsigned char out[SIZE]; /* as CUDA pins it */
     struct gpud_handle handle;
     struct gpud_memory *memory = make(&pair->from, GPUD_USAGE_TARGET, &handle);
     struct gpud_memory *seen = import(&pair->to, GPUD_USAGE_TARGET, &handle);

@@ -46,7 +46,7 @@ static const struct way ways[] = {
     {"staged-vulkan-down", "vulkan:0", "host", NULL, "staged", false, 0, 1, 1, 0, 0, 0},
     {"map-cuda-vulkan", "cuda:0", "vulkan:0", NULL, "map", false, 0, 0, 1, 1, 0, 0},
     {"map-vulkan-cuda", "vulkan:0", "cuda:0", NULL, "map", false, 0, 0, 1, 1, 0, 0},
-    {"peer-vulkan-cuda", "vulkan:0", "cuda:0", "peer", "peer", false, 0, 1, 0, 1, 0, 0},
+    {"peer-vulkan-cuda", "vulkan:0", "cuda:0", "peer", "peer", false, 0, 1, 1, 1, 0, 0},
     {"staged-vulkan-opencl", "vulkan:0", "opencl:0", NULL, "staged", false, 0, 1, 1, 0, 0, 1},
     {"staged-cuda-vulkan", "cuda:0", "vulkan:0", NULL, "staged", false, 0, 1, 1, 0, 0, 1},
     {"map-toy", "toy:0", "toy:0", NULL, "map", false, 0, 0, 1, 0, 0, 0},
