@@ -70,7 +70,7 @@ struct gpud_sender_params {
     size_t size; /**< sizeof(the struct), as the caller knows it */
     /** required: a bare name, "unix:/absolute/path", or, to be reached from other hosts,
      * "rdma://address-of-this-host:port", "rdma://…:port/name" or "rdma://…:port/name/stream"
-     * (several of one process share a port) */
+     * (all senders of a user share a port if they give the same one at the same address) */
     const char *address;
     /** where the ring lies; NULL: "host"; see device.h for kinds and "auto", and
      * gpud_sender_info.device_reason for the choice */

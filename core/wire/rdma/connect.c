@@ -170,12 +170,29 @@ static void ask_again(struct rdma_channel *channel)
     connect_next(channel, NULL);
 }
 
+/* Sends the request to another port of the same host. */
+static void move(struct rdma_channel *channel, uint16_t port)
+{
+    struct sockaddr_storage *address = &channel->addresses[--channel->address_next];
+    if (address->ss_family == AF_INET)
+        ((struct sockaddr_in *)address)->sin_port = htons(port);
+    else
+        ((struct sockaddr_in6 *)address)->sin6_port = htons(port);
+    channel->has_moved = true;
+    gpud_rdma_drop_id_locked(channel);
+    connect_next(channel, NULL);
+}
+
 static void handle_rejection(struct rdma_channel *channel, const struct gpud_rdma_event *event)
 {
     struct gpud_error why;
     struct gpud_rdma_refusal refusal;
     if (event->status == REJECTED_BY_PEER || (event->status < 0 && event->size > 0)) {
         if (gpud_rdma_read_refusal(event->data, event->size, &refusal, &why) == GPUD_OK) {
+            if (gpud_rdma_moved_to(&refusal) && !channel->has_moved) {
+                move(channel, gpud_rdma_moved_to(&refusal));
+                return;
+            }
             gpud_rdma_explain_refusal(&refusal, &channel->place, &why);
             channel->refusal = refusal;
         } else {
