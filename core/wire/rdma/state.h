@@ -77,6 +77,7 @@ struct rdma_channel {
     struct rdma_cm_id *id;
     uint32_t peer_receives, peer_queue_pair; /* from the request or the reply */
     bool asks_names;                         /* the request is only for the names at the port */
+    bool asks_by_pair;                       /* and needs a queue pair for it */
     bool has_moved;                          /* to another port, as it was told once */
     struct gpud_rdma_refusal refusal;        /* the answer to it; reason 0: none yet */
     struct rdma_waiting waiting[RDMA_WAITING_MAX];
