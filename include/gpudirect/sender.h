@@ -70,7 +70,7 @@ struct gpud_sender_params {
     size_t size; /**< sizeof(the struct), as the caller knows it */
     /** required: a bare name, "unix:/absolute/path", or, to be reached from other hosts,
      * "rdma://address-of-this-host:port", "rdma://…:port/name" or "rdma://…:port/name/stream"
-     * (several of one process share a port) */
+     * (all senders of a user share a port if they give the same one at the same address) */
     const char *address;
     /** where the ring lies; NULL: "host"; see device.h for kinds and "auto", and
      * gpud_sender_info.device_reason for the choice */
@@ -103,7 +103,8 @@ struct gpud_sender_params {
     bool standby;
     /** bytes of gpud_frame_info.large_meta that a frame may have, at most GPUD_LARGE_META_MAX; 0:
      * 65536. Each receiver has room for it beside each frame in flight: memory that is used only as
-     * far as metas are, except between hosts, where it is pinned */
+     * far as metas are. Between hosts it is pinned at both ends: with 0 once a frame has a large
+     * meta, which waits until the receiver has it ready, else from the beginning */
     uint32_t large_meta_max;
 };
 

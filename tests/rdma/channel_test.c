@@ -11,6 +11,7 @@ int main(int argc, char **argv)
         {"nobody", test_nobody},
         {"names", test_names},
         {"list", test_list},
+        {"sharing", test_sharing},
         {"versions", test_versions},
         {"silence", test_silence},
         {"no-card", test_no_card},

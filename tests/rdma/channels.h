@@ -75,6 +75,7 @@ void send_one(struct gpud_channel *channel, struct gpud_message *message);
 void test_nobody(void);
 void test_names(void);
 void test_list(void);
+void test_sharing(void);
 void test_versions(void);
 void test_silence(void);
 void test_early_messages(void);

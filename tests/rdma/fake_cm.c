@@ -64,6 +64,12 @@ static void tell(struct rdma_cm_id *id, struct rdma_cm_id *listener, enum rdma_c
     CHECK(write(events->channel.fd, &one, sizeof(one)) == sizeof(one), "write");
 }
 
+static struct rdma_cm_event *last_event(const struct rdma_cm_id *id)
+{
+    struct events *events = (struct events *)id->channel;
+    return &events->queue[(events->first + events->count - 1) % QUEUE]->event;
+}
+
 int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event)
 {
     struct events *events = (struct events *)channel;
@@ -191,10 +197,11 @@ int rdma_disconnect(struct rdma_cm_id *id)
     return 0;
 }
 
-/* The network has a route to every host, but loses every request. */
+/* The network has a route to every host, but loses every request that the test does not answer. */
 int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *from, struct sockaddr *to, int ms)
 {
-    (void)from, (void)to, (void)ms;
+    (void)from, (void)ms;
+    fake_cm.asked_port = ntohs(((const struct sockaddr_in *)(const void *)to)->sin_port);
     tell(id, NULL, RDMA_CM_EVENT_ADDR_RESOLVED, 0, NULL, 0);
     return 0;
 }
@@ -208,9 +215,25 @@ int rdma_resolve_route(struct rdma_cm_id *id, int ms)
 
 int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *param)
 {
-    CHECK(id->qp && param, "a request without a queue pair");
+    CHECK(param && (id->qp || param->qp_num == 0), "a request with another's queue pair");
     fake_cm.requests++;
+    fake_cm.pairless += !id->qp;
+    if (!fake_cm.answer_count)
+        return 0;
+    struct fake_answer *answer = &fake_cm.answers[0];
+    tell(id, NULL, RDMA_CM_EVENT_REJECTED, 0, answer->data, answer->size);
+    last_event(id)->status = answer->status;
+    memmove(answer, answer + 1, --fake_cm.answer_count * sizeof(*answer));
     return 0;
+}
+
+void fake_cm_answer(int status, const void *data, size_t size)
+{
+    struct fake_answer *answer = &fake_cm.answers[fake_cm.answer_count++];
+    CHECK(fake_cm.answer_count <= FAKE_ANSWERS && size <= sizeof(answer->data), "an answer");
+    answer->status = status;
+    answer->size = size;
+    memcpy(answer->data, data, size);
 }
 
 /* --- peers ----------------------------------------------------------------------------------- */

@@ -8,14 +8,28 @@
 
 #include "fake_card.h"
 
+#define FAKE_ANSWERS 4
+struct fake_answer {
+    int status; /* why a request is rejected */
+    uint8_t data[64];
+    size_t size;
+};
+
 /* What the code under test has now. */
 struct fake_cm {
     unsigned channels, ids, events;
-    unsigned rejected;                  /* requests that were turned away, ever */
-    unsigned requests;                  /* that the code under test sent, ever; each is lost */
+    unsigned rejected;                        /* requests that were turned away, ever */
+    unsigned requests;                        /* that the code under test sent, ever */
+    unsigned pairless;                        /* of these, without a queue pair */
+    uint16_t asked_port;                      /* to which the last one was sent */
+    struct fake_answer answers[FAKE_ANSWERS]; /* to the next ones; all others are lost */
+    size_t answer_count;
     uint8_t refusal[256], refusal_size; /* of the last request that was turned away */
 };
 extern struct fake_cm fake_cm;
+
+/* The answer to the request after those that have one already. */
+void fake_cm_answer(int status, const void *data, size_t size);
 
 /* A peer with its own queue pair, which connects to any listener. */
 struct fake_peer {

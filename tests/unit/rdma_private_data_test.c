@@ -150,6 +150,27 @@ static void test_refusals(void)
     }
 }
 
+static void test_moves(void)
+{
+    static const char *const bent[] = {"", "0", "65536", "123456", "12a", "cam1", "7,8", "+7"};
+    struct gpud_rdma_place place;
+    struct gpud_rdma_refusal refusal = {.reason = GPUD_RDMA_UNKNOWN_NAME, .names = "7175"}, got;
+    WORKS(gpud_rdma_parse("rdma://10.0.0.2/cam9", &place, NULL, &e));
+    CHECK_EQUAL(gpud_rdma_moved_to(&refusal), 0);
+    for (uint32_t port = 1; port <= UINT16_MAX; port += 7) {
+        gpud_rdma_refuse_moved(&refusal, (uint16_t)port);
+        send_refusal(&refusal, &got);
+        CHECK_EQUAL(gpud_rdma_moved_to(&got), port);
+    }
+    EXPECT(GPUD_CLOSED, "\"cam9\" at 10.0.0.2, port 7174, has just moved",
+           gpud_rdma_explain_refusal(&got, &place, &e));
+    for (size_t i = 0; i < sizeof(bent) / sizeof(bent[0]); i++) {
+        gpud_print(refusal.names, "%s", bent[i]);
+        size_t size = gpud_rdma_write_refusal(&refusal, bytes);
+        EXPECT(GPUD_PEER, "malformed", gpud_rdma_read_refusal(bytes, size, &got, &e));
+    }
+}
+
 static void test_bent_refusals(void)
 {
     static const char *const names[] = {",",  "a,,b",  ",a",        "a/",
@@ -190,6 +211,7 @@ int main(void)
     test_replies();
     SAY("refusals");
     test_refusals();
+    test_moves();
     test_bent_refusals();
     return 0;
 }

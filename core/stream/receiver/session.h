@@ -60,6 +60,7 @@ struct gpud_session {
     void *metas;
     size_t meta_room; /* for each */
     struct gpud_handle metas_handle;
+    bool metas_asked; /* by METAS */
     /* For giving back, upload_free and frame_of; never held while putting work on a queue. */
     struct gpud_lock lock;
     struct gpud_page_rx view;
@@ -99,6 +100,11 @@ enum gpud_status gpud_session_describe(const struct gpud_session *session,
                                        struct gpud_accept *accept, struct gpud_error *error);
 
 /* After the ACCEPT was sent: this side needs only the mappings. */
+/* Between hosts: makes the memory for large metas of at most this size, which there is none of yet.
+ */
+enum gpud_status gpud_session_add_metas(struct gpud_session *session, uint32_t large_meta_max,
+                                        struct gpud_error *error);
+
 void gpud_session_close_fds(struct gpud_session *session);
 
 /* Ends the receiver's use of the session; its held frames stay valid for their holders. */

@@ -7,8 +7,8 @@
  *     rdma://[fd00::2]:7174        rdma://0.0.0.0        to listen on every card
  *     rdma://10.0.0.2/cam1/audio   a stream of cam1
  *
- * Several channels and streams can share a port and are then selected by name. Nothing here looks
- * up names. */
+ * Several channels and streams can share a port and are then selected by name, also those of
+ * several processes (share.h). Nothing here looks up names. */
 #ifndef GPUD_WIRE_RDMA_ADDRESS_H
 #define GPUD_WIRE_RDMA_ADDRESS_H
 

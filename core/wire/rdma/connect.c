@@ -140,13 +140,21 @@ static enum gpud_status create_queue_pair(struct rdma_channel *channel, struct g
     return status;
 }
 
+/* A question for names is answered by the refusal of its request, and so needs no queue pair. On
+ * iWARP the attempt to create one says why such cards are not used. */
+static bool needs_queue_pair(const struct rdma_channel *channel)
+{
+    return !channel->asks_names || channel->asks_by_pair ||
+           channel->id->verbs->device->transport_type != IBV_TRANSPORT_IB;
+}
+
 static void request(struct rdma_channel *channel)
 {
     uint8_t bytes[GPUD_RDMA_REQUEST_MAX];
     struct gpud_rdma_request wanted = {.receives = channel->asks_names ? 0 : GPUD_RDMA_RECEIVES};
     struct rdma_conn_param params;
     struct gpud_error why;
-    if (create_queue_pair(channel, &why) != GPUD_OK) {
+    if (needs_queue_pair(channel) && create_queue_pair(channel, &why) != GPUD_OK) {
         give_up(channel, &why);
         return;
     }
@@ -160,12 +168,26 @@ static void request(struct rdma_channel *channel)
     set_timer(channel);
 }
 
-/* Sends a new request to the same address, because the request or its answer was lost. */
+/* Sends a new request to the same address, because the request or its answer was lost, or because
+ * it is to be another one. */
 static void ask_again(struct rdma_channel *channel)
 {
     channel->ask_again = INT64_MAX;
     set_timer(channel);
     channel->address_next--;
+    gpud_rdma_drop_id_locked(channel);
+    connect_next(channel, NULL);
+}
+
+/* Sends the request to another port of the same host. */
+static void move(struct rdma_channel *channel, uint16_t port)
+{
+    struct sockaddr_storage *address = &channel->addresses[--channel->address_next];
+    if (address->ss_family == AF_INET)
+        ((struct sockaddr_in *)address)->sin_port = htons(port);
+    else
+        ((struct sockaddr_in6 *)address)->sin6_port = htons(port);
+    channel->has_moved = true;
     gpud_rdma_drop_id_locked(channel);
     connect_next(channel, NULL);
 }
@@ -176,6 +198,10 @@ static void handle_rejection(struct rdma_channel *channel, const struct gpud_rdm
     struct gpud_rdma_refusal refusal;
     if (event->status == REJECTED_BY_PEER || (event->status < 0 && event->size > 0)) {
         if (gpud_rdma_read_refusal(event->data, event->size, &refusal, &why) == GPUD_OK) {
+            if (gpud_rdma_moved_to(&refusal) && !channel->has_moved) {
+                move(channel, gpud_rdma_moved_to(&refusal));
+                return;
+            }
             gpud_rdma_explain_refusal(&refusal, &channel->place, &why);
             channel->refusal = refusal;
         } else {
@@ -184,6 +210,13 @@ static void handle_rejection(struct rdma_channel *channel, const struct gpud_rdm
         }
         gpud_rdma_drop_id_locked(channel);
         gpud_rdma_end_locked(channel, &why);
+        return;
+    }
+    /* Requests without a queue pair all have the number 0, which no queue pair has: of two that
+     * arrive at once, the peer's kernel takes one for a remnant. */
+    if (event->status == REJECTED_STALE && !needs_queue_pair(channel)) {
+        channel->asks_by_pair = true;
+        ask_again(channel);
         return;
     }
     if (event->status == REJECTED_NO_LISTENER || event->status == -ECONNREFUSED)
@@ -332,6 +365,9 @@ static void handle(struct rdma_channel *channel, const struct gpud_rdma_event *e
         break;
     case RDMA_CM_EVENT_ESTABLISHED:
         handle_established(channel, event);
+        break;
+    case RDMA_CM_EVENT_CONNECT_RESPONSE:
+        handle_end(channel, "a question for names was taken for a connection");
         break;
     case RDMA_CM_EVENT_ADDR_ERROR:
     case RDMA_CM_EVENT_CONNECT_ERROR:

@@ -23,17 +23,27 @@ struct rdma_request {
 struct rdma_port {
     struct rdma_port *next;
     struct rdma_hub *hub;
-    const char *name; /* of the channel */
-    int event;        /* readable: the queue is not empty */
+    const char *name;  /* of the channel */
+    const char *where; /* its address */
+    bool is_noted;     /* there may be a note of it, see share.h */
+    int event;         /* readable: the queue is not empty */
     uint32_t first, count;
     struct rdma_request queue[RDMA_QUEUE_MAX];
 };
 
-/* Joins the hub of that address, or creates it. The caller has set port->name and port->event.
- * GPUD_IO with EADDRINUSE: the name or the port is taken. */
+/* Joins the hub of that address, or creates it. The caller has set port->name and port->event, and
+ * keeps `where` until it leaves. GPUD_IO with EADDRINUSE: the port is taken, or the name by this
+ * process. */
 enum gpud_status gpud_rdma_join(struct rdma_port *port, const struct sockaddr_storage *address,
                                 const char *where, struct gpud_error *error);
 void gpud_rdma_leave(struct rdma_port *port);
+
+/* Notes for the process that has the port where this one listens. The caller has locked the name
+ * (local.h), and keeps it locked until it has left. */
+enum gpud_status gpud_rdma_announce(struct rdma_port *port, struct gpud_error *error);
+
+/* Whether another process has the port, or is found by this name at it. */
+bool gpud_rdma_is_shared(const struct rdma_port *port);
 
 /* The hub's descriptor, to poll together with the port's event. */
 int gpud_rdma_hub_fd(const struct rdma_port *port);

@@ -10,6 +10,7 @@
 #include "wire/rdma/lifetime.h"
 #include "wire/rdma/local.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -19,6 +20,7 @@ struct rdma_listener {
     struct gpud_listener base; /* first */
     struct rdma_port port;
     struct gpud_rdma_place place;
+    char where[GPUD_ADDRESS_MAX];
     bool joined, has_key;
     bool is_local; /* has `local` */
     struct gpud_socket_listener local;
@@ -27,10 +29,10 @@ struct rdma_listener {
 
 static void destroy(struct rdma_listener *listener)
 {
-    if (listener->is_local)
-        gpud_socket_unlisten(&listener->local);
     if (listener->joined)
         gpud_rdma_leave(&listener->port);
+    if (listener->is_local)
+        gpud_socket_unlisten(&listener->local);
     gpud_fd_close(&listener->base.fd);
     gpud_fd_close(&listener->port.event);
     gpud_auth_wipe_key(&listener->key);
@@ -59,10 +61,11 @@ static enum gpud_status check_access(struct rdma_listener *listener,
     return status;
 }
 
-static enum gpud_status open_listener(struct rdma_listener *listener, const char *where,
+static enum gpud_status open_listener(struct rdma_listener *listener,
                                       const struct gpud_access_rule *access,
                                       struct gpud_error *error)
 {
+    const char *where = listener->where;
     struct sockaddr_storage address;
     enum gpud_status status = gpud_rdma_parse(where, &listener->place, NULL, error);
     if (status == GPUD_OK && !gpud_rdma_to_sockaddr(&listener->place, &address))
@@ -86,6 +89,34 @@ static enum gpud_status open_listener(struct rdma_listener *listener, const char
     return status;
 }
 
+/* Answers queries of this host and, if another process has the port, is found by that one. */
+static enum gpud_status announce(struct rdma_listener *listener, struct gpud_error *error)
+{
+    char holder[GPUD_PEER_TEXT_MAX];
+    struct gpud_error unlisted;
+    listener->is_local =
+        gpud_rdma_local_open(&listener->local, listener->where, &unlisted) == GPUD_OK;
+    if (listener->is_local) {
+        watch(listener, listener->local.fd);
+        return gpud_rdma_announce(&listener->port, error);
+    }
+    if (!gpud_rdma_is_shared(&listener->port)) { /* not fatal: only lists of channels use it */
+        if (!listener->base.note[0])
+            gpud_print(listener->base.note, "not in lists of channels: %.470s", unlisted.reason);
+        return GPUD_OK;
+    }
+    if (unlisted.native != EADDRINUSE)
+        return gpud_fail(error, GPUD_IO,
+                         "cannot share the port of %s with the process that listens on it, choose "
+                         "another port: %.300s",
+                         listener->where, unlisted.reason);
+    gpud_rdma_local_find_name(listener->where, holder, sizeof(holder));
+    return gpud_fail_native(error, GPUD_IO, "errno", EADDRINUSE,
+                            "another sender has the address %s: %s; stop that one, or put another "
+                            "/NAME behind the port",
+                            listener->where, holder);
+}
+
 enum gpud_status gpud_rdma_listen(const struct gpud_address *address,
                                   const struct gpud_access_rule *access,
                                   struct gpud_listener **listener, struct gpud_error *error)
@@ -95,21 +126,18 @@ enum gpud_status gpud_rdma_listen(const struct gpud_address *address,
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory to listen on %s", address->place);
     made->base.ops = &gpud_rdma_channel_ops;
     made->base.fd = made->port.event = -1;
-    enum gpud_status status = open_listener(made, address->place, access, error);
+    gpud_print(made->where, "%s", address->place);
+    enum gpud_status status = open_listener(made, access, error);
+    char hint[GPUD_REASON_MAX]; /* listening on 0.0.0.0 succeeds even without a card */
+    gpud_rdma_hint(made->where, hint, sizeof(hint));
+    if (hint[0])
+        gpud_print(made->base.note, "no receiver can connect yet: %.476s", hint);
+    if (status == GPUD_OK)
+        status = announce(made, error);
     if (status != GPUD_OK) {
         destroy(made);
         return status;
     }
-    char hint[GPUD_REASON_MAX]; /* listening on 0.0.0.0 succeeds even without a card */
-    gpud_rdma_hint(address->place, hint, sizeof(hint));
-    if (hint[0])
-        gpud_print(made->base.note, "no receiver can connect yet: %.476s", hint);
-    struct gpud_error unlisted; /* not fatal: only lists of channels use it */
-    made->is_local = gpud_rdma_local_open(&made->local, address->place, &unlisted) == GPUD_OK;
-    if (made->is_local)
-        watch(made, made->local.fd);
-    else if (!made->base.note[0])
-        gpud_print(made->base.note, "not in lists of channels: %.470s", unlisted.reason);
     *listener = &made->base;
     return GPUD_OK;
 }

@@ -65,19 +65,27 @@ static const struct gpud_channel_ops query_ops = {
 
 /* --- listening ----------------------------------------------------------------------------- */
 
-enum gpud_status gpud_rdma_local_open(struct gpud_socket_listener *local, const char *place,
-                                      struct gpud_error *error)
+static enum gpud_status path_of(const char *place, char path[GPUD_SOCKET_PATH_MAX],
+                                struct gpud_error *error)
 {
-    char path[GPUD_SOCKET_PATH_MAX], entry[GPUD_REGISTRY_ENTRY_MAX];
-    char directory[GPUD_SOCKET_PATH_MAX];
+    char entry[GPUD_REGISTRY_ENTRY_MAX], directory[GPUD_SOCKET_PATH_MAX];
     enum gpud_status status = gpud_private_directory(directory, sizeof(directory), error);
     if (status != GPUD_OK)
         return status;
     gpud_registry_rdma_entry(place, entry);
-    int length = gpud_print_n(path, sizeof(path), "%s/%s", directory, entry);
-    if (length < 0 || (size_t)length >= sizeof(path))
+    int length = gpud_print_n(path, GPUD_SOCKET_PATH_MAX, "%s/%s", directory, entry);
+    if (length < 0 || (size_t)length >= GPUD_SOCKET_PATH_MAX)
         return gpud_fail(error, GPUD_INVALID, "%s/%s is too long for a socket", directory, entry);
-    status = gpud_socket_listen(local, path, NULL, error);
+    return GPUD_OK;
+}
+
+enum gpud_status gpud_rdma_local_open(struct gpud_socket_listener *local, const char *place,
+                                      struct gpud_error *error)
+{
+    char path[GPUD_SOCKET_PATH_MAX];
+    enum gpud_status status = path_of(place, path, error);
+    if (status == GPUD_OK)
+        status = gpud_socket_listen(local, path, NULL, error);
     if (status == GPUD_OK)
         gpud_rdma_local_tell(local); /* watchers saw the socket before it could be queried */
     return status;
@@ -126,4 +134,15 @@ void gpud_rdma_local_find(uint16_t port, char *text, size_t size)
             gpud_print_n(text, size, "process %d (%s)", (int)pid, name);
     }
     free(found);
+}
+
+void gpud_rdma_local_find_name(const char *place, char *text, size_t size)
+{
+    char path[GPUD_SOCKET_PATH_MAX], name[64];
+    gpud_print_n(text, size, "another process");
+    if (path_of(place, path, NULL) != GPUD_OK)
+        return;
+    pid_t pid = gpud_lock_find(path, false);
+    if (pid > 0 && gpud_process_name(pid, name, sizeof(name)))
+        gpud_print_n(text, size, "process %d (%s)", (int)pid, name);
 }

@@ -29,4 +29,7 @@ void gpud_rdma_local_tell(const struct gpud_socket_listener *local);
  * (gst-launch-1.0)"; "" if none is known. */
 void gpud_rdma_local_find(uint16_t port, char *text, size_t size);
 
+/* The same for the process that sends the channel. */
+void gpud_rdma_local_find_name(const char *place, char *text, size_t size);
+
 #endif

@@ -4,6 +4,7 @@
 #include "wire/rdma/private_data.h"
 
 #include <endian.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define MAGIC UINT32_C(0x52555047) /* "GPUR" */
@@ -61,6 +62,12 @@ void gpud_rdma_add_name(struct gpud_rdma_refusal *refusal, const char *name)
     else
         gpud_print_n(refusal->names + used, sizeof(refusal->names) - used, "%s%s", used ? "," : "",
                      name);
+}
+
+void gpud_rdma_refuse_moved(struct gpud_rdma_refusal *refusal, uint16_t port)
+{
+    refusal->reason = GPUD_RDMA_MOVED;
+    gpud_print(refusal->names, "%u", port);
 }
 
 /* --- reading ------------------------------------------------------------------------------- */
@@ -166,13 +173,25 @@ enum gpud_status gpud_rdma_read_refusal(const uint8_t *bytes, size_t size,
     made.reason = (enum gpud_rdma_refusal_reason)parsed.number;
     if (parsed.version != GPUD_RDMA_VERSION)
         made.reason = GPUD_RDMA_OTHER_VERSION; /* its number may mean something else */
-    else if (parsed.number < GPUD_RDMA_UNKNOWN_NAME || parsed.number > GPUD_RDMA_NAMES ||
+    else if (parsed.number < GPUD_RDMA_UNKNOWN_NAME || parsed.number > GPUD_RDMA_MOVED ||
              parsed.length > GPUD_RDMA_NAMES_MAX || !are_names(parsed.text, parsed.length))
         return malformed(error);
     else
         memcpy(made.names, parsed.text, parsed.length);
+    if (made.reason == GPUD_RDMA_MOVED && gpud_rdma_moved_to(&made) == 0)
+        return malformed(error);
     *refusal = made;
     return GPUD_OK;
+}
+
+uint16_t gpud_rdma_moved_to(const struct gpud_rdma_refusal *refusal)
+{
+    size_t length = strlen(refusal->names);
+    if (refusal->reason != GPUD_RDMA_MOVED || length == 0 || length > 5 ||
+        strspn(refusal->names, "0123456789") != length)
+        return 0;
+    unsigned long port = strtoul(refusal->names, NULL, 10);
+    return port <= UINT16_MAX ? (uint16_t)port : 0;
 }
 
 /* --- reasons ------------------------------------------------------------------------------- */
@@ -222,6 +241,11 @@ enum gpud_status gpud_rdma_explain_refusal(const struct gpud_rdma_refusal *refus
                          "the sender at %s, port %u, cannot take one more connection: its log says "
                          "why",
                          place->host, place->port);
+    case GPUD_RDMA_MOVED:
+        return gpud_fail(error, GPUD_CLOSED,
+                         "the channel \"%s\" at %s, port %u, has just moved to another process: "
+                         "try again",
+                         place->name, place->host, place->port);
     default:
         return gpud_fail(error, GPUD_PEER,
                          "the sender at %s, port %u, finds the request to connect malformed: use "

@@ -11,6 +11,9 @@
  *        REQUEST with 0 receives, a name ──────────▶  asks for the names behind it, in their order
  *        ◀─────────────────────────────── REFUSAL     these names, as many as fit
  *
+ *        REQUEST ──────────────────────────────────▶  whose channel another process sends
+ *        ◀─────────────────────────────── REFUSAL     MOVED: the port of that process, in digits
+ *
  *     0  magic "GPUR"     4  version     5  total length     6  16 bits: how many receives are
  *                                           posted; in a REFUSAL the reason     8  text
  *
@@ -44,6 +47,7 @@ enum gpud_rdma_refusal_reason {
     GPUD_RDMA_BUSY,   /* the queue of requests is full */
     GPUD_RDMA_UNABLE, /* out of memory, descriptors, or the card's resources */
     GPUD_RDMA_NAMES,  /* the answer to a request for names */
+    GPUD_RDMA_MOVED,  /* the channel is at another port: see share.h */
 };
 
 struct gpud_rdma_refusal {
@@ -61,6 +65,10 @@ size_t gpud_rdma_write_refusal(const struct gpud_rdma_refusal *refusal,
 
 /* Adds a name to a refusal, or the mark for further names. "" adds nothing. */
 void gpud_rdma_add_name(struct gpud_rdma_refusal *refusal, const char *name);
+
+/* Makes it one that sends the receiver to another port; and that port, 0 for any other refusal. */
+void gpud_rdma_refuse_moved(struct gpud_rdma_refusal *refusal, uint16_t port);
+uint16_t gpud_rdma_moved_to(const struct gpud_rdma_refusal *refusal);
 
 /* Read a peer's bytes. GPUD_UNSUPPORTED: another version. GPUD_PEER: they are malformed. */
 enum gpud_status gpud_rdma_read_request(const uint8_t *bytes, size_t size,

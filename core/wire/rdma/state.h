@@ -10,6 +10,7 @@
  *   connect.c               establishing a connection
  *   wake.c, carrier.c       which thread is woken; the ring page between hosts
  *   record.c, verbs.c       links and transfers over a connection
+ *   local.c, share.c        queries of this host; several processes on one port
  *   hub.c, listen.c         incoming connections
  *   closing.c, channel.c    lingering before a disconnect; the kind of channel
  *   names.c                 which channels a port has */
@@ -76,6 +77,8 @@ struct rdma_channel {
     struct rdma_cm_id *id;
     uint32_t peer_receives, peer_queue_pair; /* from the request or the reply */
     bool asks_names;                         /* the request is only for the names at the port */
+    bool asks_by_pair;                       /* and needs a queue pair for it */
+    bool has_moved;                          /* to another port, as it was told once */
     struct gpud_rdma_refusal refusal;        /* the answer to it; reason 0: none yet */
     struct rdma_waiting waiting[RDMA_WAITING_MAX];
     uint32_t waiting_count;

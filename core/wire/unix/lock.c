@@ -269,6 +269,16 @@ pid_t gpud_lock_find(const char *path, bool any_owner)
     return pid;
 }
 
+bool gpud_lock_is_held(const char *path)
+{
+    char name[GPUD_SOCKET_PATH_MAX + 8];
+    path_of(path, name, sizeof(name));
+    int fd = open(name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    bool held = fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) < 0 && errno == EWOULDBLOCK;
+    gpud_fd_close(&fd);
+    return held;
+}
+
 void gpud_lock_file_drop(const char *path, int *fd)
 {
     char name[GPUD_SOCKET_PATH_MAX + 8];

@@ -41,4 +41,7 @@ enum gpud_status gpud_lock_wait_try(struct gpud_lock_wait *wait, const char *pat
  * container; another user's, unless any_owner and the file can be read). */
 pid_t gpud_lock_find(const char *path, bool any_owner);
 
+/* Whether any process holds the lock of a path, also one of another container. */
+bool gpud_lock_is_held(const char *path);
+
 #endif

@@ -9,10 +9,13 @@
 
 #include <string.h>
 
-/* A sender that has not answered by then, or is on another host, is asked again after PERIOD. */
+/* A sender that has not answered by then, or is on another host, is asked again after PERIOD. While
+ * nothing changes at another host, the time doubles from one question to the next, up to
+ * PERIOD_MAX. */
 #define ANSWER_TIMEOUT (GST_SECOND / 4)
 #define ANSWER_TIMEOUT_NETWORK GST_SECOND
-#define PERIOD 1000 /* ms */
+#define PERIOD 1000     /* ms */
+#define PERIOD_MAX 8000 /* ms */
 
 /* A sender opens its streams one after the other. Pads appear, and no-more-pads is emitted, once
  * none has been found for SETTLED, or FORMAT_MAX after the first one at the latest, if one of them
@@ -46,6 +49,8 @@ struct finder {
     /* The thread's, while it runs. */
     GPtrArray *found;
     gboolean polls;
+    gint period;          /* in ms, while it polls */
+    gchar *names;         /* the names at another host, as they were last */
     gboolean unformatted; /* a stream of the channel has no format yet */
     gboolean complete;    /* no-more-pads was emitted */
     gboolean said_full;   /* that there are too many streams */
@@ -206,6 +211,24 @@ static void watch_senders(struct finder *finder, const GPtrArray *channels)
     g_array_unref(pids);
 }
 
+/* Whether all that the other host has is received, and is the same as last time. */
+static gboolean is_settled(struct finder *finder, const GPtrArray *channels)
+{
+    gboolean settled = finder->complete && channels->len > 0;
+    GString *names = g_string_new(NULL);
+
+    for (guint i = 0; i < channels->len; i++)
+        g_string_append_printf(names, "%s ", ((struct channel *)channels->pdata[i])->address);
+    settled &= g_strcmp0(names->str, finder->names) == 0;
+    g_free(finder->names);
+    finder->names = g_string_free(names, FALSE);
+    for (guint i = 0; i < finder->found->len; i++) {
+        const struct found *found = finder->found->pdata[i];
+        settled &= found->stream && found->announced && !stream_has_ended(found->stream);
+    }
+    return settled;
+}
+
 static void search(struct finder *finder)
 {
     GPtrArray *channels = channels_ask(
@@ -213,6 +236,10 @@ static void search(struct finder *finder)
 
     watch_senders(finder, channels);
     compare(finder, channels);
+    if (finder->remote && is_settled(finder, channels))
+        finder->period = MIN(2 * finder->period, PERIOD_MAX);
+    else
+        finder->period = PERIOD;
     g_ptr_array_unref(channels);
 }
 
@@ -271,7 +298,7 @@ static gpointer run(gpointer data)
 
     for (gboolean first = TRUE; !g_atomic_int_get(&finder->stopping); first = FALSE) {
         search(finder);
-        gint wait = sooner(publish(finder, first), finder->polls ? PERIOD : -1);
+        gint wait = sooner(publish(finder, first), finder->polls ? finder->period : -1);
         device_watch_wait(finder->watch, wait, gone);
     }
     g_ptr_array_unref(gone);
@@ -337,6 +364,7 @@ struct finder *finder_start(const struct finder_params *params)
     struct finder *finder = g_new0(struct finder, 1);
 
     finder->params = *params;
+    finder->period = PERIOD;
     finder->address = g_strdup(params->address);
     finder->found = g_ptr_array_new_with_free_func(found_free);
     add_stream(finder, finder->address, NULL);
@@ -373,6 +401,7 @@ void finder_free(struct finder *finder)
     g_ptr_array_unref(finder->found);
     g_clear_pointer(&finder->watch, device_watch_free);
     g_free(finder->folder);
+    g_free(finder->names);
     g_free(finder->prefix);
     g_free(finder->address);
     g_free(finder);

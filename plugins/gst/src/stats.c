@@ -47,6 +47,9 @@ static void add_clock(GstGpudirectSrc *self, enum clock_relation relation, GstSt
     GST_OBJECT_UNLOCK(self);
     gst_structure_set(stats, "clock", G_TYPE_STRING, clock, "own-clock", G_TYPE_STRING, own,
                       "sender-host", G_TYPE_STRING, host, NULL);
+    if (relation == RELATION_UNKNOWN)
+        gst_structure_set(stats, "clock-offset", G_TYPE_INT64,
+                          __atomic_load_n(&self->times.offset, __ATOMIC_RELAXED), NULL);
 }
 
 /* The fields are absent if no latency is known. */

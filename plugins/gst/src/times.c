@@ -237,6 +237,7 @@ void times_stamp_linked(struct times *times, struct input *input,
     times_now(times, now);
     times->stamped_at = now->running;
     shared_map_update(&times->shared, &times->map, head, frame, now);
+    __atomic_store_n(&times->offset, times->map.shift, __ATOMIC_RELAXED);
     timing->arrived = arrival_of(head, frame, now);
     if (!stamp_by_arrival(times, now, time_map_arrival(&times->map, head, frame, now), buffer))
         stamp_by_sender(times, head, frame->running, wire_time(info->dts_ns), timing->arrived,

@@ -18,7 +18,9 @@ enum clock_relation { RELATION_NONE, RELATION_UNKNOWN, RELATION_SAME_HOST, RELAT
 
 struct times {
     struct endpoint *endpoint;
-    gint relation;               /* atomic: enum clock_relation */
+    gint relation; /* atomic: enum clock_relation */
+    gint64
+        offset; /* atomic: what is added to the sender's running times, if clocks are not common */
     struct latencies *latencies; /* of frames, where the core does not count them */
     gchar sender_host[64];       /* the last sender's, "": this host; under the object lock */
     struct shared_part shared;   /* with the programme's other streams */
