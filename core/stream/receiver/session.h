@@ -99,12 +99,11 @@ void gpud_session_unref(struct gpud_session **session);
 enum gpud_status gpud_session_describe(const struct gpud_session *session,
                                        struct gpud_accept *accept, struct gpud_error *error);
 
-/* After the ACCEPT was sent: this side needs only the mappings. */
-/* Between hosts: makes the memory for large metas of at most this size, which there is none of yet.
- */
+/* Between hosts: makes the memory for large metas of at most this size, where there is none yet. */
 enum gpud_status gpud_session_add_metas(struct gpud_session *session, uint32_t large_meta_max,
                                         struct gpud_error *error);
 
+/* After the ACCEPT was sent: this side needs only the mappings. */
 void gpud_session_close_fds(struct gpud_session *session);
 
 /* Ends the receiver's use of the session; its held frames stay valid for their holders. */
