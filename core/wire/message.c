@@ -332,12 +332,6 @@ static void body(struct codec *codec, struct gpud_message *message)
     case GPUD_MESSAGE_SHRINK:
         u32(codec, &message->shrink);
         break;
-    case GPUD_MESSAGE_METAS:
-        u32(codec, &message->metas.epoch);
-        u32(codec, &message->metas.max);
-        at_most(codec, message->metas.max, GPUD_LARGE_META_MAX);
-        handle(codec, &message->metas.large_metas);
-        break;
     case GPUD_MESSAGE_QUERY:
     case GPUD_MESSAGE_KICK:
         break;
@@ -438,9 +432,6 @@ size_t gpud_message_attachments(struct gpud_message *message,
     case GPUD_MESSAGE_GROW:
         ring = &message->grow;
         break;
-    case GPUD_MESSAGE_METAS:
-        list(&message->metas.large_metas, handles, &count);
-        break;
     default:
         break;
     }
@@ -459,7 +450,7 @@ const char *gpud_message_name(enum gpud_message_type type)
         [GPUD_MESSAGE_GROW] = "GROW",     [GPUD_MESSAGE_BYE] = "BYE",
         [GPUD_MESSAGE_QUERY] = "QUERY",   [GPUD_MESSAGE_STATUS] = "STATUS",
         [GPUD_MESSAGE_LINKS] = "LINKS",   [GPUD_MESSAGE_KICK] = "KICK",
-        [GPUD_MESSAGE_SHRINK] = "SHRINK", [GPUD_MESSAGE_METAS] = "METAS",
+        [GPUD_MESSAGE_SHRINK] = "SHRINK",
     };
     return (unsigned)type < sizeof(names) / sizeof(names[0]) && names[type] ? names[type]
                                                                             : "message";

@@ -16,8 +16,6 @@
  *        ═════ frames: words in the ring page ═════   no messages
  *        ◀────────────── EVENT, EOS, GROW, OFFER      each with its place among the frames
  *        ◀─────────────────────────────── SHRINK      unmap the ring's last memories
- *        ◀──────────────────────────────── METAS      between hosts, with the first large meta:
- * make METAS ────────────────────────────────▶      memory for them; which is here, or NONE
  *        ◀─────────────────────────────────▶ KICK     "look again", to a side that polls the
  *                                                     connection (base/sleep.h); has no position
  *        ◀──────────────────────────────────▶ BYE     without it, the end is a crash
@@ -61,7 +59,6 @@ enum gpud_message_type {
     GPUD_MESSAGE_LINKS,
     GPUD_MESSAGE_KICK,
     GPUD_MESSAGE_SHRINK,
-    GPUD_MESSAGE_METAS,
 };
 
 /* How a network card accesses a device's memory, as bits. */
@@ -92,11 +89,11 @@ struct gpud_endpoint {
     char no_direct[GPUD_REASON_MAX]; /* why peers cannot write its memory */
     uint32_t reach_count;
     uint8_t reach[GPUD_REACH_MAX][16]; /* the devices that its copy engine can write */
-    const void *common;      /* of the device, see ops.h; not sent: known only of a peer in the same
-                                context */
-    uint32_t host_rate;      /* MB/s between it and the host's memory; 0: unknown */
-    uint64_t token;          /* of the context: equal = the same process and context */
-    uint8_t host[16];        /* the machine's boot id */
+    const void *common; /* of the device, see ops.h; not sent: known only of a peer in the same
+                           context */
+    uint32_t host_rate; /* MB/s between it and the host's memory; 0: unknown */
+    uint64_t token;     /* of the context: equal = the same process and context */
+    uint8_t host[16];   /* the machine's boot id */
     uint64_t time_namespace; /* identifies its CLOCK_MONOTONIC; see base/host.h */
     struct gpud_network network;
     char route[32]; /* the only one to use, or "" */
@@ -119,8 +116,7 @@ struct gpud_offer {
 struct gpud_accept {
     uint32_t epoch, entries;
     struct gpud_handle page;           /* the ring page */
-    struct gpud_handle large_metas;    /* room for each entry's; NONE: frames come without them, or
-                                          METAS asks for it */
+    struct gpud_handle large_metas; /* room for each entry's; NONE: frames come without them */
     struct gpud_ring_description ring; /* memories = 0 if the sender owns the ring */
 };
 
@@ -128,12 +124,6 @@ enum gpud_signal_place {
     GPUD_SIGNAL_NONE,   /* the host publishes a frame when the queue has finished it */
     GPUD_SIGNAL_MEMORY, /* in each slot's memory, known to the driver: DirectGMA */
     GPUD_SIGNAL_PAGE,   /* in the ring page, which both devices map */
-};
-
-struct gpud_metas {
-    uint32_t epoch;
-    uint32_t max;                   /* as large_meta_max of an OFFER, but not 0 */
-    struct gpud_handle large_metas; /* as in an ACCEPT; the sender's is NONE */
 };
 
 struct gpud_canary {
@@ -185,7 +175,6 @@ struct gpud_message {
         struct gpud_user_message event;
         struct gpud_ring_description grow;
         uint32_t shrink; /* SHRINK: how many memories stay */
-        struct gpud_metas metas;
         struct gpud_report report;
         struct gpud_links links;
     };

@@ -103,8 +103,7 @@ struct gpud_sender_params {
     bool standby;
     /** bytes of gpud_frame_info.large_meta that a frame may have, at most GPUD_LARGE_META_MAX; 0:
      * 65536. Each receiver has room for it beside each frame in flight: memory that is used only as
-     * far as metas are. Between hosts it is pinned at both ends: with 0 once a frame has a large
-     * meta, which waits until the receiver has it ready, else from the beginning */
+     * far as metas are, except between hosts, where it is pinned */
     uint32_t large_meta_max;
 };
 

@@ -198,8 +198,6 @@ static void say(struct player *player, struct fuzz_input *input)
     memset(&message, 0, sizeof(message));
     choice = fuzz_number(input, 1);
     message.type = (enum gpud_message_type)(choice % 11);
-    if (choice == 251)
-        message.type = GPUD_MESSAGE_METAS;
     if (choice >= 252) /* what is not part of a handshake */
         message.type = (enum gpud_message_type)(GPUD_MESSAGE_QUERY + choice - 252);
     switch (message.type) {
@@ -240,12 +238,6 @@ static void say(struct player *player, struct fuzz_input *input)
             message.accept.large_metas = fuzz_forged_handle(ENTRIES * LARGE_META_MAX);
         if (choice & 2)
             message.accept.ring.handle[0] = fuzz_forged_handle(ring.handle[0].size);
-        break;
-    case GPUD_MESSAGE_METAS:
-        message.metas.epoch = player->epoch;
-        message.metas.max = LARGE_META_MAX;
-        if (fuzz_number(input, 1) & 1)
-            message.metas.large_metas = fuzz_forged_handle(ENTRIES * LARGE_META_MAX);
         break;
     case GPUD_MESSAGE_READY:
     case GPUD_MESSAGE_EOS:

@@ -233,8 +233,6 @@ static void say(struct player *player, struct fuzz_input *input)
     memset(&message, 0, sizeof(message));
     uint32_t choice = fuzz_number(input, 1);
     message.type = (enum gpud_message_type)(choice % 11);
-    if (choice == 250)
-        message.type = GPUD_MESSAGE_METAS;
     if (choice >= 251) /* what is not part of a handshake */
         message.type = (enum gpud_message_type)(GPUD_MESSAGE_QUERY + choice - 251);
     message.position = player->page ? player->view.head : 0;
@@ -251,10 +249,6 @@ static void say(struct player *player, struct fuzz_input *input)
         break;
     case GPUD_MESSAGE_SHRINK:
         message.shrink = fuzz_number(input, 1) % 4;
-        break;
-    case GPUD_MESSAGE_METAS:
-        message.metas.epoch = player->epoch;
-        message.metas.max = fuzz_number(input, 1) * (LARGE_META_MAX / 64);
         break;
     case GPUD_MESSAGE_GROW:
         message.grow = player->offered;

@@ -304,21 +304,6 @@ static void shrinks(void)
     ENDS("an unexpected SHRINK", raw_send_message(server.fd, &message));
 }
 
-/* Memory for large metas is asked for between hosts only. */
-static void metas_on_one_host(void)
-{
-    struct gpud_message message = {.type = GPUD_MESSAGE_METAS,
-                                   .metas = {.max = 1000, .large_metas.fd = -1}};
-    serve(RAW_SERVER_STREAMING);
-    message.metas.epoch = 1;
-    ENDS("an unexpected METAS", {
-        CHECK(raw_send_message(server.fd, &message), "not sent");
-        gpud_page_count_message(&server.view), gpud_page_notify(&server.view.end);
-    });
-    serve(RAW_SERVER_HELLO);
-    ENDS("an unexpected METAS", raw_send_message(server.fd, &message));
-}
-
 /* A sender may tell of more memory before it has read that its ring was refused. */
 static void growth_of_a_refused_ring(void)
 {
@@ -494,7 +479,6 @@ int main(int argc, char **argv)
         {"rings that are none", wrong_rings},
         {"messages out of turn, canaries that lie", out_of_turn},
         {"rings that shrink", shrinks},
-        {"memory for metas on one host", metas_on_one_host},
         {"a ring that grows when it was refused", growth_of_a_refused_ring},
         {"ends of streams that did not begin", early_ends},
         {"shared words that lie", forged_words},

@@ -37,8 +37,7 @@ static void open_sender(struct scene *scene, enum gpud_slow_receiver policy)
     scene->context = NEW_CONTEXT();
     scene->host = OPEN_DEVICE(scene->context, "host");
     scene->sender = NEW_SENDER(scene->context, .address = peer_address("waiting"),
-                               .psk_file = peer_key(), .device = device, .slow_receiver = policy,
-                               .large_meta_max = 65536); /* now, as the receiver pauses later */
+                               .psk_file = peer_key(), .device = device, .slow_receiver = policy);
     format(scene, 320);
 }
 

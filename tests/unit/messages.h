@@ -169,12 +169,6 @@ static void make(struct gpud_message *message, enum gpud_message_type type, bool
     case GPUD_MESSAGE_SHRINK:
         message->shrink = large ? UINT32_MAX : 1;
         break;
-    case GPUD_MESSAGE_METAS:
-        message->metas.epoch = large ? UINT32_MAX : 1;
-        message->metas.max = large ? GPUD_LARGE_META_MAX : 1;
-        if (large)
-            fill_handle(&message->metas.large_metas, largest_kind(), 1);
-        break;
     case GPUD_MESSAGE_GROW:
         if (large)
             fill_ring(&message->grow, GPUD_RING_MEMORIES_MAX);

@@ -289,24 +289,6 @@ static enum gpud_status take_growth(struct gpud_receiver *receiver,
                             why.reason);
 }
 
-/* The sender has a first large meta. Without memory for it, frames come without. */
-static enum gpud_status make_metas(struct gpud_receiver *receiver, const struct gpud_metas *wanted,
-                                   struct gpud_error *error)
-{
-    struct gpud_session *session = receiver->session;
-    struct gpud_message message = {
-        .type = GPUD_MESSAGE_METAS,
-        .metas = {.epoch = wanted->epoch, .max = wanted->max, .large_metas.fd = -1},
-    };
-    struct gpud_error why;
-    if (gpud_session_add_metas(session, wanted->max, &why) == GPUD_OK)
-        message.metas.large_metas = session->metas_handle;
-    else
-        gpud_log_warning(log_of(receiver), AREA, "frames come without their large metas: %s",
-                         why.reason);
-    return gpud_receiver_send(receiver, &message, error);
-}
-
 enum gpud_status gpud_receiver_handle(struct gpud_receiver *receiver, struct gpud_message *message,
                                       struct gpud_error *error)
 {
@@ -338,14 +320,6 @@ enum gpud_status gpud_receiver_handle(struct gpud_receiver *receiver, struct gpu
         if (!receiver->session || receiver->session->owns_ring)
             return unexpected(message, error);
         return gpud_session_shrink(receiver->session, message->shrink, error);
-    case GPUD_MESSAGE_METAS:
-        if (!receiver->session && receiver->has_refused)
-            return GPUD_OK; /* of the refused ring, likewise */
-        if (!receiver->session || !receiver->session->remote || receiver->session->metas_asked ||
-            message->metas.epoch != receiver->session->epoch || message->metas.max == 0)
-            return unexpected(message, error);
-        receiver->session->metas_asked = true;
-        return make_metas(receiver, &message->metas, error);
     case GPUD_MESSAGE_EVENT: {
         if (receiver->state == GPUD_RECEIVER_HELLO)
             return unexpected(message, error);

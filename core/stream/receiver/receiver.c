@@ -159,7 +159,7 @@ static int is_due(const struct gpud_receiver *receiver)
     const struct gpud_page_rx *view = &receiver->session->view;
     if (receiver->message.type == GPUD_MESSAGE_GROW ||
         receiver->message.type == GPUD_MESSAGE_SHRINK ||
-        receiver->message.type == GPUD_MESSAGE_METAS || receiver->message.type == GPUD_MESSAGE_KICK)
+        receiver->message.type == GPUD_MESSAGE_KICK)
         return 1;
     int reached = is_reached(receiver);
     /* The frames before it may be lost with their sender. The connection is checked before the

@@ -87,15 +87,6 @@ static enum gpud_status make_metas(struct gpud_session *session, uint32_t large_
     return status;
 }
 
-enum gpud_status gpud_session_add_metas(struct gpud_session *session, uint32_t large_meta_max,
-                                        struct gpud_error *error)
-{
-    enum gpud_status status = make_metas(session, large_meta_max, error);
-    if (status != GPUD_OK)
-        session->meta_room = 0;
-    return status;
-}
-
 /* Makes our own ring, for the sender to write; with fewer slots if the aperture is too small. */
 static enum gpud_status make_ring(struct gpud_session *session, const struct gpud_log *log,
                                   struct gpud_error *error)

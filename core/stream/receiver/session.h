@@ -60,7 +60,6 @@ struct gpud_session {
     void *metas;
     size_t meta_room; /* for each */
     struct gpud_handle metas_handle;
-    bool metas_asked; /* by METAS */
     /* For giving back, upload_free and frame_of; never held while putting work on a queue. */
     struct gpud_lock lock;
     struct gpud_page_rx view;
@@ -98,10 +97,6 @@ void gpud_session_unref(struct gpud_session **session);
  * which the caller closes with the message. */
 enum gpud_status gpud_session_describe(const struct gpud_session *session,
                                        struct gpud_accept *accept, struct gpud_error *error);
-
-/* Between hosts: makes the memory for large metas of at most this size, where there is none yet. */
-enum gpud_status gpud_session_add_metas(struct gpud_session *session, uint32_t large_meta_max,
-                                        struct gpud_error *error);
 
 /* After the ACCEPT was sent: this side needs only the mappings. */
 void gpud_session_close_fds(struct gpud_session *session);

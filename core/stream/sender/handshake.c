@@ -13,7 +13,6 @@
 
 #include "base/stop.h"
 #include "stream/sender/delivery.h"
-#include "stream/sender/metas.h"
 #include "stream/sender/offer.h"
 #include "stream/sender/poll.h"
 #include "stream/sender/receivers.h"
@@ -342,8 +341,6 @@ void gpud_link_handle(struct gpud_link *link, struct gpud_message *message)
         gpud_sender_lock(link->sender);
         gpud_link_leave(link, why);
         gpud_sender_unlock(link->sender);
-    } else if (message->type == GPUD_MESSAGE_METAS && link->metas_due) {
-        gpud_metas_take(link, &message->metas);
     } else if (state == GPUD_LINK_OFFERED && message->type == GPUD_MESSAGE_ACCEPT) {
         handle_accept(link, &message->accept);
     } else if (state == GPUD_LINK_CANARY && message->type == GPUD_MESSAGE_READY) {

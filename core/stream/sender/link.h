@@ -90,9 +90,6 @@ struct gpud_link {
     uint64_t dropped_newest, dropped_oldest, dropped_failed; /* parts of `dropped` */
     struct gpud_link_stats stats; /* the receiver's, as of its transport before this one */
 
-    bool has_large_metas; /* frames have had some, so that offers ask for memory */
-    uint32_t metas_due;   /* METAS sent and not answered */
-
     uint32_t kicks_due;   /* requested; see poll.c */
     uint32_t stray_kicks; /* received without a request */
 };

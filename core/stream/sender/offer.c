@@ -87,8 +87,7 @@ static enum gpud_status send_offer(struct gpud_link *link, struct offer *offer,
         return GPUD_CLOSED;
     message->offer.epoch = sender->epoch;
     message->offer.media = sender->media;
-    bool metas = !offer->route->network || sender->expects_metas || link->has_large_metas;
-    message->offer.large_meta_max = metas ? sender->large_meta_max : 0;
+    message->offer.large_meta_max = sender->large_meta_max;
     gpud_print(message->offer.route, "%s", offer->route->name);
     gpud_print(message->offer.reason, "%s", link->fallback_reason);
     enum gpud_status status = gpud_link_try_send(link, message, error);

@@ -71,7 +71,6 @@ enum gpud_status gpud_sender_create(struct gpud_context *context,
     made->slots = params->slots ? params->slots : 4;
     made->slow_receiver = params->slow_receiver ? params->slow_receiver : GPUD_SLOW_BLOCK;
     made->require_direct = params->require_direct;
-    made->expects_metas = params->large_meta_max > 0;
     made->large_meta_max = params->large_meta_max ? params->large_meta_max : LARGE_META_DEFAULT;
     made->on_connect = params->on_connect;
     made->on_disconnect = params->on_disconnect;

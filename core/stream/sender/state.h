@@ -14,7 +14,6 @@
  *     source.c      where its bytes come from, and when they are complete
  *     copies.c      the devices' work for each receiver
  *     delivery.c    handing it over; and the lock
- *     metas.c       memory for large metas between hosts
  *     lines.c       a frame that is handed over while it is written
  *     epoch.c       formats, and the rings made for them
  *     submit.c      the application's frames: a slot to write, and each receiver's credit
@@ -106,7 +105,6 @@ struct gpud_sender {
     _Atomic(enum gpud_slow_receiver) slow_receiver;
     bool require_direct;
     uint32_t large_meta_max; /* bytes that a frame may have */
-    bool expects_metas;      /* the application said how many */
     void (*on_connect)(void *user, const struct gpud_peer_info *peer);
     void (*on_disconnect)(void *user, const struct gpud_peer_info *peer);
     void *user;

@@ -10,7 +10,6 @@
 #include "stream/sender/delivery.h"
 #include "stream/sender/epoch.h"
 #include "stream/sender/lines.h"
-#include "stream/sender/metas.h"
 #include "stream/sender/poll.h"
 #include "stream/sender/waiting.h"
 
@@ -146,9 +145,9 @@ static void take_target(struct gpud_link *link, uint32_t entry, struct gpud_deli
  * Takes a credit of one receiver, by its policy. GPUD_OK with *target filled; GPUD_CLOSED: it gets
  * nothing (it is dead, or the frame is dropped for it: *drop); GPUD_AGAIN, GPUD_TIMEOUT: it blocks.
  */
-static enum gpud_status take_credit(struct gpud_link *link, const struct gpud_frame *frame,
-                                    int64_t deadline, struct gpud_delivery_target *target,
-                                    bool *drop, struct gpud_error *error)
+static enum gpud_status take_credit(struct gpud_link *link, int64_t deadline,
+                                    struct gpud_delivery_target *target, bool *drop,
+                                    struct gpud_error *error)
 {
     struct gpud_sender *sender = link->sender;
     *drop = false;
@@ -156,8 +155,6 @@ static enum gpud_status take_credit(struct gpud_link *link, const struct gpud_fr
     for (;;) {
         if (!gpud_link_takes_frames(link))
             return GPUD_CLOSED;
-        if (frame->info.large_meta_size > 0)
-            gpud_metas_ask(link);
         bool ready = gpud_link_is_ready(link);
         struct gpud_error reason;
         if (ready && gpud_transport_reap(link->transport, &reason) != GPUD_OK) {
@@ -205,7 +202,7 @@ static enum gpud_status take_credit(struct gpud_link *link, const struct gpud_fr
             return gpud_fail(error, GPUD_TIMEOUT, "receiver %s (%s) gave no credit back",
                              link->peer.name, gpud_peer_text(&link->channel->peer, peer_text));
         }
-        if (!ready || link->transport->awaits_metas) {
+        if (!ready) {
             gpud_sender_wait_for_change(sender, deadline);
             continue;
         }
@@ -316,8 +313,7 @@ static enum gpud_status submit(struct gpud_sender *sender, struct gpud_frame *fr
     uint32_t epoch = sender->epoch;
     for (uint32_t i = 0; i < count && status == GPUD_OK; i++) {
         bool drop;
-        status =
-            take_credit(links[i], frame, deadline, &delivery.target[delivery.count], &drop, error);
+        status = take_credit(links[i], deadline, &delivery.target[delivery.count], &drop, error);
         if (status == GPUD_OK)
             delivery.count++;
         if (drop)

@@ -138,17 +138,6 @@ static enum gpud_status open_metas(struct gpud_transport *transport, struct gpud
     return gpud_memfd_map(handle.fd, transport->metas_size, true, &transport->metas, error);
 }
 
-enum gpud_status gpud_transport_make_metas(const struct gpud_transport *transport,
-                                           uint32_t large_meta_max,
-                                           const struct gpud_handle *handle, void **metas,
-                                           struct gpud_error *error)
-{
-    struct gpud_handle theirs = *handle;
-    return transport->remote->ops->share_metas(
-        transport->remote, transport->page.entries * gpud_large_meta_room(large_meta_max), &theirs,
-        metas, error);
-}
-
 /* Attaches the receiver's ring, and registers our own with the card. */
 static enum gpud_status open_remote(struct gpud_transport *transport, struct gpud_remote *remote,
                                     const struct gpud_accept *accept, uint64_t frame_size,
@@ -204,8 +193,7 @@ struct gpud_memory *gpud_transport_slot(const struct gpud_transport *transport, 
 
 bool gpud_transport_has_room(const struct gpud_transport *transport)
 {
-    return !transport->remote ||
-           (!transport->awaits_metas && transport->remote->ops->has_room(transport->remote));
+    return !transport->remote || transport->remote->ops->has_room(transport->remote);
 }
 
 static void destroy(struct gpud_transport *gone)

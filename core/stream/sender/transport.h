@@ -36,8 +36,6 @@ struct gpud_transport {
     uint32_t known_memories;      /* how many of the pool's memories the receiver knows */
     void *metas;                  /* the entries' large metas; between hosts the record's */
     size_t meta_room, metas_size; /* for each; of all */
-    bool metas_asked;             /* the receiver was asked for memory: see metas.h */
-    bool awaits_metas;            /* and has not answered: there is no room for a frame */
     struct gpud_slot *slot_of[GPUD_PAGE_ENTRIES];      /* held by each entry */
     struct gpud_ring ring;                             /* RECEIVER, RECEIVER_HOST: imported */
     struct gpud_memory *views[GPUD_RING_MEMORIES_MAX]; /* its memories for our device; borrowed */
@@ -67,13 +65,6 @@ enum gpud_status gpud_transport_connect(struct gpud_transport *transport,
                                         const struct gpud_accept *accept, bool local,
                                         uint64_t frame_size, uint32_t large_meta_max,
                                         struct gpud_error *error);
-
-/* With memory of a receiver on another host for large metas: makes our own, to write them from; the
- * listener's thread uses it by gpud_metas_take(). Without the lock. */
-enum gpud_status gpud_transport_make_metas(const struct gpud_transport *transport,
-                                           uint32_t large_meta_max,
-                                           const struct gpud_handle *handle, void **metas,
-                                           struct gpud_error *error);
 
 /* RECEIVER, RECEIVER_HOST: the entry's slot as the sender's device sees it; borrowed. */
 struct gpud_memory *gpud_transport_slot(const struct gpud_transport *transport, uint32_t entry,

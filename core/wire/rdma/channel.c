@@ -73,8 +73,6 @@ static bool can_travel(const struct gpud_message *message)
         return is_of_network(&message->accept.page) &&
                is_of_network(&message->accept.large_metas) &&
                is_ring_of_network(&message->accept.ring);
-    case GPUD_MESSAGE_METAS:
-        return is_of_network(&message->metas.large_metas);
     case GPUD_MESSAGE_GROW:
         return is_ring_of_network(&message->grow);
     default:
