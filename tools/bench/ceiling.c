@@ -104,7 +104,10 @@ static bool measure_words(const struct bench_job *wanted, double *rate,
         /* Wait even without an answer: the other process reports the cause. */
         good = bench_children_wait(&child, 1, clock_now() + BENCH_STEP_TIMEOUT, finished,
                                    "answering words", failure) &&
-               *rate > 0;
+               (*rate > 0 || bench_fail(failure, GPUD_PEER, "%s",
+                                        stopped() ? "interrupted"
+                                                  : "the process to exchange words with, as a "
+                                                    "ceiling, does not answer"));
         bench_child_stop(&child, good ? clock_now() + GPUD_SEC : 0);
     }
     close(job.page);
