@@ -18,8 +18,8 @@ void gpud_host_read_id(uint8_t id[16]);
 uint64_t gpud_host_time_namespace(void);
 
 /* Whether the kernel may show this process someone else's user (or group) under this number: a user
- * namespace sees all ids that it does not map as one (65534, "nobody"). In the initial namespace,
- * which maps all, false. */
+ * namespace shows all ids that it does not map as 65534. False in the initial namespace, which maps
+ * all. */
 bool gpud_host_user_is_ambiguous(uid_t user);
 bool gpud_host_group_is_ambiguous(gid_t group);
 

@@ -175,7 +175,8 @@ GPUD_API enum gpud_status gpud_frame_wait_lines(struct gpud_frame *frame, uint32
  * @param frame  any frame
  * @param native_queue  a CUstream of the device's primary context on "cuda:N" (NULL: the default
  *     stream), a hipStream_t on "hip:N"; on "opencl:N" a cl_command_queue of the context that the
- *     frame's cl_mem has
+ *     frame's cl_mem has; around its commands the application acquires and releases a cl_mem that
+ *     another driver's memory was imported as (cl_khr_external_memory)
  * @param error  says why not; may be NULL; written on failure only
  * @return GPUD_OK, or a failure:
  * @retval GPUD_UNSUPPORTED  the device has no such queue, or its driver cannot join it: use

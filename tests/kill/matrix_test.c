@@ -280,8 +280,8 @@ static bool is_any(int point, int way)
     return true;
 }
 
-/* All, but of the columns that are about who sends and who receives, rather than about a way, one
- * cell of each kind. */
+/* Everything, except in the columns of a standby and of a group, which vary the sender and the
+ * receiver and not the way: one cell of each kind. */
 static bool is_in_short_run(int point, int way)
 {
     return !(ways[way].bit & (WAY_STANDBY | WAY_GROUP)) || is_first_of_kind(point);

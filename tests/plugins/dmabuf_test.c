@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* Pictures in dma-bufs, by caps of memory:DMABuf: into the sink, in slots and in memory of another
- * element; out of the source, as slots and as copies. Those who do not ask for any get none. No
+ * element; out of the source, as slots and as copies. Other elements get plain memory. No
  * picture is read before its writer has finished, and no slot is given back before its readers
  * have. The kernel is the test's own, fences included. */
 #include "context.h"

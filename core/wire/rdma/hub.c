@@ -380,7 +380,7 @@ static void destroy_hub(struct rdma_hub *hub)
         rdma_destroy_id(hub->own_id);
     if (hub->id)
         rdma_destroy_id(hub->id);
-    gpud_rdma_share_close(&hub->share); /* whoever gets the lock finds the port free */
+    gpud_rdma_share_close(&hub->share); /* last: the next holder finds the port free */
     if (hub->events)
         rdma_destroy_event_channel(hub->events);
     gpud_fd_close(&hub->retry);

@@ -101,7 +101,7 @@ enum gpud_status gpud_rdma_share_note(const char *channel, uint16_t number,
     return GPUD_OK;
 }
 
-/* The port in a note of this network namespace; 0: there is none. */
+/* The port in a note of this network namespace; 0: it has no valid note. */
 static uint16_t read_note(const char *directory, const char *channel)
 {
     char path[GPUD_SOCKET_PATH_MAX], note[NOTE_MAX], own[NOTE_MAX], *end;
@@ -128,7 +128,7 @@ uint16_t gpud_rdma_share_find(const char *channel)
     return read_note(directory, channel);
 }
 
-/* The name in "PREFIXport" or "PREFIXport!cam1!audio"; false: it is none of this port. */
+/* The name in "PREFIXport" or "PREFIXport!cam1!audio"; false: the entry is of another port. */
 static bool read_name(const char *entry, const char *port, char name[GPUD_RDMA_NAME_MAX + 1])
 {
     size_t length = strlen(port);

@@ -41,8 +41,8 @@ enum gpud_status gpud_rdma_share_open(struct gpud_rdma_share *share, const char 
                                       struct gpud_error *error);
 void gpud_rdma_share_close(struct gpud_rdma_share *share);
 
-/* Becomes the holder if there is none. GPUD_AGAIN: there is; poll share->wait.events. It waits 20
- * ms at most. */
+/* Becomes the holder if the port has no holder. GPUD_AGAIN: it has one; poll share->wait.events.
+ * Waits 20 ms at most. */
 enum gpud_status gpud_rdma_share_try(struct gpud_rdma_share *share, struct gpud_error *error);
 
 /* Makes the note of a channel, "10.0.0.1:7174/cam2", whose process listens on `number`; 0: removes
@@ -50,7 +50,7 @@ enum gpud_status gpud_rdma_share_try(struct gpud_rdma_share *share, struct gpud_
 enum gpud_status gpud_rdma_share_note(const char *channel, uint16_t number,
                                       struct gpud_error *error);
 
-/* The port in the note of a channel that another process sends; 0: there is none. */
+/* The port in the note of a channel that another process sends; 0: the channel has no note. */
 uint16_t gpud_rdma_share_find(const char *channel);
 
 /* A channel that another process sends, by its note. */
