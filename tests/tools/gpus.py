@@ -14,9 +14,10 @@ def check_run(result, route, frames, copies, receivers=1, by_cpu=0):
     check(result["route"] == route, f"{result['parameters']['from']} goes by {result['route']}, not {route}")
     check(result["lost"] == 0 and result["torn"] == 0, f"{route}: lost {result['lost']}, torn {result['torn']}")
     check([line["frames"] for line in result["receivers"]] == [frames] * receivers, f"{route}: {result['receivers']}")
-    # A copy may be counted with the frame before the measured section, or after.
-    check(abs(result["copies"]["gpu"] - copies) < 0.2, f"{route}: {result['copies']} copies")
-    check(abs(result["copies"]["cpu"] - by_cpu) < 0.2, f"{route}: {result['copies']} copies by the CPU")
+    # A receiver copies ahead: when its measured section begins, it may have counted as many copies of frames inside as
+    # the ring has slots. In twenty frames that is a part of a copy each, but never a whole one.
+    for who, wanted in (("gpu", copies), ("cpu", by_cpu)):
+        check(abs(result["copies"][who] - wanted) < 0.5, f"{route}: {result['copies']} copies, {wanted} by the {who}")
     check(result["device_waits_per_frame"]["sender"] is not None, f"{route}: waits for the device are not counted")
 
 
