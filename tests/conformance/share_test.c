@@ -341,6 +341,16 @@ static void test_lies_of_vulkan(struct side *side)
         say("    the size of a descriptor is the driver's to know");
     gpud_memory_unref(&longer);
     refuse_unsealed(side, good);
+    say("an import does not move the position that a file shares with other importers");
+    struct gpud_memory *again;
+    struct stat file;
+    CHECK(fstat(good.fd, &file) == 0, "fstat: %s", strerror(errno));
+    if (S_ISREG(file.st_mode)) {
+        lseek(good.fd, 100, SEEK_SET);
+        WORKS(gpud_memory_import(side->device, &good, 5 * PAGE, GPUD_USAGE_TARGET, &again, &e));
+        CHECK(lseek(good.fd, 0, SEEK_CUR) == 100, "an import moved it");
+        gpud_memory_unref(&again);
+    }
     close(good.fd);
     gpud_memory_unref(&memory);
 }

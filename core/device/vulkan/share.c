@@ -136,6 +136,20 @@ static enum gpud_status read_handle(const struct gpud_memory *memory,
     return status == GPUD_OK ? check_descriptor(handle->fd, claim->bytes, error) : status;
 }
 
+/* A descriptor of our own. Software drivers read a memfd from its start, and all who were given the
+ * same descriptor share its position: importers at the same time would read from a wrong one. */
+static int open_again(int fd)
+{
+    struct stat file;
+    if (fstat(fd, &file) != 0 || !S_ISREG(file.st_mode))
+        return fcntl(fd, F_DUPFD_CLOEXEC, 3);
+    char name[32];
+    gpud_print(name, "/proc/self/fd/%d", fd);
+    int again = open(name, O_RDWR | O_CLOEXEC);
+    /* Where /proc is hidden, the shared position is all there is. */
+    return again >= 0 ? again : fcntl(fd, F_DUPFD_CLOEXEC, 3);
+}
+
 enum gpud_status gpud_vulkan_import(struct gpud_memory *memory, const struct gpud_handle *handle,
                                     struct gpud_error *error)
 {
@@ -145,7 +159,7 @@ enum gpud_status gpud_vulkan_import(struct gpud_memory *memory, const struct gpu
     enum gpud_status status = read_handle(memory, handle, &claim, &origin, error);
     if (status != GPUD_OK)
         return status;
-    int own = fcntl(handle->fd, F_DUPFD_CLOEXEC, 3);
+    int own = open_again(handle->fd);
     if (own < 0)
         return gpud_fail(error, errno == EMFILE ? GPUD_NO_MEMORY : GPUD_PEER,
                          "the peer's descriptor cannot be kept: %s", strerror(errno));
