@@ -187,9 +187,13 @@ static void check_picture(struct gpud_frame *frame)
     else if (!picture_check(&info.layout, data, info.offset, &plane, &row, &byte) &&
              atomic_fetch_add(&own->wrong, 1) == 0)
         snprintf(own->wrong_text, sizeof(own->wrong_text),
-                 "frame %llu (%s %ux%u): plane %u, row %u, byte %u",
+                 "frame %llu (%s %ux%u), picture %llu of %llu, the first received %llu, slot %u: "
+                 "plane %u, row %u, byte %u is %02x",
                  (unsigned long long)info.sequence, info.layout.format, info.layout.width,
-                 info.layout.height, plane, row, byte);
+                 info.layout.height,
+                 (unsigned long long)picture_find(&info.layout, data, info.offset),
+                 (unsigned long long)info.offset, atomic_load(&own->first), info.slot, plane, row,
+                 byte, ((const uint8_t *)data)[info.layout.plane[plane].offset + byte]);
     if (!has_its_large_meta(&info) && atomic_fetch_add(&own->wrong, 1) == 0)
         snprintf(own->wrong_text, sizeof(own->wrong_text), "frame %llu: another large meta",
                  (unsigned long long)info.sequence);

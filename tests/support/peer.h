@@ -57,7 +57,7 @@ struct peer_board {
     atomic_llong last_time;    /* at which a frame came */
     atomic_uint notes;
     struct peer_note note[PEER_NOTES];
-    char wrong_text[160];           /* the first wrong picture */
+    char wrong_text[240];           /* the first wrong picture */
     char reason[GPUD_REASON_MAX];   /* of the last status that was not OK or a time-out */
     atomic_uint status;             /* that went with it */
     struct gpud_receiver_info info; /* at the end */

@@ -63,6 +63,15 @@ bool picture_check(const struct gpud_layout *layout, const void *data, uint64_t 
     return true;
 }
 
+uint64_t picture_find(const struct gpud_layout *layout, const void *data, uint64_t number)
+{
+    uint32_t plane, row, byte;
+    for (uint64_t near = number > 100 ? number - 100 : 1; near < number + 100; near++)
+        if (picture_check(layout, data, near, &plane, &row, &byte))
+            return near;
+    return 0;
+}
+
 void picture_stretch(struct gpud_layout *layout)
 {
     uint64_t offset = 160;

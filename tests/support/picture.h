@@ -14,6 +14,9 @@ void picture_write(const struct gpud_layout *layout, void *data, uint64_t number
 bool picture_check(const struct gpud_layout *layout, const void *data, uint64_t number,
                    uint32_t *plane, uint32_t *row, uint32_t *byte);
 
+/* Which picture the data are near this number: its number, or with none of them, 0. */
+uint64_t picture_find(const struct gpud_layout *layout, const void *data, uint64_t number);
+
 /* The same picture with strides and offsets that a ring of the library would not have. */
 void picture_stretch(struct gpud_layout *layout);
 

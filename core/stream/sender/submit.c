@@ -235,22 +235,28 @@ static void give_up(struct gpud_delivery *delivery)
         gpud_slot_drop(delivery->host_slot);
 }
 
-/* Takes the slots that the shared routes of these links need. */
-static enum gpud_status take_slots(struct gpud_sender *sender, struct gpud_link **links,
-                                   uint32_t count, int64_t deadline, struct gpud_delivery *delivery,
-                                   struct gpud_error *error)
+/* The slots that a frame needs: by routes that share the sender's own slots, and by those that
+ * share its slots on the host. */
+struct needs {
+    bool local, staged;
+};
+
+static void add_need(const struct gpud_sender *sender, const struct gpud_transport *transport,
+                     struct needs *needs)
 {
-    bool local = false, staging = false;
-    for (uint32_t i = 0; i < count; i++) {
-        const struct gpud_transport *transport = links[i]->transport;
-        if (!transport || !transport->pool)
-            continue; /* the receiver owns the ring */
-        bool staged = transport->on_host && sender->device != sender->host;
-        local |= !staged;
-        staging |= staged;
-    }
+    if (!transport || !transport->pool)
+        return; /* the receiver owns the ring */
+    bool staged = transport->on_host && sender->device != sender->host;
+    needs->local |= !staged;
+    needs->staged |= staged;
+}
+
+/* Takes those that the delivery does not have yet. */
+static enum gpud_status take_slots(struct gpud_sender *sender, struct needs needs, int64_t deadline,
+                                   struct gpud_delivery *delivery, struct gpud_error *error)
+{
     enum gpud_status status = GPUD_OK;
-    if (local) {
+    if (needs.local && !delivery->device_slot) {
         struct gpud_pool *pool;
         status = gpud_sender_get_pool(sender, GPUD_RING_SENDER_DEVICE, &pool, error);
         struct gpud_slot *own = status == GPUD_OK ? gpud_pool_slot_of(pool, delivery->frame) : NULL;
@@ -261,7 +267,7 @@ static enum gpud_status take_slots(struct gpud_sender *sender, struct gpud_link 
             status = take_slot(sender, pool, deadline, &delivery->device_slot, error);
         }
     }
-    if (staging && status == GPUD_OK) {
+    if (needs.staged && !delivery->host_slot && status == GPUD_OK) {
         struct gpud_pool *pool;
         status = gpud_sender_get_pool(sender, GPUD_RING_SENDER_HOST, &pool, error);
         if (status == GPUD_OK)
@@ -293,7 +299,8 @@ enum submission {
     BY_LINES, /* it is kept, and still written */
 };
 
-/* Takes slots, then credits, then delivers; under the lock. *rearm: a signal nears its limit. */
+/* Takes slots, then credits, then the slots that turned out to be needed as well, and delivers;
+ * under the lock. *rearm: a signal nears its limit. */
 static enum gpud_status submit(struct gpud_sender *sender, struct gpud_frame *frame,
                                enum submission how, int64_t deadline, bool *rearm,
                                struct gpud_error *error)
@@ -309,8 +316,11 @@ static enum gpud_status submit(struct gpud_sender *sender, struct gpud_frame *fr
     delivery.device_slot = delivery.host_slot = NULL;
     delivery.count = 0;
 
-    enum gpud_status status = take_slots(sender, links, count, deadline, &delivery, error);
     uint32_t epoch = sender->epoch;
+    struct needs needs = {0};
+    for (uint32_t i = 0; i < count; i++)
+        add_need(sender, links[i]->transport, &needs);
+    enum gpud_status status = take_slots(sender, needs, deadline, &delivery, error);
     for (uint32_t i = 0; i < count && status == GPUD_OK; i++) {
         bool drop;
         status = take_credit(links[i], deadline, &delivery.target[delivery.count], &drop, error);
@@ -321,6 +331,11 @@ static enum gpud_status submit(struct gpud_sender *sender, struct gpud_frame *fr
         if (status == GPUD_CLOSED)
             status = GPUD_OK;
     }
+    /* While a credit was awaited, a handshake may have ended with another route. */
+    for (uint32_t i = 0; i < delivery.count; i++)
+        add_need(sender, delivery.target[i].transport, &needs);
+    if (status == GPUD_OK)
+        status = take_slots(sender, needs, deadline, &delivery, error);
     if (status == GPUD_OK && epoch != sender->epoch)
         status = gpud_fail(error, GPUD_INVALID,
                            "the format changed while the frame was being submitted");

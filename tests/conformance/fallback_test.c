@@ -1,0 +1,120 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* A receiver whose driver refuses the sender's memory, at the first format or at a later one, gets
+ * its frames through the host, beside one that maps them. The first frame of the format is
+ * submitted while the two still agree on that. Linked with --wrap=gpud_vulkan_import. */
+#include "device/vulkan/share.h"
+
+#include "support/check.h"
+#include "support/make.h"
+#include "support/peer.h"
+
+#define DEVICE "vulkan:0"
+#define FRAMES 8
+#define IMPORTS "GPUD_TEST_IMPORTS" /* how many the receiver's driver accepts */
+
+enum gpud_status __real_gpud_vulkan_import(struct gpud_memory *memory,
+                                           const struct gpud_handle *handle,
+                                           struct gpud_error *error);
+enum gpud_status __wrap_gpud_vulkan_import(struct gpud_memory *memory,
+                                           const struct gpud_handle *handle,
+                                           struct gpud_error *error);
+
+enum gpud_status __wrap_gpud_vulkan_import(struct gpud_memory *memory,
+                                           const struct gpud_handle *handle,
+                                           struct gpud_error *error)
+{
+    static atomic_int count;
+    const char *limit = getenv(IMPORTS);
+    if (limit && atomic_fetch_add(&count, 1) >= atoi(limit))
+        return gpud_fail(error, GPUD_PEER, "the driver of this test imports no more");
+    return __real_gpud_vulkan_import(memory, handle, error);
+}
+
+static void start(struct peer *peer, int imports)
+{
+    struct peer_orders orders = {.device = DEVICE};
+    char limit[16];
+    snprintf(limit, sizeof(limit), "%d", imports);
+    snprintf(orders.address, sizeof(orders.address), "%s", peer_address("fallback"));
+    if (imports >= 0)
+        setenv(IMPORTS, limit, 1);
+    peer_start(peer, &orders);
+    unsetenv(IMPORTS);
+}
+
+static void send(struct gpud_sender *sender, uint32_t width, uint64_t *number)
+{
+    struct gpud_layout layout = LAYOUT("UYVY", width, 90, 0);
+    WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
+    for (int i = 0; i < FRAMES; i++)
+        SEND_LENT(sender, &layout, ++*number);
+}
+
+static uint64_t count_copies(struct gpud_sender *sender)
+{
+    struct gpud_sender_info info = INFO(sender, sender);
+    return info.copies_cpu + info.copies_gpu;
+}
+
+/* Returns how many of the three formats went through the host. */
+static int run(int imports)
+{
+    AUTO(gpud_context_destroy) struct gpud_context *context = NEW_CONTEXT();
+    AUTO(gpud_sender_destroy)
+    struct gpud_sender *sender = NEW_SENDER(context, .address = peer_address("fallback"),
+                                            .device = DEVICE, .slow_receiver = GPUD_SLOW_BLOCK);
+    struct gpud_layout layout = LAYOUT("UYVY", 160, 90, 0);
+    WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
+    /* The ring has its full size before the driver refuses: growing ends a link. */
+    struct peer peer[2];
+    start(&peer[0], -1);
+    WORKS(gpud_sender_wait(sender, 1, 30 * GPUD_SEC, &e));
+    start(&peer[1], imports);
+    WORKS(gpud_sender_wait(sender, 2, 30 * GPUD_SEC, &e));
+
+    uint64_t number = 0;
+    int staged = 0;
+    for (uint32_t width = 160; width <= 320; width += 80) {
+        uint64_t copies = count_copies(sender);
+        send(sender, width, &number);
+        staged += count_copies(sender) > copies;
+    }
+    for (int i = 0; i < 2; i++) {
+        PEER_UNTIL("the last frame", 30000, atomic_load(&peer[i].board->last) == number);
+        PEER_FINISH(&peer[i]);
+        CHECK_EQUAL(peer[i].board->frames, number);
+        CHECK_EQUAL(peer[i].board->gaps, 0);
+        peer_forget(&peer[i]);
+    }
+    return staged;
+}
+
+static void skip_without_vulkan(void)
+{
+    AUTO(gpud_context_destroy) struct gpud_context *context = NEW_CONTEXT();
+    AUTO(gpud_device_close) struct gpud_device *device = NULL;
+    struct gpud_error error;
+    enum gpud_status status = gpud_device_open(context, DEVICE, &device, &error);
+    if (status == GPUD_NO_DEVICE)
+        SKIP("%s", error.reason);
+    CHECK(status == GPUD_OK, "%s", error.reason);
+}
+
+int main(int argc, char **argv)
+{
+    peer_main(argc, argv);
+    test_alarm(240);
+    skip_without_vulkan();
+    int seen = 0;
+    for (int imports = 0;; imports++) {
+        int staged = run(imports);
+        SAY("%d imports: %d of three formats go through the host", imports, staged);
+        seen |= 1 << staged;
+        if (staged == 0)
+            break;
+    }
+    CHECK(seen == 15, "the driver refused at %x formats, not at each of them", seen);
+    return 0;
+}
