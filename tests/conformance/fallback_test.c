@@ -10,9 +10,12 @@
 #include "support/make.h"
 #include "support/peer.h"
 
-#define DEVICE "vulkan:0"
 #define FRAMES 8
-#define IMPORTS "GPUD_TEST_IMPORTS" /* how many the receiver's driver accepts */
+/* How many imports a driver accepts: Vulkan's here, the fake one of CUDA by a fault of its own. */
+#define IMPORTS "GPUD_TEST_IMPORTS"
+#define FAULT "GPUD_FAKE_CUDA_FAIL"
+
+static const char *device;
 
 enum gpud_status __real_gpud_vulkan_import(struct gpud_memory *memory,
                                            const struct gpud_handle *handle,
@@ -32,16 +35,25 @@ enum gpud_status __wrap_gpud_vulkan_import(struct gpud_memory *memory,
     return __real_gpud_vulkan_import(memory, handle, error);
 }
 
+#define UNLIMITED 1000
+
+static void set_limit(int imports)
+{
+    char limit[64];
+    snprintf(limit, sizeof(limit), "%d", imports);
+    setenv(IMPORTS, limit, 1);
+    snprintf(limit, sizeof(limit), "cuMemImportFromShareableHandle:%d+=2", imports + 1);
+    setenv(FAULT, limit, 1);
+}
+
 static void start(struct peer *peer, int imports)
 {
-    struct peer_orders orders = {.device = DEVICE};
-    char limit[16];
-    snprintf(limit, sizeof(limit), "%d", imports);
+    struct peer_orders orders = {0};
+    snprintf(orders.device, sizeof(orders.device), "%s", device);
     snprintf(orders.address, sizeof(orders.address), "%s", peer_address("fallback"));
-    if (imports >= 0)
-        setenv(IMPORTS, limit, 1);
+    set_limit(imports);
     peer_start(peer, &orders);
-    unsetenv(IMPORTS);
+    set_limit(UNLIMITED);
 }
 
 static void send(struct gpud_sender *sender, uint32_t width, uint64_t *number)
@@ -64,12 +76,12 @@ static int run(int imports)
     AUTO(gpud_context_destroy) struct gpud_context *context = NEW_CONTEXT();
     AUTO(gpud_sender_destroy)
     struct gpud_sender *sender = NEW_SENDER(context, .address = peer_address("fallback"),
-                                            .device = DEVICE, .slow_receiver = GPUD_SLOW_BLOCK);
+                                            .device = device, .slow_receiver = GPUD_SLOW_BLOCK);
     struct gpud_layout layout = LAYOUT("UYVY", 160, 90, 0);
     WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
     /* The ring has its full size before the driver refuses: growing ends a link. */
     struct peer peer[2];
-    start(&peer[0], -1);
+    start(&peer[0], UNLIMITED);
     WORKS(gpud_sender_wait(sender, 1, 30 * GPUD_SEC, &e));
     start(&peer[1], imports);
     WORKS(gpud_sender_wait(sender, 2, 30 * GPUD_SEC, &e));
@@ -91,12 +103,12 @@ static int run(int imports)
     return staged;
 }
 
-static void skip_without_vulkan(void)
+static void skip_without_device(void)
 {
     AUTO(gpud_context_destroy) struct gpud_context *context = NEW_CONTEXT();
-    AUTO(gpud_device_close) struct gpud_device *device = NULL;
+    AUTO(gpud_device_close) struct gpud_device *opened = NULL;
     struct gpud_error error;
-    enum gpud_status status = gpud_device_open(context, DEVICE, &device, &error);
+    enum gpud_status status = gpud_device_open(context, device, &opened, &error);
     if (status == GPUD_NO_DEVICE)
         SKIP("%s", error.reason);
     CHECK(status == GPUD_OK, "%s", error.reason);
@@ -106,7 +118,10 @@ int main(int argc, char **argv)
 {
     peer_main(argc, argv);
     test_alarm(240);
-    skip_without_vulkan();
+    CHECK(argc == 2, "name a device");
+    device = argv[1];
+    set_limit(0); /* of this process, the sender's */
+    skip_without_device();
     int seen = 0;
     for (int imports = 0;; imports++) {
         int staged = run(imports);

@@ -141,6 +141,12 @@ static enum gpud_status import_ipc(struct gpud_memory *memory, struct gpud_gpu_m
     return GPUD_OK;
 }
 
+/* A driver that is short of memory says nothing about the peer: another route may do. */
+static enum gpud_status blame(int result)
+{
+    return result == GPUD_GPU_OUT_OF_MEMORY ? GPUD_NO_MEMORY : GPUD_PEER;
+}
+
 static enum gpud_status import_fd(struct gpud_memory *memory, struct gpud_gpu_memory *record,
                                   const struct gpud_handle *handle, struct gpud_error *error)
 {
@@ -158,7 +164,7 @@ static enum gpud_status import_fd(struct gpud_memory *memory, struct gpud_gpu_me
                                     driver->imports_by_address ? (void *)&fd : (void *)(intptr_t)fd,
                                     GPUD_GPU_HANDLE_FD);
     if (result)
-        return gpud_gpu_fail_as(gpu->driver, error, GPUD_PEER, result,
+        return gpud_gpu_fail_as(driver, error, blame(result), result,
                                 "the peer's handle is not memory of a GPU that %s knows", name);
     struct gpud_gpu_allocation what = {0};
     result = driver->mem_get_allocation_properties(&what, record->allocation);
@@ -167,8 +173,7 @@ static enum gpud_status import_fd(struct gpud_memory *memory, struct gpud_gpu_me
                      &record->address, &result) == GPUD_OK)
         return GPUD_OK;
     driver->mem_release(record->allocation);
-    return gpud_gpu_fail_as(gpu->driver, error,
-                            result == GPUD_GPU_OUT_OF_MEMORY ? GPUD_NO_MEMORY : GPUD_PEER, result,
+    return gpud_gpu_fail_as(driver, error, blame(result), result,
                             "%s cannot map the %llu bytes that the peer offers", name,
                             (unsigned long long)record->mapped);
 }
@@ -195,8 +200,7 @@ static enum gpud_status import_graphics(struct gpud_memory *memory, struct gpud_
                                        memory->size, &record->object, &record->address);
     if (result == 0)
         return GPUD_OK;
-    return gpud_gpu_fail_as(driver, error,
-                            result == GPUD_GPU_OUT_OF_MEMORY ? GPUD_NO_MEMORY : GPUD_PEER, result,
+    return gpud_gpu_fail_as(driver, error, blame(result), result,
                             "the peer's handle is not memory of a GPU that %s knows", name);
 }
 
