@@ -91,6 +91,7 @@ class Frames(Case):
         shapes = {
             "GRAY8": {"Y": (36, 62)}, "GRAY16_LE": {"Y": (36, 62)}, "RGB": {"RGB": (36, 62, 3)},
             "UYVY": {"UYVY": (36, 62, 2)}, "rggb10le": {"bayer": (36, 62)}, "RGBA64_LE": {"RGBA": (36, 62, 4)},
+            "ABGR64_LE": {"ABGR": (36, 62, 4)},
             "NV12": {"Y": (36, 62), "UV": (18, 31, 2)}, "P010_10LE": {"Y": (36, 62), "UV": (18, 31, 2)},
             "YV12": {"Y": (36, 62), "V": (18, 31), "U": (18, 31)},
             "I422_10LE": {"Y": (36, 62), "U": (36, 31), "V": (36, 31)},
@@ -103,7 +104,7 @@ class Frames(Case):
             sender.configure(f"{media},format={name},width=62,height=36,framerate=25/1")
             with sender.acquire(timeout=DEADLINE) as frame:
                 self.assertEqual({key: plane.shape for key, plane in frame.planes.items()}, planes, name)
-                wide = name in ("GRAY16_LE", "rggb10le", "RGBA64_LE", "P010_10LE", "I422_10LE")
+                wide = name in ("GRAY16_LE", "rggb10le", "RGBA64_LE", "ABGR64_LE", "P010_10LE", "I422_10LE")
                 for plane in frame.planes.values():
                     self.assertEqual(plane.dtype, "uint16" if wide else "uint8")
                     array = np.asarray(plane)

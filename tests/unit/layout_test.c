@@ -8,16 +8,16 @@
 #include "support/make.h"
 
 static const char *const names[] = {
-    "UYVY",      "YUY2",        "YVYU",     "VYUY",     "v210",     "v216",       "Y210",
-    "UYVP",      "NV12",        "NV21",     "NV16",     "NV61",     "NV24",       "P010_10LE",
-    "P012_LE",   "P016_LE",     "I420",     "YV12",     "Y42B",     "Y444",       "I420_10LE",
-    "I422_10LE", "Y444_10LE",   "BGRx",     "BGRA",     "RGBx",     "RGBA",       "xRGB",
-    "ARGB",      "xBGR",        "ABGR",     "AYUV",     "r210",     "RGB10A2_LE", "BGR10A2_LE",
-    "RGBA64_LE", "RGB",         "BGR",      "RGB16",    "BGR16",    "GRAY8",      "GRAY16_LE",
-    "GRAY16_BE", "GRAY10_LE16", "NV42",     "RGB15",    "BGR15",    "bggr",       "gbrg",
-    "grbg",      "rggb",        "bggr10le", "gbrg10le", "grbg10le", "rggb10le",   "bggr12le",
-    "gbrg12le",  "grbg12le",    "rggb12le", "bggr14le", "gbrg14le", "grbg14le",   "rggb14le",
-    "bggr16le",  "gbrg16le",    "grbg16le", "rggb16le",
+    "UYVY",      "YUY2",        "YVYU",     "VYUY",     "v210",      "v216",       "Y210",
+    "UYVP",      "NV12",        "NV21",     "NV16",     "NV61",      "NV24",       "P010_10LE",
+    "P012_LE",   "P016_LE",     "I420",     "YV12",     "Y42B",      "Y444",       "I420_10LE",
+    "I422_10LE", "Y444_10LE",   "BGRx",     "BGRA",     "RGBx",      "RGBA",       "xRGB",
+    "ARGB",      "xBGR",        "ABGR",     "AYUV",     "r210",      "RGB10A2_LE", "BGR10A2_LE",
+    "RGBA64_LE", "RGB",         "BGR",      "RGB16",    "BGR16",     "GRAY8",      "GRAY16_LE",
+    "GRAY16_BE", "GRAY10_LE16", "NV42",     "RGB15",    "BGR15",     "bggr",       "gbrg",
+    "grbg",      "rggb",        "bggr10le", "gbrg10le", "grbg10le",  "rggb10le",   "bggr12le",
+    "gbrg12le",  "grbg12le",    "rggb12le", "bggr14le", "gbrg14le",  "grbg14le",   "rggb14le",
+    "bggr16le",  "gbrg16le",    "grbg16le", "rggb16le", "BGRA64_LE", "ARGB64_LE",  "ABGR64_LE",
 };
 
 /* Row bytes and rows of each plane, worked out from the definition of the format. */
@@ -56,6 +56,9 @@ static const struct expected {
     {"BGRx", 1366, 767, 1, {{5464, 767}}},
     {"RGB", 1366, 767, 1, {{4098, 767}}},
     {"RGBA64_LE", 1366, 767, 1, {{10928, 767}}},
+    {"BGRA64_LE", 1366, 767, 1, {{10928, 767}}},
+    {"ARGB64_LE", 1366, 767, 1, {{10928, 767}}},
+    {"ABGR64_LE", 1366, 767, 1, {{10928, 767}}},
     {"GRAY8", 1366, 767, 1, {{1366, 767}}},
     {"rggb", 1365, 767, 1, {{1365, 767}}},
     {"rggb10le", 1365, 767, 1, {{2730, 767}}},

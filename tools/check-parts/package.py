@@ -13,13 +13,21 @@ import jobs
 NO_DEBIAN = 3
 
 
-def package(name, args):
+KINDS = [["--suite", "bookworm"], ["--suite", "trixie"], ["--suite", "trixie", "--arch", "arm64"]]
+
+
+def one(name, kind):
     with tempfile.TemporaryDirectory(prefix="gpudirect-check-") as folder:
-        command = [sys.executable, "tools/package", "--suite", "bookworm", "--check", "-o", folder]
+        command = [sys.executable, "tools/package", *kind, "--check", "-o", folder]
         with tempfile.TemporaryFile("w+") as output:
             status = jobs.run(command, limit=3 * jobs.HOUR, stdout=output, stderr=subprocess.STDOUT)
             output.seek(0)
             text = output.read()
     outcome = {0: "OK", NO_DEBIAN: "SKIP"}.get(status, "FAIL")
     reason = text.strip().splitlines()[-1].removeprefix("package: ") if text.strip() else "no reason given"
-    return [jobs.result(name, "./tools/package --check", outcome, f"skipped: {reason}" if outcome == "SKIP" else text)]
+    return jobs.result(name, f"./tools/package {' '.join(kind)} --check", outcome,
+                       f"skipped: {reason}" if outcome == "SKIP" else text)
+
+
+def package(name, args):
+    return [one(name, kind) for kind in KINDS]

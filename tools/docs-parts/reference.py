@@ -14,7 +14,7 @@ import xml.etree.ElementTree as ElementTree
 
 ELEMENTS = {"gpudirectsink": "fakesink", "gpudirectsrc": "fakesrc", "gpudirectprogramsrc": "bin"}
 PROGRAMS = ["gpudirect-info", "gpudirect-bench", "gpudirect-monitor", "gpudirect-view"]
-SCRIPTS = ["demo", "check", "setup", "docs", "bundle"]
+SCRIPTS = ["demo", "check", "setup", "docs", "bundle", "package"]
 
 # Prints what Python knows of the package, for a process with the package's interpreter.
 PYTHON_LISTING = """
