@@ -165,6 +165,23 @@ void gpud_event_raise(int fd)
     (void)written; /* the count does not matter */
 }
 
+bool gpud_fd_type(int fd, mode_t *type)
+{
+    struct statx file;
+    if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &file) != 0)
+        return false;
+    *type = file.stx_mode & S_IFMT;
+    return true;
+}
+
+bool gpud_fd_is_dmabuf(int fd)
+{
+    struct statfs fs;
+    mode_t type;
+    return gpud_fd_type(fd, &type) && type == 0 && fstatfs(fd, &fs) == 0 &&
+           fs.f_type == DMA_BUF_MAGIC;
+}
+
 void gpud_fd_close(int *fd)
 {
     if (*fd >= 0)

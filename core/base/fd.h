@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include <stdatomic.h>
+#include <sys/types.h>
 
 enum gpud_share {
     GPUD_SHARE_READ_ONLY, /* importers can only map it for reading (F_SEAL_FUTURE_WRITE) */
@@ -40,6 +41,14 @@ bool gpud_memory_unmap_pages(void *data, uint64_t size);
 
 /* Makes a non-blocking eventfd readable; does nothing for -1. */
 void gpud_event_raise(int fd);
+
+/* The type of its file, as in st_mode; 0: an object of the kernel's without a file. Unlike fstat()
+ * it does not ask a file system in user space, which may never answer. false: errno says why. */
+bool gpud_fd_type(int fd, mode_t *type);
+
+/* Whether it is a dma-buf. Asked of the kernel's own file system, because the ioctls of dma-bufs
+ * wait for fences without a deadline. */
+bool gpud_fd_is_dmabuf(int fd);
 
 /* Closes *fd and makes it -1; does nothing for -1. */
 void gpud_fd_close(int *fd);

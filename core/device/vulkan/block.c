@@ -33,6 +33,13 @@ static VkResult make_buffer(const struct vulkan_device *vulkan, struct vulkan_bl
     return result;
 }
 
+/* Some drivers promise more than the heap has. */
+static bool fits(const struct vulkan_device *vulkan, const struct vulkan_block *block)
+{
+    const VkPhysicalDeviceMemoryProperties *all = &vulkan->facts.memory;
+    return block->bytes <= all->memoryHeaps[all->memoryTypes[block->type].heapIndex].size;
+}
+
 /* Allocates block->bytes of block->type, and puts the buffer on it. */
 static VkResult allocate(const struct vulkan_device *vulkan, struct vulkan_block *block,
                          const void *how)
@@ -43,9 +50,7 @@ static VkResult allocate(const struct vulkan_device *vulkan, struct vulkan_block
         .allocationSize = block->bytes,
         .memoryTypeIndex = block->type,
     };
-    const VkPhysicalDeviceMemoryProperties *all = &vulkan->facts.memory;
-    /* Some drivers promise more than the heap has. */
-    if (block->bytes > all->memoryHeaps[all->memoryTypes[block->type].heapIndex].size)
+    if (!fits(vulkan, block))
         return VK_ERROR_OUT_OF_DEVICE_MEMORY;
     VkResult result = vulkan->calls.AllocateMemory(vulkan->device, &info, NULL, &block->memory);
     return result == VK_SUCCESS ? vulkan->calls.BindBufferMemory(vulkan->device, block->buffer,
@@ -204,10 +209,11 @@ static bool check_import(const struct vulkan_device *vulkan, enum vulkan_origin 
     /* The specification leaves to the importer that these are the exporter's. */
     if (origin == VULKAN_OF_PEER)
         return needs->size == block->bytes && block->type < all->memoryTypeCount &&
-               types >> block->type & 1;
+               types >> block->type & 1 && fits(vulkan, block);
     return block->start % needs->alignment == 0 && needs->size <= block->bytes - block->start &&
            (gpud_vulkan_choose_type(all, types, VULKAN_FOR_DEVICE, &block->type) ||
-            gpud_vulkan_choose_type(all, types, VULKAN_FOR_HOST, &block->type));
+            gpud_vulkan_choose_type(all, types, VULKAN_FOR_HOST, &block->type)) &&
+           fits(vulkan, block);
 }
 
 VkResult gpud_vulkan_block_import(const struct vulkan_device *vulkan, int *fd,
@@ -238,11 +244,10 @@ VkResult gpud_vulkan_block_import(const struct vulkan_device *vulkan, int *fd,
         .handleType = handle,
         .fd = *fd,
     };
+    bool tried = result == VK_SUCCESS && check_import(vulkan, origin, &needs, types, block);
     if (result == VK_SUCCESS)
-        result = check_import(vulkan, origin, &needs, types, block)
-                     ? allocate(vulkan, block, &imported)
-                     : VK_ERROR_INVALID_EXTERNAL_HANDLE;
-    if (block->memory)
+        result = tried ? allocate(vulkan, block, &imported) : VK_ERROR_INVALID_EXTERNAL_HANDLE;
+    if (block->memory || (tried && facts->is_lavapipe))
         *fd = -1;
     /* Memory whose mapping fails is reached by copies, as is all of other drivers. */
     if (result == VK_SUCCESS && origin == VULKAN_OF_PEER &&

@@ -101,7 +101,7 @@ static void find_sharing(struct vulkan_facts *facts, const struct extensions *al
     facts->of_hip = facts->dmabuf && facts->vendor == VENDOR_AMD;
 }
 
-/* Name, place, UUIDs, and the alignment of host pages. Returns the version. */
+/* Name, place, UUIDs, driver, and the alignment of host pages. Returns the version. */
 static uint32_t read_properties(struct vulkan_facts *facts, const struct extensions *all,
                                 struct gpud_device_info *info)
 {
@@ -109,6 +109,8 @@ static uint32_t read_properties(struct vulkan_facts *facts, const struct extensi
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PCI_BUS_INFO_PROPERTIES_EXT};
     VkPhysicalDeviceExternalMemoryHostPropertiesEXT host = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_MEMORY_HOST_PROPERTIES_EXT};
+    VkPhysicalDeviceDriverProperties driver = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES};
     VkPhysicalDeviceIDProperties id = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_ID_PROPERTIES};
     VkPhysicalDeviceProperties2 own = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2,
                                        .pNext = &id};
@@ -122,6 +124,10 @@ static uint32_t read_properties(struct vulkan_facts *facts, const struct extensi
         host.pNext = id.pNext;
         id.pNext = &host;
     }
+    if (has(all, VK_KHR_DRIVER_PROPERTIES_EXTENSION_NAME)) {
+        driver.pNext = id.pNext;
+        id.pNext = &driver;
+    }
     gpud_vk.GetPhysicalDeviceProperties2(facts->physical, &own);
     gpud_print(info->description, "%s", own.properties.deviceName);
     if (has_pci)
@@ -131,6 +137,7 @@ static uint32_t read_properties(struct vulkan_facts *facts, const struct extensi
         facts->host_align = host.minImportedHostPointerAlignment;
     facts->vendor = own.properties.vendorID;
     facts->pins_writable_only = facts->vendor == VENDOR_NVIDIA;
+    facts->is_lavapipe = driver.driverID == VK_DRIVER_ID_MESA_LLVMPIPE;
     memcpy(facts->device_uuid, id.deviceUUID, VK_UUID_SIZE);
     memcpy(facts->driver_uuid, id.driverUUID, VK_UUID_SIZE);
     return own.properties.apiVersion;

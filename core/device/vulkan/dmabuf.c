@@ -7,9 +7,7 @@
 #include "device/vulkan/block.h"
 
 #include <fcntl.h>
-#include <linux/magic.h>
 #include <stdlib.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #define DMA_BUF VK_EXTERNAL_MEMORY_HANDLE_TYPE_DMA_BUF_BIT_EXT
@@ -39,14 +37,11 @@ static enum gpud_status export_part(struct gpud_memory *memory, uint64_t from, u
     return GPUD_OK;
 }
 
-/* Whether it is a dma-buf with these bytes. Drivers take memfds for one, too. Asked of the file
- * system, because the ioctls of dma-bufs wait for fences without a deadline. */
+/* Whether it is a dma-buf with these bytes. Drivers take memfds for one, too. */
 static enum gpud_status measure(int fd, uint64_t from, uint64_t size, uint64_t *bytes,
                                 struct gpud_error *error)
 {
-    struct statfs fs;
-    bool is_one = fstatfs(fd, &fs) == 0 && fs.f_type == DMA_BUF_MAGIC;
-    off_t end = is_one ? lseek(fd, 0, SEEK_END) : -1;
+    off_t end = gpud_fd_is_dmabuf(fd) ? lseek(fd, 0, SEEK_END) : -1;
     if (end < 0)
         return gpud_fail(error, GPUD_INVALID, "the descriptor is no dma-buf");
     lseek(fd, 0, SEEK_SET);

@@ -15,18 +15,27 @@
 
 _Static_assert(GPUD_VULKAN_WORDS <= GPUD_HANDLE_WORDS, "they fit");
 
-enum gpud_status gpud_vulkan_export(struct gpud_memory *memory, struct gpud_handle *handle,
-                                    struct gpud_error *error)
+/* Two sizes, and what identifies the driver's build. */
+#define LAVAPIPE_HEADER 36
+
+static VkResult get_fd(const struct vulkan_device *vulkan, const struct vulkan_block *block,
+                       int *fd)
 {
-    const struct vulkan_device *vulkan = gpud_vulkan_device(memory->device);
-    const struct vulkan_block *block = &gpud_vulkan_record(memory)->block;
     const VkMemoryGetFdInfoKHR info = {
         .sType = VK_STRUCTURE_TYPE_MEMORY_GET_FD_INFO_KHR,
         .memory = block->memory,
         .handleType = VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT,
     };
+    return vulkan->calls.GetMemoryFdKHR(vulkan->device, &info, fd);
+}
+
+enum gpud_status gpud_vulkan_export(struct gpud_memory *memory, struct gpud_handle *handle,
+                                    struct gpud_error *error)
+{
+    const struct vulkan_device *vulkan = gpud_vulkan_device(memory->device);
+    const struct vulkan_block *block = &gpud_vulkan_record(memory)->block;
     int fd = -1;
-    VkResult result = vulkan->calls.GetMemoryFdKHR(vulkan->device, &info, &fd);
+    VkResult result = get_fd(vulkan, block, &fd);
     if (result != VK_SUCCESS)
         return gpud_vulkan_fail(error, result, "memory of %s cannot be exported",
                                 memory->device->info.name);
@@ -69,25 +78,59 @@ static enum gpud_status check_words(const struct gpud_memory *memory,
     return GPUD_OK;
 }
 
+/* Whether a memfd is one that lavapipe makes for such memory: what it finds at the beginning, the
+ * size and where the memory begins, it believes. A peer that changes that after this check can
+ * still crash this process; drivers of GPUs keep nothing of the kind where a peer can write. */
+static enum gpud_status check_like_own(const struct vulkan_device *vulkan, int fd,
+                                       const struct vulkan_block *claim, struct gpud_error *error)
+{
+    struct vulkan_block own;
+    char wanted[LAVAPIPE_HEADER], found[LAVAPIPE_HEADER];
+    int made = -1;
+    VkResult result = gpud_vulkan_block_make(vulkan, claim->size, vulkan->facts.shared, &own);
+    if (result == VK_SUCCESS)
+        result = get_fd(vulkan, &own, &made);
+    struct stat ours, theirs;
+    bool alike = fstat(made, &ours) == 0 && fstat(fd, &theirs) == 0 &&
+                 theirs.st_size >= ours.st_size &&
+                 pread(made, wanted, sizeof(wanted), 0) == LAVAPIPE_HEADER &&
+                 pread(fd, found, sizeof(found), 0) == LAVAPIPE_HEADER &&
+                 memcmp(wanted, found, sizeof(wanted)) == 0;
+    gpud_fd_close(&made);
+    gpud_vulkan_block_free(vulkan, &own);
+    if (result != VK_SUCCESS)
+        return gpud_vulkan_fail(error, result, "no %llu bytes to compare the peer's memory with",
+                                (unsigned long long)claim->size);
+    if (!alike)
+        return gpud_fail(error, GPUD_PEER,
+                         "the peer's memfd is not memory of %llu bytes as this driver makes it",
+                         (unsigned long long)claim->size);
+    return GPUD_OK;
+}
+
 /* Drivers take the size from the importer, so the descriptor has to hold what is claimed. Software
  * drivers export a memfd, which must not shrink either; a GPU's driver a dma-buf, which tells its
- * size, or a descriptor that it alone knows. */
-static enum gpud_status check_descriptor(int fd, uint64_t bytes, struct gpud_error *error)
+ * size, or a device of its own, which it alone knows. */
+static enum gpud_status check_descriptor(const struct vulkan_device *vulkan, int fd,
+                                         const struct vulkan_block *claim, struct gpud_error *error)
 {
-    struct stat file;
-    if (fstat(fd, &file) != 0)
+    bool is_lavapipe = vulkan->facts.is_lavapipe;
+    mode_t type;
+    if (fcntl(fd, F_GET_SEALS) >= 0) {
+        enum gpud_status status = gpud_memfd_check(fd, claim->bytes, error);
+        return status == GPUD_OK && is_lavapipe ? check_like_own(vulkan, fd, claim, error) : status;
+    }
+    if (!gpud_fd_type(fd, &type))
         return gpud_fail(error, GPUD_PEER, "the peer's descriptor cannot be looked at: %s",
                          strerror(errno));
-    if (S_ISREG(file.st_mode))
-        return gpud_memfd_check(fd, bytes, error);
-    off_t end = S_ISCHR(file.st_mode) ? -1 : lseek(fd, 0, SEEK_END);
+    bool known = is_lavapipe ? gpud_fd_is_dmabuf(fd) : type == 0 || type == S_IFCHR;
+    off_t end = known && type == 0 ? lseek(fd, 0, SEEK_END) : -1;
     if (end >= 0)
         lseek(fd, 0, SEEK_SET);
-    if (S_ISFIFO(file.st_mode) || S_ISSOCK(file.st_mode) || S_ISDIR(file.st_mode) ||
-        (end >= 0 && (uint64_t)end < bytes))
+    if (!known || (end >= 0 && (uint64_t)end < claim->bytes))
         return gpud_fail(error, GPUD_PEER,
                          "the peer sent a descriptor that is not memory of %llu bytes",
-                         (unsigned long long)bytes);
+                         (unsigned long long)claim->bytes);
     return GPUD_OK;
 }
 
@@ -133,15 +176,16 @@ static enum gpud_status read_handle(const struct gpud_memory *memory,
         return gpud_fail(error, GPUD_PEER, "the peer's handle is not memory of a GPU that %s knows",
                          memory->device->info.name);
     }
-    return status == GPUD_OK ? check_descriptor(handle->fd, claim->bytes, error) : status;
+    return status == GPUD_OK
+               ? check_descriptor(gpud_vulkan_device(memory->device), handle->fd, claim, error)
+               : status;
 }
 
 /* A descriptor of our own. Software drivers read a memfd from its start, and all who were given the
  * same descriptor share its position: importers at the same time would read from a wrong one. */
 static int open_again(int fd)
 {
-    struct stat file;
-    if (fstat(fd, &file) != 0 || !S_ISREG(file.st_mode))
+    if (fcntl(fd, F_GET_SEALS) < 0)
         return fcntl(fd, F_DUPFD_CLOEXEC, 3);
     char name[32];
     gpud_print(name, "/proc/self/fd/%d", fd);

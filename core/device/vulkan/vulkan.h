@@ -26,6 +26,9 @@ struct vulkan_facts {
     /* NVIDIA's driver (580) refuses pages that this process may only read, and then gives no more
      * memory of the host: it must not even be tried. */
     bool pins_writable_only;
+    /* Mesa's driver for processors reads a descriptor to see what it is, believes what it finds in
+     * a memfd, and closes what it refuses, which the specification leaves to the caller. */
+    bool is_lavapipe;
     bool opaque_fd;                         /* buffers can be exported and imported by descriptor */
     bool dedicated;                         /* only as an allocation of their own */
     bool dmabuf;                            /* the same as dma-bufs */

@@ -1,0 +1,397 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* lies@DEVICE: descriptors that are not what they are said to be, as a peer's memory and as a
+ * dma-buf. Each is refused with a reason, at once, and what was open before still is. */
+#include "conformance.h"
+#include "device/vulkan/vulkan.h"
+#include "support/count.h"
+#include "support/make.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/inotify.h>
+#include <sys/mman.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#define PAGE 4096
+#define SIZE (5 * PAGE)
+#define NO_SHRINKING (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+#define HANGS_AFTER 60 /* s: no refusal waits for anything */
+
+/* A driver's calls come here, too. What is closed twice is another thread's the second time. */
+static atomic_uint wrong_closes;
+
+__attribute__((visibility("default"))) int close(int fd)
+{
+    static int (*_Atomic known)(int fd);
+    int (*next)(int fd) = atomic_load(&known);
+    if (!next) {
+        *(void **)&next = dlsym(RTLD_NEXT, "close");
+        atomic_store(&known, next);
+    }
+    int result = next(fd);
+    if (result < 0 && errno == EBADF && fd >= 0)
+        atomic_fetch_add(&wrong_closes, 1);
+    return result;
+}
+
+/* --- descriptors ------------------------------------------------------------------------------ */
+
+static int first(int ends[2])
+{
+    close(ends[1]);
+    return ends[0];
+}
+
+static int make_memfd(off_t size, int seals)
+{
+    int fd = memfd_create("lies", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    CHECK(fd >= 0 && ftruncate(fd, size) == 0 && fcntl(fd, F_ADD_SEALS, seals) == 0, "memfd: %s",
+          strerror(errno));
+    return fd;
+}
+
+static int make_nothing(void)
+{
+    return -1;
+}
+
+static int make_empty(void)
+{
+    return make_memfd(0, NO_SHRINKING);
+}
+
+static int make_unsealed(void)
+{
+    return make_memfd(16 * SIZE, 0);
+}
+
+static int make_shrinkable(void)
+{
+    return make_memfd(16 * SIZE, F_SEAL_GROW);
+}
+
+static int make_short(void)
+{
+    return make_memfd(SIZE - 1, NO_SHRINKING);
+}
+
+static int make_strange(void)
+{
+    return make_memfd(16 * SIZE, NO_SHRINKING);
+}
+
+static int make_pipe_out(void)
+{
+    int ends[2];
+    CHECK(pipe2(ends, O_CLOEXEC) == 0, "pipe: %s", strerror(errno));
+    return first(ends);
+}
+
+static int make_pipe_in(void)
+{
+    int ends[2];
+    CHECK(pipe2(ends, O_CLOEXEC) == 0, "pipe: %s", strerror(errno));
+    close(ends[0]);
+    return ends[1];
+}
+
+static int make_socket(void)
+{
+    int ends[2];
+    CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0, "socketpair: %s",
+          strerror(errno));
+    return first(ends);
+}
+
+static int make_folder(void)
+{
+    return open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+static int make_path(void)
+{
+    return open("/dev/zero", O_PATH | O_CLOEXEC);
+}
+
+static int make_program(void)
+{
+    return open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+}
+
+static int make_process(void)
+{
+    return open("/proc/self/mem", O_RDWR | O_CLOEXEC);
+}
+
+static int make_null(void)
+{
+    return open("/dev/null", O_RDWR | O_CLOEXEC);
+}
+
+static int make_zero(void)
+{
+    return open("/dev/zero", O_RDWR | O_CLOEXEC);
+}
+
+/* Reading it waits for ever. */
+static int make_terminal(void)
+{
+    return open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC);
+}
+
+static int make_event(void)
+{
+    return eventfd(0, EFD_CLOEXEC);
+}
+
+static int make_timer(void)
+{
+    return timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
+}
+
+static int make_epoll(void)
+{
+    return epoll_create1(EPOLL_CLOEXEC);
+}
+
+static int make_inotify(void)
+{
+    return inotify_init1(IN_CLOEXEC);
+}
+
+static int make_signals(void)
+{
+    sigset_t none;
+    sigemptyset(&none);
+    return signalfd(-1, &none, SFD_CLOEXEC);
+}
+
+static const struct {
+    const char *name;
+    int (*make)(void);
+} kinds[] = {
+    {"none", make_nothing},
+    {"an empty memfd", make_empty},
+    {"a memfd without seals", make_unsealed},
+    {"a memfd that can shrink", make_shrinkable},
+    {"a memfd that is a byte short", make_short},
+    {"a memfd of another's", make_strange},
+    {"a pipe to read", make_pipe_out},
+    {"a pipe to write", make_pipe_in},
+    {"a socket", make_socket},
+    {"a folder", make_folder},
+    {"a path", make_path},
+    {"a file on a disk", make_program},
+    {"this process", make_process},
+    {"/dev/null", make_null},
+    {"/dev/zero", make_zero},
+    {"a terminal", make_terminal},
+    {"an event", make_event},
+    {"a timer", make_timer},
+    {"an epoll", make_epoll},
+    {"an inotify", make_inotify},
+    {"signals", make_signals},
+};
+#define KINDS (sizeof(kinds) / sizeof(kinds[0]))
+
+/* --- refusing --------------------------------------------------------------------------------- */
+
+struct before {
+    unsigned fds, wrong_closes;
+    bool is_open; /* the caller's descriptor */
+};
+
+static struct before look(int fd)
+{
+    return (struct before){count_fds(), atomic_load(&wrong_closes), fcntl(fd, F_GETFD) >= 0};
+}
+
+static void check_refusal(const char *name, int fd, struct before before, enum gpud_status status,
+                          const struct gpud_error *error, const struct gpud_memory *memory)
+{
+    CHECK(status != GPUD_OK && !memory, "%s: it is taken for memory", name);
+    CHECK(status == error->status && strlen(error->reason) > 20, "%s: no reason: \"%s\"", name,
+          error->reason);
+    struct before after = look(fd);
+    CHECK(after.is_open == before.is_open, "%s: the caller's descriptor is closed", name);
+    CHECK(after.wrong_closes == before.wrong_closes, "%s: a descriptor is closed twice", name);
+    CHECK(after.fds == before.fds, "%s: %u descriptors were open, %u are", name, before.fds,
+          after.fds);
+}
+
+static void refuse_handle(struct side *side, const char *name, struct gpud_handle handle, int fd)
+{
+    struct gpud_memory *memory = NULL;
+    struct gpud_error error = {.reason = ""};
+    struct before before = look(fd);
+    handle.fd = fd;
+    enum gpud_status status =
+        gpud_memory_import(side->device, &handle, SIZE, GPUD_USAGE_TARGET, &memory, &error);
+    check_refusal(name, fd, before, status, &error, memory);
+    CHECK(status == GPUD_PEER, "%s: status %d, where the peer is to blame", name, (int)status);
+}
+
+static void refuse_dmabuf(struct side *side, const char *name, int fd, uint64_t from)
+{
+    struct gpud_memory *memory = NULL;
+    struct gpud_error error = {.reason = ""};
+    struct before before = look(fd);
+    enum gpud_status status =
+        gpud_memory_import_dmabuf(side->device, fd, from, SIZE, &memory, &error);
+    check_refusal(name, fd, before, status, &error, memory);
+    CHECK(status == GPUD_INVALID || status == GPUD_UNSUPPORTED, "%s: status %d", name, (int)status);
+}
+
+/* A peer's handle that is good but for its descriptor, and no handle's at all. */
+static void refuse_kinds(struct side *side, const struct gpud_handle *good)
+{
+    for (size_t i = 0; i < KINDS; i++) {
+        if (kinds[i].make == make_strange && is_cpu_addressable(side))
+            continue; /* a memfd with these bytes is all that the host wants */
+        int fd = kinds[i].make();
+        if (fd < 0 && kinds[i].make != make_nothing) {
+            say("    there is no such thing here: %s", kinds[i].name);
+            continue;
+        }
+        if (good)
+            refuse_handle(side, kinds[i].name, *good, fd);
+        refuse_dmabuf(side, kinds[i].name, fd, 0);
+        if (fd >= 0)
+            close(fd);
+    }
+    if (good)
+        refuse_handle(side, "a number that is not open", *good, 1000000);
+    refuse_dmabuf(side, "a number that is not open", 1000000, 0);
+}
+
+/* --- memory of a software driver -------------------------------------------------------------- */
+
+/* A peer's own memfd, as the driver would have made it but for a word, or for its size. */
+static int forge(int original, off_t size, unsigned word, uint64_t value)
+{
+    char page[PAGE];
+    uint64_t own[PAGE / sizeof(uint64_t)];
+    int fd = make_memfd(size, 0);
+    for (off_t at = 0; at < size; at += PAGE) {
+        ssize_t wanted = size - at < PAGE ? (ssize_t)(size - at) : PAGE;
+        CHECK(pread(original, page, (size_t)wanted, at) == wanted, "pread: %s", strerror(errno));
+        memcpy(own, page, sizeof(own));
+        if (at == 0 && word)
+            own[word - 1] = value;
+        CHECK(pwrite(fd, own, (size_t)wanted, at) == wanted, "pwrite: %s", strerror(errno));
+    }
+    CHECK(fcntl(fd, F_ADD_SEALS, NO_SHRINKING) == 0, "seals: %s", strerror(errno));
+    return fd;
+}
+
+/* Where the driver keeps in its memfd how large the memory is, and where it begins, it believes
+ * what is there. */
+static void test_forgeries(struct side *side, const struct gpud_handle *good)
+{
+    struct stat file;
+    CHECK(fstat(good->fd, &file) == 0, "fstat: %s", strerror(errno));
+    if (!S_ISREG(file.st_mode))
+        return;
+    say("memfds that are the driver's but for what it believes of them are refused");
+    off_t bytes = (off_t)good->word[GPUD_VULKAN_BYTES];
+    CHECK(file.st_size >= bytes, "it has %lld bytes, and is said to have %lld",
+          (long long)file.st_size, (long long)bytes);
+    if (file.st_size > bytes) {
+        int fd = forge(good->fd, bytes, 0, 0);
+        refuse_handle(side, "no room for what the driver adds", *good, fd);
+        close(fd);
+    }
+    static const uint64_t values[] = {0, 64, UINT64_C(1) << 20, UINT64_C(1) << 40, UINT64_MAX};
+    for (unsigned word = 1; word <= 2; word++)
+        for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
+            int fd = forge(good->fd, file.st_size, word, values[i]);
+            refuse_handle(side, "a size or a beginning that is not there", *good, fd);
+            close(fd);
+        }
+    int copy = forge(good->fd, file.st_size, 0, 0);
+    struct gpud_handle handle = *good;
+    struct gpud_memory *memory;
+    handle.fd = copy;
+    WORKS(gpud_memory_import(side->device, &handle, SIZE, GPUD_USAGE_TARGET, &memory, &e));
+    gpud_memory_unref(&memory);
+    close(copy);
+}
+
+/* --- all of it -------------------------------------------------------------------------------- */
+
+static void test_peer(struct side *side)
+{
+    struct gpud_handle good;
+    struct gpud_memory *memory;
+    say("descriptors that are no memory are refused, and nothing waits for them");
+    WORKS(gpud_memory_alloc_for(side->device, SIZE, GPUD_USAGE_TARGET, &memory, &e));
+    WORKS(gpud_memory_export(memory, &good, &e));
+    refuse_kinds(side, &good);
+    if (side->device->ops->memory == &gpud_vulkan_memory_ops)
+        test_forgeries(side, &good);
+    if (good.fd >= 0)
+        close(good.fd);
+    gpud_memory_unref(&memory);
+}
+
+/* Real ones, where the host makes them: the wrong size, and parts that are not there. */
+static void test_dmabufs(struct side *side)
+{
+    struct gpud_error error;
+    struct gpud_memory *small = NULL;
+    uint64_t offset;
+    int fd = -1;
+    AUTO(side_close) struct side host = side_open("host");
+    if (gpud_memory_alloc_for(host.device, SIZE - PAGE, GPUD_USAGE_DMABUF, &small, &error) !=
+        GPUD_OK) {
+        say("no dma-buf of a wrong size: %s", error.reason);
+        return;
+    }
+    say("dma-bufs that are too small are refused");
+    WORKS(gpud_memory_export_dmabuf(small, 0, small->size, &fd, &offset, &e));
+    static const uint64_t froms[] = {0, 1, PAGE, SIZE - PAGE, SIZE, UINT64_MAX - SIZE, UINT64_MAX};
+    for (size_t i = 0; i < sizeof(froms) / sizeof(froms[0]); i++)
+        refuse_dmabuf(side, "a part that is not there", fd, froms[i]);
+    struct gpud_handle handle = {.size = SIZE, .fd = -1};
+    struct gpud_memory *memory;
+    if (side->device->caps & GPUD_CAP_SHARE) {
+        WORKS(gpud_memory_alloc_for(side->device, SIZE, GPUD_USAGE_TARGET, &memory, &e));
+        WORKS(gpud_memory_export(memory, &handle, &e));
+        refuse_handle(side, "a dma-buf that is a page short", handle, fd);
+        close(handle.fd);
+        gpud_memory_unref(&memory);
+    }
+    close(fd);
+    gpud_memory_unref(&small);
+}
+
+static void everything(const char *device)
+{
+    AUTO(side_close) struct side side = side_open(device);
+    if (side.device->caps & GPUD_CAP_SHARE)
+        test_peer(&side);
+    else
+        refuse_kinds(&side, NULL);
+    test_dmabufs(&side);
+}
+
+int main(int argc, char **argv)
+{
+    CHECK(argc == 2, "usage: %s DEVICE", argv[0]);
+    say_device(argv[1]);
+    alarm(HANGS_AFTER);
+    twice(everything, argv[1]);
+    return 0;
+}
