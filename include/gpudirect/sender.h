@@ -105,6 +105,12 @@ struct gpud_sender_params {
      * 65536. Each receiver has room for it beside each frame in flight: memory that is used only as
      * far as metas are, except between hosts, where it is pinned */
     uint32_t large_meta_max;
+    /** A sender of this process on the same address, which it gives to this one: no other gets it
+     * meanwhile, nor one that stands by. It is destroyed (gpud_sender_destroy()), and *replaces set
+     * to NULL, unless this call fails before; but its on_disconnect is called for each of its
+     * receivers, which connect again, to this one. Who may receive, and whether it stands by, stays
+     * as it was: standby, access and psk_file have no effect. NULL, or *replaces NULL: none. */
+    struct gpud_sender **replaces;
 };
 
 /** The state and counters of a sender. */
@@ -133,7 +139,7 @@ struct gpud_sender_info {
 
 /** Creates a sender that listens at once, or stands by (gpud_sender_params.standby). An address
  * that another live sender has is waited for up to 2 s, since a process that was just killed holds
- * it a moment longer; a sender of the same process is not waited for.
+ * it a moment longer; a sender of the same process is not waited for, but can be replaced.
  *
  * @param context  must outlive the sender
  * @param params  copied
@@ -142,7 +148,7 @@ struct gpud_sender_info {
  * @return GPUD_OK, or a failure:
  * @retval GPUD_NO_ACCESS  the address cannot be used by this user
  * @retval GPUD_IO  the address is taken (EADDRINUSE); the reason names the process
- * @retval GPUD_INVALID  a parameter is wrong
+ * @retval GPUD_INVALID  a parameter is wrong, or the sender to be replaced has another address
  */
 GPUD_API enum gpud_status gpud_sender_create(struct gpud_context *context,
                                              const struct gpud_sender_params *params,

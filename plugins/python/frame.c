@@ -6,6 +6,7 @@
 #include "array.h"
 #include "dlpack.h"
 #include "error.h"
+#include "guard.h"
 #include "view.h"
 
 #include <string.h>
@@ -207,6 +208,7 @@ static struct number numbers[] = {
     NUMBER("epoch", epoch, false, false),
     NUMBER("width", layout.width, false, false),
     NUMBER("height", layout.height, false, false),
+    NUMBER("slot", slot, true, false),
 };
 
 static PyObject *get_number(PyObject *self, void *closure)
@@ -345,6 +347,23 @@ static PyObject *join(PyObject *self, PyObject *object)
     return hold_join(hold, true, queue, queue) == 0 ? Py_NewRef(Py_None) : NULL;
 }
 
+/* --- while it is being written --------------------------------------------------------------- */
+
+static PyObject *wait_lines(PyObject *self, PyObject *args, PyObject *names)
+{
+    static char *keywords[] = {"lines", "timeout", NULL};
+    struct hold *hold = frame_get_hold(self);
+    int64_t timeout_ns = INT64_MAX;
+    uint32_t lines;
+    if (!hold || !PyArg_ParseTupleAndKeywords(args, names, "I|O&:wait_lines", keywords, &lines,
+                                              guard_parse_timeout, &timeout_ns))
+        return NULL;
+    hold_ref(hold);
+    int result = hold_wait_lines(hold, lines, timeout_ns);
+    hold_unref(hold);
+    return result == 0 ? Py_NewRef(Py_None) : NULL;
+}
+
 /* --- its end ------------------------------------------------------------------------------- */
 
 static PyObject *release(PyObject *self, PyObject *unused)
@@ -370,7 +389,10 @@ static PyObject *leave(PyObject *self, PyObject *args)
     /* What was submitted or released inside the block is done. */
     PyObject *done = Py_None;
     if (frame->hold && frame->lender && exception == Py_None && hold_has_frame(frame->hold))
-        done = PyObject_CallMethod(frame->lender, "submit", "O", self);
+        done = frame->hold->by_lines
+                   ? PyObject_CallMethod(frame->lender, "submit_lines", "OI", self,
+                                         (unsigned)frame->hold->info.layout.height)
+                   : PyObject_CallMethod(frame->lender, "submit", "O", self);
     else
         Py_INCREF(done);
     /* It could not be submitted: it is dropped. */
@@ -393,6 +415,10 @@ static PyMethodDef methods[] = {
      "queue.\n"
      "The number of a CUstream, hipStream_t or cl_command_queue, which lives until then; the last\n"
      "in the context of the cl_mem. For code that has no DLPack, as pyopencl."},
+    {"wait_lines", (PyCFunction)(void (*)(void))wait_lines, METH_VARARGS | METH_KEYWORDS,
+     "wait_lines($self, /, lines, timeout=None)\n--\n\n"
+     "Waits for the first rows of a picture that its sender still writes, of a receiver with\n"
+     "by_lines. Arrays that are made after it do not wait for the others. Raises Timeout."},
     {"release", release, METH_NOARGS,
      "release($self, /)\n--\n\nGives the frame back, once its arrays are gone, too. A lent frame "
      "is dropped."},
@@ -422,6 +448,7 @@ static PyGetSetDef attributes[] = {
     READ_NUMBER(8, "Changes with every connection and every change of format."),
     READ_NUMBER(9, "Pixels of a row."),
     READ_NUMBER(10, "Rows."),
+    READ_NUMBER(11, "Which memory of the ring it lies in, 0 and up, the same for an epoch."),
     {"media", get_media, NULL, "What the frame is, in the syntax of caps.", NULL},
     {"format", get_format, NULL, "The name of the format: 'NV12', 'S16LE'.", NULL},
     {"route", get_route, NULL, "How it came, as in 'map'; None for captured and lent frames.",

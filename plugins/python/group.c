@@ -7,6 +7,7 @@
 #include "context.h"
 #include "convert.h"
 #include "error.h"
+#include "events.h"
 #include "frame.h"
 #include "guard.h"
 #include "media.h"
@@ -23,9 +24,11 @@ struct group {
     int64_t timeout_ns; /* of a step of the iteration */
     uint32_t preferred;
     bool allow_old_dlpack;
+    PyObject *on_event, *time; /* or NULL */
     /* guarded by guard.turn: the library calls on_event() inside an acquire */
     char paths[GPUD_GROUP_MEMBERS_MAX][32];
     struct media *media[GPUD_GROUP_MEMBERS_MAX]; /* NULL: none was announced */
+    struct events events;
 };
 
 static PyTypeObject *type;
@@ -43,6 +46,8 @@ static void on_event(void *user, uint32_t member, enum gpud_event event, const v
     } else if (event == GPUD_EVENT_FORMAT) {
         media_unref(self->media[member]);
         self->media[member] = media_new(&((const struct gpud_format_event *)data)->media);
+    } else if (event == GPUD_EVENT_USER && self->on_event) {
+        events_note(&self->events, member, data);
     }
 }
 
@@ -53,6 +58,7 @@ struct call {
     struct hold *holds[GPUD_GROUP_MEMBERS_MAX];
     struct media *media[GPUD_GROUP_MEMBERS_MAX];
     char paths[GPUD_GROUP_MEMBERS_MAX][32];
+    struct events events;
 };
 
 static enum gpud_status acquire_slice(void *user, int64_t timeout_ns, struct gpud_error *error)
@@ -65,10 +71,51 @@ static enum gpud_status acquire_slice(void *user, int64_t timeout_ns, struct gpu
         if (call->instant.frames[i] && self->media[i])
             call->media[i] = media_ref(self->media[i]);
     memcpy(call->paths, self->paths, sizeof(call->paths));
+    call->events = events_take(&self->events);
     return status;
 }
 
+/* --- in a thread of the group ---------------------------------------------------------------- */
+
+static PyObject *describe(const struct gpud_frame_info *info)
+{
+    return Py_BuildValue("{s:N,s:N,s:N,s:N,s:I,s:K,s:y#}", "pts", convert_time(info->pts_ns), "dts",
+                         convert_time(info->dts_ns), "duration", convert_time(info->duration_ns),
+                         "offset", convert_time(info->offset), "flags", (unsigned)info->flags,
+                         "number", (unsigned long long)info->sequence, "meta",
+                         (const char *)info->meta, (Py_ssize_t)info->meta_size);
+}
+
+/* What raises has no caller: it is printed, and the frame has no time. */
+static uint64_t get_time(void *user, uint32_t member, const struct gpud_frame_info *info)
+{
+    struct group *self = user;
+    uint64_t time = GPUD_TIME_NONE;
+    PyGILState_STATE state = PyGILState_Ensure();
+    PyObject *frame = describe(info);
+    PyObject *result =
+        frame ? PyObject_CallFunction(self->time, "IO", (unsigned)member, frame) : NULL;
+    if (result && result != Py_None)
+        time = PyLong_AsUnsignedLongLong(result);
+    if (PyErr_Occurred()) {
+        time = GPUD_TIME_NONE;
+        PyErr_WriteUnraisable(self->time);
+    }
+    Py_XDECREF(result);
+    Py_XDECREF(frame);
+    PyGILState_Release(state);
+    return time;
+}
+
 /* --- with the GIL -------------------------------------------------------------------------- */
+
+static int finish_slice(void *user)
+{
+    struct call *call = user;
+    struct events events = call->events;
+    call->events = (struct events){NULL, NULL};
+    return events_deliver(events, call->self->on_event, true);
+}
 
 static void destroy(PyObject *object)
 {
@@ -144,7 +191,8 @@ static PyObject *acquire(struct group *self, const struct gpud_group_request *re
     *status = GPUD_CLOSED;
     if (!guard_enter(&self->base))
         return NULL;
-    int result = guard_wait(&self->base, timeout_ns, true, acquire_slice, NULL, &call, status);
+    int result =
+        guard_wait(&self->base, timeout_ns, true, acquire_slice, finish_slice, &call, status);
     PyObject *instant = result == 0 ? make_instant(&call) : NULL;
     for (uint32_t i = 0; i < self->count; i++) {
         gpud_frame_release(&call.instant.frames[i]);
@@ -210,10 +258,11 @@ static PyObject *member_info(struct group *self, uint32_t member)
     struct gpud_group_info info = GPUD_INFO_INIT(info);
     gpud_group_get_info(self->group, member, &info);
     return Py_BuildValue(
-        "{s:N,s:I,s:I,s:K,s:K,s:K,s:K,s:L,s:L,s:N}", "connected", PyBool_FromLong(info.connected),
-        "held", info.held, "room", info.room, "frames", info.frames, "handed_on", info.handed_on,
-        "untimed", info.untimed, "missed", info.missed, "behind_ns", (long long)info.behind_ns,
-        "offset_ns", (long long)info.offset_ns, "reason", convert_text(info.reason));
+        "{s:N,s:I,s:I,s:K,s:K,s:K,s:K,s:L,s:L,s:N,s:N}", "connected",
+        PyBool_FromLong(info.connected), "held", info.held, "room", info.room, "frames",
+        info.frames, "handed_on", info.handed_on, "untimed", info.untimed, "missed", info.missed,
+        "behind_ns", (long long)info.behind_ns, "offset_ns", (long long)info.offset_ns, "reason",
+        convert_text(info.reason), "frozen", PyBool_FromLong(info.frozen));
 }
 
 static PyObject *get_info(PyObject *object, void *closure)
@@ -279,6 +328,7 @@ static enum gpud_status create(struct creation *creation, struct gpud_error *err
                                       error);
     }
     creation->group.on_event = on_event;
+    creation->group.time = self->time ? get_time : NULL;
     creation->group.user = self;
     if (status == GPUD_OK)
         status = gpud_group_create(creation->context, &creation->group, self->receivers,
@@ -306,22 +356,27 @@ static bool read_members(struct creation *creation, PyObject *members)
 static PyObject *make(PyTypeObject *own, PyObject *args, PyObject *names)
 {
     static char *keywords[] = {
-        "members", "any",           "history",        "tolerance", "latency",  "timeout",
-        "slots",   "slow_receiver", "require_direct", "access",    "psk_file", "allow_old_dlpack",
+        "members", "any",      "history",   "tolerance",     "latency",        "freeze_timeout",
+        "timeout", "name",     "slots",     "slow_receiver", "require_direct", "route",
+        "access",  "psk_file", "busy_poll", "on_event",      "time",           "allow_old_dlpack",
         NULL};
     struct creation creation = {.receiver = {.size = sizeof(creation.receiver)},
                                 .group = {.size = sizeof(creation.group)}};
-    PyObject *members;
+    PyObject *members, *handler = NULL, *time = NULL;
     int any = 0, direct = 0, allow_old = 0;
     int64_t timeout_ns = INT64_MAX;
     struct gpud_error error;
     enum gpud_status status;
     if (!PyArg_ParseTupleAndKeywords(
-            args, names, "O!pIO&O&O&IO&pzzp:Group", keywords, &PyTuple_Type, &members, &any,
-            &creation.group.history, guard_parse_timeout, &creation.group.tolerance_ns,
-            guard_parse_timeout, &creation.group.latency_ns, guard_parse_timeout, &timeout_ns,
-            &creation.receiver.slots, convert_parse_policy, &creation.receiver.slow_receiver,
-            &direct, &creation.receiver.access, &creation.receiver.psk_file, &allow_old))
+            args, names, "O!pIO&O&O&O&zIO&pzzzO&O&O&p:Group", keywords, &PyTuple_Type, &members,
+            &any, &creation.group.history, guard_parse_timeout, &creation.group.tolerance_ns,
+            guard_parse_timeout, &creation.group.latency_ns, guard_parse_timeout,
+            &creation.group.freeze_timeout_ns, guard_parse_timeout, &timeout_ns,
+            &creation.receiver.name, &creation.receiver.slots, convert_parse_policy,
+            &creation.receiver.slow_receiver, &direct, &creation.receiver.route,
+            &creation.receiver.access, &creation.receiver.psk_file, convert_parse_busy_poll,
+            &creation.receiver.busy_poll_ns, events_parse_handler, &handler, events_parse_handler,
+            &time, &allow_old))
         return NULL;
     creation.receiver.require_direct = direct;
     creation.group.mode = any ? GPUD_GROUP_ANY : GPUD_GROUP_ALL;
@@ -333,6 +388,8 @@ static PyObject *make(PyTypeObject *own, PyObject *args, PyObject *names)
         return NULL;
     self->timeout_ns = timeout_ns;
     self->allow_old_dlpack = allow_old;
+    self->on_event = Py_XNewRef(handler);
+    self->time = Py_XNewRef(time);
     if (!read_members(&creation, members)) {
         Py_DECREF(self);
         return NULL;
@@ -347,10 +404,28 @@ static PyObject *make(PyTypeObject *own, PyObject *args, PyObject *names)
     return (PyObject *)self;
 }
 
+static int traverse(PyObject *object, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(object));
+    Py_VISIT(((struct group *)object)->on_event);
+    Py_VISIT(((struct group *)object)->time);
+    return 0;
+}
+
+/* The group's threads call `time` until it is closed. */
+static int clear(PyObject *object)
+{
+    guard_close((struct guarded *)object);
+    Py_CLEAR(((struct group *)object)->on_event);
+    Py_CLEAR(((struct group *)object)->time);
+    return 0;
+}
+
 static void group_free(PyObject *object)
 {
     struct group *self = (struct group *)object;
-    guard_close(&self->base);
+    PyObject_GC_UnTrack(object);
+    clear(object);
     for (uint32_t i = 0; i < self->count; i++)
         media_unref(self->media[i]);
     guard_free(object);
@@ -383,6 +458,8 @@ static PyGetSetDef attributes[] = {
 static PyType_Slot slots[] = {
     {Py_tp_new, make},
     {Py_tp_dealloc, group_free},
+    {Py_tp_traverse, traverse},
+    {Py_tp_clear, clear},
     {Py_tp_iter, PyObject_SelfIter},
     {Py_tp_iternext, next},
     {Py_tp_methods, methods},
@@ -394,7 +471,7 @@ static PyType_Slot slots[] = {
 static PyType_Spec spec = {
     .name = "gpudirect._gpudirect.Group",
     .basicsize = sizeof(struct group),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
     .slots = slots,
 };
 

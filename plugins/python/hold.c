@@ -221,7 +221,7 @@ static enum gpud_status map_once(struct hold *hold, struct gpud_error *error)
 {
     unsigned access = hold->lent ? GPUD_WRITE : GPUD_READ;
     void *data;
-    if (hold->mapped)
+    if (hold->mapped || (hold->by_lines && !hold->lent))
         return GPUD_OK;
     if (!hold->lent && !hold->read_only)
         access |= GPUD_WRITE;
@@ -264,6 +264,51 @@ int hold_map(struct hold *hold)
     }
 }
 
+static enum gpud_status wait_lines(struct hold *hold, uint32_t lines, int64_t timeout_ns,
+                                   struct gpud_error *error)
+{
+    enum gpud_status status = gpud_frame_wait_lines(hold->frame, lines, timeout_ns, error);
+    if (status == GPUD_OK)
+        hold->by_lines = true;
+    return status;
+}
+
+int hold_wait_lines(struct hold *hold, uint32_t lines, int64_t timeout_ns)
+{
+    for (;;) {
+        struct gpud_error error;
+        enum gpud_status status = GPUD_OK;
+        bool gone;
+        int64_t slice = timeout_ns < SLICE ? timeout_ns : SLICE;
+        if (hold_check(hold) < 0)
+            return -1;
+        Py_BEGIN_ALLOW_THREADS
+        pthread_mutex_lock(&hold->calls);
+        gone = !hold->frame;
+        if (!gone)
+            status = wait_lines(hold, lines, slice, &error);
+        pthread_mutex_unlock(&hold->calls);
+        Py_END_ALLOW_THREADS
+        timeout_ns -= slice;
+        if (gone) {
+            raise_submitted();
+            return -1;
+        }
+        if (status == GPUD_OK)
+            return 0;
+        if (status == GPUD_PEER) {
+            error_raise_taken_back();
+            return -1;
+        }
+        if (status != GPUD_TIMEOUT || timeout_ns == 0) {
+            error_raise(&error);
+            return -1;
+        }
+        if (PyErr_CheckSignals() < 0)
+            return -1;
+    }
+}
+
 /* False: there is no room. */
 static bool note_stream(struct hold *hold, void *stream)
 {
@@ -286,7 +331,7 @@ int hold_join(struct hold *hold, bool wait, void *stream, void *release_stream)
     gone = !hold->frame;
     if (!gone) {
         room = note_stream(hold, release_stream);
-        if (room && wait)
+        if (room && wait && !hold->by_lines)
             status = gpud_frame_wait(hold->frame, stream, &error);
     }
     pthread_mutex_unlock(&hold->calls);
@@ -346,4 +391,25 @@ void hold_put_back(struct hold *hold, struct gpud_frame *frame)
     hold->frame = frame;
     pthread_mutex_unlock(&hold->calls);
     Py_END_ALLOW_THREADS
+}
+
+enum gpud_status hold_submit_lines(struct hold *hold, struct gpud_sender *sender, uint32_t lines,
+                                   int64_t timeout_ns, struct gpud_error *error)
+{
+    enum gpud_status status = GPUD_CLOSED;
+    pthread_mutex_lock(&hold->calls);
+    if (hold->frame && !hold->by_lines)
+        status = gpud_frame_set_info(hold->frame, &hold->info, error);
+    else if (hold->frame)
+        status = GPUD_OK;
+    if (status == GPUD_OK) {
+        post_streams(hold);
+        status = gpud_sender_submit_lines(sender, hold->frame, lines, timeout_ns, error);
+    } else if (!hold->frame) {
+        *error = (struct gpud_error){.status = status, .reason = "another thread has submitted it"};
+    }
+    if (status == GPUD_OK)
+        hold->by_lines = true;
+    pthread_mutex_unlock(&hold->calls);
+    return status;
 }

@@ -13,7 +13,7 @@
 #include "media.h"
 #include "python.h"
 
-#include <gpudirect/frame.h>
+#include <gpudirect/sender.h>
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -50,6 +50,7 @@ struct hold {
     struct gpud_frame *frame;  /* NULL: submitted */
     struct gpud_frame *keeper; /* of a submitted frame: keeps its memory for its arrays */
     bool mapped;
+    bool by_lines;                   /* its rows are waited for, or submitted, a part at a time */
     void *streams[HOLD_STREAMS_MAX]; /* that the release or the submission waits for */
     unsigned stream_count;
 };
@@ -81,6 +82,10 @@ int hold_set_large_meta(struct hold *hold, const void *bytes, size_t size);
 /* Waits until the CPU may use the bytes, without the GIL. 0, or -1 with an exception. */
 int hold_map(struct hold *hold);
 
+/* Waits for the first rows, without the GIL; from then on nothing waits for the others. 0, or -1
+ * with an exception. */
+int hold_wait_lines(struct hold *hold, uint32_t lines, int64_t timeout_ns);
+
 /* Puts a wait for the frame on a stream, and lets the frame's release wait for another, which is
  * often the same. 0, or -1 with an exception. */
 int hold_join(struct hold *hold, bool wait, void *stream, void *release_stream);
@@ -89,6 +94,9 @@ int hold_join(struct hold *hold, bool wait, void *stream, void *release_stream);
  * caller has a reference beside the Frame object's; all others are arrays'. NULL with an
  * exception. */
 struct gpud_frame *hold_take(struct hold *hold);
+/* A part of submitting the first rows of a lent frame, which stays here. Without the GIL. */
+enum gpud_status hold_submit_lines(struct hold *hold, struct gpud_sender *sender, uint32_t lines,
+                                   int64_t timeout_ns, struct gpud_error *error);
 /* Undoes hold_take(). */
 void hold_put_back(struct hold *hold, struct gpud_frame *frame);
 

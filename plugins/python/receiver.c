@@ -6,52 +6,32 @@
 #include "context.h"
 #include "convert.h"
 #include "error.h"
+#include "events.h"
 #include "frame.h"
 #include "guard.h"
 #include "media.h"
+#include "memory.h"
 
 #include <gpudirect/receiver.h>
 
-#include <stdlib.h>
 #include <string.h>
-
-/* An event that waits for its handler to be called with the GIL. */
-struct event {
-    struct event *next;
-    uint32_t kind;
-    size_t size;
-    char data[];
-};
 
 struct receiver {
     struct guarded base;
     struct gpud_receiver *receiver;
-    PyObject *on_event; /* or NULL */
-    int64_t timeout_ns; /* of a step of the iteration */
+    struct gpud_device *device; /* of alloc's memory; NULL: there is no alloc */
+    PyObject *on_event, *alloc; /* or NULL */
+    int64_t timeout_ns;         /* of a step of the iteration */
     bool allow_old_dlpack;
     /* guarded by guard.turn: the library calls on_event() inside an acquire */
     char path[32];       /* the route of the connection */
     struct media *media; /* of the frames that follow; NULL: none was announced */
-    struct event *events, **events_end;
+    struct events events;
 };
 
 static PyTypeObject *type;
 
 /* --- inside gpud_receiver_acquire(), without the GIL --------------------------------------- */
-
-static void note_event(struct receiver *self, const struct gpud_user_event *user)
-{
-    struct event *event = self->on_event ? malloc(sizeof(*event) + user->size) : NULL;
-    if (!event)
-        return;
-    event->next = NULL;
-    event->kind = user->kind;
-    event->size = user->size;
-    if (user->size)
-        memcpy(event->data, user->data, user->size);
-    *self->events_end = event;
-    self->events_end = &event->next;
-}
 
 static void on_event(void *user, enum gpud_event event, const void *data)
 {
@@ -61,9 +41,20 @@ static void on_event(void *user, enum gpud_event event, const void *data)
     } else if (event == GPUD_EVENT_FORMAT) {
         media_unref(self->media);
         self->media = media_new(&((const struct gpud_format_event *)data)->media);
-    } else if (event == GPUD_EVENT_USER) {
-        note_event(self, data);
+    } else if (event == GPUD_EVENT_USER && self->on_event) {
+        events_note(&self->events, 0, data);
     }
+}
+
+static enum gpud_status alloc(void *user, const struct gpud_layout *layout, uint32_t slot,
+                              struct gpud_memory **memory, struct gpud_error *error)
+{
+    struct receiver *self = user;
+    PyGILState_STATE state = PyGILState_Ensure();
+    enum gpud_status status = memory_ask(self->alloc, self->device, layout, slot, memory, error);
+    /* An exception stays set in this thread, for finish_slice(). */
+    PyGILState_Release(state);
+    return status;
 }
 
 struct call {
@@ -71,7 +62,7 @@ struct call {
     struct gpud_frame *frame;
     struct media *media;
     char path[32];
-    struct event *events;
+    struct events events;
 };
 
 static enum gpud_status acquire_slice(void *user, int64_t timeout_ns, struct gpud_error *error)
@@ -83,38 +74,28 @@ static enum gpud_status acquire_slice(void *user, int64_t timeout_ns, struct gpu
     if (status == GPUD_OK && self->media)
         call->media = media_ref(self->media);
     memcpy(call->path, self->path, sizeof(call->path));
-    call->events = self->events;
-    self->events = NULL;
-    self->events_end = &self->events;
+    call->events = events_take(&self->events);
     return status;
 }
 
 /* --- with the GIL -------------------------------------------------------------------------- */
 
-/* Calls the handler for each event; those behind one whose handler raises are lost. */
-static int deliver_events(void *user)
+static int finish_slice(void *user)
 {
     struct call *call = user;
-    int result = 0;
-    while (call->events) {
-        struct event *event = call->events;
-        call->events = event->next;
-        PyObject *handler = result == 0 ? Py_XNewRef(call->self->on_event) : NULL;
-        if (handler) {
-            PyObject *done = PyObject_CallFunction(handler, "Iy#", (unsigned)event->kind,
-                                                   event->data, (Py_ssize_t)event->size);
-            Py_DECREF(handler);
-            result = done ? 0 : -1;
-            Py_XDECREF(done);
-        }
-        free(event);
-    }
-    return result;
+    struct events events = call->events;
+    call->events = (struct events){NULL, NULL};
+    bool raised = PyErr_Occurred() != NULL; /* by alloc() */
+    if (events_deliver(events, raised ? NULL : call->self->on_event, false) < 0)
+        return -1;
+    return raised ? -1 : 0;
 }
 
 static void destroy(PyObject *object)
 {
-    gpud_receiver_destroy(&((struct receiver *)object)->receiver);
+    struct receiver *self = (struct receiver *)object;
+    gpud_receiver_destroy(&self->receiver);
+    gpud_device_close(&self->device);
 }
 
 static enum gpud_status get_fd(PyObject *object, int *fd, struct gpud_error *error)
@@ -132,7 +113,7 @@ static PyObject *acquire(struct receiver *self, int64_t timeout_ns, enum gpud_st
     if (!guard_enter(&self->base))
         return NULL;
     int result =
-        guard_wait(&self->base, timeout_ns, true, acquire_slice, deliver_events, &call, status);
+        guard_wait(&self->base, timeout_ns, true, acquire_slice, finish_slice, &call, status);
     if (result == 0 && !call.media) {
         PyErr_NoMemory();
         result = -1;
@@ -195,7 +176,7 @@ static PyObject *get_info(PyObject *object, void *closure)
     gpud_receiver_get_info(self->receiver, &info);
     guard_leave(&self->base);
     return Py_BuildValue(
-        "{s:N,s:N,s:N,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:I,s:N,s:N}",
+        "{s:N,s:N,s:N,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:I,s:N,s:N,s:N}",
         "connected", PyBool_FromLong(info.connected), "path", convert_text(info.path),
         "fallback_reason", convert_text(info.fallback_reason), "frames", info.frames, "dropped",
         info.dropped, "corrupted", info.corrupted, "connects", info.connects, "disconnects",
@@ -203,10 +184,20 @@ static PyObject *get_info(PyObject *object, void *closure)
         info.waits_cpu, "waits_device", info.waits_device, "kicks", info.kicks, "latency_p50_ns",
         info.latency_p50_ns, "latency_p99_ns", info.latency_p99_ns, "latency_max_ns",
         info.latency_max_ns, "slots", info.slots, "device", convert_text(info.device),
-        "device_reason", convert_text(info.device_reason));
+        "device_reason", convert_text(info.device_reason), "whole_reason",
+        convert_text(info.whole_reason));
 }
 
 /* --- the type ------------------------------------------------------------------------------ */
+
+/* The device that "auto" stands for is known once there is a receiver. */
+static enum gpud_status open_device(struct receiver *self, struct gpud_context *context,
+                                    struct gpud_error *error)
+{
+    struct gpud_receiver_info info = GPUD_INFO_INIT(info);
+    gpud_receiver_get_info(self->receiver, &info);
+    return gpud_device_open(context, info.device, &self->device, error);
+}
 
 static int create(struct receiver *self, struct gpud_receiver_params *params)
 {
@@ -216,9 +207,12 @@ static int create(struct receiver *self, struct gpud_receiver_params *params)
     if (!context)
         return -1;
     params->on_event = on_event;
+    params->alloc = self->alloc ? alloc : NULL;
     params->user = self;
     Py_BEGIN_ALLOW_THREADS
     status = gpud_receiver_create(context, params, &self->receiver, &error);
+    if (status == GPUD_OK && self->alloc)
+        status = open_device(self, context, &error);
     Py_END_ALLOW_THREADS
     if (status != GPUD_OK)
         error_raise(&error);
@@ -227,39 +221,31 @@ static int create(struct receiver *self, struct gpud_receiver_params *params)
 
 static PyObject *make(PyTypeObject *own, PyObject *args, PyObject *names)
 {
-    static char *keywords[] = {
-        "address",          "device", "timeout", "name",     "slots",     "slow_receiver",
-        "require_direct",   "route",  "access",  "psk_file", "busy_poll", "on_event",
-        "allow_old_dlpack", NULL};
+    static char *keywords[] = {"address", "device",        "timeout",          "name",
+                               "slots",   "slow_receiver", "require_direct",   "route",
+                               "access",  "psk_file",      "busy_poll",        "on_event",
+                               "alloc",   "by_lines",      "allow_old_dlpack", NULL};
     struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
-    PyObject *handler = Py_None;
+    PyObject *handler = NULL, *allocator = NULL;
     int64_t timeout_ns = INT64_MAX;
-    int direct = 0, allow_old = 0;
-    double busy_poll = 0;
+    int direct = 0, by_lines = 0, allow_old = 0;
     params.device = "auto";
-    if (!PyArg_ParseTupleAndKeywords(args, names, "s|z$O&zIO&pzzzdOp:Receiver", keywords,
-                                     &params.address, &params.device, guard_parse_timeout,
-                                     &timeout_ns, &params.name, &params.slots, convert_parse_policy,
-                                     &params.slow_receiver, &direct, &params.route, &params.access,
-                                     &params.psk_file, &busy_poll, &handler, &allow_old))
+    if (!PyArg_ParseTupleAndKeywords(
+            args, names, "s|z$O&zIO&pzzzO&O&O&pp:Receiver", keywords, &params.address,
+            &params.device, guard_parse_timeout, &timeout_ns, &params.name, &params.slots,
+            convert_parse_policy, &params.slow_receiver, &direct, &params.route, &params.access,
+            &params.psk_file, convert_parse_busy_poll, &params.busy_poll_ns, events_parse_handler,
+            &handler, events_parse_handler, &allocator, &by_lines, &allow_old))
         return NULL;
-    if (handler != Py_None && !PyCallable_Check(handler)) {
-        PyErr_SetString(PyExc_TypeError, "on_event is a function of a kind and bytes, or None");
-        return NULL;
-    }
-    if (!(busy_poll > -10 && busy_poll < 10)) {
-        PyErr_SetString(PyExc_ValueError, "busy_poll is a number of seconds below 10");
-        return NULL;
-    }
     params.require_direct = direct;
-    params.busy_poll_ns = (int64_t)(busy_poll * 1e9);
+    params.by_lines = by_lines;
     struct receiver *self = (struct receiver *)guard_new(own, &guard_ops);
     if (!self)
         return NULL;
     self->timeout_ns = timeout_ns;
     self->allow_old_dlpack = allow_old;
-    self->events_end = &self->events;
-    self->on_event = handler == Py_None ? NULL : Py_NewRef(handler);
+    self->on_event = Py_XNewRef(handler);
+    self->alloc = Py_XNewRef(allocator);
     if (create(self, &params) < 0)
         Py_CLEAR(self);
     return (PyObject *)self;
@@ -269,12 +255,14 @@ static int traverse(PyObject *object, visitproc visit, void *arg)
 {
     Py_VISIT(Py_TYPE(object));
     Py_VISIT(((struct receiver *)object)->on_event);
+    Py_VISIT(((struct receiver *)object)->alloc);
     return 0;
 }
 
 static int clear(PyObject *object)
 {
     Py_CLEAR(((struct receiver *)object)->on_event);
+    Py_CLEAR(((struct receiver *)object)->alloc);
     return 0;
 }
 

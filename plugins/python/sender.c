@@ -83,7 +83,8 @@ static PyObject *method_configure(PyObject *object, PyObject *args, PyObject *na
 struct call {
     struct sender *self;
     struct gpud_frame *frame;
-    uint32_t count;
+    struct hold *hold;
+    uint32_t count; /* of receivers, or of lines */
 };
 
 static enum gpud_status acquire_slice(void *user, int64_t timeout_ns, struct gpud_error *error)
@@ -96,6 +97,12 @@ static enum gpud_status submit_slice(void *user, int64_t timeout_ns, struct gpud
 {
     struct call *call = user;
     return gpud_sender_submit(call->self->sender, &call->frame, timeout_ns, error);
+}
+
+static enum gpud_status lines_slice(void *user, int64_t timeout_ns, struct gpud_error *error)
+{
+    struct call *call = user;
+    return hold_submit_lines(call->hold, call->self->sender, call->count, timeout_ns, error);
 }
 
 static enum gpud_status wait_slice(void *user, int64_t timeout_ns, struct gpud_error *error)
@@ -128,6 +135,15 @@ static PyObject *method_acquire(PyObject *object, PyObject *args, PyObject *name
     return frame;
 }
 
+static struct hold *get_hold(PyObject *frame)
+{
+    if (frame_is_frame(frame))
+        return frame_get_hold(frame);
+    PyErr_SetString(PyExc_TypeError, "submit() takes a gpudirect.Frame: write into one of "
+                                     "acquire()");
+    return NULL;
+}
+
 static PyObject *method_submit(PyObject *object, PyObject *args, PyObject *names)
 {
     static char *keywords[] = {"frame", "timeout", NULL};
@@ -139,12 +155,7 @@ static PyObject *method_submit(PyObject *object, PyObject *args, PyObject *names
     if (!PyArg_ParseTupleAndKeywords(args, names, "O|O&:submit", keywords, &frame,
                                      guard_parse_timeout, &timeout_ns))
         return NULL;
-    if (!frame_is_frame(frame)) {
-        PyErr_SetString(PyExc_TypeError, "submit() takes a gpudirect.Frame: write into one of "
-                                         "acquire()");
-        return NULL;
-    }
-    struct hold *hold = frame_get_hold(frame);
+    struct hold *hold = get_hold(frame);
     if (!hold || !guard_enter(&self->base))
         return NULL;
     hold_ref(hold);
@@ -155,6 +166,27 @@ static PyObject *method_submit(PyObject *object, PyObject *args, PyObject *names
     if (call.frame)
         hold_put_back(hold, call.frame);
     hold_unref(hold);
+    guard_leave(&self->base);
+    return result == 0 ? Py_NewRef(Py_None) : NULL;
+}
+
+static PyObject *method_submit_lines(PyObject *object, PyObject *args, PyObject *names)
+{
+    static char *keywords[] = {"frame", "lines", "timeout", NULL};
+    struct sender *self = (struct sender *)object;
+    struct call call = {.self = self};
+    int64_t timeout_ns = INT64_MAX;
+    enum gpud_status status;
+    PyObject *frame;
+    if (!PyArg_ParseTupleAndKeywords(args, names, "OI|O&:submit_lines", keywords, &frame,
+                                     &call.count, guard_parse_timeout, &timeout_ns))
+        return NULL;
+    call.hold = get_hold(frame);
+    if (!call.hold || hold_check(call.hold) < 0 || !guard_enter(&self->base))
+        return NULL;
+    hold_ref(call.hold);
+    int result = guard_wait(&self->base, timeout_ns, true, lines_slice, NULL, &call, &status);
+    hold_unref(call.hold);
     guard_leave(&self->base);
     return result == 0 ? Py_NewRef(Py_None) : NULL;
 }
@@ -257,13 +289,14 @@ static PyObject *get_info(PyObject *object, void *closure)
     gpud_sender_get_info(self->sender, &info);
     guard_leave(&self->base);
     return Py_BuildValue(
-        "{s:I,s:N,s:N,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:N,s:N}", "receivers",
+        "{s:I,s:N,s:N,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:N,s:N,s:N}", "receivers",
         info.receivers, "path", convert_text(info.path), "fallback_reason",
         convert_text(info.fallback_reason), "frames", info.frames, "delivered", info.delivered,
         "dropped", info.dropped, "connects", info.connects, "disconnects", info.disconnects,
         "refused", info.refused, "copies_cpu", info.copies_cpu, "copies_gpu", info.copies_gpu,
         "waits_cpu", info.waits_cpu, "waits_device", info.waits_device, "kicks", info.kicks,
-        "device", convert_text(info.device), "device_reason", convert_text(info.device_reason));
+        "device", convert_text(info.device), "device_reason", convert_text(info.device_reason),
+        "stands_by", PyBool_FromLong(info.stands_by));
 }
 
 static PyObject *get_links(PyObject *object, void *closure)
@@ -312,20 +345,22 @@ static PyObject *make(PyTypeObject *own, PyObject *args, PyObject *names)
                                "access",
                                "psk_file",
                                "allow_unauthenticated",
+                               "standby",
                                "large_meta_max",
                                NULL};
     struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
     const char *media = NULL;
-    int direct = 0, unauthenticated = 0;
+    int direct = 0, unauthenticated = 0, standby = 0;
     params.device = "auto";
-    if (!PyArg_ParseTupleAndKeywords(args, names, "s|z$zzIO&pzzzpI:Sender", keywords,
+    if (!PyArg_ParseTupleAndKeywords(args, names, "s|z$zzIO&pzzzppI:Sender", keywords,
                                      &params.address, &media, &params.device, &params.name,
                                      &params.slots, convert_parse_policy, &params.slow_receiver,
                                      &direct, &params.route, &params.access, &params.psk_file,
-                                     &unauthenticated, &params.large_meta_max))
+                                     &unauthenticated, &standby, &params.large_meta_max))
         return NULL;
     params.require_direct = direct;
     params.allow_unauthenticated = unauthenticated;
+    params.standby = standby;
     struct sender *self = (struct sender *)guard_new(own, &guard_ops);
     if (!self)
         return NULL;
@@ -356,6 +391,11 @@ static PyMethodDef methods[] = {
      "Hands a lent, received or captured frame to every receiver. It is the receivers' then:\n"
      "arrays of it that are still there keep their memory, whose content becomes another frame's.\n"
      "After Timeout the frame is as it was."},
+    {"submit_lines", (PyCFunction)(void (*)(void))method_submit_lines, METH_VARARGS | METH_KEYWORDS,
+     "submit_lines($self, /, frame, lines, timeout=None)\n--\n\n"
+     "Hands over the first rows of a lent picture that is still being written, to receivers with\n"
+     "by_lines; all others get it when it is whole. Call it with more and more rows, and then\n"
+     "release the frame; as a context manager it hands over the rest."},
     {"wait", (PyCFunction)(void (*)(void))method_wait, METH_VARARGS | METH_KEYWORDS,
      "wait($self, /, count=1, timeout=None)\n--\n\nWaits until so many receivers stream."},
     {"send_event", (PyCFunction)(void (*)(void))method_send_event, METH_VARARGS | METH_KEYWORDS,

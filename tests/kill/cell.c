@@ -44,10 +44,10 @@ void honest_finish(struct peer *honest)
 
 static int64_t survive(const struct cell *cell, int kills, enum gpud_slow_receiver policy)
 {
-    if (cell->way->bit == WAY_GROUP)
-        return survive_grouped(cell, kills);
-    return point_is_the_senders(cell->point) ? survive_receiving(cell, kills, policy)
-                                             : survive_sending(cell, kills, policy);
+    if (!point_is_the_senders(cell->point))
+        return survive_sending(cell, kills, policy);
+    return cell->way->bit == WAY_GROUP ? survive_grouped(cell, kills)
+                                       : survive_receiving(cell, kills, policy);
 }
 
 /* --- leaks ------------------------------------------------------------------------------------ */

@@ -79,7 +79,8 @@ void children_close(struct children *children);
 int64_t survive_sending(const struct cell *cell, int kills, enum gpud_slow_receiver policy);
 int64_t survive_receiving(const struct cell *cell, int kills, enum gpud_slow_receiver policy);
 
-/* Receives in a group that has a backup besides: no picture is lost or repeated. */
+/* Receives in a group that has a backup besides: no picture is repeated, and none lost that not
+ * both senders dropped. */
 int64_t survive_grouped(const struct cell *cell, int kills);
 
 /* An honest receiver beside the child. */

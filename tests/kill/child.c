@@ -6,6 +6,7 @@
 #include "base/sleep.h"
 #include "base/stop.h"
 #include "cell.h"
+#include "programme.h"
 #include "support/check.h"
 #include "support/make.h"
 #include "support/media.h"
@@ -83,6 +84,17 @@ static void send_between(struct gpud_sender *sender, struct gpud_layout *layout,
     }
 }
 
+static void leave_and_return(struct gpud_context *context, struct gpud_sender **sender,
+                             const struct gpud_layout *layout)
+{
+    if (own->orders.provoke != BY_LEAVING)
+        return;
+    gpud_sender_destroy(sender);
+    *sender = make_sender(context);
+    WORKS(gpud_sender_configure(*sender, PICTURE(layout), &e));
+    WORKS(gpud_sender_wait(*sender, 1, 10 * GPUD_SEC, &e));
+}
+
 static void stand_by(struct gpud_sender *sender)
 {
     atomic_store(&own->ready, true);
@@ -90,32 +102,41 @@ static void stand_by(struct gpud_sender *sender)
         gpud_test_nap(1);
 }
 
-/* Begins behind what was handed on, whenever that was: nothing is lost by a slow machine. */
+static void wait_for_receivers(struct gpud_sender *sender, uint32_t count)
+{
+    while (gpud_sender_wait(sender, count, 20 * GPUD_MSEC, NULL) != GPUD_OK)
+        if (atomic_load(&own->leave))
+            break;
+}
+
+/* Begins behind what was handed on, whenever that was, also for a group that is made anew: nothing
+ * is lost by a slow machine, and two senders are never far apart. */
 static void play_programme(struct gpud_context *context)
 {
     struct gpud_layout layout;
     unsigned epoch = 0;
     struct gpud_sender *sender = make_sender(context);
+    struct gpud_device *host = OPEN_DEVICE(context, "host");
     child_layout(&layout, epoch);
     WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
-    while (gpud_sender_wait(sender, 1, 20 * GPUD_MSEC, NULL) != GPUD_OK)
-        if (atomic_load(&own->leave))
-            break;
+    /* Beside the group there is the receiver for which the last one's ring grew. */
+    wait_for_receivers(sender, own->orders.provoke == BY_GROWTH && own->orders.number > 1 ? 2 : 1);
     for (uint64_t number = atomic_load(&own->handed) + 1; !atomic_load(&own->leave); number++) {
+        if (gpud_sender_wait(sender, 1, 0, NULL) != GPUD_OK) {
+            wait_for_receivers(sender, 1);
+            number = atomic_load(&own->handed) + 1;
+        }
         int64_t due = own->orders.programme + (int64_t)number * CHILD_INSTANT;
         while (gpud_test_now() < due && !atomic_load(&own->leave))
             gpud_test_nap(1);
-        struct gpud_frame *frame = ACQUIRE_SLOT(sender, 60 * GPUD_SEC);
-        frame_write(frame, &layout, number);
-        struct gpud_frame_info info = INFO(frame, frame);
-        info.pts_ns = number * CHILD_INSTANT;
-        info.duration_ns = CHILD_INSTANT;
-        WORKS(gpud_frame_set_info(frame, &info, &e));
-        WORKS(gpud_sender_submit(sender, &frame, 60 * GPUD_SEC, &e));
-        if (atomic_fetch_add(&own->frames, 1) % EVERY == 0 && atomic_load(&own->armed))
+        programme_send(sender, host, &layout, number);
+        if (atomic_fetch_add(&own->frames, 1) % EVERY == 0 && atomic_load(&own->armed)) {
             send_between(sender, &layout, &epoch);
+            leave_and_return(context, &sender, &layout);
+        }
     }
     gpud_sender_destroy(&sender);
+    gpud_device_close(&host);
 }
 
 static void play_sender(struct gpud_context *context)
@@ -137,12 +158,8 @@ static void play_sender(struct gpud_context *context)
             SEND_FOREIGN(sender, host, &layout, number);
         if (atomic_fetch_add(&own->frames, 1) % EVERY == 0 && atomic_load(&own->armed))
             send_between(sender, &layout, &epoch);
-        if (own->orders.provoke == BY_LEAVING && atomic_load(&own->armed)) {
-            gpud_sender_destroy(&sender);
-            sender = make_sender(context);
-            WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
-            WORKS(gpud_sender_wait(sender, 1, 10 * GPUD_SEC, &e));
-        }
+        if (atomic_load(&own->armed))
+            leave_and_return(context, &sender, &layout);
         gpud_test_nap(1);
     }
     gpud_sender_destroy(&sender);
@@ -199,6 +216,29 @@ static void play_receiver(struct gpud_context *context, struct gpu *gpu)
     view_finish(&view);
 }
 
+/* As a group. Pictures of the main one count. */
+static void play_group(struct gpud_context *context)
+{
+    struct pair pair = {.last = 0};
+    unsigned since = 0;
+    pair_open(&pair, context);
+    while (!atomic_load(&own->leave)) {
+        if (pair_take(&pair, 20 * GPUD_MSEC) == MAIN) {
+            since++;
+            atomic_fetch_add(&own->frames, 1);
+        }
+        if (connects_again(since)) {
+            pair_close(&pair);
+            pair_open(&pair, context);
+            since = 0;
+        }
+        atomic_store(&own->corrupted, pair.corrupted);
+        if (pair.wrong[0] && !own->wrong[0])
+            snprintf(own->wrong, sizeof(own->wrong), "%s", pair.wrong);
+    }
+    pair_close(&pair);
+}
+
 /* --- both ------------------------------------------------------------------------------------- */
 
 void child_main(int argc, char **argv)
@@ -221,6 +261,8 @@ void child_main(int argc, char **argv)
         play_programme(context);
     else if (own->orders.sends)
         play_sender(context);
+    else if (own->orders.group)
+        play_group(context);
     else
         play_receiver(context, on_gpu ? &gpu : NULL);
     if (on_gpu)

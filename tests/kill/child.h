@@ -28,6 +28,7 @@ struct child_orders {
      * 0: it sends without a pause. */
     int64_t programme;
     bool backup; /* of the programme, on an address of its own */
+    bool group;  /* a receiver: of both */
 };
 
 struct child_board {

@@ -10,10 +10,10 @@
 #define TAKES_BACK \
     (WAY_HOST | WAY_VULKAN | MAP_GPU | PEER_GPU | WAY_STAGED | WAY_DIRECTGMA | WAY_PUSH)
 #define ALL (TAKES_BACK | WAY_RDMA)
-/* Of a sender that dies: where another one stands by, and in a group. Nothing is lost in a group,
- * so nothing happens there that drops frames, nor what needs another receiver. */
-#define MAY_STAND_BY (ALL | WAY_STANDBY)
-#define MAY_BE_MAIN (MAY_STAND_BY | WAY_GROUP)
+/* Whoever dies: the main sender of a group's, or the group. */
+#define GROUPED (ALL | WAY_GROUP)
+/* Of a sender that dies: where another one stands by, too. */
+#define MAY_STAND_BY (GROUPED | WAY_STANDBY)
 #define SHARED (WAY_HOST | WAY_VULKAN | MAP_GPU | WAY_STAGED) /* a ring of the sender's */
 #define SIGNALLED (MAP_GPU | PEER_GPU | WAY_DIRECTGMA)        /* words that the devices write */
 #define BY_QUEUE (MAP_GPU | PEER_GPU)                         /* and that the page holds */
@@ -26,42 +26,42 @@ const struct point points[] = {
     {"sender: test frame published", BY_CONNECTING, MAY_STAND_BY},
     {"sender: CANARY sent", BY_CONNECTING, MAY_STAND_BY},
     {"sender: READY read", BY_CONNECTING, MAY_STAND_BY},
-    {"sender: before a credit is taken", BY_FRAMES, MAY_BE_MAIN},
-    {"sender: credit taken", BY_FRAMES, MAY_BE_MAIN},
-    {"sender: described", BY_FRAMES, MAY_BE_MAIN},
+    {"sender: before a credit is taken", BY_FRAMES, MAY_STAND_BY},
+    {"sender: credit taken", BY_FRAMES, MAY_STAND_BY},
+    {"sender: described", BY_FRAMES, MAY_STAND_BY},
     {"sender: signal posted", BY_FRAMES, SIGNALLED},
     {"sender: copy enqueued", BY_FRAMES, MAY_STAND_BY},
-    {"sender: published", BY_FRAMES, MAY_BE_MAIN},
-    {"sender: reaped", BY_FRAMES, MAY_BE_MAIN},
+    {"sender: published", BY_FRAMES, MAY_STAND_BY},
+    {"sender: reaped", BY_FRAMES, MAY_STAND_BY},
     {"sender: wait enqueued", BY_A_HELD_GPU, BY_QUEUE},
-    {"sender: revoked", BY_SLOWNESS, TAKES_BACK | WAY_STANDBY},
+    {"sender: revoked", BY_SLOWNESS, TAKES_BACK | WAY_STANDBY | WAY_GROUP},
     {"sender: frame waits", BY_SLOWNESS, WAY_RDMA},
     {"sender: waiting frame published", BY_SLOWNESS, WAY_RDMA},
-    {"sender: message sent, not counted", BY_EVENTS, MAY_BE_MAIN},
-    {"sender: event sent", BY_EVENTS, MAY_BE_MAIN},
-    {"sender: EOS sent", BY_ENDS, MAY_BE_MAIN},
-    {"sender: new epoch's OFFER sent", BY_EPOCHS, MAY_BE_MAIN},
-    {"sender: GROW sent", BY_GROWTH, SHARED | WAY_STANDBY},
-    {"sender: BYE sent", BY_LEAVING, ALL},
-    {"receiver: HELLO sent", BY_CONNECTING, ALL},
-    {"receiver: OFFER read", BY_CONNECTING, ALL},
-    {"receiver: ring imported", BY_CONNECTING, ALL},
-    {"receiver: ACCEPT sent", BY_CONNECTING, ALL},
-    {"receiver: test frame claimed", BY_CONNECTING, ALL},
-    {"receiver: READY sent", BY_CONNECTING, ALL},
-    {"receiver: claimed, descriptor not read", BY_FRAMES, ALL},
-    {"receiver: descriptor read", BY_FRAMES, ALL},
+    {"sender: message sent, not counted", BY_EVENTS, MAY_STAND_BY},
+    {"sender: event sent", BY_EVENTS, MAY_STAND_BY},
+    {"sender: EOS sent", BY_ENDS, MAY_STAND_BY},
+    {"sender: new epoch's OFFER sent", BY_EPOCHS, MAY_STAND_BY},
+    {"sender: GROW sent", BY_GROWTH, SHARED | WAY_STANDBY | WAY_GROUP},
+    {"sender: BYE sent", BY_LEAVING, GROUPED},
+    {"receiver: HELLO sent", BY_CONNECTING, GROUPED},
+    {"receiver: OFFER read", BY_CONNECTING, GROUPED},
+    {"receiver: ring imported", BY_CONNECTING, GROUPED},
+    {"receiver: ACCEPT sent", BY_CONNECTING, GROUPED},
+    {"receiver: test frame claimed", BY_CONNECTING, GROUPED},
+    {"receiver: READY sent", BY_CONNECTING, GROUPED},
+    {"receiver: claimed, descriptor not read", BY_FRAMES, GROUPED},
+    {"receiver: descriptor read", BY_FRAMES, GROUPED},
     {"receiver: upload enqueued", BY_FRAMES, WAY_STAGED | WAY_PUSH},
-    {"receiver: frame handed out", BY_FRAMES, ALL},
+    {"receiver: frame handed out", BY_FRAMES, GROUPED},
     {"receiver: wait enqueued", BY_FRAMES, SIGNALLED},
     {"receiver: release posted", BY_FRAMES, BY_QUEUE},
-    {"receiver: before giving back", BY_FRAMES, ALL},
-    {"receiver: given back", BY_FRAMES, ALL},
-    {"receiver: event handled", BY_EVENTS, ALL},
-    {"receiver: EOS read", BY_ENDS, ALL},
-    {"receiver: new epoch's OFFER read", BY_EPOCHS, ALL},
-    {"receiver: GROW imported", BY_GROWTH, SHARED},
-    {"receiver: BYE sent", BY_LEAVING, ALL},
+    {"receiver: before giving back", BY_FRAMES, GROUPED},
+    {"receiver: given back", BY_FRAMES, GROUPED},
+    {"receiver: event handled", BY_EVENTS, GROUPED},
+    {"receiver: EOS read", BY_ENDS, GROUPED},
+    {"receiver: new epoch's OFFER read", BY_EPOCHS, GROUPED},
+    {"receiver: GROW imported", BY_GROWTH, SHARED | WAY_GROUP},
+    {"receiver: BYE sent", BY_LEAVING, GROUPED},
 };
 const int point_count = sizeof(points) / sizeof(points[0]);
 

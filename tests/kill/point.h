@@ -34,7 +34,7 @@ enum provoke {
     BY_ENDS,       /* EOS, and frames again */
     BY_EPOCHS,     /* another format every few frames */
     BY_GROWTH,     /* one receiver more joins */
-    BY_SLOWNESS,   /* the receiver is slow, the sender drops the oldest */
+    BY_SLOWNESS,   /* the receiver, or the group, is slow, the sender drops the oldest */
     BY_A_HELD_GPU, /* the receiver's stream stands still for a moment */
 };
 

@@ -1,12 +1,12 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A programme for hours: a process sends picture, sound and data in real time, and each second a
- * flash, a beep and a mark that were made together. Three pipelines receive it: by the clock of the
- * sender's pipeline, by a clock of their own, and behind sinks that show each buffer at its time.
- * Nothing is lost, the beep and the mark stay where they were to the flash, and neither process
- * grows. Prints a table.
- *     soak_test [seconds] */
+/* A programme for hours, at each usual rate of pictures: a process sends picture, sound and data in
+ * real time, and about each second a flash, a beep and a mark that were made together. Three
+ * pipelines receive it: by the clock of the sender's pipeline, by a clock of their own, and behind
+ * sinks that show each buffer at its time. Nothing is lost, the beep and the mark stay where they
+ * were to the flash, and no process grows. Prints a table.
+ *     soak_test [seconds [rate]]         rate: 30000/1001; else all of them at once */
 #include "ends.h"
 
 #include <math.h>
@@ -18,8 +18,6 @@
 #define RATE 48000
 #define BLOCK 480 /* samples: 10 ms */
 #define TICK (10 * GST_MSECOND)
-#define TICKS_PICTURE 4 /* 25 pictures a second */
-#define TICKS_SECOND 100
 #define BEEP 96 /* samples */
 #define WIDTH 320
 #define HEIGHT 180
@@ -31,6 +29,23 @@
 enum kind { PICTURE, SOUND, DATA };
 
 static guint seconds = 20;
+
+static struct rate {
+    gint num, den;
+} rates[] = {{25, 1}, {30000, 1001}, {50, 1}, {60000, 1001}};
+static guint rate_count = G_N_ELEMENTS(rates);
+
+static gchar *text_of(const struct rate *rate)
+{
+    return g_strdup_printf("%d/%d", rate->num, rate->den);
+}
+
+/* FALSE: it is none. */
+static gboolean read_rate(const gchar *text, struct rate *rate)
+{
+    return sscanf(text, "%d/%d", &rate->num, &rate->den) == 2 && rate->num > 0 && rate->den > 0 &&
+           rate->num / rate->den < 1000;
+}
 
 /* --- the sender, a process of its own ------------------------------------------------------- */
 
@@ -46,35 +61,73 @@ static void push(GstElement *source, GstBuffer *buffer, GstClockTime time, GstCl
         exit(1);
 }
 
-static void push_picture(GstElement *source, guint64 tick)
+/* A flash is of the picture that begins a second, or the first one after it. */
+static guint64 flash_of(const struct rate *rate, guint64 flash)
+{
+    return gst_util_uint64_scale_ceil(flash, (guint64)rate->num, (guint64)rate->den);
+}
+
+static GstClockTime time_of(const struct rate *rate, guint64 picture)
+{
+    return gst_util_uint64_scale(picture, GST_SECOND * (guint64)rate->den, (guint64)rate->num);
+}
+
+/* Where the beep of a flash begins: at the sample that is next to it. */
+static guint64 beep_of(const struct rate *rate, guint64 flash)
+{
+    return gst_util_uint64_scale_round(flash_of(rate, flash), RATE * (guint64)rate->den,
+                                       (guint64)rate->num);
+}
+
+struct programme_clock {
+    const struct rate *rate;
+    guint64 pictures, blocks, flashes, beeps; /* made so far */
+};
+
+static void push_picture(GstElement *source, GstElement *marks, struct programme_clock *at)
 {
     GstBuffer *buffer = gst_buffer_new_allocate(NULL, WIDTH * HEIGHT, NULL);
+    GstClockTime time = time_of(at->rate, at->pictures);
+    gboolean flashes = at->pictures == flash_of(at->rate, at->flashes);
 
-    gst_buffer_memset(buffer, 0, tick % TICKS_SECOND == 0 ? 255 : 16, WIDTH * HEIGHT);
-    push(source, buffer, tick * TICK, TICKS_PICTURE * TICK);
+    gst_buffer_memset(buffer, 0, flashes ? 255 : 16, WIDTH * HEIGHT);
+    push(source, buffer, time, time_of(at->rate, at->pictures + 1) - time);
+    at->pictures++;
+    if (!flashes)
+        return;
+    at->flashes++;
+    push(marks, gst_buffer_new_memdup(&at->flashes, sizeof(at->flashes)), time,
+         time_of(at->rate, flash_of(at->rate, at->flashes)) - time);
 }
 
-static void push_sound(GstElement *source, guint64 tick)
+static void push_sound(GstElement *source, struct programme_clock *at)
 {
     gint16 samples[BLOCK] = {0};
+    guint64 first = at->blocks * BLOCK;
 
-    for (guint i = 0; i < BEEP && tick % TICKS_SECOND == 0; i++)
-        samples[i] = 20000;
-    push(source, gst_buffer_new_memdup(samples, sizeof(samples)), tick * TICK, TICK);
+    for (guint i = 0; i < BLOCK; i++) {
+        guint64 beep = beep_of(at->rate, at->beeps);
+        if (first + i >= beep)
+            samples[i] = 20000;
+        if (first + i + 1 == beep + BEEP)
+            at->beeps++;
+    }
+    push(source, gst_buffer_new_memdup(samples, sizeof(samples)), at->blocks * TICK, TICK);
+    at->blocks++;
 }
 
-static int send_programme(const gchar *address)
+static int send_programme(const gchar *address, const struct rate *rate)
 {
     g_autofree gchar *line = g_strdup_printf(
         "appsrc name=picture format=time block=true is-live=true caps=\"video/x-raw,format=GRAY8,"
-        "width=%d,height=%d,framerate=25/1\" ! gpudirectsink async=false sync=false slots=16 "
+        "width=%d,height=%d,framerate=%d/%d\" ! gpudirectsink async=false sync=false slots=16 "
         "slow-receiver=block address=%s "
         "appsrc name=sound format=time block=true is-live=true caps=\"audio/x-raw,format=S16LE,"
         "layout=interleaved,rate=%d,channels=1\" ! gpudirectsink async=false sync=false slots=32 "
         "slow-receiver=block address=%s/audio "
         "appsrc name=data format=time block=true is-live=true caps=\"application/octet-stream\" "
         "! gpudirectsink async=false sync=false slots=16 slow-receiver=block address=%s/data",
-        WIDTH, HEIGHT, address, RATE, address, address);
+        WIDTH, HEIGHT, rate->num, rate->den, address, RATE, address, address);
     GstElement *pipeline = gst_parse_launch(line, NULL);
     GstElement *sources[] = {gst_bin_get_by_name(GST_BIN(pipeline), "picture"),
                              gst_bin_get_by_name(GST_BIN(pipeline), "sound"),
@@ -82,17 +135,17 @@ static int send_programme(const gchar *address)
 
     gst_element_set_state(pipeline, GST_STATE_PLAYING);
     gst_element_get_state(pipeline, NULL, NULL, 10 * GST_SECOND);
-    for (guint64 tick = 0;; tick++) {
+    for (struct programme_clock at = {.rate = rate};;) {
         GstClockTime now = (GstClockTime)g_get_monotonic_time() * GST_USECOND -
                            gst_element_get_base_time(pipeline);
-        if (now < tick * TICK)
-            g_usleep((tick * TICK - now) / GST_USECOND + 1);
-        push_sound(sources[SOUND], tick);
-        if (tick % TICKS_PICTURE == 0)
-            push_picture(sources[PICTURE], tick);
-        if (tick % TICKS_SECOND == 0)
-            push(sources[DATA], gst_buffer_new_memdup(&tick, sizeof(tick)), tick * TICK,
-                 TICKS_SECOND * TICK);
+        GstClockTime picture = time_of(rate, at.pictures), sound = at.blocks * TICK;
+        GstClockTime due = MIN(picture, sound);
+        if (now < due)
+            g_usleep((due - now) / GST_USECOND + 1);
+        if (sound <= picture)
+            push_sound(sources[SOUND], &at);
+        else
+            push_picture(sources[PICTURE], sources[DATA], &at);
         if (getppid() == 1)
             return 1; /* of a test that failed */
     }
@@ -300,10 +353,10 @@ struct growth {
     guint count, descriptors;
 };
 
-static void sample(struct growth *growth)
+static void sample(struct growth *growth, gboolean with_descriptors)
 {
-    if (growth->count == SAMPLES)
-        return;
+    if (with_descriptors)
+        growth->descriptors = count_descriptors(growth->pid);
     growth->samples[growth->count++] = resident(growth->pid);
 }
 
@@ -339,15 +392,25 @@ static void print_growth(const struct growth *growth, guint descriptors)
 
 /* --- the run -------------------------------------------------------------------------------- */
 
-static void report(const struct receiver *receiver)
+#define RECEIVERS 3
+
+struct programme {
+    const struct rate *rate;
+    gchar *address;
+    GPid pid;
+    struct receiver receivers[RECEIVERS];
+};
+
+static void report(const struct programme *programme, const struct receiver *receiver)
 {
     const struct stream *streams = receiver->streams;
     struct offset sound = offset_of(receiver, SOUND), data = offset_of(receiver, DATA);
+    g_autofree gchar *rate = text_of(programme->rate);
 
-    g_print("%-14s %8" G_GUINT64_FORMAT " pictures %8" G_GUINT64_FORMAT
+    g_print("%-10s %-14s %8" G_GUINT64_FORMAT " pictures %8" G_GUINT64_FORMAT
             " blocks %6u flashes; beep: %6.1f us at most, drift %+.1f us; mark: %6.1f us at most, "
             "drift %+.1f us\n",
-            receiver->name, streams[PICTURE].buffers, streams[SOUND].buffers,
+            rate, receiver->name, streams[PICTURE].buffers, streams[SOUND].buffers,
             streams[PICTURE].events->len, sound.most / 1e3, sound.drift / 1e3, data.most / 1e3,
             data.drift / 1e3);
     for (guint i = 0; i < STREAMS; i++)
@@ -357,66 +420,109 @@ static void report(const struct receiver *receiver)
     fail_unless(fabs(sound.drift) <= DRIFT_MAX && fabs(data.drift) <= DRIFT_MAX);
 }
 
-TEST(test_programme)
+static void open_programme(struct programme *programme, const struct rate *rate, GstClock *other)
 {
-    g_autofree gchar *address = ends_address();
+    static const gchar *const names[RECEIVERS] = {"same clock", "other clock", "shown in time"};
+    g_autofree gchar *text = text_of(rate);
+
+    programme->rate = rate;
+    programme->address = ends_address();
+    gchar *argv[] = {(gchar *)"/proc/self/exe", (gchar *)"--send", programme->address, text, NULL};
+    fail_unless(g_spawn_async(NULL, argv, NULL, G_SPAWN_DO_NOT_REAP_CHILD, NULL, NULL,
+                              &programme->pid, NULL));
+    for (guint i = 0; i < RECEIVERS; i++) {
+        struct receiver *receiver = &programme->receivers[i];
+        receiver->name = names[i];
+        receiver->sink =
+            i == 2 ? "queue ! fakesink sync=true async=false" : "fakesink sync=false async=false";
+        open_receiver(receiver, programme->address, i == 1 ? other : NULL);
+    }
+}
+
+static void await_streams(const struct programme *programme, enum kind kind, guint count)
+{
+    for (guint i = 0; i < RECEIVERS; i++)
+        ENDS_UNTIL(60, count_events(&programme->receivers[i], kind) >= count,
+                   "the programme stands still");
+}
+
+static void close_programme(struct programme *programme)
+{
+    for (guint i = 0; i < RECEIVERS; i++) {
+        ends_fail_on_errors(programme->receivers[i].pipeline);
+        ends_stop(programme->receivers[i].pipeline);
+    }
+    ends_kill(programme->pid);
+}
+
+static void free_programme(struct programme *programme)
+{
+    for (guint i = 0; i < RECEIVERS; i++)
+        for (guint k = 0; k < STREAMS; k++)
+            g_array_unref(programme->receivers[i].streams[k].events);
+    g_free(programme->address);
+}
+
+TEST(test_programmes)
+{
     g_autoptr(GstClock) other =
         g_object_new(GST_TYPE_SYSTEM_CLOCK, "clock-type", GST_CLOCK_TYPE_REALTIME, NULL);
-    struct receiver receivers[] = {
-        {.name = "same clock", .sink = "fakesink sync=false async=false"},
-        {.name = "other clock", .sink = "fakesink sync=false async=false"},
-        {.name = "shown in time", .sink = "queue ! fakesink sync=true async=false"},
-    };
-    gchar *argv[] = {(gchar *)"/proc/self/exe", (gchar *)"--send", address, NULL};
-    GPid pid;
+    struct programme programmes[G_N_ELEMENTS(rates)] = {0};
+    struct growth growths[1 + G_N_ELEMENTS(rates)] = {{.name = "receivers", .pid = getpid()}};
+    guint descriptors[1 + G_N_ELEMENTS(rates)], processes = 1 + rate_count;
 
-    fail_unless(g_spawn_async(NULL, argv, NULL, G_SPAWN_DO_NOT_REAP_CHILD, NULL, NULL, &pid, NULL));
-    for (guint i = 0; i < G_N_ELEMENTS(receivers); i++)
-        open_receiver(&receivers[i], address, i == 1 ? other : NULL);
-    for (guint i = 0; i < G_N_ELEMENTS(receivers); i++)
-        ENDS_UNTIL(60, count_events(&receivers[i], PICTURE) > 0 &&
-                           count_events(&receivers[i], SOUND) > 0 &&
-                           count_events(&receivers[i], DATA) > 0);
-    struct growth growths[] = {{.name = "receivers", .pid = getpid()},
-                               {.name = "sender", .pid = pid}};
-    for (guint i = 0; i < G_N_ELEMENTS(growths); i++)
-        growths[i].descriptors = count_descriptors(growths[i].pid);
+    for (guint i = 0; i < rate_count; i++) {
+        open_programme(&programmes[i], &rates[i], other);
+        growths[1 + i] = (struct growth){.name = "sender", .pid = programmes[i].pid};
+    }
+    for (guint i = 0; i < rate_count; i++)
+        for (guint k = 0; k < STREAMS; k++)
+            await_streams(&programmes[i], (enum kind)k, 1);
     for (guint n = 0; n < SAMPLES; n++) {
         guint due = (guint)((guint64)seconds * (n + 1) / SAMPLES);
-        ENDS_UNTIL(60, count_events(&receivers[0], PICTURE) >= due, "the programme stands still");
+        ENDS_UNTIL(60, count_events(&programmes[0].receivers[0], PICTURE) >= due,
+                   "the programme stands still");
         g_usleep(10000);
-        for (guint i = 0; i < G_N_ELEMENTS(growths); i++)
-            sample(&growths[i]);
+        for (guint i = 0; i < processes; i++)
+            sample(&growths[i], n == SAMPLES / 4);
     }
-    for (guint i = 0; i < G_N_ELEMENTS(receivers); i++)
-        ENDS_UNTIL(60, count_events(&receivers[i], DATA) >= seconds);
-    guint descriptors[] = {count_descriptors(growths[0].pid), count_descriptors(growths[1].pid)};
-    for (guint i = 0; i < G_N_ELEMENTS(receivers); i++) {
-        ends_fail_on_errors(receivers[i].pipeline);
-        ends_stop(receivers[i].pipeline);
-    }
-    ends_kill(pid);
-    for (guint i = 0; i < G_N_ELEMENTS(growths); i++)
+    for (guint i = 0; i < rate_count; i++)
+        await_streams(&programmes[i], DATA, seconds);
+    /* Some may be open for a moment. */
+    for (guint i = 0; i < processes; i++)
+        ENDS_UNTIL(30,
+                   (descriptors[i] = count_descriptors(growths[i].pid)) <= growths[i].descriptors,
+                   "%s has %u descriptors, and had %u", growths[i].name, descriptors[i],
+                   growths[i].descriptors);
+    for (guint i = 0; i < rate_count; i++)
+        close_programme(&programmes[i]);
+    for (guint i = 0; i < processes; i++)
         print_growth(&growths[i], descriptors[i]);
-    for (guint i = 0; i < G_N_ELEMENTS(receivers); i++)
-        report(&receivers[i]);
-    for (guint i = 0; i < G_N_ELEMENTS(growths); i++) {
-        fail_unless(growth_of(&growths[i]) <= GROWTH_MAX, "%s grows", growths[i].name);
-        fail_unless_equals_int(descriptors[i], growths[i].descriptors);
-    }
-    for (guint i = 0; i < G_N_ELEMENTS(receivers); i++)
-        for (guint k = 0; k < STREAMS; k++)
-            g_array_unref(receivers[i].streams[k].events);
+    for (guint i = 0; i < rate_count; i++)
+        for (guint k = 0; k < RECEIVERS; k++)
+            report(&programmes[i], &programmes[i].receivers[k]);
+    for (guint i = 0; i < processes; i++)
+        fail_unless(growth_of(&growths[i]) <= GROWTH_MAX * (i == 0 ? (glong)rate_count : 1),
+                    "%s grows", growths[i].name);
+    for (guint i = 0; i < rate_count; i++)
+        free_programme(&programmes[i]);
 }
 
 int main(int argc, char **argv)
 {
-    if (argc == 3 && strcmp(argv[1], "--send") == 0) {
+    if (argc == 4 && strcmp(argv[1], "--send") == 0) {
         gst_init(&argc, &argv);
-        return send_programme(argv[2]);
+        return read_rate(argv[3], &rates[0]) ? send_programme(argv[2], &rates[0]) : 2;
     }
     ends_init_environment();
     gst_check_init(&argc, &argv);
     seconds = argc > 1 ? (guint)atoi(argv[1]) : seconds;
+    if (argc > 2) {
+        rate_count = 1;
+        if (!read_rate(argv[2], &rates[0])) {
+            g_printerr("\"%s\" is no rate: 25/1 or 30000/1001 is one\n", argv[2]);
+            return 2;
+        }
+    }
     return ends_run_tests(2 * seconds + 120);
 }

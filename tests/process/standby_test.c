@@ -202,6 +202,36 @@ static void change_format(int which, const char *what)
     report(what, 1);
 }
 
+static bool has_pictures(struct gpud_receiver *receiver, unsigned *count)
+{
+    struct gpud_frame *frame;
+    struct gpud_error error;
+    enum gpud_status status = gpud_receiver_acquire(receiver, 0, &frame, &error);
+    if (status == GPUD_OK) {
+        gpud_frame_release(&frame);
+        ++*count;
+    }
+    return *count >= 3;
+}
+
+/* A receiver on another device joins: that sender's ring grows, or there is another one besides. It
+ * leaves, joins again, and in that moment the sender is killed. */
+static void join(struct gpud_context *context, int which, const char *what)
+{
+    const char *address = scene.senders[which].orders.address;
+    for (int i = 0; i < 3; i++) {
+        unsigned count = 0;
+        struct gpud_receiver *more =
+            NEW_RECEIVER(context, .address = address, .device = devices[1 - which]);
+        TAKE_UNTIL("the one that joins has pictures", has_pictures(more, &count));
+        if (i == 2)
+            kill_one(which);
+        gpud_receiver_destroy(&more);
+        take_some(3);
+    }
+    report(what, 3);
+}
+
 static void prefer(void)
 {
     for (uint32_t i = 0; i < 4; i++) {
@@ -273,6 +303,8 @@ int main(int argc, char **argv)
         change_format(MAIN, "another format of the main");
         change_format(BACKUP, "another format of the backup");
         change_format(2, "another format of both");
+        join(context, MAIN, "another receiver of the main");
+        join(context, BACKUP, "another receiver of the backup");
         prefer();
         ends();
         scene_close();

@@ -73,6 +73,40 @@ class Cuda(Case):
         self.assertEqual((self.receiver.info["copies_cpu"], self.receiver.info["copies_gpu"]), (0, 0))
         self.assertEqual((self.sender.info["copies_cpu"], self.sender.info["copies_gpu"]), (0, 0))
 
+    def test_own_memory(self):
+        """Frames come into memory that the application has allocated on the GPU, which knows it by its number."""
+        memory, stream = {}, self.stream()
+
+        def alloc(slot, size):
+            memory[slot] = ctypes.c_uint64()
+            call("cuMemAlloc_v2", ctypes.byref(memory[slot]), ctypes.c_size_t(size))
+            self.addCleanup(call, "cuMemFree_v2", memory[slot])
+            return memory[slot].value
+
+        self.receiver.close()
+        until("it has left", lambda: self.sender.info["receivers"] == 0)
+        self.receiver = gpudirect.Receiver(self.address, device="cuda:0", timeout=DEADLINE, alloc=alloc)
+        self.addCleanup(self.receiver.close)
+
+        def connected():
+            self.assertIsNone(self.receiver.poll())
+            return self.sender.info["receivers"] == 1
+        until("the receiver is connected", connected)
+        for number in range(5):
+            self.send(number, stream)
+            frame = self.receiver.acquire(timeout=DEADLINE)
+            self.assertEqual(frame.native, memory[frame.slot].value)
+            managed = consume(frame.__dlpack__(stream=stream.value), False)
+            data = ctypes.create_string_buffer(SIZE)
+            call("cuMemcpyDtoHAsync_v2", data, ctypes.c_uint64(managed.tensor.data), ctypes.c_size_t(SIZE), stream)
+            call("cuStreamSynchronize", stream)
+            delete(managed)
+            self.assertEqual(data.raw, bytes([number]) * SIZE)
+            frame.release()
+        with gpudirect.Receiver(self.address, device="cuda:0", alloc=lambda slot, size: bytearray(size)) as receiver:
+            self.refuses(TypeError, "number of memory on cuda:0", receiver.acquire, timeout=DEADLINE)
+        self.receiver.close()
+
     def test_kinds_of_streams(self):
         ours = self.stream()
         # Not 2, the stream of the thread, which the fake does not have.

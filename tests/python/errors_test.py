@@ -63,7 +63,7 @@ class Errors(Case):
                 call(*arguments)
         named = {
             gpudirect.Receiver: {"timeout": "a", "name": 1, "slots": "a", "slow_receiver": 1, "route": 1, "access": 1,
-                                 "psk_file": 1, "busy_poll": "a", "on_event": 1, "nonsense": 1},
+                                 "psk_file": 1, "busy_poll": "a", "on_event": 1, "alloc": 1, "nonsense": 1},
             gpudirect.Sender: {"device": 1, "name": 1, "slots": 1.5, "slow_receiver": 1, "route": 1, "access": 1,
                                "psk_file": 1, "nonsense": 1},
             gpudirect.Capture: {"format": 1, "width": "a", "height": 1.5, "fps": "25", "device": 1, "timeout": "a",

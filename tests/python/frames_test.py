@@ -87,6 +87,143 @@ class Frames(Case):
             frame.large_meta
         self.assertEqual(receiver.acquire(timeout=DEADLINE).large_meta, b"")
 
+    def test_own_memory(self):
+        """Frames come into arrays of the application's, which are kept no longer than needed."""
+        memory = {}
+
+        def alloc(slot, size):
+            memory[slot] = np.zeros(size + 100, np.uint8)
+            return memory[slot]
+
+        sender = gpudirect.Sender(self.address, media=RGBA, device="host")
+        receiver = gpudirect.Receiver(self.address, device="host", timeout=DEADLINE, slots=3, alloc=alloc)
+        self.addCleanup(sender.close)
+        self.addCleanup(receiver.close)
+        self.connect(sender, receiver)
+        size = 64 * 36 * 4
+        for number in range(1, 7):
+            self.send(sender, number)
+            with next(receiver) as frame:
+                array = memory[frame.slot]
+                self.assertEqual(frame.native, array.ctypes.data)
+                self.assertTrue((array[:size] == number).all() and (array[size:] == 0).all())
+                self.assertFalse(frame.readonly)
+                np.asarray(frame.raw)[:] = 0
+                self.assertFalse(array.any())
+        self.assertEqual(sorted(memory), [0, 1, 2])
+        alive = [weakref.ref(array) for array in memory.values()]
+        memory.clear()
+        del array
+        self.send(sender, 9)
+        frame = next(receiver)
+        receiver.close()
+        self.assertTrue((np.asarray(frame.raw) == 9).all())
+        frame.release()
+        until("the arrays are gone", lambda: not any(array() is not None for array in alive))
+
+    def test_own_memory_by_its_address(self):
+        memory = [np.zeros(64 * 36 * 4, np.uint8) for _ in range(4)]
+        sender = gpudirect.Sender(self.address, media=RGBA, device="host")
+        receiver = gpudirect.Receiver(self.address, timeout=DEADLINE, device="host",
+                                      alloc=lambda slot, size: memory[slot].ctypes.data)
+        self.addCleanup(sender.close)
+        self.addCleanup(receiver.close)
+        self.connect(sender, receiver)
+        self.send(sender, 3)
+        frame = next(receiver)
+        self.assertTrue((memory[frame.slot] == 3).all())
+
+    def test_own_memory_that_will_not_do(self):
+        sender = gpudirect.Sender(self.address, media=RGBA, device="host")
+        self.addCleanup(sender.close)
+        memory = bytearray(1 << 16)
+
+        def fail(slot, size):
+            raise LookupError("of alloc")
+
+        for alloc, kind, text in ((fail, LookupError, "of alloc"), (lambda slot, size: None, TypeError, "None"),
+                                  (lambda slot, size: bytes(size), BufferError, ""),
+                                  (lambda slot, size: bytearray(9), ValueError, "alloc\\(\\) gave 9 bytes"),
+                                  (lambda slot: None, TypeError, "argument"),
+                                  (lambda slot, size: 1 << 80, OverflowError, "")):
+            with gpudirect.Receiver(self.address, device="host", alloc=alloc) as receiver:
+                with self.assertRaisesRegex(kind, text):
+                    receiver.acquire(timeout=DEADLINE)
+        # It asks again, and then has some.
+        answers = [None]
+        with gpudirect.Receiver(self.address, device="host", slots=3,
+                                alloc=lambda slot, size: answers.pop() if answers else bytearray(memory)) as receiver:
+            self.refuses(TypeError, "None", receiver.acquire, timeout=DEADLINE)
+            self.connect(sender, receiver)
+            self.send(sender, 4)
+            self.assertTrue((np.asarray(receiver.acquire(timeout=DEADLINE).raw) == 4).all())
+
+    def test_by_lines(self):
+        sender = gpudirect.Sender(self.address, media=RGBA, device="host")
+        receivers = [gpudirect.Receiver(self.address, device="host", timeout=DEADLINE, by_lines=by_lines)
+                     for by_lines in (True, False)]
+        self.addCleanup(sender.close)
+        for receiver in receivers:
+            self.addCleanup(receiver.close)
+
+        def connected():
+            for receiver in receivers:
+                self.assertIsNone(receiver.poll())
+            return sender.info["receivers"] == 2
+        until("both are connected", connected)
+        self.assertEqual(receivers[0].info["whole_reason"], "")
+        self.assertIn("not asked for", receivers[1].info["whole_reason"])
+        with sender.acquire(timeout=DEADLINE) as frame:
+            picture = np.asarray(frame)
+            picture[:12] = 1
+            frame.offset = 77
+            sender.submit_lines(frame, 12)
+            early = next(receivers[0])
+            self.assertEqual(early.offset, 77)
+            self.assertIsNone(receivers[1].poll())
+            early.wait_lines(12, timeout=DEADLINE)
+            rows = np.asarray(early)
+            self.assertTrue((rows[:12] == 1).all())
+            self.refuses(gpudirect.Timeout, "", early.wait_lines, 13, timeout=0)
+            self.refuses(gpudirect.Timeout, "", early.wait_lines, 36, timeout=0.1)
+            self.refuses(gpudirect.Invalid, "", early.wait_lines, 37)
+            self.refuses(TypeError, "", early.wait_lines)
+            picture[12:] = 2
+        # The end of the block handed over the rest.
+        early.wait_lines(36, timeout=DEADLINE)
+        self.assertTrue((rows[12:] == 2).all())
+        self.assertTrue((np.asarray(next(receivers[1]))[12:] == 2).all())
+        self.refuses(TypeError, "takes a gpudirect.Frame", sender.submit_lines, 1, 1)
+        self.refuses(gpudirect.Error, "", sender.submit_lines, early, 1)
+        # One that is given up in the middle is void.
+        frame = sender.acquire(timeout=DEADLINE)
+        sender.submit_lines(frame, 3)
+        del early, rows, picture
+        early = next(receivers[0])
+        frame.release()
+        self.refuses(gpudirect.TakenBack, "", early.wait_lines, 36, timeout=DEADLINE)
+        self.assertFalse(early.valid)
+
+    def test_standby(self):
+        """A second sender waits for the address, and takes it over."""
+        main = gpudirect.Sender(self.address, media=RGBA, device="host")
+        backup = gpudirect.Sender(self.address, media=RGBA, device="host", standby=True)
+        receiver = gpudirect.Receiver(self.address, device="host", timeout=DEADLINE)
+        for one in (main, backup, receiver):
+            self.addCleanup(one.close)
+        self.assertEqual((main.info["stands_by"], backup.info["stands_by"]), (False, True))
+        self.connect(main, receiver)
+        main.close()
+        until("it has the address", lambda: not backup.info["stands_by"])
+
+        def connected():
+            try:
+                receiver.poll()
+            except (gpudirect.PeerLost, gpudirect.Closed):
+                pass
+            return backup.info["receivers"] == 1
+        until("the receiver is connected", connected)
+
     def test_formats(self):
         shapes = {
             "GRAY8": {"Y": (36, 62)}, "GRAY16_LE": {"Y": (36, 62)}, "RGB": {"RGB": (36, 62, 3)},

@@ -4,8 +4,11 @@
 """Receivers that hand on instants together, and a main and a backup sender, one of which is killed."""
 
 import asyncio
+import gc
+import sys
 import threading
 import time
+import weakref
 
 import support
 from support import DEADLINE, Case, process, until
@@ -47,10 +50,10 @@ class Groups(Case):
             sender.wait(1, timeout=DEADLINE)
         return senders, group
 
-    def send(self, sender, number):
+    def send(self, sender, picture, number=None):
         with sender.acquire(timeout=DEADLINE) as frame:
-            memoryview(frame.raw)[:1] = bytes([number])
-            frame.pts = number * 20_000_000
+            memoryview(frame.raw)[:] = bytes([picture]) * frame.raw.nbytes
+            frame.pts = (picture if number is None else number) * 20_000_000
 
     def test_all(self):
         senders, group = self.pair(history=2)
@@ -120,6 +123,95 @@ class Groups(Case):
             group.preferred = 2
         with self.assertRaises(TypeError):
             group.preferred = "main"
+
+    def test_freeze(self):
+        """The main one's picture stands still, by its times, until it moves again."""
+        senders, group = self.pair("any", freeze_timeout=0.1)
+        members = []
+        for number in range(1, 31):
+            self.send(senders[1], number)
+            self.send(senders[0], number if number <= 10 or number > 20 else 10, number)
+            until("both came", lambda: all(member["frames"] >= number for member in group.info["members"]))
+            instant = group.acquire(timeout=DEADLINE)
+            self.assertEqual(instant.time, number * 20_000_000)
+            members.append(instant.member)
+            # Since number 10, which is 5 frames of 20 ms.
+            self.assertEqual([member["frozen"] for member in group.info["members"]], [15 <= number <= 20, False])
+        self.assertEqual(members, [0] * 14 + [1] * 6 + [0] * 10)
+
+    def test_freeze_is_refused(self):
+        self.refuses(gpudirect.Invalid, "ANY", gpudirect.Group, ["a"], "all", device="host", freeze_timeout=1)
+        self.refuses(ValueError, "at least 0", gpudirect.Group, ["a"], "any", device="host", freeze_timeout=-1)
+        self.refuses(TypeError, "seconds", gpudirect.Group, ["a"], "any", device="host", freeze_timeout="1")
+
+    def test_events(self):
+        events = []
+        senders, group = self.pair(on_event=lambda *event: events.append(event))
+        senders[1].send_event(7, b"seven")
+        for sender in senders:
+            self.send(sender, 1)
+        self.assertTrue(group.acquire(timeout=DEADLINE).complete)
+        self.assertEqual(events, [(1, 7, b"seven")])
+
+    def test_events_that_raise(self):
+        def fail(*event):
+            raise LookupError("of the handler")
+        senders, group = self.pair(on_event=fail)
+        senders[0].send_event(7)
+        for number in (1, 2):
+            for sender in senders:
+                self.send(sender, number)
+        with self.assertRaisesRegex(LookupError, "of the handler"):
+            group.acquire(timeout=DEADLINE)
+        self.assertEqual(group.acquire(timeout=DEADLINE).time, 40_000_000)
+
+    def test_time(self):
+        """By the number in the meta; one that is None has no instant."""
+        seen = []
+
+        def time(member, frame):
+            seen.append((member, frame["meta"], frame["offset"]))
+            return int(frame["meta"]) * 1000 if frame["meta"] != b"none" else None
+
+        senders, group = self.pair(tolerance=1e-7, time=time)
+        for meta in (b"none", b"5"):
+            for sender in senders:
+                with sender.acquire(timeout=DEADLINE) as frame:
+                    frame.meta, frame.offset = meta, 3
+        self.assertEqual(group.acquire(timeout=DEADLINE).time, 5000)
+        self.assertEqual([member["untimed"] for member in group.info["members"]], [1, 1])
+        self.assertEqual(sorted(seen), [(0, b"5", 3), (0, b"none", 3), (1, b"5", 3), (1, b"none", 3)])
+
+    def test_time_that_raises(self):
+        raised = []
+        self.addCleanup(setattr, sys, "unraisablehook", sys.unraisablehook)
+        sys.unraisablehook = lambda unraisable: raised.append(unraisable.exc_type)
+        senders, group = self.pair(time=lambda member, frame: frame["nonsense"])
+        self.send(senders[0], 1)
+        until("it is dropped", lambda: group.info["members"][0]["untimed"] == 1)
+        self.assertEqual(raised, [KeyError])
+
+    def test_options(self):
+        """They are the members'."""
+        names = [self.address + "-a", self.address + "-b"]
+        senders = [self.sender(name) for name in names]
+        self.group(names, name="both", route="map", busy_poll=-1)
+        for sender in senders:
+            sender.wait(1, timeout=DEADLINE)
+            self.assertEqual([(link["name"], link["path"]) for link in sender.links], [("both", "map")])
+        refused = self.group(names, route="peer")
+        self.refuses(gpudirect.Timeout, "peer", refused.acquire, timeout=0.2)
+
+    def test_group_in_a_cycle(self):
+        """With its own handler, which the collector finds."""
+        group = gpudirect.Group([self.address], device="host", time=lambda member, frame: None)
+        holder = {"group": group}
+        cycle = gpudirect.Group([self.address + "-b"], device="host", on_event=lambda *event: holder["cycle"])
+        holder["cycle"] = cycle
+        alive = weakref.ref(cycle)
+        del cycle, holder, group
+        gc.collect()
+        self.assertIsNone(alive())
 
     def test_async(self):
         senders, group = self.pair()

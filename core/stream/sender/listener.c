@@ -256,13 +256,15 @@ enum gpud_status gpud_sender_listen(struct gpud_sender *sender, const struct gpu
                                     const struct gpud_access_rule *access, bool standby,
                                     struct gpud_error *error)
 {
-    enum gpud_status status =
-        standby ? gpud_listener_stand_by(address, access, &sender->listener, error)
-                : gpud_listener_open(address, access, &sender->listener, error);
-    if (status != GPUD_OK)
-        return status;
-    if (sender->listener->note[0])
-        gpud_log_info(&sender->context->log, AREA, "%s", sender->listener->note);
+    if (!sender->listener) {
+        enum gpud_status status =
+            standby ? gpud_listener_stand_by(address, access, &sender->listener, error)
+                    : gpud_listener_open(address, access, &sender->listener, error);
+        if (status != GPUD_OK)
+            return status;
+        if (sender->listener->note[0])
+            gpud_log_info(&sender->context->log, AREA, "%s", sender->listener->note);
+    }
     sender->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (sender->wake < 0)
         return gpud_fail_errno(error, "cannot create an eventfd");
@@ -276,14 +278,27 @@ enum gpud_status gpud_sender_listen(struct gpud_sender *sender, const struct gpu
     return GPUD_OK;
 }
 
+static void stop_thread(struct gpud_sender *sender)
+{
+    if (!sender->thread_runs)
+        return;
+    atomic_store(&sender->stopping, true);
+    gpud_sender_wake_listener(sender);
+    pthread_join(sender->thread, NULL);
+    sender->thread_runs = false;
+}
+
+struct gpud_listener *gpud_sender_take_listener(struct gpud_sender *sender)
+{
+    stop_thread(sender);
+    struct gpud_listener *listener = sender->listener;
+    sender->listener = NULL;
+    return listener;
+}
+
 void gpud_sender_stop_listening(struct gpud_sender *sender)
 {
-    if (sender->thread_runs) {
-        atomic_store(&sender->stopping, true);
-        gpud_sender_wake_listener(sender);
-        pthread_join(sender->thread, NULL);
-        sender->thread_runs = false;
-    }
+    stop_thread(sender);
     gpud_sender_lock(sender);
     sender->retired.wake = -1; /* from here on transports are freed at once */
     struct gpud_transport *retired = gpud_retired_take(&sender->retired);

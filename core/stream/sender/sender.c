@@ -38,6 +38,73 @@ static enum gpud_status read_params(struct gpud_sender_params *own,
     return status;
 }
 
+/* Waits for deliveries under way and for signals that devices have yet to post: after the end,
+ * receivers take a missing signal for a crash. */
+static void wait_for_deliveries(struct gpud_sender *sender)
+{
+    gpud_sender_lock(sender);
+    gpud_lines_give_up(sender);
+    for (uint32_t i = 0; i < sender->link_count; i++)
+        if (sender->links[i]->state != GPUD_LINK_DEAD && sender->links[i]->transport &&
+            sender->links[i]->transport->queues.post)
+            gpud_queue_join(sender->queue, sender->links[i]->transport->queues.post, NULL);
+    gpud_sender_unlock(sender);
+    if (!(sender->device->caps & GPUD_CAP_SYNCHRONOUS))
+        gpud_queue_finish(sender->queue, gpud_deadline(GPUD_SEC / 2), NULL);
+    int64_t deadline = gpud_deadline(GPUD_TEARDOWN_DEADLINE);
+    const struct timespec nap = {.tv_nsec = GPUD_MSEC / 2};
+    while (atomic_load(&sender->references) > 1 && gpud_now() < deadline)
+        clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, NULL);
+    unsigned left = atomic_load(&sender->references) - 1;
+    if (left)
+        gpud_log_error(&sender->context->log, AREA,
+                       "%u copies do not finish: their memory is not freed", left);
+}
+
+/* Ends a sender, and takes its listener out before, if that is wanted. */
+static void end(struct gpud_sender *gone, struct gpud_listener **listener)
+{
+    struct gpud_context *context = gone->context;
+    wait_for_deliveries(gone); /* first, so that BYE comes after the last frame */
+    if (listener)
+        *listener = gpud_sender_take_listener(gone);
+    gpud_sender_stop_listening(gone);
+
+    gpud_sender_lock(gone);
+    gone->closing = true;
+    gpud_sender_poll_disarm(gone);
+    for (uint32_t i = 0; i < gone->link_count; i++) {
+        struct gpud_link *link = gone->links[i];
+        struct gpud_message message = {.type = GPUD_MESSAGE_BYE};
+        gpud_print(message.refuse.reason, "the sender stopped");
+        gpud_waiting_drop(link);
+        if (link->state != GPUD_LINK_DEAD)
+            gpud_link_send(link, &message);
+        GPUD_STOP_POINT("sender: BYE sent");
+        gpud_link_kill(link, GPUD_LOG_DEBUG, "the sender stopped");
+    }
+    if (!listener) /* the application itself ends it, and its receivers have no other one */
+        gone->on_connect = gone->on_disconnect = NULL;
+    gpud_sender_unlock(gone);
+    gpud_links_settle(gone);
+    gpud_sender_unref(gone);
+    gpud_context_drain(context);
+}
+
+static enum gpud_status take_address(struct gpud_sender *made, struct gpud_sender **replaces,
+                                     struct gpud_error *error)
+{
+    struct gpud_sender *before = *replaces;
+    if (strcmp(before->place, made->place) != 0)
+        return gpud_fail(error, GPUD_INVALID,
+                         "the sender to be replaced is on %s, and this one shall be on %s: give "
+                         "both one address",
+                         before->place, made->place);
+    *replaces = NULL;
+    end(before, &made->listener);
+    return GPUD_OK;
+}
+
 enum gpud_status gpud_sender_create(struct gpud_context *context,
                                     const struct gpud_sender_params *params,
                                     struct gpud_sender **sender, struct gpud_error *error)
@@ -90,6 +157,9 @@ enum gpud_status gpud_sender_create(struct gpud_context *context,
         status = gpud_queue_create(made->device, &made->queue, error);
     if (status == GPUD_OK)
         status = gpud_queue_create(made->host, &made->host_queue, error);
+    gpud_print(made->place, "%s", address.place);
+    if (status == GPUD_OK && params->replaces && *params->replaces)
+        status = take_address(made, params->replaces, error);
     if (status == GPUD_OK)
         status = gpud_sender_listen(made, &address, &access, params->standby, error);
     if (status != GPUD_OK) {
@@ -104,57 +174,13 @@ enum gpud_status gpud_sender_create(struct gpud_context *context,
     return GPUD_OK;
 }
 
-/* Waits for deliveries under way and for signals that devices have yet to post: after the end,
- * receivers take a missing signal for a crash. */
-static void wait_for_deliveries(struct gpud_sender *sender)
-{
-    gpud_sender_lock(sender);
-    gpud_lines_give_up(sender);
-    for (uint32_t i = 0; i < sender->link_count; i++)
-        if (sender->links[i]->state != GPUD_LINK_DEAD && sender->links[i]->transport &&
-            sender->links[i]->transport->queues.post)
-            gpud_queue_join(sender->queue, sender->links[i]->transport->queues.post, NULL);
-    gpud_sender_unlock(sender);
-    if (!(sender->device->caps & GPUD_CAP_SYNCHRONOUS))
-        gpud_queue_finish(sender->queue, gpud_deadline(GPUD_SEC / 2), NULL);
-    int64_t deadline = gpud_deadline(GPUD_TEARDOWN_DEADLINE);
-    const struct timespec nap = {.tv_nsec = GPUD_MSEC / 2};
-    while (atomic_load(&sender->references) > 1 && gpud_now() < deadline)
-        clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, NULL);
-    unsigned left = atomic_load(&sender->references) - 1;
-    if (left)
-        gpud_log_error(&sender->context->log, AREA,
-                       "%u copies do not finish: their memory is not freed", left);
-}
-
 void gpud_sender_destroy(struct gpud_sender **sender)
 {
     if (!sender || !*sender)
         return;
     struct gpud_sender *gone = *sender;
-    struct gpud_context *context = gone->context;
     *sender = NULL;
-    wait_for_deliveries(gone); /* first, so that BYE comes after the last frame */
-    gpud_sender_stop_listening(gone);
-
-    gpud_sender_lock(gone);
-    gone->closing = true;
-    gpud_sender_poll_disarm(gone);
-    for (uint32_t i = 0; i < gone->link_count; i++) {
-        struct gpud_link *link = gone->links[i];
-        struct gpud_message message = {.type = GPUD_MESSAGE_BYE};
-        gpud_print(message.refuse.reason, "the sender stopped");
-        gpud_waiting_drop(link);
-        if (link->state != GPUD_LINK_DEAD)
-            gpud_link_send(link, &message);
-        GPUD_STOP_POINT("sender: BYE sent");
-        gpud_link_kill(link, GPUD_LOG_DEBUG, "the sender stopped");
-    }
-    gone->on_connect = gone->on_disconnect = NULL; /* the application itself ends it */
-    gpud_sender_unlock(gone);
-    gpud_links_settle(gone);
-    gpud_sender_unref(gone);
-    gpud_context_drain(context);
+    end(gone, NULL);
 }
 
 /* --- waiting for receivers ----------------------------------------------------------------- */

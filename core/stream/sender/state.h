@@ -101,6 +101,7 @@ struct gpud_sender {
     struct gpud_queue *queue;
     struct gpud_queue *host_queue; /* for frames in host memory that are copied through it */
     char name[64], route[32];
+    char place[GPUD_ADDRESS_MAX]; /* its address, resolved */
     uint32_t slots;
     _Atomic(enum gpud_slow_receiver) slow_receiver;
     bool require_direct;

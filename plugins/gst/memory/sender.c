@@ -67,15 +67,15 @@ void shared_sender_unref(struct shared_sender *sender)
     g_free(sender);
 }
 
-void shared_sender_close(struct shared_sender *sender)
+struct gpud_sender *shared_sender_take(struct shared_sender *sender)
 {
     shared_sender_interrupt(sender, TRUE);
     g_rw_lock_writer_lock(&sender->lock);
     g_rw_lock_writer_lock(&sender->life);
     struct gpud_sender *core = g_steal_pointer(&sender->core);
     g_rw_lock_writer_unlock(&sender->life);
-    gpud_sender_destroy(&core);
     g_rw_lock_writer_unlock(&sender->lock);
+    return core;
 }
 
 struct gpud_sender *shared_sender_core(struct shared_sender *sender)

@@ -18,10 +18,11 @@ struct shared_sender *shared_sender_new(struct gpud_sender *core, guint slots, g
 struct shared_sender *shared_sender_ref(struct shared_sender *sender);
 void shared_sender_unref(struct shared_sender *sender);
 
-/* Destroys the core's sender. Slots that buffers still hold stay valid. */
-void shared_sender_close(struct shared_sender *sender);
+/* The core's sender, which is the caller's from now on, to be replaced or destroyed. Slots that
+ * buffers still hold stay valid. */
+struct gpud_sender *shared_sender_take(struct shared_sender *sender);
 
-/* The core's sender, for the sink's streaming thread and for thread-safe calls. NULL after close.
+/* The core's sender, for the sink's streaming thread and for thread-safe calls. NULL after take.
  */
 struct gpud_sender *shared_sender_core(struct shared_sender *sender);
 
@@ -31,7 +32,7 @@ void shared_sender_set_slow_receiver(struct shared_sender *sender, enum gpud_slo
 
 gboolean shared_sender_is_host(struct shared_sender *sender);
 
-/* From any thread; after close *info is left unchanged. */
+/* From any thread; after take *info is left unchanged. */
 void shared_sender_get_info(struct shared_sender *sender, struct gpud_sender_info *info);
 
 /* The highest latency of the receivers' last frames, ns; 0: unknown. From any thread. */

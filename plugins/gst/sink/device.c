@@ -5,8 +5,9 @@
  *
  * A device that the user names is used. With `auto` the ring lies in host memory, or on upstream's
  * GPU if upstream sends GPU memory. When the sink starts it guesses this from the caps that
- * upstream prefers; if the actual caps prove the guess wrong, the sender is reopened on that GPU,
- * and receivers reconnect. */
+ * upstream prefers; if the actual caps prove the guess wrong, a sender on that GPU replaces this
+ * one, and receivers reconnect. The address stays with the element: one that stands by for it does
+ * not get it. */
 #include "sink/device.h"
 
 #include "errors.h"
@@ -19,11 +20,8 @@
 static gboolean move(GstGpudirectSink *self, const gchar *device)
 {
     GST_INFO_OBJECT(self, "the ring moves to %s", device);
-    gst_gpudirect_sink_close_sender(self);
-    sink_clients_clear(&self->clients); /* they will connect again */
-    g_object_notify(G_OBJECT(self), "num-clients");
     self->sender_is_new = TRUE;
-    return gst_gpudirect_sink_open_sender(self, device);
+    return gst_gpudirect_sink_replace_sender(self, device);
 }
 
 /* The GPU from which pictures in this vendor's memory are sent. */

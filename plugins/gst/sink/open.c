@@ -17,7 +17,8 @@ static gboolean device_is_host(const gchar *device)
 }
 
 static enum gpud_status create_sender(GstGpudirectSink *self, const gchar *device,
-                                      struct gpud_sender **core, struct gpud_error *error)
+                                      struct gpud_sender **replaces, struct gpud_sender **core,
+                                      struct gpud_error *error)
 {
     struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
     struct gpud_context *context = gpud_gst_context_get(error);
@@ -33,6 +34,7 @@ static enum gpud_status create_sender(GstGpudirectSink *self, const gchar *devic
     params.on_connect = sink_clients_on_connect;
     params.on_disconnect = sink_clients_on_disconnect;
     params.user = &self->clients;
+    params.replaces = replaces;
     GST_OBJECT_LOCK(self);
     params.standby = self->standby.wanted;
     GST_OBJECT_UNLOCK(self);
@@ -43,12 +45,13 @@ static enum gpud_status create_sender(GstGpudirectSink *self, const gchar *devic
     return status == GPUD_OK ? gpud_sender_create(context, &params, core, error) : status;
 }
 
-gboolean gst_gpudirect_sink_open_sender(GstGpudirectSink *self, const gchar *device)
+static gboolean open_sender(GstGpudirectSink *self, const gchar *device,
+                            struct gpud_sender **replaces)
 {
     struct gpud_sender *core;
     struct gpud_error error;
 
-    if (create_sender(self, device, &core, &error) != GPUD_OK) {
+    if (create_sender(self, device, replaces, &core, &error) != GPUD_OK) {
         gchar *what =
             g_strdup_printf("Cannot send on the address \"%s\"", self->endpoint.running.address);
         gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_OPEN_SINK, &error, what);
@@ -75,15 +78,36 @@ gboolean gst_gpudirect_sink_open_sender(GstGpudirectSink *self, const gchar *dev
     return TRUE;
 }
 
-void gst_gpudirect_sink_close_sender(GstGpudirectSink *self)
+gboolean gst_gpudirect_sink_open_sender(GstGpudirectSink *self, const gchar *device)
+{
+    return open_sender(self, device, NULL);
+}
+
+static struct gpud_sender *take_sender(GstGpudirectSink *self)
 {
     GST_OBJECT_LOCK(self);
     struct shared_sender *sender = g_steal_pointer(&self->sender);
     GST_OBJECT_UNLOCK(self);
-    if (sender)
-        shared_sender_close(sender);
+    struct gpud_sender *core = sender ? shared_sender_take(sender) : NULL;
     shared_sender_unref(sender);
     g_atomic_int_set(&self->endpoint.device.opened_on, -1);
     gpud_device_close(&self->ring_device);
     gpud_device_close(&self->host);
+    return core;
+}
+
+gboolean gst_gpudirect_sink_replace_sender(GstGpudirectSink *self, const gchar *device)
+{
+    struct gpud_sender *before = take_sender(self);
+    gboolean opened = open_sender(self, device, &before);
+
+    gpud_sender_destroy(&before); /* where the new one could not be made */
+    return opened;
+}
+
+void gst_gpudirect_sink_close_sender(GstGpudirectSink *self)
+{
+    struct gpud_sender *core = take_sender(self);
+
+    gpud_sender_destroy(&core);
 }

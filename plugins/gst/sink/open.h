@@ -8,6 +8,8 @@
 
 /* Opens the sender, on this device. FALSE: an error was posted. */
 gboolean gst_gpudirect_sink_open_sender(GstGpudirectSink *self, const gchar *device);
+/* The same, in place of the one that is open, which gives its address to the new one. */
+gboolean gst_gpudirect_sink_replace_sender(GstGpudirectSink *self, const gchar *device);
 void gst_gpudirect_sink_close_sender(GstGpudirectSink *self);
 
 #endif

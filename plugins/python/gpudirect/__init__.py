@@ -61,7 +61,8 @@ class _Source:
 
 class Receiver(_Source, _gpudirect.Receiver):
     """Receiver(address, device="auto", *, timeout=None, name=None, slots=0, slow_receiver=None, require_direct=False,
-    route=None, access=None, psk_file=None, busy_poll=0, on_event=None, allow_old_dlpack=False)
+    route=None, access=None, psk_file=None, busy_poll=0, on_event=None, alloc=None, by_lines=False,
+    allow_old_dlpack=False)
 
     Receives the frames of a sender: an iterator, also for `async for`, and a context manager. It connects with the
     first frame, in either start order, and again after the sender vanished. The loop ends with the stream.
@@ -71,6 +72,10 @@ class Receiver(_Source, _gpudirect.Receiver):
     slow_receiver    "block", "drop-newest" or "drop-oldest"; None: as the sender says
     busy_poll        seconds; 0: 250 µs; negative: waits always sleep
     on_event         called with the kind and the bytes of each Sender.send_event(), in order with the frames
+    alloc            called with a slot's number and its bytes for each new format, inside of acquire(): returns where
+                     the frames of that slot (Frame.slot) shall lie, a writable buffer, or, on a GPU, the number of its
+                     memory, as of Tensor.data_ptr(), which lives as long as they do. It must not use the receiver
+    by_lines         pictures that are still being written are received, too: see Frame.wait_lines()
     allow_old_dlpack gives shared frames also to consumers whose DLPack cannot say that they are read-only, such as
                      torch before 2.9: the application promises not to write into them
     """
@@ -118,8 +123,9 @@ class Instant(typing.NamedTuple):
 
 
 class Group(_Source, _gpudirect.Group):
-    """Group(addresses, mode="all", *, device="auto", history=0, tolerance=0, latency=0, timeout=None, slots=0,
-    slow_receiver=None, require_direct=False, access=None, psk_file=None, allow_old_dlpack=False)
+    """Group(addresses, mode="all", *, device="auto", history=0, tolerance=0, latency=0, freeze_timeout=0, timeout=None,
+    name=None, slots=0, slow_receiver=None, require_direct=False, route=None, access=None, psk_file=None, busy_poll=0,
+    on_event=None, time=None, allow_old_dlpack=False)
 
     Receives from several senders: an iterator of Instant, also for `async for`, and a context manager.
 
@@ -129,13 +135,21 @@ class Group(_Source, _gpudirect.Group):
     history          frames of each that acquire(at=time) can still read
     tolerance        seconds by which the times of one instant may differ; 0: just under half of a frame
     latency          seconds that an instant waits for a member; 0: two frames, or half of one in mode "any"
+    freeze_timeout   mode "any", on the host: a sender whose pictures have stood still for so many seconds, by their
+                     times, gives way to another one; 0: never. info["members"][…]["frozen"] tells of it
     timeout          seconds of a step of the loop at most; None: without end
+    on_event         called with the member, the kind and the bytes of each Sender.send_event()
+    time             called with the member and a dict of each frame, in a thread of the group: returns the instant that
+                     it is of, in ns, or None: it is dropped. Without it, the frame's pts is its instant
+
+    The rest is as of a Receiver.
     """
 
     __slots__ = ("__weakref__", "_waiting")
 
-    def __new__(cls, addresses, mode="all", *, device="auto", history=0, tolerance=0, latency=0, timeout=None, slots=0,
-                slow_receiver=None, require_direct=False, access=None, psk_file=None, allow_old_dlpack=False):
+    def __new__(cls, addresses, mode="all", *, device="auto", history=0, tolerance=0, latency=0, freeze_timeout=0,
+                timeout=None, name=None, slots=0, slow_receiver=None, require_direct=False, route=None, access=None,
+                psk_file=None, busy_poll=0, on_event=None, time=None, allow_old_dlpack=False):
         if isinstance(addresses, str):
             raise TypeError("a group has a list of addresses")
         if mode not in ("all", "any"):
@@ -146,7 +160,8 @@ class Group(_Source, _gpudirect.Group):
         if len(devices_of) != len(addresses):
             raise ValueError(f"{len(addresses)} addresses, and {len(devices_of)} devices")
         return super().__new__(cls, tuple(zip(addresses, devices_of)), mode == "any", history, tolerance, latency,
-                               timeout, slots, slow_receiver, require_direct, access, psk_file, allow_old_dlpack)
+                               freeze_timeout, timeout, name, slots, slow_receiver, require_direct, route, access,
+                               psk_file, busy_poll, on_event, time, allow_old_dlpack)
 
     def __init__(self, *arguments, **named):
         self._waiting = None
@@ -167,7 +182,7 @@ class Group(_Source, _gpudirect.Group):
 
 class Sender(_gpudirect.Sender):
     """Sender(address, media=None, *, device="auto", name=None, slots=0, slow_receiver=None, require_direct=False,
-    route=None, access=None, psk_file=None, allow_unauthenticated=False, large_meta_max=0)
+    route=None, access=None, psk_file=None, allow_unauthenticated=False, standby=False, large_meta_max=0)
 
     Sends frames to any number of receivers. As a context manager it ends the stream in order, or, at an exception,
     without.
@@ -175,6 +190,7 @@ class Sender(_gpudirect.Sender):
     media           in the syntax of caps: "video/x-raw,format=RGBA,width=1920,height=1080,framerate=60/1"
     slots           frames in flight for each receiver; 0: 4
     slow_receiver   "block" (as None), "drop-newest" or "drop-oldest"
+    standby         while another sender has the address, waits for it instead of raising: info["stands_by"]
     large_meta_max  bytes that a frame's large_meta may have; 0: 65536
     """
 
