@@ -17,10 +17,12 @@ const char *gpud_session_whole_reason(const struct gpud_session *session)
         return "a block has no lines: it comes as a whole";
     if (session->remote)
         return "frames between hosts are sent as a whole";
-    if (session->owns_ring)
-        return "this route copies frames into the receiver's memory, as a whole";
-    if (session->uploads || session->on_host)
-        return "this route copies frames through host memory, as a whole";
+    if (session->place == GPUD_SIGNAL_MEMORY)
+        return "this route has a signal for a frame, and none for its rows";
+    if (session->route->slots)
+        return "this route gives the frame's memory to the receiver's device, as a whole";
+    if (session->layout.modifier && (session->owns_ring || session->uploads || session->on_host))
+        return "the frames are copied, and their pixels do not lie row by row";
     return NULL;
 }
 
@@ -30,7 +32,7 @@ void gpud_session_ask_for_lines(struct gpud_session *session)
     atomic_store(&session->page->receiver.by_lines, 1);
 }
 
-static enum gpud_status lost(struct gpud_rx_frame *rx, struct gpud_error *error)
+enum gpud_status gpud_rx_lose(struct gpud_rx_frame *rx, struct gpud_error *error)
 {
     atomic_store(&rx->poisoned, true);
     return gpud_fail(error, GPUD_PEER,
@@ -53,12 +55,12 @@ static enum gpud_status look(struct gpud_rx_frame *rx, uint32_t lines, uint32_t 
 {
     uint32_t before = atomic_load_explicit(&rx->lines, memory_order_acquire);
     if (atomic_load(&rx->poisoned))
-        return lost(rx, error);
+        return gpud_rx_lose(rx, error);
     if (before >= lines)
         return GPUD_OK;
     *seen = atomic_load_explicit(&rx->session->page->sender.lines[rx->entry], memory_order_acquire);
     if (*seen == GPUD_LINES_LOST)
-        return lost(rx, error);
+        return gpud_rx_lose(rx, error);
     if (*seen > rx->frame.info.layout.height || *seen < before)
         return lied(rx, *seen, before, error);
     atomic_store_explicit(&rx->lines, *seen, memory_order_release);
@@ -79,7 +81,7 @@ enum gpud_status gpud_rx_wait_lines(struct gpud_rx_frame *rx, uint32_t lines, in
             gpud_channel_is_dead(session->channel); /* first, so that the look is the last */
         enum gpud_status status = look(rx, lines, &seen, error);
         if (status == GPUD_TIMEOUT && dead)
-            return lost(rx, error);
+            return gpud_rx_lose(rx, error);
         int64_t now = gpud_now();
         if (status != GPUD_TIMEOUT || now >= deadline)
             return status;

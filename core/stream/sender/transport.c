@@ -426,6 +426,26 @@ bool gpud_transport_publish(struct gpud_transport *transport, uint32_t entry)
     return gpud_page_hand_over(&transport->page, entry);
 }
 
+bool gpud_transport_publish_early(struct gpud_transport *transport, uint32_t entry,
+                                  uint64_t sequence)
+{
+    transport->written[entry] = sequence;
+    gpud_page_descriptor(&transport->page, entry)->flags |= GPUD_FRAME_BY_LINES;
+    gpud_page_set_lines(&transport->page, entry, 0);
+    return gpud_transport_publish(transport, entry);
+}
+
+bool gpud_transport_set_lines(struct gpud_transport *transport, uint32_t entry, uint64_t sequence,
+                              uint32_t lines, bool last)
+{
+    if (transport->written[entry] != sequence)
+        return false;
+    if (last)
+        transport->written[entry] = 0;
+    gpud_page_set_lines(&transport->page, entry, lines);
+    return true;
+}
+
 bool gpud_transport_announce(struct gpud_transport *transport, uint32_t more)
 {
     const struct gpud_page_tx *page = &transport->page;
