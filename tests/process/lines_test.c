@@ -10,6 +10,7 @@
 #include "stream/receiver/session.h"
 #include "stream/sender/delivery.h"
 #include "support/check.h"
+#include "support/copies.h"
 #include "support/make.h"
 #include "support/media.h"
 #include "support/peer.h"
@@ -26,7 +27,7 @@
 static int board_fd;
 static const char *from = "host", *to = "host", *route = "map";
 static bool own;
-static char address[32]; /* several of these tests may run at once */
+static char name[32]; /* of the stream: several of these tests may run at once */
 
 /* Whether frames are copied on their way. */
 static bool has_steps(void)
@@ -209,7 +210,8 @@ static void obey(struct writer *writer, enum order order)
 static void write_frames(void)
 {
     struct writer writer = {.context = NEW_CONTEXT()};
-    writer.sender = NEW_SENDER(writer.context, .address = address, .device = from, .route = route);
+    writer.sender = NEW_SENDER(writer.context, .address = peer_address(name),
+                               .psk_file = peer_key(), .device = from, .route = route);
     configure(&writer);
     WORKS(gpud_sender_wait(writer.sender, 2, PATIENCE, &e));
     for (enum order order = NOTHING; order != LEAVE;) {
@@ -266,7 +268,7 @@ static void start_writer(void)
     char fd[16];
     snprintf(fd, sizeof(fd), "%d", board_fd);
     /* Anew: a driver that was used before a fork() is of no use after it. */
-    execl("/proc/self/exe", "process-lines", from, to, route, own ? "own" : "", address, fd, NULL);
+    execl("/proc/self/exe", "process-lines", from, to, route, own ? "own" : "", name, fd, NULL);
     _exit(1);
 }
 
@@ -405,7 +407,7 @@ static void row_by_row(void)
 {
     struct gpud_frame *frame = early_frame(0);
     const struct gpud_rx_frame *rx = (const struct gpud_rx_frame *)frame;
-    const _Atomic uint32_t *word = &rx->session->page->sender.lines[rx->entry];
+    const _Atomic uint32_t *word = &rx->session->view.page->sender.lines[rx->entry];
     uint32_t seen = 0, steps = 0;
     for (uint32_t lines = 1; lines <= HEIGHT; lines++) {
         tell(LINES, lines);
@@ -477,6 +479,40 @@ static void stopped(void)
     check_whole(&frame);
 }
 
+/* Whether the receiver has, or had before, the frame with this sequence; drops earlier ones. */
+static bool takes(struct gpud_receiver *receiver, uint64_t sequence, bool before)
+{
+    struct gpud_frame *frame = NULL;
+    if (before || try(receiver, 5 * GPUD_MSEC, &frame) != GPUD_OK)
+        return before;
+    bool latest = INFO(frame, frame).sequence == sequence;
+    if (latest)
+        check_whole(&frame);
+    gpud_frame_release(&frame);
+    return latest;
+}
+
+/* The receivers answer a change of format, each in its own time. Sends whole frames until both have
+ * the same one, after which none is on its way. */
+static void follow_change(uint64_t sequence)
+{
+    for (int64_t end = gpud_test_now() + PATIENCE; gpud_test_now() < end;) {
+        bool early = false, whole = false;
+        ask(LINES, HEIGHT);
+        sequence++;
+        for (int tries = 0; tries < 20 || atomic_load(&board->order) != NOTHING; tries++) {
+            early = takes(readers.early, sequence, early);
+            whole = takes(readers.whole, sequence, whole);
+            if (early && whole) {
+                await_order();
+                return;
+            }
+            CHECK(gpud_test_now() < end, "no frame after the change");
+        }
+    }
+    CHECK(false, "no frame after the change");
+}
+
 /* The writer releases the frame, or changes the format. */
 static void given_up(enum order how)
 {
@@ -484,18 +520,8 @@ static void given_up(enum order how)
     uint64_t before = INFO(frame, frame).sequence;
     tell(how, 0);
     check_lost(&frame, 91);
-    if (how == CONFIGURE) { /* which the receivers answer */
-        ask(LINES, HEIGHT);
-        for (int64_t end = gpud_test_now() + PATIENCE; !frame && gpud_test_now() < end;) {
-            struct gpud_frame *other = NULL;
-            try(readers.early, 5 * GPUD_MSEC, &frame);
-            if (try(readers.whole, 5 * GPUD_MSEC, &other) == GPUD_OK)
-                check_whole(&other);
-        }
-        CHECK(frame, "no frame after the change");
-        await_order();
-        check_whole(&frame);
-        connect_both();
+    if (how == CONFIGURE) {
+        follow_change(before);
         return;
     }
     check_none_whole();
@@ -568,7 +594,7 @@ static enum gpud_status alloc(void *user, const struct gpud_layout *layout, uint
 
 int main(int argc, char **argv)
 {
-    test_alarm(110);
+    test_alarm(peer_key() ? 600 : 110);
     bool writes = argc > 6;
     if (argc > 3) {
         from = argv[1];
@@ -576,21 +602,25 @@ int main(int argc, char **argv)
         route = argv[3];
         own = argc > 4 && strcmp(argv[4], "own") == 0;
     }
-    snprintf(address, sizeof(address), "lines-%d", (int)getpid());
+    if (strncmp(route, "rdma", 4) == 0 && !peer_key())
+        copies_install(); /* what a network card would do */
+    snprintf(name, sizeof(name), "lines-%d", (int)getpid());
     board_fd = writes ? atoi(argv[6]) : memfd_create("board", 0);
     CHECK(writes || ftruncate(board_fd, sizeof(*board)) == 0, "no board");
     board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED, board_fd, 0);
     CHECK(board != MAP_FAILED, "no board");
     if (writes) {
-        snprintf(address, sizeof(address), "%s", argv[5]);
+        snprintf(name, sizeof(name), "%s", argv[5]);
         write_frames();
     }
     start_writer();
     readers.context = NEW_CONTEXT();
     struct gpud_device *device = own ? OPEN_DEVICE(readers.context, to) : NULL;
-    readers.early = NEW_RECEIVER(readers.context, .address = address, .device = to, .route = route,
+    readers.early = NEW_RECEIVER(readers.context, .address = peer_address(name),
+                                 .psk_file = peer_key(), .device = to, .route = route,
                                  .by_lines = true, .alloc = own ? alloc : NULL, .user = device);
-    readers.whole = NEW_RECEIVER(readers.context, .address = address, .device = to, .route = route);
+    readers.whole = NEW_RECEIVER(readers.context, .address = peer_address(name),
+                                 .psk_file = peer_key(), .device = to, .route = route);
     connect_both();
     CHECK(strcmp(INFO(receiver, readers.early).path, route) == 0, "by %s",
           INFO(receiver, readers.early).path);

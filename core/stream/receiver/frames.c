@@ -365,11 +365,23 @@ static const struct gpud_frame_owner_ops *whole_ops(const struct gpud_frame *fra
     return choose_ops(((const struct gpud_rx_frame *)frame)->session);
 }
 
+/* Makes what a card wrote visible to our device. */
+static enum gpud_status flush_remote(struct gpud_session *session, uint32_t entry,
+                                     struct gpud_error *error)
+{
+    uint64_t offset;
+    if (!session->remote)
+        return GPUD_OK;
+    return gpud_memory_flush_remote(gpud_ring_slot(&session->ring, entry, &offset), error);
+}
+
 static enum gpud_status wait_rows(struct gpud_rx_frame *rx, uint32_t lines, int64_t deadline,
                                   struct gpud_error *error)
 {
-    return rx->session->uploads ? upload_lines(rx, lines, deadline, error)
-                                : gpud_rx_wait_lines(rx, lines, deadline, error);
+    if (rx->session->uploads)
+        return upload_lines(rx, lines, deadline, error);
+    enum gpud_status status = gpud_rx_wait_lines(rx, lines, deadline, error);
+    return status == GPUD_OK ? flush_remote(rx->session, rx->entry, error) : status;
 }
 
 static enum gpud_status wait_whole(struct gpud_frame *frame, int64_t deadline,
@@ -556,16 +568,6 @@ static enum gpud_status wait_for_bytes(struct gpud_session *session, struct gpud
         GPUD_STOP_POINT("receiver: wait enqueued");
     }
     return status;
-}
-
-/* Makes a frame that a card wrote visible to our device. */
-static enum gpud_status flush_remote(struct gpud_session *session, uint32_t entry,
-                                     struct gpud_error *error)
-{
-    uint64_t offset;
-    if (!session->remote)
-        return GPUD_OK;
-    return gpud_memory_flush_remote(gpud_ring_slot(&session->ring, entry, &offset), error);
 }
 
 /* Enqueues the copy from the ring into a slot of `upload`. */

@@ -8,15 +8,15 @@
 #include "base/stop.h"
 #include "frame/layout.h"
 
-/* How often to check that the sender lives. */
+/* How often to check that the sender lives; and, between hosts, to look at the word, because a
+ * network card writes it and wakes no thread. */
 #define SLICE (20 * GPUD_MSEC)
+#define REMOTE_SLICE (500 * GPUD_USEC)
 
 const char *gpud_session_whole_reason(const struct gpud_session *session)
 {
     if (gpud_layout_is_block(&session->layout))
         return "a block has no lines: it comes as a whole";
-    if (session->remote)
-        return "frames between hosts are sent as a whole";
     if (session->place == GPUD_SIGNAL_MEMORY)
         return "this route has a signal for a frame, and none for its rows";
     if (session->route->slots)
@@ -29,7 +29,7 @@ const char *gpud_session_whole_reason(const struct gpud_session *session)
 void gpud_session_ask_for_lines(struct gpud_session *session)
 {
     session->by_lines = true;
-    atomic_store(&session->page->receiver.by_lines, 1);
+    gpud_page_ask_for_lines(&session->view);
 }
 
 enum gpud_status gpud_rx_lose(struct gpud_rx_frame *rx, struct gpud_error *error)
@@ -49,6 +49,11 @@ static enum gpud_status lied(struct gpud_rx_frame *rx, uint32_t lines, uint32_t 
                      before, rx->frame.info.layout.height);
 }
 
+static _Atomic uint32_t *word_of(const struct gpud_rx_frame *rx)
+{
+    return &rx->session->view.page->sender.lines[rx->entry];
+}
+
 /* Checks the word. GPUD_TIMEOUT: there are fewer rows. */
 static enum gpud_status look(struct gpud_rx_frame *rx, uint32_t lines, uint32_t *seen,
                              struct gpud_error *error)
@@ -58,7 +63,7 @@ static enum gpud_status look(struct gpud_rx_frame *rx, uint32_t lines, uint32_t 
         return gpud_rx_lose(rx, error);
     if (before >= lines)
         return GPUD_OK;
-    *seen = atomic_load_explicit(&rx->session->page->sender.lines[rx->entry], memory_order_acquire);
+    *seen = atomic_load_explicit(word_of(rx), memory_order_acquire);
     if (*seen == GPUD_LINES_LOST)
         return gpud_rx_lose(rx, error);
     if (*seen > rx->frame.info.layout.height || *seen < before)
@@ -75,6 +80,7 @@ enum gpud_status gpud_rx_wait_lines(struct gpud_rx_frame *rx, uint32_t lines, in
                                     struct gpud_error *error)
 {
     struct gpud_session *session = rx->session;
+    int64_t slice = session->remote ? REMOTE_SLICE : SLICE;
     for (;;) {
         uint32_t seen = 0;
         bool dead =
@@ -86,7 +92,6 @@ enum gpud_status gpud_rx_wait_lines(struct gpud_rx_frame *rx, uint32_t lines, in
         if (status != GPUD_TIMEOUT || now >= deadline)
             return status;
         GPUD_STOP_POINT("receiver: waits for lines");
-        gpud_futex_wait(&session->page->sender.lines[rx->entry], seen,
-                        now + SLICE < deadline ? now + SLICE : deadline);
+        gpud_futex_wait(word_of(rx), seen, now + slice < deadline ? now + slice : deadline);
     }
 }

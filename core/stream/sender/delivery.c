@@ -471,8 +471,8 @@ static enum gpud_status deliver_described(struct gpud_sender *sender,
 static bool takes_lines(const struct gpud_delivery_target *target)
 {
     const struct gpud_transport *transport = target->transport;
-    return target->entry != GPUD_NO_ENTRY && !transport->page.end.remote &&
-           !transport->queues.own && transport->place != GPUD_SIGNAL_MEMORY &&
+    return target->entry != GPUD_NO_ENTRY && !transport->queues.own &&
+           transport->place != GPUD_SIGNAL_MEMORY &&
            atomic_load_explicit(&transport->page.page->receiver.by_lines, memory_order_relaxed);
 }
 
@@ -499,7 +499,8 @@ static enum gpud_status keep_writing(struct gpud_sender *sender,
     for (uint32_t i = 0; i < kept->delivery.count; i++) {
         struct gpud_delivery_target *target = &kept->delivery.target[i];
         bool copied = is_copied(&kept->delivery, target);
-        if (!takes_lines(target) || (copied && kept->delivery.layout.modifier))
+        bool in_place = !copied && !target->transport->remote;
+        if (!takes_lines(target) || (!in_place && kept->delivery.layout.modifier))
             continue;
         target->early = true;
         target->stepwise = copied;
