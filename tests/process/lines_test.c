@@ -235,7 +235,8 @@ static void write_frames(void)
 static struct readers {
     struct gpud_context *context;
     struct gpud_receiver *early, *whole;
-    struct pixels pixels; /* of a GPU */
+    struct gpud_device *device; /* own: for their memory */
+    struct pixels pixels;       /* of a GPU */
     pid_t pid;
 } readers;
 
@@ -288,6 +289,19 @@ static enum gpud_status try(struct gpud_receiver *receiver, int64_t timeout,
 {
     struct gpud_error error = {0};
     return gpud_receiver_acquire(receiver, timeout, frame, &error);
+}
+
+static enum gpud_status alloc(void *user, const struct gpud_layout *layout, uint32_t slot,
+                              struct gpud_memory **memory, struct gpud_error *error)
+{
+    return gpud_memory_alloc(user, layout->size, GPUD_MEMORY_PLAIN, memory, error);
+}
+
+static struct gpud_receiver *new_early(void)
+{
+    return NEW_RECEIVER(readers.context, .address = peer_address(name), .psk_file = peer_key(),
+                        .device = to, .route = route, .by_lines = true, .alloc = own ? alloc : NULL,
+                        .user = readers.device);
 }
 
 /* Neither has a frame; both take their turns until they are connected. */
@@ -492,9 +506,9 @@ static bool takes(struct gpud_receiver *receiver, uint64_t sequence, bool before
     return latest;
 }
 
-/* The receivers answer a change of format, each in its own time. Sends whole frames until both have
- * the same one, after which none is on its way. */
-static void follow_change(uint64_t sequence)
+/* A receiver answers a change of format, or connects, in its own time. Sends whole frames until
+ * both have the same one, after which none is on its way. */
+static void send_until_both_follow(uint64_t sequence)
 {
     for (int64_t end = gpud_test_now() + PATIENCE; gpud_test_now() < end;) {
         bool early = false, whole = false;
@@ -507,10 +521,10 @@ static void follow_change(uint64_t sequence)
                 await_order();
                 return;
             }
-            CHECK(gpud_test_now() < end, "no frame after the change");
+            CHECK(gpud_test_now() < end, "no frame that both have");
         }
     }
-    CHECK(false, "no frame after the change");
+    CHECK(false, "no frame that both have");
 }
 
 /* The writer releases the frame, or changes the format. */
@@ -521,7 +535,7 @@ static void given_up(enum order how)
     tell(how, 0);
     check_lost(&frame, 91);
     if (how == CONFIGURE) {
-        follow_change(before);
+        send_until_both_follow(before);
         return;
     }
     check_none_whole();
@@ -571,6 +585,25 @@ static void destroyed(void)
     next_writer();
 }
 
+/* The reader leaves, and keeps the frame for a while. */
+static void kept(void)
+{
+    struct gpud_frame *frame = early_frame(90), *whole;
+    struct gpud_error error;
+    gpud_receiver_destroy(&readers.early);
+    WORKS(gpud_frame_wait_lines(frame, 90, PATIENCE, &e));
+    check_early_rows(frame, 90);
+    gpud_frame_wait_lines(frame, 150, 20 * GPUD_MSEC, &error); /* not to come, or not there */
+    tell(LINES, 150);
+    gpud_frame_release(&frame);
+    tell(LINES, HEIGHT);
+    whole = ACQUIRE_FRAME(readers.whole, PATIENCE);
+    uint64_t sequence = INFO(frame, whole).sequence;
+    check_whole(&whole);
+    readers.early = new_early();
+    send_until_both_follow(sequence);
+}
+
 static void lied_to(uint32_t lines)
 {
     struct gpud_frame *frame = early_frame(90);
@@ -584,12 +617,6 @@ static void lied_to(uint32_t lines)
     start_writer();
     connect_both();
     whole_at_once();
-}
-
-static enum gpud_status alloc(void *user, const struct gpud_layout *layout, uint32_t slot,
-                              struct gpud_memory **memory, struct gpud_error *error)
-{
-    return gpud_memory_alloc(user, layout->size, GPUD_MEMORY_PLAIN, memory, error);
 }
 
 int main(int argc, char **argv)
@@ -615,10 +642,9 @@ int main(int argc, char **argv)
     }
     start_writer();
     readers.context = NEW_CONTEXT();
-    struct gpud_device *device = own ? OPEN_DEVICE(readers.context, to) : NULL;
-    readers.early = NEW_RECEIVER(readers.context, .address = peer_address(name),
-                                 .psk_file = peer_key(), .device = to, .route = route,
-                                 .by_lines = true, .alloc = own ? alloc : NULL, .user = device);
+    if (own)
+        readers.device = OPEN_DEVICE(readers.context, to);
+    readers.early = new_early();
     readers.whole = NEW_RECEIVER(readers.context, .address = peer_address(name),
                                  .psk_file = peer_key(), .device = to, .route = route);
     connect_both();
@@ -642,6 +668,8 @@ int main(int argc, char **argv)
     SAY("a writer that is killed, or leaves");
     killed();
     destroyed();
+    SAY("a reader that leaves");
+    kept();
     SAY("lines that are none");
     lied_to(HEIGHT + 1);
     lied_to(10);
@@ -649,7 +677,7 @@ int main(int argc, char **argv)
     gpud_receiver_destroy(&readers.early);
     gpud_receiver_destroy(&readers.whole);
     close_pixels(&readers.pixels);
-    gpud_device_close(&device);
+    gpud_device_close(&readers.device);
     gpud_context_destroy(&readers.context);
     return 0;
 }

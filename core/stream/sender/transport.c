@@ -472,6 +472,7 @@ static bool write_rows(struct gpud_transport *transport, uint32_t entry, uint32_
     return true;
 }
 
+/* Model (tests/model/steps.pml): set_lines. */
 bool gpud_transport_set_lines(struct gpud_transport *transport, uint32_t entry, uint64_t sequence,
                               uint32_t lines, bool last)
 {
