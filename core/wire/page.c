@@ -229,7 +229,7 @@ void gpud_page_publish(struct gpud_page_tx *view, uint32_t entry)
 void gpud_page_set_lines(const struct gpud_page_tx *view, uint32_t entry, uint32_t lines)
 {
     _Atomic uint32_t *word = &view->page->sender.lines[entry];
-    atomic_store_explicit(word, lines, memory_order_release);
+    publish_word(&view->end, word, lines);
     gpud_futex_wake(word);
 }
 
@@ -354,6 +354,11 @@ enum gpud_status gpud_page_check_sender(const struct gpud_page_rx *view, struct 
         return gpud_fail(error, GPUD_PEER, "the sender uses %u entries, and %u were offered", used,
                          view->entries);
     return status;
+}
+
+void gpud_page_ask_for_lines(const struct gpud_page_rx *view)
+{
+    publish_word(&view->end, &view->page->receiver.by_lines, 1);
 }
 
 uint32_t gpud_page_head(const struct gpud_page_rx *view)

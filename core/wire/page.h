@@ -24,7 +24,8 @@
  *
  * A frame that is handed over while it is written has a word of its own, `lines`: how many of its
  * rows are valid. The sender raises it, from before the frame is published until it is whole; the
- * receiver sleeps on it. A receiver asks for such frames by `by_lines` before the first one.
+ * receiver sleeps on it, and between hosts looks at it often. A receiver asks for such frames by
+ * `by_lines` before the first one.
  *
  * `messages` counts what the sender has sent over the control connection, so that an event keeps
  * its place among the frames although it travels elsewhere.
@@ -287,8 +288,8 @@ static inline struct gpud_descriptor *gpud_page_descriptor(const struct gpud_pag
 /* The descriptor, then its place in the queue. */
 void gpud_page_publish(struct gpud_page_tx *view, uint32_t entry);
 
-/* Says how many rows of the entry's frame are valid, and wakes threads that wait for them. On
- * shared memory only. */
+/* Says how many rows of the entry's frame are valid, and wakes threads that wait for them where
+ * memory is shared. */
 void gpud_page_set_lines(const struct gpud_page_tx *view, uint32_t entry, uint32_t lines);
 
 /* The same, and gpud_page_notify(). */
@@ -350,6 +351,9 @@ void gpud_page_rx_init(struct gpud_page_rx *view, struct gpud_page *page,
 
 /* Checks the identity of the sender's half, after its handshake and before the first claim. */
 enum gpud_status gpud_page_check_sender(const struct gpud_page_rx *view, struct gpud_error *error);
+
+/* Asks for frames that are still written, before the first one. */
+void gpud_page_ask_for_lines(const struct gpud_page_rx *view);
 
 /* Lies in a cache line that giving the frame back writes and publishes anyway. */
 static inline void gpud_page_tell_latency(const struct gpud_page_rx *view, uint32_t latency)

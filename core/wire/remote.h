@@ -69,9 +69,10 @@ struct gpud_remote_ops {
     /* Sender: whether one more frame can be written and published without waiting for the card. */
     bool (*has_room)(struct gpud_remote *remote);
 
-    /* Sender: writes the bytes into the entry's slot, ahead of everything published later. They
-     * must not change until the entry is given back or the record is destroyed. */
-    enum gpud_status (*write)(struct gpud_remote *remote, uint32_t entry,
+    /* Sender: writes the bytes into the entry's slot, from its byte `at` on, ahead of everything
+     * published later. They must not change until the entry is given back or the record is
+     * destroyed. GPUD_AGAIN: there is no room for them now. */
+    enum gpud_status (*write)(struct gpud_remote *remote, uint32_t entry, uint64_t at,
                               struct gpud_memory *memory, uint64_t offset, uint64_t size,
                               struct gpud_error *error);
 

@@ -153,8 +153,9 @@ GPUD_API void gpud_frame_unmap(struct gpud_frame *frame);
  * (gpud_receiver_params.by_lines, gpud_target_params.by_lines). They may be read from then on, at
  * gpud_frame_info.native and memory_offset: by the CPU in host memory, elsewhere by work that is
  * put on a queue of the device after this call. Of each plane as large a part is valid as of the
- * picture, rounded down. Any other frame is waited for as a whole, as by gpud_frame_map(). A frame
- * may be released before it is whole.
+ * picture, rounded down. On a route that copies, rows may become valid by eighths of the picture.
+ * Any other frame is waited for as a whole, as by gpud_frame_map(). A frame may be released before
+ * it is whole.
  *
  * @param frame  a picture
  * @param lines  1 to layout.height

@@ -94,8 +94,10 @@ struct gpud_receiver_params {
     /** Pictures that their sender hands over while it writes them (gpud_sender_submit_lines()) are
      * acquired then, and gpud_frame_wait_lines() waits for their first rows. Whatever else reads
      * such a frame waits for all of it: gpud_frame_map(), and gpud_frame_wait(), which may block
-     * for up to 1 s and give GPUD_TIMEOUT then. false: frames come when they are whole. Where
-     * frames are copied they are whole, too: gpud_receiver_info.whole_reason. */
+     * for up to 1 s and give GPUD_TIMEOUT then. Where frames are copied the rows come in up to
+     * eight steps; a last copy into memory of this side's device or of the application is made by
+     * those calls as they wait. false: frames come when they are whole, which some routes can do
+     * alone: gpud_receiver_info.whole_reason. */
     bool by_lines;
 };
 

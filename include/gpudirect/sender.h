@@ -264,12 +264,13 @@ GPUD_API enum gpud_status gpud_sender_submit_keep(struct gpud_sender *sender,
  * submits it, and each further one says that more rows, from the top, are valid; with all of them
  * the frame is whole. Of each plane as large a part is valid as of the picture, rounded down.
  *
- * Receivers that map the sender's ring and asked for it (gpud_receiver_params.by_lines) get the
- * frame at the first call. All others, and routes that copy, get it when it is whole, as from
- * gpud_sender_submit_keep(). One frame at a time is written so: gpud_sender_submit() fails until it
- * is whole. The frame stays the caller's, to write and, in host memory, to stay mapped; after the
- * last row it is GPUD_FRAME_READ_ONLY. Released before that, or at gpud_sender_configure(), it is
- * lost: dropped for those that did not get it, and GPUD_FRAME_CORRUPTED for those that did.
+ * Receivers that asked for it (gpud_receiver_params.by_lines) get the frame at the first call.
+ * Where frames are copied, rows are copied as soon as there are enough: an eighth of the picture.
+ * All others get it when it is whole, as from gpud_sender_submit_keep(). One frame at a time is
+ * written so: gpud_sender_submit() fails until it is whole. The frame stays the caller's, to write
+ * and, in host memory, to stay mapped; after the last row it is GPUD_FRAME_READ_ONLY. Released
+ * before that, or at gpud_sender_configure(), it is lost: dropped for those that did not get it,
+ * and GPUD_FRAME_CORRUPTED for those that did.
  *
  * The rows must be in memory when this is called. Where a queue of the application's writes them,
  * gpud_frame_post() it before, and the call waits until the device is done.
@@ -285,6 +286,8 @@ GPUD_API enum gpud_status gpud_sender_submit_keep(struct gpud_sender *sender,
  * @retval GPUD_AGAIN  as for gpud_sender_submit(); the frame was not submitted
  * @retval GPUD_INVALID  as for gpud_sender_submit(); or the frame is no picture, has not as many
  *     rows, had more before, or another one is being written
+ * @retval GPUD_IO  a copy failed: the frame is GPUD_FRAME_CORRUPTED for its receivers, and may
+ * still be submitted for others
  */
 GPUD_API enum gpud_status gpud_sender_submit_lines(struct gpud_sender *sender,
                                                    struct gpud_frame *frame, uint32_t lines,

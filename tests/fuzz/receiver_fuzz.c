@@ -96,7 +96,7 @@ static void write_slot(struct player *player, uint32_t entry)
 {
     const struct gpud_remote_ops *ops = player->network.remote->ops;
     if (player->writes)
-        ops->write(player->network.remote, entry, source, entry % SLOTS * SLOT_SIZE,
+        ops->write(player->network.remote, entry, 0, source, entry % SLOTS * SLOT_SIZE,
                    player->layout.size, NULL);
 }
 

@@ -3,9 +3,14 @@
 
 /* Pictures that are handed over while another process writes them: row by row at a receiver that
  * asked for it, whole at one that did not, and what becomes of both when the writer stops, dies,
- * gives a frame up, or says nonsense about its lines. Argument: the device. */
+ * gives a frame up, or says nonsense about its lines. Where the frames are copied, the rows come in
+ * steps. Arguments: the writer's device, the readers', the route, and `own` where the readers have
+ * memory of their own. */
+#include "frame/rows.h"
+#include "stream/receiver/session.h"
 #include "stream/sender/delivery.h"
 #include "support/check.h"
+#include "support/copies.h"
 #include "support/make.h"
 #include "support/media.h"
 #include "support/peer.h"
@@ -20,8 +25,53 @@
 #define PATIENCE (20 * GPUD_SEC)
 
 static int board_fd;
-static const char *device = "host";
-static char address[32]; /* several of these tests may run at once */
+static const char *from = "host", *to = "host", *route = "map";
+static bool own;
+static char name[32]; /* of the stream: several of these tests may run at once */
+
+/* Whether frames are copied on their way. */
+static bool has_steps(void)
+{
+    return own || strcmp(route, "map") != 0;
+}
+
+/* Rows that a GPU writes from, or reads into, host memory; in the order of a queue. */
+struct pixels {
+    struct gpud_device *host;
+    struct gpud_queue *queue;
+    struct gpud_memory *memory, *view; /* the second: as the GPU sees it; the first one's */
+    struct gpud_layout layout;
+};
+
+static void open_pixels(struct pixels *pixels, struct gpud_context *context,
+                        struct gpud_device *device, const struct gpud_layout *layout)
+{
+    pixels->layout = *layout;
+    pixels->host = OPEN_DEVICE(context, "host");
+    pixels->queue = NEW_QUEUE(device);
+    pixels->memory = NEW_MEMORY(pixels->host, layout->size);
+    WORKS(gpud_memory_view(pixels->memory, device, &pixels->view, &e));
+}
+
+static void close_pixels(struct pixels *pixels)
+{
+    gpud_queue_unref(&pixels->queue);
+    gpud_memory_unref(&pixels->memory);
+    gpud_device_close(&pixels->host);
+}
+
+static void copy_rows(struct pixels *pixels, struct gpud_frame *frame, bool into_frame,
+                      struct gpud_rows rows)
+{
+    struct gpud_copy copy = {.to = pixels->view, .from = frame->memory};
+    copy.from_offset = frame->offset;
+    if (into_frame)
+        copy = (struct gpud_copy){
+            .to = frame->memory, .to_offset = frame->offset, .from = pixels->view};
+    WORKS(gpud_rows_copy(pixels->queue, &copy, &pixels->layout, &pixels->layout, rows, &e));
+    WORKS(gpud_queue_flush(pixels->queue, &e));
+    WORKS(gpud_queue_finish(pixels->queue, gpud_deadline(PATIENCE), &e));
+}
 
 /* --- the writer, a process ------------------------------------------------------------------- */
 
@@ -38,6 +88,7 @@ struct writer {
     struct gpud_sender *sender;
     struct gpud_layout layout;
     struct gpud_frame *frame;
+    struct pixels pixels; /* of a GPU */
     uint8_t *data;
     uint64_t number;
     uint32_t lines;
@@ -48,10 +99,10 @@ static uint8_t value_of(uint64_t number, uint32_t row)
     return (uint8_t)(number * 37 + row * 3 + 1);
 }
 
-static void write_rows(struct writer *writer, uint32_t from, uint32_t to)
+static void write_rows(struct writer *writer, struct gpud_rows rows)
 {
     const struct gpud_plane *plane = &writer->layout.plane[0];
-    for (uint32_t row = from; row < to; row++)
+    for (uint32_t row = rows.from; row < rows.to; row++)
         memset(writer->data + plane->offset + row * plane->stride, value_of(writer->number, row),
                plane->row_bytes);
 }
@@ -59,26 +110,28 @@ static void write_rows(struct writer *writer, uint32_t from, uint32_t to)
 static void begin_frame(struct writer *writer)
 {
     writer->frame = ACQUIRE_SLOT(writer->sender, PATIENCE);
-    writer->data = MAP_FRAME(writer->frame, GPUD_WRITE, PATIENCE);
     writer->number++;
     writer->lines = 0;
     atomic_store(&board->number, writer->number);
-    if (strcmp(device, "host") == 0) {
+    if (strcmp(from, "host") == 0) {
+        writer->data = MAP_FRAME(writer->frame, GPUD_WRITE, PATIENCE);
         memset(writer->data, 0, writer->layout.size);
         return;
     }
-    /* A map of a GPU's memory is written at its end: the rows are there, and announced later. */
-    write_rows(writer, 0, HEIGHT);
-    gpud_frame_unmap(writer->frame);
-    writer->data = NULL;
+    if (!writer->pixels.queue)
+        open_pixels(&writer->pixels, writer->context, writer->sender->device, &writer->layout);
+    writer->data = writer->pixels.memory->host;
+    WORKS(gpud_frame_order(writer->frame, writer->pixels.queue, gpud_deadline(PATIENCE), &e));
 }
 
 static void write_lines(struct writer *writer, uint32_t lines)
 {
     if (!writer->frame)
         begin_frame(writer);
-    if (writer->data)
-        write_rows(writer, writer->lines, lines);
+    struct gpud_rows rows = {writer->lines, lines};
+    write_rows(writer, rows);
+    if (writer->pixels.queue && lines > writer->lines)
+        copy_rows(&writer->pixels, writer->frame, true, rows);
     WORKS(gpud_sender_submit_lines(writer->sender, writer->frame, lines, PATIENCE, &e));
     writer->lines = lines;
     if (lines == HEIGHT)
@@ -157,7 +210,8 @@ static void obey(struct writer *writer, enum order order)
 static void write_frames(void)
 {
     struct writer writer = {.context = NEW_CONTEXT()};
-    writer.sender = NEW_SENDER(writer.context, .address = address, .device = device);
+    writer.sender = NEW_SENDER(writer.context, .address = peer_address(name),
+                               .psk_file = peer_key(), .device = from, .route = route);
     configure(&writer);
     WORKS(gpud_sender_wait(writer.sender, 2, PATIENCE, &e));
     for (enum order order = NOTHING; order != LEAVE;) {
@@ -170,6 +224,7 @@ static void write_frames(void)
         atomic_store(&board->order, NOTHING);
     }
     gpud_frame_release(&writer.frame);
+    close_pixels(&writer.pixels);
     gpud_sender_destroy(&writer.sender);
     gpud_context_destroy(&writer.context);
     _exit(0);
@@ -180,6 +235,8 @@ static void write_frames(void)
 static struct readers {
     struct gpud_context *context;
     struct gpud_receiver *early, *whole;
+    struct gpud_device *device; /* own: for their memory */
+    struct pixels pixels;       /* of a GPU */
     pid_t pid;
 } readers;
 
@@ -212,7 +269,7 @@ static void start_writer(void)
     char fd[16];
     snprintf(fd, sizeof(fd), "%d", board_fd);
     /* Anew: a driver that was used before a fork() is of no use after it. */
-    execl("/proc/self/exe", "process-lines", device, address, fd, NULL);
+    execl("/proc/self/exe", "process-lines", from, to, route, own ? "own" : "", name, fd, NULL);
     _exit(1);
 }
 
@@ -232,6 +289,19 @@ static enum gpud_status try(struct gpud_receiver *receiver, int64_t timeout,
 {
     struct gpud_error error = {0};
     return gpud_receiver_acquire(receiver, timeout, frame, &error);
+}
+
+static enum gpud_status alloc(void *user, const struct gpud_layout *layout, uint32_t slot,
+                              struct gpud_memory **memory, struct gpud_error *error)
+{
+    return gpud_memory_alloc(user, layout->size, GPUD_MEMORY_PLAIN, memory, error);
+}
+
+static struct gpud_receiver *new_early(void)
+{
+    return NEW_RECEIVER(readers.context, .address = peer_address(name), .psk_file = peer_key(),
+                        .device = to, .route = route, .by_lines = true, .alloc = own ? alloc : NULL,
+                        .user = readers.device);
 }
 
 /* Neither has a frame; both take their turns until they are connected. */
@@ -263,8 +333,14 @@ static void check_early_rows(struct gpud_frame *frame, uint32_t rows)
 {
     struct gpud_frame_info info = INFO(frame, frame);
     CHECK(!(info.flags & GPUD_FRAME_CORRUPTED), "corrupted");
-    if (strcmp(device, "host") == 0)
+    if (strcmp(to, "host") == 0) {
         check_rows(frame, (const uint8_t *)info.native + info.memory_offset, rows);
+        return;
+    }
+    if (!readers.pixels.queue)
+        open_pixels(&readers.pixels, readers.context, frame->memory->device, &info.layout);
+    copy_rows(&readers.pixels, frame, false, (struct gpud_rows){0, rows});
+    check_rows(frame, readers.pixels.memory->host, rows);
 }
 
 static void check_whole(struct gpud_frame **frame)
@@ -291,6 +367,8 @@ static struct gpud_frame *early_frame(uint32_t lines)
     ask(LINES, lines);
     struct gpud_frame *frame = ACQUIRE_FRAME(readers.early, PATIENCE);
     await_order();
+    if (lines > 0 && has_steps()) /* until the devices are done */
+        WORKS(gpud_frame_wait_lines(frame, lines, PATIENCE, &e));
     return frame;
 }
 
@@ -306,12 +384,13 @@ static void by_lines(void)
 {
     void *data;
     for (int i = 0; i < 12; i++) {
-        struct gpud_frame *frame = early_frame(i % 2 ? 0 : 10), *whole;
+        uint32_t first = has_steps() ? 30 : 10;
+        struct gpud_frame *frame = early_frame(i % 2 ? 0 : first), *whole;
         if (i % 2 == 0) {
-            WORKS(gpud_frame_wait_lines(frame, 10, 0, &e));
-            check_early_rows(frame, 10);
+            WORKS(gpud_frame_wait_lines(frame, first, 0, &e));
+            check_early_rows(frame, first);
         }
-        EXPECT(GPUD_TIMEOUT, "", gpud_frame_wait_lines(frame, 11, 5 * GPUD_MSEC, &e));
+        EXPECT(GPUD_TIMEOUT, "", gpud_frame_wait_lines(frame, first + 1, 5 * GPUD_MSEC, &e));
         EXPECT(GPUD_TIMEOUT, "", gpud_frame_map(frame, GPUD_READ, 5 * GPUD_MSEC, &data, &e));
         EXPECT(GPUD_INVALID, "lines", gpud_frame_wait_lines(frame, 0, 0, &e));
         EXPECT(GPUD_INVALID, "lines", gpud_frame_wait_lines(frame, HEIGHT + 1, 0, &e));
@@ -335,6 +414,51 @@ static void by_lines(void)
         WORKS(gpud_frame_wait_lines(whole, 1, PATIENCE, &e));
         check_whole(&whole);
     }
+}
+
+/* Every row is announced by itself. */
+static void row_by_row(void)
+{
+    struct gpud_frame *frame = early_frame(0);
+    const struct gpud_rx_frame *rx = (const struct gpud_rx_frame *)frame;
+    const _Atomic uint32_t *word = &rx->session->view.page->sender.lines[rx->entry];
+    uint32_t seen = 0, steps = 0;
+    for (uint32_t lines = 1; lines <= HEIGHT; lines++) {
+        tell(LINES, lines);
+        struct gpud_error error;
+        gpud_frame_wait_lines(frame, lines, 0, &error); /* there, or not yet */
+        uint32_t now = rx->session->uploads ? rx->uploaded : atomic_load(word);
+        steps += now != seen;
+        seen = now;
+        if (seen == 0)
+            continue;
+        WORKS(gpud_frame_wait_lines(frame, seen, PATIENCE, &e));
+        check_early_rows(frame, seen);
+    }
+    WORKS(gpud_frame_wait_lines(frame, HEIGHT, PATIENCE, &e));
+    if (has_steps())
+        CHECK(steps <= GPUD_LINES_STEPS, "%u steps", steps);
+    check_whole(&frame);
+    frame = ACQUIRE_FRAME(readers.whole, PATIENCE);
+    check_whole(&frame);
+}
+
+/* The last row is waited for while the others are still written. */
+static void waited_for_at_once(void)
+{
+    struct gpud_frame *frame = early_frame(0);
+    for (uint32_t lines = 20; lines <= HEIGHT; lines += 20) {
+        ask(LINES, lines);
+        if (lines == HEIGHT)
+            WORKS(gpud_frame_wait_lines(frame, HEIGHT, PATIENCE, &e));
+        else
+            EXPECT(GPUD_TIMEOUT, "", gpud_frame_wait_lines(frame, HEIGHT, 5 * GPUD_MSEC, &e));
+        await_order();
+    }
+    check_early_rows(frame, HEIGHT);
+    check_whole(&frame);
+    frame = ACQUIRE_FRAME(readers.whole, PATIENCE);
+    check_whole(&frame);
 }
 
 static void whole_at_once(void)
@@ -369,6 +493,40 @@ static void stopped(void)
     check_whole(&frame);
 }
 
+/* Whether the receiver has, or had before, the frame with this sequence; drops earlier ones. */
+static bool takes(struct gpud_receiver *receiver, uint64_t sequence, bool before)
+{
+    struct gpud_frame *frame = NULL;
+    if (before || try(receiver, 5 * GPUD_MSEC, &frame) != GPUD_OK)
+        return before;
+    bool latest = INFO(frame, frame).sequence == sequence;
+    if (latest)
+        check_whole(&frame);
+    gpud_frame_release(&frame);
+    return latest;
+}
+
+/* A receiver answers a change of format, or connects, in its own time. Sends whole frames until
+ * both have the same one, after which none is on its way. */
+static void send_until_both_follow(uint64_t sequence)
+{
+    for (int64_t end = gpud_test_now() + PATIENCE; gpud_test_now() < end;) {
+        bool early = false, whole = false;
+        ask(LINES, HEIGHT);
+        sequence++;
+        for (int tries = 0; tries < 20 || atomic_load(&board->order) != NOTHING; tries++) {
+            early = takes(readers.early, sequence, early);
+            whole = takes(readers.whole, sequence, whole);
+            if (early && whole) {
+                await_order();
+                return;
+            }
+            CHECK(gpud_test_now() < end, "no frame that both have");
+        }
+    }
+    CHECK(false, "no frame that both have");
+}
+
 /* The writer releases the frame, or changes the format. */
 static void given_up(enum order how)
 {
@@ -376,18 +534,8 @@ static void given_up(enum order how)
     uint64_t before = INFO(frame, frame).sequence;
     tell(how, 0);
     check_lost(&frame, 91);
-    if (how == CONFIGURE) { /* which the receivers answer */
-        ask(LINES, HEIGHT);
-        for (int64_t end = gpud_test_now() + PATIENCE; !frame && gpud_test_now() < end;) {
-            struct gpud_frame *other = NULL;
-            try(readers.early, 5 * GPUD_MSEC, &frame);
-            if (try(readers.whole, 5 * GPUD_MSEC, &other) == GPUD_OK)
-                check_whole(&other);
-        }
-        CHECK(frame, "no frame after the change");
-        await_order();
-        check_whole(&frame);
-        connect_both();
+    if (how == CONFIGURE) {
+        send_until_both_follow(before);
         return;
     }
     check_none_whole();
@@ -437,6 +585,25 @@ static void destroyed(void)
     next_writer();
 }
 
+/* The reader leaves, and keeps the frame for a while. */
+static void kept(void)
+{
+    struct gpud_frame *frame = early_frame(90), *whole;
+    struct gpud_error error;
+    gpud_receiver_destroy(&readers.early);
+    WORKS(gpud_frame_wait_lines(frame, 90, PATIENCE, &e));
+    check_early_rows(frame, 90);
+    gpud_frame_wait_lines(frame, 150, 20 * GPUD_MSEC, &error); /* not to come, or not there */
+    tell(LINES, 150);
+    gpud_frame_release(&frame);
+    tell(LINES, HEIGHT);
+    whole = ACQUIRE_FRAME(readers.whole, PATIENCE);
+    uint64_t sequence = INFO(frame, whole).sequence;
+    check_whole(&whole);
+    readers.early = new_early();
+    send_until_both_follow(sequence);
+}
+
 static void lied_to(uint32_t lines)
 {
     struct gpud_frame *frame = early_frame(90);
@@ -454,29 +621,42 @@ static void lied_to(uint32_t lines)
 
 int main(int argc, char **argv)
 {
-    test_alarm(110);
-    if (argc > 1)
-        device = argv[1];
-    snprintf(address, sizeof(address), "lines-%d", (int)getpid());
-    board_fd = argc > 3 ? atoi(argv[3]) : memfd_create("board", 0);
-    CHECK(argc > 3 || ftruncate(board_fd, sizeof(*board)) == 0, "no board");
+    test_alarm(peer_key() ? 600 : 110);
+    bool writes = argc > 6;
+    if (argc > 3) {
+        from = argv[1];
+        to = argv[2];
+        route = argv[3];
+        own = argc > 4 && strcmp(argv[4], "own") == 0;
+    }
+    if (strncmp(route, "rdma", 4) == 0 && !peer_key())
+        copies_install(); /* what a network card would do */
+    snprintf(name, sizeof(name), "lines-%d", (int)getpid());
+    board_fd = writes ? atoi(argv[6]) : memfd_create("board", 0);
+    CHECK(writes || ftruncate(board_fd, sizeof(*board)) == 0, "no board");
     board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED, board_fd, 0);
     CHECK(board != MAP_FAILED, "no board");
-    if (argc > 3) {
-        snprintf(address, sizeof(address), "%s", argv[2]);
+    if (writes) {
+        snprintf(name, sizeof(name), "%s", argv[5]);
         write_frames();
     }
     start_writer();
     readers.context = NEW_CONTEXT();
-    readers.early =
-        NEW_RECEIVER(readers.context, .address = address, .device = device, .by_lines = true);
-    readers.whole = NEW_RECEIVER(readers.context, .address = address, .device = device);
+    if (own)
+        readers.device = OPEN_DEVICE(readers.context, to);
+    readers.early = new_early();
+    readers.whole = NEW_RECEIVER(readers.context, .address = peer_address(name),
+                                 .psk_file = peer_key(), .device = to, .route = route);
     connect_both();
+    CHECK(strcmp(INFO(receiver, readers.early).path, route) == 0, "by %s",
+          INFO(receiver, readers.early).path);
     CHECK(!INFO(receiver, readers.early).whole_reason[0], "whole, as %s",
           INFO(receiver, readers.early).whole_reason);
     CHECK(INFO(receiver, readers.whole).whole_reason[0], "no reason");
     SAY("by lines");
     by_lines();
+    row_by_row();
+    waited_for_at_once();
     whole_at_once();
     SAY("misuse");
     misused();
@@ -488,12 +668,16 @@ int main(int argc, char **argv)
     SAY("a writer that is killed, or leaves");
     killed();
     destroyed();
+    SAY("a reader that leaves");
+    kept();
     SAY("lines that are none");
     lied_to(HEIGHT + 1);
     lied_to(10);
     end_writer(false);
     gpud_receiver_destroy(&readers.early);
     gpud_receiver_destroy(&readers.whole);
+    close_pixels(&readers.pixels);
+    gpud_device_close(&readers.device);
     gpud_context_destroy(&readers.context);
     return 0;
 }

@@ -426,17 +426,19 @@ static void send_to_liar(int other)
     send_one(channel, &message);
     receive_one(channel, &message, GPUD_MESSAGE_ACCEPT);
     lie_to_sender(remote, &message.accept);
-    EXPECT(GPUD_INVALID, "entry", ops->write(remote, 0, frames.ring.memory[0], 0, SMALL, &e));
+    EXPECT(GPUD_INVALID, "entry", ops->write(remote, 0, 0, frames.ring.memory[0], 0, SMALL, &e));
 
     /* A key that was never given: the connection ends, and nothing else does. */
     message.accept.page.word[1] ^= 0x5a5a;
     WORKS(ops->attach(remote, &message.accept.page, &e));
     WORKS(ops->attach_ring(remote, &message.accept.ring, ENTRIES, SMALL, &e));
     WORKS(ops->add_source(remote, frames.ring.memory[0], &e));
-    EXPECT(GPUD_INVALID, "entry", ops->write(remote, ENTRIES, frames.ring.memory[0], 0, SMALL, &e));
-    EXPECT(GPUD_INVALID, "entry", ops->write(remote, 0, frames.ring.memory[1], 0, SMALL, &e));
-    EXPECT(GPUD_INVALID, "entry", ops->write(remote, 0, frames.ring.memory[0], 0, SMALL + 1, &e));
-    EXPECT(GPUD_INVALID, "", ops->write(remote, 0, frames.ring.memory[0], SMALL + 1, SMALL, &e));
+    EXPECT(GPUD_INVALID, "entry",
+           ops->write(remote, ENTRIES, 0, frames.ring.memory[0], 0, SMALL, &e));
+    EXPECT(GPUD_INVALID, "entry", ops->write(remote, 0, 0, frames.ring.memory[1], 0, SMALL, &e));
+    EXPECT(GPUD_INVALID, "entry",
+           ops->write(remote, 0, 0, frames.ring.memory[0], 0, SMALL + 1, &e));
+    EXPECT(GPUD_INVALID, "", ops->write(remote, 0, 0, frames.ring.memory[0], SMALL + 1, SMALL, &e));
     WORKS(gpud_page_tx_init(&page, remote->page, remote, ENTRIES, ENTRIES, &e));
     int64_t deadline = gpud_deadline(PATIENCE);
     while (!gpud_channel_is_dead(channel)) {

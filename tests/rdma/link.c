@@ -155,7 +155,7 @@ bool send_frame(struct tx_link *link)
         words[i] = word_of(sequence, i);
     struct gpud_memory *memory = gpud_ring_slot(&link->frames.ring, entry, &offset);
     enum gpud_status status =
-        link->remote->ops->write(link->remote, entry, memory, offset, link->frames.size, NULL);
+        link->remote->ops->write(link->remote, entry, 0, memory, offset, link->frames.size, NULL);
     if (status == GPUD_PEER)
         return false;
     CHECK(status == GPUD_OK, "a frame cannot be written: %s", gpud_status_string(status));

@@ -266,7 +266,7 @@ static bool has_room(struct gpud_remote *remote)
     return true;
 }
 
-static enum gpud_status write_slot(struct gpud_remote *remote, uint32_t entry,
+static enum gpud_status write_slot(struct gpud_remote *remote, uint32_t entry, uint64_t start,
                                    struct gpud_memory *memory, uint64_t offset, uint64_t size,
                                    struct gpud_error *error)
 {
@@ -276,8 +276,9 @@ static enum gpud_status write_slot(struct gpud_remote *remote, uint32_t entry,
     bool known = false;
     for (uint32_t i = 0; i < atomic_load(&copies->sources); i++)
         known |= copies->source[i] == memory;
+    CHECK(start <= ring->slot_size && size <= ring->slot_size - start, "outside of a slot");
     CHECK(known, "written from a memory that was not registered");
-    uint64_t at = handle->word[0] + entry % ring->slots_per_memory * ring->slot_size;
+    uint64_t at = handle->word[0] + entry % ring->slots_per_memory * ring->slot_size + start;
     struct iovec from = {(char *)memory->host + offset, size}, to = {(void *)(uintptr_t)at, size};
     pid_t pid = (pid_t)handle->word[1];
     errno = EFAULT;

@@ -34,6 +34,7 @@ struct scene {
     struct gpud_target *ring;
     const struct gpud_target_slot *const *slot;
     uint32_t slots;
+    char route[32];              /* of the link */
     atomic_uint_least32_t taken; /* frames that the reader is done with */
     /* When a frame's first stripe and its last one were written. */
     _Atomic int64_t first[TIMES], last[TIMES];
@@ -145,6 +146,17 @@ static void *write_all(void *arg)
     return NULL;
 }
 
+/* Of a link that has handed over a frame. */
+static void check_route(struct scene *scene)
+{
+    struct gpud_receiver_info info = GPUD_INFO_INIT(info);
+    gpud_receiver_get_info(scene->receiver, &info);
+    if (scene->by_lines && info.whole_reason[0])
+        bench_child_fail(scene->control, GPUD_UNSUPPORTED, "by %s frames come as a whole: %s",
+                         info.path, info.whole_reason);
+    g_strlcpy(scene->route, info.path, sizeof(scene->route));
+}
+
 static void read_one(struct scene *scene, struct bench_stripes *stripes, const uint8_t *data,
                      struct gpud_frame *frame, uint32_t number)
 {
@@ -185,6 +197,8 @@ static void read_all(struct scene *scene)
                 ? gpud_target_acquire(scene->ring, BENCH_STEP_TIMEOUT, &frame, &error)
                 : gpud_receiver_acquire(scene->receiver, BENCH_STEP_TIMEOUT, &frame, &error);
         works(scene, "a frame", status, &error);
+        if (!scene->target && number == 0)
+            check_route(scene);
         read_one(scene, stripes, data, frame, number);
         gpud_frame_release(&frame);
         atomic_store(&scene->taken, number + 1);
@@ -228,7 +242,8 @@ static void open_link(struct scene *scene)
     to.device = scene->job->from;
     from.device = scene->job->to;
     to.slots = from.slots = scene->job->slots;
-    to.route = from.route = "map";
+    if (scene->job->route[0])
+        to.route = from.route = scene->job->route;
     from.by_lines = scene->by_lines;
     works(scene, "the sender", gpud_sender_create(scene->context, &to, &scene->sender, &error),
           &error);
@@ -237,9 +252,9 @@ static void open_link(struct scene *scene)
           gpud_receiver_create(scene->other, &from, &scene->receiver, &error), &error);
 }
 
-/* p50, microseconds. */
+/* p50, microseconds. route: set to a link's. */
 static struct bench_line_figures run_scene(int control, const struct bench_job *job, bool target,
-                                           bool by_lines, bool paced)
+                                           bool by_lines, bool paced, char route[32])
 {
     struct scene *scene = g_new0(struct scene, 1);
     struct gpud_error error = {.reason = ""};
@@ -274,6 +289,8 @@ static struct bench_line_figures run_scene(int control, const struct bench_job *
         .last = stats_latency_of(scene->last_latency + job->warmup, job->frames).p50,
         .last_p99 = stats_latency_of(scene->last_latency + job->warmup, job->frames).p99,
     };
+    if (!target)
+        g_strlcpy(route, scene->route, sizeof(scene->route));
     gpud_target_destroy(&scene->ring);
     gpud_receiver_destroy(&scene->receiver);
     gpud_sender_destroy(&scene->sender);
@@ -292,7 +309,7 @@ static bool has_link(const struct bench_job *job)
 
 static bool has_target(const struct bench_job *job)
 {
-    return !raw_driver_of(job->from, NULL);
+    return !raw_driver_of(job->from, NULL) && strcmp(job->from, job->to) == 0 && !job->route[0];
 }
 
 void bench_run_lines(int control)
@@ -303,9 +320,11 @@ void bench_run_lines(int control)
     for (int by_lines = 0; by_lines < 2; by_lines++)
         for (int paced = 0; paced < 2; paced++) {
             if (has_link(&job))
-                result.lines[0][by_lines][paced] = run_scene(control, &job, false, by_lines, paced);
+                result.lines[0][by_lines][paced] =
+                    run_scene(control, &job, false, by_lines, paced, result.route);
             if (has_target(&job))
-                result.lines[1][by_lines][paced] = run_scene(control, &job, true, by_lines, paced);
+                result.lines[1][by_lines][paced] =
+                    run_scene(control, &job, true, by_lines, paced, NULL);
         }
     bench_send_result(control, &result, NULL);
 }
@@ -331,7 +350,7 @@ static const struct {
 } rows[] = {
     {"first_line_us", "first lines written, to read", false,
      offsetof(struct bench_line_figures, first)},
-    {"all_us", "last line written, to all read", false, offsetof(struct bench_line_figures, last)},
+    {"all_us", "reader done after the last line", false, offsetof(struct bench_line_figures, last)},
     {"all_p99_us", "the same, p99", false, offsetof(struct bench_line_figures, last_p99)},
     {"all_slow_us", "the same, by a reader as slow as the writer", true,
      offsetof(struct bench_line_figures, last)},
@@ -371,8 +390,11 @@ static void print_json(const struct bench_job *job, const struct bench_result *r
 
 static void print_text(const struct bench_job *job, const struct bench_result *result)
 {
-    printf("%s, %ux%u %s, written in %.1f ms, in %u stripes\n", job->from, job->width, job->height,
-           job->format, (double)bench_paced_time(job, 1) / 1e6, job->lines);
+    printf("%s%s%s%s%s, %ux%u %s, written in %.1f ms, in %u stripes\n", job->from,
+           strcmp(job->from, job->to) != 0 ? " to " : "",
+           strcmp(job->from, job->to) != 0 ? job->to : "", result->route[0] ? " by " : "",
+           result->route, job->width, job->height, job->format,
+           (double)bench_paced_time(job, 1) / 1e6, job->lines);
     for (size_t way = 0; way < G_N_ELEMENTS(ways); way++) {
         if (!measured(job, way))
             continue;

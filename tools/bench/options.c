@@ -341,22 +341,27 @@ static bool parse_lines(struct bench_options *options, const struct arguments *a
 {
     struct bench_job *job = &options->ours;
     struct gpud_layout layout;
-    if (args->route || args->sink || args->src || args->elements || args->compare || args->join ||
-        args->idle || args->receivers != 1 || args->source || args->migrate || args->channels ||
+    if (args->sink || args->src || args->elements || args->compare || args->join || args->idle ||
+        args->receivers != 1 || args->source || args->migrate || args->channels ||
         args->runs != NOT_GIVEN)
-        return bench_usage_error("--lines goes with --from, --format, --width, --height, --fps, "
-                                 "--frames, --warmup, --slots, --timeout and --json alone");
-    if (args->to && strcmp(args->to, job->from) != 0)
-        return bench_usage_error("--lines --from %s --to %s: where frames are copied between two "
-                                 "devices, they are handed over as a whole",
-                                 job->from, args->to);
+        return bench_usage_error("--lines goes with --from, --to, --route, --format, --width, "
+                                 "--height, --fps, --frames, --warmup, --slots, --timeout and "
+                                 "--json alone");
+    if (job->network[0] || strchr(job->to, ','))
+        return bench_usage_error("--lines --to %s: both ends are in one process, on a device each",
+                                 args->to);
+    if (!args->to)
+        g_strlcpy(job->to, job->from, sizeof(job->to));
+    if (g_str_has_prefix(job->from, "opencl:") && (strcmp(job->to, job->from) != 0 || args->route))
+        return bench_usage_error("--lines --from %s: this writer takes a target alone there, "
+                                 "without --to and --route",
+                                 job->from);
     if (!parse_number(&job->lines, "--lines", args->lines, 1, (gint)job->height))
         return false;
     if (gpud_layout_init(&layout, job->format, job->width, job->height, 0, NULL) != GPUD_OK ||
         layout.planes != 1)
         return bench_usage_error("--lines --format %s: a format with one plane is needed",
                                  job->format);
-    g_strlcpy(job->to, job->from, sizeof(job->to));
     if (!job->fps_num) {
         job->fps_num = 50;
         job->fps_den = 1;

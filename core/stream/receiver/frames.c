@@ -15,7 +15,10 @@
  *   any, with signals in     as above; only its user  at once; the release word follows in the
  *   the page                 waits                    order of the application's queue
  *   any, into memory of the  a copy in `upload`, our  when the upload is done; the release word,
- *   application's own        queue waits before it    if any, comes behind it in our queue */
+ *   application's own        queue waits before it    if any, comes behind it in our queue
+ *   any, by lines            the same; the rows are   the same; without the last rows, when it is
+ *                            uploaded by the calls    released
+ *                            that wait for them */
 /* clang-format on */
 #include "stream/receiver/frames.h"
 
@@ -24,6 +27,7 @@
 #include "base/shared.h"
 #include "base/stop.h"
 #include "frame/large_meta.h"
+#include "frame/rows.h"
 #include "stream/receiver/lines.h"
 
 #include <string.h>
@@ -284,6 +288,73 @@ static const struct gpud_frame_owner_ops *choose_ops(const struct gpud_session *
     return session->device == session->host ? &here_ops : &in_order_ops;
 }
 
+/* --- uploading ----------------------------------------------------------------------------- */
+
+/* The two memories, and where the frame lies in them. */
+static struct gpud_copy upload_of(const struct gpud_session *session,
+                                  const struct gpud_rx_frame *rx, uint32_t slot)
+{
+    struct gpud_copy copy = {.to = rx->frame.memory, .to_offset = rx->frame.offset};
+    gpud_ring_slot(&session->ring, slot, &copy.from_offset);
+    copy.from = session->views[slot / session->ring.slots_per_memory];
+    return copy;
+}
+
+/* Gives the entry back when our queue is done with it. */
+static void give_back_uploaded(struct gpud_session *session, struct gpud_rx_frame *rx)
+{
+    atomic_fetch_add_explicit(&session->references, 1, memory_order_relaxed);
+    when_queue_is_done(session, upload_done, rx);
+}
+
+/* All copies are enqueued. */
+static enum gpud_status finish_upload(struct gpud_session *session, struct gpud_rx_frame *rx,
+                                      const struct gpud_memory *from, struct gpud_error *error)
+{
+    gpud_queue_count_copy(session->queue, from, &session->copies_cpu, &session->copies_gpu);
+    rx->posted = session->watchdog && gpud_watchdog_post(session->watchdog, rx->entry, rx->value,
+                                                         session->queue, NULL) == GPUD_OK;
+    give_back_uploaded(session, rx);
+    return gpud_queue_flush(session->queue, error);
+}
+
+/* Enqueues the copy of the rows up to `end`. The word says that they are there, so that the queue
+ * waits for no signal. */
+static enum gpud_status upload_rows(struct gpud_rx_frame *rx, uint32_t end,
+                                    struct gpud_error *error)
+{
+    struct gpud_session *session = rx->session;
+    const struct gpud_layout *layout = &session->layout;
+    struct gpud_copy copy = upload_of(session, rx, rx->slot);
+    enum gpud_status status = gpud_rows_copy(session->queue, &copy, layout, layout,
+                                             (struct gpud_rows){rx->uploaded, end}, error);
+    if (status != GPUD_OK)
+        return status;
+    rx->uploaded = end;
+    return end == layout->height ? finish_upload(session, rx, copy.from, error)
+                                 : gpud_queue_flush(session->queue, error);
+}
+
+/* Copies rows as they become valid, until the first `lines` are copied. */
+static enum gpud_status upload_lines(struct gpud_rx_frame *rx, uint32_t lines, int64_t deadline,
+                                     struct gpud_error *error)
+{
+    struct gpud_session *session = rx->session;
+    uint32_t height = session->layout.height, step = gpud_lines_step(height);
+    enum gpud_status status = GPUD_OK;
+    while (rx->uploaded < lines && status == GPUD_OK) {
+        uint32_t next = height - rx->uploaded > step ? rx->uploaded + step : height;
+        status = gpud_rx_wait_lines(rx, next, deadline, error);
+        if (status == GPUD_OK)
+            status = upload_rows(rx, atomic_load(&rx->lines), error);
+    }
+    if (status == GPUD_OK)
+        status = gpud_queue_finish(session->queue, deadline, error);
+    if (status == GPUD_OK && !session->owns_ring && gpud_page_is_taken_back_after(&session->view))
+        return gpud_rx_lose(rx, error); /* the sender wrote there again */
+    return status;
+}
+
 /* --- frames that may still be written ------------------------------------------------------ */
 
 /* How long a call that has no deadline of its own waits for the last line. */
@@ -294,13 +365,32 @@ static const struct gpud_frame_owner_ops *whole_ops(const struct gpud_frame *fra
     return choose_ops(((const struct gpud_rx_frame *)frame)->session);
 }
 
+/* Makes what a card wrote visible to our device. */
+static enum gpud_status flush_remote(struct gpud_session *session, uint32_t entry,
+                                     struct gpud_error *error)
+{
+    uint64_t offset;
+    if (!session->remote)
+        return GPUD_OK;
+    return gpud_memory_flush_remote(gpud_ring_slot(&session->ring, entry, &offset), error);
+}
+
+static enum gpud_status wait_rows(struct gpud_rx_frame *rx, uint32_t lines, int64_t deadline,
+                                  struct gpud_error *error)
+{
+    if (rx->session->uploads)
+        return upload_lines(rx, lines, deadline, error);
+    enum gpud_status status = gpud_rx_wait_lines(rx, lines, deadline, error);
+    return status == GPUD_OK ? flush_remote(rx->session, rx->entry, error) : status;
+}
+
 static enum gpud_status wait_whole(struct gpud_frame *frame, int64_t deadline,
                                    struct gpud_error *error)
 {
     struct gpud_rx_frame *rx = (struct gpud_rx_frame *)frame;
     if (!rx->by_lines)
         return GPUD_OK;
-    enum gpud_status status = gpud_rx_wait_lines(rx, frame->info.layout.height, deadline, error);
+    enum gpud_status status = wait_rows(rx, frame->info.layout.height, deadline, error);
     return status == GPUD_PEER ? corrupted(rx, error) : status;
 }
 
@@ -324,7 +414,7 @@ static enum gpud_status wait_lines(struct gpud_frame *frame, uint32_t lines, int
 {
     struct gpud_rx_frame *rx = (struct gpud_rx_frame *)frame;
     if (rx->by_lines)
-        return gpud_rx_wait_lines(rx, lines, deadline, error);
+        return wait_rows(rx, lines, deadline, error);
     return whole_ops(frame)->wait_host(frame, deadline, error);
 }
 
@@ -336,6 +426,9 @@ static enum gpud_status post_by_lines(struct gpud_frame *frame, struct gpud_queu
 
 static void release_by_lines(struct gpud_frame *frame)
 {
+    struct gpud_rx_frame *rx = (struct gpud_rx_frame *)frame;
+    if (rx->by_lines && rx->session->uploads && rx->uploaded < frame->info.layout.height)
+        give_back_uploaded(rx->session, rx);
     whole_ops(frame)->release(frame);
 }
 
@@ -477,43 +570,20 @@ static enum gpud_status wait_for_bytes(struct gpud_session *session, struct gpud
     return status;
 }
 
-/* Makes a frame that a card wrote visible to our device. */
-static enum gpud_status flush_remote(struct gpud_session *session, uint32_t entry,
-                                     struct gpud_error *error)
-{
-    uint64_t offset;
-    if (!session->remote)
-        return GPUD_OK;
-    return gpud_memory_flush_remote(gpud_ring_slot(&session->ring, entry, &offset), error);
-}
-
 /* Enqueues the copy from the ring into a slot of `upload`. */
 static enum gpud_status upload(struct gpud_session *session, struct gpud_rx_frame *rx,
                                uint32_t slot, struct gpud_error *error)
 {
-    uint64_t offset;
-    gpud_ring_slot(&session->ring, slot, &offset);
-    struct gpud_memory *from = session->views[slot / session->ring.slots_per_memory];
-    struct gpud_copy copy = {
-        .to = rx->frame.memory,
-        .to_offset = rx->frame.offset,
-        .from = from,
-        .from_offset = offset,
-        .row_bytes = gpud_frame_bytes(&rx->frame),
-        .rows = 1,
-    };
+    struct gpud_copy copy = upload_of(session, rx, slot);
+    copy.row_bytes = gpud_frame_bytes(&rx->frame);
+    copy.rows = 1;
     enum gpud_status status = wait_for_bytes(session, rx, error);
     if (status == GPUD_OK)
         status = gpud_queue_copy(session->queue, &copy, error);
     if (status != GPUD_OK)
         return status;
     GPUD_STOP_POINT("receiver: upload enqueued");
-    gpud_queue_count_copy(session->queue, from, &session->copies_cpu, &session->copies_gpu);
-    rx->posted = session->watchdog && gpud_watchdog_post(session->watchdog, rx->entry, rx->value,
-                                                         session->queue, NULL) == GPUD_OK;
-    atomic_fetch_add_explicit(&session->references, 1, memory_order_relaxed);
-    when_queue_is_done(session, upload_done, rx);
-    return gpud_queue_flush(session->queue, error);
+    return finish_upload(session, rx, copy.from, error);
 }
 
 int gpud_session_next_frame(struct gpud_session *session, uint32_t limit,
@@ -550,6 +620,8 @@ int gpud_session_next_frame(struct gpud_session *session, uint32_t limit,
     if (rx->by_lines && !session->by_lines)
         return refuse(error, "a frame that is still written, to a receiver of whole ones");
     atomic_store_explicit(&rx->lines, 0, memory_order_relaxed);
+    rx->slot = descriptor.slot;
+    rx->uploaded = 0;
     rx->entry = entry;
     rx->value = descriptor.value;
     rx->posted = rx->joined = false;
@@ -563,7 +635,8 @@ int gpud_session_next_frame(struct gpud_session *session, uint32_t limit,
     if (status != GPUD_OK)
         return -1;
     if (session->uploads) {
-        status = upload(session, rx, descriptor.slot, error);
+        if (!rx->by_lines) /* else the calls that wait for its rows upload it */
+            status = upload(session, rx, descriptor.slot, error);
     } else if (session->place == GPUD_SIGNAL_MEMORY) {
         status =
             gpud_signal_wait_queue(session->signal[entry], descriptor.value, session->queue, error);

@@ -33,6 +33,8 @@ struct gpud_rx_frame {
     atomic_bool poisoned;
     bool by_lines;          /* handed over while it is written */
     _Atomic uint32_t lines; /* by_lines: the most valid rows that were seen */
+    uint32_t slot;          /* by_lines, uploads: in the ring, from which it is copied */
+    uint32_t uploaded;      /* likewise: the rows whose copy is enqueued */
     bool posted;            /* PAGE: the application's queue posts the release; uploads: our own */
     bool joined;            /* PAGE: our queue does, after those of several holders */
 };

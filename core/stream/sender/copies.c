@@ -11,17 +11,16 @@
 
 /* Copies a frame in host memory by the host's queue, to spare it the way through the device. */
 static enum gpud_status copy_to_host(struct gpud_sender *sender,
-                                     const struct gpud_delivery *delivery,
+                                     const struct gpud_delivery *delivery, bool begun,
                                      struct gpud_memory *source, struct gpud_memory *host,
                                      struct gpud_memory *view, uint64_t offset,
                                      struct gpud_error *error)
 {
-    const struct gpud_frame *frame = delivery->frame;
-    if (frame->memory->device == sender->host)
-        return gpud_source_copy(sender, sender->host_queue, &delivery->layout, frame, frame->memory,
-                                host, offset, error);
-    return gpud_source_copy(sender, sender->queue, &delivery->layout, frame, source, view, offset,
-                            error);
+    struct gpud_memory *memory = delivery->frame->memory;
+    if (memory->device == sender->host)
+        return gpud_source_copy(sender, sender->host_queue, delivery, begun, memory, host, offset,
+                                error);
+    return gpud_source_copy(sender, sender->queue, delivery, begun, source, view, offset, error);
 }
 
 /* Copies into the receiver's ring, on the sender's queue; between host memories the CPU copies at
@@ -31,15 +30,24 @@ static enum gpud_status copy_to_receiver(struct gpud_sender *sender,
                                          const struct gpud_delivery_target *target,
                                          struct gpud_memory *source, struct gpud_error *error)
 {
-    const struct gpud_frame *frame = delivery->frame;
     const struct gpud_transport *transport = target->transport;
     uint64_t offset;
     struct gpud_memory *memory = gpud_ring_slot(&transport->ring, target->entry, &offset);
     struct gpud_memory *view = gpud_transport_slot(transport, target->entry, &offset);
     if (transport->on_host)
-        return copy_to_host(sender, delivery, source, memory, view, offset, error);
-    return gpud_source_copy(sender, sender->queue, &delivery->layout, frame, source, view, offset,
+        return copy_to_host(sender, delivery, target->stepwise, source, memory, view, offset,
                             error);
+    return gpud_source_copy(sender, sender->queue, delivery, target->stepwise, source, view, offset,
+                            error);
+}
+
+/* Whether earlier steps have filled a part of the host's slot. */
+static bool host_slot_is_begun(const struct gpud_delivery *delivery)
+{
+    for (uint32_t i = 0; i < delivery->count; i++)
+        if (delivery->target[i].stepwise && delivery->target[i].transport->pool)
+            return true;
+    return false;
 }
 
 struct gpud_slot *gpud_copies_are_stream_ordered(const struct gpud_sender *sender,
@@ -63,7 +71,6 @@ static enum gpud_status send_on_own_queues(struct gpud_sender *sender,
                                            const struct gpud_delivery_target *target,
                                            struct gpud_memory *source, struct gpud_error *error)
 {
-    const struct gpud_frame *frame = delivery->frame;
     struct gpud_transport *transport = target->transport;
     const struct gpud_link_queues *queues = &transport->queues;
     struct gpud_slot *slot = delivery->ordered;
@@ -72,15 +79,17 @@ static enum gpud_status send_on_own_queues(struct gpud_sender *sender,
     struct gpud_memory *memory = gpud_transport_slot(transport, target->entry, &offset);
     enum gpud_status status = gpud_queue_join(queues->copy, sender->queue, error);
     if (status == GPUD_OK)
-        status = gpud_source_copy(sender, queues->copy, &delivery->layout, frame, source, memory,
+        status = gpud_source_copy(sender, queues->copy, delivery, target->stepwise, source, memory,
                                   offset, error);
     if (status == GPUD_OK)
         status = gpud_queue_mark(queues->copy, &copied, error);
     if (status != GPUD_OK)
         return status;
-    status = gpud_queue_await(queues->post, &copied, error);
-    if (status == GPUD_OK)
-        status = gpud_transport_post(transport, target->entry, queues->post, error);
+    if (!delivery->lines) {
+        status = gpud_queue_await(queues->post, &copied, error);
+        if (status == GPUD_OK)
+            status = gpud_transport_post(transport, target->entry, queues->post, error);
+    }
     /* The next writer of the frame's memory comes after the copy. */
     if (slot) {
         gpud_slot_add_read(slot, &copied);
@@ -118,7 +127,7 @@ static enum gpud_status send(struct gpud_sender *sender, const struct gpud_deliv
         return send_on_own_queues(sender, delivery, target, source, error);
     if (!transport->pool)
         status = copy_to_receiver(sender, delivery, target, source, error);
-    if (status == GPUD_OK && transport->place != GPUD_SIGNAL_NONE)
+    if (status == GPUD_OK && transport->place != GPUD_SIGNAL_NONE && !delivery->lines)
         status = gpud_transport_post(transport, target->entry, sender->queue, error);
     return status;
 }
@@ -138,12 +147,13 @@ enum gpud_status gpud_copies_enqueue(struct gpud_sender *sender, struct gpud_del
         return status;
 
     if (delivery->device_slot && &delivery->device_slot->frame != frame)
-        status = gpud_source_copy(sender, queue, &delivery->layout, frame, source,
+        status = gpud_source_copy(sender, queue, delivery, false, source,
                                   delivery->device_slot->frame.memory,
                                   delivery->device_slot->frame.offset, error);
     if (delivery->host_slot && status == GPUD_OK)
-        status = copy_to_host(sender, delivery, source, delivery->host_slot->frame.memory,
-                              delivery->host_slot->view, delivery->host_slot->frame.offset, error);
+        status = copy_to_host(sender, delivery, host_slot_is_begun(delivery), source,
+                              delivery->host_slot->frame.memory, delivery->host_slot->view,
+                              delivery->host_slot->frame.offset, error);
     for (uint32_t i = 0; i < delivery->count && status == GPUD_OK; i++) {
         status = send(sender, delivery, &delivery->target[i], source, error);
         if (!gpud_target_waits(&delivery->target[i]))

@@ -16,6 +16,8 @@
  *   signals
  *   map, by lines    none                          at once; what else is done for the frame
  *                                                  follows when it is whole
+ *   others, by lines in steps of rows, then        at once; the word `lines` follows each step
+ *                    the rest                      when the sender's queue is done with it
  *
  * The host's queue is done when a call returns. On another device the queue's completion publishes
  * the targets that must wait, in the order of the queue, which is the order of the frames. */
@@ -26,6 +28,7 @@
 #include "base/stop.h"
 #include "frame/large_meta.h"
 #include "frame/layout.h"
+#include "frame/rows.h"
 #include "stream/sender/copies.h"
 #include "stream/sender/waiting.h"
 
@@ -63,9 +66,9 @@ static void publish_entry(struct gpud_sender *sender, const struct gpud_delivery
             GPUD_FRAME_CORRUPTED;
     bool kicked = false;
     if (target->early)
-        gpud_page_set_lines(&target->transport->page, target->entry,
-                            lost || delivery->corrupted ? GPUD_LINES_LOST
-                                                        : delivery->layout.height);
+        lost |= !gpud_transport_set_lines(
+            target->transport, target->entry, delivery->sequence,
+            lost || delivery->corrupted ? GPUD_LINES_LOST : delivery->layout.height, true);
     else
         kicked = lost ? gpud_transport_cancel(target->transport, target->entry)
                       : gpud_transport_publish(target->transport, target->entry);
@@ -96,6 +99,19 @@ static void publish(struct gpud_pending_delivery *pending, struct gpud_delivery_
     }
     gpud_transport_unref(&target->transport);
     gpud_link_unref(target->link);
+}
+
+/* A step is done: its rows are valid, or the frame is lost for those targets. */
+static void publish_step(struct gpud_delivery *step)
+{
+    for (uint32_t i = 0; i < step->count; i++) {
+        struct gpud_delivery_target *target = &step->target[i];
+        gpud_transport_set_lines(target->transport, target->entry, step->sequence,
+                                 step->corrupted ? GPUD_LINES_LOST : step->lines, step->corrupted);
+        gpud_transport_unref(&target->transport);
+        gpud_link_unref(target->link);
+    }
+    step->count = 0;
 }
 
 static void cancel_all(struct gpud_pending_delivery *pending)
@@ -203,7 +219,10 @@ static struct gpud_pending_delivery *publish_completed(struct gpud_sender *sende
     }
     for (struct gpud_pending_delivery *pending = oldest; pending; pending = pending->next) {
         pending->delivery.corrupted |= pending->status != GPUD_OK;
-        publish_targets(pending, true);
+        if (pending->delivery.lines)
+            publish_step(&pending->delivery);
+        else
+            publish_targets(pending, true);
     }
     return oldest;
 }
@@ -448,15 +467,21 @@ static enum gpud_status deliver_described(struct gpud_sender *sender,
 
 /* --- a frame that is still written --------------------------------------------------------- */
 
-/* Whether the receiver reads the sender's own slot, and asked for its rows as they come. */
-static bool takes_lines(const struct gpud_delivery *delivery,
-                        const struct gpud_delivery_target *target)
+/* Whether the receiver asked for a frame's rows as they come, and the route can hand them over. */
+static bool takes_lines(const struct gpud_delivery_target *target)
 {
     const struct gpud_transport *transport = target->transport;
-    const struct gpud_slot *slot = slot_for(delivery, transport);
-    return target->entry != GPUD_NO_ENTRY && slot && &slot->frame == delivery->frame &&
-           !transport->page.end.remote && !transport->queues.own &&
+    return target->entry != GPUD_NO_ENTRY && !transport->queues.own &&
+           transport->place != GPUD_SIGNAL_MEMORY &&
            atomic_load_explicit(&transport->page.page->receiver.by_lines, memory_order_relaxed);
+}
+
+/* Whether the receiver reads the rows elsewhere than where they are written. */
+static bool is_copied(const struct gpud_delivery *delivery,
+                      const struct gpud_delivery_target *target)
+{
+    const struct gpud_slot *slot = slot_for(delivery, target->transport);
+    return !slot || &slot->frame != delivery->frame;
 }
 
 static enum gpud_status keep_writing(struct gpud_sender *sender,
@@ -473,13 +498,13 @@ static enum gpud_status keep_writing(struct gpud_sender *sender,
     kept->delivery = pending->delivery;
     for (uint32_t i = 0; i < kept->delivery.count; i++) {
         struct gpud_delivery_target *target = &kept->delivery.target[i];
-        struct gpud_transport *transport = target->transport;
-        if (!takes_lines(&kept->delivery, target))
+        bool copied = is_copied(&kept->delivery, target);
+        bool in_place = !copied && !target->transport->remote;
+        if (!takes_lines(target) || (!in_place && kept->delivery.layout.modifier))
             continue;
         target->early = true;
-        gpud_page_descriptor(&transport->page, target->entry)->flags |= GPUD_FRAME_BY_LINES;
-        gpud_page_set_lines(&transport->page, target->entry, 0);
-        if (gpud_transport_publish(transport, target->entry))
+        target->stepwise = copied;
+        if (gpud_transport_publish_early(target->transport, target->entry, kept->delivery.sequence))
             atomic_fetch_add_explicit(&sender->kicks, 1, memory_order_relaxed);
     }
     sender->writing = kept;
@@ -492,14 +517,75 @@ const struct gpud_frame *gpud_deliver_writing(const struct gpud_sender *sender)
     return sender->writing ? sender->writing->delivery.frame : NULL;
 }
 
-void gpud_deliver_lines(struct gpud_sender *sender, uint32_t lines)
+static bool has_stepwise(const struct gpud_delivery *delivery)
+{
+    for (uint32_t i = 0; i < delivery->count; i++)
+        if (delivery->target[i].stepwise)
+            return true;
+    return false;
+}
+
+/* The copies of the rows up to `lines` for the stepwise targets; NULL: they are too few for a step,
+ * or nothing copies them. They keep the frame's slot: an application that gives the frame up may
+ * release it before they are done. */
+static struct gpud_pending_delivery *make_step(struct gpud_sender *sender, uint32_t lines)
+{
+    struct gpud_delivery *writing = &sender->writing->delivery;
+    struct gpud_pending_delivery *made = NULL;
+    if (has_stepwise(writing) && lines - writing->copied >= gpud_lines_step(writing->layout.height))
+        made = take_record(sender);
+    if (!made)
+        return NULL; /* without memory a later step, or the end, copies these rows, too */
+    made->sender = sender;
+    made->delivery = (struct gpud_delivery){
+        .frame = writing->frame,
+        .device_slot = (struct gpud_slot *)writing->frame,
+        .layout = writing->layout,
+        .copied = writing->copied,
+        .lines = lines,
+        .sequence = writing->sequence,
+    };
+    struct gpud_delivery *step = &made->delivery;
+    writing->copied = lines;
+    gpud_slot_hold(step->device_slot);
+    for (uint32_t i = 0; i < writing->count; i++) {
+        const struct gpud_delivery_target *target = &writing->target[i];
+        if (!target->stepwise)
+            continue;
+        step->target[step->count++] = *target;
+        target->link->references++;
+        target->transport->references++;
+        if (target->transport->pool)
+            step->host_slot = writing->host_slot;
+    }
+    if (step->host_slot)
+        gpud_slot_hold(step->host_slot);
+    return made;
+}
+
+enum gpud_status gpud_deliver_lines(struct gpud_sender *sender, uint32_t lines,
+                                    struct gpud_error *error)
 {
     const struct gpud_delivery *delivery = &sender->writing->delivery;
     sender->lines = lines;
-    for (uint32_t i = 0; i < delivery->count; i++)
-        if (delivery->target[i].early)
-            gpud_page_set_lines(&delivery->target[i].transport->page, delivery->target[i].entry,
-                                lines);
+    for (uint32_t i = 0; i < delivery->count; i++) {
+        const struct gpud_delivery_target *target = &delivery->target[i];
+        if (target->early && !target->stepwise)
+            gpud_transport_set_lines(target->transport, target->entry, delivery->sequence, lines,
+                                     false);
+    }
+    struct gpud_pending_delivery *step = make_step(sender, lines);
+    if (!step)
+        return GPUD_OK;
+    atomic_fetch_add(&sender->references, 1);
+    gpud_sender_unlock(sender);
+    enum gpud_status status = gpud_copies_enqueue(sender, &step->delivery, error);
+    if (status == GPUD_OK && !(sender->device->caps & GPUD_CAP_SYNCHRONOUS))
+        status = complete_with(sender->queue, step, error);
+    else
+        on_copied(step, status);
+    gpud_sender_lock(sender);
+    return status;
 }
 
 enum gpud_status gpud_deliver_rest(struct gpud_sender *sender, bool lost, struct gpud_error *error)

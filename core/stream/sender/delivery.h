@@ -28,8 +28,11 @@ enum gpud_status gpud_deliver(struct gpud_sender *sender, const struct gpud_deli
  * while it is written, and keeps it as sender->writing. The calls that follow are for that one. */
 const struct gpud_frame *gpud_deliver_writing(const struct gpud_sender *sender);
 
-/* More rows are valid, but not all. */
-void gpud_deliver_lines(struct gpud_sender *sender, uint32_t lines);
+/* More rows are valid, but not all. If they are enough for a step, copies them, and drops the lock
+ * meanwhile; the receivers' words follow when the queue is done. A failure loses the frame for
+ * those that it is copied for. */
+enum gpud_status gpud_deliver_lines(struct gpud_sender *sender, uint32_t lines,
+                                    struct gpud_error *error);
 
 /* The frame is whole, or lost: delivers it to the other receivers. Drops the lock meanwhile. */
 enum gpud_status gpud_deliver_rest(struct gpud_sender *sender, bool lost, struct gpud_error *error);

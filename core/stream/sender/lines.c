@@ -53,7 +53,7 @@ enum gpud_status gpud_lines_advance(struct gpud_sender *sender, struct gpud_fram
     else if (lines == frame->info.layout.height)
         end(sender, false, &status, error);
     else if (lines > sender->lines)
-        gpud_deliver_lines(sender, lines);
+        status = gpud_deliver_lines(sender, lines, error);
     GPUD_STOP_POINT("sender: lines written");
     gpud_sender_unlock(sender);
     return status;

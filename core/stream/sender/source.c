@@ -7,43 +7,32 @@
 #include "stream/sender/source.h"
 
 #include "frame/layout.h"
+#include "frame/rows.h"
 #include "stream/sender/pool.h"
 
 enum gpud_status gpud_source_copy(struct gpud_sender *sender, struct gpud_queue *queue,
-                                  const struct gpud_layout *to_layout,
-                                  const struct gpud_frame *frame, struct gpud_memory *from,
-                                  struct gpud_memory *to, uint64_t to_offset,
-                                  struct gpud_error *error)
+                                  const struct gpud_delivery *delivery, bool begun,
+                                  struct gpud_memory *from, struct gpud_memory *to,
+                                  uint64_t to_offset, struct gpud_error *error)
 {
-    enum gpud_status status = GPUD_OK;
-    const struct gpud_layout *from_layout = &frame->info.layout;
-    uint64_t from_offset = frame->offset;
-    if (gpud_layout_equal(from_layout, to_layout)) {
-        struct gpud_copy copy = {
-            .to = to,
-            .from = from,
-            .to_offset = to_offset,
-            .from_offset = from_offset,
-            .row_bytes = gpud_frame_bytes(frame),
-            .rows = 1,
-        };
-        status = gpud_queue_copy(queue, &copy, error);
-    } else {
-        for (uint32_t i = 0; i < to_layout->planes && status == GPUD_OK; i++) {
-            struct gpud_copy copy = {
-                .to = to,
-                .from = from,
-                .to_offset = to_offset + to_layout->plane[i].offset,
-                .from_offset = from_offset + from_layout->plane[i].offset,
-                .to_stride = to_layout->plane[i].stride,
-                .from_stride = from_layout->plane[i].stride,
-                .row_bytes = to_layout->plane[i].row_bytes,
-                .rows = to_layout->plane[i].rows,
-            };
-            status = gpud_queue_copy(queue, &copy, error);
-        }
-    }
-    gpud_queue_count_copy(queue, from, &sender->copies_cpu, &sender->copies_gpu);
+    const struct gpud_frame *frame = delivery->frame;
+    const struct gpud_layout *from_layout = &frame->info.layout, *to_layout = &delivery->layout;
+    struct gpud_rows rows = {begun ? delivery->copied : 0, gpud_delivery_end(delivery)};
+    struct gpud_copy copy = {
+        .to = to,
+        .from = from,
+        .to_offset = to_offset,
+        .from_offset = frame->offset,
+        .row_bytes = gpud_frame_bytes(frame),
+        .rows = 1,
+    };
+    bool whole = rows.from == 0 && rows.to == to_layout->height;
+    enum gpud_status status =
+        whole && gpud_layout_equal(from_layout, to_layout)
+            ? gpud_queue_copy(queue, &copy, error)
+            : gpud_rows_copy(queue, &copy, to_layout, from_layout, rows, error);
+    if (rows.to == to_layout->height)
+        gpud_queue_count_copy(queue, from, &sender->copies_cpu, &sender->copies_gpu);
     return status;
 }
 
@@ -109,8 +98,8 @@ enum gpud_status gpud_source_fetch(struct gpud_sender *sender, struct gpud_deliv
     if (status == GPUD_OK)
         status = gpud_source_order(sender, frame->queue, delivery, error);
     if (status == GPUD_OK)
-        status = gpud_source_copy(sender, frame->queue, &delivery->layout, frame, frame->memory,
-                                  view, slot->frame.offset, error);
+        status = gpud_source_copy(sender, frame->queue, delivery, false, frame->memory, view,
+                                  slot->frame.offset, error);
     if (status != GPUD_OK)
         return status;
     status = gpud_queue_finish(frame->queue, gpud_deadline(FILLED_DEADLINE), &why);

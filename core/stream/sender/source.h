@@ -8,12 +8,12 @@
 #include "stream/sender/targets.h"
 
 /* Enqueues a copy of the frame's bytes in use from its memory, as the queue sees it, to the
- * sender's layout: plane by plane, or at once if the layouts are equal. */
+ * delivery's layout: plane by plane, or at once if the layouts are equal. With `begun` the rows
+ * that earlier steps have copied are left out. */
 enum gpud_status gpud_source_copy(struct gpud_sender *sender, struct gpud_queue *queue,
-                                  const struct gpud_layout *to_layout,
-                                  const struct gpud_frame *frame, struct gpud_memory *from,
-                                  struct gpud_memory *to, uint64_t to_offset,
-                                  struct gpud_error *error);
+                                  const struct gpud_delivery *delivery, bool begun,
+                                  struct gpud_memory *from, struct gpud_memory *to,
+                                  uint64_t to_offset, struct gpud_error *error);
 
 /* The frame's memory as the sender's device sees it. */
 enum gpud_status gpud_source_find(struct gpud_sender *sender, const struct gpud_frame *frame,

@@ -135,7 +135,7 @@ static void take_target(struct gpud_link *link, uint32_t entry, struct gpud_deli
     target->link = link;
     target->transport = link->transport;
     target->entry = entry;
-    target->failed = target->early = false;
+    target->failed = target->early = target->stepwise = false;
     link->references++;
     link->transport->references++;
 }
@@ -314,6 +314,7 @@ static enum gpud_status submit(struct gpud_sender *sender, struct gpud_frame *fr
     delivery.by_lines = how == BY_LINES;
     delivery.canary = delivery.corrupted = false;
     delivery.device_slot = delivery.host_slot = NULL;
+    delivery.copied = delivery.lines = 0;
     delivery.count = 0;
 
     uint32_t epoch = sender->epoch;

@@ -15,6 +15,7 @@ struct gpud_delivery_target {
     uint32_t entry;                   /* taken, or GPUD_NO_ENTRY if none was free, see waiting.c */
     bool failed;                      /* its device did not accept the frame */
     bool early;                       /* published while the frame is still written */
+    bool stepwise;                    /* early, and the frame is copied for it in steps */
 };
 
 struct gpud_delivery {
@@ -32,15 +33,26 @@ struct gpud_delivery {
     struct gpud_layout layout; /* of the rings */
     struct gpud_slot *ordered; /* by gpud_copies_are_stream_ordered() */
     bool copies, is_late;      /* some target needs one; some has no entry */
+    /* Of a frame that is still being written: the rows that earlier steps copy for its stepwise
+     * targets. lines: this is one of these steps, which copies the rows before this one; 0: it is
+     * the frame, and copies the rest. */
+    uint32_t copied, lines;
     uint64_t sequence;
     uint32_t count;
     struct gpud_delivery_target target[GPUD_RECEIVERS_MAX];
 };
 
-/* Whether a target is published only when a queue is done. */
+/* Whether a target is published only when a queue is done; a frame that is copied in steps has no
+ * signal for each. */
 static inline bool gpud_target_waits(const struct gpud_delivery_target *target)
 {
-    return target->transport->place == GPUD_SIGNAL_NONE;
+    return target->transport->place == GPUD_SIGNAL_NONE || target->stepwise;
+}
+
+/* The row before which its copies end. */
+static inline uint32_t gpud_delivery_end(const struct gpud_delivery *delivery)
+{
+    return delivery->lines ? delivery->lines : delivery->layout.height;
 }
 
 #endif

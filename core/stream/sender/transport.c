@@ -6,6 +6,7 @@
 #include "base/fd.h"
 #include "base/stop.h"
 #include "frame/large_meta.h"
+#include "frame/rows.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -397,6 +398,14 @@ void gpud_transport_describe(struct gpud_transport *transport, uint32_t entry,
     transport->pending++;
 }
 
+static enum gpud_status write_meta(struct gpud_transport *transport, uint32_t entry)
+{
+    uint32_t size = gpud_page_descriptor(&transport->page, entry)->large_meta_size;
+    return size > 0 ? transport->remote->ops->write_meta(transport->remote,
+                                                         entry * transport->meta_room, size, NULL)
+                    : GPUD_OK;
+}
+
 /* Writes the slot's bytes, ahead of the words. A failure ends the connection and with it the link,
  * which the listener's thread handles. */
 static void write_slot(struct gpud_transport *transport, uint32_t entry)
@@ -410,10 +419,9 @@ static void write_slot(struct gpud_transport *transport, uint32_t entry)
         bytes = size;
     struct gpud_remote *remote = transport->remote;
     enum gpud_status status =
-        remote->ops->write(remote, entry, slot->frame.memory, slot->frame.offset, bytes, NULL);
-    if (status == GPUD_OK && descriptor->large_meta_size > 0)
-        status = remote->ops->write_meta(remote, entry * transport->meta_room,
-                                         descriptor->large_meta_size, NULL);
+        remote->ops->write(remote, entry, 0, slot->frame.memory, slot->frame.offset, bytes, NULL);
+    if (status == GPUD_OK)
+        status = write_meta(transport, entry);
     if (status != GPUD_OK)
         descriptor->flags |= GPUD_FRAME_VOID;
 }
@@ -424,6 +432,62 @@ bool gpud_transport_publish(struct gpud_transport *transport, uint32_t entry)
     if (transport->remote)
         write_slot(transport, entry);
     return gpud_page_hand_over(&transport->page, entry);
+}
+
+bool gpud_transport_publish_early(struct gpud_transport *transport, uint32_t entry,
+                                  uint64_t sequence)
+{
+    struct gpud_descriptor *descriptor = gpud_page_descriptor(&transport->page, entry);
+    bool described = !transport->remote || write_meta(transport, entry) == GPUD_OK;
+    transport->written[entry] = described ? sequence : 0;
+    transport->sent[entry] = 0;
+    descriptor->flags |= described ? GPUD_FRAME_BY_LINES : GPUD_FRAME_VOID;
+    gpud_page_set_lines(&transport->page, entry, 0);
+    transport->pending--;
+    return gpud_page_hand_over(&transport->page, entry);
+}
+
+/* Writes the slot's rows up to `lines`, plane by plane, ahead of the word; true: they are. Rows
+ * that are too few for a step, or for which the card has no room, are written with the next ones.
+ */
+static bool write_rows(struct gpud_transport *transport, uint32_t entry, uint32_t lines, bool last)
+{
+    struct gpud_remote *remote = transport->remote;
+    const struct gpud_slot *slot = transport->slot_of[entry];
+    struct gpud_rows rows = {transport->sent[entry], lines};
+    if (!slot)
+        return true; /* the frame was given back */
+    const struct gpud_layout *layout = &slot->frame.info.layout;
+    if (!last && rows.to - rows.from < gpud_lines_step(layout->height))
+        return false;
+    remote->ops->has_room(remote); /* which lets a card that is behind catch up */
+    for (uint32_t i = 0; i < layout->planes; i++) {
+        uint64_t at, size;
+        gpud_rows_of_plane(layout, i, rows, &at, &size);
+        if (size > 0 && remote->ops->write(remote, entry, at, slot->frame.memory,
+                                           slot->frame.offset + at, size, NULL) != GPUD_OK)
+            return false;
+    }
+    transport->sent[entry] = lines;
+    return true;
+}
+
+/* Model (tests/model/steps.pml): set_lines. */
+bool gpud_transport_set_lines(struct gpud_transport *transport, uint32_t entry, uint64_t sequence,
+                              uint32_t lines, bool last)
+{
+    if (transport->written[entry] != sequence)
+        return false;
+    if (transport->remote && lines != GPUD_LINES_LOST &&
+        !write_rows(transport, entry, lines, last)) {
+        if (!last)
+            return true;
+        lines = GPUD_LINES_LOST;
+    }
+    if (last)
+        transport->written[entry] = 0;
+    gpud_page_set_lines(&transport->page, entry, lines);
+    return lines != GPUD_LINES_LOST;
 }
 
 bool gpud_transport_announce(struct gpud_transport *transport, uint32_t more)

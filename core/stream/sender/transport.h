@@ -46,6 +46,8 @@ struct gpud_transport {
     uint32_t value;                                    /* of the last signal */
     uint32_t value_of[GPUD_PAGE_ENTRIES];              /* of the signal for each entry's frame */
     uint32_t pending;                                  /* entries whose copy is under way */
+    uint64_t written[GPUD_PAGE_ENTRIES]; /* the frame that is still written in it; 0: none is */
+    uint32_t sent[GPUD_PAGE_ENTRIES];    /* between hosts: its rows that were written to there */
     /* PAGE: returned entries that the receiver's device still reads, oldest first. */
     uint32_t releasing[GPUD_PAGE_ENTRIES], releasing_count;
 };
@@ -109,6 +111,16 @@ void gpud_transport_describe(struct gpud_transport *transport, uint32_t entry,
 /* Publishes a frame that is complete, or whose copy and signal are enqueued. Returns whether the
  * receiver had to be woken. */
 bool gpud_transport_publish(struct gpud_transport *transport, uint32_t entry);
+
+/* Publishes a described frame that is still being written, with no valid rows yet. */
+bool gpud_transport_publish_early(struct gpud_transport *transport, uint32_t entry,
+                                  uint64_t sequence);
+
+/* Says how many of its rows are valid; between hosts writes them first, where they are enough for a
+ * step. last: these are its last ones, all or GPUD_LINES_LOST. false: the frame is lost, now or
+ * since before: a late step of it changes nothing, also of the entry's next frame. */
+bool gpud_transport_set_lines(struct gpud_transport *transport, uint32_t entry, uint64_t sequence,
+                              uint32_t lines, bool last);
 
 /* Announces the described frames and `more` further ones: wakes the receiver early. */
 bool gpud_transport_announce(struct gpud_transport *transport, uint32_t more);

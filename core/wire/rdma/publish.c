@@ -13,8 +13,8 @@
  * there is room the half is written again, in an order in which the other side sees no counter
  * before what it counts:
  *
- *     receiver    identity, given_back, then returned
- *     sender      identity, descriptors, published, start, taken_back, messages, then head
+ *     receiver    identity, by_lines, given_back, then returned
+ *     sender      identity, descriptors, published, lines, start, taken_back, messages, then head
  *
  * The other side may then see some ranges in a later state, but every counted word as it was
  * published before its counter: all is written from the copies, which only publishing changes,
@@ -42,6 +42,7 @@ struct part {
 static const struct part receiver_parts[] = {
     PART(gpud_receiver_half, identity),
     PART(gpud_receiver_half, stats),
+    PART(gpud_receiver_half, by_lines),
     PART(gpud_receiver_half, given_back),
     {offsetof(struct gpud_receiver_half, returned), 2 * sizeof(uint32_t)}, /* and latency */
 };
@@ -50,6 +51,7 @@ static const struct part sender_parts[] = {
     PART(gpud_sender_half, identity),
     PART(gpud_sender_half, descriptor),
     PART(gpud_sender_half, published),
+    PART(gpud_sender_half, lines),
     PART(gpud_sender_half, start),
     PART(gpud_sender_half, taken_back),
     {offsetof(struct gpud_sender_half, messages), 2 * sizeof(uint32_t)}, /* and announced */

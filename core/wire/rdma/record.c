@@ -285,21 +285,23 @@ static bool has_room(struct gpud_remote *base)
            gpud_rdma_has_room(remote->rdma, remote->frame_size);
 }
 
-static enum gpud_status write_frame(struct gpud_remote *base, uint32_t entry,
+static enum gpud_status write_frame(struct gpud_remote *base, uint32_t entry, uint64_t at,
                                     struct gpud_memory *memory, uint64_t offset, uint64_t size,
                                     struct gpud_error *error)
 {
     struct rdma_remote *remote = (struct rdma_remote *)base;
     struct gpud_rdma_region *region = find_source(remote, memory);
-    if (!region || entry >= remote->entries || size > remote->slot_size)
+    if (!region || entry >= remote->entries || at > remote->slot_size ||
+        size > remote->slot_size - at)
         return gpud_fail(error, GPUD_INVALID,
-                         "%llu bytes for entry %u of %u, of memory that was %sadded",
-                         (unsigned long long)size, entry, remote->entries, region ? "" : "not ");
+                         "%llu bytes at %llu for entry %u of %u, of memory that was %sadded",
+                         (unsigned long long)size, (unsigned long long)at, entry, remote->entries,
+                         region ? "" : "not ");
     const struct gpud_handle *to = &remote->ring[entry / remote->slots_per_memory];
     struct gpud_rdma_transfer transfer = {
         .local = region,
         .local_offset = offset,
-        .remote_address = to->word[0] + entry % remote->slots_per_memory * remote->slot_size,
+        .remote_address = to->word[0] + entry % remote->slots_per_memory * remote->slot_size + at,
         .remote_key = (uint32_t)to->word[1],
         .size = size,
     };
