@@ -35,7 +35,7 @@ class Build:
     with_long: list = dataclasses.field(default_factory=list)  # patterns of tests that run with --long alone
     env: dict = dataclasses.field(default_factory=dict)  # to build it
     slower: int = 1  # factor for the time limits of its tests
-    at_once: int = 3  # tests for each processor: most wait for something most of the time
+    at_once: float = 3.5  # tests for each processor: of its time a test needs one for a fifth, mostly
     took: dict = dataclasses.field(default_factory=dict)  # seconds that building and testing took
 
     def __call__(self, name, args):
@@ -166,7 +166,7 @@ def test(what, part, args):
     choice = [word for suite in what.suites or [] for word in ("--suite", suite)]
     choice += [word for suite in left_out(what, args) for word in ("--no-suite", suite)]
     choice += names_of(what, args)
-    at_once = str(what.at_once * processors)
+    at_once = str(int(what.at_once * processors))
     tests = run_tests(what, part, "testlog", "--num-processes", at_once, "--no-suite", "vm", *choice)
     if not what.suites and not args.quick:
         at_once = str(min(processors, GUESTS))  # emulated, they only compute
