@@ -42,6 +42,9 @@ void scene_open(struct scene *scene, const struct way *way, enum gpud_slow_recei
 void scene_format(struct scene *scene, const char *format, uint32_t width, uint32_t height);
 void scene_close(struct scene *scene);
 struct peer_orders scene_orders(const struct scene *scene);
+/* Emulated, where a card sends 40 MB/s and checking a frame takes long, too. */
+bool scene_in_guest(void);
+
 void scene_send(struct scene *scene, unsigned frames);
 
 /* The receiver takes and gives back nothing any more, until `paused` is false. */

@@ -210,6 +210,7 @@ void test_fan_out(const struct way *way)
 {
     static const enum gpud_slow_receiver policies[] = {GPUD_SLOW_DEFAULT, GPUD_SLOW_DROP_NEWEST,
                                                        GPUD_SLOW_DROP_OLDEST};
+    const int frames = scene_in_guest() ? 100 : 300;
     struct scene scene;
     struct peer peers[FAN];
     scene_open(&scene, way, GPUD_SLOW_BLOCK);
@@ -223,11 +224,11 @@ void test_fan_out(const struct way *way)
     }
     WORKS(gpud_sender_wait(scene.sender, FAN, 30 * GPUD_SEC, &e));
     send_to_resting(&scene, peers);
-    for (int i = 0; i < 300; i++) {
+    for (int i = 0; i < frames; i++) {
         scene_send(&scene, 1);
         if (i % 2)
             gpud_test_nap(1);
-        if (i == 150) /* accounts hold over a change of caps */
+        if (i == frames / 2) /* accounts hold over a change of caps */
             scene_format(&scene, "UYVY", 322, 180);
     }
     send_to_all(&scene, peers);

@@ -97,6 +97,11 @@ struct peer_orders scene_orders(const struct scene *scene)
     return orders;
 }
 
+bool scene_in_guest(void)
+{
+    return getenv("GPUD_TEST_ADDRESS") != NULL;
+}
+
 void scene_send(struct scene *scene, unsigned frames)
 {
     while (frames--)
@@ -154,6 +159,14 @@ static void send_twice(struct scene *scene)
     WORKS(gpud_sender_submit_keep(scene->sender, frame, 10 * GPUD_SEC, &e));
 }
 
+/* In the guest one of the formats below keeps its size, and the others have a sixteenth of their
+ * bytes. */
+#define FULL_SIZE 5
+static uint32_t scaled(uint32_t size, unsigned format)
+{
+    return scene_in_guest() && format != FULL_SIZE && size >= 4 ? size / 4 : size;
+}
+
 /* Several formats in one stream, each a new epoch in band; every byte of every frame is checked by
  * the receiver. */
 static void test_frames(const struct way *way)
@@ -174,13 +187,15 @@ static void test_frames(const struct way *way)
     orders.hold = 2;
     orders.leave_after = 1;
     peer_start(&peer, &orders);
-    scene_format(&scene, formats[0].format, formats[0].width, formats[0].height);
+    scene_format(&scene, formats[0].format, scaled(formats[0].width, 0),
+                 scaled(formats[0].height, 0));
     WORKS(gpud_sender_wait(scene.sender, 1, 30 * GPUD_SEC, &e));
     unsigned sent = 0;
     for (unsigned i = 0; i < count; i++) {
         struct gpud_sender_info info = GPUD_INFO_INIT(info);
         if (i > 0)
-            scene_format(&scene, formats[i].format, formats[i].width, formats[i].height);
+            scene_format(&scene, formats[i].format, scaled(formats[i].width, i),
+                         scaled(formats[i].height, i));
         WORKS(gpud_sender_wait(scene.sender, 1, 30 * GPUD_SEC,
                                &e)); /* the canary's copies are over */
         gpud_sender_get_info(scene.sender, &info);

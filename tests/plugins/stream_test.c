@@ -45,6 +45,10 @@ static const gchar *const shapes[] = {
 
 TEST(test_shape, .times = G_N_ELEMENTS(shapes))
 {
+    /* Between hosts every fourth: the others' bytes are laid out by the same code, and each case
+     * takes the emulated guest seconds. */
+    if (g_getenv("GPUD_TEST_ADDRESS") && !g_getenv("GPUD_TEST_ALL") && __i__ % 4 != 0)
+        return;
     setup();
     const gchar *text = shapes[__i__];
     gst_harness_set_src_caps_str(sink, text);

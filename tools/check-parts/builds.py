@@ -35,6 +35,7 @@ class Build:
     with_long: list = dataclasses.field(default_factory=list)  # patterns of tests that run with --long alone
     env: dict = dataclasses.field(default_factory=dict)  # to build it
     slower: int = 1  # factor for the time limits of its tests
+    at_once: float = 3.5  # tests for each processor: of its time a test needs one for a fifth, mostly
     took: dict = dataclasses.field(default_factory=dict)  # seconds that building and testing took
 
     def __call__(self, name, args):
@@ -161,16 +162,14 @@ GUESTS = 4  # at a time, at most: each has 2 processors and up to 4 GB of memory
 
 def test(what, part, args):
     """The guests run after all others, which they would slow down."""
-    # Most tests wait for something most of the time: 460 of them take 1,650 s, and 480 s of a processor. Those of a
-    # sanitizer compute more, and emulated guests do nothing else.
-    waiting = 3 if what.slower == 1 else 2
     processors = os.cpu_count() or 1
     choice = [word for suite in what.suites or [] for word in ("--suite", suite)]
     choice += [word for suite in left_out(what, args) for word in ("--no-suite", suite)]
     choice += names_of(what, args)
-    tests = run_tests(what, part, "testlog", "--num-processes", str(waiting * processors), "--no-suite", "vm", *choice)
+    at_once = str(int(what.at_once * processors))
+    tests = run_tests(what, part, "testlog", "--num-processes", at_once, "--no-suite", "vm", *choice)
     if not what.suites and not args.quick:
-        at_once = str(min(processors, GUESTS))
+        at_once = str(min(processors, GUESTS))  # emulated, they only compute
         guests = run_tests(what, part, "guests", "--num-processes", at_once, "--suite", "vm", *choice)
         run_again(what, part, guests)
         tests += guests

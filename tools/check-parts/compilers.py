@@ -7,5 +7,5 @@ from builds import Build
 
 SUITES = ["unit", "conformance", "process", "plugins"]
 
-CLANG = Build("build-clang", [], SUITES, env={"CC": "clang"}, slower=2)
-LTO = Build("build-lto", ["--buildtype", "release", "-Db_lto=true"], SUITES, env={"CC": "gcc"}, slower=2)
+CLANG = Build("build-clang", [], SUITES, env={"CC": "clang"}, slower=2, at_once=2)
+LTO = Build("build-lto", ["--buildtype", "release", "-Db_lto=true"], SUITES, env={"CC": "gcc"}, slower=2, at_once=2)

@@ -36,8 +36,9 @@ WITHOUT_MEMORY = [
 # Without HIP, which runs CUDA's code with another table of calls.
 ASAN = Build("build-asan", ["-Db_sanitize=address,undefined", *OPTIONS],
              ["unit", "conformance", "process", "fuzz", "fakes", "capture", "dgma-layer"], without=["hip"],
-             with_long=VARIANTS + WITHOUT_MEMORY, slower=5)
-# Without OpenCL: its runtime is not built for this sanitizer, which then misses its locks and reports false races.
+             with_long=VARIANTS + WITHOUT_MEMORY, slower=5, at_once=3)
+# Without OpenCL: its runtime is not built for this sanitizer, which then misses its locks and reports false races. What
+# computes takes ten times as long under it, so that fewer tests run at once.
 TSAN = Build("build-tsan", ["-Db_sanitize=thread", *OPTIONS],
              ["threads", "host", "cuda", "fakes", "capture", "process"],
-             with_long=VARIANTS + WITHOUT_THREADS, slower=5)
+             with_long=VARIANTS + WITHOUT_THREADS, slower=5, at_once=2)
