@@ -74,3 +74,19 @@ int convert_parse_busy_poll(PyObject *object, void *busy_poll_ns)
     *result = (int64_t)(seconds * 1e9);
     return 1;
 }
+
+PyObject *convert_to_numpy(PyObject *self, PyObject *args, PyObject *names)
+{
+    PyObject *memory = PyMemoryView_FromObject(self);
+    PyObject *first = memory ? PyTuple_Pack(1, memory) : NULL;
+    PyObject *all = first ? PySequence_Concat(first, args) : NULL;
+    PyObject *numpy = all ? PyImport_ImportModule("numpy") : NULL;
+    PyObject *function = numpy ? PyObject_GetAttrString(numpy, "asarray") : NULL;
+    PyObject *array = function ? PyObject_Call(function, all, names) : NULL;
+    Py_XDECREF(function);
+    Py_XDECREF(numpy);
+    Py_XDECREF(all);
+    Py_XDECREF(first);
+    Py_XDECREF(memory);
+    return array;
+}

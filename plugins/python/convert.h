@@ -18,6 +18,10 @@ PyObject *convert_time(uint64_t ns);
 /* The media in the syntax of caps; None if it cannot be written. */
 PyObject *convert_media(const struct gpud_media *media);
 
+/* `__array__` of what has the buffer protocol. numpy calls it only where that refuses, and makes an
+ * array of the object itself, without the reason, where there is no such method. */
+PyObject *convert_to_numpy(PyObject *self, PyObject *args, PyObject *names);
+
 /* The name of a policy: "block", "drop-newest", "drop-oldest"; None. */
 PyObject *convert_policy(enum gpud_slow_receiver policy);
 /* A converter for PyArg_Parse's "O&", into an enum gpud_slow_receiver. */

@@ -4,6 +4,7 @@
 #include "frame.h"
 
 #include "array.h"
+#include "convert.h"
 #include "dlpack.h"
 #include "error.h"
 #include "guard.h"
@@ -402,6 +403,9 @@ static PyObject *leave(PyObject *self, PyObject *args)
 }
 
 static PyMethodDef methods[] = {
+    {"__array__", (PyCFunction)(void (*)(void))convert_to_numpy, METH_VARARGS | METH_KEYWORDS,
+     "__array__($self, /, *args, **names)\n--\n\n"
+     "For numpy, which says by it why the bytes are no array."},
     {"__dlpack__", (PyCFunction)(void (*)(void))export_dlpack, METH_VARARGS | METH_KEYWORDS,
      "__dlpack__($self, /, *, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\n"
      "A capsule for a consumer's from_dlpack(). The consumer's stream waits for the bytes, and "

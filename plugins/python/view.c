@@ -3,6 +3,7 @@
 
 #include "view.h"
 
+#include "convert.h"
 #include "dlpack.h"
 #include "error.h"
 
@@ -156,6 +157,9 @@ static PyObject *export_device(PyObject *self, PyObject *unused)
 }
 
 static PyMethodDef methods[] = {
+    {"__array__", (PyCFunction)(void (*)(void))convert_to_numpy, METH_VARARGS | METH_KEYWORDS,
+     "__array__($self, /, *args, **names)\n--\n\n"
+     "For numpy, which says by it why the bytes are no array."},
     {"__dlpack__", (PyCFunction)(void (*)(void))export_dlpack, METH_VARARGS | METH_KEYWORDS,
      "__dlpack__($self, /, *, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\n"
      "A capsule for a consumer's from_dlpack(). The consumer's stream waits for the bytes."},

@@ -248,9 +248,11 @@ class Frames(Case):
                     self.assertEqual((array.shape, array.strides), (plane.shape, plane.strides))
                 if name in ("v210", "r210"):
                     self.refuses(BufferError, "frame.raw", memoryview, frame)
+                    self.refuses(BufferError, "frame.raw", np.asarray, frame)
                     self.refuses(BufferError, "frame.raw", frame.__dlpack__)
                 elif len(planes) > 1:
                     self.refuses(BufferError, "frame.planes", memoryview, frame)
+                    self.refuses(BufferError, "frame.planes", np.asarray, frame)
                 else:
                     self.assertEqual(memoryview(frame).shape, list(planes.values())[0])
 
