@@ -208,6 +208,65 @@ TEST(test_caps_that_cannot_be)
     g_clear_pointer(&reason, g_free);
 }
 
+/* Whatever the strides say: behind a modifier no row is where they do. */
+TEST(test_tiled_pictures_have_no_caps)
+{
+    static const guint64 modifiers[] = {1, 0x0100000000000001, G_MAXUINT64};
+    struct gpud_media media = {.picture = {.rate = {25, 1}}};
+    GstVideoInfo info;
+
+    for (guint i = 0; i < G_N_ELEMENTS(modifiers); i++) {
+        g_autofree gchar *reason = NULL;
+        gpud_layout_init(&media.picture.layout, "NV12", 64, 16, 0, NULL);
+        media.picture.layout.modifier = modifiers[i];
+        fail_if(media_to_caps(&media, NULL, &info, &reason), "modifier %" G_GUINT64_FORMAT,
+                modifiers[i]);
+        fail_unless(strstr(reason, "modifier") != NULL, "%s", reason);
+    }
+}
+
+/* Strides and planes that leave the frame, or are other ones than the format's. */
+TEST(test_layouts_that_cannot_be)
+{
+    struct gpud_media good = {.picture = {.rate = {25, 1}}};
+    GstVideoInfo info;
+
+    gpud_layout_init(&good.picture.layout, "NV12", 64, 16, 0, NULL);
+    for (guint lie = 0; lie < 8; lie++) {
+        struct gpud_media media = good;
+        struct gpud_layout *layout = &media.picture.layout;
+        g_autofree gchar *reason = NULL;
+        switch (lie) {
+        case 0:
+            layout->plane[0].stride = 63;
+            break;
+        case 1:
+            layout->plane[1].stride = G_MAXUINT32;
+            break;
+        case 2:
+            layout->plane[1].offset = layout->size;
+            break;
+        case 3:
+            layout->plane[1].offset = G_MAXUINT64 - 64;
+            break;
+        case 4:
+            layout->plane[1].rows = G_MAXUINT32;
+            break;
+        case 5:
+            layout->planes = 1;
+            break;
+        case 6:
+            layout->planes = G_MAXUINT32;
+            break;
+        default:
+            layout->plane[0].rows = 8;
+            break;
+        }
+        fail_if(media_to_caps(&media, NULL, &info, &reason), "lie %u", lie);
+        fail_unless(reason != NULL && strlen(reason) > 20, "lie %u: %s", lie, reason);
+    }
+}
+
 /* Values of extra fields that are none of their type, or of a type that no caps have, are left out,
  * without a warning. */
 TEST(test_extra_values_that_cannot_be)

@@ -439,6 +439,11 @@ static gchar *explain_unknown(const struct gpud_media *media)
         return g_strdup("GStreamer does not know the sender's format of sound");
     if (media->kind != GPUD_MEDIA_PICTURE)
         return g_strdup("the sender sends data of a type that the elements do not support");
+    if (media->picture.layout.modifier)
+        return g_strdup_printf("the sender's pictures are arranged by a GPU's driver (DRM modifier "
+                               "0x%016" G_GINT64_MODIFIER "x), and the elements need them row by "
+                               "row",
+                               media->picture.layout.modifier);
     gchar *name = layout_format_name(&media->picture.layout);
     gchar *reason = g_strdup_printf("GStreamer does not know the sender's format \"%s\"", name);
     g_free(name);
