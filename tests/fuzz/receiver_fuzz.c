@@ -69,7 +69,7 @@ static void prepare(void)
             abort();
         paint(source->host, 2048);
     }
-    if (!fuzz_signals(receiver->device))
+    if (!fuzz_shares(receiver->device))
         return;
     if (gpud_queue_create(receiver->device, &painter, NULL) != GPUD_OK ||
         gpud_queue_create(receiver->device, &application, NULL) != GPUD_OK)
@@ -195,6 +195,20 @@ static void drop_page(struct player *player)
     player->writes = false;
 }
 
+/* A legacy handle, or one that is good but for a word and perhaps for its descriptor. */
+static void forge(const struct player *player, struct gpud_handle *handle, uint32_t choice)
+{
+    if (shared.type != GPUD_HANDLE_VULKAN_FD) {
+        *handle = fuzz_forged_handle(SLOTS * SLOT_SIZE);
+        return;
+    }
+    *handle = shared;
+    if (choice & 4)
+        handle->fd = player->ring_fd;
+    if (choice & 8)
+        handle->word[player->epoch % GPUD_VULKAN_WORDS] ^= UINT64_C(1) << (choice & 7) * 9;
+}
+
 /* A route with what belongs to it, but for a signal that the input may choose. */
 static void choose_route(struct player *player, struct gpud_offer *offer, uint32_t choice)
 {
@@ -211,10 +225,10 @@ static void choose_route(struct player *player, struct gpud_offer *offer, uint32
         .slot_size = SLOT_SIZE, .slots_per_memory = SLOTS, .memories = 1};
     offer->ring.handle[0] = (struct gpud_handle){
         .type = GPUD_HANDLE_MEMFD, .fd = player->ring_fd, .size = SLOTS * SLOT_SIZE};
-    if (signals && !gpud_ring_is_on_host(route->ring))
+    if (fuzz_shares(receiver->device) && !gpud_ring_is_on_host(route->ring))
         offer->ring.handle[0] = shared;
     if (choice & 0x80)
-        offer->ring.handle[0] = fuzz_forged_handle(SLOTS * SLOT_SIZE);
+        forge(player, &offer->ring.handle[0], choice);
     if (FUZZ_BETWEEN_HOSTS && choice & 3) { /* else one of this host */
         drop_page(player);
         fuzz_network_open(&player->network);

@@ -51,6 +51,12 @@ static inline bool fuzz_signals(const struct gpud_device *device)
     return device->caps & GPUD_CAP_PAGE_SIGNALS;
 }
 
+/* Whether rings lie in memory of the device that crosses processes by a handle of its own. */
+static inline bool fuzz_shares(const struct gpud_device *device)
+{
+    return device->caps & GPUD_CAP_SHARE && !(device->caps & GPUD_CAP_CPU_ADDRESSABLE);
+}
+
 /* Memory of the device that an honest peer would offer as a ring. Called once. */
 static inline struct gpud_memory *fuzz_share(struct gpud_device *device, uint64_t size,
                                              enum gpud_usage usage, struct gpud_handle *handle)
