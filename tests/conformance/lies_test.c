@@ -27,7 +27,7 @@
 #define PAGE 4096
 #define SIZE (5 * PAGE)
 #define NO_SHRINKING (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
-#define HANGS_AFTER 60 /* s: no refusal waits for anything */
+#define HANGS_AFTER 60 /* s: no refusal waits for anything; the process is ended then */
 
 /* A driver's calls come here, too. What is closed twice is another thread's the second time. */
 static atomic_uint wrong_closes;
@@ -237,8 +237,10 @@ static void refuse_handle(struct side *side, const char *name, struct gpud_handl
     struct gpud_error error = {.reason = ""};
     struct before before = look(fd);
     handle.fd = fd;
+    alarm(HANGS_AFTER);
     enum gpud_status status =
         gpud_memory_import(side->device, &handle, SIZE, GPUD_USAGE_TARGET, &memory, &error);
+    alarm(0);
     check_refusal(name, fd, before, status, &error, memory);
     CHECK(status == GPUD_PEER, "%s: status %d, where the peer is to blame", name, (int)status);
 }
@@ -248,8 +250,10 @@ static void refuse_dmabuf(struct side *side, const char *name, int fd, uint64_t 
     struct gpud_memory *memory = NULL;
     struct gpud_error error = {.reason = ""};
     struct before before = look(fd);
+    alarm(HANGS_AFTER);
     enum gpud_status status =
         gpud_memory_import_dmabuf(side->device, fd, from, SIZE, &memory, &error);
+    alarm(0);
     check_refusal(name, fd, before, status, &error, memory);
     CHECK(status == GPUD_INVALID || status == GPUD_UNSUPPORTED, "%s: status %d", name, (int)status);
 }
@@ -281,16 +285,14 @@ static void refuse_kinds(struct side *side, const struct gpud_handle *good)
 /* A peer's own memfd, as the driver would have made it but for a word, or for its size. */
 static int forge(int original, off_t size, unsigned word, uint64_t value)
 {
-    char page[PAGE];
-    uint64_t own[PAGE / sizeof(uint64_t)];
+    uint64_t page[PAGE / sizeof(uint64_t)];
     int fd = make_memfd(size, 0);
     for (off_t at = 0; at < size; at += PAGE) {
         ssize_t wanted = size - at < PAGE ? (ssize_t)(size - at) : PAGE;
         CHECK(pread(original, page, (size_t)wanted, at) == wanted, "pread: %s", strerror(errno));
-        memcpy(own, page, sizeof(own));
         if (at == 0 && word)
-            own[word - 1] = value;
-        CHECK(pwrite(fd, own, (size_t)wanted, at) == wanted, "pwrite: %s", strerror(errno));
+            page[word - 1] = value;
+        CHECK(pwrite(fd, page, (size_t)wanted, at) == wanted, "pwrite: %s", strerror(errno));
     }
     CHECK(fcntl(fd, F_ADD_SEALS, NO_SHRINKING) == 0, "seals: %s", strerror(errno));
     return fd;
@@ -391,7 +393,6 @@ int main(int argc, char **argv)
 {
     CHECK(argc == 2, "usage: %s DEVICE", argv[0]);
     say_device(argv[1]);
-    alarm(HANGS_AFTER);
     twice(everything, argv[1]);
     return 0;
 }

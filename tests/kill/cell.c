@@ -18,6 +18,8 @@ const struct way ways[WAYS] = {
     {"map cuda", WAY_CUDA, "cuda:0", "cuda:0", "map"},
     {"peer", WAY_PEER, "cuda:0", "cuda:1", "peer"},
     {"staged", WAY_STAGED, "cuda:0", "cuda:1", "staged"},
+    {"staged up", WAY_UP, "host", "vulkan:0", "staged"},
+    {"staged down", WAY_DOWN, "vulkan:0", "host", "staged"},
     {"directgma", WAY_DIRECTGMA, "opencl:0", "opencl:0", "directgma"},
     {"map hip", WAY_HIP, "hip:0", "hip:0", "map"},
     {"peer hip", WAY_HIP_PEER, "hip:0", "hip:1", "peer"},

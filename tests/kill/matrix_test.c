@@ -265,14 +265,14 @@ static bool is_nth_way(int point, int way, int n)
 }
 
 /* Of each kind the first point and the last one, where those are two, on one way each, another one
- * for each kind: so that all ways are met, too. */
+ * for each kind: so that all ways but the group's are met, too. */
 static bool is_among_kinds(int point, int way)
 {
     int kind = 0;
     for (int i = 0; i < point && !is_of_kind(i, point); i++)
         kind += is_first_of_kind(i);
     return (is_first_of_kind(point) && is_nth_way(point, way, kind)) ||
-           (is_last_of_kind(point) && !is_first_of_kind(point) && is_nth_way(point, way, kind + 6));
+           (is_last_of_kind(point) && !is_first_of_kind(point) && is_nth_way(point, way, kind + 5));
 }
 
 static bool is_any(int point, int way)
@@ -281,14 +281,16 @@ static bool is_any(int point, int way)
 }
 
 /* Everything, except in the columns of a standby and of a group, which vary the sender and the
- * receiver and not the way: one cell of each kind. */
+ * receiver and not the way, and of two ways that are made of others' parts: one cell of each
+ * kind. */
 static bool is_in_short_run(int point, int way)
 {
-    return !(ways[way].bit & (WAY_STANDBY | WAY_GROUP)) || is_first_of_kind(point);
+    return !(ways[way].bit & (WAY_STANDBY | WAY_GROUP | WAY_UP | WAY_DOWN)) ||
+           is_first_of_kind(point);
 }
 
 /* kill-matrix [kills on the host [kills on other ways [part of a way's name [part of a point's
- * name]]]]              with one kill on other ways not all cells of a standby and a group
+ * name]]]]              with one kill on other ways not all cells of some ways
  * kill-matrix sample     two kills in each cell of a sample
  * kill-matrix kinds      two kills in a cell or two of each kind
  *

@@ -7,16 +7,16 @@
 
 #define MAP_GPU (WAY_CUDA | WAY_HIP)
 #define PEER_GPU (WAY_PEER | WAY_HIP_PEER)
-#define TAKES_BACK \
-    (WAY_HOST | WAY_VULKAN | MAP_GPU | PEER_GPU | WAY_STAGED | WAY_DIRECTGMA | WAY_PUSH)
+#define STAGED (WAY_STAGED | WAY_UP | WAY_DOWN)
+#define TAKES_BACK (WAY_HOST | WAY_VULKAN | MAP_GPU | PEER_GPU | STAGED | WAY_DIRECTGMA | WAY_PUSH)
 #define ALL (TAKES_BACK | WAY_RDMA)
 /* Whoever dies: the main sender of a group's, or the group. */
 #define GROUPED (ALL | WAY_GROUP)
 /* Of a sender that dies: where another one stands by, too. */
 #define MAY_STAND_BY (GROUPED | WAY_STANDBY)
-#define SHARED (WAY_HOST | WAY_VULKAN | MAP_GPU | WAY_STAGED) /* a ring of the sender's */
-#define SIGNALLED (MAP_GPU | PEER_GPU | WAY_DIRECTGMA)        /* words that the devices write */
-#define BY_QUEUE (MAP_GPU | PEER_GPU)                         /* and that the page holds */
+#define SHARED (WAY_HOST | WAY_VULKAN | MAP_GPU | STAGED) /* a ring of the sender's */
+#define SIGNALLED (MAP_GPU | PEER_GPU | WAY_DIRECTGMA)    /* words that the devices write */
+#define BY_QUEUE (MAP_GPU | PEER_GPU)                     /* and that the page holds */
 
 const struct point points[] = {
     {"sender: connection accepted", BY_CONNECTING, MAY_STAND_BY},
@@ -51,7 +51,7 @@ const struct point points[] = {
     {"receiver: READY sent", BY_CONNECTING, GROUPED},
     {"receiver: claimed, descriptor not read", BY_FRAMES, GROUPED},
     {"receiver: descriptor read", BY_FRAMES, GROUPED},
-    {"receiver: upload enqueued", BY_FRAMES, WAY_STAGED | WAY_PUSH},
+    {"receiver: upload enqueued", BY_FRAMES, WAY_STAGED | WAY_UP | WAY_PUSH},
     {"receiver: frame handed out", BY_FRAMES, GROUPED},
     {"receiver: wait enqueued", BY_FRAMES, SIGNALLED},
     {"receiver: release posted", BY_FRAMES, BY_QUEUE},

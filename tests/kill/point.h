@@ -22,8 +22,10 @@ enum way_bit {
     WAY_VULKAN = 1 << 9,    /* map, both ends on one GPU, whose queues wait for no words */
     WAY_STANDBY = 1 << 10,  /* as WAY_HOST; the next sender waits for the address meanwhile */
     WAY_GROUP = 1 << 11,    /* as WAY_HOST; a group has a backup besides */
+    WAY_UP = 1 << 12,       /* staged, from the host to such a GPU as WAY_VULKAN's */
+    WAY_DOWN = 1 << 13,     /* and from there to the host */
 };
-#define WAYS 12
+#define WAYS 14
 
 /* What makes a process pass the point, besides frames. */
 enum provoke {

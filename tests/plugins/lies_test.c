@@ -237,14 +237,30 @@ TEST(test_layouts_that_cannot_be)
         struct gpud_layout *layout = &media.picture.layout;
         g_autofree gchar *reason = NULL;
         switch (lie) {
-        case 0: layout->plane[0].stride = 63; break;
-        case 1: layout->plane[1].stride = G_MAXUINT32; break;
-        case 2: layout->plane[1].offset = layout->size; break;
-        case 3: layout->plane[1].offset = G_MAXUINT64 - 64; break;
-        case 4: layout->plane[1].rows = G_MAXUINT32; break;
-        case 5: layout->planes = 1; break;
-        case 6: layout->planes = G_MAXUINT32; break;
-        default: layout->plane[0].rows = 8; break;
+        case 0:
+            layout->plane[0].stride = 63;
+            break;
+        case 1:
+            layout->plane[1].stride = G_MAXUINT32;
+            break;
+        case 2:
+            layout->plane[1].offset = layout->size;
+            break;
+        case 3:
+            layout->plane[1].offset = G_MAXUINT64 - 64;
+            break;
+        case 4:
+            layout->plane[1].rows = G_MAXUINT32;
+            break;
+        case 5:
+            layout->planes = 1;
+            break;
+        case 6:
+            layout->planes = G_MAXUINT32;
+            break;
+        default:
+            layout->plane[0].rows = 8;
+            break;
         }
         fail_if(media_to_caps(&media, NULL, &info, &reason), "lie %u", lie);
         fail_unless(reason != NULL && strlen(reason) > 20, "lie %u: %s", lie, reason);

@@ -9,8 +9,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/vfs.h>
 
 #define SIZE 100000 /* no multiple of a page */
@@ -168,6 +170,32 @@ static void test_huge(void)
     gpud_fd_close(&fd);
 }
 
+static void test_types(void)
+{
+    mode_t type;
+    int memfd = sealed(0, SIZE, SEALS), event = eventfd(0, EFD_CLOEXEC), pipes[2];
+    CHECK(event >= 0 && pipe2(pipes, O_CLOEXEC) == 0, "no event or pipe: %s", strerror(errno));
+    const struct {
+        int fd;
+        mode_t type;
+    } known[] = {{memfd, S_IFREG}, {event, 0}, {pipes[0], S_IFIFO}};
+    for (int i = 0; i < 3; i++) {
+        CHECK(gpud_fd_type(known[i].fd, &type) && type == known[i].type, "%d is of type %#x", i,
+              (unsigned)type);
+        CHECK(!gpud_fd_is_dmabuf(known[i].fd), "%d counts as a dma-buf", i);
+    }
+    CHECK(!gpud_fd_type(-1, &type) && errno == EBADF, "a type of none");
+    CHECK(!gpud_fd_is_dmabuf(-1), "none counts as a dma-buf");
+    pretended = DMA_BUF_MAGIC;
+    CHECK(gpud_fd_is_dmabuf(event), "the file system is not asked");
+    CHECK(!gpud_fd_is_dmabuf(memfd), "a file counts as a dma-buf");
+    pretended = 0;
+    close(memfd);
+    close(event);
+    close(pipes[0]);
+    close(pipes[1]);
+}
+
 int main(void)
 {
     SAY("memory that is shared and taken back");
@@ -182,5 +210,7 @@ int main(void)
     SAY("memfds that are not of ordinary pages");
     test_pages();
     test_huge();
+    SAY("types of descriptors");
+    test_types();
     return 0;
 }
