@@ -181,6 +181,23 @@ static void drifts(void)
     }
 }
 
+/* From the second frame on, while the source still finds out how late frames are: the intervals do
+ * not visibly change, and after it frames are no later than the shortest way. */
+static void settles(void)
+{
+    struct sim sim = {
+        .jitter = 15 * GST_MSECOND, .ahead = 70 * (gint64)GST_SECOND, .at = G_MAXUINT};
+
+    begin(&sim);
+    run(&sim, 1, FALSE);
+    run(&sim, MINUTE_FRAMES, TRUE);
+    gint64 least = G_MAXINT64;
+    for (guint i = 0; i < MINUTE_FRAMES; i++)
+        least = MIN(least, run(&sim, 1, TRUE));
+    CHECK(ABS(least) < GST_MSECOND, "the least late frame is %" G_GINT64_FORMAT " µs late",
+          least / 1000);
+}
+
 /* --- what is no drift ----------------------------------------------------------------------- */
 
 /* Afterwards frames are as late as before, and have kept their intervals. */
@@ -303,6 +320,7 @@ int main(int argc, char **argv)
     setvbuf(stdout, NULL, _IOLBF, 0);
     SAY("an hour of drift");
     drifts();
+    settles();
     SAY("steps");
     steps();
     other_way(4 * GST_MSECOND);

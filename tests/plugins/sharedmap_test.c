@@ -23,8 +23,50 @@ static void arrive(struct stream *stream, GstClockTime at)
     CHECK(stream->map.anchored, "nothing was learnt");
 }
 
+/* A frame of that running time. Returns its time here. */
+static gint64 arrive_later(struct stream *stream, GstClockTime running, GstClockTime at)
+{
+    const struct wire_head head = {.live = TRUE, .run = RUN, .sent = GST_CLOCK_TIME_NONE};
+    const struct time_frame frame = {
+        .running = running, .submitted = GST_CLOCK_TIME_NONE, .arrived = at, .waited_for = TRUE};
+    const struct time_now now = {.base = GST_SECOND, .running = at, .system = at};
+    shared_map_update(&stream->part, &stream->map, &head, &frame, &now);
+    return time_map_apply(&stream->map, running);
+}
+
+/* Pictures are up to 15 ms on their way, the sound of the same moment arrives 100 ms later: from
+ * the first picture on they keep their times to each other, also while the shortest way is still
+ * unknown. */
+static void jitter(guint seed)
+{
+    struct shared_map *map = shared_map_new();
+    struct stream picture = {.part = {.map = map, .process = 1}};
+    struct stream sound = {.part = {.map = map, .process = 1}};
+    gint64 pictures[16], most = 0;
+    GRand *random = g_rand_new_with_seed(seed);
+
+    for (guint i = 0; i < 1000; i++) { /* 25 a second; sound is 100 ms later */
+        GstClockTime running = 100 * GST_SECOND + i * 40 * GST_MSECOND;
+        GstClockTime at = 10 * GST_SECOND + i * 40 * GST_MSECOND;
+        GstClockTime way = (GstClockTime)g_rand_int_range(random, 0, 15 * GST_MSECOND);
+        pictures[i % 16] = arrive_later(&picture, running, at + way);
+        if (i < 3)
+            continue;
+        gint64 heard = arrive_later(&sound, running - 3 * 40 * GST_MSECOND, at + 20 * GST_MSECOND);
+        most = MAX(most, ABS(heard - pictures[(i - 3) % 16]));
+    }
+    SAY("sound and picture are %.3f ms apart at most", (double)most / 1e6);
+    CHECK(most < GST_MSECOND, "sound and picture are %" G_GINT64_FORMAT " ns apart", most);
+    shared_map_leave(&picture.part);
+    shared_map_leave(&sound.part);
+    shared_map_unref(map);
+    g_rand_free(random);
+}
+
 int main(void)
 {
+    for (guint seed = 1; seed <= 5; seed++)
+        jitter(seed);
     struct shared_map *map = shared_map_new();
     struct stream picture = {.part = {.map = map, .process = 1}};
     struct stream sound = {.part = {.map = map, .process = 1}};

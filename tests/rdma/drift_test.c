@@ -1,19 +1,21 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Receives a programme of 5 pictures a second and sound of 48 kHz: how far sound and picture of
- * one moment at the sender are apart here, and how the clocks moved meanwhile. A frame's offset
- * says which picture, or sample, it is. Arguments: the address, the key's file, how many seconds,
- * and when the pictures and the sound began at the sender, in s. */
+/* Receives a programme of pictures and sound of 48 kHz: how far sound and picture of one moment at
+ * the sender are apart here, and how the clocks moved meanwhile. A frame's offset says which
+ * picture, or sample, it is. Arguments: the address, the key's file, how many seconds, the rate of
+ * the pictures (30000/1001), and when they and the sound began at the sender, in s. */
 #include "support/check.h"
 
 #include <gst/gst.h>
 #include <string.h>
 
 #define RATE 48000
-#define PICTURE (GST_SECOND / 5)
+#define APART (GST_SECOND / 5) /* two blocks of sound, for a picture to find its own */
 #define MOST (gint64) GST_MSECOND
-/* While the source finds out how late the frames are, 10 s, its steps may fall between the two. */
+/* While the source finds out how late the frames are, 10 s, it places those that come after at
+ * once, where the first ones were later by more than 20 ms (wire/drift.h): on an emulated machine
+ * they are, and such a step may fall between a picture and its sound. */
 #define SETTLING (15 * GST_SECOND)
 /* Pictures and sound that fall behind by more were not made in real time: the machine stood still.
  */
@@ -33,6 +35,7 @@ struct stream {
 };
 
 static GMutex lock;
+static guint64 rate_num, rate_den; /* of the pictures */
 static struct stream streams[2];
 
 static GstPadProbeReturn on_data(GstPad *pad, GstPadProbeInfo *info, gpointer user)
@@ -47,8 +50,9 @@ static GstPadProbeReturn on_data(GstPad *pad, GstPadProbeInfo *info, gpointer us
     GstBuffer *buffer = GST_PAD_PROBE_INFO_BUFFER(info);
     guint64 offset = GST_BUFFER_OFFSET(buffer);
     struct late late = {
-        .sent = stream->began + (stream->is_sound ? gst_util_uint64_scale(offset, GST_SECOND, RATE)
-                                                  : offset * PICTURE),
+        .sent = stream->began +
+                (stream->is_sound ? gst_util_uint64_scale(offset, GST_SECOND, RATE)
+                                  : gst_util_uint64_scale(offset, GST_SECOND * rate_den, rate_num)),
     };
     late.late = (gint64)gst_segment_to_running_time(&stream->segment, GST_FORMAT_TIME,
                                                     GST_BUFFER_PTS(buffer)) -
@@ -89,7 +93,7 @@ static void compare(void)
         if (at == sound->seen->len)
             break;
         const struct late *heard = &g_array_index(sound->seen, struct late, at);
-        if (heard->sent > seen->sent + PICTURE) /* the sound began later, or some was dropped */
+        if (heard->sent > seen->sent + APART) /* the sound began later, or some was dropped */
             continue;
         gint64 apart = heard->late - seen->late;
         if (seen->sent < g_array_index(picture->seen, struct late, 0).sent + SETTLING) {
@@ -153,12 +157,15 @@ static bool is_complete(GstClockTime span)
 
 int main(int argc, char **argv)
 {
-    CHECK(argc == 6, "drift_test ADDRESS KEY SECONDS PICTURES SOUND");
+    CHECK(argc == 7, "drift_test ADDRESS KEY SECONDS RATE PICTURES SOUND");
     int seconds = atoi(argv[3]);
+    CHECK(sscanf(argv[4], "%" G_GUINT64_FORMAT "/%" G_GUINT64_FORMAT, &rate_num, &rate_den) == 2 &&
+              rate_num > 0 && rate_den > 0,
+          "\"%s\" is no rate", argv[4]);
     gst_init(NULL, NULL);
     for (int i = 0; i < 2; i++) {
         streams[i].seen = g_array_new(FALSE, FALSE, sizeof(struct late));
-        streams[i].began = (guint64)(g_ascii_strtod(argv[4 + i], NULL) * (double)GST_SECOND);
+        streams[i].began = (guint64)(g_ascii_strtod(argv[5 + i], NULL) * (double)GST_SECOND);
     }
     GstElement *pipeline = gst_pipeline_new(NULL);
     GstElement *source = gst_element_factory_make("gpudirectprogramsrc", NULL);

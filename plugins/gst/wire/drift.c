@@ -27,13 +27,16 @@ void drift_begin(struct drift *drift, gint64 late, gboolean keeps, GstClockTime 
     begin_window(drift, now);
 }
 
-/* How far the map has moved by its speed until now. */
+/* How far the map has moved by its speed until now, and by what it owes. */
 static gint64 advance(struct drift *drift, GstClockTime now)
 {
     GstClockTime passed = MIN(now - MIN(drift->last, now), 2 * WINDOW);
+    gint64 most = DRIFT_RATE_MAX * (gint64)passed / (gint64)GST_SECOND;
+    gint64 paid = MAX(drift->owed, -most);
 
     drift->last = now;
-    return drift->rate * (gint64)passed / (gint64)GST_SECOND;
+    drift->owed -= paid;
+    return paid + drift->rate * (gint64)passed / (gint64)GST_SECOND;
 }
 
 /* Ends a window. Returns the correction to add at once. */
@@ -59,11 +62,16 @@ static gint64 conclude(struct drift *drift, GstClockTime now)
 gint64 drift_track(struct drift *drift, gint64 late, gboolean certain, GstClockTime now)
 {
     gint64 moved = advance(drift, now);
-    gint64 error = time_difference(time_difference(late, moved), drift->level);
+    gint64 error =
+        time_difference(time_difference(late, moved), time_sum(drift->level, drift->owed));
     gboolean settling = now - drift->since < SETTLING;
 
-    if (error < -DRIFT_STEP || (settling && error < 0 && !drift->keeps)) {
-        moved = time_sum(moved, error);
+    if (error < -DRIFT_STEP ||
+        (settling && error < 0 && !drift->keeps && drift->owed + error < -DRIFT_FALL)) {
+        moved = time_sum(moved, time_sum(drift->owed, error));
+        drift->owed = error = 0;
+    } else if (settling && error < 0 && !drift->keeps) {
+        drift->owed += error;
         error = 0;
     } else if (settling && error < 0) {
         drift->level = time_sum(drift->level, error);

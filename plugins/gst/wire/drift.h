@@ -8,7 +8,9 @@
  * the level: when the least lateness leaves the level, the clocks have drifted, and the map follows
  * slowly, so that the change of the frames' intervals is not visible.
  *
- *     settling    10 s: each frame that is less late than all before lowers the level
+ *     settling    10 s: each frame that is less late than all before lowers the level, or the map:
+ *                 by little only slowly, as when following, because other streams' frames of the
+ *                 same moment may be mapped before and after that
  *     following   every 2 s the map's speed is set by the least lateness' distance from the level
  *     a step      of more than a second is no drift: the map follows at once
  *
@@ -21,6 +23,9 @@
 
 #include <gst/gst.h>
 
+/* While it settles, a larger fall is one at once. */
+#define DRIFT_FALL (20 * (gint64)GST_MSECOND)
+
 /* A larger difference is a new lateness or time line, not drift. */
 #define DRIFT_STEP (1 * (gint64)GST_SECOND)
 
@@ -31,7 +36,8 @@
 struct drift {
     gboolean begun;
     gboolean keeps;               /* while it settles, the level falls rather than the map */
-    gint64 level;                 /* how late the least late frames are */
+    gint64 level;                 /* how late the least late frames are, */
+    gint64 owed;                  /* but for that, by which the map is still to fall: 0 or less */
     gint64 rate;                  /* of the map against the sender's times, ns in a second */
     GstClockTime since;           /* when it began; times are CLOCK_MONOTONIC's */
     GstClockTime last;            /* of the last frame */

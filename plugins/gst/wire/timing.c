@@ -218,6 +218,7 @@ gint64 time_map_arrival(const struct time_map *map, const struct wire_head *head
         return MIN(usual, arrived);
     if (frame->waited_for || !map->drift.begun || !GST_CLOCK_TIME_IS_VALID(frame->running))
         return arrived;
-    usual = time_sum(time_map_apply(map, frame->running), map->drift.level);
+    usual =
+        time_sum(time_map_apply(map, frame->running), time_sum(map->drift.level, map->drift.owed));
     return MIN(usual, arrived);
 }
