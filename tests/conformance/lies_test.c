@@ -11,6 +11,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -331,6 +332,36 @@ static void test_forgeries(struct side *side, const struct gpud_handle *good)
     close(copy);
 }
 
+struct mover {
+    int fd;
+    atomic_bool stop;
+};
+
+static void *move(void *arg)
+{
+    struct mover *mover = arg;
+    while (!atomic_load(&mover->stop))
+        lseek(mover->fd, 100, SEEK_SET);
+    return NULL;
+}
+
+/* All that have the descriptor share the file's position, and move it when they import the memory,
+ * too. */
+static void test_position(struct side *side, const struct gpud_handle *good)
+{
+    struct mover mover = {.fd = good->fd};
+    struct gpud_memory *memory;
+    pthread_t thread;
+    say("memory is imported while others move the file's position");
+    CHECK(pthread_create(&thread, NULL, move, &mover) == 0, "no thread");
+    for (int i = 0; i < 5000; i++) {
+        WORKS(gpud_memory_import(side->device, good, SIZE, GPUD_USAGE_TARGET, &memory, &e));
+        gpud_memory_unref(&memory);
+    }
+    atomic_store(&mover.stop, true);
+    pthread_join(thread, NULL);
+}
+
 /* --- all of it -------------------------------------------------------------------------------- */
 
 static void test_peer(struct side *side)
@@ -343,6 +374,7 @@ static void test_peer(struct side *side)
     refuse_kinds(side, &good);
     if (side->device->ops->memory == &gpud_vulkan_memory_ops)
         test_forgeries(side, &good);
+    test_position(side, &good);
     if (good.fd >= 0)
         close(good.fd);
     gpud_memory_unref(&memory);

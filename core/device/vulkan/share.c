@@ -15,8 +15,8 @@
 
 _Static_assert(GPUD_VULKAN_WORDS <= GPUD_HANDLE_WORDS, "they fit");
 
-/* Two sizes, and what identifies the driver's build. */
-#define LAVAPIPE_HEADER 36
+/* Its size, where the memory begins, and what identifies the build of the driver. */
+#define LAVAPIPE_HEADER 32
 
 static VkResult get_fd(const struct vulkan_device *vulkan, const struct vulkan_block *block,
                        int *fd)
@@ -91,7 +91,7 @@ static enum gpud_status check_like_own(const struct vulkan_device *vulkan, int f
     if (result == VK_SUCCESS)
         result = get_fd(vulkan, &own, &made);
     struct stat ours, theirs;
-    bool alike = fstat(made, &ours) == 0 && fstat(fd, &theirs) == 0 &&
+    bool alike = made >= 0 && fstat(made, &ours) == 0 && fstat(fd, &theirs) == 0 &&
                  theirs.st_size >= ours.st_size &&
                  pread(made, wanted, sizeof(wanted), 0) == LAVAPIPE_HEADER &&
                  pread(fd, found, sizeof(found), 0) == LAVAPIPE_HEADER &&
@@ -181,17 +181,18 @@ static enum gpud_status read_handle(const struct gpud_memory *memory,
                : status;
 }
 
-/* A descriptor of our own. Software drivers read a memfd from its start, and all who were given the
- * same descriptor share its position: importers at the same time would read from a wrong one. */
-static int open_again(int fd)
+/* The driver's own descriptor; -1: errno says why. Lavapipe reads from where all processes with
+ * this memfd have the file's position: another one that imports it at the same time would move
+ * that. */
+static int duplicate(const struct vulkan_device *vulkan, int fd)
 {
-    if (fcntl(fd, F_GET_SEALS) < 0)
-        return fcntl(fd, F_DUPFD_CLOEXEC, 3);
-    char name[32];
-    gpud_print(name, "/proc/self/fd/%d", fd);
-    int again = open(name, O_RDWR | O_CLOEXEC);
-    /* Where /proc is hidden, the shared position is all there is. */
-    return again >= 0 ? again : fcntl(fd, F_DUPFD_CLOEXEC, 3);
+    char path[32];
+    int own = -1;
+    if (vulkan->facts.is_lavapipe && fcntl(fd, F_GET_SEALS) >= 0) {
+        gpud_print(path, "/proc/self/fd/%d", fd);
+        own = open(path, O_RDWR | O_CLOEXEC);
+    }
+    return own >= 0 ? own : fcntl(fd, F_DUPFD_CLOEXEC, 3);
 }
 
 enum gpud_status gpud_vulkan_import(struct gpud_memory *memory, const struct gpud_handle *handle,
@@ -203,7 +204,7 @@ enum gpud_status gpud_vulkan_import(struct gpud_memory *memory, const struct gpu
     enum gpud_status status = read_handle(memory, handle, &claim, &origin, error);
     if (status != GPUD_OK)
         return status;
-    int own = open_again(handle->fd);
+    int own = duplicate(vulkan, handle->fd);
     if (own < 0)
         return gpud_fail(error, errno == EMFILE ? GPUD_NO_MEMORY : GPUD_PEER,
                          "the peer's descriptor cannot be kept: %s", strerror(errno));
