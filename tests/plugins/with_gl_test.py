@@ -35,8 +35,8 @@ class Display:
 
 def need_renderer():
     """Whether GStreamer draws here at all is none of ours."""
-    done = subprocess.run(["gst-launch-1.0", *ALL, caps("RGBA", (49, 20)), "!", *GL, "fakesink"], capture_output=True, text=True,
-                          timeout=60)
+    done = subprocess.run(["gst-launch-1.0", *ALL, caps("RGBA", (49, 20)), "!", *GL, "fakesink"], capture_output=True,
+                          text=True, timeout=60)
     if done.returncode != 0:
         skip(f"OpenGL does not work here: {done.stderr.strip()[:300]}")
 
@@ -60,8 +60,8 @@ def check_windows():
                        ("bin", ["glimagesink", "sync=false"]), ("mixer", ["glvideomixer", "!", "fakesink"])):
         with Chain() as chain:
             out = chain.start(name, "gpudirectsrc", "address=a", "!", *line)
-            sender = chain.start("sender", *ALL, caps("NV12", (50, 20)), "!", "gpudirectsink", "address=a", "sync=false",
-                                 "slow-receiver=block", "wait-for-connection=true")
+            sender = chain.start("sender", *ALL, caps("NV12", (50, 20)), "!", "gpudirectsink", "address=a",
+                                 "sync=false", "slow-receiver=block", "wait-for-connection=true")
             end_of(sender, "sender")
             end_of(out, name)
 

@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: 2026 gpudirect authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
 
-"""PipeWire's elements on both sides of ours, over a daemon of the test's own: whole pictures, and a death of each of the
-processes between."""
+"""PipeWire's elements on both sides of ours, over a daemon of the test's own: whole pictures, and a death of each of
+the processes between."""
 
 import json
 import os
@@ -37,7 +37,7 @@ def manager_is_there():
 
 
 def pipewiresink(name):
-    """Without sync, as PipeWire 1.4's clock waits for the pictures that wait for it if upstream has a pool of its own."""
+    """Without sync: if upstream has a pool of its own, PipeWire 1.4's clock waits for pictures that wait for it."""
     return ["pipewiresink", "mode=provide", "sync=false",
             f"stream-properties=p,node.name={name},media.class=Video/Source,media.role=Camera"]
 

@@ -43,8 +43,9 @@ def check_formats():
 
 
 def check_sound():
-    source = ["audiotestsrc", "num-buffers=30", "wave=white-noise", "!", "audio/x-raw,format=S16LE,rate=48000,channels=2",
-              "!", "tee", "name=t", "!", "queue", "!", "filesink", "location=sound.sent", "t.", "!", "queue", "!"]
+    source = ["audiotestsrc", "num-buffers=30", "wave=white-noise", "!",
+              "audio/x-raw,format=S16LE,rate=48000,channels=2", "!", "tee", "name=t", "!", "queue", "!",
+              "filesink", "location=sound.sent", "t.", "!", "queue", "!"]
     with Chain() as chain:
         ours = chain.start("ours", "gpudirectsrc", "address=a/audio", "!", *unixfdsink("4", "wait-for-connection=true"))
         out = chain.start("out", *unixfdsrc("4"), "filesink", "location=sound.out")
