@@ -1,8 +1,7 @@
 # SPDX-FileCopyrightText: 2026 gpudirect authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
 
-"""OpenGL's elements on both sides of ours, with a software renderer: whole pictures, and a reason where they are to be
-in dma-bufs that this machine cannot make."""
+"""OpenGL's elements on both sides of ours, with a software renderer: whole pictures, and sinks and mixers that end."""
 
 import os
 import shutil
@@ -55,7 +54,7 @@ def check_pictures(form, size, between):
 
 
 def check_windows():
-    """Sinks and mixers that draw end as they should, and keep no picture that they do not need."""
+    """What draws takes the stream to its end."""
     for name, line in (("sink", ["glupload", "!", "glcolorconvert", "!", "glimagesinkelement", "sync=false"]),
                        ("bin", ["glimagesink", "sync=false"]), ("mixer", ["glvideomixer", "!", "fakesink"])):
         with Chain() as chain:

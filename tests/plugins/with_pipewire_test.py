@@ -47,7 +47,7 @@ def pipewiresrc(name, caps):
     return ["pipewiresrc", f"target-object={name}", "!", caps, "!"]
 
 
-def check(form, size):
+def check_chain(form, size):
     pictures = Pictures(form, size)
     with Chain() as chain:
         def start_source():
@@ -96,8 +96,8 @@ def run():
         daemons.start("wireplumber", program=["wireplumber"])
         wait_for("WirePlumber", manager_is_there)
         # PipeWire passes on nothing of less than a page.
-        check("RGB", (98, 50))
-        check("NV12", (98, 50))
+        check_chain("RGB", (98, 50))
+        check_chain("NV12", (98, 50))
 
 
 need({"pipewiresink": "gstreamer1.0-pipewire", "gpudirectsink": "not built"})

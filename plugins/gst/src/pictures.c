@@ -80,6 +80,7 @@ gboolean pictures_set_format(struct pictures *pictures, GstCaps *caps,
 void pictures_reset(struct pictures *pictures)
 {
     drop_pools(pictures);
+    g_atomic_int_set(&pictures->fills_files, FALSE);
     pictures->gpu = NULL;
 }
 
