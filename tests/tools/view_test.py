@@ -126,6 +126,7 @@ def check_refusals():
     check("no sender" in err and not os.path.exists("never.png"), f"nobody there: {err!r}")
     for words, text in (([], "one argument"), (["a", "b"], "one argument"), (["--timeout", "x", "a"], "seconds"),
                         (["--timeout", "5", "a"], "--png"), (["--full-screen", "--png", "a", "b"], "--full-screen"),
+                        (["--start-times", "--png", "a", "b"], "--start-times"),
                         (["nonsense://x"], "is not an address"), (["--nonsense", "a"], "nonsense")):
         err = view(*words, status=2)[1]
         check(text in err and err.startswith("gpudirect-view: "), f"{words}: {err!r}")
@@ -192,6 +193,16 @@ def check_window(display):
     check(viewer.wait(DEADLINE) == 0, f"q ends with {viewer.returncode}")
 
 
+def check_start():
+    """Each stage of a start is in the table, and they add up to a start's time."""
+    sender = send("NV12")
+    lines = view("--start-times", "cam1", status=0)[0].splitlines()
+    check("medians of 5" in lines[0] and len(lines) == 11, f"the table is {lines}")
+    times = [float(line.split()[-1]) for line in lines[1:]]
+    check(min(times) >= 0 and times[0] > 0 and times[-1] >= max(times[:-1]), f"the stages take {times} ms")
+    end(sender)
+
+
 def link_of(process):
     for channel in run_json(INFO, "--channels")["channels"]:
         for link in channel.get("receivers", []):
@@ -229,6 +240,7 @@ try:
     display = Display()
     try:
         check_window(display)
+        check_start()
         check_stopped()
         viewer = view("cam1")
         Window(viewer)

@@ -4,6 +4,7 @@
 /* gpudirect-view: shows a channel in a window, or saves a picture of it. */
 #include "headless.h"
 #include "picture.h"
+#include "stages.h"
 #include "window.h"
 
 #include <locale.h>
@@ -46,6 +47,7 @@ static const char description[] =
     "\n"
     "Examples:\n"
     "  gpudirect-view cam1\n"
+    "  gpudirect-view --start-times cam1\n"
     "  gpudirect-view --png cam1.png --timeout 5 rdma://10.0.0.1:7174 --psk-file KEY";
 
 struct options {
@@ -53,6 +55,7 @@ struct options {
     struct window_options window;
     const char *png;
     double timeout; /* negative: not given */
+    bool start_times;
 };
 
 /* What is wrong with the options; NULL: nothing. */
@@ -62,6 +65,8 @@ static const char *find_mistake(const struct options *options, int arguments)
         return "there is one argument, the address of a sender, such as cam1";
     if (options->timeout >= 0 && !options->png)
         return "--timeout goes with --png";
+    if (options->start_times && options->png)
+        return "--start-times does not go with --png";
     if (options->window.full_screen && options->png)
         return "--full-screen does not go with --png";
     return NULL;
@@ -72,11 +77,14 @@ static int run(const struct options *options)
     struct source source;
     struct gpud_error error;
     enum gpud_status status;
+    stages_end(STAGE_PROCESS);
     picture_start();
+    stages_end(STAGE_GSTREAMER);
     if (!source_open(&source, &options->source, &error)) {
         fprintf(stderr, "gpudirect-view: %s\n", error.reason);
         return error.status == GPUD_INVALID ? EXIT_USAGE : EXIT_FAILURE;
     }
+    stages_end(STAGE_RECEIVER);
     if (options->png)
         status = headless_save(
             &source, options->png,
@@ -84,10 +92,29 @@ static int run(const struct options *options)
     else
         status = window_run(&source, &options->window, &error) ? GPUD_OK : error.status;
     source_close(&source);
+    if (options->window.one_picture)
+        stages_write();
     if (status == GPUD_OK)
         return EXIT_SUCCESS;
     fprintf(stderr, "gpudirect-view: %s\n", error.reason);
     return options->png && status == GPUD_TIMEOUT ? EXIT_TIMEOUT : EXIT_FAILURE;
+}
+
+static int measure_start(const struct options *options)
+{
+    const struct source_options *source = &options->source;
+    const char *arguments[8] = {"/proc/self/exe", "--one-picture"};
+    int count = 2;
+    if (source->access) {
+        arguments[count++] = "--access";
+        arguments[count++] = source->access;
+    }
+    if (source->psk_file) {
+        arguments[count++] = "--psk-file";
+        arguments[count++] = source->psk_file;
+    }
+    arguments[count] = source->address;
+    return stages_measure(arguments);
 }
 
 static gboolean parse_timeout(const gchar *name, const gchar *value, gpointer data, GError **error)
@@ -106,7 +133,7 @@ int main(int argc, char **argv)
 {
     struct options options = {.timeout = -1};
     char *png = NULL, *access = NULL, *psk_file = NULL;
-    gboolean full_screen = FALSE, version = FALSE;
+    gboolean full_screen = FALSE, start_times = FALSE, one_picture = FALSE, version = FALSE;
     const GOptionEntry entries[] = {
         {"png", 0, 0, G_OPTION_ARG_FILENAME, &png, "Save the next frame in FILE and exit", "FILE"},
         {"timeout", 0, 0, G_OPTION_ARG_CALLBACK, parse_timeout,
@@ -116,6 +143,10 @@ int main(int argc, char **argv)
          "Whose sender it may be: user (default: this user), group:NAME, all", "WHO"},
         {"psk-file", 0, 0, G_OPTION_ARG_FILENAME, &psk_file,
          "The sender's key, for an address over a network", "FILE"},
+        {"start-times", 0, 0, G_OPTION_ARG_NONE, &start_times,
+         "Open the window five times, beside a sender, and print where the time goes", NULL},
+        {"one-picture", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_NONE, &one_picture,
+         "Quit with the first picture, and print when each stage ended", NULL},
         {"version", 0, 0, G_OPTION_ARG_NONE, &version, "Print the version and exit", NULL},
         {NULL},
     };
@@ -130,7 +161,8 @@ int main(int argc, char **argv)
     bool parsed = g_option_context_parse(context, &argc, &argv, &wrong);
     g_option_context_free(context);
     options.source = (struct source_options){argc > 1 ? argv[1] : NULL, access, psk_file};
-    options.window = (struct window_options){options.source.address, full_screen};
+    options.window = (struct window_options){options.source.address, full_screen, one_picture};
+    options.start_times = start_times;
     options.png = png;
     const char *mistake = !parsed   ? wrong->message
                           : version ? NULL
@@ -141,6 +173,8 @@ int main(int argc, char **argv)
         result = EXIT_USAGE;
     } else if (version) {
         printf("gpudirect-view %s\n", gpud_version_string());
+    } else if (start_times) {
+        result = measure_start(&options);
     } else {
         result = run(&options);
     }

@@ -6,6 +6,7 @@
 #include "overlay.h"
 #include "picture.h"
 #include "screenshot.h"
+#include "stages.h"
 #include "status.h"
 #include "texture.h"
 
@@ -16,6 +17,8 @@
 #define HEIGHT 540
 /* The longest that a key waits while no frame comes. */
 #define TURN (10 * GPUD_MSEC)
+/* The longest that a connection is waited for beside the window's opening, which ends that wait. */
+#define OPENING (10 * GPUD_SEC)
 /* Between two tries to connect that are refused at once. */
 #define RETRY_MS 200
 #define MESSAGE_TIME (4 * (uint64_t)GPUD_SEC)
@@ -31,7 +34,8 @@ struct window {
     struct status status;
     struct picture picture;
     struct texture texture;
-    uint32_t formats; /* of the source, when picture was made */
+    struct gpud_frame *first; /* arrived while the window was opened; NULL: none */
+    uint32_t formats;         /* of the source, when picture was made */
     bool has_picture, live, sized, hidden_info, full_screen, quit, redraw;
     bool screenshot;               /* of the next frame */
     char waiting[GPUD_REASON_MAX]; /* why no picture comes, or the last one was not shown */
@@ -197,6 +201,7 @@ static void show(struct window *self, struct gpud_frame *frame)
 {
     struct gpud_frame_info info = GPUD_INFO_INIT(info);
     struct gpud_error error;
+    stages_end(STAGE_FRAME);
     gpud_frame_get_info(frame, &info);
     self->last_frame_ns = now();
     self->live = true;
@@ -207,6 +212,10 @@ static void show(struct window *self, struct gpud_frame *frame)
         g_strlcpy(self->waiting, error.reason, sizeof(self->waiting));
     gpud_frame_release(&frame); /* before the display's turn is waited for */
     draw(self);
+    if (self->has_picture) {
+        stages_end(STAGE_PICTURE);
+        self->quit = self->quit || self->options->one_picture;
+    }
     if (!self->waiting[0])
         status_count_shown(&self->status, info.submitted_ns, now());
 }
@@ -289,6 +298,7 @@ static bool open_window(struct window *self, struct gpud_error *error)
     SDL_SetHint(SDL_HINT_VIDEO_X11_NET_WM_BYPASS_COMPOSITOR, "0");
     if (SDL_Init(SDL_INIT_VIDEO) != 0)
         return fail(error, "there is no display");
+    stages_end(STAGE_DISPLAY);
     /* Without a display SDL falls back to a window that cannot be seen. */
     if (strcmp(SDL_GetCurrentVideoDriver(), "offscreen") == 0 && !SDL_GetHint("SDL_VIDEODRIVER")) {
         SDL_SetError("neither DISPLAY nor WAYLAND_DISPLAY leads to one");
@@ -298,15 +308,39 @@ static bool open_window(struct window *self, struct gpud_error *error)
                                     SDL_WINDOWPOS_CENTERED, WIDTH, HEIGHT, flags);
     if (!self->window)
         return fail(error, "there is no window");
+    stages_end(STAGE_WINDOW);
     self->renderer = SDL_CreateRenderer(self->window, -1, SDL_RENDERER_PRESENTVSYNC);
     if (!self->renderer)
         return fail(error, "nothing can be drawn");
-    overlay_init(&self->overlay);
+    stages_end(STAGE_RENDERER);
     return true;
+}
+
+/* What needs no window, meanwhile. */
+static gpointer connect_meanwhile(gpointer user)
+{
+    struct window *self = user;
+    overlay_init(&self->overlay);
+    stages_end(STAGE_FONT);
+    if (source_acquire(self->source, OPENING, &self->first, NULL) == GPUD_OK)
+        stages_end(STAGE_FRAME);
+    return NULL;
+}
+
+/* A display's driver takes most of the time until the first picture, on another processor. */
+static bool open_both(struct window *self, struct gpud_error *error)
+{
+    GThread *thread = g_thread_new("connect", connect_meanwhile, self);
+    bool opened = open_window(self, error);
+    gpud_receiver_interrupt(self->source->receiver, true);
+    g_thread_join(thread);
+    gpud_receiver_interrupt(self->source->receiver, false);
+    return opened;
 }
 
 static void close_window(struct window *self)
 {
+    gpud_frame_release(&self->first);
     forget_picture(self);
     overlay_finish(&self->overlay);
     if (self->renderer)
@@ -316,13 +350,28 @@ static void close_window(struct window *self)
     SDL_Quit();
 }
 
+/* The first frame is shown unless a newer one is here. */
+static enum gpud_status acquire(struct window *self, struct gpud_frame **frame,
+                                struct gpud_error *error)
+{
+    if (!self->first)
+        return source_acquire(self->source, TURN, frame, error);
+    if (source_acquire(self->source, 0, frame, NULL) == GPUD_OK) {
+        gpud_frame_release(&self->first);
+        self->source->skipped++;
+    } else {
+        *frame = g_steal_pointer(&self->first);
+    }
+    return GPUD_OK;
+}
+
 static void turn(struct window *self)
 {
     struct gpud_frame *frame;
     struct gpud_error error;
     uint64_t drawn = self->status.since_ns;
     handle_events(self);
-    enum gpud_status status = source_acquire(self->source, TURN, &frame, &error);
+    enum gpud_status status = acquire(self, &frame, &error);
     if (status == GPUD_OK)
         show(self, frame);
     else
@@ -339,7 +388,7 @@ bool window_run(struct source *source, const struct window_options *options,
         .source = source, .options = options, .full_screen = options->full_screen, .redraw = true};
     self.text = g_string_new(NULL);
     status_start(&self.status, source, now());
-    bool opened = open_window(&self, error);
+    bool opened = open_both(&self, error);
     while (opened && !self.quit)
         turn(&self);
     close_window(&self);

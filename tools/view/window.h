@@ -10,6 +10,7 @@
 struct window_options {
     const char *address;
     bool full_screen;
+    bool one_picture; /* quit when it is shown */
 };
 
 /* False: error says why there is no window. */

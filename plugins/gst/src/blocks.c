@@ -20,7 +20,7 @@ static gsize samples_of(const struct blocks *blocks, gsize bytes)
 }
 
 enum gpud_status blocks_copy(const struct blocks *blocks, struct gpud_frame *frame,
-                             struct counters *counters, GstBuffer **buffer,
+                             GstAllocator *allocator, struct counters *counters, GstBuffer **buffer,
                              struct gpud_error *error)
 {
     struct gpud_frame_info info = GPUD_INFO_INIT(info);
@@ -30,7 +30,9 @@ enum gpud_status blocks_copy(const struct blocks *blocks, struct gpud_frame *fra
     enum gpud_status status = gpud_frame_map(frame, GPUD_READ, GPUD_SEC, &data, error);
     if (status != GPUD_OK)
         return status;
-    *buffer = gst_buffer_new_allocate(NULL, (gsize)info.bytes, NULL);
+    *buffer = gst_buffer_new_allocate(allocator, (gsize)info.bytes, NULL);
+    if (!*buffer) /* of a file, say, where descriptors run out */
+        *buffer = gst_buffer_new_allocate(NULL, (gsize)info.bytes, NULL);
     gst_buffer_fill(*buffer, 0, data, (gsize)info.bytes);
     gpud_frame_unmap(frame);
     counter_add(&counters->copies_cpu);

@@ -21,9 +21,10 @@ struct blocks {
 /* Sets the format of the frames that follow. FALSE: it is that of pictures. */
 gboolean blocks_set_format(struct blocks *blocks, const struct gpud_media *media, GstCaps *caps);
 
-/* Copies a frame, which stays the caller's, into a new buffer. GPUD_PEER: its bytes never came. */
+/* Copies a frame, which stays the caller's, into a new buffer. allocator: NULL for the default one.
+ * GPUD_PEER: its bytes never came. */
 enum gpud_status blocks_copy(const struct blocks *blocks, struct gpud_frame *frame,
-                             struct counters *counters, GstBuffer **buffer,
+                             GstAllocator *allocator, struct counters *counters, GstBuffer **buffer,
                              struct gpud_error *error);
 
 /* Adds what follows from the number of samples. */

@@ -190,9 +190,13 @@ static GstFlowReturn deliver_block(GstGpudirectSrc *self, struct gpud_frame *fra
 {
     struct gpud_frame_info info;
     struct gpud_error error;
-    enum gpud_status status =
-        blocks_copy(&self->blocks, frame, self->endpoint.counters, buffer, &error);
+    GstAllocator *allocator = NULL;
 
+    if (g_atomic_int_get(&self->pictures.fills_files))
+        gst_base_src_get_allocator(GST_BASE_SRC(self), &allocator, NULL);
+    enum gpud_status status =
+        blocks_copy(&self->blocks, frame, allocator, self->endpoint.counters, buffer, &error);
+    gst_clear_object(&allocator);
     info.size = sizeof(info);
     gpud_frame_get_info(frame, &info);
     if (status != GPUD_OK) {

@@ -17,6 +17,8 @@
 #include "wire/blocks.h"
 #include "wire/dmabufcaps.h"
 
+#include <gst/allocators/gstfdmemory.h>
+
 #define GST_CAT_DEFAULT gst_gpudirect_src_debug
 
 gchar *gst_gpudirect_src_choose_device(GstGpudirectSrc *self, const struct input_ops *ops)
@@ -97,6 +99,30 @@ static gboolean downstream_takes(GstGpudirectSrc *self, GstCaps *caps)
     return takes;
 }
 
+gboolean gst_gpudirect_src_fills_files(GstQuery *query)
+{
+    GstAllocator *allocator = NULL;
+
+    if (gst_query_get_n_allocation_params(query) > 0)
+        gst_query_parse_nth_allocation_param(query, 0, &allocator, NULL);
+    gboolean fills =
+        allocator && GST_IS_FD_ALLOCATOR(allocator) && GST_ALLOCATOR_GET_CLASS(allocator)->alloc;
+    gst_clear_object(&allocator);
+    return fills;
+}
+
+/* unixfdsink accepts any caps, and then only memory of its allocator. */
+static gboolean downstream_takes_gpu(GstGpudirectSrc *self, GstCaps *caps)
+{
+    if (!downstream_takes(self, caps))
+        return FALSE;
+    GstQuery *query = gst_query_new_allocation(caps, FALSE);
+    gboolean takes =
+        !gst_pad_peer_query(GST_BASE_SRC_PAD(self), query) || !gst_gpudirect_src_fills_files(query);
+    gst_query_unref(query);
+    return takes;
+}
+
 /* NULL: downstream does not accept dma-bufs of this format. */
 static GstCaps *find_dmabufs(GstGpudirectSrc *self, const GstCaps *caps)
 {
@@ -127,7 +153,7 @@ GstCaps *gst_gpudirect_src_agree(GstGpudirectSrc *self, GstCaps *caps, struct gp
     GstCaps *on_gpu = found ? gpu_caps_in_memory(caps, found->vendor) : NULL;
 
     *gpu = NULL;
-    if (on_gpu && downstream_takes(self, on_gpu)) {
+    if (on_gpu && downstream_takes_gpu(self, on_gpu)) {
         gst_caps_unref(caps);
         *gpu = found;
         return on_gpu;
@@ -189,7 +215,7 @@ static gint find_sender_gpu(GstGpudirectSrc *self, const struct gpud_format_even
                         ? media_to_caps(&format->media, self->names, &info, &reason)
                         : NULL;
     GstCaps *on_gpu = caps ? gpu_caps_in_memory(caps, gpu_get_vendor(number)) : NULL;
-    if (!on_gpu || !downstream_takes(self, on_gpu) || !downstream_works_on(self, number))
+    if (!on_gpu || !downstream_takes_gpu(self, on_gpu) || !downstream_works_on(self, number))
         number = -1;
     gst_clear_caps(&on_gpu);
     gst_clear_caps(&caps);

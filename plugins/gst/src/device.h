@@ -37,4 +37,8 @@ struct gpu *gst_gpudirect_src_gpu_of_caps(GstGpudirectSrc *self, const GstCaps *
  * these. */
 GstCaps *gst_gpudirect_src_agree(GstGpudirectSrc *self, GstCaps *caps, struct gpu **gpu);
 
+/* Whether an answered allocation query asks for memory of an allocator that makes files, which
+ * downstream shares with other processes by their descriptors. */
+gboolean gst_gpudirect_src_fills_files(GstQuery *query);
+
 #endif

@@ -291,19 +291,39 @@ static gboolean src_negotiate(GstBaseSrc *base)
            set_up_card(self);
 }
 
+/* Memory that is shared by its descriptor, such as unixfdsink's, is reused. */
+static void add_pool_of_files(GstQuery *query)
+{
+    GstBufferPool *pool = gst_video_buffer_pool_new();
+    GstVideoInfo info;
+    GstCaps *caps;
+
+    gst_query_parse_allocation(query, &caps, NULL);
+    if (caps && video_info_from_caps(&info, caps))
+        gst_query_add_allocation_pool(query, pool, (guint)info.size, 0, 0);
+    gst_object_unref(pool);
+}
+
 static gboolean src_decide_allocation(GstBaseSrc *base, GstQuery *query)
 {
     GstGpudirectSrc *self = GST_GPUDIRECT_SRC(base);
+    gboolean files = gst_gpudirect_src_fills_files(query);
 
     self->pictures.reads_strides =
         gst_query_find_allocation_meta(query, GST_VIDEO_META_API_TYPE, NULL);
     /* Buffers are slots: a pool from downstream would serve only if each frame had to be copied. */
     if (self->pictures.gpu || self->pictures.dmabufs || self->pictures.reads_strides ||
-        self->pictures.is_default)
+        self->pictures.is_default || files)
         while (gst_query_get_n_allocation_pools(query) > 0)
             gst_query_remove_nth_allocation_pool(query, 0);
+    if (files)
+        add_pool_of_files(query);
     GST_DEBUG_OBJECT(self, "downstream %s strides: %" GST_PTR_FORMAT,
                      self->pictures.reads_strides ? "reads" : "does not read", query);
+    if (g_atomic_int_get(&self->pictures.fills_files) != files) {
+        g_atomic_int_set(&self->pictures.fills_files, files);
+        g_object_notify(G_OBJECT(self), "fallback-reason");
+    }
     return parent_class->decide_allocation(base, query);
 }
 

@@ -80,6 +80,7 @@ gboolean pictures_set_format(struct pictures *pictures, GstCaps *caps,
 void pictures_reset(struct pictures *pictures)
 {
     drop_pools(pictures);
+    g_atomic_int_set(&pictures->fills_files, FALSE);
     pictures->gpu = NULL;
 }
 
@@ -110,6 +111,8 @@ gboolean pictures_need_copy(struct pictures *pictures, guint slots, gboolean any
 {
     gint limit = MAX(1, (gint)slots - 1);
 
+    if (g_atomic_int_get(&pictures->fills_files) && !pictures->gpu && !pictures->dmabufs)
+        return TRUE;
     /* Elements that asked for a GPU's memory or for dma-bufs read their strides; those that accept
      * any memory may not. */
     if ((!pictures->gpu || any_memory) && !pictures->dmabufs && !pictures->is_default &&

@@ -3,8 +3,9 @@
 
 /* The format of the pictures, and the buffers that hold them.
  *
- * Normally a buffer is the slot itself. Two things force a copy: downstream cannot read strides, or
- * holds so many buffers that the ring has no slot left, which would stop the stream for good.
+ * Normally a buffer is the slot itself. Three things force a copy: downstream cannot read strides,
+ * needs memory of its own allocator, or holds so many buffers that the ring has no slot left, which
+ * would stop the stream for good.
  *
  * Where the caps are of dma-bufs, buffers are the ring's, if its memory has some: that of a card or
  * a third-party writer has, and that which a sender writes to. Memory that a sender lends for
@@ -33,6 +34,7 @@ struct pictures {
     guint32 epoch;          /* that of the card's frames that the pool has wrapped; 0: none yet */
     gboolean is_default;    /* planes have GStreamer's default layout */
     gboolean reads_strides; /* downstream does; set by its owner */
+    gint fills_files;       /* atomic: buffers are memory of downstream's allocator; set likewise */
 };
 
 /* Sets the format of the following pictures. FALSE: there can be no buffers for them. */

@@ -9,6 +9,15 @@ static enum dmabuf_use dmabuf_use(GstGpudirectSrc *self)
     return (enum dmabuf_use)g_atomic_int_get(&self->pictures.dmabuf_use);
 }
 
+static void add_reason(struct endpoint_route *route, const gchar *reason)
+{
+    gsize room = sizeof(route->fallback_reason);
+
+    if (route->fallback_reason[0])
+        g_strlcat(route->fallback_reason, "; ", room);
+    g_strlcat(route->fallback_reason, reason, room);
+}
+
 void gst_gpudirect_src_get_route(GstElement *element, struct endpoint_route *route)
 {
     struct input_info info;
@@ -16,14 +25,12 @@ void gst_gpudirect_src_get_route(GstElement *element, struct endpoint_route *rou
     feed_get_info(&GST_GPUDIRECT_SRC(element)->feed, &info);
     g_strlcpy(route->path, info.path, sizeof(route->path));
     g_strlcpy(route->fallback_reason, info.fallback_reason, sizeof(route->fallback_reason));
-    if (dmabuf_use(GST_GPUDIRECT_SRC(element)) == DMABUFS_COPIES) {
-        gsize room = sizeof(route->fallback_reason);
-        if (route->fallback_reason[0])
-            g_strlcat(route->fallback_reason, "; ", room);
-        g_strlcat(route->fallback_reason,
-                  "the ring's memory has no dma-bufs, so the CPU copies pictures into others",
-                  room);
-    }
+    if (dmabuf_use(GST_GPUDIRECT_SRC(element)) == DMABUFS_COPIES)
+        add_reason(route,
+                   "the ring's memory has no dma-bufs, so the CPU copies pictures into others");
+    else if (g_atomic_int_get(&GST_GPUDIRECT_SRC(element)->pictures.fills_files))
+        add_reason(route,
+                   "the elements downstream share files, so the CPU copies pictures into theirs");
 }
 
 /* How the last sender's clock relates to ours. */

@@ -5,6 +5,9 @@
 
 #include <gst/base/gstbasesrc.h>
 
+/* Longer than a clock takes from one value to the next: a graph's advances by whole cycles. */
+#define STANDS (200 * GST_MSECOND)
+
 void times_init(struct times *times, struct endpoint *endpoint)
 {
     times->endpoint = endpoint;
@@ -195,6 +198,16 @@ void times_learn_event(struct times *times, const struct wire_head *head,
     shared_map_update(&times->shared, &times->map, head, NULL, now);
 }
 
+/* A clock may begin to run only once pictures come, as pipewiresink's does. */
+static gboolean clock_stands(struct times *times, const struct time_now *now)
+{
+    if (now->running != times->running) {
+        times->running = now->running;
+        times->stands_since = now->system;
+    }
+    return now->system - times->stands_since > STANDS;
+}
+
 /* The frame is not used to learn the sender's clock: a later one may tell it more exactly. */
 gboolean times_is_past(struct times *times, const struct gpud_frame_info *info,
                        const struct wire_head *head)
@@ -204,7 +217,8 @@ gboolean times_is_past(struct times *times, const struct gpud_frame_info *info,
     struct time_now now;
 
     times_now(times, &now);
-    if (!GST_CLOCK_TIME_IS_VALID(frame.running) || !GST_CLOCK_TIME_IS_VALID(now.running))
+    if (!GST_CLOCK_TIME_IS_VALID(frame.running) || !GST_CLOCK_TIME_IS_VALID(now.running) ||
+        clock_stands(times, &now))
         return FALSE;
     shared_map_try(&times->shared, &map, head, &frame, &now);
     struct timeline_frame placed = {.mapped = time_map_apply(&map, frame.running),

@@ -28,10 +28,12 @@ struct times {
     struct time_map map;
     struct timeline line;
     struct arrivals arrivals;
-    gboolean same_clock;      /* the sender has this host's clock */
-    gboolean waited;          /* acquiring the last frame had to wait */
-    GstClockTime acquired_at; /* when it was acquired, by CLOCK_MONOTONIC */
-    GstClockTime stamped_at;  /* when it was stamped, in running time; NONE: not known */
+    gboolean same_clock;       /* the sender has this host's clock */
+    gboolean waited;           /* acquiring the last frame had to wait */
+    GstClockTime acquired_at;  /* when it was acquired, by CLOCK_MONOTONIC */
+    GstClockTime stamped_at;   /* when it was stamped, in running time; NONE: not known */
+    GstClockTime running;      /* when a frame was last asked whether it is past */
+    GstClockTime stands_since; /* how long the clock has shown that time, by CLOCK_MONOTONIC */
 };
 
 /* The times of one frame of a link. */
