@@ -195,6 +195,8 @@ def check_window(display):
 
 def check_start():
     """Each stage of a start is in the table, and they add up to a start's time."""
+    err = view("--start-times", "nonsense://x", status=1)[1]
+    check("is not an address" in err and err.count("\n") == 1, f"a start that fails: {err!r}")
     sender = send("NV12")
     lines = view("--start-times", "cam1", status=0)[0].splitlines()
     check("medians of 5" in lines[0] and len(lines) == 11, f"the table is {lines}")

@@ -68,7 +68,7 @@ static bool run_once(const char *const *arguments, double ms[STAGES])
         ms[i] = (double)MAX(end - before, 0) / 1e6;
         before = MAX(before, end);
     }
-    if (!good)
+    if (!good && error->domain != G_SPAWN_EXIT_ERROR) /* else it has said why */
         fprintf(stderr, "gpudirect-view: %s\n", error->message);
     g_clear_error(&error);
     g_strfreev(lines);
