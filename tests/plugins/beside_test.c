@@ -140,13 +140,12 @@ static void compare(const gchar *filter, gboolean single)
     for (guint i = 0; i < PICTURES; i++)
         for (guint k = 0; k < PICTURES; k++) {
             const struct picture *our = &ours.picture[i], *their = &theirs.picture[k];
-            if (!is_same(our, their))
+            /* Vertical bars look alike in both fields: where a busy card left a field out, a
+             * later one of the other kind has the same bytes. */
+            if (!is_same(our, their) || (single && (our->flags ^ their->flags) & FIELDS))
                 continue;
             if (!single)
                 check_order(our);
-            else
-                check((our->flags & FIELDS) == (their->flags & FIELDS), "flags %x and %x",
-                      our->flags & FIELDS, their->flags & FIELDS);
             same++;
         }
     check(same >= IN_COMMON, "%u pictures in common", same);
