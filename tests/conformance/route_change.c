@@ -125,7 +125,7 @@ void test_reconnect(const struct way *way)
         PEER_FINISH(&peer);
         CHECK_EQUAL(peer.board->lost, 0);
         peer_forget(&peer);
-        PEER_UNTIL("the sender notices", 2000,
+        PEER_UNTIL("the sender notices", 20000,
                    (gpud_sender_get_info(scene.sender, &info), info.receivers == 0));
         CHECK_EQUAL(info.connects, turn);
         CHECK_EQUAL(info.disconnects, turn);
@@ -152,7 +152,7 @@ void test_reconnect(const struct way *way)
             WORKS(gpud_sender_send_eos(scene.sender, &e));
         /* What was sent before the goodbye arrives, all of it. */
         scene_close(&scene);
-        PEER_UNTIL("every frame and the goodbye", 5000,
+        PEER_UNTIL("every frame and the goodbye", 20000,
                    atomic_load(&peer.board->frames) == 10 * turn &&
                        atomic_load(&peer.board->lost) == turn);
         CHECK(strstr(peer.board->reason, "goodbye"), "the reason is \"%s\"", peer.board->reason);
@@ -287,7 +287,7 @@ void test_late(const struct way *way)
     scene_format(&scene, "UYVY", 322, 180);
     scene_send(&scene, 50);
     for (int i = 0; i < 5; i++) {
-        PEER_UNTIL("the last frame", 5000, atomic_load(&peers[i].board->last) == scene.number);
+        PEER_UNTIL("the last frame", 20000, atomic_load(&peers[i].board->last) == scene.number);
         PEER_FINISH(&peers[i]);
         const struct peer_board *board = peers[i].board;
         CHECK_EQUAL(board->gaps, 0);

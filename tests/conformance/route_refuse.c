@@ -37,9 +37,9 @@ static void try_demands(const struct way *way, const char *sender_route, bool se
         CHECK(strstr(info.fallback_reason, says), "\"%s\" does not say \"%s\"",
               info.fallback_reason, says);
         SEND_LENT(sender, &layout, 1);
-        PEER_UNTIL("a frame", 5000, atomic_load(&peer.board->frames) == 1);
+        PEER_UNTIL("a frame", 20000, atomic_load(&peer.board->frames) == 1);
     } else {
-        PEER_UNTIL("a refusal", 5000, atomic_load(&peer.board->refusals) > 0);
+        PEER_UNTIL("a refusal", 20000, atomic_load(&peer.board->refusals) > 0);
         EXPECT(GPUD_TIMEOUT, "0 of 1", gpud_sender_wait(sender, 1, 0, &e));
         CHECK_EQUAL(atomic_load(&peer.board->status), GPUD_UNSUPPORTED);
         CHECK(strstr(peer.board->reason, says), "\"%s\" does not say \"%s\"", peer.board->reason,

@@ -152,7 +152,7 @@ static int64_t one_death(struct receiving *r, int round)
 static void check_honest(struct receiving *r, int kills)
 {
     struct peer_board *board = r->honest.board;
-    PEER_UNTIL("the honest receiver notices every end of a link", 5000,
+    PEER_UNTIL("the honest receiver notices every end of a link", 20000,
                atomic_load(&board->lost) > (unsigned)kills);
     PEER_FINISH(&r->honest);
     CHECK(atomic_load(&board->ends) <= r->sent + atomic_load(&r->children.child.board->ends),

@@ -219,7 +219,7 @@ static void check_counts(struct sending *s, int kills)
     twice &= !s->backup;
     uint64_t children = (uint64_t)kills + 1;
     struct gpud_sender_info info = GPUD_INFO_INIT(info);
-    PEER_UNTIL("only the honest receiver is connected", 5000,
+    PEER_UNTIL("only the honest receiver is connected", 20000,
                (gpud_sender_get_info(s->sender, &info), info.receivers == 1));
     PEER_UNTIL(
         "every death is counted", 5000,

@@ -239,7 +239,7 @@ static void earlier_pictures(void)
     struct gpud_receiver *receiver =
         NEW_RECEIVER(context, .address = ADDRESS_SILENT, .slow_receiver = GPUD_SLOW_DROP_OLDEST);
     struct gpud_frame *frame;
-    PEER_UNTIL("the receiver streams", 5000,
+    PEER_UNTIL("the receiver streams", 20000,
                gpud_receiver_acquire(receiver, 20 * GPUD_MSEC, &frame, NULL) == GPUD_TIMEOUT &&
                    gpud_sender_wait(sender, 1, 0, NULL) == GPUD_OK);
     struct gpud_frame *lent[8];
@@ -259,7 +259,7 @@ static void earlier_pictures(void)
     }
     gpud_receiver_destroy(&receiver);
     struct gpud_sender_info info = GPUD_INFO_INIT(info);
-    PEER_UNTIL("the receiver is gone", 5000,
+    PEER_UNTIL("the receiver is gone", 20000,
                (gpud_sender_get_info(sender, &info), info.disconnects == 1));
 
     raw_open(&raw, ADDRESS_SILENT, RAW_HELLO_GOT);

@@ -93,12 +93,12 @@ static void held_past_the_link(void)
     struct gpud_descriptor descriptor;
     struct gpud_error error;
     raw_open(&raw, BACKGROUND_ADDRESS, RAW_STREAMING);
-    PEER_UNTIL("a frame", 5000,
+    PEER_UNTIL("a frame", 20000,
                gpud_page_claim(&raw.view, gpud_page_head(&raw.view), &entry, &descriptor, &error));
     CHECK(!gpud_page_is_taken_back(&raw.view), "taken back, and nothing happened");
     atomic_store(&raw.page->receiver.given_back[raw.view.returned % GPUD_PAGE_ENTRIES], UINT32_MAX);
     atomic_fetch_add(&raw.page->receiver.returned, 1);
-    PEER_UNTIL("the end of the link", 5000, gpud_page_is_taken_back(&raw.view));
+    PEER_UNTIL("the end of the link", 20000, gpud_page_is_taken_back(&raw.view));
     TURNED_OUT(&raw, "gave back a frame it did not have");
 }
 

@@ -175,7 +175,7 @@ static void lying_receiver(void)
     CHECK(output_send(&output, FREED), "the sender is held up by one that is gone");
     CHECK(gpu_ends(&scene.gpu, FREED / GPUD_MSEC), "the stream still waits for a broken word");
     atomic_store(&board->let_go, true);
-    PEER_UNTIL("the receiver hears of it", 5000, atomic_load(&board->lost) > 0);
+    PEER_UNTIL("the receiver hears of it", 20000, atomic_load(&board->lost) > 0);
     output_send_until(&output, &board->frames, atomic_load(&board->frames) + 20,
                       "frames at the receiver that keeps its word again");
     CHECK(gpu_ends(&scene.gpu, FREED / GPUD_MSEC), "the stream still waits");

@@ -41,7 +41,7 @@ static void polling_receiver(void)
         wait_for_kick(raw.fd);
         /* Frames go on, and there is nothing more to say while it sleeps. */
         unsigned long long number = atomic_load(&background.number);
-        PEER_UNTIL("more frames", 5000,
+        PEER_UNTIL("more frames", 20000,
                    (take_all(&raw), atomic_load(&background.number) > number + 10));
         CHECK(!raw_receive(raw.fd, &message, 0), "one sleep, and a %s after the KICK",
               gpud_message_name(message.type));
@@ -64,7 +64,7 @@ static void stray_kicks(void)
         for (int k = 0; k < 10; k++)
             CHECK(raw_send_message(raw.fd, &kick), "not sent");
         uint32_t head = gpud_page_head(&raw.view);
-        PEER_UNTIL("frames after the KICKs", 5000,
+        PEER_UNTIL("frames after the KICKs", 20000,
                    (take_all(&raw), gpud_page_head(&raw.view) - head > 10));
         raw_close(&raw);
     }
@@ -88,7 +88,7 @@ static void polling_sender(void)
     CHECK(raw_send_message(server.fd, &kick), "not sent");
     raw_serve(&server, RAW_SERVER_OFFERED, RAW_SERVER_STREAMING);
     for (int i = 0; i < 20; i++) {
-        PEER_UNTIL("every credit is back", 5000,
+        PEER_UNTIL("every credit is back", 20000,
                    (gpud_page_reap(&server.view, &entry), server.view.free_count == 4));
         atomic_store(&server.page->sender.wanted, 1);
         gpud_sleep_begin(&server.view.end.sleeper, GPUD_SLEEP_POLL);
@@ -118,11 +118,11 @@ static void descriptor_beside_acquire(void)
         uint32_t entry;
         acquirer_start(&acquirer, context, ADDRESS);
         raw_serve(&server, -1, RAW_SERVER_STREAMING);
-        PEER_UNTIL("a frame", 5000, atomic_load(&acquirer.frames) > 0);
+        PEER_UNTIL("a frame", 20000, atomic_load(&acquirer.frames) > 0);
         WORKS(gpud_receiver_get_fd(acquirer.receiver, &fd, &e));
         unsigned long long frames = atomic_load(&acquirer.frames);
         CHECK(raw_publish(&server, &entry), "no credit");
-        PEER_UNTIL("the next frame", 5000, atomic_load(&acquirer.frames) > frames);
+        PEER_UNTIL("the next frame", 20000, atomic_load(&acquirer.frames) > frames);
         WORKS(gpud_receiver_get_fd(acquirer.receiver, &again, &e));
         CHECK_EQUAL(again, fd);
         acquirer_stop(&acquirer);
