@@ -16,6 +16,7 @@
 #define FAULT "GPUD_FAKE_CUDA_FAIL"
 
 static const char *device;
+static char name[32]; /* of the address: each device's test has its own */
 
 enum gpud_status __real_gpud_vulkan_import(struct gpud_memory *memory,
                                            const struct gpud_handle *handle,
@@ -50,7 +51,7 @@ static void start(struct peer *peer, int imports)
 {
     struct peer_orders orders = {0};
     snprintf(orders.device, sizeof(orders.device), "%s", device);
-    snprintf(orders.address, sizeof(orders.address), "%s", peer_address("fallback"));
+    snprintf(orders.address, sizeof(orders.address), "%s", peer_address(name));
     set_limit(imports);
     peer_start(peer, &orders);
     set_limit(UNLIMITED);
@@ -75,7 +76,7 @@ static int run(int imports)
 {
     AUTO(gpud_context_destroy) struct gpud_context *context = NEW_CONTEXT();
     AUTO(gpud_sender_destroy)
-    struct gpud_sender *sender = NEW_SENDER(context, .address = peer_address("fallback"),
+    struct gpud_sender *sender = NEW_SENDER(context, .address = peer_address(name),
                                             .device = device, .slow_receiver = GPUD_SLOW_BLOCK);
     struct gpud_layout layout = LAYOUT("UYVY", 160, 90, 0);
     WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
@@ -120,6 +121,7 @@ int main(int argc, char **argv)
     test_alarm(240);
     CHECK(argc == 2, "name a device");
     device = argv[1];
+    snprintf(name, sizeof(name), "fallback-%.4s", device);
     set_limit(0); /* of this process, the sender's */
     skip_without_device();
     int seen = 0;
