@@ -167,6 +167,7 @@ struct receiver {
     GstElement *pipeline;
     const gchar *sink;
     struct stream streams[STREAMS];
+    gint silences; /* atomic: how often the stream of data counted as lost */
 };
 
 static GMutex lock; /* of all streams */
@@ -240,6 +241,25 @@ static void on_pad_added(GstElement *source, GstPad *pad, struct receiver *recei
     fail_unless_equals_int(gst_pad_link(pad, to), GST_PAD_LINK_OK);
 }
 
+/* Messages are taken at once, so that a bus which nobody reads is not what grows. */
+static GstBusSyncReply on_message(GstBus *bus, GstMessage *message, gpointer user)
+{
+    struct receiver *receiver = user;
+    g_autofree gchar *address = NULL;
+    gboolean there = TRUE;
+
+    if (GST_MESSAGE_TYPE(message) == GST_MESSAGE_ERROR)
+        return GST_BUS_PASS;
+    if (gst_message_has_name(message, "gpudirect-signal")) {
+        gst_structure_get_boolean(gst_message_get_structure(message), "signal", &there);
+        g_object_get(GST_MESSAGE_SRC(message), "address", &address, NULL);
+        if (!there && g_str_has_suffix(address, "data"))
+            g_atomic_int_inc(&receiver->silences);
+    }
+    gst_message_unref(message);
+    return GST_BUS_DROP;
+}
+
 static void open_receiver(struct receiver *receiver, const gchar *address, GstClock *clock)
 {
     g_autofree gchar *line = g_strdup_printf("gpudirectprogramsrc address=%s latency=100", address);
@@ -250,6 +270,8 @@ static void open_receiver(struct receiver *receiver, const gchar *address, GstCl
         gst_segment_init(&receiver->streams[i].segment, GST_FORMAT_TIME);
     }
     receiver->pipeline = gst_pipeline_new(receiver->name);
+    g_autoptr(GstBus) bus = gst_element_get_bus(receiver->pipeline);
+    gst_bus_set_sync_handler(bus, on_message, receiver, NULL);
     GstElement *source = gst_parse_launch(line, NULL);
     g_signal_connect(source, "pad-added", G_CALLBACK(on_pad_added), receiver);
     gst_bin_add(GST_BIN(receiver->pipeline), source);
@@ -449,6 +471,8 @@ static void await_streams(const struct programme *programme, enum kind kind, gui
 static void close_programme(struct programme *programme)
 {
     for (guint i = 0; i < RECEIVERS; i++) {
+        /* A mark a second is all that there is to send. */
+        fail_unless_equals_int(g_atomic_int_get(&programme->receivers[i].silences), 0);
         ends_fail_on_errors(programme->receivers[i].pipeline);
         ends_stop(programme->receivers[i].pipeline);
     }
