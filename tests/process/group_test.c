@@ -209,15 +209,18 @@ static void read_history(const char *const devices[MEMBERS])
     start_all();
     take_complete("all four", 12);
     struct gpud_group_instant kept = GPUD_INFO_INIT(kept);
-    for (int round = 0; round < 3; round++) {
+    /* On a busy machine newer frames may come before any of these is asked for. */
+    for (int round = 0, found = 0; found < 3; round++) {
+        CHECK(round < 50, "what was handed on last is never kept");
         for (uint64_t back = 0; back < 3; back++) {
             struct gpud_group_request at = {.size = sizeof(at), .select = GPUD_GROUP_AT};
             struct gpud_group_instant got = GPUD_INFO_INIT(got);
             at.time_ns = instants_time(rate, scene.last - back) + 1000;
             enum gpud_status status = gpud_group_acquire(scene.group, &at, 0, &got, NULL);
-            if (status == GPUD_INVALID && back > 0)
-                continue; /* newer frames came meanwhile, and it made room */
-            CHECK(status == GPUD_OK, "what was handed on last is not kept: %d", status);
+            if (status == GPUD_INVALID)
+                continue; /* it made room for them */
+            CHECK(status == GPUD_OK, "what was handed on last cannot be read: %d", status);
+            found += back == 0;
             got.time_ns -= 1000;
             CHECK_EQUAL(check(&got), scene.last - back);
             release(&kept);
