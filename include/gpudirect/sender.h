@@ -108,8 +108,9 @@ struct gpud_sender_params {
     /** A sender of this process on the same address, which it gives to this one: no other gets it
      * meanwhile, nor one that stands by. It is destroyed (gpud_sender_destroy()), and *replaces set
      * to NULL, unless this call fails before; but its on_disconnect is called for each of its
-     * receivers, which connect again, to this one. Who may receive, and whether it stands by, stays
-     * as it was: standby, access and psk_file have no effect. NULL, or *replaces NULL: none. */
+     * receivers, which connect again, to this one. This one keeps that sender's access
+     * rule, key and standby: access, psk_file and standby have no effect. NULL, or *replaces NULL:
+     * no sender is replaced. */
     struct gpud_sender **replaces;
 };
 

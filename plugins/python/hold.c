@@ -230,40 +230,6 @@ static enum gpud_status map_once(struct hold *hold, struct gpud_error *error)
     return status;
 }
 
-int hold_map(struct hold *hold)
-{
-    for (;;) {
-        struct gpud_error error;
-        enum gpud_status status = GPUD_OK;
-        bool gone;
-        if (hold_check(hold) < 0)
-            return -1;
-        Py_BEGIN_ALLOW_THREADS
-        pthread_mutex_lock(&hold->calls);
-        gone = !hold->frame;
-        if (!gone)
-            status = map_once(hold, &error);
-        pthread_mutex_unlock(&hold->calls);
-        Py_END_ALLOW_THREADS
-        if (gone) {
-            raise_submitted();
-            return -1;
-        }
-        if (status == GPUD_OK)
-            return 0;
-        if (status == GPUD_PEER) {
-            error_raise_taken_back();
-            return -1;
-        }
-        if (status != GPUD_TIMEOUT) {
-            error_raise(&error);
-            return -1;
-        }
-        if (PyErr_CheckSignals() < 0)
-            return -1;
-    }
-}
-
 static enum gpud_status wait_lines(struct hold *hold, uint32_t lines, int64_t timeout_ns,
                                    struct gpud_error *error)
 {
@@ -273,7 +239,8 @@ static enum gpud_status wait_lines(struct hold *hold, uint32_t lines, int64_t ti
     return status;
 }
 
-int hold_wait_lines(struct hold *hold, uint32_t lines, int64_t timeout_ns)
+/* For the first rows, or with 0 until the CPU may use all bytes. */
+static int wait_for(struct hold *hold, uint32_t lines, int64_t timeout_ns)
 {
     for (;;) {
         struct gpud_error error;
@@ -286,7 +253,7 @@ int hold_wait_lines(struct hold *hold, uint32_t lines, int64_t timeout_ns)
         pthread_mutex_lock(&hold->calls);
         gone = !hold->frame;
         if (!gone)
-            status = wait_lines(hold, lines, slice, &error);
+            status = lines ? wait_lines(hold, lines, slice, &error) : map_once(hold, &error);
         pthread_mutex_unlock(&hold->calls);
         Py_END_ALLOW_THREADS
         timeout_ns -= slice;
@@ -307,6 +274,16 @@ int hold_wait_lines(struct hold *hold, uint32_t lines, int64_t timeout_ns)
         if (PyErr_CheckSignals() < 0)
             return -1;
     }
+}
+
+int hold_map(struct hold *hold)
+{
+    return wait_for(hold, 0, INT64_MAX);
+}
+
+int hold_wait_lines(struct hold *hold, uint32_t lines, int64_t timeout_ns)
+{
+    return wait_for(hold, lines, timeout_ns);
 }
 
 /* False: there is no room. */

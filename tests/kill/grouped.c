@@ -25,7 +25,7 @@ static void take(struct grouped *g)
     if (pair_take(&g->pair, 5 * GPUD_MSEC) < 0)
         return;
     CHECK(!g->pair.wrong[0], "child %u: %s", g->children.number, g->pair.wrong);
-    /* Where nothing is dropped nothing is missing, whoever died; but a member that connects anew
+    /* Where nothing is dropped nothing is missing after any death; but a member that connects anew
      * begins in the present, for which a busy machine's backup may be too late. */
     enum provoke provoke = g->cell->point->provoke;
     if (provoke != BY_SLOWNESS && provoke != BY_CONNECTING)

@@ -10,7 +10,7 @@
 #define STAGED (WAY_STAGED | WAY_UP | WAY_DOWN)
 #define TAKES_BACK (WAY_HOST | WAY_VULKAN | MAP_GPU | PEER_GPU | STAGED | WAY_DIRECTGMA | WAY_PUSH)
 #define ALL (TAKES_BACK | WAY_RDMA)
-/* Whoever dies: the main sender of a group's, or the group. */
+/* What dies is the main sender of a group, or the group. */
 #define GROUPED (ALL | WAY_GROUP)
 /* Of a sender that dies: where another one stands by, too. */
 #define MAY_STAND_BY (GROUPED | WAY_STANDBY)

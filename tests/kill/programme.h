@@ -20,7 +20,7 @@ struct pair {
     struct gpud_receiver *receivers[2];
     struct gpud_group *group;
     bool begun; /* an instant was taken since it was made, or since the end of a stream */
-    /* Of each member: who sends to it, and what its last frame said, which tells pictures that the
+    /* Of each member: its sender, and what its last frame said, which tells pictures that the
      * group lost from those that the sender dropped; epoch 0: there was none. */
     struct {
         int64_t pid;

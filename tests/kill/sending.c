@@ -109,7 +109,7 @@ static void start_honest(struct sending *s)
 {
     honest_start(&s->honest, s->cell);
     send_until(s, &s->honest.board->frames, 1, START_MAX, "a frame at the honest receiver");
-    /* Nobody has died so far: on a busy machine a handshake may have taken too long. */
+    /* No process has died yet: on a busy machine a handshake may have taken too long. */
     atomic_store(&s->honest.board->lost, 0);
 }
 

@@ -40,7 +40,7 @@ static gchar *text_of(const struct rate *rate)
     return g_strdup_printf("%d/%d", rate->num, rate->den);
 }
 
-/* FALSE: it is none. */
+/* FALSE: the text is not a rate. */
 static gboolean read_rate(const gchar *text, struct rate *rate)
 {
     return sscanf(text, "%d/%d", &rate->num, &rate->den) == 2 && rate->num > 0 && rate->den > 0 &&
@@ -241,7 +241,7 @@ static void on_pad_added(GstElement *source, GstPad *pad, struct receiver *recei
     fail_unless_equals_int(gst_pad_link(pad, to), GST_PAD_LINK_OK);
 }
 
-/* Messages are taken at once, so that a bus which nobody reads is not what grows. */
+/* Messages are taken at once, so that memory does not grow by an unread bus. */
 static GstBusSyncReply on_message(GstBus *bus, GstMessage *message, gpointer user)
 {
     struct receiver *receiver = user;
