@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Which streams share one conversion of times: those of one run of one process. */
+/* Which streams share one conversion of times, and one delay: those of one run of one process. */
 #include "support/check.h"
 #include "wire/sharedmap.h"
 
@@ -10,6 +10,7 @@
 struct stream {
     struct shared_part part;
     struct time_map map;
+    struct timeline line;
 };
 
 /* A frame of running time 0 arrives, by clocks of which nothing is known. */
@@ -63,8 +64,63 @@ static void jitter(guint seed)
     g_rand_free(random);
 }
 
+/* A live frame of this running time arrives so late that it is put at its arrival. Returns its
+ * time. */
+static gint64 stamp(struct stream *stream, gint64 running, gint64 late)
+{
+    const struct wire_head head = {.live = TRUE, .run = RUN, .sent = GST_CLOCK_TIME_NONE};
+    const struct time_now now = {.base = 0, .system = (GstClockTime)(running + late)};
+    const struct timeline_frame frame = {.mapped = running,
+                                         .arrived = running + late,
+                                         .duration = GST_CLOCK_TIME_NONE,
+                                         .live = TRUE};
+
+    timeline_stamp(&stream->line, &frame);
+    return (gint64)shared_map_delay(&stream->part, &head, &now, &stream->line);
+}
+
+/* A programme comes with more delay than this pipeline allows, its sound with less of it than its
+ * pictures: they are put later by the same, also while the delay that is over is caught up. */
+static void late_programme(void)
+{
+    struct shared_map *map = shared_map_new();
+    struct stream picture = {.part = {.map = map, .process = 1}};
+    struct stream sound = {.part = {.map = map, .process = 1}};
+    struct stream other = {.part = {.map = map, .process = 2}};
+    gint64 late = 1500 * (gint64)GST_MSECOND, shown = 0;
+
+    for (gint64 i = 0; i < 400; i++) {
+        gint64 running = (gint64)(10 * GST_SECOND) + i * (gint64)(40 * GST_MSECOND);
+        if (i == 100)
+            late = 20 * (gint64)GST_MSECOND;
+        gint64 seen = stamp(&picture, running, late);
+        gint64 heard = stamp(&sound, running, late * 3 / 4);
+        CHECK(seen == heard, "picture %" G_GINT64_FORMAT ": sound is %" G_GINT64_FORMAT " ns off",
+              i, heard - seen);
+        CHECK(stamp(&other, running, 0) == running, "another process delays this one's frames");
+        CHECK(seen > shown, "picture %" G_GINT64_FORMAT " goes back", i);
+        CHECK(i >= 100 || seen == running + late,
+              "picture %" G_GINT64_FORMAT " is not put at its "
+              "arrival",
+              i);
+        shown = seen;
+    }
+    CHECK(!picture.line.delay && !sound.line.delay, "the delay is not caught up");
+
+    /* The one that was late has left: the other one is not held back by it. */
+    stamp(&picture, 40 * (gint64)GST_SECOND, 0);
+    for (gint64 i = 0; i < 60; i++)
+        stamp(&picture, (gint64)(41 * GST_SECOND) + i * (gint64)(40 * GST_MSECOND), 1500000000);
+    CHECK(picture.line.delay > 0, "the picture is not late");
+    shared_map_leave(&picture.part);
+    gint64 running = 60 * (gint64)GST_SECOND;
+    CHECK(stamp(&sound, running, 0) == running, "sound is late by a picture that has left");
+    shared_map_unref(map);
+}
+
 int main(void)
 {
+    late_programme();
     for (guint seed = 1; seed <= 5; seed++)
         jitter(seed);
     struct shared_map *map = shared_map_new();

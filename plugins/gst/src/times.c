@@ -115,8 +115,9 @@ static gboolean stamp_by_arrival(struct times *times, const struct time_now *now
     return TRUE;
 }
 
-static void stamp_by_sender(struct times *times, const struct wire_head *head, GstClockTime pts,
-                            GstClockTime dts, gint64 here, GstBuffer *buffer)
+static void stamp_by_sender(struct times *times, const struct wire_head *head,
+                            const struct time_now *now, GstClockTime pts, GstClockTime dts,
+                            gint64 here, GstBuffer *buffer)
 {
     GstClockTime time = GST_CLOCK_TIME_IS_VALID(pts) ? pts : dts;
 
@@ -127,7 +128,8 @@ static void stamp_by_sender(struct times *times, const struct wire_head *head, G
                                     .arrived = here,
                                     .duration = GST_BUFFER_DURATION(buffer),
                                     .live = head->live};
-    GstClockTime stamp = timeline_stamp(&times->line, &placed);
+    timeline_stamp(&times->line, &placed);
+    GstClockTime stamp = shared_map_delay(&times->shared, head, now, &times->line);
     if (GST_CLOCK_TIME_IS_VALID(pts))
         GST_BUFFER_PTS(buffer) = stamp;
     if (GST_CLOCK_TIME_IS_VALID(dts)) /* as far before PTS as the sender's; never after it */
@@ -254,7 +256,7 @@ void times_stamp_linked(struct times *times, struct input *input,
     __atomic_store_n(&times->offset, times->map.shift, __ATOMIC_RELAXED);
     timing->arrived = arrival_of(head, frame, now);
     if (!stamp_by_arrival(times, now, time_map_arrival(&times->map, head, frame, now), buffer))
-        stamp_by_sender(times, head, frame->running, wire_time(info->dts_ns), timing->arrived,
+        stamp_by_sender(times, head, now, frame->running, wire_time(info->dts_ns), timing->arrived,
                         buffer);
 }
 

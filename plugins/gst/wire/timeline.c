@@ -13,6 +13,9 @@
 /* The longest time that counts as the one between frames: longer is a pause. */
 #define SPACING_MAX (1 * (gint64)GST_SECOND)
 
+/* A live stream that is late shortens the time between its frames by this part of it. */
+#define CATCH_UP 4
+
 gint64 timeline_late_max(const struct timeline *line)
 {
     return MAX(line->late_max, LATE_MAX);
@@ -39,7 +42,7 @@ static gint64 step(const struct timeline *line, const struct timeline_frame *fra
              since > usual) /* the stream is late already: it need not wait that long */
         since = usual;
     if (catches_up)
-        since -= since / 4;
+        since -= since / CATCH_UP;
     return since;
 }
 
@@ -65,8 +68,10 @@ static gint64 keep_step(struct timeline *line, const struct timeline_frame *fram
 
     if (!frame->live || frame->arrived == TIMELINE_UNKNOWN)
         return time;
-    if (leaves_step(line, frame, follows ? time : frame->mapped))
+    if (leaves_step(line, frame, follows ? time : frame->mapped)) {
+        line->out_of_step = TRUE;
         return MAX(frame->arrived, time);
+    }
     if (!follows || time <= frame->arrived)
         return time;
     gint64 usual = usual_step(line, frame);
@@ -88,7 +93,21 @@ GstClockTime timeline_stamp(struct timeline *line, const struct timeline_frame *
     line->before = line->last;
     line->last = time;
     line->delay = time_difference(time, mapped);
+    line->out_of_step &= line->delay > 0;
     return (GstClockTime)time;
+}
+
+gint64 timeline_catch_up(const struct timeline *line, gint64 delay, gint64 since)
+{
+    return delay > timeline_late_max(line) ? delay
+                                           : MAX(time_difference(delay, since / CATCH_UP), 0);
+}
+
+GstClockTime timeline_delay(struct timeline *line, gint64 delay)
+{
+    line->last = MAX(time_sum(line->mapped, delay), line->before);
+    line->delay = time_difference(line->last, line->mapped);
+    return (GstClockTime)line->last;
 }
 
 gboolean timeline_is_past(const struct timeline *line, const struct timeline_frame *frame)

@@ -27,8 +27,9 @@ struct timeline {
     gint64 before;   /* what `last` was before the last frame */
     gint64 delay;    /* how much later than by the map the last frame is; never negative */
     gint64 spacing;  /* between the last two frames; 0: unknown */
-    gint64 late_since; /* since when all live frames are too late; 0: they are not */
-    gint64 late_max;   /* the owner's: how late live ones may be; 1 s at the least */
+    gint64 late_since;    /* since when all live frames are too late; 0: they are not */
+    gboolean out_of_step; /* a live stream was put at its arrival, and has a delay since */
+    gint64 late_max;      /* the owner's: how late live ones may be; 1 s at the least */
 };
 
 #define TIMELINE_UNKNOWN G_MAXINT64
@@ -46,6 +47,12 @@ gint64 timeline_late_max(const struct timeline *line);
 
 /* The running time to push the frame with. */
 GstClockTime timeline_stamp(struct timeline *line, const struct timeline_frame *frame);
+
+/* What is left of the delay of a live stream after that much of its time, which may be negative. */
+gint64 timeline_catch_up(const struct timeline *line, gint64 delay, gint64 since);
+
+/* Puts the last frame so much later than by the map. Returns its running time. */
+GstClockTime timeline_delay(struct timeline *line, gint64 delay);
 
 /* Whether a frame belongs before this pipeline's start, so that no running time is right for it,
  * or is late. `arrived` is known, or a later time. */
