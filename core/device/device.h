@@ -206,6 +206,10 @@ void gpud_signal_destroy(struct gpud_signal **signal);
 /* These take values up to GPUD_SIGNAL_WORD_MAX; else GPUD_INVALID. */
 enum gpud_status gpud_signal_post(struct gpud_signal *signal, uint64_t value,
                                   struct gpud_queue *queue, struct gpud_error *error);
+/* Both by one call of the driver; any failure has posted neither. GPUD_UNSUPPORTED: it has none. */
+enum gpud_status gpud_signal_post_both(struct gpud_signal *first, struct gpud_signal *second,
+                                       uint64_t value, struct gpud_queue *queue,
+                                       struct gpud_error *error);
 enum gpud_status gpud_signal_wait_queue(struct gpud_signal *signal, uint64_t value,
                                         struct gpud_queue *queue, struct gpud_error *error);
 enum gpud_status gpud_signal_wait_host(struct gpud_signal *signal, uint64_t value, int64_t deadline,

@@ -217,6 +217,11 @@ struct gpud_signal_ops {
      * memory. */
     enum gpud_status (*post)(struct gpud_signal *signal, uint32_t value, struct gpud_queue *queue,
                              struct gpud_error *error);
+    /* The same for two signals, by one call of the driver; a failure has posted neither. NULL: it
+     * has no such call. */
+    enum gpud_status (*post_both)(struct gpud_signal *first, struct gpud_signal *second,
+                                  uint32_t value, struct gpud_queue *queue,
+                                  struct gpud_error *error);
     /* Makes later work wait for word >= value. Only for our own signal, and only after the work
      * that posts it was enqueued. */
     enum gpud_status (*wait_queue)(struct gpud_signal *signal, uint32_t value,

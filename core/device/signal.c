@@ -77,17 +77,44 @@ static enum gpud_status check_value(uint64_t value, struct gpud_error *error)
     return GPUD_OK;
 }
 
+/* Spares the driver's call where the queue has nothing to do before it. */
+static bool raise_at_rest(struct gpud_signal *signal, uint64_t value, struct gpud_queue *queue)
+{
+    if (!(signal->device->caps & GPUD_CAP_PAGE_SIGNALS) || !gpud_queue_is_resting(queue))
+        return false;
+    gpud_signal_raise_word(signal, (uint32_t)value);
+    return true;
+}
+
 enum gpud_status gpud_signal_post(struct gpud_signal *signal, uint64_t value,
                                   struct gpud_queue *queue, struct gpud_error *error)
 {
     enum gpud_status status = check_value(value, error);
     if (status != GPUD_OK)
         return status;
-    if ((signal->device->caps & GPUD_CAP_PAGE_SIGNALS) && gpud_queue_is_resting(queue)) {
-        gpud_signal_raise_word(signal, (uint32_t)value);
+    if (raise_at_rest(signal, value, queue))
+        return GPUD_OK;
+    status = signal->device->ops->signal->post(signal, (uint32_t)value, queue, error);
+    gpud_queue_use(queue);
+    return status;
+}
+
+enum gpud_status gpud_signal_post_both(struct gpud_signal *first, struct gpud_signal *second,
+                                       uint64_t value, struct gpud_queue *queue,
+                                       struct gpud_error *error)
+{
+    const struct gpud_signal_ops *ops = first->device->ops->signal;
+    enum gpud_status status = check_value(value, error);
+    if (status != GPUD_OK)
+        return status;
+    if (raise_at_rest(first, value, queue)) {
+        gpud_signal_raise_word(second, (uint32_t)value);
         return GPUD_OK;
     }
-    status = signal->device->ops->signal->post(signal, (uint32_t)value, queue, error);
+    if (!ops->post_both)
+        return gpud_fail(error, GPUD_UNSUPPORTED, "%s posts one signal at a time",
+                         first->device->info.name);
+    status = ops->post_both(first, second, (uint32_t)value, queue, error);
     gpud_queue_use(queue);
     return status;
 }

@@ -341,6 +341,42 @@ static void test_rest(struct ends *ends)
         close(handle.fd);
 }
 
+/* A device whose driver posts two signals by one call, or says that it does not. */
+static void test_post_both(struct ends *ends)
+{
+    if (!has_page_signals(&ends->owner))
+        return;
+    say("two signals are posted together, in the order of the queue");
+    struct gpud_handle handle = {.fd = -1};
+    AUTO(gpud_memory_unref) struct gpud_memory *words = words_make(&ends->owner, SIZE, &handle);
+    struct gpud_signal *first = NULL, *second = NULL;
+    struct gpud_queue *queue = ends->owner.queue;
+    WORKS(gpud_signal_create(words, WORD, &first, &e));
+    WORKS(gpud_signal_create(words, 0, &second, &e));
+    EXPECT(GPUD_INVALID, gpud_signal_post_both(first, second, UINT64_C(1) << 32, queue, &e));
+    rest(); /* the CPU writes both words */
+    WORKS(gpud_signal_post_both(first, second, 1, queue, &e));
+    WORKS(gpud_signal_wait_host(first, 1, SOON, &e));
+    WORKS(gpud_signal_wait_host(second, 1, SOON, &e));
+    if (!is_synchronous(&ends->owner))
+        WORKS(gpud_signal_wait_queue(ends->signal, 1, queue, &e));
+    struct gpud_error why;
+    enum gpud_status status = gpud_signal_post_both(first, second, 2, queue, &why);
+    CHECK(status == GPUD_OK || status == GPUD_UNSUPPORTED, "%s", why.reason);
+    EXPECT(GPUD_TIMEOUT, gpud_signal_wait_host(first, 2, IN(30), &e));
+    EXPECT(GPUD_TIMEOUT, gpud_signal_wait_host(second, 2, 0, &e));
+    post(ends, 1);
+    WORKS(gpud_queue_finish(queue, SOON, &e));
+    if (status == GPUD_OK) {
+        WORKS(gpud_signal_wait_host(first, 2, SOON, &e));
+        WORKS(gpud_signal_wait_host(second, 2, SOON, &e));
+    }
+    gpud_signal_destroy(&first);
+    gpud_signal_destroy(&second);
+    if (handle.fd >= 0)
+        close(handle.fd);
+}
+
 static void test_wait_host_queue(struct ends *ends)
 {
     say("the host's queue, which works at once, waits itself, and not for ever");
@@ -471,6 +507,7 @@ static void everything(const char *device, bool synchronous)
     with(test_poison_is_late, device);
     with(test_wait_queue, device);
     with(test_rest, device);
+    with(test_post_both, device);
     if (synchronous)
         with(test_wait_host_queue, device);
     struct ends ends;

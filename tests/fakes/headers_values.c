@@ -92,6 +92,7 @@ const struct value VALUES[] = {
     CONSTANT(CU_MEMHOSTALLOC_DEVICEMAP),
     CONSTANT(CU_STREAM_WAIT_VALUE_GEQ),
     CONSTANT(CU_STREAM_WRITE_VALUE_DEFAULT),
+    CONSTANT(CU_STREAM_MEM_OP_WRITE_VALUE_32),
 
     SIZE(CUdevice),
     SIZE(CUdeviceptr),
@@ -123,6 +124,7 @@ const struct value VALUES[] = {
     SIZE(CUexternalMemoryHandleType),
     SIZE(CUDA_EXTERNAL_MEMORY_HANDLE_DESC),
     SIZE(CUDA_EXTERNAL_MEMORY_BUFFER_DESC),
+    SIZE(CUstreamBatchMemOpParams),
 
     MEMBER(CUDA_EXTERNAL_MEMORY_HANDLE_DESC, type),
     MEMBER(CUDA_EXTERNAL_MEMORY_HANDLE_DESC, handle.fd),
@@ -131,6 +133,12 @@ const struct value VALUES[] = {
     MEMBER(CUDA_EXTERNAL_MEMORY_BUFFER_DESC, offset),
     MEMBER(CUDA_EXTERNAL_MEMORY_BUFFER_DESC, size),
     MEMBER(CUDA_EXTERNAL_MEMORY_BUFFER_DESC, flags),
+    MEMBER(CUstreamBatchMemOpParams, writeValue.operation),
+    MEMBER(CUstreamBatchMemOpParams, writeValue.address),
+    MEMBER(CUstreamBatchMemOpParams, writeValue.value),
+    MEMBER(CUstreamBatchMemOpParams, writeValue.value64),
+    MEMBER(CUstreamBatchMemOpParams, writeValue.flags),
+    MEMBER(CUstreamBatchMemOpParams, writeValue.alias),
     MEMBER(CUmemLocation, type),
     MEMBER(CUmemLocation, id),
     MEMBER(CUmemAllocationProp, type),

@@ -195,6 +195,7 @@ static int since(const char *name)
     } news[] = {
         {"cuStreamWaitValue32_v2", 11070},
         {"cuStreamWriteValue32_v2", 11070},
+        {"cuStreamBatchMemOp_v2", 11070},
         {"cuIpcOpenMemHandle_v2", 11000},
         {"cuDevicePrimaryCtxRelease_v2", 11000},
         {"cuDeviceGetUuid_v2", 11040},

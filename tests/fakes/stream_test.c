@@ -49,7 +49,14 @@ static void test_words(void)
     REFUSED(stream_wait_value(a, device_words, 1, 99));
     DO(stream_wait_value(a, word(0), 5, GEQ));
     DO(memset_d8_async(memory, 2, MIB, a));
-    DO(stream_write_value(a, word(1), 7, 0));
+    CUstreamBatchMemOpParams both[] = {
+        {.writeValue = {CU_STREAM_MEM_OP_WRITE_VALUE_32, word(1), {7}, 0, 0}},
+        {.writeValue = {CU_STREAM_MEM_OP_WRITE_VALUE_32, word(3), {7}, 0, 0}},
+    };
+    both[1].writeValue.flags = 9;
+    REFUSED(stream_batch_mem_op(a, 2, both, 0));
+    both[1].writeValue.flags = 0;
+    DO(stream_batch_mem_op(a, 2, both, 0));
     DRIVER(CUDA_ERROR_NOT_READY, stream_query(a));
     store(0, 4);
     DRIVER(CUDA_ERROR_NOT_READY, stream_query(a));
@@ -57,6 +64,7 @@ static void test_words(void)
     store(0, 6);
     finish(a);
     CHECK_EQUAL(load(1), 7);
+    CHECK_EQUAL(load(3), 7);
     CHECK(is_filled(memory, MIB, 2), "the word came before the work");
 
     /* Cyclic: 3 comes after 0xfffffff0, and 0xfffffff0 does not come after 3. */

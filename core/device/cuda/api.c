@@ -63,6 +63,19 @@ static int wait_value(void *stream, uint64_t address, uint32_t value)
     return (int)gpud_cu.stream_wait_value(stream, address, value, CU_STREAM_WAIT_VALUE_GEQ);
 }
 
+static int write_both(void *stream, uint64_t first, uint64_t second, uint32_t value)
+{
+    CUstreamBatchMemOpParams operations[] = {
+        {.writeValue = {.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32,
+                        .address = first,
+                        .value = value}},
+        {.writeValue = {.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32,
+                        .address = second,
+                        .value = value}},
+    };
+    return (int)gpud_cu.stream_batch_mem_op(stream, 2, operations, 0);
+}
+
 /* GPUDirect RDMA's manual, "Synchronization and Memory Ordering": cuMemcpy() between GPUs' memory
  * and cuMemset() may return early, and a third party's card does not wait for the rest. With this
  * attribute they return when done. The driver rejects it (CUDA_ERROR_NOT_SUPPORTED) for memory of
@@ -161,6 +174,7 @@ struct gpud_gpu_driver gpud_cuda_gpu_driver = {
     .leave = leave,
     .copy = copy,
     .wait_value = wait_value,
+    .write_both = write_both,
     .make_synchronous = make_synchronous,
     .export_dmabuf = export_dmabuf,
     .open_graphics = open_graphics,

@@ -10,6 +10,7 @@
 #define GPUD_CUDA_DRIVER_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #ifdef GPUD_CUDA_VENDOR_HEADER
 #include <cuda.h>
@@ -197,6 +198,23 @@ typedef struct CUDA_MEMCPY2D_st {
 #define CUDA_EXTERNAL_MEMORY_DEDICATED 0x1
 #define CU_STREAM_WAIT_VALUE_GEQ 0x0
 #define CU_STREAM_WRITE_VALUE_DEFAULT 0x0
+#define CU_STREAM_MEM_OP_WRITE_VALUE_32 2
+
+/* Of CUstreamBatchMemOpParams, which has the size of its padding, the operation used here. */
+typedef union CUstreamBatchMemOpParams_union {
+    int operation;
+    struct {
+        int operation;
+        CUdeviceptr address;
+        union {
+            uint32_t value;
+            uint64_t value64;
+        };
+        unsigned flags;
+        CUdeviceptr alias;
+    } writeValue;
+    uint64_t pad[6];
+} CUstreamBatchMemOpParams;
 
 #endif /* GPUD_CUDA_VENDOR_HEADER */
 
@@ -300,6 +318,9 @@ typedef struct CUDA_MEMCPY2D_st {
              (CUstream stream, CUdeviceptr address, unsigned value, unsigned flags))               \
     FUNCTION(stream_write_value, cuStreamWriteValue32_v2,                                          \
              (CUstream stream, CUdeviceptr address, unsigned value, unsigned flags))               \
+    FUNCTION(                                                                                      \
+        stream_batch_mem_op, cuStreamBatchMemOp_v2,                                                \
+        (CUstream stream, unsigned count, CUstreamBatchMemOpParams *operations, unsigned flags))   \
     FUNCTION(event_create, cuEventCreate, (CUevent * event, unsigned flags))                       \
     FUNCTION(event_destroy, cuEventDestroy_v2, (CUevent event))                                    \
     FUNCTION(event_record, cuEventRecord, (CUevent event, CUstream stream))                        \

@@ -77,6 +77,8 @@ struct gpud_gpu_driver {
     int (*copy)(void *stream, const struct gpud_rows *rows, bool on_gpu);
     /* Makes later work wait for word >= value; both are below 2^31. */
     int (*wait_value)(void *stream, uint64_t address, uint32_t value);
+    /* Writes the value into both words, in this order, by one call. NULL: the driver has none. */
+    int (*write_both)(void *stream, uint64_t first, uint64_t second, uint32_t value);
     /* Makes synchronous operations on the allocation at this address complete before they return,
      * because a card waits for no stream. NULL: the driver has no such call. GPUD_GPU_NOT_SUPPORTED
      * and GPUD_GPU_INVALID_VALUE: not possible for such memory. */

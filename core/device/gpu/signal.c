@@ -57,6 +57,24 @@ static enum gpud_status post(struct gpud_signal *signal, uint32_t value, struct 
     return GPUD_OK;
 }
 
+static enum gpud_status post_both(struct gpud_signal *first, struct gpud_signal *second,
+                                  uint32_t value, struct gpud_queue *queue,
+                                  struct gpud_error *error)
+{
+    struct gpud_gpu *gpu = gpud_gpu(first->device);
+    if (!gpu->driver->write_both)
+        return gpud_fail(error, GPUD_UNSUPPORTED, "%s posts one signal at a time",
+                         first->device->info.name);
+    gpu->driver->enter(gpu);
+    int result =
+        gpu->driver->write_both(queue->native, address_of(first), address_of(second), value);
+    gpu->driver->leave(gpu);
+    if (result)
+        return gpud_gpu_fail(gpu->driver, error, result, "%s cannot post two signals",
+                             first->device->info.name);
+    return GPUD_OK;
+}
+
 static enum gpud_status wait_queue(struct gpud_signal *signal, uint32_t value,
                                    struct gpud_queue *queue, struct gpud_error *error)
 {
@@ -97,6 +115,7 @@ const struct gpud_signal_ops gpud_gpu_signal_ops = {
     .destroy = destroy,
     .import = import,
     .post = post,
+    .post_both = post_both,
     .wait_queue = wait_queue,
     .wait_host = wait_host,
     .poison = poison,

@@ -238,7 +238,7 @@ enum gpud_status gpud_watchdog_wait_host(struct gpud_watchdog *watchdog, uint32_
 }
 
 /* Whether the entry's word has the last value that was put on a queue. */
-static bool is_posted(const struct gpud_watchdog *watchdog, uint32_t entry)
+bool gpud_watchdog_is_posted(const struct gpud_watchdog *watchdog, uint32_t entry)
 {
     return is_at(passed_word(watchdog, entry), atomic_load(&watchdog->posted[entry]));
 }
@@ -267,16 +267,21 @@ enum gpud_status gpud_watchdog_post(struct gpud_watchdog *watchdog, uint32_t ent
     enum gpud_status status = GPUD_OK;
     /* Another queue may still have to post the release of an earlier frame. This frame's bytes come
      * after that, so waiting for them keeps the order. */
-    if (watchdog->side == GPUD_SIDE_RECEIVER && !is_posted(watchdog, entry))
+    if (watchdog->side == GPUD_SIDE_RECEIVER && !gpud_watchdog_is_posted(watchdog, entry))
         status = gpud_watchdog_wait(watchdog, entry, value, queue, error);
-    if (status == GPUD_OK)
+    if (status != GPUD_OK)
+        return status;
+    bool both =
+        watchdog->record && gpud_signal_post_both(watchdog->ours[entry], watchdog->passed[entry],
+                                                  value, queue, NULL) == GPUD_OK;
+    if (!both)
         status = gpud_signal_post(watchdog->ours[entry], value, queue, error);
     if (status != GPUD_OK)
         return status;
     /* The queue will write the word even if the record fails: it counts as posted. */
     atomic_store(&watchdog->order[entry], atomic_fetch_add(&watchdog->posts, 1) + 1);
     atomic_store(&watchdog->posted[entry], value);
-    if (watchdog->record &&
+    if (watchdog->record && !both &&
         gpud_signal_post(watchdog->passed[entry], value, queue, NULL) != GPUD_OK)
         record_by_hand(watchdog, entry, value, queue);
     if (watchdog->side == GPUD_SIDE_RECEIVER)
@@ -304,7 +309,7 @@ static void post_deferred(struct gpud_watchdog *watchdog)
 
 void gpud_watchdog_post_now(struct gpud_watchdog *watchdog, uint32_t entry, uint32_t value)
 {
-    if (is_posted(watchdog, entry))
+    if (gpud_watchdog_is_posted(watchdog, entry))
         raise_word(our_word(watchdog, entry), value);
     else
         defer(watchdog, entry, value);
@@ -324,7 +329,7 @@ static bool posts_are_done(const struct gpud_watchdog *watchdog)
     if (watchdog->side == GPUD_SIDE_SENDER)
         return true;
     for (uint32_t i = 0; i < watchdog->entries; i++)
-        if (!is_posted(watchdog, i))
+        if (!gpud_watchdog_is_posted(watchdog, i))
             return false;
     return true;
 }
@@ -336,7 +341,7 @@ static bool is_held_up_here(const struct gpud_watchdog *watchdog, uint32_t entry
 {
     uint64_t before = atomic_load(&watchdog->before[entry]);
     for (uint32_t i = 0; i < watchdog->entries; i++)
-        if (!is_posted(watchdog, i) && atomic_load(&watchdog->order[i]) <= before)
+        if (!gpud_watchdog_is_posted(watchdog, i) && atomic_load(&watchdog->order[i]) <= before)
             return true;
     return false;
 }

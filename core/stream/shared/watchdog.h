@@ -41,6 +41,9 @@ bool gpud_watchdog_reached(const struct gpud_watchdog *watchdog, uint32_t entry,
 enum gpud_status gpud_watchdog_wait(struct gpud_watchdog *watchdog, uint32_t entry, uint32_t value,
                                     struct gpud_queue *queue, struct gpud_error *error);
 
+/* Whether what our queues were to post for the entry, and all work before it, is done. */
+bool gpud_watchdog_is_posted(const struct gpud_watchdog *watchdog, uint32_t entry);
+
 /* Whether no queue of this side waits for the entry's word. */
 bool gpud_watchdog_is_free(const struct gpud_watchdog *watchdog, uint32_t entry);
 
