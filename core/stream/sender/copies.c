@@ -85,10 +85,15 @@ static enum gpud_status send_on_own_queues(struct gpud_sender *sender,
         status = gpud_queue_mark(queues->copy, &copied, error);
     if (status != GPUD_OK)
         return status;
+    /* Behind copies that are still under way, a signal among them would hold up the next one;
+     * alone, it comes sooner by the hop from queue to queue. */
     if (!delivery->lines) {
-        status = gpud_queue_await(queues->post, &copied, error);
+        struct gpud_queue *post =
+            gpud_transport_is_drained(transport) ? queues->copy : queues->post;
+        if (post != queues->copy)
+            status = gpud_queue_await(post, &copied, error);
         if (status == GPUD_OK)
-            status = gpud_transport_post(transport, target->entry, queues->post, error);
+            status = gpud_transport_post(transport, target->entry, post, error);
     }
     /* The next writer of the frame's memory comes after the copy. */
     if (slot) {

@@ -340,10 +340,17 @@ bool gpud_transport_await_release(struct gpud_transport *transport, struct gpud_
     return true;
 }
 
+bool gpud_transport_is_drained(const struct gpud_transport *transport)
+{
+    return transport->watchdog &&
+           gpud_watchdog_is_posted(transport->watchdog, transport->last_posted);
+}
+
 enum gpud_status gpud_transport_post(struct gpud_transport *transport, uint32_t entry,
                                      struct gpud_queue *queue, struct gpud_error *error)
 {
     uint32_t value = transport->value_of[entry];
+    transport->last_posted = entry;
     return transport->watchdog ? gpud_watchdog_post(transport->watchdog, entry, value, queue, error)
                                : gpud_signal_post(transport->signal[entry], value, queue, error);
 }

@@ -13,8 +13,8 @@
 #include "stream/shared/watchdog.h"
 
 /* A link's own queues for copies into the receiver's memory. `copy` has only copies, so that they
- * follow each other without a pause: a signal would cost a fence and a switch of engines. All NULL
- * if the sender's queue does everything. */
+ * follow each other without a pause: a signal would cost a fence and a switch of engines. Only a
+ * frame that follows none posts there, too. All NULL if the sender's queue does everything. */
 struct gpud_link_queues {
     struct gpud_queue *copy; /* after `wait`, and after the sender's queue */
     struct gpud_queue *post; /* posts the signals, after each copy */
@@ -45,6 +45,7 @@ struct gpud_transport {
     struct gpud_link_queues queues;                    /* RECEIVER and PAGE */
     uint32_t value;                                    /* of the last signal */
     uint32_t value_of[GPUD_PAGE_ENTRIES];              /* of the signal for each entry's frame */
+    _Atomic uint32_t last_posted;                      /* the entry of the last signal */
     uint32_t pending;                                  /* entries whose copy is under way */
     uint64_t written[GPUD_PAGE_ENTRIES]; /* the frame that is still written in it; 0: none is */
     uint32_t sent[GPUD_PAGE_ENTRIES];    /* between hosts: its rows that were written to there */
@@ -94,6 +95,10 @@ enum gpud_status gpud_transport_reap(struct gpud_transport *transport, struct gp
  * device still reads. This frees the entry, because later writes into its slot come after the wait.
  * false: there is none, or the queue already waits for it. */
 bool gpud_transport_await_release(struct gpud_transport *transport, struct gpud_queue *queue);
+
+/* Whether all signals that were posted for the receiver are in their words, with the copies before
+ * them. */
+bool gpud_transport_is_drained(const struct gpud_transport *transport);
 
 /* Posts the signal after the entry's frame on the queue. Without the lock. */
 enum gpud_status gpud_transport_post(struct gpud_transport *transport, uint32_t entry,
