@@ -90,6 +90,7 @@ def wait_for(what, get, bench):
     deadline = time.monotonic() + BEGINNING
     while not (found := get()):
         if bench.poll() is not None:
+            result_of(bench, BEGINNING)  # says why, if it failed
             raise TooShort(f"the channels ended before {what} came")
         if time.monotonic() > deadline:
             raise RuntimeError(f"{what} did not come")
@@ -131,14 +132,14 @@ def measure_beside(bench, program, arguments, channels, seconds, scratch):
             if "http://" not in line:
                 raise RuntimeError("gpudirect-monitor does not start (see above)")
             taken = watch(urllib.parse.urlsplit(line.split()[1]).port, monitor, channels, seconds, running)
-            return result_of(running, BEGINNING + 10 * seconds), taken
+            return result_of(running, BEGINNING + 10 * (seconds + WARMUPS[-1])), taken
 
 
 def measure(bench, program, arguments, channels, seconds):
     """The bench's JSON without and beside a monitor, and what the monitor took. arguments: of job()."""
     with tempfile.TemporaryDirectory(prefix="gpudirect-") as scratch:
         with ended(start_bench(bench, arguments, scratch)) as alone:
-            without = result_of(alone, BEGINNING + 10 * seconds)
+            without = result_of(alone, BEGINNING + 10 * (seconds + WARMUPS[0]))
         *arguments, warmup = arguments
         for longer in WARMUPS:
             try:
