@@ -35,7 +35,10 @@ class Rootless:
 
     def __init__(self, folder):
         self.home, self.runtime, self.source = folder / "home", folder / "run", folder / "source"
+        self.config = self.home / ".config/containers"
         self.user, self.prefix = None, []
+
+    def prepare(self):
         roots.clone(self.source)
         if os.geteuid() != 0:
             self.home.mkdir()
@@ -49,8 +52,10 @@ class Rootless:
             self.prefix = [] if pathlib.Path("/sys/fs/cgroup/cgroup.controllers").exists() else list(UNIFIED)
             self.prefix += ["setpriv", f"--reuid={name}", f"--regid={name}", "--init-groups"]
         self.runtime.mkdir(mode=0o700)
+        self.config.mkdir(parents=True)
         if self.user:
-            shutil.chown(self.runtime, self.user, self.user)
+            for path in (self.runtime, self.config.parent, self.config):
+                shutil.chown(path, self.user, self.user)
         known = {"HOME": self.home, "XDG_RUNTIME_DIR": self.runtime, "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
                  "LANG": "C.UTF-8"}
         known |= {name: os.environ[name] for name in roots.PROXIES if os.environ.get(name)}
@@ -59,10 +64,8 @@ class Rootless:
 
     def choose_storage(self):
         """vfs copies the whole image for each container, so it is the last choice."""
-        folder = self.home / ".config/containers"
         for driver in ("overlay", "vfs"):
-            folder.mkdir(parents=True, exist_ok=True)
-            (folder / "storage.conf").write_text(f'[storage]\ndriver = "{driver}"\n')
+            (self.config / "storage.conf").write_text(f'[storage]\ndriver = "{driver}"\n')
             done = self.call("podman", "info")
             if done.returncode == 0:
                 return
@@ -83,8 +86,9 @@ class Rootless:
 
     def end(self):
         """Removes what belongs to users of the namespace, ends the process that keeps it, and removes the user."""
-        self.call("podman", "rm", "--all", "--force")
-        self.call("podman", "unshare", "rm", "-rf", self.home / ".local")
+        if self.config.exists():
+            self.call("podman", "rm", "--all", "--force")
+            self.call("podman", "unshare", "rm", "-rf", self.home / ".local", timeout=10 * PATIENCE)
         with contextlib.suppress(OSError, ValueError):
             os.kill(int((self.runtime / "libpod/tmp/pause.pid").read_text()), signal.SIGKILL)
         if self.user:
@@ -139,13 +143,13 @@ def container(name, args):
     for program, package in (("podman", "podman"), ("podman-compose", "podman-compose"), ("newuidmap", "uidmap")):
         if not shutil.which(program):
             return [jobs.result(name, name, "SKIP", f"skipped: there is no {program}: apt install {package}")]
-    podman = None
     with tempfile.TemporaryDirectory(prefix="gpudirect-check-") as folder:
         folder = pathlib.Path(folder)
         folder.chmod(0o755)
+        podman = Rootless(folder)
         try:
             roots.check_programs()
-            podman = Rootless(folder)
+            podman.prepare()
             make_base(folder, podman)
             built = podman.build()
             results = [jobs.result(name, "the image builds, rootless", "OK" if built else "FAIL")]
@@ -156,5 +160,4 @@ def container(name, args):
         except roots.Unavailable as why:
             return [jobs.result(name, name, "SKIP", f"skipped: {why}")]
         finally:
-            if podman:
-                podman.end()
+            podman.end()
