@@ -10,7 +10,7 @@
 /** Of these headers: see core/NEWS.md for what the numbers promise. */
 #define GPUD_VERSION_MAJOR 0
 /** Of these headers. */
-#define GPUD_VERSION_MINOR 1
+#define GPUD_VERSION_MINOR 2
 /** Of these headers. */
 #define GPUD_VERSION_MICRO 0
 

@@ -77,7 +77,8 @@ def check_contents(folder):
     for name in (*(own if os.environ["GPUDIRECT_RDMA"] == "yes" else []),
                  "plugins/libgstgpudirect.so", "plugins/libgstnvcodec.so", "lib/libgpudirect.so.0",
                  "lib/libOpenCL.so.1", "lib/libgpudirect-dgma-layer.so", "lib/if-missing/libstdc++.so.6/libstdc++.so.6",
-                 "bin/gpudirect-info", "bin/gpudirect-bench", "libexec/gst-plugin-scanner", "tests/conformance-memory",
+                 "bin/gpudirect-info", "bin/gpudirect-bench", "share/gpudirect/report/report.py",
+                 "libexec/gst-plugin-scanner", "tests/conformance-memory",
                  "licences/gpudirect", "licences/common-licenses/LGPL-2.1"):
         check(pathlib.Path(name) in files, f"there is no {name}")
     for name in files:
@@ -184,6 +185,12 @@ with tempfile.TemporaryDirectory(prefix="gb-") as scratch:
     os.mkdir(home)
     check_launcher_refuses(made, home)
     run(made, "conformance-memory", "host", env={"HOME": home})
+    if (BUILD / "tools/gpudirect-monitor").exists():
+        out, _ = run(made, "gpudirect-monitor", "--version", env={"HOME": home})
+        check(out.startswith("gpudirect-monitor "), f"the monitor says {out!r}")
+    # The report's scripts are found, and run by the machine's Python.
+    _, err = run(made, "gpudirect-bench", "--report", str(scratch / "none"), "--draw", env={"HOME": home}, status=1)
+    check("report.json: No such file" in err and "Traceback" not in err, f"the report of a bundle says {err!r}")
 
     # Without HOME or anything else: the list of plugins goes below TMPDIR.
     check_pipelines(made, scratch / "s1", {"TMPDIR": scratch})

@@ -22,7 +22,7 @@ PARTS = TOP / "tools/docs-parts"
 PAGES = PARTS / "pages"
 BUILD = pathlib.Path(os.environ["GPUDIRECT_BUILD"])
 NARROW, WIDE = (400, 800), (1280, 900)
-# Others' folder: its recipes are shown file by file, and tested by its own test.
+# Their own README is the page, which links to their files; they have tests of their own.
 FOLDERS = ["pipelines/container"]
 
 sys.path.insert(0, str(PARTS))

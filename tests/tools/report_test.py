@@ -20,16 +20,18 @@ from tool import BENCH, INFO, check, refused, run, skip
 
 SCRIPT = pathlib.Path(BENCH).parent / "report" / "report.py"
 PYTHON = "/usr/bin/python3"  # as the bench runs it
-FIGURES = ["latency", "throughput", "cpu", "receivers", "channels", "failover", "beside", "ceilings"]
+FIGURES = ["latency", "throughput", "cpu", "receivers", "channels", "monitor", "failover", "beside", "ceilings"]
 DEADLINE = 300
 
-refused(2, "--report goes with --quick alone", "--report", "somewhere", "--json")
+refused(2, "--report goes with --quick or --draw alone", "--report", "somewhere", "--json")
+refused(2, "--report goes with --quick or --draw alone", "--report", "somewhere", "--quick", "--draw")
 refused(2, "--report needs a folder", "--quick")
+refused(2, "--report needs a folder", "--draw")
+refused(1, "report.json: No such file", "--report", "/proc/none", "--draw")
 refused(2, "--report needs a folder", "--report", "")
 refused(2, "one of group, standby", "--failover", "luck")
 refused(2, "--failover goes with", "--failover", "group", "--receivers", "2")
 if subprocess.run([PYTHON, "-c", "import matplotlib"], stderr=subprocess.DEVNULL, timeout=60).returncode:
-    check("apt install python3-matplotlib" in run(BENCH, "--report", "x", status=1)[1], "it does not name the package")
     skip("matplotlib is not installed (python3-matplotlib)")
 refused(1, "no report can be written to /proc/none", "--report", "/proc/none")
 
@@ -120,6 +122,16 @@ def check_numbers(page, report):
         [step["name"], row["channels"], row["late"], row["lost"], row["sender"]["cpu_percent"],
          row["receiver"]["cpu_percent"]] for step in steps_of(report, "channels")
         for row in sorted((one["channels"][0] for one in step["results"]), key=lambda row: row["channels"])])
+    wanted = []
+    for step in steps_of(report, "monitor"):
+        taken = step["monitor"]
+        check(taken["seconds"] > 0 and taken["thumbnails"] > 0 and taken["memory_bytes"] > 0, f"the monitor: {taken}")
+        for name, result, extra in zip(("alone", "monitored"), step["results"],
+                                       ((None, None), (taken["cpu_percent"], taken["thumbnails"]))):
+            row = result["channels"][0]
+            wanted.append([f"{row['channels']} channels, {step['name']}, {name}", row["late"], row["lost"],
+                           row["sender"]["cpu_percent"], row["receiver"]["cpu_percent"], *extra])
+    expect_rows(page, "monitor", wanted)
     expect_rows(page, "failover", [
         [f"{one['failover']}, {one['height']}p{one['fps']:.0f}", one["missing"], one["repeated"], one["gap_us"],
          one["interval_us_max"]] for one in (step["results"][0] for step in steps_of(report, "failover"))])
@@ -144,6 +156,7 @@ def check_page(folder):
     check(not re.search(r"\b(nan|NaN|inf|None|null|undefined)\b", text), "the page shows a number that is none")
     check(list(page.sections) == [*FIGURES, "commands"], f"the figures are {list(page.sections)}")
     check(len(set(page.ids)) == len(page.ids), "ids are not unique")
+    check(max(map(len, text.splitlines())) <= 512, "lintian takes the page for a compressed one")
     for name in FIGURES:
         section = page.sections[name]
         check(section["text"].count(". ") == 0 and section["text"].endswith(".") and len(section["text"]) > 80,
@@ -161,7 +174,7 @@ def check_page(folder):
     return report, page
 
 
-def replay(folder, change):
+def replay(folder, change, env=None):
     """A report of the results of another one, which `change` has changed."""
     program = folder / "gpudirect-bench"
     canned = {}
@@ -178,7 +191,7 @@ sys.exit("gpudirect-bench: there is no room for this") if answer is None else pr
 """)
     program.chmod(0o755)
     return subprocess.run([PYTHON, SCRIPT, "--bench", program, "--info", INFO, "--quick", folder], capture_output=True,
-                          text=True, timeout=DEADLINE)
+                          text=True, timeout=DEADLINE, env=env)
 
 
 with tempfile.TemporaryDirectory() as name:
@@ -191,6 +204,7 @@ with tempfile.TemporaryDirectory() as name:
     check(os.path.getsize(folder / "index.html") < 300_000, "the page is large")
     kinds = {step["kind"] for step in report["steps"] if step["status"] == "measured"}
     check(kinds >= {"latency", "size", "receivers", "channels", "failover"}, f"measured are {kinds}")
+    check(("monitor" in kinds) == (pathlib.Path(BENCH).parent / "gpudirect-monitor").exists(), f"measured are {kinds}")
     if len(sys.argv) > 1:  # a copy, to be looked at
         subprocess.run(["cp", "-r", folder, sys.argv[1]], check=True)
 
@@ -218,8 +232,8 @@ with tempfile.TemporaryDirectory() as name:
     done = replay(folder, lambda step: late_at_two(step)[:1])
     check(done.returncode == 0, f"no second channel: {done}")
     _, page = check_page(folder)
-    check(page.sections["channels"]["notes"] == [f"Not measured: {name}, more channels: there is no room for this"
-                                                 for name in ("1080p50", "2160p60")], f"{page.sections['channels']}")
+    notes = page.sections["channels"]["notes"]
+    check(notes == ["Not measured: 1080p60, host, more channels: there is no room for this"], f"the notes are {notes}")
 
 with tempfile.TemporaryDirectory() as name:
     folder = pathlib.Path(name)
@@ -227,3 +241,20 @@ with tempfile.TemporaryDirectory() as name:
     check(done.returncode == 0, f"late channels: {done}")
     _, page = check_page(folder)
     check(not page.sections["channels"]["notes"], f"notes on channels: {page.sections['channels']['notes']}")
+
+# Without matplotlib the numbers come all the same, and another machine draws them.
+with tempfile.TemporaryDirectory() as name:
+    folder = pathlib.Path(name)
+    (folder / "without").mkdir()
+    (folder / "without" / "matplotlib.py").write_text("raise ModuleNotFoundError('none', name='matplotlib')\n")
+    without = os.environ | {"PYTHONPATH": str(folder / "without")}
+    done = replay(folder, lambda step: step["results"], without)
+    check(done.returncode == 0 and "--draw" in done.stderr and "report.json: " in done.stdout, f"no matplotlib: {done}")
+    check(not (folder / "index.html").exists(), "there is a page, which nothing drew")
+    run(BENCH, "--report", name, "--draw", env={"PYTHONPATH": str(folder / "without")}, status=1)
+    out, _ = run(BENCH, "--report", name, "--draw")
+    check(out == f"{folder / 'index.html'}\n", f"--draw says {out!r}")
+    check_page(folder)
+    (folder / "report.json").write_text('{"version": "0.1.0"}')
+    _, err = run(BENCH, "--report", name, "--draw", status=1)
+    check("is no report of this version" in err and "Traceback" not in err, f"--draw of nonsense: {err!r}")

@@ -36,7 +36,7 @@ struct arguments {
         *slow_receiver, *source, *verify, *sink, *src, *compare, *failover, *report;
     gint width, height, frames, warmup, receivers, slots, runs, timeout, join, idle, lines;
     gboolean apart, json, elements, remote, allow_unauthenticated, isolated, migrate, distribution,
-        quick, start, version;
+        quick, draw, start, version;
 };
 
 /* --- one option ------------------------------------------------------------------------------- */
@@ -432,10 +432,11 @@ static bool parse_failover(struct bench_options *options, const struct arguments
 static bool parse_report(struct bench_options *options, const struct arguments *args, int given)
 {
     options->quick = args->quick;
+    options->draw = args->draw;
     if (!args->report || !args->report[0])
-        return bench_usage_error("--report needs a folder, and --quick goes with it");
-    if (given != 1 + args->quick)
-        return bench_usage_error("--report goes with --quick alone");
+        return bench_usage_error("--report needs a folder, and --quick and --draw go with it");
+    if ((args->quick && args->draw) || given != 1 + args->quick + args->draw)
+        return bench_usage_error("--report goes with --quick or --draw alone");
     return bench_usage_text(options->report, sizeof(options->report), "--report", args->report);
 }
 
@@ -604,10 +605,12 @@ bool bench_options_parse(int argc, char **argv, struct bench_options *options, i
         {"pid-namespaces", 0, 0, G_OPTION_ARG_NONE, &args.isolated,
          "Each process in a PID namespace of its own, as in containers (needs root)", NULL},
         {"report", 0, 0, G_OPTION_ARG_FILENAME, &args.report,
-         "Measure a set of all this, and write it into FOLDER as a page (needs matplotlib)",
+         "Measure a set of all this, and write it into FOLDER as a page (which needs matplotlib)",
          "FOLDER"},
         {"quick", 0, 0, G_OPTION_ARG_NONE, &args.quick,
          "With --report: a short run, to see whether it works", NULL},
+        {"draw", 0, 0, G_OPTION_ARG_NONE, &args.draw,
+         "With --report: measure nothing, and make the page of the report.json in FOLDER", NULL},
         {"json", 0, 0, G_OPTION_ARG_NONE, &args.json, "Print JSON", NULL},
         {"distribution", 0, 0, G_OPTION_ARG_NONE, &args.distribution,
          "With --json: also the cumulative distribution of latencies", NULL},
@@ -631,10 +634,10 @@ bool bench_options_parse(int argc, char **argv, struct bench_options *options, i
     if (good && args.version)
         printf("gpudirect-bench %s\n", gpud_version_string());
     else if (good)
-        good = args.report || args.quick ? parse_report(options, &args, given)
-               : args.capture            ? parse_capturing(options, &args)
-               : args.receive            ? parse_receiving(options, &args)
-                                         : parse_all(options, &args);
+        good = args.report || args.quick || args.draw ? parse_report(options, &args, given)
+               : args.capture                         ? parse_capturing(options, &args)
+               : args.receive                         ? parse_receiving(options, &args)
+                                                      : parse_all(options, &args);
     *status = good ? EXIT_SUCCESS : BENCH_EXIT_USAGE;
     free_arguments(&args);
     return good && !args.version;

@@ -29,7 +29,7 @@ struct bench_options {
     bool receive;      /* `ours` is the receiver's part of a job that the sending bench completes */
     bool migrate;      /* --migrate, from one OpenCL device to another */
     char report[4096]; /* --report: a folder; "": none */
-    bool quick;        /* --quick, with it */
+    bool quick, draw;  /* --quick and --draw, with it */
     bool failover;     /* --failover */
     uint32_t channels[BENCH_CHANNEL_ROWS]; /* --channels */
     uint32_t channel_rows;                 /* 0: not given */

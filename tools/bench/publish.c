@@ -42,17 +42,23 @@ int bench_publish(const struct bench_options *options)
         return EXIT_FAILURE;
     }
     gchar *info = g_build_filename(programs, "gpudirect-info", NULL);
-    gchar *arguments[] = {(gchar *)PYTHON,
-                          script,
-                          (gchar *)"--bench",
-                          self,
-                          (gchar *)"--info",
-                          info,
-                          (gchar *)(options->quick ? "--quick" : "--"),
-                          (gchar *)(options->quick ? "--" : options->report),
-                          (gchar *)(options->quick ? options->report : NULL),
-                          NULL};
-    execv(PYTHON, arguments);
+    const char *mode = options->quick ? "--quick" : options->draw ? "--draw" : NULL;
+    char *arguments[] = {NULL,
+                         script,
+                         "--bench",
+                         self,
+                         "--info",
+                         info,
+                         (char *)(mode ? mode : "--"),
+                         mode ? "--" : (char *)options->report,
+                         mode ? (char *)options->report : NULL,
+                         NULL};
+    /* A machine of another distribution, on which a bundle runs, may have it elsewhere. */
+    static const char *const pythons[] = {PYTHON, "python3"};
+    for (size_t i = 0; i < G_N_ELEMENTS(pythons); i++) {
+        arguments[0] = (char *)pythons[i];
+        execvp(pythons[i], arguments);
+    }
     fprintf(stderr,
             "gpudirect-bench: the report needs %s: %s (apt install python3 "
             "python3-matplotlib)\n",

@@ -105,10 +105,12 @@ def clone(to):
         print("check: what is not committed is not in the clone that is tried", file=sys.stderr)
 
 
-def run(suite, script, packages=(), architectures=(), files=(), bring=None, fetch=None, limit=2 * jobs.HOUR):
+def run(suite, script, packages=(), architectures=(), files=(), bring=None, fetch=None, limit=2 * jobs.HOUR,
+        on_line=None):
     """Runs a shell script as root in a clone of the source, in a Debian with these packages, until a step fails.
     Returns the exit status, and the contents of $OUT/<name> for each of the files. `bring`: folders here, and their
-    names in /root there; `fetch`: names of folders in $OUT, and folders here for their contents."""
+    names in /root there; `fetch`: names of folders in $OUT, and folders here for their contents; `on_line` gets each
+    line that is printed."""
     check_programs()
     mirror, security = mirrors()
     check_machine(mirror, suite)
@@ -140,6 +142,7 @@ def run(suite, script, packages=(), architectures=(), files=(), bring=None, fetc
         command += [suite, "-", f"deb {mirror} {suite} main", f"deb {mirror} {suite}-updates main"]
         command += [f"deb {security} {suite}-security main"] if security else []
         status = jobs.run(command, limit=limit, env=os.environ | {"TMPDIR": str(folder / "root")},
-                          cwd=folder, stdin=subprocess.DEVNULL, say=f"a Debian {suite} of its own, by mmdebstrap")
+                          cwd=folder, stdin=subprocess.DEVNULL, on_line=on_line,
+                          say=f"a Debian {suite} of its own, by mmdebstrap")
         texts = {path.name: path.read_text(errors="replace") for path in (folder / "out").iterdir()}
     return status or int(texts.pop("status", "1")), texts

@@ -30,6 +30,7 @@ INCLUDED = {
     "plugins/python/README.md": "reference/python.md",
     "plugins/dgma-layer/README.md": "reference/dgma-layer.md",
     "tools/README.md": "reference/tools.md",
+    "pipelines/container/README.md": "cookbook/containers.md",
     "core/NEWS.md": "reference/news.md",
     "core/README.md": "understand/core.md",
     "core/SECURITY.md": "understand/security.md",

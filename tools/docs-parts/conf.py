@@ -1,12 +1,10 @@
 # SPDX-FileCopyrightText: 2026 gpudirect authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
 
-"""Sphinx's configuration, and two directives of our own:
+"""Sphinx's configuration, and a directive of our own:
 
     ```{recipe} pipelines/send       shows a file, and the tests that run it
     :test: pipeline send-receive host
-    ```
-    ```{recipes} pipelines/container     the same for all files of a folder, if it is there
     ```
 
 build.py says where the sources are and which version this is."""
@@ -58,7 +56,9 @@ class Recipe(SphinxDirective):
     required_arguments = 1
     option_spec = {"test": directives.unchanged_required}
 
-    def show(self, name, tests):
+    def run(self):
+        name = self.arguments[0]
+        tests = [test.strip() for test in self.options.get("test", "").split(",") if test.strip()]
         path = TOP / name
         if not path.is_file():
             raise self.error(f"there is no recipe {name}")
@@ -78,19 +78,7 @@ class Recipe(SphinxDirective):
             result.append(line)
         return result
 
-    def run(self):
-        tests = [test.strip() for test in self.options.get("test", "").split(",") if test.strip()]
-        return self.show(self.arguments[0].rstrip("/"), tests)
-
-
-class Recipes(Recipe):
-    def run(self):
-        tests = [test.strip() for test in self.options.get("test", "").split(",") if test.strip()]
-        found = sorted(path for path in (TOP / self.arguments[0]).rglob("*") if path.is_file())
-        return [node for path in found for node in self.show(str(path.relative_to(TOP)), tests)]
-
 
 def setup(app):
     app.add_directive("recipe", Recipe)
-    app.add_directive("recipes", Recipes)
     return {"parallel_read_safe": True}

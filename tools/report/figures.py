@@ -108,23 +108,26 @@ def latency(report):
 def throughput(report):
     figure = Figure("throughput", "Throughput by size",
                     "Frames a second from one process to another, as fast as they go: a lent frame is written where it "
-                    "is sent from and never copied, a foreign one is copied once, which plain memcpy in one thread "
-                    "(dashed) limits.",
-                    ["bytes a frame", "lent, frames/s", "foreign, frames/s", "memcpy, frames/s"])
-    sizes = {}
+                    "is sent from and never copied, a foreign one is copied once, which plain copies alone (dashed; on "
+                    "the host memcpy in one thread) limit.", [])
+    sizes, names = {}, []
     for step in measured(figure, report, "size"):
-        run = step["results"][0]
+        run, name = step["results"][0], step["name"]
         row = sizes.setdefault(step["bytes"], {})
-        row[step["name"]] = run["fps"]
-        if step["name"] == "foreign" and run["ceiling"]["unit"] == "frames/s":
-            row["ceiling"] = run["ceiling"]["value"]
-    figure.rows = [[size, *map(row.get, ("lent", "foreign", "ceiling"))] for size, row in sorted(sizes.items())]
+        row[name] = run["fps"]
+        if name.startswith("foreign") and run["ceiling"]["unit"] == "frames/s":
+            row[name.replace("foreign", "plain copies")] = run["ceiling"]["value"]
+        names += [key for key in row if key not in names]
+    figure.head = ["bytes a frame", *(f"{name}, frames/s" for name in names)]
+    figure.rows = [[size, *map(row.get, names)] for size, row in sorted(sizes.items())]
 
     def plot(axes):
-        for column, label, style in ((1, "lent, 0 copies", "o-"), (2, "foreign, 1 copy", "s-"), (3, "memcpy", "--")):
+        for column, name in enumerate(names, 1):
             there = [row for row in figure.rows if row[column] is not None]
-            axes.plot([row[0] / 1e6 for row in there], [row[column] for row in there], style, label=label,
-                      **({"color": "grey"} if style == "--" else {}))
+            plain = name.startswith("plain")
+            axes.plot([row[0] / 1e6 for row in there], [row[column] for row in there],
+                      "--" if plain else "o-" if name.startswith("lent") else "s-", label=name,
+                      **({"color": "grey"} if plain else {}))
         axes.set_xscale("log")
         axes.set_yscale("log")
     return draw(figure, plot, "size of a frame, MB", "frames a second")
@@ -187,6 +190,30 @@ def channels(report):
         axes.xaxis.set_major_formatter("{x:.0f}")
         axes.set_ylim(bottom=0)
     return draw(figure, plot, "channels", "frames late or lost")
+
+
+def monitor(report):
+    figure = Figure("monitor", "Beside gpudirect-monitor",
+                    "Frames that were late or lost, and CPU time of all senders, all receivers and the monitor in "
+                    "percent of one processor, of the same channels without a monitor and beside one whose page shows "
+                    "a picture a second of each.",
+                    ["", "late", "lost", "senders, %", "receivers, %", "monitor, %", "pictures"])
+    for step in measured(figure, report, "monitor"):
+        for name, result, taken in zip(("alone", "monitored"), step["results"], ({}, step["monitor"])):
+            row = result["channels"][0]
+            figure.rows.append([f"{row['channels']} channels, {step['name']}, {name}", row["late"], row["lost"],
+                                row["sender"]["cpu_percent"], row["receiver"]["cpu_percent"],
+                                taken.get("cpu_percent"), taken.get("thumbnails")])
+
+    def plot(axes):
+        names, left = [row[0] for row in figure.rows], [0] * len(figure.rows)
+        for column, label in ((3, "senders"), (4, "receivers"), (5, "monitor")):
+            values = [row[column] or 0 for row in figure.rows]
+            axes.barh(names, values, left=left, label=label)
+            left = [start + value for start, value in zip(left, values)]
+        axes.invert_yaxis()
+        axes.grid(axis="y", visible=False)
+    return draw(figure, plot, "percent of one processor", "")
 
 
 def failover(report):
@@ -256,4 +283,6 @@ def ceilings(report):
 
 
 def draw_all(report):
-    return [make(report) for make in (latency, throughput, cpu, receivers, channels, failover, beside, ceilings)]
+    """Reports of 0.1.0 have nothing of the monitor."""
+    makers = [latency, throughput, cpu, receivers, channels, monitor, failover, beside, ceilings]
+    return [make(report) for make in makers if make != monitor or of_kind(report, "monitor")]

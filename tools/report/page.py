@@ -5,6 +5,7 @@
 
 import html
 import re
+import textwrap
 
 import figures
 
@@ -51,9 +52,11 @@ def format_figure(figure):
     # Ids are of one picture each, and several lie in this page.
     svg = re.sub(r'(id="|url\(#|href="#)', rf"\g<1>{figure.name}-", figure.svg) if figure.svg else ""
     picture = f'<div role="img" aria-label="{html.escape(figure.title)}; the numbers follow">{svg}</div>' if svg else ""
-    missing = "".join(f'<p class="missing">Not measured: {html.escape(text)}</p>' for text in figure.missing)
-    return (f'<section id="{figure.name}"><h2>{html.escape(figure.title)}</h2><figure>{picture}'
-            f"<figcaption>{html.escape(figure.sentence)}</figcaption></figure>{missing}"
+    missing = "".join(f'\n<p class="missing">Not measured: {html.escape(text)}</p>' for text in figure.missing)
+    # Lines of a page stay below the 512 bytes from which on lintian takes it for one that something has compressed.
+    sentence = textwrap.fill(html.escape(figure.sentence), 120, break_on_hyphens=False)
+    return (f'<section id="{figure.name}"><h2>{html.escape(figure.title)}</h2><figure>{picture}\n'
+            f"<figcaption>{sentence}</figcaption></figure>{missing}"
             f"{format_table(figure) if figure.rows else ''}</section>")
 
 
@@ -70,6 +73,14 @@ def describe(report):
             ("GStreamer", report["machine"]["gstreamer"] or "none"), ("Measured", report["date"])]
 
 
+def title_of(report):
+    """The site lists reports by their titles."""
+    known = dict(describe(report))
+    gpus = [device.partition(": ")[2] for device in report["machine"]["devices"]
+            if device.startswith(("cuda:", "hip:"))]
+    return "gpudirect, measured on " + ", ".join([known["Processor"], *gpus])
+
+
 def format_page(report):
     rows = "\n".join(f'<tr><th scope="row">{html.escape(name)}</th><td style="text-align:left;white-space:normal">'
                      f"{html.escape(value)}</td></tr>" for name, value in describe(report))
@@ -80,7 +91,7 @@ def format_page(report):
     body = "\n".join(map(format_figure, figures.draw_all(report)))
     return f"""<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>gpudirect: measured</title><style>{STYLE}</style></head><body><main>
+<title>{html.escape(title_of(report))}</title><style>{STYLE}</style></head><body><main>
 <h1>gpudirect: what was measured</h1>
 {quick}<table><tbody>
 {rows}

@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 
 """gpudirect-bench --report DIR: runs a set of measurements, each by gpudirect-bench, and writes index.html and
-report.json there. steps.py says what is run, figures.py draws it, page.py arranges it."""
+report.json there. steps.py says what is run, figures.py draws it, page.py arranges it. Without matplotlib, which draws,
+there is report.json alone, of which --draw makes the page anywhere else."""
 
 import argparse
 import datetime
@@ -13,15 +14,10 @@ import subprocess
 import sys
 import time
 
-try:
-    import matplotlib  # noqa: F401 (figures.py needs it; said before anything is measured)
-except ImportError:
-    sys.exit("gpudirect-bench: matplotlib, which draws the report, is not installed: apt install python3-matplotlib")
-
-import page
 import steps
 
 STOPPED = 130
+NO_MATPLOTLIB = "matplotlib, which draws the report, is not installed (apt install python3-matplotlib)"
 
 
 class Progress:
@@ -39,7 +35,7 @@ class Progress:
     def end(self, planned):
         """What is left takes as much longer or shorter than planned as what is done did."""
         done = sum(self.planned) - sum(self.planned[self.number:])
-        pace = (time.monotonic() - self.begun) / done
+        pace = (time.monotonic() - self.begun) / max(done, 1)
         self.left = sum(self.planned[self.number:]) * min(max(pace, 0.2), 5)
 
     def close(self):
@@ -48,7 +44,10 @@ class Progress:
 
 
 def find_commit(program):
-    """Of the checkout that the program was built in; None: it was not."""
+    """Of the checkout that the program was built in, or that its bundle was made of; None: of neither."""
+    bundle = pathlib.Path(program).resolve().parents[1] / "needs"
+    if bundle.is_file():
+        return dict(line.split(maxsplit=1) for line in bundle.read_text().splitlines()).get("commit")
     git = ["git", "-C", str(pathlib.Path(program).resolve().parent)]
     try:
         commit = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, timeout=10)
@@ -76,13 +75,43 @@ def format_json(report):
     return head.replace('"steps": []', f'"steps": [\n  {steps_text}\n ]') + "\n"
 
 
+def draw(folder, report):
+    """Writes the page. False: there is no matplotlib."""
+    try:
+        import page  # not at the top: it imports matplotlib
+    except ImportError as missing:
+        if missing.name != "matplotlib":
+            raise
+        return False
+    (folder / "index.html").write_text(page.format_page(report))
+    return True
+
+
+def draw_again(folder):
+    """--draw: the page of the report.json that is there."""
+    try:
+        report = json.loads((folder / "report.json").read_text())
+        drawn = draw(folder, report)
+    except OSError as error:
+        return f"gpudirect-bench: {error.filename}: {error.strerror}"
+    except (ValueError, KeyError, TypeError, IndexError) as error:
+        return f"gpudirect-bench: {folder / 'report.json'} is no report of this version: {error!r}"
+    if not drawn:
+        return f"gpudirect-bench: {NO_MATPLOTLIB}"
+    print(folder / "index.html")
+    return 0
+
+
 def main():
     parser = argparse.ArgumentParser(prog="gpudirect-bench --report")
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--bench", required=True)
     parser.add_argument("--info", required=True)
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--draw", action="store_true")
     options = parser.parse_args()
+    if options.draw:
+        return draw_again(options.folder)
     try:
         options.folder.mkdir(parents=True, exist_ok=True)
         (options.folder / "report.json").open("a").close()
@@ -105,12 +134,15 @@ def main():
               "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
               "machine": describe_machine(place), "steps": results}
     (options.folder / "report.json").write_text(format_json(report))
-    (options.folder / "index.html").write_text(page.format_page(report))
+    drawn = draw(options.folder, report)
     failed = [step for step in results if step["status"] == "failed"]
     for step in failed:
         print(f"gpudirect-bench: {step['title']}: {step['reason']}", file=sys.stderr)
-    print(f"{options.folder / 'index.html'}: {len(results)} measurements, "
+    print(f"{options.folder / ('index.html' if drawn else 'report.json')}: {len(results)} measurements, "
           f"{sum(step['status'] == 'skipped' for step in results)} not possible here, {len(failed)} failed")
+    if not drawn:
+        print(f"gpudirect-bench: {NO_MATPLOTLIB}: where it is, `gpudirect-bench --report {options.folder} --draw` "
+              "makes the page of this folder", file=sys.stderr)
     return 1 if failed else 0
 
 

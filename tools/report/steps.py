@@ -8,11 +8,14 @@ import pathlib
 import shlex
 import subprocess
 
+import monitored
+
 HD, UHD = (1920, 1080), (3840, 2160)
-SIZES = [(320, 180), (640, 360), (1280, 720), HD, UHD, (7680, 4320)]
-RATES = [("1080p50", HD, 50), ("2160p60", UHD, 60)]
+SIZES = [(640, 360), HD, UHD, (7680, 4320)]
 RECEIVERS = [1, 2, 4, 8, 16]
 CHANNELS_MAX = 1024
+GPUS = ["cuda:0", "hip:0"]  # the first that there is is measured beside the host
+MONITORED = 8  # channels of 1080p60
 COPIED = 10_000_000_000  # bytes of a run in which frames are copied, at most
 SLOTS = 4
 
@@ -49,6 +52,8 @@ class Place:
 
     def __init__(self, bench, info):
         self.bench, self.info_program, self.known = bench, info, None
+        monitor = pathlib.Path(bench).with_name("gpudirect-monitor")
+        self.monitor = str(monitor) if monitor.exists() else None
         try:
             lines = subprocess.run(["gst-inspect-1.0", "--version"], capture_output=True, text=True, timeout=60).stdout
             named = [line.split()[-1] for line in lines.splitlines() if line.startswith("GStreamer")]
@@ -66,6 +71,9 @@ class Place:
 
     def has_device(self, name):
         return any(device["name"] == name and device["available"] for device in self.info()["devices"])
+
+    def gpu(self):
+        return next(filter(self.has_device, GPUS), None)
 
     def has_element(self, name):
         """Not --exists: that wants GStreamer's own version number."""
@@ -88,7 +96,7 @@ class Step:
     """One command; seconds: about how long it takes; skip: why it is not run, or None."""
 
     def __init__(self, kind, title, seconds, arguments, skip=None, **what):
-        self.kind, self.title, self.seconds, self.skip = kind, title, max(seconds, 1), skip
+        self.kind, self.title, self.seconds, self.skip = kind, title, 0 if skip else max(seconds, 1), skip
         self.arguments, self.what = [str(word) for word in arguments], what
 
     def outcome(self, status, reason, results):
@@ -126,13 +134,13 @@ class Step:
 
 
 class ChannelStep(Step):
-    """Doubles the number of channels until a frame is late or lost, then halves the interval to the last that went
-    well, down to an eighth. No more channels than half of the free memory holds. A number that the system does not let
-    it open ends the search, too, and `limit` says why."""
+    """Takes four times as many channels until a frame is late or lost, then halves the interval to the last number that
+    went well, down to a quarter. No more channels than half of the free memory holds. A number that the system does not
+    let it open ends the search, too, and `limit` says why."""
 
     def measure(self, place):
         results, good, bad = [], 0, None
-        number = 1
+        number = 4 if self.what["channels_max"] >= 4 else 1
         while number:
             try:
                 row = self.call(place, "--channels", str(number))
@@ -147,51 +155,81 @@ class ChannelStep(Step):
             else:
                 good = number
             if bad is None:
-                number = min(2 * number, self.what["channels_max"]) if number < self.what["channels_max"] else 0
+                number = min(4 * number, self.what["channels_max"]) if number < self.what["channels_max"] else 0
             else:
-                number = (good + bad) // 2 if bad - good > max(bad // 8, 1) else 0
+                number = (good + bad) // 2 if bad - good > max(bad // 4, 1) else 0
         return results
 
 
-def channel_step(name, picture, rate, quick):
-    each = SLOTS * size_of(picture)
+class MonitorStep(Step):
+    """Two results: without a monitor, and beside one. `monitor` has what that took."""
+
+    def __init__(self, device, seconds, skip):
+        super().__init__("monitor", f"{MONITORED} channels of 1080p60 beside gpudirect-monitor, {device}",
+                         2 * (seconds + 8), monitored.job(MONITORED, 60, seconds, device), skip, name=device)
+        self.watched = seconds
+
+    def measure(self, place):
+        try:
+            without, beside, self.what["monitor"] = monitored.measure(
+                place.bench, place.monitor, self.arguments, MONITORED, self.watched)
+        except OSError as error:
+            raise RuntimeError(str(error)) from None
+        return [without, beside]
+
+
+def on(device):
+    return ["--from", device, "--to", device] if device != "host" else []
+
+
+def channel_step(device, quick):
+    name, rate, each = f"1080p60, {device}", 60, SLOTS * size_of(HD)
     most = 2 if quick else max(min(CHANNELS_MAX, memory_bytes("MemAvailable") // 2 // each), 1)
-    frames = 20 if quick else 5 * rate
-    return ChannelStep("channels", f"channels of {name}", (1 if quick else 12) * (frames / rate + 6),
-                       [*picture_of(picture), "--fps", rate, "--frames", frames, "--warmup", rate // 5], name=name,
-                       channels_max=most)
+    frames = 20 if quick else 2 * rate
+    # With the four seconds in which the bench counts wake-ups without frames.
+    return ChannelStep("channels", f"channels of {name}", (1 if quick else 7) * (frames / rate + 4.5),
+                       [*on(device), *picture_of(HD), "--fps", rate, "--frames", frames, "--warmup", rate // 5],
+                       name=name, channels_max=most)
 
 
 def peer_step(place, sink, quick):
     there, back, device, _ = PEERS[sink]
-    frames, runs = (40, 1) if quick else (500, 3)
-    devices = ["--from", device, "--to", device] if device != "host" else []
+    frames, runs = (40, 1) if quick else (150, 3)
     return Step("beside", f"beside {sink}", 2 * runs * (frames / 50 + 1),
-                ["--elements", *devices, *picture_of(HD), "--fps", 50, "--frames", frames, "--runs", runs,
+                ["--elements", *on(device), *picture_of(HD), "--fps", 50, "--frames", frames, "--runs", runs,
                  "--distribution", "--compare", f"{there} | {back}"],
                 place.why_not(sink), name=sink)
 
 
+def size_steps(picture, device, quick, fast):
+    name, copied = f"{picture[0]}x{picture[1]}", max(min(COPIED // size_of(picture), fast, 1000), 50)
+    where = "" if device == "host" else f", {device}"
+    return [Step("size", f"throughput of {name}, {source}{where}", 3 if quick else 4,
+                 [*on(device), *picture_of(picture), "--source", source, "--timeout", 300, "--frames",
+                  fast if source == "lent" else copied], name=f"{source}{where}", bytes=size_of(picture))
+            for source in ("lent", "foreign")]
+
+
 def plan(place, quick):
-    """All steps of a report."""
+    """All steps of a report: on the host, and on a GPU if there is one."""
     paced, fast = (40, 100) if quick else (1000, 5000)
-    steps = [Step("latency", f"latency of 1080p50, {source}", paced / 50 + 2,
-                  [*picture_of(HD), "--fps", 50, "--frames", paced, "--source", source, "--distribution"], name=source)
-             for source in ("lent", "foreign")]
+    gpu = place.gpu()
+    devices = ["host", gpu] if gpu else ["host"]
+    steps = [Step("latency", f"latency of 1080p50, {name}", paced / 50 + 2,
+                  [*on(device), *picture_of(HD), "--fps", 50, "--frames", paced, "--source", source, "--distribution"],
+                  name=name)
+             for name, source, device in [("lent", "lent", "host"), ("foreign", "foreign", "host"),
+                                          (f"lent, {gpu}", "lent", gpu)][:3 if gpu else 2]]
     steps += [peer_step(place, sink, quick) for sink in PEERS]
-    for picture in SIZES[:2] if quick else SIZES:
-        name = f"{picture[0]}x{picture[1]}"
-        copied = max(min(COPIED // size_of(picture), fast, 1000), 50)
-        steps += [Step("size", f"throughput of {name}, {source}", 3 if quick else 6,
-                       [*picture_of(picture), "--source", source, "--timeout", 300, "--frames",
-                        fast if source == "lent" else copied], name=source, bytes=size_of(picture))
-                  for source in ("lent", "foreign")]
-    steps += [Step("receivers", f"receivers: {count}", 3 if quick else 5,
+    steps += [step for device in devices for picture in (SIZES[:2] if quick else SIZES)
+              for step in size_steps(picture, device, quick, fast)]
+    steps += [Step("receivers", f"receivers: {count}", 3 if quick else 4,
                    [*picture_of(HD), "--receivers", count, "--frames", fast], receivers=count)
               for count in (RECEIVERS[:2] if quick else RECEIVERS)]
-    steps += [channel_step(name, picture, rate, quick) for name, picture, rate in RATES]
-    steps += [Step("failover", f"failover by {shape}, {name}", 5 if quick else 9,
-                   ["--failover", shape, *picture_of(picture), "--fps", rate, "--frames", 60 if quick else 300,
-                    "--warmup", 10], name=name, shape=shape)
-              for name, picture, rate in RATES[:1 if quick else None] for shape in ("group", "standby")]
+    steps += [channel_step(device, quick) for device in devices]
+    no_monitor = None if place.monitor else "gpudirect-monitor is not installed beside gpudirect-bench"
+    steps += [MonitorStep(device, 2 if quick else 6, no_monitor) for device in devices]
+    steps += [Step("failover", f"failover by {shape}, 1080p50", 5 if quick else 9,
+                   ["--failover", shape, *picture_of(HD), "--fps", 50, "--frames", 60 if quick else 300,
+                    "--warmup", 10], name="1080p50", shape=shape) for shape in ("group", "standby")]
     return steps
