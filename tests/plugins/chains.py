@@ -13,7 +13,9 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
+from verdict import check, skip, wait_for
 
 DEADLINE = 60
 PR_SET_PDEATHSIG = 1
@@ -21,27 +23,6 @@ PR_SET_PDEATHSIG = 1
 # Noise, so that no two pictures and no two rows are alike.
 LIVE = ["videotestsrc", "is-live=true", "pattern=snow", "!"]
 ALL = ["videotestsrc", "num-buffers=24", "pattern=snow", "!"]
-
-
-def check(condition, text):
-    if not condition:
-        print(f"FAILED: {text}", file=sys.stderr)
-        sys.exit(1)
-
-
-def skip(reason):
-    print(f"skipped: {reason}")
-    sys.exit(77)
-
-
-def wait_for(what, condition, seconds=DEADLINE):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        value = condition()
-        if value:
-            return value
-        time.sleep(0.05)
-    check(False, f"waited {seconds} s in vain for {what}")
 
 
 def need(elements):

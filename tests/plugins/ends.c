@@ -168,7 +168,7 @@ void ends_wait_clients(GstHarness *sink, guint count)
 {
     guint clients = G_MAXUINT;
 
-    ENDS_UNTIL(5,
+    ENDS_UNTIL(ENDS_WAIT,
                (g_object_get(ends_element(sink), "num-clients", &clients, NULL), clients == count),
                "%u receivers, not %u", clients, count);
 }
@@ -284,7 +284,8 @@ GstBuffer *ends_pull(GstHarness *src)
 {
     GstBuffer *buffer = NULL;
 
-    ENDS_UNTIL(5, buffer || (buffer = gst_harness_try_pull(src)), "no buffer within 5 s");
+    ENDS_UNTIL(ENDS_WAIT, buffer || (buffer = gst_harness_try_pull(src)), "no buffer within %d s",
+               ENDS_WAIT);
     return buffer;
 }
 
@@ -302,7 +303,7 @@ void ends_take(GstHarness *src, const gchar *caps, guint seed)
 
 GstEvent *ends_wait_event(GstHarness *src, GstEventType type)
 {
-    for (int i = 0; i < 500; i++) {
+    for (int i = 0; i < ENDS_WAIT * 100; i++) {
         GstEvent *event = gst_harness_try_pull_event(src);
         if (event && GST_EVENT_TYPE(event) == type)
             return event;
@@ -311,7 +312,7 @@ GstEvent *ends_wait_event(GstHarness *src, GstEventType type)
         else
             g_usleep(10000);
     }
-    fail("no %s event within 5 s", gst_event_type_get_name(type));
+    fail("no %s event within %d s", gst_event_type_get_name(type), ENDS_WAIT);
     return NULL;
 }
 

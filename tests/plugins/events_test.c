@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Sticky events reach receivers that connect late. */
+/* Sticky events reach receivers that connect late, and what the sink says itself. */
 #include "ends.h"
 
 static GstHarness *sink, *src;
@@ -168,6 +168,23 @@ TEST(test_tags_of_both_scopes)
     join();
     expect_title(GST_TAG_SCOPE_STREAM, "Kamera 1");
     expect_title(GST_TAG_SCOPE_GLOBAL, "Galopprennen");
+}
+
+/* Only receivers at another host are told that there is another address. */
+TEST(test_another_address)
+{
+    gboolean is_local = !g_getenv("GPUD_TEST_ADDRESS");
+    g_autofree gchar *another = ends_address();
+
+    setup();
+    join();
+    fail_unless_equals_int(count_events(GST_EVENT_CUSTOM_DOWNSTREAM), 0);
+    ends_sink_at(another, NULL);
+    for (guint i = 0; i < 2; i++) {
+        gst_harness_push(sink, ends_picture(CAPS_SMALL, 2 + i));
+        gst_buffer_unref(ends_pull(src));
+    }
+    fail_unless_equals_int(count_events(GST_EVENT_CUSTOM_DOWNSTREAM), is_local ? 0 : 1);
 }
 
 ENDS_MAIN(60)

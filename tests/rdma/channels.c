@@ -4,6 +4,7 @@
 #include "channels.h"
 
 #include "base/fd.h"
+#include "wire/rdma/state.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -56,6 +57,7 @@ static void run_alone(void (*test)(void))
     CHECK(child >= 0, "fork: %m");
     if (child == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
+        gpud_rdma_handshake_deadline = PATIENCE / 2;
         test();
         exit(0);
     }

@@ -5,6 +5,7 @@
 #include "channels.h"
 
 #include "base/fd.h"
+#include "wire/rdma/state.h"
 
 #include <gpudirect/channel.h>
 
@@ -410,6 +411,7 @@ static void receive_silently(int other)
 
 void test_silence(void)
 {
+    gpud_rdma_handshake_deadline = 5 * GPUD_SEC;
     run_both(send_to_silent, receive_silently);
 }
 

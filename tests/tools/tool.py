@@ -9,9 +9,11 @@ import pathlib
 import subprocess
 import sys
 import tempfile
-import time
 
 import schemas
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
+from verdict import check, skip, wait_for
 
 INFO = os.environ["GPUDIRECT_INFO"]
 BENCH = os.environ["GPUDIRECT_BENCH"]
@@ -19,17 +21,6 @@ DEADLINE = 90
 
 # Frames that cost nothing: these tests look at counters, not at speed.
 SMALL = ["--width", "320", "--height", "180"]
-
-
-def check(condition, text):
-    if not condition:
-        print(f"FAILED: {text}", file=sys.stderr)
-        sys.exit(1)
-
-
-def skip(reason):
-    print(f"skipped: {reason}")
-    sys.exit(77)
 
 
 def run(tool, *args, status=0, env=None, deadline=DEADLINE):
@@ -73,16 +64,6 @@ def alive(pid):
         return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
     except OSError:
         return False
-
-
-def wait_for(what, condition, seconds=30):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        value = condition()
-        if value:
-            return value
-        time.sleep(0.05)
-    check(False, f"waited {seconds} s in vain for {what}")
 
 
 class Running:

@@ -195,10 +195,12 @@ def check_window(display):
 
 def check_start():
     """Each stage of a start is in the table, and they add up to a start's time."""
-    err = view("--start-times", "nonsense://x", status=1)[1]
+    err = view("--start-times", "nonsense://x", status=2)[1]
     check("is not an address" in err and err.count("\n") == 1, f"a start that fails: {err!r}")
+    err = view("--start-times", "--timeout", "0.2", "cam1", status=3)[1]
+    check("no sender" in err and "--timeout" in err and err.count("\n") == 1, f"nobody there: {err!r}")
     sender = send("NV12")
-    lines = view("--start-times", "cam1", status=0)[0].splitlines()
+    lines = view("--start-times", "--timeout", "60", "cam1", status=0)[0].splitlines()
     check("medians of 5" in lines[0] and len(lines) == 11, f"the table is {lines}")
     times = [float(line.split()[-1]) for line in lines[1:]]
     check(min(times) >= 0 and times[0] > 0 and times[-1] >= max(times[:-1]), f"the stages take {times} ms")

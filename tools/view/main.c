@@ -42,8 +42,8 @@ static const char description[] =
     "  GPUDIRECT_LOG       error, warning, info or debug: the library's messages\n"
     "  SDL_VIDEODRIVER     x11 or wayland; SDL_RENDER_DRIVER: opengl, opengles2 or software\n"
     "\n"
-    "Exit status: 0 success, also after Ctrl-C; 1 failure; 2 wrong usage; 3 with --png: no frame\n"
-    "in time.\n"
+    "Exit status: 0 success, also after Ctrl-C; 1 failure; 2 wrong usage; 3 with --png or\n"
+    "--start-times: no frame in time.\n"
     "\n"
     "Examples:\n"
     "  gpudirect-view cam1\n"
@@ -63,13 +63,19 @@ static const char *find_mistake(const struct options *options, int arguments)
 {
     if (arguments != 1)
         return "there is one argument, the address of a sender, such as cam1";
-    if (options->timeout >= 0 && !options->png)
-        return "--timeout goes with --png";
+    if (options->timeout >= 0 && !options->png && !options->start_times &&
+        !options->window.one_picture)
+        return "--timeout goes with --png or --start-times";
     if (options->start_times && options->png)
         return "--start-times does not go with --png";
     if (options->window.full_screen && options->png)
         return "--full-screen does not go with --png";
     return NULL;
+}
+
+static int64_t patience_ns(const struct options *options)
+{
+    return (int64_t)((options->timeout >= 0 ? options->timeout : TIMEOUT) * 1e9);
 }
 
 static int run(const struct options *options)
@@ -86,9 +92,7 @@ static int run(const struct options *options)
     }
     stages_end(STAGE_RECEIVER);
     if (options->png)
-        status = headless_save(
-            &source, options->png,
-            (int64_t)((options->timeout >= 0 ? options->timeout : TIMEOUT) * 1e9), &error);
+        status = headless_save(&source, options->png, patience_ns(options), &error);
     else
         status = window_run(&source, &options->window, &error) ? GPUD_OK : error.status;
     source_close(&source);
@@ -97,14 +101,16 @@ static int run(const struct options *options)
     if (status == GPUD_OK)
         return EXIT_SUCCESS;
     fprintf(stderr, "gpudirect-view: %s\n", error.reason);
-    return options->png && status == GPUD_TIMEOUT ? EXIT_TIMEOUT : EXIT_FAILURE;
+    return status == GPUD_TIMEOUT ? EXIT_TIMEOUT : EXIT_FAILURE;
 }
 
 static int measure_start(const struct options *options)
 {
     const struct source_options *source = &options->source;
-    const char *arguments[8] = {"/proc/self/exe", "--one-picture"};
-    int count = 2;
+    char timeout[32];
+    g_snprintf(timeout, sizeof(timeout), "%g", (double)patience_ns(options) / 1e9);
+    const char *arguments[10] = {"/proc/self/exe", "--one-picture", "--timeout", timeout};
+    int count = 4;
     if (source->access) {
         arguments[count++] = "--access";
         arguments[count++] = source->access;
@@ -137,7 +143,7 @@ int main(int argc, char **argv)
     const GOptionEntry entries[] = {
         {"png", 0, 0, G_OPTION_ARG_FILENAME, &png, "Save the next frame in FILE and exit", "FILE"},
         {"timeout", 0, 0, G_OPTION_ARG_CALLBACK, parse_timeout,
-         "With --png: how long to wait for a frame (default: 10)", "SECONDS"},
+         "With --png or --start-times: how long to wait for a frame (default: 10)", "SECONDS"},
         {"full-screen", 0, 0, G_OPTION_ARG_NONE, &full_screen, "Begin with the full screen", NULL},
         {"access", 0, 0, G_OPTION_ARG_STRING, &access,
          "Whose sender it may be: user (default: this user), group:NAME, all", "WHO"},
@@ -161,7 +167,8 @@ int main(int argc, char **argv)
     bool parsed = g_option_context_parse(context, &argc, &argv, &wrong);
     g_option_context_free(context);
     options.source = (struct source_options){argc > 1 ? argv[1] : NULL, access, psk_file};
-    options.window = (struct window_options){options.source.address, full_screen, one_picture};
+    options.window = (struct window_options){options.source.address, full_screen, one_picture,
+                                             one_picture ? patience_ns(&options) : -1};
     options.start_times = start_times;
     options.png = png;
     const char *mistake = !parsed   ? wrong->message

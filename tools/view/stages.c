@@ -48,8 +48,9 @@ static void die_with_parent(gpointer data)
     prctl(PR_SET_PDEATHSIG, SIGKILL);
 }
 
-/* In ms, each from the end of the one before. What a second thread has done by then took none. */
-static bool run_once(const char *const *arguments, double ms[STAGES])
+/* In ms, each from the end of the one before. What a second thread has done by then took none.
+ * Returns the exit status of the start. */
+static int run_once(const char *const *arguments, double ms[STAGES])
 {
     GError *error = NULL;
     gchar *text = NULL;
@@ -70,18 +71,22 @@ static bool run_once(const char *const *arguments, double ms[STAGES])
     }
     if (!good && error->domain != G_SPAWN_EXIT_ERROR) /* else it has said why */
         fprintf(stderr, "gpudirect-view: %s\n", error->message);
+    int result = good                                  ? EXIT_SUCCESS
+                 : error->domain == G_SPAWN_EXIT_ERROR ? error->code
+                                                       : EXIT_FAILURE;
     g_clear_error(&error);
     g_strfreev(lines);
     g_free(text);
-    return good;
+    return result;
 }
 
 int stages_measure(const char *const *arguments)
 {
     double ms[RUNS][STAGES], sums[RUNS] = {0}, column[RUNS];
     for (int run = 0; run < RUNS; run++) {
-        if (!run_once(arguments, ms[run]))
-            return EXIT_FAILURE;
+        int result = run_once(arguments, ms[run]);
+        if (result != EXIT_SUCCESS)
+            return result;
         for (int i = 0; i < STAGES; i++)
             sums[run] += ms[run][i];
     }

@@ -381,18 +381,34 @@ static void turn(struct window *self)
         draw(self);
 }
 
+/* True: error says why no picture came in time. */
+static bool has_run_out(const struct window *self, uint64_t begun, struct gpud_error *error)
+{
+    int64_t patience = self->options->patience_ns;
+    if (self->has_picture || self->quit || patience < 0 || now() - begun < (uint64_t)patience)
+        return false;
+    *error = (struct gpud_error){.status = GPUD_TIMEOUT};
+    g_snprintf(error->reason, sizeof(error->reason),
+               "no picture in %g s: %s (--timeout SECONDS waits longer)", (double)patience / 1e9,
+               self->waiting[0] ? self->waiting : "the display has not shown one");
+    return true;
+}
+
 bool window_run(struct source *source, const struct window_options *options,
                 struct gpud_error *error)
 {
     struct window self = {
         .source = source, .options = options, .full_screen = options->full_screen, .redraw = true};
     self.text = g_string_new(NULL);
-    status_start(&self.status, source, now());
-    bool opened = open_both(&self, error);
-    while (opened && !self.quit)
+    uint64_t begun = now();
+    status_start(&self.status, source, begun);
+    bool goes_on = open_both(&self, error);
+    while (goes_on && !self.quit) {
         turn(&self);
+        goes_on = !has_run_out(&self, begun, error);
+    }
     close_window(&self);
     g_string_free(self.text, TRUE);
     g_free(self.message);
-    return opened;
+    return goes_on;
 }

@@ -10,10 +10,11 @@
 struct window_options {
     const char *address;
     bool full_screen;
-    bool one_picture; /* quit when it is shown */
+    bool one_picture;    /* quit when it is shown */
+    int64_t patience_ns; /* how long to wait for the first picture; negative: without an end */
 };
 
-/* False: error says why there is no window. */
+/* False: error says why there is no window, or, with GPUD_TIMEOUT, no picture in time. */
 bool window_run(struct source *source, const struct window_options *options,
                 struct gpud_error *error);
 

@@ -27,6 +27,8 @@
 _Static_assert(GPUD_RDMA_RECEIVES_MIN > GPUD_RDMA_NOTICES, "messages have receives, too");
 _Static_assert(GPUD_RDMA_MESSAGE_MAX >= GPUD_MESSAGE_MAX, "every message fits");
 
+int64_t gpud_rdma_handshake_deadline = 5 * GPUD_SEC;
+
 /* --- ending -------------------------------------------------------------------------------- */
 
 static void set_timer(struct rdma_channel *channel)
@@ -329,7 +331,7 @@ static void handle_established(struct rdma_channel *channel, const struct gpud_r
     gpud_rdma_set_peer_receives(channel->rdma, channel->peer_receives);
     channel->phase = RDMA_PROVING;
     channel->ask_again = INT64_MAX;
-    set_deadline(channel, RDMA_PROOF_DEADLINE);
+    set_deadline(channel, gpud_rdma_handshake_deadline);
     send_proof(channel);
     gpud_event_raise(channel->event); /* a message may have arrived before this event */
 }
@@ -420,12 +422,12 @@ static void time_out(struct rdma_channel *channel)
                   channel->place.host);
     else if (is_connected)
         gpud_fail(&why, GPUD_CLOSED, "%s did not authenticate within %d s: is it stopped?",
-                  channel->where, (int)(RDMA_PROOF_DEADLINE / GPUD_SEC));
+                  channel->where, (int)(gpud_rdma_handshake_deadline / GPUD_SEC));
     else
         gpud_fail(&why, GPUD_CLOSED,
                   "%s did not answer within %d s: is the sender stopped, or the network between "
                   "broken?",
-                  channel->where, (int)(RDMA_CONNECT_DEADLINE / GPUD_SEC));
+                  channel->where, (int)(gpud_rdma_handshake_deadline / GPUD_SEC));
     gpud_rdma_end_locked(channel, &why);
     if (is_connected)
         gpud_rdma_disconnect_locked(channel, why.reason);
@@ -453,7 +455,7 @@ void gpud_rdma_drive_locked(struct rdma_channel *channel)
 
 enum gpud_status gpud_rdma_channel_connect(struct rdma_channel *channel, struct gpud_error *error)
 {
-    set_deadline(channel, RDMA_CONNECT_DEADLINE);
+    set_deadline(channel, gpud_rdma_handshake_deadline);
     if (!gpud_rdma_to_sockaddr(&channel->place, &channel->addresses[0]))
         return gpud_rdma_lookup_begin(&channel->place, channel->event, &channel->lookup, error);
     channel->address_count = 1;
@@ -481,7 +483,7 @@ enum gpud_status gpud_rdma_channel_accept(struct rdma_channel *channel, struct r
 {
     struct gpud_rdma_event event;
     gpud_lock_take(&channel->lock);
-    set_deadline(channel, RDMA_CONNECT_DEADLINE);
+    set_deadline(channel, gpud_rdma_handshake_deadline);
     channel->phase = RDMA_ROUTING;
     channel->id = id;
     enum gpud_status status = accept_request(channel, error);

@@ -46,10 +46,12 @@ struct finder {
     struct device_watch *watch;
     GThread *thread; /* NULL: there is one stream */
     gint stopping;   /* atomic */
+    gint hinted;     /* atomic: there may be another stream */
     /* The thread's, while it runs. */
     GPtrArray *found;
     gboolean polls;
     gint period;          /* in ms, while it polls */
+    gint64 searched_at;   /* by g_get_monotonic_time() */
     gchar *names;         /* the names at another host, as they were last */
     gboolean unformatted; /* a stream of the channel has no format yet */
     gboolean complete;    /* no-more-pads was emitted */
@@ -231,12 +233,15 @@ static gboolean is_settled(struct finder *finder, const GPtrArray *channels)
 
 static void search(struct finder *finder)
 {
+    gboolean hinted = g_atomic_int_compare_and_exchange(&finder->hinted, TRUE, FALSE);
+
+    finder->searched_at = g_get_monotonic_time();
     GPtrArray *channels = channels_ask(
         finder->folder, finder->remote ? ANSWER_TIMEOUT_NETWORK : ANSWER_TIMEOUT, NULL);
 
     watch_senders(finder, channels);
     compare(finder, channels);
-    if (finder->remote && is_settled(finder, channels))
+    if (finder->remote && is_settled(finder, channels) && !hinted)
         finder->period = MIN(2 * finder->period, PERIOD_MAX);
     else
         finder->period = PERIOD;
@@ -291,6 +296,13 @@ static gint sooner(gint a, gint b)
     return a < 0 || (b >= 0 && b < a) ? b : a;
 }
 
+static gint until_next_search(const struct finder *finder)
+{
+    gint64 passed = (g_get_monotonic_time() - finder->searched_at) / G_TIME_SPAN_MILLISECOND;
+
+    return (gint)MAX(PERIOD - passed, 0);
+}
+
 static gpointer run(gpointer data)
 {
     struct finder *finder = data;
@@ -300,6 +312,8 @@ static gpointer run(gpointer data)
         search(finder);
         gint wait = sooner(publish(finder, first), finder->polls ? finder->period : -1);
         device_watch_wait(finder->watch, wait, gone);
+        if (g_atomic_int_get(&finder->hinted) && !g_atomic_int_get(&finder->stopping))
+            device_watch_wait(finder->watch, until_next_search(finder), gone);
     }
     g_ptr_array_unref(gone);
     return NULL;
@@ -383,6 +397,12 @@ void finder_wake(struct finder *finder)
         device_watch_wake(finder->watch);
     else if (stream_has_pad(only->stream) && !stream_has_ended(only->stream))
         gst_element_no_more_pads(GST_ELEMENT(finder->params.programme->bin));
+}
+
+void finder_hint(struct finder *finder)
+{
+    if (finder->watch && g_atomic_int_compare_and_exchange(&finder->hinted, FALSE, TRUE))
+        device_watch_wake(finder->watch);
 }
 
 void finder_stop(struct finder *finder)

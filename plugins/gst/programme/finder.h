@@ -3,7 +3,8 @@
 
 /* Finds the streams of a channel as they appear, and ends those that have ended. A thread follows
  * the events of the channels' directory; it polls once a second only while a sender does not
- * answer, or for a channel of another host. */
+ * answer, or for a channel of another host, and there ever less often until a stream's sender says
+ * that it has opened another address. */
 #ifndef GPUD_GST_PROGRAMME_FINDER_H
 #define GPUD_GST_PROGRAMME_FINDER_H
 
@@ -30,5 +31,9 @@ void finder_free(struct finder *finder);
 
 /* A stream has changed; from any thread. */
 void finder_wake(struct finder *finder);
+
+/* There may be another stream, as the sender of one says; from any thread. However often it does,
+ * the search is repeated once a second at most. */
+void finder_hint(struct finder *finder);
 
 #endif

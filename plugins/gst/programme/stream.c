@@ -5,6 +5,7 @@
 
 #include "memory/gpu.h"
 #include "wire/blocks.h"
+#include "wire/event.h"
 
 #include <string.h>
 
@@ -135,7 +136,9 @@ static gboolean on_event(GstPad *inner, GstObject *parent, GstEvent *event)
         taken = take_caps(stream, event);
         break;
     default:
-        if (stream_has_pad(stream))
+        if (event_is_opened(event))
+            stream->programme->opened(stream->programme->user);
+        else if (stream_has_pad(stream))
             taken = gst_pad_push_event(stream->pad, gst_event_ref(event));
         break;
     }

@@ -20,7 +20,9 @@ struct stream_programme {
     GstBin *bin;
     struct collection *collection;
     guint group_id;
-    void (*changed)(void *user); /* a stream got caps or its pad, or ended; from any thread */
+    /* From any thread. */
+    void (*changed)(void *user); /* a stream got caps or its pad, or ended */
+    void (*opened)(void *user);  /* its sender says that it has opened another address */
     void *user;
 };
 

@@ -133,6 +133,34 @@ void gst_gpudirect_sink_repeat_events(GstGpudirectSink *self)
     }
 }
 
+static guint opened_count; /* atomic: of this process's sinks, ever */
+
+static gboolean is_between_hosts(GstGpudirectSink *self)
+{
+    return g_str_has_prefix(self->endpoint.running.address, "rdma://");
+}
+
+void gst_gpudirect_sink_note_opened(GstGpudirectSink *self)
+{
+    if (is_between_hosts(self))
+        g_atomic_int_inc(&opened_count);
+    self->opened = (guint)g_atomic_int_get(&opened_count);
+}
+
+void gst_gpudirect_sink_tell_opened(GstGpudirectSink *self)
+{
+    guint opened = (guint)g_atomic_int_get(&opened_count);
+
+    if (opened == self->opened)
+        return;
+    self->opened = opened;
+    if (!is_between_hosts(self))
+        return;
+    GstEvent *event = event_new_opened();
+    send_event(self, event);
+    gst_event_unref(event);
+}
+
 static gboolean sink_event(GstBaseSink *base, GstEvent *event)
 {
     GstGpudirectSink *self = GST_GPUDIRECT_SINK(base);

@@ -20,6 +20,12 @@ void gst_gpudirect_sink_describe(GstGpudirectSink *self, GstBuffer *buffer,
 /* Fills the head that precedes each frame and event. */
 void gst_gpudirect_sink_fill_head(GstGpudirectSink *self, struct wire_head *head);
 
+/* Between hosts, receivers of a programme only ask for its streams now and then. A sink that opens
+ * an address there notes that, and the other sinks of the process tell their receivers before their
+ * next frame, so that these ask at once. */
+void gst_gpudirect_sink_note_opened(GstGpudirectSink *self);
+void gst_gpudirect_sink_tell_opened(GstGpudirectSink *self);
+
 /* Repeats to a new sender the sticky events that the previous one got. */
 void gst_gpudirect_sink_repeat_events(GstGpudirectSink *self);
 

@@ -6,6 +6,7 @@
 
 #include "context.h"
 #include "errors.h"
+#include "sink/events.h"
 #include "sink/policy.h"
 #include "sink/standby.h"
 
@@ -80,7 +81,10 @@ static gboolean open_sender(GstGpudirectSink *self, const gchar *device,
 
 gboolean gst_gpudirect_sink_open_sender(GstGpudirectSink *self, const gchar *device)
 {
-    return open_sender(self, device, NULL);
+    if (!open_sender(self, device, NULL))
+        return FALSE;
+    gst_gpudirect_sink_note_opened(self);
+    return TRUE;
 }
 
 static struct gpud_sender *take_sender(GstGpudirectSink *self)

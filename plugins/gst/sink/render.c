@@ -354,6 +354,7 @@ static GstFlowReturn sink_render(GstBaseSink *base, GstBuffer *buffer)
     GstFlowReturn flow = gst_gpudirect_sink_wait_for_client(self);
     if (flow != GST_FLOW_OK)
         return flow;
+    gst_gpudirect_sink_tell_opened(self);
     gboolean written;
     flow = gst_gpudirect_sink_await_writes(self, buffer, &written);
     if (flow != GST_FLOW_OK || !written)

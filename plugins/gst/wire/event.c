@@ -189,17 +189,37 @@ void wire_event_clear(struct wire_event *event)
     g_clear_pointer(&event->structure, gst_structure_free);
 }
 
-/* --- inside a pipeline -------------------------------------------------------------------- */
+/* --- events of our own --------------------------------------------------------------------- */
 
 #define BROKEN_OFF "gpudirect-broken-off"
+#define OPENED "gpudirect-opened"
+
+static GstEvent *new_custom(const gchar *name)
+{
+    return gst_event_new_custom(GST_EVENT_CUSTOM_DOWNSTREAM, gst_structure_new_empty(name));
+}
+
+static gboolean is_custom(GstEvent *event, const gchar *name)
+{
+    return GST_EVENT_TYPE(event) == GST_EVENT_CUSTOM_DOWNSTREAM && gst_event_has_name(event, name);
+}
 
 GstEvent *event_new_broken_off(void)
 {
-    return gst_event_new_custom(GST_EVENT_CUSTOM_DOWNSTREAM, gst_structure_new_empty(BROKEN_OFF));
+    return new_custom(BROKEN_OFF);
 }
 
 gboolean event_is_broken_off(GstEvent *event)
 {
-    return GST_EVENT_TYPE(event) == GST_EVENT_CUSTOM_DOWNSTREAM &&
-           gst_event_has_name(event, BROKEN_OFF);
+    return is_custom(event, BROKEN_OFF);
+}
+
+GstEvent *event_new_opened(void)
+{
+    return new_custom(OPENED);
+}
+
+gboolean event_is_opened(GstEvent *event)
+{
+    return is_custom(event, OPENED);
 }

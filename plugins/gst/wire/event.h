@@ -65,4 +65,8 @@ void wire_event_clear(struct wire_event *event);
 GstEvent *event_new_broken_off(void);
 gboolean event_is_broken_off(GstEvent *event);
 
+/* An event to other hosts: the sender's process has opened another address there. */
+GstEvent *event_new_opened(void);
+gboolean event_is_opened(GstEvent *event);
+
 #endif

@@ -1,0 +1,229 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* When the streams of another host's programme are searched: ever less often while nothing changes,
+ * without waiting for that when a stream's sender says that it has opened another address, and
+ * never more than once a second, however often it says so. What the host has is made up, and so is
+ * the time: it passes by what the finder would have waited. */
+#include "channels.h"
+#include "devicewatch.h"
+#include "programme/finder.h"
+#include "support/check.h"
+#include "wire/event.h"
+
+#define ADDRESS "rdma://192.0.2.1:7174/cam"
+#define LONGEST 8000                      /* ms, from one search to the next */
+#define SHORTEST (1 * G_TIME_SPAN_SECOND) /* likewise, in µs */
+#define WAIT 20                           /* s, for what takes a fraction of one */
+
+static GMutex lock;
+/* Under the lock. */
+static gboolean has_sound; /* beside pictures */
+static guint searches;
+static gint64 searched_at, least; /* the time between two of them */
+static gint waits;                /* the timeout of the current wait, in ms; 0: it does not wait */
+static gint64 skipped;            /* in µs */
+
+/* --- what the finder uses ----------------------------------------------------------------- */
+
+gint64 __real_g_get_monotonic_time(void);
+gint64 __wrap_g_get_monotonic_time(void);
+gint64 __wrap_g_get_monotonic_time(void)
+{
+    g_mutex_lock(&lock);
+    gint64 now = __real_g_get_monotonic_time() + skipped;
+    g_mutex_unlock(&lock);
+    return now;
+}
+
+static void channel_free(gpointer data)
+{
+    struct channel *channel = data;
+    g_free(channel->address);
+    g_free(channel);
+}
+
+static void add_channel(GPtrArray *list, const gchar *address)
+{
+    struct channel *channel = g_new0(struct channel, 1);
+    channel->address = g_strdup(address);
+    g_ptr_array_add(list, channel);
+}
+
+GPtrArray *__wrap_channels_ask(const gchar *folder, gint64 timeout, gchar **directory);
+GPtrArray *__wrap_channels_ask(const gchar *folder, gint64 timeout, gchar **directory)
+{
+    GPtrArray *list = g_ptr_array_new_with_free_func(channel_free);
+    (void)folder;
+    if (directory)
+        *directory = NULL;
+    if (timeout == 0) /* it only wants the directory */
+        return list;
+    gint64 now = g_get_monotonic_time();
+    g_mutex_lock(&lock);
+    least = MIN(least, now - searched_at);
+    searched_at = now;
+    searches++;
+    add_channel(list, ADDRESS);
+    if (has_sound)
+        add_channel(list, ADDRESS "/audio");
+    g_mutex_unlock(&lock);
+    return list;
+}
+
+guint __real_device_watch_wait(struct device_watch *watch, gint timeout, GPtrArray *gone);
+guint __wrap_device_watch_wait(struct device_watch *watch, gint timeout, GPtrArray *gone);
+
+/* Whether the wait ends by time at once. */
+static gboolean begin_wait(gint timeout)
+{
+    g_mutex_lock(&lock);
+    gboolean ends = timeout >= 0 && timeout < LONGEST;
+    waits = timeout;
+    g_mutex_unlock(&lock);
+    return ends;
+}
+
+static void end_wait(gint passed)
+{
+    g_mutex_lock(&lock);
+    skipped += passed * G_TIME_SPAN_MILLISECOND;
+    waits = 0;
+    g_mutex_unlock(&lock);
+}
+
+guint __wrap_device_watch_wait(struct device_watch *watch, gint timeout, GPtrArray *gone)
+{
+    guint changes;
+    gboolean ends;
+    do {
+        ends = begin_wait(timeout);
+        changes = __real_device_watch_wait(watch, ends ? 0 : 5, gone);
+    } while (changes == 0 && !ends);
+    end_wait(changes ? 0 : timeout);
+    return changes;
+}
+
+/* --- the programme ------------------------------------------------------------------------ */
+
+static struct finder *finder; /* atomic */
+
+static GstElement *make_source(void *user, const gchar *address, const GstCaps *caps, gboolean main)
+{
+    GstElement *source = gst_element_factory_make("audiotestsrc", main ? "main" : "sound");
+    (void)user, (void)address, (void)caps;
+    g_object_set(source, "is-live", TRUE, NULL);
+    return source;
+}
+
+static void changed(void *user)
+{
+    struct finder *known = g_atomic_pointer_get(&finder);
+    (void)user;
+    if (known)
+        finder_wake(known);
+}
+
+static void opened(void *user)
+{
+    (void)user;
+    finder_hint(g_atomic_pointer_get(&finder));
+}
+
+static guint count_searches(void)
+{
+    g_mutex_lock(&lock);
+    guint count = searches;
+    g_mutex_unlock(&lock);
+    return count;
+}
+
+static gboolean is_waiting(gint timeout)
+{
+    g_mutex_lock(&lock);
+    gboolean is = waits == timeout;
+    g_mutex_unlock(&lock);
+    return is;
+}
+
+static gboolean has_pad(GstElement *bin, const gchar *name)
+{
+    g_autoptr(GstPad) pad = gst_element_get_static_pad(bin, name);
+    return pad != NULL;
+}
+
+#define WAIT_FOR(condition)                                      \
+    do {                                                         \
+        for (guint tries = 0; !(condition); tries++) {           \
+            CHECK(tries < WAIT * 1000, "not within %d s", WAIT); \
+            g_usleep(1000);                                      \
+        }                                                        \
+    } while (0)
+
+static void say_opened(GstElement *bin)
+{
+    g_autoptr(GstElement) source = gst_bin_get_by_name(GST_BIN(bin), "main");
+    g_autoptr(GstPad) pad = gst_element_get_static_pad(source, "src");
+    CHECK(gst_pad_push_event(pad, event_new_opened()), "the stream takes no event");
+}
+
+/* Nothing changes: the searches become rare. From then on none comes by that. */
+static void settle(GstElement *bin)
+{
+    WAIT_FOR(has_pad(bin, "src") && is_waiting(LONGEST));
+}
+
+static void added(GstElement *bin)
+{
+    g_mutex_lock(&lock);
+    has_sound = TRUE;
+    g_mutex_unlock(&lock);
+    CHECK(!has_pad(bin, "src_audio"), "there is sound already");
+    say_opened(bin);
+    WAIT_FOR(has_pad(bin, "src_audio"));
+}
+
+static void flooded(GstElement *bin)
+{
+    settle(bin);
+    guint before = count_searches();
+    g_mutex_lock(&lock);
+    least = G_MAXINT64;
+    g_mutex_unlock(&lock);
+    for (guint i = 0; i < 1000; i++)
+        say_opened(bin);
+    WAIT_FOR(count_searches() > before);
+    settle(bin);
+    CHECK(least >= SHORTEST, "searched again after %.3f s", (double)least / 1e6);
+}
+
+int main(int argc, char **argv)
+{
+    struct collection collection;
+    gst_init(&argc, &argv);
+    GstElement *pipeline = gst_pipeline_new(NULL), *bin = gst_bin_new(NULL);
+    gst_bin_add(GST_BIN(pipeline), bin);
+    gst_element_set_state(pipeline, GST_STATE_PLAYING);
+    collection_init(&collection, bin);
+    collection_open(&collection);
+    const struct stream_programme programme = {
+        .bin = GST_BIN(bin),
+        .collection = &collection,
+        .group_id = gst_util_group_id_next(),
+        .changed = changed,
+        .opened = opened,
+    };
+    const struct finder_params params = {
+        .address = ADDRESS, .programme = &programme, .make_source = make_source};
+    g_atomic_pointer_set(&finder, finder_start(&params));
+    CHECK(finder, "nothing is searched");
+    settle(bin);
+    added(bin);
+    flooded(bin);
+    finder_stop(finder);
+    gst_element_set_state(pipeline, GST_STATE_NULL);
+    finder_free(finder);
+    collection_finish(&collection);
+    gst_object_unref(pipeline);
+    return 0;
+}
