@@ -304,7 +304,8 @@ GPUD_API void gpud_pointer_get_info(const void *pointer, struct gpud_pointer_inf
 /** The vendor's own object for a memory.
  *
  * @param memory  the memory
- * @return a host pointer, a cl_mem, or an address on the GPU; borrowed, valid as long as the memory
+ * @return a host pointer, a cl_mem, a VkBuffer, or an address on the GPU; borrowed, valid as long
+ * as the memory
  */
 GPUD_API void *gpud_memory_get_native(const struct gpud_memory *memory);
 

@@ -19,8 +19,8 @@
 
 /* clang-format off */
 #define INSTANCE_CALLS(CALL) \
-    CALL(CreateDevice) CALL(EnumerateDeviceExtensionProperties) \
-    CALL(EnumeratePhysicalDevices) CALL(GetDeviceProcAddr) CALL(GetPhysicalDeviceFormatProperties2) \
+    CALL(CreateDevice) CALL(EnumerateDeviceExtensionProperties) CALL(EnumeratePhysicalDevices) \
+    CALL(GetDeviceProcAddr) CALL(GetPhysicalDeviceFormatProperties2) \
     CALL(GetPhysicalDeviceMemoryProperties) CALL(GetPhysicalDeviceProperties2) \
     CALL(GetPhysicalDeviceQueueFamilyProperties)
 #define DEVICE_CALLS(CALL) \

@@ -26,6 +26,7 @@
 #define LONG (30 * GPUD_SEC)
 #define HANGS_AFTER 80 /* s: the process is ended then */
 #define ADDRESS "images"
+#define ADDRESS_NEXT "images-next"
 #define SLOTS 3
 #define FRAMES 9 /* a test */
 
@@ -315,11 +316,16 @@ static pid_t start(const char *role, const char *address, const char *what, cons
     return pid;
 }
 
-static pid_t start_receiver(const char *where, bool takes, unsigned frames)
+static pid_t start_receiver_of(const char *address, const char *where, bool takes, unsigned frames)
 {
     char count[16];
     snprintf(count, sizeof(count), "%u", frames);
-    return start("receive", ADDRESS, where, takes ? "1" : "0", count);
+    return start("receive", address, where, takes ? "1" : "0", count);
+}
+
+static pid_t start_receiver(const char *where, bool takes, unsigned frames)
+{
+    return start_receiver_of(ADDRESS, where, takes, frames);
 }
 
 static void finish(pid_t pid)
@@ -475,6 +481,30 @@ static void test_kill_sender(void)
     stop_receiving(&receiving);
 }
 
+/* What another process lends is sent on, to one that takes images and to one that does not. */
+static void test_relay(void)
+{
+    SAY("received images are sent on");
+    struct sending next = start_sending(ADDRESS_NEXT, "RGBA");
+    struct receiving receiving = {.context = next.context};
+    pid_t sender = start("send", ADDRESS, "RGBA", NULL, NULL);
+    pid_t peers[] = {start_receiver_of(ADDRESS_NEXT, device, true, FRAMES),
+                     start_receiver_of(ADDRESS_NEXT, "host", false, FRAMES)};
+    WORKS(gpud_sender_wait(next.sender, 2, LONG, &e));
+    receiving.receiver =
+        NEW_RECEIVER(next.context, .address = ADDRESS, .device = device, .slots = SLOTS,
+                     .modifiers = modifiers, .modifier_count = modifier_count);
+    for (unsigned i = 0; i < FRAMES; i++) {
+        struct gpud_frame *frame = ACQUIRE_FRAME(receiving.receiver, LONG);
+        WORKS(gpud_sender_submit(next.sender, &frame, LONG, &e));
+    }
+    finish(peers[0]);
+    finish(peers[1]);
+    end(sender);
+    gpud_receiver_destroy(&receiving.receiver);
+    stop_sending(&next);
+}
+
 static void test_lies(struct side *side)
 {
     SAY("images that do not lie as the driver arranges them are refused");
@@ -523,7 +553,7 @@ static void test_lying_sender(void)
     if (implicit)
         sending.sender->layout.width /= 2;
     else
-        sending.sender->layout.plane[0].stride += 64;
+        sending.sender->layout.plane[0].stride -= 8;
     gpud_sender_unlock(sending.sender);
     struct receiving receiving;
     struct gpud_frame *frame;
@@ -646,6 +676,7 @@ int main(int argc, char **argv)
     test_same_process();
     test_kill_receivers();
     test_kill_sender();
+    test_relay();
     test_lying_sender();
     test_elsewhere();
     runtime_done();
