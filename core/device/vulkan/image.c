@@ -501,7 +501,8 @@ static enum gpud_status copy(struct gpud_queue *queue, const struct gpud_copy *f
     };
     if (!copy.format)
         return no_format(layout, error);
-    if (!are_aligned(rows, copy.offset, copy.format))
+    bool aligned = are_aligned(rows, copy.offset, copy.format);
+    if (!aligned && !(other->host && are_aligned(rows, 0, copy.format)))
         return gpud_fail(error, GPUD_INVALID,
                          "the planes of the %s picture begin at no multiple of 4 bytes, or a "
                          "stride is none of a pixel's: Vulkan copies no such rows",
@@ -509,8 +510,9 @@ static enum gpud_status copy(struct gpud_queue *queue, const struct gpud_copy *f
     enum gpud_status status = find_image(memory, offset, layout, copy.format, &copy.image, error);
     if (status != GPUD_OK)
         return status;
-    return copy.block->buffer ? enqueue(queue, &copy, error)
-                              : copy_staged(queue, &copy, (char *)other->host + copy.offset, error);
+    return copy.block->buffer && aligned
+               ? enqueue(queue, &copy, error)
+               : copy_staged(queue, &copy, (char *)other->host + copy.offset, error);
 }
 
 const struct gpud_image_ops gpud_vulkan_image_ops = {
