@@ -408,8 +408,8 @@ enum gpud_status gpud_memory_export_vulkan(struct gpud_memory *memory,
     if (info->size < GPUD_END_OF(struct gpud_vulkan_memory_info, driver_uuid))
         return gpud_fail(error, GPUD_INVALID,
                          "gpud_vulkan_memory_info.size is not set: use GPUD_INFO_INIT");
-    if (strcmp(gpud_device_kind(memory->device), "vulkan") != 0 ||
-        memory->usage == GPUD_USAGE_LOCAL || memory->usage == GPUD_USAGE_DMABUF)
+    if (!memory->device->ops->image || memory->usage == GPUD_USAGE_LOCAL ||
+        memory->usage == GPUD_USAGE_DMABUF)
         return gpud_fail(error, GPUD_UNSUPPORTED,
                          "this memory of %s is not shared by Vulkan: that of a frame is which a "
                          "sender on \"vulkan:N\" lent, or a receiver there got by map",

@@ -23,8 +23,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define LONG (30 * GPUD_SEC)
-#define HANGS_AFTER 80 /* s: the process is ended then */
+#define LONG (60 * GPUD_SEC)
+#define HANGS_AFTER 170 /* s: the process is ended then */
 #define ADDRESS "images"
 #define ADDRESS_NEXT "images-next"
 #define SLOTS 3
@@ -409,20 +409,20 @@ static void test_same_process(void)
         sending.rows = rows_of(formats[i]);
         struct gpud_media media = media_of(&sending.rows);
         struct gpud_frame *frame = NULL;
+        struct gpud_frame_info info = GPUD_INFO_INIT(info);
         WORKS(gpud_sender_configure(sending.sender, &media, &e));
         /* The handshake runs in this thread's acquire. */
-        for (int64_t deadline = gpud_deadline(LONG); !frame;) {
+        for (int64_t deadline = gpud_deadline(LONG);
+             gpud_sender_wait(sending.sender, 1, 0, NULL) != GPUD_OK;) {
             struct gpud_error why;
             enum gpud_status got =
                 gpud_receiver_acquire(receiving.receiver, 20 * GPUD_MSEC, &frame, &why);
-            CHECK(got == GPUD_OK || got == GPUD_TIMEOUT, "acquire: %s", why.reason);
-            CHECK(gpud_now() < deadline, "no frame of %s", formats[i]);
-            if (!frame && gpud_sender_wait(sending.sender, 1, 0, NULL) == GPUD_OK) {
-                sending.number++;
-                send_lent(&sending);
-            }
+            CHECK(got == GPUD_TIMEOUT, "acquire: %s", why.reason);
+            CHECK(gpud_now() < deadline, "no link for %s", formats[i]);
         }
-        struct gpud_frame_info info = GPUD_INFO_INIT(info);
+        sending.number++;
+        send_lent(&sending);
+        frame = ACQUIRE_FRAME(receiving.receiver, LONG);
         gpud_frame_get_info(frame, &info);
         CHECK(strcmp(info.layout.format, formats[i]) == 0, "a frame of %s", info.layout.format);
         CHECK((info.layout.modifier != 0) == (i != 1), "%s with modifier 0x%llx", formats[i],
@@ -434,6 +434,15 @@ static void test_same_process(void)
     }
     gpud_receiver_destroy(&receiving.receiver);
     stop_sending(&sending);
+}
+
+static void wait_alone(const struct sending *sending)
+{
+    int64_t deadline = gpud_deadline(LONG);
+    while (INFO(sender, sending->sender).receivers) {
+        CHECK(gpud_now() < deadline, "a receiver that is gone still counts");
+        usleep(1000);
+    }
 }
 
 static void test_kill_receivers(void)
@@ -450,6 +459,7 @@ static void test_kill_receivers(void)
             send_one(&sending);
         }
         finish(round == 0 ? rows : image);
+        wait_alone(&sending);
     }
     stop_sending(&sending);
 }
@@ -639,7 +649,7 @@ int main(int argc, char **argv)
     CHECK(argc > 1, "usage: %s DEVICE [modifier]", argv[0]);
     device = argv[1];
     implicit = argc < 3 || strcmp(argv[2], "modifier") != 0;
-    alarm(HANGS_AFTER);
+    test_alarm(HANGS_AFTER);
     if (implicit) {
         modifiers[modifier_count++] = GPUD_MODIFIER_IMPLICIT;
     } else {

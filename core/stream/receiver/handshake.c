@@ -66,11 +66,10 @@ static enum gpud_status refuse_offer(struct gpud_receiver *receiver, uint32_t ep
 static enum gpud_status check_images(const struct gpud_receiver *receiver,
                                      const struct gpud_offer *offer, struct gpud_error *error)
 {
-    const struct gpud_media *media = &offer->media;
     struct gpud_layout layout;
-    enum gpud_status status = gpud_media_get_layout(media, &layout, error);
-    if (status != GPUD_OK || receiver->modifier_count == 0 || media->kind != GPUD_MEDIA_PICTURE ||
-        layout.modifier == 0)
+    enum gpud_status status = gpud_media_get_layout(&offer->media, &layout, error);
+    if (status != GPUD_OK || receiver->modifier_count == 0 || layout.modifier == 0 ||
+        !(receiver->device->caps & GPUD_CAP_IMAGES))
         return status;
     return gpud_image_check(receiver->device, &layout,
                             offer->ring.memories ? offer->ring.slot_size : 0, receiver->modifiers,

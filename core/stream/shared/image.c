@@ -38,7 +38,7 @@ enum gpud_status gpud_image_find(struct gpud_device *device, const struct gpud_l
 
 /* --- the proof ------------------------------------------------------------------------------- */
 
-#define PROOF_DEADLINE (2 * GPUD_SEC)
+#define PROOF_DEADLINE (5 * GPUD_SEC)
 
 /* No two rows alike. */
 static void fill(void *pages, uint64_t size)
