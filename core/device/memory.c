@@ -412,7 +412,7 @@ enum gpud_status gpud_memory_export_vulkan(struct gpud_memory *memory,
         memory->usage == GPUD_USAGE_DMABUF)
         return gpud_fail(error, GPUD_UNSUPPORTED,
                          "this memory of %s is not shared by Vulkan: that of a frame is which a "
-                         "sender on \"vulkan:N\" lent, or a receiver there got by map",
+                         "sender on \"vulkan:N\" lent, or a receiver there got as an image",
                          memory->device->info.name);
     enum gpud_status status = memory->device->ops->memory->export_handle(memory, &handle, error);
     if (status != GPUD_OK)

@@ -356,11 +356,12 @@ struct gpud_vulkan_memory_info {
  *
  * VkFormat: R8G8B8A8_UNORM is "RGBA", G8_B8R8_2PLANE_420_UNORM is "NV12", and so on.
  *
- * @param memory  of a lent or received frame
+ * @param memory  of a lent frame, or of a received image
  * @param info  filled as far as info->size goes, which must cover fd
  * @param error  says why not; may be NULL; written on failure only
  * @return GPUD_OK, or a failure:
- * @retval GPUD_UNSUPPORTED  the memory is no shared memory of a Vulkan device
+ * @retval GPUD_UNSUPPORTED  the memory is no shared memory of a Vulkan device, or a peer's without
+ *     images
  * @retval GPUD_INVALID  info->size is too small
  */
 GPUD_API enum gpud_status gpud_memory_export_vulkan(struct gpud_memory *memory,

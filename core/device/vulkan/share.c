@@ -49,14 +49,15 @@ enum gpud_status gpud_vulkan_export(struct gpud_memory *memory, struct gpud_hand
     const struct vulkan_device *vulkan = gpud_vulkan_device(memory->device);
     const struct vulkan_block *block = &gpud_vulkan_record(memory)->block;
     VkResult result = VK_ERROR_INVALID_EXTERNAL_HANDLE;
-    int made = -1, fd = -1;
+    const int kept = gpud_vulkan_record(memory)->fd;
+    int made = -1;
+    if (memory->imported && !kept)
+        return gpud_fail(error, GPUD_UNSUPPORTED,
+                         "what a peer lends on %s is handed on if its frames are images",
+                         memory->device->info.name);
     if (!memory->imported)
         result = get_fd(vulkan, block, &made);
-    if (made >= 0)
-        fd = duplicate(vulkan, made);
-    else if (gpud_vulkan_record(memory)->fd) /* a peer's, for this process alone */
-        fd = duplicate(vulkan, gpud_vulkan_record(memory)->fd);
-    gpud_fd_close(&made);
+    int fd = memory->imported ? duplicate(vulkan, kept) : made;
     if (fd < 0)
         return gpud_vulkan_fail(error, result, "memory of %s cannot be exported",
                                 memory->device->info.name);
@@ -228,7 +229,7 @@ enum gpud_status gpud_vulkan_import(struct gpud_memory *memory, const struct gpu
             error, result == VK_ERROR_OUT_OF_HOST_MEMORY ? GPUD_NO_MEMORY : GPUD_PEER, result,
             "the peer's descriptor is not memory that %s can open", memory->device->info.name);
     }
-    if (origin == VULKAN_OF_PEER && vulkan->facts.images)
+    if (origin == VULKAN_OF_PEER && handle->again)
         record->fd = fcntl(handle->fd, F_DUPFD_CLOEXEC, 3);
     if (record->fd < 0)
         record->fd = 0; /* the call that needs it says so */
