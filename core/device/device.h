@@ -194,6 +194,17 @@ void gpud_queue_use(struct gpud_queue *queue);
 enum gpud_status gpud_queue_join(struct gpud_queue *later, struct gpud_queue *earlier,
                                  struct gpud_error *error);
 
+/* --- image.c ------------------------------------------------------------------------------- */
+
+/* See the ops. rows and the modifiers may be a peer's. GPUD_UNSUPPORTED: the device has no such
+ * image, and why. */
+enum gpud_status gpud_image_describe(struct gpud_device *device, const struct gpud_layout *rows,
+                                     const uint64_t *modifiers, uint32_t count,
+                                     struct gpud_layout *image, struct gpud_error *error);
+enum gpud_status gpud_image_copy(struct gpud_queue *queue, const struct gpud_copy *frames,
+                                 const struct gpud_layout *to, const struct gpud_layout *from,
+                                 struct gpud_error *error);
+
 /* --- signal.c ------------------------------------------------------------------------------ */
 
 enum gpud_status gpud_signal_create(struct gpud_memory *memory, uint64_t offset,

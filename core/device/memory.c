@@ -4,6 +4,7 @@
 /* Memories: checks and reference counts around a backend's memory ops, and the table of memories
  * that are shared by pointer inside one process. */
 #include "base/clock.h"
+#include "base/sized.h"
 #include "base/stop.h"
 #include "device/device.h"
 
@@ -396,6 +397,36 @@ enum gpud_status gpud_memory_import(struct gpud_device *device, const struct gpu
         return status;
     }
     *memory = made;
+    return GPUD_OK;
+}
+
+enum gpud_status gpud_memory_export_vulkan(struct gpud_memory *memory,
+                                           struct gpud_vulkan_memory_info *info,
+                                           struct gpud_error *error)
+{
+    struct gpud_handle handle = {.fd = -1};
+    if (info->size < GPUD_END_OF(struct gpud_vulkan_memory_info, driver_uuid))
+        return gpud_fail(error, GPUD_INVALID,
+                         "gpud_vulkan_memory_info.size is not set: use GPUD_INFO_INIT");
+    if (!memory->device->ops->image || memory->usage == GPUD_USAGE_LOCAL ||
+        memory->usage == GPUD_USAGE_DMABUF)
+        return gpud_fail(error, GPUD_UNSUPPORTED,
+                         "this memory of %s is not shared by Vulkan: that of a frame is which a "
+                         "sender on \"vulkan:N\" lent, or a receiver there got as an image",
+                         memory->device->info.name);
+    enum gpud_status status = memory->device->ops->memory->export_handle(memory, &handle, error);
+    if (status != GPUD_OK)
+        return status;
+    struct gpud_vulkan_memory_info own = {
+        .fd = handle.fd,
+        .memory_type = (uint32_t)handle.word[GPUD_VULKAN_TYPE],
+        .allocation_size = handle.word[GPUD_VULKAN_BYTES],
+        .buffer_size = handle.word[GPUD_VULKAN_SIZE],
+        .dedicated = handle.word[GPUD_VULKAN_DEDICATED],
+    };
+    memcpy(own.device_uuid, &handle.word[GPUD_VULKAN_DEVICE_UUID], sizeof(own.device_uuid));
+    memcpy(own.driver_uuid, &handle.word[GPUD_VULKAN_DRIVER_UUID], sizeof(own.driver_uuid));
+    gpud_sized_copy(info, info->size, &own, sizeof(own));
     return GPUD_OK;
 }
 

@@ -15,6 +15,7 @@
 #include "base/lock.h"
 #include "device/handle.h"
 #include <gpudirect/device.h>
+#include <gpudirect/layout.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -141,6 +142,22 @@ struct gpud_dmabuf_ops {
                              struct gpud_error *error);
 };
 
+/* With GPUD_CAP_IMAGES: shared memory can have images, pictures that lie as the device's driver
+ * arranges them. All that a driver has to know of one is in its layout: gpud_layout.modifier is not
+ * 0, and each plane has the offset and the stride that the driver gave. */
+struct gpud_image_ops {
+    /* Describes an image with the format, size and planes of `rows`, of the modifier among these
+     * that the driver prefers. *image ends where the next image in the same memory may begin. */
+    enum gpud_status (*describe)(struct gpud_device *device, const struct gpud_layout *rows,
+                                 const uint64_t *modifiers, uint32_t count,
+                                 struct gpud_layout *image, struct gpud_error *error);
+    /* Enqueues a copy of a picture. One layout, `to` or `from`, is an image's; both memories are
+     * this device's. Of `frames` only memories and offsets count. */
+    enum gpud_status (*copy)(struct gpud_queue *queue, const struct gpud_copy *frames,
+                             const struct gpud_layout *to, const struct gpud_layout *from,
+                             struct gpud_error *error);
+};
+
 /* For a backend that has freed a memory: calls destroy, and frees the record. */
 void gpud_memory_freed(struct gpud_memory *memory);
 
@@ -257,6 +274,8 @@ enum gpud_device_caps {
                                           write; the CPU has to copy read-only ones */
     GPUD_CAP_GRAPHICS = 1 << 10,       /* its shared memory is a graphics driver's */
     GPUD_CAP_OF_GRAPHICS = 1 << 11,    /* imports such memory of the same GPU, as GPUD_CAP_IMPORT */
+    GPUD_CAP_IMAGES = 1 << 12, /* has gpud_image_ops; of a peer: its slots are images now, or
+                                  it takes slots that are */
 };
 
 /* Whether a device with these capabilities imports the memory of one with those. */
@@ -331,6 +350,7 @@ struct gpud_device_ops {
     const char *const *hwloc_plugins;
     const struct gpud_memory_ops *memory;
     const struct gpud_dmabuf_ops *dmabuf; /* NULL: none of its memory has a dma-buf */
+    const struct gpud_image_ops *image;   /* NULL without GPUD_CAP_IMAGES */
     const struct gpud_queue_ops *queue;
     const struct gpud_fence_ops *fence; /* NULL without GPUD_CAP_FENCES */
     const struct gpud_signal_ops *signal;

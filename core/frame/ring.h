@@ -26,6 +26,7 @@ struct gpud_ring_description {
 struct gpud_ring {
     struct gpud_device *device;
     enum gpud_usage usage;
+    bool has_images;    /* a peer's, for gpud_memory_export_vulkan() */
     uint64_t slot_size; /* in whole pages */
     uint32_t slots_per_memory;
     uint32_t memories;

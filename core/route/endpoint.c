@@ -19,7 +19,7 @@ void gpud_endpoint_describe(struct gpud_endpoint *endpoint, const struct gpud_de
     gpud_print(endpoint->device, "%s", device->info.name);
     gpud_print(endpoint->kind, "%s", gpud_device_kind(device));
     gpud_print(endpoint->no_direct, "%s", device->no_direct);
-    endpoint->caps = device->caps;
+    endpoint->caps = device->caps & ~(uint32_t)GPUD_CAP_IMAGES;
     endpoint->aperture = device->aperture;
     endpoint->common = device->common;
     endpoint->token = device->context->token;

@@ -9,7 +9,8 @@
 
 struct gpud_device;
 
-/* Describes this process for its HELLO. What an application asks for (route, slots…) stays zero.
+/* Describes this process for its HELLO. What an application asks for (route, slots, images…) stays
+ * zero.
  * name: NULL for the program's. */
 void gpud_endpoint_describe(struct gpud_endpoint *endpoint, const struct gpud_device *device,
                             const char *name);

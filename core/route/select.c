@@ -135,11 +135,28 @@ static bool allowed(const struct gpud_route_ops *route, const struct gpud_endpoi
     return true;
 }
 
+/* Slots that are images are read in place by a receiver that takes those of the very same GPU. For
+ * all others a route that copies makes rows of them. */
+static bool takes_slots(const struct gpud_route_ops *route, const struct gpud_endpoint *sender,
+                        const struct gpud_endpoint *receiver, char why[GPUD_REASON_MAX])
+{
+    bool same = !route->network && gpud_endpoints_share_device(sender, receiver);
+    if (!(sender->caps & GPUD_CAP_IMAGES) || route->ring != GPUD_RING_SENDER_DEVICE ||
+        (same && receiver->caps & GPUD_CAP_IMAGES))
+        return true;
+    gpud_print_n(
+        why, GPUD_REASON_MAX,
+        "the sender's frames are images, as the driver of %s arranges them, and the receiver %s",
+        sender->device,
+        same ? "asked for rows (gpud_receiver_params.modifiers)" : "is on another device");
+    return false;
+}
+
 static bool possible(const struct gpud_route_ops *route, const struct gpud_endpoint *sender,
                      const struct gpud_endpoint *receiver, const struct gpud_route_trials *trials,
                      char why[GPUD_REASON_MAX])
 {
-    if (!allowed(route, sender, receiver, why))
+    if (!allowed(route, sender, receiver, why) || !takes_slots(route, sender, receiver, why))
         return false;
     if (connects(route, sender, receiver, why))
         return true;

@@ -304,7 +304,8 @@ GPUD_API void gpud_pointer_get_info(const void *pointer, struct gpud_pointer_inf
 /** The vendor's own object for a memory.
  *
  * @param memory  the memory
- * @return a host pointer, a cl_mem, or an address on the GPU; borrowed, valid as long as the memory
+ * @return a host pointer, a cl_mem, a VkBuffer, or an address on the GPU; borrowed, valid as long
+ * as the memory
  */
 GPUD_API void *gpud_memory_get_native(const struct gpud_memory *memory);
 
@@ -325,6 +326,46 @@ GPUD_API void *gpud_memory_get_native(const struct gpud_memory *memory);
  */
 GPUD_API enum gpud_status gpud_memory_export_dmabuf(struct gpud_memory *memory, uint64_t from,
                                                     uint64_t size, int *fd, uint64_t *offset,
+                                                    struct gpud_error *error);
+
+/** What an application's own VkDevice needs to import a memory of "vulkan:N". */
+struct gpud_vulkan_memory_info {
+    size_t size; /**< sizeof(the struct), as the caller knows it */
+    /** a descriptor of the kind VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT. vkAllocateMemory()
+     * takes it over, else the caller closes it */
+    int fd;
+    uint32_t memory_type;     /**< VkMemoryAllocateInfo.memoryTypeIndex */
+    uint64_t allocation_size; /**< VkMemoryAllocateInfo.allocationSize */
+    uint64_t buffer_size;     /**< of the VkBuffer that lies over all of it, from offset 0 on */
+    /** the import has a VkMemoryDedicatedAllocateInfo with such a buffer, which copies may read and
+     * write; images cannot lie there then */
+    bool dedicated;
+    uint8_t device_uuid[16]; /**< VkPhysicalDeviceIDProperties.deviceUUID: must be the same */
+    uint8_t driver_uuid[16]; /**< likewise driverUUID */
+};
+
+/** Gives an application's own VkDevice a sender's or a receiver's memory of "vulkan:N". It is
+ * imported once for each memory and kept: gpud_frame_info.memory and memory_offset say where a
+ * frame lies. A VkImage there has VkExternalMemoryImageCreateInfo with OPAQUE_FD alone, the
+ * layout's size, one level, layer and sample, and of gpud_layout.modifier
+ *
+ * - another than GPUD_MODIFIER_IMPLICIT: VK_IMAGE_TILING_DRM_FORMAT_MODIFIER_EXT, with the
+ * modifier, offsets and strides of the layout;
+ * - GPUD_MODIFIER_IMPLICIT: VK_IMAGE_TILING_OPTIMAL, no flags, and just the usage TRANSFER_SRC,
+ *   TRANSFER_DST and SAMPLED, because the driver may arrange any other image otherwise.
+ *
+ * VkFormat: R8G8B8A8_UNORM is "RGBA", G8_B8R8_2PLANE_420_UNORM is "NV12", and so on.
+ *
+ * @param memory  of a lent frame, or of a received image
+ * @param info  filled as far as info->size goes, which must cover fd
+ * @param error  says why not; may be NULL; written on failure only
+ * @return GPUD_OK, or a failure:
+ * @retval GPUD_UNSUPPORTED  the memory is no shared memory of a Vulkan device, or a peer's without
+ *     images
+ * @retval GPUD_INVALID  info->size is too small
+ */
+GPUD_API enum gpud_status gpud_memory_export_vulkan(struct gpud_memory *memory,
+                                                    struct gpud_vulkan_memory_info *info,
                                                     struct gpud_error *error);
 
 /** Uses a dma-buf of another origin as host memory. gpud_frame_map() on a frame in it keeps the

@@ -29,6 +29,12 @@ struct gpud_plane {
     uint32_t rows;      /**< rows of the plane */
 };
 
+/** The implicit modifier (DRM_FORMAT_MOD_INVALID): pixels lie as one driver of one GPU arranges
+ * them for itself, VK_IMAGE_TILING_OPTIMAL in Vulkan, of which it tells nothing. */
+#define GPUD_MODIFIER_IMPLICIT UINT64_C(0x00ffffffffffffff)
+/** Entries of a list of DRM format modifiers. */
+#define GPUD_MODIFIERS_MAX 64
+
 /** How a frame lies in memory. */
 struct gpud_layout {
     char format[16];                          /**< NUL-terminated */
@@ -38,7 +44,10 @@ struct gpud_layout {
     struct gpud_plane plane[GPUD_PLANES_MAX]; /**< the first `planes` entries count */
     uint64_t size; /**< of the frame, to the end of the last row of the last plane at least */
     /** DRM's format modifier: how the driver of a GPU has arranged the pixels. 0: row by row.
-     * Frames with another one are moved as they are, to one with the same. */
+     * Frames with another one are moved as they are, to one with the same; but see
+     * gpud_sender_params.modifiers. Offset and stride of a plane are then what the driver says of
+     * them (VkImageDrmFormatModifierExplicitCreateInfoEXT); with GPUD_MODIFIER_IMPLICIT they say
+     * nothing. */
     uint64_t modifier;
 };
 

@@ -28,8 +28,10 @@ struct gpud_receiver;
 /** What gpud_receiver_params.on_event tells. */
 enum gpud_event {
     GPUD_EVENT_CONNECTED = 1, /**< data: struct gpud_peer_info */
-    GPUD_EVENT_FORMAT,        /**< a new epoch; data: struct gpud_format_event */
-    GPUD_EVENT_USER,          /**< data: struct gpud_user_event */
+    /** a new epoch; data: struct gpud_format_event. Told again, with rows, if the receiver cannot
+     * map an epoch's images after all */
+    GPUD_EVENT_FORMAT,
+    GPUD_EVENT_USER, /**< data: struct gpud_user_event */
 };
 
 /** The data of GPUD_EVENT_FORMAT. */
@@ -99,6 +101,15 @@ struct gpud_receiver_params {
      * those calls as they wait. false: frames come when they are whole, which some routes can do
      * alone: gpud_receiver_info.whole_reason. */
     bool by_lines;
+    /** DRM format modifiers of images that the application can read, on "vulkan:N": of a sender on
+     * the same GPU and driver, frames may be images (gpud_sender_params.modifiers), which cost no
+     * copy. gpud_frame_info.layout has the modifier, and the application puts a VkImage of its own
+     * on the frame's memory (gpud_memory_export_vulkan()), acquired from VK_QUEUE_FAMILY_EXTERNAL
+     * in VK_IMAGE_LAYOUT_GENERAL. It releases the frame when its own work on it is done. Frames may
+     * come as rows at any time: with another sender, or after a change of format. NULL: frames are
+     * rows */
+    const uint64_t *modifiers;
+    uint32_t modifier_count; /**< entries of modifiers, at most GPUD_MODIFIERS_MAX */
 };
 
 /** The state and counters of a receiver. */

@@ -112,6 +112,21 @@ struct gpud_sender_params {
      * rule, key and standby: access, psk_file and standby have no effect. NULL, or *replaces NULL:
      * no sender is replaced. */
     struct gpud_sender **replaces;
+    /** DRM format modifiers of images that the application can write, on "vulkan:N": pictures whose
+     * media has the modifier 0 are lent as images of the modifier among these that the driver
+     * prefers, GPUD_MODIFIER_IMPLICIT if it has none of the others. A receiver that takes it
+     * (gpud_receiver_params.modifiers) maps them. Every other one gets rows, by a route that
+     * copies, which becomes a copy from the image by the GPU. Where the driver has none of them for
+     * a format, and on other devices, frames are lent as rows: gpud_frame_info.layout of a lent
+     * frame has the modifier, and how its planes lie.
+     *
+     * The application puts a VkImage of its own on the frame's memory
+     * (gpud_memory_export_vulkan()). When it submits the frame its own work on it must be done, the
+     * image in VK_IMAGE_LAYOUT_GENERAL and released to VK_QUEUE_FAMILY_EXTERNAL. A frame of rows
+     * can be submitted, too: the GPU makes an image of it for those who map. gpud_frame_map() of an
+     * image gives its bytes as they lie. NULL: frames are rows */
+    const uint64_t *modifiers;
+    uint32_t modifier_count; /**< entries of modifiers, at most GPUD_MODIFIERS_MAX */
 };
 
 /** The state and counters of a sender. */

@@ -23,6 +23,8 @@
     CALL(GetDeviceProcAddr)                       \
     CALL(GetPhysicalDeviceExternalBufferProperties) \
     CALL(GetPhysicalDeviceFeatures2)              \
+    CALL(GetPhysicalDeviceFormatProperties2)      \
+    CALL(GetPhysicalDeviceImageFormatProperties2) \
     CALL(GetPhysicalDeviceMemoryProperties)       \
     CALL(GetPhysicalDeviceProperties2)            \
     CALL(GetPhysicalDeviceQueueFamilyProperties)
@@ -32,26 +34,35 @@
     CALL(AllocateMemory)                          \
     CALL(BeginCommandBuffer)                      \
     CALL(BindBufferMemory)                        \
+    CALL(BindImageMemory)                         \
     CALL(CmdCopyBuffer)                           \
+    CALL(CmdCopyBufferToImage)                    \
+    CALL(CmdCopyImageToBuffer)                    \
     CALL(CmdFillBuffer)                           \
     CALL(CmdPipelineBarrier)                      \
     CALL(CreateBuffer)                            \
     CALL(CreateCommandPool)                       \
+    CALL(CreateImage)                             \
     CALL(CreateSemaphore)                         \
     CALL(DestroyBuffer)                           \
     CALL(DestroyCommandPool)                      \
     CALL(DestroyDevice)                           \
+    CALL(DestroyImage)                            \
     CALL(DestroySemaphore)                        \
     CALL(EndCommandBuffer)                        \
     CALL(FreeMemory)                              \
     CALL(GetBufferMemoryRequirements)             \
     CALL(GetDeviceQueue)                          \
+    CALL(GetImageMemoryRequirements)              \
+    CALL(GetImageMemoryRequirements2)             \
+    CALL(GetImageSubresourceLayout)               \
     CALL(GetSemaphoreCounterValueKHR)             \
     CALL(MapMemory)                               \
     CALL(QueueSubmit)
 
 /* Those of extensions that a device may lack: NULL. */
 #define VULKAN_EXTENSION_CALLS(CALL)              \
+    CALL(GetImageDrmFormatModifierPropertiesEXT)  \
     CALL(GetMemoryFdKHR)                          \
     CALL(GetMemoryFdPropertiesKHR)                \
     CALL(GetMemoryHostPointerPropertiesEXT)

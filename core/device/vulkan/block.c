@@ -134,6 +134,20 @@ VkResult gpud_vulkan_block_make(const struct vulkan_device *vulkan, uint64_t siz
     return freed(vulkan, block, result);
 }
 
+VkResult gpud_vulkan_block_type(const struct vulkan_device *vulkan,
+                                VkExternalMemoryHandleTypeFlags handles, uint32_t *type)
+{
+    VkMemoryRequirements needs;
+    struct vulkan_block block = {.size = VULKAN_PAGE};
+    VkResult result = make_buffer(vulkan, &block, handles, &needs);
+    if (result == VK_SUCCESS &&
+        !gpud_vulkan_choose_type(&vulkan->facts.memory, needs.memoryTypeBits, VULKAN_FOR_DEVICE,
+                                 type))
+        result = VK_ERROR_FEATURE_NOT_PRESENT;
+    gpud_vulkan_block_free(vulkan, &block);
+    return result;
+}
+
 VkResult gpud_vulkan_block_stage(const struct vulkan_device *vulkan, uint64_t size,
                                  struct vulkan_block *block)
 {

@@ -26,6 +26,10 @@ VkResult gpud_vulkan_block_stage(const struct vulkan_device *vulkan, uint64_t si
 VkResult gpud_vulkan_block_pin(const struct vulkan_device *vulkan, void *pages, uint64_t size,
                                struct vulkan_block *block);
 
+/* The type of memory that gpud_vulkan_block_make() takes for such handles. */
+VkResult gpud_vulkan_block_type(const struct vulkan_device *vulkan,
+                                VkExternalMemoryHandleTypeFlags handles, uint32_t *type);
+
 enum vulkan_origin {
     VULKAN_OF_PEER,   /* another instance of Vulkan: block has the type that it claims */
     VULKAN_OF_DRIVER, /* another driver of this GPU, by an opaque descriptor */

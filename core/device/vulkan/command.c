@@ -331,9 +331,9 @@ static void hand_over(const struct vulkan_device *vulkan, VkCommandBuffer buffer
 
 #define REGIONS_MAX 64
 
-static void copy_rows(const struct vulkan_device *vulkan, VkCommandBuffer buffer,
-                      const struct vulkan_rows *rows)
+static void copy_rows(const struct vulkan_device *vulkan, VkCommandBuffer buffer, const void *what)
 {
+    const struct vulkan_rows *rows = what;
     VkBufferCopy regions[REGIONS_MAX];
     uint32_t count = 0;
     bool linear = rows->rows == 1 ||
@@ -353,37 +353,39 @@ static void copy_rows(const struct vulkan_device *vulkan, VkCommandBuffer buffer
     }
 }
 
-/* rows, or with NULL the clearing of `clear`. */
+static void clear(const struct vulkan_device *vulkan, VkCommandBuffer buffer, const void *what)
+{
+    const struct vulkan_block *block = what;
+    vulkan->calls.CmdFillBuffer(buffer, block->buffer, 0, VK_WHOLE_SIZE, 0);
+}
+
 static VkResult record(const struct vulkan_device *vulkan, VkCommandBuffer buffer,
-                       const struct vulkan_rows *rows, const struct vulkan_block *clear)
+                       const struct vulkan_block *const blocks[2], vulkan_record_fn fn,
+                       const void *what)
 {
     const VkCommandBufferBeginInfo info = {
         .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
         .flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT,
     };
-    const struct vulkan_block *const blocks[2] = {rows ? rows->to : clear,
-                                                  rows ? rows->from : NULL};
     VkResult result = vulkan->calls.BeginCommandBuffer(buffer, &info);
     if (result != VK_SUCCESS)
         return result;
     hand_over(vulkan, buffer, blocks, true);
-    if (rows)
-        copy_rows(vulkan, buffer, rows);
-    else
-        vulkan->calls.CmdFillBuffer(buffer, clear->buffer, 0, VK_WHOLE_SIZE, 0);
+    fn(vulkan, buffer, what);
     hand_over(vulkan, buffer, blocks, false);
     return vulkan->calls.EndCommandBuffer(buffer);
 }
 
-static VkResult enqueue(struct gpud_device *device, struct vulkan_queue *queue,
-                        const struct vulkan_rows *rows, const struct vulkan_block *clear)
+VkResult gpud_vulkan_queue_record(struct gpud_device *device, struct vulkan_queue *queue,
+                                  const struct vulkan_block *const blocks[2], vulkan_record_fn fn,
+                                  const void *what)
 {
     struct vulkan_device *vulkan = gpud_vulkan_device(device);
     struct vulkan_command *command = NULL;
     gpud_lock_take(&queue->lane->lock);
     VkResult result = take(vulkan, queue, &command);
     if (result == VK_SUCCESS) {
-        result = record(vulkan, command->buffer, rows, clear);
+        result = record(vulkan, command->buffer, blocks, fn, what);
         if (result == VK_SUCCESS)
             result = submit(vulkan, queue, &command->buffer, NULL);
         keep(queue, command);
@@ -395,7 +397,8 @@ static VkResult enqueue(struct gpud_device *device, struct vulkan_queue *queue,
 enum gpud_status gpud_vulkan_queue_copy(struct gpud_device *device, struct vulkan_queue *queue,
                                         const struct vulkan_rows *rows, struct gpud_error *error)
 {
-    VkResult result = enqueue(device, queue, rows, NULL);
+    const struct vulkan_block *const blocks[2] = {rows->to, rows->from};
+    VkResult result = gpud_vulkan_queue_record(device, queue, blocks, copy_rows, rows);
     return result == VK_SUCCESS
                ? GPUD_OK
                : gpud_vulkan_fail(error, result, "%s refused a copy of %u rows of %llu bytes",
@@ -406,7 +409,8 @@ enum gpud_status gpud_vulkan_queue_copy(struct gpud_device *device, struct vulka
 enum gpud_status gpud_vulkan_queue_clear(struct gpud_device *device, struct vulkan_queue *queue,
                                          const struct vulkan_block *block, struct gpud_error *error)
 {
-    VkResult result = enqueue(device, queue, NULL, block);
+    const struct vulkan_block *const blocks[2] = {block, NULL};
+    VkResult result = gpud_vulkan_queue_record(device, queue, blocks, clear, block);
     return result == VK_SUCCESS
                ? GPUD_OK
                : gpud_vulkan_fail(error, result, "%s refused to clear %llu bytes",

@@ -25,6 +25,15 @@ struct vulkan_rows {
     uint32_t rows;
 };
 
+/* Records commands between the acquire of blocks and their release. */
+typedef void (*vulkan_record_fn)(const struct vulkan_device *vulkan, VkCommandBuffer buffer,
+                                 const void *what);
+
+/* Puts what fn records on the queue. blocks: the buffers that it uses; NULL: none. */
+VkResult gpud_vulkan_queue_record(struct gpud_device *device, struct vulkan_queue *queue,
+                                  const struct vulkan_block *const blocks[2], vulkan_record_fn fn,
+                                  const void *what);
+
 enum gpud_status gpud_vulkan_queue_copy(struct gpud_device *device, struct vulkan_queue *queue,
                                         const struct vulkan_rows *rows, struct gpud_error *error);
 

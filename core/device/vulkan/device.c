@@ -96,6 +96,9 @@ static void find_sharing(struct vulkan_facts *facts, const struct extensions *al
     if (facts->opaque_fd && facts->dmabuf && facts->vendor != VENDOR_NVIDIA &&
         opaque.compatibleHandleTypes & DMA_BUF && dmabuf.compatibleHandleTypes & OPAQUE_FD)
         facts->shared |= DMA_BUF;
+    facts->images = facts->opaque_fd && !facts->dedicated;
+    facts->modifiers = has(all, VK_EXT_IMAGE_DRM_FORMAT_MODIFIER_EXTENSION_NAME) &&
+                       has(all, VK_KHR_IMAGE_FORMAT_LIST_EXTENSION_NAME);
     facts->reexports = facts->shared & DMA_BUF && opaque.exportFromImportedHandleTypes & DMA_BUF;
     facts->of_cuda = facts->opaque_fd && facts->vendor == VENDOR_NVIDIA;
     facts->of_hip = facts->dmabuf && facts->vendor == VENDOR_AMD;
@@ -205,6 +208,8 @@ static void probe(struct gpud_device *device)
     device->caps = GPUD_CAP_FENCES;
     if (facts.of_cuda || facts.of_hip)
         device->caps |= GPUD_CAP_IMPORT;
+    if (facts.images)
+        device->caps |= GPUD_CAP_IMAGES;
     if (facts.opaque_fd) {
         device->caps |= GPUD_CAP_SHARE | GPUD_CAP_GRAPHICS;
     } else {
@@ -228,7 +233,7 @@ static enum gpud_status create_device(struct vulkan_device *vulkan, const char *
 {
     const struct vulkan_facts *facts = &vulkan->facts;
     const float priorities[VULKAN_LANES_MAX] = {1, 1, 1, 1};
-    const char *extensions[6] = {VK_KHR_TIMELINE_SEMAPHORE_EXTENSION_NAME};
+    const char *extensions[8] = {VK_KHR_TIMELINE_SEMAPHORE_EXTENSION_NAME};
     uint32_t extension_count = 1;
     if (facts->opaque_fd)
         extensions[extension_count++] = VK_KHR_EXTERNAL_MEMORY_FD_EXTENSION_NAME;
@@ -236,6 +241,10 @@ static enum gpud_status create_device(struct vulkan_device *vulkan, const char *
         extensions[extension_count++] = VK_EXT_EXTERNAL_MEMORY_DMA_BUF_EXTENSION_NAME;
     if (facts->foreign)
         extensions[extension_count++] = VK_EXT_QUEUE_FAMILY_FOREIGN_EXTENSION_NAME;
+    if (facts->modifiers) {
+        extensions[extension_count++] = VK_KHR_IMAGE_FORMAT_LIST_EXTENSION_NAME;
+        extensions[extension_count++] = VK_EXT_IMAGE_DRM_FORMAT_MODIFIER_EXTENSION_NAME;
+    }
     if (facts->host_pointer)
         extensions[extension_count++] = VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME;
     const VkPhysicalDeviceTimelineSemaphoreFeatures timeline = {
@@ -370,6 +379,7 @@ const struct gpud_device_ops gpud_vulkan_ops = {
     .handle_count = sizeof(handles) / sizeof(handles[0]),
     .memory = &gpud_vulkan_memory_ops,
     .dmabuf = &gpud_vulkan_dmabuf_ops,
+    .image = &gpud_vulkan_image_ops,
     .queue = &gpud_vulkan_queue_ops,
     .fence = &gpud_vulkan_fence_ops,
 };

@@ -2,8 +2,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* Device memory, and host pages that the driver imports. */
+#include "base/fd.h"
 #include "device/vulkan/block.h"
 #include "device/vulkan/command.h"
+#include "device/vulkan/image.h"
 #include "device/vulkan/share.h"
 
 #include <stdlib.h>
@@ -99,6 +101,9 @@ static enum gpud_status alloc(struct gpud_memory *memory, struct gpud_error *err
 static void give_back(struct gpud_memory *memory)
 {
     struct vulkan_memory *record = memory->backend;
+    gpud_vulkan_images_free(gpud_vulkan_device(memory->device), record);
+    if (record->fd)
+        gpud_fd_close(&record->fd);
     if (!record->wrapped)
         gpud_vulkan_block_free(gpud_vulkan_device(memory->device), &record->block);
     free(record);

@@ -29,14 +29,36 @@ static VkResult get_fd(const struct vulkan_device *vulkan, const struct vulkan_b
     return vulkan->calls.GetMemoryFdKHR(vulkan->device, &info, fd);
 }
 
+/* The driver's own descriptor; -1: errno says why. Lavapipe reads from where all processes with
+ * this memfd have the file's position: another one that imports it at the same time would move
+ * that. */
+static int duplicate(const struct vulkan_device *vulkan, int fd)
+{
+    char path[32];
+    int own = -1;
+    if (vulkan->facts.is_lavapipe && fcntl(fd, F_GET_SEALS) >= 0) {
+        gpud_print(path, "/proc/self/fd/%d", fd);
+        own = open(path, O_RDWR | O_CLOEXEC);
+    }
+    return own >= 0 ? own : fcntl(fd, F_DUPFD_CLOEXEC, 3);
+}
+
 enum gpud_status gpud_vulkan_export(struct gpud_memory *memory, struct gpud_handle *handle,
                                     struct gpud_error *error)
 {
     const struct vulkan_device *vulkan = gpud_vulkan_device(memory->device);
     const struct vulkan_block *block = &gpud_vulkan_record(memory)->block;
-    int fd = -1;
-    VkResult result = get_fd(vulkan, block, &fd);
-    if (result != VK_SUCCESS)
+    VkResult result = VK_ERROR_INVALID_EXTERNAL_HANDLE;
+    const int kept = gpud_vulkan_record(memory)->fd;
+    int made = -1;
+    if (memory->imported && !kept)
+        return gpud_fail(error, GPUD_UNSUPPORTED,
+                         "what a peer lends on %s is handed on if its frames are images",
+                         memory->device->info.name);
+    if (!memory->imported)
+        result = get_fd(vulkan, block, &made);
+    int fd = memory->imported ? duplicate(vulkan, kept) : made;
+    if (fd < 0)
         return gpud_vulkan_fail(error, result, "memory of %s cannot be exported",
                                 memory->device->info.name);
     handle->type = GPUD_HANDLE_VULKAN_FD;
@@ -181,20 +203,6 @@ static enum gpud_status read_handle(const struct gpud_memory *memory,
                : status;
 }
 
-/* The driver's own descriptor; -1: errno says why. Lavapipe reads from where all processes with
- * this memfd have the file's position: another one that imports it at the same time would move
- * that. */
-static int duplicate(const struct vulkan_device *vulkan, int fd)
-{
-    char path[32];
-    int own = -1;
-    if (vulkan->facts.is_lavapipe && fcntl(fd, F_GET_SEALS) >= 0) {
-        gpud_print(path, "/proc/self/fd/%d", fd);
-        own = open(path, O_RDWR | O_CLOEXEC);
-    }
-    return own >= 0 ? own : fcntl(fd, F_DUPFD_CLOEXEC, 3);
-}
-
 enum gpud_status gpud_vulkan_import(struct gpud_memory *memory, const struct gpud_handle *handle,
                                     struct gpud_error *error)
 {
@@ -221,6 +229,10 @@ enum gpud_status gpud_vulkan_import(struct gpud_memory *memory, const struct gpu
             error, result == VK_ERROR_OUT_OF_HOST_MEMORY ? GPUD_NO_MEMORY : GPUD_PEER, result,
             "the peer's descriptor is not memory that %s can open", memory->device->info.name);
     }
+    if (origin == VULKAN_OF_PEER && handle->again)
+        record->fd = fcntl(handle->fd, F_DUPFD_CLOEXEC, 3);
+    if (record->fd < 0)
+        record->fd = 0; /* the call that needs it says so */
     memory->backend = record;
     memory->native = record->block.buffer;
     memory->reexports = origin == VULKAN_OF_PEER && vulkan->facts.reexports;

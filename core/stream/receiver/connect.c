@@ -137,6 +137,8 @@ static enum gpud_status say_hello(struct gpud_receiver *receiver, struct gpud_er
 {
     struct gpud_message message = {.type = GPUD_MESSAGE_HELLO};
     gpud_endpoint_describe(&message.hello, receiver->device, receiver->name);
+    if (receiver->modifier_count)
+        message.hello.caps |= receiver->device->caps & GPUD_CAP_IMAGES;
     gpud_print(message.hello.route, "%s", receiver->route);
     message.hello.slots = receiver->slots;
     message.hello.slow_receiver = (uint8_t)receiver->slow_receiver;

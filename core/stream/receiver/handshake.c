@@ -11,6 +11,7 @@
 #include "stream/receiver/connect.h"
 #include "stream/receiver/frames.h"
 #include "stream/receiver/lines.h"
+#include "stream/shared/image.h"
 #include "stream/shared/pattern.h"
 
 #include <inttypes.h>
@@ -60,6 +61,21 @@ static enum gpud_status refuse_offer(struct gpud_receiver *receiver, uint32_t ep
     return gpud_receiver_send(receiver, &message, error);
 }
 
+/* Images of a receiver that asked for some; another one gets the bytes of a picture with a modifier
+ * as they are. */
+static enum gpud_status check_images(const struct gpud_receiver *receiver,
+                                     const struct gpud_offer *offer, struct gpud_error *error)
+{
+    struct gpud_layout layout;
+    enum gpud_status status = gpud_media_get_layout(&offer->media, &layout, error);
+    if (status != GPUD_OK || receiver->modifier_count == 0 || layout.modifier == 0 ||
+        !(receiver->device->caps & GPUD_CAP_IMAGES))
+        return status;
+    return gpud_image_check(receiver->device, &layout,
+                            offer->ring.memories ? offer->ring.slot_size : 0, receiver->modifiers,
+                            receiver->modifier_count, error);
+}
+
 static enum gpud_status make_session(struct gpud_receiver *receiver, const struct gpud_offer *offer,
                                      struct gpud_session **session, struct gpud_error *error)
 {
@@ -73,15 +89,28 @@ static enum gpud_status make_session(struct gpud_receiver *receiver, const struc
                          "the route \"%s\" is not what this receiver asked for", route->name);
     if (route->ring == GPUD_RING_SENDER_DEVICE && !route->network && offer->ring.memories == 0)
         return gpud_fail(error, GPUD_PEER, "the sender offers to share a ring and sends none");
-    enum gpud_status status =
-        gpud_session_create(offer, route, receiver->channel, receiver->queue, receiver->host,
-                            receiver->slots, &receiver->own, log_of(receiver), session, error);
+    enum gpud_status status = check_images(receiver, offer, error);
+    if (status == GPUD_OK)
+        status =
+            gpud_session_create(offer, route, receiver->channel, receiver->queue, receiver->host,
+                                receiver->slots, &receiver->own, log_of(receiver), session, error);
     if (status != GPUD_OK)
         return status;
     if (receiver->by_lines && !gpud_session_whole_reason(*session))
         gpud_session_ask_for_lines(*session);
     gpud_session_make_frames(*session);
     return GPUD_OK;
+}
+
+/* The same picture, where it could not be received as an image. */
+static bool is_as_rows(const struct gpud_media *now, const struct gpud_media *before)
+{
+    struct gpud_media same = *before;
+    if (now->kind != GPUD_MEDIA_PICTURE || before->kind != GPUD_MEDIA_PICTURE ||
+        before->picture.layout.modifier == 0 || now->picture.layout.modifier != 0)
+        return false;
+    same.picture.layout = now->picture.layout;
+    return gpud_media_equal(&same, now);
 }
 
 /* An epoch has one format on all routes, because the application reads frames by the format it was
@@ -92,7 +121,8 @@ static enum gpud_status check_epoch(const struct gpud_receiver *receiver,
     const struct gpud_format_event *known = receiver->reported_format;
     if (offer->epoch == 0)
         return gpud_fail(error, GPUD_PEER, "the sender broke the protocol: epochs count from 1");
-    if (!known || known->epoch != offer->epoch || gpud_media_equal(&known->media, &offer->media))
+    if (!known || known->epoch != offer->epoch || gpud_media_equal(&known->media, &offer->media) ||
+        (receiver->state != GPUD_RECEIVER_STREAMING && is_as_rows(&offer->media, &known->media)))
         return GPUD_OK;
     return gpud_fail(error, GPUD_PEER,
                      "the sender broke the protocol: another format, and the same epoch");
@@ -154,7 +184,8 @@ static enum gpud_status accept_offer(struct gpud_receiver *receiver, const struc
     receiver->deadline = gpud_deadline(GPUD_IMPORT_DEADLINE);
     set_path(receiver, offer->route, offer->reason);
     if (status == GPUD_OK &&
-        (!receiver->reported_format || offer->epoch != receiver->reported_format->epoch))
+        (!receiver->reported_format || offer->epoch != receiver->reported_format->epoch ||
+         is_as_rows(&offer->media, &receiver->reported_format->media)))
         status = report_format(receiver, offer, error);
     return status;
 }

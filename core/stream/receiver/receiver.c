@@ -12,6 +12,7 @@
 #include "stream/receiver/handshake.h"
 #include "stream/receiver/poll.h"
 #include "stream/shared/device.h"
+#include "stream/shared/image.h"
 
 #include <poll.h>
 #include <sched.h>
@@ -33,9 +34,10 @@ static enum gpud_status read_params(struct gpud_receiver_params *own,
     enum gpud_status status = gpud_sized_read(own, sizeof(*own), params,
                                               GPUD_END_OF(struct gpud_receiver_params, address),
                                               "gpud_receiver_params", error);
-    return status == GPUD_OK
-               ? gpud_route_check_params(own->slots, own->slow_receiver, own->route, error)
-               : status;
+    if (status == GPUD_OK)
+        status = gpud_route_check_params(own->slots, own->slow_receiver, own->route, error);
+    return status == GPUD_OK ? gpud_modifiers_check(own->modifiers, own->modifier_count, error)
+                             : status;
 }
 
 enum gpud_status gpud_receiver_create(struct gpud_context *context,
@@ -59,6 +61,9 @@ enum gpud_status gpud_receiver_create(struct gpud_context *context,
     made->discontinuity = true; /* of the first frame */
     made->require_direct = params->require_direct;
     made->by_lines = params->by_lines;
+    made->modifier_count = params->modifier_count;
+    memcpy(made->modifiers, params->modifiers ? params->modifiers : made->modifiers,
+           params->modifier_count * sizeof(made->modifiers[0]));
     made->on_event = params->on_event;
     made->user = params->user;
     made->own.alloc = params->alloc;

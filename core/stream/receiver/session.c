@@ -178,6 +178,7 @@ static enum gpud_status map_ring(struct gpud_session *session,
 {
     struct gpud_device *device = session->on_host ? session->host : session->device;
     gpud_ring_init(&session->ring, device, GPUD_USAGE_SHARE, session->layout.size, 1);
+    session->ring.has_images = session->layout.modifier != 0;
     return gpud_session_grow(session, offered, error);
 }
 

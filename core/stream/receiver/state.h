@@ -65,6 +65,8 @@ struct gpud_receiver {
     enum gpud_slow_receiver slow_receiver;
     bool require_direct;
     bool by_lines; /* frames are wanted while they are written */
+    uint64_t modifiers[GPUD_MODIFIERS_MAX];
+    uint32_t modifier_count; /* of images that the application can read */
     struct gpud_own_memory own;
     void (*on_event)(void *user, enum gpud_event event, const void *data);
     void *user;

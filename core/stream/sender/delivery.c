@@ -428,6 +428,7 @@ static void announce(struct gpud_sender *sender, const struct gpud_delivery *del
 static void describe(struct gpud_sender *sender, struct gpud_delivery *delivery)
 {
     delivery->layout = sender->layout;
+    delivery->rows = sender->rows;
     delivery->is_late = false;
     delivery->copies = delivery->host_slot ||
                        (delivery->device_slot && &delivery->device_slot->frame != delivery->frame);
@@ -541,6 +542,7 @@ static struct gpud_pending_delivery *make_step(struct gpud_sender *sender, uint3
         .frame = writing->frame,
         .device_slot = (struct gpud_slot *)writing->frame,
         .layout = writing->layout,
+        .rows = writing->rows,
         .copied = writing->copied,
         .lines = lines,
         .sequence = writing->sequence,

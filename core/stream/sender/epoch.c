@@ -8,6 +8,7 @@
 #include "route/route.h"
 #include "stream/sender/lines.h"
 #include "stream/sender/poll.h"
+#include "stream/shared/image.h"
 
 #include <string.h>
 
@@ -25,7 +26,7 @@ enum gpud_status gpud_sender_get_pool(struct gpud_sender *sender, enum gpud_ring
     uint32_t epoch = sender->epoch;
     while (!*own && sender->epoch == epoch) {
         struct gpud_pool *made;
-        struct gpud_layout layout = sender->layout;
+        struct gpud_layout layout = *gpud_sender_layout(sender, place);
         bool dmabufs = sender->dmabufs;
         gpud_sender_unlock(sender);
         enum gpud_status status =
@@ -75,6 +76,25 @@ void gpud_sender_set_dmabufs(struct gpud_sender *sender, bool wanted)
     gpud_sender_unlock(sender);
 }
 
+/* The media's, or that of images where the application asked for them and the driver has some that
+ * work. */
+static struct gpud_layout choose_layout(const struct gpud_sender *sender,
+                                        const struct gpud_media *media,
+                                        const struct gpud_layout *rows)
+{
+    struct gpud_layout image;
+    struct gpud_error error;
+    if (sender->modifier_count == 0 || media->kind != GPUD_MEDIA_PICTURE || rows->modifier)
+        return *rows;
+    if (gpud_image_find(sender->device, rows, sender->modifiers, sender->modifier_count, &image,
+                        &error) == GPUD_OK &&
+        (gpud_layout_equal(&image, &sender->layout) || /* that of before, which was proved */
+         gpud_image_prove(sender->queue, sender->host, rows, &image, &error) == GPUD_OK))
+        return image;
+    gpud_log_info(&sender->context->log, "sender", "frames are lent as rows: %s", error.reason);
+    return *rows;
+}
+
 enum gpud_status gpud_sender_configure(struct gpud_sender *sender, const struct gpud_media *media,
                                        struct gpud_error *error)
 {
@@ -82,10 +102,13 @@ enum gpud_status gpud_sender_configure(struct gpud_sender *sender, const struct 
     enum gpud_status status = gpud_media_get_layout(media, &layout, error);
     if (status != GPUD_OK)
         return status;
+    struct gpud_layout slots = choose_layout(sender, media, &layout);
     gpud_sender_lock(sender);
     gpud_lines_give_up(sender);
     sender->media = *media;
-    sender->layout = layout;
+    sender->rows = layout;
+    sender->layout = slots;
+    atomic_store(&sender->has_images, slots.modifier != layout.modifier);
     sender->configured = true;
     sender->ended = false;
     sender->dmabufs = sender->dmabufs_wanted;

@@ -9,6 +9,13 @@
 #include "stream/sender/pool.h"
 #include "stream/sender/state.h"
 
+/* How frames lie in a ring: only the device's own slots may be images. Under the lock. */
+static inline const struct gpud_layout *gpud_sender_layout(const struct gpud_sender *sender,
+                                                           enum gpud_ring_place place)
+{
+    return place == GPUD_RING_SENDER_DEVICE ? &sender->layout : &sender->rows;
+}
+
 /* The pool that a route shares, created on first use. Under the lock, which is dropped while
  * creating one. GPUD_INVALID: the format changed meanwhile. */
 enum gpud_status gpud_sender_get_pool(struct gpud_sender *sender, enum gpud_ring_place place,

@@ -13,6 +13,7 @@
 
 #include "base/stop.h"
 #include "stream/sender/delivery.h"
+#include "stream/sender/epoch.h"
 #include "stream/sender/offer.h"
 #include "stream/sender/poll.h"
 #include "stream/sender/receivers.h"
@@ -138,7 +139,7 @@ static enum gpud_status send_canary(struct gpud_link *link, uint32_t epoch,
     gpud_sender_lock(sender);
     enum gpud_status status =
         is_offered(link, epoch) ? take_canary_slot(link, &delivery, error) : GPUD_CLOSED;
-    struct gpud_layout layout = sender->layout;
+    struct gpud_layout layout = sender->rows;
     gpud_sender_unlock(sender);
     if (status != GPUD_OK)
         return status;
@@ -168,7 +169,7 @@ static void measure(struct gpud_link *link)
     if (!gpud_route_wants_rate(route, &self, &link->peer, link->trials))
         return;
     gpud_sender_lock(sender);
-    uint64_t size = sender->layout.size;
+    uint64_t size = gpud_sender_layout(sender, route->ring)->size;
     gpud_sender_unlock(sender);
     gpud_route_measured(link->trials, route,
                         gpud_transport_measure(link->transport, sender->queue, size));
@@ -220,7 +221,7 @@ static void handle_accept(struct gpud_link *link, const struct gpud_accept *acce
     struct gpud_error error;
     gpud_sender_lock(sender);
     bool expected = is_offered(link, accept->epoch);
-    uint64_t frame_size = sender->layout.size;
+    uint64_t frame_size = gpud_sender_layout(sender, route->ring)->size;
     gpud_sender_unlock(sender);
     if (!expected)
         return; /* answers an offer that a later one has replaced */

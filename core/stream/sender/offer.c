@@ -87,6 +87,8 @@ static enum gpud_status send_offer(struct gpud_link *link, struct offer *offer,
         return GPUD_CLOSED;
     message->offer.epoch = sender->epoch;
     message->offer.media = sender->media;
+    if (atomic_load(&sender->has_images) && offer->route->ring == GPUD_RING_SENDER_DEVICE)
+        message->offer.media.picture.layout = sender->layout;
     message->offer.large_meta_max = sender->large_meta_max;
     gpud_print(message->offer.route, "%s", offer->route->name);
     gpud_print(message->offer.reason, "%s", link->fallback_reason);

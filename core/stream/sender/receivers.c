@@ -26,6 +26,8 @@ void gpud_link_describe(const struct gpud_link *link, struct gpud_endpoint *endp
     const struct gpud_sender *sender = link->sender;
     const struct gpud_remote_ops *remote = link->channel->ops->remote;
     gpud_endpoint_describe(endpoint, sender->device, sender->name);
+    if (atomic_load(&sender->has_images))
+        endpoint->caps |= GPUD_CAP_IMAGES;
     if (remote)
         remote->describe(link->channel, sender->device, &endpoint->network);
     gpud_print(endpoint->route, "%s", sender->route);

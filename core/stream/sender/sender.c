@@ -13,6 +13,7 @@
 #include "stream/sender/receivers.h"
 #include "stream/sender/waiting.h"
 #include "stream/shared/device.h"
+#include "stream/shared/image.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -35,6 +36,8 @@ static enum gpud_status read_params(struct gpud_sender_params *own,
     if (status == GPUD_OK && own->large_meta_max > GPUD_LARGE_META_MAX)
         status = gpud_fail(error, GPUD_INVALID, "large_meta_max is %u: at most %d are possible",
                            own->large_meta_max, GPUD_LARGE_META_MAX);
+    if (status == GPUD_OK)
+        status = gpud_modifiers_check(own->modifiers, own->modifier_count, error);
     return status;
 }
 
@@ -139,6 +142,9 @@ enum gpud_status gpud_sender_create(struct gpud_context *context,
     made->slow_receiver = params->slow_receiver ? params->slow_receiver : GPUD_SLOW_BLOCK;
     made->require_direct = params->require_direct;
     made->large_meta_max = params->large_meta_max ? params->large_meta_max : LARGE_META_DEFAULT;
+    made->modifier_count = params->modifier_count;
+    memcpy(made->modifiers, params->modifiers ? params->modifiers : made->modifiers,
+           params->modifier_count * sizeof(made->modifiers[0]));
     made->on_connect = params->on_connect;
     made->on_disconnect = params->on_disconnect;
     made->user = params->user;

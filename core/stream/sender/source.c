@@ -16,7 +16,10 @@ enum gpud_status gpud_source_copy(struct gpud_sender *sender, struct gpud_queue 
                                   uint64_t to_offset, struct gpud_error *error)
 {
     const struct gpud_frame *frame = delivery->frame;
-    const struct gpud_layout *from_layout = &frame->info.layout, *to_layout = &delivery->layout;
+    const struct gpud_slot *slot = delivery->device_slot; /* of those only, frames may be images */
+    const struct gpud_layout *from_layout = &frame->info.layout;
+    const struct gpud_layout *to_layout =
+        slot && to == slot->frame.memory ? &delivery->layout : &delivery->rows;
     struct gpud_rows rows = {begun ? delivery->copied : 0, gpud_delivery_end(delivery)};
     struct gpud_copy copy = {
         .to = to,
@@ -28,7 +31,9 @@ enum gpud_status gpud_source_copy(struct gpud_sender *sender, struct gpud_queue 
     };
     bool whole = rows.from == 0 && rows.to == to_layout->height;
     enum gpud_status status =
-        whole && gpud_layout_equal(from_layout, to_layout)
+        from_layout->modifier != to_layout->modifier
+            ? gpud_image_copy(queue, &copy, to_layout, from_layout, error)
+        : whole && gpud_layout_equal(from_layout, to_layout)
             ? gpud_queue_copy(queue, &copy, error)
             : gpud_rows_copy(queue, &copy, to_layout, from_layout, rows, error);
     if (rows.to == to_layout->height)

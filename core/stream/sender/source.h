@@ -8,8 +8,9 @@
 #include "stream/sender/targets.h"
 
 /* Enqueues a copy of the frame's bytes in use from its memory, as the queue sees it, to the
- * delivery's layout: plane by plane, or at once if the layouts are equal. With `begun` the rows
- * that earlier steps have copied are left out. */
+ * delivery's layout: plane by plane, or at once if the layouts are equal; where one of them is an
+ * image, the device rearranges it. With `begun` the rows that earlier steps have copied are left
+ * out. */
 enum gpud_status gpud_source_copy(struct gpud_sender *sender, struct gpud_queue *queue,
                                   const struct gpud_delivery *delivery, bool begun,
                                   struct gpud_memory *from, struct gpud_memory *to,

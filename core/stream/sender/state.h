@@ -106,6 +106,8 @@ struct gpud_sender {
     _Atomic(enum gpud_slow_receiver) slow_receiver;
     bool require_direct;
     uint32_t large_meta_max; /* bytes that a frame may have */
+    uint64_t modifiers[GPUD_MODIFIERS_MAX];
+    uint32_t modifier_count; /* that the application can write */
     void (*on_connect)(void *user, const struct gpud_peer_info *peer);
     void (*on_disconnect)(void *user, const struct gpud_peer_info *peer);
     void *user;
@@ -124,7 +126,9 @@ struct gpud_sender {
     uint32_t epoch;
     bool dmabufs_wanted, dmabufs; /* lent frames have one: from the next epoch on; in this one */
     struct gpud_media media;
-    struct gpud_layout layout;     /* of the media */
+    struct gpud_layout rows;       /* of the media */
+    struct gpud_layout layout;     /* of the device's slots: the same, or that of images */
+    atomic_bool has_images;        /* which of the two */
     struct gpud_pool *device_pool; /* on the device */
     struct gpud_pool *host_pool;   /* on the host; == device_pool there */
     struct gpud_user_message *sticky[GPUD_STICKY_MAX];

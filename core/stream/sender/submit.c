@@ -380,7 +380,8 @@ static enum gpud_status check_frame(const struct gpud_sender *sender, struct gpu
     enum gpud_status status = gpud_frame_check(frame, error);
     if (status != GPUD_OK)
         return status;
-    if (!gpud_layout_same_picture(&frame->info.layout, &sender->layout))
+    if (!gpud_layout_same_picture(&frame->info.layout, &sender->layout) &&
+        !gpud_layout_same_picture(&frame->info.layout, &sender->rows))
         return gpud_fail(
             error, GPUD_INVALID, "the frame is %s %ux%u, the sender's format is %s %ux%u",
             frame->info.layout.format, frame->info.layout.width, frame->info.layout.height,

@@ -30,7 +30,8 @@ struct gpud_delivery {
     struct gpud_slot *host_slot;   /* likewise for host pages, if the device is not the host */
     /* Filled by gpud_deliver() for the copies, which are made without the lock: the application may
      * configure the sender anew during a link's test. */
-    struct gpud_layout layout; /* of the rings */
+    struct gpud_layout layout; /* of the device's slots */
+    struct gpud_layout rows;   /* of all other rings */
     struct gpud_slot *ordered; /* by gpud_copies_are_stream_ordered() */
     bool copies, is_late;      /* some target needs one; some has no entry */
     /* Of a frame that is still being written: the rows that earlier steps copy for its stepwise
