@@ -248,6 +248,7 @@ with tempfile.TemporaryDirectory() as name:
     (folder / "without").mkdir()
     (folder / "without" / "matplotlib.py").write_text("raise ModuleNotFoundError('none', name='matplotlib')\n")
     without = os.environ | {"PYTHONPATH": str(folder / "without")}
+    (folder / "index.html").write_text("of an older report")
     done = replay(folder, lambda step: step["results"], without)
     check(done.returncode == 0 and "--draw" in done.stderr and "report.json: " in done.stdout, f"no matplotlib: {done}")
     check(not (folder / "index.html").exists(), "there is a page, which nothing drew")

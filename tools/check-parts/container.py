@@ -29,13 +29,29 @@ CGROUPS = "--cgroups=disabled"
 UNIFIED = ["unshare", "--mount", "--propagation=private", "sh", "-c",
            'umount -R -l /sys/fs/cgroup; mount -t cgroup2 cgroup2 /sys/fs/cgroup && exec "$@"', "sh"]
 
+# podman-compose 1.0.3 of Debian 12 joins a network of its own beside "network_mode: none", which podman refuses.
+PODMAN = """#!/bin/sh
+alone=
+case " $* " in *" --network none "*) alone=yes ;; esac
+left=$#
+while [ "$left" -gt 0 ]; do
+    word=$1 left=$((left - 1))
+    shift
+    case $alone$word in
+    yes--net | yes--network-alias) shift && left=$((left - 1)) ;;
+    *) set -- "$@" "$word" ;;
+    esac
+done
+exec podman "$@"
+"""
+
 
 class Rootless:
     """Runs podman as a user without rights, in a home of its own, so that the user's own containers are left alone."""
 
     def __init__(self, folder):
         self.home, self.runtime, self.source = folder / "home", folder / "run", folder / "source"
-        self.config = self.home / ".config/containers"
+        self.config, self.podman = self.home / ".config/containers", folder / "podman"
         self.user, self.prefix = None, []
 
     def prepare(self):
@@ -51,6 +67,8 @@ class Rootless:
             self.user = name
             self.prefix = [] if pathlib.Path("/sys/fs/cgroup/cgroup.controllers").exists() else list(UNIFIED)
             self.prefix += ["setpriv", f"--reuid={name}", f"--regid={name}", "--init-groups"]
+        self.podman.write_text(PODMAN)
+        self.podman.chmod(0o755)
         self.runtime.mkdir(mode=0o700)
         self.config.mkdir(parents=True)
         if self.user:
@@ -82,7 +100,7 @@ class Rootless:
 
     def compose(self, *words):
         return self.call("podman-compose", f"--project-name={PROJECT}", "--file=pipelines/container/compose.yaml",
-                         f"--podman-run-args={CGROUPS}", *words)
+                         f"--podman-path={self.podman}", f"--podman-run-args={CGROUPS}", *words)
 
     def end(self):
         """Removes what belongs to users of the namespace, ends the process that keeps it, and removes the user."""
@@ -122,9 +140,9 @@ def make_base(folder, podman):
 
 def run_both(podman):
     """Why compose.yaml does not work; None: it does."""
-    done = podman.compose("up", "--detach")
-    if done.returncode:
-        return f"podman-compose up: {done.stdout}{done.stderr}"
+    begun = podman.compose("up", "--detach")  # some versions end with 0 whatever happens
+    if begun.returncode:
+        return f"podman-compose up: {begun.stdout}{begun.stderr}"
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         done = podman.call("podman", "run", "--rm", *ALONE, CGROUPS, f"--volume={PROJECT}_plant:/run/plant", IMAGE,
@@ -136,7 +154,8 @@ def run_both(podman):
                 return None
         time.sleep(1)
     logs = podman.compose("logs")
-    return f"no frames from one container to the other: {done.stdout}{done.stderr}{logs.stdout}{logs.stderr}"
+    said = "".join(one.stdout + one.stderr for one in (begun, done, logs))
+    return f"no frames from one container to the other: {said}"
 
 
 def container(name, args):

@@ -141,6 +141,7 @@ def main():
     print(f"{options.folder / ('index.html' if drawn else 'report.json')}: {len(results)} measurements, "
           f"{sum(step['status'] == 'skipped' for step in results)} not possible here, {len(failed)} failed")
     if not drawn:
+        (options.folder / "index.html").unlink(missing_ok=True)  # that of an older report.json
         print(f"gpudirect-bench: {NO_MATPLOTLIB}: where it is, `gpudirect-bench --report {options.folder} --draw` "
               "makes the page of this folder", file=sys.stderr)
     return 1 if failed else 0
