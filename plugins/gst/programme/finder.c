@@ -46,7 +46,7 @@ struct finder {
     struct device_watch *watch;
     GThread *thread; /* NULL: there is one stream */
     gint stopping;   /* atomic */
-    gint hinted;     /* atomic: there may be another stream */
+    gint hinted;     /* atomic: a stream has changed, or there may be another one */
     /* The thread's, while it runs. */
     GPtrArray *found;
     gboolean polls;
@@ -296,8 +296,11 @@ static gint sooner(gint a, gint b)
     return a < 0 || (b >= 0 && b < a) ? b : a;
 }
 
+/* In ms. Another host is not asked more often, whatever ends a wait. */
 static gint until_next_search(const struct finder *finder)
 {
+    if (!finder->remote)
+        return 0;
     gint64 passed = (g_get_monotonic_time() - finder->searched_at) / G_TIME_SPAN_MILLISECOND;
 
     return (gint)MAX(PERIOD - passed, 0);
@@ -309,11 +312,12 @@ static gpointer run(gpointer data)
     GPtrArray *gone = g_ptr_array_new_with_free_func(g_free);
 
     for (gboolean first = TRUE; !g_atomic_int_get(&finder->stopping); first = FALSE) {
-        search(finder);
+        if (first || until_next_search(finder) == 0)
+            search(finder);
         gint wait = sooner(publish(finder, first), finder->polls ? finder->period : -1);
+        if (g_atomic_int_get(&finder->hinted))
+            wait = sooner(wait, until_next_search(finder));
         device_watch_wait(finder->watch, wait, gone);
-        if (g_atomic_int_get(&finder->hinted) && !g_atomic_int_get(&finder->stopping))
-            device_watch_wait(finder->watch, until_next_search(finder), gone);
     }
     g_ptr_array_unref(gone);
     return NULL;
@@ -393,6 +397,7 @@ void finder_wake(struct finder *finder)
 {
     struct found *only = finder->found->pdata[0];
 
+    g_atomic_int_set(&finder->hinted, TRUE);
     if (finder->watch)
         device_watch_wake(finder->watch);
     else if (stream_has_pad(only->stream) && !stream_has_ended(only->stream))
