@@ -30,7 +30,9 @@ static GstFlowReturn refuse_format(GstGpudirectSrc *self, gchar *reason)
 
 static gboolean set_format(GstGpudirectSrc *self, GstCaps *caps, const struct gpud_media *media)
 {
-    if (!blocks_set_format(&self->blocks, media, caps))
+    gboolean are_blocks = blocks_set_format(&self->blocks, media, caps);
+    self->signal.may_be_silent = are_blocks && !self->blocks.are_sound;
+    if (!are_blocks)
         return media->kind == GPUD_MEDIA_PICTURE &&
                gst_gpudirect_src_set_format(self, caps, &media->picture.layout);
     pictures_reset(&self->pictures);

@@ -98,11 +98,17 @@ static GstClockTime get_timeout(const struct src_signal *signal)
     return MAX(SIGNAL_TIMEOUT, 3 * get_interval(signal));
 }
 
+/* Whether it counts as lost if nothing comes. */
+static gboolean is_watched(const struct src_signal *signal)
+{
+    return g_atomic_int_get(&signal->present) && !signal->may_be_silent;
+}
+
 void src_signal_watch(struct src_signal *signal, const gchar *what)
 {
     GstClockTime timeout = get_timeout(signal);
 
-    if (!g_atomic_int_get(&signal->present) || monotonic_now() - signal->seen < timeout)
+    if (!is_watched(signal) || monotonic_now() - signal->seen < timeout)
         return;
     gchar *reason = g_strdup_printf("no picture for %" G_GUINT64_FORMAT " ms: %s is there, but "
                                     "sends nothing",
@@ -297,7 +303,7 @@ GstClockTime src_signal_next(const struct src_signal *signal, GstClockTime now, 
 
     if (stands_in(signal))
         due = signal->due;
-    else if (g_atomic_int_get(&signal->present))
+    else if (is_watched(signal))
         due = signal->seen + get_timeout(signal);
     /* The card's signal is checked until the silence has been reported. */
     if (card && !signal->silence_reported)

@@ -299,8 +299,7 @@ GstFlowReturn gst_gpudirect_src_no_frame(GstGpudirectSrc *self, enum gpud_status
         status = GPUD_PEER;
     switch (status) {
     case GPUD_TIMEOUT:
-        if (!self->blocks.expected || self->blocks.are_sound) /* data may be silent for long */
-            src_signal_watch(&self->signal, self->feed.input->ops->what);
+        src_signal_watch(&self->signal, self->feed.input->ops->what);
         if (self->feed.input->ops->has_signal && !self->link.card_lost)
             report_silence(self, error);
         return check_timeout(self, error);
