@@ -58,19 +58,28 @@ enum gpud_status __wrap_gpud_receiver_acquire(struct gpud_receiver *receiver, in
 static struct gpud_context *context;
 static struct gpud_sender *sender;
 
-static void open_sender(void)
+static void open_sender_of(const gchar *text)
 {
     struct gpud_media media;
     GstVideoInfo info;
     guint left_out;
-    g_autoptr(GstCaps) caps = gst_caps_from_string(CAPS);
+    g_autoptr(GstCaps) caps = gst_caps_from_string(text);
 
-    CHECK(gst_video_info_from_caps(&info, caps) && media_from_caps(&media, caps, &left_out) &&
-              layout_from_info(&media.picture.layout, &info),
-          "no layout");
+    CHECK(media_from_caps(&media, caps, &left_out), "no media");
+    if (media.kind == GPUD_MEDIA_PICTURE)
+        CHECK(gst_video_info_from_caps(&info, caps) &&
+                  layout_from_info(&media.picture.layout, &info),
+              "no layout");
+    else
+        media.data.max_size = 64;
     context = NEW_CONTEXT();
     sender = NEW_SENDER(context, .address = ADDRESS);
     WORKS(gpud_sender_configure(sender, &media, &e));
+}
+
+static void open_sender(void)
+{
+    open_sender_of(CAPS);
 }
 
 static void send_frames(void)
@@ -169,6 +178,19 @@ static void test_connected(void)
     close_sender();
 }
 
+/* Data keep their signal, so that nothing is due. */
+static void test_silent_data(void)
+{
+    open_sender_of("application/octet-stream");
+    play("");
+    send_frames();
+    PEER_UNTIL("data", 30000, has_signal());
+    expect_long_waits(TRUE);
+    CHECK(has_signal(), "silent data count as lost");
+    stop();
+    close_sender();
+}
+
 static void test_alone(void)
 {
     play("");
@@ -254,6 +276,8 @@ int main(int argc, char **argv)
     copies_set_ask_after(100 * GPUD_SEC);
     SAY("connected, and nothing comes");
     test_connected();
+    SAY("connected to data, and none come");
+    test_silent_data();
     SAY("without a sender");
     test_alone();
     SAY("an error is due");
