@@ -2,9 +2,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* A receiver hands a frame back by two operations on the application's stream: one for the sender,
- * one for its own record. Here the driver takes the first and refuses the second. The frame must
- * not be given back before the stream has read it, and the page that the stream has yet to write
- * must stay.
+ * one for its own record. Here the driver does not take both at once, and takes the first and
+ * refuses the second. The frame must not be given back before the stream has read it, and the page
+ * that the stream has yet to write must stay.
  *
  * refused_test [device] */
 #include "support/check.h"
@@ -23,7 +23,23 @@ enum gpud_status __real_gpud_signal_post(struct gpud_signal *signal, uint64_t va
 enum gpud_status __wrap_gpud_signal_post(struct gpud_signal *signal, uint64_t value,
                                          struct gpud_queue *queue, struct gpud_error *error);
 
-static unsigned posts, refused_post;
+enum gpud_status __real_gpud_signal_post_both(struct gpud_signal *first, struct gpud_signal *second,
+                                              uint64_t value, struct gpud_queue *queue,
+                                              struct gpud_error *error);
+enum gpud_status __wrap_gpud_signal_post_both(struct gpud_signal *first, struct gpud_signal *second,
+                                              uint64_t value, struct gpud_queue *queue,
+                                              struct gpud_error *error);
+
+static unsigned posts, refused_post; /* 0: none is */
+
+enum gpud_status __wrap_gpud_signal_post_both(struct gpud_signal *first, struct gpud_signal *second,
+                                              uint64_t value, struct gpud_queue *queue,
+                                              struct gpud_error *error)
+{
+    if (refused_post)
+        return gpud_fail(error, GPUD_IO, "two posts at once are refused by the test");
+    return __real_gpud_signal_post_both(first, second, value, queue, error);
+}
 
 enum gpud_status __wrap_gpud_signal_post(struct gpud_signal *signal, uint64_t value,
                                          struct gpud_queue *queue, struct gpud_error *error)
@@ -140,6 +156,8 @@ int main(int argc, char **argv)
     held_up(&queue, 2);
     SAY("the post is refused, and the stream is held up");
     held_up(&queue, 1);
+    SAY("nothing is refused, and the stream is held up");
+    held_up(&queue, 0);
     SAY("the record is refused, and the stream goes on");
     not_held_up(&queue);
     gpu_close(&gpu);
