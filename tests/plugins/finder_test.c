@@ -201,6 +201,8 @@ int main(int argc, char **argv)
 {
     struct collection collection;
     gst_init(&argc, &argv);
+    g_autoptr(GstPlugin) plugin = gst_plugin_load_file(PLUGINS "/libgstaudiotestsrc.so", NULL);
+    CHECK(plugin, "no audiotestsrc in " PLUGINS);
     GstElement *pipeline = gst_pipeline_new(NULL), *bin = gst_bin_new(NULL);
     gst_bin_add(GST_BIN(pipeline), bin);
     gst_element_set_state(pipeline, GST_STATE_PLAYING);
