@@ -74,7 +74,7 @@ bool gpud_device_probe_at(struct gpud_context *context, const char *kind, const 
                           struct gpud_device *probed);
 
 /* Adds a kept record to the context; and removes one for which fits(kept, arg) is true, which is
- * called under the context's lock. NULL: there is none. */
+ * called under the context's lock. NULL: none. */
 void gpud_context_keep(struct gpud_context *context, struct gpud_kept *kept);
 struct gpud_kept *gpud_context_take_kept(struct gpud_context *context,
                                          bool (*fits)(const struct gpud_kept *kept,
@@ -167,7 +167,7 @@ enum gpud_status gpud_queue_wrap(struct gpud_device *device, void *native, struc
                                  struct gpud_error *error);
 /* A point in a queue's work for which other queues of the device can wait. */
 struct gpud_fence {
-    struct gpud_device *device; /* NULL: there is none */
+    struct gpud_device *device; /* NULL: none */
     void *native;
 };
 /* Whether the device's queues can wait for each other's fences. */

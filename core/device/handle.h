@@ -40,7 +40,7 @@ enum gpud_vulkan_word {
 struct gpud_handle {
     uint32_t type; /* enum gpud_handle_type */
     int fd;        /* -1: none */
-    bool again;    /* for an import: the descriptor will be needed by gpud_memory_export_vulkan() */
+    bool keep;     /* not sent; the importer keeps a descriptor, for gpud_memory_export_vulkan() */
     uint64_t size; /* in bytes, as the exporter claims */
     uint64_t word[GPUD_HANDLE_WORDS];
 };

@@ -102,7 +102,7 @@ enum gpud_status gpud_ring_import(struct gpud_ring *ring,
     ring->slots_per_memory = description->slots_per_memory;
     for (uint32_t i = 0; i < description->memories; i++) {
         struct gpud_handle handle = description->handle[i];
-        handle.again = ring->has_images;
+        handle.keep = ring->has_images;
         enum gpud_status status =
             gpud_memory_import(ring->device, &handle, ring->slot_size * ring->slots_per_memory,
                                ring->usage, &ring->memory[ring->memories], error);

@@ -101,6 +101,7 @@ static void text(struct codec *codec, char *data, uint32_t max)
 
 static void handle(struct codec *codec, struct gpud_handle *handle)
 {
+    handle->keep = false;
     u32(codec, &handle->type);
     u64(codec, &handle->size);
     if (!codec->writing) {

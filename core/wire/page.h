@@ -206,7 +206,7 @@ struct gpud_page_end {
     void *half; /* ours */
     struct gpud_sleeper sleeper;
     struct gpud_waker waker;
-    /* Sends a KICK over the control connection, to a side that polls it; NULL: there is none. A
+    /* Sends a KICK over the control connection, to a side that polls it; NULL: none. A
      * KICK that does not fit is not needed, because there is already something to read. */
     void (*send_kick)(void *arg);
     void *send_kick_arg;

@@ -123,8 +123,8 @@ struct gpud_sender_params {
      * The application puts a VkImage of its own on the frame's memory
      * (gpud_memory_export_vulkan()). When it submits the frame its own work on it must be done, the
      * image in VK_IMAGE_LAYOUT_GENERAL and released to VK_QUEUE_FAMILY_EXTERNAL. A frame of rows
-     * can be submitted, too: the GPU makes an image of it for those who map. gpud_frame_map() of an
-     * image gives its bytes as they lie. NULL: frames are rows */
+     * can be submitted, too: the GPU makes an image of it for receivers that map. gpud_frame_map()
+     * of an image gives its bytes as they lie. NULL: frames are rows */
     const uint64_t *modifiers;
     uint32_t modifier_count; /**< entries of modifiers, at most GPUD_MODIFIERS_MAX */
 };

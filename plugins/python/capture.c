@@ -417,7 +417,7 @@ static PyMethodDef methods[] = {
      "NoDevice\n"
      "when the card was unplugged: wait() for it."},
     {"poll", method_poll, METH_NOARGS,
-     "poll($self, /)\n--\n\nThe next frame, or None if there is none yet. Does not wait."},
+     "poll($self, /)\n--\n\nThe next frame, or None if no frame is waiting. Does not wait."},
     {"wait", (PyCFunction)(void (*)(void))method_wait, METH_VARARGS | METH_KEYWORDS,
      "wait($self, /, timeout=None)\n--\n\nWaits for a card that was unplugged to come back."},
     {"modes", method_modes, METH_NOARGS,

@@ -438,7 +438,7 @@ static PyMethodDef methods[] = {
      "history has it. Waits without the GIL, so many seconds at most. Raises Timeout; Closed at\n"
      "the end of the last stream, after which the next call waits for the next one."},
     {"poll", method_poll, METH_NOARGS,
-     "poll($self, /)\n--\n\nThe next instant, or None if there is none yet. Does not wait."},
+     "poll($self, /)\n--\n\nThe next instant, or None if no instant is complete. Does not wait."},
     {"fileno", guard_method_fileno, METH_NOARGS,
      "fileno($self, /)\n--\n\nA descriptor to poll, readable when poll() may return an instant."},
     {"close", guard_method_close, METH_NOARGS,

@@ -283,7 +283,7 @@ static PyMethodDef methods[] = {
      "needed. Raises Timeout; Closed at the end of the stream; PeerLost if the sender vanished.\n"
      "After both of the latter the next call connects again."},
     {"poll", method_poll, METH_NOARGS,
-     "poll($self, /)\n--\n\nThe next frame, or None if there is none yet. Does not wait."},
+     "poll($self, /)\n--\n\nThe next frame, or None if no frame is waiting. Does not wait."},
     {"fileno", guard_method_fileno, METH_NOARGS,
      "fileno($self, /)\n--\n\nA descriptor to poll, readable when poll() may return a frame."},
     {"close", guard_method_close, METH_NOARGS,

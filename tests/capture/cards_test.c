@@ -18,7 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char *gpu; /* NULL: there is none */
+static const char *gpu; /* NULL: none */
 static char folder[] = "/tmp/gpudirect-cards-XXXXXX";
 
 /* --- a folder with nodes ------------------------------------------------------------------- */

@@ -40,7 +40,7 @@ gboolean run_await(struct run *run, guint more, gchar **text);
 /* The same where an error ends the test. */
 void run_pass(struct run *run, guint more);
 
-/* A field of the source's stats; NULL: there is none (g_free it). */
+/* A field of the source's stats; NULL: none (g_free it). */
 gchar *run_stat(struct run *run, const gchar *name);
 
 #endif

@@ -124,12 +124,6 @@ static void changed(void *user)
         finder_wake(known);
 }
 
-static void opened(void *user)
-{
-    (void)user;
-    finder_hint(g_atomic_pointer_get(&finder));
-}
-
 static guint count_searches(void)
 {
     g_mutex_lock(&lock);
@@ -213,7 +207,6 @@ int main(int argc, char **argv)
         .collection = &collection,
         .group_id = gst_util_group_id_next(),
         .changed = changed,
-        .opened = opened,
     };
     const struct finder_params params = {
         .address = ADDRESS, .programme = &programme, .make_source = make_source};

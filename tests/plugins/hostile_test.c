@@ -362,7 +362,7 @@ TEST(test_event_behind_frames_that_never_come)
 
 /* --- another GPU each time ---------------------------------------------------------------- */
 
-/* What a sender on this machine's first GPU says of its place; NULL: there is none. */
+/* What a sender on this machine's first GPU says of its place; NULL: none. */
 static gchar *first_gpu(void)
 {
     struct gpud_device_info info = GPUD_INFO_INIT(info);

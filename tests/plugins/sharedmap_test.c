@@ -118,8 +118,37 @@ static void late_programme(void)
     shared_map_unref(map);
 }
 
+/* Times at the ends of their range, as a lying sender may say: none overflows, and none goes back.
+ */
+static void forged_times(void)
+{
+    static const gint64 times[] = {0, G_MAXINT64, 1, G_MAXINT64 / 2, -G_MAXINT64, GST_SECOND};
+    struct shared_map *map = shared_map_new();
+    struct stream streams[2] = {{.part = {.map = map, .process = 1}},
+                                {.part = {.map = map, .process = 1}}};
+    const struct wire_head head = {.live = TRUE, .run = RUN, .sent = GST_CLOCK_TIME_NONE};
+    gint64 shown[2] = {0, 0};
+
+    for (guint i = 0; i < 6 * 6 * 6; i++) {
+        struct stream *stream = &streams[i % 2];
+        const struct time_now now = {.base = 0, .system = GST_SECOND};
+        const struct timeline_frame frame = {.mapped = times[i % 6],
+                                             .arrived = times[i / 6 % 6],
+                                             .duration = (GstClockTime)ABS(times[i / 36]),
+                                             .live = TRUE};
+        timeline_stamp(&stream->line, &frame);
+        gint64 time = (gint64)shared_map_delay(&stream->part, &head, &now, &stream->line);
+        CHECK(time >= shown[i % 2], "%" G_GINT64_FORMAT " goes back", time);
+        shown[i % 2] = time;
+    }
+    shared_map_leave(&streams[0].part);
+    shared_map_leave(&streams[1].part);
+    shared_map_unref(map);
+}
+
 int main(void)
 {
+    forged_times();
     late_programme();
     for (guint seed = 1; seed <= 5; seed++)
         jitter(seed);

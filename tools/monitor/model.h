@@ -82,10 +82,10 @@ struct monitor_model {
 struct monitor_model *monitor_model_new(void);
 void monitor_model_free(struct monitor_model *model);
 
-/* Takes an answer of channels_ask(); NULL: there is none, and `reason` says why. */
+/* Takes an answer of channels_ask(); NULL: none, and `reason` says why. */
 void monitor_model_update(struct monitor_model *model, GPtrArray *folders, const char *reason);
 
-/* NULL: there is none. */
+/* NULL: none. */
 struct monitor_channel *monitor_model_find(const struct monitor_model *model, const char *address);
 
 /* Sample 0 is the oldest. */

@@ -52,7 +52,7 @@ struct gpud_gpu_driver {
     uint32_t fd_type, ipc_type; /* enum gpud_handle_type */
     int p2p_rank, p2p_atomics;  /* the attributes' numbers */
     unsigned read_only_flag;    /* of mem_host_register, for pages that this process may only read;
-                                   0: there is none */
+                                   0: none */
     bool pools_have_no_context; /* which identifies memory of a pool */
     /* stream_query of a default stream answers for the streams that work put on it would wait for.
      * Observed of CUDA (driver 580). */

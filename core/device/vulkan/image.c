@@ -504,8 +504,8 @@ static enum gpud_status copy(struct gpud_queue *queue, const struct gpud_copy *f
     bool aligned = are_aligned(rows, copy.offset, copy.format);
     if (!aligned && !(other->host && are_aligned(rows, 0, copy.format)))
         return gpud_fail(error, GPUD_INVALID,
-                         "the planes of the %s picture begin at no multiple of 4 bytes, or a "
-                         "stride is none of a pixel's: Vulkan copies no such rows",
+                         "a plane of the %s picture does not begin at a multiple of 4 bytes, or "
+                         "a stride is not a whole number of pixels: Vulkan cannot copy such rows",
                          rows->format);
     enum gpud_status status = find_image(memory, offset, layout, copy.format, &copy.image, error);
     if (status != GPUD_OK)

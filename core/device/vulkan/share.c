@@ -43,26 +43,41 @@ static int duplicate(const struct vulkan_device *vulkan, int fd)
     return own >= 0 ? own : fcntl(fd, F_DUPFD_CLOEXEC, 3);
 }
 
+static enum gpud_status export_own(const struct gpud_memory *memory, int *fd,
+                                   struct gpud_error *error)
+{
+    VkResult result =
+        get_fd(gpud_vulkan_device(memory->device), &gpud_vulkan_record(memory)->block, fd);
+    return result == VK_SUCCESS ? GPUD_OK
+                                : gpud_vulkan_fail(error, result, "memory of %s cannot be exported",
+                                                   memory->device->info.name);
+}
+
+/* A peer's memory, to the application's own instance of Vulkan. */
+static enum gpud_status hand_on(const struct gpud_memory *memory, int *fd, struct gpud_error *error)
+{
+    const int kept = gpud_vulkan_record(memory)->fd;
+    if (!kept)
+        return gpud_fail(error, GPUD_UNSUPPORTED,
+                         "only the memory of a peer's images can be exported on %s, not that of "
+                         "its rows",
+                         memory->device->info.name);
+    *fd = duplicate(gpud_vulkan_device(memory->device), kept);
+    return *fd >= 0 ? GPUD_OK
+                    : gpud_fail_errno(error, "no descriptor for memory of %s",
+                                      memory->device->info.name);
+}
+
 enum gpud_status gpud_vulkan_export(struct gpud_memory *memory, struct gpud_handle *handle,
                                     struct gpud_error *error)
 {
     const struct vulkan_device *vulkan = gpud_vulkan_device(memory->device);
     const struct vulkan_block *block = &gpud_vulkan_record(memory)->block;
-    VkResult result = VK_ERROR_INVALID_EXTERNAL_HANDLE;
-    const int kept = gpud_vulkan_record(memory)->fd;
-    int made = -1;
-    if (memory->imported && !kept)
-        return gpud_fail(error, GPUD_UNSUPPORTED,
-                         "what a peer lends on %s is handed on if its frames are images",
-                         memory->device->info.name);
-    if (!memory->imported)
-        result = get_fd(vulkan, block, &made);
-    int fd = memory->imported ? duplicate(vulkan, kept) : made;
-    if (fd < 0)
-        return gpud_vulkan_fail(error, result, "memory of %s cannot be exported",
-                                memory->device->info.name);
+    enum gpud_status status = memory->imported ? hand_on(memory, &handle->fd, error)
+                                               : export_own(memory, &handle->fd, error);
+    if (status != GPUD_OK)
+        return status;
     handle->type = GPUD_HANDLE_VULKAN_FD;
-    handle->fd = fd;
     handle->word[GPUD_VULKAN_SIZE] = block->size;
     handle->word[GPUD_VULKAN_BYTES] = block->bytes;
     handle->word[GPUD_VULKAN_TYPE] = block->type;
@@ -229,7 +244,7 @@ enum gpud_status gpud_vulkan_import(struct gpud_memory *memory, const struct gpu
             error, result == VK_ERROR_OUT_OF_HOST_MEMORY ? GPUD_NO_MEMORY : GPUD_PEER, result,
             "the peer's descriptor is not memory that %s can open", memory->device->info.name);
     }
-    if (origin == VULKAN_OF_PEER && handle->again)
+    if (origin == VULKAN_OF_PEER && handle->keep)
         record->fd = fcntl(handle->fd, F_DUPFD_CLOEXEC, 3);
     if (record->fd < 0)
         record->fd = 0; /* the call that needs it says so */

@@ -4,10 +4,13 @@
 /* The inside of the Vulkan backend.
  *
  * A VkQueue cannot wait for a word in memory, and a timeline semaphore that another process stops
- * signalling would stall it for good. So no queue waits for a peer: the host publishes a frame when
- * the queue that wrote it is done. Several of the library's queues share one VkQueue, because a
- * device has few; none of them can stall the others. Memory is a buffer over an exported
- * allocation, on which images may lie (image.h). */
+ * signalling would stall it for good. Nor can a timeline be lent to be waited for only: a process
+ * that has it may signal it as well, after which a smaller value of the owner's is undefined
+ * behaviour (VUID-VkSubmitInfo-pSignalSemaphores-03242), so a receiver could break its sender. So
+ * no queue waits for a peer: the host publishes a frame when the queue that wrote it is done.
+ * Several of the library's queues share one VkQueue, because a device has few; none of them can
+ * stall the others. Memory is a buffer over an exported allocation, on which images may lie
+ * (image.h). */
 #ifndef GPUD_VULKAN_VULKAN_H
 #define GPUD_VULKAN_VULKAN_H
 

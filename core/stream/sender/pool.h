@@ -121,7 +121,7 @@ struct gpud_slot *gpud_pool_take(struct gpud_pool *pool);
 enum gpud_status gpud_pool_explain(const struct gpud_pool *pool, struct gpud_error *error);
 
 /* Takes a free slot, with one user, whose picture was written before pool->lent had this value.
- * NULL: there is none. */
+ * NULL: none. */
 struct gpud_slot *gpud_pool_take_old(struct gpud_pool *pool, uint64_t lent);
 
 /* Clears a slot from gpud_pool_take_old(). */

@@ -92,7 +92,7 @@ struct gpud_rate {
  * without the lock. */
 struct gpud_retired {
     struct gpud_transport *first;
-    int wake; /* eventfd of that thread; -1: there is none, and they are freed at once */
+    int wake; /* eventfd of that thread; -1: none, and they are freed at once */
 };
 
 struct gpud_sender {

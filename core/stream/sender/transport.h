@@ -93,7 +93,7 @@ enum gpud_status gpud_transport_reap(struct gpud_transport *transport, struct gp
 
 /* Makes the sender's queue (or the link's copies) wait for the oldest entry that the receiver's
  * device still reads. This frees the entry, because later writes into its slot come after the wait.
- * false: there is none, or the queue already waits for it. */
+ * false: none, or the queue already waits for it. */
 bool gpud_transport_await_release(struct gpud_transport *transport, struct gpud_queue *queue);
 
 /* Whether all signals that were posted for the receiver are in their words, with the copies before

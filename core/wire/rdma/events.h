@@ -23,7 +23,7 @@ struct gpud_rdma_event {
 enum gpud_status gpud_rdma_open_events(struct rdma_event_channel **events,
                                        struct gpud_error *error);
 
-/* false: there is none. */
+/* false: none. */
 bool gpud_rdma_next_event(struct rdma_event_channel *events, struct gpud_rdma_event *event);
 
 /* Reports an rdma_cm call that failed with this errno: "cannot ACTION WHERE: …". where: the

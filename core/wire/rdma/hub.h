@@ -49,7 +49,7 @@ bool gpud_rdma_is_shared(const struct rdma_port *port);
 int gpud_rdma_hub_fd(const struct rdma_port *port);
 
 /* Takes the next request for this port. The caller owns its id, whose events go to `events` from
- * then on. Remaining requests keep the port's event readable. GPUD_AGAIN: there is none. */
+ * then on. Remaining requests keep the port's event readable. GPUD_AGAIN: none. */
 enum gpud_status gpud_rdma_take_request(struct rdma_port *port, struct rdma_event_channel *events,
                                         struct rdma_request *request, struct gpud_error *error);
 

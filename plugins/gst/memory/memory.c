@@ -138,7 +138,7 @@ static struct slot_memory *slot_new(struct slot_store *store, struct gpud_frame 
     self->memory = store->kind->new_memory(store, frame, &info.layout, &self->planes);
     if (!self->memory) {
         GST_CAT_WARNING(gpud_gst_debug,
-                        "slot %u cannot be wrapped as this kind of memory: there is none left, or "
+                        "slot %u cannot be wrapped as this kind of memory: none left, or "
                         "look at GST_DEBUG=*allocator:2",
                         self->slot);
         slot_free(self);

@@ -154,14 +154,6 @@ static void changed(void *user)
         finder_wake(finder);
 }
 
-static void opened(void *user)
-{
-    struct finder *finder = g_atomic_pointer_get(&GST_GPUDIRECT_PROGRAM_SRC(user)->finder);
-
-    if (finder)
-        finder_hint(finder);
-}
-
 static void set_started(GstGpudirectProgramSrc *self, gboolean started)
 {
     GST_OBJECT_LOCK(self);
@@ -297,7 +289,6 @@ static void gst_gpudirect_program_src_init(GstGpudirectProgramSrc *self)
         .bin = GST_BIN(self),
         .collection = &self->collection,
         .changed = changed,
-        .opened = opened,
         .user = self,
     };
     GST_OBJECT_FLAG_SET(self, GST_ELEMENT_FLAG_SOURCE);

@@ -46,7 +46,7 @@ struct finder {
     struct device_watch *watch;
     GThread *thread; /* NULL: there is one stream */
     gint stopping;   /* atomic */
-    gint hinted;     /* atomic: a stream has changed, or there may be another one */
+    gint changed;    /* atomic: a stream has changed, or there may be another one */
     /* The thread's, while it runs. */
     GPtrArray *found;
     gboolean polls;
@@ -233,7 +233,7 @@ static gboolean is_settled(struct finder *finder, const GPtrArray *channels)
 
 static void search(struct finder *finder)
 {
-    gboolean hinted = g_atomic_int_compare_and_exchange(&finder->hinted, TRUE, FALSE);
+    gboolean changed = g_atomic_int_compare_and_exchange(&finder->changed, TRUE, FALSE);
 
     finder->searched_at = g_get_monotonic_time();
     GPtrArray *channels = channels_ask(
@@ -241,7 +241,7 @@ static void search(struct finder *finder)
 
     watch_senders(finder, channels);
     compare(finder, channels);
-    if (finder->remote && is_settled(finder, channels) && !hinted)
+    if (finder->remote && is_settled(finder, channels) && !changed)
         finder->period = MIN(2 * finder->period, PERIOD_MAX);
     else
         finder->period = PERIOD;
@@ -315,7 +315,7 @@ static gpointer run(gpointer data)
         if (first || until_next_search(finder) == 0)
             search(finder);
         gint wait = sooner(publish(finder, first), finder->polls ? finder->period : -1);
-        if (g_atomic_int_get(&finder->hinted))
+        if (g_atomic_int_get(&finder->changed))
             wait = sooner(wait, until_next_search(finder));
         device_watch_wait(finder->watch, wait, gone);
     }
@@ -397,17 +397,13 @@ void finder_wake(struct finder *finder)
 {
     struct found *only = finder->found->pdata[0];
 
-    g_atomic_int_set(&finder->hinted, TRUE);
+    g_atomic_int_set(&finder->changed, TRUE);
     if (finder->watch)
         device_watch_wake(finder->watch);
-    else if (stream_has_pad(only->stream) && !stream_has_ended(only->stream))
+    else if (!finder->complete && stream_has_pad(only->stream) && !stream_has_ended(only->stream)) {
+        finder->complete = TRUE;
         gst_element_no_more_pads(GST_ELEMENT(finder->params.programme->bin));
-}
-
-void finder_hint(struct finder *finder)
-{
-    if (finder->watch && g_atomic_int_compare_and_exchange(&finder->hinted, FALSE, TRUE))
-        device_watch_wake(finder->watch);
+    }
 }
 
 void finder_stop(struct finder *finder)

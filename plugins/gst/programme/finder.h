@@ -29,11 +29,8 @@ struct finder *finder_start(const struct finder_params *params);
 void finder_stop(struct finder *finder);
 void finder_free(struct finder *finder);
 
-/* A stream has changed; from any thread. */
+/* A stream has changed, or there may be another one, as a sender says; from any thread. However
+ * often that happens, another host is asked once a second at most. */
 void finder_wake(struct finder *finder);
-
-/* There may be another stream, as the sender of one says; from any thread. However often it does,
- * the search is repeated once a second at most. */
-void finder_hint(struct finder *finder);
 
 #endif

@@ -137,7 +137,7 @@ static gboolean on_event(GstPad *inner, GstObject *parent, GstEvent *event)
         break;
     default:
         if (event_is_opened(event))
-            stream->programme->opened(stream->programme->user);
+            stream->programme->changed(stream->programme->user);
         else if (stream_has_pad(stream))
             taken = gst_pad_push_event(stream->pad, gst_event_ref(event));
         break;

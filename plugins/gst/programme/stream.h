@@ -20,9 +20,9 @@ struct stream_programme {
     GstBin *bin;
     struct collection *collection;
     guint group_id;
-    /* From any thread. */
-    void (*changed)(void *user); /* a stream got caps or its pad, or ended */
-    void (*opened)(void *user);  /* its sender says that it has opened another address */
+    /* A stream got caps or its pad, or ended, or its sender has opened another address; from any
+     * thread. */
+    void (*changed)(void *user);
     void *user;
 };
 

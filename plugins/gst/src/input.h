@@ -63,7 +63,7 @@ struct input_ops {
     enum gpud_status (*acquire)(struct input *input, gint64 timeout, struct gpud_frame **frame,
                                 struct gpud_error *error);
     guint (*count_frames)(struct input *input); /* that wait; NULL: it cannot tell */
-    /* Reports the latency of the last acquired frame to the other side; NULL: there is none. */
+    /* Reports the latency of the last acquired frame to the other side; NULL: none. */
     void (*set_latency)(struct input *input, guint64 latency);
     void (*interrupt)(struct input *input, gboolean interrupted); /* from any thread */
     /* For a card that captures; the controls from any thread. */

@@ -175,7 +175,7 @@ class Group(_Source, _gpudirect.Group):
         return Instant(*super().acquire(timeout, newest=newest, at=at))
 
     def poll(self):
-        """The next Instant, or None if there is none yet."""
+        """The next Instant, or None if no instant is complete."""
         instant = super().poll()
         return instant and Instant(*instant)
 
