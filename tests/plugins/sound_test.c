@@ -223,6 +223,91 @@ TEST(test_data, .times = G_N_ELEMENTS(types))
     close_stream(&stream);
 }
 
+/* --- live --------------------------------------------------------------------------------- */
+
+/* A live sender, which drops, and its receiver, both with their default slots or with others. */
+static void open_live(struct stream *stream, const gchar *caps, const gchar *properties)
+{
+    stream->name = ends_address();
+    stream->address = g_strconcat(stream->name, "/stream", NULL);
+    g_autofree gchar *src =
+        g_strdup_printf("gpudirectsrc address=%s %s", stream->address, properties);
+    g_autofree gchar *sink =
+        g_strdup_printf("gpudirectsink address=%s sync=false slow-receiver=drop-oldest "
+                        "wait-for-connection=true %s",
+                        stream->address, properties);
+    stream->src = gst_harness_new_parse(src);
+    stream->sink = gst_harness_new_parse(sink);
+    GstHarness *both[] = {stream->src, stream->sink};
+    for (guint i = 0; i < G_N_ELEMENTS(both); i++) {
+        ends_keep(both[i]);
+        gst_harness_use_systemclock(both[i]);
+        gst_harness_play(both[i]);
+    }
+    ends_start(stream->sink, caps);
+}
+
+/* Downstream takes nothing between the two. */
+static gulong stop_taking(struct stream *stream, GstPad **pad)
+{
+    *pad = gst_element_get_static_pad(ends_element(stream->src), "src");
+    return gst_pad_add_probe(*pad, GST_PAD_PROBE_TYPE_BLOCK | GST_PAD_PROBE_TYPE_BUFFER, NULL, NULL,
+                             NULL);
+}
+
+static void take_again(GstPad *pad, gulong probe)
+{
+    gst_pad_remove_probe(pad, probe);
+    gst_object_unref(pad);
+}
+
+/* The ring holds half a second of it, without a word about slots. */
+TEST(test_live_sound_of_half_a_second)
+{
+    struct stream stream;
+    GstAudioInfo info;
+    GstPad *pad;
+
+    open_live(&stream, sounds[0], "");
+    gst_audio_info_set_format(&info, GST_AUDIO_FORMAT_S16LE, 48000, 3, NULL);
+    gulong probe = stop_taking(&stream, &pad);
+    for (gsize i = 0; i < 50; i++)
+        gst_harness_push(stream.sink, make_sound(&info, 480, i * 480));
+    take_again(pad, probe);
+    for (gsize i = 0; i < 50; i++) {
+        g_autoptr(GstBuffer) buffer = ends_pull(stream.src);
+        fail_unless_equals_uint64(GST_BUFFER_OFFSET(buffer), i * 480);
+    }
+    fail_unless_equals_uint64(ends_stat(stream.sink, "dropped-slow-receiver"), 0);
+    close_stream(&stream);
+}
+
+/* As do the packets of a second that come at once. The first is not skipped because newer ones wait
+ * behind it: it is no picture. */
+TEST(test_live_burst_of_data)
+{
+    struct stream stream;
+    GstPad *pad;
+
+    open_live(&stream, "meta/x-klv,parsed=true", "");
+    gulong probe = stop_taking(&stream, &pad);
+    for (gsize burst = 0; burst < 3; burst++) {
+        for (gsize i = 0; i < 20; i++)
+            gst_harness_push(stream.sink, make_bytes(100 + i, i));
+        if (burst == 0)
+            continue;
+        if (burst == 1)
+            take_again(pad, probe);
+        for (gsize i = 0; i < (burst == 1 ? 40 : 20); i++) {
+            g_autoptr(GstBuffer) buffer = ends_pull(stream.src);
+            fail_unless_equals_uint64(gst_buffer_get_size(buffer), 100 + i % 20);
+            check_bytes(buffer, i % 20);
+        }
+    }
+    fail_unless_equals_uint64(ends_stat(stream.sink, "dropped-slow-receiver"), 0);
+    close_stream(&stream);
+}
+
 /* --- independence ------------------------------------------------------------------------- */
 
 #define BLOCKS 40

@@ -252,7 +252,7 @@ static void install_properties(GstElementClass *element_class)
             "unix:/absolute/path, or, from other hosts, rdma://address:port",
         .device = "Where the ring and the copies live: auto (the host, or the GPU of the incoming "
                   "CUDA memory), host, opencl:N, cuda:N, hip:N or vulkan:N",
-        .slots = "Frames in flight per receiver",
+        .slots = "Frames in flight per receiver (unless set, sound and data have up to 60)",
         .slow_receiver = "What happens to a frame for a receiver whose ring is full (auto: a live "
                          "upstream drops the oldest, so that nothing stalls; others block, so "
                          "that nothing is lost)",

@@ -27,6 +27,7 @@ static enum gpud_status create_sender(GstGpudirectSink *self, const gchar *devic
     params.address = self->endpoint.running.address;
     params.device = device;
     params.slots = self->endpoint.running.slots;
+    params.slots_of_pictures = !self->endpoint.running.slots_set;
     params.slow_receiver = gst_gpudirect_sink_policy(self);
     params.require_direct = self->endpoint.running.require_direct;
     params.access = self->endpoint.running.access;
