@@ -308,6 +308,69 @@ TEST(test_live_burst_of_data)
     close_stream(&stream);
 }
 
+#define LONG_CAPS "audio/x-raw,rate=8000,channels=1,format=S16LE,layout=interleaved"
+
+/* One buffer has many times the parts that fit into the ring. */
+TEST(test_live_long_buffers)
+{
+    static const gsize sizes[] = {160000, 8000, 160000};
+    struct stream stream;
+    GstAudioInfo info;
+    gsize sent = 0, got = 0;
+
+    open_live(&stream, LONG_CAPS, "slots=2");
+    gst_audio_info_set_format(&info, GST_AUDIO_FORMAT_S16LE, 8000, 1, NULL);
+    for (guint i = 0; i < G_N_ELEMENTS(sizes); i++) {
+        gst_harness_push(stream.sink, make_sound(&info, sizes[i], sent));
+        sent += sizes[i];
+        while (got < sent) {
+            g_autoptr(GstBuffer) buffer = ends_pull(stream.src);
+            fail_unless_equals_uint64(GST_BUFFER_OFFSET(buffer), got);
+            check_sound(buffer, &info, got);
+            got += gst_buffer_get_size(buffer) / 2;
+        }
+    }
+    fail_unless_equals_uint64(ends_stat(stream.sink, "dropped-slow-receiver"), 0);
+    close_stream(&stream);
+}
+
+/* A receiver that takes nothing does not stop a live stream by that: of twenty buffers of a second
+ * one or two are waited for. */
+TEST(test_live_long_buffers_for_nobody)
+{
+    struct stream stream;
+    GstAudioInfo info;
+    GstPad *pad;
+
+    open_live(&stream, LONG_CAPS, "slots=2");
+    gst_audio_info_set_format(&info, GST_AUDIO_FORMAT_S16LE, 8000, 1, NULL);
+    gulong probe = stop_taking(&stream, &pad);
+    gint64 begun = g_get_monotonic_time();
+    for (gsize i = 0; i < 20; i++)
+        gst_harness_push(stream.sink, make_sound(&info, 8000, i * 8000));
+    fail_unless(g_get_monotonic_time() - begun < 10 * G_TIME_SPAN_SECOND);
+    fail_unless(ends_stat(stream.sink, "dropped-slow-receiver") > 0);
+    take_again(pad, probe);
+    close_stream(&stream);
+}
+
+/* The block that is larger than all before it is sent in the new ring. */
+TEST(test_live_data_that_grow)
+{
+    static const gsize sizes[] = {100, 70000, 300000, 300001, 1200000, 5000000, 7};
+    struct stream stream;
+
+    open_live(&stream, types[1], "");
+    for (guint i = 0; i < G_N_ELEMENTS(sizes); i++) {
+        gst_harness_push(stream.sink, make_bytes(sizes[i], i));
+        g_autoptr(GstBuffer) buffer = ends_pull(stream.src);
+        fail_unless_equals_uint64(gst_buffer_get_size(buffer), sizes[i]);
+        check_bytes(buffer, i);
+    }
+    fail_unless_equals_uint64(ends_stat(stream.sink, "dropped-slow-receiver"), 0);
+    close_stream(&stream);
+}
+
 /* --- independence ------------------------------------------------------------------------- */
 
 #define BLOCKS 40

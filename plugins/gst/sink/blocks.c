@@ -7,6 +7,7 @@
 
 #include "errors.h"
 #include "sink/events.h"
+#include "sink/policy.h"
 #include "sink/wait.h"
 #include "wire/blocks.h"
 
@@ -14,9 +15,17 @@
 
 #define GST_CAT_DEFAULT gst_gpudirect_sink_debug
 
-/* The slots of data: at first, and at most. */
+/* The slots of data: at first, and at most. They grow to this many times what is needed, because
+ * each time is a new ring for all receivers. */
 #define DATA_FIRST (UINT64_C(64) << 10)
 #define DATA_LARGEST (UINT64_C(16) << 20)
+#define DATA_GROWTH 4
+
+/* How long a larger ring waits for its receivers. */
+#define GROWTH_PATIENCE (2 * GST_SECOND)
+
+/* After a receiver was waited for in vain, there is no waiting for so many times as long. */
+#define IMPATIENCE 10
 
 /* A part of a buffer, at the same offset in each plane. */
 struct part {
@@ -62,6 +71,51 @@ static GstFlowReturn fail(GstGpudirectSink *self, const struct gpud_error *error
     return GST_FLOW_ERROR;
 }
 
+/* --- patience ----------------------------------------------------------------------------- */
+
+/* A live stream drops what a receiver does not take in time. The parts of one buffer, which come at
+ * once, and the first block in a larger ring are not late, and wait for it: for a limited time, so
+ * that a receiver that has stopped holds up the others for a fraction of theirs at most. */
+static void begin_patience(GstGpudirectSink *self, GstClockTime most)
+{
+    gint64 now = g_get_monotonic_time();
+
+    if (gst_gpudirect_sink_policy(self) == GPUD_SLOW_BLOCK || now < self->patience.none_until)
+        return;
+    self->patience.since = now;
+    self->patience.until = now + (gint64)GST_TIME_AS_USECONDS(most);
+    shared_sender_set_slow_receiver(self->sender, GPUD_SLOW_BLOCK);
+}
+
+static void end_patience(GstGpudirectSink *self)
+{
+    if (self->patience.until)
+        gst_gpudirect_sink_apply_policy(self);
+    self->patience.until = 0;
+}
+
+/* How long the core may wait. */
+static gint64 get_timeout(const GstGpudirectSink *self)
+{
+    gint64 left = (self->patience.until - g_get_monotonic_time()) * GPUD_USEC;
+
+    return self->patience.until ? CLAMP(left, 0, SINK_WAIT) : SINK_WAIT;
+}
+
+static GstFlowReturn may_retry(GstGpudirectSink *self, enum gpud_status status)
+{
+    gint64 now = g_get_monotonic_time();
+
+    if (status == GPUD_TIMEOUT && self->patience.until && now >= self->patience.until) {
+        GST_INFO_OBJECT(self, "a receiver does not take the parts of a buffer in time");
+        self->patience.none_until = now + IMPATIENCE * (now - self->patience.since);
+        end_patience(self);
+    }
+    return gst_gpudirect_sink_may_retry(self, status);
+}
+
+/* --- a block ------------------------------------------------------------------------------ */
+
 static enum gpud_status fill(const struct part *part, struct gpud_frame *frame,
                              const struct gpud_frame_info *info, struct gpud_error *error)
 {
@@ -88,14 +142,14 @@ static GstFlowReturn submit(GstGpudirectSink *self, const struct part *part,
     struct gpud_error error;
     enum gpud_status status;
 
-    while ((status = gpud_sender_acquire(core, SINK_WAIT, &frame, &error)) != GPUD_OK)
-        if ((flow = gst_gpudirect_sink_may_retry(self, status)) != GST_FLOW_OK)
+    while ((status = gpud_sender_acquire(core, get_timeout(self), &frame, &error)) != GPUD_OK)
+        if ((flow = may_retry(self, status)) != GST_FLOW_OK)
             return flow == GST_FLOW_ERROR ? fail(self, &error) : flow;
     if (fill(part, frame, info, &error) != GPUD_OK)
         flow = GST_FLOW_ERROR;
     while (flow == GST_FLOW_OK &&
-           (status = gpud_sender_submit(core, &frame, SINK_WAIT, &error)) != GPUD_OK)
-        flow = gst_gpudirect_sink_may_retry(self, status);
+           (status = gpud_sender_submit(core, &frame, get_timeout(self), &error)) != GPUD_OK)
+        flow = may_retry(self, status);
     gpud_frame_release(&frame);
     return flow == GST_FLOW_ERROR ? fail(self, &error) : flow;
 }
@@ -147,8 +201,12 @@ static GstFlowReturn submit_sound(GstGpudirectSink *self, GstBuffer *buffer,
         if (samples < total)
             shift(self, buffer, info, first, samples);
         flow = submit(self, &part, info);
+        if (first == 0 && samples < total)
+            begin_patience(
+                self, gst_util_uint64_scale(total, GST_SECOND, (guint64)self->format.audio.rate));
         first += samples;
     }
+    end_patience(self);
     return flow;
 }
 
@@ -158,7 +216,7 @@ static gboolean grow(GstGpudirectSink *self, guint64 size)
 {
     struct gpud_error error;
 
-    while (self->format.media.data.max_size < size)
+    while (self->format.media.data.max_size < MIN(DATA_GROWTH * size, DATA_LARGEST))
         self->format.media.data.max_size *= 2;
     self->format.slot_info.size = (gsize)self->format.media.data.max_size;
     GST_DEBUG_OBJECT(self, "slots of %" G_GSIZE_FORMAT " bytes", self->format.slot_info.size);
@@ -178,9 +236,14 @@ static GstFlowReturn submit_data(GstGpudirectSink *self, GstBuffer *buffer,
         refuse(self, buffer, "a block of data can have 16 MiB");
         return GST_FLOW_OK;
     }
-    if (part.bytes > self->format.media.data.max_size && !grow(self, part.bytes))
-        return GST_FLOW_ERROR;
-    return submit(self, &part, info);
+    if (part.bytes > self->format.media.data.max_size) {
+        if (!grow(self, part.bytes))
+            return GST_FLOW_ERROR;
+        begin_patience(self, GROWTH_PATIENCE);
+    }
+    GstFlowReturn flow = submit(self, &part, info);
+    end_patience(self);
+    return flow;
 }
 
 GstFlowReturn gst_gpudirect_sink_submit_blocks(GstGpudirectSink *self, GstBuffer *buffer)

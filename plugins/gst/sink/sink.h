@@ -65,6 +65,12 @@ struct sink_reported {
     gboolean misuse, lack;
 };
 
+/* With slow receivers of a live stream, by the system's monotonic clock, in µs. */
+struct sink_patience {
+    gint64 since, until; /* 0: there is none now */
+    gint64 none_until;   /* because it was in vain */
+};
+
 struct sink_standby {
     gboolean wanted; /* a property; under the object lock */
     gboolean waits;  /* the streaming thread's: another sender had the address so far */
@@ -93,6 +99,7 @@ struct _GstGpudirectSink {
     struct sink_format format;
     struct sink_copies copies;
     struct sink_reported reported;
+    struct sink_patience patience;
     guint frames;           /* rendered since the format was set */
     gboolean live_known;    /* upstream has answered */
     gboolean failed;        /* an error ended the stream: ignore the EOS that follows it */
