@@ -61,6 +61,14 @@ void gst_gpudirect_sink_describe(GstGpudirectSink *self, GstBuffer *buffer,
     info->meta_size = meta_encode(buffer, &head, info->meta, &self->large_metas, &loss);
     info->large_meta = self->large_metas.data;
     info->large_meta_size = self->large_metas.used;
+    if (self->large_metas.overflown && !self->reported.large_metas) {
+        self->reported.large_metas = TRUE;
+        GST_ELEMENT_WARNING(self, STREAM, FORMAT,
+                            ("The metas of a buffer have more than %u KiB: some are not sent. The "
+                             "stats count them by type (lost-meta-types).",
+                             self->large_metas.max / 1024),
+                            ("%" GST_PTR_FORMAT, buffer));
+    }
 }
 
 /* The index of this event among the sticky ones of its kind. FALSE: there are more names than the
@@ -135,14 +143,14 @@ void gst_gpudirect_sink_repeat_events(GstGpudirectSink *self)
 
 static guint opened_count; /* atomic: of this process's sinks, ever */
 
-static gboolean is_between_hosts(GstGpudirectSink *self)
+gboolean gst_gpudirect_sink_is_between_hosts(GstGpudirectSink *self)
 {
     return g_str_has_prefix(self->endpoint.running.address, "rdma://");
 }
 
 void gst_gpudirect_sink_note_opened(GstGpudirectSink *self)
 {
-    if (is_between_hosts(self))
+    if (gst_gpudirect_sink_is_between_hosts(self))
         g_atomic_int_inc(&opened_count);
     self->opened = (guint)g_atomic_int_get(&opened_count);
 }
@@ -154,7 +162,7 @@ void gst_gpudirect_sink_tell_opened(GstGpudirectSink *self)
     if (opened == self->opened)
         return;
     self->opened = opened;
-    if (!is_between_hosts(self))
+    if (!gst_gpudirect_sink_is_between_hosts(self))
         return;
     GstEvent *event = event_new_opened();
     send_event(self, event);

@@ -20,6 +20,9 @@ void gst_gpudirect_sink_describe(GstGpudirectSink *self, GstBuffer *buffer,
 /* Fills the head that precedes each frame and event. */
 void gst_gpudirect_sink_fill_head(GstGpudirectSink *self, struct wire_head *head);
 
+/* Whether the address is one for other hosts. */
+gboolean gst_gpudirect_sink_is_between_hosts(GstGpudirectSink *self);
+
 /* Between hosts, receivers of a programme only ask for its streams now and then. A sink that opens
  * an address there notes that, and the other sinks of the process tell their receivers before their
  * next frame, so that these ask at once. */

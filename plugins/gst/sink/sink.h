@@ -62,7 +62,7 @@ struct sink_copies {
 struct sink_reported {
     guint64 drops;
     guint64 refusals;
-    gboolean misuse, lack;
+    gboolean misuse, lack, large_metas;
 };
 
 /* With slow receivers of a live stream, by the system's monotonic clock, in µs. */
