@@ -223,6 +223,32 @@ TEST(test_data, .times = G_N_ELEMENTS(types))
     close_stream(&stream);
 }
 
+/* No data at a time become a gap of it, in order; without a time that is said. */
+TEST(test_empty_data)
+{
+    struct stream stream;
+
+    open_stream(&stream, types[0]);
+    for (guint i = 0; i < 3; i++) {
+        GstBuffer *buffer = i == 1 ? gst_buffer_new() : make_bytes(5, i);
+        GST_BUFFER_PTS(buffer) = i * 40 * GST_MSECOND;
+        GST_BUFFER_DURATION(buffer) = 40 * GST_MSECOND;
+        gst_harness_push(stream.sink, buffer);
+        if (i != 1)
+            gst_buffer_unref(ends_pull(stream.src));
+    }
+    g_autoptr(GstEvent) gap = ends_wait_event(stream.src, GST_EVENT_GAP);
+    GstClockTime duration;
+    gst_event_parse_gap(gap, NULL, &duration);
+    fail_unless_equals_uint64(duration, 40 * GST_MSECOND);
+    g_autoptr(GstBus) bus = ends_bus(stream.sink);
+    gst_harness_push(stream.sink, gst_buffer_new());
+    fail_unless_equals_uint64(ends_stat(stream.sink, "dropped-malformed"), 1);
+    g_autoptr(GstMessage) message = ends_wait_message(bus, GST_MESSAGE_WARNING, 5);
+    fail_unless(message != NULL);
+    close_stream(&stream);
+}
+
 /* --- live --------------------------------------------------------------------------------- */
 
 /* A live sender, which drops, and its receiver, both with their default slots or with others. */

@@ -10,6 +10,7 @@
 #include "sink/policy.h"
 #include "sink/wait.h"
 #include "wire/blocks.h"
+#include "wire/event.h"
 
 #include <string.h>
 
@@ -156,13 +157,19 @@ static GstFlowReturn submit(GstGpudirectSink *self, const struct part *part,
 
 /* --- sound -------------------------------------------------------------------------------- */
 
+static GstClockTime running_time_of(GstGpudirectSink *self, gsize samples)
+{
+    guint64 rate = (guint64)self->format.audio.rate;
+
+    return event_running_duration(&GST_BASE_SINK(self)->segment,
+                                  gst_util_uint64_scale(samples, GST_SECOND, rate));
+}
+
 /* The times of the samples from `first` on; metas, and what applies to the first sample alone, go
  * with the first part. */
 static void shift(GstGpudirectSink *self, GstBuffer *buffer, struct gpud_frame_info *info,
                   gsize first, gsize samples)
 {
-    guint64 rate = (guint64)self->format.audio.rate;
-
     if (first > 0) {
         GstBuffer *rest = gst_buffer_new();
         gst_buffer_copy_into(rest, buffer, GST_BUFFER_COPY_FLAGS | GST_BUFFER_COPY_TIMESTAMPS, 0,
@@ -171,12 +178,11 @@ static void shift(GstGpudirectSink *self, GstBuffer *buffer, struct gpud_frame_i
         gst_gpudirect_sink_describe(self, rest, info);
         gst_buffer_unref(rest);
         if (info->pts_ns != GPUD_TIME_NONE)
-            info->pts_ns += gst_util_uint64_scale(first, GST_SECOND, rate);
+            info->pts_ns += running_time_of(self, first);
         if (info->offset != GST_BUFFER_OFFSET_NONE)
             info->offset += first;
     }
-    info->duration_ns = gst_util_uint64_scale(first + samples, GST_SECOND, rate) -
-                        gst_util_uint64_scale(first, GST_SECOND, rate);
+    info->duration_ns = running_time_of(self, first + samples) - running_time_of(self, first);
 }
 
 static GstFlowReturn submit_sound(GstGpudirectSink *self, GstBuffer *buffer,
@@ -202,8 +208,7 @@ static GstFlowReturn submit_sound(GstGpudirectSink *self, GstBuffer *buffer,
             shift(self, buffer, info, first, samples);
         flow = submit(self, &part, info);
         if (first == 0 && samples < total)
-            begin_patience(
-                self, gst_util_uint64_scale(total, GST_SECOND, (guint64)self->format.audio.rate));
+            begin_patience(self, running_time_of(self, total));
         first += samples;
     }
     end_patience(self);
@@ -246,12 +251,32 @@ static GstFlowReturn submit_data(GstGpudirectSink *self, GstBuffer *buffer,
     return flow;
 }
 
+/* No data at a time are data, too: a picture without a caption. A block has a byte at least, so
+ * they become a gap. */
+static void submit_nothing(GstGpudirectSink *self, GstBuffer *buffer)
+{
+    gpointer state = NULL;
+    GstMeta *meta;
+
+    if (!GST_BUFFER_PTS_IS_VALID(buffer)) {
+        refuse(self, buffer, "it is empty, and has no time that a gap could have");
+        return;
+    }
+    while ((meta = gst_buffer_iterate_meta(buffer, &state)))
+        lost_metas_note(self->endpoint.lost_metas, GST_ELEMENT(self), g_type_name(meta->info->type),
+                        "its buffer is empty, and becomes a gap");
+    gst_gpudirect_sink_send_gap(self, buffer);
+}
+
 GstFlowReturn gst_gpudirect_sink_submit_blocks(GstGpudirectSink *self, GstBuffer *buffer)
 {
     struct gpud_frame_info info;
 
-    if (gst_buffer_get_size(buffer) == 0)
+    if (gst_buffer_get_size(buffer) == 0) {
+        if (!blocks_are_sound(&self->format.media))
+            submit_nothing(self, buffer);
         return GST_FLOW_OK;
+    }
     info.size = sizeof(info);
     gst_gpudirect_sink_describe(self, buffer, &info);
     return blocks_are_sound(&self->format.media) ? submit_sound(self, buffer, &info)

@@ -29,6 +29,13 @@ gboolean gst_gpudirect_sink_is_between_hosts(GstGpudirectSink *self);
 void gst_gpudirect_sink_note_opened(GstGpudirectSink *self);
 void gst_gpudirect_sink_tell_opened(GstGpudirectSink *self);
 
+/* Sends, behind the first receiver's connection, the events that waited for it; or drops them. */
+void gst_gpudirect_sink_send_unsent(GstGpudirectSink *self);
+void gst_gpudirect_sink_drop_unsent(GstGpudirectSink *self);
+
+/* Sends a gap of the buffer's time, which must be valid, instead of the buffer. */
+void gst_gpudirect_sink_send_gap(GstGpudirectSink *self, GstBuffer *buffer);
+
 /* Repeats to a new sender the sticky events that the previous one got. */
 void gst_gpudirect_sink_repeat_events(GstGpudirectSink *self);
 

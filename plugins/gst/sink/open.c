@@ -73,7 +73,7 @@ static gboolean open_sender(GstGpudirectSink *self, const gchar *device,
     self->reads_buffers = g_str_has_prefix(device, "opencl:");
     g_ptr_array_set_size(self->sticky_names, 0);
     self->failed = FALSE;
-    self->reported.refusals = 0;
+    self->reported.refusals = self->reported.drops = 0;
     GST_OBJECT_LOCK(self);
     self->sender = sender;
     GST_OBJECT_UNLOCK(self);

@@ -61,6 +61,7 @@ struct sink_copies {
 /* What messages have said already. */
 struct sink_reported {
     guint64 drops;
+    GstClockTime pts, duration; /* of the last buffer */
     guint64 refusals;
     gboolean misuse, lack, large_metas;
 };
@@ -106,6 +107,7 @@ struct _GstGpudirectSink {
     gboolean sender_is_new; /* it has no events yet */
     guint opened;           /* addresses between hosts, as its receivers know; see events.h */
     struct meta_large large_metas;
+    GQueue unsent;           /* events that wait for the first receiver */
     GPtrArray *sticky_names; /* names of the custom events that the sender got, by their index */
 };
 
