@@ -56,7 +56,8 @@ struct gpud_receiver_params {
     const char *address; /**< required: as the sender's */
     const char *device;  /**< where the frames shall arrive, as the sender's; NULL: "host" */
     const char *name;    /**< shown to the sender; NULL: the process's name */
-    /** frames that may be in flight or held at once; 0: 4; at most GPUD_SLOTS_MAX */
+    /** frames that may be in flight or held at once, at most GPUD_SLOTS_MAX; the smaller number of
+     * both sides counts. 0: 4; of sound and data, unless alloc is set, as a sender's default */
     uint32_t slots;
     /** When this receiver is slow. DEFAULT: the sender's policy; a wish to BLOCK is heard only by a
      * sender that blocks by itself. */
@@ -110,6 +111,7 @@ struct gpud_receiver_params {
      * rows */
     const uint64_t *modifiers;
     uint32_t modifier_count; /**< entries of modifiers, at most GPUD_MODIFIERS_MAX */
+    bool slots_of_pictures;  /**< `slots` is for pictures alone: sound and data have the default */
 };
 
 /** The state and counters of a receiver. */

@@ -187,4 +187,87 @@ TEST(test_another_address)
     fail_unless_equals_int(count_events(GST_EVENT_CUSTOM_DOWNSTREAM), is_local ? 0 : 1);
 }
 
+/* A receiver that waits gets what is said before a file's first frame. */
+TEST(test_events_before_the_first_frame)
+{
+    sink = ends_sink(NULL);
+    gst_harness_set_src_caps_str(sink, CAPS_SMALL);
+    say(GST_EVENT_CUSTOM_DOWNSTREAM, "first", 1);
+    say(GST_EVENT_CUSTOM_DOWNSTREAM, "second", 2);
+    src = ends_src(NULL);
+    gst_harness_push(sink, ends_picture(CAPS_SMALL, 1));
+    gst_buffer_unref(ends_pull(src));
+    for (gint i = 1; i <= 2; i++) {
+        g_autoptr(GstEvent) event = ends_wait_event(src, GST_EVENT_CUSTOM_DOWNSTREAM);
+        gint number;
+        fail_unless(gst_structure_get_int(gst_event_get_structure(event), "number", &number));
+        fail_unless_equals_int(number, i);
+    }
+    fail_unless_equals_int(count_events(GST_EVENT_CUSTOM_DOWNSTREAM), 0);
+}
+
+TEST(test_tags_with_several_values)
+{
+    setup();
+    join();
+    gst_harness_push_event(
+        sink, gst_event_new_tag(gst_tag_list_new(GST_TAG_ARTIST, "Grete", GST_TAG_ARTIST, "Hans",
+                                                 GST_TAG_TITLE, "one", GST_TAG_BITRATE, 5u, NULL)));
+    gst_harness_push(sink, ends_picture(CAPS_SMALL, 2));
+    gst_buffer_unref(ends_pull(src));
+    g_autoptr(GstEvent) event = ends_wait_event(src, GST_EVENT_TAG);
+    g_autofree gchar *second = NULL, *title = NULL;
+    GstTagList *tags;
+
+    gst_event_parse_tag(event, &tags);
+    fail_unless_equals_int(gst_tag_list_get_tag_size(tags, GST_TAG_ARTIST), 2);
+    fail_unless(gst_tag_list_get_string_index(tags, GST_TAG_ARTIST, 1, &second));
+    fail_unless_equals_string(second, "Hans");
+    fail_unless(gst_tag_list_get_string(tags, GST_TAG_TITLE, &title));
+    fail_unless_equals_string(title, "one");
+}
+
+/* Times are running times, and so are durations. */
+TEST(test_durations_at_double_speed)
+{
+    GstSegment segment;
+
+    setup();
+    src = ends_src(NULL);
+    ends_wait_clients(sink, 1);
+    gst_segment_init(&segment, GST_FORMAT_TIME);
+    segment.rate = 2.0;
+    gst_harness_push_event(sink, gst_event_new_segment(&segment));
+    for (guint i = 0; i < 2; i++) {
+        GstBuffer *buffer = ends_picture(CAPS_SMALL, i);
+        GST_BUFFER_PTS(buffer) = i * 40 * GST_MSECOND;
+        GST_BUFFER_DURATION(buffer) = 40 * GST_MSECOND;
+        gst_harness_push(sink, buffer);
+        buffer = ends_pull(src);
+        fail_unless_equals_uint64(GST_BUFFER_DURATION(buffer), 20 * GST_MSECOND);
+        gst_buffer_unref(buffer);
+    }
+}
+
+/* What was dropped since the last of the messages, which come every 32 frames, is said at the end.
+ */
+TEST(test_drops_before_the_end_are_reported)
+{
+    guint64 dropped = 0;
+
+    sink = ends_sink("slow-receiver=drop-newest");
+    g_autoptr(GstBus) bus = ends_bus(sink);
+    gst_harness_set_src_caps_str(sink, CAPS_SMALL);
+    join();
+    gst_element_set_state(src->element, GST_STATE_PAUSED);
+    for (guint i = 0; i < 20; i++)
+        gst_harness_push(sink, ends_picture(CAPS_SMALL, i));
+    gst_harness_push_event(sink, gst_event_new_eos());
+    g_autoptr(GstMessage) message = ends_wait_message(bus, GST_MESSAGE_QOS, 5);
+    fail_unless(message != NULL, "no QoS message");
+    gst_message_parse_qos_stats(message, NULL, NULL, &dropped);
+    fail_unless(dropped > 0);
+    fail_unless_equals_uint64(dropped, ends_stat(sink, "dropped-slow-receiver"));
+}
+
 ENDS_MAIN(60)

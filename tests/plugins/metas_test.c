@@ -6,7 +6,7 @@
 #include "ends.h"
 #include "wire/meta.h"
 
-#include <gst/video/gstvideoaffinetransformationmeta.h>
+#include <gst/video/gstvideometa.h>
 #include <string.h>
 
 static const struct wire_head head = {.monotonic = TRUE, .base_time = 123456789};
@@ -47,10 +47,27 @@ static guint64 lost_of_type(GstHarness *harness, const gchar *type)
     return count;
 }
 
+static gboolean unknown_init(GstMeta *meta, gpointer params, GstBuffer *buffer)
+{
+    return TRUE;
+}
+
+/* Of an application's own type, without a serializer. */
+static const GstMetaInfo *unknown_info(void)
+{
+    static const gchar *tags[] = {NULL};
+    static const GstMetaInfo *info;
+
+    if (!info)
+        info = gst_meta_register(gst_meta_api_type_register("GpudirectUnknownMetaAPI", tags),
+                                 "GpudirectUnknownMeta", sizeof(GstMeta), unknown_init, NULL, NULL);
+    return info;
+}
+
 TEST(test_lost_metas_are_named)
 {
     static const gchar *tags[] = {NULL};
-    static guint8 much[META_LARGE_MAX];
+    static guint8 much[GPUD_LARGE_META_MAX];
     GstHarness *sink = ends_sink(NULL), *src = ends_src(NULL);
     gint number = 0;
 
@@ -59,6 +76,7 @@ TEST(test_lost_metas_are_named)
     gst_debug_set_threshold_for_name("gpudirectsink", GST_LEVEL_INFO);
     gst_meta_register_custom("GpudirectNamedMeta", tags, NULL, NULL, NULL);
     gst_harness_set_src_caps_str(sink, CAPS_SMALL);
+    g_autoptr(GstBus) bus = ends_bus(sink);
     for (guint i = 0; i < 5; i++) {
         GstBuffer *buffer = ends_picture(CAPS_SMALL, i);
         gst_buffer_add_video_caption_meta(buffer, GST_VIDEO_CAPTION_TYPE_CEA708_CDP, much,
@@ -66,15 +84,18 @@ TEST(test_lost_metas_are_named)
         GstCustomMeta *meta = gst_buffer_add_custom_meta(buffer, "GpudirectNamedMeta");
         gst_structure_set(gst_custom_meta_get_structure(meta), "untold", G_TYPE_POINTER, &number,
                           NULL);
-        gst_buffer_add_video_affine_transformation_meta(buffer);
+        gst_buffer_add_meta(buffer, unknown_info(), NULL);
         gst_harness_push(sink, buffer);
         gst_buffer_unref(ends_pull(src));
     }
     gst_debug_remove_log_function(keep_line);
     fail_unless_equals_uint64(ends_stat(sink, "lost-metas"), 15);
+    g_autoptr(GError) warning = ends_wait_error(bus, GST_MESSAGE_WARNING, 5);
+    fail_unless(strstr(warning->message, "lost-meta-types") != NULL, "%s", warning->message);
+    fail_if(gst_bus_have_pending(bus) && ends_wait_message(bus, GST_MESSAGE_WARNING, 0));
     fail_unless_equals_uint64(lost_of_type(sink, "GstVideoCaptionMeta"), 5);
     fail_unless_equals_uint64(lost_of_type(sink, "GpudirectNamedMeta"), 5);
-    fail_unless_equals_uint64(lost_of_type(sink, "GstVideoAffineTransformationMeta"), 5);
+    fail_unless_equals_uint64(lost_of_type(sink, "GpudirectUnknownMeta"), 5);
     fail_unless_equals_int(lines->len, 3);
     fail_unless(strstr(g_ptr_array_index(lines, 0), "GstVideoCaptionMeta") != NULL);
     g_ptr_array_unref(lines);

@@ -223,6 +223,180 @@ TEST(test_data, .times = G_N_ELEMENTS(types))
     close_stream(&stream);
 }
 
+/* No data at a time become a gap of it, in order; without a time that is said. */
+TEST(test_empty_data)
+{
+    struct stream stream;
+
+    open_stream(&stream, types[0]);
+    for (guint i = 0; i < 3; i++) {
+        GstBuffer *buffer = i == 1 ? gst_buffer_new() : make_bytes(5, i);
+        GST_BUFFER_PTS(buffer) = i * 40 * GST_MSECOND;
+        GST_BUFFER_DURATION(buffer) = 40 * GST_MSECOND;
+        gst_harness_push(stream.sink, buffer);
+        if (i != 1)
+            gst_buffer_unref(ends_pull(stream.src));
+    }
+    g_autoptr(GstEvent) gap = ends_wait_event(stream.src, GST_EVENT_GAP);
+    GstClockTime duration;
+    gst_event_parse_gap(gap, NULL, &duration);
+    fail_unless_equals_uint64(duration, 40 * GST_MSECOND);
+    g_autoptr(GstBus) bus = ends_bus(stream.sink);
+    gst_harness_push(stream.sink, gst_buffer_new());
+    fail_unless_equals_uint64(ends_stat(stream.sink, "dropped-malformed"), 1);
+    g_autoptr(GstMessage) message = ends_wait_message(bus, GST_MESSAGE_WARNING, 5);
+    fail_unless(message != NULL);
+    close_stream(&stream);
+}
+
+/* --- live --------------------------------------------------------------------------------- */
+
+/* A live sender, which drops, and its receiver, both with their default slots or with others. */
+static void open_live(struct stream *stream, const gchar *caps, const gchar *properties)
+{
+    stream->name = ends_address();
+    stream->address = g_strconcat(stream->name, "/stream", NULL);
+    g_autofree gchar *src =
+        g_strdup_printf("gpudirectsrc address=%s %s", stream->address, properties);
+    g_autofree gchar *sink =
+        g_strdup_printf("gpudirectsink address=%s sync=false slow-receiver=drop-oldest "
+                        "wait-for-connection=true %s",
+                        stream->address, properties);
+    stream->src = gst_harness_new_parse(src);
+    stream->sink = gst_harness_new_parse(sink);
+    GstHarness *both[] = {stream->src, stream->sink};
+    for (guint i = 0; i < G_N_ELEMENTS(both); i++) {
+        ends_keep(both[i]);
+        gst_harness_use_systemclock(both[i]);
+        gst_harness_play(both[i]);
+    }
+    ends_start(stream->sink, caps);
+}
+
+/* Downstream takes nothing between the two. */
+static gulong stop_taking(struct stream *stream, GstPad **pad)
+{
+    *pad = gst_element_get_static_pad(ends_element(stream->src), "src");
+    return gst_pad_add_probe(*pad, GST_PAD_PROBE_TYPE_BLOCK | GST_PAD_PROBE_TYPE_BUFFER, NULL, NULL,
+                             NULL);
+}
+
+static void take_again(GstPad *pad, gulong probe)
+{
+    gst_pad_remove_probe(pad, probe);
+    gst_object_unref(pad);
+}
+
+/* The ring holds half a second of it, without a word about slots. */
+TEST(test_live_sound_of_half_a_second)
+{
+    struct stream stream;
+    GstAudioInfo info;
+    GstPad *pad;
+
+    open_live(&stream, sounds[0], "");
+    gst_audio_info_set_format(&info, GST_AUDIO_FORMAT_S16LE, 48000, 3, NULL);
+    gulong probe = stop_taking(&stream, &pad);
+    for (gsize i = 0; i < 50; i++)
+        gst_harness_push(stream.sink, make_sound(&info, 480, i * 480));
+    take_again(pad, probe);
+    for (gsize i = 0; i < 50; i++) {
+        g_autoptr(GstBuffer) buffer = ends_pull(stream.src);
+        fail_unless_equals_uint64(GST_BUFFER_OFFSET(buffer), i * 480);
+    }
+    fail_unless_equals_uint64(ends_stat(stream.sink, "dropped-slow-receiver"), 0);
+    close_stream(&stream);
+}
+
+/* As do the packets of a second that come at once. The first is not skipped because newer ones wait
+ * behind it: it is no picture. */
+TEST(test_live_burst_of_data)
+{
+    struct stream stream;
+    GstPad *pad;
+
+    open_live(&stream, "meta/x-klv,parsed=true", "");
+    gulong probe = stop_taking(&stream, &pad);
+    for (gsize burst = 0; burst < 3; burst++) {
+        for (gsize i = 0; i < 20; i++)
+            gst_harness_push(stream.sink, make_bytes(100 + i, i));
+        if (burst == 0)
+            continue;
+        if (burst == 1)
+            take_again(pad, probe);
+        for (gsize i = 0; i < (burst == 1 ? 40 : 20); i++) {
+            g_autoptr(GstBuffer) buffer = ends_pull(stream.src);
+            fail_unless_equals_uint64(gst_buffer_get_size(buffer), 100 + i % 20);
+            check_bytes(buffer, i % 20);
+        }
+    }
+    fail_unless_equals_uint64(ends_stat(stream.sink, "dropped-slow-receiver"), 0);
+    close_stream(&stream);
+}
+
+#define LONG_CAPS "audio/x-raw,rate=8000,channels=1,format=S16LE,layout=interleaved"
+
+/* One buffer has many times the parts that fit into the ring. */
+TEST(test_live_long_buffers)
+{
+    static const gsize sizes[] = {160000, 8000, 160000};
+    struct stream stream;
+    GstAudioInfo info;
+    gsize sent = 0, got = 0;
+
+    open_live(&stream, LONG_CAPS, "slots=2");
+    gst_audio_info_set_format(&info, GST_AUDIO_FORMAT_S16LE, 8000, 1, NULL);
+    for (guint i = 0; i < G_N_ELEMENTS(sizes); i++) {
+        gst_harness_push(stream.sink, make_sound(&info, sizes[i], sent));
+        sent += sizes[i];
+        while (got < sent) {
+            g_autoptr(GstBuffer) buffer = ends_pull(stream.src);
+            fail_unless_equals_uint64(GST_BUFFER_OFFSET(buffer), got);
+            check_sound(buffer, &info, got);
+            got += gst_buffer_get_size(buffer) / 2;
+        }
+    }
+    fail_unless_equals_uint64(ends_stat(stream.sink, "dropped-slow-receiver"), 0);
+    close_stream(&stream);
+}
+
+/* A receiver that takes nothing does not stop a live stream by that: of twenty buffers of a second
+ * one or two are waited for. */
+TEST(test_live_long_buffers_for_nobody)
+{
+    struct stream stream;
+    GstAudioInfo info;
+    GstPad *pad;
+
+    open_live(&stream, LONG_CAPS, "slots=2");
+    gst_audio_info_set_format(&info, GST_AUDIO_FORMAT_S16LE, 8000, 1, NULL);
+    gulong probe = stop_taking(&stream, &pad);
+    gint64 begun = g_get_monotonic_time();
+    for (gsize i = 0; i < 20; i++)
+        gst_harness_push(stream.sink, make_sound(&info, 8000, i * 8000));
+    fail_unless(g_get_monotonic_time() - begun < 10 * G_TIME_SPAN_SECOND);
+    fail_unless(ends_stat(stream.sink, "dropped-slow-receiver") > 0);
+    take_again(pad, probe);
+    close_stream(&stream);
+}
+
+/* The block that is larger than all before it is sent in the new ring. */
+TEST(test_live_data_that_grow)
+{
+    static const gsize sizes[] = {100, 70000, 300000, 300001, 1200000, 5000000, 7};
+    struct stream stream;
+
+    open_live(&stream, types[1], "");
+    for (guint i = 0; i < G_N_ELEMENTS(sizes); i++) {
+        gst_harness_push(stream.sink, make_bytes(sizes[i], i));
+        g_autoptr(GstBuffer) buffer = ends_pull(stream.src);
+        fail_unless_equals_uint64(gst_buffer_get_size(buffer), sizes[i]);
+        check_bytes(buffer, i);
+    }
+    fail_unless_equals_uint64(ends_stat(stream.sink, "dropped-slow-receiver"), 0);
+    close_stream(&stream);
+}
+
 /* --- independence ------------------------------------------------------------------------- */
 
 #define BLOCKS 40

@@ -315,6 +315,29 @@ static void test_equality(void)
     CHECK(gpud_media_equal(&media, &other), "a copy differs");
 }
 
+/* Blocks count by time, within a limit of memory. */
+static void test_default_slots(void)
+{
+    static const struct {
+        const char *text;
+        uint32_t slots;
+    } cases[] = {
+        {PICTURE_TEXT, 6},
+        {"audio/x-raw,format=S16LE,layout=interleaved,rate=48000,channels=2,samples-per-block=4800",
+         60},
+        {"audio/x-raw,format=F32LE,layout=interleaved,rate=192000,channels=64,"
+         "samples-per-block=19200",
+         13},
+        {"meta/x-klv,max-size=65536", 60},
+        {"meta/x-st-2038,max-size=4194304", 16},
+        {"meta/x-klv,max-size=4294967295", 8},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct gpud_media media = parse(cases[i].text);
+        CHECK_EQUAL(gpud_media_default_slots(&media, 6), cases[i].slots);
+    }
+}
+
 int main(void)
 {
     test_pictures();
@@ -325,5 +348,6 @@ int main(void)
     test_no_texts();
     test_refusals();
     test_equality();
+    test_default_slots();
     return 0;
 }

@@ -139,6 +139,25 @@ uint64_t gpud_media_get_duration(const struct gpud_media *media)
     return kind->get_duration ? kind->get_duration(media) : 0;
 }
 
+/* 600 ms in blocks of 10 ms. A ring has such a share for its sender and for each of 32 receivers,
+ * and 2048 slots at most. */
+#define BLOCK_SLOTS 60
+#define BLOCK_SLOTS_MIN 8
+/* Of a share. Memory of the host is used only as far as blocks have been written. */
+#define BLOCK_SLOTS_BYTES (UINT64_C(64) << 20)
+
+uint32_t gpud_media_default_slots(const struct gpud_media *media, uint32_t pictures)
+{
+    struct gpud_layout layout;
+    if (media->kind == GPUD_MEDIA_PICTURE)
+        return pictures;
+    gpud_media_find_kind(media->kind)->get_layout(media, &layout);
+    uint64_t fitting = BLOCK_SLOTS_BYTES / layout.size;
+    return fitting > BLOCK_SLOTS       ? BLOCK_SLOTS
+           : fitting < BLOCK_SLOTS_MIN ? BLOCK_SLOTS_MIN
+                                       : (uint32_t)fitting;
+}
+
 /* --- the public calls ---------------------------------------------------------------------- */
 
 enum gpud_status gpud_media_get_layout(const struct gpud_media *media, struct gpud_layout *layout,

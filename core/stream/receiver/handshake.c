@@ -7,6 +7,7 @@
 #include "base/fd.h"
 #include "base/stop.h"
 #include "frame/layout.h"
+#include "frame/media/media.h"
 #include "route/route.h"
 #include "stream/receiver/connect.h"
 #include "stream/receiver/frames.h"
@@ -90,10 +91,13 @@ static enum gpud_status make_session(struct gpud_receiver *receiver, const struc
     if (route->ring == GPUD_RING_SENDER_DEVICE && !route->network && offer->ring.memories == 0)
         return gpud_fail(error, GPUD_PEER, "the sender offers to share a ring and sends none");
     enum gpud_status status = check_images(receiver, offer, error);
+    uint32_t slots = receiver->slots;
+    if (status == GPUD_OK && receiver->slots_of_pictures && !route->memory_per_slot)
+        slots = gpud_media_default_slots(&offer->media, slots);
     if (status == GPUD_OK)
         status =
             gpud_session_create(offer, route, receiver->channel, receiver->queue, receiver->host,
-                                receiver->slots, &receiver->own, log_of(receiver), session, error);
+                                slots, &receiver->own, log_of(receiver), session, error);
     if (status != GPUD_OK)
         return status;
     if (receiver->by_lines && !gpud_session_whole_reason(*session))

@@ -56,6 +56,7 @@ enum gpud_status gpud_receiver_create(struct gpud_context *context,
     made->context = context;
     gpud_receiver_poll_init(made);
     made->slots = params->slots ? params->slots : 4;
+    made->slots_of_pictures = (!params->slots && !params->alloc) || params->slots_of_pictures;
     made->busy_poll = params->busy_poll_ns ? params->busy_poll_ns : BUSY_POLL;
     made->slow_receiver = params->slow_receiver;
     made->discontinuity = true; /* of the first frame */

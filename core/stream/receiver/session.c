@@ -121,6 +121,9 @@ static enum gpud_status make_ring(struct gpud_session *session, const struct gpu
 uint32_t gpud_session_slots(const struct gpud_session *session, uint32_t share)
 {
     bool shared = !session->owns_ring;
+    /* A sender's memory has a share, unless each slot is a memory of its own. */
+    if (shared && session->ring.slots_per_memory > 1)
+        share = session->ring.slots_per_memory;
     return shared && share < session->entries ? share : session->entries;
 }
 

@@ -106,7 +106,7 @@ void gpud_session_close_fds(struct gpud_session *session);
 /* Ends the receiver's use of the session; its held frames stay valid for their holders. */
 void gpud_session_detach(struct gpud_session *session);
 
-/* How many frames may be in flight or held at once. share: each receiver's slots in a sender's
+/* How many frames may be in flight or held at once. share: a receiver's pictures in a sender's
  * ring. */
 uint32_t gpud_session_slots(const struct gpud_session *session, uint32_t share);
 

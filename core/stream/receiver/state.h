@@ -62,6 +62,7 @@ struct gpud_receiver {
     struct gpud_access_rule access;
     char name[64], route[32];
     uint32_t slots;
+    bool slots_of_pictures; /* blocks have their default */
     enum gpud_slow_receiver slow_receiver;
     bool require_direct;
     bool by_lines; /* frames are wanted while they are written */

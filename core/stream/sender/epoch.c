@@ -27,13 +27,13 @@ enum gpud_status gpud_sender_get_pool(struct gpud_sender *sender, enum gpud_ring
     while (!*own && sender->epoch == epoch) {
         struct gpud_pool *made;
         struct gpud_layout layout = *gpud_sender_layout(sender, place);
-        bool dmabufs = sender->dmabufs;
+        bool dmabufs = sender->dmabufs, apart = gpud_route_gives_slots(device);
+        uint32_t slots = gpud_sender_slots(sender, apart);
         gpud_sender_unlock(sender);
-        enum gpud_status status =
-            gpud_pool_create(device, device->caps & GPUD_CAP_SYNCHRONOUS ? NULL : sender->queue,
-                             device->caps & GPUD_CAP_SHARE ? GPUD_USAGE_SHARE : GPUD_USAGE_LOCAL,
-                             dmabufs, staging ? sender->device : NULL, &layout, epoch,
-                             sender->slots, gpud_route_gives_slots(device), &made, error);
+        enum gpud_status status = gpud_pool_create(
+            device, device->caps & GPUD_CAP_SYNCHRONOUS ? NULL : sender->queue,
+            device->caps & GPUD_CAP_SHARE ? GPUD_USAGE_SHARE : GPUD_USAGE_LOCAL, dmabufs,
+            staging ? sender->device : NULL, &layout, epoch, slots, apart, &made, error);
         gpud_sender_lock(sender);
         if (status != GPUD_OK)
             return status;

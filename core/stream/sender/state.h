@@ -103,6 +103,7 @@ struct gpud_sender {
     char name[64], route[32];
     char place[GPUD_ADDRESS_MAX]; /* its address, resolved */
     uint32_t slots;
+    bool slots_of_pictures; /* blocks have their default */
     _Atomic(enum gpud_slow_receiver) slow_receiver;
     bool require_direct;
     uint32_t large_meta_max; /* bytes that a frame may have */

@@ -6,7 +6,9 @@
 #include "stream/sender/status.h"
 
 #include "base/sized.h"
+#include "route/route.h"
 #include "stream/sender/delivery.h"
+#include "stream/sender/epoch.h"
 
 #include <string.h>
 
@@ -115,7 +117,7 @@ static void describe(const struct gpud_sender *sender, struct gpud_report *repor
     }
     report->ended = sender->ended;
     report->slow_receiver = (uint8_t)sender->slow_receiver;
-    report->slots = sender->slots;
+    report->slots = gpud_sender_slots(sender, gpud_route_gives_slots(sender->device));
     report->links = 0;
     for (uint32_t i = 0; i < sender->link_count; i++)
         report->links += sender->links[i]->state != GPUD_LINK_DEAD;

@@ -193,6 +193,7 @@ gboolean settings_set(struct settings *settings, guint id, const GValue *value)
         return TRUE;
     case SETTING_SLOTS:
         settings->slots = g_value_get_uint(value);
+        settings->slots_set = TRUE;
         return TRUE;
     case SETTING_SLOW_RECEIVER:
         settings->slow_receiver = (enum gpud_slow_receiver)g_value_get_enum(value);

@@ -27,6 +27,7 @@ enum {
 struct settings {
     gchar *address, *device, *access, *psk_file, *common_clock;
     guint slots;
+    gboolean slots_set; /* by the application; else the default of sound and data is another one */
     enum gpud_slow_receiver slow_receiver;
     gboolean require_direct;
     gboolean allow_unauthenticated; /* the end that listens */

@@ -7,16 +7,26 @@
 
 #include "errors.h"
 #include "sink/events.h"
+#include "sink/policy.h"
 #include "sink/wait.h"
 #include "wire/blocks.h"
+#include "wire/event.h"
 
 #include <string.h>
 
 #define GST_CAT_DEFAULT gst_gpudirect_sink_debug
 
-/* The slots of data: at first, and at most. */
+/* The slots of data: at first, and at most. They grow to this many times what is needed, because
+ * each time is a new ring for all receivers. */
 #define DATA_FIRST (UINT64_C(64) << 10)
 #define DATA_LARGEST (UINT64_C(16) << 20)
+#define DATA_GROWTH 4
+
+/* How long a larger ring waits for its receivers. */
+#define GROWTH_PATIENCE (2 * GST_SECOND)
+
+/* After a receiver was waited for in vain, there is no waiting for so many times as long. */
+#define IMPATIENCE 10
 
 /* A part of a buffer, at the same offset in each plane. */
 struct part {
@@ -62,6 +72,51 @@ static GstFlowReturn fail(GstGpudirectSink *self, const struct gpud_error *error
     return GST_FLOW_ERROR;
 }
 
+/* --- patience ----------------------------------------------------------------------------- */
+
+/* A live stream drops what a receiver does not take in time. The parts of one buffer, which come at
+ * once, and the first block in a larger ring are not late, and wait for it: for a limited time, so
+ * that a receiver that has stopped holds up the others for a fraction of theirs at most. */
+static void begin_patience(GstGpudirectSink *self, GstClockTime most)
+{
+    gint64 now = g_get_monotonic_time();
+
+    if (gst_gpudirect_sink_policy(self) == GPUD_SLOW_BLOCK || now < self->patience.none_until)
+        return;
+    self->patience.since = now;
+    self->patience.until = now + (gint64)GST_TIME_AS_USECONDS(most);
+    shared_sender_set_slow_receiver(self->sender, GPUD_SLOW_BLOCK);
+}
+
+static void end_patience(GstGpudirectSink *self)
+{
+    if (self->patience.until)
+        gst_gpudirect_sink_apply_policy(self);
+    self->patience.until = 0;
+}
+
+/* How long the core may wait. */
+static gint64 get_timeout(const GstGpudirectSink *self)
+{
+    gint64 left = (self->patience.until - g_get_monotonic_time()) * GPUD_USEC;
+
+    return self->patience.until ? CLAMP(left, 0, SINK_WAIT) : SINK_WAIT;
+}
+
+static GstFlowReturn may_retry(GstGpudirectSink *self, enum gpud_status status)
+{
+    gint64 now = g_get_monotonic_time();
+
+    if (status == GPUD_TIMEOUT && self->patience.until && now >= self->patience.until) {
+        GST_INFO_OBJECT(self, "a receiver does not take the parts of a buffer in time");
+        self->patience.none_until = now + IMPATIENCE * (now - self->patience.since);
+        end_patience(self);
+    }
+    return gst_gpudirect_sink_may_retry(self, status);
+}
+
+/* --- a block ------------------------------------------------------------------------------ */
+
 static enum gpud_status fill(const struct part *part, struct gpud_frame *frame,
                              const struct gpud_frame_info *info, struct gpud_error *error)
 {
@@ -88,27 +143,33 @@ static GstFlowReturn submit(GstGpudirectSink *self, const struct part *part,
     struct gpud_error error;
     enum gpud_status status;
 
-    while ((status = gpud_sender_acquire(core, SINK_WAIT, &frame, &error)) != GPUD_OK)
-        if ((flow = gst_gpudirect_sink_may_retry(self, status)) != GST_FLOW_OK)
+    while ((status = gpud_sender_acquire(core, get_timeout(self), &frame, &error)) != GPUD_OK)
+        if ((flow = may_retry(self, status)) != GST_FLOW_OK)
             return flow == GST_FLOW_ERROR ? fail(self, &error) : flow;
     if (fill(part, frame, info, &error) != GPUD_OK)
         flow = GST_FLOW_ERROR;
     while (flow == GST_FLOW_OK &&
-           (status = gpud_sender_submit(core, &frame, SINK_WAIT, &error)) != GPUD_OK)
-        flow = gst_gpudirect_sink_may_retry(self, status);
+           (status = gpud_sender_submit(core, &frame, get_timeout(self), &error)) != GPUD_OK)
+        flow = may_retry(self, status);
     gpud_frame_release(&frame);
     return flow == GST_FLOW_ERROR ? fail(self, &error) : flow;
 }
 
 /* --- sound -------------------------------------------------------------------------------- */
 
+static GstClockTime running_time_of(GstGpudirectSink *self, gsize samples)
+{
+    guint64 rate = (guint64)self->format.audio.rate;
+
+    return event_running_duration(&GST_BASE_SINK(self)->segment,
+                                  gst_util_uint64_scale(samples, GST_SECOND, rate));
+}
+
 /* The times of the samples from `first` on; metas, and what applies to the first sample alone, go
  * with the first part. */
 static void shift(GstGpudirectSink *self, GstBuffer *buffer, struct gpud_frame_info *info,
                   gsize first, gsize samples)
 {
-    guint64 rate = (guint64)self->format.audio.rate;
-
     if (first > 0) {
         GstBuffer *rest = gst_buffer_new();
         gst_buffer_copy_into(rest, buffer, GST_BUFFER_COPY_FLAGS | GST_BUFFER_COPY_TIMESTAMPS, 0,
@@ -117,12 +178,11 @@ static void shift(GstGpudirectSink *self, GstBuffer *buffer, struct gpud_frame_i
         gst_gpudirect_sink_describe(self, rest, info);
         gst_buffer_unref(rest);
         if (info->pts_ns != GPUD_TIME_NONE)
-            info->pts_ns += gst_util_uint64_scale(first, GST_SECOND, rate);
+            info->pts_ns += running_time_of(self, first);
         if (info->offset != GST_BUFFER_OFFSET_NONE)
             info->offset += first;
     }
-    info->duration_ns = gst_util_uint64_scale(first + samples, GST_SECOND, rate) -
-                        gst_util_uint64_scale(first, GST_SECOND, rate);
+    info->duration_ns = running_time_of(self, first + samples) - running_time_of(self, first);
 }
 
 static GstFlowReturn submit_sound(GstGpudirectSink *self, GstBuffer *buffer,
@@ -147,8 +207,11 @@ static GstFlowReturn submit_sound(GstGpudirectSink *self, GstBuffer *buffer,
         if (samples < total)
             shift(self, buffer, info, first, samples);
         flow = submit(self, &part, info);
+        if (first == 0 && samples < total)
+            begin_patience(self, running_time_of(self, total));
         first += samples;
     }
+    end_patience(self);
     return flow;
 }
 
@@ -158,7 +221,7 @@ static gboolean grow(GstGpudirectSink *self, guint64 size)
 {
     struct gpud_error error;
 
-    while (self->format.media.data.max_size < size)
+    while (self->format.media.data.max_size < MIN(DATA_GROWTH * size, DATA_LARGEST))
         self->format.media.data.max_size *= 2;
     self->format.slot_info.size = (gsize)self->format.media.data.max_size;
     GST_DEBUG_OBJECT(self, "slots of %" G_GSIZE_FORMAT " bytes", self->format.slot_info.size);
@@ -178,17 +241,42 @@ static GstFlowReturn submit_data(GstGpudirectSink *self, GstBuffer *buffer,
         refuse(self, buffer, "a block of data can have 16 MiB");
         return GST_FLOW_OK;
     }
-    if (part.bytes > self->format.media.data.max_size && !grow(self, part.bytes))
-        return GST_FLOW_ERROR;
-    return submit(self, &part, info);
+    if (part.bytes > self->format.media.data.max_size) {
+        if (!grow(self, part.bytes))
+            return GST_FLOW_ERROR;
+        begin_patience(self, GROWTH_PATIENCE);
+    }
+    GstFlowReturn flow = submit(self, &part, info);
+    end_patience(self);
+    return flow;
+}
+
+/* No data at a time are data, too: a picture without a caption. A block has a byte at least, so
+ * they become a gap. */
+static void submit_nothing(GstGpudirectSink *self, GstBuffer *buffer)
+{
+    gpointer state = NULL;
+    GstMeta *meta;
+
+    if (!GST_BUFFER_PTS_IS_VALID(buffer)) {
+        refuse(self, buffer, "it is empty, and has no time that a gap could have");
+        return;
+    }
+    while ((meta = gst_buffer_iterate_meta(buffer, &state)))
+        lost_metas_note(self->endpoint.lost_metas, GST_ELEMENT(self), g_type_name(meta->info->type),
+                        "its buffer is empty, and becomes a gap");
+    gst_gpudirect_sink_send_gap(self, buffer);
 }
 
 GstFlowReturn gst_gpudirect_sink_submit_blocks(GstGpudirectSink *self, GstBuffer *buffer)
 {
     struct gpud_frame_info info;
 
-    if (gst_buffer_get_size(buffer) == 0)
+    if (gst_buffer_get_size(buffer) == 0) {
+        if (!blocks_are_sound(&self->format.media))
+            submit_nothing(self, buffer);
         return GST_FLOW_OK;
+    }
     info.size = sizeof(info);
     gst_gpudirect_sink_describe(self, buffer, &info);
     return blocks_are_sound(&self->format.media) ? submit_sound(self, buffer, &info)

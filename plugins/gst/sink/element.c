@@ -54,6 +54,7 @@
 #include "sink/open.h"
 #include "sink/policy.h"
 #include "sink/render.h"
+#include "sink/report.h"
 #include "sink/stats.h"
 #include "uri.h"
 
@@ -190,7 +191,9 @@ static gboolean sink_stop(GstBaseSink *base)
 {
     GstGpudirectSink *self = GST_GPUDIRECT_SINK(base);
 
+    gst_gpudirect_sink_report_rest(self);
     endpoint_post_stats(&self->endpoint);
+    gst_gpudirect_sink_drop_unsent(self);
     gst_gpudirect_sink_reset_stream(self);
     gst_gpudirect_sink_close_sender(self);
     sink_clients_clear(&self->clients);
@@ -252,7 +255,7 @@ static void install_properties(GstElementClass *element_class)
             "unix:/absolute/path, or, from other hosts, rdma://address:port",
         .device = "Where the ring and the copies live: auto (the host, or the GPU of the incoming "
                   "CUDA memory), host, opencl:N, cuda:N, hip:N or vulkan:N",
-        .slots = "Frames in flight per receiver",
+        .slots = "Frames in flight per receiver (unless set, sound and data have up to 60)",
         .slow_receiver = "What happens to a frame for a receiver whose ring is full (auto: a live "
                          "upstream drops the oldest, so that nothing stalls; others block, so "
                          "that nothing is lost)",
@@ -339,6 +342,7 @@ static void gst_gpudirect_sink_init(GstGpudirectSink *self)
     self->wait_for_connection = WAIT_AUTO;
     GST_OBJECT_FLAG_SET(self, GST_ELEMENT_FLAG_SOURCE); /* see sink_send_event() */
     self->live = -1;
+    g_queue_init(&self->unsent);
     self->sticky_names = g_ptr_array_new_with_free_func(g_free);
     /* The last sample would hold a slot permanently. */
     gst_base_sink_set_last_sample_enabled(GST_BASE_SINK(self), FALSE);

@@ -8,6 +8,7 @@
 
 #include "sink/copy.h"
 #include "sink/policy.h"
+#include "sink/report.h"
 #include "wire/event.h"
 #include "wire/flags.h"
 #include "wire/meta.h"
@@ -54,13 +55,22 @@ void gst_gpudirect_sink_describe(GstGpudirectSink *self, GstBuffer *buffer,
 
     info->pts_ns = gst_gpudirect_sink_running_time(self, GST_BUFFER_PTS(buffer));
     info->dts_ns = gst_gpudirect_sink_running_time(self, GST_BUFFER_DTS(buffer));
-    info->duration_ns = GST_BUFFER_DURATION(buffer);
+    info->duration_ns =
+        event_running_duration(&GST_BASE_SINK(self)->segment, GST_BUFFER_DURATION(buffer));
     info->offset = GST_BUFFER_OFFSET(buffer);
     info->flags = frame_flags_from_buffer(buffer);
     gst_gpudirect_sink_fill_head(self, &head);
     info->meta_size = meta_encode(buffer, &head, info->meta, &self->large_metas, &loss);
     info->large_meta = self->large_metas.data;
     info->large_meta_size = self->large_metas.used;
+    if (self->large_metas.overflown && !self->reported.large_metas) {
+        self->reported.large_metas = TRUE;
+        GST_ELEMENT_WARNING(self, STREAM, FORMAT,
+                            ("The metas of a buffer have more than %u KiB: some are not sent. The "
+                             "stats count them by type (lost-meta-types).",
+                             self->large_metas.max / 1024),
+                            ("%" GST_PTR_FORMAT, buffer));
+    }
 }
 
 /* The index of this event among the sticky ones of its kind. FALSE: there are more names than the
@@ -97,6 +107,28 @@ static uint32_t wire_kind(GstGpudirectSink *self, GstEvent *event, enum event_ki
     return kind;
 }
 
+/* Events of the moment that precede the first frame of a stream that waits for its first receiver
+ * wait with it. Sticky ones are kept by the sender. */
+#define UNSENT_MAX 64
+
+static gboolean keep_unsent(GstGpudirectSink *self, GstEvent *event)
+{
+    if ((GST_EVENT_TYPE(event) != GST_EVENT_CUSTOM_DOWNSTREAM &&
+         GST_EVENT_TYPE(event) != GST_EVENT_GAP) ||
+        sink_clients_count(&self->clients) > 0 || g_atomic_int_get(&self->ending) ||
+        !gst_gpudirect_sink_waits(self))
+        return FALSE;
+    if (self->unsent.length == UNSENT_MAX) {
+        GstEvent *oldest = g_queue_pop_head(&self->unsent);
+        GST_WARNING_OBJECT(
+            self, "more than %d events before the first receiver: not sent: %" GST_PTR_FORMAT,
+            UNSENT_MAX, oldest);
+        gst_event_unref(oldest);
+    }
+    g_queue_push_tail(&self->unsent, gst_event_ref(event));
+    return TRUE;
+}
+
 static void send_event(GstGpudirectSink *self, GstEvent *event)
 {
     uint8_t bytes[GPUD_EVENT_SIZE_MAX];
@@ -105,7 +137,7 @@ static void send_event(GstGpudirectSink *self, GstEvent *event)
     enum event_kind kind;
     guint lost = 0;
 
-    if (!self->sender)
+    if (!self->sender || keep_unsent(self, event))
         return;
     gst_gpudirect_sink_fill_head(self, &head);
     size_t size = event_encode(event, &GST_BASE_SINK(self)->segment, &head, bytes, &kind, &lost);
@@ -116,6 +148,28 @@ static void send_event(GstGpudirectSink *self, GstEvent *event)
     if (gpud_sender_send_event(shared_sender_core(self->sender), wire_kind(self, event, kind),
                                bytes, size, &error) != GPUD_OK)
         GST_WARNING_OBJECT(self, "%s cannot be sent: %s", GST_EVENT_TYPE_NAME(event), error.reason);
+}
+
+void gst_gpudirect_sink_send_unsent(GstGpudirectSink *self)
+{
+    for (guint left = self->unsent.length; left > 0; left--) {
+        GstEvent *event = g_queue_pop_head(&self->unsent);
+        send_event(self, event);
+        gst_event_unref(event);
+    }
+}
+
+void gst_gpudirect_sink_drop_unsent(GstGpudirectSink *self)
+{
+    g_queue_clear_full(&self->unsent, (GDestroyNotify)gst_event_unref);
+}
+
+void gst_gpudirect_sink_send_gap(GstGpudirectSink *self, GstBuffer *buffer)
+{
+    GstEvent *event = gst_event_new_gap(GST_BUFFER_PTS(buffer), GST_BUFFER_DURATION(buffer));
+
+    send_event(self, event);
+    gst_event_unref(event);
 }
 
 void gst_gpudirect_sink_repeat_events(GstGpudirectSink *self)
@@ -135,14 +189,14 @@ void gst_gpudirect_sink_repeat_events(GstGpudirectSink *self)
 
 static guint opened_count; /* atomic: of this process's sinks, ever */
 
-static gboolean is_between_hosts(GstGpudirectSink *self)
+gboolean gst_gpudirect_sink_is_between_hosts(GstGpudirectSink *self)
 {
     return g_str_has_prefix(self->endpoint.running.address, "rdma://");
 }
 
 void gst_gpudirect_sink_note_opened(GstGpudirectSink *self)
 {
-    if (is_between_hosts(self))
+    if (gst_gpudirect_sink_is_between_hosts(self))
         g_atomic_int_inc(&opened_count);
     self->opened = (guint)g_atomic_int_get(&opened_count);
 }
@@ -154,7 +208,7 @@ void gst_gpudirect_sink_tell_opened(GstGpudirectSink *self)
     if (opened == self->opened)
         return;
     self->opened = opened;
-    if (!is_between_hosts(self))
+    if (!gst_gpudirect_sink_is_between_hosts(self))
         return;
     GstEvent *event = event_new_opened();
     send_event(self, event);
@@ -167,7 +221,9 @@ static gboolean sink_event(GstBaseSink *base, GstEvent *event)
 
     switch (GST_EVENT_TYPE(event)) {
     case GST_EVENT_EOS:
+        gst_gpudirect_sink_report_rest(self);
         endpoint_post_stats(&self->endpoint);
+        gst_gpudirect_sink_send_unsent(self);
         if (self->sender && !self->failed)
             gpud_sender_send_eos(shared_sender_core(self->sender), NULL);
         gst_gpudirect_sink_set_ending(self, FALSE);
@@ -186,6 +242,7 @@ static gboolean sink_event(GstBaseSink *base, GstEvent *event)
         self->failed = FALSE;
         gst_gpudirect_sink_set_ending(self, FALSE);
         gst_gpudirect_sink_drop_prepared(self);
+        gst_gpudirect_sink_drop_unsent(self);
         send_event(self, event);
         break;
     default:

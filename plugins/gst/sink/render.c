@@ -39,7 +39,6 @@ void gst_gpudirect_sink_reset_stream(GstGpudirectSink *self)
     gst_clear_object(&self->copies.pool);
     self->format.configured = FALSE;
     self->format.gpu = NULL;
-    self->reported.drops = 0;
     self->reported.lack = FALSE;
     self->frames = 0;
 }
@@ -354,6 +353,7 @@ static GstFlowReturn sink_render(GstBaseSink *base, GstBuffer *buffer)
     GstFlowReturn flow = gst_gpudirect_sink_wait_for_client(self);
     if (flow != GST_FLOW_OK)
         return flow;
+    gst_gpudirect_sink_send_unsent(self);
     gst_gpudirect_sink_tell_opened(self);
     gboolean written;
     flow = gst_gpudirect_sink_await_writes(self, buffer, &written);

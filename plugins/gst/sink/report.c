@@ -20,11 +20,10 @@
 
 /* --- drops -------------------------------------------------------------------------------- */
 
-static void report_drops(GstGpudirectSink *self, GstBuffer *buffer,
-                         const struct gpud_sender_info *info)
+static void report_drops(GstGpudirectSink *self, const struct gpud_sender_info *info)
 {
     GstBaseSink *base = GST_BASE_SINK(self);
-    GstClockTime pts = GST_BUFFER_PTS(buffer);
+    GstClockTime pts = self->reported.pts;
 
     if (info->dropped <= self->reported.drops)
         return;
@@ -32,9 +31,19 @@ static void report_drops(GstGpudirectSink *self, GstBuffer *buffer,
     GstMessage *message = gst_message_new_qos(
         GST_OBJECT(self), gst_base_sink_get_sync(base), gst_gpudirect_sink_running_time(self, pts),
         gst_segment_to_stream_time(&base->segment, base->segment.format, pts), pts,
-        GST_BUFFER_DURATION(buffer));
+        self->reported.duration);
     gst_message_set_qos_stats(message, GST_FORMAT_BUFFERS, info->delivered, info->dropped);
     gst_element_post_message(GST_ELEMENT(self), message);
+}
+
+void gst_gpudirect_sink_report_rest(GstGpudirectSink *self)
+{
+    struct gpud_sender_info info = GPUD_INFO_INIT(info);
+
+    if (!self->sender)
+        return;
+    gpud_sender_get_info(shared_sender_core(self->sender), &info);
+    report_drops(self, &info);
 }
 
 /* --- an element upstream ------------------------------------------------------------------ */
@@ -145,9 +154,11 @@ void gst_gpudirect_sink_report(GstGpudirectSink *self, GstBuffer *buffer)
     gboolean checks = ++self->frames % FRAMES_BETWEEN_CHECKS == 0;
 
     report_misuse(self);
+    self->reported.pts = GST_BUFFER_PTS(buffer);
+    self->reported.duration = GST_BUFFER_DURATION(buffer);
     if (checks) {
         gpud_sender_get_info(shared_sender_core(self->sender), &info);
-        report_drops(self, buffer, &info);
+        report_drops(self, &info);
     }
     gst_gpudirect_sink_report_lack(self, checks ? &info : NULL);
 }

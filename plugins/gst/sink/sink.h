@@ -61,8 +61,15 @@ struct sink_copies {
 /* What messages have said already. */
 struct sink_reported {
     guint64 drops;
+    GstClockTime pts, duration; /* of the last buffer */
     guint64 refusals;
-    gboolean misuse, lack;
+    gboolean misuse, lack, large_metas;
+};
+
+/* With slow receivers of a live stream, by the system's monotonic clock, in µs. */
+struct sink_patience {
+    gint64 since, until; /* 0: there is none now */
+    gint64 none_until;   /* because it was in vain */
 };
 
 struct sink_standby {
@@ -93,12 +100,14 @@ struct _GstGpudirectSink {
     struct sink_format format;
     struct sink_copies copies;
     struct sink_reported reported;
+    struct sink_patience patience;
     guint frames;           /* rendered since the format was set */
     gboolean live_known;    /* upstream has answered */
     gboolean failed;        /* an error ended the stream: ignore the EOS that follows it */
     gboolean sender_is_new; /* it has no events yet */
     guint opened;           /* addresses between hosts, as its receivers know; see events.h */
     struct meta_large large_metas;
+    GQueue unsent;           /* events that wait for the first receiver */
     GPtrArray *sticky_names; /* names of the custom events that the sender got, by their index */
 };
 

@@ -44,7 +44,10 @@ enum gpud_status blocks_copy(const struct blocks *blocks, struct gpud_frame *fra
 
 void blocks_describe(const struct blocks *blocks, GstBuffer *buffer)
 {
-    if (blocks->are_sound && GST_BUFFER_OFFSET_IS_VALID(buffer))
+    /* Of a part, if the sender split the buffer. */
+    if (blocks->are_sound)
         GST_BUFFER_OFFSET_END(buffer) =
-            GST_BUFFER_OFFSET(buffer) + samples_of(blocks, gst_buffer_get_size(buffer));
+            GST_BUFFER_OFFSET_IS_VALID(buffer)
+                ? GST_BUFFER_OFFSET(buffer) + samples_of(blocks, gst_buffer_get_size(buffer))
+                : GST_BUFFER_OFFSET_NONE;
 }

@@ -287,7 +287,8 @@ static void install_properties(GstElementClass *element_class)
             "Where frames arrive: auto (the GPU if downstream prefers CUDA memory, or accepts it "
             "and the sender's frames are on that GPU; otherwise the host), host, opencl:N, cuda:N, "
             "hip:N or vulkan:N",
-        .slots = "Frames that may be in flight or held at once",
+        .slots = "Frames that may be in flight or held at once (unless set, sound and data have up "
+                 "to 60)",
         .slow_receiver = "What happens when this element does not keep up; block works only with a "
                          "sender that blocks itself",
         .slow_receiver_when = (GParamFlags)GST_PARAM_MUTABLE_READY,

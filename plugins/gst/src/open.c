@@ -66,6 +66,7 @@ enum gpud_status gst_gpudirect_src_open_input(void *user, const gchar *device, s
         .access = self->endpoint.running.access,
         .psk_file = self->endpoint.running.psk_file,
         .slots = self->endpoint.running.slots,
+        .slots_of_pictures = !self->endpoint.running.slots_set,
         .slow_receiver = self->endpoint.running.slow_receiver,
         .require_direct = self->endpoint.running.require_direct,
         .method = io_mode_method(options.io_mode),

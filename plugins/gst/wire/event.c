@@ -6,13 +6,22 @@
  *     bytes   = head (see wire/timing.c), payload
  *     segment = u64 running time of its start, u64 stream time there, f64 rate
  *     gap     = u64 running time, u64 duration
- *     tags    = u8 scope, structure
+ *     tags    = u8 scope, structure; a tag with several values has a list of them
  *     custom  = structure, sticky or not
  *     flush   = nothing */
 #include "wire/event.h"
 
 #include <math.h>
 #include <string.h>
+
+GstClockTime event_running_duration(const GstSegment *segment, GstClockTime duration)
+{
+    gdouble rate = ABS(segment->rate);
+
+    return rate == 1.0 || !GST_CLOCK_TIME_IS_VALID(duration)
+               ? duration
+               : (GstClockTime)((gdouble)duration / rate);
+}
 
 /* --- writing ------------------------------------------------------------------------------ */
 
@@ -51,9 +60,16 @@ static gboolean write_tags(struct pack *pack, GstEvent *event, guint *lost)
     GstStructure *structure = gst_structure_new_empty("taglist");
     for (gint i = 0; i < count; i++) {
         const gchar *name = gst_tag_list_nth_tag_name(tags, (guint)i);
-        const GValue *value = gst_tag_list_get_value_index(tags, name, 0);
-        if (value)
-            gst_structure_set_value(structure, name, value);
+        guint values = gst_tag_list_get_tag_size(tags, name);
+        GValue list = G_VALUE_INIT;
+        if (values == 1) {
+            gst_structure_set_value(structure, name, gst_tag_list_get_value_index(tags, name, 0));
+            continue;
+        }
+        g_value_init(&list, GST_TYPE_LIST);
+        for (guint n = 0; n < values; n++)
+            gst_value_list_append_value(&list, gst_tag_list_get_value_index(tags, name, n));
+        gst_structure_take_value(structure, name, &list);
     }
     pack_u8(pack, (uint8_t)gst_tag_list_get_scope(tags));
     pack_structure(pack, structure, lost);
@@ -69,7 +85,7 @@ static gboolean write_gap(struct pack *pack, GstEvent *event, const GstSegment *
     if (segment->format != GST_FORMAT_TIME)
         return FALSE;
     pack_u64(pack, gst_segment_to_running_time(segment, GST_FORMAT_TIME, time));
-    pack_u64(pack, duration);
+    pack_u64(pack, event_running_duration(segment, duration));
     return TRUE;
 }
 
@@ -132,7 +148,16 @@ static gboolean read_segment(struct unpack *unpack, struct wire_event *event)
            isfinite(event->rate) && fabs(event->rate) > 1e-6 && fabs(event->rate) < 1e6;
 }
 
-/* Accepts only tags that are registered here, with values of their type. */
+static void add_tag(GstTagList *tags, const gchar *name, const GValue *value)
+{
+    gboolean empty_text = G_VALUE_HOLDS_STRING(value) && !g_value_get_string(value)[0];
+
+    if (G_VALUE_TYPE(value) == gst_tag_get_type(name) && !empty_text)
+        gst_tag_list_add_value(tags, GST_TAG_MERGE_APPEND, name, value);
+}
+
+/* Accepts only tags that are registered here, with values of their type, and several of one that
+ * may have several. */
 static gboolean read_tags(struct unpack *unpack, struct wire_event *event)
 {
     event->scope =
@@ -145,9 +170,11 @@ static gboolean read_tags(struct unpack *unpack, struct wire_event *event)
     for (gint i = 0; i < gst_structure_n_fields(structure); i++) {
         const gchar *name = gst_structure_nth_field_name(structure, (guint)i);
         const GValue *value = gst_structure_get_value(structure, name);
-        gboolean empty_text = G_VALUE_HOLDS_STRING(value) && !g_value_get_string(value)[0];
-        if (gst_tag_exists(name) && G_VALUE_TYPE(value) == gst_tag_get_type(name) && !empty_text)
-            gst_tag_list_add_value(event->tags, GST_TAG_MERGE_REPLACE, name, value);
+        gboolean several = GST_VALUE_HOLDS_LIST(value);
+        guint values = several ? gst_value_list_get_size(value) : 1;
+        for (guint n = 0; n < values && gst_tag_exists(name); n++)
+            if (n == 0 || !gst_tag_is_fixed(name))
+                add_tag(event->tags, name, several ? gst_value_list_get_value(value, n) : value);
     }
     gst_structure_free(structure);
     return TRUE;

@@ -38,6 +38,9 @@ static inline gboolean event_is_sticky(enum event_kind kind)
 
 GstTagScope event_tag_scope(GstEvent *event);
 
+/* How long something of this duration takes where the segment is played at its rate. */
+GstClockTime event_running_duration(const GstSegment *segment, GstClockTime duration);
+
 /* Serialises an event; segment is the sink's current one. Returns the number of bytes; 0: it cannot
  * be sent. *lost counts fields that were left out. */
 size_t event_encode(GstEvent *event, const GstSegment *segment, const struct wire_head *head,

@@ -6,6 +6,7 @@
  *     bytes = head (see wire/timing.c), items
  *     large = items
  *     item  = u16 kind, u16 size, size bytes           unknown kinds are skipped by their size
+ *             u16 kind | ITEM_LONG, u32 size, size bytes
  */
 #include "wire/meta.h"
 #include "wire/metakind.h"
@@ -24,8 +25,15 @@ enum item {
     ITEM_SEI,
     ITEM_ANC,
     ITEM_SERIALIZED,
+    ITEM_OFFSET_END, /* u64, of the buffer itself */
+    ITEM_CLIPPING,
+    ITEM_LEVEL,
+    ITEM_AFFINE,
+    ITEM_PROTECTION,
     ITEM_COUNT,
 };
+
+#define ITEM_LONG 0x8000
 
 static const struct meta_kind *const kinds[ITEM_COUNT] = {
     [ITEM_TIMECODE] = &meta_timecode,
@@ -37,6 +45,10 @@ static const struct meta_kind *const kinds[ITEM_COUNT] = {
     [ITEM_ROI] = &meta_roi,
     [ITEM_SEI] = &meta_sei,
     [ITEM_ANC] = &meta_anc,
+    [ITEM_CLIPPING] = &meta_clipping,
+    [ITEM_LEVEL] = &meta_level,
+    [ITEM_AFFINE] = &meta_affine,
+    [ITEM_PROTECTION] = &meta_protection,
 };
 
 static GstCaps *make_reference(const gchar *name)
@@ -120,37 +132,48 @@ static gboolean stays_behind(const GstMeta *meta)
             ((const GstReferenceTimestampMeta *)meta)->reference == meta_submit_reference());
 }
 
+static void pack_size(struct pack *pack, size_t size, gboolean large)
+{
+    if (large)
+        pack_u32(pack, (uint32_t)size);
+    else
+        pack_u16(pack, (uint16_t)size);
+}
+
 /* FALSE: it cannot be transmitted, *why says why; NULL: it does not fit. */
-static gboolean encode_item(struct pack *pack, const GstMeta *meta, guint *skipped,
+static gboolean encode_item(struct pack *pack, gboolean large, const GstMeta *meta, guint *skipped,
                             const gchar **why)
 {
-    struct pack header = *pack, body;
+    struct pack header = *pack, body = *pack;
 
     *skipped = 0;
-
-    pack_u32(pack, 0); /* room for kind and size */
-    size_t start = pack->used;
-    body = *pack;
+    pack_u16(&body, 0); /* room for kind and size */
+    pack_size(&body, 0, large);
+    size_t start = body.used;
     enum item kind = write_item(&body, meta, skipped);
-    gboolean fits = !body.full && body.used - start <= G_MAXUINT16;
+    gboolean fits = !body.full && (large || body.used - start <= G_MAXUINT16);
     if (kind == 0 || !fits) {
         *why = kind == 0 ? "this type has no serialised form" : NULL;
-        *pack = header;
         return FALSE;
     }
-    pack->used = body.used;
-    pack_u16(&header, (uint16_t)kind);
-    pack_u16(&header, (uint16_t)(pack->used - start));
+    pack_u16(&header, (uint16_t)(kind | (large ? ITEM_LONG : 0)));
+    pack_size(&header, body.used - start, large);
+    *pack = body;
     return TRUE;
+}
+
+static uint32_t large_max(const struct meta_large *large)
+{
+    return large->max ? large->max : META_LARGE_DEFAULT;
 }
 
 static gboolean encode_large(struct meta_large *large, const GstMeta *meta, guint *skipped,
                              const gchar **why)
 {
     if (!large->data)
-        large->data = g_malloc(META_LARGE_MAX);
-    struct pack pack = {.data = large->data, .size = META_LARGE_MAX, .used = large->used};
-    gboolean encoded = encode_item(&pack, meta, skipped, why);
+        large->data = g_malloc(large_max(large));
+    struct pack pack = {.data = large->data, .size = large_max(large), .used = large->used};
+    gboolean encoded = encode_item(&pack, TRUE, meta, skipped, why);
     large->used = (uint32_t)pack.used;
     return encoded;
 }
@@ -162,16 +185,20 @@ static gboolean encode(struct pack *pack, struct meta_large *large, const GstMet
 {
     gboolean in_order = large->used == 0;
 
-    if (in_order && encode_item(pack, meta, skipped, why))
+    if (in_order && encode_item(pack, FALSE, meta, skipped, why))
         return TRUE;
     if (in_order && *why)
         return FALSE;
     if (encode_large(large, meta, skipped, why))
         return TRUE;
-    if (!in_order && !*why && encode_item(pack, meta, skipped, why))
+    if (!in_order && !*why && encode_item(pack, FALSE, meta, skipped, why))
         return TRUE;
-    if (!*why)
-        *why = "the metas of one frame have " G_STRINGIFY(META_LARGE_MAX) " bytes";
+    if (!*why) {
+        large->overflown = TRUE;
+        *why = large_max(large) == META_LARGE_DEFAULT
+                   ? "the metas of one frame have " G_STRINGIFY(META_LARGE_DEFAULT) " bytes"
+                   : "the metas of one frame have " G_STRINGIFY(GPUD_LARGE_META_MAX) " bytes";
+    }
     return FALSE;
 }
 
@@ -184,7 +211,13 @@ uint32_t meta_encode(GstBuffer *buffer, const struct wire_head *head,
     GstMeta *meta;
 
     large->used = 0;
+    large->overflown = FALSE;
     wire_head_pack(&pack, head);
+    if (GST_BUFFER_OFFSET_END_IS_VALID(buffer)) {
+        pack_u16(&pack, ITEM_OFFSET_END);
+        pack_u16(&pack, sizeof(guint64));
+        pack_u64(&pack, GST_BUFFER_OFFSET_END(buffer));
+    }
     while ((meta = gst_buffer_iterate_meta(buffer, &state))) {
         const gchar *type = g_type_name(meta->info->type), *why = NULL;
         guint skipped;
@@ -192,9 +225,9 @@ uint32_t meta_encode(GstBuffer *buffer, const struct wire_head *head,
             continue;
         if (!encode(&pack, large, meta, &skipped, &why))
             lost_metas_note(loss->lost, loss->owner, type, why);
-        else
-            for (; skipped > 0; skipped--)
-                lost_metas_note(loss->lost, loss->owner, type, "a field of it has no plain type");
+        else if (skipped > 0)
+            lost_metas_note(loss->lost, loss->owner, type,
+                            "a field of it is of a type that is not transmitted");
     }
     return (uint32_t)pack.used;
 }
@@ -212,6 +245,10 @@ static gboolean read_item(uint16_t kind, struct unpack *item, GstBuffer *buffer,
 {
     if (kind < ITEM_COUNT && kinds[kind])
         return kinds[kind]->read(item, buffer, why);
+    if (kind == ITEM_OFFSET_END) {
+        GST_BUFFER_OFFSET_END(buffer) = unpack_u64(item);
+        return !item->bad;
+    }
     if (kind == ITEM_CUSTOM)
         return meta_read_custom(item, buffer, why);
     if (kind == ITEM_SERIALIZED)
@@ -241,8 +278,8 @@ static void note_unread(uint16_t kind, struct unpack item, const gchar *why,
 static gboolean read_items(struct unpack *unpack, GstBuffer *buffer, const struct meta_loss *loss)
 {
     while (!unpack->bad && unpack->left > 0) {
-        uint16_t kind = unpack_u16(unpack);
-        uint16_t length = unpack_u16(unpack);
+        uint16_t said = unpack_u16(unpack), kind = said & (uint16_t)~ITEM_LONG;
+        size_t length = said & ITEM_LONG ? unpack_u32(unpack) : unpack_u16(unpack);
         struct unpack item = {
             .data = unpack_bytes(unpack, length), .left = length, .names = loss->names};
         struct unpack whole = item;
@@ -266,5 +303,5 @@ gboolean meta_decode_large(const uint8_t *bytes, size_t size, GstBuffer *buffer,
 {
     struct unpack unpack = {.data = bytes, .left = size, .names = loss->names};
 
-    return size <= META_LARGE_MAX && read_items(&unpack, buffer, loss);
+    return size <= GPUD_LARGE_META_MAX && read_items(&unpack, buffer, loss);
 }

@@ -21,10 +21,12 @@ struct meta_loss {
 };
 
 /* Metas that do not fit into the small bytes, of one buffer after the other. Starts zeroed. */
-#define META_LARGE_MAX 65536
+#define META_LARGE_DEFAULT 65536
 struct meta_large {
-    uint8_t *data; /* META_LARGE_MAX of them, made when first needed; g_free() it */
+    uint8_t *data; /* `max` of them, made when first needed; g_free() it */
     uint32_t used;
+    uint32_t max;       /* 0: META_LARGE_DEFAULT; at most GPUD_LARGE_META_MAX */
+    gboolean overflown; /* not all of the last buffer's did fit */
 };
 
 /* Writes head and the buffer's metas; returns the number of bytes. From the first one on that does

@@ -26,14 +26,14 @@ struct meta_kind {
 /* --- metavideo.c: pictures' own ----------------------------------------------------------- */
 
 extern const struct meta_kind meta_timecode, meta_caption, meta_crop, meta_afd, meta_bar, meta_roi,
-    meta_sei;
+    meta_sei, meta_affine;
 
 /* metaanc.c; on a GStreamer without that type nothing is written, and what is read is refused */
 extern const struct meta_kind meta_anc;
 
 /* --- metageneric.c: of any stream --------------------------------------------------------- */
 
-extern const struct meta_kind meta_reference;
+extern const struct meta_kind meta_reference, meta_clipping, meta_level, meta_protection;
 
 /* Metas that are a structure; the name of their type is the structure's. */
 gboolean meta_write_custom(struct pack *pack, const GstMeta *meta, guint *skipped);

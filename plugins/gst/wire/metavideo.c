@@ -5,9 +5,12 @@
 #include "wire/metakind.h"
 
 #include <gpudirect/layout.h>
+#include <gst/video/gstvideoaffinetransformationmeta.h>
 #include <gst/video/gstvideometa.h>
 #include <gst/video/video-sei.h>
 #include <gst/video/video.h>
+#include <math.h>
+#include <string.h>
 
 /* --- timecode ----------------------------------------------------------------------------- */
 
@@ -26,6 +29,7 @@ static gboolean write_timecode(struct pack *pack, const GstMeta *meta, guint *sk
     pack_u32(pack, code->field_count);
     pack_u8(pack, jam ? 1 : 0);
     pack_u64(pack, jam ? (uint64_t)g_date_time_to_unix(jam) : 0);
+    pack_u32(pack, jam ? (uint32_t)g_date_time_get_microsecond(jam) : 0);
     return TRUE;
 }
 
@@ -43,11 +47,14 @@ static gboolean read_timecode(struct unpack *item, GstBuffer *buffer, const gcha
     guint frames = unpack_u32(item), fields = unpack_u32(item);
     gboolean has_jam = unpack_u8(item);
     gint64 jam_seconds = (gint64)unpack_u64(item);
+    guint jam_fraction = item->left > 0 ? unpack_u32(item) : 0;
 
-    if (item->bad || fps_n > G_MAXUINT16 * 16u || fps_d > G_MAXUINT16 || flags > 7 ||
-        fps_n > TIMECODE_RATE_MAX * fps_d || jam_seconds > JAM_MAX)
+    if (item->bad || jam_fraction >= G_USEC_PER_SEC || fps_n > G_MAXUINT16 * 16u ||
+        fps_d > G_MAXUINT16 || flags > 7 || fps_n > TIMECODE_RATE_MAX * fps_d ||
+        jam_seconds > JAM_MAX)
         return FALSE;
-    GDateTime *jam = has_jam ? g_date_time_new_from_unix_utc(jam_seconds) : NULL;
+    GDateTime *second = has_jam ? g_date_time_new_from_unix_utc(jam_seconds) : NULL;
+    GDateTime *jam = second ? g_date_time_add(second, jam_fraction) : NULL;
     GstVideoTimeCode *code =
         gst_video_time_code_new(fps_n, fps_d, jam, flags, hours, minutes, seconds, frames, fields);
     gboolean valid = gst_video_time_code_is_valid(code);
@@ -55,6 +62,7 @@ static gboolean read_timecode(struct unpack *item, GstBuffer *buffer, const gcha
         gst_buffer_add_video_time_code_meta(buffer, code);
     gst_video_time_code_free(code);
     g_clear_pointer(&jam, g_date_time_unref);
+    g_clear_pointer(&second, g_date_time_unref);
     return valid;
 }
 
@@ -194,6 +202,43 @@ const struct meta_kind meta_bar = {
     .api = gst_video_bar_meta_api_get_type,
     .write = write_bar,
     .read = read_bar,
+};
+
+static gboolean write_affine(struct pack *pack, const GstMeta *meta, guint *skipped)
+{
+    const GstVideoAffineTransformationMeta *affine = (const GstVideoAffineTransformationMeta *)meta;
+
+    for (guint i = 0; i < G_N_ELEMENTS(affine->matrix); i++) {
+        uint32_t bits;
+        memcpy(&bits, &affine->matrix[i], sizeof(bits));
+        pack_u32(pack, bits);
+    }
+    return TRUE;
+}
+
+static gboolean read_affine(struct unpack *item, GstBuffer *buffer, const gchar **why)
+{
+    gfloat matrix[16];
+
+    for (guint i = 0; i < G_N_ELEMENTS(matrix); i++) {
+        uint32_t bits = unpack_u32(item);
+        memcpy(&matrix[i], &bits, sizeof(bits));
+        if (!isfinite(matrix[i]))
+            item->bad = TRUE;
+    }
+    if (item->bad)
+        return FALSE;
+    GstVideoAffineTransformationMeta *affine =
+        gst_buffer_add_video_affine_transformation_meta(buffer);
+    memcpy(affine->matrix, matrix, sizeof(matrix));
+    return TRUE;
+}
+
+const struct meta_kind meta_affine = {
+    .name = "GstVideoAffineTransformationMeta",
+    .api = gst_video_affine_transformation_meta_api_get_type,
+    .write = write_affine,
+    .read = read_affine,
 };
 
 /* --- regions of interest ------------------------------------------------------------------ */

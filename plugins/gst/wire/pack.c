@@ -157,6 +157,13 @@ enum value_type {
     VALUE_MULTIVIEW_FLAGS,
     VALUE_DATE_TIME,
     VALUE_FLOAT,
+    VALUE_INT_RANGE,
+    VALUE_FRACTION_RANGE,
+    VALUE_BUFFER,
+    VALUE_CAPS,
+    VALUE_STRUCTURE,
+    VALUE_ARRAY,
+    VALUE_LIST,
 };
 
 /* C0, DEL and C1, which control a terminal. Those that only separate words become spaces. */
@@ -263,7 +270,226 @@ static gboolean pack_date_time(struct pack *pack, GstDateTime *time)
     return text != NULL;
 }
 
-static gboolean pack_value(struct pack *pack, const GValue *value)
+/* --- values that contain others --- */
+
+static gboolean pack_value(struct pack *pack, const GValue *value, guint *skipped);
+
+static void pack_buffer(struct pack *pack, GstBuffer *buffer)
+{
+    gsize size = gst_buffer_get_size(buffer);
+
+    pack_u8(pack, VALUE_BUFFER);
+    pack_u64(pack, GST_BUFFER_PTS(buffer));
+    pack_u64(pack, GST_BUFFER_DTS(buffer));
+    pack_u64(pack, GST_BUFFER_DURATION(buffer));
+    pack_u64(pack, GST_BUFFER_OFFSET(buffer));
+    pack_u64(pack, GST_BUFFER_OFFSET_END(buffer));
+    pack_u32(pack, (uint32_t)size);
+    uint8_t *at = size <= UINT32_MAX ? reserve(pack, size) : NULL;
+    if (at && gst_buffer_extract(buffer, 0, at, size) != size)
+        memset(at, 0, size); /* it cannot be read */
+    else if (!at)
+        pack->full = TRUE;
+}
+
+static void unpack_buffer(struct unpack *unpack, GValue *value)
+{
+    uint64_t times[5];
+
+    for (guint i = 0; i < G_N_ELEMENTS(times); i++)
+        times[i] = unpack_u64(unpack);
+    uint32_t size = unpack_u32(unpack);
+    const uint8_t *at = unpack_bytes(unpack, size);
+    if (!at)
+        return;
+    GstBuffer *buffer = size > 0 ? gst_buffer_new_memdup(at, size) : gst_buffer_new();
+    GST_BUFFER_PTS(buffer) = times[0];
+    GST_BUFFER_DTS(buffer) = times[1];
+    GST_BUFFER_DURATION(buffer) = times[2];
+    GST_BUFFER_OFFSET(buffer) = times[3];
+    GST_BUFFER_OFFSET_END(buffer) = times[4];
+    g_value_init(value, GST_TYPE_BUFFER);
+    gst_value_take_buffer(value, buffer);
+}
+
+/* u16 structures, of each u8 features, their names, the structure. Any caps and any features have
+ * the largest number. */
+static gboolean pack_caps(struct pack *pack, const GstCaps *caps, guint *skipped)
+{
+    guint count = gst_caps_is_any(caps) ? G_MAXUINT16 : gst_caps_get_size(caps);
+
+    pack_u8(pack, VALUE_CAPS);
+    pack_u16(pack, (uint16_t)count);
+    if (gst_caps_is_any(caps))
+        return TRUE;
+    for (guint i = 0; i < count && count < G_MAXUINT16; i++) {
+        GstCapsFeatures *features = gst_caps_get_features(caps, i);
+        gboolean any = gst_caps_features_is_any(features);
+        guint names = any ? G_MAXUINT8 : gst_caps_features_get_size(features);
+        if (names > G_MAXUINT8 || (names == G_MAXUINT8 && !any))
+            return FALSE;
+        pack_u8(pack, (uint8_t)names);
+        for (guint n = 0; n < names && !any; n++)
+            pack_name(pack, gst_caps_features_get_nth(features, n));
+        pack_structure(pack, gst_caps_get_structure(caps, i), skipped);
+    }
+    return count < G_MAXUINT16;
+}
+
+/* "memory:DMABuf"; GStreamer asserts that a feature looks like that. */
+static gboolean is_feature(const char *name)
+{
+    const char *colon = strchr(name, ':');
+
+    return colon && colon > name && g_ascii_isalpha(colon[1]) && !strpbrk(name, "/-_.+") &&
+           !strchr(colon + 1, ':');
+}
+
+static GstCapsFeatures *unpack_features(struct unpack *unpack)
+{
+    char name[NAME_MAX_LENGTH + 1];
+    guint names = unpack_u8(unpack);
+
+    if (names == G_MAXUINT8)
+        return gst_caps_features_new_any();
+    GstCapsFeatures *features = gst_caps_features_new_empty();
+    for (guint n = 0; n < names && unpack_name(unpack, name); n++) {
+        if (!is_feature(name) || !names_take(unpack->names, name))
+            unpack->bad = TRUE;
+        else
+            gst_caps_features_add(features, name);
+    }
+    return features;
+}
+
+static void unpack_caps(struct unpack *unpack, GValue *value)
+{
+    guint count = unpack_u16(unpack);
+    GstCaps *caps = count == G_MAXUINT16 ? gst_caps_new_any() : gst_caps_new_empty();
+
+    for (guint i = 0; i < count && count < G_MAXUINT16 && !unpack->bad; i++) {
+        GstCapsFeatures *features = unpack_features(unpack);
+        GstStructure *structure = unpack->bad ? NULL : unpack_structure(unpack);
+        if (structure)
+            gst_caps_append_structure_full(caps, structure, features);
+        else
+            gst_caps_features_free(features);
+    }
+    g_value_init(value, GST_TYPE_CAPS);
+    g_value_take_boxed(value, caps);
+}
+
+/* u16 values. */
+static gboolean pack_values(struct pack *pack, const GValue *value, guint *skipped)
+{
+    gboolean list = GST_VALUE_HOLDS_LIST(value);
+    guint count = list ? gst_value_list_get_size(value) : gst_value_array_get_size(value);
+
+    pack_u8(pack, list ? VALUE_LIST : VALUE_ARRAY);
+    pack_u16(pack, (uint16_t)count);
+    for (guint i = 0; i < count && !pack->full; i++)
+        if (!pack_value(pack,
+                        list ? gst_value_list_get_value(value, i)
+                             : gst_value_array_get_value(value, i),
+                        skipped))
+            return FALSE;
+    return count <= G_MAXUINT16;
+}
+
+/* GStreamer asserts that the values of a list have one type, where ranges and numbers count as one.
+ * 0: it is an empty list. */
+static GType basic_type(const GValue *value)
+{
+    while (GST_VALUE_HOLDS_LIST(value) || GST_VALUE_HOLDS_ARRAY(value)) {
+        gboolean list = GST_VALUE_HOLDS_LIST(value);
+        if ((list ? gst_value_list_get_size(value) : gst_value_array_get_size(value)) == 0)
+            return 0;
+        value = list ? gst_value_list_get_value(value, 0) : gst_value_array_get_value(value, 0);
+    }
+    GType type = G_VALUE_TYPE(value);
+    return type == GST_TYPE_INT_RANGE        ? G_TYPE_INT
+           : type == GST_TYPE_FRACTION_RANGE ? GST_TYPE_FRACTION
+                                             : type;
+}
+
+static void unpack_value(struct unpack *unpack, GValue *value);
+
+static void unpack_values(struct unpack *unpack, GValue *value, gboolean list)
+{
+    guint count = unpack_u16(unpack);
+    GType type = 0;
+
+    g_value_init(value, list ? GST_TYPE_LIST : GST_TYPE_ARRAY);
+    for (guint i = 0; i < count && !unpack->bad; i++) {
+        GValue one = G_VALUE_INIT;
+        unpack_value(unpack, &one);
+        if (!G_IS_VALUE(&one))
+            continue;
+        GType its = basic_type(&one);
+        if (type && its && its != type)
+            unpack->bad = TRUE;
+        type = type ? type : its;
+        if (unpack->bad)
+            g_value_unset(&one);
+        else if (list)
+            gst_value_list_append_and_take_value(value, &one);
+        else
+            gst_value_array_append_and_take_value(value, &one);
+    }
+}
+
+static gboolean pack_nested(struct pack *pack, const GValue *value, guint *skipped)
+{
+    gpointer boxed = G_VALUE_HOLDS_BOXED(value) ? g_value_get_boxed(value) : NULL;
+    gboolean packed = TRUE;
+
+    if (pack->depth == PACK_DEPTH_MAX)
+        return FALSE;
+    pack->depth++;
+    if (GST_VALUE_HOLDS_LIST(value) || GST_VALUE_HOLDS_ARRAY(value)) {
+        packed = pack_values(pack, value, skipped);
+    } else if (GST_VALUE_HOLDS_BUFFER(value) && boxed) {
+        pack_buffer(pack, boxed);
+    } else if (GST_VALUE_HOLDS_CAPS(value) && boxed) {
+        packed = pack_caps(pack, boxed, skipped);
+    } else if (GST_VALUE_HOLDS_STRUCTURE(value) && boxed) {
+        pack_u8(pack, VALUE_STRUCTURE);
+        pack_structure(pack, boxed, skipped);
+    } else {
+        packed = FALSE;
+    }
+    pack->depth--;
+    return packed;
+}
+
+static void unpack_nested(struct unpack *unpack, enum value_type type, GValue *value)
+{
+    GstStructure *structure;
+
+    if (unpack->depth == PACK_DEPTH_MAX) {
+        unpack->bad = TRUE;
+        return;
+    }
+    unpack->depth++;
+    switch (type) {
+    case VALUE_CAPS:
+        unpack_caps(unpack, value);
+        break;
+    case VALUE_STRUCTURE:
+        if ((structure = unpack_structure(unpack))) {
+            g_value_init(value, GST_TYPE_STRUCTURE);
+            g_value_take_boxed(value, structure);
+        }
+        break;
+    default:
+        unpack_values(unpack, value, type == VALUE_LIST);
+    }
+    unpack->depth--;
+}
+
+/* --- any value --- */
+
+static gboolean pack_value(struct pack *pack, const GValue *value, guint *skipped)
 {
     GType type = G_VALUE_TYPE(value);
 
@@ -304,10 +530,36 @@ static gboolean pack_value(struct pack *pack, const GValue *value)
         pack_u32(pack, gst_value_get_flagset_mask(value));
     } else if (type == GST_TYPE_DATE_TIME && g_value_get_boxed(value)) {
         return pack_date_time(pack, g_value_get_boxed(value));
+    } else if (type == GST_TYPE_INT_RANGE) {
+        pack_u8(pack, VALUE_INT_RANGE);
+        pack_u32(pack, (uint32_t)gst_value_get_int_range_min(value));
+        pack_u32(pack, (uint32_t)gst_value_get_int_range_max(value));
+        pack_u32(pack, (uint32_t)gst_value_get_int_range_step(value));
+    } else if (type == GST_TYPE_FRACTION_RANGE) {
+        const GValue *ends[] = {gst_value_get_fraction_range_min(value),
+                                gst_value_get_fraction_range_max(value)};
+        pack_u8(pack, VALUE_FRACTION_RANGE);
+        for (guint i = 0; i < G_N_ELEMENTS(ends); i++) {
+            pack_u32(pack, (uint32_t)gst_value_get_fraction_numerator(ends[i]));
+            pack_u32(pack, (uint32_t)gst_value_get_fraction_denominator(ends[i]));
+        }
     } else {
-        return FALSE;
+        return pack_nested(pack, value, skipped);
     }
     return TRUE;
+}
+
+static void unpack_int_range(struct unpack *unpack, GValue *value)
+{
+    gint min = (gint)unpack_u32(unpack), max = (gint)unpack_u32(unpack);
+    gint step = (gint)unpack_u32(unpack);
+
+    if (step <= 0 || min >= max || min % step != 0 || max % step != 0) {
+        unpack->bad = TRUE;
+        return;
+    }
+    g_value_init(value, GST_TYPE_INT_RANGE);
+    gst_value_set_int_range_step(value, min, max, step);
 }
 
 static void unpack_fraction(struct unpack *unpack, GValue *value)
@@ -320,6 +572,24 @@ static void unpack_fraction(struct unpack *unpack, GValue *value)
     }
     g_value_init(value, GST_TYPE_FRACTION);
     gst_value_set_fraction(value, numerator, denominator);
+}
+
+static void unpack_fraction_range(struct unpack *unpack, GValue *value)
+{
+    GValue min = G_VALUE_INIT, max = G_VALUE_INIT;
+
+    unpack_fraction(unpack, &min);
+    unpack_fraction(unpack, &max);
+    if (!unpack->bad && gst_value_compare(&min, &max) == GST_VALUE_LESS_THAN) {
+        g_value_init(value, GST_TYPE_FRACTION_RANGE);
+        gst_value_set_fraction_range(value, &min, &max);
+    } else {
+        unpack->bad = TRUE;
+    }
+    if (G_IS_VALUE(&min))
+        g_value_unset(&min);
+    if (G_IS_VALUE(&max))
+        g_value_unset(&max);
 }
 
 static void unpack_date_time(struct unpack *unpack, GValue *value)
@@ -344,10 +614,12 @@ static void unpack_string(struct unpack *unpack, GValue *value)
     g_value_take_string(value, text);
 }
 
-/* Leaves *value unset when unpack is bad. */
+/* May leave *value unset, as where unpack is bad. */
 static void unpack_value(struct unpack *unpack, GValue *value)
 {
-    switch (unpack_u8(unpack)) {
+    enum value_type type = (enum value_type)unpack_u8(unpack);
+
+    switch (type) {
     case VALUE_INT:
         g_value_init(value, G_TYPE_INT);
         g_value_set_int(value, (gint)unpack_u32(unpack));
@@ -396,6 +668,21 @@ static void unpack_value(struct unpack *unpack, GValue *value)
     case VALUE_DATE_TIME:
         unpack_date_time(unpack, value);
         break;
+    case VALUE_INT_RANGE:
+        unpack_int_range(unpack, value);
+        break;
+    case VALUE_FRACTION_RANGE:
+        unpack_fraction_range(unpack, value);
+        break;
+    case VALUE_BUFFER:
+        unpack_buffer(unpack, value);
+        break;
+    case VALUE_CAPS:
+    case VALUE_STRUCTURE:
+    case VALUE_ARRAY:
+    case VALUE_LIST:
+        unpack_nested(unpack, type, value);
+        break;
     default:
         unpack->bad = TRUE;
     }
@@ -439,7 +726,7 @@ void pack_structure(struct pack *pack, const GstStructure *structure, guint *ski
         const char *name = gst_structure_nth_field_name(structure, i);
         struct pack before = *pack;
         pack_name(pack, name);
-        if (pack_value(pack, gst_structure_get_value(structure, name))) {
+        if (pack_value(pack, gst_structure_get_value(structure, name), skipped)) {
             written++;
         } else {
             *pack = before;

@@ -16,6 +16,7 @@ struct pack {
     uint8_t *data;
     size_t size, used;
     gboolean full; /* something did not fit; everything written since is invalid */
+    guint depth;   /* of the value that is being written, in others */
 };
 
 struct unpack {
@@ -23,6 +24,7 @@ struct unpack {
     size_t left;
     struct names *names; /* the account for the peer's new names */
     gboolean bad;
+    guint depth; /* of the value that is being read, in others */
 };
 
 void pack_u8(struct pack *pack, uint8_t value);
@@ -49,9 +51,12 @@ gchar *pack_clean_text(const gchar *text);
 void pack_quark(struct pack *pack, GQuark quark);
 GQuark unpack_quark(struct unpack *unpack);
 
-/* A GstStructure of plain values: numbers, booleans, strings, fractions, flag sets and date-times.
- * A field of another type is left out and counted in *skipped (may be NULL). Texts are written and
- * read without control characters: a tab or the end of a line is a space on the other side. */
+/* A GstStructure of numbers, ranges, booleans, strings, fractions, flag sets, date-times, the bytes
+ * and times of buffers, caps, and structures, arrays and lists of these, in a depth of
+ * PACK_DEPTH_MAX. A field of another type is left out and counted in *skipped (may be NULL). Texts
+ * are written and read without control characters: a tab or the end of a line is a space on the
+ * other side. */
+#define PACK_DEPTH_MAX 8
 void pack_structure(struct pack *pack, const GstStructure *structure, guint *skipped);
 /* NULL: the bytes are no structure, and unpack->bad is set; or its name exceeds the account of new
  * names. Fields that exceed it are left out. Types are chosen from that list, never by name; texts

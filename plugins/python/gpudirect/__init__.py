@@ -68,7 +68,7 @@ class Receiver(_Source, _gpudirect.Receiver):
     first frame, in either start order, and again after the sender vanished. The loop ends with the stream.
 
     timeout          seconds that a step of the loop waits at most; None: without end
-    slots            frames that may be in flight or held at once; 0: 4
+    slots            frames that may be in flight or held at once; 0: 4 pictures, up to 60 blocks of sound or data
     slow_receiver    "block", "drop-newest" or "drop-oldest"; None: as the sender says
     busy_poll        seconds; 0: 250 µs; negative: waits always sleep
     on_event         called with the kind and the bytes of each Sender.send_event(), in order with the frames
