@@ -10,7 +10,9 @@
 #include "wire/unix/registry.h"
 #include "wire/unix/socket.h"
 
+#include <linux/sockios.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 struct unix_listener {
@@ -25,7 +27,12 @@ struct unix_listener {
 struct unix_channel {
     struct gpud_channel base; /* first */
     atomic_int farewell;
+    atomic_uint kicks; /* sent since the peer was last seen to have read everything */
 };
+
+/* So many KICKs may be unread at once. Asking the kernel before each would cost as much as saving
+ * them does. */
+#define KICKS_UNREAD 8
 
 const struct gpud_channel_ops *gpud_unix_channel = &gpud_unix_channel_ops;
 
@@ -38,6 +45,7 @@ enum gpud_status gpud_unix_channel_create(int fd, const struct gpud_peer *peer,
     made->base.ops = gpud_unix_channel;
     atomic_init(&made->base.references, 1);
     atomic_init(&made->base.connected, true);
+    atomic_init(&made->kicks, 0);
     made->base.fd = fd;
     made->base.peer = *peer;
     gpud_farewell_add(fd, GPUD_FAREWELL_BYE, &made->farewell);
@@ -199,9 +207,25 @@ static enum gpud_status connect_to(const struct gpud_address *address,
 
 /* --- a channel ----------------------------------------------------------------------------- */
 
+/* Whether a KICK can be left out: one more would only fill the connection of a peer that never
+ * reads, and then other messages find no room. A peer that polls is woken by what is unread. */
+static bool is_surplus_kick(struct unix_channel *channel)
+{
+    int unread = 0;
+    if (atomic_load_explicit(&channel->kicks, memory_order_relaxed) >= KICKS_UNREAD) {
+        if (ioctl(channel->base.fd, SIOCOUTQ, &unread) == 0 && unread > 0)
+            return true;
+        atomic_store_explicit(&channel->kicks, 0, memory_order_relaxed);
+    }
+    atomic_fetch_add_explicit(&channel->kicks, 1, memory_order_relaxed);
+    return false;
+}
+
 static enum gpud_status send_message(struct gpud_channel *channel, struct gpud_message *message,
                                      struct gpud_error *error)
 {
+    if (message->type == GPUD_MESSAGE_KICK && is_surplus_kick((struct unix_channel *)channel))
+        return GPUD_OK;
     enum gpud_status status = gpud_socket_send(channel->fd, message, error);
     if (message->type == GPUD_MESSAGE_BYE && status == GPUD_OK) /* do not repeat it at exit() */
         gpud_farewell_remove(&((struct unix_channel *)channel)->farewell);
