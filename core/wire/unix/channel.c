@@ -11,6 +11,7 @@
 #include "wire/unix/socket.h"
 
 #include <linux/sockios.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -47,7 +48,9 @@ enum gpud_status gpud_unix_channel_create(int fd, const struct gpud_peer *peer,
     atomic_init(&made->base.connected, true);
     atomic_init(&made->kicks, 0);
     made->base.fd = fd;
+    made->base.peer_fd = -1;
     made->base.peer = *peer;
+    gpud_fd_keep_from_children(fd);
     gpud_farewell_add(fd, GPUD_FAREWELL_BYE, &made->farewell);
     *channel = &made->base;
     return GPUD_OK;
@@ -238,9 +241,16 @@ static enum gpud_status receive_message(struct gpud_channel *channel, struct gpu
     return gpud_socket_receive(channel->fd, message, error);
 }
 
+/* Hangs up where only children of the peer hold the connection open: what it has sent is still
+ * received, and then the end. */
 static bool is_dead(const struct gpud_channel *channel)
 {
-    return gpud_fd_is_hung_up(channel->fd);
+    struct pollfd look[] = {{.fd = channel->fd}, {.fd = channel->peer_fd, .events = POLLIN}};
+    if (poll(look, 2, 0) <= 0)
+        return false;
+    if (look[1].revents)
+        shutdown(channel->fd, SHUT_RDWR);
+    return look[1].revents || look[0].revents & (POLLHUP | POLLERR | POLLNVAL);
 }
 
 static void hang_up(struct gpud_channel *channel)
