@@ -9,8 +9,10 @@
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -182,8 +184,46 @@ bool gpud_fd_is_dmabuf(int fd)
            fs.f_type == DMA_BUF_MAGIC;
 }
 
+/* --- children ------------------------------------------------------------------------------ */
+
+/* Descriptors that children do not keep, a bit for each; higher numbers they do keep. */
+#define KEPT_FROM 65536
+static _Atomic uint64_t kept_from[KEPT_FROM / 64];
+static pthread_once_t kept_from_once = PTHREAD_ONCE_INIT;
+
+/* In a child of fork(), of whose threads this is the only one: without locks or memory. The number
+ * stays in use, because the child has a copy of what closes it. */
+static void drop_in_child(void)
+{
+    int nothing = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    for (size_t i = 0; i < KEPT_FROM / 64; i++) {
+        for (uint64_t left = atomic_load(&kept_from[i]); left; left &= left - 1) {
+            int fd = (int)(i * 64) + __builtin_ctzll(left);
+            if (nothing < 0 || dup3(nothing, fd, O_CLOEXEC) < 0)
+                close(fd);
+        }
+        atomic_store(&kept_from[i], 0);
+    }
+    if (nothing >= 0)
+        close(nothing);
+}
+
+static void watch_forks(void)
+{
+    pthread_atfork(NULL, NULL, drop_in_child);
+}
+
+void gpud_fd_keep_from_children(int fd)
+{
+    pthread_once(&kept_from_once, watch_forks);
+    if (fd >= 0 && fd < KEPT_FROM)
+        atomic_fetch_or(&kept_from[fd / 64], UINT64_C(1) << fd % 64);
+}
+
 void gpud_fd_close(int *fd)
 {
+    if (*fd >= 0 && *fd < KEPT_FROM)
+        atomic_fetch_and(&kept_from[*fd / 64], ~(UINT64_C(1) << *fd % 64));
     if (*fd >= 0)
         close(*fd);
     *fd = -1;
@@ -197,13 +237,19 @@ bool gpud_fd_is_hung_up(int fd)
 
 enum gpud_status gpud_fd_wait(int fd, int64_t deadline, const atomic_bool *interrupted)
 {
-    struct pollfd wait = {.fd = fd, .events = POLLIN};
+    return gpud_fd_wait_both(fd, -1, deadline, interrupted);
+}
+
+enum gpud_status gpud_fd_wait_both(int fd, int other, int64_t deadline,
+                                   const atomic_bool *interrupted)
+{
+    struct pollfd wait[] = {{.fd = fd, .events = POLLIN}, {.fd = other, .events = POLLIN}};
     for (;;) {
         if (interrupted && atomic_load(interrupted))
             return GPUD_AGAIN;
         int64_t left = deadline - gpud_now();
         struct timespec slice = gpud_timespec(left < WAIT_SLICE ? left : WAIT_SLICE);
-        if (ppoll(&wait, 1, &slice, NULL) > 0)
+        if (ppoll(wait, 2, &slice, NULL) > 0)
             return GPUD_OK;
         if (left <= 0)
             return GPUD_TIMEOUT;

@@ -39,6 +39,11 @@ enum gpud_status gpud_memfd_map(int fd, uint64_t size, bool writable, void **dat
  * mappings of the two functions above this happens only at the process's limit of mappings. */
 bool gpud_memory_unmap_pages(void *data, uint64_t size);
 
+/* A child that this process forks does not keep the descriptor, which it could hold open for longer
+ * than this process lives: there it becomes a socket without a peer. Close it by gpud_fd_close().
+ */
+void gpud_fd_keep_from_children(int fd);
+
 /* Makes a non-blocking eventfd readable; does nothing for -1. */
 void gpud_event_raise(int fd);
 
@@ -59,5 +64,9 @@ bool gpud_fd_is_hung_up(int fd);
 /* Waits until it is readable. GPUD_AGAIN: *interrupted was set, which is noticed within 20 ms; it
  * may be NULL. GPUD_TIMEOUT: the deadline has passed. */
 enum gpud_status gpud_fd_wait(int fd, int64_t deadline, const atomic_bool *interrupted);
+
+/* The same for either of two; -1: none. */
+enum gpud_status gpud_fd_wait_both(int fd, int other, int64_t deadline,
+                                   const atomic_bool *interrupted);
 
 #endif

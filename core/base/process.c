@@ -12,7 +12,13 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
+
+#ifndef SO_PEERPIDFD /* Linux 6.5; older C libraries do not name it */
+#define SO_PEERPIDFD 77
+#endif
 
 /* Reads the beginning of the process's file in /proc as a string; false: it is missing or empty. */
 static bool read_file(pid_t pid, const char *file, char *text, size_t size)
@@ -71,6 +77,22 @@ bool gpud_process_has_ended(pid_t pid)
     if (state)
         return state == 'Z' || state == 'X' || flags & PF_EXITING;
     return kill(pid, 0) < 0 && errno == ESRCH; /* it may exist but be hidden */
+}
+
+int gpud_process_watch(int socket, pid_t pid, bool *has_ended)
+{
+    int fd = -1;
+    socklen_t size = sizeof(fd);
+    *has_ended = false;
+    if (getsockopt(socket, SOL_SOCKET, SO_PEERPIDFD, &fd, &size) == 0)
+        return fd;
+    if (errno == EINVAL) {
+        *has_ended = true;
+    } else if (errno == ENOPROTOOPT && pid > 0) {
+        fd = (int)syscall(SYS_pidfd_open, pid, 0);
+        *has_ended = fd < 0 && errno == ESRCH;
+    }
+    return fd;
 }
 
 static atomic_bool ending;

@@ -19,6 +19,11 @@ bool gpud_process_is_stopped(pid_t pid);
  * false if that is not visible. Its process id may have been reused. */
 bool gpud_process_has_ended(pid_t pid);
 
+/* A descriptor that is readable when the process at the other end of a Unix socket has ended, even
+ * if a child of it, or a process id used again, outlives it. −1: the system has none, and if
+ * *has_ended, because the process is gone. pid: as the socket's credentials say; 0: unknown. */
+int gpud_process_watch(int socket, pid_t pid, bool *has_ended);
+
 /* Whether exit() ends this process: threads that still run see their connections end. It is noted
  * before the first goodbye is said. */
 bool gpud_process_is_ending(void);

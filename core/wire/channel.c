@@ -106,8 +106,10 @@ void gpud_channel_unref(struct gpud_channel **channel)
 {
     struct gpud_channel *gone = *channel;
     *channel = NULL;
-    if (gone && atomic_fetch_sub_explicit(&gone->references, 1, memory_order_acq_rel) == 1)
-        gone->ops->close(gone);
+    if (!gone || atomic_fetch_sub_explicit(&gone->references, 1, memory_order_acq_rel) != 1)
+        return;
+    gpud_fd_close(&gone->peer_fd);
+    gone->ops->close(gone);
 }
 
 enum gpud_status gpud_channel_send(struct gpud_channel *channel, struct gpud_message *message,
@@ -130,10 +132,25 @@ void gpud_message_close(struct gpud_message *message)
         gpud_fd_close(&handles[i]->fd);
 }
 
+void gpud_channel_watch_peer(struct gpud_channel *channel)
+{
+    const struct gpud_peer *peer = &channel->peer;
+    bool has_ended;
+    if (channel->peer_fd >= 0 || peer->host[0] || peer->same_process)
+        return;
+    channel->peer_fd = gpud_process_watch(channel->fd, peer->pid, &has_ended);
+    if (has_ended)
+        gpud_channel_hang_up(channel);
+}
+
 enum gpud_status gpud_channel_wait(const struct gpud_channel *channel, int64_t deadline,
                                    const atomic_bool *interrupted)
 {
-    return gpud_fd_wait(channel->fd, deadline, interrupted);
+    enum gpud_status status =
+        gpud_fd_wait_both(channel->fd, channel->peer_fd, deadline, interrupted);
+    if (status == GPUD_OK && channel->peer_fd >= 0)
+        gpud_channel_is_dead(channel);
+    return status;
 }
 
 bool gpud_channel_is_dead(const struct gpud_channel *channel)

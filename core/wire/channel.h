@@ -113,6 +113,10 @@ struct gpud_channel {
     /* To poll for POLLIN: a message or the end can be received. Over a network it may be readable
      * spuriously; receiving then checks whether the peer can still be reached. */
     int fd;
+    /* Likewise, since gpud_channel_watch_peer(): the peer's process has ended, of which a child may
+     * hold the connection open. Then gpud_channel_is_dead(), and what is received ends. -1: none.
+     */
+    int peer_fd;
     struct gpud_peer peer;
 };
 
@@ -125,7 +129,7 @@ struct gpud_listener {
     char note[GPUD_REASON_MAX]; /* a warning about something that does not work, or "" */
 };
 
-/* All but the last five are mandatory. connect and accept set a new channel's fd and peer, listen
+/* All but the last five are mandatory. connect and accept set a new channel's fds and peer, listen
  * a listener's fd. */
 struct gpud_channel_ops {
     /* gpud_listener_open() */
@@ -232,7 +236,12 @@ enum gpud_status gpud_channel_receive(struct gpud_channel *channel, struct gpud_
 /* Closes a message's attachments. */
 void gpud_message_close(struct gpud_message *message);
 
-/* Waits for something to receive. GPUD_AGAIN: *interrupted was set. */
+/* From now on the end of the peer's process is the end of the channel, whatever its children hold
+ * open. Does nothing where the system cannot watch it, or does so already. Call it in the thread
+ * that receives. */
+void gpud_channel_watch_peer(struct gpud_channel *channel);
+
+/* Waits for something to receive, or the end of the peer. GPUD_AGAIN: *interrupted was set. */
 enum gpud_status gpud_channel_wait(const struct gpud_channel *channel, int64_t deadline,
                                    const atomic_bool *interrupted);
 

@@ -11,11 +11,22 @@
 
 #include <errno.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 static struct background background;
 
 /* How many more GROW and OFFER messages fail. */
 static atomic_int growths_in_vain, offers_in_vain;
+
+/* The connections of this process's receivers have no room for a GROW or SHRINK. */
+static atomic_bool own_are_full;
+
+static bool is_own(int fd)
+{
+    struct ucred peer;
+    socklen_t size = sizeof(peer);
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.pid == getpid();
+}
 
 ssize_t __real_sendmsg(int fd, const struct msghdr *header, int flags);
 ssize_t __wrap_sendmsg(int fd, const struct msghdr *header, int flags);
@@ -29,6 +40,11 @@ ssize_t __wrap_sendmsg(int fd, const struct msghdr *header, int flags)
     if (in_vain && atomic_load(in_vain) > 0) {
         atomic_fetch_sub(in_vain, 1);
         errno = ETOOMANYREFS;
+        return -1;
+    }
+    bool resizes = bytes[6] == GPUD_MESSAGE_GROW || bytes[6] == GPUD_MESSAGE_SHRINK;
+    if (resizes && atomic_load(&own_are_full) && is_own(fd)) {
+        errno = EAGAIN;
         return -1;
     }
     return __real_sendmsg(fd, header, flags);
@@ -157,6 +173,105 @@ static void shrinks(void)
     raw_log_clear();
 }
 
+/* --- a neighbour that reads nothing ----------------------------------------------------------- */
+
+struct deaf {
+    struct raw raw;
+    pthread_t thread;
+    atomic_bool stop;
+};
+
+/* Falls asleep anew for each frame, to be woken over the connection. */
+static void *fall_asleep(void *arg)
+{
+    struct deaf *deaf = arg;
+    uint32_t sleeps = 0;
+    while (!atomic_load(&deaf->stop)) {
+        sleeps += GPUD_SLEEP_MODES + 1;
+        atomic_store(&deaf->raw.page->receiver.asleep, sleeps | GPUD_SLEEP_POLL);
+        usleep(200);
+    }
+    return NULL;
+}
+
+static void deaf_start(struct deaf *deaf)
+{
+    struct gpud_message hello;
+    atomic_init(&deaf->stop, false);
+    raw_connect(&deaf->raw, BACKGROUND_ADDRESS);
+    raw_hello(&hello);
+    hello.hello.slow_receiver = GPUD_SLOW_DROP_OLDEST; /* each frame is published */
+    CHECK(raw_send_message(deaf->raw.fd, &hello), "HELLO is not sent");
+    raw_to(&deaf->raw, RAW_HELLO_SENT, RAW_STREAMING);
+    CHECK(pthread_create(&deaf->thread, NULL, fall_asleep, deaf) == 0, "no thread");
+}
+
+/* Returns how many KICKs it has not read. */
+static unsigned deaf_stop(struct deaf *deaf)
+{
+    struct gpud_message message;
+    unsigned kicks = 0;
+    atomic_store(&deaf->stop, true);
+    pthread_join(deaf->thread, NULL);
+    while (raw_receive(deaf->raw.fd, &message, 0)) {
+        kicks += message.type == GPUD_MESSAGE_KICK;
+        gpud_message_close(&message);
+    }
+    raw_close(&deaf->raw);
+    return kicks;
+}
+
+/* It asks to be woken for more frames than its connection has room for KICKs, while the ring grows
+ * and shrinks for others. */
+static void a_deaf_neighbour(void)
+{
+    enum { FRAMES = 1500, KICKS_MAX = 16, GUESTS = 10 };
+    struct deaf deaf;
+    struct raw guests[GUESTS];
+    uint64_t before = disconnects();
+    background_configure(&background); /* a new ring */
+    background_goes_on(&background);
+    unsigned fds = count_fds();
+    deaf_start(&deaf);
+    unsigned long long at = atomic_load(&background.number);
+    PEER_UNTIL("frames", 60000, atomic_load(&background.number) > at + FRAMES);
+    for (int i = 0; i < GUESTS; i++)
+        join(&guests[i]);
+    CHECK_EQUAL(disconnects(), before);
+    for (int i = 0; i < GUESTS; i++)
+        raw_close(&guests[i]);
+    struct gpud_sender_info info = GPUD_INFO_INIT(info);
+    PEER_UNTIL("the ring shrinks", 60000,
+               (gpud_sender_get_info(background.sender, &info), count_fds() <= fds + 8));
+    CHECK_EQUAL(info.receivers, 2);
+    unsigned kicks = deaf_stop(&deaf);
+    CHECK(kicks > 0 && kicks <= KICKS_MAX, "%u KICKs were sent to a receiver that reads none",
+          kicks);
+    background_goes_on(&background);
+    raw_log_clear();
+}
+
+/* One that cannot be told of a larger ring ends, so that a new one can stream. */
+static void a_full_connection(void)
+{
+    struct raw deaf, newcomer;
+    uint64_t before = disconnects();
+    background_configure(&background); /* a new ring */
+    background_goes_on(&background);
+    raw_open(&deaf, BACKGROUND_ADDRESS, RAW_STREAMING);
+    atomic_store(&own_are_full, true);
+    join(&newcomer);
+    CHECK(raw_log_says("scripted, process", 0) && raw_log_says("reads none of its messages", 0),
+          "the log does not name the culprit");
+    CHECK_EQUAL(disconnects(), before + 1);
+    CHECK(raw_wait_hangup(deaf.fd, 10 * GPUD_SEC), "it stays connected");
+    atomic_store(&own_are_full, false);
+    raw_close(&deaf);
+    raw_close(&newcomer);
+    background_goes_on(&background);
+    raw_log_clear();
+}
+
 int main(int argc, char **argv)
 {
     static const struct background_test tests[] = {
@@ -165,6 +280,8 @@ int main(int argc, char **argv)
         {"a new epoch is offered later", a_new_epoch},
         {"an answer to the offer before that", an_answer_that_is_overtaken},
         {"what is spare goes back", shrinks},
+        {"a neighbour that reads nothing, and is woken for each frame", a_deaf_neighbour},
+        {"a neighbour whose connection is full", a_full_connection},
     };
     return background_main(&background, tests, sizeof(tests) / sizeof(tests[0]), argc, argv);
 }

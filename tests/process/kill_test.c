@@ -9,6 +9,7 @@
 #include "support/peer.h"
 #include "support/picture.h"
 
+#include <poll.h>
 #include <signal.h>
 #include <sys/wait.h>
 
@@ -148,6 +149,120 @@ static void kill_senders(int rounds)
         (long long)(worst / GPUD_MSEC));
 }
 
+/* --- a child lives on ------------------------------------------------------------------------- */
+
+/* Killed while a child of it, which runs no other program, still has all of its descriptors.
+ * Returns that child. */
+static pid_t kill_parent(struct peer *peer, enum peer_child how)
+{
+    atomic_store(&peer->board->child, how);
+    PEER_UNTIL("a child", 30000, atomic_load(&peer->board->child_pid));
+    pid_t child = atomic_load(&peer->board->child_pid);
+    peer_kill(peer);
+    CHECK(kill(child, 0) == 0, "the child is gone");
+    return child;
+}
+
+static void bury(struct peer *peer, pid_t child)
+{
+    CHECK(kill(child, SIGKILL) == 0, "the child had ended before");
+    peer_forget(peer);
+}
+
+#define NOTICED_MS 20000
+
+static void kill_parent_that_receives(enum peer_child how)
+{
+    struct gpud_context *context = NEW_CONTEXT();
+    struct gpud_sender *sender = NEW_SENDER(context, .address = "kill");
+    struct gpud_layout layout = LAYOUT("UYVY", WIDTH, HEIGHT, 0);
+    struct peer_orders orders = {.address = "kill"};
+    struct peer peer;
+    WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
+    peer_start(&peer, &orders);
+    WORKS(gpud_sender_wait(sender, 1, 30 * GPUD_SEC, &e));
+    pid_t child = kill_parent(&peer, how);
+    struct gpud_sender_info info = GPUD_INFO_INIT(info);
+    PEER_UNTIL("the death is noticed", NOTICED_MS,
+               (gpud_sender_get_info(sender, &info), info.disconnects == 1));
+    CHECK_EQUAL(info.receivers, 0);
+    bury(&peer, child);
+    gpud_sender_destroy(&sender);
+    gpud_context_destroy(&context);
+}
+
+/* Acquires until the status differs from `usual` and a time-out; by_poll: when the descriptor for
+ * loops is readable. */
+static enum gpud_status acquire_until_not(enum gpud_status usual, struct gpud_receiver *receiver,
+                                          bool by_poll, struct gpud_error *error)
+{
+    int64_t until = gpud_test_now() + NOTICED_MS * GPUD_MSEC;
+    struct pollfd loop = {.events = POLLIN};
+    if (by_poll)
+        WORKS(gpud_receiver_get_fd(receiver, &loop.fd, &e));
+    for (;;) {
+        struct gpud_frame *frame = NULL;
+        enum gpud_status status =
+            gpud_receiver_acquire(receiver, by_poll ? 0 : 3 * GPUD_SEC, &frame, error);
+        gpud_frame_release(&frame);
+        if (status != usual && status != GPUD_TIMEOUT)
+            return status;
+        CHECK(gpud_test_now() < until, "nothing happens: %s", error->reason);
+        if (by_poll && status == GPUD_TIMEOUT)
+            CHECK(poll(&loop, 1, NOTICED_MS) == 1, "the descriptor tells nothing");
+    }
+}
+
+static void kill_parent_that_sends(enum peer_child how, bool by_poll)
+{
+    struct gpud_context *context = NEW_CONTEXT();
+    struct gpud_receiver *receiver = NEW_RECEIVER(context, .address = "kill");
+    struct gpud_sender *standby = NULL;
+    struct gpud_layout layout = LAYOUT("UYVY", WIDTH, HEIGHT, 0);
+    struct peer_orders orders = {.sends = true,
+                                 .address = "kill",
+                                 .width = WIDTH,
+                                 .height = HEIGHT,
+                                 .nap = GPUD_MSEC,
+                                 .slow_receiver = GPUD_SLOW_DROP_OLDEST};
+    struct gpud_error error = {.reason = ""};
+    struct peer peer;
+    peer_start(&peer, &orders);
+    CHECK(acquire_until_not(GPUD_TIMEOUT, receiver, by_poll, &error) == GPUD_OK, "%s",
+          error.reason);
+    if (how == PEER_FORK) {
+        standby = NEW_SENDER(context, .address = "kill", .standby = true);
+        WORKS(gpud_sender_configure(standby, PICTURE(&layout), &e));
+    }
+    pid_t child = kill_parent(&peer, how);
+    CHECK(acquire_until_not(GPUD_OK, receiver, by_poll, &error) == GPUD_PEER, "%s", error.reason);
+    if (standby) /* it has the address, and the receiver */
+        WORKS(gpud_sender_wait(standby, 0, 30 * GPUD_SEC, &e));
+    int64_t until = gpud_test_now() + NOTICED_MS * GPUD_MSEC;
+    for (enum gpud_status status = GPUD_TIMEOUT; standby && status != GPUD_OK;) {
+        struct gpud_frame *frame = NULL;
+        SEND_LENT(standby, &layout, 1);
+        status = gpud_receiver_acquire(receiver, 10 * GPUD_MSEC, &frame, &error);
+        gpud_frame_release(&frame);
+        CHECK(gpud_test_now() < until, "the standby does not take over: %s", error.reason);
+    }
+    bury(&peer, child);
+    gpud_sender_destroy(&standby);
+    gpud_receiver_destroy(&receiver);
+    gpud_context_destroy(&context);
+}
+
+static void kill_parents(void)
+{
+    struct baseline before = baseline_take();
+    for (enum peer_child how = PEER_FORK; how <= PEER_CLONE; how++) {
+        kill_parent_that_receives(how);
+        kill_parent_that_sends(how, false);
+        kill_parent_that_sends(how, true);
+    }
+    BASELINE_CHECK(before);
+}
+
 /* kill_test [rounds]; the long run: 1000. */
 int main(int argc, char **argv)
 {
@@ -162,6 +277,8 @@ int main(int argc, char **argv)
     kill_receivers(rounds / 2, GPUD_SLOW_DROP_OLDEST);
     SAY("senders that are killed");
     kill_senders(rounds);
+    SAY("senders and receivers whose children live on");
+    kill_parents();
     /* The last sender could not clean up: the next one to listen does. */
     struct gpud_context *context = NEW_CONTEXT();
     struct gpud_sender *sender = NEW_SENDER(context, .address = "kill");

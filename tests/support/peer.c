@@ -16,6 +16,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -225,6 +226,18 @@ static void take(struct gpud_frame *frame)
     atomic_fetch_add(&own->frames, 1);
 }
 
+static void make_child_if_ordered(void)
+{
+    int how = atomic_load(&own->child);
+    if (!how || atomic_load(&own->child_pid))
+        return;
+    pid_t pid = how == PEER_FORK ? fork() : (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+    CHECK(pid >= 0, "no child: %s", strerror(errno));
+    for (alarm(240); pid == 0;)
+        pause();
+    atomic_store(&own->child_pid, pid);
+}
+
 static void play_receiver(struct gpud_context *context)
 {
     const struct peer_orders *orders = &own->orders;
@@ -239,6 +252,7 @@ static void play_receiver(struct gpud_context *context)
         .on_event = on_event, .by_lines = orders->by_lines);
     atomic_store(&own->ready, true);
     while (!atomic_load(&own->leave)) {
+        make_child_if_ordered();
         bool paused = atomic_load(&own->paused);
         atomic_store(&own->resting, paused);
         if (paused) {
@@ -290,6 +304,7 @@ static void play_sender(struct gpud_context *context)
     WORKS(gpud_sender_configure(sender, PICTURE_AT(&layout, 25), &e));
     atomic_store(&own->ready, true);
     for (uint64_t number = 1; !atomic_load(&own->leave); number++) {
+        make_child_if_ordered();
         SEND_LENT(sender, &layout, number);
         atomic_store(&own->last_value, number);
         atomic_fetch_add(&own->frames, 1);

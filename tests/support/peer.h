@@ -25,6 +25,12 @@ struct peer_note {
     uint64_t value;
 };
 
+/* How it makes a child that runs no other program, and lives on when the peer is killed. */
+enum peer_child {
+    PEER_FORK = 1,
+    PEER_CLONE, /* a call of the kernel: nothing is told of it */
+};
+
 struct peer_orders {
     bool sends;
     char address[108], device[32], route[32];
@@ -44,7 +50,9 @@ struct peer_board {
     struct peer_orders orders;
     /* By the test, at any time. */
     atomic_bool leave, paused;
+    atomic_int child; /* enum peer_child */
     /* By the peer. */
+    atomic_int child_pid;
     atomic_bool ready;   /* the object is made */
     atomic_bool resting; /* while `paused`: no call is under way, and none will be made */
     atomic_ullong frames, gaps, wrong, repeated, ends, lost, connected, corrupted, refusals,

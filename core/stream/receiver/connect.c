@@ -166,6 +166,7 @@ static enum gpud_status greet(struct gpud_receiver *receiver, struct gpud_error 
 {
     receiver->state = GPUD_RECEIVER_HELLO;
     receiver->deadline = gpud_deadline(GPUD_HELLO_DEADLINE);
+    gpud_channel_watch_peer(receiver->channel);
     enum gpud_status status = say_hello(receiver, error);
     if (status != GPUD_OK) {
         struct gpud_error why;

@@ -14,7 +14,8 @@
 
 void gpud_receiver_poll_init(struct gpud_receiver *receiver)
 {
-    receiver->poll = (struct gpud_receiver_poll){.loop = GPUD_LOOP_NONE, .watched = -1};
+    receiver->poll =
+        (struct gpud_receiver_poll){.loop = GPUD_LOOP_NONE, .watched = -1, .watched_peer = -1};
 }
 
 void gpud_receiver_poll_finish(struct gpud_receiver *receiver)
@@ -53,7 +54,18 @@ void gpud_receiver_poll_unwatch(struct gpud_receiver *receiver)
     struct gpud_receiver_poll *poll = &receiver->poll;
     if (poll->watched >= 0)
         gpud_loop_unwatch(&poll->loop, poll->watched);
-    poll->watched = -1;
+    if (poll->watched_peer >= 0)
+        gpud_loop_unwatch(&poll->loop, poll->watched_peer);
+    poll->watched = poll->watched_peer = -1;
+}
+
+static void watch_channel(struct gpud_receiver_poll *poll, const struct gpud_channel *channel)
+{
+    if (poll->watched < 0 && gpud_loop_watch(&poll->loop, channel->fd, NULL) == GPUD_OK)
+        poll->watched = channel->fd;
+    if (poll->watched_peer < 0 && channel->peer_fd >= 0 &&
+        gpud_loop_watch(&poll->loop, channel->peer_fd, NULL) == GPUD_OK)
+        poll->watched_peer = channel->peer_fd;
 }
 
 /* Watches for an event of this side: a slot to upload into is free. The session may outlive the
@@ -95,9 +107,8 @@ bool gpud_receiver_poll_arm(struct gpud_receiver *receiver)
         return false;
     poll->is_armed = true;
     bool waits_for_frames = receiver->pending;
-    if (receiver->channel && !waits_for_frames && poll->watched < 0 &&
-        gpud_loop_watch(&poll->loop, receiver->channel->fd, NULL) == GPUD_OK)
-        poll->watched = receiver->channel->fd;
+    if (receiver->channel && !waits_for_frames)
+        watch_channel(poll, receiver->channel);
     if (waits_for_frames)
         gpud_receiver_poll_unwatch(receiver);
     if (receiver->state == GPUD_RECEIVER_OFFLINE)
@@ -117,16 +128,17 @@ bool gpud_receiver_poll_arm(struct gpud_receiver *receiver)
     return by_page;
 }
 
-void gpud_receiver_poll_disarm(struct gpud_receiver *receiver)
+bool gpud_receiver_poll_disarm(struct gpud_receiver *receiver)
 {
     struct gpud_receiver_poll *poll = &receiver->poll;
     if (!is_open(poll) || !poll->is_armed)
-        return;
-    gpud_loop_drain(&poll->loop);
+        return false;
+    bool by_channel = !gpud_loop_drain(&poll->loop);
     poll->is_armed = false;
     receiver->unread = true; /* KICKs, at least */
-    if (!receiver->session)
-        return;
-    gpud_page_poll_end(&receiver->session->view.end);
-    atomic_store(&receiver->session->idle, false);
+    if (receiver->session) {
+        gpud_page_poll_end(&receiver->session->view.end);
+        atomic_store(&receiver->session->idle, false);
+    }
+    return by_channel;
 }

@@ -16,8 +16,9 @@ void gpud_receiver_poll_finish(struct gpud_receiver *receiver);
  * after the call, and wake the loop if there is one. */
 bool gpud_receiver_poll_arm(struct gpud_receiver *receiver);
 
-/* Call when the next acquire begins. */
-void gpud_receiver_poll_disarm(struct gpud_receiver *receiver);
+/* Call when the next acquire begins. true: it was armed, and only the channel can have woken the
+ * loop: if there is nothing to receive, the sender may have ended. */
+bool gpud_receiver_poll_disarm(struct gpud_receiver *receiver);
 
 /* Call before releasing the channel; held frames may keep its descriptor open. */
 void gpud_receiver_poll_unwatch(struct gpud_receiver *receiver);

@@ -508,7 +508,7 @@ enum gpud_status gpud_receiver_acquire(struct gpud_receiver *receiver, int64_t t
         struct gpud_frame *got = NULL;
         if (atomic_load_explicit(&receiver->interrupted, memory_order_relaxed))
             return gpud_fail(error, GPUD_AGAIN, "interrupted");
-        gpud_receiver_poll_disarm(receiver);
+        bool by_channel = gpud_receiver_poll_disarm(receiver);
 
         bool streaming = receiver->state == GPUD_RECEIVER_STREAMING;
         enum gpud_status status =
@@ -517,6 +517,11 @@ enum gpud_status gpud_receiver_acquire(struct gpud_receiver *receiver, int64_t t
             *frame = got;
             GPUD_STOP_POINT("receiver: frame handed out");
             return GPUD_OK;
+        }
+        if (status == GPUD_AGAIN && by_channel && receiver->channel &&
+            gpud_channel_is_dead(receiver->channel)) {
+            receiver->unread = true;
+            continue;
         }
         if (status == GPUD_OK && gpud_now() < deadline)
             continue; /* a message; the deadline also bounds a flood of them */

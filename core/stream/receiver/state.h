@@ -50,7 +50,7 @@ struct gpud_receiver_poll {
     /* Any thread opens the loop, under the receiver's lock. It does not change once this is set, so
      * that the acquiring thread needs no lock. */
     atomic_bool is_open;
-    int watched; /* the channel's descriptor; -1: none */
+    int watched, watched_peer; /* the channel's descriptors; -1: none */
     bool is_armed;
 };
 

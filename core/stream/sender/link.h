@@ -68,8 +68,9 @@ struct gpud_link {
     _Atomic int64_t deadline; /* of the state; INT64_MAX: none. IDLE: when to make an offer */
     int64_t offer_by;         /* IDLE: the latest time for an offer; 0: no offer failed yet */
     uint32_t epoch_tried;     /* the last one for which an offer was begun */
-    bool connect_reported;    /* to the application */
-    bool end_reported;        /* likewise */
+    int64_t resize_by; /* the latest time for a GROW or SHRINK that found no room; 0: none did */
+    bool connect_reported; /* to the application */
+    bool end_reported;     /* likewise */
     bool end_logged;
 
     /* Under the lock; only the listener's thread changes `transport`, `streamed` and `epoch`, and

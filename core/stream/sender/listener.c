@@ -215,7 +215,7 @@ void gpud_listener_turn(struct gpud_sender *sender)
 static void *run(void *arg)
 {
     struct gpud_sender *sender = arg;
-    struct pollfd fds[2 + GPUD_RECEIVERS_MAX + GPUD_NEWCOMERS_MAX];
+    struct pollfd fds[2 + 2 * GPUD_RECEIVERS_MAX + GPUD_NEWCOMERS_MAX];
     struct gpud_link *links[GPUD_RECEIVERS_MAX];
 
     while (!atomic_load(&sender->stopping)) {
@@ -223,25 +223,30 @@ static void *run(void *arg)
         bool pause = sender->accept_pause > gpud_now() || gpud_newcomers_are_full(sender);
         fds[0] = (struct pollfd){.fd = sender->wake, .events = POLLIN};
         fds[1] = (struct pollfd){.fd = pause ? -1 : sender->listener->fd, .events = POLLIN};
+        struct pollfd *at_link = fds + 2, *at_newcomer = fds + 2 + 2 * count;
         for (uint32_t i = 0; i < count; i++) {
             links[i] = sender->links[i];
-            fds[2 + i] = (struct pollfd){.fd = links[i]->channel->fd, .events = POLLIN};
+            at_link[2 * i] = (struct pollfd){.fd = links[i]->channel->fd, .events = POLLIN};
+            at_link[2 * i + 1] =
+                (struct pollfd){.fd = links[i]->channel->peer_fd, .events = POLLIN};
         }
         for (uint32_t i = 0; i < newcomers; i++)
-            fds[2 + count + i] =
+            at_newcomer[i] =
                 (struct pollfd){.fd = gpud_newcomer_fd(&sender->newcomers[i]), .events = POLLIN};
         struct timespec wait = gpud_time_left(next_deadline(sender));
-        ppoll(fds, 2 + count + newcomers, &wait, NULL);
+        ppoll(fds, 2 + 2 * count + newcomers, &wait, NULL);
 
         if (fds[0].revents) {
             uint64_t ignored;
             ssize_t got = read(sender->wake, &ignored, sizeof(ignored));
             (void)got; /* non-blocking; the count does not matter */
         }
-        for (uint32_t i = 0; i < count; i++)
-            if (fds[2 + i].revents)
+        for (uint32_t i = 0; i < count; i++) {
+            bool has_ended = at_link[2 * i + 1].revents && gpud_channel_is_dead(links[i]->channel);
+            if (at_link[2 * i].revents || has_ended)
                 read_messages(links[i]);
-        gpud_newcomers_read(sender, fds + 2 + count, newcomers);
+        }
+        gpud_newcomers_read(sender, at_newcomer, newcomers);
         /* Each turn, because an event may come just before the other sender lets go. */
         if (!pause && atomic_load(&sender->listener->stands_by))
             take_over(sender);

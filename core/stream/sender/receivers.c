@@ -78,6 +78,7 @@ enum gpud_status gpud_link_create(struct gpud_sender *sender, struct gpud_channe
     made->state = GPUD_LINK_IDLE;
     made->deadline = INT64_MAX;
     learn_peer(made, hello);
+    gpud_channel_watch_peer(channel);
     struct gpud_message message = {.type = GPUD_MESSAGE_HELLO};
     gpud_link_describe(made, &message.hello);
     gpud_endpoints_distance(&message.hello, hello); /* known now; later uses are under the lock */

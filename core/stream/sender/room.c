@@ -18,6 +18,8 @@
 #define SPARE_SLOT_PATIENCE (200 * GPUD_MSEC)
 /* Long enough for receivers that reconnect to find their room again. */
 #define SHRINK_PATIENCE (5 * GPUD_SEC)
+/* How long new receivers wait for one that does not read its messages. */
+#define DEAF_PATIENCE GPUD_SEC
 
 static bool maps(const struct gpud_link *link, const struct gpud_pool *pool)
 {
@@ -49,6 +51,27 @@ static uint32_t count_users(const struct gpud_sender *sender, const struct gpud_
         count += link != besides && (maps(link, pool) || will_map(link, pool));
     }
     return count;
+}
+
+/* Tells a link that the ring grows or shrinks. A peer that leaves no room for it in its connection
+ * would keep new receivers out, and the ring large, so its link ends. */
+static enum gpud_status tell(struct gpud_link *link, struct gpud_message *message,
+                             struct gpud_error *error)
+{
+    int64_t now = gpud_now();
+    gpud_sender_lock(link->sender);
+    enum gpud_status status = gpud_link_try_send(link, message, error);
+    if (status != GPUD_AGAIN)
+        link->resize_by = 0;
+    else if (!link->resize_by ||
+             now >= link->resize_by + DEAF_PATIENCE) /* of an earlier newcomer */
+        link->resize_by = now + DEAF_PATIENCE;
+    else if (now >= link->resize_by)
+        gpud_link_kill(link, GPUD_LOG_WARNING,
+                       "reads none of its messages, and would keep new receivers out: it could not "
+                       "be told for 1 s that the ring changes its size");
+    gpud_sender_unlock(link->sender);
+    return status;
 }
 
 /* --- growing -------------------------------------------------------------------------------- */
@@ -106,7 +129,6 @@ enum gpud_status gpud_link_register_sources(struct gpud_link *link, struct gpud_
  * memories are registered with its card instead. */
 static enum gpud_status tell_growth(struct gpud_link *link, struct gpud_error *error)
 {
-    struct gpud_sender *sender = link->sender;
     struct gpud_transport *transport = link->transport;
     struct gpud_pool *pool = transport->pool;
     struct gpud_message message = {.type = GPUD_MESSAGE_GROW};
@@ -119,9 +141,7 @@ static enum gpud_status tell_growth(struct gpud_link *link, struct gpud_error *e
                            &message.grow, error);
     if (status != GPUD_OK)
         return status;
-    gpud_sender_lock(sender);
-    status = gpud_link_try_send(link, &message, error);
-    gpud_sender_unlock(sender);
+    status = tell(link, &message, error);
     GPUD_STOP_POINT("sender: GROW sent");
     if (status == GPUD_OK)
         transport->known_memories = pool->ring.memories;
@@ -237,13 +257,11 @@ static bool can_take_back(const struct gpud_sender *sender, const struct gpud_po
 /* Makes a receiver unmap all but the first `count` memories. */
 static bool tell_shrink(struct gpud_link *link, uint32_t count)
 {
-    struct gpud_sender *sender = link->sender;
+    struct gpud_error error;
     struct gpud_message message = {.type = GPUD_MESSAGE_SHRINK, .shrink = count};
     if (link->transport->known_memories <= count)
         return true;
-    gpud_sender_lock(sender);
-    bool sent = gpud_link_try_send(link, &message, NULL) == GPUD_OK;
-    gpud_sender_unlock(sender);
+    bool sent = tell(link, &message, &error) == GPUD_OK;
     GPUD_STOP_POINT("sender: SHRINK sent");
     if (sent)
         link->transport->known_memories = count;

@@ -27,7 +27,7 @@ void gpud_loop_unwatch(const struct gpud_loop *loop, int fd);
 /* INT64_MAX: never. */
 void gpud_loop_set_timer(const struct gpud_loop *loop, int64_t at);
 
-/* Makes the event and the timer unreadable. */
-void gpud_loop_drain(const struct gpud_loop *loop);
+/* Makes the event and the timer unreadable; false: neither was readable. */
+bool gpud_loop_drain(const struct gpud_loop *loop);
 
 #endif

@@ -43,7 +43,7 @@ enum gpud_status gpud_rdma_channel_create(bool is_sender, const struct gpud_rdma
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a connection");
     made->base.ops = &gpud_rdma_channel_ops;
     atomic_init(&made->base.references, 1);
-    made->base.fd = made->event = made->timer = -1;
+    made->base.fd = made->base.peer_fd = made->event = made->timer = -1;
     made->base.peer = (struct gpud_peer){.uid = (uid_t)-1, .foreign = true};
     gpud_print(made->base.peer.host, "%s", place->host);
     made->is_sender = is_sender;

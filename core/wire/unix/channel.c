@@ -10,7 +10,10 @@
 #include "wire/unix/registry.h"
 #include "wire/unix/socket.h"
 
+#include <linux/sockios.h>
+#include <poll.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 struct unix_listener {
@@ -25,7 +28,12 @@ struct unix_listener {
 struct unix_channel {
     struct gpud_channel base; /* first */
     atomic_int farewell;
+    atomic_uint kicks; /* sent since the peer was last seen to have read everything */
 };
+
+/* So many KICKs may be unread at once. Asking the kernel before each would cost as much as saving
+ * them does. */
+#define KICKS_UNREAD 8
 
 const struct gpud_channel_ops *gpud_unix_channel = &gpud_unix_channel_ops;
 
@@ -38,8 +46,11 @@ enum gpud_status gpud_unix_channel_create(int fd, const struct gpud_peer *peer,
     made->base.ops = gpud_unix_channel;
     atomic_init(&made->base.references, 1);
     atomic_init(&made->base.connected, true);
+    atomic_init(&made->kicks, 0);
     made->base.fd = fd;
+    made->base.peer_fd = -1;
     made->base.peer = *peer;
+    gpud_fd_keep_from_children(fd);
     gpud_farewell_add(fd, GPUD_FAREWELL_BYE, &made->farewell);
     *channel = &made->base;
     return GPUD_OK;
@@ -199,9 +210,25 @@ static enum gpud_status connect_to(const struct gpud_address *address,
 
 /* --- a channel ----------------------------------------------------------------------------- */
 
+/* Whether a KICK can be left out: one more would only fill the connection of a peer that never
+ * reads, and then other messages find no room. A peer that polls is woken by what is unread. */
+static bool is_surplus_kick(struct unix_channel *channel)
+{
+    int unread = 0;
+    if (atomic_load_explicit(&channel->kicks, memory_order_relaxed) >= KICKS_UNREAD) {
+        if (ioctl(channel->base.fd, SIOCOUTQ, &unread) == 0 && unread > 0)
+            return true;
+        atomic_store_explicit(&channel->kicks, 0, memory_order_relaxed);
+    }
+    atomic_fetch_add_explicit(&channel->kicks, 1, memory_order_relaxed);
+    return false;
+}
+
 static enum gpud_status send_message(struct gpud_channel *channel, struct gpud_message *message,
                                      struct gpud_error *error)
 {
+    if (message->type == GPUD_MESSAGE_KICK && is_surplus_kick((struct unix_channel *)channel))
+        return GPUD_OK;
     enum gpud_status status = gpud_socket_send(channel->fd, message, error);
     if (message->type == GPUD_MESSAGE_BYE && status == GPUD_OK) /* do not repeat it at exit() */
         gpud_farewell_remove(&((struct unix_channel *)channel)->farewell);
@@ -214,9 +241,16 @@ static enum gpud_status receive_message(struct gpud_channel *channel, struct gpu
     return gpud_socket_receive(channel->fd, message, error);
 }
 
+/* Hangs up where only children of the peer hold the connection open: what it has sent is still
+ * received, and then the end. */
 static bool is_dead(const struct gpud_channel *channel)
 {
-    return gpud_fd_is_hung_up(channel->fd);
+    struct pollfd look[] = {{.fd = channel->fd}, {.fd = channel->peer_fd, .events = POLLIN}};
+    if (poll(look, 2, 0) <= 0)
+        return false;
+    if (look[1].revents)
+        shutdown(channel->fd, SHUT_RDWR);
+    return look[1].revents || look[0].revents & (POLLHUP | POLLERR | POLLNVAL);
 }
 
 static void hang_up(struct gpud_channel *channel)

@@ -54,6 +54,7 @@ enum gpud_status gpud_socket_listen_locked(struct gpud_socket_listener *listener
         status = gpud_fail_errno(error, "cannot create a socket");
         goto fail;
     }
+    gpud_fd_keep_from_children(made.fd);
     /* Before bind(), so that the file never has another mode, regardless of the umask. */
     if (fchmod(made.fd, 0600) < 0 || bind(made.fd, (struct sockaddr *)&name, sizeof(name)) < 0) {
         status = gpud_fail_errno(error, "cannot make the socket %s", path);

@@ -115,6 +115,7 @@ static void nap(int64_t time)
 static enum gpud_status open_file(const char *name, int *fd, struct gpud_error *error)
 {
     *fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    gpud_fd_keep_from_children(*fd);
     return *fd < 0 ? gpud_fail_errno(error, "cannot open the lock file %s", name) : GPUD_OK;
 }
 
@@ -150,7 +151,7 @@ static enum gpud_status try_lock(const char *name, int *lock, char *holder, bool
     } else {
         status = gpud_fail_errno(error, "cannot lock %s", name);
     }
-    close(fd);
+    gpud_fd_close(&fd);
     return status;
 }
 
