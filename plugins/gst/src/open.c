@@ -94,6 +94,7 @@ static void reset_stream(GstGpudirectSrc *self)
     updates_clear(&self->updates);
     g_ptr_array_set_size(self->sticky_names, 0);
     pictures_reset(&self->pictures);
+    self->pictures.slots = self->endpoint.running.slots;
     link_state_reset(&self->link);
     src_signal_forget(&self->signal);
     times_reset(&self->times, card);
