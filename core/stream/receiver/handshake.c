@@ -178,6 +178,7 @@ static enum gpud_status accept_offer(struct gpud_receiver *receiver, const struc
 
     gpud_lock_take(&receiver->lock);
     receiver->session = session;
+    gpud_receiver_ask_for_slots(receiver);
     gpud_lock_release(&receiver->lock);
     receiver->messages = 0;
     receiver->state = GPUD_RECEIVER_CANARY;
@@ -259,7 +260,8 @@ static enum gpud_status test_link(struct gpud_receiver *receiver, struct gpud_er
     bool first = !receiver->info.connected;
     receiver->info.connected = true;
     receiver->info.connects += first;
-    receiver->info.slots = gpud_session_slots(receiver->session, receiver->share);
+    receiver->info.slots = gpud_session_slots(receiver->session);
+    receiver->info.slots_max = gpud_session_slots_max(receiver->session);
     gpud_lock_release(&receiver->lock);
     if (first) {
         gpud_print(receiver->peer.path, "%s", receiver->info.path);
@@ -289,7 +291,6 @@ static void take_hello(struct gpud_receiver *receiver, const struct gpud_endpoin
     struct gpud_endpoint self;
     gpud_endpoint_describe(&self, receiver->device, receiver->name);
     receiver->peer.pid = peer->pid;
-    receiver->share = hello->slots;
     gpud_print(receiver->peer.host, "%s", peer->host);
     gpud_print(receiver->peer.name, "%s", hello->name);
     gpud_print(receiver->sender_device, "%s", hello->device);
@@ -351,6 +352,16 @@ enum gpud_status gpud_receiver_handle(struct gpud_receiver *receiver, struct gpu
         if (!receiver->session || receiver->session->owns_ring)
             return unexpected(message, error);
         return gpud_session_shrink(receiver->session, message->shrink, error);
+    case GPUD_MESSAGE_SLOTS:
+        if (!receiver->session && receiver->has_refused)
+            return GPUD_OK; /* as above */
+        if (!receiver->session || receiver->session->owns_ring || message->slots == 0)
+            return unexpected(message, error);
+        gpud_session_set_slots(receiver->session, message->slots);
+        gpud_lock_take(&receiver->lock);
+        receiver->info.slots = gpud_session_slots(receiver->session);
+        gpud_lock_release(&receiver->lock);
+        return GPUD_OK;
     case GPUD_MESSAGE_EVENT: {
         if (receiver->state == GPUD_RECEIVER_HELLO)
             return unexpected(message, error);

@@ -164,7 +164,7 @@ static int is_due(const struct gpud_receiver *receiver)
     const struct gpud_page_rx *view = &receiver->session->view;
     if (receiver->message.type == GPUD_MESSAGE_GROW ||
         receiver->message.type == GPUD_MESSAGE_SHRINK ||
-        receiver->message.type == GPUD_MESSAGE_KICK)
+        receiver->message.type == GPUD_MESSAGE_SLOTS || receiver->message.type == GPUD_MESSAGE_KICK)
         return 1;
     int reached = is_reached(receiver);
     /* The frames before it may be lost with their sender. The connection is checked before the
@@ -557,6 +557,14 @@ void gpud_receiver_interrupt(struct gpud_receiver *receiver, bool interrupted)
         gpud_page_rouse(&receiver->session->view.end);
     if (receiver->on_interrupt)
         receiver->on_interrupt(receiver->on_interrupt_user);
+    gpud_lock_release(&receiver->lock);
+}
+
+void gpud_receiver_set_slots(struct gpud_receiver *receiver, uint32_t slots)
+{
+    gpud_lock_take(&receiver->lock);
+    receiver->slots_wished = slots < GPUD_SLOTS_MAX ? slots : GPUD_SLOTS_MAX;
+    gpud_receiver_ask_for_slots(receiver);
     gpud_lock_release(&receiver->lock);
 }
 
