@@ -298,6 +298,10 @@ static void body(struct codec *codec, struct gpud_message *message)
         u32(codec, &message->offer.signal);
         u32(codec, &message->offer.large_meta_max);
         at_most(codec, message->offer.large_meta_max, GPUD_LARGE_META_MAX);
+        u32(codec, &message->offer.slots);
+        u32(codec, &message->offer.slots_max);
+        at_most(codec, message->offer.slots_max, GPUD_SLOTS_MAX);
+        at_most(codec, message->offer.slots, message->offer.slots_max);
         media(codec, &message->offer.media);
         handle(codec, &message->offer.page);
         ring(codec, &message->offer.ring);
@@ -332,6 +336,10 @@ static void body(struct codec *codec, struct gpud_message *message)
         break;
     case GPUD_MESSAGE_SHRINK:
         u32(codec, &message->shrink);
+        break;
+    case GPUD_MESSAGE_SLOTS:
+        u32(codec, &message->slots);
+        at_most(codec, message->slots, GPUD_SLOTS_MAX);
         break;
     case GPUD_MESSAGE_QUERY:
     case GPUD_MESSAGE_KICK:
@@ -451,7 +459,7 @@ const char *gpud_message_name(enum gpud_message_type type)
         [GPUD_MESSAGE_GROW] = "GROW",     [GPUD_MESSAGE_BYE] = "BYE",
         [GPUD_MESSAGE_QUERY] = "QUERY",   [GPUD_MESSAGE_STATUS] = "STATUS",
         [GPUD_MESSAGE_LINKS] = "LINKS",   [GPUD_MESSAGE_KICK] = "KICK",
-        [GPUD_MESSAGE_SHRINK] = "SHRINK",
+        [GPUD_MESSAGE_SHRINK] = "SHRINK", [GPUD_MESSAGE_SLOTS] = "SLOTS",
     };
     return (unsigned)type < sizeof(names) / sizeof(names[0]) && names[type] ? names[type]
                                                                             : "message";

@@ -16,6 +16,8 @@
  *        ═════ frames: words in the ring page ═════   no messages
  *        ◀────────────── EVENT, EOS, GROW, OFFER      each with its place among the frames
  *        ◀─────────────────────────────── SHRINK      unmap the ring's last memories
+ *        SLOTS ────────────────────────────────▶      may it hold more frames of the shared ring?
+ *        ◀──────────────────────────────── SLOTS      as many as these now; has no position
  *        ◀─────────────────────────────────▶ KICK     "look again", to a side that polls the
  *                                                     connection (base/sleep.h); has no position
  *        ◀──────────────────────────────────▶ BYE     without it, the end is a crash
@@ -39,7 +41,7 @@
 #include <gpudirect/sender.h>
 
 #define GPUD_MESSAGE_MAGIC UINT32_C(0x44555047) /* "GPUD" */
-#define GPUD_MESSAGE_VERSION 9
+#define GPUD_MESSAGE_VERSION 10
 #define GPUD_MESSAGE_MAX 16384
 #define GPUD_MESSAGE_HANDLES (2 + GPUD_RING_MEMORIES_MAX)
 
@@ -59,6 +61,7 @@ enum gpud_message_type {
     GPUD_MESSAGE_LINKS,
     GPUD_MESSAGE_KICK,
     GPUD_MESSAGE_SHRINK,
+    GPUD_MESSAGE_SLOTS,
 };
 
 /* How a network card accesses a device's memory, as bits. */
@@ -89,11 +92,11 @@ struct gpud_endpoint {
     char no_direct[GPUD_REASON_MAX]; /* why peers cannot write its memory */
     uint32_t reach_count;
     uint8_t reach[GPUD_REACH_MAX][16]; /* the devices that its copy engine can write */
-    const void *common; /* of the device, see ops.h; not sent: known only of a peer in the same
-                           context */
-    uint32_t host_rate; /* MB/s between it and the host's memory; 0: unknown */
-    uint64_t token;     /* of the context: equal = the same process and context */
-    uint8_t host[16];   /* the machine's boot id */
+    const void *common;      /* of the device, see ops.h; not sent: known only of a peer in the same
+                                context */
+    uint32_t host_rate;      /* MB/s between it and the host's memory; 0: unknown */
+    uint64_t token;          /* of the context: equal = the same process and context */
+    uint8_t host[16];        /* the machine's boot id */
     uint64_t time_namespace; /* identifies its CLOCK_MONOTONIC; see base/host.h */
     struct gpud_network network;
     char route[32]; /* the only one to use, or "" */
@@ -109,6 +112,9 @@ struct gpud_offer {
     uint32_t signal;              /* enum gpud_signal_place: where the devices' signal words are */
     uint32_t large_meta_max; /* bytes that a frame may have, at most GPUD_LARGE_META_MAX; 0: none */
     struct gpud_media media;
+    /* How many frames the receiver may hold, in flight included, and how many at most if it asks
+     * for more; 0 if the receiver owns the ring, which has as many as it likes. */
+    uint32_t slots, slots_max;
     struct gpud_handle page; /* the sender's ring page, if each side has one; else type NONE */
     struct gpud_ring_description ring; /* memories = 0 if the receiver owns the ring */
 };
@@ -116,7 +122,7 @@ struct gpud_offer {
 struct gpud_accept {
     uint32_t epoch, entries;
     struct gpud_handle page;           /* the ring page */
-    struct gpud_handle large_metas; /* room for each entry's; NONE: frames come without them */
+    struct gpud_handle large_metas;    /* room for each entry's; NONE: frames come without them */
     struct gpud_ring_description ring; /* memories = 0 if the sender owns the ring */
 };
 
@@ -175,6 +181,7 @@ struct gpud_message {
         struct gpud_user_message event;
         struct gpud_ring_description grow;
         uint32_t shrink; /* SHRINK: how many memories stay */
+        uint32_t slots;  /* SLOTS: how many frames are wished for, or may be held */
         struct gpud_report report;
         struct gpud_links links;
     };

@@ -168,6 +168,7 @@ enum gpud_status gpud_page_tx_init(struct gpud_page_tx *view, struct gpud_page *
     view->end.waker.asleep = &page->receiver.asleep;
     view->end.waker.kicks = &page->sender.kicks;
     view->entries = credits < entries ? credits : entries;
+    view->offered = entries;
     while (view->free_count < view->entries) {
         view->free[view->free_count] = (uint8_t)(view->entries - 1 - view->free_count);
         view->free_count++;
@@ -182,6 +183,12 @@ void gpud_page_start(struct gpud_page_tx *view, uint64_t sequence)
     atomic_store_explicit(&start[0], (uint32_t)sequence, memory_order_relaxed);
     atomic_store_explicit(&start[1], (uint32_t)(sequence >> 32), memory_order_release);
     publish_range(&view->end, start, sizeof(view->page->sender.start));
+}
+
+void gpud_page_raise(struct gpud_page_tx *view, uint32_t credits)
+{
+    while (view->entries < credits && view->entries < view->offered)
+        view->free[view->free_count++] = (uint8_t)view->entries++;
 }
 
 /* Model (tests/model): describe.1 in link.pml and ring.pml. */
@@ -337,6 +344,7 @@ void gpud_page_rx_init(struct gpud_page_rx *view, struct gpud_page *page,
     memset(view, 0, sizeof(*view));
     view->page = page;
     view->entries = entries;
+    atomic_init(&view->credits, entries);
     choose_carrier(&view->end, remote);
     view->end.half = &page->receiver;
     view->end.sleeper.asleep = &page->receiver.asleep;
@@ -361,6 +369,13 @@ void gpud_page_ask_for_lines(const struct gpud_page_rx *view)
     publish_word(&view->end, &view->page->receiver.by_lines, 1);
 }
 
+/* The messages before a frame are read before it is claimed, so that a larger number is known by
+ * then. */
+static uint32_t credits_of(const struct gpud_page_rx *view)
+{
+    return atomic_load_explicit(&view->credits, memory_order_relaxed);
+}
+
 uint32_t gpud_page_head(const struct gpud_page_rx *view)
 {
     return atomic_load_explicit(&view->page->sender.head, memory_order_acquire);
@@ -380,7 +395,7 @@ uint32_t gpud_page_count_waiting(const struct gpud_page_rx *view)
 {
     uint32_t claimed = gpud_page_claimed(view); /* before the head: a sender moves both */
     uint32_t waiting = gpud_page_head(view) - claimed;
-    return waiting < view->entries ? waiting : view->entries;
+    return waiting < credits_of(view) ? waiting : credits_of(view);
 }
 
 uint32_t gpud_page_messages(const struct gpud_page_rx *view)
@@ -392,7 +407,7 @@ bool gpud_page_is_announced(const struct gpud_page_rx *view)
 {
     uint32_t announced = atomic_load_explicit(&view->page->sender.announced, memory_order_acquire);
     uint32_t ahead = announced - gpud_page_head(view);
-    return ahead > 0 && ahead <= view->entries;
+    return ahead > 0 && ahead <= credits_of(view);
 }
 
 bool gpud_page_is_taken_back(const struct gpud_page_rx *view)
@@ -423,7 +438,7 @@ int gpud_page_reached(const struct gpud_page_rx *view, uint32_t position)
     uint32_t ahead = position - gpud_page_claimed(view);
     if (ahead == 0 || ahead > UINT32_MAX / 2) /* a sender's revoke may move past it, too */
         return 1;
-    return ahead <= view->entries ? 0 : -1;
+    return ahead <= credits_of(view) ? 0 : -1;
 }
 
 void gpud_page_tell_stats(struct gpud_page_rx *view, const struct gpud_link_stats *stats,
@@ -463,9 +478,9 @@ int gpud_page_claim(struct gpud_page_rx *view, uint32_t limit, uint32_t *entry,
         uint32_t waiting = gpud_page_head(view) - claimed, ahead = limit - claimed;
         if (gpud_page_claimed(view) != claimed)
             continue; /* the sender took the oldest back meanwhile, and may have published more */
-        if (waiting > view->entries)
+        if (waiting > credits_of(view))
             return violation(error, "more frames waiting than entries");
-        if (waiting == 0 || ahead == 0 || ahead > view->entries)
+        if (waiting == 0 || ahead == 0 || ahead > credits_of(view))
             return 0;
         /* Read before the exchange: after it the sender may publish into this position again. */
         index = atomic_load_explicit(&sender->published[INDEX(claimed)], memory_order_acquire);
@@ -473,7 +488,7 @@ int gpud_page_claim(struct gpud_page_rx *view, uint32_t limit, uint32_t *entry,
             break;
     }
     GPUD_STOP_POINT("receiver: claimed, descriptor not read");
-    if (index >= view->entries)
+    if (index >= credits_of(view))
         return violation(error, "an entry that does not exist");
     if (atomic_load_explicit(&view->held[index], memory_order_acquire))
         return violation(error, "an entry that is still held here");
@@ -518,7 +533,7 @@ bool gpud_page_give_back(struct gpud_page_rx *view, uint32_t entry, const atomic
     uint32_t waiting = atomic_load_explicit(&sender->head, memory_order_relaxed) -
                        atomic_load_explicit(&half->claimed, memory_order_relaxed);
     if (!atomic_load_explicit(idle, memory_order_relaxed) &&
-        view->entries - held < waiting + wanted)
+        credits_of(view) - held < waiting + wanted)
         return false;
     return gpud_page_wake(&view->end, sleep);
 }

@@ -252,7 +252,8 @@ void gpud_page_poll_end(struct gpud_page_end *end);
 struct gpud_page_tx {
     struct gpud_page *page;
     struct gpud_page_end end;
-    uint32_t entries;        /* used */
+    uint32_t entries;        /* used: credits */
+    uint32_t offered;        /* that the receiver has */
     uint32_t head, returned; /* ours, and how far we have read theirs */
     uint32_t messages;
     uint32_t free_count;
@@ -274,6 +275,10 @@ enum gpud_status gpud_page_tx_init(struct gpud_page_tx *view, struct gpud_page *
 
 /* Every frame after `sequence` goes to this receiver or counts as dropped for it. */
 void gpud_page_start(struct gpud_page_tx *view, uint64_t sequence);
+
+/* The receiver may hold so many frames from now on; no fewer than before, and no more than it has
+ * entries. */
+void gpud_page_raise(struct gpud_page_tx *view, uint32_t credits);
 
 bool gpud_page_take(struct gpud_page_tx *view, uint32_t *entry);
 void gpud_page_untake(struct gpud_page_tx *view, uint32_t entry);
@@ -338,6 +343,7 @@ struct gpud_page_rx {
     struct gpud_page *page;
     struct gpud_page_end end;
     uint32_t entries;
+    _Atomic uint32_t credits; /* entries that the sender uses, as it says */
     uint32_t returned;
     uint64_t last_sequence;
     int64_t stats_told; /* when the stats were published last */

@@ -13,7 +13,7 @@
  * @endverbatim
  *
  * Thread-safety: acquire and count_frames come from one thread at a time; frames may be released
- * from any thread; get_fd, get_info and interrupt may be called from any thread.
+ * from any thread; get_fd, get_info, set_slots and interrupt may be called from any thread.
  */
 /* clang-format on */
 #ifndef GPUDIRECT_RECEIVER_H
@@ -56,8 +56,9 @@ struct gpud_receiver_params {
     const char *address; /**< required: as the sender's */
     const char *device;  /**< where the frames shall arrive, as the sender's; NULL: "host" */
     const char *name;    /**< shown to the sender; NULL: the process's name */
-    /** frames that may be in flight or held at once, at most GPUD_SLOTS_MAX; the smaller number of
-     * both sides counts. 0: 4; of sound and data, unless alloc is set, as a sender's default */
+    /** frames that may be in flight or held at once; at most GPUD_SLOTS_MAX. 0: as many as the
+     * sender gives; in memory of this receiver's own, the sender's default, and 6 with `alloc`.
+     * Where the sender has set fewer, those count, until gpud_receiver_set_slots() asks for more */
     uint32_t slots;
     /** When this receiver is slow. DEFAULT: the sender's policy; a wish to BLOCK is heard only by a
      * sender that blocks by itself. */
@@ -111,7 +112,6 @@ struct gpud_receiver_params {
      * rows */
     const uint64_t *modifiers;
     uint32_t modifier_count; /**< entries of modifiers, at most GPUD_MODIFIERS_MAX */
-    bool slots_of_pictures;  /**< `slots` is for pictures alone: sound and data have the default */
 };
 
 /** The state and counters of a receiver. */
@@ -138,10 +138,13 @@ struct gpud_receiver_info {
     uint64_t latency_p50_ns;
     uint64_t latency_p99_ns; /**< 99th percentile, likewise */
     uint64_t latency_max_ns; /**< longest, likewise */
-    uint32_t slots; /**< that may be in flight or held at once, as both sides asked; 0: not known */
+    /** that may be in flight or held at once: what both sides asked for, or more after
+     * gpud_receiver_set_slots(); 0: not known */
+    uint32_t slots;
     char device[32];                     /**< where the frames arrive */
     char device_reason[GPUD_REASON_MAX]; /**< why there; "": it was named */
     char whole_reason[GPUD_REASON_MAX];  /**< why frames come as a whole; "": also by lines */
+    uint32_t slots_max; /**< the most that `slots` can become at this sender; 0: not known */
 };
 
 /** Creates a receiver. It connects in gpud_receiver_acquire(), not here.
@@ -209,6 +212,18 @@ GPUD_API enum gpud_status gpud_receiver_get_fd(struct gpud_receiver *receiver, i
  * @return the number of frames
  */
 GPUD_API uint32_t gpud_receiver_count_frames(struct gpud_receiver *receiver);
+
+/** Asks for more frames that may be in flight or held at once than gpud_receiver_params.slots, for
+ * example once it is known how long a pipeline holds each. A sender that shares its ring lets it
+ * grow, by memory of its own: by up to 256 MiB for one receiver and 512 MiB for all, and never to
+ * more than GPUD_SLOTS_MAX frames. gpud_receiver_info.slots shows what it gave. The ring of another
+ * route has a fixed size. The wish holds for later senders, too; fewer slots than before are
+ * ignored until the next connection. Any thread, also in on_event.
+ *
+ * @param receiver  the receiver
+ * @param slots  frames; at most GPUD_SLOTS_MAX; 0: as gpud_receiver_params.slots
+ */
+GPUD_API void gpud_receiver_set_slots(struct gpud_receiver *receiver, uint32_t slots);
 
 /** Tells the sender (gpud_link_info.latency_ns) how long the frame acquired last took, by a clock
  * that both hosts follow, PTP for example, which only the application knows. Call it before that

@@ -76,7 +76,7 @@ struct gpud_sender_params {
      * gpud_sender_info.device_reason for the choice */
     const char *device;
     const char *name; /**< shown to the peers; NULL: the process's name */
-    /** frames in flight per receiver, at most GPUD_SLOTS_MAX. 0: 4 pictures; of sound and data 60
+    /** frames in flight per receiver, at most GPUD_SLOTS_MAX. 0: 6 pictures; of sound and data 60
      * blocks, or as many as fit into 64 MiB, but at least 8 */
     uint32_t slots;
     enum gpud_slow_receiver slow_receiver; /**< default: BLOCK */
@@ -129,7 +129,6 @@ struct gpud_sender_params {
      * of an image gives its bytes as they lie. NULL: frames are rows */
     const uint64_t *modifiers;
     uint32_t modifier_count; /**< entries of modifiers, at most GPUD_MODIFIERS_MAX */
-    bool slots_of_pictures;  /**< `slots` is for pictures alone: sound and data have the default */
 };
 
 /** The state and counters of a sender. */

@@ -34,7 +34,7 @@ static void answer(int fd, struct fuzz_input *input)
     if (kind % 4 == 1)
         message.type = GPUD_MESSAGE_LINKS;
     if (kind % 4 == 2)
-        message.type = (enum gpud_message_type)(kind / 4 % (GPUD_MESSAGE_SHRINK + 1));
+        message.type = (enum gpud_message_type)(kind / 4 % (GPUD_MESSAGE_SLOTS + 1));
     if (message.type == GPUD_MESSAGE_STATUS) {
         message.report.links = kind / 4 % (GPUD_RECEIVERS_MAX + 1);
         message.report.epoch = kind / 128;

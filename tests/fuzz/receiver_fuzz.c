@@ -264,6 +264,9 @@ static void say(struct player *player, struct fuzz_input *input)
     case GPUD_MESSAGE_SHRINK:
         message.shrink = fuzz_number(input, 1) % 4;
         break;
+    case GPUD_MESSAGE_SLOTS:
+        message.slots = fuzz_number(input, 1) % (GPUD_SLOTS_MAX + 2);
+        break;
     case GPUD_MESSAGE_GROW:
         message.grow = player->offered;
         break;

@@ -191,6 +191,108 @@ TEST(test_black)
     }
 }
 
+/* --- another format ----------------------------------------------------------------------- */
+
+#define CAPS_LARGE "video/x-raw,format=UYVY,width=320,height=240,framerate=25/1"
+
+/* What came behind the caps of CAPS_LARGE, in the streaming thread. */
+struct large {
+    gint buffers, misfits; /* atomic; misfits: buffers of another size than the caps say */
+};
+
+static GstPadProbeReturn watch_sizes(GstPad *pad, GstPadProbeInfo *info, gpointer user)
+{
+    struct large *large = user;
+    GstCaps *caps = gst_pad_get_current_caps(pad);
+    GstVideoInfo video;
+
+    fail_unless(caps && gst_video_info_from_caps(&video, caps));
+    gst_caps_unref(caps);
+    if (video.width != 320)
+        return GST_PAD_PROBE_OK;
+    if (gst_buffer_get_size(GST_PAD_PROBE_INFO_BUFFER(info)) != video.size)
+        g_atomic_int_inc(&large->misfits);
+    g_atomic_int_inc(&large->buffers);
+    return GST_PAD_PROBE_OK;
+}
+
+/* The last buffer, and those before it are dropped. */
+static GstBuffer *pull_last(GstHarness *src)
+{
+    GstBuffer *last = ends_pull(src), *next;
+
+    while ((next = gst_harness_try_pull(src))) {
+        gst_buffer_unref(last);
+        last = next;
+    }
+    return last;
+}
+
+/* With caps of another size that has no picture yet, stand-ins are of that size, and black. */
+static void expect_large_black(GstHarness *src, const struct large *large)
+{
+    ENDS_UNTIL(ENDS_WAIT, g_atomic_int_get(&large->buffers) >= 5);
+    fail_unless_equals_int(g_atomic_int_get(&large->misfits), 0);
+    g_autoptr(GstBuffer) black = pull_last(src);
+    ends_check_black(black, CAPS_LARGE);
+}
+
+static const gchar *const replacing[] = {"freeze", "black"};
+
+TEST(test_next_sender_of_another_format, .times = G_N_ELEMENTS(replacing))
+{
+    g_autofree gchar *properties =
+        g_strdup_printf("on-disconnect=%s on-eos=wait", replacing[__i__]);
+    struct large large = {0};
+    g_autoptr(GstHarness) src = ends_src(properties);
+    GstHarness *sink = open_sink(CAPS_SMALL);
+
+    gst_pad_add_probe(src->sinkpad, GST_PAD_PROBE_TYPE_BUFFER, watch_sizes, &large, NULL);
+    send(sink, CAPS_SMALL, 1);
+    pull_picture(src, CAPS_SMALL, 1);
+    gst_harness_push_event(sink, gst_event_new_eos());
+    ENDS_UNTIL(ENDS_WAIT, ends_stat(src, "stood-in") >= 2);
+    ends_close(sink);
+    sink = open_sink(CAPS_LARGE);
+    expect_large_black(src, &large);
+}
+
+TEST(test_stall_in_another_format, .times = G_N_ELEMENTS(replacing))
+{
+    g_autofree gchar *properties = g_strdup_printf("on-disconnect=%s", replacing[__i__]);
+    struct large large = {0};
+    g_autoptr(GstHarness) src = ends_src(properties);
+    GstHarness *sink = open_sink(CAPS_SMALL);
+
+    gst_pad_add_probe(src->sinkpad, GST_PAD_PROBE_TYPE_BUFFER, watch_sizes, &large, NULL);
+    send(sink, CAPS_SMALL, 1);
+    pull_picture(src, CAPS_SMALL, 1);
+    gst_harness_set_src_caps_str(sink, CAPS_LARGE);
+    expect_large_black(src, &large);
+}
+
+/* A picture that is repeated is cropped as before. */
+TEST(test_freeze_keeps_the_crop)
+{
+    g_autoptr(GstHarness) src = ends_src("on-disconnect=freeze");
+    GstHarness *sink = open_sink(CAPS_SMALL);
+    GstBuffer *cropped = ends_picture(CAPS_SMALL, 1);
+    GstVideoCropMeta *crop = gst_buffer_add_video_crop_meta(cropped);
+
+    crop->x = 2;
+    crop->y = 4;
+    crop->width = 32;
+    crop->height = 8;
+    fail_unless_equals_int(gst_harness_push(sink, cropped), GST_FLOW_OK);
+    gst_buffer_unref(ends_pull(src));
+    for (guint i = 0; i < 3; i++) {
+        g_autoptr(GstBuffer) again = ends_pull(src);
+        const GstVideoCropMeta *kept = gst_buffer_get_video_crop_meta(again);
+        fail_unless(kept != NULL, "stand-in %u has no crop meta", i);
+        fail_unless(kept->x == 2 && kept->y == 4 && kept->width == 32 && kept->height == 8);
+    }
+}
+
 /* While stand-ins come, the element can be paused, played and stopped at any time. */
 TEST(test_states_meanwhile)
 {

@@ -166,6 +166,52 @@ TEST(test_greedy_downstream)
     fail_unless_equals_uint64(ends_stat(src, "copies-cpu"), G_N_ELEMENTS(held) - 3);
 }
 
+/* A live sender loses no picture to a receiver that holds all that it gets, whichever end has fewer
+ * slots: there is always one for the next picture, and, where there are four or more, for the one
+ * behind it. */
+static const struct {
+    guint sink, src, at_once;
+} holds[] = {{6, 6, 2}, {6, 40, 2}, {40, 6, 2}, {4, 4, 2}, {3, 6, 1}, {3, 3, 1}, {2, 2, 1}};
+
+TEST(test_greedy_downstream_of_a_live_sender, .times = G_N_ELEMENTS(holds))
+{
+    g_autofree gchar *to = g_strdup_printf("slots=%u slow-receiver=drop-oldest", holds[__i__].sink);
+    g_autofree gchar *from = g_strdup_printf("slots=%u", holds[__i__].src);
+    guint at_once = holds[__i__].at_once, sent = 0;
+    GPtrArray *held = g_ptr_array_new_with_free_func((GDestroyNotify)gst_buffer_unref);
+
+    setup(to, from);
+    for (guint round = 0; round < 25; round++) {
+        for (guint i = 0; i < at_once; i++)
+            ends_push(sink, CAPS_SMALL, sent++);
+        while (held->len < sent)
+            g_ptr_array_add(held, ends_pull(src));
+        ENDS_UNTIL(ENDS_WAIT, ends_stat(src, "frames") == sent);
+    }
+    fail_unless_equals_uint64(ends_stat(sink, "dropped-slow-receiver"), 0);
+    for (guint i = 0; i < held->len; i++)
+        ends_check_picture(held->pdata[i], CAPS_SMALL, i);
+    g_ptr_array_unref(held);
+}
+
+/* A file's sender with fewer slots than its receiver: the stream continues through a queue that
+ * begins when it holds more pictures than there are slots. */
+TEST(test_queue_with_a_threshold_and_few_slots)
+{
+    g_autoptr(EndsPipeline) receiver = ends_pipeline(
+        "gpudirectsrc address=%s ! queue min-threshold-buffers=5 ! fakesink sync=false",
+        ends_own());
+    g_autoptr(EndsPipeline) sender = ends_pipeline("videotestsrc num-buffers=60 ! " CAPS_SMALL
+                                                   " ! gpudirectsink sync=false slots=3 address=%s",
+                                                   ends_own());
+    g_autoptr(GstBus) bus = gst_element_get_bus(receiver);
+
+    gst_element_set_state(receiver, GST_STATE_PLAYING);
+    gst_element_set_state(sender, GST_STATE_PLAYING);
+    g_autoptr(GstMessage) message = ends_wait_message(bus, GST_MESSAGE_EOS | GST_MESSAGE_ERROR, 20);
+    fail_unless(message && GST_MESSAGE_TYPE(message) == GST_MESSAGE_EOS);
+}
+
 /* The credit belongs to the memory, not to the buffer. */
 TEST(test_memory_outlives_its_buffer)
 {

@@ -8,6 +8,7 @@
 #include "base/fd.h"
 #include "support/check.h"
 #include "support/count.h"
+#include "support/make.h"
 
 #include <errno.h>
 #include <sys/socket.h>
@@ -272,6 +273,94 @@ static void a_full_connection(void)
     raw_log_clear();
 }
 
+/* --- slots that a receiver asks for ---------------------------------------------------------- */
+
+static uint32_t hear_slots(struct raw *raw)
+{
+    struct gpud_message message;
+    do {
+        CHECK(raw_receive(raw->fd, &message, 20 * GPUD_SEC), "no SLOTS comes");
+        gpud_message_close(&message);
+    } while (message.type != GPUD_MESSAGE_SLOTS);
+    return message.slots;
+}
+
+static void ask(struct raw *raw, uint32_t slots)
+{
+    struct gpud_message message = {.type = GPUD_MESSAGE_SLOTS, .slots = slots};
+    CHECK(raw_send_message(raw->fd, &message), "SLOTS cannot be sent");
+}
+
+static uint32_t slots_of(struct gpud_receiver *receiver)
+{
+    struct gpud_receiver_info info = INFO(receiver, receiver);
+    return info.slots;
+}
+
+/* Nothing is dropped for a receiver that holds the frames it may hold, also in the next format. */
+static void asked_for(void)
+{
+    enum { WISH = 40 };
+    struct gpud_frame *held[WISH];
+    struct gpud_context *context = NEW_CONTEXT();
+    struct gpud_receiver *receiver = NEW_RECEIVER(context, .address = BACKGROUND_ADDRESS);
+    struct gpud_frame *frame = ACQUIRE_FRAME(receiver, 20 * GPUD_SEC);
+    uint32_t before = slots_of(receiver);
+    CHECK(before < WISH, "%u slots at first", before);
+    CHECK_EQUAL(INFO(receiver, receiver).slots_max, GPUD_SLOTS_MAX);
+    gpud_receiver_set_slots(receiver, WISH);
+    for (int turn = 0; turn < 2; turn++) {
+        while (slots_of(receiver) < WISH) { /* the streaming thread hears of them */
+            gpud_frame_release(&frame);
+            frame = ACQUIRE_FRAME(receiver, 20 * GPUD_SEC);
+        }
+        gpud_frame_release(&frame);
+        CHECK_EQUAL(slots_of(receiver), WISH);
+        for (int i = 0; i < WISH; i++)
+            held[i] = ACQUIRE_FRAME(receiver, 20 * GPUD_SEC);
+        for (int i = 0; i < WISH; i++)
+            gpud_frame_release(&held[i]);
+        frame = ACQUIRE_FRAME(receiver, 20 * GPUD_SEC);
+        if (turn == 0)
+            background_configure(&background);
+        for (uint32_t epoch = INFO(frame, frame).epoch; turn == 0;) {
+            gpud_frame_release(&frame);
+            frame = ACQUIRE_FRAME(receiver, 20 * GPUD_SEC);
+            if (INFO(frame, frame).epoch != epoch)
+                break;
+        }
+    }
+    gpud_frame_release(&frame);
+    gpud_receiver_destroy(&receiver);
+    gpud_context_destroy(&context);
+    background_goes_on(&background);
+    raw_log_clear();
+}
+
+/* However much receivers ask for, there is room for all the others, and a wish is heard once. */
+static void asked_for_too_much(void)
+{
+    enum { GREEDY = 8 };
+    struct raw greedy[GREEDY], late;
+    uint64_t before = disconnects();
+    uint32_t all = 0;
+    for (int i = 0; i < GREEDY; i++) {
+        raw_open(&greedy[i], BACKGROUND_ADDRESS, RAW_READY_SENT);
+        for (int k = 0; k < 100; k++)
+            ask(&greedy[i], GPUD_SLOTS_MAX - k % 2);
+        if (all + GPUD_SLOTS_MAX < 31 * 4) /* the memories that are to spare, of four slots each */
+            all += hear_slots(&greedy[i]) - 4;
+    }
+    CHECK(all >= GPUD_SLOTS_MAX - 4, "%u slots", all);
+    raw_open(&late, BACKGROUND_ADDRESS, RAW_STREAMING);
+    CHECK_EQUAL(disconnects(), before);
+    raw_close(&late);
+    for (int i = 0; i < GREEDY; i++)
+        raw_close(&greedy[i]);
+    background_goes_on(&background);
+    raw_log_clear();
+}
+
 int main(int argc, char **argv)
 {
     static const struct background_test tests[] = {
@@ -282,6 +371,8 @@ int main(int argc, char **argv)
         {"what is spare goes back", shrinks},
         {"a neighbour that reads nothing, and is woken for each frame", a_deaf_neighbour},
         {"a neighbour whose connection is full", a_full_connection},
+        {"a receiver asks for slots", asked_for},
+        {"receivers ask for more slots than there are", asked_for_too_much},
     };
     return background_main(&background, tests, sizeof(tests) / sizeof(tests[0]), argc, argv);
 }

@@ -253,6 +253,7 @@ void raw_offer(struct raw_server *server, struct gpud_message *message)
     strcpy(offer->route, "map");
     offer->media.picture.layout = server->layout;
     offer->ring.slot_size = server->slot_size;
+    offer->slots = offer->slots_max = SERVER_SLOTS;
     offer->ring.slots_per_memory = SERVER_SLOTS;
     offer->ring.memories = 1;
     offer->ring.handle[0] = (struct gpud_handle){
@@ -285,7 +286,7 @@ void raw_adopt_page(struct raw_server *server, struct gpud_message *accept)
     gpud_memory_unmap_pages(server->page, sizeof(struct gpud_page));
     server->page = page;
     WORKS(gpud_page_tx_init(&server->view, server->page, NULL, accept->accept.entries,
-                            accept->accept.entries, &e));
+                            SERVER_SLOTS, &e));
     gpud_message_close(accept);
 }
 

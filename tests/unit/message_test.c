@@ -121,6 +121,9 @@ static void check_sane(const struct gpud_message *message)
     case GPUD_MESSAGE_KICK:
     case GPUD_MESSAGE_SHRINK:
         break;
+    case GPUD_MESSAGE_SLOTS:
+        CHECK(message->slots <= GPUD_SLOTS_MAX, "%u slots", message->slots);
+        break;
     default:
         FAIL("a message of type %d was accepted", (int)message->type);
     }
@@ -346,13 +349,13 @@ static void headers(void)
     EXPECT(GPUD_PEER, "does not speak", decode(&got, &wire, wire.size, &e));
     wire.bytes[0]--;
     wire.bytes[4]++;
-    EXPECT(GPUD_UNSUPPORTED, "speaks version 10 of the protocol, this library 9",
+    EXPECT(GPUD_UNSUPPORTED, "speaks version 11 of the protocol, this library 10",
            decode(&got, &wire, wire.size, &e));
     wire.bytes[4] -= 2;
-    EXPECT(GPUD_UNSUPPORTED, "speaks version 8 of the protocol, this library 9",
+    EXPECT(GPUD_UNSUPPORTED, "speaks version 9 of the protocol, this library 10",
            decode(&got, &wire, wire.size, &e));
     wire.bytes[4]++;
-    const uint8_t types[] = {0, GPUD_MESSAGE_SHRINK + 1, 127, 255};
+    const uint8_t types[] = {0, GPUD_MESSAGE_SLOTS + 1, 127, 255};
     for (size_t i = 0; i < sizeof(types); i++) {
         wire.bytes[6] = types[i];
         EXPECT(GPUD_PEER, "malformed", decode(&got, &wire, wire.size, &e));
@@ -411,7 +414,7 @@ int main(void)
             corruptions((enum gpud_message_type)type, large);
         }
     }
-    CHECK_EQUAL(types, GPUD_MESSAGE_SHRINK); /* the last; they are numbered from 1 */
+    CHECK_EQUAL(types, GPUD_MESSAGE_SLOTS); /* the last; they are numbered from 1 */
     SAY("every type there and back, short, long, and bent:");
     SAY("  of the messages with one wrong byte %u were refused, %u decode to something valid",
         refused, accepted);

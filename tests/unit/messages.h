@@ -128,6 +128,7 @@ static void make(struct gpud_message *message, enum gpud_message_type type, bool
         fill_handle(&message->offer.page, largest_kind(), 200);
         message->offer.epoch = UINT32_MAX;
         message->offer.large_meta_max = GPUD_LARGE_META_MAX;
+        message->offer.slots = message->offer.slots_max = GPUD_SLOTS_MAX;
         fill_text(message->offer.route, sizeof(message->offer.route), 'r');
         fill_text(message->offer.reason, sizeof(message->offer.reason), 's');
         fill_media(&message->offer.media);
@@ -168,6 +169,9 @@ static void make(struct gpud_message *message, enum gpud_message_type type, bool
         break;
     case GPUD_MESSAGE_SHRINK:
         message->shrink = large ? UINT32_MAX : 1;
+        break;
+    case GPUD_MESSAGE_SLOTS:
+        message->slots = large ? GPUD_SLOTS_MAX : 0;
         break;
     case GPUD_MESSAGE_GROW:
         if (large)

@@ -146,11 +146,11 @@ uint64_t gpud_media_get_duration(const struct gpud_media *media)
 /* Of a share. Memory of the host is used only as far as blocks have been written. */
 #define BLOCK_SLOTS_BYTES (UINT64_C(64) << 20)
 
-uint32_t gpud_media_default_slots(const struct gpud_media *media, uint32_t pictures)
+uint32_t gpud_media_default_slots(const struct gpud_media *media)
 {
     struct gpud_layout layout;
     if (media->kind == GPUD_MEDIA_PICTURE)
-        return pictures;
+        return GPUD_SLOTS_DEFAULT;
     gpud_media_find_kind(media->kind)->get_layout(media, &layout);
     uint64_t fitting = BLOCK_SLOTS_BYTES / layout.size;
     return fitting > BLOCK_SLOTS       ? BLOCK_SLOTS

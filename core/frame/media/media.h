@@ -85,9 +85,11 @@ uint32_t gpud_media_get_unit(const struct gpud_media *media);
 /* How long a frame of a valid media lasts, in ns; 0: not known. */
 uint64_t gpud_media_get_duration(const struct gpud_media *media);
 
-/* How many frames of a valid media a ring holds where the application asks for `pictures` of them,
- * which is for pictures alone. Blocks are short and small: their default counts by time. */
-uint32_t gpud_media_default_slots(const struct gpud_media *media, uint32_t pictures);
+/* How many frames of a valid media a ring holds where no number is asked for. Blocks are short and
+ * small: their default counts by time. Where each slot is a memory of its own, blocks have
+ * GPUD_SLOTS_DEFAULT, too, as a ring has few memories. */
+#define GPUD_SLOTS_DEFAULT 6
+uint32_t gpud_media_default_slots(const struct gpud_media *media);
 
 /* Fills in a layout of one plane with one row of so many bytes. */
 void gpud_media_fill_layout(struct gpud_layout *layout, const char *format, uint64_t size);

@@ -27,6 +27,22 @@ enum gpud_status gpud_receiver_send(struct gpud_receiver *receiver, struct gpud_
     return gpud_fail(error, GPUD_PEER, "the sender vanished during the handshake");
 }
 
+/* Another thread than the one that acquires may send, as those that release frames do. A message
+ * that does not fit is sent with the next wish, or the next format. */
+void gpud_receiver_ask_for_slots(struct gpud_receiver *receiver)
+{
+    struct gpud_session *session = receiver->session;
+    struct gpud_message message = {.type = GPUD_MESSAGE_SLOTS};
+    if (!session || session->owns_ring)
+        return;
+    uint32_t most = gpud_session_slots_max(session);
+    message.slots = receiver->slots_wished < most ? receiver->slots_wished : most;
+    if (message.slots <= gpud_session_slots(session) || message.slots <= session->slots_asked)
+        return;
+    if (gpud_channel_send(session->channel, &message, NULL) == GPUD_OK)
+        session->slots_asked = message.slots;
+}
+
 /* The status for the caller: AGAIN would mean that nothing is wrong. */
 static enum gpud_status refusal_status(uint32_t said)
 {

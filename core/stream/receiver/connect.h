@@ -16,6 +16,9 @@ enum gpud_status gpud_receiver_await_channel(struct gpud_receiver *receiver,
 enum gpud_status gpud_receiver_send(struct gpud_receiver *receiver, struct gpud_message *message,
                                     struct gpud_error *error);
 
+/* Sends the wish for more slots, unless the sender has heard it. Under receiver->lock. */
+void gpud_receiver_ask_for_slots(struct gpud_receiver *receiver);
+
 /* Handles the sender's refusal of this receiver; *error has its reason. */
 enum gpud_status gpud_receiver_take_refusal(struct gpud_receiver *receiver,
                                             const struct gpud_refuse *refuse,

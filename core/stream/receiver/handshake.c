@@ -91,9 +91,10 @@ static enum gpud_status make_session(struct gpud_receiver *receiver, const struc
     if (route->ring == GPUD_RING_SENDER_DEVICE && !route->network && offer->ring.memories == 0)
         return gpud_fail(error, GPUD_PEER, "the sender offers to share a ring and sends none");
     enum gpud_status status = check_images(receiver, offer, error);
-    uint32_t slots = receiver->slots;
-    if (status == GPUD_OK && receiver->slots_of_pictures && !route->memory_per_slot)
-        slots = gpud_media_default_slots(&offer->media, slots);
+    uint32_t slots = receiver->slots ? receiver->slots : offer->slots;
+    if (status == GPUD_OK && !slots)
+        slots = route->memory_per_slot ? GPUD_SLOTS_DEFAULT
+                                       : gpud_media_default_slots(&offer->media);
     if (status == GPUD_OK)
         status =
             gpud_session_create(offer, route, receiver->channel, receiver->queue, receiver->host,
@@ -182,6 +183,7 @@ static enum gpud_status accept_offer(struct gpud_receiver *receiver, const struc
 
     gpud_lock_take(&receiver->lock);
     receiver->session = session;
+    gpud_receiver_ask_for_slots(receiver);
     gpud_lock_release(&receiver->lock);
     receiver->messages = 0;
     receiver->state = GPUD_RECEIVER_CANARY;
@@ -263,7 +265,8 @@ static enum gpud_status test_link(struct gpud_receiver *receiver, struct gpud_er
     bool first = !receiver->info.connected;
     receiver->info.connected = true;
     receiver->info.connects += first;
-    receiver->info.slots = gpud_session_slots(receiver->session, receiver->share);
+    receiver->info.slots = gpud_session_slots(receiver->session);
+    receiver->info.slots_max = gpud_session_slots_max(receiver->session);
     gpud_lock_release(&receiver->lock);
     if (first) {
         gpud_print(receiver->peer.path, "%s", receiver->info.path);
@@ -293,7 +296,6 @@ static void take_hello(struct gpud_receiver *receiver, const struct gpud_endpoin
     struct gpud_endpoint self;
     gpud_endpoint_describe(&self, receiver->device, receiver->name);
     receiver->peer.pid = peer->pid;
-    receiver->share = hello->slots;
     gpud_print(receiver->peer.host, "%s", peer->host);
     gpud_print(receiver->peer.name, "%s", hello->name);
     gpud_print(receiver->sender_device, "%s", hello->device);
@@ -355,6 +357,16 @@ enum gpud_status gpud_receiver_handle(struct gpud_receiver *receiver, struct gpu
         if (!receiver->session || receiver->session->owns_ring)
             return unexpected(message, error);
         return gpud_session_shrink(receiver->session, message->shrink, error);
+    case GPUD_MESSAGE_SLOTS:
+        if (!receiver->session && receiver->has_refused)
+            return GPUD_OK; /* as above */
+        if (!receiver->session || receiver->session->owns_ring || message->slots == 0)
+            return unexpected(message, error);
+        gpud_session_set_slots(receiver->session, message->slots);
+        gpud_lock_take(&receiver->lock);
+        receiver->info.slots = gpud_session_slots(receiver->session);
+        gpud_lock_release(&receiver->lock);
+        return GPUD_OK;
     case GPUD_MESSAGE_EVENT: {
         if (receiver->state == GPUD_RECEIVER_HELLO)
             return unexpected(message, error);

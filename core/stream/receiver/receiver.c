@@ -6,6 +6,7 @@
 #include "base/process.h"
 #include "base/sized.h"
 #include "base/stop.h"
+#include "frame/media/media.h"
 #include "route/route.h"
 #include "stream/receiver/connect.h"
 #include "stream/receiver/frames.h"
@@ -55,8 +56,7 @@ enum gpud_status gpud_receiver_create(struct gpud_context *context,
     gpud_lock_init(&made->lock, GPUD_RANK_RECEIVER);
     made->context = context;
     gpud_receiver_poll_init(made);
-    made->slots = params->slots ? params->slots : 4;
-    made->slots_of_pictures = (!params->slots && !params->alloc) || params->slots_of_pictures;
+    made->slots = params->slots || !params->alloc ? params->slots : GPUD_SLOTS_DEFAULT;
     made->busy_poll = params->busy_poll_ns ? params->busy_poll_ns : BUSY_POLL;
     made->slow_receiver = params->slow_receiver;
     made->discontinuity = true; /* of the first frame */
@@ -165,7 +165,7 @@ static int is_due(const struct gpud_receiver *receiver)
     const struct gpud_page_rx *view = &receiver->session->view;
     if (receiver->message.type == GPUD_MESSAGE_GROW ||
         receiver->message.type == GPUD_MESSAGE_SHRINK ||
-        receiver->message.type == GPUD_MESSAGE_KICK)
+        receiver->message.type == GPUD_MESSAGE_SLOTS || receiver->message.type == GPUD_MESSAGE_KICK)
         return 1;
     int reached = is_reached(receiver);
     /* The frames before it may be lost with their sender. The connection is checked before the
@@ -563,6 +563,14 @@ void gpud_receiver_interrupt(struct gpud_receiver *receiver, bool interrupted)
         gpud_page_rouse(&receiver->session->view.end);
     if (receiver->on_interrupt)
         receiver->on_interrupt(receiver->on_interrupt_user);
+    gpud_lock_release(&receiver->lock);
+}
+
+void gpud_receiver_set_slots(struct gpud_receiver *receiver, uint32_t slots)
+{
+    gpud_lock_take(&receiver->lock);
+    receiver->slots_wished = slots < GPUD_SLOTS_MAX ? slots : GPUD_SLOTS_MAX;
+    gpud_receiver_ask_for_slots(receiver);
     gpud_lock_release(&receiver->lock);
 }
 

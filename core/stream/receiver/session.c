@@ -118,13 +118,23 @@ static enum gpud_status make_ring(struct gpud_session *session, const struct gpu
     return gpud_ring_view(&session->ring, session->device, 0, session->views, error);
 }
 
-uint32_t gpud_session_slots(const struct gpud_session *session, uint32_t share)
+uint32_t gpud_session_slots(const struct gpud_session *session)
 {
-    bool shared = !session->owns_ring;
-    /* A sender's memory has a share, unless each slot is a memory of its own. */
-    if (shared && session->ring.slots_per_memory > 1)
-        share = session->ring.slots_per_memory;
-    return shared && share < session->entries ? share : session->entries;
+    return atomic_load_explicit(&session->view.credits, memory_order_relaxed);
+}
+
+uint32_t gpud_session_slots_max(const struct gpud_session *session)
+{
+    uint32_t most = session->slots_max < session->entries ? session->slots_max : session->entries;
+    uint32_t slots = gpud_session_slots(session);
+    return most > slots ? most : slots;
+}
+
+void gpud_session_set_slots(struct gpud_session *session, uint32_t slots)
+{
+    if (slots > session->entries)
+        slots = session->entries;
+    atomic_store_explicit(&session->view.credits, slots, memory_order_relaxed);
 }
 
 enum gpud_status gpud_session_grow(struct gpud_session *session,
@@ -328,11 +338,16 @@ enum gpud_status gpud_session_create(const struct gpud_offer *offer,
                       made->views[0]->read_only ? "host memory that may only be read"
                                                 : "the host memory that carries the frames");
     made->uploads = own->alloc || made->ring.device != made->device;
+    if (!made->owns_ring && !made->uploads)
+        made->entries = GPUD_PAGE_ENTRIES; /* the sender's ring may grow */
     if (status == GPUD_OK && made->uploads)
         status = make_upload(made, own, error);
     if (status == GPUD_OK)
         status =
             remote ? make_remote_page(made, remote, &offer->page, error) : make_page(made, error);
+    made->slots_max = offer->slots_max;
+    if (offer->slots)
+        gpud_session_set_slots(made, offer->slots);
     if (status == GPUD_OK)
         status = make_metas(made, offer->large_meta_max, error);
     if (status != GPUD_OK) {

@@ -48,6 +48,8 @@ struct gpud_session {
     struct gpud_device *device, *host;
     struct gpud_queue *queue;
     uint32_t epoch, entries;
+    uint32_t slots_max;   /* of the sender's ring, if the receiver asks; 0: the ring is its own */
+    uint32_t slots_asked; /* under the receiver's lock */
     struct gpud_layout layout;
     uint32_t unit;                /* of the frames' media: see gpud_media_get_unit() */
     bool by_lines;                /* frames may come while they are written */
@@ -106,9 +108,12 @@ void gpud_session_close_fds(struct gpud_session *session);
 /* Ends the receiver's use of the session; its held frames stay valid for their holders. */
 void gpud_session_detach(struct gpud_session *session);
 
-/* How many frames may be in flight or held at once. share: a receiver's pictures in a sender's
- * ring. */
-uint32_t gpud_session_slots(const struct gpud_session *session, uint32_t share);
+/* How many frames may be in flight or held at once, and how many at most if the sender is asked. */
+uint32_t gpud_session_slots(const struct gpud_session *session);
+uint32_t gpud_session_slots_max(const struct gpud_session *session);
+
+/* The sender says that so many may be. */
+void gpud_session_set_slots(struct gpud_session *session, uint32_t slots);
 
 /* Maps memories that the sender added to its ring. */
 enum gpud_status gpud_session_grow(struct gpud_session *session,

@@ -61,8 +61,7 @@ struct gpud_receiver {
     struct gpud_address address;
     struct gpud_access_rule access;
     char name[64], route[32];
-    uint32_t slots;
-    bool slots_of_pictures; /* blocks have their default */
+    uint32_t slots; /* 0: as many as the sender gives */
     enum gpud_slow_receiver slow_receiver;
     bool require_direct;
     bool by_lines; /* frames are wanted while they are written */
@@ -84,7 +83,6 @@ struct gpud_receiver {
     struct gpud_channel *channel;
     struct gpud_peer_info peer; /* same_clock: the sender's submit times are comparable */
     struct gpud_session *session;
-    uint32_t share; /* each receiver's slots in a sender's ring */
     uint64_t nonce; /* of the test frame: TESTING */
 
     bool refused;              /* by the sender; trying again soon would not help */
@@ -105,7 +103,9 @@ struct gpud_receiver {
     int64_t busy_poll; /* the longest spin for a frame, in ns; negative: never */
     struct gpud_receiver_poll poll;
 
-    struct gpud_lock lock; /* for what get_info reads, except per-frame counters */
+    /* For what get_info reads, except per-frame counters, and for the wish. */
+    struct gpud_lock lock;
+    uint32_t slots_wished; /* by gpud_receiver_set_slots(); 0: `slots` are enough */
     struct gpud_receiver_info info;
     atomic_uint_fast64_t frames, dropped, corrupted; /* written only by the acquiring thread */
     _Atomic uint32_t latency[GPUD_LATENCIES];

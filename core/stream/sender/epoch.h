@@ -21,9 +21,10 @@ static inline const struct gpud_layout *gpud_sender_layout(const struct gpud_sen
  * than pictures: a ring has 64 memories. */
 static inline uint32_t gpud_sender_slots(const struct gpud_sender *sender, bool apart)
 {
-    return sender->slots_of_pictures && sender->configured && !apart
-               ? gpud_media_default_slots(&sender->media, sender->slots)
-               : sender->slots;
+    if (sender->slots)
+        return sender->slots;
+    return sender->configured && !apart ? gpud_media_default_slots(&sender->media)
+                                        : GPUD_SLOTS_DEFAULT;
 }
 
 /* The pool that a route shares, created on first use. Under the lock, which is dropped while

@@ -190,9 +190,9 @@ static enum gpud_status connect_transport(struct gpud_link *link, const struct g
     if (offered->route->slots)
         status = offered->route->slots->open(link->peer_device, &(*transport)->queues.own, error);
     if (status == GPUD_OK)
-        status = gpud_transport_connect(*transport, sender->device, sender->host, link->channel,
-                                        offered->remote, accept, gpud_link_is_same_process(link),
-                                        frame_size, sender->large_meta_max, error);
+        status = gpud_transport_connect(
+            *transport, link->slots, sender->device, sender->host, link->channel, offered->remote,
+            accept, gpud_link_is_same_process(link), frame_size, sender->large_meta_max, error);
     if (status != GPUD_OK) {
         gpud_sender_lock(sender);
         gpud_transport_unref(transport);
@@ -329,6 +329,16 @@ static void handle_refuse(struct gpud_link *link, const struct gpud_refuse *refu
         gpud_link_try_next(link, refuse->reason);
 }
 
+/* It takes effect at once in a shared ring, and else with the next offer. */
+static void handle_slots(struct gpud_link *link, uint32_t asked)
+{
+    if (asked <= link->slots_asked)
+        return; /* frames may be held, so that slots cannot be taken back */
+    link->slots_asked = asked;
+    link->raise_at = 0;
+    gpud_room_raise(link, gpud_now());
+}
+
 void gpud_link_handle(struct gpud_link *link, struct gpud_message *message)
 {
     enum gpud_link_state state = link->state;
@@ -336,6 +346,8 @@ void gpud_link_handle(struct gpud_link *link, struct gpud_message *message)
         return;
     if (message->type == GPUD_MESSAGE_KICK) {
         handle_kick(link);
+    } else if (message->type == GPUD_MESSAGE_SLOTS && link->epoch) {
+        handle_slots(link, message->slots);
     } else if (message->type == GPUD_MESSAGE_BYE && state != GPUD_LINK_LEAVING) {
         char why[GPUD_REASON_MAX];
         gpud_print(why, "said goodbye: %s", message->refuse.reason);

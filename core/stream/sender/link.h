@@ -68,9 +68,11 @@ struct gpud_link {
     _Atomic int64_t deadline; /* of the state; INT64_MAX: none. IDLE: when to make an offer */
     int64_t offer_by;         /* IDLE: the latest time for an offer; 0: no offer failed yet */
     uint32_t epoch_tried;     /* the last one for which an offer was begun */
-    int64_t resize_by; /* the latest time for a GROW or SHRINK that found no room; 0: none did */
-    bool connect_reported; /* to the application */
-    bool end_reported;     /* likewise */
+    int64_t resize_by;         /* the latest time for a GROW or SHRINK that found no room; 0: none */
+    uint32_t slots_asked;     /* by SLOTS: the frames that it wishes to hold; 0: not asked */
+    int64_t raise_at;         /* when to try once more to let it; INT64_MAX: not to be tried */
+    bool connect_reported;    /* to the application */
+    bool end_reported;        /* likewise */
     bool end_logged;
 
     /* Under the lock; only the listener's thread changes `transport`, `streamed` and `epoch`, and
@@ -85,6 +87,7 @@ struct gpud_link {
     uint64_t start;
     char fallback_reason[GPUD_REASON_MAX]; /* why not a better route */
     struct gpud_transport *transport;      /* from OFFERED on */
+    uint32_t slots; /* of a pool, which the receiver may hold; from the offer on */
     struct gpud_waiting waiting;
     struct gpud_spin spin;
     uint64_t delivered, dropped;

@@ -139,6 +139,7 @@ static void look_after_links(struct gpud_sender *sender, int64_t now)
         struct gpud_link *link = sender->links[i];
         enum gpud_link_state state = link->state;
         gpud_link_offer_if_due(link, now);
+        gpud_room_raise(link, now);
         if ((state == GPUD_LINK_OFFERED || state == GPUD_LINK_CANARY) && link->state == state &&
             now >= link->deadline)
             gpud_link_end(link, GPUD_LOG_WARNING, late_in(state));
@@ -191,7 +192,7 @@ static int64_t next_deadline(struct gpud_sender *sender)
     for (uint32_t i = 0; i < sender->link_count; i++) {
         const struct gpud_link *link = sender->links[i];
         if (link->state < GPUD_LINK_LEAVING)
-            next = earlier(next, link->deadline);
+            next = earlier(next, earlier(link->deadline, link->raise_at));
         next = earlier(next, gpud_waiting_deadline(link));
     }
     gpud_sender_unlock(sender);

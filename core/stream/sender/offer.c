@@ -47,6 +47,10 @@ static enum gpud_status prepare_pool(struct gpud_link *link, struct offer *offer
     gpud_sender_unlock(sender);
     if (status == GPUD_OK)
         status = gpud_room_make(link, pool, error);
+    if (status == GPUD_OK) {
+        offer->message.offer.slots = link->slots;
+        offer->message.offer.slots_max = gpud_room_most(link, pool);
+    }
     if (status != GPUD_OK || offer->route->network)
         return status;
     if (!link->streamed)

@@ -50,7 +50,7 @@ struct gpud_pool {
     bool dmabufs; /* each slot has one, if the device supports it */
     struct gpud_device *viewer; /* another device that copies into the slots; NULL: none */
     struct gpud_ring ring;
-    uint32_t share; /* slots that each user of the pool has room for */
+    uint32_t share; /* slots that each user of the pool has room for, at least */
     struct gpud_memory *views[GPUD_RING_MEMORIES_MAX];
     struct gpud_handle handle[GPUD_RING_MEMORIES_MAX]; /* for importers; created on first use */
     bool exported[GPUD_RING_MEMORIES_MAX];

@@ -76,7 +76,7 @@ enum gpud_status gpud_link_create(struct gpud_sender *sender, struct gpud_channe
     made->id = ++sender->link_ids;
     made->channel = channel;
     made->state = GPUD_LINK_IDLE;
-    made->deadline = INT64_MAX;
+    made->deadline = made->raise_at = INT64_MAX;
     learn_peer(made, hello);
     gpud_channel_watch_peer(channel);
     struct gpud_message message = {.type = GPUD_MESSAGE_HELLO};

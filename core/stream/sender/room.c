@@ -2,9 +2,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* Room in the sender's ring: a share for the sender and one for each receiver that maps it. The
- * ring grows by a memory at a time when a receiver joins, is cleared for it, and shrinks some
- * seconds after receivers have left. In the listener's thread, without the lock, which it takes for
- * state that application threads use. */
+ * ring grows by a memory at a time when a receiver joins or asks for a larger share, is cleared for
+ * a new one, and shrinks some seconds after receivers have left. In the listener's thread, without
+ * the lock, which it takes for state that application threads use. */
 #include "stream/sender/room.h"
 
 #include "base/stop.h"
@@ -20,6 +20,16 @@
 #define SHRINK_PATIENCE (5 * GPUD_SEC)
 /* How long new receivers wait for one that does not read its messages. */
 #define DEAF_PATIENCE GPUD_SEC
+
+/* What receivers can have beyond the share that every one has: all of them together, and one alone,
+ * so that it leaves some to others. Memories are counted, too, so that all receivers that can
+ * connect find room for their shares. */
+#define EXTRA_BYTES (UINT64_C(512) << 20)
+#define EXTRA_BYTES_A_LINK (EXTRA_BYTES / 2)
+#define EXTRA_MEMORIES (GPUD_RING_MEMORIES_MAX - 1 - GPUD_RECEIVERS_MAX)
+
+/* After another receiver could not be told that the ring grew; by then it has read its messages. */
+#define RAISE_PAUSE (200 * GPUD_MSEC)
 
 static bool maps(const struct gpud_link *link, const struct gpud_pool *pool)
 {
@@ -41,14 +51,23 @@ static bool is_current(const struct gpud_sender *sender, const struct gpud_pool 
     return sender->device_pool == pool || sender->host_pool == pool;
 }
 
-/* The links that have a share of the pool, or will have one. Under the lock. */
-static uint32_t count_users(const struct gpud_sender *sender, const struct gpud_pool *pool,
-                            const struct gpud_link *besides)
+/* A link's slots of a pool. A receiver that asked for fewer leaves the rest to others. */
+static uint32_t share_of(const struct gpud_link *link, const struct gpud_pool *pool)
+{
+    return link->slots > pool->share ? link->slots : pool->share;
+}
+
+/* The slots of all links that have a share of the pool, or will have one. Under the lock. */
+static uint32_t count_shares(const struct gpud_sender *sender, const struct gpud_pool *pool,
+                             const struct gpud_link *besides)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < sender->link_count; i++) {
         const struct gpud_link *link = sender->links[i];
-        count += link != besides && (maps(link, pool) || will_map(link, pool));
+        if (link != besides && maps(link, pool))
+            count += share_of(link, pool);
+        else if (link != besides && will_map(link, pool))
+            count += pool->share;
     }
     return count;
 }
@@ -74,16 +93,64 @@ static enum gpud_status tell(struct gpud_link *link, struct gpud_message *messag
     return status;
 }
 
+/* --- shares --------------------------------------------------------------------------------- */
+
+/* The memories that a link has beyond its share of a pool. */
+static uint32_t count_extra(const struct gpud_link *link, const struct gpud_pool *pool)
+{
+    uint32_t a_memory = pool->ring.slots_per_memory;
+    return (share_of(link, pool) - pool->share + a_memory - 1) / a_memory;
+}
+
+/* How many slots of the pool a link may have if it asks for so many. A ring of one slot a memory
+ * has no memories to spare, and a ring between hosts is the receiver's. Under the lock. */
+static uint32_t limit_share(const struct gpud_link *link, const struct gpud_pool *pool,
+                            uint32_t asked)
+{
+    const struct gpud_sender *sender = link->sender;
+    uint64_t bytes = pool->ring.slot_size * pool->ring.slots_per_memory;
+    uint64_t most = EXTRA_MEMORIES, own = EXTRA_BYTES_A_LINK / bytes, all = EXTRA_BYTES / bytes;
+    if (asked <= pool->share)
+        return asked;
+    if (pool->ring.slots_per_memory < pool->share || link->channel->ops->remote)
+        return pool->share;
+    most = all < most ? all : most;
+    for (uint32_t i = 0; i < sender->link_count; i++) {
+        const struct gpud_link *other = sender->links[i];
+        uint32_t extra = other != link && maps(other, pool) ? count_extra(other, pool) : 0;
+        most -= extra < most ? extra : most;
+    }
+    most = own < most ? own : most;
+    uint64_t slots = pool->share + most * pool->ring.slots_per_memory;
+    return slots < asked ? (uint32_t)slots : asked;
+}
+
+/* Without a wish for more, both ends' settings count. */
+static uint32_t choose_share(const struct gpud_link *link, const struct gpud_pool *pool)
+{
+    uint32_t wanted = link->peer.slots ? link->peer.slots : pool->share;
+    uint32_t usual = wanted < pool->share ? wanted : pool->share;
+    return link->slots_asked > usual ? limit_share(link, pool, link->slots_asked) : usual;
+}
+
+uint32_t gpud_room_most(const struct gpud_link *link, const struct gpud_pool *pool)
+{
+    gpud_sender_lock(link->sender);
+    uint32_t most = limit_share(link, pool, GPUD_SLOTS_MAX);
+    gpud_sender_unlock(link->sender);
+    return most > link->slots ? most : link->slots;
+}
+
 /* --- growing -------------------------------------------------------------------------------- */
 
-/* The pool needs the sender's own slots and a share for each receiver that maps it, the new one
+/* The pool needs the sender's own slots and a share for each receiver that maps it, this one
  * included, which a slow one can hold without hurting others. A past epoch's pool needs nothing.
  * Under the lock. */
-static bool is_too_small(const struct gpud_link *newcomer, const struct gpud_pool *pool)
+static bool is_too_small(const struct gpud_link *link, const struct gpud_pool *pool)
 {
-    const struct gpud_sender *sender = newcomer->sender;
-    uint32_t shares = 2 + count_users(sender, pool, newcomer);
-    return is_current(sender, pool) && gpud_ring_slots(&pool->ring) < shares * pool->share;
+    const struct gpud_sender *sender = link->sender;
+    uint32_t needed = pool->share + share_of(link, pool) + count_shares(sender, pool, link);
+    return is_current(sender, pool) && gpud_ring_slots(&pool->ring) < needed;
 }
 
 /* Grows the pool until it has room for this link. */
@@ -165,11 +232,75 @@ static enum gpud_status open_room(struct gpud_sender *sender, struct gpud_pool *
     return GPUD_OK;
 }
 
+static void set_share(struct gpud_link *link, uint32_t slots)
+{
+    gpud_sender_lock(link->sender);
+    link->slots = slots;
+    gpud_sender_unlock(link->sender);
+}
+
 enum gpud_status gpud_room_make(struct gpud_link *link, struct gpud_pool *pool,
                                 struct gpud_error *error)
 {
+    gpud_sender_lock(link->sender);
+    link->slots = choose_share(link, pool);
+    gpud_sender_unlock(link->sender);
     enum gpud_status status = grow(link, pool, error);
+    if (status != GPUD_OK && link->slots > pool->share) { /* it does without more */
+        set_share(link, pool->share);
+        status = grow(link, pool, error);
+    }
     return status == GPUD_OK ? open_room(link->sender, pool, error) : status;
+}
+
+/* Whether the link's share is still to be raised. Under the lock. */
+static bool is_raised(const struct gpud_link *link, const struct gpud_pool *pool, uint32_t *slots)
+{
+    *slots = choose_share(link, pool);
+    return *slots > link->slots && is_current(link->sender, pool);
+}
+
+void gpud_room_raise(struct gpud_link *link, int64_t now)
+{
+    struct gpud_sender *sender = link->sender;
+    struct gpud_message message = {.type = GPUD_MESSAGE_SLOTS};
+    struct gpud_error why = {0};
+    if (now < link->raise_at)
+        return;
+    link->raise_at = INT64_MAX;
+    gpud_sender_lock(sender);
+    bool connected = (link->state == GPUD_LINK_CANARY || link->state == GPUD_LINK_STREAMING) &&
+                     link->epoch == sender->epoch && link->transport->pool;
+    struct gpud_pool *pool = connected ? link->transport->pool : NULL;
+    uint32_t before = link->slots;
+    bool raise = pool && is_raised(link, pool, &message.slots);
+    if (raise) {
+        gpud_pool_ref(pool);
+        link->slots = message.slots;
+    }
+    gpud_sender_unlock(sender);
+    if (!raise)
+        return; /* the next offer takes it into account */
+    enum gpud_status status = grow(link, pool, &why);
+    if (status == GPUD_OK)
+        status = open_room(sender, pool, &why);
+    gpud_sender_lock(sender);
+    if (status == GPUD_OK && link->state < GPUD_LINK_LEAVING && link->transport->pool == pool &&
+        link->transport->page.page) {
+        gpud_page_raise(&link->transport->page, message.slots);
+        gpud_link_send(link, &message);
+        gpud_sender_changed(sender);
+    } else {
+        link->slots = before;
+    }
+    gpud_sender_unlock(sender);
+    if (status == GPUD_AGAIN)
+        link->raise_at = gpud_deadline(RAISE_PAUSE);
+    else if (status != GPUD_OK)
+        gpud_log_info(&sender->context->log, "sender",
+                      "receiver %llu asked for %u slots, and keeps %u: %s",
+                      (unsigned long long)link->id, message.slots, before, why.reason);
+    gpud_pool_unref(&pool);
 }
 
 /* --- clearing ------------------------------------------------------------------------------- */
@@ -213,7 +344,7 @@ enum gpud_status gpud_room_clear(struct gpud_link *link, struct gpud_pool *pool,
 /* How many memories are not needed. Under the lock. */
 static uint32_t count_spare(const struct gpud_sender *sender, const struct gpud_pool *pool)
 {
-    uint32_t slots = (1 + count_users(sender, pool, NULL)) * pool->share;
+    uint32_t slots = pool->share + count_shares(sender, pool, NULL);
     uint32_t needed = (slots + pool->ring.slots_per_memory - 1) / pool->ring.slots_per_memory;
     return pool->ring.memories > needed ? pool->ring.memories - needed : 0;
 }
@@ -224,7 +355,7 @@ static void drop_pool(struct gpud_sender *sender, struct gpud_pool **own)
 {
     gpud_sender_lock(sender);
     struct gpud_pool *pool = *own;
-    bool unused = pool && count_users(sender, pool, NULL) == 0;
+    bool unused = pool && count_shares(sender, pool, NULL) == 0;
     if (unused) {
         gpud_sender_poll_disarm(sender); /* there will be another pool to watch */
         gpud_event_raise(sender->loop.event);
@@ -314,7 +445,8 @@ void gpud_room_shrink(struct gpud_sender *sender, int64_t now)
     else if (!sender->spare_since)
         sender->spare_since = now;
     bool due = spare && now - sender->spare_since >= SHRINK_PATIENCE;
-    bool takes_back = due && pool && count_users(sender, pool, NULL) && can_take_back(sender, pool);
+    bool takes_back =
+        due && pool && count_shares(sender, pool, NULL) && can_take_back(sender, pool);
     if (takes_back)
         gpud_pool_ref(pool);
     gpud_sender_unlock(sender);

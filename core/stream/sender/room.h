@@ -8,10 +8,17 @@
 
 #include "stream/sender/link.h"
 
-/* Makes room in the pool for this link and notifies every receiver that maps the pool. GPUD_AGAIN:
- * one cannot be notified now. */
+/* Chooses the link's share of the pool, makes room for it and notifies every receiver that maps the
+ * pool. GPUD_AGAIN: one cannot be notified now. */
 enum gpud_status gpud_room_make(struct gpud_link *link, struct gpud_pool *pool,
                                 struct gpud_error *error);
+
+/* Lets the link's receiver hold as many frames as it asked for, if that is due, within what
+ * receivers may have: the ring grows, and the receiver is told. */
+void gpud_room_raise(struct gpud_link *link, int64_t now);
+
+/* How many frames of this pool the link's receiver may hold at most, if it asks. */
+uint32_t gpud_room_most(const struct gpud_link *link, const struct gpud_pool *pool);
 
 /* Clears pictures from before this link in free slots, which it is about to map. GPUD_AGAIN: too
  * many slots are in use; try later. */

@@ -138,8 +138,7 @@ enum gpud_status gpud_sender_create(struct gpud_context *context,
     atomic_init(&made->references, 1);
     made->wake = made->retired.wake = -1;
     made->loop = GPUD_LOOP_NONE;
-    made->slots = params->slots ? params->slots : 4;
-    made->slots_of_pictures = !params->slots || params->slots_of_pictures;
+    made->slots = params->slots;
     made->slow_receiver = params->slow_receiver ? params->slow_receiver : GPUD_SLOW_BLOCK;
     made->require_direct = params->require_direct;
     made->large_meta_max = params->large_meta_max ? params->large_meta_max : LARGE_META_DEFAULT;

@@ -102,8 +102,7 @@ struct gpud_sender {
     struct gpud_queue *host_queue; /* for frames in host memory that are copied through it */
     char name[64], route[32];
     char place[GPUD_ADDRESS_MAX]; /* its address, resolved */
-    uint32_t slots;
-    bool slots_of_pictures; /* blocks have their default */
+    uint32_t slots; /* 0: by the media */
     _Atomic(enum gpud_slow_receiver) slow_receiver;
     bool require_direct;
     uint32_t large_meta_max; /* bytes that a frame may have */

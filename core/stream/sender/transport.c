@@ -103,18 +103,18 @@ static enum gpud_status map_page(const struct gpud_accept *accept, struct gpud_p
     return GPUD_OK;
 }
 
-static enum gpud_status open_page(struct gpud_transport *transport, struct gpud_remote *remote,
-                                  const struct gpud_accept *accept, struct gpud_error *error)
+static enum gpud_status open_page(struct gpud_transport *transport, uint32_t credits,
+                                  struct gpud_remote *remote, const struct gpud_accept *accept,
+                                  struct gpud_error *error)
 {
     struct gpud_page *page = NULL;
     enum gpud_status status =
         remote ? remote->ops->attach(remote, &accept->page, error) : map_page(accept, &page, error);
     if (status != GPUD_OK)
         return status;
-    /* A shared ring has an equal share for each receiver: more credits would use others' slots. */
-    uint32_t credits = transport->pool ? transport->pool->share : accept->entries;
+    /* A pool has a share for each receiver: more credits would use others' slots. */
     status = gpud_page_tx_init(&transport->page, remote ? remote->page : page, remote,
-                               accept->entries, credits, error);
+                               accept->entries, transport->pool ? credits : accept->entries, error);
     if (status != GPUD_OK)
         gpud_memory_unmap_pages(page, sizeof(struct gpud_page));
     return status;
@@ -129,7 +129,7 @@ static enum gpud_status open_metas(struct gpud_transport *transport, struct gpud
     if (handle.type == GPUD_HANDLE_NONE)
         return GPUD_OK;
     transport->meta_room = gpud_large_meta_room(large_meta_max);
-    transport->metas_size = transport->page.entries * transport->meta_room;
+    transport->metas_size = transport->page.offered * transport->meta_room;
     if (remote)
         return remote->ops->share_metas(remote, transport->metas_size, &handle, &transport->metas,
                                         error);
@@ -152,14 +152,14 @@ static enum gpud_status open_remote(struct gpud_transport *transport, struct gpu
     return status;
 }
 
-enum gpud_status gpud_transport_connect(struct gpud_transport *transport,
+enum gpud_status gpud_transport_connect(struct gpud_transport *transport, uint32_t credits,
                                         struct gpud_device *device, struct gpud_device *host,
                                         struct gpud_channel *channel, struct gpud_remote *remote,
                                         const struct gpud_accept *accept, bool local,
                                         uint64_t frame_size, uint32_t large_meta_max,
                                         struct gpud_error *error)
 {
-    enum gpud_status status = open_page(transport, remote, accept, error);
+    enum gpud_status status = open_page(transport, credits, remote, accept, error);
     if (status != GPUD_OK)
         return status;
     transport->channel = channel;

@@ -62,7 +62,7 @@ enum gpud_status gpud_transport_create(const struct gpud_route_ops *route,
 /* With the receiver's ACCEPT, which is untrusted: maps its page, imports its ring. channel: the
  * receiver's; remote: the offered transport's, which keeps it. Without the lock, because no other
  * thread knows the transport yet. */
-enum gpud_status gpud_transport_connect(struct gpud_transport *transport,
+enum gpud_status gpud_transport_connect(struct gpud_transport *transport, uint32_t credits,
                                         struct gpud_device *device, struct gpud_device *host,
                                         struct gpud_channel *channel, struct gpud_remote *remote,
                                         const struct gpud_accept *accept, bool local,

@@ -26,12 +26,11 @@ static enum gpud_status create_sender(GstGpudirectSink *self, const gchar *devic
 
     params.address = self->endpoint.running.address;
     params.device = device;
-    params.slots = self->endpoint.running.slots;
+    params.slots = self->endpoint.running.slots_set ? self->endpoint.running.slots : 0;
     /* Between hosts memory for metas is pinned, beside each frame in flight. */
     params.large_meta_max = self->large_metas.max =
         gst_gpudirect_sink_is_between_hosts(self) ? META_LARGE_DEFAULT : GPUD_LARGE_META_MAX;
     g_clear_pointer(&self->large_metas.data, g_free); /* of another size */
-    params.slots_of_pictures = !self->endpoint.running.slots_set;
     params.slow_receiver = gst_gpudirect_sink_policy(self);
     params.require_direct = self->endpoint.running.require_direct;
     params.access = self->endpoint.running.access;

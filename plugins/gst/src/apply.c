@@ -36,6 +36,13 @@ void gst_gpudirect_src_on_event(void *user, enum gpud_event event, const void *d
     }
 }
 
+static void note_slots(GstGpudirectSrc *self, const struct input_info *info)
+{
+    if (info->slots)
+        self->pictures.slots = info->slots;
+    latency_note_slots(&self->latency, info->slots, info->hold);
+}
+
 /* The frames of a pair are another sender's from here on, which is no break. */
 static void switch_sender(GstGpudirectSrc *self, const struct gpud_peer_info *peer)
 {
@@ -53,7 +60,7 @@ static void switch_sender(GstGpudirectSrc *self, const struct gpud_peer_info *pe
     g_object_notify(G_OBJECT(self), "active-path");
     g_object_notify(G_OBJECT(self), "fallback-reason");
     times_switch_sender(&self->times, peer);
-    latency_note_slots(&self->latency, MIN(info.slots, self->endpoint.running.slots), info.hold);
+    note_slots(self, &info);
 }
 
 static void take_connection(GstGpudirectSrc *self, const struct gpud_peer_info *peer)
@@ -77,7 +84,7 @@ static void take_connection(GstGpudirectSrc *self, const struct gpud_peer_info *
     self->discont = TRUE;
     gst_gpudirect_src_break_stream(self);
     times_meet_sender(&self->times, peer);
-    latency_note_slots(&self->latency, MIN(info.slots, self->endpoint.running.slots), info.hold);
+    note_slots(self, &info);
 }
 
 gboolean gst_gpudirect_src_end_yield(GstGpudirectSrc *self)

@@ -231,8 +231,8 @@ static GstFlowReturn deliver(GstGpudirectSrc *self, struct gpud_frame *frame, Gs
         gpud_frame_release(&frame);
         return flow;
     }
-    gboolean copy =
-        pictures_need_copy(&self->pictures, self->endpoint.running.slots, self->follow.enabled);
+    gboolean copy = pictures_need_copy(&self->pictures, self->follow.enabled,
+                                       self->latency.figures.sender_waits);
     flow = pictures_wrap(&self->pictures, frame, copy, &copy, buffer);
     if (flow == GST_FLOW_CUSTOM_SUCCESS) {
         GST_WARNING_OBJECT(self, "a picture that its writer did not finish is left out");
@@ -306,7 +306,6 @@ static gboolean is_no_beginning(GstGpudirectSrc *self, const struct gpud_frame_i
     gboolean waited_in_pause =
         is_pair && info->submitted_ns > 0 && info->submitted_ns < self->beginning.resumed_at;
     guint rings = is_pair ? 2 : 1;
-    guint slots = self->blocks.expected ? GPUD_SLOTS_MAX : self->endpoint.running.slots;
 
     /* A newer block of data does not replace the one before it. */
     if (self->blocks.expected && !self->blocks.are_sound)
@@ -316,7 +315,7 @@ static gboolean is_no_beginning(GstGpudirectSrc *self, const struct gpud_frame_i
      */
     if ((ops->count_frames(self->feed.input) > 0 || waited_in_pause ||
          times_is_arrival_unknown(&self->times, info, head)) &&
-        self->beginning.skipped_in_row++ < rings * slots)
+        self->beginning.skipped_in_row++ < rings * self->pictures.slots)
         return TRUE;
     return times_is_past(&self->times, info, head);
 }

@@ -81,6 +81,8 @@ gboolean gst_gpudirect_src_set_format(GstGpudirectSrc *self, GstCaps *caps,
     struct input *input = self->feed.input;
     struct input_info info;
 
+    if (!pictures_have_format(&self->pictures, caps))
+        src_signal_forget_pictures(&self->signal);
     if (!pictures_set_format(&self->pictures, caps, layout))
         return FALSE;
     latency_note_interval(&self->latency, layout_interval(&self->pictures.info));

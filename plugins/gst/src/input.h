@@ -19,7 +19,7 @@ struct input_params {
     const gint *preferred; /* of a pair: atomic, lives as long as the input; 0: main, 1: backup */
     const gchar *access, *psk_file; /* of senders; a capture card has none */
     guint slots;
-    gboolean slots_of_pictures; /* sound and data have their default */
+    gboolean slots_set; /* else a sender's number counts */
     enum gpud_slow_receiver slow_receiver;
     gboolean require_direct;
     const gchar *method;               /* a capture card's; NULL: the best that works */

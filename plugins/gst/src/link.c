@@ -19,8 +19,7 @@ static enum gpud_status link_open(const struct input_params *params, struct inpu
         return error->status;
     receiver.address = params->address;
     receiver.device = params->device;
-    receiver.slots = params->slots;
-    receiver.slots_of_pictures = params->slots_of_pictures;
+    receiver.slots = params->slots_set ? params->slots : 0;
     receiver.slow_receiver = params->slow_receiver;
     receiver.require_direct = params->require_direct;
     receiver.access = params->access;

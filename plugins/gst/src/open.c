@@ -66,7 +66,7 @@ enum gpud_status gst_gpudirect_src_open_input(void *user, const gchar *device, s
         .access = self->endpoint.running.access,
         .psk_file = self->endpoint.running.psk_file,
         .slots = self->endpoint.running.slots,
-        .slots_of_pictures = !self->endpoint.running.slots_set,
+        .slots_set = self->endpoint.running.slots_set,
         .slow_receiver = self->endpoint.running.slow_receiver,
         .require_direct = self->endpoint.running.require_direct,
         .method = io_mode_method(options.io_mode),
@@ -95,6 +95,7 @@ static void reset_stream(GstGpudirectSrc *self)
     updates_clear(&self->updates);
     g_ptr_array_set_size(self->sticky_names, 0);
     pictures_reset(&self->pictures);
+    self->pictures.slots = self->endpoint.running.slots;
     link_state_reset(&self->link);
     src_signal_forget(&self->signal);
     times_reset(&self->times, card);

@@ -134,8 +134,7 @@ static enum gpud_status create_receivers(struct pair_input *pair, struct gpud_co
     enum gpud_status status = GPUD_OK;
 
     receiver.device = params->device;
-    receiver.slots = params->slots;
-    receiver.slots_of_pictures = params->slots_of_pictures;
+    receiver.slots = params->slots_set ? params->slots : 0;
     receiver.slow_receiver = params->slow_receiver;
     receiver.require_direct = params->require_direct;
     receiver.access = params->access;

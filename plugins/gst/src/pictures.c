@@ -12,8 +12,13 @@
 
 #define GST_CAT_DEFAULT gst_gpudirect_src_debug
 
-/* How long downstream has to release a slot before it gets a copy instead. */
+/* How long downstream has, once, to release a slot before it gets copies instead. */
 #define HOARD_TIMEOUT (20 * G_TIME_SPAN_MILLISECOND)
+
+/* The slots that downstream cannot hold: one for the frame that arrives during a copy, and one more
+ * where a frame that finds no slot is lost. */
+#define SPARE_SLOTS 1
+#define SPARE_SLOTS_LIVE 2
 
 static void drop_pool(GstBufferPool **pool)
 {
@@ -74,12 +79,22 @@ gboolean pictures_set_format(struct pictures *pictures, GstCaps *caps,
     pictures->outstanding = gst_gpudirect_pool_outstanding(pictures->pool);
     pictures->epoch = 0;
     pictures->layout = *layout;
+    pictures->is_hoarded = FALSE;
+    gst_caps_replace(&pictures->caps, caps);
+    pictures->caps_gpu = pictures->gpu;
     return TRUE;
+}
+
+gboolean pictures_have_format(const struct pictures *pictures, const GstCaps *caps)
+{
+    return pictures->pool && pictures->caps_gpu == pictures->gpu &&
+           gst_caps_is_equal(pictures->caps, caps);
 }
 
 void pictures_reset(struct pictures *pictures)
 {
     drop_pools(pictures);
+    gst_clear_caps(&pictures->caps);
     g_atomic_int_set(&pictures->fills_files, FALSE);
     pictures->gpu = NULL;
 }
@@ -107,10 +122,29 @@ GstFlowReturn pictures_copy(struct pictures *pictures, GstBuffer *slot, GstBuffe
     return GST_FLOW_ERROR;
 }
 
-gboolean pictures_need_copy(struct pictures *pictures, guint slots, gboolean any_memory)
+/* Whether downstream holds so many slots that it must get copies. Where frames wait for a slot, it
+ * has a moment to release one, until it has shown that it does not; where they are lost, none. */
+static gboolean is_hoarded(struct pictures *pictures, gboolean sender_waits)
 {
-    gint limit = MAX(1, (gint)slots - 1);
+    gint spare =
+        sender_waits || pictures->slots <= SPARE_SLOTS_LIVE ? SPARE_SLOTS : SPARE_SLOTS_LIVE;
+    gint limit = MAX(1, (gint)pictures->slots - spare);
+    gint held = outstanding_count(pictures->outstanding);
 
+    if (held < limit) {
+        if (held <= limit / 2)
+            pictures->is_hoarded = FALSE;
+        return FALSE;
+    }
+    if (sender_waits && !pictures->is_hoarded &&
+        outstanding_wait_below(pictures->outstanding, limit, HOARD_TIMEOUT))
+        return FALSE;
+    pictures->is_hoarded = TRUE;
+    return TRUE;
+}
+
+gboolean pictures_need_copy(struct pictures *pictures, gboolean any_memory, gboolean sender_waits)
+{
     if (g_atomic_int_get(&pictures->fills_files) && !pictures->gpu && !pictures->dmabufs)
         return TRUE;
     /* Elements that asked for a GPU's memory or for dma-bufs read their strides; those that accept
@@ -118,8 +152,7 @@ gboolean pictures_need_copy(struct pictures *pictures, guint slots, gboolean any
     if ((!pictures->gpu || any_memory) && !pictures->dmabufs && !pictures->is_default &&
         !pictures->reads_strides)
         return TRUE;
-    return outstanding_count(pictures->outstanding) >= limit &&
-           !outstanding_wait_below(pictures->outstanding, limit, HOARD_TIMEOUT);
+    return is_hoarded(pictures, sender_waits);
 }
 
 /* --- dma-bufs ----------------------------------------------------------------------------- */

@@ -123,11 +123,16 @@ void src_signal_resume(struct src_signal *signal)
     signal->silent_since = 0;
 }
 
+void src_signal_forget_pictures(struct src_signal *signal)
+{
+    gst_clear_buffer(&signal->last);
+    gst_clear_buffer(&signal->stand_in);
+}
+
 void src_signal_forget(struct src_signal *signal)
 {
     g_atomic_int_set(&signal->present, FALSE);
-    gst_clear_buffer(&signal->last);
-    gst_clear_buffer(&signal->stand_in);
+    src_signal_forget_pictures(signal);
     signal->due = NEVER;
     signal->pts = 0;
     signal->lag = 0;
@@ -180,7 +185,14 @@ static gboolean paint_black(GstVideoFrame *to)
     black.fps_d = info->fps_d;
     GstBuffer *buffer = gst_buffer_new_allocate(NULL, black.size, NULL);
     gst_buffer_memset(buffer, 0, 0, black.size);
-    GstVideoConverter *converter = gst_video_converter_new(&black, info, NULL);
+    /* Better methods overshoot: black would have stripes of a little colour. */
+    GstVideoConverter *converter = gst_video_converter_new(
+        &black, info,
+        gst_structure_new("GstVideoConverterConfig", GST_VIDEO_CONVERTER_OPT_RESAMPLER_METHOD,
+                          GST_TYPE_VIDEO_RESAMPLER_METHOD, GST_VIDEO_RESAMPLER_METHOD_NEAREST,
+                          GST_VIDEO_CONVERTER_OPT_CHROMA_RESAMPLER_METHOD,
+                          GST_TYPE_VIDEO_RESAMPLER_METHOD, GST_VIDEO_RESAMPLER_METHOD_NEAREST,
+                          NULL));
     gboolean painted = converter && gst_video_frame_map(&from, &black, buffer, GST_MAP_READ);
     if (painted) {
         gst_video_converter_frame(converter, &from, &picture);
@@ -207,6 +219,19 @@ static GstBuffer *make_black(struct src_signal *signal)
     return buffer;
 }
 
+static void copy_crop(GstBuffer *from, GstBuffer *to)
+{
+    const GstVideoCropMeta *meta = gst_buffer_get_video_crop_meta(from);
+
+    if (!meta)
+        return;
+    GstVideoCropMeta *copy = gst_buffer_add_video_crop_meta(to);
+    copy->x = meta->x;
+    copy->y = meta->y;
+    copy->width = meta->width;
+    copy->height = meta->height;
+}
+
 static GstBuffer *make_frozen(struct src_signal *signal)
 {
     const GstBufferFlags unwanted =
@@ -215,6 +240,7 @@ static GstBuffer *make_frozen(struct src_signal *signal)
 
     if (pictures_copy(signal->pictures, last, &copy) == GST_FLOW_OK) {
         gst_buffer_copy_into(copy, last, GST_BUFFER_COPY_FLAGS, 0, (gsize)-1);
+        copy_crop(last, copy);
         GST_BUFFER_FLAG_UNSET(copy, unwanted);
     }
     gst_buffer_unref(last);
@@ -232,16 +258,17 @@ static GstBuffer *share(GstBuffer *stand_in)
     if (meta)
         gst_buffer_add_video_meta_full(buffer, meta->flags, meta->format, meta->width, meta->height,
                                        meta->n_planes, meta->offset, meta->stride);
+    copy_crop(stand_in, buffer);
     return buffer;
 }
 
 static gboolean make_stand_in(struct src_signal *signal)
 {
-    if (!signal->stand_in && signal->pictures->pool)
-        signal->stand_in =
-            signal->last && src_options_on_disconnect(signal->options) == ON_DISCONNECT_FREEZE
-                ? make_frozen(signal)
-                : make_black(signal);
+    if (!signal->stand_in && signal->last &&
+        src_options_on_disconnect(signal->options) == ON_DISCONNECT_FREEZE)
+        signal->stand_in = make_frozen(signal);
+    if (!signal->stand_in)
+        signal->stand_in = make_black(signal);
     if (signal->stand_in)
         return TRUE;
     signal->due = NEVER;
@@ -297,13 +324,16 @@ gboolean src_signal_stand_in(struct src_signal *signal, GstBuffer **buffer)
     return TRUE;
 }
 
+GstClockTime src_signal_next_stand_in(const struct src_signal *signal)
+{
+    return stands_in(signal) ? signal->due : NEVER;
+}
+
 GstClockTime src_signal_next(const struct src_signal *signal, GstClockTime now, gboolean card)
 {
-    GstClockTime due = NEVER;
+    GstClockTime due = src_signal_next_stand_in(signal);
 
-    if (stands_in(signal))
-        due = signal->due;
-    else if (is_watched(signal))
+    if (!stands_in(signal) && is_watched(signal))
         due = signal->seen + get_timeout(signal);
     /* The card's signal is checked until the silence has been reported. */
     if (card && !signal->silence_reported)

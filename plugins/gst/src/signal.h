@@ -54,6 +54,9 @@ void src_signal_watch(struct src_signal *signal, const gchar *what);
 /* Ends a pause, in which no picture was requested. */
 void src_signal_resume(struct src_signal *signal);
 
+/* The format changes: earlier pictures cannot stand in. */
+void src_signal_forget_pictures(struct src_signal *signal);
+
 void src_signal_forget(struct src_signal *signal);
 
 /* A card gives no frames. TRUE, once in each silence: report it. */
@@ -62,6 +65,9 @@ void src_signal_end_silence(struct src_signal *signal);
 
 /* Makes a picture in place of a missing one, if one is due. */
 gboolean src_signal_stand_in(struct src_signal *signal, GstBuffer **buffer);
+
+/* When the next stand-in is due; G_MAXUINT64: none. */
+GstClockTime src_signal_next_stand_in(const struct src_signal *signal);
 
 /* When the next stand-in, or the next check for pictures, is due. card: the input has a signal of
  * its own. */

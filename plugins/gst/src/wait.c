@@ -138,10 +138,9 @@ gboolean gst_gpudirect_src_is_held_off(GstGpudirectSrc *self)
 {
     if (self->link.held_off_until == 0)
         return FALSE;
-    GstClockTime now = monotonic_now();
-    gint64 most = (gint64)now + gst_gpudirect_src_max_wait(self, now);
-    gint64 until = MIN(self->link.held_off_until, most / GPUD_USEC);
-
+    /* Only a stand-in can be due before: all else is handled by the next attempt to connect. */
+    GstClockTime due = src_signal_next_stand_in(&self->signal);
+    gint64 until = (gint64)MIN((GstClockTime)self->link.held_off_until, due / GPUD_USEC);
     gboolean over = feed_sleep_until(&self->feed, until) || until == self->link.held_off_until;
     if (over)
         self->link.held_off_until = 0;
