@@ -5,10 +5,19 @@
 them, and what it says to try works after the demo."""
 
 import json
+import pathlib
+import shutil
+import sys
 
 import jobs
 import roots
 
+sys.path.insert(0, str(jobs.TOP / "tools"))
+import progress  # noqa: E402 (in the folder above)
+
+# Compiling takes most of the time, so what was compiled is kept for the next run.
+CCACHE = """export CCACHE_DIR=$OUT/ccache CCACHE_MAXSIZE=1G CC="ccache gcc" CXX="ccache g++"
+"""
 # In the README's order, in one clone. All run, even if one fails.
 SCRIPT = """touch $OUT/demo $OUT/tryit $OUT/check $OUT/testlog.json
 ./tools/demo && echo done >$OUT/demo
@@ -18,8 +27,18 @@ cp build/meson-logs/testlog.json $OUT/testlog.json || true"""
 
 
 def debian(name, suite):
+    cache = progress.cache_file(name).with_name(f"ccache-{suite}")
+    made = cache.with_suffix(".new")
     try:
-        status, texts = roots.run(suite, "set +e\n" + SCRIPT, files=["demo", "tryit", "check", "testlog.json"])
+        roots.check_programs()
+        for folder in (cache, made):
+            folder.mkdir(parents=True, exist_ok=True)
+        status, texts = roots.run(suite, "set +e\n" + CCACHE + SCRIPT, packages=["ccache"],
+                                  files=["demo", "tryit", "check", "testlog.json"], bring={cache: "out/ccache"},
+                                  fetch={"ccache": made})
+        if any(made.iterdir()):
+            shutil.rmtree(cache)
+            made.rename(cache)
     except roots.Unavailable as why:
         return [jobs.result(name, name, "SKIP", f"skipped: {why}")]
     if status != 0:
