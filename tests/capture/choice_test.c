@@ -94,7 +94,7 @@ static void expect_reason(const char *has, const char *wanted, const char *reaso
 }
 
 /* 720p is whole, 1080i is not. */
-#define WHOLE_AND_FIELDS                                                                            \
+#define WHOLE_AND_FIELDS                                                                       \
     "video/x-raw,format=UYVY,width=1280,height=720,framerate=50/1,interlace-mode=progressive;" \
     "video/x-raw(format:Interlaced),format=UYVY,width=1920,height=1080,framerate=25/1,"        \
     "interlace-mode=alternate"

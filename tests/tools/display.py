@@ -19,11 +19,11 @@ WIDTH, HEIGHT = 1024, 768
 STRUCTURE, SUBSTRUCTURE, PROPERTIES, MAP_NOTIFY = 1 << 17, 1 << 19, 1 << 22, 19
 
 x11 = ctypes.CDLL("libX11.so.6")
+KINDS = {"u": ctypes.c_ulong, "l": ctypes.c_long, "i": ctypes.c_int, "p": ctypes.c_void_p}
 for function, types in {"XDefaultRootWindow": "", "XSelectInput": "ul", "XConnectionNumber": "", "XPending": "",
-                        "XNextEvent": "p", "XSync": "i", "XGetTextProperty": "upu", "XCloseDisplay": "", "XInternAtom": "pi",
-                        "XSendEvent": "uilp", "XFlush": ""}.items():
-    getattr(x11, function).argtypes = [ctypes.c_void_p, *({"u": ctypes.c_ulong, "l": ctypes.c_long, "i": ctypes.c_int,
-                                                           "p": ctypes.c_void_p}[letter] for letter in types)]
+                        "XNextEvent": "p", "XSync": "i", "XGetTextProperty": "upu", "XCloseDisplay": "",
+                        "XInternAtom": "pi", "XSendEvent": "uilp", "XFlush": ""}.items():
+    getattr(x11, function).argtypes = [ctypes.c_void_p, *(KINDS[letter] for letter in types)]
 x11.XOpenDisplay.restype = ctypes.c_void_p
 x11.XDefaultRootWindow.restype = x11.XInternAtom.restype = ctypes.c_ulong
 

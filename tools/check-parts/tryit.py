@@ -76,7 +76,8 @@ def inside():
                 else:
                     running[line] = subprocess.Popen(["sh", "-c", f"exec {command}"], stdin=subprocess.DEVNULL)
             wait_for("the monitor's page", lambda: b"html" in urllib.request.urlopen(PAGE).read(), running)
-            wait_for("cam1 in the monitor", lambda: b"cam1" in urllib.request.urlopen(PAGE + "api/state").read(), running)
+            wait_for("cam1 in the monitor",
+                     lambda: b"cam1" in urllib.request.urlopen(PAGE + "api/state").read(), running)
             subprocess.run([sys.executable, "-c", f"import gpudirect, numpy\n{IN_PYTHON}; print(array.shape); break"],
                            check=True, timeout=DEADLINE)
         finally:
