@@ -113,10 +113,11 @@ static enum gpud_status start_driver(struct gpud_device *device, const struct gp
 {
     opening->begun = gpud_now();
     unsigned count = ops->count();
-    if (index >= count)
-        return gpud_fail(error, GPUD_NO_DEVICE, "there is no %s:%u: this machine has %s:0 to %s:%u",
-                         ops->name, index, ops->name, ops->name, count - 1);
-    probe(device, ops, index);
+    probe(device, ops, index < count ? index : 0);
+    /* A backend without a driver has one unavailable device, whose reason says what is missing. */
+    if (index >= count && (count > 1 || device->info.available))
+        return gpud_fail(error, GPUD_NO_DEVICE, "there is no %s:%u: the last one here is %s:%u",
+                         ops->name, index, ops->name, count - 1);
     if (!device->info.available)
         return gpud_fail(error, GPUD_NO_DEVICE, "%s", device->info.reason);
     opening->found = gpud_now();

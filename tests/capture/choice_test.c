@@ -93,6 +93,12 @@ static void expect_reason(const char *has, const char *wanted, const char *reaso
     gst_caps_unref(asked);
 }
 
+/* 720p is whole, 1080i is not. */
+#define WHOLE_AND_FIELDS                                                                       \
+    "video/x-raw,format=UYVY,width=1280,height=720,framerate=50/1,interlace-mode=progressive;" \
+    "video/x-raw(format:Interlaced),format=UYVY,width=1920,height=1080,framerate=25/1,"        \
+    "interlace-mode=alternate"
+
 static void test_reasons(void)
 {
     static const char has[] =
@@ -123,6 +129,19 @@ static void test_reasons(void)
     expect_reason(has, "video/x-raw(memory:DMABuf),format=UYVY",
                   "they take frames in memory:DMABuf alone: set the property device to such a "
                   "device, or put an element that downloads them behind gpudirectsrc");
+    SAY("fields that come alone are no kind of memory");
+    expect_reason(WHOLE_AND_FIELDS, "video/x-raw,width=1920,height=1080",
+                  "it gives each field as a buffer of its own: ask for "
+                  "video/x-raw(format:Interlaced),interlace-mode=alternate, and put elements that "
+                  "take such fields after gpudirectsrc");
+    expect_reason(has, "video/x-raw(format:Interlaced),format=UYVY",
+                  "it gives whole pictures, not fields: ask for video/x-raw without "
+                  "(format:Interlaced)");
+    SAY("the kernel's name for what a dma-buf holds is no format to ask for");
+    expect_reason("video/x-raw(memory:DMABuf),format=DMA_DRM,drm-format=UYVY,width=320,height=180,"
+                  "framerate=30/1;video/x-raw,format=UYVY,width=320,height=180,framerate=30/1",
+                  "video/x-raw,format=NV12",
+                  "it has UYVY: ask for one of these, or put a videoconvert after gpudirectsrc");
     expect_reason(has, "EMPTY",
                   "it has YUY2, UYVY, NV12, bggr: ask for one of these, or put a videoconvert "
                   "after gpudirectsrc");

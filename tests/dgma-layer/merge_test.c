@@ -290,8 +290,8 @@ static void another_process(bool in_place)
     close(to[1]);
 }
 
-/* As it was, and as it is from version 0.9.5 of the extension on. The runtime is taken to be as new
- * as its headers. */
+/* As it was, and as it is from version 0.9.5 of the extension on. Headers and runtime may be of
+ * different versions, so the device is asked for its own. */
 typedef cl_int(CL_API_CALL *fill_plain)(cl_command_buffer_khr, cl_command_queue, cl_mem,
                                         const void *, size_t, size_t, size_t, cl_uint,
                                         const cl_sync_point_khr *, cl_sync_point_khr *,
@@ -302,9 +302,21 @@ typedef cl_int(CL_API_CALL *fill_with_properties)(cl_command_buffer_khr, cl_comm
                                                   const cl_sync_point_khr *, cl_sync_point_khr *,
                                                   cl_mutable_command_khr *);
 
+static bool takes_properties(cl_device_id device)
+{
+    cl_name_version extensions[256];
+    size_t size = 0;
+    CHECK_CL(CL_SUCCESS, clGetDeviceInfo(device, CL_DEVICE_EXTENSIONS_WITH_VERSION,
+                                         sizeof(extensions), extensions, &size));
+    for (size_t i = 0; i < size / sizeof(extensions[0]); i++)
+        if (strcmp(extensions[i].name, "cl_khr_command_buffer") == 0)
+            return extensions[i].version >= CL_MAKE_VERSION(0, 9, 5);
+    return false;
+}
+
 static cl_int record_fill(void *fill, cl_command_buffer_khr commands, const unsigned char *byte)
 {
-    if (__builtin_types_compatible_p(clCommandFillBufferKHR_fn, fill_plain))
+    if (!takes_properties(writer.devices[0]))
         return ((fill_plain)fill)(commands, NULL, external, byte, 1, 0, SIZE, 0, NULL, NULL, NULL);
     return ((fill_with_properties)fill)(commands, NULL, NULL, external, byte, 1, 0, SIZE, 0, NULL,
                                         NULL, NULL);

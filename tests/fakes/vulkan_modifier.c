@@ -396,7 +396,8 @@ static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL get_instance_call(VkInstance ins
     return own || !instance ? own : next.GetInstanceProcAddr(instance, name);
 }
 
-VK_LAYER_EXPORT VKAPI_ATTR VkResult VKAPI_CALL
+/* Exported by hand: newer headers of Vulkan have no VK_LAYER_EXPORT. */
+__attribute__((visibility("default"))) VKAPI_ATTR VkResult VKAPI_CALL
 vkNegotiateLoaderLayerInterfaceVersion(VkNegotiateLayerInterface *interface)
 {
     interface->loaderLayerInterfaceVersion = 2;

@@ -225,6 +225,10 @@ TEST(test_no_such_device)
                  GST_RESOURCE_ERROR_NOT_FOUND, "opencl:99");
     expect_error(RECEIVE "address=d device=opencl:99 ! fakesink", GST_RESOURCE_ERROR,
                  GST_RESOURCE_ERROR_NOT_FOUND, "opencl:99");
+    /* Without a driver that is what is missing, whatever the number. */
+    if (access("/dev/nvidia0", F_OK) != 0)
+        expect_error(RECEIVE "address=d device=cuda:7 ! fakesink", GST_RESOURCE_ERROR,
+                     GST_RESOURCE_ERROR_NOT_FOUND, "no CUDA driver");
     expect_error(RECEIVE "address=v4l2:///dev/video77 ! fakesink", GST_RESOURCE_ERROR,
                  GST_RESOURCE_ERROR_NOT_FOUND, "/dev/video77");
 }

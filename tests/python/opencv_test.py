@@ -54,7 +54,7 @@ class OpenCV(Case):
         viewer = subprocess.Popen([sys.executable, os.environ["GPUDIRECT_PIPELINES"] + "/opencv-view.py", self.address])
         self.addCleanup(viewer.wait, DEADLINE)
         self.addCleanup(viewer.kill)
-        window = display.Window(viewer)
+        window = display.Window(self.display)
         until("the picture is on the screen", lambda: self.is_shown(window))
 
         def closed():

@@ -96,6 +96,16 @@ def check_first_commands():
         _, calls = bare.run("check", "--only", "lto", status=PYTHON_INSTALLED)
         check(installed(calls) == everything, f"check --only lto installs {installed(calls)}")
     with machine() as bare:
+        _, calls = bare.run("check", "--only", "build", "--only", "debian13", status=PYTHON_INSTALLED)
+        check(any("mmdebstrap" in call for call in calls) and not any("podman" in call for call in calls),
+              f"check --only debian13 does {calls}")
+    with machine() as bare:
+        _, calls = bare.run("package", "--check", status=PYTHON_INSTALLED)
+        check("mmdebstrap" in installed(calls) and calls[-1].endswith("package.py --check"), f"package does {calls}")
+    with machine() as bare:
+        err, _ = bare.run("package", status=1, APT_FAILS="update")
+        check("as root" in err and "python3" in err, f"package without Python: {err!r}")
+    with machine() as bare:
         _, calls = bare.run("setup", "demo", status=0)
         few = installed(calls)
     check(few < everything and few >= {"python3", "gstreamer1.0-plugins-base-apps"},
@@ -231,6 +241,32 @@ def check_build_folder():
             check([result["result"] for result in results] == ["OK"], f"of one suite {results}")
 
 
+def check_new_packages():
+    """What was missing when the folder was made, and was installed since, is found."""
+    import builds
+    import jobs
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
+        jobs.TOP = top = pathlib.Path(folder)
+        (top / "meson_options.txt").write_text("option('tests', type: 'feature')\n")
+        (top / "meson.build").write_text(
+            "project('one', 'c')\nfound = meson.get_compiler('c').has_header('new.h', args: '-I' + "
+            "meson.current_source_dir())\nconfigure_file(output: found ? 'found' : 'missing', configuration: {})\n")
+        subprocess.run(["meson", "setup", "build"], cwd=top, check=True, capture_output=True, timeout=DEADLINE)
+        check((top / "build/missing").exists(), "a header is found that is not there")
+        (top / "dpkg-query").write_text(f"#!/bin/sh\ncat {top}/packages\n")
+        (top / "dpkg-query").chmod(0o755)
+        path, os.environ["PATH"] = os.environ["PATH"], f"{top}:{os.environ['PATH']}"
+        what = builds.Build("build", [])
+        (top / "new.h").touch()
+        (top / "packages").write_text("libone-dev 1\n")
+        check(builds.configure(what) and (top / "build/found").exists(), "the demo's folder keeps what it missed")
+        (top / "build/mark").touch()
+        check(builds.configure(what) and (top / "build/mark").exists(), "a folder is made anew without need")
+        (top / "packages").write_text("libone-dev 2\n")
+        check(builds.configure(what) and not (top / "build/mark").exists(), "a folder outlives new packages")
+        os.environ["PATH"] = path
+
+
 check_first_commands()
 check_arguments()
 check_setup()
@@ -238,3 +274,4 @@ check_parts()
 check_time_limit()
 check_no_root()
 check_build_folder()
+check_new_packages()

@@ -155,7 +155,7 @@ def check_picture(display, window, form, size, more=""):
 
 def check_window(display):
     viewer = view("cam1")
-    window = Window(viewer)
+    window = Window(display)
     window.wait_for_title("cam1 (waiting) - gpudirect-view")
     wait_for("the text", lambda: any((255, 255, 255) in row for row in display.pixels(window.look())), DEADLINE)
     sender = send("NV12")
@@ -193,7 +193,7 @@ def check_window(display):
     check(viewer.wait(DEADLINE) == 0, f"q ends with {viewer.returncode}")
 
 
-def check_start():
+def check_start(display):
     """Each stage of a start is in the table, and they add up to a start's time."""
     err = view("--start-times", "nonsense://x", status=2)[1]
     check("is not an address" in err and err.count("\n") == 1, f"a start that fails: {err!r}")
@@ -205,6 +205,7 @@ def check_start():
     times = [float(line.split()[-1]) for line in lines[1:]]
     check(min(times) >= 0 and times[0] > 0 and times[-1] >= max(times[:-1]), f"the stages take {times} ms")
     end(sender)
+    display.forget_windows()
 
 
 def link_of(process):
@@ -215,7 +216,7 @@ def link_of(process):
     return None
 
 
-def check_stopped():
+def check_stopped(display):
     """A sender that waits for slow receivers does not wait for this one."""
     sender = launch("videotestsrc", "is-live=true", "!", "video/x-raw,format=NV12,width=320,height=180,framerate=100/1",
                     "!", "gpudirectsink", "address=cam1", "slow-receiver=block")
@@ -228,10 +229,10 @@ def check_stopped():
     wait_for("200 frames", lambda: link_of(other)["frames"] >= before + 200, DEADLINE)
     check(link_of(other)["dropped"] == 0, f"a stopped viewer costs others frames: {link_of(other)}")
     viewer.send_signal(signal.SIGCONT)
-    Window(viewer).close()
+    Window(display).close()
     check(viewer.wait(DEADLINE) == 0, f"a closed window ends with {viewer.returncode}")
     viewer = view("cam1")
-    Window(viewer)
+    Window(display)
     end(viewer)
     check(viewer.returncode == 0, f"Ctrl-C ends with {viewer.returncode}")
     end(other)
@@ -244,10 +245,10 @@ try:
     display = Display()
     try:
         check_window(display)
-        check_start()
-        check_stopped()
+        check_start(display)
+        check_stopped(display)
         viewer = view("cam1")
-        Window(viewer)
+        Window(display)
     finally:
         display.end()
     check(viewer.wait(DEADLINE) != 0, "the display's end is a success")

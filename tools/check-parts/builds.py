@@ -8,6 +8,8 @@ import fnmatch
 import json
 import os
 import pathlib
+import shutil
+import subprocess
 import sys
 import time
 
@@ -108,12 +110,26 @@ def lint(what, part, args):
     return [*results, changed.tidy_result(part, what.folder)] if args.changed else results
 
 
+def development_packages():
+    """What Meson finds, or misses, is in these packages; empty where there is no dpkg."""
+    if not shutil.which("dpkg-query"):
+        return ""
+    return subprocess.run(["dpkg-query", "-W", "*-dev", "meson"], capture_output=True, text=True).stdout
+
+
 def configure(what):
-    """Configures an existing folder again: the demo or the user may have made it with other options, or before the
-    setup installed what Meson looks for."""
-    configured = (jobs.TOP / what.folder / "meson-private" / "coredata.dat").exists()
-    again = ["--reconfigure"] if configured else []
-    return jobs.succeeds(["meson", "setup", *again, what.folder, *OPTIONS, *what.options], env=os.environ | what.env)
+    """Configures a folder with these options, whatever was there. Meson keeps its answers, also that something is
+    missing, so a folder from before other packages were installed, as the demo leaves one, is made anew."""
+    folder = jobs.TOP / what.folder
+    stamp = folder / "meson-private" / "check-packages"
+    packages = development_packages()
+    configured = (folder / "meson-private" / "coredata.dat").exists()
+    known = stamp.exists() and stamp.read_text() == packages
+    again = [] if not configured else ["--reconfigure" if known else "--wipe"]
+    done = jobs.succeeds(["meson", "setup", *again, what.folder, *OPTIONS, *what.options], env=os.environ | what.env)
+    if done:
+        stamp.write_text(packages)
+    return done
 
 
 def build(what, args):

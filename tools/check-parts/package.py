@@ -18,7 +18,7 @@ KINDS = [["--suite", "bookworm"], ["--suite", "trixie"], ["--suite", "trixie", "
 
 def one(name, kind):
     with tempfile.TemporaryDirectory(prefix="gpudirect-check-") as folder:
-        command = [sys.executable, "tools/package", *kind, "--check", "-o", folder]
+        command = [sys.executable, "tools/package-parts/package.py", *kind, "--check", "-o", folder]
         with tempfile.TemporaryFile("w+") as output:
             status = jobs.run(command, limit=3 * jobs.HOUR, stdout=output, stderr=subprocess.STDOUT)
             output.seek(0)

@@ -63,6 +63,11 @@ def check_machine(mirror, suite):
     done = subprocess.run(probe, capture_output=True, text=True, timeout=SHORT)
     if done.returncode != 0:
         said = " ".join(done.stderr.split()) or f"{probe[0]} ends with {done.returncode}"
+        if os.geteuid() == 0:
+            raise Unavailable("a Debian of its own needs mounts of its own, and root cannot make them here. In a "
+                              "chroot, leave it, and on the machine itself: mount --bind ROOT ROOT; mount --rbind "
+                              "/proc ROOT/proc; mount --rbind /sys ROOT/sys; mount --rbind /dev ROOT/dev; chroot ROOT. "
+                              f"In a container, start it with the capability SYS_ADMIN: {said}")
         raise Unavailable("a Debian of its own needs root, or namespaces for users (apt install uidmap, and a line in "
                           f"/etc/subuid and /etc/subgid): {said}")
     with tempfile.TemporaryDirectory() as folder:

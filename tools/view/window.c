@@ -293,7 +293,8 @@ static bool fail(struct gpud_error *error, const char *what)
 
 static bool open_window(struct window *self, struct gpud_error *error)
 {
-    Uint32 flags = SDL_WINDOW_RESIZABLE | SDL_WINDOW_ALLOW_HIGHDPI |
+    /* Hidden at first: for its renderer SDL destroys the window and makes another one. */
+    Uint32 flags = SDL_WINDOW_HIDDEN | SDL_WINDOW_RESIZABLE | SDL_WINDOW_ALLOW_HIGHDPI |
                    (self->full_screen ? SDL_WINDOW_FULLSCREEN_DESKTOP : 0);
     SDL_SetHint(SDL_HINT_VIDEO_X11_NET_WM_BYPASS_COMPOSITOR, "0");
     if (SDL_Init(SDL_INIT_VIDEO) != 0)
@@ -312,6 +313,7 @@ static bool open_window(struct window *self, struct gpud_error *error)
     self->renderer = SDL_CreateRenderer(self->window, -1, SDL_RENDERER_PRESENTVSYNC);
     if (!self->renderer)
         return fail(error, "nothing can be drawn");
+    SDL_ShowWindow(self->window);
     stages_end(STAGE_RENDERER);
     return true;
 }

@@ -165,12 +165,14 @@ static const GValue *value_at(const GValue *value, guint i)
     return GST_VALUE_HOLDS_LIST(value) ? gst_value_list_get_value(value, i) : value;
 }
 
+/* DMA_DRM says how the memory is described, and names no format that a user could ask for. */
 static void add_formats(struct names *names, const GstStructure *structure)
 {
     const GValue *value = gst_structure_get_value(structure, "format");
 
     for (guint i = 0; i < count_values(value); i++)
-        add_name(names, g_value_dup_string(value_at(value, i)));
+        if (g_strcmp0(g_value_get_string(value_at(value, i)), "DMA_DRM") != 0)
+            add_name(names, g_value_dup_string(value_at(value, i)));
 }
 
 /* "1920x1080", "[64, 640]x[32, 360]" */
@@ -256,7 +258,29 @@ static gchar *join(const GstCaps *caps, const gchar *between,
     return g_string_free(names.text, FALSE);
 }
 
-/* Explains a mismatch in another field, or in the kind of memory: format, size and rate agree. */
+static gboolean is_of_fields(const GstCaps *caps, guint index)
+{
+    return gst_caps_features_contains(gst_caps_get_features(caps, index),
+                                      GST_CAPS_FEATURE_FORMAT_INTERLACED);
+}
+
+/* Whether all that the card offers of these formats, sizes and rates comes as fields, or (FALSE)
+ * none of it. */
+static gboolean comes_as_fields(const GstCaps *has, const GstCaps *wanted, gboolean fields)
+{
+    gboolean all = TRUE;
+
+    for (guint i = 0; i < gst_caps_get_size(has) && all; i++) {
+        GstCaps *one = gst_caps_copy_nth(has, i), *both = narrow(one, wanted, STEPS, NULL);
+        all = gst_caps_is_empty(both) || is_of_fields(has, i) == fields;
+        gst_caps_unref(one);
+        gst_caps_unref(both);
+    }
+    return all;
+}
+
+/* Explains a mismatch in another field, in fields that come alone, or in the kind of memory:
+ * format, size and rate agree. */
 static gchar *explain_rest(const GstCaps *has, const GstCaps *wanted)
 {
     const GstStructure *first = gst_caps_get_structure(wanted, 0);
@@ -276,6 +300,14 @@ static gchar *explain_rest(const GstCaps *has, const GstCaps *wanted)
         g_free(is);
         return text;
     }
+    gboolean wants_fields = is_of_fields(wanted, 0);
+    if (!wants_fields && comes_as_fields(has, wanted, TRUE))
+        return g_strdup("it gives each field as a buffer of its own: ask for "
+                        "video/x-raw(format:Interlaced),interlace-mode=alternate, and put elements "
+                        "that take such fields after gpudirectsrc");
+    if (wants_fields && comes_as_fields(has, wanted, FALSE))
+        return g_strdup("it gives whole pictures, not fields: ask for video/x-raw without "
+                        "(format:Interlaced)");
     gchar *memory = gst_caps_features_to_string(gst_caps_get_features(wanted, 0));
     gchar *text = g_strdup_printf("they take frames in %s alone: set the property device to such "
                                   "a device, or put an element that downloads them behind "
