@@ -109,10 +109,10 @@ static char *read_token(const char *file, GError **error)
 
 /* --- at work --------------------------------------------------------------------------------- */
 
-static void take_answer(void *user, GPtrArray *folders, const char *reason)
+static void take_answer(void *user, gint64 asked, GPtrArray *folders, const char *reason)
 {
     struct monitor *monitor = user;
-    monitor_model_update(monitor->model, folders, reason);
+    monitor_model_update(monitor->model, asked, folders, reason);
     if (monitor->tui)
         monitor_tui_draw(monitor->tui);
 }
