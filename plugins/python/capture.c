@@ -18,7 +18,8 @@
 struct capture {
     struct guarded base;
     struct gpud_capture *capture;
-    int64_t timeout_ns; /* of a step of the iteration */
+    struct gpud_capture_info info; /* with the GIL: see guard_read_info() */
+    int64_t timeout_ns;            /* of a step of the iteration */
     /* guarded by guard.turn */
     struct media *media;
     uint32_t epoch; /* of media */
@@ -36,7 +37,15 @@ static enum gpud_status get_fd(PyObject *object, int *fd, struct gpud_error *err
     return gpud_capture_get_fd(((struct capture *)object)->capture, fd, error);
 }
 
-static const struct guard_ops guard_ops = {"capture", destroy, get_fd};
+static void read_info(PyObject *object)
+{
+    struct capture *self = (struct capture *)object;
+    self->info = (struct gpud_capture_info)GPUD_INFO_INIT(self->info);
+    if (self->capture)
+        gpud_capture_get_info(self->capture, &self->info);
+}
+
+static const struct guard_ops guard_ops = {"capture", destroy, get_fd, read_info};
 
 /* --- controls ------------------------------------------------------------------------------ */
 
@@ -324,11 +333,9 @@ static PyObject *method_modes(PyObject *object, PyObject *unused)
 static PyObject *get_info(PyObject *object, void *closure)
 {
     struct capture *self = (struct capture *)object;
-    struct gpud_capture_info info = GPUD_INFO_INIT(info);
-    if (!guard_enter(&self->base))
+    if (!guard_read_info(&self->base))
         return NULL;
-    gpud_capture_get_info(self->capture, &info);
-    guard_leave(&self->base);
+    struct gpud_capture_info info = self->info;
     return Py_BuildValue(
         "{s:N,s:N,s:N,s:N,s:N,s:N,s:K,s:K,s:K,s:K,s:K,s:N,s:N,s:N,s:N,s:K,s:N,s:K,s:N,s:N}", "path",
         convert_text(info.path), "fallback_reason", convert_text(info.fallback_reason), "driver",
@@ -430,7 +437,8 @@ static PyMethodDef methods[] = {
 };
 
 static PyGetSetDef attributes[] = {
-    {"info", get_info, NULL, "State and counters, as gpud_capture_info has them.", NULL},
+    {"info", get_info, NULL,
+     "State and counters, as gpud_capture_info has them; of a closed one, the last.", NULL},
     {"closed", guard_get_closed, NULL, "Whether it was closed.", NULL},
     {0},
 };

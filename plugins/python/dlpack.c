@@ -72,7 +72,7 @@ struct export
 /* Consumers call these on any thread, with or without the GIL. */
 static void free_export(struct export *export)
 {
-    hold_unref(export->hold);
+    hold_unref_array(export->hold);
     free(export);
 }
 
@@ -136,7 +136,7 @@ static PyObject *make_capsule(struct hold *hold, const struct array *array, bool
     struct export *export = calloc(1, sizeof(*export));
     if (!export)
         return PyErr_NoMemory();
-    export->hold = hold_ref(hold);
+    export->hold = hold_ref_array(hold);
     if (versioned) {
         export->versioned.major = 1;
         export->versioned.manager = export;
@@ -280,7 +280,10 @@ PyObject *dlpack_export(struct hold *hold, const struct array *array, PyObject *
                         "protocol (numpy.asarray), or Receiver(allow_old_dlpack=True)");
         return NULL;
     }
-    if (hold_check(hold) < 0 || join(hold, stream) < 0)
-        return NULL;
-    return make_capsule(hold, array, major >= 1);
+    hold_ref_array(hold); /* from before the check to the capsule's own */
+    PyObject *capsule = NULL;
+    if (hold_check(hold) == 0 && join(hold, stream) == 0)
+        capsule = make_capsule(hold, array, major >= 1);
+    hold_unref_array(hold);
+    return capsule;
 }

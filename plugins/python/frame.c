@@ -39,7 +39,7 @@ bool frame_is_frame(PyObject *object)
 struct hold *frame_get_hold(PyObject *object)
 {
     struct hold *hold = ((struct frame *)object)->hold;
-    return hold ? hold : error_raise_text(GPUD_INVALID, "the frame was released");
+    return hold ? hold_ref(hold) : error_raise_text(GPUD_INVALID, "the frame was released");
 }
 
 static void frame_free(PyObject *self)
@@ -66,7 +66,7 @@ static bool find_array(struct hold *hold, struct array *array)
 static int get_buffer(PyObject *self, Py_buffer *buffer, int flags)
 {
     struct array array;
-    struct hold *hold = frame_get_hold(self);
+    HELD hold = frame_get_hold(self);
     buffer->obj = NULL;
     PyObject *view = hold && find_array(hold, &array) ? view_new(hold, &array) : NULL;
     if (!view)
@@ -79,20 +79,20 @@ static int get_buffer(PyObject *self, Py_buffer *buffer, int flags)
 static PyObject *export_dlpack(PyObject *self, PyObject *args, PyObject *names)
 {
     struct array array;
-    struct hold *hold = frame_get_hold(self);
+    HELD hold = frame_get_hold(self);
     return hold && find_array(hold, &array) ? dlpack_export(hold, &array, args, names) : NULL;
 }
 
 static PyObject *export_device(PyObject *self, PyObject *unused)
 {
-    struct hold *hold = frame_get_hold(self);
+    HELD hold = frame_get_hold(self);
     return hold ? dlpack_device(hold) : NULL;
 }
 
 static PyObject *get_raw(PyObject *self, void *closure)
 {
     struct array array;
-    struct hold *hold = frame_get_hold(self);
+    HELD hold = frame_get_hold(self);
     if (!hold || hold_check(hold) < 0)
         return NULL;
     array_raw(&array, hold->info.bytes);
@@ -101,7 +101,7 @@ static PyObject *get_raw(PyObject *self, void *closure)
 
 static PyObject *get_planes(PyObject *self, void *closure)
 {
-    struct hold *hold = frame_get_hold(self);
+    HELD hold = frame_get_hold(self);
     if (!hold || hold_check(hold) < 0)
         return NULL;
     bool is_picture = hold->media->media.kind == GPUD_MEDIA_PICTURE;
@@ -126,19 +126,20 @@ static PyObject *get_planes(PyObject *self, void *closure)
 
 static PyObject *get_valid(PyObject *self, void *closure)
 {
-    struct hold *hold = ((struct frame *)self)->hold;
+    struct hold *own = ((struct frame *)self)->hold;
+    HELD hold = own ? hold_ref(own) : NULL;
     return PyBool_FromLong(hold && hold_is_valid(hold));
 }
 
 static PyObject *get_media(PyObject *self, void *closure)
 {
-    struct hold *hold = frame_get_hold(self);
+    HELD hold = frame_get_hold(self);
     return hold ? PyUnicode_FromString(hold->media->text) : NULL;
 }
 
 static PyObject *get_route(PyObject *self, void *closure)
 {
-    struct hold *hold = frame_get_hold(self);
+    HELD hold = frame_get_hold(self);
     if (!hold)
         return NULL;
     return hold->route[0] ? PyUnicode_FromString(hold->route) : Py_NewRef(Py_None);
@@ -146,19 +147,19 @@ static PyObject *get_route(PyObject *self, void *closure)
 
 static PyObject *get_device(PyObject *self, void *closure)
 {
-    struct hold *hold = frame_get_hold(self);
+    HELD hold = frame_get_hold(self);
     return hold ? PyUnicode_FromString(hold->device) : NULL;
 }
 
 static PyObject *get_readonly(PyObject *self, void *closure)
 {
-    struct hold *hold = frame_get_hold(self);
+    HELD hold = frame_get_hold(self);
     return hold ? PyBool_FromLong(hold->read_only) : NULL;
 }
 
 static PyObject *get_format(PyObject *self, void *closure)
 {
-    struct hold *hold = frame_get_hold(self);
+    HELD hold = frame_get_hold(self);
     if (!hold)
         return NULL;
     const struct gpud_media *media = &hold->media->media;
@@ -170,13 +171,13 @@ static PyObject *get_format(PyObject *self, void *closure)
 
 static PyObject *get_native(PyObject *self, void *closure)
 {
-    struct hold *hold = frame_get_hold(self);
+    HELD hold = frame_get_hold(self);
     return hold && hold_check(hold) == 0 ? PyLong_FromVoidPtr(hold->native) : NULL;
 }
 
 static PyObject *get_native_offset(PyObject *self, void *closure)
 {
-    struct hold *hold = frame_get_hold(self);
+    HELD hold = frame_get_hold(self);
     return hold ? PyLong_FromUnsignedLongLong(hold->offset) : NULL;
 }
 
@@ -215,7 +216,7 @@ static struct number numbers[] = {
 static PyObject *get_number(PyObject *self, void *closure)
 {
     const struct number *number = closure;
-    struct hold *hold = frame_get_hold(self);
+    HELD hold = frame_get_hold(self);
     if (!hold)
         return NULL;
     const char *field = (const char *)&hold->info + number->offset;
@@ -226,14 +227,14 @@ static PyObject *get_number(PyObject *self, void *closure)
     return PyLong_FromUnsignedLongLong(value);
 }
 
-/* The hold of a frame whose info may still be set. */
+/* The hold of a frame whose info may still be set, which the caller drops. */
 static struct hold *settable(PyObject *self, PyObject *value, const char *name)
 {
-    struct hold *hold = frame_get_hold(self);
+    HELD hold = frame_get_hold(self);
     if (!hold || hold_check(hold) < 0)
         return NULL;
     if (hold->lent && value)
-        return hold;
+        return hold_ref(hold);
     PyErr_Format(PyExc_AttributeError, "%s can only be set on a frame of Sender.acquire()", name);
     return NULL;
 }
@@ -241,7 +242,7 @@ static struct hold *settable(PyObject *self, PyObject *value, const char *name)
 static int set_number(PyObject *self, PyObject *value, void *closure)
 {
     const struct number *number = closure;
-    struct hold *hold = settable(self, value, number->name);
+    HELD hold = settable(self, value, number->name);
     uint64_t read = UINT64_MAX;
     if (!hold)
         return -1;
@@ -259,23 +260,26 @@ static int set_number(PyObject *self, PyObject *value, void *closure)
             return -1;
         }
     }
+    if (hold_begin_change(hold) < 0)
+        return -1;
     char *field = (char *)&hold->info + number->offset;
     if (number->bytes == 8)
         *(uint64_t *)(void *)field = read;
     else
         *(uint32_t *)(void *)field = (uint32_t)read;
+    hold_end_change(hold);
     return 0;
 }
 
 static PyObject *get_size(PyObject *self, void *closure)
 {
-    struct hold *hold = frame_get_hold(self);
+    HELD hold = frame_get_hold(self);
     return hold ? PyLong_FromUnsignedLongLong(hold->info.bytes) : NULL;
 }
 
 static int set_size(PyObject *self, PyObject *value, void *closure)
 {
-    struct hold *hold = settable(self, value, "size");
+    HELD hold = settable(self, value, "size");
     if (!hold)
         return -1;
     unsigned long long bytes = PyLong_AsUnsignedLongLong(value);
@@ -286,7 +290,7 @@ static int set_size(PyObject *self, PyObject *value, void *closure)
 
 static PyObject *get_meta(PyObject *self, void *closure)
 {
-    struct hold *hold = frame_get_hold(self);
+    HELD hold = frame_get_hold(self);
     if (!hold)
         return NULL;
     return PyBytes_FromStringAndSize((const char *)hold->info.meta, hold->info.meta_size);
@@ -295,26 +299,27 @@ static PyObject *get_meta(PyObject *self, void *closure)
 static int set_meta(PyObject *self, PyObject *value, void *closure)
 {
     Py_buffer buffer;
-    struct hold *hold = settable(self, value, "meta");
+    HELD hold = settable(self, value, "meta");
     if (!hold || PyObject_GetBuffer(value, &buffer, PyBUF_SIMPLE) < 0)
         return -1;
-    bool fits = buffer.len <= GPUD_FRAME_META_MAX;
-    if (fits) {
-        memcpy(hold->info.meta, buffer.buf, (size_t)buffer.len);
-        hold->info.meta_size = (uint32_t)buffer.len;
-    } else {
+    int status = -1;
+    if (buffer.len > GPUD_FRAME_META_MAX)
         PyErr_Format(PyExc_ValueError,
                      "%zd bytes of meta do not fit into the %d that a frame "
                      "carries",
                      buffer.len, GPUD_FRAME_META_MAX);
+    else if ((status = hold_begin_change(hold)) == 0) {
+        memcpy(hold->info.meta, buffer.buf, (size_t)buffer.len);
+        hold->info.meta_size = (uint32_t)buffer.len;
+        hold_end_change(hold);
     }
     PyBuffer_Release(&buffer);
-    return fits ? 0 : -1;
+    return status;
 }
 
 static PyObject *get_large_meta(PyObject *self, void *closure)
 {
-    struct hold *hold = frame_get_hold(self);
+    HELD hold = frame_get_hold(self);
     if (!hold)
         return NULL;
     return PyBytes_FromStringAndSize(hold->info.large_meta, (Py_ssize_t)hold->info.large_meta_size);
@@ -323,7 +328,7 @@ static PyObject *get_large_meta(PyObject *self, void *closure)
 static int set_large_meta(PyObject *self, PyObject *value, void *closure)
 {
     Py_buffer buffer;
-    struct hold *hold = settable(self, value, "large_meta");
+    HELD hold = settable(self, value, "large_meta");
     if (!hold || PyObject_GetBuffer(value, &buffer, PyBUF_SIMPLE) < 0)
         return -1;
     bool fits = buffer.len <= GPUD_LARGE_META_MAX;
@@ -341,7 +346,7 @@ static int set_large_meta(PyObject *self, PyObject *value, void *closure)
 
 static PyObject *join(PyObject *self, PyObject *object)
 {
-    struct hold *hold = frame_get_hold(self);
+    HELD hold = frame_get_hold(self);
     void *queue = hold ? PyLong_AsVoidPtr(object) : NULL;
     if (PyErr_Occurred() || hold_check(hold) < 0)
         return NULL;
@@ -353,16 +358,13 @@ static PyObject *join(PyObject *self, PyObject *object)
 static PyObject *wait_lines(PyObject *self, PyObject *args, PyObject *names)
 {
     static char *keywords[] = {"lines", "timeout", NULL};
-    struct hold *hold = frame_get_hold(self);
+    HELD hold = frame_get_hold(self);
     int64_t timeout_ns = INT64_MAX;
     uint32_t lines;
     if (!hold || !PyArg_ParseTupleAndKeywords(args, names, "I|O&:wait_lines", keywords, &lines,
                                               guard_parse_timeout, &timeout_ns))
         return NULL;
-    hold_ref(hold);
-    int result = hold_wait_lines(hold, lines, timeout_ns);
-    hold_unref(hold);
-    return result == 0 ? Py_NewRef(Py_None) : NULL;
+    return hold_wait_lines(hold, lines, timeout_ns) == 0 ? Py_NewRef(Py_None) : NULL;
 }
 
 /* --- its end ------------------------------------------------------------------------------- */
@@ -378,7 +380,8 @@ static PyObject *release(PyObject *self, PyObject *unused)
 
 static PyObject *enter(PyObject *self, PyObject *unused)
 {
-    return frame_get_hold(self) ? Py_NewRef(self) : NULL;
+    HELD hold = frame_get_hold(self);
+    return hold ? Py_NewRef(self) : NULL;
 }
 
 static PyObject *leave(PyObject *self, PyObject *args)
@@ -389,11 +392,12 @@ static PyObject *leave(PyObject *self, PyObject *args)
         return NULL;
     /* What was submitted or released inside the block is done. */
     PyObject *done = Py_None;
-    if (frame->hold && frame->lender && exception == Py_None && hold_has_frame(frame->hold))
-        done = frame->hold->by_lines
-                   ? PyObject_CallMethod(frame->lender, "submit_lines", "OI", self,
-                                         (unsigned)frame->hold->info.layout.height)
-                   : PyObject_CallMethod(frame->lender, "submit", "O", self);
+    HELD hold = frame->hold ? hold_ref(frame->hold) : NULL;
+    bool by_lines;
+    if (hold && frame->lender && exception == Py_None && hold_has_frame(hold, &by_lines))
+        done = by_lines ? PyObject_CallMethod(frame->lender, "submit_lines", "OI", self,
+                                              (unsigned)hold->info.layout.height)
+                        : PyObject_CallMethod(frame->lender, "submit", "O", self);
     else
         Py_INCREF(done);
     /* It could not be submitted: it is dropped. */

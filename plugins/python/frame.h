@@ -14,7 +14,8 @@ int frame_init(PyObject *module);
  * submit(); or NULL. */
 PyObject *frame_new(struct hold *hold, PyObject *lender);
 
-/* The hold of a frame that is not released, borrowed. NULL with an exception. */
+/* A reference to the hold of a frame that is not released, for a variable that is HELD. NULL with
+ * an exception. */
 struct hold *frame_get_hold(PyObject *object);
 bool frame_is_frame(PyObject *object);
 

@@ -20,6 +20,7 @@ struct group {
     struct guarded base;
     struct gpud_group *group;
     struct gpud_receiver *receivers[GPUD_GROUP_MEMBERS_MAX];
+    struct gpud_group_info info[GPUD_GROUP_MEMBERS_MAX + 1]; /* see guard_read_info() */
     uint32_t count;
     int64_t timeout_ns; /* of a step of the iteration */
     uint32_t preferred;
@@ -55,7 +56,6 @@ struct call {
     struct group *self;
     struct gpud_group_request request;
     struct gpud_group_instant instant;
-    struct hold *holds[GPUD_GROUP_MEMBERS_MAX];
     struct media *media[GPUD_GROUP_MEMBERS_MAX];
     char paths[GPUD_GROUP_MEMBERS_MAX][32];
     struct events events;
@@ -133,7 +133,17 @@ static enum gpud_status get_fd(PyObject *object, int *fd, struct gpud_error *err
     return GPUD_OK;
 }
 
-static const struct guard_ops guard_ops = {"group", destroy, get_fd};
+static void read_info(PyObject *object)
+{
+    struct group *self = (struct group *)object;
+    /* Behind the members, all of them. */
+    for (uint32_t i = 0; self->group && i <= self->count; i++) {
+        self->info[i] = (struct gpud_group_info)GPUD_INFO_INIT(self->info[i]);
+        gpud_group_get_info(self->group, i, &self->info[i]);
+    }
+}
+
+static const struct guard_ops guard_ops = {"group", destroy, get_fd, read_info};
 
 /* The member's frame, which is taken out of the call, or None; NULL with an exception. */
 static PyObject *make_frame(struct call *call, uint32_t member)
@@ -253,10 +263,9 @@ static PyObject *next(PyObject *object)
     return instant;
 }
 
-static PyObject *member_info(struct group *self, uint32_t member)
+static PyObject *member_info(const struct group *self, uint32_t member)
 {
-    struct gpud_group_info info = GPUD_INFO_INIT(info);
-    gpud_group_get_info(self->group, member, &info);
+    const struct gpud_group_info info = self->info[member];
     return Py_BuildValue(
         "{s:N,s:I,s:I,s:K,s:K,s:K,s:K,s:L,s:L,s:N,s:N}", "connected",
         PyBool_FromLong(info.connected), "held", info.held, "room", info.room, "frames",
@@ -268,17 +277,15 @@ static PyObject *member_info(struct group *self, uint32_t member)
 static PyObject *get_info(PyObject *object, void *closure)
 {
     struct group *self = (struct group *)object;
-    struct gpud_group_info info = GPUD_INFO_INIT(info);
-    if (!guard_enter(&self->base))
+    if (!guard_read_info(&self->base))
         return NULL;
+    const struct gpud_group_info info = self->info[self->count];
     PyObject *members = PyTuple_New(self->count);
     for (uint32_t i = 0; i < self->count && members; i++) {
         PyObject *member = member_info(self, i);
         if (PyTuple_SetItem(members, i, member) < 0 || !member)
             Py_CLEAR(members);
     }
-    gpud_group_get_info(self->group, self->count, &info);
-    guard_leave(&self->base);
     if (!members)
         return NULL;
     return Py_BuildValue(
@@ -448,7 +455,8 @@ static PyMethodDef methods[] = {
 };
 
 static PyGetSetDef attributes[] = {
-    {"info", get_info, NULL, "State and counters, as gpud_group_info has them.", NULL},
+    {"info", get_info, NULL,
+     "State and counters, as gpud_group_info has them; of a closed one, the last.", NULL},
     {"preferred", get_preferred, set_preferred,
      "Mode \"any\": the member that is taken if it is in time.", NULL},
     {"closed", guard_get_closed, NULL, "Whether it was closed.", NULL},

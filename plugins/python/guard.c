@@ -51,23 +51,33 @@ static void raise_closed(const struct guard *guard)
     error_raise_text(GPUD_CLOSED, text);
 }
 
+static bool check_process(const struct guard *guard)
+{
+    if (!context_is_foreign(guard->pid))
+        return true;
+    PyErr_Format(PyExc_RuntimeError, "the %s belongs to the process that this one was forked from",
+                 guard->ops->name);
+    return false;
+}
+
+static bool enter_open(struct guard *guard)
+{
+    pthread_mutex_lock(&guard->lock);
+    bool open = !guard->closed;
+    guard->users += open;
+    pthread_mutex_unlock(&guard->lock);
+    return open;
+}
+
 bool guard_enter(struct guarded *object)
 {
     struct guard *guard = &object->guard;
-    if (context_is_foreign(guard->pid)) {
-        PyErr_Format(PyExc_RuntimeError,
-                     "the %s belongs to the process that this one was forked from",
-                     guard->ops->name);
+    if (!check_process(guard))
         return false;
-    }
-    pthread_mutex_lock(&guard->lock);
-    bool closed = guard->closed;
-    if (!closed)
-        guard->users++;
-    pthread_mutex_unlock(&guard->lock);
-    if (closed)
+    bool open = enter_open(guard);
+    if (!open)
         raise_closed(guard);
-    return !closed;
+    return open;
 }
 
 void guard_leave(struct guarded *object)
@@ -80,11 +90,28 @@ void guard_leave(struct guarded *object)
         destroy(object);
 }
 
+static void read_info(struct guarded *object)
+{
+    if (!enter_open(&object->guard))
+        return;
+    object->guard.ops->read_info((PyObject *)object);
+    guard_leave(object);
+}
+
+bool guard_read_info(struct guarded *object)
+{
+    if (!check_process(&object->guard))
+        return false;
+    read_info(object);
+    return true;
+}
+
 void guard_close(struct guarded *object)
 {
     struct guard *guard = &object->guard;
     if (context_is_foreign(guard->pid))
         return;
+    read_info(object);
     pthread_mutex_lock(&guard->lock);
     /* Else the last call that still waits destroys it, when this part of its wait is over. */
     bool unused = !guard->closed && guard->users == 0;
@@ -151,8 +178,10 @@ int guard_wait(struct guarded *object, int64_t timeout_ns, bool one_at_a_time, g
         if (one_at_a_time)
             pthread_mutex_unlock(&guard->turn);
         Py_END_ALLOW_THREADS
-        if (between && between(call) < 0)
+        if (between && between(call) < 0) {
+            *status = GPUD_OK;
             return -1;
+        }
         if (*status == GPUD_OK)
             return 0;
         if ((*status == GPUD_TIMEOUT || *status == GPUD_AGAIN) && is_closed(guard)) {
@@ -164,8 +193,10 @@ int guard_wait(struct guarded *object, int64_t timeout_ns, bool one_at_a_time, g
             error_raise(&error);
             return -1;
         }
-        if (PyErr_CheckSignals() < 0)
+        if (PyErr_CheckSignals() < 0) {
+            *status = GPUD_OK;
             return -1;
+        }
     }
 }
 

@@ -16,6 +16,8 @@ struct guard_ops {
     /* Both run without the GIL; destroy() may find nothing to destroy. */
     void (*destroy)(PyObject *object);
     enum gpud_status (*get_fd)(PyObject *object, int *fd, struct gpud_error *error);
+    /* Copies state and counters into the object. With the GIL; there may be nothing to read. */
+    void (*read_info)(PyObject *object);
 };
 
 struct guard {
@@ -40,6 +42,9 @@ void guard_free(PyObject *object);
 /* False with an exception if the object is closed. */
 bool guard_enter(struct guarded *object);
 void guard_leave(struct guarded *object);
+/* Lets the object read its info, which stays as it was when the object was closed. False with an
+ * exception in a process that was forked. */
+bool guard_read_info(struct guarded *object);
 /* Closing twice is harmless. */
 void guard_close(struct guarded *object);
 
@@ -55,8 +60,9 @@ typedef enum gpud_status (*guard_slice_fn)(void *call, int64_t timeout_ns,
 typedef int (*guard_between_fn)(void *call);
 
 /* Waits for slice() to return something other than GPUD_TIMEOUT, in parts short enough for Python's
- * signal handlers. between may be NULL. Returns 0, or -1 with an exception; *status is the last
- * part's, also where between() raised. one_at_a_time: takes the guard's turn for each part. */
+ * signal handlers. between may be NULL. Returns 0, or -1 with an exception; *status is what the
+ * exception says, GPUD_OK where it is not the library's but that of a handler. one_at_a_time: takes
+ * the guard's turn for each part. */
 int guard_wait(struct guarded *object, int64_t timeout_ns, bool one_at_a_time, guard_slice_fn slice,
                guard_between_fn between, void *call, enum gpud_status *status);
 

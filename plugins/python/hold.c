@@ -70,9 +70,14 @@ int hold_set_large_meta(struct hold *hold, const void *bytes, size_t size)
     }
     if (size)
         memcpy(copy, bytes, size);
+    if (hold_begin_change(hold) < 0) {
+        free(copy);
+        return -1;
+    }
     free(hold->large_meta);
     hold->info.large_meta = hold->large_meta = copy;
     hold->info.large_meta_size = size;
+    hold_end_change(hold);
     return 0;
 }
 
@@ -80,6 +85,18 @@ struct hold *hold_ref(struct hold *hold)
 {
     atomic_fetch_add_explicit(&hold->refs, 1, memory_order_relaxed);
     return hold;
+}
+
+struct hold *hold_ref_array(struct hold *hold)
+{
+    atomic_fetch_add(&hold->arrays, 1);
+    return hold_ref(hold);
+}
+
+void hold_unref_array(struct hold *hold)
+{
+    atomic_fetch_sub(&hold->arrays, 1);
+    hold_unref(hold);
 }
 
 /* Orders what happens to the frame next after the work that consumers have put on their streams. A
@@ -141,12 +158,13 @@ static void *raise_submitted(void)
                             "the frame was submitted: its bytes are the receivers' now");
 }
 
-bool hold_has_frame(struct hold *hold)
+bool hold_has_frame(struct hold *hold, bool *by_lines)
 {
     bool has;
     Py_BEGIN_ALLOW_THREADS
     pthread_mutex_lock(&hold->calls);
     has = hold->frame != NULL;
+    *by_lines = hold->by_lines;
     pthread_mutex_unlock(&hold->calls);
     Py_END_ALLOW_THREADS
     return has;
@@ -184,35 +202,43 @@ int hold_check(struct hold *hold)
     return gone || taken_back ? -1 : 0;
 }
 
+int hold_begin_change(struct hold *hold)
+{
+    /* A holder of `calls` may wait for the GIL, but never the other way round. */
+    Py_BEGIN_ALLOW_THREADS
+    pthread_mutex_lock(&hold->calls);
+    Py_END_ALLOW_THREADS
+    if (hold->frame)
+        return 0;
+    pthread_mutex_unlock(&hold->calls);
+    raise_submitted();
+    return -1;
+}
+
+void hold_end_change(struct hold *hold)
+{
+    pthread_mutex_unlock(&hold->calls);
+}
+
 int hold_set_size(struct hold *hold, uint64_t bytes)
 {
     struct gpud_error error;
     enum gpud_status status = GPUD_OK;
-    bool gone;
-    /* Arrays are made with the GIL alone. */
-    if (atomic_load(&hold->refs) > 1) {
-        error_raise_text(GPUD_INVALID, "the frame has arrays: set its size before it has any");
+    if (hold_begin_change(hold) < 0)
         return -1;
-    }
-    Py_BEGIN_ALLOW_THREADS
-    pthread_mutex_lock(&hold->calls);
-    gone = !hold->frame;
-    if (!gone) {
+    bool in_use = atomic_load(&hold->arrays) > 0;
+    if (!in_use) {
         unmap(hold);
         status = gpud_frame_set_size(hold->frame, bytes, &error);
     }
-    pthread_mutex_unlock(&hold->calls);
-    Py_END_ALLOW_THREADS
-    if (gone) {
-        raise_submitted();
-        return -1;
-    }
-    if (status != GPUD_OK) {
+    if (!in_use && status == GPUD_OK)
+        hold->info.bytes = bytes;
+    hold_end_change(hold);
+    if (in_use)
+        error_raise_text(GPUD_INVALID, "the frame has arrays: set its size before it has any");
+    else if (status != GPUD_OK)
         error_raise(&error);
-        return -1;
-    }
-    hold->info.bytes = bytes;
-    return 0;
+    return in_use || status != GPUD_OK ? -1 : 0;
 }
 
 /* --- the bytes ----------------------------------------------------------------------------- */
@@ -330,17 +356,15 @@ struct gpud_frame *hold_take(struct hold *hold)
     struct gpud_error error;
     enum gpud_status status = GPUD_OK;
     struct gpud_frame *frame;
-    /* Arrays are made with the GIL alone: there can only become fewer of them. */
-    bool shared = atomic_load(&hold->refs) > 2;
+    bool shared, in_use;
     if (hold_check(hold) < 0)
         return NULL;
-    if (shared && !hold->lent)
-        return error_raise_text(GPUD_INVALID, "arrays of the frame are still in use: drop them "
-                                              "before it is sent on, or copy them");
     Py_BEGIN_ALLOW_THREADS
     pthread_mutex_lock(&hold->calls);
     frame = hold->frame;
-    if (frame) {
+    shared = atomic_load(&hold->arrays) > 0;
+    in_use = frame && shared && !hold->lent;
+    if (frame && !in_use) {
         unmap(hold);
         if (hold->lent)
             status = gpud_frame_set_info(frame, &hold->info, &error);
@@ -357,6 +381,9 @@ struct gpud_frame *hold_take(struct hold *hold)
     Py_END_ALLOW_THREADS
     if (!frame)
         return raise_submitted();
+    if (in_use)
+        return error_raise_text(GPUD_INVALID, "arrays of the frame are still in use: drop them "
+                                              "before it is sent on, or copy them");
     return status == GPUD_OK ? frame : error_raise(&error);
 }
 

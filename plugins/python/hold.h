@@ -4,9 +4,11 @@
 /* A frame and all that uses its bytes: the Frame object, its planes, buffers and tensors. The last
  * of them to go gives the frame back, on any thread, with or without the GIL.
  *
- * Every holder of a reference may read the constant fields. `frame`, `mapped` and the
- * streams are guarded by `calls`, which is held while the library waits for the frame and is
- * therefore taken only without the GIL. hold_unref() takes no lock: it is alone with the frame. */
+ * Every holder of a reference may read the constant fields. Whatever drops the GIL has a reference
+ * of its own, since another thread may release the Frame meanwhile: HELD declares one. `frame`,
+ * `mapped` and the streams are guarded by `calls`, which is held while the library waits for the
+ * frame and is therefore taken only without the GIL. The info is read with either of them and
+ * changed with both. hold_unref() takes no lock: it is alone with the frame. */
 #ifndef GPUDIRECT_PYTHON_HOLD_H
 #define GPUDIRECT_PYTHON_HOLD_H
 
@@ -31,6 +33,7 @@ enum hold_device {
 
 struct hold {
     atomic_uint refs;
+    atomic_uint arrays; /* those of refs that use the bytes: planes, buffers, tensors */
     /* constant */
     struct media *media;
     char *native; /* of the frame's first byte; or the object that it is offset bytes in */
@@ -43,6 +46,7 @@ struct hold {
     bool read_only;
     bool allow_old_dlpack; /* although that cannot say that the frame is read-only */
     long pid;
+
     struct gpud_frame_info info; /* as it arrived; of a lent frame, as it shall be submitted */
     void *large_meta;            /* its own copy of info's, which outlives the frame */
 
@@ -60,18 +64,35 @@ struct hold *hold_new(struct gpud_frame *frame, struct media *media, bool lent);
 struct hold *hold_ref(struct hold *hold);
 void hold_unref(struct hold *hold);
 
+static inline void hold_cleanup(struct hold **hold)
+{
+    hold_unref(*hold);
+}
+/* A variable whose reference, or NULL, ends with its block. */
+#define HELD __attribute__((cleanup(hold_cleanup))) struct hold *
+
+/* A reference of an array's. It is taken before the check that the bytes are there, so that a
+ * submission by another thread keeps their memory. */
+struct hold *hold_ref_array(struct hold *hold);
+void hold_unref_array(struct hold *hold);
+
 /* Whether native is an object of the driver's (cl_mem, VkBuffer), and no address. */
 static inline bool hold_is_object(const struct hold *hold)
 {
     return hold->kind == HOLD_OPENCL || hold->kind == HOLD_VULKAN;
 }
 
-/* Whether the frame is not submitted. */
-bool hold_has_frame(struct hold *hold);
+/* Whether the frame is not submitted, and whether a part of its rows is. */
+bool hold_has_frame(struct hold *hold, bool *by_lines);
 /* Whether the bytes are still those of the frame. */
 bool hold_is_valid(struct hold *hold);
 /* 0, or -1 with an exception if the bytes may not be used any more. */
 int hold_check(struct hold *hold);
+
+/* Encloses a change of the info, for which it takes `calls` as well. 0, or -1 with an exception if
+ * the frame was submitted. */
+int hold_begin_change(struct hold *hold);
+void hold_end_change(struct hold *hold);
 
 /* Sets how many bytes are in use, before the first array. 0, or -1 with an exception. */
 int hold_set_size(struct hold *hold, uint64_t bytes);
@@ -90,9 +111,8 @@ int hold_wait_lines(struct hold *hold, uint32_t lines, int64_t timeout_ns);
  * often the same. 0, or -1 with an exception. */
 int hold_join(struct hold *hold, bool wait, void *stream, void *release_stream);
 
-/* Takes the frame out, to be submitted: its info is set and the consumers' streams are posted. The
- * caller has a reference beside the Frame object's; all others are arrays'. NULL with an
- * exception. */
+/* Takes the frame out, to be submitted: its info is set and the consumers' streams are posted. NULL
+ * with an exception. */
 struct gpud_frame *hold_take(struct hold *hold);
 /* A part of submitting the first rows of a lent frame, which stays here. Without the GIL. */
 enum gpud_status hold_submit_lines(struct hold *hold, struct gpud_sender *sender, uint32_t lines,

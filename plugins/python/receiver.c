@@ -19,9 +19,10 @@
 struct receiver {
     struct guarded base;
     struct gpud_receiver *receiver;
-    struct gpud_device *device; /* of alloc's memory; NULL: there is no alloc */
-    PyObject *on_event, *alloc; /* or NULL */
-    int64_t timeout_ns;         /* of a step of the iteration */
+    struct gpud_receiver_info info; /* with the GIL: see guard_read_info() */
+    struct gpud_device *device;     /* of alloc's memory; NULL: there is no alloc */
+    PyObject *on_event, *alloc;     /* or NULL */
+    int64_t timeout_ns;             /* of a step of the iteration */
     bool allow_old_dlpack;
     /* guarded by guard.turn: the library calls on_event() inside an acquire */
     char path[32];       /* the route of the connection */
@@ -103,7 +104,15 @@ static enum gpud_status get_fd(PyObject *object, int *fd, struct gpud_error *err
     return gpud_receiver_get_fd(((struct receiver *)object)->receiver, fd, error);
 }
 
-static const struct guard_ops guard_ops = {"receiver", destroy, get_fd};
+static void read_info(PyObject *object)
+{
+    struct receiver *self = (struct receiver *)object;
+    self->info = (struct gpud_receiver_info)GPUD_INFO_INIT(self->info);
+    if (self->receiver)
+        gpud_receiver_get_info(self->receiver, &self->info);
+}
+
+static const struct guard_ops guard_ops = {"receiver", destroy, get_fd, read_info};
 
 static PyObject *acquire(struct receiver *self, int64_t timeout_ns, enum gpud_status *status)
 {
@@ -170,11 +179,9 @@ static PyObject *next(PyObject *object)
 static PyObject *get_info(PyObject *object, void *closure)
 {
     struct receiver *self = (struct receiver *)object;
-    struct gpud_receiver_info info = GPUD_INFO_INIT(info);
-    if (!guard_enter(&self->base))
+    if (!guard_read_info(&self->base))
         return NULL;
-    gpud_receiver_get_info(self->receiver, &info);
-    guard_leave(&self->base);
+    struct gpud_receiver_info info = self->info;
     return Py_BuildValue(
         "{s:N,s:N,s:N,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:I,s:N,s:N,s:N}",
         "connected", PyBool_FromLong(info.connected), "path", convert_text(info.path),
@@ -294,7 +301,8 @@ static PyMethodDef methods[] = {
 };
 
 static PyGetSetDef attributes[] = {
-    {"info", get_info, NULL, "State and counters, as gpud_receiver_info has them.", NULL},
+    {"info", get_info, NULL,
+     "State and counters, as gpud_receiver_info has them; of a closed one, the last.", NULL},
     {"closed", guard_get_closed, NULL, "Whether it was closed.", NULL},
     {0},
 };

@@ -16,7 +16,8 @@
 struct sender {
     struct guarded base;
     struct gpud_sender *sender;
-    struct media *media; /* of the frames that are lent; changes with the GIL */
+    struct gpud_sender_info info; /* with the GIL: see guard_read_info() */
+    struct media *media;          /* of the frames that are lent; changes with the GIL */
 };
 
 static PyTypeObject *type;
@@ -31,7 +32,15 @@ static enum gpud_status get_fd(PyObject *object, int *fd, struct gpud_error *err
     return gpud_sender_get_fd(((struct sender *)object)->sender, fd, error);
 }
 
-static const struct guard_ops guard_ops = {"sender", destroy, get_fd};
+static void read_info(PyObject *object)
+{
+    struct sender *self = (struct sender *)object;
+    self->info = (struct gpud_sender_info)GPUD_INFO_INIT(self->info);
+    if (self->sender)
+        gpud_sender_get_info(self->sender, &self->info);
+}
+
+static const struct guard_ops guard_ops = {"sender", destroy, get_fd, read_info};
 
 /* --- the format ---------------------------------------------------------------------------- */
 
@@ -155,17 +164,15 @@ static PyObject *method_submit(PyObject *object, PyObject *args, PyObject *names
     if (!PyArg_ParseTupleAndKeywords(args, names, "O|O&:submit", keywords, &frame,
                                      guard_parse_timeout, &timeout_ns))
         return NULL;
-    struct hold *hold = get_hold(frame);
+    HELD hold = get_hold(frame);
     if (!hold || !guard_enter(&self->base))
         return NULL;
-    hold_ref(hold);
     call.frame = hold_take(hold);
     int result = -1;
     if (call.frame)
         result = guard_wait(&self->base, timeout_ns, true, submit_slice, NULL, &call, &status);
     if (call.frame)
         hold_put_back(hold, call.frame);
-    hold_unref(hold);
     guard_leave(&self->base);
     return result == 0 ? Py_NewRef(Py_None) : NULL;
 }
@@ -181,12 +188,11 @@ static PyObject *method_submit_lines(PyObject *object, PyObject *args, PyObject 
     if (!PyArg_ParseTupleAndKeywords(args, names, "OI|O&:submit_lines", keywords, &frame,
                                      &call.count, guard_parse_timeout, &timeout_ns))
         return NULL;
-    call.hold = get_hold(frame);
-    if (!call.hold || hold_check(call.hold) < 0 || !guard_enter(&self->base))
+    HELD hold = get_hold(frame);
+    if (!hold || hold_check(hold) < 0 || !guard_enter(&self->base))
         return NULL;
-    hold_ref(call.hold);
+    call.hold = hold;
     int result = guard_wait(&self->base, timeout_ns, true, lines_slice, NULL, &call, &status);
-    hold_unref(call.hold);
     guard_leave(&self->base);
     return result == 0 ? Py_NewRef(Py_None) : NULL;
 }
@@ -283,11 +289,9 @@ static PyObject *get_media(PyObject *object, void *closure)
 static PyObject *get_info(PyObject *object, void *closure)
 {
     struct sender *self = (struct sender *)object;
-    struct gpud_sender_info info = GPUD_INFO_INIT(info);
-    if (!guard_enter(&self->base))
+    if (!guard_read_info(&self->base))
         return NULL;
-    gpud_sender_get_info(self->sender, &info);
-    guard_leave(&self->base);
+    struct gpud_sender_info info = self->info;
     return Py_BuildValue(
         "{s:I,s:N,s:N,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:N,s:N,s:N}", "receivers",
         info.receivers, "path", convert_text(info.path), "fallback_reason",
@@ -416,7 +420,8 @@ static PyMethodDef methods[] = {
 };
 
 static PyGetSetDef attributes[] = {
-    {"info", get_info, NULL, "State and counters, as gpud_sender_info has them.", NULL},
+    {"info", get_info, NULL,
+     "State and counters, as gpud_sender_info has them; of a closed one, the last.", NULL},
     {"links", get_links, NULL, "Its receivers, as gpud_link_info has them.", NULL},
     {"media", get_media, NULL, "What its frames are, in the syntax of caps, or None.", NULL},
     {"closed", guard_get_closed, NULL, "Whether it was closed.", NULL},

@@ -21,7 +21,7 @@ PyObject *view_new(struct hold *hold, const struct array *array)
     struct view *view = PyObject_New(struct view, type);
     if (!view)
         return NULL;
-    view->hold = hold_ref(hold);
+    view->hold = hold_ref_array(hold);
     view->array = *array;
     for (int i = 0; i < array->dimensions; i++) {
         view->shape[i] = (Py_ssize_t)array->shape[i];
@@ -33,7 +33,7 @@ PyObject *view_new(struct hold *hold, const struct array *array)
 static void view_free(PyObject *self)
 {
     PyTypeObject *own = Py_TYPE(self);
-    hold_unref(((struct view *)self)->hold);
+    hold_unref_array(((struct view *)self)->hold);
     PyObject_Free(self);
     Py_DECREF(own);
 }

@@ -419,6 +419,25 @@ TEST(test_metas_through_a_link)
 
 /* --- formats ------------------------------------------------------------------------------ */
 
+/* What a stride times a row is no gint of is out of the reach of elements. */
+TEST(test_far_rows_do_not_fit)
+{
+    struct gpud_layout layout;
+    GstVideoInfo info;
+
+    gst_video_info_set_format(&info, GST_VIDEO_FORMAT_GRAY8, 64, 2);
+    fail_unless(layout_from_info(&layout, &info) && layout_fits_info(&layout, &info));
+    layout.size = GPUD_FRAME_SIZE_MAX;
+    layout.plane[0].stride = G_MAXINT / 2;
+    fail_unless(layout_fits_info(&layout, &info));
+    layout.plane[0].stride = 1u << 30;
+    fail_unless(gpud_layout_check(&layout, NULL) == GPUD_OK);
+    fail_if(layout_fits_info(&layout, &info));
+    layout.plane[0].stride = 0x80000040;
+    fail_unless(gpud_layout_check(&layout, NULL) == GPUD_OK);
+    fail_if(layout_fits_info(&layout, &info));
+}
+
 TEST(test_every_format_has_a_layout)
 {
     guint count;

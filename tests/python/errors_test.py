@@ -44,11 +44,13 @@ class Errors(Case):
             self.refuses(gpudirect.Timeout, "", sender.wait, 1, timeout=0)
         self.refuses(gpudirect.Closed, "the sender is closed", sender.acquire)
         self.refuses(gpudirect.Closed, "the sender is closed", sender.send_eos)
+        self.assertEqual((sender.info["frames"], sender.info["device"]), (0, "host"))
         with gpudirect.Receiver(self.address, device="host") as receiver:
             self.refuses(gpudirect.Timeout, self.address, receiver.acquire, timeout=0)
             self.assertIsNone(receiver.poll())
-        for call in (receiver.acquire, receiver.poll, receiver.fileno, lambda: receiver.info):
+        for call in (receiver.acquire, receiver.poll, receiver.fileno):
             self.refuses(gpudirect.Closed, "the receiver is closed", call)
+        self.assertEqual((receiver.info["frames"], receiver.info["device"]), (0, "host"))
         self.assertEqual(list(receiver), [])
 
     def test_wrong_types(self):

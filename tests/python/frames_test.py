@@ -3,13 +3,16 @@
 
 """Frames between processes: bit-exact, as arrays of every kind, and each held as long as an array of it lives."""
 
+import contextlib
+import ctypes
 import gc
 import signal
 import threading
+import time
 import weakref
 
 import support
-from support import DEADLINE, RGBA, Case, finish, process, until
+from support import DEADLINE, RGBA, Case, consume, delete, finish, process, until
 
 np = support.need("numpy")
 
@@ -362,7 +365,94 @@ class Frames(Case):
         with self.assertRaises(KeyError):
             receiver.acquire(timeout=DEADLINE)
 
+    def test_event_handler_raises_without_a_frame(self):
+        """In poll(), and at the end of a loop: the handler's exception is never taken for the library's."""
+        for kind in (KeyError, KeyboardInterrupt, gpudirect.Timeout, gpudirect.Closed):
+            seen = []
+
+            def handler(number, data):
+                seen.append(number)
+                raise kind(number)
+            with gpudirect.Sender(self.address, media=RGBA, device="host") as sender, \
+                    gpudirect.Receiver(self.address, device="host", timeout=DEADLINE, on_event=handler) as receiver:
+                self.connect(sender, receiver)
+                sender.send_event(5)
+                with self.assertRaises(kind):
+                    until("the event is there", lambda: receiver.poll() or seen)
+                sender.send_event(6)
+                sender.send_eos()
+                with self.assertRaises(kind):
+                    list(receiver)
+                self.assertEqual(seen, [5, 6])
+
     # --- lifetimes
+
+    def test_released_while_others_use_it(self):
+        """Threads that are inside of a frame when another one releases it finish, with its bytes."""
+        sender = gpudirect.Sender(self.address, media=RGBA, device="host")
+        receiver = gpudirect.Receiver(self.address, device="host", timeout=DEADLINE, by_lines=True)
+        self.addCleanup(sender.close)
+        self.addCleanup(receiver.close)
+        self.connect(sender, receiver)
+        for number in range(1, 11):
+            lent = sender.acquire(timeout=DEADLINE)
+            np.asarray(lent.raw)[:] = number
+            sender.submit_lines(lent, 1)
+            early = next(receiver)
+            # The first waits for the other rows, and the others for the first.
+            uses = [lambda: early.__dlpack__(max_version=(1, 0)), lambda: early.raw, lambda: early.planes["RGBA"],
+                    lambda: early.valid, lambda: early.native, lambda: early.join(0),
+                    lambda: early.__enter__() and early.__exit__(None, None, None)]
+            results = [None] * len(uses)
+
+            def use(at):
+                # It may begin after the release; and the host has no queue to join.
+                with contextlib.suppress(gpudirect.Invalid, gpudirect.Unsupported):
+                    results[at] = uses[at]()
+            threads = [threading.Thread(target=use, args=(at,)) for at in range(len(uses))]
+            for thread in threads:
+                thread.start()
+                time.sleep(0.01)
+            early.release()
+            sender.submit_lines(lent, 36)
+            lent.release()
+            for thread in threads:
+                thread.join(DEADLINE)
+                self.assertFalse(thread.is_alive())
+            if results[0]:
+                tensor = consume(results[0], True)
+                self.assertEqual(ctypes.string_at(tensor.tensor.data, 64 * 36 * 4), bytes([number]) * (64 * 36 * 4))
+                delete(tensor)
+            for view in filter(None, results[1:3]):
+                self.assertTrue((np.asarray(view) == number).all())
+
+    def test_set_while_released_and_submitted(self):
+        """Threads that change a lent frame wait while another one submits it in vain, and it is released meanwhile."""
+        sender, receiver = self.pair(slots=2)
+        held = []
+        for number in range(2):
+            self.send(sender, number)
+            held.append(receiver.acquire(timeout=DEADLINE))
+        for _ in range(5):
+            frame = sender.acquire(timeout=DEADLINE)
+            changes = [lambda: sender.submit_lines(frame, 1, timeout=0.3),
+                       lambda: setattr(frame, "large_meta", bytes(60000)), lambda: setattr(frame, "meta", bytes(700)),
+                       lambda: setattr(frame, "pts", 7), lambda: frame.valid]
+
+            def change(at):
+                with contextlib.suppress(gpudirect.Invalid, gpudirect.Timeout):
+                    changes[at]()
+            threads = [threading.Thread(target=change, args=(at,)) for at in range(len(changes))]
+            for thread in threads:
+                thread.start()
+                time.sleep(0.01)
+            frame.release()
+            for thread in threads:
+                thread.join(DEADLINE)
+                self.assertFalse(thread.is_alive())
+        held.clear()
+        self.send(sender, 9)
+        self.assertTrue((np.asarray(receiver.acquire(timeout=DEADLINE)) == 9).all())
 
     def test_array_outlives_everything(self):
         sender, receiver = self.pair()

@@ -52,6 +52,27 @@ class Loop(Case):
 
         self.assertEqual(self.run_all(receive(), close())[0], [])
 
+    def test_event_handler_raises(self):
+        def handler(kind, data):
+            raise KeyError(kind)
+        sender = gpudirect.Sender(self.address, media=RGBA, device="host")
+        receiver = gpudirect.Receiver(self.address, device="host", on_event=handler)
+        self.addCleanup(receiver.close)
+
+        async def send():
+            while not sender.info["receivers"]:
+                await asyncio.sleep(0.001)
+            sender.send_event(5)
+            sender.send_eos()
+            sender.close()
+
+        async def receive():
+            with self.assertRaises(KeyError):
+                async for _ in receiver:
+                    pass
+
+        self.run_all(send(), receive())
+
     def test_two_tasks(self):
         receiver = gpudirect.Receiver(self.address, device="host")
         self.addCleanup(receiver.close)

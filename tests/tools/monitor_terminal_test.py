@@ -66,6 +66,14 @@ class Terminal:
         check(termios.tcgetattr(self.inside) == self.before, "the terminal is left in another mode")
         self.close()
 
+    def hang_up(self):
+        """The terminal's window is closed: it ends without a complaint."""
+        os.close(self.outside)
+        self.outside = None
+        status, error = self.process.wait(DEADLINE), self.process.stderr.read()
+        check(status == 0 and not error, f"it ends with {status}: {error}")
+        self.close()
+
     def close(self):
         self.process.kill()
         self.process.wait()
@@ -113,6 +121,9 @@ with Pipelines() as pipelines:
             terminal.wait_for("gpudirect-monitor on")
             os.kill(terminal.process.pid, sent)
             terminal.end()
+        terminal = Terminal()
+        terminal.wait_for("gpudirect-monitor on")
+        terminal.hang_up()
     finally:
         terminal.process.kill()
         terminal.process.wait()

@@ -3,7 +3,7 @@
 
 /* gpudirect-view's pictures: frames with any strides are converted like GStreamer's own, nothing
  * behind their last byte is read, and what a sender says of frames that are not so is refused. */
-#include "picture.h"
+#include "gstpicture.h"
 #include "support/check.h"
 
 #include <string.h>
@@ -94,7 +94,7 @@ static void test_format(const char *format)
     struct gpud_frame *frame = frame_of(&bytes, &layout);
     CHECK(picture_init(&picture, &media, &error), "%s: %s", format, error.reason);
     CHECK(picture_map(&picture, frame, &mapped, &error), "%s: %s", format, error.reason);
-    CHECK(picture_convert(&picture, &mapped, GST_VIDEO_FORMAT_BGRA, shown, WIDTH * 4, &error),
+    CHECK(picture_convert(&picture, &mapped, GST_VIDEO_FORMAT_BGRA, 0, 0, shown, WIDTH * 4, &error),
           "%s: %s", format, error.reason);
     picture_unmap(frame, &mapped);
 

@@ -8,8 +8,9 @@
  *     model.c       the answers: rates, ten minutes, events
  *     report.c      the model as JSON
  *     server.c      HTTP: the page (page/), JSON, thumbnails, metrics
- *     thumbnails.c  receivers that take a picture a second; picture.c encodes it
- *     tui.c         the model on a terminal */
+ *     thumbnails.c  receivers that take a picture a second; picture.c encodes it, by
+ * ../gstpicture.c tui.c         the model on a terminal */
+#include "gstpicture.h"
 #include "monitor/poll.h"
 #include "monitor/server.h"
 #include "monitor/tui.h"
@@ -18,7 +19,6 @@
 #include <fcntl.h>
 #include <gio/gio.h>
 #include <glib-unix.h>
-#include <gst/gst.h>
 #include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -109,10 +109,10 @@ static char *read_token(const char *file, GError **error)
 
 /* --- at work --------------------------------------------------------------------------------- */
 
-static void take_answer(void *user, GPtrArray *folders, const char *reason)
+static void take_answer(void *user, gint64 asked, GPtrArray *folders, const char *reason)
 {
     struct monitor *monitor = user;
-    monitor_model_update(monitor->model, folders, reason);
+    monitor_model_update(monitor->model, asked, folders, reason);
     if (monitor->tui)
         monitor_tui_draw(monitor->tui);
 }
@@ -260,7 +260,7 @@ int main(int argc, char **argv)
     } else if (options.folder && options.all_users) {
         complain("--directory and --all-users do not go together (see --help)");
     } else {
-        gst_init(NULL, NULL); /* for the formats of pictures */
+        picture_start();
         options.addresses = &argv[1];
         result = run_in_scope(&options);
     }

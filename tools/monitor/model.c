@@ -23,6 +23,28 @@ static void event_free(gpointer data)
     g_free(event);
 }
 
+/* Drops the oldest event of the channel that has the most, so that none can push out what others
+ * have to tell. */
+static void drop_event(struct monitor_model *model)
+{
+    GHashTable *counts = g_hash_table_new(g_str_hash, g_str_equal);
+    const char *busiest = "";
+    guint most = 0;
+    for (const GList *link = model->events.tail; link; link = link->prev) {
+        const char *channel = ((const struct monitor_event *)link->data)->channel;
+        guint count = GPOINTER_TO_UINT(g_hash_table_lookup(counts, channel)) + 1;
+        g_hash_table_insert(counts, (gpointer)channel, GUINT_TO_POINTER(count));
+        if (count >= most)
+            busiest = channel, most = count;
+    }
+    g_hash_table_unref(counts);
+    GList *oldest = model->events.head;
+    while (strcmp(((const struct monitor_event *)oldest->data)->channel, busiest) != 0)
+        oldest = oldest->next;
+    event_free(oldest->data);
+    g_queue_delete_link(&model->events, oldest);
+}
+
 static void add_event(struct monitor_model *model, const char *kind, const char *channel,
                       const char *format, ...) G_GNUC_PRINTF(4, 5);
 static void add_event(struct monitor_model *model, const char *kind, const char *channel,
@@ -39,7 +61,7 @@ static void add_event(struct monitor_model *model, const char *kind, const char 
     va_end(args);
     g_queue_push_tail(&model->events, event);
     if (model->events.length > MONITOR_EVENTS)
-        event_free(g_queue_pop_head(&model->events));
+        drop_event(model);
 }
 
 /* --- series -------------------------------------------------------------------------------- */
@@ -76,7 +98,7 @@ static bool went_back(const struct monitor_counts *newest, const struct monitor_
     return back;
 }
 
-/* rate_hz: NAN: from the counts. */
+/* rate_hz: by the sender's own clock; NAN: from the counts. */
 static void add_sample(struct monitor_series *series, struct monitor_figures *figures,
                        const struct monitor_counts *newest, double rate_hz)
 {
@@ -103,8 +125,9 @@ static void add_sample(struct monitor_series *series, struct monitor_figures *fi
     subtract(bucket, newest, before);
     seconds = (double)(newest->time - before->time) / G_USEC_PER_SEC;
     struct monitor_sample *sample = &series->sample[series->next];
-    sample->rate_hz = (float)(seconds > 0 ? (double)(newest->frames - before->frames) / seconds
-                                          : figures->rate_hz);
+    sample->rate_hz =
+        (float)(isnan(rate_hz) && seconds > 0 ? (double)(newest->frames - before->frames) / seconds
+                                              : figures->rate_hz);
     sample->latency_p99_s = (float)quantile(bucket, 0.99);
     sample->dropped = (uint32_t)MIN(newest->dropped - before->dropped, UINT32_MAX);
     series->next = (series->next + 1) % MONITOR_HISTORY;
@@ -405,9 +428,9 @@ static void take_notes(struct monitor_model *model, const GPtrArray *folders)
     }
 }
 
-void monitor_model_update(struct monitor_model *model, GPtrArray *folders, const char *reason)
+void monitor_model_update(struct monitor_model *model, gint64 asked, GPtrArray *folders,
+                          const char *reason)
 {
-    gint64 time = g_get_monotonic_time();
     g_ptr_array_set_size(model->notes, 0);
     if (!folders) {
         g_ptr_array_add(model->notes, g_strdup(reason));
@@ -418,7 +441,7 @@ void monitor_model_update(struct monitor_model *model, GPtrArray *folders, const
     for (guint i = 0; i < model->channels->len; i++)
         ((struct monitor_channel *)model->channels->pdata[i])->seen = false;
     for (guint i = 0; i < channels->len; i++)
-        update_channel(model, channels->pdata[i], time);
+        update_channel(model, channels->pdata[i], asked);
     for (guint i = model->channels->len; i-- > 0;) {
         struct monitor_channel *channel = model->channels->pdata[i];
         if (channel->seen)

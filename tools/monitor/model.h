@@ -13,11 +13,11 @@
 
 #define MONITOR_HISTORY 600 /* samples: one a second */
 #define MONITOR_WINDOW 10   /* seconds over which rates and latencies are taken */
-#define MONITOR_EVENTS 500
+#define MONITOR_EVENTS 500  /* the channel with the most loses its oldest one first */
 
 /* Numbers that only grow, as of one moment. */
 struct monitor_counts {
-    gint64 time; /* g_get_monotonic_time() */
+    gint64 time; /* when they were asked for, by g_get_monotonic_time() */
     uint64_t frames, dropped;
     uint64_t latency_bucket[GPUD_LATENCY_BUCKETS];
 };
@@ -82,8 +82,11 @@ struct monitor_model {
 struct monitor_model *monitor_model_new(void);
 void monitor_model_free(struct monitor_model *model);
 
-/* Takes an answer of channels_ask(); NULL: none, and `reason` says why. */
-void monitor_model_update(struct monitor_model *model, GPtrArray *folders, const char *reason);
+/* Takes an answer of channels_ask(); NULL: none, and `reason` says why. asked: when, by
+ * g_get_monotonic_time(). Rates are over the time between questions: an answer may be taken much
+ * later than it was given. */
+void monitor_model_update(struct monitor_model *model, gint64 asked, GPtrArray *folders,
+                          const char *reason);
 
 /* NULL: none. */
 struct monitor_channel *monitor_model_find(const struct monitor_model *model, const char *address);

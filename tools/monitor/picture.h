@@ -8,8 +8,8 @@
 #include <glib.h>
 #include <gpudirect/gpudirect.h>
 
-/* The frame stays the caller's. NULL: *error says why. */
-GBytes *monitor_picture_encode(struct gpud_frame *frame, const struct gpud_picture *picture,
+/* media: of the frame's stream. The frame stays the caller's. NULL: *error says why. */
+GBytes *monitor_picture_encode(struct gpud_frame *frame, const struct gpud_media *media,
                                struct gpud_error *error);
 
 #endif

@@ -11,20 +11,14 @@ struct monitor_poll {
     GMutex lock;
     GCond wake;
     bool stopping;
+    GQueue answers; /* struct answer; as many calls of deliver() are under way */
 };
 
 struct answer {
-    struct monitor_poll *poll;
+    gint64 asked;
     GPtrArray *folders;
     struct gpud_error error;
 };
-
-static gboolean deliver(gpointer data)
-{
-    struct answer *answer = data;
-    answer->poll->done(answer->poll->user, g_steal_pointer(&answer->folders), answer->error.reason);
-    return G_SOURCE_REMOVE;
-}
 
 static void answer_free(gpointer data)
 {
@@ -33,19 +27,30 @@ static void answer_free(gpointer data)
     g_free(answer);
 }
 
+static gboolean deliver(gpointer data)
+{
+    struct monitor_poll *poll = data;
+    g_mutex_lock(&poll->lock);
+    struct answer *answer = g_queue_pop_head(&poll->answers);
+    g_mutex_unlock(&poll->lock);
+    poll->done(poll->user, answer->asked, g_steal_pointer(&answer->folders), answer->error.reason);
+    answer_free(answer);
+    return G_SOURCE_REMOVE;
+}
+
 static gpointer run(gpointer data)
 {
     struct monitor_poll *poll = data;
-    gint64 next = g_get_monotonic_time();
     g_mutex_lock(&poll->lock);
     while (!poll->stopping) {
         g_mutex_unlock(&poll->lock);
         struct answer *answer = g_new0(struct answer, 1);
-        answer->poll = poll;
+        /* A late question delays the next one, since rates over a short time are but noise. */
+        gint64 next = (answer->asked = g_get_monotonic_time()) + G_USEC_PER_SEC;
         answer->folders = channels_ask(poll->scope, &answer->error);
-        g_idle_add_full(G_PRIORITY_DEFAULT, deliver, answer, answer_free);
-        next = MAX(next + G_USEC_PER_SEC, g_get_monotonic_time()); /* skips missed periods */
         g_mutex_lock(&poll->lock);
+        g_queue_push_tail(&poll->answers, answer);
+        g_idle_add_full(G_PRIORITY_DEFAULT, deliver, poll, NULL);
         while (!poll->stopping && g_cond_wait_until(&poll->wake, &poll->lock, next))
             ;
     }
@@ -73,6 +78,9 @@ void monitor_poll_stop(struct monitor_poll *poll)
     g_cond_signal(&poll->wake);
     g_mutex_unlock(&poll->lock);
     g_thread_join(poll->thread);
+    while (g_source_remove_by_user_data(poll))
+        ;
+    g_queue_clear_full(&poll->answers, answer_free);
     g_mutex_clear(&poll->lock);
     g_cond_clear(&poll->wake);
     g_free(poll);

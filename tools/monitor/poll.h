@@ -9,8 +9,9 @@
 
 struct monitor_poll;
 
-/* Called in the main thread, which takes the answer of channels_ask(); NULL: reason says why. */
-typedef void (*monitor_poll_done)(void *user, GPtrArray *folders, const char *reason);
+/* Called in the main thread, which takes the answer of channels_ask(); NULL: reason says why.
+ * asked: when, by g_get_monotonic_time(). */
+typedef void (*monitor_poll_done)(void *user, gint64 asked, GPtrArray *folders, const char *reason);
 
 /* scope: must outlive it. */
 struct monitor_poll *monitor_poll_start(const struct channels_scope *scope, monitor_poll_done done,

@@ -10,10 +10,30 @@
 #include <string.h>
 
 #define DEFAULT_LISTEN "127.0.0.1:8477"
-/* Connections at once; a browser has six. */
+/* Connections at once, and of them from one address; a browser has six. */
 #define CONNECTIONS_MAX 256
-/* Without a byte from its client for so long a connection is closed. */
+#define CONNECTIONS_PER_ADDRESS_MAX 8
+/* What a connection may take: from its start to the end of its first request's headers, from there
+ * to the end of the answer, and from there to the end of the next headers. */
+#define HEADERS_SECONDS 10
+#define ANSWER_SECONDS 60
 #define IDLE_SECONDS 60
+/* A client that sends many requests at once gets so many answers, and has to connect again. */
+#define REQUESTS_MAX 100
+/* No request needs a body. One that is announced to be small is read, so that its client sees why
+ * it is refused; else the connection ends. */
+#define BODY_MAX (1 << 20)
+
+struct connection {
+    struct monitor_server *server;
+    GSocketConnection *stream; /* libsoup's; its end is the end of this */
+    GSocketAddress *remote;
+    char *address;  /* the same for all that share their places */
+    guint deadline; /* a source; 0: none */
+    unsigned requests;
+    bool answering; /* from the end of the headers on */
+    bool ended;     /* shut down, and libsoup has not noticed it yet */
+};
 
 struct monitor_server {
     struct monitor_server_options options;
@@ -21,8 +41,8 @@ struct monitor_server {
     bool is_loopback;
     SoupServer *soup;
     GSocketService *service;
-    unsigned connections;
-    char *host; /* as in a URL: "127.0.0.1", "[::1]" */
+    GQueue connections; /* struct connection, oldest first */
+    char *host;         /* as in a URL: "127.0.0.1", "[::1]" */
     char *url;
 };
 
@@ -103,8 +123,7 @@ static void answer_file(SoupServerMessage *message, const char *path)
         if (strcmp(path, files[i].path) != 0)
             continue;
         char *resource = g_strconcat("/gpudirect/monitor/", files[i].resource, NULL);
-        answer(message, files[i].type,
-               g_resources_lookup_data(resource, 0, NULL));
+        answer(message, files[i].type, g_resources_lookup_data(resource, 0, NULL));
         g_free(resource);
         return;
     }
@@ -162,6 +181,13 @@ static bool is_data(const char *path)
     return g_str_has_prefix(path, "/api/") || strcmp(path, "/metrics") == 0;
 }
 
+static bool has_body(SoupMessageHeaders *request)
+{
+    return soup_message_headers_get_encoding(request) != SOUP_ENCODING_CONTENT_LENGTH
+               ? soup_message_headers_get_one(request, "Transfer-Encoding") != NULL
+               : soup_message_headers_get_content_length(request) > 0;
+}
+
 /* Before a request's body is read; a status that is set here is the answer. */
 static void check(SoupServer *soup, SoupServerMessage *message, const char *path, GHashTable *query,
                   gpointer user)
@@ -190,35 +216,147 @@ static void check(SoupServer *soup, SoupServerMessage *message, const char *path
     } else if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0) {
         soup_message_headers_append(response, "Allow", "GET, HEAD");
         refuse(message, SOUP_STATUS_METHOD_NOT_ALLOWED, "nothing can be changed here\n");
+    } else if (has_body(request)) {
+        refuse(message, SOUP_STATUS_REQUEST_ENTITY_TOO_LARGE, "no request has a body here\n");
     } else {
         return;
     }
-    /* What follows the headers is not read. */
     soup_message_headers_replace(response, "Connection", "close");
-    soup_message_body_set_accumulate(soup_server_message_get_request_body(message), FALSE);
 }
 
 /* --- connections ----------------------------------------------------------------------------- */
 
-static void forget_connection(gpointer user, GObject *connection)
+static void end_connection(struct connection *connection)
 {
-    struct monitor_server *server = user;
-    server->connections--;
+    connection->ended = true;
+    g_socket_shutdown(g_socket_connection_get_socket(connection->stream), TRUE, TRUE, NULL);
 }
 
-static gboolean take_connection(GSocketService *service, GSocketConnection *connection,
-                                GObject *source, gpointer user)
+static gboolean pass_deadline(gpointer user)
+{
+    struct connection *connection = user;
+    connection->deadline = 0;
+    end_connection(connection);
+    return G_SOURCE_REMOVE;
+}
+
+static void set_deadline(struct connection *connection, guint seconds)
+{
+    if (connection->deadline)
+        g_source_remove(connection->deadline);
+    connection->deadline = g_timeout_add_seconds(seconds, pass_deadline, connection);
+}
+
+static void free_connection(struct connection *connection)
+{
+    if (connection->deadline)
+        g_source_remove(connection->deadline);
+    g_queue_remove(&connection->server->connections, connection);
+    g_object_set_data(G_OBJECT(connection->remote), "connection", NULL);
+    g_object_unref(connection->remote);
+    g_free(connection->address);
+    g_free(connection);
+}
+
+static void forget_connection(gpointer user, GObject *stream)
+{
+    free_connection(user);
+}
+
+/* By the object that libsoup was given with it. NULL: it is closed. */
+static struct connection *connection_of(SoupServerMessage *message)
+{
+    GSocketAddress *remote = soup_server_message_get_remote_address(message);
+    return remote ? g_object_get_data(G_OBJECT(remote), "connection") : NULL;
+}
+
+/* Also of requests that libsoup refuses without asking check(). */
+static void end_headers(SoupServerMessage *message, gpointer user)
+{
+    struct connection *connection = connection_of(message);
+    SoupMessageHeaders *request = soup_server_message_get_request_headers(message);
+    soup_message_headers_remove(request, "Range"); /* many copies of a part */
+    if (!connection)
+        return;
+    connection->answering = true;
+    set_deadline(connection, ANSWER_SECONDS);
+    if (++connection->requests == REQUESTS_MAX)
+        soup_message_headers_replace(soup_server_message_get_response_headers(message),
+                                     "Connection", "close");
+    if (has_body(request) &&
+        (soup_message_headers_get_encoding(request) != SOUP_ENCODING_CONTENT_LENGTH ||
+         soup_message_headers_get_content_length(request) > BODY_MAX))
+        end_connection(connection);
+}
+
+static void begin_request(SoupServer *soup, SoupServerMessage *message, gpointer user)
+{
+    soup_message_body_set_accumulate(soup_server_message_get_request_body(message), FALSE);
+    g_signal_connect(message, "got-headers", G_CALLBACK(end_headers), NULL);
+}
+
+static void end_request(SoupServer *soup, SoupServerMessage *message, gpointer user)
+{
+    struct connection *connection = connection_of(message);
+    if (!connection)
+        return;
+    connection->answering = false;
+    set_deadline(connection, IDLE_SECONDS);
+}
+
+/* An address, or a network of IPv6, of which one host has all addresses. */
+static char *describe_remote(GSocketAddress *remote)
+{
+    GInetAddress *ip = g_inet_socket_address_get_address(G_INET_SOCKET_ADDRESS(remote));
+    const guint8 *bytes = g_inet_address_to_bytes(ip);
+    static const guint8 mapped[12] = {[10] = 0xff, 0xff}; /* of IPv4 */
+    if (g_inet_address_get_family(ip) == G_SOCKET_FAMILY_IPV4 || memcmp(bytes, mapped, 12) == 0)
+        return g_inet_address_to_string(ip);
+    return g_strdup_printf("%02x%02x:%02x%02x:%02x%02x:%02x%02x", bytes[0], bytes[1], bytes[2],
+                           bytes[3], bytes[4], bytes[5], bytes[6], bytes[7]);
+}
+
+/* Whether there is room for one more, of an address or of any (NULL). The oldest that asks for
+ * nothing gives way, so that connections that are kept idle keep nobody out. */
+static bool make_room(struct monitor_server *server, const char *address, guint max)
+{
+    struct connection *oldest = NULL;
+    guint count = 0;
+    for (const GList *link = server->connections.head; link; link = link->next) {
+        struct connection *connection = link->data;
+        if (connection->ended || (address && strcmp(connection->address, address) != 0))
+            continue;
+        count++;
+        if (!oldest && !connection->answering)
+            oldest = connection;
+    }
+    if (count >= max && oldest)
+        end_connection(oldest);
+    return count < max || oldest;
+}
+
+/* One that is not taken closes with its last reference. */
+static gboolean take_connection(GSocketService *service, GSocketConnection *stream, GObject *source,
+                                gpointer user)
 {
     struct monitor_server *server = user;
-    if (server->connections >= CONNECTIONS_MAX)
-        return TRUE; /* it closes with its last reference */
-    GSocketAddress *local = g_socket_connection_get_local_address(connection, NULL);
-    GSocketAddress *remote = g_socket_connection_get_remote_address(connection, NULL);
-    g_socket_set_timeout(g_socket_connection_get_socket(connection), IDLE_SECONDS);
-    server->connections++;
-    g_object_weak_ref(G_OBJECT(connection), forget_connection, server);
-    if (local && remote)
-        soup_server_accept_iostream(server->soup, G_IO_STREAM(connection), local, remote, NULL);
+    GSocketAddress *local = g_socket_connection_get_local_address(stream, NULL);
+    GSocketAddress *remote = g_socket_connection_get_remote_address(stream, NULL);
+    char *address = local && remote ? describe_remote(remote) : NULL;
+    if (address && make_room(server, address, CONNECTIONS_PER_ADDRESS_MAX) &&
+        make_room(server, NULL, CONNECTIONS_MAX)) {
+        struct connection *connection = g_new0(struct connection, 1);
+        connection->server = server;
+        connection->stream = stream;
+        connection->remote = g_object_ref(remote);
+        connection->address = g_steal_pointer(&address);
+        g_queue_push_tail(&server->connections, connection);
+        g_object_set_data(G_OBJECT(remote), "connection", connection);
+        g_object_weak_ref(G_OBJECT(stream), forget_connection, connection);
+        set_deadline(connection, HEADERS_SECONDS);
+        soup_server_accept_iostream(server->soup, G_IO_STREAM(stream), local, remote, NULL);
+    }
+    g_free(address);
     g_clear_object(&local);
     g_clear_object(&remote);
     return TRUE;
@@ -279,6 +417,9 @@ struct monitor_server *monitor_server_new(const struct monitor_server_options *o
     g_socket_listener_set_backlog(G_SOCKET_LISTENER(server->service), CONNECTIONS_MAX);
     soup_server_add_early_handler(server->soup, NULL, check, server, NULL);
     soup_server_add_handler(server->soup, NULL, handle, server, NULL);
+    g_signal_connect(server->soup, "request-started", G_CALLBACK(begin_request), NULL);
+    g_signal_connect(server->soup, "request-finished", G_CALLBACK(end_request), NULL);
+    g_signal_connect(server->soup, "request-aborted", G_CALLBACK(end_request), NULL);
     g_signal_connect(server->service, "incoming", G_CALLBACK(take_connection), server);
     GInetSocketAddress *address = read_address(server->options.listen, error);
     bool listens = address && listen_on(server, address, error);
@@ -299,8 +440,13 @@ void monitor_server_free(struct monitor_server *server)
     g_object_unref(server->service);
     soup_server_disconnect(server->soup);
     g_object_unref(server->soup);
-    while (server->connections > 0 && g_main_context_iteration(NULL, FALSE))
+    while (server->connections.length > 0 && g_main_context_iteration(NULL, FALSE))
         ; /* those that are being closed */
+    while (server->connections.length > 0) {
+        struct connection *connection = server->connections.head->data;
+        g_object_weak_unref(G_OBJECT(connection->stream), forget_connection, connection);
+        free_connection(connection);
+    }
     g_free(server->token_digest);
     g_free(server->host);
     g_free(server->url);

@@ -59,22 +59,13 @@ static void note_format(void *user, enum gpud_event event, const void *data)
         worker->media = ((const struct gpud_format_event *)data)->media;
 }
 
-static GBytes *encode(const struct worker *worker, struct gpud_frame *frame,
-                      struct gpud_error *error)
-{
-    if (worker->media.kind == GPUD_MEDIA_PICTURE)
-        return monitor_picture_encode(frame, &worker->media.picture, error);
-    g_strlcpy(error->reason, "it sends no pictures", sizeof(error->reason));
-    return NULL;
-}
-
 /* Takes the next frame, in exchange for the one that is held. */
 static void take_picture(struct worker *worker, struct gpud_frame **held)
 {
     struct gpud_error error = {.reason = ""};
     gpud_frame_release(held);
     enum gpud_status status = gpud_receiver_acquire(worker->receiver, GPUD_SEC, held, &error);
-    GBytes *jpeg = status == GPUD_OK ? encode(worker, *held, &error) : NULL;
+    GBytes *jpeg = status == GPUD_OK ? monitor_picture_encode(*held, &worker->media, &error) : NULL;
     if (jpeg || (status != GPUD_AGAIN && status != GPUD_TIMEOUT))
         show(worker, jpeg, error.reason);
     else if (status == GPUD_TIMEOUT)

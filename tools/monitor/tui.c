@@ -255,6 +255,7 @@ static gboolean read_keys(gint fd, GIOCondition condition, gpointer user)
     }
     if (condition & (G_IO_HUP | G_IO_ERR)) {
         tui->quit(tui->user);
+        tui->input = 0;
         return G_SOURCE_REMOVE;
     }
     monitor_tui_draw(tui);

@@ -3,7 +3,7 @@
 
 /* gpudirect-view: shows a channel in a window, or saves a picture of it. */
 #include "headless.h"
-#include "picture.h"
+#include "gstpicture.h"
 #include "stages.h"
 #include "window.h"
 

@@ -48,7 +48,7 @@ bool png_write(struct picture *picture, GstVideoFrame *mapped, const char *file,
     if (!pixels)
         return fail(error, file, "there is not enough memory", ENOMEM);
     bool written =
-        picture_convert(picture, mapped, alpha ? GST_VIDEO_FORMAT_RGBA : GST_VIDEO_FORMAT_RGB,
+        picture_convert(picture, mapped, alpha ? GST_VIDEO_FORMAT_RGBA : GST_VIDEO_FORMAT_RGB, 0, 0,
                         pixels, (int)stride, error) &&
         write_image(&image, pixels, file, exclusive, error);
     g_free(pixels);

@@ -5,7 +5,7 @@
 #ifndef GPUD_VIEW_PNGFILE_H
 #define GPUD_VIEW_PNGFILE_H
 
-#include "picture.h"
+#include "gstpicture.h"
 
 /* exclusive: an existing file is left alone, and error->native is EEXIST. False: error says why no
  * file was written. */

@@ -5,7 +5,7 @@
 #ifndef GPUD_VIEW_SCREENSHOT_H
 #define GPUD_VIEW_SCREENSHOT_H
 
-#include "picture.h"
+#include "gstpicture.h"
 
 /* What became of it, as a sentence to be freed with g_free(). */
 char *screenshot_take(struct picture *picture, GstVideoFrame *mapped, const char *address);

@@ -124,7 +124,8 @@ bool texture_update(struct texture *texture, struct picture *picture, GstVideoFr
         return upload(texture->texture, mapped) || fail(error, "the picture was not shown");
     if (SDL_LockTexture(texture->texture, NULL, &pixels, &stride) != 0)
         return fail(error, "the picture was not shown");
-    bool converted = picture_convert(picture, mapped, texture->converted, pixels, stride, error);
+    bool converted =
+        picture_convert(picture, mapped, texture->converted, 0, 0, pixels, stride, error);
     SDL_UnlockTexture(texture->texture);
     return converted;
 }

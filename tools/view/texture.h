@@ -6,7 +6,7 @@
 #ifndef GPUD_VIEW_TEXTURE_H
 #define GPUD_VIEW_TEXTURE_H
 
-#include "picture.h"
+#include "gstpicture.h"
 
 #include <SDL.h>
 

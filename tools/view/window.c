@@ -4,7 +4,7 @@
 #include "window.h"
 
 #include "overlay.h"
-#include "picture.h"
+#include "gstpicture.h"
 #include "screenshot.h"
 #include "stages.h"
 #include "status.h"

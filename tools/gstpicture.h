@@ -3,8 +3,8 @@
 
 /* What a stream's pictures are in GStreamer's terms, and their conversion by its converter, which
  * knows every raw format and colorimetry. No pipeline is made. */
-#ifndef GPUD_VIEW_PICTURE_H
-#define GPUD_VIEW_PICTURE_H
+#ifndef GPUD_TOOLS_GSTPICTURE_H
+#define GPUD_TOOLS_GSTPICTURE_H
 
 #include <gpudirect/gpudirect.h>
 #include <gst/video/video.h>
@@ -12,11 +12,12 @@
 struct picture {
     GstVideoInfo info; /* of a frame, which is a field where fields come alone */
     double aspect;     /* width by height, as it is to be shown */
-    GstVideoFormat converted;
-    GstVideoConverter *converter; /* to that format; NULL: none yet */
+    bool quick;        /* may be set: converted by nearest pixels, in the calling thread alone */
+    GstVideoInfo converted;
+    GstVideoConverter *converter; /* to that; NULL: none yet */
 };
 
-/* Once, before all others. */
+/* Once, before all others. No element is used. */
 void picture_start(void);
 
 /* False: error says why these frames cannot be shown, and there is nothing to finish. */
@@ -29,8 +30,9 @@ bool picture_map(const struct picture *picture, struct gpud_frame *frame, GstVid
                  struct gpud_error *error);
 void picture_unmap(struct gpud_frame *frame, GstVideoFrame *mapped);
 
-/* Converts a mapped frame to a format of R, G and B in one plane, of the same size. */
+/* Converts a mapped frame to a format of R, G and B in one plane; with a height of 0, to the same
+ * size. */
 bool picture_convert(struct picture *picture, GstVideoFrame *mapped, GstVideoFormat format,
-                     void *pixels, int stride, struct gpud_error *error);
+                     int width, int height, void *pixels, int stride, struct gpud_error *error);
 
 #endif

@@ -1,12 +1,18 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-#include "picture.h"
+#include "gstpicture.h"
+
+#include "wire/layout.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 /* How long a frame's bytes may be on their way. */
 #define ARRIVAL GPUD_SEC
+/* Of copies: behind the last byte, and their size at most. */
+#define PADDING 65536
+#define COPY_MAX (256 << 20)
 
 G_GNUC_PRINTF(3, 4)
 static bool refuse(struct gpud_error *error, enum gpud_status status, const char *format, ...)
@@ -27,12 +33,6 @@ void picture_start(void)
 }
 
 /* --- the format ------------------------------------------------------------------------------ */
-
-static bool is_opaque(const GstVideoInfo *info)
-{
-    return GST_VIDEO_FORMAT_INFO_IS_TILED(info->finfo) ||
-           GST_VIDEO_FORMAT_INFO_HAS_PALETTE(info->finfo);
-}
 
 bool picture_init(struct picture *picture, const struct gpud_media *media, struct gpud_error *error)
 {
@@ -77,54 +77,48 @@ void picture_finish(struct picture *picture)
 
 /* --- a frame --------------------------------------------------------------------------------- */
 
-/* Bytes of a plane's row that the converter reads. Formats that pack several pixels into words have
- * no pixel stride: it reads whole words of them. */
-static gsize row_bytes(const GstVideoInfo *info, guint plane)
-{
-    const GstVideoFormatInfo *format = info->finfo;
-    GstVideoInfo packed;
-    gsize bytes = 0;
-    for (guint c = 0; c < GST_VIDEO_FORMAT_INFO_N_COMPONENTS(format); c++)
-        if (GST_VIDEO_FORMAT_INFO_PLANE(format, c) == plane)
-            bytes = MAX(bytes, (gsize)GST_VIDEO_INFO_COMP_WIDTH(info, c) *
-                                   (gsize)GST_VIDEO_FORMAT_INFO_PSTRIDE(format, c));
-    if (bytes > 0 && !GST_VIDEO_FORMAT_INFO_IS_COMPLEX(format))
-        return bytes;
-    gst_video_info_set_format(&packed, GST_VIDEO_INFO_FORMAT(info), (guint)info->width,
-                              (guint)info->height);
-    return (gsize)GST_VIDEO_INFO_PLANE_STRIDE(&packed, plane);
-}
-
-/* The sender says how its frames lie: nothing outside of them may be read. */
-static bool layout_fits(const struct gpud_layout *layout, const GstVideoInfo *info)
-{
-    if (gpud_layout_check(layout, NULL) != GPUD_OK || layout->modifier != 0)
-        return false;
-    if (is_opaque(info))
-        return layout->planes == 1 && layout->plane[0].offset == 0 && layout->size >= info->size;
-    if (layout->planes != GST_VIDEO_INFO_N_PLANES(info))
-        return false;
-    for (guint i = 0; i < layout->planes; i++) {
-        gint component[GST_VIDEO_MAX_COMPONENTS];
-        gst_video_format_info_component(info->finfo, i, component);
-        if (layout->plane[i].stride > G_MAXINT || layout->plane[i].row_bytes < row_bytes(info, i) ||
-            layout->plane[i].rows < (guint)GST_VIDEO_INFO_COMP_HEIGHT(info, component[0]))
-            return false;
-    }
-    return true;
-}
-
 static bool wrap(GstVideoFrame *mapped, const GstVideoInfo *info, void *data, gsize size,
-                 gsize *offset, gint *stride, GstMapFlags access)
+                 struct video_planes *planes, GstMapFlags access, GDestroyNotify release)
 {
-    GstBuffer *buffer = gst_buffer_new_wrapped_full(
-        access == GST_MAP_READ ? GST_MEMORY_FLAG_READONLY : 0, data, size, 0, size, NULL, NULL);
+    GstBuffer *buffer =
+        gst_buffer_new_wrapped_full(access == GST_MAP_READ ? GST_MEMORY_FLAG_READONLY : 0, data,
+                                    size, 0, size, release ? data : NULL, release);
     gst_buffer_add_video_meta_full(buffer, GST_VIDEO_FRAME_FLAG_NONE, GST_VIDEO_INFO_FORMAT(info),
-                                   (guint)info->width, (guint)info->height,
-                                   GST_VIDEO_INFO_N_PLANES(info), offset, stride);
+                                   (guint)info->width, (guint)info->height, planes->count,
+                                   planes->offset, planes->stride);
     bool done = gst_video_frame_map(mapped, info, buffer, access);
     gst_buffer_unref(buffer); /* the mapped frame has its own reference */
     return done;
+}
+
+/* Of formats that pack several pixels into words, or in tiles, the converter reads whole words, and
+ * GStreamer's own sizes are too small for that where the width is odd. */
+static bool reads_beyond(const GstVideoInfo *info)
+{
+    return info->width % 2 && (GST_VIDEO_FORMAT_INFO_IS_COMPLEX(info->finfo) ||
+                               GST_VIDEO_FORMAT_INFO_IS_TILED(info->finfo));
+}
+
+/* A copy with GStreamer's strides, and some bytes behind it; NULL: it is too large. */
+static guint8 *copy_padded(const GstVideoInfo *info, const struct gpud_layout *layout,
+                           const guint8 *data, struct video_planes *planes)
+{
+    guint8 *copy = info->size <= COPY_MAX ? g_try_malloc0(info->size + PADDING) : NULL;
+    bool is_block = GST_VIDEO_FORMAT_INFO_IS_TILED(info->finfo);
+    if (copy && is_block)
+        memcpy(copy, data, info->size);
+    for (guint i = 0; copy && !is_block && i < planes->count; i++) {
+        const struct gpud_plane *plane = &layout->plane[i];
+        gsize row_bytes = MIN(plane->row_bytes, (gsize)info->stride[i]);
+        gint component[GST_VIDEO_MAX_COMPONENTS];
+        gst_video_format_info_component(info->finfo, i, component);
+        for (gint row = 0; row < GST_VIDEO_INFO_COMP_HEIGHT(info, component[0]); row++)
+            memcpy(copy + info->offset[i] + (gsize)row * (gsize)info->stride[i],
+                   data + plane->offset + (gsize)row * plane->stride, row_bytes);
+        planes->offset[i] = info->offset[i];
+        planes->stride[i] = info->stride[i];
+    }
+    return copy;
 }
 
 bool picture_map(const struct picture *picture, struct gpud_frame *frame, GstVideoFrame *mapped,
@@ -132,21 +126,22 @@ bool picture_map(const struct picture *picture, struct gpud_frame *frame, GstVid
 {
     const GstVideoInfo *info = &picture->info;
     struct gpud_frame_info given = GPUD_INFO_INIT(given);
-    gsize offset[GST_VIDEO_MAX_PLANES];
-    gint stride[GST_VIDEO_MAX_PLANES];
+    struct video_planes planes;
     void *data;
     gpud_frame_get_info(frame, &given);
-    if (!layout_fits(&given.layout, info))
+    if (!layout_fits_info(&given.layout, info))
         return refuse(error, GPUD_PEER,
                       "the sender's frames do not lie as their format (%s, %d × %d) requires",
                       GST_VIDEO_INFO_NAME(info), info->width, info->height);
-    for (guint i = 0; i < GST_VIDEO_INFO_N_PLANES(info); i++) {
-        offset[i] = is_opaque(info) ? info->offset[i] : given.layout.plane[i].offset;
-        stride[i] = is_opaque(info) ? info->stride[i] : (gint)given.layout.plane[i].stride;
-    }
+    layout_to_planes(&given.layout, info, &planes);
     if (gpud_frame_map(frame, GPUD_READ, ARRIVAL, &data, error) != GPUD_OK)
         return false;
-    if (wrap(mapped, info, data, given.layout.size, offset, stride, GST_MAP_READ))
+    guint8 *copy = reads_beyond(info) ? copy_padded(info, &given.layout, data, &planes) : NULL;
+    bool wrapped =
+        copy ? wrap(mapped, info, copy, info->size + PADDING, &planes, GST_MAP_READ, g_free)
+             : !reads_beyond(info) &&
+                   wrap(mapped, info, data, given.layout.size, &planes, GST_MAP_READ, NULL);
+    if (wrapped)
         return true;
     gpud_frame_unmap(frame);
     return refuse(error, GPUD_UNSUPPORTED, "GStreamer cannot read a frame of %s",
@@ -161,32 +156,38 @@ void picture_unmap(struct gpud_frame *frame, GstVideoFrame *mapped)
 
 /* --- its conversion -------------------------------------------------------------------------- */
 
-static GstVideoConverter *new_converter(const GstVideoInfo *from, const GstVideoInfo *to)
+static GstVideoConverter *new_converter(const struct picture *picture, const GstVideoInfo *to)
 {
     /* As many threads as there are processors: 4K at 60 frames a second needs several. */
-    GstStructure *config =
-        gst_structure_new("convert", GST_VIDEO_CONVERTER_OPT_THREADS, G_TYPE_UINT, 0u, NULL);
-    return gst_video_converter_new(from, to, config);
+    GstStructure *config = gst_structure_new("convert", GST_VIDEO_CONVERTER_OPT_THREADS,
+                                             G_TYPE_UINT, picture->quick ? 1u : 0u, NULL);
+    if (picture->quick)
+        gst_structure_set(config, GST_VIDEO_CONVERTER_OPT_RESAMPLER_METHOD,
+                          GST_TYPE_VIDEO_RESAMPLER_METHOD, GST_VIDEO_RESAMPLER_METHOD_NEAREST,
+                          NULL);
+    return gst_video_converter_new(&picture->info, to, config);
 }
 
 bool picture_convert(struct picture *picture, GstVideoFrame *mapped, GstVideoFormat format,
-                     void *pixels, int stride, struct gpud_error *error)
+                     int width, int height, void *pixels, int stride, struct gpud_error *error)
 {
     GstVideoInfo to;
     GstVideoFrame result;
     const GstVideoInfo *from = &picture->info;
-    gsize offset[GST_VIDEO_MAX_PLANES] = {0};
+    struct video_planes planes = {.count = 1, .stride = {stride}};
+    if (height == 0)
+        width = from->width, height = from->height;
     gst_video_info_set_interlaced_format(&to, format, GST_VIDEO_INFO_INTERLACE_MODE(from),
-                                         (guint)from->width, (guint)from->height);
+                                         (guint)width, (guint)height);
     to.fps_n = from->fps_n;
     to.fps_d = from->fps_d;
-    if (picture->converter && picture->converted != format)
+    if (picture->converter && !gst_video_info_is_equal(&picture->converted, &to))
         picture_finish(picture);
     if (!picture->converter)
-        picture->converter = new_converter(from, &to);
-    picture->converted = format;
-    if (!picture->converter || !wrap(&result, &to, pixels, (gsize)stride * (gsize)from->height,
-                                     offset, &stride, GST_MAP_WRITE))
+        picture->converter = new_converter(picture, &to);
+    picture->converted = to;
+    if (!picture->converter ||
+        !wrap(&result, &to, pixels, (gsize)stride * (gsize)height, &planes, GST_MAP_WRITE, NULL))
         return refuse(error, GPUD_UNSUPPORTED, "GStreamer cannot convert %s",
                       GST_VIDEO_INFO_NAME(from));
     gst_video_converter_frame(picture->converter, mapped, &result);
