@@ -70,6 +70,7 @@ struct sink_reported {
 struct sink_patience {
     gint64 since, until; /* 0: there is none now */
     gint64 none_until;   /* because it was in vain */
+    guint in_vain;       /* how often in a row */
 };
 
 struct sink_standby {
