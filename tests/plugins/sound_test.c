@@ -344,7 +344,7 @@ TEST(test_live_long_buffers)
     GstAudioInfo info;
     gsize sent = 0, got = 0;
 
-    open_live(&stream, LONG_CAPS, "slots=2");
+    open_live(&stream, LONG_CAPS, "slots=6");
     gst_audio_info_set_format(&info, GST_AUDIO_FORMAT_S16LE, 8000, 1, NULL);
     for (guint i = 0; i < G_N_ELEMENTS(sizes); i++) {
         gst_harness_push(stream.sink, make_sound(&info, sizes[i], sent));
@@ -368,7 +368,7 @@ TEST(test_live_long_buffers_for_nobody)
     GstAudioInfo info;
     GstPad *pad;
 
-    open_live(&stream, LONG_CAPS, "slots=2");
+    open_live(&stream, LONG_CAPS, "slots=6");
     gst_audio_info_set_format(&info, GST_AUDIO_FORMAT_S16LE, 8000, 1, NULL);
     gulong probe = stop_taking(&stream, &pad);
     gint64 begun = g_get_monotonic_time();

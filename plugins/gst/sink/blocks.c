@@ -25,8 +25,10 @@
 /* How long a larger ring waits for its receivers. */
 #define GROWTH_PATIENCE (2 * GST_SECOND)
 
-/* After a receiver was waited for in vain, there is no waiting for so many times as long. */
+/* After a receiver was waited for in vain, there is no waiting for so many times as long, and twice
+ * that the next time, up to a limit. */
 #define IMPATIENCE 10
+#define IMPATIENCE_DOUBLINGS 5
 
 /* A part of a buffer, at the same offset in each plane. */
 struct part {
@@ -90,9 +92,11 @@ static void begin_patience(GstGpudirectSink *self, GstClockTime most)
 
 static void end_patience(GstGpudirectSink *self)
 {
-    if (self->patience.until)
-        gst_gpudirect_sink_apply_policy(self);
+    if (!self->patience.until)
+        return;
+    gst_gpudirect_sink_apply_policy(self);
     self->patience.until = 0;
+    self->patience.in_vain = 0;
 }
 
 /* How long the core may wait. */
@@ -109,8 +113,11 @@ static GstFlowReturn may_retry(GstGpudirectSink *self, enum gpud_status status)
 
     if (status == GPUD_TIMEOUT && self->patience.until && now >= self->patience.until) {
         GST_INFO_OBJECT(self, "a receiver does not take the parts of a buffer in time");
-        self->patience.none_until = now + IMPATIENCE * (now - self->patience.since);
-        end_patience(self);
+        self->patience.none_until =
+            now + (IMPATIENCE << self->patience.in_vain) * (now - self->patience.since);
+        self->patience.in_vain = MIN(self->patience.in_vain + 1, IMPATIENCE_DOUBLINGS);
+        gst_gpudirect_sink_apply_policy(self);
+        self->patience.until = 0;
     }
     return gst_gpudirect_sink_may_retry(self, status);
 }

@@ -19,15 +19,6 @@
 
 static GstBaseSinkClass *parent_class;
 
-guint64 gst_gpudirect_sink_running_time(GstGpudirectSink *self, GstClockTime time)
-{
-    GstBaseSink *base = GST_BASE_SINK(self);
-
-    if (!GST_CLOCK_TIME_IS_VALID(time) || base->segment.format != GST_FORMAT_TIME)
-        return GPUD_TIME_NONE;
-    return gst_segment_to_running_time(&base->segment, GST_FORMAT_TIME, time);
-}
-
 static void fill_clock(GstGpudirectSink *self, struct wire_head *head)
 {
     struct clock_name name;

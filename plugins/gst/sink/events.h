@@ -8,9 +8,6 @@
 
 #include <gpudirect/frame.h>
 
-/* GPUD_TIME_NONE: it has none. */
-guint64 gst_gpudirect_sink_running_time(GstGpudirectSink *self, GstClockTime time);
-
 void gst_gpudirect_sink_class_init_events(GstBaseSinkClass *klass);
 
 /* Fills in what is sent of a buffer besides its bytes. */

@@ -6,7 +6,6 @@
 #include "sink/report.h"
 
 #include "errors.h"
-#include "sink/events.h"
 
 #include <errno.h>
 #include <string.h>

@@ -9,8 +9,8 @@
  *   open.c      opens and closes the sender
  *   wait.c      waiting for receivers, and for writers of dma-bufs
  *   standby.c   waiting for another sender's address
- *   report.c    messages to the application during streaming
  *   events.c    events, also for receivers that connect late
+ *   report.c    messages to the application during streaming
  *   copy.c      the copy of buffers that are not slots
  *   dmabufs.c   pictures in dma-bufs: slots that upstream writes, and others
  *   stats.c     the property "stats"
@@ -70,6 +70,7 @@ struct sink_reported {
 struct sink_patience {
     gint64 since, until; /* 0: there is none now */
     gint64 none_until;   /* because it was in vain */
+    guint in_vain;       /* how often in a row */
 };
 
 struct sink_standby {
@@ -110,6 +111,16 @@ struct _GstGpudirectSink {
     GQueue unsent;           /* events that wait for the first receiver */
     GPtrArray *sticky_names; /* names of the custom events that the sender got, by their index */
 };
+
+/* Of a time in the current segment; GPUD_TIME_NONE: it has none. The streaming thread's. */
+static inline guint64 gst_gpudirect_sink_running_time(GstGpudirectSink *self, GstClockTime time)
+{
+    const GstSegment *segment = &GST_BASE_SINK(self)->segment;
+
+    if (!GST_CLOCK_TIME_IS_VALID(time) || segment->format != GST_FORMAT_TIME)
+        return GPUD_TIME_NONE;
+    return gst_segment_to_running_time(segment, GST_FORMAT_TIME, time);
+}
 
 /* A reference to the sender, which another thread may close, but not free. NULL: it is closed. */
 static inline struct shared_sender *gst_gpudirect_sink_ref_sender(GstGpudirectSink *self)

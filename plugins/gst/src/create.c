@@ -303,17 +303,17 @@ static gboolean is_no_beginning(GstGpudirectSrc *self, const struct gpud_frame_i
     gboolean is_pair = ops->place != NULL;
     /* A pair holds frames of one sender while the other's are still in its ring, so that their
      * number does not say which is the newest. */
-    gboolean waited_in_pause =
-        is_pair && info->submitted_ns > 0 && info->submitted_ns < self->beginning.resumed_at;
+    gboolean in_pause = info->submitted_ns > 0 && info->submitted_ns < self->beginning.resumed_at;
+    /* A newer block does not replace the one before it. */
+    gboolean counts = !self->blocks.expected || info->submitted_ns == 0;
     guint rings = is_pair ? 2 : 1;
 
-    /* A newer block of data does not replace the one before it. */
     if (self->blocks.expected && !self->blocks.are_sound)
-        return (info->submitted_ns > 0 && info->submitted_ns < self->beginning.resumed_at) ||
-               times_is_past(&self->times, info, head);
+        return in_pause || times_is_past(&self->times, info, head);
     /* At most what the rings hold is skipped, so that a sender that is always ahead is still shown.
      */
-    if ((ops->count_frames(self->feed.input) > 0 || waited_in_pause ||
+    if (((counts && ops->count_frames(self->feed.input) > 0) ||
+         (in_pause && (is_pair || self->blocks.expected)) ||
          times_is_arrival_unknown(&self->times, info, head)) &&
         self->beginning.skipped_in_row++ < rings * self->pictures.slots)
         return TRUE;

@@ -8,7 +8,7 @@
 #define GST_CAT_DEFAULT gst_gpudirect_src_debug
 
 /* The most events that wait, and their size as serialised; a decoded byte takes about ten. A merged
- * list of tags counts once, as it has one value for each tag that GStreamer knows. */
+ * list of tags counts once, as it has one event's values for each tag that GStreamer knows. */
 #define EVENTS_MAX 512
 #define EVENT_BYTES_MAX (512 * 1024)
 

@@ -188,7 +188,7 @@ class Sender(_gpudirect.Sender):
     without.
 
     media           in the syntax of caps: "video/x-raw,format=RGBA,width=1920,height=1080,framerate=60/1"
-    slots           frames in flight for each receiver; 0: 4
+    slots           frames in flight for each receiver; 0: 4 pictures, up to 60 blocks of sound or data
     slow_receiver   "block" (as None), "drop-newest" or "drop-oldest"
     standby         while another sender has the address, waits for it instead of raising: info["stands_by"]
     large_meta_max  bytes that a frame's large_meta may have; 0: 65536
