@@ -263,11 +263,14 @@ static void open_opencl(void)
 
 int main(int argc, char **argv)
 {
-    char path[512], text[8192];
+    char path[512], text[8192], usual[64];
     const char *directory = getenv("XDG_RUNTIME_DIR");
     long frames = argc > 2 ? atol(argv[2]) : -1;
     if (argc < 2)
         die("usage: sdilink-writer NAME [FRAMES]", argc);
+    snprintf(usual, sizeof(usual), "/run/user/%u", getuid());
+    if (!directory && access(usual, W_OK) == 0)
+        directory = usual;
     if (directory)
         snprintf(path, sizeof(path), "%s/gpudirect/%s.target", directory, argv[1]);
     else

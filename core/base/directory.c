@@ -14,9 +14,22 @@ bool gpud_is_name(const char *text)
     return text[0] && text[0] != '.' && text[strspn(text, GPUD_NAME_CHARACTERS)] == '\0';
 }
 
+const char *gpud_runtime_base = "/run/user";
+
+/* Whether only this user can enter it. */
+static bool is_private(const struct stat *st)
+{
+    return S_ISDIR(st->st_mode) && st->st_uid == geteuid() && !(st->st_mode & 0077);
+}
+
 enum gpud_status gpud_runtime_directory(char *path, size_t size, struct gpud_error *error)
 {
     const char *runtime = getenv("XDG_RUNTIME_DIR");
+    char usual[64];
+    struct stat st;
+    gpud_print(usual, "%s/%u", gpud_runtime_base, geteuid());
+    if ((!runtime || runtime[0] != '/') && lstat(usual, &st) == 0 && is_private(&st))
+        runtime = usual;
     int length = runtime && runtime[0] == '/'
                      ? gpud_print_n(path, size, "%s/gpudirect", runtime)
                      : gpud_print_n(path, size, "/tmp/gpudirect-%u", geteuid());
@@ -36,7 +49,13 @@ enum gpud_status gpud_private_directory(char *path, size_t size, struct gpud_err
     struct stat st;
     if (lstat(path, &st) < 0)
         return gpud_fail_errno(error, "cannot examine the directory %s", path);
-    if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 0077))
+    if (st.st_uid != geteuid())
+        return gpud_fail(error, GPUD_NO_ACCESS,
+                         "%s belongs to user %u, who may have taken the name first: set "
+                         "XDG_RUNTIME_DIR to a folder that you alone can enter, or let root "
+                         "remove it",
+                         path, st.st_uid);
+    if (!is_private(&st))
         return gpud_fail(
             error, GPUD_NO_ACCESS,
             "%s is not a directory that you alone can enter: remove it, or chmod 700 it", path);

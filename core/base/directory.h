@@ -14,8 +14,13 @@
 /* Whether a text is a bare name: such characters, not beginning with a dot. */
 bool gpud_is_name(const char *text);
 
-/* $XDG_RUNTIME_DIR/gpudirect, or /tmp/gpudirect-UID. It need not exist. */
+/* $XDG_RUNTIME_DIR/gpudirect. If that is not set, /run/user/UID/gpudirect where the system has made
+ * that folder for this user alone, else /tmp/gpudirect-UID, whose name any user can take first. It
+ * need not exist. */
 enum gpud_status gpud_runtime_directory(char *path, size_t size, struct gpud_error *error);
+
+/* "/run/user"; tests have another one. */
+extern const char *gpud_runtime_base;
 
 /* The same, created if needed. No other user can enter it, or put files there. */
 enum gpud_status gpud_private_directory(char *path, size_t size, struct gpud_error *error);

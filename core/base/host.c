@@ -3,6 +3,7 @@
 
 #include "base/host.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,10 +13,12 @@
 
 const char *gpud_host_id_file = "/proc/sys/kernel/random/boot_id";
 
-void gpud_host_read_id(uint8_t id[16])
+enum gpud_status gpud_host_read_id(uint8_t id[16], struct gpud_error *error)
 {
     char text[64];
     int fd = open(gpud_host_id_file, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 && (errno == EMFILE || errno == ENFILE))
+        return gpud_fail_errno(error, "cannot read the machine's id (%s)", gpud_host_id_file);
     ssize_t got = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
     if (fd >= 0)
         close(fd);
@@ -29,6 +32,7 @@ void gpud_host_read_id(uint8_t id[16])
         id[digits / 2] = (uint8_t)(id[digits / 2] << 4 | value);
         digits++;
     }
+    return GPUD_OK;
 }
 
 uint64_t gpud_host_time_namespace(void)

@@ -5,13 +5,13 @@
 #ifndef GPUD_BASE_HOST_H
 #define GPUD_BASE_HOST_H
 
-#include <stdbool.h>
+#include "base/error.h"
 #include <stdint.h>
 #include <sys/types.h>
 
 /* The same for all processes of a running machine, including containers; different after every
- * boot. All zero: unknown. */
-void gpud_host_read_id(uint8_t id[16]);
+ * boot. All zero: the system does not tell. Fails only if this process has no descriptor left. */
+enum gpud_status gpud_host_read_id(uint8_t id[16], struct gpud_error *error);
 
 /* Containers may have a CLOCK_MONOTONIC with an offset: two processes of a machine share a clock if
  * this number is the same. 0: the system has no time namespaces. */

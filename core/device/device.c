@@ -5,6 +5,7 @@
 #include "device/device.h"
 
 #include "base/clock.h"
+#include "base/host.h"
 #include "base/lock.h"
 #include "base/sized.h"
 
@@ -26,9 +27,13 @@ enum gpud_status gpud_context_create(const struct gpud_context_params *params,
     struct gpud_context *made = calloc(1, sizeof(*made));
     if (!made)
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a context");
-    if (getrandom(&made->token, sizeof(made->token), 0) != sizeof(made->token)) {
+    if (getrandom(&made->token, sizeof(made->token), 0) != sizeof(made->token))
+        status = gpud_fail_errno(error, "no random numbers from the system");
+    if (status == GPUD_OK)
+        status = gpud_host_read_id(made->host, error);
+    if (status != GPUD_OK) {
         free(made);
-        return gpud_fail_errno(error, "no random numbers from the system");
+        return status;
     }
     gpud_log_init(&made->log, own.log, own.log_user, own.log_level);
     for (size_t i = 0; i < GPUD_BACKENDS_MAX; i++)

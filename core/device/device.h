@@ -21,7 +21,8 @@ struct gpud_kept {
 
 struct gpud_context {
     struct gpud_log log;
-    uint64_t token; /* random: identifies a peer in this same context */
+    uint64_t token;   /* random: identifies a peer in this same context */
+    uint8_t host[16]; /* gpud_host_read_id(), read while there are descriptors */
     /* One for each backend, held while opening a device, so that no other thread opens it, too. A
      * driver may take seconds, so the lock is used for nothing else. */
     struct gpud_lock opening[GPUD_BACKENDS_MAX];

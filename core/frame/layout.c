@@ -190,6 +190,29 @@ bool gpud_layout_is_block(const struct gpud_layout *layout)
            layout->plane[0].row_bytes == layout->size;
 }
 
+#define PAGE UINT64_C(4096)
+#define ROUNDED_UP (UINT64_C(1) << 20)
+#define PIXEL_MAX UINT64_C(32) /* bytes; no format has as many */
+
+uint64_t gpud_layout_reasonable_size(const struct gpud_layout *layout)
+{
+    struct gpud_layout known;
+    uint64_t bytes = 0, pages = 0, most = PIXEL_MAX * layout->width * layout->height;
+    if (gpud_layout_is_block(layout))
+        return layout->size;
+    /* A peer describes the rows of formats that are not known. */
+    if (gpud_layout_init(&known, layout->format, layout->width, layout->height, 0, NULL) == GPUD_OK)
+        layout = &known;
+    for (uint32_t i = 0; i < layout->planes; i++) {
+        const struct gpud_plane *plane = &layout->plane[i];
+        bytes += (uint64_t)plane->row_bytes * plane->rows;
+        pages += (plane->row_bytes + PAGE - 1) / PAGE * PAGE * plane->rows;
+    }
+    if (bytes > most)
+        bytes = pages = most;
+    return (2 * bytes > pages ? 2 * bytes : pages) + ROUNDED_UP;
+}
+
 bool gpud_layout_equal(const struct gpud_layout *a, const struct gpud_layout *b)
 {
     if (a->size != b->size || !gpud_layout_same_picture(a, b))

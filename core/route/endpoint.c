@@ -31,7 +31,7 @@ void gpud_endpoint_describe(struct gpud_endpoint *endpoint, const struct gpud_de
         endpoint->host_rate = gpud_kfd_host_rate(gpud_kfd_get(), device->info.pci);
     endpoint->reach_count = device->reach_count;
     memcpy(endpoint->reach, device->reach, sizeof(endpoint->reach));
-    gpud_host_read_id(endpoint->host);
+    memcpy(endpoint->host, device->context->host, sizeof(endpoint->host));
     endpoint->time_namespace = gpud_host_time_namespace();
 }
 

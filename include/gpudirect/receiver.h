@@ -112,6 +112,11 @@ struct gpud_receiver_params {
      * rows */
     const uint64_t *modifiers;
     uint32_t modifier_count; /**< entries of modifiers, at most GPUD_MODIFIERS_MAX */
+    /** The largest frame that is taken, in bytes; a sender whose frames are larger is refused. 0:
+     * sound and data of any size, and pictures of about twice the bytes of their rows at most, so
+     * that no sender can make this process read, and the system provide, much more memory than a
+     * picture needs. Set it for pictures whose rows lie far apart. */
+    uint64_t max_frame_size;
 };
 
 /** The state and counters of a receiver. */

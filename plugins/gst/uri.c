@@ -75,13 +75,31 @@ static struct last_uri *get_last_uri(GObject *element)
 
 /* --- properties --------------------------------------------------------------------------- */
 
+/* Whether the property decides who is trusted, or which file is read. A URI may come from a
+ * playlist of somebody else's, so it sets them only if the application allows it. */
+static gboolean is_about_trust(const gchar *name)
+{
+    static const gchar *const names[] = {"access", "psk-file", "allow-unauthenticated", NULL};
+
+    return g_strv_contains(names, name);
+}
+
+static gboolean is_trusted(GObject *element)
+{
+    gboolean trusted;
+
+    g_object_get(element, "trust-uri", &trusted, NULL);
+    return trusted;
+}
+
 /* NULL: a URI cannot set it. */
 static GParamSpec *find_property(GObject *element, const gchar *key)
 {
-    static const gchar *const others[] = {"name", "parent", "address", NULL};
+    static const gchar *const others[] = {"name", "parent", "address", "trust-uri", NULL};
     GParamSpec *pspec = g_object_class_find_property(G_OBJECT_GET_CLASS(element), key);
 
     if (!pspec || g_strv_contains(others, pspec->name) ||
+        (is_about_trust(pspec->name) && !is_trusted(element)) ||
         (pspec->flags & (G_PARAM_READWRITE | G_PARAM_CONSTRUCT_ONLY)) != G_PARAM_READWRITE)
         return NULL;
     switch (G_TYPE_FUNDAMENTAL(pspec->value_type)) {
@@ -111,6 +129,24 @@ static gchar *describe(GParamSpec *pspec)
     return g_string_free(nicks, FALSE);
 }
 
+/* GStreamer takes a number of 64 bits as one of 32. */
+static gboolean is_in_range(GParamSpec *pspec, const gchar *text)
+{
+    if (G_IS_PARAM_SPEC_UINT(pspec))
+        return g_ascii_string_to_unsigned(text, 10, G_PARAM_SPEC_UINT(pspec)->minimum,
+                                          G_PARAM_SPEC_UINT(pspec)->maximum, NULL, NULL);
+    if (G_IS_PARAM_SPEC_UINT64(pspec))
+        return g_ascii_string_to_unsigned(text, 10, G_PARAM_SPEC_UINT64(pspec)->minimum,
+                                          G_PARAM_SPEC_UINT64(pspec)->maximum, NULL, NULL);
+    if (G_IS_PARAM_SPEC_INT(pspec))
+        return g_ascii_string_to_signed(text, 10, G_PARAM_SPEC_INT(pspec)->minimum,
+                                        G_PARAM_SPEC_INT(pspec)->maximum, NULL, NULL);
+    if (G_IS_PARAM_SPEC_INT64(pspec))
+        return g_ascii_string_to_signed(text, 10, G_PARAM_SPEC_INT64(pspec)->minimum,
+                                        G_PARAM_SPEC_INT64(pspec)->maximum, NULL, NULL);
+    return TRUE;
+}
+
 static gboolean read_value(GParamSpec *pspec, const gchar *text, GValue *value)
 {
     g_value_init(value, pspec->value_type);
@@ -118,7 +154,8 @@ static gboolean read_value(GParamSpec *pspec, const gchar *text, GValue *value)
         g_value_set_string(value, text);
         return text && g_utf8_validate(text, -1, NULL);
     }
-    return text && gst_value_deserialize_with_pspec(value, text, pspec) &&
+    return text && is_in_range(pspec, text) &&
+           gst_value_deserialize_with_pspec(value, text, pspec) &&
            !g_param_value_validate(pspec, value);
 }
 
@@ -342,6 +379,13 @@ static gboolean read_setting(GObject *element, const gchar *key, const gchar *te
 {
     struct setting setting = {.pspec = find_property(element, key), .value = G_VALUE_INIT};
 
+    if (!setting.pspec && is_about_trust(key)) {
+        refuse(error, GST_URI_ERROR_BAD_URI,
+               "A URI may come from anywhere, so it cannot set %s: set the property itself, or "
+               "trust-uri=true before the URI.",
+               key);
+        return FALSE;
+    }
     if (!setting.pspec) {
         refuse(error, GST_URI_ERROR_BAD_URI,
                "%s has no property \"%s\" that a URI can set: gst-inspect-1.0 lists them.",
@@ -380,7 +424,7 @@ static GArray *read_settings(GObject *element, const GstUri *uri, GError **error
 
 static void set_default(GObject *element, const gchar *key)
 {
-    GParamSpec *pspec = find_property(element, key);
+    GParamSpec *pspec = g_object_class_find_property(G_OBJECT_GET_CLASS(element), key);
     GValue value = G_VALUE_INIT;
 
     g_value_init(&value, pspec->value_type);

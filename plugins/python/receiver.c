@@ -231,19 +231,22 @@ static PyObject *make(PyTypeObject *own, PyObject *args, PyObject *names)
     static char *keywords[] = {"address", "device",        "timeout",          "name",
                                "slots",   "slow_receiver", "require_direct",   "route",
                                "access",  "psk_file",      "busy_poll",        "on_event",
-                               "alloc",   "by_lines",      "allow_old_dlpack", NULL};
+                               "alloc",   "by_lines",      "allow_old_dlpack", "max_frame_size",
+                               NULL};
     struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
     PyObject *handler = NULL, *allocator = NULL;
     int64_t timeout_ns = INT64_MAX;
     int direct = 0, by_lines = 0, allow_old = 0;
+    unsigned long long max_frame_size = 0;
     params.device = "auto";
     if (!PyArg_ParseTupleAndKeywords(
-            args, names, "s|z$O&zIO&pzzzO&O&O&pp:Receiver", keywords, &params.address,
+            args, names, "s|z$O&zIO&pzzzO&O&O&ppK:Receiver", keywords, &params.address,
             &params.device, guard_parse_timeout, &timeout_ns, &params.name, &params.slots,
             convert_parse_policy, &params.slow_receiver, &direct, &params.route, &params.access,
             &params.psk_file, convert_parse_busy_poll, &params.busy_poll_ns, events_parse_handler,
-            &handler, events_parse_handler, &allocator, &by_lines, &allow_old))
+            &handler, events_parse_handler, &allocator, &by_lines, &allow_old, &max_frame_size))
         return NULL;
+    params.max_frame_size = max_frame_size;
     params.require_direct = direct;
     params.by_lines = by_lines;
     struct receiver *self = (struct receiver *)guard_new(own, &guard_ops);

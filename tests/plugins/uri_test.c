@@ -162,6 +162,12 @@ TEST(test_refusals)
         {"gpudirect://cam1?stats=x", GST_URI_ERROR_BAD_URI, "no property \"stats\""},
         {"gpudirect://cam1?slots=many", GST_URI_ERROR_BAD_URI, "number from 1 to 64"},
         {"gpudirect://cam1?slots=65", GST_URI_ERROR_BAD_URI, "\"65\""},
+        {"gpudirect://cam1?slots=4294967297", GST_URI_ERROR_BAD_URI, "number from 1 to 64"},
+        {"gpudirect://cam1?processing-deadline=18446744073709551617", GST_URI_ERROR_BAD_URI, ""},
+        {"gpudirect://cam1?access=all", GST_URI_ERROR_BAD_URI, "trust-uri"},
+        {"gpudirect://cam1?psk-file=/etc/shadow", GST_URI_ERROR_BAD_URI, "trust-uri"},
+        {"gpudirect://cam1?trust-uri=true", GST_URI_ERROR_BAD_URI, "no property \"trust-uri\""},
+        {"gpudirect://cam1?trust-uri=true&access=all", GST_URI_ERROR_BAD_URI, "property"},
         {"gpudirect://cam1?slots", GST_URI_ERROR_BAD_URI, "slots"},
         {"gpudirect://cam1?slots=", GST_URI_ERROR_BAD_URI, "slots"},
         {"gpudirect://cam1?on-eos=stop", GST_URI_ERROR_BAD_URI, "one of eos, wait"},
@@ -184,6 +190,31 @@ TEST(test_refusals)
         fail_unless(g_utf8_validate(error->message, -1, NULL), "%s", bad[i].uri);
     }
     expect_uri(src, "gpudirect://before?slots=5"); /* nothing was set by halves */
+}
+
+/* Who is trusted, and which file is read, a URI says only where the application lets it. */
+TEST(test_trusted)
+{
+    static const gchar *const kinds[] = {"gpudirectsrc", "gpudirectsink", "gpudirectprogramsrc"};
+
+    for (guint i = 0; i < G_N_ELEMENTS(kinds); i++) {
+        g_autoptr(GError) error = NULL;
+        g_autoptr(GstElement) element = gst_element_factory_make(kinds[i], NULL);
+        g_object_set(element, "access", "group:video", "psk-file", "/key", NULL);
+        set(element, "gpudirect://cam1");
+        expect_text(element, "psk-file", "/key");
+        expect_uri(element, "gpudirect://cam1"); /* it can be set, so it does not say the others */
+        fail_if(gst_uri_handler_set_uri(GST_URI_HANDLER(element), "gpudirect://cam1?access=all",
+                                        &error));
+        expect_text(element, "access", "group:video");
+        g_object_set(element, "trust-uri", TRUE, NULL);
+        set(element, "gpudirect://cam1?access=all&psk-file=/other");
+        expect_text(element, "access", "all");
+        expect_text(element, "psk-file", "/other");
+        g_object_set(element, "trust-uri", FALSE, NULL);
+        set(element, "gpudirect://cam2"); /* what the URI before it set has its default again */
+        expect_text(element, "access", "user");
+    }
 }
 
 TEST(test_no_change_while_running)

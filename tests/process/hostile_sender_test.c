@@ -185,6 +185,14 @@ static void bent_offers(void)
     BENT("leaves the frame", l->plane[0].rows = 32768);
     BENT("stride", l->plane[0].row_bytes = UINT32_MAX);
     BENT("slots of", l->size = 1 << 20); /* larger than a slot */
+    /* A file of holes costs the sender nothing, and who reads it all of its size. */
+    int sparse = raw_memfd(UINT64_C(1) << 31, SEALS);
+    BENT("max-frame-size", (h->fd = sparse, h->size = l->size = r->slot_size = UINT64_C(1) << 31,
+                            r->slots_per_memory = 1, l->plane[0].stride = 1 << 24));
+    close(sparse);
+    BENT("max-frame-size",
+         (strcpy(l->format, "NEW1"), l->plane[0].row_bytes = l->plane[0].stride = 1 << 24,
+          l->size = UINT64_C(1) << 30));
     BENT("slots of 0 bytes", r->slot_size = 0);
     BENT("slots of", r->slot_size = 100);
     BENT("slots of", r->slot_size = UINT64_MAX);

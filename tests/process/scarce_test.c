@@ -28,10 +28,16 @@ static struct background background;
 
 static atomic_uint sentences;
 
+static void check_reason(const char *text)
+{
+    CHECK(!strstr(text, "different machines"), "it says \"%s\" on one machine", text);
+}
+
 static void on_log(void *user, enum gpud_log_level level, const char *area, const char *text)
 {
     (void)user;
     (void)area;
+    check_reason(text);
     if (level <= GPUD_LOG_WARNING && strlen(text) > 10)
         atomic_fetch_add(&sentences, 1);
 }
@@ -40,9 +46,22 @@ static bool is_good(const char *what, enum gpud_status status, const struct gpud
 {
     if (status == GPUD_OK)
         return true;
+    check_reason(error->reason);
     if (strlen(error->reason) <= 10)
         FAIL("%s ends with \"%s\" and without a sentence", what, gpud_status_string(status));
     return false;
+}
+
+/* Until so many are left. */
+static void use_up_descriptors(unsigned left)
+{
+    int fd, last = -1;
+    struct rlimit limit = {.rlim_cur = 256, .rlim_max = 256};
+    CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0, "setrlimit");
+    while ((fd = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0)
+        last = fd;
+    for (unsigned i = 0; i < left; i++)
+        close(last - (int)i);
 }
 
 static void limit_address_space(uint64_t more)
@@ -184,6 +203,34 @@ static void senders(void)
     each_size("send");
 }
 
+/* --- descriptors ------------------------------------------------------------------------------ */
+
+static int with_few_descriptors(unsigned left)
+{
+    struct gpud_context_params params = GPUD_PARAMS_INIT(params);
+    struct gpud_context *context;
+    test_alarm(60);
+    params.log = on_log;
+    params.log_level = GPUD_LOG_INFO;
+    WORKS(gpud_context_create(&params, &context, &e));
+    use_up_descriptors(left);
+    int result = receive_some(context, BACKGROUND_ADDRESS);
+    gpud_context_destroy(&context);
+    return result;
+}
+
+static void few_descriptors(void)
+{
+    unsigned good = 0, refused = 0;
+    for (uint64_t left = 0; left <= 16; left++) {
+        int result = await(spawn("descriptors", left), "descriptors", left);
+        good += result == 0;
+        refused += result == REFUSED;
+    }
+    SAY("  %u numbers are enough, %u are refused", good, refused);
+    CHECK(good > 0 && refused > 0, "the numbers are not around what is needed");
+}
+
 /* --- the runtime directory ---------------------------------------------------------------------
  */
 
@@ -232,10 +279,13 @@ int main(int argc, char **argv)
     static const struct background_test tests[] = {
         {"receivers whose address space ends at each size", receivers},
         {"senders whose address space ends at each size", senders},
+        {"receivers with few descriptors", few_descriptors},
         {"senders whose runtime directory is full", full_directory},
     };
     if (argc == 4 && strcmp(argv[1], CHILD) == 0) {
         uint64_t number = strtoull(argv[3], NULL, 10);
+        if (strcmp(argv[2], "descriptors") == 0)
+            return with_few_descriptors((unsigned)number);
         return strcmp(argv[2], "directory") == 0 ? in_a_small_directory((unsigned)number)
                                                  : be_short(argv[2], number);
     }

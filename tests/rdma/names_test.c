@@ -5,9 +5,12 @@
  * in their order, in as many answers as that takes; and that a stream is no channel. */
 #include "fake_cm.h"
 
+#include "base/clock.h"
 #include "support/check.h"
 #include "wire/rdma/listen.h"
 #include "wire/rdma/private_data.h"
+
+#include <dirent.h>
 
 #define STREAMS 30
 
@@ -52,6 +55,29 @@ static void expect(const char *behind, const char *names)
           "behind \"%s\": reason %d, \"%s\"", behind, answer.reason, answer.names);
 }
 
+static unsigned reads; /* of a directory */
+
+DIR *__real_opendir(const char *path);
+DIR *__wrap_opendir(const char *path);
+DIR *__wrap_opendir(const char *path)
+{
+    reads++;
+    return __real_opendir(path);
+}
+
+/* Any host may ask, as fast as it likes: that does not cost a search of the directory each time,
+ * under the lock of all ports. */
+static void flood(void)
+{
+    int64_t start = gpud_now();
+    unsigned before = reads;
+    for (unsigned i = 0; i < 300; i++)
+        request("unknown", i % 2 ? 0 : GPUD_RDMA_RECEIVES);
+    int64_t most = (gpud_now() - start) / (100 * GPUD_MSEC) + 2;
+    CHECK(reads - before <= most, "%u searches, where %lld are due", reads - before,
+          (long long)most);
+}
+
 int main(void)
 {
     char name[16], seen[GPUD_RDMA_NAME_MAX + 1] = "";
@@ -82,6 +108,7 @@ int main(void)
     expect("cam1/s29", "");
     expect("zzz", "");
     CHECK(request("cam1/s99", GPUD_RDMA_RECEIVES).reason == GPUD_RDMA_UNKNOWN_NAME, "a stream");
+    flood();
 
     for (unsigned i = 0; i < STREAMS + 2; i++)
         gpud_listener_close(&listeners[i]);

@@ -4,6 +4,7 @@
 /* Addresses and how a path is claimed: good and bad names, directories that are not private,
  * sockets left by dead processes, those of live ones, and many threads that want the same one. */
 #include "base/clock.h"
+#include "base/directory.h"
 #include "base/fd.h"
 #include "support/check.h"
 #include "support/count.h"
@@ -152,6 +153,39 @@ static void check_hint(const char *path, const char *wanted)
     gpud_socket_hint(path, hint, sizeof(hint));
     CHECK(wanted[0] ? strstr(hint, wanted) != NULL : hint[0] == '\0', "the hint on %s is \"%s\"",
           path, hint);
+}
+
+/* Without XDG_RUNTIME_DIR, the system's folder for this user; in /tmp any user could be first. */
+static void test_directory(void)
+{
+    char users[] = "/tmp/gpud-run-user-XXXXXX", own[64], path[GPUD_SOCKET_PATH_MAX], wanted[96];
+    const char *usual = gpud_runtime_base;
+    char *runtime = strdup(getenv("XDG_RUNTIME_DIR"));
+    CHECK(mkdtemp(users) && runtime, "mkdtemp");
+    unsetenv("XDG_RUNTIME_DIR");
+    gpud_runtime_base = users;
+    gpud_print(own, "%s/%u", users, geteuid());
+    gpud_print(wanted, "/tmp/gpudirect-%u", geteuid());
+    WORKS(gpud_runtime_directory(path, sizeof(path), &e));
+    CHECK(strcmp(path, wanted) == 0, "%s without %s", path, own);
+    CHECK(mkdir(own, 0755) == 0, "mkdir");
+    WORKS(gpud_runtime_directory(path, sizeof(path), &e));
+    CHECK(strcmp(path, wanted) == 0, "%s, though others can enter %s", path, own);
+    CHECK(chmod(own, 0700) == 0, "chmod");
+    gpud_print(wanted, "%s/gpudirect", own);
+    WORKS(gpud_runtime_directory(path, sizeof(path), &e));
+    CHECK(strcmp(path, wanted) == 0, "%s, not %s", path, wanted);
+    if (geteuid() == 0) { /* another user has it */
+        CHECK(mkdir(wanted, 0777) == 0 && chown(wanted, 12345, 12345) == 0, "%s", wanted);
+        EXPECT(GPUD_NO_ACCESS, "belongs to user 12345",
+               gpud_private_directory(path, sizeof(path), &e));
+        rmdir(wanted);
+    }
+    setenv("XDG_RUNTIME_DIR", runtime, 1);
+    gpud_runtime_base = usual;
+    free(runtime);
+    rmdir(own);
+    rmdir(users);
 }
 
 /* A socket without a listener, as of a process that died. */
@@ -493,6 +527,7 @@ int main(void)
     test_streams();
     SAY("directories that others can enter");
     test_directories();
+    test_directory();
     SAY("hints for receivers that wait in vain");
     test_hints();
     SAY("an address has one holder");

@@ -8,10 +8,14 @@
 #include "support/check.h"
 #include "wire/unix/lock.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #define THREADS 6
@@ -162,6 +166,66 @@ static void test_queries(void)
     gpud_lock_file_drop(path, &lock);
 }
 
+static atomic_bool asks;
+
+static void *ask_all_the_time(void *arg)
+{
+    while (atomic_load(&asks))
+        gpud_lock_is_held(path);
+    return arg;
+}
+
+/* Asking for the holder takes nothing from the one that waits. */
+static void test_crowd_of_queries(void)
+{
+    pthread_t threads[THREADS];
+    struct gpud_lock_wait wait;
+    struct holder holder = start_holder(false);
+    begin(&wait);
+    CHECK(gpud_lock_is_held(path), "the holder is not found");
+    atomic_store(&asks, true);
+    for (int i = 0; i < THREADS; i++)
+        CHECK(pthread_create(&threads[i], NULL, ask_all_the_time, NULL) == 0, "no thread");
+    end(holder.pid);
+    CHECK(is_raised(&wait, 30000), "no event when the holder is killed");
+    int lock;
+    for (int i = 0; i < TURNS; i++) {
+        WORKS(gpud_lock_wait_try(&wait, path, &lock, &e));
+        gpud_fd_close(&lock); /* as if killed */
+    }
+    atomic_store(&asks, false);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    gpud_lock_wait_end(&wait);
+}
+
+/* A file that another user has put there, who could hold its lock for ever. */
+static void test_squatter(void)
+{
+    char name[80];
+    struct gpud_lock_wait wait;
+    int lock;
+    gpud_print(name, "%s.lock", path);
+    unlink(name);
+    if (geteuid() != 0) {
+        SAY("  not root: left out");
+        return;
+    }
+    int squatter = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    CHECK(squatter >= 0 && fchown(squatter, 65534, 65534) == 0 && fchmod(squatter, 0666) == 0 &&
+              flock(squatter, LOCK_EX) == 0,
+          "%s: %s", name, strerror(errno));
+    EXPECT(GPUD_NO_ACCESS, "belongs to", gpud_lock_file_take(path, &lock, &e));
+    WORKS(gpud_lock_wait_begin(&wait, &e));
+    EXPECT(GPUD_NO_ACCESS, "belongs to", gpud_lock_wait_try(&wait, path, &lock, &e));
+    gpud_lock_wait_end(&wait);
+    close(squatter);
+    unlink(name);
+    CHECK(symlink("/etc/passwd", name) == 0, "symlink");
+    EXPECT(GPUD_NO_ACCESS, "not a lock file", gpud_lock_file_take(path, &lock, &e));
+    unlink(name);
+}
+
 static atomic_int holders, turns;
 
 static void *take_turns(void *arg)
@@ -215,6 +279,10 @@ int main(void)
     test_heir();
     SAY("queries, and two that wait");
     test_queries();
+    SAY("queries without a pause");
+    test_crowd_of_queries();
+    SAY("another user's file");
+    test_squatter();
     SAY("many");
     test_many();
     SAY("no file");

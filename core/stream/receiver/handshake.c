@@ -77,6 +77,25 @@ static enum gpud_status check_images(const struct gpud_receiver *receiver,
                             receiver->modifier_count, error);
 }
 
+/* Memory that a sender has not written costs it nothing; here each page that is read does. */
+static enum gpud_status check_size(const struct gpud_receiver *receiver,
+                                   const struct gpud_offer *offer, struct gpud_error *error)
+{
+    struct gpud_layout layout;
+    enum gpud_status status = gpud_media_get_layout(&offer->media, &layout, error);
+    if (status != GPUD_OK)
+        return status;
+    uint64_t most =
+        receiver->max_frame_size ? receiver->max_frame_size : gpud_layout_reasonable_size(&layout);
+    if (layout.size <= most)
+        return GPUD_OK;
+    return gpud_fail(error, GPUD_UNSUPPORTED,
+                     "a frame of %ux%u %s has %llu bytes, and this receiver takes %llu at most: "
+                     "set max-frame-size (max_frame_size) there if the sender may be trusted",
+                     layout.width, layout.height, layout.format, (unsigned long long)layout.size,
+                     (unsigned long long)most);
+}
+
 static enum gpud_status make_session(struct gpud_receiver *receiver, const struct gpud_offer *offer,
                                      struct gpud_session **session, struct gpud_error *error)
 {
@@ -90,7 +109,9 @@ static enum gpud_status make_session(struct gpud_receiver *receiver, const struc
                          "the route \"%s\" is not what this receiver asked for", route->name);
     if (route->ring == GPUD_RING_SENDER_DEVICE && !route->network && offer->ring.memories == 0)
         return gpud_fail(error, GPUD_PEER, "the sender offers to share a ring and sends none");
-    enum gpud_status status = check_images(receiver, offer, error);
+    enum gpud_status status = check_size(receiver, offer, error);
+    if (status == GPUD_OK)
+        status = check_images(receiver, offer, error);
     uint32_t slots = receiver->slots ? receiver->slots : offer->slots;
     if (status == GPUD_OK && !slots)
         slots = route->memory_per_slot ? GPUD_SLOTS_DEFAULT

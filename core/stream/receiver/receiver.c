@@ -62,6 +62,7 @@ enum gpud_status gpud_receiver_create(struct gpud_context *context,
     made->discontinuity = true; /* of the first frame */
     made->require_direct = params->require_direct;
     made->by_lines = params->by_lines;
+    made->max_frame_size = params->max_frame_size;
     made->modifier_count = params->modifier_count;
     memcpy(made->modifiers, params->modifiers ? params->modifiers : made->modifiers,
            params->modifier_count * sizeof(made->modifiers[0]));

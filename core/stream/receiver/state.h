@@ -64,7 +64,8 @@ struct gpud_receiver {
     uint32_t slots; /* 0: as many as the sender gives */
     enum gpud_slow_receiver slow_receiver;
     bool require_direct;
-    bool by_lines; /* frames are wanted while they are written */
+    bool by_lines;           /* frames are wanted while they are written */
+    uint64_t max_frame_size; /* 0: what is reasonable */
     uint64_t modifiers[GPUD_MODIFIERS_MAX];
     uint32_t modifier_count; /* of images that the application can read */
     struct gpud_own_memory own;

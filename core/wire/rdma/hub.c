@@ -38,6 +38,7 @@ struct rdma_hub {
     int retry;             /* a timer, while the port is expected to become free */
     struct rdma_cm_id *id; /* NULL: another process has the port, or the card was taken out */
     struct gpud_rdma_share share;
+    struct gpud_rdma_shares shares;
     /* Listens on a port of this process since another one had the hub's. NULL: none ever had, or
      * the card was taken out. */
     struct rdma_cm_id *own_id;
@@ -85,10 +86,12 @@ static struct rdma_port *find_own(const struct rdma_hub *hub, const char *name)
 }
 
 /* Lists all of them in the order of their names. The caller frees it; NULL: out of memory. */
-static struct known *list_known(const struct rdma_hub *hub, size_t *count)
+static struct known *list_known(struct rdma_hub *hub, size_t *count)
 {
-    struct gpud_rdma_shared *shared;
-    size_t own = 0, others = gpud_rdma_share_list(hub->where, &shared), used = 0;
+    size_t own = 0, used = 0;
+    gpud_rdma_shares_update(&hub->shares, hub->where);
+    const struct gpud_rdma_shared *shared = hub->shares.entries;
+    size_t others = hub->shares.count;
     for (const struct rdma_port *port = hub->ports; port; port = port->next)
         own++;
     struct known *known = calloc(own + others + 1, sizeof(*known));
@@ -104,14 +107,12 @@ static struct known *list_known(const struct rdma_hub *hub, size_t *count)
     }
     if (known)
         qsort(known, used, sizeof(*known), compare);
-    free(shared);
     *count = known ? used : 0;
     return known;
 }
 
 /* Lists the names behind `name` in their order, which may be more than fit. */
-static void list_names(const struct rdma_hub *hub, const char *name,
-                       struct gpud_rdma_refusal *refusal)
+static void list_names(struct rdma_hub *hub, const char *name, struct gpud_rdma_refusal *refusal)
 {
     size_t count;
     struct known *known = list_known(hub, &count);
@@ -122,7 +123,7 @@ static void list_names(const struct rdma_hub *hub, const char *name,
 }
 
 /* The only channel, not counting its streams; false: there are none or several. */
-static bool find_only_channel(const struct rdma_hub *hub, struct known *only)
+static bool find_only_channel(struct rdma_hub *hub, struct known *only)
 {
     size_t count, channels = 0;
     struct known *known = list_known(hub, &count);
@@ -137,7 +138,7 @@ static bool find_only_channel(const struct rdma_hub *hub, struct known *only)
 }
 
 /* A request without a name is for the channel without one, or for the only channel. */
-static bool find_channel(const struct rdma_hub *hub, const char *name, struct known *found)
+static bool find_channel(struct rdma_hub *hub, const char *name, struct known *found)
 {
     char channel[GPUD_ADDRESS_MAX + GPUD_RDMA_NAME_MAX];
     found->port = find_own(hub, name);
@@ -149,7 +150,7 @@ static bool find_channel(const struct rdma_hub *hub, const char *name, struct kn
 }
 
 /* Queues the request for its channel; false, with the reason in *refusal, if that is impossible. */
-static bool enqueue(const struct rdma_hub *hub, const struct gpud_rdma_event *event,
+static bool enqueue(struct rdma_hub *hub, const struct gpud_rdma_event *event,
                     struct gpud_rdma_refusal *refusal)
 {
     struct rdma_request request = {.id = event->id, .queue_pair = event->queue_pair};
@@ -380,6 +381,7 @@ static void destroy_hub(struct rdma_hub *hub)
         rdma_destroy_id(hub->own_id);
     if (hub->id)
         rdma_destroy_id(hub->id);
+    gpud_rdma_shares_free(&hub->shares);
     gpud_rdma_share_close(&hub->share); /* last: the next holder finds the port free */
     if (hub->events)
         rdma_destroy_event_channel(hub->events);

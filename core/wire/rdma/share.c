@@ -3,6 +3,7 @@
 
 #include "wire/rdma/share.h"
 
+#include "base/clock.h"
 #include "base/directory.h"
 #include "base/fd.h"
 #include "wire/unix/registry.h"
@@ -19,6 +20,8 @@
 #define PREFIX ".port!"
 /* "4026531840:40123" */
 #define NOTE_MAX 32
+/* A process that was killed leaves its note, whose lock is free. */
+#define READ_AGAIN (100 * GPUD_MSEC)
 
 /* Ports of two network namespaces have nothing to do with each other, though their processes may
  * share a runtime directory, as containers do. */
@@ -145,24 +148,40 @@ static bool read_name(const char *entry, const char *port, char name[GPUD_RDMA_N
     return !name[0] || gpud_rdma_is_name(name, strlen(name));
 }
 
-size_t gpud_rdma_share_list(const char *port, struct gpud_rdma_shared **found)
+/* The order of reading makes a change meanwhile one that is found later. */
+void gpud_rdma_shares_update(struct gpud_rdma_shares *shares, const char *port)
 {
     char directory[GPUD_SOCKET_PATH_MAX], channel[GPUD_ADDRESS_MAX];
-    size_t count = 0;
-    *found = calloc(GPUD_CHANNELS_MAX, sizeof(**found));
-    DIR *entries = gpud_runtime_directory(directory, sizeof(directory), NULL) == GPUD_OK
-                       ? opendir(directory)
-                       : NULL;
-    for (struct dirent *entry;
-         *found && entries && count < GPUD_CHANNELS_MAX && (entry = readdir(entries));) {
-        struct gpud_rdma_shared *made = &(*found)[count];
+    struct stat st;
+    if (gpud_runtime_directory(directory, sizeof(directory), NULL) != GPUD_OK ||
+        stat(directory, &st) < 0) {
+        shares->count = 0;
+        return;
+    }
+    if (gpud_now() < shares->until &&
+        memcmp(&st.st_mtim, &shares->changed, sizeof(st.st_mtim)) == 0)
+        return;
+    shares->changed = st.st_mtim;
+    shares->count = 0;
+    if (!shares->entries)
+        shares->entries = calloc(GPUD_CHANNELS_MAX, sizeof(*shares->entries));
+    DIR *entries = opendir(directory);
+    for (struct dirent *entry; shares->entries && entries && shares->count < GPUD_CHANNELS_MAX &&
+                               (entry = readdir(entries));) {
+        struct gpud_rdma_shared *made = &shares->entries[shares->count];
         if (!read_name(entry->d_name, port, made->name))
             continue;
         gpud_print(channel, "%s%s%s", port, made->name[0] ? "/" : "", made->name);
         made->number = read_note(directory, channel);
-        count += made->number != 0;
+        shares->count += made->number != 0;
     }
     if (entries)
         closedir(entries);
-    return count;
+    shares->until = gpud_deadline(READ_AGAIN);
+}
+
+void gpud_rdma_shares_free(struct gpud_rdma_shares *shares)
+{
+    free(shares->entries);
+    *shares = (struct gpud_rdma_shares){0};
 }

@@ -28,6 +28,8 @@
 #include "wire/unix/lock.h"
 #include "wire/unix/resolve.h"
 
+#include <time.h>
+
 /* A process's part in a port. */
 struct gpud_rdma_share {
     char path[GPUD_SOCKET_PATH_MAX]; /* of the lock; "": the port cannot be shared */
@@ -59,7 +61,17 @@ struct gpud_rdma_shared {
     uint16_t number;
 };
 
-/* Those of a port, in no order. The caller frees *found. */
-size_t gpud_rdma_share_list(const char *port, struct gpud_rdma_shared **found);
+/* Those of a port, in no order. Starts zeroed. */
+struct gpud_rdma_shares {
+    struct gpud_rdma_shared *entries;
+    size_t count;
+    int64_t until;           /* when the directory is read again, even if it did not change */
+    struct timespec changed; /* the directory's last change before it was read */
+};
+
+/* Brings the list up to date. Any host may cause it, so that the directory is read ten times a
+ * second at most, unless this user's processes change it. */
+void gpud_rdma_shares_update(struct gpud_rdma_shares *shares, const char *port);
+void gpud_rdma_shares_free(struct gpud_rdma_shares *shares);
 
 #endif

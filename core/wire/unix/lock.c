@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/process.h"
+#include "wire/unix/access.h"
 #include "wire/unix/socket.h"
 
 #include <ctype.h>
@@ -112,23 +113,67 @@ static void nap(int64_t time)
     clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
 }
 
+/* Refuses what another user has put there: that user could hold the lock for ever, or remove it
+ * from under its holder. */
+static enum gpud_status check_file(const struct stat *file, const char *name,
+                                   struct gpud_error *error)
+{
+    char other[GPUD_USER_MAX];
+    if (!S_ISREG(file->st_mode))
+        return gpud_fail(error, GPUD_NO_ACCESS, "%s is not a lock file: move it away", name);
+    if (file->st_uid != geteuid() && file->st_uid != 0)
+        return gpud_fail(error, GPUD_NO_ACCESS,
+                         "the lock file %s belongs to %s: only senders of one user can have the "
+                         "same address, or stand by for each other; stop that user's, or use a "
+                         "folder that others cannot write",
+                         name, gpud_user_name(file->st_uid, other));
+    return GPUD_OK;
+}
+
 static enum gpud_status open_file(const char *name, int *fd, struct gpud_error *error)
 {
-    *fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    gpud_fd_keep_from_children(*fd);
-    return *fd < 0 ? gpud_fail_errno(error, "cannot open the lock file %s", name) : GPUD_OK;
+    struct stat st;
+    int file = open(name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+    int failed = errno;
+    bool exists = file < 0 ? lstat(name, &st) == 0 : fstat(file, &st) == 0;
+    enum gpud_status status = exists ? check_file(&st, name, error) : GPUD_OK;
+    errno = failed;
+    if (status == GPUD_OK && file < 0)
+        status = gpud_fail_errno(error, "cannot open the lock file %s", name);
+    if (status != GPUD_OK) {
+        gpud_fd_close(&file);
+        return status;
+    }
+    gpud_fd_keep_from_children(file);
+    *fd = file;
+    return GPUD_OK;
 }
 
 /* A holder removes the file when it releases the lock, so a file that was opened before may be
- * stale. Signs the file if it is not. */
+ * stale. */
 static bool is_current(int fd, const char *name)
 {
     struct stat opened, current;
-    if (fstat(fd, &opened) < 0 || stat(name, &current) < 0 || opened.st_ino != current.st_ino ||
-        opened.st_dev != current.st_dev)
-        return false;
-    sign(fd, &opened);
-    return true;
+    return fstat(fd, &opened) == 0 && lstat(name, &current) == 0 &&
+           opened.st_ino == current.st_ino && opened.st_dev == current.st_dev;
+}
+
+/* The lock is taken: signs its file, and locks it by another system call, too. That lock excludes
+ * no other sender; it can be looked for without being taken, and so without a standby that finds
+ * the lock taken at that very moment. */
+static void show_holder(int fd)
+{
+    struct stat st;
+    struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    if (fstat(fd, &st) == 0)
+        sign(fd, &st);
+    fcntl(fd, F_OFD_SETLK, &whole);
+}
+
+static bool has_holder(int fd)
+{
+    struct flock found = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    return fcntl(fd, F_OFD_GETLK, &found) == 0 && found.l_type != F_UNLCK;
 }
 
 /* Tries once. GPUD_AGAIN: another holder has it, described in `holder`, or has just released it;
@@ -143,6 +188,7 @@ static enum gpud_status try_lock(const char *name, int *lock, char *holder, bool
     status = GPUD_AGAIN;
     if (flock(fd, LOCK_EX | LOCK_NB) == 0) {
         if (is_current(fd, name)) {
+            show_holder(fd);
             *lock = fd;
             return GPUD_OK;
         }
@@ -226,27 +272,30 @@ enum gpud_status gpud_lock_wait_try(struct gpud_lock_wait *wait, const char *pat
 {
     char name[GPUD_SOCKET_PATH_MAX + 8];
     path_of(path, name, sizeof(name));
-    int64_t deadline = drain(wait->events) ? gpud_deadline(RELEASE_PATIENCE) : 0;
+    int64_t deadline = gpud_deadline(RELEASE_PATIENCE);
+    bool may_be_free = drain(wait->events);
     for (;;) {
         if (wait->file < 0) {
             enum gpud_status status = watch_file(wait, name, error);
             if (status != GPUD_OK)
                 return status;
-            deadline = gpud_deadline(RELEASE_PATIENCE); /* its event may have been before */
+            may_be_free = true; /* its event may have been before */
         }
-        if (flock(wait->file, LOCK_EX | LOCK_NB) == 0) {
+        bool locked = flock(wait->file, LOCK_EX | LOCK_NB) == 0;
+        if (!locked && errno != EWOULDBLOCK)
+            return gpud_fail_errno(error, "cannot lock %s", name);
+        if (locked && is_current(wait->file, name)) {
+            show_holder(wait->file);
             *fd = wait->file;
             wait->file = -1;
-            if (is_current(*fd, name))
-                return GPUD_OK;
-            gpud_fd_close(fd);
-            continue; /* each time a holder has come and gone */
+            return GPUD_OK;
         }
-        if (errno != EWOULDBLOCK)
-            return gpud_fail_errno(error, "cannot lock %s", name);
-        if (gpud_now() >= deadline)
+        if (locked)
+            gpud_fd_close(&wait->file); /* another holder has come and gone; raises an event */
+        if ((!locked && !may_be_free) || gpud_now() >= deadline)
             return GPUD_AGAIN;
-        nap(RELEASE_PAUSE);
+        if (!locked)
+            nap(RELEASE_PAUSE);
     }
 }
 
@@ -262,9 +311,8 @@ pid_t gpud_lock_find(const char *path, bool any_owner)
     pid_t pid = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && (any_owner || st.st_uid == geteuid())
                     ? read_signature(fd, &namespace)
                     : 0;
-    /* A dead holder has released it, and its process id may have been reused. A sender that takes
-     * the lock at this moment retries. */
-    if (pid && (namespace != pid_namespace() || flock(fd, LOCK_SH | LOCK_NB) == 0))
+    /* A dead holder has released it, and its process id may have been reused. */
+    if (pid && (namespace != pid_namespace() || !has_holder(fd)))
         pid = 0;
     close(fd);
     return pid;
@@ -275,7 +323,7 @@ bool gpud_lock_is_held(const char *path)
     char name[GPUD_SOCKET_PATH_MAX + 8];
     path_of(path, name, sizeof(name));
     int fd = open(name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    bool held = fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) < 0 && errno == EWOULDBLOCK;
+    bool held = fd >= 0 && has_holder(fd);
     gpud_fd_close(&fd);
     return held;
 }

@@ -97,6 +97,13 @@ void settings_install(GObjectClass *klass, const struct setting_texts *texts)
                             "clocks show the same time, also on two hosts. PTP, network and NTP "
                             "clocks of GStreamer have names of their own",
                             NULL, ready));
+    g_object_class_install_property(
+        klass, SETTING_TRUST_URI,
+        g_param_spec_boolean("trust-uri", "Trust the URI",
+                             "Whether a URI may set who is admitted, and which key file is read: "
+                             "access, psk-file, allow-unauthenticated. Set it before the URI, and "
+                             "only if no playlist or other user can choose that",
+                             FALSE, ready));
     gst_type_mark_as_plugin_api(GST_TYPE_GPUDIRECT_SLOW_RECEIVER, 0);
 }
 
@@ -175,6 +182,9 @@ gboolean settings_get(const struct settings *settings, guint id, GValue *value)
     case SETTING_COMMON_CLOCK:
         g_value_set_string(value, settings->common_clock);
         return TRUE;
+    case SETTING_TRUST_URI:
+        g_value_set_boolean(value, settings->trust_uri);
+        return TRUE;
     default:
         return FALSE;
     }
@@ -215,6 +225,9 @@ gboolean settings_set(struct settings *settings, guint id, const GValue *value)
     case SETTING_COMMON_CLOCK:
         g_free(settings->common_clock);
         settings->common_clock = g_value_dup_string(value);
+        return TRUE;
+    case SETTING_TRUST_URI:
+        settings->trust_uri = g_value_get_boolean(value);
         return TRUE;
     default:
         return FALSE;

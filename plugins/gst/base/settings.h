@@ -19,6 +19,7 @@ enum {
     SETTING_PSK_FILE,
     SETTING_ALLOW_UNAUTHENTICATED,
     SETTING_COMMON_CLOCK,
+    SETTING_TRUST_URI,
     SETTING_COUNT,
 };
 
@@ -31,6 +32,7 @@ struct settings {
     enum gpud_slow_receiver slow_receiver;
     gboolean require_direct;
     gboolean allow_unauthenticated; /* the end that listens */
+    gboolean trust_uri;
 };
 
 /* The properties' descriptions, which differ between the two ends. */

@@ -25,7 +25,8 @@ struct input_params {
     const gchar *method;               /* a capture card's; NULL: the best that works */
     const gchar *card_input;           /* NULL: the card's current one */
     const GstStructure *card_controls; /* NULL: none */
-    guint busy_poll;                   /* µs; waiting for a capture card's frames always sleeps */
+    guint64 max_frame_size;
+    guint busy_poll; /* µs; waiting for a capture card's frames always sleeps */
     /* Events of a link, called inside acquire; a capture card has none. */
     void (*on_event)(void *user, enum gpud_event event, const void *data);
     /* The application is to be warned; called inside acquire. */

@@ -24,6 +24,7 @@ static enum gpud_status link_open(const struct input_params *params, struct inpu
     receiver.require_direct = params->require_direct;
     receiver.access = params->access;
     receiver.psk_file = params->psk_file;
+    receiver.max_frame_size = params->max_frame_size;
     receiver.busy_poll_ns = params->busy_poll ? params->busy_poll * GPUD_USEC : -1;
     receiver.on_event = params->on_event;
     receiver.user = params->user;

@@ -70,6 +70,7 @@ enum gpud_status gst_gpudirect_src_open_input(void *user, const gchar *device, s
         .slow_receiver = self->endpoint.running.slow_receiver,
         .require_direct = self->endpoint.running.require_direct,
         .method = io_mode_method(options.io_mode),
+        .max_frame_size = options.max_frame_size,
         .busy_poll = options.busy_poll,
         .card_input = card_input,
         .card_controls = controls,

@@ -165,6 +165,14 @@ void src_options_install(GObjectClass *klass)
                             "one's moves (0 = never)",
                             0, 3600 * GST_SECOND, 0,
                             G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_READY));
+    g_object_class_install_property(
+        klass, OPTION_MAX_FRAME_SIZE,
+        g_param_spec_uint64("max-frame-size", "Maximum frame size",
+                            "The largest frame that is taken, in bytes; a sender with larger ones "
+                            "is refused (0 = sound and data of any size, and pictures of about "
+                            "twice the bytes of their rows)",
+                            0, G_MAXUINT64, 0,
+                            G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_READY));
     gst_type_mark_as_plugin_api(GST_TYPE_GPUDIRECT_PREFERRED, 0);
     gst_type_mark_as_plugin_api(GST_TYPE_GPUDIRECT_ON_DISCONNECT, 0);
     gst_type_mark_as_plugin_api(GST_TYPE_GPUDIRECT_ON_EOS, 0);
@@ -225,6 +233,9 @@ gboolean src_options_get(const struct src_options *options, guint id, GValue *va
     case OPTION_FREEZE_TIMEOUT:
         g_value_set_uint64(value, options->freeze_timeout);
         return TRUE;
+    case OPTION_MAX_FRAME_SIZE:
+        g_value_set_uint64(value, options->max_frame_size);
+        return TRUE;
     default:
         return FALSE;
     }
@@ -274,6 +285,9 @@ gboolean src_options_set(struct src_options *options, guint id, const GValue *va
         return TRUE;
     case OPTION_FREEZE_TIMEOUT:
         options->freeze_timeout = g_value_get_uint64(value);
+        return TRUE;
+    case OPTION_MAX_FRAME_SIZE:
+        options->max_frame_size = g_value_get_uint64(value);
         return TRUE;
     default:
         return FALSE;

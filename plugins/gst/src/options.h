@@ -24,6 +24,7 @@ enum {
     OPTION_BACKUP_ADDRESS,
     OPTION_PREFERRED,
     OPTION_FREEZE_TIMEOUT,
+    OPTION_MAX_FRAME_SIZE,
     OPTION_COUNT,
 };
 
@@ -54,6 +55,7 @@ struct src_options {
     const gchar *backup_address; /* interned; NULL: none; does not change while the element runs */
     gint preferred;              /* atomic: enum preferred */
     GstClockTime freeze_timeout; /* 0: none; does not change while the element runs */
+    guint64 max_frame_size;      /* likewise; 0: by the picture */
 };
 
 void src_options_install(GObjectClass *klass);

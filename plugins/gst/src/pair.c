@@ -139,6 +139,7 @@ static enum gpud_status create_receivers(struct pair_input *pair, struct gpud_co
     receiver.require_direct = params->require_direct;
     receiver.access = params->access;
     receiver.psk_file = params->psk_file;
+    receiver.max_frame_size = params->max_frame_size;
     receiver.busy_poll_ns = -1; /* threads of the group receive, and two would wait busily */
     for (guint i = 0; i < G_N_ELEMENTS(addresses) && status == GPUD_OK; i++) {
         receiver.address = addresses[i];
