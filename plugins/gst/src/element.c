@@ -254,6 +254,17 @@ static gboolean src_send_event(GstElement *element, GstEvent *event)
     return GST_ELEMENT_CLASS(gst_gpudirect_src_parent_class)->send_event(element, event);
 }
 
+static gboolean src_event(GstBaseSrc *base, GstEvent *event)
+{
+    GstClockTime latency;
+
+    if (GST_EVENT_TYPE(event) == GST_EVENT_LATENCY) {
+        gst_event_parse_latency(event, &latency);
+        gst_gpudirect_src_note_latency(GST_GPUDIRECT_SRC(base), latency);
+    }
+    return GST_BASE_SRC_CLASS(gst_gpudirect_src_parent_class)->event(base, event);
+}
+
 static gboolean src_query(GstBaseSrc *base, GstQuery *query)
 {
     GstGpudirectSrc *self = GST_GPUDIRECT_SRC(base);
@@ -345,6 +356,7 @@ static void gst_gpudirect_src_class_init(GstGpudirectSrcClass *klass)
     base_class->stop = src_stop;
     base_class->unlock = src_unlock;
     base_class->unlock_stop = src_unlock_stop;
+    base_class->event = src_event;
     base_class->query = src_query;
     base_class->is_seekable = src_is_seekable;
     gst_gpudirect_src_class_init_format(base_class);
