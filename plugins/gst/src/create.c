@@ -76,6 +76,17 @@ static void measure(GstGpudirectSrc *self, gint64 late, gboolean sender_waits)
                     self->times.acquired_at, sender_waits);
 }
 
+/* To a sink behind this element a sender that is not live is like a file: it waits for receivers. A
+ * sender without metadata does not say. */
+static void note_sender_live(GstGpudirectSrc *self, gboolean live)
+{
+    gboolean changed = (g_atomic_int_get(&self->sender_live) != FALSE) != live;
+
+    g_atomic_int_set(&self->sender_live, live);
+    if (changed)
+        gst_pad_push_event(GST_BASE_SRC_PAD(self), event_new_sender_live());
+}
+
 static void describe_linked(GstGpudirectSrc *self, struct gpud_frame_info *info, GstBuffer *buffer)
 {
     struct wire_head head = {0};
@@ -88,6 +99,7 @@ static void describe_linked(GstGpudirectSrc *self, struct gpud_frame_info *info,
         (read && !meta_decode_large(info->large_meta, info->large_meta_size, buffer, &loss)))
         lost_metas_note(self->endpoint.lost_metas, GST_ELEMENT(self), "unreadable",
                         "the sender's metadata is of an unknown release");
+    note_sender_live(self, !read || head.live);
     if (self->feed.input->ops->place)
         self->feed.input->ops->place(self->feed.input, info, &head);
     times_stamp_linked(&self->times, self->feed.input, info, &head, buffer, &timing);

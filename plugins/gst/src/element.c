@@ -271,6 +271,12 @@ static gboolean src_query(GstBaseSrc *base, GstQuery *query)
 
     if (device_choice_answer_query(&self->endpoint.device, query))
         return TRUE;
+    if (query_is_sender_live(query)) {
+        gint live = g_atomic_int_get(&self->sender_live);
+        if (live >= 0)
+            query_set_sender_live(query, live);
+        return live >= 0;
+    }
     if (GST_QUERY_TYPE(query) != GST_QUERY_LATENCY)
         return GST_BASE_SRC_CLASS(gst_gpudirect_src_parent_class)->query(base, query);
     GstClockTime min, max;

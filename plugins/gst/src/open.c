@@ -102,6 +102,7 @@ static void reset_stream(GstGpudirectSrc *self)
     self->discont = TRUE;
     self->loss_reported = FALSE;
     self->returned_at = self->blocked_longest = 0;
+    g_atomic_int_set(&self->sender_live, -1);
     self->dropped = self->frames = self->skipped_unreported = 0;
 }
 

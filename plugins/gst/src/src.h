@@ -92,6 +92,7 @@ struct _GstGpudirectSrc {
     GstClockTime returned_at;     /* when downstream got the last buffer; monotonic; 0: none yet */
     GstClockTime blocked_longest; /* that downstream took for a buffer since the last but one */
     gboolean loss_reported;       /* a warning said that pictures are lost */
+    gint sender_live;             /* atomic: as the sender says; -1: it has not said */
     guint64 frames;               /* pushed buffers */
     guint64 dropped;              /* frames dropped by all inputs, as QoS messages report */
     guint64 skipped_unreported;   /* frames that are in no QoS message yet */
