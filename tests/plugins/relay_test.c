@@ -245,6 +245,68 @@ TEST(test_tee_cuda, .only_if = &cuda)
     share("cuda:0", "host", "host");
 }
 
+/* --- whether the stream is live ----------------------------------------------------------- */
+
+#define SENT 100
+
+/* Between the relay's two ends. */
+static const gchar *const ways[] = {"", "queue !", "tee ! identity !"};
+
+static void wait_end(GstElement *pipeline)
+{
+    g_autoptr(GstBus) bus = gst_element_get_bus(pipeline);
+    g_autoptr(GstMessage) message =
+        ends_wait_message(bus, GST_MESSAGE_EOS | GST_MESSAGE_ERROR, ENDS_WAIT);
+
+    fail_unless(message && GST_MESSAGE_TYPE(message) == GST_MESSAGE_EOS);
+}
+
+static gboolean is_live(GstElement *sink)
+{
+    g_autoptr(GstStructure) stats = NULL;
+    gboolean live = -1;
+
+    g_object_get(sink, "stats", &stats, NULL);
+    fail_unless(gst_structure_get_boolean(stats, "live", &live));
+    return live;
+}
+
+/* A file's stream waits for receivers behind a relay, too: for the first one, which comes late, and
+ * for one that is slow. A live sender that follows does not. */
+TEST(test_a_file_is_no_live_stream, .times = G_N_ELEMENTS(ways))
+{
+    g_autofree gchar *from = ends_address(), *to = ends_address();
+    g_autoptr(EndsPipeline) relay =
+        ends_pipeline("gpudirectsrc name=in address=%s on-eos=wait ! %s "
+                      "gpudirectsink name=out sync=false address=%s",
+                      from, ways[__i__], to);
+    g_autoptr(EndsPipeline) file = ends_pipeline("videotestsrc num-buffers=%d ! " CAPS_SMALL
+                                                 " ! gpudirectsink sync=false address=%s",
+                                                 SENT, from);
+    g_autoptr(EndsPipeline) last = ends_pipeline("gpudirectsrc name=src address=%s ! identity "
+                                                 "sleep-time=10000 ! fakesink sync=false",
+                                                 to);
+    g_autoptr(GstElement) in = gst_bin_get_by_name(GST_BIN(relay), "in");
+    g_autoptr(GstElement) out = gst_bin_get_by_name(GST_BIN(relay), "out");
+    g_autoptr(GstElement) src = gst_bin_get_by_name(GST_BIN(last), "src");
+
+    gst_element_set_state(relay, GST_STATE_PLAYING);
+    gst_element_set_state(file, GST_STATE_PLAYING);
+    ENDS_UNTIL(ENDS_WAIT, ends_stat_of(in, "frames") > 0);
+    g_usleep(G_USEC_PER_SEC / 2); /* the relay could lose all in that time */
+    fail_if(is_live(out));
+    gst_element_set_state(last, GST_STATE_PLAYING);
+    ENDS_UNTIL(ENDS_WAIT, ends_stat_of(src, "frames") == SENT);
+    fail_unless_equals_uint64(ends_stat_of(src, "dropped"), 0);
+    wait_end(file);
+    gst_element_set_state(file, GST_STATE_NULL);
+
+    g_autoptr(EndsPipeline) camera = ends_pipeline(
+        "videotestsrc is-live=true ! " CAPS_SMALL " ! gpudirectsink async=false address=%s", from);
+    gst_element_set_state(camera, GST_STATE_PLAYING);
+    ENDS_UNTIL(ENDS_WAIT, is_live(out));
+}
+
 int main(int argc, char **argv)
 {
     ends_init_environment();

@@ -294,9 +294,12 @@ void gpud_room_raise(struct gpud_link *link, int64_t now)
         link->slots = before;
     }
     gpud_sender_unlock(sender);
-    if (status == GPUD_AGAIN)
+    if (status == GPUD_OK)
+        gpud_log_info(&sender->context->log, "sender", "receiver %llu may hold %u frames",
+                      (unsigned long long)link->id, message.slots);
+    else if (status == GPUD_AGAIN)
         link->raise_at = gpud_deadline(RAISE_PAUSE);
-    else if (status != GPUD_OK)
+    else
         gpud_log_info(&sender->context->log, "sender",
                       "receiver %llu asked for %u slots, and keeps %u: %s",
                       (unsigned long long)link->id, message.slots, before, why.reason);

@@ -4,9 +4,6 @@
 /* The properties that both elements have. */
 #include "base/settings.h"
 
-/* A sink without a queue delays pictures by 20 ms: 5 of them at 240 a second. One more absorbs
- * their jitter. */
-#define SLOTS_DEFAULT 6
 #define SLOTS_MIN 2 /* one is read while the next is written */
 
 #define GST_TYPE_GPUDIRECT_SLOW_RECEIVER (gst_gpudirect_slow_receiver_get_type())

@@ -23,6 +23,10 @@ enum {
     SETTING_COUNT,
 };
 
+/* A sink without a queue delays pictures by 20 ms: 5 of them at 240 a second. One more absorbs
+ * their jitter. */
+#define SLOTS_DEFAULT 6
+
 /* Each element has two: the values of its properties, under its object lock, and a copy taken at
  * start, which is constant until stop and therefore read without a lock. */
 struct settings {

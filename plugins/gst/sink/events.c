@@ -226,6 +226,8 @@ static gboolean sink_event(GstBaseSink *base, GstEvent *event)
     case GST_EVENT_CUSTOM_DOWNSTREAM:
         if (event_is_broken_off(event))
             self->failed = TRUE;
+        else if (event_is_sender_live(event))
+            gst_gpudirect_sink_query_live(self);
         else
             send_event(self, event);
         break;

@@ -9,8 +9,11 @@
  *                                                               slow receiver at most SINK_WAIT
  *
  * Upstream reports whether it is live in the LATENCY query, possibly only once it has caps, or even
- * frames. The properties override all but the last column. */
+ * frames. A gpudirectsrc always says that it is; where it is the source, its sender's word counts,
+ * so that a file is a file behind relays, too. The properties override all but the last column. */
 #include "sink/policy.h"
+
+#include "wire/event.h"
 
 #define GST_CAT_DEFAULT gst_gpudirect_sink_debug
 
@@ -79,14 +82,63 @@ void gst_gpudirect_sink_apply_policy(GstGpudirectSink *self)
     apply(self, gst_gpudirect_sink_policy(self));
 }
 
-gboolean gst_gpudirect_sink_query_live(GstGpudirectSink *self)
+/* FALSE: there was no answer. */
+static gboolean ask_latency(GstPad *pad, gboolean *live)
 {
     GstQuery *query = gst_query_new_latency();
-    gboolean live = FALSE, answered = gst_pad_peer_query(GST_BASE_SINK_PAD(self), query);
+    gboolean answered = gst_pad_query(pad, query);
 
     if (answered)
-        gst_query_parse_latency(query, &live, NULL, NULL);
+        gst_query_parse_latency(query, live, NULL, NULL);
     gst_query_unref(query);
+    return answered;
+}
+
+/* Of a source's pad. */
+static gboolean is_source_live(GstPad *pad)
+{
+    GstQuery *query = query_new_sender_live();
+    gboolean live = TRUE;
+
+    if (!gst_pad_query(pad, query) || !query_get_sender_live(query, &live))
+        ask_latency(pad, &live);
+    gst_query_unref(query);
+    return live;
+}
+
+/* Elements between a source and the sink, at most; it also ends where pads form a circle. */
+#define DEPTH_MAX 64
+
+/* Whether any of the sources behind a source pad is live. Each is asked by itself, because elements
+ * with several inputs know nothing of our query. */
+static gboolean has_live_source(GstPad *pad, guint depth)
+{
+    GstIterator *links = gst_pad_iterate_internal_links(pad);
+    gboolean live = links == NULL || depth == 0, is_source = TRUE;
+    GstIteratorResult result = GST_ITERATOR_DONE;
+    GValue link = G_VALUE_INIT;
+
+    while (!live && (result = gst_iterator_next(links, &link)) == GST_ITERATOR_OK) {
+        GstPad *peer = gst_pad_get_peer(g_value_get_object(&link));
+        is_source = FALSE;
+        live = peer && has_live_source(peer, depth - 1);
+        gst_clear_object(&peer);
+        g_value_reset(&link);
+    }
+    g_value_unset(&link);
+    g_clear_pointer(&links, gst_iterator_free);
+    if (result == GST_ITERATOR_RESYNC || result == GST_ITERATOR_ERROR)
+        return TRUE; /* the pipeline is being changed */
+    return is_source && !live ? is_source_live(pad) : live;
+}
+
+gboolean gst_gpudirect_sink_query_live(GstGpudirectSink *self)
+{
+    GstPad *upstream = gst_pad_get_peer(GST_BASE_SINK_PAD(self));
+    gboolean live = FALSE, answered = upstream && ask_latency(upstream, &live);
+
+    live = live && has_live_source(upstream, DEPTH_MAX);
+    gst_clear_object(&upstream);
     if (!answered || g_atomic_int_get(&self->live) == !!live)
         return answered;
     g_atomic_int_set(&self->live, !!live);

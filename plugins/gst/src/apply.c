@@ -9,8 +9,19 @@
 
 #define GST_CAT_DEFAULT gst_gpudirect_src_debug
 
+/* The sender hears of it before its first frame. */
+static void ask_for_slots(GstGpudirectSrc *self, const struct gpud_media *media)
+{
+    const struct gpud_fraction *rate = &media->picture.rate;
+
+    if (media->kind != GPUD_MEDIA_PICTURE || rate->num == 0 || rate->den == 0)
+        return;
+    gst_gpudirect_src_want_slots(self, gst_util_uint64_scale(GST_SECOND, rate->den, rate->num));
+}
+
 static void note_format(GstGpudirectSrc *self, const struct gpud_format_event *said)
 {
+    ask_for_slots(self, &said->media);
     updates_note_format(&self->updates, said);
     /* Before the sender relies on this link: a frame would be lost with it. */
     if (gst_gpudirect_src_may_follow(self, said))
@@ -36,11 +47,11 @@ void gst_gpudirect_src_on_event(void *user, enum gpud_event event, const void *d
     }
 }
 
-static void note_slots(GstGpudirectSrc *self, const struct input_info *info)
+void gst_gpudirect_src_note_slots(GstGpudirectSrc *self, const struct input_info *info)
 {
     if (info->slots)
         self->pictures.slots = info->slots;
-    latency_note_slots(&self->latency, info->slots, info->hold);
+    latency_note_slots(&self->latency, info->slots, info->slots_max, info->hold);
 }
 
 /* The frames of a pair are another sender's from here on, which is no break. */
@@ -60,7 +71,7 @@ static void switch_sender(GstGpudirectSrc *self, const struct gpud_peer_info *pe
     g_object_notify(G_OBJECT(self), "active-path");
     g_object_notify(G_OBJECT(self), "fallback-reason");
     times_switch_sender(&self->times, peer);
-    note_slots(self, &info);
+    gst_gpudirect_src_note_slots(self, &info);
 }
 
 static void take_connection(GstGpudirectSrc *self, const struct gpud_peer_info *peer)
@@ -84,7 +95,7 @@ static void take_connection(GstGpudirectSrc *self, const struct gpud_peer_info *
     self->discont = TRUE;
     gst_gpudirect_src_break_stream(self);
     times_meet_sender(&self->times, peer);
-    note_slots(self, &info);
+    gst_gpudirect_src_note_slots(self, &info);
 }
 
 gboolean gst_gpudirect_src_end_yield(GstGpudirectSrc *self)

@@ -15,4 +15,7 @@ gboolean gst_gpudirect_src_end_yield(GstGpudirectSrc *self);
 /* Applies a format or a connection noted since the last call. *moved: the input was replaced. */
 GstFlowReturn gst_gpudirect_src_take_updates(GstGpudirectSrc *self, gboolean *moved);
 
+/* The ring has so many slots now. */
+void gst_gpudirect_src_note_slots(GstGpudirectSrc *self, const struct input_info *info);
+
 #endif

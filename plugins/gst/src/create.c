@@ -15,16 +15,44 @@
 
 #define GST_CAT_DEFAULT gst_gpudirect_src_debug
 
+/* Between two looks at the number of slots. */
+#define SLOTS_INTERVAL (100 * GST_MSECOND)
+
 /* An acquire that took this long has slept: one that finds a frame is much faster. */
 #define SLEPT (200 * GST_USECOND)
 
 /* --- describing the picture --------------------------------------------------------------- */
+
+/* Once: further losses are in QoS messages and stats. A receiver with a policy of its own loses
+ * pictures by intention. */
+static void report_loss(GstGpudirectSrc *self, guint64 lost)
+{
+    GstClockTime interval = self->latency.interval;
+
+    if (self->loss_reported || !GST_CLOCK_TIME_IS_VALID(interval) ||
+        self->blocked_longest <= interval ||
+        self->endpoint.running.slow_receiver != GPUD_SLOW_DEFAULT)
+        return;
+    self->loss_reported = TRUE;
+    GST_ELEMENT_WARNING(
+        self, RESOURCE, READ,
+        ("Pictures are lost, %" G_GUINT64_FORMAT " so far: the elements downstream took %u ms for "
+         "one, while one comes every %u ms and the ring has %u slots. If they only wait, put this "
+         "behind gpudirectsrc: queue max-size-buffers=0 max-size-bytes=0 max-size-time=3000000000. "
+         "If they are too slow, let them do less.",
+         lost, (guint)(self->blocked_longest / GST_MSECOND), (guint)(interval / GST_MSECOND),
+         self->pictures.slots),
+        (NULL));
+}
 
 static void note_drops(GstGpudirectSrc *self, guint64 dropped, GstBuffer *buffer)
 {
     guint64 lost = feed_count_lost(&self->feed, dropped) + self->skipped_unreported;
 
     self->skipped_unreported = 0;
+    if (lost > 0)
+        report_loss(self, lost);
+    self->blocked_longest = 0;
     if (lost == 0)
         return;
     self->dropped += lost;
@@ -48,6 +76,17 @@ static void measure(GstGpudirectSrc *self, gint64 late, gboolean sender_waits)
                     self->times.acquired_at, sender_waits);
 }
 
+/* To a sink behind this element a sender that is not live is like a file: it waits for receivers. A
+ * sender without metadata does not say. */
+static void note_sender_live(GstGpudirectSrc *self, gboolean live)
+{
+    gboolean changed = (g_atomic_int_get(&self->sender_live) != FALSE) != live;
+
+    g_atomic_int_set(&self->sender_live, live);
+    if (changed)
+        gst_pad_push_event(GST_BASE_SRC_PAD(self), event_new_sender_live());
+}
+
 static void describe_linked(GstGpudirectSrc *self, struct gpud_frame_info *info, GstBuffer *buffer)
 {
     struct wire_head head = {0};
@@ -60,6 +99,7 @@ static void describe_linked(GstGpudirectSrc *self, struct gpud_frame_info *info,
         (read && !meta_decode_large(info->large_meta, info->large_meta_size, buffer, &loss)))
         lost_metas_note(self->endpoint.lost_metas, GST_ELEMENT(self), "unreadable",
                         "the sender's metadata is of an unknown release");
+    note_sender_live(self, !read || head.live);
     if (self->feed.input->ops->place)
         self->feed.input->ops->place(self->feed.input, info, &head);
     times_stamp_linked(&self->times, self->feed.input, info, &head, buffer, &timing);
@@ -212,6 +252,21 @@ static GstFlowReturn deliver_block(GstGpudirectSrc *self, struct gpud_frame *fra
     return GST_FLOW_OK;
 }
 
+/* The core does not say when the sender gave more slots; that is looked up while downstream holds
+ * many, at times. */
+static void note_more_slots(GstGpudirectSrc *self)
+{
+    struct input_info info;
+
+    if (!self->pictures.is_hoarded || !self->feed.input->ops->want_slots ||
+        self->pictures.slots >= self->latency.figures.slots_max ||
+        self->times.acquired_at - self->slots_seen < SLOTS_INTERVAL)
+        return;
+    self->slots_seen = self->times.acquired_at;
+    feed_get_info(&self->feed, &info);
+    gst_gpudirect_src_note_slots(self, &info);
+}
+
 static GstFlowReturn deliver(GstGpudirectSrc *self, struct gpud_frame *frame, GstBuffer **buffer)
 {
     struct gpud_frame_info info;
@@ -231,6 +286,7 @@ static GstFlowReturn deliver(GstGpudirectSrc *self, struct gpud_frame *frame, Gs
         gpud_frame_release(&frame);
         return flow;
     }
+    note_more_slots(self);
     gboolean copy = pictures_need_copy(&self->pictures, self->follow.enabled,
                                        self->latency.figures.sender_waits);
     flow = pictures_wrap(&self->pictures, frame, copy, &copy, buffer);
@@ -437,8 +493,12 @@ static GstFlowReturn next(GstGpudirectSrc *self, GstBuffer **buffer)
 GstFlowReturn gst_gpudirect_src_create(GstPushSrc *push, GstBuffer **buffer)
 {
     GstGpudirectSrc *self = GST_GPUDIRECT_SRC(push);
-    GstFlowReturn flow = next(self, buffer);
 
+    /* A pause is not downstream's. */
+    if (self->returned_at && !g_atomic_int_get(&self->beginning.resumed))
+        self->blocked_longest = MAX(self->blocked_longest, monotonic_now() - self->returned_at);
+    GstFlowReturn flow = next(self, buffer);
+    self->returned_at = monotonic_now();
     if (flow < GST_FLOW_EOS)
         gst_pad_push_event(GST_BASE_SRC_PAD(self), event_new_broken_off());
     return flow;

@@ -254,12 +254,29 @@ static gboolean src_send_event(GstElement *element, GstEvent *event)
     return GST_ELEMENT_CLASS(gst_gpudirect_src_parent_class)->send_event(element, event);
 }
 
+static gboolean src_event(GstBaseSrc *base, GstEvent *event)
+{
+    GstClockTime latency;
+
+    if (GST_EVENT_TYPE(event) == GST_EVENT_LATENCY) {
+        gst_event_parse_latency(event, &latency);
+        gst_gpudirect_src_note_latency(GST_GPUDIRECT_SRC(base), latency);
+    }
+    return GST_BASE_SRC_CLASS(gst_gpudirect_src_parent_class)->event(base, event);
+}
+
 static gboolean src_query(GstBaseSrc *base, GstQuery *query)
 {
     GstGpudirectSrc *self = GST_GPUDIRECT_SRC(base);
 
     if (device_choice_answer_query(&self->endpoint.device, query))
         return TRUE;
+    if (query_is_sender_live(query)) {
+        gint live = g_atomic_int_get(&self->sender_live);
+        if (live >= 0)
+            query_set_sender_live(query, live);
+        return live >= 0;
+    }
     if (GST_QUERY_TYPE(query) != GST_QUERY_LATENCY)
         return GST_BASE_SRC_CLASS(gst_gpudirect_src_parent_class)->query(base, query);
     GstClockTime min, max;
@@ -346,6 +363,7 @@ static void gst_gpudirect_src_class_init(GstGpudirectSrcClass *klass)
     base_class->stop = src_stop;
     base_class->unlock = src_unlock;
     base_class->unlock_stop = src_unlock_stop;
+    base_class->event = src_event;
     base_class->query = src_query;
     base_class->is_seekable = src_is_seekable;
     gst_gpudirect_src_class_init_format(base_class);

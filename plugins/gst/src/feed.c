@@ -77,6 +77,12 @@ guint64 feed_count_lost(struct feed *feed, guint64 dropped)
     return lost;
 }
 
+static void ask_for_slots(struct feed *feed)
+{
+    if (feed->input && feed->slots_wanted && feed->input->ops->want_slots)
+        feed->input->ops->want_slots(feed->input, feed->slots_wanted);
+}
+
 /* --- opening and closing ------------------------------------------------------------------ */
 
 gboolean feed_open(struct feed *feed, const gchar *device, struct gpud_error *error)
@@ -100,6 +106,7 @@ void feed_close(struct feed *feed)
     g_mutex_lock(&feed->lock);
     struct input *input = g_steal_pointer(&feed->input);
     g_clear_pointer(&feed->device, g_free);
+    feed->slots_wanted = 0;
     memset(&feed->past, 0, sizeof(feed->past));
     g_mutex_unlock(&feed->lock);
     feed->dropped_seen = 0;
@@ -124,6 +131,7 @@ gboolean feed_replace(struct feed *feed, const gchar *device, struct gpud_error 
     counted.disconnects += counted.connected;
     add_counters(&feed->past, &counted);
     feed->input = input;
+    ask_for_slots(feed);
     g_free(feed->device);
     feed->device = chosen;
     input->ops->interrupt(input, feed->interrupted);
@@ -173,6 +181,16 @@ void feed_interrupt(struct feed *feed, gboolean interrupted)
         feed->input->ops->interrupt(feed->input, interrupted);
     if (feed->group)
         group_interrupt(feed->group, interrupted);
+    g_mutex_unlock(&feed->lock);
+}
+
+void feed_want_slots(struct feed *feed, guint slots)
+{
+    g_mutex_lock(&feed->lock);
+    gboolean changed = feed->slots_wanted != slots;
+    feed->slots_wanted = slots;
+    if (changed)
+        ask_for_slots(feed);
     g_mutex_unlock(&feed->lock);
 }
 

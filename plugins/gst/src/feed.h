@@ -25,6 +25,7 @@ struct feed {
     GCond flushed;
     struct input_info past; /* under the lock: the counts of the inputs before this one */
     gboolean interrupted;   /* under the lock: acquire must not wait */
+    guint slots_wanted;     /* under the lock; 0: as many as the input was opened with */
     gint flushing;          /* atomic: create() must return from any wait */
     guint64 skipped;        /* relaxed atomic: acquired frames that are not shown */
     guint64 dropped_seen;   /* the streaming thread's: this input's count, up to the last frame */
@@ -61,6 +62,9 @@ gboolean feed_get_group_counts(struct feed *feed, guint64 *dropped, guint64 *mis
 
 /* Makes acquire and waiting for the group return at once, until FALSE is set. From any thread. */
 void feed_interrupt(struct feed *feed, gboolean interrupted);
+
+/* Asks the sender for so many slots, now and whenever the input is replaced. From any thread. */
+void feed_want_slots(struct feed *feed, guint slots);
 
 /* After the element interrupted its own acquire: lets it wait again, unless another thread has
  * interrupted it, too. */

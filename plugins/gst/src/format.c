@@ -10,6 +10,8 @@
 #include "wire/blocks.h"
 #include "wire/dmabufcaps.h"
 
+#include <gst/base/gstbasesink.h>
+
 #define GST_CAT_DEFAULT gst_gpudirect_src_debug
 
 static GstBaseSrcClass *parent_class;
@@ -71,6 +73,69 @@ GstFlowReturn gst_gpudirect_src_take_format(GstGpudirectSrc *self,
     return taken                           ? GST_FLOW_OK
            : feed_is_flushing(&self->feed) ? GST_FLOW_FLUSHING
                                            : GST_FLOW_NOT_NEGOTIATED;
+}
+
+/* --- slots -------------------------------------------------------------------------------- */
+
+/* Elements between the source and a sink, at most; it also ends where pads form a circle. */
+#define DEPTH_MAX 64
+
+static GstClockTime offset_behind(GstPad *pad, guint depth);
+
+/* Of the sink that has the pad, or of those behind its element. */
+static GstClockTime offset_at(GstPad *sink_pad, guint depth)
+{
+    GstObject *parent = gst_pad_get_parent(sink_pad);
+    GstClockTime offset = 0;
+
+    if (GST_IS_BASE_SINK(parent)) {
+        GstBaseSink *sink = GST_BASE_SINK(parent);
+        gint64 later = gst_base_sink_get_sync(sink) ? gst_base_sink_get_ts_offset(sink) : 0;
+        offset = later > 0 ? (GstClockTime)later : 0;
+    } else {
+        GstIterator *links = gst_pad_iterate_internal_links(sink_pad);
+        GValue link = G_VALUE_INIT;
+        while (links && gst_iterator_next(links, &link) == GST_ITERATOR_OK) {
+            offset = MAX(offset, offset_behind(g_value_get_object(&link), depth));
+            g_value_reset(&link);
+        }
+        g_value_unset(&link);
+        g_clear_pointer(&links, gst_iterator_free);
+    }
+    gst_clear_object(&parent);
+    return offset;
+}
+
+/* How much later than by the pipeline's latency the sinks behind a pad show pictures: their
+ * ts-offset, which no query tells. */
+static GstClockTime offset_behind(GstPad *pad, guint depth)
+{
+    GstPad *peer = depth < DEPTH_MAX ? gst_pad_get_peer(pad) : NULL;
+    GstClockTime offset = peer ? offset_at(peer, depth + 1) : 0;
+
+    gst_clear_object(&peer);
+    return offset;
+}
+
+void gst_gpudirect_src_want_slots(GstGpudirectSrc *self, GstClockTime interval)
+{
+    guint slots = latency_slots(&self->latency, interval, offset_behind(GST_BASE_SRC_PAD(self), 0));
+
+    /* A number that the user has raised is asked of the sender, too. */
+    if (self->endpoint.running.slots > SLOTS_DEFAULT)
+        slots = MAX(slots, self->endpoint.running.slots);
+    GST_DEBUG_OBJECT(self, "the ring needs %u slots", slots);
+    if (slots)
+        feed_want_slots(&self->feed, slots);
+}
+
+void gst_gpudirect_src_note_latency(GstGpudirectSrc *self, GstClockTime latency)
+{
+    latency_note_pipeline(&self->latency, latency);
+    GST_OBJECT_LOCK(self);
+    GstClockTime interval = self->latency.interval;
+    GST_OBJECT_UNLOCK(self);
+    gst_gpudirect_src_want_slots(self, interval);
 }
 
 /* --- caps and allocation ------------------------------------------------------------------ */

@@ -20,4 +20,11 @@ gboolean gst_gpudirect_src_set_format(GstGpudirectSrc *self, GstCaps *caps,
 
 void gst_gpudirect_src_class_init_format(GstBaseSrcClass *klass);
 
+/* Asks the sender for the slots that pictures at this interval need until they are shown. From any
+ * thread. */
+void gst_gpudirect_src_want_slots(GstGpudirectSrc *self, GstClockTime interval);
+
+/* The same, with a new latency of the pipeline. */
+void gst_gpudirect_src_note_latency(GstGpudirectSrc *self, GstClockTime latency);
+
 #endif

@@ -48,6 +48,7 @@ struct input_info {
     const gchar *stamps;   /* the moment of a card driver's timestamps, as text; NULL: no card */
     gboolean stamps_start; /* it is the start of exposure */
     guint slots;           /* of a link's ring; 0: not connected yet */
+    guint slots_max;       /* the most that the sender gives; 0: not known, or it cannot be asked */
     guint64 hold;          /* how long a pair may hold a frame, ns */
 };
 
@@ -68,6 +69,8 @@ struct input_ops {
     /* Reports the latency of the last acquired frame to the other side; NULL: none. */
     void (*set_latency)(struct input *input, guint64 latency);
     void (*interrupt)(struct input *input, gboolean interrupted); /* from any thread */
+    /* Asks the sender for so many slots; from any thread. NULL: their number is fixed. */
+    void (*want_slots)(struct input *input, guint slots);
     /* For a card that captures; the controls from any thread. */
     enum gpud_status (*set_input)(struct input *input, const gchar *name, struct gpud_error *error);
     enum gpud_status (*set_controls)(struct input *input, const GstStructure *controls,

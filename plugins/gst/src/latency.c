@@ -53,6 +53,8 @@ static void compute(const struct latency *latency, GstClockTime *min, GstClockTi
     GstClockTime least = fixed ? 0 : figures->least;
     *min =
         deadline + (fixed ? (GstClockTime)latency->options->latency * GST_MSECOND : least + jitter);
+    if (GST_CLOCK_TIME_IS_VALID(hold) && figures->slots_max > figures->slots)
+        hold = figures->slots_max * MIN(latency->interval, LONGEST);
     *max = GST_CLOCK_TIME_IS_VALID(hold) ? MAX(*min, least + hold) : GST_CLOCK_TIME_NONE;
 }
 
@@ -112,11 +114,35 @@ void latency_measure(struct latency *latency, gint64 late, gint64 late_max,
         report(latency, &figures);
 }
 
-void latency_note_slots(struct latency *latency, guint slots, GstClockTime hold)
+void latency_note_pipeline(struct latency *latency, GstClockTime pipeline)
+{
+    GST_OBJECT_LOCK(latency->element);
+    latency->pipeline = pipeline;
+    GST_OBJECT_UNLOCK(latency->element);
+}
+
+/* Beside those that wait: the one that is shown, the next one, and one more for jitter. */
+#define SLOTS_BESIDE 3
+
+guint latency_slots(struct latency *latency, GstClockTime interval, GstClockTime later)
+{
+    GST_OBJECT_LOCK(latency->element);
+    GstClockTime pipeline = GST_CLOCK_TIME_IS_VALID(latency->pipeline) ? latency->pipeline : 0;
+    GstClockTime least = latency->lateness.measured ? latency->figures.least : 0;
+    GST_OBJECT_UNLOCK(latency->element);
+    GstClockTime after = MIN(pipeline, LONGEST) + MIN(later, LONGEST);
+    if (after == 0 || !GST_CLOCK_TIME_IS_VALID(interval) || interval == 0)
+        return 0;
+    GstClockTime wait = after > least ? after - least : 0;
+    return (guint)MIN((wait + interval - 1) / interval + SLOTS_BESIDE, GPUD_SLOTS_MAX);
+}
+
+void latency_note_slots(struct latency *latency, guint slots, guint slots_max, GstClockTime hold)
 {
     struct latency_figures figures = latency->figures;
 
     figures.slots = slots;
+    figures.slots_max = slots_max;
     figures.hold = hold;
     replace(latency, &figures, latency->interval);
 }

@@ -69,6 +69,11 @@ static void link_interrupt(struct input *input, gboolean interrupted)
     gpud_receiver_interrupt(((struct link_input *)input)->receiver, interrupted);
 }
 
+static void link_want_slots(struct input *input, guint slots)
+{
+    gpud_receiver_set_slots(((struct link_input *)input)->receiver, slots);
+}
+
 static void link_get_info(struct input *input, struct input_info *info)
 {
     struct gpud_receiver_info from = GPUD_INFO_INIT(from);
@@ -90,6 +95,7 @@ static void link_get_info(struct input *input, struct input_info *info)
         .latency_p99 = from.latency_p99_ns,
         .latency_max = from.latency_max_ns,
         .slots = from.slots,
+        .slots_max = from.slots_max,
     };
     g_strlcpy(info->path, from.path, sizeof(info->path));
     g_strlcpy(info->fallback_reason, from.fallback_reason, sizeof(info->fallback_reason));
@@ -103,5 +109,6 @@ const struct input_ops link_input_ops = {
     .count_frames = link_count_frames,
     .set_latency = link_set_latency,
     .interrupt = link_interrupt,
+    .want_slots = link_want_slots,
     .get_info = link_get_info,
 };

@@ -102,6 +102,9 @@ static void reset_stream(GstGpudirectSrc *self)
     times_reset(&self->times, card);
     latency_reset(&self->latency, self->endpoint.running.slots, card);
     self->discont = TRUE;
+    self->loss_reported = FALSE;
+    self->returned_at = self->blocked_longest = 0;
+    g_atomic_int_set(&self->sender_live, -1);
     self->dropped = self->frames = self->skipped_unreported = 0;
 }
 

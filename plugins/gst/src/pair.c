@@ -301,6 +301,14 @@ static void pair_interrupt(struct input *input, gboolean interrupted)
     gpud_receiver_interrupt(pair_of(input)->receivers[0], interrupted);
 }
 
+static void pair_want_slots(struct input *input, guint slots)
+{
+    struct pair_input *pair = pair_of(input);
+
+    for (guint i = 0; i < G_N_ELEMENTS(pair->receivers); i++)
+        gpud_receiver_set_slots(pair->receivers[i], slots);
+}
+
 /* --- information -------------------------------------------------------------------------- */
 
 static void pair_get_info(struct input *input, struct input_info *info)
@@ -328,6 +336,7 @@ static void pair_get_info(struct input *input, struct input_info *info)
         info->latency_p99 = from.latency_p99_ns;
         info->latency_max = from.latency_max_ns;
         info->slots = from.slots;
+        info->slots_max = from.slots_max;
         g_strlcpy(info->path, from.path, sizeof(info->path));
         g_strlcpy(info->fallback_reason, from.fallback_reason, sizeof(info->fallback_reason));
     }
@@ -384,6 +393,7 @@ const struct input_ops pair_input_ops = {
     .count_frames = pair_count_frames,
     .set_latency = pair_set_latency,
     .interrupt = pair_interrupt,
+    .want_slots = pair_want_slots,
     .get_info = pair_get_info,
     .place = pair_place,
     .add_stats = pair_add_stats,

@@ -84,13 +84,18 @@ struct _GstGpudirectSrc {
     struct latency latency;
     struct src_signal signal;
     struct src_beginning beginning;
-    struct names *names;        /* those accepted from the address's senders */
-    GPtrArray *sticky_names;    /* interned names of custom events that the pad keeps */
-    gboolean discont;           /* of the next buffer */
-    gboolean follows_signal;    /* the caps follow a change of signal, and need no negotiation */
-    guint64 frames;             /* pushed buffers */
-    guint64 dropped;            /* frames dropped by all inputs, as QoS messages report */
-    guint64 skipped_unreported; /* frames that are in no QoS message yet */
+    struct names *names;          /* those accepted from the address's senders */
+    GPtrArray *sticky_names;      /* interned names of custom events that the pad keeps */
+    gboolean discont;             /* of the next buffer */
+    gboolean follows_signal;      /* the caps follow a change of signal, and need no negotiation */
+    GstClockTime slots_seen;      /* when the number of slots was looked up; monotonic */
+    GstClockTime returned_at;     /* when downstream got the last buffer; monotonic; 0: none yet */
+    GstClockTime blocked_longest; /* that downstream took for a buffer since the last but one */
+    gboolean loss_reported;       /* a warning said that pictures are lost */
+    gint sender_live;             /* atomic: as the sender says; -1: it has not said */
+    guint64 frames;               /* pushed buffers */
+    guint64 dropped;              /* frames dropped by all inputs, as QoS messages report */
+    guint64 skipped_unreported;   /* frames that are in no QoS message yet */
 };
 
 /* Whether an open card serves the current properties. Under the object lock. */

@@ -220,6 +220,7 @@ void wire_event_clear(struct wire_event *event)
 
 #define BROKEN_OFF "gpudirect-broken-off"
 #define OPENED "gpudirect-opened"
+#define SENDER_LIVE "gpudirect-sender-live"
 
 static GstEvent *new_custom(const gchar *name)
 {
@@ -249,4 +250,37 @@ GstEvent *event_new_opened(void)
 gboolean event_is_opened(GstEvent *event)
 {
     return is_custom(event, OPENED);
+}
+
+GstQuery *query_new_sender_live(void)
+{
+    return gst_query_new_custom(GST_QUERY_CUSTOM, gst_structure_new_empty(SENDER_LIVE));
+}
+
+gboolean query_is_sender_live(GstQuery *query)
+{
+    const GstStructure *structure =
+        GST_QUERY_TYPE(query) == GST_QUERY_CUSTOM ? gst_query_get_structure(query) : NULL;
+
+    return structure && gst_structure_has_name(structure, SENDER_LIVE);
+}
+
+void query_set_sender_live(GstQuery *query, gboolean live)
+{
+    gst_structure_set(gst_query_writable_structure(query), "live", G_TYPE_BOOLEAN, live, NULL);
+}
+
+gboolean query_get_sender_live(GstQuery *query, gboolean *live)
+{
+    return gst_structure_get_boolean(gst_query_get_structure(query), "live", live);
+}
+
+GstEvent *event_new_sender_live(void)
+{
+    return new_custom(SENDER_LIVE);
+}
+
+gboolean event_is_sender_live(GstEvent *event)
+{
+    return is_custom(event, SENDER_LIVE);
 }

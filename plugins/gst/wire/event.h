@@ -68,6 +68,15 @@ void wire_event_clear(struct wire_event *event);
 GstEvent *event_new_broken_off(void);
 gboolean event_is_broken_off(GstEvent *event);
 
+/* Whether the frames that gpudirectsrc passes on are those of a live sender: a query that each
+ * answers, and an event that follows a change. To GStreamer every gpudirectsrc is live. */
+GstQuery *query_new_sender_live(void);
+gboolean query_is_sender_live(GstQuery *query);
+void query_set_sender_live(GstQuery *query, gboolean live);
+gboolean query_get_sender_live(GstQuery *query, gboolean *live); /* FALSE: not answered */
+GstEvent *event_new_sender_live(void);
+gboolean event_is_sender_live(GstEvent *event);
+
 /* An event to other hosts: the sender's process has opened another address there. */
 GstEvent *event_new_opened(void);
 gboolean event_is_opened(GstEvent *event);
