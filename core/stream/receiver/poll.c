@@ -56,6 +56,14 @@ void gpud_receiver_poll_unwatch(struct gpud_receiver *receiver)
     poll->watched = -1;
 }
 
+void gpud_receiver_poll_rest(struct gpud_receiver *receiver)
+{
+    if (!is_open(&receiver->poll))
+        return;
+    gpud_receiver_poll_unwatch(receiver);
+    gpud_loop_drain(&receiver->poll.loop);
+}
+
 /* Watches for an event of this side: a slot to upload into is free. The session may outlive the
  * receiver. false: no descriptor is left. */
 static bool watch_session(struct gpud_receiver *receiver)

@@ -19,6 +19,9 @@ bool gpud_receiver_poll_arm(struct gpud_receiver *receiver);
 /* Call when the next acquire begins. */
 void gpud_receiver_poll_disarm(struct gpud_receiver *receiver);
 
+/* Call when an acquire was interrupted: it is readable again only once it is woken. */
+void gpud_receiver_poll_rest(struct gpud_receiver *receiver);
+
 /* Call before releasing the channel; held frames may keep its descriptor open. */
 void gpud_receiver_poll_unwatch(struct gpud_receiver *receiver);
 
