@@ -5,8 +5,9 @@
 
 #include "frame/frame.h"
 
-/* Rows of each plane that are compared. */
-#define ROWS 64
+/* What is compared of a picture: pieces of so many bytes, which are spread over it. */
+#define PIECES 4096
+#define PIECE 64
 
 #if GPUD_WITH_XXHASH
 
@@ -24,15 +25,24 @@ enum gpud_status gpud_freeze_check_device(const struct gpud_device *device,
                      device->info.name);
 }
 
+/* Pieces of every row, as far as there are enough: in each row at other columns, so that what is
+ * small is met, too. Memory that a sender made large is not read as a whole. */
 static uint64_t hash_of(const char *data, const struct gpud_layout *layout)
 {
-    uint64_t hash = 0;
+    uint64_t hash = 0, pieces = PIECES / layout->planes;
     for (uint32_t p = 0; p < layout->planes; p++) {
         const struct gpud_plane *plane = &layout->plane[p];
-        uint64_t step = plane->rows / ROWS | 1; /* odd: of both fields */
-        for (uint64_t row = 0; row < plane->rows; row += step)
-            hash = XXH3_64bits_withSeed(data + plane->offset + row * plane->stride,
-                                        plane->row_bytes, hash);
+        uint64_t step = (plane->rows - 1) / pieces + 1;
+        step |= step > 1; /* odd: of both fields */
+        uint64_t in_row = pieces / ((plane->rows - 1) / step + 1);
+        uint64_t every = (plane->row_bytes / in_row / PIECE + 1) * PIECE, shift = 0;
+        for (uint64_t row = 0; row < plane->rows; row += step, shift += PIECE) {
+            const char *start = data + plane->offset + row * plane->stride;
+            for (uint64_t at = shift % every; at < plane->row_bytes; at += every) {
+                uint64_t left = plane->row_bytes - at;
+                hash = XXH3_64bits_withSeed(start + at, left < PIECE ? left : PIECE, hash);
+            }
+        }
     }
     return hash;
 }

@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* Notices a frozen picture: one whose contents have been the same for a while, though its times go
- * on. A hash over some rows of each picture is compared, so that a change in the others alone is
- * not seen. */
+ * on. A hash over a part of each row is compared, so that a change in the rest alone is not seen,
+ * and a picture of any size costs no more than a small one. */
 #ifndef GPUD_GROUP_FREEZE_H
 #define GPUD_GROUP_FREEZE_H
 

@@ -221,7 +221,8 @@ static void take_out(struct gpud_group *group, struct gpud_match_decision *decis
     bool again = group->request.select == GPUD_GROUP_AT;
     if (group->match.mode == GPUD_GROUP_ANY) {
         struct gpud_match_entry *only = decision->entries[decision->member];
-        decision->time = again ? decision->time : only->time;
+        if (!again && only->kind != GPUD_MATCH_SOUND)
+            decision->time = only->time;
     }
     for (uint32_t i = 0; i < group->count; i++) {
         bool taken =
@@ -282,6 +283,7 @@ static void fill(struct gpud_group *group, const struct gpud_match_decision *dec
         .discontinuity = is_discontinuous(decision),
         .member = decision->member,
         .missing = group->match.mode == GPUD_GROUP_ALL ? decision->missing : 0,
+        .skip = decision->skip,
     };
     for (uint32_t i = 0; i < group->count; i++) {
         filled.frames[i] = handed->frames[i];
@@ -452,6 +454,8 @@ void gpud_group_get_info(struct gpud_group *group, uint32_t member, struct gpud_
         now.behind_ns = m->behind;
         now.offset_ns = m->offset;
         now.frozen = m->frozen;
+        now.ignored = m->ignored;
+        gpud_print(now.warning, "%s", gpud_match_describe(m->fault));
         gpud_print(now.reason, "%s", m->delivers ? "" : own->reason);
     }
     gpud_lock_release(&group->lock);

@@ -119,10 +119,28 @@ static void on_event(void *user, enum gpud_event event, const void *data)
 
 static uint64_t duration_of(const struct gpud_media *media, const struct gpud_frame_info *info)
 {
-    uint64_t duration = gpud_media_get_duration(media);
+    uint64_t duration = gpud_media_get_duration(media, info->bytes);
     if (!duration && info->duration_ns != GPUD_TIME_NONE)
         duration = info->duration_ns;
-    return duration < INT64_MAX / 16 ? duration : 0;
+    return duration;
+}
+
+static enum gpud_match_kind kind_of(const struct gpud_media *media)
+{
+    if (media->kind == GPUD_MEDIA_AUDIO)
+        return GPUD_MATCH_SOUND;
+    return media->kind == GPUD_MEDIA_PICTURE ? GPUD_MATCH_PICTURE : GPUD_MATCH_DATA;
+}
+
+/* Once a connection. */
+static void log_fault(struct gpud_group_member *member, enum gpud_match_fault fault)
+{
+    uint32_t bit = 1u << fault;
+    if (fault == GPUD_MATCH_NO_FAULT || (member->faults & bit))
+        return;
+    member->faults |= bit;
+    gpud_log_warning(&member->group->context->log, AREA, "member %u, of %s: %s", member->index,
+                     member->receiver->address.place, gpud_match_describe(fault));
 }
 
 static bool is_due(struct gpud_group *group, int64_t *until)
@@ -165,6 +183,7 @@ static bool renew_link(struct gpud_group_member *member)
     made->peer = member->peer;
     made->format = member->format;
     gpud_group_link_unref(&member->link);
+    member->faults = 0;
     member->link = made;
     member->renewed = false;
     gpud_lock_take(&member->group->lock);
@@ -238,9 +257,13 @@ static void take_frame(struct gpud_group_member *member, struct gpud_frame *fram
     item->events = take_events(member);
     bool frozen = group->freeze_timeout && member->link->format.media.kind == GPUD_MEDIA_PICTURE &&
                   gpud_freeze_note(&member->freeze, frame, time, group->freeze_timeout);
+    const struct gpud_media *media = &member->link->format.media;
     struct gpud_match_entry entry = {
+        .kind = kind_of(media),
         .time = time,
-        .duration = duration_of(&member->link->format.media, &info),
+        .duration = duration_of(media, &info),
+        .rate = media->kind == GPUD_MEDIA_AUDIO ? media->audio.rate : 0,
+        .gap = info.flags & GPUD_FRAME_DISCONTINUITY,
         .arrival = gpud_now(),
         .what = item,
         .corrupted = info.flags & GPUD_FRAME_CORRUPTED,
@@ -251,10 +274,12 @@ static void take_frame(struct gpud_group_member *member, struct gpud_frame *fram
     member->reason[0] = '\0';
     group->match.members[member->index].room = room_of(member->receiver);
     gpud_match_add(&group->match, member->index, entry);
+    enum gpud_match_fault fault = group->match.members[member->index].fault;
     struct gpud_group_item *dropped = gpud_group_take_dropped(group);
     gpud_group_wake(group);
     gpud_lock_release(&group->lock);
     gpud_group_release(dropped);
+    log_fault(member, fault);
 }
 
 /* --- the thread ---------------------------------------------------------------------------- */

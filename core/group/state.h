@@ -63,6 +63,7 @@ struct gpud_group_member {
     struct gpud_peer_info peer;
     struct gpud_format_event format;
     struct gpud_group_link *link;
+    uint32_t faults; /* bits of enum gpud_match_fault that were logged since the last connection */
     struct gpud_group_event *events, **events_end;
     uint32_t events_count;
     struct gpud_freeze freeze;

@@ -24,6 +24,21 @@
  * Nothing is copied: a frame stays in its sender's slot until the group and the application have
  * released it.
  *
+ * What an instant is depends on the media:
+ *
+ * - Pictures: a time, within the tolerance.
+ * - Sound in mode ANY: a position between samples. Two senders' blocks of any lengths and phases
+ *   become one stream: each block that is handed on begins with the sample behind the last one that
+ *   was handed on, once gpud_group_instant.skip samples of it are left out. In mode ALL blocks are
+ *   matched like pictures, by their times and lengths.
+ * - Data: a packet. Packets of one sender are never of one instant, however near their times are;
+ *   packets of two senders are, if their times are equal within the tolerance, in their order.
+ *
+ * A member's times, rate and durations are the word of another process: they say how its own frames
+ * are matched, and never what others wait for. Frames that are ahead wait for the preferred member,
+ * and for the one that was handed on last, as long as that one goes on (ALL: for those members that
+ * go on, if they are as many). gpud_group_info.warning says whose frames are not used as meant.
+ *
  * Thread-safety: acquire comes from one thread at a time; get_info from any thread. Frames may be
  * released from any thread, also after the group was destroyed.
  */
@@ -62,14 +77,18 @@ struct gpud_group_params {
      * need one each. Default: 0. Frames of an earlier connection or format are not kept. */
     uint32_t history;
     /** Frames whose times differ by this much at most are of one instant. 0: just under half of a
-     * frame's duration, by the rate of its media or else by its duration_ns. */
+     * frame's duration, by the rate of its media or else by its duration_ns; of two members the
+     * shorter one counts. */
     int64_t tolerance_ns;
     /** How long an instant waits for a member, from its first frame on. 0: ALL: two durations of a
-     * frame, or 40 ms if that is not known; ANY: half a duration, or 10 ms; at most 1 s. A member
+     * frame, or 40 ms if that is not known; ANY: half a duration, or 10 ms (of sound: a block and
+     * 10 ms, because a longer block is complete later than a shorter one); at most 1 s. A member
      * that was late for three instants in a row is not waited for until a frame of it is in time
      * again. In mode ANY an instant behind missing ones, or one of which there is only a corrupted
      * frame, waits longer for a connected member that may still deliver them: ten durations, at
-     * most 1 s, because they would be lost. */
+     * most 1 s, because they would be lost. Pictures of a member between those of the member that
+     * was handed on last wait until that one is late by more than a frame: members that are out of
+     * step are not handed on in turn. */
     int64_t latency_ns;
     /** The instant of a frame in ns, or GPUD_TIME_NONE: it belongs to none, and is dropped and
      * counted (gpud_group_info.untimed). Called from a thread of the group, once for each frame; it
@@ -84,8 +103,8 @@ struct gpud_group_params {
     void *user; /**< passed to time and on_event */
     /** ANY: a member whose pictures have had the same contents for so long, by their times, counts
      * as bad until they change: another member is preferred, unless its pictures stand still, too.
-     * Some rows of each picture are compared, by the CPU, which is possible for receivers on the
-     * host. 0: never. */
+     * A part of each row is compared (at most 256 KiB of a picture), by the CPU, which is possible
+     * for receivers on the host. 0: never. */
     int64_t freeze_timeout_ns;
 };
 
@@ -133,6 +152,11 @@ struct gpud_group_instant {
     /** The frames by member, to be released by the caller; NULL: none. ANY: one of them is set. */
     struct gpud_frame *frames[GPUD_GROUP_MEMBERS_MAX];
     enum gpud_group_state states[GPUD_GROUP_MEMBERS_MAX]; /**< of each member, at this instant */
+    /** ANY, sound: samples of each channel at the beginning of the frame that were handed on
+     * before, in another member's block: leave them out. time_ns is that of the first one behind
+     * them, and pts_ns and offset of the frame are still those of its first sample. Less than the
+     * frame has; 0 for other media, and with GPUD_GROUP_AT. */
+    uint32_t skip;
 };
 
 /** The state and counters of a group and of one member. */
@@ -163,7 +187,11 @@ struct gpud_group_info {
     /** time of its last frame, minus that of the first one for the same instant */
     int64_t offset_ns;
     char reason[GPUD_REASON_MAX]; /**< why it is not connected; "" while it is */
-    bool frozen; /**< its pictures stand still: see gpud_group_params.freeze_timeout_ns */
+    bool frozen;      /**< its pictures stand still: see gpud_group_params.freeze_timeout_ns */
+    uint64_t ignored; /**< frames dropped because their times are on a time line of their own */
+    /** why its frames are not used as they say: a duration that is not believed, another time line,
+     * times ahead of the preferred member's, pictures between the other member's; "": they are */
+    char warning[GPUD_REASON_MAX];
 };
 
 /** Makes a group. Its members connect in threads of the group's, from now on.
@@ -196,6 +224,8 @@ GPUD_API void gpud_group_destroy(struct gpud_group **group);
 /** Waits for an instant and hands on its frames. Instants of NEXT and NEWEST come in the order of
  * their times, each once, until a time line ends: if more members go over to times that are more
  * than a second off than stay, or no other delivers frames, they are followed, with discontinuity.
+ * In mode ANY the preferred member is followed, too, if it has not been on the time line that is
+ * handed on.
  *
  * A call that fails hands on nothing, and passes nothing over.
  *

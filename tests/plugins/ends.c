@@ -437,18 +437,27 @@ GPid ends_spawn(const gchar *format, ...)
     return pid;
 }
 
-GPid ends_spawn_instants(const gchar *address, const gchar *caps, const gchar *properties,
-                         guint64 first)
+GPid ends_spawn_units(const gchar *address, const gchar *caps, const gchar *properties,
+                      guint64 first, const gchar *more)
 {
     g_autofree gchar *number = g_strdup_printf("%" G_GUINT64_FORMAT, first);
     g_autofree gchar *sink = g_strdup_printf("address=%s %s", address, properties);
-    gchar *argv[] = {(gchar *)g_getenv("GPUDIRECT_TEST_INSTANTS"), (gchar *)caps, sink, number,
-                     NULL};
+    g_auto(GStrv) further = g_strsplit(more, " ", 2);
+    gchar *argv[7] = {(gchar *)g_getenv("GPUDIRECT_TEST_INSTANTS"), (gchar *)caps, sink, number};
     GPid pid = 0;
+
+    for (guint i = 0; further[i]; i++)
+        argv[4 + i] = further[i];
 
     fail_unless(argv[0] != NULL, "GPUDIRECT_TEST_INSTANTS is not set: run by meson test");
     fail_unless(g_spawn_async(NULL, argv, NULL, G_SPAWN_DO_NOT_REAP_CHILD, NULL, NULL, &pid, NULL));
     return pid;
+}
+
+GPid ends_spawn_instants(const gchar *address, const gchar *caps, const gchar *properties,
+                         guint64 first)
+{
+    return ends_spawn_units(address, caps, properties, first, "");
 }
 
 /* A stopped process dies, too. */

@@ -161,6 +161,9 @@ GError *ends_wait_error(GstBus *bus, GstMessageType types, guint seconds);
 GPid ends_spawn(const gchar *format, ...) G_GNUC_PRINTF(1, 2);
 GPid ends_spawn_instants(const gchar *address, const gchar *caps, const gchar *properties,
                          guint64 first);
+/* The same of sound or data; `more`: the further arguments, with blanks between them. */
+GPid ends_spawn_units(const gchar *address, const gchar *caps, const gchar *properties,
+                      guint64 first, const gchar *more);
 void ends_kill(GPid pid);
 
 #endif

@@ -5,10 +5,17 @@
  * instant k times a picture's duration of CLOCK_MONOTONIC, says k as its offset, and is filled with
  * it. It ends its stream on SIGTERM; SIGUSR1 freezes the picture, whose times go on, and SIGUSR2
  * lets it move again. The command line: caps, the sink's properties, and the first instant, which
- * is sent when a receiver is connected; 0: the current one, at once. */
+ * is sent when a receiver is connected; 0: the current one, at once. For sound (S32LE, one channel)
+ * the instants are samples, each of which is its number, and two more arguments say how many are in
+ * a block, and at which the blocks begin. For data they are packets, each with its number, and one
+ * more argument says how many have the same time. */
 #include <gst/video/video.h>
 #include <signal.h>
 #include <sys/prctl.h>
+
+/* Of sound; and between packets of data. */
+#define SAMPLES 48000
+#define PACKETS_EVERY (40 * GST_MSECOND)
 
 static gint ending, frozen; /* atomic */
 
@@ -28,24 +35,76 @@ static GstClockTime now(void)
     return (GstClockTime)g_get_monotonic_time() * GST_USECOND;
 }
 
-static GstClockTime time_of(const GstVideoInfo *info, guint64 number)
+/* What is sent, counted in units: pictures, samples, or packets. */
+static struct {
+    GstVideoInfo picture;
+    guint block, phase; /* of sound: samples of a block; its first sample's number modulo those */
+    guint packets;      /* of data: of one time; 1: at irregular times */
+} stream;
+
+static GstClockTime time_of(guint64 number)
 {
-    return gst_util_uint64_scale(number, GST_SECOND * (guint64)info->fps_d, (guint64)info->fps_n);
+    if (stream.block)
+        return gst_util_uint64_scale(number, GST_SECOND, SAMPLES);
+    if (stream.packets > 1)
+        return number / stream.packets * PACKETS_EVERY;
+    if (stream.packets)
+        return number * PACKETS_EVERY / 2 + number * 7919 % 17 * GST_MSECOND;
+    return gst_util_uint64_scale(number, GST_SECOND * (guint64)stream.picture.fps_d,
+                                 (guint64)stream.picture.fps_n);
 }
 
-static GstFlowReturn push(GstElement *source, const GstVideoInfo *info, guint64 number,
-                          GstClockTime base)
+/* The first unit that is due from now on. */
+static guint64 number_of(GstClockTime time)
+{
+    guint64 number;
+
+    if (stream.block) {
+        number = gst_util_uint64_scale(time, SAMPLES, GST_SECOND);
+        return number / stream.block * stream.block + stream.phase;
+    }
+    if (!stream.packets)
+        return gst_util_uint64_scale(time, (guint64)stream.picture.fps_n,
+                                     GST_SECOND * (guint64)stream.picture.fps_d) +
+               1;
+    for (number = time / PACKETS_EVERY * MAX(2, stream.packets); time_of(number) < time; number++)
+        ;
+    return number;
+}
+
+static GstBuffer *make_picture(guint64 number)
 {
     static guint8 shown;
-    GstBuffer *buffer = gst_buffer_new_allocate(NULL, info->size, NULL);
-    GstFlowReturn flow = GST_FLOW_ERROR;
+    GstBuffer *buffer = gst_buffer_new_allocate(NULL, stream.picture.size, NULL);
 
     if (!g_atomic_int_get(&frozen))
         shown = (guint8)number;
-    gst_buffer_memset(buffer, 0, shown, info->size);
+    gst_buffer_memset(buffer, 0, shown, stream.picture.size);
+    return buffer;
+}
+
+/* Numbers, the lower half of which is each sample. */
+static GstBuffer *make_numbers(guint64 number, guint count)
+{
+    GstBuffer *buffer = gst_buffer_new_allocate(NULL, count * sizeof(guint32), NULL);
+
+    for (guint i = 0; i < count; i++) {
+        guint32 sample = GUINT32_TO_LE((guint32)(number + i));
+        gst_buffer_fill(buffer, i * sizeof(sample), &sample, sizeof(sample));
+    }
+    return buffer;
+}
+
+static GstFlowReturn push(GstElement *source, guint64 number, guint units, GstClockTime base)
+{
+    gboolean picture = !stream.block && !stream.packets;
+    GstBuffer *buffer = picture ? make_picture(number) : make_numbers(number, units);
+    GstFlowReturn flow = GST_FLOW_ERROR;
+
     GST_BUFFER_OFFSET(buffer) = number;
-    GST_BUFFER_PTS(buffer) = time_of(info, number) - base;
-    GST_BUFFER_DURATION(buffer) = time_of(info, 1);
+    GST_BUFFER_PTS(buffer) = time_of(number) - base;
+    GST_BUFFER_DURATION(buffer) =
+        stream.packets ? PACKETS_EVERY : time_of(number + units) - time_of(number);
     g_signal_emit_by_name(source, "push-buffer", buffer, &flow);
     gst_buffer_unref(buffer);
     return flow;
@@ -65,12 +124,19 @@ static void wait_for_receiver(GstElement *pipeline)
 int main(int argc, char **argv)
 {
     GstFlowReturn flow = GST_FLOW_OK;
-    GstVideoInfo info;
 
     gst_init(&argc, &argv);
-    g_autoptr(GstCaps) caps = argc == 4 ? gst_caps_from_string(argv[1]) : NULL;
-    if (!caps || !gst_video_info_from_caps(&info, caps) || info.fps_n <= 0)
+    g_autoptr(GstCaps) caps = argc >= 4 ? gst_caps_from_string(argv[1]) : NULL;
+    if (argc == 6) {
+        stream.block = (guint)g_ascii_strtoull(argv[4], NULL, 10);
+        stream.phase = (guint)g_ascii_strtoull(argv[5], NULL, 10);
+    } else if (argc == 5) {
+        stream.packets = (guint)g_ascii_strtoull(argv[4], NULL, 10);
+    } else if (!caps || !gst_video_info_from_caps(&stream.picture, caps) ||
+               stream.picture.fps_n <= 0) {
         return 2;
+    }
+    guint units = MAX(1, stream.block);
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* nothing is left of a test that fails */
     signal(SIGTERM, end);
     signal(SIGUSR1, freeze);
@@ -93,14 +159,15 @@ int main(int argc, char **argv)
     if (number > 0)
         wait_for_receiver(pipeline);
     else
-        number =
-            gst_util_uint64_scale(now(), (guint64)info.fps_n, GST_SECOND * (guint64)info.fps_d) + 1;
+        number = number_of(now());
     while (flow == GST_FLOW_OK && !g_atomic_int_get(&ending)) {
-        GstClockTime at = now(), due = time_of(&info, number);
-        if (at < due)
+        GstClockTime at = now(), due = time_of(number + (stream.block ? units : 0));
+        if (at < due) {
             g_usleep((due - at) / GST_USECOND + 1);
-        else
-            flow = push(source, &info, number++, base);
+            continue;
+        }
+        flow = push(source, number, units, base);
+        number += units;
     }
     g_signal_emit_by_name(source, "end-of-stream", &flow);
     g_autoptr(GstBus) bus = gst_element_get_bus(pipeline);

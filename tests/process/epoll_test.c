@@ -25,7 +25,7 @@ static struct loop {
     struct gpud_context *context;
     struct gpud_receiver *receiver;
     pthread_t thread;
-    atomic_bool stop;
+    atomic_bool stop, rests; /* rests: an interrupt is left in effect */
     atomic_ullong frames, turns;
     atomic_uint losses, ends, interrupts;
 } loop;
@@ -58,6 +58,8 @@ static void *receive(void *arg)
                 take(frame);
             if (status == GPUD_AGAIN) {
                 atomic_fetch_add(&loop.interrupts, 1);
+                if (atomic_load(&loop.rests))
+                    break;
                 gpud_receiver_interrupt(loop.receiver, false);
             }
             atomic_fetch_add(&loop.losses, status == GPUD_PEER);
@@ -160,9 +162,20 @@ int main(int argc, char **argv)
     send_frames(sender, &fd, FRAMES + 21, FRAMES + 30);
     expect_frames(FRAMES + 30);
 
+    SAY("interrupted for longer");
+    atomic_store(&loop.rests, true);
+    gpud_receiver_interrupt(loop.receiver, true);
+    PEER_UNTIL("the interruption", PATIENCE_MS, atomic_load(&loop.interrupts) == 2);
+    stay_idle();
+    send_frames(sender, &fd, FRAMES + 31, FRAMES + 32);
+    WORKS(gpud_sender_send_event(sender, 1, "rest", 4, &e));
+    stay_idle();
+    gpud_receiver_interrupt(loop.receiver, false);
+    expect_frames(FRAMES + 32);
+
     SAY("another format, the end of the stream, and another sender");
     WORKS(gpud_sender_configure(sender, PICTURE_AT(&layout, 25), &e));
-    send_frames(sender, &fd, FRAMES + 31, FRAMES + 60);
+    send_frames(sender, &fd, FRAMES + 33, FRAMES + 60);
     expect_frames(FRAMES + 60);
     WORKS(gpud_sender_send_eos(sender, &e));
     PEER_UNTIL("the end of the stream", PATIENCE_MS, atomic_load(&loop.ends) == 1);

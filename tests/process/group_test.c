@@ -365,8 +365,11 @@ static void interrupts(void)
     gpud_receiver_interrupt(pair[0], true);
     CHECK(poll(&fd, 1, 30000) == 1, "an interrupt does not wake the loop");
     EXPECT(GPUD_AGAIN, "interrupted", gpud_group_acquire(waiting, NULL, 0, &got, &e));
-    gpud_group_destroy(&waiting);
+    CHECK(poll(&fd, 1, 0) == 0, "an interrupted group wakes the loop again and again");
     gpud_receiver_interrupt(pair[0], false);
+    CHECK(poll(&fd, 1, 30000) == 1, "the end of an interrupt does not wake the loop");
+    EXPECT(GPUD_TIMEOUT, "member 1: no", gpud_group_acquire(waiting, NULL, 0, &got, &e));
+    gpud_group_destroy(&waiting);
     for (int i = 0; i < 2; i++)
         gpud_receiver_destroy(&pair[i]);
     gpud_context_destroy(&scene.context);

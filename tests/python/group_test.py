@@ -191,6 +191,39 @@ class Groups(Case):
         until("it is dropped", lambda: group.info["members"][0]["untimed"] == 1)
         self.assertEqual(raised, [KeyError])
 
+    def test_sound(self):
+        """Blocks of one sender are cut where the other's ended."""
+        names = [self.address + "-a", self.address + "-b"]
+        sound = "audio/x-raw,format=S16LE,rate=48000,channels=1,layout=interleaved,samples-per-block=960"
+        senders = [gpudirect.Sender(name, media=sound, device="host") for name in names]
+        for sender in senders:
+            self.addCleanup(sender.close)
+        group = self.group(names, "any", timeout=DEADLINE)
+        for sender in senders:
+            sender.wait(1, timeout=DEADLINE)
+
+        def send(sender, first, count):
+            with sender.acquire(timeout=DEADLINE) as frame:
+                frame.size = 2 * count
+                memoryview(frame.raw).cast("B")[:] = b"".join(
+                    (first + i).to_bytes(2, "little") for i in range(count))
+                frame.pts, frame.offset = first * 1_000_000_000 // 48000, first
+
+        send(senders[0], 0, 480)
+        instant = group.acquire(timeout=DEADLINE)
+        self.assertEqual((instant.member, instant.skip, len(instant)), (0, 0, 5))
+        senders[0].close()
+        until("it is gone", lambda: not group.info["members"][0]["connected"])
+        for first in (0, 960):
+            send(senders[1], first, 960)
+        got = []
+        for skip in (480, 0):
+            instant = group.acquire(timeout=DEADLINE)
+            self.assertEqual((instant.member, instant.skip, instant.discontinuity), (1, skip, False))
+            got += memoryview(instant.frame.raw).cast("B").cast("H")[instant.skip:].tolist()
+        self.assertEqual(got, list(range(480, 1920)))
+        self.assertEqual(group.info["members"][1]["warning"], "")
+
     def test_options(self):
         """They are the members'."""
         names = [self.address + "-a", self.address + "-b"]

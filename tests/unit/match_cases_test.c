@@ -176,6 +176,7 @@ static void still_main(void)
     now += latency;
     TAKES(next(), last + 3 * DURATION, 0, 1, false);
     /* Both: the preferred one again. */
+    now += DURATION - latency;
     add_frozen(1, last + 4 * DURATION);
     WAITS(next(), now + latency);
     add_frozen(0, last + 4 * DURATION);
@@ -403,6 +404,360 @@ static void uneven_rate(void)
     }
 }
 
+/* A clock that runs, with senders that each say when they send what. */
+struct sender {
+    int64_t every, phase; /* between frames; of the first one's arrival and time */
+    int64_t ahead;        /* its times are */
+    uint64_t duration;    /* what it says */
+    int64_t from, until;  /* when it sends */
+    unsigned handed, jumps;
+};
+
+/* Runs for so long; each ms frames arrive and the application asks. */
+static void run(struct sender *senders, uint32_t count, int64_t until, uint32_t preferred)
+{
+    int64_t begun = now, last = -1;
+    for (; now < begun + until; now += GPUD_MSEC) {
+        int64_t at = now - begun;
+        for (uint32_t i = 0; i < count; i++) {
+            struct sender *s = &senders[i];
+            if (at < s->from || at >= s->until || (at - s->phase) % s->every)
+                continue;
+            if (gpud_match_has_room(&match, i, now))
+                add_as(i, HOUR + at + s->ahead, s->duration, false);
+        }
+        for (;;) {
+            struct gpud_match_decision got = decide(GPUD_GROUP_NEXT, 0, preferred);
+            if (got.verdict != GPUD_MATCH_TAKE)
+                break;
+            senders[got.member].handed++;
+            senders[got.member].jumps += got.gap || (got.new_line && last >= 0);
+            last = got.member;
+        }
+    }
+}
+
+#define MS(n) ((n)*GPUD_MSEC)
+#define ALWAYS .until = 100 * GPUD_SEC
+
+/* A backup without a rate, or with one that is not its own, that sends one picture a second ahead
+ * of the main's: it takes none of them away. */
+static void lone_frames_ahead(void)
+{
+    static const int64_t leads[] = {MS(10), MS(50), MS(300), MS(310), MS(950)};
+    for (unsigned i = 0; i < 2 * sizeof(leads) / sizeof(leads[0]); i++) {
+        struct sender senders[] = {
+            {.every = MS(40), .duration = MS(40), ALWAYS},
+            {.every = MS(1000), .ahead = leads[i / 2], .from = MS(100), ALWAYS}};
+        senders[1].duration = i % 2 ? GPUD_SEC : 0;
+        open_match(GPUD_GROUP_ANY, 2, 0);
+        run(senders, 2, 10 * GPUD_SEC, 0);
+        CHECK(senders[0].handed >= 249, "%u of the main's 250 frames beside a slate %d ms ahead",
+              senders[0].handed, (int)(leads[i / 2] / GPUD_MSEC));
+        CHECK(senders[1].handed <= 10, "%u of the slate", senders[1].handed);
+    }
+}
+
+/* The main says nothing for two seconds; the backup is on another time line. */
+static void back_to_the_main(void)
+{
+    open_match(GPUD_GROUP_ANY, 2, 0);
+    struct sender senders[] = {
+        {.every = MS(20), .duration = MS(20), .until = 2 * GPUD_SEC},
+        {.every = MS(20), .duration = MS(20), .ahead = 20 * GPUD_SEC, ALWAYS}};
+    run(senders, 2, 2 * GPUD_SEC, 0);
+    CHECK_EQUAL(senders[0].handed, 100);
+    CHECK_EQUAL(senders[1].handed, 0);
+    senders[0].until = 0;
+    for (int i = 0; i < 2; i++)
+        senders[i].ahead += 2 * GPUD_SEC;
+    run(senders, 2, 2 * GPUD_SEC, 0);
+    CHECK(senders[1].handed >= 40, "the backup is not followed");
+    senders[0] =
+        (struct sender){.every = MS(20), .duration = MS(20), .ahead = 4 * GPUD_SEC, ALWAYS};
+    senders[1].ahead += 2 * GPUD_SEC;
+    senders[1].handed = 0;
+    run(senders, 2, 2 * GPUD_SEC, 0);
+    CHECK_EQUAL(senders[0].handed, 100);
+    CHECK(senders[1].handed <= 1, "%u frames of the backup's line", senders[1].handed);
+    CHECK_EQUAL(match.members[1].fault, GPUD_MATCH_OTHER_LINE);
+}
+
+/* Pictures of the one are between those of the other: one sender is handed on, not both in turn. */
+static void half_a_frame_apart(void)
+{
+    static const int64_t shifts[] = {MS(9), MS(10), MS(11)};
+    for (unsigned i = 0; i < 6; i++) {
+        struct sender senders[] = {
+            {.every = MS(20), .duration = MS(20), ALWAYS},
+            {.every = MS(20), .phase = shifts[i / 2], .duration = MS(20), ALWAYS}};
+        open_match(GPUD_GROUP_ANY, 2, 0);
+        run(senders, 2, 10 * GPUD_SEC, i % 2);
+        CHECK(senders[0].handed + senders[1].handed <= 501, "%u and %u of 500 pictures",
+              senders[0].handed, senders[1].handed);
+        CHECK(senders[0].handed >= 499 || senders[1].handed >= 499, "both in turn: %u and %u",
+              senders[0].handed, senders[1].handed);
+        uint32_t other = senders[0].handed > senders[1].handed;
+        CHECK_EQUAL(match.members[other].fault, GPUD_MATCH_OUT_OF_STEP);
+        /* It goes on where that one ends. */
+        unsigned before = senders[other].handed;
+        senders[1 - other].until = 0;
+        gpud_match_leave(&match, 1 - other, false);
+        run(senders, 2, GPUD_SEC, i % 2);
+        CHECK(senders[other].handed >= before + 49, "the other does not go on");
+    }
+    /* Beside each other there is nothing to say. */
+    open_match(GPUD_GROUP_ANY, 2, 0);
+    struct sender near[] = {{.every = MS(20), .duration = MS(20), ALWAYS},
+                            {.every = MS(20), .phase = MS(3), .duration = MS(20), ALWAYS}};
+    run(near, 2, 2 * GPUD_SEC, 0);
+    CHECK_EQUAL(match.members[1].fault, GPUD_MATCH_NO_FAULT);
+}
+
+/* A member that lies about its times, durations and rate costs the others nothing: in both modes,
+ * first or later, alive or gone. */
+static void liars(void)
+{
+    static const struct {
+        uint64_t duration;
+        int64_t ahead, every;
+    } lies[] = {
+        {UINT64_C(15) * 366 * 24 * HOUR / GPUD_SEC * GPUD_SEC, 55 * 366 * 24 * HOUR, MS(40)},
+        {INT64_MAX / 8, 30 * GPUD_SEC, MS(40)},
+        {10 * GPUD_SEC, 15 * GPUD_SEC, MS(500)},
+        {10 * GPUD_SEC, MS(900), MS(1000)},
+        {MS(40), MS(950), MS(1000)},
+        {1, 0, MS(7)},
+        {1, MS(900), MS(3)},
+        {0, MS(13), MS(100)},
+    };
+    for (unsigned i = 0; i < sizeof(lies) / sizeof(lies[0]); i++)
+        for (unsigned how = 0; how < 12; how++) {
+            bool all = how % 2, later = how / 2 % 2, honest_gone = how / 4 == 1,
+                 gone = how / 4 == 2;
+            struct sender senders[] = {{.every = MS(40), .duration = MS(40), ALWAYS},
+                                       {.every = MS(40), .duration = MS(40), ALWAYS},
+                                       {.every = lies[i].every,
+                                        .duration = lies[i].duration,
+                                        .ahead = lies[i].ahead,
+                                        .from = later ? MS(1000) : 0,
+                                        ALWAYS}};
+            if (gone)
+                senders[2].until = 3 * GPUD_SEC;
+            open_match(all ? GPUD_GROUP_ALL : GPUD_GROUP_ANY, 3, 0);
+            if (gone)
+                gpud_match_leave(&match, 2, false);
+            run(senders, 3, 4 * GPUD_SEC, 0);
+            if (gone)
+                gpud_match_leave(&match, 2, false);
+            if (honest_gone)
+                gpud_match_leave(&match, 0, false);
+            uint32_t honest = honest_gone && !all;
+            for (int k = 0; k < 3; k++)
+                senders[k].ahead += 4 * GPUD_SEC;
+            senders[0].until = honest_gone ? 0 : senders[0].until;
+            senders[2].until = gone ? 0 : senders[2].until;
+            senders[0].handed = senders[1].handed = 0;
+            run(senders, 3, 4 * GPUD_SEC, 0);
+            unsigned handed = senders[0].handed + senders[1].handed;
+            CHECK(handed >= 97, "lie %u, case %u: %u of 100 instants of member %u", i, how, handed,
+                  honest);
+            CHECK(gpud_match_tolerance(&match) >= 1, "no tolerance is left");
+        }
+}
+
+/* --- packets of data -------------------------------------------------------------------------- */
+
+static unsigned packet_marks[2][512];
+
+static void add_packet(uint32_t member, int64_t time, uint64_t duration, unsigned number)
+{
+    gpud_match_add(&match, member,
+                   (struct gpud_match_entry){.kind = GPUD_MATCH_DATA,
+                                             .time = (uint64_t)time,
+                                             .duration = duration,
+                                             .arrival = now,
+                                             .what = &packet_marks[member][number]});
+    drop();
+}
+
+/* Packets that are handed on, each once and in their order; they are numbered from `next`. */
+static unsigned take_packets(unsigned number)
+{
+    for (;; number++) {
+        struct gpud_match_request request = {GPUD_GROUP_NEXT, 0, 0};
+        struct gpud_match_decision got;
+        gpud_match_decide(&match, &request, now, &got);
+        if (got.verdict == GPUD_MATCH_WAIT && got.until < INT64_MAX) {
+            now = got.until;
+            gpud_match_decide(&match, &request, now, &got);
+        }
+        if (got.verdict != GPUD_MATCH_TAKE)
+            return number;
+        unsigned *mark = got.entries[got.member]->what;
+        CHECK(mark == &packet_marks[got.member][number], "packet %u instead of %u",
+              (unsigned)(mark - packet_marks[got.member]), number);
+        gpud_match_commit(&match, &request, &got);
+        drop();
+    }
+}
+
+/* Four packets a frame, all with its time, and packets at irregular times; of one sender, of two in
+ * either order, and of two of which one dies amid a frame. */
+static void packets(void)
+{
+    for (unsigned how = 0; how < 24; how++) {
+        unsigned senders = how % 3 == 0 ? 1 : 2, first = how % 3 == 2, sent = 0, got = 0;
+        bool irregular = how / 3 % 2;
+        uint64_t duration = how / 6 % 2 ? (uint64_t)DURATION : 0;
+        bool dies = how / 12 && senders == 2, died = false;
+        int64_t time = HOUR;
+        open_match(GPUD_GROUP_ANY, senders, 0);
+        for (uint32_t i = 0; i < senders; i++)
+            match.members[i].room = 16;
+        for (; sent < 400; now += 5 * GPUD_MSEC) {
+            unsigned from = sent, lost = 0;
+            time += irregular ? (int64_t)(3 + sent * 7919 % 41) * GPUD_MSEC : DURATION;
+            unsigned more = irregular ? 1 + sent * 31 % 3 : 4;
+            if (dies && sent > 200 && !died) {
+                died = true;
+                lost = more / 2; /* that the main had still to send */
+            }
+            for (unsigned side = 0; side < senders; side++) {
+                uint32_t member = side ^ first;
+                unsigned count = member == 0 && lost ? more - lost : more;
+                if (member == 0 && died && !lost)
+                    continue;
+                for (unsigned k = 0; k < count; k++)
+                    add_packet(member, time, duration, from + k);
+                if (how % 2)
+                    got = take_packets(got);
+            }
+            if (lost)
+                gpud_match_leave(&match, 0, false);
+            sent += more;
+            got = take_packets(got);
+            CHECK(got == sent, "case %u: %u of %u packets", how, got, sent);
+        }
+    }
+}
+
+/* --- blocks of sound -------------------------------------------------------------------------- */
+
+#define RATE 48000
+
+/* A sender of samples, in blocks of its own length and phase. */
+struct sound {
+    uint64_t block, next; /* in samples */
+    int64_t delay;        /* of a block, from when its last sample is there */
+    bool alive, stopped;
+};
+
+static int64_t time_of_sample(uint64_t sample)
+{
+    return HOUR + (int64_t)(sample / RATE) * GPUD_SEC +
+           (int64_t)(sample % RATE * (uint64_t)GPUD_SEC / RATE);
+}
+
+struct block {
+    uint64_t first, count;
+    bool used;
+};
+static struct block blocks[2][64];
+
+static void add_sound(uint32_t member, uint64_t first, uint64_t count)
+{
+    struct block *block = NULL;
+    for (int i = 0; i < 64 && !block; i++)
+        block = blocks[member][i].used ? NULL : &blocks[member][i];
+    *block = (struct block){first, count, true};
+    gpud_match_add(&match, member,
+                   (struct gpud_match_entry){.kind = GPUD_MATCH_SOUND,
+                                             .time = (uint64_t)time_of_sample(first),
+                                             .duration = (uint64_t)GPUD_SEC * count / RATE,
+                                             .rate = RATE,
+                                             .arrival = now,
+                                             .what = block});
+    for (struct block *gone; (gone = gpud_match_drop(&match));)
+        gone->used = false;
+}
+
+/* Takes what is due: each sample once. */
+static uint64_t take_sound(uint64_t at, unsigned *switches)
+{
+    static uint32_t last;
+    for (;;) {
+        struct gpud_match_request request = {GPUD_GROUP_NEXT, 0, 0};
+        struct gpud_match_decision got;
+        gpud_match_decide(&match, &request, now, &got);
+        if (got.verdict != GPUD_MATCH_TAKE)
+            return at;
+        const struct block *block = got.entries[got.member]->what;
+        uint64_t first = block->first + got.skip;
+        CHECK(at == UINT64_MAX || first == at, "sample %llu instead of %llu, of member %u",
+              (unsigned long long)first, (unsigned long long)at, got.member);
+        CHECK(got.skip < block->count, "a block without a new sample");
+        CHECK(at == UINT64_MAX || !got.gap, "a gap, and none is missing");
+        at = block->first + block->count;
+        *switches += got.member != last;
+        last = got.member;
+        gpud_match_commit(&match, &request, &got);
+        for (struct block *gone; (gone = gpud_match_drop(&match));)
+            gone->used = false;
+    }
+}
+
+/* Two senders of the same samples, whose blocks are of other lengths and phases; the main is late,
+ * dies, stops, and comes back. */
+static void blocks_of_sound(void)
+{
+    static const uint64_t lengths[] = {4800, 2400, 480, 1024, 960, 441, 37};
+    unsigned total = sizeof(lengths) / sizeof(lengths[0]);
+    for (unsigned how = 0; how < total * total * 8; how++) {
+        struct sound senders[2] = {{.block = lengths[how % total], .alive = true},
+                                   {.block = lengths[how / total % total], .alive = true}};
+        unsigned kind = how / total / total, switches = 0;
+        senders[1].next = kind % 2 ? 0 : senders[1].block / 3 + 1;
+        senders[kind / 2 % 2].delay = 3 * GPUD_MSEC;
+        bool stops = kind / 4;
+        uint64_t at = UINT64_MAX;
+        memset(blocks, 0, sizeof(blocks));
+        open_match(GPUD_GROUP_ANY, 2, 0);
+        match.members[0].room = match.members[1].room = 40;
+        for (int64_t begun = now; now < begun + 3 * GPUD_SEC; now += GPUD_MSEC) {
+            int64_t t = now - begun;
+            /* The main dies or stops within each second, and is back after 300 ms. */
+            bool away = t % GPUD_SEC >= MS(613) && t % GPUD_SEC < MS(913) && t > GPUD_SEC;
+            if (away && senders[0].alive) {
+                senders[0].alive = false;
+                if (!stops)
+                    gpud_match_leave(&match, 0, false);
+            }
+            for (uint32_t i = 0; i < 2; i++) {
+                struct sound *s = &senders[i];
+                int64_t ready = now - s->delay;
+                while (time_of_sample(s->next + s->block) <= ready &&
+                       gpud_match_has_room(&match, i, now)) {
+                    if (i == 1 || s->alive || stops || !away)
+                        if (i == 1 || s->alive)
+                            add_sound(i, s->next, s->block);
+                    s->next += s->block;
+                }
+            }
+            if (!away && !senders[0].alive) {
+                senders[0].alive = true;
+                if (!stops)
+                    gpud_match_join(&match, 0);
+                gpud_match_renew(&match, 0);
+            }
+            at = take_sound(at, &switches);
+        }
+        CHECK(at != UINT64_MAX && time_of_sample(at) > now - MS(450), "case %u: the sound stops",
+              how);
+        CHECK(switches <= 12, "case %u: %u changes of the sender", how, switches);
+    }
+}
+
 /* --- cameras in step -------------------------------------------------------------------------- */
 
 static void tolerance(void)
@@ -556,6 +911,12 @@ int main(void)
     gaps_beside_a_frozen_one();
     ends();
     uneven_rate();
+    lone_frames_ahead();
+    back_to_the_main();
+    half_a_frame_apart();
+    liars();
+    packets();
+    blocks_of_sound();
     tolerance();
     two_rates();
     majority();

@@ -33,6 +33,7 @@ struct world {
         unsigned at;        /* the instant that it sends next */
         unsigned delivered; /* the last one */
         bool gave_up;       /* a wait for it at a gap was in vain, and nothing came since */
+        int64_t advanced;   /* when its last new frame came */
     } members[MEMBERS];
     int64_t arrival[INSTANTS_MAX + 1]; /* of the first frame; 0: none came */
     unsigned last, newest;
@@ -74,6 +75,7 @@ static uint64_t hash_of(const struct world *w)
             mix(hash, w->members[i].at | (uint64_t)w->members[i].delivered << 16 |
                           (uint64_t)w->members[i].alive << 8 | (uint64_t)w->members[i].ended << 9 |
                           (uint64_t)w->members[i].gave_up << 10);
+        hash = mix(hash, (uint64_t)w->members[i].advanced);
     }
     for (uint32_t i = 0; i < w->match.recorded; i++)
         hash = mix(mix(hash, w->match.records[i].time), (uint64_t)w->match.records[i].arrival);
@@ -220,14 +222,22 @@ static void check_wait(const struct world *w, const struct gpud_match_decision *
     CHECK(instant || lives || !w->end_due, "the end is not told");
     if (!instant)
         return;
-    bool gap = w->last && instant > w->last + 1 && limits.mode == GPUD_GROUP_ANY;
-    int64_t waited = w->now - w->arrival[instant], latency = gpud_match_latency(&w->match);
+    bool skips = w->last && instant > w->last + 1, gap = skips && limits.mode == GPUD_GROUP_ANY;
+    int64_t since = w->arrival[instant], latency = gpud_match_latency(&w->match);
+    /* A member that goes on below the instant makes it wait for its next frame. */
+    for (uint32_t i = 0; i < limits.members && w->last; i++)
+        if (may_deliver(w, i, instant)) {
+            int64_t next = w->members[i].advanced + (skips ? 0 : DURATION);
+            since = next > since ? next : since;
+        }
+    int64_t waited = w->now - since;
     CHECK(d->until > w->now && d->until < INT64_MAX, "a wait without an end");
     CHECK(waited < (gap ? GAP_PATIENCE : latency), "instant %u waits on", instant);
     bool worth = false;
     for (uint32_t i = 0; i < limits.members; i++)
         worth |= may_deliver(w, i, instant) && !has_pending(w, i, instant) &&
-                 (gap || limits.mode == GPUD_GROUP_ALL || i == w->preferred);
+                 (gap || limits.mode == GPUD_GROUP_ALL || i == w->preferred ||
+                  i == w->match.last_member);
     CHECK(worth, "instant %u waits for a member that will not deliver it", instant);
 }
 
@@ -271,6 +281,8 @@ static void deliver(struct world *w, uint32_t member)
     if (instant > w->newest)
         w->newest = instant;
     w->members[member].gave_up = false;
+    if (instant > w->last)
+        w->members[member].advanced = w->now;
     w->end_due &= instant <= w->last;
     w->added++;
     gpud_match_add(&w->match, member,

@@ -87,9 +87,9 @@ static uint32_t get_unit(const struct gpud_media *media)
     return sample_bytes(media->audio.format) * media->audio.channels;
 }
 
-static uint64_t get_duration(const struct gpud_media *media)
+static uint64_t get_duration(const struct gpud_media *media, uint64_t bytes)
 {
-    return media->audio.rate ? (uint64_t)GPUD_SEC * media->audio.block / media->audio.rate : 0;
+    return bytes / get_unit(media) * (uint64_t)GPUD_SEC / media->audio.rate;
 }
 
 static void get_layout(const struct gpud_media *media, struct gpud_layout *layout)

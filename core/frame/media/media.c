@@ -133,10 +133,10 @@ uint32_t gpud_media_get_unit(const struct gpud_media *media)
     return gpud_media_find_kind(media->kind)->get_unit(media);
 }
 
-uint64_t gpud_media_get_duration(const struct gpud_media *media)
+uint64_t gpud_media_get_duration(const struct gpud_media *media, uint64_t bytes)
 {
     const struct gpud_media_kind_ops *kind = gpud_media_find_kind(media->kind);
-    return kind->get_duration ? kind->get_duration(media) : 0;
+    return kind->get_duration ? kind->get_duration(media, bytes) : 0;
 }
 
 /* 600 ms in blocks of 10 ms. A ring has such a share for its sender and for each of 32 receivers,

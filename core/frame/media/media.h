@@ -57,7 +57,7 @@ struct gpud_media_kind_ops {
     /* A frame may use any number of units of so many bytes. 0: it always uses all of its bytes. */
     uint32_t (*get_unit)(const struct gpud_media *media);
     /* How long a frame lasts, in ns; 0: not known. NULL: it never is. */
-    uint64_t (*get_duration)(const struct gpud_media *media);
+    uint64_t (*get_duration)(const struct gpud_media *media, uint64_t bytes);
 };
 
 extern const struct gpud_media_kind_ops gpud_media_picture, gpud_media_audio, gpud_media_ancillary,
@@ -82,8 +82,9 @@ enum gpud_status gpud_media_check(const struct gpud_media *media, struct gpud_er
 /* The unit of a valid media. */
 uint32_t gpud_media_get_unit(const struct gpud_media *media);
 
-/* How long a frame of a valid media lasts, in ns; 0: not known. */
-uint64_t gpud_media_get_duration(const struct gpud_media *media);
+/* How long a frame of a valid media lasts, of which so many bytes are in use, in ns; 0: not known.
+ */
+uint64_t gpud_media_get_duration(const struct gpud_media *media, uint64_t bytes);
 
 /* How many frames of a valid media a ring holds where no number is asked for. Blocks are short and
  * small: their default counts by time. Where each slot is a memory of its own, blocks have

@@ -370,8 +370,9 @@ static void get_layout(const struct gpud_media *media, struct gpud_layout *layou
     *layout = media->picture.layout;
 }
 
-static uint64_t get_duration(const struct gpud_media *media)
+static uint64_t get_duration(const struct gpud_media *media, uint64_t bytes)
 {
+    (void)bytes;
     const struct gpud_picture *picture = &media->picture;
     uint64_t frames = picture->scan == GPUD_SCAN_ALTERNATE ? 2 : 1; /* each is a field */
     uint64_t num = picture->rate.num * frames;

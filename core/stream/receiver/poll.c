@@ -68,6 +68,14 @@ static void watch_channel(struct gpud_receiver_poll *poll, const struct gpud_cha
         poll->watched_peer = channel->peer_fd;
 }
 
+void gpud_receiver_poll_rest(struct gpud_receiver *receiver)
+{
+    if (!is_open(&receiver->poll))
+        return;
+    gpud_receiver_poll_unwatch(receiver);
+    gpud_loop_drain(&receiver->poll.loop);
+}
+
 /* Watches for an event of this side: a slot to upload into is free. The session may outlive the
  * receiver. false: no descriptor is left. */
 static bool watch_session(struct gpud_receiver *receiver)

@@ -20,6 +20,9 @@ bool gpud_receiver_poll_arm(struct gpud_receiver *receiver);
  * loop: if there is nothing to receive, the sender may have ended. */
 bool gpud_receiver_poll_disarm(struct gpud_receiver *receiver);
 
+/* Call when an acquire was interrupted: it is readable again only once it is woken. */
+void gpud_receiver_poll_rest(struct gpud_receiver *receiver);
+
 /* Call before releasing the channel; held frames may keep its descriptor open. */
 void gpud_receiver_poll_unwatch(struct gpud_receiver *receiver);
 

@@ -507,9 +507,12 @@ enum gpud_status gpud_receiver_acquire(struct gpud_receiver *receiver, int64_t t
     for (;;) {
         struct gpud_error why = {0};
         struct gpud_frame *got = NULL;
-        if (atomic_load_explicit(&receiver->interrupted, memory_order_relaxed))
-            return gpud_fail(error, GPUD_AGAIN, "interrupted");
         bool by_channel = gpud_receiver_poll_disarm(receiver);
+        if (atomic_load_explicit(&receiver->interrupted, memory_order_relaxed)) {
+            gpud_receiver_poll_rest(receiver);
+            if (atomic_load(&receiver->interrupted))
+                return gpud_fail(error, GPUD_AGAIN, "interrupted");
+        }
 
         bool streaming = receiver->state == GPUD_RECEIVER_STREAMING;
         enum gpud_status status =
@@ -556,11 +559,9 @@ uint32_t gpud_receiver_count_frames(struct gpud_receiver *receiver)
 void gpud_receiver_interrupt(struct gpud_receiver *receiver, bool interrupted)
 {
     atomic_store(&receiver->interrupted, interrupted);
-    if (!interrupted)
-        return;
     gpud_lock_take(&receiver->lock);
-    gpud_receiver_poll_wake(receiver);
-    if (receiver->session)
+    gpud_receiver_poll_wake(receiver); /* for an acquire, which arms it again */
+    if (interrupted && receiver->session)
         gpud_page_rouse(&receiver->session->view.end);
     if (receiver->on_interrupt)
         receiver->on_interrupt(receiver->on_interrupt_user);

@@ -21,11 +21,14 @@ struct blocks {
 /* Sets the format of the frames that follow. FALSE: it is that of pictures. */
 gboolean blocks_set_format(struct blocks *blocks, const struct gpud_media *media, GstCaps *caps);
 
-/* Copies a frame, which stays the caller's, into a new buffer. allocator: NULL for the default one.
- * GPUD_PEER: its bytes never came. */
-enum gpud_status blocks_copy(const struct blocks *blocks, struct gpud_frame *frame,
+/* Copies a frame, which stays the caller's, into a new buffer, without the first `skip` samples.
+ * allocator: NULL for the default one. GPUD_PEER: its bytes never came. */
+enum gpud_status blocks_copy(const struct blocks *blocks, struct gpud_frame *frame, guint skip,
                              GstAllocator *allocator, struct counters *counters, GstBuffer **buffer,
                              struct gpud_error *error);
+
+/* The times of what is left of a block. */
+void blocks_skip(const struct blocks *blocks, guint skip, struct gpud_frame_info *info);
 
 /* Adds what follows from the number of samples. */
 void blocks_describe(const struct blocks *blocks, GstBuffer *buffer);

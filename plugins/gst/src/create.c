@@ -231,11 +231,12 @@ static GstFlowReturn deliver_block(GstGpudirectSrc *self, struct gpud_frame *fra
     struct gpud_frame_info info;
     struct gpud_error error;
     GstAllocator *allocator = NULL;
+    guint passed = self->feed.input->skip;
 
     if (g_atomic_int_get(&self->pictures.fills_files))
         gst_base_src_get_allocator(GST_BASE_SRC(self), &allocator, NULL);
-    enum gpud_status status =
-        blocks_copy(&self->blocks, frame, allocator, self->endpoint.counters, buffer, &error);
+    enum gpud_status status = blocks_copy(&self->blocks, frame, passed, allocator,
+                                          self->endpoint.counters, buffer, &error);
     gst_clear_object(&allocator);
     info.size = sizeof(info);
     gpud_frame_get_info(frame, &info);
@@ -245,6 +246,7 @@ static GstFlowReturn deliver_block(GstGpudirectSrc *self, struct gpud_frame *fra
         return GST_FLOW_OK;
     }
     gpud_frame_release(&frame);
+    blocks_skip(&self->blocks, passed, &info);
     describe(self, &info, *buffer);
     blocks_describe(&self->blocks, *buffer);
     GST_LOG_OBJECT(self, "a block: %" GST_PTR_FORMAT, *buffer);

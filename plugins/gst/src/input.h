@@ -54,6 +54,7 @@ struct input_info {
 
 struct input {
     const struct input_ops *ops;
+    guint skip; /* of the acquired block of sound: samples that were passed on before */
 };
 
 struct input_ops {

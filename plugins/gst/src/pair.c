@@ -11,6 +11,8 @@
 
 #include <gpudirect/group.h>
 
+#include <string.h>
+
 /* Without a common time: how often the chosen sender is looked at, and how long it may send
  * nothing. */
 #define LOOK_INTERVAL (100 * GPUD_MSEC)
@@ -35,6 +37,8 @@ struct pair_input {
 
     /* The streaming thread's. */
     gboolean refusal_reported;
+    GstClockTime looked_at; /* monotonic: for warnings of the group */
+    gchar warned[2][GPUD_REASON_MAX];
     gboolean connected;
     GstClockTime handed_at; /* monotonic: the last frame */
     gboolean has_origin;    /* of the time line on which both senders' frames are placed */
@@ -252,6 +256,30 @@ static enum gpud_status both_lost(struct pair_input *pair, struct gpud_error *er
     return GPUD_PEER;
 }
 
+static const gchar *name_of(gint member)
+{
+    return member < 0 ? "none" : member == 0 ? "main" : "backup";
+}
+
+/* Each kind of fault of a sender is said once; the stats say it for as long as it lasts. */
+static void report_warnings(struct pair_input *pair)
+{
+    GstClockTime now = monotonic_now();
+
+    if (now < pair->looked_at + SILENCE_MAX)
+        return;
+    pair->looked_at = now;
+    for (gint i = 0; i < (gint)G_N_ELEMENTS(pair->receivers); i++) {
+        struct gpud_group_info info = info_of(pair, (guint)i);
+        if (!info.warning[0] || strcmp(pair->warned[i], info.warning) == 0)
+            continue;
+        g_strlcpy(pair->warned[i], info.warning, sizeof(pair->warned[i]));
+        g_autofree gchar *text =
+            g_strdup_printf("The %s sender is not in step: %s", name_of(i), info.warning);
+        pair->on_notice(pair->user, text);
+    }
+}
+
 static enum gpud_status pair_acquire(struct input *input, gint64 timeout, struct gpud_frame **frame,
                                      struct gpud_error *error)
 {
@@ -273,6 +301,8 @@ static enum gpud_status pair_acquire(struct input *input, gint64 timeout, struct
     } while (status == GPUD_TIMEOUT && (gint64)monotonic_now() < deadline);
     if (status == GPUD_OK) {
         *frame = instant.frames[instant.member];
+        input->skip = instant.skip;
+        report_warnings(pair);
         g_atomic_int_set(&pair->active, (gint)instant.member);
         pair->connected = TRUE;
         pair->handed_at = monotonic_now();
@@ -342,11 +372,6 @@ static void pair_get_info(struct input *input, struct input_info *info)
     }
 }
 
-static const gchar *name_of(gint member)
-{
-    return member < 0 ? "none" : member == 0 ? "main" : "backup";
-}
-
 static void add_member(struct pair_input *pair, guint member, GstStructure *stats)
 {
     struct gpud_receiver_info receiver = GPUD_INFO_INIT(receiver);
@@ -360,7 +385,8 @@ static void add_member(struct pair_input *pair, guint member, GstStructure *stat
         G_TYPE_UINT64, info.handed_on, "missed", G_TYPE_UINT64, info.missed, "unmatched",
         G_TYPE_UINT64, info.untimed, "connects", G_TYPE_UINT64, receiver.connects, "behind",
         G_TYPE_INT64, info.behind_ns, "offset", G_TYPE_INT64, info.offset_ns, "frozen",
-        G_TYPE_BOOLEAN, (gboolean)info.frozen, "reason", G_TYPE_STRING, info.reason, NULL);
+        G_TYPE_BOOLEAN, (gboolean)info.frozen, "reason", G_TYPE_STRING, info.reason, "ignored",
+        G_TYPE_UINT64, info.ignored, "warning", G_TYPE_STRING, info.warning, NULL);
     gst_structure_set(stats, name, GST_TYPE_STRUCTURE, one, NULL);
     gst_structure_free(one);
 }

@@ -102,14 +102,29 @@ class Capture(_Source, _gpudirect.Capture):
         _open.add(self)
 
 
-class Instant(typing.NamedTuple):
-    """What a group hands on: the frames of one instant."""
-
+class _Fields(typing.NamedTuple):
     time: int            # of the instant, in ns
     frames: tuple        # by member; None: it has none
     member: int          # the first one that has a frame; mode "any": the only one
     discontinuity: bool  # instants are missing before this one
     states: tuple        # by member: "present", "late", "skipped", "apart", "absent" or "ended"
+
+
+class Instant(_Fields):
+    """What a group hands on: the frames of one instant.
+
+    skip: of sound, in mode "any": samples of each channel at the beginning of the frame that were handed on before, in
+    another member's block: leave them out.
+    """
+
+    skip = 0
+
+    @classmethod
+    def _of(cls, values):
+        instant = cls(*values[:-1])
+        if values[-1]:
+            instant.skip = values[-1]
+        return instant
 
     @property
     def frame(self):
@@ -168,16 +183,16 @@ class Group(_Source, _gpudirect.Group):
         _open.add(self)
 
     def __next__(self):
-        return Instant(*super().__next__())
+        return Instant._of(super().__next__())
 
     def acquire(self, timeout=None, *, newest=False, at=None):
         """The next Instant, the newest, or that at a time in ns: see the C part."""
-        return Instant(*super().acquire(timeout, newest=newest, at=at))
+        return Instant._of(super().acquire(timeout, newest=newest, at=at))
 
     def poll(self):
         """The next Instant, or None if no instant is complete."""
         instant = super().poll()
-        return instant and Instant(*instant)
+        return instant and Instant._of(instant)
 
 
 class Sender(_gpudirect.Sender):

@@ -123,12 +123,15 @@ class Capture(_Source):
     def wait(self, timeout: float | None = None) -> None: ...
     def modes(self) -> list[dict[str, Any]]: ...
 
-class Instant(NamedTuple):
+class _Fields(NamedTuple):
     time: int
     frames: tuple[Frame | None, ...]
     member: int
     discontinuity: bool
     states: tuple[str, ...]
+
+class Instant(_Fields):
+    skip: int
     @property
     def frame(self) -> Frame: ...
     @property
