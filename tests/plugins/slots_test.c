@@ -176,7 +176,7 @@ static const struct {
 TEST(test_greedy_downstream_of_a_live_sender, .times = G_N_ELEMENTS(holds))
 {
     g_autofree gchar *to = g_strdup_printf("slots=%u slow-receiver=drop-oldest", holds[__i__].sink);
-    g_autofree gchar *from = g_strdup_printf("slots=%u", holds[__i__].src);
+    g_autofree gchar *from = g_strdup_printf("slots=%u start=oldest", holds[__i__].src);
     guint at_once = holds[__i__].at_once, sent = 0;
     GPtrArray *held = g_ptr_array_new_with_free_func((GDestroyNotify)gst_buffer_unref);
 
