@@ -164,6 +164,9 @@ class Groups(Case):
         with self.assertRaisesRegex(LookupError, "of the handler"):
             group.acquire(timeout=DEADLINE)
         self.assertEqual(group.acquire(timeout=DEADLINE).time, 40_000_000)
+        group.close()
+        self.assertGreaterEqual(group.info["instants"], 1)
+        self.assertEqual([member["frames"] > 0 for member in group.info["members"]], [True, True])
 
     def test_time(self):
         """By the number in the meta; one that is None has no instant."""
