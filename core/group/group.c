@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/sized.h"
 #include "frame/frame.h"
+#include "frame/media/media.h"
 #include "group/member.h"
 #include "stream/receiver/state.h"
 
@@ -20,12 +21,13 @@
 static enum gpud_status check_history(const struct gpud_receiver *receiver, uint32_t member,
                                       uint32_t history, struct gpud_error *error)
 {
-    if (history == 0 || history + 2 <= receiver->slots)
+    uint32_t slots = receiver->slots ? receiver->slots : GPUD_SLOTS_DEFAULT;
+    if (history == 0 || history + 2 <= slots)
         return GPUD_OK;
     return gpud_fail(error, GPUD_INVALID,
                      "a history of %u frames needs %u slots, and receiver %u, of %s, has %u: the "
                      "sender and the application need one each",
-                     history, history + 2, member, receiver->address.place, receiver->slots);
+                     history, history + 2, member, receiver->address.place, slots);
 }
 
 static enum gpud_status check_freeze(const struct gpud_group_params *params,

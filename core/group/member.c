@@ -206,9 +206,7 @@ static void drop_frame(struct gpud_group_member *member, struct gpud_frame *fram
 /* How many frames the group may hold: the sender and the application need a slot each. */
 static uint32_t room_of(const struct gpud_receiver *receiver)
 {
-    uint32_t slots = receiver->slots;
-    if (receiver->info.slots && receiver->info.slots < slots)
-        slots = receiver->info.slots;
+    uint32_t slots = receiver->info.slots ? receiver->info.slots : receiver->slots;
     return slots > 3 ? slots - 2 : 1;
 }
 
