@@ -500,6 +500,11 @@ static enum gpud_status keep_writing(struct gpud_sender *sender,
     for (uint32_t i = 0; i < kept->delivery.count; i++) {
         struct gpud_delivery_target *target = &kept->delivery.target[i];
         bool copied = is_copied(&kept->delivery, target);
+        /* Into a slot for receivers that map it, a frame of an earlier pool is copied as a whole.
+         */
+        if (copied && slot_for(&kept->delivery, target->transport) == kept->delivery.device_slot &&
+            kept->delivery.device_slot)
+            continue;
         bool in_place = !copied && !target->transport->remote;
         if (!takes_lines(target) || (!in_place && kept->delivery.layout.modifier))
             continue;

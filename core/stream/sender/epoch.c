@@ -37,6 +37,7 @@ enum gpud_status gpud_sender_get_pool(struct gpud_sender *sender, enum gpud_ring
         gpud_sender_lock(sender);
         if (status != GPUD_OK)
             return status;
+        made->lender = sender;
         if (!*own && sender->epoch == epoch) {
             *own = made;
             break;

@@ -369,7 +369,7 @@ static enum gpud_status check_frame(const struct gpud_sender *sender, struct gpu
                          "the frame before is whole up to line %u of %u: submit the rest of its "
                          "lines, or release it",
                          sender->lines, gpud_deliver_writing(sender)->info.layout.height);
-    if (how == BY_LINES && (!sender->device_pool || !gpud_pool_slot_of(sender->device_pool, frame)))
+    if (how == BY_LINES && !gpud_pool_was_lent_by(frame, sender))
         return gpud_fail(error, GPUD_INVALID,
                          "only a frame that this sender lent can be submitted line by line");
     if (how == BY_LINES && frame->info.flags & GPUD_FRAME_READ_ONLY)
