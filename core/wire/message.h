@@ -39,7 +39,7 @@
 #include <gpudirect/sender.h>
 
 #define GPUD_MESSAGE_MAGIC UINT32_C(0x44555047) /* "GPUD" */
-#define GPUD_MESSAGE_VERSION 9
+#define GPUD_MESSAGE_VERSION 10
 #define GPUD_MESSAGE_MAX 16384
 #define GPUD_MESSAGE_HANDLES (2 + GPUD_RING_MEMORIES_MAX)
 
@@ -89,11 +89,11 @@ struct gpud_endpoint {
     char no_direct[GPUD_REASON_MAX]; /* why peers cannot write its memory */
     uint32_t reach_count;
     uint8_t reach[GPUD_REACH_MAX][16]; /* the devices that its copy engine can write */
-    const void *common; /* of the device, see ops.h; not sent: known only of a peer in the same
-                           context */
-    uint32_t host_rate; /* MB/s between it and the host's memory; 0: unknown */
-    uint64_t token;     /* of the context: equal = the same process and context */
-    uint8_t host[16];   /* the machine's boot id */
+    const void *common;      /* of the device, see ops.h; not sent: known only of a peer in the same
+                                context */
+    uint32_t host_rate;      /* MB/s between it and the host's memory; 0: unknown */
+    uint64_t token;          /* of the context: equal = the same process and context */
+    uint8_t host[16];        /* the machine's boot id */
     uint64_t time_namespace; /* identifies its CLOCK_MONOTONIC; see base/host.h */
     struct gpud_network network;
     char route[32]; /* the only one to use, or "" */
@@ -116,7 +116,7 @@ struct gpud_offer {
 struct gpud_accept {
     uint32_t epoch, entries;
     struct gpud_handle page;           /* the ring page */
-    struct gpud_handle large_metas; /* room for each entry's; NONE: frames come without them */
+    struct gpud_handle large_metas;    /* room for each entry's; NONE: frames come without them */
     struct gpud_ring_description ring; /* memories = 0 if the sender owns the ring */
 };
 

@@ -80,7 +80,7 @@ static void bent_bytes(void)
         uint8_t by;
         const char *says;
     } bends[] = {{0, 1, "does not speak"},
-                 {4, 1, "version 10"},
+                 {4, 1, "version 11"},
                  {6, 50, "malformed"},
                  {8, 1, "announced"},
                  {16, 250, "malformed"}};

@@ -346,10 +346,10 @@ static void headers(void)
     EXPECT(GPUD_PEER, "does not speak", decode(&got, &wire, wire.size, &e));
     wire.bytes[0]--;
     wire.bytes[4]++;
-    EXPECT(GPUD_UNSUPPORTED, "speaks version 10 of the protocol, this library 9",
+    EXPECT(GPUD_UNSUPPORTED, "speaks version 11 of the protocol, this library 10",
            decode(&got, &wire, wire.size, &e));
     wire.bytes[4] -= 2;
-    EXPECT(GPUD_UNSUPPORTED, "speaks version 8 of the protocol, this library 9",
+    EXPECT(GPUD_UNSUPPORTED, "speaks version 9 of the protocol, this library 10",
            decode(&got, &wire, wire.size, &e));
     wire.bytes[4]++;
     const uint8_t types[] = {0, GPUD_MESSAGE_SHRINK + 1, 127, 255};

@@ -8,6 +8,7 @@
 
 #include "base/stop.h"
 #include "stream/sender/delivery.h"
+#include "stream/sender/epoch.h"
 #include "stream/sender/handshake.h"
 #include "stream/sender/newcomer.h"
 #include "stream/sender/offer.h"
@@ -204,6 +205,7 @@ void gpud_listener_turn(struct gpud_sender *sender)
     int64_t now = gpud_now();
     gpud_sender_lock(sender);
     gpud_waiting_turn(sender, now);
+    gpud_sender_deliver_waiting(sender);
     gpud_sender_sample(sender, now);
     gpud_sender_unlock(sender);
     log_epoch(sender);
