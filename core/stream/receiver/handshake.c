@@ -424,8 +424,10 @@ static enum gpud_status read_message(struct gpud_receiver *receiver, struct gpud
     return status;
 }
 
-/* --- the next session --------------------------------------------------------------------------
- */
+/* --- the next session ------------------------------------------------------------------------ */
+
+/* Of its handshake, beside each frame: a flood of messages must not hold the frames up. */
+#define STEPS_A_CALL 4
 
 void gpud_receiver_prepare(struct gpud_receiver *receiver)
 {
@@ -542,7 +544,9 @@ enum gpud_status gpud_receiver_advance_next(struct gpud_receiver *receiver,
 {
     const struct gpud_next_session *next = &receiver->next;
     enum gpud_status status = GPUD_OK;
-    while (status == GPUD_OK && !receiver->pending && next->state != GPUD_RECEIVER_STREAMING)
+    for (int steps = 0; steps < STEPS_A_CALL && status == GPUD_OK && !receiver->pending &&
+                        next->state != GPUD_RECEIVER_STREAMING;
+         steps++)
         status = next->state == GPUD_RECEIVER_TESTING ? test_next(receiver, error)
                                                       : read_for_next(receiver, error);
     return status == GPUD_AGAIN ? GPUD_OK : status;
