@@ -264,6 +264,7 @@ static void link(struct codec *codec, struct gpud_link_info *link)
     u64(codec, &link->dropped_newest);
     u64(codec, &link->dropped_oldest);
     u64(codec, &link->dropped_failed);
+    u64(codec, &link->dropped_format);
     stats(codec, &link->stats);
     at_most(codec, pid, INT32_MAX);
     at_most(codec, phase, GPUD_PHASE_LEAVING);

@@ -413,12 +413,14 @@ struct gpud_link_info {
     /** ns from submit to acquire, of the last frame that it took, by its own
      * word; 0: not known, as between two clocks: gpud_receiver_set_latency() */
     uint64_t latency_ns;
-    char host[64]; /**< its address; "": it is on this host */
-    /** of dropped: no slot was free for it (DROP_NEWEST), or its format was still being changed */
-    uint64_t dropped_newest;
+    char host[64];                /**< its address; "": it is on this host */
+    uint64_t dropped_newest;      /**< of dropped: no slot was free for it (DROP_NEWEST) */
     uint64_t dropped_oldest;      /**< of dropped: a newer frame took its place (DROP_OLDEST) */
     uint64_t dropped_failed;      /**< of dropped: the copy to the receiver failed */
     struct gpud_link_stats stats; /**< what the receiver itself counts */
+    /** of dropped: frames after a change of format that could not wait until the receiver was ready
+     * for it */
+    uint64_t dropped_format;
 };
 
 /** Lists the receivers that are connected to a sender. What was delivered to those that are gone,

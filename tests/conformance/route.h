@@ -69,6 +69,7 @@ void test_reconnect(const struct way *way);
 void test_fan_out(const struct way *way);
 void test_late(const struct way *way);
 void test_many_slots(const struct way *way);
+void test_formats(const struct way *way);
 void test_refusals(const struct way *way);
 void test_same_process(const struct way *way);
 void test_aperture(const struct way *way);

@@ -4,6 +4,8 @@
 /* Cases of route@WAY in which something changes while frames flow. See route.h. */
 #include "route.h"
 
+#include "support/make.h"
+
 static const struct peer_note *find_note(const struct peer_board *board, unsigned *from,
                                          enum gpud_event event)
 {
@@ -326,4 +328,67 @@ void test_many_slots(const struct way *way)
     peer_forget(&greedy);
     peer_forget(&other);
     scene_close(&scene);
+}
+
+/* --- changes of format ------------------------------------------------------------------------ */
+
+static void wait_for_last(const struct scene *scene, const struct peer *peer)
+{
+    PEER_UNTIL("the last frame", 20000, atomic_load(&peer->board->last) == scene->number);
+}
+
+static void change_format(struct scene *scene)
+{
+    scene_format(scene, "UYVY", 320 + 2 * (uint32_t)(scene->number % 7), 180);
+}
+
+/* A change is no slowness: what follows it waits until the receiver is ready for it, also behind
+ * frames that it has not taken yet, and an end behind it is seen. Nothing here depends on the
+ * machine: a receiver that rests is as slow as can be. */
+void test_formats(const struct way *way)
+{
+    const unsigned changes = scene_in_guest() ? 12 : 100;
+    static const enum gpud_slow_receiver policies[] = {GPUD_SLOW_DROP_OLDEST,
+                                                       GPUD_SLOW_DROP_NEWEST};
+    for (int i = 0; i < 2; i++) {
+        struct scene scene;
+        struct peer peer;
+        scene_open(&scene, way, policies[i]);
+        change_format(&scene);
+        struct peer_orders orders = scene_orders(&scene);
+        peer_start(&peer, &orders);
+        WORKS(gpud_sender_wait(scene.sender, 1, 30 * GPUD_SEC, &e));
+        for (unsigned change = 0; change < changes / 2; change++) {
+            if (change % 3 < 2)
+                scene_rest(&peer);
+            if (change % 3 == 1)
+                scene_send(&scene, 2);
+            change_format(&scene);
+            send_event(&scene, 7, scene.number);
+            scene_send(&scene, 2);
+            atomic_store(&peer.board->paused, false);
+            wait_for_last(&scene, &peer);
+        }
+        struct gpud_sender_info info = INFO(sender, scene.sender);
+        CHECK_EQUAL(info.dropped, 0);
+        CHECK_EQUAL(info.delivered, scene.number);
+
+        scene_rest(&peer);
+        scene_send(&scene, 1);
+        change_format(&scene);
+        WORKS(gpud_sender_send_eos(scene.sender, &e));
+        scene_close(&scene);
+        atomic_store(&peer.board->paused, false);
+        PEER_UNTIL("the end of the stream", 20000, atomic_load(&peer.board->ends) == 1);
+        CHECK_EQUAL(atomic_load(&peer.board->last), scene.number);
+        CHECK_EQUAL(atomic_load(&peer.board->gaps), 0);
+        CHECK_EQUAL(atomic_load(&peer.board->discontinuities), 1); /* the first frame */
+        unsigned at = 0, heard = 0;
+        for (const struct peer_note *note;
+             (note = find_note(peer.board, &at, GPUD_EVENT_USER)) != NULL; heard++)
+            CHECK_EQUAL(note->after, note->value);
+        CHECK(heard == changes / 2 || peer.board->notes == PEER_NOTES, "%u events", heard);
+        PEER_FINISH(&peer);
+        peer_forget(&peer);
+    }
 }

@@ -376,6 +376,7 @@ int main(int argc, char **argv)
         {"frames that are announced", test_announcements},
         {"sound, ancillary and other data", test_media},
         {"pictures that are handed over while they are written", test_lines},
+        {"a live sender that changes its format", test_formats},
     };
     for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) {
         if (argc > 2 && atoi(argv[2]) != (int)i)

@@ -7,8 +7,9 @@
  * Here: frames whose copy is under way when they find no credit (late), their replacement, the order
  * of events and frames, a new epoch, EOS and its deadline, frames that give way (an interrupt, or a
  * slot that is needed elsewhere), and the death of the receiver. A call of the sender holds its lock
- * and is one step, but where it says that it sleeps: the receiver comes in between. How words become
- * visible is in wakeup.pml, which entry is whose in link.pml.
+ * and is one step, but where it says that it sleeps: the receiver comes in between. Frames of a new
+ * epoch are dropped here, and wait for its ring in epochs.pml. How words become visible is in
+ * wakeup.pml, which entry is whose in link.pml.
  *
  * A run has FRAMES frames, MESSAGES events, EPOCHS changes of format, then EOS. At most DROPS frames
  * give way, at most FAULTS receivers die, and BUSY times the network card has no room for a frame

@@ -4,6 +4,8 @@
 /* Senders and receivers that join, leave, die and come back. */
 #include "ends.h"
 
+#include <string.h>
+
 /* --- another process ---------------------------------------------------------------------- */
 
 static GPid start_sender(void)
@@ -289,6 +291,43 @@ TEST(test_end_by_the_application)
         if (sink)
             ends_close(sink);
     }
+}
+
+/* What waits for a slow receiver when the application asks for the end arrives before it; what a
+ * receiver does not take for seconds is given up, and a warning counts it. */
+TEST(test_end_behind_a_slow_receiver, .times = 2)
+{
+    enum { ALL = 24 };
+    GstHarness *src = ends_src(NULL);
+    g_autoptr(EndsPipeline) sender =
+        ends_pipeline("videotestsrc num-buffers=%d ! " CAPS_SMALL " ! queue name=queue "
+                      "max-size-buffers=30 ! gpudirectsink address=%s sync=false slots=2 "
+                      "slow-receiver=block",
+                      ALL, ends_own());
+    g_autoptr(GstElement) queue = gst_bin_get_by_name(GST_BIN(sender), "queue");
+    g_autoptr(GstBus) bus = gst_element_get_bus(sender);
+    guint waiting = 0;
+
+    gst_element_set_state(sender, GST_STATE_PLAYING);
+    ENDS_UNTIL(ENDS_WAIT, (g_object_get(queue, "current-level-buffers", &waiting, NULL),
+                           waiting >= ALL - 4 && gst_harness_buffers_in_queue(src) >= 2));
+    gst_element_send_event(sender, gst_event_new_eos());
+    if (__i__) {
+        g_autoptr(GstMessage) warning = ends_wait_message(bus, GST_MESSAGE_WARNING, ENDS_WAIT);
+        g_autoptr(GError) error = NULL;
+        gst_message_parse_warning(warning, &error, NULL);
+        fail_unless(strstr(error->message, "frames before the end of the stream are lost"), "%s",
+                    error->message);
+        return;
+    }
+    g_usleep(G_USEC_PER_SEC); /* several waits of the sink */
+    for (guint i = 0; i < ALL; i++) {
+        GstBuffer *buffer = ends_pull(src);
+        fail_unless_equals_uint64(GST_BUFFER_OFFSET(buffer), i);
+        gst_buffer_unref(buffer);
+    }
+    gst_event_unref(ends_wait_event(src, GST_EVENT_EOS));
+    fail_if(gst_bus_pop_filtered(bus, GST_MESSAGE_ERROR | GST_MESSAGE_WARNING));
 }
 
 /* --- a thousand times --------------------------------------------------------------------- */

@@ -388,4 +388,25 @@ TEST(test_malformed_buffers)
     fail_if(gst_bus_have_pending(bus) && ends_wait_message(bus, GST_MESSAGE_WARNING, 0));
 }
 
+/* A sink that drops frames of slow receivers loses none when its caps change. */
+TEST(test_live_changes_of_caps)
+{
+    sink = ends_sink("slow-receiver=drop-oldest");
+    src = ends_src(NULL);
+    for (guint change = 0; change < 100; change++) {
+        g_autofree gchar *caps = g_strdup_printf(
+            "video/x-raw,format=UYVY,width=%u,height=16,framerate=25/1", 64 + change % 3 * 2);
+
+        if (change == 0)
+            ends_start(sink, caps);
+        else
+            gst_harness_set_src_caps_str(sink, caps);
+        ends_push(sink, caps, 2 * change);
+        ends_push(sink, caps, 2 * change + 1);
+        ends_take(src, caps, 2 * change);
+        ends_take(src, caps, 2 * change + 1);
+    }
+    fail_unless_equals_uint64(ends_stat(sink, "dropped-slow-receiver"), 0);
+}
+
 ENDS_MAIN(30)

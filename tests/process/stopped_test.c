@@ -244,6 +244,9 @@ static void paused_change(enum gpud_slow_receiver policy)
     }
     atomic_store(&peers[1].board->paused, false);
     WORKS(gpud_sender_wait(scene.sender, 2, 5 * GPUD_SEC, &e));
+    /* Four of the seven frames of the last format have waited for it. */
+    uint64_t waited = scene.number - (policy == GPUD_SLOW_DROP_NEWEST ? 3 : 0);
+    PEER_UNTIL("what waited", 10000, atomic_load(&peers[1].board->last) == waited);
     SEND_LENT(scene.sender, &scene.layout, ++scene.number);
     uint64_t gaps = 0;
     for (int i = 0; i < 2; i++)

@@ -336,6 +336,28 @@ static void slots_are_needed(void)
     close_sender(&scene);
 }
 
+/* It reads no message either: the one that does not fit ends the link, where a frame is about to
+ * wait for it, and that frame keeps no slot. */
+static void ended_by_a_message(void)
+{
+    AUTO(close_sender) struct scene scene;
+    static const char large[GPUD_EVENT_SIZE_MAX];
+    struct gpud_frame *frames[2 * SLOTS];
+    open_scene(&scene, 0);
+    send(&scene, SLOTS + 1);
+    for (int i = 0; i < 10000 && info_of(&scene).receivers > 0; i++) {
+        WORKS(gpud_sender_send_event(scene.sender, 7, large, sizeof(large), &e));
+        send(&scene, 1);
+    }
+    CHECK_EQUAL(info_of(&scene).receivers, 0);
+    gpud_test_nap(300); /* until the link itself is gone: it could give the slot up before */
+    take_all_slots(&scene, frames, 2 * SLOTS);
+    for (unsigned i = 0; i < 2 * SLOTS; i++)
+        gpud_frame_release(&frames[i]);
+    peer_kill(&scene.peer);
+    peer_forget(&scene.peer);
+}
+
 /* The policy changes while a frame waits. */
 static void policies(void)
 {
@@ -468,6 +490,7 @@ int main(int argc, char **argv)
         {"an interrupt drops the frame, and nothing else", interrupted, true},
         {"so does the end of the sender", destroyed},
         {"a slot that is needed is given up", slots_are_needed, true},
+        {"a message that does not fit", ended_by_a_message, true},
         {"other policies while a frame waits", policies, true},
         {"an application that polls", beside_a_poll},
         {"a fast receiver beside a slow one", beside_a_fast_one},

@@ -84,6 +84,7 @@ static void fill_links(struct gpud_links *links, uint32_t count)
         link->dropped_newest = UINT64_MAX - 8;
         link->dropped_oldest = UINT64_MAX - 9;
         link->dropped_failed = UINT64_MAX - 10;
+        link->dropped_format = UINT64_MAX - 11;
         memset(&link->stats, 0xa5 + (int)i, sizeof(link->stats));
     }
 }

@@ -48,6 +48,7 @@ void channels_put_receiver(JsonBuilder *builder, const struct gpud_link_info *li
     json_put_int(builder, "dropped_newest", (gint64)link->dropped_newest);
     json_put_int(builder, "dropped_oldest", (gint64)link->dropped_oldest);
     json_put_int(builder, "dropped_failed", (gint64)link->dropped_failed);
+    json_put_int(builder, "dropped_format", (gint64)link->dropped_format);
     json_put_int(builder, "acquired", (gint64)link->stats.frames);
     json_put_int(builder, "corrupted", (gint64)link->stats.corrupted);
     json_put_int(builder, "copies_cpu", (gint64)link->stats.copies_cpu);

@@ -245,9 +245,11 @@ static const struct family families[] = {
      .part = {{NULL, LINK(stats.frames)}}},
     {"receiver_dropped_frames", COUNTER, NULL,
      "Frames that the receiver lost: it had no free slot (newest), a newer one took the place of "
-     "one that waited (oldest), or a copy failed (failed).", true,
+     "one that waited (oldest), a copy failed (failed), or it was not ready for a new format in "
+     "time (format).", true,
      .label = "cause", .part = {{"newest", LINK(dropped_newest)}, {"oldest", LINK(dropped_oldest)},
-                                {"failed", LINK(dropped_failed)}}},
+                                {"failed", LINK(dropped_failed)},
+                                {"format", LINK(dropped_format)}}},
     {"receiver_corrupted_frames", COUNTER, NULL, "Frames that arrived flagged as corrupted.", true,
      .part = {{NULL, LINK(stats.corrupted)}}},
     {"receiver_copies", COUNTER, NULL, "Copies of whole frames on the receiver's side.", true,

@@ -166,6 +166,8 @@ static void note_loss(struct monitor_model *model, const struct monitor_channel 
     uint64_t lost = now->dropped - before->dropped;
     if (lost > 0 && !receiver->loss_since) {
         const char *cause = now->dropped_failed > before->dropped_failed ? "copies to it fail"
+                            : now->dropped_format > before->dropped_format
+                                ? "it is not ready for the new format in time"
                             : now->dropped_oldest > before->dropped_oldest
                                 ? "it is slow, and newer frames replace those that wait"
                                 : "it is slow, and has no free slot";

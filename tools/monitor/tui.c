@@ -90,9 +90,9 @@ static void add_receiver(GPtrArray *lines, const struct monitor_receiver *receiv
         describe_time(max, longest), info->held);
     add(lines, FAINT,
         "      lost %" PRIu64 ": no slot %" PRIu64 ", replaced %" PRIu64 ", failed %" PRIu64
-        "; copies CPU %" PRIu64 ", GPU %" PRIu64 "; waits %" PRIu64,
+        ", new format %" PRIu64 "; copies CPU %" PRIu64 ", GPU %" PRIu64 "; waits %" PRIu64,
         info->dropped, info->dropped_newest, info->dropped_oldest, info->dropped_failed,
-        info->stats.copies_cpu, info->stats.copies_gpu,
+        info->dropped_format, info->stats.copies_cpu, info->stats.copies_gpu,
         info->stats.waits_cpu + info->stats.waits_device);
     if (info->fallback_reason[0])
         add(lines, FAINT, "      not better, because %s", info->fallback_reason);

@@ -24,6 +24,9 @@ enum gpud_status gpud_receiver_send(struct gpud_receiver *receiver, struct gpud_
     enum gpud_status status = gpud_channel_send(receiver->channel, message, error);
     if (status == GPUD_OK || status == GPUD_INVALID)
         return status;
+    /* What the sender sent before its end is read first, and says more. */
+    if (status == GPUD_PEER && receiver->state != GPUD_RECEIVER_HELLO)
+        return GPUD_OK;
     return gpud_fail(error, GPUD_PEER, "the sender vanished during the handshake");
 }
 
@@ -85,6 +88,14 @@ void gpud_receiver_drop_session(struct gpud_receiver *receiver)
     gpud_session_unref(&session);
 }
 
+void gpud_receiver_drop_next(struct gpud_receiver *receiver)
+{
+    if (!receiver->next.session)
+        return;
+    gpud_session_detach(receiver->next.session);
+    gpud_session_unref(&receiver->next.session);
+}
+
 static void say_goodbye(const struct gpud_receiver *receiver, const char *why)
 {
     struct gpud_message message = {.type = GPUD_MESSAGE_BYE};
@@ -105,6 +116,9 @@ void gpud_receiver_disconnect(struct gpud_receiver *receiver, int64_t retry_in, 
     if (receiver->session)
         gpud_session_poison(receiver->session);
     gpud_receiver_drop_session(receiver);
+    gpud_receiver_drop_next(receiver);
+    receiver->next.state = GPUD_RECEIVER_OFFLINE;
+    receiver->next.failed = false;
     if (receiver->pending)
         gpud_message_close(&receiver->message);
     gpud_receiver_poll_unwatch(receiver);

@@ -27,6 +27,9 @@ enum gpud_status gpud_receiver_take_refusal(struct gpud_receiver *receiver,
 /* Ends the session, if there is one; frames still held stay valid. */
 void gpud_receiver_drop_session(struct gpud_receiver *receiver);
 
+/* The same for one that was never used. */
+void gpud_receiver_drop_next(struct gpud_receiver *receiver);
+
 /* When to connect again after this connection failed with that status. */
 int64_t gpud_receiver_retry_in(const struct gpud_receiver *receiver, enum gpud_status status);
 

@@ -174,6 +174,45 @@ static enum gpud_status report_format(struct gpud_receiver *receiver,
     return GPUD_OK;
 }
 
+/* Makes the offered session, and accepts it. */
+static enum gpud_status take_offer(struct gpud_receiver *receiver, const struct gpud_offer *offer,
+                                   struct gpud_session **session, struct gpud_error *why)
+{
+    struct gpud_message message = {.type = GPUD_MESSAGE_ACCEPT};
+    enum gpud_status status = make_session(receiver, offer, session, why);
+    if (status != GPUD_OK)
+        return status;
+    GPUD_STOP_POINT("receiver: ring imported");
+    status = gpud_session_describe(*session, &message.accept, why);
+    if (status == GPUD_OK) {
+        status = gpud_receiver_send(receiver, &message, why);
+        GPUD_STOP_POINT("receiver: ACCEPT sent");
+        gpud_ring_description_close(&message.accept.ring);
+        gpud_session_close_fds(*session);
+    }
+    if (status != GPUD_OK)
+        gpud_session_unref(session);
+    return status;
+}
+
+/* Frames are the session's from here on. */
+static enum gpud_status use_session(struct gpud_receiver *receiver, struct gpud_session *session,
+                                    const struct gpud_offer *offer, struct gpud_error *error)
+{
+    gpud_lock_take(&receiver->lock);
+    receiver->session = session;
+    receiver->info.slots = gpud_session_slots(session);
+    receiver->info.slots_max = gpud_session_slots_max(session);
+    gpud_receiver_ask_for_slots(receiver);
+    gpud_lock_release(&receiver->lock);
+    receiver->messages = 0;
+    set_path(receiver, offer->route, offer->reason);
+    const struct gpud_format_event *known = receiver->reported_format;
+    if (known && known->epoch == offer->epoch && !is_as_rows(&offer->media, &known->media))
+        return GPUD_OK;
+    return report_format(receiver, offer, error);
+}
+
 static enum gpud_status accept_offer(struct gpud_receiver *receiver, const struct gpud_offer *offer,
                                      struct gpud_error *error)
 {
@@ -186,41 +225,20 @@ static enum gpud_status accept_offer(struct gpud_receiver *receiver, const struc
                                              : "receiver: OFFER read");
     gpud_receiver_drop_session(receiver);
     receiver->has_refused = false;
-    if (make_session(receiver, offer, &session, &why) != GPUD_OK) {
+    if (take_offer(receiver, offer, &session, &why) != GPUD_OK) {
         if (receiver->own.failed) /* no other route would help */
             return gpud_fail_native(error, why.status, why.origin, why.native, "%s", why.reason);
         return refuse_offer(receiver, offer->epoch, &why, error);
     }
-    GPUD_STOP_POINT("receiver: ring imported");
-    struct gpud_message message = {.type = GPUD_MESSAGE_ACCEPT};
-    if (gpud_session_describe(session, &message.accept, &why) != GPUD_OK) {
-        gpud_session_unref(&session);
-        return refuse_offer(receiver, offer->epoch, &why, error);
-    }
-    status = gpud_receiver_send(receiver, &message, error);
-    GPUD_STOP_POINT("receiver: ACCEPT sent");
-    gpud_ring_description_close(&message.accept.ring);
-    gpud_session_close_fds(session);
-
-    gpud_lock_take(&receiver->lock);
-    receiver->session = session;
-    gpud_receiver_ask_for_slots(receiver);
-    gpud_lock_release(&receiver->lock);
-    receiver->messages = 0;
     receiver->state = GPUD_RECEIVER_CANARY;
     receiver->deadline = gpud_deadline(GPUD_IMPORT_DEADLINE);
-    set_path(receiver, offer->route, offer->reason);
-    if (status == GPUD_OK &&
-        (!receiver->reported_format || offer->epoch != receiver->reported_format->epoch ||
-         is_as_rows(&offer->media, &receiver->reported_format->media)))
-        status = report_format(receiver, offer, error);
-    return status;
+    return use_session(receiver, session, offer, error);
 }
 
 /* --- the test of the link ------------------------------------------------------------------ */
 
 /* Whether the test frame holds the pattern. */
-static enum gpud_status check_pattern(const struct gpud_receiver *receiver,
+static enum gpud_status check_pattern(const struct gpud_session *session, uint64_t nonce,
                                       struct gpud_frame *frame, struct gpud_error *why)
 {
     if (!(frame->info.flags & GPUD_FRAME_CANARY))
@@ -229,18 +247,18 @@ static enum gpud_status check_pattern(const struct gpud_receiver *receiver,
     enum gpud_status status = gpud_frame_map(frame, GPUD_READ, GPUD_CANARY_DEADLINE, &data, why);
     if (status != GPUD_OK)
         return status;
-    if (gpud_pattern_check(data, receiver->session->layout.size, receiver->nonce))
+    if (gpud_pattern_check(data, session->layout.size, nonce))
         return GPUD_OK;
     return gpud_fail(why, GPUD_IO,
                      "what was sent did not arrive: the test pattern is not in the destination");
 }
 
 /* GPUD_AGAIN: the test frame has not arrived; the sender publishes it when its copy is done. */
-static enum gpud_status check_canary(struct gpud_receiver *receiver, struct gpud_error *why)
+static enum gpud_status check_canary(struct gpud_receiver *receiver, struct gpud_session *session,
+                                     uint64_t nonce, int64_t deadline, struct gpud_error *why)
 {
-    struct gpud_session *session = receiver->session;
     struct gpud_rx_frame *rx = NULL;
-    bool late = gpud_now() >= receiver->deadline;
+    bool late = gpud_now() >= deadline;
     enum gpud_status status = gpud_page_check_sender(&session->view, why);
     if (status != GPUD_OK)
         return status;
@@ -253,7 +271,7 @@ static enum gpud_status check_canary(struct gpud_receiver *receiver, struct gpud
                     : GPUD_AGAIN;
     GPUD_STOP_POINT("receiver: test frame claimed");
     struct gpud_frame *frame = &rx->frame;
-    status = check_pattern(receiver, frame, why);
+    status = check_pattern(session, nonce, frame, why);
     if (receiver->last_sequence == 0)
         receiver->last_sequence = frame->info.sequence;
     session->view.last_sequence = frame->info.sequence;
@@ -261,13 +279,16 @@ static enum gpud_status check_canary(struct gpud_receiver *receiver, struct gpud
     return status;
 }
 
+static enum gpud_status read_message(struct gpud_receiver *receiver, struct gpud_error *error);
+
 static enum gpud_status test_link(struct gpud_receiver *receiver, struct gpud_error *error)
 {
     struct gpud_error why;
     bool dead = gpud_channel_is_dead(receiver->channel); /* first: see is_due() */
-    enum gpud_status status = check_canary(receiver, &why);
+    enum gpud_status status =
+        check_canary(receiver, receiver->session, receiver->nonce, receiver->deadline, &why);
     if (status != GPUD_OK && dead)
-        return gpud_fail(error, GPUD_PEER, "the sender vanished during the handshake");
+        return read_message(receiver, error); /* an EOS may be the last one */
     if (status == GPUD_AGAIN)
         return status;
     if (status != GPUD_OK)
@@ -286,8 +307,6 @@ static enum gpud_status test_link(struct gpud_receiver *receiver, struct gpud_er
     bool first = !receiver->info.connected;
     receiver->info.connected = true;
     receiver->info.connects += first;
-    receiver->info.slots = gpud_session_slots(receiver->session);
-    receiver->info.slots_max = gpud_session_slots_max(receiver->session);
     gpud_lock_release(&receiver->lock);
     if (first) {
         gpud_print(receiver->peer.path, "%s", receiver->info.path);
@@ -334,12 +353,12 @@ static void take_hello(struct gpud_receiver *receiver, const struct gpud_endpoin
 
 /* Memory that the sender adds is part of its offer: a failure ends this link, but is not one of the
  * receiver's device. */
-static enum gpud_status take_growth(struct gpud_receiver *receiver,
+static enum gpud_status take_growth(struct gpud_session *session,
                                     const struct gpud_ring_description *grown,
                                     struct gpud_error *error)
 {
     struct gpud_error why;
-    enum gpud_status status = gpud_session_grow(receiver->session, grown, &why);
+    enum gpud_status status = gpud_session_grow(session, grown, &why);
     if (status == GPUD_OK)
         return GPUD_OK;
     return gpud_fail_native(error, status == GPUD_PEER ? GPUD_PEER : GPUD_UNSUPPORTED, why.origin,
@@ -373,7 +392,7 @@ enum gpud_status gpud_receiver_handle(struct gpud_receiver *receiver, struct gpu
             return GPUD_OK; /* of the refused ring: the two messages crossed */
         if (!receiver->session || receiver->session->owns_ring)
             return unexpected(message, error);
-        return take_growth(receiver, &message->grow, error);
+        return take_growth(receiver->session, &message->grow, error);
     case GPUD_MESSAGE_SHRINK:
         if (!receiver->session || receiver->session->owns_ring)
             return unexpected(message, error);
@@ -421,7 +440,13 @@ enum gpud_status gpud_receiver_handle(struct gpud_receiver *receiver, struct gpu
 static enum gpud_status read_message(struct gpud_receiver *receiver, struct gpud_error *error)
 {
     struct gpud_message message;
-    enum gpud_status status = gpud_channel_receive(receiver->channel, &message, error);
+    enum gpud_status status = GPUD_OK;
+    if (receiver->pending) { /* read when the session before was in use */
+        message = receiver->message;
+        receiver->pending = false;
+    } else {
+        status = gpud_channel_receive(receiver->channel, &message, error);
+    }
     if (status == GPUD_CLOSED && receiver->state == GPUD_RECEIVER_HELLO)
         return gpud_fail(error, GPUD_PEER,
                          "the sender vanished during the handshake: it died, or is of a release "
@@ -436,6 +461,157 @@ static enum gpud_status read_message(struct gpud_receiver *receiver, struct gpud
     return status;
 }
 
+/* --- the next session ------------------------------------------------------------------------ */
+
+/* Of its handshake, beside each frame: a flood of messages must not hold the frames up. */
+#define STEPS_A_CALL 4
+
+void gpud_receiver_prepare(struct gpud_receiver *receiver)
+{
+    struct gpud_next_session *next = &receiver->next;
+    const struct gpud_offer *offer = &receiver->message.offer;
+    struct gpud_error why;
+    if (!receiver->pending || receiver->message.type != GPUD_MESSAGE_OFFER || next->failed)
+        return;
+    const struct gpud_route_ops *route = gpud_route_find(offer->route);
+    /* An application may have memory for one session only; so has a network's record. */
+    next->failed = receiver->own.alloc || !route || route->network ||
+                   check_epoch(receiver, offer, &why) != GPUD_OK;
+    if (next->failed)
+        return;
+    GPUD_STOP_POINT("receiver: new epoch's OFFER read");
+    next->failed = take_offer(receiver, offer, &next->session, &why) != GPUD_OK;
+    if (next->failed) {
+        gpud_log_debug(log_of(receiver), AREA, "what the sender offers has to wait: %s",
+                       why.reason);
+        return;
+    }
+    next->state = GPUD_RECEIVER_CANARY;
+    next->position = receiver->message.position;
+    next->offer = *offer;
+    receiver->has_refused = receiver->pending = false;
+    gpud_message_close(&receiver->message);
+}
+
+static enum gpud_status test_next(struct gpud_receiver *receiver, struct gpud_error *error)
+{
+    struct gpud_next_session *next = &receiver->next;
+    struct gpud_message message = {.type = GPUD_MESSAGE_READY, .epoch = next->session->epoch};
+    struct gpud_error why;
+    enum gpud_status status =
+        check_canary(receiver, next->session, next->nonce, next->deadline, &why);
+    if (status == GPUD_AGAIN)
+        return status;
+    next->state = GPUD_RECEIVER_STREAMING;
+    if (status != GPUD_OK) {
+        gpud_log_info(log_of(receiver), AREA, "refused what the sender offered: %s", why.reason);
+        message.type = GPUD_MESSAGE_REFUSE;
+        message.refuse.epoch = next->session->epoch;
+        message.refuse.status = why.status;
+        gpud_print(message.refuse.reason, "%s", why.reason);
+        gpud_receiver_drop_next(receiver);
+        next->state = GPUD_RECEIVER_IDLE;
+        receiver->has_refused = true;
+    }
+    status = gpud_receiver_send(receiver, &message, error);
+    if (next->session)
+        GPUD_STOP_POINT("receiver: READY sent");
+    return status;
+}
+
+/* A message of the handshake is handled at once; another one stays pending for the next session. */
+static enum gpud_status handle_next(struct gpud_receiver *receiver, struct gpud_error *error)
+{
+    struct gpud_next_session *next = &receiver->next;
+    const struct gpud_message *message = &receiver->message;
+    bool shared = next->session && !next->session->owns_ring;
+    switch (message->type) {
+    case GPUD_MESSAGE_CANARY:
+        if (next->state != GPUD_RECEIVER_CANARY || message->canary.epoch != next->session->epoch)
+            return unexpected(message, error);
+        next->nonce = message->canary.nonce;
+        next->state = GPUD_RECEIVER_TESTING;
+        next->deadline = gpud_deadline(GPUD_CANARY_DEADLINE);
+        break;
+    case GPUD_MESSAGE_OFFER: /* by another route, or of one more format */
+        gpud_receiver_drop_next(receiver);
+        next->state = GPUD_RECEIVER_OFFLINE;
+        receiver->message.position = next->position;
+        receiver->pending = true;
+        gpud_receiver_prepare(receiver);
+        return GPUD_OK;
+    case GPUD_MESSAGE_GROW:
+        if (!shared && !receiver->has_refused)
+            return unexpected(message, error);
+        if (shared)
+            return take_growth(next->session, &message->grow, error);
+        break;
+    case GPUD_MESSAGE_SHRINK:
+        if (!shared)
+            return unexpected(message, error);
+        return gpud_session_shrink(next->session, message->shrink, error);
+    case GPUD_MESSAGE_SLOTS:
+        if ((!shared && !receiver->has_refused) || message->slots == 0)
+            return unexpected(message, error);
+        if (shared)
+            gpud_session_set_slots(next->session, message->slots);
+        break;
+    case GPUD_MESSAGE_KICK:
+        break;
+    default:
+        receiver->pending = true;
+        break;
+    }
+    return GPUD_OK;
+}
+
+static enum gpud_status read_for_next(struct gpud_receiver *receiver, struct gpud_error *error)
+{
+    if (receiver->eof)
+        return GPUD_AGAIN;
+    enum gpud_status status = gpud_channel_receive(receiver->channel, &receiver->message, error);
+    if (status == GPUD_CLOSED) {
+        receiver->eof = true; /* seen again when it is its turn */
+        return GPUD_AGAIN;
+    }
+    if (status != GPUD_OK)
+        return status;
+    status = handle_next(receiver, error);
+    if (!receiver->pending)
+        gpud_message_close(&receiver->message);
+    return status;
+}
+
+enum gpud_status gpud_receiver_advance_next(struct gpud_receiver *receiver,
+                                            struct gpud_error *error)
+{
+    const struct gpud_next_session *next = &receiver->next;
+    enum gpud_status status = GPUD_OK;
+    for (int steps = 0; steps < STEPS_A_CALL && status == GPUD_OK && !receiver->pending &&
+                        next->state != GPUD_RECEIVER_STREAMING;
+         steps++)
+        status = next->state == GPUD_RECEIVER_TESTING ? test_next(receiver, error)
+                                                      : read_for_next(receiver, error);
+    return status == GPUD_AGAIN ? GPUD_OK : status;
+}
+
+enum gpud_status gpud_receiver_use_next(struct gpud_receiver *receiver, struct gpud_error *error)
+{
+    struct gpud_next_session *next = &receiver->next;
+    struct gpud_session *session = next->session;
+    bool tested = next->state == GPUD_RECEIVER_STREAMING;
+    gpud_receiver_drop_session(receiver);
+    receiver->state = next->state;
+    receiver->nonce = next->nonce;
+    receiver->deadline = tested ? INT64_MAX : gpud_deadline(GPUD_IMPORT_DEADLINE);
+    receiver->unread = true;
+    next->session = NULL;
+    next->state = GPUD_RECEIVER_OFFLINE;
+    if (!session)
+        return GPUD_OK;
+    return use_session(receiver, session, &next->offer, error);
+}
+
 enum gpud_status gpud_receiver_step(struct gpud_receiver *receiver, struct gpud_error *error)
 {
     if (receiver->state == GPUD_RECEIVER_OFFLINE)
@@ -445,9 +621,10 @@ enum gpud_status gpud_receiver_step(struct gpud_receiver *receiver, struct gpud_
     enum gpud_status status;
     if (receiver->state == GPUD_RECEIVER_TESTING)
         status = test_link(receiver, error);
-    else if (gpud_now() < receiver->deadline)
-        status = read_message(receiver, error);
     else
+        status = read_message(receiver, error);
+    if (status == GPUD_AGAIN && receiver->state != GPUD_RECEIVER_TESTING &&
+        gpud_now() >= receiver->deadline)
         status = gpud_fail(error, GPUD_PEER,
                            "the sender does not answer: is it stopped, or no gpudirect sender?");
     if (status != GPUD_OK && status != GPUD_AGAIN && status != GPUD_CLOSED) {

@@ -114,7 +114,10 @@ bool gpud_receiver_poll_arm(struct gpud_receiver *receiver)
     if (!is_open(poll))
         return false;
     poll->is_armed = true;
-    bool waits_for_frames = receiver->pending;
+    /* While the next session is prepared the channel is watched for answers alone. */
+    enum gpud_receiver_state next = receiver->next.state;
+    bool waits_for_frames =
+        receiver->pending || next == GPUD_RECEIVER_TESTING || next == GPUD_RECEIVER_STREAMING;
     if (receiver->channel && !waits_for_frames)
         watch_channel(poll, receiver->channel);
     if (waits_for_frames)

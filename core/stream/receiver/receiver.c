@@ -24,6 +24,10 @@
  * memory. */
 #define SLICE (50 * GPUD_MSEC)
 
+/* How often to look for answers to the handshake of the next session, while the copies of the last
+ * frames of this one are under way. */
+#define NEXT_LOOK GPUD_MSEC
+
 #define BUSY_POLL (250 * GPUD_USEC)
 
 /* --- creating and destroying --------------------------------------------------------------- */
@@ -190,7 +194,7 @@ static enum gpud_status handle_pending(struct gpud_receiver *receiver, struct gp
                          gpud_message_name(receiver->message.type));
     if (due == 0)
         return GPUD_AGAIN;
-    receiver->pending = false;
+    receiver->pending = receiver->next.failed = false;
     if (due == BY_DEATH && receiver->message.type == GPUD_MESSAGE_EOS)
         return gpud_fail(error, GPUD_PEER,
                          "the sender vanished, and with it the last frames before the end of the "
@@ -198,6 +202,27 @@ static enum gpud_status handle_pending(struct gpud_receiver *receiver, struct gp
     enum gpud_status status = gpud_receiver_handle(receiver, &receiver->message, error);
     gpud_message_close(&receiver->message);
     return status;
+}
+
+/* Goes on with the next session beside the frames of this one, and turns to it behind the last of
+ * them. GPUD_AGAIN: there are others, or their copies are under way. */
+static enum gpud_status look_ahead(struct gpud_receiver *receiver, struct gpud_error *error)
+{
+    const struct gpud_page_rx *view = &receiver->session->view;
+    receiver->messages = gpud_page_messages(view);
+    enum gpud_status status = gpud_receiver_advance_next(receiver, error);
+    if (status != GPUD_OK || receiver->next.state == GPUD_RECEIVER_OFFLINE)
+        return status;
+    int reached = gpud_page_reached(view, receiver->next.position);
+    if (reached < 0)
+        return gpud_fail(error, GPUD_PEER,
+                         "the sender broke the protocol: a format behind more frames than there "
+                         "are entries");
+    /* The frames before it may be lost with their sender: see is_due(). */
+    if (reached == 0 && (gpud_page_has_frames(view) || !gpud_channel_is_dead(receiver->channel) ||
+                         gpud_page_has_frames(view)))
+        return GPUD_AGAIN;
+    return gpud_receiver_use_next(receiver, error);
 }
 
 /* Adds to a word that only this thread writes; returns the new value. */
@@ -300,12 +325,17 @@ static enum gpud_status take_next(struct gpud_receiver *receiver, struct gpud_fr
     struct gpud_rx_frame *rx;
     /* The head is read before the messages, so that those sent before these frames are counted. */
     uint32_t limit = gpud_page_head(&session->view);
-    enum gpud_status status = read_messages(receiver, error);
-    if (status == GPUD_OK)
+    bool ahead = receiver->next.state != GPUD_RECEIVER_OFFLINE;
+    enum gpud_status status = ahead ? look_ahead(receiver, error) : read_messages(receiver, error);
+    if (status == GPUD_OK && !ahead)
         status = handle_pending(receiver, error);
     if (status != GPUD_AGAIN)
         return status;
-    if (receiver->pending && receiver->message.type != GPUD_MESSAGE_BYE)
+    if (receiver->pending && !ahead)
+        gpud_receiver_prepare(receiver);
+    if (receiver->next.state != GPUD_RECEIVER_OFFLINE)
+        limit = receiver->next.position;
+    else if (receiver->pending && receiver->message.type != GPUD_MESSAGE_BYE)
         limit = receiver->message.position;
 
     if (session->watchdog && gpud_watchdog_is_broken(session->watchdog))
@@ -326,7 +356,8 @@ static enum gpud_status take_next(struct gpud_receiver *receiver, struct gpud_fr
         *frame = &rx->frame;
         return GPUD_OK;
     }
-    if (receiver->eof && !gpud_session_has_work(session))
+    if (receiver->eof && receiver->next.state == GPUD_RECEIVER_OFFLINE &&
+        !gpud_session_has_work(session))
         return vanished(receiver, error);
     return GPUD_AGAIN;
 }
@@ -341,14 +372,20 @@ static int64_t slice_until(const struct gpud_session *session, int64_t deadline)
     return slice < deadline ? slice : deadline;
 }
 
+/* Whether a message is due, or the next session: a void entry, or one taken back, can make them. */
+static bool has_reached(const struct gpud_receiver *receiver)
+{
+    if (receiver->next.state != GPUD_RECEIVER_OFFLINE)
+        return gpud_page_reached(&receiver->session->view, receiver->next.position) != 0;
+    return receiver->pending && is_reached(receiver) != 0;
+}
+
 static bool has_something(void *arg)
 {
     struct gpud_receiver *receiver = arg;
     const struct gpud_page_rx *view = &receiver->session->view;
     return gpud_session_has_work(receiver->session) ||
-           gpud_page_messages(view) != receiver->messages ||
-           /* a void entry, or one taken back, can make a message due */
-           (receiver->pending && is_reached(receiver) != 0) ||
+           gpud_page_messages(view) != receiver->messages || has_reached(receiver) ||
            atomic_load_explicit(&receiver->interrupted, memory_order_relaxed);
 }
 
@@ -429,6 +466,13 @@ static void count_wait(struct gpud_receiver *receiver)
 static void wait_for_frames(struct gpud_receiver *receiver, int64_t deadline)
 {
     struct gpud_session *session = receiver->session;
+    if (receiver->next.state != GPUD_RECEIVER_OFFLINE) {
+        /* Answers come over the channel, and the last frames of this session over its page. */
+        int64_t look = gpud_now() + NEXT_LOOK;
+        gpud_page_sleep(&session->view.end, has_something, receiver,
+                        look < deadline ? look : deadline);
+        return;
+    }
     if (gpud_spin(&receiver->spin, has_something, receiver))
         return;
 

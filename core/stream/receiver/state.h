@@ -44,6 +44,20 @@ enum gpud_receiver_state {
     GPUD_RECEIVER_STREAMING,
 };
 
+/* The session of the next epoch, which is made and tested while frames of the one before are left:
+ * a receiver that takes them at its own pace is ready for the next ones in time. */
+struct gpud_next_session {
+    /* Of its handshake: OFFLINE: there is none; IDLE: its offer was refused, and another follows;
+     * CANARY, TESTING; STREAMING: it is tested. */
+    enum gpud_receiver_state state;
+    struct gpud_session *session; /* CANARY, TESTING, STREAMING */
+    uint32_t position;            /* it takes over behind these frames of the one before */
+    int64_t deadline;             /* TESTING */
+    uint64_t nonce;               /* likewise */
+    bool failed;                  /* to be made: tried again when it is its turn */
+    struct gpud_offer offer;      /* without descriptors */
+};
+
 /* See poll.h. Used by the acquiring thread, except where noted. */
 struct gpud_receiver_poll {
     struct gpud_loop loop; /* its timer: a state's deadline, the next try to connect */
@@ -84,6 +98,7 @@ struct gpud_receiver {
     struct gpud_channel *channel;
     struct gpud_peer_info peer; /* same_clock: the sender's submit times are comparable */
     struct gpud_session *session;
+    struct gpud_next_session next;
     uint64_t nonce; /* of the test frame: TESTING */
 
     bool refused;              /* by the sender; trying again soon would not help */

@@ -160,6 +160,8 @@ enum gpud_status gpud_copies_enqueue(struct gpud_sender *sender, struct gpud_del
                               delivery->host_slot->frame.memory, delivery->host_slot->view,
                               delivery->host_slot->frame.offset, error);
     for (uint32_t i = 0; i < delivery->count && status == GPUD_OK; i++) {
+        if (!delivery->target[i].transport)
+            continue;
         status = send(sender, delivery, &delivery->target[i], source, error);
         if (!gpud_target_waits(&delivery->target[i]))
             GPUD_STOP_POINT("sender: signal posted");

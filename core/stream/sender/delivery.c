@@ -33,6 +33,7 @@
 #include "stream/sender/waiting.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* How often a call that waits for a link checks for other events. */
 #define SLICE (50 * GPUD_MSEC)
@@ -52,6 +53,8 @@ struct gpud_pending_delivery {
 static struct gpud_slot *slot_for(const struct gpud_delivery *delivery,
                                   const struct gpud_transport *transport)
 {
+    if (!transport)
+        return delivery->device_slot;
     if (!transport->pool)
         return NULL;
     return transport->on_host && delivery->host_slot ? delivery->host_slot : delivery->device_slot;
@@ -165,6 +168,13 @@ static void set_info(struct gpud_pending_delivery *record, const struct gpud_fra
 {
     record->info = *info;
     gpud_large_meta_ref(info->large_meta);
+}
+
+/* Without the targets that it does not have, which are most of it. */
+static void copy_delivery(struct gpud_delivery *to, const struct gpud_delivery *from)
+{
+    memcpy(to, from,
+           offsetof(struct gpud_delivery, target) + from->count * sizeof(from->target[0]));
 }
 
 static void put_record(struct gpud_sender *sender, struct gpud_pending_delivery *record)
@@ -328,7 +338,7 @@ static struct gpud_pending_delivery *split_given(struct gpud_pending_delivery *p
     uint32_t kept = 0;
     for (uint32_t i = 0; i < delivery->count; i++) {
         struct gpud_delivery_target *target = &delivery->target[i];
-        if (!target->transport->queues.own) {
+        if (!target->transport || !target->transport->queues.own) {
             delivery->target[kept++] = *target;
             continue;
         }
@@ -373,7 +383,7 @@ static enum gpud_status deliver_later(struct gpud_sender *sender,
         pending = prepared;
     } else {
         pending->sender = sender;
-        pending->delivery = prepared->delivery;
+        copy_delivery(&pending->delivery, &prepared->delivery);
         if (is_late)
             set_info(pending, &prepared->info);
         gpud_sender_unlock(sender);
@@ -421,7 +431,8 @@ static void pace(struct gpud_sender *sender, const struct gpud_delivery *deliver
 static void announce(struct gpud_sender *sender, const struct gpud_delivery *delivery)
 {
     for (uint32_t i = 0; i < delivery->count; i++)
-        if (gpud_transport_announce(delivery->target[i].transport, 0))
+        if (delivery->target[i].transport &&
+            gpud_transport_announce(delivery->target[i].transport, 0))
             atomic_fetch_add_explicit(&sender->kicks, 1, memory_order_relaxed);
 }
 
@@ -430,6 +441,8 @@ static void describe(struct gpud_sender *sender, struct gpud_delivery *delivery)
     delivery->layout = sender->layout;
     delivery->rows = sender->rows;
     delivery->is_late = false;
+    if (!delivery->submitted)
+        delivery->submitted = (uint64_t)gpud_now();
     delivery->copies = delivery->host_slot ||
                        (delivery->device_slot && &delivery->device_slot->frame != delivery->frame);
     for (uint32_t i = 0; i < delivery->count; i++) {
@@ -438,9 +451,9 @@ static void describe(struct gpud_sender *sender, struct gpud_delivery *delivery)
             delivery->is_late = true;
             continue;
         }
-        gpud_transport_describe(target->transport, target->entry, &delivery->frame->info,
+        gpud_transport_describe(target->transport, target->entry, delivery->info,
                                 slot_for(delivery, target->transport), delivery->sequence,
-                                target->link->dropped);
+                                target->link->dropped, delivery->submitted);
         GPUD_STOP_POINT("sender: described");
         delivery->copies |= !target->transport->pool;
     }
@@ -454,7 +467,7 @@ static enum gpud_status deliver_described(struct gpud_sender *sender,
     delivery->ordered = gpud_copies_are_stream_ordered(sender, delivery);
     if (delivery->is_late) {
         pending->info = delivery->frame->info;
-        pending->info.submitted_ns = (uint64_t)gpud_now();
+        pending->info.submitted_ns = delivery->submitted;
     }
     if (sender->device->caps & GPUD_CAP_SYNCHRONOUS)
         return deliver_now(sender, pending, delivery->copies, error);
@@ -496,12 +509,19 @@ static enum gpud_status keep_writing(struct gpud_sender *sender,
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a frame's record");
     }
     kept->sender = sender;
-    kept->delivery = pending->delivery;
+    copy_delivery(&kept->delivery, &pending->delivery);
     for (uint32_t i = 0; i < kept->delivery.count; i++) {
         struct gpud_delivery_target *target = &kept->delivery.target[i];
+        if (!takes_lines(target))
+            continue;
         bool copied = is_copied(&kept->delivery, target);
+        /* Into a slot for receivers that map it, a frame of an earlier pool is copied as a whole.
+         */
+        if (copied && slot_for(&kept->delivery, target->transport) == kept->delivery.device_slot &&
+            kept->delivery.device_slot)
+            continue;
         bool in_place = !copied && !target->transport->remote;
-        if (!takes_lines(target) || (!in_place && kept->delivery.layout.modifier))
+        if (!in_place && kept->delivery.layout.modifier)
             continue;
         target->early = true;
         target->stepwise = copied;
@@ -594,7 +614,7 @@ enum gpud_status gpud_deliver_rest(struct gpud_sender *sender, bool lost, struct
 {
     struct gpud_pending_delivery pending;
     pending.sender = sender;
-    pending.delivery = sender->writing->delivery;
+    copy_delivery(&pending.delivery, &sender->writing->delivery);
     put_record(sender, sender->writing);
     sender->writing = NULL;
     if (!lost)
@@ -611,7 +631,7 @@ enum gpud_status gpud_deliver(struct gpud_sender *sender, const struct gpud_deli
 {
     struct gpud_pending_delivery pending; /* not zeroed: some fields are not used for each frame */
     pending.sender = sender;
-    pending.delivery = *delivery;
+    copy_delivery(&pending.delivery, delivery);
     describe(sender, &pending.delivery);
     return delivery->by_lines ? keep_writing(sender, &pending, error)
                               : deliver_described(sender, &pending, error);

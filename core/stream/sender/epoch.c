@@ -4,13 +4,21 @@
 /* Epochs: a format and the rings made for it. */
 #include "stream/sender/epoch.h"
 
+#include "base/stop.h"
 #include "frame/layout.h"
 #include "route/route.h"
+#include "stream/sender/delivery.h"
 #include "stream/sender/lines.h"
 #include "stream/sender/poll.h"
+#include "stream/sender/waiting.h"
 #include "stream/shared/image.h"
 
 #include <string.h>
+
+/* How long a change of format, counted from the one before, and the end of the sender wait for
+ * receivers that still prepare their rings. */
+#define CHANGE_PATIENCE (100 * GPUD_MSEC)
+#define END_PATIENCE GPUD_SEC
 
 enum gpud_status gpud_sender_new_format(struct gpud_error *error)
 {
@@ -37,6 +45,7 @@ enum gpud_status gpud_sender_get_pool(struct gpud_sender *sender, enum gpud_ring
         gpud_sender_lock(sender);
         if (status != GPUD_OK)
             return status;
+        made->lender = sender;
         if (!*own && sender->epoch == epoch) {
             *own = made;
             break;
@@ -59,6 +68,8 @@ struct gpud_old_pools gpud_sender_start_epoch(struct gpud_sender *sender)
     /* Not reused: receivers may still read slots of the previous epoch. */
     sender->device_pool = sender->host_pool = NULL;
     sender->epoch++;
+    sender->epoch_start = sender->sequence;
+    sender->epoch_began = gpud_now();
     gpud_sender_wake_listener(sender);
     return old;
 }
@@ -67,6 +78,84 @@ void gpud_old_pools_release(struct gpud_old_pools *pools)
 {
     gpud_pool_unref(&pools->host);
     gpud_pool_unref(&pools->device);
+}
+
+/* --- frames that wait for a new ring --------------------------------------------------------- */
+
+static bool some_prepare(const struct gpud_sender *sender)
+{
+    for (uint32_t i = 0; i < sender->link_count; i++)
+        if (gpud_waiting_is_preparing(sender->links[i]))
+            return true;
+    return false;
+}
+
+static void await_prepared(struct gpud_sender *sender, int64_t deadline)
+{
+    while (some_prepare(sender) && !atomic_load(&sender->interrupted) && gpud_now() < deadline)
+        gpud_sender_wait_for_change(sender, deadline);
+    for (uint32_t i = 0; i < sender->link_count; i++)
+        sender->links[i]->waiting.was_late |= gpud_waiting_is_preparing(sender->links[i]);
+}
+
+void gpud_sender_settle_change(struct gpud_sender *sender)
+{
+    await_prepared(sender, sender->epoch_began + CHANGE_PATIENCE);
+}
+
+void gpud_sender_settle_end(struct gpud_sender *sender)
+{
+    await_prepared(sender, gpud_deadline(END_PATIENCE));
+}
+
+/* Delivers the link's oldest frame to it alone, like any frame; later ones join those that wait.
+ * false: not now. */
+static bool deliver_one(struct gpud_link *link)
+{
+    struct gpud_waiting_frame *frame = link->waiting.frames;
+    struct gpud_transport *transport = link->transport;
+    uint32_t entry;
+    if (!gpud_waiting_take_entry(link, &entry))
+        return false;
+    struct gpud_delivery delivery = {
+        .frame = &frame->slot->frame,
+        .info = &frame->info,
+        .submitted = frame->info.submitted_ns,
+        .device_slot = frame->slot,
+        .corrupted = frame->info.flags & GPUD_FRAME_CORRUPTED,
+        .sequence = frame->sequence,
+        .count = 1,
+        .target[0] = {.link = link, .transport = transport, .entry = entry},
+    };
+    if (transport->pool && transport->pool != frame->slot->pool &&
+        !(delivery.host_slot = gpud_pool_take(transport->pool))) {
+        gpud_transport_untake(transport, entry);
+        return false;
+    }
+    gpud_link_take_waiting(link);
+    link->references++;
+    transport->references++;
+    gpud_slot_hold(frame->slot);
+    link->waiting.late++;
+    gpud_deliver(link->sender, &delivery, NULL);
+    link->waiting.late--;
+    gpud_waiting_frame_free(frame);
+    GPUD_STOP_POINT("sender: waiting frame published");
+    return true;
+}
+
+void gpud_sender_deliver_waiting(struct gpud_sender *sender)
+{
+    for (uint32_t i = 0; i < sender->link_count; i++) {
+        struct gpud_link *link = sender->links[i];
+        bool some = false;
+        while (gpud_waiting_needs_device(link) && deliver_one(link))
+            some = true;
+        if (!some)
+            continue;
+        gpud_waiting_advance(link);
+        gpud_sender_changed(sender);
+    }
 }
 
 void gpud_sender_set_dmabufs(struct gpud_sender *sender, bool wanted)
@@ -105,6 +194,7 @@ enum gpud_status gpud_sender_configure(struct gpud_sender *sender, const struct 
     struct gpud_layout slots = choose_layout(sender, media, &layout);
     gpud_sender_lock(sender);
     gpud_lines_give_up(sender);
+    gpud_sender_settle_change(sender);
     sender->media = *media;
     sender->rows = layout;
     sender->layout = slots;

@@ -42,6 +42,16 @@ struct gpud_old_pools {
 struct gpud_old_pools gpud_sender_start_epoch(struct gpud_sender *sender);
 void gpud_old_pools_release(struct gpud_old_pools *pools);
 
+/* Before the next format, and before the end of the sender: waits, for a moment, until frames have
+ * gone out whose receivers still prepare their rings. Under the lock, which is dropped meanwhile.
+ */
+void gpud_sender_settle_change(struct gpud_sender *sender);
+void gpud_sender_settle_end(struct gpud_sender *sender);
+
+/* Delivers frames that waited for a ring (waiting.h) and take work of the device. In the listener's
+ * thread; under the lock, which is dropped meanwhile. */
+void gpud_sender_deliver_waiting(struct gpud_sender *sender);
+
 /* Fails a call during which the epoch ended. */
 enum gpud_status gpud_sender_new_format(struct gpud_error *error);
 

@@ -76,7 +76,7 @@ static enum gpud_status take_canary_slot(struct gpud_link *link, struct gpud_del
 {
     struct gpud_pool *pool = link->transport->pool;
     struct gpud_slot *slot = pool ? gpud_pool_take(pool) : NULL;
-    if (pool && !slot && gpud_waiting_reclaim_slot(link->sender, pool))
+    if (pool && !slot && gpud_waiting_reclaim_slot(link->sender, pool, true))
         slot = gpud_pool_take(pool);
     if (pool && !slot)
         return gpud_fail(error, GPUD_NO_MEMORY, "no slot is free for the test of the link");
@@ -117,7 +117,9 @@ static enum gpud_status deliver_canary(struct gpud_link *link, struct gpud_deliv
     target->transport = link->transport;
     link->references++;
     link->transport->references++;
-    delivery->sequence = sender->sequence;
+    /* Frames of this epoch may wait for the link, and have their numbers. */
+    delivery->sequence = link->streamed ? sender->epoch_start : sender->sequence;
+    delivery->info = &delivery->frame->info;
     status = gpud_deliver(sender, delivery, error);
     if (!is_offered(link, message->canary.epoch))
         return GPUD_CLOSED;
@@ -292,8 +294,10 @@ static void handle_ready(struct gpud_link *link, uint32_t epoch)
         sender->connects++;
         send_sticky(link);
     }
-    if (expected)
+    if (expected) {
+        gpud_waiting_ready(link);
         gpud_sender_changed(sender);
+    }
     gpud_sender_unlock(sender);
     if (!first)
         return;

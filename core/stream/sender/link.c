@@ -96,16 +96,30 @@ void gpud_sender_changed(struct gpud_sender *sender)
     gpud_event_raise(sender->loop.event);
 }
 
-void gpud_link_drop_waiting(struct gpud_link *link)
+struct gpud_waiting_frame *gpud_link_take_waiting(struct gpud_link *link)
 {
-    struct gpud_slot *slot = link->waiting.slot;
-    link->waiting.slot = NULL;
-    gpud_large_meta_clear(&link->waiting.info);
-    gpud_link_count_drop(link, &link->dropped_oldest);
-    gpud_slot_drop(slot);
+    struct gpud_waiting_frame *frame = link->waiting.frames;
+    link->waiting.frames = frame->next;
+    link->waiting.count--;
+    return frame;
 }
 
-/* Drops the waiting frame and messages. */
+void gpud_waiting_frame_free(struct gpud_waiting_frame *frame)
+{
+    gpud_large_meta_clear(&frame->info);
+    gpud_slot_drop(frame->slot);
+    free(frame);
+}
+
+void gpud_link_drop_waiting(struct gpud_link *link)
+{
+    struct gpud_waiting_frame *frame = gpud_link_take_waiting(link);
+    bool had_ring = link->state >= GPUD_LINK_STREAMING && link->epoch == frame->slot->pool->epoch;
+    gpud_link_count_drop(link, had_ring ? &link->dropped_oldest : &link->dropped_format);
+    gpud_waiting_frame_free(frame);
+}
+
+/* Drops the waiting frames and messages. */
 static void clear_waiting(struct gpud_link *link)
 {
     struct gpud_waiting *waiting = &link->waiting;
@@ -115,7 +129,7 @@ static void clear_waiting(struct gpud_link *link)
         free(gone);
     }
     waiting->held = 0;
-    if (waiting->slot)
+    while (waiting->frames)
         gpud_link_drop_waiting(link);
     waiting->owes_offer = false;
     waiting->give_up = waiting->look = 0;

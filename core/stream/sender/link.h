@@ -21,6 +21,14 @@ enum gpud_link_state {
     GPUD_LINK_DEAD,    /* gets no frame or message; the listener's thread frees it */
 };
 
+/* A frame that waits for a link, with a reference on its large meta. */
+struct gpud_waiting_frame {
+    struct gpud_waiting_frame *next;
+    struct gpud_slot *slot; /* as one of its users; complete */
+    uint64_t sequence;
+    struct gpud_frame_info info;
+};
+
 /* A message whose position is after a waiting frame. */
 struct gpud_held_message {
     struct gpud_held_message *next;
@@ -31,18 +39,19 @@ struct gpud_held_message {
     struct gpud_user_message event; /* allocated with only as much data as it has */
 };
 
-/* The frame and the messages that wait for a link: see waiting.c. */
+/* The frames and the messages that wait for a link: see waiting.c. */
 struct gpud_waiting {
-    struct gpud_slot *slot; /* of the waiting frame, as one of its users; NULL: no frame waits */
-    uint64_t sequence;
-    struct gpud_frame_info info;
-    uint32_t late; /* frames without a credit whose copies are still under way */
+    struct gpud_waiting_frame *frames, *last_frame; /* oldest first */
+    uint32_t count;                                 /* of them */
+    uint32_t late;      /* frames without a credit whose copies are still under way */
+    uint32_t late_kept; /* of these: for a link whose ring was not ready */
     struct gpud_held_message *first, *last; /* messages positioned after those frames */
     uint32_t held;
+    bool was_late;   /* its last handshake was not over when the next format came */
     bool is_armed;   /* the receiver sends a KICK for the next returned entry */
     bool owes_offer; /* the new epoch's OFFER follows: wakes the listener's thread */
-    int64_t give_up; /* when to drop the frame; 0: never */
-    int64_t look;    /* when to check the card's queue for room; 0: not needed */
+    int64_t give_up; /* when to drop the frames; 0: never */
+    int64_t look;    /* when to look for room that nothing reports; 0: not needed */
 };
 
 /* Why a link ended. Set under the lock; the listener's thread logs it. */
@@ -91,7 +100,8 @@ struct gpud_link {
     struct gpud_waiting waiting;
     struct gpud_spin spin;
     uint64_t delivered, dropped;
-    uint64_t dropped_newest, dropped_oldest, dropped_failed; /* parts of `dropped` */
+    /* Parts of `dropped`. */
+    uint64_t dropped_newest, dropped_oldest, dropped_failed, dropped_format;
     struct gpud_link_stats stats; /* the receiver's, as of its transport before this one */
 
     uint32_t kicks_due;   /* requested; see poll.c */
@@ -118,10 +128,10 @@ static inline bool gpud_link_is_ready(const struct gpud_link *link)
     return link->state == GPUD_LINK_STREAMING && link->epoch == link->sender->epoch;
 }
 
-/* Whether a frame waits for an entry, or will wait. */
+/* Whether a frame waits for the link, or will wait. */
 static inline bool gpud_link_is_behind(const struct gpud_link *link)
 {
-    return link->waiting.slot || link->waiting.late;
+    return link->waiting.frames || link->waiting.late;
 }
 
 /* Whether the receiver is in this process and context, so that it can get memory by pointer. */
@@ -157,7 +167,13 @@ static inline void gpud_link_count_drop(struct gpud_link *link, uint64_t *cause)
     GPUD_PROBE(drop, link->sender, link->id, link->dropped);
 }
 
-/* Drops the waiting frame, of which there is one. */
+/* Takes out the oldest waiting frame, of which there is one. */
+struct gpud_waiting_frame *gpud_link_take_waiting(struct gpud_link *link);
+
+/* Ends a frame that was taken out. */
+void gpud_waiting_frame_free(struct gpud_waiting_frame *frame);
+
+/* Drops the oldest waiting frame, of which there is one. */
 void gpud_link_drop_waiting(struct gpud_link *link);
 
 /* Makes the link DEAD after the end of its connection or a violation. Takes back the frames that

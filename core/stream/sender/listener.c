@@ -8,6 +8,7 @@
 
 #include "base/stop.h"
 #include "stream/sender/delivery.h"
+#include "stream/sender/epoch.h"
 #include "stream/sender/handshake.h"
 #include "stream/sender/newcomer.h"
 #include "stream/sender/offer.h"
@@ -43,14 +44,13 @@ static void take_over(struct gpud_sender *sender)
 {
     struct gpud_error error = {0};
     enum gpud_status status = gpud_listener_take_over(sender->listener, &error);
-    if (status == GPUD_AGAIN)
-        return;
-    if (status != GPUD_OK) {
+    if (status != GPUD_OK && status != GPUD_AGAIN) {
         pause_accepting(sender, error.reason);
         return;
     }
-    sender->accept_pause = 0;
-    gpud_log_info(&sender->context->log, AREA, "the address is free: this sender has it now");
+    sender->accept_pause = 0; /* also where there is nothing to take over: that is no failure */
+    if (status == GPUD_OK)
+        gpud_log_info(&sender->context->log, AREA, "the address is free: this sender has it now");
 }
 
 static void accept_newcomers(struct gpud_sender *sender)
@@ -61,8 +61,10 @@ static void accept_newcomers(struct gpud_sender *sender)
         struct gpud_channel *channel;
         struct gpud_peer peer;
         enum gpud_status status = gpud_listener_accept(sender->listener, &channel, &peer, &error);
-        if (status == GPUD_AGAIN)
+        if (status == GPUD_AGAIN) {
+            sender->accept_pause = 0;
             return;
+        }
         if (status == GPUD_NO_ACCESS) {
             char peer_text[GPUD_PEER_TEXT_MAX];
             gpud_log_warning(log, AREA, "%s turned away: %s", gpud_peer_text(&peer, peer_text),
@@ -183,7 +185,7 @@ static bool needs_turns(const struct gpud_sender *sender)
 static int64_t next_deadline(struct gpud_sender *sender)
 {
     int64_t next = gpud_newcomers_deadline(sender);
-    if (sender->accept_pause)
+    if (sender->accept_pause && !gpud_newcomers_are_full(sender))
         next = earlier(next, sender->accept_pause);
     gpud_sender_lock(sender);
     sender->is_at_rest = !needs_turns(sender);
@@ -204,6 +206,7 @@ void gpud_listener_turn(struct gpud_sender *sender)
     int64_t now = gpud_now();
     gpud_sender_lock(sender);
     gpud_waiting_turn(sender, now);
+    gpud_sender_deliver_waiting(sender);
     gpud_sender_sample(sender, now);
     gpud_sender_unlock(sender);
     log_epoch(sender);
@@ -251,7 +254,7 @@ static void *run(void *arg)
         /* Each turn, because an event may come just before the other sender lets go. */
         if (!pause && atomic_load(&sender->listener->stands_by))
             take_over(sender);
-        else if (fds[1].revents)
+        else if (fds[1].revents || (!pause && sender->accept_pause))
             accept_newcomers(sender);
         gpud_listener_turn(sender);
     }

@@ -66,7 +66,7 @@ void gpud_sender_poll_disarm(struct gpud_sender *sender)
     watch_pools(sender, -1);
     for (uint32_t i = 0; i < sender->link_count; i++) {
         struct gpud_link *link = sender->links[i];
-        if (!link->transport || !link->transport->page.page || link->waiting.slot)
+        if (!link->transport || !link->transport->page.page || link->waiting.frames)
             continue;
         gpud_page_poll_end(&link->transport->page.end);
         link->waiting.is_armed = false;

@@ -499,3 +499,8 @@ struct gpud_slot *gpud_pool_slot_of(const struct gpud_pool *pool, struct gpud_fr
 {
     return frame->ops == &lent_ops && frame->owner == pool ? (struct gpud_slot *)frame : NULL;
 }
+
+bool gpud_pool_was_lent_by(const struct gpud_frame *frame, const struct gpud_sender *sender)
+{
+    return frame->ops == &lent_ops && ((const struct gpud_pool *)frame->owner)->lender == sender;
+}

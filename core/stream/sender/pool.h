@@ -16,6 +16,7 @@
 #include "route/ops.h"
 
 struct gpud_pool;
+struct gpud_sender;
 
 #define GPUD_SLOT_READS GPUD_RECEIVERS_MAX
 
@@ -51,6 +52,7 @@ struct gpud_pool {
     struct gpud_device *viewer; /* another device that copies into the slots; NULL: none */
     struct gpud_ring ring;
     uint32_t share; /* slots that each user of the pool has room for, at least */
+    const struct gpud_sender *lender; /* only to be compared: it may be gone */
     struct gpud_memory *views[GPUD_RING_MEMORIES_MAX];
     struct gpud_handle handle[GPUD_RING_MEMORIES_MAX]; /* for importers; created on first use */
     bool exported[GPUD_RING_MEMORIES_MAX];
@@ -147,6 +149,9 @@ void gpud_slot_add_read(struct gpud_slot *slot, const struct gpud_fence *fence);
 
 /* Whether the frame was lent by a pool whose slots are written in the order of this queue. */
 bool gpud_pool_orders(const struct gpud_frame *frame, const struct gpud_queue *queue);
+
+/* Whether a pool of this sender lent the frame, the current one or one before. */
+bool gpud_pool_was_lent_by(const struct gpud_frame *frame, const struct gpud_sender *sender);
 
 /* The frame's slot, or NULL if this pool did not lend it. */
 struct gpud_slot *gpud_pool_slot_of(const struct gpud_pool *pool, struct gpud_frame *frame);

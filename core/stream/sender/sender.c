@@ -7,6 +7,7 @@
 #include "base/stop.h"
 #include "route/route.h"
 #include "stream/sender/delivery.h"
+#include "stream/sender/epoch.h"
 #include "stream/sender/lines.h"
 #include "stream/sender/listener.h"
 #include "stream/sender/poll.h"
@@ -47,6 +48,7 @@ static void wait_for_deliveries(struct gpud_sender *sender)
 {
     gpud_sender_lock(sender);
     gpud_lines_give_up(sender);
+    gpud_sender_settle_end(sender);
     for (uint32_t i = 0; i < sender->link_count; i++)
         if (sender->links[i]->state != GPUD_LINK_DEAD && sender->links[i]->transport &&
             sender->links[i]->transport->queues.post)
@@ -80,7 +82,7 @@ static void end(struct gpud_sender *gone, struct gpud_listener **listener)
         struct gpud_link *link = gone->links[i];
         struct gpud_message message = {.type = GPUD_MESSAGE_BYE};
         gpud_print(message.refuse.reason, "the sender stopped");
-        gpud_waiting_drop(link);
+        gpud_waiting_end(link);
         if (link->state != GPUD_LINK_DEAD)
             gpud_link_send(link, &message);
         GPUD_STOP_POINT("sender: BYE sent");

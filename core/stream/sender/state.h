@@ -9,7 +9,7 @@
  *     transport.c   a link's ring and page in one epoch
  *     link.c        one receiver, under the lock
  *     poll.c        waiting in an application's event loop
- *     waiting.c     the newest frame for a slow receiver, if none can be taken back
+ *     waiting.c     frames that wait for a link: of a new format, or the newest for a slow one
  *     targets.h     the delivery of one frame
  *     source.c      where its bytes come from, and when they are complete
  *     copies.c      the devices' work for each receiver
@@ -124,6 +124,8 @@ struct gpud_sender {
     /* The epoch. */
     bool configured, ended;
     uint32_t epoch;
+    uint64_t epoch_start;         /* the sequence before its first frame */
+    int64_t epoch_began;          /* when */
     bool dmabufs_wanted, dmabufs; /* lent frames have one: from the next epoch on; in this one */
     struct gpud_media media;
     struct gpud_layout rows;       /* of the media */

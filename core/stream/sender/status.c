@@ -67,6 +67,7 @@ static void describe_link(const struct gpud_link *link, struct gpud_link_info *i
     info->dropped_newest = link->dropped_newest;
     info->dropped_oldest = link->dropped_oldest;
     info->dropped_failed = link->dropped_failed;
+    info->dropped_format = link->dropped_format;
     info->stats = link->stats;
     if (!transport || !transport->page.page)
         return;

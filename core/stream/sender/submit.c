@@ -46,6 +46,10 @@ static bool await_releases(struct gpud_sender *sender)
     return some;
 }
 
+/* How long after a change of format frames that wait for receivers keep slots that the application
+ * needs: the ring soon grows by the receivers' shares. */
+#define GROWTH_PATIENCE (50 * GPUD_MSEC)
+
 /* Takes a free slot of a pool, and waits for one if needed (dropping the lock meanwhile). */
 static enum gpud_status take_slot(struct gpud_sender *sender, struct gpud_pool *pool,
                                   int64_t deadline, struct gpud_slot **slot,
@@ -60,11 +64,13 @@ static enum gpud_status take_slot(struct gpud_sender *sender, struct gpud_pool *
         reap_all(sender);
         if ((*slot = gpud_pool_take(pool)))
             return GPUD_OK;
-        if (await_releases(sender) || gpud_waiting_reclaim_slot(sender, pool))
+        int64_t now = gpud_now();
+        if (await_releases(sender) ||
+            gpud_waiting_reclaim_slot(
+                sender, pool, now >= deadline || now >= sender->epoch_began + GROWTH_PATIENCE))
             continue;
         if (atomic_load(&sender->interrupted))
             return gpud_sender_interrupted(error);
-        int64_t now = gpud_now();
         sender->lacks_slot = true;
         if (now >= deadline)
             return gpud_pool_explain(pool, error);
@@ -140,17 +146,29 @@ static void take_target(struct gpud_link *link, uint32_t entry, struct gpud_deli
     link->transport->references++;
 }
 
+/* A target whose frame waits in a slot, see waiting.c. */
+static void take_waiting_target(struct gpud_link *link, enum gpud_waiting_kind kind,
+                                struct gpud_delivery_target *target)
+{
+    take_target(link, GPUD_NO_ENTRY, target);
+    link->waiting.late++;
+    if (kind != GPUD_WAITING_KEPT)
+        return;
+    link->waiting.late_kept++;
+    gpud_transport_unref(&target->transport);
+}
+
 /* Model (tests/model): credit.1 to credit.4 in ring.pml.
  *
  * Takes a credit of one receiver, by its policy. GPUD_OK with *target filled; GPUD_CLOSED: it gets
- * nothing (it is dead, or the frame is dropped for it: *drop); GPUD_AGAIN, GPUD_TIMEOUT: it blocks.
- */
+ * nothing (it is dead, or the frame is dropped for it, which counts as *drop); GPUD_AGAIN,
+ * GPUD_TIMEOUT: it blocks. */
 static enum gpud_status take_credit(struct gpud_link *link, int64_t deadline,
-                                    struct gpud_delivery_target *target, bool *drop,
+                                    struct gpud_delivery_target *target, uint64_t **drop,
                                     struct gpud_error *error)
 {
     struct gpud_sender *sender = link->sender;
-    *drop = false;
+    *drop = NULL;
     GPUD_STOP_POINT("sender: before a credit is taken");
     for (;;) {
         if (!gpud_link_takes_frames(link))
@@ -161,7 +179,7 @@ static enum gpud_status take_credit(struct gpud_link *link, int64_t deadline,
             gpud_link_kill(link, GPUD_LOG_WARNING, reason.reason);
             continue;
         }
-        if (ready && link->waiting.slot) {
+        if (ready && link->waiting.frames) {
             gpud_waiting_advance(link);
             if (!gpud_link_is_ready(link))
                 continue;
@@ -177,9 +195,9 @@ static enum gpud_status take_credit(struct gpud_link *link, int64_t deadline,
             GPUD_STOP_POINT("sender: credit taken");
             return GPUD_OK;
         }
-        if (ready && policy == GPUD_SLOW_DROP_OLDEST && gpud_waiting_is_possible(link)) {
-            take_target(link, GPUD_NO_ENTRY, target);
-            link->waiting.late++;
+        enum gpud_waiting_kind waits = gpud_waiting_kind(link);
+        if (waits != GPUD_WAITING_NONE) {
+            take_waiting_target(link, waits, target);
             return GPUD_OK;
         }
         if (ready && policy == GPUD_SLOW_DROP_OLDEST) {
@@ -192,7 +210,7 @@ static enum gpud_status take_credit(struct gpud_link *link, int64_t deadline,
                 continue;
         }
         if (!blocks) {
-            *drop = true;
+            *drop = ready ? &link->dropped_newest : &link->dropped_format;
             return GPUD_CLOSED;
         }
         if (atomic_load(&sender->interrupted))
@@ -242,9 +260,10 @@ struct needs {
 };
 
 static void add_need(const struct gpud_sender *sender, const struct gpud_transport *transport,
-                     struct needs *needs)
+                     bool waits, struct needs *needs)
 {
-    if (!transport || !transport->pool)
+    needs->local |= waits;
+    if (waits || !transport || !transport->pool)
         return; /* the receiver owns the ring */
     bool staged = transport->on_host && sender->device != sender->host;
     needs->local |= !staged;
@@ -308,8 +327,11 @@ static enum gpud_status submit(struct gpud_sender *sender, struct gpud_frame *fr
     struct gpud_link *links[GPUD_RECEIVERS_MAX];
     uint32_t count = snapshot(sender, links), drops = 0;
     struct gpud_link *dropped[GPUD_RECEIVERS_MAX];
+    uint64_t *cause[GPUD_RECEIVERS_MAX];
     struct gpud_delivery delivery;
     delivery.frame = frame;
+    delivery.info = &frame->info;
+    delivery.submitted = 0;
     delivery.consume = how == CONSUME;
     delivery.by_lines = how == BY_LINES;
     delivery.canary = delivery.corrupted = false;
@@ -320,21 +342,26 @@ static enum gpud_status submit(struct gpud_sender *sender, struct gpud_frame *fr
     uint32_t epoch = sender->epoch;
     struct needs needs = {0};
     for (uint32_t i = 0; i < count; i++)
-        add_need(sender, links[i]->transport, &needs);
+        add_need(sender, links[i]->transport,
+                 (!gpud_link_is_ready(links[i]) || gpud_link_is_behind(links[i])) &&
+                     gpud_waiting_kind(links[i]) == GPUD_WAITING_KEPT,
+                 &needs);
     enum gpud_status status = take_slots(sender, needs, deadline, &delivery, error);
     for (uint32_t i = 0; i < count && status == GPUD_OK; i++) {
-        bool drop;
+        uint64_t *drop;
         status = take_credit(links[i], deadline, &delivery.target[delivery.count], &drop, error);
         if (status == GPUD_OK)
             delivery.count++;
-        if (drop)
+        if (drop) {
+            cause[drops] = drop;
             dropped[drops++] = links[i];
+        }
         if (status == GPUD_CLOSED)
             status = GPUD_OK;
     }
     /* While a credit was awaited, a handshake may have ended with another route. */
     for (uint32_t i = 0; i < delivery.count; i++)
-        add_need(sender, delivery.target[i].transport, &needs);
+        add_need(sender, delivery.target[i].transport, !delivery.target[i].transport, &needs);
     if (status == GPUD_OK)
         status = take_slots(sender, needs, deadline, &delivery, error);
     if (status == GPUD_OK && epoch != sender->epoch)
@@ -345,7 +372,7 @@ static enum gpud_status submit(struct gpud_sender *sender, struct gpud_frame *fr
         GPUD_PROBE(submit, sender, delivery.count, delivery.sequence);
         sender->ended = false;
         for (uint32_t i = 0; i < drops; i++)
-            gpud_link_count_drop(dropped[i], &dropped[i]->dropped_newest);
+            gpud_link_count_drop(dropped[i], cause[i]);
         status = gpud_deliver(sender, &delivery, error);
     } else {
         give_up(&delivery);
@@ -369,7 +396,7 @@ static enum gpud_status check_frame(const struct gpud_sender *sender, struct gpu
                          "the frame before is whole up to line %u of %u: submit the rest of its "
                          "lines, or release it",
                          sender->lines, gpud_deliver_writing(sender)->info.layout.height);
-    if (how == BY_LINES && (!sender->device_pool || !gpud_pool_slot_of(sender->device_pool, frame)))
+    if (how == BY_LINES && !gpud_pool_was_lent_by(frame, sender))
         return gpud_fail(error, GPUD_INVALID,
                          "only a frame that this sender lent can be submitted line by line");
     if (how == BY_LINES && frame->info.flags & GPUD_FRAME_READ_ONLY)

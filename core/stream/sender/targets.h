@@ -11,7 +11,7 @@
 #define GPUD_NO_ENTRY UINT32_MAX
 struct gpud_delivery_target {
     struct gpud_link *link;
-    struct gpud_transport *transport; /* a reference */
+    struct gpud_transport *transport; /* a reference; NULL: of no ring yet, see waiting.c */
     uint32_t entry;                   /* taken, or GPUD_NO_ENTRY if none was free, see waiting.c */
     bool failed;                      /* its device did not accept the frame */
     bool early;                       /* published while the frame is still written */
@@ -21,6 +21,8 @@ struct gpud_delivery_target {
 struct gpud_delivery {
     struct gpud_frame
         *frame; /* the caller's until the delivery is done, then released if `consume` */
+    const struct gpud_frame_info *info; /* of the frame, as it is sent; until gpud_deliver() ends */
+    uint64_t submitted;                 /* likewise; 0: now */
     bool consume;
     bool canary;                   /* a link's test frame: not counted */
     bool by_lines;                 /* the frame is still being written: see lines.h */
@@ -47,7 +49,7 @@ struct gpud_delivery {
  * signal for each. */
 static inline bool gpud_target_waits(const struct gpud_delivery_target *target)
 {
-    return target->transport->place == GPUD_SIGNAL_NONE || target->stepwise;
+    return !target->transport || target->transport->place == GPUD_SIGNAL_NONE || target->stepwise;
 }
 
 /* The row before which its copies end. */

@@ -377,7 +377,7 @@ static char *meta_of(const struct gpud_transport *transport, uint32_t entry)
 
 void gpud_transport_describe(struct gpud_transport *transport, uint32_t entry,
                              const struct gpud_frame_info *info, struct gpud_slot *slot,
-                             uint64_t sequence, uint64_t dropped)
+                             uint64_t sequence, uint64_t dropped, uint64_t submitted)
 {
     struct gpud_descriptor *descriptor = gpud_page_descriptor(&transport->page, entry);
     descriptor->sequence = sequence;
@@ -386,7 +386,7 @@ void gpud_transport_describe(struct gpud_transport *transport, uint32_t entry,
     descriptor->dts = info->dts_ns;
     descriptor->duration = info->duration_ns;
     descriptor->offset = info->offset;
-    descriptor->submit_time = (uint64_t)gpud_now();
+    descriptor->submit_time = submitted;
     descriptor->slot = slot && !transport->remote ? slot->frame.slot : entry;
     transport->value_of[entry] = transport->place == GPUD_SIGNAL_NONE ? 0 : ++transport->value;
     descriptor->value = transport->value_of[entry];

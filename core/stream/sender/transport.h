@@ -111,7 +111,7 @@ enum gpud_status gpud_transport_revoke(struct gpud_transport *transport, struct 
  * ring). */
 void gpud_transport_describe(struct gpud_transport *transport, uint32_t entry,
                              const struct gpud_frame_info *info, struct gpud_slot *slot,
-                             uint64_t sequence, uint64_t dropped);
+                             uint64_t sequence, uint64_t dropped, uint64_t submitted);
 
 /* Publishes a frame that is complete, or whose copy and signal are enqueued. Returns whether the
  * receiver had to be woken. */

@@ -2,20 +2,28 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* clang-format off */
-/* Drop-oldest for page carriers that cannot take back (wire/page.h). A frame without a credit waits
- * here, one for each link, until the next such frame replaces it.
+/* Frames that wait for a link which cannot take them yet, oldest first, in two cases:
+ *
+ *     a new epoch       its receiver has not answered the OFFER, or not confirmed the test. That is
+ *                       no slowness: as many frames wait as its share of the ring has slots
+ *     drop-oldest       for page carriers that cannot take back (wire/page.h): the newest frame
+ *                       waits until the next one replaces it
  *
  *     submit            no credit: a target without an entry, `late` until its copies are done
- *     copies done       the frame replaces the waiting one, or is sent at once
- *     entry comes back  a KICK wakes the sender's thread, which sends the waiting frame
+ *     copies done       the frame joins the waiting ones, or is sent at once
+ *     READY             the listener's thread sends them; epoch.c those that take work of a device
+ *     entry comes back  a KICK wakes that thread, which sends the next waiting frame
  *
  * Messages after a waiting or late frame are held, because their position is unknown until that
- * frame is sent or dropped. So is the OFFER of the next epoch.
+ * frame is sent or dropped; those of a new epoch until its ring is ready. So is the OFFER of the
+ * next epoch, for frames of a ring that is in use.
  *
- * The frame keeps its slot, for which the pool has no extra one: it is dropped when another user
- * needs a slot, on an interrupt, and at the end of the sender. EOS and OFFER wait for it for 5 s at
- * most, because a receiver may give nothing back before it has seen them. All under the lock.
- * Model: tests/model/waiting.pml. */
+ * A frame keeps its slot. Frames of a new epoch wait in the link's own share of the ring; another
+ * one has no slot to spare, and is dropped when another user needs it. All are dropped on an
+ * interrupt, and, after a second, at the end of the sender. EOS and OFFER wait for frames of a ring
+ * in use for 5 s at most, because a receiver may give nothing back before it has seen them. All
+ * under the lock.
+ * Model: tests/model/waiting.pml, and epochs.pml for new epochs. */
 /* clang-format on */
 #include "stream/sender/waiting.h"
 
@@ -28,16 +36,80 @@
 #include <string.h>
 
 #define PATIENCE (5 * GPUD_SEC)
-/* How often to check a card's queue for room, which it does not report. */
+/* How often to look for room that nothing reports: in a card's queue, or a free slot in host pages.
+ */
 #define ROOM_LOOK (2 * GPUD_MSEC)
-/* The limit of messages held for one frame; beyond it the frame is dropped. All are sent at once
- * later, and a card accepts 32 before the first has arrived. */
+/* The limit of messages held for a link; beyond it frames are dropped. All are sent at once later,
+ * and a card accepts 32 before the first has arrived; a local socket has room for many more. */
 #define HELD_MAX 28
+#define HELD_MAX_HERE 200
 
-bool gpud_waiting_is_possible(const struct gpud_link *link)
+static uint32_t held_max(const struct gpud_link *link)
+{
+    return link->channel->ops->remote ? HELD_MAX : HELD_MAX_HERE;
+}
+
+/* --- where frames may go ------------------------------------------------------------------- */
+
+static bool can_take_back(const struct gpud_transport *transport)
+{
+    return transport->page.end.carrier->can_take_back;
+}
+
+/* How many frames may wait: as many as the link's share has slots that its entries do not use; and
+ * only the newest where it is just slow. */
+static uint32_t limit_of(const struct gpud_link *link)
+{
+    uint32_t share = link->sender->slots;
+    if (!gpud_link_is_ready(link))
+        return share;
+    const struct gpud_page_tx *page = &link->transport->page;
+    uint32_t used = page->entries - page->free_count;
+    bool is_slow = page->free_count == 0 && !can_take_back(link->transport);
+    return used < share && !is_slow ? share - used : 1;
+}
+
+/* Whether frames of this link go into its FIFO because its ring is not ready, or was not until just
+ * now and older frames have to go first. */
+static bool is_kept(const struct gpud_link *link)
+{
+    return !gpud_link_is_ready(link) ||
+           (gpud_link_is_behind(link) && can_take_back(link->transport));
+}
+
+enum gpud_waiting_kind gpud_waiting_kind(const struct gpud_link *link)
+{
+    const struct gpud_waiting *waiting = &link->waiting;
+    enum gpud_slow_receiver policy = gpud_link_policy(link);
+    if (policy == GPUD_SLOW_BLOCK)
+        return GPUD_WAITING_NONE;
+    if (is_kept(link))
+        return policy == GPUD_SLOW_DROP_OLDEST || waiting->count + waiting->late < limit_of(link)
+                   ? GPUD_WAITING_KEPT
+                   : GPUD_WAITING_NONE;
+    return policy == GPUD_SLOW_DROP_OLDEST && !can_take_back(link->transport) &&
+                   link->transport->pool
+               ? GPUD_WAITING_NEWEST
+               : GPUD_WAITING_NONE;
+}
+
+/* Whether the slot's frame can go into the link's ring: not while a new epoch's is not ready. */
+static bool is_open_for(const struct gpud_link *link, const struct gpud_slot *slot)
+{
+    return link->state == GPUD_LINK_STREAMING && link->epoch == slot->pool->epoch;
+}
+
+/* Whether sending it takes work of the device: a copy, a signal, or an operation of the route. */
+static bool needs_device(const struct gpud_link *link, const struct gpud_slot *slot)
 {
     const struct gpud_transport *transport = link->transport;
-    return !transport->page.end.carrier->can_take_back && transport->pool;
+    return transport->pool != slot->pool || transport->queues.own ||
+           transport->place != GPUD_SIGNAL_NONE;
+}
+
+static bool is_obsolete(const struct gpud_link *link, const struct gpud_slot *slot)
+{
+    return slot->pool->epoch != link->sender->epoch && !is_open_for(link, slot);
 }
 
 /* --- messages ------------------------------------------------------------------------------ */
@@ -50,18 +122,19 @@ static struct gpud_held_message *pop(struct gpud_waiting *waiting)
     return first;
 }
 
-/* A message of this epoch must follow its OFFER. */
+/* Whether its epoch's ring is in use, so that it has a position. */
 static bool may_go(const struct gpud_link *link, const struct gpud_held_message *held)
 {
-    uint32_t epoch = link->sender->epoch;
-    return held->epoch != epoch || link->epoch == epoch;
+    return link->state == GPUD_LINK_STREAMING && held->epoch <= link->epoch;
 }
 
-/* Sends the messages positioned before that frame. Model: send.1. */
-static void send_held(struct gpud_link *link, uint64_t before)
+/* Sends the messages positioned before that frame. last: there will be no other occasion. Model:
+ * send.1. */
+static void send_held(struct gpud_link *link, uint64_t before, bool last)
 {
     struct gpud_waiting *waiting = &link->waiting;
-    while (waiting->first && waiting->first->after < before && may_go(link, waiting->first)) {
+    while (waiting->first && waiting->first->after < before &&
+           (last || may_go(link, waiting->first))) {
         struct gpud_held_message *held = pop(waiting);
         struct gpud_message message = {.type = held->type};
         if (held->type == GPUD_MESSAGE_EVENT) {
@@ -95,22 +168,22 @@ void gpud_waiting_send(struct gpud_link *link, struct gpud_message *message)
 {
     struct gpud_waiting *waiting = &link->waiting;
     const struct gpud_sender *sender = link->sender;
-    if (waiting->held == HELD_MAX)
+    if (waiting->held == held_max(link))
         gpud_waiting_drop(link);
     if (!gpud_link_takes_frames(link))
         return;
-    if (!gpud_link_is_behind(link) && !waiting->first && link->epoch == sender->epoch) {
+    if (!gpud_link_is_behind(link) && !waiting->first && gpud_link_is_ready(link)) {
         gpud_link_send(link, message);
         return;
     }
     bool is_event = message->type == GPUD_MESSAGE_EVENT;
-    struct gpud_held_message *held = waiting->held < HELD_MAX
+    struct gpud_held_message *held = waiting->held < held_max(link)
                                          ? malloc(offsetof(struct gpud_held_message, event.data) +
                                                   (is_event ? message->event.size : 0))
                                          : NULL;
     if (!held) {
         gpud_link_kill(link, GPUD_LOG_WARNING,
-                       waiting->held < HELD_MAX
+                       waiting->held < held_max(link)
                            ? "out of memory for a message to it"
                            : "it reads nothing, and too many messages wait for it");
         return;
@@ -130,7 +203,7 @@ void gpud_waiting_send(struct gpud_link *link, struct gpud_message *message)
     keep(waiting, held);
 }
 
-/* --- the frame ----------------------------------------------------------------------------- */
+/* --- frames -------------------------------------------------------------------------------- */
 
 static bool take_entry(struct gpud_link *link, uint32_t *entry)
 {
@@ -142,8 +215,8 @@ static void write_out(struct gpud_link *link, uint32_t entry, const struct gpud_
                       struct gpud_slot *slot, uint64_t sequence)
 {
     struct gpud_transport *transport = link->transport;
-    gpud_transport_describe(transport, entry, info, slot, sequence, link->dropped);
-    gpud_page_descriptor(&transport->page, entry)->submit_time = info->submitted_ns;
+    gpud_transport_describe(transport, entry, info, slot, sequence, link->dropped,
+                            info->submitted_ns);
     if (gpud_transport_publish(transport, entry))
         atomic_fetch_add_explicit(&link->sender->kicks, 1, memory_order_relaxed);
     GPUD_PROBE(publish, link->sender, link->id, sequence);
@@ -151,25 +224,35 @@ static void write_out(struct gpud_link *link, uint32_t entry, const struct gpud_
     link->sender->delivered++;
 }
 
-/* Model: advance.1. false: the link ended. */
-static bool write_waiting(struct gpud_link *link)
+static bool reap(struct gpud_link *link)
+{
+    struct gpud_error error;
+    if (gpud_transport_reap(link->transport, &error) == GPUD_OK)
+        return true;
+    gpud_link_kill(link, GPUD_LOG_WARNING, error.reason);
+    return false;
+}
+
+/* Sends frames in order, each behind the messages before it, until one needs the device or there
+ * is no entry for it. May end the link. Model: advance.1. */
+static void write_waiting(struct gpud_link *link)
 {
     struct gpud_waiting *waiting = &link->waiting;
-    struct gpud_error error;
     uint32_t entry;
-    if (gpud_transport_reap(link->transport, &error) != GPUD_OK) {
-        gpud_link_kill(link, GPUD_LOG_WARNING, error.reason);
-        return false;
-    }
-    if (waiting->slot && take_entry(link, &entry)) {
-        struct gpud_slot *slot = waiting->slot;
-        waiting->slot = NULL;
-        write_out(link, entry, &waiting->info, slot, waiting->sequence);
-        gpud_large_meta_clear(&waiting->info);
-        gpud_slot_drop(slot);
+    while (waiting->frames && is_obsolete(link, waiting->frames->slot))
+        gpud_link_drop_waiting(link);
+    if (!waiting->frames || !is_open_for(link, waiting->frames->slot) || !reap(link))
+        return;
+    while (waiting->frames && is_open_for(link, waiting->frames->slot) &&
+           !needs_device(link, waiting->frames->slot)) {
+        send_held(link, waiting->frames->sequence, false);
+        if (!gpud_link_takes_frames(link) || !take_entry(link, &entry))
+            return;
+        struct gpud_waiting_frame *frame = gpud_link_take_waiting(link);
+        write_out(link, entry, &frame->info, frame->slot, frame->sequence);
+        gpud_waiting_frame_free(frame);
         GPUD_STOP_POINT("sender: waiting frame published");
     }
-    return true;
 }
 
 /* Sends what was held for the last waiting frame. */
@@ -178,19 +261,27 @@ static void finish(struct gpud_link *link)
     struct gpud_waiting *waiting = &link->waiting;
     if (gpud_link_is_behind(link) || !gpud_link_takes_frames(link))
         return;
-    waiting->give_up = 0;
-    send_held(link, UINT64_MAX);
+    if (link->state == GPUD_LINK_STREAMING)
+        waiting->give_up = 0;
+    send_held(link, UINT64_MAX, false);
     if (waiting->owes_offer && gpud_link_takes_frames(link)) {
         waiting->owes_offer = false;
         gpud_sender_wake_listener(link->sender);
     }
 }
 
-/* Sets a timer if only the card's queue lacks room. */
+/* Whether the oldest frame waits for nothing but an entry of its ring, or room behind one. */
+static bool wants_entry(const struct gpud_link *link)
+{
+    const struct gpud_waiting *waiting = &link->waiting;
+    return waiting->frames && is_open_for(link, waiting->frames->slot);
+}
+
+/* Sets a timer if an entry is free, and something else is missing that nothing reports. */
 static void look_for_room(struct gpud_link *link)
 {
     struct gpud_waiting *waiting = &link->waiting;
-    bool wants_room = waiting->slot && link->transport->page.free_count > 0;
+    bool wants_room = wants_entry(link) && link->transport->page.free_count > 0;
     if (wants_room && !waiting->look)
         gpud_sender_wake_listener(link->sender); /* to take the new deadline into account */
     waiting->look = wants_room ? gpud_deadline(ROOM_LOOK) : 0;
@@ -199,10 +290,10 @@ static void look_for_room(struct gpud_link *link)
 void gpud_waiting_advance(struct gpud_link *link)
 {
     struct gpud_waiting *waiting = &link->waiting;
-    while (waiting->slot) {
-        if (!write_waiting(link))
-            return;
-        if (!waiting->slot || waiting->is_armed)
+    for (;;) {
+        write_waiting(link);
+        if (!wants_entry(link) || waiting->is_armed ||
+            (link->transport->page.free_count && needs_device(link, waiting->frames->slot)))
             break;
         /* Check once more after arming. Model: arm.1 to arm.3. */
         waiting->is_armed = true;
@@ -213,39 +304,71 @@ void gpud_waiting_advance(struct gpud_link *link)
     finish(link);
 }
 
+/* Adds a frame behind those that wait, and drops the oldest if they are too many. */
+static void keep_frame(struct gpud_link *link, const struct gpud_frame_info *info,
+                       struct gpud_slot *slot, uint64_t sequence)
+{
+    struct gpud_waiting *waiting = &link->waiting;
+    struct gpud_waiting_frame *frame = malloc(sizeof(*frame));
+    if (!frame) {
+        gpud_link_count_drop(link, &link->dropped_failed);
+        return;
+    }
+    frame->next = NULL;
+    frame->info = *info;
+    gpud_large_meta_ref(info->large_meta);
+    frame->sequence = sequence;
+    frame->slot = slot;
+    gpud_slot_hold(slot);
+    *(waiting->frames ? &waiting->last_frame->next : &waiting->frames) = frame;
+    waiting->last_frame = frame;
+    waiting->count++;
+    while (waiting->count > limit_of(link))
+        gpud_link_drop_waiting(link);
+    GPUD_STOP_POINT("sender: frame waits");
+}
+
 /* Model: put.1. */
 void gpud_waiting_put(const struct gpud_delivery_target *target, const struct gpud_frame_info *info,
                       struct gpud_slot *slot, uint64_t sequence, bool lost)
 {
     struct gpud_link *link = target->link;
     struct gpud_waiting *waiting = &link->waiting;
-    uint32_t entry;
     waiting->late--;
-    lost |= link->state == GPUD_LINK_DEAD;
-    if (!lost && link->transport == target->transport && write_waiting(link)) {
-        if (waiting->slot)
-            gpud_link_drop_waiting(link);
-        send_held(link, sequence);
-    }
-    if (lost || link->transport != target->transport) {
-        gpud_link_count_drop(link, lost ? &link->dropped_failed : &link->dropped_oldest);
-    } else if (take_entry(link, &entry)) {
-        write_out(link, entry, info, slot, sequence);
-    } else {
-        waiting->info = *info;
-        gpud_large_meta_ref(info->large_meta);
-        waiting->sequence = sequence;
-        waiting->slot = slot;
-        gpud_slot_hold(slot);
-        GPUD_STOP_POINT("sender: frame waits");
-    }
+    waiting->late_kept -= !target->transport;
+    if (!lost)
+        write_waiting(link); /* which may end the link */
+    if (lost || !gpud_link_takes_frames(link))
+        gpud_link_count_drop(link, &link->dropped_failed);
+    else if (is_obsolete(link, slot))
+        gpud_link_count_drop(link, &link->dropped_format);
+    else
+        keep_frame(link, info, slot, sequence);
     gpud_waiting_advance(link);
 }
 
 void gpud_waiting_forget(const struct gpud_delivery_target *target)
 {
     target->link->waiting.late--;
+    target->link->waiting.late_kept -= !target->transport;
     gpud_waiting_advance(target->link);
+}
+
+/* --- frames that need the device ------------------------------------------------------------ */
+
+bool gpud_waiting_needs_device(const struct gpud_link *link)
+{
+    const struct gpud_waiting_frame *frame = link->waiting.frames;
+    return frame && is_open_for(link, frame->slot) && link->epoch == link->sender->epoch &&
+           needs_device(link, frame->slot);
+}
+
+bool gpud_waiting_take_entry(struct gpud_link *link, uint32_t *entry)
+{
+    if (!reap(link))
+        return false;
+    send_held(link, link->waiting.frames->sequence, false);
+    return gpud_link_takes_frames(link) && take_entry(link, entry);
 }
 
 /* --- dropping ------------------------------------------------------------------------------ */
@@ -254,34 +377,77 @@ void gpud_waiting_forget(const struct gpud_delivery_target *target)
 void gpud_waiting_drop(struct gpud_link *link)
 {
     gpud_waiting_advance(link);
-    if (!link->waiting.slot)
+    if (!link->waiting.frames)
         return;
-    gpud_link_drop_waiting(link);
+    while (link->waiting.frames)
+        gpud_link_drop_waiting(link);
     gpud_waiting_advance(link);
 }
 
-bool gpud_waiting_reclaim_slot(struct gpud_sender *sender, const struct gpud_pool *pool)
+void gpud_waiting_end(struct gpud_link *link)
 {
-    for (uint32_t i = 0; i < sender->link_count; i++) {
+    gpud_waiting_drop(link);
+    if (gpud_link_takes_frames(link))
+        send_held(link, UINT64_MAX, true);
+}
+
+bool gpud_waiting_reclaim_slot(struct gpud_sender *sender, const struct gpud_pool *pool, bool last)
+{
+    bool some = false;
+    for (uint32_t i = 0; i < sender->link_count && !some; i++) {
         struct gpud_link *link = sender->links[i];
-        const struct gpud_slot *slot = link->waiting.slot;
-        if (!slot || slot->pool != pool || atomic_load(&slot->users) > 1)
+        const struct gpud_waiting_frame *frame = link->waiting.frames;
+        if (!frame || frame->slot->pool != pool || atomic_load(&frame->slot->users) > 1 ||
+            !(last || link->epoch == sender->epoch))
             continue;
-        gpud_waiting_drop(link);
-        return true;
+        gpud_link_drop_waiting(link);
+        gpud_waiting_advance(link);
+        some = true;
     }
-    return false;
+    /* Several links may wait with one frame. */
+    for (uint32_t i = 0, count = last && !some ? sender->link_count : 0; i < count; i++) {
+        struct gpud_link *link = sender->links[i];
+        if (!link->waiting.frames || link->waiting.frames->slot->pool != pool)
+            continue;
+        gpud_link_drop_waiting(link);
+        gpud_waiting_advance(link);
+        some = true;
+    }
+    return some;
 }
 
 /* --- epochs and the thread ----------------------------------------------------------------- */
 
+bool gpud_waiting_is_preparing(const struct gpud_link *link)
+{
+    const struct gpud_waiting *waiting = &link->waiting;
+    if (!gpud_link_takes_frames(link) || waiting->was_late)
+        return false;
+    return waiting->late_kept || (waiting->frames && (!is_open_for(link, waiting->frames->slot) ||
+                                                      needs_device(link, waiting->frames->slot)));
+}
+
+void gpud_waiting_ready(struct gpud_link *link)
+{
+    link->waiting.was_late = false;
+    if (link->waiting.give_up) /* the receiver could give nothing back before */
+        link->waiting.give_up = gpud_deadline(PATIENCE);
+    gpud_waiting_advance(link);
+}
+
 bool gpud_waiting_delays_offer(struct gpud_link *link)
 {
+    struct gpud_waiting *waiting = &link->waiting;
+    const struct gpud_sender *sender = link->sender;
     gpud_waiting_advance(link);
-    if (!gpud_link_is_behind(link) || !gpud_link_takes_frames(link))
+    while (waiting->frames && waiting->frames->slot->pool->epoch != sender->epoch &&
+           needs_device(link, waiting->frames->slot))
+        gpud_link_drop_waiting(link); /* its copy would be made by the new format */
+    bool old = waiting->frames && waiting->frames->slot->pool->epoch != sender->epoch;
+    if (!gpud_link_takes_frames(link) || (!old && waiting->late == waiting->late_kept))
         return false;
-    link->waiting.owes_offer = true;
-    hurry(&link->waiting);
+    waiting->owes_offer = true;
+    hurry(waiting);
     return true;
 }
 
@@ -289,8 +455,8 @@ int64_t gpud_waiting_deadline(const struct gpud_link *link)
 {
     const struct gpud_waiting *waiting = &link->waiting;
     int64_t deadline = waiting->look ? waiting->look : INT64_MAX;
-    return waiting->slot && waiting->give_up && waiting->give_up < deadline ? waiting->give_up
-                                                                            : deadline;
+    return wants_entry(link) && waiting->give_up && waiting->give_up < deadline ? waiting->give_up
+                                                                                : deadline;
 }
 
 void gpud_waiting_turn(struct gpud_sender *sender, int64_t now)
@@ -298,9 +464,9 @@ void gpud_waiting_turn(struct gpud_sender *sender, int64_t now)
     for (uint32_t i = 0; i < sender->link_count; i++) {
         struct gpud_link *link = sender->links[i];
         const struct gpud_waiting *waiting = &link->waiting;
-        if (waiting->slot && waiting->give_up && now >= waiting->give_up)
+        if (wants_entry(link) && waiting->give_up && now >= waiting->give_up)
             gpud_waiting_drop(link);
-        else if (waiting->slot)
+        else if (waiting->frames)
             gpud_waiting_advance(link);
     }
 }

@@ -165,6 +165,7 @@ static gboolean open_by_settings(GstGpudirectSink *self)
     g_atomic_int_set(&self->unlocked, FALSE);
     g_atomic_int_set(&self->live, -1);
     g_atomic_int_set(&self->ending, FALSE);
+    self->end = (struct sink_end){0};
     sink_clients_let_post(&self->clients, TRUE);
     __atomic_store_n(&self->standby.dropped, 0, __ATOMIC_RELAXED);
     gint number;

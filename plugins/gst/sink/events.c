@@ -9,6 +9,7 @@
 #include "sink/copy.h"
 #include "sink/policy.h"
 #include "sink/report.h"
+#include "sink/wait.h"
 #include "wire/event.h"
 #include "wire/flags.h"
 #include "wire/meta.h"
@@ -217,6 +218,7 @@ static gboolean sink_event(GstBaseSink *base, GstEvent *event)
         gst_gpudirect_sink_send_unsent(self);
         if (self->sender && !self->failed)
             gpud_sender_send_eos(shared_sender_core(self->sender), NULL);
+        gst_gpudirect_sink_report_end(self);
         gst_gpudirect_sink_set_ending(self, FALSE);
         break;
     case GST_EVENT_STREAM_START:
@@ -233,6 +235,7 @@ static gboolean sink_event(GstBaseSink *base, GstEvent *event)
         break;
     case GST_EVENT_FLUSH_STOP:
         self->failed = FALSE;
+        self->end = (struct sink_end){0};
         gst_gpudirect_sink_set_ending(self, FALSE);
         gst_gpudirect_sink_drop_prepared(self);
         gst_gpudirect_sink_drop_unsent(self);

@@ -79,6 +79,14 @@ struct sink_standby {
     guint64 dropped; /* relaxed atomic: frames */
 };
 
+/* Frames that wait for a receiver when the application asks for EOS. */
+struct sink_end {
+    gint64 since; /* when a receiver took one last, in µs; 0: not known yet */
+    guint64 delivered;
+    gboolean given_up; /* they are dropped from here on; `dropped`: how many were before */
+    guint64 dropped;
+};
+
 struct _GstGpudirectSink {
     GstBaseSink parent;
 
@@ -92,6 +100,7 @@ struct _GstGpudirectSink {
     gboolean reads_buffers; /* the ring's device reads host buffers itself */
     gint live;              /* atomic: TRUE or FALSE, as upstream answered; -1: not known yet */
     gint ending;         /* atomic: the application asked for EOS, the event has not arrived yet */
+    struct sink_end end; /* of what waits meanwhile; the streaming thread's */
     gint unlocked;       /* atomic: unlock() was called, unlock_stop() not yet */
     gint lends_dmabufs;  /* atomic: slots are dma-bufs that upstream's driver writes */
     gint copied_dmabufs; /* atomic: pictures were copied from dma-bufs of upstream's */

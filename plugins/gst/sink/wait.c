@@ -14,6 +14,10 @@
 /* After about a second without a receiver an INFO message says so. */
 #define WAITS_UNTIL_REPORTED 5
 
+/* How long an EOS of the application's waits behind frames for a receiver that takes none of them.
+ */
+#define END_PATIENCE 5
+
 /* GstBaseSink holds its lock while it renders, and needs it to go to PLAYING. With async=false the
  * two meet: render() must not wait under it for what may never come. */
 #define YIELD 1000 /* µs */
@@ -33,17 +37,53 @@ static GstFlowReturn yield_to_state_change(GstGpudirectSink *self)
     return gst_base_sink_do_preroll(base, NULL);
 }
 
+static struct gpud_sender_info sender_info(GstGpudirectSink *self)
+{
+    struct gpud_sender_info info = GPUD_INFO_INIT(info);
+
+    gpud_sender_get_info(shared_sender_core(self->sender), &info);
+    return info;
+}
+
+/* What was submitted before the EOS goes out first, as long as receivers take it. */
+static void wait_at_end(GstGpudirectSink *self)
+{
+    struct sink_end *end = &self->end;
+    struct gpud_sender_info info = sender_info(self);
+    gint64 now = g_get_monotonic_time();
+
+    if (end->since == 0 || info.delivered != end->delivered) {
+        end->since = now;
+        end->delivered = info.delivered;
+    } else if (!end->given_up && now - end->since >= END_PATIENCE * G_TIME_SPAN_SECOND) {
+        end->given_up = TRUE;
+        end->dropped = info.dropped;
+        shared_sender_set_slow_receiver(self->sender, GPUD_SLOW_DROP_NEWEST);
+    }
+}
+
+void gst_gpudirect_sink_report_end(GstGpudirectSink *self)
+{
+    guint64 lost = self->sender ? sender_info(self).dropped - self->end.dropped : 0;
+
+    if (self->end.given_up && lost > 0)
+        GST_ELEMENT_WARNING(self, RESOURCE, WRITE,
+                            ("%" G_GUINT64_FORMAT
+                             " frames before the end of the stream are lost: a "
+                             "receiver took none for %d s after EOS was asked for.",
+                             lost, END_PATIENCE),
+                            (NULL));
+    self->end = (struct sink_end){0};
+}
+
 GstFlowReturn gst_gpudirect_sink_may_retry(GstGpudirectSink *self, enum gpud_status status)
 {
     if (status != GPUD_AGAIN && status != GPUD_TIMEOUT)
         return GST_FLOW_ERROR;
     if (status == GPUD_AGAIN || shared_sender_is_interrupted(self->sender))
         return gst_base_sink_wait_preroll(GST_BASE_SINK(self));
-    if (g_atomic_int_get(&self->ending)) {
-        GST_INFO_OBJECT(self, "EOS is pending, and a receiver does not take its frames: "
-                              "they are dropped");
-        shared_sender_set_slow_receiver(self->sender, GPUD_SLOW_DROP_NEWEST);
-    }
+    if (g_atomic_int_get(&self->ending))
+        wait_at_end(self);
     return yield_to_state_change(self);
 }
 

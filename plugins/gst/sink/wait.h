@@ -16,6 +16,9 @@ GstFlowReturn gst_gpudirect_sink_wait_for_client(GstGpudirectSink *self);
  * repeated. After an interruption this waits for PLAYING, as GstBaseSink requires. */
 GstFlowReturn gst_gpudirect_sink_may_retry(GstGpudirectSink *self, enum gpud_status status);
 
+/* With the EOS: warns if frames before it were given up, because a receiver took none. */
+void gst_gpudirect_sink_report_end(GstGpudirectSink *self);
+
 /* Waits until other drivers have finished their writes to a buffer's dma-bufs. GST_FLOW_OK with
  * *written FALSE: they do not, and the picture is dropped. */
 GstFlowReturn gst_gpudirect_sink_await_writes(GstGpudirectSink *self, GstBuffer *buffer,

@@ -104,7 +104,7 @@ const copies = (side) => `${count(side.copies_cpu)} CPU, ${count(side.copies_gpu
 
 function lostWords(receiver) {
   const causes = [['no free slot', receiver.dropped_newest], ['replaced', receiver.dropped_oldest],
-    ['failed', receiver.dropped_failed]].filter((cause) => cause[1] > 0);
+    ['failed', receiver.dropped_failed], ['new format', receiver.dropped_format]].filter((cause) => cause[1] > 0);
   const words = causes.map((cause) => `${cause[0]} ${count(cause[1])}`).join(', ');
   return count(receiver.dropped) + (words ? ` (${words})` : '');
 }
