@@ -5,7 +5,6 @@
 #ifndef GPUD_STREAM_SENDER_EPOCH_H
 #define GPUD_STREAM_SENDER_EPOCH_H
 
-#include "frame/media/media.h"
 #include "route/ops.h"
 #include "stream/sender/pool.h"
 #include "stream/sender/state.h"
@@ -15,16 +14,6 @@ static inline const struct gpud_layout *gpud_sender_layout(const struct gpud_sen
                                                            enum gpud_ring_place place)
 {
     return place == GPUD_RING_SENDER_DEVICE ? &sender->layout : &sender->rows;
-}
-
-/* Each receiver's frames in flight. Where each slot is a memory of its own, blocks have no more
- * than pictures: a ring has 64 memories. */
-static inline uint32_t gpud_sender_slots(const struct gpud_sender *sender, bool apart)
-{
-    if (sender->slots)
-        return sender->slots;
-    return sender->configured && !apart ? gpud_media_default_slots(&sender->media)
-                                        : GPUD_SLOTS_DEFAULT;
 }
 
 /* The pool that a route shares, created on first use. Under the lock, which is dropped while

@@ -59,8 +59,7 @@ enum gpud_status gpud_link_create(struct gpud_sender *sender, struct gpud_channe
                                   const char **why)
 {
     *why = "its HELLO requests something that does not exist";
-    if (hello->slow_receiver > GPUD_SLOW_DROP_OLDEST || hello->slots < 1 ||
-        hello->slots > GPUD_SLOTS_MAX)
+    if (hello->slow_receiver > GPUD_SLOW_DROP_OLDEST || hello->slots > GPUD_SLOTS_MAX)
         return GPUD_INVALID;
     struct gpud_link *made = calloc(1, sizeof(*made));
     if (made)

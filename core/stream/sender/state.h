@@ -48,6 +48,7 @@
 #include "base/fd.h"
 #include "base/lock.h"
 #include "frame/frame.h"
+#include "frame/media/media.h"
 #include "stream/sender/admission.h"
 #include "stream/shared/loop.h"
 #include "wire/channel.h"
@@ -175,6 +176,16 @@ struct gpud_sender {
 static inline void gpud_sender_wake_listener(const struct gpud_sender *sender)
 {
     gpud_event_raise(sender->wake);
+}
+
+/* Each receiver's frames in flight. Where each slot is a memory of its own, blocks have no more
+ * than pictures: a ring has 64 memories. */
+static inline uint32_t gpud_sender_slots(const struct gpud_sender *sender, bool apart)
+{
+    if (sender->slots)
+        return sender->slots;
+    return sender->configured && !apart ? gpud_media_default_slots(&sender->media)
+                                        : GPUD_SLOTS_DEFAULT;
 }
 
 /* Refusals that several calls share. */

@@ -60,7 +60,7 @@ static bool can_take_back(const struct gpud_transport *transport)
  * only the newest where it is just slow. */
 static uint32_t limit_of(const struct gpud_link *link)
 {
-    uint32_t share = link->sender->slots;
+    uint32_t share = gpud_sender_slots(link->sender, false);
     if (!gpud_link_is_ready(link))
         return share;
     const struct gpud_page_tx *page = &link->transport->page;
