@@ -228,7 +228,7 @@ TEST(test_no_such_device)
     /* Without a driver that is what is missing, whatever the number. */
     if (access("/dev/nvidia0", F_OK) != 0)
         expect_error(RECEIVE "address=d device=cuda:7 ! fakesink", GST_RESOURCE_ERROR,
-                     GST_RESOURCE_ERROR_NOT_FOUND, "no CUDA driver");
+                     GST_RESOURCE_ERROR_NOT_FOUND, "no NVIDIA driver");
     expect_error(RECEIVE "address=v4l2:///dev/video77 ! fakesink", GST_RESOURCE_ERROR,
                  GST_RESOURCE_ERROR_NOT_FOUND, "/dev/video77");
 }
