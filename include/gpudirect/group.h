@@ -86,9 +86,9 @@ struct gpud_group_params {
      * that was late for three instants in a row is not waited for until a frame of it is in time
      * again. In mode ANY an instant behind missing ones, or one of which there is only a corrupted
      * frame, waits longer for a connected member that may still deliver them: ten durations, at
-     * most 1 s, because they would be lost. Pictures of a member between those of the member that
-     * was handed on last wait until that one is late by more than a frame: members that are out of
-     * step are not handed on in turn. */
+     * most 1 s, because they would be lost. Pictures of another than the preferred
+     * member between those of the one that was handed on last wait until that one is late by more
+     * than a frame: members that are out of step are not handed on in turn. */
     int64_t latency_ns;
     /** The instant of a frame in ns, or GPUD_TIME_NONE: it belongs to none, and is dropped and
      * counted (gpud_group_info.untimed). Called from a thread of the group, once for each frame; it

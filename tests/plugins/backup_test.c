@@ -215,6 +215,30 @@ static void end_stream(guint which)
     scene.pids[which] = 0;
 }
 
+/* Each picture of the backup is in the middle between two of the main's: one sender is passed on,
+ * and a warning says why the other one cannot replace it without a step. */
+TEST(test_half_a_frame_apart)
+{
+    memset(&scene, 0, sizeof(scene));
+    for (guint i = 0; i < 2; i++)
+        scene.addresses[i] = ends_address();
+    g_autofree gchar *all = g_strdup_printf("backup-address=%s slots=32", scene.addresses[1]);
+    start(0);
+    scene.src = ends_src_at(scene.addresses[0], all);
+    scene.bus = ends_bus(scene.src);
+    take_some(3);
+    g_setenv("GPUDIRECT_TEST_LATE", "20000000", TRUE);
+    start(1);
+    g_unsetenv("GPUDIRECT_TEST_LATE");
+    TAKE_UNTIL(has_frames("backup", 25));
+    take_some(25);
+    g_autoptr(GError) warning = ends_wait_error(scene.bus, GST_MESSAGE_WARNING, 30);
+    fail_unless(strstr(warning->message, "not in step") && strstr(warning->message, "come between"),
+                "\"%s\"", warning->message);
+    check_active("main");
+    close_scene();
+}
+
 /* The stream ends when both senders have ended, not before. */
 TEST(test_ends_of_streams)
 {

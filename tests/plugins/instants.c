@@ -8,7 +8,8 @@
  * is sent when a receiver is connected; 0: the current one, at once. For sound (S32LE, one channel)
  * the instants are samples, each of which is its number, and two more arguments say how many are in
  * a block, and at which the blocks begin. For data they are packets, each with its number, and one
- * more argument says how many have the same time. */
+ * more argument says how many have the same time. GPUDIRECT_TEST_LATE: pictures are so many ns
+ * later. */
 #include <gst/video/video.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -40,6 +41,7 @@ static struct {
     GstVideoInfo picture;
     guint block, phase; /* of sound: samples of a block; its first sample's number modulo those */
     guint packets;      /* of data: of one time; 1: at irregular times */
+    GstClockTime late;  /* of pictures: how much later than their instants their times are */
 } stream;
 
 static GstClockTime time_of(guint64 number)
@@ -50,8 +52,8 @@ static GstClockTime time_of(guint64 number)
         return number / stream.packets * PACKETS_EVERY;
     if (stream.packets)
         return number * PACKETS_EVERY / 2 + number * 7919 % 17 * GST_MSECOND;
-    return gst_util_uint64_scale(number, GST_SECOND * (guint64)stream.picture.fps_d,
-                                 (guint64)stream.picture.fps_n);
+    return stream.late + gst_util_uint64_scale(number, GST_SECOND * (guint64)stream.picture.fps_d,
+                                               (guint64)stream.picture.fps_n);
 }
 
 /* The first unit that is due from now on. */
@@ -137,6 +139,8 @@ int main(int argc, char **argv)
         return 2;
     }
     guint units = MAX(1, stream.block);
+    const gchar *late = g_getenv("GPUDIRECT_TEST_LATE");
+    stream.late = late ? g_ascii_strtoull(late, NULL, 10) : 0;
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* nothing is left of a test that fails */
     signal(SIGTERM, end);
     signal(SIGUSR1, freeze);
