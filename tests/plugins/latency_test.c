@@ -141,7 +141,8 @@ TEST(test_no_warning, .times = G_N_ELEMENTS(rates) * G_N_ELEMENTS(sinks))
     fail_unless(min + SINK_DEADLINE <= max, "%" G_GUINT64_FORMAT " to %" G_GUINT64_FORMAT, min,
                 max);
     /* And no more than the ring can hold. */
-    fail_unless(max <= min + SLOTS_MAX * duration, "%" G_GUINT64_FORMAT " to %" G_GUINT64_FORMAT, min, max);
+    fail_unless(max <= min + SLOTS_MAX * duration, "%" G_GUINT64_FORMAT " to %" G_GUINT64_FORMAT,
+                min, max);
     play_stop(&play);
     fail_unless_equals_int(g_atomic_int_get(&complaints), 0);
 }
@@ -202,7 +203,8 @@ static GstClockTime send_on_time(guint frames)
     return now;
 }
 
-/* However many slots both sides begin with, the ring can grow; a sender that waits loses nothing. */
+/* However many slots both sides begin with, the ring can grow; a sender that waits loses nothing.
+ */
 TEST(test_max_is_what_the_ring_holds)
 {
     static const struct {
