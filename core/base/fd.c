@@ -229,12 +229,6 @@ void gpud_fd_close(int *fd)
     *fd = -1;
 }
 
-bool gpud_fd_is_hung_up(int fd)
-{
-    struct pollfd look = {.fd = fd, .events = 0};
-    return poll(&look, 1, 0) > 0 && (look.revents & (POLLHUP | POLLERR | POLLNVAL));
-}
-
 enum gpud_status gpud_fd_wait(int fd, int64_t deadline, const atomic_bool *interrupted)
 {
     return gpud_fd_wait_both(fd, -1, deadline, interrupted);

@@ -45,6 +45,9 @@ struct gpud_context_params {
 
 /** Creates a context. No driver is loaded before a device of its kind is asked for.
  *
+ * After fork() the objects stay the parent's: in the child their connections and sockets are
+ * closed, so that a peer notices when the parent ends. The child creates a context of its own.
+ *
  * @param params  may be NULL: all defaults
  * @param context  set to the context, which the caller owns
  * @param error  says why not; may be NULL; written on failure only

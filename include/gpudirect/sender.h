@@ -101,7 +101,8 @@ struct gpud_sender_params {
     /** While another sender has the address, wait instead of failing: no receiver finds this
      * sender, its frames are done without one, and it takes the address over as soon as the other's
      * process ends or lets go of it. A stopped process keeps its address. Of several that wait, one
-     * gets it. Not for addresses of a network: GPUD_UNSUPPORTED. */
+     * gets it. Both must run as the same user, whatever `access` says: GPUD_NO_ACCESS. Not for
+     * addresses of a network: GPUD_UNSUPPORTED. */
     bool standby;
     /** bytes of gpud_frame_info.large_meta that a frame may have, at most GPUD_LARGE_META_MAX; 0:
      * 65536. Each receiver has room for it beside each frame in flight: memory that is used only as

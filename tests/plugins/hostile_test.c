@@ -144,7 +144,7 @@ static gboolean send_events(uint32_t kind, const gchar *field, guint count)
     for (guint i = 0; i < count; i++) {
         size_t size = write_event(kind, field, i, bytes);
         for (guint tries = 0; !hostile_event(&hostile, kind, bytes, size); tries++) {
-            if (gpud_fd_is_hung_up(hostile.server.fd))
+            if (raw_is_hung_up(hostile.server.fd))
                 return FALSE;
             fail_unless(tries < 10000, "the receiver reads no events for 10 s");
             g_usleep(1000);

@@ -91,7 +91,7 @@ static void frames_kept(void)
           message.refuse.reason);
     MAP_FRAME(kept, GPUD_READ, GPUD_SEC);
     gpud_frame_unmap(kept);
-    CHECK(!gpud_fd_is_hung_up(server.fd), "the connection ends while a frame of it is held");
+    CHECK(!raw_is_hung_up(server.fd), "the connection ends while a frame of it is held");
     gpud_frame_release(&kept);
     CHECK(raw_wait_hangup(server.fd, GPUD_SEC), "the last frame is back, and the sender waits on");
     gpud_receiver_destroy(&receiver);

@@ -228,8 +228,11 @@ static void kill_parent_that_sends(enum peer_child how, bool by_poll)
     struct gpud_error error = {.reason = ""};
     struct peer peer;
     peer_start(&peer, &orders);
-    CHECK(acquire_until_not(GPUD_TIMEOUT, receiver, by_poll, &error) == GPUD_OK, "%s",
-          error.reason);
+    enum gpud_status status;
+    do /* the child before may still die with the socket that it has kept */
+        status = acquire_until_not(GPUD_TIMEOUT, receiver, by_poll, &error);
+    while (status == GPUD_PEER);
+    CHECK(status == GPUD_OK, "%s: %s", gpud_status_string(status), error.reason);
     if (how == PEER_FORK) {
         standby = NEW_SENDER(context, .address = "kill", .standby = true);
         WORKS(gpud_sender_configure(standby, PICTURE(&layout), &e));
@@ -239,7 +242,7 @@ static void kill_parent_that_sends(enum peer_child how, bool by_poll)
     if (standby) /* it has the address, and the receiver */
         WORKS(gpud_sender_wait(standby, 0, 30 * GPUD_SEC, &e));
     int64_t until = gpud_test_now() + NOTICED_MS * GPUD_MSEC;
-    for (enum gpud_status status = GPUD_TIMEOUT; standby && status != GPUD_OK;) {
+    for (status = GPUD_TIMEOUT; standby && status != GPUD_OK;) {
         struct gpud_frame *frame = NULL;
         SEND_LENT(standby, &layout, 1);
         status = gpud_receiver_acquire(receiver, 10 * GPUD_MSEC, &frame, &error);

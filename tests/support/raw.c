@@ -64,6 +64,12 @@ bool raw_receive(int fd, struct gpud_message *message, int64_t timeout)
     return gpud_socket_receive(fd, message, NULL) == GPUD_OK;
 }
 
+bool raw_is_hung_up(int fd)
+{
+    struct pollfd look = {.fd = fd, .events = 0};
+    return poll(&look, 1, 0) > 0 && (look.revents & (POLLHUP | POLLERR | POLLNVAL));
+}
+
 bool raw_wait_hangup(int fd, int64_t timeout)
 {
     int64_t until = gpud_deadline(timeout);

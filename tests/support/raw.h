@@ -96,6 +96,8 @@ bool raw_send(int fd, const void *bytes, size_t size, const int *fds, size_t fd_
 bool raw_send_message(int fd, struct gpud_message *message);
 /* Waits for a message. false: the peer hung up, or nothing came. */
 bool raw_receive(int fd, struct gpud_message *message, int64_t timeout);
+/* Whether the other end is gone. Does not wait. */
+bool raw_is_hung_up(int fd);
 /* Waits until the peer has disconnected; its earlier messages are discarded. */
 bool raw_wait_hangup(int fd, int64_t timeout);
 
