@@ -1,7 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* When the streams of another host's programme are searched: ever less often while nothing changes,
+/* That streams whose senders have vanished keep no other one out; and when the streams of another
+ * host's programme are searched: ever less often while nothing changes,
  * without waiting for that when a stream's sender says that it has opened another address, and
  * never more than once a second, however often it says so. What the host has is made up, and so is
  * the time: it passes by what the finder would have waited. */
@@ -19,6 +20,7 @@
 static GMutex lock;
 /* Under the lock. */
 static gboolean has_sound; /* beside pictures */
+static guint passing;      /* the number of one that comes and goes; 0: none */
 static guint searches;
 static gint64 searched_at, least; /* the time between two of them */
 static gint waits;                /* the timeout of the current wait, in ms; 0: it does not wait */
@@ -67,6 +69,10 @@ GPtrArray *__wrap_channels_ask(const gchar *folder, gint64 timeout, gchar **dire
     add_channel(list, ADDRESS);
     if (has_sound)
         add_channel(list, ADDRESS "/audio");
+    if (passing > 0) {
+        g_autofree gchar *address = g_strdup_printf(ADDRESS "/s%u", passing);
+        add_channel(list, address);
+    }
     g_mutex_unlock(&lock);
     return list;
 }
@@ -110,7 +116,7 @@ static struct finder *finder; /* atomic */
 
 static GstElement *make_source(void *user, const gchar *address, const GstCaps *caps, gboolean main)
 {
-    GstElement *source = gst_element_factory_make("audiotestsrc", main ? "main" : "sound");
+    GstElement *source = gst_element_factory_make("audiotestsrc", main ? "main" : NULL);
     (void)user, (void)address, (void)caps;
     g_object_set(source, "is-live", TRUE, NULL);
     return source;
@@ -177,6 +183,30 @@ static void added(GstElement *bin)
     WAIT_FOR(has_pad(bin, "src_audio"));
 }
 
+static void pass(GstElement *bin, guint number)
+{
+    g_mutex_lock(&lock);
+    passing = number;
+    g_mutex_unlock(&lock);
+    say_opened(bin);
+}
+
+/* Sixty streams come, and their senders vanish, for whose return the streams wait. There are places
+ * for 32. */
+static void come_and_go(GstElement *bin)
+{
+    for (guint i = 1; i <= 60; i++) {
+        g_autofree gchar *name = g_strdup_printf("src_s%u", i);
+        pass(bin, i);
+        WAIT_FOR(has_pad(bin, name));
+    }
+    /* What has vanished gives its place up only where another one needs it. */
+    pass(bin, 0);
+    CHECK(has_pad(bin, "src") && has_pad(bin, "src_s60") && has_pad(bin, "src_s40"),
+          "gone too early");
+    CHECK(!has_pad(bin, "src_s20"), "none is gone");
+}
+
 static void flooded(GstElement *bin)
 {
     settle(bin);
@@ -213,6 +243,7 @@ int main(int argc, char **argv)
     g_atomic_pointer_set(&finder, finder_start(&params));
     CHECK(finder, "nothing is searched");
     settle(bin);
+    come_and_go(bin);
     added(bin);
     flooded(bin);
     finder_stop(finder);

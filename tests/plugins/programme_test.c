@@ -265,6 +265,57 @@ TEST(test_pads, .times = 2)
     g_free(address);
 }
 
+static void on_signal(GObject *source, GParamSpec *pspec, gint *count)
+{
+    g_atomic_int_inc(count);
+}
+
+static gboolean has_signal(GstElement *source)
+{
+    gboolean signal;
+
+    g_object_get(source, "signal", &signal, NULL);
+    return signal;
+}
+
+static guint64 frames_in(const GstStructure *stats, const gchar *pad)
+{
+    g_autoptr(GstStructure) one = NULL;
+    guint64 frames = 0;
+
+    gst_structure_get(stats, pad, GST_TYPE_STRUCTURE, &one, NULL);
+    fail_unless(one && gst_structure_get_uint64(one, "frames", &frames), "no stats of %s", pad);
+    return frames;
+}
+
+/* The route and the signal are those of the channel's own stream, and each stream has statistics.
+ */
+TEST(test_reports)
+{
+    gchar *address = ends_address();
+    gint notified = 0; /* atomic */
+    GstElement *receiver = receive(address, NULL, NULL);
+    g_autoptr(GstElement) source = gst_bin_get_by_name(GST_BIN(receiver), "p");
+    g_autofree gchar *path = NULL, *none = NULL;
+    g_autoptr(GstStructure) stats = NULL;
+
+    g_signal_connect(source, "notify::signal", G_CALLBACK(on_signal), &notified);
+    g_object_get(source, "active-path", &none, NULL);
+    fail_unless_equals_string(none, "none");
+    fail_unless(!has_signal(source));
+    GstElement *sender = send(address, PICTURES TONE);
+    MORE(receiver, "src", 5);
+    MORE(receiver, "src_audio", 5);
+    g_object_get(source, "active-path", &path, "stats", &stats, NULL);
+    fail_unless(!g_str_equal(path, "none") && has_signal(source));
+    fail_unless(g_atomic_int_get(&notified) > 0, "no notify of the signal");
+    fail_unless(frames_in(stats, "src") >= 5 && frames_in(stats, "src_audio") >= 5);
+    ends_stop(sender);
+    WAIT_FOR(receiver, "src", !has_signal(source));
+    ends_stop(receiver);
+    g_free(address);
+}
+
 /* A stream that is not used ends no other, and one of data is as good. */
 TEST(test_unlinked, .only_if = &runs_all)
 {

@@ -125,7 +125,8 @@ def check_first_commands():
 
 def check_arguments():
     """Looked at before anything is installed."""
-    wrong = {"check": [["--lnog"], ["quick"], ["--only"], ["--only", "all"], ["--only", "--long"], ["lto"]],
+    wrong = {"check": [["--lnog"], ["quick"], ["--only"], ["--only", "all"], ["--only", "--long"], ["lto"],
+                       ["--figures"], ["--figures", "--long"]],
              "demo": [["fast"], ["0"], ["-1"], ["1.5"], ["4000"], ["1", "2"], [""]],
              "docs": [["out"], ["-o"], ["-o", ""], ["-o", "out", "more"]],
              "setup": [["tests"], ["demo", "check"]]}
@@ -166,6 +167,26 @@ def check_parts():
     line = [line for line in (TOP / "tools/check").read_text().splitlines() if line.startswith("parts=")]
     check(line == [f'parts="{" ".join(parts.PARTS)}"'], f"tools/check knows {line}, and there are {list(parts.PARTS)}")
     check({"build"} == set(parts.QUICK) < set(parts.ORDINARY) < set(parts.PARTS), "--quick does more than others")
+
+
+def check_figures():
+    """The medians of the runs of each tree, and how they compare."""
+    import figures
+
+    def run(number, fps=None):
+        return {"fps": 100 * number, "latency_us": {"p50": 2 * number}, "parameters": {"fps": fps},
+                "cpu_us_per_frame": {"sender": number, "receiver": 3 * number}}
+    results = {"paced": {"here": [run(n, 240) for n in (9, 1, 3, 2, 8)], "old": [run(2, 240)] * 5},
+               "free": {"here": [run(4)] * 5, "old": [run(5)] * 4}}
+    lines = figures.table(results, ["old"]).splitlines()[2:]
+    wanted = ["| paced | latency p50, us | 6.0 | 4.0 | 1.50 |",
+              "| paced | sender's CPU, us a frame | 3.0 | 2.0 | 1.50 |",
+              "| paced | a receiver's CPU, us a frame | 9.0 | 6.0 | 1.50 |",
+              "| free | frames/s | 400.0 | 500.0 | 0.80 |",
+              "| free | sender's CPU, us a frame | 4.0 | 5.0 | 0.80 |",
+              "| free | a receiver's CPU, us a frame | 12.0 | 15.0 | 0.80 |",
+              "| free | only 4 of 5 runs of old succeeded |"]
+    check(lines == wanted, f"the table of figures is {lines}")
 
 
 def runs(pid):
@@ -271,6 +292,7 @@ check_first_commands()
 check_arguments()
 check_setup()
 check_parts()
+check_figures()
 check_time_limit()
 check_no_root()
 check_build_folder()

@@ -14,6 +14,7 @@ from builds import Build
 from compilers import CLANG, LTO
 from container import container
 from debian import debian12, debian13, debian14
+from figures import figures
 from package import package
 from sanitizers import ASAN, TSAN
 
@@ -92,9 +93,12 @@ def main():
     parser.add_argument("--quick", action="store_true", help="the ordinary build only, without the guest")
     parser.add_argument("--changed", action="store_true", help="the suites of what changed, in the ordinary build")
     parser.add_argument("--only", action="append", choices=PARTS, help="these parts alone")
+    parser.add_argument("--figures", action="append", metavar="COMMIT", help="compare what a frame costs, and no more")
     args = parser.parse_args()
 
     jobs.end_with_signals()
+    if args.figures:
+        return figures(args.figures)
     runs = []
     for name in args.only or (QUICK if args.quick or args.changed else PARTS if args.long else ORDINARY):
         start = time.monotonic()

@@ -45,6 +45,9 @@ G_DEFINE_TYPE_WITH_CODE(GstGpudirectProgramSrc, gst_gpudirect_program_src, GST_T
 GST_ELEMENT_REGISTER_DEFINE(gpudirectprogramsrc, "gpudirectprogramsrc", GST_RANK_MARGINAL,
                             GST_TYPE_GPUDIRECT_PROGRAM_SRC)
 
+/* What is read from the streams, and never set. */
+enum { PROP_ACTIVE_PATH = OPTION_COUNT, PROP_FALLBACK_REASON, PROP_STATS, PROP_SIGNAL };
+
 /* --- properties --------------------------------------------------------------------------- */
 
 static void hand_over(GObject *from, GObject *to, const gchar *property)
@@ -62,7 +65,7 @@ static void hand_over(GObject *from, GObject *to, const gchar *property)
  * channel's own is waited for. */
 static gboolean concerns(const GParamSpec *pspec, const GstCaps *caps, gboolean main)
 {
-    if (pspec->owner_type != GST_TYPE_GPUDIRECT_PROGRAM_SRC)
+    if (pspec->owner_type != GST_TYPE_GPUDIRECT_PROGRAM_SRC || !(pspec->flags & G_PARAM_WRITABLE))
         return FALSE;
     if (g_str_equal(pspec->name, "device"))
         return caps ? !blocks_are_caps(caps) : main;
@@ -78,6 +81,24 @@ static gchar *find_backup(GstGpudirectProgramSrc *self, const gchar *address)
         return g_strdup(backup);
     return g_strconcat(backup, g_str_has_prefix(backup, "unix:") ? "!" : "/",
                        address + strlen(channel) + 1, NULL);
+}
+
+static void on_notify(GObject *source, GParamSpec *pspec, GObject *self)
+{
+    g_object_notify(self, pspec->name);
+}
+
+/* The channel's own stream has the reports that cannot be of several. */
+static void follow_main(GstGpudirectProgramSrc *self, GstElement *source)
+{
+    static const gchar *const names[] = {"active-path", "fallback-reason", "signal"};
+
+    g_weak_ref_set(&self->main, source);
+    for (guint i = 0; i < G_N_ELEMENTS(names); i++) {
+        gchar *signal = g_strconcat("notify::", names[i], NULL);
+        g_signal_connect_object(source, signal, G_CALLBACK(on_notify), self, (GConnectFlags)0);
+        g_free(signal);
+    }
 }
 
 static GstElement *make_source(void *user, const gchar *address, const GstCaps *caps, gboolean main)
@@ -96,14 +117,71 @@ static GstElement *make_source(void *user, const gchar *address, const GstCaps *
     g_object_set(source, "address", address, "backup-address", backup, NULL);
     g_free(backup);
     times_share(&GST_GPUDIRECT_SRC(source)->times, GST_GPUDIRECT_PROGRAM_SRC(user)->map);
+    if (main)
+        follow_main(user, source);
     g_free(pspecs);
     return source;
+}
+
+struct all_stats {
+    GstStructure *all;
+    gchar *channel; /* its address */
+};
+
+static void add_stats(const GValue *child, gpointer user)
+{
+    const struct all_stats *stats = user;
+    GstStructure *one = NULL;
+    gchar *address = NULL;
+
+    g_object_get(g_value_get_object(child), "stats", &one, "address", &address, NULL);
+    gsize length = stats->channel ? strlen(stats->channel) : 0;
+    gboolean other = address && strlen(address) > length;
+    gchar *pad = other ? g_strconcat("src_", address + length + 1, NULL) : g_strdup("src");
+    gst_structure_set(stats->all, pad, GST_TYPE_STRUCTURE, one, NULL);
+    gst_structure_free(one);
+    g_free(pad);
+    g_free(address);
+}
+
+static GstStructure *make_stats(GstGpudirectProgramSrc *self)
+{
+    struct all_stats stats = {.all = gst_structure_new_empty("gpudirect-stats")};
+    GstIterator *children = gst_bin_iterate_elements(GST_BIN(self));
+
+    g_object_get(self, "address", &stats.channel, NULL);
+    while (gst_iterator_foreach(children, add_stats, &stats) == GST_ITERATOR_RESYNC) {
+        gst_structure_remove_all_fields(stats.all);
+        gst_iterator_resync(children);
+    }
+    gst_iterator_free(children);
+    g_free(stats.channel);
+    return stats.all;
+}
+
+/* FALSE: not the id of a report. */
+static gboolean get_report(GstGpudirectProgramSrc *self, guint id, GValue *value,
+                           const GParamSpec *pspec)
+{
+    GObject *source = g_weak_ref_get(&self->main);
+    gboolean known = id >= PROP_ACTIVE_PATH && id <= PROP_SIGNAL;
+
+    if (id == PROP_STATS)
+        g_value_take_boxed(value, make_stats(self));
+    else if (known && source)
+        g_object_get_property(source, pspec->name, value);
+    else if (known)
+        g_param_value_set_default((GParamSpec *)pspec, value);
+    g_clear_object(&source);
+    return known;
 }
 
 static void get_property(GObject *object, guint id, GValue *value, GParamSpec *pspec)
 {
     GstGpudirectProgramSrc *self = GST_GPUDIRECT_PROGRAM_SRC(object);
 
+    if (get_report(self, id, value, pspec))
+        return;
     GST_OBJECT_LOCK(self);
     gboolean known =
         src_options_get(&self->options, id, value) || settings_get(&self->settings, id, value);
@@ -242,9 +320,37 @@ static void finalize(GObject *object)
     GstGpudirectProgramSrc *self = GST_GPUDIRECT_PROGRAM_SRC(object);
 
     settings_clear(&self->settings);
+    g_weak_ref_clear(&self->main);
     collection_finish(&self->collection);
     shared_map_unref(self->map);
     G_OBJECT_CLASS(gst_gpudirect_program_src_parent_class)->finalize(object);
+}
+
+static void install_reports(GObjectClass *klass)
+{
+    const GParamFlags report = G_PARAM_READABLE | G_PARAM_STATIC_STRINGS;
+
+    g_object_class_install_property(
+        klass, PROP_ACTIVE_PATH,
+        g_param_spec_string("active-path", "Active path",
+                            "The current route of the channel's own stream, or none", "none",
+                            report));
+    g_object_class_install_property(
+        klass, PROP_FALLBACK_REASON,
+        g_param_spec_string("fallback-reason", "Fallback reason",
+                            "Why that is no better one; empty if there is none", "", report));
+    g_object_class_install_property(
+        klass, PROP_STATS,
+        g_param_spec_boxed("stats", "Statistics",
+                           "A structure for each stream, by the name of its pad: the stats of its "
+                           "gpudirectsrc",
+                           GST_TYPE_STRUCTURE, report));
+    g_object_class_install_property(
+        klass, PROP_SIGNAL,
+        g_param_spec_boolean("signal", "Signal",
+                             "Whether pictures of the channel's own stream arrive, as in "
+                             "gpudirectsrc",
+                             FALSE, report));
 }
 
 static void gst_gpudirect_program_src_class_init(GstGpudirectProgramSrcClass *klass)
@@ -273,6 +379,7 @@ static void gst_gpudirect_program_src_class_init(GstGpudirectProgramSrcClass *kl
     element_class->send_event = send_event;
     settings_install(object_class, &texts);
     src_options_install(object_class);
+    install_reports(object_class);
     stream_install_templates(element_class);
     gst_element_class_set_static_metadata(
         element_class, "GPU-direct programme source", "Source/Audio/Video/Hardware",
@@ -283,6 +390,7 @@ static void gst_gpudirect_program_src_init(GstGpudirectProgramSrc *self)
 {
     settings_init(&self->settings);
     src_options_init(&self->options);
+    g_weak_ref_init(&self->main, NULL);
     self->map = shared_map_new();
     collection_init(&self->collection, GST_ELEMENT(self));
     self->programme = (struct stream_programme){

@@ -34,6 +34,7 @@ struct found {
     struct stream *stream; /* NULL: it has ended, and its sender is still there */
     gchar *address;
     gint64 pid;          /* of the sender; 0: not known */
+    gint64 seen_at;      /* when a search last found the sender, as finder.searched_at */
     gboolean announced;  /* its format is known */
     gboolean seen_ended; /* the sender was seen without a stream since this one has ended */
 };
@@ -82,6 +83,12 @@ static void stop_timeout(struct finder *finder)
     }
 }
 
+/* A stream beside the channel's own whose sender was not found by the last search. */
+static gboolean has_vanished(const struct finder *finder, const struct found *found)
+{
+    return found->seen_at < finder->searched_at && !g_str_equal(found->address, finder->address);
+}
+
 static struct found *add_stream(struct finder *finder, const gchar *address, const GstCaps *caps)
 {
     gboolean main = g_str_equal(address, finder->address);
@@ -89,6 +96,7 @@ static struct found *add_stream(struct finder *finder, const gchar *address, con
     struct found *found = g_new0(struct found, 1);
 
     found->address = g_strdup(address);
+    found->seen_at = finder->searched_at;
     found->stream = stream_new(finder->params.programme, source,
                                main ? NULL : address + strlen(finder->prefix));
     g_ptr_array_add(finder->found, found);
@@ -151,9 +159,21 @@ static gboolean keep(struct found *found, const struct channel *channel)
     return TRUE;
 }
 
+/* A stream whose sender has vanished waits for the next one, but gives its place to a stream that
+ * has a sender: that of the one that vanished first. */
 static gboolean has_room(struct finder *finder)
 {
-    if (finder->found->len < STREAMS_MAX)
+    guint count = 0;
+    struct found *oldest = NULL;
+
+    for (guint i = 0; i < finder->found->len; i++) {
+        struct found *found = finder->found->pdata[i];
+        count += found->stream != NULL;
+        if (found->stream && has_vanished(finder, found) &&
+            (!oldest || found->seen_at < oldest->seen_at))
+            oldest = found;
+    }
+    if (count < STREAMS_MAX || (oldest && g_ptr_array_remove(finder->found, oldest)))
         return TRUE;
     if (!finder->said_full)
         GST_ELEMENT_WARNING(finder->params.programme->bin, RESOURCE, NO_SPACE_LEFT,
@@ -181,7 +201,10 @@ static void compare(struct finder *finder, const GPtrArray *channels)
 {
     for (guint i = finder->found->len; i-- > 0;) {
         struct found *found = finder->found->pdata[i];
-        if (!keep(found, find_channel(channels, found->address)))
+        const struct channel *channel = find_channel(channels, found->address);
+        if (channel)
+            found->seen_at = finder->searched_at;
+        if (!keep(found, channel))
             g_ptr_array_remove_index(finder->found, i);
     }
     finder->unformatted = FALSE;
@@ -226,7 +249,8 @@ static gboolean is_settled(struct finder *finder, const GPtrArray *channels)
     finder->names = g_string_free(names, FALSE);
     for (guint i = 0; i < finder->found->len; i++) {
         const struct found *found = finder->found->pdata[i];
-        settled &= found->stream && found->announced && !stream_has_ended(found->stream);
+        settled &= has_vanished(finder, found) ||
+                   (found->stream && found->announced && !stream_has_ended(found->stream));
     }
     return settled;
 }
@@ -395,12 +419,14 @@ struct finder *finder_start(const struct finder_params *params)
 
 void finder_wake(struct finder *finder)
 {
-    struct found *only = finder->found->pdata[0];
-
     g_atomic_int_set(&finder->changed, TRUE);
-    if (finder->watch)
+    if (finder->watch) {
         device_watch_wake(finder->watch);
-    else if (!finder->complete && stream_has_pad(only->stream) && !stream_has_ended(only->stream)) {
+        return;
+    }
+    /* Without a thread there is one stream, which stays. */
+    struct found *only = finder->found->pdata[0];
+    if (!finder->complete && stream_has_pad(only->stream) && !stream_has_ended(only->stream)) {
         finder->complete = TRUE;
         gst_element_no_more_pads(GST_ELEMENT(finder->params.programme->bin));
     }

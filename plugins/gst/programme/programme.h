@@ -31,6 +31,7 @@ struct _GstGpudirectProgramSrc {
     struct collection collection;
     struct stream_programme programme;
     struct finder *finder; /* from READY to PAUSED and back */
+    GWeakRef main;         /* the source of the channel's own stream, while there is one */
 };
 
 #endif

@@ -245,9 +245,9 @@ static GstFlowReturn deliver_block(GstGpudirectSrc *self, struct gpud_frame *fra
         skip(self, &frame);
         return GST_FLOW_OK;
     }
-    gpud_frame_release(&frame);
     blocks_skip(&self->blocks, passed, &info);
     describe(self, &info, *buffer);
+    gpud_frame_release(&frame); /* it has the large meta */
     blocks_describe(&self->blocks, *buffer);
     GST_LOG_OBJECT(self, "a block: %" GST_PTR_FORMAT, *buffer);
     src_signal_here(&self->signal, *buffer);
@@ -291,7 +291,14 @@ static GstFlowReturn deliver(GstGpudirectSrc *self, struct gpud_frame *frame, Gs
     note_more_slots(self);
     gboolean copy = pictures_need_copy(&self->pictures, self->follow.enabled,
                                        self->latency.figures.sender_waits);
+    /* The buffer of a copy does not keep the frame, which has the large meta. */
+    gboolean may_copy = copy || self->pictures.dmabufs;
+    struct gpud_frame *described =
+        may_copy && info.large_meta_size > 0 ? gpud_frame_ref(frame) : NULL;
     flow = pictures_wrap(&self->pictures, frame, copy, &copy, buffer);
+    if (flow == GST_FLOW_OK)
+        describe(self, &info, *buffer);
+    gpud_frame_release(&described);
     if (flow == GST_FLOW_CUSTOM_SUCCESS) {
         GST_WARNING_OBJECT(self, "a picture that its writer did not finish is left out");
         note_skipped(self);
@@ -303,7 +310,6 @@ static GstFlowReturn deliver(GstGpudirectSrc *self, struct gpud_frame *frame, Gs
                           (NULL));
     if (flow != GST_FLOW_OK)
         return flow;
-    describe(self, &info, *buffer);
     GST_LOG_OBJECT(self, "%s %" GST_PTR_FORMAT, copy ? "a copy:" : "a slot:", *buffer);
     src_signal_here(&self->signal, *buffer);
     return GST_FLOW_OK;
