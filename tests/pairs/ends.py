@@ -38,7 +38,8 @@ WHOLE_QUEUE = "queue max-size-buffers=0 max-size-bytes=0 max-size-time=0"
 
 Counters = ctypes.c_uint64 * 8  # taken and sent, of two streams; lost
 
-# PyGObject makes the values of an enumeration when they are first used, and not for two threads at a time.
+# PyGObject makes a class and the values of an enumeration when they are first used, and not for two threads at a time.
+CLASSES = [Gst.Buffer, Gst.Sample, Gst.Segment, Gst.CustomMeta, Gst.Structure, Gst.PadProbeInfo]
 TIME, DISCONT, OK = Gst.Format.TIME, Gst.BufferFlags.DISCONT, Gst.FlowReturn.OK
 PROBED, BUFFER = Gst.PadProbeReturn.OK, Gst.PadProbeType.BUFFER
 
