@@ -36,7 +36,7 @@ struct family {
     struct {
         const char *value;
         size_t offset; /* of an uint64_t in the channel's or the link's info */
-    } part[3];
+    } part[4];
     /* NAN: unknown, and there is no sample. */
     double (*gauge)(const struct gpud_channel_info *channel, const struct gpud_link_info *link);
     void (*labels)(struct sample *sample, const struct gpud_channel_info *channel,
