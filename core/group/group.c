@@ -6,7 +6,6 @@
 #include "base/log.h"
 #include "base/sized.h"
 #include "frame/frame.h"
-#include "frame/media/media.h"
 #include "group/member.h"
 #include "stream/receiver/state.h"
 
@@ -21,7 +20,7 @@
 static enum gpud_status check_history(const struct gpud_receiver *receiver, uint32_t member,
                                       uint32_t history, struct gpud_error *error)
 {
-    uint32_t slots = receiver->slots ? receiver->slots : GPUD_SLOTS_DEFAULT;
+    uint32_t slots = receiver->slots ? receiver->slots : receiver->picture_slots;
     if (history == 0 || history + 2 <= slots)
         return GPUD_OK;
     return gpud_fail(error, GPUD_INVALID,

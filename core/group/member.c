@@ -127,7 +127,7 @@ static uint64_t duration_of(const struct gpud_media *media, const struct gpud_fr
 
 static enum gpud_match_kind kind_of(const struct gpud_media *media)
 {
-    if (media->kind == GPUD_MEDIA_AUDIO)
+    if (gpud_media_get_rate(media) > 0)
         return GPUD_MATCH_SOUND;
     return media->kind == GPUD_MEDIA_PICTURE ? GPUD_MATCH_PICTURE : GPUD_MATCH_DATA;
 }
@@ -260,7 +260,7 @@ static void take_frame(struct gpud_group_member *member, struct gpud_frame *fram
         .kind = kind_of(media),
         .time = time,
         .duration = duration_of(media, &info),
-        .rate = media->kind == GPUD_MEDIA_AUDIO ? media->audio.rate : 0,
+        .rate = gpud_media_get_rate(media),
         .gap = info.flags & GPUD_FRAME_DISCONTINUITY,
         .arrival = gpud_now(),
         .what = item,

@@ -57,7 +57,7 @@ struct gpud_receiver_params {
     const char *device;  /**< where the frames shall arrive, as the sender's; NULL: "host" */
     const char *name;    /**< shown to the sender; NULL: the process's name */
     /** frames that may be in flight or held at once; at most GPUD_SLOTS_MAX. 0: as many as the
-     * sender gives; in memory of this receiver's own, the sender's default, and 6 with `alloc`.
+     * sender gives; in memory of this receiver's own, its default; `picture_slots` with `alloc`.
      * Where the sender has set fewer, those count, until gpud_receiver_set_slots() asks for more */
     uint32_t slots;
     /** When this receiver is slow. DEFAULT: the sender's policy; a wish to BLOCK is heard only by a
@@ -117,6 +117,7 @@ struct gpud_receiver_params {
      * that no sender can make this process read, and the system provide, much more memory than a
      * picture needs. Set it for pictures whose rows lie far apart. */
     uint64_t max_frame_size;
+    uint32_t picture_slots; /**< in memory of its own, where `slots` is 0; 0: 4 */
 };
 
 /** The state and counters of a receiver. */

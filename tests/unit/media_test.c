@@ -334,7 +334,7 @@ static void test_default_slots(void)
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct gpud_media media = parse(cases[i].text);
-        CHECK_EQUAL(gpud_media_default_slots(&media), cases[i].slots);
+        CHECK_EQUAL(gpud_media_default_slots(&media, 6), cases[i].slots);
     }
 }
 

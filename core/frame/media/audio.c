@@ -92,6 +92,11 @@ static uint64_t get_duration(const struct gpud_media *media, uint64_t bytes)
     return bytes / get_unit(media) * (uint64_t)GPUD_SEC / media->audio.rate;
 }
 
+static uint32_t get_rate(const struct gpud_media *media)
+{
+    return media->audio.rate;
+}
+
 static void get_layout(const struct gpud_media *media, struct gpud_layout *layout)
 {
     gpud_media_fill_layout(layout, media->audio.format,
@@ -111,4 +116,5 @@ const struct gpud_media_kind_ops gpud_media_audio = {
     .get_layout = get_layout,
     .get_unit = get_unit,
     .get_duration = get_duration,
+    .get_rate = get_rate,
 };

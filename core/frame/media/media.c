@@ -133,6 +133,12 @@ uint32_t gpud_media_get_unit(const struct gpud_media *media)
     return gpud_media_find_kind(media->kind)->get_unit(media);
 }
 
+uint32_t gpud_media_get_rate(const struct gpud_media *media)
+{
+    const struct gpud_media_kind_ops *kind = gpud_media_find_kind(media->kind);
+    return kind->get_rate ? kind->get_rate(media) : 0;
+}
+
 uint64_t gpud_media_get_duration(const struct gpud_media *media, uint64_t bytes)
 {
     const struct gpud_media_kind_ops *kind = gpud_media_find_kind(media->kind);
@@ -146,11 +152,11 @@ uint64_t gpud_media_get_duration(const struct gpud_media *media, uint64_t bytes)
 /* Of a share. Memory of the host is used only as far as blocks have been written. */
 #define BLOCK_SLOTS_BYTES (UINT64_C(64) << 20)
 
-uint32_t gpud_media_default_slots(const struct gpud_media *media)
+uint32_t gpud_media_default_slots(const struct gpud_media *media, uint32_t pictures)
 {
     struct gpud_layout layout;
     if (media->kind == GPUD_MEDIA_PICTURE)
-        return GPUD_SLOTS_DEFAULT;
+        return pictures;
     gpud_media_find_kind(media->kind)->get_layout(media, &layout);
     uint64_t fitting = BLOCK_SLOTS_BYTES / layout.size;
     return fitting > BLOCK_SLOTS       ? BLOCK_SLOTS

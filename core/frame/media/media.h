@@ -58,6 +58,8 @@ struct gpud_media_kind_ops {
     uint32_t (*get_unit)(const struct gpud_media *media);
     /* How long a frame lasts, in ns; 0: not known. NULL: it never is. */
     uint64_t (*get_duration)(const struct gpud_media *media, uint64_t bytes);
+    /* Units a second, of a kind whose blocks are cut anywhere: samples. NULL: of no such kind. */
+    uint32_t (*get_rate)(const struct gpud_media *media);
 };
 
 extern const struct gpud_media_kind_ops gpud_media_picture, gpud_media_audio, gpud_media_ancillary,
@@ -82,15 +84,18 @@ enum gpud_status gpud_media_check(const struct gpud_media *media, struct gpud_er
 /* The unit of a valid media. */
 uint32_t gpud_media_get_unit(const struct gpud_media *media);
 
+/* Units a second of a valid media whose blocks can be cut between any two, as sound can; else 0. */
+uint32_t gpud_media_get_rate(const struct gpud_media *media);
+
 /* How long a frame of a valid media lasts, of which so many bytes are in use, in ns; 0: not known.
  */
 uint64_t gpud_media_get_duration(const struct gpud_media *media, uint64_t bytes);
 
-/* How many frames of a valid media a ring holds where no number is asked for. Blocks are short and
- * small: their default counts by time. Where each slot is a memory of its own, blocks have
- * GPUD_SLOTS_DEFAULT, too, as a ring has few memories. */
-#define GPUD_SLOTS_DEFAULT 6
-uint32_t gpud_media_default_slots(const struct gpud_media *media);
+/* How many frames of a valid media a ring holds where no number is asked for: `pictures`, or as many
+ * blocks as last some time, because they are short and small. Where each slot is a memory of its own,
+ * blocks have no more than pictures, as a ring has few memories. */
+#define GPUD_SLOTS_DEFAULT 4
+uint32_t gpud_media_default_slots(const struct gpud_media *media, uint32_t pictures);
 
 /* Fills in a layout of one plane with one row of so many bytes. */
 void gpud_media_fill_layout(struct gpud_layout *layout, const char *format, uint64_t size);

@@ -114,8 +114,9 @@ static enum gpud_status make_session(struct gpud_receiver *receiver, const struc
         status = check_images(receiver, offer, error);
     uint32_t slots = receiver->slots ? receiver->slots : offer->slots;
     if (status == GPUD_OK && !slots)
-        slots = route->memory_per_slot ? GPUD_SLOTS_DEFAULT
-                                       : gpud_media_default_slots(&offer->media);
+        slots = route->memory_per_slot
+                    ? receiver->picture_slots
+                    : gpud_media_default_slots(&offer->media, receiver->picture_slots);
     if (status == GPUD_OK)
         status =
             gpud_session_create(offer, route, receiver->channel, receiver->queue, receiver->host,

@@ -60,7 +60,8 @@ enum gpud_status gpud_receiver_create(struct gpud_context *context,
     gpud_lock_init(&made->lock, GPUD_RANK_RECEIVER);
     made->context = context;
     gpud_receiver_poll_init(made);
-    made->slots = params->slots || !params->alloc ? params->slots : GPUD_SLOTS_DEFAULT;
+    made->picture_slots = params->picture_slots ? params->picture_slots : GPUD_SLOTS_DEFAULT;
+    made->slots = params->slots || !params->alloc ? params->slots : made->picture_slots;
     made->busy_poll = params->busy_poll_ns ? params->busy_poll_ns : BUSY_POLL;
     made->slow_receiver = params->slow_receiver;
     made->discontinuity = true; /* of the first frame */

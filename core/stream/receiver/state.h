@@ -75,7 +75,8 @@ struct gpud_receiver {
     struct gpud_address address;
     struct gpud_access_rule access;
     char name[64], route[32];
-    uint32_t slots; /* 0: as many as the sender gives */
+    uint32_t slots;         /* 0: as many as the sender gives */
+    uint32_t picture_slots; /* in memory of its own, if that is 0 */
     enum gpud_slow_receiver slow_receiver;
     bool require_direct;
     bool by_lines;           /* frames are wanted while they are written */

@@ -77,7 +77,7 @@ struct gpud_link {
     _Atomic int64_t deadline; /* of the state; INT64_MAX: none. IDLE: when to make an offer */
     int64_t offer_by;         /* IDLE: the latest time for an offer; 0: no offer failed yet */
     uint32_t epoch_tried;     /* the last one for which an offer was begun */
-    int64_t resize_by;         /* the latest time for a GROW or SHRINK that found no room; 0: none */
+    int64_t resize_by;        /* the latest time for a GROW or SHRINK that found no room; 0: none */
     uint32_t slots_asked;     /* by SLOTS: the frames that it wishes to hold; 0: not asked */
     int64_t raise_at;         /* when to try once more to let it; INT64_MAX: not to be tried */
     bool connect_reported;    /* to the application */

@@ -141,6 +141,7 @@ enum gpud_status gpud_sender_create(struct gpud_context *context,
     made->wake = made->retired.wake = -1;
     made->loop = GPUD_LOOP_NONE;
     made->slots = params->slots;
+    made->picture_slots = params->picture_slots ? params->picture_slots : GPUD_SLOTS_DEFAULT;
     made->slow_receiver = params->slow_receiver ? params->slow_receiver : GPUD_SLOW_BLOCK;
     made->require_direct = params->require_direct;
     made->large_meta_max = params->large_meta_max ? params->large_meta_max : LARGE_META_DEFAULT;

@@ -103,7 +103,8 @@ struct gpud_sender {
     struct gpud_queue *host_queue; /* for frames in host memory that are copied through it */
     char name[64], route[32];
     char place[GPUD_ADDRESS_MAX]; /* its address, resolved */
-    uint32_t slots; /* 0: by the media */
+    uint32_t slots;               /* 0: by the media */
+    uint32_t picture_slots;
     _Atomic(enum gpud_slow_receiver) slow_receiver;
     bool require_direct;
     uint32_t large_meta_max; /* bytes that a frame may have */
@@ -184,8 +185,9 @@ static inline uint32_t gpud_sender_slots(const struct gpud_sender *sender, bool 
 {
     if (sender->slots)
         return sender->slots;
-    return sender->configured && !apart ? gpud_media_default_slots(&sender->media)
-                                        : GPUD_SLOTS_DEFAULT;
+    return sender->configured && !apart
+               ? gpud_media_default_slots(&sender->media, sender->picture_slots)
+               : sender->picture_slots;
 }
 
 /* Refusals that several calls share. */

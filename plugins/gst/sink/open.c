@@ -27,6 +27,7 @@ static enum gpud_status create_sender(GstGpudirectSink *self, const gchar *devic
     params.address = self->endpoint.running.address;
     params.device = device;
     params.slots = self->endpoint.running.slots_set ? self->endpoint.running.slots : 0;
+    params.picture_slots = self->endpoint.running.slots;
     /* Between hosts memory for metas is pinned, beside each frame in flight. */
     params.large_meta_max = self->large_metas.max =
         gst_gpudirect_sink_is_between_hosts(self) ? META_LARGE_DEFAULT : GPUD_LARGE_META_MAX;

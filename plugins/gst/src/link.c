@@ -20,6 +20,7 @@ static enum gpud_status link_open(const struct input_params *params, struct inpu
     receiver.address = params->address;
     receiver.device = params->device;
     receiver.slots = params->slots_set ? params->slots : 0;
+    receiver.picture_slots = params->slots;
     receiver.slow_receiver = params->slow_receiver;
     receiver.require_direct = params->require_direct;
     receiver.access = params->access;

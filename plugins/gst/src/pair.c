@@ -139,6 +139,7 @@ static enum gpud_status create_receivers(struct pair_input *pair, struct gpud_co
 
     receiver.device = params->device;
     receiver.slots = params->slots_set ? params->slots : 0;
+    receiver.picture_slots = params->slots;
     receiver.slow_receiver = params->slow_receiver;
     receiver.require_direct = params->require_direct;
     receiver.access = params->access;
