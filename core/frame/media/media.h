@@ -91,9 +91,9 @@ uint32_t gpud_media_get_rate(const struct gpud_media *media);
  */
 uint64_t gpud_media_get_duration(const struct gpud_media *media, uint64_t bytes);
 
-/* How many frames of a valid media a ring holds where no number is asked for: `pictures`, or as many
- * blocks as last some time, because they are short and small. Where each slot is a memory of its own,
- * blocks have no more than pictures, as a ring has few memories. */
+/* How many frames of a valid media a ring holds where no number is asked for: `pictures`, or as
+ * many blocks as last some time, because they are short and small. Where each slot is a memory of
+ * its own, blocks have no more than pictures, as a ring has few memories. */
 #define GPUD_SLOTS_DEFAULT 4
 uint32_t gpud_media_default_slots(const struct gpud_media *media, uint32_t pictures);
 

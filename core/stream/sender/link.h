@@ -25,6 +25,7 @@ enum gpud_link_state {
 struct gpud_waiting_frame {
     struct gpud_waiting_frame *next;
     struct gpud_slot *slot; /* as one of its users; complete */
+    bool is_prepared;       /* it waited for a ring that was in use */
     uint64_t sequence;
     struct gpud_frame_info info;
 };

@@ -99,12 +99,14 @@ static bool is_open_for(const struct gpud_link *link, const struct gpud_slot *sl
     return link->state == GPUD_LINK_STREAMING && link->epoch == slot->pool->epoch;
 }
 
-/* Whether sending it takes work of the device: a copy, a signal, or an operation of the route. */
-static bool needs_device(const struct gpud_link *link, const struct gpud_slot *slot)
+/* Whether sending it takes work of the device: a copy, a signal, or an operation of the route. A
+ * frame that waited for a ring in use has had that work. */
+static bool needs_device(const struct gpud_link *link, const struct gpud_waiting_frame *frame)
 {
     const struct gpud_transport *transport = link->transport;
-    return transport->pool != slot->pool || transport->queues.own ||
-           transport->place != GPUD_SIGNAL_NONE;
+    if (transport->pool != frame->slot->pool)
+        return true;
+    return !frame->is_prepared && (transport->queues.own || transport->place != GPUD_SIGNAL_NONE);
 }
 
 static bool is_obsolete(const struct gpud_link *link, const struct gpud_slot *slot)
@@ -244,7 +246,7 @@ static void write_waiting(struct gpud_link *link)
     if (!waiting->frames || !is_open_for(link, waiting->frames->slot) || !reap(link))
         return;
     while (waiting->frames && is_open_for(link, waiting->frames->slot) &&
-           !needs_device(link, waiting->frames->slot)) {
+           !needs_device(link, waiting->frames)) {
         send_held(link, waiting->frames->sequence, false);
         if (!gpud_link_takes_frames(link) || !take_entry(link, &entry))
             return;
@@ -293,7 +295,7 @@ void gpud_waiting_advance(struct gpud_link *link)
     for (;;) {
         write_waiting(link);
         if (!wants_entry(link) || waiting->is_armed ||
-            (link->transport->page.free_count && needs_device(link, waiting->frames->slot)))
+            (link->transport->page.free_count && needs_device(link, waiting->frames)))
             break;
         /* Check once more after arming. Model: arm.1 to arm.3. */
         waiting->is_armed = true;
@@ -306,7 +308,7 @@ void gpud_waiting_advance(struct gpud_link *link)
 
 /* Adds a frame behind those that wait, and drops the oldest if they are too many. */
 static void keep_frame(struct gpud_link *link, const struct gpud_frame_info *info,
-                       struct gpud_slot *slot, uint64_t sequence)
+                       struct gpud_slot *slot, uint64_t sequence, bool is_prepared)
 {
     struct gpud_waiting *waiting = &link->waiting;
     struct gpud_waiting_frame *frame = malloc(sizeof(*frame));
@@ -318,6 +320,7 @@ static void keep_frame(struct gpud_link *link, const struct gpud_frame_info *inf
     frame->info = *info;
     gpud_large_meta_ref(info->large_meta);
     frame->sequence = sequence;
+    frame->is_prepared = is_prepared;
     frame->slot = slot;
     gpud_slot_hold(slot);
     *(waiting->frames ? &waiting->last_frame->next : &waiting->frames) = frame;
@@ -343,7 +346,7 @@ void gpud_waiting_put(const struct gpud_delivery_target *target, const struct gp
     else if (is_obsolete(link, slot))
         gpud_link_count_drop(link, &link->dropped_format);
     else
-        keep_frame(link, info, slot, sequence);
+        keep_frame(link, info, slot, sequence, target->transport != NULL);
     gpud_waiting_advance(link);
 }
 
@@ -360,7 +363,7 @@ bool gpud_waiting_needs_device(const struct gpud_link *link)
 {
     const struct gpud_waiting_frame *frame = link->waiting.frames;
     return frame && is_open_for(link, frame->slot) && link->epoch == link->sender->epoch &&
-           needs_device(link, frame->slot);
+           needs_device(link, frame);
 }
 
 bool gpud_waiting_take_entry(struct gpud_link *link, uint32_t *entry)
@@ -424,7 +427,7 @@ bool gpud_waiting_is_preparing(const struct gpud_link *link)
     if (!gpud_link_takes_frames(link) || waiting->was_late)
         return false;
     return waiting->late_kept || (waiting->frames && (!is_open_for(link, waiting->frames->slot) ||
-                                                      needs_device(link, waiting->frames->slot)));
+                                                      needs_device(link, waiting->frames)));
 }
 
 void gpud_waiting_ready(struct gpud_link *link)
@@ -441,7 +444,7 @@ bool gpud_waiting_delays_offer(struct gpud_link *link)
     const struct gpud_sender *sender = link->sender;
     gpud_waiting_advance(link);
     while (waiting->frames && waiting->frames->slot->pool->epoch != sender->epoch &&
-           needs_device(link, waiting->frames->slot))
+           needs_device(link, waiting->frames))
         gpud_link_drop_waiting(link); /* its copy would be made by the new format */
     bool old = waiting->frames && waiting->frames->slot->pool->epoch != sender->epoch;
     if (!gpud_link_takes_frames(link) || (!old && waiting->late == waiting->late_kept))
