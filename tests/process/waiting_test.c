@@ -233,10 +233,10 @@ static void the_old_format_comes_first(void)
     open_scene(&scene, 0);
     const struct peer_board *board = scene.peer.board;
     send(&scene, SLOTS + 2);
+    wait_for_drops(&scene, 1); /* frames whose copies end behind the change are all kept */
     send_event(&scene);
     format(&scene, 640);
     send_event(&scene);
-    wait_for_drops(&scene, 1);
     resume_peer(&scene.peer);
     WORKS(gpud_sender_wait(scene.sender, 1, 30 * GPUD_SEC, &e));
     send(&scene, 2);
