@@ -76,7 +76,7 @@ static struct last_uri *get_last_uri(GObject *element)
 /* --- properties --------------------------------------------------------------------------- */
 
 /* Whether the property decides who is trusted, or which file is read. A URI may come from a
- * playlist of somebody else's, so it sets them only if the application allows it. */
+ * stranger's playlist, so it sets them only if the application allows it. */
 static gboolean is_about_trust(const gchar *name)
 {
     static const gchar *const names[] = {"access", "psk-file", "allow-unauthenticated", NULL};

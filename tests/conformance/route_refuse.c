@@ -102,6 +102,9 @@ void test_refusals(const struct way *way)
     params.slots = GPUD_SLOTS_MAX + 1;
     EXPECT(GPUD_INVALID, "65 slots", gpud_sender_create(context, &params, &sender, &e));
     params.slots = 0;
+    params.picture_slots = GPUD_SLOTS_MAX + 1;
+    EXPECT(GPUD_INVALID, "65 slots", gpud_sender_create(context, &params, &sender, &e));
+    params.picture_slots = 0;
     params.slow_receiver = (enum gpud_slow_receiver)9;
     EXPECT(GPUD_INVALID, "slow_receiver", gpud_sender_create(context, &params, &sender, &e));
     params.slow_receiver = GPUD_SLOW_DEFAULT;

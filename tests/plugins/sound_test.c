@@ -362,7 +362,7 @@ TEST(test_live_long_buffers)
 
 /* A receiver that takes nothing does not stop a live stream by that: of twenty buffers of a second
  * one or two are waited for. */
-TEST(test_live_long_buffers_for_nobody)
+TEST(test_live_long_buffers_for_a_stopped_receiver)
 {
     struct stream stream;
     GstAudioInfo info;

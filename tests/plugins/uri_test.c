@@ -192,7 +192,7 @@ TEST(test_refusals)
     expect_uri(src, "gpudirect://before?slots=5"); /* nothing was set by halves */
 }
 
-/* Who is trusted, and which file is read, a URI says only where the application lets it. */
+/* A URI sets who is trusted and which file is read only if the application allows it. */
 TEST(test_trusted)
 {
     static const gchar *const kinds[] = {"gpudirectsrc", "gpudirectsink", "gpudirectprogramsrc"};

@@ -185,7 +185,7 @@ static void bent_offers(void)
     BENT("leaves the frame", l->plane[0].rows = 32768);
     BENT("stride", l->plane[0].row_bytes = UINT32_MAX);
     BENT("slots of", l->size = 1 << 20); /* larger than a slot */
-    /* A file of holes costs the sender nothing, and who reads it all of its size. */
+    /* A sparse file costs its sender nothing, and its reader memory of the file's full size. */
     int sparse = raw_memfd(UINT64_C(1) << 31, SEALS);
     BENT("max-frame-size", (h->fd = sparse, h->size = l->size = r->slot_size = UINT64_C(1) << 31,
                             r->slots_per_memory = 1, l->plane[0].stride = 1 << 24));

@@ -41,6 +41,8 @@ static enum gpud_status read_params(struct gpud_receiver_params *own,
                                               "gpud_receiver_params", error);
     if (status == GPUD_OK)
         status = gpud_route_check_params(own->slots, own->slow_receiver, own->route, error);
+    if (status == GPUD_OK)
+        status = gpud_route_check_params(own->picture_slots, own->slow_receiver, NULL, error);
     return status == GPUD_OK ? gpud_modifiers_check(own->modifiers, own->modifier_count, error)
                              : status;
 }

@@ -47,7 +47,7 @@ enum gpud_receiver_state {
 /* The session of the next epoch, which is made and tested while frames of the one before are left:
  * a receiver that takes them at its own pace is ready for the next ones in time. */
 struct gpud_next_session {
-    /* Of its handshake: OFFLINE: there is none; IDLE: its offer was refused, and another follows;
+    /* The handshake's state. OFFLINE: not begun; IDLE: the offer was refused, and another follows;
      * CANARY, TESTING; STREAMING: it is tested. */
     enum gpud_receiver_state state;
     struct gpud_session *session; /* CANARY, TESTING, STREAMING */

@@ -34,6 +34,8 @@ static enum gpud_status read_params(struct gpud_sender_params *own,
                         "gpud_sender_params", error);
     if (status == GPUD_OK)
         status = gpud_route_check_params(own->slots, own->slow_receiver, own->route, error);
+    if (status == GPUD_OK)
+        status = gpud_route_check_params(own->picture_slots, own->slow_receiver, NULL, error);
     if (status == GPUD_OK && own->large_meta_max > GPUD_LARGE_META_MAX)
         status = gpud_fail(error, GPUD_INVALID, "large_meta_max is %u: at most %d are possible",
                            own->large_meta_max, GPUD_LARGE_META_MAX);

@@ -68,7 +68,7 @@ struct sink_reported {
 
 /* With slow receivers of a live stream, by the system's monotonic clock, in µs. */
 struct sink_patience {
-    gint64 since, until; /* 0: there is none now */
+    gint64 since, until; /* 0: not waiting */
     gint64 none_until;   /* because it was in vain */
     guint in_vain;       /* how often in a row */
 };
