@@ -24,7 +24,7 @@ static struct {
     /* Under the lock, as the streaming thread has them. */
     GMutex lock;
     gboolean begun;
-    gboolean settled; /* what came before the receiver played has no time of its own */
+    gboolean settled; /* what was sent before the receiver played is late, and catches up */
     guint64 next;     /* the next sample's or packet's number */
     guint64 units;
     GstClockTime ends_at; /* of sound: the last buffer */
@@ -59,8 +59,14 @@ static void take(GstElement *sink, GstBuffer *buffer, GstPad *pad, gpointer user
             break;
         }
     GstClockTime pts = GST_BUFFER_PTS(buffer), length = GST_BUFFER_DURATION(buffer);
-    if (sound && scene.settled && ABS((gint64)(pts - scene.ends_at)) > 2000)
-        note_wrong("a step of time", first);
+    gint64 step = (gint64)(pts - scene.ends_at);
+    if (scene.settled && ABS(step) > 2000) {
+        g_autofree gchar *text = g_strdup_printf("a step of %" G_GINT64_FORMAT " ns", step);
+        note_wrong(text, first);
+    }
+    if (sound && !scene.settled)
+        scene.settled = ABS((gint64)(pts + gst_element_get_base_time(sink) -
+                                     gst_util_uint64_scale(first, GST_SECOND, 48000))) <= 2000;
     if (sound && ABS((gint64)(length - gst_util_uint64_scale(count, GST_SECOND, 48000))) > 2)
         note_wrong("another duration", first);
     scene.ends_at = pts + length;
@@ -69,6 +75,14 @@ static void take(GstElement *sink, GstBuffer *buffer, GstPad *pad, gpointer user
     scene.units += count;
     g_mutex_unlock(&scene.lock);
     gst_buffer_unmap(buffer, &map);
+}
+
+static gboolean is_settled(void)
+{
+    g_mutex_lock(&scene.lock);
+    gboolean settled = scene.settled || !g_str_equal(scene.caps, SOUND);
+    g_mutex_unlock(&scene.lock);
+    return settled;
 }
 
 static guint64 units(void)
@@ -141,10 +155,7 @@ static void open_scene(const gchar *caps, const gchar *main, const gchar *backup
     gst_element_set_state(scene.pipeline, GST_STATE_PLAYING);
     await_units(1);
     start(BACKUP);
-    ENDS_UNTIL(60, units() > 0 && count_of(BACKUP, "frames") > 2);
-    g_mutex_lock(&scene.lock);
-    scene.settled = TRUE;
-    g_mutex_unlock(&scene.lock);
+    ENDS_UNTIL(60, units() > 0 && count_of(BACKUP, "frames") > 2 && is_settled());
 }
 
 static void close_scene(void)

@@ -392,7 +392,7 @@ TEST(test_malformed_buffers)
 TEST(test_live_changes_of_caps)
 {
     sink = ends_sink("slow-receiver=drop-oldest");
-    src = ends_src(NULL);
+    src = ends_src("start=oldest");
     for (guint change = 0; change < 100; change++) {
         g_autofree gchar *caps = g_strdup_printf(
             "video/x-raw,format=UYVY,width=%u,height=16,framerate=25/1", 64 + change % 3 * 2);
