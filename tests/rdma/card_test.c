@@ -314,8 +314,13 @@ static void test_breaking(void)
     WORKS(gpud_rdma_send(pair.a, "one", 3, &e));
     WORKS(gpud_rdma_send(pair.a, "two", 3, &e));
     CHECK(fake_deliver(pair.a_id) && fake_deliver(pair.a_id), "both have arrived");
+    CHECK(fake_complete(pair.a_id) && fake_complete(pair.a_id), "nothing says so: none is signalled");
+    gpud_rdma_fail(pair.a, "the other end's failure");
+    EXPECT(GPUD_PEER, "the other end's failure",
+           gpud_rdma_drain(pair.a, gpud_rdma_posted(pair.a), gpud_deadline(30 * GPUD_SEC), &e));
     gpud_rdma_fail(pair.b, "the reason of a test");
     gpud_rdma_fail(pair.b, "another one");
+    gpud_rdma_end(pair.b);
     WORKS(gpud_rdma_receive(pair.b, &message, &size, &e));
     CHECK(size == 3 && memcmp(message, "one", 3) == 0, "one");
     WORKS(gpud_rdma_receive(pair.b, &message, &size, &e));

@@ -26,7 +26,7 @@ enum gpud_status gpud_rdma_receive(struct gpud_rdma *rdma, const void **bytes, s
     take_handed_out_back(rdma);
     if (polled || rdma->taken == rdma->received)
         gpud_rdma_poll_locked(rdma);
-    if (rdma->taken != rdma->received && !rdma->ended) {
+    if (rdma->taken != rdma->received) { /* what arrived before the end, too */
         uint32_t place = rdma->taken++ % RDMA_ARRIVED;
         *bytes = rdma_receive_buffer(rdma, rdma->arrived[place].index);
         *size = rdma->arrived[place].size;

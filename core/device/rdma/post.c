@@ -46,11 +46,9 @@ static void note_signalled(struct gpud_rdma *rdma)
     rdma->signalled = rdma->posted;
 }
 
-bool gpud_rdma_post_locked(struct gpud_rdma *rdma, struct ibv_send_wr *request)
+static bool post(struct gpud_rdma *rdma, struct ibv_send_wr *request)
 {
     struct ibv_send_wr *bad;
-    if (rdma->failed)
-        return false;
     request->wr_id = rdma->posted + 1;
     for (int i = 0; i < request->num_sge; i++)
         rdma->unsignalled += request->sg_list[i].length;
@@ -68,9 +66,16 @@ bool gpud_rdma_post_locked(struct gpud_rdma *rdma, struct ibv_send_wr *request)
     return true;
 }
 
+bool gpud_rdma_post_locked(struct gpud_rdma *rdma, struct ibv_send_wr *request)
+{
+    return !rdma->failed && post(rdma, request);
+}
+
+/* Also after a failure, when the card takes requests only to flush them: nothing else would tell
+ * that it is done with the unsignalled ones before. */
 bool gpud_rdma_post_marker_locked(struct gpud_rdma *rdma)
 {
     /* With no bytes, the peer's card ignores address and key. */
     struct ibv_send_wr request = {.opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED};
-    return gpud_rdma_post_locked(rdma, &request);
+    return !rdma->ended && post(rdma, &request);
 }
