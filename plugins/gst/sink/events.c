@@ -121,7 +121,7 @@ static gboolean keep_unsent(GstGpudirectSink *self, GstEvent *event)
     return TRUE;
 }
 
-static void send_event(GstGpudirectSink *self, GstEvent *event)
+static void send_now(GstGpudirectSink *self, GstEvent *event)
 {
     uint8_t bytes[GPUD_EVENT_SIZE_MAX];
     struct wire_head head;
@@ -129,8 +129,6 @@ static void send_event(GstGpudirectSink *self, GstEvent *event)
     enum event_kind kind;
     guint lost = 0;
 
-    if (!self->sender || keep_unsent(self, event))
-        return;
     gst_gpudirect_sink_fill_head(self, &head);
     size_t size = event_encode(event, &GST_BASE_SINK(self)->segment, &head, bytes, &kind, &lost);
     if (lost)
@@ -142,11 +140,19 @@ static void send_event(GstGpudirectSink *self, GstEvent *event)
         GST_WARNING_OBJECT(self, "%s cannot be sent: %s", GST_EVENT_TYPE_NAME(event), error.reason);
 }
 
+static void send_event(GstGpudirectSink *self, GstEvent *event)
+{
+    if (self->sender && !keep_unsent(self, event))
+        send_now(self, event);
+}
+
+/* The first receiver may not be among the clients yet, because its connection is reported later. */
 void gst_gpudirect_sink_send_unsent(GstGpudirectSink *self)
 {
-    for (guint left = self->unsent.length; left > 0; left--) {
-        GstEvent *event = g_queue_pop_head(&self->unsent);
-        send_event(self, event);
+    GstEvent *event;
+
+    while (self->sender && (event = g_queue_pop_head(&self->unsent))) {
+        send_now(self, event);
         gst_event_unref(event);
     }
 }
