@@ -242,6 +242,8 @@ void test_fan_out(const struct way *way)
         const struct peer_board *board = peers[i].board;
         SAY("  policy %d: %llu frames, %llu dropped", i, atomic_load(&board->frames),
             atomic_load(&board->gaps));
+        CHECK(board->connected == 1, "receiver %d connected %llu times: %s", i,
+              (unsigned long long)board->connected, board->reason);
         /* The last one loses its oldest frames, and those may be the very first. */
         unsigned long long missed = board->gaps + board->first - 1;
         CHECK(board->first == 1 || i == 2, "the first frame is %llu", atomic_load(&board->first));

@@ -290,10 +290,9 @@ static int play(const struct faults *faults, const char *address, const char *fr
         atomic_load(&stage.flagged), words);
     CHECK(arrived >= stage.sent || words > 0, "of %u frames %u were lost without a word",
           stage.sent, stage.sent - arrived);
-    if (faults->failures() > 0)
-        return 0;
-    CHECK(arrived == FRAMES && words == 0, "nothing failed, and yet not all is well");
-    return NOT_REACHED;
+    /* Without a failure there may be words, too: a machine that is busy enough is told of as one
+     * whose peer does not answer. */
+    return faults->failures() > 0 ? 0 : NOT_REACHED;
 }
 
 /* --- all of them ------------------------------------------------------------------------------ */
