@@ -108,7 +108,9 @@ void gpud_sender_settle_end(struct gpud_sender *sender)
     await_prepared(sender, gpud_deadline(END_PATIENCE));
 }
 
-/* Delivers the link's oldest frame to it alone, like any frame; later ones join those that wait.
+/* Model: turn.1 in turns.pml.
+ *
+ * Delivers the link's oldest frame to it alone, like any frame; later ones join those that wait.
  * false: not now. */
 static bool deliver_one(struct gpud_link *link)
 {
@@ -137,7 +139,9 @@ static bool deliver_one(struct gpud_link *link)
     transport->references++;
     gpud_slot_hold(frame->slot);
     link->waiting.late++;
+    link->waiting.is_delivering = true;
     gpud_deliver(link->sender, &delivery, NULL);
+    link->waiting.is_delivering = false;
     link->waiting.late--;
     gpud_waiting_frame_free(frame);
     GPUD_STOP_POINT("sender: waiting frame published");

@@ -46,6 +46,7 @@ struct gpud_waiting {
     uint32_t count;                                 /* of them */
     uint32_t late;      /* frames without a credit whose copies are still under way */
     uint32_t late_kept; /* of these: for a link whose ring was not ready */
+    bool is_delivering; /* the listener's thread delivers the oldest one, and counts it in `late` */
     struct gpud_held_message *first, *last; /* messages positioned after those frames */
     uint32_t held;
     bool was_late;   /* its last handshake was not over when the next format came */

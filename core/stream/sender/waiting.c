@@ -23,7 +23,7 @@
  * interrupt, and, after a second, at the end of the sender. EOS and OFFER wait for frames of a ring
  * in use for 5 s at most, because a receiver may give nothing back before it has seen them. All
  * under the lock.
- * Model: tests/model/waiting.pml, and epochs.pml for new epochs. */
+ * Model: tests/model/waiting.pml, and epochs.pml and turns.pml for new epochs. */
 /* clang-format on */
 #include "stream/sender/waiting.h"
 
@@ -69,12 +69,21 @@ static uint32_t limit_of(const struct gpud_link *link)
     return used < share && !is_slow ? share - used : 1;
 }
 
+/* Whether older frames have yet to be delivered by the listener's thread: one that needs no more
+ * work of the device would overtake them. Model: turn.1 in turns.pml. */
+static bool has_undelivered(const struct gpud_waiting *waiting)
+{
+    return waiting->is_delivering || waiting->late_kept ||
+           (waiting->frames && !waiting->last_frame->is_prepared);
+}
+
 /* Whether frames of this link go into its FIFO because its ring is not ready, or was not until just
  * now and older frames have to go first. */
 static bool is_kept(const struct gpud_link *link)
 {
     return !gpud_link_is_ready(link) ||
-           (gpud_link_is_behind(link) && can_take_back(link->transport));
+           (gpud_link_is_behind(link) &&
+            (can_take_back(link->transport) || has_undelivered(&link->waiting)));
 }
 
 enum gpud_waiting_kind gpud_waiting_kind(const struct gpud_link *link)
