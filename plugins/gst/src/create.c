@@ -93,8 +93,8 @@ static void describe_linked(GstGpudirectSrc *self, struct gpud_frame_info *info,
     struct times_frame timing;
     struct meta_loss loss = {self->endpoint.lost_metas, GST_ELEMENT(self), self->names};
 
-    head.drops = info->meta_size == 0; /* a sender without metadata may drop */
     gboolean read = meta_decode(info->meta, info->meta_size, &head, buffer, &loss);
+    head.drops |= !read; /* a sender without metadata may drop */
     if ((!read && info->meta_size > 0) ||
         (read && !meta_decode_large(info->large_meta, info->large_meta_size, buffer, &loss)))
         lost_metas_note(self->endpoint.lost_metas, GST_ELEMENT(self), "unreadable",
