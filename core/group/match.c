@@ -129,6 +129,15 @@ static bool is_apart(const struct gpud_match *match, const struct gpud_match_mem
     return match->begun && distance(time, match->last) > reach(match, m);
 }
 
+/* Whether a member's frame is on the time line that is handed on, which it shared, where it has
+ * fallen behind, however far: it may be slower, as a second file is, or have been stopped. */
+static bool has_fallen_behind(const struct gpud_match *match, const struct gpud_match_member *m,
+                              uint64_t time)
+{
+    return match->begun && m->delivers && m->in_line && time >= m->newest &&
+           time - m->newest <= reach(match, m) && time <= match->last;
+}
+
 /* How many members deliver frames around that time. */
 static uint32_t count_around(const struct gpud_match *match, uint64_t time, int64_t now)
 {
@@ -256,14 +265,14 @@ static bool is_between(const struct gpud_match *match, uint32_t member,
 }
 
 static void judge(struct gpud_match *match, uint32_t member, const struct gpud_match_entry *entry,
-                  bool believed)
+                  bool believed, bool apart)
 {
     struct gpud_match_member *m = &match->members[member];
     const struct gpud_match_member *p = &match->members[match->preferred];
     m->out_of_step = is_between(match, member, entry) ? m->out_of_step + 1 : 0;
     if (!believed)
         m->fault = GPUD_MATCH_ABSURD;
-    else if (is_apart(match, m, entry->time))
+    else if (apart)
         m->fault = m->ignored ? GPUD_MATCH_OTHER_LINE : m->fault;
     else if (match->mode == GPUD_GROUP_ANY && m != p && p->delivers && p->duration &&
              entry->time > p->newest + GAP_DURATIONS * p->duration &&
@@ -279,10 +288,10 @@ void gpud_match_add(struct gpud_match *match, uint32_t member, struct gpud_match
     if (match->mode == GPUD_GROUP_ALL && entry.kind == GPUD_MATCH_SOUND)
         entry.kind = GPUD_MATCH_PICTURE;
     bool believed = take_word(m, &entry);
-    bool apart = is_apart(match, m, entry.time);
+    bool apart = is_apart(match, m, entry.time) && !has_fallen_behind(match, m, entry.time);
     entry.step = m->delivers && entry.time > m->newest ? entry.time - m->newest : 0;
     uint64_t newest = entry.kind == GPUD_MATCH_SOUND ? end_of(&entry) : entry.time;
-    judge(match, member, &entry, believed);
+    judge(match, member, &entry, believed, apart);
     entry.passed = match->begun && !apart &&
                    ((entry.kind == GPUD_MATCH_DATA && take_record(match, member, &entry)) ||
                     is_over(match, &entry));
@@ -291,6 +300,7 @@ void gpud_match_add(struct gpud_match *match, uint32_t member, struct gpud_match
     if (match->begun && !apart)
         match->sharers |= 1u << member;
     m->alive = m->delivers = m->known = true;
+    m->in_line = !apart;
     m->ended = m->quiet = false;
     m->frozen = entry.frozen;
     m->kind = entry.kind;
@@ -752,8 +762,11 @@ static void note_sharers(struct gpud_match *match, const struct gpud_match_decis
     if (decision->new_line || jump)
         match->sharers = 0;
     for (uint32_t i = 0; i < match->count; i++) {
-        const struct gpud_match_member *m = &match->members[i];
-        if (m->delivers && distance(m->newest, match->last) <= reach(match, m))
+        struct gpud_match_member *m = &match->members[i];
+        bool shares = m->delivers && distance(m->newest, match->last) <= reach(match, m);
+        if (decision->new_line || jump)
+            m->in_line = shares;
+        if (shares)
             match->sharers |= 1u << i;
     }
 }

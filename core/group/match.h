@@ -60,6 +60,7 @@ struct gpud_match_member {
     uint32_t generation; /* counts connections and formats */
     bool alive;          /* connected */
     bool delivers;       /* and a frame came on this connection */
+    bool in_line;        /* and its last one was on the time line that was handed on */
     bool known;          /* newest and newest_at are: a frame came once */
     bool quiet;  /* a wait for it, lest an instant be lost, was in vain, and nothing came since */
     bool ended;  /* not alive because of EOS */

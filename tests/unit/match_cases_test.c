@@ -100,6 +100,27 @@ static int64_t in_step(enum gpud_group_mode mode, uint32_t count, int64_t from)
     return from + 2 * DURATION;
 }
 
+/* It goes on with what comes after the last instant, and repeats none, though it is more than a
+ * second behind. */
+static void far_behind(void)
+{
+    int64_t last = in_step(GPUD_GROUP_ANY, 2, 0), end = last + 2 * GPUD_SEC, time = last;
+    while (last < end) {
+        last += DURATION;
+        add(0, last);
+        TAKES(next(), last, 0, 1, false);
+    }
+    gpud_match_leave(&match, 0, true);
+    now += GPUD_SEC;
+    while (time < end) {
+        time += DURATION;
+        add(1, time);
+        CHECK(next().verdict != GPUD_MATCH_TAKE, "%lld is handed on twice", (long long)time);
+    }
+    add(1, end + DURATION);
+    TAKES(next(), end + DURATION, 1, 1, false);
+}
+
 static void frozen_main(void)
 {
     int64_t last = in_step(GPUD_GROUP_ANY, 2, 0), latency = gpud_match_latency(&match);
@@ -141,7 +162,7 @@ static void old_store(void)
     }
     for (int i = 1; i <= 3; i++)
         add(0, last + i * DURATION);
-    CHECK_EQUAL(match.members[0].count, 3);
+    CHECK_EQUAL(match.members[0].count, 0);
     for (int i = 101; i <= 160; i++, now += DURATION) {
         add(1, last + i * DURATION);
         add(0, last + i * DURATION);
@@ -898,6 +919,7 @@ static void history(void)
 
 int main(void)
 {
+    far_behind();
     frozen_main();
     old_store();
     still_main();
