@@ -86,4 +86,6 @@ FOUND = [
     "picture map backup live direct caps none gst-gst",
     "klv map plain live direct none none gst-gst",
     "picture cuda plain live-block hold none metas gst-gst",
+    "picture map plain live keep none none c-gst",
+    "picture map backup file keep none none gst-gst",
 ]

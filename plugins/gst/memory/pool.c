@@ -320,8 +320,7 @@ void slot_pool_init(struct slot_pool *self, GstBufferPool *pool,
         .sender = sender,
         .epoch = sender ? shared_sender_epoch(sender) : 0,
         .host = sender && shared_sender_is_host(sender),
-        .outstanding =
-            sender ? outstanding_ref(shared_sender_outstanding(sender)) : outstanding_new(),
+        .outstanding = sender ? shared_sender_outstanding(sender) : params->outstanding,
         .counters = params->counters,
     };
 
@@ -332,7 +331,6 @@ void slot_pool_init(struct slot_pool *self, GstBufferPool *pool,
     self->dmabufs = params->dmabufs;
     self->sender = sender ? shared_sender_ref(sender) : NULL;
     self->epoch = store.epoch;
-    self->outstanding = store.outstanding;
     self->counters = counters_ref(params->counters);
     self->store = slot_store_new(&store);
     g_mutex_init(&self->lock);
@@ -346,7 +344,6 @@ void slot_pool_clear(struct slot_pool *self)
     g_ptr_array_unref(self->idle);
     g_mutex_clear(&self->lock);
     slot_store_unref(self->store);
-    outstanding_unref(self->outstanding);
     counters_unref(self->counters);
     shared_sender_unref(self->sender);
 }
@@ -450,7 +447,3 @@ GstBuffer *gst_gpudirect_pool_stand_in(GstBufferPool *pool)
     return take_stand_in(slots_of(pool));
 }
 
-struct outstanding *gst_gpudirect_pool_outstanding(GstBufferPool *pool)
-{
-    return slots_of(pool)->outstanding;
-}

@@ -27,7 +27,6 @@ struct slot_pool {
     gint no_slots;                /* atomic: slots have no dma-bufs, all buffers are stand-ins */
     struct shared_sender *sender; /* NULL: a receiving pool */
     guint epoch;
-    struct outstanding *outstanding;
     struct counters *counters;
     struct slot_store *store;
 
@@ -38,9 +37,10 @@ struct slot_pool {
 
 struct slot_pool_params {
     const GstVideoInfo *info;
-    struct gpu *gpu;              /* NULL: memory that the CPU maps */
-    gboolean dmabufs;             /* and that has dma-bufs */
-    struct shared_sender *sender; /* NULL: a receiving pool */
+    struct gpu *gpu;                 /* NULL: memory that the CPU maps */
+    gboolean dmabufs;                /* and that has dma-bufs */
+    struct shared_sender *sender;    /* NULL: a receiving pool */
+    struct outstanding *outstanding; /* of that: counts the slots that its buffers hold */
     struct counters *counters;
 };
 
@@ -53,9 +53,6 @@ GstFlowReturn gst_gpudirect_pool_wrap(GstBufferPool *pool, struct gpud_frame *fr
 
 /* A buffer of the same format, in memory that is not a slot. */
 GstBuffer *gst_gpudirect_pool_stand_in(GstBufferPool *pool);
-
-/* The count of slots that buffers of a receiving pool hold. */
-struct outstanding *gst_gpudirect_pool_outstanding(GstBufferPool *pool);
 
 /* --- for the classes ---------------------------------------------------------------------- */
 

@@ -40,6 +40,7 @@ static GstBufferPool *make_pool(struct pictures *pictures, GstCaps *caps, gboole
         .info = &pictures->info,
         .gpu = pictures->gpu,
         .dmabufs = dmabufs,
+        .outstanding = pictures->outstanding,
         .counters = pictures->counters,
     };
     GstBufferPool *pool = gst_gpudirect_pool_new(&params, caps);
@@ -62,6 +63,18 @@ static gboolean make_pools(struct pictures *pictures, GstCaps *caps)
     return pictures->pool && pictures->dmabufs;
 }
 
+/* A new ring of the same format, as that of a backup sender, has the same count: what downstream
+ * still holds may be this ring's, if it was in use before. */
+static void start_count(struct pictures *pictures, GstCaps *caps, const struct gpud_layout *layout)
+{
+    if (pictures->outstanding && pictures_have_format(pictures, caps) &&
+        layout_is_equal(layout, &pictures->layout))
+        return;
+    outstanding_unref(pictures->outstanding);
+    pictures->outstanding = outstanding_new();
+    pictures->is_hoarded = FALSE;
+}
+
 gboolean pictures_set_format(struct pictures *pictures, GstCaps *caps,
                              const struct gpud_layout *layout)
 {
@@ -69,6 +82,7 @@ gboolean pictures_set_format(struct pictures *pictures, GstCaps *caps,
 
     if (!video_info_from_caps(&pictures->info, caps))
         return FALSE;
+    start_count(pictures, caps, layout);
     layout_to_planes(layout, &pictures->info, &planes);
     pictures->is_default = planes_are_default(&planes, &pictures->info);
     drop_pools(pictures);
@@ -76,10 +90,8 @@ gboolean pictures_set_format(struct pictures *pictures, GstCaps *caps,
         drop_pools(pictures);
         return FALSE;
     }
-    pictures->outstanding = gst_gpudirect_pool_outstanding(pictures->pool);
     pictures->epoch = 0;
     pictures->layout = *layout;
-    pictures->is_hoarded = FALSE;
     gst_caps_replace(&pictures->caps, caps);
     pictures->caps_gpu = pictures->gpu;
     return TRUE;
@@ -94,6 +106,7 @@ gboolean pictures_have_format(const struct pictures *pictures, const GstCaps *ca
 void pictures_reset(struct pictures *pictures)
 {
     drop_pools(pictures);
+    g_clear_pointer(&pictures->outstanding, outstanding_unref);
     gst_clear_caps(&pictures->caps);
     g_atomic_int_set(&pictures->fills_files, FALSE);
     pictures->gpu = NULL;
@@ -165,9 +178,7 @@ static gboolean use_slots(struct pictures *pictures, struct gpud_frame *frame)
     if (g_atomic_int_get(&pictures->dmabuf_use) != DMABUFS_UNUSED)
         return g_atomic_int_get(&pictures->dmabuf_use) == DMABUFS_SLOTS;
     gboolean slots = dmabuf_is_in_frame(frame, &error);
-    if (slots)
-        pictures->outstanding = gst_gpudirect_pool_outstanding(pictures->dmabufs);
-    else
+    if (!slots)
         GST_INFO_OBJECT(pictures->src, "pictures are copied into dma-bufs: %s", error.reason);
     g_atomic_int_set(&pictures->dmabuf_use, slots ? DMABUFS_SLOTS : DMABUFS_COPIES);
     return slots;

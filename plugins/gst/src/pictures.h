@@ -29,7 +29,7 @@ struct pictures {
     GstBufferPool *pool;       /* wraps frames of the current epoch; NULL: no format yet */
     GstBufferPool *dmabufs;    /* wraps them as dma-bufs, if the caps are of those; else NULL */
     gint dmabuf_use;           /* atomic: enum dmabuf_use */
-    struct outstanding *outstanding; /* that of the pool in use */
+    struct outstanding *outstanding; /* the slots of this format that downstream holds */
     guint slots;                     /* of the ring, which downstream may hold */
     gboolean is_hoarded;             /* downstream has shown that it holds all that it can get */
     GstCaps *caps;                   /* those of the pool */
