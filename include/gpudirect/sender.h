@@ -35,9 +35,9 @@ struct gpud_sender;
  * Over a network nothing that was sent can be taken back. There, with DROP_OLDEST, the frame waits
  * at the sender until the receiver gives one back, and goes then by itself; the next frame takes
  * its place, and it is lost. Events keep their order among the frames. What waits is lost, too,
- * when the application needs its slot (see gpud_sender_acquire()), by gpud_sender_interrupt(), with
- * the receiver or the sender, and when the end of the stream or a new format has waited for it for
- * 5 s. */
+ * when the application needs its slot (see gpud_sender_acquire()), by gpud_sender_interrupt()
+ * before gpud_sender_send_eos(), with the receiver or the sender, and when the end of the stream or
+ * a new format has waited for it for 5 s. */
 enum gpud_slow_receiver {
     GPUD_SLOW_DEFAULT = 0, /**< sender: BLOCK; receiver: whatever the sender says */
     GPUD_SLOW_BLOCK,       /**< wait for it */

@@ -92,7 +92,8 @@ static bool some_prepare(const struct gpud_sender *sender)
 
 static void await_prepared(struct gpud_sender *sender, int64_t deadline)
 {
-    while (some_prepare(sender) && !atomic_load(&sender->interrupted) && gpud_now() < deadline)
+    while (some_prepare(sender) && (!atomic_load(&sender->interrupted) || sender->ended) &&
+           gpud_now() < deadline)
         gpud_sender_wait_for_change(sender, deadline);
     for (uint32_t i = 0; i < sender->link_count; i++)
         sender->links[i]->waiting.was_late |= gpud_waiting_is_preparing(sender->links[i]);

@@ -341,7 +341,8 @@ void gpud_sender_interrupt(struct gpud_sender *sender, bool interrupted)
     if (!interrupted)
         return;
     gpud_sender_lock(sender);
-    for (uint32_t i = 0; i < sender->link_count; i++)
+    /* Behind an EOS they are the end of the stream, which is not waited for here. */
+    for (uint32_t i = 0; i < sender->link_count && !sender->ended; i++)
         gpud_waiting_drop(sender->links[i]);
     wake_waiting(sender);
     gpud_sender_unlock(sender);
