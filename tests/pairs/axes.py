@@ -41,7 +41,8 @@ EXCLUDED = [
     ("a file that stands by is over before the other one ends",
      lambda p: p["handover"] == "standby" and p["pace"] == "file" and p["change"] in ("restart", "eos")),
     ("two files begin whenever they do: they have no common instants",
-     lambda p: p["handover"] == "group" and p["pace"] == "file"),
+     lambda p: p["pace"] == "file" and (p["handover"] == "group"
+                                        or (p["handover"] == "backup" and p["change"] in ("restart", "eos")))),
     ("KLV and ancillary data have one format",
      lambda p: p["media"] in ("klv", "ancillary") and p["change"] == "caps"),
     ("only the sink's ring moves, to a GPU whose memory comes, and back",

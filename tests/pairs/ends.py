@@ -168,8 +168,6 @@ class Sender(Streams):
     def may_send(self, item, slot):
         """Whether all that is older than LAG was taken, and the first at all; what was lost is not waited for."""
         sent = self.sent[slot]
-        if self.standby and not self.clients(slot):
-            sent.clear()
         while sent and self.counters[slot] >= sent[0].first + sent[0].count:
             self.begun[slot] = sent.pop(0).pts
         if self.stalls and (item.first in STALLED or sent and sent[0].first in STALLED):
@@ -191,8 +189,10 @@ class Sender(Streams):
                 # What is lost without a trace is seen in the end.
                 self.ungated |= not self.wait(None, lambda: self.may_send(item, slot), STALL)
                 self.late = max(self.late, time.monotonic_ns() - start - item.pts)
+            arrives = not self.standby or self.clients(slot)
             self.push(item, slot, kind, start)
-            self.sent[slot].append(item)
+            if arrives:
+                self.sent[slot].append(item)
             self.counters[2 + slot] = item.first + item.count
 
 
@@ -524,7 +524,7 @@ class GstReceiver(Receiver):
     def look(self):
         self.bus.look()
         self.counters[4] = self.dropped()
-        return self.bus.ended or self.bus.said
+        return self.bus.ended or (self.bus.said and not self.waits)  # which says that a sender is lost
 
     def dropped(self):
         return sum(source.get_property("stats").get_uint64("dropped").value for source in self.sources.values())
