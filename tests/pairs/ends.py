@@ -109,6 +109,7 @@ class Bus:
 
     def __init__(self, pipeline):
         self.bus, self.said, self.qos, self.ended = pipeline.get_bus(), [], 0, False
+        self.failed = False
 
     def look(self):
         while True:
@@ -119,6 +120,7 @@ class Bus:
                 parse = message.parse_warning if message.type == Gst.MessageType.WARNING else message.parse_error
                 error, debug = parse()
                 self.said.append(f"{message.src.get_name()}: {error.message} ({debug})")
+                self.failed |= message.type == Gst.MessageType.ERROR
             elif message.type == Gst.MessageType.QOS and message.src.get_factory().get_name() == "gpudirectsrc":
                 self.qos = max(self.qos, message.parse_qos_stats()[2])
             self.ended |= message.type == Gst.MessageType.EOS and message.src is not None \
@@ -263,7 +265,7 @@ class GstSender(Sender):
 
         def ended():
             self.bus.look()
-            return self.bus.ended or self.bus.said
+            return self.bus.ended or self.bus.failed
         self.wait("the sender's pipeline has ended", ended)
 
     def cycle(self):
@@ -524,7 +526,7 @@ class GstReceiver(Receiver):
     def look(self):
         self.bus.look()
         self.counters[4] = self.dropped()
-        return self.bus.ended or (self.bus.said and not self.waits)  # which says that a sender is lost
+        return self.bus.ended or self.bus.failed
 
     def dropped(self):
         return sum(source.get_property("stats").get_uint64("dropped").value for source in self.sources.values())
