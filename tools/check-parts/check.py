@@ -93,15 +93,20 @@ def main():
     parser.add_argument("--quick", action="store_true", help="the ordinary build only, without the guest")
     parser.add_argument("--changed", action="store_true", help="the suites of what changed, in the ordinary build")
     parser.add_argument("--only", action="append", choices=PARTS, help="these parts alone")
+    parser.add_argument("--begin-within", type=int, metavar="MINUTES", help="skip parts that would begin later")
     parser.add_argument("--figures", action="append", metavar="COMMIT", help="compare what a frame costs, and no more")
     args = parser.parse_args()
 
     jobs.end_with_signals()
     if args.figures:
         return figures(args.figures)
-    runs = []
+    runs, begun = [], time.monotonic()
     for name in args.only or (QUICK if args.quick or args.changed else PARTS if args.long else ORDINARY):
         start = time.monotonic()
+        if args.begin_within and start - begun > 60 * args.begin_within:
+            why = f"skipped: the parts before it took more than {args.begin_within} minutes"
+            runs.append((name, [jobs.result(name, name, "SKIP", why)], 0))
+            continue
         runs.append((name, PARTS[name](name, args), time.monotonic() - start))
         if name == "build" and len(runs[0][1]) == 1:
             break  # the ordinary build failed, so the others would, too
