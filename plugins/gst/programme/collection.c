@@ -8,6 +8,7 @@
 void collection_init(struct collection *collection, GstElement *element)
 {
     collection->element = element;
+    g_mutex_init(&collection->exposing);
     g_mutex_init(&collection->lock);
     g_cond_init(&collection->published);
     collection->streams = g_ptr_array_new_with_free_func(gst_object_unref);
@@ -16,6 +17,7 @@ void collection_init(struct collection *collection, GstElement *element)
 void collection_finish(struct collection *collection)
 {
     g_mutex_clear(&collection->lock);
+    g_mutex_clear(&collection->exposing);
     g_cond_clear(&collection->published);
     g_ptr_array_unref(collection->streams);
     gst_clear_object(&collection->current);

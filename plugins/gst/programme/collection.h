@@ -12,6 +12,8 @@
 
 struct collection {
     GstElement *element;
+    GMutex exposing; /* one stream's pad is added after the other: gst_parse_launch() links a pad
+                      * that appears in a handler which is not for two threads at a time */
     GMutex lock;
     /* Under the lock. */
     GCond published;

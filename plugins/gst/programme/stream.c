@@ -106,7 +106,9 @@ static void expose(struct stream *stream, GstCaps *caps)
     gst_pad_store_sticky_event(stream->pad, event); /* seen when the pad is added */
     gst_event_unref(event);
     set_name(stream);
+    g_mutex_lock(&collection->exposing);
     gst_element_add_pad(GST_ELEMENT(stream->programme->bin), stream->pad);
+    g_mutex_unlock(&collection->exposing);
     g_atomic_int_set(&stream->exposed, TRUE);
     stream->programme->changed(stream->programme->user);
 }
