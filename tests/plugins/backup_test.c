@@ -125,6 +125,37 @@ static void check_message(const gchar *active)
     }
 }
 
+/* Both senders change their format, one after the other: each instant comes once. */
+TEST(test_live_changes_of_caps)
+{
+    GstHarness *sinks[2];
+    g_autofree gchar *main = ends_address(), *backup = ends_address();
+    g_autofree gchar *properties = g_strdup_printf("start=oldest backup-address=%s", backup);
+    GstHarness *src = ends_src_at(main, properties);
+    GstClockTime base = gst_element_get_base_time(src->element);
+
+    for (guint i = 0; i < 2; i++) {
+        sinks[i] = ends_sink_at(i == 0 ? main : backup, "slow-receiver=drop-oldest");
+        gst_element_set_base_time(sinks[i]->element, base);
+        ends_start(sinks[i], CAPS_SMALL);
+    }
+    for (guint number = 0; number < 200; number++) {
+        g_autofree gchar *caps = g_strdup_printf(
+            "video/x-raw,format=UYVY,width=%u,height=16,framerate=25/1", 64 + number / 2 % 3 * 2);
+
+        for (guint i = 0; i < 2; i++) {
+            GstBuffer *buffer = ends_picture(caps, number);
+            GST_BUFFER_PTS(buffer) = number * INTERVAL;
+            GST_BUFFER_DURATION(buffer) = INTERVAL;
+            gst_harness_set_src_caps_str(sinks[i], caps);
+            fail_unless_equals_int(gst_harness_push(sinks[i], buffer), GST_FLOW_OK);
+        }
+        ends_take(src, caps, number);
+    }
+    for (guint i = 0; i < 2; i++)
+        fail_unless_equals_uint64(ends_stat(sinks[i], "dropped-slow-receiver"), 0);
+}
+
 TEST(test_main_is_killed)
 {
     open_scene("");

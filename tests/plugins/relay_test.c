@@ -148,6 +148,30 @@ TEST(test_cuda, .only_if = &cuda)
     expect_costs("device=cuda:0", "device=cuda:1", "device=host", "", FALSE);
 }
 
+/* --- changes of caps ---------------------------------------------------------------------- */
+
+/* All three drop frames of slow receivers, and nothing is lost. */
+TEST(test_live_changes_of_caps)
+{
+    struct relay relay;
+
+    open_relay(&relay, "slow-receiver=drop-oldest", "start=oldest", "", "slow-receiver=drop-oldest",
+               "start=oldest");
+    for (guint change = 0; change < 100; change++) {
+        g_autofree gchar *caps = g_strdup_printf(
+            "video/x-raw,format=UYVY,width=%u,height=16,framerate=25/1", 64 + change % 3 * 2);
+
+        gst_harness_set_src_caps_str(relay.first, caps);
+        for (guint i = 0; i < 2; i++)
+            ends_push(relay.first, caps, 2 * change + i);
+        for (guint i = 0; i < 2; i++)
+            ends_take(relay.last, caps, 2 * change + i);
+    }
+    fail_unless_equals_uint64(ends_stat(relay.first, "dropped-slow-receiver"), 0);
+    fail_unless_equals_uint64(ends_stat_of(relay.out, "dropped-slow-receiver"), 0);
+    close_relay(&relay);
+}
+
 /* --- waits -------------------------------------------------------------------------------- */
 
 static void hold_up(GstPad *pad, gboolean held)

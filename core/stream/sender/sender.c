@@ -341,9 +341,10 @@ void gpud_sender_interrupt(struct gpud_sender *sender, bool interrupted)
     if (!interrupted)
         return;
     gpud_sender_lock(sender);
-    /* Behind an EOS they are the end of the stream, which is not waited for here. */
+    /* Frames still wait for a receiver that prepares its ring, and for any one behind an EOS. */
     for (uint32_t i = 0; i < sender->link_count && !sender->ended; i++)
-        gpud_waiting_drop(sender->links[i]);
+        if (!gpud_waiting_is_preparing(sender->links[i]))
+            gpud_waiting_drop(sender->links[i]);
     wake_waiting(sender);
     gpud_sender_unlock(sender);
 }

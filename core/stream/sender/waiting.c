@@ -19,10 +19,10 @@
  * next epoch, for frames of a ring that is in use.
  *
  * A frame keeps its slot. Frames of a new epoch wait in the link's own share of the ring; another
- * one has no slot to spare, and is dropped when another user needs it. All are dropped on an
- * interrupt before EOS, and, after a second, at the end of the sender. EOS and OFFER wait for
- * frames of a ring in use for 5 s at most, because a receiver may give nothing back before it has
- * seen them. All under the lock.
+ * one has no slot to spare, and is dropped when another user needs it, and on an interrupt before
+ * EOS. All are dropped, after a second, at the end of the sender. EOS and OFFER wait for frames of
+ * a ring in use for 5 s at most, because a receiver may give nothing back before it has seen them.
+ * All under the lock.
  * Model: tests/model/waiting.pml, and epochs.pml and turns.pml for new epochs. */
 /* clang-format on */
 #include "stream/sender/waiting.h"
