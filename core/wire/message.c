@@ -258,6 +258,7 @@ static void link(struct codec *codec, struct gpud_link_info *link)
     u8(codec, &slow_receiver);
     u32(codec, &link->held);
     u64(codec, &link->delivered);
+    u64(codec, &link->waiting);
     u64(codec, &link->dropped);
     u64(codec, &link->latency_ns);
     text(codec, link->host, sizeof(link->host));

@@ -322,6 +322,15 @@ uint32_t gpud_page_count_out(const struct gpud_page_tx *view)
     return count;
 }
 
+uint32_t gpud_page_count_unclaimed(const struct gpud_page_tx *view)
+{
+    uint32_t claimed = atomic_load_explicit(&view->page->receiver.claimed, memory_order_relaxed);
+    uint32_t most = gpud_page_count_out(view), count = view->head - claimed;
+    if (!view->end.carrier->can_take_back)
+        return 0;
+    return count < most ? count : most;
+}
+
 void gpud_page_get_stats(const struct gpud_page_tx *view, struct gpud_link_stats *stats)
 {
     uint64_t word[GPUD_PAGE_STATS];

@@ -332,6 +332,9 @@ void gpud_page_count_message(struct gpud_page_tx *view);
 /* How many entries are published and neither returned nor revoked. */
 uint32_t gpud_page_count_out(const struct gpud_page_tx *view);
 
+/* Frames that were published and not claimed; 0 over a network, where claims are not known. */
+uint32_t gpud_page_count_unclaimed(const struct gpud_page_tx *view);
+
 /* Invalidates the frames that the receiver still holds: their slots will be overwritten. Call it
  * before the first such write. */
 void gpud_page_take_all_back(struct gpud_page_tx *view);

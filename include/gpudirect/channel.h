@@ -46,9 +46,9 @@ struct gpud_channel_info {
     enum gpud_slow_receiver slow_receiver; /**< its policy */
     uint32_t links;                        /**< receivers: entries of link */
     uint64_t frames;                       /**< submitted */
-    /** frames handed over, summed over receivers, those that are gone included */
+    /** frames that receivers took, summed over them, those that are gone included */
     uint64_t delivered;
-    uint64_t dropped;  /**< frames that receivers lost by the policy, summed likewise */
+    uint64_t dropped;  /**< frames that receivers lost: see gpud_sender_info.dropped */
     uint64_t connects; /**< receivers that have connected so far */
     /** frames in a second, over the last one or two; 0: none came, or not known yet */
     double rate;

@@ -140,11 +140,12 @@ struct gpud_sender_info {
     char path[32];                         /**< of the last one that connected; "none" before */
     char fallback_reason[GPUD_REASON_MAX]; /**< why that receiver has no better route, or "" */
     uint64_t frames;                       /**< submitted */
-    uint64_t delivered;                    /**< hand-offs, summed over receivers */
-    uint64_t dropped;                      /**< by slow-receiver, summed over receivers */
-    uint64_t connects;                     /**< receivers that have connected */
-    uint64_t disconnects;                  /**< receivers that have left */
-    uint64_t refused;                      /**< connections that were refused */
+    uint64_t delivered;                    /**< frames taken, summed over receivers */
+    /** frames lost, summed over receivers, but for those that asked for a policy of their own */
+    uint64_t dropped;
+    uint64_t connects;    /**< receivers that have connected */
+    uint64_t disconnects; /**< receivers that have left */
+    uint64_t refused;     /**< connections that were refused */
     /** copies of whole frames by the CPU. A frame in host memory that the GPU's driver does not pin
      * (it begins in mid-page, or may only be read) counts as both */
     uint64_t copies_cpu;
@@ -410,8 +411,8 @@ struct gpud_link_info {
     enum gpud_link_phase phase;            /**< how far it has come */
     enum gpud_slow_receiver slow_receiver; /**< the policy in effect */
     uint32_t held;                         /**< frames that it has not given back */
-    uint64_t delivered;                    /**< frames that were handed to it */
-    uint64_t dropped;                      /**< frames that it lost by the policy */
+    uint64_t delivered; /**< frames that it took; over a network, that were sent to it */
+    uint64_t dropped;   /**< frames that it lost, whose causes follow */
     /** ns from submit to acquire, of the last frame that it took, by its own
      * word; 0: not known, as between two clocks: gpud_receiver_set_latency() */
     uint64_t latency_ns;
@@ -423,6 +424,9 @@ struct gpud_link_info {
     /** of dropped: frames after a change of format that could not wait until the receiver was ready
      * for it */
     uint64_t dropped_format;
+    /** frames on their way to it, which it can still take. delivered, dropped and waiting add up to
+     * the frames that were submitted since its first one */
+    uint64_t waiting;
 };
 
 /** Lists the receivers that are connected to a sender. What was delivered to those that are gone,

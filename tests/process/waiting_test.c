@@ -453,9 +453,12 @@ static void beside_a_fast_one(void)
             CHECK(note->after <= note->value, "an event behind a later frame");
             CHECK(k == 1 || note->after == note->value, "an event before its frame");
         }
-    uint64_t dropped = info_of(&scene).dropped;
+    struct gpud_link_info links[2] = {GPUD_INFO_INIT(links[0])};
+    CHECK_EQUAL(gpud_sender_list_links(scene.sender, links, 2), 2);
+    uint64_t dropped = links[0].dropped + links[1].dropped;
     CHECK(dropped || IN_GUEST, "it was not slow");
     CHECK_EQUAL(info_of(&scene).delivered + dropped, 600);
+    CHECK_EQUAL(info_of(&scene).dropped, 0); /* as it asked for that policy */
     PEER_FINISH(&fast);
     CHECK_EQUAL(fast.board->gaps, 0);
     CHECK_EQUAL(fast.board->frames, 300);

@@ -79,6 +79,7 @@ static void fill_links(struct gpud_links *links, uint32_t count)
         link->held = UINT32_MAX - i;
         link->delivered = UINT64_MAX / 3;
         link->dropped = UINT64_MAX / 5;
+        link->waiting = UINT64_MAX / 11;
         link->latency_ns = UINT64_MAX / 7 + i;
         fill_text(link->host, sizeof(link->host), 'h');
         link->dropped_newest = UINT64_MAX - 8;

@@ -42,6 +42,7 @@ void channels_put_receiver(JsonBuilder *builder, const struct gpud_link_info *li
     json_put_string(builder, "slow_receiver", channels_policy_name(link->slow_receiver));
     json_put_int(builder, "frames", (gint64)link->delivered);
     json_put_int(builder, "dropped", (gint64)link->dropped);
+    json_put_int(builder, "waiting", (gint64)link->waiting);
     json_put_int(builder, "held", link->held);
     json_put_rate(builder, "latency_ns", (double)link->latency_ns);
     json_put_rate(builder, "latency_max_ns", (double)link->stats.latency_max_ns);

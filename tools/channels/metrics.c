@@ -196,6 +196,11 @@ static double held(const struct gpud_channel_info *channel, const struct gpud_li
     return link->held;
 }
 
+static double waiting(const struct gpud_channel_info *channel, const struct gpud_link_info *link)
+{
+    return (double)link->waiting;
+}
+
 static double latency_max(const struct gpud_channel_info *channel,
                           const struct gpud_link_info *link)
 {
@@ -211,7 +216,7 @@ static const struct family families[] = {
     {"channel_up", GAUGE, NULL, "1 if the channel's sender answers, 0 if not.", .gauge = up},
     {"channel", INFO, NULL, "What a channel sends, and from where.", .labels = channel_labels},
     {"channel_frames", COUNTER, NULL, "Frames submitted.", .part = {{NULL, CHANNEL(frames)}}},
-    {"channel_delivered_frames", COUNTER, NULL, "Frames handed over, summed over receivers.",
+    {"channel_delivered_frames", COUNTER, NULL, "Frames taken, summed over receivers.",
      .part = {{NULL, CHANNEL(delivered)}}},
     {"channel_dropped_frames", COUNTER, NULL,
      "Frames that receivers lost, summed over receivers, thumbnails of a monitor included.",
@@ -239,9 +244,10 @@ static const struct family families[] = {
     {"receiver", INFO, NULL, "Where a receiver is, its route, and why it has no better one.", true,
      .labels = receiver_labels},
     {"receiver_delivered_frames", COUNTER, NULL,
-     "Frames handed over to the receiver, with those that it lost before it took them.", true,
+     "Frames that the receiver took. With those that it lost, and those that wait for it, they are "
+     "all that were sent since it came.", true,
      .part = {{NULL, LINK(delivered)}}},
-    {"receiver_acquired_frames", COUNTER, NULL, "Frames that the receiver took.", true,
+    {"receiver_acquired_frames", COUNTER, NULL, "Frames that the receiver took, as it says.", true,
      .part = {{NULL, LINK(stats.frames)}}},
     {"receiver_dropped_frames", COUNTER, NULL,
      "Frames that the receiver lost: it had no free slot (newest), a newer one took the place of "
@@ -259,6 +265,8 @@ static const struct family families[] = {
                               {"device", LINK(stats.waits_device)}}},
     {"receiver_held_frames", GAUGE, NULL, "Frames that the receiver has not given back.", true,
      .gauge = held},
+    {"receiver_waiting_frames", GAUGE, NULL, "Frames that the receiver can still take.", true,
+     .gauge = waiting},
     {"receiver_latency_seconds", HISTOGRAM, "seconds",
      "Time from submit to acquire; missing where sender and receiver have no common clock.", true},
     {"receiver_latency_max_seconds", GAUGE, "seconds", "The longest of these so far.", true,

@@ -100,6 +100,8 @@ static void describe_link(GString *line, const struct gpud_link_info *link)
     }
     g_string_append_printf(line, ": %s to %s, %" PRIu64 " frames, %" PRIu64 " dropped, holds %u",
                            link->path, link->device, link->delivered, link->dropped, link->held);
+    if (link->waiting)
+        g_string_append_printf(line, ", %" PRIu64 " wait for it", link->waiting);
     if (link->latency_ns) {
         g_string_append(line, ", latency ");
         append_time(line, link->latency_ns);

@@ -79,11 +79,12 @@ static void publish_entry(struct gpud_sender *sender, const struct gpud_delivery
         atomic_fetch_add_explicit(&sender->kicks, 1, memory_order_relaxed);
     if (!delivery->canary) {
         if (lost) {
+            gpud_link_uncount(target->link, target->early);
             gpud_link_count_drop(target->link, &target->link->dropped_failed);
         } else {
             GPUD_PROBE(publish, sender, target->link->id, delivery->sequence);
-            target->link->delivered++;
-            sender->delivered++;
+            target->link->delivered += !target->early;
+            sender->delivered += !target->early;
         }
     }
 }
@@ -525,6 +526,8 @@ static enum gpud_status keep_writing(struct gpud_sender *sender,
             continue;
         target->early = true;
         target->stepwise = copied;
+        target->link->delivered++;
+        sender->delivered++;
         if (gpud_transport_publish_early(target->transport, target->entry, kept->delivery.sequence))
             atomic_fetch_add_explicit(&sender->kicks, 1, memory_order_relaxed);
     }

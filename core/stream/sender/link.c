@@ -168,6 +168,7 @@ void gpud_link_kill(struct gpud_link *link, enum gpud_log_level level, const cha
     if (link->state == GPUD_LINK_DEAD)
         return;
     note_end(link, level, why);
+    gpud_link_uncount(link, gpud_link_count_untaken(link));
     link->state = GPUD_LINK_DEAD;
     clear_waiting(link);
     /* A receiver can only read our ring, so taking slots back is safe; it is marked in the page
@@ -185,8 +186,9 @@ void gpud_link_leave(struct gpud_link *link, const char *why)
     struct gpud_error error;
     enum gpud_status status = GPUD_OK;
     struct gpud_transport *transport = link->transport;
-    while (transport && transport->page.page && status == GPUD_OK)
-        status = gpud_transport_revoke(transport, &error);
+    while (transport && transport->page.page &&
+           (status = gpud_transport_revoke(transport, &error)) == GPUD_OK)
+        gpud_link_uncount(link, 1);
     if (transport && status == GPUD_AGAIN)
         status = gpud_transport_reap(transport, &error);
     if (status != GPUD_OK || !transport || transport->remote ||

@@ -101,7 +101,8 @@ struct gpud_link {
     uint32_t slots; /* of a pool, which the receiver may hold; from the offer on */
     struct gpud_waiting waiting;
     struct gpud_spin spin;
-    uint64_t delivered, dropped;
+    uint64_t delivered; /* frames that it has taken, or can still take from its ring */
+    uint64_t dropped;
     /* Parts of `dropped`. */
     uint64_t dropped_newest, dropped_oldest, dropped_failed, dropped_format;
     struct gpud_link_stats stats; /* the receiver's, as of its transport before this one */
@@ -160,12 +161,29 @@ enum gpud_status gpud_link_try_send(struct gpud_link *link, struct gpud_message 
 /* The same, but ends the link on failure. */
 void gpud_link_send(struct gpud_link *link, struct gpud_message *message);
 
-/* A frame is lost for this receiver; cause: one of the parts of `dropped`. */
+/* How many frames of its ring the receiver has not taken. */
+static inline uint32_t gpud_link_count_untaken(const struct gpud_link *link)
+{
+    if (link->state != GPUD_LINK_STREAMING)
+        return 0;
+    uint32_t count = gpud_page_count_unclaimed(&link->transport->page);
+    return count < link->delivered ? count : (uint32_t)link->delivered; /* there may be void ones */
+}
+
+/* The newest `count` frames were not delivered after all. */
+static inline void gpud_link_uncount(struct gpud_link *link, uint32_t count)
+{
+    link->delivered -= count;
+    link->sender->delivered -= count;
+}
+
+/* A frame is lost for this receiver; cause: one of the parts of `dropped`. What a receiver loses by
+ * a policy of its own is none of the sender's losses. */
 static inline void gpud_link_count_drop(struct gpud_link *link, uint64_t *cause)
 {
     (*cause)++;
     link->dropped++;
-    link->sender->dropped++;
+    link->sender->dropped += link->requested_policy <= GPUD_SLOW_BLOCK;
     GPUD_PROBE(drop, link->sender, link->id, link->dropped);
 }
 

@@ -12,6 +12,7 @@
 #include "stream/sender/listener.h"
 #include "stream/sender/poll.h"
 #include "stream/sender/receivers.h"
+#include "stream/sender/status.h"
 #include "stream/sender/waiting.h"
 #include "stream/shared/device.h"
 #include "stream/shared/image.h"
@@ -309,7 +310,7 @@ void gpud_sender_get_info(struct gpud_sender *sender, struct gpud_sender_info *i
     gpud_print(now.device, "%s", sender->device->info.name);
     gpud_print(now.device_reason, "%s", sender->device_reason);
     now.frames = sender->sequence;
-    now.delivered = sender->delivered;
+    now.delivered = gpud_sender_count_delivered(sender);
     now.dropped = sender->dropped;
     now.connects = sender->connects;
     now.disconnects = sender->disconnects;

@@ -62,8 +62,11 @@ static void describe_link(const struct gpud_link *link, struct gpud_link_info *i
     gpud_print(info->host, "%s", peer.host);
     info->phase = phase_of(link);
     info->slow_receiver = gpud_link_policy(link);
-    info->delivered = link->delivered;
+    uint64_t offered = link->started ? link->sender->sequence - link->start : 0;
+    info->delivered = link->delivered - gpud_link_count_untaken(link);
     info->dropped = link->dropped;
+    if (offered > info->delivered + info->dropped)
+        info->waiting = offered - info->delivered - info->dropped;
     info->dropped_newest = link->dropped_newest;
     info->dropped_oldest = link->dropped_oldest;
     info->dropped_failed = link->dropped_failed;
@@ -78,6 +81,14 @@ static void describe_link(const struct gpud_link *link, struct gpud_link_info *i
     gpud_page_get_stats(&transport->page, &stats);
     if (stats.frames >= info->stats.frames)
         info->stats = stats;
+}
+
+uint64_t gpud_sender_count_delivered(const struct gpud_sender *sender)
+{
+    uint64_t count = sender->delivered;
+    for (uint32_t i = 0; i < sender->link_count; i++)
+        count -= gpud_link_count_untaken(sender->links[i]);
+    return count;
 }
 
 /* Describes the next links, from index *at on, which it advances. */
@@ -123,7 +134,7 @@ static void describe(const struct gpud_sender *sender, struct gpud_report *repor
     for (uint32_t i = 0; i < sender->link_count; i++)
         report->links += sender->links[i]->state != GPUD_LINK_DEAD;
     report->frames = sender->sequence;
-    report->delivered = sender->delivered;
+    report->delivered = gpud_sender_count_delivered(sender);
     report->dropped = sender->dropped;
     report->connects = sender->connects;
     report->rate = rate_of(sender);

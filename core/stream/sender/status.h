@@ -10,6 +10,9 @@
 /* Answers a QUERY; without the lock. */
 void gpud_sender_answer(struct gpud_sender *sender, struct gpud_channel *channel);
 
+/* The frames that receivers have taken. Under the lock. */
+uint64_t gpud_sender_count_delivered(const struct gpud_sender *sender);
+
 /* Takes a sample of the frame count when one is due. Under the lock. */
 void gpud_sender_sample(struct gpud_sender *sender, int64_t now);
 

@@ -204,8 +204,10 @@ static enum gpud_status take_credit(struct gpud_link *link, int64_t deadline,
             enum gpud_status status = gpud_transport_revoke(link->transport, &reason);
             if (status == GPUD_PEER)
                 gpud_link_kill(link, GPUD_LOG_WARNING, reason.reason);
-            if (status == GPUD_OK)
+            if (status == GPUD_OK) {
+                gpud_link_uncount(link, 1);
                 gpud_link_count_drop(link, &link->dropped_oldest);
+            }
             if (status != GPUD_AGAIN)
                 continue;
         }
