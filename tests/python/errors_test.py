@@ -35,6 +35,10 @@ class Errors(Case):
         self.refuses(gpudirect.Invalid, "", gpudirect.Sender, self.address, "nonsense", device="host")
         self.refuses(gpudirect.Invalid, "", gpudirect.Sender, self.address,
                      "video/x-raw,format=ABCD,width=1,height=1", device="host")
+        for name, text in (("RGBX", 'it is spelled "RGBx"'), ("bgrx", 'it is spelled "BGRx"'),
+                           ("NV12_4L4", "videoconvert ! video/x-raw,format=RGBA"), ("", "name of a format")):
+            self.refuses(gpudirect.Invalid, text, gpudirect.Sender, self.address,
+                         f"video/x-raw,format=(string)\"{name}\",width=8,height=8", device="host")
         self.refuses(gpudirect.NoDevice, "", gpudirect.Capture, "v4l2:///dev/no-such-card")
         with gpudirect.Sender(self.address, device="host") as sender:
             error = self.refuses(gpudirect.DeviceFailure, "another sender has the address", gpudirect.Sender,
