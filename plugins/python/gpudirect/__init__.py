@@ -103,11 +103,18 @@ class Capture(_Source, _gpudirect.Capture):
 
 
 class _Fields(typing.NamedTuple):
-    time: int            # of the instant, in ns
-    frames: tuple        # by member; None: it has none
-    member: int          # the first one that has a frame; mode "any": the only one
-    discontinuity: bool  # instants are missing before this one
-    states: tuple        # by member: "present", "late", "skipped", "apart", "absent" or "ended"
+    time: int
+    frames: tuple
+    member: int
+    discontinuity: bool
+    states: tuple
+
+
+_Fields.time.__doc__ = "Of the instant, in ns."
+_Fields.frames.__doc__ = "By member; None: it has none."
+_Fields.member.__doc__ = 'The first one that has a frame; mode "any": the only one.'
+_Fields.discontinuity.__doc__ = "Instants are missing before this one."
+_Fields.states.__doc__ = 'By member: "present", "late", "skipped", "apart", "absent" or "ended".'
 
 
 class Instant(_Fields):
@@ -186,7 +193,9 @@ class Group(_Source, _gpudirect.Group):
         return Instant._of(super().__next__())
 
     def acquire(self, timeout=None, *, newest=False, at=None):
-        """The next Instant, the newest, or that at a time in ns: see the C part."""
+        """The next Instant; the newest; or that at a time in ns, which can be read again while the history has it.
+        Waits so many seconds at most. Raises Timeout; Closed at the end of the last stream, after which the next call
+        waits for the next one."""
         return Instant._of(super().acquire(timeout, newest=newest, at=at))
 
     def poll(self):
