@@ -45,6 +45,27 @@ class Examples(Case):
         self.assertEqual(count, 20)
         self.assertEqual(child.wait(DEADLINE), 0)
 
+    CLOCK = """
+import runpy, sys, time
+elapsed = 0
+def monotonic():
+    return 1000 + elapsed
+def sleep(seconds):
+    global elapsed
+    elapsed += seconds + 0.004  # and the frame takes some time
+time.monotonic, time.sleep = monotonic, sleep
+path, *sys.argv = sys.argv[1:]
+runpy.run_path(path)
+print(elapsed)
+"""
+
+    def test_numpy_generate_keeps_its_pace(self):
+        """By a clock on which it sleeps too long each time: that does not add up."""
+        with support.process(self.CLOCK, PIPELINES + "/numpy-generate.py", "", self.address, "91") as child, \
+                gpudirect.Receiver(self.address, device="host", timeout=DEADLINE) as receiver:
+            self.assertEqual(sum(1 for _ in receiver), 91)
+            self.assertAlmostEqual(float(support.finish(child)), 90 / 30, delta=0.01)
+
     def check_missing(self, name, module):
         """What it says in an interpreter that does not have the module."""
         hidden = f"import sys, runpy; sys.modules[{module!r}] = None; runpy.run_path({PIPELINES + '/' + name!r})"
