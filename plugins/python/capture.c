@@ -37,13 +37,7 @@ static enum gpud_status get_fd(PyObject *object, int *fd, struct gpud_error *err
     return gpud_capture_get_fd(((struct capture *)object)->capture, fd, error);
 }
 
-static void read_info(PyObject *object)
-{
-    struct capture *self = (struct capture *)object;
-    self->info = (struct gpud_capture_info)GPUD_INFO_INIT(self->info);
-    if (self->capture)
-        gpud_capture_get_info(self->capture, &self->info);
-}
+GUARD_READ_INFO(capture)
 
 static const struct guard_ops guard_ops = {"capture", destroy, get_fd, read_info};
 

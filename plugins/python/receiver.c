@@ -104,13 +104,7 @@ static enum gpud_status get_fd(PyObject *object, int *fd, struct gpud_error *err
     return gpud_receiver_get_fd(((struct receiver *)object)->receiver, fd, error);
 }
 
-static void read_info(PyObject *object)
-{
-    struct receiver *self = (struct receiver *)object;
-    self->info = (struct gpud_receiver_info)GPUD_INFO_INIT(self->info);
-    if (self->receiver)
-        gpud_receiver_get_info(self->receiver, &self->info);
-}
+GUARD_READ_INFO(receiver)
 
 static const struct guard_ops guard_ops = {"receiver", destroy, get_fd, read_info};
 

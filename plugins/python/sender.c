@@ -32,13 +32,7 @@ static enum gpud_status get_fd(PyObject *object, int *fd, struct gpud_error *err
     return gpud_sender_get_fd(((struct sender *)object)->sender, fd, error);
 }
 
-static void read_info(PyObject *object)
-{
-    struct sender *self = (struct sender *)object;
-    self->info = (struct gpud_sender_info)GPUD_INFO_INIT(self->info);
-    if (self->sender)
-        gpud_sender_get_info(self->sender, &self->info);
-}
+GUARD_READ_INFO(sender)
 
 static const struct guard_ops guard_ops = {"sender", destroy, get_fd, read_info};
 
