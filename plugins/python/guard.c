@@ -55,7 +55,9 @@ static bool check_process(const struct guard *guard)
 {
     if (!context_is_foreign(guard->pid))
         return true;
-    PyErr_Format(PyExc_RuntimeError, "the %s belongs to the process that this one was forked from",
+    PyErr_Format(PyExc_RuntimeError,
+                 "the %s belongs to the process that this one was forked from: " CONTEXT_SPAWN
+                 ", and make it there",
                  guard->ops->name);
     return false;
 }

@@ -22,7 +22,8 @@ class Errors(Case):
         for kind, base in ((gpudirect.Timeout, TimeoutError), (gpudirect.Invalid, ValueError),
                            (gpudirect.NoMemory, MemoryError), (gpudirect.NoAccess, PermissionError),
                            (gpudirect.PeerLost, ConnectionError), (gpudirect.DeviceFailure, OSError),
-                           (gpudirect.Closed, gpudirect.Error), (gpudirect.TakenBack, gpudirect.Error)):
+                           (gpudirect.Closed, gpudirect.Error), (gpudirect.TakenBack, gpudirect.Error),
+                           (gpudirect.AddressInUse, gpudirect.DeviceFailure)):
             self.assertTrue(issubclass(kind, base) and issubclass(kind, gpudirect.Error))
 
     def test_sentences(self):
@@ -41,7 +42,7 @@ class Errors(Case):
                          f"video/x-raw,format=(string)\"{name}\",width=8,height=8", device="host")
         self.refuses(gpudirect.NoDevice, "", gpudirect.Capture, "v4l2:///dev/no-such-card")
         with gpudirect.Sender(self.address, device="host") as sender:
-            error = self.refuses(gpudirect.DeviceFailure, "another sender has the address", gpudirect.Sender,
+            error = self.refuses(gpudirect.AddressInUse, "another sender has the address", gpudirect.Sender,
                                  self.address, device="host")
             self.assertEqual(error.origin, "errno")
             self.refuses(gpudirect.Invalid, "no format", sender.acquire)
@@ -186,7 +187,7 @@ if child == 0:
             call()
             os._exit(1)
         except RuntimeError as error:
-            if "fork" not in str(error):
+            if "forked" not in str(error) or 'multiprocessing_context="spawn"' not in str(error):
                 os._exit(2)
     receiver.close()
     os._exit(0)
@@ -212,6 +213,10 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
             text = str(raised.exception)
         self.assertRegex(text, "main interpreter|not support loading in subinterpreters")  # ours, or Python's own
         interpreters.destroy(one)
+
+    def test_names(self):
+        self.assertEqual(set(dir(gpudirect)) - set(gpudirect.__all__), {"__doc__", "__version__"})
+        self.assertFalse({"atexit", "typing", "weakref", "_gpudirect"} & set(dir(gpudirect)))
 
     def test_lists(self):
         names = [device["name"] for device in gpudirect.devices()]

@@ -18,19 +18,23 @@ import atexit
 import typing
 import weakref
 
-from . import _gpudirect
+from . import _gpudirect, errors
 from ._gpudirect import Frame, Plane, channels, devices
 from ._loop import Frames, stop_waiting
-from .errors import (Closed, DeviceFailure, Error, Interrupted, Invalid, NoAccess, NoDevice, NoMemory, PeerLost,
-                     TakenBack, Timeout, Unsupported)
+from .errors import (AddressInUse, Closed, DeviceFailure, Error, Interrupted, Invalid, NoAccess, NoDevice, NoMemory,
+                     PeerLost, TakenBack, Timeout, Unsupported)
 
-__all__ = ["Capture", "Closed", "DeviceFailure", "Error", "Frame", "Group", "Instant", "Interrupted", "Invalid",
-           "NoAccess", "NoDevice", "NoMemory", "PeerLost", "Plane", "Receiver", "Sender", "TakenBack", "Timeout",
-           "Unsupported", "channels", "devices", "info"]
+__all__ = ["AddressInUse", "Capture", "Closed", "DeviceFailure", "Error", "Frame", "Group", "Instant", "Interrupted",
+           "Invalid", "NoAccess", "NoDevice", "NoMemory", "PeerLost", "Plane", "Receiver", "Sender", "TakenBack",
+           "Timeout", "Unsupported", "channels", "devices", "errors", "info"]
 
 __version__ = _gpudirect.version
 
 _open = weakref.WeakSet()
+
+
+def __dir__():
+    return [*__all__, "__doc__", "__version__"]
 
 
 @atexit.register

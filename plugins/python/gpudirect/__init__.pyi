@@ -4,9 +4,11 @@
 from types import TracebackType
 from typing import Any, AsyncIterator, Callable, Iterator, Literal, Mapping, NamedTuple, Self, Sequence
 
-from .errors import (Closed as Closed, DeviceFailure as DeviceFailure, Error as Error, Interrupted as Interrupted,
-                     Invalid as Invalid, NoAccess as NoAccess, NoDevice as NoDevice, NoMemory as NoMemory,
-                     PeerLost as PeerLost, TakenBack as TakenBack, Timeout as Timeout, Unsupported as Unsupported)
+from . import errors as errors
+from .errors import (AddressInUse as AddressInUse, Closed as Closed, DeviceFailure as DeviceFailure, Error as Error,
+                     Interrupted as Interrupted, Invalid as Invalid, NoAccess as NoAccess, NoDevice as NoDevice,
+                     NoMemory as NoMemory, PeerLost as PeerLost, TakenBack as TakenBack, Timeout as Timeout,
+                     Unsupported as Unsupported)
 
 _Policy = Literal["block", "drop-newest", "drop-oldest"] | None
 _Bytes = bytes | bytearray | memoryview
