@@ -376,10 +376,11 @@ static PyObject *make(PyTypeObject *own, PyObject *args, PyObject *names)
     int64_t timeout_ns = INT64_MAX;
     int direct = 0;
     params.device = "auto";
-    if (!PyArg_ParseTupleAndKeywords(
-            args, names, "s|zIIO$zO&IzpzO:Capture", keywords, &params.address, &wanted.format,
-            &wanted.width, &wanted.height, &rate, &params.device, guard_parse_timeout, &timeout_ns,
-            &params.slots, &params.method, &direct, &params.input, &dict) ||
+    if (!PyArg_ParseTupleAndKeywords(args, names, "s|zIIO$O&O&IzpzO:Capture", keywords,
+                                     &params.address, &wanted.format, &wanted.width, &wanted.height,
+                                     &rate, convert_parse_device, &params.device,
+                                     guard_parse_timeout, &timeout_ns, &params.slots,
+                                     &params.method, &direct, &params.input, &dict) ||
         read_rate(rate, &wanted) < 0)
         return NULL;
     params.require_direct = direct;

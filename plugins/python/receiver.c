@@ -234,11 +234,12 @@ static PyObject *make(PyTypeObject *own, PyObject *args, PyObject *names)
     unsigned long long max_frame_size = 0;
     params.device = "auto";
     if (!PyArg_ParseTupleAndKeywords(
-            args, names, "s|z$O&zIO&pzzzO&O&O&ppK:Receiver", keywords, &params.address,
-            &params.device, guard_parse_timeout, &timeout_ns, &params.name, &params.slots,
-            convert_parse_policy, &params.slow_receiver, &direct, &params.route, &params.access,
-            &params.psk_file, convert_parse_busy_poll, &params.busy_poll_ns, events_parse_handler,
-            &handler, events_parse_handler, &allocator, &by_lines, &allow_old, &max_frame_size))
+            args, names, "s|O&$O&zIO&pzzzO&O&O&ppK:Receiver", keywords, &params.address,
+            convert_parse_device, &params.device, guard_parse_timeout, &timeout_ns, &params.name,
+            &params.slots, convert_parse_policy, &params.slow_receiver, &direct, &params.route,
+            &params.access, &params.psk_file, convert_parse_busy_poll, &params.busy_poll_ns,
+            events_parse_handler, &handler, events_parse_handler, &allocator, &by_lines, &allow_old,
+            &max_frame_size))
         return NULL;
     params.max_frame_size = max_frame_size;
     params.require_direct = direct;

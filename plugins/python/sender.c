@@ -350,11 +350,11 @@ static PyObject *make(PyTypeObject *own, PyObject *args, PyObject *names)
     const char *media = NULL;
     int direct = 0, unauthenticated = 0, standby = 0;
     params.device = "auto";
-    if (!PyArg_ParseTupleAndKeywords(args, names, "s|z$zzIO&pzzzppI:Sender", keywords,
-                                     &params.address, &media, &params.device, &params.name,
-                                     &params.slots, convert_parse_policy, &params.slow_receiver,
-                                     &direct, &params.route, &params.access, &params.psk_file,
-                                     &unauthenticated, &standby, &params.large_meta_max))
+    if (!PyArg_ParseTupleAndKeywords(
+            args, names, "s|z$O&zIO&pzzzppI:Sender", keywords, &params.address, &media,
+            convert_parse_device, &params.device, &params.name, &params.slots, convert_parse_policy,
+            &params.slow_receiver, &direct, &params.route, &params.access, &params.psk_file,
+            &unauthenticated, &standby, &params.large_meta_max))
         return NULL;
     params.require_direct = direct;
     params.allow_unauthenticated = unauthenticated;

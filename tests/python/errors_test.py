@@ -70,7 +70,8 @@ class Errors(Case):
                 call(*arguments)
         named = {
             gpudirect.Receiver: {"timeout": "a", "name": 1, "slots": "a", "slow_receiver": 1, "route": 1, "access": 1,
-                                 "psk_file": 1, "busy_poll": "a", "on_event": 1, "alloc": 1, "nonsense": 1},
+                                 "psk_file": 1, "busy_poll": "a", "on_event": 1, "alloc": 1, "device": 1,
+                                 "nonsense": 1},
             gpudirect.Sender: {"device": 1, "name": 1, "slots": 1.5, "slow_receiver": 1, "route": 1, "access": 1,
                                "psk_file": 1, "nonsense": 1},
             gpudirect.Capture: {"format": 1, "width": "a", "height": 1.5, "fps": "25", "device": 1, "timeout": "a",
@@ -86,6 +87,7 @@ class Errors(Case):
         self.refuses(ValueError, "at least 0", gpudirect.Receiver, "a", timeout=float("nan"))
         self.refuses(ValueError, "busy_poll", gpudirect.Receiver, "a", busy_poll=float("inf"))
         self.refuses(ValueError, "null", gpudirect.Receiver, "a\0b")
+        self.refuses(ValueError, "null", gpudirect.Receiver, "a", device="host\0")
         self.refuses(ValueError, "seconds", gpudirect.channels, None, None)
 
     def test_wrong_types_of_a_frame(self):
@@ -217,6 +219,13 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
     def test_names(self):
         self.assertEqual(set(dir(gpudirect)) - set(gpudirect.__all__), {"__doc__", "__version__"})
         self.assertFalse({"atexit", "typing", "weakref", "_gpudirect"} & set(dir(gpudirect)))
+
+    def test_the_host_has_two_names(self):
+        with gpudirect.Sender(self.address, media=RGBA, device="cpu") as sender, \
+                gpudirect.Receiver(self.address, device="cpu") as receiver, \
+                gpudirect.Group([self.address], device=["cpu"]):
+            self.assertEqual((sender.info["device"], receiver.info["device"]), ("host", "host"))
+            self.assertEqual(sender.acquire(timeout=DEADLINE).device, "host")
 
     def test_lists(self):
         names = [device["name"] for device in gpudirect.devices()]

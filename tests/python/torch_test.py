@@ -31,11 +31,11 @@ address, method = sys.argv[1:]
 
 class Frames(torch.utils.data.IterableDataset):
     def __iter__(self):
-        for frame in gpudirect.Receiver(address, device="host", timeout={DEADLINE}, allow_old_dlpack=True):
+        for frame in gpudirect.Receiver(address, device="cpu", timeout={DEADLINE}, allow_old_dlpack=True):
             yield torch.from_dlpack(frame).clone()
 
 if __name__ == "__main__":
-    with gpudirect.Sender(address, media="{CAPS}", device="host") as sender:
+    with gpudirect.Sender(address, media="{CAPS}", device="cpu") as sender:
         loader = torch.utils.data.DataLoader(Frames(), None, num_workers=1, multiprocessing_context=method)
         frames = iter(loader)
         if method == "spawn":

@@ -71,6 +71,7 @@ class Receiver(_Source, _gpudirect.Receiver):
     Receives the frames of a sender: an iterator, also for `async for`, and a context manager. It connects with the
     first frame, in either start order, and again after the sender vanished. The loop ends with the stream.
 
+    device           "auto", "host" ("cpu" is the same), "cuda:0", …: where the frames arrive
     timeout          seconds that a step of the loop waits at most; None: without end
     slots            frames that may be in flight or held at once; 0: 4 pictures, up to 60 blocks of sound or data
     slow_receiver    "block", "drop-newest" or "drop-oldest"; None: as the sender says
@@ -157,7 +158,7 @@ class Group(_Source, _gpudirect.Group):
 
     mode             "all": one frame of each sender for an instant; "any": each instant once, of a main and a backup
                      sender, from the one that `preferred` (a number, which may be set at any time) says, if in time
-    device           of all, or a list with one for each
+    device           of all, or a list with one for each; as of a Receiver
     history          frames of each that acquire(at=time) can still read
     tolerance        seconds by which the times of one instant may differ; 0: just under half of a frame
     latency          seconds that an instant waits for a member; 0: two frames, or half of one in mode "any"
@@ -216,6 +217,7 @@ class Sender(_gpudirect.Sender):
     without.
 
     media           in the syntax of caps: "video/x-raw,format=RGBA,width=1920,height=1080,framerate=60/1"
+    device          where the frames are written, as of a Receiver
     slots           frames in flight for each receiver; 0: 4 pictures, up to 60 blocks of sound or data
     slow_receiver   "block" (as None), "drop-newest" or "drop-oldest"
     standby         while another sender has the address, waits for it instead of raising: info["stands_by"]
