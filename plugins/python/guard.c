@@ -191,7 +191,7 @@ int guard_wait(struct guarded *object, int64_t timeout_ns, bool one_at_a_time, g
             *status = GPUD_CLOSED;
             return -1;
         }
-        if (*status != GPUD_TIMEOUT || left <= SLICE) {
+        if (*status != GPUD_TIMEOUT || now() - begin >= timeout_ns) {
             error_raise(&error);
             return -1;
         }

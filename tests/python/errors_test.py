@@ -71,7 +71,7 @@ class Errors(Case):
         named = {
             gpudirect.Receiver: {"timeout": "a", "name": 1, "slots": "a", "slow_receiver": 1, "route": 1, "access": 1,
                                  "psk_file": 1, "busy_poll": "a", "on_event": 1, "alloc": 1, "device": 1,
-                                 "nonsense": 1},
+                                 "on_disconnect": 1, "nonsense": 1},
             gpudirect.Sender: {"device": 1, "name": 1, "slots": 1.5, "slow_receiver": 1, "route": 1, "access": 1,
                                "psk_file": 1, "nonsense": 1},
             gpudirect.Capture: {"format": 1, "width": "a", "height": 1.5, "fps": "25", "device": 1, "timeout": "a",
@@ -88,6 +88,7 @@ class Errors(Case):
         self.refuses(ValueError, "busy_poll", gpudirect.Receiver, "a", busy_poll=float("inf"))
         self.refuses(ValueError, "null", gpudirect.Receiver, "a\0b")
         self.refuses(ValueError, "null", gpudirect.Receiver, "a", device="host\0")
+        self.refuses(ValueError, '"raise" or a function', gpudirect.Receiver, "a", on_disconnect="eos")
         self.refuses(ValueError, "seconds", gpudirect.channels, None, None)
 
     def test_wrong_types_of_a_frame(self):

@@ -85,7 +85,17 @@ print(elapsed)
         self.addCleanup(sender.close)
         receiver = gpudirect.Receiver(self.address + "-out", device="host", timeout=DEADLINE)
         self.addCleanup(receiver.close)
-        self.start("torch-detect.py", self.address, self.address + "-out", "host")
+        child = self.start("torch-detect.py", self.address, self.address + "-out", "host")
+        self.check_detects(sender, receiver)
+        # It waits for a sender that dies, and so do those that receive from it.
+        sender.close()
+        sender = gpudirect.Sender(self.address, media=media, device="host")
+        self.addCleanup(sender.close)
+        self.check_detects(sender, receiver)
+        sender.send_eos()
+        self.assertEqual(child.wait(DEADLINE), 0)
+
+    def check_detects(self, sender, receiver):
         sender.wait(1, timeout=DEADLINE)
         frame = None
         while frame is None:  # what comes before the receiver has connected is dropped

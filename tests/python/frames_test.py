@@ -586,14 +586,76 @@ class Frames(Case):
             held = [next(receiver) for _ in range(2)]
             child.send_signal(signal.SIGKILL)
             with self.assertRaises(gpudirect.PeerLost) as raised:
-                for _ in receiver:
-                    pass
+                while True:
+                    receiver.acquire(timeout=DEADLINE)
             self.assertEqual(raised.exception.status, "peer")
             for frame in held:
                 self.assertTrue(np.array_equal(np.asarray(frame.raw), made(1, 64 * 36 * 4)))
             with process(PICTURES, self.address, RGBA, "3") as second:
                 self.assertEqual(len(list(receiver)), 3)
                 finish(second)
+
+    def lose(self, receiver, child):
+        """Kills the sender of a receiver, and starts another one: the loop goes on to its end."""
+        with process(child, self.address, RGBA, "0") as first:
+            for _ in range(2):
+                next(receiver).release()
+            first.send_signal(signal.SIGKILL)
+            first.wait(DEADLINE)
+        with process(PICTURES, self.address, RGBA, "3") as second:
+            offsets = [frame.offset for frame in receiver]
+            finish(second)
+        self.assertEqual(offsets[-3:], [0, 1, 2])
+
+    ENDLESS = PICTURES.replace("range(count)", "iter(int, 1)")
+
+    def test_loops_wait_for_a_killed_sender(self):
+        with gpudirect.Receiver(self.address, device="host", timeout=DEADLINE) as receiver, \
+                self.assertLogs("gpudirect", "WARNING") as logs:
+            self.lose(receiver, self.ENDLESS)
+        self.assertEqual(len(logs.output), 1)
+        self.assertRegex(logs.output[0], f"{self.address}: the sender (was|vanished).*; waiting for it to come back")
+        self.assertEqual(receiver.info["connects"], 2)
+
+    def test_a_function_is_told_of_a_killed_sender(self):
+        told = []
+        with gpudirect.Receiver(self.address, device="host", timeout=DEADLINE, on_disconnect=told.append) as receiver:
+            self.lose(receiver, self.ENDLESS)
+        self.assertEqual([type(error) for error in told], [gpudirect.PeerLost])
+        self.assertEqual(told[0].status, "peer")
+
+    def test_loops_that_do_not_wait(self):
+        def fail(error):
+            raise LookupError(str(error))
+
+        for number, (on_disconnect, kind) in enumerate((("raise", gpudirect.PeerLost), (fail, LookupError))):
+            address = f"{self.address}-{number}"
+            sender = gpudirect.Sender(address, media=RGBA, device="host")
+            receiver = gpudirect.Receiver(address, device="host", timeout=DEADLINE, on_disconnect=on_disconnect)
+            self.addCleanup(receiver.close)
+            self.connect(sender, receiver)
+            self.send(sender)
+            sender.close()  # without EOS
+            with self.assertRaises(kind):
+                for frame in receiver:
+                    frame.release()
+            # One that has ended its stream may leave: nothing is lost, and the next loop waits for the next stream.
+            for _ in range(2):
+                with process(PICTURES, address, RGBA, "3") as child:
+                    self.assertEqual(len(list(receiver)), 3)
+                    finish(child)
+
+    def test_a_step_ends_in_time_while_the_sender_is_away(self):
+        told = []
+        sender = gpudirect.Sender(self.address, media=RGBA, device="host")
+        receiver = gpudirect.Receiver(self.address, device="host", timeout=0.2, on_disconnect=told.append)
+        self.addCleanup(receiver.close)
+        self.connect(sender, receiver)
+        sender.close()
+        self.refuses(gpudirect.Timeout, self.address, next, receiver)
+        self.assertEqual(len(told), 1)
+        receiver.close()
+        self.assertEqual(list(receiver), [])
 
 
 if __name__ == "__main__":

@@ -15,6 +15,8 @@ made them: children start by multiprocessing's "spawn".
 """
 
 import atexit
+import functools
+import logging
 import typing
 import weakref
 
@@ -56,7 +58,7 @@ class _Source:
         self.close()
 
     def __aiter__(self):
-        return Frames(self)
+        return Frames(self, self.poll)
 
     def close(self):
         stop_waiting(self)
@@ -66,13 +68,18 @@ class _Source:
 class Receiver(_Source, _gpudirect.Receiver):
     """Receiver(address, device="auto", *, timeout=None, name=None, slots=0, slow_receiver=None, require_direct=False,
     route=None, access=None, psk_file=None, busy_poll=0, on_event=None, alloc=None, by_lines=False,
-    allow_old_dlpack=False)
+    allow_old_dlpack=False, max_frame_size=0, on_disconnect="wait")
 
     Receives the frames of a sender: an iterator, also for `async for`, and a context manager. It connects with the
-    first frame, in either start order, and again after the sender vanished. The loop ends with the stream.
+    first frame, in either start order. The loop ends with the stream, when the sender has ended it (EOS); another loop
+    takes the next stream. When the sender vanishes, its stream has not ended, and the loop waits for it to come back.
 
     device           "auto", "host" ("cpu" is the same), "cuda:0", …: where the frames arrive
     timeout          seconds that a step of the loop waits at most; None: without end
+    on_disconnect    what a loop does when the sender vanishes or breaks the protocol. "wait": it logs a warning
+                     (logging.getLogger("gpudirect")) and waits; "raise": it raises PeerLost; a function: it is called
+                     with the PeerLost, and the loop waits, unless the function raises. acquire() and poll() raise
+                     always; info["disconnects"] counts
     slots            frames that may be in flight or held at once; 0: 4 pictures, up to 60 blocks of sound or data
     slow_receiver    "block", "drop-newest" or "drop-oldest"; None: as the sender says
     busy_poll        seconds; 0: 250 µs; negative: waits always sleep
@@ -83,13 +90,32 @@ class Receiver(_Source, _gpudirect.Receiver):
     by_lines         pictures that are still being written are received, too: see Frame.wait_lines()
     allow_old_dlpack gives shared frames also to consumers whose DLPack cannot say that they are read-only, such as
                      torch before 2.9: the application promises not to write into them
+    max_frame_size   bytes of the largest frame that is taken; 0: sound and data of any size, and pictures of about
+                     twice the bytes of their rows
     """
 
     __slots__ = ("__weakref__", "_waiting")
 
+    def __new__(cls, address, *arguments, on_disconnect="wait", **named):
+        if on_disconnect == "wait":
+            on_disconnect = functools.partial(_warn, address)
+        elif on_disconnect == "raise":
+            on_disconnect = None
+        elif not callable(on_disconnect):
+            kind = ValueError if isinstance(on_disconnect, str) else TypeError
+            raise kind(f'on_disconnect is "wait", "raise" or a function, not {on_disconnect!r}')
+        return super().__new__(cls, address, *arguments, on_disconnect=on_disconnect, **named)
+
     def __init__(self, *arguments, **named):
         self._waiting = None
         _open.add(self)
+
+    def __aiter__(self):
+        return Frames(self, self._poll_loop)
+
+
+def _warn(address, error):
+    logging.getLogger("gpudirect").warning("%s: %s; waiting for it to come back", address, error)
 
 
 class Capture(_Source, _gpudirect.Capture):

@@ -111,7 +111,8 @@ class Receiver(_Source):
                  route: str | None = None, access: str | None = None, psk_file: str | None = None,
                  busy_poll: float = 0, on_event: Callable[[int, bytes], object] | None = None,
                  alloc: Callable[[int, int], Any] | None = None, by_lines: bool = False,
-                 allow_old_dlpack: bool = False, max_frame_size: int = 0) -> None: ...
+                 allow_old_dlpack: bool = False, max_frame_size: int = 0,
+                 on_disconnect: Literal["wait", "raise"] | Callable[[PeerLost], object] = "wait") -> None: ...
 
 class Capture(_Source):
     def __init__(self, address: str, format: str | None = None, width: int = 0, height: int = 0,
