@@ -19,7 +19,8 @@ enum array_kind {
 
 struct array {
     enum array_kind kind;
-    unsigned bytes; /* of an element */
+    unsigned bytes;  /* of an element */
+    bool big_endian; /* the elements are, and have more than one byte */
     int dimensions;
     int64_t shape[ARRAY_DIMENSIONS_MAX];
     int64_t strides[ARRAY_DIMENSIONS_MAX]; /* in bytes */
@@ -30,8 +31,8 @@ struct array {
 /* So many bytes of a frame, from its first one on. */
 void array_raw(struct array *array, uint64_t size);
 
-/* A frame as one array; size: its bytes in use. False with a sentence in error if it needs several,
- * or has no elements of whole bytes. */
+/* A frame as one array; size: its bytes in use. Planes that are alike become its first dimension.
+ * False with a sentence in error if it needs several arrays, or its pixels do not lie in one. */
 bool array_of_frame(struct array *array, const struct gpud_media *media,
                     const struct gpud_layout *layout, uint64_t size, struct gpud_error *error);
 

@@ -89,6 +89,25 @@ static PyObject *export_device(PyObject *self, PyObject *unused)
     return hold ? dlpack_device(hold) : NULL;
 }
 
+/* An attribute of that array, which closure names. */
+static PyObject *get_of_array(PyObject *self, void *closure)
+{
+    struct array array;
+    struct gpud_error error;
+    HELD hold = frame_get_hold(self);
+    if (!hold)
+        return NULL;
+    if (!array_of_frame(&array, &hold->media->media, &hold->info.layout, hold->info.bytes,
+                        &error)) {
+        PyErr_SetString(PyExc_AttributeError, error.reason);
+        return NULL;
+    }
+    PyObject *view = view_new(hold, &array);
+    PyObject *value = view ? PyObject_GetAttrString(view, closure) : NULL;
+    Py_XDECREF(view);
+    return value;
+}
+
 static PyObject *get_raw(PyObject *self, void *closure)
 {
     struct array array;
@@ -342,6 +361,31 @@ static int set_large_meta(PyObject *self, PyObject *value, void *closure)
     return status;
 }
 
+static PyObject *represent(PyObject *self)
+{
+    struct hold *own = ((struct frame *)self)->hold;
+    HELD hold = own ? hold_ref(own) : NULL;
+    char what[96], time[32] = "";
+    bool by_lines;
+    if (!hold)
+        return PyUnicode_FromString("<Frame, released>");
+    const struct gpud_media *media = &hold->media->media;
+    if (media->kind == GPUD_MEDIA_PICTURE)
+        PyOS_snprintf(what, sizeof(what), "%ux%u %s", hold->info.layout.width,
+                      hold->info.layout.height, media->picture.layout.format);
+    else if (media->kind == GPUD_MEDIA_AUDIO)
+        PyOS_snprintf(what, sizeof(what), "%u channels of %s at %u Hz, %llu bytes",
+                      media->audio.channels, media->audio.format, media->audio.rate,
+                      (unsigned long long)hold->info.bytes);
+    else
+        PyOS_snprintf(what, sizeof(what), "%llu bytes of %s", (unsigned long long)hold->info.bytes,
+                      media->data.type);
+    if (hold->info.pts_ns != GPUD_TIME_NONE)
+        PyOS_snprintf(time, sizeof(time), ", pts %.3f s", (double)hold->info.pts_ns / 1e9);
+    return PyUnicode_FromFormat("<Frame %s, %s%s%s>", what, hold->device, time,
+                                hold_has_frame(hold, &by_lines) ? "" : ", submitted");
+}
+
 /* --- a queue of the application's ----------------------------------------------------------- */
 
 static PyObject *join(PyObject *self, PyObject *object)
@@ -476,6 +520,12 @@ static PyGetSetDef attributes[] = {
      "before\n"
      "its first array.",
      NULL},
+    {"shape", get_of_array, NULL,
+     "Lengths of its array's dimensions, as in (1080, 1920, 4). A frame of several unlike planes\n"
+     "has none: use those of planes.",
+     "shape"},
+    {"dtype", get_of_array, NULL,
+     "The type of the elements by numpy's name, as in 'uint8' or '>u2'.", "dtype"},
     {"planes", get_planes, NULL, "The planes of a picture by name, as in frame.planes['Y'].", NULL},
     {"raw", get_raw, NULL, "All bytes of the frame, as an array of one dimension.", NULL},
     {"native", get_native, NULL, "The address on its device; on OpenCL, the cl_mem.", NULL},
@@ -486,13 +536,15 @@ static PyGetSetDef attributes[] = {
 
 static PyType_Slot slots[] = {
     {Py_tp_dealloc, frame_free},
+    {Py_tp_repr, represent},
     {Py_tp_methods, methods},
     {Py_tp_getset, attributes},
     {Py_bf_getbuffer, get_buffer},
     {Py_tp_doc,
      "A frame. It is an array by DLPack (torch.from_dlpack) and, on the host, by the buffer\n"
-     "protocol (numpy.asarray), without a copy: of packed formats H x W x C, of sound\n"
-     "samples x channels, of data bytes. The frame is given back when it and its arrays are gone.\n"
+     "protocol (numpy.asarray), without a copy: of packed formats H x W x C, of planes of one\n"
+     "size C x H x W, of sound samples x channels, of data bytes. The frame is given back when it\n"
+     "and its arrays are gone.\n"
      "\n"
      "As a context manager, a frame of Sender.acquire() is submitted at the end of the block and\n"
      "dropped at an exception; any other one is released."},
