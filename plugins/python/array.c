@@ -143,6 +143,36 @@ bool array_is_contiguous(const struct array *array)
     return true;
 }
 
+bool array_has_shape(const struct array *array, int dimensions, const int64_t *shape)
+{
+    return dimensions == array->dimensions &&
+           memcmp(shape, array->shape, (size_t)dimensions * sizeof(*shape)) == 0;
+}
+
+/* From one dimension on. */
+static void copy(const struct array *array, int dimension, char *to, const char *from,
+                 const int64_t *strides)
+{
+    int64_t run = array->bytes;
+    bool packed = true;
+    for (int i = array->dimensions - 1; i >= dimension; i--) {
+        packed = packed && array->strides[i] == run && strides[i] == run;
+        run *= array->shape[i];
+    }
+    if (packed) {
+        memcpy(to, from, (size_t)run);
+        return;
+    }
+    for (int64_t i = 0; i < array->shape[dimension]; i++)
+        copy(array, dimension + 1, to + i * array->strides[dimension],
+             from + i * strides[dimension], strides);
+}
+
+void array_copy(const struct array *array, char *to, const char *from, const int64_t *strides)
+{
+    copy(array, 0, to + array->offset, from, strides);
+}
+
 void array_raw(struct array *array, uint64_t size)
 {
     lay_out(array, ARRAY_UINT, 1, 1, (const int64_t[]){(int64_t)size});

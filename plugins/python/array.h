@@ -44,4 +44,10 @@ bool array_of_plane(struct array *array, char name[ARRAY_NAME_MAX],
 /* Whether the elements lie one behind the other. */
 bool array_is_contiguous(const struct array *array);
 
+bool array_has_shape(const struct array *array, int dimensions, const int64_t *shape);
+
+/* Copies elements of the same shape and type, whose strides are in bytes, into the array of the
+ * frame that begins at `to`. */
+void array_copy(const struct array *array, char *to, const char *from, const int64_t *strides);
+
 #endif

@@ -52,6 +52,18 @@ static void frame_free(PyObject *self)
     Py_DECREF(own);
 }
 
+/* The hold of a frame that may still be changed, which the caller drops. */
+static struct hold *settable(PyObject *self, PyObject *value, const char *name)
+{
+    HELD hold = frame_get_hold(self);
+    if (!hold || hold_check(hold) < 0)
+        return NULL;
+    if (hold->lent && value)
+        return hold_ref(hold);
+    PyErr_Format(PyExc_AttributeError, "%s can only be set on a frame of Sender.acquire()", name);
+    return NULL;
+}
+
 /* --- arrays -------------------------------------------------------------------------------- */
 
 static bool find_array(struct hold *hold, struct array *array)
@@ -106,6 +118,41 @@ static PyObject *get_of_array(PyObject *self, void *closure)
     PyObject *value = view ? PyObject_GetAttrString(view, closure) : NULL;
     Py_XDECREF(view);
     return value;
+}
+
+static bool is_alike(const struct array *array, const Py_buffer *buffer, int64_t *strides)
+{
+    int64_t shape[ARRAY_DIMENSIONS_MAX];
+    for (int i = 0; i < buffer->ndim && i < ARRAY_DIMENSIONS_MAX; i++) {
+        shape[i] = buffer->shape[i];
+        strides[i] = buffer->strides[i];
+    }
+    return (size_t)buffer->itemsize == array->bytes && array_has_shape(array, buffer->ndim, shape);
+}
+
+/* Copies a buffer of the frame's shape and type, which the caller has compared, into a lent frame:
+ * on any device, since the CPU may map it. */
+static PyObject *fill(PyObject *self, PyObject *object)
+{
+    struct array array;
+    int64_t strides[ARRAY_DIMENSIONS_MAX];
+    Py_buffer buffer;
+    HELD hold = settable(self, object, "the content");
+    if (!hold || !find_array(hold, &array) ||
+        PyObject_GetBuffer(object, &buffer, PyBUF_STRIDED_RO) < 0)
+        return NULL;
+    char *to = NULL;
+    if (!is_alike(&array, &buffer, strides))
+        PyErr_SetString(PyExc_BufferError, "the array has not the frame's shape");
+    else if (hold_map(hold) == 0)
+        to = hold_mapped(hold);
+    if (to) {
+        Py_BEGIN_ALLOW_THREADS
+        array_copy(&array, to, buffer.buf, strides);
+        Py_END_ALLOW_THREADS
+    }
+    PyBuffer_Release(&buffer);
+    return to ? Py_NewRef(Py_None) : NULL;
 }
 
 static PyObject *get_raw(PyObject *self, void *closure)
@@ -244,18 +291,6 @@ static PyObject *get_number(PyObject *self, void *closure)
     if (number->has_none && value == UINT64_MAX)
         return Py_NewRef(Py_None);
     return PyLong_FromUnsignedLongLong(value);
-}
-
-/* The hold of a frame whose info may still be set, which the caller drops. */
-static struct hold *settable(PyObject *self, PyObject *value, const char *name)
-{
-    HELD hold = frame_get_hold(self);
-    if (!hold || hold_check(hold) < 0)
-        return NULL;
-    if (hold->lent && value)
-        return hold_ref(hold);
-    PyErr_Format(PyExc_AttributeError, "%s can only be set on a frame of Sender.acquire()", name);
-    return NULL;
 }
 
 static int set_number(PyObject *self, PyObject *value, void *closure)
@@ -471,6 +506,7 @@ static PyMethodDef methods[] = {
      "wait_lines($self, /, lines, timeout=None)\n--\n\n"
      "Waits for the first rows of a picture that its sender still writes, of a receiver with\n"
      "by_lines. Arrays that are made after it do not wait for the others. Raises Timeout."},
+    {"_fill", fill, METH_O, "Copies a buffer of the same shape and type into it."},
     {"release", release, METH_NOARGS,
      "release($self, /)\n--\n\nGives the frame back, once its arrays are gone, too. A lent frame "
      "is dropped."},

@@ -142,8 +142,7 @@ static struct hold *get_hold(PyObject *frame)
 {
     if (frame_is_frame(frame))
         return frame_get_hold(frame);
-    PyErr_SetString(PyExc_TypeError, "submit() takes a gpudirect.Frame: write into one of "
-                                     "acquire()");
+    PyErr_SetString(PyExc_TypeError, "this takes a gpudirect.Frame: write into one of acquire()");
     return NULL;
 }
 
@@ -386,9 +385,7 @@ static PyMethodDef methods[] = {
      "block and drops it at an exception. Waits without the GIL until a slot is free."},
     {"submit", (PyCFunction)(void (*)(void))method_submit, METH_VARARGS | METH_KEYWORDS,
      "submit($self, /, frame, timeout=None)\n--\n\n"
-     "Hands a lent, received or captured frame to every receiver. It is the receivers' then:\n"
-     "arrays of it that are still there keep their memory, whose content becomes another frame's.\n"
-     "After Timeout the frame is as it was."},
+     "The part of gpudirect.Sender.submit() for frames."},
     {"submit_lines", (PyCFunction)(void (*)(void))method_submit_lines, METH_VARARGS | METH_KEYWORDS,
      "submit_lines($self, /, frame, lines, timeout=None)\n--\n\n"
      "Hands over the first rows of a lent picture that is still being written, to receivers with\n"

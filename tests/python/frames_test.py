@@ -342,6 +342,83 @@ class Frames(Case):
             alone.configure(media)
             self.assertEqual(repr(alone.acquire(timeout=DEADLINE)), text)
 
+    # --- arrays that exist
+
+    def test_arrays_are_submitted(self):
+        wide = np.arange(62 * 36, dtype=np.uint16)
+        arrays = {
+            "RGBA": made(1, 36 * 62 * 4).reshape(36, 62, 4),
+            "RGB": made(2, 36 * 62 * 3).reshape(36, 62, 3),  # whose rows have gaps in the frame
+            "GRAY8": made(3, 62 * 36).reshape(62, 36).T,  # and here in the array
+            "BGRx": memoryview(bytes(range(248)) * 36).cast("B", (36, 62, 4)),
+            "GRAY16_LE": wide.reshape(36, 62)[::-1, ::-1],
+            "A444_16LE": np.stack([wide.reshape(36, 62) + number for number in range(4)]),
+            "GRAY16_BE": wide.reshape(36, 62).astype(">u2"),
+        }
+        for name, array in arrays.items():
+            sender, receiver = self.pair(f"video/x-raw,format={name},width=62,height=36,framerate=25/1", name)
+            sender.submit(array, DEADLINE, pts=77)
+            frame = receiver.acquire(timeout=DEADLINE)
+            self.assertTrue(np.array_equal(np.asarray(frame), array), name)
+            self.assertEqual(frame.pts, 77)
+
+    def test_arrays_of_other_kinds(self):
+        class Interface:
+            def __init__(self, array):
+                self.array = array
+                self.__array_interface__ = array.__array_interface__
+
+        class DLPack:
+            def __init__(self, array):
+                self.array = array
+
+            def __dlpack__(self, **named):
+                return self.array.__dlpack__(**named)
+
+            def __dlpack_device__(self):
+                return self.array.__dlpack_device__()
+
+        sender, receiver = self.pair()
+        for number, kind in enumerate((Interface, DLPack)):
+            array = made(number, 36 * 64 * 4).reshape(36, 64, 4)
+            sender.submit(kind(array), timeout=DEADLINE)
+            self.assertTrue(np.array_equal(np.asarray(receiver.acquire(timeout=DEADLINE)), array))
+        # A received frame is one, too, but is sent on without a copy.
+        sender.submit(array, timeout=DEADLINE)
+        sender.submit(receiver.acquire(timeout=DEADLINE), timeout=DEADLINE)
+        self.assertTrue(np.array_equal(np.asarray(receiver.acquire(timeout=DEADLINE)), array))
+
+    def test_arrays_that_do_not_fit(self):
+        sender, receiver = self.pair(slots=2)
+        fits = np.zeros((36, 64, 4), np.uint8)
+        for array, text in ((fits[:35], "(35, 64, 4) uint8 does not fit into frames of (36, 64, 4) uint8 (RGBA)"),
+                            (fits[..., :3], "(36, 64, 3)"), (fits.astype(np.uint16), "uint16"),
+                            (fits.view(np.int8), "int8"), (fits.astype(">u2"), ">u2"),
+                            (fits.astype(np.float32), "float32"), (fits.ravel(), "(9216,)"), (b"", "(0,)"),
+                            (np.uint8(1), "()")):
+            for _ in range(3):  # what is refused keeps no slot
+                self.refuses(gpudirect.Invalid, text, sender.submit, array, DEADLINE)
+        self.refuses(TypeError, "neither a gpudirect.Frame nor an array", sender.submit, object())
+        for number in range(2):
+            sender.submit(fits, timeout=DEADLINE)
+        self.assertRaises(gpudirect.Timeout, sender.submit, fits, timeout=0.1)
+        frame = receiver.acquire(timeout=DEADLINE)
+        self.assertEqual(frame.number, 1)
+        planar, _ = self.pair("video/x-raw,format=NV12,width=64,height=36,framerate=25/1", "-planar")
+        self.refuses(gpudirect.Invalid, "frame.planes, of a frame of acquire()", planar.submit, fits)
+
+    def test_short_arrays_of_sound_and_data(self):
+        sound = "audio/x-raw,format=S16LE,rate=48000,channels=2,layout=interleaved,samples-per-block=480"
+        sender, receiver = self.pair(sound)
+        for samples in (480, 7):
+            block = np.arange(2 * samples, dtype=np.int16).reshape(samples, 2)
+            sender.submit(block, timeout=DEADLINE)
+            self.assertTrue(np.array_equal(np.asarray(receiver.acquire(timeout=DEADLINE)), block))
+        self.refuses(gpudirect.Invalid, "(480,) int16 does not fit", sender.submit, np.zeros(480, np.int16))
+        sender, receiver = self.pair("meta/x-klv,max-size=(guint64)100", "-data")
+        sender.submit(b"seven b", timeout=DEADLINE)
+        self.assertEqual(bytes(receiver.acquire(timeout=DEADLINE)), b"seven b")
+
     def test_planes_are_apart(self):
         sender, receiver = self.pair("video/x-raw,format=NV12,width=62,height=36,framerate=25/1")
         with sender.acquire(timeout=DEADLINE) as frame:

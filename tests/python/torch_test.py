@@ -41,8 +41,7 @@ if __name__ == "__main__":
         if method == "spawn":
             sender.wait(1, timeout={DEADLINE})
             for number in range(3):
-                with sender.acquire(timeout={DEADLINE}) as frame:
-                    torch.from_dlpack(frame)[:] = number
+                sender.submit(torch.full({SHAPE}, number, dtype=torch.uint8), timeout={DEADLINE})
             sender.send_eos()
         print([int(frame[0, 0, 0]) for frame in frames])
 """

@@ -17,10 +17,12 @@ made them: children start by multiprocessing's "spawn".
 import atexit
 import functools
 import logging
+import time as clock
 import typing
 import weakref
 
 from . import _gpudirect, errors
+from ._arrays import as_buffer, copy_on_device, name_type
 from ._gpudirect import Frame, Plane, channels, devices
 from ._loop import Frames, stop_waiting
 from .errors import (AddressInUse, Closed, DeviceFailure, Error, Interrupted, Invalid, NoAccess, NoDevice, NoMemory,
@@ -258,10 +260,52 @@ class Sender(_gpudirect.Sender):
     def __enter__(self):
         return self
 
+    def submit(self, frame, timeout=None, *, pts=None):
+        """Hands a frame to every receiver: a lent, received or captured one, or an array, which is copied into a lent
+        one. Its presentation time is set to pts, in ns, if that is not None.
+
+        An array has the shape and type of the sender's frames (Frame.shape, Frame.dtype); a block of sound or data may
+        be shorter. It is a buffer (numpy's, bytes), has an array interface or DLPack. One on a GPU must be on the
+        sender's, and is copied by its own library, on that library's current stream.
+
+        A frame is the receivers' then: arrays of it that are still there keep their memory, whose content becomes
+        another frame's. After Timeout it is as it was."""
+        if isinstance(frame, Frame):
+            if pts is not None:
+                frame.pts = pts
+            super().submit(frame, timeout)
+            return
+        array = as_buffer(frame)
+        end = None if timeout is None else clock.monotonic() + timeout
+        lent = self.acquire(timeout)
+        try:
+            if array is None:
+                copy_on_device(lent, frame)
+            else:
+                _fill(lent, array)
+            lent.pts = pts
+            super().submit(lent, None if end is None else max(0, end - clock.monotonic()))
+        finally:
+            lent.release()
+
     def __exit__(self, exception, *_):
         if exception is None and not self.closed and self.media is not None:
             self.send_eos()
         self.close()
+
+
+def _fill(lent, array):
+    """Copies a buffer into a lent frame that it fits."""
+    if not lent.planes and 0 < array.nbytes < lent.size:
+        lent.size = array.nbytes
+    try:
+        shape, dtype = lent.shape, lent.dtype
+    except AttributeError as error:
+        raise Invalid(f"{error}, of a frame of acquire()") from None
+    if (array.shape, name_type(array)) != (shape, dtype):
+        raise Invalid(f"an array of {array.shape} {name_type(array)} does not fit into frames of {shape} {dtype} "
+                      f"({lent.format})")
+    lent._fill(array)
 
 
 def info():
