@@ -155,6 +155,23 @@ static PyObject *fill(PyObject *self, PyObject *object)
     return to ? Py_NewRef(Py_None) : NULL;
 }
 
+/* All bytes of a received frame, on any device; None if they cannot be had. */
+static PyObject *download(PyObject *self, PyObject *unused)
+{
+    HELD hold = frame_get_hold(self);
+    if (!hold || hold->lent)
+        return hold ? Py_NewRef(Py_None) : NULL;
+    hold_ref_array(hold); /* so that no other thread sends it on */
+    PyObject *bytes = NULL;
+    if (hold_map(hold) == 0) {
+        const char *from = hold_mapped(hold);
+        bytes = from ? PyBytes_FromStringAndSize(from, (Py_ssize_t)hold->info.bytes)
+                     : Py_NewRef(Py_None);
+    }
+    hold_unref_array(hold);
+    return bytes;
+}
+
 static PyObject *get_raw(PyObject *self, void *closure)
 {
     struct array array;
@@ -507,6 +524,7 @@ static PyMethodDef methods[] = {
      "Waits for the first rows of a picture that its sender still writes, of a receiver with\n"
      "by_lines. Arrays that are made after it do not wait for the others. Raises Timeout."},
     {"_fill", fill, METH_O, "Copies a buffer of the same shape and type into it."},
+    {"_download", download, METH_NOARGS, "A copy of all bytes, on any device, or None."},
     {"release", release, METH_NOARGS,
      "release($self, /)\n--\n\nGives the frame back, once its arrays are gone, too. A lent frame "
      "is dropped."},

@@ -5,9 +5,11 @@
 the stream, and nothing is copied."""
 
 import ctypes
+import importlib.util
 import sys
 import types
 import unittest.mock
+import zlib
 
 import support
 from support import DEADLINE, RGBA, Case, consume, delete, until
@@ -160,6 +162,15 @@ class Cuda(Case):
             self.refuses(gpudirect.Invalid, text, self.sender.submit, Array(memory.value, **other), timeout=DEADLINE)
         del library.from_dlpack
         self.refuses(TypeError, "library has no from_dlpack()", self.sender.submit, Array(memory.value), DEADLINE)
+
+    def test_frames_of_the_gpu_are_shown_in_notebooks(self):
+        if not importlib.util.find_spec("numpy"):
+            self.skipTest("numpy is not installed (Debian: apt install python3-numpy)")
+        self.send(77, self.stream())
+        shown = self.receiver.acquire(timeout=DEADLINE)._repr_png_()
+        start = shown.index(b"IDAT") + 4
+        length = int.from_bytes(shown[start - 8:start - 4], "big")
+        self.assertEqual(zlib.decompress(shown[start:start + length]), (b"\0" + bytes([77]) * 3 * 64) * 36)
 
     def test_kinds_of_streams(self):
         ours = self.stream()

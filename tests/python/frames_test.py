@@ -6,6 +6,7 @@
 import contextlib
 import ctypes
 import gc
+import io
 import os
 import shutil
 import signal
@@ -418,6 +419,63 @@ class Frames(Case):
         sender, receiver = self.pair("meta/x-klv,max-size=(guint64)100", "-data")
         sender.submit(b"seven b", timeout=DEADLINE)
         self.assertEqual(bytes(receiver.acquire(timeout=DEADLINE)), b"seven b")
+
+    # --- notebooks
+
+    def pillow(self):
+        try:
+            from PIL import Image
+        except ImportError:
+            self.skipTest("PIL is not installed (Debian: apt install python3-pil)")
+        return Image
+
+    def test_pictures_in_notebooks(self):
+        image = self.pillow()
+        orange, gray = (250, 120, 10), (120, 120, 120)
+        # Samples of that orange in BT.601, limited to 16…235.
+        y, u, v = 141, 61, 194
+        frames = {
+            "RGBA": {"RGBA": (*orange, 0)}, "BGRx": {"BGRx": (*orange[::-1], 0)}, "RGB": {"RGB": orange},
+            "GRAY8": {"Y": 120}, "GRAY16_LE": {"Y": 120 << 8}, "GRAY10_LE16": {"Y": 120 << 2},
+            "ARGB64_LE": {"ARGB": (0, *(value << 8 for value in orange))}, "GRAY16_BE": {"Y": 120 << 8},
+            "GBR_10BE": {"G": 120 << 2, "B": 10 << 2, "R": 250 << 2},
+            "GBR_12LE": {"G": 120 << 4, "B": 10 << 4, "R": 250 << 4},
+            "NV12": {"Y": y, "UV": (u, v)}, "NV21": {"Y": y, "VU": (v, u)}, "I420": {"Y": y, "U": u, "V": v},
+            "P010_10LE": {"Y": y << 8, "UV": (u << 8, v << 8)}, "I422_10LE": {"Y": y << 2, "U": u << 2, "V": v << 2},
+            "AYUV": {"AYUV": (0, y, u, v)}, "Y412_LE": {"UYVA": (u << 8, y << 8, v << 8, 0)},
+        }
+        packed = {"UYVY": (u, y, v, y), "YUY2": (y, u, y, v), "YVYU": (y, v, y, u), "VYUY": (v, y, u, y)}
+        for name, values in (frames | packed).items():
+            sender, receiver = self.pair(f"video/x-raw,format={name},width=62,height=36,framerate=25/1", name)
+            with sender.acquire(timeout=DEADLINE) as frame:
+                self.assertIsNone(frame._repr_png_())
+                if name in packed:
+                    np.asarray(frame).reshape(36, 31, 4)[:] = values
+                else:
+                    for plane, value in values.items():
+                        np.asarray(frame.planes[plane])[:] = value
+            frame = receiver.acquire(timeout=DEADLINE)
+            shown = image.open(io.BytesIO(frame._repr_png_())).convert("RGB")
+            self.assertEqual(shown.size, (62, 36))
+            want = gray if name.startswith("GRAY") else orange
+            for place in ((0, 0), (61, 35), (30, 17)):
+                self.assertLess(max(abs(a - b) for a, b in zip(shown.getpixel(place), want)), 4, name)
+            frame.release()
+            self.assertIsNone(frame._repr_png_())
+
+    def test_notebooks_get_no_more_than_they_show(self):
+        image = self.pillow()
+        sender, receiver = self.pair("video/x-raw,format=GRAY8,width=3841,height=21,framerate=25/1")
+        sender.submit(np.tile((np.arange(3841) % 256).astype(np.uint8), (21, 1)), timeout=DEADLINE)
+        shown = np.asarray(image.open(io.BytesIO(receiver.acquire(timeout=DEADLINE)._repr_png_())))
+        self.assertEqual(shown.shape, (6, 961))
+        self.assertTrue((shown == np.arange(0, 3841, 4) % 256).all())
+        for number, media in enumerate(("video/x-raw,format=v210,width=64,height=36",
+                                        "video/x-bayer,format=rggb,width=64,height=36",
+                                        "meta/x-klv,max-size=(guint64)100")):
+            sender, receiver = self.pair(media, str(number))
+            self.send(sender)
+            self.assertIsNone(receiver.acquire(timeout=DEADLINE)._repr_png_())
 
     def test_planes_are_apart(self):
         sender, receiver = self.pair("video/x-raw,format=NV12,width=62,height=36,framerate=25/1")

@@ -25,6 +25,7 @@ from . import _gpudirect, errors
 from ._arrays import as_buffer, copy_on_device, name_type
 from ._gpudirect import Frame, Plane, channels, devices
 from ._loop import Frames, stop_waiting
+from ._picture import to_png
 from .errors import (AddressInUse, Closed, DeviceFailure, Error, Interrupted, Invalid, NoAccess, NoDevice, NoMemory,
                      PeerLost, TakenBack, Timeout, Unsupported)
 
@@ -33,6 +34,8 @@ __all__ = ["AddressInUse", "Capture", "Closed", "DeviceFailure", "Error", "Frame
            "Timeout", "Unsupported", "channels", "devices", "errors", "info"]
 
 __version__ = _gpudirect.version
+
+Frame._repr_png_ = to_png  # notebooks show it
 
 _open = weakref.WeakSet()
 
