@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 
 from types import TracebackType
-from typing import Any, AsyncIterator, Callable, Iterator, Literal, Mapping, NamedTuple, Self, Sequence
+from typing import Any, AsyncIterator, Callable, Iterator, Literal, Mapping, NamedTuple, Self, Sequence, final
 
 from . import errors as errors
 from .errors import (AddressInUse as AddressInUse, Closed as Closed, DeviceFailure as DeviceFailure, Error as Error,
@@ -16,6 +16,7 @@ _Array = Any  # a buffer, or what has an array interface or DLPack
 
 __version__: str
 
+@final
 class Plane:
     @property
     def shape(self) -> tuple[int, ...]: ...
@@ -37,6 +38,7 @@ class Plane:
     def __buffer__(self, flags: int, /) -> memoryview: ...
     def __array__(self, *args: Any, **names: Any) -> Any: ...
 
+@final
 class Frame:
     pts: int | None
     dts: int | None
