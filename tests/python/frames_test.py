@@ -396,7 +396,7 @@ class Frames(Case):
                             (fits[..., :3], "(36, 64, 3)"), (fits.astype(np.uint16), "uint16"),
                             (fits.view(np.int8), "int8"), (fits.astype(">u2"), ">u2"),
                             (fits.astype(np.float32), "float32"), (fits.ravel(), "(9216,)"), (b"", "(0,)"),
-                            (np.uint8(1), "()")):
+                            (np.uint8(1), "()"), (fits.astype(bool), "bool")):
             for _ in range(3):  # what is refused keeps no slot
                 self.refuses(gpudirect.Invalid, text, sender.submit, array, DEADLINE)
         self.refuses(TypeError, "neither a gpudirect.Frame nor an array", sender.submit, object())

@@ -8,7 +8,7 @@ import sys
 from .errors import Invalid
 
 CPU = 1  # DLPack's type of device
-KINDS = {"int": "bhilqn", "uint": "BHILQN?c", "float": "efd"}
+KINDS = {"int": "bhilqn", "uint": "BHILQN", "float": "efd"}
 
 
 def as_buffer(array):
@@ -39,7 +39,7 @@ def name_type(buffer):
     for kind, codes in KINDS.items():
         if len(code) == 1 and code in codes:
             return f">{kind[0]}{buffer.itemsize}" if big else f"{kind}{8 * buffer.itemsize}"
-    return buffer.format
+    return "bool" if code == "?" else buffer.format
 
 
 def copy_on_device(lent, array):
