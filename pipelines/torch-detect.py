@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 
 """torch-detect.py [FROM [TO [DEVICE]]]: finds the brightest region of each RGBA picture and draws a box around it, on
-the device where the pictures are. Frames arrive and leave without a copy to the host."""
+the device where the pictures are. Frames arrive and leave without a copy to the host. A sender that vanishes is waited
+for."""
 
 import sys
 

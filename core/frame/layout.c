@@ -7,6 +7,7 @@
 #include "frame/layout.h"
 
 #include <string.h>
+#include <strings.h>
 
 struct plane_geometry {
     uint8_t group_pixels; /* pixels across that share one group of bytes */
@@ -27,6 +28,8 @@ static const struct format formats[] = {
     {"v210", {{48, 128, 1}}},
     {"v216", {{2, 8, 1}}},
     {"Y210", {{2, 8, 1}}},
+    {"Y212_LE", {{2, 8, 1}}},
+    {"Y216_LE", {{2, 8, 1}}},
     {"UYVP", {{2, 5, 1}}},
     {"NV12", {{1, 1, 1}, {2, 2, 2}}},
     {"NV21", {{1, 1, 1}, {2, 2, 2}}},
@@ -44,6 +47,35 @@ static const struct format formats[] = {
     {"I420_10LE", {{1, 2, 1}, {2, 2, 2}, {2, 2, 2}}},
     {"I422_10LE", {{1, 2, 1}, {2, 2, 1}, {2, 2, 1}}},
     {"Y444_10LE", {{1, 2, 1}, {1, 2, 1}, {1, 2, 1}}},
+    {"I420_12LE", {{1, 2, 1}, {2, 2, 2}, {2, 2, 2}}},
+    {"I422_12LE", {{1, 2, 1}, {2, 2, 1}, {2, 2, 1}}},
+    {"Y444_12LE", {{1, 2, 1}, {1, 2, 1}, {1, 2, 1}}},
+    {"Y444_16LE", {{1, 2, 1}, {1, 2, 1}, {1, 2, 1}}},
+    {"Y41B", {{1, 1, 1}, {4, 1, 1}, {4, 1, 1}}},
+    {"YUV9", {{1, 1, 1}, {4, 1, 4}, {4, 1, 4}}},
+    {"YVU9", {{1, 1, 1}, {4, 1, 4}, {4, 1, 4}}},
+    {"A420", {{1, 1, 1}, {2, 1, 2}, {2, 1, 2}, {1, 1, 1}}},
+    {"A420_10LE", {{1, 2, 1}, {2, 2, 2}, {2, 2, 2}, {1, 2, 1}}},
+    {"A420_12LE", {{1, 2, 1}, {2, 2, 2}, {2, 2, 2}, {1, 2, 1}}},
+    {"A420_16LE", {{1, 2, 1}, {2, 2, 2}, {2, 2, 2}, {1, 2, 1}}},
+    {"A422", {{1, 1, 1}, {2, 1, 1}, {2, 1, 1}, {1, 1, 1}}},
+    {"A422_10LE", {{1, 2, 1}, {2, 2, 1}, {2, 2, 1}, {1, 2, 1}}},
+    {"A422_12LE", {{1, 2, 1}, {2, 2, 1}, {2, 2, 1}, {1, 2, 1}}},
+    {"A422_16LE", {{1, 2, 1}, {2, 2, 1}, {2, 2, 1}, {1, 2, 1}}},
+    {"A444", {{1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}}},
+    {"A444_10LE", {{1, 2, 1}, {1, 2, 1}, {1, 2, 1}, {1, 2, 1}}},
+    {"A444_12LE", {{1, 2, 1}, {1, 2, 1}, {1, 2, 1}, {1, 2, 1}}},
+    {"A444_16LE", {{1, 2, 1}, {1, 2, 1}, {1, 2, 1}, {1, 2, 1}}},
+    {"AV12", {{1, 1, 1}, {2, 2, 2}, {1, 1, 1}}},
+    {"GBR", {{1, 1, 1}, {1, 1, 1}, {1, 1, 1}}},
+    {"GBR_10LE", {{1, 2, 1}, {1, 2, 1}, {1, 2, 1}}},
+    {"GBR_12LE", {{1, 2, 1}, {1, 2, 1}, {1, 2, 1}}},
+    {"GBR_16LE", {{1, 2, 1}, {1, 2, 1}, {1, 2, 1}}},
+    {"GBRA", {{1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}}},
+    {"GBRA_10LE", {{1, 2, 1}, {1, 2, 1}, {1, 2, 1}, {1, 2, 1}}},
+    {"GBRA_12LE", {{1, 2, 1}, {1, 2, 1}, {1, 2, 1}, {1, 2, 1}}},
+    {"RGBP", {{1, 1, 1}, {1, 1, 1}, {1, 1, 1}}},
+    {"BGRP", {{1, 1, 1}, {1, 1, 1}, {1, 1, 1}}},
     {"BGRx", {{1, 4, 1}}},
     {"BGRA", {{1, 4, 1}}},
     {"RGBx", {{1, 4, 1}}},
@@ -52,7 +84,16 @@ static const struct format formats[] = {
     {"ARGB", {{1, 4, 1}}},
     {"xBGR", {{1, 4, 1}}},
     {"ABGR", {{1, 4, 1}}},
+    {"RBGA", {{1, 4, 1}}},
     {"AYUV", {{1, 4, 1}}},
+    {"VUYA", {{1, 4, 1}}},
+    {"Y410", {{1, 4, 1}}},
+    {"v308", {{1, 3, 1}}},
+    {"IYU2", {{1, 3, 1}}},
+    {"AYUV64", {{1, 8, 1}}},
+    {"ARGB64", {{1, 8, 1}}},
+    {"Y412_LE", {{1, 8, 1}}},
+    {"Y416_LE", {{1, 8, 1}}},
     {"r210", {{1, 4, 1}}},
     {"RGB10A2_LE", {{1, 4, 1}}},
     {"BGR10A2_LE", {{1, 4, 1}}},
@@ -68,7 +109,6 @@ static const struct format formats[] = {
     {"BGR15", {{1, 2, 1}}},
     {"GRAY8", {{1, 1, 1}}},
     {"GRAY16_LE", {{1, 2, 1}}},
-    {"GRAY16_BE", {{1, 2, 1}}},
     {"GRAY10_LE16", {{1, 2, 1}}},
     {"bggr", {{1, 1, 1}}},
     {"gbrg", {{1, 1, 1}}},
@@ -92,6 +132,34 @@ static const struct format formats[] = {
     {"rggb16le", {{1, 2, 1}}},
 };
 
+/* NULL: it is not known. Big-endian samples lie as little-endian ones do. */
+static const struct format *find_format(const char *name)
+{
+    size_t length = strlen(name), order = length - 2;
+    bool big = length > 2 && strcmp(name + order, "BE") == 0;
+    for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++) {
+        const char *known = formats[i].name;
+        if (strcmp(known, name) == 0 ||
+            (big && strlen(known) == length && strncmp(known, name, order) == 0 &&
+             strcmp(known + order, "LE") == 0))
+            return &formats[i];
+    }
+    return NULL;
+}
+
+static enum gpud_status fail_unknown(const char *name, struct gpud_error *error)
+{
+    for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++)
+        if (strcasecmp(formats[i].name, name) == 0)
+            return gpud_fail(error, GPUD_UNSUPPORTED,
+                             "there is no format \"%s\": it is spelled \"%s\"", name,
+                             formats[i].name);
+    return gpud_fail(error, GPUD_UNSUPPORTED,
+                     "the geometry of format \"%.16s\" is not known: choose another, as RGBA "
+                     "(videoconvert ! video/x-raw,format=RGBA), or describe its planes",
+                     name);
+}
+
 static enum gpud_status check_dimensions(uint32_t width, uint32_t height, struct gpud_error *error)
 {
     if (width < 1 || height < 1 || width > GPUD_DIMENSION_MAX || height > GPUD_DIMENSION_MAX)
@@ -112,14 +180,9 @@ enum gpud_status gpud_layout_init(struct gpud_layout *layout, const char *name, 
         return gpud_fail(error, GPUD_INVALID,
                          "strides cannot be aligned to %u: a power of two up to 4096 is possible",
                          stride_align);
-    const struct format *format = NULL;
-    for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++)
-        if (strcmp(formats[i].name, name) == 0)
-            format = &formats[i];
+    const struct format *format = find_format(name);
     if (!format)
-        return gpud_fail(
-            error, GPUD_UNSUPPORTED,
-            "the geometry of format \"%.16s\" is not known: describe its planes instead", name);
+        return fail_unknown(name, error);
 
     struct gpud_layout made = {.width = width, .height = height};
     gpud_print(made.format, "%s", name);

@@ -11,6 +11,7 @@
 struct form {
     const char *name;
     unsigned bytes, channels, columns;
+    bool big_endian;
 };
 
 struct format {
@@ -18,6 +19,8 @@ struct format {
     struct form plane[GPUD_PLANES_MAX];
 };
 
+/* A name that ends in "_10LE" and the like is that of the format without it, in elements of two
+ * bytes: see find_form(). */
 /* clang-format off */
 static const struct format formats[] = {
     {"UYVY",  {{"UYVY", 1, 2, 1}}},
@@ -26,6 +29,8 @@ static const struct format formats[] = {
     {"VYUY",  {{"VYUY", 1, 2, 1}}},
     {"v216",  {{"UYVY", 2, 2, 1}}},
     {"Y210",  {{"YUY2", 2, 2, 1}}},
+    {"Y212_LE", {{"YUY2", 2, 2, 1}}},
+    {"Y216_LE", {{"YUY2", 2, 2, 1}}},
     {"NV12",  {{"Y", 1, 1, 1}, {"UV", 1, 2, 2}}},
     {"NV21",  {{"Y", 1, 1, 1}, {"VU", 1, 2, 2}}},
     {"NV16",  {{"Y", 1, 1, 1}, {"UV", 1, 2, 2}}},
@@ -38,10 +43,19 @@ static const struct format formats[] = {
     {"I420",  {{"Y", 1, 1, 1}, {"U", 1, 1, 2}, {"V", 1, 1, 2}}},
     {"YV12",  {{"Y", 1, 1, 1}, {"V", 1, 1, 2}, {"U", 1, 1, 2}}},
     {"Y42B",  {{"Y", 1, 1, 1}, {"U", 1, 1, 2}, {"V", 1, 1, 2}}},
+    {"I422",  {{"Y", 1, 1, 1}, {"U", 1, 1, 2}, {"V", 1, 1, 2}}}, /* only of 10 bits and more */
     {"Y444",  {{"Y", 1, 1, 1}, {"U", 1, 1, 1}, {"V", 1, 1, 1}}},
-    {"I420_10LE", {{"Y", 2, 1, 1}, {"U", 2, 1, 2}, {"V", 2, 1, 2}}},
-    {"I422_10LE", {{"Y", 2, 1, 1}, {"U", 2, 1, 2}, {"V", 2, 1, 2}}},
-    {"Y444_10LE", {{"Y", 2, 1, 1}, {"U", 2, 1, 1}, {"V", 2, 1, 1}}},
+    {"Y41B",  {{"Y", 1, 1, 1}, {"U", 1, 1, 4}, {"V", 1, 1, 4}}},
+    {"YUV9",  {{"Y", 1, 1, 1}, {"U", 1, 1, 4}, {"V", 1, 1, 4}}},
+    {"YVU9",  {{"Y", 1, 1, 1}, {"V", 1, 1, 4}, {"U", 1, 1, 4}}},
+    {"A420",  {{"Y", 1, 1, 1}, {"U", 1, 1, 2}, {"V", 1, 1, 2}, {"A", 1, 1, 1}}},
+    {"A422",  {{"Y", 1, 1, 1}, {"U", 1, 1, 2}, {"V", 1, 1, 2}, {"A", 1, 1, 1}}},
+    {"A444",  {{"Y", 1, 1, 1}, {"U", 1, 1, 1}, {"V", 1, 1, 1}, {"A", 1, 1, 1}}},
+    {"AV12",  {{"Y", 1, 1, 1}, {"UV", 1, 2, 2}, {"A", 1, 1, 1}}},
+    {"GBR",   {{"G", 1, 1, 1}, {"B", 1, 1, 1}, {"R", 1, 1, 1}}},
+    {"GBRA",  {{"G", 1, 1, 1}, {"B", 1, 1, 1}, {"R", 1, 1, 1}, {"A", 1, 1, 1}}},
+    {"RGBP",  {{"R", 1, 1, 1}, {"G", 1, 1, 1}, {"B", 1, 1, 1}}},
+    {"BGRP",  {{"B", 1, 1, 1}, {"G", 1, 1, 1}, {"R", 1, 1, 1}}},
     {"BGRx", {{"BGRx", 1, 4, 1}}},
     {"BGRA", {{"BGRA", 1, 4, 1}}},
     {"RGBx", {{"RGBx", 1, 4, 1}}},
@@ -50,7 +64,15 @@ static const struct format formats[] = {
     {"ARGB", {{"ARGB", 1, 4, 1}}},
     {"xBGR", {{"xBGR", 1, 4, 1}}},
     {"ABGR", {{"ABGR", 1, 4, 1}}},
+    {"RBGA", {{"RBGA", 1, 4, 1}}},
     {"AYUV", {{"AYUV", 1, 4, 1}}},
+    {"VUYA", {{"VUYA", 1, 4, 1}}},
+    {"v308", {{"YUV", 1, 3, 1}}},
+    {"IYU2", {{"UYV", 1, 3, 1}}},
+    {"Y412_LE", {{"UYVA", 2, 4, 1}}},
+    {"Y416_LE", {{"UYVA", 2, 4, 1}}},
+    {"AYUV64", {{"AYUV", 2, 4, 1}}},
+    {"ARGB64", {{"ARGB", 2, 4, 1}}},
     {"RGBA64_LE", {{"RGBA", 2, 4, 1}}},
     {"BGRA64_LE", {{"BGRA", 2, 4, 1}}},
     {"ARGB64_LE", {{"ARGB", 2, 4, 1}}},
@@ -65,6 +87,8 @@ static const struct format formats[] = {
     {"grbg", {{"grbg", 1, 1, 1}}},
     {"rggb", {{"rggb", 1, 1, 1}}},
 };
+
+#define FORMATS (sizeof(formats) / sizeof(formats[0]))
 
 static const struct {
     const char *name;
@@ -97,6 +121,7 @@ static void lay_out(struct array *array, enum array_kind kind, unsigned bytes, i
     int64_t stride = bytes;
     array->kind = kind;
     array->bytes = bytes;
+    array->big_endian = false;
     array->dimensions = dimensions;
     array->offset = 0;
     for (int i = dimensions - 1; i >= 0; i--) {
@@ -118,6 +143,36 @@ bool array_is_contiguous(const struct array *array)
     return true;
 }
 
+bool array_has_shape(const struct array *array, int dimensions, const int64_t *shape)
+{
+    return dimensions == array->dimensions &&
+           memcmp(shape, array->shape, (size_t)dimensions * sizeof(*shape)) == 0;
+}
+
+/* From one dimension on. */
+static void copy(const struct array *array, int dimension, char *to, const char *from,
+                 const int64_t *strides)
+{
+    int64_t run = array->bytes;
+    bool packed = true;
+    for (int i = array->dimensions - 1; i >= dimension; i--) {
+        packed = packed && array->strides[i] == run && strides[i] == run;
+        run *= array->shape[i];
+    }
+    if (packed) {
+        memcpy(to, from, (size_t)run);
+        return;
+    }
+    for (int64_t i = 0; i < array->shape[dimension]; i++)
+        copy(array, dimension + 1, to + i * array->strides[dimension],
+             from + i * strides[dimension], strides);
+}
+
+void array_copy(const struct array *array, char *to, const char *from, const int64_t *strides)
+{
+    copy(array, 0, to + array->offset, from, strides);
+}
+
 void array_raw(struct array *array, uint64_t size)
 {
     lay_out(array, ARRAY_UINT, 1, 1, (const int64_t[]){(int64_t)size});
@@ -136,12 +191,54 @@ static const struct form *find_bayer(const char *name)
     return NULL;
 }
 
-static const struct form *find_form(const struct gpud_layout *layout, uint32_t plane)
+/* Copies a format's name, with "LE" for "BE" at its end: whether it is big-endian. */
+static bool split_order(const char *name, char little[16])
 {
-    for (unsigned i = 0; i < sizeof(formats) / sizeof(formats[0]); i++)
-        if (strcmp(formats[i].name, layout->format) == 0)
-            return formats[i].plane[plane].name ? &formats[i].plane[plane] : NULL;
-    return plane == 0 ? find_bayer(layout->format) : NULL;
+    snprintf(little, 16, "%s", name);
+    size_t length = strlen(little);
+    if (length < 2 || strcmp(little + length - 2, "BE") != 0)
+        return false;
+    little[length - 2] = 'L';
+    return true;
+}
+
+/* Letters of a name before "_10LE" and the like, which says that elements have two bytes. */
+static size_t length_without_depth(const char *name)
+{
+    static const char *const depths[] = {"_10LE", "_12LE", "_16LE"};
+    size_t length = strlen(name);
+    for (unsigned i = 0; i < sizeof(depths) / sizeof(depths[0]); i++)
+        if (length > 5 && strcmp(name + length - 5, depths[i]) == 0)
+            return length - 5;
+    return length;
+}
+
+/* False: the format is not known, or its pixels are not numbers of whole bytes. */
+static bool find_form(const struct gpud_layout *layout, uint32_t plane, struct form *form)
+{
+    char name[16];
+    bool big = split_order(layout->format, name);
+    const struct form *bayer = plane == 0 ? find_bayer(name) : NULL;
+    const struct format *found = NULL;
+    size_t length = length_without_depth(name);
+    if (bayer && !big) {
+        *form = *bayer;
+        return true;
+    }
+    for (unsigned i = 0; i < FORMATS; i++)
+        if (strcmp(formats[i].name, name) == 0)
+            found = &formats[i];
+    bool wide = !found && name[length];
+    for (unsigned i = 0; wide && i < FORMATS; i++)
+        if (strncmp(formats[i].name, name, length) == 0 && !formats[i].name[length])
+            found = &formats[i];
+    if (!found || !found->plane[plane].name)
+        return false;
+    *form = found->plane[plane];
+    if (wide)
+        form->bytes = 2;
+    form->big_endian = big;
+    return true;
 }
 
 static bool is_row_by_row(const struct gpud_layout *layout, struct gpud_error *error)
@@ -172,6 +269,7 @@ static bool lay_out_plane(struct array *array, const struct form *form,
                       layout->format, plane->stride, (unsigned long long)plane->offset);
     lay_out(array, ARRAY_UINT, form->bytes, form->channels > 1 ? 3 : 2,
             (const int64_t[]){plane->rows, width, form->channels});
+    array->big_endian = form->big_endian;
     array->strides[0] = plane->stride;
     array->offset = plane->offset;
     return true;
@@ -180,12 +278,12 @@ static bool lay_out_plane(struct array *array, const struct form *form,
 bool array_of_plane(struct array *array, char name[ARRAY_NAME_MAX],
                     const struct gpud_layout *layout, uint32_t plane, struct gpud_error *error)
 {
-    const struct form *form = find_form(layout, plane);
+    struct form form;
     if (!is_row_by_row(layout, error))
         return false;
-    if (form) {
-        snprintf(name, ARRAY_NAME_MAX, "%s", form->name);
-        return lay_out_plane(array, form, layout, plane, error);
+    if (find_form(layout, plane, &form)) {
+        snprintf(name, ARRAY_NAME_MAX, "%s", form.name);
+        return lay_out_plane(array, &form, layout, plane, error);
     }
     snprintf(name, ARRAY_NAME_MAX, "%u", plane);
     lay_out(array, ARRAY_UINT, 1, 2,
@@ -195,26 +293,57 @@ bool array_of_plane(struct array *array, char name[ARRAY_NAME_MAX],
     return true;
 }
 
+/* Planes that are alike, at equal distances, are one array of planes x rows x columns. */
+static bool stack_planes(struct array *array, const struct gpud_layout *layout,
+                         struct gpud_error *error)
+{
+    int64_t distance = (int64_t)(layout->plane[1].offset - layout->plane[0].offset);
+    for (uint32_t i = 0; i < layout->planes; i++) {
+        struct array plane;
+        struct form form;
+        bool known = find_form(layout, i, &form) && lay_out_plane(&plane, &form, layout, i, error);
+        if (known && i == 0)
+            *array = plane;
+        if (!known || plane.dimensions != 2 || plane.bytes != array->bytes ||
+            plane.shape[0] != array->shape[0] || plane.shape[1] != array->shape[1] ||
+            plane.strides[0] != array->strides[0] ||
+            plane.offset != array->offset + i * (uint64_t)distance)
+            return refuse(error, "a frame of %s has %u planes: use those of frame.planes",
+                          layout->format, layout->planes);
+    }
+    for (int i = 2; i > 0; i--) {
+        array->shape[i] = array->shape[i - 1];
+        array->strides[i] = array->strides[i - 1];
+    }
+    array->shape[0] = layout->planes;
+    array->strides[0] = distance;
+    array->length *= layout->planes;
+    array->dimensions = 3;
+    return true;
+}
+
 static bool of_picture(struct array *array, const struct gpud_layout *layout,
                        struct gpud_error *error)
 {
+    struct form form;
     if (!is_row_by_row(layout, error))
         return false;
-    if (layout->planes > 1)
-        return refuse(error, "a frame of %s has %u planes: use those of frame.planes",
-                      layout->format, layout->planes);
-    const struct form *form = find_form(layout, 0);
-    if (!form)
-        return refuse(error, "the pixels of %s are not numbers of whole bytes: use frame.raw",
+    if (!find_form(layout, 0, &form))
+        return refuse(error,
+                      "pixels of %s do not lie as numbers in an array: use frame.raw, or convert "
+                      "them ahead of the sender, as by videoconvert ! video/x-raw,format=RGBA",
                       layout->format);
-    return lay_out_plane(array, form, layout, 0, error);
+    return layout->planes > 1 ? stack_planes(array, layout, error)
+                              : lay_out_plane(array, &form, layout, 0, error);
 }
 
 static bool of_sound(struct array *array, const struct gpud_audio *audio, uint64_t size,
                      struct gpud_error *error)
 {
     unsigned i = 0, count = sizeof(samples) / sizeof(samples[0]);
-    while (i < count && strcmp(samples[i].name, audio->format) != 0)
+    char name[16];
+    bool big = split_order(audio->format, name);
+    while (i < count && strcmp(samples[i].name, name) != 0)
         i++;
     if (i == count)
         return refuse(error, "samples of %s are numbers of no array: use frame.raw", audio->format);
@@ -223,6 +352,7 @@ static bool of_sound(struct array *array, const struct gpud_audio *audio, uint64
     lay_out(array, samples[i].kind, samples[i].bytes, 2,
             planar ? (const int64_t[]){audio->channels, block}
                    : (const int64_t[]){block, audio->channels});
+    array->big_endian = big;
     return true;
 }
 

@@ -19,7 +19,8 @@ enum array_kind {
 
 struct array {
     enum array_kind kind;
-    unsigned bytes; /* of an element */
+    unsigned bytes;  /* of an element */
+    bool big_endian; /* the elements are, and have more than one byte */
     int dimensions;
     int64_t shape[ARRAY_DIMENSIONS_MAX];
     int64_t strides[ARRAY_DIMENSIONS_MAX]; /* in bytes */
@@ -30,8 +31,8 @@ struct array {
 /* So many bytes of a frame, from its first one on. */
 void array_raw(struct array *array, uint64_t size);
 
-/* A frame as one array; size: its bytes in use. False with a sentence in error if it needs several,
- * or has no elements of whole bytes. */
+/* A frame as one array; size: its bytes in use. Planes that are alike become its first dimension.
+ * False with a sentence in error if it needs several arrays, or its pixels do not lie in one. */
 bool array_of_frame(struct array *array, const struct gpud_media *media,
                     const struct gpud_layout *layout, uint64_t size, struct gpud_error *error);
 
@@ -42,5 +43,11 @@ bool array_of_plane(struct array *array, char name[ARRAY_NAME_MAX],
 
 /* Whether the elements lie one behind the other. */
 bool array_is_contiguous(const struct array *array);
+
+bool array_has_shape(const struct array *array, int dimensions, const int64_t *shape);
+
+/* Copies elements of the same shape and type, whose strides are in bytes, into the array of the
+ * frame that begins at `to`. */
+void array_copy(const struct array *array, char *to, const char *from, const int64_t *strides);
 
 #endif

@@ -37,13 +37,7 @@ static enum gpud_status get_fd(PyObject *object, int *fd, struct gpud_error *err
     return gpud_capture_get_fd(((struct capture *)object)->capture, fd, error);
 }
 
-static void read_info(PyObject *object)
-{
-    struct capture *self = (struct capture *)object;
-    self->info = (struct gpud_capture_info)GPUD_INFO_INIT(self->info);
-    if (self->capture)
-        gpud_capture_get_info(self->capture, &self->info);
-}
+GUARD_READ_INFO(capture)
 
 static const struct guard_ops guard_ops = {"capture", destroy, get_fd, read_info};
 
@@ -382,10 +376,11 @@ static PyObject *make(PyTypeObject *own, PyObject *args, PyObject *names)
     int64_t timeout_ns = INT64_MAX;
     int direct = 0;
     params.device = "auto";
-    if (!PyArg_ParseTupleAndKeywords(
-            args, names, "s|zIIO$zO&IzpzO:Capture", keywords, &params.address, &wanted.format,
-            &wanted.width, &wanted.height, &rate, &params.device, guard_parse_timeout, &timeout_ns,
-            &params.slots, &params.method, &direct, &params.input, &dict) ||
+    if (!PyArg_ParseTupleAndKeywords(args, names, "s|zIIO$O&O&IzpzO:Capture", keywords,
+                                     &params.address, &wanted.format, &wanted.width, &wanted.height,
+                                     &rate, convert_parse_device, &params.device,
+                                     guard_parse_timeout, &timeout_ns, &params.slots,
+                                     &params.method, &direct, &params.input, &dict) ||
         read_rate(rate, &wanted) < 0)
         return NULL;
     params.require_direct = direct;

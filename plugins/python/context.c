@@ -33,8 +33,8 @@ struct gpud_context *context_get(void)
         return error_raise(&error);
     if (context_is_foreign(owner)) {
         PyErr_SetString(PyExc_RuntimeError,
-                        "gpudirect was used before this process was forked: start processes by "
-                        "multiprocessing's \"spawn\", or use gpudirect first in the child");
+                        "gpudirect was used before this process was forked: " CONTEXT_SPAWN
+                        ", or use gpudirect first in the child");
         return NULL;
     }
     return context;

@@ -16,5 +16,9 @@ struct gpud_context *context_get(void);
 
 /* Objects of a parent process are neither used nor destroyed by its children. */
 bool context_is_foreign(long pid);
+/* For the sentence that refuses it. */
+#define CONTEXT_SPAWN                                                      \
+    "start processes by multiprocessing's \"spawn\" (torch's DataLoader: " \
+    "multiprocessing_context=\"spawn\")"
 
 #endif

@@ -61,6 +61,19 @@ int convert_parse_policy(PyObject *object, void *policy)
     return 0;
 }
 
+int convert_parse_device(PyObject *object, void *device)
+{
+    const char **result = device;
+    *result = NULL;
+    if (object == Py_None)
+        return 1;
+    if (!PyArg_Parse(object, "s;device is a text, or None", result))
+        return 0;
+    if (strcmp(*result, "cpu") == 0) /* as torch and numpy call it */
+        *result = "host";
+    return 1;
+}
+
 int convert_parse_busy_poll(PyObject *object, void *busy_poll_ns)
 {
     int64_t *result = busy_poll_ns;

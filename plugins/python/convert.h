@@ -27,6 +27,10 @@ PyObject *convert_policy(enum gpud_slow_receiver policy);
 /* A converter for PyArg_Parse's "O&", into an enum gpud_slow_receiver. */
 int convert_parse_policy(PyObject *object, void *policy);
 
+/* A converter for PyArg_Parse's "O&": a device's name or None, into a const char * that lives as
+ * long as the object. */
+int convert_parse_device(PyObject *object, void *device);
+
 /* A converter for PyArg_Parse's "O&": seconds of busy polling, into nanoseconds of an int64_t. */
 int convert_parse_busy_poll(PyObject *object, void *busy_poll_ns);
 

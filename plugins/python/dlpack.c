@@ -266,6 +266,13 @@ PyObject *dlpack_export(struct hold *hold, const struct array *array, PyObject *
                      hold->device);
         return NULL;
     }
+    if (array->big_endian) {
+        PyErr_SetString(
+            PyExc_BufferError,
+            "the numbers are big-endian, which DLPack cannot say: use numpy.asarray, or "
+            "convert them ahead of the sender, as by videoconvert or audioconvert");
+        return NULL;
+    }
     int copied = copy == Py_None ? 0 : PyObject_IsTrue(copy);
     if (copied < 0)
         return NULL;

@@ -12,7 +12,11 @@
 /* Looks up the classes of gpudirect/errors.py. */
 int error_init(void);
 
-/* Raises the exception of error->status, whose text is the library's sentence. Returns NULL. */
+/* The exception of error->status, whose text is the library's sentence. NULL with another exception
+ * if it cannot be made. */
+PyObject *error_new(const struct gpud_error *error);
+
+/* Raises that exception. Returns NULL. */
 void *error_raise(const struct gpud_error *error);
 
 /* The same with a sentence of this package. Returns NULL. */

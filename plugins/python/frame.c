@@ -52,6 +52,18 @@ static void frame_free(PyObject *self)
     Py_DECREF(own);
 }
 
+/* The hold of a frame that may still be changed, which the caller drops. */
+static struct hold *settable(PyObject *self, PyObject *value, const char *name)
+{
+    HELD hold = frame_get_hold(self);
+    if (!hold || hold_check(hold) < 0)
+        return NULL;
+    if (hold->lent && value)
+        return hold_ref(hold);
+    PyErr_Format(PyExc_AttributeError, "%s can only be set on a frame of Sender.acquire()", name);
+    return NULL;
+}
+
 /* --- arrays -------------------------------------------------------------------------------- */
 
 static bool find_array(struct hold *hold, struct array *array)
@@ -87,6 +99,77 @@ static PyObject *export_device(PyObject *self, PyObject *unused)
 {
     HELD hold = frame_get_hold(self);
     return hold ? dlpack_device(hold) : NULL;
+}
+
+/* An attribute of that array, which closure names. */
+static PyObject *get_of_array(PyObject *self, void *closure)
+{
+    struct array array;
+    struct gpud_error error;
+    HELD hold = frame_get_hold(self);
+    if (!hold)
+        return NULL;
+    if (!array_of_frame(&array, &hold->media->media, &hold->info.layout, hold->info.bytes,
+                        &error)) {
+        PyErr_SetString(PyExc_AttributeError, error.reason);
+        return NULL;
+    }
+    PyObject *view = view_new(hold, &array);
+    PyObject *value = view ? PyObject_GetAttrString(view, closure) : NULL;
+    Py_XDECREF(view);
+    return value;
+}
+
+static bool is_alike(const struct array *array, const Py_buffer *buffer, int64_t *strides)
+{
+    int64_t shape[ARRAY_DIMENSIONS_MAX];
+    for (int i = 0; i < buffer->ndim && i < ARRAY_DIMENSIONS_MAX; i++) {
+        shape[i] = buffer->shape[i];
+        strides[i] = buffer->strides[i];
+    }
+    return (size_t)buffer->itemsize == array->bytes && array_has_shape(array, buffer->ndim, shape);
+}
+
+/* Copies a buffer of the frame's shape and type, which the caller has compared, into a lent frame:
+ * on any device, since the CPU may map it. */
+static PyObject *fill(PyObject *self, PyObject *object)
+{
+    struct array array;
+    int64_t strides[ARRAY_DIMENSIONS_MAX];
+    Py_buffer buffer;
+    HELD hold = settable(self, object, "the content");
+    if (!hold || !find_array(hold, &array) ||
+        PyObject_GetBuffer(object, &buffer, PyBUF_STRIDED_RO) < 0)
+        return NULL;
+    char *to = NULL;
+    if (!is_alike(&array, &buffer, strides))
+        PyErr_SetString(PyExc_BufferError, "the array has not the frame's shape");
+    else if (hold_map(hold) == 0)
+        to = hold_mapped(hold);
+    if (to) {
+        Py_BEGIN_ALLOW_THREADS
+        array_copy(&array, to, buffer.buf, strides);
+        Py_END_ALLOW_THREADS
+    }
+    PyBuffer_Release(&buffer);
+    return to ? Py_NewRef(Py_None) : NULL;
+}
+
+/* All bytes of a received frame, on any device; None if they cannot be had. */
+static PyObject *download(PyObject *self, PyObject *unused)
+{
+    HELD hold = frame_get_hold(self);
+    if (!hold || hold->lent)
+        return hold ? Py_NewRef(Py_None) : NULL;
+    hold_ref_array(hold); /* so that no other thread sends it on */
+    PyObject *bytes = NULL;
+    if (hold_map(hold) == 0) {
+        const char *from = hold_mapped(hold);
+        bytes = from ? PyBytes_FromStringAndSize(from, (Py_ssize_t)hold->info.bytes)
+                     : Py_NewRef(Py_None);
+    }
+    hold_unref_array(hold);
+    return bytes;
 }
 
 static PyObject *get_raw(PyObject *self, void *closure)
@@ -227,18 +310,6 @@ static PyObject *get_number(PyObject *self, void *closure)
     return PyLong_FromUnsignedLongLong(value);
 }
 
-/* The hold of a frame whose info may still be set, which the caller drops. */
-static struct hold *settable(PyObject *self, PyObject *value, const char *name)
-{
-    HELD hold = frame_get_hold(self);
-    if (!hold || hold_check(hold) < 0)
-        return NULL;
-    if (hold->lent && value)
-        return hold_ref(hold);
-    PyErr_Format(PyExc_AttributeError, "%s can only be set on a frame of Sender.acquire()", name);
-    return NULL;
-}
-
 static int set_number(PyObject *self, PyObject *value, void *closure)
 {
     const struct number *number = closure;
@@ -342,6 +413,31 @@ static int set_large_meta(PyObject *self, PyObject *value, void *closure)
     return status;
 }
 
+static PyObject *represent(PyObject *self)
+{
+    struct hold *own = ((struct frame *)self)->hold;
+    HELD hold = own ? hold_ref(own) : NULL;
+    char what[96], time[32] = "";
+    bool by_lines;
+    if (!hold)
+        return PyUnicode_FromString("<Frame, released>");
+    const struct gpud_media *media = &hold->media->media;
+    if (media->kind == GPUD_MEDIA_PICTURE)
+        PyOS_snprintf(what, sizeof(what), "%ux%u %s", hold->info.layout.width,
+                      hold->info.layout.height, media->picture.layout.format);
+    else if (media->kind == GPUD_MEDIA_AUDIO)
+        PyOS_snprintf(what, sizeof(what), "%u channels of %s at %u Hz, %llu bytes",
+                      media->audio.channels, media->audio.format, media->audio.rate,
+                      (unsigned long long)hold->info.bytes);
+    else
+        PyOS_snprintf(what, sizeof(what), "%llu bytes of %s", (unsigned long long)hold->info.bytes,
+                      media->data.type);
+    if (hold->info.pts_ns != GPUD_TIME_NONE)
+        PyOS_snprintf(time, sizeof(time), ", pts %.3f s", (double)hold->info.pts_ns / 1e9);
+    return PyUnicode_FromFormat("<Frame %s, %s%s%s>", what, hold->device, time,
+                                hold_has_frame(hold, &by_lines) ? "" : ", submitted");
+}
+
 /* --- a queue of the application's ----------------------------------------------------------- */
 
 static PyObject *join(PyObject *self, PyObject *object)
@@ -427,6 +523,8 @@ static PyMethodDef methods[] = {
      "wait_lines($self, /, lines, timeout=None)\n--\n\n"
      "Waits for the first rows of a picture that its sender still writes, of a receiver with\n"
      "by_lines. Arrays that are made after it do not wait for the others. Raises Timeout."},
+    {"_fill", fill, METH_O, "Copies a buffer of the same shape and type into it."},
+    {"_download", download, METH_NOARGS, "A copy of all bytes, on any device, or None."},
     {"release", release, METH_NOARGS,
      "release($self, /)\n--\n\nGives the frame back, once its arrays are gone, too. A lent frame "
      "is dropped."},
@@ -476,6 +574,12 @@ static PyGetSetDef attributes[] = {
      "before\n"
      "its first array.",
      NULL},
+    {"shape", get_of_array, NULL,
+     "Lengths of its array's dimensions, as in (1080, 1920, 4). A frame of several unlike planes\n"
+     "has none: use those of planes.",
+     "shape"},
+    {"dtype", get_of_array, NULL,
+     "The type of the elements by numpy's name, as in 'uint8' or '>u2'.", "dtype"},
     {"planes", get_planes, NULL, "The planes of a picture by name, as in frame.planes['Y'].", NULL},
     {"raw", get_raw, NULL, "All bytes of the frame, as an array of one dimension.", NULL},
     {"native", get_native, NULL, "The address on its device; on OpenCL, the cl_mem.", NULL},
@@ -486,13 +590,15 @@ static PyGetSetDef attributes[] = {
 
 static PyType_Slot slots[] = {
     {Py_tp_dealloc, frame_free},
+    {Py_tp_repr, represent},
     {Py_tp_methods, methods},
     {Py_tp_getset, attributes},
     {Py_bf_getbuffer, get_buffer},
     {Py_tp_doc,
      "A frame. It is an array by DLPack (torch.from_dlpack) and, on the host, by the buffer\n"
-     "protocol (numpy.asarray), without a copy: of packed formats H x W x C, of sound\n"
-     "samples x channels, of data bytes. The frame is given back when it and its arrays are gone.\n"
+     "protocol (numpy.asarray), without a copy: of packed formats H x W x C, of planes of one\n"
+     "size C x H x W, of sound samples x channels, of data bytes. The frame is given back when it\n"
+     "and its arrays are gone.\n"
      "\n"
      "As a context manager, a frame of Sender.acquire() is submitted at the end of the block and\n"
      "dropped at an exception; any other one is released."},

@@ -355,8 +355,8 @@ static bool read_members(struct creation *creation, PyObject *members)
     }
     creation->self->count = (uint32_t)count;
     for (Py_ssize_t i = 0; i < count; i++)
-        if (!PyArg_ParseTuple(PyTuple_GetItem(members, i), "sz", &creation->addresses[i],
-                              &creation->devices[i]))
+        if (!PyArg_ParseTuple(PyTuple_GetItem(members, i), "sO&", &creation->addresses[i],
+                              convert_parse_device, &creation->devices[i]))
             return false;
     return true;
 }

@@ -55,7 +55,9 @@ static bool check_process(const struct guard *guard)
 {
     if (!context_is_foreign(guard->pid))
         return true;
-    PyErr_Format(PyExc_RuntimeError, "the %s belongs to the process that this one was forked from",
+    PyErr_Format(PyExc_RuntimeError,
+                 "the %s belongs to the process that this one was forked from: " CONTEXT_SPAWN
+                 ", and make it there",
                  guard->ops->name);
     return false;
 }
@@ -189,7 +191,7 @@ int guard_wait(struct guarded *object, int64_t timeout_ns, bool one_at_a_time, g
             *status = GPUD_CLOSED;
             return -1;
         }
-        if (*status != GPUD_TIMEOUT || left <= SLICE) {
+        if (*status != GPUD_TIMEOUT || now() - begin >= timeout_ns) {
             error_raise(&error);
             return -1;
         }

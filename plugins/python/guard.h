@@ -29,6 +29,16 @@ struct guard {
     const struct guard_ops *ops;
 };
 
+/* Defines read_info() for struct NAME, whose members are called NAME and info. */
+#define GUARD_READ_INFO(name)                                               \
+    static void read_info(PyObject *object)                                 \
+    {                                                                       \
+        struct name *self = (struct name *)object;                          \
+        self->info = (struct gpud_##name##_info)GPUD_INFO_INIT(self->info); \
+        if (self->name)                                                     \
+            gpud_##name##_get_info(self->name, &self->info);                \
+    }
+
 /* How objects with a guard begin. */
 struct guarded {
     PyObject_HEAD struct guard guard;

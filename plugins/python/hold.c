@@ -119,7 +119,7 @@ static void unmap(struct hold *hold)
 {
     if (hold->mapped)
         gpud_frame_unmap(hold->frame);
-    hold->mapped = false;
+    hold->mapped = NULL;
 }
 
 void hold_unref(struct hold *hold)
@@ -252,7 +252,8 @@ static enum gpud_status map_once(struct hold *hold, struct gpud_error *error)
     if (!hold->lent && !hold->read_only)
         access |= GPUD_WRITE;
     enum gpud_status status = gpud_frame_map(hold->frame, access, SLICE, &data, error);
-    hold->mapped = status == GPUD_OK;
+    if (status == GPUD_OK)
+        hold->mapped = data;
     return status;
 }
 
@@ -305,6 +306,11 @@ static int wait_for(struct hold *hold, uint32_t lines, int64_t timeout_ns)
 int hold_map(struct hold *hold)
 {
     return wait_for(hold, 0, INT64_MAX);
+}
+
+char *hold_mapped(struct hold *hold)
+{
+    return hold->mapped || hold->kind != HOLD_HOST ? hold->mapped : hold->native;
 }
 
 int hold_wait_lines(struct hold *hold, uint32_t lines, int64_t timeout_ns)

@@ -51,9 +51,9 @@ struct hold {
     void *large_meta;            /* its own copy of info's, which outlives the frame */
 
     pthread_mutex_t calls;
-    struct gpud_frame *frame;  /* NULL: submitted */
-    struct gpud_frame *keeper; /* of a submitted frame: keeps its memory for its arrays */
-    bool mapped;
+    struct gpud_frame *frame;        /* NULL: submitted */
+    struct gpud_frame *keeper;       /* of a submitted frame: keeps its memory for its arrays */
+    void *mapped;                    /* by gpud_frame_map(); NULL: it is not */
     bool by_lines;                   /* its rows are waited for, or submitted, a part at a time */
     void *streams[HOLD_STREAMS_MAX]; /* that the release or the submission waits for */
     unsigned stream_count;
@@ -102,6 +102,9 @@ int hold_set_large_meta(struct hold *hold, const void *bytes, size_t size);
 
 /* Waits until the CPU may use the bytes, without the GIL. 0, or -1 with an exception. */
 int hold_map(struct hold *hold);
+/* Where they are then: of a frame on a GPU, in the library's copy of it. NULL: it cannot be mapped,
+ * as its rows are waited for a part at a time. */
+char *hold_mapped(struct hold *hold);
 
 /* Waits for the first rows, without the GIL; from then on nothing waits for the others. 0, or -1
  * with an exception. */

@@ -22,12 +22,15 @@ struct receiver {
     struct gpud_receiver_info info; /* with the GIL: see guard_read_info() */
     struct gpud_device *device;     /* of alloc's memory; NULL: there is no alloc */
     PyObject *on_event, *alloc;     /* or NULL */
+    PyObject *on_disconnect;        /* called by a loop that waits; NULL: it raises */
     int64_t timeout_ns;             /* of a step of the iteration */
     bool allow_old_dlpack;
     /* guarded by guard.turn: the library calls on_event() inside an acquire */
     char path[32];       /* the route of the connection */
     struct media *media; /* of the frames that follow; NULL: none was announced */
     struct events events;
+    bool ended;                 /* by EOS: that its sender leaves is no loss */
+    char loss[GPUD_REASON_MAX]; /* last told, and no frame came since; "": none */
 };
 
 static PyTypeObject *type;
@@ -39,6 +42,7 @@ static void on_event(void *user, enum gpud_event event, const void *data)
     struct receiver *self = user;
     if (event == GPUD_EVENT_CONNECTED) {
         memcpy(self->path, ((const struct gpud_peer_info *)data)->path, sizeof(self->path));
+        self->ended = false;
     } else if (event == GPUD_EVENT_FORMAT) {
         media_unref(self->media);
         self->media = media_new(&((const struct gpud_format_event *)data)->media);
@@ -60,11 +64,22 @@ static enum gpud_status alloc(void *user, const struct gpud_layout *layout, uint
 
 struct call {
     struct receiver *self;
+    bool loop; /* a step of an iteration */
     struct gpud_frame *frame;
     struct media *media;
     char path[32];
     struct events events;
+    struct gpud_error loss; /* to be told; GPUD_OK: none */
 };
+
+/* A sender that fails again and again for one reason is told of once. */
+static void note_loss(struct call *call, const struct gpud_error *error)
+{
+    struct receiver *self = call->self;
+    if (!self->ended && strcmp(self->loss, error->reason) != 0)
+        call->loss = *error;
+    memcpy(self->loss, error->reason, sizeof(self->loss));
+}
 
 static enum gpud_status acquire_slice(void *user, int64_t timeout_ns, struct gpud_error *error)
 {
@@ -72,6 +87,15 @@ static enum gpud_status acquire_slice(void *user, int64_t timeout_ns, struct gpu
     struct receiver *self = call->self;
     enum gpud_status status =
         gpud_receiver_acquire(self->receiver, timeout_ns, &call->frame, error);
+    if (status == GPUD_PEER && call->loop && (self->on_disconnect || self->ended)) {
+        note_loss(call, error);
+        /* Waits for the next sender from here on, which arms the descriptor. */
+        status = gpud_receiver_acquire(self->receiver, 0, &call->frame, error);
+    }
+    if (status == GPUD_OK || status == GPUD_CLOSED) {
+        self->ended = status == GPUD_CLOSED;
+        self->loss[0] = '\0';
+    }
     if (status == GPUD_OK && self->media)
         call->media = media_ref(self->media);
     memcpy(call->path, self->path, sizeof(call->path));
@@ -81,6 +105,21 @@ static enum gpud_status acquire_slice(void *user, int64_t timeout_ns, struct gpu
 
 /* --- with the GIL -------------------------------------------------------------------------- */
 
+static int tell_loss(struct call *call)
+{
+    struct gpud_error loss = call->loss;
+    call->loss.status = GPUD_OK;
+    if (loss.status == GPUD_OK)
+        return 0;
+    PyObject *handler = Py_NewRef(call->self->on_disconnect);
+    PyObject *error = error_new(&loss);
+    PyObject *done = error ? PyObject_CallFunctionObjArgs(handler, error, NULL) : NULL;
+    Py_XDECREF(done);
+    Py_XDECREF(error);
+    Py_DECREF(handler);
+    return done ? 0 : -1;
+}
+
 static int finish_slice(void *user)
 {
     struct call *call = user;
@@ -89,7 +128,7 @@ static int finish_slice(void *user)
     bool raised = PyErr_Occurred() != NULL; /* by alloc() */
     if (events_deliver(events, raised ? NULL : call->self->on_event, false) < 0)
         return -1;
-    return raised ? -1 : 0;
+    return raised || tell_loss(call) < 0 ? -1 : 0;
 }
 
 static void destroy(PyObject *object)
@@ -104,19 +143,14 @@ static enum gpud_status get_fd(PyObject *object, int *fd, struct gpud_error *err
     return gpud_receiver_get_fd(((struct receiver *)object)->receiver, fd, error);
 }
 
-static void read_info(PyObject *object)
-{
-    struct receiver *self = (struct receiver *)object;
-    self->info = (struct gpud_receiver_info)GPUD_INFO_INIT(self->info);
-    if (self->receiver)
-        gpud_receiver_get_info(self->receiver, &self->info);
-}
+GUARD_READ_INFO(receiver)
 
 static const struct guard_ops guard_ops = {"receiver", destroy, get_fd, read_info};
 
-static PyObject *acquire(struct receiver *self, int64_t timeout_ns, enum gpud_status *status)
+static PyObject *acquire(struct receiver *self, int64_t timeout_ns, bool loop,
+                         enum gpud_status *status)
 {
-    struct call call = {.self = self};
+    struct call call = {.self = self, .loop = loop};
     PyObject *frame = NULL;
     *status = GPUD_CLOSED;
     if (!guard_enter(&self->base))
@@ -151,24 +185,34 @@ static PyObject *method_acquire(PyObject *object, PyObject *args, PyObject *name
     if (!PyArg_ParseTupleAndKeywords(args, names, "|O&:acquire", keywords, guard_parse_timeout,
                                      &timeout_ns))
         return NULL;
-    return acquire(self, timeout_ns, &status);
+    return acquire(self, timeout_ns, false, &status);
 }
 
-static PyObject *method_poll(PyObject *object, PyObject *unused)
+static PyObject *poll(PyObject *object, bool loop)
 {
     enum gpud_status status;
-    PyObject *frame = acquire((struct receiver *)object, 0, &status);
+    PyObject *frame = acquire((struct receiver *)object, 0, loop, &status);
     if (frame || status != GPUD_TIMEOUT)
         return frame;
     PyErr_Clear();
     return Py_NewRef(Py_None);
 }
 
+static PyObject *method_poll(PyObject *object, PyObject *unused)
+{
+    return poll(object, false);
+}
+
+static PyObject *method_poll_loop(PyObject *object, PyObject *unused)
+{
+    return poll(object, true);
+}
+
 static PyObject *next(PyObject *object)
 {
     struct receiver *self = (struct receiver *)object;
     enum gpud_status status;
-    PyObject *frame = acquire(self, self->timeout_ns, &status);
+    PyObject *frame = acquire(self, self->timeout_ns, true, &status);
     /* The end of the stream is that of the loop; another loop takes the next stream. A process that
      * was forked is told so. */
     if (!frame && status == GPUD_CLOSED && !PyErr_ExceptionMatches(PyExc_RuntimeError))
@@ -228,23 +272,24 @@ static int create(struct receiver *self, struct gpud_receiver_params *params)
 
 static PyObject *make(PyTypeObject *own, PyObject *args, PyObject *names)
 {
-    static char *keywords[] = {"address", "device",        "timeout",          "name",
-                               "slots",   "slow_receiver", "require_direct",   "route",
-                               "access",  "psk_file",      "busy_poll",        "on_event",
-                               "alloc",   "by_lines",      "allow_old_dlpack", "max_frame_size",
-                               NULL};
+    static char *keywords[] = {
+        "address",        "device",         "timeout", "name",     "slots",
+        "slow_receiver",  "require_direct", "route",   "access",   "psk_file",
+        "busy_poll",      "on_event",       "alloc",   "by_lines", "allow_old_dlpack",
+        "max_frame_size", "on_disconnect",  NULL};
     struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
-    PyObject *handler = NULL, *allocator = NULL;
+    PyObject *handler = NULL, *allocator = NULL, *on_disconnect = NULL;
     int64_t timeout_ns = INT64_MAX;
     int direct = 0, by_lines = 0, allow_old = 0;
     unsigned long long max_frame_size = 0;
     params.device = "auto";
     if (!PyArg_ParseTupleAndKeywords(
-            args, names, "s|z$O&zIO&pzzzO&O&O&ppK:Receiver", keywords, &params.address,
-            &params.device, guard_parse_timeout, &timeout_ns, &params.name, &params.slots,
-            convert_parse_policy, &params.slow_receiver, &direct, &params.route, &params.access,
-            &params.psk_file, convert_parse_busy_poll, &params.busy_poll_ns, events_parse_handler,
-            &handler, events_parse_handler, &allocator, &by_lines, &allow_old, &max_frame_size))
+            args, names, "s|O&$O&zIO&pzzzO&O&O&ppKO&:Receiver", keywords, &params.address,
+            convert_parse_device, &params.device, guard_parse_timeout, &timeout_ns, &params.name,
+            &params.slots, convert_parse_policy, &params.slow_receiver, &direct, &params.route,
+            &params.access, &params.psk_file, convert_parse_busy_poll, &params.busy_poll_ns,
+            events_parse_handler, &handler, events_parse_handler, &allocator, &by_lines, &allow_old,
+            &max_frame_size, events_parse_handler, &on_disconnect))
         return NULL;
     params.max_frame_size = max_frame_size;
     params.require_direct = direct;
@@ -256,6 +301,7 @@ static PyObject *make(PyTypeObject *own, PyObject *args, PyObject *names)
     self->allow_old_dlpack = allow_old;
     self->on_event = Py_XNewRef(handler);
     self->alloc = Py_XNewRef(allocator);
+    self->on_disconnect = Py_XNewRef(on_disconnect);
     if (create(self, &params) < 0)
         Py_CLEAR(self);
     return (PyObject *)self;
@@ -266,6 +312,7 @@ static int traverse(PyObject *object, visitproc visit, void *arg)
     Py_VISIT(Py_TYPE(object));
     Py_VISIT(((struct receiver *)object)->on_event);
     Py_VISIT(((struct receiver *)object)->alloc);
+    Py_VISIT(((struct receiver *)object)->on_disconnect);
     return 0;
 }
 
@@ -273,6 +320,7 @@ static int clear(PyObject *object)
 {
     Py_CLEAR(((struct receiver *)object)->on_event);
     Py_CLEAR(((struct receiver *)object)->alloc);
+    Py_CLEAR(((struct receiver *)object)->on_disconnect);
     return 0;
 }
 
@@ -290,10 +338,13 @@ static PyMethodDef methods[] = {
     {"acquire", (PyCFunction)(void (*)(void))method_acquire, METH_VARARGS | METH_KEYWORDS,
      "acquire($self, /, timeout=None)\n--\n\n"
      "The next frame. Waits without the GIL, so many seconds at most, and connects first where\n"
-     "needed. Raises Timeout; Closed at the end of the stream; PeerLost if the sender vanished.\n"
-     "After both of the latter the next call connects again."},
+     "needed. Raises Timeout; Closed at the end of the stream; PeerLost if the sender vanished,\n"
+     "whatever on_disconnect says, which is for loops. After both of the latter the next call\n"
+     "connects again."},
     {"poll", method_poll, METH_NOARGS,
-     "poll($self, /)\n--\n\nThe next frame, or None if no frame is waiting. Does not wait."},
+     "poll($self, /)\n--\n\n"
+     "The next frame, or None if no frame is waiting. Does not wait. Raises as acquire() does."},
+    {"_poll_loop", method_poll_loop, METH_NOARGS, "poll(), as a step of `async for`."},
     {"fileno", guard_method_fileno, METH_NOARGS,
      "fileno($self, /)\n--\n\nA descriptor to poll, readable when poll() may return a frame."},
     {"close", guard_method_close, METH_NOARGS,

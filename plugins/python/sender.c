@@ -32,13 +32,7 @@ static enum gpud_status get_fd(PyObject *object, int *fd, struct gpud_error *err
     return gpud_sender_get_fd(((struct sender *)object)->sender, fd, error);
 }
 
-static void read_info(PyObject *object)
-{
-    struct sender *self = (struct sender *)object;
-    self->info = (struct gpud_sender_info)GPUD_INFO_INIT(self->info);
-    if (self->sender)
-        gpud_sender_get_info(self->sender, &self->info);
-}
+GUARD_READ_INFO(sender)
 
 static const struct guard_ops guard_ops = {"sender", destroy, get_fd, read_info};
 
@@ -148,8 +142,7 @@ static struct hold *get_hold(PyObject *frame)
 {
     if (frame_is_frame(frame))
         return frame_get_hold(frame);
-    PyErr_SetString(PyExc_TypeError, "submit() takes a gpudirect.Frame: write into one of "
-                                     "acquire()");
+    PyErr_SetString(PyExc_TypeError, "this takes a gpudirect.Frame: write into one of acquire()");
     return NULL;
 }
 
@@ -356,11 +349,11 @@ static PyObject *make(PyTypeObject *own, PyObject *args, PyObject *names)
     const char *media = NULL;
     int direct = 0, unauthenticated = 0, standby = 0;
     params.device = "auto";
-    if (!PyArg_ParseTupleAndKeywords(args, names, "s|z$zzIO&pzzzppI:Sender", keywords,
-                                     &params.address, &media, &params.device, &params.name,
-                                     &params.slots, convert_parse_policy, &params.slow_receiver,
-                                     &direct, &params.route, &params.access, &params.psk_file,
-                                     &unauthenticated, &standby, &params.large_meta_max))
+    if (!PyArg_ParseTupleAndKeywords(
+            args, names, "s|z$O&zIO&pzzzppI:Sender", keywords, &params.address, &media,
+            convert_parse_device, &params.device, &params.name, &params.slots, convert_parse_policy,
+            &params.slow_receiver, &direct, &params.route, &params.access, &params.psk_file,
+            &unauthenticated, &standby, &params.large_meta_max))
         return NULL;
     params.require_direct = direct;
     params.allow_unauthenticated = unauthenticated;
@@ -392,9 +385,7 @@ static PyMethodDef methods[] = {
      "block and drops it at an exception. Waits without the GIL until a slot is free."},
     {"submit", (PyCFunction)(void (*)(void))method_submit, METH_VARARGS | METH_KEYWORDS,
      "submit($self, /, frame, timeout=None)\n--\n\n"
-     "Hands a lent, received or captured frame to every receiver. It is the receivers' then:\n"
-     "arrays of it that are still there keep their memory, whose content becomes another frame's.\n"
-     "After Timeout the frame is as it was."},
+     "The part of gpudirect.Sender.submit() for frames."},
     {"submit_lines", (PyCFunction)(void (*)(void))method_submit_lines, METH_VARARGS | METH_KEYWORDS,
      "submit_lines($self, /, frame, lines, timeout=None)\n--\n\n"
      "Hands over the first rows of a lent picture that is still being written, to receivers with\n"

@@ -48,8 +48,13 @@ static const char *describe(const struct array *array, bool for_struct)
         [ARRAY_UINT] = {{"B", "uint8"}, {"H", "uint16"}, {"I", "uint32"}, {"Q", "uint64"}},
         [ARRAY_FLOAT] = {{NULL, NULL}, {"e", "float16"}, {"f", "float32"}, {"d", "float64"}},
     };
+    static const char *const big_names[3][4][2] = {
+        [ARRAY_INT] = {{NULL, NULL}, {">h", ">i2"}, {">i", ">i4"}, {">q", ">i8"}},
+        [ARRAY_UINT] = {{NULL, NULL}, {">H", ">u2"}, {">I", ">u4"}, {">Q", ">u8"}},
+        [ARRAY_FLOAT] = {{NULL, NULL}, {">e", ">f2"}, {">f", ">f4"}, {">d", ">f8"}},
+    };
     unsigned size = array->bytes == 1 ? 0 : array->bytes == 2 ? 1 : array->bytes == 4 ? 2 : 3;
-    return names[array->kind][size][for_struct ? 0 : 1];
+    return (array->big_endian ? big_names : names)[array->kind][size][for_struct ? 0 : 1];
 }
 
 static int refuse_buffer(Py_buffer *buffer, const char *text)
@@ -136,6 +141,22 @@ static PyObject *get_readonly(PyObject *self, void *closure)
     return PyBool_FromLong(((struct view *)self)->hold->read_only);
 }
 
+static PyObject *get_offset(PyObject *self, void *closure)
+{
+    return PyLong_FromUnsignedLongLong(((struct view *)self)->array.offset);
+}
+
+static PyObject *represent(PyObject *self)
+{
+    PyObject *shape = get_shape(self, NULL);
+    PyObject *text = shape ? PyUnicode_FromFormat("<Plane %S %s, %s>", shape,
+                                                  describe(&((struct view *)self)->array, false),
+                                                  ((struct view *)self)->hold->device)
+                           : NULL;
+    Py_XDECREF(shape);
+    return text;
+}
+
 static PyObject *get_native(PyObject *self, void *closure)
 {
     struct view *view = (struct view *)self;
@@ -171,8 +192,11 @@ static PyMethodDef methods[] = {
 static PyGetSetDef attributes[] = {
     {"shape", get_shape, NULL, "Lengths of the dimensions, as in (1080, 1920, 4).", NULL},
     {"strides", get_strides, NULL, "Bytes from one entry of each dimension to the next.", NULL},
-    {"dtype", get_dtype, NULL, "The type of the elements by numpy's name, as in 'uint8'.", NULL},
+    {"dtype", get_dtype, NULL, "The type of the elements by numpy's name, as in 'uint8' or '>u2'.",
+     NULL},
     {"nbytes", get_nbytes, NULL, "Bytes of all elements.", NULL},
+    {"offset", get_offset, NULL, "Bytes from the first one of the frame to the first element.",
+     NULL},
     {"readonly", get_readonly, NULL, "Whether others share the bytes.", NULL},
     {"native", get_native, NULL,
      "The address of the first element, on the frame's device; on OpenCL, the cl_mem.", NULL},
@@ -181,6 +205,7 @@ static PyGetSetDef attributes[] = {
 
 static PyType_Slot slots[] = {
     {Py_tp_dealloc, view_free},
+    {Py_tp_repr, represent},
     {Py_tp_methods, methods},
     {Py_tp_getset, attributes},
     {Py_bf_getbuffer, get_buffer},

@@ -5,6 +5,11 @@
 the stream, and nothing is copied."""
 
 import ctypes
+import importlib.util
+import sys
+import types
+import unittest.mock
+import zlib
 
 import support
 from support import DEADLINE, RGBA, Case, consume, delete, until
@@ -106,6 +111,66 @@ class Cuda(Case):
         with gpudirect.Receiver(self.address, device="cuda:0", alloc=lambda slot, size: bytearray(size)) as receiver:
             self.refuses(TypeError, "number of memory on cuda:0", receiver.acquire, timeout=DEADLINE)
         self.receiver.close()
+
+    def test_arrays_of_the_host_are_submitted(self):
+        picture = bytes(range(256)) * 36
+        self.sender.submit(memoryview(picture).cast("B", (36, 64, 4)), timeout=DEADLINE)
+        stream = self.stream()
+        data = self.received(stream)
+        call("cuStreamSynchronize", stream)
+        self.assertEqual(data.raw, picture)
+
+    def test_arrays_of_the_gpu_are_submitted(self):
+        """By their own library, here the smallest one that there can be."""
+        library = types.ModuleType("library")
+        self.enterContext(unittest.mock.patch.dict(sys.modules, {"library": library}))
+
+        class Array:
+            __module__ = "library"
+            dtype = "uint8"
+
+            def __init__(self, data, rows=36, number=0, managed=None):
+                self.data, self.shape, self.device, self.managed = data, (rows, 64, 4), (CUDA, number), managed
+
+            def __dlpack_device__(self):
+                return self.device
+
+            def __setitem__(self, where, other):
+                call("cuMemcpyDtoDAsync_v2", ctypes.c_uint64(self.data), ctypes.c_uint64(other.data),
+                     ctypes.c_size_t(SIZE), None)
+
+            def __del__(self):
+                if self.managed:
+                    delete(self.managed)
+
+        def from_dlpack(frame):
+            managed = consume(frame.__dlpack__(stream=1), False)
+            return Array(managed.tensor.data, managed=managed)
+        library.from_dlpack = from_dlpack
+
+        memory = ctypes.c_uint64()
+        call("cuMemAlloc_v2", ctypes.byref(memory), ctypes.c_size_t(SIZE))
+        self.addCleanup(call, "cuMemFree_v2", memory)
+        for number in range(5):
+            call("cuMemsetD8_v2", memory, ctypes.c_ubyte(number), ctypes.c_size_t(SIZE))
+            self.sender.submit(Array(memory.value), timeout=DEADLINE)
+            stream = self.stream()
+            data = self.received(stream)
+            call("cuStreamSynchronize", stream)
+            self.assertEqual(data.raw, bytes([number]) * SIZE)
+        for text, other in (("another device", {"number": 1}), ("(35, 64", {"rows": 35})):
+            self.refuses(gpudirect.Invalid, text, self.sender.submit, Array(memory.value, **other), timeout=DEADLINE)
+        del library.from_dlpack
+        self.refuses(TypeError, "library has no from_dlpack()", self.sender.submit, Array(memory.value), DEADLINE)
+
+    def test_frames_of_the_gpu_are_shown_in_notebooks(self):
+        if not importlib.util.find_spec("numpy"):
+            self.skipTest("numpy is not installed (Debian: apt install python3-numpy)")
+        self.send(77, self.stream())
+        shown = self.receiver.acquire(timeout=DEADLINE)._repr_png_()
+        start = shown.index(b"IDAT") + 4
+        length = int.from_bytes(shown[start - 8:start - 4], "big")
+        self.assertEqual(zlib.decompress(shown[start:start + length]), (b"\0" + bytes([77]) * 3 * 64) * 36)
 
     def test_kinds_of_streams(self):
         ours = self.stream()

@@ -22,7 +22,8 @@ class Errors(Case):
         for kind, base in ((gpudirect.Timeout, TimeoutError), (gpudirect.Invalid, ValueError),
                            (gpudirect.NoMemory, MemoryError), (gpudirect.NoAccess, PermissionError),
                            (gpudirect.PeerLost, ConnectionError), (gpudirect.DeviceFailure, OSError),
-                           (gpudirect.Closed, gpudirect.Error), (gpudirect.TakenBack, gpudirect.Error)):
+                           (gpudirect.Closed, gpudirect.Error), (gpudirect.TakenBack, gpudirect.Error),
+                           (gpudirect.AddressInUse, gpudirect.DeviceFailure)):
             self.assertTrue(issubclass(kind, base) and issubclass(kind, gpudirect.Error))
 
     def test_sentences(self):
@@ -35,9 +36,13 @@ class Errors(Case):
         self.refuses(gpudirect.Invalid, "", gpudirect.Sender, self.address, "nonsense", device="host")
         self.refuses(gpudirect.Invalid, "", gpudirect.Sender, self.address,
                      "video/x-raw,format=ABCD,width=1,height=1", device="host")
+        for name, text in (("RGBX", 'it is spelled "RGBx"'), ("bgrx", 'it is spelled "BGRx"'),
+                           ("NV12_4L4", "videoconvert ! video/x-raw,format=RGBA"), ("", "name of a format")):
+            self.refuses(gpudirect.Invalid, text, gpudirect.Sender, self.address,
+                         f"video/x-raw,format=(string)\"{name}\",width=8,height=8", device="host")
         self.refuses(gpudirect.NoDevice, "", gpudirect.Capture, "v4l2:///dev/no-such-card")
         with gpudirect.Sender(self.address, device="host") as sender:
-            error = self.refuses(gpudirect.DeviceFailure, "another sender has the address", gpudirect.Sender,
+            error = self.refuses(gpudirect.AddressInUse, "another sender has the address", gpudirect.Sender,
                                  self.address, device="host")
             self.assertEqual(error.origin, "errno")
             self.refuses(gpudirect.Invalid, "no format", sender.acquire)
@@ -65,7 +70,8 @@ class Errors(Case):
                 call(*arguments)
         named = {
             gpudirect.Receiver: {"timeout": "a", "name": 1, "slots": "a", "slow_receiver": 1, "route": 1, "access": 1,
-                                 "psk_file": 1, "busy_poll": "a", "on_event": 1, "alloc": 1, "nonsense": 1},
+                                 "psk_file": 1, "busy_poll": "a", "on_event": 1, "alloc": 1, "device": 1,
+                                 "on_disconnect": 1, "nonsense": 1},
             gpudirect.Sender: {"device": 1, "name": 1, "slots": 1.5, "slow_receiver": 1, "route": 1, "access": 1,
                                "psk_file": 1, "nonsense": 1},
             gpudirect.Capture: {"format": 1, "width": "a", "height": 1.5, "fps": "25", "device": 1, "timeout": "a",
@@ -81,6 +87,8 @@ class Errors(Case):
         self.refuses(ValueError, "at least 0", gpudirect.Receiver, "a", timeout=float("nan"))
         self.refuses(ValueError, "busy_poll", gpudirect.Receiver, "a", busy_poll=float("inf"))
         self.refuses(ValueError, "null", gpudirect.Receiver, "a\0b")
+        self.refuses(ValueError, "null", gpudirect.Receiver, "a", device="host\0")
+        self.refuses(ValueError, '"raise" or a function', gpudirect.Receiver, "a", on_disconnect="eos")
         self.refuses(ValueError, "seconds", gpudirect.channels, None, None)
 
     def test_wrong_types_of_a_frame(self):
@@ -182,7 +190,7 @@ if child == 0:
             call()
             os._exit(1)
         except RuntimeError as error:
-            if "fork" not in str(error):
+            if "forked" not in str(error) or 'multiprocessing_context="spawn"' not in str(error):
                 os._exit(2)
     receiver.close()
     os._exit(0)
@@ -208,6 +216,17 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
             text = str(raised.exception)
         self.assertRegex(text, "main interpreter|not support loading in subinterpreters")  # ours, or Python's own
         interpreters.destroy(one)
+
+    def test_names(self):
+        self.assertEqual(set(dir(gpudirect)) - set(gpudirect.__all__), {"__doc__", "__version__"})
+        self.assertFalse({"atexit", "typing", "weakref", "_gpudirect"} & set(dir(gpudirect)))
+
+    def test_the_host_has_two_names(self):
+        with gpudirect.Sender(self.address, media=RGBA, device="cpu") as sender, \
+                gpudirect.Receiver(self.address, device="cpu") as receiver, \
+                gpudirect.Group([self.address], device=["cpu"]):
+            self.assertEqual((sender.info["device"], receiver.info["device"]), ("host", "host"))
+            self.assertEqual(sender.acquire(timeout=DEADLINE).device, "host")
 
     def test_lists(self):
         names = [device["name"] for device in gpudirect.devices()]

@@ -45,6 +45,27 @@ class Examples(Case):
         self.assertEqual(count, 20)
         self.assertEqual(child.wait(DEADLINE), 0)
 
+    CLOCK = """
+import runpy, sys, time
+elapsed = 0
+def monotonic():
+    return 1000 + elapsed
+def sleep(seconds):
+    global elapsed
+    elapsed += seconds + 0.004  # and the frame takes some time
+time.monotonic, time.sleep = monotonic, sleep
+path, *sys.argv = sys.argv[1:]
+runpy.run_path(path)
+print(elapsed)
+"""
+
+    def test_numpy_generate_keeps_its_pace(self):
+        """By a clock on which it sleeps too long each time: that does not add up."""
+        with support.process(self.CLOCK, PIPELINES + "/numpy-generate.py", "", self.address, "91") as child, \
+                gpudirect.Receiver(self.address, device="host", timeout=DEADLINE) as receiver:
+            self.assertEqual(sum(1 for _ in receiver), 91)
+            self.assertAlmostEqual(float(support.finish(child)), 90 / 30, delta=0.01)
+
     def check_missing(self, name, module):
         """What it says in an interpreter that does not have the module."""
         hidden = f"import sys, runpy; sys.modules[{module!r}] = None; runpy.run_path({PIPELINES + '/' + name!r})"
@@ -64,7 +85,17 @@ class Examples(Case):
         self.addCleanup(sender.close)
         receiver = gpudirect.Receiver(self.address + "-out", device="host", timeout=DEADLINE)
         self.addCleanup(receiver.close)
-        self.start("torch-detect.py", self.address, self.address + "-out", "host")
+        child = self.start("torch-detect.py", self.address, self.address + "-out", "host")
+        self.check_detects(sender, receiver)
+        # It waits for a sender that dies, and so do those that receive from it.
+        sender.close()
+        sender = gpudirect.Sender(self.address, media=media, device="host")
+        self.addCleanup(sender.close)
+        self.check_detects(sender, receiver)
+        sender.send_eos()
+        self.assertEqual(child.wait(DEADLINE), 0)
+
+    def check_detects(self, sender, receiver):
         sender.wait(1, timeout=DEADLINE)
         frame = None
         while frame is None:  # what comes before the receiver has connected is dropped

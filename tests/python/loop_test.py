@@ -39,6 +39,46 @@ class Loop(Case):
 
         self.assertEqual(self.run_all(send(), receive())[1], list(range(20)))
 
+    def test_waits_for_a_sender_that_left(self):
+        told = []
+        receiver = gpudirect.Receiver(self.address, device="host", on_disconnect=told.append)
+        self.addCleanup(receiver.close)
+
+        async def send():
+            for number in range(3):
+                sender = gpudirect.Sender(self.address, media=RGBA, device="host")
+                while not sender.info["receivers"]:
+                    await asyncio.sleep(0.001)
+                frame = sender.acquire(timeout=0)
+                memoryview(frame.raw)[0] = number
+                sender.submit(frame, timeout=0)
+                if number == 2:
+                    sender.send_eos()
+                sender.close()
+
+        async def receive():
+            return [memoryview(frame.raw)[0] async for frame in receiver]
+
+        self.assertEqual(self.run_all(send(), receive())[1], [0, 1, 2])
+        self.assertEqual([type(error) for error in told], 2 * [gpudirect.PeerLost])
+
+    def test_raises_for_a_sender_that_left(self):
+        sender = gpudirect.Sender(self.address, media=RGBA, device="host")
+        receiver = gpudirect.Receiver(self.address, device="host", on_disconnect="raise")
+        self.addCleanup(receiver.close)
+
+        async def leave():
+            while not sender.info["receivers"]:
+                await asyncio.sleep(0.001)
+            sender.close()
+
+        async def receive():
+            with self.assertRaises(gpudirect.PeerLost):
+                async for _ in receiver:
+                    pass
+
+        self.run_all(leave(), receive())
+
     def test_close_ends_the_loop(self):
         receiver = gpudirect.Receiver(self.address, device="host")
 

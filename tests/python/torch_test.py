@@ -5,6 +5,7 @@
 
 import os
 import subprocess
+import sys
 
 import support
 from support import DEADLINE, Case
@@ -22,6 +23,28 @@ def made(number):
     """A picture that no other number has."""
     generator = torch.Generator().manual_seed(number)
     return torch.randint(0, 256, SHAPE, dtype=torch.uint8, generator=generator)
+
+
+LOADER = f"""
+import sys, torch, gpudirect
+address, method = sys.argv[1:]
+
+class Frames(torch.utils.data.IterableDataset):
+    def __iter__(self):
+        for frame in gpudirect.Receiver(address, device="cpu", timeout={DEADLINE}, allow_old_dlpack=True):
+            yield torch.from_dlpack(frame).clone()
+
+if __name__ == "__main__":
+    with gpudirect.Sender(address, media="{CAPS}", device="cpu") as sender:
+        loader = torch.utils.data.DataLoader(Frames(), None, num_workers=1, multiprocessing_context=method)
+        frames = iter(loader)
+        if method == "spawn":
+            sender.wait(1, timeout={DEADLINE})
+            for number in range(3):
+                sender.submit(torch.full({SHAPE}, number, dtype=torch.uint8), timeout={DEADLINE})
+            sender.send_eos()
+        print([int(frame[0, 0, 0]) for frame in frames])
+"""
 
 
 class Torch(Case):
@@ -68,6 +91,20 @@ class Torch(Case):
             sender.send_eos()
             self.assertEqual(child.wait(DEADLINE), 0)
         self.assertTrue(torch.equal(self.read(self.path()), torch.stack([made(n) for n in range(FRAMES)])))
+
+    def test_loaders(self):
+        """Workers of a DataLoader receive where they are spawned; where they are forked they say so."""
+        path = f"{os.environ['XDG_RUNTIME_DIR']}/loader.py"
+        with open(path, "w") as file:
+            file.write(LOADER)
+        for method in ("spawn", "fork"):
+            done = subprocess.run([sys.executable, path, self.address, method], capture_output=True, text=True,
+                                  timeout=2 * DEADLINE)
+            if method == "spawn":
+                self.assertEqual((done.returncode, done.stdout), (0, "[0, 1, 2]\n"), done.stderr)
+            else:
+                self.assertEqual(done.returncode, 1)
+                self.assertIn('multiprocessing_context="spawn"', done.stderr)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@
 without a network, also on a telephone. Each recipe of the cookbook is run by the tests that its page names, no file of
 pipelines/ is without a page, and the sentences that Troubleshoot explains are those of the sources."""
 
+import html
 import json
 import os
 import pathlib
@@ -154,6 +155,10 @@ with tempfile.TemporaryDirectory() as folder:
         check((out / f"{name}.html").exists(), f"there is no {name}.html")
     check("gpud_sender_submit_lines" in (out / "reference/c-api.html").read_text(), "the C API lacks functions")
     check("wait-for-connection" in (out / "reference/gpudirectsink.html").read_text(), "gpudirectsink lacks a property")
-    check("slow_receiver" in (out / "reference/python-api.html").read_text(), "the Python API lacks Receiver")
+    api = html.unescape(re.sub(r"<[^>]*>", "", (out / "reference/python-api.html").read_text()))
+    for text in ("slow_receiver: Literal['block', 'drop-newest', 'drop-oldest'] | None = None",
+                 "acquire(timeout: float | None = None) -> Frame", "shape: tuple[int, ...]",
+                 "devices() -> list[dict[str, Any]]", "frames: tuple[Frame | None, ...]"):
+        check(text in " ".join(api.split()), f"the Python API lacks {text}")
     check(not (out / "old.html").exists(), "a page of an older documentation is left")
     check_pages(out)

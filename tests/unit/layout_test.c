@@ -8,16 +8,22 @@
 #include "support/make.h"
 
 static const char *const names[] = {
-    "UYVY",      "YUY2",        "YVYU",     "VYUY",     "v210",      "v216",       "Y210",
-    "UYVP",      "NV12",        "NV21",     "NV16",     "NV61",      "NV24",       "P010_10LE",
-    "P012_LE",   "P016_LE",     "I420",     "YV12",     "Y42B",      "Y444",       "I420_10LE",
-    "I422_10LE", "Y444_10LE",   "BGRx",     "BGRA",     "RGBx",      "RGBA",       "xRGB",
-    "ARGB",      "xBGR",        "ABGR",     "AYUV",     "r210",      "RGB10A2_LE", "BGR10A2_LE",
-    "RGBA64_LE", "RGB",         "BGR",      "RGB16",    "BGR16",     "GRAY8",      "GRAY16_LE",
-    "GRAY16_BE", "GRAY10_LE16", "NV42",     "RGB15",    "BGR15",     "bggr",       "gbrg",
-    "grbg",      "rggb",        "bggr10le", "gbrg10le", "grbg10le",  "rggb10le",   "bggr12le",
-    "gbrg12le",  "grbg12le",    "rggb12le", "bggr14le", "gbrg14le",  "grbg14le",   "rggb14le",
-    "bggr16le",  "gbrg16le",    "grbg16le", "rggb16le", "BGRA64_LE", "ARGB64_LE",  "ABGR64_LE",
+    "UYVY",      "YUY2",        "YVYU",      "VYUY",      "v210",      "v216",       "Y210",
+    "UYVP",      "NV12",        "NV21",      "NV16",      "NV61",      "NV24",       "P010_10LE",
+    "P012_LE",   "P016_LE",     "I420",      "YV12",      "Y42B",      "Y444",       "I420_10LE",
+    "I422_10LE", "Y444_10LE",   "BGRx",      "BGRA",      "RGBx",      "RGBA",       "xRGB",
+    "ARGB",      "xBGR",        "ABGR",      "AYUV",      "r210",      "RGB10A2_LE", "BGR10A2_LE",
+    "RGBA64_LE", "RGB",         "BGR",       "RGB16",     "BGR16",     "GRAY8",      "GRAY16_LE",
+    "GRAY16_BE", "GRAY10_LE16", "NV42",      "RGB15",     "BGR15",     "bggr",       "gbrg",
+    "grbg",      "rggb",        "bggr10le",  "gbrg10le",  "grbg10le",  "rggb10le",   "bggr12le",
+    "gbrg12le",  "grbg12le",    "rggb12le",  "bggr14le",  "gbrg14le",  "grbg14le",   "rggb14le",
+    "bggr16le",  "gbrg16le",    "grbg16le",  "rggb16le",  "BGRA64_LE", "ARGB64_LE",  "ABGR64_LE",
+    "Y212_LE",   "Y216_LE",     "I420_12LE", "I422_12LE", "Y444_12LE", "Y444_16LE",  "Y41B",
+    "YUV9",      "YVU9",        "A420",      "A420_10LE", "A420_12LE", "A420_16LE",  "A422",
+    "A422_10LE", "A422_12LE",   "A422_16LE", "A444",      "A444_10LE", "A444_12LE",  "A444_16LE",
+    "AV12",      "GBR",         "GBR_10LE",  "GBR_12LE",  "GBR_16LE",  "GBRA",       "GBRA_10LE",
+    "GBRA_12LE", "RGBP",        "BGRP",      "RBGA",      "VUYA",      "Y410",       "v308",
+    "IYU2",      "AYUV64",      "ARGB64",    "Y412_LE",   "Y416_LE",
 };
 
 /* Row bytes and rows of each plane, worked out from the definition of the format. */
@@ -26,7 +32,7 @@ static const struct expected {
     uint32_t width, height, planes;
     struct {
         uint32_t row_bytes, rows;
-    } plane[3];
+    } plane[4];
 } expected[] = {
     {"UYVY", 1920, 1080, 1, {{3840, 1080}}},
     {"UYVY", 1366, 767, 1, {{2732, 767}}},
@@ -59,6 +65,16 @@ static const struct expected {
     {"BGRA64_LE", 1366, 767, 1, {{10928, 767}}},
     {"ARGB64_LE", 1366, 767, 1, {{10928, 767}}},
     {"ABGR64_LE", 1366, 767, 1, {{10928, 767}}},
+    {"Y41B", 1365, 767, 3, {{1365, 767}, {342, 767}, {342, 767}}},
+    {"YVU9", 1365, 767, 3, {{1365, 767}, {342, 192}, {342, 192}}},
+    {"A420_10LE", 1365, 767, 4, {{2730, 767}, {1366, 384}, {1366, 384}, {2730, 767}}},
+    {"A444_16LE", 1365, 767, 4, {{2730, 767}, {2730, 767}, {2730, 767}, {2730, 767}}},
+    {"AV12", 1365, 767, 3, {{1365, 767}, {1366, 384}, {1365, 767}}},
+    {"GBR_12LE", 1365, 767, 3, {{2730, 767}, {2730, 767}, {2730, 767}}},
+    {"Y412_LE", 1365, 767, 1, {{10920, 767}}},
+    {"Y212_LE", 1365, 767, 1, {{5464, 767}}},
+    {"Y212_BE", 1365, 767, 1, {{5464, 767}}},
+    {"I422_10BE", 1365, 767, 3, {{2730, 767}, {1366, 767}, {1366, 767}}},
     {"GRAY8", 1366, 767, 1, {{1366, 767}}},
     {"rggb", 1365, 767, 1, {{1365, 767}}},
     {"rggb10le", 1365, 767, 1, {{2730, 767}}},
@@ -127,8 +143,15 @@ static void test_refusals(void)
     EXPECT(GPUD_INVALID, "4294967295", gpud_layout_init(&layout, "UYVY", 1, UINT32_MAX, 0, &e));
     EXPECT(GPUD_INVALID, "power of two", gpud_layout_init(&layout, "UYVY", 64, 64, 3, &e));
     EXPECT(GPUD_INVALID, "power of two", gpud_layout_init(&layout, "UYVY", 64, 64, 8192, &e));
-    EXPECT(GPUD_UNSUPPORTED, "uyvy", gpud_layout_init(&layout, "uyvy", 64, 64, 0, &e));
+    EXPECT(GPUD_UNSUPPORTED, "it is spelled \"UYVY\"",
+           gpud_layout_init(&layout, "uyvy", 64, 64, 0, &e));
+    EXPECT(GPUD_UNSUPPORTED, "it is spelled \"RGBx\"",
+           gpud_layout_init(&layout, "RGBX", 64, 64, 0, &e));
+    EXPECT(GPUD_UNSUPPORTED, "\"NV12_4L4\" is not known",
+           gpud_layout_init(&layout, "NV12_4L4", 64, 64, 0, &e));
     EXPECT(GPUD_UNSUPPORTED, "not known", gpud_layout_init(&layout, "", 64, 64, 0, &e));
+    EXPECT(GPUD_UNSUPPORTED, "not known", gpud_layout_init(&layout, "BE", 64, 64, 0, &e));
+    EXPECT(GPUD_UNSUPPORTED, "not known", gpud_layout_init(&layout, "RGBABE", 64, 64, 0, &e));
     EXPECT(
         GPUD_UNSUPPORTED, "not known",
         gpud_layout_init(&layout, "a name that is much longer than any format's", 64, 64, 0, &e));

@@ -4,12 +4,15 @@
 """What a build says about itself, as Markdown: its elements by gst-inspect-1.0, its tools by --help, the Python package
 by its documentation, the C API by doxygen."""
 
+import ast
+import copy
 import json
 import os
 import pathlib
 import re
 import subprocess
 import tempfile
+import textwrap
 import xml.etree.ElementTree as ElementTree
 
 ELEMENTS = {"gpudirectsink": "fakesink", "gpudirectsrc": "fakesrc", "gpudirectprogramsrc": "bin"}
@@ -35,17 +38,48 @@ for name in sorted(vars(gpudirect)):
         continue
     members = []
     if inspect.isclass(thing) and not issubclass(thing, Exception):
-        for key in sorted({key for base in thing.__mro__[:-1] for key in vars(base) if not key.startswith("_")}):
+        bases = [base for base in thing.__mro__ if base not in (tuple, object)]
+        for key in sorted({key for base in bases for key in vars(base) if not key.startswith("_")}):
             member = inspect.getattr_static(thing, key)
             call = getattr(thing, key)
-            if doc(member):
-                members.append([signature(key, call) if callable(call) else key, doc(member)])
+            if doc(member) and not isinstance(member, int):
+                members.append([key, signature(key, call) if callable(call) else key, doc(member)])
     kind = ("exception" if inspect.isclass(thing) and issubclass(thing, Exception) else
             "class" if inspect.isclass(thing) else "function")
-    title = name if kind != "function" else signature(name, thing)
-    entries.append([kind, name, title, doc(thing), members])
+    bases = [base.__name__ for base in thing.__mro__] if inspect.isclass(thing) else []
+    entries.append([kind, name, signature(name, thing), doc(thing), bases, members])
 print(json.dumps([doc(gpudirect), entries]))
 """
+
+
+class Stubs:
+    """The types of what the package has, from its stubs."""
+
+    def __init__(self, path):
+        self.body = ast.parse(path.read_text()).body
+        self.aliases = {node.targets[0].id: node.value for node in self.body if isinstance(node, ast.Assign)}
+        self.classes = {node.name: node.body for node in self.body if isinstance(node, ast.ClassDef)}
+
+    def text(self, node):
+        """Of a type or arguments, with the stubs' own aliases written out."""
+        aliases = self.aliases
+
+        class WriteOut(ast.NodeTransformer):
+            def visit_Name(self, name):
+                return aliases.get(name.id, name)
+        return ast.unparse(WriteOut().visit(copy.deepcopy(node)))
+
+    def describe(self, name, bodies, shown=None):
+        """How it is called, or what it is, by the first of these bodies that has it; None: none has."""
+        for node in (node for body in bodies for node in body):
+            if isinstance(node, ast.AnnAssign) and node.target.id == name:
+                return f"{name}: {self.text(node.annotation)}"
+            if isinstance(node, ast.FunctionDef) and node.name == name:
+                if any(getattr(one, "id", "") == "property" for one in node.decorator_list):
+                    return f"{name}: {self.text(node.returns)}"
+                arguments = re.sub(r"^self(, /$|, |$)", "", self.text(node.args)).replace("=", " = ")
+                return f"{shown or name}({arguments})" + ("" if shown else f" -> {self.text(node.returns)}")
+        return None
 
 
 def escape(text):
@@ -168,15 +202,25 @@ class Facts:
             print(f"   without the Python package, which does not load here: {why}")
             return "\n".join(lines + ["This documentation was made by a build without the Python package.", ""])
         about, entries = json.loads(done.stdout)
+        stubs = Stubs(self.build / "plugins/python/gpudirect/__init__.pyi")
         lines += [block(about)]
         for kind, title in (("class", "Classes"), ("function", "Functions"), ("exception", "Exceptions")):
             lines += [f"## {title}", ""]
-            for _, name, signature, doc, members in [entry for entry in entries if entry[0] == kind]:
+            for _, name, signature, doc, bases, members in [entry for entry in entries if entry[0] == kind]:
                 if kind == "exception":
                     lines += [f"- `{name}`: {escape(' '.join(doc.split()))}"]
                     continue
-                lines += [f"### {name}", "", block(doc if kind == "class" else f"{signature}\n\n{doc}")]
-                lines += [f"- `{member}`: {escape(' '.join(what.split()))}" for member, what in members] + [""]
+                lines += [f"### {name}", ""]
+                typed = (stubs.describe(name, [stubs.body]) or signature if kind == "function" else
+                         stubs.describe("__init__", [stubs.classes.get(name, [])], shown=name))
+                if typed:
+                    wrapped = textwrap.wrap(typed, 100, subsequent_indent=" " * (len(name) + 1), break_on_hyphens=False)
+                    lines += [block("\n".join(wrapped), "python")]
+                    doc = re.sub(r"\A\w+\(.*?\)\n\n", "", doc, flags=re.DOTALL)  # which has it without types
+                lines += [block(doc)]
+                inside = [stubs.classes[base] for base in bases if base in stubs.classes]
+                lines += [f"- `{stubs.describe(key, inside) or member}`: {escape(' '.join(what.split()))}"
+                          for key, member, what in members] + [""]
             lines.append("")
         return "\n".join(lines)
 

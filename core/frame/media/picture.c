@@ -347,11 +347,24 @@ static enum gpud_status check_fraction(const char *what, const struct gpud_fract
     return gpud_fail(error, GPUD_INVALID, "a picture with %s of %u/0", what, fraction->num);
 }
 
+/* A format that was only named has no planes if its name says nothing. */
+static enum gpud_status check_format(const struct gpud_layout *layout, struct gpud_error *error)
+{
+    struct gpud_layout known;
+    struct gpud_error why;
+    if (layout->planes > 0 || !layout->format[0] ||
+        gpud_layout_init(&known, layout->format, layout->width, layout->height, 0, &why) == GPUD_OK)
+        return GPUD_OK;
+    return gpud_fail(error, GPUD_INVALID, "%s", why.reason);
+}
+
 static enum gpud_status check(const struct gpud_media *media, struct gpud_error *error)
 {
     const struct gpud_picture *picture = &media->picture;
     uint32_t height = picture->picture_height;
-    enum gpud_status status = gpud_layout_check(&picture->layout, error);
+    enum gpud_status status = check_format(&picture->layout, error);
+    if (status == GPUD_OK)
+        status = gpud_layout_check(&picture->layout, error);
     if (status == GPUD_OK)
         status = check_fraction("a rate", &picture->rate, error);
     if (status == GPUD_OK)

@@ -15,22 +15,33 @@ made them: children start by multiprocessing's "spawn".
 """
 
 import atexit
+import functools
+import logging
+import time as clock
 import typing
 import weakref
 
-from . import _gpudirect
+from . import _gpudirect, errors
+from ._arrays import as_buffer, copy_on_device, name_type
 from ._gpudirect import Frame, Plane, channels, devices
 from ._loop import Frames, stop_waiting
-from .errors import (Closed, DeviceFailure, Error, Interrupted, Invalid, NoAccess, NoDevice, NoMemory, PeerLost,
-                     TakenBack, Timeout, Unsupported)
+from ._picture import to_png
+from .errors import (AddressInUse, Closed, DeviceFailure, Error, Interrupted, Invalid, NoAccess, NoDevice, NoMemory,
+                     PeerLost, TakenBack, Timeout, Unsupported)
 
-__all__ = ["Capture", "Closed", "DeviceFailure", "Error", "Frame", "Group", "Instant", "Interrupted", "Invalid",
-           "NoAccess", "NoDevice", "NoMemory", "PeerLost", "Plane", "Receiver", "Sender", "TakenBack", "Timeout",
-           "Unsupported", "channels", "devices", "info"]
+__all__ = ["AddressInUse", "Capture", "Closed", "DeviceFailure", "Error", "Frame", "Group", "Instant", "Interrupted",
+           "Invalid", "NoAccess", "NoDevice", "NoMemory", "PeerLost", "Plane", "Receiver", "Sender", "TakenBack",
+           "Timeout", "Unsupported", "channels", "devices", "errors", "info"]
 
 __version__ = _gpudirect.version
 
+Frame._repr_png_ = to_png  # notebooks show it
+
 _open = weakref.WeakSet()
+
+
+def __dir__():
+    return [*__all__, "__doc__", "__version__"]
 
 
 @atexit.register
@@ -52,7 +63,7 @@ class _Source:
         self.close()
 
     def __aiter__(self):
-        return Frames(self)
+        return Frames(self, self.poll)
 
     def close(self):
         stop_waiting(self)
@@ -62,12 +73,18 @@ class _Source:
 class Receiver(_Source, _gpudirect.Receiver):
     """Receiver(address, device="auto", *, timeout=None, name=None, slots=0, slow_receiver=None, require_direct=False,
     route=None, access=None, psk_file=None, busy_poll=0, on_event=None, alloc=None, by_lines=False,
-    allow_old_dlpack=False)
+    allow_old_dlpack=False, max_frame_size=0, on_disconnect="wait")
 
     Receives the frames of a sender: an iterator, also for `async for`, and a context manager. It connects with the
-    first frame, in either start order, and again after the sender vanished. The loop ends with the stream.
+    first frame, in either start order. The loop ends with the stream, when the sender has ended it (EOS); another loop
+    takes the next stream. When the sender vanishes, its stream has not ended, and the loop waits for it to come back.
 
+    device           "auto", "host" ("cpu" is the same), "cuda:0", …: where the frames arrive
     timeout          seconds that a step of the loop waits at most; None: without end
+    on_disconnect    what a loop does when the sender vanishes or breaks the protocol. "wait": it logs a warning
+                     (logging.getLogger("gpudirect")) and waits; "raise": it raises PeerLost; a function: it is called
+                     with the PeerLost, and the loop waits, unless the function raises. acquire() and poll() raise
+                     always; info["disconnects"] counts
     slots            frames that may be in flight or held at once; 0: 4 pictures, up to 60 blocks of sound or data
     slow_receiver    "block", "drop-newest" or "drop-oldest"; None: as the sender says
     busy_poll        seconds; 0: 250 µs; negative: waits always sleep
@@ -78,13 +95,32 @@ class Receiver(_Source, _gpudirect.Receiver):
     by_lines         pictures that are still being written are received, too: see Frame.wait_lines()
     allow_old_dlpack gives shared frames also to consumers whose DLPack cannot say that they are read-only, such as
                      torch before 2.9: the application promises not to write into them
+    max_frame_size   bytes of the largest frame that is taken; 0: sound and data of any size, and pictures of about
+                     twice the bytes of their rows
     """
 
     __slots__ = ("__weakref__", "_waiting")
 
+    def __new__(cls, address, *arguments, on_disconnect="wait", **named):
+        if on_disconnect == "wait":
+            on_disconnect = functools.partial(_warn, address)
+        elif on_disconnect == "raise":
+            on_disconnect = None
+        elif not callable(on_disconnect):
+            kind = ValueError if isinstance(on_disconnect, str) else TypeError
+            raise kind(f'on_disconnect is "wait", "raise" or a function, not {on_disconnect!r}')
+        return super().__new__(cls, address, *arguments, on_disconnect=on_disconnect, **named)
+
     def __init__(self, *arguments, **named):
         self._waiting = None
         _open.add(self)
+
+    def __aiter__(self):
+        return Frames(self, self._poll_loop)
+
+
+def _warn(address, error):
+    logging.getLogger("gpudirect").warning("%s: %s; waiting for it to come back", address, error)
 
 
 class Capture(_Source, _gpudirect.Capture):
@@ -103,11 +139,18 @@ class Capture(_Source, _gpudirect.Capture):
 
 
 class _Fields(typing.NamedTuple):
-    time: int            # of the instant, in ns
-    frames: tuple        # by member; None: it has none
-    member: int          # the first one that has a frame; mode "any": the only one
-    discontinuity: bool  # instants are missing before this one
-    states: tuple        # by member: "present", "late", "skipped", "apart", "absent" or "ended"
+    time: int
+    frames: tuple
+    member: int
+    discontinuity: bool
+    states: tuple
+
+
+_Fields.time.__doc__ = "Of the instant, in ns."
+_Fields.frames.__doc__ = "By member; None: it has none."
+_Fields.member.__doc__ = 'The first one that has a frame; mode "any": the only one.'
+_Fields.discontinuity.__doc__ = "Instants are missing before this one."
+_Fields.states.__doc__ = 'By member: "present", "late", "skipped", "apart", "absent" or "ended".'
 
 
 class Instant(_Fields):
@@ -146,7 +189,7 @@ class Group(_Source, _gpudirect.Group):
 
     mode             "all": one frame of each sender for an instant; "any": each instant once, of a main and a backup
                      sender, from the one that `preferred` (a number, which may be set at any time) says, if in time
-    device           of all, or a list with one for each
+    device           of all, or a list with one for each; as of a Receiver
     history          frames of each that acquire(at=time) can still read
     tolerance        seconds by which the times of one instant may differ; 0: just under half of a frame
     latency          seconds that an instant waits for a member; 0: two frames, or half of one in mode "any"
@@ -186,7 +229,9 @@ class Group(_Source, _gpudirect.Group):
         return Instant._of(super().__next__())
 
     def acquire(self, timeout=None, *, newest=False, at=None):
-        """The next Instant, the newest, or that at a time in ns: see the C part."""
+        """The next Instant; the newest; or that at a time in ns, which can be read again while the history has it.
+        Waits so many seconds at most. Raises Timeout; Closed at the end of the last stream, after which the next call
+        waits for the next one."""
         return Instant._of(super().acquire(timeout, newest=newest, at=at))
 
     def poll(self):
@@ -203,6 +248,7 @@ class Sender(_gpudirect.Sender):
     without.
 
     media           in the syntax of caps: "video/x-raw,format=RGBA,width=1920,height=1080,framerate=60/1"
+    device          where the frames are written, as of a Receiver
     slots           frames in flight for each receiver; 0: 4 pictures, up to 60 blocks of sound or data
     slow_receiver   "block" (as None), "drop-newest" or "drop-oldest"
     standby         while another sender has the address, waits for it instead of raising: info["stands_by"]
@@ -217,10 +263,52 @@ class Sender(_gpudirect.Sender):
     def __enter__(self):
         return self
 
+    def submit(self, frame, timeout=None, *, pts=None):
+        """Hands a frame to every receiver: a lent, received or captured one, or an array, which is copied into a lent
+        one. Its presentation time is set to pts, in ns, if that is not None.
+
+        An array has the shape and type of the sender's frames (Frame.shape, Frame.dtype); a block of sound or data may
+        be shorter. It is a buffer (numpy's, bytes), has an array interface or DLPack. One on a GPU must be on the
+        sender's, and is copied by its own library, on that library's current stream.
+
+        A frame is the receivers' then: arrays of it that are still there keep their memory, whose content becomes
+        another frame's. After Timeout it is as it was."""
+        if isinstance(frame, Frame):
+            if pts is not None:
+                frame.pts = pts
+            super().submit(frame, timeout)
+            return
+        array = as_buffer(frame)
+        end = None if timeout is None else clock.monotonic() + timeout
+        lent = self.acquire(timeout)
+        try:
+            if array is None:
+                copy_on_device(lent, frame)
+            else:
+                _fill(lent, array)
+            lent.pts = pts
+            super().submit(lent, None if end is None else max(0, end - clock.monotonic()))
+        finally:
+            lent.release()
+
     def __exit__(self, exception, *_):
         if exception is None and not self.closed and self.media is not None:
             self.send_eos()
         self.close()
+
+
+def _fill(lent, array):
+    """Copies a buffer into a lent frame that it fits."""
+    if not lent.planes and 0 < array.nbytes < lent.size:
+        lent.size = array.nbytes
+    try:
+        shape, dtype = lent.shape, lent.dtype
+    except AttributeError as error:
+        raise Invalid(f"{error}, of a frame of acquire()") from None
+    if (array.shape, name_type(array)) != (shape, dtype):
+        raise Invalid(f"an array of {array.shape} {name_type(array)} does not fit into frames of {shape} {dtype} "
+                      f"({lent.format})")
+    lent._fill(array)
 
 
 def info():

@@ -11,15 +11,15 @@ from .errors import Closed
 class Frames:
     """What `async for` iterates over. One task at a time waits for a source."""
 
-    def __init__(self, source):
-        self._source = source
+    def __init__(self, source, poll):
+        self._source, self._poll = source, poll
 
     def __aiter__(self):
         return self
 
     async def __anext__(self):
         try:
-            while (frame := self._source.poll()) is None:
+            while (frame := self._poll()) is None:
                 await self._readable()
         except Closed:
             raise StopAsyncIteration from None

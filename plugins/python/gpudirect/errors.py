@@ -52,6 +52,10 @@ class DeviceFailure(Error, OSError):
     """The system or a driver failed."""
 
 
+class AddressInUse(DeviceFailure):
+    """Another sender has the address: the text names it, and says what to do."""
+
+
 class TakenBack(Error):
     """The bytes of a frame are no longer those of that frame."""
 

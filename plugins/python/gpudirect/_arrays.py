@@ -1,0 +1,58 @@
+# SPDX-FileCopyrightText: 2026 gpudirect authors
+# SPDX-License-Identifier: LGPL-2.1-or-later
+
+"""Arrays of other libraries, for Sender.submit()."""
+
+import sys
+
+from .errors import Invalid
+
+CPU = 1  # DLPack's type of device
+KINDS = {"int": "bhilqn", "uint": "BHILQN", "float": "efd"}
+
+
+def as_buffer(array):
+    """A memoryview of what lies in host memory; None: it lies on a device."""
+    try:
+        return memoryview(array)
+    except TypeError:
+        pass
+    if hasattr(array, "__dlpack_device__"):
+        if array.__dlpack_device__()[0] != CPU:
+            return None
+    elif not hasattr(array, "__array_interface__") and not hasattr(array, "__array__"):
+        raise TypeError(f"{type(array).__name__} is neither a gpudirect.Frame nor an array: give one that is a buffer, "
+                        "or has an array interface or DLPack")
+    try:
+        import numpy
+    except ImportError:
+        raise TypeError(f"numpy is needed to read {type(array).__name__}, and missing: install it (Debian: apt install "
+                        "python3-numpy)") from None
+    return memoryview(numpy.asarray(array) if hasattr(array, "__array__") or not hasattr(array, "__dlpack__")
+                      else numpy.from_dlpack(array))
+
+
+def name_type(buffer):
+    """The type of a buffer's elements by numpy's name; the format of module struct if it is no number."""
+    code = buffer.format.lstrip("@=<>!")
+    big = buffer.format[0] in ">!" and buffer.itemsize > 1
+    for kind, codes in KINDS.items():
+        if len(code) == 1 and code in codes:
+            return f">{kind[0]}{buffer.itemsize}" if big else f"{kind}{8 * buffer.itemsize}"
+    return "bool" if code == "?" else buffer.format
+
+
+def copy_on_device(lent, array):
+    """Lets the array's own library copy it into a lent frame of the same device."""
+    if array.__dlpack_device__() != lent.__dlpack_device__():
+        raise Invalid(f"the array lies on another device (DLPack's {array.__dlpack_device__()}) than the sender's "
+                      f"frames, which are on {lent.device}: move it there, or give the sender its device")
+    name = type(array).__module__.partition(".")[0]
+    library = sys.modules[name]
+    if not hasattr(library, "from_dlpack"):
+        raise TypeError(f"{name} has no from_dlpack(), which copies into the frame: write into one of acquire()")
+    target = library.from_dlpack(lent)
+    if tuple(array.shape) != tuple(target.shape) or array.dtype != target.dtype:
+        raise Invalid(f"an array of {tuple(array.shape)} {array.dtype} does not fit into frames of {lent.shape} "
+                      f"{lent.dtype} ({lent.format})")
+    target[...] = array
