@@ -314,7 +314,8 @@ static void test_breaking(void)
     WORKS(gpud_rdma_send(pair.a, "one", 3, &e));
     WORKS(gpud_rdma_send(pair.a, "two", 3, &e));
     CHECK(fake_deliver(pair.a_id) && fake_deliver(pair.a_id), "both have arrived");
-    CHECK(fake_complete(pair.a_id) && fake_complete(pair.a_id), "nothing says so: none is signalled");
+    CHECK(fake_complete(pair.a_id) && fake_complete(pair.a_id),
+          "nothing says so: none is signalled");
     gpud_rdma_fail(pair.a, "the other end's failure");
     EXPECT(GPUD_PEER, "the other end's failure",
            gpud_rdma_drain(pair.a, gpud_rdma_posted(pair.a), gpud_deadline(30 * GPUD_SEC), &e));
