@@ -44,8 +44,16 @@ enum gpud_status gpud_private_directory(char *path, size_t size, struct gpud_err
     enum gpud_status status = gpud_runtime_directory(path, size, error);
     if (status != GPUD_OK)
         return status;
-    if (mkdir(path, 0700) < 0 && errno != EEXIST)
-        return gpud_fail_errno(error, "cannot make the directory %s for sockets", path);
+    if (mkdir(path, 0700) < 0 && errno != EEXIST) {
+        const char *runtime = getenv("XDG_RUNTIME_DIR");
+        if (!runtime || runtime[0] != '/' || strncmp(path, runtime, strlen(runtime)) != 0)
+            return gpud_fail_errno(error, "cannot make the directory %s for sockets", path);
+        return gpud_fail_errno(error,
+                               "cannot make the directory %s for sockets (set XDG_RUNTIME_DIR, now "
+                               "%s, to a folder that is there and yours, or unset it, or use "
+                               "address=unix:/path)",
+                               path, runtime);
+    }
     struct stat st;
     if (lstat(path, &st) < 0)
         return gpud_fail_errno(error, "cannot examine the directory %s", path);

@@ -109,6 +109,64 @@ TEST(test_metadata)
     fail_unless_equals_int(gst_plugin_feature_get_rank(GST_PLUGIN_FEATURE(src)), GST_RANK_NONE);
 }
 
+/* --- formats ------------------------------------------------------------------------------ */
+
+/* The first format that both the sink and an element have that can make these, in this order. */
+static void expect_choice(const gchar *formats, const gchar *expected)
+{
+    g_autoptr(GstElement) sink = gst_element_factory_make("gpudirectsink", NULL);
+    g_autoptr(GstPad) pad = gst_element_get_static_pad(sink, "sink");
+    g_autofree gchar *text = g_strdup_printf("video/x-raw,format={%s}", formats);
+    g_autoptr(GstCaps) filter = gst_caps_from_string(text);
+    g_autoptr(GstCaps) caps = gst_caps_fixate(gst_pad_query_caps(pad, filter));
+    const GstStructure *chosen = gst_caps_get_structure(caps, 0);
+
+    fail_unless_equals_string(gst_structure_get_string(chosen, "format"), expected);
+}
+
+/* As GStreamer 1.22 and 1.26 order the formats. */
+TEST(test_everyday_formats)
+{
+    expect_choice("ABGR64_LE, ARGB64, Y412_LE, GBRA_10LE, ABGR, BGRA, RGBA, UYVY", "BGRA");
+    expect_choice("AYUV64, RGBA64_LE, ARGB64, GBRA_12LE, AYUV, RGBA, BGRA, NV12", "RGBA");
+    expect_choice("ARGB64, GBRA_10LE, NV12_4L4, UYVY, I420", "UYVY");
+    expect_choice("GBRA_10LE, NV12_4L4", "GBRA_10LE");
+}
+
+/* What v4l2src intersects its card's formats with, in this order. */
+TEST(test_order_of_formats)
+{
+    g_autoptr(GstElement) sink = gst_element_factory_make("gpudirectsink", NULL);
+    g_autoptr(GstPad) pad = gst_element_get_static_pad(sink, "sink");
+    g_autoptr(GstCaps) all = gst_pad_query_caps(pad, NULL);
+    g_autoptr(GstCaps) card = gst_caps_from_string("video/x-raw,format={BGR, YV12, NV12, YUY2}");
+    g_autoptr(GstCaps) both = gst_caps_intersect_full(all, card, GST_CAPS_INTERSECT_FIRST);
+    g_autoptr(GstCaps) chosen = gst_caps_fixate(g_steal_pointer(&both));
+
+    fail_unless_equals_string(gst_structure_get_string(gst_caps_get_structure(chosen, 0), "format"),
+                              "YUY2");
+}
+
+/* Also behind an element that keeps the order of the one before it. */
+TEST(test_test_picture, .times = 2)
+{
+    g_autoptr(EndsPipeline) pipeline =
+        ends_pipeline("videotestsrc num-buffers=5 ! %s gpudirectsink name=end "
+                      "wait-for-connection=false address=%s",
+                      __i__ ? "video/x-raw,width=320 ! identity !" : "", ends_own());
+    g_autoptr(GstBus) bus = gst_element_get_bus(pipeline);
+
+    gst_element_set_state(pipeline, GST_STATE_PLAYING);
+    g_autoptr(GstMessage) message =
+        ends_wait_message(bus, GST_MESSAGE_EOS | GST_MESSAGE_ERROR, ENDS_WAIT);
+    fail_unless(message && GST_MESSAGE_TYPE(message) == GST_MESSAGE_EOS);
+    g_autoptr(GstElement) sink = gst_bin_get_by_name(GST_BIN(pipeline), "end");
+    g_autoptr(GstPad) pad = gst_element_get_static_pad(sink, "sink");
+    g_autoptr(GstCaps) caps = gst_pad_get_current_caps(pad);
+    const gchar *format = gst_structure_get_string(gst_caps_get_structure(caps, 0), "format");
+    fail_unless(g_str_equal(format, "RGBA") || g_str_equal(format, "BGRA"), "%s", format);
+}
+
 /* --- errors ------------------------------------------------------------------------------- */
 
 /* Starts a pipeline that cannot run, and checks its error. */

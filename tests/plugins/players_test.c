@@ -97,4 +97,20 @@ TEST(test_player, .times = 2 * G_N_ELEMENTS(players))
     ends_stop(player);
 }
 
+/* A channel of sound alone. */
+TEST(test_radio, .times = G_N_ELEMENTS(players))
+{
+    g_autofree gchar *address = ends_address(), *uri = g_strdup_printf("gpudirect://%s", address);
+    gint counts[2] = {0};
+    GstElement *player = make_player(players[__i__].factory, uri, counts);
+    g_autoptr(EndsPipeline) sender = ends_pipeline(
+        "audiotestsrc is-live=true samplesperbuffer=480 ! gpudirectsink address=%s", address);
+
+    gst_element_set_state(sender, GST_STATE_PLAYING);
+    gst_element_set_state(player, GST_STATE_PLAYING);
+    ENDS_UNTIL(WAIT, (ends_fail_on_errors(player), g_atomic_int_get(&counts[1]) >= 10), "%d blocks",
+               counts[1]);
+    ends_stop(player);
+}
+
 ENDS_MAIN(60)

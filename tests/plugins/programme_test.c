@@ -365,6 +365,25 @@ TEST(test_sound_alone, .only_if = &runs_all)
     g_free(address);
 }
 
+/* Its own stream may be the sound, and data may be beside it. */
+TEST(test_radio)
+{
+    gchar *address = ends_address();
+    GstElement *receiver = receive(address, NULL, NULL);
+    GstElement *sender =
+        send(address, "audiotestsrc is-live=true samplesperbuffer=480 ! " SOUND
+                      " ! gpudirectsink address=ADDRESS KEY fakesrc is-live=true sizetype=fixed "
+                      "do-timestamp=true format=time ! application/octet-stream ! gpudirectsink "
+                      "address=ADDRESS/text KEY");
+
+    MORE(receiver, "src", 20);
+    MORE(receiver, "src_text", 5);
+    WAIT_FOR(receiver, "src", seen.complete == 1 && seen.pads->len == 2 && pad->width == 0);
+    ends_stop(sender);
+    ends_stop(receiver);
+    g_free(address);
+}
+
 TEST(test_one_stream, .only_if = &runs_all)
 {
     gchar *address = ends_address(), *stream = g_strconcat(address, "/audio", NULL);

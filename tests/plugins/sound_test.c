@@ -17,13 +17,18 @@ struct stream {
     GstHarness *src, *sink;
 };
 
-static void open_stream(struct stream *stream, const gchar *caps)
+static void open_at(struct stream *stream, const gchar *suffix, const gchar *caps)
 {
     stream->name = ends_address();
-    stream->address = g_strconcat(stream->name, "/stream", NULL);
+    stream->address = g_strconcat(stream->name, suffix, NULL);
     stream->src = ends_src_at(stream->address, NULL);
     stream->sink = ends_sink_at(stream->address, NULL);
     ends_start(stream->sink, caps);
+}
+
+static void open_stream(struct stream *stream, const gchar *caps)
+{
+    open_at(stream, "/stream", caps);
 }
 
 static void close_stream(struct stream *stream)
@@ -441,18 +446,74 @@ TEST(test_slow_sound)
     close_stream(&stream);
 }
 
-/* An address without a stream is there for pictures, so that a decoder does not link its sound to
- * it. */
-TEST(test_pictures_alone)
+/* A channel needs no pictures: sound alone, or data alone, has its name. */
+TEST(test_bare_name)
 {
-    g_autoptr(GstElement) sink = gst_element_factory_make("gpudirectsink", NULL);
-    g_autoptr(GstPad) pad = gst_element_get_static_pad(sink, "sink");
-    g_autoptr(GstCaps) sound = gst_caps_from_string(sounds[0]);
+    struct stream stream;
 
-    g_object_set(sink, "address", "cam1", NULL);
-    fail_if(gst_pad_query_accept_caps(pad, sound));
-    g_object_set(sink, "address", "cam1/audio", NULL);
-    fail_unless(gst_pad_query_accept_caps(pad, sound));
+    open_at(&stream, "", sounds[0]);
+    send_sound(&stream, sounds[0]);
+    gst_harness_set_src_caps_str(stream.sink, types[1]);
+    gst_harness_push(stream.sink, make_bytes(1000, 3));
+    g_autoptr(GstBuffer) buffer = ends_pull(stream.src);
+    fail_unless_equals_uint64(gst_buffer_get_size(buffer), 1000);
+    check_bytes(buffer, 3);
+    close_stream(&stream);
+}
+
+/* As gst-launch-1.0 links them. */
+TEST(test_bare_name_links)
+{
+    g_autofree gchar *address = ends_address();
+    g_autoptr(EndsPipeline) sender =
+        ends_pipeline("audiotestsrc is-live=true ! gpudirectsink address=%s", address);
+    g_autoptr(EndsPipeline) receiver = ends_pipeline(
+        "gpudirectsrc address=%s ! audioconvert ! audio/x-raw,channels=1 ! fakesink name=end",
+        address);
+
+    gst_element_set_state(receiver, GST_STATE_PLAYING);
+    gst_element_set_state(sender, GST_STATE_PLAYING);
+    g_autoptr(GstElement) end = gst_bin_get_by_name(GST_BIN(receiver), "end");
+    ENDS_UNTIL(ENDS_WAIT, (ends_fail_on_errors(sender), ends_fail_on_errors(receiver),
+                           ends_stat_of(end, "rendered") >= 5));
+}
+
+/* As a decoder adds it, before it has caps. */
+static GstPad *add_pad(GstElement *decoder, const gchar *template, GstStreamType type)
+{
+    GstPadTemplate *made_of = gst_element_get_pad_template(decoder, template);
+    GstPad *pad = gst_pad_new_from_template(made_of, NULL);
+    g_autoptr(GstStream) stream = gst_stream_new(NULL, NULL, type, GST_STREAM_FLAG_NONE);
+    g_autoptr(GstEvent) start = gst_event_new_stream_start("one");
+
+    gst_event_set_stream(start, stream);
+    gst_pad_set_active(pad, TRUE);
+    gst_pad_store_sticky_event(pad, start);
+    gst_element_add_pad(decoder, pad);
+    return pad;
+}
+
+/* The sound of a decoder, which may be there first, is not linked to the address of its pictures.
+ */
+TEST(test_decoder)
+{
+    g_autoptr(GstElement) decoder = gst_element_factory_make("decodebin3", NULL);
+    g_autoptr(GstElement) pictures = gst_element_factory_make("gpudirectsink", NULL);
+    g_autoptr(GstElement) others = gst_element_factory_make("gpudirectsink", NULL);
+    g_autoptr(GstPad) to = gst_element_get_static_pad(pictures, "sink");
+    g_autoptr(GstPad) to_others = gst_element_get_static_pad(others, "sink");
+    g_autoptr(GstBus) bus = gst_bus_new();
+
+    gst_element_set_bus(pictures, bus);
+    g_object_set(pictures, "address", "cam1", NULL);
+    g_object_set(others, "address", "cam1/audio", NULL);
+    GstPad *sound = add_pad(decoder, "audio_%u", GST_STREAM_TYPE_AUDIO);
+    fail_unless_equals_int(gst_pad_link(sound, to), GST_PAD_LINK_REFUSED);
+    g_autoptr(GError) why = ends_wait_error(bus, GST_MESSAGE_INFO, 5);
+    fail_unless(strstr(why->message, "such as cam1/audio") != NULL, "%s", why->message);
+    fail_unless_equals_int(gst_pad_link(sound, to_others), GST_PAD_LINK_OK);
+    fail_unless_equals_int(gst_pad_link(add_pad(decoder, "video_%u", GST_STREAM_TYPE_VIDEO), to),
+                           GST_PAD_LINK_OK);
 }
 
 ENDS_MAIN(60)

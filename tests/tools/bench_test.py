@@ -129,8 +129,9 @@ fps = sorted(each["fps"] for each in result["runs"])
 check(result["summary"]["fps"] == {"median": fps[1], "min": fps[0], "max": fps[2]}, "the summary is of other runs")
 
 text = run(BENCH, *SMALL, "--frames", "100", "--receivers", "2")[0]
-for words in ("host → host, route map", "throughput, frames/s", "ratio to it", "latency p99.9, us", "CPU sender",
-              "copies by CPUs", "lost 0, torn 0, dropped 0", "ceiling: words to another process", "machine: "):
+for words in ("host → host, route map", "throughput, frames/s", "reference, frames/s", "ratio to it",
+              "latency p99.9, us", "CPU sender", "copies by CPUs", "lost 0, torn 0, dropped 0",
+              "  reference: words to another process", "machine: "):
     check(words in text, f"the text lacks {words!r}")
 check("GB/s" not in text, f"GB/s of frames that are not copied:\n{text}")
 check("Exit status" in run(BENCH, "--help")[0], "--help does not explain the exit status")

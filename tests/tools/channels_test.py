@@ -45,15 +45,18 @@ def check_out_of_sight(process, address):
               "--all-users" in out, f"out of sight: {out!r}")
         for args in ([address], ["--directory", runtime.name]):
             found = wait_for(f"an answer to {args}", lambda: [
-                channel for channel in run_json(INFO, "--channels", *args, env=env)["channels"] if channel["answered"]])
+                channel for channel in run_json(INFO, "--channels", *args, status=None, env=env)["channels"]
+                if channel["answered"]])
             check([(one["address"], one["pid"], one["user"]) for one in found] ==
                   [(address, process.pid, os.geteuid())], f"{args}: {found}")
         out = run(INFO, "--channels", "--directory", runtime.name, env=env)[0]
         check(out.startswith(f"Channels in {runtime.name}\n  {address} "), f"{out}")
         found = run_json(INFO, "--channels", "--directory", f"{runtime.name}/gpudirect", env=env)["channels"]
         check({one["address"] for one in found} == {f"unix:{runtime.name}/gpudirect/cam1", address}, f"{found}")
-    out = flowing(run(INFO, "--channels", "unix:/nowhere/cam1")[0])
+    out = flowing(run(INFO, "--channels", "unix:/nowhere/cam1", status=1)[0])
     check(out.startswith("No sender listens on /nowhere/cam1; there is no folder /nowhere here"), f"{out!r}")
+    check(not run_json(INFO, "--channels", "nothere", status=1)["channels"], "a channel that is not there")
+    run(INFO, "--metrics", "nothere")
     err = run(INFO, "--channels", "--directory", "/nowhere", status=1)[1]
     check("/nowhere: No such file" in err, f"{err!r}")
 
@@ -83,7 +86,7 @@ def check_all_users():
         out = run(INFO, "--channels", "--all-users")[0]
         check("Channels in /tmp/gpudirect-65534\n" in out and "(gst-launch-1.0) of nobody" in flowing(out) and
               "\n  cam1 " in out, f"{out}")
-        out = flowing(run(INFO, "--channels", address)[0])
+        out = flowing(run(INFO, "--channels", address, status=1)[0])
         check(f"there is /tmp/gpudirect-65534/{address}" in out, f"root is not told where it is: {out}")
         check(address not in run(INFO, "--channels")[0], "another user's channel without being asked for")
         end(process)

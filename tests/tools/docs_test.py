@@ -28,6 +28,7 @@ FOLDERS = ["pipelines/container"]
 
 sys.path.insert(0, str(PARTS))
 import links  # noqa: E402
+import recipes  # noqa: E402
 
 
 def missing():
@@ -41,20 +42,14 @@ def missing():
     return Browser.missing
 
 
-def recipes():
-    """Of each recipe on a page: the page, the file, and the tests that run it."""
-    for page in sorted(PAGES.rglob("*.md")):
-        for name, options in re.findall(r"^```\{recipe\} (\S+)\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL):
-            tests = re.search(r"^:test: (.+)$", options, re.MULTILINE)
-            yield page.name, name, [test.strip() for test in tests.group(1).split(",")] if tests else []
-
-
 def check_recipes():
-    listed = json.loads(subprocess.run(["meson", "introspect", "--tests", BUILD], capture_output=True, text=True,
-                                       check=True).stdout)
-    commands = {test["name"]: test["cmd"] for test in listed}
+    built = json.loads(subprocess.run(["meson", "introspect", "--tests", BUILD], capture_output=True, text=True,
+                                      check=True).stdout)
+    commands = {test["name"]: test["cmd"] for test in built}
     shown = set()
-    for page, name, tests in recipes():
+    listed = [(page.name, *recipe) for page in sorted(PAGES.rglob("*.md"))
+              for recipe in recipes.recipes(page.read_text())]
+    for page, name, tests in listed:
         shown.add(name)
         check((TOP / name).is_file(), f"{page}: there is no {name}")
         check(tests, f"{page}: {name} names no test")

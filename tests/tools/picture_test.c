@@ -5,6 +5,7 @@
  * behind their last byte is read, and what a sender says of frames that are not so is refused. */
 #include "gstpicture.h"
 #include "support/check.h"
+#include "wire/layout.h"
 
 #include <string.h>
 #include <sys/mman.h>
@@ -136,6 +137,46 @@ static void test_formats(void)
     SAY("frames with padded rows are converted like GStreamer's own");
 }
 
+/* As a sender lays them out that has GStreamer's own rows. */
+static void show(const char *format)
+{
+    static guint8 shown[320 * 240 * 3];
+    struct gpud_media media = media_of("NV12");
+    struct picture picture;
+    struct gpud_error error;
+    GstVideoFrame mapped;
+    GstVideoInfo info;
+    gst_video_info_set_format(&info, gst_video_format_from_string(format), WIDTH, HEIGHT);
+    CHECK(layout_from_info(&media.picture.layout, &info), "%s", format);
+    struct guarded bytes = guarded_new(media.picture.layout.size);
+    struct gpud_frame *frame = frame_of(&bytes, &media.picture.layout);
+    CHECK(picture_init(&picture, &media, &error), "%s: %s", format, error.reason);
+    picture.quick = true;
+    CHECK(picture_map(&picture, frame, &mapped, &error), "%s: %s", format, error.reason);
+    memset(shown, 0, sizeof(shown));
+    CHECK(
+        picture_convert(&picture, &mapped, GST_VIDEO_FORMAT_RGB, 320, 240, shown, 320 * 3, &error),
+        "%s: %s", format, error.reason);
+    guint different = 0;
+    for (size_t i = 3; i < sizeof(shown); i++)
+        different += shown[i] != shown[i - 3];
+    CHECK(different > 100, "%s: an even picture is shown", format);
+    picture_unmap(frame, &mapped);
+    picture_finish(&picture);
+    gpud_frame_release(&frame);
+    munmap(bytes.pages, bytes.mapped);
+}
+
+static void test_every_format(void)
+{
+    guint count;
+    const GstVideoFormat *formats = gst_video_formats_raw(&count);
+    CHECK(count > 80, "GStreamer has %u formats", count);
+    for (guint i = 0; i < count; i++)
+        show(gst_video_format_to_string(formats[i]));
+    SAY("each of the %u formats that GStreamer knows is shown", count);
+}
+
 /* --- what is refused ------------------------------------------------------------------------- */
 
 static void refuse_media(const struct gpud_media *media, const char *text)
@@ -219,6 +260,7 @@ int main(void)
     WORKS(gpud_context_create(&params, &context, &e));
     WORKS(gpud_device_open(context, "host", &host, &e));
     test_formats();
+    test_every_format();
     test_medias();
     test_layouts();
     gpud_device_close(&host);

@@ -5,6 +5,7 @@
 what is left is estimated from the last run. And what check makes of the lines of Ninja and `meson test`."""
 
 import contextlib
+import importlib.util
 import io
 import os
 import pathlib
@@ -83,3 +84,39 @@ with tempfile.TemporaryDirectory() as folder:
             compiling.line(f"[{step}/4] Compiling C object x\n")
         compiling.end()
     check(said.getvalue().count("\n") == 4 and "100 % build: 4 of 4 steps" in said.getvalue(), f"{said.getvalue()}")
+
+# What tools/package makes of the lines of its parts, among them those in which apt says how far it is.
+import check as whole  # noqa: E402 (check-parts has a package of its own)
+found = importlib.util.spec_from_file_location("make_packages", TOP / "tools/package-parts/package.py")
+package = importlib.util.module_from_spec(found)
+found.loader.exec_module(package)
+
+said = io.StringIO()
+with contextlib.redirect_stdout(said), tempfile.TemporaryDirectory() as cache:
+    os.environ["XDG_CACHE_HOME"] = cache
+    steps = package.Steps([("trixie", "amd64")], False)
+    for line in ("-- a Debian of its own, which takes a minute or two\n", "-- making the source\n",
+                 "-- installing what the build needs\n", "   installed 50/100\n", "   installed 100/100\n",
+                 "-- building the packages for trixie on amd64\n", "   built 10/100\n", "   built 90/100\n"):
+        steps.line(line)
+lines = [line.strip() for line in said.getvalue().splitlines()]
+check(not [line for line in lines if line.startswith(("installed", "built"))], f"its lines are shown: {lines}")
+for line in ("0 % trixie amd64: a Debian of its own", "17 % trixie amd64: installing what the build needs",
+             "92 % trixie amd64: building the packages"):
+    check(line in lines, f"{line!r} is not among {lines}")
+script = (TOP / "tools/package-parts/build").read_text()
+apt_done = re.search(r"^apt_done\(\) \{.*?^\}", script, re.MULTILINE | re.DOTALL)
+for status, share in (("dlstatus:3:47.1:Retrieving file 3 of 20", "23"), ("pmstatus:libc6:30.2:Unpacking", "65")):
+    done = subprocess.run(["sh", "-euc", f"{apt_done[0]}\nlog=$(mktemp)\necho '{status}' >$log\necho Unpacking >>$log\n"
+                           "apt_done; rm $log"], capture_output=True, text=True)
+    check(done.stdout == f"installed {share}/100\n", f"of {status} it makes {done}")
+
+# The time that each part of a check took, and its halves.
+said = io.StringIO()
+with contextlib.redirect_stdout(said):
+    whole.PARTS["build"].took = {"build": 154.4}
+    whole.summary([("build", [{"name": "p:build / build builds", "result": "FAIL"}], 154.4)])
+    whole.PARTS["build"].took = {"build": 154.4, "test": 20}
+    whole.summary([("build", [{"name": "p:unit / one", "result": "OK"}], 174.4)])
+for line in ("build +154 s  build 1", "build +174 s  154 s to build, 20 s to test: unit 1"):
+    check(re.search(f"^{line}$", said.getvalue(), re.MULTILINE), said.getvalue())

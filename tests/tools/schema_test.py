@@ -6,10 +6,13 @@ gpudirect-bench print on this machine fits, in every mode; so does the monitor's
 tools-capture, and that of other machines in their tests. A field that is new, missing or of another type does not."""
 
 import copy
+import json
 import os
+import pathlib
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 
 import schemas
@@ -77,6 +80,20 @@ for name, schema in schemas.SCHEMAS.items():
     for one in each_object(schema):
         closed = one.get("additionalProperties") is False or one.get("unevaluatedProperties") is False
         check(closed or one in OPEN or one == OPEN[1]["if"], f"{name}: the object of {list(one['properties'])} is open")
+
+# As they are installed, each alone, wherever it is used.
+BUILT = pathlib.Path(os.environ["GPUDIRECT_BUILD"]) / "tools/schema"
+for name, schema in schemas.SCHEMAS.items():
+    bundle = json.loads((BUILT / name).read_text())
+    check({key: value for key, value in bundle.items() if key != "$defs"} ==
+          {key: value for key, value in schema.items() if key != "$defs"}, f"{BUILT / name} is another schema")
+    for ref in set(re.findall(r'"\$ref": "([a-z]+\.json[^"]*)"', (schemas.FOLDER / name).read_text())):
+        part = schemas.jsonschema.Draft202012Validator({"$id": name, "$ref": ref, "$defs": bundle["$defs"]})
+        check(list(part.iter_errors([])), f"{name}: {ref} does not lead to a schema in the file itself")
+done = subprocess.run([sys.executable, "-W", "ignore", "-m", "jsonschema", "-i",
+                       schemas.FOLDER.parent / "results/ci/report.json", BUILT / "report.json"],
+                      cwd="/", capture_output=True, text=True)
+check(done.returncode == 0, f"jsonschema -i ends with {done.returncode}: {done.stdout}{done.stderr}")
 
 runtime = tempfile.TemporaryDirectory()
 os.environ["XDG_RUNTIME_DIR"] = runtime.name

@@ -86,6 +86,8 @@ static void test_streams(void)
     CHECK(strcmp(path, wanted) == 0, "cam1/audio is %s", path);
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
         EXPECT(GPUD_INVALID, "is not an address", gpud_socket_resolve(bad[i], path, &e));
+    EXPECT(GPUD_INVALID, "a socket with this path is unix:/run/cam1",
+           gpud_socket_resolve("/run/cam1", path, &e));
     EXPECT(GPUD_INVALID, "dot", gpud_socket_resolve("cam1/..", path, &e));
     EXPECT(GPUD_INVALID, "dot", gpud_socket_resolve("cam1/.audio", path, &e));
     memset(longest, 'x', sizeof(longest));
@@ -141,7 +143,8 @@ static void test_directories(void)
     setenv("XDG_RUNTIME_DIR", longest, 1);
     EXPECT(GPUD_INVALID, "XDG_RUNTIME_DIR", gpud_socket_resolve("cam1", path, &e));
     setenv("XDG_RUNTIME_DIR", "/nonexistent-directory", 1);
-    EXPECT(GPUD_IO, "cannot make the directory", gpud_socket_resolve("cam1", path, &e));
+    EXPECT(GPUD_IO, "for sockets (set XDG_RUNTIME_DIR, now /nonexistent-directory, to a folder",
+           gpud_socket_resolve("cam1", path, &e));
     setenv("XDG_RUNTIME_DIR", runtime_dir, 1);
     WORKS(gpud_socket_resolve("cam1", path, &e));
 }
@@ -469,7 +472,7 @@ static void test_obstacles(void)
     CHECK(access(victim, F_OK) < 0, "a file was made through a link");
     unlink(lock);
 
-    EXPECT(GPUD_IO, "lock file",
+    EXPECT(GPUD_IO, "no folder /nonexistent-directory for the socket: make it (mkdir -p /nonex",
            gpud_socket_listen(&listener, "/nonexistent-directory/x", NULL, &e));
     CHECK_EQUAL(count_entries(base), 1);
 }

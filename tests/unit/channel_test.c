@@ -274,6 +274,18 @@ static void test_questions(void)
     CHECK(strstr(hint, "its sender died"), "the hint is \"%s\"", hint);
 }
 
+/* On a host without a network card, too. */
+static void test_missing_key(void)
+{
+    struct gpud_access_rule rule = {.kind = GPUD_ACCESS_USER};
+    struct gpud_address remote;
+    struct gpud_error error;
+    if (gpud_address_resolve("rdma://127.0.0.1:7174", &remote, &error) != GPUD_OK)
+        return; /* built without */
+    gpud_print(rule.key_file, "%s/no-key", base);
+    EXPECT(GPUD_INVALID, "there is no key file", gpud_channel_connect(&remote, &rule, &ours, &e));
+}
+
 int main(void)
 {
     char path[128];
@@ -282,6 +294,7 @@ int main(void)
     setenv("XDG_RUNTIME_DIR", base, 1);
     SAY("addresses");
     test_addresses();
+    test_missing_key();
     WORKS(gpud_listener_open(&address, &own_user, &listener, &e));
     CHECK(!listener->note[0] && is_listed(), "not listed: %s", listener->note);
     SAY("the peer's identity");

@@ -261,7 +261,8 @@ static void test_obstacles(void)
     struct gpud_lock_wait wait;
     int lock;
     WORKS(gpud_lock_wait_begin(&wait, &e));
-    EXPECT(GPUD_IO, "lock file", gpud_lock_wait_try(&wait, "/nonexistent-directory/x", &lock, &e));
+    EXPECT(GPUD_IO, "no folder /nonexistent-directory",
+           gpud_lock_wait_try(&wait, "/nonexistent-directory/x", &lock, &e));
     gpud_lock_wait_end(&wait);
     gpud_lock_wait_end(&wait); /* again: nothing */
 }

@@ -49,12 +49,12 @@ class Build:
             print("check: of what changed, the suites", ", ".join(what.suites), flush=True)
         start = time.monotonic()
         built = build(what, args)
-        self.took["built"] = time.monotonic() - start
+        self.took["build"] = time.monotonic() - start
         if not built:
             return [jobs.result(name, f"{self.folder} builds", "FAIL")]
         start = time.monotonic()
         results = [*lint(self, name, args), *test(what, name, args)]
-        self.took["tested"] = time.monotonic() - start
+        self.took["test"] = time.monotonic() - start
         return results
 
 

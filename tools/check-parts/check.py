@@ -75,8 +75,8 @@ def summary(runs):
             if "failed_first" in test:
                 unsteady.append((part, test, f"{test['failed_first']}, then OK"))
         text = ", ".join(f"{suite} {count}" for suite, count in sorted(by_suite.items()))
-        halves = ", ".join(f"{what} {took:.0f} s" for what, took in getattr(PARTS[part], "took", {}).items())
-        print(f"{part:12} {seconds:5.0f} s  {halves + ': ' if halves else ''}{text}")
+        halves = [f"{took:.0f} s to {what}" for what, took in getattr(PARTS[part], "took", {}).items()]
+        print(f"{part:12} {seconds:5.0f} s  {', '.join(halves) + ': ' if len(halves) > 1 else ''}{text}")
     show_longest(runs)
     print("\n== skipped ==" if skipped else "\nnothing was skipped")
     for part, test, _ in skipped:

@@ -56,7 +56,7 @@ def check_programs():
             raise Unavailable(f"there is no {program} to make a Debian with: apt install mmdebstrap git")
 
 
-def check_machine(mirror, suite):
+def check_namespaces():
     # As root mmdebstrap makes no user namespace; whether its helper does then is not documented.
     probe = ["unshare", "--mount", "--pid", "--fork", "true"] if os.geteuid() == 0 else \
         ["mmdebstrap", "--unshare-helper", "true"]
@@ -64,12 +64,16 @@ def check_machine(mirror, suite):
     if done.returncode != 0:
         said = " ".join(done.stderr.split()) or f"{probe[0]} ends with {done.returncode}"
         if os.geteuid() == 0:
-            raise Unavailable("a Debian of its own needs mounts of its own, and root cannot make them here. In a "
-                              "chroot, leave it, and on the machine itself: mount --bind ROOT ROOT; mount --rbind "
-                              "/proc ROOT/proc; mount --rbind /sys ROOT/sys; mount --rbind /dev ROOT/dev; chroot ROOT. "
-                              f"In a container, start it with the capability SYS_ADMIN: {said}")
+            raise Unavailable(f"a Debian of its own needs mounts of its own, and root cannot make them here: {said}\n"
+                              "In a chroot, leave it, make its folder a mount, on the machine itself, and enter it "
+                              "again:\n    mount --bind ROOT ROOT\n    mount --rbind /proc ROOT/proc\n"
+                              "    mount --rbind /sys ROOT/sys\n    mount --rbind /dev ROOT/dev\n    chroot ROOT\n"
+                              "In a container, start it with the capability SYS_ADMIN.")
         raise Unavailable("a Debian of its own needs root, or namespaces for users (apt install uidmap, and a line in "
                           f"/etc/subuid and /etc/subgid): {said}")
+
+
+def check_mirror(mirror, suite):
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(["/usr/lib/apt/apt-helper", "-o", "Acquire::Retries=1", "-o", "APT::Sandbox::User=root",
                                "download-file", f"{mirror}/dists/{suite}/InRelease", f"{folder}/InRelease"],
@@ -77,6 +81,11 @@ def check_machine(mirror, suite):
         if done.returncode != 0:
             reason = [line for line in done.stderr.splitlines() if line.startswith("E:")] or ["no answer"]
             raise Unavailable(f"{mirror} has no {suite} for this machine: {reason[0]}")
+
+
+def check_machine(mirror, suite):
+    check_namespaces()
+    check_mirror(mirror, suite)
 
 
 @contextlib.contextmanager

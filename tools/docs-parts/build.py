@@ -108,9 +108,23 @@ class Site:
         return "\n".join("\n".join(part) if number % 2 else LINK.sub(one, "\n".join(part))
                          for number, part in enumerate(parts))
 
+    def contents(self, origin):
+        """What an index page leads to, in its order: the pages of its folder, and the index pages below it. Sphinx
+        takes them from a directive, which a page would show where nothing but Markdown is read."""
+        page, pages = self.place[origin], []
+        for _, _, target in LINK.findall(origin.read_text()):
+            file = pathlib.Path(os.path.normpath(origin.parent / target.partition("#")[0]))
+            to = self.place.get(file, self.source / file.relative_to(PAGES) if file.is_relative_to(PAGES) else page)
+            inside = to.parent == page.parent or (to.name == "index.md" and to.parent.parent == page.parent)
+            if inside and to.suffix == ".md" and to != page and to not in pages:
+                pages.append(to)
+        names = "\n".join(str(to.relative_to(page.parent).with_suffix("")) for to in pages)
+        return f"\n```{{toctree}}\n:hidden:\n\n{names}\n```\n"
+
     def add(self, origin):
         page = self.place[origin]
-        self.write(page, self.rewrite(BACK.sub("", origin.read_text()), origin, page))
+        text = self.rewrite(BACK.sub("", origin.read_text()), origin, page)
+        self.write(page, text + (self.contents(origin) if page.name == "index.md" else ""))
 
     def copy_files(self, out):
         for file in self.copied:
@@ -130,9 +144,9 @@ def write_results(site, out):
         title = re.search(r"<title>(.*?)</title>", html, re.DOTALL)
         rows.append(f'- <a href="results-of/{report.name}/index.html">{report.name}</a>'
                     + (f": {reference.escape(' '.join(title.group(1).split()))}" if title else ""))
-    listed = "\n".join(rows) or "No report is committed yet."
     page = site.place[PAGES / "results.md"]
-    site.write(page, site.rewrite(text.replace("REPORTS", listed), PAGES / "results.md", page))
+    site.write(page, site.rewrite(re.sub(r"^Reports lie in .*$", "\n".join(rows), text, flags=re.MULTILINE),
+                                  PAGES / "results.md", page))
 
 
 def complete_theme(html):

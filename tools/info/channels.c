@@ -234,7 +234,20 @@ static void print_metrics(const GPtrArray *folders)
     g_string_free(text, TRUE);
 }
 
-static bool show(const struct info_channels_options *options)
+/* Of a channel that was asked for by its address: whether it answers. */
+static bool answers(const struct channels_scope *scope, const GPtrArray *folders)
+{
+    const struct channels_folder *first = folders->pdata[0];
+    struct gpud_channel_info info = GPUD_INFO_INIT(info);
+    if (!scope->address || g_str_has_suffix(scope->address, "/")) /* all of a port */
+        return true;
+    if (first->count > 0)
+        gpud_channel_list_get_info(first->channels, 0, &info, NULL);
+    return info.answered;
+}
+
+/* *found: see answers(). */
+static bool show(const struct info_channels_options *options, bool *found)
 {
     struct gpud_error error;
     bool terminal = options->watch && !options->json && isatty(STDOUT_FILENO);
@@ -253,6 +266,7 @@ static bool show(const struct info_channels_options *options)
         print_folders(&options->scope, folders);
     if (options->watch && !options->json && !terminal)
         putchar('\n');
+    *found = answers(&options->scope, folders);
     g_ptr_array_unref(folders);
     return fflush(stdout) == 0;
 }
@@ -271,11 +285,12 @@ int info_show_channels(const struct info_channels_options *options)
         sigaction(SIGINT, &action, NULL);
         sigaction(SIGTERM, &action, NULL);
     }
-    bool shown = show(options);
+    bool found, shown = show(options, &found);
     while (shown && options->watch && !stopped) {
         wait_for_period(&next);
         if (!stopped)
-            shown = show(options);
+            shown = show(options, &found);
     }
-    return shown ? EXIT_SUCCESS : EXIT_FAILURE;
+    /* Metrics have a value for a channel that is not there, and those who watch wait for it. */
+    return shown && (found || options->metrics || options->watch) ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -15,6 +15,7 @@ and 13 on amd64 and Debian 13 on arm64, into a folder each; it goes on after a f
 """
 
 import argparse
+import os
 import pathlib
 import re
 import shutil
@@ -52,7 +53,8 @@ def own_architecture():
 
 
 # The lines by which package-parts/ says what it does next, and how much of the time each takes.
-BUILD = [("making the source", 1), ("installing what the build needs", 9), ("building for", 40)]
+BUILD = [("a Debian of its own", 4), ("making the source", 1), ("installing what the build needs", 9),
+         ("building the packages", 40)]
 BUILD_AGAIN = [("building again", 40), ("lintian", 5)]
 TRY = [("installing and purging", 5)]
 TEST = [("their tests", 10)]
@@ -72,7 +74,7 @@ class Steps:
         self.at, self.within = -1, 0
 
     def line(self, text):
-        built = re.fullmatch(r"   built (\d+)/(\d+)\n", text)
+        built = re.fullmatch(r"   (?:built|installed) (\d+)/(\d+)\n", text)
         step = text.removeprefix("-- ")
         if built:
             self.within = max(self.within, int(built[1]) / max(int(built[2]), 1))
@@ -94,6 +96,7 @@ def build(suite, architecture, folder, check, steps):
     own = own_architecture()
     packages = ["git", "python3", "xz-utils", *(["lintian"] if check else [])]
     packages += [] if architecture == own else [f"crossbuild-essential-{architecture}"]
+    steps.line("-- a Debian of its own, which takes a minute or two\n")
     status, _ = roots.run(
         suite, f"tools/package-parts/build {suite} {architecture} $OUT/packages {'check' if check else ''}",
         packages=packages, architectures=[own] if architecture == own else [own, architecture],
@@ -141,6 +144,13 @@ def main():
     jobs.end_with_signals()
     if args.output.exists() and not args.output.is_dir():
         sys.exit(f"package: {args.output} is no folder")
+    try:
+        # Before anything is installed in vain; other users need a program of mmdebstrap's for it.
+        if os.geteuid() == 0 and shutil.which("unshare"):
+            roots.check_namespaces()
+    except roots.Unavailable as why:
+        print(f"package: {why}", file=sys.stderr)
+        sys.exit(NO_DEBIAN)
     # Where this fails, what is missing is named below.
     subprocess.run([TOP / "tools/setup", "package"], stdin=subprocess.DEVNULL)
     every = args.check and not args.suite and not args.arch

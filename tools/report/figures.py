@@ -92,7 +92,7 @@ def latency(report):
     figure.rows = [[name, *(run["latency_us"][key] for key in ("p50", "p99", "p999", "max"))] for name, run in found]
     ceiling = next((run["ceiling"] for _, run in found if run["ceiling"]["unit"] == "us"), None)
     if ceiling:
-        figure.rows.append([ceiling["what"] + " (ceiling)", ceiling["value"], ceiling["p99"], None, None])
+        figure.rows.append([ceiling["what"] + " (reference)", ceiling["value"], ceiling["p99"], None, None])
 
     def plot(axes):
         for name, run in found:

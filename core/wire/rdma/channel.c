@@ -25,22 +25,28 @@ static enum gpud_status connect_to(const struct gpud_address *address,
 {
     struct gpud_rdma_place place;
     struct rdma_channel *made;
+    struct gpud_auth_key key = {0};
+    bool has_key = access && access->key_file[0];
     enum gpud_status status = gpud_rdma_parse(address->place, &place, NULL, error);
     if (status == GPUD_OK && gpud_rdma_is_wildcard(&place))
         status =
             gpud_fail(error, GPUD_INVALID,
                       "%s means every address, to listen on: give the sender's own", place.host);
+    /* Before a card is needed: a wrong file is found also where there is none. */
+    if (status == GPUD_OK && has_key)
+        status = gpud_auth_read_key(access->key_file, &key, error);
     if (status == GPUD_OK)
         status = gpud_rdma_channel_create(false, &place, &made, error);
+    if (status == GPUD_OK) {
+        made->has_key = has_key;
+        made->key = key;
+    }
+    gpud_auth_wipe_key(&key);
     if (status != GPUD_OK)
         return status;
     *peer = made->base.peer;
     gpud_print(made->where, "%s", address->place);
-    made->has_key = access && access->key_file[0];
-    if (made->has_key)
-        status = gpud_auth_read_key(access->key_file, &made->key, error);
-    if (status == GPUD_OK)
-        status = gpud_rdma_channel_connect(made, error);
+    status = gpud_rdma_channel_connect(made, error);
     if (status == GPUD_OK)
         *channel = &made->base;
     else

@@ -138,6 +138,13 @@ static enum gpud_status open_file(const char *name, int *fd, struct gpud_error *
     bool exists = file < 0 ? lstat(name, &st) == 0 : fstat(file, &st) == 0;
     enum gpud_status status = exists ? check_file(&st, name, error) : GPUD_OK;
     errno = failed;
+    if (status == GPUD_OK && file < 0 && failed == ENOENT) {
+        int folder = (int)(strrchr(name, '/') - name);
+        status = gpud_fail_errno(error,
+                                 "there is no folder %.*s for the socket: make it (mkdir -p %.*s), "
+                                 "or choose another path",
+                                 folder, name, folder, name);
+    }
     if (status == GPUD_OK && file < 0)
         status = gpud_fail_errno(error, "cannot open the lock file %s", name);
     if (status != GPUD_OK) {

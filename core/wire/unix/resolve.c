@@ -23,6 +23,10 @@ static enum gpud_status check_name(const char *address, const char **stream,
 {
     const char *slash = strchr(address, '/');
     *stream = slash ? slash + 1 : NULL;
+    if (slash == address && address[1] && address[strlen(address) - 1] != '/')
+        return gpud_fail(error, GPUD_INVALID,
+                         "\"%.*s\" is not an address: a socket with this path is unix:%.*s",
+                         quoted(address), address, quoted(address), address);
     if (address[strspn(address, GPUD_NAME_CHARACTERS "/")])
         return gpud_fail(error, GPUD_INVALID,
                          "\"%.*s\" is not an address: letters, digits, '.', '_', '-', one '/' "

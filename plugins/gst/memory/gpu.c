@@ -45,6 +45,29 @@ const struct gpu_vendor *gpu_vendor_of_caps(const GstCaps *caps)
     return vendor_of_features(gst_caps_get_features(caps, 0));
 }
 
+/* The formats in everyday use, in the order in which v4l2src takes them. */
+#define EVERYDAY_CAPS                                                                      \
+    VIDEO_RAW "(ANY), format = (string) { UYVY, YUY2, NV12, I420, YV12, v210, P010_10LE, " \
+              "I420_10LE, I422_10LE, RGBA, BGRA, RGBx, BGRx, RGB, BGR, GRAY8 }"
+
+/* GStreamer's own order is one of quality: an element that can make every format, as videotestsrc
+ * can, would settle on 16 bits for each of red, green, blue and alpha. Elements in between keep
+ * that order within a structure, so the formats in everyday use have one in front of all of them.
+ */
+static GstCaps *put_everyday_first(GstCaps *all)
+{
+    GstCaps *everyday = gst_caps_from_string(EVERYDAY_CAPS), *ordered = gst_caps_new_empty();
+
+    for (guint i = 0; i < gst_caps_get_size(all); i++) {
+        GstCaps *one = gst_caps_copy_nth(all, i);
+        gst_caps_append(ordered, gst_caps_intersect_full(everyday, one, GST_CAPS_INTERSECT_FIRST));
+        gst_caps_append(ordered, one);
+    }
+    gst_caps_unref(everyday);
+    gst_caps_unref(all);
+    return ordered;
+}
+
 GstCaps *gpu_template_caps(void)
 {
     GString *text = g_string_new(SLOT_VIDEO_CAPS);
@@ -52,9 +75,9 @@ GstCaps *gpu_template_caps(void)
     for (guint i = 0; gpu_vendors[i]; i++)
         g_string_append_printf(text, "; " VIDEO_RAW "(%s)" SLOT_VIDEO_FIELDS,
                                gpu_vendors[i]->feature);
-    GstCaps *caps = gst_caps_from_string(text->str);
+    GstCaps *caps = put_everyday_first(gst_caps_from_string(text->str));
     g_string_free(text, TRUE);
-    GstCaps *plain = gst_caps_from_string(VIDEO_RAW SLOT_VIDEO_FIELDS);
+    GstCaps *plain = put_everyday_first(gst_caps_from_string(VIDEO_RAW SLOT_VIDEO_FIELDS));
     gst_caps_append(caps, caps_into_dmabufs(plain));
     gst_caps_unref(plain);
     return caps;

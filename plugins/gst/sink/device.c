@@ -85,15 +85,75 @@ static GstCaps *sink_get_caps(GstBaseSink *base, GstCaps *filter)
     gint number;
     enum gpu_use use = device_choice_get_use(&self->endpoint.device, &number);
 
-    GST_OBJECT_LOCK(self);
-    gchar *address = g_strdup(self->endpoint.settings.address);
-    GST_OBJECT_UNLOCK(self);
-    caps = blocks_filter_caps(gpu_filter_caps(caps, use, number), address);
-    caps = caps_filter_dmabufs(caps, filter);
-    g_free(address);
+    caps = caps_filter_dmabufs(gpu_filter_caps(caps, use, number), filter);
     if (use == GPU_USE_NAMED)
         caps = gpu_put_first(caps, gpu_get_vendor(number));
     return endpoint_filter_caps(caps, filter);
+}
+
+/* What a pad gives may not be negotiated yet, while its stream is known. */
+static gboolean gives_blocks(GstPad *pad)
+{
+    GstStream *stream = gst_pad_get_stream(pad);
+    GstCaps *caps = gst_pad_query_caps(pad, NULL);
+    gboolean blocks = stream && (gst_stream_get_stream_type(stream) &
+                                 (GST_STREAM_TYPE_AUDIO | GST_STREAM_TYPE_TEXT));
+
+    blocks |= blocks_are_caps(caps);
+    gst_caps_unref(caps);
+    gst_clear_object(&stream);
+    return blocks;
+}
+
+/* Whether a pad that may give pictures can still appear. */
+static gboolean may_add_pictures(GstElement *element)
+{
+    GstCaps *pictures = gst_caps_from_string(VIDEO_RAW "(ANY)");
+    gboolean may = FALSE;
+
+    for (GList *at = gst_element_get_pad_template_list(element); at; at = at->next) {
+        GstPadTemplate *template = at->data;
+        may |= template->direction == GST_PAD_SRC && template->presence == GST_PAD_SOMETIMES &&
+               gst_caps_can_intersect(template->caps, pictures);
+    }
+    gst_caps_unref(pictures);
+    return may;
+}
+
+static void report_refusal(GstGpudirectSink *self, GstElement *element, const gchar *address)
+{
+    gchar *text =
+        g_strdup_printf("\"%s\" waits for pictures of %s, and is not linked to its sound or data: "
+                        "send those on an address of their own, such as cam1/audio, or, if there "
+                        "are no pictures, put an identity before gpudirectsink.",
+                        address ? address : "", GST_OBJECT_NAME(element));
+
+    GST_ELEMENT_INFO(self, RESOURCE, SETTINGS, ("%s", text), ("%s", text));
+    g_free(text);
+}
+
+/* Pads of a decoder appear one by one, and the first that fits is linked. On the channel's own
+ * address its pictures are meant, even if its sound is there first. */
+static GstPadLinkReturn sink_link(GstPad *pad, GstObject *parent, GstPad *peer)
+{
+    GstGpudirectSink *self = GST_GPUDIRECT_SINK(parent);
+    GstElement *element = gst_pad_get_parent_element(peer);
+
+    GST_OBJECT_LOCK(self);
+    gchar *address = g_strdup(self->endpoint.settings.address);
+    GST_OBJECT_UNLOCK(self);
+    gboolean refused =
+        element && !blocks_is_stream(address) && gives_blocks(peer) && may_add_pictures(element);
+    if (refused)
+        report_refusal(self, element, address);
+    g_free(address);
+    gst_clear_object(&element);
+    return refused ? GST_PAD_LINK_REFUSED : GST_PAD_LINK_OK;
+}
+
+void gst_gpudirect_sink_init_device(GstGpudirectSink *self)
+{
+    gst_pad_set_link_function(GST_BASE_SINK_PAD(self), sink_link);
 }
 
 static gboolean sink_query(GstBaseSink *base, GstQuery *query)

@@ -8,6 +8,9 @@
 
 void gst_gpudirect_sink_class_init_device(GstBaseSinkClass *klass);
 
+/* Of an element: which pads its own is linked to. */
+void gst_gpudirect_sink_init_device(GstGpudirectSink *self);
+
 /* Prepares for pictures in memory of this vendor's GPUs, or (NULL) of the CPU: moves the sender to
  * a device that can send them, and sets self->format.gpu. FALSE: it cannot, and an error was
  * posted. */

@@ -4,7 +4,8 @@
 /**
  * SECTION:element-gpudirectsink
  * @title: gpudirectsink
- * @short_description: Sends raw video straight into another process's, or another device's, memory
+ * @short_description: Sends raw video, sound or data straight into another process's, or another
+ * device's, memory
  * @see_also: gpudirectsrc
  *
  * gpudirectsink listens on an address; any number of gpudirectsrc elements (or applications that
@@ -42,6 +43,10 @@
  * address=cam1
  * ]|
  * Decodes into the memory that receivers on the same GPU read.
+ * |[
+ * gst-launch-1.0 audiotestsrc is-live=true ! gpudirectsink address=radio
+ * ]|
+ * Sends sound alone. The sound of a channel of pictures is a stream of its own: cam1/audio.
  * |[
  * gst-launch-1.0 videotestsrc is-live=true ! gpudirectsink address=cam1 standby=true
  * ]|
@@ -322,7 +327,8 @@ static void gst_gpudirect_sink_class_init(GstGpudirectSinkClass *klass)
     element_class->send_event = sink_send_event;
     gst_element_class_set_static_metadata(
         element_class, "GPU-direct sink", "Sink/Video/Hardware",
-        "Sends raw video straight into other processes' or devices' memory", "gpudirect authors");
+        "Sends raw video, sound or data straight into other processes' or devices' memory",
+        "gpudirect authors");
 
     base_class->start = sink_start;
     base_class->stop = sink_stop;
@@ -339,6 +345,7 @@ static void gst_gpudirect_sink_init(GstGpudirectSink *self)
 {
     endpoint_init(&self->endpoint, GST_ELEMENT(self), GST_BASE_SINK_PAD(self),
                   gst_gpudirect_sink_debug, &endpoint_ops);
+    gst_gpudirect_sink_init_device(self);
     sink_clients_init(&self->clients, GST_ELEMENT(self));
     self->wait_for_connection = WAIT_AUTO;
     GST_OBJECT_FLAG_SET(self, GST_ELEMENT_FLAG_SOURCE); /* see sink_send_event() */

@@ -357,7 +357,8 @@ static void gst_gpudirect_src_class_init(GstGpudirectSrcClass *klass)
     element_class->change_state = src_change_state;
     gst_element_class_set_static_metadata(
         element_class, "GPU-direct source", "Source/Video/Hardware",
-        "Receives raw video straight in this process's or a device's memory", "gpudirect authors");
+        "Receives raw video, sound or data straight in this process's or a device's memory",
+        "gpudirect authors");
 
     base_class->start = src_start;
     base_class->stop = src_stop;

@@ -7,7 +7,6 @@
 #include "errors.h"
 #include "memory/dmabuf.h"
 #include "src/device.h"
-#include "wire/blocks.h"
 #include "wire/dmabufcaps.h"
 
 #include <gst/base/gstbasesink.h>
@@ -172,15 +171,10 @@ static GstCaps *src_get_caps(GstBaseSrc *base, GstCaps *filter)
         caps = self->feed.input->ops->get_caps(self->feed.input,
                                                caps_are_dmabufs(filter) ? NULL : filter);
     g_mutex_unlock(&self->feed.lock);
-    GST_OBJECT_LOCK(self);
-    gchar *address = g_strdup(self->endpoint.settings.address);
-    GST_OBJECT_UNLOCK(self);
     caps =
         caps ? gst_gpudirect_src_offer_card(self, caps)
              : gst_gpudirect_src_offer(self, gst_pad_get_pad_template_caps(GST_BASE_SRC_PAD(base)));
-    caps = caps_filter_dmabufs(blocks_filter_caps(caps, address), filter);
-    g_free(address);
-    return endpoint_filter_caps(caps, filter);
+    return endpoint_filter_caps(caps_filter_dmabufs(caps, filter), filter);
 }
 
 /* A third-party writer cannot be asked for its format, so the caps must state it. */

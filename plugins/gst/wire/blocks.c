@@ -45,20 +45,6 @@ gboolean blocks_is_stream(const gchar *address)
     return slash && (strchr(address, ':') ? strchr(slash, '!') != NULL : TRUE);
 }
 
-static gboolean is_picture(GstCapsFeatures *features, GstStructure *structure, gpointer ignored)
-{
-    return !is_block(structure);
-}
-
-GstCaps *blocks_filter_caps(GstCaps *caps, const gchar *address)
-{
-    if (blocks_is_stream(address))
-        return caps;
-    caps = gst_caps_make_writable(caps);
-    gst_caps_filter_and_map_in_place(caps, (GstCapsFilterMapFunc)is_picture, NULL);
-    return caps;
-}
-
 /* GStreamer requires a mask of more than two channels, even if their positions are unknown. */
 static void add_mask(GstStructure *structure)
 {

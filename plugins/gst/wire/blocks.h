@@ -23,11 +23,6 @@ gboolean blocks_is_stream(const gchar *address);
 /* Whether the caps are those of blocks. */
 gboolean blocks_are_caps(const GstCaps *caps);
 
-/* Removes the caps of blocks, except on the address of a stream, NAME/STREAM. Otherwise a decoder
- * that has sound and pictures could link its sound to an element that is there for the pictures.
- * Takes the caps. */
-GstCaps *blocks_filter_caps(GstCaps *caps, const gchar *address);
-
 /* Whether the elements support the blocks of a peer. A type of its choice would become a name that
  * GLib keeps. */
 gboolean blocks_are_known(const struct gpud_media *media);
