@@ -9,6 +9,7 @@ import os
 import shlex
 import subprocess
 import sys
+import tempfile
 
 import setuptools
 
@@ -27,6 +28,7 @@ def pkg_config(what):
 libraries = pkg_config("--libs")
 folders = [flag[2:] for flag in libraries if flag.startswith("-L")]
 
+made = tempfile.TemporaryDirectory()  # pip builds in the clone, which stays as it is
 setuptools.setup(
     packages=["gpudirect"],
     package_data={"gpudirect": ["py.typed", "*.pyi"]},
@@ -35,4 +37,5 @@ setuptools.setup(
         define_macros=[("Py_LIMITED_API", "0x030b0000"), ("_GNU_SOURCE", None)],
         extra_compile_args=["-std=gnu11", "-fvisibility=hidden", "-pthread", *pkg_config("--cflags")],
         extra_link_args=[*libraries, "-pthread", *(f"-Wl,-rpath,{folder}" for folder in folders)])],
-    options={"bdist_wheel": {"py_limited_api": "cp311"}})
+    options={"bdist_wheel": {"py_limited_api": "cp311"}, "build": {"build_base": made.name},
+             "egg_info": {"egg_base": made.name}})
