@@ -22,9 +22,6 @@
 #define DATA_LARGEST (UINT64_C(16) << 20)
 #define DATA_GROWTH 4
 
-/* How long a larger ring waits for its receivers. */
-#define GROWTH_PATIENCE (2 * GST_SECOND)
-
 /* After a receiver was waited for in vain, there is no waiting for so many times as long, and twice
  * that the next time, up to a limit. */
 #define IMPATIENCE 10
@@ -77,8 +74,8 @@ static GstFlowReturn fail(GstGpudirectSink *self, const struct gpud_error *error
 /* --- patience ----------------------------------------------------------------------------- */
 
 /* A live stream drops what a receiver does not take in time. The parts of one buffer, which come at
- * once, and the first block in a larger ring are not late, and wait for it: for a limited time, so
- * that a receiver that has stopped holds up the others for a fraction of theirs at most. */
+ * once, are not late, and wait for it: for a limited time, so that a receiver that has stopped
+ * holds up the others for a fraction of theirs at most. */
 static void begin_patience(GstGpudirectSink *self, GstClockTime most)
 {
     gint64 now = g_get_monotonic_time();
@@ -248,14 +245,9 @@ static GstFlowReturn submit_data(GstGpudirectSink *self, GstBuffer *buffer,
         refuse(self, buffer, "a block of data can have 16 MiB");
         return GST_FLOW_OK;
     }
-    if (part.bytes > self->format.media.data.max_size) {
-        if (!grow(self, part.bytes))
-            return GST_FLOW_ERROR;
-        begin_patience(self, GROWTH_PATIENCE);
-    }
-    GstFlowReturn flow = submit(self, &part, info);
-    end_patience(self);
-    return flow;
+    if (part.bytes > self->format.media.data.max_size && !grow(self, part.bytes))
+        return GST_FLOW_ERROR;
+    return submit(self, &part, info);
 }
 
 /* No data at a time are data, too: a picture without a caption. A block has a byte at least, so
