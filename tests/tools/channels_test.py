@@ -90,7 +90,7 @@ def check_all_users():
 
 
 def check_waiting():
-    """Receivers without a sender: of a bare name, and of a path elsewhere, which is seen in its folder, too; of one that
+    """Receivers without a sender: of a bare name, and of a path elsewhere, seen in its folder, too. Of one that
     was killed nothing is shown."""
     elsewhere = f"unix:{runtime.name}/late"
     ours, theirs, killed = receive("none"), receive(elsewhere), receive("none")
