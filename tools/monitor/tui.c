@@ -264,9 +264,10 @@ static void put_title(const struct monitor_tui *tui)
             receivers += !((struct monitor_receiver *)channel->receivers->pdata[j])->is_own;
     }
     guint troubles = monitor_model_count_troubles(tui->model);
-    char *title = g_strdup_printf(
-        "gpudirect-monitor on %s: %u channels, %u receivers, %u trouble%s", g_get_host_name(),
-        tui->model->channels->len, receivers, troubles, troubles == 1 ? "" : "s");
+    char *title = g_strdup_printf("gpudirect-monitor on %s: %u channel%s, %u receiver%s, "
+                                  "%u trouble%s",
+                                  g_get_host_name(), there, there == 1 ? "" : "s", receivers,
+                                  receivers == 1 ? "" : "s", troubles, troubles == 1 ? "" : "s");
     put(0, troubles ? BAD : STRONG, title);
     g_free(title);
 }
@@ -299,7 +300,7 @@ void monitor_tui_draw(struct monitor_tui *tui)
     }
     put(LINES - 1, FAINT,
         tui->events ? "q quit   e channels   ↑ ↓ PgUp PgDn scroll"
-                    : "q quit   e events   d dismiss what is gone   ↑ ↓ PgUp PgDn scroll");
+                    : "q quit   e events   d dismiss gone   ↑ ↓ PgUp PgDn scroll");
     refresh();
 }
 
