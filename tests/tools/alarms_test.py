@@ -88,13 +88,38 @@ def check_alarms(monitor, prometheus, pipelines):
     check(monitor.dismiss("cam4") == 200, "it cannot be dismissed")
     wait_for_quiet(prometheus, "GpudirectSenderDied", "cam4")
 
+    check_content(monitor, prometheus, pipelines)
     monitor.kill()
     wait_for_alert(prometheus, "GpudirectMonitorDown", None)
 
 
+def check_content(monitor, prometheus, pipelines):
+    """Pictures that stand still or are black, silent sound; and each beside one that is well."""
+    caps = "audio/x-raw,format={},rate=48000,channels=2,layout=interleaved"
+    for address, pattern in (("still", "smpte100"), ("black", "black"), ("moves", "ball")):
+        pipelines.send(address, pattern=pattern)
+    for address, wave, form in (("quiet/audio", "silence", "S24LE"), ("loud/audio", "sine", "S16LE"),
+                                ("loud2/audio", "sine", "F32LE")):
+        pipelines.launch("audiotestsrc", "is-live=true", f"wave={wave}", "!", caps.format(form), "!", "gpudirectsink",
+                         f"address={address}")
+    for name, address, state in (("GpudirectPictureFrozen", "still", "Frozen"),
+                                 ("GpudirectPictureBlack", "black", "Black"),
+                                 ("GpudirectSoundSilent", "quiet/audio", "Silent")):
+        wait_for_alert(prometheus, name, address)
+        channel = monitor.channel(address)
+        check(channel["state"] == state and channel["severity"] == "warning", f"{channel}")
+    for family, address in (("frozen", "moves"), ("black", "moves"), ("silent", "loud/audio"), ("silent", "loud2/audio")):
+        found = prometheus.query(f'gpudirect_channel_{family}_seconds{{channel="{address}"}}')
+        check(found, f"nothing is known of {family} of {address}")
+    wait_for("alarms of what is wrong alone", lambda: {
+        (name, address) for name, address in prometheus.alerts() if name.startswith(("GpudirectPicture", "GpudirectSound"))
+        and address != "cam1"} == {("GpudirectPictureFrozen", "still"), ("GpudirectPictureBlack", "black"),
+                                   ("GpudirectSoundSilent", "quiet/audio")})
+
+
 expected = folder / "expected"
 expected.write_text("# of this studio\ncam2\ncam9  # comes later\n")
-monitor = Monitor("--expect", str(expected))
+monitor = Monitor("--expect", str(expected), "--watch-content")
 prometheus = Prometheus(monitor, folder)
 with Pipelines() as pipelines:
     try:

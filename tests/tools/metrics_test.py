@@ -141,6 +141,9 @@ def check_rules(text):
         # A stream that is well, beside one whose sender ended with a goodbye, and one whose frames leave a GPU.
         None: [('up{job="gpudirect",instance="here"}', "1x40"),
                (own_up, "1x40"),
+               ('gpudirect_channel_black_seconds{channel="cam1",instance="here"}', "1x40"),
+               ('gpudirect_channel_frozen_seconds{channel="cam1",instance="here"}', "1x40"),
+               ('gpudirect_channel_silent_seconds{channel="cam1/audio",instance="here"}', "0.5x40"),
                ('gpudirect_receivers_waiting{channel="cam1",instance="here"}', "0x40"),
                ('gpudirect_channel_up{channel="cam2",instance="here"}', "1x10 0x30"),
                ('gpudirect_channel_gone_seconds{channel="cam2",instance="here",how="ended"}', "_x10 0+5x30"),
@@ -167,6 +170,11 @@ def check_rules(text):
         "GpudirectRouteDegraded": [(f'gpudirect_receiver_info{{{own},device="cuda:1",route="staged",'
                                     'reason="peer: no link"}', "1x40"),
                                    ('gpudirect_channel_info{channel="cam1",instance="here",device="cuda:0"}', "1x40")],
+        "GpudirectPictureBlack": [('gpudirect_channel_black_seconds{channel="cam1",instance="here"}', "0+5x40"),
+                                  ('gpudirect_channel_frozen_seconds{channel="cam1",instance="here"}', "0+5x40")],
+        "GpudirectPictureFrozen": [('gpudirect_channel_black_seconds{channel="cam1",instance="here"}', "1x40"),
+                                   ('gpudirect_channel_frozen_seconds{channel="cam1",instance="here"}', "0+5x40")],
+        "GpudirectSoundSilent": [('gpudirect_channel_silent_seconds{channel="cam1",instance="here"}', "0+5x40")],
         "GpudirectMonitorDown": [('up{job="gpudirect",instance="here"}', "0x40")],
         "GpudirectLatency": [(f'gpudirect_receiver_latency_seconds_bucket{{{own},le="0.001"}}', "0+100x40"),
                              (f'gpudirect_receiver_latency_seconds_bucket{{{own},le="0.05"}}', "0+250x40"),

@@ -43,6 +43,7 @@ def check_refusals():
             (["--token-file", "/dev/zero"], 1, "only its user can read"),
             (["--directory", str(folder / "none")], 1, "No such file"),
             (["--directory", str(folder), "--all-users"], 2, "do not go together"),
+            (["--watch-content", "--no-thumbnails"], 2, "do not go together"),
             (["--tui"], 1, "needs a terminal"),
             (["--nonsense"], 2, "--nonsense")):
         out, err = run(MONITOR, *args, status=status)

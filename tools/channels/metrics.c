@@ -159,6 +159,21 @@ static double gone(const struct metrics_channel *channel)
     return channel->gone_how ? channel->gone_s : NAN;
 }
 
+static double frozen(const struct metrics_channel *channel)
+{
+    return channel->frozen_s;
+}
+
+static double black(const struct metrics_channel *channel)
+{
+    return channel->black_s;
+}
+
+static double silent(const struct metrics_channel *channel)
+{
+    return channel->silent_s;
+}
+
 static double waiting(const struct metrics_channel *channel)
 {
     return channel->waiting;
@@ -258,6 +273,12 @@ static const struct family families[] = {
      "Time since the sender died, ended (with a goodbye) or went (unknown how), or since the "
      "monitor misses one that is expected and was never there; the label how says which.",
      .watch = gone},
+    {"channel_frozen_seconds", GAUGE, "seconds",
+     "Time since the picture last changed; of a monitor with --watch-content.", .watch = frozen},
+    {"channel_black_seconds", GAUGE, "seconds",
+     "Time since the picture was last not black; likewise.", .watch = black},
+    {"channel_silent_seconds", GAUGE, "seconds",
+     "Time since there was sound above -60 dBFS; likewise.", .watch = silent},
     {"receivers_waiting", GAUGE, NULL, "Receivers that wait for a sender.", .watch = waiting},
     {"receiver", INFO, NULL, "Where a receiver is, its route, and why it has no better one.", true,
      .labels = receiver_labels},
@@ -429,6 +450,7 @@ struct metrics_channel *metrics_find(GPtrArray *channels, const char *address)
     }
     struct metrics_channel *channel = g_new0(struct metrics_channel, 1);
     g_strlcpy(channel->info.address, address, sizeof(channel->info.address));
+    channel->frozen_s = channel->black_s = channel->silent_s = NAN;
     g_ptr_array_add(channels, channel);
     return channel;
 }

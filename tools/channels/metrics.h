@@ -22,6 +22,8 @@ struct metrics_channel {
     const char *gone_how; /* "died", "ended", "unknown"; "never": it was never there; NULL: else */
     double gone_s;        /* seconds since then */
     guint waiting;        /* receivers without a sender */
+    /* For how many seconds its content has been so; NAN: unknown. */
+    double frozen_s, black_s, silent_s;
 };
 
 /* folders: from channels_ask(); NULL: none. Returns struct metrics_channel: those that are there,

@@ -10,8 +10,9 @@
  *     model.c       the answers: rates, ten minutes, events, what is gone
  *     report.c      the model as JSON, and as metrics
  *     server.c      HTTP: the page (page/), JSON, thumbnails, metrics
- *     thumbnails.c  receivers that take a picture a second
+ *     thumbnails.c  receivers that take a picture, or sound, a second
  *     picture.c     encodes it, by ../gstpicture.c
+ *     content.c     whether it moves, is lit, is loud
  *     tui.c         the model on a terminal */
 /* clang-format on */
 #include "gstpicture.h"
@@ -56,7 +57,7 @@ static const char description[] =
     "  gpudirect-monitor --listen 10.0.0.2:8477 --token-file token";
 
 struct options {
-    gboolean tui, all_users, no_thumbnails;
+    gboolean tui, all_users, no_thumbnails, watch_content;
     char *listen, *token_file, *psk_file;
     char **folders, **expect, **addresses;
 };
@@ -67,6 +68,7 @@ struct monitor {
     struct monitor_thumbnails *thumbnails;
     struct monitor_server *server;
     struct monitor_tui *tui;
+    bool watches; /* what is in the channels */
 };
 
 static void complain(const char *text)
@@ -116,11 +118,25 @@ static char *read_token(const char *file, GError **error)
 
 /* --- at work --------------------------------------------------------------------------------- */
 
+/* Of what is sent, as far as it is known by now. */
+static void watch_content(struct monitor *monitor)
+{
+    for (guint i = 0; i < monitor->model->channels->len; i++) {
+        struct monitor_channel *channel = monitor->model->channels->pdata[i];
+        const struct gpud_channel_info *info = &channel->info;
+        if (info->answered && info->configured && !info->ended &&
+            (info->media.kind == GPUD_MEDIA_PICTURE || info->media.kind == GPUD_MEDIA_AUDIO))
+            monitor_thumbnails_watch(monitor->thumbnails, info->address, &channel->content);
+    }
+}
+
 static void take_answer(void *user, struct monitor_answer *answer)
 {
     struct monitor *monitor = user;
     if (!answer->expect_error)
         monitor_model_expect(monitor->model, g_steal_pointer(&answer->expected));
+    if (monitor->watches)
+        watch_content(monitor);
     monitor_model_update(monitor->model, answer->asked, g_steal_pointer(&answer->folders),
                          answer->error.reason);
     if (answer->expect_error)
@@ -141,21 +157,24 @@ static gboolean stop(gpointer user)
     return G_SOURCE_CONTINUE;
 }
 
-static bool start_server(struct monitor *monitor, const struct options *options)
+static bool start_thumbnails(struct monitor *monitor, const struct options *options)
 {
     struct gpud_error failure;
+    monitor->watches = options->watch_content;
+    if (!options->no_thumbnails)
+        monitor->thumbnails = monitor_thumbnails_new(options->psk_file, &failure);
+    if (!options->no_thumbnails && !monitor->thumbnails)
+        complain(failure.reason);
+    return options->no_thumbnails || monitor->thumbnails;
+}
+
+static bool start_server(struct monitor *monitor, const struct options *options)
+{
     GError *error = NULL;
     char *token = NULL;
     if (options->token_file && !(token = read_token(options->token_file, &error))) {
         complain(error->message);
         g_error_free(error);
-        return false;
-    }
-    if (!options->no_thumbnails)
-        monitor->thumbnails = monitor_thumbnails_new(options->psk_file, &failure);
-    if (!options->no_thumbnails && !monitor->thumbnails) {
-        complain(failure.reason);
-        g_free(token);
         return false;
     }
     const struct monitor_server_options wanted = {
@@ -181,7 +200,10 @@ static bool start_server(struct monitor *monitor, const struct options *options)
 
 static bool start(struct monitor *monitor, const struct options *options)
 {
-    if ((!options->tui || options->listen) && !start_server(monitor, options))
+    bool serves = !options->tui || options->listen;
+    if ((serves || options->watch_content) && !start_thumbnails(monitor, options))
+        return false;
+    if (serves && !start_server(monitor, options))
         return false;
     if (!options->tui)
         return true;
@@ -271,6 +293,10 @@ int main(int argc, char **argv)
          "FILE"},
         {"no-thumbnails", 0, 0, G_OPTION_ARG_NONE, &options.no_thumbnails,
          "Connect to no channel, so that there are no pictures", NULL},
+        {"watch-content", 0, 0, G_OPTION_ARG_NONE, &options.watch_content,
+         "Connect to all channels, all the time, and report pictures that freeze or are black, and "
+         "silent sound",
+         NULL},
         {"psk-file", 0, 0, G_OPTION_ARG_FILENAME, &options.psk_file,
          "The key of channels over a network, for their pictures", "FILE"},
         {"version", 0, 0, G_OPTION_ARG_NONE, &version, "Print the version and exit", NULL},
@@ -291,6 +317,8 @@ int main(int argc, char **argv)
         result = EXIT_SUCCESS;
     } else if (options.folders && options.all_users) {
         complain("--directory and --all-users do not go together (see --help)");
+    } else if (options.watch_content && options.no_thumbnails) {
+        complain("--watch-content and --no-thumbnails do not go together (see --help)");
     } else {
         picture_start();
         options.addresses = &argv[1];

@@ -12,6 +12,8 @@
 #define SIGNAL_AGE (2 * (uint64_t)GPUD_SEC)
 /* A loss is over when there was none for so long. */
 #define LOSS_PAUSE (5 * G_USEC_PER_SEC)
+/* A picture that stands still, or is black, and silence are a trouble after so many seconds. */
+#define CONTENT_PATIENCE 10
 /* A channel that is gone is remembered for so long. */
 #define DAY (24 * 60 * 60 * (gint64)G_USEC_PER_SEC)
 /* A receiver that loses this part of its frames is as good as without a signal. */
@@ -609,6 +611,19 @@ static void judge_absent(struct monitor_channel *channel)
         channel->severity = MAX(channel->severity, MONITOR_WARNING);
 }
 
+static void judge_content(struct monitor_channel *channel)
+{
+    const struct monitor_content_ages *ages = &channel->ages;
+    if (ages->black_s > CONTENT_PATIENCE)
+        set_state(channel, MONITOR_WARNING, "Black");
+    else if (ages->frozen_s > CONTENT_PATIENCE)
+        set_state(channel, MONITOR_WARNING, "Frozen");
+    else if (ages->silent_s > CONTENT_PATIENCE)
+        set_state(channel, MONITOR_WARNING, "Silent");
+    else
+        set_state(channel, MONITOR_GOOD, "OK");
+}
+
 static void judge(struct monitor_channel *channel)
 {
     const struct gpud_channel_info *info = &channel->info;
@@ -629,7 +644,7 @@ static void judge(struct monitor_channel *channel)
         g_snprintf(channel->state, sizeof(channel->state), "Loses %s%.0f %%",
                    loss < 0.01 ? "less than " : "", MAX(100 * loss, 1));
     } else {
-        set_state(channel, MONITOR_GOOD, "OK");
+        judge_content(channel);
     }
 }
 
@@ -754,8 +769,11 @@ void monitor_model_update(struct monitor_model *model, gint64 asked, GPtrArray *
         fail_channels(model, asked, reason);
     for (guint i = 0; i < model->channels->len; i++) {
         struct monitor_channel *channel = model->channels->pdata[i];
-        if (channel->presence != MONITOR_THERE)
+        if (channel->presence != MONITOR_THERE) {
             add_gap(&channel->series);
+            channel->content = (struct monitor_content){0};
+        }
+        channel->ages = monitor_content_find_ages(&channel->content);
         judge(channel);
     }
     g_ptr_array_sort(model->channels, compare_channels);

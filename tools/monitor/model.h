@@ -7,6 +7,7 @@
 #define GPUD_TOOLS_MONITOR_MODEL_H
 
 #include "channels/ask.h"
+#include "monitor/content.h"
 
 /* The name of the monitor's own receivers, which take thumbnails. */
 #define MONITOR_NAME "gpudirect-monitor"
@@ -74,8 +75,10 @@ struct monitor_channel {
     char brief[128];                 /* "UYVY 1920×1080 at 50", "48 kHz, 2 channels, S16LE" */
     struct monitor_series series;
     struct monitor_figures figures;
-    GPtrArray *receivers; /* struct monitor_receiver, by id */
-    bool has_signal;      /* frames come, or its stream has ended */
+    GPtrArray *receivers;             /* struct monitor_receiver, by id */
+    bool has_signal;                  /* frames come, or its stream has ended */
+    struct monitor_content content;   /* where it is watched */
+    struct monitor_content_ages ages; /* as of the newest answer */
     bool seen;
 };
 

@@ -92,6 +92,9 @@ static void add_channel(JsonBuilder *builder, const struct monitor_channel *chan
     json_put_bool(builder, "has_picture",
                   channel->info.configured && channel->info.media.kind == GPUD_MEDIA_PICTURE);
     json_put_bool(builder, "has_signal", channel->has_signal);
+    json_put_number(builder, "frozen_s", channel->ages.frozen_s);
+    json_put_number(builder, "black_s", channel->ages.black_s);
+    json_put_number(builder, "silent_s", channel->ages.silent_s);
     json_put_number(builder, "rate_hz", channel->figures.rate_hz);
     json_put_number(builder, "dropped_hz", channel->figures.dropped_hz);
     add_sample(builder, &channel->series);
@@ -224,6 +227,9 @@ GBytes *monitor_report_metrics(const struct monitor_model *model, bool openmetri
             channel->is_there = true;
         }
         channel->expected = known->expected;
+        channel->frozen_s = known->ages.frozen_s;
+        channel->black_s = known->ages.black_s;
+        channel->silent_s = known->ages.silent_s;
         channel->gone_how = gone_how(known);
         channel->gone_s = (double)(g_get_real_time() - known->absent_since) / 1e6;
     }
