@@ -84,7 +84,7 @@ static void describe_channel(GString *line, const struct gpud_channel_info *info
     if (info->dropped)
         g_string_append_printf(line, ", %" PRIu64 " dropped for slow receivers", info->dropped);
     g_string_append(line, "; ");
-    append_process(line, info->pid, info->program[0] ? info->program : info->name, "");
+    append_process(line, info->pid, info->name[0] ? info->name : info->program, "");
     append_user(line, info->user);
     g_string_append_printf(line, ", on %s", info->device);
     if (info->links == 0)
