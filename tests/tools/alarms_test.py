@@ -11,7 +11,7 @@ import shutil
 import signal
 import tempfile
 
-from monitors import Monitor, Pipelines, Prometheus, wait_for_frames
+from monitors import MONITORING, Monitor, Pipelines, Prometheus, wait_for_frames
 from tool import check, skip, wait_for
 
 if not shutil.which("gst-launch-1.0"):
@@ -121,7 +121,7 @@ def check_content(monitor, prometheus, pipelines):
 expected = folder / "expected"
 expected.write_text("# of this studio\ncam2\ncam9  # comes later\n")
 monitor = Monitor("--expect", str(expected), "--watch-content")
-prometheus = Prometheus(monitor, folder)
+prometheus = Prometheus(monitor, folder, MONITORING / "prometheus.yml", MONITORING / "alerts.yml")
 with Pipelines() as pipelines:
     try:
         check_alarms(monitor, prometheus, pipelines)

@@ -15,7 +15,7 @@ import subprocess
 import tempfile
 
 import schemas
-from monitors import MONITOR, Monitor, Pipelines, Prometheus, wait_for_frames
+from monitors import MONITOR, MONITORING, Monitor, Pipelines, Prometheus, wait_for_frames
 from tool import DEADLINE, check, run, skip, wait_for
 
 TOKEN = "a-token-of-this-test-0123456789"
@@ -321,7 +321,11 @@ check_token(token)
 with Pipelines() as pipelines:
     check_folders(pipelines)
     monitor = Monitor()
-    prometheus = Prometheus(monitor, folder) if not Prometheus.missing else print(Prometheus.missing)
+    prometheus = None
+    if Prometheus.missing:
+        print(f"a real Prometheus: not tried, {Prometheus.missing}")
+    else:
+        prometheus = Prometheus(monitor, folder, MONITORING / "prometheus.yml", MONITORING / "alerts.yml")
     try:
         check(monitor.state()["channels"] == [], "a channel out of nothing")
         check_requests(monitor)

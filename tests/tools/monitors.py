@@ -68,15 +68,15 @@ class Monitor:
 
 
 class Prometheus:
-    """A real one, with the rules and the configuration in pipelines/monitoring, which looks once a second."""
+    """A real one, with a configuration and rules of pipelines/monitoring, which looks once a second."""
 
     missing = None if shutil.which("prometheus") else "prometheus is not installed (./tools/setup check installs it)"
 
-    def __init__(self, monitor, folder):
-        config = folder / "prometheus.yml"
-        text = (MONITORING / "prometheus.yml").read_text().replace("127.0.0.1:8477", f"127.0.0.1:{monitor.port}")
+    def __init__(self, monitor, folder, shipped, rules):
+        config = folder / shipped.name
+        text = shipped.read_text().replace("127.0.0.1:8477", f"127.0.0.1:{monitor.port}")
         config.write_text(text.replace("scrape_interval: 5s", "scrape_interval: 1s\n  evaluation_interval: 1s")
-                          .replace("alerts.yml", str(MONITORING / "alerts.yml")))
+                          .replace("alerts.yml", str(rules)))
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
