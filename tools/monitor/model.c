@@ -188,7 +188,7 @@ static void note_loss(struct monitor_model *model, const struct monitor_channel 
                                 : "it is slow, and has no free slot";
         receiver->loss_since = time;
         receiver->lost = 0;
-        add_event(model, "loss", address, "%s %" PRIu64 " loses frames: %s", name_of(now), now->id,
+        add_event(model, "loss", address, "%s #%" PRIu64 " loses frames: %s", name_of(now), now->id,
                   cause);
     }
     if (lost > 0)
@@ -196,8 +196,8 @@ static void note_loss(struct monitor_model *model, const struct monitor_channel 
     receiver->lost += lost;
     if (receiver->loss_since && time - receiver->loss_last > LOSS_PAUSE) {
         add_event(model, "loss", address,
-                  "%s %" PRIu64 " lost %" PRIu64 " frame%s in %" PRId64 " s", name_of(now), now->id,
-                  receiver->lost, receiver->lost == 1 ? "" : "s",
+                  "%s #%" PRIu64 " lost %" PRIu64 " frame%s in %" PRId64 " s", name_of(now),
+                  now->id, receiver->lost, receiver->lost == 1 ? "" : "s",
                   (receiver->loss_last - receiver->loss_since) / G_USEC_PER_SEC + 1);
         receiver->loss_since = 0;
     }
@@ -211,7 +211,7 @@ static void note_changes(struct monitor_model *model, const struct monitor_chann
     if (receiver->is_own)
         return;
     if (before->path[0] && strcmp(before->path, now->path) != 0)
-        add_event(model, "connect", channel->info.address, "%s %" PRIu64 " by route %s%s%s",
+        add_event(model, "connect", channel->info.address, "%s #%" PRIu64 " by route %s%s%s",
                   name_of(now), now->id, now->path,
                   now->fallback_reason[0] ? "; not better, because " : "", now->fallback_reason);
     if (now->dropped >= before->dropped)
@@ -231,7 +231,7 @@ static void update_receiver(struct monitor_model *model, struct monitor_channel 
         g_ptr_array_add(channel->receivers, receiver);
         if (!receiver->is_own && model->updated)
             add_event(model, "connect", channel->info.address,
-                      "%s %" PRIu64 " connects: process %" PRId64 "%s%s, route %s", name_of(now),
+                      "%s #%" PRIu64 " connects: process %" PRId64 "%s%s, route %s", name_of(now),
                       now->id, now->pid, now->host[0] ? " on " : "", now->host, now->path);
         receiver->info = *now;
     }
@@ -253,7 +253,7 @@ static void update_receivers(struct monitor_model *model, struct monitor_channel
         if (receiver->seen)
             continue;
         if (!receiver->is_own)
-            add_event(model, "disconnect", channel->info.address, "%s %" PRIu64 " is gone",
+            add_event(model, "disconnect", channel->info.address, "%s #%" PRIu64 " is gone",
                       name_of(&receiver->info), receiver->info.id);
         g_ptr_array_remove_index(channel->receivers, i);
     }

@@ -81,7 +81,7 @@ static void add_receiver(GPtrArray *lines, const struct monitor_receiver *receiv
     if (receiver->is_own)
         return;
     add(lines, figures->dropped_hz > 0 ? WARNING : PLAIN,
-        "  → %s %" PRIu64 " (process %" PRId64 "%s%s): %s to %s, %s/s, %s/s lost",
+        "  → %s #%" PRIu64 " (process %" PRId64 "%s%s): %s to %s, %s/s, %s/s lost",
         info->name[0] ? info->name : "a process", info->id, info->pid, info->host[0] ? " on " : "",
         info->host, info->path, info->device, describe_rate(rate, figures->rate_hz),
         describe_rate(lost, figures->dropped_hz));

@@ -4,7 +4,7 @@
 // The page: asks for the state once a second, and changes only what differs, so that the place of the keyboard and of a
 // screen reader stays where it is.
 
-import {drawChart, drawTopology, newChart} from './charts.js';
+import {drawChart, drawTopology, nameOf, newChart} from './charts.js';
 
 const SAMPLES = 600, HISTORY_PERIOD = 60, EVENTS = 500;
 const $ = (id) => document.getElementById(id);
@@ -123,7 +123,7 @@ const processOf = (peer) =>
 
 function showReceiver(parts, channel, receiver) {
   const {values} = parts, losing = receiver.dropped_hz > 0;
-  set(parts.title, `${receiver.name ?? 'a process'}, ${processOf(receiver)}`);
+  set(parts.title, `${nameOf(receiver)}, ${processOf(receiver)}`);
   set(values.route, `${receiver.route ?? 'none'} to ${receiver.device ?? '?'}` +
     (receiver.state === 'streaming' ? '' : `, ${receiver.state}`));
   set(values.rate, number(receiver.rate_hz));
@@ -137,7 +137,7 @@ function showReceiver(parts, channel, receiver) {
   set(parts.reason, receiver.reason ? `Not better, because ${receiver.reason}` : '');
   const series = seriesOf(`${channel.address} ${receiver.id}`);
   drawChart(parts.chart, series.latency_p99_s, series.dropped, time,
-    `99th percentile of the latency of ${receiver.name ?? 'the receiver'} over ten minutes, now ` +
+    `99th percentile of the latency of ${nameOf(receiver)} over ten minutes, now ` +
     atMost(receiver.latency_p99_s));
 }
 
