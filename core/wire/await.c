@@ -40,7 +40,9 @@ static void write_note(const struct gpud_await_note *note, const struct gpud_acc
     for (char *c = text; c < text + strlen(name); c++)
         if (*c == '\n')
             *c = '?';
-    if (fstat(note->lock, &st) < 0 || !gpud_file_fits((uint64_t)st.st_size + strlen(text), &limit))
+    /* With a second name, the file may be other data. */
+    if (fstat(note->lock, &st) < 0 || st.st_nlink != 1 ||
+        !gpud_file_fits((uint64_t)st.st_size + strlen(text), &limit))
         return;
     if (pwrite(note->lock, text, strlen(text), st.st_size) > 0)
         open_note(note->lock, rule);
@@ -67,7 +69,8 @@ static void write_notes(struct gpud_await *waiting, const struct gpud_address *a
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     int64_t since = (int64_t)now.tv_sec * GPUD_SEC + now.tv_nsec - PATIENCE;
-    gpud_private_directory(own, sizeof(own), NULL);
+    if (gpud_private_directory(own, sizeof(own), NULL) != GPUD_OK)
+        own[0] = '\0'; /* it may be another user's */
     if (place[0] == '/' && entry > place) {
         gpud_print(folder, "%.*s", (int)(entry - place), place);
         take_note(&waiting->note[0], folder);

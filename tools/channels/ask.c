@@ -254,30 +254,39 @@ GPtrArray *channels_collect_waiting(const GPtrArray *folders)
     return waiters;
 }
 
-/* directory: of bare names. */
+/* The socket of an address: its own, or, of one on a network, that for questions about it, as
+ * core/wire/unix/registry.h has them. directory: of bare names. To be freed with g_free(). */
+static char *find_socket(const char *directory, const char *address)
+{
+    bool is_network = g_str_has_prefix(address, "rdma://");
+    if (g_str_has_prefix(address, "unix:"))
+        return g_strdup(address + strlen("unix:"));
+    char *entry =
+        is_network ? g_strconcat(".rdma!", address + strlen("rdma://"), NULL) : g_strdup(address);
+    char *path = g_build_filename(directory, g_strdelimit(entry, "/", '!'), NULL);
+    g_free(entry);
+    return path;
+}
+
+/* Of a sender on another host nothing is left here, however it ends. */
 static enum channels_end find_end_in(const char *directory, const char *address)
 {
     struct stat st;
     enum channels_end end = CHANNELS_END_UNKNOWN;
-    char *entry = g_strdelimit(g_strdup(address), "/", '!');
-    char *path = g_str_has_prefix(address, "unix:") ? g_strdup(address + strlen("unix:"))
-                                                    : g_build_filename(directory, entry, NULL);
+    char *path = find_socket(directory, address);
     char *folder = g_path_get_dirname(path);
     if (lstat(path, &st) == 0)
         end = CHANNELS_END_DEATH;
-    else if (lstat(folder, &st) == 0)
+    else if (!g_str_has_prefix(address, "rdma://") && lstat(folder, &st) == 0)
         end = CHANNELS_END_ORDERLY;
     g_free(folder);
     g_free(path);
-    g_free(entry);
     return end;
 }
 
 enum channels_end channels_find_end(const GPtrArray *folders, const char *address)
 {
     enum channels_end end = CHANNELS_END_UNKNOWN;
-    if (g_str_has_prefix(address, "rdma:"))
-        return end;
     for (guint i = 0; i < folders->len; i++) {
         const struct channels_folder *folder = folders->pdata[i];
         end = MAX(end, find_end_in(folder->search.directory, address));
