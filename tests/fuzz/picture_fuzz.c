@@ -113,7 +113,8 @@ static void show(const struct gpud_media *media, const struct gpud_layout *layou
     if (gpud_memory_wrap(host, data, layout->size, NULL, NULL, &memory, &error) != GPUD_OK)
         abort();
     if (gpud_frame_wrap(memory, 0, layout, &frame, &error) == GPUD_OK) {
-        GBytes *jpeg = monitor_picture_encode(frame, media, &error);
+        struct monitor_content content = {0};
+        GBytes *jpeg = monitor_picture_encode(frame, media, &content, &error);
         if (jpeg ? g_bytes_get_size(jpeg) < 4 : !error.reason[0])
             abort();
         if (jpeg)

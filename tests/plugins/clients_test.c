@@ -4,6 +4,9 @@
 /* A sink's signals and messages about receivers that connect and disconnect. */
 #include "ends.h"
 
+#include <errno.h>
+#include <gpudirect/channel.h>
+
 static void count_client(GstElement *element, guint64 id, GstStructure *peer, gint *count)
 {
     guint64 same;
@@ -37,6 +40,56 @@ TEST(test_client_signals)
         fail_unless_equals_int(g_atomic_int_get(&connected), round);
         fail_unless_equals_int(g_atomic_int_get(&disconnected), round);
     }
+}
+
+/* The channel's sender and its receiver in the list of channels, once both are there. */
+static void check_names(const gchar *address, const gchar *sender, const gchar *receiver)
+{
+    struct gpud_channel_info info = GPUD_INFO_INIT(info);
+    struct gpud_channel_list *list;
+    struct gpud_error error;
+    uint32_t count;
+
+    for (guint tries = 0; tries < 1000; tries++) {
+        fail_unless(gpud_channel_list_create(address, GPUD_SEC, &list, &count, NULL, &error) ==
+                        GPUD_OK,
+                    "%s", error.reason);
+        gboolean there = count == 1 &&
+                         gpud_channel_list_get_info(list, 0, &info, &error) == GPUD_OK &&
+                         info.links == 1;
+        if (there) {
+            fail_unless_equals_string(info.name, sender);
+            fail_unless_equals_string(info.link[0]->name, receiver);
+        }
+        gpud_channel_list_destroy(&list);
+        if (there)
+            return;
+        g_usleep(10000);
+    }
+    fail("the receiver is not listed");
+}
+
+/* Senders and receivers have the name that the application gave to their pipeline, else that of the
+ * program: GStreamer's own says nothing. */
+TEST(test_names_of_pipelines)
+{
+    g_autofree gchar *address = ends_address();
+    g_autoptr(EndsPipeline) sender = ends_pipeline(
+        "videotestsrc is-live=true ! " CAPS_SMALL " ! gpudirectsink address=%s", address);
+    g_autoptr(EndsPipeline) receiver =
+        ends_pipeline("gpudirectsrc address=%s ! fakesink sync=false", address);
+
+    gst_object_set_name(GST_OBJECT(sender), "studio1");
+    gst_element_set_state(sender, GST_STATE_PLAYING);
+    gst_element_set_state(receiver, GST_STATE_PLAYING);
+    check_names(address, "studio1", program_invocation_short_name);
+    gst_element_set_state(receiver, GST_STATE_NULL);
+    gst_element_set_state(sender, GST_STATE_NULL);
+    gst_object_set_name(GST_OBJECT(sender), "pipeline7");
+    gst_object_set_name(GST_OBJECT(receiver), "pipeline-of-studio2");
+    gst_element_set_state(sender, GST_STATE_PLAYING);
+    gst_element_set_state(receiver, GST_STATE_PLAYING);
+    check_names(address, program_invocation_short_name, "pipeline-of-studio2");
 }
 
 struct gate {

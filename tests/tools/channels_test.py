@@ -92,6 +92,39 @@ def check_all_users():
         end(process)
 
 
+def check_waiting():
+    """Receivers without a sender: of a bare name, and of a path elsewhere, seen in its folder, too. Of one that
+    was killed nothing is shown."""
+    elsewhere = f"unix:{runtime.name}/late"
+    ours, theirs, killed = receive("none"), receive(elsewhere), receive("none")
+
+    def waiting(*args):
+        return [(one["address"], one["pid"], one["name"]) for one in
+                run_json(INFO, "--channels", *args)["waiting"] if one["address"] in ("none", elsewhere)]
+    name = "gst-launch-1.0"
+    wait_for("three that wait", lambda: len(waiting()) == 3)
+    check(set(waiting()) == {("none", ours.pid, name), ("none", killed.pid, name), (elsewhere, theirs.pid, name)},
+          f"{waiting()}")
+    check(waiting("--directory", runtime.name) == [(elsewhere, theirs.pid, name)], "in its folder")
+    check(waiting(elsewhere) == [(elsewhere, theirs.pid, name)], "of the one that was asked for")
+    both = waiting("--directory", runtime.name, "--directory", f"{runtime.name}/gpudirect")
+    check(len(both) == 3, f"of two folders: {both}")
+    out = flowing(run(INFO, "--channels")[0])
+    check("Receivers that wait for a sender" in out and f"none process {ours.pid} ({name}), for " in out, f"{out}")
+    check('gpudirect_receivers_waiting{channel="none"} 2\n' in run(INFO, "--metrics")[0], "the metric")
+    killed.kill()
+    killed.wait()
+    wait_for("one that was killed waits no longer", lambda: len(waiting()) == 2)
+    sender = send("none")
+    wait_for("one that has its sender waits no longer", lambda: waiting() == [(elsewhere, theirs.pid, name)])
+    end(theirs)
+    check(waiting() == [] and not [one for one in os.listdir(runtime.name) if one.startswith(".waiting")],
+          "a receiver that has ended left something")
+    for process in (ours, sender):
+        process.kill()
+        process.wait()
+
+
 def receive(address):
     return launch("gpudirectsrc", f"address={address}", "!", "fakesink")
 
@@ -201,6 +234,8 @@ try:
     second.wait(DEADLINE)
     check(set(channels()) == {"cam1"}, f"{set(channels())} are left")
     check(not [name for name in os.listdir(f"{runtime.name}/gpudirect") if name.startswith(".unix")], "a sign is left")
+
+    check_waiting()
 
     for args, says in ((["--watch"], "--channels"), (["--channels", "--measure"], "--measure"),
                        (["cam1"], "no arguments without --channels"), (["--channels", "cam1", "cam2"], "one address"),

@@ -97,15 +97,24 @@ with tempfile.TemporaryDirectory() as shared:
     check('clock=(string)"same\\ host"' in said and "latency-p50=(guint64)" in said, "the latency is not known")
     check(not os.listdir(shared), f"left in the folder: {os.listdir(shared)}")
 
-    # A third container lists the channel by its folder.
-    containers = [send(shared, source=ENDLESS), receive(shared, "/run/elsewhere")]
+    # A third container lists the channel by its folder, and before that the receiver that waits.
+    containers = [receive(shared, "/run/elsewhere")]
     try:
-        def listed():
+        def ask():
             out, _ = Container(shared, "/run/third", INFO, "--channels", "--json", "--directory", "/run/third").end()
-            channels = schemas.require("channels.json", json.loads(out), "in a container")["channels"]
+            return schemas.require("channels.json", json.loads(out), "in a container")
+
+        waiting = wait_for("a receiver that waits", lambda: ask()["waiting"])
+        check(len(waiting) == 1 and waiting[0]["address"] == "unix:/run/third/cam1" and waiting[0]["pid"] is None and
+              waiting[0]["name"] == "gst-launch-1.0", f"what waits is {waiting}")
+        containers.insert(0, send(shared, source=ENDLESS))
+
+        def listed():
+            channels = ask()["channels"]
             found = channels and channels[0].get("receivers") and channels[0]["receivers"][0]["frames"] > 5
             return channels[0] if found else None
         channel = wait_for("the channel", listed)
+        check(not ask()["waiting"], "a receiver that has its sender waits")
         check(channel["address"] == "unix:/run/third/cam1" and channel["answered"] and channel["pid"] is None and
               channel["receivers"][0]["route"] == "map", f"the channel is {channel}")
 

@@ -136,8 +136,20 @@ def check_rules(text):
         check(used and not unknown, f"{name} uses {unknown}, which --metrics does not have")
     # Each alert at what it is for, and none at a stream that is well.
     own = 'channel="cam1",receiver="1",name="viewer",instance="here"'
+    own_up = 'gpudirect_channel_up{channel="cam1",instance="here"}'
     cases = {
-        None: [('gpudirect_channel_frame_age_seconds{channel="cam1",instance="here"}', "0.01x40"),
+        # A stream that is well, beside one whose sender ended with a goodbye, and one whose frames leave a GPU.
+        None: [('up{job="gpudirect",instance="here"}', "1x40"),
+               (own_up, "1x40"),
+               ('gpudirect_channel_black_seconds{channel="cam1",instance="here"}', "1x40"),
+               ('gpudirect_channel_frozen_seconds{channel="cam1",instance="here"}', "1x40"),
+               ('gpudirect_channel_silent_seconds{channel="cam1/audio",instance="here"}', "0.5x40"),
+               ('gpudirect_receivers_waiting{channel="cam1",instance="here"}', "0x40"),
+               ('gpudirect_channel_up{channel="cam2",instance="here"}', "1x10 0x30"),
+               ('gpudirect_channel_gone_seconds{channel="cam2",instance="here",how="ended"}', "_x10 0+5x30"),
+               (f'gpudirect_receiver_info{{{own},device="host",route="staged",reason="map: another device"}}', "1x40"),
+               ('gpudirect_channel_info{channel="cam1",instance="here",device="cuda:0"}', "1x40"),
+               ('gpudirect_channel_frame_age_seconds{channel="cam1",instance="here"}', "0.01x40"),
                ('gpudirect_channel_ended{channel="cam1",instance="here"}', "0x40"),
                (f'gpudirect_receiver_dropped_frames_total{{{own},cause="oldest"}}', "7x40"),
                (f'gpudirect_receiver_latency_seconds_bucket{{{own},le="0.001"}}', "0+250x40"),
@@ -148,6 +160,22 @@ def check_rules(text):
         "GpudirectNoSignal": [('gpudirect_channel_frame_age_seconds{channel="cam1",instance="here"}', "0+5x40"),
                               ('gpudirect_channel_ended{channel="cam1",instance="here"}', "0x40")],
         "GpudirectSenderSilent": [('gpudirect_channel_up{channel="cam1",instance="here"}', "0x40")],
+        "GpudirectSenderDied": [(own_up, "1x10 0x30"),
+                                ('gpudirect_channel_gone_seconds{channel="cam1",instance="here",how="died"}',
+                                 "_x10 0+5x30")],
+        "GpudirectChannelMissing": [('gpudirect_channel_up{channel="cam1",instance="here",expected="yes"}', "0x40"),
+                                    ('gpudirect_channel_gone_seconds{channel="cam1",instance="here",expected="yes",'
+                                     'how="never"}', "0+5x40")],
+        "GpudirectReceiversWaiting": [('gpudirect_receivers_waiting{channel="cam1",instance="here"}', "0x10 1x30")],
+        "GpudirectRouteDegraded": [(f'gpudirect_receiver_info{{{own},device="cuda:1",route="staged",'
+                                    'reason="peer: no link"}', "1x40"),
+                                   ('gpudirect_channel_info{channel="cam1",instance="here",device="cuda:0"}', "1x40")],
+        "GpudirectPictureBlack": [('gpudirect_channel_black_seconds{channel="cam1",instance="here"}', "0+5x40"),
+                                  ('gpudirect_channel_frozen_seconds{channel="cam1",instance="here"}', "0+5x40")],
+        "GpudirectPictureFrozen": [('gpudirect_channel_black_seconds{channel="cam1",instance="here"}', "1x40"),
+                                   ('gpudirect_channel_frozen_seconds{channel="cam1",instance="here"}', "0+5x40")],
+        "GpudirectSoundSilent": [('gpudirect_channel_silent_seconds{channel="cam1",instance="here"}', "0+5x40")],
+        "GpudirectMonitorDown": [('up{job="gpudirect",instance="here"}', "0x40")],
         "GpudirectLatency": [(f'gpudirect_receiver_latency_seconds_bucket{{{own},le="0.001"}}', "0+100x40"),
                              (f'gpudirect_receiver_latency_seconds_bucket{{{own},le="0.05"}}', "0+250x40"),
                              (f'gpudirect_receiver_latency_seconds_bucket{{{own},le="+Inf"}}', "0+250x40")],

@@ -168,6 +168,72 @@ static void test_flood(void)
     SAY("a channel's events push out its own alone");
 }
 
+/* --- channels that are not there -------------------------------------------------------------- */
+
+static struct monitor_channel *find(const struct monitor_model *model, const char *address,
+                                    enum monitor_presence presence)
+{
+    struct monitor_channel *channel = monitor_model_find(model, address);
+    CHECK(channel && channel->presence == presence, "%s is %s", address,
+          channel ? channel->state : "not known");
+    return channel;
+}
+
+static void update(struct monitor_model *model)
+{
+    monitor_model_update(model, g_get_monotonic_time(), ask(), NULL);
+}
+
+/* One that ends is remembered for a day; one that is expected stays. */
+static void test_memory(void)
+{
+    struct gpud_sender *brief = send_as("brief"), *steady = send_as("steady");
+    struct monitor_model *model = monitor_model_new();
+    GHashTable *expected = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+    const gint64 day = 24 * 60 * 60 * (gint64)G_USEC_PER_SEC, minute = 60 * (gint64)G_USEC_PER_SEC;
+    g_hash_table_add(expected, g_strdup("steady"));
+    monitor_model_expect(model, expected);
+    update(model);
+    find(model, "brief", MONITOR_THERE);
+    gpud_sender_destroy(&brief);
+    gpud_sender_destroy(&steady);
+    update(model);
+    struct monitor_channel *gone = find(model, "brief", MONITOR_GONE_SINCE);
+    CHECK(gone->end == CHANNELS_END_ORDERLY && gone->severity == MONITOR_OFF, "it is %s",
+          gone->state);
+    CHECK(find(model, "steady", MONITOR_GONE_SINCE)->severity == MONITOR_BAD,
+          "one that is expected may end");
+    gone->absent_since -= day - minute;
+    update(model);
+    find(model, "brief", MONITOR_GONE_SINCE)->absent_since -= 2 * minute;
+    find(model, "steady", MONITOR_GONE_SINCE)->absent_since -= day + minute;
+    update(model);
+    CHECK(!monitor_model_find(model, "brief"), "it is remembered for more than a day");
+    find(model, "steady", MONITOR_GONE_SINCE);
+    CHECK_EQUAL(monitor_model_dismiss(model, NULL), 0);
+    monitor_model_expect(model, NULL);
+    update(model);
+    CHECK(!monitor_model_find(model, "steady"), "what is expected no longer stays");
+    monitor_model_free(model);
+    SAY("channels that are gone are remembered for a day");
+}
+
+/* An answer that fails says nothing of a channel: it is not gone, and not well. */
+static void test_no_answer(void)
+{
+    struct gpud_sender *sender = send_as("steady");
+    struct monitor_model *model = monitor_model_new();
+    update(model);
+    monitor_model_update(model, g_get_monotonic_time(), NULL, "the folder cannot be read");
+    struct monitor_channel *channel = find(model, "steady", MONITOR_THERE);
+    CHECK(!channel->info.answered && channel->severity == MONITOR_BAD, "it is %s", channel->state);
+    update(model);
+    CHECK(find(model, "steady", MONITOR_THERE)->info.answered, "it does not answer again");
+    monitor_model_free(model);
+    gpud_sender_destroy(&sender);
+    SAY("a question that fails is no end");
+}
+
 int main(void)
 {
     char folder[] = "/tmp/gpud-model-XXXXXX";
@@ -176,6 +242,8 @@ int main(void)
     WORKS(gpud_context_create(NULL, &context, &e));
     test_late_answers();
     test_flood();
+    test_memory();
+    test_no_answer();
     gpud_context_destroy(&context);
     char *remove = g_strdup_printf("rm -rf %s", folder);
     int status = system(remove);

@@ -117,6 +117,33 @@ def check_keyboard(browser):
     check(browser.run("return document.activeElement.id") == "events", "the focus is lost")
 
 
+def check_sound(browser, pipelines):
+    pipelines.launch("audiotestsrc", "is-live=true", "!", "audio/x-raw,format=S16LE,rate=48000,channels=2,"
+                     "layout=interleaved", "!", "gpudirectsink", "address=cam2/audio")
+    wait_for_text(browser, "article", "48 kHz, 2 channels, S16LE")
+    wait_for_text(browser, "figcaption", "Sound")
+
+
+def check_holes(browser):
+    """Cards of different heights stand one below the other, with the same gap."""
+    browser.resize(1280, 900)
+    gaps = browser.run("""
+        const boxes = [...document.querySelectorAll('article')].map((one) => one.getBoundingClientRect());
+        return boxes.flatMap((box) => {
+            const below = boxes.filter((one) => Math.abs(one.left - box.left) < 2 && one.top > box.top)
+                .sort((a, b) => a.top - b.top)[0];
+            return below ? [below.top - box.bottom] : [];
+        })""")
+    check(gaps and max(gaps) < 24, f"the gaps between cards are {gaps}")
+
+
+def check_troubles(browser):
+    """The head counts the cards that are not well."""
+    cards, words = browser.run("return [document.querySelectorAll('.title .bad, .title .warn').length, "
+                               "document.getElementById('troubles').textContent]")
+    check(words == {0: "no trouble", 1: "1 trouble"}.get(cards, f"{cards} troubles"), f"{cards} cards are {words!r}")
+
+
 def check_page(browser, monitor):
     with Pipelines() as pipelines:
         strange = pathlib.Path(runtime.name) / NAME
@@ -138,6 +165,9 @@ def check_page(browser, monitor):
         check(NAME in text(browser, "#topology text"), "the topology has not the receiver")
         wait_for_text(browser, "dl", "≤")
         wait_for_text(browser, "article", "UYVY 640×360 at 50")
+        check_sound(browser, pipelines)
+        check_holes(browser)
+        check_troubles(browser)
         wait_for("a line in a chart", lambda: browser.run(
             "return document.querySelector('.chart .values').getAttribute('d').includes('L')"))
         check_names(browser)
@@ -150,6 +180,10 @@ def check_page(browser, monitor):
         wait_for_text(browser, "#events", "loses frames")
         wait_for_text(browser, "dd.warn", "replaced")
         wait_for_text(browser, "#alert", "loses frames")
+        wait_for("a channel whose receiver loses all is no good one", lambda: browser.run(
+            "return [...document.querySelectorAll('article')].some((one) => "
+            "one.querySelector('.title .bad')?.textContent.startsWith('Loses '))"))
+        check_troubles(browser)
         shoot(browser, "loss")
         slow.send_signal(signal.SIGCONT)
         sender.send_signal(signal.SIGSTOP)
@@ -157,8 +191,21 @@ def check_page(browser, monitor):
         check_names(browser)
         sender.send_signal(signal.SIGCONT)
         sender.kill()
-        wait_for("the card of a dead channel goes", lambda: "cam1" not in text(browser, "h3"))
-        wait_for_text(browser, "#events", "the sender is gone")
+        wait_for_text(browser, ".bad", "Died")
+        wait_for_text(browser, "article", "Gone since ")
+        wait_for_text(browser, ".waiting", "waits since")
+        wait_for_text(browser, "#events", "has died, without a goodbye")
+        check_troubles(browser)
+        check(text(browser, "figcaption").count("Died") == 1, "the picture's place says something else")
+        check("waits" in text(browser, "#topology text"), "the topology has not the receiver that waits")
+        check_names(browser)
+        check_contrast(browser)
+        shoot(browser, "gone")
+        check_phone(browser)
+        browser.run("document.querySelector(`button[aria-label='Dismiss cam1']`).click()")
+        wait_for_text(browser, "article", "It was never there")
+        slow.kill()
+        wait_for("the card goes with its receiver", lambda: "cam1" not in text(browser, "h3"))
         check("cam2" in text(browser, "h3"), "the other channel")
         check(not browser.log_lines(), "the browser complains")
 

@@ -13,14 +13,11 @@ import signal
 import socket
 import subprocess
 import tempfile
-import urllib.parse
-import urllib.request
 
 import schemas
-from monitors import MONITOR, Monitor, Pipelines, wait_for_frames
+from monitors import MONITOR, MONITORING, Monitor, Pipelines, Prometheus, wait_for_frames
 from tool import DEADLINE, check, run, skip, wait_for
 
-MONITORING = pathlib.Path(__file__).resolve().parents[2] / "pipelines" / "monitoring"
 TOKEN = "a-token-of-this-test-0123456789"
 
 if not shutil.which("gst-launch-1.0"):
@@ -46,6 +43,7 @@ def check_refusals():
             (["--token-file", "/dev/zero"], 1, "only its user can read"),
             (["--directory", str(folder / "none")], 1, "No such file"),
             (["--directory", str(folder), "--all-users"], 2, "do not go together"),
+            (["--watch-content", "--no-thumbnails"], 2, "do not go together"),
             (["--tui"], 1, "needs a terminal"),
             (["--nonsense"], 2, "--nonsense")):
         out, err = run(MONITOR, *args, status=status)
@@ -128,33 +126,9 @@ def check_metrics(monitor):
           b"# TYPE gpudirect_channel_frames counter\n" in text and b"# UNIT " in text, f"OpenMetrics: {headers}")
 
 
-def start_prometheus(monitor):
-    """A real one, with the configuration in pipelines/monitoring; None: it is not installed."""
-    if not shutil.which("prometheus"):
-        print("a real Prometheus: not tried (./tools/setup check installs it)")
-        return None, 0
-    config = folder / "prometheus.yml"
-    text = (MONITORING / "prometheus.yml").read_text().replace("127.0.0.1:8477", f"127.0.0.1:{monitor.port}")
-    config.write_text(text.replace("scrape_interval: 5s", "scrape_interval: 1s")
-                      .replace("alerts.yml", str(MONITORING / "alerts.yml")))
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    return subprocess.Popen(
-        ["prometheus", f"--config.file={config}", f"--storage.tsdb.path={folder / 'prometheus'}",
-         f"--web.listen-address=127.0.0.1:{port}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL), port
-
-
-def check_prometheus(port):
+def check_prometheus(prometheus):
     """It scrapes the monitor."""
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-
-    def query(words):
-        with contextlib.suppress(OSError):
-            url = f"http://127.0.0.1:{port}/api/v1/query?query={urllib.parse.quote(words)}"
-            with opener.open(url, timeout=DEADLINE) as answer:
-                return json.load(answer)["data"]["result"]
-        return None
+    query = prometheus.query
     wait_for("Prometheus has the latencies", lambda: query(
             'histogram_quantile(0.99, gpudirect_receiver_latency_seconds_bucket{channel="cam1"})'), DEADLINE)
     check(query('up{job="gpudirect"}')[0]["value"][1] == "1", "the scrape failed")
@@ -205,14 +179,126 @@ def check_ends(monitor, sender, receiver, pipelines):
     check(monitor.has_event("silent", "is stopped"), "a sender that stops is no event")
     sender.send_signal(signal.SIGCONT)
     wait_for("it goes on", lambda: monitor.channel("cam1")["answered"])
-    sender.kill()
-    wait_for("it is gone", lambda: not monitor.channel("cam1"))
-    check(monitor.has_event("gone", "the sender is gone"), "a killed sender is no event")
-    check(monitor.ask("/api/thumbnail?channel=cam1")[0] == 404, "a picture of what is gone")
+    check_gone(monitor, sender, pipelines)
     events = monitor.state()["events"]
     check([event["number"] for event in events] == list(range(1, len(events) + 1)), "numbers of events")
     last = json.loads(monitor.ask(f"/api/state?after={len(events) - 1}")[2])["events"]
     check(len(last) >= 1 and last[0]["number"] == len(events), "events after one")
+
+
+def check_gone(monitor, sender, pipelines):
+    """A sender that is killed while a receiver waits, and one that says goodbye, are remembered until they are back, or
+    dismissed; each says how it ended."""
+    sender.kill()
+    gone = wait_for("it is gone", lambda: is_gone(monitor.channel("cam1")))
+    check(gone["end"] == "death" and gone["severity"] == "bad" and gone["state"] == "Died" and not gone["answered"],
+          f"a killed sender is {gone}")
+    check(monitor.has_event("gone", "has died, without a goodbye"), "a killed sender is no event")
+    check(monitor.ask("/api/thumbnail?channel=cam1")[0] == 404, "a picture of what is gone")
+    waiting = wait_for("the receiver waits", lambda: monitor.channel("cam1")["waiting"])
+    check(len(waiting) == 1 and waiting[0]["name"] == "gst-launch-1.0" and waiting[0]["pid"] and
+          waiting[0]["since_s"] >= gone["absent_since_s"] - 5, f"what waits is {waiting}")
+    text = monitor.ask("/metrics")[2].decode()
+    for sample in ('gpudirect_channel_up{channel="cam1"} 0\n',
+                   'gpudirect_channel_gone_seconds{channel="cam1",how="died"} ',
+                   'gpudirect_receivers_waiting{channel="cam1"} 1\n'):
+        check(sample in text, f"no {sample!r} in {text}")
+    again = pipelines.send("cam1")
+    wait_for_frames(monitor, "cam1", 1)
+    check(monitor.has_event("channel", "back, of gst-launch-1.0"), "its return is no event")
+    check(not monitor.channel("cam1")["waiting"] and "gone_seconds{" not in monitor.ask("/metrics")[2].decode(),
+          "it is gone, and there")
+    again.send_signal(signal.SIGINT)
+    gone = wait_for("it has ended", lambda: is_gone(monitor.channel("cam1")))
+    check(gone["end"] == "goodbye" and gone["state"] == "Ended", f"a sender that said goodbye is {gone}")
+    # One is dismissed; it stays as long as its receiver waits.
+    other = pipelines.send("cam5")
+    wait_for_frames(monitor, "cam5", 0)
+    other.kill()
+    wait_for("it is gone, too", lambda: is_gone(monitor.channel("cam5")))
+    check(monitor.dismiss("cam5") == 200 and not monitor.channel("cam5"), "a channel is not dismissed")
+    check(monitor.dismiss("cam5") == 404 and monitor.dismiss("cam2") == 404, "what is not gone is dismissed")
+    check(monitor.dismiss() == 200, "not all of them are dismissed")
+    left = monitor.channel("cam1")
+    check(left["presence"] == "never" and left["waiting"] and left["state"] == "No sender", f"it is {left}")
+
+
+def is_gone(channel):
+    return channel if channel and channel["presence"] == "gone" else None
+
+
+def check_dismiss(monitor):
+    """What a page of another site can send is refused."""
+    own = {"X-Gpudirect": "dismiss"}
+    for method, headers, wanted in (("GET", own, 405), ("PUT", own, 405), ("OPTIONS", own, 405), ("POST", {}, 403),
+                                    ("POST", {"X-Gpudirect": "x"}, 403),
+                                    ("POST", {"Content-Type": "text/plain", "Origin": "http://evil.example"}, 403),
+                                    ("POST", own | {"Host": "evil.example"}, 421), ("POST", own, 200)):
+        status = monitor.ask("/api/dismiss", method, headers)[0]
+        check(status == wanted, f"{method} with {headers}: {status}")
+    check(monitor.ask("/api/dismiss", "POST", own, body=b"x")[0] == 413, "a body is taken")
+
+
+def check_expected():
+    """Of a file, and of a folder of files, which may change; what is wrong in them is said."""
+    lists = folder / "lists"
+    lists.mkdir()
+    (lists / "studio").write_text("cam1\n  cam7/audio  # sound\n\n# none\n")
+    (lists / ".hidden").write_text("nonsense nonsense\n")
+    single = folder / "list"
+    single.write_text("unix:/nowhere/cam8\n")
+    for text, says in (("cam1\ncam 2\n", 'line 2: "cam 2" is no address'), ("/run/cam1\n", "is no address"),
+                       ("rdma://10.0.0.1:7174/\n", "is no address"), (".cam\n", "is no address")):
+        wrong = folder / "wrong"
+        wrong.write_text(text)
+        check(says in run(MONITOR, "--expect", str(wrong), status=1)[1], f"a list with {text!r}")
+    check("No such file" in run(MONITOR, "--expect", str(folder / "none"), status=1)[1], "a list that is not there")
+    monitor = Monitor("--expect", str(lists), "--expect", str(single))
+    try:
+        for address in ("cam1", "cam7/audio", "unix:/nowhere/cam8"):
+            channel = wait_for("what is expected", lambda: monitor.channel(address))
+            check(channel["presence"] == "never" and channel["expected"] and channel["state"] == "Never there" and
+                  channel["severity"] == "bad", f"{channel}")
+        check(monitor.state()["notes"] == [], f"{monitor.state()['notes']}")
+        text = monitor.ask("/metrics")[2].decode()
+        check('gpudirect_channel_up{channel="cam1",expected="yes"} 0\n' in text and
+              'gpudirect_channel_gone_seconds{channel="cam1",expected="yes",how="never"} ' in text, text)
+        check(monitor.dismiss("cam1") == 404, "what is expected is dismissed")
+        single.write_text("cam9\n")
+        wait_for("the list that changed", lambda: monitor.channel("cam9") and not monitor.channel("unix:/nowhere/cam8"))
+        single.write_text("cam 9\n")
+        wait_for("a note on what is wrong now", lambda: "is no address" in "".join(monitor.state()["notes"]))
+        check(monitor.channel("cam9")["expected"], "the list that was right is forgotten")
+    finally:
+        monitor.kill()
+
+
+def check_folders(pipelines):
+    """Two of them are both; one that goes, with its sender, is no end of what is known."""
+    studios = [folder / "studio1", folder / "studio2"]
+    for studio in studios:
+        studio.mkdir()
+    senders = [pipelines.send(f"unix:{studio}/cam") for studio in studios]
+    receiver = pipelines.receive(f"unix:{studios[0]}/cam")
+    monitor = Monitor(*(f"--directory={studio}" for studio in studios))
+    try:
+        addresses = [f"unix:{studio}/cam" for studio in studios]
+        for address, receivers in zip(addresses, (1, 0)):
+            wait_for_frames(monitor, address, receivers)
+        senders[0].kill()
+        gone = wait_for("its end", lambda: is_gone(monitor.channel(addresses[0])))
+        check(gone["end"] == "death", f"{gone}")
+        wait_for("its receiver waits", lambda: monitor.channel(addresses[0])["waiting"])
+        senders[1].kill()
+        senders[1].wait()
+        shutil.rmtree(studios[1])
+        gone = wait_for("the other's end", lambda: is_gone(monitor.channel(addresses[1])))
+        check(gone["end"] in ("death", "unknown"), f"{gone}")
+        check(monitor.channel(addresses[0]), "the first is forgotten")
+        receiver.kill()
+        wait_for("nobody waits", lambda: not monitor.channel(addresses[0])["waiting"])
+    finally:
+        monitor.kill()
 
 
 def check_addresses():
@@ -230,13 +316,20 @@ def check_addresses():
 
 token = check_refusals()
 check_addresses()
+check_expected()
 check_token(token)
 with Pipelines() as pipelines:
+    check_folders(pipelines)
     monitor = Monitor()
-    prometheus, port = start_prometheus(monitor)
+    prometheus = None
+    if Prometheus.missing:
+        print(f"a real Prometheus: not tried, {Prometheus.missing}")
+    else:
+        prometheus = Prometheus(monitor, folder, MONITORING / "prometheus.yml", MONITORING / "alerts.yml")
     try:
         check(monitor.state()["channels"] == [], "a channel out of nothing")
         check_requests(monitor)
+        check_dismiss(monitor)
         check_nonsense(monitor)
         for address, form, device in (("cam2", "v210", "host"), ("cam3", "NV12", "opencl:0"), ("cam1", "UYVY", "host")):
             sender = pipelines.send(address, form, sink=(f"device={device}", "slow-receiver=block"))
@@ -247,7 +340,7 @@ with Pipelines() as pipelines:
               all(0 < len(one["rate_hz"]) <= 600 for one in history["channels"]), "the history")
         check_metrics(monitor)
         if prometheus:
-            check_prometheus(port)
+            check_prometheus(prometheus)
         check_ends(monitor, sender, receiver, pipelines)
         # While pictures are taken, one of a sender that hangs.
         hanging = pipelines.send("cam4")
@@ -258,5 +351,4 @@ with Pipelines() as pipelines:
     finally:
         monitor.kill()
         if prometheus:
-            prometheus.kill()
-            prometheus.wait()
+            prometheus.close()

@@ -3,17 +3,23 @@
 
 """gpudirect-monitor, a client of its page, and pipelines that it shows."""
 
+import contextlib
 import http.client
 import json
 import os
+import pathlib
+import shutil
 import signal
+import socket
 import subprocess
 import urllib.parse
+import urllib.request
 
 import schemas
 from tool import DEADLINE, check, wait_for
 
 MONITOR = os.environ["GPUDIRECT_MONITOR"]
+MONITORING = pathlib.Path(__file__).resolve().parents[2] / "pipelines" / "monitoring"
 CAPS = "video/x-raw,format={},width=640,height=360,framerate=50/1"
 
 
@@ -43,6 +49,11 @@ class Monitor:
     def channel(self, address):
         return next((one for one in self.state()["channels"] if one["address"] == address), None)
 
+    def dismiss(self, address=None):
+        """The status of the answer."""
+        query = f"?channel={urllib.parse.quote(address)}" if address else ""
+        return self.ask(f"/api/dismiss{query}", "POST", {"X-Gpudirect": "dismiss"})[0]
+
     def has_event(self, kind, text):
         return any(event["kind"] == kind and text in event["text"] for event in self.state()["events"])
 
@@ -54,6 +65,46 @@ class Monitor:
         self.process.kill()
         self.process.wait()
         self.process.stdout.close()
+
+
+class Prometheus:
+    """A real one, with a configuration and rules of pipelines/monitoring, which looks once a second."""
+
+    missing = None if shutil.which("prometheus") else "prometheus is not installed (./tools/setup check installs it)"
+
+    def __init__(self, monitor, folder, shipped, rules):
+        config = folder / shipped.name
+        text = shipped.read_text().replace("127.0.0.1:8477", f"127.0.0.1:{monitor.port}")
+        config.write_text(text.replace("scrape_interval: 5s", "scrape_interval: 1s\n  evaluation_interval: 1s")
+                          .replace("alerts.yml", str(rules)))
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self.process = subprocess.Popen(
+            ["prometheus", f"--config.file={config}", f"--storage.tsdb.path={folder / 'prometheus'}",
+             f"--web.listen-address=127.0.0.1:{self.port}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def ask(self, path):
+        """The data of its answer; None: it does not answer yet."""
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        with contextlib.suppress(OSError):
+            with opener.open(f"http://127.0.0.1:{self.port}/api/v1/{path}", timeout=DEADLINE) as answer:
+                return json.load(answer)["data"]
+        return None
+
+    def query(self, words):
+        data = self.ask(f"query?query={urllib.parse.quote(words)}")
+        return data and data["result"]
+
+    def alerts(self):
+        """By (name, channel): "pending" or "firing"; None: it does not answer yet."""
+        data = self.ask("alerts")
+        return data and {(alert["labels"]["alertname"], alert["labels"].get("channel")): alert["state"]
+                         for alert in data["alerts"]}
+
+    def close(self):
+        self.process.kill()
+        self.process.wait()
 
 
 class Pipelines:

@@ -5,6 +5,7 @@
  * not hold up the others. */
 #include "channels/ask.h"
 
+#include <errno.h>
 #include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,9 +18,27 @@
 struct question {
     char *address; /* of gpud_channel_list_create() */
     struct channels_folder *folder;
-    bool is_extra; /* one of the scope's `more` */
+    bool is_extra; /* may fail */
     struct gpud_error error;
 };
+
+/* Beside the socket of an address, or all of a folder. */
+static void read_waiting(struct question *question)
+{
+    struct channels_folder *folder = question->folder;
+    const char *address = question->address;
+    if (address && g_str_has_prefix(address, "unix:/") && !g_str_has_suffix(address, "/")) {
+        char *beside = g_path_get_dirname(address + strlen("unix:"));
+        folder->waiting = channels_read_waiting(beside, address);
+        g_free(beside);
+    } else if (address && g_str_has_prefix(address, "unix:/")) {
+        char *path = g_strndup(address + strlen("unix:"), strlen(address) - strlen("unix:/"));
+        folder->waiting = channels_read_waiting(path, NULL);
+        g_free(path);
+    } else {
+        folder->waiting = channels_read_waiting(folder->search.directory, address);
+    }
+}
 
 static gpointer ask(gpointer data)
 {
@@ -27,6 +46,7 @@ static gpointer ask(gpointer data)
     struct channels_folder *folder = question->folder;
     gpud_channel_list_create(question->address, ANSWER_TIMEOUT, &folder->channels, &folder->count,
                              &folder->search, &question->error);
+    read_waiting(question);
     return NULL;
 }
 
@@ -35,6 +55,8 @@ static void folder_free(gpointer data)
     struct channels_folder *folder = data;
     if (folder)
         gpud_channel_list_destroy(&folder->channels);
+    if (folder && folder->waiting)
+        g_ptr_array_unref(folder->waiting);
     g_free(folder);
 }
 
@@ -54,6 +76,18 @@ static void question_free(gpointer data)
     folder_free(question->folder);
     g_free(question->address);
     g_free(question);
+}
+
+/* Folders of services, which only root can make there (RuntimeDirectory=gpudirect-NAME of a unit),
+ * and the runtime directories of services that have one of their own. */
+static void add_services(GPtrArray *questions, const char *pattern)
+{
+    glob_t found;
+    if (glob(pattern, GLOB_ONLYDIR, NULL, &found) != 0)
+        return;
+    for (size_t i = 0; i < found.gl_pathc; i++)
+        add(questions, g_strdup_printf("unix:%s/", found.gl_pathv[i]));
+    globfree(&found);
 }
 
 /* Adds folders that belong to the user with the number in the path, because any user can make a
@@ -103,15 +137,50 @@ static GPtrArray *take_folders(const GPtrArray *questions)
     return folders;
 }
 
+char **channels_resolve_folders(char *const *given, struct gpud_error *error)
+{
+    GPtrArray *folders = g_ptr_array_new_with_free_func(g_free);
+    for (; *given; given++) {
+        char *folder = realpath(*given, NULL);
+        if (!folder) {
+            g_snprintf(error->reason, sizeof(error->reason), "cannot look for channels in %s: %s",
+                       *given, g_strerror(errno));
+            g_ptr_array_unref(folders);
+            return NULL;
+        }
+        g_ptr_array_add(folders, g_strdup(folder));
+        free(folder);
+    }
+    g_ptr_array_add(folders, NULL);
+    return (char **)g_ptr_array_free(folders, FALSE);
+}
+
+/* The first of those that have to work: this user's channels, or the folders. */
+static const struct question *find_failure(const GPtrArray *questions,
+                                           const struct channels_scope *scope)
+{
+    guint count = scope->folders ? g_strv_length((char **)scope->folders) : 1;
+    for (guint i = 0; i < count; i++) {
+        const struct question *question = questions->pdata[i];
+        if (!question->is_extra && !question->folder->channels)
+            return question;
+    }
+    return NULL;
+}
+
 GPtrArray *channels_ask(const struct channels_scope *scope, struct gpud_error *error)
 {
     GPtrArray *questions = g_ptr_array_new_with_free_func(question_free);
     GPtrArray *folders = NULL;
-    add(questions,
-        scope->folder ? g_strdup_printf("unix:%s/", scope->folder) : g_strdup(scope->address));
+    if (!scope->folders)
+        add(questions, g_strdup(scope->address));
+    for (char *const *folder = scope->folders; folder && *folder; folder++)
+        add(questions, g_strdup_printf("unix:%s/", *folder))->is_extra = scope->tolerant;
     if (scope->all_users) {
         add_users(questions, "/run/user/*/gpudirect", "/run/user/%u/gpudirect");
         add_users(questions, "/tmp/gpudirect-*", "/tmp/gpudirect-%u");
+        add_services(questions, "/run/gpudirect-*");
+        add_services(questions, "/run/gpudirect-*/gpudirect");
     }
     for (char *const *more = scope->more; more && *more; more++)
         add(questions, g_strdup(*more))->is_extra = true;
@@ -121,11 +190,11 @@ GPtrArray *channels_ask(const struct channels_scope *scope, struct gpud_error *e
     for (guint i = 0; i < questions->len; i++)
         g_thread_join(threads[i]);
     g_free(threads);
-    struct question *first = questions->pdata[0];
-    if (first->folder->channels)
-        folders = take_folders(questions);
+    const struct question *failed = find_failure(questions, scope);
+    if (failed)
+        *error = failed->error;
     else
-        *error = first->error;
+        folders = take_folders(questions);
     g_ptr_array_unref(questions);
     return folders;
 }
@@ -148,4 +217,79 @@ GPtrArray *channels_collect(const GPtrArray *folders)
     }
     g_hash_table_unref(seen);
     return channels;
+}
+
+static guint hash_waiter(gconstpointer data)
+{
+    const struct channels_waiter *waiter = data;
+    return g_str_hash(waiter->address) ^ g_int64_hash(&waiter->since);
+}
+
+static gboolean is_same_waiter(gconstpointer a, gconstpointer b)
+{
+    const struct channels_waiter *x = a, *y = b;
+    return x->since == y->since && x->pid == y->pid && strcmp(x->address, y->address) == 0 &&
+           strcmp(x->name, y->name) == 0;
+}
+
+static gint compare_waiters(gconstpointer a, gconstpointer b)
+{
+    const struct channels_waiter *const *x = a, *const *y = b;
+    int order = strcmp((*x)->address, (*y)->address);
+    return order ? order : ((*x)->since > (*y)->since) - ((*x)->since < (*y)->since);
+}
+
+GPtrArray *channels_collect_waiting(const GPtrArray *folders)
+{
+    GPtrArray *waiters = g_ptr_array_new();
+    GHashTable *seen = g_hash_table_new(hash_waiter, is_same_waiter);
+    for (guint i = 0; i < folders->len; i++) {
+        const struct channels_folder *folder = folders->pdata[i];
+        for (guint j = 0; folder->waiting && j < folder->waiting->len; j++)
+            if (g_hash_table_add(seen, folder->waiting->pdata[j]))
+                g_ptr_array_add(waiters, folder->waiting->pdata[j]);
+    }
+    g_hash_table_unref(seen);
+    g_ptr_array_sort(waiters, compare_waiters);
+    return waiters;
+}
+
+/* The socket of an address: its own, or, of one on a network, that for questions about it, as
+ * core/wire/unix/registry.h has them. directory: of bare names. To be freed with g_free(). */
+static char *find_socket(const char *directory, const char *address)
+{
+    bool is_network = g_str_has_prefix(address, "rdma://");
+    if (g_str_has_prefix(address, "unix:"))
+        return g_strdup(address + strlen("unix:"));
+    char *entry =
+        is_network ? g_strconcat(".rdma!", address + strlen("rdma://"), NULL) : g_strdup(address);
+    char *path = g_build_filename(directory, g_strdelimit(entry, "/", '!'), NULL);
+    g_free(entry);
+    return path;
+}
+
+/* Of a sender on another host nothing is left here, however it ends. */
+static enum channels_end find_end_in(const char *directory, const char *address)
+{
+    struct stat st;
+    enum channels_end end = CHANNELS_END_UNKNOWN;
+    char *path = find_socket(directory, address);
+    char *folder = g_path_get_dirname(path);
+    if (lstat(path, &st) == 0)
+        end = CHANNELS_END_DEATH;
+    else if (!g_str_has_prefix(address, "rdma://") && lstat(folder, &st) == 0)
+        end = CHANNELS_END_ORDERLY;
+    g_free(folder);
+    g_free(path);
+    return end;
+}
+
+enum channels_end channels_find_end(const GPtrArray *folders, const char *address)
+{
+    enum channels_end end = CHANNELS_END_UNKNOWN;
+    for (guint i = 0; i < folders->len; i++) {
+        const struct channels_folder *folder = folders->pdata[i];
+        end = MAX(end, find_end_in(folder->search.directory, address));
+    }
+    return end;
 }

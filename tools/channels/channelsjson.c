@@ -144,6 +144,21 @@ static void add_folders(JsonBuilder *builder, const GPtrArray *folders)
     json_builder_end_array(builder);
 }
 
+void channels_put_waiting(JsonBuilder *builder, const GPtrArray *waiters)
+{
+    json_begin_array(builder, "waiting");
+    for (guint i = 0; i < waiters->len; i++) {
+        const struct channels_waiter *waiter = waiters->pdata[i];
+        json_builder_begin_object(builder);
+        json_put_string(builder, "address", waiter->address);
+        json_put_text(builder, "name", waiter->name);
+        json_put_int_if(builder, "pid", waiter->pid > 0, waiter->pid);
+        json_put_number(builder, "since_s", (double)waiter->since / 1e6);
+        json_builder_end_object(builder);
+    }
+    json_builder_end_array(builder);
+}
+
 void channels_print_json(const GPtrArray *folders, bool pretty)
 {
     const struct channels_folder *first = folders->pdata[0];
@@ -159,6 +174,9 @@ void channels_print_json(const GPtrArray *folders, bool pretty)
             add_channel(builder, folder->channels, j);
     }
     json_builder_end_array(builder);
+    GPtrArray *waiters = channels_collect_waiting(folders);
+    channels_put_waiting(builder, waiters);
+    g_ptr_array_unref(waiters);
     json_builder_end_object(builder);
     json_print(builder, pretty);
 }

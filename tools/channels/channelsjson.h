@@ -17,6 +17,9 @@ void channels_print_json(const GPtrArray *folders, bool pretty);
 void channels_put_channel(JsonBuilder *builder, const struct gpud_channel_info *info);
 void channels_put_receiver(JsonBuilder *builder, const struct gpud_link_info *link);
 
+/* Adds an array "waiting" of struct channels_waiter. */
+void channels_put_waiting(JsonBuilder *builder, const GPtrArray *waiters);
+
 const char *channels_phase_name(enum gpud_link_phase phase);
 const char *channels_policy_name(enum gpud_slow_receiver policy);
 

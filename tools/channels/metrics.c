@@ -17,7 +17,7 @@ enum type { COUNTER, GAUGE, INFO, HISTOGRAM };
 struct out {
     GString *text;
     bool openmetrics;
-    GPtrArray *channels; /* struct gpud_channel_info, each address once */
+    const GPtrArray *channels; /* struct metrics_channel, each address once */
 };
 
 /* One sample: its labels are built first, its value last. */
@@ -39,6 +39,8 @@ struct family {
     } part[4];
     /* NAN: unknown, and there is no sample. */
     double (*gauge)(const struct gpud_channel_info *channel, const struct gpud_link_info *link);
+    /* Likewise; also of a channel that does not answer, or is not there. */
+    double (*watch)(const struct metrics_channel *channel);
     void (*labels)(struct sample *sample, const struct gpud_channel_info *channel,
                    const struct gpud_link_info *link);
 };
@@ -143,9 +145,38 @@ static void receiver_labels(struct sample *sample, const struct gpud_channel_inf
     put_label(sample, "state", channels_phase_name(link->phase));
 }
 
-static double up(const struct gpud_channel_info *channel, const struct gpud_link_info *link)
+/* Of a channel of another host it is not known. */
+static double up(const struct metrics_channel *channel)
 {
-    return channel->answered;
+    if (channel->info.receiver_pid)
+        return NAN;
+    return channel->is_there || channel->expected || channel->gone_how ? channel->info.answered
+                                                                       : NAN;
+}
+
+static double gone(const struct metrics_channel *channel)
+{
+    return channel->gone_how ? channel->gone_s : NAN;
+}
+
+static double frozen(const struct metrics_channel *channel)
+{
+    return channel->frozen_s;
+}
+
+static double black(const struct metrics_channel *channel)
+{
+    return channel->black_s;
+}
+
+static double silent(const struct metrics_channel *channel)
+{
+    return channel->silent_s;
+}
+
+static double waiting(const struct metrics_channel *channel)
+{
+    return channel->waiting;
 }
 
 static double rate(const struct gpud_channel_info *channel, const struct gpud_link_info *link)
@@ -196,7 +227,7 @@ static double held(const struct gpud_channel_info *channel, const struct gpud_li
     return link->held;
 }
 
-static double waiting(const struct gpud_channel_info *channel, const struct gpud_link_info *link)
+static double untaken(const struct gpud_channel_info *channel, const struct gpud_link_info *link)
 {
     return (double)link->waiting;
 }
@@ -213,7 +244,9 @@ static double latency_max(const struct gpud_channel_info *channel,
 /* clang-format off */
 static const struct family families[] = {
     {"build", INFO, NULL, "The version of the library.", .labels = build_labels},
-    {"channel_up", GAUGE, NULL, "1 if the channel's sender answers, 0 if not.", .gauge = up},
+    {"channel_up", GAUGE, NULL,
+     "1 if the channel's sender answers, 0 if not; a monitor knows of those that are gone, too.",
+     .watch = up},
     {"channel", INFO, NULL, "What a channel sends, and from where.", .labels = channel_labels},
     {"channel_frames", COUNTER, NULL, "Frames submitted.", .part = {{NULL, CHANNEL(frames)}}},
     {"channel_delivered_frames", COUNTER, NULL, "Frames taken, summed over receivers.",
@@ -241,6 +274,17 @@ static const struct family families[] = {
     {"channel_ended", GAUGE, NULL, "1 if the stream is over, 0 if not.", .gauge = ended},
     {"channel_slots", GAUGE, NULL, "Frames in flight for each receiver, at most.", .gauge = slots},
     {"channel_receivers", GAUGE, NULL, "Receivers that are connected.", .gauge = receivers},
+    {"channel_gone_seconds", GAUGE, "seconds",
+     "Time since the sender died, ended (with a goodbye) or went (unknown how), or since the "
+     "monitor misses one that is expected and was never there; the label how says which.",
+     .watch = gone},
+    {"channel_frozen_seconds", GAUGE, "seconds",
+     "Time since the picture last changed; of a monitor with --watch-content.", .watch = frozen},
+    {"channel_black_seconds", GAUGE, "seconds",
+     "Time since the picture was last not black; likewise.", .watch = black},
+    {"channel_silent_seconds", GAUGE, "seconds",
+     "Time since there was sound above -60 dBFS; likewise.", .watch = silent},
+    {"receivers_waiting", GAUGE, NULL, "Receivers that wait for a sender.", .watch = waiting},
     {"receiver", INFO, NULL, "Where a receiver is, its route, and why it has no better one.", true,
      .labels = receiver_labels},
     {"receiver_delivered_frames", COUNTER, NULL,
@@ -266,7 +310,7 @@ static const struct family families[] = {
     {"receiver_held_frames", GAUGE, NULL, "Frames that the receiver has not given back.", true,
      .gauge = held},
     {"receiver_waiting_frames", GAUGE, NULL, "Frames that the receiver can still take.", true,
-     .gauge = waiting},
+     .gauge = untaken},
     {"receiver_latency_seconds", HISTOGRAM, "seconds",
      "Time from submit to acquire; missing where sender and receiver have no common clock.", true},
     {"receiver_latency_max_seconds", GAUGE, "seconds", "The longest of these so far.", true,
@@ -355,6 +399,22 @@ static void put_head(struct out *out, const struct family *family)
         g_string_append_printf(out->text, "# UNIT gpudirect_%s %s\n", family->name, family->unit);
 }
 
+static void put_watch(struct out *out, const struct family *family,
+                      const struct metrics_channel *channel)
+{
+    struct sample sample;
+    double value = family->watch(channel);
+    if (isnan(value))
+        return;
+    begin(&sample, out, family->name, "");
+    put_identity(&sample, &channel->info, NULL);
+    if (channel->expected)
+        put_label(&sample, "expected", "yes");
+    if (family->watch == gone)
+        put_label(&sample, "how", channel->gone_how);
+    end(&sample, "%.10g", value);
+}
+
 static void put_family(struct out *out, const struct family *family)
 {
     put_head(out, family);
@@ -363,26 +423,60 @@ static void put_family(struct out *out, const struct family *family)
         return;
     }
     for (guint i = 0; i < out->channels->len; i++) {
-        const struct gpud_channel_info *channel = out->channels->pdata[i];
-        bool always = family->gauge == up || family->labels == channel_labels;
-        if (!channel->answered && !always)
+        const struct metrics_channel *channel = out->channels->pdata[i];
+        const struct gpud_channel_info *info = &channel->info;
+        if (family->watch)
+            put_watch(out, family, channel);
+        if (family->watch || !channel->is_there ||
+            (!info->answered && family->labels != channel_labels))
             continue;
-        for (uint32_t j = 0; family->of_receivers && j < channel->links; j++)
-            put(out, family, channel, channel->link[j]);
+        for (uint32_t j = 0; family->of_receivers && j < info->links; j++)
+            put(out, family, info, info->link[j]);
         if (!family->of_receivers)
-            put(out, family, channel, NULL);
+            put(out, family, info, NULL);
     }
 }
 
-GString *channels_format_metrics(const GPtrArray *folders, bool openmetrics)
+GString *metrics_format(const GPtrArray *channels, bool openmetrics)
 {
-    struct out out = {.text = g_string_new(NULL),
-                      .openmetrics = openmetrics,
-                      .channels = channels_collect(folders)};
+    struct out out = {.text = g_string_new(NULL), .openmetrics = openmetrics, .channels = channels};
     for (size_t i = 0; i < G_N_ELEMENTS(families); i++)
         put_family(&out, &families[i]);
     if (openmetrics)
         g_string_append(out.text, "# EOF\n");
-    g_ptr_array_unref(out.channels);
     return out.text;
+}
+
+/* --- channels ------------------------------------------------------------------------------ */
+
+struct metrics_channel *metrics_find(GPtrArray *channels, const char *address)
+{
+    for (guint i = 0; i < channels->len; i++) {
+        struct metrics_channel *channel = channels->pdata[i];
+        if (strcmp(channel->info.address, address) == 0)
+            return channel;
+    }
+    struct metrics_channel *channel = g_new0(struct metrics_channel, 1);
+    g_strlcpy(channel->info.address, address, sizeof(channel->info.address));
+    channel->frozen_s = channel->black_s = channel->silent_s = NAN;
+    g_ptr_array_add(channels, channel);
+    return channel;
+}
+
+GPtrArray *metrics_collect(const GPtrArray *folders)
+{
+    GPtrArray *channels = g_ptr_array_new_with_free_func(g_free);
+    GPtrArray *found = folders ? channels_collect(folders) : g_ptr_array_new();
+    GPtrArray *waiters = folders ? channels_collect_waiting(folders) : g_ptr_array_new();
+    for (guint i = 0; i < found->len; i++) {
+        const struct gpud_channel_info *info = found->pdata[i];
+        struct metrics_channel *channel = metrics_find(channels, info->address);
+        channel->info = *info;
+        channel->is_there = true;
+    }
+    for (guint i = 0; i < waiters->len; i++)
+        metrics_find(channels, ((struct channels_waiter *)waiters->pdata[i])->address)->waiting++;
+    g_ptr_array_unref(waiters);
+    g_ptr_array_unref(found);
+    return channels;
 }

@@ -16,7 +16,7 @@ _gpudirect_words()
     */--capture) printf 'v4l2://%s\n' /dev/video* ;;
     */--access) echo user all group: ;;
     */--directory) echo -d ;;
-    */--psk-file | */--token-file | */--plot | */--png) echo -f ;;
+    */--expect | */--psk-file | */--token-file | */--plot | */--png) echo -f ;;
     gpudirect-bench/ | gpudirect-info/) ;;
     */ | gpudirect-info/--channels) gpudirect-info --channels --json 2>/dev/null | sed -n 's/^ *"address" : "\(.*\)",\{0,1\}$/\1/p' ;;
     esac

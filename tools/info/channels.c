@@ -84,7 +84,7 @@ static void describe_channel(GString *line, const struct gpud_channel_info *info
     if (info->dropped)
         g_string_append_printf(line, ", %" PRIu64 " dropped for slow receivers", info->dropped);
     g_string_append(line, "; ");
-    append_process(line, info->pid, info->program[0] ? info->program : info->name, "");
+    append_process(line, info->pid, info->name[0] ? info->name : info->program, "");
     append_user(line, info->user);
     g_string_append_printf(line, ", on %s", info->device);
     if (info->links == 0)
@@ -132,6 +132,31 @@ static void print_channel(const struct gpud_channel_list *channels, uint32_t ind
     g_string_free(line, TRUE);
 }
 
+/* --- receivers without a sender ----------------------------------------------------------------
+ */
+
+static void print_waiting(const GPtrArray *folders)
+{
+    GPtrArray *waiters = channels_collect_waiting(folders);
+    gint64 now = g_get_real_time();
+    int names = 4;
+    for (guint i = 0; i < waiters->len; i++)
+        names = MAX(names, (int)strlen(((struct channels_waiter *)waiters->pdata[i])->address));
+    if (waiters->len > 0)
+        printf("Receivers that wait for a sender\n");
+    for (guint i = 0; i < waiters->len; i++) {
+        const struct channels_waiter *waiter = waiters->pdata[i];
+        GString *line = g_string_new(NULL);
+        append_process(line, waiter->pid, waiter->name, "");
+        g_string_append_printf(line, ", for %" PRId64 " s",
+                               MAX(now - waiter->since, 0) / G_USEC_PER_SEC);
+        printf("  %-*s  ", MIN(names, 40), waiter->address);
+        info_print_wrapped(line->str, MIN(names, 40) + 4);
+        g_string_free(line, TRUE);
+    }
+    g_ptr_array_unref(waiters);
+}
+
 /* --- the list ------------------------------------------------------------------------------ */
 
 /* The folder of an address's socket; NULL: it has none. To be freed with g_free(). */
@@ -175,7 +200,7 @@ static void print_nothing(const struct channels_scope *scope,
         return;
     }
     printf("No sender: there is no channel in %s\n", search->directory);
-    if (!scope->folder)
+    if (!scope->folders)
         info_print_wrapped(
             scope->all_users
                 ? "Not seen from here: senders in other containers, with another "
@@ -199,6 +224,7 @@ static void print_folders(const struct channels_scope *scope, const GPtrArray *f
     }
     if (count == 0)
         print_nothing(scope, &first->search);
+    print_waiting(folders);
     for (guint i = 0; i < folders->len; i++) {
         const struct channels_folder *folder = folders->pdata[i];
         if (folder->count > 0 && folder->search.note[0])
@@ -229,8 +255,10 @@ static void wait_for_period(struct timespec *next)
 
 static void print_metrics(const GPtrArray *folders)
 {
-    GString *text = channels_format_metrics(folders, false);
+    GPtrArray *channels = metrics_collect(folders);
+    GString *text = metrics_format(channels, false);
     fputs(text->str, stdout);
+    g_ptr_array_unref(channels);
     g_string_free(text, TRUE);
 }
 

@@ -49,7 +49,8 @@ static const char description[] =
 
 struct options {
     bool channels, metrics, json, watch, measure, topology, all_users;
-    const char *plot, *folder, *address;
+    const char *plot, *address;
+    char **folders;
 };
 
 /* The contradiction between the options; NULL: none. */
@@ -57,9 +58,9 @@ static const char *find_contradiction(const struct options *options)
 {
     if (options->metrics && (options->json || options->watch))
         return "--json and --watch do not go with --metrics";
-    if ((options->watch || options->folder || options->all_users) && !options->channels)
+    if ((options->watch || options->folders || options->all_users) && !options->channels)
         return "--watch, --directory and --all-users go with --channels";
-    if (!!options->address + !!options->folder + options->all_users > 1)
+    if (!!options->address + !!options->folders + options->all_users > 1)
         return "an address, --directory and --all-users do not go together";
     if (options->channels && (options->measure || options->topology || options->plot))
         return "--measure, --topology and --plot do not go with --channels";
@@ -82,34 +83,35 @@ static int draw(const struct info_report *report, const char *file)
 
 static int show_channels(const struct options *options)
 {
-    char *folder = options->folder ? realpath(options->folder, NULL) : NULL;
-    if (options->folder && !folder) {
-        fprintf(stderr, "gpudirect-info: cannot look for channels in %s: %s\n", options->folder,
-                g_strerror(errno));
+    struct gpud_error error;
+    char **folders = options->folders ? channels_resolve_folders(options->folders, &error) : NULL;
+    if (options->folders && !folders) {
+        fprintf(stderr, "gpudirect-info: %s\n", error.reason);
         return EXIT_FAILURE;
     }
     int result = info_show_channels(&(struct info_channels_options){
-        .scope = {.all_users = options->all_users, .address = options->address, .folder = folder},
+        .scope = {.all_users = options->all_users, .address = options->address, .folders = folders},
         .json = options->json,
         .metrics = options->metrics,
         .watch = options->watch,
     });
-    free(folder);
+    g_strfreev(folders);
     return result;
 }
 
 int main(int argc, char **argv)
 {
     gboolean topology = FALSE, all_users = FALSE, metrics = FALSE;
-    char *plot = NULL, *folder = NULL;
+    char *plot = NULL, **folders = NULL;
     gboolean json = FALSE, measure = FALSE, version = FALSE, channels = FALSE, watch = FALSE;
     const GOptionEntry entries[] = {
         {"channels", 0, 0, G_OPTION_ARG_NONE, &channels,
          "Show this user's senders and their receivers; with an address only that one, of any "
          "user",
          NULL},
-        {"directory", 0, 0, G_OPTION_ARG_FILENAME, &folder,
-         "With --channels: the senders with a socket in FOLDER, of any user", "FOLDER"},
+        {"directory", 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &folders,
+         "With --channels: the senders with a socket in FOLDER, of any user; may be given again",
+         "FOLDER"},
         {"all-users", 0, 0, G_OPTION_ARG_NONE, &all_users,
          "With --channels, as root: the senders of all users", NULL},
         {"watch", 0, 0, G_OPTION_ARG_NONE, &watch,
@@ -159,18 +161,18 @@ int main(int argc, char **argv)
                                   .topology = topology,
                                   .all_users = all_users,
                                   .plot = plot,
-                                  .folder = folder,
+                                  .folders = folders,
                                   .address = argv[1]};
     const char *contradiction = find_contradiction(&given);
     if (contradiction) {
         fprintf(stderr, "gpudirect-info: %s (see --help)\n", contradiction);
         g_free(plot);
-        g_free(folder);
+        g_strfreev(folders);
         return EXIT_USAGE;
     }
     if (channels) {
         int shown = show_channels(&given);
-        g_free(folder);
+        g_strfreev(folders);
         return shown;
     }
 

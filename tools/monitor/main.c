@@ -1,16 +1,22 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
+/* clang-format off */
 /* gpudirect-monitor: channels and their receivers, live, as a web page or on the terminal.
  *
  *     main.c        options
+ *     expect.c      the channels that are expected
  *     poll.c        a thread that asks the channels
- *     model.c       the answers: rates, ten minutes, events
- *     report.c      the model as JSON
+ *     model.c       the answers: rates, ten minutes, events, what is gone
+ *     report.c      the model as JSON, and as metrics
  *     server.c      HTTP: the page (page/), JSON, thumbnails, metrics
- *     thumbnails.c  receivers that take a picture a second; picture.c encodes it, by
- * ../gstpicture.c tui.c         the model on a terminal */
+ *     thumbnails.c  receivers that take a picture, or sound, a second
+ *     picture.c     encodes it, by ../gstpicture.c
+ *     content.c     whether it moves, is lit, is loud
+ *     tui.c         the model on a terminal */
+/* clang-format on */
 #include "gstpicture.h"
+#include "monitor/expect.h"
 #include "monitor/poll.h"
 #include "monitor/server.h"
 #include "monitor/tui.h"
@@ -34,9 +40,10 @@ static const char summary[] =
     "Shows the channels of this user, and those of the given addresses (rdma://host:port/name): "
     "what\n"
     "they send, to whom, by which route and why by no better one, frames per second, losses by\n"
-    "cause, latencies, ten minutes of each, and what happened. As a web page, with a picture a\n"
-    "second of each channel, and as metrics for Prometheus under /metrics; or with --tui on the\n"
-    "terminal.";
+    "cause, latencies, ten minutes of each, and what happened; and for a day those that are gone,\n"
+    "and receivers that wait for a sender. As a web page, with a picture a second of each "
+    "channel,\n"
+    "and as metrics for Prometheus under /metrics; or with --tui on the terminal.";
 
 static const char description[] =
     "Exit status: 0 ended by Ctrl-C or q; 1 it does not work here; 2 wrong usage.\n"
@@ -45,13 +52,14 @@ static const char description[] =
     "  gpudirect-monitor                                     # then open http://127.0.0.1:8477/\n"
     "  gpudirect-monitor --tui\n"
     "  gpudirect-monitor rdma://10.0.0.1:7174/cam1\n"
+    "  gpudirect-monitor --expect channels.txt               # one that is not there is an alarm\n"
     "  (umask 077 && openssl rand -hex 32 > token)\n"
     "  gpudirect-monitor --listen 10.0.0.2:8477 --token-file token";
 
 struct options {
-    gboolean tui, all_users, no_thumbnails;
-    char *listen, *token_file, *folder, *psk_file;
-    char **addresses;
+    gboolean tui, all_users, no_thumbnails, watch_content;
+    char *listen, *token_file, *psk_file;
+    char **folders, **expect, **addresses;
 };
 
 struct monitor {
@@ -60,6 +68,7 @@ struct monitor {
     struct monitor_thumbnails *thumbnails;
     struct monitor_server *server;
     struct monitor_tui *tui;
+    bool watches; /* what is in the channels */
 };
 
 static void complain(const char *text)
@@ -109,10 +118,29 @@ static char *read_token(const char *file, GError **error)
 
 /* --- at work --------------------------------------------------------------------------------- */
 
-static void take_answer(void *user, gint64 asked, GPtrArray *folders, const char *reason)
+/* Of what is sent, as far as it is known by now. */
+static void watch_content(struct monitor *monitor)
+{
+    for (guint i = 0; i < monitor->model->channels->len; i++) {
+        struct monitor_channel *channel = monitor->model->channels->pdata[i];
+        const struct gpud_channel_info *info = &channel->info;
+        if (info->answered && info->configured && !info->ended &&
+            (info->media.kind == GPUD_MEDIA_PICTURE || info->media.kind == GPUD_MEDIA_AUDIO))
+            monitor_thumbnails_watch(monitor->thumbnails, info->address, &channel->content);
+    }
+}
+
+static void take_answer(void *user, struct monitor_answer *answer)
 {
     struct monitor *monitor = user;
-    monitor_model_update(monitor->model, asked, folders, reason);
+    if (!answer->expect_error)
+        monitor_model_expect(monitor->model, g_steal_pointer(&answer->expected));
+    if (monitor->watches)
+        watch_content(monitor);
+    monitor_model_update(monitor->model, answer->asked, g_steal_pointer(&answer->folders),
+                         answer->error.reason);
+    if (answer->expect_error)
+        monitor_model_note(monitor->model, answer->expect_error);
     if (monitor->tui)
         monitor_tui_draw(monitor->tui);
 }
@@ -129,21 +157,24 @@ static gboolean stop(gpointer user)
     return G_SOURCE_CONTINUE;
 }
 
-static bool start_server(struct monitor *monitor, const struct options *options)
+static bool start_thumbnails(struct monitor *monitor, const struct options *options)
 {
     struct gpud_error failure;
+    monitor->watches = options->watch_content;
+    if (!options->no_thumbnails)
+        monitor->thumbnails = monitor_thumbnails_new(options->psk_file, &failure);
+    if (!options->no_thumbnails && !monitor->thumbnails)
+        complain(failure.reason);
+    return options->no_thumbnails || monitor->thumbnails;
+}
+
+static bool start_server(struct monitor *monitor, const struct options *options)
+{
     GError *error = NULL;
     char *token = NULL;
     if (options->token_file && !(token = read_token(options->token_file, &error))) {
         complain(error->message);
         g_error_free(error);
-        return false;
-    }
-    if (!options->no_thumbnails)
-        monitor->thumbnails = monitor_thumbnails_new(options->psk_file, &failure);
-    if (!options->no_thumbnails && !monitor->thumbnails) {
-        complain(failure.reason);
-        g_free(token);
         return false;
     }
     const struct monitor_server_options wanted = {
@@ -169,7 +200,10 @@ static bool start_server(struct monitor *monitor, const struct options *options)
 
 static bool start(struct monitor *monitor, const struct options *options)
 {
-    if ((!options->tui || options->listen) && !start_server(monitor, options))
+    bool serves = !options->tui || options->listen;
+    if ((serves || options->watch_content) && !start_thumbnails(monitor, options))
+        return false;
+    if (serves && !start_server(monitor, options))
         return false;
     if (!options->tui)
         return true;
@@ -188,7 +222,8 @@ static int run(const struct options *options, const struct channels_scope *scope
         sources[i] = g_unix_signal_add(signals[i], stop, &monitor);
     bool works = start(&monitor, options);
     if (works) {
-        struct monitor_poll *poll = monitor_poll_start(scope, take_answer, &monitor);
+        struct monitor_poll *poll =
+            monitor_poll_start(scope, options->expect, take_answer, &monitor);
         g_main_loop_run(monitor.loop);
         monitor_poll_stop(poll);
     }
@@ -202,22 +237,37 @@ static int run(const struct options *options, const struct channels_scope *scope
     return works ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
+static bool check_expected(const struct options *options)
+{
+    GError *error = NULL;
+    GHashTable *expected = options->expect ? monitor_expect_read(options->expect, &error) : NULL;
+    g_clear_pointer(&expected, g_hash_table_unref);
+    if (error)
+        complain(error->message);
+    bool works = !error;
+    g_clear_error(&error);
+    return works;
+}
+
 static int run_in_scope(const struct options *options)
 {
-    char *folder = options->folder ? realpath(options->folder, NULL) : NULL;
-    if (options->folder && !folder) {
-        fprintf(stderr, "gpudirect-monitor: cannot look for channels in %s: %s\n", options->folder,
-                g_strerror(errno));
-        return EXIT_FAILURE;
-    }
+    struct gpud_error error;
     if (options->all_users && geteuid() != 0) {
         complain("--all-users needs root: the folders of other users are closed to this one");
         return EXIT_FAILURE;
     }
+    if (!check_expected(options))
+        return EXIT_FAILURE;
+    char **folders = options->folders ? channels_resolve_folders(options->folders, &error) : NULL;
+    if (options->folders && !folders) {
+        complain(error.reason);
+        return EXIT_FAILURE;
+    }
     int result = run(options, &(struct channels_scope){.all_users = options->all_users,
-                                                       .folder = folder,
-                                                       .more = options->addresses});
-    free(folder);
+                                                       .folders = folders,
+                                                       .more = options->addresses,
+                                                       .tolerant = true});
+    g_strfreev(folders);
     return result;
 }
 
@@ -233,12 +283,20 @@ int main(int argc, char **argv)
          "Answer only requests with the token in FILE (chmod 600)", "FILE"},
         {"tui", 0, 0, G_OPTION_ARG_NONE, &options.tui,
          "Show it on the terminal; no page without --listen", NULL},
-        {"directory", 0, 0, G_OPTION_ARG_FILENAME, &options.folder,
-         "The channels with a socket in FOLDER, of any user", "FOLDER"},
+        {"directory", 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &options.folders,
+         "The channels with a socket in FOLDER, of any user; may be given again", "FOLDER"},
         {"all-users", 0, 0, G_OPTION_ARG_NONE, &options.all_users,
-         "As root: the channels of all users", NULL},
+         "As root: the channels of all users, and of services", NULL},
+        {"expect", 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &options.expect,
+         "Report the channels of FILE that are not there: an address a line, and comments behind "
+         "#; or a folder of such files; may be given again",
+         "FILE"},
         {"no-thumbnails", 0, 0, G_OPTION_ARG_NONE, &options.no_thumbnails,
          "Connect to no channel, so that there are no pictures", NULL},
+        {"watch-content", 0, 0, G_OPTION_ARG_NONE, &options.watch_content,
+         "Connect to all channels, all the time, and report pictures that freeze or are black, and "
+         "silent sound",
+         NULL},
         {"psk-file", 0, 0, G_OPTION_ARG_FILENAME, &options.psk_file,
          "The key of channels over a network, for their pictures", "FILE"},
         {"version", 0, 0, G_OPTION_ARG_NONE, &version, "Print the version and exit", NULL},
@@ -257,8 +315,10 @@ int main(int argc, char **argv)
     } else if (version) {
         printf("gpudirect-monitor %s\n", gpud_version_string());
         result = EXIT_SUCCESS;
-    } else if (options.folder && options.all_users) {
+    } else if (options.folders && options.all_users) {
         complain("--directory and --all-users do not go together (see --help)");
+    } else if (options.watch_content && options.no_thumbnails) {
+        complain("--watch-content and --no-thumbnails do not go together (see --help)");
     } else {
         picture_start();
         options.addresses = &argv[1];
@@ -267,7 +327,8 @@ int main(int argc, char **argv)
     g_option_context_free(context);
     g_free(options.listen);
     g_free(options.token_file);
-    g_free(options.folder);
+    g_strfreev(options.folders);
+    g_strfreev(options.expect);
     g_free(options.psk_file);
     return result;
 }

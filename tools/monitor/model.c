@@ -12,6 +12,12 @@
 #define SIGNAL_AGE (2 * (uint64_t)GPUD_SEC)
 /* A loss is over when there was none for so long. */
 #define LOSS_PAUSE (5 * G_USEC_PER_SEC)
+/* A picture that stands still, or is black, and silence are a trouble after so many seconds. */
+#define CONTENT_PATIENCE 10
+/* A channel that is gone is remembered for so long. */
+#define DAY (24 * 60 * 60 * (gint64)G_USEC_PER_SEC)
+/* A receiver that loses this part of its frames is as good as without a signal. */
+#define LOSS_BAD 0.1
 
 /* --- events -------------------------------------------------------------------------------- */
 
@@ -134,6 +140,15 @@ static void add_sample(struct monitor_series *series, struct monitor_figures *fi
     series->count += series->count < MONITOR_HISTORY;
 }
 
+/* A second of which nothing is known. */
+static void add_gap(struct monitor_series *series)
+{
+    series->in_window = 0;
+    series->sample[series->next] = (struct monitor_sample){.rate_hz = NAN, .latency_p99_s = NAN};
+    series->next = (series->next + 1) % MONITOR_HISTORY;
+    series->count += series->count < MONITOR_HISTORY;
+}
+
 const struct monitor_sample *monitor_series_get(const struct monitor_series *series, unsigned at)
 {
     unsigned oldest = series->next + MONITOR_HISTORY - series->count;
@@ -173,7 +188,7 @@ static void note_loss(struct monitor_model *model, const struct monitor_channel 
                                 : "it is slow, and has no free slot";
         receiver->loss_since = time;
         receiver->lost = 0;
-        add_event(model, "loss", address, "%s %" PRIu64 " loses frames: %s", name_of(now), now->id,
+        add_event(model, "loss", address, "%s #%" PRIu64 " loses frames: %s", name_of(now), now->id,
                   cause);
     }
     if (lost > 0)
@@ -181,8 +196,8 @@ static void note_loss(struct monitor_model *model, const struct monitor_channel 
     receiver->lost += lost;
     if (receiver->loss_since && time - receiver->loss_last > LOSS_PAUSE) {
         add_event(model, "loss", address,
-                  "%s %" PRIu64 " lost %" PRIu64 " frame%s in %" PRId64 " s", name_of(now), now->id,
-                  receiver->lost, receiver->lost == 1 ? "" : "s",
+                  "%s #%" PRIu64 " lost %" PRIu64 " frame%s in %" PRId64 " s", name_of(now),
+                  now->id, receiver->lost, receiver->lost == 1 ? "" : "s",
                   (receiver->loss_last - receiver->loss_since) / G_USEC_PER_SEC + 1);
         receiver->loss_since = 0;
     }
@@ -196,7 +211,7 @@ static void note_changes(struct monitor_model *model, const struct monitor_chann
     if (receiver->is_own)
         return;
     if (before->path[0] && strcmp(before->path, now->path) != 0)
-        add_event(model, "connect", channel->info.address, "%s %" PRIu64 " by route %s%s%s",
+        add_event(model, "connect", channel->info.address, "%s #%" PRIu64 " by route %s%s%s",
                   name_of(now), now->id, now->path,
                   now->fallback_reason[0] ? "; not better, because " : "", now->fallback_reason);
     if (now->dropped >= before->dropped)
@@ -216,7 +231,7 @@ static void update_receiver(struct monitor_model *model, struct monitor_channel 
         g_ptr_array_add(channel->receivers, receiver);
         if (!receiver->is_own && model->updated)
             add_event(model, "connect", channel->info.address,
-                      "%s %" PRIu64 " connects: process %" PRId64 "%s%s, route %s", name_of(now),
+                      "%s #%" PRIu64 " connects: process %" PRId64 "%s%s, route %s", name_of(now),
                       now->id, now->pid, now->host[0] ? " on " : "", now->host, now->path);
         receiver->info = *now;
     }
@@ -238,7 +253,7 @@ static void update_receivers(struct monitor_model *model, struct monitor_channel
         if (receiver->seen)
             continue;
         if (!receiver->is_own)
-            add_event(model, "disconnect", channel->info.address, "%s %" PRIu64 " is gone",
+            add_event(model, "disconnect", channel->info.address, "%s #%" PRIu64 " is gone",
                       name_of(&receiver->info), receiver->info.id);
         g_ptr_array_remove_index(channel->receivers, i);
     }
@@ -262,6 +277,7 @@ static void channel_free(gpointer data)
 {
     struct monitor_channel *channel = data;
     g_ptr_array_unref(channel->receivers);
+    g_ptr_array_unref(channel->waiting);
     g_free(channel);
 }
 
@@ -291,6 +307,12 @@ static void describe_media(const struct gpud_channel_info *info, char media[GPUD
     *to = '\0';
 }
 
+static void describe_sound(const struct gpud_audio *audio, char *brief, size_t room)
+{
+    g_snprintf(brief, room, "%.6g kHz, %u channel%s, %s", audio->rate / 1000.0, audio->channels,
+               audio->channels == 1 ? "" : "s", audio->format);
+}
+
 static void describe_briefly(struct monitor_channel *channel, const struct gpud_channel_info *info)
 {
     const struct gpud_picture *picture = &info->media.picture;
@@ -300,7 +322,12 @@ static void describe_briefly(struct monitor_channel *channel, const struct gpud_
         g_strlcpy(channel->brief, "no format yet", room);
         return;
     }
-    g_strlcpy(channel->brief, channel->media, room);
+    if (info->media.kind == GPUD_MEDIA_AUDIO)
+        describe_sound(&info->media.audio, channel->brief, room);
+    else
+        g_snprintf(channel->brief, room, "%s, %.*s",
+                   info->media.kind == GPUD_MEDIA_ANCILLARY ? "ancillary data" : "data",
+                   (int)strcspn(channel->media, ","), channel->media);
     if (info->media.kind != GPUD_MEDIA_PICTURE)
         return;
     int length = g_snprintf(channel->brief, room, "%s %u×%u", picture->layout.format,
@@ -348,18 +375,50 @@ static void note_stream(struct monitor_model *model, const struct monitor_channe
                   now->refused - before->refused);
 }
 
-static struct monitor_channel *add_channel(struct monitor_model *model,
-                                           const struct gpud_channel_info *now)
+char *monitor_name(const char *name, const char *program)
+{
+    if (!name[0] || !program[0] || strcmp(name, program) == 0)
+        return g_strdup(name[0] ? name : program[0] ? program : "a process");
+    return g_strdup_printf("%s (%s)", name, program);
+}
+
+static struct monitor_channel *new_channel(struct monitor_model *model, const char *address)
 {
     struct monitor_channel *channel = g_new0(struct monitor_channel, 1);
     channel->receivers = g_ptr_array_new_with_free_func(g_free);
+    channel->waiting = g_ptr_array_new();
+    channel->presence = MONITOR_NEVER;
+    channel->absent_since = g_get_real_time();
+    g_strlcpy(channel->info.address, address, sizeof(channel->info.address));
+    g_ptr_array_add(model->channels, channel);
+    return channel;
+}
+
+/* It is there for the first time, or again. */
+static void find_channel(struct monitor_model *model, struct monitor_channel *channel,
+                         const struct gpud_channel_info *now)
+{
+    char *name = monitor_name(now->name, now->program);
+    bool again = channel->presence == MONITOR_GONE_SINCE;
+    channel->presence = MONITOR_THERE;
     channel->info = *now;
     channel->has_signal = has_signal(now);
     describe_briefly(channel, now);
-    g_ptr_array_add(model->channels, channel);
-    add_event(model, "channel", now->address, "found%s%s: %s", now->program[0] ? ", of " : "",
-              now->program, now->answered ? channel->brief : now->reason);
-    return channel;
+    add_event(model, "channel", now->address, "%s%s%s: %s", again ? "back" : "found",
+              now->pid ? ", of " : "", now->pid ? name : "",
+              now->answered ? channel->brief : now->reason);
+    g_free(name);
+}
+
+static void count_channel(struct monitor_channel *channel, gint64 time)
+{
+    struct monitor_counts counts = {.time = time, .frames = channel->info.frames};
+    for (guint i = 0; i < channel->receivers->len; i++) {
+        const struct monitor_receiver *receiver = channel->receivers->pdata[i];
+        if (!receiver->is_own)
+            counts.dropped += receiver->info.dropped;
+    }
+    add_sample(&channel->series, &channel->figures, &counts, channel->info.rate);
 }
 
 static void update_channel(struct monitor_model *model, const struct gpud_channel_info *now,
@@ -367,7 +426,9 @@ static void update_channel(struct monitor_model *model, const struct gpud_channe
 {
     struct monitor_channel *channel = monitor_model_find(model, now->address);
     if (!channel)
-        channel = add_channel(model, now);
+        channel = new_channel(model, now->address);
+    if (channel->presence != MONITOR_THERE)
+        find_channel(model, channel, now);
     note_answer(model, channel, now);
     if (now->answered) {
         if (channel->info.pid != now->pid) /* their ids start again */
@@ -380,18 +441,236 @@ static void update_channel(struct monitor_model *model, const struct gpud_channe
     } else {
         repeat_counts(channel, time);
         channel->info.answered = false;
+        channel->info.receiver_pid = now->receiver_pid;
         g_strlcpy(channel->info.reason, now->reason, sizeof(channel->info.reason));
         channel->info.rate = 0;
     }
     channel->info.link = NULL;
     channel->seen = true;
-    struct monitor_counts counts = {.time = time, .frames = channel->info.frames};
+    count_channel(channel, time);
+}
+
+/* --- channels that are not there -------------------------------------------------------------- */
+
+static void lose_channel(struct monitor_model *model, struct monitor_channel *channel,
+                         const GPtrArray *folders)
+{
+    static const char *const texts[] = {
+        [CHANNELS_END_UNKNOWN] = "the sender is gone",
+        [CHANNELS_END_ORDERLY] = "the sender has ended, with a goodbye",
+        [CHANNELS_END_DEATH] = "the sender has died, without a goodbye",
+    };
+    channel->presence = MONITOR_GONE_SINCE;
+    channel->absent_since = g_get_real_time();
+    channel->end = channels_find_end(folders, channel->info.address);
+    channel->info.answered = channel->has_signal = false;
+    channel->info.rate = 0;
+    channel->figures = (struct monitor_figures){NAN, NAN, NAN, NAN};
+    g_strlcpy(channel->info.reason, texts[channel->end], sizeof(channel->info.reason));
+    g_ptr_array_set_size(channel->receivers, 0);
+    add_event(model, "gone", channel->info.address, "%s", channel->info.reason);
+}
+
+/* A list that is full may leave out one that is there. */
+static bool is_complete(const GPtrArray *folders)
+{
+    for (guint i = 0; i < folders->len; i++)
+        if (((struct channels_folder *)folders->pdata[i])->search.omitted > 0)
+            return false;
+    return true;
+}
+
+static void lose_channels(struct monitor_model *model, const GPtrArray *folders)
+{
+    for (guint i = model->channels->len; i-- > 0;) {
+        struct monitor_channel *channel = model->channels->pdata[i];
+        if (channel->seen || channel->presence != MONITOR_THERE || !is_complete(folders))
+            continue;
+        if (channel->info.receiver_pid) { /* of another host, whose end is not known here */
+            add_event(model, "gone", channel->info.address, "it is received here no longer");
+            g_ptr_array_remove_index(model->channels, i);
+        } else {
+            lose_channel(model, channel, folders);
+        }
+    }
+}
+
+/* Those that are expected, and those that receivers wait for. */
+static void await_channels(struct monitor_model *model, const GPtrArray *folders)
+{
+    GHashTableIter iter;
+    gpointer address;
+    for (guint i = 0; i < model->channels->len; i++) {
+        struct monitor_channel *channel = model->channels->pdata[i];
+        const char *own = channel->info.address;
+        channel->expected = model->expected && g_hash_table_contains(model->expected, own);
+        g_ptr_array_set_size(channel->waiting, 0);
+    }
+    if (model->expected)
+        g_hash_table_iter_init(&iter, model->expected);
+    while (model->expected && g_hash_table_iter_next(&iter, &address, NULL)) {
+        if (monitor_model_find(model, address))
+            continue;
+        new_channel(model, address)->expected = true;
+        add_event(model, "missing", address, "expected, and not there");
+    }
+    GPtrArray *waiters = channels_collect_waiting(folders);
+    for (guint i = 0; i < waiters->len; i++) {
+        struct channels_waiter *waiter = waiters->pdata[i];
+        struct monitor_channel *channel = monitor_model_find(model, waiter->address);
+        if (!channel) {
+            channel = new_channel(model, waiter->address);
+            add_event(model, "waiting", waiter->address, "%s waits for a sender", waiter->name);
+        }
+        g_ptr_array_add(channel->waiting, waiter);
+    }
+    g_ptr_array_unref(waiters);
+}
+
+static struct monitor_channel *find_oldest_gone(const struct monitor_model *model, guint *count)
+{
+    struct monitor_channel *oldest = NULL;
+    *count = 0;
+    for (guint i = 0; i < model->channels->len; i++) {
+        struct monitor_channel *channel = model->channels->pdata[i];
+        if (channel->presence != MONITOR_GONE_SINCE || channel->expected)
+            continue;
+        (*count)++;
+        if (!oldest || channel->absent_since < oldest->absent_since)
+            oldest = channel;
+    }
+    return oldest;
+}
+
+/* It was never there: it stays as long as it is expected, or receivers wait for it. */
+static void forget(struct monitor_channel *channel)
+{
+    struct gpud_channel_info empty = {.size = sizeof(empty)};
+    g_strlcpy(empty.address, channel->info.address, sizeof(empty.address));
+    channel->info = empty;
+    channel->presence = MONITOR_NEVER;
+    channel->media[0] = channel->brief[0] = '\0';
+}
+
+static void remove_forgotten(struct monitor_model *model)
+{
+    for (guint i = model->channels->len; i-- > 0;) {
+        const struct monitor_channel *channel = model->channels->pdata[i];
+        if (channel->presence == MONITOR_NEVER && !channel->expected && channel->waiting->len == 0)
+            g_ptr_array_remove_index(model->channels, i);
+    }
+}
+
+static void forget_channels(struct monitor_model *model)
+{
+    struct monitor_channel *oldest;
+    guint count;
+    while ((oldest = find_oldest_gone(model, &count)) &&
+           (count > MONITOR_GONE || g_get_real_time() - oldest->absent_since > DAY))
+        forget(oldest);
+    remove_forgotten(model);
+}
+
+/* --- how channels are --------------------------------------------------------------------------
+ */
+
+/* Of the receiver that loses the largest part of its frames. */
+static double find_loss(const struct monitor_channel *channel)
+{
+    double most = 0;
     for (guint i = 0; i < channel->receivers->len; i++) {
         const struct monitor_receiver *receiver = channel->receivers->pdata[i];
-        if (!receiver->is_own)
-            counts.dropped += receiver->info.dropped;
+        const struct monitor_figures *figures = &receiver->figures;
+        if (!receiver->is_own && figures->dropped_hz > 0)
+            most =
+                MAX(most, figures->dropped_hz / (figures->dropped_hz +
+                                                 (isnan(figures->rate_hz) ? 0 : figures->rate_hz)));
     }
-    add_sample(&channel->series, &channel->figures, &counts, channel->info.rate);
+    return most;
+}
+
+static void set_state(struct monitor_channel *channel, enum monitor_severity severity,
+                      const char *state)
+{
+    channel->severity = severity;
+    g_strlcpy(channel->state, state, sizeof(channel->state));
+}
+
+static void judge_absent(struct monitor_channel *channel)
+{
+    if (channel->presence == MONITOR_NEVER)
+        set_state(channel, channel->expected ? MONITOR_BAD : MONITOR_WARNING,
+                  channel->expected ? "Never there" : "No sender");
+    else if (channel->end == CHANNELS_END_DEATH)
+        set_state(channel, MONITOR_BAD, "Died");
+    else if (channel->end == CHANNELS_END_ORDERLY)
+        set_state(channel, channel->expected ? MONITOR_BAD : MONITOR_OFF, "Ended");
+    else
+        set_state(channel, MONITOR_BAD, "Gone");
+    if (channel->waiting->len > 0)
+        channel->severity = MAX(channel->severity, MONITOR_WARNING);
+}
+
+static void judge_content(struct monitor_channel *channel)
+{
+    const struct monitor_content_ages *ages = &channel->ages;
+    if (ages->black_s > CONTENT_PATIENCE)
+        set_state(channel, MONITOR_WARNING, "Black");
+    else if (ages->frozen_s > CONTENT_PATIENCE)
+        set_state(channel, MONITOR_WARNING, "Frozen");
+    else if (ages->silent_s > CONTENT_PATIENCE)
+        set_state(channel, MONITOR_WARNING, "Silent");
+    else
+        set_state(channel, MONITOR_GOOD, "OK");
+}
+
+static void judge(struct monitor_channel *channel)
+{
+    const struct gpud_channel_info *info = &channel->info;
+    double loss = find_loss(channel);
+    if (channel->presence != MONITOR_THERE) {
+        judge_absent(channel);
+    } else if (!info->answered) {
+        set_state(channel, info->receiver_pid ? MONITOR_OFF : MONITOR_BAD,
+                  info->receiver_pid ? "Received here" : "No answer");
+    } else if (info->ended) {
+        set_state(channel, MONITOR_OFF, "Stream ended");
+    } else if (info->frames == 0 && info->links == 0) { /* it may wait for its first receiver */
+        set_state(channel, MONITOR_OFF, "No frame yet");
+    } else if (!channel->has_signal) {
+        set_state(channel, MONITOR_BAD, "No signal");
+    } else if (loss > 0) {
+        channel->severity = loss < LOSS_BAD ? MONITOR_WARNING : MONITOR_BAD;
+        g_snprintf(channel->state, sizeof(channel->state), "Loses %s%.0f %%",
+                   loss < 0.01 ? "less than " : "", MAX(100 * loss, 1));
+    } else {
+        judge_content(channel);
+    }
+}
+
+guint monitor_model_dismiss(struct monitor_model *model, const char *address)
+{
+    guint dismissed = 0;
+    for (guint i = 0; i < model->channels->len; i++) {
+        struct monitor_channel *channel = model->channels->pdata[i];
+        if (channel->presence != MONITOR_GONE_SINCE || channel->expected ||
+            (address && strcmp(channel->info.address, address) != 0))
+            continue;
+        add_event(model, "dismissed", channel->info.address, "no longer shown as gone");
+        forget(channel);
+        judge(channel);
+        dismissed++;
+    }
+    remove_forgotten(model);
+    return dismissed;
+}
+
+guint monitor_model_count_troubles(const struct monitor_model *model)
+{
+    guint count = 0;
+    for (guint i = 0; i < model->channels->len; i++)
+        count += ((struct monitor_channel *)model->channels->pdata[i])->severity >= MONITOR_WARNING;
+    return count;
 }
 
 static gint compare_channels(gconstpointer a, gconstpointer b)
@@ -416,43 +695,88 @@ void monitor_model_free(struct monitor_model *model)
     g_ptr_array_unref(model->channels);
     g_ptr_array_unref(model->notes);
     g_clear_pointer(&model->folders, g_ptr_array_unref);
+    g_clear_pointer(&model->expected, g_hash_table_unref);
     g_queue_clear_full(&model->events, event_free);
     g_free(model);
+}
+
+/* Of what is expected and not there, its channel says so. */
+static bool is_expected(const struct monitor_model *model, const struct channels_folder *folder)
+{
+    return folder->channels && model->expected &&
+           g_hash_table_contains(model->expected, folder->search.directory);
 }
 
 static void take_notes(struct monitor_model *model, const GPtrArray *folders)
 {
     for (guint i = 0; i < folders->len; i++) {
         const struct channels_folder *folder = folders->pdata[i];
-        if (folder->search.note[0])
+        if (folder->search.note[0] && !is_expected(model, folder))
             g_ptr_array_add(model->notes, g_strdup_printf("%s: %s", folder->search.directory,
                                                           folder->search.note));
     }
 }
 
-void monitor_model_update(struct monitor_model *model, gint64 asked, GPtrArray *folders,
-                          const char *reason)
+/* The channels cannot be asked: nothing is known of any. */
+static void fail_channels(struct monitor_model *model, gint64 asked, const char *reason)
 {
-    g_ptr_array_set_size(model->notes, 0);
-    if (!folders) {
-        g_ptr_array_add(model->notes, g_strdup(reason));
-        return;
+    g_ptr_array_add(model->notes, g_strdup(reason));
+    for (guint i = 0; i < model->channels->len; i++) {
+        struct monitor_channel *channel = model->channels->pdata[i];
+        struct gpud_channel_info *now = g_memdup2(&channel->info, sizeof(channel->info));
+        now->answered = false;
+        g_snprintf(now->reason, sizeof(now->reason), "cannot be asked: %s", reason);
+        g_ptr_array_set_size(channel->waiting, 0);
+        if (channel->presence == MONITOR_THERE)
+            update_channel(model, now, asked);
+        g_free(now);
     }
+}
+
+void monitor_model_expect(struct monitor_model *model, GHashTable *expected)
+{
+    if (model->expected)
+        g_hash_table_unref(model->expected);
+    model->expected = expected;
+}
+
+void monitor_model_note(struct monitor_model *model, const char *note)
+{
+    g_ptr_array_add(model->notes, g_strdup(note));
+}
+
+static void take_answer(struct monitor_model *model, gint64 asked, const GPtrArray *folders)
+{
     GPtrArray *channels = channels_collect(folders);
     take_notes(model, folders);
     for (guint i = 0; i < model->channels->len; i++)
         ((struct monitor_channel *)model->channels->pdata[i])->seen = false;
     for (guint i = 0; i < channels->len; i++)
         update_channel(model, channels->pdata[i], asked);
-    for (guint i = model->channels->len; i-- > 0;) {
+    lose_channels(model, folders);
+    await_channels(model, folders);
+    forget_channels(model);
+    g_ptr_array_unref(channels);
+}
+
+void monitor_model_update(struct monitor_model *model, gint64 asked, GPtrArray *folders,
+                          const char *reason)
+{
+    g_ptr_array_set_size(model->notes, 0);
+    if (folders)
+        take_answer(model, asked, folders);
+    else
+        fail_channels(model, asked, reason);
+    for (guint i = 0; i < model->channels->len; i++) {
         struct monitor_channel *channel = model->channels->pdata[i];
-        if (channel->seen)
-            continue;
-        add_event(model, "gone", channel->info.address, "the sender is gone");
-        g_ptr_array_remove_index(model->channels, i);
+        if (channel->presence != MONITOR_THERE) {
+            add_gap(&channel->series);
+            channel->content = (struct monitor_content){0};
+        }
+        channel->ages = monitor_content_find_ages(&channel->content);
+        judge(channel);
     }
     g_ptr_array_sort(model->channels, compare_channels);
-    g_ptr_array_unref(channels);
     g_clear_pointer(&model->folders, g_ptr_array_unref);
     model->folders = folders;
     model->updated = g_get_real_time();

@@ -32,7 +32,8 @@ static GBytes *compress(const guint8 *pixels, int height)
     return bytes;
 }
 
-static GBytes *encode(struct picture *picture, struct gpud_frame *frame, struct gpud_error *error)
+static GBytes *encode(struct picture *picture, struct gpud_frame *frame,
+                      struct monitor_content *content, struct gpud_error *error)
 {
     GstVideoFrame mapped;
     int height = (int)CLAMP(WIDTH / picture->aspect, 16, HEIGHT_MAX);
@@ -42,6 +43,8 @@ static GBytes *encode(struct picture *picture, struct gpud_frame *frame, struct 
     bool converted = picture_convert(picture, &mapped, GST_VIDEO_FORMAT_RGB, WIDTH, height, pixels,
                                      STRIDE, error);
     picture_unmap(frame, &mapped);
+    if (converted)
+        monitor_content_look(content, pixels, (gsize)height * STRIDE);
     GBytes *bytes = converted ? compress(pixels, height) : NULL;
     if (converted && !bytes) {
         error->status = GPUD_UNSUPPORTED;
@@ -52,7 +55,7 @@ static GBytes *encode(struct picture *picture, struct gpud_frame *frame, struct 
 }
 
 GBytes *monitor_picture_encode(struct gpud_frame *frame, const struct gpud_media *media,
-                               struct gpud_error *error)
+                               struct monitor_content *content, struct gpud_error *error)
 {
     struct picture picture;
     struct gpud_media plain = *media;
@@ -62,7 +65,7 @@ GBytes *monitor_picture_encode(struct gpud_frame *frame, const struct gpud_media
     if (!picture_init(&picture, &plain, error))
         return NULL;
     picture.quick = true;
-    GBytes *bytes = encode(&picture, frame, error);
+    GBytes *bytes = encode(&picture, frame, content, error);
     picture_finish(&picture);
     return bytes;
 }

@@ -5,11 +5,14 @@
 #ifndef GPUD_TOOLS_MONITOR_PICTURE_H
 #define GPUD_TOOLS_MONITOR_PICTURE_H
 
+#include "monitor/content.h"
+
 #include <glib.h>
 #include <gpudirect/gpudirect.h>
 
-/* media: of the frame's stream. The frame stays the caller's. NULL: *error says why. */
+/* media: of the frame's stream. content: looks at the picture. The frame stays the caller's. NULL:
+ * *error says why. */
 GBytes *monitor_picture_encode(struct gpud_frame *frame, const struct gpud_media *media,
-                               struct gpud_error *error);
+                               struct monitor_content *content, struct gpud_error *error);
 
 #endif

@@ -9,13 +9,22 @@
 
 struct monitor_poll;
 
-/* Called in the main thread, which takes the answer of channels_ask(); NULL: reason says why.
- * asked: when, by g_get_monotonic_time(). */
-typedef void (*monitor_poll_done)(void *user, gint64 asked, GPtrArray *folders, const char *reason);
+/* What a question finds out. */
+struct monitor_answer {
+    gint64 asked;         /* when, by g_get_monotonic_time() */
+    GPtrArray *folders;   /* of channels_ask(); NULL: `error` says why */
+    GHashTable *expected; /* of monitor_expect_read(); NULL: nothing is, or `expect_error` */
+    struct gpud_error error;
+    char *expect_error; /* NULL: none */
+};
 
-/* scope: must outlive it. */
-struct monitor_poll *monitor_poll_start(const struct channels_scope *scope, monitor_poll_done done,
-                                        void *user);
+/* Called in the main thread, which may take folders and expected, and sets them to NULL then. */
+typedef void (*monitor_poll_done)(void *user, struct monitor_answer *answer);
+
+/* scope, expect (files and folders of expected channels, up to a NULL; NULL: none): must outlive
+ * it. What is expected and does not lie in the scope is asked, too. */
+struct monitor_poll *monitor_poll_start(const struct channels_scope *scope, char *const *expect,
+                                        monitor_poll_done done, void *user);
 
 /* Waits for the question under way: a second at most. */
 void monitor_poll_stop(struct monitor_poll *poll);

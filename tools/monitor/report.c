@@ -4,6 +4,7 @@
 #include "monitor/report.h"
 
 #include "channels/channelsjson.h"
+#include "channels/metrics.h"
 #include "json.h"
 
 #include <math.h>
@@ -50,15 +51,50 @@ static void add_receiver(JsonBuilder *builder, const struct monitor_receiver *re
     json_builder_end_object(builder);
 }
 
+static void add_presence(JsonBuilder *builder, const struct monitor_channel *channel)
+{
+    static const char *const severities[] = {"off", "good", "warning", "bad"};
+    static const char *const presences[] = {"there", "gone", "never"};
+    static const char *const ends[] = {"unknown", "goodbye", "death"};
+    bool gone = channel->presence == MONITOR_GONE_SINCE;
+    json_put_string(builder, "state", channel->state);
+    json_put_string(builder, "severity", severities[channel->severity]);
+    json_put_string(builder, "presence", presences[channel->presence]);
+    json_put_string(builder, "end", gone ? ends[channel->end] : NULL);
+    json_put_number(builder, "absent_since_s",
+                    channel->presence == MONITOR_THERE ? NAN : (double)channel->absent_since / 1e6);
+    json_put_bool(builder, "expected", channel->expected);
+    channels_put_waiting(builder, channel->waiting);
+}
+
+static const char *kind_of(const struct gpud_channel_info *info)
+{
+    static const char *const kinds[] = {[GPUD_MEDIA_PICTURE] = "Picture",
+                                        [GPUD_MEDIA_AUDIO] = "Sound",
+                                        [GPUD_MEDIA_ANCILLARY] = "Ancillary data",
+                                        [GPUD_MEDIA_DATA] = "Data"};
+    return info->configured && (size_t)info->media.kind < G_N_ELEMENTS(kinds)
+               ? kinds[info->media.kind]
+               : NULL;
+}
+
 static void add_channel(JsonBuilder *builder, const struct monitor_channel *channel)
 {
+    char *sender = monitor_name(channel->info.name, channel->info.program);
     json_builder_begin_object(builder);
     channels_put_channel(builder, &channel->info);
+    add_presence(builder, channel);
+    json_put_string(builder, "sender", channel->info.pid || channel->info.answered ? sender : NULL);
+    g_free(sender);
     json_put_text(builder, "media", channel->media);
     json_put_text(builder, "brief", channel->brief);
+    json_put_string(builder, "kind", kind_of(&channel->info));
     json_put_bool(builder, "has_picture",
                   channel->info.configured && channel->info.media.kind == GPUD_MEDIA_PICTURE);
     json_put_bool(builder, "has_signal", channel->has_signal);
+    json_put_number(builder, "frozen_s", channel->ages.frozen_s);
+    json_put_number(builder, "black_s", channel->ages.black_s);
+    json_put_number(builder, "silent_s", channel->ages.silent_s);
     json_put_number(builder, "rate_hz", channel->figures.rate_hz);
     json_put_number(builder, "dropped_hz", channel->figures.dropped_hz);
     add_sample(builder, &channel->series);
@@ -165,4 +201,39 @@ GBytes *monitor_report_history(const struct monitor_model *model)
     json_builder_end_array(builder);
     json_builder_end_object(builder);
     return finish(builder);
+}
+
+/* --- metrics ------------------------------------------------------------------------------------
+ */
+
+static const char *gone_how(const struct monitor_channel *channel)
+{
+    static const char *const ends[] = {[CHANNELS_END_UNKNOWN] = "unknown",
+                                       [CHANNELS_END_ORDERLY] = "ended",
+                                       [CHANNELS_END_DEATH] = "died"};
+    if (channel->presence == MONITOR_GONE_SINCE)
+        return ends[channel->end];
+    return channel->presence == MONITOR_NEVER && channel->expected ? "never" : NULL;
+}
+
+GBytes *monitor_report_metrics(const struct monitor_model *model, bool openmetrics)
+{
+    GPtrArray *channels = metrics_collect(model->folders);
+    for (guint i = 0; i < model->channels->len; i++) {
+        const struct monitor_channel *known = model->channels->pdata[i];
+        struct metrics_channel *channel = metrics_find(channels, known->info.address);
+        if (!channel->is_there && known->presence == MONITOR_THERE) { /* none could be asked */
+            channel->info = known->info;
+            channel->is_there = true;
+        }
+        channel->expected = known->expected;
+        channel->frozen_s = known->ages.frozen_s;
+        channel->black_s = known->ages.black_s;
+        channel->silent_s = known->ages.silent_s;
+        channel->gone_how = gone_how(known);
+        channel->gone_s = (double)(g_get_real_time() - known->absent_since) / 1e6;
+    }
+    GBytes *text = g_string_free_to_bytes(metrics_format(channels, openmetrics));
+    g_ptr_array_unref(channels);
+    return text;
 }

@@ -10,6 +10,8 @@
 #include <string.h>
 
 #define DEFAULT_LISTEN "127.0.0.1:8477"
+/* The one thing that can be changed, by POST alone. */
+#define DISMISS "/api/dismiss"
 /* Connections at once, and of them from one address; a browser has six. */
 #define CONNECTIONS_MAX 256
 #define CONNECTIONS_PER_ADDRESS_MAX 8
@@ -69,13 +71,25 @@ static void answer_metrics(const struct monitor_server *server, SoupServerMessag
     const char *accept =
         soup_message_headers_get_list(soup_server_message_get_request_headers(message), "Accept");
     bool openmetrics = accept && strstr(accept, "application/openmetrics-text");
-    const GPtrArray *folders = server->options.model->folders;
-    if (!folders) {
+    if (!server->options.model->updated) {
         refuse(message, SOUP_STATUS_SERVICE_UNAVAILABLE, "the channels have not answered yet\n");
         return;
     }
     answer(message, openmetrics ? METRICS_OPENMETRICS_TYPE : METRICS_TEXT_TYPE,
-           g_string_free_to_bytes(channels_format_metrics(folders, openmetrics)));
+           monitor_report_metrics(server->options.model, openmetrics));
+}
+
+static void answer_dismiss(const struct monitor_server *server, SoupServerMessage *message,
+                           GHashTable *query)
+{
+    const char *address = query ? g_hash_table_lookup(query, "channel") : NULL;
+    guint count = monitor_model_dismiss(server->options.model, address);
+    char *text = g_strdup_printf("%u\n", count);
+    if (address && count == 0)
+        refuse(message, SOUP_STATUS_NOT_FOUND, "there is no such channel that is gone\n");
+    else
+        answer(message, "text/plain; charset=utf-8", g_bytes_new(text, strlen(text)));
+    g_free(text);
 }
 
 static void answer_thumbnail(const struct monitor_server *server, SoupServerMessage *message,
@@ -88,7 +102,9 @@ static void answer_thumbnail(const struct monitor_server *server, SoupServerMess
         return;
     }
     /* Only of what it lists, so that no request makes it connect elsewhere. */
-    if (!address || !monitor_model_find(server->options.model, address)) {
+    const struct monitor_channel *channel =
+        address ? monitor_model_find(server->options.model, address) : NULL;
+    if (!channel || channel->presence != MONITOR_THERE) {
         refuse(message, SOUP_STATUS_NOT_FOUND, "there is no such channel\n");
         return;
     }
@@ -142,6 +158,8 @@ static void handle(SoupServer *soup, SoupServerMessage *message, const char *pat
         answer_thumbnail(server, message, query);
     else if (strcmp(path, "/metrics") == 0)
         answer_metrics(server, message);
+    else if (strcmp(path, DISMISS) == 0)
+        answer_dismiss(server, message, query);
     else
         answer_file(message, path);
 }
@@ -188,6 +206,14 @@ static bool has_body(SoupMessageHeaders *request)
                : soup_message_headers_get_content_length(request) > 0;
 }
 
+/* A page of another site may POST to this host, and sends its Host; but a header of this name only
+ * with a permission that is never given (CORS). */
+static bool is_own_page(SoupMessageHeaders *request)
+{
+    const char *header = soup_message_headers_get_one(request, "X-Gpudirect");
+    return header && strcmp(header, "dismiss") == 0;
+}
+
 /* Before a request's body is read; a status that is set here is the answer. */
 static void check(SoupServer *soup, SoupServerMessage *message, const char *path, GHashTable *query,
                   gpointer user)
@@ -213,7 +239,15 @@ static void check(SoupServer *soup, SoupServerMessage *message, const char *path
                !has_token(server, soup_message_headers_get_one(request, "Authorization"))) {
         soup_message_headers_append(response, "WWW-Authenticate", "Bearer");
         refuse(message, SOUP_STATUS_UNAUTHORIZED, "the token is missing, or is another one\n");
-    } else if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0) {
+    } else if (strcmp(path, DISMISS) == 0 && strcmp(method, "POST") != 0) {
+        soup_message_headers_append(response, "Allow", "POST");
+        refuse(message, SOUP_STATUS_METHOD_NOT_ALLOWED, "this changes something: POST it\n");
+    } else if (strcmp(path, DISMISS) == 0 && !is_own_page(request)) {
+        refuse(message, SOUP_STATUS_FORBIDDEN,
+               "this needs the header \"X-Gpudirect: dismiss\", which pages of other sites cannot "
+               "send\n");
+    } else if (strcmp(path, DISMISS) != 0 && strcmp(method, "GET") != 0 &&
+               strcmp(method, "HEAD") != 0) {
         soup_message_headers_append(response, "Allow", "GET, HEAD");
         refuse(message, SOUP_STATUS_METHOD_NOT_ALLOWED, "nothing can be changed here\n");
     } else if (has_body(request)) {

@@ -14,19 +14,21 @@
 
 #define PERIOD G_USEC_PER_SEC
 #define KEPT (10 * G_USEC_PER_SEC) /* after the last look */
-#define WORKERS_MAX 32
+#define WORKERS_MAX 128
 
 struct worker {
     struct monitor_thumbnails *all;
     char *address;
     GThread *thread;
-    struct gpud_media media; /* the thread's */
+    struct gpud_media media; /* the thread's, like `seen` */
+    struct monitor_content seen;
 
     /* Under the lock. */
     struct gpud_receiver *receiver; /* NULL: the worker ends it */
     gint64 looked_at;
     bool stopping, ended;
     GBytes *jpeg;
+    struct monitor_content content;
     char reason[GPUD_REASON_MAX];
 };
 
@@ -48,6 +50,7 @@ static void show(struct worker *worker, GBytes *jpeg, const char *reason)
     g_mutex_lock(&worker->all->lock);
     g_clear_pointer(&worker->jpeg, g_bytes_unref);
     worker->jpeg = jpeg;
+    worker->content = worker->seen;
     g_strlcpy(worker->reason, reason, sizeof(worker->reason));
     g_mutex_unlock(&worker->all->lock);
 }
@@ -55,8 +58,10 @@ static void show(struct worker *worker, GBytes *jpeg, const char *reason)
 static void note_format(void *user, enum gpud_event event, const void *data)
 {
     struct worker *worker = user;
-    if (event == GPUD_EVENT_FORMAT)
-        worker->media = ((const struct gpud_format_event *)data)->media;
+    if (event != GPUD_EVENT_FORMAT)
+        return;
+    worker->media = ((const struct gpud_format_event *)data)->media;
+    worker->seen = (struct monitor_content){0};
 }
 
 /* Takes the next frame, in exchange for the one that is held. */
@@ -65,7 +70,11 @@ static void take_picture(struct worker *worker, struct gpud_frame **held)
     struct gpud_error error = {.reason = ""};
     gpud_frame_release(held);
     enum gpud_status status = gpud_receiver_acquire(worker->receiver, GPUD_SEC, held, &error);
-    GBytes *jpeg = status == GPUD_OK ? monitor_picture_encode(*held, &worker->media, &error) : NULL;
+    GBytes *jpeg = NULL;
+    if (status == GPUD_OK && worker->media.kind == GPUD_MEDIA_AUDIO)
+        monitor_content_listen(&worker->seen, *held, &worker->media.audio, &error);
+    else if (status == GPUD_OK)
+        jpeg = monitor_picture_encode(*held, &worker->media, &worker->seen, &error);
     if (jpeg || (status != GPUD_AGAIN && status != GPUD_TIMEOUT))
         show(worker, jpeg, error.reason);
     else if (status == GPUD_TIMEOUT)
@@ -151,22 +160,42 @@ static struct worker *find(const struct monitor_thumbnails *all, const char *add
     return found;
 }
 
-GBytes *monitor_thumbnails_get(struct monitor_thumbnails *all, const char *address, char **reason)
+/* That of the address, which is started if there is none; NULL: *reason says why not. Under the
+ * lock. */
+static struct worker *keep(struct monitor_thumbnails *all, const char *address, char **reason)
 {
-    GBytes *jpeg = NULL;
-    g_mutex_lock(&all->lock);
     struct worker *worker = find(all, address);
     if (!worker && all->workers->len == WORKERS_MAX)
         *reason = g_strdup_printf("%d pictures are shown at once, at most", WORKERS_MAX);
     else if (!worker)
         worker = start(all, address, reason);
-    if (worker) {
+    if (worker)
         worker->looked_at = g_get_monotonic_time();
-        if (worker->jpeg)
-            jpeg = g_bytes_ref(worker->jpeg);
-        else
-            *reason = g_strdup(worker->reason);
-    }
+    return worker;
+}
+
+bool monitor_thumbnails_watch(struct monitor_thumbnails *all, const char *address,
+                              struct monitor_content *content)
+{
+    char *reason = NULL;
+    g_mutex_lock(&all->lock);
+    const struct worker *worker = keep(all, address, &reason);
+    if (worker)
+        *content = worker->content;
+    g_mutex_unlock(&all->lock);
+    g_free(reason);
+    return worker;
+}
+
+GBytes *monitor_thumbnails_get(struct monitor_thumbnails *all, const char *address, char **reason)
+{
+    GBytes *jpeg = NULL;
+    g_mutex_lock(&all->lock);
+    const struct worker *worker = keep(all, address, reason);
+    if (worker && worker->jpeg)
+        jpeg = g_bytes_ref(worker->jpeg);
+    else if (worker)
+        *reason = g_strdup(worker->reason);
     g_mutex_unlock(&all->lock);
     return jpeg;
 }

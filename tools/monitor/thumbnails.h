@@ -1,9 +1,12 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A picture a second of each channel that a page shows, as JPEG. */
+/* A picture a second of each channel that a page shows, as JPEG; and what is in those that are
+ * watched. */
 #ifndef GPUD_TOOLS_MONITOR_THUMBNAILS_H
 #define GPUD_TOOLS_MONITOR_THUMBNAILS_H
+
+#include "monitor/content.h"
 
 #include <glib.h>
 #include <gpudirect/gpudirect.h>
@@ -18,5 +21,9 @@ void monitor_thumbnails_free(struct monitor_thumbnails *thumbnails);
  * The first call connects a receiver, which leaves some seconds after the last one. Main thread. */
 GBytes *monitor_thumbnails_get(struct monitor_thumbnails *thumbnails, const char *address,
                                char **reason);
+
+/* What is in a channel, which is looked at like one that a page shows. false: not known yet. */
+bool monitor_thumbnails_watch(struct monitor_thumbnails *thumbnails, const char *address,
+                              struct monitor_content *content);
 
 #endif

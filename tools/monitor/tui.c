@@ -21,7 +21,7 @@ struct line {
 };
 
 struct monitor_tui {
-    const struct monitor_model *model;
+    struct monitor_model *model;
     void (*quit)(void *user);
     void *user;
     SCREEN *screen;
@@ -81,7 +81,7 @@ static void add_receiver(GPtrArray *lines, const struct monitor_receiver *receiv
     if (receiver->is_own)
         return;
     add(lines, figures->dropped_hz > 0 ? WARNING : PLAIN,
-        "  → %s %" PRIu64 " (process %" PRId64 "%s%s): %s to %s, %s/s, %s/s lost",
+        "  → %s #%" PRIu64 " (process %" PRId64 "%s%s): %s to %s, %s/s, %s/s lost",
         info->name[0] ? info->name : "a process", info->id, info->pid, info->host[0] ? " on " : "",
         info->host, info->path, info->device, describe_rate(rate, figures->rate_hz),
         describe_rate(lost, figures->dropped_hz));
@@ -98,33 +98,77 @@ static void add_receiver(GPtrArray *lines, const struct monitor_receiver *receiv
         add(lines, FAINT, "      not better, because %s", info->fallback_reason);
 }
 
+static char *describe_clock(gint64 time)
+{
+    GDateTime *local = g_date_time_new_from_unix_local(time / G_USEC_PER_SEC);
+    char *clock = g_date_time_format(local, "%H:%M:%S");
+    g_date_time_unref(local);
+    return clock;
+}
+
+static void add_waiting(GPtrArray *lines, const struct monitor_channel *channel)
+{
+    for (guint i = 0; i < channel->waiting->len; i++) {
+        const struct channels_waiter *waiter = channel->waiting->pdata[i];
+        char *clock = describe_clock(waiter->since);
+        if (waiter->pid)
+            add(lines, WARNING, "  → %s (process %" PRId64 ") waits since %s", waiter->name,
+                waiter->pid, clock);
+        else
+            add(lines, WARNING, "  → %s (in another container) waits since %s", waiter->name,
+                clock);
+        g_free(clock);
+    }
+}
+
+/* What else there is to say of a channel without a sender. */
+static void add_absent(GPtrArray *lines, enum look look, const struct monitor_channel *channel)
+{
+    const char *expected = channel->expected ? "; it is expected" : "";
+    char *clock = describe_clock(channel->absent_since);
+    if (channel->presence == MONITOR_GONE_SINCE)
+        add(lines, look, "%s  %s  gone since %s: %s%s", channel->info.address, channel->state,
+            clock, channel->info.reason, expected);
+    else
+        add(lines, look, "%s  %s%s", channel->info.address, channel->state, expected);
+    g_free(clock);
+}
+
 static void add_channel(GPtrArray *lines, const struct monitor_channel *channel)
 {
+    static const enum look looks[] = {[MONITOR_OFF] = FAINT,
+                                      [MONITOR_GOOD] = STRONG,
+                                      [MONITOR_WARNING] = WARNING,
+                                      [MONITOR_BAD] = BAD};
     const struct gpud_channel_info *info = &channel->info;
+    enum look look = looks[channel->severity];
     char rate[24];
-    if (!info->answered) {
-        add(lines, BAD, "%s  NO ANSWER: the sender %s", info->address, info->reason);
+    if (channel->presence != MONITOR_THERE) {
+        add_absent(lines, look, channel);
+    } else if (!info->answered) {
+        add(lines, look, "%s  %s: %s%s", info->address, channel->state,
+            info->receiver_pid ? "" : "the sender ", info->reason);
     } else {
-        const char *state = info->ended ? "ended" : channel->has_signal ? "ok" : "NO SIGNAL";
-        add(lines, channel->has_signal ? STRONG : BAD, "%s  %s  %s/s  %s  on %s", info->address,
-            state, describe_rate(rate, info->rate), channel->brief, info->device);
-        add(lines, FAINT, "  of %s (process %" PRId64 "), copies CPU %" PRIu64 ", GPU %" PRIu64,
-            info->program[0] ? info->program : info->name, info->pid, info->copies_cpu,
-            info->copies_gpu);
+        char *name = monitor_name(info->name, info->program);
+        add(lines, look, "%s  %s  %s/s  %s  on %s", info->address, channel->state,
+            describe_rate(rate, info->rate), channel->brief, info->device);
+        add(lines, FAINT, "  of %s, process %" PRId64 ", copies CPU %" PRIu64 ", GPU %" PRIu64,
+            name, info->pid, info->copies_cpu, info->copies_gpu);
+        g_free(name);
     }
     for (guint i = 0; i < channel->receivers->len; i++)
         add_receiver(lines, channel->receivers->pdata[i]);
+    add_waiting(lines, channel);
 }
 
 static void add_event(GPtrArray *lines, const struct monitor_event *event)
 {
-    GDateTime *time = g_date_time_new_from_unix_local(event->time / G_USEC_PER_SEC);
-    char *clock = g_date_time_format(time, "%H:%M:%S");
-    bool is_bad = strcmp(event->kind, "loss") == 0 || strcmp(event->kind, "silent") == 0;
+    static const char *const bad[] = {"loss", "silent", "gone", "missing", "waiting", NULL};
+    char *clock = describe_clock(event->time);
+    bool is_bad = g_strv_contains(bad, event->kind);
     add(lines, is_bad ? WARNING : PLAIN, "%s  %-10s  %s: %s", clock, event->kind, event->channel,
         event->text);
     g_free(clock);
-    g_date_time_unref(time);
 }
 
 static GPtrArray *list(const struct monitor_tui *tui)
@@ -163,39 +207,68 @@ static attr_t attributes(enum look look)
     }
 }
 
-/* Peers' words are part of the text: what is not printable is shown as "?". */
-static void put(int row, enum look look, const char *text)
+static int width_of(gunichar one)
 {
-    int room = COLS;
-    attrset(attributes(look));
-    move(row, 0);
-    clrtoeol();
+    return g_unichar_iszerowidth(one) ? 0 : g_unichar_iswide(one) ? 2 : 1;
+}
+
+/* Peers' words are part of the text: what is not printable becomes "?". To be freed with g_free().
+ */
+static gunichar *clean(const char *text, int *width)
+{
+    GArray *clean = g_array_new(TRUE, FALSE, sizeof(gunichar));
+    *width = 0;
     for (const char *c = text; *c; c = g_utf8_next_char(c)) {
         gunichar one = g_utf8_get_char_validated(c, -1);
         if (one == (gunichar)-1 || one == (gunichar)-2)
             break;
         if (!g_unichar_isprint(one) || g_unichar_type(one) == G_UNICODE_FORMAT)
             one = '?';
-        int width = g_unichar_iszerowidth(one) ? 0 : g_unichar_iswide(one) ? 2 : 1;
-        if ((room -= width) < 0)
-            break;
-        wchar_t wide[2] = {(wchar_t)one, 0};
-        addwstr(wide);
+        *width += width_of(one);
+        g_array_append_val(clean, one);
     }
+    return (gunichar *)g_array_free(clean, FALSE);
+}
+
+static void put_one(gunichar one)
+{
+    wchar_t wide[2] = {(wchar_t)one, 0};
+    addwstr(wide);
+}
+
+/* What does not fit ends in "…". */
+static void put(int row, enum look look, const char *text)
+{
+    int width, room = COLS;
+    gunichar *all = clean(text, &width);
+    bool is_cut = width > room;
+    attrset(attributes(look));
+    move(row, 0);
+    clrtoeol();
+    room -= is_cut;
+    for (const gunichar *one = all; *one && (room -= width_of(*one)) >= 0; one++)
+        put_one(*one);
+    if (is_cut)
+        put_one(0x2026);
     attrset(A_NORMAL);
+    g_free(all);
 }
 
 static void put_title(const struct monitor_tui *tui)
 {
-    guint receivers = 0;
+    guint receivers = 0, there = 0;
     for (guint i = 0; i < tui->model->channels->len; i++) {
         const struct monitor_channel *channel = tui->model->channels->pdata[i];
+        there += channel->presence == MONITOR_THERE;
         for (guint j = 0; j < channel->receivers->len; j++)
             receivers += !((struct monitor_receiver *)channel->receivers->pdata[j])->is_own;
     }
-    char *title = g_strdup_printf("gpudirect-monitor on %s: %u channels, %u receivers",
-                                  g_get_host_name(), tui->model->channels->len, receivers);
-    put(0, STRONG, title);
+    guint troubles = monitor_model_count_troubles(tui->model);
+    char *title = g_strdup_printf("gpudirect-monitor on %s: %u channel%s, %u receiver%s, "
+                                  "%u trouble%s",
+                                  g_get_host_name(), there, there == 1 ? "" : "s", receivers,
+                                  receivers == 1 ? "" : "s", troubles, troubles == 1 ? "" : "s");
+    put(0, troubles ? BAD : STRONG, title);
     g_free(title);
 }
 
@@ -227,7 +300,7 @@ void monitor_tui_draw(struct monitor_tui *tui)
     }
     put(LINES - 1, FAINT,
         tui->events ? "q quit   e channels   ↑ ↓ PgUp PgDn scroll"
-                    : "q quit   e events   ↑ ↓ PgUp PgDn scroll");
+                    : "q quit   e events   d dismiss gone   ↑ ↓ PgUp PgDn scroll");
     refresh();
 }
 
@@ -242,6 +315,8 @@ static gboolean read_keys(gint fd, GIOCondition condition, gpointer user)
             tui->quit(tui->user);
         if (key == 'e')
             tui->events = !tui->events, tui->top = 0;
+        if (key == 'd')
+            monitor_model_dismiss(tui->model, NULL);
         if (key == '\f') /* Ctrl-L: something else wrote on the terminal */
             clearok(curscr, TRUE);
         if (key == KEY_UP)
@@ -262,7 +337,7 @@ static gboolean read_keys(gint fd, GIOCondition condition, gpointer user)
     return G_SOURCE_CONTINUE;
 }
 
-struct monitor_tui *monitor_tui_new(const struct monitor_model *model, void (*quit)(void *user),
+struct monitor_tui *monitor_tui_new(struct monitor_model *model, void (*quit)(void *user),
                                     void *user)
 {
     if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))

@@ -10,7 +10,7 @@
 struct monitor_tui;
 
 /* quit: called in the main thread at "q". NULL: this is no terminal. */
-struct monitor_tui *monitor_tui_new(const struct monitor_model *model, void (*quit)(void *user),
+struct monitor_tui *monitor_tui_new(struct monitor_model *model, void (*quit)(void *user),
                                     void *user);
 /* Leaves the terminal as it was. */
 void monitor_tui_free(struct monitor_tui *tui);

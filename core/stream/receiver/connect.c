@@ -209,8 +209,14 @@ static enum gpud_status greet(struct gpud_receiver *receiver, struct gpud_error 
         }
         return gpud_fail(error, GPUD_AGAIN, "no sender listens on %.120s", receiver->address.place);
     }
+    gpud_await_end(&receiver->waiting);
     GPUD_STOP_POINT("receiver: HELLO sent");
     return GPUD_OK;
+}
+
+static void go_on_waiting(struct gpud_receiver *receiver)
+{
+    gpud_await_sender(&receiver->waiting, &receiver->address, &receiver->access, receiver->name);
 }
 
 enum gpud_status gpud_receiver_connect(struct gpud_receiver *receiver, struct gpud_error *error)
@@ -224,6 +230,8 @@ enum gpud_status gpud_receiver_connect(struct gpud_receiver *receiver, struct gp
     }
     enum gpud_status status =
         gpud_channel_connect(&receiver->address, &receiver->access, &receiver->channel, error);
+    if (status == GPUD_AGAIN || status == GPUD_NO_DEVICE)
+        go_on_waiting(receiver);
     if (status != GPUD_OK) {
         receiver->retry = gpud_now() + (status == GPUD_AGAIN ? GPUD_RETRY_SOON : GPUD_RETRY_LATER);
         receiver->failure = *error;
@@ -245,6 +253,7 @@ enum gpud_status gpud_receiver_connect(struct gpud_receiver *receiver, struct gp
 static enum gpud_status give_up(struct gpud_receiver *receiver, struct gpud_error *error)
 {
     struct gpud_error why = *error;
+    go_on_waiting(receiver);
     gpud_receiver_disconnect(receiver, GPUD_RETRY_LATER, why.reason);
     receiver->failure = why;
     return why.status == GPUD_NO_ACCESS ? GPUD_NO_ACCESS

@@ -117,6 +117,7 @@ void gpud_receiver_destroy(struct gpud_receiver **receiver)
     struct gpud_receiver *gone = *receiver;
     *receiver = NULL;
     gpud_receiver_disconnect(gone, 0, "the receiver stopped");
+    gpud_await_end(&gone->waiting);
     gpud_receiver_poll_finish(gone);
     gpud_queue_unref(&gone->queue);
     gpud_device_close(&gone->host);

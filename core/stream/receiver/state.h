@@ -22,6 +22,7 @@
 #include "stream/receiver/session.h"
 #include "stream/shared/loop.h"
 #include "wire/channel.h"
+#include "wire/await.h"
 #include <gpudirect/receiver.h>
 
 #define GPUD_CONNECT_DEADLINE (5 * GPUD_SEC)
@@ -96,6 +97,7 @@ struct gpud_receiver {
     int64_t deadline;          /* of the state; INT64_MAX: none */
     int64_t retry;             /* no new try before */
     struct gpud_error failure; /* of the last try to connect; GPUD_OK: no sender was found */
+    struct gpud_await waiting; /* for a sender */
     struct gpud_channel *channel;
     struct gpud_peer_info peer; /* same_clock: the sender's submit times are comparable */
     struct gpud_session *session;

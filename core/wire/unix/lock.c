@@ -228,6 +228,14 @@ enum gpud_status gpud_lock_file_take(const char *path, int *fd, struct gpud_erro
     }
 }
 
+enum gpud_status gpud_lock_file_try(const char *path, int *fd)
+{
+    char name[GPUD_SOCKET_PATH_MAX + 8], holder[GPUD_LOCK_HOLDER_MAX];
+    bool own;
+    path_of(path, name, sizeof(name));
+    return try_lock(name, fd, holder, &own, NULL);
+}
+
 /* --- waiting for the lock ------------------------------------------------------------------ */
 
 enum gpud_status gpud_lock_wait_begin(struct gpud_lock_wait *wait, struct gpud_error *error)

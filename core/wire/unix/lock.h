@@ -15,6 +15,9 @@
  * its children a little longer. EADDRINUSE after that, or at once if this process holds it. */
 enum gpud_status gpud_lock_file_take(const char *path, int *fd, struct gpud_error *error);
 
+/* Tries once, and does not wait. GPUD_AGAIN: another holder has it. */
+enum gpud_status gpud_lock_file_try(const char *path, int *fd);
+
 /* Removes the file and releases the lock. */
 void gpud_lock_file_drop(const char *path, int *fd);
 

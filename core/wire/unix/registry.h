@@ -11,6 +11,7 @@
  *     .unix!run!studio!cam2       → /run/studio/cam2
  *     .rdma!10.0.0.1:7174!cam3    a socket for questions about rdma://10.0.0.1:7174/cam3
  *     .received!10.0.0.1:7174!cam3!12.0.lock    process 12 receives rdma://10.0.0.1:7174/cam3
+ *     .waiting!0.lock             a receiver waits for a sender (wire/await.h)
  *
  * Watchers of the directory see sockets appear and disappear, and an attribute change when a
  * channel's stream changes.

@@ -221,6 +221,24 @@ void endpoint_post_stats_at_eos(struct endpoint *endpoint)
                       endpoint, NULL);
 }
 
+gchar *endpoint_find_pipeline_name(GstElement *element)
+{
+    static const gchar made_up[] = "pipeline";
+    GstObject *top = gst_object_ref(element);
+    GstObject *parent;
+
+    while ((parent = gst_object_get_parent(top))) {
+        gst_object_unref(top);
+        top = parent;
+    }
+    gchar *name = GST_IS_PIPELINE(top) ? gst_object_get_name(top) : NULL;
+    gst_object_unref(top);
+    if (name && g_str_has_prefix(name, made_up) &&
+        !name[strlen(made_up) + strspn(name + strlen(made_up), "0123456789")])
+        g_clear_pointer(&name, g_free);
+    return name;
+}
+
 GstCaps *endpoint_filter_caps(GstCaps *caps, GstCaps *filter)
 {
     if (!filter)

@@ -24,7 +24,9 @@ static enum gpud_status create_sender(GstGpudirectSink *self, const gchar *devic
     struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
     struct gpud_context *context = gpud_gst_context_get(error);
 
+    g_autofree gchar *name = endpoint_find_pipeline_name(GST_ELEMENT(self));
     params.address = self->endpoint.running.address;
+    params.name = name;
     params.device = device;
     params.slots = self->endpoint.running.slots_set ? self->endpoint.running.slots : 0;
     params.picture_slots = self->endpoint.running.slots;

@@ -14,6 +14,7 @@
 
 struct input_params {
     const gchar *address, *device;
+    const gchar *name;           /* for the sender; NULL: the program's */
     const gchar *backup_address; /* of a pair */
     GstClockTime freeze_timeout; /* of a pair; 0: none */
     const gint *preferred; /* of a pair: atomic, lives as long as the input; 0: main, 1: backup */

@@ -18,6 +18,7 @@ static enum gpud_status link_open(const struct input_params *params, struct inpu
     if (!context)
         return error->status;
     receiver.address = params->address;
+    receiver.name = params->name;
     receiver.device = params->device;
     receiver.slots = params->slots_set ? params->slots : 0;
     receiver.picture_slots = params->slots;

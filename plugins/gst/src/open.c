@@ -57,9 +57,11 @@ enum gpud_status gst_gpudirect_src_open_input(void *user, const gchar *device, s
     GstStructure *controls = self->card.controls ? gst_structure_copy(self->card.controls) : NULL;
     g_atomic_int_set(&self->card.input_changed, FALSE);
     GST_OBJECT_UNLOCK(self);
+    g_autofree gchar *name = endpoint_find_pipeline_name(GST_ELEMENT(self));
     struct input_params params = {
         .address = self->endpoint.running.address,
         .device = device,
+        .name = name,
         .backup_address = options.backup_address,
         .freeze_timeout = options.freeze_timeout,
         .preferred = &self->options.preferred,

@@ -137,6 +137,7 @@ static enum gpud_status create_receivers(struct pair_input *pair, struct gpud_co
     const gchar *const addresses[] = {params->address, params->backup_address};
     enum gpud_status status = GPUD_OK;
 
+    receiver.name = params->name;
     receiver.device = params->device;
     receiver.slots = params->slots_set ? params->slots : 0;
     receiver.picture_slots = params->slots;

@@ -45,6 +45,9 @@ function fit(text, width) {
   return text.length > room ? `${text.slice(0, room - 1)}…` : text;
 }
 
+// Of a receiver, as in the events: with its sender's number of it.
+export const nameOf = (receiver) => (receiver.name ?? 'a process') + (receiver.id ? ` #${receiver.id}` : '');
+
 function drawBox(svg, x, y, width, name, below) {
   svg.append(make('rect', {x, y, width, height: 40, rx: 5}),
     make('text', {x: x + 8, y: y + 17}, fit(name, width - 12)),
@@ -57,21 +60,24 @@ export function drawTopology(place, channels) {
   const svg = make('svg', {role: 'img'});
   let y = 12;
   for (const channel of channels) {
-    const receivers = channel.receivers, height = Math.max(receivers.length, 1) * 50;
+    const waiting = channel.waiting.map((one) => ({name: one.name, route: 'waits', device: 'no sender', waits: true}));
+    const receivers = [...channel.receivers, ...waiting], height = Math.max(receivers.length, 1) * 50;
     const middle = y + height / 2 - 25;
     receivers.forEach((receiver, i) => {
       const to = y + i * 50, from = box + 12, end = width - box - 12, half = (from + end) / 2;
-      const losing = receiver.dropped_hz > 0;
+      const losing = receiver.dropped_hz > 0 || receiver.waits;
       svg.append(make('path', {class: losing ? 'losing' : '',
         d: `M${from} ${middle + 20}C${half} ${middle + 20} ${half} ${to + 20} ${end} ${to + 20}`}));
       svg.append(make('text', {class: 'label', x: half + (end - half) * 0.45, y: to + 17, 'text-anchor': 'middle'},
         receiver.route ?? 'none'));
-      drawBox(svg, width - box - 12, to, box, receiver.name ?? 'a process',
+      drawBox(svg, width - box - 12, to, box, nameOf(receiver),
         [receiver.device, receiver.host].filter(Boolean).join(' on '));
-      words.push(`${channel.address} to ${receiver.name ?? 'a process'} by ${receiver.route ?? 'no route'}` +
-        (losing ? ', losing frames' : ''));
+      words.push((receiver.waits ? `${nameOf(receiver)} waits for ${channel.address}` :
+        `${channel.address} to ${nameOf(receiver)} by ${receiver.route ?? 'no route'}`) +
+        (receiver.waits ? '' : losing ? ', losing frames' : ''));
     });
-    drawBox(svg, 12, middle, box, channel.address, channel.answered ? channel.device : 'no answer');
+    drawBox(svg, 12, middle, box, channel.address, channel.answered ? `${channel.sender} on ${channel.device}` :
+      channel.state);
     if (receivers.length === 0) words.push(`${channel.address} without receivers`);
     y += height + 12;
   }

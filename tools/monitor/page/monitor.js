@@ -4,7 +4,7 @@
 // The page: asks for the state once a second, and changes only what differs, so that the place of the keyboard and of a
 // screen reader stays where it is.
 
-import {drawChart, drawTopology, newChart} from './charts.js';
+import {drawChart, drawTopology, nameOf, newChart} from './charts.js';
 
 const SAMPLES = 600, HISTORY_PERIOD = 60, EVENTS = 500;
 const $ = (id) => document.getElementById(id);
@@ -15,12 +15,20 @@ let token = sessionStorage.getItem('token'), last = {pid: 0, event: 0, time: 0},
 
 class Refused extends Error {}
 
-async function ask(path) {
-  const response = await fetch(path, {headers: token ? {Authorization: `Bearer ${token}`} : {},
+async function ask(path, method = 'GET', headers = {}) {
+  const response = await fetch(path, {method, headers: token ? {Authorization: `Bearer ${token}`, ...headers} : headers,
     signal: AbortSignal.timeout(10000)});
   if (response.status === 401) throw new Refused();
   return response;
 }
+
+async function dismiss(address) {
+  await ask(`api/dismiss${address ? `?channel=${encodeURIComponent(address)}` : ''}`, 'POST',
+    {'X-Gpudirect': 'dismiss'});
+  turn();
+}
+
+$('dismiss').addEventListener('click', () => dismiss());
 
 $('login').addEventListener('submit', (event) => {
   event.preventDefault();
@@ -42,6 +50,7 @@ function time(seconds) {
 }
 
 const atMost = (seconds) => seconds === null ? 'unknown' : `≤ ${time(seconds)}`;
+const clock = (seconds) => new Date(seconds * 1000).toLocaleTimeString('en-GB');
 const plural = (value, word) => `${value} ${word}${value === 1 ? '' : 's'}`;
 
 function set(element, text, kind) {
@@ -109,10 +118,12 @@ function lostWords(receiver) {
   return count(receiver.dropped) + (words ? ` (${words})` : '');
 }
 
+const processOf = (peer) =>
+  (peer.pid ? `process ${peer.pid}` : 'process unknown') + (peer.host ? ` on ${peer.host}` : '');
+
 function showReceiver(parts, channel, receiver) {
   const {values} = parts, losing = receiver.dropped_hz > 0;
-  const process = receiver.pid ? `process ${receiver.pid}` : 'a process';
-  set(parts.title, `${receiver.name ?? 'a process'} (${process}${receiver.host ? ` on ${receiver.host}` : ''})`);
+  set(parts.title, `${nameOf(receiver)}, ${processOf(receiver)}`);
   set(values.route, `${receiver.route ?? 'none'} to ${receiver.device ?? '?'}` +
     (receiver.state === 'streaming' ? '' : `, ${receiver.state}`));
   set(values.rate, number(receiver.rate_hz));
@@ -126,7 +137,7 @@ function showReceiver(parts, channel, receiver) {
   set(parts.reason, receiver.reason ? `Not better, because ${receiver.reason}` : '');
   const series = seriesOf(`${channel.address} ${receiver.id}`);
   drawChart(parts.chart, series.latency_p99_s, series.dropped, time,
-    `99th percentile of the latency of ${receiver.name ?? 'the receiver'} over ten minutes, now ` +
+    `99th percentile of the latency of ${nameOf(receiver)} over ten minutes, now ` +
     atMost(receiver.latency_p99_s));
 }
 
@@ -136,35 +147,56 @@ function newCard(address) {
   const image = make('img'), caption = make('figcaption');
   const title = make('h3', '', address), state = make('span'), rate = make('p', 'rate'), media = make('p');
   const sender = make('p', 'faint'), lost = make('p', 'faint'), chart = newChart('Frames/s');
+  const button = make('button', '', 'Dismiss'), waiting = make('ul', 'waiting');
   const receivers = make('ul', 'receivers'), heading = make('div', 'title', title, state);
-  const what = make('div', 'what', heading, rate, media, sender, lost);
+  const what = make('div', 'what', heading, rate, media, sender, lost, waiting, button);
   const card = make('article', '', make('header', '', make('figure', '', image, caption), what),
     chart.heading, chart.svg, receivers);
   title.id = `channel-${cards.size}-${Date.now()}`;
   card.setAttribute('aria-labelledby', title.id);
   image.hidden = true;
   image.alt = `Picture of ${address}`;
-  const parts = {address, card, image, caption, state, rate, media, sender, lost, chart, list: receivers,
-    receivers: new Map(), visible: true, busy: false};
+  button.type = 'button';
+  button.setAttribute('aria-label', `Dismiss ${address}`);
+  button.addEventListener('click', () => dismiss(address));
+  const parts = {address, card, image, caption, state, rate, media, sender, lost, waiting, button, chart,
+    list: receivers, receivers: new Map(), visible: true, busy: false};
   new IntersectionObserver((entries) => { parts.visible = entries.at(-1).isIntersecting; }).observe(card);
   return parts;
 }
 
-function stateOf(channel) {
-  if (!channel.answered) return ['No answer', 'bad'];
-  if (channel.ended) return ['Ended', 'faint'];
-  return channel.has_signal ? ['OK', 'good'] : ['No signal', 'bad'];
+const KINDS = {off: 'faint', good: 'good', warning: 'warn', bad: 'bad'};
+
+const isThere = (channel) => channel.presence === 'there';
+const canDismiss = (channel) => channel.presence === 'gone' && !channel.expected;
+
+// Of a channel that is not there, or does not answer: why.
+function reasonOf(channel) {
+  if (channel.presence === 'gone') return `Gone since ${clock(channel.absent_since_s)}: ${channel.reason}`;
+  if (channel.presence === 'never') return channel.expected ? 'Expected, and never there' : 'It was never there';
+  return channel.reason;
+}
+
+function waitingWords(waiter) {
+  return `${waiter.name ?? 'a process'}, ${waiter.pid ? `process ${waiter.pid}` : 'in another container'}, ` +
+    `waits since ${clock(waiter.since_s)}`;
 }
 
 function showChannel(parts, channel) {
-  const [state, kind] = stateOf(channel), series = seriesOf(channel.address);
-  set(parts.state, state, kind);
-  set(parts.rate, channel.answered ? `${number(channel.rate_hz)} frames/s` : '');
-  set(parts.media, channel.answered ? channel.brief : channel.reason);
+  const series = seriesOf(channel.address), answers = channel.answered;
+  set(parts.state, channel.state, KINDS[channel.severity]);
+  set(parts.rate, answers ? `${number(channel.rate_hz)} frames/s` : '');
+  set(parts.media, answers ? channel.brief : reasonOf(channel));
   parts.media.title = channel.media ?? '';
-  set(parts.sender, channel.answered ? `${channel.program ?? channel.name ?? 'a process'}, process ` +
-    `${channel.pid ?? 'unknown'}, on ${channel.device}; copies ${copies(channel)}` : '');
-  set(parts.lost, channel.receivers.length ? '' : 'No receivers');
+  set(parts.sender, answers ? `${channel.sender}, ${processOf(channel)}, on ${channel.device}; copies ` +
+    copies(channel) : channel.expected && channel.presence === 'gone' ? 'It is expected' : '');
+  set(parts.lost, answers && !channel.receivers.length ? 'No receivers' : '');
+  const waiting = channel.waiting.map(waitingWords);
+  if (parts.waiting.textContent !== waiting.join(''))
+    parts.waiting.replaceChildren(...waiting.map((words) => make('li', 'warn', words)));
+  parts.button.hidden = !canDismiss(channel);
+  parts.chart.heading.hidden = channel.presence === 'never';
+  parts.chart.svg.toggleAttribute('hidden', channel.presence === 'never');
   drawChart(parts.chart, series.rate_hz, series.dropped, number,
     `Frames per second of ${channel.address} over ten minutes, now ${number(channel.rate_hz)}`);
   update(parts.receivers, channel.receivers, (receiver) => receiver.id, newReceiver,
@@ -193,7 +225,7 @@ async function showPicture(parts, channel) {
   if (parts.busy || !parts.visible || document.hidden) return;
   if (!channel.answered || !channel.has_picture) {
     parts.image.hidden = true;
-    set(parts.caption, channel.answered ? 'No picture' : 'No answer');
+    set(parts.caption, channel.answered ? channel.kind ?? 'No format yet' : channel.state);
     return;
   }
   parts.busy = true;
@@ -214,7 +246,7 @@ async function showPicture(parts, channel) {
 
 // --- events ---------------------------------------------------------------------------------
 
-const SEVERE = new Set(['loss', 'silent', 'gone', 'signal', 'refused']);
+const SEVERE = new Set(['loss', 'silent', 'gone', 'missing', 'waiting', 'signal', 'refused']);
 
 function showEvents(events) {
   const list = $('events');
@@ -239,7 +271,14 @@ function showState(state) {
     $('events').replaceChildren();
     last = {pid: state.pid, event: 0, time: 0};
   }
-  set($('summary'), `${state.host}: ${plural(state.channels.length, 'channel')}, ${plural(receivers, 'receiver')}`);
+  const there = state.channels.filter(isThere).length, gone = state.channels.filter(canDismiss).length;
+  set($('summary'), `${state.host}: ${plural(there, 'channel')}, ${plural(receivers, 'receiver')}`);
+  const severities = state.channels.map((channel) => channel.severity);
+  const bad = severities.filter((severity) => severity === 'bad').length;
+  const troubles = bad + severities.filter((severity) => severity === 'warning').length;
+  set($('troubles'), troubles ? plural(troubles, 'trouble') : 'no trouble', troubles ? bad ? 'bad' : 'warn' : 'good');
+  document.title = `${troubles ? `(${troubles}) ` : ''}gpudirect-monitor`;
+  $('dismiss').hidden = gone < 2;
   if ($('notes').textContent !== state.notes.join(''))
     $('notes').replaceChildren(...state.notes.map((note) => make('li', '', note)));
   if (state.time_s !== last.time) {
@@ -257,7 +296,7 @@ function showState(state) {
 
 function showTopology(channels) {
   const drawn = JSON.stringify([$('topology').clientWidth, channels.map((channel) => [channel.address, channel.answered,
-    channel.device, channel.receivers.map((one) =>
+    channel.device, channel.sender, channel.state, channel.waiting, channel.receivers.map((one) =>
       [one.id, one.name, one.device, one.host, one.route, one.dropped_hz > 0])])]);
   if (drawn !== topology) drawTopology($('topology'), channels);
   topology = drawn;
