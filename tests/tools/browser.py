@@ -27,9 +27,12 @@ class Browser:
         args = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
                 f"--user-data-dir={self.home.name}/profile", "--force-prefers-reduced-motion"]
         self.session = None
-        self.session = self._ask("POST", "/session", {"capabilities": {"alwaysMatch": {
+        wanted = {"capabilities": {"alwaysMatch": {
             "browserName": "chrome", "goog:loggingPrefs": {"browser": "ALL"},
-            "goog:chromeOptions": {"binary": shutil.which("chromium"), "args": args}}}})["sessionId"]
+            "goog:chromeOptions": {"binary": shutil.which("chromium"), "args": args}}}}
+        # On a busy machine chromium itself may give up while it starts ("unable to connect to renderer").
+        tries = (self._ask("POST", "/session", wanted, may_fail=left > 0) for left in (2, 1, 0))
+        self.session = next(filter(None, tries))["sessionId"]
 
     def _find_port(self):
         with open(self.log.name) as log:
@@ -39,7 +42,7 @@ class Browser:
         check(self.driver.poll() is None, "chromedriver does not start")
         return None
 
-    def _ask(self, method, path, body=None):
+    def _ask(self, method, path, body=None, may_fail=False):
         prefix = f"/session/{self.session}" if self.session else ""
         request = urllib.request.Request(f"http://127.0.0.1:{self.port}{prefix}{path}", method=method,
                                          data=None if body is None else json.dumps(body).encode(),
@@ -49,7 +52,7 @@ class Browser:
             with opener.open(request, timeout=DEADLINE) as answer:
                 return json.load(answer)["value"]
         except urllib.error.HTTPError as error:
-            return check(False, f"the browser, {path}: {error.read().decode()[:1000]}")
+            return None if may_fail else check(False, f"the browser, {path}: {error.read().decode()[:1000]}")
 
     def open(self, url):
         self._ask("POST", "/url", {"url": url})

@@ -81,7 +81,7 @@ def summary(runs):
     print("\n== skipped ==" if skipped else "\nnothing was skipped")
     for part, test, _ in skipped:
         print(f"{part:12} {jobs.short_name(test)}: {reason_of_skip(test.get('stdout', ''))}")
-    show("passed in the guest when run again", unsteady)
+    show("passed when run again, alone", unsteady)
     show("failed", failed)
     print(f"\n{passed} passed, {len(failed)} failed, {len(skipped)} skipped")
     return 1 if failed or not passed else 0
