@@ -67,19 +67,24 @@ class Monitor:
         self.process.stdout.close()
 
 
+def free_port():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
 class Prometheus:
     """A real one, with a configuration and rules of pipelines/monitoring, which looks once a second."""
 
     missing = None if shutil.which("prometheus") else "prometheus is not installed (./tools/setup check installs it)"
 
-    def __init__(self, monitor, folder, shipped, rules):
+    def __init__(self, monitor, folder, shipped, rules, alertmanager=9):
         config = folder / shipped.name
         text = shipped.read_text().replace("127.0.0.1:8477", f"127.0.0.1:{monitor.port}")
+        text = text.replace("127.0.0.1:9093", f"127.0.0.1:{alertmanager}")
         config.write_text(text.replace("scrape_interval: 5s", "scrape_interval: 1s\n  evaluation_interval: 1s")
                           .replace("alerts.yml", str(rules)))
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        self.port = free_port()
         self.process = subprocess.Popen(
             ["prometheus", f"--config.file={config}", f"--storage.tsdb.path={folder / 'prometheus'}",
              f"--web.listen-address=127.0.0.1:{self.port}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
