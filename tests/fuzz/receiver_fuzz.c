@@ -63,6 +63,8 @@ static void prepare(void)
     params.by_lines = true;
     if (gpud_receiver_create(context, &params, &receiver, NULL) != GPUD_OK)
         abort();
+    receiver->waiting.noted = true; /* no note of it, which would be one more descriptor */
+    receiver->waiting.note[0].lock = receiver->waiting.note[1].lock = -1;
     if (FUZZ_BETWEEN_HOSTS) {
         if (gpud_memory_alloc_for(receiver->host, SLOTS * SLOT_SIZE, GPUD_USAGE_LOCAL, &source,
                                   NULL) != GPUD_OK)

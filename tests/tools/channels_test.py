@@ -100,7 +100,7 @@ def check_waiting():
 
     def waiting(*args):
         return [(one["address"], one["pid"], one["name"]) for one in
-                run_json(INFO, "--channels", *args)["waiting"] if one["address"] in ("none", elsewhere)]
+                run_json(INFO, "--channels", *args, status=None)["waiting"] if one["address"] in ("none", elsewhere)]
     name = "gst-launch-1.0"
     wait_for("three that wait", lambda: len(waiting()) == 3)
     check(set(waiting()) == {("none", ours.pid, name), ("none", killed.pid, name), (elsewhere, theirs.pid, name)},

@@ -44,7 +44,7 @@ for source, to, route in (("hip:0", "cuda:1", "staged"), ("cuda:0", "hip:1", "st
 
 text = run(BENCH, *SMALL, "--from", "hip:0", "--to", "hip:0", "--frames", "50")[0]
 for words in ("hip:0 → hip:0, route map", "of it marking, us/frame", "raw copies of the same frame within the GPU",
-              "ceiling: words from stream to stream", "half of a round trip"):
+              "reference: words from stream to stream", "half of a round trip"):
     check(words in text, f"the text lacks {words!r}:\n{text}")
 refused(2, "4 lines", "--from", "hip:0", "--width", "512", "--height", "3")
 refused(1, "hip:9", "--from", "hip:9", *SMALL)

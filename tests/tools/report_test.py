@@ -107,7 +107,7 @@ def check_numbers(page, report):
     lent = runs["lent"]["ceiling"]
     expect_rows(page, "latency", [[name, *(one["latency_us"][key] for key in ("p50", "p99", "p999", "max"))]
                                   for name, one in named]
-                + [[lent["what"] + " (ceiling)", lent["value"], lent["p99"], None, None]])
+                + [[lent["what"] + " (reference)", lent["value"], lent["p99"], None, None]])
     expect_rows(page, "cpu", [[name, one["cpu_us_per_frame"]["sender"], one["cpu_us_per_frame"]["receiver"]]
                               for name, one in named])
     sizes = {}
