@@ -7,6 +7,7 @@
 #include "errors.h"
 #include "memory/dmabuf.h"
 #include "src/device.h"
+#include "wire/blocks.h"
 #include "wire/dmabufcaps.h"
 
 #include <gst/base/gstbasesink.h>
@@ -174,6 +175,11 @@ static GstCaps *src_get_caps(GstBaseSrc *base, GstCaps *filter)
     caps =
         caps ? gst_gpudirect_src_offer_card(self, caps)
              : gst_gpudirect_src_offer(self, gst_pad_get_pad_template_caps(GST_BASE_SRC_PAD(base)));
+    /* A pad that appears with sound, as in a programme, is not linked to what shows pictures. */
+    GstCaps *current = gst_pad_get_current_caps(GST_BASE_SRC_PAD(base));
+    if (current)
+        caps = blocks_keep_like(caps, current);
+    gst_clear_caps(&current);
     return endpoint_filter_caps(caps_filter_dmabufs(caps, filter), filter);
 }
 

@@ -45,6 +45,19 @@ gboolean blocks_is_stream(const gchar *address)
     return slash && (strchr(address, ':') ? strchr(slash, '!') != NULL : TRUE);
 }
 
+static gboolean is_like(GstCapsFeatures *features, GstStructure *structure, gpointer blocks)
+{
+    return is_block(structure) == GPOINTER_TO_INT(blocks);
+}
+
+GstCaps *blocks_keep_like(GstCaps *caps, const GstCaps *others)
+{
+    caps = gst_caps_make_writable(caps);
+    gst_caps_filter_and_map_in_place(caps, (GstCapsFilterMapFunc)is_like,
+                                     GINT_TO_POINTER(blocks_are_caps(others)));
+    return caps;
+}
+
 /* GStreamer requires a mask of more than two channels, even if their positions are unknown. */
 static void add_mask(GstStructure *structure)
 {

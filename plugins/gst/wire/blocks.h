@@ -23,6 +23,10 @@ gboolean blocks_is_stream(const gchar *address);
 /* Whether the caps are those of blocks. */
 gboolean blocks_are_caps(const GstCaps *caps);
 
+/* Removes the caps of pictures if these others are caps of blocks, else those of blocks. Takes
+ * `caps`. */
+GstCaps *blocks_keep_like(GstCaps *caps, const GstCaps *others);
+
 /* Whether the elements support the blocks of a peer. A type of its choice would become a name that
  * GLib keeps. */
 gboolean blocks_are_known(const struct gpud_media *media);
