@@ -14,6 +14,10 @@ _Policy = Literal["block", "drop-newest", "drop-oldest"] | None
 _Bytes = bytes | bytearray | memoryview
 _Array = Any  # a buffer, or what has an array interface or DLPack
 
+__all__ = ["AddressInUse", "Capture", "Closed", "DeviceFailure", "Error", "Frame", "Group", "Instant", "Interrupted",
+           "Invalid", "NoAccess", "NoDevice", "NoMemory", "PeerLost", "Plane", "Receiver", "Sender", "TakenBack",
+           "Timeout", "Unsupported", "channels", "devices", "errors", "info"]
+
 __version__: str
 
 @final
