@@ -20,7 +20,7 @@
 /* Notes in one folder; more receivers than this wait without one. */
 #define NOTES_MAX 128
 
-/* Whoever the receiver's rule admits may read the note. */
+/* The users that the receiver's rule admits may read the note. */
 static void open_note(int fd, const struct gpud_access_rule *rule)
 {
     mode_t mode = rule->kind == GPUD_ACCESS_ALL ? 0644 : 0600;

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A note that a receiver waits for a sender, for those who watch channels (gpudirect-info
+/* A note that a receiver waits for a sender, read by the tools that show channels (gpudirect-info
  * --channels, gpudirect-monitor). It changes nothing for the receiver, or for the sender when that
  * comes. A note is a small file that its writer keeps locked, as the lock file of an address
  * (wire/unix/lock.h): so a reader knows whether the receiver lives, also that of another container,

@@ -31,7 +31,7 @@ struct metrics_channel {
  * g_ptr_array_unref(). */
 GPtrArray *metrics_collect(const GPtrArray *folders);
 
-/* That of an address, which is added if there is none yet. */
+/* The entry of an address, added if it is missing. */
 struct metrics_channel *metrics_find(GPtrArray *channels, const char *address);
 
 /* openmetrics: OpenMetrics 1.0; else the text format 0.0.4, the only one that the textfile

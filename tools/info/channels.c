@@ -319,6 +319,6 @@ int info_show_channels(const struct info_channels_options *options)
         if (!stopped)
             shown = show(options, &found);
     }
-    /* Metrics have a value for a channel that is not there, and those who watch wait for it. */
+    /* Metrics have a value for a channel that is not there, and a watch waits for it to appear. */
     return shown && (found || options->metrics || options->watch) ? EXIT_SUCCESS : EXIT_FAILURE;
 }

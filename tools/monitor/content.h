@@ -1,9 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What is in a stream: whether its picture moves and is lit, and whether there is any sound. By a
- * frame a second, as small as the pages show it: noise in a picture is movement, a still is none.
- */
+/* What is in a stream: whether its picture moves and is lit, and whether there is any sound. It
+ * looks at one frame a second, at the size of the pages' thumbnails; noise counts as movement. */
 #ifndef GPUD_TOOLS_MONITOR_CONTENT_H
 #define GPUD_TOOLS_MONITOR_CONTENT_H
 

@@ -160,8 +160,8 @@ static struct worker *find(const struct monitor_thumbnails *all, const char *add
     return found;
 }
 
-/* That of the address, which is started if there is none; NULL: *reason says why not. Under the
- * lock. */
+/* The worker of the address, started if it is missing; NULL: *reason says why not. Called under
+ * the lock. */
 static struct worker *keep(struct monitor_thumbnails *all, const char *address, char **reason)
 {
     struct worker *worker = find(all, address);

@@ -177,8 +177,8 @@ static inline void gpud_link_uncount(struct gpud_link *link, uint32_t count)
     link->sender->delivered -= count;
 }
 
-/* A frame is lost for this receiver; cause: one of the parts of `dropped`. What a receiver loses by
- * a policy of its own is none of the sender's losses. */
+/* A frame is lost for this receiver; cause: one of the parts of `dropped`. What a receiver drops by
+ * its own policy does not count as a loss of the sender. */
 static inline void gpud_link_count_drop(struct gpud_link *link, uint64_t *cause)
 {
     (*cause)++;

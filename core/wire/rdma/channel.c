@@ -32,7 +32,7 @@ static enum gpud_status connect_to(const struct gpud_address *address,
         status =
             gpud_fail(error, GPUD_INVALID,
                       "%s means every address, to listen on: give the sender's own", place.host);
-    /* Before a card is needed: a wrong file is found also where there is none. */
+    /* Read first, so that a wrong key file is reported on a machine without a card too. */
     if (status == GPUD_OK && has_key)
         status = gpud_auth_read_key(access->key_file, &key, error);
     if (status == GPUD_OK)
