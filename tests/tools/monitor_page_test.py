@@ -121,7 +121,8 @@ def check_sound(browser, pipelines):
     pipelines.launch("audiotestsrc", "is-live=true", "!", "audio/x-raw,format=S16LE,rate=48000,channels=2,"
                      "layout=interleaved", "!", "gpudirectsink", "address=cam2/audio")
     wait_for_text(browser, "article", "48 kHz, 2 channels, S16LE")
-    wait_for_text(browser, "figcaption", "Sound")
+    wait_for("its levels", lambda: browser.run(
+        "return [...document.images].some((one) => one.alt === 'Levels of cam2/audio' && one.naturalWidth > 0)"))
 
 
 def check_holes(browser):

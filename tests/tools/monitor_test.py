@@ -8,6 +8,7 @@ import contextlib
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import socket
@@ -163,6 +164,25 @@ def check_pictures(monitor):
         # The sender counts its frames and its receivers' one after the other.
         lost = (after["frames"] - before[address]["frames"]) - (other["frames"] - one["frames"])
         check(abs(lost) <= 5, f"{address}: {lost} frames passed by its receiver")
+
+
+def check_levels(monitor, pipelines):
+    """The peak of each channel of sound, however the samples lie; here left alone, at a tenth of full scale."""
+    source = ("audiotestsrc", "is-live=true", "wave=square", "volume=0.1", "samplesperbuffer=480", "!",
+              "audio/x-raw,channels=2,rate=48000", "!", "audiopanorama", "panorama=-1", "!", "audioconvert", "!")
+    kinds = {"interleaved": "S16LE", "non-interleaved": "F32LE"}
+    for layout, form in kinds.items():
+        pipelines.launch(*source, f"audio/x-raw,format={form},layout={layout}", "!", "gpudirectsink",
+                         f"address=meter-{layout}/audio")
+
+    def levels(layout):
+        status, headers, body = monitor.ask(f"/api/thumbnail?channel=meter-{layout}/audio")
+        is_drawn = status == 200 and headers["Content-Type"] == "image/svg+xml"
+        return is_drawn and re.findall(r">(-\d+ dB|silent)<", body.decode())
+    for layout in kinds:
+        found = wait_for(f"levels of {layout} sound", lambda: levels(layout))
+        check(len(found) == 2 and found[0] in ("-14 dB", "-20 dB") and found[1] == "silent",
+              f"the levels of {layout} sound are {found}")
 
 
 def check_ends(monitor, sender, receiver, pipelines):
@@ -341,6 +361,7 @@ with Pipelines() as pipelines:
         check_metrics(monitor)
         if prometheus:
             check_prometheus(prometheus)
+        check_levels(monitor, pipelines)
         check_ends(monitor, sender, receiver, pipelines)
         # While pictures are taken, one of a sender that hangs.
         hanging = pipelines.send("cam4")

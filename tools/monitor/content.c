@@ -44,7 +44,9 @@ void monitor_content_look(struct monitor_content *content, const guint8 *rgb, gs
     content->seen = now;
 }
 
-static bool has_sound(const GstAudioFormatInfo *format, const guint8 *data, gsize samples)
+/* Where the samples are interleaved, `block` is 1. */
+static void find_peaks(const GstAudioFormatInfo *format, const guint8 *data, gsize samples,
+                       gsize block, gsize channels, double *peaks)
 {
     gint64 unpacked[SAMPLES]; /* room for the larger of both formats */
     const gint32 *whole = (const gint32 *)unpacked;
@@ -54,15 +56,24 @@ static bool has_sound(const GstAudioFormatInfo *format, const guint8 *data, gsiz
         gsize count = MIN(samples - at, SAMPLES);
         format->unpack_func(format, GST_AUDIO_PACK_FLAG_NONE, unpacked,
                             (gpointer)(data + at * (gsize)format->width / 8), (gint)count);
-        for (gsize i = 0; i < count; i++)
-            if (fabs(is_real ? real[i] : whole[i] / 2147483648.0) > SILENCE)
-                return true;
+        for (gsize i = 0; i < count; i++) {
+            double *peak = &peaks[(at + i) / block % channels];
+            *peak = MAX(*peak, fabs(is_real ? real[i] : whole[i] / 2147483648.0));
+        }
     }
+}
+
+static bool is_loud(const double *peaks, gsize channels)
+{
+    for (gsize i = 0; i < channels; i++)
+        if (peaks[i] > SILENCE)
+            return true;
     return false;
 }
 
 enum gpud_status monitor_content_listen(struct monitor_content *content, struct gpud_frame *frame,
-                                        const struct gpud_audio *audio, struct gpud_error *error)
+                                        const struct gpud_audio *audio, double *peaks,
+                                        struct gpud_error *error)
 {
     struct gpud_frame_info info = GPUD_INFO_INIT(info);
     GstAudioFormat name = gst_audio_format_from_string(audio->format);
@@ -79,7 +90,11 @@ enum gpud_status monitor_content_listen(struct monitor_content *content, struct 
     if (status != GPUD_OK)
         return status;
     gint64 now = g_get_monotonic_time();
-    if (!content->loud || has_sound(format, data, info.bytes * 8 / (gsize)format->width))
+    gsize samples = info.bytes * 8 / (gsize)format->width;
+    bool planar = audio->order == GPUD_AUDIO_PLANAR;
+    find_peaks(format, data, samples, planar ? MAX(samples / audio->channels, 1) : 1,
+               audio->channels, peaks);
+    if (!content->loud || is_loud(peaks, audio->channels))
         content->loud = now;
     content->seen = now;
     gpud_frame_unmap(frame);

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What is in a stream: whether its picture moves and is lit, and whether there is any sound. It
- * looks at one frame a second, at the size of the pages' thumbnails; noise counts as movement. */
+/* What is in a stream: whether its picture moves and is lit, and how loud its sound is. Of pictures
+ * it looks at one a second, at the size of the pages' thumbnails; noise counts as movement. */
 #ifndef GPUD_TOOLS_MONITOR_CONTENT_H
 #define GPUD_TOOLS_MONITOR_CONTENT_H
 
@@ -20,9 +20,11 @@ struct monitor_content {
 /* rgb: pixels of three bytes. */
 void monitor_content_look(struct monitor_content *content, const guint8 *rgb, gsize size);
 
-/* A frame of sound, which stays the caller's. */
+/* A frame of sound, which stays the caller's. peaks: raised to the largest sample of each of the
+ * audio's channels, where 1 is full scale. */
 enum gpud_status monitor_content_listen(struct monitor_content *content, struct gpud_frame *frame,
-                                        const struct gpud_audio *audio, struct gpud_error *error);
+                                        const struct gpud_audio *audio, double *peaks,
+                                        struct gpud_error *error);
 
 /* For how long it has been so, in seconds. NAN: it is no such stream, or not known now. */
 struct monitor_content_ages {

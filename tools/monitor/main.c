@@ -10,7 +10,7 @@
  *     model.c       the answers: rates, ten minutes, events, what is gone
  *     report.c      the model as JSON, and as metrics
  *     server.c      HTTP: the page (page/), JSON, thumbnails, metrics
- *     thumbnails.c  receivers that take a picture, or sound, a second
+ *     thumbnails.c  receivers that take a picture, or the levels of sound, a second
  *     picture.c     encodes it, by ../gstpicture.c
  *     content.c     whether it moves, is lit, is loud
  *     tui.c         the model on a terminal */

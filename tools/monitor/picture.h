@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A frame as a small JPEG. */
+/* What is in a channel as a small image: a frame as JPEG, the levels of sound as SVG. */
 #ifndef GPUD_TOOLS_MONITOR_PICTURE_H
 #define GPUD_TOOLS_MONITOR_PICTURE_H
 
@@ -14,5 +14,8 @@
  * *error says why. */
 GBytes *monitor_picture_encode(struct gpud_frame *frame, const struct gpud_media *media,
                                struct monitor_content *content, struct gpud_error *error);
+
+/* Of each channel the peak, where 1 is full scale. */
+GBytes *monitor_picture_draw_levels(const double *peaks, unsigned channels);
 
 #endif

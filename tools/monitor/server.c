@@ -108,9 +108,10 @@ static void answer_thumbnail(const struct monitor_server *server, SoupServerMess
         refuse(message, SOUP_STATUS_NOT_FOUND, "there is no such channel\n");
         return;
     }
-    GBytes *jpeg = monitor_thumbnails_get(server->options.thumbnails, address, &reason);
-    if (jpeg)
-        answer(message, "image/jpeg", jpeg);
+    const char *type;
+    GBytes *image = monitor_thumbnails_get(server->options.thumbnails, address, &type, &reason);
+    if (image)
+        answer(message, type, image);
     else
         refuse(message, SOUP_STATUS_ACCEPTED, reason);
     g_free(reason);

@@ -4,7 +4,8 @@
 /* Thumbnails. A channel's receiver has one slot, in host memory, drops the oldest, and holds the
  * frame of the last picture until it is time for the next one. Meanwhile its sender has no slot to
  * fill, so that it copies and sends two frames a second for it at most, and waits for nothing. Each
- * receiver has a thread, as one sender that hangs must not keep the others' pictures back. */
+ * receiver has a thread, as one sender that hangs must not keep the others' pictures back. Of sound
+ * it takes every frame, many at a time, since a meter that misses a peak is wrong. */
 #include "monitor/thumbnails.h"
 
 #include "monitor/model.h"
@@ -13,6 +14,7 @@
 #include <string.h>
 
 #define PERIOD G_USEC_PER_SEC
+#define LISTEN_PERIOD (G_USEC_PER_SEC / 10)
 #define KEPT (10 * G_USEC_PER_SEC) /* after the last look */
 #define WORKERS_MAX 128
 
@@ -27,7 +29,8 @@ struct worker {
     struct gpud_receiver *receiver; /* NULL: the worker ends it */
     gint64 looked_at;
     bool stopping, ended;
-    GBytes *jpeg;
+    GBytes *image;
+    const char *type; /* of the image */
     struct monitor_content content;
     char reason[GPUD_REASON_MAX];
 };
@@ -45,11 +48,12 @@ static bool is_wanted(const struct worker *worker)
     return !worker->stopping && g_get_monotonic_time() - worker->looked_at < KEPT;
 }
 
-static void show(struct worker *worker, GBytes *jpeg, const char *reason)
+static void show(struct worker *worker, GBytes *image, const char *type, const char *reason)
 {
     g_mutex_lock(&worker->all->lock);
-    g_clear_pointer(&worker->jpeg, g_bytes_unref);
-    worker->jpeg = jpeg;
+    g_clear_pointer(&worker->image, g_bytes_unref);
+    worker->image = image;
+    worker->type = type;
     worker->content = worker->seen;
     g_strlcpy(worker->reason, reason, sizeof(worker->reason));
     g_mutex_unlock(&worker->all->lock);
@@ -64,21 +68,65 @@ static void note_format(void *user, enum gpud_event event, const void *data)
     worker->seen = (struct monitor_content){0};
 }
 
+/* false: the worker is to stop. */
+static bool rest(struct worker *worker, gint64 until)
+{
+    g_mutex_lock(&worker->all->lock);
+    while (!worker->stopping && g_cond_wait_until(&worker->all->wake, &worker->all->lock, until))
+        ;
+    bool goes_on = !worker->stopping;
+    g_mutex_unlock(&worker->all->lock);
+    return goes_on;
+}
+
+/* false: no frame comes until then, or *held is of another format. */
+static bool take_sound(struct worker *worker, struct gpud_frame **held, gint64 until)
+{
+    const struct gpud_media before = worker->media;
+    gint64 now;
+    while ((now = g_get_monotonic_time()) < until) {
+        enum gpud_status status = gpud_receiver_acquire(worker->receiver, 0, held, NULL);
+        if (status == GPUD_OK)
+            return gpud_media_equal(&before, &worker->media);
+        if (status != GPUD_TIMEOUT || !rest(worker, MIN(now + LISTEN_PERIOD, until)))
+            return false;
+    }
+    return false;
+}
+
+/* Sound: this frame, and those that come until then. */
+static GBytes *listen_until(struct worker *worker, struct gpud_frame **held, gint64 until,
+                            struct gpud_error *error)
+{
+    const struct gpud_audio audio = worker->media.audio;
+    double peaks[GPUD_AUDIO_CHANNELS_MAX] = {0};
+    gpud_receiver_set_slots(worker->receiver, GPUD_SLOTS_MAX); /* for those of LISTEN_PERIOD */
+    do {
+        if (monitor_content_listen(&worker->seen, *held, &audio, peaks, error) != GPUD_OK)
+            return NULL;
+        gpud_frame_release(held);
+    } while (take_sound(worker, held, until));
+    return monitor_picture_draw_levels(peaks, audio.channels);
+}
+
 /* Takes the next frame, in exchange for the one that is held. */
-static void take_picture(struct worker *worker, struct gpud_frame **held)
+static void take_image(struct worker *worker, struct gpud_frame **held, gint64 until)
 {
     struct gpud_error error = {.reason = ""};
+    const char *type = "image/jpeg";
     gpud_frame_release(held);
     enum gpud_status status = gpud_receiver_acquire(worker->receiver, GPUD_SEC, held, &error);
-    GBytes *jpeg = NULL;
-    if (status == GPUD_OK && worker->media.kind == GPUD_MEDIA_AUDIO)
-        monitor_content_listen(&worker->seen, *held, &worker->media.audio, &error);
-    else if (status == GPUD_OK)
-        jpeg = monitor_picture_encode(*held, &worker->media, &worker->seen, &error);
-    if (jpeg || (status != GPUD_AGAIN && status != GPUD_TIMEOUT))
-        show(worker, jpeg, error.reason);
+    GBytes *image = NULL;
+    if (status == GPUD_OK && worker->media.kind == GPUD_MEDIA_AUDIO) {
+        image = listen_until(worker, held, until, &error);
+        type = "image/svg+xml";
+    } else if (status == GPUD_OK) {
+        image = monitor_picture_encode(*held, &worker->media, &worker->seen, &error);
+    }
+    if (image || (status != GPUD_AGAIN && status != GPUD_TIMEOUT))
+        show(worker, image, type, error.reason);
     else if (status == GPUD_TIMEOUT)
-        show(worker, NULL, "no frame comes");
+        show(worker, NULL, NULL, "no frame comes");
 }
 
 static gpointer work(gpointer data)
@@ -90,11 +138,10 @@ static gpointer work(gpointer data)
     g_mutex_lock(&all->lock);
     while (is_wanted(worker)) {
         g_mutex_unlock(&all->lock);
-        take_picture(worker, &held);
         next = MAX(next + PERIOD, g_get_monotonic_time());
+        take_image(worker, &held, next);
+        rest(worker, next);
         g_mutex_lock(&all->lock);
-        while (!worker->stopping && g_cond_wait_until(&all->wake, &all->lock, next))
-            ;
     }
     struct gpud_receiver *receiver = g_steal_pointer(&worker->receiver);
     g_mutex_unlock(&all->lock);
@@ -141,7 +188,7 @@ static void worker_free(gpointer data)
 {
     struct worker *worker = data;
     g_thread_join(worker->thread);
-    g_clear_pointer(&worker->jpeg, g_bytes_unref);
+    g_clear_pointer(&worker->image, g_bytes_unref);
     g_free(worker->address);
     g_free(worker);
 }
@@ -166,7 +213,7 @@ static struct worker *keep(struct monitor_thumbnails *all, const char *address, 
 {
     struct worker *worker = find(all, address);
     if (!worker && all->workers->len == WORKERS_MAX)
-        *reason = g_strdup_printf("%d pictures are shown at once, at most", WORKERS_MAX);
+        *reason = g_strdup_printf("%d channels are shown at once, at most", WORKERS_MAX);
     else if (!worker)
         worker = start(all, address, reason);
     if (worker)
@@ -187,17 +234,20 @@ bool monitor_thumbnails_watch(struct monitor_thumbnails *all, const char *addres
     return worker;
 }
 
-GBytes *monitor_thumbnails_get(struct monitor_thumbnails *all, const char *address, char **reason)
+GBytes *monitor_thumbnails_get(struct monitor_thumbnails *all, const char *address,
+                               const char **type, char **reason)
 {
-    GBytes *jpeg = NULL;
+    GBytes *image = NULL;
     g_mutex_lock(&all->lock);
     const struct worker *worker = keep(all, address, reason);
-    if (worker && worker->jpeg)
-        jpeg = g_bytes_ref(worker->jpeg);
-    else if (worker)
+    if (worker && worker->image) {
+        image = g_bytes_ref(worker->image);
+        *type = worker->type;
+    } else if (worker) {
         *reason = g_strdup(worker->reason);
+    }
     g_mutex_unlock(&all->lock);
-    return jpeg;
+    return image;
 }
 
 struct monitor_thumbnails *monitor_thumbnails_new(const char *psk_file, struct gpud_error *error)

@@ -223,7 +223,7 @@ function update(known, list, keyOf, create, show, place, element) {
 
 async function showPicture(parts, channel) {
   if (parts.busy || !parts.visible || document.hidden) return;
-  if (!channel.answered || !channel.has_picture) {
+  if (!channel.answered || !(channel.has_picture || channel.kind === 'Sound')) {
     parts.image.hidden = true;
     set(parts.caption, channel.answered ? channel.kind ?? 'No format yet' : channel.state);
     return;
@@ -234,6 +234,7 @@ async function showPicture(parts, channel) {
     const before = parts.image.src;
     const shows = response.status === 200; // 202: there is none, and the text says why
     if (shows) parts.image.src = URL.createObjectURL(await response.blob());
+    parts.image.alt = `${channel.has_picture ? 'Picture' : 'Levels'} of ${channel.address}`;
     set(parts.caption, shows ? '' : (await response.text()).trim());
     parts.image.hidden = !shows;
     if (shows && before) URL.revokeObjectURL(before);
