@@ -225,7 +225,7 @@ def check_gone(monitor, sender, pipelines):
         check(sample in text, f"no {sample!r} in {text}")
     again = pipelines.send("cam1")
     wait_for_frames(monitor, "cam1", 1)
-    check(monitor.has_event("channel", "back, of gst-launch-1.0"), "its return is no event")
+    check(monitor.has_event("channel", "back: gst-launch-1.0"), "its return is no event")
     check(not monitor.channel("cam1")["waiting"] and "gone_seconds{" not in monitor.ask("/metrics")[2].decode(),
           "it is gone, and there")
     again.send_signal(signal.SIGINT)

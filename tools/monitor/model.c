@@ -404,8 +404,8 @@ static void find_channel(struct monitor_model *model, struct monitor_channel *ch
     channel->info = *now;
     channel->has_signal = has_signal(now);
     describe_briefly(channel, now);
-    add_event(model, "channel", now->address, "%s%s%s: %s", again ? "back" : "found",
-              now->pid ? ", of " : "", now->pid ? name : "",
+    add_event(model, "channel", now->address, "%s: %s%s%s", again ? "back" : "found",
+              now->pid ? name : "", now->pid ? ", " : "",
               now->answered ? channel->brief : now->reason);
     g_free(name);
 }
