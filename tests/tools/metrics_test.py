@@ -163,6 +163,9 @@ def check_rules(text):
         "GpudirectSenderDied": [(own_up, "1x10 0x30"),
                                 ('gpudirect_channel_gone_seconds{channel="cam1",instance="here",how="died"}',
                                  "_x10 0+5x30")],
+        "GpudirectSenderGone": [(own_up, "1x10 0x30"),
+                                ('gpudirect_channel_gone_seconds{channel="cam1",instance="here",how="unknown"}',
+                                 "_x10 0+5x30")],
         "GpudirectChannelMissing": [('gpudirect_channel_up{channel="cam1",instance="here",expected="yes"}', "0x40"),
                                     ('gpudirect_channel_gone_seconds{channel="cam1",instance="here",expected="yes",'
                                      'how="never"}', "0+5x40")],
