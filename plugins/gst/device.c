@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 #include "device.h"
-#include "context.h"
+#include "base/context.h"
 #include "src/capturecaps.h"
 #include "wire/blocks.h"
 #include "wire/caps.h"

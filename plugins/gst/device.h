@@ -5,7 +5,7 @@
 #ifndef GPUD_GST_DEVICE_H
 #define GPUD_GST_DEVICE_H
 
-#include "channels.h"
+#include "base/channels.h"
 
 #include <gpudirect/cards.h>
 #include <gpudirect/target.h>

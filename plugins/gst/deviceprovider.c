@@ -5,9 +5,9 @@
  * senders, and targets. While an application monitors them, changes are events; only a sender that
  * does not answer, or whose process is not visible here, is polled once a second. */
 #include "deviceprovider.h"
-#include "context.h"
+#include "base/context.h"
 #include "device.h"
-#include "devicewatch.h"
+#include "base/devicewatch.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* Registers the plugin's elements and its device provider. */
-#include "context.h"
+#include "base/context.h"
 #include "deviceprovider.h"
 #include "programme/programme.h"
 #include "sink/sink.h"

@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/sysfs.h"
 #include "capture/capture.h"
-#include "context.h"
+#include "base/context.h"
 #include "src/src.h"
 #include "support/check.h"
 #include "support/fake_driver.h"

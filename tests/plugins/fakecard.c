@@ -4,7 +4,7 @@
 #include "fakecard.h"
 
 #include "capture/v4l2.h"
-#include "context.h"
+#include "base/context.h"
 #include "sink/sink.h"
 #include "src/src.h"
 #include "support/peer.h"

@@ -6,8 +6,8 @@
  * without waiting for that when a stream's sender says that it has opened another address, and
  * never more than once a second, however often it says so. What the host has is made up, and so is
  * the time: it passes by what the finder would have waited. */
-#include "channels.h"
-#include "devicewatch.h"
+#include "base/channels.h"
+#include "base/devicewatch.h"
 #include "programme/finder.h"
 #include "support/check.h"
 #include "wire/event.h"

@@ -4,7 +4,7 @@
 /* Capture cards in a device monitor, on a simulated machine: their properties, how they appear and
  * disappear, and that each is listed once if the user wants that. The core's list of cards and the
  * folder of nodes are made here; the kernel's events are real. */
-#include "context.h"
+#include "base/context.h"
 #include "device.h"
 #include "deviceprovider.h"
 #include "ends.h"

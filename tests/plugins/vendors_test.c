@@ -3,7 +3,7 @@
 
 /* The list of vendors of GPUs: each entry is whole, none is taken for another, and caps and numbers
  * go by the list alone. Needs no GPU and no driver. */
-#include "context.h"
+#include "base/context.h"
 #include "ends.h"
 #include "memory/gpu.h"
 #include "memory/sender.h"

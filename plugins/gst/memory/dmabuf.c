@@ -10,7 +10,7 @@
  * readers have, so no picture is read or written in the middle. */
 #include "memory/dmabuf.h"
 
-#include "context.h"
+#include "base/context.h"
 #include "memory/map.h"
 
 #include <errno.h>

@@ -3,7 +3,7 @@
 
 /* GPUs of all vendors: their numbers, caps and contexts. */
 #include "memory/gpu.h"
-#include "context.h"
+#include "base/context.h"
 #include "wire/caps.h"
 #include "wire/dmabufcaps.h"
 

@@ -4,7 +4,7 @@
 #ifndef GPUD_GST_MEMORY_GPUFRAME_H
 #define GPUD_GST_MEMORY_GPUFRAME_H
 
-#include "counters.h"
+#include "base/counters.h"
 #include "memory/gpuvendor.h"
 
 /* Wraps a buffer's own memory, allocated by another of the vendor's elements, as a frame from which

@@ -4,7 +4,7 @@
 /* Slots in GPU memory: the code that all vendors share. */
 #include "memory/gpuslot.h"
 
-#include "context.h"
+#include "base/context.h"
 #include "memory/map.h"
 #include "memory/memory.h"
 

@@ -9,7 +9,7 @@
  * lock is not held during calls that wait: `busy` replaces it. */
 #include "memory/map.h"
 
-#include "context.h"
+#include "base/context.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
 /* A GstMemory that is a slot. See the header for ownership. */
 #include "memory/memory.h"
 
-#include "context.h"
+#include "base/context.h"
 #include "memory/gpuvendor.h"
 #include "memory/map.h"
 

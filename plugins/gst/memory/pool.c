@@ -4,7 +4,7 @@
 /* Buffers that are slots. See the header for the two uses. */
 #include "memory/pool.h"
 
-#include "context.h"
+#include "base/context.h"
 #include "memory/dmabuf.h"
 #include "wire/dmabufcaps.h"
 

@@ -3,7 +3,7 @@
 
 /* The core's sender, shared by gpudirectsink and the buffer pools that it proposed. */
 #include "memory/sender.h"
-#include "context.h"
+#include "base/context.h"
 
 /* How long upstream waits for a free slot before it gets a stand-in, which costs a copy. Longer
  * than a frame at any rate in use, shorter than a perceptible hang. */

@@ -12,7 +12,7 @@
 #ifndef GPUD_GST_MEMORY_SLOT_H
 #define GPUD_GST_MEMORY_SLOT_H
 
-#include "counters.h"
+#include "base/counters.h"
 #include "memory/outstanding.h"
 #include "wire/caps.h"
 

@@ -32,7 +32,7 @@
 #include "programme/programme.h"
 
 #include "src/src.h"
-#include "uri.h"
+#include "base/uri.h"
 #include "wire/blocks.h"
 
 #include <string.h>

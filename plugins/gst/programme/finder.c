@@ -3,8 +3,8 @@
 
 #include "programme/finder.h"
 
-#include "channels.h"
-#include "devicewatch.h"
+#include "base/channels.h"
+#include "base/devicewatch.h"
 #include "wire/blocks.h"
 
 #include <string.h>

@@ -10,7 +10,7 @@
 #ifndef GPUD_GST_PROGRAMME_PROGRAMME_H
 #define GPUD_GST_PROGRAMME_PROGRAMME_H
 
-#include "base/settings.h"
+#include "element/settings.h"
 #include "programme/finder.h"
 #include "src/options.h"
 #include "wire/sharedmap.h"

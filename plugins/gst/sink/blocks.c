@@ -5,7 +5,7 @@
  * longer than a slot is split between samples. Larger data gets a ring of larger slots. */
 #include "sink/blocks.h"
 
-#include "errors.h"
+#include "base/errors.h"
 #include "sink/events.h"
 #include "sink/policy.h"
 #include "sink/wait.h"

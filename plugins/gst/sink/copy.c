@@ -9,8 +9,8 @@
  * CPU. */
 #include "sink/copy.h"
 
-#include "base/picture.h"
-#include "errors.h"
+#include "element/picture.h"
+#include "base/errors.h"
 #include "memory/dmabuf.h"
 #include "memory/map.h"
 #include "memory/pool.h"

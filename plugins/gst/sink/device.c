@@ -10,7 +10,7 @@
  * not get it. */
 #include "sink/device.h"
 
-#include "errors.h"
+#include "base/errors.h"
 #include "sink/open.h"
 #include "wire/blocks.h"
 #include "wire/dmabufcaps.h"

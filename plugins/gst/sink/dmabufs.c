@@ -10,7 +10,7 @@
  * other dma-bufs, as it does from those that upstream brings. */
 #include "sink/dmabufs.h"
 
-#include "errors.h"
+#include "base/errors.h"
 #include "memory/dmabuf.h"
 
 #define GST_CAT_DEFAULT gst_gpudirect_sink_debug

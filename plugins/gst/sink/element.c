@@ -61,7 +61,7 @@
 #include "sink/render.h"
 #include "sink/report.h"
 #include "sink/stats.h"
-#include "uri.h"
+#include "base/uri.h"
 
 #define GST_CAT_DEFAULT gst_gpudirect_sink_debug
 

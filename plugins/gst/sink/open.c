@@ -4,8 +4,8 @@
 /* Opens gpudirectsink's sender on a device, and closes it. */
 #include "sink/open.h"
 
-#include "context.h"
-#include "errors.h"
+#include "base/context.h"
+#include "base/errors.h"
 #include "sink/events.h"
 #include "sink/policy.h"
 #include "sink/standby.h"

@@ -9,7 +9,7 @@
  * independently of that. */
 #include "sink/render.h"
 
-#include "errors.h"
+#include "base/errors.h"
 #include "memory/dmabuf.h"
 #include "memory/gpuframe.h"
 #include "memory/map.h"

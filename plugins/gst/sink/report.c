@@ -5,7 +5,7 @@
  * upstream that writes into buffers mapped for reading, and why receivers are refused. */
 #include "sink/report.h"
 
-#include "errors.h"
+#include "base/errors.h"
 
 #include <errno.h>
 #include <string.h>

@@ -19,7 +19,7 @@
 #ifndef GPUD_GST_SINK_SINK_H
 #define GPUD_GST_SINK_SINK_H
 
-#include "base/endpoint.h"
+#include "element/endpoint.h"
 #include "memory/memory.h"
 #include "memory/sender.h"
 #include "sink/clients.h"

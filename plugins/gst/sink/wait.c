@@ -4,7 +4,7 @@
 /* Waits for receivers, for the first one and for slow ones, and for writers of dma-bufs. */
 #include "sink/wait.h"
 
-#include "errors.h"
+#include "base/errors.h"
 #include "memory/dmabuf.h"
 #include "sink/policy.h"
 #include "sink/report.h"

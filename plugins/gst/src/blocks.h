@@ -6,7 +6,7 @@
 #ifndef GPUD_GST_SRC_BLOCKS_H
 #define GPUD_GST_SRC_BLOCKS_H
 
-#include "counters.h"
+#include "base/counters.h"
 
 #include <gpudirect/gpudirect.h>
 #include <gst/audio/audio.h>

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* Frames from a capture card. */
-#include "context.h"
+#include "base/context.h"
 #include "src/capturecaps.h"
 #include "src/input.h"
 #include "wire/caps.h"

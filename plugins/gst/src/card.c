@@ -6,7 +6,7 @@
  * buffers are lost with the old one. */
 #include "src/card.h"
 
-#include "errors.h"
+#include "base/errors.h"
 #include "src/debug.h"
 
 #define GST_CAT_DEFAULT gst_gpudirect_src_debug

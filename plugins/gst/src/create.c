@@ -4,7 +4,7 @@
 /* gpudirectsrc's loop: a frame becomes a buffer. */
 #include "src/create.h"
 
-#include "errors.h"
+#include "base/errors.h"
 #include "src/apply.h"
 #include "src/events.h"
 #include "src/format.h"

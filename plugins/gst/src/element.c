@@ -63,7 +63,7 @@
 #include "src/open.h"
 #include "src/src.h"
 #include "src/stats.h"
-#include "uri.h"
+#include "base/uri.h"
 
 #define GST_CAT_DEFAULT gst_gpudirect_src_debug
 

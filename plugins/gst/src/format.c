@@ -4,7 +4,7 @@
 /* gpudirectsrc's caps, pool and allocation. */
 #include "src/format.h"
 
-#include "errors.h"
+#include "base/errors.h"
 #include "memory/dmabuf.h"
 #include "src/device.h"
 #include "wire/blocks.h"

@@ -6,7 +6,7 @@
 #ifndef GPUD_GST_SRC_KEPT_H
 #define GPUD_GST_SRC_KEPT_H
 
-#include "base/settings.h"
+#include "element/settings.h"
 #include "src/iomode.h"
 
 struct kept_card {

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* Frames from a sender, over a link. */
-#include "context.h"
+#include "base/context.h"
 #include "src/input.h"
 
 struct link_input {

@@ -4,7 +4,7 @@
 /* Opens gpudirectsrc's input according to the properties, and closes it. */
 #include "src/open.h"
 
-#include "errors.h"
+#include "base/errors.h"
 #include "src/apply.h"
 #include "src/device.h"
 

@@ -5,7 +5,7 @@
 #ifndef GPUD_GST_SRC_OPTIONS_H
 #define GPUD_GST_SRC_OPTIONS_H
 
-#include "base/settings.h"
+#include "element/settings.h"
 #include "src/iomode.h"
 
 /* Ids of the properties. */

@@ -4,7 +4,7 @@
 /* Frames from a main and a backup sender, over two links: each instant is handed on once. The
  * core's group does that by the times that this file gives it; without a common time one sender is
  * used at a time, the other when that one is lost. */
-#include "context.h"
+#include "base/context.h"
 #include "src/input.h"
 #include "src/pairtime.h"
 #include "wire/signedtime.h"

@@ -3,7 +3,7 @@
 
 #include "src/pictures.h"
 
-#include "base/picture.h"
+#include "element/picture.h"
 #include "memory/dmabuf.h"
 #include "memory/gpuslot.h"
 #include "src/debug.h"

@@ -29,7 +29,7 @@
 #ifndef GPUD_GST_SRC_SRC_H
 #define GPUD_GST_SRC_SRC_H
 
-#include "base/endpoint.h"
+#include "element/endpoint.h"
 #include "src/blocks.h"
 #include "src/card.h"
 #include "src/debug.h"

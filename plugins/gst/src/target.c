@@ -3,7 +3,7 @@
 
 /* Frames from a third-party writer, which finds its slots' addresses in a file. The ring is made
  * for the negotiated caps, and recreated when the writer breaks the rules. */
-#include "context.h"
+#include "base/context.h"
 #include "src/input.h"
 #include "wire/caps.h"
 

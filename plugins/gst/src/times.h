@@ -5,7 +5,7 @@
 #ifndef GPUD_GST_SRC_TIMES_H
 #define GPUD_GST_SRC_TIMES_H
 
-#include "base/endpoint.h"
+#include "element/endpoint.h"
 #include "src/input.h"
 #include "src/latencies.h"
 #include "wire/arrivals.h"

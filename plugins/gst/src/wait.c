@@ -5,8 +5,8 @@
  * or fails. */
 #include "src/wait.h"
 
-#include "channels.h"
-#include "errors.h"
+#include "base/channels.h"
+#include "base/errors.h"
 #include "src/device.h"
 
 #define GST_CAT_DEFAULT gst_gpudirect_src_debug

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-#include "base/devicechoice.h"
+#include "element/devicechoice.h"
 
 void device_choice_init(struct device_choice *choice, GstElement *element, GstPad *pad,
                         const struct settings *settings, GstDebugCategory *category)

@@ -4,7 +4,7 @@
 #ifndef GPUD_GST_BASE_PICTURE_H
 #define GPUD_GST_BASE_PICTURE_H
 
-#include "counters.h"
+#include "base/counters.h"
 
 #include <gst/video/video.h>
 

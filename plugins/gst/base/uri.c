@@ -3,7 +3,7 @@
 
 /* A URI holds the address and properties. It is parsed completely before anything is set, and
  * composed of the current settings. */
-#include "uri.h"
+#include "base/uri.h"
 
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-#include "base/endpoint.h"
-#include "context.h"
+#include "element/endpoint.h"
+#include "base/context.h"
 #include "wire/blocks.h"
 
 static GQuark endpoint_quark(void)

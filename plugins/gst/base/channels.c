@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-#include "channels.h"
-#include "context.h"
+#include "base/channels.h"
+#include "base/context.h"
 #include "wire/caps.h"
 
 #include <gpudirect/channel.h>

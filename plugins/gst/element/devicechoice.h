@@ -6,7 +6,7 @@
 #ifndef GPUD_GST_BASE_DEVICECHOICE_H
 #define GPUD_GST_BASE_DEVICECHOICE_H
 
-#include "base/settings.h"
+#include "element/settings.h"
 #include "memory/gpu.h"
 
 struct device_choice {

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* The properties that both elements have. */
-#include "base/settings.h"
+#include "element/settings.h"
 
 #define SLOTS_MIN 2 /* one is read while the next is written */
 

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-#include "devicewatch.h"
-#include "context.h"
+#include "base/devicewatch.h"
+#include "base/context.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* The core's errors as the messages that a GStreamer application expects on the bus. */
-#include "errors.h"
+#include "base/errors.h"
 
 #include <errno.h>
 #include <string.h>

@@ -6,9 +6,9 @@
 #ifndef GPUD_GST_BASE_ENDPOINT_H
 #define GPUD_GST_BASE_ENDPOINT_H
 
-#include "base/devicechoice.h"
-#include "base/settings.h"
-#include "counters.h"
+#include "element/devicechoice.h"
+#include "element/settings.h"
+#include "base/counters.h"
 #include "wire/clock.h"
 #include "wire/lostmetas.h"
 

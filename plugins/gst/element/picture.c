@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-#include "base/picture.h"
+#include "element/picture.h"
 
 enum picture_copied picture_copy(const GstVideoInfo *info, GstBuffer *from, GstBuffer *to,
                                  struct counters *counters)

@@ -4,7 +4,7 @@
 /* One gpud_context for the whole process: devices are opened once however many elements use them,
  * and frames that outlive their element stay valid. It lives until the process ends, because
  * a plugin is not notified when the last buffer that points into it is gone. */
-#include "context.h"
+#include "base/context.h"
 
 GST_DEBUG_CATEGORY(gpud_gst_debug);
 GST_DEBUG_CATEGORY_STATIC(gpud_gst_core_debug);
