@@ -1,21 +1,25 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-#include "base/fd.h"
-
-#include "base/clock.h"
+/* Descriptors, and the directory that sockets lie in. */
+#include "base/base.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
+
+/* === fd ====================================================================================== */
+/* File descriptors and sealed shared memory. */
 
 #define WAIT_SLICE (20 * GPUD_MSEC)
 
@@ -188,6 +192,7 @@ bool gpud_fd_is_dmabuf(int fd)
 
 /* Descriptors that children do not keep, a bit for each; higher numbers they do keep. */
 #define KEPT_FROM 65536
+
 static _Atomic uint64_t kept_from[KEPT_FROM / 64];
 static pthread_once_t kept_from_once = PTHREAD_ONCE_INIT;
 
@@ -248,4 +253,68 @@ enum gpud_status gpud_fd_wait_both(int fd, int other, int64_t deadline,
         if (left <= 0)
             return GPUD_TIMEOUT;
     }
+}
+
+/* === directory =============================================================================== */
+/* The user's own directory for files with a bare name ("cam1"). */
+
+bool gpud_is_name(const char *text)
+{
+    return text[0] && text[0] != '.' && text[strspn(text, GPUD_NAME_CHARACTERS)] == '\0';
+}
+
+const char *gpud_runtime_base = "/run/user";
+
+/* Whether only this user can enter it. */
+static bool is_private(const struct stat *st)
+{
+    return S_ISDIR(st->st_mode) && st->st_uid == geteuid() && !(st->st_mode & 0077);
+}
+
+enum gpud_status gpud_runtime_directory(char *path, size_t size, struct gpud_error *error)
+{
+    const char *runtime = getenv("XDG_RUNTIME_DIR");
+    char usual[64];
+    struct stat st;
+    gpud_print(usual, "%s/%u", gpud_runtime_base, geteuid());
+    if ((!runtime || runtime[0] != '/') && lstat(usual, &st) == 0 && is_private(&st))
+        runtime = usual;
+    int length = runtime && runtime[0] == '/'
+                     ? gpud_print_n(path, size, "%s/gpudirect", runtime)
+                     : gpud_print_n(path, size, "/tmp/gpudirect-%u", geteuid());
+    if (length < 0 || (size_t)length >= size)
+        return gpud_fail(error, GPUD_INVALID,
+                         "XDG_RUNTIME_DIR is too long for a socket: use unix:/short/path");
+    return GPUD_OK;
+}
+
+enum gpud_status gpud_private_directory(char *path, size_t size, struct gpud_error *error)
+{
+    enum gpud_status status = gpud_runtime_directory(path, size, error);
+    if (status != GPUD_OK)
+        return status;
+    if (mkdir(path, 0700) < 0 && errno != EEXIST) {
+        const char *runtime = getenv("XDG_RUNTIME_DIR");
+        if (!runtime || runtime[0] != '/' || strncmp(path, runtime, strlen(runtime)) != 0)
+            return gpud_fail_errno(error, "cannot make the directory %s for sockets", path);
+        return gpud_fail_errno(error,
+                               "cannot make the directory %s for sockets (set XDG_RUNTIME_DIR, now "
+                               "%s, to a folder that is there and yours, or unset it, or use "
+                               "address=unix:/path)",
+                               path, runtime);
+    }
+    struct stat st;
+    if (lstat(path, &st) < 0)
+        return gpud_fail_errno(error, "cannot examine the directory %s", path);
+    if (st.st_uid != geteuid())
+        return gpud_fail(error, GPUD_NO_ACCESS,
+                         "%s belongs to user %u, who may have taken the name first: set "
+                         "XDG_RUNTIME_DIR to a folder that you alone can enter, or let root "
+                         "remove it",
+                         path, st.st_uid);
+    if (!is_private(&st))
+        return gpud_fail(
+            error, GPUD_NO_ACCESS,
+            "%s is not a directory that you alone can enter: remove it, or chmod 700 it", path);
+    return GPUD_OK;
 }

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-#include "base/lock.h"
+#include "base/base.h"
 
 #include <stdio.h>
 #include <stdlib.h>

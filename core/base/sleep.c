@@ -1,23 +1,29 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-#include "base/sleep.h"
+/* Sleeping until another side wakes one, and the pace of what comes. */
+#include "base/base.h"
 
 #include <linux/futex.h>
 #include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+/* === sleep =================================================================================== */
+
 /* A wake through the kernel takes tens of microseconds but little processor time, so longer waits
  * are cheaper asleep. */
 #define SPIN_MAX (20 * INT64_C(1000))
 #define SPIN_MIN (5 * INT64_C(1000))
 #define YIELD_AFTER (2 * INT64_C(1000))
+
 /* A yield that takes so long let another thread run; otherwise it returns within 0.3 us. */
 #define SWITCH_MIN INT64_C(1000)
+
 /* No wait for a paced picture is so short, and more than 16 peers take their turns within it. */
 #define YIELDS_MAX (500 * INT64_C(1000))
 #define YIELDS_PAUSE (100 * GPUD_MSEC)
+
 /* How long to wait for a thread that was preempted on its way into the kernel. */
 #define ROUSE_NAP (20 * INT64_C(1000))
 #define ROUSE_MAX (50 * GPUD_MSEC)
@@ -161,4 +167,74 @@ void gpud_spin_learn(struct gpud_spin *spin, int64_t waited)
         spin->window = SPIN_MIN;
     else if (spin->window < SPIN_MAX)
         spin->window = spin->window * 2 < SPIN_MAX ? spin->window * 2 : SPIN_MAX;
+}
+
+/* === pace ==================================================================================== */
+/* Predicts the next of a steady series of events, such as pictures at a fixed rate, so that a
+ * thread can be awake in time and save the tens of microseconds that waking up takes. Events
+ * without a steady rate are not predicted. */
+
+/* After this many events a new period is settled; more events refine it. */
+#define SETTLING 48
+
+/* At most this part of a period is spent awake. Events further than that from their expected time
+ * are off the pace; several of them in a row start a new pace. */
+#define AWAKE_PART 32
+#define OFF_PACE_MAX 3
+
+/* Timers that wake us later than this are useless. */
+#define LAG_MAX (200 * INT64_C(1000))
+
+static int64_t min(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Events come on a beat or after it, and the delays are independent. So an early event moves the
+ * estimate at once, a late one only slightly; `cover` settles where one event in nine exceeds it.
+ */
+static void follow(struct gpud_pace *pace, int64_t interval, int64_t off)
+{
+    if (off > pace->cover)
+        pace->cover += pace->cover / 2 + 1;
+    else
+        pace->cover -= pace->cover / 16;
+    pace->period += (interval - pace->period) / (++pace->followed <= SETTLING ? 8 : 64);
+    pace->due += pace->period + (off < 0 ? off / 2 : min(off, pace->cover) / 16);
+    pace->off_pace = 0;
+}
+
+void gpud_pace_learn(struct gpud_pace *pace, int64_t now)
+{
+    int64_t interval = now - pace->last, off = now - pace->due, far = pace->period / AWAKE_PART;
+    bool first = pace->last == 0;
+    pace->last = now;
+    if (first)
+        return;
+    if (far > 0 && off >= -far && off <= far) {
+        follow(pace, interval, off);
+        return;
+    }
+    /* A missing event or a pause: the next events show which. */
+    if (pace->period == 0 || ++pace->off_pace >= OFF_PACE_MAX) {
+        pace->period = interval;
+        pace->cover = interval / AWAKE_PART; /* too long to be used until it is known */
+        pace->off_pace = pace->followed = 0;
+    }
+    pace->due = now + pace->period;
+}
+
+bool gpud_pace_window(const struct gpud_pace *pace, int64_t limit, int64_t *from, int64_t *until)
+{
+    int64_t early = pace->cover / 4;
+    if (pace->period == 0 || early + pace->cover > min(limit, pace->period / AWAKE_PART))
+        return false;
+    *from = pace->due - early - pace->lag;
+    *until = pace->due + pace->cover;
+    return true;
+}
+
+void gpud_pace_overslept(struct gpud_pace *pace, int64_t late)
+{
+    pace->lag += (min(late, LAG_MAX) - pace->lag) / 4;
 }

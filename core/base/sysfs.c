@@ -1,9 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-#include "base/sysfs.h"
-
-#include "base/text.h"
+/* Files of sysfs. */
+#include "base/base.h"
 
 #include <ctype.h>
 #include <dirent.h>

@@ -1,11 +1,28 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-#include "capture/formats.h"
+/* What a card can give: formats, modes, colorimetry; and what is agreed on. */
+#include "capture/internal.h"
 
+#include "base/base.h"
+
+#include <errno.h>
+#include <linux/v4l2-controls.h>
 #include <linux/videodev2.h>
 #include <string.h>
 #include <unistd.h>
+
+/* === formats ================================================================================= */
+/* V4L2's pixel formats by our names, and where a driver places the planes of a picture. Strides and
+ * sizes are always the driver's own, and are checked. */
+
+/* The kind of a format's samples. */
+enum gpud_samples {
+    GPUD_SAMPLES_RGB,
+    GPUD_SAMPLES_YUV,        /* luma alone, or as many samples of colour */
+    GPUD_SAMPLES_SUBSAMPLED, /* fewer samples of colour than of luma */
+    GPUD_SAMPLES_RAW,        /* a sensor's, behind a mosaic of filters */
+};
 
 /* V4L2 gives the stride of the first plane in an area; the others' follow from it by this
  * factor. */
@@ -92,6 +109,7 @@ static const struct known_format formats[] = {
     {"grbg16le", V4L2_PIX_FMT_SGRBG16, 1, SAME},
     {"rggb16le", V4L2_PIX_FMT_SRGGB16, 1, SAME},
 };
+
 #define FORMATS (sizeof(formats) / sizeof(formats[0]))
 
 static const struct known_format *find(uint32_t fourcc)
@@ -108,7 +126,9 @@ const char *gpud_format_name(uint32_t fourcc)
     return known ? known->name : NULL;
 }
 
-const char *gpud_format_opaque(const char *name)
+/* The name for a format whose alpha is not filled in: "BGRx" for "BGRA"; NULL: it has no alpha, or
+ * no such name. */
+static const char *format_opaque(const char *name)
 {
     static const char *const pairs[][2] = {
         {"BGRA", "BGRx"}, {"RGBA", "RGBx"}, {"ARGB", "xRGB"}, {"ABGR", "xBGR"}};
@@ -118,12 +138,12 @@ const char *gpud_format_opaque(const char *name)
     return NULL;
 }
 
-bool gpud_format_has_alpha(const char *name)
+static bool format_has_alpha(const char *name)
 {
-    return gpud_format_opaque(name) || strcmp(name, "AYUV") == 0;
+    return format_opaque(name) || strcmp(name, "AYUV") == 0;
 }
 
-enum gpud_samples gpud_format_samples(const char *name)
+static enum gpud_samples format_samples(const char *name)
 {
     static const char *const full[] = {"NV24", "NV42", "Y444", "AYUV", "GRAY"};
     static const char *const mosaics[] = {"bggr", "gbrg", "grbg", "rggb"};
@@ -220,5 +240,528 @@ enum gpud_status gpud_format_place(const struct gpud_v4l2_format *format,
     status = gpud_layout_check(layout, error);
     if (status == GPUD_OK)
         *placement = made;
+    return status;
+}
+
+/* === colorimetry ============================================================================= */
+/* Colours as V4L2 describes them. */
+
+static enum gpud_primaries primaries_of(uint32_t colorspace)
+{
+    switch (colorspace) {
+    case V4L2_COLORSPACE_SMPTE170M:
+    case V4L2_COLORSPACE_BT878:
+        return GPUD_PRIMARIES_SMPTE170M;
+    case V4L2_COLORSPACE_SMPTE240M:
+        return GPUD_PRIMARIES_SMPTE240M;
+    case V4L2_COLORSPACE_REC709:
+    case V4L2_COLORSPACE_SRGB:
+    case V4L2_COLORSPACE_JPEG:
+        return GPUD_PRIMARIES_BT709;
+    case V4L2_COLORSPACE_470_SYSTEM_M:
+        return GPUD_PRIMARIES_BT470M;
+    case V4L2_COLORSPACE_470_SYSTEM_BG:
+        return GPUD_PRIMARIES_BT470BG;
+    case V4L2_COLORSPACE_OPRGB:
+        return GPUD_PRIMARIES_OPRGB;
+    case V4L2_COLORSPACE_BT2020:
+        return GPUD_PRIMARIES_BT2020;
+    case V4L2_COLORSPACE_DCI_P3:
+        return GPUD_PRIMARIES_SMPTE431; /* V4L2 means the theatre's white point: SMPTE RP 431-2 */
+    default:
+        return GPUD_PRIMARIES_UNKNOWN;
+    }
+}
+
+/* H.273 has four numbers for the one curve of BT.709: this returns the system's own. */
+static enum gpud_transfer_function curve_709(uint32_t colorspace, const char *name)
+{
+    switch (colorspace) {
+    case V4L2_COLORSPACE_SMPTE170M:
+    case V4L2_COLORSPACE_BT878:
+    case V4L2_COLORSPACE_470_SYSTEM_M:
+    case V4L2_COLORSPACE_470_SYSTEM_BG:
+        return GPUD_TRANSFER_BT601;
+    case V4L2_COLORSPACE_BT2020:
+        /* P012_LE, Y012… have 12 bits */
+        return strstr(name, "012") ? GPUD_TRANSFER_BT2020_12 : GPUD_TRANSFER_BT2020_10;
+    default:
+        return GPUD_TRANSFER_BT709;
+    }
+}
+
+static enum gpud_transfer_function transfer_of(const struct gpud_v4l2_format *format,
+                                               const char *name)
+{
+    uint32_t transfer = format->transfer;
+    if (transfer == V4L2_XFER_FUNC_DEFAULT)
+        transfer = V4L2_MAP_XFER_FUNC_DEFAULT(format->colorspace);
+    switch (transfer) {
+    case V4L2_XFER_FUNC_709:
+        return curve_709(format->colorspace, name);
+    case V4L2_XFER_FUNC_SRGB:
+        return GPUD_TRANSFER_SRGB;
+    case V4L2_XFER_FUNC_OPRGB:
+        return GPUD_TRANSFER_OPRGB;
+    case V4L2_XFER_FUNC_SMPTE240M:
+        return GPUD_TRANSFER_SMPTE240M;
+    case V4L2_XFER_FUNC_NONE:
+        return GPUD_TRANSFER_LINEAR;
+    case V4L2_XFER_FUNC_DCI_P3:
+        return GPUD_TRANSFER_SMPTE428;
+    case V4L2_XFER_FUNC_SMPTE2084:
+        return GPUD_TRANSFER_PQ;
+    default:
+        return GPUD_TRANSFER_UNKNOWN;
+    }
+}
+
+/* V4L2's xvYCC encodings have the matrices of 601 and 709. */
+static enum gpud_matrix matrix_of(const struct gpud_v4l2_format *format)
+{
+    uint32_t encoding = format->encoding;
+    if (encoding == V4L2_YCBCR_ENC_DEFAULT)
+        encoding = V4L2_MAP_YCBCR_ENC_DEFAULT(format->colorspace);
+    switch (encoding) {
+    case V4L2_YCBCR_ENC_601:
+    case V4L2_YCBCR_ENC_XV601:
+    case V4L2_YCBCR_ENC_SYCC:
+        return GPUD_MATRIX_BT601;
+    case V4L2_YCBCR_ENC_709:
+    case V4L2_YCBCR_ENC_XV709:
+        return GPUD_MATRIX_BT709;
+    case V4L2_YCBCR_ENC_BT2020:
+        return GPUD_MATRIX_BT2020;
+    case V4L2_YCBCR_ENC_BT2020_CONST_LUM:
+        return GPUD_MATRIX_BT2020_CL;
+    case V4L2_YCBCR_ENC_SMPTE240M:
+        return GPUD_MATRIX_SMPTE240M;
+    default:
+        return GPUD_MATRIX_UNKNOWN;
+    }
+}
+
+static enum gpud_range range_of(const struct gpud_v4l2_format *format, bool rgb)
+{
+    uint32_t range = format->quantization;
+    if (range == V4L2_QUANTIZATION_DEFAULT)
+        range = V4L2_MAP_QUANTIZATION_DEFAULT(rgb, format->colorspace, format->encoding);
+    return range == V4L2_QUANTIZATION_FULL_RANGE  ? GPUD_RANGE_FULL
+           : range == V4L2_QUANTIZATION_LIM_RANGE ? GPUD_RANGE_LIMITED
+                                                  : GPUD_RANGE_UNKNOWN;
+}
+
+void gpud_capture_read_colors(const struct gpud_v4l2_format *format,
+                              struct gpud_colorimetry *colorimetry)
+{
+    const char *name = gpud_format_name(format->fourcc);
+    enum gpud_samples samples = format_samples(name);
+    *colorimetry = (struct gpud_colorimetry){
+        .matrix = samples == GPUD_SAMPLES_RGB ? GPUD_MATRIX_RGB : GPUD_MATRIX_UNKNOWN,
+        /* V4L2's documentation says so for all formats with subsampled colour. */
+        .chroma_site =
+            samples == GPUD_SAMPLES_SUBSAMPLED ? GPUD_CHROMA_CENTER : GPUD_CHROMA_UNKNOWN,
+    };
+    if (!name || samples == GPUD_SAMPLES_RAW || format->colorspace == V4L2_COLORSPACE_DEFAULT ||
+        format->colorspace == V4L2_COLORSPACE_RAW)
+        return;
+    colorimetry->primaries = primaries_of(format->colorspace);
+    colorimetry->transfer = transfer_of(format, name);
+    if (samples != GPUD_SAMPLES_RGB)
+        colorimetry->matrix = matrix_of(format);
+    colorimetry->range = range_of(format, samples == GPUD_SAMPLES_RGB);
+}
+
+/* --- HDR ----------------------------------------------------------------------------------- */
+
+static bool get_compound(const struct gpud_v4l2 *node, uint32_t id, void *value, uint32_t size)
+{
+    struct v4l2_ext_control control = {.id = id, .size = size, .ptr = value};
+    struct v4l2_ext_controls controls = {
+        .which = V4L2_CTRL_WHICH_CUR_VAL, .count = 1, .controls = &control};
+    return gpud_v4l2_call(node, VIDIOC_G_EXT_CTRLS, &controls) == 0;
+}
+
+void gpud_capture_read_hdr(const struct gpud_v4l2 *node, struct gpud_hdr_metadata *hdr)
+{
+    struct v4l2_ctrl_hdr10_cll_info light = {0};
+    struct v4l2_ctrl_hdr10_mastering_display display = {0};
+    *hdr = (struct gpud_hdr_metadata){0};
+    if (get_compound(node, V4L2_CID_COLORIMETRY_HDR10_CLL_INFO, &light, sizeof(light)) &&
+        light.max_content_light_level) {
+        hdr->has_light_level = true;
+        hdr->max_content_light = light.max_content_light_level;
+        hdr->max_frame_average_light = light.max_pic_average_light_level;
+    }
+    if (!get_compound(node, V4L2_CID_COLORIMETRY_HDR10_MASTERING_DISPLAY, &display,
+                      sizeof(display)) ||
+        !display.max_display_mastering_luminance)
+        return;
+    hdr->has_display = true;
+    for (unsigned i = 0; i < 3; i++) { /* V4L2: green, blue, red */
+        hdr->display_x[i] = display.display_primaries_x[(i + 2) % 3];
+        hdr->display_y[i] = display.display_primaries_y[(i + 2) % 3];
+    }
+    hdr->white_x = display.white_point_x;
+    hdr->white_y = display.white_point_y;
+    hdr->max_luminance = display.max_display_mastering_luminance;
+    hdr->min_luminance = display.min_display_mastering_luminance;
+}
+
+/* === modes =================================================================================== */
+/* What the driver offers: its formats, their sizes, and the fastest rate of each size. */
+
+/* Limits a driver that never ends its list. */
+#define LIST_MAX 256
+
+/* The driver's list of formats, read once for all names. */
+struct offers {
+    uint32_t fourcc[LIST_MAX];
+    size_t count;
+    bool alpha; /* the driver fills it in */
+};
+
+static void read_offers(const struct gpud_v4l2 *node, struct offers *offers)
+{
+    offers->count = 0;
+    offers->alpha = gpud_controls_have_alpha(node);
+    for (uint32_t fourcc; offers->count < LIST_MAX &&
+                          (fourcc = gpud_v4l2_enum_format(node, (uint32_t)offers->count));)
+        offers->fourcc[offers->count++] = fourcc;
+}
+
+/* The first of the format's fourccs that the driver offers; 0: none. */
+static uint32_t find_offer(const struct offers *offers, const char *name)
+{
+    uint32_t fourcc;
+    for (size_t place = 0; (fourcc = gpud_format_fourcc(name, place)); place++)
+        for (size_t i = 0; i < offers->count; i++)
+            if (offers->fourcc[i] == fourcc)
+                return fourcc;
+    return 0;
+}
+
+static uint32_t find_format(const struct offers *offers, const char *name)
+{
+    static const char *const with_alpha[] = {"BGRA", "RGBA", "ARGB", "ABGR"};
+    if (format_has_alpha(name) && !offers->alpha)
+        return 0;
+    uint32_t fourcc = find_offer(offers, name);
+    for (size_t i = 0; i < sizeof(with_alpha) / sizeof(with_alpha[0]) && !fourcc; i++)
+        if (!offers->alpha && strcmp(format_opaque(with_alpha[i]), name) == 0)
+            fourcc = find_offer(offers, with_alpha[i]);
+    return fourcc;
+}
+
+/* The driver's format of this name; 0: it has none. Frames of a card that fills no alpha in are
+ * called by the name without. */
+static uint32_t capture_find_format(const struct gpud_v4l2 *node, const char *name)
+{
+    struct offers offers;
+    read_offers(node, &offers);
+    return find_format(&offers, name);
+}
+
+static const char *name_of(uint32_t fourcc, bool alpha)
+{
+    const char *name = gpud_format_name(fourcc);
+    const char *opaque = name ? format_opaque(name) : NULL;
+    return opaque && !alpha ? opaque : name;
+}
+
+const char *gpud_capture_name_format(const struct gpud_v4l2 *node, uint32_t fourcc)
+{
+    return name_of(fourcc, gpud_controls_have_alpha(node));
+}
+
+/* The name of the format at this index of the driver's list, if a user of that name gets this
+ * format. */
+static const char *name_at(const struct offers *offers, size_t place)
+{
+    const char *name = name_of(offers->fourcc[place], offers->alpha);
+    return name && find_format(offers, name) == offers->fourcc[place] ? name : NULL;
+}
+
+/* "UYVY, YUY2, NV12": the driver's formats, for a reason. */
+static void capture_name_formats(const struct gpud_v4l2 *node, char *text, size_t size)
+{
+    struct offers offers;
+    read_offers(node, &offers);
+    text[0] = '\0';
+    for (size_t i = 0; i < offers.count; i++) {
+        const char *name = name_at(&offers, i);
+        size_t used = strlen(text);
+        if (name)
+            gpud_print_n(text + used, size - used, "%s%s", used ? ", " : "", name);
+    }
+    if (!text[0])
+        gpud_print_n(text, size, "no raw format that is known here");
+}
+
+struct mode_list {
+    const struct gpud_v4l2 *node;
+    const struct gpud_input *source;
+    struct gpud_capture_mode *modes;
+    size_t max, count;
+};
+
+static void add(struct mode_list *list, const struct gpud_capture_mode *mode)
+{
+    gpud_sized_entry(list->modes, list->max, list->count++, mode, sizeof(*mode));
+}
+
+/* What the driver would make of one size of a whole picture. */
+static void try_size(const struct gpud_v4l2 *node, uint32_t fourcc, uint32_t field, uint32_t width,
+                     uint32_t height, struct gpud_v4l2_format *format)
+{
+    *format = (struct gpud_v4l2_format){
+        .fourcc = fourcc,
+        .width = width,
+        .height = field == V4L2_FIELD_ALTERNATE ? height / 2 : height,
+        .field = field,
+    };
+    if (gpud_v4l2_try_format(node, format) < 0 || format->fourcc != fourcc)
+        *format = (struct gpud_v4l2_format){.fourcc = fourcc};
+}
+
+/* Colours may depend on the size: for a range, only values that are the same at both ends are
+ * stated. */
+static void complete(const struct mode_list *list, uint32_t fourcc,
+                     const struct gpud_v4l2_format *format, struct gpud_capture_mode *mode)
+{
+    gpud_capture_read_colors(format, &mode->colorimetry);
+    mode->aspect_x = list->source->aspect_x;
+    mode->aspect_y = list->source->aspect_y;
+    if (mode->width_min == mode->width_max && mode->height_min == mode->height_max) {
+        gpud_input_aspect(list->source, format, &mode->aspect_x, &mode->aspect_y);
+        return;
+    }
+    struct gpud_v4l2_format least;
+    struct gpud_colorimetry other;
+    mode->aspect_x = mode->aspect_y = 0; /* depends on the size */
+    try_size(list->node, fourcc, format->field, mode->width_min, mode->height_min, &least);
+    gpud_capture_read_colors(&least, &other);
+    if (memcmp(&other, &mode->colorimetry, sizeof(other)) != 0)
+        gpud_capture_read_colors(&(struct gpud_v4l2_format){.fourcc = fourcc}, &mode->colorimetry);
+}
+
+/* A driver that lists no rates has its current one, or the signal's. */
+static void complete_rates(const struct mode_list *list, uint32_t fourcc,
+                           struct gpud_capture_mode *mode)
+{
+    gpud_v4l2_enum_rates(list->node, fourcc, mode->width_max, mode->height_max, mode);
+    if (mode->fps_num)
+        return;
+    gpud_v4l2_rate(list->node, &mode->fps_num, &mode->fps_den);
+    if (!mode->fps_num && list->source->fps_num) {
+        mode->fps_num = list->source->fps_num;
+        mode->fps_den = list->source->fps_den;
+    }
+    mode->rate_count = mode->fps_num ? 1 : 0;
+    mode->rates[0] = (struct gpud_capture_rate){.num = mode->fps_num, .den = mode->fps_den};
+}
+
+/* Lists a size in each scan that the driver has, its own choice first. The driver is asked for
+ * others only if that is not progressive, because some need long to answer. */
+static void add_scans(struct mode_list *list, uint32_t fourcc, struct gpud_capture_mode *mode)
+{
+    static const uint32_t fields[] = {V4L2_FIELD_ANY, V4L2_FIELD_INTERLACED, V4L2_FIELD_ALTERNATE};
+    enum gpud_scan first = GPUD_SCAN_ANY;
+    complete_rates(list, fourcc, mode);
+    for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
+        struct gpud_v4l2_format format;
+        try_size(list->node, fourcc, fields[i], mode->width_max, mode->height_max, &format);
+        mode->scan = gpud_scan_of_field(format.field);
+        bool other = mode->scan != first && mode->scan == gpud_scan_of_field(fields[i]);
+        if (i > 0 && !other)
+            continue;
+        if (mode->scan == GPUD_SCAN_ANY)
+            continue; /* two fields, one below the other: needs a request for another scan */
+        if (i == 0)
+            first = mode->scan;
+        complete(list, fourcc, &format, mode);
+        add(list, mode);
+        if (mode->scan == GPUD_SCAN_PROGRESSIVE)
+            return;
+    }
+}
+
+/* A card that follows its signal lists no sizes; its current one is listed. */
+static void add_current(struct mode_list *list, uint32_t fourcc, struct gpud_capture_mode *mode)
+{
+    struct gpud_v4l2_format format;
+    if (gpud_v4l2_get_format(list->node, &format) < 0)
+        return;
+    bool own = list->source->width && list->source->height;
+    uint32_t fields = format.field == V4L2_FIELD_ALTERNATE ? 2 : 1;
+    mode->width_min = mode->width_max = own ? list->source->width : format.width;
+    mode->height_min = mode->height_max = own ? list->source->height : format.height * fields;
+    add_scans(list, fourcc, mode);
+}
+
+/* format: the only one to list; NULL: all. */
+static void list_modes(struct mode_list *list, const char *format)
+{
+    const struct gpud_v4l2 *node = list->node;
+    struct offers offers;
+    read_offers(node, &offers);
+    for (size_t i = 0; i < offers.count; i++) {
+        uint32_t fourcc = offers.fourcc[i];
+        const char *name = name_at(&offers, i);
+        if (!name || (format && strcmp(name, format) != 0))
+            continue;
+        struct gpud_capture_mode mode = {.fps_den = 1};
+        gpud_print(mode.format, "%s", name);
+        uint32_t sizes = 0;
+        for (; sizes < LIST_MAX && gpud_v4l2_enum_size(node, fourcc, sizes, &mode); sizes++)
+            add_scans(list, fourcc, &mode);
+        if (sizes == 0)
+            add_current(list, fourcc, &mode);
+    }
+}
+
+size_t gpud_capture_modes_of(const struct gpud_v4l2 *node, const struct gpud_input *source,
+                             const char *format, struct gpud_capture_mode *modes, size_t max)
+{
+    struct mode_list list = {.node = node, .source = source, .modes = modes, .max = max};
+    list_modes(&list, format);
+    return list.count;
+}
+
+size_t gpud_capture_list_modes(struct gpud_capture *capture, const char *format,
+                               struct gpud_capture_mode *modes, size_t max)
+{
+    gpud_lock_take(&capture->node_lock);
+    size_t count = gpud_capture_modes_of(&capture->node, &capture->signal.now, format, modes, max);
+    gpud_lock_release(&capture->node_lock);
+    return count;
+}
+
+/* === negotiate =============================================================================== */
+/* Agrees with the driver on a format: its name, size and fields. */
+
+static enum gpud_status choose_format(struct gpud_capture *capture, const char *format,
+                                      uint32_t *fourcc, struct gpud_error *error)
+{
+    if (!capture->wanted.fourcc) /* a change of the signal does not change it */
+        capture->wanted.fourcc = capture_find_format(&capture->node, format);
+    *fourcc = capture->wanted.fourcc;
+    if (*fourcc)
+        return GPUD_OK;
+    if (gpud_format_fourcc(format, 0) == 0)
+        return gpud_fail(error, GPUD_UNSUPPORTED, "\"%.16s\" is not a format that is captured here",
+                         format);
+    char offered[128];
+    capture_name_formats(&capture->node, offered, sizeof(offered));
+    return gpud_fail(error, GPUD_UNSUPPORTED, "%s does not offer %s; it has %s", capture->node.path,
+                     format, offered);
+}
+
+static const char *scan_name(uint32_t field)
+{
+    switch (gpud_scan_of_field(field)) {
+    case GPUD_SCAN_PROGRESSIVE:
+        return "progressive pictures";
+    case GPUD_SCAN_INTERLEAVED:
+        return "interleaved fields";
+    case GPUD_SCAN_ALTERNATE:
+        return "single fields";
+    default:
+        break;
+    }
+    return "two fields one below the other, which no frame can be";
+}
+
+/* Height is that of both fields together, format.height that of one buffer. */
+static int ask(const struct gpud_v4l2 *node, uint32_t field, uint32_t width, uint32_t height,
+               struct gpud_v4l2_format *format)
+{
+    *format = (struct gpud_v4l2_format){
+        .fourcc = format->fourcc,
+        .width = width,
+        .height = field == V4L2_FIELD_ALTERNATE ? height / 2 : height,
+        .field = field,
+    };
+    return gpud_v4l2_set_format(node, format);
+}
+
+static bool one_below_the_other(uint32_t field)
+{
+    return field == V4L2_FIELD_SEQ_TB || field == V4L2_FIELD_SEQ_BT;
+}
+
+/* A driver that is free to choose uses its signal's fields. Single fields have a height of their
+ * own; if both lie one below the other, the driver may support another way. */
+static int ask_for_scan(const struct gpud_v4l2 *node, enum gpud_scan scan, uint32_t width,
+                        uint32_t height, struct gpud_v4l2_format *format)
+{
+    uint32_t field = gpud_field_of_scan(scan);
+    int result = ask(node, field, width, height, format);
+    if (result == 0 && one_below_the_other(format->field) && scan == GPUD_SCAN_ANY)
+        result = ask(node, V4L2_FIELD_INTERLACED, width, height, format);
+    bool single = format->field == V4L2_FIELD_ALTERNATE && field != V4L2_FIELD_ALTERNATE;
+    bool stuck = one_below_the_other(format->field);
+    if (result == 0 && scan == GPUD_SCAN_ANY && (single || stuck))
+        result = ask(node, V4L2_FIELD_ALTERNATE, width, height, format);
+    return result;
+}
+
+static enum gpud_status refused(struct gpud_capture *capture, const char *name, uint32_t width,
+                                uint32_t height, struct gpud_error *error)
+{
+    int number = errno;
+    if (number == EBUSY)
+        return gpud_fail_native(error, GPUD_IO, "errno", EBUSY, "%s is in use by another program",
+                                capture->node.path);
+    char offered[128];
+    capture_name_formats(&capture->node, offered, sizeof(offered));
+    errno = number;
+    return gpud_fail_errno(error, "%s does not take the format %s %ux%u; it has %s",
+                           capture->node.path, name, width, height, offered);
+}
+
+enum gpud_status gpud_capture_negotiate(struct gpud_capture *capture,
+                                        struct gpud_v4l2_format *format,
+                                        struct gpud_placement *placement, struct gpud_error *error)
+{
+    const struct gpud_capture_mode *wanted = &capture->wanted.mode;
+    const char *name = wanted->format;
+    /* If another input has no size of its own, the pictures keep their size. */
+    const struct gpud_layout *last =
+        &capture->info.media.picture.layout; /* written by this thread only */
+    bool own = capture->signal.now.width && capture->signal.now.height;
+    bool asked = wanted->width_min && (capture->wanted.scales || !own);
+    uint32_t width = asked ? wanted->width_min : own ? capture->signal.now.width : last->width;
+    uint32_t height = asked ? wanted->height_min
+                      : own ? capture->signal.now.height
+                            : last->height * (capture->stream.alternate ? 2 : 1);
+    if (!width || !height)
+        return gpud_fail(error, GPUD_INVALID,
+                         "%s has no signal with a size of its own: ask for one of its sizes",
+                         capture->node.path);
+    enum gpud_status status = choose_format(capture, name, &format->fourcc, error);
+    if (status != GPUD_OK)
+        return status;
+    /* From a signal of the other kind the card makes what it can. */
+    enum gpud_scan asked_scan =
+        capture->signal.now.interlaced == capture->wanted.interlaced ? wanted->scan : GPUD_SCAN_ANY;
+    if (ask_for_scan(&capture->node, asked_scan, width, height, format) < 0)
+        return refused(capture, name, width, height, error);
+    gpud_v4l2_reset_compose(&capture->node);
+    enum gpud_scan scan = gpud_scan_of_field(format->field);
+    if (scan == GPUD_SCAN_ANY || (asked_scan != GPUD_SCAN_ANY && scan != asked_scan))
+        return gpud_fail(error, GPUD_UNSUPPORTED, "%s makes %s of its signal%s", capture->node.path,
+                         scan_name(format->field),
+                         scan == GPUD_SCAN_ANY ? ": set the source to progressive"
+                                               : ": ask for these");
+    status = gpud_format_place(format, placement, error);
+    const char *opaque = status == GPUD_OK ? format_opaque(placement->layout.format) : NULL;
+    if (opaque && strcmp(opaque, name) == 0) /* its alpha is meaningless */
+        gpud_print(placement->layout.format, "%s", opaque);
+    else if (format_has_alpha(name) && !gpud_controls_set_alpha(&capture->wanted.controls))
+        gpud_controls_make_opaque(&capture->node);
+    if (status == GPUD_OK && strcmp(placement->layout.format, name) != 0)
+        status = gpud_fail(error, GPUD_UNSUPPORTED, "%s offers %s, but gives %s instead",
+                           capture->node.path, name, placement->layout.format);
     return status;
 }

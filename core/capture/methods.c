@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-#include "capture/method.h"
+#include "capture/internal.h"
 
 const struct gpud_capture_method *const gpud_capture_methods[] = {
     &gpud_capture_dmabuf,

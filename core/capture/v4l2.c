@@ -1,9 +1,9 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-#include "capture/v4l2.h"
+#include "capture/internal.h"
 
-#include "base/text.h"
+#include "base/base.h"
 
 #include <errno.h>
 #include <fcntl.h>

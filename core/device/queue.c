@@ -1,12 +1,16 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Queues: the checks around a backend's queue ops. */
+/* Queues, what completes on them, and signals. */
 #include "device/device.h"
 
-#include "base/clock.h"
+#include "base/base.h"
 
+#include <sched.h>
 #include <stdlib.h>
+
+/* === queue =================================================================================== */
+/* Queues: the checks around a backend's queue ops. */
 
 enum gpud_status gpud_queue_create(struct gpud_device *device, struct gpud_queue **queue,
                                    struct gpud_error *error)
@@ -293,4 +297,695 @@ enum gpud_status gpud_queue_unmap(struct gpud_queue *queue, struct gpud_memory *
     }
     gpud_lock_release(&memory->map_lock);
     return status;
+}
+
+/* === signal ================================================================================== */
+/* Signals: the checks around a backend's signal ops. */
+
+static enum gpud_status no_signals(const struct gpud_device *device, struct gpud_error *error)
+{
+    return gpud_fail(error, GPUD_UNSUPPORTED, "the queues of %s wait for no signals%s%s",
+                     device->info.name, device->no_direct[0] ? ": " : "", device->no_direct);
+}
+
+/* What create and import share: the record, and the reference on the memory. */
+static struct gpud_signal *new_signal(struct gpud_memory *memory, uint64_t offset)
+{
+    struct gpud_signal *signal = calloc(1, sizeof(*signal));
+    if (!signal)
+        return NULL;
+    signal->device = memory->device;
+    signal->memory = gpud_memory_ref(memory);
+    signal->offset = offset;
+    return signal;
+}
+
+static enum gpud_status finish_new(struct gpud_signal *made, enum gpud_status status,
+                                   struct gpud_signal **signal)
+{
+    if (status != GPUD_OK) {
+        gpud_memory_unref(&made->memory);
+        free(made);
+        return status;
+    }
+    *signal = made;
+    return GPUD_OK;
+}
+
+enum gpud_status gpud_signal_create(struct gpud_memory *memory, uint64_t offset,
+                                    struct gpud_signal **signal, struct gpud_error *error)
+{
+    if (!(memory->device->caps & GPUD_CAP_SIGNALS))
+        return no_signals(memory->device, error);
+    struct gpud_signal *made = new_signal(memory, offset);
+    if (!made)
+        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a signal");
+    return finish_new(made, memory->device->ops->signal->create(made, error), signal);
+}
+
+enum gpud_status gpud_signal_import(struct gpud_memory *memory, uint64_t offset,
+                                    struct gpud_signal **signal, struct gpud_error *error)
+{
+    if (!(memory->device->caps & GPUD_CAP_SIGNALS))
+        return no_signals(memory->device, error);
+    struct gpud_signal *made = new_signal(memory, offset);
+    if (!made)
+        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a signal");
+    return finish_new(made, memory->device->ops->signal->import(made, error), signal);
+}
+
+void gpud_signal_destroy(struct gpud_signal **signal)
+{
+    if (!signal || !*signal)
+        return;
+    struct gpud_signal *gone = *signal;
+    *signal = NULL;
+    gone->device->ops->signal->destroy(gone);
+    gpud_memory_unref(&gone->memory);
+    free(gone);
+}
+
+static enum gpud_status check_value(uint64_t value, struct gpud_error *error)
+{
+    if (value > GPUD_SIGNAL_WORD_MAX)
+        return gpud_fail(error, GPUD_INVALID, "a signal cannot reach %llu: its word ends at %u",
+                         (unsigned long long)value, GPUD_SIGNAL_WORD_MAX);
+    return GPUD_OK;
+}
+
+/* Spares the driver's call where the queue has nothing to do before it. */
+static bool raise_at_rest(struct gpud_signal *signal, uint64_t value, struct gpud_queue *queue)
+{
+    if (!(signal->device->caps & GPUD_CAP_PAGE_SIGNALS) || !gpud_queue_is_resting(queue))
+        return false;
+    gpud_signal_raise_word(signal, (uint32_t)value);
+    return true;
+}
+
+enum gpud_status gpud_signal_post(struct gpud_signal *signal, uint64_t value,
+                                  struct gpud_queue *queue, struct gpud_error *error)
+{
+    enum gpud_status status = check_value(value, error);
+    if (status != GPUD_OK)
+        return status;
+    if (raise_at_rest(signal, value, queue))
+        return GPUD_OK;
+    status = signal->device->ops->signal->post(signal, (uint32_t)value, queue, error);
+    gpud_queue_use(queue);
+    return status;
+}
+
+enum gpud_status gpud_signal_post_both(struct gpud_signal *first, struct gpud_signal *second,
+                                       uint64_t value, struct gpud_queue *queue,
+                                       struct gpud_error *error)
+{
+    const struct gpud_signal_ops *ops = first->device->ops->signal;
+    enum gpud_status status = check_value(value, error);
+    if (status != GPUD_OK)
+        return status;
+    if (raise_at_rest(first, value, queue)) {
+        gpud_signal_raise_word(second, (uint32_t)value);
+        return GPUD_OK;
+    }
+    if (!ops->post_both)
+        return gpud_fail(error, GPUD_UNSUPPORTED, "%s posts one signal at a time",
+                         first->device->info.name);
+    status = ops->post_both(first, second, (uint32_t)value, queue, error);
+    gpud_queue_use(queue);
+    return status;
+}
+
+/* Recorded before the driver is called: a call that failed may have enqueued the wait all the same,
+ * and releasing a wait that is not there does no harm. */
+enum gpud_status gpud_signal_wait_queue(struct gpud_signal *signal, uint64_t value,
+                                        struct gpud_queue *queue, struct gpud_error *error)
+{
+    enum gpud_status status = check_value(value, error);
+    if (status != GPUD_OK)
+        return status;
+    uint32_t waited = atomic_load_explicit(&signal->waited, memory_order_relaxed);
+    while (waited < value &&
+           !atomic_compare_exchange_weak(&signal->waited, &waited, (uint32_t)value))
+        ;
+    status = signal->device->ops->signal->wait_queue(signal, (uint32_t)value, queue, error);
+    gpud_queue_use(queue);
+    return status;
+}
+
+enum gpud_status gpud_signal_wait_host(struct gpud_signal *signal, uint64_t value, int64_t deadline,
+                                       struct gpud_error *error)
+{
+    enum gpud_status status = check_value(value, error);
+    return status == GPUD_OK
+               ? signal->device->ops->signal->wait_host(signal, (uint32_t)value, deadline, error)
+               : status;
+}
+
+enum gpud_status gpud_signal_look(struct gpud_signal *signal, uint64_t value, bool *reached,
+                                  struct gpud_error *error)
+{
+    const struct gpud_signal_ops *ops = signal->device->ops->signal;
+    enum gpud_status status = check_value(value, error);
+    if (status != GPUD_OK)
+        return status;
+    if (ops->look)
+        return ops->look(signal, (uint32_t)value, reached, error);
+    status = ops->wait_host(signal, (uint32_t)value, 0, error);
+    if (status != GPUD_OK && status != GPUD_TIMEOUT)
+        return status;
+    *reached = status == GPUD_OK;
+    return GPUD_OK;
+}
+
+enum gpud_status gpud_signal_poison(struct gpud_signal *signal, uint64_t value,
+                                    struct gpud_error *error)
+{
+    enum gpud_status status = check_value(value, error);
+    return status == GPUD_OK ? signal->device->ops->signal->poison(signal, (uint32_t)value, error)
+                             : status;
+}
+
+/* --- words with a host address --------------------------------------------------------------- */
+
+_Atomic uint32_t *gpud_signal_word(const struct gpud_signal *signal)
+{
+    return (_Atomic uint32_t *)(void *)((char *)signal->memory->host + signal->offset);
+}
+
+enum gpud_status gpud_signal_check_word(const struct gpud_signal *signal, struct gpud_error *error)
+{
+    uint64_t size = signal->memory->size;
+    if (signal->offset % sizeof(uint32_t) || size < sizeof(uint32_t) ||
+        signal->offset > size - sizeof(uint32_t))
+        return gpud_fail(error, GPUD_INVALID, "a signal's word at %llu of a memory of %llu bytes",
+                         (unsigned long long)signal->offset, (unsigned long long)size);
+    return GPUD_OK;
+}
+
+enum gpud_status gpud_signal_import_word(struct gpud_signal *signal, struct gpud_error *error)
+{
+    if (gpud_signal_check_word(signal, NULL) != GPUD_OK || signal->memory->read_only)
+        return gpud_fail(error, GPUD_PEER,
+                         "the peer's signal does not lie in the memory that it shared");
+    return GPUD_OK;
+}
+
+void gpud_signal_raise_word(struct gpud_signal *signal, uint32_t value)
+{
+    _Atomic uint32_t *word = gpud_signal_word(signal);
+    uint32_t seen = atomic_load(word);
+    while (seen < value && !atomic_compare_exchange_weak(word, &seen, value))
+        ;
+}
+
+/* === progress ================================================================================ */
+/* The progress of work on asynchronous queues, as the parts shared by vendors query it.
+ *
+ * A queue may wait for a word that a peer writes, so it may stall until the peer's death is
+ * detected. So no shared part waits for a queue without a deadline, and memory that drivers free
+ * only after waiting for all queues is freed by the context's `later` worker, when every queue of
+ * the device has passed the point at which the memory was released. */
+
+#define SPIN (30 * GPUD_USEC)
+#define NAP_MIN (20 * GPUD_USEC)
+#define NAP_MAX (200 * GPUD_USEC)
+
+void gpud_pause(int64_t start)
+{
+    int64_t waited = gpud_now() - start;
+    if (waited < SPIN) {
+        sched_yield();
+        return;
+    }
+    int64_t nap = waited / 8;
+    nap = nap < NAP_MIN ? NAP_MIN : nap > NAP_MAX ? NAP_MAX : nap;
+    nanosleep(&(struct timespec){.tv_nsec = nap}, NULL);
+}
+
+/* === completion ============================================================================== */
+/* Completions. Some drivers call back for each event, from any thread and in any order (NVIDIA's
+ * OpenCL uses five threads). With others a callback stops the queue while it runs and must not call
+ * the driver, but releasing a frame does call it: for those, a thread polls the events. Either way
+ * the completions of a queue are called one after the other, in the order of the queue. */
+
+/* Referenced by the list until fn was called, and by the driver's callback. */
+struct gpud_completion {
+    struct gpud_completion *next;
+    struct gpud_completions *completions;
+    unsigned references;
+    void *event;
+    bool done;
+    enum gpud_status status; /* once done */
+    gpud_complete_fn fn;
+    void *arg;
+};
+
+struct gpud_completions {
+    const struct gpud_async_ops *ops;
+    struct gpud_device *device;
+    struct gpud_completion_thread *thread;
+    struct gpud_lock own_lock;
+    struct gpud_lock *lock; /* for the fields below and the completions: its own or the thread's */
+    struct gpud_completion *first, **last;
+    bool calling; /* a thread calls completions, and checks for more before it stops */
+    bool listed;  /* in the thread's list */
+    struct gpud_completions *next;
+    unsigned references;
+    atomic_uint untold;
+    atomic_long failure;
+};
+
+struct gpud_completions *gpud_completions_create(const struct gpud_async_ops *ops,
+                                                 struct gpud_device *device,
+                                                 struct gpud_completion_thread *thread)
+{
+    struct gpud_completions *made = calloc(1, sizeof(*made));
+    if (!made)
+        return NULL;
+    made->ops = ops;
+    made->device = device;
+    made->thread = thread;
+    made->last = &made->first;
+    made->references = 1;
+    gpud_lock_init(&made->own_lock, GPUD_RANK_COMPLETIONS);
+    made->lock = thread ? &thread->lock : &made->own_lock;
+    return made;
+}
+
+static void free_completions(struct gpud_completions *completions)
+{
+    gpud_lock_destroy(&completions->own_lock);
+    free(completions);
+}
+
+/* Drops a reference and releases the lock. */
+static void unref_and_unlock(struct gpud_completions *completions)
+{
+    bool last = --completions->references == 0;
+    gpud_lock_release(completions->lock);
+    if (last)
+        free_completions(completions);
+}
+
+void gpud_completions_unref(struct gpud_completions *completions)
+{
+    gpud_lock_take(completions->lock);
+    unref_and_unlock(completions);
+}
+
+bool gpud_completions_are_called(const struct gpud_completions *completions)
+{
+    return atomic_load(&completions->untold) == 0;
+}
+
+long gpud_completions_failure(const struct gpud_completions *completions)
+{
+    return atomic_load(&completions->failure);
+}
+
+/* --- under the lock ------------------------------------------------------------------------ */
+
+static void completion_unref(struct gpud_completion *completion)
+{
+    const struct gpud_completions *all = completion->completions;
+    if (--completion->references > 0)
+        return;
+    all->ops->drop(all->device, completion->event);
+    if (all->thread)
+        all->thread->outstanding--;
+    free(completion);
+}
+
+/* Once a queue has failed, all its later completions fail. */
+static void mark_done(struct gpud_completion *completion, long failure)
+{
+    struct gpud_completions *all = completion->completions;
+    if (completion->done)
+        return;
+    if (failure)
+        atomic_store(&all->failure, failure);
+    completion->done = true;
+    completion->status = atomic_load(&all->failure) ? GPUD_IO : GPUD_OK;
+}
+
+/* The driver's error for this event; 0: none. The driver may still report it as running. */
+static long failure_of(const struct gpud_completion *completion)
+{
+    const struct gpud_completions *all = completion->completions;
+    long result = 0;
+    return all->ops->query(all->device, completion->event, &result) == GPUD_PROGRESS_FAILED ? result
+                                                                                            : 0;
+}
+
+/* Takes the leading completions that are done off the list. */
+static struct gpud_completion *take_done(struct gpud_completions *completions)
+{
+    struct gpud_completion *first = completions->first, **link = &completions->first;
+    while (*link && (*link)->done)
+        link = &(*link)->next;
+    struct gpud_completion *rest = *link;
+    if (link == &completions->first)
+        return NULL;
+    *link = NULL;
+    completions->first = rest;
+    if (!rest)
+        completions->last = &completions->first;
+    return first;
+}
+
+/* Drops the lock around the calls: fn may use the queue, or destroy it. */
+static void call_done(struct gpud_completions *completions)
+{
+    struct gpud_completion *done;
+    if (completions->calling)
+        return;
+    completions->calling = true;
+    while ((done = take_done(completions))) {
+        gpud_lock_release(completions->lock);
+        for (struct gpud_completion *each = done; each; each = each->next) {
+            each->fn(each->arg, each->status);
+            atomic_fetch_sub(&completions->untold, 1);
+        }
+        gpud_lock_take(completions->lock);
+        while (done) {
+            struct gpud_completion *told = done;
+            done = told->next;
+            completion_unref(told);
+        }
+    }
+    completions->calling = false;
+}
+
+/* --- the driver calls back ----------------------------------------------------------------- */
+
+void gpud_completion_done(struct gpud_completion *completion, bool failed)
+{
+    struct gpud_completions *all = completion->completions;
+    gpud_lock_take(all->lock);
+    for (struct gpud_completion *before = all->first; !completion->done && before != completion;
+         before = before->next)
+        mark_done(before, failure_of(before));
+    /* Some drivers pass the requested state, not the command's result. */
+    long failure = failure_of(completion);
+    mark_done(completion, failed && !failure ? -1 : failure);
+    completion_unref(completion);
+    call_done(all);
+    unref_and_unlock(all);
+}
+
+bool gpud_completion_withdraw(struct gpud_completion *completion)
+{
+    struct gpud_completions *all = completion->completions;
+    gpud_lock_take(all->lock);
+    bool waits = !completion->done;
+    if (waits) {
+        struct gpud_completion **link = &all->first;
+        while (*link != completion)
+            link = &(*link)->next;
+        *link = completion->next;
+        if (!*link)
+            all->last = link;
+        atomic_fetch_sub(&all->untold, 1);
+        completion->references--;
+    }
+    completion_unref(completion); /* the callback's */
+    unref_and_unlock(all);
+    return waits;
+}
+
+void gpud_completions_fail(struct gpud_completions *completions)
+{
+    gpud_lock_take(completions->lock);
+    completions->references++;
+    for (struct gpud_completion *each = completions->first; each; each = each->next) {
+        long failure = failure_of(each);
+        mark_done(each, failure ? failure : -1);
+    }
+    call_done(completions);
+    unref_and_unlock(completions);
+}
+
+/* --- a thread polls ------------------------------------------------------------------------ */
+
+void gpud_completion_thread_init(struct gpud_completion_thread *thread,
+                                 const struct gpud_async_ops *ops, struct gpud_device *device)
+{
+    *thread = (struct gpud_completion_thread){.ops = ops, .device = device};
+    gpud_lock_init(&thread->lock, GPUD_RANK_COMPLETIONS);
+    gpud_cond_init(&thread->wanted);
+    thread->last_busy = &thread->busy;
+}
+
+/* Marks the leading completions that are done, up to the first busy one: it may finish a moment
+ * later, before a following one is found done. */
+static bool look(struct gpud_completions *completions)
+{
+    struct gpud_completion *each = completions->first;
+    for (; each; each = each->next) {
+        long result = 0;
+        enum gpud_progress state =
+            each->done ? GPUD_PROGRESS_DONE
+                       : completions->ops->query(completions->device, each->event, &result);
+        if (state == GPUD_PROGRESS_BUSY)
+            break;
+        mark_done(each, state == GPUD_PROGRESS_FAILED ? result : 0);
+    }
+    return each != completions->first;
+}
+
+static void put_last(struct gpud_completion_thread *thread, struct gpud_completions *completions)
+{
+    completions->next = NULL;
+    *thread->last_busy = completions;
+    thread->last_busy = &completions->next;
+}
+
+/* One queue after the other. Under the lock; false: no completion was called. */
+static bool look_at_all(struct gpud_completion_thread *thread)
+{
+    bool told = false;
+    struct gpud_completions *all = thread->busy;
+    thread->busy = NULL;
+    thread->last_busy = &thread->busy;
+    while (all) {
+        struct gpud_completions *completions = all;
+        all = all->next;
+        completions->listed = false;
+        if (look(completions)) {
+            told = true;
+            call_done(completions);
+        }
+        if (completions->first && !completions->listed) {
+            completions->listed = true;
+            put_last(thread, completions);
+        } else if (--completions->references == 0) {
+            free_completions(completions);
+        }
+    }
+    return told;
+}
+
+static void *run(void *arg)
+{
+    struct gpud_completion_thread *thread = arg;
+    thread->ops->enter(thread->device);
+    int64_t start = gpud_now();
+    gpud_lock_take(&thread->lock);
+    while (!thread->stopping) {
+        if (!thread->busy) {
+            gpud_lock_wait(&thread->lock, &thread->wanted); /* until there is a completion */
+            start = gpud_now();
+        } else if (look_at_all(thread)) {
+            start = gpud_now();
+        } else {
+            gpud_lock_release(&thread->lock);
+            gpud_pause(start);
+            gpud_lock_take(&thread->lock);
+        }
+    }
+    gpud_lock_release(&thread->lock);
+    thread->ops->leave(thread->device);
+    return NULL;
+}
+
+/* Under the lock. */
+static bool wake(struct gpud_completions *completions)
+{
+    struct gpud_completion_thread *thread = completions->thread;
+    if (!thread->started)
+        thread->started = pthread_create(&thread->thread, NULL, run, thread) == 0;
+    if (!thread->started)
+        return false;
+    if (!completions->listed) {
+        completions->listed = true;
+        completions->references++;
+        put_last(thread, completions);
+    }
+    pthread_cond_signal(&thread->wanted);
+    return true;
+}
+
+bool gpud_completion_thread_finish(struct gpud_completion_thread *thread)
+{
+    int64_t deadline = gpud_deadline(GPUD_SEC);
+    bool busy = true;
+    while (busy) {
+        gpud_lock_take(&thread->lock);
+        busy = thread->outstanding > 0;
+        thread->stopping = !busy || gpud_now() >= deadline;
+        bool stopping = thread->stopping;
+        pthread_cond_signal(&thread->wanted);
+        gpud_lock_release(&thread->lock);
+        if (stopping)
+            break;
+        nanosleep(&(struct timespec){.tv_nsec = GPUD_MSEC}, NULL);
+    }
+    if (thread->started)
+        pthread_join(thread->thread, NULL);
+    if (busy)
+        return false;
+    pthread_cond_destroy(&thread->wanted);
+    gpud_lock_destroy(&thread->lock);
+    return true;
+}
+
+/* --- adding -------------------------------------------------------------------------------- */
+
+enum gpud_status gpud_completions_add(struct gpud_completions *completions, void *event,
+                                      gpud_complete_fn fn, void *arg,
+                                      struct gpud_completion **completion, struct gpud_error *error)
+{
+    struct gpud_completion *made = malloc(sizeof(*made));
+    if (!made)
+        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory to be told when a queue is done");
+    *made = (struct gpud_completion){
+        .completions = completions, .references = 1, .event = event, .fn = fn, .arg = arg};
+    gpud_lock_take(completions->lock);
+    if (completions->thread && !wake(completions)) {
+        gpud_lock_release(completions->lock);
+        free(made);
+        return gpud_fail(error, GPUD_NO_MEMORY, "no thread for completions (ulimit -u)");
+    }
+    if (!completions->thread) {
+        made->references++;
+        completions->references++; /* the callback's */
+    }
+    if (completions->thread)
+        completions->thread->outstanding++;
+    atomic_fetch_add(&completions->untold, 1);
+    *completions->last = made;
+    completions->last = &made->next;
+    gpud_lock_release(completions->lock);
+    if (completion)
+        *completion = completions->thread ? NULL : made;
+    return GPUD_OK;
+}
+
+/* === async =================================================================================== */
+/* The queues of a device: their lifetimes, and waiting for one with a deadline. */
+
+enum gpud_status gpud_async_init(struct gpud_async *async, const struct gpud_async_ops *ops,
+                                 struct gpud_device *device, struct gpud_error *error)
+{
+    enum gpud_status status = gpud_worker_start(&device->context->later, error);
+    if (status != GPUD_OK)
+        return status;
+    *async = (struct gpud_async){.ops = ops, .device = device};
+    gpud_lock_init(&async->lock, GPUD_RANK_QUEUES);
+    return GPUD_OK;
+}
+
+void gpud_async_finish(struct gpud_async *async)
+{
+    gpud_lock_destroy(&async->lock);
+}
+
+void gpud_async_add(struct gpud_async *async, struct gpud_async_queue *queue)
+{
+    queue->async = async;
+    gpud_lock_take(&async->lock);
+    queue->next = async->queues;
+    async->queues = queue;
+    gpud_lock_release(&async->lock);
+}
+
+unsigned gpud_async_count(struct gpud_async *async)
+{
+    unsigned count = 0;
+    gpud_lock_take(&async->lock);
+    for (const struct gpud_async_queue *queue = async->queues; queue; queue = queue->next)
+        count++;
+    gpud_lock_release(&async->lock);
+    return count;
+}
+
+/* Some drivers report no completions for a failed queue, so they are called here. */
+static bool is_at_rest(struct gpud_async_queue *queue)
+{
+    long result;
+    enum gpud_progress state =
+        queue->async->ops->state(queue->async->device, queue->handle, &result);
+    if (state == GPUD_PROGRESS_FAILED)
+        gpud_completions_fail(queue->completions);
+    return state != GPUD_PROGRESS_BUSY && gpud_completions_are_called(queue->completions);
+}
+
+static void remove_from_list(struct gpud_async_queue *queue)
+{
+    struct gpud_async *async = queue->async;
+    gpud_lock_take(&async->lock);
+    struct gpud_async_queue **link = &async->queues;
+    while (*link != queue)
+        link = &(*link)->next;
+    *link = queue->next;
+    gpud_lock_release(&async->lock);
+}
+
+static int64_t release(void *arg)
+{
+    struct gpud_async_queue *queue = arg;
+    const struct gpud_async_ops *ops = queue->async->ops;
+    struct gpud_device *device = queue->device;
+    ops->enter(device);
+    bool at_rest = is_at_rest(queue);
+    if (at_rest) {
+        remove_from_list(queue);
+        gpud_completions_unref(queue->completions);
+        ops->release(queue);
+    }
+    ops->leave(device);
+    if (!at_rest)
+        return GPUD_MSEC;
+    gpud_device_close(&device);
+    return -1;
+}
+
+void gpud_async_retire(struct gpud_async_queue *queue, bool here)
+{
+    struct gpud_worker *later = &queue->async->device->context->later;
+    queue->device = gpud_device_ref(queue->async->device);
+    if (!here || release(queue) >= 0)
+        gpud_worker_add(later, &queue->end, release, queue);
+}
+
+/* --- waiting ------------------------------------------------------------------------------- */
+
+enum gpud_progress gpud_async_wait(struct gpud_async *async, void *queue, int64_t deadline,
+                                   long *result)
+{
+    const struct gpud_async_ops *ops = async->ops;
+    void *event = NULL;
+    if (ops->state(async->device, queue, result) == GPUD_PROGRESS_DONE)
+        return GPUD_PROGRESS_DONE;
+    /* Without an event, waits for the whole queue, whose work still uses memory. */
+    ops->mark(async->device, queue, &event);
+    int64_t start = gpud_now();
+    enum gpud_progress state;
+    while ((state = event ? ops->query(async->device, event, result)
+                          : ops->state(async->device, queue, result)) == GPUD_PROGRESS_BUSY &&
+           gpud_now() < deadline)
+        gpud_pause(start);
+    if (event)
+        ops->drop(async->device, event);
+    return state;
 }

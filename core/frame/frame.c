@@ -1,14 +1,54 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
+/* Frames, who owns them, and their large metas. */
 #include "frame/frame.h"
 
-#include "base/sized.h"
-#include "frame/large_meta.h"
-#include "frame/layout.h"
+#include "base/base.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* === large_meta ============================================================================== */
+/* The bytes of a large meta, shared by a frame and what is left of it where it waits. Each pointer
+ * to them is a reference; NULL: none. */
+
+struct large_meta {
+    atomic_uint references;
+    _Alignas(64) uint8_t bytes[];
+};
+
+static struct large_meta *find(const void *bytes)
+{
+    return (struct large_meta *)((uintptr_t)bytes - offsetof(struct large_meta, bytes));
+}
+
+void *gpud_large_meta_create(size_t size)
+{
+    struct large_meta *made = aligned_alloc(_Alignof(struct large_meta),
+                                            gpud_large_meta_room((uint32_t)size) + sizeof(*made));
+    if (!made)
+        return NULL;
+    atomic_init(&made->references, 1);
+    return made->bytes;
+}
+
+void gpud_large_meta_ref(const void *bytes)
+{
+    if (bytes)
+        atomic_fetch_add_explicit(&find(bytes)->references, 1, memory_order_relaxed);
+}
+
+void gpud_large_meta_unref(const void *bytes)
+{
+    if (bytes && atomic_fetch_sub_explicit(&find(bytes)->references, 1, memory_order_acq_rel) == 1)
+        free(find(bytes));
+}
+
+/* === frame =================================================================================== */
+/* The inside of a frame. A ring's owner makes its frames with the ring, so that none is allocated
+ * while frames flow; only wrapped frames are allocated one by one. */
 
 /* Copies what the application may set, except its size: up to the meta, of which only the used part
  * is copied. */
@@ -32,6 +72,7 @@ static void copy_info(struct gpud_frame_info *to, const struct gpud_frame_info *
 
 /* The fields of the first release, which every program has: they are copied whatever its size. */
 #define INFO_FIXED GPUD_END_OF(struct gpud_frame_info, large_meta_size)
+
 _Static_assert(sizeof(struct gpud_frame_info) == INFO_FIXED,
                "a field behind these is copied as far as the caller's size goes");
 

@@ -1,8 +1,10 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-#include "base/fd.h"
-#include "frame/ring.h"
+/* Rings: slots of one layout in one memory. */
+#include "frame/frame.h"
+
+#include "base/base.h"
 
 #define PAGE UINT64_C(4096)
 

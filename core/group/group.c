@@ -1,19 +1,434 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The public group: how it is made, what it waits for, how frames and events are handed on. */
-#include "base/fd.h"
-#include "base/log.h"
-#include "base/sized.h"
+/* Several receivers as one: the public object, and the threads of its members. */
+#include "group/group.h"
+
+#include "base/base.h"
 #include "frame/frame.h"
-#include "group/member.h"
-#include "stream/receiver/state.h"
+#include "frame/media/media.h"
+#include "stream/receiver/receiver.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
+/* === member ================================================================================== */
+/* A member's thread does everything that its receiver needs: connecting, handshakes, frames. So a
+ * driver or a peer that takes long costs the other members nothing. */
+
 #define AREA "group"
+
+/* How long an acquire waits before its reason is noted. */
+#define SLICE (100 * GPUD_MSEC)
+
+/* After a failure, or while interrupted. */
+#define REST (10 * GPUD_MSEC)
+
+/* How often to look at the group: a member without room, because time alone can decide that its
+ * frames are to go; one whose frame is not complete yet. */
+#define LOOK (20 * GPUD_MSEC)
+
+/* --- what a frame brings along ------------------------------------------------------------- */
+
+static void group_link_unref(struct gpud_group_link **link)
+{
+    struct gpud_group_link *gone = *link;
+    *link = NULL;
+    if (gone && atomic_fetch_sub(&gone->references, 1) == 1)
+        free(gone);
+}
+
+static void free_events(struct gpud_group_event *events)
+{
+    while (events) {
+        struct gpud_group_event *next = events->next;
+        free(events);
+        events = next;
+    }
+}
+
+static void group_release(struct gpud_group_item *list)
+{
+    while (list) {
+        struct gpud_group_item *next = list->next;
+        gpud_frame_release(&list->frame);
+        group_link_unref(&list->link);
+        free_events(list->events);
+        list->events = NULL;
+        atomic_store_explicit(&list->used, false, memory_order_release);
+        list = next;
+    }
+}
+
+/* Takes what the match has dropped. Under the lock; the list is released without it. */
+static struct gpud_group_item *group_take_dropped(struct gpud_group *group)
+{
+    struct gpud_group_item *list = NULL, *item;
+    while ((item = gpud_match_drop(&group->match))) {
+        item->next = list;
+        list = item;
+    }
+    return list;
+}
+
+static void keep_event(struct gpud_group_member *member, const struct gpud_user_event *said)
+{
+    struct gpud_group_event *event = malloc(sizeof(*event) + said->size);
+    if (!event || member->events_count == GPUD_GROUP_EVENTS_MAX) {
+        gpud_log_warning(&member->group->context->log, AREA,
+                         "member %u: an event is lost, because %s", member->index,
+                         event ? "too many came without a frame" : "memory is out");
+        free(event);
+        return;
+    }
+    event->next = NULL;
+    event->said = *said;
+    if (said->size)
+        memcpy(event->data, said->data, said->size);
+    event->said.data = event->data;
+    *member->events_end = event;
+    member->events_end = &event->next;
+    member->events_count++;
+}
+
+static struct gpud_group_event *take_events(struct gpud_group_member *member)
+{
+    struct gpud_group_event *events = member->events;
+    member->events = NULL;
+    member->events_end = &member->events;
+    member->events_count = 0;
+    return events;
+}
+
+/* In place of the receiver's own. */
+static void on_event(void *user, enum gpud_event event, const void *data)
+{
+    struct gpud_group_member *member = user;
+    if (event == GPUD_EVENT_CONNECTED) {
+        member->peer = *(const struct gpud_peer_info *)data;
+        member->connection++;
+        member->renewed = true;
+    } else if (event == GPUD_EVENT_FORMAT) {
+        member->format = *(const struct gpud_format_event *)data;
+        member->renewed = true;
+        /* The sender publishes only after the handshake that goes on from here. */
+        gpud_lock_take(&member->group->lock);
+        gpud_match_join(&member->group->match, member->index);
+        gpud_lock_release(&member->group->lock);
+    } else if (event == GPUD_EVENT_USER && member->group->on_event) {
+        keep_event(member, data);
+    }
+}
+
+/* --- frames -------------------------------------------------------------------------------- */
+
+static uint64_t duration_of(const struct gpud_media *media, const struct gpud_frame_info *info)
+{
+    uint64_t duration = gpud_media_get_duration(media, info->bytes);
+    if (!duration && info->duration_ns != GPUD_TIME_NONE)
+        duration = info->duration_ns;
+    return duration;
+}
+
+static enum gpud_match_kind kind_of(const struct gpud_media *media)
+{
+    if (gpud_media_get_rate(media) > 0)
+        return GPUD_MATCH_SOUND;
+    return media->kind == GPUD_MEDIA_PICTURE ? GPUD_MATCH_PICTURE : GPUD_MATCH_DATA;
+}
+
+/* Once a connection. */
+static void log_fault(struct gpud_group_member *member, enum gpud_match_fault fault)
+{
+    uint32_t bit = 1u << fault;
+    if (fault == GPUD_MATCH_NO_FAULT || (member->faults & bit))
+        return;
+    member->faults |= bit;
+    gpud_log_warning(&member->group->context->log, AREA, "member %u, of %s: %s", member->index,
+                     member->receiver->address.place, gpud_match_describe(fault));
+}
+
+static bool is_due(struct gpud_group *group, int64_t *until)
+{
+    struct gpud_match_decision decision;
+    gpud_match_decide(&group->match, &group->request, gpud_now(), &decision);
+    *until = decision.until;
+    return decision.verdict != GPUD_MATCH_WAIT;
+}
+
+/* Wakes the application's thread if it has something to do now. Under the lock. */
+static void group_wake(struct gpud_group *group)
+{
+    int64_t until;
+    if ((!group->waits && !group->armed) || (!is_due(group, &until) && until >= group->waits_until))
+        return;
+    if (group->armed)
+        gpud_event_raise(group->loop.event);
+    group->armed = false;
+    pthread_cond_signal(&group->due);
+}
+
+static struct gpud_group_item *new_item(struct gpud_group_member *member)
+{
+    for (uint32_t i = 0; i < GPUD_GROUP_ITEMS; i++)
+        if (!atomic_load_explicit(&member->items[i].used, memory_order_acquire)) {
+            atomic_store_explicit(&member->items[i].used, true, memory_order_relaxed);
+            return &member->items[i];
+        }
+    return NULL;
+}
+
+/* false: there is no memory for what the frame brings along. */
+static bool renew_link(struct gpud_group_member *member)
+{
+    struct gpud_group_link *made = malloc(sizeof(*made));
+    if (!made)
+        return false;
+    atomic_init(&made->references, 1);
+    made->connection = member->connection;
+    made->peer = member->peer;
+    made->format = member->format;
+    group_link_unref(&member->link);
+    member->faults = 0;
+    member->link = made;
+    member->renewed = false;
+    gpud_lock_take(&member->group->lock);
+    gpud_match_renew(&member->group->match, member->index);
+    gpud_lock_release(&member->group->lock);
+    return true;
+}
+
+static void drop_frame(struct gpud_group_member *member, struct gpud_frame *frame, const char *why)
+{
+    struct gpud_group *group = member->group;
+    gpud_frame_release(&frame);
+    gpud_lock_take(&group->lock);
+    gpud_print(member->reason, "%s", why);
+    member->frames++;
+    member->untimed++;
+    gpud_lock_release(&group->lock);
+}
+
+/* How many frames the group may hold: the sender and the application need a slot each. */
+static uint32_t room_of(const struct gpud_receiver *receiver)
+{
+    uint32_t slots = receiver->info.slots ? receiver->info.slots : receiver->slots;
+    return slots > 3 ? slots - 2 : 1;
+}
+
+static bool is_stopping(struct gpud_group *group)
+{
+    gpud_lock_take(&group->lock);
+    bool stopping = group->stopping;
+    gpud_lock_release(&group->lock);
+    return stopping;
+}
+
+/* Waits for the bytes: a frame that its sender or a device never finishes must not be taken for the
+ * instant's, because another member has a whole one. */
+static void await_bytes(struct gpud_group_member *member, struct gpud_frame *frame)
+{
+    int64_t deadline = gpud_deadline(GPUD_WATCHDOG_TIMEOUT);
+    enum gpud_status status = GPUD_TIMEOUT;
+    while (status == GPUD_TIMEOUT && gpud_now() < deadline && !is_stopping(member->group))
+        status = frame->ops->wait_host(frame, gpud_deadline(LOOK), NULL);
+    if (status != GPUD_OK)
+        __atomic_fetch_or(&frame->info.flags, GPUD_FRAME_CORRUPTED, __ATOMIC_RELAXED);
+}
+
+static void take_frame(struct gpud_group_member *member, struct gpud_frame *frame)
+{
+    struct gpud_group *group = member->group;
+    struct gpud_frame_info info = {.size = sizeof(info)};
+    if (group->match.mode == GPUD_GROUP_ANY)
+        await_bytes(member, frame);
+    gpud_frame_get_info(frame, &info);
+    uint64_t time = group->time ? group->time(group->user, member->index, &info) : info.pts_ns;
+    if (time == GPUD_TIME_NONE) {
+        drop_frame(member, frame, "its frames have no time");
+        return;
+    }
+    struct gpud_group_item *item = new_item(member);
+    if (!item || (member->renewed && !renew_link(member))) {
+        if (item)
+            atomic_store(&item->used, false);
+        drop_frame(member, frame, "there is no memory for a frame's format");
+        return;
+    }
+    item->frame = frame;
+    item->link = member->link;
+    atomic_fetch_add(&item->link->references, 1);
+    item->events = take_events(member);
+    bool frozen = group->freeze_timeout && member->link->format.media.kind == GPUD_MEDIA_PICTURE &&
+                  gpud_freeze_note(&member->freeze, frame, time, group->freeze_timeout);
+    const struct gpud_media *media = &member->link->format.media;
+    struct gpud_match_entry entry = {
+        .kind = kind_of(media),
+        .time = time,
+        .duration = duration_of(media, &info),
+        .rate = gpud_media_get_rate(media),
+        .gap = info.flags & GPUD_FRAME_DISCONTINUITY,
+        .arrival = gpud_now(),
+        .what = item,
+        .corrupted = info.flags & GPUD_FRAME_CORRUPTED,
+        .frozen = frozen,
+    };
+    gpud_lock_take(&group->lock);
+    member->frames++;
+    member->reason[0] = '\0';
+    group->match.members[member->index].room = room_of(member->receiver);
+    gpud_match_add(&group->match, member->index, entry);
+    enum gpud_match_fault fault = group->match.members[member->index].fault;
+    struct gpud_group_item *dropped = group_take_dropped(group);
+    group_wake(group);
+    gpud_lock_release(&group->lock);
+    group_release(dropped);
+    log_fault(member, fault);
+}
+
+/* --- the thread ---------------------------------------------------------------------------- */
+
+static void rest(struct gpud_group *group)
+{
+    gpud_lock_take(&group->lock);
+    if (!group->stopping)
+        gpud_lock_wait_until(&group->lock, &group->room, gpud_deadline(REST));
+    gpud_lock_release(&group->lock);
+}
+
+/* The receiver gave no frame. */
+static void note_failure(struct gpud_group_member *member, enum gpud_status status,
+                         const struct gpud_error *error)
+{
+    struct gpud_group *group = member->group;
+    struct gpud_group_item *dropped = NULL;
+    gpud_lock_take(&group->lock);
+    gpud_print(member->reason, "%s", error->reason);
+    if (status != GPUD_TIMEOUT) {
+        gpud_match_leave(&group->match, member->index, status == GPUD_CLOSED);
+        dropped = group_take_dropped(group);
+        group_wake(group);
+    }
+    gpud_lock_release(&group->lock);
+    group_release(dropped);
+    if (status == GPUD_TIMEOUT)
+        return;
+    free_events(take_events(member)); /* no frame follows them */
+    rest(group);
+}
+
+/* false: the group ends. */
+static bool wait_for_room(struct gpud_group_member *member)
+{
+    struct gpud_group *group = member->group;
+    gpud_lock_take(&group->lock);
+    while (!group->stopping && !gpud_match_has_room(&group->match, member->index, gpud_now()))
+        gpud_lock_wait_until(&group->lock, &group->room, gpud_deadline(LOOK));
+    bool goes_on = !group->stopping;
+    gpud_lock_release(&group->lock);
+    return goes_on;
+}
+
+static void *run(void *arg)
+{
+    struct gpud_group_member *member = arg;
+    while (wait_for_room(member)) {
+        struct gpud_frame *frame;
+        struct gpud_error error;
+        enum gpud_status status = gpud_receiver_acquire(member->receiver, SLICE, &frame, &error);
+        if (status == GPUD_OK)
+            take_frame(member, frame);
+        else if (status == GPUD_AGAIN)
+            rest(member->group);
+        else
+            note_failure(member, status, &error);
+    }
+    return NULL;
+}
+
+/* Wakes the application's thread, which looks whether a member is interrupted. Under the receiver's
+ * lock. */
+static void on_interrupt(void *user)
+{
+    struct gpud_group *group = user;
+    gpud_lock_take(&group->lock);
+    gpud_event_raise(group->loop.event);
+    pthread_cond_signal(&group->due);
+    gpud_lock_release(&group->lock);
+}
+
+/* Takes the receiver over. GPUD_INVALID: it is in a group already. */
+static enum gpud_status group_member_join(struct gpud_group_member *member,
+                                          struct gpud_receiver *receiver, struct gpud_error *error)
+{
+    gpud_lock_take(&receiver->lock);
+    bool is_free = !receiver->on_interrupt;
+    if (is_free) {
+        receiver->on_interrupt = on_interrupt;
+        receiver->on_interrupt_user = member->group;
+    }
+    gpud_lock_release(&receiver->lock);
+    if (!is_free)
+        return gpud_fail(error, GPUD_INVALID, "receiver %u, of %s, is in a group already",
+                         member->index, receiver->address.place);
+    member->receiver = receiver;
+    member->on_event = receiver->on_event;
+    member->user = receiver->user;
+    receiver->on_event = on_event;
+    receiver->user = member;
+    member->events_end = &member->events;
+    gpud_print(member->reason, "not connected yet");
+    /* It may be connected already: what it was told then is not told again. */
+    if (receiver->reported_format) {
+        on_event(member, GPUD_EVENT_FORMAT, receiver->reported_format);
+        on_event(member, GPUD_EVENT_CONNECTED, &receiver->peer);
+    }
+    member->group->match.members[member->index].room = room_of(receiver);
+    return GPUD_OK;
+}
+
+static enum gpud_status group_member_start(struct gpud_group_member *member,
+                                           struct gpud_error *error)
+{
+    int failed = pthread_create(&member->thread, NULL, run, member);
+    if (failed)
+        return gpud_fail_native(error, GPUD_NO_MEMORY, "errno", failed,
+                                "cannot start a member's thread: raise the limits of this "
+                                "process's memory (ulimit -v) or threads (ulimit -u)");
+    member->runs = true;
+    return GPUD_OK;
+}
+
+/* Makes its thread end; group->stopping is set. Does not wait. */
+static void group_member_stop(struct gpud_group_member *member)
+{
+    if (!member->receiver)
+        return;
+    member->was_interrupted = atomic_load(&member->receiver->interrupted);
+    gpud_receiver_interrupt(member->receiver, true);
+}
+
+/* Waits for its thread, and gives the receiver back. */
+static void group_member_leave(struct gpud_group_member *member)
+{
+    struct gpud_receiver *receiver = member->receiver;
+    if (!receiver)
+        return;
+    if (member->runs)
+        pthread_join(member->thread, NULL);
+    receiver->on_event = member->on_event;
+    receiver->user = member->user;
+    gpud_lock_take(&receiver->lock);
+    receiver->on_interrupt = NULL;
+    gpud_lock_release(&receiver->lock);
+    gpud_receiver_interrupt(receiver, member->was_interrupted);
+    group_link_unref(&member->link);
+    free_events(member->events);
+}
+
+/* === group =================================================================================== */
+/* The public group: how it is made, what it waits for, how frames and events are handed on. */
 
 /* --- creating and destroying --------------------------------------------------------------- */
 
@@ -107,10 +522,10 @@ enum gpud_status gpud_group_create(struct gpud_context *context,
     for (uint32_t i = 0; i < count && status == GPUD_OK; i++) {
         made->members[i].group = made;
         made->members[i].index = i;
-        status = gpud_group_member_join(&made->members[i], receivers[i], error);
+        status = group_member_join(&made->members[i], receivers[i], error);
     }
     for (uint32_t i = 0; i < count && status == GPUD_OK; i++)
-        status = gpud_group_member_start(&made->members[i], error);
+        status = group_member_start(&made->members[i], error);
     if (status != GPUD_OK) {
         gpud_group_destroy(&made);
         return status;
@@ -129,9 +544,9 @@ static void release_all(struct gpud_group *group)
             item->next = list;
             list = item;
         }
-        gpud_group_link_unref(&group->reported[i]);
+        group_link_unref(&group->reported[i]);
     }
-    gpud_group_release(list);
+    group_release(list);
 }
 
 void gpud_group_destroy(struct gpud_group **group)
@@ -145,9 +560,9 @@ void gpud_group_destroy(struct gpud_group **group)
     pthread_cond_broadcast(&gone->room);
     gpud_lock_release(&gone->lock);
     for (uint32_t i = 0; i < gone->count; i++)
-        gpud_group_member_stop(&gone->members[i]);
+        group_member_stop(&gone->members[i]);
     for (uint32_t i = 0; i < gone->count; i++)
-        gpud_group_member_leave(&gone->members[i]);
+        group_member_leave(&gone->members[i]);
     release_all(gone);
     gpud_loop_close(&gone->loop);
     pthread_cond_destroy(&gone->due);
@@ -239,7 +654,7 @@ static void take_out(struct gpud_group *group, struct gpud_match_decision *decis
         if (group->match.mode == GPUD_GROUP_ANY && !again)
             set_discontinuity(item->frame, is_discontinuous(decision));
     }
-    handed->dropped = gpud_group_take_dropped(group);
+    handed->dropped = group_take_dropped(group);
     for (uint32_t i = 0; i < group->count; i++) {
         if (!items[i])
             continue;
@@ -264,7 +679,7 @@ static void report(struct gpud_group *group, uint32_t member, struct handed *han
         group->on_event(group->user, member, GPUD_EVENT_CONNECTED, &link->peer);
     if (group->on_event && *before != link)
         group->on_event(group->user, member, GPUD_EVENT_FORMAT, &link->format);
-    gpud_group_link_unref(before);
+    group_link_unref(before);
     *before = link;
     handed->links[member] = NULL;
     group->reported_member = member;
@@ -292,7 +707,7 @@ static void fill(struct gpud_group *group, const struct gpud_match_decision *dec
         if (handed->frames[i])
             report(group, i, handed);
     }
-    gpud_group_release(handed->dropped);
+    group_release(handed->dropped);
     gpud_sized_copy(instant, instant->size, &filled, sizeof(filled));
 }
 

@@ -1,27 +1,137 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-#include "group/match.h"
+/* Which frames are of one instant, and when a picture stands still. */
+#include "group/group.h"
+
+#include "frame/frame.h"
 
 #include <string.h>
 
+/* === freeze ================================================================================== */
+/* Notices a frozen picture: one whose contents have been the same for a while, though its times go
+ * on. A hash over a part of each row is compared, so that a change in the rest alone is not seen,
+ * and a picture of any size costs no more than a small one. */
+
+/* What is compared of a picture: pieces of so many bytes, which are spread over it. */
+#define PIECES 4096
+#define PIECE 64
+
+#if GPUD_WITH_XXHASH
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+enum gpud_status gpud_freeze_check_device(const struct gpud_device *device,
+                                          struct gpud_error *error)
+{
+    if (device->caps & GPUD_CAP_HOST)
+        return GPUD_OK;
+    return gpud_fail(error, GPUD_UNSUPPORTED,
+                     "a frozen picture on %s is not noticed, because the CPU would have to copy "
+                     "each picture to the host: receive on the host, or set no freeze timeout",
+                     device->info.name);
+}
+
+/* Pieces of every row, as far as there are enough: in each row at other columns, so that what is
+ * small is met, too. Memory that a sender made large is not read as a whole. */
+static uint64_t hash_of(const char *data, const struct gpud_layout *layout)
+{
+    uint64_t hash = 0, pieces = PIECES / layout->planes;
+    for (uint32_t p = 0; p < layout->planes; p++) {
+        const struct gpud_plane *plane = &layout->plane[p];
+        uint64_t step = (plane->rows - 1) / pieces + 1;
+        step |= step > 1; /* odd: of both fields */
+        uint64_t in_row = pieces / ((plane->rows - 1) / step + 1);
+        uint64_t every = (plane->row_bytes / in_row / PIECE + 1) * PIECE, shift = 0;
+        for (uint64_t row = 0; row < plane->rows; row += step, shift += PIECE) {
+            const char *start = data + plane->offset + row * plane->stride;
+            for (uint64_t at = shift % every; at < plane->row_bytes; at += every) {
+                uint64_t left = plane->row_bytes - at;
+                hash = XXH3_64bits_withSeed(start + at, left < PIECE ? left : PIECE, hash);
+            }
+        }
+    }
+    return hash;
+}
+
+bool gpud_freeze_note(struct gpud_freeze *freeze, struct gpud_frame *frame, uint64_t time,
+                      int64_t timeout)
+{
+    const struct gpud_layout *layout = &frame->info.layout;
+    void *data;
+    if (frame->queue || layout->planes == 0 || (frame->info.flags & GPUD_FRAME_CORRUPTED) ||
+        gpud_frame_map(frame, GPUD_READ, 0, &data, NULL) != GPUD_OK)
+        return false;
+    uint64_t hash = hash_of(data, layout);
+    gpud_frame_unmap(frame);
+    if (!freeze->begun || hash != freeze->hash || time < freeze->since)
+        *freeze = (struct gpud_freeze){.begun = true, .hash = hash, .since = time};
+    return time - freeze->since >= (uint64_t)timeout;
+}
+
+#else
+
+enum gpud_status gpud_freeze_check_device(const struct gpud_device *device,
+                                          struct gpud_error *error)
+{
+    return gpud_fail(error, GPUD_UNSUPPORTED,
+                     "a frozen picture is not noticed, because the library was built without "
+                     "xxhash: install it (Debian: apt install libxxhash-dev), and build it again");
+}
+
+bool gpud_freeze_note(struct gpud_freeze *freeze, struct gpud_frame *frame, uint64_t time,
+                      int64_t timeout)
+{
+    return false;
+}
+
+#endif
+
+/* === match =================================================================================== */
+/* Which frames of several members belong to one instant, when that instant is to be handed on, and
+ * which frames to drop. A state machine: no clock, no thread, no receiver. Times and arrivals go
+ * in, decisions come out. Model: group.pml in tests/model.
+ *
+ * An instant is, by the frames' kind:
+ *     PICTURE  a time: one frame of each member, within the tolerance
+ *     DATA     one packet of each member; packets of one member are never of one instant, however
+ *              near their times are
+ *     SOUND    in mode ANY a position between samples: each member's block that has the sample
+ *              behind it, of which the samples before it are skipped
+ *
+ * Words: `last` is the instant that was handed on last; of sound, where its block ended. A frame is
+ * *passed* when its instant was handed on or passed over; it stays for the history. Otherwise it is
+ * *pending* if it is in reach of `last`, and *apart* if it is not, as after a sender began a new
+ * time line.
+ *
+ * What a member says of its frames' duration widens its own reach and tolerance; two members are
+ * matched by what both say, and no third one's word counts. */
+
 /* Instants in a row after which a member is not waited for any more. */
 #define MISSES_MAX 3
+
 /* How long an instant waits for a member where it, or ones before it, would be lost otherwise. */
 #define GAP_DURATIONS 10
+
 /* Without a rate or durations. */
 #define LATENCY_ALL (40 * GPUD_MSEC)
 #define LATENCY_ANY (10 * GPUD_MSEC)
+
 /* Of what follows from a rate, which a sender may choose as it likes. */
 #define LATENCY_MOST GPUD_SEC
+
 /* Times that differ by more are of two time lines, unless the member's frames last longer. */
 #define REACH GPUD_SEC
+
 /* Of a picture or a packet, as far as a member is believed. */
 #define DURATION_LEAST (10 * UINT64_C(1000))
 #define DURATION_MOST (10 * (uint64_t)GPUD_SEC)
+
 /* A member's next block of sound follows the one before, if none is missing and its time says so as
  * exactly as this. */
 #define JITTER (20 * GPUD_MSEC)
+
 /* Pictures in a row between another member's, by which two members are found to be out of step. */
 #define OUT_OF_STEP 8
 

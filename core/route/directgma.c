@@ -3,8 +3,8 @@
 
 /* directgma: the sender's copy engine writes over the bus into memory of the receiver's GPU, then
  * its marker. */
-#include "device/ops.h"
-#include "route/ops.h"
+#include "device/device.h"
+#include "route/route.h"
 
 #include <string.h>
 

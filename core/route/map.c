@@ -3,9 +3,8 @@
 
 /* map: the receivers map the sender's ring and read the frames where they are, also by another
  * driver of the same GPU. */
-#include "device/ops.h"
-#include "route/endpoint.h"
-#include "route/ops.h"
+#include "device/device.h"
+#include "route/route.h"
 
 #include <string.h>
 

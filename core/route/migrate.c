@@ -5,7 +5,7 @@
  * sender's slots. The runtime moves a slot to the receiver's device as soon as its frame is
  * submitted, and back when it is written again. */
 #include "device/device.h"
-#include "route/ops.h"
+#include "route/route.h"
 
 #include <string.h>
 

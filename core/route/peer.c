@@ -3,10 +3,8 @@
 
 /* peer: the sender's copy engine writes into memory of the receiver's GPU, over NVLink or PCIe, or
  * inside one GPU, there also between two drivers. */
-#include "device/ops.h"
-#include "route/endpoint.h"
-#include "route/ops.h"
-#include "route/place.h"
+#include "device/device.h"
+#include "route/route.h"
 
 #include <string.h>
 

@@ -7,8 +7,8 @@
  *     rdma-dmabuf    the GPU's driver exports the memory as a dma-buf, the card's imports it
  *     rdma-peermem   the card's driver asks the GPU's for the pages (nvidia-peermem)
  *     rdma-host      pinned host memory, which GPUs copy from and to by themselves */
-#include "device/ops.h"
-#include "route/ops.h"
+#include "device/device.h"
+#include "route/route.h"
 
 /* An end on the host needs no way. false: *why says what is missing. */
 static bool has_way(const struct gpud_endpoint *end, const char *role, enum gpud_network_way way,

@@ -1,6 +1,173 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
+/* Chooses a link's route, with the reasons against every better one. */
+#include "route/route.h"
+
+#include "base/base.h"
+#include "device/device.h"
+#include "topology/topology.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+/* === endpoint ================================================================================ */
+/* The two ends of a link as routes compare them, from what each says of itself in its HELLO. */
+
+void gpud_endpoint_describe(struct gpud_endpoint *endpoint, const struct gpud_device *device,
+                            const char *name)
+{
+    memset(endpoint, 0, sizeof(*endpoint));
+    gpud_print(endpoint->name, "%s", name ? name : program_invocation_short_name);
+    gpud_print(endpoint->device, "%s", device->info.name);
+    gpud_print(endpoint->kind, "%s", gpud_device_kind(device));
+    gpud_print(endpoint->no_direct, "%s", device->no_direct);
+    endpoint->caps = device->caps & ~(uint32_t)GPUD_CAP_IMAGES;
+    endpoint->aperture = device->aperture;
+    endpoint->common = device->common;
+    endpoint->token = device->context->token;
+    memcpy(endpoint->uuid, device->uuid, sizeof(endpoint->uuid));
+    for (size_t i = 0; i + 1 < sizeof(endpoint->pci) && device->info.pci[i]; i++)
+        endpoint->pci[i] = (char)tolower((unsigned char)device->info.pci[i]); /* CUDA's capitals */
+    endpoint->host_rate = device->host_rate;
+    if (endpoint->host_rate == 0) /* the driver does not say; the kernel does for AMD's GPUs */
+        endpoint->host_rate = gpud_kfd_host_rate(gpud_kfd_get(), device->info.pci);
+    endpoint->reach_count = device->reach_count;
+    memcpy(endpoint->reach, device->reach, sizeof(endpoint->reach));
+    memcpy(endpoint->host, device->context->host, sizeof(endpoint->host));
+    endpoint->time_namespace = gpud_host_time_namespace();
+}
+
+bool gpud_endpoints_share_device(const struct gpud_endpoint *a, const struct gpud_endpoint *b)
+{
+    static const uint8_t none[16];
+    if (strcmp(a->kind, b->kind) != 0)
+        return false;
+    /* Indices are not compared: CUDA_VISIBLE_DEVICES renumbers in each process. */
+    if (memcmp(a->uuid, none, sizeof(none)) != 0 || memcmp(b->uuid, none, sizeof(none)) != 0)
+        return memcmp(a->uuid, b->uuid, sizeof(a->uuid)) == 0;
+    return strcmp(a->device, b->device) == 0;
+}
+
+bool gpud_endpoints_share_clock(const struct gpud_endpoint *a, const struct gpud_endpoint *b,
+                                bool one_host)
+{
+    return one_host && memcmp(a->host, b->host, sizeof(a->host)) == 0 &&
+           a->time_namespace == b->time_namespace;
+}
+
+/* --- two drivers of one GPU ------------------------------------------------------------------- */
+
+static bool has_uuid(const struct gpud_endpoint *end)
+{
+    static const uint8_t none[16];
+    return memcmp(end->uuid, none, sizeof(none)) != 0;
+}
+
+bool gpud_endpoints_are_of_two_drivers(const struct gpud_endpoint *a, const struct gpud_endpoint *b)
+{
+    return !((a->caps | b->caps) & GPUD_CAP_HOST) && strcmp(a->kind, b->kind) != 0;
+}
+
+bool gpud_endpoint_imports(const struct gpud_endpoint *importer,
+                           const struct gpud_endpoint *exporter, char why[GPUD_REASON_MAX])
+{
+    const struct gpud_endpoint *ends[] = {importer, exporter};
+    if (!(exporter->caps & GPUD_CAP_SHARE)) {
+        gpud_print_n(why, GPUD_REASON_MAX, "the driver of %s exports no memory", exporter->device);
+        return false;
+    }
+    if (!gpud_caps_import(importer->caps, exporter->caps)) {
+        gpud_print_n(why, GPUD_REASON_MAX, "the driver of %s imports no memory of other drivers",
+                     importer->device);
+        return false;
+    }
+    for (int i = 0; i < 2; i++) {
+        if (has_uuid(ends[i]))
+            continue;
+        gpud_print_n(why, GPUD_REASON_MAX,
+                     "the driver of %s does not tell which GPU it is (cl_khr_device_uuid)",
+                     ends[i]->device);
+        return false;
+    }
+    if (memcmp(importer->uuid, exporter->uuid, sizeof(importer->uuid)) != 0) {
+        gpud_print_n(why, GPUD_REASON_MAX, "by their UUIDs %s and %s are different GPUs",
+                     exporter->device, importer->device);
+        return false;
+    }
+    return true;
+}
+
+/* === place =================================================================================== */
+/* What the bus positions of the two ends' devices mean for the routes between them. */
+
+enum gpud_distance gpud_endpoints_distance(const struct gpud_endpoint *a,
+                                           const struct gpud_endpoint *b)
+{
+    if (memcmp(a->host, b->host, sizeof(a->host)) != 0)
+        return GPUD_DISTANCE_UNKNOWN;
+    /* Needs no reading of the machine, which takes 100 ms and more. */
+    if (a->pci[0] && strcasecmp(a->pci, b->pci) == 0)
+        return GPUD_DISTANCE_SELF;
+    return gpud_place_distance(a->pci, b->pci);
+}
+
+void gpud_endpoints_add_places(const struct gpud_endpoint *sender,
+                               const struct gpud_endpoint *receiver, char why[GPUD_REASON_MAX])
+{
+    size_t used = strlen(why);
+    enum gpud_distance distance = gpud_endpoints_distance(sender, receiver);
+    if (distance != GPUD_DISTANCE_UNKNOWN && distance != GPUD_DISTANCE_SELF)
+        gpud_print_n(why + used, GPUD_REASON_MAX - used, "; %s (%s) and the receiver's %s (%s) %s",
+                     sender->device, sender->pci, receiver->device, receiver->pci,
+                     gpud_place_relation(distance));
+}
+
+static bool is_reached(const struct gpud_device *from, const struct gpud_endpoint *to)
+{
+    for (uint32_t i = 0; i < from->reach_count; i++)
+        if (memcmp(from->reach[i], to->uuid, sizeof(to->uuid)) == 0)
+            return true;
+    return false;
+}
+
+/* Asks the driver of both devices, which sees the receiver's card here; else the kernel. */
+static void ask_link(const struct gpud_device *from, const struct gpud_endpoint *to,
+                     char why[GPUD_REASON_MAX])
+{
+    struct gpud_device there;
+    struct gpud_device_link link = GPUD_INFO_INIT(link);
+    if (gpud_device_probe_at(from->context, to->kind, to->pci, &there)) {
+        gpud_device_get_link(from, &there, &link);
+        if (!link.direct)
+            gpud_print_n(why, GPUD_REASON_MAX, "%s", link.reason);
+        return;
+    }
+    gpud_print_n(why, GPUD_REASON_MAX,
+                 "the sender's driver does not see the receiver's GPU at %s: do not hide it from "
+                 "the sender (CUDA_VISIBLE_DEVICES, HIP_VISIBLE_DEVICES, the container)",
+                 to->pci);
+}
+
+void gpud_route_explain_link(const struct gpud_device *from, const struct gpud_endpoint *to,
+                             char why[GPUD_REASON_MAX])
+{
+    struct gpud_endpoint self;
+    why[0] = '\0';
+    gpud_endpoint_describe(&self, from, NULL);
+    if (!from->reach_count || memcmp(self.host, to->host, sizeof(self.host)) != 0 ||
+        strcmp(self.kind, to->kind) != 0 || !self.pci[0] || !to->pci[0] ||
+        strcmp(self.pci, to->pci) == 0 || is_reached(from, to))
+        return;
+    ask_link(from, to, why);
+    if (why[0])
+        gpud_endpoints_add_places(&self, to, why);
+}
+
+/* === select ================================================================================== */
 /* The choice of a route, in the order of the table below: fewer copies first, then the shorter way.
  * A later route overtakes only if it is known to be much faster:
  *
@@ -17,15 +184,6 @@
  *     the bus between those does not matter then.
  *
  * The reasons state a distance, with both positions, where it matters. */
-#include "route/route.h"
-
-#include "base/sized.h"
-#include "device/device.h"
-#include "route/endpoint.h"
-#include "route/place.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 #ifndef GPUD_TEST_ROUTE /* of the tests' own, see tests/toy */
 #define GPUD_TEST_ROUTE(X)
@@ -44,12 +202,15 @@
     X(gpud_rdma_peermem_route)  \
     X(gpud_rdma_host_route)     \
     GPUD_TEST_ROUTE(X)
+
 /* clang-format on */
 
 #define DECLARE(route) extern const struct gpud_route_ops route;
 #define POINT_TO(route) &route,
+
 TABLE(DECLARE)
 static const struct gpud_route_ops *const routes[] = {TABLE(POINT_TO)};
+
 #define ROUTES (sizeof(routes) / sizeof(routes[0]))
 
 struct gpud_route_trials {

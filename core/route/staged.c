@@ -9,9 +9,8 @@
  *                    frame. hipHostRegister() has no flag for such pages; whether a driver takes
  *                    them is tried when the device is opened.
  */
-#include "device/ops.h"
-#include "route/ops.h"
-#include "route/place.h"
+#include "device/device.h"
+#include "route/route.h"
 
 #include <string.h>
 

@@ -1,22 +1,515 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The public object of a ring that a writer outside of this library fills. */
+/* The public object, its frames, and the list of targets. */
 #include "target/target.h"
 
-#include "base/clock.h"
-#include "base/directory.h"
-#include "base/sized.h"
-#include "frame/layout.h"
-#include "target/file.h"
-#include "target/frames.h"
-#include "target/markers.h"
-#include "target/ring.h"
+#include "base/base.h"
+#include "frame/frame.h"
 
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* === frames ================================================================================== */
+/* A target's frames: a slot that the writer has filled is a frame until it is released. Nothing
+ * here allocates. */
+
+static uint64_t bit(uint32_t slot)
+{
+    return UINT64_C(1) << slot;
+}
+
+static struct gpud_target_place *place_of(const struct gpud_frame *frame)
+{
+    return &((struct gpud_target_ring *)frame->owner)->place[frame->slot];
+}
+
+/* With the lock held: publishes the number below which no frame is read any more. */
+static void tell_given_back(struct gpud_target_ring *ring)
+{
+    uint32_t first = ring->next;
+    for (uint64_t left = ring->held | ring->pending; left; left &= left - 1) {
+        uint32_t number = ring->place[__builtin_ctzll(left)].number;
+        first = number < first ? number : first;
+    }
+    atomic_store_explicit(gpud_target_word(ring, GPUD_TARGET_GIVEN_BACK), first,
+                          memory_order_release);
+}
+
+/* --- owner --------------------------------------------------------------------------------- */
+
+/* Work that queues were given on the frame comes before everything on the frame's own queue. */
+static bool is_used(const struct gpud_frame *frame)
+{
+    return frame->queue && (place_of(frame)->posted || frame->access);
+}
+
+static enum gpud_status post(struct gpud_frame *frame, struct gpud_queue *queue,
+                             struct gpud_error *error)
+{
+    enum gpud_status status = gpud_frame_join_post(frame, queue, error);
+    if (status == GPUD_OK && frame->queue)
+        place_of(frame)->posted = true;
+    return status;
+}
+
+static bool is_poisoned(const struct gpud_frame *frame)
+{
+    const struct gpud_target_place *place = place_of(frame);
+    return atomic_load(&place->torn) || gpud_target_is_lapped(frame->owner, place->number);
+}
+
+/* The device has finished with a slot. Runs in a thread of its driver. */
+static void on_complete(void *arg, enum gpud_status status)
+{
+    struct gpud_target_place *place = arg;
+    struct gpud_target_ring *ring = place->ring;
+    gpud_lock_take(&ring->lock);
+    ring->pending &= ~bit((uint32_t)(place - ring->place));
+    ring->failed |= status != GPUD_OK;
+    tell_given_back(ring);
+    gpud_lock_release(&ring->lock);
+    gpud_target_ring_unref(ring);
+}
+
+static void give_back_when_complete(struct gpud_target_ring *ring, struct gpud_frame *frame)
+{
+    struct gpud_target_place *place = place_of(frame);
+    struct gpud_error why;
+    atomic_fetch_add_explicit(&ring->references, 1, memory_order_relaxed);
+    if (gpud_queue_on_complete(frame->queue, on_complete, place, &why) != GPUD_OK) {
+        /* A slot whose work never ends does not come back. */
+        if (gpud_queue_finish(frame->queue, gpud_deadline(GPUD_SEC), &why) == GPUD_OK)
+            on_complete(place, GPUD_OK);
+        else
+            gpud_log_error(&ring->context->log, "target", "a slot of \"%s\" is lost: %s",
+                           ring->name, why.reason);
+    } else {
+        gpud_queue_flush(frame->queue, NULL);
+    }
+    gpud_target_ring_unref(ring); /* the other reference goes with the completion */
+}
+
+static void release(struct gpud_frame *frame)
+{
+    struct gpud_target_ring *ring = frame->owner;
+    bool used = is_used(frame), lapped = is_poisoned(frame);
+    gpud_lock_take(&ring->lock);
+    ring->held &= ~bit(frame->slot);
+    if (used)
+        ring->pending |= bit(frame->slot);
+    ring->corrupted += lapped;
+    tell_given_back(ring);
+    gpud_lock_release(&ring->lock);
+    if (used)
+        give_back_when_complete(ring, frame); /* and drops the reference */
+    else
+        gpud_target_ring_unref(ring);
+}
+
+/* Makes what the writer wrote visible to the frame's own queue and to the device. */
+static enum gpud_status make_visible(struct gpud_target_ring *ring, struct gpud_frame *frame,
+                                     struct gpud_error *error)
+{
+    const struct gpud_target_place *place = place_of(frame);
+    if (place->signal)
+        return gpud_signal_wait_queue(place->signal, place->number + 1, frame->queue, error);
+    return gpud_memory_flush_remote(frame->memory, error);
+}
+
+/* How long a call that has no deadline of its own waits for the marker. */
+#define WHOLE_DEADLINE GPUD_SEC
+
+/* The bytes are complete before a frame is handed out, unless it is early. If the marker is a
+ * device's, the frame's own queue waits for it too: not before it was seen. */
+static enum gpud_status wait_host(struct gpud_frame *frame, int64_t deadline,
+                                  struct gpud_error *error)
+{
+    struct gpud_target_ring *ring = frame->owner;
+    struct gpud_target_place *place = place_of(frame);
+    if (!place->early)
+        return GPUD_OK;
+    enum gpud_status status =
+        gpud_target_wait_lines(ring, place->number, GPUD_TARGET_WHOLE, deadline, error);
+    if (status == GPUD_OK)
+        status = make_visible(ring, frame, error);
+    if (status == GPUD_OK)
+        place->early = false;
+    return status;
+}
+
+static enum gpud_status wait(struct gpud_frame *frame, struct gpud_queue *queue,
+                             struct gpud_error *error)
+{
+    enum gpud_status status = wait_host(frame, gpud_deadline(WHOLE_DEADLINE), error);
+    return status == GPUD_OK ? gpud_frame_join_wait(frame, queue, error) : status;
+}
+
+static enum gpud_status wait_lines(struct gpud_frame *frame, uint32_t lines, int64_t deadline,
+                                   struct gpud_error *error)
+{
+    struct gpud_target_ring *ring = frame->owner;
+    const struct gpud_target_place *place = place_of(frame);
+    if (!place->early)
+        return GPUD_OK;
+    enum gpud_status status = gpud_target_wait_lines(ring, place->number, lines, deadline, error);
+    return status == GPUD_OK ? gpud_memory_flush_remote(frame->memory, error) : status;
+}
+
+static const struct gpud_frame_owner_ops frame_ops = {
+    .release = release,
+    .wait = wait,
+    .wait_host = wait_host,
+    .post = post,
+    .is_poisoned = is_poisoned,
+    .wait_lines = wait_lines,
+};
+
+enum gpud_status gpud_target_frames_create(struct gpud_target_ring *ring, struct gpud_error *error)
+{
+    for (uint32_t i = 0; i < ring->slots; i++) {
+        struct gpud_frame *frame = &ring->frames[i];
+        frame->ops = &frame_ops;
+        frame->owner = ring;
+        frame->slot = i;
+        frame->memory = gpud_target_slot_memory(ring, i, &frame->offset);
+        if (ring->device == ring->host)
+            continue; /* no queue: host memory */
+        enum gpud_status status = gpud_queue_create(ring->device, &frame->queue, error);
+        if (status != GPUD_OK)
+            return status;
+    }
+    return GPUD_OK;
+}
+
+/* --- handing out --------------------------------------------------------------------------- */
+
+/* The number of the next frame, with the lock held. false: there is no frame. */
+static bool choose(struct gpud_target_ring *ring, uint32_t *number)
+{
+    uint32_t posted = ring->posted;
+    if (ring->next > posted) /* that one is out already, and not whole yet */
+        return false;
+    /* The frames that the writer leaves alone. */
+    uint32_t whole = ring->slots - (ring->pace == GPUD_TARGET_FREE_RUNNING);
+    *number = posted - ring->next > whole ? posted - 1 : ring->next;
+    /* A slot that is still in use is not handed out again. */
+    while (*number < posted && (ring->held | ring->pending) & bit(*number % ring->slots))
+        ++*number;
+    return *number < posted;
+}
+
+static void frames_describe(struct gpud_target_ring *ring, struct gpud_frame *frame,
+                            uint32_t number)
+{
+    struct gpud_frame_info *info = &frame->info;
+    info->dts_ns = GPUD_TIME_NONE;
+    info->duration_ns =
+        ring->fps_num ? (uint64_t)GPUD_SEC * ring->fps_den / ring->fps_num : GPUD_TIME_NONE;
+    info->offset = number;
+    info->flags = 0;
+    info->meta_size = 0;
+    info->layout = ring->layout;
+}
+
+/* Whether the frame that is being written may be handed out, with the lock held. */
+static enum gpud_status choose_early(struct gpud_target_ring *ring, uint32_t *number, bool *found,
+                                     struct gpud_error *error)
+{
+    uint32_t lines = 0;
+    *number = ring->posted;
+    if (!ring->by_lines || ring->next != ring->posted || ring->posted >= GPUD_TARGET_FRAMES_MAX ||
+        (ring->held | ring->pending) & bit(*number % ring->slots))
+        return GPUD_OK;
+    enum gpud_status status = gpud_target_look_at_lines(ring, *number, &lines, error);
+    *found = status == GPUD_OK && lines > 0;
+    return status;
+}
+
+/* The next detected frame; *frame is NULL if there is none. Fills in the layout, the offset and the
+ * flags of its info. *dropped: how many frames before it were lost. */
+static enum gpud_status target_take(struct gpud_target_ring *ring, struct gpud_frame **frame,
+                                    uint64_t *dropped, struct gpud_error *error)
+{
+    uint32_t number;
+    gpud_lock_take(&ring->lock);
+    bool failed = ring->failed, found = !failed && choose(ring, &number), early = false;
+    enum gpud_status status = GPUD_OK;
+    if (!failed && !found) {
+        status = choose_early(ring, &number, &early, error);
+        found = early;
+    }
+    /* Without a frame to hand out, skips those that cannot be handed out later either. */
+    uint32_t from = ring->next;
+    if (!failed && (found || from < ring->posted))
+        ring->next = found ? number + 1 : ring->posted;
+    if (found) {
+        ring->held |= bit(number % ring->slots);
+        ring->place[number % ring->slots].number = number;
+    }
+    if (ring->next != from)
+        tell_given_back(ring);
+    gpud_lock_release(&ring->lock);
+    if (failed)
+        return gpud_fail(error, GPUD_IO, "work on frames failed on %s: make a new target",
+                         ring->device->info.name);
+    if (status != GPUD_OK)
+        return status;
+    *dropped = ring->next - from - found;
+    if (!found)
+        return GPUD_OK;
+
+    struct gpud_frame *taken = &ring->frames[number % ring->slots];
+    atomic_fetch_add_explicit(&ring->references, 1, memory_order_relaxed);
+    taken->access = 0;
+    place_of(taken)->posted = false;
+    place_of(taken)->early = early;
+    atomic_store(&place_of(taken)->lines, 0);
+    atomic_store(&place_of(taken)->torn, false);
+    frames_describe(ring, taken, number);
+    if (!early)
+        status = make_visible(ring, taken, error);
+    if (status != GPUD_OK)
+        gpud_frame_release(&taken);
+    else
+        *frame = taken;
+    return status;
+}
+
+/* === file ==================================================================================== */
+/* The file that tells a writer in another process where to write. Its owner locks it for its
+ * lifetime, so a file without a lock is stale and may be replaced. */
+
+#define GPUD_TARGET_FILE_SUFFIX ".target"
+#define GPUD_TARGET_FILE_MAX 8192 /* bytes */
+#define SUFFIX GPUD_TARGET_FILE_SUFFIX
+#define PATH_MAX_HERE 256
+#define PATIENCE (2 * GPUD_SEC)
+#define PAUSE (5 * GPUD_MSEC)
+
+/* --- the text ------------------------------------------------------------------------------ */
+
+struct text {
+    char bytes[GPUD_TARGET_FILE_MAX];
+    size_t length;
+};
+
+static void add(struct text *text, const char *format, ...) GPUD_PRINTF(2, 3);
+
+static void add(struct text *text, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    int length =
+        vsnprintf(text->bytes + text->length, sizeof(text->bytes) - text->length, format, args);
+    va_end(args);
+    text->length += length > 0 ? (size_t)length : 0; /* overflow: reported on writing */
+}
+
+static void add_layout(struct text *text, const struct gpud_target_ring *ring)
+{
+    const struct gpud_layout *layout = &ring->layout;
+    add(text, "format=%s\nwidth=%u\nheight=%u\n", layout->format, layout->width, layout->height);
+    if (ring->fps_num)
+        add(text, "framerate=%u/%u\n", ring->fps_num, ring->fps_den);
+    add(text, "size=%" PRIu64 "\nplanes=%u\n", layout->size, layout->planes);
+    for (uint32_t i = 0; i < layout->planes; i++) {
+        const struct gpud_plane *plane = &layout->plane[i];
+        add(text, "plane%u.offset=%" PRIu64 "\nplane%u.stride=%u\n", i, plane->offset, i,
+            plane->stride);
+        add(text, "plane%u.row_bytes=%u\nplane%u.rows=%u\n", i, plane->row_bytes, i, plane->rows);
+    }
+}
+
+static void add_slot(struct text *text, const struct gpud_target_ring *ring, uint32_t slot)
+{
+    add(text, "slot%u.lines=%" PRIu64 "\n", slot, GPUD_TARGET_LINES(slot));
+    if (ring->kind == GPUD_TARGET_BUS_ADDRESS) {
+        const struct gpud_handle *bus = &ring->place[slot].bus;
+        add(text, "slot%u.surface=0x%" PRIx64 "\nslot%u.marker=0x%" PRIx64 "\n", slot, bus->word[0],
+            slot, bus->word[1]);
+        return;
+    }
+    add(text, "slot%u.surface=%" PRIu64 "\nslot%u.marker=%" PRIu64 "\n", slot,
+        ring->memory_fd_offset + slot * ring->slot_size, slot, GPUD_TARGET_MARKER(slot));
+}
+
+static void file_describe(struct text *text, const struct gpud_target_ring *ring)
+{
+    static const char *const kinds[] = {
+        [GPUD_TARGET_HOST] = "host",
+        [GPUD_TARGET_BUS_ADDRESS] = "bus-address",
+        [GPUD_TARGET_DMABUF] = "dma-buf",
+    };
+    long pid = (long)getpid();
+    add(text, "gpudirect-target=1\nname=%s\nprocess=%ld\nkind=%s\npace=%s\n", ring->name, pid,
+        kinds[ring->kind], ring->pace == GPUD_TARGET_PACED ? "paced" : "free-running");
+    add_layout(text, ring);
+    add(text, "slots=%u\nslot_size=%" PRIu64 "\n", ring->slots, ring->slot_size);
+    add(text, "words=/proc/%ld/fd/%d\nwords_size=%d\n", pid, ring->words_fd,
+        GPUD_TARGET_WORDS_SIZE);
+    add(text, "given_back=%d\nnext=%d\nstopped=%d\n", GPUD_TARGET_GIVEN_BACK, GPUD_TARGET_NEXT,
+        GPUD_TARGET_STOPPED);
+    if (ring->kind == GPUD_TARGET_HOST)
+        add(text, "memory=/proc/%ld/fd/%d\n", pid, ring->memory_fd);
+    if (ring->kind == GPUD_TARGET_DMABUF) /* has no path to open */
+        add(text, "memory_fd=%d\n", ring->memory_fd);
+    for (uint32_t i = 0; i < ring->slots; i++)
+        add_slot(text, ring, i);
+}
+
+/* --- creating ------------------------------------------------------------------------------ */
+
+static enum gpud_status write_new(const struct gpud_target_ring *ring, const char *path, int *fd,
+                                  struct gpud_error *error)
+{
+    static const char gone[] = "the file %s cannot be written";
+    struct text text = {.length = 0};
+    uint64_t limit;
+    file_describe(&text, ring);
+    if (text.length >= sizeof(text.bytes))
+        return gpud_fail(error, GPUD_INVALID, "the description of %u slots is too long",
+                         ring->slots);
+    if (!gpud_file_fits(text.length, &limit))
+        return gpud_fail(error, GPUD_NO_MEMORY,
+                         "the file %s has %zu bytes, and this process's files may have %" PRIu64
+                         ": raise its limit (ulimit -f)",
+                         path, text.length, limit);
+    ssize_t written = write(*fd, text.bytes, text.length);
+    if (written >= 0 && (size_t)written < text.length)
+        errno = ENOSPC;
+    if (written != (ssize_t)text.length)
+        return gpud_fail_errno(error, gone, path);
+    return GPUD_OK;
+}
+
+/* Whether the opened file is still the one with that name. */
+static bool target_file_is_there(int fd, const char *path)
+{
+    struct stat opened, there;
+    return fstat(fd, &opened) == 0 && lstat(path, &there) == 0 && opened.st_ino == there.st_ino &&
+           opened.st_dev == there.st_dev;
+}
+
+/* Tries once. GPUD_AGAIN: the name is in use, or another process was faster. */
+static enum gpud_status try_name(const char *made, const char *path, struct gpud_error *error)
+{
+    enum gpud_status status = GPUD_AGAIN;
+    int old = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (old < 0) {
+        if (errno == ENOENT && link(made, path) == 0)
+            return unlink(made) == 0 ? GPUD_OK : gpud_fail_errno(error, "cannot remove %s", made);
+        return errno == ENOENT || errno == EEXIST
+                   ? GPUD_AGAIN
+                   : gpud_fail_errno(error, "the file %s cannot be replaced", path);
+    }
+    if (flock(old, LOCK_EX | LOCK_NB) == 0 && target_file_is_there(old, path))
+        status = rename(made, path) == 0
+                     ? GPUD_OK
+                     : gpud_fail_errno(error, "the file %s cannot be replaced", path);
+    gpud_fd_close(&old);
+    return status;
+}
+
+static enum gpud_status take_name(const struct gpud_target_ring *ring, const char *made,
+                                  const char *path, struct gpud_error *error)
+{
+    int64_t deadline = gpud_deadline(PATIENCE);
+    for (;;) {
+        enum gpud_status status = try_name(made, path, error);
+        if (status != GPUD_AGAIN)
+            return status;
+        if (gpud_now() >= deadline)
+            return gpud_fail_native(error, GPUD_IO, "errno", EADDRINUSE,
+                                    "another target has the name \"%s\" (%s): choose another "
+                                    "name, or stop it",
+                                    ring->name, path);
+        struct timespec pause = gpud_timespec(PAUSE);
+        clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
+    }
+}
+
+/* Removes the files of processes that died. */
+static void reclaim(const char *directory)
+{
+    DIR *entries = opendir(directory);
+    for (struct dirent *entry; entries && (entry = readdir(entries));) {
+        size_t length = strlen(entry->d_name), suffix = strlen(SUFFIX);
+        if (length <= suffix || strcmp(entry->d_name + length - suffix, SUFFIX) != 0)
+            continue;
+        int fd =
+            openat(dirfd(entries), entry->d_name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+        char path[PATH_MAX_HERE];
+        struct stat st;
+        int written = gpud_print_n(path, sizeof(path), "%s/%s", directory, entry->d_name);
+        if (fd >= 0 && written > 0 && (size_t)written < sizeof(path) && fstat(fd, &st) == 0 &&
+            S_ISREG(st.st_mode) && flock(fd, LOCK_EX | LOCK_NB) == 0 &&
+            target_file_is_there(fd, path))
+            unlink(path);
+        gpud_fd_close(&fd);
+    }
+    if (entries)
+        closedir(entries);
+}
+
+/* Creates, writes and locks the file of a name. *fd holds the lock, which shows others that the
+ * owner lives. */
+static enum gpud_status target_file_create(const struct gpud_target_ring *ring,
+                                           char path[PATH_MAX_HERE], int *fd,
+                                           struct gpud_error *error)
+{
+    char directory[PATH_MAX_HERE], whole[PATH_MAX_HERE], made[PATH_MAX_HERE];
+    enum gpud_status status = gpud_private_directory(directory, sizeof(directory), error);
+    if (status != GPUD_OK)
+        return status;
+    int length = gpud_print_n(whole, sizeof(whole), "%s/%s" SUFFIX, directory, ring->name);
+    int other = gpud_print_n(made, sizeof(made), "%s/.target-XXXXXX", directory);
+    if (length < 0 || (size_t)length >= sizeof(whole) || other < 0 || (size_t)other >= sizeof(made))
+        return gpud_fail(error, GPUD_INVALID, "XDG_RUNTIME_DIR is too long for a file in it");
+    reclaim(directory);
+    int file = mkostemp(made, O_CLOEXEC); /* 0600 */
+    if (file < 0)
+        return gpud_fail_errno(error, "cannot make a file in %s", directory);
+    if (flock(file, LOCK_EX | LOCK_NB) < 0)
+        status = gpud_fail_errno(error, "cannot lock a file in %s", directory);
+    if (status == GPUD_OK)
+        status = write_new(ring, whole, &file, error);
+    if (status == GPUD_OK)
+        status = take_name(ring, made, whole, error);
+    if (status != GPUD_OK) {
+        unlink(made);
+        gpud_fd_close(&file);
+        return status;
+    }
+    memcpy(path, whole, (size_t)length + 1);
+    *fd = file;
+    return GPUD_OK;
+}
+
+/* Removes it. */
+static void target_file_remove(const char *path, int *fd)
+{
+    if (*fd < 0)
+        return;
+    if (target_file_is_there(*fd, path))
+        unlink(path);
+    gpud_fd_close(fd);
+}
+
+/* === target ================================================================================== */
+/* The public object of a ring that a writer outside of this library fills. */
 
 #define SLOTS_DEFAULT 4
+
 /* A silence of this long is reported as one. */
 #define SILENCE GPUD_SEC
 
@@ -53,7 +546,7 @@ static enum gpud_status check_params(struct gpud_target_params *params, struct g
 static enum gpud_status make_file(struct gpud_target *target, struct gpud_error *error)
 {
     struct gpud_target_ring *ring = target->ring;
-    enum gpud_status status = gpud_target_file_create(ring, target->file, &target->file_fd, error);
+    enum gpud_status status = target_file_create(ring, target->file, &target->file_fd, error);
     if (status == GPUD_OK && ring->kind == GPUD_TARGET_BUS_ADDRESS)
         atomic_store(&ring->exposed, true);
     return status;
@@ -136,7 +629,7 @@ void gpud_target_destroy(struct gpud_target **target)
         return;
     struct gpud_target *gone = *target;
     *target = NULL;
-    gpud_target_file_remove(gone->file, &gone->file_fd);
+    target_file_remove(gone->file, &gone->file_fd);
     if (gone->ring)
         gpud_target_ring_leave(gone->ring);
     gpud_context_drain(gone->context);
@@ -297,7 +790,7 @@ static enum gpud_status acquire(struct gpud_target *target, int64_t deadline,
         if (atomic_load(&target->interrupted))
             return gpud_fail(error, GPUD_AGAIN, "the target was interrupted");
         if (gpud_target_look(ring, &why) != GPUD_OK ||
-            gpud_target_take(ring, &taken, &dropped, &why) != GPUD_OK)
+            target_take(ring, &taken, &dropped, &why) != GPUD_OK)
             return end_target(target, &why, error);
         if (taken) {
             hand_out(target, taken, dropped);
@@ -322,4 +815,185 @@ enum gpud_status gpud_target_acquire(struct gpud_target *target, int64_t timeout
     if (target->failure.status != GPUD_OK)
         return say_failure(target, error);
     return acquire(target, gpud_deadline(timeout_ns), frame, error);
+}
+
+/* === list ==================================================================================== */
+/* Lists targets: the files that this user's processes have written, and lock as long as they
+ * live. */
+
+struct gpud_target_list {
+    struct gpud_list list; /* struct gpud_target_entry */
+};
+
+/* --- one file ------------------------------------------------------------------------------ */
+
+/* The value of a line `key=value`; false: the line is missing or too long. */
+static bool get_text(const char *text, const char *key, char *value, size_t size)
+{
+    size_t length = strlen(key);
+    for (const char *line = text; *line; line += strcspn(line, "\n"), line += *line == '\n') {
+        if (strncmp(line, key, length) != 0 || line[length] != '=')
+            continue;
+        const char *from = line + length + 1;
+        size_t count = strcspn(from, "\n");
+        if (count >= size)
+            return false;
+        memcpy(value, from, count);
+        value[count] = '\0';
+        return true;
+    }
+    return false;
+}
+
+static bool get_number(const char *text, const char *key, uint32_t *number)
+{
+    char value[16], *end;
+    if (!get_text(text, key, value, sizeof(value)))
+        return false;
+    errno = 0;
+    unsigned long read = strtoul(value, &end, 10);
+    *number = (uint32_t)read;
+    return end != value && !*end && !errno && read <= INT32_MAX;
+}
+
+static bool get_choice(const char *text, const char *key, const char *const *names, unsigned count,
+                       unsigned *choice)
+{
+    char value[32];
+    if (!get_text(text, key, value, sizeof(value)))
+        return false;
+    for (*choice = 0; *choice < count; (*choice)++)
+        if (strcmp(value, names[*choice]) == 0)
+            return true;
+    return false;
+}
+
+/* 0/0 if the file states an impossible rate. */
+static void get_rate(const char *text, uint32_t *num, uint32_t *den)
+{
+    char value[32];
+    if (get_text(text, "framerate", value, sizeof(value)) &&
+        sscanf(value, "%u/%u", num, den) == 2 && *num && *num <= INT32_MAX && *den &&
+        *den <= INT32_MAX)
+        return;
+    *num = *den = 0;
+}
+
+static bool parse(const char *text, struct gpud_target_entry *entry)
+{
+    static const char *const kinds[] = {
+        [GPUD_TARGET_HOST] = "host",
+        [GPUD_TARGET_BUS_ADDRESS] = "bus-address",
+        [GPUD_TARGET_DMABUF] = "dma-buf",
+    };
+    static const char *const paces[] = {
+        [GPUD_TARGET_FREE_RUNNING] = "free-running",
+        [GPUD_TARGET_PACED] = "paced",
+    };
+    uint32_t version, pid;
+    unsigned kind, pace;
+    *entry = (struct gpud_target_entry){.size = sizeof(*entry)};
+    if (!get_number(text, "gpudirect-target", &version) || version != 1 ||
+        !get_text(text, "name", entry->name, sizeof(entry->name)) || !gpud_is_name(entry->name) ||
+        !get_number(text, "process", &pid) || !get_choice(text, "kind", kinds, 3, &kind) ||
+        !get_choice(text, "pace", paces, 2, &pace) ||
+        !get_text(text, "format", entry->format, sizeof(entry->format)) ||
+        !get_number(text, "width", &entry->width) || !get_number(text, "height", &entry->height) ||
+        !get_number(text, "slots", &entry->slots))
+        return false;
+    gpud_text_clean(entry->format, strlen(entry->format));
+    entry->pid = pid;
+    entry->kind = (enum gpud_target_kind)kind;
+    entry->pace = (enum gpud_target_pace)pace;
+    gpud_process_name((pid_t)pid, entry->program, sizeof(entry->program));
+    get_rate(text, &entry->fps_num, &entry->fps_den);
+    return true;
+}
+
+/* false: not a target's file, or the target has ended. */
+static bool read_file(int directory, const char *name, struct gpud_target_entry *entry)
+{
+    char text[GPUD_TARGET_FILE_MAX + 1];
+    struct stat st;
+    int fd = openat(directory, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0)
+        return false;
+    ssize_t length = -1;
+    /* Getting the lock proves that the target's owner is gone. */
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() &&
+        flock(fd, LOCK_SH | LOCK_NB) < 0)
+        length = read(fd, text, sizeof(text) - 1);
+    gpud_fd_close(&fd);
+    if (length <= 0)
+        return false;
+    text[length] = '\0';
+    size_t own = strlen(name) - strlen(GPUD_TARGET_FILE_SUFFIX);
+    return parse(text, entry) && strlen(entry->name) == own && memcmp(name, entry->name, own) == 0;
+}
+
+/* --- the list ------------------------------------------------------------------------------ */
+
+static bool is_file(const char *name)
+{
+    size_t length = strlen(name), suffix = strlen(GPUD_TARGET_FILE_SUFFIX);
+    return name[0] != '.' && length > suffix &&
+           strcmp(name + length - suffix, GPUD_TARGET_FILE_SUFFIX) == 0;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const struct gpud_target_entry *)a)->name,
+                  ((const struct gpud_target_entry *)b)->name);
+}
+
+enum gpud_status gpud_target_list_create(struct gpud_target_list **list, uint32_t *count,
+                                         struct gpud_error *error)
+{
+    char path[256];
+    struct gpud_target_entry entry, *added;
+    enum gpud_status status = gpud_runtime_directory(path, sizeof(path), error);
+    if (status != GPUD_OK)
+        return status;
+    struct gpud_target_list *made = calloc(1, sizeof(*made));
+    if (!made)
+        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a list of targets");
+    made->list = (struct gpud_list){
+        .what = "target", .entry_size = sizeof(entry), .record_size = sizeof(entry)};
+    DIR *listed = opendir(path); /* NULL: no target has existed yet */
+    for (struct dirent *at; status == GPUD_OK && listed && (at = readdir(listed));) {
+        if (!is_file(at->d_name) || !read_file(dirfd(listed), at->d_name, &entry))
+            continue;
+        if ((added = gpud_list_add(&made->list, error)))
+            *added = entry;
+        else
+            status = GPUD_NO_MEMORY;
+    }
+    if (listed)
+        closedir(listed);
+    if (status != GPUD_OK) {
+        gpud_target_list_destroy(&made);
+        return status;
+    }
+    if (made->list.count)
+        qsort(made->list.entries, made->list.count, sizeof(entry), by_name);
+    *list = made;
+    if (count)
+        *count = made->list.count;
+    return GPUD_OK;
+}
+
+void gpud_target_list_destroy(struct gpud_target_list **list)
+{
+    if (!list || !*list)
+        return;
+    gpud_list_clear(&(*list)->list);
+    free(*list);
+    *list = NULL;
+}
+
+enum gpud_status gpud_target_list_get_info(const struct gpud_target_list *list, uint32_t index,
+                                           struct gpud_target_entry *entry,
+                                           struct gpud_error *error)
+{
+    return gpud_list_get_info(&list->list, index, entry, error);
 }

@@ -1,10 +1,140 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
+/* Targets: a third-party device writes the ring. */
 #ifndef GPUD_TARGET_TARGET_H
 #define GPUD_TARGET_TARGET_H
 
-#include "target/state.h"
+#include "base/base.h"
+#include "frame/frame.h"
+#include <gpudirect/target.h>
+
+/* === state =================================================================================== */
+
+#define GPUD_TARGET_WORDS_SIZE 4096
+#define GPUD_TARGET_GIVEN_BACK 0
+#define GPUD_TARGET_NEXT 64
+#define GPUD_TARGET_STOPPED 128
+#define GPUD_TARGET_MARKER(slot) (192 + 64 * (uint64_t)(slot))
+#define GPUD_TARGET_LINES(slot) (GPUD_TARGET_MARKER(slot) + 8)
+#define GPUD_TARGET_NAME_MAX 64
+
+struct gpud_target_ring;
+
+/* What a frame's owner knows about its slot. */
+struct gpud_target_place {
+    struct gpud_target_ring *ring;
+    uint32_t number; /* the writer's number of the held frame */
+    bool posted;     /* the frame's queue comes after one of the application's */
+    bool early;      /* the frame was handed out before its marker, which nothing waited for yet */
+    _Atomic uint32_t lines; /* of the held frame: the most that were announced, and seen */
+    atomic_bool torn;       /* they became fewer */
+    /* The marker's highest value seen by this side; any thread raises it. */
+    _Atomic uint32_t seen;
+    struct gpud_signal *signal; /* the marker, where only a device can read it; else NULL */
+    struct gpud_handle bus;     /* bus addresses of slot and marker, for the writer */
+};
+
+struct gpud_target_ring {
+    struct gpud_kept kept;  /* must be first */
+    struct gpud_work work;  /* ends the ring */
+    atomic_uint references; /* of the target, or its context, and each acquired frame */
+    struct gpud_context *context;
+    struct gpud_device *device, *host;
+    char name[GPUD_TARGET_NAME_MAX]; /* "": no later target takes the ring over */
+    enum gpud_target_kind kind;
+    enum gpud_target_pace pace;
+    struct gpud_layout layout;
+    uint32_t fps_num, fps_den;
+    uint32_t slots;
+    uint64_t slot_size;
+    bool by_lines;    /* frames are handed out at their first announced row */
+    atomic_bool lied; /* more rows were announced than a frame has */
+
+    struct gpud_memory *words;
+    int words_fd;
+    uint32_t memories; /* one for each slot, or one for all */
+    struct gpud_memory *memory[GPUD_TARGET_SLOTS_MAX];
+    int memory_fd; /* -1: none */
+    uint64_t memory_fd_offset;
+    atomic_bool exposed; /* a bus address was handed out */
+
+    struct gpud_target_place place[GPUD_TARGET_SLOTS_MAX];
+    struct gpud_frame frames[GPUD_TARGET_SLOTS_MAX];
+
+    /* Used by the acquiring thread only. */
+    uint32_t posted;   /* frames seen as written */
+    int64_t looked;    /* when that was last updated */
+    int64_t gap_since; /* when a marker was first seen ahead of an earlier one; 0: none is */
+    bool broken;       /* the writer broke the rules, or the device failed */
+
+    struct gpud_lock lock; /* guards what follows */
+    uint32_t next;         /* the number after the last frame that was handed out or dropped */
+    uint64_t held;         /* a bit for each slot: the application has it */
+    uint64_t pending;      /* a bit for each slot: released, but a device still works on it */
+    uint64_t corrupted;    /* frames that were overwritten while held */
+    bool failed;           /* a device failed to do enqueued work */
+};
+
+static inline _Atomic uint32_t *gpud_target_word(const struct gpud_target_ring *ring,
+                                                 uint64_t offset)
+{
+    return (_Atomic uint32_t *)(void *)((char *)ring->words->host + offset);
+}
+
+/* The memory that contains a slot. */
+static inline struct gpud_memory *gpud_target_slot_memory(const struct gpud_target_ring *ring,
+                                                          uint32_t slot, uint64_t *offset)
+{
+    *offset = ring->memories == 1 ? slot * ring->slot_size : 0;
+    return ring->memory[ring->memories == 1 ? 0 : slot];
+}
+
+/* === frames ================================================================================== */
+
+/* Makes the frames of a new ring. */
+enum gpud_status gpud_target_frames_create(struct gpud_target_ring *ring, struct gpud_error *error);
+
+/* === markers ================================================================================= */
+
+/* Brings ring->posted up to date. GPUD_PEER: the writer broke the rules. */
+enum gpud_status gpud_target_look(struct gpud_target_ring *ring, struct gpud_error *error);
+
+/* Sleeps until the next marker is written, until the deadline, or for a short while. */
+void gpud_target_wait(struct gpud_target_ring *ring, int64_t began, int64_t deadline);
+
+/* How many rows of frame `number`, the next one, are announced. GPUD_PEER: more than it has. */
+enum gpud_status gpud_target_look_at_lines(struct gpud_target_ring *ring, uint32_t number,
+                                           uint32_t *lines, struct gpud_error *error);
+
+/* Waits until so many rows of a held frame are announced, or until its marker is written. lines
+ * GPUD_TARGET_WHOLE: for the marker alone. GPUD_PEER: the rows never come. From any thread. */
+#define GPUD_TARGET_WHOLE UINT32_MAX
+
+enum gpud_status gpud_target_wait_lines(struct gpud_target_ring *ring, uint32_t number,
+                                        uint32_t lines, int64_t deadline, struct gpud_error *error);
+
+/* Whether the writer has overwritten frame `number`, or may be doing so. From any thread. */
+bool gpud_target_is_lapped(const struct gpud_target_ring *ring, uint32_t number);
+
+/* === memory ================================================================================== */
+
+/* The last reference frees the memory, except memory that a writer on the bus may still write. From
+ * any thread. */
+void gpud_target_ring_unref(struct gpud_target_ring *ring);
+
+/* === ring ==================================================================================== */
+
+/* A new ring, or one that an earlier target left behind. params are checked and complete. */
+enum gpud_status gpud_target_ring_create(struct gpud_context *context, struct gpud_device *device,
+                                         struct gpud_device *host,
+                                         const struct gpud_target_params *params,
+                                         struct gpud_target_ring **ring, struct gpud_error *error);
+
+/* Ends the target's use: frees the ring, or leaves it where the writer may still write. */
+void gpud_target_ring_leave(struct gpud_target_ring *ring);
+
+/* === target ================================================================================== */
 
 struct gpud_target {
     struct gpud_context *context;

@@ -1,21 +1,226 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Listening and connecting. */
-#include "base/fd.h"
-#include "base/sized.h"
-#include "transfer/completion.h"
-#include "transfer/connection.h"
-#include "transfer/references.h"
-#include "transfer/thread.h"
-#include "transfer/wait.h"
+/* The public object, and its thread. */
+#include "transfer/transfer.h"
+
+#include "base/base.h"
 
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+/* === thread ================================================================================== */
+/* The thread of a gpud_transfer: it accepts connections and handles events of their cards and of
+ * GPUs' queues. Calls for operations handle events, too. */
+
 #define AREA "transfer"
+
+/* How often to check peers: no descriptor reports a host that lost power. */
+#define TURN_MAX GPUD_SEC
+#define ACCEPTS_A_TURN 16
+
+/* Connections not yet accepted by the application, or not yet authenticated. */
+#define NEWCOMERS_MAX 64
+
+/* How long to wait after accepting failed, as without a free descriptor. */
+#define ACCEPT_PAUSE (100 * GPUD_MSEC)
+
+/* --- the list ------------------------------------------------------------------------------ */
+
+/* Adds to the list, which takes over the caller's reference. False: the list is full. */
+static bool transfer_add(struct gpud_transfer *transfer, struct gpud_connection *connection)
+{
+    gpud_lock_take(&transfer->lock);
+    bool has_place = transfer->count < GPUD_CONNECTIONS_MAX;
+    if (has_place)
+        transfer->connections[transfer->count++] = connection;
+    gpud_lock_release(&transfer->lock);
+    if (has_place)
+        gpud_event_raise(transfer->wake);
+    return has_place;
+}
+
+static bool is_over(struct gpud_connection *connection)
+{
+    gpud_lock_take(&connection->lock);
+    bool over = connection->phase == CONNECTION_ENDED &&
+                (connection->closed || (connection->accepted && !connection->queue));
+    gpud_lock_release(&connection->lock);
+    return over && atomic_load(&connection->callbacks) == 0;
+}
+
+/* Drops the ended connections that the application has closed, or never had. */
+static void collect(struct gpud_transfer *transfer)
+{
+    struct gpud_connection *gone[GPUD_CONNECTIONS_MAX];
+    uint32_t gone_count = 0, kept = 0;
+    gpud_lock_take(&transfer->lock);
+    for (uint32_t i = 0; i < transfer->count; i++) {
+        struct gpud_connection *connection = transfer->connections[i];
+        if (is_over(connection))
+            gone[gone_count++] = connection;
+        else
+            transfer->connections[kept++] = connection;
+    }
+    transfer->count = kept;
+    gpud_lock_release(&transfer->lock);
+    while (gone_count > 0)
+        gpud_connection_unref(gone[--gone_count]);
+}
+
+/* --- accepting ----------------------------------------------------------------------------- */
+
+static uint32_t count_newcomers(struct gpud_transfer *transfer)
+{
+    uint32_t count = 0;
+    gpud_lock_take(&transfer->lock);
+    for (uint32_t i = 0; i < transfer->count; i++) {
+        struct gpud_connection *connection = transfer->connections[i];
+        gpud_lock_take(&connection->lock);
+        count += connection->accepted && !connection->queue;
+        gpud_lock_release(&connection->lock);
+    }
+    gpud_lock_release(&transfer->lock);
+    return count;
+}
+
+static void accept_newcomers(struct gpud_transfer *transfer)
+{
+    const struct gpud_log *log = &transfer->context->log;
+    for (int i = 0; i < ACCEPTS_A_TURN; i++) {
+        struct gpud_error error = {.reason = ""};
+        struct gpud_connection *connection;
+        struct gpud_channel *channel;
+        struct gpud_peer peer;
+        enum gpud_status status = gpud_listener_accept(transfer->listener, &channel, &peer, &error);
+        if (status == GPUD_AGAIN)
+            return;
+        if (status == GPUD_OK)
+            status = gpud_connection_create(transfer, channel, true, &connection, &error);
+        if (status == GPUD_OK && !transfer_add(transfer, connection)) {
+            gpud_log_warning(log, AREA, "%s turned away: there are %d connections, the most",
+                             peer.host, GPUD_CONNECTIONS_MAX);
+            gpud_connection_unref(connection);
+            return;
+        }
+        if (status == GPUD_NO_ACCESS) {
+            gpud_log_warning(log, AREA, "%s turned away: %s", peer.host, error.reason);
+        } else if (status != GPUD_OK) {
+            if (!transfer->accept_pause)
+                gpud_log_error(log, AREA, "%s", error.reason); /* logged once */
+            transfer->accept_pause = gpud_deadline(ACCEPT_PAUSE);
+            return;
+        } else {
+            transfer->accept_pause = 0;
+        }
+    }
+}
+
+/* --- looking after connections ------------------------------------------------------------- */
+
+static void drain(int fd)
+{
+    uint64_t ignored;
+    ssize_t got = read(fd, &ignored, sizeof(ignored));
+    (void)got; /* non-blocking; the count does not matter */
+}
+
+static bool stands(const struct gpud_connection *connection)
+{
+    return connection->phase == CONNECTION_GREETING || connection->phase == CONNECTION_OPEN;
+}
+
+static void look_after(struct gpud_connection *connection)
+{
+    drain(connection->event);
+    gpud_lock_take(&connection->lock);
+    if (connection->phase == CONNECTION_CONNECTING)
+        gpud_connection_advance_locked(connection);
+    if (stands(connection))
+        connection->channel->ops->verbs->arm(connection->channel);
+    gpud_connection_progress_locked(connection);
+    gpud_lock_release(&connection->lock);
+}
+
+static void check_on(struct gpud_connection *connection)
+{
+    gpud_lock_take(&connection->lock);
+    if (stands(connection)) {
+        gpud_channel_is_dead(connection->channel); /* checks the peer, and fails if it is dead */
+        gpud_connection_progress_locked(connection);
+    }
+    if (connection->phase == CONNECTION_GREETING && gpud_now() >= connection->deadline)
+        gpud_connection_end_locked(connection, GPUD_PEER,
+                                   "the peer did not greet: it transfers nothing, or is stopped");
+    gpud_lock_release(&connection->lock);
+}
+
+static void poll_connection(struct gpud_connection *connection, struct pollfd fds[2])
+{
+    gpud_lock_take(&connection->lock);
+    bool lives = connection->phase != CONNECTION_ENDED;
+    gpud_lock_release(&connection->lock);
+    fds[0] = (struct pollfd){.fd = lives ? connection->channel->fd : -1, .events = POLLIN};
+    fds[1] = (struct pollfd){.fd = connection->event, .events = POLLIN};
+}
+
+/* --- the thread ---------------------------------------------------------------------------- */
+
+static uint32_t take_list(struct gpud_transfer *transfer,
+                          struct gpud_connection *list[GPUD_CONNECTIONS_MAX])
+{
+    gpud_lock_take(&transfer->lock);
+    uint32_t count = transfer->count;
+    for (uint32_t i = 0; i < count; i++)
+        list[i] = gpud_connection_ref(transfer->connections[i]);
+    gpud_lock_release(&transfer->lock);
+    return count;
+}
+
+/* The pthread function of a gpud_transfer's thread, which looks after its connections. */
+static void *transfer_run(void *arg)
+{
+    struct gpud_transfer *transfer = arg;
+    struct gpud_connection *list[GPUD_CONNECTIONS_MAX];
+    struct pollfd fds[2 + 2 * GPUD_CONNECTIONS_MAX];
+    int64_t turn = gpud_now();
+    while (!atomic_load(&transfer->stopping)) {
+        int64_t now = gpud_now();
+        bool is_open = transfer->listener && now >= transfer->accept_pause &&
+                       count_newcomers(transfer) < NEWCOMERS_MAX;
+        uint32_t count = take_list(transfer, list);
+        fds[0] = (struct pollfd){.fd = transfer->wake, .events = POLLIN};
+        fds[1] = (struct pollfd){.fd = is_open ? transfer->listener->fd : -1, .events = POLLIN};
+        for (uint32_t i = 0; i < count; i++)
+            poll_connection(list[i], fds + 2 + 2 * i);
+        int64_t until = turn + TURN_MAX;
+        if (transfer->accept_pause > now && transfer->accept_pause < until)
+            until = transfer->accept_pause;
+        struct timespec left = gpud_time_left(until);
+        bool is_idle = count == 0 && transfer->accept_pause <= now;
+        ppoll(fds, 2 + 2 * count, is_idle ? NULL : &left, NULL);
+        drain(transfer->wake);
+        if (fds[1].revents)
+            accept_newcomers(transfer);
+        bool is_turn = gpud_now() >= turn + TURN_MAX;
+        for (uint32_t i = 0; i < count; i++) {
+            if (fds[2 + 2 * i].revents || fds[3 + 2 * i].revents)
+                look_after(list[i]);
+            if (is_turn)
+                check_on(list[i]);
+            gpud_connection_unref(list[i]);
+        }
+        if (is_turn)
+            turn = gpud_now();
+        collect(transfer);
+    }
+    return NULL;
+}
+
+/* === endpoint ================================================================================ */
+/* Listening and connecting. */
 
 /* --- creating ------------------------------------------------------------------------------ */
 
@@ -58,7 +263,7 @@ static enum gpud_status start(struct gpud_transfer *transfer,
         status = listen_on(transfer, params->address, error);
     if (status != GPUD_OK)
         return status;
-    int failed = pthread_create(&transfer->thread, NULL, gpud_transfer_run, transfer);
+    int failed = pthread_create(&transfer->thread, NULL, transfer_run, transfer);
     if (failed)
         return gpud_fail_native(error, GPUD_NO_MEMORY, "errno", failed,
                                 "cannot start the thread of transfers");
@@ -245,7 +450,7 @@ enum gpud_status gpud_transfer_connect(struct gpud_transfer *transfer, const cha
     if (status != GPUD_OK)
         return status;
     gpud_connection_ref(made); /* the caller's, besides the list's */
-    if (!gpud_transfer_add(transfer, made)) {
+    if (!transfer_add(transfer, made)) {
         gpud_connection_unref(made);
         gpud_connection_unref(made);
         return gpud_fail(error, GPUD_NO_MEMORY, "there are %d connections, which are the most",
@@ -278,4 +483,134 @@ void gpud_transfer_interrupt(struct gpud_transfer *transfer, bool interrupted)
         gpud_lock_release(&one->lock);
     }
     gpud_lock_release(&transfer->lock);
+}
+
+/* === queue =================================================================================== */
+/* The completion queue: records that belong to connections, and return to them once read. */
+
+enum gpud_status gpud_completion_queue_create(struct gpud_context *context,
+                                              struct gpud_completion_queue **queue,
+                                              struct gpud_error *error)
+{
+    if (!context || !queue)
+        return gpud_fail(error, GPUD_INVALID, "no context, or no place for the completion queue");
+    struct gpud_completion_queue *made = calloc(1, sizeof(*made));
+    if (!made)
+        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a completion queue");
+    made->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    made->interrupt = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (made->event < 0 || made->interrupt < 0) {
+        enum gpud_status status = gpud_fail_errno(error, "no descriptors for a completion queue");
+        gpud_fd_close(&made->event);
+        gpud_fd_close(&made->interrupt);
+        free(made);
+        return status;
+    }
+    atomic_init(&made->references, 1);
+    gpud_lock_init(&made->lock, GPUD_RANK_TRANSFER_COMPLETIONS);
+    *queue = made;
+    return GPUD_OK;
+}
+
+bool gpud_completion_queue_push(struct gpud_completion_queue *queue, struct operation *operation)
+{
+    gpud_lock_take(&queue->lock);
+    bool wanted = !queue->abandoned;
+    if (wanted) {
+        bool was_empty = !queue->list.first;
+        gpud_connection_ref(operation->connection);
+        gpud_operation_append(&queue->list, operation);
+        if (was_empty)
+            gpud_event_raise(queue->event);
+    }
+    gpud_lock_release(&queue->lock);
+    return wanted;
+}
+
+static struct operation *take(struct gpud_completion_queue *queue)
+{
+    uint64_t ignored;
+    gpud_lock_take(&queue->lock);
+    struct operation *taken = gpud_operation_take(&queue->list);
+    if (taken && !queue->list.first) {
+        ssize_t got = read(queue->event, &ignored, sizeof(ignored));
+        (void)got; /* non-blocking; the count does not matter */
+    }
+    gpud_lock_release(&queue->lock);
+    return taken;
+}
+
+/* The connection can use the record again, and can report that it has room. */
+static void give_back(struct operation *operation)
+{
+    struct gpud_connection *connection = operation->connection;
+    gpud_lock_take(&connection->lock);
+    operation->busy = false;
+    if (operation->home)
+        gpud_operation_append(operation->home, operation);
+    if (connection->stalled || connection->wants_operation || connection->wants_receive ||
+        connection->wants_target)
+        gpud_event_raise(connection->event);
+    pthread_cond_broadcast(&connection->changed);
+    gpud_lock_release(&connection->lock);
+    gpud_connection_unref(connection);
+}
+
+void gpud_completion_queue_destroy(struct gpud_completion_queue **queue)
+{
+    if (!queue || !*queue)
+        return;
+    struct gpud_completion_queue *gone = *queue;
+    struct operation *operation;
+    *queue = NULL;
+    gpud_lock_take(&gone->lock);
+    gone->abandoned = true;
+    gpud_lock_release(&gone->lock);
+    while ((operation = take(gone)))
+        give_back(operation);
+    gpud_completion_queue_unref(gone);
+}
+
+enum gpud_status gpud_completion_queue_wait(struct gpud_completion_queue *queue, int64_t timeout_ns,
+                                            struct gpud_completion *list, size_t max, size_t *count,
+                                            struct gpud_error *error)
+{
+    if (!queue || !list || !count || max == 0 || timeout_ns < 0)
+        return gpud_fail(error, GPUD_INVALID,
+                         "no completion queue, no room for a completion, or a negative timeout");
+    int64_t deadline = gpud_deadline(timeout_ns);
+    struct operation *operation;
+    for (;;) {
+        size_t taken = 0;
+        if (atomic_load(&queue->interrupted))
+            return gpud_fail(error, GPUD_AGAIN, "interrupted");
+        while (taken < max && (operation = take(queue))) {
+            gpud_sized_entry(list, max, taken++, &operation->completion,
+                             sizeof(operation->completion));
+            give_back(operation);
+        }
+        if (taken) {
+            *count = taken;
+            return GPUD_OK;
+        }
+        enum gpud_status status = gpud_transfer_await(queue->event, queue->interrupt, deadline);
+        if (status == GPUD_TIMEOUT)
+            return gpud_fail(error, status, "nothing was completed in time");
+        if (status != GPUD_OK)
+            return gpud_fail(error, status, "interrupted");
+    }
+}
+
+enum gpud_status gpud_completion_queue_get_fd(struct gpud_completion_queue *queue, int *fd,
+                                              struct gpud_error *error)
+{
+    (void)error;
+    *fd = queue->event;
+    return GPUD_OK;
+}
+
+void gpud_completion_queue_interrupt(struct gpud_completion_queue *queue, bool interrupted)
+{
+    atomic_store(&queue->interrupted, interrupted);
+    gpud_transfer_set_interrupt(queue->interrupt, interrupted);
 }

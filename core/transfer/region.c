@@ -1,18 +1,16 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Registers memory, and takes it back. */
-#include "base/sized.h"
-#include "transfer/completion.h"
-#include "transfer/connection.h"
-#include "transfer/exchange.h"
-#include "transfer/references.h"
-#include "transfer/wait.h"
+/* Registered memory. */
+#include "transfer/transfer.h"
+
+#include "base/base.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define ACCESS_ALL (GPUD_REGION_REMOTE_WRITE | GPUD_REGION_REMOTE_READ)
+
 /* The least time that a peer has to stop using a region. */
 #define REVOKE_MIN GPUD_SEC
 

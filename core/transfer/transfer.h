@@ -1,61 +1,80 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* clang-format off */
-/* Transfers of an application's own bytes between hosts: what the files of this room share.
- *
- *   gpud_transfer                a listener, a thread
- *     └─ gpud_connection …       a channel, regions, operations
- *
- * The states of a connection:
- *
- *   CONNECTING ──the channel stands──▶ GREETING ──the peer's HELLO──▶ OPEN
- *       │                                 │                             │
- *       └──────────────┬──────────────────┴─────────────────────────────┘
- *                      └─ failed, or left by either side ─▶ ENDED
- *
- * An operation is a record that is in one list at a time:
- *
- *   put, get, send   free_operations ──▶ waiting ──▶ posted ──▶ completion queue ─┐
- *                     ▲                  for a GPU's queue,                       │
- *                     │                  or for the card                          │
- *                     └───────────────────────────────────────────────────────────┘
- *   receive          free_receives ──▶ receiving ──the peer's SENT──▶ completion queue ──▶ free
- *   notification     free_arrivals ──the peer's NOTIFY──▶ completion queue ──▶ free
- *
- * When a connection ends, every operation that is waiting, posted or receiving completes.
- *
- * Files, each of which calls only those before it:
- *   message.c        encoding and decoding
- *   references.c     what keeps the objects alive
- *   wait.c           sleeping calls, and interrupting them
- *   queue.c          the completion queue
- *   completion.c     records into it, and the end of a connection, which completes all
- *   exchange.c       what the two ends say to each other
- *   post.c           records to the card
- *   connection.c     a connection from its first message to its end
- *   operation.c      the calls put, get, send and receive;  region.c  registered memory
- *   thread.c         looks after the connections;  endpoint.c  listens and connects
- *
- * Locks, in this order: transfer, connection, completion queue. Functions whose names end with
- * _locked are called with connection->lock held. */
-/* clang-format on */
+/* Transfers: registered memory between hosts. */
 #ifndef GPUD_TRANSFER_TRANSFER_H
 #define GPUD_TRANSFER_TRANSFER_H
 
-#include "base/clock.h"
-#include "base/lock.h"
+#include "base/base.h"
 #include "device/device.h"
-#include "transfer/message.h"
-#include "wire/channel.h"
+#include "wire/wire.h"
+#include <gpudirect/transfer.h>
+
+/* === message ================================================================================= */
+
+#define TRANSFER_MESSAGE_SIZE 64
+
+_Static_assert(TRANSFER_MESSAGE_SIZE == GPUD_REGION_KEY_SIZE, "a key has the shape of a message");
+
+enum transfer_type {
+    TRANSFER_KEY = 1,
+    TRANSFER_HELLO,
+    TRANSFER_RECEIVE,
+    TRANSFER_SENT,
+    TRANSFER_NOTIFY,
+    TRANSFER_REVOKE,
+    TRANSFER_REVOKED,
+    TRANSFER_BYE,
+};
+
+struct transfer_message {
+    enum transfer_type type;
+    uint32_t slot, generation; /* of a region, at its owner; generation 0: no region */
+    uint64_t address, offset, size;
+    uint32_t key;
+    uint32_t value; /* the application's; of a KEY: its access */
+    uint32_t number;
+    uint64_t nonce; /* of a HELLO; else 0 */
+};
+
+void gpud_transfer_encode(const struct transfer_message *message,
+                          uint8_t bytes[TRANSFER_MESSAGE_SIZE]);
+
+/* Decodes what a peer sent, or the application passed. GPUD_UNSUPPORTED: another version.
+ * GPUD_PEER: not a message. */
+enum gpud_status gpud_transfer_decode(const void *bytes, size_t size,
+                                      struct transfer_message *message, struct gpud_error *error);
+
+/* What seals the keys of one end of a connection. */
+struct transfer_secret {
+    uint64_t own, peer; /* nonces, from the view of the region's end */
+};
+
+/* Encodes and seals a message of type KEY for the application. */
+void gpud_transfer_seal(const struct transfer_message *message,
+                        const struct transfer_secret *secret, uint8_t bytes[TRANSFER_MESSAGE_SIZE]);
+
+/* Decodes it when the peer's application passes it. GPUD_INVALID: not a key, damaged, or of another
+ * connection. */
+enum gpud_status gpud_transfer_unseal(const uint8_t bytes[TRANSFER_MESSAGE_SIZE],
+                                      const struct transfer_secret *secret,
+                                      struct transfer_message *message, struct gpud_error *error);
+
+/* Whether `length` bytes at `offset` are inside `size`; 0 bytes are, also at its end. */
+bool gpud_transfer_is_inside(uint64_t offset, uint64_t length, uint64_t size);
+
+/* === transfer ================================================================================ */
 
 /* Messages that wait for room at the peer. Only the reports of unused regions are caused by the
  * peer; everything else by this side's application. */
 #define TRANSFER_OUTBOX_MAX 512
+
 /* Regions that the peer can take back at a time. */
 #define TRANSFER_REVOCATIONS_MAX 64
+
 /* From connecting to the other side's HELLO. */
 #define TRANSFER_HELLO_DEADLINE (5 * GPUD_SEC)
+
 /* Time that the goodbye has to arrive. */
 #define TRANSFER_LINGER GPUD_SEC
 
@@ -187,5 +206,78 @@ struct gpud_transfer {
     uint32_t count;
     int64_t accept_pause;
 };
+
+/* === completion ============================================================================== */
+
+/* Puts the operation into the completion queue. */
+void gpud_operation_complete_locked(struct operation *operation, enum gpud_status status);
+
+/* The same for bytes that arrived: whatever a GPU reads from now on sees them. */
+void gpud_operation_arrive_locked(struct operation *operation);
+
+/* Completes what the card has done. */
+void gpud_operation_reap_locked(struct gpud_connection *connection);
+
+/* Stops the card's access to this process's memory, then completes everything. Idempotent. */
+void gpud_connection_end_locked(struct gpud_connection *connection, enum gpud_status status,
+                                const char *reason);
+
+/* GPUD_OK, or why the connection has ended. */
+enum gpud_status gpud_connection_check_locked(const struct gpud_connection *connection,
+                                              struct gpud_error *error);
+
+/* === connection ============================================================================== */
+
+/* Takes over the channel, also on failure. */
+enum gpud_status gpud_connection_create(struct gpud_transfer *transfer,
+                                        struct gpud_channel *channel, bool accepted,
+                                        struct gpud_connection **connection,
+                                        struct gpud_error *error);
+
+/* Before it is open: handles what the channel has received. */
+void gpud_connection_advance_locked(struct gpud_connection *connection);
+
+/* Handles everything that is pending. */
+void gpud_connection_progress_locked(struct gpud_connection *connection);
+
+/* Says goodbye, which has until the deadline to arrive, and ends the connection. To leave several
+ * at once, say it on all of them first. */
+void gpud_connection_say_bye_locked(struct gpud_connection *connection);
+void gpud_connection_leave_locked(struct gpud_connection *connection, int64_t deadline);
+
+/* === exchange ================================================================================ */
+
+/* Sends the message as soon as the peer has room for it. */
+void gpud_connection_say_locked(struct gpud_connection *connection,
+                                const struct transfer_message *message);
+
+/* === post ==================================================================================== */
+
+/* Gives the card the waiting operations, in order, while it has room and their queues are done. */
+void gpud_operation_post_locked(struct gpud_connection *connection);
+
+/* === queue =================================================================================== */
+
+/* False: the queue was destroyed, and the record stays the caller's. */
+bool gpud_completion_queue_push(struct gpud_completion_queue *queue, struct operation *operation);
+
+/* === references ============================================================================== */
+
+struct gpud_transfer *gpud_transfer_ref(struct gpud_transfer *transfer);
+void gpud_transfer_unref(struct gpud_transfer *transfer);
+struct gpud_connection *gpud_connection_ref(struct gpud_connection *connection);
+void gpud_connection_unref(struct gpud_connection *connection);
+struct gpud_completion_queue *gpud_completion_queue_ref(struct gpud_completion_queue *queue);
+void gpud_completion_queue_unref(struct gpud_completion_queue *queue);
+
+/* === wait ==================================================================================== */
+
+/* Waits for the descriptor, asleep. GPUD_TIMEOUT. GPUD_AGAIN: interrupted. */
+enum gpud_status gpud_transfer_await(int fd, int interrupt, int64_t deadline);
+void gpud_transfer_set_interrupt(int interrupt, bool interrupted);
+
+/* Waits for the connection to change. GPUD_TIMEOUT, GPUD_AGAIN. */
+enum gpud_status gpud_connection_wait_locked(struct gpud_connection *connection, int64_t deadline,
+                                             struct gpud_error *error);
 
 #endif

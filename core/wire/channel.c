@@ -1,11 +1,24 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Calls that all kinds of channel share. */
-#include "wire/channel.h"
+/* Addresses, and connections of any kind. */
+#include "wire/wire.h"
 
-#include "base/fd.h"
-#include "base/process.h"
+#include "base/base.h"
+#include "wire/rdma/rdma.h"
+#include "wire/unix/unix.h"
+
+#include <errno.h>
+#include <grp.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+/* === channel ================================================================================= */
+/* Calls that all kinds of channel share. */
 
 /* --- peers --------------------------------------------------------------------------------- */
 
@@ -161,4 +174,310 @@ bool gpud_channel_is_dead(const struct gpud_channel *channel)
 void gpud_channel_hang_up(struct gpud_channel *channel)
 {
     channel->ops->hang_up(channel);
+}
+
+/* === address ================================================================================= */
+/* The kinds of channel, selected by an address's scheme. A new kind is a line in this table. */
+
+#ifdef GPUD_WITH_RDMA
+#endif
+
+/* The first kind also resolves bare names, and refuses whatever matches no scheme. */
+static const struct kind {
+    const char *scheme;
+    const struct gpud_channel_ops *ops;
+    enum gpud_status (*resolve)(const char *text, char place[GPUD_ADDRESS_MAX],
+                                struct gpud_error *error);
+    void (*hint)(const char *place, char *hint, size_t size);
+    /* NULL if the kind uses no network card. */
+    void (*find_card)(const char *place, char *pci, size_t size);
+    /* gpud_address_list_port(); NULL if addresses have no port. */
+    enum gpud_status (*list_names)(const char *port, int64_t deadline, struct gpud_address **found,
+                                   size_t *count, size_t *omitted, struct gpud_error *error);
+} kinds[] = {
+    {"unix:", &gpud_unix_channel_ops, gpud_socket_resolve, gpud_socket_hint},
+#ifdef GPUD_WITH_RDMA
+    {GPUD_RDMA_SCHEME, &gpud_rdma_channel_ops, gpud_rdma_resolve, gpud_rdma_hint,
+     gpud_rdma_find_card, gpud_rdma_list_names},
+#else
+    {GPUD_RDMA_SCHEME, NULL, gpud_rdma_refuse, NULL},
+#endif
+};
+
+#define KINDS (sizeof(kinds) / sizeof(kinds[0]))
+
+_Static_assert(GPUD_ADDRESS_MAX >= sizeof("unix:") + GPUD_SOCKET_PATH_MAX, "every path fits");
+
+static const struct kind *find_kind(const char *text)
+{
+    for (size_t i = 1; text && i < KINDS; i++)
+        if (strncmp(text, kinds[i].scheme, strlen(kinds[i].scheme)) == 0)
+            return &kinds[i];
+    return &kinds[0];
+}
+
+enum gpud_status gpud_address_resolve(const char *text, struct gpud_address *address,
+                                      struct gpud_error *error)
+{
+    const struct kind *kind = find_kind(text);
+    struct gpud_address made = {.ops = kind->ops};
+    enum gpud_status status = kind->resolve(text, made.place, error);
+    if (status != GPUD_OK)
+        return status;
+    gpud_print(made.text, "%s", text);
+    *address = made;
+    return GPUD_OK;
+}
+
+bool gpud_address_is_network(const struct gpud_address *address)
+{
+    return address->ops->remote != NULL;
+}
+
+void gpud_address_hint(const struct gpud_address *address, char *hint, size_t size)
+{
+    hint[0] = '\0';
+    for (size_t i = 0; i < KINDS; i++)
+        if (kinds[i].ops == address->ops)
+            kinds[i].hint(address->place, hint, size);
+}
+
+void gpud_address_find_card(const struct gpud_address *address, char *pci, size_t size)
+{
+    pci[0] = '\0';
+    for (size_t i = 0; i < KINDS; i++)
+        if (kinds[i].ops == address->ops && kinds[i].find_card)
+            kinds[i].find_card(address->place, pci, size);
+}
+
+/* Only Unix sockets can be listed, because they are files. */
+enum gpud_status gpud_address_list(const char *folder, struct gpud_address **found, size_t *count,
+                                   size_t *omitted, char directory[GPUD_ADDRESS_MAX],
+                                   struct gpud_error *error)
+{
+    return gpud_registry_list(folder, found, count, omitted, directory, error);
+}
+
+bool gpud_address_is_port(const char *text)
+{
+    size_t length = strlen(text);
+    return find_kind(text) != &kinds[0] && text[length - 1] == '/';
+}
+
+enum gpud_status gpud_address_list_port(const char *text, int64_t deadline,
+                                        struct gpud_address **found, size_t *count, size_t *omitted,
+                                        struct gpud_error *error)
+{
+    const struct kind *kind = find_kind(text);
+    char place[GPUD_ADDRESS_MAX];
+    /* Fails in a build without network cards, which has no list_names. */
+    enum gpud_status status = kind->resolve(text, place, error);
+    return status == GPUD_OK ? kind->list_names(text, deadline, found, count, omitted, error)
+                             : status;
+}
+
+enum gpud_status gpud_address_directory(char directory[GPUD_ADDRESS_MAX], struct gpud_error *error)
+{
+    return gpud_runtime_directory(directory, GPUD_SOCKET_PATH_MAX, error);
+}
+
+void gpud_address_forget(const struct gpud_address *address)
+{
+    gpud_registry_reclaim(address->place);
+}
+
+/* === access ================================================================================== */
+/* The application's rule for which peers are admitted: on one host users, as the kernel reports
+ * them; between hosts peers that prove they have a key. */
+
+#define ENTRY_MAX 4096 /* first buffer for a group's entry, which lists all its members */
+#define ENTRY_MOST (1 << 20)
+
+/* Returns 0 or an errno; ENOENT if there is no such group. */
+static int find_group(const char *name, gid_t *group)
+{
+    int failed = ERANGE;
+    for (size_t size = ENTRY_MAX; failed == ERANGE && size <= ENTRY_MOST; size *= 4) {
+        char *buffer = malloc(size);
+        struct group entry, *found = NULL;
+        if (!buffer)
+            return ENOMEM;
+        failed = getgrnam_r(name, &entry, buffer, size, &found);
+        if (failed == 0 && found)
+            *group = found->gr_gid;
+        else if (failed == 0)
+            failed = ENOENT;
+        free(buffer);
+    }
+    return failed;
+}
+
+enum gpud_status gpud_access_parse(const char *text, struct gpud_access_rule *access,
+                                   struct gpud_error *error)
+{
+    struct gpud_access_rule made = {.kind = GPUD_ACCESS_USER};
+    if (text && strcmp(text, "all") == 0) {
+        made.kind = GPUD_ACCESS_ALL;
+    } else if (text && strncmp(text, "group:", 6) == 0 && text[6]) {
+        const char *name = text + 6;
+        char *end;
+        made.kind = GPUD_ACCESS_GROUP;
+        gpud_print(made.group_name, "%s", name);
+        gpud_text_clean(made.group_name, strlen(made.group_name));
+        int failed = find_group(name, &made.group);
+        errno = 0;
+        unsigned long number = strtoul(name, &end, 10);
+        if (failed && name[0] >= '0' && name[0] <= '9' && !*end && !errno && number < UINT32_MAX) {
+            made.group = (gid_t)number;
+            failed = 0;
+        }
+        if (failed)
+            return gpud_fail(error, GPUD_INVALID,
+                             "access=group:%s: there is no such group (getent group lists them; "
+                             "groupadd %s makes it)",
+                             made.group_name, made.group_name);
+    } else if (text && text[0] && strcmp(text, "user") != 0) {
+        return gpud_fail(error, GPUD_INVALID, "access=%.40s: it is user, group:NAME or all", text);
+    }
+    *access = made;
+    return GPUD_OK;
+}
+
+enum gpud_status gpud_access_set_key(struct gpud_access_rule *access, const char *key_file,
+                                     struct gpud_error *error)
+{
+    if (!key_file)
+        key_file = "";
+    if (strlen(key_file) >= sizeof(access->key_file))
+        return gpud_fail(error, GPUD_INVALID, "psk-file: a path of %zu bytes, at most %zu fit",
+                         strlen(key_file), sizeof(access->key_file) - 1);
+    gpud_print(access->key_file, "%s", key_file);
+    return GPUD_OK;
+}
+
+enum gpud_status gpud_access_check(const struct gpud_access_rule *access, bool network,
+                                   struct gpud_error *error)
+{
+    if (network && access->kind != GPUD_ACCESS_USER)
+        return gpud_fail(error, GPUD_INVALID,
+                         "access selects users of one host: between hosts a psk-file decides who "
+                         "is admitted");
+    if (!network && (access->key_file[0] || access->allow_unauthenticated))
+        return gpud_fail(error, GPUD_INVALID,
+                         "%s is for addresses of other hosts (rdma://): on one host the kernel "
+                         "identifies users, and access selects those who are admitted",
+                         access->key_file[0] ? "psk-file" : "allow-unauthenticated");
+    return GPUD_OK;
+}
+
+/* === await =================================================================================== */
+/* A note that a receiver waits for a sender, read by the tools that show channels (gpudirect-info
+ * --channels, gpudirect-monitor). It changes nothing for the receiver, or for the sender when that
+ * comes. A note is a small file that its writer keeps locked, as the lock file of an address
+ * (wire/unix/unix.h): so a reader knows whether the receiver lives, also that of another container,
+ * and the file of a dead one is used again by the next.
+ *
+ *     /run/studio/.waiting!0.lock        RUNTIME_DIRECTORY/.waiting!0.lock
+ *
+ *     1234 4026531836                    1234 4026531836       process, PID namespace
+ *     viewer                             viewer                what the receiver calls itself
+ *     cam1                               /run/studio/cam1      what it waits for
+ *     1764378249000000                   1764378249000000      since then, in µs since 1970
+ *
+ * It waits for a file in the same folder, a path, or "rdma://…". A note lies beside the socket, for
+ * users and containers that share the folder, and in the user's runtime directory; a folder that
+ * cannot be written has none. The two notes of a receiver have the same time, by which a reader
+ * of both knows them. */
+
+/* A sender that starts together with its receiver is not waited for. */
+#define PATIENCE GPUD_SEC
+
+/* Notes in one folder; more receivers than this wait without one. */
+#define NOTES_MAX 128
+
+/* The users that the receiver's rule admits may read the note. */
+static void open_note(int fd, const struct gpud_access_rule *rule)
+{
+    mode_t mode = rule->kind == GPUD_ACCESS_ALL ? 0644 : 0600;
+    if (rule->kind == GPUD_ACCESS_GROUP && fchown(fd, (uid_t)-1, rule->group) == 0)
+        mode = 0640;
+    fchmod(fd, mode);
+}
+
+/* Behind the line that the lock has written. A line feed in the name would begin another line. */
+static void write_note(const struct gpud_await_note *note, const struct gpud_access_rule *rule,
+                       const char *name, const char *what, int64_t since)
+{
+    char text[GPUD_ADDRESS_MAX + 100];
+    struct stat st;
+    uint64_t limit;
+    gpud_print(text, "%s\n%s\n%" PRId64 "\n", name, what, since / GPUD_USEC);
+    for (char *c = text; c < text + strlen(name); c++)
+        if (*c == '\n')
+            *c = '?';
+    /* With a second name, the file may be other data. */
+    if (fstat(note->lock, &st) < 0 || st.st_nlink != 1 ||
+        !gpud_file_fits((uint64_t)st.st_size + strlen(text), &limit))
+        return;
+    if (pwrite(note->lock, text, strlen(text), st.st_size) > 0)
+        open_note(note->lock, rule);
+}
+
+/* The first file of the folder that no living receiver has. */
+static void take_note(struct gpud_await_note *note, const char *folder)
+{
+    if (access(folder, W_OK) < 0)
+        return;
+    for (unsigned i = 0; i < NOTES_MAX && note->lock < 0; i++) {
+        int length = gpud_print_n(note->path, sizeof(note->path), "%s/.waiting!%u", folder, i);
+        if (length < 0 || (size_t)length >= sizeof(note->path))
+            return;
+        gpud_lock_file_try(note->path, &note->lock);
+    }
+}
+
+static void write_notes(struct gpud_await *waiting, const struct gpud_address *address,
+                        const struct gpud_access_rule *rule, const char *name)
+{
+    char folder[GPUD_ADDRESS_MAX], own[GPUD_ADDRESS_MAX] = "";
+    const char *place = address->place, *entry = strrchr(place, '/');
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    int64_t since = (int64_t)now.tv_sec * GPUD_SEC + now.tv_nsec - PATIENCE;
+    if (gpud_private_directory(own, sizeof(own), NULL) != GPUD_OK)
+        own[0] = '\0'; /* it may be another user's */
+    if (place[0] == '/' && entry > place) {
+        gpud_print(folder, "%.*s", (int)(entry - place), place);
+        take_note(&waiting->note[0], folder);
+        if (waiting->note[0].lock >= 0)
+            write_note(&waiting->note[0], rule, name, entry + 1, since);
+        if (strcmp(folder, own) == 0)
+            return;
+    }
+    if (own[0])
+        take_note(&waiting->note[1], own);
+    if (waiting->note[1].lock >= 0)
+        write_note(&waiting->note[1], rule, name, place, since);
+}
+
+void gpud_await_sender(struct gpud_await *waiting, const struct gpud_address *address,
+                       const struct gpud_access_rule *rule, const char *name)
+{
+    int64_t now = gpud_now();
+    if (waiting->since == 0)
+        waiting->since = now;
+    if (waiting->noted || now - waiting->since < PATIENCE)
+        return;
+    waiting->noted = true;
+    waiting->note[0].lock = waiting->note[1].lock = -1;
+    write_notes(waiting, address, rule, name);
+}
+
+void gpud_await_end(struct gpud_await *waiting)
+{
+    for (size_t i = 0; waiting->noted && i < 2; i++)
+        if (waiting->note[i].lock >= 0)
+            gpud_lock_file_drop(waiting->note[i].path, &waiting->note[i].lock);
+    waiting->since = 0;
+    waiting->noted = false;
 }

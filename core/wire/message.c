@@ -4,9 +4,9 @@
 /* One description of each message serves both directions: a codec writes or reads the fields, so
  * that encoder and decoder cannot disagree. A value that does not fit or is invalid sets `bad`;
  * from then on nothing is written, and zeros are read. */
-#include "wire/message.h"
+#include "wire/wire.h"
 
-#include "base/text.h"
+#include "base/base.h"
 #include "frame/media/media.h"
 
 #include <string.h>

@@ -1,11 +1,9 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-#include "wire/page.h"
+#include "wire/wire.h"
 
-#include "base/shared.h"
-#include "base/stop.h"
-#include "wire/remote.h"
+#include "base/base.h"
 
 #include <fcntl.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 #ifndef GPUD_TESTS_CAPTURE_BENCH_H
 #define GPUD_TESTS_CAPTURE_BENCH_H
 
-#include "base/clock.h"
+#include "base/base.h"
 #include "capture/capture.h"
 #include "support/fake_driver.h"
 #include "fake_gpu.h"

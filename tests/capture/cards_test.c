@@ -9,8 +9,8 @@
  */
 #include "bench.h"
 
-#include "base/sysfs.h"
-#include "capture/cards.h"
+#include "base/base.h"
+#include "capture/capture.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -7,7 +7,7 @@
 #include "src/capturecaps.h"
 #include "src/capturechoice.h"
 
-#include "base/clock.h"
+#include "base/base.h"
 #include "capture/capture.h"
 #include "base/context.h"
 #include "src/src.h"

@@ -4,7 +4,7 @@
 /* What a driver says of its colours, in H.273's numbers: each of V4L2's words, and what it means to
  * leave one to the default; then on the way to a capture's info and its list of modes. */
 #include "bench.h"
-#include "capture/colorimetry.h"
+#include "capture/internal.h"
 #include "support/fake_driver.h"
 #include "support/check.h"
 

@@ -4,8 +4,7 @@
 /* gpudirectsrc on a card of the test's own, with two GPUs: one behind the same switch as the card,
  * and, before it in the driver's list, one in another NUMA node. With device=auto frames arrive on
  * the former where the elements downstream ask for its memory first, and else on the host. */
-#include "base/clock.h"
-#include "base/sysfs.h"
+#include "base/base.h"
 #include "capture/capture.h"
 #include "base/context.h"
 #include "src/src.h"

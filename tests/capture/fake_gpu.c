@@ -3,7 +3,7 @@
 
 #include "fake_gpu.h"
 
-#include "base/clock.h"
+#include "base/base.h"
 #include "support/check.h"
 
 #include <fcntl.h>

@@ -4,7 +4,7 @@
 /* Queues of an application's that work on captured frames by themselves. The fake GPU runs the
  * youngest queue first: where nothing orders two of them, the picture is wrong. */
 #include "bench.h"
-#include "capture/method.h"
+#include "capture/internal.h"
 #include "frame/frame.h"
 
 #include <unistd.h>

@@ -3,7 +3,7 @@
 
 /* V4L2's formats: their names, and where their planes lie when a driver gives its strides and
  * sizes. */
-#include "capture/formats.h"
+#include "capture/internal.h"
 #include "support/check.h"
 
 #include <linux/videodev2.h>

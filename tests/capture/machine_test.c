@@ -3,7 +3,7 @@
 
 /* The state machine of a capture: each state with each event, and what holds of all states that can
  * be reached. */
-#include "capture/machine.h"
+#include "capture/internal.h"
 #include "support/check.h"
 
 #include <stdlib.h>

@@ -3,7 +3,6 @@
 
 #include "target_ends.h"
 
-#include "target/markers.h"
 #include "target/target.h"
 
 #include <dirent.h>

@@ -6,7 +6,7 @@
 #ifndef GPUD_TESTS_TARGET_ENDS_H
 #define GPUD_TESTS_TARGET_ENDS_H
 
-#include "base/clock.h"
+#include "base/base.h"
 #include "support/check.h"
 #include "target_writer.h"
 

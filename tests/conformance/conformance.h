@@ -7,7 +7,7 @@
 #ifndef GPUD_CONFORMANCE_H
 #define GPUD_CONFORMANCE_H
 
-#include "base/clock.h"
+#include "base/base.h"
 #include "device/device.h"
 #include "hold.h"
 #include "support/auto.h"

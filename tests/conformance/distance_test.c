@@ -5,10 +5,8 @@
  * whose places are behind one switch, below one host bridge or in different NUMA nodes. The driver
  * in host memory is slow from GPU to GPU, and no NVML says how fast the detour is; or it lets no
  * GPU write another one. The route, and what is said of it at both ends, follow from the places. */
-#include "base/clock.h"
-#include "base/sysfs.h"
+#include "base/base.h"
 #include "device/device.h"
-#include "route/place.h"
 #include "route/route.h"
 #include "support/check.h"
 #include "support/host.h"

@@ -4,7 +4,7 @@
 /* A receiver whose driver refuses the sender's memory, at the first format or at a later one, gets
  * its frames through the host, beside one that maps them. The first frame of the format is
  * submitted while the two still agree on that. Linked with --wrap=gpud_vulkan_import. */
-#include "device/vulkan/share.h"
+#include "device/vulkan/vulkan.h"
 
 #include "support/check.h"
 #include "support/make.h"

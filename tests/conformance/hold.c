@@ -4,9 +4,9 @@
 #include "hold.h"
 
 #include "support/check.h"
-#include "base/clock.h"
+#include "base/base.h"
 #include "device/opencl/opencl.h"
-#include "device/vulkan/command.h"
+#include "device/vulkan/vulkan.h"
 
 #include <dlfcn.h>
 #include <string.h>

@@ -6,12 +6,12 @@
  * in several processes, and every byte is compared. */
 #include "app_vulkan.h"
 
-#include "base/clock.h"
+#include "base/base.h"
 #include "device/device.h"
 #include "route/route.h"
-#include "stream/receiver/state.h"
-#include "stream/sender/delivery.h"
-#include "stream/shared/image.h"
+#include "stream/receiver/receiver.h"
+#include "stream/sender/sender.h"
+#include "stream/shared/shared.h"
 #include "support/check.h"
 #include "support/make.h"
 #include "support/peer.h"

@@ -8,9 +8,9 @@
 #include "hold.h"
 #include "relay.h"
 
-#include "base/clock.h"
-#include "stream/receiver/state.h"
-#include "stream/sender/state.h"
+#include "base/base.h"
+#include "stream/receiver/receiver.h"
+#include "stream/sender/sender.h"
 #include "support/copies.h"
 #include "support/check.h"
 #include "support/make.h"

@@ -4,9 +4,9 @@
 /* left DEVICE: a sender is killed with frames published whose copies its device has not made. The
  * first of them that the receiver maps reveals that the sender is dead. It does not wait for the
  * others: each wait would delay the next sender's first picture. */
-#include "base/clock.h"
+#include "base/base.h"
 #include "hold.h"
-#include "stream/sender/state.h"
+#include "stream/sender/sender.h"
 #include "support/check.h"
 #include "support/make.h"
 #include "support/media.h"

@@ -5,7 +5,7 @@
 #include "conformance.h"
 
 #include "device/opencl/opencl.h"
-#include "device/vulkan/block.h"
+#include "device/vulkan/vulkan.h"
 #include "support/make.h"
 
 #include <dlfcn.h>

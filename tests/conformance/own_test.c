@@ -5,9 +5,9 @@
  * one that is given back too early is written again at once. */
 #include "hold.h"
 
-#include "base/clock.h"
-#include "stream/receiver/state.h"
-#include "stream/sender/state.h"
+#include "base/base.h"
+#include "stream/receiver/receiver.h"
+#include "stream/sender/sender.h"
 #include "support/copies.h"
 #include "support/check.h"
 #include "support/make.h"
@@ -196,7 +196,7 @@ static struct gpud_frame *draw(struct scene *scene, uint64_t number)
     return frame;
 }
 
-static void send(struct scene *scene, uint64_t number)
+static void send_frame(struct scene *scene, uint64_t number)
 {
     SEND_LENT(scene->sender, &scene->layout, number);
 }
@@ -266,7 +266,7 @@ static void late_sender(struct scene *scene)
     void *data;
     open_link(scene);
     for (uint64_t number = 20; number < 24; number++) {
-        send(scene, number);
+        send_frame(scene, number);
         frame = take(scene->receiver);
         check_bytes(scene, frame, number);
         gpud_frame_release(&frame);
@@ -297,7 +297,7 @@ static void late_copies(struct scene *scene)
     open_link(scene);
     struct conformance_hold *hold = conformance_hold_queue(scene->receiver->queue);
     for (uint64_t n = 0; n < SLOTS; n++) {
-        send(scene, 30 + n);
+        send_frame(scene, 30 + n);
         frame[n] = take(scene->receiver);
     }
     for (uint64_t n = 0; hold && n < 3; n++) {
@@ -326,7 +326,7 @@ static void formats(struct scene *scene)
     unsigned before = atomic_load(&scene->made);
     struct gpud_layout first = scene->layout;
     open_link(scene);
-    send(scene, 40);
+    send_frame(scene, 40);
     struct gpud_frame *kept = take(scene->receiver);
     scene->layout = LAYOUT("NV12", 1366, 766, 0);
     WORKS(gpud_sender_configure(scene->sender, PICTURE(&scene->layout), &e));
@@ -337,7 +337,7 @@ static void formats(struct scene *scene)
     }
     connect_to(scene, scene->receiver, 1);
     for (uint64_t number = 41; number < 47; number++) {
-        send(scene, number);
+        send_frame(scene, number);
         struct gpud_frame *frame = take(scene->receiver);
         check_place(scene, frame);
         check_bytes(scene, frame, number);
@@ -350,7 +350,7 @@ static void formats(struct scene *scene)
     expect_gone(scene, before + SLOTS);
 
     /* And without the receiver, once the bytes have come (else: lost()). */
-    send(scene, 47);
+    send_frame(scene, 47);
     kept = take(scene->receiver);
     check_bytes(scene, kept, 47);
     gpud_receiver_destroy(&scene->receiver);
@@ -370,7 +370,7 @@ static void lost(struct scene *scene)
     void *data;
     open_link(scene);
     /* Kept, but copied: the next frame goes by the same entry of the link into another slot. */
-    send(scene, 49);
+    send_frame(scene, 49);
     struct gpud_frame *kept = take(scene->receiver);
     check_bytes(scene, kept, 49);
     struct gpud_frame *sent = draw(scene, 50);
@@ -430,7 +430,7 @@ static void refusals(struct scene *scene)
         scene->receiver = open_receiver(scene, true);
         for (int again = 0; again < 2; again++) {
             EXPECT(faults[i].status, faults[i].text, next_status(scene->receiver, &e));
-            send(scene, ++number);
+            send_frame(scene, ++number);
             struct gpud_frame *frame = take(other);
             gpud_frame_release(&frame);
         }
@@ -438,7 +438,7 @@ static void refusals(struct scene *scene)
         scene->fault = NO_FAULT;
         scene->asked = 0;
         connect_to(scene, scene->receiver, 2);
-        send(scene, ++number);
+        send_frame(scene, ++number);
         struct gpud_frame *frame = take(scene->receiver);
         check_place(scene, frame);
         check_bytes(scene, frame, number);

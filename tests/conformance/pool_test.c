@@ -7,7 +7,7 @@
 #include "conformance.h"
 #include "hold.h"
 
-#include "stream/sender/pool.h"
+#include "stream/sender/sender.h"
 
 #include <string.h>
 #include <unistd.h>

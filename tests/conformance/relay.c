@@ -6,7 +6,7 @@
 #include "support/make.h"
 #include "support/peer.h"
 
-#include "base/clock.h"
+#include "base/base.h"
 #include "support/check.h"
 #include "support/media.h"
 #include "support/picture.h"

@@ -5,7 +5,7 @@
  * a core whose signals are good for ten frames only, in every process of the test. No frame may be
  * lost over it, and the application must not be told of a format that did not change more often
  * than epochs changed. */
-#include "stream/sender/transport.h"
+#include "stream/sender/sender.h"
 #include "support/check.h"
 #include "support/make.h"
 #include "support/media.h"

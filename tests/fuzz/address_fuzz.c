@@ -5,9 +5,9 @@
  * said, and leads back to the address; of a network card it is an address again, which means the
  * same and is already as it should be written. */
 #include "fuzz.h"
-#include "wire/channel.h"
-#include "wire/rdma/address.h"
-#include "wire/unix/resolve.h"
+#include "wire/wire.h"
+#include "wire/rdma/rdma.h"
+#include "wire/unix/unix.h"
 
 #include <stdlib.h>
 #include <string.h>

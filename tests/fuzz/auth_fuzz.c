@@ -6,7 +6,7 @@
  * by a proof of the other one, with the same key, of the same two nonces and in the same context.
  * Left alone, both ends are done, or both say why not. */
 #include "fuzz.h"
-#include "wire/auth.h"
+#include "wire/wire.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,9 +3,9 @@
 
 /* A peer's private data of rdma_cm connections: what decodes encodes to the same bytes again, and a
  * refusal becomes a text that is safe for a terminal. */
-#include "base/text.h"
+#include "base/base.h"
 #include "fuzz.h"
-#include "wire/rdma/private_data.h"
+#include "wire/rdma/rdma.h"
 
 #include <stdlib.h>
 #include <string.h>

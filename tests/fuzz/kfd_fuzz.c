@@ -4,7 +4,7 @@
 /* Files of amdkfd: values that are read are within bounds, independent of the text's address, and
  * from its lines; a refusal has a reason, and changes nothing. */
 #include "fuzz.h"
-#include "topology/kfd.h"
+#include "topology/topology.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 
 /* Layouts: what passes the check really stays inside its size, by arithmetic that cannot overflow.
  */
-#include "frame/layout.h"
+#include "frame/frame.h"
 #include "fuzz.h"
 
 #include <stdlib.h>

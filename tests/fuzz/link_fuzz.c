@@ -8,13 +8,9 @@
 #include "network.h"
 #include "route/route.h"
 #include "stateful.h"
-#include "stream/sender/handshake.h"
-#include "stream/sender/listener.h"
-#include "stream/sender/newcomer.h"
-#include "stream/sender/receivers.h"
+#include "stream/sender/sender.h"
 #include "watch.h"
-#include "wire/unix/channel.h"
-#include "wire/unix/socket.h"
+#include "wire/unix/unix.h"
 #include "support/media.h"
 
 #include <poll.h>

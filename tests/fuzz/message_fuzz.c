@@ -4,7 +4,7 @@
 /* Messages: the input is one. What decodes must encode again to as many bytes and in no less room,
  * and those decode to the same; only text is cleaned, once. message_seeds writes the corpus. */
 #include "fuzz.h"
-#include "wire/message.h"
+#include "wire/wire.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -6,10 +6,10 @@
 #ifndef GPUD_TESTS_FUZZ_NETWORK_H
 #define GPUD_TESTS_FUZZ_NETWORK_H
 
-#include "base/fd.h"
+#include "base/base.h"
 #include "support/copies.h"
-#include "wire/channel.h"
-#include "wire/unix/channel.h"
+#include "wire/wire.h"
+#include "wire/unix/unix.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>

@@ -6,7 +6,7 @@
  * leaves its array.
  */
 #include "fuzz.h"
-#include "wire/page.h"
+#include "wire/wire.h"
 
 #include <stdlib.h>
 #include <string.h>

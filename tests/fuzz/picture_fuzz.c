@@ -3,7 +3,7 @@
 
 /* The monitor's way from a sender's words to a JPEG: a media, and a frame that lies as its layout
  * says. The frame's bytes end where a page begins that nothing may touch, and begin behind one. */
-#include "base/error.h"
+#include "base/base.h"
 #include "frame/media/media.h"
 #include "fuzz.h"
 #include "gstpicture.h"

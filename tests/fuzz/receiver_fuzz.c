@@ -7,11 +7,10 @@
 #include "network.h"
 #include "route/route.h"
 #include "stateful.h"
-#include "stream/shared/pattern.h"
-#include "stream/receiver/connect.h"
+#include "stream/shared/shared.h"
+#include "stream/receiver/receiver.h"
 #include "watch.h"
-#include "wire/unix/channel.h"
-#include "wire/unix/socket.h"
+#include "wire/unix/unix.h"
 
 #define SLOTS 4
 #define LARGE_META_MAX 4096

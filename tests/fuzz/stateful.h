@@ -6,14 +6,12 @@
 #ifndef GPUD_TESTS_FUZZ_STATEFUL_H
 #define GPUD_TESTS_FUZZ_STATEFUL_H
 
-#include "base/clock.h"
-#include "base/fd.h"
+#include "base/base.h"
 #include "device/device.h"
 #include "fuzz.h"
 #include "support/count.h"
 #include "support/encode.h"
-#include "wire/message.h"
-#include "wire/page.h"
+#include "wire/wire.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -6,9 +6,7 @@
  * completes exactly once, arrivals are reported only within their ranges, and nothing follows the
  * end. */
 #include "fuzz.h"
-#include "transfer/completion.h"
-#include "transfer/connection.h"
-#include "transfer/references.h"
+#include "transfer/transfer.h"
 
 #include <stdlib.h>
 #include <string.h>

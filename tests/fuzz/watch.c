@@ -3,7 +3,7 @@
 
 #include "watch.h"
 
-#include "base/clock.h"
+#include "base/base.h"
 #include "support/count.h"
 
 #include <malloc.h>

@@ -3,8 +3,7 @@
 
 #include "child.h"
 
-#include "base/sleep.h"
-#include "base/stop.h"
+#include "base/base.h"
 #include "cell.h"
 #include "programme.h"
 #include "support/check.h"

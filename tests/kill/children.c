@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-#include "base/sleep.h"
+#include "base/base.h"
 #include "cell.h"
 #include "support/check.h"
 

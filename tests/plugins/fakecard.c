@@ -3,7 +3,7 @@
 
 #include "fakecard.h"
 
-#include "capture/v4l2.h"
+#include "capture/internal.h"
 #include "base/context.h"
 #include "sink/sink.h"
 #include "src/src.h"

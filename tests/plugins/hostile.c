@@ -4,7 +4,7 @@
 /* gpudirectsrc in a harness, and on its address a scripted sender. */
 #include "hostile.h"
 
-#include "base/fd.h"
+#include "base/base.h"
 #include "device/device.h"
 #include "support/picture.h"
 

@@ -6,9 +6,9 @@
  * does not grow. */
 #include "hostile.h"
 
-#include "base/fd.h"
+#include "base/base.h"
 #include "wire/event.h"
-#include "wire/unix/socket.h"
+#include "wire/unix/unix.h"
 
 #include <inttypes.h>
 #include <string.h>

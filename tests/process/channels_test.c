@@ -4,14 +4,13 @@
 /* Listing channels: all are found, also those on other paths; those that are stopped, hang or lie
  * are listed with a reason, and delay no query; and queries do not disturb a stream. */
 #include "background.h"
-#include "frame/layout.h"
-#include "stream/sender/admission.h"
+#include "frame/frame.h"
+#include "stream/sender/sender.h"
 #include "support/check.h"
 #include "support/encode.h"
 #include "support/make.h"
 #include "support/raw.h"
-#include "wire/unix/received.h"
-#include "wire/unix/socket.h"
+#include "wire/unix/unix.h"
 
 #include <errno.h>
 #include <inttypes.h>

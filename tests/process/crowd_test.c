@@ -12,7 +12,7 @@
 #include "support/media.h"
 #include "support/peer.h"
 #include "support/raw.h"
-#include "wire/unix/socket.h"
+#include "wire/unix/unix.h"
 
 #include <sched.h>
 #include <signal.h>

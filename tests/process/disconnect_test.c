@@ -4,8 +4,8 @@
 /* The end of a connection: closing one with unread messages makes the kernel reset it, and what its
  * owner sent before must still arrive. Also, a peer of another process cannot pass for one of this
  * process. */
-#include "base/fd.h"
-#include "stream/sender/state.h"
+#include "base/base.h"
+#include "stream/sender/sender.h"
 #include "support/check.h"
 #include "support/make.h"
 #include "support/media.h"

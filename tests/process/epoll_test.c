@@ -4,7 +4,7 @@
 /* Both ends in loops of the application's: nothing is called with a timeout, and what there is to
  * do is shown by a descriptor alone. Nothing is lost, no side misses an event, and none wakes
  * repeatedly without one. epoll_test [device of the sender] [device of the receiver] */
-#include "base/clock.h"
+#include "base/base.h"
 #include "support/check.h"
 #include "support/make.h"
 #include "support/media.h"

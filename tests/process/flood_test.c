@@ -5,10 +5,10 @@
  * sender, floods it with messages and connections, and exhausts its descriptors. The honest
  * receiver beside it loses no frame. */
 #include "background.h"
-#include "stream/sender/admission.h"
+#include "stream/sender/sender.h"
 #include "support/check.h"
 #include "support/raw.h"
-#include "wire/unix/socket.h"
+#include "wire/unix/unix.h"
 
 #include <errno.h>
 #include <fcntl.h>

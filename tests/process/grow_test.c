@@ -5,7 +5,7 @@
  * for which the system may have no room at the moment. The one that joins waits for that, or is
  * refused; streaming receivers lose nothing. Linked with --wrap=sendmsg. */
 #include "background.h"
-#include "base/fd.h"
+#include "base/base.h"
 #include "support/check.h"
 #include "support/count.h"
 #include "support/make.h"

@@ -4,7 +4,7 @@
 /* Death and silence at every step of the handshake, on both sides: the survivor streams, or
  * connects to the next peer, and a silent peer is dropped at its deadline, with a reason. */
 #include "background.h"
-#include "base/fd.h"
+#include "base/base.h"
 #include "support/check.h"
 #include "support/make.h"
 #include "support/media.h"

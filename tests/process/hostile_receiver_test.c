@@ -5,7 +5,7 @@
  * honest receiver at the same time. Each ends its own connection, with a reason in the log;
  * the honest one loses no frame, nothing hangs, nothing is left open. */
 #include "background.h"
-#include "base/fd.h"
+#include "base/base.h"
 #include "support/check.h"
 #include "support/encode.h"
 #include "support/raw.h"

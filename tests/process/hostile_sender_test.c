@@ -5,7 +5,7 @@
  * refused with a reason, within a bounded time; the receiver then connects to the next sender,
  * and nothing is left open. */
 #include "acquirer.h"
-#include "base/fd.h"
+#include "base/base.h"
 #include "support/encode.h"
 #include "support/peer.h"
 

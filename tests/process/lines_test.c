@@ -6,9 +6,9 @@
  * gives a frame up, or says nonsense about its lines. Where the frames are copied, the rows come in
  * steps. Arguments: the writer's device, the readers', the route, and `own` where the readers have
  * memory of their own. */
-#include "frame/rows.h"
-#include "stream/receiver/session.h"
-#include "stream/sender/delivery.h"
+#include "frame/frame.h"
+#include "stream/receiver/receiver.h"
+#include "stream/sender/sender.h"
 #include "support/check.h"
 #include "support/copies.h"
 #include "support/make.h"

@@ -5,7 +5,7 @@
  * connects, leaves and lies, while each call of the C library that blocks, maps or frees, each
  * line of the log and each callback checks that its thread does not hold the lock. */
 #include "background.h"
-#include "stream/sender/state.h"
+#include "stream/sender/sender.h"
 #include "support/check.h"
 
 #include <poll.h>

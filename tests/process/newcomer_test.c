@@ -6,7 +6,7 @@
  * of a Unix socket takes that long. */
 #include "background.h"
 #include "support/check.h"
-#include "wire/unix/channel.h"
+#include "wire/unix/unix.h"
 
 #define PROOF (3 * GPUD_SEC) /* a HELLO has 2 s */
 

@@ -10,9 +10,9 @@
 #include "support/check.h"
 #include "support/gpu.h"
 #include "support/peer.h"
-#include "base/fd.h"
-#include "stream/shared/watchdog.h"
-#include "wire/unix/channel.h"
+#include "base/base.h"
+#include "stream/shared/shared.h"
+#include "wire/unix/unix.h"
 
 #include <sys/socket.h>
 

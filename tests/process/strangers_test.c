@@ -9,7 +9,7 @@
 #include "support/media.h"
 #include "support/peer.h"
 #include "support/raw.h"
-#include "wire/unix/socket.h"
+#include "wire/unix/unix.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -6,12 +6,12 @@
  * not accept them as senders either. If both ends admit others, these get the pictures, but cannot
  * write them. */
 #include "background.h"
-#include "stream/sender/admission.h"
+#include "stream/sender/sender.h"
 #include "support/check.h"
 #include "support/make.h"
 #include "support/media.h"
 #include "support/raw.h"
-#include "wire/unix/socket.h"
+#include "wire/unix/unix.h"
 
 #include <dlfcn.h>
 #include <errno.h>

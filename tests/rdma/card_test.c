@@ -4,11 +4,10 @@
 /* Differences between cards: their capacities, and their access to a device's memory. */
 #include "fake_card.h"
 
-#include "base/clock.h"
-#include "device/cuda/api.h"
+#include "base/base.h"
+#include "device/cuda/cuda.h"
 #include "device/device.h"
 #include "device/rdma/internal.h"
-#include "base/sysfs.h"
 #include "support/check.h"
 #include "support/count.h"
 #include "support/make.h"

@@ -4,7 +4,7 @@
 /* Network interfaces without a card, every address, and a card that is taken out and comes back. */
 #include "channels.h"
 
-#include "base/fd.h"
+#include "base/base.h"
 
 #include <errno.h>
 

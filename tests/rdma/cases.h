@@ -5,7 +5,7 @@
 #ifndef GPUD_TESTS_RDMA_CASES_H
 #define GPUD_TESTS_RDMA_CASES_H
 
-#include "base/clock.h"
+#include "base/base.h"
 #include "device/rdma/rdma.h"
 #include "support/check.h"
 

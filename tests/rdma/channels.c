@@ -3,8 +3,8 @@
 
 #include "channels.h"
 
-#include "base/fd.h"
-#include "wire/rdma/state.h"
+#include "base/base.h"
+#include "wire/rdma/rdma.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -5,9 +5,9 @@
 #ifndef GPUD_RDMA_CHANNELS_H
 #define GPUD_RDMA_CHANNELS_H
 
-#include "base/clock.h"
+#include "base/base.h"
 #include "support/check.h"
-#include "wire/channel.h"
+#include "wire/wire.h"
 
 #define PATIENCE (60 * GPUD_SEC)
 

@@ -4,8 +4,8 @@
 /* Connecting: addresses, admission, and the reasons of refusals. */
 #include "channels.h"
 
-#include "base/fd.h"
-#include "wire/rdma/state.h"
+#include "base/base.h"
+#include "wire/rdma/rdma.h"
 
 #include <gpudirect/channel.h>
 

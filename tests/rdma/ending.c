@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* Links that end, or change, or have a peer that breaks the rules; and sides that poll. */
-#include "base/fd.h"
+#include "base/base.h"
 #include "link.h"
 #include "support/count.h"
 

@@ -3,8 +3,7 @@
 
 #include "lines.h"
 
-#include "wire/rdma/state.h"
-#include "wire/rdma/verbs.h"
+#include "wire/rdma/rdma.h"
 
 static struct gpud_context *context;
 static struct gpud_verbs_ops verbs;

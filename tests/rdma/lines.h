@@ -9,9 +9,7 @@
 #include "fake_card.h"
 
 #include "support/check.h"
-#include "transfer/completion.h"
-#include "transfer/connection.h"
-#include "transfer/references.h"
+#include "transfer/transfer.h"
 
 #define SIZE UINT64_C(65536)
 

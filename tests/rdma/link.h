@@ -8,8 +8,8 @@
 
 #include "channels.h"
 #include "device/device.h"
-#include "frame/ring.h"
-#include "wire/remote.h"
+#include "frame/frame.h"
+#include "wire/wire.h"
 
 #define ENTRIES 4
 

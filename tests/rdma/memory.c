@@ -5,7 +5,7 @@
 #include "cases.h"
 
 #include "device/device.h"
-#include "base/sysfs.h"
+#include "base/base.h"
 #include "support/make.h"
 
 #include <sys/stat.h>

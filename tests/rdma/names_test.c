@@ -5,10 +5,9 @@
  * in their order, in as many answers as that takes; and that a stream is no channel. */
 #include "fake_cm.h"
 
-#include "base/clock.h"
+#include "base/base.h"
 #include "support/check.h"
-#include "wire/rdma/listen.h"
-#include "wire/rdma/private_data.h"
+#include "wire/rdma/rdma.h"
 
 #include <dirent.h>
 

@@ -6,12 +6,11 @@
  * with a reason, a peer with the key is admitted meanwhile, and nothing leaks. */
 #include "fake_cm.h"
 
-#include "base/clock.h"
+#include "base/base.h"
 #include "support/check.h"
 #include "support/count.h"
-#include "wire/auth.h"
-#include "wire/rdma/listen.h"
-#include "wire/rdma/private_data.h"
+#include "wire/wire.h"
+#include "wire/rdma/rdma.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

@@ -7,10 +7,10 @@
  * pair. */
 #include "fake_cm.h"
 
-#include "base/clock.h"
+#include "base/base.h"
 #include "support/check.h"
-#include "wire/channel.h"
-#include "wire/rdma/private_data.h"
+#include "wire/wire.h"
+#include "wire/rdma/rdma.h"
 
 #include <poll.h>
 

@@ -5,7 +5,7 @@
  * the port was killed or has ended. */
 #include "channels.h"
 
-#include "base/fd.h"
+#include "base/base.h"
 
 #include <gpudirect/channel.h>
 

@@ -3,11 +3,10 @@
 
 #include "support/copies.h"
 
-#include "base/fd.h"
-#include "base/host.h"
+#include "base/base.h"
 #include "support/check.h"
-#include "wire/channel.h"
-#include "wire/unix/channel.h"
+#include "wire/wire.h"
+#include "wire/unix/unix.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -5,7 +5,7 @@
 #ifndef GPUD_TESTS_ENCODE_H
 #define GPUD_TESTS_ENCODE_H
 
-#include "wire/message.h"
+#include "wire/wire.h"
 
 #include <string.h>
 

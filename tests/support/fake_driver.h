@@ -7,7 +7,7 @@
 #ifndef GPUD_TESTS_FAKE_DRIVER_H
 #define GPUD_TESTS_FAKE_DRIVER_H
 
-#include "capture/v4l2.h"
+#include "capture/internal.h"
 
 #include <linux/videodev2.h>
 #include <pthread.h>

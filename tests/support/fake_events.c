@@ -4,7 +4,7 @@
 /* Events of the fake driver: frames arrive, the card is unplugged. */
 #include "support/fake_driver.h"
 
-#include "base/clock.h"
+#include "base/base.h"
 #include "support/check.h"
 
 #include <unistd.h>

@@ -4,15 +4,15 @@
 #include "support/make.h"
 #include "support/raw.h"
 
-#include "base/fd.h"
+#include "base/base.h"
 #include "device/device.h"
 #include "route/route.h"
-#include "stream/shared/pattern.h"
+#include "stream/shared/shared.h"
 #include "support/check.h"
 #include "support/encode.h"
 #include "support/peer.h"
 #include "support/picture.h"
-#include "wire/unix/socket.h"
+#include "wire/unix/unix.h"
 
 #include <errno.h>
 #include <fcntl.h>

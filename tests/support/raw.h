@@ -7,8 +7,7 @@
 #ifndef GPUD_TESTS_RAW_H
 #define GPUD_TESTS_RAW_H
 
-#include "wire/channel.h"
-#include "wire/page.h"
+#include "wire/wire.h"
 
 /* --- a receiver ------------------------------------------------------------------------------- */
 

@@ -3,7 +3,7 @@
 
 /* Linked with the objects of gpudirect-info: it then sees the network cards of a made-up host, the
  * files of which lie below $GPUDIRECT_HOST. */
-#include "base/sysfs.h"
+#include "base/base.h"
 
 #include <stdlib.h>
 

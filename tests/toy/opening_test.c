@@ -4,7 +4,7 @@
 /* A driver that takes long to open: meanwhile devices that are open are found, others are opened,
  * memory is shared by pointer, a link is made and frames go over it. Two threads that open one
  * device get the same one, which is opened once. */
-#include "base/clock.h"
+#include "base/base.h"
 #include "device/device.h"
 #include "support/check.h"
 #include "support/media.h"

@@ -6,7 +6,6 @@
  * meson.build. A kind of the library also has a number and a struct in <gpudirect/media.h>; this
  * one uses that of data. */
 #include "frame/media/media.h"
-#include "frame/media/text.h"
 
 #include <string.h>
 

@@ -4,8 +4,8 @@
 /* toy: a route that no machine needs, into pages of a receiver on the host. What passes the suite
  * of the routes here shows how little a new one needs elsewhere: its line in the table of select.c,
  * by GPUD_TEST_ROUTE here, and its line in meson.build. */
-#include "device/ops.h"
-#include "route/ops.h"
+#include "device/device.h"
+#include "route/route.h"
 
 #include <string.h>
 

@@ -4,11 +4,9 @@
 /* toy:0, a device of a vendor that does not exist. Its memory is pages of its own and its CPU
  * copies, as the host's; but it is not the host, and nothing outside this folder knows of it. What
  * passes the conformance suites here shows how little a new backend needs elsewhere: its line in
- * the table of device/backends.h, which is given on the command line here, and one line in
+ * the table of device/device.h, which is given on the command line here, and one line in
  * meson.build. The test "toy-lines" counts them. */
-#include "base/fd.h"
-#include "base/sleep.h"
-#include "device/backends.h"
+#include "base/base.h"
 #include "device/device.h"
 #include "toy.h"
 

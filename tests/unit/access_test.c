@@ -3,10 +3,9 @@
 
 /* Admission of users: the valid values, the permissions of the socket's file and its folders,
  * and the identity of a peer. process-users tests two users. */
-#include "base/fd.h"
-#include "base/host.h"
+#include "base/base.h"
 #include "support/check.h"
-#include "wire/unix/socket.h"
+#include "wire/unix/unix.h"
 
 #include <errno.h>
 #include <fcntl.h>

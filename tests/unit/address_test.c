@@ -3,15 +3,10 @@
 
 /* Addresses and how a path is claimed: good and bad names, directories that are not private,
  * sockets left by dead processes, those of live ones, and many threads that want the same one. */
-#include "base/clock.h"
-#include "base/directory.h"
-#include "base/fd.h"
+#include "base/base.h"
 #include "support/check.h"
 #include "support/count.h"
-#include "wire/unix/hint.h"
-#include "wire/unix/lock.h"
-#include "wire/unix/resolve.h"
-#include "wire/unix/socket.h"
+#include "wire/unix/unix.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -7,7 +7,7 @@
 #define GPUD_TESTS_AUTH_ENDS_H
 
 #include "support/check.h"
-#include "wire/auth.h"
+#include "wire/wire.h"
 
 #include <errno.h>
 #include <sys/mman.h>

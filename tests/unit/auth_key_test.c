@@ -4,7 +4,7 @@
 /* Key files: valid keys, and the reasons for refusing others. Addresses on which a sender may
  * listen without a key. */
 #include "support/check.h"
-#include "wire/auth.h"
+#include "wire/wire.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

@@ -3,10 +3,10 @@
 
 /* The contract of channels, on Unix sockets: the peer's identity, messages, the end of a channel
  * and its cause, and that an answer fits into the buffer before the peer reads. */
-#include "base/clock.h"
+#include "base/base.h"
 #include "messages.h"
 #include "support/check.h"
-#include "wire/channel.h"
+#include "wire/wire.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -3,7 +3,7 @@
 
 /* Shared memory: a peer's memory is mapped only if no access to it can kill this process; the rest
  * is refused with a reason. */
-#include "base/fd.h"
+#include "base/base.h"
 #include "support/check.h"
 
 #include <errno.h>

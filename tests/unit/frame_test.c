@@ -3,7 +3,7 @@
 
 /* Frames in the application's own memory: what may be wrapped, mapped and described, and the life
  * of the memory. */
-#include "base/clock.h"
+#include "base/base.h"
 #include "support/check.h"
 #include "support/make.h"
 #include <gpudirect/gpudirect.h>

@@ -7,7 +7,7 @@
 #include "support/make.h"
 #include "support/media.h"
 
-#include "group/freeze.h"
+#include "group/group.h"
 
 #include <sys/mman.h>
 #include <sys/stat.h>

@@ -4,7 +4,7 @@
 /* AMD's GPUs and the links between them as amdkfd reports them: two hives of MI210 as they should
  * be, and each fault that they can have. Files that say "EPERM" are not readable for this process.
  */
-#include "topology/kfd.h"
+#include "topology/topology.h"
 
 #include "device/device.h"
 #include "route/route.h"

@@ -3,7 +3,7 @@
 
 /* The arithmetic of planes: the formats against their definitions written out by hand, at even and
  * odd sizes, and every layout that does not fit or does not add up. */
-#include "frame/layout.h"
+#include "frame/frame.h"
 #include "support/check.h"
 #include "support/make.h"
 

@@ -3,7 +3,7 @@
 
 /* The order of locks is checked: each violation aborts a process with a message. And a lock with
  * priority inheritance gives its waiter's priority to the thread that holds it. */
-#include "base/lock.h"
+#include "base/base.h"
 #include "support/check.h"
 #include "support/make.h"
 

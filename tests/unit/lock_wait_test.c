@@ -3,10 +3,9 @@
 
 /* Waiting for the lock of an address: every end of its holder is an event, and of many that wait
  * each gets it in turn. */
-#include "base/clock.h"
-#include "base/fd.h"
+#include "base/base.h"
 #include "support/check.h"
-#include "wire/unix/lock.h"
+#include "wire/unix/unix.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -3,8 +3,7 @@
 
 /* A log is not flooded: the lines per second are limited, and suppressed lines are counted, each
  * once, with any number of threads. Errors are always printed. */
-#include "base/clock.h"
-#include "base/log.h"
+#include "base/base.h"
 #include "support/check.h"
 
 #include <pthread.h>

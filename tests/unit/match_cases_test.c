@@ -5,7 +5,7 @@
  * frames that are broken, history, rates that are no whole milliseconds. */
 #include "support/check.h"
 
-#include "group/match.h"
+#include "group/group.h"
 
 #define DURATION (20 * GPUD_MSEC)
 #define HOUR (3600 * GPUD_SEC)

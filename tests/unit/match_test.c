@@ -6,7 +6,7 @@
  * that is reached the rules of group.h hold. */
 #include "support/check.h"
 
-#include "group/match.h"
+#include "group/group.h"
 
 #define DURATION (20 * GPUD_MSEC)
 #define GAP_PATIENCE (10 * DURATION)

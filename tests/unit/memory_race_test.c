@@ -4,7 +4,7 @@
 /* A memory is shared by pointer while another thread drops a reference to it: the last reference
  * takes it out of the table of what is shared. That thread is stopped where it has looked at the
  * memory, and has not dropped its reference yet. */
-#include "base/stop.h"
+#include "base/base.h"
 #include "device/device.h"
 #include "support/check.h"
 #include "support/make.h"

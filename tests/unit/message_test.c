@@ -7,7 +7,7 @@
 #include "frame/media/media.h"
 #include "support/check.h"
 #include "support/encode.h"
-#include "wire/message.h"
+#include "wire/wire.h"
 
 #include <sys/mman.h>
 

@@ -6,7 +6,7 @@
 #define GPUD_TESTS_MESSAGES_H
 
 #include "fill.h"
-#include "wire/message.h"
+#include "wire/wire.h"
 
 #include <string.h>
 

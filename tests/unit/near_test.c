@@ -4,15 +4,15 @@
 /* Of several GPUs of a kind the one is taken that is nearest to a card: the machine of
  * topology.xml, with cuda:0 on the second socket, cuda:1 beside a switch on the first, and cuda:2
  * and cuda:3 behind it, as is a network card. */
-#include "topology/near.h"
+#include "topology/topology.h"
 
-#include "base/sysfs.h"
-#include "capture/cards.h"
+#include "base/base.h"
+#include "capture/capture.h"
 #include "support/check.h"
 #include "support/host.h"
 #include "support/make.h"
 #include "support/peer.h"
-#include "wire/channel.h"
+#include "wire/wire.h"
 #include <gpudirect/receiver.h>
 
 #include <errno.h>

@@ -5,13 +5,12 @@
  * them. */
 #include <gpudirect/network.h>
 
-#include "device/backends.h"
-#include "device/rdma/ability.h"
-#include "device/rdma/host.h"
-#include "base/sysfs.h"
+#include "device/device.h"
+#include "device/rdma/internal.h"
+#include "base/base.h"
 #include "support/check.h"
 #include "support/network.h"
-#include "wire/channel.h"
+#include "wire/wire.h"
 
 #include <errno.h>
 #include <sys/resource.h>

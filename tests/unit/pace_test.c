@@ -3,7 +3,7 @@
 
 /* Whether steady events are expected when they come, at little cost, and others not at all. The
  * times are made up: nothing here depends on the machine. */
-#include "base/pace.h"
+#include "base/base.h"
 #include "support/check.h"
 
 #include <stdlib.h>

@@ -6,7 +6,7 @@
 #define GPUD_UNIT_PAGE_ENDS_H
 
 #include "support/check.h"
-#include "wire/page.h"
+#include "wire/wire.h"
 
 #include <sys/mman.h>
 

@@ -4,7 +4,7 @@
 /* The ring page under drop-oldest: the sender takes back while the receiver claims. And under a
  * sender that rewrites descriptors while they are read: what was checked is what the receiver has.
  * The thread sanitizer reports a plain read of such a word. */
-#include "base/clock.h"
+#include "base/base.h"
 #include "page_ends.h"
 
 #include <pthread.h>

@@ -4,7 +4,7 @@
 /* The canary's pattern detects the faults that it is for: nothing written, a shifted or short copy,
  * a single wrong byte in what it covers, the pattern of another test; and it never writes past the
  * frame. */
-#include "stream/shared/pattern.h"
+#include "stream/shared/shared.h"
 #include "support/check.h"
 
 #define ROOM (UINT64_C(1) << 20)

@@ -3,11 +3,10 @@
 
 /* The effect of two GPUs' locations on the route between them: behind one switch, below one host
  * bridge, and in different NUMA nodes of the machine of topology.xml. */
-#include "topology/place.h"
+#include "topology/topology.h"
 
-#include "base/sysfs.h"
+#include "base/base.h"
 #include "device/device.h"
-#include "route/place.h"
 #include "route/route.h"
 #include "support/check.h"
 #include "support/host.h"

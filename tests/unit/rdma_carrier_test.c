@@ -5,8 +5,7 @@
  * side is ever taken for a liar, no message comes behind a frame that it was counted before, and a
  * notice follows what it is about. The card is this test's: it delivers as it pleases, in order. */
 #include "support/check.h"
-#include "wire/rdma/publish.h"
-#include "wire/rdma/wake.h"
+#include "wire/rdma/rdma.h"
 
 #include <sys/mman.h>
 

@@ -4,7 +4,7 @@
 /* Parts of pictures: of one plane and of several, of even and odd heights, copied in steps of every
  * size between layouts of other strides. Each row is copied once, none before its time, and nothing
  * beside them. */
-#include "frame/rows.h"
+#include "frame/frame.h"
 #include "support/check.h"
 #include "support/make.h"
 

@@ -4,7 +4,7 @@
 /* Structs with a size: programs that were built with an older and with a newer release. */
 #include "support/check.h"
 #include "support/make.h"
-#include "base/sized.h"
+#include "base/base.h"
 #include <gpudirect/gpudirect.h>
 
 #include <stdalign.h>

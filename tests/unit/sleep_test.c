@@ -3,7 +3,7 @@
 
 /* Sleeping and waking: no wake is lost, none costs an unnecessary system call, and every wait
  * ends. */
-#include "base/sleep.h"
+#include "base/base.h"
 #include "support/check.h"
 #include "support/make.h"
 

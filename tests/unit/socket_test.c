@@ -3,11 +3,11 @@
 
 /* Messages with descriptors: they arrive, unexpected ones are closed, and a process without free
  * descriptors reports that. */
-#include "base/fd.h"
+#include "base/base.h"
 #include "support/check.h"
 #include "support/count.h"
 #include "support/encode.h"
-#include "wire/unix/socket.h"
+#include "wire/unix/unix.h"
 
 #include <errno.h>
 #include <sys/resource.h>

@@ -3,11 +3,9 @@
 
 /* Text of others is valid UTF-8 that cannot steer a terminal once it was cleaned, and whatever is
  * too long for its place is cut between two characters. */
-#include "base/error.h"
-#include "base/log.h"
-#include "base/text.h"
+#include "base/base.h"
 #include "support/check.h"
-#include "wire/unix/socket.h"
+#include "wire/unix/unix.h"
 
 static const struct {
     const char *what, *in, *out;

@@ -1,15 +1,112 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Opening and closing a GPU, and asking its driver about it. */
-#include "device/gpu/api.h"
+/* The driver, its tables and contexts. */
+#include "device/gpu/gpu.h"
 
-#include "device/gpu/bounce.h"
-#include "device/gpu/map.h"
-#include "device/gpu/share.h"
-#include "device/gpu/stream.h"
+#include "base/base.h"
 
+#include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+/* === driver ================================================================================== */
+/* Errors of a GPU's driver. */
+
+static enum gpud_status status_of(int result)
+{
+    switch (result) {
+    case GPUD_GPU_OUT_OF_MEMORY:
+        return GPUD_NO_MEMORY;
+    case GPUD_GPU_STUB_LIBRARY:
+    case GPUD_GPU_INSUFFICIENT_DRIVER:
+    case GPUD_GPU_NO_DEVICE:
+    case GPUD_GPU_INVALID_DEVICE:
+    case GPUD_GPU_SYSTEM_NOT_READY:
+    case GPUD_GPU_SYSTEM_DRIVER_MISMATCH:
+        return GPUD_NO_DEVICE;
+    case GPUD_GPU_NOT_PERMITTED:
+        return GPUD_NO_ACCESS;
+    case GPUD_GPU_NOT_SUPPORTED:
+        return GPUD_UNSUPPORTED;
+    default:
+        return GPUD_IO;
+    }
+}
+
+static enum gpud_status fail(const struct gpud_gpu_driver *driver, struct gpud_error *error,
+                             enum gpud_status status, int result, const char *format, va_list args)
+{
+    char text[160];
+    const char *name = driver->error_name(result);
+    gpud_text_format(text, sizeof(text), format, args);
+    return gpud_fail_native(error, status, driver->origin, result, "%s: %s (%d)", text,
+                            name ? name : "an error that the driver has no name for", result);
+}
+
+enum gpud_status gpud_gpu_fail(const struct gpud_gpu_driver *driver, struct gpud_error *error,
+                               int result, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    enum gpud_status status = fail(driver, error, status_of(result), result, format, args);
+    va_end(args);
+    return status;
+}
+
+enum gpud_status gpud_gpu_fail_as(const struct gpud_gpu_driver *driver, struct gpud_error *error,
+                                  enum gpud_status status, int result, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    fail(driver, error, status, result, format, args);
+    va_end(args);
+    return status;
+}
+
+/* === events ================================================================================== */
+/* Keeps unused events, because creating one costs more than launching a copy. */
+
+static void events_init(struct gpud_events *events, const struct gpud_gpu_driver *driver)
+{
+    events->driver = driver;
+    events->count = 0;
+    gpud_lock_init(&events->lock, GPUD_RANK_EVENTS);
+}
+
+static void events_finish(struct gpud_events *events)
+{
+    while (events->count)
+        events->driver->event_destroy(events->kept[--events->count]);
+    gpud_lock_destroy(&events->lock);
+}
+
+void *gpud_events_take(struct gpud_events *events, int *result)
+{
+    void *event = NULL;
+    gpud_lock_take(&events->lock);
+    if (events->count)
+        event = events->kept[--events->count];
+    gpud_lock_release(&events->lock);
+    if (!event && (*result = events->driver->event_create(&event, GPUD_GPU_EVENT_DISABLE_TIMING)))
+        return NULL;
+    return event;
+}
+
+void gpud_events_put(struct gpud_events *events, void *event)
+{
+    gpud_lock_take(&events->lock);
+    bool kept = events->count < GPUD_EVENTS_KEPT;
+    if (kept)
+        events->kept[events->count++] = event;
+    gpud_lock_release(&events->lock);
+    if (!kept)
+        events->driver->event_destroy(event);
+}
+
+/* === api ===================================================================================== */
+/* Opening and closing a GPU, and asking its driver about it. */
 
 /* --- opening and closing ------------------------------------------------------------------- */
 
@@ -54,7 +151,7 @@ enum gpud_status gpud_gpu_open(struct gpud_gpu *gpu, struct gpud_device *device,
     if (!gpu->granularity)
         device->caps &= ~(uint32_t)GPUD_CAP_SHARE;
     gpud_completion_thread_init(&gpu->completions, &gpud_gpu_async_ops, device);
-    gpud_events_init(&gpu->events, gpu->driver);
+    events_init(&gpu->events, gpu->driver);
     gpud_bounces_init(gpu);
     device->backend = gpu;
     return GPUD_OK;
@@ -73,7 +170,7 @@ bool gpud_gpu_close(struct gpud_gpu *gpu)
     gpu->driver->enter(gpu);
     gpud_bounces_finish(gpu);
     gpu->driver->stream_destroy(gpu->service);
-    gpud_events_finish(&gpu->events);
+    events_finish(&gpu->events);
     gpu->driver->leave(gpu);
     gpud_async_finish(&gpu->async);
     return true;
@@ -148,4 +245,139 @@ bool gpud_gpu_identify(const struct gpud_gpu_driver *driver, const char *kind, c
     else
         gpud_print(info->device, "%s:%d", kind, ordinal);
     return true;
+}
+
+/* === tables ================================================================================== */
+/* Counted operations that a driver does once a process: pinning a host page, and opening a peer's
+ * handle in a context. All calls are made between the driver's enter and leave. */
+
+/* --- pinned host pages --------------------------------------------------------------------- */
+
+struct gpud_pinned {
+    struct gpud_pinned *next;
+    char *start;
+    uint64_t size;
+    unsigned count;
+};
+
+bool gpud_pins_register(const struct gpud_gpu_driver *driver, void *pages, uint64_t size,
+                        bool read_only)
+{
+    unsigned flags = GPUD_GPU_REGISTER_PORTABLE | GPUD_GPU_REGISTER_MAPPED;
+    if (read_only && driver->read_only_flag &&
+        driver->mem_host_register(pages, size, flags | driver->read_only_flag) == 0)
+        return true;
+    return driver->mem_host_register(pages, size, flags) == 0;
+}
+
+bool gpud_pins_add(struct gpud_gpu_driver *driver, void *data, uint64_t size, bool read_only,
+                   struct gpud_pinned **pinned)
+{
+    struct gpud_pins *pins = &driver->pins;
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    struct gpud_pinned *range = malloc(sizeof(*range));
+    if (!range)
+        return false;
+    *range = (struct gpud_pinned){
+        .start = data,
+        .size = (size + page - 1) / page * page,
+        .count = 1,
+    };
+    gpud_lock_take(&pins->lock);
+    struct gpud_pinned *found = pins->first;
+    while (found &&
+           (found->start > range->start || found->start + found->size < range->start + range->size))
+        found = found->next;
+    if (found) {
+        found->count++;
+    } else if ((uintptr_t)data % page == 0 &&
+               gpud_pins_register(driver, range->start, range->size, read_only)) {
+        range->next = pins->first;
+        pins->first = found = range;
+        range = NULL;
+    }
+    gpud_lock_release(&pins->lock);
+    free(range);
+    *pinned = found;
+    return true;
+}
+
+void gpud_pins_remove(struct gpud_gpu_driver *driver, struct gpud_pinned *pinned)
+{
+    struct gpud_pins *pins = &driver->pins;
+    if (!pinned)
+        return;
+    gpud_lock_take(&pins->lock);
+    if (--pinned->count == 0) {
+        struct gpud_pinned **link = &pins->first;
+        while (*link != pinned)
+            link = &(*link)->next;
+        *link = pinned->next;
+        driver->mem_host_unregister(pinned->start);
+        free(pinned);
+    }
+    gpud_lock_release(&pins->lock);
+}
+
+/* --- opened handles ------------------------------------------------------------------------ */
+
+struct gpud_opened {
+    struct gpud_opened *next;
+    const void *context;
+    struct gpud_gpu_ipc handle;
+    uint64_t base;
+    unsigned count;
+};
+
+static struct gpud_opened *open_new(struct gpud_gpu_driver *driver, const void *context,
+                                    const struct gpud_gpu_ipc *handle, int *result)
+{
+    struct gpud_opened *made = calloc(1, sizeof(*made));
+    *result = made ? driver->ipc_open_mem_handle(&made->base, *handle, driver->ipc_flags)
+                   : GPUD_GPU_OUT_OF_MEMORY;
+    if (*result) {
+        free(made);
+        return NULL;
+    }
+    made->context = context;
+    made->handle = *handle;
+    made->next = driver->opens.first;
+    driver->opens.first = made;
+    return made;
+}
+
+int gpud_opens_add(struct gpud_gpu_driver *driver, const void *context,
+                   const struct gpud_gpu_ipc *handle, uint64_t *base)
+{
+    struct gpud_opens *opens = &driver->opens;
+    int result = 0;
+    gpud_lock_take(&opens->lock);
+    struct gpud_opened *found = opens->first;
+    while (found &&
+           (found->context != context || memcmp(&found->handle, handle, sizeof(*handle)) != 0))
+        found = found->next;
+    if (!found)
+        found = open_new(driver, context, handle, &result);
+    if (found) {
+        found->count++;
+        *base = found->base;
+    }
+    gpud_lock_release(&opens->lock);
+    return result;
+}
+
+void gpud_opens_remove(struct gpud_gpu_driver *driver, const void *context, uint64_t base)
+{
+    struct gpud_opens *opens = &driver->opens;
+    gpud_lock_take(&opens->lock);
+    struct gpud_opened **link = &opens->first;
+    while (*link && ((*link)->context != context || (*link)->base != base))
+        link = &(*link)->next;
+    struct gpud_opened *found = *link;
+    if (found && --found->count == 0) {
+        *link = found->next;
+        driver->ipc_close_mem_handle(base);
+        free(found);
+    }
+    gpud_lock_release(&opens->lock);
 }

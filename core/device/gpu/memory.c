@@ -1,15 +1,356 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Device memory: mapped from physical allocations, which can be exported as descriptors, also into
- * another container; plain if the driver has none. */
-#include "device/gpu/map.h"
-#include "device/gpu/share.h"
-#include "device/gpu/stream.h"
-#include "device/gpu/tables.h"
+/* Memory: allocated, mapped, shared, and accessed through pinned pages. */
+#include "device/gpu/gpu.h"
 
+#include "base/base.h"
+
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+/* === map ===================================================================================== */
+/* Physical allocations, and where they are mapped. All calls are made between enter and leave. */
+
+struct gpud_gpu_allocation gpud_gpu_describe(const struct gpud_gpu *gpu)
+{
+    return (struct gpud_gpu_allocation){
+        .type = GPUD_GPU_TYPE_PINNED,
+        .handles = GPUD_GPU_HANDLE_FD,
+        .location = {GPUD_GPU_ON_DEVICE, gpu->ordinal},
+        .flags = {.rdma = gpu->rdma},
+    };
+}
+
+static int allow(const struct gpud_gpu *gpu, uint64_t address, uint64_t size, int flags)
+{
+    const struct gpud_gpu_access access = {
+        .location = {GPUD_GPU_ON_DEVICE, gpu->ordinal},
+        .flags = flags,
+    };
+    return gpu->driver->mem_set_access(address, size, &access, 1);
+}
+
+/* Maps a physical allocation for this GPU: reserves addresses, maps, allows access. */
+static enum gpud_status gpu_map(const struct gpud_gpu *gpu, uint64_t allocation, uint64_t size,
+                                bool read_only, uint64_t *address, int *result)
+{
+    const struct gpud_gpu_driver *driver = gpu->driver;
+    uint64_t at = 0;
+    *result = driver->mem_address_reserve(&at, size, 0, 0, 0);
+    if (*result)
+        return GPUD_NO_MEMORY;
+    *result = driver->mem_map(at, size, 0, allocation, 0);
+    if (*result == 0) {
+        *result = allow(gpu, at, size, read_only ? GPUD_GPU_READ : GPUD_GPU_READ_WRITE);
+        if (*result && read_only) /* not every GPU has read-only mappings */
+            *result = allow(gpu, at, size, GPUD_GPU_READ_WRITE);
+        if (*result == 0) {
+            *address = at;
+            return GPUD_OK;
+        }
+        if (driver->mem_unmap(at, size))
+            return GPUD_IO; /* the address range is leaked */
+    }
+    driver->mem_address_free(at, size);
+    return GPUD_IO;
+}
+
+int gpud_gpu_create(const struct gpud_gpu *gpu, struct gpud_gpu_memory *record)
+{
+    const struct gpud_gpu_allocation what = gpud_gpu_describe(gpu);
+    int result = gpu->driver->mem_create(&record->allocation, record->mapped, &what, 0);
+    if (result)
+        return result;
+    if (gpu_map(gpu, record->allocation, record->mapped, false, &record->address, &result) !=
+        GPUD_OK)
+        gpu->driver->mem_release(record->allocation);
+    return result;
+}
+
+void gpud_gpu_unmap(const struct gpud_gpu *gpu, const struct gpud_gpu_memory *record)
+{
+    const struct gpud_gpu_driver *driver = gpu->driver;
+    if (driver->mem_unmap(record->address, record->mapped) == 0)
+        driver->mem_address_free(record->address, record->mapped);
+    driver->mem_release(record->allocation);
+}
+
+/* === share =================================================================================== */
+/* Shared memory: handles to and from other processes, and host pages pinned for GPUs. */
+
+/* --- export -------------------------------------------------------------------------------- */
+
+static enum gpud_status export_ipc(struct gpud_gpu *gpu, struct gpud_gpu_memory *record,
+                                   struct gpud_handle *handle, struct gpud_error *error)
+{
+    const struct gpud_gpu_driver *driver = gpu->driver;
+    struct gpud_gpu_ipc ipc;
+    uint64_t base = 0;
+    size_t size;
+    int result = driver->mem_get_address_range(&base, &size, record->address);
+    if (result == 0)
+        result = driver->ipc_get_mem_handle(&ipc, base);
+    if (result)
+        return gpud_gpu_fail_as(gpu->driver, error, GPUD_UNSUPPORTED, result,
+                                "this memory cannot be shared: memory from %s can, memory of pools "
+                                "and mappings cannot",
+                                gpu->driver->allocator);
+    record->by_handle = true;
+    handle->type = driver->ipc_type;
+    handle->word[0] = record->address - base;
+    _Static_assert(sizeof(ipc) == 8 * sizeof(handle->word[0]), "the handle fits its words");
+    memcpy(&handle->word[1], &ipc, sizeof(ipc));
+    return GPUD_OK;
+}
+
+/* The ops of these names. */
+static enum gpud_status gpu_export(struct gpud_memory *memory, struct gpud_handle *handle,
+                                   struct gpud_error *error)
+{
+    struct gpud_gpu_memory *record = memory->backend;
+    struct gpud_gpu *gpu = gpud_gpu(memory->device);
+    enum gpud_status status = GPUD_OK;
+    gpu->driver->enter(gpu);
+    if (record->kind == GPUD_GPU_PHYSICAL) {
+        int result =
+            gpu->driver->mem_export(&handle->fd, record->allocation, GPUD_GPU_HANDLE_FD, 0);
+        handle->type = gpu->driver->fd_type;
+        handle->word[0] = record->mapped;
+        if (result) {
+            handle->fd = -1;
+            status = gpud_gpu_fail(gpu->driver, error, result, "memory of %s cannot be exported",
+                                   memory->device->info.name);
+        }
+    } else if (record->kind == GPUD_GPU_PLAIN || record->kind == GPUD_GPU_WRAPPED) {
+        status = export_ipc(gpu, record, handle, error);
+    } else {
+        status = gpud_fail(error, GPUD_UNSUPPORTED, "host memory is exported as host memory");
+    }
+    gpu->driver->leave(gpu);
+    return status;
+}
+
+/* Only the allocator's memory, ours or the application's, supports this. Physical allocations and
+ * pools do not need it: ours are written only by streams, and an application orders its card after
+ * a stream, too (gpudirect/transfer.h). After enter. */
+static enum gpud_status make_synchronous(struct gpud_gpu *gpu, const struct gpud_gpu_memory *record,
+                                         struct gpud_error *error)
+{
+    if (!gpu->driver->make_synchronous ||
+        (record->kind != GPUD_GPU_PLAIN && record->kind != GPUD_GPU_WRAPPED))
+        return GPUD_OK;
+    int result = gpu->driver->make_synchronous(record->address);
+    return result == 0 || result == GPUD_GPU_NOT_SUPPORTED || result == GPUD_GPU_INVALID_VALUE
+               ? GPUD_OK
+               : gpud_gpu_fail(gpu->driver, error, result,
+                               "the driver does not order copies of this memory before a card's");
+}
+
+static enum gpud_status gpu_before_dma(struct gpud_memory *memory, struct gpud_error *error)
+{
+    struct gpud_gpu *gpu = gpud_gpu(memory->device);
+    gpu->driver->enter(gpu);
+    enum gpud_status status = make_synchronous(gpu, memory->backend, error);
+    gpu->driver->leave(gpu);
+    return status;
+}
+
+static enum gpud_status gpu_export_dmabuf(struct gpud_memory *memory, uint64_t from, uint64_t bytes,
+                                          int *fd, uint64_t *offset, struct gpud_error *error)
+{
+    const struct gpud_gpu_memory *record = memory->backend;
+    struct gpud_gpu *gpu = gpud_gpu(memory->device);
+    if (record->kind > GPUD_GPU_PLAIN && record->kind != GPUD_GPU_WRAPPED)
+        return gpud_fail(error, GPUD_INVALID, "only memory of %s itself has a dma-buf",
+                         memory->device->info.name);
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), start;
+    uint64_t address = record->address + from, in_page = address % page;
+    uint64_t size = (in_page + bytes + page - 1) / page * page;
+    int made = -1;
+    gpu->driver->enter(gpu);
+    enum gpud_status status = make_synchronous(gpu, record, error);
+    if (status == GPUD_OK)
+        status = gpu->driver->export_dmabuf(memory->device, address - in_page, size, &made, &start,
+                                            error);
+    gpu->driver->leave(gpu);
+    if (status != GPUD_OK)
+        return status;
+    *fd = made;
+    *offset = start + in_page;
+    return GPUD_OK;
+}
+
+/* --- import; handles are untrusted --------------------------------------------------------- */
+
+static enum gpud_status import_ipc(struct gpud_memory *memory, struct gpud_gpu_memory *record,
+                                   const struct gpud_handle *handle, struct gpud_error *error)
+{
+    struct gpud_gpu *gpu = gpud_gpu(memory->device);
+    uint64_t base = 0;
+    size_t size = 0;
+    struct gpud_gpu_ipc ipc;
+    memcpy(&ipc, &handle->word[1], sizeof(ipc));
+    int result = gpud_opens_add(gpu->driver, gpu->context, &ipc, &record->base);
+    if (result)
+        return gpud_gpu_fail_as(gpu->driver, error, GPUD_UNSUPPORTED, result,
+                                "%s cannot open the peer's memory by its legacy handle (another "
+                                "container or the same process cannot)",
+                                memory->device->info.name);
+    if (gpu->driver->mem_get_address_range(&base, &size, record->base) || handle->word[0] > size ||
+        memory->size > size - handle->word[0]) {
+        gpud_opens_remove(gpu->driver, gpu->context, record->base);
+        return gpud_fail(error, GPUD_PEER,
+                         "the peer's memory ends before the %llu bytes that it promised",
+                         (unsigned long long)memory->size);
+    }
+    record->kind = GPUD_GPU_IPC;
+    record->address = record->base + handle->word[0];
+    return GPUD_OK;
+}
+
+/* A driver that is short of memory says nothing about the peer: another route may do. */
+static enum gpud_status blame(int result)
+{
+    return result == GPUD_GPU_OUT_OF_MEMORY ? GPUD_NO_MEMORY : GPUD_PEER;
+}
+
+static enum gpud_status import_fd(struct gpud_memory *memory, struct gpud_gpu_memory *record,
+                                  const struct gpud_handle *handle, struct gpud_error *error)
+{
+    struct gpud_gpu *gpu = gpud_gpu(memory->device);
+    const struct gpud_gpu_driver *driver = gpu->driver;
+    const char *name = memory->device->info.name;
+    record->kind = GPUD_GPU_PHYSICAL;
+    record->mapped = handle->word[0];
+    if (!gpu->granularity || record->mapped < memory->size || record->mapped % gpu->granularity ||
+        record->mapped > (UINT64_C(1) << 41))
+        return gpud_fail(error, GPUD_PEER, "the peer's memory has %llu bytes, which %s cannot map",
+                         (unsigned long long)record->mapped, name);
+    int fd = handle->fd;
+    int result = driver->mem_import(&record->allocation,
+                                    driver->imports_by_address ? (void *)&fd : (void *)(intptr_t)fd,
+                                    GPUD_GPU_HANDLE_FD);
+    if (result)
+        return gpud_gpu_fail_as(driver, error, blame(result), result,
+                                "the peer's handle is not memory of a GPU that %s knows", name);
+    struct gpud_gpu_allocation what = {0};
+    result = driver->mem_get_allocation_properties(&what, record->allocation);
+    if (result == 0 && what.location.type == GPUD_GPU_ON_DEVICE &&
+        gpu_map(gpu, record->allocation, record->mapped, memory->usage == GPUD_USAGE_SHARE,
+                &record->address, &result) == GPUD_OK)
+        return GPUD_OK;
+    driver->mem_release(record->allocation);
+    return gpud_gpu_fail_as(driver, error, blame(result), result,
+                            "%s cannot map the %llu bytes that the peer offers", name,
+                            (unsigned long long)record->mapped);
+}
+
+/* Which allocation it is, the descriptor says to the driver alone; the words are claims. */
+static enum gpud_status import_graphics(struct gpud_memory *memory, struct gpud_gpu_memory *record,
+                                        const struct gpud_handle *handle, struct gpud_error *error)
+{
+    const struct gpud_gpu_driver *driver = gpud_gpu(memory->device)->driver;
+    const char *name = memory->device->info.name;
+    const uint64_t *word = handle->word;
+    if (memcmp(&word[GPUD_VULKAN_DEVICE_UUID], memory->device->uuid,
+               sizeof(memory->device->uuid)) != 0)
+        return gpud_fail(error, GPUD_PEER, "the peer's memory is of another GPU than %s", name);
+    if (word[GPUD_VULKAN_SIZE] < memory->size || word[GPUD_VULKAN_BYTES] < word[GPUD_VULKAN_SIZE] ||
+        word[GPUD_VULKAN_BYTES] > UINT64_C(1) << 41)
+        return gpud_fail(error, GPUD_PEER, "the peer's memory has %llu bytes, which %s cannot map",
+                         (unsigned long long)word[GPUD_VULKAN_SIZE], name);
+    int own = fcntl(handle->fd, F_DUPFD_CLOEXEC, 3);
+    if (own < 0)
+        return gpud_fail_errno(error, "the peer's descriptor cannot be kept");
+    record->kind = GPUD_GPU_GRAPHICS;
+    int result = driver->open_graphics(own, word[GPUD_VULKAN_BYTES], word[GPUD_VULKAN_DEDICATED],
+                                       memory->size, &record->object, &record->address);
+    if (result == 0)
+        return GPUD_OK;
+    return gpud_gpu_fail_as(driver, error, blame(result), result,
+                            "the peer's handle is not memory of a GPU that %s knows", name);
+}
+
+static enum gpud_status gpu_import(struct gpud_memory *memory, const struct gpud_handle *handle,
+                                   struct gpud_error *error)
+{
+    struct gpud_gpu *gpu = gpud_gpu(memory->device);
+    struct gpud_gpu_memory *record = calloc(1, sizeof(*record));
+    if (!record)
+        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a memory's record");
+    enum gpud_status status;
+    gpu->driver->enter(gpu);
+    if (handle->type == gpu->driver->fd_type && handle->fd >= 0)
+        status = import_fd(memory, record, handle, error);
+    else if (handle->type == gpu->driver->ipc_type)
+        status = import_ipc(memory, record, handle, error);
+    else if (handle->type == GPUD_HANDLE_VULKAN_FD && handle->fd >= 0 && gpu->driver->open_graphics)
+        status = import_graphics(memory, record, handle, error);
+    else
+        status = gpud_fail(error, GPUD_PEER, "the peer's handle is not memory of a %s device",
+                           gpu->driver->vendor);
+    gpu->driver->leave(gpu);
+    if (status != GPUD_OK) {
+        free(record);
+        return status;
+    }
+    memory->backend = record;
+    memory->native = (void *)(uintptr_t)record->address;
+    return GPUD_OK;
+}
+
+/* --- pinned pages: registered once, for all devices ---------------------------------------- */
+
+bool gpud_gpu_pins_what_it_reads(struct gpud_gpu *gpu)
+{
+    const struct gpud_gpu_driver *driver = gpu->driver;
+    const uint64_t size = (uint64_t)sysconf(_SC_PAGESIZE);
+    void *written, *read;
+    uint64_t address;
+    int fd = -1;
+    if (gpud_memfd_create("gpudirect-pin", size, GPUD_SHARE_READ_ONLY, &fd, &written, NULL) !=
+        GPUD_OK)
+        return true; /* not known: assume so */
+    bool pins = true;
+    if (gpud_memfd_map(fd, size, false, &read, NULL) == GPUD_OK) {
+        gpu->driver->enter(gpu);
+        pins = gpud_pins_register(driver, read, size, true);
+        if (pins) {
+            pins = driver->mem_host_get_device_pointer(&address, read, 0) == 0;
+            driver->mem_host_unregister(read);
+        }
+        gpu->driver->leave(gpu);
+        gpud_memory_unmap_pages(read, size);
+    }
+    gpud_memory_unmap_pages(written, size);
+    gpud_fd_close(&fd);
+    return pins;
+}
+
+enum gpud_status gpud_gpu_pin(struct gpud_gpu *gpu, void *data, uint64_t size, bool read_only,
+                              struct gpud_pinned **pinned, uint64_t *address)
+{
+    const struct gpud_gpu_driver *driver = gpu->driver;
+    struct gpud_pinned *range;
+    uint64_t last;
+    if (!gpud_pins_add(gpu->driver, data, size, read_only, &range))
+        return GPUD_NO_MEMORY;
+    /* The application may have pinned it: then it has device addresses. */
+    if (driver->mem_host_get_device_pointer(address, data, 0) == 0 &&
+        driver->mem_host_get_device_pointer(&last, (char *)data + size - 1, 0) == 0) {
+        *pinned = range;
+        return GPUD_OK;
+    }
+    gpud_pins_remove(gpu->driver, range);
+    return GPUD_UNSUPPORTED;
+}
+
+/* === memory ================================================================================== */
+/* Device memory: mapped from physical allocations, which can be exported as descriptors, also into
+ * another container; plain if the driver has none. */
 
 /* How long the driver may take for work that depends on no peer, as zeroing. */
 #define SERVICE_TIMEOUT (5 * GPUD_SEC)
@@ -219,7 +560,7 @@ static enum gpud_status flush_remote(struct gpud_memory *memory, struct gpud_err
 }
 
 const struct gpud_dmabuf_ops gpud_gpu_dmabuf_ops = {
-    .export_part = gpud_gpu_export_dmabuf,
+    .export_part = gpu_export_dmabuf,
 };
 
 const struct gpud_memory_ops gpud_gpu_memory_ops = {
@@ -227,8 +568,280 @@ const struct gpud_memory_ops gpud_gpu_memory_ops = {
     .wrap = wrap,
     .wrap_host = wrap_host,
     .free = free_memory,
-    .export_handle = gpud_gpu_export,
-    .import_handle = gpud_gpu_import,
-    .before_dma = gpud_gpu_before_dma,
+    .export_handle = gpu_export,
+    .import_handle = gpu_import,
+    .before_dma = gpu_before_dma,
     .flush_remote = flush_remote,
 };
+
+/* === bounce ================================================================================== */
+/* CPU access to device memory: pinned pages beside it. What is read is copied down by one DMA
+ * before the map returns; what was written goes up by one DMA, in the order of the queue, without
+ * a wait. */
+
+#define IDLE_MAX 8
+
+struct gpud_bounce {
+    struct gpud_bounce *next;
+    void *pages;
+    uint64_t size;
+    void *busy; /* the event behind a copy that still uses them; NULL: none */
+    unsigned access;
+    uint64_t offset, length; /* what is mapped */
+};
+
+void gpud_bounces_init(struct gpud_gpu *gpu)
+{
+    gpu->bounces.idle = gpu->bounces.used = NULL;
+    gpud_lock_init(&gpu->bounces.lock, GPUD_RANK_BOUNCES);
+}
+
+static void drop_event(struct gpud_gpu *gpu, struct gpud_bounce *bounce)
+{
+    if (bounce->busy)
+        gpud_events_put(&gpu->events, bounce->busy);
+    bounce->busy = NULL;
+}
+
+static void destroy(struct gpud_gpu *gpu, struct gpud_bounce *bounce)
+{
+    drop_event(gpu, bounce);
+    gpu->driver->mem_free_host(bounce->pages);
+    free(bounce);
+}
+
+static void destroy_all(struct gpud_gpu *gpu, struct gpud_bounce *bounce)
+{
+    while (bounce) {
+        struct gpud_bounce *gone = bounce;
+        bounce = bounce->next;
+        destroy(gpu, gone);
+    }
+}
+
+void gpud_bounces_finish(struct gpud_gpu *gpu)
+{
+    destroy_all(gpu, gpu->bounces.idle);
+    destroy_all(gpu, gpu->bounces.used);
+    gpud_lock_destroy(&gpu->bounces.lock);
+}
+
+/* --- taking and putting back --------------------------------------------------------------- */
+
+static bool is_at_rest(const struct gpud_gpu *gpu, const struct gpud_bounce *bounce)
+{
+    long result;
+    return !bounce->busy ||
+           gpu->async.ops->query(gpu->async.device, bounce->busy, &result) == GPUD_PROGRESS_DONE;
+}
+
+static struct gpud_bounce *find_idle(struct gpud_gpu *gpu, uint64_t size)
+{
+    struct gpud_bounce *found = NULL;
+    gpud_lock_take(&gpu->bounces.lock);
+    for (struct gpud_bounce **link = &gpu->bounces.idle; *link && !found;) {
+        struct gpud_bounce *bounce = *link;
+        if (bounce->size >= size && bounce->size / 2 <= size && is_at_rest(gpu, bounce)) {
+            found = bounce;
+            *link = bounce->next;
+        } else {
+            link = &bounce->next;
+        }
+    }
+    gpud_lock_release(&gpu->bounces.lock);
+    if (found)
+        drop_event(gpu, found);
+    return found;
+}
+
+static enum gpud_status make(struct gpud_gpu *gpu, uint64_t size, struct gpud_bounce **bounce,
+                             struct gpud_error *error)
+{
+    struct gpud_bounce *made = calloc(1, sizeof(*made));
+    if (!made)
+        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a mapping's record");
+    int result = gpu->driver->mem_host_alloc(&made->pages, size, GPUD_GPU_HOST_PORTABLE);
+    if (result) {
+        free(made);
+        return gpud_gpu_fail(gpu->driver, error, result, "no %llu bytes of pinned memory for %s",
+                             (unsigned long long)size, gpu->async.device->info.name);
+    }
+    made->size = size;
+    *bounce = made;
+    return GPUD_OK;
+}
+
+static enum gpud_status take(struct gpud_gpu *gpu, uint64_t size, struct gpud_bounce **bounce,
+                             struct gpud_error *error)
+{
+    *bounce = find_idle(gpu, size);
+    return *bounce ? GPUD_OK : make(gpu, size, bounce, error);
+}
+
+/* Puts pages back among the idle ones; frees the oldest when there are too many. */
+static void put(struct gpud_gpu *gpu, struct gpud_bounce *bounce)
+{
+    struct gpud_bounce *surplus = NULL;
+    unsigned count = 0;
+    gpud_lock_take(&gpu->bounces.lock);
+    bounce->next = gpu->bounces.idle;
+    gpu->bounces.idle = bounce;
+    for (struct gpud_bounce **link = &gpu->bounces.idle; *link; link = &(*link)->next) {
+        if (++count > IDLE_MAX && !(*link)->next && is_at_rest(gpu, *link)) {
+            surplus = *link;
+            *link = NULL;
+            break;
+        }
+    }
+    gpud_lock_release(&gpu->bounces.lock);
+    if (surplus)
+        destroy(gpu, surplus);
+}
+
+static void add_used(struct gpud_gpu *gpu, struct gpud_bounce *bounce)
+{
+    gpud_lock_take(&gpu->bounces.lock);
+    bounce->next = gpu->bounces.used;
+    gpu->bounces.used = bounce;
+    gpud_lock_release(&gpu->bounces.lock);
+}
+
+static struct gpud_bounce *take_used(struct gpud_gpu *gpu, const void *pages)
+{
+    gpud_lock_take(&gpu->bounces.lock);
+    struct gpud_bounce **link = &gpu->bounces.used;
+    while (*link && (*link)->pages != pages)
+        link = &(*link)->next;
+    struct gpud_bounce *bounce = *link;
+    if (bounce)
+        *link = bounce->next;
+    gpud_lock_release(&gpu->bounces.lock);
+    return bounce;
+}
+
+/* For pages that a copy on the queue still uses. If the driver cannot mark its end, they stay in
+ * use until the device is closed. */
+static bool put_busy(struct gpud_gpu *gpu, void *queue, struct gpud_bounce *bounce)
+{
+    enum gpud_progress marked = gpu->async.ops->mark(gpu->async.device, queue, &bounce->busy);
+    if (marked == GPUD_PROGRESS_BUSY)
+        put(gpu, bounce);
+    else
+        add_used(gpu, bounce);
+    return marked == GPUD_PROGRESS_BUSY;
+}
+
+/* --- copies -------------------------------------------------------------------------------- */
+
+static uint64_t address_of(const struct gpud_bounce *bounce)
+{
+    return (uint64_t)(uintptr_t)bounce->pages;
+}
+
+static int copy_linear(struct gpud_gpu *gpu, void *queue, uint64_t to, uint64_t from, uint64_t size)
+{
+    const struct gpud_rows rows = {.to = to, .from = from, .row_bytes = size, .rows = 1};
+    return gpu->driver->copy(queue, &rows, false);
+}
+
+static enum gpud_status download(struct gpud_gpu *gpu, void *queue,
+                                 const struct gpud_memory *memory, struct gpud_bounce *bounce,
+                                 int64_t deadline, struct gpud_error *error)
+{
+    long failure = 0;
+    int result = copy_linear(gpu, queue, address_of(bounce),
+                             gpud_gpu_record(memory)->address + bounce->offset, bounce->length);
+    if (result)
+        return gpud_gpu_fail(gpu->driver, error, result, "a copy from %s to the host",
+                             gpu->async.device->info.name);
+    switch (gpud_async_wait(&gpu->async, queue, deadline, &failure)) {
+    case GPUD_PROGRESS_BUSY:
+        return gpud_fail(error, GPUD_TIMEOUT, "%s is still busy with what was enqueued",
+                         gpu->async.device->info.name);
+    case GPUD_PROGRESS_FAILED:
+        return gpud_gpu_fail(gpu->driver, error, (int)failure, "work on %s failed",
+                             gpu->async.device->info.name);
+    default:
+        return GPUD_OK;
+    }
+}
+
+enum gpud_status gpud_bounce_copy(struct gpud_gpu *gpu, void *queue, const struct gpud_copy *copy,
+                                  struct gpud_error *error)
+{
+    struct gpud_bounce *bounce;
+    enum gpud_status status = take(gpu, copy->row_bytes * copy->rows, &bounce, error);
+    if (status != GPUD_OK)
+        return status;
+    const char *from = (const char *)copy->from->host + copy->from_offset;
+    for (uint32_t row = 0; row < copy->rows; row++)
+        memcpy((char *)bounce->pages + row * copy->row_bytes,
+               from + (size_t)row * copy->from_stride, copy->row_bytes);
+    const struct gpud_rows rows = {
+        .to = gpud_gpu_record(copy->to)->address + copy->to_offset,
+        .from = address_of(bounce),
+        .to_stride = copy->to_stride,
+        .from_stride = (uint32_t)copy->row_bytes,
+        .row_bytes = copy->row_bytes,
+        .rows = copy->rows,
+    };
+    int result = gpu->driver->copy(queue, &rows, false);
+    if (result) {
+        put(gpu, bounce);
+        return gpud_gpu_fail(gpu->driver, error, result, "a copy on %s",
+                             gpu->async.device->info.name);
+    }
+    if (!put_busy(gpu, queue, bounce))
+        return gpud_fail(error, GPUD_IO, "a copy on %s: the driver takes no more work",
+                         gpu->async.device->info.name);
+    return GPUD_OK;
+}
+
+/* --- mapping ------------------------------------------------------------------------------- */
+
+enum gpud_status gpud_bounce_map(struct gpud_gpu *gpu, void *queue, struct gpud_memory *memory,
+                                 uint64_t offset, uint64_t size, unsigned access, int64_t deadline,
+                                 void **data, struct gpud_error *error)
+{
+    struct gpud_bounce *bounce;
+    gpu->driver->enter(gpu);
+    enum gpud_status status = take(gpu, size, &bounce, error);
+    if (status == GPUD_OK) {
+        bounce->access = access;
+        bounce->offset = offset;
+        bounce->length = size;
+        if (access & GPUD_READ)
+            status = download(gpu, queue, memory, bounce, deadline, error);
+        if (status == GPUD_OK)
+            add_used(gpu, bounce);
+        else
+            put_busy(gpu, queue, bounce);
+    }
+    gpu->driver->leave(gpu);
+    if (status == GPUD_OK)
+        *data = bounce->pages;
+    return status;
+}
+
+enum gpud_status gpud_bounce_unmap(struct gpud_gpu *gpu, void *queue, struct gpud_memory *memory,
+                                   void *data, struct gpud_error *error)
+{
+    struct gpud_bounce *bounce = take_used(gpu, data);
+    int result = 0;
+    if (!bounce)
+        return GPUD_OK;
+    bool written = bounce->access & GPUD_WRITE;
+    gpu->driver->enter(gpu);
+    if (written)
+        result = copy_linear(gpu, queue, gpud_gpu_record(memory)->address + bounce->offset,
+                             address_of(bounce), bounce->length);
+    if (written && result == 0)
+        put_busy(gpu, queue, bounce);
+    else
+        put(gpu, bounce);
+    gpu->driver->leave(gpu);
+    return result == 0
+               ? GPUD_OK
+               : gpud_gpu_fail(gpu->driver, error, result, "what was written does not get to %s",
+                               gpu->async.device->info.name);
+}

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* HIP's driver table for device/gpu/, and what only HIP needs. */
-#include "device/hip/api.h"
+/* HIP's runtime, opened at run time. */
+#include "device/hip/hip.h"
 
 #include <errno.h>
 #include <string.h>
@@ -25,6 +25,7 @@ static const char *error_name(int result)
 /* The runtime keeps a current device for each thread. It is the application's, so it is restored.
  * -1: nothing to restore. */
 #define NESTED_MAX 16
+
 static _Thread_local int before[NESTED_MAX];
 static _Thread_local unsigned nested;
 

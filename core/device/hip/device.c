@@ -1,17 +1,45 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* HIP devices: what each can do. */
-#include "device/backends.h"
-#include "device/gpu/api.h"
-#include "device/gpu/map.h"
-#include "device/hip/api.h"
-#include "device/hip/link.h"
-#include "device/hip/signal.h"
+/* HIP's devices, and how they reach each other. */
+#include "device/hip/hip.h"
+
+#include "device/device.h"
+#include "device/gpu/gpu.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+/* === link ==================================================================================== */
+/* The link from one GPU into the memory of another, as the runtime reports it. */
+
+#define LINK_XGMI 4 /* hsa_amd_link_info_type_t */
+
+/* As gpud_device_ops.link. */
+static void hip_link(const struct gpud_device *from, const struct gpud_device *to,
+                     struct gpud_device_link *link)
+{
+    const struct hip_driver *hip = gpud_hip_driver();
+    int a = (int)from->index, b = (int)to->index;
+    uint32_t type = 0, hops = 0;
+    if (!hip || !gpud_gpu_ask_link(&gpud_hip_gpu_driver, a, b, link)) {
+        gpud_print(link->reason, "the HIP runtime does not answer for %s and %s", from->info.name,
+                   to->info.name);
+        return;
+    }
+    if (hip->get_link && hip->get_link(a, b, &type, &hops) == hipSuccess && type == LINK_XGMI)
+        gpud_print(link->name, "XGMI");
+    if (!link->direct)
+        gpud_print(link->reason,
+                   "the runtime lets %s not write to %s: there is no XGMI between them, and PCIe "
+                   "peer-to-peer wants a large BAR (Resizable BAR in the BIOS) and a kernel with "
+                   "CONFIG_HSA_AMD_P2P",
+                   from->info.name, to->info.name);
+}
+
+/* === device ================================================================================== */
+/* HIP devices: what each can do. */
 
 static unsigned count(void)
 {
@@ -161,7 +189,6 @@ static const struct gpud_handle_kind handles[] = {
 };
 
 static const char *const peermem[] = {"/sys/kernel/mm/memory_peers/amdkfd/version", NULL};
-
 static const char *const hwloc_plugins[] = {"rsmi", NULL};
 
 const struct gpud_device_ops gpud_hip_ops = {
@@ -170,7 +197,7 @@ const struct gpud_device_ops gpud_hip_ops = {
     .probe = probe,
     .open = open_hip,
     .close = close_hip,
-    .link = gpud_hip_link,
+    .link = hip_link,
     .identify = identify,
     .handles = handles,
     .handle_count = sizeof(handles) / sizeof(handles[0]),

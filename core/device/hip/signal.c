@@ -2,10 +2,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* Proves that stream memory operations work on pinned pages. */
-#include "device/hip/signal.h"
+#include "device/hip/hip.h"
 
-#include "device/gpu/share.h"
-#include "device/gpu/tables.h"
+#include "device/gpu/gpu.h"
 
 #include <sys/mman.h>
 #include <unistd.h>

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-#include "device/backends.h"
+#include "device/device.h"
 #include "device/host/host.h"
 
 #include <stdio.h>

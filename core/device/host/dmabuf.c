@@ -10,7 +10,7 @@
  * slowly. */
 #include "device/host/host.h"
 
-#include "base/fd.h"
+#include "base/base.h"
 
 #include <dirent.h>
 #include <errno.h>

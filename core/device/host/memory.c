@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* Host memory: anonymous pages for ourselves, sealed memfds for others. */
-#include "base/fd.h"
+#include "base/base.h"
 #include "device/host/host.h"
 
 #include <errno.h>

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* The host's signal: a word in memory that both sides map, and a futex on it. */
-#include "base/sleep.h"
+#include "base/base.h"
 #include "device/host/host.h"
 
 static enum gpud_status create(struct gpud_signal *signal, struct gpud_error *error)

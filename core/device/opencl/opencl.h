@@ -6,18 +6,18 @@
  * clFinish, clWaitForEvents and, in some drivers, releasing a queue wait without a deadline. None
  * of them is used on work that may be stuck: waits are event callbacks with a deadline, and a busy
  * queue that is destroyed is kept until it is idle. */
-#ifndef GPUD_OPENCL_OPENCL_H
-#define GPUD_OPENCL_OPENCL_H
+#ifndef GPUD_DEVICE_OPENCL_OPENCL_H
+#define GPUD_DEVICE_OPENCL_OPENCL_H
 
-#include "base/clock.h"
-#include "device/free_after.h"
+#include "base/base.h"
+#include "device/device.h"
+#include <CL/cl.h>
+#include <CL/cl_ext.h>
 
 #ifndef CL_TARGET_OPENCL_VERSION
 #define CL_TARGET_OPENCL_VERSION 300
 #define CL_USE_DEPRECATED_OPENCL_1_2_APIS
 #endif
-#include <CL/cl.h>
-#include <CL/cl_ext.h>
 
 /* --- cl_amd_bus_addressable_memory: declared by AMD's own headers only --------------------- */
 
@@ -49,13 +49,16 @@ struct opencl_amd {
 #ifndef CL_DEVICE_EXTERNAL_MEMORY_IMPORT_HANDLE_TYPES_KHR
 #define CL_DEVICE_EXTERNAL_MEMORY_IMPORT_HANDLE_TYPES_KHR 0x204F
 #endif
+
 #ifndef CL_MEM_DEVICE_HANDLE_LIST_KHR /* an older name: CL_DEVICE_HANDLE_LIST_KHR */
 #define CL_MEM_DEVICE_HANDLE_LIST_KHR 0x2051
 #define CL_MEM_DEVICE_HANDLE_LIST_END_KHR 0
 #endif
+
 #ifndef CL_EXTERNAL_MEMORY_HANDLE_OPAQUE_FD_KHR
 #define CL_EXTERNAL_MEMORY_HANDLE_OPAQUE_FD_KHR 0x2060
 #endif
+
 #ifndef CL_EXTERNAL_MEMORY_HANDLE_DMA_BUF_KHR
 #define CL_EXTERNAL_MEMORY_HANDLE_DMA_BUF_KHR 0x2067
 #endif
@@ -146,8 +149,11 @@ static inline bool gpud_opencl_is_write_only(const struct gpud_memory *memory)
 }
 
 extern const struct gpud_memory_ops gpud_opencl_memory_ops;
+
 extern const struct gpud_queue_ops gpud_opencl_queue_ops;
+
 extern const struct gpud_fence_ops gpud_opencl_fence_ops;
+
 extern const struct gpud_signal_ops gpud_opencl_signal_ops;
 
 /* --- api.c --------------------------------------------------------------------------------- */
@@ -159,7 +165,6 @@ enum gpud_status gpud_opencl_fail(struct gpud_error *error, cl_int code, const c
 /* The same with a given status: for errors that a peer's data caused. */
 enum gpud_status gpud_opencl_fail_as(struct gpud_error *error, enum gpud_status status, cl_int code,
                                      const char *format, ...) GPUD_PRINTF(4, 5);
-
 const char *gpud_opencl_error_name(cl_int code);
 
 /* Free it; NULL if the driver does not answer. */
@@ -244,7 +249,6 @@ void gpud_opencl_queue_end(struct opencl_queue *queue, cl_event event);
 
 /* As end, for a command that others follow: keeps the lock. */
 void gpud_opencl_queue_push(struct opencl_queue *queue, cl_event event);
-
 enum gpud_status gpud_opencl_queue_start(struct opencl_queue *queue, struct gpud_error *error);
 
 /* A reference on the latest command's event; NULL: none. */

@@ -1,8 +1,365 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The ops of OpenCL's in-order command queues: copies, moves and CPU access. */
+/* Queues of OpenCL: commands, events and fences. */
 #include "device/opencl/opencl.h"
+
+#include "base/base.h"
+
+#include <stdlib.h>
+
+/* === event =================================================================================== */
+/* Waits for an event with a deadline, which OpenCL itself does not offer. */
+
+/* Some drivers (PoCL 3.1) call back for success only: failures have to be polled for. */
+#define LOOK_AGAIN (100 * GPUD_MSEC)
+
+/* Shared by the waiting thread and the driver's callback; the last to drop it frees it. */
+struct wake {
+    _Atomic uint32_t done;
+    atomic_uint references;
+};
+
+static void wake_unref(struct wake *wake)
+{
+    if (atomic_fetch_sub_explicit(&wake->references, 1, memory_order_acq_rel) == 1)
+        free(wake);
+}
+
+static void CL_CALLBACK wake_up(cl_event event, cl_int code, void *arg)
+{
+    struct wake *wake = arg;
+    atomic_store_explicit(&wake->done, 1, memory_order_release);
+    gpud_futex_wake(&wake->done);
+    wake_unref(wake);
+}
+
+/* CL_COMPLETE, a state before it (positive), or the command's error (negative). */
+cl_int gpud_opencl_state(cl_event event)
+{
+    cl_int state = CL_INVALID_EVENT;
+    cl_int code =
+        clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(state), &state, NULL);
+    return code == CL_SUCCESS ? state : code;
+}
+
+/* As an error code -1 is CL_DEVICE_NOT_FOUND; as the state of a command it means that the driver
+ * gives no reason. */
+enum gpud_status gpud_opencl_say_failed(cl_int state, struct gpud_error *error)
+{
+    if (state == -1)
+        return gpud_fail_native(error, GPUD_IO, "opencl", state,
+                                "the queue failed, and its driver does not say why (-1)");
+    return gpud_opencl_fail_as(error, GPUD_IO, state, "the queue failed");
+}
+
+/* The event's command has been flushed. GPUD_TIMEOUT changes nothing. */
+enum gpud_status gpud_opencl_wait(cl_event event, int64_t deadline, struct gpud_error *error)
+{
+    cl_int state = gpud_opencl_state(event);
+    if (state > CL_COMPLETE && gpud_now() < deadline) {
+        struct wake *wake = malloc(sizeof(*wake));
+        if (!wake)
+            return gpud_fail(error, GPUD_NO_MEMORY, "out of memory to wait for a queue");
+        atomic_init(&wake->done, 0);
+        atomic_init(&wake->references, 2);
+        cl_int code = clSetEventCallback(event, CL_COMPLETE, wake_up, wake);
+        if (code != CL_SUCCESS) {
+            free(wake);
+            return gpud_opencl_fail(error, code, "the driver cannot tell when a queue is done");
+        }
+        while ((state = gpud_opencl_state(event)) > CL_COMPLETE && gpud_now() < deadline) {
+            int64_t look = gpud_deadline(LOOK_AGAIN);
+            gpud_futex_wait(&wake->done, 0, look < deadline ? look : deadline);
+            if (atomic_load_explicit(&wake->done, memory_order_acquire))
+                break;
+        }
+        state = gpud_opencl_state(event);
+        if (atomic_load_explicit(&wake->done, memory_order_acquire) && state > CL_COMPLETE)
+            state =
+                CL_COMPLETE; /* the callback says so; the event's state may follow a moment later */
+        wake_unref(wake);
+    }
+    if (state < 0)
+        return gpud_opencl_say_failed(state, error);
+    if (state > CL_COMPLETE)
+        return gpud_fail(error, GPUD_TIMEOUT, "the queue was not done by the deadline");
+    return GPUD_OK;
+}
+
+/* === command ================================================================================= */
+/* A command queue as the backend uses it: commands in order, and waits with deadlines. */
+
+enum gpud_status gpud_opencl_queue_new(struct opencl_device *device, struct opencl_queue **queue,
+                                       struct gpud_error *error)
+{
+    struct opencl_queue *made = calloc(1, sizeof(*made));
+    if (made)
+        made->async.completions =
+            gpud_completions_create(&gpud_opencl_async_ops, device->async.device, NULL);
+    if (!made || !made->async.completions) {
+        free(made);
+        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a queue");
+    }
+    cl_int code;
+    made->queue = clCreateCommandQueue(device->context, device->id, 0, &code);
+    if (!made->queue) {
+        gpud_completions_unref(made->async.completions);
+        free(made);
+        return gpud_opencl_fail(error, code, "no command queue");
+    }
+    made->async.handle = made;
+    gpud_lock_init(&made->lock, GPUD_RANK_COMMANDS);
+    *queue = made;
+    return GPUD_OK;
+}
+
+static cl_int state_of_last(struct opencl_queue *queue)
+{
+    gpud_lock_take(&queue->lock);
+    cl_int state = queue->last ? gpud_opencl_state(queue->last) : CL_COMPLETE;
+    gpud_lock_release(&queue->lock);
+    return state;
+}
+
+bool gpud_opencl_queue_idle(struct opencl_queue *queue)
+{
+    return state_of_last(queue) <= CL_COMPLETE;
+}
+
+static void release_queue(struct opencl_queue *queue)
+{
+    if (queue->last)
+        clReleaseEvent(queue->last);
+    clReleaseCommandQueue(queue->queue);
+    gpud_lock_destroy(&queue->lock);
+    free(queue);
+}
+
+void gpud_opencl_queue_free(struct opencl_queue *queue)
+{
+    gpud_completions_unref(queue->async.completions);
+    release_queue(queue);
+}
+
+/* Whether this thread is a driver's, inside a callback. */
+static _Thread_local bool in_callback;
+
+/* A completion may destroy its own queue, and a driver that releases a queue in its own thread may
+ * wait for itself. */
+void gpud_opencl_queue_retire(struct opencl_queue *queue)
+{
+    if (!queue)
+        return;
+    clFlush(queue->queue);
+    gpud_async_retire(&queue->async, !in_callback);
+}
+
+/* --- queries of the shared parts ----------------------------------------------------------- */
+
+static void nothing_to_enter(struct gpud_device *device)
+{
+}
+
+static enum gpud_progress progress(cl_int state, long *result)
+{
+    *result = state;
+    return state < 0             ? GPUD_PROGRESS_FAILED
+           : state > CL_COMPLETE ? GPUD_PROGRESS_BUSY
+                                 : GPUD_PROGRESS_DONE;
+}
+
+static enum gpud_progress mark_queue(struct gpud_device *device, void *handle, void **event)
+{
+    struct opencl_queue *queue = handle;
+    enum gpud_progress marked = GPUD_PROGRESS_DONE;
+    gpud_lock_take(&queue->lock);
+    if (queue->last && gpud_opencl_state(queue->last) > CL_COMPLETE) {
+        clRetainEvent(queue->last);
+        *event = queue->last;
+        marked = GPUD_PROGRESS_BUSY;
+    }
+    gpud_lock_release(&queue->lock);
+    if (marked == GPUD_PROGRESS_BUSY)
+        clFlush(queue->queue); /* it may not be flushed otherwise */
+    return marked;
+}
+
+static enum gpud_progress query_event(struct gpud_device *device, void *event, long *result)
+{
+    return progress(gpud_opencl_state(event), result);
+}
+
+static void drop_event(struct gpud_device *device, void *event)
+{
+    clReleaseEvent(event);
+}
+
+static enum gpud_progress query_queue(struct gpud_device *device, void *handle, long *result)
+{
+    return progress(state_of_last(handle), result);
+}
+
+static void release(struct gpud_async_queue *async)
+{
+    release_queue((struct opencl_queue *)async);
+}
+
+const struct gpud_async_ops gpud_opencl_async_ops = {
+    .enter = nothing_to_enter,
+    .leave = nothing_to_enter,
+    .mark = mark_queue,
+    .query = query_event,
+    .drop = drop_event,
+    .state = query_queue,
+    .release = release,
+};
+
+/* --- commands ------------------------------------------------------------------------------ */
+
+enum gpud_status gpud_opencl_queue_start(struct opencl_queue *queue, struct gpud_error *error)
+{
+    cl_int code = clFlush(queue->queue);
+    return code == CL_SUCCESS ? GPUD_OK
+                              : gpud_opencl_fail(error, code, "the queue cannot be started");
+}
+
+/* Some drivers run work after a failed command, so a failed queue accepts no more. */
+enum gpud_status gpud_opencl_queue_begin(struct opencl_queue *queue, struct gpud_error *error)
+{
+    gpud_lock_take(&queue->lock);
+    cl_int state = queue->last ? gpud_opencl_state(queue->last) : CL_COMPLETE;
+    if (state >= CL_COMPLETE)
+        return GPUD_OK;
+    gpud_lock_release(&queue->lock);
+    gpud_completions_fail(queue->async.completions);
+    return gpud_opencl_say_failed(state, error);
+}
+
+void gpud_opencl_queue_end(struct opencl_queue *queue, cl_event event)
+{
+    cl_event before = NULL;
+    if (event) {
+        before = queue->last;
+        queue->last = event;
+    }
+    gpud_lock_release(&queue->lock);
+    if (before)
+        clReleaseEvent(before);
+}
+
+void gpud_opencl_queue_push(struct opencl_queue *queue, cl_event event)
+{
+    if (queue->last)
+        clReleaseEvent(queue->last);
+    queue->last = event;
+}
+
+cl_event gpud_opencl_queue_last(struct opencl_queue *queue)
+{
+    gpud_lock_take(&queue->lock);
+    cl_event last = queue->last;
+    if (last)
+        clRetainEvent(last);
+    gpud_lock_release(&queue->lock);
+    return last;
+}
+
+enum gpud_status gpud_opencl_queue_wait(struct opencl_queue *queue, cl_event event,
+                                        int64_t deadline, struct gpud_error *error)
+{
+    enum gpud_status status = gpud_opencl_queue_start(queue, error);
+    if (status == GPUD_OK)
+        status = gpud_opencl_wait(event, deadline, error);
+    clReleaseEvent(event);
+    /* Some drivers call back for success only. */
+    if (status == GPUD_IO)
+        gpud_completions_fail(queue->async.completions);
+    return status;
+}
+
+enum gpud_status gpud_opencl_queue_finish(struct opencl_queue *queue, int64_t deadline,
+                                          struct gpud_error *error)
+{
+    cl_event last = gpud_opencl_queue_last(queue);
+    return last ? gpud_opencl_queue_wait(queue, last, deadline, error) : GPUD_OK;
+}
+
+static void CL_CALLBACK complete(cl_event event, cl_int code, void *completion)
+{
+    bool nested = in_callback;
+    in_callback = true;
+    gpud_completion_done(completion, code < 0);
+    in_callback = nested;
+}
+
+/* Added under the queue's lock, to keep the order of the commands. The callback is set without it:
+ * it may run at once, on this thread. */
+enum gpud_status gpud_opencl_queue_on_complete(struct opencl_queue *opencl, gpud_complete_fn fn,
+                                               void *arg, struct gpud_error *error)
+{
+    struct gpud_completion *completion = NULL;
+    enum gpud_status status = gpud_opencl_queue_start(opencl, error);
+    if (status != GPUD_OK)
+        return status;
+    gpud_lock_take(&opencl->lock);
+    cl_event event = opencl->last;
+    if (event) {
+        clRetainEvent(event); /* the completion's */
+        clRetainEvent(event);
+        status =
+            gpud_completions_add(opencl->async.completions, event, fn, arg, &completion, error);
+    }
+    gpud_lock_release(&opencl->lock);
+    if (!event) {
+        fn(arg, GPUD_OK);
+        return GPUD_OK;
+    }
+    if (status == GPUD_OK) {
+        cl_int code = clSetEventCallback(event, CL_COMPLETE, complete, completion);
+        if (code != CL_SUCCESS && gpud_completion_withdraw(completion))
+            status = gpud_opencl_fail(error, code, "the driver cannot tell when a queue is done");
+    } else {
+        clReleaseEvent(event);
+    }
+    clReleaseEvent(event);
+    return status;
+}
+
+enum gpud_status gpud_opencl_check_service(const struct gpud_device *device,
+                                           struct gpud_error *error)
+{
+    if (gpud_opencl_queue_idle(gpud_opencl_device(device)->service))
+        return GPUD_OK;
+    return gpud_fail(error, GPUD_IO,
+                     "%s has not done what it was asked for within %d s: the device or its driver "
+                     "is stuck, and gives no memory until it goes on",
+                     device->info.name, (int)(OPENCL_SERVICE_TIMEOUT / GPUD_SEC));
+}
+
+enum gpud_status gpud_opencl_serve(struct opencl_device *device, cl_event event, const char *what,
+                                   struct gpud_error *error)
+{
+    struct gpud_error why = {0};
+    enum gpud_status status = gpud_opencl_queue_start(device->service, &why);
+    if (status == GPUD_OK)
+        status = gpud_opencl_wait(event, gpud_deadline(OPENCL_SERVICE_TIMEOUT), &why);
+    if (status == GPUD_TIMEOUT) {
+        /* Kept, so that closing the device sees that the driver hangs. */
+        gpud_lock_take(&device->service->lock);
+        gpud_opencl_queue_end(device->service, event);
+        return gpud_fail(error, GPUD_IO, "the driver failed to %s within %d s", what,
+                         (int)(OPENCL_SERVICE_TIMEOUT / GPUD_SEC));
+    }
+    clReleaseEvent(event);
+    if (status == GPUD_OK)
+        return GPUD_OK;
+    return gpud_fail_native(error, status, why.origin, why.native, "the driver failed to %s: %s",
+                            what, why.reason);
+}
+
+/* === queue =================================================================================== */
+/* The ops of OpenCL's in-order command queues: copies, moves and CPU access. */
 
 static enum gpud_status create(struct gpud_queue *queue, struct gpud_error *error)
 {
@@ -224,4 +581,128 @@ const struct gpud_queue_ops gpud_opencl_queue_ops = {
     .finish = finish,
     .map = map,
     .unmap = unmap,
+};
+
+/* === fence =================================================================================== */
+/* Fences: events for which other queues of the context wait, and the application's own. */
+
+static bool is_own(const struct gpud_queue *queue)
+{
+    return queue->backend;
+}
+
+/* The event of a queue's latest work. The queue is flushed, without which waiting for the event has
+ * no effect. */
+static cl_int mark_commands(cl_command_queue queue, cl_event *event)
+{
+    cl_int code = clEnqueueMarkerWithWaitList(queue, 0, NULL, event);
+    return code == CL_SUCCESS ? clFlush(queue) : code;
+}
+
+static enum gpud_status mark_own(struct opencl_queue *queue, cl_event *event,
+                                 struct gpud_error *error)
+{
+    enum gpud_status status = gpud_opencl_queue_begin(queue, error);
+    if (status != GPUD_OK)
+        return status;
+    cl_int code = CL_SUCCESS;
+    *event = queue->last;
+    if (queue->last)
+        clRetainEvent(queue->last);
+    else
+        code = mark_commands(queue->queue, event);
+    gpud_opencl_queue_end(queue, NULL);
+    if (code != CL_SUCCESS)
+        return gpud_opencl_fail(error, code, "the queue cannot be marked");
+    return gpud_opencl_queue_start(queue, error);
+}
+
+static enum gpud_status mark(struct gpud_queue *queue, void **fence, struct gpud_error *error)
+{
+    cl_event event = NULL;
+    enum gpud_status status = GPUD_OK;
+    if (is_own(queue)) {
+        status = mark_own(queue->backend, &event, error);
+    } else {
+        cl_int code = mark_commands(queue->native, &event);
+        if (code != CL_SUCCESS)
+            status = gpud_opencl_fail(error, code, "the command queue cannot be waited for");
+    }
+    if (status == GPUD_OK)
+        *fence = event;
+    else if (event)
+        clReleaseEvent(event);
+    return status;
+}
+
+/* A failure of the work before the fence would be this queue's, too, and end its use. */
+static enum gpud_status check_fence(cl_event fence, struct gpud_error *error)
+{
+    cl_int state = gpud_opencl_state(fence);
+    return state < 0 ? gpud_opencl_say_failed(state, error) : GPUD_OK;
+}
+
+static enum gpud_status await_own(struct opencl_queue *queue, cl_event fence,
+                                  struct gpud_error *error)
+{
+    cl_event after[2] = {fence}, event = NULL;
+    enum gpud_status status = gpud_opencl_queue_begin(queue, error);
+    if (status != GPUD_OK)
+        return status;
+    after[1] = queue->last;
+    cl_int code = clEnqueueBarrierWithWaitList(queue->queue, queue->last ? 2 : 1, after, &event);
+    gpud_opencl_queue_end(queue, code == CL_SUCCESS ? event : NULL);
+    return code == CL_SUCCESS ? GPUD_OK
+                              : gpud_opencl_fail(error, code, "the queue cannot wait for another");
+}
+
+static enum gpud_status await(struct gpud_queue *queue, void *fence, struct gpud_error *error)
+{
+    cl_event event = fence;
+    enum gpud_status status = check_fence(event, error);
+    if (status != GPUD_OK)
+        return status;
+    if (is_own(queue))
+        return await_own(queue->backend, event, error);
+    cl_int code = clEnqueueBarrierWithWaitList(queue->native, 1, &event, NULL);
+    return code == CL_SUCCESS ? GPUD_OK
+                              : gpud_opencl_fail(error, code, "the command queue cannot wait");
+}
+
+static bool is_passed(struct gpud_device *device, void *fence)
+{
+    return gpud_opencl_state(fence) <= CL_COMPLETE;
+}
+
+static void drop(struct gpud_device *device, void *fence)
+{
+    clReleaseEvent(fence);
+}
+
+/* Events work in their own context alone. */
+static enum gpud_status wrap(struct gpud_queue *queue, void *native, struct gpud_error *error)
+{
+    const struct opencl_device *device = gpud_opencl_device(queue->device);
+    cl_context context = NULL;
+    if (!native)
+        return gpud_fail(error, GPUD_INVALID,
+                         "OpenCL has no default queue: give a cl_command_queue");
+    cl_int code = clGetCommandQueueInfo(native, CL_QUEUE_CONTEXT, sizeof(context), &context, NULL);
+    if (code != CL_SUCCESS)
+        return gpud_opencl_fail_as(error, GPUD_INVALID, code, "this is no cl_command_queue");
+    if (context != device->context)
+        return gpud_fail(error, GPUD_INVALID,
+                         "the command queue is of another context than %s: make it in the context "
+                         "of the frame's cl_mem (CL_MEM_CONTEXT)",
+                         queue->device->info.name);
+    queue->native = native;
+    return GPUD_OK;
+}
+
+const struct gpud_fence_ops gpud_opencl_fence_ops = {
+    .mark = mark,
+    .await = await,
+    .is_passed = is_passed,
+    .drop = drop,
+    .wrap = wrap,
 };

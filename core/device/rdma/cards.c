@@ -1,18 +1,382 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Lists network cards: what the kernel shows of each to any user, and what the card says once it is
- * opened. */
-#include "device/network_cards.h"
+/* Network cards, and what they can do. */
+#include "device/rdma/internal.h"
 
-#include "device/backends.h"
-#include "device/rdma/ability.h"
-#include "device/rdma/host.h"
-#include "device/rdma/sysfs.h"
+#include "device/device.h"
 
+#include <arpa/inet.h>
+#include <ctype.h>
 #include <errno.h>
+#include <glob.h>
+#include <linux/capability.h>
+#include <net/if.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+/* === ability ================================================================================= */
+/* What a network card and the system can do with GPUs' memory, and how much memory a process may
+ * register: for connections, and for lists. */
+
+void gpud_rdma_explain_transport(const char *card, char why[GPUD_REASON_MAX])
+{
+    gpud_print_n(why, GPUD_REASON_MAX,
+                 "%s is not for InfiniBand or RoCE: others (iWARP, say) have no way to notify the "
+                 "peer of a write; soft-RoCE has, at the speed of the CPU, on the same Ethernet "
+                 "interface, which `rdma link` names: modprobe rdma_rxe && rdma link add rxe0 type "
+                 "rxe netdev INTERFACE (if %s is software, rdma link del %s first)",
+                 card, card, card);
+}
+
+/* --- dma-buf ------------------------------------------------------------------------------- */
+
+int gpud_rdma_ask_dmabuf(struct ibv_pd *domain)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    struct ibv_mr *mr = ibv_reg_dmabuf_mr(domain, 0, page, 0, -1, 0);
+    if (!mr)
+        return errno;
+    ibv_dereg_mr(mr);
+    return EBADF;
+}
+
+enum gpud_status gpud_rdma_explain_dmabuf(int number, const char *card, struct gpud_error *error)
+{
+    if (number == EBADF)
+        return GPUD_OK;
+    if (number == EOPNOTSUPP || number == EPROTONOSUPPORT)
+        return gpud_fail(error, GPUD_UNSUPPORTED,
+                         "the driver of %s takes no dma-bufs (mlx5, bnxt_re, irdma, efa, mana and "
+                         "ionic do, from Linux 5.12 on)",
+                         card);
+    errno = number;
+    return gpud_fail_errno(error, "the driver of %s does not say whether it takes dma-bufs", card);
+}
+
+/* --- peermem ------------------------------------------------------------------------------- */
+
+static bool is_there(const char *pattern)
+{
+    char path[GPUD_SYSFS_PATH_MAX];
+    glob_t found = {0};
+    gpud_sysfs_path(path, "%s", pattern);
+    bool there = glob(path, 0, NULL, &found) == 0;
+    globfree(&found);
+    return there;
+}
+
+enum gpud_status gpud_rdma_check_peermem(const struct gpud_device_ops *backend,
+                                         struct gpud_error *error)
+{
+    if (!backend->peermem)
+        return gpud_fail(error, GPUD_UNSUPPORTED,
+                         "no driver gives network cards memory of such devices");
+    for (const char *const *each = backend->peermem; *each; each++)
+        if (is_there(*each))
+            return GPUD_OK;
+    return gpud_fail(error, GPUD_UNSUPPORTED, "%s", backend->no_peermem);
+}
+
+/* --- how much ------------------------------------------------------------------------------ */
+
+/* The number behind a key of /proc/self/status. */
+static unsigned long long read_status(const char *word, int base)
+{
+    char line[128];
+    unsigned long long number = 0;
+    size_t length = strlen(word);
+    FILE *file = fopen("/proc/self/status", "re");
+    while (file && fgets(line, sizeof(line), file)) {
+        if (strncmp(line, word, length) != 0)
+            continue;
+        number = strtoull(line + length, NULL, base);
+        break;
+    }
+    if (file)
+        fclose(file);
+    return number;
+}
+
+/* Bytes that the process has registered so far, with any card. */
+static uint64_t rdma_pinned_bytes(void)
+{
+    return read_status("VmPin:", 10) * 1024;
+}
+
+/* The kernel checks the capability in the initial user namespace; root of another one has it only
+ * there. */
+static bool has_no_limit(void)
+{
+    unsigned long long first = 1, outside = 1, count = 0;
+    FILE *file = fopen("/proc/self/uid_map", "re");
+    if (file) {
+        if (fscanf(file, "%llu %llu %llu", &first, &outside, &count) != 3)
+            count = 0;
+        fclose(file);
+    }
+    bool initial = first == 0 && outside == 0 && count == UINT32_MAX;
+    return initial && read_status("CapEff:", 16) >> CAP_IPC_LOCK & 1;
+}
+
+uint64_t gpud_rdma_pin_room(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_MEMLOCK, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY || has_no_limit())
+        return UINT64_MAX;
+    uint64_t pinned = rdma_pinned_bytes();
+    return limit.rlim_cur > pinned ? limit.rlim_cur - pinned : 0;
+}
+
+#define RING_SIZE (UINT64_C(4) * 3840 * 2160 * 4)
+
+/* Messages, the ring page's words, and the driver's queues. */
+#define BESIDE_SIZE (UINT64_C(4) << 20)
+
+void gpud_rdma_explain_pin_room(uint64_t room, char why[GPUD_REASON_MAX])
+{
+    why[0] = '\0';
+    if (room >= RING_SIZE + BESIDE_SIZE)
+        return;
+    gpud_print_n(why, GPUD_REASON_MAX,
+                 "this process may register %llu kB of memory with network cards, and a ring of 4 "
+                 "slots of 3840x2160 at 4 bytes a pixel needs %llu kB for each connection: raise "
+                 "that limit (ulimit -l unlimited, memlock in /etc/security/limits.conf, "
+                 "LimitMEMLOCK=infinity of a systemd service)",
+                 (unsigned long long)room / 1024,
+                 (unsigned long long)(RING_SIZE + BESIDE_SIZE) / 1024);
+}
+
+/* An upper bound for a connection's queues, if the driver pins them. */
+#define QUEUES_SIZE (UINT64_C(1) << 19)
+
+enum gpud_status gpud_rdma_fail_register(struct gpud_error *error, int number, const char *card,
+                                         uint64_t size)
+{
+    struct rlimit limit = {.rlim_cur = RLIM_INFINITY};
+    uint64_t bytes = size ? size : QUEUES_SIZE, wanted = rdma_pinned_bytes() + bytes;
+    if (number == ENOMEM)
+        getrlimit(RLIMIT_MEMLOCK, &limit);
+    if (wanted > limit.rlim_cur)
+        return gpud_fail_native(
+            error, GPUD_NO_MEMORY, "errno", number,
+            "%s cannot register %llu bytes: this process may lock %llu kB, %llu are needed at "
+            "least; raise that limit (ulimit -l unlimited, memlock in /etc/security/limits.conf, "
+            "LimitMEMLOCK=infinity of a systemd service)",
+            card, (unsigned long long)bytes, (unsigned long long)limit.rlim_cur / 1024,
+            (unsigned long long)wanted / 1024 + 1);
+    errno = number;
+    return size ? gpud_fail_errno(error, "%s cannot register %llu bytes", card,
+                                  (unsigned long long)size)
+                : gpud_fail_errno(error, "%s has no queues for another connection", card);
+}
+
+/* === sysfs =================================================================================== */
+/* What the kernel shows of network cards below /sys to any user: no card is opened. */
+
+/* --- cards --------------------------------------------------------------------------------- */
+
+static int read_number(int otherwise, const char *path)
+{
+    char text[32];
+    char *end;
+    if (!gpud_sysfs_read(text, sizeof(text), "%s", path))
+        return otherwise;
+    long number = strtol(text, &end, 0);
+    return end == text || number < INT32_MIN || number > INT32_MAX ? otherwise : (int)number;
+}
+
+static void find_model(const char *card, char *model, size_t size)
+{
+    char vendor[16], device[16];
+    if (gpud_sysfs_read(model, size, "%s/hca_type", card) && model[0])
+        return;
+    if (gpud_sysfs_read(vendor, sizeof(vendor), "%s/device/vendor", card) &&
+        gpud_sysfs_read(device, sizeof(device), "%s/device/device", card) &&
+        strncmp(vendor, "0x", 2) == 0 && strncmp(device, "0x", 2) == 0)
+        gpud_print_n(model, size, "%s:%s", vendor + 2, device + 2);
+}
+
+/* Name, model, driver, firmware, PCI address, NUMA node, and whether it is software. */
+static void rdma_read_card(const char *name, struct gpud_network_card_info *info)
+{
+    char card[GPUD_SYSFS_PATH_MAX], path[GPUD_SYSFS_PATH_MAX], parent[IFNAMSIZ];
+    gpud_print(card, "/sys/class/infiniband/%s", name);
+    gpud_print(info->name, "%s", name);
+    /* Only rxe has this file; older kernels show the interface's card as its own device. */
+    info->software = gpud_sysfs_read(parent, sizeof(parent), "%s/parent", card);
+    if (info->software) {
+        gpud_print(info->driver, "rdma_rxe");
+        gpud_print(path, "/sys/class/net/%s/device", parent);
+    } else {
+        gpud_sysfs_follow(info->driver, sizeof(info->driver), "%s/device/driver", card);
+        find_model(card, info->model, sizeof(info->model));
+        gpud_sysfs_read(info->firmware, sizeof(info->firmware), "%s/fw_ver", card);
+        gpud_print(path, "%.400s/device", card);
+    }
+    gpud_sysfs_find_pci(info->pci, sizeof(info->pci), path);
+    char node[GPUD_SYSFS_PATH_MAX];
+    gpud_print(node, "%.400s/numa_node", path);
+    info->numa_node = read_number(-1, node);
+}
+
+/* InfiniBand and RoCE cards are one kind of node; others have no writes with a notice. */
+static bool rdma_is_channel_adapter(const char *card)
+{
+    char type[32];
+    return gpud_sysfs_read(type, sizeof(type), "/sys/class/infiniband/%s/node_type", card) &&
+           strncmp(type, "1:", 2) == 0;
+}
+
+/* The node below /dev/infiniband by which programs use a card. false: none. */
+static bool rdma_find_uverbs(const char *card, char *node, size_t size)
+{
+    size_t count;
+    bool found = false;
+    struct gpud_sysfs_name *names = gpud_sysfs_list(&count, "/sys/class/infiniband_verbs");
+    for (size_t i = 0; i < count && !found; i++) {
+        char owner[GPUD_SYSFS_NAME_MAX];
+        found = gpud_sysfs_read(owner, sizeof(owner), "/sys/class/infiniband_verbs/%s/ibdev",
+                                names[i].text) &&
+                strcmp(owner, card) == 0;
+        if (found)
+            gpud_print_n(node, size, "/dev/infiniband/%s", names[i].text);
+    }
+    free(names);
+    return found;
+}
+
+/* --- ports --------------------------------------------------------------------------------- */
+
+/* "4: ACTIVE" */
+static void read_state(char *state, size_t size, const char *port)
+{
+    char text[32];
+    gpud_sysfs_read(text, sizeof(text), "%s/state", port);
+    const char *colon = strchr(text, ':');
+    gpud_print_n(state, size, "%s", colon ? colon + 1 + strspn(colon + 1, " ") : "");
+    for (char *c = state; *c; c++)
+        *c = (char)tolower((unsigned char)*c);
+}
+
+/* "100 Gb/sec (4X EDR)", "2.5 Gb/sec (1X SDR)" */
+static uint32_t read_rate(const char *port)
+{
+    char text[64];
+    unsigned whole, tenth = 0;
+    gpud_sysfs_read(text, sizeof(text), "%s/rate", port);
+    if (sscanf(text, "%5u.%1u", &whole, &tenth) < 1 || !strstr(text, " Gb/sec"))
+        return 0;
+    return whole * 1000 + tenth * 100;
+}
+
+/* An Ethernet port's interface is listed beside its first address, an InfiniBand port's beside the
+ * card. */
+static void find_netdev(const char *card, const char *port, uint32_t number, char *netdev,
+                        size_t size)
+{
+    if (gpud_sysfs_read(netdev, size, "%s/gid_attrs/ndevs/0", port) ||
+        gpud_sysfs_read(netdev, size, "/sys/class/infiniband/%s/parent", card))
+        return;
+    size_t count;
+    struct gpud_sysfs_name *names =
+        gpud_sysfs_list(&count, "/sys/class/infiniband/%s/device/net", card);
+    for (size_t i = 0; i < count; i++) {
+        char text[16];
+        if (gpud_sysfs_read(text, sizeof(text), "/sys/class/infiniband/%s/device/net/%s/dev_port",
+                            card, names[i].text) &&
+            strtoul(text, NULL, 10) + 1 == number)
+            gpud_print_n(netdev, size, "%s", names[i].text);
+    }
+    free(names);
+}
+
+static void explain_ethernet(const char *netdev, char *reason, size_t size)
+{
+    char flags[16], carrier[16];
+    if (!netdev[0]) {
+        gpud_print_n(reason, size,
+                     "its network interface is not here: another network namespace "
+                     "may have it");
+        return;
+    }
+    bool known = gpud_sysfs_read(flags, sizeof(flags), "/sys/class/net/%s/flags", netdev);
+    if (known && !(strtoul(flags, NULL, 16) & IFF_UP))
+        gpud_print_n(reason, size, "%s is down: ip link set %s up", netdev, netdev);
+    else if (gpud_sysfs_read(carrier, sizeof(carrier), "/sys/class/net/%s/carrier", netdev) &&
+             strcmp(carrier, "0") == 0)
+        gpud_print_n(reason, size, "%s has no carrier: is the cable in, and the other end up?",
+                     netdev);
+    else
+        gpud_print_n(reason, size, "it is not up, although %s may be: rdma link shows more",
+                     netdev);
+}
+
+static void explain_port(struct gpud_network_port_info *info)
+{
+    if (info->link_layer == GPUD_LINK_LAYER_ETHERNET)
+        explain_ethernet(info->netdev, info->reason, sizeof(info->reason));
+    else if (strcmp(info->state, "down") == 0)
+        gpud_print(info->reason, "it has no link: is the cable in, and the other end up?");
+    else
+        gpud_print(info->reason,
+                   "no subnet manager has set it up: one host of the fabric or a switch has to run "
+                   "one (opensm)");
+}
+
+void gpud_rdma_read_port(const char *card, uint32_t number, struct gpud_network_port_info *info)
+{
+    char port[GPUD_SYSFS_PATH_MAX], layer[32];
+    gpud_print(port, "/sys/class/infiniband/%s/ports/%u", card, number);
+    info->number = number;
+    read_state(info->state, sizeof(info->state), port);
+    info->active = strcmp(info->state, "active") == 0;
+    gpud_sysfs_read(layer, sizeof(layer), "%s/link_layer", port);
+    if (strcmp(layer, "Ethernet") == 0)
+        info->link_layer = GPUD_LINK_LAYER_ETHERNET;
+    else if (strcmp(layer, "InfiniBand") == 0)
+        info->link_layer = GPUD_LINK_LAYER_INFINIBAND;
+    info->rate = read_rate(port);
+    find_netdev(card, port, number, info->netdev, sizeof(info->netdev));
+    if (!info->active)
+        explain_port(info);
+}
+
+/* --- addresses ----------------------------------------------------------------------------- */
+
+/* false: that entry of the port's table is empty. */
+static bool rdma_read_gid(const char *card, const struct gpud_network_port_info *port,
+                          uint32_t index, struct gpud_network_gid_info *info)
+{
+    static const struct in6_addr none;
+    char folder[GPUD_SYSFS_PATH_MAX], text[64], kind[32];
+    struct in6_addr gid;
+    gpud_print(folder, "/sys/class/infiniband/%s/ports/%u", card, port->number);
+    if (!gpud_sysfs_read(text, sizeof(text), "%s/gids/%u", folder, index) ||
+        inet_pton(AF_INET6, text, &gid) != 1 || memcmp(&gid, &none, sizeof(gid)) == 0)
+        return false;
+    info->index = index;
+    inet_ntop(AF_INET6, &gid, info->text, sizeof(info->text));
+    gpud_sysfs_read(kind, sizeof(kind), "%s/gid_attrs/types/%u", folder, index);
+    gpud_sysfs_read(info->netdev, sizeof(info->netdev), "%s/gid_attrs/ndevs/%u", folder, index);
+    info->kind = strcmp(kind, "RoCE v2") == 0                   ? GPUD_GID_ROCE_V2
+                 : port->link_layer == GPUD_LINK_LAYER_ETHERNET ? GPUD_GID_ROCE_V1
+                                                                : GPUD_GID_INFINIBAND;
+    if (info->kind == GPUD_GID_INFINIBAND)
+        return true;
+    if (IN6_IS_ADDR_V4MAPPED(&gid))
+        inet_ntop(AF_INET, &gid.s6_addr[12], info->address, sizeof(info->address));
+    else
+        gpud_print(info->address, "%s", info->text);
+    return true;
+}
+
+/* === cards =================================================================================== */
+/* Lists network cards: what the kernel shows of each to any user, and what the card says once it is
+ * opened. */
 
 static enum gpud_status fail_memory(struct gpud_error *error)
 {
@@ -30,8 +394,7 @@ static enum gpud_status add_gids(const char *card, struct gpud_network_port *por
         gpud_sysfs_list(&count, "/sys/class/infiniband/%s/ports/%u/gids", card, port->info.number);
     for (size_t i = 0; i < count && status == GPUD_OK; i++) {
         struct gpud_network_gid_info gid = {0};
-        if (!gpud_rdma_read_gid(card, &port->info, (uint32_t)strtoul(names[i].text, NULL, 10),
-                                &gid))
+        if (!rdma_read_gid(card, &port->info, (uint32_t)strtoul(names[i].text, NULL, 10), &gid))
             continue;
         struct gpud_network_gid_info *more =
             realloc(port->gids, (port->gid_count + 1) * sizeof(*more));
@@ -132,9 +495,9 @@ static void check_peermem(struct gpud_network_card_info *info)
 static void explain_card(struct gpud_network_card_info *info)
 {
     char node[GPUD_SYSFS_PATH_MAX];
-    if (!gpud_rdma_is_channel_adapter(info->name))
+    if (!rdma_is_channel_adapter(info->name))
         gpud_rdma_explain_transport(info->name, info->reason);
-    else if (!gpud_rdma_find_uverbs(info->name, node, sizeof(node)))
+    else if (!rdma_find_uverbs(info->name, node, sizeof(node)))
         gpud_print(info->reason, "programs cannot use %s: modprobe ib_uverbs", info->name);
     else
         gpud_rdma_can_open(node, info->reason);
@@ -208,7 +571,7 @@ enum gpud_status gpud_rdma_find_cards(struct gpud_network_card_list *cards,
     for (size_t i = 0; i < count && status == GPUD_OK; i++) {
         struct gpud_network_card *card = gpud_list_add(&cards->list, error);
         if (card)
-            gpud_rdma_read_card(names[i].text, &card->info);
+            rdma_read_card(names[i].text, &card->info);
         status = card ? add_ports(card, error) : GPUD_NO_MEMORY;
         if (status == GPUD_OK)
             ask_card(card, find_device(devices, names[i].text));

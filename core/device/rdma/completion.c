@@ -4,7 +4,7 @@
 /* Completions, and waiting for them. */
 #include "device/rdma/internal.h"
 
-#include "base/clock.h"
+#include "base/base.h"
 
 #include <poll.h>
 

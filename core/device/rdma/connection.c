@@ -1,26 +1,263 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* How a connection begins and ends, and how its failure is noticed.
- *
- * The card's asynchronous events are not read: rdma_cm opens a card once for all ids of the
- * process, so reading would consume other queue pairs' events. They are not needed: an error of the
- * queue pair flushes its receives, a silent card misses its deadline, and rdma_cm reports the
- * removal of a card. */
+/* A connection's queues, credits, messages and writes. */
 #include "device/rdma/internal.h"
 
-#include "base/clock.h"
-#include "base/fd.h"
-#include "device/rdma/ability.h"
+#include "base/base.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
+/* === post ==================================================================================== */
+/* Posts requests to the card, and fails a connection. */
+
+void gpud_rdma_fail_locked(struct gpud_rdma *rdma, const char *format, ...)
+{
+    if (rdma->failed)
+        return;
+    rdma->failed = true;
+    va_list args;
+    va_start(args, format);
+    gpud_text_format(rdma->reason, sizeof(rdma->reason), format, args);
+    va_end(args);
+    if (!rdma->ended) {
+        /* Flushes pending requests. A failed change of state means an error state already, or no
+         * card. */
+        struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+        ibv_modify_qp(rdma->id->qp, &attr, IBV_QP_STATE);
+    }
+    gpud_event_raise(rdma->event);
+}
+
+enum gpud_status gpud_rdma_check_locked(const struct gpud_rdma *rdma, struct gpud_error *error)
+{
+    return rdma->failed ? gpud_fail(error, GPUD_PEER, "%s", rdma->reason) : GPUD_OK;
+}
+
+static void note_signalled(struct gpud_rdma *rdma)
+{
+    if (rdma->signalled <= rdma->completed) {
+        rdma->asked_at = gpud_now();
+        rdma->stretch = 0;
+    }
+    if (rdma->unsignalled > rdma->stretch)
+        rdma->stretch = rdma->unsignalled;
+    rdma->unsignalled = 0;
+    rdma->signalled = rdma->posted;
+}
+
+static bool post_post(struct gpud_rdma *rdma, struct ibv_send_wr *request)
+{
+    struct ibv_send_wr *bad;
+    request->wr_id = rdma->posted + 1;
+    for (int i = 0; i < request->num_sge; i++)
+        rdma->unsignalled += request->sg_list[i].length;
+    if (request->wr_id % RDMA_SIGNAL_EVERY == 0 || rdma->unsignalled >= RDMA_SIGNAL_BYTES)
+        request->send_flags |= IBV_SEND_SIGNALED;
+    int number = ibv_post_send(rdma->id->qp, request, &bad);
+    if (number != 0) {
+        gpud_rdma_fail_locked(rdma, "the network card %s takes no request: %s", rdma->card,
+                              strerror(number));
+        return false;
+    }
+    rdma->posted++;
+    if (request->send_flags & IBV_SEND_SIGNALED)
+        note_signalled(rdma);
+    return true;
+}
+
+bool gpud_rdma_post_locked(struct gpud_rdma *rdma, struct ibv_send_wr *request)
+{
+    return !rdma->failed && post_post(rdma, request);
+}
+
+/* Also after a failure, when the card takes requests only to flush them: nothing else would tell
+ * that it is done with the unsignalled ones before. */
+bool gpud_rdma_post_marker_locked(struct gpud_rdma *rdma)
+{
+    /* With no bytes, the peer's card ignores address and key. */
+    struct ibv_send_wr request = {.opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED};
+    return !rdma->ended && post_post(rdma, &request);
+}
+
+/* === credits ================================================================================= */
+/* Messages, notices, and the credits that both carry.
+ *
+ * Immediate data of messages (SEND) and notices (a WRITE, perhaps of no bytes):
+ *
+ *     bit 31        credits only: no notice
+ *     bits 15 – 29  receives of messages that were posted again
+ *     bits 0 – 14   receives of notices that were posted again
+ *
+ * Why no side waits forever: a notice needs two credits and leaves one. The last one is spent only
+ * on returning at least half of the peer's credits, and comes back with the peer's next request. So
+ * both sides never run out: a side that spent its last credit has returned sixteen, and gets one
+ * back before it owes as many again. Credits for messages are returned once the peer has no more
+ * than that many left. The peer does not answer such a return, so the two never keep answering each
+ * other. */
+
+#define ONLY_CREDITS (UINT32_C(1) << 31)
+#define UNUSED (UINT32_C(1) << 30)
+#define CREDITS UINT32_C(0x7fff)
+
+/* --- receives ------------------------------------------------------------------------------ */
+
+void gpud_rdma_post_receives_locked(struct gpud_rdma *rdma)
+{
+    struct ibv_recv_wr list[GPUD_RDMA_RECEIVES], *bad;
+    struct ibv_sge place[GPUD_RDMA_RECEIVES];
+    uint32_t count = rdma->free_count;
+    if (count == 0 || rdma->failed)
+        return;
+    for (uint32_t i = 0; i < count; i++) {
+        place[i] = (struct ibv_sge){
+            .addr = (uintptr_t)rdma_receive_buffer(rdma, rdma->free_index[i]),
+            .length = GPUD_RDMA_MESSAGE_MAX,
+            .lkey = rdma->buffers_mr->lkey,
+        };
+        list[i] = (struct ibv_recv_wr){
+            .wr_id = RDMA_IS_RECEIVE | rdma->free_index[i],
+            .next = i + 1 < count ? &list[i + 1] : NULL,
+            .sg_list = &place[i],
+            .num_sge = 1,
+        };
+    }
+    rdma->free_count = 0;
+    int number = ibv_post_recv(rdma->id->qp, list, &bad);
+    if (number != 0)
+        gpud_rdma_fail_locked(rdma, "the network card %s takes no receive: %s", rdma->card,
+                              strerror(number));
+}
+
+/* The peer can return at most the credits that were spent. */
+static bool take_back(struct rdma_credits *credits, uint32_t count)
+{
+    if (count > credits->out)
+        return false;
+    credits->out -= count;
+    return true;
+}
+
+static bool take_credits(struct gpud_rdma *rdma, uint32_t said)
+{
+    if (!(said & UNUSED) && take_back(&rdma->notices, said & CREDITS) &&
+        take_back(&rdma->messages, said >> 15 & CREDITS))
+        return true;
+    gpud_rdma_fail_locked(rdma, "the peer broke the protocol: it gave back more receives than were "
+                                "used");
+    return false;
+}
+
+void gpud_rdma_take_notice_locked(struct gpud_rdma *rdma, uint32_t index, const struct ibv_wc *wc)
+{
+    uint32_t said = ntohl(wc->imm_data);
+    if (!take_credits(rdma, said))
+        return;
+    rdma->free_index[rdma->free_count++] = index;
+    rdma->notices.owed++;
+    if (!(said & ONLY_CREDITS))
+        rdma->news = true;
+}
+
+void gpud_rdma_take_message_locked(struct gpud_rdma *rdma, uint32_t index, const struct ibv_wc *wc)
+{
+    uint32_t said = ntohl(wc->imm_data);
+    if (said & ONLY_CREDITS || wc->byte_len == 0) {
+        gpud_rdma_fail_locked(
+            rdma, "the peer broke the protocol: a message is empty, or marked as credits alone");
+        return;
+    }
+    if (!take_credits(rdma, said))
+        return;
+    uint32_t place = rdma->received++ % RDMA_ARRIVED;
+    rdma->arrived[place].index = index;
+    rdma->arrived[place].size = wc->byte_len;
+    rdma->news = true;
+}
+
+/* Messages received here and not yet released: unread, or handed out. */
+static uint32_t held(const struct gpud_rdma *rdma)
+{
+    return rdma->received - rdma->taken + rdma->handed_out;
+}
+
+/* --- sending credits ----------------------------------------------------------------------- */
+
+bool gpud_rdma_post_with_credits_locked(struct gpud_rdma *rdma, struct ibv_send_wr *request,
+                                        uint32_t flag)
+{
+    request->imm_data = htonl(flag | rdma->messages.owed << 15 | rdma->notices.owed);
+    if (!gpud_rdma_post_locked(rdma, request))
+        return false;
+    rdma->messages.owed = rdma->notices.owed = 0;
+    return true;
+}
+
+static void post_notice(struct gpud_rdma *rdma, struct ibv_send_wr *request, bool urgent,
+                        uint32_t flag)
+{
+    request->opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+    if (urgent)
+        request->send_flags |= IBV_SEND_SOLICITED;
+    if (gpud_rdma_post_with_credits_locked(rdma, request, flag))
+        rdma->notices.out++;
+}
+
+bool gpud_rdma_may_notify_locked(const struct gpud_rdma *rdma)
+{
+    return rdma_available(&rdma->notices) >= 2 && rdma_room(rdma) > 0;
+}
+
+void gpud_rdma_post_notice_locked(struct gpud_rdma *rdma, struct ibv_send_wr *request, bool urgent)
+{
+    urgent |= rdma->pending && rdma->pending_urgent;
+    rdma->pending = false;
+    post_notice(rdma, request, urgent, 0);
+}
+
+void gpud_rdma_send_pending_locked(struct gpud_rdma *rdma)
+{
+    const struct rdma_credits *notices = &rdma->notices, *messages = &rdma->messages;
+    rdma->unfinished = false;
+    if (rdma->failed || !rdma->connected)
+        return;
+    /* With no bytes, the peer's card ignores address and key. */
+    struct ibv_send_wr nothing = {.send_flags = 0};
+    if (rdma->pending && gpud_rdma_may_notify_locked(rdma)) {
+        struct ibv_send_wr request = nothing;
+        gpud_rdma_post_notice_locked(rdma, &request, false);
+    }
+    bool tell_notices = notices->owed >= GPUD_RDMA_NOTICES / 2;
+    /* The peer knows of at most this many free ones. */
+    bool tell_messages = messages->owed > 0 &&
+                         2 * messages->owed + held(rdma) >= GPUD_RDMA_RECEIVES - GPUD_RDMA_NOTICES;
+    if (tell_notices || tell_messages) {
+        uint32_t wanted = tell_notices ? 1 : 2;
+        if (rdma_available(notices) >= wanted && rdma_room(rdma) > 0)
+            post_notice(rdma, &nothing, false, ONLY_CREDITS);
+        else
+            rdma->unfinished = true;
+    }
+    if (rdma->pending)
+        rdma->unfinished = true;
+}
+
+/* === connection ============================================================================== */
+/* How a connection begins and ends, and how its failure is noticed.
+ *
+ * The card's asynchronous events are not read: rdma_cm opens a card once for all ids of the
+ * process, so reading would consume other queue pairs' events. They are not needed: an error of the
+ * queue pair flushes its receives, a silent card misses its deadline, and rdma_cm reports the
+ * removal of a card. */
 
 /* ns for a byte: no network is slower than 4 MB/s. */
 #define ANSWER_A_BYTE INT64_C(250)
@@ -344,4 +581,264 @@ void gpud_rdma_unref(struct gpud_rdma **rdma)
     gpud_lock_destroy(&gone->ways_lock);
     gpud_lock_destroy(&gone->domain_lock);
     free(gone);
+}
+
+/* === messages ================================================================================ */
+/* Messages and notices as the layers above send and receive them; see credits.c. */
+
+/* --- receives ------------------------------------------------------------------------------ */
+
+static void take_handed_out_back(struct gpud_rdma *rdma)
+{
+    if (!rdma->handed_out)
+        return;
+    rdma->handed_out = false;
+    rdma->free_index[rdma->free_count++] = rdma->arrived[(rdma->taken - 1) % RDMA_ARRIVED].index;
+    rdma->messages.owed++;
+}
+
+enum gpud_status gpud_rdma_receive(struct gpud_rdma *rdma, const void **bytes, size_t *size,
+                                   struct gpud_error *error)
+{
+    enum gpud_status status = GPUD_OK;
+    gpud_lock_take(&rdma->lock);
+    bool polled = rdma->handed_out;
+    take_handed_out_back(rdma);
+    if (polled || rdma->taken == rdma->received)
+        gpud_rdma_poll_locked(rdma);
+    if (rdma->taken != rdma->received) { /* what arrived before the end, too */
+        uint32_t place = rdma->taken++ % RDMA_ARRIVED;
+        *bytes = rdma_receive_buffer(rdma, rdma->arrived[place].index);
+        *size = rdma->arrived[place].size;
+        rdma->handed_out = true;
+    } else if (rdma->failed) {
+        status = gpud_fail(error, GPUD_CLOSED, "%s", rdma->reason);
+    } else {
+        status = gpud_fail(error, GPUD_AGAIN, "no message has come");
+    }
+    gpud_lock_release(&rdma->lock);
+    return status;
+}
+
+uint32_t gpud_rdma_received(struct gpud_rdma *rdma)
+{
+    gpud_lock_take(&rdma->lock);
+    gpud_rdma_poll_locked(rdma);
+    uint32_t received = rdma->received;
+    gpud_lock_release(&rdma->lock);
+    return received;
+}
+
+/* --- sending ------------------------------------------------------------------------------- */
+
+void gpud_rdma_notify_locked(struct gpud_rdma *rdma, bool urgent)
+{
+    rdma->pending_urgent = urgent || (rdma->pending && rdma->pending_urgent);
+    rdma->pending = true;
+    gpud_rdma_send_pending_locked(rdma);
+    if (rdma->unfinished)
+        gpud_rdma_poll_locked(rdma);
+}
+
+void gpud_rdma_notify(struct gpud_rdma *rdma, bool urgent)
+{
+    gpud_lock_take(&rdma->lock);
+    gpud_rdma_notify_locked(rdma, urgent);
+    gpud_lock_release(&rdma->lock);
+}
+
+/* Small messages travel inside the request, larger ones from a copy. */
+static void post_message(struct gpud_rdma *rdma, const void *bytes, uint32_t size)
+{
+    struct ibv_sge place = {.addr = (uintptr_t)bytes, .length = size};
+    struct ibv_send_wr request = {
+        .opcode = IBV_WR_SEND_WITH_IMM,
+        .send_flags = IBV_SEND_SOLICITED,
+        .sg_list = &place,
+        .num_sge = 1,
+    };
+    if (size <= rdma->inline_max) {
+        request.send_flags |= IBV_SEND_INLINE;
+        if (gpud_rdma_post_with_credits_locked(rdma, &request, 0))
+            rdma->messages.out++;
+        return;
+    }
+    uint32_t index = (rdma->send_first + rdma->send_count) % RDMA_SENDS;
+    char *copy = rdma_send_buffer(rdma, index);
+    memcpy(copy, bytes, size);
+    place.addr = (uintptr_t)copy;
+    place.lkey = rdma->buffers_mr->lkey;
+    request.send_flags |= IBV_SEND_SIGNALED;
+    if (gpud_rdma_post_with_credits_locked(rdma, &request, 0)) {
+        rdma->messages.out++;
+        rdma->send_number[index] = rdma->posted;
+        rdma->send_count++;
+    }
+}
+
+static bool has_room_for_message(const struct gpud_rdma *rdma, size_t size)
+{
+    return rdma_available(&rdma->messages) > 0 && rdma_room(rdma) > RDMA_KEPT_FROM_MESSAGES &&
+           (size <= rdma->inline_max || rdma->send_count < RDMA_SENDS);
+}
+
+enum gpud_status gpud_rdma_send(struct gpud_rdma *rdma, const void *bytes, size_t size,
+                                struct gpud_error *error)
+{
+    if (size == 0 || size > GPUD_RDMA_MESSAGE_MAX)
+        return gpud_fail(error, GPUD_INVALID, "a message of %zu bytes: 1 to %d are possible", size,
+                         GPUD_RDMA_MESSAGE_MAX);
+    enum gpud_status status;
+    gpud_lock_take(&rdma->lock);
+    if (rdma->pending || !has_room_for_message(rdma, size))
+        gpud_rdma_poll_locked(rdma);
+    if (!rdma->failed && !has_room_for_message(rdma, size)) {
+        status = gpud_fail(error, GPUD_AGAIN, "the peer has not read what was sent before");
+    } else {
+        if (!rdma->failed)
+            post_message(rdma, bytes, (uint32_t)size);
+        status = gpud_rdma_check_locked(rdma, error);
+    }
+    gpud_lock_release(&rdma->lock);
+    return status;
+}
+
+/* === transfer ================================================================================ */
+/* Writes into the peer's memory, and reads from it. */
+
+/* Bytes of each piece of a transfer. */
+static uint32_t piece_of(const struct gpud_rdma *rdma, uint64_t size)
+{
+    uint64_t piece = size / RDMA_PIECES_MAX + (size % RDMA_PIECES_MAX != 0);
+    if (piece < RDMA_SIGNAL_BYTES)
+        piece = RDMA_SIGNAL_BYTES;
+    return piece < rdma->piece_max ? (uint32_t)piece : rdma->piece_max;
+}
+
+static uint64_t count_pieces(const struct gpud_rdma *rdma, uint64_t size)
+{
+    uint32_t piece = piece_of(rdma, size);
+    return size / piece + (size % piece != 0);
+}
+
+/* Requests that transfers may post now. */
+static uint32_t room_for_transfers(const struct gpud_rdma *rdma)
+{
+    uint32_t room = rdma_room(rdma);
+    return room > RDMA_KEPT_FROM_TRANSFERS ? room - RDMA_KEPT_FROM_TRANSFERS : 0;
+}
+
+bool gpud_rdma_has_room(struct gpud_rdma *rdma, uint64_t size)
+{
+    gpud_lock_take(&rdma->lock);
+    uint64_t wanted = count_pieces(rdma, size) + RDMA_WORDS;
+    if (room_for_transfers(rdma) < wanted)
+        gpud_rdma_poll_locked(rdma);
+    bool has = room_for_transfers(rdma) >= wanted;
+    gpud_lock_release(&rdma->lock);
+    return has;
+}
+
+static enum gpud_status check(const struct gpud_rdma *rdma, const struct gpud_rdma_transfer *wanted,
+                              bool is_read, struct gpud_error *error)
+{
+    const struct gpud_rdma_region *local = wanted->local;
+    /* Of a queue with nothing in it but unsignalled requests. */
+    uint64_t most = rdma->depth - RDMA_KEPT_FROM_TRANSFERS - RDMA_SIGNAL_EVERY;
+    if (local->rdma != rdma)
+        return gpud_fail(error, GPUD_INVALID, "memory that is registered for another connection");
+    if (wanted->size == 0 || wanted->local_offset > local->size ||
+        wanted->size > local->size - wanted->local_offset)
+        return gpud_fail(error, GPUD_INVALID,
+                         "%llu bytes at %llu are not inside of %llu registered bytes",
+                         (unsigned long long)wanted->size, (unsigned long long)wanted->local_offset,
+                         (unsigned long long)local->size);
+    if (is_read && !(local->access & (GPUD_RDMA_LOCAL_WRITE | GPUD_RDMA_REMOTE_WRITE)))
+        return gpud_fail(error, GPUD_INVALID,
+                         "memory to read into has to be registered for being written");
+    if (count_pieces(rdma, wanted->size) > most)
+        return gpud_fail(error, GPUD_UNSUPPORTED,
+                         "%llu bytes are too many for one transfer by %s: %llu are the most",
+                         (unsigned long long)wanted->size, rdma->card,
+                         (unsigned long long)(most * rdma->piece_max));
+    return GPUD_OK;
+}
+
+enum kind { WRITE, READ, NOTICE, URGENT_NOTICE };
+
+/* The notice goes with the last piece, or follows as a request of its own. */
+static void transfer_post(struct gpud_rdma *rdma, const struct gpud_rdma_transfer *wanted,
+                          enum kind kind)
+{
+    const struct gpud_rdma_region *local = wanted->local;
+    bool is_inline = kind != READ && local->host && wanted->size <= rdma->inline_max;
+    bool is_notice = kind >= NOTICE, goes_along = is_notice && gpud_rdma_may_notify_locked(rdma);
+    uint32_t piece = piece_of(rdma, wanted->size);
+    for (uint64_t done = 0; done < wanted->size;) {
+        uint64_t left = wanted->size - done;
+        uint32_t size = left < piece ? (uint32_t)left : piece;
+        uint64_t offset = wanted->local_offset + done;
+        struct ibv_sge place = {
+            .addr = is_inline ? (uintptr_t)(local->host + offset) : local->address + offset,
+            .length = size,
+            .lkey = local->local_key,
+        };
+        struct ibv_send_wr request = {
+            .opcode = kind == READ ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE,
+            .sg_list = &place,
+            .num_sge = 1,
+            .send_flags = is_inline ? IBV_SEND_INLINE : 0,
+            .wr.rdma = {.remote_addr = wanted->remote_address + done, .rkey = wanted->remote_key},
+        };
+        done += size;
+        if (done == wanted->size && wanted->tells)
+            request.send_flags |= IBV_SEND_SIGNALED;
+        if (done == wanted->size && goes_along)
+            gpud_rdma_post_notice_locked(rdma, &request, kind == URGENT_NOTICE);
+        else if (!gpud_rdma_post_locked(rdma, &request))
+            return;
+    }
+    if (is_notice && !goes_along)
+        gpud_rdma_notify_locked(rdma, kind == URGENT_NOTICE);
+}
+
+static enum gpud_status transfer(struct gpud_rdma *rdma, const struct gpud_rdma_transfer *wanted,
+                                 enum kind kind, struct gpud_error *error)
+{
+    enum gpud_status status = check(rdma, wanted, kind == READ, error);
+    if (status != GPUD_OK)
+        return status;
+    uint64_t pieces = count_pieces(rdma, wanted->size);
+    gpud_lock_take(&rdma->lock);
+    if (rdma->pending || room_for_transfers(rdma) < pieces)
+        gpud_rdma_poll_locked(rdma);
+    if (!rdma->failed && (!rdma->connected || room_for_transfers(rdma) < pieces)) {
+        status =
+            gpud_fail(error, GPUD_AGAIN, "the queue of the network card %s is full", rdma->card);
+    } else {
+        if (!rdma->failed)
+            transfer_post(rdma, wanted, kind);
+        status = gpud_rdma_check_locked(rdma, error);
+    }
+    gpud_lock_release(&rdma->lock);
+    return status;
+}
+
+enum gpud_status gpud_rdma_write(struct gpud_rdma *rdma, const struct gpud_rdma_transfer *wanted,
+                                 struct gpud_error *error)
+{
+    return transfer(rdma, wanted, WRITE, error);
+}
+
+enum gpud_status gpud_rdma_write_and_notify(struct gpud_rdma *rdma,
+                                            const struct gpud_rdma_transfer *wanted, bool urgent,
+                                            struct gpud_error *error)
+{
+    return transfer(rdma, wanted, urgent ? URGENT_NOTICE : NOTICE, error);
+}
+
+enum gpud_status gpud_rdma_read(struct gpud_rdma *rdma, const struct gpud_rdma_transfer *wanted,
+                                struct gpud_error *error)
+{
+    return transfer(rdma, wanted, READ, error);
 }

@@ -1,27 +1,77 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What the files of this folder share. Functions that end with _locked need rdma->lock. */
+/* What the files of the network cards share. */
 #ifndef GPUD_DEVICE_RDMA_INTERNAL_H
 #define GPUD_DEVICE_RDMA_INTERNAL_H
 
-#include "base/lock.h"
+#include "base/base.h"
+#include "device/device.h"
 #include "device/rdma/rdma.h"
+#include <gpudirect/network.h>
+#include <infiniband/verbs.h>
 #include <stdatomic.h>
+
+/* === ability ================================================================================= */
+/* What a network card and the system can do with GPUs' memory, and how much memory a process may
+ * register: for connections, and for lists. */
+
+/* Explains why a card for iWARP, or for another network, cannot be used. */
+void gpud_rdma_explain_transport(const char *card, char why[GPUD_REASON_MAX]);
+
+/* Asks a card's driver whether it takes dma-bufs, by passing none. EBADF: it does; EOPNOTSUPP or
+ * EPROTONOSUPPORT: it does not; another errno: unknown. */
+int gpud_rdma_ask_dmabuf(struct ibv_pd *domain);
+
+/* GPUD_OK for EBADF, else the reason for such an errno. */
+enum gpud_status gpud_rdma_explain_dmabuf(int number, const char *card, struct gpud_error *error);
+
+/* Whether the module is loaded that gives network cards' drivers the pages behind an address of the
+ * backend's devices. */
+enum gpud_status gpud_rdma_check_peermem(const struct gpud_device_ops *backend,
+                                         struct gpud_error *error);
+
+/* Bytes that it may still register; UINT64_MAX: only memory limits it. */
+uint64_t gpud_rdma_pin_room(void);
+
+/* The reason if that is too little for a connection with a ring of 4 slots of 3840x2160 at 4 bytes
+ * a pixel, else "". */
+void gpud_rdma_explain_pin_room(uint64_t room, char why[GPUD_REASON_MAX]);
+
+/* The reason why registering so many bytes, or creating queues (0), failed with this errno. */
+enum gpud_status gpud_rdma_fail_register(struct gpud_error *error, int number, const char *card,
+                                         uint64_t size);
+
+/* === host ==================================================================================== */
+/* What keeps this host, or this process, from using any network card. */
+
+/* Whether something does. *why is the first thing to mend, with the command, or "". Reads what the
+ * kernel shows, and opens no card. */
+bool gpud_rdma_find_lack(char why[GPUD_REASON_MAX]);
+
+/* Whether this process may open a node below /dev/infiniband; closes it again. */
+bool gpud_rdma_can_open(const char *node, char why[GPUD_REASON_MAX]);
+
+/* === internal ================================================================================ */
+/* What the files of this folder share. Functions that end with _locked need rdma->lock. */
 
 /* Depth of the send queue: what is requested, and the least that is useful. */
 #define RDMA_DEPTH 1024
 #define RDMA_DEPTH_MIN 128
+
 /* Requests that transfers leave to messages and notices; requests that messages leave to
  * notices. */
 #define RDMA_KEPT_FROM_TRANSFERS 64
 #define RDMA_KEPT_FROM_MESSAGES 16
+
 /* One of so many requests, or bytes, is signalled, so that the queue never fills up with
  * unsignalled ones, and a card's progress in a large transfer is seen. */
 #define RDMA_SIGNAL_EVERY 16
 #define RDMA_SIGNAL_BYTES (UINT64_C(1) << 20)
+
 /* Larger transfers are cut into pieces of RDMA_SIGNAL_BYTES, but not into more than this. */
 #define RDMA_PIECES_MAX 16
+
 /* Behind a frame: its descriptor, words, and a large meta, which is one piece. */
 #define RDMA_WORDS 16
 
@@ -32,6 +82,7 @@
 
 /* Unread messages: a power of two, because the counters wrap. */
 #define RDMA_ARRIVED 128
+
 _Static_assert(RDMA_ARRIVED >= GPUD_RDMA_RECEIVES, "each may have a message");
 
 /* Copies of messages that are being sent. */
@@ -204,5 +255,11 @@ int gpud_rdma_flags(unsigned access);
 enum gpud_status gpud_rdma_add_region(struct gpud_rdma *rdma, struct ibv_mr *mr, uint64_t address,
                                       uint64_t size, unsigned access,
                                       struct gpud_rdma_region **region, struct gpud_error *error);
+
+/* === sysfs =================================================================================== */
+/* What the kernel shows of network cards below /sys to any user: no card is opened. */
+
+/* All fields but mtu and message_max, which only the card knows. */
+void gpud_rdma_read_port(const char *card, uint32_t number, struct gpud_network_port_info *info);
 
 #endif

@@ -1,15 +1,21 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Registrations: what a card may read and write. They end with the connection, because the card's
- * context belongs to rdma_cm and may go with the id. */
+/* Memory that a card may access. */
 #include "device/rdma/internal.h"
 
+#include "base/base.h"
 #include "device/device.h"
-#include "device/rdma/ability.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* === memory ================================================================================== */
+/* Registrations: what a card may read and write. They end with the connection, because the card's
+ * context belongs to rdma_cm and may go with the id. */
 
 /* --- failures ------------------------------------------------------------------------------ */
 
@@ -120,4 +126,371 @@ uint64_t gpud_rdma_region_address(const struct gpud_rdma_region *region)
 uint32_t gpud_rdma_region_key(const struct gpud_rdma_region *region)
 {
     return region->remote_key;
+}
+
+/* === device_memory =========================================================================== */
+/* Registers a device's memory by the first of two ways that works: a dma-buf of its driver, or
+ * peermem, where the card's driver asks the device's for the pages behind an address. Both are
+ * tried for each memory, because one refusal says nothing about the next. */
+
+/* The address of device memory that the peer uses, plus the offset in its dma-buf. It is aligned to
+ * any page size, so that the card can use large pages, and hides the device's own address. */
+#define DMABUF_ADDRESS (UINT64_C(1) << 32)
+
+/* Size of the trial registration. */
+#define TRIAL_SIZE (UINT64_C(1) << 16)
+
+/* --- by dma-buf ---------------------------------------------------------------------------- */
+
+/* Whether the card takes dma-bufs: it rejects either the descriptor or the call itself. */
+static enum gpud_status ask_card(struct gpud_rdma *rdma, struct gpud_error *error)
+{
+    gpud_lock_take(&rdma->lock);
+    int number = rdma->dmabuf_errno;
+    gpud_lock_release(&rdma->lock);
+    if (number == 0)
+        number = gpud_rdma_ask_dmabuf(rdma->domain);
+    if (number == EBADF || number == EOPNOTSUPP || number == EPROTONOSUPPORT) {
+        gpud_lock_take(&rdma->lock);
+        rdma->dmabuf_errno = number;
+        gpud_lock_release(&rdma->lock);
+    }
+    return gpud_rdma_explain_dmabuf(number, rdma->card, error);
+}
+
+/* With domain_lock held. */
+static enum gpud_status register_dmabuf(struct gpud_rdma *rdma, struct gpud_memory *memory,
+                                        unsigned access, struct gpud_rdma_region **region,
+                                        struct gpud_error *error)
+{
+    int fd = -1;
+    uint64_t offset = 0;
+    enum gpud_status status = ask_card(rdma, error);
+    if (status == GPUD_OK)
+        status = gpud_memory_export_dmabuf(memory, 0, memory->size, &fd, &offset, error);
+    if (status != GPUD_OK)
+        return status;
+    uint64_t address = DMABUF_ADDRESS + offset;
+    struct ibv_mr *mr =
+        ibv_reg_dmabuf_mr(rdma->domain, offset, memory->size, address, fd, gpud_rdma_flags(access));
+    int number = errno;
+    /* The registration keeps the dma-buf alive. */
+    gpud_fd_close(&fd);
+    if (mr)
+        return gpud_rdma_add_region(rdma, mr, address, memory->size, access, region, error);
+    errno = number;
+    return gpud_fail_errno(error, "%s cannot register the dma-buf of %llu bytes of %s", rdma->card,
+                           (unsigned long long)memory->size, memory->device->info.name);
+}
+
+/* --- by peermem ---------------------------------------------------------------------------- */
+
+/* With domain_lock held. */
+static enum gpud_status register_peermem(struct gpud_rdma *rdma, struct gpud_memory *memory,
+                                         unsigned access, struct gpud_rdma_region **region,
+                                         struct gpud_error *error)
+{
+    enum gpud_status status = gpud_rdma_check_peermem(memory->device->ops, error);
+    if (status == GPUD_OK)
+        status = gpud_memory_before_dma(memory, error);
+    if (status != GPUD_OK)
+        return status;
+    /* Always writable: for read-only registrations, kernels before 6.2 pin any page at such an
+     * address, if the card's driver does not ask the device's. */
+    struct ibv_mr *mr = ibv_reg_mr(rdma->domain, memory->native, memory->size,
+                                   gpud_rdma_flags(access | GPUD_RDMA_LOCAL_WRITE));
+    if (mr)
+        return gpud_rdma_add_region(rdma, mr, (uintptr_t)memory->native, memory->size, access,
+                                    region, error);
+    return gpud_fail_errno(error, "%s cannot register %llu bytes of %s by their address",
+                           rdma->card, (unsigned long long)memory->size, memory->device->info.name);
+}
+
+/* --- both ways ------------------------------------------------------------------------------ */
+
+static enum gpud_status register_device(struct gpud_rdma *rdma, struct gpud_memory *memory,
+                                        unsigned access, struct gpud_rdma_region **region,
+                                        enum gpud_rdma_way *way, struct gpud_error *error)
+{
+    struct gpud_error by_dmabuf = {0}, by_peermem = {0};
+    if (rdma->ended)
+        return gpud_rdma_fail_ended(error);
+    if (register_dmabuf(rdma, memory, access, region, &by_dmabuf) == GPUD_OK) {
+        *way = GPUD_RDMA_DMABUF;
+        return GPUD_OK;
+    }
+    if (register_peermem(rdma, memory, access, region, &by_peermem) == GPUD_OK) {
+        *way = GPUD_RDMA_PEERMEM;
+        return GPUD_OK;
+    }
+    return gpud_fail(error, GPUD_UNSUPPORTED,
+                     "memory of %s cannot be registered: dma-buf: %s; "
+                     "peermem: %s",
+                     memory->device->info.name, by_dmabuf.reason, by_peermem.reason);
+}
+
+enum gpud_status gpud_rdma_register_memory(struct gpud_rdma *rdma, struct gpud_memory *memory,
+                                           unsigned access, struct gpud_rdma_region **region,
+                                           enum gpud_rdma_way *way, struct gpud_error *error)
+{
+    struct gpud_rdma_region *made;
+    enum gpud_rdma_way found = GPUD_RDMA_HOST;
+    enum gpud_status status;
+    if (memory->host) {
+        status = gpud_rdma_register(rdma, memory->host, memory->size, access, &made, error);
+    } else {
+        gpud_lock_take(&rdma->domain_lock);
+        status = register_device(rdma, memory, access, &made, &found, error);
+        gpud_lock_release(&rdma->domain_lock);
+    }
+    if (status != GPUD_OK)
+        return status;
+    made->memory = gpud_memory_ref(memory);
+    *region = made;
+    *way = found;
+    return GPUD_OK;
+}
+
+/* --- what a device allows ------------------------------------------------------------------- */
+
+typedef enum gpud_status register_fn(struct gpud_rdma *rdma, struct gpud_memory *memory,
+                                     unsigned access, struct gpud_rdma_region **region,
+                                     struct gpud_error *error);
+
+/* Really registers memory of the device, the only reliable test. */
+static void try(struct gpud_rdma *rdma, struct gpud_device *device, register_fn *way,
+                char why[GPUD_REASON_MAX])
+{
+    struct gpud_memory *memory = NULL;
+    struct gpud_rdma_region *region = NULL;
+    struct gpud_error error = {0};
+    enum gpud_status status =
+        gpud_memory_alloc_for(device, TRIAL_SIZE, GPUD_USAGE_LOCAL, &memory, &error);
+    if (status == GPUD_OK) {
+        gpud_lock_take(&rdma->domain_lock);
+        status = rdma->ended ? gpud_rdma_fail_ended(&error)
+                             : way(rdma, memory, GPUD_RDMA_REMOTE_WRITE, &region, &error);
+        gpud_lock_release(&rdma->domain_lock);
+    }
+    gpud_rdma_unregister(&region);
+    gpud_memory_unref(&memory);
+    gpud_print_n(why, GPUD_REASON_MAX, "%s", status == GPUD_OK ? "" : error.reason);
+}
+
+static struct rdma_ways *find_ways(struct gpud_rdma *rdma, const struct gpud_device *device)
+{
+    struct rdma_ways *ways = rdma->ways;
+    while (ways && strcmp(ways->device, device->info.name) != 0)
+        ways = ways->next;
+    if (!ways) {
+        ways = calloc(1, sizeof(*ways));
+        if (!ways)
+            return NULL;
+        gpud_print(ways->device, "%s", device->info.name);
+        ways->next = rdma->ways;
+        rdma->ways = ways;
+    }
+    return ways;
+}
+
+static bool has(struct gpud_rdma *rdma, struct gpud_device *device, bool dmabuf,
+                char why[GPUD_REASON_MAX])
+{
+    if (device->caps & GPUD_CAP_CPU_ADDRESSABLE) {
+        gpud_print_n(why, GPUD_REASON_MAX, "its memory is the host's");
+        return false;
+    }
+    gpud_lock_take(&rdma->ways_lock);
+    struct rdma_ways *ways = find_ways(rdma, device);
+    if (!ways) {
+        gpud_print_n(why, GPUD_REASON_MAX, "out of memory");
+    } else {
+        bool *known = dmabuf ? &ways->dmabuf_known : &ways->peermem_known;
+        char *reason = dmabuf ? ways->no_dmabuf : ways->no_peermem;
+        if (!*known)
+            try(rdma, device, dmabuf ? register_dmabuf : register_peermem, reason);
+        *known = true;
+        gpud_print_n(why, GPUD_REASON_MAX, "%s", reason);
+    }
+    gpud_lock_release(&rdma->ways_lock);
+    return !why[0];
+}
+
+bool gpud_rdma_has_dmabuf(struct gpud_rdma *rdma, struct gpud_device *device,
+                          char why[GPUD_REASON_MAX])
+{
+    return has(rdma, device, true, why);
+}
+
+bool gpud_rdma_has_peermem(struct gpud_rdma *rdma, struct gpud_device *device,
+                           char why[GPUD_REASON_MAX])
+{
+    return has(rdma, device, false, why);
+}
+
+/* === host ==================================================================================== */
+/* What keeps this host, or this process, from using any network card. */
+
+/* Drivers of network interfaces whose cards become RDMA devices by another module. */
+static const struct {
+    const char *driver, *module;
+} modules[] = {
+    {"mlx5_core", "mlx5_ib"}, {"mlx4_core", "mlx4_ib"},   {"bnxt_en", "bnxt_re"},
+    {"ice", "irdma"},         {"qede", "qedr"},           {"mana", "mana_ib"},
+    {"ionic", "ionic_rdma"},  {"hns3", "hns_roce_hw_v2"},
+};
+
+/* NULL: no module is needed, or it is loaded already and has found nothing. */
+static const char *missing_module(const char *driver)
+{
+    for (size_t i = 0; i < sizeof(modules) / sizeof(modules[0]); i++) {
+        size_t files;
+        if (strcmp(modules[i].driver, driver) != 0)
+            continue;
+        free(gpud_sysfs_list(&files, "/sys/module/%s", modules[i].module));
+        return files > 0 ? NULL : modules[i].module;
+    }
+    return NULL;
+}
+
+static bool is_ethernet(const char *netdev)
+{
+    char type[16];
+    return strcmp(netdev, "lo") != 0 &&
+           gpud_sysfs_read(type, sizeof(type), "/sys/class/net/%s/type", netdev) &&
+           strcmp(type, "1") == 0;
+}
+
+static bool is_up(const char *netdev)
+{
+    char state[16];
+    return gpud_sysfs_read(state, sizeof(state), "/sys/class/net/%s/operstate", netdev) &&
+           strcmp(state, "up") == 0;
+}
+
+/* Suggests an interface to make an RDMA device of: a capable card's, else any that is up, else
+ * any. */
+static void explain_no_device(char why[GPUD_REASON_MAX])
+{
+    size_t count;
+    struct gpud_sysfs_name *names = gpud_sysfs_list(&count, "/sys/class/net");
+    const char *any = NULL, *up = NULL;
+    bool said = false;
+    for (size_t i = 0; i < count && !said; i++) {
+        char driver[32];
+        const char *netdev = names[i].text;
+        gpud_sysfs_follow(driver, sizeof(driver), "/sys/class/net/%s/device/driver", netdev);
+        const char *module = missing_module(driver);
+        if (module) {
+            gpud_print_n(why, GPUD_REASON_MAX,
+                         "this host has no RDMA device; the card of %s (driver %s) becomes one by "
+                         "another module: modprobe %s",
+                         netdev, driver, module);
+            said = true;
+        }
+        if (!any && is_ethernet(netdev))
+            any = netdev;
+        if (!up && is_ethernet(netdev) && is_up(netdev))
+            up = netdev;
+    }
+    if (!said)
+        gpud_print_n(why, GPUD_REASON_MAX,
+                     "this host has no RDMA device; soft-RoCE makes one of any Ethernet interface, "
+                     "at the speed of the CPU: modprobe rdma_rxe && rdma link add rxe0 type rxe "
+                     "netdev %s",
+                     up    ? up
+                     : any ? any
+                           : "eth0");
+    free(names);
+}
+
+bool gpud_rdma_can_open(const char *node, char why[GPUD_REASON_MAX])
+{
+    char path[GPUD_SYSFS_PATH_MAX];
+    gpud_sysfs_path(path, "%s", node);
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    if (fd >= 0) {
+        close(fd);
+        return true;
+    }
+    int number = errno;
+    if (number == ENOENT)
+        gpud_print_n(why, GPUD_REASON_MAX,
+                     "%s is not there: a container needs it passed in (--device /dev/infiniband)",
+                     node);
+    else if (number == EACCES)
+        gpud_print_n(why, GPUD_REASON_MAX,
+                     "user %u may not open %s: chmod 666 %s, or join the group that it belongs to",
+                     geteuid(), node, node);
+    else if (number == EPERM)
+        gpud_print_n(why, GPUD_REASON_MAX,
+                     "this container may not open %s: start it with --device /dev/infiniband",
+                     node);
+    else
+        gpud_print_n(why, GPUD_REASON_MAX, "%s cannot be opened: %s", node, strerror(number));
+    return false;
+}
+
+/* Whether the node that rdma_cm needs can be opened. */
+static bool can_connect(char why[GPUD_REASON_MAX])
+{
+    size_t count;
+    struct gpud_sysfs_name *names = gpud_sysfs_list(&count, "/sys/class/misc/rdma_cm");
+    free(names);
+    if (count > 0)
+        return gpud_rdma_can_open("/dev/infiniband/rdma_cm", why);
+    gpud_print_n(why, GPUD_REASON_MAX,
+                 "programs cannot connect by RDMA devices, as /dev/infiniband/rdma_cm is missing: "
+                 "modprobe rdma_ucm");
+    return false;
+}
+
+/* Whether a port of any card is active; else *why explains the first. */
+static bool has_active_port(const struct gpud_sysfs_name *cards, size_t count,
+                            char why[GPUD_REASON_MAX])
+{
+    bool active = false;
+    gpud_print_n(why, GPUD_REASON_MAX, "%s has no port", cards[0].text);
+    for (size_t i = 0; i < count && !active; i++) {
+        size_t ports;
+        struct gpud_sysfs_name *names =
+            gpud_sysfs_list(&ports, "/sys/class/infiniband/%s/ports", cards[i].text);
+        for (size_t j = 0; j < ports && !active; j++) {
+            struct gpud_network_port_info port = {0};
+            gpud_rdma_read_port(cards[i].text, (uint32_t)strtoul(names[j].text, NULL, 10), &port);
+            active = port.active;
+            if (i == 0 && j == 0)
+                gpud_print_n(why, GPUD_REASON_MAX, "port %u of %s is not active: %.400s",
+                             port.number, cards[0].text, port.reason);
+        }
+        free(names);
+    }
+    return active;
+}
+
+/* Whether programs have a node for a card, beside a file that is always there. */
+static bool has_uverbs(void)
+{
+    size_t count;
+    bool found = false;
+    struct gpud_sysfs_name *names = gpud_sysfs_list(&count, "/sys/class/infiniband_verbs");
+    for (size_t i = 0; i < count; i++)
+        found |= strncmp(names[i].text, "uverbs", strlen("uverbs")) == 0;
+    free(names);
+    return found;
+}
+
+bool gpud_rdma_find_lack(char why[GPUD_REASON_MAX])
+{
+    size_t count;
+    struct gpud_sysfs_name *cards = gpud_sysfs_list(&count, "/sys/class/infiniband");
+    if (count == 0)
+        explain_no_device(why);
+    else if (!has_uverbs())
+        gpud_print_n(why, GPUD_REASON_MAX,
+                     "programs cannot use the RDMA device %s: modprobe ib_uverbs", cards[0].text);
+    else if (can_connect(why) && has_active_port(cards, count, why))
+        why[0] = '\0';
+    free(cards);
+    return why[0];
 }

@@ -22,7 +22,7 @@
 #ifndef GPUD_DEVICE_RDMA_RDMA_H
 #define GPUD_DEVICE_RDMA_RDMA_H
 
-#include "base/error.h"
+#include "base/base.h"
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
 
@@ -51,7 +51,6 @@ enum gpud_status gpud_rdma_create(struct rdma_cm_id *id, struct gpud_rdma **rdma
 /* Call when the connection is established, with the other side's number of receives. Before that
  * sending fails with GPUD_AGAIN. */
 void gpud_rdma_set_peer_receives(struct gpud_rdma *rdma, uint32_t receives);
-
 struct gpud_rdma *gpud_rdma_ref(struct gpud_rdma *rdma);
 void gpud_rdma_unref(struct gpud_rdma **rdma); /* *rdma may be NULL */
 
@@ -72,6 +71,7 @@ bool gpud_rdma_has_failed(struct gpud_rdma *rdma, struct gpud_error *error); /* 
  * also where the card itself neither goes on nor gives up. */
 #define GPUD_RDMA_SILENCE (400 * GPUD_MSEC)
 #define GPUD_RDMA_ANSWER (1500 * GPUD_MSEC)
+
 bool gpud_rdma_is_alive(struct gpud_rdma *rdma);
 
 /* The card's name ("mlx5_0"). */
@@ -144,6 +144,7 @@ uint32_t gpud_rdma_region_key(const struct gpud_rdma_region *region);
 /* Whether this card can register the device's memory by itself; "" or the reason. The drivers are
  * asked once for each connection and device. */
 struct gpud_device;
+
 bool gpud_rdma_has_dmabuf(struct gpud_rdma *rdma, struct gpud_device *device,
                           char why[GPUD_REASON_MAX]);
 bool gpud_rdma_has_peermem(struct gpud_rdma *rdma, struct gpud_device *device,

@@ -1,14 +1,256 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Vulkan devices: what each can do, and opening them. */
-#include "base/fd.h"
-#include "device/backends.h"
-#include "device/vulkan/block.h"
-#include "device/vulkan/bounce.h"
+/* Vulkan's loader and devices. */
+#include "device/vulkan/vulkan.h"
 
+#include "base/base.h"
+#include "device/device.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* === api ===================================================================================== */
+/* The Vulkan loader: its calls, one instance for the process, and errors. Nothing is loaded before
+ * a device of this backend is asked for. */
+
+#define DEVICES_MAX 32
+
+struct vulkan_instance_calls gpud_vk;
+
+/* --- errors ---------------------------------------------------------------------------------- */
+
+#define RESULT(result)  \
+    {                   \
+        result, #result \
+    }
+
+static const struct {
+    VkResult result;
+    const char *name;
+} results[] = {
+    RESULT(VK_TIMEOUT),
+    RESULT(VK_ERROR_OUT_OF_HOST_MEMORY),
+    RESULT(VK_ERROR_OUT_OF_DEVICE_MEMORY),
+    RESULT(VK_ERROR_INITIALIZATION_FAILED),
+    RESULT(VK_ERROR_DEVICE_LOST),
+    RESULT(VK_ERROR_MEMORY_MAP_FAILED),
+    RESULT(VK_ERROR_LAYER_NOT_PRESENT),
+    RESULT(VK_ERROR_EXTENSION_NOT_PRESENT),
+    RESULT(VK_ERROR_FEATURE_NOT_PRESENT),
+    RESULT(VK_ERROR_INCOMPATIBLE_DRIVER),
+    RESULT(VK_ERROR_TOO_MANY_OBJECTS),
+    RESULT(VK_ERROR_UNKNOWN),
+    RESULT(VK_ERROR_INVALID_EXTERNAL_HANDLE),
+};
+
+static const char *name_of(VkResult result)
+{
+    for (size_t i = 0; i < sizeof(results) / sizeof(results[0]); i++)
+        if (results[i].result == result)
+            return results[i].name;
+    return "a Vulkan error";
+}
+
+static enum gpud_status status_of(VkResult result)
+{
+    switch (result) {
+    case VK_ERROR_OUT_OF_HOST_MEMORY:
+    case VK_ERROR_OUT_OF_DEVICE_MEMORY:
+    case VK_ERROR_TOO_MANY_OBJECTS:
+        return GPUD_NO_MEMORY;
+    case VK_ERROR_INCOMPATIBLE_DRIVER:
+    case VK_ERROR_INITIALIZATION_FAILED:
+        return GPUD_NO_DEVICE;
+    default:
+        return GPUD_IO;
+    }
+}
+
+static enum gpud_status fail(struct gpud_error *error, enum gpud_status status, VkResult result,
+                             const char *format, va_list args)
+{
+    char text[160];
+    gpud_text_format(text, sizeof(text), format, args);
+    return gpud_fail_native(error, status, "vulkan", result, "%s: %s (%d)", text, name_of(result),
+                            (int)result);
+}
+
+enum gpud_status gpud_vulkan_fail(struct gpud_error *error, VkResult result, const char *format,
+                                  ...)
+{
+    va_list args;
+    va_start(args, format);
+    enum gpud_status status = fail(error, status_of(result), result, format, args);
+    va_end(args);
+    return status;
+}
+
+enum gpud_status gpud_vulkan_fail_as(struct gpud_error *error, enum gpud_status status,
+                                     VkResult result, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    fail(error, status, result, format, args);
+    va_end(args);
+    return status;
+}
+
+/* --- the instance ---------------------------------------------------------------------------- */
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static VkPhysicalDevice devices[DEVICES_MAX];
+static uint32_t device_count;
+static char why_none[GPUD_REASON_MAX];
+
+/* Kept until the process ends, as the loader keeps its drivers. */
+static VkInstance make_instance(PFN_vkGetInstanceProcAddr find)
+{
+    const VkApplicationInfo application = {
+        .sType = VK_STRUCTURE_TYPE_APPLICATION_INFO,
+        .pEngineName = "gpudirect",
+        .apiVersion = VK_API_VERSION_1_1,
+    };
+    const VkInstanceCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO,
+        .pApplicationInfo = &application,
+    };
+    VkInstance instance = VK_NULL_HANDLE;
+    PFN_vkCreateInstance create = (PFN_vkCreateInstance)find(NULL, "vkCreateInstance");
+    if (!find(NULL, "vkEnumerateInstanceVersion") || !create) {
+        gpud_print(why_none, "the Vulkan loader is older than Vulkan 1.1: install a newer one");
+        return VK_NULL_HANDLE;
+    }
+    VkResult result = create(&info, NULL, &instance);
+    if (result != VK_SUCCESS) {
+        gpud_print(why_none,
+                   "no Vulkan driver (%s): install the GPU's, or Mesa's (Debian: apt install "
+                   "mesa-vulkan-drivers)",
+                   name_of(result));
+        return VK_NULL_HANDLE;
+    }
+    return instance;
+}
+
+static void load(void)
+{
+    void *library = dlopen("libvulkan.so.1", RTLD_NOW | RTLD_LOCAL);
+    PFN_vkGetInstanceProcAddr find = NULL;
+    if (library)
+        *(void **)&find = dlsym(library, "vkGetInstanceProcAddr");
+    if (!find) {
+        gpud_print(why_none, "no Vulkan loader (libvulkan.so.1 cannot be loaded): install it "
+                             "(Debian: apt install libvulkan1) and the GPU's driver");
+        return;
+    }
+    VkInstance instance = make_instance(find);
+    if (!instance)
+        return;
+    const char *missing = NULL;
+#define FIND(name)                                           \
+    gpud_vk.name = (PFN_vk##name)find(instance, "vk" #name); \
+    if (!gpud_vk.name)                                       \
+        missing = "vk" #name;
+    VULKAN_INSTANCE_CALLS(FIND)
+#undef FIND
+    if (missing) {
+        gpud_print(why_none, "the Vulkan loader has no %s: install a newer one", missing);
+        return;
+    }
+    uint32_t count = DEVICES_MAX;
+    VkResult result = gpud_vk.EnumeratePhysicalDevices(instance, &count, devices);
+    if ((result == VK_SUCCESS || result == VK_INCOMPLETE) && count > 0)
+        device_count = count;
+    else
+        gpud_print(why_none,
+                   "the Vulkan drivers find no device (%s): is the GPU there, and may this user "
+                   "open /dev/dri?",
+                   result == VK_SUCCESS ? "none" : name_of(result));
+}
+
+/* How many devices the drivers have. Loads them. */
+static uint32_t vulkan_count(void)
+{
+    pthread_once(&once, load);
+    return device_count;
+}
+
+/* Why there is no device. */
+static const char *vulkan_why_none(void)
+{
+    return why_none;
+}
+
+/* index is below the count. */
+static VkPhysicalDevice vulkan_physical(uint32_t index)
+{
+    return devices[index];
+}
+
+/* GPUD_NO_DEVICE: a call is missing. */
+static enum gpud_status vulkan_find_calls(VkDevice device, struct vulkan_device_calls *calls,
+                                          struct gpud_error *error)
+{
+    const char *missing = NULL;
+#define FIND(name) calls->name = (PFN_vk##name)gpud_vk.GetDeviceProcAddr(device, "vk" #name);
+#define NEED(name)    \
+    FIND(name)        \
+    if (!calls->name) \
+        missing = "vk" #name;
+    VULKAN_DEVICE_CALLS(NEED)
+    VULKAN_EXTENSION_CALLS(FIND)
+#undef NEED
+#undef FIND
+    return missing ? gpud_fail(error, GPUD_NO_DEVICE, "the Vulkan driver has no %s", missing)
+                   : GPUD_OK;
+}
+
+/* === types =================================================================================== */
+/* Which of a device's types of memory is taken. */
+
+#define USABLE_BY_CPU (VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT)
+
+bool gpud_vulkan_is_unified(VkMemoryPropertyFlags flags)
+{
+    const VkMemoryPropertyFlags wanted =
+        VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT | USABLE_BY_CPU | VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
+    return (flags & wanted) == wanted;
+}
+
+/* 0: unsuitable. Of a card's memory the part that the CPU does not see is the larger one. */
+static unsigned rate(VkMemoryPropertyFlags flags, enum vulkan_purpose purpose)
+{
+    if (flags & (VK_MEMORY_PROPERTY_PROTECTED_BIT | VK_MEMORY_PROPERTY_LAZILY_ALLOCATED_BIT))
+        return 0;
+    if (purpose == VULKAN_FOR_HOST)
+        return (flags & USABLE_BY_CPU) != USABLE_BY_CPU     ? 0
+               : flags & VK_MEMORY_PROPERTY_HOST_CACHED_BIT ? 2
+                                                            : 1;
+    return !(flags & VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT)   ? 0
+           : gpud_vulkan_is_unified(flags)                  ? 3
+           : !(flags & VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT) ? 2
+                                                            : 1;
+}
+
+bool gpud_vulkan_choose_type(const VkPhysicalDeviceMemoryProperties *all, uint32_t allowed,
+                             enum vulkan_purpose purpose, uint32_t *type)
+{
+    unsigned best = 0;
+    for (uint32_t i = 0; i < all->memoryTypeCount; i++) {
+        unsigned rated = allowed >> i & 1 ? rate(all->memoryTypes[i].propertyFlags, purpose) : 0;
+        if (rated > best) {
+            best = rated;
+            *type = i;
+        }
+    }
+    return best > 0;
+}
+
+/* === device ================================================================================== */
+/* Vulkan devices: what each can do, and opening them. */
 
 /* --- what the driver says -------------------------------------------------------------------- */
 
@@ -185,7 +427,7 @@ static bool examine(VkPhysicalDevice physical, struct vulkan_facts *facts,
 /* At least 1, so that probe can say why there is no device. */
 static unsigned count(void)
 {
-    uint32_t found = gpud_vulkan_count();
+    uint32_t found = vulkan_count();
     return found ? found : 1;
 }
 
@@ -193,12 +435,12 @@ static void probe(struct gpud_device *device)
 {
     struct gpud_device_info *info = &device->info;
     struct vulkan_facts facts;
-    if (gpud_vulkan_count() == 0) {
+    if (vulkan_count() == 0) {
         gpud_print(info->description, "Vulkan device");
-        gpud_print(info->reason, "%s", gpud_vulkan_why_none());
+        gpud_print(info->reason, "%s", vulkan_why_none());
         return;
     }
-    if (!examine(gpud_vulkan_physical(device->index), &facts, info))
+    if (!examine(vulkan_physical(device->index), &facts, info))
         return;
     info->available = true;
     gpud_print(info->reason,
@@ -268,7 +510,7 @@ static enum gpud_status create_device(struct vulkan_device *vulkan, const char *
     VkResult result = gpud_vk.CreateDevice(facts->physical, &info, NULL, &vulkan->device);
     if (result != VK_SUCCESS)
         return gpud_vulkan_fail_as(error, GPUD_NO_DEVICE, result, "%s does not open", name);
-    enum gpud_status status = gpud_vulkan_find_calls(vulkan->device, &vulkan->calls, error);
+    enum gpud_status status = vulkan_find_calls(vulkan->device, &vulkan->calls, error);
     if (status != GPUD_OK)
         return status; /* vkDestroyDevice may be what is missing */
     for (uint32_t i = 0; i < facts->lanes; i++) {
@@ -316,7 +558,7 @@ static enum gpud_status open_vulkan(struct gpud_device *device, struct gpud_erro
     struct vulkan_device *vulkan = calloc(1, sizeof(*vulkan));
     if (!vulkan)
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a device");
-    examine(gpud_vulkan_physical(device->index), &vulkan->facts, &ignored);
+    examine(vulkan_physical(device->index), &vulkan->facts, &ignored);
     enum gpud_status status = create_device(vulkan, device->info.name, error);
     if (status != GPUD_OK) {
         free(vulkan);

@@ -1,10 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-#include "device/vulkan/image.h"
+#include "device/vulkan/vulkan.h"
 
-#include "device/vulkan/block.h"
-#include "device/vulkan/command.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,14 +1,292 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Device memory, and host pages that the driver imports. */
-#include "base/fd.h"
-#include "device/vulkan/block.h"
-#include "device/vulkan/command.h"
-#include "device/vulkan/image.h"
-#include "device/vulkan/share.h"
+/* Memory of Vulkan: allocated in blocks, and accessed by the CPU. */
+#include "device/vulkan/vulkan.h"
 
+#include "base/base.h"
+
+#include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* === block =================================================================================== */
+/* Buffers, each with an allocation of its own. */
+
+#define OPAQUE_FD VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT
+#define DMA_BUF VK_EXTERNAL_MEMORY_HANDLE_TYPE_DMA_BUF_BIT_EXT
+#define HOST_POINTER VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT
+
+/* --- making ---------------------------------------------------------------------------------- */
+
+/* Sets block->buffer. An importer has to make the very same. */
+static VkResult make_buffer(const struct vulkan_device *vulkan, struct vulkan_block *block,
+                            VkExternalMemoryHandleTypeFlags handles, VkMemoryRequirements *needs)
+{
+    const VkExternalMemoryBufferCreateInfo external = {
+        .sType = VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_BUFFER_CREATE_INFO,
+        .handleTypes = handles,
+    };
+    const VkBufferCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
+        .pNext = handles ? &external : NULL,
+        .size = block->size,
+        .usage = VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT,
+    };
+    VkResult result = vulkan->calls.CreateBuffer(vulkan->device, &info, NULL, &block->buffer);
+    if (result == VK_SUCCESS)
+        vulkan->calls.GetBufferMemoryRequirements(vulkan->device, block->buffer, needs);
+    return result;
+}
+
+/* Some drivers promise more than the heap has. */
+static bool fits(const struct vulkan_device *vulkan, const struct vulkan_block *block)
+{
+    const VkPhysicalDeviceMemoryProperties *all = &vulkan->facts.memory;
+    return block->bytes <= all->memoryHeaps[all->memoryTypes[block->type].heapIndex].size;
+}
+
+/* Allocates block->bytes of block->type, and puts the buffer on it. */
+static VkResult allocate(const struct vulkan_device *vulkan, struct vulkan_block *block,
+                         const void *how)
+{
+    const VkMemoryAllocateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO,
+        .pNext = how,
+        .allocationSize = block->bytes,
+        .memoryTypeIndex = block->type,
+    };
+    if (!fits(vulkan, block))
+        return VK_ERROR_OUT_OF_DEVICE_MEMORY;
+    VkResult result = vulkan->calls.AllocateMemory(vulkan->device, &info, NULL, &block->memory);
+    return result == VK_SUCCESS ? vulkan->calls.BindBufferMemory(vulkan->device, block->buffer,
+                                                                 block->memory, block->start)
+                                : result;
+}
+
+static VkResult map(const struct vulkan_device *vulkan, struct vulkan_block *block)
+{
+    return vulkan->calls.MapMemory(vulkan->device, block->memory, 0, VK_WHOLE_SIZE, 0,
+                                   &block->mapped);
+}
+
+static VkResult map_if_unified(const struct vulkan_device *vulkan, struct vulkan_block *block)
+{
+    return gpud_vulkan_is_unified(vulkan->facts.memory.memoryTypes[block->type].propertyFlags)
+               ? map(vulkan, block)
+               : VK_SUCCESS;
+}
+
+static VkResult freed(const struct vulkan_device *vulkan, struct vulkan_block *block,
+                      VkResult result)
+{
+    if (result != VK_SUCCESS)
+        gpud_vulkan_block_free(vulkan, block);
+    return result;
+}
+
+/* What chains allocations of a kind to their buffer. */
+static VkMemoryDedicatedAllocateInfo dedicate(const struct vulkan_block *block)
+{
+    return (VkMemoryDedicatedAllocateInfo){
+        .sType = VK_STRUCTURE_TYPE_MEMORY_DEDICATED_ALLOCATE_INFO,
+        .buffer = block->buffer,
+    };
+}
+
+static uint64_t whole_pages(uint64_t size)
+{
+    return (size + VULKAN_PAGE - 1) / VULKAN_PAGE * VULKAN_PAGE;
+}
+
+bool gpud_vulkan_is_dedicated(const struct vulkan_facts *facts,
+                              VkExternalMemoryHandleTypeFlags handles)
+{
+    return (handles & OPAQUE_FD && facts->dedicated) ||
+           (handles & DMA_BUF && facts->dmabuf_dedicated);
+}
+
+/* Drivers of other vendors use dma-bufs alone. */
+static uint32_t family_of_others(const struct vulkan_facts *facts,
+                                 VkExternalMemoryHandleTypeFlags handles)
+{
+    return handles == DMA_BUF && facts->foreign ? VK_QUEUE_FAMILY_FOREIGN_EXT
+                                                : VK_QUEUE_FAMILY_EXTERNAL;
+}
+
+VkResult gpud_vulkan_block_make(const struct vulkan_device *vulkan, uint64_t size,
+                                VkExternalMemoryHandleTypeFlags handles, struct vulkan_block *block)
+{
+    VkMemoryRequirements needs;
+    *block = (struct vulkan_block){.size = whole_pages(size),
+                                   .handles = handles,
+                                   .others = family_of_others(&vulkan->facts, handles)};
+    VkResult result = make_buffer(vulkan, block, handles, &needs);
+    if (result != VK_SUCCESS)
+        return result;
+    const VkMemoryDedicatedAllocateInfo dedicated = dedicate(block);
+    const VkExportMemoryAllocateInfo exported = {
+        .sType = VK_STRUCTURE_TYPE_EXPORT_MEMORY_ALLOCATE_INFO,
+        .pNext = gpud_vulkan_is_dedicated(&vulkan->facts, handles) ? &dedicated : NULL,
+        .handleTypes = handles,
+    };
+    block->bytes = needs.size;
+    result = gpud_vulkan_choose_type(&vulkan->facts.memory, needs.memoryTypeBits, VULKAN_FOR_DEVICE,
+                                     &block->type)
+                 ? allocate(vulkan, block, handles ? &exported : NULL)
+                 : VK_ERROR_FEATURE_NOT_PRESENT;
+    if (result == VK_SUCCESS)
+        result = map_if_unified(vulkan, block);
+    return freed(vulkan, block, result);
+}
+
+VkResult gpud_vulkan_block_type(const struct vulkan_device *vulkan,
+                                VkExternalMemoryHandleTypeFlags handles, uint32_t *type)
+{
+    VkMemoryRequirements needs;
+    struct vulkan_block block = {.size = VULKAN_PAGE};
+    VkResult result = make_buffer(vulkan, &block, handles, &needs);
+    if (result == VK_SUCCESS &&
+        !gpud_vulkan_choose_type(&vulkan->facts.memory, needs.memoryTypeBits, VULKAN_FOR_DEVICE,
+                                 type))
+        result = VK_ERROR_FEATURE_NOT_PRESENT;
+    gpud_vulkan_block_free(vulkan, &block);
+    return result;
+}
+
+VkResult gpud_vulkan_block_stage(const struct vulkan_device *vulkan, uint64_t size,
+                                 struct vulkan_block *block)
+{
+    VkMemoryRequirements needs;
+    *block = (struct vulkan_block){.size = whole_pages(size)};
+    VkResult result = make_buffer(vulkan, block, 0, &needs);
+    if (result != VK_SUCCESS)
+        return result;
+    block->bytes = needs.size;
+    result = gpud_vulkan_choose_type(&vulkan->facts.memory, needs.memoryTypeBits, VULKAN_FOR_HOST,
+                                     &block->type)
+                 ? allocate(vulkan, block, NULL)
+                 : VK_ERROR_FEATURE_NOT_PRESENT;
+    if (result == VK_SUCCESS)
+        result = map(vulkan, block);
+    return freed(vulkan, block, result);
+}
+
+/* Kernels before 5.14 cannot tell: there no pages are pinned. */
+static bool are_writable(void *pages, uint64_t size)
+{
+    return madvise(pages, size, MADV_POPULATE_WRITE) == 0;
+}
+
+VkResult gpud_vulkan_block_pin(const struct vulkan_device *vulkan, void *pages, uint64_t size,
+                               struct vulkan_block *block)
+{
+    const VkDeviceSize align = vulkan->facts.host_align;
+    VkMemoryRequirements needs;
+    VkMemoryHostPointerPropertiesEXT types = {
+        .sType = VK_STRUCTURE_TYPE_MEMORY_HOST_POINTER_PROPERTIES_EXT};
+    const VkImportMemoryHostPointerInfoEXT imported = {
+        .sType = VK_STRUCTURE_TYPE_IMPORT_MEMORY_HOST_POINTER_INFO_EXT,
+        .handleType = HOST_POINTER,
+        .pHostPointer = pages,
+    };
+    *block = (struct vulkan_block){.size = whole_pages(size)};
+    if (!vulkan->facts.host_pointer || (uintptr_t)pages % align || block->size % align ||
+        (vulkan->facts.pins_writable_only && !are_writable(pages, block->size)))
+        return VK_ERROR_INVALID_EXTERNAL_HANDLE;
+    VkResult result = vulkan->calls.GetMemoryHostPointerPropertiesEXT(vulkan->device, HOST_POINTER,
+                                                                      pages, &types);
+    if (result == VK_SUCCESS)
+        result = make_buffer(vulkan, block, HOST_POINTER, &needs);
+    if (result != VK_SUCCESS)
+        return result;
+    block->bytes = block->size;
+    result = needs.size <= block->bytes &&
+                     gpud_vulkan_choose_type(&vulkan->facts.memory,
+                                             needs.memoryTypeBits & types.memoryTypeBits,
+                                             VULKAN_FOR_HOST, &block->type)
+                 ? allocate(vulkan, block, &imported)
+                 : VK_ERROR_INVALID_EXTERNAL_HANDLE;
+    return freed(vulkan, block, result);
+}
+
+/* The types that the memory behind a dma-buf may have here. */
+static VkResult ask_types(const struct vulkan_device *vulkan, int fd, uint32_t *types)
+{
+    VkMemoryFdPropertiesKHR properties = {.sType = VK_STRUCTURE_TYPE_MEMORY_FD_PROPERTIES_KHR};
+    VkResult result =
+        vulkan->calls.GetMemoryFdPropertiesKHR(vulkan->device, DMA_BUF, fd, &properties);
+    *types &= properties.memoryTypeBits;
+    return result;
+}
+
+/* Whether the imported memory can be what is claimed. Chooses a type if the exporter has none. */
+static bool check_import(const struct vulkan_device *vulkan, enum vulkan_origin origin,
+                         const VkMemoryRequirements *needs, uint32_t types,
+                         struct vulkan_block *block)
+{
+    const VkPhysicalDeviceMemoryProperties *all = &vulkan->facts.memory;
+    /* The specification leaves to the importer that these are the exporter's. */
+    if (origin == VULKAN_OF_PEER)
+        return needs->size == block->bytes && block->type < all->memoryTypeCount &&
+               types >> block->type & 1 && fits(vulkan, block);
+    return block->start % needs->alignment == 0 && needs->size <= block->bytes - block->start &&
+           (gpud_vulkan_choose_type(all, types, VULKAN_FOR_DEVICE, &block->type) ||
+            gpud_vulkan_choose_type(all, types, VULKAN_FOR_HOST, &block->type)) &&
+           fits(vulkan, block);
+}
+
+VkResult gpud_vulkan_block_import(const struct vulkan_device *vulkan, int *fd,
+                                  enum vulkan_origin origin, struct vulkan_block *block)
+{
+    const struct vulkan_facts *facts = &vulkan->facts;
+    const VkExternalMemoryHandleTypeFlagBits handle =
+        origin == VULKAN_OF_DMABUF ? DMA_BUF : OPAQUE_FD;
+    VkMemoryRequirements needs;
+    block->handles = origin == VULKAN_OF_PEER ? facts->shared : handle;
+    block->others = family_of_others(facts, block->handles);
+    VkResult result = make_buffer(vulkan, block, block->handles, &needs);
+    if (result != VK_SUCCESS)
+        return result;
+    uint32_t types = needs.memoryTypeBits;
+    if (origin == VULKAN_OF_DMABUF)
+        result = ask_types(vulkan, *fd, &types);
+    const VkMemoryDedicatedAllocateInfo dedicated = dedicate(block);
+    const VkExportMemoryAllocateInfo exported = {
+        .sType = VK_STRUCTURE_TYPE_EXPORT_MEMORY_ALLOCATE_INFO,
+        .pNext = gpud_vulkan_is_dedicated(facts, handle) && origin != VULKAN_OF_DRIVER ? &dedicated
+                                                                                       : NULL,
+        .handleTypes = DMA_BUF,
+    };
+    const VkImportMemoryFdInfoKHR imported = {
+        .sType = VK_STRUCTURE_TYPE_IMPORT_MEMORY_FD_INFO_KHR,
+        .pNext = origin == VULKAN_OF_PEER && facts->reexports ? &exported : exported.pNext,
+        .handleType = handle,
+        .fd = *fd,
+    };
+    bool tried = result == VK_SUCCESS && check_import(vulkan, origin, &needs, types, block);
+    if (result == VK_SUCCESS)
+        result = tried ? allocate(vulkan, block, &imported) : VK_ERROR_INVALID_EXTERNAL_HANDLE;
+    if (block->memory || (tried && facts->is_lavapipe))
+        *fd = -1;
+    /* Memory whose mapping fails is reached by copies, as is all of other drivers. */
+    if (result == VK_SUCCESS && origin == VULKAN_OF_PEER &&
+        map_if_unified(vulkan, block) != VK_SUCCESS)
+        block->mapped = NULL;
+    return freed(vulkan, block, result);
+}
+
+void gpud_vulkan_block_free(const struct vulkan_device *vulkan, struct vulkan_block *block)
+{
+    vulkan->calls.DestroyBuffer(vulkan->device, block->buffer, NULL);
+    vulkan->calls.FreeMemory(vulkan->device, block->memory, NULL);
+    *block = (struct vulkan_block){0};
+}
+
+/* === memory ================================================================================== */
+/* Device memory, and host pages that the driver imports. */
 
 /* How long the driver may take for work that depends on no peer, as clearing. */
 #define SERVICE_TIMEOUT (5 * GPUD_SEC)
@@ -165,3 +443,362 @@ const struct gpud_memory_ops gpud_vulkan_memory_ops = {
     .import_handle = gpud_vulkan_import,
     .flush_remote = flush_remote,
 };
+
+/* === dmabuf ================================================================================== */
+/* Memory as dma-bufs, out and in: VK_EXT_external_memory_dma_buf. Its users order themselves: the
+ * extension knows no fences of the kernel's. */
+
+static enum gpud_status export_part(struct gpud_memory *memory, uint64_t from, uint64_t size,
+                                    int *fd, uint64_t *offset, struct gpud_error *error)
+{
+    const struct vulkan_device *vulkan = gpud_vulkan_device(memory->device);
+    const struct vulkan_block *block = &gpud_vulkan_record(memory)->block;
+    const VkMemoryGetFdInfoKHR info = {
+        .sType = VK_STRUCTURE_TYPE_MEMORY_GET_FD_INFO_KHR,
+        .memory = block->memory,
+        .handleType = DMA_BUF,
+    };
+    int made = -1;
+    if (!(block->handles & DMA_BUF) || !block->memory)
+        return gpud_fail(error, GPUD_UNSUPPORTED,
+                         "this memory of %s has no dma-buf: memory made for that has, and shared "
+                         "memory if the driver makes both kinds of descriptors of one allocation",
+                         memory->device->info.name);
+    VkResult result = vulkan->calls.GetMemoryFdKHR(vulkan->device, &info, &made);
+    if (result != VK_SUCCESS)
+        return gpud_vulkan_fail(error, result, "no dma-buf for %llu bytes of %s",
+                                (unsigned long long)size, memory->device->info.name);
+    *fd = made;
+    *offset = from;
+    return GPUD_OK;
+}
+
+/* Whether it is a dma-buf with these bytes. Drivers take memfds for one, too. */
+static enum gpud_status measure(int fd, uint64_t from, uint64_t size, uint64_t *bytes,
+                                struct gpud_error *error)
+{
+    off_t end = gpud_fd_is_dmabuf(fd) ? lseek(fd, 0, SEEK_END) : -1;
+    if (end < 0)
+        return gpud_fail(error, GPUD_INVALID, "the descriptor is no dma-buf");
+    lseek(fd, 0, SEEK_SET);
+    if (from > (uint64_t)end || size > (uint64_t)end - from)
+        return gpud_fail(error, GPUD_INVALID,
+                         "the dma-buf has %lld bytes: %llu from %llu on are not there",
+                         (long long)end, (unsigned long long)size, (unsigned long long)from);
+    *bytes = (uint64_t)end;
+    return GPUD_OK;
+}
+
+static enum gpud_status import(struct gpud_memory *memory, int fd, uint64_t offset,
+                               struct gpud_error *error)
+{
+    const struct vulkan_device *vulkan = gpud_vulkan_device(memory->device);
+    uint64_t bytes = 0;
+    if (!vulkan->facts.dmabuf)
+        return gpud_fail(error, GPUD_UNSUPPORTED, "%s", memory->device->no_dmabuf);
+    enum gpud_status status = measure(fd, offset, memory->size, &bytes, error);
+    if (status != GPUD_OK)
+        return status;
+    int own = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+    if (own < 0)
+        return gpud_fail_errno(error, "cannot duplicate a descriptor");
+    struct vulkan_memory *record = calloc(1, sizeof(*record));
+    VkResult result = VK_ERROR_OUT_OF_HOST_MEMORY;
+    if (record) {
+        record->block =
+            (struct vulkan_block){.size = memory->size, .bytes = bytes, .start = offset};
+        result = gpud_vulkan_block_import(vulkan, &own, VULKAN_OF_DMABUF, &record->block);
+    }
+    if (result != VK_SUCCESS) {
+        gpud_fd_close(&own);
+        free(record);
+        return gpud_vulkan_fail_as(error, GPUD_UNSUPPORTED, result,
+                                   "%s cannot import this dma-buf: import it on \"host\"",
+                                   memory->device->info.name);
+    }
+    memory->backend = record;
+    memory->native = record->block.buffer;
+    return GPUD_OK;
+}
+
+const struct gpud_dmabuf_ops gpud_vulkan_dmabuf_ops = {
+    .export_part = export_part,
+    .import = import,
+};
+
+/* === bounce ================================================================================== */
+/* CPU access by copies, to memory that the CPU does not see or should not read over the bus, and
+ * copies of host memory that the driver cannot import. */
+
+#define IDLE_MAX 8
+
+/* How long a copy into host memory that the driver cannot import may take. */
+#define DOWN_TIMEOUT (5 * GPUD_SEC)
+
+struct vulkan_bounce {
+    struct vulkan_bounce *next;
+    struct vulkan_block block;
+    struct vulkan_event *busy; /* the end of a copy that still uses it; NULL: none */
+    unsigned access;
+    uint64_t offset, length; /* what is mapped */
+};
+
+void gpud_vulkan_bounces_init(struct vulkan_device *vulkan)
+{
+    vulkan->bounces.idle = vulkan->bounces.used = NULL;
+    gpud_lock_init(&vulkan->bounces.lock, GPUD_RANK_BOUNCES);
+}
+
+static void drop_event(struct gpud_device *device, struct vulkan_bounce *bounce)
+{
+    if (bounce->busy)
+        gpud_vulkan_async_ops.drop(device, bounce->busy);
+    bounce->busy = NULL;
+}
+
+static void destroy(struct vulkan_device *vulkan, struct vulkan_bounce *bounce)
+{
+    drop_event(vulkan->async.device, bounce);
+    gpud_vulkan_block_free(vulkan, &bounce->block);
+    free(bounce);
+}
+
+static void destroy_all(struct vulkan_device *vulkan, struct vulkan_bounce *bounce)
+{
+    while (bounce) {
+        struct vulkan_bounce *gone = bounce;
+        bounce = bounce->next;
+        destroy(vulkan, gone);
+    }
+}
+
+void gpud_vulkan_bounces_finish(struct vulkan_device *vulkan)
+{
+    destroy_all(vulkan, vulkan->bounces.idle);
+    destroy_all(vulkan, vulkan->bounces.used);
+    gpud_lock_destroy(&vulkan->bounces.lock);
+}
+
+/* --- taking and putting back ----------------------------------------------------------------- */
+
+static bool is_at_rest(const struct vulkan_device *vulkan, const struct vulkan_bounce *bounce)
+{
+    long result;
+    return !bounce->busy || gpud_vulkan_async_ops.query(vulkan->async.device, bounce->busy,
+                                                        &result) != GPUD_PROGRESS_BUSY;
+}
+
+static struct vulkan_bounce *find_idle(struct vulkan_device *vulkan, uint64_t size)
+{
+    struct vulkan_bounce *found = NULL;
+    gpud_lock_take(&vulkan->bounces.lock);
+    for (struct vulkan_bounce **link = &vulkan->bounces.idle; *link && !found;) {
+        struct vulkan_bounce *bounce = *link;
+        if (bounce->block.size >= size && bounce->block.size / 2 <= size &&
+            is_at_rest(vulkan, bounce)) {
+            found = bounce;
+            *link = bounce->next;
+        } else {
+            link = &bounce->next;
+        }
+    }
+    gpud_lock_release(&vulkan->bounces.lock);
+    if (found)
+        drop_event(vulkan->async.device, found);
+    return found;
+}
+
+static enum gpud_status take(struct gpud_device *device, uint64_t size,
+                             struct vulkan_bounce **bounce, struct gpud_error *error)
+{
+    struct vulkan_device *vulkan = gpud_vulkan_device(device);
+    *bounce = find_idle(vulkan, size);
+    if (*bounce)
+        return GPUD_OK;
+    struct vulkan_bounce *made = calloc(1, sizeof(*made));
+    if (!made)
+        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a mapping's record");
+    VkResult result = gpud_vulkan_block_stage(vulkan, size, &made->block);
+    if (result != VK_SUCCESS) {
+        free(made);
+        return gpud_vulkan_fail(error, result, "no %llu bytes of host memory for %s",
+                                (unsigned long long)size, device->info.name);
+    }
+    *bounce = made;
+    return GPUD_OK;
+}
+
+/* Back among the idle ones; frees the oldest when there are too many. */
+static void put(struct vulkan_device *vulkan, struct vulkan_bounce *bounce)
+{
+    struct vulkan_bounce *surplus = NULL;
+    unsigned count = 0;
+    gpud_lock_take(&vulkan->bounces.lock);
+    bounce->next = vulkan->bounces.idle;
+    vulkan->bounces.idle = bounce;
+    for (struct vulkan_bounce **link = &vulkan->bounces.idle; *link; link = &(*link)->next) {
+        if (++count > IDLE_MAX && !(*link)->next && is_at_rest(vulkan, *link)) {
+            surplus = *link;
+            *link = NULL;
+            break;
+        }
+    }
+    gpud_lock_release(&vulkan->bounces.lock);
+    if (surplus)
+        destroy(vulkan, surplus);
+}
+
+static void add_used(struct vulkan_device *vulkan, struct vulkan_bounce *bounce)
+{
+    gpud_lock_take(&vulkan->bounces.lock);
+    bounce->next = vulkan->bounces.used;
+    vulkan->bounces.used = bounce;
+    gpud_lock_release(&vulkan->bounces.lock);
+}
+
+static struct vulkan_bounce *take_used(struct vulkan_device *vulkan, const void *pages)
+{
+    gpud_lock_take(&vulkan->bounces.lock);
+    struct vulkan_bounce **link = &vulkan->bounces.used;
+    while (*link && (*link)->block.mapped != pages)
+        link = &(*link)->next;
+    struct vulkan_bounce *bounce = *link;
+    if (bounce)
+        *link = bounce->next;
+    gpud_lock_release(&vulkan->bounces.lock);
+    return bounce;
+}
+
+/* For pages that a copy on the queue still uses; without an event they stay in use until the device
+ * is closed. */
+static void put_busy(struct vulkan_device *vulkan, struct vulkan_queue *queue,
+                     struct vulkan_bounce *bounce)
+{
+    bounce->busy = gpud_vulkan_queue_mark(queue);
+    if (bounce->busy)
+        put(vulkan, bounce);
+    else
+        add_used(vulkan, bounce);
+}
+
+/* --- mapping --------------------------------------------------------------------------------- */
+
+static enum gpud_status download(struct vulkan_queue *queue, const struct gpud_memory *memory,
+                                 const struct vulkan_bounce *bounce, int64_t deadline,
+                                 struct gpud_error *error)
+{
+    const struct vulkan_rows rows = {
+        .to = &bounce->block,
+        .from = &gpud_vulkan_record(memory)->block,
+        .from_offset = bounce->offset,
+        .row_bytes = bounce->length,
+        .rows = 1,
+    };
+    enum gpud_status status = gpud_vulkan_queue_copy(memory->device, queue, &rows, error);
+    return status == GPUD_OK ? gpud_vulkan_queue_wait(memory->device, queue, deadline, error)
+                             : status;
+}
+
+enum gpud_status gpud_vulkan_bounce_map(struct vulkan_queue *queue, struct gpud_memory *memory,
+                                        uint64_t offset, uint64_t size, unsigned access,
+                                        int64_t deadline, void **data, struct gpud_error *error)
+{
+    struct vulkan_device *vulkan = gpud_vulkan_device(memory->device);
+    struct vulkan_bounce *bounce;
+    enum gpud_status status = take(memory->device, size, &bounce, error);
+    if (status != GPUD_OK)
+        return status;
+    bounce->access = access;
+    bounce->offset = offset;
+    bounce->length = size;
+    if (access & GPUD_READ)
+        status = download(queue, memory, bounce, deadline, error);
+    if (status != GPUD_OK) {
+        put_busy(vulkan, queue, bounce);
+        return status;
+    }
+    add_used(vulkan, bounce);
+    *data = bounce->block.mapped;
+    return GPUD_OK;
+}
+
+enum gpud_status gpud_vulkan_bounce_unmap(struct vulkan_queue *queue, struct gpud_memory *memory,
+                                          void *data, struct gpud_error *error)
+{
+    struct vulkan_device *vulkan = gpud_vulkan_device(memory->device);
+    struct vulkan_bounce *bounce = take_used(vulkan, data);
+    enum gpud_status status = GPUD_OK;
+    if (!bounce)
+        return GPUD_OK;
+    if (bounce->access & GPUD_WRITE) {
+        const struct vulkan_rows rows = {
+            .to = &gpud_vulkan_record(memory)->block,
+            .from = &bounce->block,
+            .to_offset = bounce->offset,
+            .row_bytes = bounce->length,
+            .rows = 1,
+        };
+        status = gpud_vulkan_queue_copy(memory->device, queue, &rows, error);
+    }
+    put_busy(vulkan, queue, bounce);
+    return status;
+}
+
+/* --- copies ---------------------------------------------------------------------------------- */
+
+/* A bounce with the copy's rows, one behind the other. */
+static struct vulkan_rows packed(const struct gpud_copy *copy)
+{
+    return (struct vulkan_rows){
+        .to_stride = copy->rows > 1 ? copy->to_stride : 0,
+        .from_stride = copy->rows > 1 ? copy->from_stride : 0,
+        .row_bytes = copy->row_bytes,
+        .rows = copy->rows,
+    };
+}
+
+enum gpud_status gpud_vulkan_bounce_up(struct vulkan_queue *queue, const struct gpud_copy *copy,
+                                       struct gpud_error *error)
+{
+    struct gpud_device *device = copy->to->device;
+    struct vulkan_bounce *bounce;
+    enum gpud_status status = take(device, copy->row_bytes * copy->rows, &bounce, error);
+    if (status != GPUD_OK)
+        return status;
+    const char *from = (const char *)copy->from->host + copy->from_offset;
+    for (uint32_t row = 0; row < copy->rows; row++)
+        memcpy((char *)bounce->block.mapped + row * copy->row_bytes,
+               from + (size_t)row * copy->from_stride, copy->row_bytes);
+    struct vulkan_rows rows = packed(copy);
+    rows.to = &gpud_vulkan_record(copy->to)->block;
+    rows.to_offset = copy->to_offset;
+    rows.from = &bounce->block;
+    rows.from_stride = (uint32_t)copy->row_bytes;
+    status = gpud_vulkan_queue_copy(device, queue, &rows, error);
+    put_busy(gpud_vulkan_device(device), queue, bounce);
+    return status;
+}
+
+enum gpud_status gpud_vulkan_bounce_down(struct vulkan_queue *queue, const struct gpud_copy *copy,
+                                         struct gpud_error *error)
+{
+    struct gpud_device *device = copy->to->device;
+    struct vulkan_bounce *bounce;
+    enum gpud_status status = take(device, copy->row_bytes * copy->rows, &bounce, error);
+    if (status != GPUD_OK)
+        return status;
+    struct vulkan_rows rows = packed(copy);
+    rows.to = &bounce->block;
+    rows.to_stride = (uint32_t)copy->row_bytes;
+    rows.from = &gpud_vulkan_record(copy->from)->block;
+    rows.from_offset = copy->from_offset;
+    status = gpud_vulkan_queue_copy(device, queue, &rows, error);
+    if (status == GPUD_OK)
+        status = gpud_vulkan_queue_wait(device, queue, gpud_deadline(DOWN_TIMEOUT), error);
+    char *to = (char *)copy->to->host + copy->to_offset;
+    for (uint32_t row = 0; status == GPUD_OK && row < copy->rows; row++)
+        memcpy(to + (size_t)row * copy->to_stride,
+               (const char *)bounce->block.mapped + row * copy->row_bytes, copy->row_bytes);
+    put_busy(gpud_vulkan_device(device), queue, bounce);
+    return status;
+}

@@ -1,8 +1,428 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
+/* Queues of Vulkan and their commands. */
+#include "device/vulkan/vulkan.h"
+
+#include <stdlib.h>
+
+/* === command ================================================================================= */
+/* A queue as the backend uses it: commands in order, each of which raises the queue's timeline. */
+
+/* A command buffer, used again once its work is done. */
+struct vulkan_command {
+    struct vulkan_command *next;
+    VkCommandBuffer buffer;
+    uint64_t value;                 /* that its end gives the queue's timeline */
+    struct vulkan_timeline *waited; /* which it waits for, or NULL */
+};
+
+/* --- timelines ------------------------------------------------------------------------------- */
+
+enum gpud_status gpud_vulkan_timeline_create(struct gpud_device *device,
+                                             struct vulkan_timeline **timeline,
+                                             struct gpud_error *error)
+{
+    const struct vulkan_device *vulkan = gpud_vulkan_device(device);
+    const VkSemaphoreTypeCreateInfo type = {
+        .sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO,
+        .semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE,
+    };
+    const VkSemaphoreCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO,
+        .pNext = &type,
+    };
+    struct vulkan_timeline *made = calloc(1, sizeof(*made));
+    if (!made)
+        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a timeline");
+    VkResult result = vulkan->calls.CreateSemaphore(vulkan->device, &info, NULL, &made->semaphore);
+    if (result != VK_SUCCESS) {
+        free(made);
+        return gpud_vulkan_fail(error, result, "no timeline semaphore on %s", device->info.name);
+    }
+    atomic_init(&made->references, 1);
+    *timeline = made;
+    return GPUD_OK;
+}
+
+static struct vulkan_timeline *ref(struct vulkan_timeline *timeline)
+{
+    atomic_fetch_add(&timeline->references, 1);
+    return timeline;
+}
+
+void gpud_vulkan_timeline_unref(struct vulkan_device *vulkan, struct vulkan_timeline *timeline)
+{
+    if (!timeline || atomic_fetch_sub(&timeline->references, 1) != 1)
+        return;
+    vulkan->calls.DestroySemaphore(vulkan->device, timeline->semaphore, NULL);
+    free(timeline);
+}
+
+static enum gpud_progress progress(const struct vulkan_device *vulkan,
+                                   const struct vulkan_timeline *timeline, uint64_t value,
+                                   long *result)
+{
+    uint64_t reached = 0;
+    VkResult got =
+        vulkan->calls.GetSemaphoreCounterValueKHR(vulkan->device, timeline->semaphore, &reached);
+    *result = got;
+    return got != VK_SUCCESS  ? GPUD_PROGRESS_FAILED
+           : reached >= value ? GPUD_PROGRESS_DONE
+                              : GPUD_PROGRESS_BUSY;
+}
+
+/* --- queues ---------------------------------------------------------------------------------- */
+
+enum gpud_status gpud_vulkan_queue_new(struct gpud_device *device,
+                                       struct gpud_completion_thread *thread,
+                                       struct vulkan_queue **queue, struct gpud_error *error)
+{
+    struct vulkan_device *vulkan = gpud_vulkan_device(device);
+    const VkCommandPoolCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
+        .flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT,
+        .queueFamilyIndex = vulkan->facts.family,
+    };
+    struct vulkan_queue *made = calloc(1, sizeof(*made));
+    if (made)
+        made->async.completions = gpud_completions_create(&gpud_vulkan_async_ops, device, thread);
+    if (!made || !made->async.completions) {
+        free(made);
+        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a queue");
+    }
+    made->async.handle = made;
+    made->newest = &made->oldest;
+    made->lane = &vulkan->lanes[atomic_fetch_add(&vulkan->next_lane, 1) % vulkan->facts.lanes];
+    enum gpud_status status = gpud_vulkan_timeline_create(device, &made->timeline, error);
+    if (status == GPUD_OK) {
+        VkResult result = vulkan->calls.CreateCommandPool(vulkan->device, &info, NULL, &made->pool);
+        if (result != VK_SUCCESS)
+            status = gpud_vulkan_fail(error, result, "no command pool on %s", device->info.name);
+    }
+    if (status != GPUD_OK) {
+        gpud_vulkan_queue_free(vulkan, made);
+        return status;
+    }
+    *queue = made;
+    return GPUD_OK;
+}
+
+static void release_queue(struct vulkan_device *vulkan, struct vulkan_queue *queue)
+{
+    while (queue->oldest) {
+        struct vulkan_command *command = queue->oldest;
+        queue->oldest = command->next;
+        gpud_vulkan_timeline_unref(vulkan, command->waited);
+        free(command);
+    }
+    if (queue->pool)
+        vulkan->calls.DestroyCommandPool(vulkan->device, queue->pool, NULL);
+    gpud_vulkan_timeline_unref(vulkan, queue->timeline);
+    free(queue);
+}
+
+void gpud_vulkan_queue_free(struct vulkan_device *vulkan, struct vulkan_queue *queue)
+{
+    gpud_completions_unref(queue->async.completions);
+    release_queue(vulkan, queue);
+}
+
+/* --- queries of the shared parts ------------------------------------------------------------- */
+
+static void nothing_to_enter(struct gpud_device *device)
+{
+}
+
+static enum gpud_progress query_queue(struct gpud_device *device, void *handle, long *result)
+{
+    struct vulkan_queue *queue = handle;
+    return progress(gpud_vulkan_device(device), queue->timeline, atomic_load(&queue->submitted),
+                    result);
+}
+
+struct vulkan_event *gpud_vulkan_queue_mark(struct vulkan_queue *queue)
+{
+    struct vulkan_event *event = malloc(sizeof(*event));
+    if (event)
+        *event = (struct vulkan_event){ref(queue->timeline), atomic_load(&queue->submitted)};
+    return event;
+}
+
+static enum gpud_progress mark_queue(struct gpud_device *device, void *handle, void **event)
+{
+    long result;
+    if (query_queue(device, handle, &result) != GPUD_PROGRESS_BUSY)
+        return GPUD_PROGRESS_DONE; /* a lost device does no more work */
+    *event = gpud_vulkan_queue_mark(handle);
+    return *event ? GPUD_PROGRESS_BUSY : GPUD_PROGRESS_FAILED;
+}
+
+static enum gpud_progress query_event(struct gpud_device *device, void *event, long *result)
+{
+    const struct vulkan_event *asked = event;
+    return progress(gpud_vulkan_device(device), asked->timeline, asked->value, result);
+}
+
+static void drop_event(struct gpud_device *device, void *event)
+{
+    gpud_vulkan_timeline_unref(gpud_vulkan_device(device),
+                               ((struct vulkan_event *)event)->timeline);
+    free(event);
+}
+
+static void release(struct gpud_async_queue *async)
+{
+    release_queue(gpud_vulkan_device(async->async->device), (struct vulkan_queue *)async);
+}
+
+const struct gpud_async_ops gpud_vulkan_async_ops = {
+    .enter = nothing_to_enter,
+    .leave = nothing_to_enter,
+    .mark = mark_queue,
+    .query = query_event,
+    .drop = drop_event,
+    .state = query_queue,
+    .release = release,
+};
+
+enum gpud_status gpud_vulkan_queue_wait(struct gpud_device *device, struct vulkan_queue *queue,
+                                        int64_t deadline, struct gpud_error *error)
+{
+    long result = 0;
+    switch (gpud_async_wait(&gpud_vulkan_device(device)->async, queue, deadline, &result)) {
+    case GPUD_PROGRESS_BUSY:
+        return gpud_fail(error, GPUD_TIMEOUT, "%s is still busy with what was enqueued",
+                         device->info.name);
+    case GPUD_PROGRESS_FAILED:
+        return gpud_vulkan_fail(error, (VkResult)result, "work on %s failed", device->info.name);
+    default:
+        return GPUD_OK;
+    }
+}
+
+/* --- commands: under the lane's lock --------------------------------------------------------- */
+
+static VkResult new_command(const struct vulkan_device *vulkan, struct vulkan_queue *queue,
+                            struct vulkan_command **command)
+{
+    const VkCommandBufferAllocateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
+        .commandPool = queue->pool,
+        .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
+        .commandBufferCount = 1,
+    };
+    struct vulkan_command *made = calloc(1, sizeof(*made));
+    if (!made)
+        return VK_ERROR_OUT_OF_HOST_MEMORY;
+    VkResult result = vulkan->calls.AllocateCommandBuffers(vulkan->device, &info, &made->buffer);
+    if (result != VK_SUCCESS)
+        free(made);
+    else
+        *command = made;
+    return result;
+}
+
+/* The oldest if its work is done, as all is on a device that was lost; else a new one. */
+static VkResult take(struct vulkan_device *vulkan, struct vulkan_queue *queue,
+                     struct vulkan_command **command)
+{
+    struct vulkan_command *oldest = queue->oldest;
+    long result;
+    if (!oldest || progress(vulkan, queue->timeline, oldest->value, &result) == GPUD_PROGRESS_BUSY)
+        return new_command(vulkan, queue, command);
+    queue->oldest = oldest->next;
+    if (!queue->oldest)
+        queue->newest = &queue->oldest;
+    gpud_vulkan_timeline_unref(vulkan, oldest->waited);
+    oldest->waited = NULL;
+    *command = oldest;
+    return VK_SUCCESS;
+}
+
+/* Last in the list, so that what it is part of has ended when its value is reached. */
+static void keep(struct vulkan_queue *queue, struct vulkan_command *command)
+{
+    command->value = atomic_load(&queue->submitted);
+    command->next = NULL;
+    *queue->newest = command;
+    queue->newest = &command->next;
+}
+
+static VkResult submit(const struct vulkan_device *vulkan, struct vulkan_queue *queue,
+                       const VkCommandBuffer *buffer, const struct vulkan_event *after)
+{
+    const VkPipelineStageFlags all = VK_PIPELINE_STAGE_ALL_COMMANDS_BIT;
+    const uint64_t value = atomic_load(&queue->submitted) + 1;
+    const VkTimelineSemaphoreSubmitInfo values = {
+        .sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO,
+        .waitSemaphoreValueCount = after != NULL,
+        .pWaitSemaphoreValues = after ? &after->value : NULL,
+        .signalSemaphoreValueCount = 1,
+        .pSignalSemaphoreValues = &value,
+    };
+    const VkSubmitInfo info = {
+        .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
+        .pNext = &values,
+        .waitSemaphoreCount = after != NULL,
+        .pWaitSemaphores = after ? &after->timeline->semaphore : NULL,
+        .pWaitDstStageMask = &all,
+        .commandBufferCount = buffer != NULL,
+        .pCommandBuffers = buffer,
+        .signalSemaphoreCount = 1,
+        .pSignalSemaphores = &queue->timeline->semaphore,
+    };
+    VkResult result = vulkan->calls.QueueSubmit(queue->lane->queue, 1, &info, VK_NULL_HANDLE);
+    if (result == VK_SUCCESS)
+        atomic_store(&queue->submitted, value);
+    return result;
+}
+
+enum gpud_status gpud_vulkan_queue_await(struct gpud_device *device, struct vulkan_queue *queue,
+                                         const struct vulkan_event *event, struct gpud_error *error)
+{
+    struct vulkan_device *vulkan = gpud_vulkan_device(device);
+    struct vulkan_command *command = NULL;
+    gpud_lock_take(&queue->lane->lock);
+    VkResult result = take(vulkan, queue, &command);
+    if (result == VK_SUCCESS) {
+        result = submit(vulkan, queue, NULL, event);
+        if (result == VK_SUCCESS)
+            command->waited = ref(event->timeline);
+        keep(queue, command);
+    }
+    gpud_lock_release(&queue->lane->lock);
+    return result == VK_SUCCESS
+               ? GPUD_OK
+               : gpud_vulkan_fail(error, result, "%s cannot wait for another queue",
+                                  device->info.name);
+}
+
+/* --- recording ------------------------------------------------------------------------------- */
+
+/* Between two uses by Vulkan's instances, or other drivers, a buffer belongs to none of them: the
+ * acquire makes visible what others have written, the release what this queue has. */
+static void hand_over(const struct vulkan_device *vulkan, VkCommandBuffer buffer,
+                      const struct vulkan_block *const blocks[2], bool acquire)
+{
+    const uint32_t own = vulkan->facts.family;
+    const VkAccessFlags transfer = VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT;
+    VkBufferMemoryBarrier barriers[2];
+    uint32_t count = 0;
+    for (int i = 0; i < 2; i++)
+        if (blocks[i] && blocks[i]->handles && (i == 0 || blocks[i] != blocks[0]))
+            barriers[count++] = (VkBufferMemoryBarrier){
+                .sType = VK_STRUCTURE_TYPE_BUFFER_MEMORY_BARRIER,
+                .srcAccessMask = acquire ? 0 : transfer,
+                .dstAccessMask = acquire ? transfer : 0,
+                .srcQueueFamilyIndex = acquire ? blocks[i]->others : own,
+                .dstQueueFamilyIndex = acquire ? own : blocks[i]->others,
+                .buffer = blocks[i]->buffer,
+                .size = VK_WHOLE_SIZE,
+            };
+    /* The queue's own order, and the host's reads after its end. */
+    const VkMemoryBarrier order = {
+        .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
+        .srcAccessMask = VK_ACCESS_TRANSFER_WRITE_BIT,
+        .dstAccessMask = acquire ? transfer : VK_ACCESS_HOST_READ_BIT,
+    };
+    vulkan->calls.CmdPipelineBarrier(
+        buffer, VK_PIPELINE_STAGE_TRANSFER_BIT,
+        VK_PIPELINE_STAGE_TRANSFER_BIT |
+            (acquire ? 0 : VK_PIPELINE_STAGE_HOST_BIT | VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT),
+        0, 1, &order, count, barriers, 0, NULL);
+}
+
+#define REGIONS_MAX 64
+
+static void copy_rows(const struct vulkan_device *vulkan, VkCommandBuffer buffer, const void *what)
+{
+    const struct vulkan_rows *rows = what;
+    VkBufferCopy regions[REGIONS_MAX];
+    uint32_t count = 0;
+    bool linear = rows->rows == 1 ||
+                  (rows->to_stride == rows->row_bytes && rows->from_stride == rows->row_bytes);
+    uint32_t pieces = linear ? 1 : rows->rows;
+    for (uint32_t row = 0; row < pieces; row++) {
+        regions[count++] = (VkBufferCopy){
+            .srcOffset = rows->from_offset + (uint64_t)row * rows->from_stride,
+            .dstOffset = rows->to_offset + (uint64_t)row * rows->to_stride,
+            .size = linear ? rows->row_bytes * rows->rows : rows->row_bytes,
+        };
+        if (count == REGIONS_MAX || row == pieces - 1) {
+            vulkan->calls.CmdCopyBuffer(buffer, rows->from->buffer, rows->to->buffer, count,
+                                        regions);
+            count = 0;
+        }
+    }
+}
+
+static void clear(const struct vulkan_device *vulkan, VkCommandBuffer buffer, const void *what)
+{
+    const struct vulkan_block *block = what;
+    vulkan->calls.CmdFillBuffer(buffer, block->buffer, 0, VK_WHOLE_SIZE, 0);
+}
+
+static VkResult record(const struct vulkan_device *vulkan, VkCommandBuffer buffer,
+                       const struct vulkan_block *const blocks[2], vulkan_record_fn fn,
+                       const void *what)
+{
+    const VkCommandBufferBeginInfo info = {
+        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
+        .flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT,
+    };
+    VkResult result = vulkan->calls.BeginCommandBuffer(buffer, &info);
+    if (result != VK_SUCCESS)
+        return result;
+    hand_over(vulkan, buffer, blocks, true);
+    fn(vulkan, buffer, what);
+    hand_over(vulkan, buffer, blocks, false);
+    return vulkan->calls.EndCommandBuffer(buffer);
+}
+
+VkResult gpud_vulkan_queue_record(struct gpud_device *device, struct vulkan_queue *queue,
+                                  const struct vulkan_block *const blocks[2], vulkan_record_fn fn,
+                                  const void *what)
+{
+    struct vulkan_device *vulkan = gpud_vulkan_device(device);
+    struct vulkan_command *command = NULL;
+    gpud_lock_take(&queue->lane->lock);
+    VkResult result = take(vulkan, queue, &command);
+    if (result == VK_SUCCESS) {
+        result = record(vulkan, command->buffer, blocks, fn, what);
+        if (result == VK_SUCCESS)
+            result = submit(vulkan, queue, &command->buffer, NULL);
+        keep(queue, command);
+    }
+    gpud_lock_release(&queue->lane->lock);
+    return result;
+}
+
+enum gpud_status gpud_vulkan_queue_copy(struct gpud_device *device, struct vulkan_queue *queue,
+                                        const struct vulkan_rows *rows, struct gpud_error *error)
+{
+    const struct vulkan_block *const blocks[2] = {rows->to, rows->from};
+    VkResult result = gpud_vulkan_queue_record(device, queue, blocks, copy_rows, rows);
+    return result == VK_SUCCESS
+               ? GPUD_OK
+               : gpud_vulkan_fail(error, result, "%s refused a copy of %u rows of %llu bytes",
+                                  device->info.name, rows->rows,
+                                  (unsigned long long)rows->row_bytes);
+}
+
+enum gpud_status gpud_vulkan_queue_clear(struct gpud_device *device, struct vulkan_queue *queue,
+                                         const struct vulkan_block *block, struct gpud_error *error)
+{
+    const struct vulkan_block *const blocks[2] = {block, NULL};
+    VkResult result = gpud_vulkan_queue_record(device, queue, blocks, clear, block);
+    return result == VK_SUCCESS
+               ? GPUD_OK
+               : gpud_vulkan_fail(error, result, "%s refused to clear %llu bytes",
+                                  device->info.name, (unsigned long long)block->size);
+}
+
+/* === queue =================================================================================== */
 /* The ops of queues: copies, completions, fences and CPU access. */
-#include "device/vulkan/bounce.h"
 
 static enum gpud_status create(struct gpud_queue *queue, struct gpud_error *error)
 {

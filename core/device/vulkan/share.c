@@ -1,10 +1,10 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-#include "device/vulkan/share.h"
+/* Memory of another process or driver. */
+#include "device/vulkan/vulkan.h"
 
-#include "base/fd.h"
-#include "device/vulkan/block.h"
+#include "base/base.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -3,7 +3,6 @@
 
 /* Sound: a frame is a block of samples. */
 #include "frame/media/media.h"
-#include "frame/media/text.h"
 
 #include <stdlib.h>
 #include <string.h>

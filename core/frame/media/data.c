@@ -3,7 +3,6 @@
 
 /* Ancillary and other data: frames of which only the type and the largest size are known. */
 #include "frame/media/media.h"
-#include "frame/media/text.h"
 
 #include <string.h>
 

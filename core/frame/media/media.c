@@ -1,12 +1,201 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What all kinds of media share: reading, writing and checking by their tables. */
+/* Media of every kind: checked, compared, and written as the text of caps. */
 #include "frame/media/media.h"
 
-#include "frame/media/syntax.h"
+#include "base/base.h"
 
+#include <ctype.h>
+#include <errno.h>
+#include <gpudirect/media.h>
+#include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
+
+/* === syntax ================================================================================== */
+/* The syntax of caps, one field at a time. */
+
+/* One field: where it is in the text, and its value. */
+struct gpud_text_field {
+    char name[128], type[64];
+    const char *raw; /* the value as written */
+    size_t raw_size;
+    char value[GPUD_VALUE_MAX]; /* without quotes; "": longer than any member's */
+};
+
+static bool is_name_start(char c)
+{
+    return isalpha((unsigned char)c);
+}
+
+/* Whether a name may have it after its first letter, and whether an unquoted value may have it. */
+static bool text_is_name_part(char c)
+{
+    return c && (isalnum((unsigned char)c) || strchr("/-_.:+", c));
+}
+
+bool gpud_text_is_name(const char *text)
+{
+    if (!is_name_start(text[0]))
+        return false;
+    while (text_is_name_part(*text))
+        text++;
+    return !*text;
+}
+
+/* Each moves *at past what it has read. */
+static void text_skip_blanks(const char **at)
+{
+    while (isspace((unsigned char)**at))
+        ++*at;
+}
+
+/* Reads a name of less than `size` bytes; false: no name. */
+static bool text_read_name(const char **at, char *name, size_t size)
+{
+    size_t length = 0;
+    text_skip_blanks(at);
+    while (text_is_name_part((*at)[length]))
+        length++;
+    if (!is_name_start(**at) || length >= size)
+        return false;
+    memcpy(name, *at, length);
+    name[length] = '\0';
+    *at += length;
+    text_skip_blanks(at);
+    return true;
+}
+
+static bool read_type(const char **at, char *type, size_t size)
+{
+    type[0] = '\0';
+    if (**at != '(')
+        return true;
+    ++*at;
+    if (!text_read_name(at, type, size) || **at != ')')
+        return false;
+    ++*at;
+    text_skip_blanks(at);
+    return true;
+}
+
+/* The end of a value; NULL: no value, or several. A backslash quotes the next character, or a
+ * number of three octal digits. */
+static const char *value_end(const char *at)
+{
+    bool quoted = *at == '"';
+    if (strchr("{[<", *at)) /* also at the end of the text */
+        return NULL;
+    for (at += quoted; *at && *at != '"' && (quoted || !strchr(",; \t\r\n", *at)); at++)
+        if (*at == '\\' && !*++at)
+            return NULL;
+    return !quoted ? at : *at == '"' ? at + 1 : NULL;
+}
+
+static bool is_octal(char c)
+{
+    return c >= '0' && c <= '7';
+}
+
+/* Reads one character of the text, and moves on. */
+static char unescape(const char **at)
+{
+    if (**at == '\\')
+        ++*at;
+    else
+        return *(*at)++;
+    if (!is_octal((*at)[0]) || !is_octal((*at)[1]) || !is_octal((*at)[2]))
+        return *(*at)++;
+    int value = ((*at)[0] - '0') * 64 + ((*at)[1] - '0') * 8 + (*at)[2] - '0';
+    *at += 3;
+    return (char)value;
+}
+
+static void unquote(struct gpud_text_field *found)
+{
+    const char *at = found->raw, *end = at + found->raw_size;
+    bool quoted = *at == '"';
+    size_t length = 0;
+    at += quoted;
+    end -= quoted;
+    while (at < end && length < sizeof(found->value) - 1)
+        found->value[length++] = unescape(&at);
+    found->value[at < end ? 0 : length] = '\0';
+}
+
+/* Reads "name=(type)value"; false: no such field, or several values. */
+static bool text_read_field(const char **at, struct gpud_text_field *found)
+{
+    if (!text_read_name(at, found->name, sizeof(found->name)) || **at != '=')
+        return false;
+    ++*at;
+    text_skip_blanks(at);
+    if (!read_type(at, found->type, sizeof(found->type)))
+        return false;
+    const char *end = value_end(*at);
+    if (!end || end == *at)
+        return false;
+    found->raw = *at;
+    found->raw_size = (size_t)(end - *at);
+    unquote(found);
+    *at = end;
+    text_skip_blanks(at);
+    return true;
+}
+
+static bool is_number(const char *value, char also)
+{
+    value += *value == '-';
+    size_t digits = strspn(value, "0123456789");
+    if (also && value[digits] == also)
+        return digits > 0 && is_number(value + digits + 1, '\0');
+    return digits > 0 && !value[digits] && !also;
+}
+
+/* The type that GStreamer would guess. */
+static const char *guess_type(const struct gpud_text_field *found)
+{
+    if (found->raw[0] == '"')
+        return "string";
+    return is_number(found->value, '\0')                                             ? "int"
+           : is_number(found->value, '/')                                            ? "fraction"
+           : is_number(found->value, '.')                                            ? "double"
+           : strcmp(found->value, "true") == 0 || strcmp(found->value, "false") == 0 ? "boolean"
+                                                                                     : "string";
+}
+
+/* Adds a field to the extra ones of a media; false: no room. */
+static bool text_keep(struct gpud_media *media, const struct gpud_text_field *found)
+{
+    size_t used = strlen(media->extra), room = sizeof(media->extra) - used;
+    int length = gpud_print_n(media->extra + used, room, "%s%s=(%s)%.*s", used ? ", " : "",
+                              found->name, found->type[0] ? found->type : guess_type(found),
+                              (int)found->raw_size, found->raw);
+    return length >= 0 && (size_t)length < room;
+}
+
+/* Whether the text can be the extra fields of a media: "name=(type)value, …" without other blanks,
+ * or "". */
+/* The text must be the same when it is written again from what was read. */
+static enum gpud_status media_check_extra(const char *extra, struct gpud_error *error)
+{
+    struct gpud_media again = {.extra = ""};
+    const char *at = extra;
+    bool good = memchr(extra, '\0', GPUD_MEDIA_EXTRA_MAX) != NULL;
+    while (good && *at) {
+        struct gpud_text_field found;
+        good = text_read_field(&at, &found) && text_keep(&again, &found);
+        at += *at == ',';
+    }
+    if (good && strcmp(extra, again.extra) == 0)
+        return GPUD_OK;
+    return gpud_fail(error, GPUD_INVALID,
+                     "extra fields are written as in \"name=(type)value, name=(type)value\"");
+}
+
+/* === media =================================================================================== */
+/* What all kinds of media share: reading, writing and checking by their tables. */
 
 #ifdef GPUD_TEST_MEDIA /* a kind of the tests' own */
 extern const struct gpud_media_kind_ops gpud_media_points;
@@ -22,6 +211,7 @@ static const struct gpud_media_kind_ops *const kinds[] = {
     [GPUD_MEDIA_DATA] = &gpud_media_data,
     GPUD_TEST_MEDIA
 };
+
 /* clang-format on */
 #define KINDS (sizeof(kinds) / sizeof(kinds[0]))
 
@@ -30,7 +220,8 @@ const struct gpud_media_kind_ops *gpud_media_find_kind(uint32_t kind)
     return kind < KINDS ? kinds[kind] : NULL;
 }
 
-enum gpud_media_kind gpud_media_kind_of_type(const char *type)
+/* The kind of caps of this type. */
+static enum gpud_media_kind media_kind_of_type(const char *type)
 {
     for (uint32_t kind = 0; kind < KINDS; kind++)
         if (kind != GPUD_MEDIA_DATA && kinds[kind]->has_type(type))
@@ -114,7 +305,7 @@ enum gpud_status gpud_media_check(const struct gpud_media *media, struct gpud_er
         status = check_member(&kind->members[i], media, kind->name, error);
     if (status == GPUD_OK)
         status = kind->check(media, error);
-    return status == GPUD_OK ? gpud_media_check_extra(media->extra, error) : status;
+    return status == GPUD_OK ? media_check_extra(media->extra, error) : status;
 }
 
 void gpud_media_fill_layout(struct gpud_layout *layout, const char *format, uint64_t size)
@@ -149,6 +340,7 @@ uint64_t gpud_media_get_duration(const struct gpud_media *media, uint64_t bytes)
  * and 2048 slots at most. */
 #define BLOCK_SLOTS 60
 #define BLOCK_SLOTS_MIN 8
+
 /* Of a share. Memory of the host is used only as far as blocks have been written. */
 #define BLOCK_SLOTS_BYTES (UINT64_C(64) << 20)
 
@@ -182,4 +374,305 @@ bool gpud_media_equal(const struct gpud_media *a, const struct gpud_media *b)
     for (size_t i = 0; equal && i < kind->member_count; i++)
         equal = members_are_equal(&kind->members[i], a, b);
     return equal;
+}
+
+/* === forms =================================================================================== */
+/* Single values in the syntax of caps. */
+
+/* Signs and blanks, which strtoull() accepts, are not part of a number here. */
+static bool read_number(const char **text, int base, uint64_t max, uint64_t *number)
+{
+    char *end;
+    if (!isxdigit((unsigned char)**text))
+        return false;
+    errno = 0;
+    unsigned long long value = strtoull(*text, &end, base);
+    if (end == *text || errno || value > max)
+        return false;
+    *text = end;
+    *number = value;
+    return true;
+}
+
+bool gpud_text_read_numbers(const char *text, int base, bool open, uint32_t *numbers,
+                            unsigned count)
+{
+    uint64_t number = 0;
+    for (unsigned i = 0; i < count; i++) {
+        if ((i > 0 && *text++ != ':') || !read_number(&text, base, UINT32_MAX, &number))
+            return false;
+        numbers[i] = (uint32_t)number;
+    }
+    return open || !*text;
+}
+
+/* --- numbers ------------------------------------------------------------------------------- */
+
+static bool read_u32(const struct gpud_media_field *field, const char *value, void *part)
+{
+    uint64_t number;
+    (void)field;
+    if (!read_number(&value, 10, INT32_MAX, &number) || *value || number == 0)
+        return false;
+    *(uint32_t *)part = (uint32_t)number;
+    return true;
+}
+
+static bool write_u32(const struct gpud_media_field *field, const void *part,
+                      char value[GPUD_VALUE_MAX])
+{
+    (void)field;
+    gpud_print_n(value, GPUD_VALUE_MAX, "%" PRIu32, *(const uint32_t *)part);
+    return *(const uint32_t *)part != 0;
+}
+
+static bool read_u64(const struct gpud_media_field *field, const char *value, void *part)
+{
+    uint64_t number;
+    (void)field;
+    if (!read_number(&value, 0, UINT64_MAX, &number) || *value || number == 0)
+        return false;
+    *(uint64_t *)part = number;
+    return true;
+}
+
+static bool write_u64(const struct gpud_media_field *field, const void *part,
+                      char value[GPUD_VALUE_MAX])
+{
+    (void)field;
+    gpud_print_n(value, GPUD_VALUE_MAX, "%" PRIu64, *(const uint64_t *)part);
+    return *(const uint64_t *)part != 0;
+}
+
+static bool write_mask(const struct gpud_media_field *field, const void *part,
+                       char value[GPUD_VALUE_MAX])
+{
+    (void)field;
+    gpud_print_n(value, GPUD_VALUE_MAX, "0x%016" PRIx64, *(const uint64_t *)part);
+    return *(const uint64_t *)part != 0;
+}
+
+const struct gpud_media_form gpud_form_number = {"int", read_u32, write_u32};
+const struct gpud_media_form gpud_form_size = {"guint64", read_u64, write_u64};
+const struct gpud_media_form gpud_form_mask = {"bitmask", read_u64, write_mask};
+
+/* --- fractions ----------------------------------------------------------------------------- */
+
+/* A whole number counts as a fraction. */
+static bool read_fraction(const struct gpud_media_field *field, const char *value, void *part)
+{
+    uint64_t num, den = 1;
+    (void)field;
+    if (!read_number(&value, 10, INT32_MAX, &num) ||
+        (*value == '/' && (value++, !read_number(&value, 10, INT32_MAX, &den))) || *value ||
+        den == 0)
+        return false;
+    *(struct gpud_fraction *)part =
+        num ? (struct gpud_fraction){(uint32_t)num, (uint32_t)den} : (struct gpud_fraction){0};
+    return true;
+}
+
+static bool read_ratio(const struct gpud_media_field *field, const char *value, void *part)
+{
+    struct gpud_fraction read = {0};
+    if (!read_fraction(field, value, &read) || read.num == 0)
+        return false;
+    *(struct gpud_fraction *)part = read;
+    return true;
+}
+
+static bool write_ratio(const struct gpud_media_field *field, const void *part,
+                        char value[GPUD_VALUE_MAX])
+{
+    const struct gpud_fraction *ratio = part;
+    (void)field;
+    gpud_print_n(value, GPUD_VALUE_MAX, "%" PRIu32 "/%" PRIu32, ratio->num, ratio->den);
+    return ratio->num != 0;
+}
+
+static bool write_rate(const struct gpud_media_field *field, const void *part,
+                       char value[GPUD_VALUE_MAX])
+{
+    if (!write_ratio(field, part, value))
+        gpud_print_n(value, GPUD_VALUE_MAX, "0/1");
+    return true;
+}
+
+const struct gpud_media_form gpud_form_ratio = {"fraction", read_ratio, write_ratio};
+const struct gpud_media_form gpud_form_rate = {"fraction", read_fraction, write_rate};
+
+/* --- texts --------------------------------------------------------------------------------- */
+
+#define SHORT_TEXT 16
+
+static bool read_text(const struct gpud_media_field *field, const char *value, void *part)
+{
+    (void)field;
+    if (!value[0] || strlen(value) >= SHORT_TEXT)
+        return false;
+    gpud_print_n(part, SHORT_TEXT, "%s", value);
+    return true;
+}
+
+static bool write_text(const struct gpud_media_field *field, const void *part,
+                       char value[GPUD_VALUE_MAX])
+{
+    (void)field;
+    gpud_print_n(value, GPUD_VALUE_MAX, "%.*s", SHORT_TEXT, (const char *)part);
+    return value[0] != '\0';
+}
+
+/* Enums have the size of an unsigned int. */
+static bool read_name(const struct gpud_media_field *field, const char *value, void *part)
+{
+    for (unsigned i = 0; !field->names[i] || field->names[i][0]; i++)
+        if (field->names[i] && strcmp(field->names[i], value) == 0) {
+            *(unsigned *)part = i;
+            return true;
+        }
+    return false;
+}
+
+static bool write_name(const struct gpud_media_field *field, const void *part,
+                       char value[GPUD_VALUE_MAX])
+{
+    const char *name = field->names[*(const unsigned *)part];
+    gpud_print_n(value, GPUD_VALUE_MAX, "%s", name ? name : "");
+    return name != NULL;
+}
+
+const struct gpud_media_form gpud_form_text = {"string", read_text, write_text};
+const struct gpud_media_form gpud_form_name = {"string", read_name, write_name};
+
+/* === text ==================================================================================== */
+/* The syntax of GStreamer's caps, as far as one media needs it:
+ *
+ *     type(feature, …), name=(type)value, name=(type)"a \"quoted\" value", …;
+ */
+
+/* --- reading ------------------------------------------------------------------------------- */
+
+/* false: no member has such a field, or can have this value. */
+static bool take(struct gpud_media *media, const struct gpud_media_kind_ops *kind,
+                 const struct gpud_text_field *found)
+{
+    for (size_t i = 0; i < kind->field_count; i++) {
+        const struct gpud_media_field *field = &kind->fields[i];
+        if (strcmp(field->name, found->name) == 0)
+            return found->value[0] &&
+                   field->form->read(field, found->value, (char *)media + field->offset);
+    }
+    return false;
+}
+
+static enum gpud_status no_caps(const char *text, const char *at, struct gpud_error *error)
+{
+    return gpud_fail(error, GPUD_INVALID,
+                     "not caps of one media, at character %zu, \"%.32s\": they are written as in "
+                     "video/x-raw, format=UYVY, width=1920, height=1080, framerate=25/1",
+                     (size_t)(at - text), at);
+}
+
+enum gpud_status gpud_media_from_string(struct gpud_media *media, const char *text,
+                                        struct gpud_error *error)
+{
+    struct gpud_media made = {.extra = ""};
+    char type[sizeof(made.data.type)];
+    const char *at = text;
+    if (!text_read_name(&at, type, sizeof(type)))
+        return no_caps(text, at, error);
+    if (*at == '(') { /* features: where frames lie is not part of what they are */
+        at += strcspn(at, ")");
+        at += *at == ')';
+        text_skip_blanks(&at);
+    }
+    made.kind = media_kind_of_type(type);
+    const struct gpud_media_kind_ops *kind = gpud_media_find_kind(made.kind);
+    while (*at == ',') {
+        struct gpud_text_field found;
+        const char *begin = ++at;
+        if (!text_read_field(&at, &found))
+            return no_caps(text, begin, error);
+        if (!take(&made, kind, &found) && !text_keep(&made, &found))
+            return gpud_fail(
+                error, GPUD_INVALID,
+                "caps with more than %zu bytes of fields that are not known here, from "
+                "\"%s\" on",
+                sizeof(made.extra), found.name);
+    }
+    if (*at == ';')
+        at++;
+    text_skip_blanks(&at);
+    if (*at)
+        return no_caps(text, at, error);
+    kind->complete(&made, type);
+    *media = made;
+    return GPUD_OK;
+}
+
+/* --- writing ------------------------------------------------------------------------------- */
+
+struct writer {
+    char *text;
+    size_t size, used;
+};
+
+static void put(struct writer *writer, const char *text)
+{
+    size_t length = strlen(text);
+    if (writer->used + length < writer->size)
+        memcpy(writer->text + writer->used, text, length + 1);
+    writer->used += length;
+}
+
+static void put_value(struct writer *writer, const char *value)
+{
+    const char *at = value;
+    while (text_is_name_part(*at))
+        at++;
+    if (*value && !*at) {
+        put(writer, value);
+        return;
+    }
+    put(writer, "\"");
+    for (; *value; value++) {
+        char one[8];
+        bool plain = text_is_name_part(*value);
+        gpud_print(one, plain ? "%c" : "\\%03o", (unsigned char)*value);
+        put(writer, one);
+    }
+    put(writer, "\"");
+}
+
+enum gpud_status gpud_media_to_string(const struct gpud_media *media, char *text, size_t size,
+                                      struct gpud_error *error)
+{
+    char made[GPUD_MEDIA_TEXT_MAX];
+    struct writer writer = {.text = made, .size = sizeof(made)};
+    enum gpud_status status = gpud_media_check(media, error);
+    if (status != GPUD_OK)
+        return status;
+    const struct gpud_media_kind_ops *kind = gpud_media_find_kind(media->kind);
+    put(&writer, kind->get_type(media));
+    for (size_t i = 0; i < kind->field_count; i++) {
+        const struct gpud_media_field *field = &kind->fields[i];
+        char value[GPUD_VALUE_MAX];
+        if (!field->form->write(field, (const char *)media + field->offset, value))
+            continue;
+        put(&writer, ", ");
+        put(&writer, field->name);
+        put(&writer, "=(");
+        put(&writer, field->form->type);
+        put(&writer, ")");
+        put_value(&writer, value);
+    }
+    if (media->extra[0]) {
+        put(&writer, ", ");
+        put(&writer, media->extra);
+    }
+    if (writer.used >= sizeof(made) || writer.used >= size)
+        return gpud_fail(error, GPUD_INVALID, "a media of %zu bytes of text, and room for %zu",
+                         writer.used + 1, size);
+    memcpy(text, made, writer.used + 1);
+    return GPUD_OK;
 }

@@ -1,14 +1,17 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The kinds of media. Each has a file with two tables: its members, which the wire carries, and the
- * fields of caps that represent them. A new kind is such a file, its struct in <gpudirect/media.h>,
- * and its line in the table of media.c. */
+/* What frames are: pictures, sound, data. */
 #ifndef GPUD_FRAME_MEDIA_MEDIA_H
 #define GPUD_FRAME_MEDIA_MEDIA_H
 
-#include "base/error.h"
+#include "base/base.h"
 #include <gpudirect/media.h>
+
+/* === media =================================================================================== */
+/* The kinds of media. Each has a file with two tables: its members, which the wire carries, and the
+ * fields of caps that represent them. A new kind is such a file, its struct in <gpudirect/media.h>,
+ * and its line in the table of media.c. */
 
 /* Numbers, or a text, in struct gpud_media. */
 struct gpud_media_member {
@@ -22,6 +25,7 @@ struct gpud_media_member {
 };
 
 #define GPUD_MEDIA_PART(member) (((struct gpud_media *)0)->member)
+
 /* clang-format off */
 #define GPUD_MEDIA_NUMBER(member, most) \
     {.offset = offsetof(struct gpud_media, member), .width = sizeof(GPUD_MEDIA_PART(member)), \
@@ -35,6 +39,7 @@ struct gpud_media_member {
      .count = 1, .codes = (list), .codes_count = sizeof(list)}
 #define GPUD_MEDIA_TEXT(member) \
     {.offset = offsetof(struct gpud_media, member), .count = sizeof(GPUD_MEDIA_PART(member))}
+
 /* clang-format on */
 
 struct gpud_media_field;
@@ -68,9 +73,6 @@ extern const struct gpud_media_kind_ops gpud_media_picture, gpud_media_audio, gp
 /* NULL: unknown kind. */
 const struct gpud_media_kind_ops *gpud_media_find_kind(uint32_t kind);
 
-/* The kind of caps of this type. */
-enum gpud_media_kind gpud_media_kind_of_type(const char *type);
-
 /* A number of `width` bytes in memory. */
 uint64_t gpud_media_get_number(const void *at, uint8_t width);
 void gpud_media_set_number(void *at, uint8_t width, uint64_t value);
@@ -95,9 +97,61 @@ uint64_t gpud_media_get_duration(const struct gpud_media *media, uint64_t bytes)
  * many blocks as last some time, because they are short and small. Where each slot is a memory of
  * its own, blocks have no more than pictures, as a ring has few memories. */
 #define GPUD_SLOTS_DEFAULT 4
+
 uint32_t gpud_media_default_slots(const struct gpud_media *media, uint32_t pictures);
 
 /* Fills in a layout of one plane with one row of so many bytes. */
 void gpud_media_fill_layout(struct gpud_layout *layout, const char *format, uint64_t size);
+
+/* === syntax ================================================================================== */
+/* The syntax of caps, one field at a time. */
+
+#define GPUD_VALUE_MAX 128 /* of a field that represents a member */
+
+/* Whether it can be the name of a type or a field. */
+bool gpud_text_is_name(const char *text);
+
+/* === text ==================================================================================== */
+/* The syntax of GStreamer's caps, as far as one media needs it:
+ *
+ *     type(feature, …), name=(type)value, name=(type)"a \"quoted\" value", …;
+ */
+
+/* A field of caps, and the part of a media that it represents. */
+struct gpud_media_field {
+    const char *name;
+    const struct gpud_media_form *form;
+    size_t offset;            /* of that part, in struct gpud_media */
+    const char *const *names; /* of an enum's values, from 0; NULL: not an enum; "" ends them */
+};
+
+/* How a value is read and written. */
+struct gpud_media_form {
+    const char *type;
+    /* false: the value is impossible; the part is unchanged. */
+    bool (*read)(const struct gpud_media_field *field, const char *value, void *part);
+    /* false: the value is unknown, and not written. */
+    bool (*write)(const struct gpud_media_field *field, const void *part,
+                  char value[GPUD_VALUE_MAX]);
+};
+
+extern const struct gpud_media_form gpud_form_number; /* uint32_t; 0: unknown */
+
+extern const struct gpud_media_form gpud_form_size; /* uint64_t; 0: unknown */
+
+extern const struct gpud_media_form gpud_form_mask; /* uint64_t; 0: unknown */
+
+extern const struct gpud_media_form gpud_form_text; /* char[16] */
+
+extern const struct gpud_media_form gpud_form_name; /* an enum, by its names */
+
+extern const struct gpud_media_form gpud_form_ratio; /* struct gpud_fraction */
+
+extern const struct gpud_media_form gpud_form_rate; /* the same; 0/1 if unknown */
+
+/* Reads `count` numbers of base 10 or 16, separated by colons. With `open`, text after the last one
+ * is ignored. */
+bool gpud_text_read_numbers(const char *text, int base, bool open, uint32_t *numbers,
+                            unsigned count);
 
 #endif

@@ -3,7 +3,6 @@
 
 /* Pictures. */
 #include "frame/media/media.h"
-#include "frame/media/text.h"
 
 #include <ctype.h>
 #include <inttypes.h>

@@ -1,10 +1,18 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
+/* Asks senders what they send, and to whom. */
 #include "stream/query/query.h"
 
-#include "base/process.h"
+#include "base/base.h"
 #include "frame/media/media.h"
+
+#include <gpudirect/channel.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* === query =================================================================================== */
 
 static void fail(struct gpud_query *query, const char *reason)
 {
@@ -69,7 +77,8 @@ void gpud_query_call(struct gpud_query *query)
     }
 }
 
-void gpud_query_name_only(struct gpud_query *query)
+/* CALLING: fails at once, because another host has told the channel's name, and nothing else. */
+static void query_name_only(struct gpud_query *query)
 {
     query->user = -1;
     fail(query, "its host tells its name only: ask there");
@@ -153,4 +162,336 @@ void gpud_query_give_up(struct gpud_query *query)
 void gpud_query_close(struct gpud_query *query)
 {
     gpud_channel_unref(&query->channel);
+}
+
+/* === channel ================================================================================= */
+/* All channels of the user, asked at once. */
+
+/* How often a sender whose queue was full is tried again, and stopped senders are detected. */
+#define SLICE (20 * GPUD_MSEC)
+
+/* Guaranteed to each process; beyond them it gets what others leave, so that a process that listens
+ * on ten thousand sockets hides only its own. */
+#define PLACES_A_PROCESS (GPUD_CHANNELS_MAX / 8)
+
+struct gpud_channel_list {
+    struct gpud_channel_search_info search;
+    uint32_t count;
+    struct gpud_query *channel[GPUD_CHANNELS_MAX];
+    struct gpud_query *spare; /* for the next call; NULL: none */
+};
+
+/* --- which senders have a place ------------------------------------------------------------ */
+
+static size_t count_places(const struct gpud_channel_list *channels, pid_t pid)
+{
+    size_t places = 0;
+    for (size_t i = 0; i < channels->count; i++)
+        places += channels->channel[i]->pid == pid;
+    return places;
+}
+
+static void read_answers(struct gpud_channel_list *channels)
+{
+    for (size_t i = 0; i < channels->count; i++)
+        if (channels->channel[i]->state == GPUD_QUERY_ASKED)
+            gpud_query_read(channels->channel[i]);
+}
+
+/* Returns the index of a query to the process with the most places, preferably one without an
+ * answer, of those the oldest. */
+static size_t choose_eviction(const struct gpud_channel_list *channels)
+{
+    size_t chosen = 0, most = 0;
+    for (size_t i = 0; i < channels->count; i++) {
+        const struct gpud_query *query = channels->channel[i];
+        size_t weight = 2 * count_places(channels, query->pid);
+        weight += query->state != GPUD_QUERY_ANSWERED;
+        if (weight > most) {
+            chosen = i;
+            most = weight;
+        }
+    }
+    return chosen;
+}
+
+static void discard(struct gpud_query *query)
+{
+    gpud_query_close(query);
+    free(query);
+}
+
+/* Takes ownership of the query. */
+static void give_place(struct gpud_channel_list *channels, struct gpud_query *query)
+{
+    if (channels->count == GPUD_CHANNELS_MAX) {
+        channels->search.omitted++;
+        if (count_places(channels, query->pid) >= PLACES_A_PROCESS) {
+            discard(query);
+            return;
+        }
+        read_answers(channels);
+        size_t evicted = choose_eviction(channels);
+        discard(channels->channel[evicted]);
+        memmove(&channels->channel[evicted], &channels->channel[evicted + 1],
+                (--channels->count - evicted) * sizeof(channels->channel[0]));
+    }
+    channels->channel[channels->count++] = query;
+}
+
+/* Omits dead senders. forget: the address is from the system's list; a stale entry is removed. */
+static enum gpud_status call(struct gpud_channel_list *channels, const struct gpud_address *address,
+                             bool forget, struct gpud_error *error)
+{
+    struct gpud_query *query = channels->spare ? channels->spare : calloc(1, sizeof(*query));
+    if (!query)
+        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a channel");
+    channels->spare = NULL;
+    query->address = *address;
+    gpud_query_call(query);
+    if (query->state != GPUD_QUERY_NO_SENDER) {
+        give_place(channels, query);
+        return GPUD_OK;
+    }
+    if (forget)
+        gpud_address_forget(address);
+    query->state = GPUD_QUERY_CALLING; /* as new: nothing else was written */
+    channels->spare = query;
+    return GPUD_OK;
+}
+
+/* --- asking -------------------------------------------------------------------------------- */
+
+static bool is_worth_waiting_for(const struct gpud_query *query)
+{
+    return gpud_query_is_open(query) && !gpud_process_is_stopped(query->pid);
+}
+
+/* Connects to senders not reached yet, and waits until an answer arrives or a slice has passed.
+ * false: no query is pending. */
+static bool ask(struct gpud_channel_list *channels, int64_t deadline)
+{
+    struct pollfd fds[GPUD_CHANNELS_MAX];
+    bool waits = false;
+    for (size_t i = 0; i < channels->count; i++) {
+        struct gpud_query *query = channels->channel[i];
+        if (query->state == GPUD_QUERY_CALLING)
+            gpud_query_call(query);
+        bool asked = query->state == GPUD_QUERY_ASKED;
+        fds[i] = (struct pollfd){.fd = asked ? query->channel->fd : -1, .events = POLLIN};
+        waits |= is_worth_waiting_for(query);
+    }
+    int64_t now = gpud_now();
+    if (!waits || now >= deadline)
+        return false;
+    struct timespec slice = gpud_timespec(deadline - now < SLICE ? deadline - now : SLICE);
+    ppoll(fds, channels->count, &slice, NULL);
+    for (size_t i = 0; i < channels->count; i++)
+        if (fds[i].revents)
+            gpud_query_read(channels->channel[i]);
+    return true;
+}
+
+/* Bare names first. */
+static int compare(const void *a, const void *b)
+{
+    const struct gpud_query *const *x = a, *const *y = b;
+    bool path_x = strchr((*x)->address.text, '/'), path_y = strchr((*y)->address.text, '/');
+    return path_x != path_y ? path_x - path_y : strcmp((*x)->address.text, (*y)->address.text);
+}
+
+static void finish(struct gpud_channel_list *channels)
+{
+    uint32_t kept = 0;
+    for (size_t i = 0; i < channels->count; i++) {
+        struct gpud_query *query = channels->channel[i];
+        gpud_query_give_up(query);
+        if (query->state == GPUD_QUERY_NO_SENDER) /* it ended while its queue was full */
+            discard(query);
+        else
+            channels->channel[kept++] = query;
+    }
+    channels->count = kept;
+    if (kept > 0)
+        qsort(channels->channel, kept, sizeof(channels->channel[0]), compare);
+    if (channels->search.omitted > 0)
+        gpud_print(channels->search.note,
+                   "%zu more are not listed, as there is room for %d: query one by its address",
+                   channels->search.omitted, GPUD_CHANNELS_MAX);
+}
+
+/* --- the public calls ---------------------------------------------------------------------- */
+
+static enum gpud_status call_one(struct gpud_channel_list *channels, const char *text,
+                                 struct gpud_error *error)
+{
+    struct gpud_address address;
+    char hint[GPUD_REASON_MAX];
+    gpud_address_directory(channels->search.directory, NULL);
+    enum gpud_status status = gpud_address_resolve(text, &address, error);
+    address.any_owner = true;
+    if (status == GPUD_OK)
+        status = call(channels, &address, false, error);
+    if (status != GPUD_OK || channels->count > 0)
+        return status;
+    gpud_address_hint(&address, hint, sizeof(hint));
+    gpud_print(channels->search.note, "no sender listens on %s%s%s", address.place,
+               hint[0] ? "; " : "", hint);
+    return GPUD_OK;
+}
+
+static enum gpud_status call_all(struct gpud_channel_list *channels, const char *folder,
+                                 struct gpud_error *error)
+{
+    struct gpud_address *found;
+    size_t count;
+    enum gpud_status status = gpud_address_list(folder, &found, &count, &channels->search.omitted,
+                                                channels->search.directory, error);
+    if (status != GPUD_OK)
+        return status;
+    for (size_t i = 0; i < count && status == GPUD_OK; i++)
+        status = call(channels, &found[i], !found[i].any_owner, error);
+    free(found);
+    return status;
+}
+
+/* The channels at a port of another host, of which only the names are known here. */
+static enum gpud_status call_port(struct gpud_channel_list *channels, const char *port,
+                                  int64_t deadline, struct gpud_error *error)
+{
+    struct gpud_address *found = NULL;
+    size_t count = 0;
+    struct gpud_error why;
+    gpud_address_directory(channels->search.directory, NULL);
+    enum gpud_status status =
+        gpud_address_list_port(port, deadline, &found, &count, &channels->search.omitted, &why);
+    if (status == GPUD_CLOSED) { /* as where no sender listens on a host's own address */
+        gpud_print(channels->search.note, "%s", why.reason);
+        return GPUD_OK;
+    }
+    for (size_t i = 0; i < count && status == GPUD_OK; i++) {
+        struct gpud_query *query = calloc(1, sizeof(*query));
+        if (!query) {
+            status = gpud_fail(&why, GPUD_NO_MEMORY, "out of memory for a channel");
+            break;
+        }
+        query->address = found[i];
+        query_name_only(query);
+        give_place(channels, query);
+    }
+    free(found);
+    return status == GPUD_OK
+               ? status
+               : gpud_fail_native(error, status, why.origin, why.native, "%s", why.reason);
+}
+
+/* "unix:/run/studio/": the folder without the final slash. false: it is not a folder. */
+static bool read_folder(const char *address, char folder[GPUD_ADDRESS_MAX])
+{
+    size_t length = address ? strlen(address) : 0;
+    if (length < strlen("unix:/a/") || length >= GPUD_ADDRESS_MAX ||
+        strncmp(address, "unix:/", 6) != 0 || address[length - 1] != '/')
+        return false;
+    gpud_print_n(folder, GPUD_ADDRESS_MAX, "%.*s", (int)(length - 6), address + 5);
+    return true;
+}
+
+enum gpud_status gpud_channel_list_create(const char *address, int64_t timeout_ns,
+                                          struct gpud_channel_list **channels, uint32_t *count,
+                                          struct gpud_channel_search_info *search,
+                                          struct gpud_error *error)
+{
+    char folder[GPUD_ADDRESS_MAX];
+    if (timeout_ns < 0)
+        return gpud_fail(error, GPUD_INVALID, "a negative timeout: every wait needs an end");
+    struct gpud_channel_list *made = calloc(1, sizeof(*made));
+    if (!made)
+        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a list of channels");
+    bool is_folder = read_folder(address, folder);
+    enum gpud_status status;
+    if (address && gpud_address_is_port(address))
+        status = call_port(made, address, gpud_deadline(timeout_ns), error);
+    else if (address && !is_folder)
+        status = call_one(made, address, error);
+    else
+        status = call_all(made, is_folder ? folder : NULL, error);
+    int64_t deadline = gpud_deadline(timeout_ns);
+    while (status == GPUD_OK && ask(made, deadline))
+        ;
+    if (status != GPUD_OK) {
+        gpud_channel_list_destroy(&made);
+        return status;
+    }
+    finish(made);
+    *channels = made;
+    if (count)
+        *count = made->count;
+    if (search)
+        gpud_sized_copy(search, search->size, &made->search, sizeof(made->search));
+    return GPUD_OK;
+}
+
+void gpud_channel_list_destroy(struct gpud_channel_list **channels)
+{
+    if (!channels || !*channels)
+        return;
+    for (size_t i = 0; i < (*channels)->count; i++)
+        discard((*channels)->channel[i]);
+    free((*channels)->spare);
+    free(*channels);
+    *channels = NULL;
+}
+
+/* --- results ------------------------------------------------------------------------------- */
+
+static void fill_answer(struct gpud_channel_info *info, const struct gpud_query *query)
+{
+    const struct gpud_report *report = &query->report;
+    info->answered = true;
+    gpud_print(info->name, "%s", report->name);
+    gpud_print(info->device, "%s", report->device);
+    info->configured = report->epoch != 0;
+    info->ended = report->ended;
+    info->epoch = report->epoch;
+    info->media = report->media;
+    info->slots = report->slots;
+    info->slow_receiver = (enum gpud_slow_receiver)report->slow_receiver;
+    info->links = query->link_count;
+    info->link = query->links;
+    info->frames = report->frames;
+    info->delivered = report->delivered;
+    info->dropped = report->dropped;
+    info->connects = report->connects;
+    info->rate = (double)report->rate / 1000;
+    info->age_ns = report->age;
+    info->disconnects = report->disconnects;
+    info->refused = report->refused;
+    info->copies_cpu = report->copies_cpu;
+    info->copies_gpu = report->copies_gpu;
+    info->waits_cpu = report->waits_cpu;
+    info->waits_device = report->waits_device;
+}
+
+enum gpud_status gpud_channel_list_get_info(const struct gpud_channel_list *channels,
+                                            uint32_t index, struct gpud_channel_info *info,
+                                            struct gpud_error *error)
+{
+    struct gpud_channel_info full = {.size = sizeof(full)};
+    if (index >= channels->count)
+        return gpud_fail(error, GPUD_INVALID, "channel %u of %u", index, channels->count);
+    if (info->size < sizeof(info->size))
+        return gpud_fail(error, GPUD_INVALID,
+                         "gpud_channel_info.size is not set: use GPUD_INFO_INIT");
+    const struct gpud_query *query = channels->channel[index];
+    gpud_print(full.address, "%s", query->address.text);
+    full.pid = query->pid;
+    full.user = query->user;
+    full.receiver_pid = query->address.receiver;
+    gpud_process_name(query->pid, full.program, sizeof(full.program));
+    if (query->state == GPUD_QUERY_ANSWERED)
+        fill_answer(&full, query);
+    else
+        gpud_print(full.reason, "%s", query->reason);
+    gpud_sized_copy(info, info->size, &full, sizeof(full));
+    return GPUD_OK;
 }

@@ -6,7 +6,7 @@
 #ifndef GPUD_STREAM_QUERY_QUERY_H
 #define GPUD_STREAM_QUERY_QUERY_H
 
-#include "wire/channel.h"
+#include "wire/wire.h"
 
 enum gpud_query_state {
     GPUD_QUERY_CALLING,  /* not connected yet; tried again while the sender's queue is full */
@@ -35,15 +35,11 @@ struct gpud_query {
  * occupy a place in its queue. */
 void gpud_query_call(struct gpud_query *query);
 
-/* CALLING: fails at once, because another host has told the channel's name, and nothing else. */
-void gpud_query_name_only(struct gpud_query *query);
-
 /* ASKED: reads the messages that have arrived. */
 void gpud_query_read(struct gpud_query *query);
 
 /* Ends it at the timeout. */
 void gpud_query_give_up(struct gpud_query *query);
-
 void gpud_query_close(struct gpud_query *query);
 
 static inline bool gpud_query_is_open(const struct gpud_query *query)

@@ -1,24 +1,181 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The public receiver: the loop that connects, keeps messages and frames in order, and waits. */
-#include "base/probe.h"
-#include "base/process.h"
-#include "base/sized.h"
-#include "base/stop.h"
+/* The public object. */
+#include "stream/receiver/receiver.h"
+
+#include "base/base.h"
 #include "frame/media/media.h"
 #include "route/route.h"
-#include "stream/receiver/connect.h"
-#include "stream/receiver/frames.h"
-#include "stream/receiver/handshake.h"
-#include "stream/receiver/poll.h"
-#include "stream/shared/device.h"
-#include "stream/shared/image.h"
+#include "stream/shared/shared.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* === poll ==================================================================================== */
+/* A descriptor for an application's event loop: readable when acquiring has something to do. An
+ * acquire that finds nothing arms it; it costs nothing before its first use. All in the acquiring
+ * thread, except where noted. */
+
+/* How often to check for a stalled device, which no descriptor reports. */
+#define DEVICE_LOOK (250 * GPUD_MSEC)
+
+/* While a message waits for earlier frames, and blocks the channel; or without a descriptor. */
+#define PENDING_LOOK GPUD_MSEC
+
+static void receiver_poll_init(struct gpud_receiver *receiver)
+{
+    receiver->poll =
+        (struct gpud_receiver_poll){.loop = GPUD_LOOP_NONE, .watched = -1, .watched_peer = -1};
+}
+
+static void receiver_poll_finish(struct gpud_receiver *receiver)
+{
+    gpud_loop_close(&receiver->poll.loop);
+}
+
+static bool is_open(const struct gpud_receiver_poll *poll)
+{
+    return atomic_load_explicit(&poll->is_open, memory_order_acquire);
+}
+
+enum gpud_status gpud_receiver_get_fd(struct gpud_receiver *receiver, int *fd,
+                                      struct gpud_error *error)
+{
+    enum gpud_status status = GPUD_OK;
+    gpud_lock_take(&receiver->lock);
+    if (!is_open(&receiver->poll))
+        status = gpud_loop_open(&receiver->poll.loop, error);
+    if (status == GPUD_OK) {
+        atomic_store_explicit(&receiver->poll.is_open, true, memory_order_release);
+        *fd = receiver->poll.loop.fd;
+    }
+    gpud_lock_release(&receiver->lock);
+    return status;
+}
+
+/* Makes it readable. In the acquiring thread, or under the receiver's lock. */
+static void receiver_poll_wake(struct gpud_receiver *receiver)
+{
+    if (is_open(&receiver->poll))
+        gpud_event_raise(receiver->poll.loop.event);
+}
+
+void gpud_receiver_poll_unwatch(struct gpud_receiver *receiver)
+{
+    struct gpud_receiver_poll *poll = &receiver->poll;
+    if (poll->watched >= 0)
+        gpud_loop_unwatch(&poll->loop, poll->watched);
+    if (poll->watched_peer >= 0)
+        gpud_loop_unwatch(&poll->loop, poll->watched_peer);
+    poll->watched = poll->watched_peer = -1;
+}
+
+static void watch_channel(struct gpud_receiver_poll *poll, const struct gpud_channel *channel)
+{
+    if (poll->watched < 0 && gpud_loop_watch(&poll->loop, channel->fd, NULL) == GPUD_OK)
+        poll->watched = channel->fd;
+    if (poll->watched_peer < 0 && channel->peer_fd >= 0 &&
+        gpud_loop_watch(&poll->loop, channel->peer_fd, NULL) == GPUD_OK)
+        poll->watched_peer = channel->peer_fd;
+}
+
+/* Call when an acquire was interrupted: it is readable again only once it is woken. */
+static void receiver_poll_rest(struct gpud_receiver *receiver)
+{
+    if (!is_open(&receiver->poll))
+        return;
+    gpud_receiver_poll_unwatch(receiver);
+    gpud_loop_drain(&receiver->poll.loop);
+}
+
+/* Watches for an event of this side: a slot to upload into is free. The session may outlive the
+ * receiver. false: no descriptor is left. */
+static bool watch_session(struct gpud_receiver *receiver)
+{
+    struct gpud_session *session = receiver->session;
+    if (session && atomic_load(&session->wake) < 0)
+        atomic_store(&session->wake, fcntl(receiver->poll.loop.event, F_DUPFD_CLOEXEC, 3));
+    return !session || atomic_load(&session->wake) >= 0;
+}
+
+/* Asks the sender to announce frames in the page over the channel. */
+static void sleep_on_page(struct gpud_receiver *receiver)
+{
+    struct gpud_session *session = receiver->session;
+    atomic_store(&session->idle, true);
+    gpud_page_poll_begin(&session->view.end);
+    if (gpud_page_flush_pending_wake(&session->view.end))
+        atomic_fetch_add_explicit(&session->kicks, 1, memory_order_relaxed);
+}
+
+/* Whether a device waits for the peer, or may begin to: for the bytes of a held frame. */
+static bool may_stall(const struct gpud_session *session)
+{
+    if (!session || !session->watchdog)
+        return false;
+    bool may = !gpud_watchdog_is_idle(session->watchdog);
+    for (uint32_t i = 0; i < session->entries; i++)
+        may |= atomic_load(&session->view.held[i]);
+    return may;
+}
+
+/* Call when an acquire finds nothing. true: frames arrive in the page; check for one once more
+ * after the call, and wake the loop if there is one. */
+static bool receiver_poll_arm(struct gpud_receiver *receiver)
+{
+    struct gpud_receiver_poll *poll = &receiver->poll;
+    int64_t look = receiver->deadline;
+    if (!is_open(poll))
+        return false;
+    poll->is_armed = true;
+    /* While the next session is prepared the channel is watched for answers alone. */
+    enum gpud_receiver_state next = receiver->next.state;
+    bool waits_for_frames =
+        receiver->pending || next == GPUD_RECEIVER_TESTING || next == GPUD_RECEIVER_STREAMING;
+    if (receiver->channel && !waits_for_frames)
+        watch_channel(poll, receiver->channel);
+    if (waits_for_frames)
+        gpud_receiver_poll_unwatch(receiver);
+    if (receiver->state == GPUD_RECEIVER_OFFLINE)
+        look = receiver->retry;
+    else if (!watch_session(receiver) || waits_for_frames ||
+             (receiver->channel && poll->watched < 0))
+        look = gpud_now() + PENDING_LOOK;
+    else if (look == INT64_MAX && may_stall(receiver->session))
+        look = gpud_now() + DEVICE_LOOK;
+    gpud_loop_set_timer(&poll->loop, look);
+    bool by_page =
+        receiver->state == GPUD_RECEIVER_TESTING || receiver->state == GPUD_RECEIVER_STREAMING;
+    if (by_page)
+        sleep_on_page(receiver);
+    if (atomic_load(&receiver->interrupted))
+        gpud_event_raise(poll->loop.event);
+    return by_page;
+}
+
+/* Call when the next acquire begins. true: it was armed, and only the channel can have woken the
+ * loop: if there is nothing to receive, the sender may have ended. */
+static bool receiver_poll_disarm(struct gpud_receiver *receiver)
+{
+    struct gpud_receiver_poll *poll = &receiver->poll;
+    if (!is_open(poll) || !poll->is_armed)
+        return false;
+    bool by_channel = !gpud_loop_drain(&poll->loop);
+    poll->is_armed = false;
+    receiver->unread = true; /* KICKs, at least */
+    if (receiver->session) {
+        gpud_page_poll_end(&receiver->session->view.end);
+        atomic_store(&receiver->session->idle, false);
+    }
+    return by_channel;
+}
+
+/* === receiver ================================================================================ */
+/* The public receiver: the loop that connects, keeps messages and frames in order, and waits. */
 
 /* How often to check the connection: a dead sender cannot wake a thread that sleeps on shared
  * memory. */
@@ -27,7 +184,6 @@
 /* How often to look for answers to the handshake of the next session, while the copies of the last
  * frames of this one are under way. */
 #define NEXT_LOOK GPUD_MSEC
-
 #define BUSY_POLL (250 * GPUD_USEC)
 
 /* --- creating and destroying --------------------------------------------------------------- */
@@ -61,7 +217,7 @@ enum gpud_status gpud_receiver_create(struct gpud_context *context,
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a receiver");
     gpud_lock_init(&made->lock, GPUD_RANK_RECEIVER);
     made->context = context;
-    gpud_receiver_poll_init(made);
+    receiver_poll_init(made);
     made->picture_slots = params->picture_slots ? params->picture_slots : GPUD_SLOTS_DEFAULT;
     made->slots = params->slots || !params->alloc ? params->slots : made->picture_slots;
     made->busy_poll = params->busy_poll_ns ? params->busy_poll_ns : BUSY_POLL;
@@ -118,7 +274,7 @@ void gpud_receiver_destroy(struct gpud_receiver **receiver)
     *receiver = NULL;
     gpud_receiver_disconnect(gone, 0, "the receiver stopped");
     gpud_await_end(&gone->waiting);
-    gpud_receiver_poll_finish(gone);
+    receiver_poll_finish(gone);
     gpud_queue_unref(&gone->queue);
     gpud_device_close(&gone->host);
     gpud_device_close(&gone->device);
@@ -395,6 +551,7 @@ static bool has_something(void *arg)
 
 /* How long to stay awake for an announced frame, which usually follows within microseconds. */
 #define ANNOUNCED_MAX (100 * GPUD_USEC)
+
 static void wait_for_announced(struct gpud_receiver *receiver)
 {
     int64_t until = gpud_now() + ANNOUNCED_MAX;
@@ -436,9 +593,9 @@ static bool has_test_frame(void *arg)
 static void arm_poll(struct gpud_receiver *receiver)
 {
     bool streaming = receiver->state == GPUD_RECEIVER_STREAMING;
-    if (gpud_receiver_poll_arm(receiver) &&
+    if (receiver_poll_arm(receiver) &&
         (streaming ? has_something(receiver) : has_test_frame(receiver)))
-        gpud_receiver_poll_wake(receiver);
+        receiver_poll_wake(receiver);
 }
 
 /* A stream without frames for so long is idle. */
@@ -555,9 +712,9 @@ enum gpud_status gpud_receiver_acquire(struct gpud_receiver *receiver, int64_t t
     for (;;) {
         struct gpud_error why = {0};
         struct gpud_frame *got = NULL;
-        bool by_channel = gpud_receiver_poll_disarm(receiver);
+        bool by_channel = receiver_poll_disarm(receiver);
         if (atomic_load_explicit(&receiver->interrupted, memory_order_relaxed)) {
-            gpud_receiver_poll_rest(receiver);
+            receiver_poll_rest(receiver);
             if (atomic_load(&receiver->interrupted))
                 return gpud_fail(error, GPUD_AGAIN, "interrupted");
         }
@@ -608,7 +765,7 @@ void gpud_receiver_interrupt(struct gpud_receiver *receiver, bool interrupted)
 {
     atomic_store(&receiver->interrupted, interrupted);
     gpud_lock_take(&receiver->lock);
-    gpud_receiver_poll_wake(receiver); /* for an acquire, which arms it again */
+    receiver_poll_wake(receiver); /* for an acquire, which arms it again */
     if (interrupted && receiver->session)
         gpud_page_rouse(&receiver->session->view.end);
     if (receiver->on_interrupt)
@@ -632,4 +789,42 @@ void gpud_receiver_set_latency(struct gpud_receiver *receiver, uint64_t latency_
     if (latency_ns && latency_ns <= UINT32_MAX)
         count_latency(&receiver->stats, latency_ns);
     tell_stats(receiver, gpud_now());
+}
+
+/* === info ==================================================================================== */
+/* A receiver's counters and latencies. */
+
+static int compare(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+void gpud_receiver_get_info(struct gpud_receiver *receiver, struct gpud_receiver_info *info)
+{
+    uint32_t *sorted = malloc(sizeof(receiver->latency));
+    size_t count = 0;
+    gpud_lock_take(&receiver->lock);
+    struct gpud_receiver_info now = receiver->info;
+    now.frames = atomic_load(&receiver->frames);
+    now.dropped = atomic_load(&receiver->dropped);
+    now.corrupted = atomic_load(&receiver->corrupted);
+    gpud_receiver_collect(receiver, &now);
+    if (receiver->queue)
+        now.waits_device += atomic_load(&receiver->queue->waits);
+    if (sorted) {
+        uint64_t latencies = atomic_load(&receiver->latency_count);
+        count = latencies < GPUD_LATENCIES ? latencies : GPUD_LATENCIES;
+        for (size_t i = 0; i < count; i++)
+            sorted[i] = atomic_load_explicit(&receiver->latency[i], memory_order_relaxed);
+    }
+    gpud_lock_release(&receiver->lock);
+    if (count) {
+        qsort(sorted, count, sizeof(*sorted), compare);
+        now.latency_p50_ns = sorted[count / 2];
+        now.latency_p99_ns = sorted[count * 99 / 100];
+        now.latency_max_ns = sorted[count - 1];
+    }
+    gpud_sized_copy(info, info->size, &now, sizeof(now));
+    free(sorted);
 }

@@ -1,33 +1,458 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The sender's thread: it accepts connections, reads their messages, offers receivers the rings of
- * each new epoch, and detects silent and dead ones. It handles no frames except waiting ones
- * (waiting.c). It takes the lock only for state that application threads use, see state.h. */
-#include "stream/sender/listener.h"
+/* The listener's thread: connections, and which of them become receivers. */
+#include "stream/sender/sender.h"
 
-#include "base/stop.h"
-#include "stream/sender/delivery.h"
-#include "stream/sender/epoch.h"
-#include "stream/sender/handshake.h"
-#include "stream/sender/newcomer.h"
-#include "stream/sender/offer.h"
-#include "stream/sender/receivers.h"
-#include "stream/sender/room.h"
-#include "stream/sender/status.h"
-#include "stream/sender/waiting.h"
+#include "base/base.h"
 
+#include <gpudirect/sender.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
+#include <sys/types.h>
 #include <unistd.h>
 
+/* === admission =============================================================================== */
+/* Limits connections to a sender, so that no process can keep others out by holding all places or
+ * by connecting endlessly. */
+
+#define GPUD_PLACES_UNNAMED (GPUD_RECEIVERS_MAX * 3 / 4)
+#define GPUD_CONNECTS 1000
+
+/* Handshakes and queries in a second, of all processes together, and in a burst as many as a
+ * restarted sender has receivers. Further ones wait for their turn. */
+#define GPUD_HANDSHAKES 200
+#define GPUD_HANDSHAKES_AT_ONCE (2 * GPUD_RECEIVERS_MAX)
+
+/* Whether one more is within the limit. */
+static bool count(struct gpud_connects *connects, uint32_t limit, int64_t now)
+{
+    if (now - connects->since >= GPUD_SEC) {
+        connects->since = now;
+        connects->count = 0;
+    }
+    if (connects->count <= limit)
+        connects->count++;
+    return connects->count <= limit;
+}
+
+/* The process's entry, or else the oldest one. */
+static struct gpud_connects *find(struct gpud_admission *admission, int64_t key)
+{
+    struct gpud_connects *oldest = &admission->process[0];
+    for (int i = 0; i < GPUD_RECEIVERS_MAX; i++) {
+        struct gpud_connects *process = &admission->process[i];
+        if (process->since && process->key == key)
+            return process;
+        if (process->since < oldest->since)
+            oldest = process;
+    }
+    *oldest = (struct gpud_connects){.key = key};
+    return oldest;
+}
+
+/* Counts a connection of the peer with this key. false: it exceeds the rate; *already_logged:
+ * whether this was logged in the same second. */
+static bool admission_count(struct gpud_admission *admission, int64_t key, int64_t now,
+                            bool *already_logged)
+{
+    struct gpud_connects *process = find(admission, key);
+    *already_logged = process->since && now - process->since < GPUD_SEC &&
+                      process->count > GPUD_CONNECTS_A_PROCESS;
+    /* In this order, so that a process over its own limit does not use up the common one. */
+    return count(process, key ? GPUD_CONNECTS_A_PROCESS : GPUD_CONNECTS, now) &&
+           count(&admission->all, GPUD_CONNECTS, now);
+}
+
+/* Connections of the peer with this key in its current second. */
+static uint32_t admission_connects(const struct gpud_admission *admission, int64_t key)
+{
+    for (int i = 0; i < GPUD_RECEIVERS_MAX; i++)
+        if (admission->process[i].since && admission->process[i].key == key)
+            return admission->process[i].count;
+    return 0;
+}
+
+/* Each handshake uses up a share of a second; a burst may run ahead of time. */
+#define SHARE (GPUD_SEC / GPUD_HANDSHAKES)
+
+/* When the next handshake may run, and the call that counts it. */
+static int64_t admission_next_handshake(const struct gpud_admission *admission)
+{
+    return admission->handshakes_until - (GPUD_HANDSHAKES_AT_ONCE - 1) * SHARE;
+}
+
+static void admission_count_handshake(struct gpud_admission *admission, int64_t now)
+{
+    int64_t from = admission->handshakes_until > now ? admission->handshakes_until : now;
+    admission->handshakes_until = from + SHARE;
+}
+
+/* === newcomer ================================================================================ */
+/* Connections before their first message. A HELLO makes one a receiver, if there is a place; a
+ * QUERY is answered and takes no place.
+ *
+ * A handshake costs a thousand times as much as requesting it, so the rate is limited: a newcomer
+ * whose message has arrived waits for its turn, and the process with the fewest connections comes
+ * first. When the table is full, further connections stay in the system's queue. */
+
 #define AREA "sender"
+
+/* --- the table ------------------------------------------------------------------------------ */
+
+static int64_t key_of(const struct gpud_channel *channel)
+{
+    return gpud_peer_key(&channel->peer);
+}
+
+static uint32_t waiting_of(const struct gpud_sender *sender, int64_t key)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < sender->newcomer_count; i++)
+        count += sender->newcomers[i].channel && key_of(sender->newcomers[i].channel) == key;
+    return count;
+}
+
+/* The limit for one process, of receivers or of newcomers. */
+static uint32_t most_of(int64_t key)
+{
+    return key > 0 ? GPUD_PLACES_A_PROCESS : GPUD_PLACES_UNNAMED;
+}
+
+static void remove_gone(struct gpud_sender *sender)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < sender->newcomer_count; i++)
+        if (sender->newcomers[i].channel)
+            sender->newcomers[kept++] = sender->newcomers[i];
+    sender->newcomer_count = kept;
+}
+
+/* Closes and logs a connection that was not a query. */
+static void turn_away(struct gpud_sender *sender, struct gpud_newcomer *newcomer,
+                      enum gpud_log_level level, const char *why)
+{
+    char peer_text[GPUD_PEER_TEXT_MAX];
+    gpud_log_at(&sender->context->log, level, AREA, "%s turned away: %s",
+                gpud_peer_text(&newcomer->channel->peer, peer_text), why);
+    atomic_fetch_add(&sender->refused, 1);
+    gpud_channel_unref(&newcomer->channel);
+}
+
+/* The same, after sending it the reason. */
+static void refuse(struct gpud_sender *sender, struct gpud_newcomer *newcomer,
+                   enum gpud_status status, const char *name, const char *why)
+{
+    char text[GPUD_REASON_MAX];
+    struct gpud_message message = {.type = GPUD_MESSAGE_REFUSE};
+    gpud_sender_lock(sender);
+    message.refuse.epoch = sender->epoch;
+    gpud_sender_unlock(sender);
+    message.refuse.status = status;
+    gpud_print(message.refuse.reason, "%s", why);
+    gpud_channel_send(newcomer->channel, &message, NULL); /* best effort: the peer may be gone */
+    gpud_print(text, "%s%s%.400s", name, name[0] ? ": " : "", why);
+    turn_away(sender, newcomer, GPUD_LOG_WARNING, text);
+}
+
+/* The oldest newcomer of the process with the most newcomers. */
+static struct gpud_newcomer *find_flooder(struct gpud_sender *sender)
+{
+    struct gpud_newcomer *chosen = &sender->newcomers[0];
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < sender->newcomer_count; i++) {
+        uint32_t count = waiting_of(sender, key_of(sender->newcomers[i].channel));
+        if (count > most) {
+            most = count;
+            chosen = &sender->newcomers[i];
+        }
+    }
+    return chosen;
+}
+
+/* The channel itself enforces the deadline before it is connected (authentication, over a
+ * network). */
+static void start_waiting(struct gpud_newcomer *newcomer, int64_t now)
+{
+    if (newcomer->deadline == INT64_MAX && !newcomer->has_spoken &&
+        atomic_load(&newcomer->channel->connected))
+        newcomer->deadline = gpud_deadline_from(now, GPUD_HELLO_DEADLINE);
+}
+
+void gpud_newcomer_add(struct gpud_sender *sender, struct gpud_channel *channel)
+{
+    int64_t key = key_of(channel);
+    struct gpud_newcomer newcomer = {.channel = channel, .deadline = INT64_MAX};
+    bool already_logged = false;
+    if (!admission_count(&sender->admission, key, gpud_now(), &already_logged)) {
+        atomic_fetch_add(&sender->refused, 1);
+        char peer_text[GPUD_PEER_TEXT_MAX];
+        if (!already_logged)
+            gpud_log_warning(&sender->context->log, AREA, "%s turned away: it connects too often",
+                             gpud_peer_text(&channel->peer, peer_text));
+        gpud_channel_unref(&channel);
+        return;
+    }
+    if (waiting_of(sender, key) >= most_of(key)) {
+        turn_away(sender, &newcomer, GPUD_LOG_WARNING,
+                  "it has as many connections as a process can have");
+        return;
+    }
+    if (sender->newcomer_count == GPUD_NEWCOMERS_MAX) {
+        turn_away(sender, find_flooder(sender), GPUD_LOG_WARNING,
+                  "it sent nothing, and others need its place");
+        remove_gone(sender);
+    }
+    start_waiting(&newcomer, gpud_now());
+    sender->newcomers[sender->newcomer_count++] = newcomer;
+    GPUD_STOP_POINT("sender: connection accepted");
+}
+
+/* --- places for receivers ------------------------------------------------------------------- */
+
+static uint32_t places_of(const struct gpud_sender *sender, int64_t key)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < sender->link_count; i++)
+        count +=
+            key_of(sender->links[i]->channel) == key && sender->links[i]->state != GPUD_LINK_DEAD;
+    return count;
+}
+
+/* Why another user cannot have one more receiver; NULL: it can. */
+static const char *refuse_foreigner(const struct gpud_sender *sender, uid_t uid)
+{
+    uint32_t all = 0, own = 0;
+    for (uint32_t i = 0; i < sender->link_count; i++) {
+        const struct gpud_peer *peer = &sender->links[i]->channel->peer;
+        if (!peer->foreign || sender->links[i]->state == GPUD_LINK_DEAD)
+            continue;
+        all++;
+        own += peer->uid == uid;
+    }
+    if (own >= GPUD_PLACES_A_USER)
+        return "its user has as many connections as one other user can have";
+    return all >= GPUD_PLACES_FOREIGN ? "other users have as many connections as they can have"
+                                      : NULL;
+}
+
+/* The link to evict for a newcomer: one that has left and at most holds frames, or one that does
+ * not stream and whose process has more places than the newcomer's would have. */
+static struct gpud_link *choose_eviction(struct gpud_sender *sender, int64_t newcomer)
+{
+    struct gpud_link *chosen = NULL;
+    uint32_t most = places_of(sender, newcomer) + 1;
+    for (uint32_t i = 0; i < sender->link_count; i++) {
+        struct gpud_link *link = sender->links[i];
+        if (link->state >= GPUD_LINK_LEAVING)
+            return link;
+        uint32_t places = places_of(sender, key_of(link->channel));
+        if (!link->streamed && places > most) {
+            chosen = link;
+            most = places;
+        }
+    }
+    return chosen;
+}
+
+static bool find_place(struct gpud_sender *sender, int64_t newcomer)
+{
+    if (sender->link_count < GPUD_RECEIVERS_MAX)
+        return true;
+    struct gpud_link *link = choose_eviction(sender, newcomer);
+    if (!link)
+        return false;
+    gpud_link_end(link, GPUD_LOG_WARNING, "has to make room for a new receiver");
+    gpud_links_settle(sender);
+    return sender->link_count < GPUD_RECEIVERS_MAX;
+}
+
+/* Finds a place for a receiver; returns NULL, or why there is no place. */
+static const char *refuse_place(struct gpud_sender *sender, const struct gpud_peer *peer)
+{
+    int64_t key = gpud_peer_key(peer);
+    uint32_t places = places_of(sender, key);
+    const char *why = peer->foreign ? refuse_foreigner(sender, peer->uid) : NULL;
+    if (why)
+        return why;
+    if (places >= most_of(key))
+        return "it has as many connections as a process can have";
+    if (places > 0 && sender->link_count >= GPUD_RECEIVERS_MAX - GPUD_PLACES_KEPT)
+        return "the last places are kept for processes that have none";
+    return find_place(sender, key) ? NULL : "all places for receivers are taken";
+}
+
+/* Makes a receiver of a newcomer whose HELLO was read. */
+static void make_receiver(struct gpud_sender *sender, struct gpud_newcomer *newcomer,
+                          const struct gpud_endpoint *hello)
+{
+    struct gpud_link *link;
+    enum gpud_status status = GPUD_AGAIN;
+    const char *why = refuse_place(sender, &newcomer->channel->peer);
+    if (!why)
+        status = gpud_link_create(sender, newcomer->channel, hello, &link, &why);
+    if (status != GPUD_OK) {
+        refuse(sender, newcomer, status, hello->name, why);
+        return;
+    }
+    newcomer->channel = NULL; /* now owned by the link */
+    gpud_sender_lock(sender);
+    sender->links[sender->link_count++] = link;
+    gpud_sender_unlock(sender);
+}
+
+/* --- their first message -------------------------------------------------------------------- */
+
+static void handle(struct gpud_sender *sender, struct gpud_newcomer *newcomer,
+                   struct gpud_message *message)
+{
+    char why[GPUD_REASON_MAX];
+    switch (message->type) {
+    case GPUD_MESSAGE_HELLO:
+        make_receiver(sender, newcomer, &message->hello);
+        return;
+    case GPUD_MESSAGE_QUERY:
+        gpud_sender_answer(sender, newcomer->channel);
+        gpud_channel_unref(&newcomer->channel);
+        return;
+    case GPUD_MESSAGE_BYE: /* for example, it does not accept this user's senders */
+        gpud_print(why, "said goodbye: %s", message->refuse.reason);
+        turn_away(sender, newcomer, GPUD_LOG_WARNING, why);
+        return;
+    default:
+        gpud_print(why, "broke the protocol: an unexpected %s", gpud_message_name(message->type));
+        turn_away(sender, newcomer, GPUD_LOG_WARNING, why);
+    }
+}
+
+static void read_message(struct gpud_sender *sender, struct gpud_newcomer *newcomer)
+{
+    struct gpud_message message;
+    struct gpud_error error = {.reason = ""};
+    switch (gpud_channel_receive(newcomer->channel, &message, &error)) {
+    case GPUD_OK:
+        handle(sender, newcomer, &message);
+        gpud_message_close(&message);
+        return;
+    case GPUD_AGAIN:
+        return;
+    case GPUD_CLOSED:
+        turn_away(sender, newcomer, GPUD_LOG_INFO,
+                  gpud_peer_has_died(&newcomer->channel->peer) ? "was ended by a signal or killed"
+                                                               : "vanished without a goodbye");
+        return;
+    case GPUD_NO_MEMORY:
+        refuse(sender, newcomer, GPUD_AGAIN, "", error.reason); /* a failure of this side */
+        return;
+    case GPUD_UNSUPPORTED: /* another release understands at least a message's header */
+        refuse(sender, newcomer, GPUD_UNSUPPORTED, "", error.reason);
+        return;
+    default:
+        turn_away(sender, newcomer, GPUD_LOG_WARNING, error.reason);
+    }
+}
+
+/* Of the newcomers whose message has arrived, the oldest of the process with the fewest recent
+ * connections. NULL: no message has arrived. */
+static struct gpud_newcomer *find_next(struct gpud_sender *sender)
+{
+    struct gpud_newcomer *next = NULL;
+    uint32_t least = UINT32_MAX;
+    for (uint32_t i = 0; i < sender->newcomer_count; i++) {
+        struct gpud_newcomer *newcomer = &sender->newcomers[i];
+        if (!newcomer->channel || !newcomer->has_spoken)
+            continue;
+        uint32_t connects = admission_connects(&sender->admission, key_of(newcomer->channel));
+        if (connects < least) {
+            next = newcomer;
+            least = connects;
+        }
+    }
+    return next;
+}
+
+/* Whether further connections must stay in the system's queue: the table is full of newcomers that
+ * wait for their turn. */
+static bool newcomers_are_full(const struct gpud_sender *sender)
+{
+    for (uint32_t i = 0; i < sender->newcomer_count; i++)
+        if (!sender->newcomers[i].has_spoken)
+            return false;
+    return sender->newcomer_count == GPUD_NEWCOMERS_MAX;
+}
+
+/* The descriptor to poll for its first message; -1: it has arrived. */
+static int newcomer_fd(const struct gpud_newcomer *newcomer)
+{
+    return newcomer->has_spoken ? -1 : newcomer->channel->fd;
+}
+
+/* The next deadline of a newcomer, or the time of the next turn. */
+static int64_t newcomers_deadline(const struct gpud_sender *sender)
+{
+    int64_t deadline = INT64_MAX;
+    for (uint32_t i = 0; i < sender->newcomer_count; i++) {
+        int64_t own = sender->newcomers[i].has_spoken ? admission_next_handshake(&sender->admission)
+                                                      : sender->newcomers[i].deadline;
+        if (own < deadline)
+            deadline = own;
+    }
+    return deadline;
+}
+
+/* Reading may find only part of an authentication, or nothing: then it keeps waiting. */
+static void have_turn(struct gpud_sender *sender, struct gpud_newcomer *newcomer)
+{
+    newcomer->has_spoken = false;
+    read_message(sender, newcomer);
+}
+
+void gpud_newcomers_read(struct gpud_sender *sender, const struct pollfd *fds, uint32_t count)
+{
+    int64_t now = gpud_now();
+    for (uint32_t i = 0; i < sender->newcomer_count; i++) {
+        struct gpud_newcomer *newcomer = &sender->newcomers[i];
+        if (i < count && fds[i].revents && newcomer->channel && !newcomer->has_spoken) {
+            newcomer->has_spoken = true;
+            newcomer->deadline = INT64_MAX;
+        }
+    }
+    struct gpud_newcomer *next;
+    while (now >= admission_next_handshake(&sender->admission) && (next = find_next(sender))) {
+        admission_count_handshake(&sender->admission, now);
+        have_turn(sender, next);
+    }
+    for (uint32_t i = 0; i < sender->newcomer_count; i++) {
+        struct gpud_newcomer *newcomer = &sender->newcomers[i];
+        if (newcomer->channel)
+            start_waiting(newcomer, now);
+        if (newcomer->channel && now >= newcomer->deadline)
+            turn_away(sender, newcomer, GPUD_LOG_WARNING,
+                      "sent nothing for 2 s after it connected");
+    }
+    remove_gone(sender);
+}
+
+static void newcomers_close(struct gpud_sender *sender)
+{
+    for (uint32_t i = 0; i < sender->newcomer_count; i++)
+        gpud_channel_unref(&sender->newcomers[i].channel);
+    sender->newcomer_count = 0;
+}
+
+/* === listener ================================================================================ */
+/* The sender's thread: it accepts connections, reads their messages, offers receivers the rings of
+ * each new epoch, and detects silent and dead ones. It handles no frames except waiting ones
+ * (waiting.c). It takes the lock only for state that application threads use, see state.h. */
+
 #define TURN_MAX GPUD_SEC
+
 /* Messages of one receiver in one turn, so that a flood does not starve the others. */
 #define MESSAGES_A_TURN 16
 #define ACCEPTS_A_TURN 16
+
 /* How long to wait after accepting failed, as without a free descriptor. */
 #define ACCEPT_PAUSE (100 * GPUD_MSEC)
 
@@ -184,8 +609,8 @@ static bool needs_turns(const struct gpud_sender *sender)
 
 static int64_t next_deadline(struct gpud_sender *sender)
 {
-    int64_t next = gpud_newcomers_deadline(sender);
-    if (sender->accept_pause && !gpud_newcomers_are_full(sender))
+    int64_t next = newcomers_deadline(sender);
+    if (sender->accept_pause && !newcomers_are_full(sender))
         next = earlier(next, sender->accept_pause);
     gpud_sender_lock(sender);
     sender->is_at_rest = !needs_turns(sender);
@@ -224,7 +649,7 @@ static void *run(void *arg)
 
     while (!atomic_load(&sender->stopping)) {
         uint32_t count = sender->link_count, newcomers = sender->newcomer_count;
-        bool pause = sender->accept_pause > gpud_now() || gpud_newcomers_are_full(sender);
+        bool pause = sender->accept_pause > gpud_now() || newcomers_are_full(sender);
         fds[0] = (struct pollfd){.fd = sender->wake, .events = POLLIN};
         fds[1] = (struct pollfd){.fd = pause ? -1 : sender->listener->fd, .events = POLLIN};
         struct pollfd *at_link = fds + 2, *at_newcomer = fds + 2 + 2 * count;
@@ -236,7 +661,7 @@ static void *run(void *arg)
         }
         for (uint32_t i = 0; i < newcomers; i++)
             at_newcomer[i] =
-                (struct pollfd){.fd = gpud_newcomer_fd(&sender->newcomers[i]), .events = POLLIN};
+                (struct pollfd){.fd = newcomer_fd(&sender->newcomers[i]), .events = POLLIN};
         struct timespec wait = gpud_time_left(next_deadline(sender));
         ppoll(fds, 2 + 2 * count + newcomers, &wait, NULL);
 
@@ -313,7 +738,7 @@ void gpud_sender_stop_listening(struct gpud_sender *sender)
     struct gpud_transport *retired = gpud_retired_take(&sender->retired);
     gpud_sender_unlock(sender);
     gpud_retired_destroy(retired);
-    gpud_newcomers_close(sender);
+    newcomers_close(sender);
     gpud_listener_close(&sender->listener);
     gpud_fd_close(&sender->wake);
 }

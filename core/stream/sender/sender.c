@@ -3,19 +3,10 @@
 
 /* The public sender: creating, destroying, events, information. Frames are in submit.c, formats in
  * epoch.c. */
-#include "base/sized.h"
-#include "base/stop.h"
+#include "base/base.h"
 #include "route/route.h"
-#include "stream/sender/delivery.h"
-#include "stream/sender/epoch.h"
-#include "stream/sender/lines.h"
-#include "stream/sender/listener.h"
-#include "stream/sender/poll.h"
-#include "stream/sender/receivers.h"
-#include "stream/sender/status.h"
-#include "stream/sender/waiting.h"
-#include "stream/shared/device.h"
-#include "stream/shared/image.h"
+#include "stream/sender/sender.h"
+#include "stream/shared/shared.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

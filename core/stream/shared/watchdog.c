@@ -1,10 +1,9 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-#include "stream/shared/watchdog.h"
+#include "stream/shared/shared.h"
 
-#include "base/fd.h"
-#include "base/stop.h"
+#include "base/base.h"
 
 #include <stddef.h>
 #include <stdlib.h>
@@ -347,7 +346,7 @@ static bool is_held_up_here(const struct gpud_watchdog *watchdog, uint32_t entry
 }
 
 /* Writes the words that our queues wait for in vain, in the peer's half, where nothing else on this
- * side writes (wire/page.h). A sender that ends releases its waits at once, because it will not
+ * side writes (wire/wire.h). A sender that ends releases its waits at once, because it will not
  * write those slots again; a receiver that ends still wants its last frames. */
 static void release_waits(struct gpud_watchdog *watchdog)
 {

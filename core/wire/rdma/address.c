@@ -1,9 +1,9 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-#include "wire/rdma/address.h"
+#include "wire/rdma/rdma.h"
 
-#include "base/text.h"
+#include "base/base.h"
 
 #include <arpa/inet.h>
 #include <net/if.h>

@@ -1,20 +1,441 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The operations of the rdma kind of channel. */
-#include "base/fd.h"
-#include "wire/rdma/closing.h"
-#include "wire/rdma/connect.h"
-#include "wire/rdma/ending.h"
-#include "wire/rdma/lifetime.h"
-#include "wire/rdma/listen.h"
-#include "wire/rdma/records.h"
-#include "wire/rdma/verbs.h"
-#include "wire/rdma/wake.h"
+/* A channel over a connection, and its end. */
+#include "wire/rdma/rdma.h"
+
+#include "base/base.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
+
+/* === ending ================================================================================== */
+/* Destroying a connection's id, and whether that is possible now; closing.c explains why not. */
+
+/* Whether everything sent has arrived, or never will. */
+static bool rdma_has_arrived_locked(struct rdma_channel *channel)
+{
+    return !channel->rdma || gpud_rdma_has_failed(channel->rdma, NULL) ||
+           gpud_rdma_is_done(channel->rdma, gpud_rdma_posted(channel->rdma));
+}
+
+static socklen_t size_of(const struct sockaddr *address)
+{
+    return address->sa_family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
+}
+
+/* Whether an rdma_cm message can reach the peer; also true if none would be sent. */
+static bool rdma_has_route_locked(const struct rdma_channel *channel)
+{
+    if (channel->phase < RDMA_PROVING || !channel->id || channel->card_gone)
+        return true;
+    struct sockaddr_storage own = channel->id->route.addr.src_storage;
+    const struct sockaddr *peer = rdma_get_peer_addr(channel->id);
+    if (own.ss_family == AF_INET)
+        ((struct sockaddr_in *)&own)->sin_port = 0;
+    else
+        ((struct sockaddr_in6 *)&own)->sin6_port = 0;
+    int fd = socket(own.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    bool has =
+        fd < 0 || (bind(fd, (struct sockaddr *)&own, size_of((struct sockaddr *)&own)) == 0 &&
+                   connect(fd, peer, size_of(peer)) == 0);
+    gpud_fd_close(&fd);
+    return has;
+}
+
+void gpud_rdma_drop_id_locked(struct rdma_channel *channel)
+{
+    if (channel->rdma) {
+        gpud_rdma_end(channel->rdma);
+        gpud_rdma_unref(&channel->rdma);
+    }
+    if (channel->id)
+        rdma_destroy_id(channel->id);
+    channel->id = NULL;
+}
+
+void gpud_rdma_disconnect_locked(struct rdma_channel *channel, const char *why)
+{
+    gpud_received_remove(&channel->received);
+    if (!channel->rdma)
+        return;
+    gpud_rdma_fail(channel->rdma, why);
+    if (rdma_has_route_locked(channel)) /* else destroying the id does it, see closing.c */
+        rdma_disconnect(channel->id);
+}
+
+/* === lifetime ================================================================================ */
+/* Makes and frees a channel, with its descriptors and records. */
+
+bool gpud_rdma_channel_watch(const struct rdma_channel *channel, int fd)
+{
+    struct epoll_event readable = {.events = EPOLLIN};
+    return epoll_ctl(channel->base.fd, EPOLL_CTL_ADD, fd, &readable) == 0;
+}
+
+static enum gpud_status open_fds(struct rdma_channel *channel, struct gpud_error *error)
+{
+    channel->base.fd = epoll_create1(EPOLL_CLOEXEC);
+    channel->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    channel->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    if (channel->base.fd < 0 || channel->event < 0 || channel->timer < 0 ||
+        !gpud_rdma_channel_watch(channel, channel->event) ||
+        !gpud_rdma_channel_watch(channel, channel->timer))
+        return gpud_fail_errno(error, "no descriptors for a connection");
+    enum gpud_status status = gpud_rdma_open_events(&channel->events, error);
+    if (status == GPUD_OK && !gpud_rdma_channel_watch(channel, channel->events->fd))
+        status = gpud_fail_errno(error, "no descriptors for a connection");
+    return status;
+}
+
+enum gpud_status gpud_rdma_channel_create(bool is_sender, const struct gpud_rdma_place *place,
+                                          struct rdma_channel **channel, struct gpud_error *error)
+{
+    struct rdma_channel *made = calloc(1, sizeof(*made));
+    if (!made)
+        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a connection");
+    made->base.ops = &gpud_rdma_channel_ops;
+    atomic_init(&made->base.references, 1);
+    made->base.fd = made->base.peer_fd = made->event = made->timer = -1;
+    made->base.peer = (struct gpud_peer){.uid = (uid_t)-1, .foreign = true};
+    gpud_print(made->base.peer.host, "%s", place->host);
+    made->is_sender = is_sender;
+    made->place = *place;
+    made->received.lock = -1;
+    made->deadline = made->ask_again = INT64_MAX;
+    gpud_lock_init(&made->lock, GPUD_RANK_RDMA_CHANNEL);
+    gpud_lock_init(&made->arm_lock, GPUD_RANK_RDMA_ARM);
+    gpud_lock_init(&made->records_lock, GPUD_RANK_RDMA_RECORDS);
+    enum gpud_status status = open_fds(made, error);
+    if (status == GPUD_OK)
+        *channel = made;
+    else
+        gpud_rdma_channel_destroy(made);
+    return status;
+}
+
+void gpud_rdma_channel_destroy(struct rdma_channel *channel)
+{
+    gpud_rdma_disconnect_locked(channel, "this side closed the connection");
+    gpud_rdma_drop_id_locked(channel);
+    gpud_rdma_collect_records(channel, true);
+    if (channel->events)
+        rdma_destroy_event_channel(channel->events);
+    gpud_rdma_lookup_end(&channel->lookup);
+    while (channel->waiting_count)
+        free(channel->waiting[--channel->waiting_count].bytes);
+    gpud_auth_wipe_key(&channel->key);
+    gpud_fd_close(&channel->timer);
+    gpud_fd_close(&channel->event);
+    gpud_fd_close(&channel->base.fd);
+    gpud_lock_destroy(&channel->records_lock);
+    gpud_lock_destroy(&channel->arm_lock);
+    gpud_lock_destroy(&channel->lock);
+    free(channel);
+}
+
+/* === closing ================================================================================= */
+/* Lingering: disconnecting discards what the card has not sent yet, and a side that hangs up after
+ * a REFUSE or a BYE wants it delivered. One thread handles all connections that are ending, while
+ * there are any; a process that exits waits a second for it.
+ *
+ * Destroying an id makes the kernel send an rdma_cm message. With soft-RoCE, such a message without
+ * a route permanently stops the queue pair that the whole host uses for them: no program can
+ * connect by that card any more. So an id is kept while its route is missing. */
+
+#define LOOK GPUD_MSEC
+#define ROUTE_LOOK (50 * GPUD_MSEC)
+
+/* When to give up on a route that does not come back, as after a change of addresses. */
+#define ROUTE_PATIENCE (600 * GPUD_SEC)
+
+static struct gpud_lock closing_lock =
+    GPUD_LOCK_INITIALIZER(GPUD_RANK_RDMA_CLOSING); /* for the variables below */
+
+static struct rdma_channel *closing;
+static pthread_t thread;
+static bool is_running, is_joinable, is_exiting;
+static pid_t started_by; /* a child of fork() has these variables, but no thread */
+
+/* Also true if the other side has ended it meanwhile. */
+static bool is_over(struct rdma_channel *channel)
+{
+    gpud_lock_take(&channel->lock);
+    gpud_rdma_drive_locked(channel);
+    gpud_lock_release(&channel->lock);
+    return gpud_rdma_has_failed(channel->rdma, NULL) ||
+           gpud_rdma_is_done(channel->rdma, channel->last_posted) || gpud_now() >= channel->linger;
+}
+
+/* Whether its id can be destroyed now. */
+static bool may_end(struct rdma_channel *channel)
+{
+    gpud_lock_take(&channel->lock);
+    bool may = is_exiting || gpud_now() >= channel->linger + ROUTE_PATIENCE ||
+               rdma_has_route_locked(channel);
+    gpud_lock_release(&channel->lock);
+    return may;
+}
+
+static void finish(struct rdma_channel *channel)
+{
+    struct gpud_channel *base = &channel->base;
+    if (atomic_load(&base->references) == 0) {
+        gpud_rdma_channel_destroy(channel);
+        return;
+    }
+    gpud_lock_take(&channel->lock);
+    gpud_rdma_disconnect_locked(channel, "this side hung up");
+    gpud_lock_release(&channel->lock);
+    gpud_channel_unref(&base);
+}
+
+/* Unlinks the connections that can be finished. *pause: how long the others may wait. */
+static struct rdma_channel *take_over(int64_t *pause)
+{
+    struct rdma_channel *over = NULL, **link = &closing;
+    *pause = ROUTE_LOOK;
+    while (*link) {
+        struct rdma_channel *one = *link;
+        bool has_ended = is_over(one);
+        if (!has_ended)
+            *pause = LOOK;
+        if (!has_ended || !may_end(one)) {
+            link = &one->next_closing;
+            continue;
+        }
+        *link = one->next_closing;
+        one->next_closing = over;
+        over = one;
+    }
+    return over;
+}
+
+static void nap(int64_t pause)
+{
+    clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){.tv_nsec = pause}, NULL);
+}
+
+static void *run(void *arg)
+{
+    gpud_lock_take(&closing_lock);
+    while (closing) {
+        int64_t pause;
+        struct rdma_channel *over = take_over(&pause);
+        gpud_lock_release(&closing_lock);
+        if (!over)
+            nap(pause);
+        while (over) {
+            struct rdma_channel *one = over;
+            over = one->next_closing;
+            finish(one); /* may add another */
+        }
+        gpud_lock_take(&closing_lock);
+    }
+    is_running = false;
+    gpud_lock_release(&closing_lock);
+    return NULL;
+}
+
+static bool start(void)
+{
+    if (is_running && started_by == getpid())
+        return true;
+    if (is_joinable && started_by == getpid())
+        pthread_join(thread, NULL); /* it is already returning */
+    is_joinable = is_running = pthread_create(&thread, NULL, run, NULL) == 0;
+    started_by = getpid();
+    return is_running;
+}
+
+static void add(struct rdma_channel *channel)
+{
+    channel->last_posted = gpud_rdma_posted(channel->rdma);
+    channel->linger = gpud_deadline(RDMA_LINGER);
+    gpud_lock_take(&closing_lock);
+    if (started_by != getpid())
+        closing = NULL; /* a parent's */
+    channel->next_closing = closing;
+    closing = channel;
+    bool started = start();
+    if (!started)
+        closing = channel->next_closing;
+    gpud_lock_release(&closing_lock);
+    if (started)
+        return;
+    while (!is_over(channel)) /* without a thread, the caller waits */
+        nap(LOOK);
+    finish(channel);
+}
+
+/* Disconnects the channel, or destroys it once it has no reference, after its messages have arrived
+ * and the peer can be notified, or RDMA_LINGER has passed. Not under its lock. */
+static void rdma_disconnect_later(struct rdma_channel *channel)
+{
+    gpud_channel_ref(&channel->base);
+    add(channel);
+}
+
+static void rdma_destroy_later(struct rdma_channel *channel)
+{
+    add(channel);
+}
+
+__attribute__((destructor)) static void await_thread(void)
+{
+    gpud_lock_take(&closing_lock);
+    bool join = is_joinable && started_by == getpid();
+    is_exiting = true;
+    gpud_lock_release(&closing_lock);
+    if (join) /* RDMA_LINGER at most */
+        pthread_join(thread, NULL);
+}
+
+/* === verbs =================================================================================== */
+/* The verbs of a connection's card, for the application's own data; see wire/wire.h. */
+
+static struct gpud_rdma *rdma_of(const struct gpud_channel *base)
+{
+    return ((const struct rdma_channel *)base)->rdma;
+}
+
+/* --- memory -------------------------------------------------------------------------------- */
+
+static enum gpud_status register_memory(struct gpud_channel *channel, struct gpud_memory *memory,
+                                        unsigned access, struct gpud_verbs_region *region,
+                                        struct gpud_error *error)
+{
+    static const char *const ways[] = {
+        [GPUD_RDMA_DMABUF] = "dmabuf",
+        [GPUD_RDMA_PEERMEM] = "peermem",
+        [GPUD_RDMA_HOST] = "host",
+    };
+    struct gpud_rdma_region *made;
+    enum gpud_rdma_way way;
+    unsigned wanted = GPUD_RDMA_LOCAL_WRITE;
+    if (access & GPUD_VERBS_REMOTE_WRITE)
+        wanted |= GPUD_RDMA_REMOTE_WRITE;
+    if (access & GPUD_VERBS_REMOTE_READ)
+        wanted |= GPUD_RDMA_REMOTE_READ;
+    enum gpud_status status =
+        gpud_rdma_register_memory(rdma_of(channel), memory, wanted, &made, &way, error);
+    if (status == GPUD_OK)
+        *region = (struct gpud_verbs_region){
+            .address = gpud_rdma_region_address(made),
+            .key = gpud_rdma_region_key(made),
+            .way = ways[way],
+            .record = made,
+        };
+    return status;
+}
+
+static void unregister(struct gpud_verbs_region *region)
+{
+    struct gpud_rdma_region *gone = region->record;
+    region->record = NULL;
+    gpud_rdma_unregister(&gone);
+}
+
+/* --- requests ------------------------------------------------------------------------------ */
+
+static struct gpud_rdma_transfer transfer_of(const struct gpud_verbs_region *region,
+                                             uint64_t offset, uint64_t size, uint64_t address,
+                                             uint32_t key)
+{
+    return (struct gpud_rdma_transfer){
+        .local = region->record,
+        .local_offset = offset,
+        .remote_address = address,
+        .remote_key = key,
+        .size = size,
+        .tells = true,
+    };
+}
+
+static enum gpud_status write_to(struct gpud_channel *channel,
+                                 const struct gpud_verbs_region *region, uint64_t offset,
+                                 uint64_t size, uint64_t address, uint32_t key,
+                                 struct gpud_error *error)
+{
+    struct gpud_rdma_transfer transfer = transfer_of(region, offset, size, address, key);
+    return gpud_rdma_write(rdma_of(channel), &transfer, error);
+}
+
+static enum gpud_status read_from(struct gpud_channel *channel,
+                                  const struct gpud_verbs_region *region, uint64_t offset,
+                                  uint64_t size, uint64_t address, uint32_t key,
+                                  struct gpud_error *error)
+{
+    struct gpud_rdma_transfer transfer = transfer_of(region, offset, size, address, key);
+    return gpud_rdma_read(rdma_of(channel), &transfer, error);
+}
+
+static enum gpud_status send_bytes(struct gpud_channel *channel, const void *bytes, size_t size,
+                                   struct gpud_error *error)
+{
+    return gpud_rdma_send(rdma_of(channel), bytes, size, error);
+}
+
+static enum gpud_status receive_bytes(struct gpud_channel *channel, const void **bytes,
+                                      size_t *size, struct gpud_error *error)
+{
+    return gpud_rdma_receive(rdma_of(channel), bytes, size, error);
+}
+
+/* --- completions --------------------------------------------------------------------------- */
+
+static void look(struct gpud_channel *channel, struct gpud_verbs_state *state)
+{
+    struct gpud_rdma *rdma = rdma_of(channel);
+    struct gpud_error why = {.reason = ""};
+    gpud_rdma_progress(rdma);
+    state->posted = gpud_rdma_posted(rdma);
+    gpud_rdma_is_done(rdma, state->posted); /* requests a completion if none is pending */
+    state->failed = gpud_rdma_has_failed(rdma, &why);
+    state->done = gpud_rdma_succeeded(rdma, &state->refused);
+    gpud_print(state->reason, "%s", why.reason);
+}
+
+static void arm(struct gpud_channel *base)
+{
+    struct rdma_channel *channel = (struct rdma_channel *)base;
+    uint64_t ignored;
+    ssize_t got = read(channel->event, &ignored, sizeof(ignored));
+    (void)got; /* non-blocking; the count does not matter */
+    gpud_lock_take(&channel->lock);
+    gpud_rdma_drive_locked(channel);
+    gpud_lock_release(&channel->lock);
+    gpud_rdma_arm(channel->rdma, false);
+}
+
+static void end(struct gpud_channel *base, const char *reason)
+{
+    struct rdma_channel *channel = (struct rdma_channel *)base;
+    gpud_lock_take(&channel->lock);
+    gpud_rdma_disconnect_locked(channel, reason);
+    gpud_rdma_end(channel->rdma);
+    gpud_lock_release(&channel->lock);
+}
+
+const struct gpud_verbs_ops gpud_rdma_verbs = {
+    .register_memory = register_memory,
+    .unregister = unregister,
+    .write = write_to,
+    .read = read_from,
+    .send = send_bytes,
+    .receive = receive_bytes,
+    .look = look,
+    .arm = arm,
+    .end = end,
+};
+
+/* === channel ================================================================================= */
+/* The operations of the rdma kind of channel. */
 
 /* --- connecting ---------------------------------------------------------------------------- */
 
@@ -237,8 +658,7 @@ static void hang_up(struct gpud_channel *base)
         gpud_fail(&why, GPUD_CLOSED, "this side hung up");
         gpud_rdma_end_locked(channel, &why);
         gpud_rdma_drop_id_locked(channel);
-    } else if (first && gpud_rdma_has_arrived_locked(channel) &&
-               gpud_rdma_has_route_locked(channel)) {
+    } else if (first && rdma_has_arrived_locked(channel) && rdma_has_route_locked(channel)) {
         gpud_rdma_disconnect_locked(channel, "this side hung up");
     } else if (first) {
         later = true;
@@ -247,17 +667,17 @@ static void hang_up(struct gpud_channel *base)
     gpud_event_raise(channel->event);
     gpud_lock_release(&channel->lock);
     if (later)
-        gpud_rdma_disconnect_later(channel);
+        rdma_disconnect_later(channel);
 }
 
 static void close_channel(struct gpud_channel *base)
 {
     struct rdma_channel *channel = (struct rdma_channel *)base;
     /* No lock is needed: there is no other reference. */
-    if (gpud_rdma_has_arrived_locked(channel) && gpud_rdma_has_route_locked(channel))
+    if (rdma_has_arrived_locked(channel) && rdma_has_route_locked(channel))
         gpud_rdma_channel_destroy(channel);
     else
-        gpud_rdma_destroy_later(channel);
+        rdma_destroy_later(channel);
 }
 
 const struct gpud_channel_ops gpud_rdma_channel_ops = {

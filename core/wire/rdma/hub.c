@@ -1,30 +1,380 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Each hub has one listening id for an address and port, and another one where a different process
- * has the port (share.h). One lock serves all hubs; no thread blocks while holding it, except that
- * gpud_rdma_share_try() may wait 20 ms for the kernel. */
-#include "wire/rdma/hub.h"
+/* A port that several channels and processes share. */
+#include "wire/rdma/rdma.h"
 
-#include "base/clock.h"
-#include "base/fd.h"
-#include "base/lock.h"
-#include "wire/rdma/events.h"
-#include "wire/rdma/local.h"
-#include "wire/rdma/share.h"
+#include "base/base.h"
+#include "wire/unix/unix.h"
 
-#include <gpudirect/channel.h>
-
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <gpudirect/channel.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/stat.h>
 #include <sys/timerfd.h>
+#include <time.h>
 #include <unistd.h>
 
+/* === share =================================================================================== */
+
+/* A process's part in a port. */
+struct gpud_rdma_share {
+    char path[GPUD_SOCKET_PATH_MAX]; /* of the lock; "": the port cannot be shared */
+    int lock;                        /* this process is the holder; else -1 */
+    bool waits;                      /* has `wait`: another process is the holder */
+    struct gpud_lock_wait wait;
+};
+
+/* A channel that another process sends, by its note. */
+struct gpud_rdma_shared {
+    char name[GPUD_RDMA_NAME_MAX + 1];
+    uint16_t number;
+};
+
+/* Those of a port, in no order. Starts zeroed. */
+struct gpud_rdma_shares {
+    struct gpud_rdma_shared *entries;
+    size_t count;
+    int64_t until;           /* when the directory is read again, even if it did not change */
+    struct timespec changed; /* the directory's last change before it was read */
+};
+
+#define PREFIX ".port!"
+
+/* "4026531840:40123" */
+#define NOTE_MAX 32
+
+/* A process that was killed leaves its note, whose lock is free. */
+#define READ_AGAIN (100 * GPUD_MSEC)
+
+/* Ports of two network namespaces have nothing to do with each other, though their processes may
+ * share a runtime directory, as containers do. */
+static uint64_t network_namespace(void)
+{
+    struct stat st;
+    return stat("/proc/self/ns/net", &st) == 0 ? st.st_ino : 0;
+}
+
+/* The path of an entry in the runtime directory: "PREFIX10.0.0.1:7174!cam2". */
+static bool share_path_of(const char *directory, const char *prefix, const char *channel,
+                          char path[GPUD_SOCKET_PATH_MAX])
+{
+    int length = gpud_print_n(path, GPUD_SOCKET_PATH_MAX, "%s/%s%s", directory, prefix, channel);
+    if (length < 0 || (size_t)length >= GPUD_SOCKET_PATH_MAX)
+        return false;
+    for (char *c = path + strlen(directory) + 1; *c; c++)
+        if (*c == '/')
+            *c = '!';
+    return true;
+}
+
+/* --- the port's lock ----------------------------------------------------------------------- */
+
+static enum gpud_status rdma_share_try(struct gpud_rdma_share *share, struct gpud_error *error);
+static void rdma_share_close(struct gpud_rdma_share *share);
+
+/* Becomes the holder of the port, whose address is "10.0.0.1:7174", or waits for it to be free. */
+static enum gpud_status rdma_share_open(struct gpud_rdma_share *share, const char *port,
+                                        struct gpud_error *error)
+{
+    char directory[GPUD_SOCKET_PATH_MAX], name[GPUD_ADDRESS_MAX + 32];
+    *share = (struct gpud_rdma_share){.lock = -1};
+    gpud_print(name, "%s.%llu", port, (unsigned long long)network_namespace());
+    if (gpud_private_directory(directory, sizeof(directory), NULL) != GPUD_OK ||
+        !share_path_of(directory, PREFIX, name, share->path) ||
+        gpud_lock_wait_begin(&share->wait, NULL) != GPUD_OK) {
+        share->path[0] = '\0';
+        return GPUD_OK;
+    }
+    share->waits = true;
+    enum gpud_status status = rdma_share_try(share, error);
+    if (status != GPUD_OK && status != GPUD_AGAIN) {
+        rdma_share_close(share);
+        return status;
+    }
+    return GPUD_OK;
+}
+
+/* Becomes the holder if the port has no holder. GPUD_AGAIN: it has one; poll share->wait.events.
+ * Waits 20 ms at most. */
+static enum gpud_status rdma_share_try(struct gpud_rdma_share *share, struct gpud_error *error)
+{
+    enum gpud_status status = gpud_lock_wait_try(&share->wait, share->path, &share->lock, error);
+    if (status == GPUD_OK) {
+        gpud_lock_wait_end(&share->wait);
+        share->waits = false;
+    }
+    return status;
+}
+
+static void rdma_share_close(struct gpud_rdma_share *share)
+{
+    if (share->waits)
+        gpud_lock_wait_end(&share->wait);
+    if (share->lock >= 0)
+        gpud_lock_file_drop(share->path, &share->lock);
+    share->waits = false;
+}
+
+/* --- notes --------------------------------------------------------------------------------- */
+
+static enum gpud_status note(const struct rdma_hub *hub, struct rdma_port *port,
+                             struct gpud_error *error);
+
+/* Makes the note of a channel, "10.0.0.1:7174/cam2", whose process listens on `number`; 0: removes
+ * it. The caller has the channel's lock. */
+static enum gpud_status rdma_share_note(const char *channel, uint16_t number,
+                                        struct gpud_error *error)
+{
+    char directory[GPUD_SOCKET_PATH_MAX], path[GPUD_SOCKET_PATH_MAX], note[NOTE_MAX];
+    enum gpud_status status = gpud_private_directory(directory, sizeof(directory), error);
+    if (status != GPUD_OK)
+        return status;
+    if (!share_path_of(directory, PREFIX, channel, path))
+        return gpud_fail(error, GPUD_INVALID, "the name of %s is too long for a file", channel);
+    unlink(path); /* also what a process left that was killed */
+    gpud_print(note, "%llu:%u", (unsigned long long)network_namespace(), number);
+    if (number && symlink(note, path) < 0)
+        return gpud_fail_errno(error, "cannot make the link %s", path);
+    return GPUD_OK;
+}
+
+/* The port in a note of this network namespace; 0: it has no valid note. */
+static uint16_t read_note(const char *directory, const char *channel)
+{
+    char path[GPUD_SOCKET_PATH_MAX], note[NOTE_MAX], own[NOTE_MAX], *end;
+    if (!share_path_of(directory, PREFIX, channel, path))
+        return 0;
+    ssize_t length = readlink(path, note, sizeof(note) - 1);
+    if (length <= 0)
+        return 0;
+    note[length] = '\0';
+    gpud_print(own, "%llu:", (unsigned long long)network_namespace());
+    if (strncmp(note, own, strlen(own)) != 0)
+        return 0;
+    unsigned long number = strtoul(note + strlen(own), &end, 10);
+    if (*end || number > UINT16_MAX || !share_path_of(directory, GPUD_REGISTRY_RDMA, channel, path))
+        return 0;
+    return gpud_lock_is_held(path) ? (uint16_t)number : 0;
+}
+
+/* The port in the note of a channel that another process sends; 0: the channel has no note. */
+static uint16_t rdma_share_find(const char *channel)
+{
+    char directory[GPUD_SOCKET_PATH_MAX];
+    if (gpud_runtime_directory(directory, sizeof(directory), NULL) != GPUD_OK)
+        return 0;
+    return read_note(directory, channel);
+}
+
+/* The name in "PREFIXport" or "PREFIXport!cam1!audio"; false: the entry is of another port. */
+static bool read_name(const char *entry, const char *port, char name[GPUD_RDMA_NAME_MAX + 1])
+{
+    size_t length = strlen(port);
+    if (strncmp(entry, PREFIX, strlen(PREFIX)) != 0 ||
+        strncmp(entry + strlen(PREFIX), port, length) != 0)
+        return false;
+    entry += strlen(PREFIX) + length;
+    if ((entry[0] && entry[0] != '!') || strlen(entry) > GPUD_RDMA_NAME_MAX + 1)
+        return false;
+    gpud_print_n(name, GPUD_RDMA_NAME_MAX + 1, "%s", entry[0] ? entry + 1 : "");
+    for (char *c = name; *c; c++)
+        if (*c == '!')
+            *c = '/';
+    return !name[0] || gpud_rdma_is_name(name, strlen(name));
+}
+
+/* Brings the list up to date. Any host may cause it, so that the directory is read ten times a
+ * second at most, unless this user's processes change it. */
+/* The order of reading makes a change meanwhile one that is found later. */
+static void rdma_shares_update(struct gpud_rdma_shares *shares, const char *port)
+{
+    char directory[GPUD_SOCKET_PATH_MAX], channel[GPUD_ADDRESS_MAX];
+    struct stat st;
+    if (gpud_runtime_directory(directory, sizeof(directory), NULL) != GPUD_OK ||
+        stat(directory, &st) < 0) {
+        shares->count = 0;
+        return;
+    }
+    if (gpud_now() < shares->until &&
+        memcmp(&st.st_mtim, &shares->changed, sizeof(st.st_mtim)) == 0)
+        return;
+    shares->changed = st.st_mtim;
+    shares->count = 0;
+    if (!shares->entries)
+        shares->entries = calloc(GPUD_CHANNELS_MAX, sizeof(*shares->entries));
+    DIR *entries = opendir(directory);
+    for (struct dirent *entry; shares->entries && entries && shares->count < GPUD_CHANNELS_MAX &&
+                               (entry = readdir(entries));) {
+        struct gpud_rdma_shared *made = &shares->entries[shares->count];
+        if (!read_name(entry->d_name, port, made->name))
+            continue;
+        gpud_print(channel, "%s%s%s", port, made->name[0] ? "/" : "", made->name);
+        made->number = read_note(directory, channel);
+        shares->count += made->number != 0;
+    }
+    if (entries)
+        closedir(entries);
+    shares->until = gpud_deadline(READ_AGAIN);
+}
+
+static void rdma_shares_free(struct gpud_rdma_shares *shares)
+{
+    free(shares->entries);
+    *shares = (struct gpud_rdma_shares){0};
+}
+
+/* === local =================================================================================== */
+/* Lets this user's processes on this host query a channel that is sent over a network, without its
+ * key: a socket beside those of bare names answers queries (gpudirect-info --channels) and accepts
+ * no receiver.
+ *
+ *     .rdma!10.0.0.1:7174!cam1         for rdma://10.0.0.1:7174/cam1
+ *     .rdma!10.0.0.1:7174!cam1.lock    its lock, which names its process */
+
+/* --- channels for queries ------------------------------------------------------------------ */
+
+static enum gpud_status send_message(struct gpud_channel *channel, struct gpud_message *message,
+                                     struct gpud_error *error)
+{
+    return gpud_unix_channel_ops.send(channel, message, error);
+}
+
+/* Accepts only queries: receivers must use the network address, where the key is checked. */
+static enum gpud_status receive_query(struct gpud_channel *channel, struct gpud_message *message,
+                                      struct gpud_error *error)
+{
+    enum gpud_status status = gpud_unix_channel_ops.receive(channel, message, error);
+    if (status != GPUD_OK || message->type == GPUD_MESSAGE_QUERY)
+        return status;
+    gpud_message_close(message);
+    return gpud_fail(error, GPUD_UNSUPPORTED,
+                     "this socket only answers queries: receive from the rdma:// address, with "
+                     "its key");
+}
+
+static bool is_dead(const struct gpud_channel *channel)
+{
+    return gpud_unix_channel_ops.is_dead(channel);
+}
+
+static void hang_up(struct gpud_channel *channel)
+{
+    gpud_unix_channel_ops.hang_up(channel);
+}
+
+static void close_channel(struct gpud_channel *channel)
+{
+    gpud_unix_channel_ops.close(channel);
+}
+
+static const struct gpud_channel_ops query_ops = {
+    .send = send_message,
+    .receive = receive_query,
+    .is_dead = is_dead,
+    .hang_up = hang_up,
+    .close = close_channel,
+};
+
+/* --- listening ----------------------------------------------------------------------------- */
+
+static enum gpud_status local_path_of(const char *place, char path[GPUD_SOCKET_PATH_MAX],
+                                      struct gpud_error *error)
+{
+    char entry[GPUD_REGISTRY_ENTRY_MAX], directory[GPUD_SOCKET_PATH_MAX];
+    enum gpud_status status = gpud_private_directory(directory, sizeof(directory), error);
+    if (status != GPUD_OK)
+        return status;
+    gpud_registry_rdma_entry(place, entry);
+    int length = gpud_print_n(path, GPUD_SOCKET_PATH_MAX, "%s/%s", directory, entry);
+    if (length < 0 || (size_t)length >= GPUD_SOCKET_PATH_MAX)
+        return gpud_fail(error, GPUD_INVALID, "%s/%s is too long for a socket", directory, entry);
+    return GPUD_OK;
+}
+
+enum gpud_status gpud_rdma_local_open(struct gpud_socket_listener *local, const char *place,
+                                      struct gpud_error *error)
+{
+    char path[GPUD_SOCKET_PATH_MAX];
+    enum gpud_status status = local_path_of(place, path, error);
+    if (status == GPUD_OK)
+        status = gpud_socket_listen(local, path, NULL, error);
+    if (status == GPUD_OK)
+        gpud_rdma_local_tell(local); /* watchers saw the socket before it could be queried */
+    return status;
+}
+
+enum gpud_status gpud_rdma_local_accept(struct gpud_socket_listener *local,
+                                        struct gpud_channel **channel, struct gpud_peer *peer,
+                                        struct gpud_error *error)
+{
+    int fd;
+    enum gpud_status status = gpud_socket_accept(local, &fd, peer, error);
+    if (status != GPUD_OK)
+        return status;
+    status = gpud_unix_channel_create(fd, peer, channel, error);
+    if (status == GPUD_OK)
+        (*channel)->ops = &query_ops;
+    else
+        gpud_fd_close(&fd);
+    return status;
+}
+
+void gpud_rdma_local_tell(const struct gpud_socket_listener *local)
+{
+    utimensat(AT_FDCWD, local->path, NULL, AT_SYMLINK_NOFOLLOW);
+}
+
+/* --- other senders ------------------------------------------------------------------------- */
+
+/* The other process of this user that listens on the port, on any address: "process 123
+ * (gst-launch-1.0)"; "" if none is known. */
+static void rdma_local_find(uint16_t port, char *text, size_t size)
+{
+    char directory[GPUD_ADDRESS_MAX], wanted[8], name[64];
+    size_t count = 0, omitted;
+    struct gpud_address *found = NULL;
+    text[0] = '\0';
+    gpud_print(wanted, ":%u", port);
+    if (gpud_registry_list(NULL, &found, &count, &omitted, directory, NULL) != GPUD_OK)
+        return;
+    for (size_t i = 0; i < count && !text[0]; i++) {
+        const char *at = strrchr(found[i].text, ':');
+        size_t length = strlen(wanted);
+        if (found[i].receiver || strncmp(found[i].text, "rdma://", 7) != 0 || !at ||
+            strncmp(at, wanted, length) != 0 || (at[length] && at[length] != '/'))
+            continue;
+        pid_t pid = gpud_lock_find(found[i].place, false);
+        if (pid > 0 && pid != getpid() && gpud_process_name(pid, name, sizeof(name)))
+            gpud_print_n(text, size, "process %d (%s)", (int)pid, name);
+    }
+    free(found);
+}
+
+void gpud_rdma_local_find_name(const char *place, char *text, size_t size)
+{
+    char path[GPUD_SOCKET_PATH_MAX], name[64];
+    gpud_print_n(text, size, "another process");
+    if (local_path_of(place, path, NULL) != GPUD_OK)
+        return;
+    pid_t pid = gpud_lock_find(path, false);
+    if (pid > 0 && gpud_process_name(pid, name, sizeof(name)))
+        gpud_print_n(text, size, "process %d (%s)", (int)pid, name);
+}
+
+/* === hub ===================================================================================== */
+/* Each hub has one listening id for an address and port, and another one where a different process
+ * has the port (share.h). One lock serves all hubs; no thread blocks while holding it, except that
+ * rdma_share_try() may wait 20 ms for the kernel. */
+
 #define BACKLOG 128
+
 /* The process that has, or had, the port may be dying. */
 #define PATIENCE (2 * GPUD_SEC)
 #define PAUSE (20 * GPUD_MSEC)
@@ -89,7 +439,7 @@ static struct rdma_port *find_own(const struct rdma_hub *hub, const char *name)
 static struct known *list_known(struct rdma_hub *hub, size_t *count)
 {
     size_t own = 0, used = 0;
-    gpud_rdma_shares_update(&hub->shares, hub->where);
+    rdma_shares_update(&hub->shares, hub->where);
     const struct gpud_rdma_shared *shared = hub->shares.entries;
     size_t others = hub->shares.count;
     for (const struct rdma_port *port = hub->ports; port; port = port->next)
@@ -145,7 +495,7 @@ static bool find_channel(struct rdma_hub *hub, const char *name, struct known *f
     if (found->port)
         return true;
     gpud_print(channel, "%s%s%s", hub->where, name[0] ? "/" : "", name);
-    found->number = gpud_rdma_share_find(channel);
+    found->number = rdma_share_find(channel);
     return found->number || (!name[0] && find_only_channel(hub, found));
 }
 
@@ -263,8 +613,8 @@ static int listen_on(struct rdma_hub *hub, struct rdma_cm_id **id, bool any_port
 static enum gpud_status note(const struct rdma_hub *hub, struct rdma_port *port,
                              struct gpud_error *error)
 {
-    return gpud_rdma_share_note(port->where + strlen("rdma://"),
-                                hub->share.waits ? hub->own_number : 0, error);
+    return rdma_share_note(port->where + strlen("rdma://"), hub->share.waits ? hub->own_number : 0,
+                           error);
 }
 
 static int listen_on_own(struct rdma_hub *hub)
@@ -302,7 +652,7 @@ static enum gpud_status attend(struct rdma_hub *hub, struct gpud_error *error)
     int number = 0;
     hub->is_deaf = false;
     if (hub->share.waits) {
-        status = gpud_rdma_share_try(&hub->share, error);
+        status = rdma_share_try(&hub->share, error);
         hub->patience = gpud_deadline(PATIENCE);
     }
     if (hub->share.waits && !hub->own_id)
@@ -381,8 +731,8 @@ static void destroy_hub(struct rdma_hub *hub)
         rdma_destroy_id(hub->own_id);
     if (hub->id)
         rdma_destroy_id(hub->id);
-    gpud_rdma_shares_free(&hub->shares);
-    gpud_rdma_share_close(&hub->share); /* last: the next holder finds the port free */
+    rdma_shares_free(&hub->shares);
+    rdma_share_close(&hub->share); /* last: the next holder finds the port free */
     if (hub->events)
         rdma_destroy_event_channel(hub->events);
     gpud_fd_close(&hub->retry);
@@ -394,7 +744,7 @@ static enum gpud_status open_hub(struct rdma_hub *hub, const char *where, struct
 {
     enum gpud_status status = gpud_rdma_open_events(&hub->events, error);
     if (status == GPUD_OK)
-        status = gpud_rdma_share_open(&hub->share, hub->where, error);
+        status = rdma_share_open(&hub->share, hub->where, error);
     if (status != GPUD_OK)
         return status;
     hub->fd = epoll_create1(EPOLL_CLOEXEC);
@@ -466,7 +816,7 @@ static enum gpud_status fail_taken(const struct sockaddr_storage *address, const
     in_port_t port = address->ss_family == AF_INET
                          ? ((const struct sockaddr_in *)address)->sin_port
                          : ((const struct sockaddr_in6 *)address)->sin6_port;
-    gpud_rdma_local_find(ntohs(port), holder, sizeof(holder));
+    rdma_local_find(ntohs(port), holder, sizeof(holder));
     return gpud_fail_native(error, GPUD_IO, "errno", EADDRINUSE,
                             "%s listens on the port of %s: stop that, or choose another port "
                             "(the senders of one user share a port if all give the same address)",
@@ -514,7 +864,7 @@ bool gpud_rdma_is_shared(const struct rdma_port *port)
     gpud_lock_take(&hubs_lock);
     bool is = port->hub->share.waits;
     gpud_lock_release(&hubs_lock);
-    return is || gpud_rdma_share_find(port->where + strlen("rdma://"));
+    return is || rdma_share_find(port->where + strlen("rdma://"));
 }
 
 void gpud_rdma_leave(struct rdma_port *port)
@@ -527,7 +877,7 @@ void gpud_rdma_leave(struct rdma_port *port)
         place = &(*place)->next;
     *place = port->next;
     if (port->is_noted)
-        gpud_rdma_share_note(port->where + strlen("rdma://"), 0, NULL);
+        rdma_share_note(port->where + strlen("rdma://"), 0, NULL);
     for (; port->count; port->count--) {
         struct rdma_cm_id *id = port->queue[port->first].id;
         gpud_rdma_reject(id, GPUD_RDMA_UNABLE);

@@ -5,7 +5,7 @@
 
 #include "../stateful.h"
 #include "../watch.h"
-#include "frame/layout.h"
+#include "frame/frame.h"
 #include "reader.h"
 #include "support/make.h"
 #include "support/media.h"

@@ -8,8 +8,8 @@
 #ifndef GPUD_TESTS_FUZZ_SESSION_ENDS_H
 #define GPUD_TESTS_FUZZ_SESSION_ENDS_H
 
-#include "stream/receiver/state.h"
-#include "stream/sender/delivery.h"
+#include "stream/receiver/receiver.h"
+#include "stream/sender/sender.h"
 
 #define ENDS_LAYOUTS 4
 #define ENDS_HOLD_MAX 8

@@ -3,7 +3,7 @@
 
 #include "middle.h"
 
-#include "base/fd.h"
+#include "base/base.h"
 
 #include <errno.h>
 #include <poll.h>

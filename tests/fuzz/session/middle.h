@@ -7,8 +7,7 @@
 #define GPUD_TESTS_FUZZ_SESSION_MIDDLE_H
 
 #include "../fuzz.h"
-#include "wire/message.h"
-#include "wire/page.h"
+#include "wire/wire.h"
 
 #include <stdbool.h>
 

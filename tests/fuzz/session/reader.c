@@ -5,7 +5,7 @@
 
 #include "../stateful.h"
 #include "../watch.h"
-#include "frame/layout.h"
+#include "frame/frame.h"
 #include "support/make.h"
 
 /* Short: some waits look at nothing else before they are over. */

@@ -1,0 +1,766 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* What the files of a capture share. */
+#ifndef GPUD_CAPTURE_INTERNAL_H
+#define GPUD_CAPTURE_INTERNAL_H
+
+#include "base/base.h"
+#include "frame/frame.h"
+#include <gpudirect/capture.h>
+#include <gpudirect/layout.h>
+#include <linux/videodev2.h>
+#include <poll.h>
+#include <sys/types.h>
+#include <time.h>
+
+/* === v4l2 ==================================================================================== */
+/* A V4L2 node: its system calls, restarted after Unix signals, with one interface for the single-
+ * and the multi-planar API. Results are the driver's unchecked values: callers check them. */
+
+/* The system calls that reach a driver; tests replace them by a fake driver. As in libc, errors are
+ * in errno. */
+struct gpud_v4l2_system {
+    const char *folder; /* where nodes appear: "/dev" */
+    int (*open)(const char *path, int flags);
+    int (*close)(int fd);
+    int (*ioctl)(int fd, unsigned long request, void *argument);
+    void *(*mmap)(void *address, size_t length, int protection, int flags, int fd, off_t offset);
+    int (*ppoll)(struct pollfd *fds, nfds_t count, const struct timespec *timeout,
+                 const sigset_t *mask);
+    /* The bus that the node's device is on, as in sysfs: "pci", "usb", "platform"; "" if
+     * unknown. */
+    void (*bus)(int fd, char *bus, size_t size);
+    /* The index of the node among its card's nodes. */
+    uint32_t (*index)(int fd);
+};
+
+extern const struct gpud_v4l2_system gpud_v4l2_kernel;
+
+struct gpud_v4l2 {
+    const struct gpud_v4l2_system *system;
+    int fd;        /* -1: closed */
+    uint32_t type; /* enum v4l2_buf_type: one memory plane for each buffer, or several */
+    char path[108];
+    char driver[32], card[64];
+    char bus[16];   /* the card's: "pci" */
+    char place[32]; /* on that bus, as the driver says: "PCI:0000:03:00.0"; "": unknown */
+    uint32_t index; /* among the card's nodes */
+};
+
+/* One memory plane may hold several planes of the picture. */
+struct gpud_v4l2_format {
+    uint32_t fourcc, width, height;
+    uint32_t field; /* enum v4l2_field */
+    /* enum v4l2_colorspace, _xfer_func, _ycbcr_encoding, _quantization; from the driver only */
+    uint32_t colorspace, transfer, encoding, quantization;
+    uint32_t planes;
+    struct {
+        uint32_t stride; /* bytesperline */
+        uint32_t size;   /* sizeimage */
+    } plane[GPUD_PLANES_MAX];
+};
+
+struct gpud_v4l2_buffer {
+    uint32_t index;
+    uint32_t memory; /* enum v4l2_memory */
+    uint32_t flags;
+    uint32_t sequence;
+    uint32_t field;     /* enum v4l2_field */
+    uint64_t timestamp; /* ns, of the clock in flags */
+    uint32_t planes;
+    struct {
+        uint32_t length, bytesused;
+        uint32_t data_offset; /* where the picture begins in the plane */
+        union {
+            uint32_t offset;       /* MMAP */
+            unsigned long address; /* USERPTR */
+            int fd;                /* DMABUF */
+        };
+    } plane[GPUD_PLANES_MAX];
+};
+
+/* Opens the node in node->path; node->system is set. GPUD_NO_DEVICE, GPUD_NO_ACCESS, or
+ * GPUD_UNSUPPORTED for a node that cannot stream captured video. */
+enum gpud_status gpud_v4l2_open(struct gpud_v4l2 *node, struct gpud_error *error);
+void gpud_v4l2_close(struct gpud_v4l2 *node);
+
+/* Whether two nodes, both opened before, are the same node of the same card. */
+bool gpud_v4l2_is_same(const struct gpud_v4l2 *a, const struct gpud_v4l2 *b);
+
+/* Whether the card is still there. While it is idle, only a query reveals its removal. False:
+ * errno.
+ */
+bool gpud_v4l2_is_alive(const struct gpud_v4l2 *node);
+
+/* These return 0, or -1 with errno. */
+int gpud_v4l2_call(const struct gpud_v4l2 *node, unsigned long request, void *argument);
+int gpud_v4l2_get_format(const struct gpud_v4l2 *node, struct gpud_v4l2_format *format);
+
+/* What set_format would return. */
+int gpud_v4l2_try_format(const struct gpud_v4l2 *node, struct gpud_v4l2_format *format);
+
+/* The driver may change any field. */
+int gpud_v4l2_set_format(const struct gpud_v4l2 *node, struct gpud_v4l2_format *format);
+
+/* Makes the picture fill its whole format. A driver may place it elsewhere, and such a rectangle
+ * outlives its format. */
+void gpud_v4l2_reset_compose(const struct gpud_v4l2 *node);
+int gpud_v4l2_query(const struct gpud_v4l2 *node, struct gpud_v4l2_buffer *buffer);
+int gpud_v4l2_queue(const struct gpud_v4l2 *node, const struct gpud_v4l2_buffer *buffer);
+
+/* buffer->memory is set. Never waits: EAGAIN. */
+int gpud_v4l2_dequeue(const struct gpud_v4l2 *node, struct gpud_v4l2_buffer *buffer);
+
+/* Asks for *count buffers and gives how many there are; 0 frees them. */
+int gpud_v4l2_request(const struct gpud_v4l2 *node, uint32_t memory, uint32_t *count);
+int gpud_v4l2_stream(const struct gpud_v4l2 *node, bool on);
+
+/* V4L2_BUF_CAP_SUPPORTS_…; 0 if the driver does not say. */
+uint32_t gpud_v4l2_memories(const struct gpud_v4l2 *node);
+
+/* The same for a node that another program may be streaming from, without disturbing it: no buffer
+ * is requested or freed. */
+uint32_t gpud_v4l2_look_memories(const struct gpud_v4l2 *node);
+
+/* The fourcc at this index of the driver's list; 0: no more. Compressed formats are 1. */
+uint32_t gpud_v4l2_enum_format(const struct gpud_v4l2 *node, uint32_t place);
+
+/* The sizes at this index of the format's list, into mode; false: no more. */
+bool gpud_v4l2_enum_size(const struct gpud_v4l2 *node, uint32_t fourcc, uint32_t place,
+                         struct gpud_capture_mode *mode);
+
+/* The rates at this size, into mode; none if the driver does not say. */
+void gpud_v4l2_enum_rates(const struct gpud_v4l2 *node, uint32_t fourcc, uint32_t width,
+                          uint32_t height, struct gpud_capture_mode *mode);
+
+/* Sets the rate if *num is not 0 and the driver can, and returns the current one; 0/1 if the driver
+ * does not say. */
+void gpud_v4l2_rate(const struct gpud_v4l2 *node, uint32_t *num, uint32_t *den);
+
+/* === controls ================================================================================ */
+
+/* The controls to set again when a card returns. */
+struct gpud_controls {
+    struct gpud_capture_control control[GPUD_CAPTURE_CONTROLS_MAX];
+    uint32_t count;
+};
+
+/* Whether this is a valid list of controls. */
+enum gpud_status gpud_controls_check(const struct gpud_capture_control *controls, uint32_t count,
+                                     struct gpud_error *error);
+
+/* Sets them, in this order, except those that another one must enable first. If one is refused,
+ * earlier ones stay set. */
+enum gpud_status gpud_controls_set(const struct gpud_v4l2 *node,
+                                   const struct gpud_capture_control *controls, uint32_t count,
+                                   struct gpud_error *error);
+
+/* Makes the card fill in an opaque alpha. False: it has no control for that. */
+bool gpud_controls_make_opaque(const struct gpud_v4l2 *node);
+
+/* Whether it has such a control; without one, the alpha in its frames is meaningless. */
+bool gpud_controls_have_alpha(const struct gpud_v4l2 *node);
+
+/* Copies; a later one of the same name replaces an earlier one. False: out of memory, or of room.
+ */
+bool gpud_controls_keep(struct gpud_controls *kept, const struct gpud_capture_control *controls,
+                        uint32_t count);
+void gpud_controls_clear(struct gpud_controls *kept);
+
+/* Whether the application has set the alpha itself. */
+bool gpud_controls_set_alpha(const struct gpud_controls *kept);
+
+/* === input =================================================================================== */
+/* The signal at a card's input: its properties, its presence, and the driver's events of changes.
+ */
+
+struct gpud_input {
+    char name[32];               /* of the input; "": the card has none */
+    bool present;                /* also true if the driver cannot tell */
+    char reason[160];            /* why not */
+    uint32_t width, height;      /* of a picture, both fields; 0: there is no size of its own */
+    uint32_t fps_num, fps_den;   /* pictures a second; 0/1: not known */
+    bool interlaced;             /* not progressive */
+    bool bottom_first;           /* of the two fields, where the driver does not say it */
+    uint32_t aspect_x, aspect_y; /* of a pixel; 1/1 if unknown */
+    bool digital;                /* timings hold what was detected */
+    struct v4l2_dv_timings timings;
+    v4l2_std_id standard; /* of an analogue input; 0: it has none */
+};
+
+/* What the driver detects. Nothing is set. */
+void gpud_input_detect(const struct gpud_v4l2 *node, struct gpud_input *signal);
+
+/* The number of the input that the user means, by number or name; GPUD_INVALID: *error has what
+ * there is. */
+enum gpud_status gpud_input_find(const struct gpud_v4l2 *node, const char *wanted, int *number,
+                                 struct gpud_error *error);
+
+/* Whether the card is set to another signal than this one, and setting it: no buffers may exist.
+ * Not being able to is no error: the card then goes on as it is. */
+bool gpud_input_is_set(const struct gpud_v4l2 *node, const struct gpud_input *signal);
+void gpud_input_set(const struct gpud_v4l2 *node, const struct gpud_input *signal);
+
+/* V4L2's fields as a scan; GPUD_SCAN_ANY: no frame can be that. A card that delivers only top or
+ * only bottom fields makes progressive pictures of half the height. */
+enum gpud_scan gpud_scan_of_field(uint32_t field);
+uint32_t gpud_field_of_scan(enum gpud_scan scan);
+
+/* The aspect of a pixel where the card scales the signal's picture to this format's size. */
+void gpud_input_aspect(const struct gpud_input *signal, const struct gpud_v4l2_format *format,
+                       uint32_t *x, uint32_t *y);
+
+/* Subscribes to the driver's event for changes of the signal. False: it has none. */
+bool gpud_input_subscribe(const struct gpud_v4l2 *node);
+
+/* Takes pending events; true: there were some. */
+bool gpud_input_take_events(const struct gpud_v4l2 *node);
+
+/* === machine ================================================================================= */
+
+enum gpud_capture_phase {
+    GPUD_CAPTURE_IDLE,      /* not configured: no ring */
+    GPUD_CAPTURE_DEFERRED,  /* configured; the driver does not start without a signal: no ring */
+    GPUD_CAPTURE_STREAMING, /* the driver fills a ring */
+    GPUD_CAPTURE_DRAINING,  /* another ring follows when held frames of this one are released */
+    GPUD_CAPTURE_FAILED,    /* every acquire reports why; a ring, if there is one, has ended */
+    GPUD_CAPTURE_PHASES
+};
+
+enum gpud_capture_card {
+    GPUD_CARD_PRESENT,   /* its node is open */
+    GPUD_CARD_UNPLUGGED, /* its node must be opened again */
+    GPUD_CARD_AWAITED,   /* the folders in which its node can appear are watched */
+    GPUD_CARD_STATES
+};
+
+struct gpud_capture_state {
+    enum gpud_capture_phase phase;
+    enum gpud_capture_card card;
+};
+
+enum gpud_capture_event {
+    /* The application's calls. */
+    GPUD_CAPTURE_ON_CONFIGURE, /* a mode is about to be set */
+    GPUD_CAPTURE_ON_START,     /* it is set */
+    GPUD_CAPTURE_ON_INPUT,     /* another input is wanted */
+    GPUD_CAPTURE_ON_STOP,
+    GPUD_CAPTURE_ON_WAIT, /* for a card that was unplugged */
+    /* Noticed. */
+    GPUD_CAPTURE_ON_CHANGED,       /* the signal: it needs another ring */
+    GPUD_CAPTURE_ON_RELEASED,      /* held frames, perhaps all of them */
+    GPUD_CAPTURE_ON_SIGNAL,        /* there is one again */
+    GPUD_CAPTURE_ON_METHOD_FAILED, /* the card's writes do not arrive */
+    GPUD_CAPTURE_ON_DUE,           /* a node appeared, or time has passed */
+    /* Noticed, or the outcome of an action. */
+    GPUD_CAPTURE_ON_FAILED, /* the driver, a device, or a new ring */
+    GPUD_CAPTURE_ON_UNPLUGGED,
+    /* Outcomes of actions. */
+    GPUD_CAPTURE_ON_HELD,      /* the driver keeps its buffers, for frames are held */
+    GPUD_CAPTURE_ON_STARTED,   /* the driver streams */
+    GPUD_CAPTURE_ON_NO_SIGNAL, /* it does not start without one */
+    GPUD_CAPTURE_ON_WATCHED,   /* the folders of nodes are */
+    GPUD_CAPTURE_ON_RETURNED,  /* the card is open again */
+    GPUD_CAPTURE_ON_ABSENT,    /* it cannot be used yet */
+    GPUD_CAPTURE_EVENTS        /* none */
+};
+
+/* With the events that may come of each. */
+enum gpud_capture_action {
+    GPUD_CAPTURE_DO_NOTHING,
+    GPUD_CAPTURE_DO_REFUSE,    /* the call: the card is unplugged */
+    GPUD_CAPTURE_DO_RELEASE,   /* end the stream, if frames are not held: HELD */
+    GPUD_CAPTURE_DO_DROP,      /* end the stream in any case */
+    GPUD_CAPTURE_DO_REOPEN,    /* the same, and open the card: RETURNED, ABSENT */
+    GPUD_CAPTURE_DO_START,     /* STARTED, NO_SIGNAL, FAILED, UNPLUGGED */
+    GPUD_CAPTURE_DO_REPLACE,   /* the ring, and the input if asked for: HELD, and as START */
+    GPUD_CAPTURE_DO_FALL_BACK, /* to the next method: STARTED, HELD, FAILED, UNPLUGGED */
+    GPUD_CAPTURE_DO_SELECT,    /* the other input */
+    GPUD_CAPTURE_DO_END,       /* keep the failure, and show it to event loops */
+    GPUD_CAPTURE_DO_PROBE,     /* ask the driver whether it is still there: UNPLUGGED */
+    GPUD_CAPTURE_DO_WATCH,     /* the folders of nodes: WATCHED */
+    GPUD_CAPTURE_DO_LET_GO,    /* close the node: otherwise its number stays in use */
+    GPUD_CAPTURE_DO_RETURN,    /* open and start: RETURNED, STARTED, NO_SIGNAL, FAILED, ABSENT */
+    GPUD_CAPTURE_DO_WELCOME,   /* stop watching for the card */
+    GPUD_CAPTURE_ACTIONS
+};
+
+struct gpud_capture_step {
+    struct gpud_capture_state state;
+    enum gpud_capture_action action;
+};
+
+/* What an event leads to. An event that means nothing in this state changes nothing. */
+struct gpud_capture_step gpud_capture_next(struct gpud_capture_state state,
+                                           enum gpud_capture_event event);
+
+/* === formats ================================================================================= */
+/* V4L2's pixel formats by our names, and where a driver places the planes of a picture. Strides and
+ * sizes are always the driver's own, and are checked. */
+
+/* The placement of a picture in a driver's buffer. The driver has 1 to 4 areas of memory, each with
+ * one or more planes of the picture; a buffer's areas follow each other in one memory, on page
+ * boundaries. */
+struct gpud_placement {
+    struct gpud_layout layout; /* as if every data_offset were 0 */
+    uint32_t areas;
+    struct {
+        uint64_t start;
+        uint32_t size;   /* as the driver requires */
+        uint32_t filled; /* the part that a whole picture uses */
+    } area[GPUD_PLANES_MAX];
+    uint8_t area_of[GPUD_PLANES_MAX]; /* a plane's */
+};
+
+/* "UYVY"; NULL: the format is compressed, or has no name here. */
+const char *gpud_format_name(uint32_t fourcc);
+
+/* V4L2 may have several formats of one name: this one, counted from 0, the simplest first; 0: no
+ * more. */
+uint32_t gpud_format_fourcc(const char *name, size_t place);
+
+/* GPUD_UNSUPPORTED where the driver contradicts itself or what V4L2 says of the format. */
+enum gpud_status gpud_format_place(const struct gpud_v4l2_format *format,
+                                   struct gpud_placement *placement, struct gpud_error *error);
+
+/* === ring_state ============================================================================== */
+
+/* One bit a buffer in a word; V4L2's own limit was 32 for long. */
+#define GPUD_CAPTURE_BUFFERS_MAX 64
+
+/* What the driver has beyond the frames that may be acquired at once: one that it fills, one to go
+ * on with. */
+#define GPUD_CAPTURE_SPARE 2
+
+/* Work of a device on a buffer that takes longer than this is stuck: the memory stays, for a GPU
+ * may still touch it. */
+#define GPUD_CAPTURE_STOP_TIMEOUT (5 * GPUD_SEC)
+
+struct gpud_capture_buffer {
+    struct gpud_capture_ring *ring;
+    bool posted; /* in place: the frame's queue comes after one of the application's */
+    struct gpud_v4l2_buffer raw; /* as it is queued */
+    struct gpud_memory *memory;  /* that the driver writes */
+    int dmabuf[GPUD_PLANES_MAX]; /* of each area of memory, as the driver was given it; -1: none */
+    struct gpud_memory
+        *bounce; /* pages that the device can read where it cannot read the driver's; else NULL */
+    struct gpud_memory
+        *source; /* what the device copies from: bounce or memory as it sees them; NULL: in place */
+};
+
+struct gpud_capture_ring {
+    const struct gpud_log *log;
+    struct gpud_v4l2 *node;     /* the capture's: not touched after the stop */
+    struct gpud_device *device; /* where the frames shall arrive */
+    struct gpud_device *host;
+    struct gpud_placement placement;
+    const struct gpud_capture_method *method;
+    char fallback_reason[GPUD_REASON_MAX];
+
+    uint32_t buffer_count;
+    struct gpud_capture_buffer *buffers;
+    uint64_t unproven; /* a bit a buffer: the canary was not yet seen gone from it */
+    bool proven;       /* it was, from one at least, or the method needs none */
+    bool in_place;
+    uint32_t frame_count; /* in place: one a buffer; copied: one a slot */
+    /* Each slot has a queue of its own, for a queue is one thread's at a time: the application
+     * may map one frame while the next one is being copied. */
+    struct gpud_frame *frames;
+    uint32_t limit;         /* frames that may be acquired at once */
+    int wake_fd;            /* readable: a buffer came back while a thread waited */
+    atomic_uint references; /* the capture, and each acquired frame */
+
+    /* Around calls that give the driver buffers or stop it, so that none comes after the stop. */
+    struct gpud_lock driver_lock;
+    bool streaming;
+
+    /* Never held while calling a driver or the application. */
+    struct gpud_lock lock;
+    pthread_cond_t complete; /* a device is done with a buffer */
+    uint64_t queued;         /* a bit a buffer: the driver has it */
+    uint64_t to_queue;       /* a bit a buffer: ours, to be queued */
+    uint64_t acquired;       /* a bit a frame: the application has it */
+    uint32_t pending;        /* buffers given back that a device still works on */
+    bool failed;             /* a device did not do what was enqueued */
+    bool stopped;            /* for good: what becomes pending is not waited for */
+    bool waiting, woken;     /* a thread waits for a frame; wake_fd was written */
+    bool blind;              /* and not for the node, for the driver had no buffer then */
+    bool returned; /* a device was done with a buffer since buffers were last queued, or the driver
+                      took none and has none: an acquire shall come */
+    bool ended;    /* acquire gives nothing but an error */
+
+    /* For event loops. Both are written with both locks held, and read with either. */
+    int watch_fd;    /* the capture's epoll; -1: none */
+    int watch_error; /* errno of why it does not watch the node as it should, or 0 */
+    /* With driver_lock held. */
+    bool node_watched;
+    uint32_t watched_events;
+};
+
+/* The bit of a buffer, or of a frame, in one of the words above. */
+static inline uint64_t gpud_capture_bit(uint32_t index)
+{
+    return UINT64_C(1) << index;
+}
+
+/* === state =================================================================================== */
+
+/* How often a driver is asked for its signal that has no event for it, or no signal now. */
+#define GPUD_CAPTURE_LOOK (500 * GPUD_MSEC)
+
+struct gpud_capture {
+    struct gpud_context *context;
+    struct gpud_device *device; /* where the frames shall arrive */
+    struct gpud_device *host;
+    uint32_t slots;
+    char method[16]; /* the only one to take, or "" */
+    bool direct;     /* only methods that need no copy */
+
+    struct gpud_v4l2 node;
+    struct gpud_lock node_lock; /* around closing and opening it, and what other threads ask it */
+    struct gpud_capture_state state;
+    struct gpud_capture_ring *ring; /* NULL: not configured, deferred, or unplugged */
+    struct gpud_error failure;      /* in phase FAILED: why */
+
+    int watch_fd; /* an epoll, for event loops; -1: none was asked for */
+    /* When to look for the card, or the signal, again. Expired as well if there is an error to
+     * report, and no ring that would show it. -1: not armed */
+    int timer_fd;
+    struct {
+        struct gpud_lock lock; /* around changing both, so that they agree */
+        atomic_bool set;
+        int fd; /* readable while it is set */
+    } interrupt;
+
+    struct gpud_lock lock; /* around info, which other threads read */
+    struct gpud_capture_info info;
+
+    /* One thread's at a time, as all below. configure.c */
+    struct {
+        struct gpud_capture_mode mode;   /* the last configure; a size of 0x0: the signal's own */
+        uint32_t fourcc;                 /* of that format; 0: to be looked for */
+        bool scales;                     /* that size is another one than the signal's */
+        bool interlaced;                 /* the signal was, when that scan was asked for */
+        char input[64];                  /* that was asked for; "": none was */
+        int next_input;                  /* to be selected when no frame is held; -1: none */
+        struct gpud_error input_refused; /* why it was not */
+        struct gpud_controls controls;   /* with node_lock held */
+    } wanted;
+
+    /* card.c */
+    struct {
+        char home[sizeof(((struct gpud_v4l2 *)0)->path)]; /* the node that was asked for */
+        struct gpud_v4l2 known;                           /* the card when it was opened last */
+        int nodes_fd;              /* an inotify, for nodes that appear; -1 */
+        struct gpud_error absence; /* why it is not there yet */
+    } card;
+
+    /* follow.c */
+    struct {
+        struct gpud_input now; /* as it was detected last */
+        bool has_event;        /* the driver has one for a change of it */
+        int64_t look_at;       /* when it is looked at next without an event */
+    } signal;
+
+    /* stream.c */
+    struct {
+        bool alternate;          /* frames are single fields */
+        uint64_t frame_duration; /* ns, or GPUD_TIME_NONE */
+        int64_t began;           /* when the driver was started */
+        int64_t last_frame;      /* when the last frame was acquired */
+        bool said_full;          /* logged: the application holds all frames */
+        bool said_clock;         /* logged: which clock the driver uses */
+    } stream;
+
+    /* arrival.c */
+    struct {
+        uint64_t sequence;        /* of the last frame, counted from 1 */
+        uint32_t driver_sequence; /* the driver's number for it */
+        uint32_t driver_second;   /* it was the second field of its two */
+        uint64_t driver_count;    /* driver_sequence beyond 32 bits */
+        bool numbered;            /* driver_sequence is known */
+        bool discontinuity;       /* the next frame does not follow the last one */
+        uint32_t epoch;
+    } count;
+};
+
+/* === actions ================================================================================= */
+
+/* Moves the state machine by this event, and carries out what follows. why: of a failure, else
+ * NULL; one with GPUD_NO_DEVICE is that the card was unplugged. Not GPUD_OK: that failure, or why
+ * what was to be done failed; capture->state tells what this means for the stream. */
+enum gpud_status gpud_capture_report(struct gpud_capture *capture, enum gpud_capture_event event,
+                                     const struct gpud_error *why, struct gpud_error *error);
+
+/* === arrival ================================================================================= */
+
+enum gpud_arrival_action {
+    GPUD_ARRIVAL_ACQUIRE,
+    GPUD_ARRIVAL_NO_SIGNAL, /* drop it: noise, or the card's substitute picture */
+    GPUD_ARRIVAL_OVERRUN,   /* drop it: the application holds all frames */
+};
+
+/* A dequeued buffer, and what to do with it. */
+struct gpud_arrival {
+    enum gpud_arrival_action action;
+    int64_t time;
+    uint64_t pts;
+    bool at_start;    /* pts is the start of exposure */
+    uint64_t missing; /* frames that the driver dropped before this one */
+    uint32_t flags;   /* enum gpud_frame_flags */
+};
+
+/* room: a frame can be acquired. An impossible data_offset in *raw is made 0. */
+struct gpud_arrival gpud_capture_judge(struct gpud_capture *capture, struct gpud_v4l2_buffer *raw,
+                                       bool room);
+
+/* Counts it for get_info. acquired: the application gets it; else it was dropped. */
+void gpud_capture_count(struct gpud_capture *capture, const struct gpud_arrival *arrival,
+                        bool acquired);
+
+/* Fills the frame's info. */
+void gpud_capture_describe(struct gpud_capture *capture, const struct gpud_v4l2_buffer *raw,
+                           const struct gpud_arrival *arrival, struct gpud_frame *frame);
+
+/* === buffers ================================================================================= */
+
+/* From any thread. The last reference frees the ring; the driver is not called. */
+void gpud_capture_ring_unref(struct gpud_capture_ring *ring);
+
+/* === canary ================================================================================== */
+
+/* Writes the patterns, before the buffers are queued. */
+enum gpud_status gpud_capture_ring_set_canaries(struct gpud_capture_ring *ring,
+                                                struct gpud_error *error);
+
+/* === card ==================================================================================== */
+
+/* Selects the input and sets the controls that were asked for; the card was just opened, and its
+ * signal is detected then. */
+enum gpud_status gpud_capture_set_up(struct gpud_capture *capture, struct gpud_error *error);
+
+/* Switches to capture->wanted.next_input, if there is one. No buffers may exist. If the driver
+ * refuses, input_refused says why, and the card stays at the input that it has. */
+void gpud_capture_select_input(struct gpud_capture *capture);
+
+/* Opens the card again, under any node, and sets it up. On failure the node may be open. */
+enum gpud_status gpud_capture_reopen(struct gpud_capture *capture, struct gpud_error *error);
+void gpud_capture_close_node(struct gpud_capture *capture);
+
+/* Begins to watch for nodes, and arms the timer for the first look. */
+enum gpud_status gpud_capture_watch_for_card(struct gpud_capture *capture,
+                                             struct gpud_error *error);
+
+/* The folders that exist now, before each look. False: not all, and the card may return
+ * unnoticed. */
+bool gpud_capture_watch_folders(const struct gpud_capture *capture);
+void gpud_capture_unwatch_folders(struct gpud_capture *capture);
+
+/* === colorimetry ============================================================================= */
+/* Colours as V4L2 describes them. */
+
+/* Reads a format's colours. Fields that the driver leaves to its colorspace's default are filled in
+ * by V4L2's rules; unspecified ones stay unknown. */
+void gpud_capture_read_colors(const struct gpud_v4l2_format *format,
+                              struct gpud_colorimetry *colorimetry);
+
+/* Reads the signal's static metadata, if the driver has controls for it. */
+void gpud_capture_read_hdr(const struct gpud_v4l2 *node, struct gpud_hdr_metadata *hdr);
+
+/* === feed ==================================================================================== */
+/* Queuing buffers to the driver, and dequeuing them. */
+
+/* From begin, which may be called again, to end, a returned buffer makes wake_fd readable if only
+ * this thread can queue it. */
+struct gpud_capture_wait {
+    bool fed;  /* the driver has a buffer, so its node is to be polled */
+    bool back; /* a buffer was returned before, without wake_fd */
+    bool out;  /* a buffer may be returned, so wake_fd is to be polled */
+};
+
+/* Queues this buffer. -1: errno. */
+int gpud_capture_ring_queue(struct gpud_capture_ring *ring, uint32_t index);
+
+/* === follow ================================================================================== */
+
+/* Follows the signal, before each check for a frame. look: it may have changed. True: the state, or
+ * the ring, is perhaps another one. */
+bool gpud_capture_follow(struct gpud_capture *capture, bool look);
+
+/* In phase DEFERRED: waits until there is a signal, and then starts. GPUD_OK: the phase is another
+ * one. */
+enum gpud_status gpud_capture_await_signal(struct gpud_capture *capture, int64_t deadline,
+                                           struct gpud_error *error);
+
+/* === frames ================================================================================== */
+
+extern const struct gpud_frame_owner_ops gpud_capture_in_place_ops, gpud_capture_copied_ops;
+
+/* === method ================================================================================== */
+/* The methods of giving memory to a driver's DMA engine, best first. The first that works is used:
+ * a driver accepts or refuses a kind of memory with the first buffer. A method is a file, and a
+ * line in methods.c. */
+
+struct gpud_capture_method {
+    const char *name;
+    uint32_t memory;     /* enum v4l2_memory */
+    uint32_t capability; /* V4L2_BUF_CAP_SUPPORTS_…, which a driver with support reports, if it
+                            reports any */
+    const char *refusal; /* the reason if it reports no support */
+    bool on_device;      /* the memory is the device's own, of any kind: frames need no copy */
+    bool by_name;        /* on the host only on request: other methods copy no more there */
+    bool canary;         /* a driver may accept the memory and write elsewhere: it is trusted once
+                            a pattern in each buffer was overwritten */
+    bool by_cpu;         /* the device need not access the memory: the CPU copies each frame */
+    /* Gives each of ring->buffers its memory, of placement.layout.size bytes, and completes raw. On
+     * failure the caller drops the memories. */
+    enum gpud_status (*setup)(struct gpud_capture_ring *ring, struct gpud_error *error);
+};
+
+extern const struct gpud_capture_method gpud_capture_dmabuf;
+
+extern const struct gpud_capture_method gpud_capture_userptr;
+
+extern const struct gpud_capture_method gpud_capture_mmap;
+
+extern const struct gpud_capture_method gpud_capture_mmap_by_cpu; /* of the same name */
+
+/* Whether a card on this bus ("pci") may import the device's dma-bufs. GPUD_UNSUPPORTED, with the
+ * reason. */
+enum gpud_status gpud_capture_check_bus(const struct gpud_device *device, const char *bus,
+                                        struct gpud_error *error);
+
+/* Best first, NULL at the end. */
+extern const struct gpud_capture_method *const gpud_capture_methods[];
+
+/* === modes =================================================================================== */
+/* The modes that the driver offers. */
+
+/* gpud_capture_list_modes() of an open node with this signal at its input. Nothing is set. */
+size_t gpud_capture_modes_of(const struct gpud_v4l2 *node, const struct gpud_input *source,
+                             const char *format, struct gpud_capture_mode *modes, size_t max);
+
+/* The name of frames in this format; NULL: they cannot be captured. */
+const char *gpud_capture_name_format(const struct gpud_v4l2 *node, uint32_t fourcc);
+
+/* === negotiate =============================================================================== */
+
+/* Sets the card to what is wanted of its signal. *format is what the driver made of it, checked,
+ * and *placement where its planes lie. */
+enum gpud_status gpud_capture_negotiate(struct gpud_capture *capture,
+                                        struct gpud_v4l2_format *format,
+                                        struct gpud_placement *placement, struct gpud_error *error);
+
+/* === publish ================================================================================= */
+
+/* What was detected. */
+void gpud_capture_publish_signal(struct gpud_capture *capture);
+void gpud_capture_count_change(struct gpud_capture *capture);
+
+/* The format that the card is set to before the first configure. */
+void gpud_capture_publish_card_format(struct gpud_capture *capture);
+
+/* The card was unplugged, or has returned. */
+void gpud_capture_publish_card(struct gpud_capture *capture);
+
+/* A stream has begun in this format. */
+void gpud_capture_publish(struct gpud_capture *capture, const struct gpud_v4l2_format *format,
+                          uint32_t fps_num, uint32_t fps_den);
+
+/* The stream has ended. */
+void gpud_capture_unpublish(struct gpud_capture *capture);
+
+/* The ring's method is known to work. */
+void gpud_capture_publish_path(struct gpud_capture *capture);
+
+/* What the driver says now of the colours and rate of what it captures. True: they changed. */
+bool gpud_capture_publish_format(struct gpud_capture *capture);
+
+/* With capture->lock held: what the driver says of its pictures beside their layout. */
+void gpud_capture_note_format(struct gpud_capture *capture, const struct gpud_v4l2_format *format,
+                              const struct gpud_hdr_metadata *hdr, uint32_t fps_num,
+                              uint32_t fps_den);
+
+/* The driver's rate, else the signal's. If *fps_num is not 0, the driver is asked for that rate. */
+void gpud_capture_read_rate(struct gpud_capture *capture, uint32_t *fps_num, uint32_t *fps_den);
+
+/* How long a frame of this rate lasts. */
+void gpud_capture_set_duration(struct gpud_capture *capture, uint32_t fps_num, uint32_t fps_den);
+
+/* === ring ==================================================================================== */
+
+/* Which methods may be taken. */
+struct gpud_capture_choice {
+    const char *method;                      /* the only one; NULL: any */
+    bool direct;                             /* only those that need no copy */
+    const struct gpud_capture_method *below; /* only those after this one, which was found not to
+                                                work; NULL: all */
+    const char *reason;                      /* why that one does not */
+};
+
+/* Creates and queues the buffers by the first method that works. fallback_reason holds the reasons
+ * against the better ones. */
+enum gpud_status gpud_capture_ring_create(struct gpud_v4l2 *node, struct gpud_device *device,
+                                          struct gpud_device *host,
+                                          const struct gpud_placement *placement, uint32_t slots,
+                                          const struct gpud_capture_choice *choice,
+                                          struct gpud_capture_ring **ring,
+                                          struct gpud_error *error);
+enum gpud_status gpud_capture_ring_start(struct gpud_capture_ring *ring, struct gpud_error *error);
+
+/* Stops the driver, waits for devices to finish with its buffers, and frees the driver's buffers.
+ * GPUD_IO: it keeps them, because acquired frames use them; stop again when those are released. */
+enum gpud_status gpud_capture_ring_stop(struct gpud_capture_ring *ring, struct gpud_error *error);
+
+/* === ring_watch ============================================================================== */
+/* What an event loop sees of a ring. */
+
+/* From now on the epoll watch_fd is readable when an acquire without a wait would have something to
+ * report. unwatch ends that, comes before watch_fd is closed, and leaves nothing of the ring in
+ * it. */
+enum gpud_status gpud_capture_ring_watch(struct gpud_capture_ring *ring, int watch_fd,
+                                         struct gpud_error *error);
+void gpud_capture_ring_unwatch(struct gpud_capture_ring *ring);
+
+/* The stream has ended, and acquire says why. */
+void gpud_capture_ring_end(struct gpud_capture_ring *ring);
+
+/* With driver_lock held: the epoll watches what it should now. False: it cannot (watch_error), and
+ * is readable, so that an acquire comes that says so. */
+bool gpud_capture_ring_update_watch(struct gpud_capture_ring *ring);
+
+/* With lock held: wake_fd is made readable, or not readable. */
+void gpud_capture_ring_set_woken(struct gpud_capture_ring *ring, bool woken);
+
+/* With lock held: whether an event loop shall call acquire, whatever the node says. */
+bool gpud_capture_ring_is_due(const struct gpud_capture_ring *ring);
+
+/* === stream ================================================================================== */
+
+/* Sets the card to its signal and to what is wanted, and starts streaming. The ring is NULL, and is
+ * again on failure. *deferred: the driver does not start without a signal; there is no ring, and
+ * the timer is armed to look for one. */
+enum gpud_status gpud_capture_begin(struct gpud_capture *capture, bool *deferred,
+                                    struct gpud_error *error);
+
+/* The ring's method turned out not to work, as why says: the stream goes on by the next one. On
+ * failure there is no ring, or one that has ended. */
+enum gpud_status gpud_capture_fall_back(struct gpud_capture *capture, const struct gpud_error *why,
+                                        struct gpud_error *error);
+
+/* Held frames live on. GPUD_IO: the driver keeps its buffers, and the ring is still there. must:
+ * drop it whatever the driver says. */
+enum gpud_status gpud_capture_drop_ring(struct gpud_capture *capture, bool must,
+                                        struct gpud_error *error);
+
+/* === watch =================================================================================== */
+
+/* Arms timer_fd to expire after that long, and then at this interval (0: once). False: errno. */
+bool gpud_capture_arm(struct gpud_capture *capture, int64_t after, int64_t every);
+
+/* Whether it has expired; clears it. */
+bool gpud_capture_is_time(struct gpud_capture *capture);
+void gpud_capture_disarm(struct gpud_capture *capture);
+
+#endif

@@ -1,0 +1,906 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Connecting, and the handshake. */
+#include "stream/receiver/receiver.h"
+
+#include "base/base.h"
+#include "frame/frame.h"
+#include "frame/media/media.h"
+#include "route/route.h"
+#include "stream/shared/shared.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* === connect ================================================================================= */
+/* From OFFLINE to a connection on which HELLO was sent, and the end of every connection. */
+
+#define AREA "receiver"
+
+static const struct gpud_log *log_of(const struct gpud_receiver *receiver)
+{
+    return &receiver->context->log;
+}
+
+/* GPUD_PEER: the sender is gone. GPUD_INVALID: this message cannot be encoded. */
+static enum gpud_status receiver_send(struct gpud_receiver *receiver, struct gpud_message *message,
+                                      struct gpud_error *error)
+{
+    enum gpud_status status = gpud_channel_send(receiver->channel, message, error);
+    if (status == GPUD_OK || status == GPUD_INVALID)
+        return status;
+    /* What the sender sent before its end is read first, and says more. */
+    if (status == GPUD_PEER && receiver->state != GPUD_RECEIVER_HELLO)
+        return GPUD_OK;
+    return gpud_fail(error, GPUD_PEER, "the sender vanished during the handshake");
+}
+
+/* Another thread than the one that acquires may send, as those that release frames do. A message
+ * that does not fit is sent with the next wish, or the next format. */
+void gpud_receiver_ask_for_slots(struct gpud_receiver *receiver)
+{
+    struct gpud_session *session = receiver->session;
+    struct gpud_message message = {.type = GPUD_MESSAGE_SLOTS};
+    if (!session || session->owns_ring)
+        return;
+    uint32_t most = gpud_session_slots_max(session);
+    message.slots = receiver->slots_wished < most ? receiver->slots_wished : most;
+    if (message.slots <= gpud_session_slots(session) || message.slots <= session->slots_asked)
+        return;
+    if (gpud_channel_send(session->channel, &message, NULL) == GPUD_OK)
+        session->slots_asked = message.slots;
+}
+
+/* The status for the caller: AGAIN would mean that nothing is wrong. */
+static enum gpud_status refusal_status(uint32_t said)
+{
+    if (said == GPUD_AGAIN)
+        return GPUD_PEER;
+    return said == GPUD_NO_ACCESS ? GPUD_NO_ACCESS : GPUD_UNSUPPORTED;
+}
+
+/* Handles the sender's refusal of this receiver; *error has its reason. */
+static enum gpud_status receiver_take_refusal(struct gpud_receiver *receiver,
+                                              const struct gpud_refuse *refuse,
+                                              struct gpud_error *error)
+{
+    receiver->refused = true;
+    return gpud_fail(error, refusal_status(refuse->status), "the sender refused: %s",
+                     refuse->reason);
+}
+
+/* --- ending -------------------------------------------------------------------------------- */
+
+void gpud_receiver_collect(struct gpud_receiver *receiver, struct gpud_receiver_info *info)
+{
+    if (!receiver->session)
+        return;
+    info->kicks += atomic_load(&receiver->session->kicks);
+    info->copies_cpu += atomic_load(&receiver->session->copies_cpu);
+    info->copies_gpu += atomic_load(&receiver->session->copies_gpu);
+    info->waits_device += atomic_load(&receiver->session->waits_device);
+}
+
+/* Ends the session, if there is one; frames still held stay valid. */
+static void receiver_drop_session(struct gpud_receiver *receiver)
+{
+    struct gpud_session *session = receiver->session;
+    if (!session)
+        return;
+    gpud_lock_take(&receiver->lock);
+    gpud_receiver_collect(receiver, &receiver->info);
+    receiver->session = NULL;
+    gpud_lock_release(&receiver->lock);
+    gpud_session_detach(session);
+    gpud_session_unref(&session);
+}
+
+/* The same for one that was never used. */
+static void receiver_drop_next(struct gpud_receiver *receiver)
+{
+    if (!receiver->next.session)
+        return;
+    gpud_session_detach(receiver->next.session);
+    gpud_session_unref(&receiver->next.session);
+}
+
+static void say_goodbye(const struct gpud_receiver *receiver, const char *why)
+{
+    struct gpud_message message = {.type = GPUD_MESSAGE_BYE};
+    gpud_print(message.refuse.reason, "%s", why);
+    /* If the BYE cannot be sent, hang up: held frames would keep the connection open. */
+    if (gpud_channel_send(receiver->channel, &message, NULL) != GPUD_OK)
+        gpud_channel_hang_up(receiver->channel);
+    GPUD_STOP_POINT("receiver: BYE sent");
+}
+
+void gpud_receiver_disconnect(struct gpud_receiver *receiver, int64_t retry_in, const char *why)
+{
+    if (receiver->channel)
+        gpud_log_info(log_of(receiver), AREA, "the link to %s is over: %s",
+                      receiver->peer.name[0] ? receiver->peer.name : receiver->address.place, why);
+    if (receiver->channel)
+        say_goodbye(receiver, why);
+    if (receiver->session)
+        gpud_session_poison(receiver->session);
+    receiver_drop_session(receiver);
+    receiver_drop_next(receiver);
+    receiver->next.state = GPUD_RECEIVER_OFFLINE;
+    receiver->next.failed = false;
+    if (receiver->pending)
+        gpud_message_close(&receiver->message);
+    gpud_receiver_poll_unwatch(receiver);
+    gpud_channel_unref(&receiver->channel);
+    gpud_lock_take(&receiver->lock);
+    if (receiver->info.connected)
+        receiver->info.disconnects++;
+    receiver->info.connected = false;
+    gpud_print(receiver->info.path, "none");
+    gpud_lock_release(&receiver->lock);
+    receiver->pending = receiver->eof = receiver->unread = false;
+    receiver->refused = receiver->has_refused = false;
+    receiver->own.failed = false;
+    /* A failed queue stays failed: the next session gets a new one. */
+    gpud_lock_take(&receiver->lock);
+    struct gpud_queue *queue = receiver->queue;
+    receiver->queue = NULL;
+    if (queue)
+        receiver->info.waits_device += atomic_load(&queue->waits);
+    gpud_lock_release(&receiver->lock);
+    gpud_queue_unref(&queue);
+    receiver->state = GPUD_RECEIVER_OFFLINE;
+    receiver->deadline = INT64_MAX;
+    receiver->retry = gpud_now() + retry_in;
+    receiver->discontinuity = true;
+    free(receiver->reported_format);
+    receiver->reported_format = NULL;
+    receiver->last_sequence = 0;
+    receiver->counting = false;
+}
+
+int64_t gpud_receiver_retry_in(const struct gpud_receiver *receiver, enum gpud_status status)
+{
+    if (receiver->refused || receiver->own.failed || status == GPUD_NO_MEMORY ||
+        status == GPUD_UNSUPPORTED)
+        return GPUD_RETRY_LATER;
+    /* After an orderly end another sender may have the address already; a misbehaving one would
+     * only misbehave again. */
+    bool left = receiver->state == GPUD_RECEIVER_STREAMING && receiver->eof;
+    return left ? 0 : GPUD_RETRY_SOON;
+}
+
+/* --- connecting ---------------------------------------------------------------------------- */
+
+static enum gpud_status say_hello(struct gpud_receiver *receiver, struct gpud_error *error)
+{
+    struct gpud_message message = {.type = GPUD_MESSAGE_HELLO};
+    gpud_endpoint_describe(&message.hello, receiver->device, receiver->name);
+    if (receiver->modifier_count)
+        message.hello.caps |= receiver->device->caps & GPUD_CAP_IMAGES;
+    gpud_print(message.hello.route, "%s", receiver->route);
+    message.hello.slots = receiver->slots;
+    message.hello.slow_receiver = (uint8_t)receiver->slow_receiver;
+    message.hello.require_direct = receiver->require_direct;
+    const struct gpud_remote_ops *remote = receiver->channel->ops->remote;
+    if (remote)
+        remote->describe(receiver->channel, receiver->device, &message.hello.network);
+    return receiver_send(receiver, &message, error);
+}
+
+/* Whether the sender has sent a refusal, after a HELLO could not be sent. */
+static bool was_refused(struct gpud_receiver *receiver, struct gpud_error *error)
+{
+    struct gpud_message message;
+    if (gpud_channel_receive(receiver->channel, &message, NULL) != GPUD_OK)
+        return false;
+    bool refused = message.type == GPUD_MESSAGE_REFUSE;
+    if (refused)
+        receiver_take_refusal(receiver, &message.refuse, error);
+    gpud_message_close(&message);
+    return refused;
+}
+
+static enum gpud_status greet(struct gpud_receiver *receiver, struct gpud_error *error)
+{
+    receiver->state = GPUD_RECEIVER_HELLO;
+    receiver->deadline = gpud_deadline(GPUD_HELLO_DEADLINE);
+    gpud_channel_watch_peer(receiver->channel);
+    enum gpud_status status = say_hello(receiver, error);
+    if (status != GPUD_OK) {
+        struct gpud_error why;
+        bool refused = was_refused(receiver, &why);
+        gpud_receiver_disconnect(receiver, refused ? GPUD_RETRY_LATER : GPUD_RETRY_SOON,
+                                 "the handshake failed");
+        if (refused) {
+            receiver->failure = why;
+            return gpud_fail(error, why.status, "%s", why.reason);
+        }
+        return gpud_fail(error, GPUD_AGAIN, "no sender listens on %.120s", receiver->address.place);
+    }
+    gpud_await_end(&receiver->waiting);
+    GPUD_STOP_POINT("receiver: HELLO sent");
+    return GPUD_OK;
+}
+
+static void go_on_waiting(struct gpud_receiver *receiver)
+{
+    gpud_await_sender(&receiver->waiting, &receiver->address, &receiver->access, receiver->name);
+}
+
+/* Advances from OFFLINE and CONNECTING towards HELLO; as gpud_receiver_step(). */
+static enum gpud_status receiver_connect(struct gpud_receiver *receiver, struct gpud_error *error)
+{
+    if (gpud_now() < receiver->retry)
+        return gpud_fail(error, GPUD_AGAIN, "no sender listens on %.120s", receiver->address.place);
+    if (!receiver->queue) {
+        enum gpud_status made = gpud_queue_create(receiver->device, &receiver->queue, error);
+        if (made != GPUD_OK)
+            return made;
+    }
+    enum gpud_status status =
+        gpud_channel_connect(&receiver->address, &receiver->access, &receiver->channel, error);
+    if (status == GPUD_AGAIN || status == GPUD_NO_DEVICE)
+        go_on_waiting(receiver);
+    if (status != GPUD_OK) {
+        receiver->retry = gpud_now() + (status == GPUD_AGAIN ? GPUD_RETRY_SOON : GPUD_RETRY_LATER);
+        receiver->failure = *error;
+        if (status == GPUD_AGAIN)
+            receiver->failure.status = GPUD_OK;
+        /* A network, with its cards and modules, may come up later. */
+        return status == GPUD_NO_DEVICE ? GPUD_AGAIN : status;
+    }
+    receiver->peer = (struct gpud_peer_info){.name = ""};
+    if (atomic_load(&receiver->channel->connected))
+        return greet(receiver, error);
+    receiver->state = GPUD_RECEIVER_CONNECTING;
+    receiver->deadline = gpud_deadline(GPUD_CONNECT_DEADLINE);
+    return GPUD_OK;
+}
+
+/* Schedules another try, because the cause may go away; a caller that times out meanwhile gets this
+ * reason. GPUD_NO_ACCESS is final. */
+static enum gpud_status give_up(struct gpud_receiver *receiver, struct gpud_error *error)
+{
+    struct gpud_error why = *error;
+    go_on_waiting(receiver);
+    gpud_receiver_disconnect(receiver, GPUD_RETRY_LATER, why.reason);
+    receiver->failure = why;
+    return why.status == GPUD_NO_ACCESS ? GPUD_NO_ACCESS
+                                        : gpud_fail(error, GPUD_AGAIN, "%s", why.reason);
+}
+
+static enum gpud_status receiver_await_channel(struct gpud_receiver *receiver,
+                                               struct gpud_error *error)
+{
+    struct gpud_channel *channel = receiver->channel;
+    struct gpud_message message;
+    if (atomic_load(&channel->connected))
+        return greet(receiver, error);
+    enum gpud_status status = gpud_channel_receive(channel, &message, error);
+    if (atomic_load(&channel->connected) && status == GPUD_AGAIN)
+        return greet(receiver, error);
+    if (status == GPUD_OK) { /* a sender only answers */
+        gpud_message_close(&message);
+        status = gpud_fail(error, GPUD_PEER,
+                           "%.120s is not a gpudirect sender: it sends before it is asked",
+                           receiver->address.place);
+    }
+    if (status == GPUD_AGAIN && gpud_now() >= receiver->deadline)
+        status = gpud_fail(error, GPUD_TIMEOUT, "%.120s did not answer within %d s",
+                           receiver->address.place, (int)(GPUD_CONNECT_DEADLINE / GPUD_SEC));
+    return status == GPUD_AGAIN ? status : give_up(receiver, error);
+}
+
+/* === handshake =============================================================================== */
+/* The receiver's side of the handshake; wire/wire.h shows the sequence. */
+
+static void tell(struct gpud_receiver *receiver, enum gpud_event event, const void *data)
+{
+    if (receiver->on_event)
+        receiver->on_event(receiver->user, event, data);
+}
+
+static void set_path(struct gpud_receiver *receiver, const char *path, const char *reason)
+{
+    const char *copied = "the frames are copied into the application's own memory";
+    const char *whole =
+        receiver->by_lines ? gpud_session_whole_reason(receiver->session) : "not asked for";
+    gpud_lock_take(&receiver->lock);
+    gpud_print(receiver->info.path, "%s", path);
+    gpud_print(receiver->info.fallback_reason, "%s%s%s", receiver->own.alloc ? copied : "",
+               receiver->own.alloc && reason[0] ? "; " : "", reason);
+    gpud_print(receiver->info.whole_reason, "%s", whole ? whole : "");
+    gpud_lock_release(&receiver->lock);
+}
+
+/* --- an offer ------------------------------------------------------------------------------ */
+
+static enum gpud_status refuse_offer(struct gpud_receiver *receiver, uint32_t epoch,
+                                     const struct gpud_error *why, struct gpud_error *error)
+{
+    struct gpud_message message = {.type = GPUD_MESSAGE_REFUSE};
+    message.refuse.epoch = epoch;
+    message.refuse.status = why->status;
+    gpud_print(message.refuse.reason, "%s", why->reason);
+    gpud_log_info(log_of(receiver), AREA, "refused what the sender offered: %s", why->reason);
+    receiver_drop_session(receiver);
+    receiver->state = GPUD_RECEIVER_IDLE;
+    receiver->deadline = gpud_deadline(GPUD_IMPORT_DEADLINE);
+    receiver->has_refused = true;
+    return receiver_send(receiver, &message, error);
+}
+
+/* Images of a receiver that asked for some; another one gets the bytes of a picture with a modifier
+ * as they are. */
+static enum gpud_status check_images(const struct gpud_receiver *receiver,
+                                     const struct gpud_offer *offer, struct gpud_error *error)
+{
+    struct gpud_layout layout;
+    enum gpud_status status = gpud_media_get_layout(&offer->media, &layout, error);
+    if (status != GPUD_OK || receiver->modifier_count == 0 || layout.modifier == 0 ||
+        !(receiver->device->caps & GPUD_CAP_IMAGES))
+        return status;
+    return gpud_image_check(receiver->device, &layout,
+                            offer->ring.memories ? offer->ring.slot_size : 0, receiver->modifiers,
+                            receiver->modifier_count, error);
+}
+
+/* Memory that a sender has not written costs it nothing; here each page that is read does. */
+static enum gpud_status check_size(const struct gpud_receiver *receiver,
+                                   const struct gpud_offer *offer, struct gpud_error *error)
+{
+    struct gpud_layout layout;
+    enum gpud_status status = gpud_media_get_layout(&offer->media, &layout, error);
+    if (status != GPUD_OK)
+        return status;
+    uint64_t most =
+        receiver->max_frame_size ? receiver->max_frame_size : gpud_layout_reasonable_size(&layout);
+    if (layout.size <= most)
+        return GPUD_OK;
+    return gpud_fail(error, GPUD_UNSUPPORTED,
+                     "a frame of %ux%u %s has %llu bytes, and this receiver takes %llu at most: "
+                     "set max-frame-size (max_frame_size) there if the sender may be trusted",
+                     layout.width, layout.height, layout.format, (unsigned long long)layout.size,
+                     (unsigned long long)most);
+}
+
+static enum gpud_status make_session(struct gpud_receiver *receiver, const struct gpud_offer *offer,
+                                     struct gpud_session **session, struct gpud_error *error)
+{
+    const struct gpud_route_ops *route = gpud_route_find(offer->route);
+    if (!route)
+        return gpud_fail(error, GPUD_UNSUPPORTED, "the route \"%s\" is not known here",
+                         offer->route);
+    if ((receiver->require_direct && gpud_route_is_detour(route, receiver->device->caps)) ||
+        (receiver->route[0] && strcmp(receiver->route, route->name) != 0))
+        return gpud_fail(error, GPUD_UNSUPPORTED,
+                         "the route \"%s\" is not what this receiver asked for", route->name);
+    if (route->ring == GPUD_RING_SENDER_DEVICE && !route->network && offer->ring.memories == 0)
+        return gpud_fail(error, GPUD_PEER, "the sender offers to share a ring and sends none");
+    enum gpud_status status = check_size(receiver, offer, error);
+    if (status == GPUD_OK)
+        status = check_images(receiver, offer, error);
+    uint32_t slots = receiver->slots ? receiver->slots : offer->slots;
+    if (status == GPUD_OK && !slots)
+        slots = route->memory_per_slot
+                    ? receiver->picture_slots
+                    : gpud_media_default_slots(&offer->media, receiver->picture_slots);
+    if (status == GPUD_OK)
+        status =
+            gpud_session_create(offer, route, receiver->channel, receiver->queue, receiver->host,
+                                slots, &receiver->own, log_of(receiver), session, error);
+    if (status != GPUD_OK)
+        return status;
+    if (receiver->by_lines && !gpud_session_whole_reason(*session))
+        gpud_session_ask_for_lines(*session);
+    gpud_session_make_frames(*session);
+    return GPUD_OK;
+}
+
+/* The same picture, where it could not be received as an image. */
+static bool is_as_rows(const struct gpud_media *now, const struct gpud_media *before)
+{
+    struct gpud_media same = *before;
+    if (now->kind != GPUD_MEDIA_PICTURE || before->kind != GPUD_MEDIA_PICTURE ||
+        before->picture.layout.modifier == 0 || now->picture.layout.modifier != 0)
+        return false;
+    same.picture.layout = now->picture.layout;
+    return gpud_media_equal(&same, now);
+}
+
+/* An epoch has one format on all routes, because the application reads frames by the format it was
+ * given. */
+static enum gpud_status check_epoch(const struct gpud_receiver *receiver,
+                                    const struct gpud_offer *offer, struct gpud_error *error)
+{
+    const struct gpud_format_event *known = receiver->reported_format;
+    if (offer->epoch == 0)
+        return gpud_fail(error, GPUD_PEER, "the sender broke the protocol: epochs count from 1");
+    if (!known || known->epoch != offer->epoch || gpud_media_equal(&known->media, &offer->media) ||
+        (receiver->state != GPUD_RECEIVER_STREAMING && is_as_rows(&offer->media, &known->media)))
+        return GPUD_OK;
+    return gpud_fail(error, GPUD_PEER,
+                     "the sender broke the protocol: another format, and the same epoch");
+}
+
+static enum gpud_status report_format(struct gpud_receiver *receiver,
+                                      const struct gpud_offer *offer, struct gpud_error *error)
+{
+    if (!receiver->reported_format)
+        receiver->reported_format = malloc(sizeof(*receiver->reported_format));
+    struct gpud_format_event *known = receiver->reported_format;
+    if (!known)
+        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a format");
+    known->epoch = offer->epoch;
+    known->media = offer->media;
+    gpud_print(known->device, "%s", receiver->sender_device);
+    gpud_print(known->pci, "%s", receiver->sender_pci);
+    const struct gpud_layout *layout = &receiver->session->layout;
+    gpud_log_info(log_of(receiver), AREA, "epoch %u: %ux%u %s, %" PRIu64 " bytes a frame, by %s",
+                  known->epoch, layout->width, layout->height, layout->format, layout->size,
+                  offer->route);
+    tell(receiver, GPUD_EVENT_FORMAT, known);
+    return GPUD_OK;
+}
+
+/* Makes the offered session, and accepts it. */
+static enum gpud_status take_offer(struct gpud_receiver *receiver, const struct gpud_offer *offer,
+                                   struct gpud_session **session, struct gpud_error *why)
+{
+    struct gpud_message message = {.type = GPUD_MESSAGE_ACCEPT};
+    enum gpud_status status = make_session(receiver, offer, session, why);
+    if (status != GPUD_OK)
+        return status;
+    GPUD_STOP_POINT("receiver: ring imported");
+    status = gpud_session_describe(*session, &message.accept, why);
+    if (status == GPUD_OK) {
+        status = receiver_send(receiver, &message, why);
+        GPUD_STOP_POINT("receiver: ACCEPT sent");
+        gpud_ring_description_close(&message.accept.ring);
+        gpud_session_close_fds(*session);
+    }
+    if (status != GPUD_OK)
+        gpud_session_unref(session);
+    return status;
+}
+
+/* Frames are the session's from here on. */
+static enum gpud_status use_session(struct gpud_receiver *receiver, struct gpud_session *session,
+                                    const struct gpud_offer *offer, struct gpud_error *error)
+{
+    gpud_lock_take(&receiver->lock);
+    receiver->session = session;
+    receiver->info.slots = gpud_session_slots(session);
+    receiver->info.slots_max = gpud_session_slots_max(session);
+    gpud_receiver_ask_for_slots(receiver);
+    gpud_lock_release(&receiver->lock);
+    receiver->messages = 0;
+    set_path(receiver, offer->route, offer->reason);
+    const struct gpud_format_event *known = receiver->reported_format;
+    if (known && known->epoch == offer->epoch && !is_as_rows(&offer->media, &known->media))
+        return GPUD_OK;
+    return report_format(receiver, offer, error);
+}
+
+static enum gpud_status accept_offer(struct gpud_receiver *receiver, const struct gpud_offer *offer,
+                                     struct gpud_error *error)
+{
+    struct gpud_session *session;
+    struct gpud_error why;
+    enum gpud_status status = check_epoch(receiver, offer, error);
+    if (status != GPUD_OK)
+        return status;
+    GPUD_STOP_POINT(receiver->info.connected ? "receiver: new epoch's OFFER read"
+                                             : "receiver: OFFER read");
+    receiver_drop_session(receiver);
+    receiver->has_refused = false;
+    if (take_offer(receiver, offer, &session, &why) != GPUD_OK) {
+        if (receiver->own.failed) /* no other route would help */
+            return gpud_fail_native(error, why.status, why.origin, why.native, "%s", why.reason);
+        return refuse_offer(receiver, offer->epoch, &why, error);
+    }
+    receiver->state = GPUD_RECEIVER_CANARY;
+    receiver->deadline = gpud_deadline(GPUD_IMPORT_DEADLINE);
+    return use_session(receiver, session, offer, error);
+}
+
+/* --- the test of the link ------------------------------------------------------------------ */
+
+/* Whether the test frame holds the pattern. */
+static enum gpud_status check_pattern(const struct gpud_session *session, uint64_t nonce,
+                                      struct gpud_frame *frame, struct gpud_error *why)
+{
+    if (!(frame->info.flags & GPUD_FRAME_CANARY))
+        return gpud_fail(why, GPUD_PEER, "the sender sent frames before the test of the link");
+    void *data;
+    enum gpud_status status = gpud_frame_map(frame, GPUD_READ, GPUD_CANARY_DEADLINE, &data, why);
+    if (status != GPUD_OK)
+        return status;
+    if (gpud_pattern_check(data, session->layout.size, nonce))
+        return GPUD_OK;
+    return gpud_fail(why, GPUD_IO,
+                     "what was sent did not arrive: the test pattern is not in the destination");
+}
+
+/* GPUD_AGAIN: the test frame has not arrived; the sender publishes it when its copy is done. */
+static enum gpud_status check_canary(struct gpud_receiver *receiver, struct gpud_session *session,
+                                     uint64_t nonce, int64_t deadline, struct gpud_error *why)
+{
+    struct gpud_rx_frame *rx = NULL;
+    bool late = gpud_now() >= deadline;
+    enum gpud_status status = gpud_page_check_sender(&session->view, why);
+    if (status != GPUD_OK)
+        return status;
+    int got = gpud_session_next_frame(session, gpud_page_head(&session->view), &rx, why);
+    if (got < 0)
+        return why->status;
+    if (got == 0)
+        return late ? gpud_fail(why, GPUD_TIMEOUT, "the test frame did not arrive within %d s",
+                                (int)(GPUD_CANARY_DEADLINE / GPUD_SEC))
+                    : GPUD_AGAIN;
+    GPUD_STOP_POINT("receiver: test frame claimed");
+    struct gpud_frame *frame = &rx->frame;
+    status = check_pattern(session, nonce, frame, why);
+    if (receiver->last_sequence == 0)
+        receiver->last_sequence = frame->info.sequence;
+    session->view.last_sequence = frame->info.sequence;
+    gpud_frame_release(&frame);
+    return status;
+}
+
+static enum gpud_status read_message(struct gpud_receiver *receiver, struct gpud_error *error);
+
+static enum gpud_status test_link(struct gpud_receiver *receiver, struct gpud_error *error)
+{
+    struct gpud_error why;
+    bool dead = gpud_channel_is_dead(receiver->channel); /* first: see is_due() */
+    enum gpud_status status =
+        check_canary(receiver, receiver->session, receiver->nonce, receiver->deadline, &why);
+    if (status != GPUD_OK && dead)
+        return read_message(receiver, error); /* an EOS may be the last one */
+    if (status == GPUD_AGAIN)
+        return status;
+    if (status != GPUD_OK)
+        return refuse_offer(receiver, receiver->session->epoch, &why, error);
+    struct gpud_message message = {.type = GPUD_MESSAGE_READY, .epoch = receiver->session->epoch};
+    status = receiver_send(receiver, &message, error);
+    if (status != GPUD_OK)
+        return status;
+    GPUD_STOP_POINT("receiver: READY sent");
+
+    receiver->state = GPUD_RECEIVER_STREAMING;
+    receiver->deadline = INT64_MAX;
+    receiver->failure.status = GPUD_OK;
+    receiver->unread = true;
+    gpud_lock_take(&receiver->lock);
+    bool first = !receiver->info.connected;
+    receiver->info.connected = true;
+    receiver->info.connects += first;
+    gpud_lock_release(&receiver->lock);
+    if (first) {
+        gpud_print(receiver->peer.path, "%s", receiver->info.path);
+        gpud_print(receiver->peer.fallback_reason, "%s", receiver->info.fallback_reason);
+        receiver->peer.id = receiver->info.connects;
+        char peer_text[GPUD_PEER_TEXT_MAX];
+        gpud_log_info(log_of(receiver), AREA, "connected to %s (%s) by %s%s%s", receiver->peer.name,
+                      gpud_peer_text(&receiver->channel->peer, peer_text), receiver->peer.path,
+                      receiver->peer.fallback_reason[0] ? ", because " : "",
+                      receiver->peer.fallback_reason);
+        tell(receiver, GPUD_EVENT_CONNECTED, &receiver->peer);
+    }
+    return GPUD_OK;
+}
+
+/* --- messages ------------------------------------------------------------------------------ */
+
+static enum gpud_status unexpected(const struct gpud_message *message, struct gpud_error *error)
+{
+    return gpud_fail(error, GPUD_PEER, "the sender broke the protocol: an unexpected %s",
+                     gpud_message_name(message->type));
+}
+
+static void take_hello(struct gpud_receiver *receiver, const struct gpud_endpoint *hello)
+{
+    const struct gpud_peer *peer = &receiver->channel->peer;
+    struct gpud_endpoint self;
+    gpud_endpoint_describe(&self, receiver->device, receiver->name);
+    receiver->peer.pid = peer->pid;
+    gpud_print(receiver->peer.host, "%s", peer->host);
+    gpud_print(receiver->peer.name, "%s", hello->name);
+    gpud_print(receiver->sender_device, "%s", hello->device);
+    gpud_print(receiver->sender_pci, "%s", hello->pci);
+    receiver->peer.same_clock = gpud_endpoints_share_clock(hello, &self, gpud_peer_is_here(peer));
+    memset(&receiver->stats, 0, sizeof(receiver->stats));
+    if (!receiver->peer.same_clock) { /* latencies counted so far are another sender's */
+        gpud_lock_take(&receiver->lock);
+        receiver->latency_count = 0;
+        gpud_lock_release(&receiver->lock);
+    }
+    receiver->state = GPUD_RECEIVER_IDLE;
+    receiver->deadline = INT64_MAX;
+}
+
+/* Memory that the sender adds is part of its offer: a failure ends this link, but is not one of the
+ * receiver's device. */
+static enum gpud_status take_growth(struct gpud_session *session,
+                                    const struct gpud_ring_description *grown,
+                                    struct gpud_error *error)
+{
+    struct gpud_error why;
+    enum gpud_status status = gpud_session_grow(session, grown, &why);
+    if (status == GPUD_OK)
+        return GPUD_OK;
+    return gpud_fail_native(error, status == GPUD_PEER ? GPUD_PEER : GPUD_UNSUPPORTED, why.origin,
+                            why.native, "the sender's ring grew, and cannot be used: %s",
+                            why.reason);
+}
+
+enum gpud_status gpud_receiver_handle(struct gpud_receiver *receiver, struct gpud_message *message,
+                                      struct gpud_error *error)
+{
+    switch (message->type) {
+    case GPUD_MESSAGE_HELLO:
+        if (receiver->state != GPUD_RECEIVER_HELLO)
+            return unexpected(message, error);
+        take_hello(receiver, &message->hello);
+        return GPUD_OK;
+    case GPUD_MESSAGE_OFFER:
+        if (receiver->state == GPUD_RECEIVER_HELLO)
+            return unexpected(message, error);
+        return accept_offer(receiver, &message->offer, error);
+    case GPUD_MESSAGE_CANARY:
+        if (receiver->state != GPUD_RECEIVER_CANARY ||
+            message->canary.epoch != receiver->session->epoch)
+            return unexpected(message, error);
+        receiver->nonce = message->canary.nonce;
+        receiver->state = GPUD_RECEIVER_TESTING;
+        receiver->deadline = gpud_deadline(GPUD_CANARY_DEADLINE);
+        return GPUD_OK;
+    case GPUD_MESSAGE_GROW:
+        if (!receiver->session && receiver->has_refused)
+            return GPUD_OK; /* of the refused ring: the two messages crossed */
+        if (!receiver->session || receiver->session->owns_ring)
+            return unexpected(message, error);
+        return take_growth(receiver->session, &message->grow, error);
+    case GPUD_MESSAGE_SHRINK:
+        if (!receiver->session || receiver->session->owns_ring)
+            return unexpected(message, error);
+        return gpud_session_shrink(receiver->session, message->shrink, error);
+    case GPUD_MESSAGE_SLOTS:
+        if (!receiver->session && receiver->has_refused)
+            return GPUD_OK; /* as above */
+        if (!receiver->session || receiver->session->owns_ring || message->slots == 0)
+            return unexpected(message, error);
+        gpud_session_set_slots(receiver->session, message->slots);
+        gpud_lock_take(&receiver->lock);
+        receiver->info.slots = gpud_session_slots(receiver->session);
+        gpud_lock_release(&receiver->lock);
+        return GPUD_OK;
+    case GPUD_MESSAGE_EVENT: {
+        if (receiver->state == GPUD_RECEIVER_HELLO)
+            return unexpected(message, error);
+        struct gpud_user_event event = {
+            .kind = message->event.kind,
+            .data = message->event.data,
+            .size = message->event.size,
+        };
+        tell(receiver, GPUD_EVENT_USER, &event);
+        GPUD_STOP_POINT("receiver: event handled");
+        return GPUD_OK;
+    }
+    case GPUD_MESSAGE_EOS:
+        if (!receiver->info.connected) /* no stream has begun on this connection */
+            return unexpected(message, error);
+        GPUD_STOP_POINT("receiver: EOS read");
+        return gpud_fail(error, GPUD_CLOSED, "the sender ended the stream");
+    case GPUD_MESSAGE_KICK: /* only wakes this thread */
+        return GPUD_OK;
+    case GPUD_MESSAGE_BYE:
+        receiver->eof = true;
+        return gpud_fail(error, GPUD_PEER, "the sender said goodbye: %s", message->refuse.reason);
+    case GPUD_MESSAGE_REFUSE:
+        return receiver_take_refusal(receiver, &message->refuse, error);
+    default:
+        return unexpected(message, error);
+    }
+}
+
+/* Reads and handles one message of the handshake. */
+static enum gpud_status read_message(struct gpud_receiver *receiver, struct gpud_error *error)
+{
+    struct gpud_message message;
+    enum gpud_status status = GPUD_OK;
+    if (receiver->pending) { /* read when the session before was in use */
+        message = receiver->message;
+        receiver->pending = false;
+    } else {
+        status = gpud_channel_receive(receiver->channel, &message, error);
+    }
+    if (status == GPUD_CLOSED && receiver->state == GPUD_RECEIVER_HELLO)
+        return gpud_fail(error, GPUD_PEER,
+                         "the sender vanished during the handshake: it died, or is of a release "
+                         "that hangs up on version %d of the protocol: use the same release",
+                         GPUD_MESSAGE_VERSION);
+    if (status == GPUD_CLOSED)
+        return gpud_fail(error, GPUD_PEER, "the sender vanished during the handshake");
+    if (status != GPUD_OK)
+        return status;
+    status = gpud_receiver_handle(receiver, &message, error);
+    gpud_message_close(&message);
+    return status;
+}
+
+/* --- the next session ------------------------------------------------------------------------ */
+
+/* Of its handshake, beside each frame: a flood of messages must not hold the frames up. */
+#define STEPS_A_CALL 4
+
+void gpud_receiver_prepare(struct gpud_receiver *receiver)
+{
+    struct gpud_next_session *next = &receiver->next;
+    const struct gpud_offer *offer = &receiver->message.offer;
+    struct gpud_error why;
+    if (!receiver->pending || receiver->message.type != GPUD_MESSAGE_OFFER || next->failed)
+        return;
+    const struct gpud_route_ops *route = gpud_route_find(offer->route);
+    /* An application may have memory for one session only; so has a network's record. */
+    next->failed = receiver->own.alloc || !route || route->network ||
+                   check_epoch(receiver, offer, &why) != GPUD_OK;
+    if (next->failed)
+        return;
+    GPUD_STOP_POINT("receiver: new epoch's OFFER read");
+    next->failed = take_offer(receiver, offer, &next->session, &why) != GPUD_OK;
+    if (next->failed) {
+        gpud_log_debug(log_of(receiver), AREA, "what the sender offers has to wait: %s",
+                       why.reason);
+        return;
+    }
+    next->state = GPUD_RECEIVER_CANARY;
+    next->position = receiver->message.position;
+    next->offer = *offer;
+    receiver->has_refused = receiver->pending = false;
+    gpud_message_close(&receiver->message);
+}
+
+static enum gpud_status test_next(struct gpud_receiver *receiver, struct gpud_error *error)
+{
+    struct gpud_next_session *next = &receiver->next;
+    struct gpud_message message = {.type = GPUD_MESSAGE_READY, .epoch = next->session->epoch};
+    struct gpud_error why;
+    enum gpud_status status =
+        check_canary(receiver, next->session, next->nonce, next->deadline, &why);
+    if (status == GPUD_AGAIN)
+        return status;
+    next->state = GPUD_RECEIVER_STREAMING;
+    if (status != GPUD_OK) {
+        gpud_log_info(log_of(receiver), AREA, "refused what the sender offered: %s", why.reason);
+        message.type = GPUD_MESSAGE_REFUSE;
+        message.refuse.epoch = next->session->epoch;
+        message.refuse.status = why.status;
+        gpud_print(message.refuse.reason, "%s", why.reason);
+        receiver_drop_next(receiver);
+        next->state = GPUD_RECEIVER_IDLE;
+        receiver->has_refused = true;
+    }
+    status = receiver_send(receiver, &message, error);
+    if (next->session)
+        GPUD_STOP_POINT("receiver: READY sent");
+    return status;
+}
+
+/* A message of the handshake is handled at once; another one stays pending for the next session. */
+static enum gpud_status handle_next(struct gpud_receiver *receiver, struct gpud_error *error)
+{
+    struct gpud_next_session *next = &receiver->next;
+    const struct gpud_message *message = &receiver->message;
+    bool shared = next->session && !next->session->owns_ring;
+    switch (message->type) {
+    case GPUD_MESSAGE_CANARY:
+        if (next->state != GPUD_RECEIVER_CANARY || message->canary.epoch != next->session->epoch)
+            return unexpected(message, error);
+        next->nonce = message->canary.nonce;
+        next->state = GPUD_RECEIVER_TESTING;
+        next->deadline = gpud_deadline(GPUD_CANARY_DEADLINE);
+        break;
+    case GPUD_MESSAGE_OFFER: /* by another route, or of one more format */
+        receiver_drop_next(receiver);
+        next->state = GPUD_RECEIVER_OFFLINE;
+        receiver->message.position = next->position;
+        receiver->pending = true;
+        gpud_receiver_prepare(receiver);
+        return GPUD_OK;
+    case GPUD_MESSAGE_GROW:
+        if (!shared && !receiver->has_refused)
+            return unexpected(message, error);
+        if (shared)
+            return take_growth(next->session, &message->grow, error);
+        break;
+    case GPUD_MESSAGE_SHRINK:
+        if (!shared)
+            return unexpected(message, error);
+        return gpud_session_shrink(next->session, message->shrink, error);
+    case GPUD_MESSAGE_SLOTS:
+        if ((!shared && !receiver->has_refused) || message->slots == 0)
+            return unexpected(message, error);
+        if (shared)
+            gpud_session_set_slots(next->session, message->slots);
+        break;
+    case GPUD_MESSAGE_KICK:
+        break;
+    default:
+        receiver->pending = true;
+        break;
+    }
+    return GPUD_OK;
+}
+
+static enum gpud_status read_for_next(struct gpud_receiver *receiver, struct gpud_error *error)
+{
+    if (receiver->eof)
+        return GPUD_AGAIN;
+    enum gpud_status status = gpud_channel_receive(receiver->channel, &receiver->message, error);
+    if (status == GPUD_CLOSED) {
+        receiver->eof = true; /* seen again when it is its turn */
+        return GPUD_AGAIN;
+    }
+    if (status != GPUD_OK)
+        return status;
+    status = handle_next(receiver, error);
+    if (!receiver->pending)
+        gpud_message_close(&receiver->message);
+    return status;
+}
+
+enum gpud_status gpud_receiver_advance_next(struct gpud_receiver *receiver,
+                                            struct gpud_error *error)
+{
+    const struct gpud_next_session *next = &receiver->next;
+    enum gpud_status status = GPUD_OK;
+    for (int steps = 0; steps < STEPS_A_CALL && status == GPUD_OK && !receiver->pending &&
+                        next->state != GPUD_RECEIVER_STREAMING;
+         steps++)
+        status = next->state == GPUD_RECEIVER_TESTING ? test_next(receiver, error)
+                                                      : read_for_next(receiver, error);
+    return status == GPUD_AGAIN ? GPUD_OK : status;
+}
+
+enum gpud_status gpud_receiver_use_next(struct gpud_receiver *receiver, struct gpud_error *error)
+{
+    struct gpud_next_session *next = &receiver->next;
+    struct gpud_session *session = next->session;
+    bool tested = next->state == GPUD_RECEIVER_STREAMING;
+    receiver_drop_session(receiver);
+    receiver->state = next->state;
+    receiver->nonce = next->nonce;
+    receiver->deadline = tested ? INT64_MAX : gpud_deadline(GPUD_IMPORT_DEADLINE);
+    receiver->unread = true;
+    next->session = NULL;
+    next->state = GPUD_RECEIVER_OFFLINE;
+    if (!session)
+        return GPUD_OK;
+    return use_session(receiver, session, &next->offer, error);
+}
+
+enum gpud_status gpud_receiver_step(struct gpud_receiver *receiver, struct gpud_error *error)
+{
+    if (receiver->state == GPUD_RECEIVER_OFFLINE)
+        return receiver_connect(receiver, error);
+    if (receiver->state == GPUD_RECEIVER_CONNECTING)
+        return receiver_await_channel(receiver, error);
+    enum gpud_status status;
+    if (receiver->state == GPUD_RECEIVER_TESTING)
+        status = test_link(receiver, error);
+    else
+        status = read_message(receiver, error);
+    if (status == GPUD_AGAIN && receiver->state != GPUD_RECEIVER_TESTING &&
+        gpud_now() >= receiver->deadline)
+        status = gpud_fail(error, GPUD_PEER,
+                           "the sender does not answer: is it stopped, or no gpudirect sender?");
+    if (status != GPUD_OK && status != GPUD_AGAIN && status != GPUD_CLOSED) {
+        receiver->failure = *error;
+        gpud_receiver_disconnect(receiver, gpud_receiver_retry_in(receiver, status), error->reason);
+    }
+    return status;
+}

@@ -1,0 +1,323 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* A receiver: what its files share. */
+#ifndef GPUD_STREAM_RECEIVER_RECEIVER_H
+#define GPUD_STREAM_RECEIVER_RECEIVER_H
+
+#include "base/base.h"
+#include "frame/frame.h"
+#include "route/route.h"
+#include "stream/shared/shared.h"
+#include "wire/wire.h"
+#include <gpudirect/receiver.h>
+
+/* === session ================================================================================= */
+/* The receiver's end of a link in one epoch: the ring page, the ring by its route, and their
+ * frames. Held frames keep it alive even after the connection and the receiver have ended. */
+
+struct gpud_session;
+
+/* The application's own memory for its frames; alloc NULL: the library allocates. */
+struct gpud_own_memory {
+    enum gpud_status (*alloc)(void *user, const struct gpud_layout *layout, uint32_t slot,
+                              struct gpud_memory **memory, struct gpud_error *error);
+    void *user;
+    bool failed; /* alloc gave none, or an unsuitable one */
+};
+
+/* A frame as the application gets it. */
+struct gpud_rx_frame {
+    struct gpud_frame frame; /* first */
+    struct gpud_session *session;
+    uint32_t entry;         /* of the page; uploads: already given back */
+    _Atomic uint32_t value; /* of the ready signal once the bytes are complete; 0: no signal */
+    atomic_bool poisoned;
+    bool by_lines;          /* handed over while it is written */
+    _Atomic uint32_t lines; /* by_lines: the most valid rows that were seen */
+    uint32_t slot;          /* by_lines, uploads: in the ring, from which it is copied */
+    uint32_t uploaded;      /* likewise: the rows whose copy is enqueued */
+    bool posted;            /* PAGE: the application's queue posts the release; uploads: our own */
+    bool joined;            /* PAGE: our queue does, after those of several holders */
+};
+
+struct gpud_session {
+    atomic_uint references;
+    const struct gpud_route_ops *route;
+    bool owns_ring; /* the sender writes into this session's own ring, instead of sharing its own */
+    bool on_host;   /* the ring is in host pages, which both devices read and write */
+    struct gpud_channel *channel; /* shows held frames whether their writer lives */
+    struct gpud_device *device, *host;
+    struct gpud_queue *queue;
+    uint32_t epoch, entries;
+    uint32_t slots_max;   /* of the sender's ring, if the receiver asks; 0: the ring is its own */
+    uint32_t slots_asked; /* under the receiver's lock */
+    struct gpud_layout layout;
+    uint32_t unit;                /* of the frames' media: see gpud_media_get_unit() */
+    bool by_lines;                /* frames may come while they are written */
+    bool uploads;                 /* frames are copied from `ring` into `upload` */
+    enum gpud_signal_place place; /* of the signals */
+
+    int page_fd;
+    struct gpud_page *page;
+    struct gpud_remote *remote;     /* between hosts: carries the frames and the page */
+    struct gpud_handle remote_page; /* for the sender to write */
+    /* Memory for the entries' large metas, which the sender writes; between hosts the record's. */
+    void *metas;
+    size_t meta_room; /* for each */
+    struct gpud_handle metas_handle;
+    /* For giving back, upload_free and frame_of; never held while putting work on a queue. */
+    struct gpud_lock lock;
+    struct gpud_page_rx view;
+    _Atomic int wake;     /* eventfd of a polling loop, for events of this side; -1: none */
+    atomic_bool poisoned; /* its writer died: see gpud_session_poison() */
+    atomic_bool broken;   /* the sender said nonsense about a frame's lines */
+    atomic_bool idle;     /* the acquiring thread sleeps, and will not wake the sender */
+
+    struct gpud_ring ring; /* imported, or our own that the sender writes */
+    struct gpud_memory
+        *views[GPUD_RING_MEMORIES_MAX]; /* the ring's memories as our device sees them; borrowed */
+    struct gpud_signal *signal[GPUD_PAGE_ENTRIES]; /* MEMORY */
+    struct gpud_watchdog *watchdog;                /* PAGE */
+    uint32_t last_value;
+    struct gpud_ring upload; /* ours, or memories of the application's own */
+    uint8_t upload_free[GPUD_PAGE_ENTRIES];
+    uint32_t upload_free_count;
+    struct gpud_rx_frame frames[GPUD_PAGE_ENTRIES];    /* by entry; uploads: by slot of `upload` */
+    struct gpud_rx_frame *frame_of[GPUD_PAGE_ENTRIES]; /* for which the entry was claimed */
+
+    atomic_uint_fast64_t kicks, copies_cpu, copies_gpu, waits_device;
+};
+
+/* Makes a session for an OFFER, without its frames (frames.h). The offer is untrusted; own->failed
+ * distinguishes the application's failure from the offer's. */
+enum gpud_status gpud_session_create(const struct gpud_offer *offer,
+                                     const struct gpud_route_ops *route,
+                                     struct gpud_channel *channel, struct gpud_queue *queue,
+                                     struct gpud_device *host, uint32_t slots,
+                                     struct gpud_own_memory *own, const struct gpud_log *log,
+                                     struct gpud_session **session, struct gpud_error *error);
+void gpud_session_unref(struct gpud_session **session);
+
+/* Fills the ACCEPT. Its descriptors are borrowed from the session, except for the ring's handles,
+ * which the caller closes with the message. */
+enum gpud_status gpud_session_describe(const struct gpud_session *session,
+                                       struct gpud_accept *accept, struct gpud_error *error);
+
+/* After the ACCEPT was sent: this side needs only the mappings. */
+void gpud_session_close_fds(struct gpud_session *session);
+
+/* Ends the receiver's use of the session; its held frames stay valid for their holders. */
+void gpud_session_detach(struct gpud_session *session);
+
+/* How many frames may be in flight or held at once, and how many at most if the sender is asked. */
+uint32_t gpud_session_slots(const struct gpud_session *session);
+uint32_t gpud_session_slots_max(const struct gpud_session *session);
+
+/* The sender says that so many may be. */
+void gpud_session_set_slots(struct gpud_session *session, uint32_t slots);
+
+/* Maps memories that the sender added to its ring. */
+enum gpud_status gpud_session_grow(struct gpud_session *session,
+                                   const struct gpud_ring_description *grown,
+                                   struct gpud_error *error);
+
+/* Unmaps all but the first memories. GPUD_PEER: there are no others, or their frames are held. */
+enum gpud_status gpud_session_shrink(struct gpud_session *session, uint32_t memories,
+                                     struct gpud_error *error);
+
+/* === state =================================================================================== */
+/* The state that a receiver's files share. It has no thread: everything runs in the thread that
+ * acquires, except what is under the lock. Each file has a header of its own and uses only those
+ * before it:
+ *
+ *     state.h       the receiver
+ *     session.c     one epoch of a link
+ *     lines.c       a frame that is still written
+ *     frames.c      all of its frames
+ *     poll.c        waiting in a loop of the application's
+ *     connect.c     from OFFLINE to a connection, and its end
+ *     handshake.c   from there to a tested session: a state machine over messages
+ *     info.c        a receiver's counters
+ *     receiver.c    the public object, the loop, waiting */
+
+#define GPUD_CONNECT_DEADLINE (5 * GPUD_SEC)
+#define GPUD_HELLO_DEADLINE (2 * GPUD_SEC)
+#define GPUD_IMPORT_DEADLINE (5 * GPUD_SEC)
+#define GPUD_CANARY_DEADLINE (2 * GPUD_SEC)
+#define GPUD_LATENCIES 4096
+
+/* Between two tries to connect: SOON if no sender was found, else the failure may repeat. */
+#define GPUD_RETRY_SOON (20 * GPUD_MSEC)
+#define GPUD_RETRY_LATER (500 * GPUD_MSEC)
+
+enum gpud_receiver_state {
+    GPUD_RECEIVER_OFFLINE,
+    GPUD_RECEIVER_CONNECTING, /* the channel is not established yet */
+    GPUD_RECEIVER_HELLO,      /* sent HELLO, waits for the sender's */
+    GPUD_RECEIVER_IDLE,       /* waits for an offer; the sender may have no format yet */
+    GPUD_RECEIVER_CANARY,     /* accepted; waits for the CANARY message */
+    GPUD_RECEIVER_TESTING,    /* waits for the test frame itself */
+    GPUD_RECEIVER_STREAMING,
+};
+
+/* The session of the next epoch, which is made and tested while frames of the one before are left:
+ * a receiver that takes them at its own pace is ready for the next ones in time. */
+struct gpud_next_session {
+    /* The handshake's state. OFFLINE: not begun; IDLE: the offer was refused, and another follows;
+     * CANARY, TESTING; STREAMING: it is tested. */
+    enum gpud_receiver_state state;
+    struct gpud_session *session; /* CANARY, TESTING, STREAMING */
+    uint32_t position;            /* it takes over behind these frames of the one before */
+    int64_t deadline;             /* TESTING */
+    uint64_t nonce;               /* likewise */
+    bool failed;                  /* to be made: tried again when it is its turn */
+    struct gpud_offer offer;      /* without descriptors */
+};
+
+/* See poll.h. Used by the acquiring thread, except where noted. */
+struct gpud_receiver_poll {
+    struct gpud_loop loop; /* its timer: a state's deadline, the next try to connect */
+    /* Any thread opens the loop, under the receiver's lock. It does not change once this is set, so
+     * that the acquiring thread needs no lock. */
+    atomic_bool is_open;
+    int watched, watched_peer; /* the channel's descriptors; -1: none */
+    bool is_armed;
+};
+
+struct gpud_receiver {
+    struct gpud_context *context;
+    struct gpud_device *device, *host;
+    struct gpud_queue *queue;
+    struct gpud_address address;
+    struct gpud_access_rule access;
+    char name[64], route[32];
+    uint32_t slots;         /* 0: as many as the sender gives */
+    uint32_t picture_slots; /* in memory of its own, if that is 0 */
+    enum gpud_slow_receiver slow_receiver;
+    bool require_direct;
+    bool by_lines;           /* frames are wanted while they are written */
+    uint64_t max_frame_size; /* 0: what is reasonable */
+    uint64_t modifiers[GPUD_MODIFIERS_MAX];
+    uint32_t modifier_count; /* of images that the application can read */
+    struct gpud_own_memory own;
+    void (*on_event)(void *user, enum gpud_event event, const void *data);
+    void *user;
+    atomic_bool interrupted;
+    /* Of the group that this is a member of, called when it is interrupted; NULL: none. Under the
+     * lock. */
+    void (*on_interrupt)(void *user);
+    void *on_interrupt_user;
+
+    enum gpud_receiver_state state;
+    int64_t deadline;          /* of the state; INT64_MAX: none */
+    int64_t retry;             /* no new try before */
+    struct gpud_error failure; /* of the last try to connect; GPUD_OK: no sender was found */
+    struct gpud_await waiting; /* for a sender */
+    struct gpud_channel *channel;
+    struct gpud_peer_info peer; /* same_clock: the sender's submit times are comparable */
+    struct gpud_session *session;
+    struct gpud_next_session next;
+    uint64_t nonce; /* of the test frame: TESTING */
+
+    bool refused;              /* by the sender; trying again soon would not help */
+    bool has_refused;          /* an offer; messages about its ring may still arrive */
+    bool eof;                  /* the sender's end is closed; earlier frames are still read */
+    char end[GPUD_REASON_MAX]; /* why, if the network reports a reason; or "" */
+    bool unread;               /* there may be messages */
+    uint32_t messages;         /* counted in the session's page, as last seen */
+    bool pending;              /* `message` waits for its position among the frames */
+    struct gpud_message message;
+    bool discontinuity; /* for the next frame */
+    bool counting;      /* a frame came since the connection was made */
+    uint64_t last_sequence;
+    char sender_device[32], sender_pci[16];    /* as in struct gpud_format_event */
+    struct gpud_format_event *reported_format; /* on this connection; NULL: none yet */
+    struct gpud_spin spin;
+    struct gpud_pace pace;
+    int64_t busy_poll; /* the longest spin for a frame, in ns; negative: never */
+    struct gpud_receiver_poll poll;
+
+    /* For what get_info reads, except per-frame counters, and for the wish. */
+    struct gpud_lock lock;
+    uint32_t slots_wished; /* by gpud_receiver_set_slots(); 0: `slots` are enough */
+    struct gpud_receiver_info info;
+    atomic_uint_fast64_t frames, dropped, corrupted; /* written only by the acquiring thread */
+    _Atomic uint32_t latency[GPUD_LATENCIES];
+    atomic_uint_fast64_t latency_count;
+    struct gpud_link_stats stats; /* for the sender; the acquiring thread's */
+};
+
+/* === connect ================================================================================= */
+/* A connection, from OFFLINE to the receiver's HELLO, and its end. In the acquiring thread. */
+
+/* Sends the wish for more slots, unless the sender has heard it. Under receiver->lock. */
+void gpud_receiver_ask_for_slots(struct gpud_receiver *receiver);
+
+/* When to connect again after this connection failed with that status. */
+int64_t gpud_receiver_retry_in(const struct gpud_receiver *receiver, enum gpud_status status);
+
+/* Ends the connection and sends the reason. Frames still held stay valid and keep the connection
+ * open: its end tells the sender that the last one is back. */
+void gpud_receiver_disconnect(struct gpud_receiver *receiver, int64_t retry_in, const char *why);
+
+/* Adds the session's counters to the receiver's. Under receiver->lock. */
+void gpud_receiver_collect(struct gpud_receiver *receiver, struct gpud_receiver_info *info);
+
+/* === frames ================================================================================== */
+/* The frames of a session: in the acquiring thread, except where noted. */
+
+/* Prepares the frames of a new session, so that none is allocated while frames flow. */
+void gpud_session_make_frames(struct gpud_session *session);
+
+/* Claims the next frame before the position: 1 and *rx with its sequence and times in frame.info;
+ * 0: none, or no room for it; −1: a violation or a failed device, with *error. */
+int gpud_session_next_frame(struct gpud_session *session, uint32_t limit, struct gpud_rx_frame **rx,
+                            struct gpud_error *error);
+
+/* Whether gpud_session_next_frame() has something to do. */
+bool gpud_session_has_work(struct gpud_session *session);
+
+/* After the writer's death: releases queues that wait for its signals; their frames count as
+ * corrupted. Any thread. */
+void gpud_session_poison(struct gpud_session *session);
+
+/* === handshake =============================================================================== */
+/* From a connection to a tested session. In the acquiring thread. */
+
+/* Takes one step towards STREAMING: connects, or handles a message. GPUD_OK: go on. GPUD_AGAIN:
+ * nothing to do until the connection is readable (or, OFFLINE, until `retry`). Every other status
+ * ends the call. error: not NULL. */
+enum gpud_status gpud_receiver_step(struct gpud_receiver *receiver, struct gpud_error *error);
+
+/* Handles a message whose position has been reached. GPUD_CLOSED: EOS. */
+/* Makes the session that the pending OFFER offers, before it is its turn. If that fails, the OFFER
+ * stays pending, and is handled when it is. */
+void gpud_receiver_prepare(struct gpud_receiver *receiver);
+
+/* Goes on with the handshake of the next session, as far as it can without waiting. */
+enum gpud_status gpud_receiver_advance_next(struct gpud_receiver *receiver,
+                                            struct gpud_error *error);
+
+/* Every frame before it was taken: the next session takes over, in whatever state it is. */
+enum gpud_status gpud_receiver_use_next(struct gpud_receiver *receiver, struct gpud_error *error);
+enum gpud_status gpud_receiver_handle(struct gpud_receiver *receiver, struct gpud_message *message,
+                                      struct gpud_error *error);
+
+/* === lines =================================================================================== */
+
+/* Why frames cannot come while they are written; NULL: they can. */
+const char *gpud_session_whole_reason(const struct gpud_session *session);
+
+/* Asks the sender for such frames, before it knows the page. */
+void gpud_session_ask_for_lines(struct gpud_session *session);
+
+/* === poll ==================================================================================== */
+/* A descriptor for an application's event loop: readable when acquiring has something to do. An
+ * acquire that finds nothing arms it; it costs nothing before its first use. All in the acquiring
+ * thread, except where noted. */
+
+/* Call before releasing the channel; held frames may keep its descriptor open. */
+void gpud_receiver_poll_unwatch(struct gpud_receiver *receiver);
+
+#endif

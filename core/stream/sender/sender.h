@@ -1,0 +1,980 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* A sender: what its files share. */
+#ifndef GPUD_STREAM_SENDER_SENDER_H
+#define GPUD_STREAM_SENDER_SENDER_H
+
+#include "base/base.h"
+#include "frame/frame.h"
+#include "frame/media/media.h"
+#include "route/route.h"
+#include "stream/shared/shared.h"
+#include "wire/wire.h"
+#include <gpudirect/sender.h>
+#include <pthread.h>
+#include <sys/types.h>
+
+/* === admission =============================================================================== */
+/* Limits connections to a sender, so that no process can keep others out by holding all places or
+ * by connecting endlessly. */
+
+/* Places for one process. All peers without a known process (in another PID namespace) count as
+ * one, with more places, and so does each other host. */
+#define GPUD_PLACES_A_PROCESS (GPUD_RECEIVERS_MAX / 2)
+
+/* Places reserved for processes, or other hosts, that have none yet. */
+#define GPUD_PLACES_KEPT (GPUD_RECEIVERS_MAX / 4)
+
+/* Places for all processes of one other user, and for all other users together, so that neither
+ * keeps another user out. Only the limits above apply to other hosts. */
+#define GPUD_PLACES_A_USER (GPUD_RECEIVERS_MAX * 3 / 8)
+#define GPUD_PLACES_FOREIGN (GPUD_RECEIVERS_MAX * 3 / 4)
+
+/* Connections in a second. An honest receiver whose handshakes fail tries 50 times. */
+#define GPUD_CONNECTS_A_PROCESS 300
+
+/* Connections of the second that began at `since`. */
+struct gpud_connects {
+    int64_t key; /* gpud_peer_key() */
+    uint32_t count;
+    int64_t since;
+};
+
+/* Starts zeroed. */
+struct gpud_admission {
+    struct gpud_connects all, process[GPUD_RECEIVERS_MAX];
+    int64_t handshakes_until; /* the time that the handshakes so far have used up */
+};
+
+/* === state =================================================================================== */
+/* The state that a sender's files share. Each has a header of its own and uses only those before
+ * it:
+ *
+ *     state.h       the sender
+ *     pool.c        its slots
+ *     transport.c   a link's ring and page in one epoch
+ *     link.c        one receiver, under the lock
+ *     poll.c        waiting in an application's event loop
+ *     waiting.c     frames that wait for a link: of a new format, or the newest for a slow one
+ *     targets.h     the delivery of one frame
+ *     source.c      where its bytes come from, and when they are complete
+ *     copies.c      the devices' work for each receiver
+ *     delivery.c    handing it over; and the lock
+ *     lines.c       a frame that is handed over while it is written
+ *     epoch.c       formats, and the rings made for them
+ *     submit.c      the application's frames: a slot to write, and each receiver's credit
+ *     receivers.c   adding and removing receivers
+ *     status.c      answers to queries
+ *     room.c        the receivers' room in the sender's ring
+ *     offer.c       choosing and offering a receiver's route
+ *     handshake.c   the state machine from a receiver's HELLO to its stream
+ *     newcomer.c    connections before their first message; admission.c limits them
+ *     listener.c    the thread that calls all of these
+ *     sender.c      the public object
+ *
+ * Threads. The application's threads submit frames. Each sender has a listener's thread, which
+ * accepts connections, runs every handshake and frees ended links; an application's call that needs
+ * a handshake (a new format) bumps the epoch and wakes it.
+ *
+ * The lock guards the state that both change, and is held for a few microseconds: a thread that
+ * submits a frame may run at a real-time priority, and must never wait for a handshake. So the
+ * listener's thread reads sockets, opens devices, makes and registers memory, clears slots, logs
+ * and calls the application back without it, and takes it for each step that others see. The mutex
+ * inherits priorities, because even a few microseconds last long on a busy processor.
+ * State of the listener's thread alone is marked so and needs no lock there.
+ *
+ * Links and transports are reference-counted under the lock. A driver's thread that reports a
+ * completion never waits for the lock: the driver may need that thread for work that the lock's
+ * holder waits for. It queues the completion, which the lock's holder handles when it unlocks
+ * (gpud_sender_unlock). */
+
+struct gpud_link;
+struct gpud_pending_delivery;
+struct gpud_pool;
+struct gpud_transport;
+
+/* Deadlines of a handshake, for peers that are slow, stuck or not receivers. */
+#define GPUD_HELLO_DEADLINE (2 * GPUD_SEC)
+#define GPUD_IMPORT_DEADLINE (5 * GPUD_SEC)
+
+/* For our own, possibly busy, device to take the test pattern; the receiver waits longer. */
+#define GPUD_PATTERN_DEADLINE (4 * GPUD_SEC)
+#define GPUD_TEARDOWN_DEADLINE (5 * GPUD_SEC)
+
+/* How many kinds of sticky events there can be; new receivers get the last event of each before
+ * their first frame. */
+#define GPUD_STICKY_MAX 16
+
+/* Connections before their first message. */
+#define GPUD_NEWCOMERS_MAX 64
+
+struct gpud_newcomer {
+    struct gpud_channel *channel; /* NULL: it has been handled */
+    int64_t deadline;             /* of its message; INT64_MAX: not connected, or it has arrived */
+    bool has_spoken;              /* its message waits for its turn, see newcomer.c */
+};
+
+/* The number and the time of the last frame before a sample; one sample a second. */
+struct gpud_rate_sample {
+    uint64_t sequence;
+    int64_t time;
+};
+
+struct gpud_rate {
+    int64_t sampled; /* when the last sample was taken */
+    struct gpud_rate_sample before, last;
+};
+
+/* Transports without a user. Unmapping and unpinning take time, so a thread is woken to free them
+ * without the lock. */
+struct gpud_retired {
+    struct gpud_transport *first;
+    int wake; /* eventfd of that thread; -1: none, and they are freed at once */
+};
+
+struct gpud_sender {
+    struct gpud_context *context;
+    struct gpud_device *device, *host; /* host == device on the host */
+    struct gpud_queue *queue;
+    struct gpud_queue *host_queue; /* for frames in host memory that are copied through it */
+    char name[64], route[32];
+    char place[GPUD_ADDRESS_MAX]; /* its address, resolved */
+    uint32_t slots;               /* 0: by the media */
+    uint32_t picture_slots;
+    _Atomic(enum gpud_slow_receiver) slow_receiver;
+    bool require_direct;
+    uint32_t large_meta_max; /* bytes that a frame may have */
+    uint64_t modifiers[GPUD_MODIFIERS_MAX];
+    uint32_t modifier_count; /* that the application can write */
+    void (*on_connect)(void *user, const struct gpud_peer_info *peer);
+    void (*on_disconnect)(void *user, const struct gpud_peer_info *peer);
+    void *user;
+
+    atomic_bool interrupted;
+    struct gpud_lock lock;    /* inherits priorities */
+    _Atomic uint32_t changes; /* of links; a futex for threads that wait for one */
+    atomic_uint references;   /* the application's, and one for each delivery under way */
+    struct gpud_pending_delivery *_Atomic completed; /* copies are done; latest first */
+    struct gpud_pending_delivery *_Atomic spare;     /* free records */
+    struct gpud_pending_delivery *writing; /* of the frame that is still written; NULL: none is */
+    uint32_t lines;                        /* its valid rows */
+
+    /* The epoch. */
+    bool configured, ended;
+    uint32_t epoch;
+    uint64_t epoch_start;         /* the sequence before its first frame */
+    int64_t epoch_began;          /* when */
+    bool dmabufs_wanted, dmabufs; /* lent frames have one: from the next epoch on; in this one */
+    struct gpud_media media;
+    struct gpud_layout rows;       /* of the media */
+    struct gpud_layout layout;     /* of the device's slots: the same, or that of images */
+    atomic_bool has_images;        /* which of the two */
+    struct gpud_pool *device_pool; /* on the device */
+    struct gpud_pool *host_pool;   /* on the host; == device_pool there */
+    struct gpud_user_message *sticky[GPUD_STICKY_MAX];
+    uint64_t sequence;
+    int64_t submitted; /* time of the last frame; 0: none yet */
+    struct gpud_rate rate;
+    bool is_at_rest; /* the listener's thread sleeps until it is woken: the next frame does that */
+    uint32_t undelivered_run; /* frames in a row without a receiver */
+
+    /* Only the listener's thread adds and removes links, under the lock; it reads the table without
+     * it. */
+    struct gpud_link *links[GPUD_RECEIVERS_MAX];
+    uint32_t link_count;
+    struct gpud_link *retired_links; /* without a reference; that thread frees them */
+    struct gpud_retired retired;     /* transports that it frees */
+
+    /* Only for the listener's thread. */
+    uint64_t link_ids;
+    struct gpud_newcomer newcomers[GPUD_NEWCOMERS_MAX]; /* in order of arrival */
+    uint32_t newcomer_count;
+    struct gpud_listener *listener;
+    struct gpud_admission admission;
+    int64_t accept_pause; /* until when to accept no connection, after a failure; 0: none */
+    uint32_t epoch_logged;
+    int64_t spare_since; /* since when the ring is larger than needed; 0: it is not */
+    pthread_t thread;
+    bool thread_runs;
+    int wake;              /* eventfd: the thread takes another turn */
+    struct gpud_loop loop; /* for an application's event loop; see poll.c */
+    bool polls;            /* the loop is armed */
+    bool lacks_slot;       /* the call that returned GPUD_TIMEOUT found no slot */
+    atomic_bool stopping;
+    bool closing; /* no slot will be written again */
+
+    char path[32], fallback_reason[GPUD_REASON_MAX]; /* of the last link that connected */
+    char device_reason[GPUD_REASON_MAX]; /* why the ring is on that device; never changes */
+    uint64_t delivered, dropped, connects, disconnects, waits;
+    atomic_uint_fast64_t kicks, copies_cpu, copies_gpu, refused;
+};
+
+/* Makes the listener's thread take a turn now. */
+static inline void gpud_sender_wake_listener(const struct gpud_sender *sender)
+{
+    gpud_event_raise(sender->wake);
+}
+
+/* Each receiver's frames in flight. Where each slot is a memory of its own, blocks have no more
+ * than pictures: a ring has 64 memories. */
+static inline uint32_t gpud_sender_slots(const struct gpud_sender *sender, bool apart)
+{
+    if (sender->slots)
+        return sender->slots;
+    return sender->configured && !apart
+               ? gpud_media_default_slots(&sender->media, sender->picture_slots)
+               : sender->picture_slots;
+}
+
+/* Refusals that several calls share. */
+static inline enum gpud_status gpud_sender_interrupted(struct gpud_error *error)
+{
+    return gpud_fail(error, GPUD_AGAIN, "interrupted");
+}
+
+static inline enum gpud_status gpud_sender_bad_timeout(struct gpud_error *error)
+{
+    return gpud_fail(error, GPUD_INVALID, "a negative timeout: every wait needs an end");
+}
+
+/* === pool ==================================================================================== */
+/* A sender's own slots in one epoch: lent to the application to write, and shared with receivers
+ * that map them. A slot is free again when the application and every receiver have released it.
+ *
+ * The lock of the pool's owner guards the ring and taking slots. Any thread may return slots,
+ * without the lock, even after the end of the sender and the epoch: the pool lives until its last
+ * slot is back. */
+
+struct gpud_pool;
+struct gpud_sender;
+
+#define GPUD_SLOT_READS GPUD_RECEIVERS_MAX
+
+struct gpud_slot {
+    struct gpud_frame frame; /* first: a lent frame is its slot */
+    struct gpud_pool *pool;
+    struct gpud_memory *view; /* the memory as pool->viewer sees it; NULL without a viewer */
+    _Atomic(const struct gpud_route_slot_ops *)
+        given_by;           /* gave it to a receiver's device, or NULL */
+    atomic_uint users;      /* writers and readers; 0: it is free */
+    uint64_t written;       /* pool->lent when it was lent last; 0: it is clear */
+    struct gpud_slot *next; /* in the list of returned slots */
+    /* Pending reads of other queues than the pool's; the slot's next user comes after them. */
+    struct gpud_fence reads[GPUD_SLOT_READS];
+    uint32_t read_count;
+    bool unknown_reads; /* more reads than fit here: the slot is never lent again */
+    /* Called once, when the application releases the frame, unless the argument is NULL then. */
+    void (*on_release)(struct gpud_slot *slot, void *arg);
+    _Atomic(void *) on_release_arg;
+};
+
+struct gpud_pool {
+    atomic_uint references;         /* the owner's, and one for each slot in use */
+    struct gpud_slot *_Atomic back; /* returned slots, latest first: free, too */
+    _Atomic uint32_t freed;         /* incremented when one returns and a thread waits */
+    atomic_uint waiters;
+    uint32_t epoch;
+    struct gpud_layout layout;
+    struct gpud_device *device;
+    struct gpud_queue
+        *queue;   /* maps the slots if the device's memory has no host address; else NULL */
+    bool dmabufs; /* each slot has one, if the device supports it */
+    struct gpud_device *viewer; /* another device that copies into the slots; NULL: none */
+    struct gpud_ring ring;
+    uint32_t share;                   /* slots that each user of the pool has room for, at least */
+    const struct gpud_sender *lender; /* only to be compared: it may be gone */
+    struct gpud_memory *views[GPUD_RING_MEMORIES_MAX];
+    struct gpud_handle handle[GPUD_RING_MEMORIES_MAX]; /* for importers; created on first use */
+    bool exported[GPUD_RING_MEMORIES_MAX];
+    struct gpud_slot *slots[GPUD_RING_MEMORIES_MAX]; /* by memory */
+    uint32_t opened;                                 /* memories whose slots may be lent */
+    /* A circular buffer. On the host the latest slot is taken first, because it is in the caches;
+     * on a device the oldest, from which no queue copies any more. */
+    struct gpud_slot *free[GPUD_RING_SLOTS_MAX];
+    uint32_t free_first, free_count;
+    struct gpud_error refusal;  /* why the last take could not use free slots; OK: it could */
+    uint64_t lent;              /* slots so far */
+    struct gpud_lock wake_lock; /* keeps the descriptor `wake` open while it is raised */
+    atomic_int wake;            /* eventfd of a loop that polls for a free slot; -1: none */
+};
+
+/* A pool with `slots` open slots in one memory or, with apart, in one memory each; it grows by a
+ * memory at a time. queue: of the device, or NULL on the host. dmabufs: each slot gets one. */
+enum gpud_status gpud_pool_create(struct gpud_device *device, struct gpud_queue *queue,
+                                  enum gpud_usage usage, bool dmabufs, struct gpud_device *viewer,
+                                  const struct gpud_layout *layout, uint32_t epoch, uint32_t slots,
+                                  bool apart, struct gpud_pool **pool, struct gpud_error *error);
+
+/* Describes the memories from `first` on to a peer. The descriptors in it stay the pool's.
+ * same_process: by pointer. */
+enum gpud_status gpud_pool_describe(struct gpud_pool *pool, uint32_t first, bool same_process,
+                                    struct gpud_ring_description *description,
+                                    struct gpud_error *error);
+
+/* Adds an owner. */
+void gpud_pool_ref(struct gpud_pool *pool);
+
+/* Drops an owner; slots may still be in use. */
+void gpud_pool_unref(struct gpud_pool **pool);
+
+/* Takes a free slot, with one user; NULL: gpud_pool_explain() says why. */
+struct gpud_slot *gpud_pool_take(struct gpud_pool *pool);
+
+/* Why the last take failed. GPUD_TIMEOUT: the slots are in use; else the device's error: its queue
+ * cannot wait for the queues that still read free slots. */
+enum gpud_status gpud_pool_explain(const struct gpud_pool *pool, struct gpud_error *error);
+
+/* Takes a free slot, with one user, whose picture was written before pool->lent had this value.
+ * NULL: none. */
+struct gpud_slot *gpud_pool_take_old(struct gpud_pool *pool, uint64_t lent);
+uint32_t gpud_pool_count_free(struct gpud_pool *pool);
+
+/* Sets an eventfd to raise whenever a slot is returned; -1: none. */
+void gpud_pool_set_wake(struct gpud_pool *pool, int fd);
+
+/* Waits until a slot may be free; without the owner's lock, and with a reference. */
+void gpud_pool_wait(struct gpud_pool *pool, int64_t deadline);
+void gpud_pool_wake(struct gpud_pool *pool);
+void gpud_slot_hold(struct gpud_slot *slot);
+void gpud_slot_drop(struct gpud_slot *slot);
+
+/* Records that work before the fence, which the slot takes over, reads it. The slot is in use. */
+void gpud_slot_add_read(struct gpud_slot *slot, const struct gpud_fence *fence);
+
+/* Whether the frame was lent by a pool whose slots are written in the order of this queue. */
+bool gpud_pool_orders(const struct gpud_frame *frame, const struct gpud_queue *queue);
+
+/* Whether a pool of this sender lent the frame, the current one or one before. */
+bool gpud_pool_was_lent_by(const struct gpud_frame *frame, const struct gpud_sender *sender);
+
+/* The frame's slot, or NULL if this pool did not lend it. */
+struct gpud_slot *gpud_pool_slot_of(const struct gpud_pool *pool, struct gpud_frame *frame);
+
+/* === transport =============================================================================== */
+/* The sender's end of a link in one epoch: the receiver's ring page, the ring by its route, and the
+ * published entries. Everything here is under the sender's lock, except where noted. Copies under
+ * way hold a reference. */
+
+/* A link's own queues for copies into the receiver's memory. `copy` has only copies, so that they
+ * follow each other without a pause: a signal would cost a fence and a switch of engines. Only a
+ * frame that follows none posts there, too. All NULL if the sender's queue does everything. */
+struct gpud_link_queues {
+    struct gpud_queue *copy; /* after `wait`, and after the sender's queue */
+    struct gpud_queue *post; /* posts the signals, after each copy */
+    struct gpud_queue *wait; /* waits for the receiver's signals */
+    struct gpud_queue *own;  /* for the route's own operations on slots */
+};
+
+struct gpud_transport {
+    uint32_t references;
+    struct gpud_channel *channel; /* borrowed: a thread that publishes also holds the link */
+    struct gpud_retired *retired; /* the list for its end */
+    struct gpud_transport *next_retired;
+    const struct gpud_route_ops *route;
+    bool on_host; /* the ring is in host pages, which both devices read and write */
+    struct gpud_page_tx page;
+    struct gpud_pool
+        *pool; /* SENDER_DEVICE, SENDER_HOST: the ring that is shared, or written from */
+    struct gpud_remote *remote;   /* between hosts: carries the frames and the page */
+    uint32_t known_memories;      /* how many of the pool's memories the receiver knows */
+    void *metas;                  /* the entries' large metas; between hosts the record's */
+    size_t meta_room, metas_size; /* for each; of all */
+    struct gpud_slot *slot_of[GPUD_PAGE_ENTRIES];      /* held by each entry */
+    struct gpud_ring ring;                             /* RECEIVER, RECEIVER_HOST: imported */
+    struct gpud_memory *views[GPUD_RING_MEMORIES_MAX]; /* its memories for our device; borrowed */
+    enum gpud_signal_place place;                      /* of the signals */
+    struct gpud_signal *signal[GPUD_PAGE_ENTRIES];     /* MEMORY: imported */
+    struct gpud_watchdog *watchdog;                    /* PAGE */
+    struct gpud_link_queues queues;                    /* RECEIVER and PAGE */
+    uint32_t value;                                    /* of the last signal */
+    uint32_t value_of[GPUD_PAGE_ENTRIES];              /* of the signal for each entry's frame */
+    _Atomic uint32_t last_posted;                      /* the entry of the last signal */
+    uint32_t pending;                                  /* entries whose copy is under way */
+    uint64_t written[GPUD_PAGE_ENTRIES]; /* the frame that is still written in it; 0: none is */
+    uint32_t sent[GPUD_PAGE_ENTRIES];    /* between hosts: its rows that were written to there */
+    /* PAGE: returned entries that the receiver's device still reads, oldest first. */
+    uint32_t releasing[GPUD_PAGE_ENTRIES], releasing_count;
+};
+
+/* For an OFFER: takes its own reference on the pool (NULL if the receiver owns the ring). */
+enum gpud_status gpud_transport_create(const struct gpud_route_ops *route,
+                                       enum gpud_signal_place place, struct gpud_pool *pool,
+                                       struct gpud_retired *retired,
+                                       struct gpud_transport **transport, struct gpud_error *error);
+
+/* With the receiver's ACCEPT, which is untrusted: maps its page, imports its ring. channel: the
+ * receiver's; remote: the offered transport's, which keeps it. Without the lock, because no other
+ * thread knows the transport yet. */
+enum gpud_status gpud_transport_connect(struct gpud_transport *transport, uint32_t credits,
+                                        struct gpud_device *device, struct gpud_device *host,
+                                        struct gpud_channel *channel, struct gpud_remote *remote,
+                                        const struct gpud_accept *accept, bool local,
+                                        uint64_t frame_size, uint32_t large_meta_max,
+                                        struct gpud_error *error);
+
+/* RECEIVER, RECEIVER_HOST: the entry's slot as the sender's device sees it; borrowed. */
+struct gpud_memory *gpud_transport_slot(const struct gpud_transport *transport, uint32_t entry,
+                                        uint64_t *offset);
+
+/* Whether one more frame could be sent now, if there is a credit. */
+bool gpud_transport_has_room(const struct gpud_transport *transport);
+void gpud_transport_unref(struct gpud_transport **transport);
+
+/* Takes the retired transports, under the lock; and frees them, without it. */
+struct gpud_transport *gpud_retired_take(struct gpud_retired *retired);
+void gpud_retired_destroy(struct gpud_transport *first);
+
+/* Frees entries that the receiver gave back. GPUD_PEER: it violated the protocol. */
+enum gpud_status gpud_transport_reap(struct gpud_transport *transport, struct gpud_error *error);
+
+/* Makes the sender's queue (or the link's copies) wait for the oldest entry that the receiver's
+ * device still reads. This frees the entry, because later writes into its slot come after the wait.
+ * false: none, or the queue already waits for it. */
+bool gpud_transport_await_release(struct gpud_transport *transport, struct gpud_queue *queue);
+
+/* Whether all signals that were posted for the receiver are in their words, with the copies before
+ * them. */
+bool gpud_transport_is_drained(const struct gpud_transport *transport);
+
+/* Posts the signal after the entry's frame on the queue. Without the lock. */
+enum gpud_status gpud_transport_post(struct gpud_transport *transport, uint32_t entry,
+                                     struct gpud_queue *queue, struct gpud_error *error);
+
+/* Takes back the oldest frame that the receiver has not claimed. GPUD_AGAIN: it has claimed all. */
+enum gpud_status gpud_transport_revoke(struct gpud_transport *transport, struct gpud_error *error);
+
+/* Fills the descriptor of a taken entry. slot: held by the entry (NULL if the receiver owns the
+ * ring). */
+void gpud_transport_describe(struct gpud_transport *transport, uint32_t entry,
+                             const struct gpud_frame_info *info, struct gpud_slot *slot,
+                             uint64_t sequence, uint64_t dropped, uint64_t submitted);
+
+/* Publishes a frame that is complete, or whose copy and signal are enqueued. Returns whether the
+ * receiver had to be woken. */
+bool gpud_transport_publish(struct gpud_transport *transport, uint32_t entry);
+
+/* Publishes a described frame that is still being written, with no valid rows yet. */
+bool gpud_transport_publish_early(struct gpud_transport *transport, uint32_t entry,
+                                  uint64_t sequence);
+
+/* Says how many of its rows are valid; between hosts writes them first, where they are enough for a
+ * step. last: these are its last ones, all or GPUD_LINES_LOST. false: the frame is lost, now or
+ * since before: a late step of it changes nothing, also of the entry's next frame. */
+bool gpud_transport_set_lines(struct gpud_transport *transport, uint32_t entry, uint64_t sequence,
+                              uint32_t lines, bool last);
+
+/* Announces the described frames and `more` further ones: wakes the receiver early. */
+bool gpud_transport_announce(struct gpud_transport *transport, uint32_t more);
+
+/* Undoes a take without a description. */
+void gpud_transport_untake(struct gpud_transport *transport, uint32_t entry);
+
+/* Publishes a described entry as void, because its frame is lost but messages may follow it.
+ * Returns whether the receiver had to be woken. */
+bool gpud_transport_cancel(struct gpud_transport *transport, uint32_t entry);
+
+/* Measures the rate of whole frames into the receiver's ring, which is connected and not yet in
+ * use, in bytes per second; 0: unknown. Takes as long as a few frames. queue: the sender's. Without
+ * the lock, with a reference. */
+double gpud_transport_measure(struct gpud_transport *transport, struct gpud_queue *queue,
+                              uint64_t size);
+
+/* A wait for credits of a transport. */
+struct gpud_credit_wait {
+    struct gpud_page_tx *page;
+    uint32_t returned; /* entries returned so far */
+    uint32_t wanted;   /* entries that are worth a wake */
+    bool by_device;    /* a device has yet to finish */
+    const atomic_bool *interrupted;
+};
+
+/* Begins under the lock; sleeps without it, with a reference, until credits may have been returned,
+ * the transport is woken, or the deadline passes. */
+struct gpud_credit_wait gpud_transport_begin_wait(struct gpud_transport *transport,
+                                                  const atomic_bool *interrupted);
+void gpud_transport_sleep(struct gpud_credit_wait *wait, struct gpud_spin *spin, int64_t deadline);
+void gpud_transport_wake_sender(struct gpud_transport *transport);
+
+/* === link ==================================================================================== */
+/* One receiver as its sender sees it. */
+
+enum gpud_link_state {
+    GPUD_LINK_IDLE,    /* there is no format to offer, or the next offer has to wait */
+    GPUD_LINK_OFFERED, /* a route was offered */
+    GPUD_LINK_CANARY,  /* the ring is set up, the test frame is under way */
+    GPUD_LINK_STREAMING,
+    GPUD_LINK_LEAVING, /* sent BYE but still holds frames, whose slots are kept */
+    GPUD_LINK_DEAD,    /* gets no frame or message; the listener's thread frees it */
+};
+
+/* A frame that waits for a link, with a reference on its large meta. */
+struct gpud_waiting_frame {
+    struct gpud_waiting_frame *next;
+    struct gpud_slot *slot; /* as one of its users; complete */
+    bool is_prepared;       /* it waited for a ring that was in use */
+    uint64_t sequence;
+    struct gpud_frame_info info;
+};
+
+/* A message whose position is after a waiting frame. */
+struct gpud_held_message {
+    struct gpud_held_message *next;
+    uint64_t after; /* the sequence of the last frame before it */
+    uint32_t epoch; /* in which it was sent */
+    enum gpud_message_type type;
+    uint32_t eos_epoch;
+    struct gpud_user_message event; /* allocated with only as much data as it has */
+};
+
+/* The frames and the messages that wait for a link: see waiting.c. */
+struct gpud_waiting {
+    struct gpud_waiting_frame *frames, *last_frame; /* oldest first */
+    uint32_t count;                                 /* of them */
+    uint32_t late;      /* frames without a credit whose copies are still under way */
+    uint32_t late_kept; /* of these: for a link whose ring was not ready */
+    bool is_delivering; /* the listener's thread delivers the oldest one, and counts it in `late` */
+    struct gpud_held_message *first, *last; /* messages positioned after those frames */
+    uint32_t held;
+    bool was_late;   /* its last handshake was not over when the next format came */
+    bool is_armed;   /* the receiver sends a KICK for the next returned entry */
+    bool owes_offer; /* the new epoch's OFFER follows: wakes the listener's thread */
+    int64_t give_up; /* when to drop the frames; 0: never */
+    int64_t look;    /* when to look for room that nothing reports; 0: not needed */
+};
+
+/* Why a link ended. Set under the lock; the listener's thread logs it. */
+struct gpud_link_end {
+    bool is_set;
+    enum gpud_log_level level;
+    char why[GPUD_REASON_MAX];
+};
+
+struct gpud_link {
+    /* Fixed before the link is in the table. */
+    struct gpud_sender *sender;
+    uint64_t id;
+    struct gpud_channel *channel;
+    struct gpud_endpoint peer;
+    struct gpud_device *peer_device; /* the receiver's, if open in the sender's own context; else
+                                        NULL */
+    bool same_clock;                 /* as in struct gpud_peer_info */
+    enum gpud_slow_receiver requested_policy; /* DEFAULT: the sender's */
+
+    /* Only for the listener's thread. */
+    struct gpud_route_trials *trials;
+    _Atomic int64_t deadline; /* of the state; INT64_MAX: none. IDLE: when to make an offer */
+    int64_t offer_by;         /* IDLE: the latest time for an offer; 0: no offer failed yet */
+    uint32_t epoch_tried;     /* the last one for which an offer was begun */
+    int64_t resize_by;        /* the latest time for a GROW or SHRINK that found no room; 0: none */
+    uint32_t slots_asked;     /* by SLOTS: the frames that it wishes to hold; 0: not asked */
+    int64_t raise_at;         /* when to try once more to let it; INT64_MAX: not to be tried */
+    bool connect_reported;    /* to the application */
+    bool end_reported;        /* likewise */
+    bool end_logged;
+
+    /* Under the lock; only the listener's thread changes `transport`, `streamed` and `epoch`, and
+     * reads them without it. */
+    uint32_t references;
+    struct gpud_link *next_retired;
+    _Atomic(enum gpud_link_state) state; /* any thread may make it DEAD */
+    uint32_t epoch;                      /* of the last offer that was sent; 0: none */
+    bool streamed; /* has been STREAMING: its frames count as delivered or dropped */
+    struct gpud_link_end end;
+    bool started; /* has had a first frame; `start` is the sequence before it */
+    uint64_t start;
+    char fallback_reason[GPUD_REASON_MAX]; /* why not a better route */
+    struct gpud_transport *transport;      /* from OFFERED on */
+    uint32_t slots; /* of a pool, which the receiver may hold; from the offer on */
+    struct gpud_waiting waiting;
+    struct gpud_spin spin;
+    uint64_t delivered; /* frames that it has taken, or can still take from its ring */
+    uint64_t dropped;
+    /* Parts of `dropped`. */
+    uint64_t dropped_newest, dropped_oldest, dropped_failed, dropped_format;
+    struct gpud_link_stats stats; /* the receiver's, as of its transport before this one */
+
+    uint32_t kicks_due;   /* requested; see poll.c */
+    uint32_t stray_kicks; /* received without a request */
+};
+
+/* What to do with a frame without a credit. A receiver cannot request BLOCK: only the sender's user
+ * may let a receiver delay the sender. */
+static inline enum gpud_slow_receiver gpud_link_policy(const struct gpud_link *link)
+{
+    return link->requested_policy > GPUD_SLOW_BLOCK ? link->requested_policy
+                                                    : link->sender->slow_receiver;
+}
+
+/* Whether it gets frames and events. */
+static inline bool gpud_link_takes_frames(const struct gpud_link *link)
+{
+    return link->streamed && link->state != GPUD_LINK_LEAVING && link->state != GPUD_LINK_DEAD;
+}
+
+/* Whether it streams over the current epoch's ring. */
+static inline bool gpud_link_is_ready(const struct gpud_link *link)
+{
+    return link->state == GPUD_LINK_STREAMING && link->epoch == link->sender->epoch;
+}
+
+/* Whether a frame waits for the link, or will wait. */
+static inline bool gpud_link_is_behind(const struct gpud_link *link)
+{
+    return link->waiting.frames || link->waiting.late;
+}
+
+/* Whether the receiver is in this process and context, so that it can get memory by pointer. */
+bool gpud_link_is_same_process(const struct gpud_link *link);
+
+/* Whether it gets the pool's memory by pointer. */
+bool gpud_link_goes_by_pointer(const struct gpud_link *link, const struct gpud_pool *pool);
+
+/* The listener's thread calls it without the lock, others under it. */
+void gpud_link_peer_info(const struct gpud_link *link, struct gpud_peer_info *info);
+
+/* --- under the lock ------------------------------------------------------------------------ */
+
+void gpud_link_unref(struct gpud_link *link);
+
+/* Call after changing a link's state: wakes threads that wait for a change. */
+void gpud_sender_changed(struct gpud_sender *sender);
+
+/* Sends a message with a position among the frames. A connection that the peer has closed is not a
+ * failure: it may have sent BYE before, which reading its messages shows. */
+enum gpud_status gpud_link_try_send(struct gpud_link *link, struct gpud_message *message,
+                                    struct gpud_error *error);
+
+/* The same, but ends the link on failure. */
+void gpud_link_send(struct gpud_link *link, struct gpud_message *message);
+
+/* How many frames of its ring the receiver has not taken. */
+static inline uint32_t gpud_link_count_untaken(const struct gpud_link *link)
+{
+    if (link->state != GPUD_LINK_STREAMING)
+        return 0;
+    uint32_t count = gpud_page_count_unclaimed(&link->transport->page);
+    return count < link->delivered ? count : (uint32_t)link->delivered; /* there may be void ones */
+}
+
+/* The newest `count` frames were not delivered after all. */
+static inline void gpud_link_uncount(struct gpud_link *link, uint32_t count)
+{
+    link->delivered -= count;
+    link->sender->delivered -= count;
+}
+
+/* A frame is lost for this receiver; cause: one of the parts of `dropped`. What a receiver drops by
+ * its own policy does not count as a loss of the sender. */
+static inline void gpud_link_count_drop(struct gpud_link *link, uint64_t *cause)
+{
+    (*cause)++;
+    link->dropped++;
+    link->sender->dropped += link->requested_policy <= GPUD_SLOW_BLOCK;
+    GPUD_PROBE(drop, link->sender, link->id, link->dropped);
+}
+
+/* Takes out the oldest waiting frame, of which there is one. */
+struct gpud_waiting_frame *gpud_link_take_waiting(struct gpud_link *link);
+
+/* Ends a frame that was taken out. */
+void gpud_waiting_frame_free(struct gpud_waiting_frame *frame);
+
+/* Drops the oldest waiting frame, of which there is one. */
+void gpud_link_drop_waiting(struct gpud_link *link);
+
+/* Makes the link DEAD after the end of its connection or a violation. Takes back the frames that
+ * the receiver still holds, and marks that in the page. The listener's thread does the rest. */
+void gpud_link_kill(struct gpud_link *link, enum gpud_log_level level, const char *why);
+
+/* Handles the receiver's BYE: it gets no more frames. */
+void gpud_link_leave(struct gpud_link *link, const char *why);
+
+/* --- without the lock ---------------------------------------------------------------------- */
+
+/* Frees a list of links, by `next_retired`, that have no reference any more. */
+void gpud_links_free(struct gpud_link *first);
+
+/* === targets ================================================================================= */
+/* The delivery of one frame to several receivers, as submit.c fills it in. It belongs to the thread
+ * that delivers it, then to the completion of its copies, so it needs no lock. */
+
+#define GPUD_NO_ENTRY UINT32_MAX
+
+struct gpud_delivery_target {
+    struct gpud_link *link;
+    struct gpud_transport *transport; /* a reference; NULL: of no ring yet, see waiting.c */
+    uint32_t entry;                   /* taken, or GPUD_NO_ENTRY if none was free, see waiting.c */
+    bool failed;                      /* its device did not accept the frame */
+    bool early;                       /* published while the frame is still written */
+    bool stepwise;                    /* early, and the frame is copied for it in steps */
+};
+
+struct gpud_delivery {
+    struct gpud_frame
+        *frame; /* the caller's until the delivery is done, then released if `consume` */
+    const struct gpud_frame_info *info; /* of the frame, as it is sent; until gpud_deliver() ends */
+    uint64_t submitted;                 /* likewise; 0: now */
+    bool consume;
+    bool canary;                   /* a link's test frame: not counted */
+    bool by_lines;                 /* the frame is still being written: see lines.h */
+    bool corrupted;                /* its bytes never came, or were lost */
+    struct gpud_slot *device_slot; /* the slot that the shared routes publish: the frame's own, or
+                                      one to copy into */
+    struct gpud_slot *host_slot;   /* likewise for host pages, if the device is not the host */
+    /* Filled by gpud_deliver() for the copies, which are made without the lock: the application may
+     * configure the sender anew during a link's test. */
+    struct gpud_layout layout; /* of the device's slots */
+    struct gpud_layout rows;   /* of all other rings */
+    struct gpud_slot *ordered; /* by gpud_copies_are_stream_ordered() */
+    bool copies, is_late;      /* some target needs one; some has no entry */
+    /* Of a frame that is still being written: the rows that earlier steps copy for its stepwise
+     * targets. lines: this is one of these steps, which copies the rows before this one; 0: it is
+     * the frame, and copies the rest. */
+    uint32_t copied, lines;
+    uint64_t sequence;
+    uint32_t count;
+    struct gpud_delivery_target target[GPUD_RECEIVERS_MAX];
+};
+
+/* Whether a target is published only when a queue is done; a frame that is copied in steps has no
+ * signal for each. */
+static inline bool gpud_target_waits(const struct gpud_delivery_target *target)
+{
+    return !target->transport || target->transport->place == GPUD_SIGNAL_NONE || target->stepwise;
+}
+
+/* The row before which its copies end. */
+static inline uint32_t gpud_delivery_end(const struct gpud_delivery *delivery)
+{
+    return delivery->lines ? delivery->lines : delivery->layout.height;
+}
+
+/* === delivery ================================================================================ */
+/* Hands frames over to receivers; and the sender's lock, whose holder publishes frames whose copies
+ * have completed meanwhile. */
+
+void gpud_sender_lock(struct gpud_sender *sender);
+void gpud_sender_unlock(struct gpud_sender *sender);
+
+/* Sleeps until a link changes, at most until the deadline or for a slice; drops the lock
+ * meanwhile. */
+void gpud_sender_wait_for_change(struct gpud_sender *sender, int64_t deadline);
+
+/* Drops one of `references`; the last one frees the sender. */
+void gpud_sender_unref(struct gpud_sender *sender);
+
+/* Copies if needed, posts and publishes. Called with the lock held, which is dropped meanwhile.
+ * Takes over the targets, the slots (one user each, which the delivery drops) and, with consume,
+ * the frame. */
+enum gpud_status gpud_deliver(struct gpud_sender *sender, const struct gpud_delivery *delivery,
+                              struct gpud_error *error);
+
+/* With delivery->by_lines, gpud_deliver() publishes the frame only for those receivers that take it
+ * while it is written, and keeps it as sender->writing. The calls that follow are for that one. */
+const struct gpud_frame *gpud_deliver_writing(const struct gpud_sender *sender);
+
+/* === epoch =================================================================================== */
+/* Epochs: a format and the rings made for it. */
+
+/* How frames lie in a ring: only the device's own slots may be images. Under the lock. */
+static inline const struct gpud_layout *gpud_sender_layout(const struct gpud_sender *sender,
+                                                           enum gpud_ring_place place)
+{
+    return place == GPUD_RING_SENDER_DEVICE ? &sender->layout : &sender->rows;
+}
+
+/* The pool that a route shares, created on first use. Under the lock, which is dropped while
+ * creating one. GPUD_INVALID: the format changed meanwhile. */
+enum gpud_status gpud_sender_get_pool(struct gpud_sender *sender, enum gpud_ring_place place,
+                                      struct gpud_pool **pool, struct gpud_error *error);
+void gpud_sender_settle_end(struct gpud_sender *sender);
+
+/* Delivers frames that waited for a ring (waiting.h) and take work of the device. In the listener's
+ * thread; under the lock, which is dropped meanwhile. */
+void gpud_sender_deliver_waiting(struct gpud_sender *sender);
+
+/* === handshake =============================================================================== */
+/* The handshake with one receiver. */
+
+/* Handles a message, in the listener's thread, without the lock. The caller closes its
+ * attachments. */
+void gpud_link_handle(struct gpud_link *link, struct gpud_message *message);
+
+/* === lines =================================================================================== */
+/* A frame that is handed over while the application writes it: from its first submission until its
+ * last line, its release, or a new format. There is one at a time, so that frames stay in order. */
+
+/* After gpud_deliver() by lines; under the lock. */
+void gpud_lines_begin(struct gpud_sender *sender, struct gpud_slot *slot);
+
+/* So many rows are valid; all: the frame is whole. Without the lock. */
+enum gpud_status gpud_lines_advance(struct gpud_sender *sender, struct gpud_frame *frame,
+                                    uint32_t lines, struct gpud_error *error);
+
+/* The frame, if there is one, is lost; under the lock. */
+void gpud_lines_give_up(struct gpud_sender *sender);
+
+/* === listener ================================================================================ */
+/* The sender's thread. */
+
+/* Listens, unless it has another sender's listener, and starts the thread. Call
+ * gpud_sender_stop_listening() after a failure, too. */
+enum gpud_status gpud_sender_listen(struct gpud_sender *sender, const struct gpud_address *address,
+                                    const struct gpud_access_rule *access, bool standby,
+                                    struct gpud_error *error);
+
+/* The part of each turn that follows reading messages: offers, deadlines, the ends of links. */
+void gpud_listener_turn(struct gpud_sender *sender);
+
+/* Ends the thread; no more connections are accepted. */
+void gpud_sender_stop_listening(struct gpud_sender *sender);
+
+/* Ends the thread; the listener, in which connections may be pending, is the caller's. */
+struct gpud_listener *gpud_sender_take_listener(struct gpud_sender *sender);
+
+/* === newcomer ================================================================================ */
+/* Connections before their first message, HELLO or QUERY. In the listener's thread, without the
+ * lock. */
+
+/* Takes ownership of the channel. */
+void gpud_newcomer_add(struct gpud_sender *sender, struct gpud_channel *channel);
+
+/* Reads their messages, by ppoll()'s results for the first `count`, and drops those that are late.
+ * A limited number a second have their turn, those of processes with the fewest connections first.
+ */
+struct pollfd;
+
+void gpud_newcomers_read(struct gpud_sender *sender, const struct pollfd *fds, uint32_t count);
+
+/* === offer =================================================================================== */
+/* Chooses a route for a receiver and offers it. In the listener's thread, without the lock. */
+
+/* The same, if the ring of this epoch was not offered yet, or the wait is over. */
+void gpud_link_offer_if_due(struct gpud_link *link, int64_t now);
+
+/* === poll ==================================================================================== */
+/* Notifies an application that submits from an event loop when to continue. All under the lock. */
+
+/* Arm it when a call finds no slot or no credit; disarm it when the next one begins. */
+void gpud_sender_poll_arm(struct gpud_sender *sender);
+void gpud_sender_poll_disarm(struct gpud_sender *sender);
+
+/* Requests a KICK for the next returned entry. Check once more after the call. */
+void gpud_sender_poll_ask(struct gpud_link *link);
+
+/* Handles a KICK. false: none was requested. */
+bool gpud_sender_poll_kick(struct gpud_link *link);
+
+/* === receivers =============================================================================== */
+/* Adding and removing receivers: in the listener's thread, or after it ended, without the lock. */
+
+/* Makes a receiver for this HELLO, and answers it. Takes the channel on success; on failure the
+ * status and *why are for the refusal. */
+enum gpud_status gpud_link_create(struct gpud_sender *sender, struct gpud_channel *channel,
+                                  const struct gpud_endpoint *hello, struct gpud_link **link,
+                                  const char **why);
+
+/* gpud_link_kill(); takes the lock. */
+void gpud_link_end(struct gpud_link *link, enum gpud_log_level level, const char *why);
+
+/* Ends a handshake that cannot succeed, and sends the peer the reason. */
+void gpud_link_refuse(struct gpud_link *link, enum gpud_status status, const char *reason);
+
+/* Logs and reports links that began and ended since the last call, and removes dead ones. */
+void gpud_links_settle(struct gpud_sender *sender);
+
+/* === room ==================================================================================== */
+/* Room in the sender's ring: a share for the sender and one for each receiver that maps it. In the
+ * listener's thread, without the lock. */
+
+/* Chooses the link's share of the pool, makes room for it and notifies every receiver that maps the
+ * pool. GPUD_AGAIN: one cannot be notified now. */
+enum gpud_status gpud_room_make(struct gpud_link *link, struct gpud_pool *pool,
+                                struct gpud_error *error);
+
+/* Lets the link's receiver hold as many frames as it asked for, if that is due, within what
+ * receivers may have: the ring grows, and the receiver is told. */
+void gpud_room_raise(struct gpud_link *link, int64_t now);
+
+/* How many frames of this pool the link's receiver may hold at most, if it asks. */
+uint32_t gpud_room_most(const struct gpud_link *link, const struct gpud_pool *pool);
+
+/* Clears pictures from before this link in free slots, which it is about to map. GPUD_AGAIN: too
+ * many slots are in use; try later. */
+enum gpud_status gpud_room_clear(struct gpud_link *link, struct gpud_pool *pool,
+                                 struct gpud_error *error);
+
+/* Registers the pool's new memories with the link's network card. */
+enum gpud_status gpud_link_register_sources(struct gpud_link *link, struct gpud_error *error);
+
+/* Frees memories that have been unneeded for some seconds. */
+void gpud_room_shrink(struct gpud_sender *sender, int64_t now);
+
+/* === status ================================================================================== */
+/* A sender's report of itself. */
+
+/* Answers a QUERY; without the lock. */
+void gpud_sender_answer(struct gpud_sender *sender, struct gpud_channel *channel);
+
+/* The frames that receivers have taken. Under the lock. */
+uint64_t gpud_sender_count_delivered(const struct gpud_sender *sender);
+
+/* Takes a sample of the frame count when one is due. Under the lock. */
+void gpud_sender_sample(struct gpud_sender *sender, int64_t now);
+
+/* === waiting ================================================================================= */
+/* Frames that wait for a link, and the messages after them: the first ones of a new epoch, whose
+ * receiver still prepares its ring, and the newest one for a slow receiver, if frames cannot be
+ * taken back. All under the lock. */
+
+enum gpud_waiting_kind {
+    GPUD_WAITING_NONE,   /* a frame without a credit is dropped, or the call waits */
+    GPUD_WAITING_NEWEST, /* it can wait, in a slot of the link's ring */
+    GPUD_WAITING_KEPT,   /* likewise, in a slot of the sender's device */
+};
+
+/* Whether a frame can wait for a link that cannot take it now, by its policy. */
+enum gpud_waiting_kind gpud_waiting_kind(const struct gpud_link *link);
+
+/* Sends the waiting frames for which there are entries, and the messages after them. May end the
+ * link. */
+void gpud_waiting_advance(struct gpud_link *link);
+void gpud_waiting_forget(const struct gpud_delivery_target *target);
+
+/* gpud_link_send() for the application's EVENT or EOS: at once, or after the waiting frames. */
+void gpud_waiting_send(struct gpud_link *link, struct gpud_message *message);
+
+/* Drops the waiting frames that cannot be sent; sends the messages after them. */
+void gpud_waiting_drop(struct gpud_link *link);
+
+/* The same, and messages go out although the link's ring is not ready: the sender ends. */
+void gpud_waiting_end(struct gpud_link *link);
+
+/* Drops a waiting frame whose slot has no other user; last: also one for which the pool has yet to
+ * grow. false: this pool has none. */
+bool gpud_waiting_reclaim_slot(struct gpud_sender *sender, const struct gpud_pool *pool, bool last);
+
+/* Whether frames wait that the next format, or the end, would lose, because their receiver's ring
+ * is not ready or takes work of the device. Not of a receiver that was waited for in vain, until it
+ * has caught up. */
+bool gpud_waiting_is_preparing(const struct gpud_link *link);
+
+/* Whether the oldest frame waits only for work of the device: see epoch.h. Then takes an entry for
+ * it, behind the messages before it; false: not now. May end the link. */
+bool gpud_waiting_needs_device(const struct gpud_link *link);
+bool gpud_waiting_take_entry(struct gpud_link *link, uint32_t *entry);
+
+/* The link's ring is ready: sends what waits for it. The listener's thread does the rest in its
+ * next turn. */
+void gpud_waiting_ready(struct gpud_link *link);
+
+/* Whether the OFFER of a new epoch has to wait, too; then the listener's thread is woken when it
+ * can be sent. */
+bool gpud_waiting_delays_offer(struct gpud_link *link);
+
+/* For the listener's thread: a link's next deadline, and handling all that are due. */
+int64_t gpud_waiting_deadline(const struct gpud_link *link);
+void gpud_waiting_turn(struct gpud_sender *sender, int64_t now);
+
+#endif

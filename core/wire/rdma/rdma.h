@@ -1,0 +1,532 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Connections between hosts: rdma_cm and messages. */
+#ifndef GPUD_WIRE_RDMA_RDMA_H
+#define GPUD_WIRE_RDMA_RDMA_H
+
+#include "base/base.h"
+#include "device/rdma/rdma.h"
+#include "wire/unix/unix.h"
+#include "wire/wire.h"
+#include <rdma/rdma_cma.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/socket.h>
+#include <time.h>
+
+/* === address ================================================================================= */
+/* Addresses of network cards, as text:
+ *
+ *     rdma://10.0.0.2              rdma://host.example:7175/cam1
+ *     rdma://[fd00::2]:7174        rdma://0.0.0.0        to listen on every card
+ *     rdma://10.0.0.2/cam1/audio   a stream of cam1
+ *
+ * Several channels and streams can share a port and are then selected by name, also those of
+ * several processes (share.h). Nothing here looks up names. */
+
+#define GPUD_RDMA_SCHEME "rdma:"
+#define GPUD_RDMA_PORT 7174
+#define GPUD_RDMA_NAME_MAX 48
+
+struct gpud_rdma_place {
+    int family;                  /* AF_INET, AF_INET6; AF_UNSPEC: host is a name */
+    char host[GPUD_ADDRESS_MAX]; /* without brackets */
+    uint16_t port;
+    char name[GPUD_RDMA_NAME_MAX + 1]; /* "": the only channel, or the one without a name */
+};
+
+/* Either output may be NULL. text NULL is invalid. canonical: always with the port. */
+enum gpud_status gpud_rdma_parse(const char *text, struct gpud_rdma_place *place,
+                                 char canonical[GPUD_ADDRESS_MAX], struct gpud_error *error);
+
+/* A kind's resolve in wire/channel.c. */
+enum gpud_status gpud_rdma_resolve(const char *text, char place[GPUD_ADDRESS_MAX],
+                                   struct gpud_error *error);
+
+/* The same in a library built without rdma: always refuses. */
+enum gpud_status gpud_rdma_refuse(const char *text, char place[GPUD_ADDRESS_MAX],
+                                  struct gpud_error *error);
+
+/* Whether it is "cam1" or "cam1/audio". */
+bool gpud_rdma_is_name(const char *name, size_t length);
+
+/* Whether it means every interface: valid to listen on, not to connect to. */
+bool gpud_rdma_is_wildcard(const struct gpud_rdma_place *place);
+
+/* false: the host is a name, or its address is invalid. */
+bool gpud_rdma_to_sockaddr(const struct gpud_rdma_place *place, struct sockaddr_storage *address);
+
+/* "10.0.0.2", "fd00::2%eth0"; an IPv4-mapped address is printed as IPv4. */
+void gpud_rdma_print_host(const struct sockaddr *address, char *text, size_t size);
+
+/* === kind ==================================================================================== */
+
+extern const struct gpud_channel_ops gpud_rdma_channel_ops;
+
+/* === lookup ================================================================================== */
+/* Looks up a host's addresses by its name without waiting: an answer can take half a minute. */
+
+#define GPUD_RDMA_ADDRESSES_MAX 8
+
+struct gpud_rdma_lookup;
+
+/* Starts a look-up. fd: an eventfd, which stays the caller's; raised when it is done. */
+enum gpud_status gpud_rdma_lookup_begin(const struct gpud_rdma_place *place, int fd,
+                                        struct gpud_rdma_lookup **lookup, struct gpud_error *error);
+
+/* GPUD_AGAIN: not done yet. GPUD_CLOSED: the name has no address, with why. */
+enum gpud_status gpud_rdma_lookup_get(struct gpud_rdma_lookup *lookup,
+                                      struct sockaddr_storage addresses[GPUD_RDMA_ADDRESSES_MAX],
+                                      size_t *count, struct gpud_error *error);
+
+/* Releases it, done or not; *lookup may be NULL. */
+void gpud_rdma_lookup_end(struct gpud_rdma_lookup **lookup);
+
+/* === private_data ============================================================================ */
+/* The private data that rdma_cm carries with a connection request and its answer: a few bytes, to
+ * which padding may be added on the way.
+ *
+ *     receiver                                  sender
+ *        REQUEST, the channel's name ──────────────▶
+ *        ◀───────────────────────────────── REPLY     or REFUSAL: the reason, and the known names
+ *
+ *        REQUEST with 0 receives, a name ──────────▶  asks for the names behind it, in their order
+ *        ◀─────────────────────────────── REFUSAL     these names, as many as fit
+ *
+ *        REQUEST ──────────────────────────────────▶  whose channel another process sends
+ *        ◀─────────────────────────────── REFUSAL     MOVED: the port of that process, in digits
+ *
+ *     0  magic "GPUR"     4  version     5  total length     6  16 bits: how many receives are
+ *                                           posted; in a REFUSAL the reason     8  text
+ *
+ * Numbers are little-endian. The first eight bytes are the same in every version. */
+
+#define GPUD_RDMA_VERSION 1
+
+/* The limits of rdma_cm on InfiniBand and RoCE. */
+#define GPUD_RDMA_REQUEST_MAX 56
+#define GPUD_RDMA_REPLY_SIZE 8
+#define GPUD_RDMA_REFUSAL_MAX 148
+#define GPUD_RDMA_NAMES_MAX (GPUD_RDMA_REFUSAL_MAX - GPUD_RDMA_REPLY_SIZE)
+
+/* With fewer, nothing could be sent: see device/rdma/rdma.h. */
+#define GPUD_RDMA_RECEIVES_MIN 33
+
+struct gpud_rdma_request {
+    uint32_t receives; /* 0: it only asks for names */
+    char name[GPUD_RDMA_NAME_MAX + 1];
+};
+
+enum gpud_rdma_refusal_reason {
+    GPUD_RDMA_UNKNOWN_NAME = 1,
+    GPUD_RDMA_NAME_WANTED, /* there are several, and the request names none */
+    GPUD_RDMA_OTHER_VERSION,
+    GPUD_RDMA_MALFORMED,
+    GPUD_RDMA_BUSY,   /* the queue of requests is full */
+    GPUD_RDMA_UNABLE, /* out of memory, descriptors, or the card's resources */
+    GPUD_RDMA_NAMES,  /* the answer to a request for names */
+    GPUD_RDMA_MOVED,  /* the channel is at another port: see share.h */
+};
+
+struct gpud_rdma_refusal {
+    enum gpud_rdma_refusal_reason reason;
+    unsigned version;                    /* of the refusing end */
+    char names[GPUD_RDMA_NAMES_MAX + 1]; /* "cam1,cam2"; a comma at the end: and more */
+};
+
+/* Return how many bytes were written. */
+size_t gpud_rdma_write_request(const struct gpud_rdma_request *request,
+                               uint8_t bytes[GPUD_RDMA_REQUEST_MAX]);
+size_t gpud_rdma_write_reply(uint32_t receives, uint8_t bytes[GPUD_RDMA_REPLY_SIZE]);
+size_t gpud_rdma_write_refusal(const struct gpud_rdma_refusal *refusal,
+                               uint8_t bytes[GPUD_RDMA_REFUSAL_MAX]);
+
+/* Adds a name to a refusal, or the mark for further names. "" adds nothing. */
+void gpud_rdma_add_name(struct gpud_rdma_refusal *refusal, const char *name);
+
+/* Makes it one that sends the receiver to another port; and that port, 0 for any other refusal. */
+void gpud_rdma_refuse_moved(struct gpud_rdma_refusal *refusal, uint16_t port);
+uint16_t gpud_rdma_moved_to(const struct gpud_rdma_refusal *refusal);
+
+/* Read a peer's bytes. GPUD_UNSUPPORTED: another version. GPUD_PEER: they are malformed. */
+enum gpud_status gpud_rdma_read_request(const uint8_t *bytes, size_t size,
+                                        struct gpud_rdma_request *request,
+                                        struct gpud_error *error);
+enum gpud_status gpud_rdma_read_reply(const uint8_t *bytes, size_t size, uint32_t *receives,
+                                      struct gpud_error *error);
+enum gpud_status gpud_rdma_read_refusal(const uint8_t *bytes, size_t size,
+                                        struct gpud_rdma_refusal *refusal,
+                                        struct gpud_error *error);
+
+/* The refusal as a reason for the receiver; GPUD_CLOSED if a later attempt may succeed. */
+enum gpud_status gpud_rdma_explain_refusal(const struct gpud_rdma_refusal *refusal,
+                                           const struct gpud_rdma_place *place,
+                                           struct gpud_error *error);
+
+/* === state =================================================================================== */
+
+/* From looking up the name to the connection, for which rdma_cm itself would try for a minute; and
+ * again, until each end has proved that it has the key. 5 s; tests that share an emulated machine
+ * with others set a longer time before they begin. */
+extern int64_t gpud_rdma_handshake_deadline;
+
+#define RDMA_RESOLVE_MS 2000
+
+/* How long a request may go unanswered before a new one is sent: the kernel repeats a lost request
+ * only after 4.3 s. */
+#define RDMA_ASK_AGAIN (3 * GPUD_SEC / 2)
+
+/* How long messages sent before the end have to arrive. */
+#define RDMA_LINGER GPUD_SEC
+
+/* Messages queued until the connection is established. */
+#define RDMA_WAITING_MAX 4
+
+enum rdma_phase {
+    RDMA_LOOKING_UP, /* the host's name */
+    RDMA_ROUTING,    /* address, route, connection: rdma_cm's */
+    RDMA_PROVING,    /* each end proves that it has the key */
+    RDMA_OPEN,       /* for messages; final: `rdma` reports the end of an open connection */
+    RDMA_ENDED,      /* before it was open; `end` says why */
+};
+
+struct rdma_waiting {
+    uint8_t *bytes;
+    size_t size;
+};
+
+struct rdma_remote;
+
+struct rdma_channel {
+    struct gpud_channel base; /* first */
+    bool is_sender;           /* it was accepted */
+    struct gpud_rdma_place place;
+    char where[GPUD_ADDRESS_MAX]; /* of the other end, for people */
+    int event;                    /* makes the channel's descriptor readable */
+
+    struct gpud_lock lock; /* for the fields up to the next lock */
+    enum rdma_phase phase;
+    struct gpud_error end;
+    bool hung_up;
+    bool card_gone; /* the card was taken out of the system */
+    /* Before RDMA_OPEN: of the handshake; afterwards: of the next check that the peer lives. */
+    int64_t deadline;
+    int64_t ask_again; /* when to send a new request; INT64_MAX: never */
+    int timer;         /* expires at the earlier of the two */
+    struct gpud_rdma_lookup *lookup;
+    struct sockaddr_storage addresses[GPUD_RDMA_ADDRESSES_MAX];
+    size_t address_count, address_next;
+    struct rdma_event_channel *events;
+    struct rdma_cm_id *id;
+    uint32_t peer_receives, peer_queue_pair; /* from the request or the reply */
+    bool asks_names;                         /* the request is only for the names at the port */
+    bool asks_by_pair;                       /* and needs a queue pair for it */
+    bool has_moved;                          /* to another port, as it was told once */
+    struct gpud_rdma_refusal refusal;        /* the answer to it; reason 0: none yet */
+    struct rdma_waiting waiting[RDMA_WAITING_MAX];
+    uint32_t waiting_count;
+    bool has_key;
+    struct gpud_auth_key key;
+    struct gpud_auth auth;
+    struct rdma_channel *next_closing; /* see closing.c */
+    struct gpud_received received;     /* a receiver's, while it is open */
+    uint64_t last_posted;
+    int64_t linger;
+
+    /* Set under the lock. Constant from RDMA_PROVING on, then used without the lock. */
+    struct gpud_rdma *rdma;
+
+    /* See wake.c. */
+    struct gpud_lock arm_lock;
+    atomic_uint notices;    /* how often any thread took notices or messages from the card */
+    atomic_uint messages;   /* received so far */
+    atomic_uint sleepers;   /* threads that sleep on a record, see carrier.c */
+    atomic_uint behind;     /* records with ranges still to be written */
+    atomic_bool wants_kick; /* this side polls, and has had no KICK yet */
+    atomic_uint kick_after; /* `notices` when it began to poll */
+
+    struct gpud_lock records_lock; /* for the lists and their members */
+    struct rdma_remote *records, *retired;
+    uint64_t record_count; /* ever made */
+};
+
+/* === connect ================================================================================= */
+
+/* Begins to connect; *channel is not connected yet. */
+enum gpud_status gpud_rdma_channel_connect(struct rdma_channel *channel, struct gpud_error *error);
+
+/* Handles rdma_cm's pending events and the timer. */
+void gpud_rdma_drive_locked(struct rdma_channel *channel);
+
+/* RDMA_PROVING: handles an authentication message from the peer; false if there is none. Only for
+ * the thread that receives. */
+bool gpud_rdma_prove_locked(struct rdma_channel *channel);
+
+/* Before RDMA_OPEN: ends the channel for this reason. */
+void gpud_rdma_end_locked(struct rdma_channel *channel, const struct gpud_error *why);
+
+/* === ending ================================================================================== */
+
+/* Disconnects, if there is a connection. */
+void gpud_rdma_disconnect_locked(struct rdma_channel *channel, const char *why);
+
+/* Destroys the id and releases the queue pair. */
+void gpud_rdma_drop_id_locked(struct rdma_channel *channel);
+
+/* === events ================================================================================== */
+/* Events of rdma_cm: read without waiting, and acknowledged at once, because an id with an
+ * unacknowledged event cannot be destroyed. */
+
+struct gpud_rdma_event {
+    enum rdma_cm_event_type type;
+    int status; /* a negative errno, or a reason of rdma_cm's own */
+    struct rdma_cm_id *id;
+    uint32_t queue_pair; /* the peer's number */
+    uint8_t data[256];   /* the peer's private data */
+    size_t size;
+};
+
+/* Non-blocking; its descriptor is closed on exec. GPUD_NO_DEVICE, GPUD_NO_ACCESS: what this host
+ * lacks, and which command helps. */
+enum gpud_status gpud_rdma_open_events(struct rdma_event_channel **events,
+                                       struct gpud_error *error);
+
+/* false: none. */
+bool gpud_rdma_next_event(struct rdma_event_channel *events, struct gpud_rdma_event *event);
+
+/* Reports an rdma_cm call that failed with this errno: "cannot ACTION WHERE: …". where: the
+ * address. */
+enum gpud_status gpud_rdma_fail_call(struct gpud_error *error, int number, const char *action,
+                                     const char *where);
+
+/* === hint ==================================================================================== */
+/* What this host lacks for RDMA connections. */
+
+/* A kind's hint in wire/channel.c: a sentence with the command that helps, or "". */
+void gpud_rdma_hint(const char *place, char *hint, size_t size);
+
+/* === hub ===================================================================================== */
+/* Connection requests, by the address and port that they arrive at; see listen.h. */
+
+#define RDMA_QUEUE_MAX 64
+
+struct rdma_hub;
+
+/* A receiver's request to connect. */
+struct rdma_request {
+    struct rdma_cm_id *id;
+    uint32_t queue_pair;
+    struct gpud_rdma_request data;
+};
+
+/* A listener's part in its hub. */
+struct rdma_port {
+    struct rdma_port *next;
+    struct rdma_hub *hub;
+    const char *name;  /* of the channel */
+    const char *where; /* its address */
+    bool is_noted;     /* there may be a note of it, see share.h */
+    int event;         /* readable: the queue is not empty */
+    uint32_t first, count;
+    struct rdma_request queue[RDMA_QUEUE_MAX];
+};
+
+/* Joins the hub of that address, or creates it. The caller has set port->name and port->event, and
+ * keeps `where` until it leaves. GPUD_IO with EADDRINUSE: the port is taken, or the name by this
+ * process. */
+enum gpud_status gpud_rdma_join(struct rdma_port *port, const struct sockaddr_storage *address,
+                                const char *where, struct gpud_error *error);
+void gpud_rdma_leave(struct rdma_port *port);
+
+/* Notes for the process that has the port where this one listens. The caller has locked the name
+ * (local.h), and keeps it locked until it has left. */
+enum gpud_status gpud_rdma_announce(struct rdma_port *port, struct gpud_error *error);
+
+/* Whether another process has the port, or is found by this name at it. */
+bool gpud_rdma_is_shared(const struct rdma_port *port);
+
+/* The hub's descriptor, to poll together with the port's event. */
+int gpud_rdma_hub_fd(const struct rdma_port *port);
+
+/* Takes the next request for this port. The caller owns its id, whose events go to `events` from
+ * then on. Remaining requests keep the port's event readable. GPUD_AGAIN: none. */
+enum gpud_status gpud_rdma_take_request(struct rdma_port *port, struct rdma_event_channel *events,
+                                        struct rdma_request *request, struct gpud_error *error);
+
+/* Whether there is one; handles the hub's pending events first. GPUD_IO: no request can arrive
+ * until the network card is back. */
+enum gpud_status gpud_rdma_look_for_request(struct rdma_port *port, struct gpud_error *error);
+
+/* The id stays the caller's. */
+void gpud_rdma_reject(struct rdma_cm_id *id, enum gpud_rdma_refusal_reason reason);
+
+/* === lifetime ================================================================================ */
+
+/* Makes a channel with one reference and no id yet. */
+enum gpud_status gpud_rdma_channel_create(bool is_sender, const struct gpud_rdma_place *place,
+                                          struct rdma_channel **channel, struct gpud_error *error);
+
+/* Frees a channel without other users, with everything that it owns. */
+void gpud_rdma_channel_destroy(struct rdma_channel *channel);
+bool gpud_rdma_channel_watch(const struct rdma_channel *channel, int fd);
+
+/* === listen ================================================================================== */
+/* Listening: the operations of gpud_channel_ops. Listeners on one address and port share a hub.
+ *
+ *     gpud_listener cam1 ─┐
+ *     gpud_listener cam2 ─┴─ hub: one id of rdma_cm, one descriptor ◀── requests, with a name
+ *
+ * The first listener's thread to see a request takes it from the hub, and queues it for the
+ * listener that it names. */
+
+enum gpud_status gpud_rdma_listen(const struct gpud_address *address,
+                                  const struct gpud_access_rule *access,
+                                  struct gpud_listener **listener, struct gpud_error *error);
+void gpud_rdma_unlisten(struct gpud_listener *listener);
+void gpud_rdma_tell(struct gpud_listener *listener);
+enum gpud_status gpud_rdma_accept(struct gpud_listener *listener, struct gpud_channel **channel,
+                                  struct gpud_peer *peer, struct gpud_error *error);
+
+/* === local =================================================================================== */
+/* Lets this user's processes on this host query a channel that is sent over a network, without its
+ * key: a socket beside those of bare names answers queries (gpudirect-info --channels) and accepts
+ * no receiver.
+ *
+ *     .rdma!10.0.0.1:7174!cam1         for rdma://10.0.0.1:7174/cam1
+ *     .rdma!10.0.0.1:7174!cam1.lock    its lock, which names its process */
+
+/* Listens for queries about an address: "rdma://10.0.0.1:7174/cam1". */
+enum gpud_status gpud_rdma_local_open(struct gpud_socket_listener *local, const char *place,
+                                      struct gpud_error *error);
+
+/* As accept of gpud_channel_ops. */
+enum gpud_status gpud_rdma_local_accept(struct gpud_socket_listener *local,
+                                        struct gpud_channel **channel, struct gpud_peer *peer,
+                                        struct gpud_error *error);
+
+/* As tell of gpud_channel_ops. */
+void gpud_rdma_local_tell(const struct gpud_socket_listener *local);
+
+/* The same for the process that sends the channel. */
+void gpud_rdma_local_find_name(const char *place, char *text, size_t size);
+
+/* === names =================================================================================== */
+/* Asks another host for the names of the channels at one of its ports. It takes no key, as a
+ * refusal lists them, too. */
+
+/* port: "rdma://10.0.0.2:7174/". The caller frees *found; *omitted: more than GPUD_CHANNELS_MAX.
+ * GPUD_CLOSED: nothing listens there, or its answer did not arrive by the deadline. */
+enum gpud_status gpud_rdma_list_names(const char *port, int64_t deadline,
+                                      struct gpud_address **found, size_t *count, size_t *omitted,
+                                      struct gpud_error *error);
+
+/* === near ==================================================================================== */
+/* Which addresses are this host's own, and which of its cards leads to others. */
+
+/* A kind's find_card in wire/channel.c: the card's PCI address, or "". Sends nothing, and looks up
+ * no names. */
+void gpud_rdma_find_card(const char *place, char *pci, size_t size);
+
+/* Whether an interface of this host, or of this container, has the address. */
+bool gpud_rdma_is_own(const struct sockaddr_storage *address);
+
+/* === remote ================================================================================== */
+/* A link's record: this side's ring page, the location of the other side's page and ring, and the
+ * regions registered for them. */
+
+struct rdma_source {
+    struct gpud_memory *memory; /* the region keeps it */
+    struct gpud_rdma_region *region;
+};
+
+struct rdma_remote {
+    struct gpud_remote base; /* first */
+    struct rdma_channel *channel;
+    struct gpud_rdma *rdma;
+    bool is_sender;
+    uint64_t number; /* of the channel's records */
+
+    /* Under the channel's records_lock; a record is in one of the channel's lists. */
+    struct rdma_remote *next;
+    bool was_attached; /* the other side's page is known */
+
+    /* The page, followed by the published copy of our half. */
+    char *pages;
+    struct gpud_rdma_region *theirs;    /* the page's half that the other side writes */
+    struct gpud_rdma_region *published; /* the copy */
+
+    /* Large metas: this side's memory and, at the sender, where they are written to. */
+    void *metas;
+    uint64_t metas_size, metas_address;
+    uint32_t metas_key;
+    struct gpud_rdma_region *metas_region;
+
+    struct gpud_lock lock; /* for publishing */
+    bool attached, detached;
+    uint64_t remote_address; /* of our half in the other side's page */
+    uint32_t remote_key;
+    bool is_behind; /* parts from `next_part` on are still to be written */
+    uint32_t next_part;
+    bool owes_notice;
+
+    atomic_bool asleep;
+    int event; /* wakes it */
+
+    /* The receiver's ring; `exposed`: the receiver's registrations of it. */
+    uint32_t entries, slots_per_memory, memories;
+    uint64_t slot_size, frame_size;
+    struct gpud_handle ring[GPUD_RING_MEMORIES_MAX];
+    struct gpud_rdma_region *exposed[GPUD_RING_MEMORIES_MAX];
+
+    /* The sender's own memories. */
+    struct rdma_source *sources;
+    uint32_t source_count;
+};
+
+extern const struct gpud_page_carrier gpud_rdma_carrier;
+
+extern const struct gpud_remote_ops gpud_rdma_remote_ops;
+
+static inline size_t rdma_own_size(const struct rdma_remote *remote)
+{
+    return remote->is_sender ? sizeof(struct gpud_sender_half) : sizeof(struct gpud_receiver_half);
+}
+
+static inline char *rdma_own_half(const struct rdma_remote *remote)
+{
+    struct gpud_page *page = remote->base.page;
+    return remote->is_sender ? (char *)&page->sender : (char *)&page->receiver;
+}
+
+static inline char *rdma_published_half(const struct rdma_remote *remote)
+{
+    return remote->pages + sizeof(struct gpud_page);
+}
+
+/* === publish ================================================================================= */
+
+/* Writes the ranges for which the queue had no room. True: nothing is left. */
+bool gpud_rdma_catch_up_record(struct rdma_remote *remote);
+
+/* Detaches the record: nothing is published any more. */
+void gpud_rdma_stop_publishing(struct rdma_remote *remote);
+
+/* === records ================================================================================= */
+/* All records of a channel. */
+
+/* Frees destroyed records that the peer is known not to write any more; or all, after the end. */
+void gpud_rdma_collect_records(struct rdma_channel *channel, bool all);
+
+/* === verbs =================================================================================== */
+
+extern const struct gpud_verbs_ops gpud_rdma_verbs;
+
+/* === wake ==================================================================================== */
+
+/* Takes the card's completions and wakes the threads that wait for them. */
+void gpud_rdma_look_around(struct rdma_channel *channel);
+void gpud_rdma_arm_to_receive(struct rdma_channel *channel);
+bool gpud_rdma_take_kick(struct rdma_channel *channel);
+
+#endif
