@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* Registers the plugin's elements and its device provider. */
-#include "base/context.h"
-#include "deviceprovider.h"
+#include "base/plugin.h"
+#include "provider.h"
 #include "programme/programme.h"
 #include "sink/sink.h"
 #include "src/src.h"

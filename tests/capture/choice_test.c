@@ -4,13 +4,11 @@
 /* What gpudirectsrc takes of a card when it is asked for nothing, what it says when it is asked for
  * what the card has not or its driver fails, and how often it asks the driver for its list: by caps
  * alone, and on a card of the test's own. */
-#include "src/capturecaps.h"
-#include "src/capturechoice.h"
+#include "src/src.h"
 
 #include "base/base.h"
 #include "capture/capture.h"
-#include "base/context.h"
-#include "src/src.h"
+#include "base/plugin.h"
 #include "support/check.h"
 #include "support/fake_driver.h"
 

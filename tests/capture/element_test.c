@@ -6,7 +6,7 @@
  * the former where the elements downstream ask for its memory first, and else on the host. */
 #include "base/base.h"
 #include "capture/capture.h"
-#include "base/context.h"
+#include "base/plugin.h"
 #include "src/src.h"
 #include "support/check.h"
 #include "support/fake_driver.h"

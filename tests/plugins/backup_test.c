@@ -3,7 +3,7 @@
 
 /* A source with a main and a backup sender: each instant once, whatever ends one of them. */
 #include "ends.h"
-#include "src/pairtime.h"
+#include "src/src.h"
 
 #include <signal.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 /* The names of clocks: two with the same name show the same time, so clocks that could differ have
  * different names, or none. GStreamer's own network clocks are tested. */
 #include "support/check.h"
-#include "wire/clock.h"
+#include "wire/codec.h"
 
 #include <gst/net/net.h>
 

@@ -5,7 +5,7 @@
  * element; out of the source, as slots and as copies. Other elements get plain memory. No
  * picture is read before its writer has finished, and no slot is given back before its readers
  * have. The kernel is the test's own, fences included. */
-#include "base/context.h"
+#include "base/plugin.h"
 #include "ends.h"
 #include "lendcard.h"
 #include "sink/sink.h"

@@ -6,9 +6,7 @@
  * visibly change, and the ring does not fill up; whether frames are taken as they arrive, or by a
  * thread that its sink blocks until each is due. */
 #include "support/check.h"
-#include "wire/arrivals.h"
-#include "wire/timeline.h"
-#include "wire/timing.h"
+#include "wire/codec.h"
 
 #define PERIOD (20 * (gint64)GST_MSECOND)
 #define MINUTE_FRAMES 3000

@@ -4,7 +4,7 @@
 #include "fakecard.h"
 
 #include "capture/internal.h"
-#include "base/context.h"
+#include "base/plugin.h"
 #include "sink/sink.h"
 #include "src/src.h"
 #include "support/peer.h"

@@ -3,7 +3,7 @@
 
 /* Caps whose buffers are single fields: interlace-mode=alternate. */
 #include "ends.h"
-#include "wire/caps.h"
+#include "wire/codec.h"
 
 #define FIELDS(format, height)                                                 \
     "video/x-raw(format:Interlaced),format=" format ",width=64,height=" height \

@@ -6,11 +6,10 @@
  * without waiting for that when a stream's sender says that it has opened another address, and
  * never more than once a second, however often it says so. What the host has is made up, and so is
  * the time: it passes by what the finder would have waited. */
-#include "base/channels.h"
-#include "base/devicewatch.h"
-#include "programme/finder.h"
+#include "base/plugin.h"
+#include "programme/programme.h"
 #include "support/check.h"
-#include "wire/event.h"
+#include "wire/codec.h"
 
 #define ADDRESS "rdma://192.0.2.1:7174/cam"
 #define LONGEST 8000                      /* ms, from one search to the next */

@@ -5,7 +5,7 @@
  * element behind a tee that maps the slot which is being sent, and threads that read the sink's
  * statistics. The core's calls are held here, as a receiver that gives no credit, a device that is
  * busy or another thread's work would hold them. */
-#include "base/context.h"
+#include "base/plugin.h"
 #include "ends.h"
 #include "sink/sink.h"
 #include "src/src.h"

@@ -7,7 +7,7 @@
 #include "hostile.h"
 
 #include "base/base.h"
-#include "wire/event.h"
+#include "wire/codec.h"
 #include "wire/unix/unix.h"
 
 #include <inttypes.h>
@@ -269,7 +269,7 @@ static const uint64_t odd_times[] = {
     UINT64_MAX,
 };
 
-/* A head as wire/timing.c has it: without the clock, or with it and this base time. */
+/* A head as wire/times.c has it: without the clock, or with it and this base time. */
 static size_t write_head(gboolean monotonic, uint64_t base_time, struct pack *pack)
 {
     struct wire_head head = {.monotonic = monotonic, .base_time = base_time};

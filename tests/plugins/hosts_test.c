@@ -4,7 +4,7 @@
 /* The elements on two hosts, which tests/support/copies.h simulates with two processes: pictures
  * keep their times if both pipelines follow one clock, and only then is a latency reported, also to
  * the sender; otherwise running times continue, and the stats show that the rest is unknown. */
-#include "base/context.h"
+#include "base/plugin.h"
 #include "sink/sink.h"
 #include "src/src.h"
 #include "support/check.h"

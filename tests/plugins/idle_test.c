@@ -4,7 +4,7 @@
 /* gpudirectsrc between frames: it sleeps until something is due, and requests wake it meanwhile.
  * The sender is the core's, in its own context; what it writes is sent as by a network card, see
  * tests/support/copies.h. */
-#include "base/context.h"
+#include "base/plugin.h"
 #include "src/src.h"
 #include "support/check.h"
 #include "support/copies.h"

@@ -3,7 +3,7 @@
 
 /* Which instant a group of sources passes on: every combination of up to three sources, and sources
  * that are late, stop and come back, over time. */
-#include "src/instant.h"
+#include "src/src.h"
 #include "support/check.h"
 
 #define PARTS 3

@@ -4,7 +4,7 @@
 /* The evaluation of the pictures' lateness: it follows a machine that gets busy, recovers when that
  * is over, and changes rarely, and never by little. Time is simulated. */
 #include "support/check.h"
-#include "wire/lateness.h"
+#include "wire/codec.h"
 
 #define MS GST_MSECOND
 #define GUESS (25 * MS)

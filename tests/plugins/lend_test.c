@@ -4,7 +4,7 @@
 /* A driver upstream that writes pictures into dma-bufs which it is given: into slots of the ring,
  * without a copy, where the kernel makes dma-bufs of them; else into others, with one. Card and
  * kernel are the test's own. */
-#include "base/context.h"
+#include "base/plugin.h"
 #include "ends.h"
 #include "lendcard.h"
 #include "sink/sink.h"

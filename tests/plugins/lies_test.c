@@ -4,9 +4,7 @@
 /* Hostile data beside the pictures: random bytes, and texts, names and caps that are meant to do
  * harm. */
 #include "ends.h"
-#include "wire/caps.h"
-#include "wire/event.h"
-#include "wire/meta.h"
+#include "wire/codec.h"
 #include "wire_fuzz.h"
 
 #include <gst/video/video-sei.h>

@@ -4,7 +4,7 @@
 /* Metas that are well formed but harmful: values that abort GStreamer's own arithmetic, or that
  * lose the data beside them. Accepted metas are used as elements do (wire_use.c). */
 #include "ends.h"
-#include "wire/meta.h"
+#include "wire/codec.h"
 #include "wire_fuzz.h"
 
 #include <gst/video/video.h>

@@ -4,7 +4,7 @@
 /* Metas that are not transmitted, and those that not every GStreamer has: ancillary data, and types
  * with a serializer of their own. */
 #include "ends.h"
-#include "wire/meta.h"
+#include "wire/codec.h"
 
 #include <gst/video/gstvideometa.h>
 #include <string.h>

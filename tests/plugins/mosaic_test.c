@@ -4,7 +4,7 @@
 /* Sensors' mosaics (video/x-bayer), which are no video formats of GStreamer's: their layouts, their
  * caps as bytes, and pictures of them through a link. */
 #include "ends.h"
-#include "wire/caps.h"
+#include "wire/codec.h"
 
 TEST(test_every_mosaic)
 {

@@ -4,7 +4,7 @@
 /* New names from senders, which GLib keeps forever: one sender cannot exhaust another's account. */
 #include "hostile.h"
 
-#include "wire/event.h"
+#include "wire/codec.h"
 
 #include <string.h>
 

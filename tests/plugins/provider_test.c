@@ -4,9 +4,8 @@
 /* Capture cards in a device monitor, on a simulated machine: their properties, how they appear and
  * disappear, and that each is listed once if the user wants that. The core's list of cards and the
  * folder of nodes are made here; the kernel's events are real. */
-#include "base/context.h"
-#include "device.h"
-#include "deviceprovider.h"
+#include "base/plugin.h"
+#include "provider.h"
 #include "ends.h"
 #include "src/src.h"
 

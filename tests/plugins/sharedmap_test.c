@@ -3,7 +3,7 @@
 
 /* Which streams share one conversion of times, and one delay: those of one run of one process. */
 #include "support/check.h"
-#include "wire/sharedmap.h"
+#include "wire/codec.h"
 
 #define RUN 7
 

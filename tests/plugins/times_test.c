@@ -4,8 +4,7 @@
 /* Calculations with a peer's times: nothing overflows, and results are valid times. Runs under the
  * sanitizers, which detect what a result does not show. */
 #include "support/check.h"
-#include "wire/event.h"
-#include "wire/timeline.h"
+#include "wire/codec.h"
 
 #include <string.h>
 

@@ -3,12 +3,9 @@
 
 /* The list of vendors of GPUs: each entry is whole, none is taken for another, and caps and numbers
  * go by the list alone. Needs no GPU and no driver. */
-#include "base/context.h"
+#include "base/plugin.h"
 #include "ends.h"
-#include "memory/gpu.h"
-#include "memory/sender.h"
 #include "memory/memory.h"
-#include "memory/slot.h"
 
 #include <gpudirect/device.h>
 #include <string.h>

@@ -6,8 +6,7 @@
  * is tests/fuzz/wire_seeds'; tests/fuzz/run searches for more. */
 #include "wire_fuzz.h"
 
-#include "wire/caps.h"
-#include "wire/meta.h"
+#include "wire/codec.h"
 
 #include <stdlib.h>
 #include <string.h>

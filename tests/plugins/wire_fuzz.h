@@ -6,7 +6,7 @@
 #ifndef GPUD_TESTS_PLUGINS_WIRE_FUZZ_H
 #define GPUD_TESTS_PLUGINS_WIRE_FUZZ_H
 
-#include "wire/event.h"
+#include "wire/codec.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 

@@ -3,9 +3,7 @@
 
 /* What travels beside the pictures: metas and caps as bytes, there and back. */
 #include "ends.h"
-#include "wire/caps.h"
-#include "wire/event.h"
-#include "wire/meta.h"
+#include "wire/codec.h"
 
 #include <gst/audio/audio.h>
 #include <gst/video/gstvideoaffinetransformationmeta.h>

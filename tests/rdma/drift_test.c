@@ -18,7 +18,7 @@
 #define APART (GST_SECOND / 5) /* two blocks of sound, for a picture to find its own */
 #define MOST (gint64) GST_MSECOND
 /* While the source finds out how late the frames are, 10 s, it places those that come after at
- * once, where the first ones were later by more than 20 ms (wire/drift.h): on an emulated machine
+ * once, where the first ones were later by more than 20 ms (wire/codec.h): on an emulated machine
  * they are, and such a step may fall between a picture and its sound. */
 #define SETTLING (15 * GST_SECOND)
 /* Frames that come later by more than the least late ones were not sent, or received, in real time:

@@ -1,12 +1,29 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
+/* The one context of this process, its errors as messages, and the channels and cards that it sees
+ * come and go. */
+#include "base/plugin.h"
+
+#include "wire/codec.h"
+
+#include <errno.h>
+#include <gpudirect/channel.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/inotify.h>
+#include <sys/pidfd.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+/* === context ================================================================================= */
 /* One gpud_context for the whole process: devices are opened once however many elements use them,
  * and frames that outlive their element stay valid. It lives until the process ends, because
  * a plugin is not notified when the last buffer that points into it is gone. */
-#include "base/context.h"
 
 GST_DEBUG_CATEGORY(gpud_gst_debug);
+
 GST_DEBUG_CATEGORY_STATIC(gpud_gst_core_debug);
 
 static void log_core(void *user, enum gpud_log_level level, const char *area, const char *text)
@@ -55,4 +72,371 @@ struct gpud_context *gpud_gst_context_get(struct gpud_error *error)
     }
     g_mutex_unlock(&lock);
     return shared;
+}
+
+/* === errors ================================================================================== */
+/* The core's errors as the messages that a GStreamer application expects on the bus. */
+
+static gint code_of_errno(long number, enum gpud_gst_activity activity)
+{
+    static const gint by_activity[] = {
+        [GPUD_GST_OPEN_SOURCE] = GST_RESOURCE_ERROR_OPEN_READ,
+        [GPUD_GST_OPEN_SINK] = GST_RESOURCE_ERROR_OPEN_WRITE,
+        [GPUD_GST_READ] = GST_RESOURCE_ERROR_READ,
+        [GPUD_GST_WRITE] = GST_RESOURCE_ERROR_WRITE,
+    };
+
+    switch (number) {
+    case EADDRINUSE:
+    case EBUSY:
+        return GST_RESOURCE_ERROR_BUSY;
+    case EACCES:
+    case EPERM:
+        return GST_RESOURCE_ERROR_NOT_AUTHORIZED;
+    case ENOMEM:
+    case ENOSPC:
+        return GST_RESOURCE_ERROR_NO_SPACE_LEFT;
+    case ENODEV:
+    case ENXIO:
+        return GST_RESOURCE_ERROR_NOT_FOUND;
+    default:
+        return by_activity[activity];
+    }
+}
+
+/* The GStreamer domain and code of an error. */
+static void gst_error_classify(const struct gpud_error *error, enum gpud_gst_activity activity,
+                               GQuark *domain, gint *code)
+{
+    gboolean from_system =
+        !error->origin || strcmp(error->origin, "errno") == 0 || strcmp(error->origin, "v4l2") == 0;
+
+    *domain = GST_RESOURCE_ERROR;
+    switch (error->status) {
+    case GPUD_INVALID:
+    case GPUD_UNSUPPORTED:
+        *code = GST_RESOURCE_ERROR_SETTINGS;
+        break;
+    case GPUD_NO_DEVICE:
+        *code = GST_RESOURCE_ERROR_NOT_FOUND;
+        break;
+    case GPUD_NO_MEMORY:
+        *code = GST_RESOURCE_ERROR_NO_SPACE_LEFT;
+        break;
+    case GPUD_NO_ACCESS:
+        *code = GST_RESOURCE_ERROR_NOT_AUTHORIZED;
+        break;
+    default:
+        if (from_system) {
+            *code = code_of_errno(error->native, activity);
+        } else {
+            *domain = GST_LIBRARY_ERROR;
+            *code = GST_LIBRARY_ERROR_FAILED;
+        }
+    }
+}
+
+static void post(GstElement *element, GstMessageType type, enum gpud_gst_activity activity,
+                 const struct gpud_error *error, const char *what)
+{
+    GQuark domain;
+    gint code;
+
+    gst_error_classify(error, activity, &domain, &code);
+    char *text = g_strdup_printf("%s: %s.", what, error->reason);
+    char *detail = g_strdup_printf("status %s, %s %ld", gpud_status_string(error->status),
+                                   error->origin ? error->origin : "native code", error->native);
+    gst_element_message_full(element, type, domain, code, text, detail, __FILE__, GST_FUNCTION,
+                             __LINE__);
+}
+
+void gpud_gst_error_post(GstElement *element, enum gpud_gst_activity activity,
+                         const struct gpud_error *error, const char *what)
+{
+    post(element, GST_MESSAGE_ERROR, activity, error, what);
+}
+
+void gpud_gst_error_warn(GstElement *element, enum gpud_gst_activity activity,
+                         const struct gpud_error *error, const char *what)
+{
+    post(element, GST_MESSAGE_WARNING, activity, error, what);
+}
+
+/* === channels ================================================================================ */
+/* The channels of running senders, with their caps. */
+
+static void channel_free(gpointer data)
+{
+    struct channel *channel = data;
+
+    g_free(channel->address);
+    g_free(channel->program);
+    gst_clear_caps(&channel->caps);
+    g_free(channel);
+}
+
+static GstCaps *caps_of(const struct gpud_channel_info *info)
+{
+    GstVideoInfo video;
+    gchar *reason = NULL;
+
+    if (!info->answered || !info->configured)
+        return NULL;
+    GstCaps *caps = media_to_caps(&info->media, NULL, &video, &reason);
+    if (!caps)
+        GST_CAT_DEBUG(gpud_gst_debug, "%s: %s", info->address, reason);
+    g_free(reason);
+    return caps;
+}
+
+static struct channel *channel_new(const struct gpud_channel_info *info)
+{
+    struct channel *channel = g_new0(struct channel, 1);
+
+    channel->address = g_strdup(info->address);
+    channel->program = info->program[0] ? g_strdup(info->program) : NULL;
+    channel->pid = info->pid;
+    channel->answered = info->answered;
+    channel->ended = info->answered && info->ended;
+    channel->caps = caps_of(info);
+    if (!info->answered)
+        GST_CAT_DEBUG(gpud_gst_debug, "%s: %s", info->address, info->reason);
+    return channel;
+}
+
+GPtrArray *channels_ask(const gchar *folder, gint64 timeout, gchar **directory)
+{
+    GPtrArray *list = g_ptr_array_new_with_free_func(channel_free);
+    struct gpud_channel_list *channels;
+    uint32_t count;
+    struct gpud_channel_search_info search = GPUD_INFO_INIT(search);
+    struct gpud_error error;
+
+    if (directory)
+        *directory = NULL;
+    if (gpud_channel_list_create(folder, timeout, &channels, &count, &search, &error) != GPUD_OK) {
+        GST_CAT_DEBUG(gpud_gst_debug, "no channels: %s", error.reason);
+        return list;
+    }
+    if (directory)
+        *directory = g_strdup(search.directory);
+    for (uint32_t i = 0; i < count; i++) {
+        struct gpud_channel_info info = GPUD_INFO_INIT(info);
+        if (gpud_channel_list_get_info(channels, i, &info, &error) == GPUD_OK && !info.receiver_pid)
+            g_ptr_array_add(list, channel_new(&info));
+    }
+    if (search.omitted > 0)
+        GST_CAT_WARNING(gpud_gst_debug, "%s", search.note);
+    gpud_channel_list_destroy(&channels);
+    return list;
+}
+
+/* === devicewatch ============================================================================= */
+/* Watches capture cards, channels and targets by events of /dev and of the channels' directory
+ * (inotify), and by the ends of processes (pidfd). Simultaneous events are reported together: a
+ * card's node is created, and gets its owner and its mode, by separate events. */
+
+#define NODES "/dev"
+#define NODE_EVENTS (IN_CREATE | IN_DELETE | IN_ATTRIB | IN_MOVED_FROM | IN_MOVED_TO | IN_ONLYDIR)
+#define CHANNEL_EVENTS (NODE_EVENTS | IN_DELETE_SELF | IN_MOVE_SELF)
+#define PARENT_EVENTS (IN_CREATE | IN_MOVED_TO | IN_ONLYDIR)
+
+struct device_watch {
+    int inotify, wake;
+    int nodes;         /* of inotify's watches; -1: none */
+    int channels;      /* the directory; -1: it is not there yet, and */
+    int parent;        /* of it is watched */
+    gchar *directory;  /* NULL: none */
+    GArray *processes; /* descriptors */
+};
+
+/* --- the directory of channels ------------------------------------------------------------ */
+
+static gboolean watch_directory(struct device_watch *watch)
+{
+    watch->channels = inotify_add_watch(watch->inotify, watch->directory, CHANNEL_EVENTS);
+    return watch->channels >= 0;
+}
+
+/* The first sender creates the directory. */
+static void follow_directory(struct device_watch *watch)
+{
+    if (!watch->directory || watch_directory(watch))
+        return;
+    gchar *parent = g_path_get_dirname(watch->directory);
+    watch->parent = inotify_add_watch(watch->inotify, parent, PARENT_EVENTS);
+    g_free(parent);
+    /* It may have been created meanwhile. */
+    if (watch->parent >= 0 && watch_directory(watch)) {
+        inotify_rm_watch(watch->inotify, watch->parent);
+        watch->parent = -1;
+    }
+    if (watch->parent < 0 && watch->channels < 0)
+        GST_CAT_WARNING(gpud_gst_debug,
+                        "changes of channels are not noticed: %s: %s (is "
+                        "fs.inotify.max_user_watches too small?)",
+                        watch->directory, g_strerror(errno));
+}
+
+static guint parent_event(struct device_watch *watch, const struct inotify_event *event)
+{
+    gchar *name = g_path_get_basename(watch->directory);
+    gboolean ours = event->len && g_str_equal(event->name, name);
+
+    g_free(name);
+    if (!ours || !watch_directory(watch))
+        return 0;
+    inotify_rm_watch(watch->inotify, watch->parent);
+    watch->parent = -1;
+    return DEVICE_CHANGE_CHANNELS;
+}
+
+static guint channel_event(struct device_watch *watch, const struct inotify_event *event)
+{
+    if (event->mask & (IN_DELETE_SELF | IN_MOVE_SELF | IN_IGNORED)) {
+        if (event->mask & IN_MOVE_SELF)
+            inotify_rm_watch(watch->inotify, watch->channels);
+        watch->channels = -1;
+        follow_directory(watch);
+        return DEVICE_CHANGE_CHANNELS;
+    }
+    /* Ignores lock files and unfinished files beside the channels. */
+    if (event->len && g_str_has_suffix(event->name, ".lock"))
+        return 0;
+    return DEVICE_CHANGE_CHANNELS;
+}
+
+/* --- nodes -------------------------------------------------------------------------------- */
+
+static gboolean is_video_node(const gchar *name)
+{
+    return g_str_has_prefix(name, "video") && name[5] &&
+           strspn(name + 5, "0123456789") == strlen(name + 5);
+}
+
+static guint node_event(const struct inotify_event *event, GPtrArray *gone)
+{
+    if (!event->len || !is_video_node(event->name))
+        return 0;
+    if (event->mask & (IN_DELETE | IN_MOVED_FROM))
+        g_ptr_array_add(gone, g_strdup(event->name));
+    return DEVICE_CHANGE_CARDS;
+}
+
+/* --- all ---------------------------------------------------------------------------------- */
+
+static guint read_events(struct device_watch *watch, GPtrArray *gone)
+{
+    _Alignas(struct inotify_event) gchar buffer[8192];
+    guint changes = 0;
+    gssize length;
+
+    while ((length = read(watch->inotify, buffer, sizeof(buffer))) > 0) {
+        gssize size;
+        for (gssize at = 0; at < length; at += size) {
+            const struct inotify_event *event = (const void *)(buffer + at);
+            size = (gssize)sizeof(*event) + (gssize)event->len;
+            if (event->mask & IN_Q_OVERFLOW) /* events were lost */
+                changes |= DEVICE_CHANGE_CARDS | DEVICE_CHANGE_CHANNELS;
+            else if (event->wd == watch->nodes)
+                changes |= node_event(event, gone);
+            else if (event->wd == watch->channels)
+                changes |= channel_event(watch, event);
+            else if (event->wd == watch->parent)
+                changes |= parent_event(watch, event);
+        }
+    }
+    return changes;
+}
+
+guint device_watch_wait(struct device_watch *watch, gint timeout, GPtrArray *gone)
+{
+    guint count = 2 + watch->processes->len, changes = 0;
+    struct pollfd *fds = g_new0(struct pollfd, count);
+
+    fds[0] = (struct pollfd){.fd = watch->wake, .events = POLLIN};
+    fds[1] = (struct pollfd){.fd = watch->inotify, .events = POLLIN};
+    for (guint i = 2; i < count; i++)
+        fds[i] =
+            (struct pollfd){.fd = g_array_index(watch->processes, gint, i - 2), .events = POLLIN};
+    if (poll(fds, count, timeout) > 0) {
+        eventfd_t times;
+        if (fds[0].revents && eventfd_read(watch->wake, &times) == 0)
+            changes |= DEVICE_CHANGE_WOKEN;
+        changes |= fds[1].revents ? read_events(watch, gone) : 0;
+        for (guint i = 2; i < count; i++)
+            changes |= fds[i].revents ? DEVICE_CHANGE_CHANNELS : 0;
+    }
+    g_free(fds);
+    return changes;
+}
+
+static void close_descriptor(gpointer fd)
+{
+    close(*(gint *)fd);
+}
+
+gboolean device_watch_processes(struct device_watch *watch, const GArray *pids)
+{
+    gboolean all = TRUE;
+
+    g_array_set_size(watch->processes, 0);
+    for (guint i = 0; i < pids->len; i++) {
+        struct pollfd process = {.fd = pidfd_open(g_array_index(pids, pid_t, i), 0),
+                                 .events = POLLIN};
+        if (process.fd >= 0 && poll(&process, 1, 0) == 0) {
+            g_array_append_val(watch->processes, process.fd);
+            continue;
+        }
+        /* It has ended already, and its address belongs to another process. */
+        all = FALSE;
+        if (process.fd >= 0)
+            close(process.fd);
+    }
+    return all;
+}
+
+void device_watch_wake(struct device_watch *watch)
+{
+    eventfd_write(watch->wake, 1);
+}
+
+struct device_watch *device_watch_new(const gchar *directory, gboolean cards)
+{
+    struct device_watch *watch = g_new0(struct device_watch, 1);
+
+    watch->nodes = watch->channels = watch->parent = -1;
+    watch->directory = g_strdup(directory);
+    watch->processes = g_array_new(FALSE, FALSE, sizeof(gint));
+    g_array_set_clear_func(watch->processes, close_descriptor);
+    watch->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    watch->inotify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+    if (watch->wake < 0 || watch->inotify < 0) {
+        GST_CAT_WARNING(gpud_gst_debug,
+                        "changes of devices are not noticed: %s (fs.inotify."
+                        "max_user_instances may be too small)",
+                        g_strerror(errno));
+        device_watch_free(watch);
+        return NULL;
+    }
+    if (cards)
+        watch->nodes = inotify_add_watch(watch->inotify, NODES, NODE_EVENTS);
+    if (cards && watch->nodes < 0)
+        GST_CAT_WARNING(gpud_gst_debug,
+                        "changes of capture cards are not noticed: %s: %s (is "
+                        "fs.inotify.max_user_watches too small?)",
+                        NODES, g_strerror(errno));
+    follow_directory(watch);
+    return watch;
+}
+
+void device_watch_free(struct device_watch *watch)
+{
+    if (watch->wake >= 0)
+        close(watch->wake);
+    if (watch->inotify >= 0)
+        close(watch->inotify);
+    g_array_unref(watch->processes);
+    g_free(watch->directory);
+    g_free(watch);
 }

@@ -3,7 +3,7 @@
 
 /* A URI holds the address and properties. It is parsed completely before anything is set, and
  * composed of the current settings. */
-#include "base/uri.h"
+#include "base/plugin.h"
 
 #include <string.h>
 

@@ -1,16 +1,118 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
+/* What all elements have. */
+#ifndef GPUD_ELEMENT_ENDPOINT_H
+#define GPUD_ELEMENT_ENDPOINT_H
+
+#include "base/plugin.h"
+#include "memory/memory.h"
+#include "wire/codec.h"
+#include <gpudirect/sender.h>
+#include <gst/gst.h>
+#include <gst/video/video.h>
+
+/* === settings ================================================================================ */
+/* The properties that both elements have. */
+
+/* The first property ids; an element's own begin with SETTING_COUNT. */
+enum {
+    SETTING_ADDRESS = 1,
+    SETTING_DEVICE,
+    SETTING_SLOTS,
+    SETTING_SLOW_RECEIVER,
+    SETTING_REQUIRE_DIRECT,
+    SETTING_ACCESS,
+    SETTING_PSK_FILE,
+    SETTING_ALLOW_UNAUTHENTICATED,
+    SETTING_COMMON_CLOCK,
+    SETTING_TRUST_URI,
+    SETTING_COUNT,
+};
+
+/* A sink without a queue delays pictures by 20 ms: 5 of them at 240 a second. One more absorbs
+ * their jitter. */
+#define SLOTS_DEFAULT 6
+
+/* Each element has two: the values of its properties, under its object lock, and a copy taken at
+ * start, which is constant until stop and therefore read without a lock. */
+struct settings {
+    gchar *address, *device, *access, *psk_file, *common_clock;
+    guint slots;
+    gboolean slots_set; /* by the application; else the default of sound and data is another one */
+    enum gpud_slow_receiver slow_receiver;
+    gboolean require_direct;
+    gboolean allow_unauthenticated; /* the end that listens */
+    gboolean trust_uri;
+};
+
+/* The properties' descriptions, which differ between the two ends. */
+struct setting_texts {
+    const gchar *address, *device, *slots, *slow_receiver, *require_direct, *access, *psk_file;
+    const gchar *allow_unauthenticated; /* NULL: the element has no such property */
+    GParamFlags slow_receiver_when;     /* GST_PARAM_MUTABLE_… */
+    const gchar *active_path, *stats;   /* of the reports, see endpoint.h */
+    const gchar *pad;                   /* its name and direction */
+    GstPadDirection direction;
+};
+
+void settings_init(struct settings *settings);
+void settings_clear(struct settings *settings);
+void settings_copy(struct settings *to, const struct settings *from);
+void settings_install(GObjectClass *klass, const struct setting_texts *texts);
+
+/* Whether an element can start with these. FALSE: an error was posted. */
+gboolean settings_check(GstElement *element, const struct settings *settings);
+
+/* Whether a property may change now; started: the element runs, or is about to. If not, call
+ * settings_refuse() outside the object lock, which warns the application. */
+gboolean settings_may_set(const GParamSpec *pspec, gboolean started);
+void settings_refuse(GstElement *element, const GParamSpec *pspec);
+
+/* FALSE: another property's id. */
+gboolean settings_get(const struct settings *settings, guint id, GValue *value);
+gboolean settings_set(struct settings *settings, guint id, const GValue *value);
+
+/* === devicechoice ============================================================================ */
+/* The device that an element works on: the one that the user names or, with `auto`, the GPU whose
+ * memory its neighbours prefer. All functions take the element's object lock. */
+
+struct device_choice {
+    GstElement *element;
+    GstPad *pad;                     /* towards the neighbours that `auto` queries */
+    const struct settings *settings; /* the properties; under the object lock */
+    GstDebugCategory *category;
+    gint opened_on;               /* atomic: the GPU in use, or -1 */
+    struct gpu_contexts contexts; /* under the object lock */
+    gchar *reason;                /* what `auto` chose, and why, or NULL; under the object lock */
+};
+
+/* What the property `device` asks for; see gpu_use_of_device(). */
+enum gpu_use device_choice_get_use(struct device_choice *choice, gint *number);
+
+/* The device that the user named; "host", with a reason noted, for `auto`. g_free it. */
+gchar *device_choice_get_named(struct device_choice *choice);
+
+/* The vendor's GPU that the pipeline works on. g_free *reason. */
+gint device_choice_find_gpu(struct device_choice *choice, const struct gpu_vendor *vendor,
+                            gchar **reason);
+
+/* Chooses a device before the stream starts; g_free it. *number: that of its GPU, or -1.
+ * *undecided (may be NULL): the device is `auto`, and the neighbours prefer no GPU's memory. */
+gchar *device_choice_choose(struct device_choice *choice, gint *number, gboolean *undecided);
+
+/* Sets the reason for the choice of `auto`, which it takes; NULL: the user named the device. */
+void device_choice_set_reason(struct device_choice *choice, gchar *reason);
+
+/* Adds the field "device-reason", unless the user named the device. */
+void device_choice_tell(struct device_choice *choice, GstStructure *stats);
+
+/* Answers a query for a GPU's context. FALSE: the query is about something else. */
+gboolean device_choice_answer_query(struct device_choice *choice, GstQuery *query);
+
+/* === endpoint ================================================================================ */
 /* One end of a link: the code that gpudirectsink and gpudirectsrc share. Each embeds an endpoint,
  * which handles the shared properties, the device, the clock's name and the statistics. */
-#ifndef GPUD_GST_BASE_ENDPOINT_H
-#define GPUD_GST_BASE_ENDPOINT_H
-
-#include "element/devicechoice.h"
-#include "element/settings.h"
-#include "base/counters.h"
-#include "wire/clock.h"
-#include "wire/lostmetas.h"
 
 /* The ids of the shared read-only properties; an element's own ones begin with ENDPOINT_REPORT. */
 enum {
@@ -97,5 +199,17 @@ gchar *endpoint_find_pipeline_name(GstElement *element);
 
 /* Intersects caps with the filter, in the filter's order; NULL: no filter. Takes the caps. */
 GstCaps *endpoint_filter_caps(GstCaps *caps, GstCaps *filter);
+
+/* === picture ================================================================================= */
+
+enum picture_copied {
+    PICTURE_COPIED,
+    PICTURE_UNREADABLE, /* `from` holds no picture of these caps */
+    PICTURE_UNWRITABLE,
+};
+
+/* Copies a picture by the CPU, and counts that as copies_cpu. */
+enum picture_copied picture_copy(const GstVideoInfo *info, GstBuffer *from, GstBuffer *to,
+                                 struct counters *counters);
 
 #endif

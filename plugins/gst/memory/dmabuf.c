@@ -8,10 +8,9 @@
  * Drivers note their unfinished work on a dma-buf in the dma-buf itself, as fences. A picture is
  * passed on when its writer's fences have passed, and a slot is given back when those of its
  * readers have, so no picture is read or written in the middle. */
-#include "memory/dmabuf.h"
+#include "memory/memory.h"
 
-#include "base/context.h"
-#include "memory/map.h"
+#include "base/plugin.h"
 
 #include <errno.h>
 #include <gst/allocators/gstdmabuf.h>

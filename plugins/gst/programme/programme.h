@@ -1,21 +1,133 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
+/* gpudirectprogramsrc: all streams of a channel. */
+#ifndef GPUD_PROGRAMME_PROGRAMME_H
+#define GPUD_PROGRAMME_PROGRAMME_H
+
+#include "element/endpoint.h"
+#include "src/src.h"
+#include "wire/codec.h"
+#include <gst/gst.h>
+
+/* === collection ============================================================================== */
+/* The streams of a programme as a GstStreamCollection, by which players choose streams. They handle
+ * one that changes while they start badly, so pads appear only once the first one is published.
+ * Each stream's own thread pushes a new collection before its next buffer, as another thread's push
+ * would wait for downstream. */
+
+struct collection {
+    GstElement *element;
+    GMutex exposing; /* one stream's pad is added after the other: gst_parse_launch() links a pad
+                      * that appears in a handler which is not for two threads at a time */
+    GMutex lock;
+    /* Under the lock. */
+    GCond published;
+    GPtrArray *streams; /* of GstStream */
+    GstStreamCollection *current;
+    guint version;    /* 0: none was published yet */
+    gboolean changed; /* since then */
+    gboolean closed;
+};
+
+void collection_init(struct collection *collection, GstElement *element);
+void collection_finish(struct collection *collection);
+
+/* Begins without streams; ends all waits. */
+void collection_open(struct collection *collection);
+
+/* These take effect when the collection is published. */
+void collection_add(struct collection *collection, GstStream *stream);
+void collection_remove(struct collection *collection, GstStream *stream);
+
+/* Posts a message about the collection if it has changed. */
+void collection_publish(struct collection *collection);
+
+/* Waits until the first one is published, for a few seconds at most. */
+void collection_wait(struct collection *collection);
+
+/* An event with the current collection, if it is not the one of *version, which is updated; else
+ * NULL. */
+GstEvent *collection_event(struct collection *collection, guint *version);
+
+/* === stream ================================================================================== */
+/* One stream of a programme: a gpudirectsrc, which gets a pad when it has caps.
+ *
+ *     gpudirectsrc src ─ the pad's inner half ─ src_audio, a ghost pad of the bin
+ *
+ * The inner half makes what the source pushes part of the programme: its STREAM_START waits for the
+ * caps, and gets the group, the GstStream and the collection. Buffers are dropped while the pad is
+ * not linked, so that a stream that is not used does not end the others. */
+
+struct stream;
+
+/* What the streams of a programme share; constant while there are any. */
+struct stream_programme {
+    GstBin *bin;
+    struct collection *collection;
+    guint group_id;
+    /* A stream got caps or its pad, or ended, or its sender has opened another address; from any
+     * thread. */
+    void (*changed)(void *user);
+    void *user;
+};
+
+/* Adds the source, which is taken, to the bin, and starts it as the bin is. name: of the stream;
+ * NULL: it is that of the channel itself. */
+struct stream *stream_new(const struct stream_programme *programme, GstElement *source,
+                          const gchar *name);
+
+/* Makes the stream part of the collection before its source has caps. */
+void stream_announce(struct stream *stream, GstCaps *caps);
+
+/* Stops the source, and removes it and the pad. Never from the source's own thread. */
+void stream_free(struct stream *stream);
+
+/* By that, or because the source has caps. */
+gboolean stream_is_announced(struct stream *stream);
+GstElement *stream_source(const struct stream *stream);
+gboolean stream_has_pad(const struct stream *stream);
+gboolean stream_has_ended(const struct stream *stream);
+
+/* === finder ================================================================================== */
+/* Finds the streams of a channel as they appear, and ends those that have ended. A thread follows
+ * the events of the channels' directory; it polls once a second only while a sender does not
+ * answer, or for a channel of another host, and there ever less often until a stream's sender says
+ * that it has opened another address. */
+
+struct finder;
+
+struct finder_params {
+    const gchar *address;
+    const struct stream_programme *programme;
+    /* Makes the source of a stream. main: the address is that of the channel itself. */
+    GstElement *(*make_source)(void *user, const gchar *address, const GstCaps *caps,
+                               gboolean main);
+    void *user;
+};
+
+/* Begins with the stream of the address itself, which waits for its sender. An address that names
+ * no channel, or a single stream, has only that one. NULL: an error was posted. */
+struct finder *finder_start(const struct finder_params *params);
+
+/* Ends the search. The streams remain, so that the bin can stop them. */
+void finder_stop(struct finder *finder);
+void finder_free(struct finder *finder);
+
+/* A stream has changed, or there may be another one, as a sender says; from any thread. However
+ * often that happens, another host is asked once a second at most. */
+void finder_wake(struct finder *finder);
+
+/* === programme =============================================================================== */
 /* The internals of gpudirectprogramsrc, a bin with a gpudirectsrc for each stream of a channel:
  *   element.c     class, properties, states, URIs
  *   finder.h      finds the streams, and removes those that have ended
  *   stream.h      one stream: its source and its pad
  *   collection.h  the streams that have a pad, as players know them
  */
-#ifndef GPUD_GST_PROGRAMME_PROGRAMME_H
-#define GPUD_GST_PROGRAMME_PROGRAMME_H
-
-#include "element/settings.h"
-#include "programme/finder.h"
-#include "src/options.h"
-#include "wire/sharedmap.h"
 
 #define GST_TYPE_GPUDIRECT_PROGRAM_SRC (gst_gpudirect_program_src_get_type())
+
 G_DECLARE_FINAL_TYPE(GstGpudirectProgramSrc, gst_gpudirect_program_src, GST, GPUDIRECT_PROGRAM_SRC,
                      GstBin)
 

@@ -1,6 +1,592 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
+/* gpudirectsink: the class, its properties, its sender and what it reports. */
+#include "sink/sink.h"
+
+#include "base/plugin.h"
+#include "wire/codec.h"
+
+/* === policy ================================================================================== */
+/* What gpudirectsink may wait for.
+ *
+ *     upstream      no receiver          a receiver is slow     the application asked for EOS
+ *     live          drops frames         it loses the oldest    as before
+ *     not live      waits                waits for it           waits for no connection, and for a
+ *                                                               slow receiver at most SINK_WAIT
+ *
+ * Upstream reports whether it is live in the LATENCY query, possibly only once it has caps, or even
+ * frames. A gpudirectsrc always says that it is; where it is the source, its sender's word counts,
+ * so that a file is a file behind relays, too. The properties override all but the last column. */
+
+static GType gst_gpudirect_wait_for_connection_get_type(void);
+
+#define GST_TYPE_GPUDIRECT_WAIT_FOR_CONNECTION (gst_gpudirect_wait_for_connection_get_type())
+#define GST_CAT_DEFAULT gst_gpudirect_sink_debug
+
+/* --- the property ------------------------------------------------------------------------- */
+
+static void enum_from_boolean(const GValue *from, GValue *to)
+{
+    to->data[0].v_long = g_value_get_boolean(from) ? WAIT_ALWAYS : WAIT_NEVER;
+}
+
+static GType gst_gpudirect_wait_for_connection_get_type(void)
+{
+    static const GEnumValue values[] = {
+        {WAIT_NEVER, "Drop frames while no receiver is connected", "false"},
+        {WAIT_ALWAYS, "Block the stream while no receiver is connected", "true"},
+        {WAIT_AUTO, "False if upstream is live, otherwise true", "auto"},
+        {0, NULL, NULL},
+    };
+    static gsize type;
+
+    if (g_once_init_enter(&type)) {
+        GType made = g_enum_register_static("GstGpudirectWaitForConnection", values);
+        /* Applications that set the property as a boolean still work. */
+        g_value_register_transform_func(G_TYPE_BOOLEAN, made, enum_from_boolean);
+        g_once_init_leave(&type, made);
+    }
+    return type;
+}
+
+/* --- the choice --------------------------------------------------------------------------- */
+
+static gboolean is_live(GstGpudirectSink *self)
+{
+    return g_atomic_int_get(&self->live) == TRUE;
+}
+
+enum gpud_slow_receiver gst_gpudirect_sink_policy(GstGpudirectSink *self)
+{
+    GST_OBJECT_LOCK(self);
+    enum gpud_slow_receiver policy = self->endpoint.settings.slow_receiver;
+    GST_OBJECT_UNLOCK(self);
+    if (policy != GPUD_SLOW_DEFAULT)
+        return policy;
+    return is_live(self) ? GPUD_SLOW_DROP_OLDEST : GPUD_SLOW_BLOCK;
+}
+
+gboolean gst_gpudirect_sink_waits(GstGpudirectSink *self)
+{
+    GST_OBJECT_LOCK(self);
+    enum wait_for_connection wait = self->wait_for_connection;
+    GST_OBJECT_UNLOCK(self);
+    return wait == WAIT_ALWAYS || (wait == WAIT_AUTO && !is_live(self));
+}
+
+static void apply(GstGpudirectSink *self, enum gpud_slow_receiver policy)
+{
+    struct shared_sender *sender = gst_gpudirect_sink_ref_sender(self);
+
+    if (sender)
+        shared_sender_set_slow_receiver(sender, policy);
+    shared_sender_unref(sender);
+}
+
+void gst_gpudirect_sink_apply_policy(GstGpudirectSink *self)
+{
+    apply(self, gst_gpudirect_sink_policy(self));
+}
+
+/* FALSE: there was no answer. */
+static gboolean ask_latency(GstPad *pad, gboolean *live)
+{
+    GstQuery *query = gst_query_new_latency();
+    gboolean answered = gst_pad_query(pad, query);
+
+    if (answered)
+        gst_query_parse_latency(query, live, NULL, NULL);
+    gst_query_unref(query);
+    return answered;
+}
+
+/* Of a source's pad. */
+static gboolean is_source_live(GstPad *pad)
+{
+    GstQuery *query = query_new_sender_live();
+    gboolean live = TRUE;
+
+    if (!gst_pad_query(pad, query) || !query_get_sender_live(query, &live))
+        ask_latency(pad, &live);
+    gst_query_unref(query);
+    return live;
+}
+
+/* Elements between a source and the sink, at most; it also ends where pads form a circle. */
+#define DEPTH_MAX 64
+
+/* Whether any of the sources behind a source pad is live. Each is asked by itself, because elements
+ * with several inputs know nothing of our query. */
+static gboolean has_live_source(GstPad *pad, guint depth)
+{
+    GstIterator *links = gst_pad_iterate_internal_links(pad);
+    gboolean live = links == NULL || depth == 0, is_source = TRUE;
+    GstIteratorResult result = GST_ITERATOR_DONE;
+    GValue link = G_VALUE_INIT;
+
+    while (!live && (result = gst_iterator_next(links, &link)) == GST_ITERATOR_OK) {
+        GstPad *peer = gst_pad_get_peer(g_value_get_object(&link));
+        is_source = FALSE;
+        live = peer && has_live_source(peer, depth - 1);
+        gst_clear_object(&peer);
+        g_value_reset(&link);
+    }
+    g_value_unset(&link);
+    g_clear_pointer(&links, gst_iterator_free);
+    if (result == GST_ITERATOR_RESYNC || result == GST_ITERATOR_ERROR)
+        return TRUE; /* the pipeline is being changed */
+    return is_source && !live ? is_source_live(pad) : live;
+}
+
+gboolean gst_gpudirect_sink_query_live(GstGpudirectSink *self)
+{
+    GstPad *upstream = gst_pad_get_peer(GST_BASE_SINK_PAD(self));
+    gboolean live = FALSE, answered = upstream && ask_latency(upstream, &live);
+
+    live = live && has_live_source(upstream, DEPTH_MAX);
+    gst_clear_object(&upstream);
+    if (!answered || g_atomic_int_get(&self->live) == !!live)
+        return answered;
+    g_atomic_int_set(&self->live, !!live);
+    enum gpud_slow_receiver policy = gst_gpudirect_sink_policy(self);
+    apply(self, policy);
+    GST_INFO_OBJECT(self, "upstream is %s: a receiver that is slow %s, the first one is %s",
+                    live ? "live" : "not live",
+                    policy == GPUD_SLOW_BLOCK ? "is waited for" : "loses frames",
+                    gst_gpudirect_sink_waits(self) ? "waited for" : "not waited for");
+    return TRUE;
+}
+
+void gst_gpudirect_sink_set_ending(GstGpudirectSink *self, gboolean ending)
+{
+    g_atomic_int_set(&self->ending, ending);
+    if (!ending)
+        gst_gpudirect_sink_apply_policy(self);
+}
+
+/* === standby ================================================================================= */
+/* A sink that waits for the address of another sender: its frames are dropped until it has it. */
+
+static gboolean core_stands_by(GstGpudirectSink *self)
+{
+    struct gpud_sender_info info = GPUD_INFO_INIT(info);
+
+    gpud_sender_get_info(shared_sender_core(self->sender), &info);
+    return info.stands_by;
+}
+
+static void report(GstGpudirectSink *self, gboolean stands_by)
+{
+    const gchar *address = self->endpoint.running.address;
+    gchar *text =
+        stands_by ? g_strdup_printf("Another sender has the address \"%s\": standing by, frames "
+                                    "are dropped until it ends.",
+                                    address)
+                  : g_strdup_printf("The address \"%s\" is taken over.", address);
+
+    endpoint_note_stats(&self->endpoint);
+    /* The text is given twice, because gst-launch-1.0 prints only the second. */
+    GST_ELEMENT_INFO_WITH_DETAILS(
+        self, RESOURCE, OPEN_WRITE, ("%s", text), ("%s", text),
+        ("address", G_TYPE_STRING, address, "stands-by", G_TYPE_BOOLEAN, stands_by, NULL));
+    g_free(text);
+}
+
+/* A sender was opened: notes and reports whether it stands by. */
+static void gst_gpudirect_sink_begin_standby(GstGpudirectSink *self)
+{
+    self->standby.waits = core_stands_by(self);
+    if (self->standby.waits)
+        report(self, TRUE);
+}
+
+gboolean gst_gpudirect_sink_stands_by(GstGpudirectSink *self)
+{
+    if (!self->standby.waits)
+        return FALSE;
+    if (core_stands_by(self)) {
+        __atomic_fetch_add(&self->standby.dropped, 1, __ATOMIC_RELAXED);
+        return TRUE;
+    }
+    self->standby.waits = FALSE;
+    report(self, FALSE);
+    return FALSE;
+}
+
+/* === open ==================================================================================== */
+/* Opens gpudirectsink's sender on a device, and closes it. */
+
+static gboolean device_is_host(const gchar *device)
+{
+    return g_str_equal(device, "host");
+}
+
+static enum gpud_status create_sender(GstGpudirectSink *self, const gchar *device,
+                                      struct gpud_sender **replaces, struct gpud_sender **core,
+                                      struct gpud_error *error)
+{
+    struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
+    struct gpud_context *context = gpud_gst_context_get(error);
+
+    g_autofree gchar *name = endpoint_find_pipeline_name(GST_ELEMENT(self));
+    params.address = self->endpoint.running.address;
+    params.name = name;
+    params.device = device;
+    params.slots = self->endpoint.running.slots_set ? self->endpoint.running.slots : 0;
+    params.picture_slots = self->endpoint.running.slots;
+    /* Between hosts memory for metas is pinned, beside each frame in flight. */
+    params.large_meta_max = self->large_metas.max =
+        gst_gpudirect_sink_is_between_hosts(self) ? META_LARGE_DEFAULT : GPUD_LARGE_META_MAX;
+    g_clear_pointer(&self->large_metas.data, g_free); /* of another size */
+    params.slow_receiver = gst_gpudirect_sink_policy(self);
+    params.require_direct = self->endpoint.running.require_direct;
+    params.access = self->endpoint.running.access;
+    params.psk_file = self->endpoint.running.psk_file;
+    params.allow_unauthenticated = self->endpoint.running.allow_unauthenticated;
+    params.on_connect = sink_clients_on_connect;
+    params.on_disconnect = sink_clients_on_disconnect;
+    params.user = &self->clients;
+    params.replaces = replaces;
+    GST_OBJECT_LOCK(self);
+    params.standby = self->standby.wanted;
+    GST_OBJECT_UNLOCK(self);
+    enum gpud_status status =
+        context ? gpud_device_open(context, "host", &self->host, error) : error->status;
+    if (status == GPUD_OK)
+        status = gpud_device_open(context, device, &self->ring_device, error);
+    return status == GPUD_OK ? gpud_sender_create(context, &params, core, error) : status;
+}
+
+static gboolean open_sender(GstGpudirectSink *self, const gchar *device,
+                            struct gpud_sender **replaces)
+{
+    struct gpud_sender *core;
+    struct gpud_error error;
+
+    if (create_sender(self, device, replaces, &core, &error) != GPUD_OK) {
+        gchar *what =
+            g_strdup_printf("Cannot send on the address \"%s\"", self->endpoint.running.address);
+        gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_OPEN_SINK, &error, what);
+        g_free(what);
+        gpud_device_close(&self->ring_device);
+        gpud_device_close(&self->host);
+        return FALSE;
+    }
+    struct shared_sender *sender =
+        shared_sender_new(core, self->endpoint.running.slots, device_is_host(device));
+    shared_sender_set_slow_receiver(sender, gst_gpudirect_sink_policy(self));
+    g_atomic_int_set(&self->endpoint.device.opened_on, gpu_of_name(device));
+    self->reads_buffers = g_str_has_prefix(device, "opencl:");
+    g_ptr_array_set_size(self->sticky_names, 0);
+    self->failed = FALSE;
+    self->reported.refusals = self->reported.drops = 0;
+    GST_OBJECT_LOCK(self);
+    self->sender = sender;
+    GST_OBJECT_UNLOCK(self);
+    gst_gpudirect_sink_begin_standby(self);
+    /* unlock() may have interrupted the previous sender, or none. */
+    if (g_atomic_int_get(&self->unlocked))
+        shared_sender_interrupt(sender, TRUE);
+    return TRUE;
+}
+
+/* Opens the sender, on this device. FALSE: an error was posted. */
+static gboolean gst_gpudirect_sink_open_sender(GstGpudirectSink *self, const gchar *device)
+{
+    if (!open_sender(self, device, NULL))
+        return FALSE;
+    gst_gpudirect_sink_note_opened(self);
+    return TRUE;
+}
+
+static struct gpud_sender *take_sender(GstGpudirectSink *self)
+{
+    GST_OBJECT_LOCK(self);
+    struct shared_sender *sender = g_steal_pointer(&self->sender);
+    GST_OBJECT_UNLOCK(self);
+    struct gpud_sender *core = sender ? shared_sender_take(sender) : NULL;
+    shared_sender_unref(sender);
+    g_atomic_int_set(&self->endpoint.device.opened_on, -1);
+    gpud_device_close(&self->ring_device);
+    gpud_device_close(&self->host);
+    return core;
+}
+
+/* The same, in place of the one that is open, which gives its address to the new one. */
+static gboolean gst_gpudirect_sink_replace_sender(GstGpudirectSink *self, const gchar *device)
+{
+    struct gpud_sender *before = take_sender(self);
+    gboolean opened = open_sender(self, device, &before);
+
+    gpud_sender_destroy(&before); /* where the new one could not be made */
+    return opened;
+}
+
+static void gst_gpudirect_sink_close_sender(GstGpudirectSink *self)
+{
+    struct gpud_sender *core = take_sender(self);
+
+    gpud_sender_destroy(&core);
+}
+
+/* === device ================================================================================== */
+/* The device of gpudirectsink's ring, and its consequences for caps and contexts.
+ *
+ * A device that the user names is used. With `auto` the ring lies in host memory, or on upstream's
+ * GPU if upstream sends GPU memory. When the sink starts it guesses this from the caps that
+ * upstream prefers; if the actual caps prove the guess wrong, a sender on that GPU replaces this
+ * one, and receivers reconnect. The address stays with the element: one that stands by for it does
+ * not get it. */
+
+static gboolean move(GstGpudirectSink *self, const gchar *device)
+{
+    GST_INFO_OBJECT(self, "the ring moves to %s", device);
+    self->sender_is_new = TRUE;
+    return gst_gpudirect_sink_replace_sender(self, device);
+}
+
+/* The GPU from which pictures in this vendor's memory are sent. */
+static struct gpu *choose_gpu(GstGpudirectSink *self, const struct gpu_vendor *vendor,
+                              struct gpud_error *error)
+{
+    gint number;
+    enum gpu_use use = device_choice_get_use(&self->endpoint.device, &number);
+
+    if (use == GPU_USE_ANY) {
+        gchar *reason = NULL;
+        number = device_choice_find_gpu(&self->endpoint.device, vendor, &reason);
+        device_choice_set_reason(&self->endpoint.device, reason);
+        return gpu_get(number, error);
+    }
+    if (use == GPU_USE_NAMED && gpu_get_vendor(number) == vendor)
+        return gpu_get(number, error);
+    *error = (struct gpud_error){.status = GPUD_UNSUPPORTED};
+    g_snprintf(error->reason, sizeof(error->reason),
+               "the property device names no %s GPU: set it to auto or to %sN, or put %s before "
+               "gpudirectsink",
+               vendor->maker, vendor->prefix, vendor->download);
+    return NULL;
+}
+
+static gboolean follow_to_gpu(GstGpudirectSink *self, const struct gpu_vendor *vendor)
+{
+    struct gpud_error error;
+    struct gpu *gpu = choose_gpu(self, vendor, &error);
+
+    if (!gpu) {
+        gchar *what = g_strdup_printf("%s cannot be sent", vendor->memory);
+        gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_WRITE, &error, what);
+        g_free(what);
+        return FALSE;
+    }
+    gchar *device = gpu_get_name(gpu->number);
+    if (self->endpoint.device.opened_on == gpu->number || move(self, device))
+        self->format.gpu = gpu;
+    g_free(device);
+    return self->format.gpu != NULL;
+}
+
+gboolean gst_gpudirect_sink_follow(GstGpudirectSink *self, const struct gpu_vendor *vendor)
+{
+    if (vendor)
+        return follow_to_gpu(self, vendor);
+    /* A ring on a GPU takes what the CPU writes, too. */
+    gchar *device = self->sender ? NULL : device_choice_get_named(&self->endpoint.device);
+    gboolean there = self->sender || move(self, device);
+    g_free(device);
+    return there;
+}
+
+/* --- caps and contexts -------------------------------------------------------------------- */
+
+static GstCaps *sink_get_caps(GstBaseSink *base, GstCaps *filter)
+{
+    GstGpudirectSink *self = GST_GPUDIRECT_SINK(base);
+    GstCaps *caps = gst_pad_get_pad_template_caps(GST_BASE_SINK_PAD(base));
+    gint number;
+    enum gpu_use use = device_choice_get_use(&self->endpoint.device, &number);
+
+    caps = caps_filter_dmabufs(gpu_filter_caps(caps, use, number), filter);
+    if (use == GPU_USE_NAMED)
+        caps = gpu_put_first(caps, gpu_get_vendor(number));
+    return endpoint_filter_caps(caps, filter);
+}
+
+/* What a pad gives may not be negotiated yet, while its stream is known. */
+static gboolean gives_blocks(GstPad *pad)
+{
+    GstStream *stream = gst_pad_get_stream(pad);
+    GstCaps *caps = gst_pad_query_caps(pad, NULL);
+    gboolean blocks = stream && (gst_stream_get_stream_type(stream) &
+                                 (GST_STREAM_TYPE_AUDIO | GST_STREAM_TYPE_TEXT));
+
+    blocks |= blocks_are_caps(caps);
+    gst_caps_unref(caps);
+    gst_clear_object(&stream);
+    return blocks;
+}
+
+/* Whether a pad that may give pictures can still appear. */
+static gboolean may_add_pictures(GstElement *element)
+{
+    GstCaps *pictures = gst_caps_from_string(VIDEO_RAW "(ANY)");
+    gboolean may = FALSE;
+
+    for (GList *at = gst_element_get_pad_template_list(element); at; at = at->next) {
+        GstPadTemplate *template = at->data;
+        may |= template->direction == GST_PAD_SRC && template->presence == GST_PAD_SOMETIMES &&
+               gst_caps_can_intersect(template->caps, pictures);
+    }
+    gst_caps_unref(pictures);
+    return may;
+}
+
+static void report_refusal(GstGpudirectSink *self, GstElement *element, const gchar *address)
+{
+    gchar *text =
+        g_strdup_printf("\"%s\" waits for pictures of %s, and is not linked to its sound or data: "
+                        "send those on an address of their own, such as cam1/audio, or, if there "
+                        "are no pictures, put an identity before gpudirectsink.",
+                        address ? address : "", GST_OBJECT_NAME(element));
+
+    GST_ELEMENT_INFO(self, RESOURCE, SETTINGS, ("%s", text), ("%s", text));
+    g_free(text);
+}
+
+/* Pads of a decoder appear one by one, and the first that fits is linked. On the channel's own
+ * address its pictures are meant, even if its sound is there first. */
+static GstPadLinkReturn sink_link(GstPad *pad, GstObject *parent, GstPad *peer)
+{
+    GstGpudirectSink *self = GST_GPUDIRECT_SINK(parent);
+    GstElement *element = gst_pad_get_parent_element(peer);
+
+    GST_OBJECT_LOCK(self);
+    gchar *address = g_strdup(self->endpoint.settings.address);
+    GST_OBJECT_UNLOCK(self);
+    gboolean refused =
+        element && !blocks_is_stream(address) && gives_blocks(peer) && may_add_pictures(element);
+    if (refused)
+        report_refusal(self, element, address);
+    g_free(address);
+    gst_clear_object(&element);
+    return refused ? GST_PAD_LINK_REFUSED : GST_PAD_LINK_OK;
+}
+
+/* Of an element: which pads its own is linked to. */
+static void gst_gpudirect_sink_init_device(GstGpudirectSink *self)
+{
+    gst_pad_set_link_function(GST_BASE_SINK_PAD(self), sink_link);
+}
+
+static gboolean sink_query(GstBaseSink *base, GstQuery *query)
+{
+    GstBaseSinkClass *parent = g_type_class_peek(GST_TYPE_BASE_SINK);
+
+    return device_choice_answer_query(&GST_GPUDIRECT_SINK(base)->endpoint.device, query) ||
+           parent->query(base, query);
+}
+
+static void gst_gpudirect_sink_class_init_device(GstBaseSinkClass *klass)
+{
+    klass->get_caps = sink_get_caps;
+    klass->query = sink_query;
+}
+
+/* === stats =================================================================================== */
+/* The property "stats" of gpudirectsink. */
+
+static void get_info(GstGpudirectSink *self, struct gpud_sender_info *info)
+{
+    struct shared_sender *sender = gst_gpudirect_sink_ref_sender(self);
+
+    *info = (struct gpud_sender_info)GPUD_INFO_INIT(*info);
+    g_strlcpy(info->path, "none", sizeof(info->path));
+    if (sender)
+        shared_sender_get_info(sender, info);
+    shared_sender_unref(sender);
+}
+
+static void add_copies_of_dmabufs(struct endpoint_route *route)
+{
+    gsize room = sizeof(route->fallback_reason);
+
+    if (route->fallback_reason[0])
+        g_strlcat(route->fallback_reason, "; ", room);
+    g_strlcat(route->fallback_reason,
+              "the CPU copies pictures from dma-bufs that are not the ring's", room);
+}
+
+/* Methods of the endpoint, callable from any thread, also without a sender. */
+static void gst_gpudirect_sink_get_route(GstElement *element, struct endpoint_route *route)
+{
+    struct gpud_sender_info info = GPUD_INFO_INIT(info);
+
+    get_info(GST_GPUDIRECT_SINK(element), &info);
+    g_strlcpy(route->path, info.path, sizeof(route->path));
+    g_strlcpy(route->fallback_reason, info.fallback_reason, sizeof(route->fallback_reason));
+    if (g_atomic_int_get(&GST_GPUDIRECT_SINK(element)->copied_dmabufs))
+        add_copies_of_dmabufs(route);
+}
+
+/* The latency of the slowest receiver. The field is absent if none is known. */
+static void add_latency(GstGpudirectSink *self, GstStructure *stats)
+{
+    struct shared_sender *sender = gst_gpudirect_sink_ref_sender(self);
+    guint64 latency = sender ? shared_sender_latency(sender) : 0;
+
+    if (latency)
+        gst_structure_set(stats, "latency", G_TYPE_UINT64, latency, NULL);
+    shared_sender_unref(sender);
+}
+
+/* The name of the policy in effect. */
+static const gchar *policy_name(GstGpudirectSink *self)
+{
+    static const gchar *const names[] = {
+        [GPUD_SLOW_BLOCK] = "block",
+        [GPUD_SLOW_DROP_NEWEST] = "drop-newest",
+        [GPUD_SLOW_DROP_OLDEST] = "drop-oldest",
+    };
+
+    return names[gst_gpudirect_sink_policy(self)];
+}
+
+static GstStructure *gst_gpudirect_sink_make_stats(GstElement *element)
+{
+    GstGpudirectSink *self = GST_GPUDIRECT_SINK(element);
+    GstStructure *stats = gst_base_sink_get_stats(GST_BASE_SINK(self));
+    struct gpud_sender_info info = GPUD_INFO_INIT(info);
+    struct clock_name name;
+    const gchar *clock = endpoint_name_clock(&self->endpoint, &name);
+    gboolean live = g_atomic_int_get(&self->live) == TRUE, waits = gst_gpudirect_sink_waits(self);
+
+    get_info(self, &info);
+    gst_structure_set(
+        stats, "frames", G_TYPE_UINT64, info.frames, "delivered", G_TYPE_UINT64, info.delivered,
+        "dropped-slow-receiver", G_TYPE_UINT64, info.dropped, "num-clients", G_TYPE_UINT,
+        info.receivers, "connects", G_TYPE_UINT64, info.connects, "disconnects", G_TYPE_UINT64,
+        info.disconnects, "refused", G_TYPE_UINT64, info.refused, "copies-cpu", G_TYPE_UINT64,
+        info.copies_cpu + counter_read(&self->endpoint.counters->copies_cpu), "copies-gpu",
+        G_TYPE_UINT64, info.copies_gpu + counter_read(&self->endpoint.counters->copies_gpu),
+        "cpu-waits", G_TYPE_UINT64, info.waits_cpu, "device-waits", G_TYPE_UINT64,
+        info.waits_device + counter_read(&self->endpoint.counters->waits_device), "kicks",
+        G_TYPE_UINT64, info.kicks, "dropped-malformed", G_TYPE_UINT64,
+        __atomic_load_n(&self->malformed, __ATOMIC_RELAXED), "live", G_TYPE_BOOLEAN, live,
+        "slow-receiver", G_TYPE_STRING, policy_name(self), "wait-for-connection", G_TYPE_BOOLEAN,
+        waits, "clock", G_TYPE_STRING, clock, "lends-dmabufs", G_TYPE_BOOLEAN,
+        g_atomic_int_get(&self->lends_dmabufs) == TRUE, NULL);
+    gst_structure_set(stats, "device", G_TYPE_STRING, info.device[0] ? info.device : "none", NULL);
+    device_choice_tell(&self->endpoint.device, stats);
+    add_latency(self, stats);
+    gst_structure_set(stats, "stands-by", G_TYPE_BOOLEAN, info.stands_by, "dropped-standby",
+                      G_TYPE_UINT64, __atomic_load_n(&self->standby.dropped, __ATOMIC_RELAXED),
+                      NULL);
+    lost_metas_tell(self->endpoint.lost_metas, stats);
+    return stats;
+}
+
+/* === element ================================================================================= */
 /**
  * SECTION:element-gpudirectsink
  * @title: gpudirectsink
@@ -54,21 +640,12 @@
  *
  * Since: 0.1
  */
-#include "sink/device.h"
-#include "sink/events.h"
-#include "sink/open.h"
-#include "sink/policy.h"
-#include "sink/render.h"
-#include "sink/report.h"
-#include "sink/stats.h"
-#include "base/uri.h"
-
-#define GST_CAT_DEFAULT gst_gpudirect_sink_debug
 
 G_DEFINE_TYPE_WITH_CODE(GstGpudirectSink, gst_gpudirect_sink, GST_TYPE_BASE_SINK,
                         GST_DEBUG_CATEGORY_INIT(gst_gpudirect_sink_debug, "gpudirectsink", 0,
                                                 "gpudirect sink");
                         G_IMPLEMENT_INTERFACE(GST_TYPE_URI_HANDLER, uri_handler_init_sink))
+
 GST_ELEMENT_REGISTER_DEFINE(gpudirectsink, "gpudirectsink", GST_RANK_NONE, GST_TYPE_GPUDIRECT_SINK)
 
 enum {
@@ -355,3 +932,7 @@ static void gst_gpudirect_sink_init(GstGpudirectSink *self)
     /* The last sample would hold a slot permanently. */
     gst_base_sink_set_last_sample_enabled(GST_BASE_SINK(self), FALSE);
 }
+
+/* === debug =================================================================================== */
+
+GST_DEBUG_CATEGORY(gst_gpudirect_sink_debug);

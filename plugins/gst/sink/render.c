@@ -1,32 +1,837 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
+/* A buffer's way into the ring. */
+#include "sink/sink.h"
+
+#include "base/plugin.h"
+#include "element/endpoint.h"
+#include "memory/memory.h"
+#include "wire/codec.h"
+
+#include <gst/allocators/gstdmabuf.h>
+#include <string.h>
+
+/* === copy ==================================================================================== */
+/* Buffers that are not slots cost one copy. On the host, and on a GPU whose slots the CPU sees as
+ * pinned memory (which one DMA uploads), prepare() copies into a slot, before the sink waits for
+ * the picture's time. For OpenCL devices the core reads the buffer's own memory when the frame is
+ * submitted. A dma-buf is read by the ring's device, if its driver imports it. A slot that
+ * gpudirectsrc received or captured into a device's memory is copied by that device, without the
+ * CPU. */
+
+#define GST_CAT_DEFAULT gst_gpudirect_sink_debug
+
+void gst_gpudirect_sink_drop_prepared(GstGpudirectSink *self)
+{
+    gst_clear_buffer(&self->copies.slot);
+    gst_clear_buffer(&self->copies.of);
+}
+
+/* FALSE: the buffer does not hold a picture of the caps. Call it once for each buffer: bad ones are
+ * counted, and the first one posts a warning. */
+static gboolean gst_gpudirect_sink_check(GstGpudirectSink *self, GstBuffer *buffer)
+{
+    if (layout_buffer_holds_picture(&self->format.info, buffer))
+        return TRUE;
+    if (__atomic_fetch_add(&self->malformed, 1, __ATOMIC_RELAXED) == 0)
+        GST_ELEMENT_WARNING(
+            self, STREAM, FORMAT,
+            ("A buffer does not hold a picture of the caps, and is dropped: look at the element "
+             "upstream. The stats count those that follow (dropped-malformed)."),
+            ("%" G_GSIZE_FORMAT " bytes, %" G_GSIZE_FORMAT " are expected",
+             gst_buffer_get_size(buffer), GST_VIDEO_INFO_SIZE(&self->format.info)));
+    else
+        GST_WARNING_OBJECT(self, "no picture of the caps: %" GST_PTR_FORMAT, buffer);
+    return FALSE;
+}
+
+static gboolean copy_picture(GstGpudirectSink *self, GstBuffer *from, GstBuffer *to)
+{
+    switch (picture_copy(&self->format.info, from, to, self->endpoint.counters)) {
+    case PICTURE_COPIED:
+        return TRUE;
+    case PICTURE_UNREADABLE:
+        GST_ELEMENT_ERROR(
+            self, STREAM, FORMAT,
+            ("A buffer does not hold a picture of the caps: look at the element upstream."),
+            ("%" G_GSIZE_FORMAT " bytes", gst_buffer_get_size(from)));
+        return FALSE;
+    default:
+        GST_ELEMENT_ERROR(
+            self, RESOURCE, WRITE,
+            ("A slot of the ring cannot be written: look at the log of gpudirectcore."), (NULL));
+        return FALSE;
+    }
+}
+
+static enum gpud_status take_slot(GstGpudirectSink *self, gint64 timeout, GstBuffer **buffer)
+{
+    struct gpud_frame *frame;
+    struct gpud_error error;
+    enum gpud_status status =
+        gpud_sender_acquire(shared_sender_core(self->sender), timeout, &frame, &error);
+
+    if (status == GPUD_OK)
+        return gst_gpudirect_pool_wrap(self->copies.pool, frame, buffer) == GST_FLOW_OK
+                   ? GPUD_OK
+                   : GPUD_AGAIN;
+    if (status != GPUD_TIMEOUT && status != GPUD_AGAIN)
+        gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_WRITE, &error, "No slot for a frame");
+    return status;
+}
+
+/* Copies the buffer into a slot, self->copies.slot. timeout: for the slot. Every status other than
+ * GPUD_OK, GPUD_TIMEOUT and GPUD_AGAIN has posted an error. */
+static enum gpud_status gst_gpudirect_sink_copy(GstGpudirectSink *self, GstBuffer *buffer,
+                                                gint64 timeout)
+{
+    if (self->copies.slot && self->copies.of == buffer)
+        return GPUD_OK;
+    gst_gpudirect_sink_drop_prepared(self);
+
+    GstBuffer *slot;
+    enum gpud_status status = take_slot(self, timeout, &slot);
+    if (status != GPUD_OK)
+        return status;
+    if (!copy_picture(self, buffer, slot)) {
+        gst_buffer_unref(slot);
+        return GPUD_IO;
+    }
+    if (dmabuf_is_in_buffer(buffer))
+        g_atomic_int_set(&self->copied_dmabufs, TRUE);
+    self->copies.slot = slot;
+    self->copies.of = gst_buffer_ref(buffer);
+    return GPUD_OK;
+}
+
+/* --- the core copies ---------------------------------------------------------------------- */
+
+struct mapped_buffer {
+    GstBuffer *buffer;
+    GstMapInfo map;
+};
+
+static void unmap_buffer(void *user)
+{
+    struct mapped_buffer *mapped = user;
+
+    gst_buffer_unmap(mapped->buffer, &mapped->map);
+    gst_buffer_unref(mapped->buffer);
+    g_free(mapped);
+}
+
+/* Wraps the buffer's own memory as a frame, from which the core copies. NULL: the buffer consists
+ * of several blocks, or its rows run backwards. */
+static struct gpud_frame *gst_gpudirect_sink_wrap(GstGpudirectSink *self, GstBuffer *buffer)
+{
+    struct mapped_buffer *mapped = g_new0(struct mapped_buffer, 1);
+    struct gpud_memory *memory = NULL;
+    struct gpud_frame *frame = NULL;
+    struct gpud_layout layout;
+    struct gpud_error error;
+
+    /* Mapping several blocks as one would already cost a copy. */
+    if (gst_buffer_n_memory(buffer) != 1 || !gst_buffer_map(buffer, &mapped->map, GST_MAP_READ)) {
+        g_free(mapped);
+        return NULL;
+    }
+    mapped->buffer = gst_buffer_ref(buffer);
+    if (!layout_from_buffer(&layout, &self->format.info, buffer, mapped->map.size) ||
+        gpud_memory_wrap(self->host, mapped->map.data, mapped->map.size, unmap_buffer, mapped,
+                         &memory, &error) != GPUD_OK) {
+        unmap_buffer(mapped);
+        return NULL;
+    }
+    if (gpud_frame_wrap(memory, 0, &layout, &frame, &error) != GPUD_OK) {
+        GST_WARNING_OBJECT(self, "cannot wrap a buffer: %s", error.reason);
+        frame = NULL;
+    }
+    gpud_memory_unref(&memory);
+    return frame;
+}
+
+/* --- slots of other rings ----------------------------------------------------------------- */
+
+/* may_pass: the buffer is a slot of another ring in a device's memory, as gpudirectsrc hands it
+ * out, so the device itself can copy it. pass: a frame over the bytes of such a slot, or of one of
+ * the sink's own; it holds the buffer. */
+/* A ring on the host takes slots of any device: that device writes into the host's slot. */
+static gboolean gst_gpudirect_sink_may_pass(GstGpudirectSink *self, GstBuffer *buffer)
+{
+    struct slot_memory *slot = slot_memory_of_buffer(buffer);
+    struct gpud_frame_info info;
+
+    if (!slot || slot->sender || !slot->frame)
+        return FALSE;
+    info.size = sizeof(info);
+    gpud_frame_get_info(slot->frame, &info);
+    return info.device != self->host &&
+           (info.device == self->ring_device || self->ring_device == self->host);
+}
+
+static void release_passed(void *buffer)
+{
+    gst_buffer_unref(buffer);
+}
+
+static struct gpud_frame *gst_gpudirect_sink_pass(GstGpudirectSink *self, GstBuffer *buffer)
+{
+    struct slot_memory *slot = slot_memory_of_buffer(buffer);
+    struct gpud_frame *frame;
+    struct gpud_layout layout;
+    struct gpud_error error;
+
+    if (!layout_from_buffer(&layout, &self->format.info, buffer, gst_buffer_get_size(buffer)))
+        return NULL;
+    gst_buffer_ref(buffer);
+    frame = slot_memory_wrap(slot, &layout, release_passed, buffer, &error);
+    if (!frame) {
+        GST_WARNING_OBJECT(self, "a slot cannot be passed on: %s", error.reason);
+        gst_buffer_unref(buffer);
+    }
+    return frame;
+}
+
+/* --- dma-bufs of other elements ----------------------------------------------------------- */
+
+/* What the ring's device made of a memory, kept with it, as upstream's memories come again. */
+struct imported {
+    struct gpud_device *device; /* to compare with, not a reference */
+    gsize offset, size;
+    struct gpud_memory *memory; /* NULL: its driver does not import it */
+};
+
+static GQuark imported_quark(void)
+{
+    static GQuark quark;
+
+    if (!quark)
+        quark = g_quark_from_static_string("GpudirectImported");
+    return quark;
+}
+
+static void free_imported(gpointer user)
+{
+    struct imported *imported = user;
+
+    gpud_memory_unref(&imported->memory);
+    g_free(imported);
+}
+
+static struct imported *import_memory(GstGpudirectSink *self, GstMemory *memory)
+{
+    struct imported *made = g_new0(struct imported, 1);
+    struct gpud_error error;
+
+    made->device = self->ring_device;
+    made->size = gst_memory_get_sizes(memory, &made->offset, NULL);
+    if (gpud_memory_import_dmabuf(self->ring_device, gst_dmabuf_memory_get_fd(memory), made->offset,
+                                  made->size, &made->memory, &error) != GPUD_OK)
+        GST_DEBUG_OBJECT(self, "the CPU copies from a dma-buf: %s", error.reason);
+    gst_mini_object_set_qdata(GST_MINI_OBJECT_CAST(memory), imported_quark(), made, free_imported);
+    return made;
+}
+
+static struct gpud_memory *find_imported(GstGpudirectSink *self, GstBuffer *buffer)
+{
+    GstMemory *memory = gst_buffer_n_memory(buffer) == 1 ? gst_buffer_peek_memory(buffer, 0) : NULL;
+    gsize offset;
+
+    if (!memory || self->ring_device == self->host || !gst_is_dmabuf_memory(memory))
+        return NULL;
+    struct imported *imported =
+        gst_mini_object_get_qdata(GST_MINI_OBJECT_CAST(memory), imported_quark());
+    if (!imported || imported->device != self->ring_device ||
+        imported->size != gst_memory_get_sizes(memory, &offset, NULL) || imported->offset != offset)
+        imported = import_memory(self, memory);
+    return imported->memory;
+}
+
+/* may_import: the buffer is a dma-buf that the ring's device imports, so it can copy it itself.
+ * import: a frame over its bytes, which holds the buffer; NULL: it has to be copied otherwise. */
+static gboolean gst_gpudirect_sink_may_import(GstGpudirectSink *self, GstBuffer *buffer)
+{
+    return find_imported(self, buffer) != NULL;
+}
+
+struct import {
+    GstBuffer *buffer;
+    struct gpud_frame *frame; /* over the memory */
+};
+
+static void release_import(void *user)
+{
+    struct import *import = user;
+
+    gpud_frame_release(&import->frame);
+    gst_buffer_unref(import->buffer);
+    g_free(import);
+}
+
+static struct gpud_frame *gst_gpudirect_sink_import(GstGpudirectSink *self, GstBuffer *buffer)
+{
+    struct import *import = g_new0(struct import, 1);
+    struct gpud_frame *frame = NULL;
+    struct gpud_layout layout;
+    struct gpud_error error = {.reason = "its planes cannot be described"};
+
+    import->buffer = gst_buffer_ref(buffer);
+    if (!layout_from_buffer(&layout, &self->format.info, buffer, gst_buffer_get_size(buffer)) ||
+        gpud_frame_wrap(find_imported(self, buffer), 0, &layout, &import->frame, &error) !=
+            GPUD_OK ||
+        gpud_frame_wrap_frame(import->frame, NULL, release_import, import, &frame, &error) !=
+            GPUD_OK) {
+        GST_WARNING_OBJECT(self, "a dma-buf is copied by the CPU: %s", error.reason);
+        release_import(import);
+        return NULL;
+    }
+    return frame;
+}
+
+/* === dmabufs ================================================================================= */
+/* Pictures in dma-bufs: the ring's own, which upstream writes, and those that upstream brings.
+ *
+ * Upstream asks for the ring's by caps of memory:DMABuf, or as a driver that imports them (v4l2src
+ * io-mode=dmabuf-import). Such a driver accepts no other memory, but does not say so in the query,
+ * so the sink inspects the elements upstream. If the kernel can export the ring's memory as
+ * dma-bufs (udmabuf), it is written in place; if not, or while no slot is free, the CPU copies from
+ * other dma-bufs, as it does from those that upstream brings. */
+
+/* Bounds the search in a pipeline with a loop. */
+#define ELEMENTS_MAX 64
+
+static gboolean has_choice(GstElement *element, const gchar *property)
+{
+    GParamSpec *spec = g_object_class_find_property(G_OBJECT_GET_CLASS(element), property);
+    gint value;
+
+    if (!spec || !G_IS_PARAM_SPEC_ENUM(spec))
+        return FALSE;
+    g_object_get(element, property, &value, NULL);
+    const GEnumValue *choice = g_enum_get_value(G_PARAM_SPEC_ENUM(spec)->enum_class, value);
+    return choice && g_strcmp0(choice->value_nick, "dmabuf-import") == 0;
+}
+
+static gboolean imports_behind(GstPad *sink, guint depth);
+
+/* Whether this pad's element imports dma-bufs, or one whose buffers it passes on. */
+static gboolean imports(GstPad *source, guint depth)
+{
+    GstElement *element = gst_pad_get_parent_element(source);
+    gboolean found = FALSE;
+
+    if (element && !GST_IS_BIN(element))
+        found = has_choice(element, "io-mode") || has_choice(element, "capture-io-mode");
+    gst_clear_object(&element);
+    if (found || depth == 0)
+        return found;
+    GstIterator *links = gst_pad_iterate_internal_links(source);
+    GValue item = G_VALUE_INIT;
+    while (!found && links && gst_iterator_next(links, &item) == GST_ITERATOR_OK) {
+        found = imports_behind(g_value_get_object(&item), depth - 1);
+        g_value_reset(&item);
+    }
+    g_value_unset(&item);
+    g_clear_pointer(&links, gst_iterator_free);
+    return found;
+}
+
+static gboolean imports_behind(GstPad *sink, guint depth)
+{
+    GstPad *peer = gst_pad_get_peer(sink);
+    gboolean found = peer && imports(peer, depth);
+
+    gst_clear_object(&peer);
+    return found;
+}
+
+/* Whether upstream wants dma-bufs to write into, and this system can provide them. */
+static gboolean gst_gpudirect_sink_wants_dmabufs(GstGpudirectSink *self)
+{
+    struct gpud_error error;
+
+    g_atomic_int_set(&self->lends_dmabufs, FALSE);
+    g_atomic_int_set(&self->copied_dmabufs, FALSE);
+    if (self->format.gpu || self->ring_device != self->host)
+        return FALSE;
+    gboolean imports =
+        !self->format.in_dmabufs && imports_behind(GST_BASE_SINK_PAD(self), ELEMENTS_MAX);
+    if (!imports && !self->format.in_dmabufs)
+        return FALSE;
+    if (dmabuf_can_be_made(&error))
+        return TRUE;
+    GST_INFO_OBJECT(self, "no dma-bufs for upstream: %s", error.reason);
+    if (imports)
+        GST_ELEMENT_WARNING(self, RESOURCE, SETTINGS,
+                            ("The driver upstream is to write into dma-bufs, and there are none "
+                             "for it: set its io-mode to userptr, or to auto."),
+                            ("%s", error.reason));
+    return FALSE;
+}
+
+/* Warns the application if pictures have to be copied from these. */
+static void gst_gpudirect_sink_tell_dmabufs(GstGpudirectSink *self)
+{
+    struct gpud_frame *frame = NULL;
+    struct gpud_error error;
+
+    if (!self->format.dmabufs)
+        return;
+    enum gpud_status status =
+        gpud_sender_acquire(shared_sender_core(self->sender), 0, &frame, &error);
+    if (status == GPUD_OK && !dmabuf_is_in_frame(frame, &error))
+        status = error.status;
+    gpud_frame_release(&frame);
+    g_atomic_int_set(&self->lends_dmabufs, status == GPUD_OK);
+    if (status == GPUD_OK)
+        GST_INFO_OBJECT(self, "upstream may write straight into slots");
+    else if (self->format.in_dmabufs) /* it may have some of its own */
+        GST_INFO_OBJECT(self, "upstream cannot write into slots: %s", error.reason);
+    else if (status == GPUD_UNSUPPORTED)
+        GST_ELEMENT_WARNING(self, RESOURCE, SETTINGS,
+                            ("The driver upstream cannot write into the ring, so each picture is "
+                             "copied once: with io-mode=userptr none is."),
+                            ("%s", error.reason));
+}
+
+/* === wait ==================================================================================== */
+/* Waits for receivers, for the first one and for slow ones, and for writers of dma-bufs. */
+
+/* The longest wait inside the core, after which the element checks for other work. */
+#define SINK_WAIT (200 * GPUD_MSEC)
+
+/* After about a second without a receiver an INFO message says so. */
+#define WAITS_UNTIL_REPORTED 5
+
+/* How long an EOS of the application's waits behind frames for a receiver that takes none of them.
+ */
+#define END_PATIENCE 5
+
+/* GstBaseSink holds its lock while it renders, and needs it to go to PLAYING. With async=false the
+ * two meet: render() must not wait under it for what may never come. */
+#define YIELD 1000 /* µs */
+
+static GstFlowReturn yield_to_state_change(GstGpudirectSink *self)
+{
+    GstBaseSink *base = GST_BASE_SINK(self);
+
+    GST_BASE_SINK_PREROLL_UNLOCK(self);
+    g_usleep(YIELD); /* the lock is not fair */
+    GST_BASE_SINK_PREROLL_LOCK(self);
+    /* A change of state that took the lock meanwhile may have left these. The one to PLAYING finds
+     * no preroll, asks for one, and never signals its end: only a commit of the state tells that
+     * there is nothing to wait for. No object: this class has no preroll(). */
+    if (base->flushing)
+        return GST_FLOW_FLUSHING;
+    return gst_base_sink_do_preroll(base, NULL);
+}
+
+static struct gpud_sender_info sender_info(GstGpudirectSink *self)
+{
+    struct gpud_sender_info info = GPUD_INFO_INIT(info);
+
+    gpud_sender_get_info(shared_sender_core(self->sender), &info);
+    return info;
+}
+
+/* What was submitted before the EOS goes out first, as long as receivers take it. */
+static void wait_at_end(GstGpudirectSink *self)
+{
+    struct sink_end *end = &self->end;
+    struct gpud_sender_info info = sender_info(self);
+    gint64 now = g_get_monotonic_time();
+
+    if (end->since == 0 || info.delivered != end->delivered) {
+        end->since = now;
+        end->delivered = info.delivered;
+    } else if (!end->given_up && now - end->since >= END_PATIENCE * G_TIME_SPAN_SECOND) {
+        end->given_up = TRUE;
+        end->dropped = info.dropped;
+        shared_sender_set_slow_receiver(self->sender, GPUD_SLOW_DROP_NEWEST);
+    }
+}
+
+void gst_gpudirect_sink_report_end(GstGpudirectSink *self)
+{
+    guint64 lost = self->sender ? sender_info(self).dropped - self->end.dropped : 0;
+
+    if (self->end.given_up && lost > 0)
+        GST_ELEMENT_WARNING(self, RESOURCE, WRITE,
+                            ("%" G_GUINT64_FORMAT
+                             " frames before the end of the stream are lost: a "
+                             "receiver took none for %d s after EOS was asked for.",
+                             lost, END_PATIENCE),
+                            (NULL));
+    self->end = (struct sink_end){0};
+}
+
+/* After a call into the core that timed out, was interrupted or failed. GST_FLOW_OK: it may be
+ * repeated. After an interruption this waits for PLAYING, as GstBaseSink requires. */
+static GstFlowReturn gst_gpudirect_sink_may_retry(GstGpudirectSink *self, enum gpud_status status)
+{
+    if (status != GPUD_AGAIN && status != GPUD_TIMEOUT)
+        return GST_FLOW_ERROR;
+    if (status == GPUD_AGAIN || shared_sender_is_interrupted(self->sender))
+        return gst_base_sink_wait_preroll(GST_BASE_SINK(self));
+    if (g_atomic_int_get(&self->ending))
+        wait_at_end(self);
+    return yield_to_state_change(self);
+}
+
+/* Shows the user why a file does not play. */
+static void report_waiting(GstGpudirectSink *self)
+{
+    gchar *text = g_strdup_printf("Waiting for the first receiver on \"%s\", so that it gets "
+                                  "every frame: start gpudirectsrc with this address, or set "
+                                  "wait-for-connection=false.",
+                                  self->endpoint.running.address);
+
+    /* The text is given twice, because gst-launch-1.0 prints only the second. */
+    GST_ELEMENT_INFO_WITH_DETAILS(self, RESOURCE, OPEN_WRITE, ("%s", text), ("%s", text),
+                                  ("address", G_TYPE_STRING, self->endpoint.running.address, NULL));
+    g_free(text);
+}
+
+/* Waits for a receiver, if the policy requires one. */
+static GstFlowReturn gst_gpudirect_sink_wait_for_client(GstGpudirectSink *self)
+{
+    GstFlowReturn flow = GST_FLOW_OK;
+    guint waits = 0;
+
+    while (flow == GST_FLOW_OK && gst_gpudirect_sink_waits(self) &&
+           !g_atomic_int_get(&self->ending) && sink_clients_count(&self->clients) == 0) {
+        struct gpud_error error;
+        enum gpud_status status =
+            gpud_sender_wait(shared_sender_core(self->sender), 1, SINK_WAIT, &error);
+        if (status == GPUD_OK)
+            break;
+        if (status == GPUD_TIMEOUT) {
+            struct gpud_sender_info info = GPUD_INFO_INIT(info);
+            gpud_sender_get_info(shared_sender_core(self->sender), &info);
+            gst_gpudirect_sink_report_lack(self, &info);
+            if (++waits == WAITS_UNTIL_REPORTED)
+                report_waiting(self);
+        }
+        flow = gst_gpudirect_sink_may_retry(self, status);
+        if (flow == GST_FLOW_ERROR)
+            gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_WRITE, &error,
+                                "Cannot wait for a receiver");
+    }
+    return flow;
+}
+
+/* --- writers of dma-bufs ------------------------------------------------------------------ */
+
+/* Longer than any picture takes to be made. */
+#define WRITES_TIMEOUT (2 * GPUD_SEC)
+#define WRITES_SLICE (20 * GPUD_MSEC) /* after which the element checks for a state change */
+
+/* Waits until other drivers have finished their writes to a buffer's dma-bufs. GST_FLOW_OK with
+ * *written FALSE: they do not, and the picture is dropped. */
+static GstFlowReturn gst_gpudirect_sink_await_writes(GstGpudirectSink *self, GstBuffer *buffer,
+                                                     gboolean *written)
+{
+    gint64 until = g_get_monotonic_time() + WRITES_TIMEOUT / 1000;
+    GstFlowReturn flow = GST_FLOW_OK;
+
+    *written = FALSE;
+    while (flow == GST_FLOW_OK && !(*written = dmabuf_wait_for_buffer(buffer, WRITES_SLICE))) {
+        flow = gst_gpudirect_sink_may_retry(self, GPUD_TIMEOUT);
+        if (flow != GST_FLOW_OK || g_get_monotonic_time() < until)
+            continue;
+        if (__atomic_fetch_add(&self->malformed, 1, __ATOMIC_RELAXED) == 0)
+            GST_ELEMENT_WARNING(
+                self, STREAM, FAILED,
+                ("A picture in a dma-buf is not finished after two seconds, and is dropped: has "
+                 "the device that writes it stopped? The stats count those that follow "
+                 "(dropped-malformed)."),
+                (NULL));
+        return GST_FLOW_OK;
+    }
+    return flow;
+}
+
+/* === blocks ================================================================================== */
+/* Sound and data. A buffer is copied into a slot, of which only that much is sent. Sound that is
+ * longer than a slot is split between samples. Larger data gets a ring of larger slots. */
+
+/* The slots of data: at first, and at most. They grow to this many times what is needed, because
+ * each time is a new ring for all receivers. */
+#define DATA_FIRST (UINT64_C(64) << 10)
+#define DATA_LARGEST (UINT64_C(16) << 20)
+#define DATA_GROWTH 4
+
+/* After a receiver was waited for in vain, there is no waiting for so many times as long, and twice
+ * that the next time, up to a limit. */
+#define IMPATIENCE 10
+#define IMPATIENCE_DOUBLINGS 5
+
+/* A part of a buffer, at the same offset in each plane. */
+struct part {
+    GstBuffer *buffer;
+    guint planes;
+    gsize offsets[GPUD_AUDIO_CHANNELS_MAX];
+    gsize bytes; /* of a plane */
+};
+
+/* Gives the media of new caps the size of its slots: that of 100 ms of sound; of data, what the
+ * last buffers needed. FALSE: these are no caps of blocks. */
+static gboolean gst_gpudirect_sink_size_blocks(GstGpudirectSink *self, const GstCaps *caps,
+                                               struct gpud_media *media)
+{
+    const struct gpud_media *last = &self->format.media;
+
+    if (!blocks_are_caps(caps))
+        return FALSE;
+    if (blocks_are_sound(media)) {
+        media->audio.block = CLAMP(media->audio.rate / 10, 1, GPUD_AUDIO_BLOCK_MAX);
+        return gst_audio_info_from_caps(&self->format.audio, caps);
+    }
+    media->data.max_size = CLAMP(media->data.max_size, DATA_FIRST, DATA_LARGEST);
+    if (self->format.configured && last->kind == media->kind &&
+        g_str_equal(last->data.type, media->data.type))
+        media->data.max_size = MAX(media->data.max_size, last->data.max_size);
+    return TRUE;
+}
+
+static void refuse(GstGpudirectSink *self, GstBuffer *buffer, const gchar *reason)
+{
+    if (__atomic_fetch_add(&self->malformed, 1, __ATOMIC_RELAXED) == 0)
+        GST_ELEMENT_WARNING(self, STREAM, FORMAT,
+                            ("A buffer of %" G_GSIZE_FORMAT " bytes is dropped: %s. The stats "
+                             "count those that follow (dropped-malformed).",
+                             gst_buffer_get_size(buffer), reason),
+                            (NULL));
+    else
+        GST_WARNING_OBJECT(self, "%s: %" GST_PTR_FORMAT, reason, buffer);
+}
+
+static GstFlowReturn fail(GstGpudirectSink *self, const struct gpud_error *error)
+{
+    gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_WRITE, error, "A block cannot be sent");
+    return GST_FLOW_ERROR;
+}
+
+/* --- patience ----------------------------------------------------------------------------- */
+
+/* A live stream drops what a receiver does not take in time. The parts of one buffer, which come at
+ * once, are not late, and wait for it: for a limited time, so that a receiver that has stopped
+ * holds up the others for a fraction of theirs at most. */
+static void begin_patience(GstGpudirectSink *self, GstClockTime most)
+{
+    gint64 now = g_get_monotonic_time();
+
+    if (gst_gpudirect_sink_policy(self) == GPUD_SLOW_BLOCK || now < self->patience.none_until)
+        return;
+    self->patience.since = now;
+    self->patience.until = now + (gint64)GST_TIME_AS_USECONDS(most);
+    shared_sender_set_slow_receiver(self->sender, GPUD_SLOW_BLOCK);
+}
+
+static void end_patience(GstGpudirectSink *self)
+{
+    if (!self->patience.until)
+        return;
+    gst_gpudirect_sink_apply_policy(self);
+    self->patience.until = 0;
+    self->patience.in_vain = 0;
+}
+
+/* How long the core may wait. */
+static gint64 get_timeout(const GstGpudirectSink *self)
+{
+    gint64 left = (self->patience.until - g_get_monotonic_time()) * GPUD_USEC;
+
+    return self->patience.until ? CLAMP(left, 0, SINK_WAIT) : SINK_WAIT;
+}
+
+static GstFlowReturn may_retry(GstGpudirectSink *self, enum gpud_status status)
+{
+    gint64 now = g_get_monotonic_time();
+
+    if (status == GPUD_TIMEOUT && self->patience.until && now >= self->patience.until) {
+        GST_INFO_OBJECT(self, "a receiver does not take the parts of a buffer in time");
+        self->patience.none_until =
+            now + (IMPATIENCE << self->patience.in_vain) * (now - self->patience.since);
+        self->patience.in_vain = MIN(self->patience.in_vain + 1, IMPATIENCE_DOUBLINGS);
+        gst_gpudirect_sink_apply_policy(self);
+        self->patience.until = 0;
+    }
+    return gst_gpudirect_sink_may_retry(self, status);
+}
+
+/* --- a block ------------------------------------------------------------------------------ */
+
+static enum gpud_status fill(const struct part *part, struct gpud_frame *frame,
+                             const struct gpud_frame_info *info, struct gpud_error *error)
+{
+    void *data;
+    enum gpud_status status = gpud_frame_set_size(frame, part->bytes * part->planes, error);
+
+    if (status == GPUD_OK)
+        status = gpud_frame_map(frame, GPUD_WRITE, GPUD_SEC, &data, error);
+    if (status != GPUD_OK)
+        return status;
+    for (guint i = 0; i < part->planes; i++)
+        gst_buffer_extract(part->buffer, part->offsets[i], (gchar *)data + i * part->bytes,
+                           part->bytes);
+    gpud_frame_unmap(frame);
+    return gpud_frame_set_info(frame, info, error);
+}
+
+static GstFlowReturn submit(GstGpudirectSink *self, const struct part *part,
+                            const struct gpud_frame_info *info)
+{
+    struct gpud_sender *core = shared_sender_core(self->sender);
+    struct gpud_frame *frame = NULL;
+    GstFlowReturn flow = GST_FLOW_OK;
+    struct gpud_error error;
+    enum gpud_status status;
+
+    while ((status = gpud_sender_acquire(core, get_timeout(self), &frame, &error)) != GPUD_OK)
+        if ((flow = may_retry(self, status)) != GST_FLOW_OK)
+            return flow == GST_FLOW_ERROR ? fail(self, &error) : flow;
+    if (fill(part, frame, info, &error) != GPUD_OK)
+        flow = GST_FLOW_ERROR;
+    while (flow == GST_FLOW_OK &&
+           (status = gpud_sender_submit(core, &frame, get_timeout(self), &error)) != GPUD_OK)
+        flow = may_retry(self, status);
+    gpud_frame_release(&frame);
+    return flow == GST_FLOW_ERROR ? fail(self, &error) : flow;
+}
+
+/* --- sound -------------------------------------------------------------------------------- */
+
+static GstClockTime running_time_of(GstGpudirectSink *self, gsize samples)
+{
+    guint64 rate = (guint64)self->format.audio.rate;
+
+    return event_running_duration(&GST_BASE_SINK(self)->segment,
+                                  gst_util_uint64_scale(samples, GST_SECOND, rate));
+}
+
+/* The times of the samples from `first` on; metas, and what applies to the first sample alone, go
+ * with the first part. */
+static void shift(GstGpudirectSink *self, GstBuffer *buffer, struct gpud_frame_info *info,
+                  gsize first, gsize samples)
+{
+    if (first > 0) {
+        GstBuffer *rest = gst_buffer_new();
+        gst_buffer_copy_into(rest, buffer, GST_BUFFER_COPY_FLAGS | GST_BUFFER_COPY_TIMESTAMPS, 0,
+                             0);
+        GST_BUFFER_FLAG_UNSET(rest, GST_BUFFER_FLAG_DISCONT | GST_BUFFER_FLAG_RESYNC);
+        gst_gpudirect_sink_describe(self, rest, info);
+        gst_buffer_unref(rest);
+        if (info->pts_ns != GPUD_TIME_NONE)
+            info->pts_ns += running_time_of(self, first);
+        if (info->offset != GST_BUFFER_OFFSET_NONE)
+            info->offset += first;
+    }
+    info->duration_ns = running_time_of(self, first + samples) - running_time_of(self, first);
+}
+
+static GstFlowReturn submit_sound(GstGpudirectSink *self, GstBuffer *buffer,
+                                  struct gpud_frame_info *info)
+{
+    gboolean planar = self->format.audio.layout == GST_AUDIO_LAYOUT_NON_INTERLEAVED;
+    gsize frame = (gsize)self->format.audio.bpf, total, offsets[GPUD_AUDIO_CHANNELS_MAX];
+    struct part part = {.buffer = buffer,
+                        .planes = planar ? (guint)self->format.audio.channels : 1};
+    GstFlowReturn flow = GST_FLOW_OK;
+
+    if (!blocks_find_samples(&self->format.audio, buffer, &total, offsets)) {
+        refuse(self, buffer, "it does not hold whole samples of its caps");
+        return GST_FLOW_OK;
+    }
+    frame /= part.planes;
+    for (gsize first = 0; first < total && flow == GST_FLOW_OK;) {
+        gsize samples = MIN(total - first, (gsize)self->format.media.audio.block);
+        for (guint i = 0; i < part.planes; i++)
+            part.offsets[i] = offsets[i] + first * frame;
+        part.bytes = samples * frame;
+        if (samples < total)
+            shift(self, buffer, info, first, samples);
+        flow = submit(self, &part, info);
+        if (first == 0 && samples < total)
+            begin_patience(self, running_time_of(self, total));
+        first += samples;
+    }
+    end_patience(self);
+    return flow;
+}
+
+/* --- data --------------------------------------------------------------------------------- */
+
+static gboolean grow(GstGpudirectSink *self, guint64 size)
+{
+    struct gpud_error error;
+
+    while (self->format.media.data.max_size < MIN(DATA_GROWTH * size, DATA_LARGEST))
+        self->format.media.data.max_size *= 2;
+    self->format.slot_info.size = (gsize)self->format.media.data.max_size;
+    GST_DEBUG_OBJECT(self, "slots of %" G_GSIZE_FORMAT " bytes", self->format.slot_info.size);
+    self->format.configured =
+        shared_sender_configure(self->sender, &self->format.media, FALSE, &error) == GPUD_OK;
+    if (!self->format.configured)
+        fail(self, &error);
+    return self->format.configured;
+}
+
+static GstFlowReturn submit_data(GstGpudirectSink *self, GstBuffer *buffer,
+                                 const struct gpud_frame_info *info)
+{
+    struct part part = {.buffer = buffer, .planes = 1, .bytes = gst_buffer_get_size(buffer)};
+
+    if (part.bytes > DATA_LARGEST) {
+        refuse(self, buffer, "a block of data can have 16 MiB");
+        return GST_FLOW_OK;
+    }
+    if (part.bytes > self->format.media.data.max_size && !grow(self, part.bytes))
+        return GST_FLOW_ERROR;
+    return submit(self, &part, info);
+}
+
+/* No data at a time are data, too: a picture without a caption. A block has a byte at least, so
+ * they become a gap. */
+static void submit_nothing(GstGpudirectSink *self, GstBuffer *buffer)
+{
+    gpointer state = NULL;
+    GstMeta *meta;
+
+    if (!GST_BUFFER_PTS_IS_VALID(buffer)) {
+        refuse(self, buffer, "it is empty, and has no time that a gap could have");
+        return;
+    }
+    while ((meta = gst_buffer_iterate_meta(buffer, &state)))
+        lost_metas_note(self->endpoint.lost_metas, GST_ELEMENT(self), g_type_name(meta->info->type),
+                        "its buffer is empty, and becomes a gap");
+    gst_gpudirect_sink_send_gap(self, buffer);
+}
+
+/* Copies a buffer into slots, and sends them. */
+static GstFlowReturn gst_gpudirect_sink_submit_blocks(GstGpudirectSink *self, GstBuffer *buffer)
+{
+    struct gpud_frame_info info;
+
+    if (gst_buffer_get_size(buffer) == 0) {
+        if (!blocks_are_sound(&self->format.media))
+            submit_nothing(self, buffer);
+        return GST_FLOW_OK;
+    }
+    info.size = sizeof(info);
+    gst_gpudirect_sink_describe(self, buffer, &info);
+    return blocks_are_sound(&self->format.media) ? submit_sound(self, buffer, &info)
+                                                 : submit_data(self, buffer, &info);
+}
+
+/* === render ================================================================================== */
 /* The path of a buffer through gpudirectsink.
  *
  * A buffer of the proposed pool is already a slot, and is submitted without a copy. The sink keeps
  * the frame, because other elements may still hold the buffer (tee), or push it again (imagefreeze,
  * videorate); the frame is released with the last reference to its memory. Receivers hold the slot
  * independently of that. */
-#include "sink/render.h"
-
-#include "base/errors.h"
-#include "memory/dmabuf.h"
-#include "memory/gpuframe.h"
-#include "memory/map.h"
-#include "memory/pool.h"
-#include "sink/blocks.h"
-#include "sink/copy.h"
-#include "sink/device.h"
-#include "sink/dmabufs.h"
-#include "sink/events.h"
-#include "sink/policy.h"
-#include "sink/report.h"
-#include "sink/standby.h"
-#include "sink/wait.h"
-#include "wire/blocks.h"
-#include "wire/dmabufcaps.h"
-
-#define GST_CAT_DEFAULT gst_gpudirect_sink_debug
 
 /* The longest interval, in frames, between queries whether upstream is live. */
 #define FRAMES_BETWEEN_QUERIES 64

@@ -1,11 +1,64 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
+/* gpudirectsink: what its files share. */
+#ifndef GPUD_SINK_SINK_H
+#define GPUD_SINK_SINK_H
+
+#include "element/endpoint.h"
+#include "memory/memory.h"
+#include "wire/codec.h"
+#include <gpudirect/frame.h>
+#include <gpudirect/sender.h>
+#include <gst/audio/audio.h>
+#include <gst/base/gstbasesink.h>
+#include <gst/gst.h>
+#include <gst/video/video.h>
+
+/* === clients ================================================================================= */
+/* The receivers that are connected: counted, signalled to the application and reported on the bus.
+ */
+
+struct sink_clients {
+    GstElement *element;
+    gint count; /* atomic: connected receivers, as far as the core has called back */
+    GMutex lock;
+    GQueue changes; /* connects and disconnects that were not signalled yet */
+    gboolean notifying;
+    GMutex post_lock; /* held while a message is posted */
+    gboolean may_post;
+};
+
+void sink_clients_install_signals(GObjectClass *klass);
+void sink_clients_init(struct sink_clients *clients, GstElement *element);
+void sink_clients_finish(struct sink_clients *clients);
+
+/* The core's callbacks; user is the struct sink_clients. */
+void sink_clients_on_connect(void *user, const struct gpud_peer_info *peer);
+void sink_clients_on_disconnect(void *user, const struct gpud_peer_info *peer);
+
+static inline guint sink_clients_count(struct sink_clients *clients)
+{
+    return (guint)MAX(0, g_atomic_int_get(&clients->count));
+}
+
+/* The sender is closed: forgets its receivers. */
+void sink_clients_clear(struct sink_clients *clients);
+
+/* Whether messages about receivers may be posted: from start to stop. */
+void sink_clients_let_post(struct sink_clients *clients, gboolean let);
+
+/* === debug =================================================================================== */
+
+/* The log category of gpudirectsink, created in its class_init. */
+GST_DEBUG_CATEGORY_EXTERN(gst_gpudirect_sink_debug);
+
+/* === sink ==================================================================================== */
 /* The internals of gpudirectsink. Each file is listed above those that it uses:
  *   element.c   class, properties, states
  *   render.c    the path of a buffer: prepare, render, caps
  *   blocks.c    the same of sound and data
- *   device.c    the device of the ring, and its consequences for caps
+ *   provider.c    the device of the ring, and its consequences for caps
  *   open.c      opens and closes the sender
  *   wait.c      waiting for receivers, and for writers of dma-bufs
  *   standby.c   waiting for another sender's address
@@ -16,22 +69,9 @@
  *   stats.c     the property "stats"
  *   policy.c    whether upstream is live, and what that decides
  *   clients.c   receivers that connect and disconnect: signals, messages */
-#ifndef GPUD_GST_SINK_SINK_H
-#define GPUD_GST_SINK_SINK_H
-
-#include "element/endpoint.h"
-#include "memory/memory.h"
-#include "memory/sender.h"
-#include "sink/clients.h"
-#include "sink/debug.h"
-#include "wire/meta.h"
-#include "wire/timing.h"
-
-#include <gst/audio/audio.h>
-#include <gst/base/gstbasesink.h>
-#include <gst/video/video.h>
 
 #define GST_TYPE_GPUDIRECT_SINK (gst_gpudirect_sink_get_type())
+
 G_DECLARE_FINAL_TYPE(GstGpudirectSink, gst_gpudirect_sink, GST, GPUDIRECT_SINK, GstBaseSink)
 
 GST_ELEMENT_REGISTER_DECLARE(gpudirectsink)
@@ -139,5 +179,93 @@ static inline struct shared_sender *gst_gpudirect_sink_ref_sender(GstGpudirectSi
     GST_OBJECT_UNLOCK(self);
     return sender;
 }
+
+/* === copy ==================================================================================== */
+
+void gst_gpudirect_sink_drop_prepared(GstGpudirectSink *self);
+
+/* === device ================================================================================== */
+
+/* Prepares for pictures in memory of this vendor's GPUs, or (NULL) of the CPU: moves the sender to
+ * a device that can send them, and sets self->format.gpu. FALSE: it cannot, and an error was
+ * posted. */
+gboolean gst_gpudirect_sink_follow(GstGpudirectSink *self, const struct gpu_vendor *vendor);
+
+/* === events ================================================================================== */
+
+void gst_gpudirect_sink_class_init_events(GstBaseSinkClass *klass);
+
+/* Fills in what is sent of a buffer besides its bytes. */
+void gst_gpudirect_sink_describe(GstGpudirectSink *self, GstBuffer *buffer,
+                                 struct gpud_frame_info *info);
+
+/* Whether the address is one for other hosts. */
+gboolean gst_gpudirect_sink_is_between_hosts(GstGpudirectSink *self);
+
+/* Between hosts, receivers of a programme only ask for its streams now and then. A sink that opens
+ * an address there notes that, and the other sinks of the process tell their receivers before their
+ * next frame, so that these ask at once. */
+void gst_gpudirect_sink_note_opened(GstGpudirectSink *self);
+void gst_gpudirect_sink_tell_opened(GstGpudirectSink *self);
+
+/* Sends, behind the first receiver's connection, the events that waited for it; or drops them. */
+void gst_gpudirect_sink_send_unsent(GstGpudirectSink *self);
+void gst_gpudirect_sink_drop_unsent(GstGpudirectSink *self);
+
+/* Sends a gap of the buffer's time, which must be valid, instead of the buffer. */
+void gst_gpudirect_sink_send_gap(GstGpudirectSink *self, GstBuffer *buffer);
+
+/* Repeats to a new sender the sticky events that the previous one got. */
+void gst_gpudirect_sink_repeat_events(GstGpudirectSink *self);
+
+/* === policy ================================================================================== */
+
+/* Asks upstream whether it is live, which decides the meaning of `auto`. TRUE: it answered. From
+ * any thread. */
+gboolean gst_gpudirect_sink_query_live(GstGpudirectSink *self);
+
+/* The policy for slow receivers: the property, or the meaning of `auto`. */
+enum gpud_slow_receiver gst_gpudirect_sink_policy(GstGpudirectSink *self);
+
+/* Applies a change of the property to the sender. */
+void gst_gpudirect_sink_apply_policy(GstGpudirectSink *self);
+
+/* Whether the stream waits while no receiver is connected. */
+gboolean gst_gpudirect_sink_waits(GstGpudirectSink *self);
+
+/* TRUE: the application asked for EOS, and the sink stops waiting. FALSE: the EOS arrived, or a
+ * flush cancelled it. */
+void gst_gpudirect_sink_set_ending(GstGpudirectSink *self, gboolean ending);
+
+/* === render ================================================================================== */
+
+void gst_gpudirect_sink_class_init_render(GstBaseSinkClass *klass);
+
+/* Drops the state of the stream: caps, slots, the prepared copy. */
+void gst_gpudirect_sink_reset_stream(GstGpudirectSink *self);
+
+/* === report ================================================================================== */
+
+/* Called after each frame, with its buffer. */
+void gst_gpudirect_sink_report(GstGpudirectSink *self, GstBuffer *buffer);
+
+/* Reports the drops since the last report; at the end of the stream. */
+void gst_gpudirect_sink_report_rest(GstGpudirectSink *self);
+
+/* Warns, once per format, if receivers are refused for lack of memory. info: the core's current
+ * counters; NULL: they were not read. */
+void gst_gpudirect_sink_report_lack(GstGpudirectSink *self, const struct gpud_sender_info *info);
+
+/* === standby ================================================================================= */
+/* A sink that waits for the address of another sender: its frames are dropped until it has it. */
+
+/* Whether the streaming thread's frame is dropped, and counted, because another sender has the
+ * address. */
+gboolean gst_gpudirect_sink_stands_by(GstGpudirectSink *self);
+
+/* === wait ==================================================================================== */
+
+/* With the EOS: warns if frames before it were given up, because a receiver took none. */
+void gst_gpudirect_sink_report_end(GstGpudirectSink *self);
 
 #endif

@@ -1,13 +1,275 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Frames from a capture card. */
-#include "base/context.h"
-#include "src/capturecaps.h"
-#include "src/input.h"
-#include "wire/caps.h"
+/* Frames of a card. */
+#include "src/src.h"
+
+#include "base/plugin.h"
+#include "wire/codec.h"
 
 #include <gpudirect/capture.h>
+#include <gst/gst.h>
+#include <gst/video/video.h>
+
+/* === capturecaps ============================================================================= */
+/* A capture card's modes as caps. */
+
+static void set_size(GstStructure *structure, const char *name, uint32_t min, uint32_t max,
+                     uint32_t step)
+{
+    if (min >= max) {
+        gst_structure_set(structure, name, G_TYPE_INT, (gint)max, NULL);
+        return;
+    }
+    /* GStreamer wants both ends to be multiples of the step. */
+    gint by = step > 0 && min % step == 0 && max % step == 0 ? (gint)step : 1;
+    GValue range = G_VALUE_INIT;
+    g_value_init(&range, GST_TYPE_INT_RANGE);
+    gst_value_set_int_range_step(&range, (gint)min, (gint)max, by);
+    gst_structure_take_value(structure, name, &range);
+}
+
+/* Exactly the rates that the driver lists. */
+static void set_rates(GstStructure *structure, const struct gpud_capture_mode *mode)
+{
+    GValue list = G_VALUE_INIT, rate = G_VALUE_INIT;
+
+    if (mode->rate_count == 0 && mode->fps_num > 0 && mode->slowest.num > 0) {
+        gst_structure_set(structure, "framerate", GST_TYPE_FRACTION_RANGE, (gint)mode->slowest.num,
+                          (gint)mode->slowest.den, (gint)mode->fps_num, (gint)mode->fps_den, NULL);
+        return;
+    }
+    if (mode->rate_count < 2) { /* 0/1: the driver does not say */
+        gst_structure_set(structure, "framerate", GST_TYPE_FRACTION, (gint)mode->fps_num,
+                          (gint)MAX(mode->fps_den, 1), NULL);
+        return;
+    }
+    g_value_init(&list, GST_TYPE_LIST);
+    g_value_init(&rate, GST_TYPE_FRACTION);
+    for (guint i = 0; i < mode->rate_count; i++) {
+        gst_value_set_fraction(&rate, (gint)mode->rates[i].num, (gint)mode->rates[i].den);
+        gst_value_list_append_value(&list, &rate);
+    }
+    g_value_unset(&rate);
+    gst_structure_take_value(structure, "framerate", &list);
+}
+
+static gboolean capturecaps_is_of_fields(enum gpud_scan scan)
+{
+    return scan == GPUD_SCAN_INTERLEAVED || scan == GPUD_SCAN_ALTERNATE;
+}
+
+/* Bayer caps have no interlace mode, since sensors do not produce fields. NULL: the media is
+ * incomplete. */
+static GstCaps *caps_of(const struct gpud_media *media)
+{
+    struct gpud_media said = *media;
+
+    if (g_strcmp0(video_media_type(said.picture.layout.format), VIDEO_BAYER) == 0)
+        said.picture.scan = GPUD_SCAN_UNKNOWN;
+    return media_known_caps(&said);
+}
+
+static GstCapsFeatures *features_of(enum gpud_scan scan)
+{
+    return scan == GPUD_SCAN_ALTERNATE
+               ? gst_caps_features_new(GST_CAPS_FEATURE_FORMAT_INTERLACED, NULL)
+               : NULL;
+}
+
+/* A structure of the mode's format, without a size, as a mode has many. */
+static GstStructure *format_structure(const struct gpud_capture_mode *mode)
+{
+    struct gpud_media media = {
+        .picture =
+            {
+                .layout =
+                    {.width = 1, .height = 1, .planes = 1, .plane = {{0, 1, 1, 1}}, .size = 1},
+                .pixel_aspect = {mode->aspect_x, mode->aspect_y},
+                .scan = mode->scan,
+                .colorimetry = mode->colorimetry,
+            },
+    };
+
+    g_strlcpy(media.picture.layout.format, mode->format, sizeof(media.picture.layout.format));
+    GstCaps *caps = caps_of(&media);
+    GstStructure *structure = caps ? gst_structure_copy(gst_caps_get_structure(caps, 0)) : NULL;
+    gst_clear_caps(&caps);
+    return structure;
+}
+
+static GstStructure *mode_structure(const struct gpud_capture_mode *mode)
+{
+    const gchar *type = video_media_type(mode->format);
+
+    if (!type || mode->width_max == 0 || mode->height_max == 0 ||
+        (g_str_equal(type, VIDEO_BAYER) && capturecaps_is_of_fields(mode->scan)))
+        return NULL;
+    GstStructure *structure = format_structure(mode);
+    if (!structure)
+        return NULL;
+    set_size(structure, "width", mode->width_min, mode->width_max, mode->width_step);
+    set_size(structure, "height", mode->height_min, mode->height_max, mode->height_step);
+    set_rates(structure, mode);
+    return structure;
+}
+
+/* The negotiated caps may lack a field that is known now, but must not contradict one. */
+static gboolean agrees(const GstStructure *wanted, const GstStructure *made, const gchar *field)
+{
+    const GValue *a = gst_structure_get_value(wanted, field);
+    const GValue *b = gst_structure_get_value(made, field);
+
+    return !a || !b || gst_value_compare(a, b) == GST_VALUE_EQUAL;
+}
+
+static GstCaps *capture_caps_current(const struct gpud_capture_info *info);
+
+/* Adds what the driver reports about its frames to negotiated caps. FALSE: it contradicts them;
+ * *reason says how (g_free it). */
+static gboolean capture_caps_complete(GstCaps **caps, const struct gpud_capture_info *info,
+                                      gchar **reason)
+{
+    *caps = gst_caps_make_writable(*caps);
+    GstStructure *structure = gst_caps_get_structure(*caps, 0);
+    GstCaps *current = capture_caps_current(info);
+    const GstStructure *made = current ? gst_caps_get_structure(current, 0) : NULL;
+
+    for (gint i = 0; made && i < gst_structure_n_fields(made); i++) {
+        const gchar *name = gst_structure_nth_field_name(made, (guint)i);
+        const GValue *value = gst_structure_get_value(made, name);
+        if (!*reason && !agrees(structure, made, name)) {
+            gchar *wanted = gst_value_serialize(gst_structure_get_value(structure, name));
+            gchar *has = gst_value_serialize(value);
+            *reason = g_strdup_printf("its driver makes %s %s of %s: ask for that with a "
+                                      "capsfilter, or for none",
+                                      name, has, wanted);
+            g_free(wanted);
+            g_free(has);
+        }
+        gst_structure_set_value(structure, name, value);
+    }
+    gst_clear_caps(&current);
+    return !*reason;
+}
+
+/* The caps of frames with the card's current settings; NULL: the card is not set up. */
+static GstCaps *capture_caps_current(const struct gpud_capture_info *info)
+{
+    return caps_of(&info->media);
+}
+
+/* Merges a mode into one that differs only in the format, or appends it: elements downstream
+ * compare every pair of structures. gst_caps_simplify() would change the order. */
+static void add_mode(GstCaps *caps, GstStructure *structure, enum gpud_scan scan)
+{
+    GValue formats = G_VALUE_INIT, both = G_VALUE_INIT;
+    GstCapsFeatures *features = features_of(scan);
+
+    for (guint i = 0; i < gst_caps_get_size(caps) && structure; i++) {
+        GstStructure *other = gst_caps_get_structure(caps, i);
+        if (!gst_structure_has_name(other, gst_structure_get_name(structure)))
+            continue;
+        g_value_init(&formats, G_VALUE_TYPE(gst_structure_get_value(other, "format")));
+        g_value_copy(gst_structure_get_value(other, "format"), &formats);
+        gst_structure_set_value(other, "format", gst_structure_get_value(structure, "format"));
+        gboolean same = gst_structure_is_equal(other, structure);
+        if (same && gst_value_union(&both, &formats, gst_structure_get_value(structure, "format")))
+            gst_structure_take_value(other, "format", &both);
+        else
+            gst_structure_set_value(other, "format", &formats);
+        g_value_unset(&formats);
+        if (same)
+            g_clear_pointer(&structure, gst_structure_free);
+    }
+    if (structure)
+        gst_caps_append_structure_full(caps, structure, features);
+    else
+        g_clear_pointer(&features, gst_caps_features_free);
+}
+
+static void add_modes(GstCaps *caps, const struct gpud_capture_mode *modes, gsize count,
+                      const gchar *type)
+{
+    for (gsize i = 0; i < count; i++) {
+        GstStructure *structure = mode_structure(&modes[i]);
+        if (structure && gst_structure_has_name(structure, type))
+            add_mode(caps, structure, modes[i].scan);
+        else
+            g_clear_pointer(&structure, gst_structure_free);
+    }
+}
+
+GstCaps *capture_caps_of_modes(const struct gpud_capture_mode *modes, gsize count)
+{
+    GstCaps *caps = gst_caps_new_empty();
+
+    add_modes(caps, modes, count, VIDEO_RAW); /* before Bayer, which cannot be shown as it is */
+    add_modes(caps, modes, count, VIDEO_BAYER);
+    return caps;
+}
+
+/* Appends the modes of one format, or (NULL) all. */
+static void list_modes(struct gpud_capture *capture, const gchar *format, GArray *modes)
+{
+    guint before = modes->len;
+    gsize count = format ? 64 : 512, room; /* enough for most cards, which are then asked once */
+
+    do {
+        room = count;
+        g_array_set_size(modes, before + (guint)room);
+        struct gpud_capture_mode *listed = &g_array_index(modes, struct gpud_capture_mode, before);
+        listed->size = sizeof(*listed);
+        count = gpud_capture_list_modes(capture, format, listed, room);
+    } while (count > room);
+    g_array_set_size(modes, before + (guint)count);
+}
+
+/* Beyond this, all modes are listed: most elements that accept many formats accept all. */
+#define FORMATS_FEW 8
+
+/* The formats that the filter names; NULL: any, or too many. */
+static GPtrArray *named_formats(const GstCaps *filter)
+{
+    GPtrArray *formats = g_ptr_array_new();
+    gboolean few = filter && !gst_caps_is_any(filter);
+
+    for (guint i = 0; few && i < gst_caps_get_size(filter); i++) {
+        const GValue *value = gst_structure_get_value(gst_caps_get_structure(filter, i), "format");
+        guint count = value && GST_VALUE_HOLDS_LIST(value) ? gst_value_list_get_size(value) : 1;
+        few = value && formats->len + count <= FORMATS_FEW;
+        for (guint k = 0; few && k < count; k++) {
+            const gchar *format = g_value_get_string(
+                GST_VALUE_HOLDS_LIST(value) ? gst_value_list_get_value(value, k) : value);
+            if (!g_ptr_array_find_with_equal_func(formats, format, g_str_equal, NULL))
+                g_ptr_array_add(formats, (gpointer)format);
+        }
+    }
+    if (!few)
+        g_clear_pointer(&formats, g_ptr_array_unref);
+    return formats;
+}
+
+/* All modes whose format GStreamer knows, at least those that match the filter (NULL: all); empty
+ * caps if there are none. */
+static GstCaps *capture_caps(struct gpud_capture *capture, const GstCaps *filter)
+{
+    GArray *modes = g_array_new(FALSE, TRUE, sizeof(struct gpud_capture_mode));
+    GPtrArray *formats = named_formats(filter);
+
+    for (guint i = 0; formats && i < formats->len; i++)
+        list_modes(capture, formats->pdata[i], modes);
+    if (!formats)
+        list_modes(capture, NULL, modes);
+    GstCaps *caps =
+        capture_caps_of_modes((struct gpud_capture_mode *)(void *)modes->data, modes->len);
+    g_clear_pointer(&formats, g_ptr_array_unref);
+    g_array_unref(modes);
+    return caps;
+}
+
+/* === capture ================================================================================= */
+/* Frames from a capture card. */
 
 struct capture_input {
     struct input parent; /* first */
@@ -292,3 +554,477 @@ const struct input_ops capture_input_ops = {
     .get_current = capture_get_current,
     .get_wish = capture_get_wish,
 };
+
+/* === capturechoice =========================================================================== */
+/* Which of a capture card's modes is chosen, and the message when none can be. */
+
+/* --- choosing ------------------------------------------------------------------------------ */
+
+/* Below 30 movement stutters; 29.97 is as good. */
+#define RATE_ENOUGH 29.9
+
+static GstStructure *fixate_mode(const GstStructure *mode, const struct capture_wish *wish)
+{
+    GstStructure *fixed = gst_structure_copy(mode);
+
+    if (wish->format[0])
+        gst_structure_fixate_field_string(fixed, "format", wish->format);
+    gst_structure_fixate_field_nearest_int(fixed, "width", wish->width ? wish->width : 1920);
+    gst_structure_fixate_field_nearest_int(fixed, "height", wish->height ? wish->height : 1080);
+    gst_structure_fixate_field_nearest_fraction(fixed, "framerate", G_MAXINT, 1);
+    gst_structure_fixate(fixed);
+    return fixed;
+}
+
+static gdouble distance_to(const GstStructure *fixed, gint width, gint height)
+{
+    gint own_width = 0, own_height = 0;
+
+    gst_structure_get_int(fixed, "width", &own_width);
+    gst_structure_get_int(fixed, "height", &own_height);
+    return ABS(own_width - width) + ABS(own_height - height);
+}
+
+/* How far the rate is below RATE_ENOUGH; 0 also if the driver does not say. */
+static gdouble missing_rate(const GstStructure *fixed)
+{
+    gint num, den;
+
+    if (!gst_structure_get_fraction(fixed, "framerate", &num, &den) || num == 0)
+        return 0;
+    return MAX(RATE_ENOUGH - (gdouble)num / den, 0);
+}
+
+enum { MERITS = 5 };
+
+/* A mode's demerits, the most important first. */
+static void judge(const GstStructure *fixed, const struct capture_wish *wish,
+                  gdouble against[MERITS])
+{
+    against[0] = gst_structure_has_name(fixed, VIDEO_BAYER);
+    against[1] = wish->width ? distance_to(fixed, wish->width, wish->height) : 0;
+    against[2] = g_strcmp0(gst_structure_get_string(fixed, "format"), wish->format) != 0;
+    against[3] = missing_rate(fixed);
+    against[4] = distance_to(fixed, 1920, 1080);
+}
+
+static gboolean is_better(const gdouble a[MERITS], const gdouble b[MERITS])
+{
+    for (guint i = 0; i < MERITS; i++)
+        if (a[i] < b[i] || a[i] > b[i])
+            return a[i] < b[i];
+    return FALSE;
+}
+
+GstCaps *capture_choose(GstCaps *caps, const struct capture_wish *wish)
+{
+    GstStructure *best = NULL;
+    gdouble best_against[MERITS], against[MERITS];
+    guint place = 0;
+
+    for (guint i = 0; i < gst_caps_get_size(caps); i++) {
+        GstStructure *fixed = fixate_mode(gst_caps_get_structure(caps, i), wish);
+        judge(fixed, wish, against);
+        if (!best || is_better(against, best_against)) {
+            g_clear_pointer(&best, gst_structure_free);
+            best = g_steal_pointer(&fixed);
+            memcpy(best_against, against, sizeof(against));
+            place = i;
+        }
+        g_clear_pointer(&fixed, gst_structure_free);
+    }
+    if (!best)
+        return caps;
+    GstCaps *fixated = gst_caps_new_empty();
+    gst_caps_append_structure_full(fixated, best,
+                                   gst_caps_features_copy(gst_caps_get_features(caps, place)));
+    gst_caps_unref(caps);
+    return fixated;
+}
+
+/* --- refusing ------------------------------------------------------------------------------ */
+
+/* The groups of fields that a user can ask for, in the order in which they are compared. */
+enum { STEP_FORMAT, STEP_SIZE, STEP_RATE, STEPS };
+
+static const gchar *const step_fields[][2] = {
+    [STEP_FORMAT] = {"format"},
+    [STEP_SIZE] = {"width", "height"},
+    [STEP_RATE] = {"framerate"},
+};
+
+/* The caps reduced to the fields of the first steps, and one more, in any memory. */
+static GstCaps *keep(const GstCaps *caps, guint steps, const gchar *one_more)
+{
+    GstCaps *kept = gst_caps_new_empty();
+
+    for (guint i = 0; i < gst_caps_get_size(caps); i++) {
+        const GstStructure *from = gst_caps_get_structure(caps, i);
+        GstStructure *structure = gst_structure_new_empty(gst_structure_get_name(from));
+        for (guint k = 0; k <= 2 * steps; k++) {
+            const gchar *field = k == 2 * steps ? one_more : step_fields[k / 2][k % 2];
+            const GValue *value = field ? gst_structure_get_value(from, field) : NULL;
+            if (value)
+                gst_structure_set_value(structure, field, value);
+        }
+        gst_caps_append_structure_full(kept, structure, gst_caps_features_new_any());
+    }
+    return kept;
+}
+
+/* What the card offers that matches the wanted caps in the first steps, and one more field. */
+static GstCaps *narrow(const GstCaps *has, const GstCaps *wanted, guint steps,
+                       const gchar *one_more)
+{
+    GstCaps *any = gst_caps_copy(has), *kept = keep(wanted, steps, one_more);
+
+    gst_caps_set_features_simple(any, gst_caps_features_new_any());
+    GstCaps *both = gst_caps_is_any(wanted)
+                        ? gst_caps_ref(any)
+                        : gst_caps_intersect_full(any, kept, GST_CAPS_INTERSECT_FIRST);
+    gst_caps_unref(any);
+    gst_caps_unref(kept);
+    return both;
+}
+
+/* Names without duplicates, as many as fit in a sentence. */
+#define NAMED_MAX 12
+
+struct names {
+    GString *text;
+    GHashTable *seen;
+    const gchar *between;
+};
+
+/* Takes name. */
+static void add_name(struct names *names, gchar *name)
+{
+    guint count = g_hash_table_size(names->seen);
+
+    if (!g_hash_table_add(names->seen, name) || count > NAMED_MAX)
+        return;
+    if (count == NAMED_MAX)
+        g_string_append(names->text, "…");
+    else
+        g_string_append_printf(names->text, "%s%s", count ? names->between : "", name);
+}
+
+/* The number of values in a list, or 1. */
+static guint count_values(const GValue *value)
+{
+    return !value ? 0 : GST_VALUE_HOLDS_LIST(value) ? gst_value_list_get_size(value) : 1;
+}
+
+static const GValue *value_at(const GValue *value, guint i)
+{
+    return GST_VALUE_HOLDS_LIST(value) ? gst_value_list_get_value(value, i) : value;
+}
+
+/* DMA_DRM says how the memory is described, and names no format that a user could ask for. */
+static void add_formats(struct names *names, const GstStructure *structure)
+{
+    const GValue *value = gst_structure_get_value(structure, "format");
+
+    for (guint i = 0; i < count_values(value); i++)
+        if (g_strcmp0(g_value_get_string(value_at(value, i)), "DMA_DRM") != 0)
+            add_name(names, g_value_dup_string(value_at(value, i)));
+}
+
+/* "1920x1080", "[64, 640]x[32, 360]" */
+static gchar *name_size(const GstStructure *structure)
+{
+    const GValue *width = gst_structure_get_value(structure, "width"),
+                 *height = gst_structure_get_value(structure, "height");
+    gchar *across = width ? gst_value_serialize(width) : g_strdup("any"),
+          *down = height ? gst_value_serialize(height) : g_strdup("any");
+    gchar *text = g_strdup_printf("%sx%s", across, down);
+
+    g_free(across);
+    g_free(down);
+    return text;
+}
+
+static void add_sizes(struct names *names, const GstStructure *structure)
+{
+    add_name(names, name_size(structure));
+}
+
+/* "29.97", "25" */
+static gdouble rate_of(const GValue *value)
+{
+    return (gdouble)gst_value_get_fraction_numerator(value) /
+           gst_value_get_fraction_denominator(value);
+}
+
+static gint compare_rates(gconstpointer a, gconstpointer b)
+{
+    gdouble first = *(const gdouble *)a, second = *(const gdouble *)b;
+
+    return first < second ? 1 : first > second ? -1 : 0;
+}
+
+/* "60, 30 and 25", the fastest first */
+static gchar *name_rates(const GValue *value)
+{
+    GArray *rates = g_array_new(FALSE, FALSE, sizeof(gdouble));
+    struct names names = {g_string_new(NULL),
+                          g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL), ", "};
+
+    if (value && GST_VALUE_HOLDS_FRACTION_RANGE(value)) {
+        add_name(&names,
+                 g_strdup_printf("%.4g to %.4g", rate_of(gst_value_get_fraction_range_min(value)),
+                                 rate_of(gst_value_get_fraction_range_max(value))));
+        value = NULL;
+    }
+    for (guint i = 0; i < count_values(value); i++) {
+        gdouble rate = rate_of(value_at(value, i));
+        if (rate > 0)
+            g_array_append_val(rates, rate);
+    }
+    g_array_sort(rates, compare_rates);
+    for (guint i = 0; i < rates->len; i++)
+        add_name(&names, g_strdup_printf("%.4g", g_array_index(rates, gdouble, i)));
+    g_array_unref(rates);
+    g_hash_table_unref(names.seen);
+    return g_string_free(names.text, FALSE);
+}
+
+static void add_rates(struct names *names, const GstStructure *structure)
+{
+    gchar *size = name_size(structure),
+          *rates = name_rates(gst_structure_get_value(structure, "framerate"));
+
+    add_name(names, rates[0] ? g_strdup_printf("%s at %s", size, rates) : g_strdup(size));
+    g_free(size);
+    g_free(rates);
+}
+
+static gchar *join(const GstCaps *caps, const gchar *between,
+                   void (*add)(struct names *, const GstStructure *))
+{
+    struct names names = {g_string_new(NULL),
+                          g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL), between};
+
+    for (guint i = 0; i < gst_caps_get_size(caps); i++)
+        add(&names, gst_caps_get_structure(caps, i));
+    g_hash_table_unref(names.seen);
+    if (!names.text->len)
+        g_string_append(names.text, "nothing");
+    return g_string_free(names.text, FALSE);
+}
+
+static gboolean capturechoice_is_of_fields(const GstCaps *caps, guint index)
+{
+    return gst_caps_features_contains(gst_caps_get_features(caps, index),
+                                      GST_CAPS_FEATURE_FORMAT_INTERLACED);
+}
+
+/* Whether all that the card offers of these formats, sizes and rates comes as fields, or (FALSE)
+ * none of it. */
+static gboolean comes_as_fields(const GstCaps *has, const GstCaps *wanted, gboolean fields)
+{
+    gboolean all = TRUE;
+
+    for (guint i = 0; i < gst_caps_get_size(has) && all; i++) {
+        GstCaps *one = gst_caps_copy_nth(has, i), *both = narrow(one, wanted, STEPS, NULL);
+        all = gst_caps_is_empty(both) || capturechoice_is_of_fields(has, i) == fields;
+        gst_caps_unref(one);
+        gst_caps_unref(both);
+    }
+    return all;
+}
+
+/* Explains a mismatch in another field, in fields that come alone, or in the kind of memory:
+ * format, size and rate agree. */
+static gchar *explain_rest(const GstCaps *has, const GstCaps *wanted)
+{
+    const GstStructure *first = gst_caps_get_structure(wanted, 0);
+
+    for (gint i = 0; i < gst_structure_n_fields(first); i++) {
+        const gchar *field = gst_structure_nth_field_name(first, (guint)i);
+        GstCaps *both = narrow(has, wanted, STEPS, field);
+        gboolean differs = gst_caps_is_empty(both);
+        gst_caps_unref(both);
+        if (!differs)
+            continue;
+        GstCaps *offered = narrow(has, wanted, STEPS, NULL);
+        const GValue *value = gst_structure_get_value(gst_caps_get_structure(offered, 0), field);
+        gchar *is = value ? gst_value_serialize(value) : g_strdup("not known");
+        gchar *text = g_strdup_printf("there %s is %s: ask for that, or leave it open", field, is);
+        gst_caps_unref(offered);
+        g_free(is);
+        return text;
+    }
+    gboolean wants_fields = capturechoice_is_of_fields(wanted, 0);
+    if (!wants_fields && comes_as_fields(has, wanted, TRUE))
+        return g_strdup("it gives each field as a buffer of its own: ask for "
+                        "video/x-raw(format:Interlaced),interlace-mode=alternate, and put elements "
+                        "that take such fields after gpudirectsrc");
+    if (wants_fields && comes_as_fields(has, wanted, FALSE))
+        return g_strdup("it gives whole pictures, not fields: ask for video/x-raw without "
+                        "(format:Interlaced)");
+    gchar *memory = gst_caps_features_to_string(gst_caps_get_features(wanted, 0));
+    gchar *text = g_strdup_printf("they take frames in %s alone: set the property device to such "
+                                  "a device, or put an element that downloads them behind "
+                                  "gpudirectsrc",
+                                  memory);
+    g_free(memory);
+    return text;
+}
+
+gchar *capture_explain_refusal(const GstCaps *has, const GstCaps *wanted)
+{
+    static const struct {
+        void (*add)(struct names *, const GstStructure *);
+        const gchar *between, *element;
+    } steps[] = {
+        [STEP_FORMAT] = {add_formats, ", ", "videoconvert"},
+        [STEP_SIZE] = {add_sizes, ", ", "videoscale"},
+        [STEP_RATE] = {add_rates, "; ", "videorate"},
+    };
+
+    for (guint step = 0; step < STEPS; step++) {
+        GstCaps *both = narrow(has, wanted, step + 1, NULL);
+        gboolean agrees = !gst_caps_is_empty(both);
+        gst_caps_unref(both);
+        if (agrees)
+            continue;
+        /* With another media type nothing agrees, and everything is offered. */
+        GstCaps *offered = step > 0 ? narrow(has, wanted, step, NULL) : gst_caps_copy(has);
+        gchar *format = join(offered, ", ", add_formats);
+        gchar *list = join(offered, steps[step].between, steps[step].add);
+        gchar *text =
+            g_strdup_printf("it has %s%s%s%s: ask for one of these, or put a %s after gpudirectsrc",
+                            step > 0 ? format : "", step > 0 ? " in " : "", list,
+                            step == STEP_RATE ? " frames a second" : "", steps[step].element);
+        gst_caps_unref(offered);
+        g_free(format);
+        g_free(list);
+        return text;
+    }
+    return explain_rest(has, wanted);
+}
+
+/* === card ==================================================================================== */
+/* The properties input and extra-controls, which may change while the card captures. Controls are
+ * set at once, by the caller's thread; the input is selected by the streaming thread, because the
+ * buffers are lost with the old one. */
+
+#define GST_CAT_DEFAULT gst_gpudirect_src_debug
+
+void card_install(GObjectClass *klass, guint input_id, guint controls_id)
+{
+    const GParamFlags playing =
+        G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_PLAYING;
+
+    g_object_class_install_property(
+        klass, input_id,
+        g_param_spec_string("input", "Input",
+                            "A capture card's input, by number or name; a change while it captures "
+                            "is a change of signal (unset: the current input)",
+                            NULL, playing));
+    g_object_class_install_property(
+        klass, controls_id,
+        g_param_spec_boxed("extra-controls", "Extra controls",
+                           "A capture card's controls, by name, as in v4l2src: "
+                           "c,brightness=10,exposure_auto=1; menu items also by name",
+                           GST_TYPE_STRUCTURE, playing));
+}
+
+void card_take_input(struct card_settings *card, const GValue *value)
+{
+    const gchar *input = g_value_get_string(value);
+
+    g_free(card->input);
+    card->input = g_strdup(input && input[0] ? input : NULL);
+    g_atomic_int_set(&card->input_changed, card->input != NULL);
+}
+
+void card_take_controls(struct card_settings *card, const GValue *value)
+{
+    g_clear_pointer(&card->controls, gst_structure_free);
+    card->controls = g_value_dup_boxed(value);
+}
+
+void card_clear(struct card_settings *card)
+{
+    g_clear_pointer(&card->input, g_free);
+    g_clear_pointer(&card->controls, gst_structure_free);
+}
+
+void card_apply_controls(struct card_settings *card, struct feed *feed, GstElement *element)
+{
+    struct gpud_error error;
+    enum gpud_status status = GPUD_OK;
+
+    GST_OBJECT_LOCK(element);
+    GstStructure *controls = card->controls ? gst_structure_copy(card->controls) : NULL;
+    GST_OBJECT_UNLOCK(element);
+    g_mutex_lock(&feed->lock);
+    if (controls && feed->input && feed->input->ops->set_controls)
+        status = feed->input->ops->set_controls(feed->input, controls, &error);
+    g_mutex_unlock(&feed->lock);
+    if (status != GPUD_OK)
+        gpud_gst_error_warn(element, GPUD_GST_READ, &error,
+                            "Not all of the card's controls could be set");
+    g_clear_pointer(&controls, gst_structure_free);
+}
+
+void card_select_input(struct card_settings *card, struct feed *feed, GstElement *element)
+{
+    struct gpud_error error;
+
+    if (!g_atomic_int_compare_and_exchange(&card->input_changed, TRUE, FALSE) ||
+        !feed->input->ops->set_input)
+        return;
+    GST_OBJECT_LOCK(element);
+    gchar *input = g_strdup(card->input);
+    GST_OBJECT_UNLOCK(element);
+    if (feed->input->ops->set_input(feed->input, input, &error) != GPUD_OK)
+        gpud_gst_error_warn(element, GPUD_GST_READ, &error, "The card's input was not changed");
+    g_object_notify(G_OBJECT(element), "input");
+    g_free(input);
+}
+
+/* === iomode ================================================================================== */
+/* The property io-mode: how a capture card's buffers are accessed. */
+
+static GType gst_gpudirect_io_mode_get_type(void);
+
+#define GST_TYPE_GPUDIRECT_IO_MODE (gst_gpudirect_io_mode_get_type())
+
+static GType gst_gpudirect_io_mode_get_type(void)
+{
+    static const GEnumValue values[] = {
+        {IO_MODE_AUTO, "The best that works: dmabuf, userptr, mmap", "auto"},
+        {IO_MODE_MMAP, "The driver's own memory, mapped", "mmap"},
+        {IO_MODE_USERPTR, "Host memory of this process, which the card writes", "userptr"},
+        {IO_MODE_DMABUF, "The device's memory, which the card writes; on the host, a dma-buf",
+         "dmabuf"},
+        {0, NULL, NULL},
+    };
+    static gsize type;
+
+    if (g_once_init_enter(&type))
+        g_once_init_leave(&type, g_enum_register_static("GstGpudirectIOMode", values));
+    return type;
+}
+
+void io_mode_install(GObjectClass *klass, guint id)
+{
+    g_object_class_install_property(
+        klass, id,
+        g_param_spec_enum("io-mode", "I/O mode",
+                          "How a capture card's buffers are accessed; only auto has a fallback",
+                          GST_TYPE_GPUDIRECT_IO_MODE, IO_MODE_AUTO,
+                          G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_READY));
+    gst_type_mark_as_plugin_api(GST_TYPE_GPUDIRECT_IO_MODE, 0);
+}
+
+const gchar *io_mode_method(enum io_mode mode)
+{
+    static const gchar *const methods[] = {
+        [IO_MODE_MMAP] = "mmap", [IO_MODE_USERPTR] = "userptr", [IO_MODE_DMABUF] = "dmabuf"};
+
+    return methods[mode];
+}

@@ -1,19 +1,463 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* gpudirectsrc's loop: a frame becomes a buffer. */
-#include "src/create.h"
+/* A frame's way into a buffer. */
+#include "src/src.h"
 
-#include "base/errors.h"
-#include "src/apply.h"
-#include "src/events.h"
-#include "src/format.h"
-#include "src/wait.h"
-#include "wire/caps.h"
-#include "wire/flags.h"
-#include "wire/meta.h"
+#include "base/plugin.h"
+#include "element/endpoint.h"
+#include "memory/memory.h"
+#include "wire/codec.h"
+
+#include <string.h>
+
+/* === pictures ================================================================================ */
+/* The format of the pictures, and the buffers that hold them.
+ *
+ * Normally a buffer is the slot itself. Three things force a copy: downstream cannot read strides,
+ * needs memory of its own allocator, or holds so many buffers that the ring is nearly empty: it
+ * then gets copies until it holds fewer, because the stream would lose pictures, or stop.
+ *
+ * Where the caps are of dma-bufs, buffers are the ring's, if its memory has some: that of a card or
+ * a third-party writer has, and that which a sender writes to. Memory that a sender lends for
+ * reading has none, because a dma-buf could be written to; its pictures are copied into others. */
 
 #define GST_CAT_DEFAULT gst_gpudirect_src_debug
+
+/* How long downstream has, once, to release a slot before it gets copies instead. */
+#define HOARD_TIMEOUT (20 * G_TIME_SPAN_MILLISECOND)
+
+/* The slots that downstream cannot hold: one for the frame that arrives during a copy, and one more
+ * where a frame that finds no slot is lost. */
+#define SPARE_SLOTS 1
+#define SPARE_SLOTS_LIVE 2
+
+static void drop_pool(GstBufferPool **pool)
+{
+    if (*pool)
+        gst_buffer_pool_set_active(*pool, FALSE);
+    gst_clear_object(pool);
+}
+
+static void drop_pools(struct pictures *pictures)
+{
+    drop_pool(&pictures->pool);
+    drop_pool(&pictures->dmabufs);
+    g_atomic_int_set(&pictures->dmabuf_use, DMABUFS_UNUSED);
+}
+
+static GstBufferPool *make_pool(struct pictures *pictures, GstCaps *caps, gboolean dmabufs)
+{
+    const struct slot_pool_params params = {
+        .info = &pictures->info,
+        .gpu = pictures->gpu,
+        .dmabufs = dmabufs,
+        .outstanding = pictures->outstanding,
+        .counters = pictures->counters,
+    };
+    GstBufferPool *pool = gst_gpudirect_pool_new(&params, caps);
+
+    if (pool && !gst_buffer_pool_set_active(pool, TRUE))
+        gst_clear_object(&pool);
+    return pool;
+}
+
+static gboolean make_pools(struct pictures *pictures, GstCaps *caps)
+{
+    if (!caps_are_dmabufs(caps)) {
+        pictures->pool = make_pool(pictures, caps, FALSE);
+        return pictures->pool != NULL;
+    }
+    GstCaps *plain = caps_out_of_dmabufs(caps);
+    pictures->pool = make_pool(pictures, plain, FALSE);
+    pictures->dmabufs = make_pool(pictures, caps, TRUE);
+    gst_caps_unref(plain);
+    return pictures->pool && pictures->dmabufs;
+}
+
+/* A new ring of the same format, as that of a backup sender, has the same count: what downstream
+ * still holds may be this ring's, if it was in use before. */
+static void start_count(struct pictures *pictures, GstCaps *caps, const struct gpud_layout *layout)
+{
+    if (pictures->outstanding && pictures_have_format(pictures, caps) &&
+        layout_is_equal(layout, &pictures->layout))
+        return;
+    outstanding_unref(pictures->outstanding);
+    pictures->outstanding = outstanding_new();
+    pictures->is_hoarded = FALSE;
+}
+
+gboolean pictures_set_format(struct pictures *pictures, GstCaps *caps,
+                             const struct gpud_layout *layout)
+{
+    struct video_planes planes;
+
+    if (!video_info_from_caps(&pictures->info, caps))
+        return FALSE;
+    start_count(pictures, caps, layout);
+    layout_to_planes(layout, &pictures->info, &planes);
+    pictures->is_default = planes_are_default(&planes, &pictures->info);
+    drop_pools(pictures);
+    if (!make_pools(pictures, caps)) {
+        drop_pools(pictures);
+        return FALSE;
+    }
+    pictures->epoch = 0;
+    pictures->layout = *layout;
+    gst_caps_replace(&pictures->caps, caps);
+    pictures->caps_gpu = pictures->gpu;
+    return TRUE;
+}
+
+gboolean pictures_have_format(const struct pictures *pictures, const GstCaps *caps)
+{
+    return pictures->pool && pictures->caps_gpu == pictures->gpu &&
+           gst_caps_is_equal(pictures->caps, caps);
+}
+
+void pictures_reset(struct pictures *pictures)
+{
+    drop_pools(pictures);
+    g_clear_pointer(&pictures->outstanding, outstanding_unref);
+    gst_clear_caps(&pictures->caps);
+    g_atomic_int_set(&pictures->fills_files, FALSE);
+    pictures->gpu = NULL;
+}
+
+GstFlowReturn pictures_alloc(struct pictures *pictures, GstBuffer **buffer)
+{
+    if (!pictures->gpu && !pictures->dmabufs)
+        return GST_BASE_SRC_GET_CLASS(pictures->src)
+            ->alloc(pictures->src, 0, (guint)pictures->info.size, buffer);
+    *buffer = gst_gpudirect_pool_stand_in(pictures->dmabufs ? pictures->dmabufs : pictures->pool);
+    return *buffer ? GST_FLOW_OK : GST_FLOW_ERROR;
+}
+
+GstFlowReturn pictures_copy(struct pictures *pictures, GstBuffer *slot, GstBuffer **buffer)
+{
+    GstFlowReturn flow = pictures_alloc(pictures, buffer);
+
+    if (flow != GST_FLOW_OK)
+        return flow;
+    if (pictures->gpu
+            ? gpu_copy_picture(&pictures->info, slot, *buffer)
+            : picture_copy(&pictures->info, slot, *buffer, pictures->counters) == PICTURE_COPIED)
+        return GST_FLOW_OK;
+    gst_clear_buffer(buffer);
+    return GST_FLOW_ERROR;
+}
+
+/* Whether downstream holds so many slots that it must get copies. Where frames wait for a slot, it
+ * has a moment to release one, until it has shown that it does not; where they are lost, none. */
+static gboolean is_hoarded(struct pictures *pictures, gboolean sender_waits)
+{
+    gint spare =
+        sender_waits || pictures->slots <= SPARE_SLOTS_LIVE ? SPARE_SLOTS : SPARE_SLOTS_LIVE;
+    gint limit = MAX(1, (gint)pictures->slots - spare);
+    gint held = outstanding_count(pictures->outstanding);
+
+    if (held < limit) {
+        if (held <= limit / 2)
+            pictures->is_hoarded = FALSE;
+        return FALSE;
+    }
+    if (sender_waits && !pictures->is_hoarded &&
+        outstanding_wait_below(pictures->outstanding, limit, HOARD_TIMEOUT))
+        return FALSE;
+    pictures->is_hoarded = TRUE;
+    return TRUE;
+}
+
+/* Whether a slot must be copied before it is pushed. any_memory: downstream accepts any memory, and
+ * did not ask for a GPU's. sender_waits: for slots, where others lose frames. */
+static gboolean pictures_need_copy(struct pictures *pictures, gboolean any_memory,
+                                   gboolean sender_waits)
+{
+    if (g_atomic_int_get(&pictures->fills_files) && !pictures->gpu && !pictures->dmabufs)
+        return TRUE;
+    /* Elements that asked for a GPU's memory or for dma-bufs read their strides; those that accept
+     * any memory may not. */
+    if ((!pictures->gpu || any_memory) && !pictures->dmabufs && !pictures->is_default &&
+        !pictures->reads_strides)
+        return TRUE;
+    return is_hoarded(pictures, sender_waits);
+}
+
+/* --- dma-bufs ----------------------------------------------------------------------------- */
+
+/* Whether the ring's memory serves, which is found out with the first frame of a format. */
+static gboolean use_slots(struct pictures *pictures, struct gpud_frame *frame)
+{
+    struct gpud_error error;
+
+    if (g_atomic_int_get(&pictures->dmabuf_use) != DMABUFS_UNUSED)
+        return g_atomic_int_get(&pictures->dmabuf_use) == DMABUFS_SLOTS;
+    gboolean slots = dmabuf_is_in_frame(frame, &error);
+    if (!slots)
+        GST_INFO_OBJECT(pictures->src, "pictures are copied into dma-bufs: %s", error.reason);
+    g_atomic_int_set(&pictures->dmabuf_use, slots ? DMABUFS_SLOTS : DMABUFS_COPIES);
+    return slots;
+}
+
+/* Drivers downstream know nothing of the ring's words, so they get whole pictures. */
+static gboolean await_whole(struct gpud_frame *frame)
+{
+    struct gpud_error error;
+    void *data;
+    gboolean whole = gpud_frame_map(frame, GPUD_READ, SLOT_MAP_TIMEOUT, &data, &error) == GPUD_OK;
+
+    if (whole)
+        gpud_frame_unmap(frame);
+    return whole;
+}
+
+/* Wraps a frame, or copies it where copy, or the kind of memory, requires that (*copied). Takes the
+ * frame. GST_FLOW_CUSTOM_SUCCESS: its writer did not finish it, and there is no buffer. */
+static GstFlowReturn pictures_wrap(struct pictures *pictures, struct gpud_frame *frame,
+                                   gboolean copy, gboolean *copied, GstBuffer **buffer)
+{
+    GstBufferPool *pool = pictures->pool;
+
+    if (pictures->dmabufs && use_slots(pictures, frame) && !copy) {
+        pool = pictures->dmabufs;
+        if (!await_whole(frame)) {
+            gpud_frame_release(&frame);
+            return GST_FLOW_CUSTOM_SUCCESS;
+        }
+    } else if (pictures->dmabufs) {
+        copy = TRUE;
+    }
+    *copied = copy;
+    GstFlowReturn flow = gst_gpudirect_pool_wrap(pool, frame, buffer);
+    if (flow != GST_FLOW_OK || !copy)
+        return flow;
+    GstBuffer *slot = g_steal_pointer(buffer);
+    flow = pictures_copy(pictures, slot, buffer);
+    gst_buffer_unref(slot);
+    return flow;
+}
+
+/* === feed ==================================================================================== */
+/* The current input: opened, replaced, counted and interrupted. */
+
+void feed_init(struct feed *feed, feed_open_input open_input, void *user)
+{
+    feed->open_input = open_input;
+    feed->user = user;
+    g_mutex_init(&feed->lock);
+    g_cond_init(&feed->flushed);
+}
+
+void feed_finish(struct feed *feed)
+{
+    g_mutex_clear(&feed->lock);
+    g_cond_clear(&feed->flushed);
+    g_free(feed->device);
+}
+
+/* --- counting ----------------------------------------------------------------------------- */
+
+static void add_counters(struct input_info *info, const struct input_info *more)
+{
+    info->frames += more->frames;
+    info->dropped += more->dropped;
+    info->corrupted += more->corrupted;
+    info->connects += more->connects;
+    info->disconnects += more->disconnects;
+    info->copies_cpu += more->copies_cpu;
+    info->copies_gpu += more->copies_gpu;
+    info->waits_cpu += more->waits_cpu;
+    info->waits_device += more->waits_device;
+    info->kicks += more->kicks;
+}
+
+void feed_get_info(struct feed *feed, struct input_info *info)
+{
+    memset(info, 0, sizeof(*info));
+    g_strlcpy(info->path, "none", sizeof(info->path));
+    g_mutex_lock(&feed->lock);
+    if (feed->input)
+        feed->input->ops->get_info(feed->input, info);
+    g_strlcpy(info->device, feed->device ? feed->device : "none", sizeof(info->device));
+    add_counters(info, &feed->past);
+    g_mutex_unlock(&feed->lock);
+}
+
+void feed_count_anew(struct feed *feed)
+{
+    struct input_info info;
+
+    g_mutex_lock(&feed->lock);
+    feed->input->ops->get_info(feed->input, &info);
+    memset(&feed->past, 0, sizeof(feed->past));
+    feed->past.frames = -info.frames;
+    feed->past.dropped = -info.dropped;
+    feed->past.corrupted = -info.corrupted;
+    feed->past.connects = 1 - info.connects;
+    feed->past.disconnects = -info.disconnects;
+    feed->past.copies_cpu = -info.copies_cpu;
+    feed->past.copies_gpu = -info.copies_gpu;
+    feed->interrupted = FALSE;
+    feed->input->ops->interrupt(feed->input, FALSE);
+    g_mutex_unlock(&feed->lock);
+    feed->dropped_seen = info.dropped;
+    __atomic_store_n(&feed->skipped, 0, __ATOMIC_RELAXED);
+}
+
+/* How many frames were lost since the last one, from this frame's count of dropped ones. */
+static guint64 feed_count_lost(struct feed *feed, guint64 dropped)
+{
+    guint64 lost = dropped > feed->dropped_seen ? dropped - feed->dropped_seen : 0;
+
+    feed->dropped_seen = dropped;
+    return lost;
+}
+
+static void ask_for_slots(struct feed *feed)
+{
+    if (feed->input && feed->slots_wanted && feed->input->ops->want_slots)
+        feed->input->ops->want_slots(feed->input, feed->slots_wanted);
+}
+
+/* --- opening and closing ------------------------------------------------------------------ */
+
+gboolean feed_open(struct feed *feed, const gchar *device, struct gpud_error *error)
+{
+    struct input *input;
+
+    if (feed->open_input(feed->user, device, &input, error) != GPUD_OK)
+        return FALSE;
+    g_mutex_lock(&feed->lock);
+    feed->input = input;
+    feed->device = g_strdup(device);
+    feed->interrupted = FALSE;
+    __atomic_store_n(&feed->skipped, 0, __ATOMIC_RELAXED);
+    memset(&feed->past, 0, sizeof(feed->past));
+    g_mutex_unlock(&feed->lock);
+    return TRUE;
+}
+
+void feed_close(struct feed *feed)
+{
+    g_mutex_lock(&feed->lock);
+    struct input *input = g_steal_pointer(&feed->input);
+    g_clear_pointer(&feed->device, g_free);
+    feed->slots_wanted = 0;
+    memset(&feed->past, 0, sizeof(feed->past));
+    g_mutex_unlock(&feed->lock);
+    feed->dropped_seen = 0;
+    if (input)
+        input->ops->close(input);
+}
+
+gboolean feed_replace(struct feed *feed, const gchar *device, struct gpud_error *error)
+{
+    gchar *chosen = g_strdup(device ? device : feed->device);
+    struct input_info counted;
+    struct input *input;
+    enum gpud_status status = feed->open_input(feed->user, chosen, &input, error);
+
+    if (status != GPUD_OK) {
+        g_free(chosen);
+        return FALSE;
+    }
+    g_mutex_lock(&feed->lock);
+    struct input *old = feed->input;
+    old->ops->get_info(old, &counted);
+    counted.disconnects += counted.connected;
+    add_counters(&feed->past, &counted);
+    feed->input = input;
+    ask_for_slots(feed);
+    g_free(feed->device);
+    feed->device = chosen;
+    input->ops->interrupt(input, feed->interrupted);
+    g_mutex_unlock(&feed->lock);
+    old->ops->close(old);
+    feed->dropped_seen = 0; /* the new one counts from 0 */
+    return TRUE;
+}
+
+/* --- interrupting ------------------------------------------------------------------------- */
+
+void feed_set_group(struct feed *feed, const gchar *name, GstElement *element)
+{
+    struct group_member *joined = name ? group_join(name, element) : NULL;
+
+    g_mutex_lock(&feed->lock);
+    struct group_member *left = feed->group;
+    feed->group = joined;
+    g_mutex_unlock(&feed->lock);
+    if (left)
+        group_leave(left);
+}
+
+gboolean feed_get_group_counts(struct feed *feed, guint64 *dropped, guint64 *missed)
+{
+    g_mutex_lock(&feed->lock);
+    gboolean joined = feed->group != NULL;
+    if (joined)
+        group_get_counts(feed->group, dropped, missed);
+    g_mutex_unlock(&feed->lock);
+    return joined;
+}
+
+void feed_add_stats(struct feed *feed, GstStructure *stats)
+{
+    g_mutex_lock(&feed->lock);
+    if (feed->input && feed->input->ops->add_stats)
+        feed->input->ops->add_stats(feed->input, stats);
+    g_mutex_unlock(&feed->lock);
+}
+
+void feed_interrupt(struct feed *feed, gboolean interrupted)
+{
+    g_mutex_lock(&feed->lock);
+    feed->interrupted = interrupted;
+    if (feed->input)
+        feed->input->ops->interrupt(feed->input, interrupted);
+    if (feed->group)
+        group_interrupt(feed->group, interrupted);
+    g_mutex_unlock(&feed->lock);
+}
+
+void feed_want_slots(struct feed *feed, guint slots)
+{
+    g_mutex_lock(&feed->lock);
+    gboolean changed = feed->slots_wanted != slots;
+    feed->slots_wanted = slots;
+    if (changed)
+        ask_for_slots(feed);
+    g_mutex_unlock(&feed->lock);
+}
+
+void feed_resume(struct feed *feed)
+{
+    g_mutex_lock(&feed->lock);
+    feed->input->ops->interrupt(feed->input, feed->interrupted);
+    g_mutex_unlock(&feed->lock);
+}
+
+void feed_set_flushing(struct feed *feed, gboolean flushing)
+{
+    g_mutex_lock(&feed->lock);
+    g_atomic_int_set(&feed->flushing, flushing);
+    g_cond_broadcast(&feed->flushed);
+    g_mutex_unlock(&feed->lock);
+    feed_interrupt(feed, flushing);
+}
+
+gboolean feed_sleep_until(struct feed *feed, gint64 time)
+{
+    g_mutex_lock(&feed->lock);
+    while (!feed_is_flushing(feed) && g_cond_wait_until(&feed->flushed, &feed->lock, time))
+        ;
+    gboolean flushing = feed_is_flushing(feed);
+    g_mutex_unlock(&feed->lock);
+    return flushing;
+}
+
+/* === create ================================================================================== */
+/* gpudirectsrc's loop: a frame becomes a buffer. */
 
 /* Between two looks at the number of slots. */
 #define SLOTS_INTERVAL (100 * GST_MSECOND)
@@ -510,4 +954,34 @@ GstFlowReturn gst_gpudirect_src_create(GstPushSrc *push, GstBuffer **buffer)
     if (flow < GST_FLOW_EOS)
         gst_pad_push_event(GST_BASE_SRC_PAD(self), event_new_broken_off());
     return flow;
+}
+
+/* === kept ==================================================================================== */
+/* A capture card is opened in READY, where its formats are queried, and stays open until NULL. The
+ * properties that it was opened with are kept, to reopen it when they have changed. */
+
+gboolean kept_card_is_card(const struct settings *settings)
+{
+    return settings->address && settings->address[0] && input_ops_for(settings->address)->stop;
+}
+
+void kept_card_note(struct kept_card *kept, const struct settings *settings, enum io_mode io_mode)
+{
+    settings_copy(&kept->settings, settings);
+    kept->io_mode = io_mode;
+}
+
+void kept_card_clear(struct kept_card *kept)
+{
+    settings_clear(&kept->settings);
+}
+
+gboolean kept_card_serves(const struct kept_card *kept, const struct settings *settings,
+                          enum io_mode io_mode)
+{
+    const struct settings *then = &kept->settings;
+
+    return kept_card_is_card(settings) && g_strcmp0(settings->address, then->address) == 0 &&
+           g_strcmp0(settings->device, then->device) == 0 && settings->slots == then->slots &&
+           settings->require_direct == then->require_direct && io_mode == kept->io_mode;
 }

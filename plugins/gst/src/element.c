@@ -1,6 +1,637 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
+/* gpudirectsrc: the class, its properties, its device and what it reports. */
+#include "src/src.h"
+
+#include "base/plugin.h"
+
+/* === options ================================================================================= */
+/* The properties of gpudirectsrc alone, except those of capture cards. */
+
+/* Sinks add 20 ms of their own, and the time in transit is measured; nothing else is needed. */
+#define DEFAULT_PROCESSING_DEADLINE 0
+#define DEFAULT_BUSY_POLL 250
+#define LATENCY_AUTO (-1)
+#define DEFAULT_GROUP_LATENCY (40 * GST_MSECOND)
+
+static GType gst_gpudirect_on_disconnect_get_type(void);
+
+#define GST_TYPE_GPUDIRECT_ON_DISCONNECT (gst_gpudirect_on_disconnect_get_type())
+
+static GType gst_gpudirect_on_disconnect_get_type(void)
+{
+    static const GEnumValue values[] = {
+        {ON_DISCONNECT_WAIT, "Wait for the sender to come back", "wait"},
+        {ON_DISCONNECT_EOS, "End the stream", "eos"},
+        {ON_DISCONNECT_ERROR, "Post an error", "error"},
+        {ON_DISCONNECT_FREEZE, "Wait, and show the last picture meanwhile", "freeze"},
+        {ON_DISCONNECT_BLACK, "Wait, and show black meanwhile", "black"},
+        {0, NULL, NULL},
+    };
+    static gsize type;
+
+    if (g_once_init_enter(&type))
+        g_once_init_leave(&type, g_enum_register_static("GstGpudirectOnDisconnect", values));
+    return type;
+}
+
+static GType gst_gpudirect_on_eos_get_type(void);
+
+#define GST_TYPE_GPUDIRECT_ON_EOS (gst_gpudirect_on_eos_get_type())
+
+static GType gst_gpudirect_on_eos_get_type(void)
+{
+    static const GEnumValue values[] = {
+        {ON_EOS_EOS, "End the stream", "eos"},
+        {ON_EOS_WAIT, "Wait for the next stream, of this sender or of the next one", "wait"},
+        {0, NULL, NULL},
+    };
+    static gsize type;
+
+    if (g_once_init_enter(&type))
+        g_once_init_leave(&type, g_enum_register_static("GstGpudirectOnEos", values));
+    return type;
+}
+
+static GType gst_gpudirect_start_get_type(void);
+
+#define GST_TYPE_GPUDIRECT_START (gst_gpudirect_start_get_type())
+
+static GType gst_gpudirect_start_get_type(void)
+{
+    static const GEnumValue values[] = {
+        {START_NEWEST, "With the newest frame of a sender that drops frames for slow receivers",
+         "newest"},
+        {START_OLDEST, "With the oldest frame that is still there", "oldest"},
+        {0, NULL, NULL},
+    };
+    static gsize type;
+
+    if (g_once_init_enter(&type))
+        g_once_init_leave(&type, g_enum_register_static("GstGpudirectStart", values));
+    return type;
+}
+
+static GType gst_gpudirect_preferred_get_type(void);
+
+#define GST_TYPE_GPUDIRECT_PREFERRED (gst_gpudirect_preferred_get_type())
+
+static GType gst_gpudirect_preferred_get_type(void)
+{
+    static const GEnumValue values[] = {
+        {PREFERRED_MAIN, "The sender at the address", "main"},
+        {PREFERRED_BACKUP, "The sender at the backup address", "backup"},
+        {0, NULL, NULL},
+    };
+    static gsize type;
+
+    if (g_once_init_enter(&type))
+        g_once_init_leave(&type, g_enum_register_static("GstGpudirectPreferred", values));
+    return type;
+}
+
+void src_options_install(GObjectClass *klass)
+{
+    const GParamFlags playing =
+        G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_PLAYING;
+
+    g_object_class_install_property(
+        klass, OPTION_ON_DISCONNECT,
+        g_param_spec_enum("on-disconnect", "On disconnect",
+                          "What to do when the sender vanishes, or the card is unplugged; freeze "
+                          "and black also apply if it sends nothing for half a second, or three "
+                          "frames if that is longer (freeze keeps one slot)",
+                          GST_TYPE_GPUDIRECT_ON_DISCONNECT, ON_DISCONNECT_WAIT, playing));
+    g_object_class_install_property(
+        klass, OPTION_ON_EOS,
+        g_param_spec_enum("on-eos", "On EOS",
+                          "What to do when the sender ends its stream (wait: continue with the "
+                          "next stream, of this sender or of another)",
+                          GST_TYPE_GPUDIRECT_ON_EOS, ON_EOS_EOS, playing));
+    g_object_class_install_property(
+        klass, OPTION_START,
+        g_param_spec_enum("start", "Start",
+                          "Which waiting frame is the first after connecting and after a pause; "
+                          "older ones count as dropped",
+                          GST_TYPE_GPUDIRECT_START, START_NEWEST, playing));
+    g_object_class_install_property(
+        klass, OPTION_CONNECTION_TIMEOUT,
+        g_param_spec_uint("connection-timeout", "Connection timeout",
+                          "Seconds without a sender until an error is posted (0 = wait for ever)",
+                          0, G_MAXINT, 0, playing));
+    g_object_class_install_property(
+        klass, OPTION_PROCESSING_DEADLINE,
+        g_param_spec_uint64(
+            "processing-deadline", "Processing deadline",
+            "Time, in nanoseconds, that downstream needs for a buffer in addition to what its "
+            "sink asks for",
+            0, G_MAXUINT64, DEFAULT_PROCESSING_DEADLINE, playing));
+    g_object_class_install_property(
+        klass, OPTION_BUSY_POLL,
+        g_param_spec_uint("busy-poll", "Busy poll",
+                          "The longest busy wait, in microseconds, for a picture that is due, "
+                          "which saves waking the thread (0 = always sleep)",
+                          0, G_USEC_PER_SEC, DEFAULT_BUSY_POLL,
+                          G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_READY));
+    g_object_class_install_property(
+        klass, OPTION_ADD_REFERENCE_TIMESTAMP_META,
+        g_param_spec_boolean("add-reference-timestamp-meta", "Add reference timestamp meta",
+                             "Adds to each buffer, behind its other reference timestamps, the time "
+                             "of its submission on this host or of its capture by a card, both by "
+                             "CLOCK_MONOTONIC: timestamp/x-gpudirect-submit, -capture",
+                             FALSE, playing));
+    g_object_class_install_property(
+        klass, OPTION_LATENCY,
+        g_param_spec_int("latency", "Latency",
+                         "Fixed latency to report, in milliseconds, as in rtpjitterbuffer "
+                         "(-1 = the measured latency, up to a second and to what the ring holds)",
+                         LATENCY_AUTO, 3600 * 1000, LATENCY_AUTO,
+                         G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_PLAYING));
+    g_object_class_install_property(
+        klass, OPTION_GROUP,
+        g_param_spec_string("group", "Group",
+                            "The sources of this process with the same name here pass on pictures "
+                            "of the same instant only; others are dropped",
+                            NULL,
+                            G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_READY));
+    g_object_class_install_property(
+        klass, OPTION_GROUP_LATENCY,
+        g_param_spec_uint64("group-latency", "Group latency",
+                            "How long a picture may wait for those of the group's other sources, "
+                            "in nanoseconds; then it goes without them. The ring (slots) has to "
+                            "hold pictures that long",
+                            0, 3600 * GST_SECOND, DEFAULT_GROUP_LATENCY, playing));
+    g_object_class_install_property(
+        klass, OPTION_BACKUP_ADDRESS,
+        g_param_spec_string("backup-address", "Backup address",
+                            "The address of a second sender of the same programme: both are "
+                            "received, and each picture is passed on once, from either",
+                            NULL,
+                            G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_READY));
+    g_object_class_install_property(
+        klass, OPTION_PREFERRED,
+        g_param_spec_enum("preferred", "Preferred",
+                          "With a backup-address: the sender that is taken if its pictures are in "
+                          "time; the signal `switch` changes it",
+                          GST_TYPE_GPUDIRECT_PREFERRED, PREFERRED_MAIN, playing));
+    g_object_class_install_property(
+        klass, OPTION_FREEZE_TIMEOUT,
+        g_param_spec_uint64("freeze-timeout", "Freeze timeout",
+                            "With a backup-address, on the host: a sender whose picture stands "
+                            "still for so many nanoseconds gives way to the other one, if that "
+                            "one's moves (0 = never)",
+                            0, 3600 * GST_SECOND, 0,
+                            G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_READY));
+    g_object_class_install_property(
+        klass, OPTION_MAX_FRAME_SIZE,
+        g_param_spec_uint64("max-frame-size", "Maximum frame size",
+                            "The largest frame that is taken, in bytes; a sender with larger ones "
+                            "is refused (0 = sound and data of any size, and pictures of about "
+                            "twice the bytes of their rows)",
+                            0, G_MAXUINT64, 0,
+                            G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_READY));
+    gst_type_mark_as_plugin_api(GST_TYPE_GPUDIRECT_PREFERRED, 0);
+    gst_type_mark_as_plugin_api(GST_TYPE_GPUDIRECT_ON_DISCONNECT, 0);
+    gst_type_mark_as_plugin_api(GST_TYPE_GPUDIRECT_ON_EOS, 0);
+    gst_type_mark_as_plugin_api(GST_TYPE_GPUDIRECT_START, 0);
+}
+
+void src_options_init(struct src_options *options)
+{
+    options->on_disconnect = ON_DISCONNECT_WAIT;
+    options->processing_deadline = DEFAULT_PROCESSING_DEADLINE;
+    options->latency = LATENCY_AUTO;
+    options->busy_poll = DEFAULT_BUSY_POLL;
+    options->group_latency = DEFAULT_GROUP_LATENCY;
+}
+
+gboolean src_options_get(const struct src_options *options, guint id, GValue *value)
+{
+    switch (id) {
+    case OPTION_ON_DISCONNECT:
+        g_value_set_enum(value, options->on_disconnect);
+        return TRUE;
+    case OPTION_ON_EOS:
+        g_value_set_enum(value, options->on_eos);
+        return TRUE;
+    case OPTION_START:
+        g_value_set_enum(value, options->start);
+        return TRUE;
+    case OPTION_CONNECTION_TIMEOUT:
+        g_value_set_uint(value, options->connection_timeout);
+        return TRUE;
+    case OPTION_PROCESSING_DEADLINE:
+        g_value_set_uint64(value, options->processing_deadline);
+        return TRUE;
+    case OPTION_LATENCY:
+        g_value_set_int(value, options->latency);
+        return TRUE;
+    case OPTION_BUSY_POLL:
+        g_value_set_uint(value, options->busy_poll);
+        return TRUE;
+    case OPTION_ADD_REFERENCE_TIMESTAMP_META:
+        g_value_set_boolean(value, options->adds_submit_time);
+        return TRUE;
+    case OPTION_IO_MODE:
+        g_value_set_enum(value, options->io_mode);
+        return TRUE;
+    case OPTION_GROUP:
+        g_value_set_string(value, options->group);
+        return TRUE;
+    case OPTION_GROUP_LATENCY:
+        g_value_set_uint64(value, options->group_latency);
+        return TRUE;
+    case OPTION_BACKUP_ADDRESS:
+        g_value_set_string(value, options->backup_address);
+        return TRUE;
+    case OPTION_PREFERRED:
+        g_value_set_enum(value, g_atomic_int_get(&options->preferred));
+        return TRUE;
+    case OPTION_FREEZE_TIMEOUT:
+        g_value_set_uint64(value, options->freeze_timeout);
+        return TRUE;
+    case OPTION_MAX_FRAME_SIZE:
+        g_value_set_uint64(value, options->max_frame_size);
+        return TRUE;
+    default:
+        return FALSE;
+    }
+}
+
+gboolean src_options_set(struct src_options *options, guint id, const GValue *value)
+{
+    switch (id) {
+    case OPTION_ON_DISCONNECT:
+        g_atomic_int_set(&options->on_disconnect, g_value_get_enum(value));
+        return TRUE;
+    case OPTION_ON_EOS:
+        options->on_eos = (enum on_eos)g_value_get_enum(value);
+        return TRUE;
+    case OPTION_START:
+        options->start = (enum start)g_value_get_enum(value);
+        return TRUE;
+    case OPTION_CONNECTION_TIMEOUT:
+        options->connection_timeout = g_value_get_uint(value);
+        return TRUE;
+    case OPTION_PROCESSING_DEADLINE:
+        options->processing_deadline = g_value_get_uint64(value);
+        return TRUE;
+    case OPTION_LATENCY:
+        g_atomic_int_set(&options->latency, g_value_get_int(value));
+        return TRUE;
+    case OPTION_BUSY_POLL:
+        options->busy_poll = g_value_get_uint(value);
+        return TRUE;
+    case OPTION_ADD_REFERENCE_TIMESTAMP_META:
+        g_atomic_int_set(&options->adds_submit_time, g_value_get_boolean(value));
+        return TRUE;
+    case OPTION_IO_MODE:
+        options->io_mode = (enum io_mode)g_value_get_enum(value);
+        return TRUE;
+    case OPTION_GROUP:
+        options->group = g_intern_string(g_value_get_string(value));
+        return TRUE;
+    case OPTION_GROUP_LATENCY:
+        options->group_latency = g_value_get_uint64(value);
+        return TRUE;
+    case OPTION_BACKUP_ADDRESS:
+        options->backup_address = g_intern_string(g_value_get_string(value));
+        return TRUE;
+    case OPTION_PREFERRED:
+        g_atomic_int_set(&options->preferred, g_value_get_enum(value));
+        return TRUE;
+    case OPTION_FREEZE_TIMEOUT:
+        options->freeze_timeout = g_value_get_uint64(value);
+        return TRUE;
+    case OPTION_MAX_FRAME_SIZE:
+        options->max_frame_size = g_value_get_uint64(value);
+        return TRUE;
+    default:
+        return FALSE;
+    }
+}
+
+struct src_options src_options_read(const struct src_options *options, gpointer owner)
+{
+    GST_OBJECT_LOCK(owner);
+    struct src_options copy = *options;
+    GST_OBJECT_UNLOCK(owner);
+    return copy;
+}
+
+gboolean src_options_wait_for_senders(const struct src_options *options)
+{
+    enum on_disconnect mode = src_options_on_disconnect(options);
+
+    return mode != ON_DISCONNECT_EOS && mode != ON_DISCONNECT_ERROR;
+}
+
+/* === updates ================================================================================= */
+/* Events of the link other than frames: noted inside acquire, applied after it.
+ *
+ * Only the last format and the last connection count. Other events wait for a frame, which gives
+ * their time, and later ones replace earlier ones:
+ *
+ *     segment, flush   the last one
+ *     tags             one list for each scope, merged: later values win
+ *     gap              none before the first frame: there is nothing to bridge
+ *     custom           all of them; of sticky ones the last of each name
+ *
+ * The number of waiting events is bounded, at more than an honest sender needs. Once frames flow, a
+ * larger burst only ends the acquire: downstream gets the events so far, and the rest stays with
+ * the sender. Before the first frame nothing can be passed on, so the link is cut. */
+
+#define GST_CAT_DEFAULT gst_gpudirect_src_debug
+
+/* The most events that wait, and their size as serialised; a decoded byte takes about ten. A merged
+ * list of tags counts once, as it has one event's values for each tag that GStreamer knows. */
+#define EVENTS_MAX 512
+#define EVENT_BYTES_MAX (512 * 1024)
+
+void update_event_free(struct update_event *waiting)
+{
+    wire_event_clear(&waiting->event);
+    g_free(waiting);
+}
+
+static void clear_waiting(struct updates *updates)
+{
+    g_queue_clear_full(&updates->events, (GDestroyNotify)update_event_free);
+    updates->event_bytes = 0;
+}
+
+static void updates_init(struct updates *updates)
+{
+    g_queue_init(&updates->events);
+}
+
+void updates_clear(struct updates *updates)
+{
+    clear_waiting(updates);
+    g_clear_pointer(&updates->format, g_free);
+    g_clear_pointer(&updates->peer, g_free);
+    g_clear_pointer(&updates->unusable, g_free);
+    updates->flooded = updates->yielding = FALSE;
+}
+
+/* --- inside acquire ----------------------------------------------------------------------- */
+
+void updates_yield(struct updates *updates, struct input *input)
+{
+    updates->yielding = TRUE;
+    input->ops->interrupt(input, TRUE);
+}
+
+void updates_note_format(struct updates *updates, const struct gpud_format_event *said)
+{
+    g_free(updates->format);
+    updates->format = g_memdup2(said, sizeof(*said));
+}
+
+/* Drops the previous sender's events, whose frame will not arrive. */
+void updates_note_peer(struct updates *updates, const struct gpud_peer_info *peer)
+{
+    clear_waiting(updates);
+    g_free(updates->peer);
+    updates->peer = g_memdup2(peer, sizeof(*peer));
+}
+
+/* Whether the later one replaces the other. */
+static gboolean is_replaced_by(const struct wire_event *a, const struct wire_event *b)
+{
+    if (a->kind != b->kind)
+        return FALSE;
+    if (a->kind == EVENT_TAGS)
+        return a->scope == b->scope;
+    return a->kind != EVENT_CUSTOM_STICKY ||
+           gst_structure_has_name(a->structure, gst_structure_get_name(b->structure));
+}
+
+static struct update_event *find_waiting(struct updates *updates, const struct wire_event *event)
+{
+    for (GList *at = updates->events.head; at; at = at->next) {
+        struct update_event *waiting = at->data;
+        if (is_replaced_by(&waiting->event, event))
+            return waiting;
+    }
+    return NULL;
+}
+
+static void drop_waiting(struct updates *updates, struct update_event *waiting)
+{
+    g_queue_remove(&updates->events, waiting);
+    updates->event_bytes -= waiting->size;
+    update_event_free(waiting);
+}
+
+static void merge_tags(struct updates *updates, struct update_event *into,
+                       struct update_event *from)
+{
+    gst_tag_list_insert(into->event.tags, from->event.tags, GST_TAG_MERGE_REPLACE);
+    into->event.head = from->event.head;
+    if (from->size > into->size) {
+        updates->event_bytes += from->size - into->size;
+        into->size = from->size;
+    }
+    update_event_free(from);
+}
+
+static void add_waiting(struct updates *updates, struct update_event *waiting, gboolean begun)
+{
+    struct wire_event *event = &waiting->event;
+    struct update_event *old = find_waiting(updates, event);
+
+    if (event->kind == EVENT_GAP && !begun) {
+        update_event_free(waiting);
+        return;
+    }
+    if (old && event->kind == EVENT_TAGS) {
+        merge_tags(updates, old, waiting);
+        return;
+    }
+    if (old && (event->kind == EVENT_SEGMENT || event->kind == EVENT_FLUSH ||
+                event->kind == EVENT_CUSTOM_STICKY))
+        drop_waiting(updates, old);
+    g_queue_push_tail(&updates->events, waiting);
+    updates->event_bytes += waiting->size;
+}
+
+gboolean updates_note_event(struct updates *updates, GstElement *element,
+                            const struct gpud_user_event *said, struct names *names, gboolean begun)
+{
+    struct update_event *waiting = g_new0(struct update_event, 1);
+
+    waiting->size = said->size;
+    if (updates->flooded || !event_decode(said->kind & ~GPUD_EVENT_STICKY, said->data, said->size,
+                                          names, &waiting->event)) {
+        GST_INFO_OBJECT(element, "an event of kind %u from the sender is empty", said->kind);
+        update_event_free(waiting);
+        return FALSE;
+    }
+    add_waiting(updates, waiting, begun);
+    if (updates->events.length < EVENTS_MAX && updates->event_bytes < EVENT_BYTES_MAX)
+        return FALSE;
+    updates->flooded = !begun;
+    if (updates->flooded)
+        clear_waiting(updates);
+    return TRUE;
+}
+
+/* --- after it ----------------------------------------------------------------------------- */
+
+struct update_event *updates_take_event(struct updates *updates, gboolean with_frame)
+{
+    for (GList *at = updates->events.head; at; at = at->next) {
+        struct update_event *waiting = at->data;
+        if (waiting->event.kind == EVENT_SEGMENT && !with_frame)
+            continue;
+        g_queue_delete_link(&updates->events, at);
+        updates->event_bytes -= waiting->size;
+        return waiting;
+    }
+    return NULL;
+}
+
+void updates_take_reason(struct updates *updates, struct gpud_error *why)
+{
+    *why = (struct gpud_error){.status = updates->unusable ? GPUD_UNSUPPORTED : GPUD_PEER};
+    if (updates->unusable)
+        g_snprintf(why->reason, sizeof(why->reason),
+                   "the sender's format cannot be used: %s: its link is cut", updates->unusable);
+    else
+        g_snprintf(
+            why->reason, sizeof(why->reason),
+            "the sender sent %d events, or %d bytes of them, before a frame: its link is cut",
+            EVENTS_MAX, EVENT_BYTES_MAX);
+    updates->flooded = FALSE;
+    g_clear_pointer(&updates->unusable, g_free);
+}
+
+/* === stats =================================================================================== */
+/* The property "stats" of gpudirectsrc. */
+
+static enum dmabuf_use dmabuf_use(GstGpudirectSrc *self)
+{
+    return (enum dmabuf_use)g_atomic_int_get(&self->pictures.dmabuf_use);
+}
+
+static void add_reason(struct endpoint_route *route, const gchar *reason)
+{
+    gsize room = sizeof(route->fallback_reason);
+
+    if (route->fallback_reason[0])
+        g_strlcat(route->fallback_reason, "; ", room);
+    g_strlcat(route->fallback_reason, reason, room);
+}
+
+/* Methods of the endpoint, callable from any thread. */
+static void gst_gpudirect_src_get_route(GstElement *element, struct endpoint_route *route)
+{
+    struct input_info info;
+
+    feed_get_info(&GST_GPUDIRECT_SRC(element)->feed, &info);
+    g_strlcpy(route->path, info.path, sizeof(route->path));
+    g_strlcpy(route->fallback_reason, info.fallback_reason, sizeof(route->fallback_reason));
+    if (dmabuf_use(GST_GPUDIRECT_SRC(element)) == DMABUFS_COPIES)
+        add_reason(route,
+                   "the ring's memory has no dma-bufs, so the CPU copies pictures into others");
+    else if (g_atomic_int_get(&GST_GPUDIRECT_SRC(element)->pictures.fills_files))
+        add_reason(route,
+                   "the elements downstream share files, so the CPU copies pictures into theirs");
+}
+
+/* How the last sender's clock relates to ours. */
+static void add_clock(GstGpudirectSrc *self, enum clock_relation relation, GstStructure *stats)
+{
+    static const gchar *const texts[] = {
+        [RELATION_NONE] = "none",
+        [RELATION_UNKNOWN] = "unknown",
+        [RELATION_SAME_HOST] = "same host",
+    };
+    gchar clock[CLOCK_NAME_MAX + 16], host[sizeof(self->times.sender_host)];
+    struct clock_name name;
+    const gchar *own = endpoint_name_clock(&self->endpoint, &name);
+
+    if (relation == RELATION_COMMON)
+        g_snprintf(clock, sizeof(clock), "common: %s", name.text);
+    else
+        g_strlcpy(clock, texts[relation], sizeof(clock));
+    GST_OBJECT_LOCK(self);
+    g_strlcpy(host, self->times.sender_host, sizeof(host));
+    GST_OBJECT_UNLOCK(self);
+    gst_structure_set(stats, "clock", G_TYPE_STRING, clock, "own-clock", G_TYPE_STRING, own,
+                      "sender-host", G_TYPE_STRING, host, NULL);
+    if (relation == RELATION_UNKNOWN)
+        gst_structure_set(stats, "clock-offset", G_TYPE_INT64,
+                          __atomic_load_n(&self->times.offset, __ATOMIC_RELAXED), NULL);
+}
+
+/* The fields are absent if no latency is known. */
+static void add_latency(GstGpudirectSrc *self, enum clock_relation relation,
+                        const struct input_info *info, GstStructure *stats)
+{
+    guint64 p50 = info->latency_p50, p99 = info->latency_p99, max = info->latency_max;
+    gboolean known = relation == RELATION_SAME_HOST && max > 0;
+
+    if (!known && (relation == RELATION_COMMON || relation == RELATION_SAME_HOST))
+        known = latencies_get(self->times.latencies, &p50, &p99, &max);
+    if (known)
+        gst_structure_set(stats, "latency-p50", G_TYPE_UINT64, p50, "latency-p99", G_TYPE_UINT64,
+                          p99, "latency-max", G_TYPE_UINT64, max, NULL);
+}
+
+/* The fields are absent without a group. */
+static void add_group(GstGpudirectSrc *self, GstStructure *stats)
+{
+    guint64 dropped, missed;
+
+    if (feed_get_group_counts(&self->feed, &dropped, &missed))
+        gst_structure_set(stats, "group-dropped", G_TYPE_UINT64, dropped, "group-missed",
+                          G_TYPE_UINT64, missed, NULL);
+}
+
+static GstStructure *gst_gpudirect_src_make_stats(GstElement *element)
+{
+    GstGpudirectSrc *self = GST_GPUDIRECT_SRC(element);
+    enum clock_relation relation = (enum clock_relation)g_atomic_int_get(&self->times.relation);
+    struct input_info info;
+
+    guint64 skipped = __atomic_load_n(&self->feed.skipped, __ATOMIC_RELAXED);
+    feed_get_info(&self->feed, &info);
+    GstStructure *stats = gst_structure_new(
+        "gpudirect-stats", "active-path", G_TYPE_STRING, info.path, "device", G_TYPE_STRING,
+        info.device, "connected", G_TYPE_BOOLEAN, info.connected, "frames", G_TYPE_UINT64,
+        info.frames - MIN(skipped, info.frames), "dropped", G_TYPE_UINT64, info.dropped + skipped,
+        "corrupted", G_TYPE_UINT64, info.corrupted, "connects", G_TYPE_UINT64, info.connects,
+        "disconnects", G_TYPE_UINT64, info.disconnects, "reconnects", G_TYPE_UINT64,
+        info.connects > 0 ? info.connects - 1 : 0, "copies-cpu", G_TYPE_UINT64,
+        info.copies_cpu + counter_read(&self->endpoint.counters->copies_cpu), "copies-gpu",
+        G_TYPE_UINT64, info.copies_gpu + counter_read(&self->endpoint.counters->copies_gpu),
+        "cpu-waits", G_TYPE_UINT64, info.waits_cpu, "device-waits", G_TYPE_UINT64,
+        info.waits_device + counter_read(&self->endpoint.counters->waits_device), "kicks",
+        G_TYPE_UINT64, info.kicks, "stood-in", G_TYPE_UINT64,
+        __atomic_load_n(&self->signal.count, __ATOMIC_RELAXED), NULL);
+    static const gchar *const uses[] = {
+        [DMABUFS_UNUSED] = "none",
+        [DMABUFS_SLOTS] = "slots",
+        [DMABUFS_COPIES] = "copies",
+    };
+    gst_structure_set(stats, "dmabufs", G_TYPE_STRING, uses[dmabuf_use(self)], NULL);
+    device_choice_tell(&self->endpoint.device, stats);
+    add_clock(self, relation, stats);
+    add_latency(self, relation, &info, stats);
+    add_group(self, stats);
+    feed_add_stats(&self->feed, stats);
+    if (info.stamps)
+        gst_structure_set(stats, "stamps", G_TYPE_STRING, info.stamps, NULL);
+    lost_metas_tell(self->endpoint.lost_metas, stats);
+    gst_structure_set(stats, "lost-names", G_TYPE_UINT64,
+                      self->names ? names_count_left_out(self->names) : 0, NULL);
+    return stats;
+}
+
+/* === element ================================================================================= */
 /**
  * SECTION:element-gpudirectsrc
  * @title: gpudirectsrc
@@ -58,19 +689,12 @@
  *
  * Since: 0.1
  */
-#include "src/create.h"
-#include "src/format.h"
-#include "src/open.h"
-#include "src/src.h"
-#include "src/stats.h"
-#include "base/uri.h"
-
-#define GST_CAT_DEFAULT gst_gpudirect_src_debug
 
 G_DEFINE_TYPE_WITH_CODE(GstGpudirectSrc, gst_gpudirect_src, GST_TYPE_PUSH_SRC,
                         GST_DEBUG_CATEGORY_INIT(gst_gpudirect_src_debug, "gpudirectsrc", 0,
                                                 "gpudirect source");
                         G_IMPLEMENT_INTERFACE(GST_TYPE_URI_HANDLER, uri_handler_init_source))
+
 GST_ELEMENT_REGISTER_DEFINE(gpudirectsrc, "gpudirectsrc", GST_RANK_NONE, GST_TYPE_GPUDIRECT_SRC)
 
 enum {
@@ -392,3 +1016,7 @@ static void gst_gpudirect_src_init(GstGpudirectSrc *self)
     gst_base_src_set_format(base, GST_FORMAT_TIME);
     gst_base_src_set_do_timestamp(base, FALSE);
 }
+
+/* === debug =================================================================================== */
+
+GST_DEBUG_CATEGORY(gst_gpudirect_src_debug);

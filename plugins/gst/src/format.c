@@ -1,16 +1,100 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* gpudirectsrc's caps, pool and allocation. */
-#include "src/format.h"
+/* Caps, and blocks of sound and data. */
+#include "src/src.h"
 
-#include "base/errors.h"
-#include "memory/dmabuf.h"
-#include "src/device.h"
-#include "wire/blocks.h"
-#include "wire/dmabufcaps.h"
+#include "base/plugin.h"
+#include "memory/memory.h"
+#include "wire/codec.h"
 
 #include <gst/base/gstbasesink.h>
+
+/* === blocks ================================================================================== */
+/* Blocks of sound and data, and the buffers that hold them. Each is copied, so that downstream may
+ * keep as many as it likes without a slot of the ring. */
+
+/* Sets the format of the frames that follow. FALSE: it is that of pictures. */
+static gboolean blocks_set_format(struct blocks *blocks, const struct gpud_media *media,
+                                  GstCaps *caps)
+{
+    blocks->expected = media->kind != GPUD_MEDIA_PICTURE;
+    blocks->are_sound = blocks_are_sound(media);
+    if (blocks->are_sound && !gst_audio_info_from_caps(&blocks->info, caps))
+        return FALSE;
+    return blocks->expected;
+}
+
+static gsize samples_of(const struct blocks *blocks, gsize bytes)
+{
+    return bytes / (gsize)blocks->info.bpf;
+}
+
+/* Each channel's samples, where they lie apart, or all. */
+static void fill(const struct blocks *blocks, GstBuffer *buffer, const guint8 *data, gsize bytes,
+                 gsize skipped)
+{
+    gboolean apart = blocks->are_sound && blocks->info.layout == GST_AUDIO_LAYOUT_NON_INTERLEAVED;
+    gsize planes = apart ? (gsize)blocks->info.channels : 1;
+    gsize plane = bytes / planes, left = (bytes - skipped) / planes;
+
+    for (gsize i = 0; i < planes; i++)
+        gst_buffer_fill(buffer, i * left, data + i * plane + (plane - left), left);
+}
+
+enum gpud_status blocks_copy(const struct blocks *blocks, struct gpud_frame *frame, guint skip,
+                             GstAllocator *allocator, struct counters *counters, GstBuffer **buffer,
+                             struct gpud_error *error)
+{
+    struct gpud_frame_info info = GPUD_INFO_INIT(info);
+    void *data;
+
+    gpud_frame_get_info(frame, &info);
+    enum gpud_status status = gpud_frame_map(frame, GPUD_READ, GPUD_SEC, &data, error);
+    if (status != GPUD_OK)
+        return status;
+    gsize skipped = blocks->are_sound ? skip * (gsize)blocks->info.bpf : 0;
+    gsize size = info.bytes > skipped ? (gsize)info.bytes - skipped : 0;
+    *buffer = gst_buffer_new_allocate(allocator, size, NULL);
+    if (!*buffer) /* of a file, say, where descriptors run out */
+        *buffer = gst_buffer_new_allocate(NULL, size, NULL);
+    fill(blocks, *buffer, data, (gsize)info.bytes, (gsize)info.bytes - size);
+    gpud_frame_unmap(frame);
+    counter_add(&counters->copies_cpu);
+    if (blocks->are_sound && blocks->info.layout == GST_AUDIO_LAYOUT_NON_INTERLEAVED)
+        gst_buffer_add_audio_meta(*buffer, &blocks->info, samples_of(blocks, size), NULL);
+    return GPUD_OK;
+}
+
+static guint64 moved_by(guint64 time, gint64 by)
+{
+    return GST_CLOCK_TIME_IS_VALID(wire_time(time)) ? time + (guint64)by : time;
+}
+
+void blocks_skip(const struct blocks *blocks, guint skip, struct gpud_frame_info *info)
+{
+    if (!blocks->are_sound || skip == 0)
+        return;
+    gint64 time = (gint64)gst_util_uint64_scale(skip, GST_SECOND, (guint64)blocks->info.rate);
+    info->pts_ns = moved_by(info->pts_ns, time);
+    info->dts_ns = moved_by(info->dts_ns, time);
+    info->duration_ns = moved_by(info->duration_ns, -MIN(time, (gint64)info->duration_ns));
+    if (info->offset != GST_BUFFER_OFFSET_NONE)
+        info->offset += skip;
+}
+
+void blocks_describe(const struct blocks *blocks, GstBuffer *buffer)
+{
+    /* Of a part, if the sender split the buffer. */
+    if (blocks->are_sound)
+        GST_BUFFER_OFFSET_END(buffer) =
+            GST_BUFFER_OFFSET_IS_VALID(buffer)
+                ? GST_BUFFER_OFFSET(buffer) + samples_of(blocks, gst_buffer_get_size(buffer))
+                : GST_BUFFER_OFFSET_NONE;
+}
+
+/* === format ================================================================================== */
+/* gpudirectsrc's caps, pool and allocation. */
 
 #define GST_CAT_DEFAULT gst_gpudirect_src_debug
 
@@ -43,8 +127,9 @@ static gboolean set_format(GstGpudirectSrc *self, GstCaps *caps, const struct gp
     return TRUE;
 }
 
-GstFlowReturn gst_gpudirect_src_take_format(GstGpudirectSrc *self,
-                                            const struct gpud_format_event *format)
+/* Applies the format that the sender announced. */
+static GstFlowReturn gst_gpudirect_src_take_format(GstGpudirectSrc *self,
+                                                   const struct gpud_format_event *format)
 {
     GstVideoInfo info;
     gchar *reason = NULL;
@@ -117,7 +202,9 @@ static GstClockTime offset_behind(GstPad *pad, guint depth)
     return offset;
 }
 
-void gst_gpudirect_src_want_slots(GstGpudirectSrc *self, GstClockTime interval)
+/* Asks the sender for the slots that pictures at this interval need until they are shown. From any
+ * thread. */
+static void gst_gpudirect_src_want_slots(GstGpudirectSrc *self, GstClockTime interval)
 {
     guint slots = latency_slots(&self->latency, interval, offset_behind(GST_BASE_SRC_PAD(self), 0));
 
@@ -403,4 +490,123 @@ void gst_gpudirect_src_class_init_format(GstBaseSrcClass *klass)
     klass->fixate = src_fixate;
     klass->negotiate = src_negotiate;
     klass->decide_allocation = src_decide_allocation;
+}
+
+/* === apply =================================================================================== */
+/* Events of the link other than frames: noted inside acquire, applied after it. */
+
+/* The sender hears of it before its first frame. */
+static void ask_for_slots(GstGpudirectSrc *self, const struct gpud_media *media)
+{
+    const struct gpud_fraction *rate = &media->picture.rate;
+
+    if (media->kind != GPUD_MEDIA_PICTURE || rate->num == 0 || rate->den == 0)
+        return;
+    gst_gpudirect_src_want_slots(self, gst_util_uint64_scale(GST_SECOND, rate->den, rate->num));
+}
+
+static void note_format(GstGpudirectSrc *self, const struct gpud_format_event *said)
+{
+    ask_for_slots(self, &said->media);
+    updates_note_format(&self->updates, said);
+    /* Before the sender relies on this link: a frame would be lost with it. */
+    if (gst_gpudirect_src_may_follow(self, said))
+        updates_yield(&self->updates, self->feed.input);
+}
+
+void gst_gpudirect_src_on_event(void *user, enum gpud_event event, const void *data)
+{
+    GstGpudirectSrc *self = user;
+
+    switch (event) {
+    case GPUD_EVENT_FORMAT:
+        note_format(self, data);
+        break;
+    case GPUD_EVENT_CONNECTED:
+        updates_note_peer(&self->updates, data);
+        break;
+    case GPUD_EVENT_USER:
+        if (updates_note_event(&self->updates, GST_ELEMENT(self), data, self->names,
+                               self->frames > 0))
+            updates_yield(&self->updates, self->feed.input);
+        break;
+    }
+}
+
+void gst_gpudirect_src_note_slots(GstGpudirectSrc *self, const struct input_info *info)
+{
+    if (info->slots)
+        self->pictures.slots = info->slots;
+    latency_note_slots(&self->latency, info->slots, info->slots_max, info->hold);
+}
+
+/* The frames of a pair are another sender's from here on, which is no break. */
+static void switch_sender(GstGpudirectSrc *self, const struct gpud_peer_info *peer)
+{
+    struct input *input = self->feed.input;
+    struct input_info info;
+
+    feed_get_info(&self->feed, &info);
+    GstStructure *structure = gst_structure_new(
+        "gpudirect-switched", "active", G_TYPE_STRING, input->ops->get_active(input), "id",
+        G_TYPE_UINT64, peer->id, "pid", G_TYPE_INT64, peer->pid, "host", G_TYPE_STRING, peer->host,
+        "name", G_TYPE_STRING, peer->name, "path", G_TYPE_STRING, peer->path, NULL);
+    GST_INFO_OBJECT(self, "%" GST_PTR_FORMAT, structure);
+    gst_element_post_message(GST_ELEMENT(self),
+                             gst_message_new_element(GST_OBJECT(self), structure));
+    g_object_notify(G_OBJECT(self), "active-path");
+    g_object_notify(G_OBJECT(self), "fallback-reason");
+    times_switch_sender(&self->times, peer);
+    gst_gpudirect_src_note_slots(self, &info);
+}
+
+static void take_connection(GstGpudirectSrc *self, const struct gpud_peer_info *peer)
+{
+    struct input_info info;
+
+    feed_get_info(&self->feed, &info);
+    GstStructure *structure = gst_structure_new(
+        "gpudirect-sender-connected", "device", G_TYPE_STRING, info.device, "id", G_TYPE_UINT64,
+        peer->id, "pid", G_TYPE_INT64, peer->pid, "host", G_TYPE_STRING, peer->host, "name",
+        G_TYPE_STRING, peer->name, "path", G_TYPE_STRING, peer->path, "fallback-reason",
+        G_TYPE_STRING, peer->fallback_reason, NULL);
+
+    GST_INFO_OBJECT(self, "%" GST_PTR_FORMAT, structure);
+    gst_element_post_message(GST_ELEMENT(self),
+                             gst_message_new_element(GST_OBJECT(self), structure));
+    g_object_notify(G_OBJECT(self), "active-path");
+    g_object_notify(G_OBJECT(self), "fallback-reason");
+    link_state_connect(&self->link);
+    self->beginning.pending = TRUE;
+    self->discont = TRUE;
+    gst_gpudirect_src_break_stream(self);
+    times_meet_sender(&self->times, peer);
+    gst_gpudirect_src_note_slots(self, &info);
+}
+
+gboolean gst_gpudirect_src_end_yield(GstGpudirectSrc *self)
+{
+    gboolean yielded = self->updates.yielding;
+
+    if (yielded)
+        feed_resume(&self->feed);
+    self->updates.yielding = FALSE;
+    return yielded;
+}
+
+GstFlowReturn gst_gpudirect_src_take_updates(GstGpudirectSrc *self, gboolean *moved)
+{
+    struct gpud_format_event *format = g_steal_pointer(&self->updates.format);
+    struct gpud_peer_info *peer = g_steal_pointer(&self->updates.peer);
+    GstFlowReturn flow = GST_FLOW_OK;
+
+    *moved = format && !self->updates.flooded && gst_gpudirect_src_follow(self, format);
+    if (format && !*moved && !self->updates.flooded)
+        flow = gst_gpudirect_src_take_format(self, format);
+    if (peer && !*moved && flow == GST_FLOW_OK && !self->updates.unusable)
+        (self->link.linked && self->feed.input->ops->place ? switch_sender : take_connection)(self,
+                                                                                              peer);
+    g_free(format);
+    g_free(peer);
+    return flow;
 }

@@ -1,9 +1,10 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Frames from a sender, over a link. */
-#include "base/context.h"
-#include "src/input.h"
+/* Frames of a sender. */
+#include "src/src.h"
+
+#include "base/plugin.h"
 
 struct link_input {
     struct input parent; /* first */

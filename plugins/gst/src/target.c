@@ -3,9 +3,9 @@
 
 /* Frames from a third-party writer, which finds its slots' addresses in a file. The ring is made
  * for the negotiated caps, and recreated when the writer breaks the rules. */
-#include "base/context.h"
-#include "src/input.h"
-#include "wire/caps.h"
+#include "base/plugin.h"
+#include "src/src.h"
+#include "wire/codec.h"
 
 #include <gpudirect/target.h>
 

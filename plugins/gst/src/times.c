@@ -1,9 +1,86 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-#include "src/times.h"
+/* Times of buffers, and latency. */
+#include "src/src.h"
+
+#include "wire/codec.h"
 
 #include <gst/base/gstbasesrc.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* === latencies =============================================================================== */
+/* The latencies of the last 4096 frames from another host, if both ends follow one clock, or from a
+ * capture card, by its driver's timestamps. Between two ends on one host the core counts them.
+ * Thread-safe. */
+
+#define LATENCIES_MAX 4096
+
+struct latencies {
+    GMutex lock;
+    guint64 count;                  /* of all; the last ones are kept */
+    guint32 latency[LATENCIES_MAX]; /* ns */
+};
+
+static struct latencies *latencies_new(void)
+{
+    struct latencies *latencies = g_new0(struct latencies, 1);
+
+    g_mutex_init(&latencies->lock);
+    return latencies;
+}
+
+static void latencies_free(struct latencies *latencies)
+{
+    g_mutex_clear(&latencies->lock);
+    g_free(latencies);
+}
+
+/* Ignores latencies that are negative, as inexact clocks give, or longer than 4 s. */
+static void latencies_note(struct latencies *latencies, gint64 latency)
+{
+    if (latency <= 0 || latency > G_MAXUINT32)
+        return;
+    g_mutex_lock(&latencies->lock);
+    latencies->latency[latencies->count++ % LATENCIES_MAX] = (guint32)latency;
+    g_mutex_unlock(&latencies->lock);
+}
+
+static void latencies_clear(struct latencies *latencies)
+{
+    g_mutex_lock(&latencies->lock);
+    latencies->count = 0;
+    g_mutex_unlock(&latencies->lock);
+}
+
+static gint compare(gconstpointer a, gconstpointer b)
+{
+    guint32 x = *(const guint32 *)a, y = *(const guint32 *)b;
+
+    return x < y ? -1 : x > y;
+}
+
+gboolean latencies_get(struct latencies *latencies, guint64 *p50, guint64 *p99, guint64 *max)
+{
+    guint32 *sorted = g_new(guint32, LATENCIES_MAX);
+
+    g_mutex_lock(&latencies->lock);
+    gsize count = (gsize)MIN(latencies->count, LATENCIES_MAX);
+    memcpy(sorted, latencies->latency, count * sizeof(*sorted));
+    g_mutex_unlock(&latencies->lock);
+    if (count > 0) {
+        qsort(sorted, count, sizeof(*sorted), compare);
+        *p50 = sorted[count / 2];
+        *p99 = sorted[count * 99 / 100];
+        *max = sorted[count - 1];
+    }
+    g_free(sorted);
+    return count > 0;
+}
+
+/* === times =================================================================================== */
+/* The times of gpudirectsrc's buffers, and how the sender's clock relates to the pipeline's. */
 
 /* Longer than a clock takes from one value to the next: a graph's advances by whole cycles. */
 #define STANDS (200 * GST_MSECOND)
@@ -333,4 +410,198 @@ void times_reset(struct times *times, gboolean card)
     GST_OBJECT_UNLOCK(element);
     g_atomic_int_set(&times->relation, card ? RELATION_SAME_HOST : RELATION_NONE);
     latencies_clear(times->latencies);
+}
+
+/* === latency ================================================================================= */
+/* The latency that gpudirectsrc reports.
+ *
+ *     lateness   arrival of a picture minus its own time
+ *     min        the user's value, or the measured lateness, limited by what the ring can hold;
+ *                plus the processing deadline, and what a group may add
+ *     max        the least lateness, plus the time for which the ring can hold pictures if it grows
+ *
+ * A picture arrives when it is submitted or, if this element waited for it, when it is acquired.
+ * The time that it spends in the ring while downstream blocks this thread (a sink without a queue,
+ * until the previous picture is due) does not count: that would raise the latency, hence the time
+ * for which downstream blocks, and so on. */
+
+#define GST_CAT_DEFAULT gst_gpudirect_src_debug
+
+/* The assumed lateness before the first measurement: a sender's sink delays pictures by 20 ms by
+ * default, and they take a moment to arrive. */
+#define LATENESS_GUESS (25 * GST_MSECOND)
+
+/* The first pictures of a sender, or after a pause, are not measured: they may have waited in the
+ * ring. */
+#define UNMEASURED_FRAMES 4
+
+/* What a sink's property processing-deadline adds by default: the ring has to hold pictures that
+ * long, too. */
+#define SINK_DEADLINE (20 * GST_MSECOND)
+
+/* Bounds for what caps and applications may claim: a frame in 68 years, a deadline in 500. */
+#define LONGEST (3600 * GST_SECOND)
+
+/* The shortest time between two messages, whatever a sender does. */
+#define REPORT_INTERVAL (1 * G_TIME_SPAN_SECOND)
+
+void latency_init(struct latency *latency, GstElement *element, const struct src_options *options)
+{
+    latency->element = element;
+    latency->options = options;
+    latency->interval = GST_CLOCK_TIME_NONE;
+}
+
+/* Under the object lock. Jitter is limited to what the ring can hold beside a sink's share: waiting
+ * for later pictures would lose those that are on time. */
+static void compute(const struct latency *latency, GstClockTime *min, GstClockTime *max)
+{
+    const struct latency_figures *figures = &latency->figures;
+    GstClockTime deadline = MIN(latency->options->processing_deadline, LONGEST) +
+                            src_options_group_latency(latency->options) + figures->hold;
+    GstClockTime jitter = figures->most - figures->least;
+    GstClockTime hold = GST_CLOCK_TIME_NONE;
+
+    if (GST_CLOCK_TIME_IS_VALID(latency->interval) && !figures->sender_waits)
+        hold = figures->slots * MIN(latency->interval, LONGEST);
+    if (GST_CLOCK_TIME_IS_VALID(hold))
+        jitter = MIN(jitter, hold > deadline + SINK_DEADLINE ? hold - deadline - SINK_DEADLINE : 0);
+    gboolean fixed = latency->options->latency >= 0;
+    GstClockTime least = fixed ? 0 : figures->least;
+    *min =
+        deadline + (fixed ? (GstClockTime)latency->options->latency * GST_MSECOND : least + jitter);
+    if (GST_CLOCK_TIME_IS_VALID(hold) && figures->slots_max > figures->slots)
+        hold = figures->slots_max * MIN(latency->interval, LONGEST);
+    *max = GST_CLOCK_TIME_IS_VALID(hold) ? MAX(*min, least + hold) : GST_CLOCK_TIME_NONE;
+}
+
+void latency_get(struct latency *latency, GstClockTime *min, GstClockTime *max)
+{
+    GST_OBJECT_LOCK(latency->element);
+    compute(latency, min, max);
+    GST_OBJECT_UNLOCK(latency->element);
+}
+
+/* Replaces the reported figures; posts a message if that changes the latency. */
+static gboolean replace(struct latency *latency, const struct latency_figures *with,
+                        GstClockTime interval)
+{
+    GstClockTime min, max, new_min, new_max;
+
+    GST_OBJECT_LOCK(latency->element);
+    compute(latency, &min, &max);
+    latency->figures = *with;
+    latency->interval = interval;
+    compute(latency, &new_min, &new_max);
+    GST_OBJECT_UNLOCK(latency->element);
+    if (min == new_min && max == new_max)
+        return FALSE;
+    GST_INFO_OBJECT(latency->element,
+                    "pictures are %" GST_TIME_FORMAT " to %" GST_TIME_FORMAT " late",
+                    GST_TIME_ARGS(with->least), GST_TIME_ARGS(with->most));
+    gst_element_post_message(latency->element,
+                             gst_message_new_latency(GST_OBJECT(latency->element)));
+    return TRUE;
+}
+
+static void report(struct latency *latency, const struct latency_figures *figures)
+{
+    gint64 now = g_get_monotonic_time();
+
+    if (latency->reported_at && now - latency->reported_at < REPORT_INTERVAL)
+        return;
+    if (replace(latency, figures, latency->interval))
+        latency->reported_at = now;
+}
+
+void latency_measure(struct latency *latency, gint64 late, gint64 late_max,
+                     GstClockTime acquired_at, gboolean sender_waits)
+{
+    struct latency_figures figures = latency->figures; /* only this thread writes it */
+
+    if (latency->unmeasured > 0)
+        latency->unmeasured--;
+    else if (late <= late_max)
+        lateness_note(&latency->lateness, late > 0 ? (GstClockTime)late : 0, acquired_at,
+                      latency->interval);
+    figures.least = latency->lateness.least;
+    figures.most = latency->lateness.most;
+    figures.sender_waits = sender_waits;
+    if (memcmp(&figures, &latency->figures, sizeof(figures)) != 0)
+        report(latency, &figures);
+}
+
+void latency_note_pipeline(struct latency *latency, GstClockTime pipeline)
+{
+    GST_OBJECT_LOCK(latency->element);
+    latency->pipeline = pipeline;
+    GST_OBJECT_UNLOCK(latency->element);
+}
+
+/* Beside those that wait: the one that is shown, the next one, and one more for jitter. */
+#define SLOTS_BESIDE 3
+
+guint latency_slots(struct latency *latency, GstClockTime interval, GstClockTime later)
+{
+    GST_OBJECT_LOCK(latency->element);
+    GstClockTime pipeline = GST_CLOCK_TIME_IS_VALID(latency->pipeline) ? latency->pipeline : 0;
+    GstClockTime least = latency->lateness.measured ? latency->figures.least : 0;
+    GST_OBJECT_UNLOCK(latency->element);
+    GstClockTime after = MIN(pipeline, LONGEST) + MIN(later, LONGEST);
+    if (after == 0 || !GST_CLOCK_TIME_IS_VALID(interval) || interval == 0)
+        return 0;
+    GstClockTime wait = after > least ? after - least : 0;
+    return (guint)MIN((wait + interval - 1) / interval + SLOTS_BESIDE, GPUD_SLOTS_MAX);
+}
+
+void latency_note_slots(struct latency *latency, guint slots, guint slots_max, GstClockTime hold)
+{
+    struct latency_figures figures = latency->figures;
+
+    figures.slots = slots;
+    figures.slots_max = slots_max;
+    figures.hold = hold;
+    replace(latency, &figures, latency->interval);
+}
+
+void latency_note_interval(struct latency *latency, GstClockTime interval)
+{
+    struct latency_figures figures = latency->figures;
+
+    replace(latency, &figures, interval);
+}
+
+/* Pictures stamped at the start of exposure arrive at least a picture later; knowing that, the
+ * first ones are on time, too. */
+void latency_expect_exposure(struct latency *latency, gint64 late_max)
+{
+    struct latency_figures figures = latency->figures;
+
+    if (latency->lateness.measured || !GST_CLOCK_TIME_IS_VALID(latency->interval))
+        return;
+    lateness_begin(&latency->lateness, MIN(latency->interval, (GstClockTime)late_max));
+    figures.least = figures.most = latency->lateness.most;
+    replace(latency, &figures, latency->interval);
+}
+
+void latency_break(struct latency *latency)
+{
+    lateness_break(&latency->lateness);
+    latency->unmeasured = UNMEASURED_FRAMES;
+}
+
+/* A card's driver always needs a slot to write into. */
+void latency_reset(struct latency *latency, guint slots, gboolean card)
+{
+    lateness_begin(&latency->lateness, card ? 0 : LATENESS_GUESS);
+    latency->unmeasured = UNMEASURED_FRAMES;
+    latency->reported_at = 0;
+    GST_OBJECT_LOCK(latency->element);
+    latency->figures = (struct latency_figures){
+        .least = latency->lateness.least,
+        .most = latency->lateness.most,
+        .slots = slots - (card ? 1 : 0),
+    };
+    latency->interval = GST_CLOCK_TIME_NONE;
+    GST_OBJECT_UNLOCK(latency->element);
 }

@@ -1,14 +1,448 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* GStreamer's caps and GstVideoInfo on one side, the core's layout and media on the other. */
-#include "wire/caps.h"
-#include "wire/blocks.h"
-#include "wire/datetime.h"
-#include "wire/dmabufcaps.h"
-#include "wire/pack.h"
+/* Caps of every kind of media, and the media that they describe. */
+#include "wire/codec.h"
 
+#include <gst/allocators/gstdmabuf.h>
+#include <gst/video/video.h>
 #include <string.h>
+
+/* === dmabufcaps ============================================================================== */
+/* Caps of pictures in dma-bufs: video/x-raw(memory:DMABuf). They name a plain format, or, from
+ * GStreamer 1.24 on, format=DMA_DRM with a drm-format, which adds a modifier. The elements support
+ * linear pictures only. Such caps say the same as those of pictures in the CPU's memory, and these
+ * functions translate between the two. */
+
+#define HAS_DRM_FORMATS GST_CHECK_VERSION(1, 24, 0)
+
+static gboolean is_dmabuf(const GstCaps *caps, guint index)
+{
+    const GstCapsFeatures *features = gst_caps_get_features(caps, index);
+
+    return !gst_caps_features_is_any(features) &&
+           gst_caps_features_contains(features, GST_CAPS_FEATURE_MEMORY_DMABUF);
+}
+
+gboolean caps_are_dmabufs(const GstCaps *caps)
+{
+    return caps && !gst_caps_is_any(caps) && !gst_caps_is_empty(caps) && is_dmabuf(caps, 0);
+}
+
+/* --- formats of the kernel's DRM ---------------------------------------------------------- */
+
+static gboolean is_drm(const GstCaps *caps)
+{
+    const GstStructure *structure = gst_caps_get_structure(caps, 0);
+
+    return g_strcmp0(gst_structure_get_string(structure, "format"), "DMA_DRM") == 0;
+}
+
+#if HAS_DRM_FORMATS
+
+#define LINEAR G_GUINT64_CONSTANT(0) /* DRM_FORMAT_MOD_LINEAR */
+
+static void append_drm_format(GValue *list, const gchar *name)
+{
+    GstVideoFormat format = gst_video_format_from_string(name);
+    guint32 fourcc = gst_video_dma_drm_fourcc_from_format(format);
+    GValue value = G_VALUE_INIT;
+
+    if (fourcc == 0 || gst_video_dma_drm_fourcc_to_format(fourcc) != format)
+        return;
+    g_value_init(&value, G_TYPE_STRING);
+    g_value_take_string(&value, gst_video_dma_drm_fourcc_to_string(fourcc, LINEAR));
+    gst_value_list_append_and_take_value(list, &value);
+}
+
+/* FALSE: none of the structure's formats is one of DRM's. */
+static gboolean name_drm_formats(GstStructure *structure)
+{
+    const GValue *formats = gst_structure_get_value(structure, "format");
+    GValue list = G_VALUE_INIT;
+
+    if (!formats)
+        return FALSE;
+    g_value_init(&list, GST_TYPE_LIST);
+    if (G_VALUE_HOLDS_STRING(formats))
+        append_drm_format(&list, g_value_get_string(formats));
+    for (guint i = 0; GST_VALUE_HOLDS_LIST(formats) && i < gst_value_list_get_size(formats); i++)
+        append_drm_format(&list, g_value_get_string(gst_value_list_get_value(formats, i)));
+    guint count = gst_value_list_get_size(&list);
+    if (count == 1)
+        gst_structure_set_value(structure, "drm-format", gst_value_list_get_value(&list, 0));
+    else if (count > 1)
+        gst_structure_set_value(structure, "drm-format", &list);
+    g_value_unset(&list);
+    gst_structure_set(structure, "format", G_TYPE_STRING, "DMA_DRM", NULL);
+    return count > 0;
+}
+
+/* FALSE: the format is unknown, or not linear. */
+static gboolean name_plain_format(const GstCaps *caps, GstStructure *structure)
+{
+    GstVideoInfoDmaDrm drm;
+    GstVideoInfo info;
+
+    if (!gst_video_info_dma_drm_from_caps(&drm, caps) || drm.drm_modifier != LINEAR ||
+        !gst_video_info_dma_drm_to_video_info(&drm, &info))
+        return FALSE;
+    gst_structure_set(structure, "format", G_TYPE_STRING, GST_VIDEO_INFO_NAME(&info), NULL);
+    gst_structure_remove_field(structure, "drm-format");
+    return TRUE;
+}
+
+#else
+
+static gboolean name_drm_formats(GstStructure *structure)
+{
+    return FALSE;
+}
+
+static gboolean name_plain_format(const GstCaps *caps, GstStructure *structure)
+{
+    return FALSE;
+}
+
+#endif
+
+/* --- translation -------------------------------------------------------------------------- */
+
+GstCaps *caps_out_of_dmabufs(const GstCaps *caps)
+{
+    GstStructure *structure = gst_structure_copy(gst_caps_get_structure(caps, 0));
+
+    if (is_drm(caps) && !name_plain_format(caps, structure)) {
+        gst_structure_free(structure);
+        return NULL;
+    }
+    return gst_caps_new_full(structure, NULL);
+}
+
+static void append(GstCaps *caps, GstStructure *structure)
+{
+    gst_caps_append_structure_full(caps, structure,
+                                   gst_caps_features_new(GST_CAPS_FEATURE_MEMORY_DMABUF, NULL));
+}
+
+/* Whether it is video in the CPU's memory, in whole pictures. */
+static gboolean is_plain(const GstCaps *caps, guint index)
+{
+    return gst_structure_has_name(gst_caps_get_structure(caps, index), "video/x-raw") &&
+           gst_caps_features_is_equal(gst_caps_get_features(caps, index),
+                                      GST_CAPS_FEATURES_MEMORY_SYSTEM_MEMORY);
+}
+
+GstCaps *caps_into_dmabufs(const GstCaps *caps)
+{
+    GstCaps *made = gst_caps_new_empty();
+
+    for (guint i = 0; i < gst_caps_get_size(caps); i++) {
+        if (!is_plain(caps, i))
+            continue;
+        GstStructure *drm = gst_structure_copy(gst_caps_get_structure(caps, i));
+        if (name_drm_formats(drm))
+            append(made, drm);
+        else
+            gst_structure_free(drm);
+        append(made, gst_structure_copy(gst_caps_get_structure(caps, i)));
+    }
+    return made;
+}
+
+GstCaps *caps_into_dmabufs_like(const GstCaps *caps, const GstCaps *model)
+{
+    GstCaps *all = caps_into_dmabufs(caps), *found = NULL;
+
+    for (guint i = 0; i < gst_caps_get_size(all) && !found; i++) {
+        found = gst_caps_copy_nth(all, i);
+        if (is_drm(found) != is_drm(model))
+            gst_clear_caps(&found);
+    }
+    gst_caps_unref(all);
+    return found;
+}
+
+/* --- negotiation -------------------------------------------------------------------------- */
+
+static gboolean wants_dmabufs(const GstCaps *filter)
+{
+    gboolean wants = !filter || !gst_caps_is_any(filter);
+
+    for (guint i = 0; wants && filter && i < gst_caps_get_size(filter); i++)
+        wants = is_dmabuf(filter, i);
+    return wants;
+}
+
+GstCaps *caps_filter_dmabufs(GstCaps *caps, const GstCaps *filter)
+{
+    if (wants_dmabufs(filter))
+        return caps;
+    caps = gst_caps_make_writable(caps);
+    for (guint i = gst_caps_get_size(caps); i > 0; i--)
+        if (is_dmabuf(caps, i - 1))
+            gst_caps_remove_structure(caps, i - 1);
+    return caps;
+}
+
+/* === videoinfo =============================================================================== */
+/* The GstVideoInfo of all that frames can be, video/x-bayer too: what a sensor with a mosaic of
+ * colour filters makes, which GStreamer knows as caps of their own and not as a video format. Its
+ * info is that of a grey picture, whose geometry is the same, under the mosaic's name: planes,
+ * strides and copies need no case for it. */
+
+#define PATTERNS 4
+#define DEPTHS 5
+
+/* GStreamer's own description of a grey format, under another name. */
+struct mosaic {
+    gchar name[12];
+    GstVideoFormatInfo format;
+};
+
+static gpointer make_mosaics(gpointer ignored)
+{
+    static const gchar *const patterns[PATTERNS] = {"bggr", "gbrg", "grbg", "rggb"};
+    static const gchar *const depths[DEPTHS] = {"", "10le", "12le", "14le", "16le"};
+    static struct mosaic mosaics[PATTERNS * DEPTHS];
+
+    for (guint i = 0; i < PATTERNS * DEPTHS; i++) {
+        struct mosaic *mosaic = &mosaics[i];
+        guint depth = i / PATTERNS;
+        g_snprintf(mosaic->name, sizeof(mosaic->name), "%s%s", patterns[i % PATTERNS],
+                   depths[depth]);
+        mosaic->format = *gst_video_format_get_info(depth > 0 ? GST_VIDEO_FORMAT_GRAY16_LE
+                                                              : GST_VIDEO_FORMAT_GRAY8);
+        mosaic->format.name = mosaic->name;
+    }
+    return mosaics;
+}
+
+static const struct mosaic *find_mosaic(const gchar *format)
+{
+    static GOnce once = G_ONCE_INIT;
+    const struct mosaic *mosaics = g_once(&once, make_mosaics, NULL);
+
+    for (guint i = 0; format && i < PATTERNS * DEPTHS; i++)
+        if (strcmp(mosaics[i].name, format) == 0)
+            return &mosaics[i];
+    return NULL;
+}
+
+static gboolean info_of_mosaic(GstVideoInfo *info, const GstStructure *structure)
+{
+    const struct mosaic *mosaic = find_mosaic(gst_structure_get_string(structure, "format"));
+    gint width = 0, height = 0;
+
+    if (!mosaic || !gst_structure_get_int(structure, "width", &width) ||
+        !gst_structure_get_int(structure, "height", &height) || width < 1 || height < 1 ||
+        !gst_video_info_set_format(info, mosaic->format.format, (guint)width, (guint)height))
+        return FALSE;
+    info->finfo = &mosaic->format;
+    gst_structure_get_fraction(structure, "framerate", &info->fps_n, &info->fps_d);
+    gst_structure_get_fraction(structure, "pixel-aspect-ratio", &info->par_n, &info->par_d);
+    return TRUE;
+}
+
+gboolean video_info_from_caps(GstVideoInfo *info, const GstCaps *caps)
+{
+    if (!gst_caps_is_fixed(caps))
+        return FALSE;
+    if (caps_are_dmabufs(caps)) {
+        GstCaps *plain = caps_out_of_dmabufs(caps);
+        gboolean read = plain && gst_video_info_from_caps(info, plain);
+        gst_clear_caps(&plain);
+        return read;
+    }
+    const GstStructure *structure = gst_caps_get_structure(caps, 0);
+
+    return gst_structure_has_name(structure, VIDEO_BAYER) ? info_of_mosaic(info, structure)
+                                                          : gst_video_info_from_caps(info, caps);
+}
+
+const gchar *video_media_type(const gchar *format)
+{
+    if (find_mosaic(format))
+        return VIDEO_BAYER;
+    return format && gst_video_format_from_string(format) > GST_VIDEO_FORMAT_ENCODED ? VIDEO_RAW
+                                                                                     : NULL;
+}
+
+/* === blocks ================================================================================== */
+/* Streams that are no pictures: blocks of sound, ancillary data, or other data. */
+
+#define BLOCK_CAPS                                                                        \
+    "audio/x-raw, format = (string) " GST_AUDIO_FORMATS_ALL                               \
+    ", layout = (string) { interleaved, non-interleaved }, rate = (int) [ 1, max ]"       \
+    ", channels = (int) [ 1, 64 ]; meta/x-st-2038; meta/x-klv; closedcaption/x-cea-608; " \
+    "closedcaption/x-cea-708; text/x-raw; application/x-json; application/octet-stream"
+
+G_STATIC_ASSERT(GPUD_AUDIO_CHANNELS_MAX == 64);
+
+GstCaps *blocks_template_caps(void)
+{
+    return gst_caps_from_string(BLOCK_CAPS);
+}
+
+static gboolean is_block(const GstStructure *structure)
+{
+    return !gst_structure_has_name(structure, VIDEO_RAW) &&
+           !gst_structure_has_name(structure, VIDEO_BAYER);
+}
+
+gboolean blocks_are_caps(const GstCaps *caps)
+{
+    return !gst_caps_is_any(caps) && gst_caps_get_size(caps) > 0 &&
+           is_block(gst_caps_get_structure(caps, 0));
+}
+
+#define RDMA_PREFIX "rdma://"
+
+/* A path is that of a stream if the core named the socket. */
+gboolean blocks_is_stream(const gchar *address)
+{
+    gboolean is_network = address && g_str_has_prefix(address, RDMA_PREFIX);
+    const gchar *name = is_network ? strchr(address + strlen(RDMA_PREFIX), '/') : address;
+    const gchar *slash = name ? strrchr(name, '/') : NULL;
+
+    if (is_network)
+        return slash != name;
+    return slash && (strchr(address, ':') ? strchr(slash, '!') != NULL : TRUE);
+}
+
+static gboolean is_like(GstCapsFeatures *features, GstStructure *structure, gpointer blocks)
+{
+    return is_block(structure) == GPOINTER_TO_INT(blocks);
+}
+
+GstCaps *blocks_keep_like(GstCaps *caps, const GstCaps *others)
+{
+    caps = gst_caps_make_writable(caps);
+    gst_caps_filter_and_map_in_place(caps, (GstCapsFilterMapFunc)is_like,
+                                     GINT_TO_POINTER(blocks_are_caps(others)));
+    return caps;
+}
+
+/* GStreamer requires a mask of more than two channels, even if their positions are unknown. */
+static void add_mask(GstStructure *structure)
+{
+    gint channels = 0;
+
+    if (gst_structure_get_int(structure, "channels", &channels) && channels > 2 &&
+        !gst_structure_has_field(structure, "channel-mask"))
+        gst_structure_set(structure, "channel-mask", GST_TYPE_BITMASK, G_GUINT64_CONSTANT(0), NULL);
+}
+
+/* Whether the elements support the blocks of a peer. A type of its choice would become a name that
+ * GLib keeps. */
+static gboolean blocks_are_known(const struct gpud_media *media)
+{
+    GstCaps *all = blocks_template_caps();
+    gboolean known = blocks_are_sound(media);
+
+    /* The first of them is sound. */
+    for (guint i = 1; !known && i < gst_caps_get_size(all); i++)
+        known = gst_structure_has_name(gst_caps_get_structure(all, i), media->data.type);
+    gst_caps_unref(all);
+    return known;
+}
+
+/* From the core's caps to GStreamer's: without the size that only the core knows. FALSE: GStreamer
+ * knows no such sound. */
+static gboolean blocks_complete_caps(const struct gpud_media *media, GstCaps *caps)
+{
+    GstStructure *structure = gst_caps_get_structure(caps, 0);
+    GstAudioInfo info;
+
+    gst_structure_remove_fields(structure, "samples-per-block", "max-size", NULL);
+    add_mask(structure);
+    return !blocks_are_sound(media) || gst_audio_info_from_caps(&info, caps);
+}
+
+gboolean blocks_find_samples(const GstAudioInfo *info, GstBuffer *buffer, gsize *samples,
+                             gsize offsets[GPUD_AUDIO_CHANNELS_MAX])
+{
+    const GstAudioMeta *meta = gst_buffer_get_audio_meta(buffer);
+    gboolean planar = info->layout == GST_AUDIO_LAYOUT_NON_INTERLEAVED;
+    gsize size = gst_buffer_get_size(buffer), frame = (gsize)info->bpf;
+
+    if (planar)
+        frame /= (gsize)info->channels;
+    if (meta && (!gst_audio_info_is_equal(&meta->info, info) || (planar && !meta->offsets)))
+        return FALSE;
+    *samples = meta ? meta->samples : size / (gsize)info->bpf;
+    if (*samples > size / (gsize)info->bpf || (!meta && size % (gsize)info->bpf != 0))
+        return FALSE;
+    for (gint i = 0; i < (planar ? info->channels : 1); i++) {
+        /* Without a meta the planes follow each other. */
+        offsets[i] = meta && meta->offsets ? meta->offsets[i] : (gsize)i * *samples * frame;
+        if (offsets[i] > size || *samples * frame > size - offsets[i])
+            return FALSE;
+    }
+    return TRUE;
+}
+
+/* === names =================================================================================== */
+/* Limits the new names from peers, of fields, structures and regions, because GLib keeps each name
+ * until the process ends.
+ *
+ * Each address has its own account, so that no sender can exhaust another's, for the life of the
+ * process, so that restarting a pipeline does not renew it. A name that the process knows already
+ * costs nothing. Thread-safe. */
+
+struct names {
+    guint taken; /* under lock; those below, too */
+    guint64 left_out;
+};
+
+static GMutex lock;
+static GHashTable *accounts; /* by address */
+static struct names shared;
+
+struct names *names_of(const gchar *address)
+{
+    g_mutex_lock(&lock);
+    if (!accounts)
+        accounts = g_hash_table_new(g_str_hash, g_str_equal);
+    struct names *names = g_hash_table_lookup(accounts, address);
+    if (!names) {
+        names = g_new0(struct names, 1);
+        g_hash_table_insert(accounts, g_strdup(address), names);
+    }
+    g_mutex_unlock(&lock);
+    return names;
+}
+
+gboolean names_take(struct names *names, const gchar *name)
+{
+    struct names *account = names ? names : &shared;
+
+    if (g_quark_try_string(name))
+        return TRUE;
+    g_mutex_lock(&lock);
+    gboolean affordable = account->taken < NAMES_MAX;
+    if (affordable) {
+        account->taken++;
+        /* From GStreamer 1.26 on structures create no quarks for their names: without this one, the
+         * same name would be charged each time. */
+        g_quark_from_string(name);
+    } else {
+        account->left_out++;
+    }
+    g_mutex_unlock(&lock);
+    return affordable;
+}
+
+guint64 names_count_left_out(struct names *names)
+{
+    g_mutex_lock(&lock);
+    guint64 count = (names ? names : &shared)->left_out;
+    g_mutex_unlock(&lock);
+    return count;
+}
+
+/* === caps ==================================================================================== */
+/* GStreamer's caps and GstVideoInfo on one side, the core's layout and media on the other. */
 
 gboolean caps_are_fields(const GstCaps *caps)
 {

@@ -1,18 +1,23 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
+/* Events and flags. */
+#include "wire/codec.h"
+
+#include <gpudirect/frame.h>
+#include <gst/video/video.h>
+#include <math.h>
+#include <string.h>
+
+/* === event =================================================================================== */
 /* Events that are sent in order with the frames.
  *
- *     bytes   = head (see wire/timing.c), payload
+ *     bytes   = head (see wire/times.c), payload
  *     segment = u64 running time of its start, u64 stream time there, f64 rate
  *     gap     = u64 running time, u64 duration
  *     tags    = u8 scope, structure; a tag with several values has a list of them
  *     custom  = structure, sticky or not
  *     flush   = nothing */
-#include "wire/event.h"
-
-#include <math.h>
-#include <string.h>
 
 GstClockTime event_running_duration(const GstSegment *segment, GstClockTime duration)
 {
@@ -283,4 +288,52 @@ GstEvent *event_new_sender_live(void)
 gboolean event_is_sender_live(GstEvent *event)
 {
     return is_custom(event, SENDER_LIVE);
+}
+
+/* === flags =================================================================================== */
+/* GstBuffer's flags in the application's bits of a frame's flags. */
+
+#define BIT(n) ((uint32_t)GPUD_FRAME_USER << (n))
+
+/* Flags that describe the picture; LIVE, DECODE_ONLY, SYNC_AFTER and TAG_MEMORY are about this
+ * process. */
+static const struct {
+    uint32_t frame;
+    guint buffer;
+} table[] = {
+    {GPUD_FRAME_CORRUPTED, GST_BUFFER_FLAG_CORRUPTED},
+    {GPUD_FRAME_DISCONTINUITY, GST_BUFFER_FLAG_DISCONT},
+    {BIT(0), GST_BUFFER_FLAG_RESYNC},
+    {BIT(1), GST_BUFFER_FLAG_MARKER},
+    {BIT(2), GST_BUFFER_FLAG_HEADER},
+    {BIT(3), GST_BUFFER_FLAG_GAP},
+    {BIT(4), GST_BUFFER_FLAG_DROPPABLE},
+    {BIT(5), GST_BUFFER_FLAG_DELTA_UNIT},
+    {BIT(6), GST_BUFFER_FLAG_NON_DROPPABLE},
+    {BIT(7), GST_VIDEO_BUFFER_FLAG_INTERLACED},
+    {BIT(8), GST_VIDEO_BUFFER_FLAG_TFF},
+    {BIT(9), GST_VIDEO_BUFFER_FLAG_RFF},
+    {BIT(10), GST_VIDEO_BUFFER_FLAG_ONEFIELD},
+    {BIT(11), GST_VIDEO_BUFFER_FLAG_MULTIPLE_VIEW},
+    {BIT(12), GST_VIDEO_BUFFER_FLAG_FIRST_IN_BUNDLE},
+};
+
+uint32_t frame_flags_from_buffer(GstBuffer *buffer)
+{
+    guint flags = GST_BUFFER_FLAGS(buffer);
+    uint32_t out = 0;
+
+    for (guint i = 0; i < G_N_ELEMENTS(table); i++)
+        if (flags & table[i].buffer)
+            out |= table[i].frame;
+    return out;
+}
+
+void frame_flags_to_buffer(uint32_t flags, GstBuffer *buffer)
+{
+    for (guint i = 0; flags && i < G_N_ELEMENTS(table); i++) {
+        if (flags & table[i].frame)
+            GST_BUFFER_FLAG_SET(buffer, table[i].buffer);
+        flags &= ~table[i].frame;
+    }
 }

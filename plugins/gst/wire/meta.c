@@ -1,17 +1,661 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
+/* Metas, of every kind that travels. */
+#include "wire/codec.h"
+
+#include <gpudirect/layout.h>
+#include <gst/audio/audio.h>
+#include <gst/video/gstvideoaffinetransformationmeta.h>
+#include <gst/video/gstvideometa.h>
+#include <gst/video/video-sei.h>
+#include <gst/video/video.h>
+#include <math.h>
+#include <string.h>
+
+/* === metageneric ============================================================================= */
+/* Metas that any stream may have, and those of sound, as bytes and back. */
+
+/* --- reference timestamps ----------------------------------------------------------------- */
+
+static gboolean write_reference(struct pack *pack, const GstMeta *meta, guint *skipped)
+{
+    const GstReferenceTimestampMeta *stamp = (const GstReferenceTimestampMeta *)meta;
+
+    pack_u64(pack, stamp->timestamp);
+    pack_u64(pack, stamp->duration);
+    pack_structure(pack, gst_caps_get_structure(stamp->reference, 0), skipped);
+    return TRUE;
+}
+
+static gboolean read_reference(struct unpack *item, GstBuffer *buffer, const gchar **why)
+{
+    GstClockTime timestamp = unpack_u64(item);
+    GstClockTime duration = unpack_u64(item);
+    GstStructure *structure = unpack_structure(item);
+
+    if (!structure || timestamp == GST_CLOCK_TIME_NONE) {
+        g_clear_pointer(&structure, gst_structure_free);
+        return FALSE;
+    }
+    GstCaps *reference = gst_caps_new_full(structure, NULL);
+    gst_buffer_add_reference_timestamp_meta(buffer, reference, timestamp, duration);
+    gst_caps_unref(reference);
+    return TRUE;
+}
+
+const struct meta_kind meta_reference = {
+    .name = "GstReferenceTimestampMeta",
+    .api = gst_reference_timestamp_meta_api_get_type,
+    .write = write_reference,
+    .read = read_reference,
+};
+
+/* --- sound -------------------------------------------------------------------------------- */
+
+static gboolean write_clipping(struct pack *pack, const GstMeta *meta, guint *skipped)
+{
+    const GstAudioClippingMeta *clipping = (const GstAudioClippingMeta *)meta;
+
+    pack_u8(pack, clipping->format == GST_FORMAT_TIME ? 1 : 0);
+    pack_u64(pack, clipping->start);
+    pack_u64(pack, clipping->end);
+    return clipping->format == GST_FORMAT_TIME || clipping->format == GST_FORMAT_DEFAULT;
+}
+
+static gboolean read_clipping(struct unpack *item, GstBuffer *buffer, const gchar **why)
+{
+    GstFormat format = unpack_u8(item) ? GST_FORMAT_TIME : GST_FORMAT_DEFAULT;
+    guint64 start = unpack_u64(item), end = unpack_u64(item);
+
+    if (!item->bad)
+        gst_buffer_add_audio_clipping_meta(buffer, format, start, end);
+    return !item->bad;
+}
+
+const struct meta_kind meta_clipping = {
+    .name = "GstAudioClippingMeta",
+    .api = gst_audio_clipping_meta_api_get_type,
+    .write = write_clipping,
+    .read = read_clipping,
+};
+
+static gboolean write_level(struct pack *pack, const GstMeta *meta, guint *skipped)
+{
+    const GstAudioLevelMeta *level = (const GstAudioLevelMeta *)meta;
+
+    pack_u8(pack, level->level);
+    pack_u8(pack, level->voice_activity ? 1 : 0);
+    return TRUE;
+}
+
+/* RFC 6464: -dBov. */
+#define LEVEL_MAX 127
+
+static gboolean read_level(struct unpack *item, GstBuffer *buffer, const gchar **why)
+{
+    guint8 level = unpack_u8(item);
+    gboolean voice = unpack_u8(item) != 0;
+
+    if (item->bad || level > LEVEL_MAX)
+        return FALSE;
+    gst_buffer_add_audio_level_meta(buffer, level, voice);
+    return TRUE;
+}
+
+const struct meta_kind meta_level = {
+    .name = "GstAudioLevelMeta",
+    .api = gst_audio_level_meta_api_get_type,
+    .write = write_level,
+    .read = read_level,
+};
+
+/* --- encryption --------------------------------------------------------------------------- */
+
+static gboolean write_protection(struct pack *pack, const GstMeta *meta, guint *skipped)
+{
+    pack_structure(pack, ((const GstProtectionMeta *)meta)->info, skipped);
+    return TRUE;
+}
+
+static gboolean read_protection(struct unpack *item, GstBuffer *buffer, const gchar **why)
+{
+    GstStructure *info = unpack_structure(item);
+
+    if (info)
+        gst_buffer_add_protection_meta(buffer, info);
+    return info != NULL;
+}
+
+const struct meta_kind meta_protection = {
+    .name = "GstProtectionMeta",
+    .api = gst_protection_meta_api_get_type,
+    .write = write_protection,
+    .read = read_protection,
+};
+
+/* --- custom metas ------------------------------------------------------------------------- */
+
+gboolean meta_write_custom(struct pack *pack, const GstMeta *meta, guint *skipped)
+{
+    pack_structure(pack, gst_custom_meta_get_structure((GstCustomMeta *)meta), skipped);
+    return TRUE;
+}
+
+gboolean meta_read_custom(struct unpack *item, GstBuffer *buffer, const gchar **why)
+{
+    GstStructure *structure = unpack_structure(item);
+    if (!structure)
+        return FALSE;
+    const GstMetaInfo *info = gst_meta_get_info(gst_structure_get_name(structure));
+    GstCustomMeta *meta =
+        info && gst_meta_info_is_custom(info)
+            ? gst_buffer_add_custom_meta(buffer, gst_structure_get_name(structure))
+            : NULL;
+    if (meta) {
+        GstStructure *to = gst_custom_meta_get_structure(meta);
+        for (gint i = 0; i < gst_structure_n_fields(structure); i++) {
+            const gchar *name = gst_structure_nth_field_name(structure, (guint)i);
+            gst_structure_set_value(to, name, gst_structure_get_value(structure, name));
+        }
+    } else {
+        *why = "that type is not registered here, see gst_meta_register_custom()";
+    }
+    gst_structure_free(structure);
+    return meta != NULL;
+}
+
+/* === metaserial ============================================================================== */
+/* Metas whose type brings its own serializer, as GStreamer has them from 1.24 on:
+ *
+ *     u32 size of all of it, u32 length of the name, name, 0, u8 version, what the serializer wrote
+ *
+ * They serve applications' own types: those that GStreamer itself serializes have a code of ours,
+ * or do not concern a picture. The head is parsed here rather than by gst_meta_deserialize(), which
+ * trusts its lengths. */
+
+static gboolean read_name(struct unpack *item, char name[META_NAME_MAX + 1])
+{
+    uint32_t size = unpack_u32(item), length = unpack_u32(item);
+    const uint8_t *at = length <= META_NAME_MAX ? unpack_bytes(item, (size_t)length + 1) : NULL;
+
+    if (!at || at[length] != '\0' || memchr(at, '\0', length) ||
+        size != 2 * sizeof(uint32_t) + length + 1 + item->left)
+        return FALSE;
+    memcpy(name, at, (size_t)length + 1);
+    return TRUE;
+}
+
+gboolean meta_name_serialized(struct unpack item, char name[META_NAME_MAX + 1])
+{
+    if (!read_name(&item, name))
+        return FALSE;
+    for (const char *c = name; *c; c++)
+        if (!g_ascii_isalnum(*c) && !strchr("-_+", *c))
+            return FALSE;
+    return g_ascii_isalpha(name[0]);
+}
+
+#if GST_CHECK_VERSION(1, 24, 0)
+
+gboolean meta_write_serialized(struct pack *pack, const GstMeta *meta)
+{
+    if (!meta->info->serialize_func || strlen(g_type_name(meta->info->type)) > META_NAME_MAX)
+        return FALSE;
+    GByteArray *bytes = g_byte_array_new();
+    gboolean written = gst_meta_serialize_simple(meta, bytes);
+    if (written)
+        pack_bytes(pack, bytes->data, bytes->len);
+    g_byte_array_unref(bytes);
+    return written;
+}
+
+static gboolean has_tag(const GstMetaInfo *info, const gchar *tag)
+{
+    return gst_meta_api_type_has_tag(info->api, g_quark_from_string(tag));
+}
+
+gboolean meta_read_serialized(struct unpack *item, GstBuffer *buffer,
+                              gboolean (*may_be)(const GstMetaInfo *info), const gchar **why)
+{
+    char name[META_NAME_MAX + 1];
+
+    if (!read_name(item, name))
+        return FALSE;
+    uint8_t version = unpack_u8(item);
+    const GstMetaInfo *info = item->bad ? NULL : gst_meta_get_info(name);
+    if (!info || !info->deserialize_func) {
+        *why = "that type is not registered, with a deserializer, here";
+        return FALSE;
+    }
+    if (!may_be(info) || (has_tag(info, "audio") && !has_tag(info, "video"))) {
+        *why = "metas of that type may not be sent serialized";
+        return FALSE;
+    }
+    size_t size = item->left;
+    *why = "its type's own deserializer refuses it";
+    return info->deserialize_func(info, buffer, unpack_bytes(item, size), size, version) != NULL;
+}
+
+#else
+
+gboolean meta_write_serialized(struct pack *pack, const GstMeta *meta)
+{
+    return FALSE;
+}
+
+gboolean meta_read_serialized(struct unpack *item, GstBuffer *buffer,
+                              gboolean (*may_be)(const GstMetaInfo *info), const gchar **why)
+{
+    *why = "serialized metas need GStreamer 1.24 or later, and this one is older";
+    return FALSE;
+}
+
+#endif
+
+/* === metavideo =============================================================================== */
+/* Metas that say something about a picture, as bytes and back. */
+
+/* --- timecode ----------------------------------------------------------------------------- */
+
+static gboolean write_timecode(struct pack *pack, const GstMeta *meta, guint *skipped)
+{
+    const GstVideoTimeCode *code = &((const GstVideoTimeCodeMeta *)meta)->tc;
+    GDateTime *jam = code->config.latest_daily_jam;
+
+    pack_u32(pack, code->config.fps_n);
+    pack_u32(pack, code->config.fps_d);
+    pack_u32(pack, code->config.flags);
+    pack_u32(pack, code->hours);
+    pack_u32(pack, code->minutes);
+    pack_u32(pack, code->seconds);
+    pack_u32(pack, code->frames);
+    pack_u32(pack, code->field_count);
+    pack_u8(pack, jam ? 1 : 0);
+    pack_u64(pack, jam ? (uint64_t)g_date_time_to_unix(jam) : 0);
+    pack_u32(pack, jam ? (uint32_t)g_date_time_get_microsecond(jam) : 0);
+    return TRUE;
+}
+
+/* Frames/s. At some hundred thousand GStreamer's arithmetic overflows, and its assertions abort the
+ * process in the first element that increments the timecode. */
+#define TIMECODE_RATE_MAX 1000
+
+/* 9999-12-29: a day later is still a date. */
+#define JAM_MAX (G_GINT64_CONSTANT(253402300799) - 2 * 86400)
+
+static gboolean read_timecode(struct unpack *item, GstBuffer *buffer, const gchar **why)
+{
+    guint fps_n = unpack_u32(item), fps_d = unpack_u32(item), flags = unpack_u32(item);
+    guint hours = unpack_u32(item), minutes = unpack_u32(item), seconds = unpack_u32(item);
+    guint frames = unpack_u32(item), fields = unpack_u32(item);
+    gboolean has_jam = unpack_u8(item);
+    gint64 jam_seconds = (gint64)unpack_u64(item);
+    guint jam_fraction = item->left > 0 ? unpack_u32(item) : 0;
+
+    if (item->bad || jam_fraction >= G_USEC_PER_SEC || fps_n > G_MAXUINT16 * 16u ||
+        fps_d > G_MAXUINT16 || flags > 7 || fps_n > TIMECODE_RATE_MAX * fps_d ||
+        jam_seconds > JAM_MAX)
+        return FALSE;
+    GDateTime *second = has_jam ? g_date_time_new_from_unix_utc(jam_seconds) : NULL;
+    GDateTime *jam = second ? g_date_time_add(second, jam_fraction) : NULL;
+    GstVideoTimeCode *code =
+        gst_video_time_code_new(fps_n, fps_d, jam, flags, hours, minutes, seconds, frames, fields);
+    gboolean valid = gst_video_time_code_is_valid(code);
+    if (valid)
+        gst_buffer_add_video_time_code_meta(buffer, code);
+    gst_video_time_code_free(code);
+    g_clear_pointer(&jam, g_date_time_unref);
+    g_clear_pointer(&second, g_date_time_unref);
+    return valid;
+}
+
+const struct meta_kind meta_timecode = {
+    .name = "GstVideoTimeCodeMeta",
+    .api = gst_video_time_code_meta_api_get_type,
+    .write = write_timecode,
+    .read = read_timecode,
+};
+
+/* --- captions ----------------------------------------------------------------------------- */
+
+static gboolean write_caption(struct pack *pack, const GstMeta *meta, guint *skipped)
+{
+    const GstVideoCaptionMeta *caption = (const GstVideoCaptionMeta *)meta;
+
+    pack_u32(pack, caption->caption_type);
+    pack_bytes(pack, caption->data, caption->size);
+    return TRUE;
+}
+
+static gboolean read_caption(struct unpack *item, GstBuffer *buffer, const gchar **why)
+{
+    guint type = unpack_u32(item);
+
+    if (item->bad || item->left == 0 || type < GST_VIDEO_CAPTION_TYPE_CEA608_RAW ||
+        type > GST_VIDEO_CAPTION_TYPE_CEA708_CDP)
+        return FALSE;
+    gst_buffer_add_video_caption_meta(buffer, (GstVideoCaptionType)type, item->data, item->left);
+    return TRUE;
+}
+
+const struct meta_kind meta_caption = {
+    .name = "GstVideoCaptionMeta",
+    .api = gst_video_caption_meta_api_get_type,
+    .write = write_caption,
+    .read = read_caption,
+};
+
+/* --- the visible area --------------------------------------------------------------------- */
+
+static gboolean write_crop(struct pack *pack, const GstMeta *meta, guint *skipped)
+{
+    const GstVideoCropMeta *crop = (const GstVideoCropMeta *)meta;
+
+    pack_u32(pack, crop->x);
+    pack_u32(pack, crop->y);
+    pack_u32(pack, crop->width);
+    pack_u32(pack, crop->height);
+    return TRUE;
+}
+
+static gboolean read_crop(struct unpack *item, GstBuffer *buffer, const gchar **why)
+{
+    guint x = unpack_u32(item), y = unpack_u32(item), width = unpack_u32(item),
+          height = unpack_u32(item);
+
+    if (item->bad || x > GPUD_DIMENSION_MAX || y > GPUD_DIMENSION_MAX ||
+        width > GPUD_DIMENSION_MAX || height > GPUD_DIMENSION_MAX)
+        return FALSE;
+    GstVideoCropMeta *crop = gst_buffer_add_video_crop_meta(buffer);
+    crop->x = x;
+    crop->y = y;
+    crop->width = width;
+    crop->height = height;
+    return TRUE;
+}
+
+const struct meta_kind meta_crop = {
+    .name = "GstVideoCropMeta",
+    .api = gst_video_crop_meta_api_get_type,
+    .write = write_crop,
+    .read = read_crop,
+};
+
+static gboolean write_afd(struct pack *pack, const GstMeta *meta, guint *skipped)
+{
+    const GstVideoAFDMeta *afd = (const GstVideoAFDMeta *)meta;
+
+    pack_u8(pack, afd->field);
+    pack_u8(pack, (uint8_t)afd->spec);
+    pack_u8(pack, (uint8_t)afd->afd);
+    return TRUE;
+}
+
+/* GStreamer rejects reserved codes, and DVB has none for "unavailable". */
+static gboolean afd_is_known(guint8 spec, guint8 afd)
+{
+    if (spec > GST_VIDEO_AFD_SPEC_SMPTE_ST2016_1 || afd > 15 || afd == 1 ||
+        (afd >= 5 && afd <= 7) || afd == 12)
+        return FALSE;
+    return afd != GST_VIDEO_AFD_UNAVAILABLE || spec != GST_VIDEO_AFD_SPEC_DVB_ETSI;
+}
+
+static gboolean read_afd(struct unpack *item, GstBuffer *buffer, const gchar **why)
+{
+    guint8 field = unpack_u8(item), spec = unpack_u8(item), afd = unpack_u8(item);
+
+    if (item->bad || field > 1 || !afd_is_known(spec, afd))
+        return FALSE;
+    gst_buffer_add_video_afd_meta(buffer, field, (GstVideoAFDSpec)spec, (GstVideoAFDValue)afd);
+    return TRUE;
+}
+
+const struct meta_kind meta_afd = {
+    .name = "GstVideoAFDMeta",
+    .api = gst_video_afd_meta_api_get_type,
+    .write = write_afd,
+    .read = read_afd,
+};
+
+static gboolean write_bar(struct pack *pack, const GstMeta *meta, guint *skipped)
+{
+    const GstVideoBarMeta *bar = (const GstVideoBarMeta *)meta;
+
+    pack_u8(pack, bar->field);
+    pack_u8(pack, bar->is_letterbox ? 1 : 0);
+    pack_u32(pack, bar->bar_data1);
+    pack_u32(pack, bar->bar_data2);
+    return TRUE;
+}
+
+static gboolean read_bar(struct unpack *item, GstBuffer *buffer, const gchar **why)
+{
+    guint8 field = unpack_u8(item);
+    gboolean letterbox = unpack_u8(item) != 0;
+    guint first = unpack_u32(item), second = unpack_u32(item);
+
+    if (item->bad || field > 1)
+        return FALSE;
+    gst_buffer_add_video_bar_meta(buffer, field, letterbox, first, second);
+    return TRUE;
+}
+
+const struct meta_kind meta_bar = {
+    .name = "GstVideoBarMeta",
+    .api = gst_video_bar_meta_api_get_type,
+    .write = write_bar,
+    .read = read_bar,
+};
+
+static gboolean write_affine(struct pack *pack, const GstMeta *meta, guint *skipped)
+{
+    const GstVideoAffineTransformationMeta *affine = (const GstVideoAffineTransformationMeta *)meta;
+
+    for (guint i = 0; i < G_N_ELEMENTS(affine->matrix); i++) {
+        uint32_t bits;
+        memcpy(&bits, &affine->matrix[i], sizeof(bits));
+        pack_u32(pack, bits);
+    }
+    return TRUE;
+}
+
+static gboolean read_affine(struct unpack *item, GstBuffer *buffer, const gchar **why)
+{
+    gfloat matrix[16];
+
+    for (guint i = 0; i < G_N_ELEMENTS(matrix); i++) {
+        uint32_t bits = unpack_u32(item);
+        memcpy(&matrix[i], &bits, sizeof(bits));
+        if (!isfinite(matrix[i]))
+            item->bad = TRUE;
+    }
+    if (item->bad)
+        return FALSE;
+    GstVideoAffineTransformationMeta *affine =
+        gst_buffer_add_video_affine_transformation_meta(buffer);
+    memcpy(affine->matrix, matrix, sizeof(matrix));
+    return TRUE;
+}
+
+const struct meta_kind meta_affine = {
+    .name = "GstVideoAffineTransformationMeta",
+    .api = gst_video_affine_transformation_meta_api_get_type,
+    .write = write_affine,
+    .read = read_affine,
+};
+
+/* --- regions of interest ------------------------------------------------------------------ */
+
+/* i32 id, i32 parent's, type, u32 x, y, width, height, u8 count, count structures */
+static gboolean write_roi(struct pack *pack, const GstMeta *meta, guint *skipped)
+{
+    const GstVideoRegionOfInterestMeta *roi = (const GstVideoRegionOfInterestMeta *)meta;
+    guint count = g_list_length(roi->params);
+
+    if (count > G_MAXUINT8)
+        return FALSE;
+    pack_u32(pack, (uint32_t)roi->id);
+    pack_u32(pack, (uint32_t)roi->parent_id);
+    pack_quark(pack, roi->roi_type);
+    pack_u32(pack, roi->x);
+    pack_u32(pack, roi->y);
+    pack_u32(pack, roi->w);
+    pack_u32(pack, roi->h);
+    pack_u8(pack, (uint8_t)count);
+    for (const GList *at = roi->params; at && !pack->full; at = at->next)
+        pack_structure(pack, at->data, skipped);
+    return TRUE;
+}
+
+static GList *read_params(struct unpack *item)
+{
+    GList *params = NULL;
+
+    for (guint count = unpack_u8(item); count > 0 && !item->bad; count--) {
+        GstStructure *param = unpack_structure(item);
+        if (param)
+            params = g_list_prepend(params, param);
+    }
+    return g_list_reverse(params);
+}
+
+static gboolean read_roi(struct unpack *item, GstBuffer *buffer, const gchar **why)
+{
+    gint id = (gint)unpack_u32(item), parent = (gint)unpack_u32(item);
+    GQuark type = unpack_quark(item);
+    guint x = unpack_u32(item), y = unpack_u32(item), w = unpack_u32(item), h = unpack_u32(item);
+    GList *params = read_params(item);
+
+    if (item->bad || x > GPUD_DIMENSION_MAX || y > GPUD_DIMENSION_MAX || w > GPUD_DIMENSION_MAX ||
+        h > GPUD_DIMENSION_MAX) {
+        g_list_free_full(params, (GDestroyNotify)gst_structure_free);
+        return FALSE;
+    }
+    GstVideoRegionOfInterestMeta *roi =
+        gst_buffer_add_video_region_of_interest_meta_id(buffer, type, x, y, w, h);
+    roi->id = id;
+    roi->parent_id = parent;
+    for (GList *at = params; at; at = at->next)
+        gst_video_region_of_interest_meta_add_param(roi, at->data);
+    g_list_free(params);
+    return TRUE;
+}
+
+const struct meta_kind meta_roi = {
+    .name = "GstVideoRegionOfInterestMeta",
+    .api = gst_video_region_of_interest_meta_api_get_type,
+    .write = write_roi,
+    .read = read_roi,
+};
+
+/* --- user data from a decoder ------------------------------------------------------------- */
+
+#define UUID_SIZE 16
+
+static gboolean write_sei(struct pack *pack, const GstMeta *meta, guint *skipped)
+{
+    const GstVideoSEIUserDataUnregisteredMeta *sei =
+        (const GstVideoSEIUserDataUnregisteredMeta *)meta;
+
+    pack_bytes(pack, sei->uuid, UUID_SIZE);
+    pack_bytes(pack, sei->data, sei->size);
+    return TRUE;
+}
+
+static gboolean read_sei(struct unpack *item, GstBuffer *buffer, const gchar **why)
+{
+    const uint8_t *uuid = unpack_bytes(item, UUID_SIZE);
+    size_t size = item->left;
+    const uint8_t *data = unpack_bytes(item, size);
+
+    if (item->bad || size == 0)
+        return FALSE;
+    gst_buffer_add_video_sei_user_data_unregistered_meta(buffer, (guint8 *)uuid, (guint8 *)data,
+                                                         size);
+    return TRUE;
+}
+
+const struct meta_kind meta_sei = {
+    .name = "GstVideoSEIUserDataUnregisteredMeta",
+    .api = gst_video_sei_user_data_unregistered_meta_api_get_type,
+    .write = write_sei,
+    .read = read_sei,
+};
+
+/* === lostmetas =============================================================================== */
+/* Metas that could not be transmitted, by type. */
+
+/* On a receiver the sender chooses the names, so all beyond this many are counted together. */
+#define TYPES_MAX 32
+#define OTHER_TYPES "other-types"
+
+struct lost_metas {
+    GMutex lock;
+    GstDebugCategory *category;
+    GstStructure *types; /* under lock: a guint64 for each */
+    guint64 count;       /* under lock */
+};
+
+struct lost_metas *lost_metas_new(GstDebugCategory *category)
+{
+    struct lost_metas *lost = g_new0(struct lost_metas, 1);
+
+    g_mutex_init(&lost->lock);
+    lost->category = category;
+    lost->types = gst_structure_new_empty("lost-meta-types");
+    return lost;
+}
+
+void lost_metas_free(struct lost_metas *lost)
+{
+    gst_structure_free(lost->types);
+    g_mutex_clear(&lost->lock);
+    g_free(lost);
+}
+
+void lost_metas_note(struct lost_metas *lost, GstElement *owner, const gchar *type,
+                     const gchar *why)
+{
+    guint64 before = 0;
+
+    g_mutex_lock(&lost->lock);
+    if (!gst_structure_has_field(lost->types, type) &&
+        gst_structure_n_fields(lost->types) >= TYPES_MAX)
+        type = OTHER_TYPES;
+    gst_structure_get_uint64(lost->types, type, &before);
+    gst_structure_set(lost->types, type, G_TYPE_UINT64, before + 1, NULL);
+    lost->count++;
+    g_mutex_unlock(&lost->lock);
+    if (before == 0 && lost->category)
+        GST_CAT_INFO_OBJECT(lost->category, owner, "a %s is not transmitted: %s; logged once", type,
+                            why);
+}
+
+guint64 lost_metas_count(struct lost_metas *lost)
+{
+    g_mutex_lock(&lost->lock);
+    guint64 count = lost->count;
+    g_mutex_unlock(&lost->lock);
+    return count;
+}
+
+void lost_metas_tell(struct lost_metas *lost, GstStructure *stats)
+{
+    g_mutex_lock(&lost->lock);
+    gst_structure_set(stats, "lost-metas", G_TYPE_UINT64, lost->count, "lost-meta-types",
+                      GST_TYPE_STRUCTURE, lost->types, NULL);
+    g_mutex_unlock(&lost->lock);
+}
+
+/* === meta ==================================================================================== */
 /* A buffer's metas as the bytes that are sent with a frame.
  *
- *     bytes = head (see wire/timing.c), items
+ *     bytes = head (see wire/times.c), items
  *     large = items
  *     item  = u16 kind, u16 size, size bytes           unknown kinds are skipped by their size
  *             u16 kind | ITEM_LONG, u32 size, size bytes
  */
-#include "wire/meta.h"
-#include "wire/metakind.h"
-
-#include <gst/video/gstvideometa.h>
 
 enum item {
     ITEM_TIMECODE = 1,
@@ -305,3 +949,111 @@ gboolean meta_decode_large(const uint8_t *bytes, size_t size, GstBuffer *buffer,
 
     return size <= GPUD_LARGE_META_MAX && read_items(&unpack, buffer, loss);
 }
+
+/* === metaanc ================================================================================= */
+/* Ancillary data (SMPTE ST 291, and so ST 2038), which GStreamer knows from 1.24 on:
+ *
+ *     u8 field, u8 is chroma's, u16 line, offset, DID, SDID, data count, count × u16 word,
+ *     u16 checksum
+ *
+ * From the DID to the checksum these are words of 10 bits; the count is the data count's low 8. */
+
+#if GST_CHECK_VERSION(1, 24, 0)
+
+#define ANC_LINE_MAX 0x7ff
+#define ANC_OFFSET_MAX 0xfff
+#define ANC_WORD_MAX 0x3ff
+
+static gboolean write_anc(struct pack *pack, const GstMeta *meta, guint *skipped)
+{
+    const GstAncillaryMeta *anc = (const GstAncillaryMeta *)meta;
+    guint count = anc->data_count & 0xff;
+
+    if (count > 0 && !anc->data)
+        return FALSE;
+    pack_u8(pack, (uint8_t)anc->field);
+    pack_u8(pack, anc->c_not_y_channel ? 1 : 0);
+    pack_u16(pack, anc->line);
+    pack_u16(pack, anc->offset);
+    pack_u16(pack, anc->DID);
+    pack_u16(pack, anc->SDID_block_number);
+    pack_u16(pack, anc->data_count);
+    for (guint i = 0; i < count; i++)
+        pack_u16(pack, anc->data[i]);
+    pack_u16(pack, anc->checksum);
+    return TRUE;
+}
+
+static gboolean field_is_known(guint8 field)
+{
+    return field == GST_ANCILLARY_META_FIELD_PROGRESSIVE ||
+           field == GST_ANCILLARY_META_FIELD_INTERLACED_FIRST ||
+           field == GST_ANCILLARY_META_FIELD_INTERLACED_SECOND;
+}
+
+static uint16_t read_word(struct unpack *item)
+{
+    uint16_t word = unpack_u16(item);
+
+    item->bad |= word > ANC_WORD_MAX;
+    return word;
+}
+
+static gboolean read_anc(struct unpack *item, GstBuffer *buffer, const gchar **why)
+{
+    guint8 field = unpack_u8(item), chroma = unpack_u8(item);
+    guint16 line = unpack_u16(item), offset = unpack_u16(item);
+    guint16 did = read_word(item), sdid = read_word(item), data_count = read_word(item);
+    guint16 data[0xff];
+
+    for (guint i = 0; i < (data_count & 0xffu); i++)
+        data[i] = read_word(item);
+    guint16 checksum = read_word(item);
+    if (item->bad || line > ANC_LINE_MAX || offset > ANC_OFFSET_MAX || !field_is_known(field))
+        return FALSE;
+    GstAncillaryMeta *anc = gst_buffer_add_ancillary_meta(buffer);
+    anc->field = (GstAncillaryMetaField)field;
+    anc->c_not_y_channel = chroma != 0;
+    anc->line = line;
+    anc->offset = offset;
+    anc->DID = did;
+    anc->SDID_block_number = sdid;
+    anc->data_count = data_count;
+    anc->data = g_memdup2(data, (data_count & 0xffu) * sizeof(data[0]));
+    anc->checksum = checksum;
+    return TRUE;
+}
+
+const struct meta_kind meta_anc = {
+    .name = "GstAncillaryMeta",
+    .api = gst_ancillary_meta_api_get_type,
+    .write = write_anc,
+    .read = read_anc,
+};
+
+#else
+
+static GType no_api(void)
+{
+    return G_TYPE_INVALID;
+}
+
+static gboolean write_no_anc(struct pack *pack, const GstMeta *meta, guint *skipped)
+{
+    return FALSE;
+}
+
+static gboolean read_no_anc(struct unpack *item, GstBuffer *buffer, const gchar **why)
+{
+    *why = "it needs GStreamer 1.24 or later, and this one is older";
+    return FALSE;
+}
+
+const struct meta_kind meta_anc = {
+    .name = "GstAncillaryMeta",
+    .api = no_api,
+    .write = write_no_anc,
+    .read = read_no_anc,
+};
+
+#endif

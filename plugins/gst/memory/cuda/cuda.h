@@ -12,13 +12,10 @@
  *
  * 1.24 gave memories a GstCudaStream. An element works on that one, or waits for it where the
  * memory is flagged NEED_SYNC. So a frame is ordered on its memory's stream. */
-#ifndef GPUD_GST_MEMORY_CUDA_CUDA_H
-#define GPUD_GST_MEMORY_CUDA_CUDA_H
+#ifndef GPUD_MEMORY_CUDA_CUDA_H
+#define GPUD_MEMORY_CUDA_CUDA_H
 
-#include "memory/gpuslot.h"
-#include "memory/gpuvendor.h"
-#include "memory/pool.h"
-
+#include "memory/memory.h"
 #include <gst/cuda/gstcudabufferpool.h>
 #include <gst/cuda/gstcudacontext.h>
 #include <gst/cuda/gstcudaloader.h>
@@ -27,7 +24,8 @@
 
 /* --- the parts of the vendor's entry (vendor.c) ---------------------------------------------- */
 
-extern const struct slot_kind cuda_slot_kind;                        /* memory.c */
+extern const struct slot_kind cuda_slot_kind; /* memory.c */
+
 GstBufferPool *cuda_new_pool(const struct slot_pool_params *params); /* pool.c */
 
 /* frame.c */
@@ -48,6 +46,7 @@ gboolean cuda_copy_rows(const struct gpu *gpu, gpointer stream, const struct gpu
 #else
 #define CUDA_SERIES_ORDERS_EARLY FALSE
 #endif
+
 gpointer cuda_series_get_stream(GstMemory *memory);
 void cuda_series_set_pending(GstMemory *memory);
 gboolean cuda_series_await_writes(GstMemory *memory, const struct gpu *gpu, gpointer *stream);

@@ -1,16 +1,21 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
+/* CUDA memory of GStreamer's own kind, around a slot. */
+#include "memory/cuda/cuda.h"
+
+/* === memory ================================================================================== */
 /* A slot as a GstCudaMemory. cuda.h hides the differences between GStreamer's series, gpuslot.h has
  * the code that all vendors share. */
-#include "memory/cuda/cuda.h"
 
 typedef struct {
     GstCudaAllocator parent;
 } GstGpudirectCudaAllocator;
+
 typedef GstCudaAllocatorClass GstGpudirectCudaAllocatorClass;
 
 GType gst_gpudirect_cuda_allocator_get_type(void);
+
 G_DEFINE_TYPE(GstGpudirectCudaAllocator, gst_gpudirect_cuda_allocator, GST_TYPE_CUDA_ALLOCATOR)
 
 gboolean cuda_enter(const struct gpu *gpu)
@@ -76,4 +81,24 @@ static void gst_gpudirect_cuda_allocator_class_init(GstGpudirectCudaAllocatorCla
 static void gst_gpudirect_cuda_allocator_init(GstGpudirectCudaAllocator *self)
 {
     gpu_slot_init_allocator(GST_ALLOCATOR(self));
+}
+
+/* === frame =================================================================================== */
+/* Any element's GstCudaMemory and GstCudaContext. */
+
+gint cuda_get_ordinal(GstObject *context)
+{
+    guint ordinal = 0;
+
+    g_object_get(context, "cuda-device-id", &ordinal, NULL);
+    return (gint)ordinal;
+}
+
+gboolean cuda_look_into(GstMemory *memory, gint *ordinal, const GstVideoInfo **info)
+{
+    if (!gst_is_cuda_memory(memory))
+        return FALSE;
+    *ordinal = cuda_get_ordinal(GST_OBJECT(GST_CUDA_MEMORY_CAST(memory)->context));
+    *info = &GST_CUDA_MEMORY_CAST(memory)->info;
+    return TRUE;
 }

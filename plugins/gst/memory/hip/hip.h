@@ -14,18 +14,16 @@
  * these: it makes textures of the allocated memory, unless the memory's device has none, and then
  * callers use the mapped pointer. So slots belong to such a GstHipDevice: see hip_memory_device().
  */
-#ifndef GPUD_GST_MEMORY_HIP_HIP_H
-#define GPUD_GST_MEMORY_HIP_HIP_H
+#ifndef GPUD_MEMORY_HIP_HIP_H
+#define GPUD_MEMORY_HIP_HIP_H
 
-#include "memory/gpuslot.h"
-#include "memory/gpuvendor.h"
-#include "memory/pool.h"
-
+#include "memory/memory.h"
 #include <gst/hip/gsthip.h>
 
 /* --- the parts of the vendor's entry (vendor.c) ---------------------------------------------- */
 
-extern const struct slot_kind hip_slot_kind;                        /* memory.c */
+extern const struct slot_kind hip_slot_kind; /* memory.c */
+
 GstBufferPool *hip_new_pool(const struct slot_pool_params *params); /* pool.c */
 
 /* frame.c */
@@ -40,7 +38,7 @@ void hip_leave(const struct gpu *gpu);
 void hip_finish(const struct gpu *gpu, gpointer stream);
 gboolean hip_copy_rows(const struct gpu *gpu, gpointer stream, const struct gpu_rows *rows);
 
-/* --- devices (device.c) --------------------------------------------------------------------- */
+/* --- devices (provider.c) --------------------------------------------------------------------- */
 
 /* The device of a GPU's slots: the GPU and stream of `device`, without textures. It lives as long
  * as `device`, which is never freed. */

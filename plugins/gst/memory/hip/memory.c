@@ -1,15 +1,20 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A slot as a GstHipMemory, as hip.h describes; gpuslot.h has the code that all vendors share. */
+/* HIP memory of GStreamer's own kind, around a slot. */
 #include "memory/hip/hip.h"
+
+/* === memory ================================================================================== */
+/* A slot as a GstHipMemory, as hip.h describes; gpuslot.h has the code that all vendors share. */
 
 typedef struct {
     GstHipAllocator parent;
 } GstGpudirectHipAllocator;
+
 typedef GstHipAllocatorClass GstGpudirectHipAllocatorClass;
 
 GType gst_gpudirect_hip_allocator_get_type(void);
+
 G_DEFINE_TYPE(GstGpudirectHipAllocator, gst_gpudirect_hip_allocator, GST_TYPE_HIP_ALLOCATOR)
 
 gpointer hip_get_stream(GstMemory *memory)
@@ -99,4 +104,27 @@ static void gst_gpudirect_hip_allocator_class_init(GstGpudirectHipAllocatorClass
 static void gst_gpudirect_hip_allocator_init(GstGpudirectHipAllocator *self)
 {
     gpu_slot_init_allocator(GST_ALLOCATOR(self));
+}
+
+/* === frame =================================================================================== */
+/* Any element's GstHipMemory. */
+
+/* HIP can use NVIDIA's GPUs through CUDA, but the core has no HIP devices for those. */
+gboolean hip_look_into(GstMemory *memory, gint *ordinal, const GstVideoInfo **info)
+{
+    if (!gst_is_hip_memory(memory))
+        return FALSE;
+    GstHipDevice *device = GST_HIP_MEMORY_CAST(memory)->device;
+    if (gst_hip_device_get_vendor(device) != GST_HIP_VENDOR_AMD)
+        return FALSE;
+    *ordinal = (gint)gst_hip_device_get_device_id(device);
+    *info = &GST_HIP_MEMORY_CAST(memory)->info;
+    return TRUE;
+}
+
+/* The writer used the memory's stream, or has waited until it was done. */
+gboolean hip_await_writes(GstMemory *memory, const struct gpu *gpu, gpointer *stream)
+{
+    *stream = hip_get_stream(memory);
+    return FALSE;
 }

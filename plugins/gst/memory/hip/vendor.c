@@ -1,8 +1,105 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The entry in the list of vendors for AMD's GPUs, as GStreamer's HIP elements use them. */
+/* What the elements ask of HIP: its pool, its context, its frames. */
 #include "memory/hip/hip.h"
+
+#include "memory/memory.h"
+
+/* === pool ==================================================================================== */
+/* The pool of slots as a GstHipBufferPool: hipupload, hipconvert and the others refuse any other
+ * pool, and pools of another GPU. Only the parent's type and its field `device` are used. */
+
+typedef struct {
+    GstHipBufferPool parent;
+    struct slot_pool slots;
+} GstGpudirectHipPool;
+
+typedef GstHipBufferPoolClass GstGpudirectHipPoolClass;
+
+GType gst_gpudirect_hip_pool_get_type(void);
+
+G_DEFINE_TYPE(GstGpudirectHipPool, gst_gpudirect_hip_pool, GST_TYPE_HIP_BUFFER_POOL)
+
+static struct slot_pool *slots_of(GstBufferPool *pool)
+{
+    return &((GstGpudirectHipPool *)pool)->slots;
+}
+
+static GstFlowReturn acquire_buffer(GstBufferPool *pool, GstBuffer **buffer,
+                                    GstBufferPoolAcquireParams *params)
+{
+    return slot_pool_acquire(slots_of(pool), buffer, params);
+}
+
+static void release_buffer(GstBufferPool *pool, GstBuffer *buffer)
+{
+    slot_pool_release(slots_of(pool), buffer);
+}
+
+static gboolean start(GstBufferPool *pool)
+{
+    slot_pool_start(slots_of(pool));
+    return TRUE;
+}
+
+static gboolean stop(GstBufferPool *pool)
+{
+    slot_pool_stop(slots_of(pool));
+    return TRUE;
+}
+
+/* Writes the slots' size into the configuration, where users read it. The parent's method would
+ * allocate memory to find its own size, so the grandparent's is called. */
+static gboolean set_config(GstBufferPool *pool, GstStructure *config)
+{
+    struct slot_pool *slots = slots_of(pool);
+    GstBufferPoolClass *base = g_type_class_peek(GST_TYPE_BUFFER_POOL);
+    guint min, max;
+    GstCaps *caps;
+
+    if (!slot_pool_accepts(slots, config))
+        return FALSE;
+    gst_buffer_pool_config_get_params(config, &caps, NULL, &min, &max);
+    gst_buffer_pool_config_set_params(config, caps, (guint)slots->info.size, min, max);
+    return base->set_config(pool, config);
+}
+
+static void finalize(GObject *object)
+{
+    slot_pool_clear(slots_of(GST_BUFFER_POOL(object)));
+    G_OBJECT_CLASS(gst_gpudirect_hip_pool_parent_class)->finalize(object);
+}
+
+static void gst_gpudirect_hip_pool_class_init(GstGpudirectHipPoolClass *klass)
+{
+    GstBufferPoolClass *pool_class = GST_BUFFER_POOL_CLASS(klass);
+
+    G_OBJECT_CLASS(klass)->finalize = finalize;
+    pool_class->get_options = slot_pool_get_options;
+    pool_class->set_config = set_config;
+    pool_class->acquire_buffer = acquire_buffer;
+    pool_class->release_buffer = release_buffer;
+    pool_class->start = start;
+    pool_class->stop = stop;
+}
+
+static void gst_gpudirect_hip_pool_init(GstGpudirectHipPool *self)
+{
+}
+
+GstBufferPool *hip_new_pool(const struct slot_pool_params *params)
+{
+    GstGpudirectHipPool *self = g_object_new(gst_gpudirect_hip_pool_get_type(), NULL);
+
+    gst_object_ref_sink(self);
+    self->parent.device = (GstHipDevice *)gst_object_ref(params->gpu->context);
+    slot_pool_init(&self->slots, GST_BUFFER_POOL(self), params);
+    return GST_BUFFER_POOL(self);
+}
+
+/* === vendor ================================================================================== */
+/* The entry in the list of vendors for AMD's GPUs, as GStreamer's HIP elements use them. */
 
 /* A stride that is a valid texture pitch on every GPU, for drivers that do not report one. */
 #define STRIDE_ALIGN 256
@@ -90,3 +187,66 @@ const struct gpu_vendor gpu_vendor_hip = {
     .finish = hip_finish,
     .copy_rows = hip_copy_rows,
 };
+
+/* === device ================================================================================== */
+/* The GstHipDevice of slots: one that has no textures, see hip.h.
+ *
+ * It shares the private part of the GPU's ordinary GstHipDevice, so that all queries (number,
+ * vendor, stream, equality) give the same answer; only the property differs. The private part that
+ * the parent class made is kept, unused. */
+
+typedef struct {
+    GstHipDevice parent;
+    GstHipDevicePrivate *unused;
+} GstGpudirectHipDevice;
+
+typedef GstHipDeviceClass GstGpudirectHipDeviceClass;
+
+GType gst_gpudirect_hip_device_get_type(void);
+
+G_DEFINE_TYPE(GstGpudirectHipDevice, gst_gpudirect_hip_device, GST_TYPE_HIP_DEVICE)
+
+enum { PROP_TEXTURES = 1 };
+
+static void get_property(GObject *object, guint id, GValue *value, GParamSpec *spec)
+{
+    g_value_set_boolean(value, FALSE);
+}
+
+static void gst_gpudirect_hip_device_class_init(GstGpudirectHipDeviceClass *klass)
+{
+    GObjectClass *object_class = G_OBJECT_CLASS(klass);
+
+    object_class->get_property = get_property;
+    g_object_class_override_property(object_class, PROP_TEXTURES, "texture2d-support");
+}
+
+static void gst_gpudirect_hip_device_init(GstGpudirectHipDevice *self)
+{
+}
+
+static GstHipDevice *new_device(GstHipDevice *device)
+{
+    GstGpudirectHipDevice *self = g_object_new(gst_gpudirect_hip_device_get_type(), NULL);
+
+    gst_object_ref_sink(self);
+    GST_OBJECT_FLAG_SET(self, GST_OBJECT_FLAG_MAY_BE_LEAKED);
+    self->unused = self->parent.priv;
+    self->parent.priv = device->priv;
+    return &self->parent;
+}
+
+GstHipDevice *hip_memory_device(GstHipDevice *device)
+{
+    static GMutex lock;
+    GQuark quark = g_quark_from_static_string("gpudirect-hip-memory-device");
+
+    g_mutex_lock(&lock);
+    GstHipDevice *found = g_object_get_qdata(G_OBJECT(device), quark);
+    if (!found) {
+        found = new_device(device);
+        g_object_set_qdata(G_OBJECT(device), quark, found);
+    }
+    g_mutex_unlock(&lock);
+    return found;
+}

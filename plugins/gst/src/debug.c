@@ -1,6 +1,0 @@
-/* SPDX-FileCopyrightText: 2026 gpudirect authors */
-/* SPDX-License-Identifier: LGPL-2.1-or-later */
-
-#include "src/debug.h"
-
-GST_DEBUG_CATEGORY(gst_gpudirect_src_debug);
