@@ -528,6 +528,30 @@ void gpud_sized_copy(void *to, size_t size, const void *from, size_t from_size);
 void gpud_sized_entry(void *list, size_t max, size_t at, const void *from, size_t from_size);
 
 /* === sleep =================================================================================== */
+/* clang-format off */
+/* How one side waits for a word that another thread or process writes: it spins first, if recent
+ * waits were short enough for that to pay, and then sleeps in the kernel.
+ *
+ * Each side has two words in memory that both map, and no word is written by both:
+ *
+ *     asleep   0: awake; else the number of this sleep, and its mode
+ *     kicks    how often this side has woken the other; the other sleeps on it
+ *
+ *     sleeper                                   waker
+ *     k = the other's kicks                     stores what the sleeper waits for
+ *     asleep = a new number                     fence
+ *     fence                                     n = the other's asleep
+ *     checks once more                          n, and n was not woken before: kicks++, FUTEX_WAKE
+ *     FUTEX_WAIT while kicks is k
+ *     asleep = 0
+ *
+ * At least one side's check sees the other side's store. The numbers limit it to one wake for each
+ * sleep, although the waker does not clear the sleeper's word; they repeat after 2^30 sleeps, and a
+ * wake is missed only if none of those was woken. While both are awake a hand-over costs no system
+ * call. Futexes are used rather than eventfds because waking never blocks, whatever a hostile peer
+ * does, there is no descriptor to pass, check and leak, and a wake is one system call on each side.
+ * A hostile peer can cost a system call a frame, or a sleep until its deadline. */
+/* clang-format on */
 
 /* Waits until *word differs from value, another thread wakes it, or the deadline passes; may return
  * spuriously. The word may be shared between processes. */

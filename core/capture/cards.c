@@ -300,7 +300,7 @@ static bool may_take(uint32_t memories, const struct gpud_capture_method *method
     return !memories || memories & method->capability;
 }
 
-/* Whether frames may arrive in the device's own memory by dma-bufs, as in method_dmabuf.c. */
+/* Whether frames may arrive in the device's own memory by dma-bufs, as in method.c. */
 static enum gpud_status check_dmabuf(const struct path_list *list, const struct gpud_device *device,
                                      struct gpud_error *error)
 {

@@ -218,6 +218,36 @@ bool gpud_input_subscribe(const struct gpud_v4l2 *node);
 bool gpud_input_take_events(const struct gpud_v4l2 *node);
 
 /* === machine ================================================================================= */
+/* clang-format off */
+/* The state machine of a capture. machine.c feeds it with events, and carries out what it answers.
+ * After a colon: the outcome of the action.
+ *
+ *               START: STARTED
+ *   ┌──────┐ ─────────────────────▶ ┌───────────┐
+ *   │ IDLE │                        │ STREAMING │ ── CHANGED, INPUT ──┐
+ *   └──────┘ ───┐       ┌─────────▶ └───────────┘                     ▼
+ *    ▲          │ START:│ SIGNAL:    ▲                         ┌──────────┐ ──┐ RELEASED:
+ *    │       NO_SIGNAL  │ STARTED    └─────── STARTED ──────── │ DRAINING │   │ HELD
+ *    │          ▼       │                                      └──────────┘ ◀─┘
+ *    │        ┌──────────┐                                        │
+ *    │        │ DEFERRED │ ◀──────────────── NO_SIGNAL ───────────┘
+ *    │        └──────────┘
+ *   STOP or CONFIGURE, in any phase
+ *
+ *   FAILED follows STREAMING, DRAINING and DEFERRED by FAILED or UNPLUGGED; it follows a CONFIGURE
+ *   if frames are HELD.
+ *
+ * The card. If it is not PRESENT, the phase is IDLE or FAILED.
+ *
+ *                            CONFIGURE: RETURNED
+ *        ┌──────────────────────────┬─────────────────────────────┐
+ *        ▼                          │                             │
+ *   ┌─────────┐  UNPLUGGED   ┌───────────┐  WAIT: WATCHED   ┌─────────┐ ──┐ DUE:
+ *   │ PRESENT │ ───────────▶ │ UNPLUGGED │ ───────────────▶ │ AWAITED │   │ ABSENT
+ *   └─────────┘              └───────────┘                  └─────────┘ ◀─┘
+ *        ▲                                                        │
+ *        └── DUE: RETURNED, or its stream STARTED, NO_SIGNAL, FAILED */
+/* clang-format on */
 
 enum gpud_capture_phase {
     GPUD_CAPTURE_IDLE,      /* not configured: no ring */
@@ -325,6 +355,20 @@ enum gpud_status gpud_format_place(const struct gpud_v4l2_format *format,
                                    struct gpud_placement *placement, struct gpud_error *error);
 
 /* === ring_state ============================================================================== */
+/* clang-format off */
+/* The ring of one configuration: the driver's buffers, and the frames that they become. What the
+ * ring's files share. Each calls only those before it: ring.c, ring.c, capture.c, capture.c,
+ * capture.c, ring.c.
+ *
+ *   in place  driver ──dequeued──▶ buffer = frame ──▶ application ──released──▶ driver
+ *                                                        └──a queue is done with it──▶ driver
+ *   copied    driver ──dequeued──▶ buffer ──copy──▶ slot = frame ──▶ application ──▶ free slot
+ *                                    └──the copy is done──▶ driver
+ *
+ * The frame is the buffer itself, in place, where the driver writes into memory of the device that
+ * the frames are wanted on. Frames may outlive the capture, and so does the ring; the driver is not
+ * called any more once it was stopped. */
+/* clang-format on */
 
 /* One bit a buffer in a word; V4L2's own limit was 32 for long. */
 #define GPUD_CAPTURE_BUFFERS_MAX 64
@@ -405,6 +449,19 @@ static inline uint64_t gpud_capture_bit(uint32_t index)
 }
 
 /* === state =================================================================================== */
+/* clang-format off */
+/* What the files of a capture share. Each calls only those before it:
+ *
+ *   machine.c     what happens next: a table
+ *   ring.c     tells get_info
+ *   cards.c       shows events to an event loop
+ *   cards.c        sets up the card, and finds one that was unplugged
+ *   formats.c   agrees with the driver on a format
+ *   capture.c      starts and ends a ring
+ *   machine.c     carries out what the machine says
+ *   machine.c      keeps up with the signal
+ *   capture.c, capture.c, capture.c, capture.c: the calls */
+/* clang-format on */
 
 /* How often a driver is asked for its signal that has no event for it, or no signal now. */
 #define GPUD_CAPTURE_LOOK (500 * GPUD_MSEC)
@@ -436,7 +493,7 @@ struct gpud_capture {
     struct gpud_lock lock; /* around info, which other threads read */
     struct gpud_capture_info info;
 
-    /* One thread's at a time, as all below. configure.c */
+    /* One thread's at a time, as all below. capture.c */
     struct {
         struct gpud_capture_mode mode;   /* the last configure; a size of 0x0: the signal's own */
         uint32_t fourcc;                 /* of that format; 0: to be looked for */
@@ -448,7 +505,7 @@ struct gpud_capture {
         struct gpud_controls controls;   /* with node_lock held */
     } wanted;
 
-    /* card.c */
+    /* cards.c */
     struct {
         char home[sizeof(((struct gpud_v4l2 *)0)->path)]; /* the node that was asked for */
         struct gpud_v4l2 known;                           /* the card when it was opened last */
@@ -456,14 +513,14 @@ struct gpud_capture {
         struct gpud_error absence; /* why it is not there yet */
     } card;
 
-    /* follow.c */
+    /* machine.c */
     struct {
         struct gpud_input now; /* as it was detected last */
         bool has_event;        /* the driver has one for a change of it */
         int64_t look_at;       /* when it is looked at next without an event */
     } signal;
 
-    /* stream.c */
+    /* capture.c */
     struct {
         bool alternate;          /* frames are single fields */
         uint64_t frame_duration; /* ns, or GPUD_TIME_NONE */
@@ -473,7 +530,7 @@ struct gpud_capture {
         bool said_clock;         /* logged: which clock the driver uses */
     } stream;
 
-    /* arrival.c */
+    /* machine.c */
     struct {
         uint64_t sequence;        /* of the last frame, counted from 1 */
         uint32_t driver_sequence; /* the driver's number for it */

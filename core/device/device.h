@@ -461,7 +461,7 @@ struct gpud_kept {
     void (*end)(struct gpud_kept *kept);
 };
 
-/* At least as many as open.c has in its table. */
+/* At least as many as device.c has in its table. */
 #define GPUD_BACKENDS_MAX 8
 
 struct gpud_context {
@@ -643,7 +643,7 @@ void gpud_queue_use(struct gpud_queue *queue);
 enum gpud_status gpud_queue_join(struct gpud_queue *later, struct gpud_queue *earlier,
                                  struct gpud_error *error);
 
-/* --- image.c ------------------------------------------------------------------------------- */
+/* --- memory.c ------------------------------------------------------------------------------- */
 
 /* See the ops. rows and the modifiers may be a peer's. GPUD_UNSUPPORTED: the device has no such
  * image, and why. */
@@ -654,7 +654,7 @@ enum gpud_status gpud_image_copy(struct gpud_queue *queue, const struct gpud_cop
                                  const struct gpud_layout *to, const struct gpud_layout *from,
                                  struct gpud_error *error);
 
-/* --- signal.c ------------------------------------------------------------------------------ */
+/* --- queue.c ------------------------------------------------------------------------------ */
 
 enum gpud_status gpud_signal_create(struct gpud_memory *memory, uint64_t offset,
                                     struct gpud_signal **signal, struct gpud_error *error);
@@ -907,7 +907,7 @@ static inline struct gpud_network_card *gpud_network_card_at(
 }
 
 /* Adds the cards to a list that has none, and describes the host. The caller destroys the list,
- * also on failure. In rdma/cards.c; without RDMA in network.c. */
+ * also on failure. In rdma/cards.c; without RDMA in device.c. */
 enum gpud_status gpud_rdma_find_cards(struct gpud_network_card_list *cards,
                                       struct gpud_error *error);
 

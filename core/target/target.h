@@ -10,6 +10,20 @@
 #include <gpudirect/target.h>
 
 /* === state =================================================================================== */
+/* clang-format off */
+/* A target: a ring that a writer outside of this library fills. What its files share.
+ *
+ *   writer ──bytes──▶ slot ──marker n + 1──▶ seen ──▶ frame = slot ──released──▶ given_back
+ *
+ * The words, each in a line of its own of one page of host memory:
+ *
+ *   given_back, next   this side writes     stopped, marker 0, marker 1…   the writer does
+ *
+ * The line of a marker also has the slot's word `lines`, by which the writer announces rows.
+ *
+ * ring.c owns the ring's memory, and reads what the writer says. target.c is the public object: it
+ * hands slots out, and tells a writer in another process where the ring is. */
+/* clang-format on */
 
 #define GPUD_TARGET_WORDS_SIZE 4096
 #define GPUD_TARGET_GIVEN_BACK 0

@@ -12,6 +12,21 @@
 #include <hwloc.h>
 
 /* === kfd ===================================================================================== */
+/* clang-format off */
+/* AMD's GPUs and the links between them, as the kernel's compute driver (amdkfd) shows them below
+ * /sys/class/kfd/kfd/topology/nodes:
+ *
+ *     N/properties                 of a node: a GPU, or processors
+ *     N/mem_banks/K/properties     its memory, and whether the bus shows all of it
+ *     N/io_links/K/properties      links whatever the kernel's configuration: xGMI from GPU to GPU,
+ *                                  PCIe from GPU to processor
+ *     N/p2p_links/K/properties     PCIe from GPU to GPU, where the kernel lets one write into the
+ *                                  other (Linux 6.0, CONFIG_HSA_AMD_P2P), and indirect ones to
+ *                                  processors, which say nothing about GPUs
+ *
+ * Lines are "key number". Formats and rules: kfd_topology.c and kfd_crat.h of Linux 6.1, in
+ * drivers/gpu/drm/amd/amdkfd. A malformed file is ignored and reported. */
+/* clang-format on */
 
 /* The largest machines have some 66 nodes; further ones are not read. */
 #define GPUD_KFD_NODES_MAX 256
@@ -62,7 +77,7 @@ struct gpud_kfd {
     char ignored[GPUD_REASON_MAX]; /* malformed input that was not used; "": none */
 };
 
-/* --- kfd_parse.c: parsing a file. `text` is any bytes ----------------------------------------- */
+/* --- kfd.c: parsing a file. `text` is any bytes ----------------------------------------- */
 
 /* The number behind a key, once, on a line of its own. false: the key is missing, or its value is
  * not a number up to `max`. */
@@ -80,7 +95,7 @@ bool gpud_kfd_parse_link(const char *text, size_t size, struct gpud_kfd_link *li
 bool gpud_kfd_parse_bank(const char *text, size_t size, struct gpud_kfd_node *node,
                          char why[GPUD_REASON_MAX]);
 
-/* --- kfd_read.c: the whole tree
+/* --- kfd.c: the whole tree
  * ---------------------------------------------------------------- */
 
 /* Reads what is below gpud_sysfs_root now. A machine without amdkfd has no nodes, and that is
@@ -98,7 +113,7 @@ const struct gpud_kfd_node *gpud_kfd_find(const struct gpud_kfd *kfd, const char
 /* Whether the bus shows all its memory. */
 bool gpud_kfd_has_large_bar(const struct gpud_kfd_node *node);
 
-/* --- kfd_reach.c: reachable devices ----------------------------------------------------------- */
+/* --- kfd.c: reachable devices ----------------------------------------------------------- */
 
 /* How one GPU reaches the memory of another. */
 struct gpud_kfd_reach {

@@ -169,7 +169,7 @@ bool gpud_transfer_is_inside(uint64_t offset, uint64_t length, uint64_t size)
 }
 
 /* === exchange ================================================================================ */
-/* The messages between the two ends; see message.h. */
+/* The messages between the two ends; see transfer.h. */
 
 /* --- sending ------------------------------------------------------------------------------- */
 

@@ -11,6 +11,36 @@
 #include <gpudirect/transfer.h>
 
 /* === message ================================================================================= */
+/* clang-format off */
+/* The messages between the two ends of a connection for transfers. Pure encoding and decoding.
+ *
+ *     this end                                the other
+ *        HELLO ─────────────────────────────────▶     a nonce; both seal the keys of both ends
+ *        ◀───────────────────────────────── HELLO
+ *        RECEIVE ───────────────────────────────▶     where to write the next message
+ *        ◀═══ the message's bytes, by the card ════
+ *        ◀────────────────────────────────── SENT     they are complete; how many
+ *        ◀═══ bytes that were put, by the card ════
+ *        ◀──────────────────────────────── NOTIFY     they are complete; where
+ *        REVOKE ────────────────────────────────▶     a region will be deregistered
+ *        ◀─────────────────────────────── REVOKED     no request of mine uses it any more
+ *        BYE ───────────────────────────────────▶     without it the end is a crash
+ *
+ * The RECEIVEs of one end are numbered from 1 on; a SENT has the number of the one that it used.
+ *
+ * A KEY travels by the application's own means, in the same shape. Its last eight bytes are a seal:
+ * the first eight of the HMAC-SHA256 of all others, by both nonces of the connection. So a key that
+ * was damaged on its way, or is of another connection, reaches no card.
+ *
+ * Every message has 64 bytes, with numbers in little-endian; what it does not need is zero:
+ *
+ *     0  magic "GPUT"      4  version, 16 bits    6  type, 16 bits
+ *     8  slot of a region  12 its generation      16 address           24 offset
+ *    32  size              40 rkey                44 value             48 number
+ *    52  0                 56 nonce of a HELLO, seal of a KEY
+ *
+ * The first eight bytes are the same in every version. */
+/* clang-format on */
 
 #define TRANSFER_MESSAGE_SIZE 64
 

@@ -46,6 +46,33 @@ enum gpud_status gpud_access_parse(const char *text, struct gpud_access_rule *ac
                                    struct gpud_error *error);
 
 /* === auth ==================================================================================== */
+/* clang-format off */
+/* Authentication between hosts: both ends of a connection prove that they have the same key, and
+ * neither sends it. No end sends anything that opens memory, such as an rkey, before it is done.
+ * No I/O except for random numbers and the key's file; the channel carries the messages and
+ * enforces the deadline.
+ *
+ *     receiver (connects)                     sender (listens)
+ *        ◀──────────────────────────── CHALLENGE      a nonce
+ *        PROOF ────────────────────────────────▶      a nonce, and a MAC
+ *        ◀────────────────────────────── VERDICT      another MAC: the sender has the key, too
+ *        ◀───────────────────────────▶ REFUSE         instead of the next one: why, and the end
+ *
+ * A MAC is the HMAC-SHA256, under the key, of a label for the end that proves itself (with its
+ * NUL), the sender's nonce, the receiver's nonce, and the context: bytes that identify this
+ * connection, such as both addresses and queue pair numbers, so that a proof cannot be replayed on
+ * another one. Ends without a key exchange the same messages without MACs, so that both ends can
+ * report when only one of them has a key.
+ *
+ * Every message has 80 bytes, with numbers in little-endian; unused fields are zero:
+ *
+ *     0  magic "GPUA"     4  version, 16 bits     6  type, 16 bits     8  length, 32 bits
+ *    12  32 bits: 1 with a key, 0 without; in a REFUSE the reason
+ *    16  nonce, 32 bytes, in CHALLENGE and PROOF
+ *    48  MAC, 32 bytes, in PROOF and VERDICT
+ *
+ * The first eight bytes are the same in every version. */
+/* clang-format on */
 
 #define GPUD_AUTH_MESSAGE_SIZE 80
 #define GPUD_AUTH_NONCE_SIZE 32
@@ -916,7 +943,7 @@ struct gpud_verbs_ops {
  * whether the peer is alive holds a reference. Thread-safe, except that only one thread at a time
  * may receive; any thread that releases a frame may send a KICK. */
 
-/* --- addresses: address.c ------------------------------------------------------------------ */
+/* --- addresses: channel.c ------------------------------------------------------------------ */
 
 #define GPUD_ADDRESS_MAX 120
 

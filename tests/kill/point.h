@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The named points of the hand-off (core/base/stop.h), and what must go on in a stream so that a
+/* The named points of the hand-off (core/base/base.h), and what must go on in a stream so that a
  * process passes them. */
 #ifndef GPUD_TESTS_KILL_POINT_H
 #define GPUD_TESTS_KILL_POINT_H

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A completion never waits for the sender's lock (core/stream/sender/delivery.c): it puts itself on
+/* A completion never waits for the sender's lock (core/stream/sender/hand.c): it puts itself on
  * a list and tries the lock. If that fails, the lock's holder must find it after unlocking.
  *
  * Each processor has a store buffer here, which empties at any time: POSIX promises nothing about the

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A frame that is handed over while it is written (core/stream/sender/lines.c,
- * core/stream/receiver/lines.c): its rows, its word `lines`, and its entry, which comes back at any
+/* A frame that is handed over while it is written (core/stream/sender/hand.c,
+ * core/stream/receiver/frames.c): its rows, its word `lines`, and its entry, which comes back at any
  * time, also before the frame is whole, and is used for a later frame.
  *
  * FRAMES frames go through ENTRIES entries, a slot each, which the entry keeps until it is back and

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* One link: the ring page of wire/page.h with each load and store a step of its own, the messages
+/* One link: the ring page of wire/wire.h with each load and store a step of its own, the messages
  * beside it and their places among the frames, and the end of the connection.
  *
  * Here: entries and indices, counters that wrap, copies under way (up to two), copies that fail

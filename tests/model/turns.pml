@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* Two threads that deliver to one link: the listener's, those frames that waited for a new ring, and the
- * application's, the frames that it submits meanwhile (stream/sender/waiting.c, epoch.c). Each chooses
+ * application's, the frames that it submits meanwhile (stream/sender/hand.c, submit.c). Each chooses
  * under the lock, and enqueues its copies without it.
  *
  * Here: the order in which frames are published where the page's carrier cannot take back. There is

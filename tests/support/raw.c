@@ -291,8 +291,8 @@ void raw_adopt_page(struct raw_server *server, struct gpud_message *accept)
     WORKS(gpud_memfd_map(accept->accept.page.fd, sizeof(struct gpud_page), true, &page, &e));
     gpud_memory_unmap_pages(server->page, sizeof(struct gpud_page));
     server->page = page;
-    WORKS(gpud_page_tx_init(&server->view, server->page, NULL, accept->accept.entries,
-                            SERVER_SLOTS, &e));
+    WORKS(gpud_page_tx_init(&server->view, server->page, NULL, accept->accept.entries, SERVER_SLOTS,
+                            &e));
     gpud_message_close(accept);
 }
 

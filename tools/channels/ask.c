@@ -255,7 +255,7 @@ GPtrArray *channels_collect_waiting(const GPtrArray *folders)
 }
 
 /* The socket of an address: its own, or, of one on a network, that for questions about it, as
- * core/wire/unix/registry.h has them. directory: of bare names. To be freed with g_free(). */
+ * core/wire/unix/unix.h has them. directory: of bare names. To be freed with g_free(). */
 static char *find_socket(const char *directory, const char *address)
 {
     bool is_network = g_str_has_prefix(address, "rdma://");

@@ -40,7 +40,7 @@ static bool is_own_namespace(const char *number)
     return stat("/proc/self/ns/pid", &st) == 0 && g_ascii_strtoull(number, NULL, 10) == st.st_ino;
 }
 
-/* Where bare names lie, as core/base/directory.h says. */
+/* Where bare names lie, as core/base/base.h says. */
 static bool is_runtime_directory(const char *folder)
 {
     const char *base = g_getenv("XDG_RUNTIME_DIR");

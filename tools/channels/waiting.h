@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Receivers that wait for a sender, by the notes that they leave (core/wire/await.h describes
+/* Receivers that wait for a sender, by the notes that they leave (core/wire/wire.h describes
  * them). */
 #ifndef GPUD_TOOLS_CHANNELS_WAITING_H
 #define GPUD_TOOLS_CHANNELS_WAITING_H

@@ -32,7 +32,7 @@ static inline bool gpud_rows_are_linear(const struct gpud_rows *rows)
            (rows->to_stride == rows->row_bytes && rows->from_stride == rows->row_bytes);
 }
 
-/* Operations that the driver does once a process, counted; see tables.h. */
+/* Operations that the driver does once a process, counted; see gpu.h. */
 struct gpud_pins {
     struct gpud_lock lock; /* held also during the driver's call, so that it is made once */
     struct gpud_pinned *first;
@@ -128,14 +128,14 @@ void gpud_events_put(struct gpud_events *events, void *event);
 
 /* === gpu ===================================================================================== */
 /* The code that CUDA and HIP share: an open GPU and its memories. A vendor's folder fills the table
- * of driver.h, finds devices and reports their capabilities; everything else is here.
+ * of gpu.h, finds devices and reports their capabilities; everything else is here.
  *
  * Results are the driver's own numbers; 0 is success. Addresses are the GPU's. Why nothing here
  * waits for a stream without a deadline: see device/device.h. */
 
 struct gpud_bounce;
 
-/* Pinned pages through which the CPU accesses the memory of one GPU; see bounce.h. */
+/* Pinned pages through which the CPU accesses the memory of one GPU; see gpu.h. */
 struct gpud_bounces {
     struct gpud_lock lock;
     struct gpud_bounce *idle, *used;

@@ -156,7 +156,7 @@ extern const struct gpud_fence_ops gpud_opencl_fence_ops;
 
 extern const struct gpud_signal_ops gpud_opencl_signal_ops;
 
-/* --- api.c --------------------------------------------------------------------------------- */
+/* --- device.c --------------------------------------------------------------------------------- */
 
 /* Fills *error with the text and the name of the OpenCL error. The status follows from the code. */
 enum gpud_status gpud_opencl_fail(struct gpud_error *error, cl_int code, const char *format, ...)
@@ -178,7 +178,7 @@ bool gpud_opencl_has_extension(cl_device_id id, const char *wanted);
 /* Frees what the ops made, for a memory that was never handed out. */
 void gpud_opencl_memory_undo(struct gpud_memory *memory);
 
-/* --- external.c: memory of other drivers ---------------------------------------------------- */
+/* --- memory.c: memory of other drivers ---------------------------------------------------- */
 
 /* Finds the device's abilities. */
 void gpud_opencl_external_find(cl_platform_id platform, cl_device_id id,
@@ -207,7 +207,7 @@ enum gpud_status gpud_opencl_unmap_external(struct opencl_queue *queue, struct g
 /* No command uses the memory any more. */
 void gpud_opencl_free_bounces(struct opencl_memory *memory);
 
-/* --- event.c --------------------------------------------------------------------------------- */
+/* --- queue.c --------------------------------------------------------------------------------- */
 
 /* CL_COMPLETE, a state before it (positive), or the command's error (negative). */
 cl_int gpud_opencl_state(cl_event event);
@@ -225,7 +225,7 @@ enum gpud_status gpud_opencl_migrate(struct gpud_queue *queue, struct gpud_memor
                                      struct gpud_queue *after, bool discard,
                                      struct gpud_error *error);
 
-/* --- command.c ----------------------------------------------------------------------------- */
+/* --- queue.c ----------------------------------------------------------------------------- */
 
 extern const struct gpud_async_ops gpud_opencl_async_ops;
 

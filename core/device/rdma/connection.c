@@ -584,7 +584,7 @@ void gpud_rdma_unref(struct gpud_rdma **rdma)
 }
 
 /* === messages ================================================================================ */
-/* Messages and notices as the layers above send and receive them; see credits.c. */
+/* Messages and notices as the layers above send and receive them; see connection.c. */
 
 /* --- receives ------------------------------------------------------------------------------ */
 

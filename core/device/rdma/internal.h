@@ -200,7 +200,7 @@ static inline uint32_t rdma_available(const struct rdma_credits *credits)
     return credits->limit - credits->out;
 }
 
-/* --- post.c -------------------------------------------------------------------------------- */
+/* --- connection.c --------------------------------------------------------------------------- */
 
 /* Keeps the first reason. */
 void gpud_rdma_fail_locked(struct gpud_rdma *rdma, const char *format, ...) GPUD_PRINTF(2, 3);
@@ -214,7 +214,7 @@ bool gpud_rdma_post_locked(struct gpud_rdma *rdma, struct ibv_send_wr *request);
 /* Posts a signalled write of no bytes behind everything. */
 bool gpud_rdma_post_marker_locked(struct gpud_rdma *rdma);
 
-/* --- credits.c ----------------------------------------------------------------------------- */
+/* --- connection.c --------------------------------------------------------------------------- */
 
 /* Handles a completed receive of so many bytes. */
 void gpud_rdma_take_message_locked(struct gpud_rdma *rdma, uint32_t index, const struct ibv_wc *wc);
@@ -240,7 +240,7 @@ void gpud_rdma_send_pending_locked(struct gpud_rdma *rdma);
 /* Handles completions, and then sends what waited for them. */
 void gpud_rdma_poll_locked(struct gpud_rdma *rdma);
 
-/* --- messages.c ---------------------------------------------------------------------------- */
+/* --- connection.c --------------------------------------------------------------------------- */
 
 void gpud_rdma_notify_locked(struct gpud_rdma *rdma, bool urgent);
 

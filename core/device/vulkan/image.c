@@ -3,7 +3,6 @@
 
 #include "device/vulkan/vulkan.h"
 
-
 #include <stdlib.h>
 #include <string.h>
 

@@ -10,7 +10,7 @@
  * no queue waits for a peer: the host publishes a frame when the queue that wrote it is done.
  * Several of the library's queues share one VkQueue, because a device has few; none of them can
  * stall the others. Memory is a buffer over an exported allocation, on which images may lie
- * (image.h). */
+ * (vulkan.h). */
 #ifndef GPUD_DEVICE_VULKAN_VULKAN_H
 #define GPUD_DEVICE_VULKAN_VULKAN_H
 
@@ -117,7 +117,7 @@ enum gpud_status gpud_vulkan_fail_as(struct gpud_error *error, enum gpud_status 
  * no queue waits for a peer: the host publishes a frame when the queue that wrote it is done.
  * Several of the library's queues share one VkQueue, because a device has few; none of them can
  * stall the others. Memory is a buffer over an exported allocation, on which images may lie
- * (image.h). */
+ * (vulkan.h). */
 
 /* VkQueues that a device uses at most; more bring nothing to a copy engine. */
 #define VULKAN_LANES_MAX 4
@@ -141,7 +141,7 @@ struct vulkan_facts {
     bool reexports;                         /* what is imported by descriptor can have a dma-buf */
     bool foreign;                           /* the queue family of other drivers is known */
     bool of_cuda, of_hip;                   /* memory of this driver is imported, too */
-    bool images;                            /* shared memory can have them: see image.h */
+    bool images;                            /* shared memory can have them: see vulkan.h */
     bool modifiers;                         /* also those of DRM format modifiers */
     VkExternalMemoryHandleTypeFlags shared; /* the kinds of handles of shared memory */
     bool host_pointer;                      /* host pages can be imported */
@@ -172,7 +172,7 @@ struct vulkan_queue {
     struct vulkan_command *oldest, **newest;
 };
 
-/* Pages through which the CPU accesses memory that it cannot map; see bounce.h. */
+/* Pages through which the CPU accesses memory that it cannot map; see vulkan.h. */
 struct vulkan_bounces {
     struct gpud_lock lock;
     struct vulkan_bounce *idle, *used;
@@ -210,7 +210,7 @@ struct vulkan_memory {
     struct vulkan_block block; /* all 0: host memory that the driver cannot import */
     bool wrapped;              /* the buffer is the application's */
     int fd; /* a peer's descriptor, for other instances of Vulkan in this process; 0: none */
-    struct vulkan_image *_Atomic images; /* on the memory, latest first; see image.h */
+    struct vulkan_image *_Atomic images; /* on the memory, latest first; see vulkan.h */
     struct gpud_free_after after;
     struct gpud_device *device; /* kept open until its driver has cleared the memory */
 };

@@ -48,7 +48,7 @@ struct gpud_media_kind_ops {
     const char *name; /* for messages */
     const struct gpud_media_member *members;
     size_t member_count;
-    const struct gpud_media_field *fields; /* text.h */
+    const struct gpud_media_field *fields; /* media.h */
     size_t field_count;
     /* Whether caps of this type describe this kind. */
     bool (*has_type)(const char *type);

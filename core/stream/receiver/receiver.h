@@ -89,8 +89,8 @@ struct gpud_session {
     atomic_uint_fast64_t kicks, copies_cpu, copies_gpu, waits_device;
 };
 
-/* Makes a session for an OFFER, without its frames (frames.h). The offer is untrusted; own->failed
- * distinguishes the application's failure from the offer's. */
+/* Makes a session for an OFFER, without its frames (receiver.h). The offer is untrusted;
+ * own->failed distinguishes the application's failure from the offer's. */
 enum gpud_status gpud_session_create(const struct gpud_offer *offer,
                                      const struct gpud_route_ops *route,
                                      struct gpud_channel *channel, struct gpud_queue *queue,
@@ -128,18 +128,11 @@ enum gpud_status gpud_session_shrink(struct gpud_session *session, uint32_t memo
 
 /* === state =================================================================================== */
 /* The state that a receiver's files share. It has no thread: everything runs in the thread that
- * acquires, except what is under the lock. Each file has a header of its own and uses only those
- * before it:
+ * acquires, except what is under the lock. Each file uses those above it:
  *
- *     state.h       the receiver
- *     session.c     one epoch of a link
- *     lines.c       a frame that is still written
- *     frames.c      all of its frames
- *     poll.c        waiting in a loop of the application's
- *     connect.c     from OFFLINE to a connection, and its end
- *     handshake.c   from there to a tested session: a state machine over messages
- *     info.c        a receiver's counters
- *     receiver.c    the public object, the loop, waiting */
+ *     frames.c    one epoch of a link: its session, and all of its frames
+ *     join.c      from OFFLINE to a tested session, a state machine over messages; and its end
+ *     receiver.c  the public object, its counters, waiting */
 
 #define GPUD_CONNECT_DEADLINE (5 * GPUD_SEC)
 #define GPUD_HELLO_DEADLINE (2 * GPUD_SEC)
@@ -175,7 +168,7 @@ struct gpud_next_session {
     struct gpud_offer offer;      /* without descriptors */
 };
 
-/* See poll.h. Used by the acquiring thread, except where noted. */
+/* See receiver.h. Used by the acquiring thread, except where noted. */
 struct gpud_receiver_poll {
     struct gpud_loop loop; /* its timer: a state's deadline, the next try to connect */
     /* Any thread opens the loop, under the receiver's lock. It does not change once this is set, so

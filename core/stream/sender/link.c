@@ -621,7 +621,7 @@ double gpud_transport_measure(struct gpud_transport *transport, struct gpud_queu
 
 /* === link ==================================================================================== */
 /* One receiver: sending to it, and its end. Any thread may end a link, under the lock; the
- * listener's thread then logs it, notifies the application and frees the link (receivers.c). */
+ * listener's thread then logs it, notifies the application and frees the link (join.c). */
 
 bool gpud_link_is_same_process(const struct gpud_link *link)
 {

@@ -445,7 +445,7 @@ static void newcomers_close(struct gpud_sender *sender)
 /* === listener ================================================================================ */
 /* The sender's thread: it accepts connections, reads their messages, offers receivers the rings of
  * each new epoch, and detects silent and dead ones. It handles no frames except waiting ones
- * (waiting.c). It takes the lock only for state that application threads use, see state.h. */
+ * (hand.c). It takes the lock only for state that application threads use, see sender.h. */
 
 #define TURN_MAX GPUD_SEC
 

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* The public sender: creating, destroying, events, information. Frames are in submit.c, formats in
- * epoch.c. */
+ * submit.c. */
 #include "base/base.h"
 #include "route/route.h"
 #include "stream/sender/sender.h"

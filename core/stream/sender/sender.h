@@ -48,30 +48,15 @@ struct gpud_admission {
 };
 
 /* === state =================================================================================== */
-/* The state that a sender's files share. Each has a header of its own and uses only those before
- * it:
+/* The state that a sender's files share. Each file uses those above it:
  *
- *     state.h       the sender
- *     pool.c        its slots
- *     transport.c   a link's ring and page in one epoch
- *     link.c        one receiver, under the lock
- *     poll.c        waiting in an application's event loop
- *     waiting.c     frames that wait for a link: of a new format, or the newest for a slow one
- *     targets.h     the delivery of one frame
- *     source.c      where its bytes come from, and when they are complete
- *     copies.c      the devices' work for each receiver
- *     delivery.c    handing it over; and the lock
- *     lines.c       a frame that is handed over while it is written
- *     epoch.c       formats, and the rings made for them
- *     submit.c      the application's frames: a slot to write, and each receiver's credit
- *     receivers.c   adding and removing receivers
- *     status.c      answers to queries
- *     room.c        the receivers' room in the sender's ring
- *     offer.c       choosing and offering a receiver's route
- *     handshake.c   the state machine from a receiver's HELLO to its stream
- *     newcomer.c    connections before their first message; admission.c limits them
- *     listener.c    the thread that calls all of these
- *     sender.c      the public object
+ *     pool.c      its slots, and how many of them receivers may ask for
+ *     link.c      one receiver: its counters, its ring and page in one epoch, its place in an event
+ * loop hand.c      hands a frame on: its source, the devices' work, frames that wait; and the lock
+ *     submit.c    the application's frames and formats
+ *     join.c      a receiver's route and handshake, its end, and answers to queries
+ *     listener.c  the thread that accepts connections, and limits those before their first message
+ *     sender.c    the public object
  *
  * Threads. The application's threads submit frames. Each sender has a listener's thread, which
  * accepts connections, runs every handshake and frees ended links; an application's call that needs
@@ -112,7 +97,7 @@ struct gpud_transport;
 struct gpud_newcomer {
     struct gpud_channel *channel; /* NULL: it has been handled */
     int64_t deadline;             /* of its message; INT64_MAX: not connected, or it has arrived */
-    bool has_spoken;              /* its message waits for its turn, see newcomer.c */
+    bool has_spoken;              /* its message waits for its turn, see listener.c */
 };
 
 /* The number and the time of the last frame before a sample; one sample a second. */
@@ -198,7 +183,7 @@ struct gpud_sender {
     pthread_t thread;
     bool thread_runs;
     int wake;              /* eventfd: the thread takes another turn */
-    struct gpud_loop loop; /* for an application's event loop; see poll.c */
+    struct gpud_loop loop; /* for an application's event loop; see link.c */
     bool polls;            /* the loop is armed */
     bool lacks_slot;       /* the call that returned GPUD_TIMEOUT found no slot */
     atomic_bool stopping;
@@ -527,7 +512,7 @@ struct gpud_held_message {
     struct gpud_user_message event; /* allocated with only as much data as it has */
 };
 
-/* The frames and the messages that wait for a link: see waiting.c. */
+/* The frames and the messages that wait for a link: see hand.c. */
 struct gpud_waiting {
     struct gpud_waiting_frame *frames, *last_frame; /* oldest first */
     uint32_t count;                                 /* of them */
@@ -594,7 +579,7 @@ struct gpud_link {
     uint64_t dropped_newest, dropped_oldest, dropped_failed, dropped_format;
     struct gpud_link_stats stats; /* the receiver's, as of its transport before this one */
 
-    uint32_t kicks_due;   /* requested; see poll.c */
+    uint32_t kicks_due;   /* requested; see link.c */
     uint32_t stray_kicks; /* received without a request */
 };
 
@@ -703,8 +688,8 @@ void gpud_links_free(struct gpud_link *first);
 
 struct gpud_delivery_target {
     struct gpud_link *link;
-    struct gpud_transport *transport; /* a reference; NULL: of no ring yet, see waiting.c */
-    uint32_t entry;                   /* taken, or GPUD_NO_ENTRY if none was free, see waiting.c */
+    struct gpud_transport *transport; /* a reference; NULL: of no ring yet, see hand.c */
+    uint32_t entry;                   /* taken, or GPUD_NO_ENTRY if none was free, see hand.c */
     bool failed;                      /* its device did not accept the frame */
     bool early;                       /* published while the frame is still written */
     bool stepwise;                    /* early, and the frame is copied for it in steps */
@@ -717,7 +702,7 @@ struct gpud_delivery {
     uint64_t submitted;                 /* likewise; 0: now */
     bool consume;
     bool canary;                   /* a link's test frame: not counted */
-    bool by_lines;                 /* the frame is still being written: see lines.h */
+    bool by_lines;                 /* the frame is still being written: see sender.h */
     bool corrupted;                /* its bytes never came, or were lost */
     struct gpud_slot *device_slot; /* the slot that the shared routes publish: the frame's own, or
                                       one to copy into */
@@ -790,7 +775,7 @@ enum gpud_status gpud_sender_get_pool(struct gpud_sender *sender, enum gpud_ring
                                       struct gpud_pool **pool, struct gpud_error *error);
 void gpud_sender_settle_end(struct gpud_sender *sender);
 
-/* Delivers frames that waited for a ring (waiting.h) and take work of the device. In the listener's
+/* Delivers frames that waited for a ring (sender.h) and take work of the device. In the listener's
  * thread; under the lock, which is dropped meanwhile. */
 void gpud_sender_deliver_waiting(struct gpud_sender *sender);
 
@@ -960,7 +945,7 @@ bool gpud_waiting_reclaim_slot(struct gpud_sender *sender, const struct gpud_poo
  * has caught up. */
 bool gpud_waiting_is_preparing(const struct gpud_link *link);
 
-/* Whether the oldest frame waits only for work of the device: see epoch.h. Then takes an entry for
+/* Whether the oldest frame waits only for work of the device: see sender.h. Then takes an entry for
  * it, behind the messages before it; false: not now. May end the link. */
 bool gpud_waiting_needs_device(const struct gpud_link *link);
 bool gpud_waiting_take_entry(struct gpud_link *link, uint32_t *entry);

@@ -362,7 +362,7 @@ static void take_target(struct gpud_link *link, uint32_t entry, struct gpud_deli
     link->transport->references++;
 }
 
-/* A target whose frame waits in a slot, see waiting.c. */
+/* A target whose frame waits in a slot, see hand.c. */
 static void take_waiting_target(struct gpud_link *link, enum gpud_waiting_kind kind,
                                 struct gpud_delivery_target *target)
 {

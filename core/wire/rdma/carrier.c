@@ -435,7 +435,7 @@ bool gpud_rdma_take_kick(struct rdma_channel *channel)
 }
 
 /* === carrier ================================================================================= */
-/* The carrier of ring pages between hosts: publish.c writes published ranges, and wake.c wakes a
+/* The carrier of ring pages between hosts: carrier.c writes published ranges, and carrier.c wakes a
  * thread that sleeps on a page. */
 
 #define BEHIND_LOOK GPUD_MSEC        /* poll for room in the queue, for which no event may come */
@@ -537,7 +537,7 @@ const struct gpud_page_carrier gpud_rdma_carrier = {
 };
 
 /* === record ================================================================================== */
-/* A link's record: its page, its registered memory, and writing its frames. records.c decides when
+/* A link's record: its page, its registered memory, and writing its frames. carrier.c decides when
  * its registrations are released. */
 
 #define DRAIN_MAX GPUD_SEC

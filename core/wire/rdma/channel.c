@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 /* === ending ================================================================================== */
-/* Destroying a connection's id, and whether that is possible now; closing.c explains why not. */
+/* Destroying a connection's id, and whether that is possible now; channel.c explains why not. */
 
 /* Whether everything sent has arrived, or never will. */
 static bool rdma_has_arrived_locked(struct rdma_channel *channel)
@@ -65,7 +65,7 @@ void gpud_rdma_disconnect_locked(struct rdma_channel *channel, const char *why)
     if (!channel->rdma)
         return;
     gpud_rdma_fail(channel->rdma, why);
-    if (rdma_has_route_locked(channel)) /* else destroying the id does it, see closing.c */
+    if (rdma_has_route_locked(channel)) /* else destroying the id does it, see channel.c */
         rdma_disconnect(channel->id);
 }
 

@@ -22,6 +22,27 @@
 #include <unistd.h>
 
 /* === share =================================================================================== */
+/* clang-format off */
+/* Several processes of one user share a port. rdma_cm gives it to one of them, its holder; each of
+ * the others listens on a port of its own and notes that one in the user's runtime directory, for
+ * each of its channels. The holder redirects: it refuses a request for such a channel with the
+ * port of the process that sends it, and the receiver connects there (GPUD_RDMA_MOVED).
+ *
+ *     receiver                     holder, port 7174              another process, port 40123
+ *        REQUEST cam2 ────────────────▶ reads the note of cam2
+ *        ◀─────────────── MOVED 40123
+ *        REQUEST cam2 ───────────────────────────────────────────────▶
+ *        ◀─────────────────────────────────────────────────────── REPLY
+ *
+ *     .port!10.0.0.1:7174.4026531840.lock           locked by the holder
+ *     .port!10.0.0.1:7174!cam2 → 4026531840:40123   a note: the network namespace, and the port
+ *     .rdma!10.0.0.1:7174!cam2.lock                 locked while the note is valid, see rdma.h
+ *
+ * Connections do not depend on the holder. When it ends, the kernel releases its lock, which wakes
+ * the others, and one of them takes over the lock and the port. Without a runtime directory nothing
+ * is shared, and a second process is refused. */
+/* clang-format on */
+
 
 /* A process's part in a port. */
 struct gpud_rdma_share {
@@ -370,7 +391,7 @@ void gpud_rdma_local_find_name(const char *place, char *text, size_t size)
 
 /* === hub ===================================================================================== */
 /* Each hub has one listening id for an address and port, and another one where a different process
- * has the port (share.h). One lock serves all hubs; no thread blocks while holding it, except that
+ * has the port (rdma.h). One lock serves all hubs; no thread blocks while holding it, except that
  * rdma_share_try() may wait 20 ms for the kernel. */
 
 #define BACKLOG 128

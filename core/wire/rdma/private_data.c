@@ -14,7 +14,7 @@ struct header {
     uint8_t version, length;
     uint16_t number;
 };
-_Static_assert(sizeof(struct header) == GPUD_RDMA_REPLY_SIZE, "as private_data.h says");
+_Static_assert(sizeof(struct header) == GPUD_RDMA_REPLY_SIZE, "as rdma.h says");
 _Static_assert(sizeof(struct header) + GPUD_RDMA_NAME_MAX <= GPUD_RDMA_REQUEST_MAX, "names fit");
 
 /* --- writing ------------------------------------------------------------------------------- */

@@ -23,7 +23,7 @@
  *     rdma://10.0.0.2/cam1/audio   a stream of cam1
  *
  * Several channels and streams can share a port and are then selected by name, also those of
- * several processes (share.h). Nothing here looks up names. */
+ * several processes (rdma.h). Nothing here looks up names. */
 
 #define GPUD_RDMA_SCHEME "rdma:"
 #define GPUD_RDMA_PORT 7174
@@ -61,6 +61,19 @@ bool gpud_rdma_to_sockaddr(const struct gpud_rdma_place *place, struct sockaddr_
 void gpud_rdma_print_host(const struct sockaddr *address, char *text, size_t size);
 
 /* === kind ==================================================================================== */
+/* clang-format off */
+/* The control channel between hosts: a connection of rdma_cm and its queue pair.
+ *
+ *     receiver                                     sender
+ *        looks up the address, and a route
+ *        request: how many receives, a name ─────────▶   selects the channel
+ *        ◀──────────────────────────── reply, refusal
+ *        ◀═══════ each proves that it has the key ═══▶   wire/wire.h
+ *        ◀═════════════════ messages ════════════════▶
+ *
+ * The end that connects is the receiver. No call waits: a new channel is not `connected` yet, and
+ * every call on it makes progress; its descriptor is readable when that is useful. */
+/* clang-format on */
 
 extern const struct gpud_channel_ops gpud_rdma_channel_ops;
 
@@ -126,7 +139,7 @@ enum gpud_rdma_refusal_reason {
     GPUD_RDMA_BUSY,   /* the queue of requests is full */
     GPUD_RDMA_UNABLE, /* out of memory, descriptors, or the card's resources */
     GPUD_RDMA_NAMES,  /* the answer to a request for names */
-    GPUD_RDMA_MOVED,  /* the channel is at another port: see share.h */
+    GPUD_RDMA_MOVED,  /* the channel is at another port: see rdma.h */
 };
 
 struct gpud_rdma_refusal {
@@ -165,6 +178,20 @@ enum gpud_status gpud_rdma_explain_refusal(const struct gpud_rdma_refusal *refus
                                            struct gpud_error *error);
 
 /* === state =================================================================================== */
+/* clang-format off */
+/* The state of a channel that the files of this folder share. Functions that end with _locked are
+ * called with channel->lock held. Each file calls only those before it:
+ *
+ *   carrier.c, carrier.c    records of links: writing ranges, releasing registrations
+ *   channel.c, channel.c    ending a connection; making and freeing a channel
+ *   connect.c               establishing a connection
+ *   carrier.c, carrier.c       which thread is woken; the ring page between hosts
+ *   carrier.c, channel.c       links and transfers over a connection
+ *   hub.c, hub.c        queries of this host; several processes on one port
+ *   hub.c, connect.c         incoming connections
+ *   channel.c, channel.c    lingering before a disconnect; the kind of channel
+ *   lookup.c                 which channels a port has */
+/* clang-format on */
 
 /* From looking up the name to the connection, for which rdma_cm itself would try for a minute; and
  * again, until each end has proved that it has the key. 5 s; tests that share an emulated machine
@@ -229,7 +256,7 @@ struct rdma_channel {
     bool has_key;
     struct gpud_auth_key key;
     struct gpud_auth auth;
-    struct rdma_channel *next_closing; /* see closing.c */
+    struct rdma_channel *next_closing; /* see channel.c */
     struct gpud_received received;     /* a receiver's, while it is open */
     uint64_t last_posted;
     int64_t linger;
@@ -237,7 +264,7 @@ struct rdma_channel {
     /* Set under the lock. Constant from RDMA_PROVING on, then used without the lock. */
     struct gpud_rdma *rdma;
 
-    /* See wake.c. */
+    /* See carrier.c. */
     struct gpud_lock arm_lock;
     atomic_uint notices;    /* how often any thread took notices or messages from the card */
     atomic_uint messages;   /* received so far */
@@ -307,7 +334,7 @@ enum gpud_status gpud_rdma_fail_call(struct gpud_error *error, int number, const
 void gpud_rdma_hint(const char *place, char *hint, size_t size);
 
 /* === hub ===================================================================================== */
-/* Connection requests, by the address and port that they arrive at; see listen.h. */
+/* Connection requests, by the address and port that they arrive at; see rdma.h. */
 
 #define RDMA_QUEUE_MAX 64
 
@@ -326,7 +353,7 @@ struct rdma_port {
     struct rdma_hub *hub;
     const char *name;  /* of the channel */
     const char *where; /* its address */
-    bool is_noted;     /* there may be a note of it, see share.h */
+    bool is_noted;     /* there may be a note of it, see rdma.h */
     int event;         /* readable: the queue is not empty */
     uint32_t first, count;
     struct rdma_request queue[RDMA_QUEUE_MAX];
@@ -340,7 +367,7 @@ enum gpud_status gpud_rdma_join(struct rdma_port *port, const struct sockaddr_st
 void gpud_rdma_leave(struct rdma_port *port);
 
 /* Notes for the process that has the port where this one listens. The caller has locked the name
- * (local.h), and keeps it locked until it has left. */
+ * (rdma.h), and keeps it locked until it has left. */
 enum gpud_status gpud_rdma_announce(struct rdma_port *port, struct gpud_error *error);
 
 /* Whether another process has the port, or is found by this name at it. */

@@ -307,6 +307,13 @@ enum gpud_status gpud_socket_receive(int fd, struct gpud_message *message, struc
  * that holds any lock, or from a signal handler. A child of fork() has an empty table: its exit()
  * says nothing on the connections of its parent. A process that is killed says nothing. */
 
+/* Sends a BYE on every open connection when the process calls exit(), so that the other ends do not
+ * take it for a crash. Listening stops first, so that no receiver reconnects to an ending process.
+ *
+ * The table of sockets needs no lock: exit() may be called while other threads run, by a thread
+ * that holds any lock, or from a signal handler. A child of fork() has an empty table: its exit()
+ * says nothing on the connections of its parent. A process that is killed says nothing. */
+
 enum gpud_farewell { GPUD_FAREWELL_BYE, GPUD_FAREWELL_UNLISTEN };
 
 #define PLACES 1024

@@ -15,7 +15,7 @@
  * Each slot's GstMemory is kept and reused for the next frame in that slot, so that anything
  * downstream caches about a memory stays valid, and nothing is allocated while frames flow.
  *
- * There are several kinds: memory that the CPU maps (memory.c, map.c), and one for each vendor of
+ * There are several kinds: memory that the CPU maps (memory.c), and one for each vendor of
  * GPUs (in its folder). */
 
 static GQuark slot_quark(void)

@@ -34,7 +34,7 @@ gboolean outstanding_wait_below(struct outstanding *outstanding, gint limit, gin
  * Each slot's GstMemory is kept and reused for the next frame in that slot, so that anything
  * downstream caches about a memory stays valid, and nothing is allocated while frames flow.
  *
- * There are several kinds: memory that the CPU maps (memory.c, map.c), and one for each vendor of
+ * There are several kinds: memory that the CPU maps (memory.c), and one for each vendor of
  * GPUs (in its folder). */
 
 struct gpu;
@@ -79,7 +79,7 @@ struct slot_store {
     gboolean host;
     struct outstanding *outstanding;
     struct counters *counters;
-    gint misused; /* atomic: an element writes into maps for reading, see map.c */
+    gint misused; /* atomic: an element writes into maps for reading, see memory.c */
 
     GMutex lock;
     gboolean closed;
@@ -183,8 +183,7 @@ struct gpu_vendor {
      * that copy a picture to the GPU and to the CPU. */
     const gchar *memory, *maker, *driver, *upload, *download;
 
-    const struct slot_kind
-        *slot_kind; /* a slot as such memory: two ops of its own, see gpuslot.h */
+    const struct slot_kind *slot_kind; /* a slot as such memory: two ops of its own, see memory.h */
 
     /* Whether the driver is available; called often. */
     gboolean (*is_available)(void);

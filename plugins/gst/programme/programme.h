@@ -120,11 +120,8 @@ void finder_wake(struct finder *finder);
 
 /* === programme =============================================================================== */
 /* The internals of gpudirectprogramsrc, a bin with a gpudirectsrc for each stream of a channel:
- *   element.c     class, properties, states, URIs
- *   finder.h      finds the streams, and removes those that have ended
- *   stream.h      one stream: its source and its pad
- *   collection.h  the streams that have a pad, as players know them
- */
+ *   element.c  class, properties, states, URIs; one stream: its source and its pad
+ *   finder.c   finds the streams, removes those that have ended, and tells players of them */
 
 #define GST_TYPE_GPUDIRECT_PROGRAM_SRC (gst_gpudirect_program_src_get_type())
 

@@ -54,21 +54,11 @@ void sink_clients_let_post(struct sink_clients *clients, gboolean let);
 GST_DEBUG_CATEGORY_EXTERN(gst_gpudirect_sink_debug);
 
 /* === sink ==================================================================================== */
-/* The internals of gpudirectsink. Each file is listed above those that it uses:
- *   element.c   class, properties, states
- *   render.c    the path of a buffer: prepare, render, caps
- *   blocks.c    the same of sound and data
- *   provider.c    the device of the ring, and its consequences for caps
- *   open.c      opens and closes the sender
- *   wait.c      waiting for receivers, and for writers of dma-bufs
- *   standby.c   waiting for another sender's address
- *   events.c    events, also for receivers that connect late
- *   report.c    messages to the application during streaming
- *   copy.c      the copy of buffers that are not slots
- *   dmabufs.c   pictures in dma-bufs: slots that upstream writes, and others
- *   stats.c     the property "stats"
- *   policy.c    whether upstream is live, and what that decides
- *   clients.c   receivers that connect and disconnect: signals, messages */
+/* The internals of gpudirectsink:
+ *   element.c  class, properties, states; the sender and its device, policy, standby, stats
+ *   render.c   the path of a buffer: prepare, copy, render; pictures in dma-bufs, sound and data;
+ * waits events.c   events, also for receivers that connect late; receivers that come and go;
+ * messages */
 
 #define GST_TYPE_GPUDIRECT_SINK (gst_gpudirect_sink_get_type())
 
@@ -155,7 +145,7 @@ struct _GstGpudirectSink {
     gboolean live_known;    /* upstream has answered */
     gboolean failed;        /* an error ended the stream: ignore the EOS that follows it */
     gboolean sender_is_new; /* it has no events yet */
-    guint opened;           /* addresses between hosts, as its receivers know; see events.h */
+    guint opened;           /* addresses between hosts, as its receivers know; see sink.h */
     struct meta_large large_metas;
     GQueue unsent;           /* events that wait for the first receiver */
     GPtrArray *sticky_names; /* names of the custom events that the sender got, by their index */

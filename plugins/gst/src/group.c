@@ -126,7 +126,7 @@ struct instant_outcome instant_decide(struct instant_part *const *parts, guint c
 
 /* === group =================================================================================== */
 /* The sources of this process with one group name pass on frames of the same instant: each offers
- * its frame, and waits until all have one, see instant.h. */
+ * its frame, and waits until all have one, see src.h. */
 
 #define GST_CAT_DEFAULT gst_gpudirect_src_debug
 

@@ -43,7 +43,7 @@ void blocks_describe(const struct blocks *blocks, GstBuffer *buffer);
 
 /* === group =================================================================================== */
 /* The sources of this process with one group name pass on frames of the same instant: each offers
- * its frame, and waits until all have one, see instant.h. */
+ * its frame, and waits until all have one, see src.h. */
 
 struct group_member;
 
@@ -98,7 +98,7 @@ gchar *capture_explain_refusal(const GstCaps *has, const GstCaps *wanted);
 
 /* === input =================================================================================== */
 /* The sources of gpudirectsrc's frames: a link to a sender (link.c), links to a main and a backup
- * sender (pair.c), a capture card (capture.c), or a third-party writer (target.c). */
+ * sender (group.c), a capture card (capture.c), or a third-party writer (target.c). */
 
 struct input_params {
     const gchar *address, *device;
@@ -779,31 +779,14 @@ static inline gboolean updates_end_link(const struct updates *updates)
 void updates_take_reason(struct updates *updates, struct gpud_error *why);
 
 /* === src ===================================================================================== */
-/* The internals of gpudirectsrc. Its state is in structs, each owned by a file. The files of the
- * element itself, each above those that it uses:
- *   element.c   class, properties, states, queries
- *   open.c      opens and closes the input, and keeps a card open in READY
- *   create.c    the loop: a frame becomes a buffer
- *   wait.c      what to do when no frame comes
- *   apply.c     applies the link's events
- *   events.c    the sender's events go downstream
- *   format.c    caps and allocation
- *   provider.c    the device on which frames arrive, and its consequences for caps
- *   stats.c     the property "stats"
- * The structs:
- *   signal.h    whether pictures arrive, and what is shown while none do
- *   times.h     the times of buffers
- *   latency.h   the lateness of pictures, and the latency reported for it
- *   pictures.h  the format of pictures, and the buffers that hold them
- *   blocks.h    the same of sound and data
- *   updates.h   events of the link that wait to be applied
- *   linkstate.h whether a sender is connected, and what was reported about it
- *   kept.h      the properties with which a card was opened in READY
- *   card.h      the input and the controls of a capture card
- *   options.h   the element's own properties
- *   feed.h      the current input; input.h: its kinds, in link.c, capture.c and target.c
- *   group.h     sources that pass on the same instant; instant.h: which one
- */
+/* The internals of gpudirectsrc. Its state is in structs, each owned by a file:
+ *   element.c  class, properties, states, queries, stats
+ *   open.c     opens and closes the input, and keeps a card open in READY; the device of the frames
+ *   create.c   the loop: a frame becomes a buffer
+ *   wait.c     what to do when no frame comes, and what is shown meanwhile; the sender's events
+ *   format.c   caps and allocation, of pictures, sound and data
+ *   times.c    the times of buffers, the lateness of pictures, and the latency reported for it
+ *   link.c, group.c, capture.c, target.c  the kinds of input */
 
 #define GST_TYPE_GPUDIRECT_SRC (gst_gpudirect_src_get_type())
 

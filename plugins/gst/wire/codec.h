@@ -595,15 +595,15 @@ struct meta_kind {
     gboolean (*read)(struct unpack *item, GstBuffer *buffer, const gchar **why);
 };
 
-/* --- metavideo.c: pictures' own ----------------------------------------------------------- */
+/* --- meta.c: pictures' own ----------------------------------------------------------- */
 
 extern const struct meta_kind meta_timecode, meta_caption, meta_crop, meta_afd, meta_bar, meta_roi,
     meta_sei, meta_affine;
 
-/* metaanc.c; on a GStreamer without that type nothing is written, and what is read is refused */
+/* meta.c; on a GStreamer without that type nothing is written, and what is read is refused */
 extern const struct meta_kind meta_anc;
 
-/* --- metageneric.c: of any stream --------------------------------------------------------- */
+/* --- meta.c: of any stream --------------------------------------------------------- */
 
 extern const struct meta_kind meta_reference, meta_clipping, meta_level, meta_protection;
 
@@ -611,7 +611,7 @@ extern const struct meta_kind meta_reference, meta_clipping, meta_level, meta_pr
 gboolean meta_write_custom(struct pack *pack, const GstMeta *meta, guint *skipped);
 gboolean meta_read_custom(struct unpack *item, GstBuffer *buffer, const gchar **why);
 
-/* --- metaserial.c: by a type's own serializer --------------------------------------------- */
+/* --- meta.c: by a type's own serializer --------------------------------------------- */
 
 gboolean meta_write_serialized(struct pack *pack, const GstMeta *meta);
 
@@ -692,7 +692,7 @@ void timeline_segment(const struct timeline *line, gint64 mapped, GstClockTime s
  * others use its result. If that one stops, another one continues from there.
  *
  * In the same way they share a delay: if one of them is so late that it is put at its arrival (see
- * timeline.h), the others are put later by as much. */
+ * codec.h), the others are put later by as much. */
 
 struct shared_map;
 

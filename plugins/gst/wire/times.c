@@ -786,7 +786,7 @@ gint64 time_map_arrival(const struct time_map *map, const struct wire_head *head
  * others use its result. If that one stops, another one continues from there.
  *
  * In the same way they share a delay: if one of them is so late that it is put at its arrival (see
- * timeline.h), the others are put later by as much. */
+ * codec.h), the others are put later by as much. */
 
 /* A stream that has measured nothing for that long has stopped. */
 #define SILENCE_MAX (1 * GST_SECOND)

@@ -24,9 +24,9 @@
 
 extern const struct slot_kind hip_slot_kind; /* memory.c */
 
-GstBufferPool *hip_new_pool(const struct slot_pool_params *params); /* pool.c */
+GstBufferPool *hip_new_pool(const struct slot_pool_params *params); /* vendor.c */
 
-/* frame.c */
+/* memory.c */
 gboolean hip_look_into(GstMemory *memory, gint *ordinal, const GstVideoInfo **info);
 gboolean hip_await_writes(GstMemory *memory, const struct gpu *gpu, gpointer *stream);
 
@@ -38,7 +38,7 @@ void hip_leave(const struct gpu *gpu);
 void hip_finish(const struct gpu *gpu, gpointer stream);
 gboolean hip_copy_rows(const struct gpu *gpu, gpointer stream, const struct gpu_rows *rows);
 
-/* --- devices (provider.c) --------------------------------------------------------------------- */
+/* --- devices (vendor.c) --------------------------------------------------------------------- */
 
 /* The device of a GPU's slots: the GPU and stream of `device`, without textures. It lives as long
  * as `device`, which is never freed. */
