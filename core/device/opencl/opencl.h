@@ -11,13 +11,13 @@
 
 #include "base/base.h"
 #include "device/device.h"
-#include <CL/cl.h>
-#include <CL/cl_ext.h>
 
 #ifndef CL_TARGET_OPENCL_VERSION
 #define CL_TARGET_OPENCL_VERSION 300
 #define CL_USE_DEPRECATED_OPENCL_1_2_APIS
 #endif
+#include <CL/cl.h>
+#include <CL/cl_ext.h>
 
 /* --- cl_amd_bus_addressable_memory: declared by AMD's own headers only --------------------- */
 

@@ -18,15 +18,15 @@
 #include "device/device.h"
 #include <stdbool.h>
 #include <stdint.h>
+
+#ifndef VK_NO_PROTOTYPES
+#define VK_NO_PROTOTYPES
+#endif
 #include <vulkan/vulkan_core.h>
 
 /* === api ===================================================================================== */
 /* The Vulkan loader: its calls, one instance for the process, and errors. Nothing is loaded before
  * a device of this backend is asked for. */
-
-#ifndef VK_NO_PROTOTYPES
-#define VK_NO_PROTOTYPES
-#endif
 
 /* clang-format off */
 
