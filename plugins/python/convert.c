@@ -16,11 +16,6 @@ PyObject *convert_text(const char *text)
     return PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
 }
 
-PyObject *convert_text_or_none(const char *text)
-{
-    return text && text[0] ? convert_text(text) : Py_NewRef(Py_None);
-}
-
 PyObject *convert_time(uint64_t ns)
 {
     return ns == UINT64_MAX ? Py_NewRef(Py_None) : PyLong_FromUnsignedLongLong(ns);

@@ -9,10 +9,8 @@
 
 #include <gpudirect/sender.h>
 
-/* A text of the library's, which may end in mid-character; None if it is empty. For Py_BuildValue's
- * "N". */
+/* A text of the library's, which may end in mid-character. For Py_BuildValue's "N". */
 PyObject *convert_text(const char *text);
-PyObject *convert_text_or_none(const char *text);
 /* None for UINT64_MAX. */
 PyObject *convert_time(uint64_t ns);
 /* The media in the syntax of caps; None if it cannot be written. */
