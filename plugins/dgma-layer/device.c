@@ -1,17 +1,75 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The properties of the driver's devices, queried once per device and cached. */
+/* Devices that look like a FirePro. */
+#include "layer.h"
 
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "card.h"
-#include "device.h"
+/* === card ==================================================================================== */
+/* Devices that are shown as cards, and the objects that were made for them. */
+
+/* A device that is shown as a card. Its handle is the driver's device or, for an alias, the address
+ * of this struct. */
+struct dgma_card {
+    void *dispatch;      /* first in every handle, for loaders */
+    cl_device_id device; /* the driver's */
+    unsigned index;      /* from 0, over all platforms */
+};
+
+static struct dgma_table card_table = DGMA_TABLE_INIT;
+struct dgma_table dgma_context_cards = DGMA_TABLE_INIT;
+struct dgma_table dgma_queue_cards = DGMA_TABLE_INIT;
+struct dgma_table dgma_program_cards = DGMA_TABLE_INIT;
+
+/* Shows this handle as the card from now on. false: no memory */
+static bool dgma_card_put(cl_device_id handle, struct dgma_card *card)
+{
+    return dgma_table_put(&card_table, handle, card);
+}
+
+/* NULL: this device is not disguised. */
+static const struct dgma_card *dgma_card_get(cl_device_id device)
+{
+    return dgma_table_get(&card_table, device);
+}
+
+cl_device_id dgma_card_device(cl_device_id device)
+{
+    const struct dgma_card *card = dgma_card_get(device);
+    return card ? card->device : device;
+}
+
+void dgma_cards_remember(struct dgma_table *table, const void *key, cl_uint count,
+                         const cl_device_id *devices)
+{
+    free(dgma_table_take(table, key)); /* that of a released object with the same handle */
+    struct dgma_cards *cards = NULL;
+    if (count == 0)
+        return;
+    cards = malloc(sizeof *cards + count * sizeof devices[0]);
+    if (cards) {
+        cards->count = count;
+        memcpy(cards->devices, devices, count * sizeof devices[0]);
+        if (dgma_table_put(table, key, cards))
+            return;
+        free(cards);
+    }
+    dgma_log("out of memory: an object shows fewer cards than it was made for");
+}
+
+/* === device ================================================================================== */
+/* The properties of the driver's devices, queried once per device and cached. */
 
 static struct dgma_table devices_known = DGMA_TABLE_INIT;
 
-bool dgma_list_has(const char *list, const char *name)
+/* Whether the blank-separated list contains exactly this name. */
+static bool dgma_list_has(const char *list, const char *name)
 {
     size_t length = strlen(name);
     for (const char *at = list; (at = strstr(at, name)) != NULL; at += length)
@@ -48,7 +106,7 @@ static void find_native_functions(cl_device_id device, struct dgma_device *info)
         platform, "clEnqueueMakeBuffersResidentAMD");
 }
 
-static void ask(cl_device_id device, struct dgma_device *info)
+static void device_ask(cl_device_id device, struct dgma_device *info)
 {
     cl_device_type type = 0;
     cl_device_exec_capabilities can = 0;
@@ -77,7 +135,7 @@ const struct dgma_device *dgma_device_get(cl_device_id device)
     info = calloc(1, sizeof *info);
     if (!info)
         return &unknown;
-    ask(device, info);
+    device_ask(device, info);
     /* If two threads get here, the later record hides the earlier, which is equal. */
     if (!dgma_table_put(&devices_known, device, info)) {
         free(info);
@@ -130,4 +188,604 @@ bool dgma_context_is_native(cl_context context)
 bool dgma_context_is_host_memory(cl_context context)
 {
     return all_devices(context, is_host_memory);
+}
+
+/* === firepro ================================================================================= */
+/* A FirePro W9100's answers to the queries by which programs choose a device: its vendor, its name,
+ * its location. Everything that affects computation (compute units, memory sizes, versions, limits)
+ * remains the driver's. */
+
+/* One query of clGetDeviceInfo or clGetPlatformInfo. */
+struct dgma_answer {
+    size_t size;
+    union {
+        char text[128];
+        cl_uint number;
+        cl_ulong wide;
+        size_t sizes[2];
+        cl_device_id none;
+        cl_device_partition_property partition;
+        uint8_t bytes[24];
+    };
+};
+
+/* cl_amd_device_attribute_query; not every CL/cl_ext.h has all of them. */
+enum {
+    PREFERRED_WORK_GROUP_SIZE = 0x4030,
+    LARGEST_WORK_GROUP_SIZE = 0x4031,
+    PREFERRED_CONSTANT_BUFFER_SIZE = 0x4033,
+    PCIE_ID = 0x4034,
+    PROFILING_TIMER_OFFSET = 0x4036,
+    TOPOLOGY = 0x4037,
+    BOARD_NAME = 0x4038,
+    GLOBAL_FREE_MEMORY = 0x4039,
+};
+
+#define ICD_SUFFIX_KHR 0x0920
+#define VENDOR "Advanced Micro Devices, Inc."
+#define VENDOR_ID 0x1002
+#define DRIVER "2117.13"
+#define W9100_PCI_DEVICE 0x67A0
+#define HAWAII_WORK_GROUP ((size_t)256)
+
+/* A bus number that hardly any machine has, so that the card is not confused with a real device. */
+#define FIRST_PCI_BUS 0x70
+
+struct pcie_topology {
+    cl_uint type;
+    uint8_t unused[17];
+    uint8_t bus, device, function;
+};
+
+_Static_assert(sizeof(struct pcie_topology) == 24, "as cl_device_topology_amd");
+
+static bool give_text(struct dgma_answer *answer, const char *text)
+{
+    answer->size = strlen(text) + 1;
+    memcpy(answer->text, text, answer->size);
+    return true;
+}
+
+static bool give_number(struct dgma_answer *answer, cl_uint number)
+{
+    answer->size = sizeof number;
+    answer->number = number;
+    return true;
+}
+
+static bool give_wide(struct dgma_answer *answer, cl_ulong number)
+{
+    answer->size = sizeof number;
+    answer->wide = number;
+    return true;
+}
+
+static bool give_size(struct dgma_answer *answer, size_t size)
+{
+    answer->size = sizeof size;
+    answer->sizes[0] = size;
+    return true;
+}
+
+/* Keeps the number of "OpenCL 3.0 ...", which is the driver's capability. */
+static bool give_version(struct dgma_answer *answer, const char *below)
+{
+    unsigned major, minor;
+    if (sscanf(below, "OpenCL %u.%u", &major, &minor) != 2)
+        return false;
+    snprintf(answer->text, sizeof answer->text, "OpenCL %u.%u AMD-APP (" DRIVER ")", major, minor);
+    answer->size = strlen(answer->text) + 1;
+    return true;
+}
+
+static size_t ask_size(cl_device_id device, cl_device_info name)
+{
+    size_t size = 0;
+    dgma_next.clGetDeviceInfo(device, name, sizeof size, &size, NULL);
+    return size;
+}
+
+static bool give_topology(struct dgma_answer *answer, unsigned index)
+{
+    struct pcie_topology at = {.type = 1, .bus = (uint8_t)(FIRST_PCI_BUS + index)};
+    answer->size = sizeof at;
+    memcpy(answer->bytes, &at, sizeof at);
+    return true;
+}
+
+/* In KiB: all free memory, and its largest block. */
+static bool give_free_memory(struct dgma_answer *answer, cl_device_id device)
+{
+    cl_ulong all = 0, largest = 0;
+    dgma_next.clGetDeviceInfo(device, CL_DEVICE_GLOBAL_MEM_SIZE, sizeof all, &all, NULL);
+    dgma_next.clGetDeviceInfo(device, CL_DEVICE_MAX_MEM_ALLOC_SIZE, sizeof largest, &largest, NULL);
+    answer->size = sizeof answer->sizes;
+    answer->sizes[0] = (size_t)(all >> 10);
+    answer->sizes[1] = (size_t)(largest >> 10);
+    return true;
+}
+
+/* The figures of a Hawaii chip, which are only for display. */
+static bool give_chip(struct dgma_answer *answer, cl_device_info name)
+{
+    static const struct {
+        cl_device_info name;
+        cl_uint number;
+    } chip[] = {
+        {0x4040, 4},     /* SIMD units in a compute unit */
+        {0x4041, 16},    /* their width */
+        {0x4042, 1},     /* width of an instruction */
+        {0x4043, 64},    /* of a wavefront */
+        {0x4044, 16},    /* memory channels */
+        {0x4045, 16},    /* banks of each */
+        {0x4046, 256},   /* bytes of a bank */
+        {0x4047, 65536}, /* local memory of a compute unit */
+        {0x4048, 32},    /* its banks */
+        {0x4049, 0},     /* thread trace */
+        {0x404A, 7},     /* graphics IP, major */
+        {0x404B, 0},     /* and minor */
+        {0x404C, 2},     /* asynchronous queues */
+    };
+    for (size_t i = 0; i < sizeof chip / sizeof chip[0]; i++)
+        if (chip[i].name == name)
+            return give_number(answer, chip[i].number);
+    return false;
+}
+
+static bool give_attribute(const struct dgma_card *card, cl_device_info name,
+                           struct dgma_answer *answer)
+{
+    size_t largest;
+    switch (name) {
+    case TOPOLOGY:
+        return give_topology(answer, card->index);
+    case BOARD_NAME:
+        return give_text(answer, "AMD FirePro W9100");
+    case PCIE_ID:
+        return give_number(answer, W9100_PCI_DEVICE);
+    case PROFILING_TIMER_OFFSET:
+        return give_wide(answer, 0);
+    case GLOBAL_FREE_MEMORY:
+        return give_free_memory(answer, card->device);
+    case PREFERRED_CONSTANT_BUFFER_SIZE:
+        return give_size(answer, 16384);
+    case PREFERRED_WORK_GROUP_SIZE:
+    case LARGEST_WORK_GROUP_SIZE:
+        largest = ask_size(card->device, CL_DEVICE_MAX_WORK_GROUP_SIZE);
+        if (name == PREFERRED_WORK_GROUP_SIZE && largest > HAWAII_WORK_GROUP)
+            largest = HAWAII_WORK_GROUP;
+        return give_size(answer, largest);
+    default:
+        return give_chip(answer, name);
+    }
+}
+
+/* false: the query is left to the driver. */
+static bool dgma_firepro_device(const struct dgma_card *card, cl_device_info name,
+                                struct dgma_answer *answer)
+{
+    char version[128] = "";
+    switch (name) {
+    case CL_DEVICE_TYPE:
+        return give_wide(answer, CL_DEVICE_TYPE_GPU);
+    case CL_DEVICE_NAME: /* AMD's drivers return the chip here, and the card as the board name */
+        return give_text(answer, "Hawaii");
+    case CL_DEVICE_VENDOR:
+        return give_text(answer, VENDOR);
+    case CL_DEVICE_VENDOR_ID:
+        return give_number(answer, VENDOR_ID);
+    case CL_DRIVER_VERSION:
+        return give_text(answer, DRIVER " (software DirectGMA)");
+    case CL_DEVICE_VERSION:
+        dgma_next.clGetDeviceInfo(card->device, name, sizeof version, version, NULL);
+        return give_version(answer, version);
+    case CL_DEVICE_HOST_UNIFIED_MEMORY:
+        return give_number(answer, CL_FALSE);
+    case CL_DEVICE_EXECUTION_CAPABILITIES:
+        return give_wide(answer, CL_EXEC_KERNEL);
+    /* A root device, which cannot be divided. */
+    case CL_DEVICE_PARENT_DEVICE:
+        answer->size = sizeof answer->none;
+        answer->none = NULL;
+        return true;
+    case CL_DEVICE_REFERENCE_COUNT:
+    case CL_DEVICE_PARTITION_MAX_SUB_DEVICES:
+        return give_number(answer, 1);
+    case CL_DEVICE_PARTITION_AFFINITY_DOMAIN:
+        return give_wide(answer, 0);
+    case CL_DEVICE_PARTITION_PROPERTIES:
+    case CL_DEVICE_PARTITION_TYPE:
+        answer->size = sizeof answer->partition;
+        answer->partition = 0;
+        return true;
+    default:
+        return give_attribute(card, name, answer);
+    }
+}
+
+static bool dgma_firepro_platform(cl_platform_id platform, cl_platform_info name,
+                                  struct dgma_answer *answer)
+{
+    char version[128] = "";
+    switch (name) {
+    case CL_PLATFORM_NAME:
+        return give_text(answer, "AMD Accelerated Parallel Processing");
+    case CL_PLATFORM_VENDOR:
+        return give_text(answer, VENDOR);
+    case ICD_SUFFIX_KHR:
+        return give_text(answer, "AMD");
+    case CL_PLATFORM_VERSION:
+        dgma_next.clGetPlatformInfo(platform, name, sizeof version, version, NULL);
+        return give_version(answer, version);
+    default:
+        return false;
+    }
+}
+
+/* === disguise ================================================================================ */
+/* The devices that a program sees under GPUDIRECT_DGMA_AS. A card is a device of the driver or, if
+ * more are wanted than exist, an alias of its first one (memory.c). Sub-devices do not serve: GPUs
+ * cannot be divided, and PoCL's contexts treat two sub-devices as one device. A platform with a
+ * device that has DirectGMA itself is left alone. */
+
+enum { MAX_CARDS = 8, MAX_DEVICES = 64 };
+
+struct platform {
+    cl_platform_id id;
+    cl_uint count; /* 0: not disguised */
+    cl_device_id devices[MAX_DEVICES];
+    struct platform *next;
+};
+
+static bool on;
+static cl_uint wanted; /* 0: as many as the driver has */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct platform *platforms;
+static unsigned cards;
+
+typedef cl_context(CL_API_CALL *create_context_fn)(
+    const cl_context_properties *, cl_uint, const cl_device_id *,
+    void(CL_CALLBACK *)(const char *, const void *, size_t, void *), void *, cl_int *);
+
+static create_context_fn next_create_context; /* the one that takes aliases */
+
+static bool any_native(const cl_device_id *devices, cl_uint count)
+{
+    for (cl_uint i = 0; i < count; i++)
+        if (dgma_device_get(devices[i])->native)
+            return true;
+    return false;
+}
+
+static void choose(struct platform *platform)
+{
+    cl_device_id real[MAX_DEVICES];
+    cl_uint count = 0;
+    if (dgma_next.clGetDeviceIDs(platform->id, CL_DEVICE_TYPE_ALL, MAX_DEVICES, real, &count))
+        return;
+    if (count > MAX_DEVICES)
+        count = MAX_DEVICES;
+    if (any_native(real, count))
+        return;
+    cl_uint shown = wanted ? wanted : count;
+    for (cl_uint i = 0; i < shown; i++) {
+        bool is_alias = i >= count;
+        cl_device_id device = real[is_alias ? 0 : i];
+        struct dgma_card *card = calloc(1, sizeof *card);
+        cl_device_id handle = is_alias ? (cl_device_id)card : device;
+        if (card)
+            *card = (struct dgma_card){*(void **)device, device, cards};
+        if (!card || !dgma_card_put(handle, card)) {
+            free(card);
+            dgma_log("out of memory: a card is missing");
+            return;
+        }
+        cards++;
+        platform->devices[platform->count++] = handle;
+    }
+}
+
+/* The default platform, which only the loader knows. */
+static cl_platform_id default_platform(void)
+{
+    cl_device_id first;
+    cl_platform_id platform = NULL;
+    if (dgma_next.clGetDeviceIDs(NULL, CL_DEVICE_TYPE_ALL, 1, &first, NULL) == CL_SUCCESS)
+        dgma_next.clGetDeviceInfo(first, CL_DEVICE_PLATFORM, sizeof platform, &platform, NULL);
+    return platform;
+}
+
+/* NULL: not disguised. Entries are permanent. */
+static const struct platform *get_platform(cl_platform_id id)
+{
+    if (!on)
+        return NULL;
+    if (!id)
+        id = default_platform();
+    if (!id)
+        return NULL;
+    pthread_mutex_lock(&lock);
+    struct platform *platform = platforms;
+    while (platform && platform->id != id)
+        platform = platform->next;
+    if (!platform && (platform = calloc(1, sizeof *platform)) != NULL) {
+        platform->id = id;
+        choose(platform);
+        platform->next = platforms;
+        platforms = platform;
+    }
+    pthread_mutex_unlock(&lock);
+    return platform && platform->count ? platform : NULL;
+}
+
+static bool dgma_platform_is_disguised(cl_platform_id platform)
+{
+    return get_platform(platform) != NULL;
+}
+
+static cl_int count_of_type(const struct platform *platform, cl_device_type type, cl_uint *count)
+{
+    const cl_device_type known = CL_DEVICE_TYPE_DEFAULT | CL_DEVICE_TYPE_CPU | CL_DEVICE_TYPE_GPU |
+                                 CL_DEVICE_TYPE_ACCELERATOR | CL_DEVICE_TYPE_CUSTOM;
+    if (type != CL_DEVICE_TYPE_ALL && (!type || (type & ~known)))
+        return CL_INVALID_DEVICE_TYPE;
+    *count = type & CL_DEVICE_TYPE_GPU ? platform->count : (type & CL_DEVICE_TYPE_DEFAULT) != 0;
+    return *count ? CL_SUCCESS : CL_DEVICE_NOT_FOUND;
+}
+
+static CL_API_ENTRY cl_int CL_API_CALL get_device_ids(cl_platform_id id, cl_device_type type,
+                                                      cl_uint num_entries, cl_device_id *devices,
+                                                      cl_uint *num_devices)
+{
+    const struct platform *platform = get_platform(id);
+    if (!platform)
+        return dgma_next.clGetDeviceIDs(id, type, num_entries, devices, num_devices);
+    if ((devices && num_entries == 0) || (!devices && !num_devices))
+        return CL_INVALID_VALUE;
+    cl_uint count;
+    cl_int status = count_of_type(platform, type, &count);
+    if (status) {
+        if (num_devices && status == CL_DEVICE_NOT_FOUND)
+            *num_devices = 0;
+        return status;
+    }
+    for (cl_uint i = 0; devices && i < count && i < num_entries; i++)
+        devices[i] = platform->devices[i];
+    if (num_devices)
+        *num_devices = count;
+    return CL_SUCCESS;
+}
+
+static CL_API_ENTRY cl_context CL_API_CALL
+create_context_from_type(const cl_context_properties *properties, cl_device_type type,
+                         void(CL_CALLBACK *notify)(const char *, const void *, size_t, void *),
+                         void *user_data, cl_int *status_ret)
+{
+    cl_platform_id id = NULL;
+    for (const cl_context_properties *at = properties; at && at[0]; at += 2)
+        if (at[0] == CL_CONTEXT_PLATFORM)
+            id = (cl_platform_id)at[1];
+    const struct platform *platform = get_platform(id);
+    if (!platform)
+        return dgma_next.clCreateContextFromType(properties, type, notify, user_data, status_ret);
+    cl_uint count;
+    cl_int status = count_of_type(platform, type, &count);
+    if (status == CL_SUCCESS)
+        return next_create_context(properties, count, platform->devices, notify, user_data,
+                                   status_ret);
+    if (status_ret)
+        *status_ret = status;
+    return NULL;
+}
+
+/* These do nothing for root devices, and many programs release devices that they did not create. */
+static CL_API_ENTRY cl_int CL_API_CALL retain_device(cl_device_id device)
+{
+    return dgma_card_get(device) ? CL_SUCCESS : dgma_next.clRetainDevice(device);
+}
+
+static CL_API_ENTRY cl_int CL_API_CALL release_device(cl_device_id device)
+{
+    return dgma_card_get(device) ? CL_SUCCESS : dgma_next.clReleaseDevice(device);
+}
+
+static CL_API_ENTRY cl_int CL_API_CALL
+create_sub_devices(cl_device_id device, const cl_device_partition_property *properties,
+                   cl_uint num_devices, cl_device_id *out, cl_uint *num_devices_ret)
+{
+    if (!dgma_card_get(device))
+        return dgma_next.clCreateSubDevices(device, properties, num_devices, out, num_devices_ret);
+    return CL_INVALID_VALUE; /* no kind of partition is supported */
+}
+
+void *dgma_disguise_function(const char *name)
+{
+    static const struct {
+        const char *name;
+        void *function;
+    } functions[] = {
+        {"clRetainDeviceEXT", (void *)retain_device},
+        {"clReleaseDeviceEXT", (void *)release_device},
+    };
+    for (size_t i = 0; on && name && i < sizeof functions / sizeof functions[0]; i++)
+        if (strcmp(name, functions[i].name) == 0)
+            return functions[i].function;
+    return on && wanted && name ? dgma_alias_function(name) : NULL;
+}
+
+/* "firepro" or "firepro:N". */
+static bool parse(const char *text)
+{
+    static const char name[] = "firepro";
+    const size_t length = sizeof name - 1;
+    if (strncmp(text, name, length) != 0)
+        return false;
+    text += length;
+    if (*text == '\0')
+        return true;
+    if (text[0] != ':' || text[1] < '1' || text[1] > '0' + MAX_CARDS || text[2] != '\0')
+        return false;
+    wanted = (cl_uint)(text[1] - '0');
+    return true;
+}
+
+void dgma_disguise_install(cl_icd_dispatch *table)
+{
+    const char *text = getenv("GPUDIRECT_DGMA_AS");
+    if (!text || !*text)
+        return;
+    on = parse(text);
+    if (!on) {
+        fprintf(stderr,
+                "gpudirect-dgma: GPUDIRECT_DGMA_AS=%s is neither firepro nor firepro:N with N from "
+                "1 to %d, so devices show as what they are\n",
+                text, MAX_CARDS);
+        return;
+    }
+    table->clGetDeviceIDs = get_device_ids;
+    table->clCreateContextFromType = create_context_from_type;
+    table->clRetainDevice = retain_device;
+    table->clReleaseDevice = release_device;
+    table->clCreateSubDevices = create_sub_devices;
+    if (wanted)
+        dgma_alias_install(table);
+    next_create_context = table->clCreateContext;
+}
+
+/* === info ==================================================================================== */
+/* The queries that programs make before they use the extension, and about its buffers. */
+
+/* A query to the driver, about a device or a platform. */
+struct question {
+    cl_device_id device; /* NULL: the query is about the platform */
+    cl_platform_id platform;
+    cl_uint name;
+    bool is_card; /* it has AMD's attributes, too */
+};
+
+enum { MAX_ADDED = 2 };
+
+static const char *const added_names[MAX_ADDED] = {DGMA_EXTENSION_NAME,
+                                                   "cl_amd_device_attribute_query"};
+
+static const cl_version added_versions[MAX_ADDED] = {CL_MAKE_VERSION(1, 2, 0),
+                                                     CL_MAKE_VERSION(1, 0, 0)};
+
+static unsigned added(const struct question *q)
+{
+    return q->is_card ? MAX_ADDED : 1;
+}
+
+static cl_int info_ask(const struct question *q, size_t size, void *value, size_t *size_ret)
+{
+    return q->device ? dgma_next.clGetDeviceInfo(q->device, q->name, size, value, size_ret)
+                     : dgma_next.clGetPlatformInfo(q->platform, q->name, size, value, size_ret);
+}
+
+static cl_int add_to_string(const struct question *q, size_t size, void *value, size_t *size_ret)
+{
+    size_t below = 0;
+    cl_int status = info_ask(q, 0, NULL, &below);
+    if (status)
+        return status;
+    char *list = calloc(1, below + MAX_ADDED * CL_NAME_VERSION_MAX_NAME_SIZE);
+    if (!list)
+        return CL_OUT_OF_HOST_MEMORY;
+    status = below ? info_ask(q, below, list, NULL) : CL_SUCCESS;
+    if (status == CL_SUCCESS) {
+        for (unsigned i = 0; i < added(q); i++)
+            if (!dgma_list_has(list, added_names[i])) {
+                size_t length = strlen(list);
+                if (length > 0 && list[length - 1] != ' ')
+                    list[length++] = ' ';
+                memcpy(list + length, added_names[i], strlen(added_names[i]) + 1);
+            }
+        status = dgma_give(list, strlen(list) + 1, size, value, size_ret);
+    }
+    free(list);
+    return status;
+}
+
+static bool versions_have(const cl_name_version *list, size_t count, const char *name)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strncmp(list[i].name, name, sizeof list[i].name) == 0)
+            return true;
+    return false;
+}
+
+static cl_int add_to_versions(const struct question *q, size_t size, void *value, size_t *size_ret)
+{
+    size_t below = 0;
+    cl_int status = info_ask(q, 0, NULL, &below);
+    if (status)
+        return status;
+    size_t count = below / sizeof(cl_name_version);
+    cl_name_version *list = calloc(count + MAX_ADDED, sizeof *list);
+    if (!list)
+        return CL_OUT_OF_HOST_MEMORY;
+    status = count ? info_ask(q, count * sizeof *list, list, NULL) : CL_SUCCESS;
+    if (status == CL_SUCCESS) {
+        for (unsigned i = 0; i < added(q); i++)
+            if (!versions_have(list, count, added_names[i])) {
+                list[count].version = added_versions[i];
+                memcpy(list[count].name, added_names[i], strlen(added_names[i]) + 1);
+                count++;
+            }
+        status = dgma_give(list, count * sizeof *list, size, value, size_ret);
+    }
+    free(list);
+    return status;
+}
+
+static CL_API_ENTRY cl_int CL_API_CALL get_device_info(cl_device_id device, cl_device_info name,
+                                                       size_t size, void *value, size_t *size_ret)
+{
+    const struct dgma_card *card = device ? dgma_card_get(device) : NULL;
+    struct question q = {.device = dgma_card_device(device), .name = name, .is_card = card != NULL};
+    struct dgma_answer answer;
+    if (device && name == CL_DEVICE_EXTENSIONS)
+        return add_to_string(&q, size, value, size_ret);
+    if (device && name == CL_DEVICE_EXTENSIONS_WITH_VERSION)
+        return add_to_versions(&q, size, value, size_ret);
+    if (card && dgma_firepro_device(card, name, &answer))
+        return dgma_give(&answer.bytes, answer.size, size, value, size_ret);
+    return dgma_next.clGetDeviceInfo(q.device, name, size, value, size_ret);
+}
+
+static CL_API_ENTRY cl_int CL_API_CALL get_platform_info(cl_platform_id platform,
+                                                         cl_platform_info name, size_t size,
+                                                         void *value, size_t *size_ret)
+{
+    /* platform may be NULL: the default one, which the loader below us resolves. */
+    struct question q = {.platform = platform, .name = name};
+    if (name == CL_PLATFORM_EXTENSIONS)
+        return add_to_string(&q, size, value, size_ret);
+    if (name == CL_PLATFORM_EXTENSIONS_WITH_VERSION)
+        return add_to_versions(&q, size, value, size_ret);
+    struct dgma_answer answer;
+    if (dgma_platform_is_disguised(platform) && dgma_firepro_platform(platform, name, &answer))
+        return dgma_give(&answer.bytes, answer.size, size, value, size_ret);
+    return dgma_next.clGetPlatformInfo(platform, name, size, value, size_ret);
+}
+
+static CL_API_ENTRY cl_int CL_API_CALL get_mem_object_info(cl_mem mem, cl_mem_info name,
+                                                           size_t size, void *value,
+                                                           size_t *size_ret)
+{
+    const struct dgma_buffer *buffer = dgma_buffer_get(mem);
+    if (buffer && name == CL_MEM_FLAGS)
+        return dgma_give(&buffer->flags, sizeof buffer->flags, size, value, size_ret);
+    if (buffer && name == CL_MEM_HOST_PTR) {
+        void *none = NULL; /* the program passed no memory */
+        return dgma_give(&none, sizeof none, size, value, size_ret);
+    }
+    return dgma_next.clGetMemObjectInfo(mem, name, size, value, size_ret);
+}
+
+void dgma_info_install(cl_icd_dispatch *table)
+{
+    table->clGetDeviceInfo = get_device_info;
+    table->clGetPlatformInfo = get_platform_info;
+    table->clGetMemObjectInfo = get_mem_object_info;
 }

@@ -1,25 +1,38 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
+/* The entry of the layer, the functions that it replaces, and those of the next one. */
+#include "layer.h"
+
+#include <CL/cl_layer.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* === next ==================================================================================== */
+/* The functions below the layer, and its log. */
+
+cl_icd_dispatch dgma_next;
+
+void dgma_log(const char *format, ...)
+{
+    const char *wanted = getenv("GPUDIRECT_DGMA_LOG");
+    if (!wanted || strcmp(wanted, "0") == 0)
+        return;
+    char line[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    fprintf(stderr, "gpudirect-dgma: %s\n", line);
+}
+
+/* === layer =================================================================================== */
 /* The layer's interface to the loader: its properties, the driver's functions that it wraps, and
  * the lookup of the extension's functions. Loaders up to ocl-icd 2.3 call clInitLayer; newer ones
  * may call clInitLayerWithProperties and, at the end, clDeinitLayer. */
-
-#include <CL/cl_layer.h>
-#include <string.h>
-
-#include "disguise.h"
-#include "event.h"
-#include "give.h"
-#include "image.h"
-#include "info.h"
-#include "memobject.h"
-#include "next.h"
-#include "poller.h"
-#include "registry.h"
-#include "commands.h"
-#include "unfollowed.h"
-#include "writes.h"
 
 #define EXPORT __attribute__((visibility("default")))
 #define LAYER_NAME "gpudirect software DirectGMA"
@@ -29,6 +42,7 @@ EXPORT CL_API_ENTRY cl_int CL_API_CALL clInitLayerWithProperties(cl_uint num_ent
                                                                  cl_uint *num_entries_ret,
                                                                  const cl_icd_dispatch **layer_ret,
                                                                  const void *properties);
+
 EXPORT CL_API_ENTRY cl_int CL_API_CALL clDeinitLayer(void);
 
 static cl_icd_dispatch layer;
@@ -142,4 +156,82 @@ EXPORT CL_API_ENTRY cl_int CL_API_CALL clDeinitLayer(void)
 __attribute__((destructor)) static void at_exit(void)
 {
     clDeinitLayer();
+}
+
+/* === table =================================================================================== */
+/* A hash table from handles to records. Each frame's events create and release handles, so the
+ * locks are striped, and held for a few instructions only, never during a call of the driver. */
+
+struct dgma_table_entry {
+    const void *key;
+    void *value;
+    struct dgma_table_entry *next;
+};
+
+static struct dgma_table_stripe *stripe_of(struct dgma_table *table, const void *key)
+{
+    uint64_t bits = (uint64_t)(uintptr_t)key * 0x9E3779B97F4A7C15u;
+    return &table->stripes[bits >> 58];
+}
+
+bool dgma_table_put(struct dgma_table *table, const void *key, void *value)
+{
+    struct dgma_table_entry *entry = malloc(sizeof *entry);
+    if (!entry)
+        return false;
+    struct dgma_table_stripe *stripe = stripe_of(table, key);
+    entry->key = key;
+    entry->value = value;
+    pthread_mutex_lock(&stripe->lock);
+    entry->next = stripe->entries;
+    stripe->entries = entry;
+    pthread_mutex_unlock(&stripe->lock);
+    atomic_fetch_add(&table->count, 1);
+    return true;
+}
+
+void *dgma_table_get(struct dgma_table *table, const void *key)
+{
+    if (atomic_load(&table->count) == 0)
+        return NULL;
+    struct dgma_table_stripe *stripe = stripe_of(table, key);
+    pthread_mutex_lock(&stripe->lock);
+    struct dgma_table_entry *entry = stripe->entries;
+    while (entry && entry->key != key)
+        entry = entry->next;
+    void *value = entry ? entry->value : NULL;
+    pthread_mutex_unlock(&stripe->lock);
+    return value;
+}
+
+/* `only`: just the entry with this value; NULL: the newest one. */
+static void *take(struct dgma_table *table, const void *key, const void *only)
+{
+    if (atomic_load(&table->count) == 0)
+        return NULL;
+    struct dgma_table_stripe *stripe = stripe_of(table, key);
+    pthread_mutex_lock(&stripe->lock);
+    struct dgma_table_entry **at = &stripe->entries;
+    while (*at && ((*at)->key != key || (only && (*at)->value != only)))
+        at = &(*at)->next;
+    struct dgma_table_entry *entry = *at;
+    if (entry)
+        *at = entry->next;
+    pthread_mutex_unlock(&stripe->lock);
+    if (!entry)
+        return NULL;
+    void *value = entry->value;
+    free(entry);
+    atomic_fetch_sub(&table->count, 1);
+    return value;
+}
+
+void *dgma_table_take(struct dgma_table *table, const void *key)
+{
+    return take(table, key, NULL);
+}
+
+void dgma_table_drop(struct dgma_table *table, const void *key, const void *value)
+{
+    take(table, key, value);
 }

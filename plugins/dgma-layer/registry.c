@@ -9,9 +9,9 @@
  *   bus address  | slot (20 bits, random) | offset (32 bits) |
  *   file         /dev/shm/gpudirect-dgma-UID-SLOT
  *
- * An owner whose device keeps a copy has a second file beside it (written.c). A lock shows that a
- * slot's owner lives (slot.c); a slot without one was left by a dead process, and is removed. Files
- * are not trusted: owner, mode and size are checked before anything is mapped. */
+ * An owner whose device keeps a copy has a second file beside it (commands.c). A lock shows that
+ * a slot's owner lives (signal.c); a slot without one was left by a dead process, and is removed.
+ * Files are not trusted: owner, mode and size are checked before anything is mapped. */
 
 #include <dirent.h>
 #include <errno.h>
@@ -27,10 +27,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "next.h"
-#include "registry.h"
-#include "slot.h"
-#include "written.h"
+#include "layer.h"
 
 #define FOLDER "/dev/shm"
 #define SLOT_SHIFT \

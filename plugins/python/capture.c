@@ -1,14 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-#include "capture.h"
+#include "python.h"
 
-#include "context.h"
-#include "convert.h"
-#include "error.h"
-#include "frame.h"
-#include "guard.h"
-#include "media.h"
 
 #include <gpudirect/capture.h>
 

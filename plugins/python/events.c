@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-#include "events.h"
+#include "python.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,15 +2,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* The receivers are the group's own, so that nothing else can acquire from them. */
-#include "group.h"
+#include "python.h"
 
-#include "context.h"
-#include "convert.h"
-#include "error.h"
-#include "events.h"
-#include "frame.h"
-#include "guard.h"
-#include "media.h"
 
 #include <gpudirect/group.h>
 

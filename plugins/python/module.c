@@ -1,20 +1,600 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
+/* The module, its context, its errors, and what it makes of the library's lists and events. */
+#include "python.h"
+
+#include <errno.h>
+#include <gpudirect/channel.h>
+#include <gpudirect/device.h>
+#include <gpudirect/types.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+/* === error =================================================================================== */
+/* Failures of the library as Python's exceptions. */
+
+#define STATUSES (GPUD_IO + 1)
+
+static PyObject *classes[STATUSES]; /* by status */
+static PyObject *error_class, *taken_back_class, *address_in_use_class;
+
+/* Looks up the classes of gpudirect/errors.py. */
+static int error_init(void)
+{
+    if (error_class)
+        return 0;
+    PyObject *module = PyImport_ImportModule("gpudirect.errors");
+    if (!module)
+        return -1;
+    error_class = PyObject_GetAttrString(module, "Error");
+    taken_back_class = PyObject_GetAttrString(module, "TakenBack");
+    address_in_use_class = PyObject_GetAttrString(module, "AddressInUse");
+    PyObject *by_name = PyObject_GetAttrString(module, "BY_STATUS");
+    int result = error_class && taken_back_class && address_in_use_class && by_name ? 0 : -1;
+    for (int status = GPUD_AGAIN; result == 0 && status < STATUSES; status++) {
+        classes[status] =
+            PyMapping_GetItemString(by_name, gpud_status_string((enum gpud_status)status));
+        if (!classes[status])
+            result = -1;
+    }
+    Py_XDECREF(by_name);
+    Py_DECREF(module);
+    return result;
+}
+
+static int set_attribute(PyObject *object, const char *name, PyObject *value)
+{
+    int result = value ? PyObject_SetAttrString(object, name, value) : -1;
+    Py_XDECREF(value);
+    return result;
+}
+
+static PyObject *find_class(const struct gpud_error *error)
+{
+    if (error->status == GPUD_IO && error->native == EADDRINUSE && error->origin &&
+        strcmp(error->origin, "errno") == 0)
+        return address_in_use_class;
+    /* A newer library may have statuses that this build does not know. */
+    return error->status > GPUD_OK && error->status < STATUSES ? classes[error->status]
+                                                               : error_class;
+}
+
+PyObject *error_new(const struct gpud_error *error)
+{
+    PyObject *type = find_class(error);
+    PyObject *text =
+        PyUnicode_DecodeUTF8(error->reason, (Py_ssize_t)strlen(error->reason), "replace");
+    PyObject *made = text ? PyObject_CallFunctionObjArgs(type, text, NULL) : NULL;
+    Py_XDECREF(text);
+    if (!made)
+        return NULL;
+    PyObject *origin = error->origin ? PyUnicode_FromString(error->origin) : Py_NewRef(Py_None);
+    PyObject *status = PyUnicode_FromString(gpud_status_string(error->status));
+    if (set_attribute(made, "status", status) < 0 ||
+        set_attribute(made, "native", PyLong_FromLong(error->native)) < 0 ||
+        set_attribute(made, "origin", Py_XNewRef(origin)) < 0)
+        Py_CLEAR(made);
+    Py_XDECREF(origin);
+    return made;
+}
+
+void *error_raise(const struct gpud_error *error)
+{
+    PyObject *made = error_new(error);
+    if (made)
+        PyErr_SetObject((PyObject *)Py_TYPE(made), made);
+    Py_XDECREF(made);
+    return NULL;
+}
+
+void *error_raise_text(enum gpud_status status, const char *text)
+{
+    struct gpud_error error = {.status = status};
+    PyOS_snprintf(error.reason, sizeof(error.reason), "%s", text);
+    return error_raise(&error);
+}
+
+void *error_raise_taken_back(void)
+{
+    PyErr_SetString(taken_back_class,
+                    "the sender took the frame back, because it was held for too long, or its "
+                    "writer died: the bytes are no longer those of the frame");
+    return NULL;
+}
+
+/* === context ================================================================================= */
+/* The process's context, which lives until the process ends: tensors may be dropped at any time
+ * until then, and need it. */
+
+/* For the sentence that refuses it. */
+#define CONTEXT_SPAWN                                                      \
+    "start processes by multiprocessing's \"spawn\" (torch's DataLoader: " \
+    "multiprocessing_context=\"spawn\")"
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct gpud_context *shared_context;
+static long owner;
+
+bool context_is_foreign(long pid)
+{
+    return pid != (long)getpid();
+}
+
+struct gpud_context *context_get(void)
+{
+    struct gpud_error error;
+    enum gpud_status status = GPUD_OK;
+    Py_BEGIN_ALLOW_THREADS
+    pthread_mutex_lock(&lock);
+    if (!shared_context) {
+        status = gpud_context_create(NULL, &shared_context, &error);
+        owner = (long)getpid();
+    }
+    pthread_mutex_unlock(&lock);
+    Py_END_ALLOW_THREADS
+    if (status != GPUD_OK)
+        return error_raise(&error);
+    if (context_is_foreign(owner)) {
+        PyErr_SetString(PyExc_RuntimeError,
+                        "gpudirect was used before this process was forked: " CONTEXT_SPAWN
+                        ", or use gpudirect first in the child");
+        return NULL;
+    }
+    return shared_context;
+}
+
+/* === convert ================================================================================= */
+/* Values between Python and C. */
+
+static const char *const policies[] = {
+    [GPUD_SLOW_BLOCK] = "block",
+    [GPUD_SLOW_DROP_NEWEST] = "drop-newest",
+    [GPUD_SLOW_DROP_OLDEST] = "drop-oldest",
+};
+
+PyObject *convert_text(const char *text)
+{
+    return PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
+}
+
+PyObject *convert_time(uint64_t ns)
+{
+    return ns == UINT64_MAX ? Py_NewRef(Py_None) : PyLong_FromUnsignedLongLong(ns);
+}
+
+PyObject *convert_media(const struct gpud_media *media)
+{
+    char text[GPUD_MEDIA_TEXT_MAX];
+    if (gpud_media_to_string(media, text, sizeof(text), NULL) != GPUD_OK)
+        return Py_NewRef(Py_None);
+    return convert_text(text);
+}
+
+/* The name of a policy: "block", "drop-newest", "drop-oldest"; None. */
+static PyObject *convert_policy(enum gpud_slow_receiver policy)
+{
+    if (policy <= GPUD_SLOW_DEFAULT || policy > GPUD_SLOW_DROP_OLDEST)
+        return Py_NewRef(Py_None);
+    return PyUnicode_FromString(policies[policy]);
+}
+
+int convert_parse_policy(PyObject *object, void *policy)
+{
+    enum gpud_slow_receiver *result = policy;
+    *result = GPUD_SLOW_DEFAULT;
+    if (object == Py_None)
+        return 1;
+    if (!PyUnicode_Check(object)) {
+        PyErr_SetString(PyExc_TypeError, "slow_receiver is a text, or None");
+        return 0;
+    }
+    for (int i = GPUD_SLOW_BLOCK; i <= GPUD_SLOW_DROP_OLDEST; i++)
+        if (PyUnicode_CompareWithASCIIString(object, policies[i]) == 0) {
+            *result = (enum gpud_slow_receiver)i;
+            return 1;
+        }
+    PyErr_Format(PyExc_ValueError,
+                 "slow_receiver is \"block\", \"drop-newest\" or \"drop-oldest\", not %R", object);
+    return 0;
+}
+
+int convert_parse_device(PyObject *object, void *device)
+{
+    const char **result = device;
+    *result = NULL;
+    if (object == Py_None)
+        return 1;
+    if (!PyArg_Parse(object, "s;device is a text, or None", result))
+        return 0;
+    if (strcmp(*result, "cpu") == 0) /* as torch and numpy call it */
+        *result = "host";
+    return 1;
+}
+
+int convert_parse_busy_poll(PyObject *object, void *busy_poll_ns)
+{
+    int64_t *result = busy_poll_ns;
+    double seconds = PyFloat_AsDouble(object);
+    if (seconds == -1.0 && PyErr_Occurred())
+        return 0;
+    if (!(seconds > -10 && seconds < 10)) {
+        PyErr_SetString(PyExc_ValueError, "busy_poll is a number of seconds below 10");
+        return 0;
+    }
+    *result = (int64_t)(seconds * 1e9);
+    return 1;
+}
+
+PyObject *convert_to_numpy(PyObject *self, PyObject *args, PyObject *names)
+{
+    PyObject *memory = PyMemoryView_FromObject(self);
+    PyObject *first = memory ? PyTuple_Pack(1, memory) : NULL;
+    PyObject *all = first ? PySequence_Concat(first, args) : NULL;
+    PyObject *numpy = all ? PyImport_ImportModule("numpy") : NULL;
+    PyObject *function = numpy ? PyObject_GetAttrString(numpy, "asarray") : NULL;
+    PyObject *array = function ? PyObject_Call(function, all, names) : NULL;
+    Py_XDECREF(function);
+    Py_XDECREF(numpy);
+    Py_XDECREF(all);
+    Py_XDECREF(first);
+    Py_XDECREF(memory);
+    return array;
+}
+
+/* === links =================================================================================== */
+/* A sender's receivers, as dicts. */
+
+static PyObject *to_dict(const struct gpud_link_info *info)
+{
+    static const char *const phases[] = {
+        [GPUD_PHASE_CONNECTING] = "connecting",
+        [GPUD_PHASE_STREAMING] = "streaming",
+        [GPUD_PHASE_LEAVING] = "leaving",
+    };
+    bool known = info->phase >= GPUD_PHASE_CONNECTING && info->phase <= GPUD_PHASE_LEAVING;
+    return Py_BuildValue("{s:K,s:L,s:N,s:N,s:N,s:N,s:s,s:N,s:I,s:K,s:K,s:K,s:K,s:N}", "id",
+                         info->id, "pid", (long long)info->pid, "name", convert_text(info->name),
+                         "device", convert_text(info->device), "path", convert_text(info->path),
+                         "fallback_reason", convert_text(info->fallback_reason), "phase",
+                         known ? phases[info->phase] : "unknown", "slow_receiver",
+                         convert_policy(info->slow_receiver), "held", info->held, "delivered",
+                         info->delivered, "dropped", info->dropped, "waiting", info->waiting,
+                         "latency_ns", info->latency_ns, "host", convert_text(info->host));
+}
+
+PyObject *links_to_list(const struct gpud_link_info *const *link, size_t count)
+{
+    PyObject *result = PyList_New(0);
+    for (size_t i = 0; result && i < count; i++) {
+        PyObject *dict = to_dict(link[i]);
+        if (!dict || PyList_Append(result, dict) < 0)
+            Py_CLEAR(result);
+        Py_XDECREF(dict);
+    }
+    return result;
+}
+
+/* === guard =================================================================================== */
+/* What lets one thread close an object while others wait in it: the last to leave destroys it. */
+
+#define SLICE (50 * GPUD_MSEC)
+
+PyObject *guard_new(PyTypeObject *type, const struct guard_ops *ops)
+{
+    allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+    struct guarded *object = (struct guarded *)allocate(type, 0);
+    if (!object)
+        return NULL;
+    pthread_mutex_init(&object->guard.lock, NULL);
+    pthread_mutex_init(&object->guard.turn, NULL);
+    object->guard.pid = (long)getpid();
+    object->guard.ops = ops;
+    return (PyObject *)object;
+}
+
+void guard_free(PyObject *object)
+{
+    struct guarded *self = (struct guarded *)object;
+    PyTypeObject *type = Py_TYPE(object);
+    guard_close(self);
+    pthread_mutex_destroy(&self->guard.lock);
+    pthread_mutex_destroy(&self->guard.turn);
+    freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
+    release(object);
+    Py_DECREF(type);
+}
+
+static void destroy(struct guarded *object)
+{
+    Py_BEGIN_ALLOW_THREADS
+    object->guard.ops->destroy((PyObject *)object);
+    Py_END_ALLOW_THREADS
+}
+
+static void raise_closed(const struct guard *guard)
+{
+    char text[64];
+    snprintf(text, sizeof(text), "the %s is closed", guard->ops->name);
+    error_raise_text(GPUD_CLOSED, text);
+}
+
+static bool check_process(const struct guard *guard)
+{
+    if (!context_is_foreign(guard->pid))
+        return true;
+    PyErr_Format(PyExc_RuntimeError,
+                 "the %s belongs to the process that this one was forked from: " CONTEXT_SPAWN
+                 ", and make it there",
+                 guard->ops->name);
+    return false;
+}
+
+static bool enter_open(struct guard *guard)
+{
+    pthread_mutex_lock(&guard->lock);
+    bool open = !guard->closed;
+    guard->users += open;
+    pthread_mutex_unlock(&guard->lock);
+    return open;
+}
+
+bool guard_enter(struct guarded *object)
+{
+    struct guard *guard = &object->guard;
+    if (!check_process(guard))
+        return false;
+    bool open = enter_open(guard);
+    if (!open)
+        raise_closed(guard);
+    return open;
+}
+
+void guard_leave(struct guarded *object)
+{
+    struct guard *guard = &object->guard;
+    pthread_mutex_lock(&guard->lock);
+    bool last = --guard->users == 0 && guard->closed;
+    pthread_mutex_unlock(&guard->lock);
+    if (last)
+        destroy(object);
+}
+
+static void read_info(struct guarded *object)
+{
+    if (!enter_open(&object->guard))
+        return;
+    object->guard.ops->read_info((PyObject *)object);
+    guard_leave(object);
+}
+
+bool guard_read_info(struct guarded *object)
+{
+    if (!check_process(&object->guard))
+        return false;
+    read_info(object);
+    return true;
+}
+
+void guard_close(struct guarded *object)
+{
+    struct guard *guard = &object->guard;
+    if (context_is_foreign(guard->pid))
+        return;
+    read_info(object);
+    pthread_mutex_lock(&guard->lock);
+    /* Else the last call that still waits destroys it, when this part of its wait is over. */
+    bool unused = !guard->closed && guard->users == 0;
+    guard->closed = true;
+    pthread_mutex_unlock(&guard->lock);
+    if (unused)
+        destroy(object);
+}
+
+static bool is_closed(struct guard *guard)
+{
+    pthread_mutex_lock(&guard->lock);
+    bool closed = guard->closed;
+    pthread_mutex_unlock(&guard->lock);
+    return closed;
+}
+
+PyObject *guard_method_close(PyObject *object, PyObject *unused)
+{
+    guard_close((struct guarded *)object);
+    return Py_NewRef(Py_None);
+}
+
+PyObject *guard_get_closed(PyObject *object, void *closure)
+{
+    return PyBool_FromLong(is_closed(&((struct guarded *)object)->guard));
+}
+
+PyObject *guard_method_fileno(PyObject *object, PyObject *unused)
+{
+    struct guarded *self = (struct guarded *)object;
+    struct gpud_error error;
+    enum gpud_status status;
+    int fd;
+    if (!guard_enter(self))
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    status = self->guard.ops->get_fd(object, &fd, &error);
+    Py_END_ALLOW_THREADS
+    guard_leave(self);
+    return status == GPUD_OK ? PyLong_FromLong(fd) : error_raise(&error);
+}
+
+static int64_t now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return time.tv_sec * GPUD_SEC + time.tv_nsec;
+}
+
+int guard_wait(struct guarded *object, int64_t timeout_ns, bool one_at_a_time, guard_slice_fn slice,
+               guard_between_fn between, void *call, enum gpud_status *status)
+{
+    struct guard *guard = &object->guard;
+    struct gpud_error error;
+    int64_t begin = now();
+    for (;;) {
+        int64_t left = timeout_ns - (now() - begin);
+        left = left < 0 ? 0 : left;
+        Py_BEGIN_ALLOW_THREADS
+        if (one_at_a_time)
+            pthread_mutex_lock(&guard->turn);
+        *status = slice(call, left < SLICE ? left : SLICE, &error);
+        if (one_at_a_time)
+            pthread_mutex_unlock(&guard->turn);
+        Py_END_ALLOW_THREADS
+        if (between && between(call) < 0) {
+            *status = GPUD_OK;
+            return -1;
+        }
+        if (*status == GPUD_OK)
+            return 0;
+        if ((*status == GPUD_TIMEOUT || *status == GPUD_AGAIN) && is_closed(guard)) {
+            raise_closed(guard);
+            *status = GPUD_CLOSED;
+            return -1;
+        }
+        if (*status != GPUD_TIMEOUT || now() - begin >= timeout_ns) {
+            error_raise(&error);
+            return -1;
+        }
+        if (PyErr_CheckSignals() < 0) {
+            *status = GPUD_OK;
+            return -1;
+        }
+    }
+}
+
+int guard_parse_timeout(PyObject *object, void *timeout_ns)
+{
+    int64_t *result = timeout_ns;
+    *result = INT64_MAX;
+    if (object == Py_None)
+        return 1;
+    double seconds = PyFloat_AsDouble(object);
+    if (seconds == -1.0 && PyErr_Occurred()) {
+        if (PyErr_ExceptionMatches(PyExc_TypeError))
+            PyErr_SetString(PyExc_TypeError, "a timeout is a number of seconds, or None");
+        return 0;
+    }
+    if (!(seconds >= 0)) {
+        PyErr_SetString(PyExc_ValueError, "a timeout is at least 0 seconds; None has no end");
+        return 0;
+    }
+    if (seconds < 1e9)
+        *result = (int64_t)(seconds * 1e9);
+    return 1;
+}
+
+/* === lists =================================================================================== */
+/* The lists of this machine's devices and of this user's channels. */
+
+static PyObject *device_to_dict(const struct gpud_device_info *info)
+{
+    return Py_BuildValue("{s:N,s:N,s:N,s:N,s:N,s:N}", "name", convert_text(info->name),
+                         "description", convert_text(info->description), "pci",
+                         convert_text(info->pci), "available", PyBool_FromLong(info->available),
+                         "direct_writes", PyBool_FromLong(info->direct_writes), "reason",
+                         convert_text(info->reason));
+}
+
+/* Takes the item. */
+static bool append(PyObject *list, PyObject *item)
+{
+    bool done = item && PyList_Append(list, item) == 0;
+    Py_XDECREF(item);
+    return done;
+}
+
+/* Functions of the module. */
+static PyObject *lists_devices(PyObject *module, PyObject *unused)
+{
+    struct gpud_device_list *devices;
+    uint32_t count;
+    struct gpud_error error;
+    enum gpud_status status;
+    struct gpud_context *context = context_get();
+    if (!context)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    status = gpud_device_list_create(context, &devices, &count, &error);
+    Py_END_ALLOW_THREADS
+    if (status != GPUD_OK)
+        return error_raise(&error);
+    PyObject *list = PyList_New(0);
+    for (uint32_t i = 0; list && i < count; i++) {
+        struct gpud_device_info info = GPUD_INFO_INIT(info);
+        if (gpud_device_list_get_info(devices, i, &info, NULL) == GPUD_OK &&
+            !append(list, device_to_dict(&info)))
+            Py_CLEAR(list);
+    }
+    gpud_device_list_destroy(&devices);
+    return list;
+}
+
+static PyObject *channel_to_dict(const struct gpud_channel_info *info, PyObject *links)
+{
+    return Py_BuildValue(
+        "{s:N,s:L,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:I,s:I,s:N,s:K,s:K,s:K,s:K,s:d,s:N,s:N}", "address",
+        convert_text(info->address), "pid", (long long)info->pid, "program",
+        convert_text(info->program), "answered", PyBool_FromLong(info->answered), "reason",
+        convert_text(info->reason), "name", convert_text(info->name), "device",
+        convert_text(info->device), "media",
+        info->configured ? convert_media(&info->media) : Py_NewRef(Py_None), "ended",
+        PyBool_FromLong(info->ended), "epoch", info->epoch, "slots", info->slots, "slow_receiver",
+        convert_policy(info->slow_receiver), "frames", info->frames, "delivered", info->delivered,
+        "dropped", info->dropped, "connects", info->connects, "rate", info->rate, "age_ns",
+        convert_time(info->age_ns), "links", links);
+}
+
+static PyObject *lists_channels(PyObject *module, PyObject *args, PyObject *names)
+{
+    static char *keywords[] = {"address", "timeout", NULL};
+    struct gpud_channel_list *channels;
+    uint32_t count;
+    struct gpud_error error;
+    enum gpud_status status;
+    const char *address = NULL;
+    int64_t timeout_ns = GPUD_SEC;
+    if (!PyArg_ParseTupleAndKeywords(args, names, "|zO&:channels", keywords, &address,
+                                     guard_parse_timeout, &timeout_ns))
+        return NULL;
+    if (timeout_ns == INT64_MAX) {
+        PyErr_SetString(PyExc_ValueError, "the channels' answers are waited for with a timeout: "
+                                          "give seconds");
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    status = gpud_channel_list_create(address, timeout_ns, &channels, &count, NULL, &error);
+    Py_END_ALLOW_THREADS
+    if (status != GPUD_OK)
+        return error_raise(&error);
+    PyObject *list = PyList_New(0);
+    for (uint32_t i = 0; list && i < count; i++) {
+        struct gpud_channel_info info = GPUD_INFO_INIT(info);
+        if (gpud_channel_list_get_info(channels, i, &info, NULL) != GPUD_OK)
+            continue;
+        PyObject *links = links_to_list(info.link, info.links);
+        if (!links || !append(list, channel_to_dict(&info, links)))
+            Py_CLEAR(list);
+    }
+    gpud_channel_list_destroy(&channels);
+    return list;
+}
+
+/* === module ================================================================================== */
 /* The module gpudirect._gpudirect. It works in the main interpreter alone, whose types it keeps in
  * static variables, and with the GIL: free-threaded interpreters do not load the stable ABI that it
  * is built for. */
-#include "capture.h"
-#include "error.h"
-#include "frame.h"
-#include "group.h"
-#include "lists.h"
-#include "python.h"
-#include "receiver.h"
-#include "sender.h"
-#include "view.h"
-
-#include <gpudirect/types.h>
 
 static int fill(PyObject *module)
 {
@@ -57,4 +637,31 @@ PyMODINIT_FUNC PyInit__gpudirect(void);
 PyMODINIT_FUNC PyInit__gpudirect(void)
 {
     return PyModuleDef_Init(&definition);
+}
+
+/* === media =================================================================================== */
+/* What frames are: shared by the frames of one epoch. */
+
+struct media *media_new(const struct gpud_media *media)
+{
+    struct media *made = calloc(1, sizeof(*made));
+    if (!made)
+        return NULL;
+    atomic_init(&made->refs, 1);
+    made->media = *media;
+    if (gpud_media_to_string(media, made->text, sizeof(made->text), NULL) != GPUD_OK)
+        made->text[0] = '\0';
+    return made;
+}
+
+struct media *media_ref(struct media *media)
+{
+    atomic_fetch_add_explicit(&media->refs, 1, memory_order_relaxed);
+    return media;
+}
+
+void media_unref(struct media *media)
+{
+    if (media && atomic_fetch_sub_explicit(&media->refs, 1, memory_order_acq_rel) == 1)
+        free(media);
 }

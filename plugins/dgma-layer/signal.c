@@ -1,6 +1,24 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
+/* Markers: waits for them, and events. */
+#include "layer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+/* === poller ================================================================================== */
 /* One thread per process completes the operations that queues wait for. An operation has a gate
  * (commands that must finish first) and, for a wait, a marker in shared memory. The thread sleeps
  * in one futex_waitv on its bell and on all awaited markers, so that a FUTEX_WAKE by a writer in
@@ -12,19 +30,6 @@
  *
  * A wait has no deadline, as in the extension: the queue stalls until the value arrives. */
 
-#include <errno.h>
-#include <linux/futex.h>
-#include <pthread.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
-
-#include "bring.h"
-#include "poller.h"
-
 #ifndef SYS_futex_waitv
 #define SYS_futex_waitv 449
 #endif
@@ -33,7 +38,7 @@
 #define FIRST_POLL_NS 20000L /* of a gate; doubles after each poll, up to a tick */
 #define FINISH_SECONDS 1
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* `incoming`, `started` */
+static pthread_mutex_t poller_lock = PTHREAD_MUTEX_INITIALIZER; /* `incoming`, `started` */
 static struct dgma_op *incoming, **incoming_end = &incoming;
 static bool started;
 static pthread_t thread;
@@ -53,7 +58,8 @@ void dgma_marker_write(_Atomic uint32_t *marker, uint32_t value)
     futex_wake(marker, true);
 }
 
-void dgma_poller_ring(void)
+/* Makes the poller check all operations again, because a gate has completed. */
+static void dgma_poller_ring(void)
 {
     atomic_fetch_add(&bell, 1);
     futex_wake(&bell, false);
@@ -62,10 +68,10 @@ void dgma_poller_ring(void)
 void dgma_poller_submit(struct dgma_op *op)
 {
     op->next = NULL;
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&poller_lock);
     *incoming_end = op;
     incoming_end = &op->next;
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&poller_lock);
     dgma_poller_ring();
 }
 
@@ -181,14 +187,14 @@ void dgma_op_finish(struct dgma_op *op, cl_int status)
 /* true: there was something. */
 static bool append_incoming(void)
 {
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&poller_lock);
     bool some = incoming != NULL;
     *ops_end = incoming;
     if (incoming)
         ops_end = incoming_end;
     incoming = NULL;
     incoming_end = &incoming;
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&poller_lock);
     return some;
 }
 
@@ -278,7 +284,7 @@ static void *poll_ops(void *unused)
 
 bool dgma_poller_start(void)
 {
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&poller_lock);
     if (!started && !atomic_load(&stopping)) {
         sigset_t all, before;
         sigfillset(&all); /* signals must go to the program's own threads */
@@ -291,7 +297,7 @@ bool dgma_poller_start(void)
         }
     }
     bool running = started;
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&poller_lock);
     if (!running)
         dgma_log("the thread that waits for signals cannot be started: %s", strerror(EAGAIN));
     return running;
@@ -304,14 +310,161 @@ void dgma_poller_finish(void)
         return;
     atomic_store(&stopping, true);
     dgma_poller_ring();
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&poller_lock);
     bool join = started && !pthread_equal(thread, pthread_self());
     started = false;
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&poller_lock);
     if (!join)
         return;
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += FINISH_SECONDS;
     pthread_timedjoin_np(thread, NULL, &until); /* it may hang in a driver that is shutting down */
+}
+
+/* === slot ==================================================================================== */
+/* Detects dead owners. Each user has an empty file for locks, /dev/shm/gpudirect-dgma-UID: the
+ * process that owns slot N holds a read lock on byte N; a process that removes a dead owner's files
+ * holds a write lock meanwhile. A process needs one descriptor for any number of buffers.
+ *
+ * These are POSIX record locks because they belong to the process: a forked helper has the
+ * descriptor but not the lock, so the owner's death shows at once, also after SIGKILL, and across
+ * containers that share /dev/shm, where pids are meaningless. flock and OFD locks belong to the
+ * open file, and would persist in the helper. But with record locks, any close of that file by the
+ * process drops all its locks. So it is opened only here, once, and never closed; and it is never
+ * removed, because a lock on a removed file has no effect. */
+
+static int lock_fd = -1;
+
+/* Retried after a failure, which may have been a temporary lack of descriptors. */
+bool dgma_slot_ready(void)
+{
+    if (lock_fd >= 0)
+        return true;
+    char path[64];
+    snprintf(path, sizeof path, "/dev/shm/gpudirect-dgma-%u", (unsigned)geteuid());
+    int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
+    struct stat st;
+    if (fd < 0 || fstat(fd, &st)) {
+        dgma_log("no bus addresses without the file %s for their locks: %s", path, strerror(errno));
+    } else if (!S_ISREG(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 077) != 0) {
+        dgma_log("no bus addresses: %s is not a file of this user alone; remove it", path);
+        errno = EPERM;
+    } else {
+        lock_fd = fd;
+        return true;
+    }
+    int reason = errno;
+    if (fd >= 0)
+        close(fd);
+    errno = reason;
+    return false;
+}
+
+static bool set_lock(uint32_t slot, short type)
+{
+    if (!dgma_slot_ready())
+        return false;
+    struct flock lock = {.l_type = type, .l_whence = SEEK_SET, .l_start = slot, .l_len = 1};
+    return fcntl(lock_fd, F_SETLK, &lock) == 0;
+}
+
+bool dgma_slot_own(uint32_t slot)
+{
+    return set_lock(slot, F_RDLCK);
+}
+
+bool dgma_slot_claim_dead(uint32_t slot)
+{
+    return set_lock(slot, F_WRLCK);
+}
+
+void dgma_slot_give(uint32_t slot)
+{
+    set_lock(slot, F_UNLCK);
+}
+
+bool dgma_slot_is_owned(uint32_t slot)
+{
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = slot, .l_len = 1};
+    return dgma_slot_ready() && fcntl(lock_fd, F_GETLK, &lock) == 0 && lock.l_type == F_RDLCK;
+}
+
+/* === event =================================================================================== */
+/* The layer returns the driver's own events, of a barrier or a host function; only their command
+ * type must be AMD's. The driver reuses an event handle after the program has released it, so the
+ * program's references are counted here, too. */
+
+static struct dgma_table events = DGMA_TABLE_INIT;
+
+struct tracked {
+    cl_command_type type;
+    atomic_uint refs; /* the program's; the driver's own do not count */
+};
+
+void dgma_event_track(cl_event event, cl_command_type type)
+{
+    struct tracked *tracked = malloc(sizeof *tracked);
+    if (tracked) {
+        tracked->type = type;
+        atomic_init(&tracked->refs, 1);
+        if (dgma_table_put(&events, event, tracked))
+            return;
+        free(tracked);
+    }
+    dgma_log("out of memory: an event shows the driver's command type instead of AMD's");
+}
+
+static CL_API_ENTRY cl_int CL_API_CALL retain_event(cl_event event)
+{
+    struct tracked *tracked = dgma_table_get(&events, event);
+    cl_int status = dgma_next.clRetainEvent(event);
+    if (tracked && status == CL_SUCCESS)
+        atomic_fetch_add(&tracked->refs, 1);
+    return status;
+}
+
+static CL_API_ENTRY cl_int CL_API_CALL release_event(cl_event event)
+{
+    struct tracked *tracked = dgma_table_get(&events, event);
+    /* Removed before the driver can reuse the handle. */
+    if (tracked && atomic_fetch_sub(&tracked->refs, 1) == 1)
+        free(dgma_table_take(&events, event));
+    return dgma_next.clReleaseEvent(event);
+}
+
+static CL_API_ENTRY cl_int CL_API_CALL get_event_info(cl_event event, cl_event_info name,
+                                                      size_t size, void *value, size_t *size_ret)
+{
+    cl_int status = dgma_next.clGetEventInfo(event, name, size, value, size_ret);
+    if (status || name != CL_EVENT_COMMAND_TYPE || !value)
+        return status;
+    const struct tracked *tracked = dgma_table_get(&events, event);
+    if (tracked)
+        memcpy(value, &tracked->type, sizeof tracked->type);
+    return CL_SUCCESS;
+}
+
+void dgma_event_install(cl_icd_dispatch *table)
+{
+    table->clRetainEvent = retain_event;
+    table->clReleaseEvent = release_event;
+    table->clGetEventInfo = get_event_info;
+}
+
+/* === unfollowed ============================================================================== */
+/* Writes by the program that the layer cannot track. */
+
+static atomic_bool any;
+
+void dgma_unfollowed_note(const char *function)
+{
+    if (!atomic_exchange(&any, true))
+        dgma_log("what %s writes is not followed: each WriteSignal sends its whole buffer",
+                 function);
+}
+
+bool dgma_unfollowed_any(void)
+{
+    return atomic_load(&any);
 }

@@ -1,0 +1,913 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Memory objects, apertures, and buffers of another device's. */
+#include "layer.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* === aperture ================================================================================ */
+/* The aperture: a real card exposes only a small window of its memory on the bus, to which programs
+ * size their rings. So the layer has one, too: GPUDIRECT_DGMA_APERTURE, per device and process. */
+
+#define MIB ((size_t)1 << 20)
+#define DEFAULT_APERTURE (96 * MIB)
+#define LARGEST_APERTURE ((size_t)3072 * MIB) /* an object has to fit between two bus addresses */
+
+struct dgma_aperture {
+    cl_device_id device;
+    size_t used;
+    struct dgma_aperture *next;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct dgma_aperture *apertures;
+static size_t limit;
+
+/* "96M", "1G", "512K" or bytes; 0: not a size. */
+static size_t parse_size(const char *text)
+{
+    char *end;
+    errno = 0;
+    unsigned long long number = strtoull(text, &end, 10);
+    if (errno || end == text || *text == '-')
+        return 0;
+    unsigned shift = 0;
+    switch (*end) {
+    case 'K':
+    case 'k':
+        shift = 10;
+        end++;
+        break;
+    case 'M':
+    case 'm':
+        shift = 20;
+        end++;
+        break;
+    case 'G':
+    case 'g':
+        shift = 30;
+        end++;
+        break;
+    }
+    if (*end != '\0' || number > LARGEST_APERTURE >> shift)
+        return 0;
+    return (size_t)number << shift;
+}
+
+static void read_limit(void)
+{
+    const char *text = getenv("GPUDIRECT_DGMA_APERTURE");
+    limit = DEFAULT_APERTURE;
+    if (!text || !*text)
+        return;
+    size_t size = parse_size(text);
+    if (size > MIB)
+        limit = size;
+    else
+        dgma_log(
+            "GPUDIRECT_DGMA_APERTURE=%s is no size above 1M and up to 3G (like 96M): 96M is used",
+            text);
+}
+
+static struct dgma_aperture *aperture_of(cl_device_id device)
+{
+    struct dgma_aperture *aperture = apertures;
+    while (aperture && aperture->device != device)
+        aperture = aperture->next;
+    if (aperture)
+        return aperture;
+    aperture = calloc(1, sizeof *aperture);
+    if (!aperture)
+        return NULL;
+    aperture->device = device;
+    aperture->next = apertures;
+    apertures = aperture;
+    return aperture;
+}
+
+static void log_no_room(size_t size, size_t left)
+{
+    dgma_log("a bus addressable buffer of %zu bytes does not fit: the aperture has %zu of %zu "
+             "bytes left and takes buffers up to %zu; use fewer or smaller buffers or raise "
+             "GPUDIRECT_DGMA_APERTURE",
+             size, left, limit, limit - MIB);
+}
+
+/* Under the lock. NULL: it does not fit, and `*left` is raised to the space that is left. */
+static struct dgma_aperture *fitting(cl_device_id device, size_t size, size_t bytes, size_t *left)
+{
+    if (!limit)
+        read_limit();
+    struct dgma_aperture *aperture = aperture_of(device);
+    if (!aperture)
+        return NULL;
+    if (*left < limit - aperture->used)
+        *left = limit - aperture->used;
+    return size <= limit - MIB && bytes <= limit - aperture->used ? aperture : NULL;
+}
+
+/* Whether a buffer of `size`, which takes `bytes`, fits on one of the devices. If not, logs why. */
+static bool dgma_aperture_has_room(const cl_device_id *devices, cl_uint count, size_t size,
+                                   size_t bytes)
+{
+    bool room = false;
+    size_t left = 0;
+    pthread_mutex_lock(&lock);
+    for (cl_uint i = 0; i < count && !room; i++)
+        room = fitting(devices[i], size, bytes, &left) != NULL;
+    pthread_mutex_unlock(&lock);
+    if (!room)
+        log_no_room(size, left);
+    return room;
+}
+
+/* Reserves that on the device and stores it in `*booked`, unless that is set. false: it does not
+ * fit, logged. */
+static bool dgma_aperture_book(struct dgma_aperture **booked, cl_device_id device, size_t size,
+                               size_t bytes)
+{
+    size_t left = 0;
+    pthread_mutex_lock(&lock);
+    struct dgma_aperture *aperture = *booked ? NULL : fitting(device, size, bytes, &left);
+    if (aperture) {
+        aperture->used += bytes;
+        *booked = aperture;
+    }
+    bool has = *booked != NULL;
+    pthread_mutex_unlock(&lock);
+    if (!has)
+        log_no_room(size, left);
+    return has;
+}
+
+static void dgma_aperture_give(struct dgma_aperture *aperture, size_t bytes)
+{
+    if (!aperture)
+        return;
+    pthread_mutex_lock(&lock);
+    aperture->used -= bytes;
+    pthread_mutex_unlock(&lock);
+}
+
+/* === buffer ================================================================================== */
+/* The records of the two kinds of memory object. */
+
+static inline bool dgma_flags_are_ours(cl_mem_flags flags)
+{
+    /* AMD's header sign-extends bit 31, so nothing above it may be looked at. */
+    return (flags & (CL_MEM_BUS_ADDRESSABLE_AMD | CL_MEM_EXTERNAL_PHYSICAL_AMD)) != 0;
+}
+
+static struct dgma_table dgma_buffers = DGMA_TABLE_INIT;
+
+struct dgma_buffer *dgma_buffer_get(cl_mem mem)
+{
+    return dgma_table_get(&dgma_buffers, mem);
+}
+
+bool dgma_buffer_place(struct dgma_buffer *buffer, cl_device_id device)
+{
+    return dgma_aperture_book(&buffer->aperture, device, buffer->size, buffer->size + DGMA_PAGE);
+}
+
+/* Frees its share of the aperture. */
+static void dgma_buffer_leave(struct dgma_buffer *buffer)
+{
+    dgma_aperture_give(buffer->aperture, buffer->size + DGMA_PAGE);
+    buffer->aperture = NULL;
+}
+
+/* === memobject =============================================================================== */
+/* The memory objects of the extension. BUS: the layer's memory with a bus address, passed to the
+ * driver. EXTERNAL: the memory of another buffer's bus address, mapped and passed to the driver.
+ *
+ * A CPU device works on that memory in place (CL_MEM_USE_HOST_PTR). Other devices' drivers handle
+ * USE_HOST_PTR in unspecified ways, so these get plain memory, and the bytes are copied at each
+ * signal (commands.c). */
+
+#define HOST_POINTER_FLAGS (CL_MEM_USE_HOST_PTR | CL_MEM_ALLOC_HOST_PTR | CL_MEM_COPY_HOST_PTR)
+#define HOST_ACCESS_FLAGS (CL_MEM_HOST_WRITE_ONLY | CL_MEM_HOST_READ_ONLY | CL_MEM_HOST_NO_ACCESS)
+
+static void buffer_destroy(struct dgma_buffer *buffer)
+{
+    dgma_buffer_leave(buffer);
+    dgma_writes_free(buffer);
+    dgma_bring_free(buffer);
+    if (buffer->kind == DGMA_BUS && buffer->surface_object)
+        dgma_object_unpublish(buffer->surface_object);
+    dgma_object_unref(buffer->surface_object);
+    dgma_object_unref(buffer->marker_object);
+    free(buffer);
+}
+
+static cl_int check_flags(cl_mem_flags flags)
+{
+    bool bus = (flags & CL_MEM_BUS_ADDRESSABLE_AMD) != 0;
+    bool external = (flags & CL_MEM_EXTERNAL_PHYSICAL_AMD) != 0;
+    if (bus && external)
+        return CL_INVALID_VALUE;
+    if (bus && (flags & (CL_MEM_USE_HOST_PTR | CL_MEM_ALLOC_HOST_PTR)))
+        return CL_INVALID_VALUE;
+    if (external && (flags & (HOST_POINTER_FLAGS | CL_MEM_READ_WRITE | CL_MEM_READ_ONLY)))
+        return CL_INVALID_VALUE;
+    return CL_SUCCESS;
+}
+
+static cl_int check_pointer(cl_mem_flags flags, const void *host_ptr)
+{
+    if (flags & CL_MEM_EXTERNAL_PHYSICAL_AMD) {
+        const cl_bus_address_amd *address = host_ptr;
+        if (!address || !address->surface_bus_address || !address->marker_bus_address ||
+            address->surface_bus_address % DGMA_PAGE || address->marker_bus_address % DGMA_PAGE)
+            return CL_INVALID_HOST_PTR;
+        return CL_SUCCESS;
+    }
+    return !host_ptr == !(flags & CL_MEM_COPY_HOST_PTR) ? CL_SUCCESS : CL_INVALID_HOST_PTR;
+}
+
+static void set_marker(struct dgma_buffer *buffer, struct dgma_object *object, size_t offset)
+{
+    buffer->marker_object = object;
+    buffer->marker = (_Atomic uint32_t *)(void *)(object->map + offset);
+    buffer->marker_room = object->total - offset;
+}
+
+/* In a context of several devices, the buffer's device is known only when a queue makes it
+ * resident. */
+static bool find_room(struct dgma_buffer *buffer)
+{
+    cl_device_id devices[DGMA_MAX_CONTEXT_DEVICES];
+    cl_uint count = dgma_context_devices(buffer->context, devices);
+    if (count == 1)
+        return dgma_buffer_place(buffer, devices[0]);
+    return dgma_aperture_has_room(devices, count, buffer->size, buffer->size + DGMA_PAGE);
+}
+
+static bool back_bus(struct dgma_buffer *buffer, const void *content, size_t content_size)
+{
+    struct dgma_object *object =
+        find_room(buffer) ? dgma_object_create(buffer->size, buffer->copies) : NULL;
+    if (!object)
+        return false;
+    buffer->surface_object = object;
+    buffer->surface = object->map;
+    atomic_fetch_add(&object->refs, 1);
+    if (content)
+        memcpy(object->map, content, content_size);
+    set_marker(buffer, object, buffer->size);
+    return true;
+}
+
+static bool back_external(struct dgma_buffer *buffer, const cl_bus_address_amd *address)
+{
+    size_t offset = 0, marker_offset = 0;
+    buffer->surface_object = dgma_object_find(address->surface_bus_address, &offset);
+    if (!buffer->surface_object)
+        return false;
+    size_t surface = buffer->surface_object->total - DGMA_PAGE;
+    if (offset >= surface || buffer->size > surface - offset) {
+        dgma_log("an external buffer of %zu bytes at %zu, but the surface has %zu bytes",
+                 buffer->size, offset, surface);
+        return false;
+    }
+    buffer->surface = buffer->surface_object->map + offset;
+    struct dgma_object *object = dgma_object_find(address->marker_bus_address, &marker_offset);
+    if (!object)
+        return false;
+    set_marker(buffer, object, marker_offset);
+    return true;
+}
+
+static cl_mem_flags driver_flags(const struct dgma_buffer *buffer)
+{
+    cl_mem_flags flags = buffer->flags & ~CL_MEM_BUS_ADDRESSABLE_AMD;
+    if (buffer->kind == DGMA_EXTERNAL) {
+        /* Programs built with AMD's header pass bit 31 sign-extended to the upper half. */
+        flags &= CL_MEM_EXTERNAL_PHYSICAL_AMD - 1;
+        flags |= CL_MEM_WRITE_ONLY;
+    }
+    flags &= ~(cl_mem_flags)HOST_POINTER_FLAGS;
+    /* The layer's copies at a signal are host accesses, even if the program excludes those. */
+    return buffer->copies ? (flags & ~(cl_mem_flags)HOST_ACCESS_FLAGS) | CL_MEM_COPY_HOST_PTR
+                          : flags | CL_MEM_USE_HOST_PTR;
+}
+
+static void CL_CALLBACK forget(cl_mem mem, void *user_data)
+{
+    /* For programs that never release the object, only its context. */
+    dgma_table_drop(&dgma_buffers, mem, user_data);
+    buffer_destroy(user_data);
+}
+
+/* Passes the buffer's memory to the driver. On success the memory object owns the buffer. */
+static cl_int adopt(struct dgma_buffer *buffer, cl_mem *mem_ret)
+{
+    cl_int status;
+    cl_mem mem = dgma_next.clCreateBuffer(buffer->context, driver_flags(buffer), buffer->size,
+                                          buffer->surface, &status);
+    if (!mem)
+        return status;
+    if (!dgma_table_put(&dgma_buffers, mem, buffer)) {
+        dgma_next.clReleaseMemObject(mem);
+        return CL_OUT_OF_HOST_MEMORY;
+    }
+    status = dgma_next.clSetMemObjectDestructorCallback(mem, forget, buffer);
+    if (status) {
+        dgma_table_drop(&dgma_buffers, mem, buffer);
+        dgma_next.clReleaseMemObject(mem);
+        return status;
+    }
+    *mem_ret = mem;
+    return CL_SUCCESS;
+}
+
+static cl_int create(cl_context context, cl_mem_flags flags, size_t size, void *host_ptr,
+                     cl_mem *mem)
+{
+    cl_int status = check_flags(flags);
+    if (status)
+        return status;
+    if (size == 0 || size > SIZE_MAX - 2 * DGMA_PAGE)
+        return CL_INVALID_BUFFER_SIZE;
+    status = check_pointer(flags, host_ptr);
+    if (status)
+        return status;
+    struct dgma_buffer *buffer = calloc(1, sizeof *buffer);
+    if (!buffer)
+        return CL_OUT_OF_HOST_MEMORY;
+    buffer->kind = flags & CL_MEM_BUS_ADDRESSABLE_AMD ? DGMA_BUS : DGMA_EXTERNAL;
+    atomic_init(&buffer->refs, 1);
+    buffer->flags = flags;
+    buffer->context = context;
+    buffer->size = (size + DGMA_PAGE - 1) & ~(DGMA_PAGE - 1);
+    buffer->copies = !dgma_context_is_host_memory(context);
+    bool backed = buffer->kind == DGMA_BUS ? back_bus(buffer, host_ptr, size)
+                                           : back_external(buffer, host_ptr);
+    status = backed ? adopt(buffer, mem) : CL_MEM_OBJECT_ALLOCATION_FAILURE;
+    if (status)
+        buffer_destroy(buffer);
+    return status;
+}
+
+static bool is_valid_context(cl_context context)
+{
+    cl_uint refs;
+    return context && dgma_next.clGetContextInfo(context, CL_CONTEXT_REFERENCE_COUNT, sizeof refs,
+                                                 &refs, NULL) == CL_SUCCESS;
+}
+
+static cl_mem create_and_report(cl_context context, cl_mem_flags flags, size_t size, void *host_ptr,
+                                cl_int *status_ret)
+{
+    cl_mem mem = NULL;
+    cl_int status = create(context, flags, size, host_ptr, &mem);
+    if (status_ret)
+        *status_ret = status;
+    return mem;
+}
+
+static CL_API_ENTRY cl_mem CL_API_CALL create_buffer(cl_context context, cl_mem_flags flags,
+                                                     size_t size, void *host_ptr, cl_int *status)
+{
+    if (!dgma_flags_are_ours(flags) || !is_valid_context(context) ||
+        dgma_context_is_native(context))
+        return dgma_next.clCreateBuffer(context, flags, size, host_ptr, status);
+    return create_and_report(context, flags, size, host_ptr, status);
+}
+
+static CL_API_ENTRY cl_mem CL_API_CALL
+create_buffer_with_properties(cl_context context, const cl_mem_properties *properties,
+                              cl_mem_flags flags, size_t size, void *host_ptr, cl_int *status)
+{
+    if (!dgma_flags_are_ours(flags) || !is_valid_context(context) ||
+        dgma_context_is_native(context))
+        return dgma_next.clCreateBufferWithProperties(context, properties, flags, size, host_ptr,
+                                                      status);
+    if (properties && properties[0] != 0) {
+        if (status)
+            *status = CL_INVALID_PROPERTY;
+        return NULL;
+    }
+    return create_and_report(context, flags, size, host_ptr, status);
+}
+
+static CL_API_ENTRY cl_int CL_API_CALL retain_mem_object(cl_mem mem)
+{
+    struct dgma_buffer *buffer = dgma_buffer_get(mem);
+    cl_int status = dgma_next.clRetainMemObject(mem);
+    if (buffer && status == CL_SUCCESS)
+        atomic_fetch_add(&buffer->refs, 1);
+    return status;
+}
+
+/* NVIDIA's driver calls `forget` late, when the handle may already belong to another object. So the
+ * handle is removed here, and its share of the aperture freed, as the program expects; the buffer
+ * itself is freed with the driver's object. */
+static CL_API_ENTRY cl_int CL_API_CALL release_mem_object(cl_mem mem)
+{
+    struct dgma_buffer *buffer = dgma_buffer_get(mem);
+    if (buffer && atomic_fetch_sub(&buffer->refs, 1) == 1) {
+        dgma_table_drop(&dgma_buffers, mem, buffer);
+        dgma_buffer_leave(buffer);
+        dgma_writes_free(buffer);
+        dgma_bring_free(buffer);
+    }
+    return dgma_next.clReleaseMemObject(mem);
+}
+
+static CL_API_ENTRY cl_mem CL_API_CALL create_sub_buffer(cl_mem mem, cl_mem_flags flags,
+                                                         cl_buffer_create_type type,
+                                                         const void *info, cl_int *status)
+{
+    if (!dgma_buffer_get(mem))
+        return dgma_next.clCreateSubBuffer(mem, flags, type, info, status);
+    if (status)
+        *status = CL_INVALID_VALUE;
+    return NULL;
+}
+
+static CL_API_ENTRY void *CL_API_CALL map_buffer(cl_command_queue queue, cl_mem mem,
+                                                 cl_bool blocking, cl_map_flags flags,
+                                                 size_t offset, size_t size, cl_uint num_events,
+                                                 const cl_event *wait_list, cl_event *event,
+                                                 cl_int *status)
+{
+    const struct dgma_buffer *buffer = dgma_buffer_get(mem);
+    if (!buffer || buffer->kind != DGMA_EXTERNAL)
+        return dgma_next.clEnqueueMapBuffer(queue, mem, blocking, flags, offset, size, num_events,
+                                            wait_list, event, status);
+    if (status)
+        *status = CL_INVALID_OPERATION;
+    return NULL;
+}
+
+void dgma_memobject_install(cl_icd_dispatch *table)
+{
+    table->clCreateBuffer = create_buffer;
+    table->clRetainMemObject = retain_mem_object;
+    table->clReleaseMemObject = release_mem_object;
+    table->clCreateSubBuffer = create_sub_buffer;
+    table->clEnqueueMapBuffer = map_buffer;
+    if (table->clCreateBufferWithProperties)
+        table->clCreateBufferWithProperties = create_buffer_with_properties;
+}
+
+/* === alias-info ============================================================================== */
+/* Queries for the devices of a context, a queue or a program return the cards that it was made for
+ * (memory.c), and a program's binaries once per card. */
+
+static CL_API_ENTRY cl_int CL_API_CALL get_context_info(cl_context context, cl_context_info name,
+                                                        size_t size, void *value, size_t *size_ret)
+{
+    const struct dgma_cards *cards = dgma_table_get(&dgma_context_cards, context);
+    if (cards && name == CL_CONTEXT_NUM_DEVICES)
+        return dgma_give(&cards->count, sizeof cards->count, size, value, size_ret);
+    if (cards && name == CL_CONTEXT_DEVICES)
+        return dgma_give(cards->devices, cards->count * sizeof cards->devices[0], size, value,
+                         size_ret);
+    return dgma_next.clGetContextInfo(context, name, size, value, size_ret);
+}
+
+static CL_API_ENTRY cl_int CL_API_CALL get_queue_info(cl_command_queue queue,
+                                                      cl_command_queue_info name, size_t size,
+                                                      void *value, size_t *size_ret)
+{
+    const struct dgma_cards *cards = dgma_table_get(&dgma_queue_cards, queue);
+    if (cards && name == CL_QUEUE_DEVICE)
+        return dgma_give(cards->devices, sizeof cards->devices[0], size, value, size_ret);
+    return dgma_next.clGetCommandQueueInfo(queue, name, size, value, size_ret);
+}
+
+static const struct dgma_cards *cards_of(cl_program program)
+{
+    cl_context context;
+    const struct dgma_cards *cards = dgma_table_get(&dgma_program_cards, program);
+    if (cards ||
+        dgma_next.clGetProgramInfo(program, CL_PROGRAM_CONTEXT, sizeof context, &context, NULL))
+        return cards;
+    return dgma_table_get(&dgma_context_cards, context);
+}
+
+/* The driver's view, once per device, and the device of each card. */
+struct real_program {
+    cl_uint count;
+    cl_device_id devices[DGMA_MAX_CONTEXT_DEVICES];
+    size_t sizes[DGMA_MAX_CONTEXT_DEVICES];
+};
+
+static cl_int open_program(cl_program program, struct real_program *real)
+{
+    size_t size = 0;
+    cl_int status = dgma_next.clGetProgramInfo(program, CL_PROGRAM_DEVICES, sizeof real->devices,
+                                               real->devices, &size);
+    real->count = (cl_uint)(size / sizeof real->devices[0]);
+    if (status == CL_SUCCESS)
+        status = dgma_next.clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES,
+                                            real->count * sizeof real->sizes[0], real->sizes, NULL);
+    return status;
+}
+
+/* Returns real->count if the program was not made for the card. */
+static cl_uint place_of(const struct real_program *real, cl_device_id card)
+{
+    cl_uint at = 0;
+    while (at < real->count && real->devices[at] != dgma_card_device(card))
+        at++;
+    return at;
+}
+
+static cl_int get_sizes(cl_program program, const struct dgma_cards *cards, size_t size,
+                        void *value, size_t *size_ret)
+{
+    struct real_program real;
+    cl_int status = open_program(program, &real);
+    if (status)
+        return status;
+    size_t sizes[DGMA_MAX_CONTEXT_DEVICES] = {0};
+    for (cl_uint i = 0; i < cards->count; i++) {
+        cl_uint at = place_of(&real, cards->devices[i]);
+        sizes[i] = at < real.count ? real.sizes[at] : 0;
+    }
+    return dgma_give(sizes, cards->count * sizeof sizes[0], size, value, size_ret);
+}
+
+/* `out`: a pointer per card to the program's memory, or NULL. The driver fills the first of each
+ * device. */
+static cl_int get_binaries(cl_program program, const struct dgma_cards *cards, unsigned char **out)
+{
+    struct real_program real;
+    unsigned char *real_out[DGMA_MAX_CONTEXT_DEVICES] = {NULL};
+    cl_int status = open_program(program, &real);
+    if (status)
+        return status;
+    for (cl_uint i = 0; i < cards->count; i++) {
+        cl_uint at = place_of(&real, cards->devices[i]);
+        if (at < real.count && !real_out[at])
+            real_out[at] = out[i];
+    }
+    status = dgma_next.clGetProgramInfo(program, CL_PROGRAM_BINARIES,
+                                        real.count * sizeof real_out[0], real_out, NULL);
+    for (cl_uint i = 0; i < cards->count && status == CL_SUCCESS; i++) {
+        cl_uint at = place_of(&real, cards->devices[i]);
+        if (out[i] && at < real.count && out[i] != real_out[at])
+            memcpy(out[i], real_out[at], real.sizes[at]);
+    }
+    return status;
+}
+
+static CL_API_ENTRY cl_int CL_API_CALL get_program_info(cl_program program, cl_program_info name,
+                                                        size_t size, void *value, size_t *size_ret)
+{
+    const struct dgma_cards *cards = program ? cards_of(program) : NULL;
+    if (cards && cards->count <= DGMA_MAX_CONTEXT_DEVICES) {
+        size_t pointers = cards->count * sizeof(unsigned char *);
+        switch (name) {
+        case CL_PROGRAM_NUM_DEVICES:
+            return dgma_give(&cards->count, sizeof cards->count, size, value, size_ret);
+        case CL_PROGRAM_DEVICES:
+            return dgma_give(cards->devices, cards->count * sizeof cards->devices[0], size, value,
+                             size_ret);
+        case CL_PROGRAM_BINARY_SIZES:
+            return get_sizes(program, cards, size, value, size_ret);
+        case CL_PROGRAM_BINARIES:
+            if (value && size < pointers)
+                return CL_INVALID_VALUE;
+            if (size_ret)
+                *size_ret = pointers;
+            return value ? get_binaries(program, cards, value) : CL_SUCCESS;
+        default:
+            break;
+        }
+    }
+    return dgma_next.clGetProgramInfo(program, name, size, value, size_ret);
+}
+
+static void dgma_alias_info_install(cl_icd_dispatch *table)
+{
+    table->clGetContextInfo = get_context_info;
+    table->clGetCommandQueueInfo = get_queue_info;
+    table->clGetProgramInfo = get_program_info;
+}
+
+/* === alias =================================================================================== */
+/* Shows one device as several cards: the first is the driver's own handle, the others are our
+ * aliases, which the driver must never see. All calls that take devices are wrapped here, and pass
+ * on each device behind the aliases once. The cards of a context, a queue or a program are
+ * recorded, and alias-device.c reports them. */
+
+typedef void(CL_CALLBACK *context_notify)(const char *, const void *, size_t, void *);
+
+typedef void(CL_CALLBACK *program_notify)(cl_program, void *);
+
+/* The driver's devices for a list of cards. */
+struct real_list {
+    cl_uint count;
+    cl_device_id devices[DGMA_MAX_CONTEXT_DEVICES];
+    cl_uint source[DGMA_MAX_CONTEXT_DEVICES]; /* the first card of each device */
+};
+
+/* NULL: there is no list. A list longer than any context's is left to the driver. */
+static const cl_device_id *to_real(cl_uint count, const cl_device_id *cards, struct real_list *real)
+{
+    real->count = 0;
+    if (!cards || count > DGMA_MAX_CONTEXT_DEVICES) {
+        real->count = count;
+        return cards;
+    }
+    for (cl_uint i = 0; i < count; i++) {
+        cl_device_id device = dgma_card_device(cards[i]);
+        cl_uint at = 0;
+        while (at < real->count && real->devices[at] != device)
+            at++;
+        if (at < real->count)
+            continue;
+        real->source[at] = i;
+        real->devices[real->count++] = device;
+    }
+    return real->devices;
+}
+
+static CL_API_ENTRY cl_context CL_API_CALL create_context(const cl_context_properties *properties,
+                                                          cl_uint count, const cl_device_id *cards,
+                                                          context_notify notify, void *user_data,
+                                                          cl_int *status)
+{
+    struct real_list real;
+    const cl_device_id *devices = to_real(count, cards, &real);
+    cl_context context =
+        dgma_next.clCreateContext(properties, real.count, devices, notify, user_data, status);
+    if (context)
+        dgma_cards_remember(&dgma_context_cards, context, count, cards);
+    return context;
+}
+
+static CL_API_ENTRY cl_command_queue CL_API_CALL create_queue(
+    cl_context context, cl_device_id card, cl_command_queue_properties properties, cl_int *status)
+{
+    cl_command_queue queue =
+        dgma_next.clCreateCommandQueue(context, dgma_card_device(card), properties, status);
+    if (queue)
+        dgma_cards_remember(&dgma_queue_cards, queue, 1, &card);
+    return queue;
+}
+
+static CL_API_ENTRY cl_command_queue CL_API_CALL create_queue_with_properties(
+    cl_context context, cl_device_id card, const cl_queue_properties *properties, cl_int *status)
+{
+    cl_command_queue queue = dgma_next.clCreateCommandQueueWithProperties(
+        context, dgma_card_device(card), properties, status);
+    if (queue)
+        dgma_cards_remember(&dgma_queue_cards, queue, 1, &card);
+    return queue;
+}
+
+static CL_API_ENTRY cl_int CL_API_CALL set_default_queue(cl_context context, cl_device_id card,
+                                                         cl_command_queue queue)
+{
+    return dgma_next.clSetDefaultDeviceCommandQueue(context, dgma_card_device(card), queue);
+}
+
+static CL_API_ENTRY cl_int CL_API_CALL get_both_timers(cl_device_id card, cl_ulong *device,
+                                                       cl_ulong *host)
+{
+    return dgma_next.clGetDeviceAndHostTimer(dgma_card_device(card), device, host);
+}
+
+static CL_API_ENTRY cl_int CL_API_CALL get_host_timer(cl_device_id card, cl_ulong *host)
+{
+    return dgma_next.clGetHostTimer(dgma_card_device(card), host);
+}
+
+/* A program of the whole context has no list of its own. */
+static cl_program of_context(cl_program program)
+{
+    if (program)
+        dgma_cards_remember(&dgma_program_cards, program, 0, NULL);
+    return program;
+}
+
+static CL_API_ENTRY cl_program CL_API_CALL create_with_source(cl_context context, cl_uint count,
+                                                              const char **strings,
+                                                              const size_t *lengths, cl_int *status)
+{
+    return of_context(
+        dgma_next.clCreateProgramWithSource(context, count, strings, lengths, status));
+}
+
+static CL_API_ENTRY cl_program CL_API_CALL create_with_il(cl_context context, const void *il,
+                                                          size_t length, cl_int *status)
+{
+    return of_context(dgma_next.clCreateProgramWithIL(context, il, length, status));
+}
+
+static CL_API_ENTRY cl_program CL_API_CALL create_with_binary(cl_context context, cl_uint count,
+                                                              const cl_device_id *cards,
+                                                              const size_t *lengths,
+                                                              const unsigned char **binaries,
+                                                              cl_int *binary_status, cl_int *status)
+{
+    struct real_list real;
+    const cl_device_id *devices = to_real(count, cards, &real);
+    if (devices == cards || !lengths || !binaries)
+        return dgma_next.clCreateProgramWithBinary(context, count, devices, lengths, binaries,
+                                                   binary_status, status);
+    size_t real_lengths[DGMA_MAX_CONTEXT_DEVICES];
+    const unsigned char *real_binaries[DGMA_MAX_CONTEXT_DEVICES];
+    cl_int real_status[DGMA_MAX_CONTEXT_DEVICES] = {0};
+    for (cl_uint i = 0; i < real.count; i++) {
+        real_lengths[i] = lengths[real.source[i]];
+        real_binaries[i] = binaries[real.source[i]];
+    }
+    cl_program program = dgma_next.clCreateProgramWithBinary(
+        context, real.count, devices, real_lengths, real_binaries, real_status, status);
+    for (cl_uint i = 0; binary_status && i < count; i++)
+        for (cl_uint at = 0; at < real.count; at++)
+            if (real.devices[at] == dgma_card_device(cards[i]))
+                binary_status[i] = real_status[at];
+    if (program)
+        dgma_cards_remember(&dgma_program_cards, program, count, cards);
+    return program;
+}
+
+static CL_API_ENTRY cl_program CL_API_CALL create_with_built_in(cl_context context, cl_uint count,
+                                                                const cl_device_id *cards,
+                                                                const char *names, cl_int *status)
+{
+    struct real_list real;
+    const cl_device_id *devices = to_real(count, cards, &real);
+    cl_program program =
+        dgma_next.clCreateProgramWithBuiltInKernels(context, real.count, devices, names, status);
+    if (program)
+        dgma_cards_remember(&dgma_program_cards, program, count, cards);
+    return program;
+}
+
+static CL_API_ENTRY cl_int CL_API_CALL build(cl_program program, cl_uint count,
+                                             const cl_device_id *cards, const char *options,
+                                             program_notify notify, void *user_data)
+{
+    struct real_list real;
+    const cl_device_id *devices = to_real(count, cards, &real);
+    return dgma_next.clBuildProgram(program, real.count, devices, options, notify, user_data);
+}
+
+static CL_API_ENTRY cl_int CL_API_CALL compile(cl_program program, cl_uint count,
+                                               const cl_device_id *cards, const char *options,
+                                               cl_uint num_headers, const cl_program *headers,
+                                               const char **names, program_notify notify,
+                                               void *user_data)
+{
+    struct real_list real;
+    const cl_device_id *devices = to_real(count, cards, &real);
+    return dgma_next.clCompileProgram(program, real.count, devices, options, num_headers, headers,
+                                      names, notify, user_data);
+}
+
+static CL_API_ENTRY cl_program CL_API_CALL link_programs(cl_context context, cl_uint count,
+                                                         const cl_device_id *cards,
+                                                         const char *options, cl_uint num_programs,
+                                                         const cl_program *programs,
+                                                         program_notify notify, void *user_data,
+                                                         cl_int *status)
+{
+    struct real_list real;
+    const cl_device_id *devices = to_real(count, cards, &real);
+    cl_program program = dgma_next.clLinkProgram(context, real.count, devices, options,
+                                                 num_programs, programs, notify, user_data, status);
+    if (program)
+        dgma_cards_remember(&dgma_program_cards, program, cards ? count : 0, cards);
+    return program;
+}
+
+static CL_API_ENTRY cl_int CL_API_CALL get_build_info(cl_program program, cl_device_id card,
+                                                      cl_program_build_info name, size_t size,
+                                                      void *value, size_t *size_ret)
+{
+    return dgma_next.clGetProgramBuildInfo(program, dgma_card_device(card), name, size, value,
+                                           size_ret);
+}
+
+static CL_API_ENTRY cl_int CL_API_CALL get_work_group_info(cl_kernel kernel, cl_device_id card,
+                                                           cl_kernel_work_group_info name,
+                                                           size_t size, void *value,
+                                                           size_t *size_ret)
+{
+    return dgma_next.clGetKernelWorkGroupInfo(kernel, dgma_card_device(card), name, size, value,
+                                              size_ret);
+}
+
+static CL_API_ENTRY cl_int CL_API_CALL get_sub_group_info(cl_kernel kernel, cl_device_id card,
+                                                          cl_kernel_sub_group_info name,
+                                                          size_t input_size, const void *input,
+                                                          size_t size, void *value,
+                                                          size_t *size_ret)
+{
+    return dgma_next.clGetKernelSubGroupInfo(kernel, dgma_card_device(card), name, input_size,
+                                             input, size, value, size_ret);
+}
+
+void *dgma_alias_function(const char *name)
+{
+    if (strcmp(name, "clCreateCommandQueueWithPropertiesKHR") == 0)
+        return (void *)create_queue_with_properties;
+    if (strcmp(name, "clGetKernelSubGroupInfoKHR") == 0)
+        return (void *)get_sub_group_info;
+    if (strcmp(name, "clCreateProgramWithILKHR") == 0)
+        return (void *)create_with_il;
+    return NULL;
+}
+
+void dgma_alias_install(cl_icd_dispatch *table)
+{
+    table->clCreateContext = create_context;
+    table->clCreateCommandQueue = create_queue;
+    table->clCreateCommandQueueWithProperties = create_queue_with_properties;
+    table->clSetDefaultDeviceCommandQueue = set_default_queue;
+    table->clGetDeviceAndHostTimer = get_both_timers;
+    table->clGetHostTimer = get_host_timer;
+    table->clCreateProgramWithSource = create_with_source;
+    table->clCreateProgramWithIL = create_with_il;
+    table->clCreateProgramWithBinary = create_with_binary;
+    table->clCreateProgramWithBuiltInKernels = create_with_built_in;
+    table->clBuildProgram = build;
+    table->clCompileProgram = compile;
+    table->clLinkProgram = link_programs;
+    table->clGetProgramBuildInfo = get_build_info;
+    table->clGetKernelWorkGroupInfo = get_work_group_info;
+    table->clGetKernelSubGroupInfo = get_sub_group_info;
+    dgma_alias_info_install(table);
+}
+
+/* === image =================================================================================== */
+/* Refuses images that are bus addressable or external, or made from such a buffer. */
+
+static bool refuse(cl_context context, cl_mem_flags flags, const cl_image_desc *desc,
+                   cl_int *status)
+{
+    cl_int reason = CL_SUCCESS;
+    if (dgma_flags_are_ours(flags) && context && !dgma_context_is_native(context))
+        reason = CL_INVALID_VALUE;
+    else if (desc && desc->mem_object && dgma_buffer_get(desc->mem_object))
+        reason = CL_INVALID_IMAGE_DESCRIPTOR;
+    if (reason && status)
+        *status = reason;
+    return reason != CL_SUCCESS;
+}
+
+static CL_API_ENTRY cl_mem CL_API_CALL create_image(cl_context context, cl_mem_flags flags,
+                                                    const cl_image_format *format,
+                                                    const cl_image_desc *desc, void *host_ptr,
+                                                    cl_int *status)
+{
+    return refuse(context, flags, desc, status)
+               ? NULL
+               : dgma_next.clCreateImage(context, flags, format, desc, host_ptr, status);
+}
+
+static CL_API_ENTRY cl_mem CL_API_CALL create_image_with_properties(
+    cl_context context, const cl_mem_properties *properties, cl_mem_flags flags,
+    const cl_image_format *format, const cl_image_desc *desc, void *host_ptr, cl_int *status)
+{
+    return refuse(context, flags, desc, status)
+               ? NULL
+               : dgma_next.clCreateImageWithProperties(context, properties, flags, format, desc,
+                                                       host_ptr, status);
+}
+
+static CL_API_ENTRY cl_mem CL_API_CALL create_image_2d(cl_context context, cl_mem_flags flags,
+                                                       const cl_image_format *format, size_t width,
+                                                       size_t height, size_t pitch, void *host_ptr,
+                                                       cl_int *status)
+{
+    return refuse(context, flags, NULL, status)
+               ? NULL
+               : dgma_next.clCreateImage2D(context, flags, format, width, height, pitch, host_ptr,
+                                           status);
+}
+
+static CL_API_ENTRY cl_mem CL_API_CALL create_image_3d(cl_context context, cl_mem_flags flags,
+                                                       const cl_image_format *format, size_t width,
+                                                       size_t height, size_t depth,
+                                                       size_t row_pitch, size_t slice_pitch,
+                                                       void *host_ptr, cl_int *status)
+{
+    return refuse(context, flags, NULL, status)
+               ? NULL
+               : dgma_next.clCreateImage3D(context, flags, format, width, height, depth, row_pitch,
+                                           slice_pitch, host_ptr, status);
+}
+
+void dgma_image_install(cl_icd_dispatch *table)
+{
+    table->clCreateImage = create_image;
+    table->clCreateImage2D = create_image_2d;
+    table->clCreateImage3D = create_image_3d;
+    if (table->clCreateImageWithProperties)
+        table->clCreateImageWithProperties = create_image_with_properties;
+}
