@@ -5,7 +5,7 @@
 #include "wire/wire.h"
 
 #include "base/base.h"
-#include "wire/rdma/rdma.h"
+#include "wire/rdma/kind.h"
 #include "wire/unix/unix.h"
 
 #include <errno.h>

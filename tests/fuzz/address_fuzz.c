@@ -6,7 +6,7 @@
  * same and is already as it should be written. */
 #include "fuzz.h"
 #include "wire/wire.h"
-#include "wire/rdma/rdma.h"
+#include "wire/rdma/kind.h"
 #include "wire/unix/unix.h"
 
 #include <stdlib.h>

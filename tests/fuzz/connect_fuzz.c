@@ -5,7 +5,7 @@
  * refusal becomes a text that is safe for a terminal. */
 #include "base/base.h"
 #include "fuzz.h"
-#include "wire/rdma/rdma.h"
+#include "wire/rdma/kind.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 
 /* Addresses of network cards: their meaning, their normalised form, and invalid ones. */
 #include "support/check.h"
-#include "wire/rdma/rdma.h"
+#include "wire/rdma/kind.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

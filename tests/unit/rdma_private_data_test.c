@@ -4,7 +4,7 @@
 /* The private data of rdma_cm connections: encoded and decoded, padded, cut, altered; and refusals
  * as texts. */
 #include "support/check.h"
-#include "wire/rdma/rdma.h"
+#include "wire/rdma/kind.h"
 
 #define ROOM 256
 

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-#include "wire/rdma/rdma.h"
+#include "wire/rdma/kind.h"
 
 #include "base/base.h"
 

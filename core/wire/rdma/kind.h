@@ -1,0 +1,185 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* What a build without RDMA knows of connections between hosts, too: their addresses, and the bytes
+ * of their requests. */
+#ifndef GPUD_WIRE_RDMA_KIND_H
+#define GPUD_WIRE_RDMA_KIND_H
+
+#include "base/base.h"
+#include "wire/unix/unix.h"
+#include "wire/wire.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/socket.h>
+
+/* === address ================================================================================= */
+/* Addresses of network cards, as text:
+ *
+ *     rdma://10.0.0.2              rdma://host.example:7175/cam1
+ *     rdma://[fd00::2]:7174        rdma://0.0.0.0        to listen on every card
+ *     rdma://10.0.0.2/cam1/audio   a stream of cam1
+ *
+ * Several channels and streams can share a port and are then selected by name, also those of
+ * several processes (rdma.h). Nothing here looks up names. */
+
+#define GPUD_RDMA_SCHEME "rdma:"
+#define GPUD_RDMA_PORT 7174
+#define GPUD_RDMA_NAME_MAX 48
+
+struct gpud_rdma_place {
+    int family;                  /* AF_INET, AF_INET6; AF_UNSPEC: host is a name */
+    char host[GPUD_ADDRESS_MAX]; /* without brackets */
+    uint16_t port;
+    char name[GPUD_RDMA_NAME_MAX + 1]; /* "": the only channel, or the one without a name */
+};
+
+/* Either output may be NULL. text NULL is invalid. canonical: always with the port. */
+enum gpud_status gpud_rdma_parse(const char *text, struct gpud_rdma_place *place,
+                                 char canonical[GPUD_ADDRESS_MAX], struct gpud_error *error);
+
+/* A kind's resolve in wire/channel.c. */
+enum gpud_status gpud_rdma_resolve(const char *text, char place[GPUD_ADDRESS_MAX],
+                                   struct gpud_error *error);
+
+/* The same in a library built without rdma: always refuses. */
+enum gpud_status gpud_rdma_refuse(const char *text, char place[GPUD_ADDRESS_MAX],
+                                  struct gpud_error *error);
+
+/* Whether it is "cam1" or "cam1/audio". */
+bool gpud_rdma_is_name(const char *name, size_t length);
+
+/* Whether it means every interface: valid to listen on, not to connect to. */
+bool gpud_rdma_is_wildcard(const struct gpud_rdma_place *place);
+
+/* false: the host is a name, or its address is invalid. */
+bool gpud_rdma_to_sockaddr(const struct gpud_rdma_place *place, struct sockaddr_storage *address);
+
+/* "10.0.0.2", "fd00::2%eth0"; an IPv4-mapped address is printed as IPv4. */
+void gpud_rdma_print_host(const struct sockaddr *address, char *text, size_t size);
+
+/* === kind ==================================================================================== */
+/* clang-format off */
+/* The control channel between hosts: a connection of rdma_cm and its queue pair.
+ *
+ *     receiver                                     sender
+ *        looks up the address, and a route
+ *        request: how many receives, a name ─────────▶   selects the channel
+ *        ◀──────────────────────────── reply, refusal
+ *        ◀═══════ each proves that it has the key ═══▶   wire/wire.h
+ *        ◀═════════════════ messages ════════════════▶
+ *
+ * The end that connects is the receiver. No call waits: a new channel is not `connected` yet, and
+ * every call on it makes progress; its descriptor is readable when that is useful. */
+/* clang-format on */
+
+extern const struct gpud_channel_ops gpud_rdma_channel_ops;
+
+/* === private_data ============================================================================ */
+/* The private data that rdma_cm carries with a connection request and its answer: a few bytes, to
+ * which padding may be added on the way.
+ *
+ *     receiver                                  sender
+ *        REQUEST, the channel's name ──────────────▶
+ *        ◀───────────────────────────────── REPLY     or REFUSAL: the reason, and the known names
+ *
+ *        REQUEST with 0 receives, a name ──────────▶  asks for the names behind it, in their order
+ *        ◀─────────────────────────────── REFUSAL     these names, as many as fit
+ *
+ *        REQUEST ──────────────────────────────────▶  whose channel another process sends
+ *        ◀─────────────────────────────── REFUSAL     MOVED: the port of that process, in digits
+ *
+ *     0  magic "GPUR"     4  version     5  total length     6  16 bits: how many receives are
+ *                                           posted; in a REFUSAL the reason     8  text
+ *
+ * Numbers are little-endian. The first eight bytes are the same in every version. */
+
+#define GPUD_RDMA_VERSION 1
+
+/* The limits of rdma_cm on InfiniBand and RoCE. */
+#define GPUD_RDMA_REQUEST_MAX 56
+#define GPUD_RDMA_REPLY_SIZE 8
+#define GPUD_RDMA_REFUSAL_MAX 148
+#define GPUD_RDMA_NAMES_MAX (GPUD_RDMA_REFUSAL_MAX - GPUD_RDMA_REPLY_SIZE)
+
+/* With fewer, nothing could be sent: see device/rdma/rdma.h. */
+#define GPUD_RDMA_RECEIVES_MIN 33
+
+struct gpud_rdma_request {
+    uint32_t receives; /* 0: it only asks for names */
+    char name[GPUD_RDMA_NAME_MAX + 1];
+};
+
+enum gpud_rdma_refusal_reason {
+    GPUD_RDMA_UNKNOWN_NAME = 1,
+    GPUD_RDMA_NAME_WANTED, /* there are several, and the request names none */
+    GPUD_RDMA_OTHER_VERSION,
+    GPUD_RDMA_MALFORMED,
+    GPUD_RDMA_BUSY,   /* the queue of requests is full */
+    GPUD_RDMA_UNABLE, /* out of memory, descriptors, or the card's resources */
+    GPUD_RDMA_NAMES,  /* the answer to a request for names */
+    GPUD_RDMA_MOVED,  /* the channel is at another port: see rdma.h */
+};
+
+struct gpud_rdma_refusal {
+    enum gpud_rdma_refusal_reason reason;
+    unsigned version;                    /* of the refusing end */
+    char names[GPUD_RDMA_NAMES_MAX + 1]; /* "cam1,cam2"; a comma at the end: and more */
+};
+
+/* Return how many bytes were written. */
+size_t gpud_rdma_write_request(const struct gpud_rdma_request *request,
+                               uint8_t bytes[GPUD_RDMA_REQUEST_MAX]);
+size_t gpud_rdma_write_reply(uint32_t receives, uint8_t bytes[GPUD_RDMA_REPLY_SIZE]);
+size_t gpud_rdma_write_refusal(const struct gpud_rdma_refusal *refusal,
+                               uint8_t bytes[GPUD_RDMA_REFUSAL_MAX]);
+
+/* Adds a name to a refusal, or the mark for further names. "" adds nothing. */
+void gpud_rdma_add_name(struct gpud_rdma_refusal *refusal, const char *name);
+
+/* Makes it one that sends the receiver to another port; and that port, 0 for any other refusal. */
+void gpud_rdma_refuse_moved(struct gpud_rdma_refusal *refusal, uint16_t port);
+uint16_t gpud_rdma_moved_to(const struct gpud_rdma_refusal *refusal);
+
+/* Read a peer's bytes. GPUD_UNSUPPORTED: another version. GPUD_PEER: they are malformed. */
+enum gpud_status gpud_rdma_read_request(const uint8_t *bytes, size_t size,
+                                        struct gpud_rdma_request *request,
+                                        struct gpud_error *error);
+enum gpud_status gpud_rdma_read_reply(const uint8_t *bytes, size_t size, uint32_t *receives,
+                                      struct gpud_error *error);
+enum gpud_status gpud_rdma_read_refusal(const uint8_t *bytes, size_t size,
+                                        struct gpud_rdma_refusal *refusal,
+                                        struct gpud_error *error);
+
+/* The refusal as a reason for the receiver; GPUD_CLOSED if a later attempt may succeed. */
+enum gpud_status gpud_rdma_explain_refusal(const struct gpud_rdma_refusal *refusal,
+                                           const struct gpud_rdma_place *place,
+                                           struct gpud_error *error);
+
+/* === hint ==================================================================================== */
+/* What this host lacks for RDMA connections. */
+
+/* A kind's hint in wire/channel.c: a sentence with the command that helps, or "". */
+void gpud_rdma_hint(const char *place, char *hint, size_t size);
+
+/* === names =================================================================================== */
+/* Asks another host for the names of the channels at one of its ports. It takes no key, as a
+ * refusal lists them, too. */
+
+/* port: "rdma://10.0.0.2:7174/". The caller frees *found; *omitted: more than GPUD_CHANNELS_MAX.
+ * GPUD_CLOSED: nothing listens there, or its answer did not arrive by the deadline. */
+enum gpud_status gpud_rdma_list_names(const char *port, int64_t deadline,
+                                      struct gpud_address **found, size_t *count, size_t *omitted,
+                                      struct gpud_error *error);
+
+/* === near ==================================================================================== */
+/* Which addresses are this host's own, and which of its cards leads to others. */
+
+/* A kind's find_card in wire/channel.c: the card's PCI address, or "". Sends nothing, and looks up
+ * no names. */
+void gpud_rdma_find_card(const char *place, char *pci, size_t size);
+
+/* Whether an interface of this host, or of this container, has the address. */
+bool gpud_rdma_is_own(const struct sockaddr_storage *address);
+
+#endif
