@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Frames, who owns them, and their large metas. */
+/* Frames, their owners, and their large metas. */
 #include "frame/frame.h"
 
 #include "base/base.h"

@@ -94,6 +94,39 @@ enum gpud_status gpud_transfer_unseal(const uint8_t bytes[TRANSFER_MESSAGE_SIZE]
 bool gpud_transfer_is_inside(uint64_t offset, uint64_t length, uint64_t size);
 
 /* === transfer ================================================================================ */
+/* clang-format off */
+/* Transfers of an application's own bytes between hosts: what the files of this room share.
+ *
+ *   gpud_transfer                a listener, a thread
+ *     └─ gpud_connection …       a channel, regions, operations
+ *
+ * The states of a connection:
+ *
+ *   CONNECTING ──the channel stands──▶ GREETING ──the peer's HELLO──▶ OPEN
+ *       │                                 │                             │
+ *       └──────────────┬──────────────────┴─────────────────────────────┘
+ *                      └─ failed, or left by either side ─▶ ENDED
+ *
+ * An operation is a record that is in one list at a time:
+ *
+ *   put, get, send   free_operations ──▶ waiting ──▶ posted ──▶ completion queue ─┐
+ *                     ▲                  for a GPU's queue,                       │
+ *                     │                  or for the card                          │
+ *                     └───────────────────────────────────────────────────────────┘
+ *   receive          free_receives ──▶ receiving ──the peer's SENT──▶ completion queue ──▶ free
+ *   notification     free_arrivals ──the peer's NOTIFY──▶ completion queue ──▶ free
+ *
+ * When a connection ends, every operation that is waiting, posted or receiving completes.
+ *
+ * Files:
+ *   operation.c   the calls put, get, send and receive; their records and completion
+ *   connection.c  messages, and a connection from its first one to its end
+ *   region.c      registered memory
+ *   endpoint.c    listens and connects; the thread that looks after the connections; the queue
+ *
+ * Locks, in this order: transfer, connection, completion queue. Functions whose names end with
+ * _locked are called with connection->lock held. */
+/* clang-format on */
 
 /* Messages that wait for room at the peer. Only the reports of unused regions are caused by the
  * peer; everything else by this side's application. */

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Listening: the socket, its lock, and who may come in. */
+/* Listening: the socket, its lock, and access to it. */
 #include "wire/unix/unix.h"
 
 #include "base/base.h"
