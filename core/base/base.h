@@ -140,9 +140,10 @@ enum gpud_status gpud_memfd_map(int fd, uint64_t size, bool writable, void **dat
 bool gpud_memory_unmap_pages(void *data, uint64_t size);
 
 /* A child that this process forks does not keep the descriptor, which it could hold open for longer
- * than this process lives: there it becomes a socket without a peer. Close it by gpud_fd_close().
- */
+ * than this process lives: there it becomes a socket without a peer. Close it by gpud_fd_close(),
+ * or say before somebody else closes it that its number is free. */
 void gpud_fd_keep_from_children(int fd);
+void gpud_fd_let_children_keep(int fd);
 
 /* Makes a non-blocking eventfd readable; does nothing for -1. */
 void gpud_event_raise(int fd);

@@ -225,10 +225,15 @@ void gpud_fd_keep_from_children(int fd)
         atomic_fetch_or(&kept_from[fd / 64], UINT64_C(1) << fd % 64);
 }
 
+void gpud_fd_let_children_keep(int fd)
+{
+    if (fd >= 0 && fd < KEPT_FROM)
+        atomic_fetch_and(&kept_from[fd / 64], ~(UINT64_C(1) << fd % 64));
+}
+
 void gpud_fd_close(int *fd)
 {
-    if (*fd >= 0 && *fd < KEPT_FROM)
-        atomic_fetch_and(&kept_from[*fd / 64], ~(UINT64_C(1) << *fd % 64));
+    gpud_fd_let_children_keep(*fd);
     if (*fd >= 0)
         close(*fd);
     *fd = -1;

@@ -21,6 +21,7 @@ int main(int argc, char **argv)
         {"local-memory", test_local_memory},
         {"last-words", test_last_words},
         {"death", test_death},
+        {"death-of-a-parent", test_death_of_a_parent},
         {"keys", test_keys},
         {"frames", test_frames},
         {"sleep", test_sleep},

@@ -83,6 +83,7 @@ void test_messages(void);
 void test_local_memory(void);
 void test_last_words(void);
 void test_death(void);
+void test_death_of_a_parent(void);
 void test_keys(void);
 
 void test_frames(void);

@@ -277,7 +277,8 @@ void test_last_words(void)
     run_both(send_last_words, receive_last_words);
 }
 
-static void send_until_killed(int other)
+/* Says what the process of its child is, which lives on; 0: it has none. */
+static void send_until_killed(int other, bool forks)
 {
     struct gpud_listener *listener = listen_on(address_of(7015, ""), NULL);
     say(other, 1);
@@ -285,25 +286,54 @@ static void send_until_killed(int other)
     struct gpud_message message = {.type = GPUD_MESSAGE_EVENT};
     await_connected(channel);
     send_one(channel, &message);
-    say(other, 2);
+    pid_t child = forks ? fork() : 0;
+    CHECK(child >= 0, "fork: %m");
+    if (!forks || child > 0)
+        say(other, (uint64_t)child);
     pause();
 }
 
-/* What a process that is killed said is heard, and its end is seen. */
-void test_death(void)
+static void send_alone(int other)
+{
+    send_until_killed(other, false);
+}
+
+static void send_with_child(int other)
+{
+    send_until_killed(other, true);
+}
+
+/* What a process that is killed said is heard, and its end is seen, whatever a child that it has
+ * forked keeps. */
+static void see_death(end_fn *end)
 {
     int other;
     struct gpud_message message;
-    pid_t sender = run_apart(send_until_killed, &other);
+    pid_t sender = run_apart(end, &other);
     hear(other);
     struct gpud_channel *channel = connect_to(address_of(7015, ""));
-    hear(other);
+    pid_t child = (pid_t)hear(other);
     kill(sender, SIGKILL);
     receive_one(channel, &message, GPUD_MESSAGE_EVENT);
     expect_end(channel, GPUD_CLOSED, "closed");
     gpud_channel_unref(&channel);
+    close(other);
+    if (child)
+        CHECK(kill(child, 0) == 0, "the child has ended: %m");
 
-    /* The port is free again. */
+    /* The port is free again, while the child lives. */
     struct gpud_listener *listener = listen_on(address_of(7015, ""), NULL);
     gpud_listener_close(&listener);
+    if (child)
+        kill(child, SIGKILL);
+}
+
+void test_death(void)
+{
+    see_death(send_alone);
+}
+
+void test_death_of_a_parent(void)
+{
+    see_death(send_with_child);
 }

@@ -921,7 +921,11 @@ const struct gpud_remote_ops gpud_rdma_remote_ops = {
 
 /* === events ================================================================================== */
 /* Events of rdma_cm: read without waiting, and acknowledged at once, because an id with an
- * unacknowledged event cannot be destroyed. */
+ * unacknowledged event cannot be destroyed.
+ *
+ * Their descriptor owns the ids in the kernel: once its last copy is closed, the kernel ends their
+ * connections. If a forked child kept one, the queue pair would go on answering for a process that
+ * has died, and the peer would wait forever. */
 
 static bool set_flags(int fd)
 {
@@ -948,8 +952,18 @@ enum gpud_status gpud_rdma_open_events(struct rdma_event_channel **events, struc
         rdma_destroy_event_channel(made);
         return status;
     }
+    gpud_fd_keep_from_children(made->fd);
     *events = made;
     return GPUD_OK;
+}
+
+void gpud_rdma_close_events(struct rdma_event_channel **events)
+{
+    if (!*events)
+        return;
+    gpud_fd_let_children_keep((*events)->fd);
+    rdma_destroy_event_channel(*events);
+    *events = NULL;
 }
 
 bool gpud_rdma_next_event(struct rdma_event_channel *events, struct gpud_rdma_event *event)

@@ -124,8 +124,7 @@ void gpud_rdma_channel_destroy(struct rdma_channel *channel)
     gpud_rdma_disconnect_locked(channel, "this side closed the connection");
     gpud_rdma_drop_id_locked(channel);
     gpud_rdma_collect_records(channel, true);
-    if (channel->events)
-        rdma_destroy_event_channel(channel->events);
+    gpud_rdma_close_events(&channel->events);
     gpud_rdma_lookup_end(&channel->lookup);
     while (channel->waiting_count)
         free(channel->waiting[--channel->waiting_count].bytes);

@@ -43,7 +43,6 @@
  * is shared, and a second process is refused. */
 /* clang-format on */
 
-
 /* A process's part in a port. */
 struct gpud_rdma_share {
     char path[GPUD_SOCKET_PATH_MAX]; /* of the lock; "": the port cannot be shared */
@@ -754,8 +753,7 @@ static void destroy_hub(struct rdma_hub *hub)
         rdma_destroy_id(hub->id);
     rdma_shares_free(&hub->shares);
     rdma_share_close(&hub->share); /* last: the next holder finds the port free */
-    if (hub->events)
-        rdma_destroy_event_channel(hub->events);
+    gpud_rdma_close_events(&hub->events);
     gpud_fd_close(&hub->retry);
     gpud_fd_close(&hub->fd);
     free(hub);

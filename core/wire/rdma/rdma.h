@@ -170,10 +170,12 @@ struct gpud_rdma_event {
     size_t size;
 };
 
-/* Non-blocking; its descriptor is closed on exec. GPUD_NO_DEVICE, GPUD_NO_ACCESS: what this host
- * lacks, and which command helps. */
+/* Non-blocking; its descriptor is closed on exec, and in forked children. GPUD_NO_DEVICE,
+ * GPUD_NO_ACCESS: what this host lacks, and which command helps. */
 enum gpud_status gpud_rdma_open_events(struct rdma_event_channel **events,
                                        struct gpud_error *error);
+/* NULL: nothing. */
+void gpud_rdma_close_events(struct rdma_event_channel **events);
 
 /* false: none. */
 bool gpud_rdma_next_event(struct rdma_event_channel *events, struct gpud_rdma_event *event);
