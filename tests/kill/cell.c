@@ -28,6 +28,7 @@ const struct way ways[WAYS] = {
     {"rdma host", WAY_RDMA, "host", "host", "rdma-host"},
     {"standby", WAY_STANDBY, "host", "host", "map"},
     {"group", WAY_GROUP, "host", "host", "map"},
+    {"group of sound", WAY_SOUND, "host", "host", "map"},
 };
 
 void honest_start(struct peer *honest, const struct cell *cell)
@@ -48,8 +49,8 @@ static int64_t survive(const struct cell *cell, int kills, enum gpud_slow_receiv
 {
     if (!point_is_the_senders(cell->point))
         return survive_sending(cell, kills, policy);
-    return cell->way->bit == WAY_GROUP ? survive_grouped(cell, kills)
-                                       : survive_receiving(cell, kills, policy);
+    return cell->way->bit & WAYS_OF_GROUPS ? survive_grouped(cell, kills)
+                                           : survive_receiving(cell, kills, policy);
 }
 
 /* --- leaks ------------------------------------------------------------------------------------ */

@@ -8,7 +8,6 @@
 #include "programme.h"
 #include "support/check.h"
 #include "support/make.h"
-#include "support/media.h"
 #include "support/peer.h"
 #include "view.h"
 
@@ -19,9 +18,19 @@
 
 static struct child_board *own;
 
-void child_layout(struct gpud_layout *layout, unsigned epoch)
+void child_format(struct child_format *format, const struct child_orders *orders, unsigned epoch)
 {
-    WORKS(gpud_layout_init(layout, "UYVY", epoch % 2 ? 128 : 160, 91, 0, &e));
+    char text[128];
+    if (orders->sound)
+        snprintf(text, sizeof(text),
+                 "audio/x-raw,format=S32LE,layout=interleaved,rate=%d,channels=%d,"
+                 "samples-per-block=%d",
+                 PROGRAMME_RATE, epoch % 2 ? 1 : 2, PROGRAMME_BLOCK);
+    else
+        snprintf(text, sizeof(text), "video/x-raw,format=UYVY,width=%d,height=91,framerate=0/1",
+                 epoch % 2 ? 128 : 160);
+    WORKS(gpud_media_from_string(&format->media, text, &e));
+    WORKS(gpud_media_get_layout(&format->media, &format->layout, &e));
 }
 
 /* Every thread of the process stands still here, until the end. */
@@ -63,7 +72,7 @@ static struct gpud_sender *make_sender(struct gpud_context *context)
     return sender;
 }
 
-static void send_between(struct gpud_sender *sender, struct gpud_layout *layout, unsigned *epoch)
+static void send_between(struct gpud_sender *sender, struct child_format *format, unsigned *epoch)
 {
     switch (own->orders.provoke) {
     case BY_EVENTS:
@@ -75,8 +84,8 @@ static void send_between(struct gpud_sender *sender, struct gpud_layout *layout,
         break;
     case BY_EPOCHS:
     case BY_GROWTH:
-        child_layout(layout, ++*epoch);
-        WORKS(gpud_sender_configure(sender, PICTURE(layout), &e));
+        child_format(format, &own->orders, ++*epoch);
+        WORKS(gpud_sender_configure(sender, &format->media, &e));
         break;
     default:
         break;
@@ -84,13 +93,13 @@ static void send_between(struct gpud_sender *sender, struct gpud_layout *layout,
 }
 
 static void leave_and_return(struct gpud_context *context, struct gpud_sender **sender,
-                             const struct gpud_layout *layout)
+                             const struct child_format *format)
 {
     if (own->orders.provoke != BY_LEAVING)
         return;
     gpud_sender_destroy(sender);
     *sender = make_sender(context);
-    WORKS(gpud_sender_configure(*sender, PICTURE(layout), &e));
+    WORKS(gpud_sender_configure(*sender, &format->media, &e));
     WORKS(gpud_sender_wait(*sender, 1, 10 * GPUD_SEC, &e));
 }
 
@@ -112,26 +121,29 @@ static void wait_for_receivers(struct gpud_sender *sender, uint32_t count)
  * is lost by a slow machine, and two senders are never far apart. */
 static void play_programme(struct gpud_context *context)
 {
-    struct gpud_layout layout;
+    struct child_format format;
     unsigned epoch = 0;
     struct gpud_sender *sender = make_sender(context);
     struct gpud_device *host = OPEN_DEVICE(context, "host");
-    child_layout(&layout, epoch);
-    WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
+    child_format(&format, &own->orders, epoch);
+    WORKS(gpud_sender_configure(sender, &format.media, &e));
     /* Beside the group there is the receiver for which the last one's ring grew. */
     wait_for_receivers(sender, own->orders.provoke == BY_GROWTH && own->orders.number > 1 ? 2 : 1);
+    bool jumps = false;
     for (uint64_t number = atomic_load(&own->handed) + 1; !atomic_load(&own->leave); number++) {
         if (gpud_sender_wait(sender, 1, 0, NULL) != GPUD_OK) {
             wait_for_receivers(sender, 1);
             number = atomic_load(&own->handed) + 1;
+            jumps = true;
         }
         int64_t due = own->orders.programme + (int64_t)number * CHILD_INSTANT;
         while (gpud_test_now() < due && !atomic_load(&own->leave))
             gpud_test_nap(1);
-        programme_send(sender, host, &layout, number);
+        programme_send(sender, host, &own->orders, &format, number, jumps);
+        jumps = false;
         if (atomic_fetch_add(&own->frames, 1) % EVERY == 0 && atomic_load(&own->armed)) {
-            send_between(sender, &layout, &epoch);
-            leave_and_return(context, &sender, &layout);
+            send_between(sender, &format, &epoch);
+            leave_and_return(context, &sender, &format);
         }
     }
     gpud_sender_destroy(&sender);
@@ -140,25 +152,25 @@ static void play_programme(struct gpud_context *context)
 
 static void play_sender(struct gpud_context *context)
 {
-    struct gpud_layout layout;
+    struct child_format format;
     unsigned epoch = 0;
     uint64_t number = (uint64_t)own->orders.number * CHILD_NUMBERS;
     struct gpud_sender *sender = make_sender(context);
     struct gpud_device *host = OPEN_DEVICE(context, "host");
-    child_layout(&layout, epoch);
-    WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
+    child_format(&format, &own->orders, epoch);
+    WORKS(gpud_sender_configure(sender, &format.media, &e));
     if (own->orders.standby)
         stand_by(sender);
     while (!atomic_load(&own->leave)) {
         /* Some frames lie in memory of the application's, and are copied on every way. */
         if (++number % 3)
-            SEND_LENT(sender, &layout, number);
+            SEND_LENT(sender, &format.layout, number);
         else
-            SEND_FOREIGN(sender, host, &layout, number);
+            SEND_FOREIGN(sender, host, &format.layout, number);
         if (atomic_fetch_add(&own->frames, 1) % EVERY == 0 && atomic_load(&own->armed))
-            send_between(sender, &layout, &epoch);
+            send_between(sender, &format, &epoch);
         if (atomic_load(&own->armed))
-            leave_and_return(context, &sender, &layout);
+            leave_and_return(context, &sender, &format);
         gpud_test_nap(1);
     }
     gpud_sender_destroy(&sender);
@@ -218,7 +230,7 @@ static void play_receiver(struct gpud_context *context, struct gpu *gpu)
 /* As a group. Pictures of the main one count. */
 static void play_group(struct gpud_context *context)
 {
-    struct pair pair = {.last = 0};
+    struct pair pair = {.sound = own->orders.sound};
     unsigned since = 0;
     pair_open(&pair, context);
     while (!atomic_load(&own->leave)) {

@@ -29,6 +29,7 @@ struct child_orders {
     int64_t programme;
     bool backup; /* of the programme, on an address of its own */
     bool group;  /* a receiver: of both */
+    bool sound;  /* the programme is of sound: pictures are blocks */
 };
 
 struct child_board {
@@ -61,7 +62,11 @@ const char *child_address(const struct child_orders *orders);
 
 void child_start(struct child *child, const struct child_orders *orders);
 
-/* Another format for every second epoch. */
-void child_layout(struct gpud_layout *layout, unsigned epoch);
+/* Another format for every second epoch: of the picture, or of the sound's channels. */
+struct child_format {
+    struct gpud_media media;
+    struct gpud_layout layout;
+};
+void child_format(struct child_format *format, const struct child_orders *orders, unsigned epoch);
 
 #endif

@@ -69,7 +69,8 @@ void children_open(struct children *children, const struct cell *cell,
     children->orders.provoke = point->provoke;
     children->orders.slow_receiver = policy;
     children->orders.standby = cell->way->bit == WAY_STANDBY;
-    children->orders.group = cell->way->bit == WAY_GROUP;
+    children->orders.group = cell->way->bit & WAYS_OF_GROUPS;
+    children->orders.sound = cell->way->bit == WAY_SOUND;
     if (point->provoke == BY_A_HELD_GPU || point->provoke == BY_GROWTH)
         children->varied = 1; /* what makes the process pass there happens once */
     snprintf(children->orders.device, sizeof(children->orders.device), "%s",

@@ -30,7 +30,8 @@ static void take(struct grouped *g)
     enum provoke provoke = g->cell->point->provoke;
     if (provoke != BY_SLOWNESS && provoke != BY_CONNECTING)
         CHECK(!g->pair.missing && !g->pair.corrupted,
-              "I2, I3: %llu pictures are missing and %llu broken before picture %llu, and the "
+              "I2, I3: %llu pictures or samples are missing, %llu broken, before picture %llu, and "
+              "the "
               "backup has them",
               (unsigned long long)g->pair.missing, (unsigned long long)g->pair.corrupted,
               (unsigned long long)g->pair.last);
@@ -140,6 +141,7 @@ int64_t survive_grouped(const struct cell *cell, int kills)
     struct grouped g = {.cell = cell};
     int64_t worst = 0;
     g.context = NEW_CONTEXT();
+    g.pair.sound = cell->way->bit == WAY_SOUND;
     pair_open(&g.pair, g.context);
     g.children.orders.programme = gpud_test_now();
     children_open(&g.children, cell, slow ? GPUD_SLOW_DROP_OLDEST : GPUD_SLOW_BLOCK);

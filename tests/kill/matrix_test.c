@@ -280,12 +280,12 @@ static bool is_any(int point, int way)
     return true;
 }
 
-/* Everything, except in the columns of a standby and of a group, which vary the sender and the
+/* Everything, except in the columns of a standby and of groups, which vary the sender and the
  * receiver and not the way, and of two ways that are made of others' parts: one cell of each
  * kind. */
 static bool is_in_short_run(int point, int way)
 {
-    return !(ways[way].bit & (WAY_STANDBY | WAY_GROUP | WAY_UP | WAY_DOWN)) ||
+    return !(ways[way].bit & (WAY_STANDBY | WAYS_OF_GROUPS | WAY_UP | WAY_DOWN)) ||
            is_first_of_kind(point);
 }
 

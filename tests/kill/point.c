@@ -11,7 +11,7 @@
 #define TAKES_BACK (WAY_HOST | WAY_VULKAN | MAP_GPU | PEER_GPU | STAGED | WAY_DIRECTGMA | WAY_PUSH)
 #define ALL (TAKES_BACK | WAY_RDMA)
 /* What dies is the main sender of a group, or the group. */
-#define GROUPED (ALL | WAY_GROUP)
+#define GROUPED (ALL | WAYS_OF_GROUPS)
 /* Of a sender that dies: where another one stands by, too. */
 #define MAY_STAND_BY (GROUPED | WAY_STANDBY)
 #define SHARED (WAY_HOST | WAY_VULKAN | MAP_GPU | STAGED) /* a ring of the sender's */
@@ -34,14 +34,14 @@ const struct point points[] = {
     {"sender: published", BY_FRAMES, MAY_STAND_BY},
     {"sender: reaped", BY_FRAMES, MAY_STAND_BY},
     {"sender: wait enqueued", BY_A_HELD_GPU, BY_QUEUE},
-    {"sender: revoked", BY_SLOWNESS, TAKES_BACK | WAY_STANDBY | WAY_GROUP},
+    {"sender: revoked", BY_SLOWNESS, TAKES_BACK | WAY_STANDBY | WAYS_OF_GROUPS},
     {"sender: frame waits", BY_SLOWNESS, WAY_RDMA},
     {"sender: waiting frame published", BY_SLOWNESS, WAY_RDMA},
     {"sender: message sent, not counted", BY_EVENTS, MAY_STAND_BY},
     {"sender: event sent", BY_EVENTS, MAY_STAND_BY},
     {"sender: EOS sent", BY_ENDS, MAY_STAND_BY},
     {"sender: new epoch's OFFER sent", BY_EPOCHS, MAY_STAND_BY},
-    {"sender: GROW sent", BY_GROWTH, SHARED | WAY_STANDBY | WAY_GROUP},
+    {"sender: GROW sent", BY_GROWTH, SHARED | WAY_STANDBY | WAYS_OF_GROUPS},
     {"sender: BYE sent", BY_LEAVING, GROUPED},
     {"receiver: HELLO sent", BY_CONNECTING, GROUPED},
     {"receiver: OFFER read", BY_CONNECTING, GROUPED},
@@ -60,7 +60,7 @@ const struct point points[] = {
     {"receiver: event handled", BY_EVENTS, GROUPED},
     {"receiver: EOS read", BY_ENDS, GROUPED},
     {"receiver: new epoch's OFFER read", BY_EPOCHS, GROUPED},
-    {"receiver: GROW imported", BY_GROWTH, SHARED | WAY_GROUP},
+    {"receiver: GROW imported", BY_GROWTH, SHARED | WAYS_OF_GROUPS},
     {"receiver: BYE sent", BY_LEAVING, GROUPED},
 };
 const int point_count = sizeof(points) / sizeof(points[0]);

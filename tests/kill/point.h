@@ -24,8 +24,10 @@ enum way_bit {
     WAY_GROUP = 1 << 11,    /* as WAY_HOST; a group has a backup besides */
     WAY_UP = 1 << 12,       /* staged, from the host to such a GPU as WAY_VULKAN's */
     WAY_DOWN = 1 << 13,     /* and from there to the host */
+    WAY_SOUND = 1 << 14,    /* as WAY_GROUP, of sound: the two senders' blocks overlap by half */
 };
-#define WAYS 14
+#define WAYS 15
+#define WAYS_OF_GROUPS (WAY_GROUP | WAY_SOUND)
 
 /* What makes a process pass the point, besides frames. */
 enum provoke {

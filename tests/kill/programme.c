@@ -16,6 +16,12 @@
 
 /* --- the senders' side ------------------------------------------------------------------------ */
 
+uint64_t programme_place(const struct child_orders *orders, uint64_t number)
+{
+    return orders->sound ? number * PROGRAMME_BLOCK + (orders->backup ? PROGRAMME_BLOCK / 2 : 0)
+                         : number;
+}
+
 static struct gpud_frame *wrap_foreign(struct gpud_device *host, const struct gpud_layout *layout)
 {
     struct gpud_memory *memory;
@@ -27,14 +33,18 @@ static struct gpud_frame *wrap_foreign(struct gpud_device *host, const struct gp
 }
 
 void programme_send(struct gpud_sender *sender, struct gpud_device *host,
-                    const struct gpud_layout *layout, uint64_t number)
+                    const struct child_orders *orders, const struct child_format *format,
+                    uint64_t number, bool jumps)
 {
+    uint64_t place = programme_place(orders, number);
     struct gpud_frame *frame =
-        number % 3 ? ACQUIRE_SLOT(sender, 60 * GPUD_SEC) : wrap_foreign(host, layout);
-    frame_write(frame, layout, number);
+        number % 3 ? ACQUIRE_SLOT(sender, 60 * GPUD_SEC) : wrap_foreign(host, &format->layout);
+    frame_write(frame, &format->layout, place);
     struct gpud_frame_info info = INFO(frame, frame);
-    info.pts_ns = number * CHILD_INSTANT;
+    info.pts_ns =
+        orders->sound ? place * GPUD_SEC / PROGRAMME_RATE : number * (uint64_t)CHILD_INSTANT;
     info.duration_ns = CHILD_INSTANT;
+    info.flags |= jumps ? GPUD_FRAME_DISCONTINUITY : 0;
     WORKS(gpud_frame_set_info(frame, &info, &e));
     WORKS(gpud_sender_submit(sender, &frame, 60 * GPUD_SEC, &e));
 }
@@ -74,29 +84,33 @@ void pair_close(struct pair *pair)
         gpud_receiver_destroy(&pair->receivers[i]);
 }
 
-/* I1, I2. Since the member's last frame only those pictures may be missing that its sender says it
- * dropped: the group has had all others. */
-static void check_order(struct pair *pair, uint32_t member, const struct gpud_frame_info *info,
-                        bool discontinuity)
+/* I1, I2. Since the member's last frame only what its sender says it dropped may be missing: the
+ * group has had all others. */
+static void check_order(struct pair *pair, const struct gpud_group_instant *got,
+                        const struct gpud_frame_info *info)
 {
+    uint32_t member = got->member;
     const char *who = member == MAIN ? "main" : "backup";
-    unsigned long long now = info->offset, last = pair->last, gap = now - last - 1;
+    const char *what = pair->sound ? "sample" : "picture";
+    unsigned long long one = pair->sound ? PROGRAMME_BLOCK : 1;
+    unsigned long long now = info->offset + got->skip, due = pair->place, gap = now - due;
     bool known = pair->members[member].epoch == info->epoch;
     unsigned long long dropped = info->dropped - pair->members[member].dropped;
-    if (pair->begun && now <= last)
-        WRONG(pair, "I1: picture %llu of the %s after picture %llu", now, who, last);
-    else if (pair->begun && gap && known && gap > dropped)
-        WRONG(pair, "I2: picture %llu of the %s after picture %llu, and it dropped %llu", now, who,
-              last, dropped);
-    else if (pair->begun && (gap > 0) != discontinuity)
-        WRONG(pair, "I2: picture %llu of the %s after picture %llu is %s discontinuity", now, who,
-              last, discontinuity ? "a" : "no");
+    if (pair->begun && now < due)
+        WRONG(pair, "I1: %s %llu of the %s where %llu is due", what, now, who, due);
+    else if (pair->begun && gap && known && gap > dropped * one)
+        WRONG(pair, "I2: %s %llu of the %s where %llu is due, and it dropped %llu", what, now, who,
+              due, dropped * one);
+    else if (pair->begun && (gap > 0) != got->discontinuity)
+        WRONG(pair, "I2: %s %llu of the %s where %llu is due is %s discontinuity", what, now, who,
+              due, got->discontinuity ? "a" : "no");
     if (pair->begun)
         pair->missing += gap;
     pair->members[member].epoch = info->epoch;
     pair->members[member].dropped = info->dropped;
     pair->begun = true;
-    pair->last = info->offset;
+    pair->place = info->offset + one;
+    pair->last = pair->place / one - 1;
     pair->of_main = member == MAIN ? pair->of_main + 1 : 0;
     pair->by_main += member == MAIN;
 }
@@ -112,7 +126,7 @@ static void check_bytes(struct pair *pair, struct gpud_frame *frame)
     }
     void *data = MAP_FRAME(frame, GPUD_READ, 10 * GPUD_SEC);
     if (!picture_check(&info.layout, data, info.offset, &plane, &row, &byte))
-        WRONG(pair, "I3: picture %llu is wrong in plane %u, row %u, byte %u",
+        WRONG(pair, "I3: the frame at %llu is wrong in plane %u, row %u, byte %u",
               (unsigned long long)info.offset, plane, row, byte);
     gpud_frame_unmap(frame);
 }
@@ -130,7 +144,7 @@ int pair_take(struct pair *pair, int64_t timeout_ns)
         return -1;
     struct gpud_frame *frame = got.frames[got.member];
     struct gpud_frame_info info = INFO(frame, frame);
-    check_order(pair, got.member, &info, got.discontinuity);
+    check_order(pair, &got, &info);
     check_bytes(pair, frame);
     gpud_frame_release(&got.frames[got.member]);
     return (int)got.member;

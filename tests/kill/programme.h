@@ -11,12 +11,22 @@
 #define MAIN 0
 #define BACKUP 1
 
-/* Sends a picture at its time. Every third lies in memory of the application's, on the host, and is
- * copied. */
+/* Sound: CHILD_INSTANT. */
+#define PROGRAMME_RATE 48000
+#define PROGRAMME_BLOCK 240
+
+/* What its offset is: the number of a picture, or of the first sample of a block. A backup's blocks
+ * begin in the middle of the main one's. */
+uint64_t programme_place(const struct child_orders *orders, uint64_t number);
+
+/* Sends a picture or a block at its time. Every third lies in memory of the application's, on the
+ * host, and is copied. jumps: it does not follow the one before. */
 void programme_send(struct gpud_sender *sender, struct gpud_device *host,
-                    const struct gpud_layout *layout, uint64_t number);
+                    const struct child_orders *orders, const struct child_format *format,
+                    uint64_t number, bool jumps);
 
 struct pair {
+    bool sound;
     struct gpud_receiver *receivers[2];
     struct gpud_group *group;
     bool begun; /* an instant was taken since it was made, or since the end of a stream */
@@ -30,8 +40,9 @@ struct pair {
     unsigned of_main; /* how many in a row */
     unsigned by_main; /* how many since it was made */
     /* They outlive the group. */
-    uint64_t last;    /* the picture that was taken last; 0: none */
-    uint64_t missing; /* pictures that were not taken */
+    uint64_t last;    /* the picture, or whole block, that was taken last; 0: none */
+    uint64_t place;   /* the picture, or sample, behind all that was taken */
+    uint64_t missing; /* pictures, or samples, that were not taken */
     uint64_t corrupted;
     char wrong[256]; /* the first thing that must not be; "": none */
 };

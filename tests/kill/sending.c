@@ -15,7 +15,7 @@ struct sending {
     struct gpud_device *host;
     struct gpud_sender *sender;
     struct gpud_sender *backup; /* of a programme, where groups die; NULL elsewhere */
-    struct gpud_layout layout;
+    struct child_format format;
     unsigned epoch;
     unsigned long long epoch_frames; /* that the child had when the epoch began */
     uint64_t number;
@@ -28,11 +28,11 @@ struct sending {
 
 static void new_epoch(struct sending *s)
 {
-    child_layout(&s->layout, ++s->epoch);
+    child_format(&s->format, &s->children.orders, ++s->epoch);
     s->epoch_frames = atomic_load(&s->children.child.board->frames);
-    WORKS(gpud_sender_configure(s->sender, PICTURE(&s->layout), &e));
+    WORKS(gpud_sender_configure(s->sender, &s->format.media, &e));
     if (s->backup)
-        WORKS(gpud_sender_configure(s->backup, PICTURE(&s->layout), &e));
+        WORKS(gpud_sender_configure(s->backup, &s->format.media, &e));
 }
 
 /* A sender that drops frames also changes its format faster than a receiver on a busy machine can
@@ -69,12 +69,14 @@ static void send(struct sending *s)
 {
     int64_t start = gpud_test_now();
     if (++s->number, s->backup) {
-        programme_send(s->sender, s->host, &s->layout, s->number);
-        programme_send(s->backup, s->host, &s->layout, s->number);
+        struct child_orders orders = {.sound = s->children.orders.sound};
+        programme_send(s->sender, s->host, &orders, &s->format, s->number, false);
+        orders.backup = true;
+        programme_send(s->backup, s->host, &orders, &s->format, s->number, false);
     } else if (s->number % 3) {
-        SEND_LENT(s->sender, &s->layout, s->number);
+        SEND_LENT(s->sender, &s->format.layout, s->number);
     } else {
-        SEND_FOREIGN(s->sender, s->host, &s->layout, s->number);
+        SEND_FOREIGN(s->sender, s->host, &s->format.layout, s->number);
     }
     int64_t took = gpud_test_now() - start;
     CHECK(took < AGAIN_MAX, "child %u: frame %llu took %lld ms: the sender stood still",
@@ -118,7 +120,8 @@ static void finish_honest(struct sending *s)
 {
     struct peer_board *board = s->honest.board;
     int64_t asked = gpud_test_now();
-    for (int64_t until = gpud_test_now() + AGAIN_MAX; atomic_load(&board->last_value) != s->number;
+    for (int64_t until = gpud_test_now() + AGAIN_MAX;
+         atomic_load(&board->last_value) != programme_place(&s->children.orders, s->number);
          gpud_test_nap(1)) {
         CHECK(gpud_test_now() < until, "the honest receiver has frame %llu of %llu",
               atomic_load(&board->last_value), (unsigned long long)s->number);
@@ -146,13 +149,14 @@ static void open_all(struct sending *s, enum gpud_slow_receiver policy)
     s->host = OPEN_DEVICE(s->context, "host");
     s->sender = NEW_SENDER(s->context, .address = peer_address(KILL_NAME), .psk_file = peer_key(),
                            .device = way->from, .route = way->route, .slow_receiver = policy);
-    child_layout(&s->layout, s->epoch);
-    WORKS(gpud_sender_configure(s->sender, PICTURE(&s->layout), &e));
-    if (way->bit == WAY_GROUP) {
+    s->children.orders.sound = way->bit == WAY_SOUND;
+    child_format(&s->format, &s->children.orders, s->epoch);
+    WORKS(gpud_sender_configure(s->sender, &s->format.media, &e));
+    if (way->bit & WAYS_OF_GROUPS) {
         struct child_orders orders = {.backup = true};
         s->backup =
             NEW_SENDER(s->context, .address = child_address(&orders), .slow_receiver = policy);
-        WORKS(gpud_sender_configure(s->backup, PICTURE(&s->layout), &e));
+        WORKS(gpud_sender_configure(s->backup, &s->format.media, &e));
     }
     start_honest(s);
     children_open(&s->children, s->cell, policy);
