@@ -158,6 +158,14 @@ static unsigned widen(struct slot_memory *self, unsigned access)
     return access;
 }
 
+/* Under the lock. GLib asks the kernel at each broadcast, whether or not a thread waits. */
+static void end_busy(struct slot_memory *self)
+{
+    self->busy = FALSE;
+    if (self->waits_for_idle)
+        g_cond_broadcast(&self->idle);
+}
+
 /* Under the lock, which is dropped meanwhile. */
 static enum gpud_status map_first(struct slot_memory *self, unsigned access, void **data,
                                   struct gpud_error *error)
@@ -175,8 +183,7 @@ static enum gpud_status map_first(struct slot_memory *self, unsigned access, voi
     if (status == GPUD_OK && looks)
         begin_check(self, *data);
     g_mutex_lock(&self->lock);
-    self->busy = FALSE;
-    g_cond_broadcast(&self->idle);
+    end_busy(self);
     if (status == GPUD_OK) {
         self->data = *data;
         self->copies_back = (access & GPUD_WRITE) != 0;
@@ -195,8 +202,11 @@ void *slot_memory_map(struct slot_memory *self, GstMapFlags flags)
     void *data = NULL;
 
     g_mutex_lock(&self->lock);
-    while (self->busy)
+    while (self->busy) {
+        self->waits_for_idle++;
         g_cond_wait(&self->idle, &self->lock);
+        self->waits_for_idle--;
+    }
     if (self->maps == 0)
         status = map_first(self, access, &data, &error);
     else
@@ -224,8 +234,7 @@ static gboolean unmap_last(struct slot_memory *self)
     if (bytes)
         write_back(self, bytes);
     g_mutex_lock(&self->lock);
-    self->busy = FALSE;
-    g_cond_broadcast(&self->idle);
+    end_busy(self);
     g_free(bytes);
     return goes_up || bytes;
 }

@@ -103,6 +103,7 @@ struct slot_memory {
     GMutex lock;               /* of the rest; not held during calls that wait */
     GCond idle;                /* no longer busy */
     gboolean busy;             /* a thread makes the first map, or ends the last one */
+    guint waits_for_idle;      /* threads that wait for `idle` */
     guint maps;                /* by the CPU */
     struct gpud_frame *mapped; /* the frame that is mapped, while there are maps or it is busy */
     struct gpud_frame *reader; /* a second frame over the bytes, for readers; or NULL */
