@@ -7,7 +7,7 @@
 #include "frame/media/media.h"
 #include "fuzz.h"
 #include "gstpicture.h"
-#include "monitor/picture.h"
+#include "monitor/monitor.h"
 
 #include <gpudirect/gpudirect.h>
 

@@ -3,9 +3,8 @@
 
 /* What gpudirect-bench believes about frames: a whole one is whole, any damage to what it marks is
  * seen, and the numbers of its report are right. */
-#include "frames.h"
-#include "rows.h"
-#include "ceilings/stats.h"
+#include "bench.h"
+#include "ceilings/ceilings.h"
 #include "support/check.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 gpudirect authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
 
-"""The other one of two benches on two hosts, as tools/bench/hosts.h describes it; it says whatever a test wants."""
+"""The other one of two benches on two hosts, as tools/bench/bench.h describes it; it says whatever a test wants."""
 
 import dataclasses
 import socket

@@ -3,7 +3,7 @@
 
 /* What gpudirect-monitor makes of answers: rates of answers that it takes late, and events that one
  * channel cannot push out of the list. */
-#include "monitor/model.h"
+#include "monitor/monitor.h"
 #include "support/check.h"
 #include "support/media.h"
 

@@ -1,17 +1,324 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Measures from the card to the point where a frame can be shown: acquired and mapped. */
-#include "capture.h"
+/* The clock that a test card draws into its pictures, read back from them. The kernel's vivid
+ * writes " HH:MM:SS:mmm N" at (16,16), in letters of 8x16 pixels: the time since the stream began,
+ * to the kernel's tick, and the picture's number. The font is unknown here: the driver reports each
+ * picture's number, from which the digits are learned, and each number is checked. */
+#include "bench.h"
 
-#include "capturereport.h"
-#include "control.h"
-#include "pictureclock.h"
+#include "json.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+struct bench_capture {
+    struct gpud_capture_info info;                               /* at the end */
+    uint64_t frames, dropped, corrupted, copies_cpu, copies_gpu; /* in the measured section */
+    double seconds, cpu;                                         /* cpu: us a frame */
+    bool stamped; /* latencies by the driver's stamps are known */
+    struct stats_latency stamp;
+    const char *no_clock; /* why the pictures' own clock is unknown; NULL: it is known */
+    /* The picture's clock began when the driver was asked to stream, or up to this much later: */
+    double slack;                 /* us */
+    double step;                  /* of that clock, us */
+    struct stats_latency at_most; /* at least: this less `slack` */
+    uint64_t timed, right;        /* frames with a time; with the number that the driver reports */
+};
+
+/* What each digit looks like. */
+struct bench_clock {
+    uint8_t digit[10][16];
+    bool known[10];
+};
+
+#define BENCH_CLOCK_CELLS 24
+
+/* The letters of one picture: a bit for each pixel, set if it is bright. */
+struct bench_clock_text {
+    uint8_t cell[BENCH_CLOCK_CELLS][16];
+};
+
+/* === pictureclock ============================================================================ */
+
+#define LEFT 16
+#define TOP 16
+#define COLUMNS 8
+#define ROWS 16
+#define BRIGHT 0x60 /* letters are 0xb3 or more on black */
+
+/* Positions in the text. */
+#define TIME 1
+#define NUMBER 14
+
+/* --- the picture -------------------------------------------------------------------------- */
+
+/* Where a format has its brightness: the bytes from one pixel to the next, and the byte within. */
+static const struct {
+    const char *name;
+    uint8_t step, byte;
+} formats[] = {
+    {"UYVY", 2, 1}, {"VYUY", 2, 1}, {"YUY2", 2, 0}, {"YVYU", 2, 0},  {"NV12", 1, 0},
+    {"NV21", 1, 0}, {"NV16", 1, 0}, {"NV61", 1, 0}, {"NV24", 1, 0},  {"I420", 1, 0},
+    {"YV12", 1, 0}, {"Y42B", 1, 0}, {"Y444", 1, 0}, {"GRAY8", 1, 0}, {"BGRx", 4, 1},
+    {"BGRA", 4, 1}, {"RGBx", 4, 1}, {"RGBA", 4, 1}, {"RGB", 3, 1},   {"BGR", 3, 1},
+};
+#define FORMATS (sizeof(formats) / sizeof(formats[0]))
+
+/* false: pictures of this layout cannot be read, *reason says why. */
+static bool bench_clock_read(const struct gpud_layout *layout, const void *data,
+                             struct bench_clock_text *text, const char **reason)
+{
+    const struct gpud_plane *plane = &layout->plane[0];
+    size_t format = 0;
+    while (format < FORMATS && strcmp(formats[format].name, layout->format) != 0)
+        format++;
+    if (format == FORMATS) {
+        *reason = "text is not read from pictures of this format: take UYVY, NV12 or BGRx";
+        return false;
+    }
+    if (layout->width < LEFT + COLUMNS * BENCH_CLOCK_CELLS || layout->height < TOP + ROWS) {
+        *reason = "the pictures are too small for text";
+        return false;
+    }
+    memset(text, 0, sizeof(*text));
+    for (uint32_t row = 0; row < ROWS; row++) {
+        const uint8_t *pixels =
+            (const uint8_t *)data + plane->offset + (uint64_t)(TOP + row) * plane->stride;
+        for (uint32_t x = 0; x < COLUMNS * BENCH_CLOCK_CELLS; x++)
+            if (pixels[(LEFT + x) * formats[format].step + formats[format].byte] > BRIGHT)
+                text->cell[x / COLUMNS][row] |= (uint8_t)(0x80 >> x % COLUMNS);
+    }
+    return true;
+}
+
+/* --- the text ----------------------------------------------------------------------------- */
+
+static bool same(const uint8_t *a, const uint8_t *b)
+{
+    return memcmp(a, b, ROWS) == 0;
+}
+
+/* All bright or all dark is not a letter. */
+static bool is_letter(const uint8_t *cell)
+{
+    bool some = false, all = true;
+    for (uint32_t row = 0; row < ROWS; row++) {
+        some = some || cell[row] != 0;
+        all = all && cell[row] == 0xff;
+    }
+    return some && !all;
+}
+
+static bool is_space(const uint8_t *cell)
+{
+    static const uint8_t blank[ROWS];
+    return same(cell, blank);
+}
+
+/* The form in which vivid writes a time: the same letter between the digits, blanks around it. */
+static bool has_form(const struct bench_clock_text *text)
+{
+    const uint8_t *colon = text->cell[TIME + 2];
+    return is_letter(colon) && same(colon, text->cell[TIME + 5]) &&
+           same(colon, text->cell[TIME + 8]) && is_space(text->cell[0]) &&
+           is_space(text->cell[NUMBER - 1]);
+}
+
+/* Learns from all pictures, with their numbers. false: they carry no such clock. */
+static bool bench_clock_learn(struct bench_clock *clock, const struct bench_clock_text *texts,
+                              const uint32_t *numbers, size_t count)
+{
+    memset(clock, 0, sizeof(*clock));
+    for (size_t i = 0; i < count; i++) {
+        char digits[16];
+        int length = snprintf(digits, sizeof(digits), "%u", numbers[i]);
+        if (!has_form(&texts[i]))
+            return false;
+        for (int k = 0; k < length; k++) {
+            const uint8_t *cell = texts[i].cell[NUMBER + k];
+            int digit = digits[k] - '0';
+            if (!clock->known[digit])
+                memcpy(clock->digit[digit], cell, ROWS);
+            clock->known[digit] = true;
+        }
+    }
+    for (int a = 0; a < 10; a++)
+        for (int b = 0; b < a; b++)
+            if (clock->known[a] && clock->known[b] && same(clock->digit[a], clock->digit[b]))
+                return false;
+    return count > 0;
+}
+
+static int digit_of(const struct bench_clock *clock, const uint8_t *cell)
+{
+    for (int digit = 0; digit < 10; digit++)
+        if (clock->known[digit] && same(clock->digit[digit], cell))
+            return digit;
+    return -1;
+}
+
+static bool shows(const struct bench_clock *clock, const struct bench_clock_text *text,
+                  uint32_t number)
+{
+    char digits[16];
+    int length = snprintf(digits, sizeof(digits), "%u", number);
+    for (int k = 0; k < length; k++)
+        if (digit_of(clock, text->cell[NUMBER + k]) != digits[k] - '0')
+            return false;
+    return digit_of(clock, text->cell[NUMBER + length]) < 0;
+}
+
+/* The picture's time, ms since the stream began; -1: it cannot be read. *right: its number is the
+ * driver's. */
+static int64_t bench_clock_time(const struct bench_clock *clock,
+                                const struct bench_clock_text *text, uint32_t number, bool *right)
+{
+    static const struct {
+        uint8_t place;
+        int64_t ms;
+    } digits[] = {{0, 36000000}, {1, 3600000}, {3, 600000}, {4, 60000}, {6, 10000},
+                  {7, 1000},     {9, 100},     {10, 10},    {11, 1}};
+    int64_t time = 0;
+    *right = shows(clock, text, number);
+    for (size_t i = 0; i < sizeof(digits) / sizeof(digits[0]); i++) {
+        int digit = digit_of(clock, text->cell[TIME + digits[i].place]);
+        if (digit < 0)
+            return -1;
+        time += digit * digits[i].ms;
+    }
+    return time;
+}
+
+/* === capturereport =========================================================================== */
+
+static const char *stamps_of(const struct bench_capture *result)
+{
+    return !result->stamped            ? "unknown"
+           : result->info.stamps_start ? "start-of-exposure"
+                                       : "end-of-frame";
+}
+
+/* --- text --------------------------------------------------------------------------------- */
+
+static void print_latency(const char *label, const struct stats_latency *latency, double less)
+{
+    printf("  %-44s %10.3f %10.3f %10.3f\n", label, (latency->p50 - less) / 1000,
+           (latency->p99 - less) / 1000, (latency->max - less) / 1000);
+}
+
+static void print_stamps(const struct bench_capture *result)
+{
+    char label[64];
+    if (!result->stamped) {
+        puts("  by the driver's stamps: not known, they are not the monotonic clock's");
+        return;
+    }
+    g_snprintf(label, sizeof(label), "by the driver's stamps, %s", stamps_of(result));
+    print_latency(label, &result->stamp, 0);
+    if (result->stamp.p50 < 0)
+        puts("    (negative: the driver stamps a frame at its start with its estimated end)");
+}
+
+static void print_clock(const struct bench_capture *result)
+{
+    if (result->no_clock) {
+        printf("  by the pictures' own clock: not known, %s\n", result->no_clock);
+        return;
+    }
+    print_latency("by the pictures' own clock, at most", &result->at_most, 0);
+    print_latency("                            at least", &result->at_most, result->slack);
+    printf(
+        "    (it goes in steps of %.0f ms, and was read from %llu frames; the numbers of %llu are "
+        "the driver's)\n",
+        result->step / 1000, (unsigned long long)result->timed, (unsigned long long)result->right);
+}
+
+static void bench_capture_print_text(const struct bench_job *job,
+                                     const struct bench_capture *result)
+{
+    const struct gpud_capture_info *info = &result->info;
+    const struct gpud_picture *picture = &info->media.picture;
+    printf("%s (%s, %s), %s %ux%u, %u/%u a second, to %s\n", job->address, info->card, info->driver,
+           picture->layout.format, picture->layout.width, picture->layout.height, picture->rate.num,
+           picture->rate.den, info->device);
+    printf("  %-44s %s\n", "active path", info->path);
+    if (info->fallback_reason[0])
+        printf("  %-44s %s\n", "not better, because", info->fallback_reason);
+    printf("  %-44s %10llu\n", "frames", (unsigned long long)result->frames);
+    printf("  %-44s %10.2f\n", "frames a second", (double)result->frames / result->seconds);
+    printf("  %-44s %10llu\n", "dropped", (unsigned long long)result->dropped);
+    printf("  %-44s %10llu\n", "marked as damaged", (unsigned long long)result->corrupted);
+    printf("  %-44s %10.1f\n", "CPU, us a frame", result->cpu);
+    printf("  %-44s %10llu\n", "copies by the CPU", (unsigned long long)result->copies_cpu);
+    printf("  %-44s %10llu\n", "copies by the device", (unsigned long long)result->copies_gpu);
+    printf("  %-44s %10s %10s %10s\n", "capture to display (mapped, readable), ms", "p50", "p99",
+           "max");
+    print_clock(result);
+    print_stamps(result);
+}
+
+/* --- JSON --------------------------------------------------------------------------------- */
+
+/* us, as in the other reports; null: unknown. */
+static void add_latency(JsonBuilder *builder, const char *key, bool known,
+                        const struct stats_latency *latency, double less)
+{
+    if (!known) {
+        json_put_string(builder, key, NULL);
+        return;
+    }
+    json_begin_object(builder, key);
+    json_put_number(builder, "p50", latency->p50 - less);
+    json_put_number(builder, "p99", latency->p99 - less);
+    json_put_number(builder, "max", latency->max - less);
+    json_put_number(builder, "jitter", latency->jitter);
+    json_builder_end_object(builder);
+}
+
+static void bench_capture_print_json(const struct bench_job *job,
+                                     const struct bench_capture *result)
+{
+    const struct gpud_capture_info *info = &result->info;
+    bool clock = !result->no_clock;
+    JsonBuilder *builder = json_builder_new();
+    const struct gpud_picture *picture = &info->media.picture;
+    json_builder_begin_object(builder);
+    json_put_text(builder, "capture", job->address);
+    json_put_text(builder, "card", info->card);
+    json_put_text(builder, "driver", info->driver);
+    json_put_text(builder, "device", info->device);
+    json_put_text(builder, "format", picture->layout.format);
+    json_put_int(builder, "width", picture->layout.width);
+    json_put_int(builder, "height", picture->layout.height);
+    json_put_number(builder, "fps",
+                    picture->rate.num ? (double)picture->rate.num / picture->rate.den : 0);
+    json_put_text(builder, "path", info->path);
+    json_put_text(builder, "fallback_reason", info->fallback_reason);
+    json_put_int(builder, "frames", result->frames);
+    json_put_number(builder, "seconds", result->seconds);
+    json_put_int(builder, "dropped", result->dropped);
+    json_put_int(builder, "corrupted", result->corrupted);
+    json_put_number(builder, "cpu_us_per_frame", result->cpu);
+    json_put_int(builder, "copies_cpu", result->copies_cpu);
+    json_put_int(builder, "copies_gpu", result->copies_gpu);
+    json_put_text(builder, "stamps", stamps_of(result));
+    add_latency(builder, "latency_stamps_us", result->stamped, &result->stamp, 0);
+    json_put_text(builder, "no_picture_clock", result->no_clock);
+    add_latency(builder, "latency_picture_at_most_us", clock, &result->at_most, 0);
+    add_latency(builder, "latency_picture_at_least_us", clock, &result->at_most, result->slack);
+    json_put_number(builder, "picture_clock_step_us", result->step);
+    json_put_int(builder, "pictures_timed", result->timed);
+    json_put_int(builder, "pictures_right", result->right);
+    json_builder_end_object(builder);
+
+    json_print(builder, true);
+}
+
+/* === capture ================================================================================= */
+/* Measures from the card to the point where a frame can be shown: acquired and mapped. */
 
 #define MODES_MAX 1024
 

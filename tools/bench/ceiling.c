@@ -1,20 +1,214 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-#include "ceiling.h"
+/* The ceiling over a network card: plain RDMA writes of the same frame over the card of the job's
+ * network. */
+#include "bench.h"
 
-#include "ceilingrdma.h"
-#include "ceilings/memory.h"
-#include "ceilings/stats.h"
-#include "ceilings/wake.h"
-#include "ceilings/words.h"
-#include "children.h"
-#include "rows.h"
+#include "ceilings/ceilings.h"
 
 #include <errno.h>
 #include <math.h>
 #include <string.h>
 #include <unistd.h>
+
+/* How many frames are counted with a pace. */
+static inline uint32_t bench_raw_paced(const struct bench_job *job)
+{
+    return job->fps_num ? MIN(job->frames, 600) : 0;
+}
+
+/* === ceilingrdma ============================================================================= */
+
+static bool writer_ready(struct bench_child *children, size_t count)
+{
+    return children[0].ready;
+}
+
+static bool both_finished(struct bench_child *children, size_t count)
+{
+    return children[0].finished && children[1].finished;
+}
+
+/* children: the writer and the target; both are started, or neither is. */
+static bool run(struct bench_child *children, struct bench_job *job, struct bench_remotes *remotes,
+                struct bench_failure *failure)
+{
+    int64_t duration = 18 * BENCH_STEP_TIMEOUT;
+    if (!bench_child_start(&children[0], "raw-writer", 0, NULL, 0, failure))
+        return false;
+    bench_send(children[0].fd, BENCH_JOB, job, sizeof(*job));
+    if (!bench_children_wait(children, 1, clock_now() + 2 * BENCH_STEP_TIMEOUT, writer_ready,
+                             "opening the network card", failure))
+        return false;
+    job->raw_port = children[0].port;
+    if (remotes)
+        bench_remotes_start_target(remotes, job, &children[1]);
+    else if (!bench_child_start(&children[1], "raw-target", 0, NULL, 0, failure))
+        return false;
+    else
+        bench_send(children[1].fd, BENCH_JOB, job, sizeof(*job));
+    if (job->fps_num)
+        duration += bench_paced_time(job, bench_raw_paced(job) + RAW_RDMA_WARMUP);
+    return bench_children_wait(children, 2, clock_now() + duration, both_finished,
+                               "measuring the network card", failure);
+}
+
+/* With a pace, and within one host (one clock), *latency is until the write wakes the other
+ * process; else *rate is frames a second. remotes: NULL: both processes are here. */
+static bool bench_ceiling_rdma(const struct bench_job *wanted, struct bench_remotes *remotes,
+                               double *rate, struct stats_latency *latency,
+                               struct bench_failure *failure)
+{
+    struct bench_job job = *wanted;
+    struct bench_child children[2] = {{.pid = -1, .fd = -1}, {.pid = -1, .fd = -1}};
+    if (remotes)
+        job.fps_num = 0;
+    bool good = run(children, &job, remotes, failure);
+    if (!good && !bench_caught_signal())
+        bench_children_find_death(children, 2, failure);
+    if (good) {
+        *rate = children[0].result.raw_write;
+        *latency = stats_latency_of(children[1].latencies, children[1].result.latencies);
+    }
+    if (remotes)
+        children[1].fd = -1; /* the connection stays the other bench's */
+    for (size_t i = 0; i < G_N_ELEMENTS(children); i++)
+        bench_child_stop(&children[i], good ? clock_now() + BENCH_STEP_TIMEOUT : 0);
+    return good;
+}
+
+/* === ceilingroles ============================================================================ */
+/* The processes that measure, without gpudirect, what the machine can do at best. */
+
+static void take_job(int control, struct bench_job *job)
+{
+    bench_child_expect(control, BENCH_JOB, clock_now() + BENCH_STEP_TIMEOUT, job, sizeof(*job));
+}
+
+/* --- two processes ---------------------------------------------------------------------------- */
+
+/* Ends with the coordinator, like the next one. */
+void bench_run_echo(int control)
+{
+    struct bench_job job;
+    take_job(control, &job);
+    const struct raw_wake wake = {job.ping, job.pong, job.page};
+    const struct bench_result result = {.latencies = job.frames};
+    int64_t *latencies = g_new0(int64_t, job.frames);
+    if (!raw_wake_answer(&wake, job.frames, latencies))
+        bench_child_fail(control, GPUD_IO, "cannot answer through an eventfd: %s",
+                         g_strerror(errno));
+    bench_send_result(control, &result, latencies);
+    g_free(latencies);
+}
+
+void bench_run_words(int control)
+{
+    struct bench_job job;
+    const struct bench_result result = {0};
+    take_job(control, &job);
+    if (!raw_words_answer(job.page))
+        bench_child_fail(control, GPUD_IO, "no shared page: %s", g_strerror(errno));
+    bench_send_result(control, &result, NULL);
+}
+
+/* --- GPUs ------------------------------------------------------------------------------------- */
+
+/* The driver to compare a job with: that of the sender's GPU, else of the first receiver's GPU that
+ * has one. Devices of another vendor count as the host, because frames reach them through it. */
+static void plan(const struct bench_job *job, struct raw_gpu_job *gpus)
+{
+    *gpus = (struct raw_gpu_job){.size = bench_frame_bytes(job), .copies = job->fps_num == 0};
+    gpus->driver = raw_driver_of(job->from, &gpus->from);
+    gpus->sends = gpus->driver != NULL;
+    for (uint32_t i = 1; i <= job->receivers; i++) {
+        char device[32];
+        unsigned gpu;
+        struct raw_driver *driver =
+            raw_driver_of(bench_device_of(job, i, device, sizeof(device)), &gpu);
+        if (!gpus->driver)
+            gpus->driver = driver;
+        if (driver && driver == gpus->driver)
+            gpus->to[gpus->targets++] = gpu;
+    }
+}
+
+void bench_run_raw(int control)
+{
+    struct bench_job job;
+    struct raw_gpu_job gpus;
+    struct bench_result result = {0};
+    char reason[GPUD_REASON_MAX];
+    const struct raw_caller caller = bench_child_caller(&control);
+    take_job(control, &job);
+    plan(&job, &gpus);
+    if (gpus.driver && !raw_open(gpus.driver, reason, sizeof(reason)))
+        bench_child_fail(control, GPUD_NO_DEVICE,
+                         "--from %s --to %s: %s, in a container pass the GPU through, or name "
+                         "other devices",
+                         job.from, job.to, reason);
+    if (gpus.driver)
+        raw_gpu_measure(&gpus, &caller, &result.raw);
+    bench_send_result(control, &result, NULL);
+}
+
+/* --- a network card --------------------------------------------------------------------------- */
+
+#ifdef GPUD_WITH_RDMA
+static void plan_rdma(int control, const struct bench_job *job, uint16_t port,
+                      struct sockaddr_storage *address, struct raw_rdma_job *rdma)
+{
+    struct bench_failure failure;
+    if (!bench_network_resolve(job->network, port, address, &failure))
+        bench_child_fail(control, failure.status, "%s", failure.reason);
+    *rdma = (struct raw_rdma_job){
+        .address = address,
+        .size = bench_frame_bytes(job),
+        .slots = job->slots,
+        .paced = bench_raw_paced(job),
+        .period = job->fps_num ? 1e9 * job->fps_den / job->fps_num : 0,
+        .abandoned = control,
+    };
+}
+
+static void say_port(void *user, uint16_t port)
+{
+    bench_send(*(const int *)user, BENCH_LISTENING, &port, sizeof(port));
+}
+
+void bench_run_raw_writer(int control)
+{
+    struct bench_job job;
+    struct sockaddr_storage address;
+    struct raw_rdma_job rdma;
+    struct bench_result result = {0};
+    const struct raw_caller caller = bench_child_caller(&control);
+    take_job(control, &job);
+    plan_rdma(control, &job, 0, &address, &rdma);
+    result.frames = raw_rdma_write(&rdma, &caller, say_port, &result.raw_write);
+    bench_send_result(control, &result, NULL);
+}
+
+void bench_run_raw_target(int control)
+{
+    struct bench_job job;
+    struct sockaddr_storage address;
+    struct raw_rdma_job rdma;
+    struct bench_result result = {0};
+    const struct raw_caller caller = bench_child_caller(&control);
+    take_job(control, &job);
+    plan_rdma(control, &job, job.raw_port, &address, &rdma);
+    int64_t *latencies = g_new0(int64_t, rdma.paced + 1);
+    result.frames = raw_rdma_receive(&rdma, &caller, latencies);
+    if (result.frames > RAW_RDMA_WARMUP)
+        result.latencies = MIN(result.frames - RAW_RDMA_WARMUP, rdma.paced);
+    bench_send_result(control, &result, latencies);
+    g_free(latencies);
+}
+#endif
+
+/* === ceiling ================================================================================= */
 
 #define PINGS_MAX 600
 

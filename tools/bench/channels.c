@@ -1,13 +1,11 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-#include "channels.h"
+/* --channels: what many channels cost at a pace, in two processes or in two each. */
+#include "bench.h"
 
-#include "children.h"
+#include "ceilings/ceilings.h"
 #include "json.h"
-#include "roles.h"
-#include "run.h"
-#include "ceilings/stats.h"
 
 #include <dirent.h>
 #include <inttypes.h>

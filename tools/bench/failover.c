@@ -1,13 +1,11 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-#include "failover.h"
+/* --failover: the main sender of a programme is killed, and its backup takes over. */
+#include "bench.h"
 
-#include "children.h"
+#include "ceilings/ceilings.h"
 #include "json.h"
-#include "roles.h"
-#include "run.h"
-#include "ceilings/stats.h"
 
 #include <inttypes.h>
 #include <math.h>

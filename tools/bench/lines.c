@@ -1,20 +1,277 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-#include "lines.h"
+/* --lines: pictures that are handed over while they are written. */
+#include "bench.h"
 
-#include "children.h"
-#include "frames.h"
+#include "ceilings/ceilings.h"
 #include "json.h"
-#include "roles.h"
-#include "run.h"
-#include "stripes.h"
-#include "ceilings/stats.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#ifdef GPUD_WITH_OPENCL
+#define CL_USE_DEPRECATED_OPENCL_1_2_APIS
+#define CL_TARGET_OPENCL_VERSION 120
+#include <CL/cl.h>
+#endif
+
+static void bench_stripes_close(struct bench_stripes *stripes);
+
+/* === stripes ================================================================================= */
+
+struct bench_stripes {
+    int control;
+    uint8_t *data;
+    uint8_t **lent;            /* where the caller has the same */
+    struct raw_driver *driver; /* NULL: not a GPU of CUDA or HIP */
+    raw_stream stream;
+    raw_address address; /* of data */
+#ifdef GPUD_WITH_OPENCL
+    cl_context context; /* a writer's own; NULL: none yet */
+    cl_command_queue queue;
+    cl_mem slot[GPUD_TARGET_SLOTS_MAX];
+#endif
+};
+
+static void works(const struct bench_stripes *stripes, const char *what, int result)
+{
+    char reason[GPUD_REASON_MAX];
+    if (result == 0)
+        return;
+    raw_say(stripes->driver, reason, sizeof(reason), what, result);
+    bench_child_fail(stripes->control, GPUD_IO, "%s", reason);
+}
+
+static void open_driver(struct bench_stripes *stripes, unsigned gpu, uint64_t size)
+{
+    char reason[GPUD_REASON_MAX];
+    void *host;
+    if (!raw_open(stripes->driver, reason, sizeof(reason)) ||
+        !raw_enter(stripes->driver, gpu, reason, sizeof(reason)))
+        bench_child_fail(stripes->control, GPUD_NO_DEVICE, "%s", reason);
+    works(stripes, "a stream", raw_stream_create(stripes->driver, &stripes->stream));
+    works(stripes, "pinned memory", raw_host_alloc(stripes->driver, &host, size));
+    works(stripes, "its address", raw_host_address(stripes->driver, &stripes->address, host));
+    stripes->data = host;
+}
+
+/* data: a picture's bytes in host memory, from which parts are written and into which they are
+ * read; set to NULL by bench_stripes_close(). */
+static struct bench_stripes *bench_stripes_open(int control, const char *device, uint64_t size,
+                                                uint8_t **data)
+{
+    struct bench_stripes *stripes = g_new0(struct bench_stripes, 1);
+    unsigned gpu;
+    stripes->control = control;
+    stripes->driver = raw_driver_of(device, &gpu);
+    if (stripes->driver)
+        open_driver(stripes, gpu, size);
+    else
+        stripes->data = g_malloc(size);
+    memset(stripes->data, 0, size);
+    stripes->lent = data;
+    *data = stripes->data;
+    return stripes;
+}
+
+/* A frame that may be written, and that another stream may still read. */
+static void bench_stripes_begin(struct bench_stripes *stripes, struct gpud_frame *frame)
+{
+    struct gpud_error error;
+    if (stripes->driver && gpud_frame_wait(frame, stripes->stream, &error) != GPUD_OK)
+        bench_child_fail(stripes->control, error.status, "a frame to write: %s", error.reason);
+}
+
+static void copy(struct bench_stripes *stripes, raw_address to, raw_address from, uint64_t size)
+{
+    int result;
+    works(stripes, "a copy", raw_copy(stripes->driver, to, from, size, stripes->stream));
+    if (!raw_finish(stripes->driver, stripes->stream, clock_now() + BENCH_STEP_TIMEOUT, &result))
+        works(stripes, "a copy", result);
+}
+
+/* Returns when the bytes are there. */
+static void bench_stripes_write(struct bench_stripes *stripes, const struct gpud_frame_info *info,
+                                uint64_t offset, uint64_t size)
+{
+    uint8_t *to = (uint8_t *)info->native + info->memory_offset + offset;
+    if (stripes->driver)
+        copy(stripes, (raw_address)(uintptr_t)to, stripes->address + offset, size);
+    else
+        memcpy(to, stripes->data + offset, size);
+}
+
+#ifdef GPUD_WITH_OPENCL
+
+#define EXTERNAL_PHYSICAL ((cl_mem_flags)1 << 31) /* CL_MEM_EXTERNAL_PHYSICAL_AMD */
+#define PAGE UINT64_C(4096)
+
+typedef cl_int(CL_API_CALL *write_signal_fn)(cl_command_queue, cl_mem, cl_uint, cl_ulong, cl_uint,
+                                             const cl_event *, cl_event *);
+
+static void cl_works(const struct bench_stripes *stripes, const char *what, cl_int code)
+{
+    if (code != CL_SUCCESS)
+        bench_child_fail(stripes->control, GPUD_IO, "OpenCL, %s: %d", what, code);
+}
+
+static void open_queue(struct bench_stripes *stripes, cl_context context)
+{
+    cl_device_id device;
+    cl_int code;
+    cl_works(stripes, "the device",
+             clGetContextInfo(context, CL_CONTEXT_DEVICES, sizeof(device), &device, NULL));
+    stripes->queue = clCreateCommandQueue(context, device, 0, &code);
+    cl_works(stripes, "a queue", code);
+}
+
+static void read_opencl(struct bench_stripes *stripes, const struct gpud_frame_info *info,
+                        uint64_t offset, uint64_t size)
+{
+    cl_context context;
+    if (!stripes->queue) {
+        cl_works(
+            stripes, "the context",
+            clGetMemObjectInfo(info->native, CL_MEM_CONTEXT, sizeof(cl_context), &context, NULL));
+        open_queue(stripes, context);
+    }
+    cl_works(stripes, "a read",
+             clEnqueueReadBuffer(stripes->queue, info->native, CL_TRUE,
+                                 (size_t)(info->memory_offset + offset), (size_t)size,
+                                 stripes->data + offset, 0, NULL, NULL));
+}
+
+/* The slot as this writer sees it, in a context that shares nothing with the library's. */
+static cl_mem slot_of(struct bench_stripes *stripes, const struct gpud_target_slot *slot,
+                      uint32_t index)
+{
+    struct {
+        cl_ulong surface, marker;
+    } bus = {slot->surface_address, slot->marker_address & ~(PAGE - 1)};
+    cl_platform_id platform;
+    cl_device_id device;
+    cl_int code;
+    if (!stripes->context) {
+        cl_works(stripes, "the platform", clGetPlatformIDs(1, &platform, NULL));
+        cl_works(stripes, "the device",
+                 clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 1, &device, NULL));
+        stripes->context = clCreateContext(NULL, 1, &device, NULL, NULL, &code);
+        cl_works(stripes, "a context", code);
+        open_queue(stripes, stripes->context);
+    }
+    if (stripes->slot[index])
+        return stripes->slot[index];
+    cl_mem made = clCreateBuffer(stripes->context, EXTERNAL_PHYSICAL | CL_MEM_WRITE_ONLY,
+                                 (size_t)slot->bytes, &bus, &code);
+    cl_works(stripes, "memory on the bus", code);
+    cl_works(stripes, "memory on the bus",
+             clEnqueueMigrateMemObjects(stripes->queue, 1, &made, 0, 0, NULL, NULL));
+    stripes->slot[index] = made;
+    return made;
+}
+
+static void write_bus(struct bench_stripes *stripes, const struct gpud_target_slot *slot,
+                      uint32_t index, uint64_t offset, uint64_t size)
+{
+    cl_works(stripes, "a write",
+             clEnqueueWriteBuffer(stripes->queue, slot_of(stripes, slot, index), CL_TRUE,
+                                  (size_t)offset, (size_t)size, stripes->data + offset, 0, NULL,
+                                  NULL));
+}
+
+static void mark_bus(struct bench_stripes *stripes, const struct gpud_target_slot *slot,
+                     uint32_t index, uint32_t value)
+{
+    cl_mem memory = slot_of(stripes, slot, index);
+    cl_platform_id platform;
+    cl_works(stripes, "the platform", clGetPlatformIDs(1, &platform, NULL));
+    write_signal_fn write = (write_signal_fn)clGetExtensionFunctionAddressForPlatform(
+        platform, "clEnqueueWriteSignalAMD");
+    cl_works(stripes, "a marker",
+             write ? write(stripes->queue, memory, value, slot->marker_address & (PAGE - 1), 0,
+                           NULL, NULL)
+                   : CL_INVALID_OPERATION);
+    cl_works(stripes, "a marker", clFlush(stripes->queue));
+}
+
+static void close_opencl(struct bench_stripes *stripes)
+{
+    for (uint32_t i = 0; i < GPUD_TARGET_SLOTS_MAX; i++)
+        if (stripes->slot[i])
+            clReleaseMemObject(stripes->slot[i]);
+    if (stripes->queue)
+        clReleaseCommandQueue(stripes->queue);
+    if (stripes->context)
+        clReleaseContext(stripes->context);
+}
+
+#endif
+
+static void bench_stripes_read(struct bench_stripes *stripes, const struct gpud_frame_info *info,
+                               uint64_t offset, uint64_t size)
+{
+    const uint8_t *from = (const uint8_t *)info->native + info->memory_offset + offset;
+#ifdef GPUD_WITH_OPENCL
+    struct gpud_device_info device = GPUD_INFO_INIT(device);
+    gpud_device_get_info(info->device, &device);
+    if (g_str_has_prefix(device.name, "opencl:")) {
+        read_opencl(stripes, info, offset, size);
+        return;
+    }
+#endif
+    if (stripes->driver)
+        copy(stripes, stripes->address + offset, (raw_address)(uintptr_t)from, size);
+    else
+        memcpy(stripes->data + offset, from, size);
+}
+
+/* The same for a target's slot, as an external writer: the bytes, and its marker. */
+static void bench_stripes_write_slot(struct bench_stripes *stripes,
+                                     const struct gpud_target_slot *slot, uint32_t index,
+                                     uint64_t offset, uint64_t size)
+{
+#ifdef GPUD_WITH_OPENCL
+    if (slot->kind == GPUD_TARGET_BUS_ADDRESS) {
+        write_bus(stripes, slot, index, offset, size);
+        return;
+    }
+#endif
+    memcpy((uint8_t *)slot->surface + offset, stripes->data + offset, size);
+}
+
+static void bench_stripes_mark_slot(struct bench_stripes *stripes,
+                                    const struct gpud_target_slot *slot, uint32_t index,
+                                    uint32_t value)
+{
+#ifdef GPUD_WITH_OPENCL
+    if (slot->kind == GPUD_TARGET_BUS_ADDRESS) {
+        mark_bus(stripes, slot, index, value);
+        return;
+    }
+#endif
+    atomic_store_explicit((_Atomic uint32_t *)slot->marker, value, memory_order_release);
+}
+
+static void bench_stripes_close(struct bench_stripes *stripes)
+{
+#ifdef GPUD_WITH_OPENCL
+    close_opencl(stripes);
+#endif
+    *stripes->lent = NULL;
+    if (stripes->driver) {
+        raw_host_free(stripes->driver, stripes->data);
+        raw_stream_destroy(stripes->driver, stripes->stream);
+        raw_leave(stripes->driver);
+    } else {
+        g_free(stripes->data);
+    }
+    g_free(stripes);
+}
+
+/* === lines =================================================================================== */
 
 /* --- the child: a writer and a reader --------------------------------------------------------- */
 
@@ -41,8 +298,8 @@ struct scene {
     int64_t *first_latency, *last_latency; /* of each frame */
 };
 
-static void works(const struct scene *scene, const char *what, enum gpud_status status,
-                  const struct gpud_error *error)
+static void lines_works(const struct scene *scene, const char *what, enum gpud_status status,
+                        const struct gpud_error *error)
 {
     if (status != GPUD_OK)
         bench_child_fail(scene->control, status, "%s: %s", what, error->reason);
@@ -72,13 +329,14 @@ static void announce(struct scene *scene, struct bench_stripes *stripes, struct 
     bool whole = rows == scene->layout.height;
     if (!scene->target) {
         if (scene->by_lines)
-            works(scene, "submitting lines",
-                  gpud_sender_submit_lines(scene->sender, frame, rows, BENCH_STEP_TIMEOUT, &error),
-                  &error);
+            lines_works(
+                scene, "submitting lines",
+                gpud_sender_submit_lines(scene->sender, frame, rows, BENCH_STEP_TIMEOUT, &error),
+                &error);
         else if (whole)
-            works(scene, "submitting",
-                  gpud_sender_submit_keep(scene->sender, frame, BENCH_STEP_TIMEOUT, &error),
-                  &error);
+            lines_works(scene, "submitting",
+                        gpud_sender_submit_keep(scene->sender, frame, BENCH_STEP_TIMEOUT, &error),
+                        &error);
         return;
     }
     uint32_t index = number % scene->slots;
@@ -100,12 +358,12 @@ static struct gpud_frame *next_slot(struct scene *scene, struct bench_stripes *s
             clock_sleep_until(clock_now() + GPUD_MSEC);
         return NULL;
     }
-    works(scene, "a slot", gpud_sender_acquire(scene->sender, BENCH_STEP_TIMEOUT, &frame, &error),
-          &error);
+    lines_works(scene, "a slot",
+                gpud_sender_acquire(scene->sender, BENCH_STEP_TIMEOUT, &frame, &error), &error);
     bench_stripes_begin(stripes, frame);
     gpud_frame_get_info(frame, info);
     info->offset = number;
-    works(scene, "a slot", gpud_frame_set_info(frame, info, &error), &error);
+    lines_works(scene, "a slot", gpud_frame_set_info(frame, info, &error), &error);
     return frame;
 }
 
@@ -172,9 +430,10 @@ static void read_one(struct scene *scene, struct bench_stripes *stripes, const u
         uint64_t from = bytes_before(scene, i), size = bytes_before(scene, i + 1) - from;
         if (scene->paced) /* a little faster than the writer, to catch up after a delay */
             clock_sleep_until(start + scene->period * i * 9 / 10 / stripe_count);
-        works(scene, "waiting for lines",
-              gpud_frame_wait_lines(frame, rows_before(scene, i + 1), BENCH_STEP_TIMEOUT, &error),
-              &error);
+        lines_works(
+            scene, "waiting for lines",
+            gpud_frame_wait_lines(frame, rows_before(scene, i + 1), BENCH_STEP_TIMEOUT, &error),
+            &error);
         bench_stripes_read(stripes, &info, from, size);
         if (i == 0)
             scene->first_latency[number] = clock_now() - atomic_load(&scene->first[number % TIMES]);
@@ -196,7 +455,7 @@ static void read_all(struct scene *scene)
             scene->target
                 ? gpud_target_acquire(scene->ring, BENCH_STEP_TIMEOUT, &frame, &error)
                 : gpud_receiver_acquire(scene->receiver, BENCH_STEP_TIMEOUT, &frame, &error);
-        works(scene, "a frame", status, &error);
+        lines_works(scene, "a frame", status, &error);
         if (!scene->target && number == 0)
             check_route(scene);
         read_one(scene, stripes, data, frame, number);
@@ -216,8 +475,8 @@ static void open_target(struct scene *scene)
     params.slots = MAX(scene->job->slots, 2);
     params.pace = GPUD_TARGET_PACED;
     params.by_lines = scene->by_lines;
-    works(scene, "the target", gpud_target_create(scene->context, &params, &scene->ring, &error),
-          &error);
+    lines_works(scene, "the target",
+                gpud_target_create(scene->context, &params, &scene->ring, &error), &error);
     gpud_target_get_info(scene->ring, &info);
     scene->slot = info.slot;
     scene->slots = info.slots;
@@ -227,8 +486,8 @@ static void *wait_for_one(void *arg)
 {
     struct scene *scene = arg;
     struct gpud_error error = {.reason = ""};
-    works(scene, "connecting", gpud_sender_wait(scene->sender, 1, BENCH_STEP_TIMEOUT, &error),
-          &error);
+    lines_works(scene, "connecting", gpud_sender_wait(scene->sender, 1, BENCH_STEP_TIMEOUT, &error),
+                &error);
     return write_all(scene);
 }
 
@@ -245,11 +504,11 @@ static void open_link(struct scene *scene)
     if (scene->job->route[0])
         to.route = from.route = scene->job->route;
     from.by_lines = scene->by_lines;
-    works(scene, "the sender", gpud_sender_create(scene->context, &to, &scene->sender, &error),
-          &error);
-    works(scene, "the format", gpud_sender_configure(scene->sender, &media, &error), &error);
-    works(scene, "the receiver",
-          gpud_receiver_create(scene->other, &from, &scene->receiver, &error), &error);
+    lines_works(scene, "the sender",
+                gpud_sender_create(scene->context, &to, &scene->sender, &error), &error);
+    lines_works(scene, "the format", gpud_sender_configure(scene->sender, &media, &error), &error);
+    lines_works(scene, "the receiver",
+                gpud_receiver_create(scene->other, &from, &scene->receiver, &error), &error);
 }
 
 /* p50, microseconds. route: set to a link's. */
@@ -267,11 +526,11 @@ static struct bench_line_figures run_scene(int control, const struct bench_job *
     scene->frames = job->warmup + job->frames;
     scene->first_latency = g_new0(int64_t, scene->frames);
     scene->last_latency = g_new0(int64_t, scene->frames);
-    works(scene, "a context", gpud_context_create(NULL, &scene->context, &error), &error);
-    works(scene, "a context", gpud_context_create(NULL, &scene->other, &error), &error);
-    works(scene, "the format",
-          gpud_layout_init(&scene->layout, job->format, job->width, job->height, 0, &error),
-          &error);
+    lines_works(scene, "a context", gpud_context_create(NULL, &scene->context, &error), &error);
+    lines_works(scene, "a context", gpud_context_create(NULL, &scene->other, &error), &error);
+    lines_works(scene, "the format",
+                gpud_layout_init(&scene->layout, job->format, job->width, job->height, 0, &error),
+                &error);
     if (target)
         open_target(scene);
     else

@@ -1,14 +1,12 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-#include "moves.h"
+/* --migrate: the benefit of moving a frame to another OpenCL device as soon as it is submitted.
+ * Both ends are in one process, the child with the role `moves`. */
+#include "bench.h"
 
-#include "children.h"
-#include "frames.h"
+#include "ceilings/ceilings.h"
 #include "json.h"
-#include "roles.h"
-#include "run.h"
-#include "ceilings/stats.h"
 
 #include <inttypes.h>
 #include <stdio.h>

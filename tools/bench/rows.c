@@ -1,9 +1,16 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-#include "rows.h"
+/* The marks of a frame that a GPU writes or reads by copies alone: 16 bytes at the start of four
+ * rows of the first plane, from the first row to about the last, so that one strided copy covers
+ * all. They hold the frame's index, and show whether its beginning, middle and end belong to one
+ * frame.
+ *
+ * Some frames of a run, or all with --verify full, are also filled with a byte that depends on the
+ * index, and every byte is checked. */
+#include "bench.h"
 
-#include "ceilings/driver.h"
+#include "ceilings/ceilings.h"
 
 #include <string.h>
 

@@ -3,12 +3,10 @@
 
 /* Starts gst-launch-1.0 as a user does, and reads the stages from its log: a line's stamp is the
  * time since GStreamer's start, which is known from when the lines arrive here. */
-#include "start.h"
+#include "bench.h"
 
-#include "children.h"
+#include "ceilings/ceilings.h"
 #include "json.h"
-#include "run.h"
-#include "ceilings/stats.h"
 
 #include <errno.h>
 #include <poll.h>

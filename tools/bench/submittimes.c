@@ -1,7 +1,9 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-#include "submittimes.h"
+/* When frames were submitted, in memory that the sender shares with its receivers: for frames that
+ * a GPU marks, which cannot carry the time, and for elements, which do not report it. */
+#include "bench.h"
 
 #include <sys/mman.h>
 #include <unistd.h>

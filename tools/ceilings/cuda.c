@@ -1,7 +1,9 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-#include "cuda.h"
+/* What only CUDA has: contexts besides the GPU's own, as GStreamer makes them. The driver must be
+ * open. */
+#include "ceilings/ceilings.h"
 
 #include "device/cuda/driver.h"
 #include "vendor.h"

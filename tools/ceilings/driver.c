@@ -1,14 +1,30 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-#include "driver.h"
+/* How a failed measurement ends. */
+#include "ceilings/ceilings.h"
 
 #include "clock.h"
 #include "vendor.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* === failure ================================================================================= */
+
+void raw_fail(const struct raw_caller *caller, enum gpud_status status, const char *format, ...)
+{
+    char reason[GPUD_REASON_MAX];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(reason, sizeof(reason), format, args);
+    va_end(args);
+    caller->fail(caller->user, status, reason);
+}
+
+/* === driver ================================================================================== */
 
 #define SPIN_NS 1000000
 

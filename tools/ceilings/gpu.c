@@ -1,16 +1,136 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-#include "gpu.h"
+/* The ceiling of a hand-off that copies nothing: words in shared memory between two processes, one
+ * each way for a frame, as many in flight as there are slots. A side sleeps if it finds nothing,
+ * and is woken only then. */
+#include "ceilings/ceilings.h"
 
 #include "clock.h"
-#include "stats.h"
 #include "vendor.h"
 
+#include <linux/futex.h>
+#include <stdatomic.h>
+#include <stddef.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
-#define ROUNDS 5
-#define ROUND (20 * GPUD_MSEC)
+/* === words =================================================================================== */
+
+#define MSEC 1000000
+#define ROUNDS 7
+#define ROUND (40 * MSEC)
+#define LINE 64 /* bytes: each side has a cache line of its own */
+#define SPINS 200
+#define NAP (100 * MSEC)
+/* A process that has just started takes its time, on a busy machine a long one. */
+#define ANSWER_MAX (INT64_C(20000) * MSEC)
+
+struct side {
+    _Alignas(LINE) _Atomic uint32_t word;
+    atomic_bool waited_for; /* the other side sleeps until it changes */
+};
+
+struct words {
+    struct side there, back;
+    atomic_bool stop;
+};
+
+static struct words *map_words(int fd)
+{
+    struct words *words = mmap(NULL, sizeof(*words), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    return words == MAP_FAILED ? NULL : words;
+}
+
+static void send_word(struct side *side, uint32_t value)
+{
+    atomic_store(&side->word, value);
+    if (atomic_load(&side->waited_for) && atomic_exchange(&side->waited_for, false))
+        syscall(SYS_futex, &side->word, FUTEX_WAKE, 1, NULL, NULL, 0);
+}
+
+/* Waits until the word changes, or for a short while. */
+static void await_change(struct side *side, uint32_t old)
+{
+    const struct timespec nap = {.tv_nsec = NAP};
+    for (int i = 0; i < SPINS; i++)
+        if (atomic_load_explicit(&side->word, memory_order_acquire) != old)
+            return;
+    atomic_store(&side->waited_for, true);
+    if (atomic_load(&side->word) == old)
+        syscall(SYS_futex, &side->word, FUTEX_WAIT, old, &nap, NULL, 0);
+    atomic_store(&side->waited_for, false);
+}
+
+int raw_words_open(void)
+{
+    int page = memfd_create("gpudirect-words", MFD_CLOEXEC);
+    if (page >= 0 && ftruncate(page, sizeof(struct words)) == 0)
+        return page;
+    if (page >= 0)
+        close(page);
+    return -1;
+}
+
+bool raw_words_answer(int page)
+{
+    struct words *words = map_words(page);
+    if (!words)
+        return false;
+    for (uint32_t answered = 0; !atomic_load(&words->stop);) {
+        if (atomic_load_explicit(&words->there.word, memory_order_acquire) == answered)
+            await_change(&words->there, answered);
+        else
+            send_word(&words->back, ++answered);
+    }
+    munmap(words, sizeof(*words));
+    return true;
+}
+
+/* Words a second; 0: the other side does not answer. */
+static double send_for_a_while(struct words *words, uint32_t slots, bool (*stopped)(void))
+{
+    int64_t start = clock_now(), now = start, last = start;
+    uint32_t sent = atomic_load(&words->there.word), first = sent;
+    while (now - start < ROUND || sent == first) {
+        uint32_t answered = atomic_load_explicit(&words->back.word, memory_order_acquire);
+        if (sent - answered == slots) {
+            await_change(&words->back, answered);
+        } else {
+            send_word(&words->there, ++sent);
+            last = now;
+            if (sent % 16)
+                continue;
+        }
+        now = clock_now();
+        if (now - last > ANSWER_MAX || stopped())
+            return 0;
+    }
+    return (double)(sent - first) * 1e9 / (double)(now - start);
+}
+
+double raw_words_rate(int page, uint32_t slots, bool (*stopped)(void))
+{
+    struct words *words = map_words(page);
+    double rates[ROUNDS];
+    bool answered = words != NULL;
+    for (int i = 0; i < ROUNDS && answered; i++) {
+        rates[i] = send_for_a_while(words, slots, stopped);
+        answered = rates[i] > 0;
+    }
+    if (words) {
+        atomic_store(&words->stop, true);
+        munmap(words, sizeof(*words));
+    }
+    return answered ? stats_median(rates, ROUNDS) : 0;
+}
+
+/* === gpu ===================================================================================== */
+
+#define GPU_ROUNDS 5
+#define GPU_ROUND (20 * GPUD_MSEC)
 #define PATIENCE (10 * GPUD_SEC)
 #define COPIES_MAX 512
 #define POOL (UINT64_C(512) << 20) /* much larger than a GPU's caches */
@@ -149,13 +269,13 @@ static double time_copies(struct raw *raw, const struct transfer *transfers, uns
 /* Copies per second of each transfer. */
 static double copy_rate(struct raw *raw, const struct transfer *transfers, unsigned count)
 {
-    double rates[ROUNDS];
+    double rates[GPU_ROUNDS];
     time_copies(raw, transfers, count, 2); /* makes mappings, raises clocks */
     double each = time_copies(raw, transfers, count, 4) / 4;
-    uint32_t copies = (uint32_t)CLAMP(ROUND / 1e9 / each, 4, COPIES_MAX);
-    for (int i = 0; i < ROUNDS; i++)
+    uint32_t copies = (uint32_t)CLAMP(GPU_ROUND / 1e9 / each, 4, COPIES_MAX);
+    for (int i = 0; i < GPU_ROUNDS; i++)
         rates[i] = copies / time_copies(raw, transfers, count, copies);
-    return stats_median(rates, ROUNDS);
+    return stats_median(rates, GPU_ROUNDS);
 }
 
 static double rate_of_one(struct raw *raw, unsigned gpu, raw_address source, raw_address target)
@@ -209,14 +329,15 @@ static void copies_to_peers(struct raw *raw, unsigned from, const unsigned *to, 
     free_device(raw, from, source);
 }
 
-/* --- words ------------------------------------------------------------------------------------ */
+/* --- words
+ * ------------------------------------------------------------------------------------ */
 
-struct words {
+struct gpu_words {
     volatile uint32_t *there, *back, *gate; /* for the CPU; each in a cache line of its own */
     raw_address there_address, back_address, gate_address;
 };
 
-static struct words make_words(struct raw *raw, unsigned gpu)
+static struct gpu_words make_words(struct raw *raw, unsigned gpu)
 {
     void *page;
     raw_address address;
@@ -226,7 +347,7 @@ static struct words make_words(struct raw *raw, unsigned gpu)
     check(raw, "the address of pinned memory", raw_host_address(raw->driver, &address, page));
     leave(raw);
     uint32_t *word = page;
-    return (struct words){word, word + 64, word + 128, address, address + 256, address + 512};
+    return (struct gpu_words){word, word + 64, word + 128, address, address + 256, address + 512};
 }
 
 static void await_word(struct raw *raw, const volatile uint32_t *word, uint32_t value)
@@ -239,7 +360,7 @@ static void await_word(struct raw *raw, const volatile uint32_t *word, uint32_t 
 }
 
 static void enqueue_answers(struct raw *raw, unsigned gpu, raw_stream stream,
-                            const struct words *words, uint32_t first, uint32_t count)
+                            const struct gpu_words *words, uint32_t first, uint32_t count)
 {
     enter(raw, gpu);
     for (uint32_t i = first; i < first + count; i++) {
@@ -255,7 +376,7 @@ static void enqueue_answers(struct raw *raw, unsigned gpu, raw_stream stream,
  * GPUs are measured. */
 static double time_words(struct raw *raw, unsigned a, unsigned b, bool one_by_one)
 {
-    struct words words = make_words(raw, a);
+    struct gpu_words words = make_words(raw, a);
     raw_stream ping = make_stream(raw, a), pong = make_stream(raw, b);
     enqueue_answers(raw, b, pong, &words, 1, MARKS);
     enter(raw, a);
@@ -277,7 +398,7 @@ static double time_words(struct raw *raw, unsigned a, unsigned b, bool one_by_on
  * one for the CPU. The pauses in between are not measured. */
 static double handoff(struct raw *raw, unsigned a, unsigned b)
 {
-    struct words words = make_words(raw, a);
+    struct gpu_words words = make_words(raw, a);
     raw_stream ping = make_stream(raw, a), pong = make_stream(raw, b);
     int64_t took[HANDOFFS];
     for (uint32_t i = 1; i <= HANDOFFS; i++) {

@@ -2,10 +2,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* The HIP runtime has no contexts to push: each thread has a current device. */
-#include "device/hip/driver.h"
+#include "ceilings/ceilings.h"
 
 #include "clock.h"
-#include "driver.h"
+#include "device/hip/driver.h"
 #include "vendor.h"
 
 #include <stdio.h>

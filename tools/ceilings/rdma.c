@@ -1,10 +1,21 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-#include "rdma.h"
+/* What a network card achieves without gpudirect: frames written from registered host memory into
+ * another process's by plain RDMA WRITEs, as many at once as there are slots, each with a
+ * completion of its own. Two processes; a failure of either ends both:
+ *
+ *     writer                                    target
+ *     listens, says on which port
+ *        |<-- connects, with address and key of its memory --|
+ *        |==== frames ======================================>|
+ *        |---- disconnects --------------------------------->|
+ *
+ * With a pace, each frame ends with a notification (WRITE_WITH_IMM), and the target measures the
+ * time from the request of the write to its waking. */
+#include "ceilings/ceilings.h"
 
 #include "clock.h"
-#include "stats.h"
 
 #include <endian.h>
 #include <errno.h>

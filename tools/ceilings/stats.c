@@ -1,7 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-#include "stats.h"
+/* Percentiles, jitter and medians. */
+#include "ceilings/ceilings.h"
 
 #include <glib.h>
 #include <math.h>

@@ -2,11 +2,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* The channels as text. The library has removed control characters from the senders' words. */
-#include "channels.h"
-
-#include "channels/channelsjson.h"
-#include "channels/metrics.h"
 #include "info.h"
+
+#include "channels/channels.h"
 
 #include <inttypes.h>
 #include <pwd.h>

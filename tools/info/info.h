@@ -4,28 +4,26 @@
 /* clang-format off */
 /* What gpudirect-info finds out, and its reports as text and as JSON.
  *
- *     main.c         options
- *     collect.c      devices, the routes between them, capture nodes
- *     links.c        how GPUs reach each other's memory
- *     measure.c      how fast they do
- *     network.c      network cards, as text too
- *     networkjson.c  these as JSON
- *     topology.c     --topology: all on the buses, how each is linked with each
- *     topologyjson.c the same as JSON
- *     plot.c         --plot: the same as a picture, described for graphviz
- *     draw.c         which draws it
- *     layer.c        the software DirectGMA layer: where it is, and which devices need it
- *     text.c         all of it as text
- *     print.c        what every text needs
- *     json.c         as JSON
- *     channels.c     --channels, which needs none of these: see channels.h */
+ *     main.c      options; devices, the routes between them, capture nodes, how fast GPUs reach each other
+ *     network.c   network cards, as text too
+ *     topology.c  how GPUs reach each other's memory; --topology: all on the buses, how each is linked with
+ *                 each; the software DirectGMA layer, and which devices need it
+ *     plot.c      --plot: the same as a picture
+ *     text.c      all of it as text
+ *     json.c      as JSON
+ *     channels.c  --channels, which needs none of these */
 /* clang-format on */
 #ifndef GPUD_TOOLS_INFO_H
 #define GPUD_TOOLS_INFO_H
 
+#include "channels/channels.h"
+#include "json.h"
+
 #include <gpudirect/gpudirect.h>
 
 #include <glib.h>
+
+/* === what is found out, and text ========================================================== */
 
 #define INFO_DEVICES_MAX 64
 #define INFO_ROUTES_MAX 16
@@ -231,5 +229,27 @@ int info_longest_name(const struct info_report *report);
 
 /* "phb": the name in `nvidia-smi topo -m`, in lower case. */
 const char *info_distance_name(enum gpud_distance distance);
+
+/* === json =================================================================================== */
+/* Members of the report's JSON object that have files of their own, or that several of them
+ * share. */
+
+/* In networkjson.c: the member "network". */
+void info_add_network(JsonBuilder *builder, const struct info_report *report);
+
+/* In topologyjson.c: the member "topology". */
+void info_add_topology(JsonBuilder *builder, const struct info_report *report);
+
+/* === channels ================================================================================ */
+/* gpudirect-info --channels: senders and their receivers.
+ * What is asked, and the JSON, is in tools/channels, which gpudirect-monitor shares. */
+
+struct info_channels_options {
+    struct channels_scope scope;
+    bool json, metrics, watch; /* watch: every second until Ctrl-C */
+};
+
+/* Returns the exit status. */
+int info_show_channels(const struct info_channels_options *options);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-#include "monitor/content.h"
+#include "monitor/monitor.h"
 
 #include <gst/audio/audio.h>
 #include <math.h>

@@ -4,22 +4,18 @@
 /* clang-format off */
 /* gpudirect-monitor: channels and their receivers, live, as a web page or on the terminal.
  *
- *     main.c        options
- *     expect.c      the channels that are expected
- *     poll.c        a thread that asks the channels
- *     model.c       the answers: rates, ten minutes, events, what is gone
- *     report.c      the model as JSON, and as metrics
- *     server.c      HTTP: the page (page/), JSON, thumbnails, metrics
- *     thumbnails.c  receivers that take a picture, or the levels of sound, a second
- *     picture.c     encodes it, by ../gstpicture.c
- *     content.c     whether it moves, is lit, is loud
- *     tui.c         the model on a terminal */
+ *     main.c      options
+ *     model.c     asks the channels, in a thread; the answers: rates, ten minutes, events, what is gone and
+ *                 what is expected; the model as JSON, and as metrics
+ *     server.c    HTTP: the page (page/), JSON, thumbnails, metrics
+ *     pictures.c  receivers that take a picture, or the levels of sound, a second; the picture as JPEG, by
+ *                 ../gstpicture.c
+ *     content.c   whether it moves, is lit, is loud
+ *     tui.c       the model on a terminal  */
 /* clang-format on */
+#include "monitor/monitor.h"
+
 #include "gstpicture.h"
-#include "monitor/expect.h"
-#include "monitor/poll.h"
-#include "monitor/server.h"
-#include "monitor/tui.h"
 
 #include <errno.h>
 #include <fcntl.h>

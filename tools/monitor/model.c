@@ -1,12 +1,223 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-#include "monitor/model.h"
+/* What the monitor knows: it asks, remembers, and says it as JSON and as metrics. */
+#include "monitor/monitor.h"
 
+#include "channels/channels.h"
+#include "json.h"
+
+#include <gio/gio.h>
+#include <gpudirect/channel.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdbool.h>
 #include <string.h>
 #include <unistd.h>
+
+/* === expect ================================================================================== */
+
+#define NAME_CHARACTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
+
+/* "cam1", "cam1/audio" */
+static bool is_name(const char *text)
+{
+    size_t name = strspn(text, NAME_CHARACTERS);
+    const char *stream = text[name] == '/' ? text + name + 1 : NULL;
+    if (name == 0 || text[0] == '.')
+        return false;
+    return stream ? stream[0] && stream[0] != '.' && !stream[strspn(stream, NAME_CHARACTERS)]
+                  : text[name] == '\0';
+}
+
+static bool is_address(const char *text)
+{
+    struct gpud_channel_info info;
+    size_t length = strlen(text);
+    if (length >= sizeof(info.address) || text[length - 1] == '/')
+        return false;
+    return g_str_has_prefix(text, "unix:/") || g_str_has_prefix(text, "rdma://") || is_name(text);
+}
+
+static bool read_line(GHashTable *expected, char *line)
+{
+    line[strcspn(line, "#")] = '\0';
+    g_strstrip(line);
+    if (!line[0])
+        return true;
+    if (!is_address(line))
+        return false;
+    g_hash_table_add(expected, g_strdup(line));
+    return true;
+}
+
+static bool read_file(GHashTable *expected, const char *path, GError **error)
+{
+    char *text;
+    if (!g_file_get_contents(path, &text, NULL, error))
+        return false;
+    char **lines = g_strsplit(text, "\n", -1);
+    guint wrong = 0;
+    while (lines[wrong] && read_line(expected, lines[wrong]))
+        wrong++;
+    bool works = !lines[wrong];
+    if (!works)
+        g_set_error(error, G_IO_ERROR, G_IO_ERROR_INVALID_DATA,
+                    "%s, line %u: \"%.64s\" is no address: write one a line, such as cam1, "
+                    "unix:/run/studio/cam1 or rdma://10.0.0.1:7174/cam1",
+                    path, wrong + 1, lines[wrong]);
+    g_strfreev(lines);
+    g_free(text);
+    return works;
+}
+
+/* All files of a folder but hidden ones and an editor's copies. */
+static bool read_folder(GHashTable *expected, const char *path, GError **error)
+{
+    bool works = true;
+    GDir *folder = g_dir_open(path, 0, error);
+    if (!folder)
+        return false;
+    for (const char *name; works && (name = g_dir_read_name(folder));) {
+        char *file = g_build_filename(path, name, NULL);
+        if (name[0] != '.' && !g_str_has_suffix(name, "~") &&
+            g_file_test(file, G_FILE_TEST_IS_REGULAR))
+            works = read_file(expected, file, error);
+        g_free(file);
+    }
+    g_dir_close(folder);
+    return works;
+}
+
+GHashTable *monitor_expect_read(char *const *paths, GError **error)
+{
+    GHashTable *expected = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+    for (; *paths; paths++) {
+        bool works = g_file_test(*paths, G_FILE_TEST_IS_DIR) ? read_folder(expected, *paths, error)
+                                                             : read_file(expected, *paths, error);
+        if (!works) {
+            g_hash_table_unref(expected);
+            return NULL;
+        }
+    }
+    return expected;
+}
+
+/* === poll ==================================================================================== */
+
+struct monitor_poll {
+    const struct channels_scope *scope;
+    char *const *expect;
+    monitor_poll_done done;
+    void *user;
+    GThread *thread;
+    GMutex lock;
+    GCond wake;
+    bool stopping;
+    GQueue answers; /* struct monitor_answer; as many calls of deliver() are under way */
+};
+
+static void answer_free(gpointer data)
+{
+    struct monitor_answer *answer = data;
+    g_clear_pointer(&answer->folders, g_ptr_array_unref);
+    g_clear_pointer(&answer->expected, g_hash_table_unref);
+    g_free(answer->expect_error);
+    g_free(answer);
+}
+
+/* A bare name is found by its folder, if that is searched. */
+static bool has_to_be_asked(const struct channels_scope *scope, const char *address)
+{
+    return strchr(address, ':') || scope->folders;
+}
+
+/* The files are read each time: they may change at any time, and are small. */
+static void ask(const struct monitor_poll *poll, struct monitor_answer *answer)
+{
+    struct channels_scope scope = *poll->scope;
+    GPtrArray *more = g_ptr_array_new();
+    GError *error = NULL;
+    GHashTableIter iter;
+    gpointer address;
+    if (poll->expect && !(answer->expected = monitor_expect_read(poll->expect, &error))) {
+        answer->expect_error = g_strdup(error->message);
+        g_error_free(error);
+    }
+    for (char *const *given = scope.more; given && *given; given++)
+        g_ptr_array_add(more, *given);
+    if (answer->expected)
+        g_hash_table_iter_init(&iter, answer->expected);
+    while (answer->expected && g_hash_table_iter_next(&iter, &address, NULL))
+        if (has_to_be_asked(&scope, address))
+            g_ptr_array_add(more, address);
+    g_ptr_array_add(more, NULL);
+    scope.more = (char **)more->pdata;
+    answer->folders = channels_ask(&scope, &answer->error);
+    g_ptr_array_unref(more);
+}
+
+static gboolean deliver(gpointer data)
+{
+    struct monitor_poll *poll = data;
+    g_mutex_lock(&poll->lock);
+    struct monitor_answer *answer = g_queue_pop_head(&poll->answers);
+    g_mutex_unlock(&poll->lock);
+    poll->done(poll->user, answer);
+    answer_free(answer);
+    return G_SOURCE_REMOVE;
+}
+
+static gpointer run(gpointer data)
+{
+    struct monitor_poll *poll = data;
+    g_mutex_lock(&poll->lock);
+    while (!poll->stopping) {
+        g_mutex_unlock(&poll->lock);
+        struct monitor_answer *answer = g_new0(struct monitor_answer, 1);
+        /* A late question delays the next one, since rates over a short time are but noise. */
+        gint64 next = (answer->asked = g_get_monotonic_time()) + G_USEC_PER_SEC;
+        ask(poll, answer);
+        g_mutex_lock(&poll->lock);
+        g_queue_push_tail(&poll->answers, answer);
+        g_idle_add_full(G_PRIORITY_DEFAULT, deliver, poll, NULL);
+        while (!poll->stopping && g_cond_wait_until(&poll->wake, &poll->lock, next))
+            ;
+    }
+    g_mutex_unlock(&poll->lock);
+    return NULL;
+}
+
+struct monitor_poll *monitor_poll_start(const struct channels_scope *scope, char *const *expect,
+                                        monitor_poll_done done, void *user)
+{
+    struct monitor_poll *poll = g_new0(struct monitor_poll, 1);
+    poll->scope = scope;
+    poll->expect = expect;
+    poll->done = done;
+    poll->user = user;
+    g_mutex_init(&poll->lock);
+    g_cond_init(&poll->wake);
+    poll->thread = g_thread_new("poll", run, poll);
+    return poll;
+}
+
+void monitor_poll_stop(struct monitor_poll *poll)
+{
+    g_mutex_lock(&poll->lock);
+    poll->stopping = true;
+    g_cond_signal(&poll->wake);
+    g_mutex_unlock(&poll->lock);
+    g_thread_join(poll->thread);
+    while (g_source_remove_by_user_data(poll))
+        ;
+    g_queue_clear_full(&poll->answers, answer_free);
+    g_mutex_clear(&poll->lock);
+    g_cond_clear(&poll->wake);
+    g_free(poll);
+}
+
+/* === model =================================================================================== */
 
 /* Without a frame for so long a channel has no signal. */
 #define SIGNAL_AGE (2 * (uint64_t)GPUD_SEC)
@@ -780,4 +991,234 @@ void monitor_model_update(struct monitor_model *model, gint64 asked, GPtrArray *
     g_clear_pointer(&model->folders, g_ptr_array_unref);
     model->folders = folders;
     model->updated = g_get_real_time();
+}
+
+/* === report ================================================================================== */
+
+static GBytes *finish(JsonBuilder *builder)
+{
+    JsonNode *root = json_builder_get_root(builder);
+    char *text = json_to_string(root, FALSE);
+    json_node_unref(root);
+    g_object_unref(builder);
+    return g_bytes_new_take(text, strlen(text));
+}
+
+/* --- now ------------------------------------------------------------------------------------- */
+
+/* "Beyond the last bound" has no number in JSON: it is the longest latency of all. */
+static double bounded(double latency_s, const struct gpud_link_info *link)
+{
+    return isinf(latency_s) ? (double)link->stats.latency_max_ns / 1e9 : latency_s;
+}
+
+static void report_add_sample(JsonBuilder *builder, const struct monitor_series *series)
+{
+    const struct monitor_sample *newest = monitor_series_get(series, series->count - 1);
+    json_begin_object(builder, "sample");
+    json_put_number(builder, "rate_hz", (double)newest->rate_hz);
+    json_put_int(builder, "dropped", newest->dropped);
+    json_put_number(builder, "latency_p99_s", (double)newest->latency_p99_s);
+    json_builder_end_object(builder);
+}
+
+static void add_receiver(JsonBuilder *builder, const struct monitor_receiver *receiver)
+{
+    const struct monitor_figures *figures = &receiver->figures;
+    json_builder_begin_object(builder);
+    channels_put_receiver(builder, &receiver->info);
+    json_put_number(builder, "rate_hz", figures->rate_hz);
+    json_put_number(builder, "dropped_hz", figures->dropped_hz);
+    json_put_number(builder, "latency_p50_s", bounded(figures->latency_p50_s, &receiver->info));
+    json_put_number(builder, "latency_p99_s", bounded(figures->latency_p99_s, &receiver->info));
+    json_put_rate(builder, "latency_max_s", (double)receiver->info.stats.latency_max_ns / 1e9);
+    report_add_sample(builder, &receiver->series);
+    json_builder_end_object(builder);
+}
+
+static void add_presence(JsonBuilder *builder, const struct monitor_channel *channel)
+{
+    static const char *const severities[] = {"off", "good", "warning", "bad"};
+    static const char *const presences[] = {"there", "gone", "never"};
+    static const char *const ends[] = {"unknown", "goodbye", "death"};
+    bool gone = channel->presence == MONITOR_GONE_SINCE;
+    json_put_string(builder, "state", channel->state);
+    json_put_string(builder, "severity", severities[channel->severity]);
+    json_put_string(builder, "presence", presences[channel->presence]);
+    json_put_string(builder, "end", gone ? ends[channel->end] : NULL);
+    json_put_number(builder, "absent_since_s",
+                    channel->presence == MONITOR_THERE ? NAN : (double)channel->absent_since / 1e6);
+    json_put_bool(builder, "expected", channel->expected);
+    channels_put_waiting(builder, channel->waiting);
+}
+
+static const char *kind_of(const struct gpud_channel_info *info)
+{
+    static const char *const kinds[] = {[GPUD_MEDIA_PICTURE] = "Picture",
+                                        [GPUD_MEDIA_AUDIO] = "Sound",
+                                        [GPUD_MEDIA_ANCILLARY] = "Ancillary data",
+                                        [GPUD_MEDIA_DATA] = "Data"};
+    return info->configured && (size_t)info->media.kind < G_N_ELEMENTS(kinds)
+               ? kinds[info->media.kind]
+               : NULL;
+}
+
+static void add_channel(JsonBuilder *builder, const struct monitor_channel *channel)
+{
+    char *sender = monitor_name(channel->info.name, channel->info.program);
+    json_builder_begin_object(builder);
+    channels_put_channel(builder, &channel->info);
+    add_presence(builder, channel);
+    json_put_string(builder, "sender", channel->info.pid || channel->info.answered ? sender : NULL);
+    g_free(sender);
+    json_put_text(builder, "media", channel->media);
+    json_put_text(builder, "brief", channel->brief);
+    json_put_string(builder, "kind", kind_of(&channel->info));
+    json_put_bool(builder, "has_picture",
+                  channel->info.configured && channel->info.media.kind == GPUD_MEDIA_PICTURE);
+    json_put_bool(builder, "has_signal", channel->has_signal);
+    json_put_number(builder, "frozen_s", channel->ages.frozen_s);
+    json_put_number(builder, "black_s", channel->ages.black_s);
+    json_put_number(builder, "silent_s", channel->ages.silent_s);
+    json_put_number(builder, "rate_hz", channel->figures.rate_hz);
+    json_put_number(builder, "dropped_hz", channel->figures.dropped_hz);
+    report_add_sample(builder, &channel->series);
+    json_begin_array(builder, "receivers");
+    for (guint i = 0; i < channel->receivers->len; i++) {
+        const struct monitor_receiver *receiver = channel->receivers->pdata[i];
+        if (!receiver->is_own)
+            add_receiver(builder, receiver);
+    }
+    json_builder_end_array(builder);
+    json_builder_end_object(builder);
+}
+
+static void add_events(JsonBuilder *builder, const struct monitor_model *model, uint64_t after)
+{
+    json_begin_array(builder, "events");
+    for (const GList *link = model->events.head; link; link = link->next) {
+        const struct monitor_event *event = link->data;
+        if (event->number <= after)
+            continue;
+        json_builder_begin_object(builder);
+        json_put_int(builder, "number", (gint64)event->number);
+        json_put_number(builder, "time_s", (double)event->time / 1e6);
+        json_put_string(builder, "kind", event->kind);
+        json_put_text(builder, "channel", event->channel);
+        json_put_string(builder, "text", event->text);
+        json_builder_end_object(builder);
+    }
+    json_builder_end_array(builder);
+}
+
+GBytes *monitor_report_state(const struct monitor_model *model, uint64_t after)
+{
+    JsonBuilder *builder = json_builder_new();
+    json_builder_begin_object(builder);
+    json_put_string(builder, "version", gpud_version_string());
+    json_put_string(builder, "host", g_get_host_name());
+    json_put_int(builder, "pid", getpid()); /* another one: its events are numbered anew */
+    json_put_rate(builder, "time_s", (double)model->updated / 1e6);
+    json_begin_array(builder, "notes");
+    for (guint i = 0; i < model->notes->len; i++)
+        json_builder_add_string_value(builder, model->notes->pdata[i]);
+    json_builder_end_array(builder);
+    json_begin_array(builder, "channels");
+    for (guint i = 0; i < model->channels->len; i++)
+        add_channel(builder, model->channels->pdata[i]);
+    json_builder_end_array(builder);
+    add_events(builder, model, after);
+    json_builder_end_object(builder);
+    return finish(builder);
+}
+
+/* --- ten minutes ------------------------------------------------------------------------------ */
+
+static void add_number(JsonBuilder *builder, double value)
+{
+    if (isfinite(value))
+        json_builder_add_double_value(builder, round(value * 1e5) / 1e5);
+    else
+        json_builder_add_null_value(builder);
+}
+
+static void add_series(JsonBuilder *builder, const struct monitor_series *series)
+{
+    json_begin_array(builder, "rate_hz");
+    for (unsigned i = 0; i < series->count; i++)
+        add_number(builder, (double)monitor_series_get(series, i)->rate_hz);
+    json_builder_end_array(builder);
+    json_begin_array(builder, "dropped");
+    for (unsigned i = 0; i < series->count; i++)
+        json_builder_add_int_value(builder, monitor_series_get(series, i)->dropped);
+    json_builder_end_array(builder);
+    json_begin_array(builder, "latency_p99_s");
+    for (unsigned i = 0; i < series->count; i++)
+        add_number(builder, (double)monitor_series_get(series, i)->latency_p99_s);
+    json_builder_end_array(builder);
+}
+
+GBytes *monitor_report_history(const struct monitor_model *model)
+{
+    JsonBuilder *builder = json_builder_new();
+    json_builder_begin_object(builder);
+    json_put_int(builder, "period_s", 1);
+    json_put_rate(builder, "time_s", (double)model->updated / 1e6);
+    json_begin_array(builder, "channels");
+    for (guint i = 0; i < model->channels->len; i++) {
+        const struct monitor_channel *channel = model->channels->pdata[i];
+        json_builder_begin_object(builder);
+        json_put_string(builder, "address", channel->info.address);
+        add_series(builder, &channel->series);
+        json_begin_array(builder, "receivers");
+        for (guint j = 0; j < channel->receivers->len; j++) {
+            const struct monitor_receiver *receiver = channel->receivers->pdata[j];
+            if (receiver->is_own)
+                continue;
+            json_builder_begin_object(builder);
+            json_put_int(builder, "id", (gint64)receiver->info.id);
+            add_series(builder, &receiver->series);
+            json_builder_end_object(builder);
+        }
+        json_builder_end_array(builder);
+        json_builder_end_object(builder);
+    }
+    json_builder_end_array(builder);
+    json_builder_end_object(builder);
+    return finish(builder);
+}
+
+/* --- metrics ------------------------------------------------------------------------------------
+ */
+
+static const char *gone_how(const struct monitor_channel *channel)
+{
+    static const char *const ends[] = {[CHANNELS_END_UNKNOWN] = "unknown",
+                                       [CHANNELS_END_ORDERLY] = "ended",
+                                       [CHANNELS_END_DEATH] = "died"};
+    if (channel->presence == MONITOR_GONE_SINCE)
+        return ends[channel->end];
+    return channel->presence == MONITOR_NEVER && channel->expected ? "never" : NULL;
+}
+
+GBytes *monitor_report_metrics(const struct monitor_model *model, bool openmetrics)
+{
+    GPtrArray *channels = metrics_collect(model->folders);
+    for (guint i = 0; i < model->channels->len; i++) {
+        const struct monitor_channel *known = model->channels->pdata[i];
+        struct metrics_channel *channel = metrics_find(channels, known->info.address);
+        if (!channel->is_there && known->presence == MONITOR_THERE) { /* none could be asked */
+            channel->info = known->info;
+            channel->is_there = true;
+        }
+        channel->expected = known->expected;
+        channel->frozen_s = known->ages.frozen_s;
+        channel->black_s = known->ages.black_s;
+        channel->silent_s = known->ages.silent_s;
+        channel->gone_how = gone_how(known);
+        channel->gone_s = (double)(g_get_real_time() - known->absent_since) / 1e6;
+    }
+    GBytes *text = g_string_free_to_bytes(metrics_format(channels, openmetrics));
+    g_ptr_array_unref(channels);
+    return text;
 }

@@ -1,10 +1,17 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-#include "monitor/server.h"
+/* The page, its data and /metrics, over HTTP. Nothing can be changed over it, by GET and HEAD; but
+ * POST /api/dismiss?channel=ADDRESS forgets a channel that is gone, or without one, all of them.
+ * That needs the header "X-Gpudirect: dismiss", which no page of another site can send.
+ *
+ * On a loopback address any process of this host may ask. A browser's pages of other sites cannot:
+ * the header Host has to name this host, so that no foreign name that resolves to it (DNS
+ * rebinding) gets an answer, and no answer allows another origin. On any other address data needs
+ * the token, as "Authorization: Bearer TOKEN". */
+#include "monitor/monitor.h"
 
-#include "channels/metrics.h"
-#include "monitor/report.h"
+#include "channels/channels.h"
 
 #include <libsoup/soup.h>
 #include <string.h>

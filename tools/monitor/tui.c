@@ -1,7 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-#include "monitor/tui.h"
+/* The model on a terminal. */
+#include "monitor/monitor.h"
 
 #include <glib-unix.h>
 #include <inttypes.h>

@@ -1,15 +1,174 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* gpudirect-view: shows a channel in a window, or saves a picture of it. */
-#include "headless.h"
-#include "gstpicture.h"
-#include "stages.h"
-#include "window.h"
+/* gpudirect-view: shows a channel in a window, or says and writes what it would show. */
+#include "view.h"
 
+#include "ceilings/ceilings.h"
+#include "clock.h"
+#include "gstpicture.h"
+
+#include <glib.h>
+#include <inttypes.h>
 #include <locale.h>
+#include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
+#include <time.h>
+
+static int stages_measure(const char *const *arguments);
+
+/* === stages ================================================================================== */
+
+#define RUNS 5
+
+static const char *const names[STAGES] = {
+    [STAGE_PROCESS] = "the process, its libraries",
+    [STAGE_GSTREAMER] = "GStreamer's formats",
+    [STAGE_RECEIVER] = "the receiver",
+    [STAGE_DISPLAY] = "SDL, the display",
+    [STAGE_WINDOW] = "the window",
+    [STAGE_RENDERER] = "the renderer, its driver",
+    [STAGE_FONT] = "the font",
+    [STAGE_FRAME] = "connection, first frame",
+    [STAGE_PICTURE] = "texture, first picture shown",
+};
+
+static int64_t ended[STAGES];
+
+void stages_end(enum stage stage)
+{
+    if (!ended[stage])
+        ended[stage] = clock_now();
+}
+
+/* Writes what was noted to standard output, for stages_measure(). */
+static void stages_write(void)
+{
+    for (int i = 0; i < STAGES && ended[STAGE_PICTURE]; i++)
+        printf("%" PRId64 "\n", ended[i]);
+    fflush(stdout);
+}
+
+static void die_with_parent(gpointer data)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+}
+
+/* In ms, each from the end of the one before. What a second thread has done by then took none.
+ * Returns the exit status of the start. */
+static int run_once(const char *const *arguments, double ms[STAGES])
+{
+    GError *error = NULL;
+    gchar *text = NULL;
+    gint status = 0;
+    int64_t before = clock_now();
+    bool good = g_spawn_sync(NULL, (gchar **)arguments, NULL, 0, die_with_parent, NULL, &text, NULL,
+                             &status, &error) &&
+                g_spawn_check_wait_status(status, &error);
+    gchar **lines = g_strsplit(good ? text : "", "\n", 0);
+    if (good && g_strv_length(lines) != STAGES + 1) {
+        g_set_error(&error, G_SPAWN_ERROR, G_SPAWN_ERROR_FAILED, "no picture was shown");
+        good = false;
+    }
+    for (int i = 0; good && i < STAGES; i++) {
+        int64_t end = g_ascii_strtoll(lines[i], NULL, 10);
+        ms[i] = (double)MAX(end - before, 0) / 1e6;
+        before = MAX(before, end);
+    }
+    if (!good && error->domain != G_SPAWN_EXIT_ERROR) /* else it has said why */
+        fprintf(stderr, "gpudirect-view: %s\n", error->message);
+    int result = good                                  ? EXIT_SUCCESS
+                 : error->domain == G_SPAWN_EXIT_ERROR ? error->code
+                                                       : EXIT_FAILURE;
+    g_clear_error(&error);
+    g_strfreev(lines);
+    g_free(text);
+    return result;
+}
+
+/* Starts the program with these arguments several times, and prints the medians. Returns the exit
+ * status. */
+static int stages_measure(const char *const *arguments)
+{
+    double ms[RUNS][STAGES], sums[RUNS] = {0}, column[RUNS];
+    for (int run = 0; run < RUNS; run++) {
+        int result = run_once(arguments, ms[run]);
+        if (result != EXIT_SUCCESS)
+            return result;
+        for (int i = 0; i < STAGES; i++)
+            sums[run] += ms[run][i];
+    }
+    printf("ms, medians of %d starts\n", RUNS);
+    for (int i = 0; i < STAGES; i++) {
+        for (int run = 0; run < RUNS; run++)
+            column[run] = ms[run][i];
+        printf("  %-30s%8.1f\n", names[i], stats_median(column, RUNS));
+    }
+    printf("  %-30s%8.1f\n", "in all", stats_median(sums, RUNS));
+    return EXIT_SUCCESS;
+}
+
+/* === headless ================================================================================ */
+
+/* Between two tries to connect that are refused at once. */
+#define RETRY (200 * GPUD_MSEC)
+
+static int64_t now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return time.tv_sec * GPUD_SEC + time.tv_nsec;
+}
+
+static bool save(struct source *source, struct gpud_frame *frame, const char *file,
+                 struct gpud_error *error)
+{
+    struct picture picture;
+    GstVideoFrame mapped;
+    if (!picture_init(&picture, &source->media, error))
+        return false;
+    bool saved = picture_map(&picture, frame, &mapped, error);
+    if (saved) {
+        saved = png_write(&picture, &mapped, file, false, error);
+        picture_unmap(frame, &mapped);
+    }
+    picture_finish(&picture);
+    return saved;
+}
+
+static bool is_whole(const struct gpud_frame *frame)
+{
+    struct gpud_frame_info info = GPUD_INFO_INIT(info);
+    gpud_frame_get_info(frame, &info);
+    return !(info.flags & GPUD_FRAME_CORRUPTED);
+}
+
+enum gpud_status headless_save(struct source *source, const char *file, int64_t timeout_ns,
+                               struct gpud_error *error)
+{
+    int64_t end = now() + timeout_ns;
+    bool first = true;
+    for (int64_t left = timeout_ns; first || left > 0; left = end - now(), first = false) {
+        struct gpud_frame *frame;
+        enum gpud_status status = source_acquire(source, left, &frame, error);
+        if (status == GPUD_OK && is_whole(frame)) {
+            bool saved = save(source, frame, file, error);
+            gpud_frame_release(&frame);
+            return saved ? GPUD_OK : error->status;
+        }
+        if (status == GPUD_OK)
+            gpud_frame_release(&frame);
+        else if (status != GPUD_TIMEOUT) /* the next sender may do better */
+            nanosleep(&(struct timespec){.tv_nsec = RETRY}, NULL);
+    }
+    return GPUD_TIMEOUT;
+}
+
+/* === main ==================================================================================== */
+/* gpudirect-view: shows a channel in a window, or saves a picture of it. */
 
 #define EXIT_USAGE 2
 #define EXIT_TIMEOUT 3

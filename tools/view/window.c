@@ -1,17 +1,323 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-#include "window.h"
+/* The window: a texture with the picture, and words over it. */
+#include "view.h"
 
-#include "overlay.h"
 #include "gstpicture.h"
-#include "screenshot.h"
-#include "stages.h"
-#include "status.h"
-#include "texture.h"
 
+#include <SDL.h>
+#include <SDL_ttf.h>
+#include <fontconfig/fontconfig.h>
+#include <glib.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
+
+/* === texture ================================================================================= */
+/* A stream's pictures as a texture. Formats that SDL has are handed to the renderer's driver as
+ * they lie in the frame; the others are converted, straight into what SDL uploads. */
+
+struct texture {
+    SDL_Texture *texture;     /* NULL: none */
+    GstVideoFormat converted; /* UNKNOWN: not converted */
+};
+
+static const struct {
+    GstVideoFormat video;
+    Uint32 sdl;
+} formats[] = {
+    {GST_VIDEO_FORMAT_I420, SDL_PIXELFORMAT_IYUV},
+    {GST_VIDEO_FORMAT_YV12, SDL_PIXELFORMAT_YV12},
+    {GST_VIDEO_FORMAT_NV12, SDL_PIXELFORMAT_NV12},
+    {GST_VIDEO_FORMAT_NV21, SDL_PIXELFORMAT_NV21},
+    {GST_VIDEO_FORMAT_YUY2, SDL_PIXELFORMAT_YUY2},
+    {GST_VIDEO_FORMAT_UYVY, SDL_PIXELFORMAT_UYVY},
+    {GST_VIDEO_FORMAT_YVYU, SDL_PIXELFORMAT_YVYU},
+    {GST_VIDEO_FORMAT_RGBA, SDL_PIXELFORMAT_RGBA32},
+    {GST_VIDEO_FORMAT_RGBx, SDL_PIXELFORMAT_RGBA32},
+    {GST_VIDEO_FORMAT_BGRA, SDL_PIXELFORMAT_BGRA32},
+    {GST_VIDEO_FORMAT_BGRx, SDL_PIXELFORMAT_BGRA32},
+    {GST_VIDEO_FORMAT_ARGB, SDL_PIXELFORMAT_ARGB32},
+    {GST_VIDEO_FORMAT_xRGB, SDL_PIXELFORMAT_ARGB32},
+    {GST_VIDEO_FORMAT_ABGR, SDL_PIXELFORMAT_ABGR32},
+    {GST_VIDEO_FORMAT_xBGR, SDL_PIXELFORMAT_ABGR32},
+    {GST_VIDEO_FORMAT_RGB, SDL_PIXELFORMAT_RGB24},
+    {GST_VIDEO_FORMAT_BGR, SDL_PIXELFORMAT_BGR24},
+};
+
+static bool fail(struct gpud_error *error, const char *what)
+{
+    *error = (struct gpud_error){.status = GPUD_UNSUPPORTED};
+    g_snprintf(error->reason, sizeof(error->reason), "%s: %s", what, SDL_GetError());
+    return false;
+}
+
+/* SDL has a mode for each of the matrices that its shaders know. */
+static bool find_mode(const GstVideoInfo *info, SDL_YUV_CONVERSION_MODE *mode)
+{
+    GstVideoColorimetry color = info->colorimetry;
+    bool full = color.range == GST_VIDEO_COLOR_RANGE_0_255;
+    if (color.matrix == GST_VIDEO_COLOR_MATRIX_BT601)
+        *mode = full ? SDL_YUV_CONVERSION_JPEG : SDL_YUV_CONVERSION_BT601;
+    else if (color.matrix == GST_VIDEO_COLOR_MATRIX_BT709 && !full)
+        *mode = SDL_YUV_CONVERSION_BT709;
+    else
+        return false;
+    return true;
+}
+
+/* SDL's name of the frames' format; UNKNOWN: they have to be converted. */
+static Uint32 find_format(const GstVideoInfo *info, SDL_YUV_CONVERSION_MODE *mode)
+{
+    bool yuv = GST_VIDEO_INFO_IS_YUV(info);
+    /* SDL's own code for such sizes reads beyond the end of a row. */
+    if (yuv && (info->width % 2 || info->height % 2 || !find_mode(info, mode)))
+        return SDL_PIXELFORMAT_UNKNOWN;
+    if (GST_VIDEO_INFO_IS_INTERLACED(info) && GST_VIDEO_INFO_N_PLANES(info) > 1)
+        return SDL_PIXELFORMAT_UNKNOWN; /* rows of chroma belong to one field each */
+    for (size_t i = 0; i < G_N_ELEMENTS(formats); i++)
+        if (formats[i].video == GST_VIDEO_INFO_FORMAT(info))
+            return formats[i].sdl;
+    return SDL_PIXELFORMAT_UNKNOWN;
+}
+
+/* False: error says why there can be no texture, and there is nothing to finish. */
+static bool texture_init(struct texture *texture, SDL_Renderer *renderer,
+                         const struct picture *picture, struct gpud_error *error)
+{
+    const GstVideoInfo *info = &picture->info;
+    bool alpha = GST_VIDEO_INFO_HAS_ALPHA(info);
+    SDL_YUV_CONVERSION_MODE mode = SDL_YUV_CONVERSION_AUTOMATIC;
+    Uint32 format = find_format(info, &mode);
+    *texture = (struct texture){.converted = GST_VIDEO_FORMAT_UNKNOWN};
+    if (format == SDL_PIXELFORMAT_UNKNOWN) {
+        texture->converted = alpha ? GST_VIDEO_FORMAT_BGRA : GST_VIDEO_FORMAT_BGRx;
+        format = SDL_PIXELFORMAT_BGRA32;
+    }
+    SDL_SetYUVConversionMode(mode);
+    texture->texture =
+        SDL_CreateTexture(renderer, format, SDL_TEXTUREACCESS_STREAMING, info->width, info->height);
+    if (!texture->texture)
+        return fail(error, "the display cannot show pictures of this size");
+    SDL_SetTextureBlendMode(texture->texture, alpha ? SDL_BLENDMODE_BLEND : SDL_BLENDMODE_NONE);
+    SDL_SetTextureScaleMode(texture->texture, SDL_ScaleModeLinear);
+    return true;
+}
+
+static void texture_finish(struct texture *texture)
+{
+    if (texture->texture)
+        SDL_DestroyTexture(texture->texture);
+    texture->texture = NULL;
+}
+
+static bool upload(SDL_Texture *texture, const GstVideoFrame *mapped)
+{
+    const GstVideoInfo *info = &mapped->info;
+    const Uint8 *plane[3] = {NULL};
+    int stride[3] = {0};
+    for (guint i = 0; i < MIN(3, GST_VIDEO_INFO_N_PLANES(info)); i++) {
+        plane[i] = GST_VIDEO_FRAME_PLANE_DATA(mapped, i);
+        stride[i] = GST_VIDEO_FRAME_PLANE_STRIDE(mapped, i);
+    }
+    switch (GST_VIDEO_INFO_FORMAT(info)) {
+    case GST_VIDEO_FORMAT_I420:
+        return SDL_UpdateYUVTexture(texture, NULL, plane[0], stride[0], plane[1], stride[1],
+                                    plane[2], stride[2]) == 0;
+    case GST_VIDEO_FORMAT_YV12: /* its planes in memory are Y, V, U */
+        return SDL_UpdateYUVTexture(texture, NULL, plane[0], stride[0], plane[2], stride[2],
+                                    plane[1], stride[1]) == 0;
+    case GST_VIDEO_FORMAT_NV12:
+    case GST_VIDEO_FORMAT_NV21:
+        return SDL_UpdateNVTexture(texture, NULL, plane[0], stride[0], plane[1], stride[1]) == 0;
+    default:
+        return SDL_UpdateTexture(texture, NULL, plane[0], stride[0]) == 0;
+    }
+}
+
+/* The frame may be given back when this returns. */
+static bool texture_update(struct texture *texture, struct picture *picture, GstVideoFrame *mapped,
+                           struct gpud_error *error)
+{
+    void *pixels;
+    int stride;
+    if (texture->converted == GST_VIDEO_FORMAT_UNKNOWN)
+        return upload(texture->texture, mapped) || fail(error, "the picture was not shown");
+    if (SDL_LockTexture(texture->texture, NULL, &pixels, &stride) != 0)
+        return fail(error, "the picture was not shown");
+    bool converted =
+        picture_convert(picture, mapped, texture->converted, 0, 0, pixels, stride, error);
+    SDL_UnlockTexture(texture->texture);
+    return converted;
+}
+
+/* === overlay ================================================================================= */
+/* A text on a dark box in the window's corner. */
+
+struct overlay {
+    TTF_Font *font; /* NULL: no font was found, and nothing is drawn */
+    SDL_Texture *texture;
+    char *text; /* that the texture shows */
+    int wrap, size;
+};
+
+#define FONT "DejaVu Sans Mono"
+#define MARGIN 8
+
+static TTF_Font *open_font(void)
+{
+    TTF_Font *font = NULL;
+    FcResult result;
+    FcChar8 *file;
+    FcPattern *wanted = FcNameParse((const FcChar8 *)FONT);
+    FcConfigSubstitute(NULL, wanted, FcMatchPattern);
+    FcDefaultSubstitute(wanted);
+    FcPattern *match = FcFontMatch(NULL, wanted, &result);
+    if (match && FcPatternGetString(match, FC_FILE, 0, &file) == FcResultMatch)
+        font = TTF_OpenFont((const char *)file, 14);
+    if (match)
+        FcPatternDestroy(match);
+    FcPatternDestroy(wanted);
+    return font;
+}
+
+static void overlay_init(struct overlay *overlay)
+{
+    *overlay = (struct overlay){0};
+    if (TTF_Init() == 0)
+        overlay->font = open_font();
+    if (!overlay->font)
+        fprintf(stderr, "gpudirect-view: no font for the overlay (Debian: apt install "
+                        "fonts-dejavu-core): the title bar says what it would\n");
+}
+
+/* The renderer has lost its textures. */
+static void overlay_forget(struct overlay *overlay)
+{
+    if (overlay->texture)
+        SDL_DestroyTexture(overlay->texture);
+    overlay->texture = NULL;
+    g_clear_pointer(&overlay->text, g_free);
+}
+
+static void overlay_finish(struct overlay *overlay)
+{
+    overlay_forget(overlay);
+    if (overlay->font)
+        TTF_CloseFont(overlay->font);
+    if (TTF_WasInit())
+        TTF_Quit();
+}
+
+static void render(struct overlay *overlay, SDL_Renderer *renderer, const char *text, int wrap,
+                   int size)
+{
+    overlay_forget(overlay);
+    if (overlay->size != size)
+        TTF_SetFontSize(overlay->font, size);
+    SDL_Surface *surface = TTF_RenderUTF8_Blended_Wrapped(
+        overlay->font, text, (SDL_Color){255, 255, 255, 255}, (Uint32)wrap);
+    overlay->texture = surface ? SDL_CreateTextureFromSurface(renderer, surface) : NULL;
+    SDL_FreeSurface(surface);
+    overlay->text = g_strdup(text);
+    overlay->wrap = wrap;
+    overlay->size = size;
+}
+
+/* Draws a text, of lines that are broken where the window ends; "" draws nothing. */
+static void overlay_draw(struct overlay *overlay, SDL_Renderer *renderer, const char *text,
+                         int width, int size)
+{
+    SDL_Rect box = {.x = MARGIN, .y = MARGIN};
+    int wrap = MAX(width - 4 * MARGIN, 10 * size);
+    if (!overlay->font || !text[0])
+        return;
+    if (wrap != overlay->wrap || size != overlay->size || g_strcmp0(text, overlay->text) != 0)
+        render(overlay, renderer, text, wrap, size);
+    if (!overlay->texture || SDL_QueryTexture(overlay->texture, NULL, NULL, &box.w, &box.h) != 0)
+        return;
+    SDL_Rect back = {box.x, box.y, box.w + 2 * MARGIN, box.h + 2 * MARGIN};
+    SDL_SetRenderDrawBlendMode(renderer, SDL_BLENDMODE_BLEND);
+    SDL_SetRenderDrawColor(renderer, 0, 0, 0, 160);
+    SDL_RenderFillRect(renderer, &back);
+    box.x += MARGIN;
+    box.y += MARGIN;
+    SDL_RenderCopy(renderer, overlay->texture, NULL, &box);
+}
+
+/* === status ================================================================================== */
+/* What the overlay says of the stream. */
+
+struct status {
+    uint64_t since_ns, frames;  /* the period that is being counted, and its received frames */
+    uint64_t shown, age_sum_ns; /* pictures shown in it whose age is known */
+    double rate;                /* frames a second in the period before; negative: not known */
+    int64_t age_ns;             /* mean age in the period before; negative: not known */
+};
+
+#define PERIOD (GPUD_SEC / 2)
+
+static void begin(struct status *status, const struct source *source, uint64_t now_ns)
+{
+    status->since_ns = now_ns;
+    status->frames = source->frames;
+    status->shown = status->age_sum_ns = 0;
+}
+
+static void status_start(struct status *status, const struct source *source, uint64_t now_ns)
+{
+    *status = (struct status){.rate = -1, .age_ns = -1};
+    begin(status, source, now_ns);
+}
+
+/* A picture is on the display; submitted_ns as in gpud_frame_info. */
+static void status_count_shown(struct status *status, uint64_t submitted_ns, uint64_t now_ns)
+{
+    if (submitted_ns == 0 || submitted_ns > now_ns)
+        return;
+    status->shown++;
+    status->age_sum_ns += now_ns - submitted_ns;
+}
+
+/* Ends a period when it is time. */
+static void status_update(struct status *status, const struct source *source, uint64_t now_ns)
+{
+    uint64_t passed = now_ns - status->since_ns;
+    if (passed < (uint64_t)PERIOD)
+        return;
+    status->rate = (double)(source->frames - status->frames) * 1e9 / (double)passed;
+    status->age_ns = status->shown ? (int64_t)(status->age_sum_ns / status->shown) : -1;
+    begin(status, source, now_ns);
+}
+
+/* Appends the lines about a stream that is connected. */
+static void status_describe(const struct status *status, const struct source *source,
+                            bool converted, GString *text)
+{
+    const struct gpud_picture *picture = &source->media.picture;
+    struct gpud_receiver_info info = GPUD_INFO_INIT(info);
+    gpud_receiver_get_info(source->receiver, &info);
+    g_string_append_printf(text, "%s %u × %u", picture->layout.format, picture->layout.width,
+                           picture->layout.height);
+    if (picture->rate.num && picture->rate.den)
+        g_string_append_printf(text, ", %.5g/s",
+                               (double)picture->rate.num / (double)picture->rate.den);
+    g_string_append_printf(text, ", on %s%s\n", source->device,
+                           converted ? "; converted by the CPU" : "");
+    g_string_append_printf(text, "path %s%s%s\n", info.path,
+                           info.fallback_reason[0] ? "; not better, because " : "",
+                           info.fallback_reason);
+    if (status->rate >= 0)
+        g_string_append_printf(text, "%.1f frames/s, ", status->rate);
+    if (status->age_ns >= 0)
+        g_string_append_printf(text, "age %.1f ms, ", (double)status->age_ns / 1e6);
+    g_string_append_printf(text, "%" PRIu64 " dropped, %" PRIu64 " skipped", info.dropped,
+                           source->skipped);
+}
+
+/* === window ================================================================================== */
 
 #define WIDTH 960
 #define HEIGHT 540
@@ -283,7 +589,7 @@ static void handle_events(struct window *self)
 /* --- the window --------------------------------------------------------------------------------
  */
 
-static bool fail(struct gpud_error *error, const char *what)
+static bool window_fail(struct gpud_error *error, const char *what)
 {
     *error = (struct gpud_error){.status = GPUD_UNSUPPORTED};
     g_snprintf(error->reason, sizeof(error->reason),
@@ -298,21 +604,21 @@ static bool open_window(struct window *self, struct gpud_error *error)
                    (self->full_screen ? SDL_WINDOW_FULLSCREEN_DESKTOP : 0);
     SDL_SetHint(SDL_HINT_VIDEO_X11_NET_WM_BYPASS_COMPOSITOR, "0");
     if (SDL_Init(SDL_INIT_VIDEO) != 0)
-        return fail(error, "there is no display");
+        return window_fail(error, "there is no display");
     stages_end(STAGE_DISPLAY);
     /* Without a display SDL falls back to a window that cannot be seen. */
     if (strcmp(SDL_GetCurrentVideoDriver(), "offscreen") == 0 && !SDL_GetHint("SDL_VIDEODRIVER")) {
         SDL_SetError("neither DISPLAY nor WAYLAND_DISPLAY leads to one");
-        return fail(error, "there is no display");
+        return window_fail(error, "there is no display");
     }
     self->window = SDL_CreateWindow(self->options->address, SDL_WINDOWPOS_CENTERED,
                                     SDL_WINDOWPOS_CENTERED, WIDTH, HEIGHT, flags);
     if (!self->window)
-        return fail(error, "there is no window");
+        return window_fail(error, "there is no window");
     stages_end(STAGE_WINDOW);
     self->renderer = SDL_CreateRenderer(self->window, -1, SDL_RENDERER_PRESENTVSYNC);
     if (!self->renderer)
-        return fail(error, "nothing can be drawn");
+        return window_fail(error, "nothing can be drawn");
     SDL_ShowWindow(self->window);
     stages_end(STAGE_RENDERER);
     return true;

@@ -1,0 +1,431 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Pictures and levels of channels: received, and made small. */
+#include "monitor/monitor.h"
+
+#include "gstpicture.h"
+
+#include <gst/audio/audio.h>
+#include <math.h>
+#include <stdbool.h>
+#include <string.h>
+#include <turbojpeg.h>
+
+/* === picture ================================================================================= */
+/* GStreamer's converter reads every format that it has a name for, and libjpeg-turbo encodes. */
+
+#define WIDTH 320
+#define HEIGHT_MAX 320
+#define STRIDE (3 * WIDTH) /* of RGB */
+#define QUALITY 80
+
+static void free_jpeg(gpointer data)
+{
+    tjFree(data);
+}
+
+static GBytes *compress(const guint8 *pixels, int height)
+{
+    unsigned char *jpeg = NULL;
+    unsigned long size = 0;
+    GBytes *bytes = NULL;
+    tjhandle compressor = tjInitCompress();
+    if (compressor && tjCompress2(compressor, pixels, WIDTH, STRIDE, height, TJPF_RGB, &jpeg, &size,
+                                  TJSAMP_420, QUALITY, 0) == 0)
+        bytes = g_bytes_new_with_free_func(jpeg, size, free_jpeg, jpeg);
+    if (compressor)
+        tjDestroy(compressor);
+    return bytes;
+}
+
+static GBytes *encode(struct picture *picture, struct gpud_frame *frame,
+                      struct monitor_content *content, struct gpud_error *error)
+{
+    GstVideoFrame mapped;
+    int height = (int)CLAMP(WIDTH / picture->aspect, 16, HEIGHT_MAX);
+    if (!picture_map(picture, frame, &mapped, error))
+        return NULL;
+    guint8 *pixels = g_malloc((gsize)height * STRIDE);
+    bool converted = picture_convert(picture, &mapped, GST_VIDEO_FORMAT_RGB, WIDTH, height, pixels,
+                                     STRIDE, error);
+    picture_unmap(frame, &mapped);
+    if (converted)
+        monitor_content_look(content, pixels, (gsize)height * STRIDE);
+    GBytes *bytes = converted ? compress(pixels, height) : NULL;
+    if (converted && !bytes) {
+        error->status = GPUD_UNSUPPORTED;
+        g_strlcpy(error->reason, "the picture cannot be encoded as JPEG", sizeof(error->reason));
+    }
+    g_free(pixels);
+    return bytes;
+}
+
+GBytes *monitor_picture_encode(struct gpud_frame *frame, const struct gpud_media *media,
+                               struct monitor_content *content, struct gpud_error *error)
+{
+    struct picture picture;
+    struct gpud_media plain = *media;
+    /* Both fields at once: rows are left out, none is moved in time. */
+    if (plain.kind == GPUD_MEDIA_PICTURE && plain.picture.scan != GPUD_SCAN_ALTERNATE)
+        plain.picture.scan = GPUD_SCAN_PROGRESSIVE;
+    if (!picture_init(&picture, &plain, error))
+        return NULL;
+    picture.quick = true;
+    GBytes *bytes = encode(&picture, frame, content, error);
+    picture_finish(&picture);
+    return bytes;
+}
+
+/* --- sound -------------------------------------------------------------------------------------
+ */
+
+#define LEVELS_HEIGHT 180
+#define LEVELS_TOP 20.0
+#define LEVELS_BOTTOM 160.0
+#define LEVELS_LEFT 34.0
+#define LEVEL_MIN -60.0    /* dBFS */
+#define WRITTEN_CHANNELS 8 /* more have no room for a number */
+#define NUMBERED_CHANNELS 24
+
+static double level_y(double level)
+{
+    double part = CLAMP(level / LEVEL_MIN, 0, 1);
+    return LEVELS_TOP + part * (LEVELS_BOTTOM - LEVELS_TOP);
+}
+
+static void draw_scale(GString *svg)
+{
+    static const int marks[] = {0, -9, -18, -30, -40, -50, -60};
+    for (size_t i = 0; i < G_N_ELEMENTS(marks); i++) {
+        int y = (int)level_y(marks[i]);
+        g_string_append_printf(svg,
+                               "<path d=\"M%d %dH%d\" stroke=\"#444\"/>"
+                               "<text x=\"28\" y=\"%d\" text-anchor=\"end\">%d</text>\n",
+                               (int)LEVELS_LEFT, y, WIDTH, y + 4, marks[i]);
+    }
+}
+
+/* The colors change at EBU R 68's alignment level, -18 dBFS, and its permitted maximum, -9. */
+static void draw_level(GString *svg, double level, int x, int width)
+{
+    static const struct {
+        double from, to;
+        const char *color;
+    } parts[] = {{-60, -18, "#3a3"}, {-18, -9, "#cc3"}, {-9, 0, "#d33"}};
+    for (size_t i = 0; i < G_N_ELEMENTS(parts) && level > parts[i].from; i++) {
+        int top = (int)level_y(MIN(level, parts[i].to)), bottom = (int)level_y(parts[i].from);
+        g_string_append_printf(svg,
+                               "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"%s\"/>\n",
+                               x, top, width, bottom - top, parts[i].color);
+    }
+}
+
+static void draw_text(GString *svg, int x, int y, const char *text)
+{
+    g_string_append_printf(svg, "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">%s</text>\n", x, y,
+                           text);
+}
+
+/* Of each channel the peak, where 1 is full scale. */
+static GBytes *monitor_picture_draw_levels(const double *peaks, unsigned channels)
+{
+    GString *svg = g_string_new(NULL);
+    g_string_append_printf(svg,
+                           "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" "
+                           "font-family=\"sans-serif\" font-size=\"11\" fill=\"#bbb\">\n",
+                           WIDTH, LEVELS_HEIGHT);
+    draw_scale(svg);
+    double step = (WIDTH - LEVELS_LEFT) / channels;
+    for (unsigned i = 0; i < channels; i++) {
+        double level = peaks[i] > 0 ? 20 * log10(peaks[i]) : -INFINITY;
+        int width = (int)CLAMP(step * 0.7, 1, 40), x = (int)(LEVELS_LEFT + step * (i + 0.5));
+        char text[16];
+        draw_level(svg, level, x - width / 2, width);
+        g_snprintf(text, sizeof(text), "%u", i + 1);
+        if (channels <= NUMBERED_CHANNELS)
+            draw_text(svg, x, LEVELS_HEIGHT - 5, text);
+        g_snprintf(text, sizeof(text), level > LEVEL_MIN ? "%.0f dB" : "silent", level);
+        if (channels <= WRITTEN_CHANNELS)
+            draw_text(svg, x, 13, text);
+    }
+    g_string_append(svg, "</svg>\n");
+    return g_string_free_to_bytes(svg);
+}
+
+/* === thumbnails ============================================================================== */
+/* Thumbnails. A channel's receiver has one slot, in host memory, drops the oldest, and holds the
+ * frame of the last picture until it is time for the next one. Meanwhile its sender has no slot to
+ * fill, so that it copies and sends two frames a second for it at most, and waits for nothing. Each
+ * receiver has a thread, as one sender that hangs must not keep the others' pictures back. Of sound
+ * it takes every frame, many at a time, since a meter that misses a peak is wrong. */
+
+#define PERIOD G_USEC_PER_SEC
+#define LISTEN_PERIOD (G_USEC_PER_SEC / 10)
+#define KEPT (10 * G_USEC_PER_SEC) /* after the last look */
+#define WORKERS_MAX 128
+
+struct worker {
+    struct monitor_thumbnails *all;
+    char *address;
+    GThread *thread;
+    struct gpud_media media; /* the thread's, like `seen` */
+    struct monitor_content seen;
+
+    /* Under the lock. */
+    struct gpud_receiver *receiver; /* NULL: the worker ends it */
+    gint64 looked_at;
+    bool stopping, ended;
+    GBytes *image;
+    const char *type; /* of the image */
+    struct monitor_content content;
+    char reason[GPUD_REASON_MAX];
+};
+
+struct monitor_thumbnails {
+    struct gpud_context *context;
+    char *psk_file;
+    GMutex lock;
+    GCond wake;
+    GPtrArray *workers; /* main thread */
+};
+
+static bool is_wanted(const struct worker *worker)
+{
+    return !worker->stopping && g_get_monotonic_time() - worker->looked_at < KEPT;
+}
+
+static void show(struct worker *worker, GBytes *image, const char *type, const char *reason)
+{
+    g_mutex_lock(&worker->all->lock);
+    g_clear_pointer(&worker->image, g_bytes_unref);
+    worker->image = image;
+    worker->type = type;
+    worker->content = worker->seen;
+    g_strlcpy(worker->reason, reason, sizeof(worker->reason));
+    g_mutex_unlock(&worker->all->lock);
+}
+
+static void note_format(void *user, enum gpud_event event, const void *data)
+{
+    struct worker *worker = user;
+    if (event != GPUD_EVENT_FORMAT)
+        return;
+    worker->media = ((const struct gpud_format_event *)data)->media;
+    worker->seen = (struct monitor_content){0};
+}
+
+/* false: the worker is to stop. */
+static bool rest(struct worker *worker, gint64 until)
+{
+    g_mutex_lock(&worker->all->lock);
+    while (!worker->stopping && g_cond_wait_until(&worker->all->wake, &worker->all->lock, until))
+        ;
+    bool goes_on = !worker->stopping;
+    g_mutex_unlock(&worker->all->lock);
+    return goes_on;
+}
+
+/* false: no frame comes until then, or *held is of another format. */
+static bool take_sound(struct worker *worker, struct gpud_frame **held, gint64 until)
+{
+    const struct gpud_media before = worker->media;
+    gint64 now;
+    while ((now = g_get_monotonic_time()) < until) {
+        enum gpud_status status = gpud_receiver_acquire(worker->receiver, 0, held, NULL);
+        if (status == GPUD_OK)
+            return gpud_media_equal(&before, &worker->media);
+        if (status != GPUD_TIMEOUT || !rest(worker, MIN(now + LISTEN_PERIOD, until)))
+            return false;
+    }
+    return false;
+}
+
+/* Sound: this frame, and those that come until then. */
+static GBytes *listen_until(struct worker *worker, struct gpud_frame **held, gint64 until,
+                            struct gpud_error *error)
+{
+    const struct gpud_audio audio = worker->media.audio;
+    double peaks[GPUD_AUDIO_CHANNELS_MAX] = {0};
+    gpud_receiver_set_slots(worker->receiver, GPUD_SLOTS_MAX); /* for those of LISTEN_PERIOD */
+    do {
+        if (monitor_content_listen(&worker->seen, *held, &audio, peaks, error) != GPUD_OK)
+            return NULL;
+        gpud_frame_release(held);
+    } while (take_sound(worker, held, until));
+    return monitor_picture_draw_levels(peaks, audio.channels);
+}
+
+/* Takes the next frame, in exchange for the one that is held. */
+static void take_image(struct worker *worker, struct gpud_frame **held, gint64 until)
+{
+    struct gpud_error error = {.reason = ""};
+    const char *type = "image/jpeg";
+    gpud_frame_release(held);
+    enum gpud_status status = gpud_receiver_acquire(worker->receiver, GPUD_SEC, held, &error);
+    GBytes *image = NULL;
+    if (status == GPUD_OK && worker->media.kind == GPUD_MEDIA_AUDIO) {
+        image = listen_until(worker, held, until, &error);
+        type = "image/svg+xml";
+    } else if (status == GPUD_OK) {
+        image = monitor_picture_encode(*held, &worker->media, &worker->seen, &error);
+    }
+    if (image || (status != GPUD_AGAIN && status != GPUD_TIMEOUT))
+        show(worker, image, type, error.reason);
+    else if (status == GPUD_TIMEOUT)
+        show(worker, NULL, NULL, "no frame comes");
+}
+
+static gpointer work(gpointer data)
+{
+    struct worker *worker = data;
+    struct monitor_thumbnails *all = worker->all;
+    struct gpud_frame *held = NULL;
+    gint64 next = g_get_monotonic_time();
+    g_mutex_lock(&all->lock);
+    while (is_wanted(worker)) {
+        g_mutex_unlock(&all->lock);
+        next = MAX(next + PERIOD, g_get_monotonic_time());
+        take_image(worker, &held, next);
+        rest(worker, next);
+        g_mutex_lock(&all->lock);
+    }
+    struct gpud_receiver *receiver = g_steal_pointer(&worker->receiver);
+    g_mutex_unlock(&all->lock);
+    gpud_frame_release(&held);
+    gpud_receiver_destroy(&receiver);
+    g_mutex_lock(&all->lock);
+    worker->ended = true;
+    g_mutex_unlock(&all->lock);
+    return NULL;
+}
+
+static struct worker *start(struct monitor_thumbnails *all, const char *address, char **reason)
+{
+    struct gpud_error error;
+    /* Any sender: the monitor was asked to show all that it lists. */
+    struct worker *worker = g_new0(struct worker, 1);
+    const struct gpud_receiver_params params = {
+        .size = sizeof(params),
+        .address = address,
+        .name = MONITOR_NAME,
+        .slots = 1,
+        .slow_receiver = GPUD_SLOW_DROP_OLDEST,
+        .access = "all",
+        .busy_poll_ns = -1,
+        .on_event = note_format,
+        .user = worker,
+        .psk_file = all->psk_file,
+    };
+    if (gpud_receiver_create(all->context, &params, &worker->receiver, &error) != GPUD_OK) {
+        *reason = g_strdup(error.reason);
+        g_free(worker);
+        return NULL;
+    }
+    worker->all = all;
+    worker->address = g_strdup(address);
+    worker->looked_at = g_get_monotonic_time();
+    g_strlcpy(worker->reason, "connecting", sizeof(worker->reason));
+    worker->thread = g_thread_new("thumbnail", work, worker);
+    g_ptr_array_add(all->workers, worker);
+    return worker;
+}
+
+static void worker_free(gpointer data)
+{
+    struct worker *worker = data;
+    g_thread_join(worker->thread);
+    g_clear_pointer(&worker->image, g_bytes_unref);
+    g_free(worker->address);
+    g_free(worker);
+}
+
+/* Frees those that have ended; returns that of the address. Under the lock. */
+static struct worker *find(const struct monitor_thumbnails *all, const char *address)
+{
+    struct worker *found = NULL;
+    for (guint i = all->workers->len; i-- > 0;) {
+        struct worker *worker = all->workers->pdata[i];
+        if (worker->ended)
+            g_ptr_array_remove_index_fast(all->workers, i);
+        else if (strcmp(worker->address, address) == 0)
+            found = worker;
+    }
+    return found;
+}
+
+/* The worker of the address, started if it is missing; NULL: *reason says why not. Called under
+ * the lock. */
+static struct worker *keep(struct monitor_thumbnails *all, const char *address, char **reason)
+{
+    struct worker *worker = find(all, address);
+    if (!worker && all->workers->len == WORKERS_MAX)
+        *reason = g_strdup_printf("%d channels are shown at once, at most", WORKERS_MAX);
+    else if (!worker)
+        worker = start(all, address, reason);
+    if (worker)
+        worker->looked_at = g_get_monotonic_time();
+    return worker;
+}
+
+bool monitor_thumbnails_watch(struct monitor_thumbnails *all, const char *address,
+                              struct monitor_content *content)
+{
+    char *reason = NULL;
+    g_mutex_lock(&all->lock);
+    const struct worker *worker = keep(all, address, &reason);
+    if (worker)
+        *content = worker->content;
+    g_mutex_unlock(&all->lock);
+    g_free(reason);
+    return worker;
+}
+
+GBytes *monitor_thumbnails_get(struct monitor_thumbnails *all, const char *address,
+                               const char **type, char **reason)
+{
+    GBytes *image = NULL;
+    g_mutex_lock(&all->lock);
+    const struct worker *worker = keep(all, address, reason);
+    if (worker && worker->image) {
+        image = g_bytes_ref(worker->image);
+        *type = worker->type;
+    } else if (worker) {
+        *reason = g_strdup(worker->reason);
+    }
+    g_mutex_unlock(&all->lock);
+    return image;
+}
+
+struct monitor_thumbnails *monitor_thumbnails_new(const char *psk_file, struct gpud_error *error)
+{
+    struct gpud_context *context;
+    if (gpud_context_create(NULL, &context, error) != GPUD_OK)
+        return NULL;
+    struct monitor_thumbnails *all = g_new0(struct monitor_thumbnails, 1);
+    all->context = context;
+    all->psk_file = g_strdup(psk_file);
+    g_mutex_init(&all->lock);
+    g_cond_init(&all->wake);
+    all->workers = g_ptr_array_new_with_free_func(worker_free);
+    return all;
+}
+
+void monitor_thumbnails_free(struct monitor_thumbnails *all)
+{
+    g_mutex_lock(&all->lock);
+    for (guint i = 0; i < all->workers->len; i++) {
+        struct worker *worker = all->workers->pdata[i];
+        worker->stopping = true;
+        if (worker->receiver)
+            gpud_receiver_interrupt(worker->receiver, true);
+    }
+    g_cond_broadcast(&all->wake);
+    g_mutex_unlock(&all->lock);
+    g_ptr_array_unref(all->workers);
+    gpud_context_destroy(&all->context);
+    g_mutex_clear(&all->lock);
+    g_cond_clear(&all->wake);
+    g_free(all->psk_file);
+    g_free(all);
+}
