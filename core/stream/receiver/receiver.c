@@ -708,7 +708,8 @@ enum gpud_status gpud_receiver_acquire(struct gpud_receiver *receiver, int64_t t
 {
     if (timeout_ns < 0)
         return gpud_fail(error, GPUD_INVALID, "a negative timeout: every wait needs an end");
-    int64_t deadline = gpud_deadline(timeout_ns);
+    /* 0: not known yet. Reading the clock costs as much as taking a frame that is there. */
+    int64_t deadline = receiver->state == GPUD_RECEIVER_STREAMING ? 0 : gpud_deadline(timeout_ns);
     for (;;) {
         struct gpud_error why = {0};
         struct gpud_frame *got = NULL;
@@ -727,6 +728,8 @@ enum gpud_status gpud_receiver_acquire(struct gpud_receiver *receiver, int64_t t
             GPUD_STOP_POINT("receiver: frame handed out");
             return GPUD_OK;
         }
+        if (!deadline)
+            deadline = gpud_deadline(timeout_ns);
         if (status == GPUD_AGAIN && by_channel && receiver->channel &&
             gpud_channel_is_dead(receiver->channel)) {
             receiver->unread = true;
