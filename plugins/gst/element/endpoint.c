@@ -320,7 +320,8 @@ gboolean settings_set(struct settings *settings, guint id, const GValue *value)
         settings->slots_set = TRUE;
         return TRUE;
     case SETTING_SLOW_RECEIVER:
-        settings->slow_receiver = (enum gpud_slow_receiver)g_value_get_enum(value);
+        __atomic_store_n(&settings->slow_receiver, (enum gpud_slow_receiver)g_value_get_enum(value),
+                         __ATOMIC_RELAXED);
         return TRUE;
     case SETTING_REQUIRE_DIRECT:
         settings->require_direct = g_value_get_boolean(value);

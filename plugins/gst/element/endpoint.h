@@ -40,7 +40,7 @@ struct settings {
     gchar *address, *device, *access, *psk_file, *common_clock;
     guint slots;
     gboolean slots_set; /* by the application; else the default of sound and data is another one */
-    enum gpud_slow_receiver slow_receiver;
+    enum gpud_slow_receiver slow_receiver; /* relaxed atomic: the sink reads it for each frame */
     gboolean require_direct;
     gboolean allow_unauthenticated; /* the end that listens */
     gboolean trust_uri;

@@ -27,9 +27,25 @@ static GQuark slot_quark(void)
     return quark;
 }
 
+/* Memory of the plain kind has its slot beside it: GStreamer's way takes a lock, and each frame
+ * asks several times. */
+struct plain_memory {
+    GstMemory memory; /* first */
+    struct slot_memory *slot;
+};
+
+static const char plain_type[] = "GpudirectSlot";
+
+static gboolean is_plain(const GstMemory *memory)
+{
+    return memory->allocator && memory->allocator->mem_type == plain_type;
+}
+
 /* For the store only: makes a memory a slot. */
 static void slot_memory_bind(GstMemory *memory, struct slot_memory *slot, GDestroyNotify destroy)
 {
+    if (is_plain(memory))
+        ((struct plain_memory *)memory)->slot = slot;
     gst_mini_object_set_qdata(GST_MINI_OBJECT_CAST(memory), slot_quark(), slot, destroy);
 }
 
@@ -37,6 +53,8 @@ struct slot_memory *slot_memory_of(GstMemory *memory)
 {
     if (memory->parent)
         memory = memory->parent;
+    if (is_plain(memory))
+        return ((struct plain_memory *)memory)->slot;
     return gst_mini_object_get_qdata(GST_MINI_OBJECT_CAST(memory), slot_quark());
 }
 
@@ -192,7 +210,7 @@ static enum gpud_status map_first(struct slot_memory *self, unsigned access, voi
     return status;
 }
 
-/* Maps nest, with the access of the first. */
+/* Maps nest, with the access of the first. On the host they find the bytes, and copy nothing. */
 void *slot_memory_map(struct slot_memory *self, GstMapFlags flags)
 {
     unsigned access =
@@ -207,10 +225,10 @@ void *slot_memory_map(struct slot_memory *self, GstMapFlags flags)
         g_cond_wait(&self->idle, &self->lock);
         self->waits_for_idle--;
     }
-    if (self->maps == 0)
-        status = map_first(self, access, &data, &error);
-    else
-        status = map_frame(self->mapped, access, &data, &error);
+    if (!self->on_device)
+        self->mapped = self->frame;
+    status = self->maps == 0 && self->on_device ? map_first(self, access, &data, &error)
+                                                : map_frame(self->mapped, access, &data, &error);
     if (status == GPUD_OK)
         self->maps++;
     g_mutex_unlock(&self->lock);
@@ -244,7 +262,7 @@ gboolean slot_memory_unmap(struct slot_memory *self)
     gboolean goes_up = FALSE;
 
     g_mutex_lock(&self->lock);
-    if (self->maps == 1)
+    if (self->maps == 1 && self->on_device)
         goes_up = unmap_last(self);
     else
         gpud_frame_unmap(self->mapped);
@@ -526,11 +544,11 @@ static GstMemory *plain_new_memory(struct slot_store *store, struct gpud_frame *
                                    const struct gpud_layout *layout,
                                    const struct video_planes *planes)
 {
-    GstMemory *memory = g_new0(GstMemory, 1);
+    struct plain_memory *plain = g_new0(struct plain_memory, 1);
 
-    gst_memory_init(memory, (GstMemoryFlags)0, store->allocator, NULL, (gsize)layout->size, 0, 0,
-                    (gsize)layout->size);
-    return memory;
+    gst_memory_init(&plain->memory, (GstMemoryFlags)0, store->allocator, NULL, (gsize)layout->size,
+                    0, 0, (gsize)layout->size);
+    return &plain->memory;
 }
 
 /* Shares a part of a memory, for elements that split a picture; the part holds the whole. */
@@ -567,7 +585,7 @@ static void gst_gpudirect_allocator_init(GstGpudirectAllocator *self)
 {
     GstAllocator *allocator = GST_ALLOCATOR(self);
 
-    allocator->mem_type = "GpudirectSlot";
+    allocator->mem_type = plain_type;
     allocator->mem_map_full = slot_memory_map_full;
     allocator->mem_unmap_full = slot_memory_unmap_full;
     allocator->mem_share = plain_share;

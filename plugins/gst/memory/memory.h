@@ -491,6 +491,9 @@ gboolean shared_sender_take_lack(struct shared_sender *sender, struct gpud_error
  * its folder), because a vendor's elements accept only pools of their own class. */
 
 /* The state that pools of all classes share. */
+/* A buffer of a slot beyond is made anew for each frame. */
+#define SLOT_POOL_IDLE_MAX 512
+
 struct slot_pool {
     GstBufferPool *pool;          /* the pool that embeds this */
     GstVideoInfo info;            /* with the slots' strides */
@@ -502,9 +505,11 @@ struct slot_pool {
     struct counters *counters;
     struct slot_store *store;
 
+    /* Atomic, by slot: a buffer with the slot's idle memory inside, or NULL. */
+    GstBuffer *idle[SLOT_POOL_IDLE_MAX];
+
     GMutex lock;
-    GPtrArray *idle; /* GstBuffer by slot, with the slot's idle memory inside, or NULL */
-    GQueue plain;    /* idle buffers that stand in for slots */
+    GQueue plain; /* idle buffers that stand in for slots */
 };
 
 struct slot_pool_params {

@@ -268,34 +268,21 @@ static GQuark slots_quark(void)
 
 /* --- idle buffers ------------------------------------------------------------------------- */
 
+/* Without a lock, as each frame comes by twice. */
 static GstBuffer *take_idle(struct slot_pool *self, uint32_t slot)
 {
-    GstBuffer *buffer = NULL;
-
-    g_mutex_lock(&self->lock);
-    if (slot < self->idle->len) {
-        buffer = g_ptr_array_index(self->idle, slot);
-        g_ptr_array_index(self->idle, slot) = NULL;
-    }
-    g_mutex_unlock(&self->lock);
-    return buffer;
+    return slot < SLOT_POOL_IDLE_MAX
+               ? __atomic_exchange_n(&self->idle[slot], NULL, __ATOMIC_ACQUIRE)
+               : NULL;
 }
 
 static gboolean put_idle(struct slot_pool *self, uint32_t slot, GstBuffer *buffer)
 {
-    gboolean kept = FALSE;
+    GstBuffer *none = NULL;
 
-    if (slot == UINT32_MAX)
-        return FALSE;
-    g_mutex_lock(&self->lock);
-    if (slot >= self->idle->len)
-        g_ptr_array_set_size(self->idle, (gint)slot + 1);
-    if (!g_ptr_array_index(self->idle, slot)) {
-        g_ptr_array_index(self->idle, slot) = buffer;
-        kept = TRUE;
-    }
-    g_mutex_unlock(&self->lock);
-    return kept;
+    return slot < SLOT_POOL_IDLE_MAX &&
+           __atomic_compare_exchange_n(&self->idle[slot], &none, buffer, FALSE, __ATOMIC_RELEASE,
+                                       __ATOMIC_RELAXED);
 }
 
 /* Elements may change the meta of a writable buffer, so it is rewritten for each frame. */
@@ -471,11 +458,11 @@ void slot_pool_start(struct slot_pool *self)
 void slot_pool_stop(struct slot_pool *self)
 {
     slot_store_close(self->store);
+    for (uint32_t i = 0; i < SLOT_POOL_IDLE_MAX; i++) {
+        GstBuffer *buffer = take_idle(self, i);
+        gst_clear_buffer(&buffer);
+    }
     g_mutex_lock(&self->lock);
-    for (guint i = 0; i < self->idle->len; i++)
-        if (g_ptr_array_index(self->idle, i))
-            gst_buffer_unref(g_ptr_array_index(self->idle, i));
-    g_ptr_array_set_size(self->idle, 0);
     g_queue_clear_full(&self->plain, (GDestroyNotify)gst_buffer_unref);
     g_mutex_unlock(&self->lock);
 }
@@ -563,14 +550,12 @@ void slot_pool_init(struct slot_pool *self, GstBufferPool *pool,
     self->counters = counters_ref(params->counters);
     self->store = slot_store_new(&store);
     g_mutex_init(&self->lock);
-    self->idle = g_ptr_array_new();
     g_queue_init(&self->plain);
 }
 
 void slot_pool_clear(struct slot_pool *self)
 {
     slot_pool_stop(self); /* an active pool that is dropped was not stopped */
-    g_ptr_array_unref(self->idle);
     g_mutex_clear(&self->lock);
     slot_store_unref(self->store);
     counters_unref(self->counters);

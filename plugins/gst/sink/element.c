@@ -59,9 +59,8 @@ static gboolean is_live(GstGpudirectSink *self)
 
 enum gpud_slow_receiver gst_gpudirect_sink_policy(GstGpudirectSink *self)
 {
-    GST_OBJECT_LOCK(self);
-    enum gpud_slow_receiver policy = self->endpoint.settings.slow_receiver;
-    GST_OBJECT_UNLOCK(self);
+    enum gpud_slow_receiver policy =
+        __atomic_load_n(&self->endpoint.settings.slow_receiver, __ATOMIC_RELAXED);
     if (policy != GPUD_SLOW_DEFAULT)
         return policy;
     return is_live(self) ? GPUD_SLOW_DROP_OLDEST : GPUD_SLOW_BLOCK;
@@ -69,9 +68,7 @@ enum gpud_slow_receiver gst_gpudirect_sink_policy(GstGpudirectSink *self)
 
 gboolean gst_gpudirect_sink_waits(GstGpudirectSink *self)
 {
-    GST_OBJECT_LOCK(self);
-    enum wait_for_connection wait = self->wait_for_connection;
-    GST_OBJECT_UNLOCK(self);
+    enum wait_for_connection wait = __atomic_load_n(&self->wait_for_connection, __ATOMIC_RELAXED);
     return wait == WAIT_ALWAYS || (wait == WAIT_AUTO && !is_live(self));
 }
 
@@ -686,7 +683,8 @@ static gboolean set_property(GstElement *element, guint id, const GValue *value)
 
     switch (id) {
     case PROP_WAIT_FOR_CONNECTION:
-        self->wait_for_connection = (enum wait_for_connection)g_value_get_enum(value);
+        __atomic_store_n(&self->wait_for_connection,
+                         (enum wait_for_connection)g_value_get_enum(value), __ATOMIC_RELAXED);
         return TRUE;
     case PROP_STANDBY:
         self->standby.wanted = g_value_get_boolean(value);

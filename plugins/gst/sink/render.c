@@ -532,10 +532,11 @@ static GstFlowReturn gst_gpudirect_sink_wait_for_client(GstGpudirectSink *self)
 static GstFlowReturn gst_gpudirect_sink_await_writes(GstGpudirectSink *self, GstBuffer *buffer,
                                                      gboolean *written)
 {
-    gint64 until = g_get_monotonic_time() + WRITES_TIMEOUT / 1000;
     GstFlowReturn flow = GST_FLOW_OK;
 
-    *written = FALSE;
+    if ((*written = dmabuf_wait_for_buffer(buffer, 0)))
+        return GST_FLOW_OK;
+    gint64 until = g_get_monotonic_time() + WRITES_TIMEOUT / 1000;
     while (flow == GST_FLOW_OK && !(*written = dmabuf_wait_for_buffer(buffer, WRITES_SLICE))) {
         flow = gst_gpudirect_sink_may_retry(self, GPUD_TIMEOUT);
         if (flow != GST_FLOW_OK || g_get_monotonic_time() < until)

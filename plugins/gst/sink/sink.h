@@ -121,7 +121,7 @@ struct _GstGpudirectSink {
     GstBaseSink parent;
 
     struct endpoint endpoint;
-    enum wait_for_connection wait_for_connection; /* a property; under the object lock */
+    enum wait_for_connection wait_for_connection; /* a property; relaxed atomic */
     struct sink_clients clients;
     struct sink_standby standby;
 

@@ -875,12 +875,11 @@ static gboolean is_stale(GstGpudirectSrc *self, struct gpud_frame *frame)
     return self->beginning.pending;
 }
 
-/* Takes the next frame, and notes whether it had to be waited for. */
-static enum gpud_status take(GstGpudirectSrc *self, struct gpud_frame **frame,
+/* Takes the next frame, and notes whether it had to be waited for. before: the present time. */
+static enum gpud_status take(GstGpudirectSrc *self, GstClockTime before, struct gpud_frame **frame,
                              struct gpud_error *error)
 {
     const struct input_ops *ops = self->feed.input->ops;
-    GstClockTime before = monotonic_now();
     gint64 max_wait = gst_gpudirect_src_max_wait(self, before);
 
     if (self->link.card_lost) {
@@ -901,16 +900,16 @@ static enum gpud_status take(GstGpudirectSrc *self, struct gpud_frame **frame,
     return status;
 }
 
-static GstFlowReturn next(GstGpudirectSrc *self, GstBuffer **buffer)
+static GstFlowReturn next(GstGpudirectSrc *self, GstClockTime now, GstBuffer **buffer)
 {
-    for (;;) {
+    for (;; now = monotonic_now()) {
         struct gpud_frame *frame = NULL;
         struct gpud_error error;
         if (src_signal_stand_in(&self->signal, buffer))
             return GST_FLOW_OK;
         if (gst_gpudirect_src_is_held_off(self))
             continue;
-        enum gpud_status status = take(self, &frame, &error);
+        enum gpud_status status = take(self, now, &frame, &error);
         gboolean yielded = gst_gpudirect_src_end_yield(self) && status == GPUD_AGAIN, moved;
         GstFlowReturn flow = gst_gpudirect_src_take_updates(self, &moved);
 
@@ -946,10 +945,12 @@ GstFlowReturn gst_gpudirect_src_create(GstPushSrc *push, GstBuffer **buffer)
 {
     GstGpudirectSrc *self = GST_GPUDIRECT_SRC(push);
 
+    GstClockTime now = monotonic_now();
+
     /* A pause is not downstream's. */
     if (self->returned_at && !g_atomic_int_get(&self->beginning.resumed))
-        self->blocked_longest = MAX(self->blocked_longest, monotonic_now() - self->returned_at);
-    GstFlowReturn flow = next(self, buffer);
+        self->blocked_longest = MAX(self->blocked_longest, now - self->returned_at);
+    GstFlowReturn flow = next(self, now, buffer);
     self->returned_at = monotonic_now();
     if (flow < GST_FLOW_EOS)
         gst_pad_push_event(GST_BASE_SRC_PAD(self), event_new_broken_off());

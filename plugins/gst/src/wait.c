@@ -493,10 +493,9 @@ gboolean gst_gpudirect_src_is_held_off(GstGpudirectSrc *self)
     /* Only a stand-in can be due before: all else is handled by the next attempt to connect. */
     GstClockTime due = src_signal_next_stand_in(&self->signal);
     gint64 until = (gint64)MIN((GstClockTime)self->link.held_off_until, due / GPUD_USEC);
-    gboolean over = feed_sleep_until(&self->feed, until) || until == self->link.held_off_until;
-    if (over)
+    if (feed_sleep_until(&self->feed, until) || until == self->link.held_off_until)
         self->link.held_off_until = 0;
-    return !over;
+    return TRUE;
 }
 
 static guint cause_of(const struct gpud_error *error)
