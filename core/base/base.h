@@ -594,8 +594,8 @@ void gpud_sleep(struct gpud_sleeper *sleeper, bool (*ready)(void *arg), void *ar
  * Only the other side may write `kicks`, so this calls the kernel until that sleep is over. */
 void gpud_sleeper_rouse(struct gpud_sleeper *sleeper);
 
-/* The other side's sleep, if it was not woken from it yet; else 0. Call it after the store that the
- * sleeper waits for. */
+/* The number of the peer's sleep if nobody has woken it from that one yet; else 0. Call it after
+ * the store that the sleeper waits for. */
 static inline uint32_t gpud_waker_look(const struct gpud_waker *waker)
 {
     /* Orders the caller's store before this load; the sleeper's fence is in gpud_sleep_begin(). */

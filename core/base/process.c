@@ -143,7 +143,7 @@ uint64_t gpud_host_time_namespace(void)
     return stat("/proc/self/ns/time", &name) == 0 ? (uint64_t)name.st_ino : 0;
 }
 
-/* The number that stands for ids without a mapping. */
+/* The kernel's overflow id, which stands for all ids that the namespace does not map. */
 static unsigned read_overflow_id(const char *path)
 {
     unsigned id = 65534;

@@ -747,7 +747,7 @@ static void finish_after_stop(struct gpud_capture_ring *ring, struct gpud_frame 
         return;
     gpud_log_error(ring->log, "capture", "work on a frame never ends: its memory is not freed: %s",
                    why.reason);
-    atomic_fetch_add(&ring->references, 1); /* kept for good */
+    atomic_fetch_add(&ring->references, 1); /* leaked on purpose */
 }
 
 static void release_in_place(struct gpud_frame *frame)

@@ -414,7 +414,7 @@ enum gpud_status gpud_capture_ring_stop(struct gpud_capture_ring *ring, struct g
         gpud_log_error(ring->log, "capture",
                        "%s does not finish with %u buffers: their memory is not freed",
                        ring->device->info.name, stuck);
-        atomic_fetch_add(&ring->references, 1); /* kept for good */
+        atomic_fetch_add(&ring->references, 1); /* leaked on purpose */
     }
 
     /* A driver may keep mapped buffers, so unused ones are unmapped first. */

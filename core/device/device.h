@@ -702,7 +702,7 @@ struct gpud_async_queue;
 /* A driver's side of these queries. `queue` is the backend's handle of a queue, *result the
  * driver's error. None of them may wait, because some are called under a lock. */
 struct gpud_async_ops {
-    /* Enclose all use of the driver by its own threads or the worker's. */
+    /* Bracket every call of the driver from its own threads or the worker's. */
     void (*enter)(struct gpud_device *device);
     void (*leave)(struct gpud_device *device);
     /* BUSY: *event comes after the queue's current work. DONE: no work on it can still use memory.

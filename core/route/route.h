@@ -87,7 +87,7 @@ struct gpud_route_ops {
     /* Where the words lie by which the devices hand over frames. PAGE: if both devices can, see
      * gpud_route_signal(); else the host publishes what the sender's queue has finished. */
     enum gpud_signal_place signal;
-    bool by_link;         /* the devices' own link decides, and best explains a refusal */
+    bool by_link;         /* needs a direct link of the devices, which explains a refusal */
     bool memory_per_slot; /* RECEIVER: each slot is a memory of its own */
     /* SENDER_DEVICE: a receiver's own mapping is all that keeps the ring's memories on its side, so
      * some can be taken back while it streams. */

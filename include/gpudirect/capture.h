@@ -120,9 +120,9 @@ struct gpud_capture_info {
     char device_reason[GPUD_REASON_MAX]; /**< why that one of its kind; "": it was named */
     bool signal; /**< there is a signal at the input; also true where the driver cannot tell */
     char signal_reason[160]; /**< why there is no signal */
-    /** pixels of the signal's pictures; 0: the card makes pictures of any size */
+    /** width of the input signal in pixels; 0: the card scales to any size */
     uint32_t signal_width;
-    uint32_t signal_height;  /**< rows of the signal's pictures; 0: as signal_width */
+    uint32_t signal_height;  /**< and its rows; 0: as signal_width */
     uint64_t signal_changes; /**< how often another one came since create */
     bool unplugged;          /**< the card is gone: see gpud_capture_wait() */
     uint64_t returns;        /**< how often it came back since create */

@@ -46,7 +46,7 @@ struct gpud_part_info {
     char pci[16];          /**< its place on the bus, "0000:63:00.0" */
     int numa_node;         /**< next to it; -1: unknown, or all of them */
     char cpus[256];        /**< next to it, as in "0-15,32-47"; "": unknown */
-    /** What is above it, from the host's bridge down: "pci0000:40 0000:40:01.1 0000:41:00.0"; "":
+    /** The bridges from the host's down to this part: "pci0000:40 0000:40:01.1 0000:41:00.0"; "":
      * unknown. Parts that have the same bridges share them. */
     char bridges[192];
     uint64_t hive;    /**< AMD: GPUs with the same one are joined by xGMI; 0: none */

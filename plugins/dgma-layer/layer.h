@@ -101,7 +101,7 @@ struct dgma_buffer {
         *writes;      /* DGMA_EXTERNAL: commands whose bytes are not sent yet, commands.c */
     bool all_written; /* the whole buffer counts as written */
     struct dgma_copy_queue *copy_queue; /* DGMA_BUS that copies, commands.c */
-    uint32_t seen_marker;               /* the poller's, commands.c */
+    uint32_t seen_marker;               /* the last one seen; the poller's alone: commands.c */
     struct dgma_aperture *aperture;     /* DGMA_BUS; NULL until its device is known */
 };
 

@@ -4,10 +4,10 @@
 /* clang-format off */
 /* What gpudirect-info finds out, and its reports as text and as JSON.
  *
- *     main.c      options; devices, the routes between them, capture nodes, how fast GPUs reach each other
+ *     main.c      options; devices, the routes between them, capture nodes, the speed of links
  *     network.c   network cards, as text too
- *     topology.c  how GPUs reach each other's memory; --topology: all on the buses, how each is linked with
- *                 each; the software DirectGMA layer, and which devices need it
+ *     topology.c  how GPUs reach each other's memory; --topology: the buses, and their links;
+ *                 the software DirectGMA layer, and which devices need it
  *     plot.c      --plot: the same as a picture
  *     text.c      all of it as text
  *     json.c      as JSON

@@ -5,11 +5,11 @@
 /* gpudirect-monitor: channels and their receivers, live, as a web page or on the terminal.
  *
  *     main.c      options
- *     model.c     asks the channels, in a thread; the answers: rates, ten minutes, events, what is gone and
- *                 what is expected; the model as JSON, and as metrics
+ *     model.c     asks the channels, in a thread; the answers: rates, ten minutes, events, what is
+ *                 gone and what is expected; the model as JSON, and as metrics
  *     server.c    HTTP: the page (page/), JSON, thumbnails, metrics
- *     pictures.c  receivers that take a picture, or the levels of sound, a second; the picture as JPEG, by
- *                 ../gstpicture.c
+ *     pictures.c  receivers that take a picture, or the levels of sound, a second; the picture as
+ *                 JPEG, by ../gstpicture.c
  *     content.c   whether it moves, is lit, is loud
  *     tui.c       the model on a terminal  */
 /* clang-format on */

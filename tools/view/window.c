@@ -635,7 +635,8 @@ static gpointer connect_meanwhile(gpointer user)
     return NULL;
 }
 
-/* A display's driver takes most of the time until the first picture, on another processor. */
+/* Opening the display is the slowest step before the first picture, so another thread does it
+ * meanwhile. */
 static bool open_both(struct window *self, struct gpud_error *error)
 {
     GThread *thread = g_thread_new("connect", connect_meanwhile, self);

@@ -72,7 +72,7 @@ struct gpud_gpu_driver {
 
     /* NULL: the driver has no name for the result. */
     const char *(*error_name)(int result);
-    /* Enclose all use of the driver by a thread; they nest. */
+    /* Bracket every call of the driver by a thread; they nest. */
     void (*enter)(struct gpud_gpu *gpu);
     void (*leave)(struct gpud_gpu *gpu);
     /* on_gpu: both ends are memory of GPUs, and it is one row. */
@@ -145,7 +145,7 @@ struct gpud_bounces {
 struct gpud_gpu {
     struct gpud_gpu_driver *driver;
     int ordinal;          /* of the device, for the driver */
-    const void *context;  /* what the driver opens handles in */
+    const void *context;  /* of the driver, in which it opens peers' handles */
     uint64_t granularity; /* of physical allocations; 0: the driver cannot export any */
     bool rdma;            /* they are allocated for access by network cards */
     void *service;        /* the stream for work that depends on no peer */
@@ -203,8 +203,8 @@ extern const struct gpud_signal_ops gpud_gpu_signal_ops;
 /* === api ===================================================================================== */
 /* What a vendor's device.c calls to open a GPU, and to ask its driver about it. */
 
-/* Asks the driver, without more than a call; 0: it makes no physical allocations. gpu has its
- * driver and ordinal. Between enter and leave. */
+/* The granularity of allocations; 0: the driver cannot export any. gpu has its driver and ordinal.
+ * Between enter and leave. */
 uint64_t gpud_gpu_find_granularity(const struct gpud_gpu *gpu);
 
 /* gpu has its driver, ordinal, context and granularity. On failure nothing is left of it; the

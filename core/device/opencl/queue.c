@@ -455,7 +455,7 @@ static enum gpud_status copy_op(struct gpud_queue *queue, const struct gpud_copy
     return GPUD_OK;
 }
 
-/* Both are flushed: a command that waits for another queue's is never reached otherwise. */
+/* Flushes both queues: a command that waits for the other queue would never start otherwise. */
 enum gpud_status gpud_opencl_migrate(struct gpud_queue *queue, struct gpud_memory *memory,
                                      struct gpud_queue *after, bool discard,
                                      struct gpud_error *error)

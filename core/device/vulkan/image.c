@@ -461,7 +461,7 @@ static enum gpud_status copy_staged(struct gpud_queue *queue, struct image_copy 
                                         error);
     if (status == GPUD_OK && copy->from_image)
         memcpy(host, stage.mapped, size);
-    if (status != GPUD_TIMEOUT) /* the device may still use the pages: they are lost */
+    if (status != GPUD_TIMEOUT) /* else leaked on purpose: the device may still use it */
         gpud_vulkan_block_free(vulkan, &stage);
     return status;
 }

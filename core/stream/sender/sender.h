@@ -372,9 +372,9 @@ struct gpud_transport {
     struct gpud_signal *signal[GPUD_PAGE_ENTRIES];     /* MEMORY: imported */
     struct gpud_watchdog *watchdog;                    /* PAGE */
     struct gpud_link_queues queues;                    /* RECEIVER and PAGE */
-    uint32_t value;                                    /* of the last signal */
-    uint32_t value_of[GPUD_PAGE_ENTRIES];              /* of the signal for each entry's frame */
-    _Atomic uint32_t last_posted;                      /* the entry of the last signal */
+    uint32_t value;                                    /* that was posted last */
+    uint32_t value_of[GPUD_PAGE_ENTRIES];              /* that was posted for each entry */
+    _Atomic uint32_t last_posted;                      /* the entry whose signal was posted last */
     uint32_t pending;                                  /* entries whose copy is under way */
     uint64_t written[GPUD_PAGE_ENTRIES]; /* the frame that is still written in it; 0: none is */
     uint32_t sent[GPUD_PAGE_ENTRIES];    /* between hosts: its rows that were written to there */

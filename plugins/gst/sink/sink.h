@@ -74,7 +74,7 @@ struct sink_format {
     gboolean configured;
     struct gpud_media media;
     GstVideoInfo info;      /* of a picture */
-    GstVideoInfo slot_info; /* the same with the slots' strides; of a block: its size alone */
+    GstVideoInfo slot_info; /* the same with the slots' strides; for blocks only .size is set */
     GstAudioInfo audio;     /* of sound */
     struct gpu *gpu;        /* the GPU of the caps' memory; NULL: the CPU */
     gboolean in_dmabufs;    /* the caps are of pictures in dma-bufs */

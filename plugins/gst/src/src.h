@@ -689,7 +689,7 @@ struct src_signal {
     struct times *times;
     const struct latency *latency;
 
-    gboolean may_be_silent;    /* it is data, which may not come for long */
+    gboolean may_be_silent;    /* a stream of data: long silence is normal */
     gint present;              /* atomic: the property */
     GstClockTime seen;         /* when the last picture arrived */
     GstClockTime due;          /* when the next stand-in is due */
