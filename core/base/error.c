@@ -14,8 +14,8 @@
 /* The first function that detects a fault reports it, once, with the exact cause; its callers only
  * return. */
 
-static void fill(struct gpud_error *error, enum gpud_status status, const char *origin, long native,
-                 const char *format, va_list args)
+static void error_fill(struct gpud_error *error, enum gpud_status status, const char *origin,
+                       long native, const char *format, va_list args)
 {
     error->status = status;
     error->native = native;
@@ -29,7 +29,7 @@ enum gpud_status gpud_fail(struct gpud_error *error, enum gpud_status status, co
     if (error) {
         va_list args;
         va_start(args, format);
-        fill(error, status, NULL, 0, format, args);
+        error_fill(error, status, NULL, 0, format, args);
         va_end(args);
     }
     return status;
@@ -41,7 +41,7 @@ enum gpud_status gpud_fail_native(struct gpud_error *error, enum gpud_status sta
     if (error) {
         va_list args;
         va_start(args, format);
-        fill(error, status, origin, native, format, args);
+        error_fill(error, status, origin, native, format, args);
         va_end(args);
     }
     return status;
@@ -76,7 +76,7 @@ enum gpud_status gpud_fail_errno(struct gpud_error *error, const char *format, .
     if (error) {
         va_list args;
         va_start(args, format);
-        fill(error, status, "errno", number, format, args);
+        error_fill(error, status, "errno", number, format, args);
         va_end(args);
         size_t used = strlen(error->reason);
         gpud_print_n(error->reason + used, sizeof(error->reason) - used, ": %s", strerror(number));

@@ -24,7 +24,7 @@
 #endif
 
 /* Reads the beginning of the process's file in /proc as a string; false: it is missing or empty. */
-static bool read_file(pid_t pid, const char *file, char *text, size_t size)
+static bool process_read_file(pid_t pid, const char *file, char *text, size_t size)
 {
     char path[48];
     gpud_print(path, "/proc/%ld/%s", (long)pid, file);
@@ -42,7 +42,7 @@ static bool read_file(pid_t pid, const char *file, char *text, size_t size)
 bool gpud_process_name(pid_t pid, char *name, size_t size)
 {
     char text[64];
-    if (pid <= 0 || !read_file(pid, "comm", text, sizeof(text)))
+    if (pid <= 0 || !process_read_file(pid, "comm", text, sizeof(text)))
         return false;
     text[strcspn(text, "\n")] = '\0';
     gpud_text_clean(text, strlen(text)); /* a process chooses its name */
@@ -54,7 +54,7 @@ bool gpud_process_name(pid_t pid, char *name, size_t size)
 static char read_state(pid_t pid, unsigned *flags)
 {
     char text[256], state = 0;
-    if (pid <= 0 || !read_file(pid, "stat", text, sizeof(text)))
+    if (pid <= 0 || !process_read_file(pid, "stat", text, sizeof(text)))
         return 0;
     const char *behind = strrchr(text, ')'); /* the name before it may contain anything */
     if (!behind || sscanf(behind, ") %c %*d %*d %*d %*d %*d %u", &state, flags) != 2)

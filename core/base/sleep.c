@@ -193,7 +193,7 @@ static int64_t min(int64_t a, int64_t b)
 /* Events come on a beat or after it, and the delays are independent. So an early event moves the
  * estimate at once, a late one only slightly; `cover` settles where one event in nine exceeds it.
  */
-static void follow(struct gpud_pace *pace, int64_t interval, int64_t off)
+static void pace_follow(struct gpud_pace *pace, int64_t interval, int64_t off)
 {
     if (off > pace->cover)
         pace->cover += pace->cover / 2 + 1;
@@ -212,7 +212,7 @@ void gpud_pace_learn(struct gpud_pace *pace, int64_t now)
     if (first)
         return;
     if (far > 0 && off >= -far && off <= far) {
-        follow(pace, interval, off);
+        pace_follow(pace, interval, off);
         return;
     }
     /* A missing event or a pause: the next events show which. */

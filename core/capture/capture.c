@@ -169,8 +169,8 @@ enum gpud_status gpud_capture_begin(struct gpud_capture *capture, bool *deferred
 
 /* --- create and destroy -------------------------------------------------------------------- */
 
-static enum gpud_status check_params(const struct gpud_capture_params *params,
-                                     struct gpud_error *error)
+static enum gpud_status capture_check_params(const struct gpud_capture_params *params,
+                                             struct gpud_error *error)
 {
     const char *address = params->address;
     if (!address || strncmp(address, SCHEME "/", sizeof(SCHEME "/") - 1) != 0)
@@ -197,14 +197,14 @@ static enum gpud_status check_params(const struct gpud_capture_params *params,
                      "\"%s\" is not a capture method: use dmabuf, userptr or mmap", params->method);
 }
 
-static enum gpud_status read_params(struct gpud_capture_params *own,
-                                    const struct gpud_capture_params *params,
-                                    struct gpud_error *error)
+static enum gpud_status capture_read_params(struct gpud_capture_params *own,
+                                            const struct gpud_capture_params *params,
+                                            struct gpud_error *error)
 {
     enum gpud_status status =
         gpud_sized_read(own, sizeof(*own), params, GPUD_END_OF(struct gpud_capture_params, address),
                         "gpud_capture_params", error);
-    return status == GPUD_OK ? check_params(own, error) : status;
+    return status == GPUD_OK ? capture_check_params(own, error) : status;
 }
 
 enum gpud_status gpud_capture_open(struct gpud_device *device, struct gpud_device *host,
@@ -213,7 +213,7 @@ enum gpud_status gpud_capture_open(struct gpud_device *device, struct gpud_devic
                                    struct gpud_capture **capture, struct gpud_error *error)
 {
     struct gpud_capture_params own;
-    enum gpud_status status = read_params(&own, params, error);
+    enum gpud_status status = capture_read_params(&own, params, error);
     if (status != GPUD_OK)
         return status;
     params = &own;
@@ -266,7 +266,7 @@ enum gpud_status gpud_capture_create(struct gpud_context *context,
 {
     struct gpud_capture_params own;
     struct gpud_device *device = NULL, *host = NULL;
-    enum gpud_status status = read_params(&own, params, error);
+    enum gpud_status status = capture_read_params(&own, params, error);
     char reason[GPUD_REASON_MAX] = "", pci[GPUD_SYSFS_PCI_MAX] = "";
     if (status == GPUD_OK) {
         const char *node = own.address + strlen(SCHEME);
@@ -455,7 +455,7 @@ enum gpud_status gpud_capture_configure(struct gpud_capture *capture,
 /* Waits for a card that was unplugged. */
 
 /* Whether a node appeared, or it is time to try again; clears both. */
-static bool is_due(struct gpud_capture *capture)
+static bool wait_is_due(struct gpud_capture *capture)
 {
     char events[4096];
     bool due = gpud_capture_is_time(capture);
@@ -489,7 +489,7 @@ enum gpud_status gpud_capture_wait(struct gpud_capture *capture, int64_t timeout
             return status;
         if (atomic_load(&capture->interrupt.set))
             return gpud_fail(error, GPUD_AGAIN, "the capture was interrupted");
-        if (is_due(capture))
+        if (wait_is_due(capture))
             status =
                 gpud_capture_report(capture, GPUD_CAPTURE_ON_DUE, NULL, &capture->card.absence);
         if (capture->state.card == GPUD_CARD_PRESENT) {
@@ -548,7 +548,7 @@ static void capture_ring_wait_end(struct gpud_capture_ring *ring)
 }
 
 /* With the lock held. */
-static bool has_room(const struct gpud_capture_ring *ring)
+static bool feed_has_room(const struct gpud_capture_ring *ring)
 {
     return (uint32_t)__builtin_popcountll(ring->acquired) < ring->limit;
 }
@@ -557,7 +557,7 @@ static bool has_room(const struct gpud_capture_ring *ring)
 static bool capture_ring_has_room(struct gpud_capture_ring *ring)
 {
     gpud_lock_take(&ring->lock);
-    bool room = has_room(ring);
+    bool room = feed_has_room(ring);
     gpud_lock_release(&ring->lock);
     return room;
 }
@@ -569,7 +569,7 @@ static bool capture_ring_dequeued(struct gpud_capture_ring *ring, uint32_t index
     bool right = index < ring->buffer_count && ring->queued >> index & 1;
     if (right)
         ring->queued &= ~gpud_capture_bit(index);
-    *room = has_room(ring);
+    *room = feed_has_room(ring);
     gpud_lock_release(&ring->lock);
     return right;
 }
@@ -600,7 +600,7 @@ static bool capture_ring_has_back(struct gpud_capture_ring *ring)
 }
 
 /* The driver refused these. True: it has no buffer, and none can come back. */
-static bool take_back(struct gpud_capture_ring *ring, uint64_t refused)
+static bool feed_take_back(struct gpud_capture_ring *ring, uint64_t refused)
 {
     gpud_lock_take(&ring->lock);
     ring->queued &= ~refused;
@@ -638,7 +638,7 @@ static enum gpud_status capture_ring_requeue(struct gpud_capture_ring *ring,
         }
     }
 
-    bool starved = refused && take_back(ring, refused);
+    bool starved = refused && feed_take_back(ring, refused);
     enum gpud_status status = GPUD_OK;
     bool watched = gpud_capture_ring_update_watch(ring);
     errno = watched ? number : ring->watch_error;
@@ -673,7 +673,7 @@ static struct gpud_frame *acquire_slot(struct gpud_capture_ring *ring, uint32_t 
 
 /* The device has finished with a buffer. Runs in a thread of the device's driver, so it must not
  * call the capture driver: the next acquiring or releasing thread queues the buffer. */
-static void on_complete(void *arg, enum gpud_status status)
+static void frames_on_complete(void *arg, enum gpud_status status)
 {
     struct gpud_capture_buffer *buffer = arg;
     struct gpud_capture_ring *ring = buffer->ring;
@@ -728,10 +728,10 @@ static void queue_when_complete(struct gpud_capture_ring *ring, struct gpud_fram
 {
     struct gpud_capture_buffer *buffer = buffer_of(frame);
     struct gpud_error why;
-    if (gpud_queue_on_complete(frame->queue, on_complete, buffer, &why) != GPUD_OK) {
+    if (gpud_queue_on_complete(frame->queue, frames_on_complete, buffer, &why) != GPUD_OK) {
         /* A buffer whose work never ends does not come back. */
         if (gpud_queue_finish(frame->queue, gpud_deadline(GPUD_SEC), &why) == GPUD_OK)
-            on_complete(buffer, GPUD_OK);
+            frames_on_complete(buffer, GPUD_OK);
         else
             gpud_log_error(ring->log, "capture", "a buffer of the driver's is lost: %s",
                            why.reason);
@@ -785,9 +785,9 @@ const struct gpud_frame_owner_ops gpud_capture_in_place_ops = {
 
 /* --- copied -------------------------------------------------------------------------------- */
 
-static enum gpud_status enqueue(const struct gpud_capture_buffer *buffer,
-                                const struct gpud_v4l2_buffer *dequeued,
-                                const struct gpud_frame *slot, struct gpud_error *error)
+static enum gpud_status frames_enqueue(const struct gpud_capture_buffer *buffer,
+                                       const struct gpud_v4l2_buffer *dequeued,
+                                       const struct gpud_frame *slot, struct gpud_error *error)
 {
     const struct gpud_placement *placement = &buffer->ring->placement;
     struct gpud_queue *queue = slot->queue;
@@ -842,15 +842,16 @@ static enum gpud_status acquire_copied(struct gpud_capture_ring *ring,
     if (status == GPUD_OK) {
         if (buffer->bounce)
             memcpy(buffer->bounce->host, buffer->memory->host, ring->placement.layout.size);
-        status = enqueue(buffer, dequeued, &ring->frames[slot], error);
+        status = frames_enqueue(buffer, dequeued, &ring->frames[slot], error);
     }
     if (status == GPUD_OK)
-        status = gpud_queue_on_complete(ring->frames[slot].queue, on_complete, buffer, error);
+        status =
+            gpud_queue_on_complete(ring->frames[slot].queue, frames_on_complete, buffer, error);
     if (status != GPUD_OK) {
         /* Enqueued work may still read the buffer; if it never ends, the buffer does not come
          * back. */
         if (gpud_queue_finish(ring->frames[slot].queue, gpud_deadline(GPUD_SEC), NULL) == GPUD_OK)
-            on_complete(buffer, status);
+            frames_on_complete(buffer, status);
         return status;
     }
     *frame = acquire_slot(ring, slot);
@@ -926,8 +927,9 @@ static uint32_t place(const struct gpud_layout *layout, uint32_t number, uint64_
     return plane->row_bytes < SPOT ? (uint32_t)plane->row_bytes : SPOT;
 }
 
-static enum gpud_status map(struct gpud_memory *memory, struct gpud_queue *queue, uint64_t offset,
-                            uint32_t size, unsigned access, void **data, struct gpud_error *error)
+static enum gpud_status canary_map(struct gpud_memory *memory, struct gpud_queue *queue,
+                                   uint64_t offset, uint32_t size, unsigned access, void **data,
+                                   struct gpud_error *error)
 {
     if (!memory->host)
         return gpud_queue_map(queue, memory, offset, size, access, gpud_deadline(LOOK_TIMEOUT),
@@ -936,8 +938,8 @@ static enum gpud_status map(struct gpud_memory *memory, struct gpud_queue *queue
     return gpud_memory_begin_access(memory, access, error);
 }
 
-static enum gpud_status unmap(struct gpud_memory *memory, struct gpud_queue *queue, void *data,
-                              unsigned access, struct gpud_error *error)
+static enum gpud_status canary_unmap(struct gpud_memory *memory, struct gpud_queue *queue,
+                                     void *data, unsigned access, struct gpud_error *error)
 {
     if (!memory->host)
         return gpud_queue_unmap(queue, memory, data, error);
@@ -945,8 +947,8 @@ static enum gpud_status unmap(struct gpud_memory *memory, struct gpud_queue *que
     return GPUD_OK;
 }
 
-static enum gpud_status set(const struct gpud_capture_ring *ring, struct gpud_memory *memory,
-                            struct gpud_queue *queue, struct gpud_error *error)
+static enum gpud_status canary_set(const struct gpud_capture_ring *ring, struct gpud_memory *memory,
+                                   struct gpud_queue *queue, struct gpud_error *error)
 {
     enum gpud_status status = GPUD_OK;
     for (uint32_t number = 0; number < SPOTS && status == GPUD_OK; number++) {
@@ -957,11 +959,11 @@ static enum gpud_status set(const struct gpud_capture_ring *ring, struct gpud_me
         if (!size)
             continue;
         paint(spot, number);
-        status = map(memory, queue, offset, size, GPUD_WRITE, &data, error);
+        status = canary_map(memory, queue, offset, size, GPUD_WRITE, &data, error);
         if (status != GPUD_OK)
             return status;
         memcpy(data, spot, size);
-        status = unmap(memory, queue, data, GPUD_WRITE, error);
+        status = canary_unmap(memory, queue, data, GPUD_WRITE, error);
     }
     if (status == GPUD_OK && queue)
         status = gpud_queue_finish(queue, gpud_deadline(LOOK_TIMEOUT), error);
@@ -978,7 +980,7 @@ enum gpud_status gpud_capture_ring_set_canaries(struct gpud_capture_ring *ring,
         if (!queue && !memory->host)
             status = gpud_queue_create(memory->device, &queue, error);
         if (status == GPUD_OK)
-            status = set(ring, memory, queue, error);
+            status = canary_set(ring, memory, queue, error);
         ring->unproven |= UINT64_C(1) << i;
     }
     gpud_queue_unref(&queue);
@@ -1000,12 +1002,12 @@ static enum gpud_status capture_ring_prove(struct gpud_capture_ring *ring, uint3
         if (!size)
             continue;
         paint(spot, number);
-        enum gpud_status status = map(memory, queue, offset, size, GPUD_READ, &data, error);
+        enum gpud_status status = canary_map(memory, queue, offset, size, GPUD_READ, &data, error);
         if (status != GPUD_OK)
             return status;
         looked = true;
         written = memcmp(data, spot, size) != 0;
-        status = unmap(memory, queue, data, GPUD_READ, error);
+        status = canary_unmap(memory, queue, data, GPUD_READ, error);
         if (status != GPUD_OK)
             return status;
     }
@@ -1080,7 +1082,8 @@ static bool check_memory(struct gpud_capture *capture, uint32_t index, uint32_t 
     return true;
 }
 
-static void drop(struct gpud_capture *capture, uint32_t index, const struct gpud_arrival *arrival)
+static void acquire_drop(struct gpud_capture *capture, uint32_t index,
+                         const struct gpud_arrival *arrival)
 {
     bool full = arrival->action == GPUD_ARRIVAL_OVERRUN;
     capture_ring_drop(capture->ring, index);
@@ -1121,7 +1124,7 @@ static enum gpud_status dequeue(struct gpud_capture *capture, struct news *news,
 
     struct gpud_arrival arrival = gpud_capture_judge(capture, &raw, room);
     if (arrival.action != GPUD_ARRIVAL_ACQUIRE) {
-        drop(capture, raw.index, &arrival);
+        acquire_drop(capture, raw.index, &arrival);
         return GPUD_OK;
     }
     struct gpud_error why;
@@ -1240,8 +1243,8 @@ static enum gpud_status check_phase(const struct gpud_capture *capture, struct g
 }
 
 /* A frame costs one poll, one DQBUF and, for returned buffers, one QBUF; without a wait no poll. */
-static enum gpud_status acquire(struct gpud_capture *capture, bool wait, int64_t deadline,
-                                struct gpud_frame **frame, struct gpud_error *error)
+static enum gpud_status acquire_frame(struct gpud_capture *capture, bool wait, int64_t deadline,
+                                      struct gpud_frame **frame, struct gpud_error *error)
 {
     struct news news = {0};
     for (bool last = false;;) {
@@ -1290,7 +1293,7 @@ enum gpud_status gpud_capture_acquire(struct gpud_capture *capture, int64_t time
         return gpud_fail(error, GPUD_INVALID, "a negative timeout: every wait needs an end");
     struct gpud_frame *found = NULL;
     enum gpud_status status =
-        acquire(capture, timeout_ns > 0, gpud_deadline(timeout_ns), &found, error);
+        acquire_frame(capture, timeout_ns > 0, gpud_deadline(timeout_ns), &found, error);
     if (status == GPUD_OK)
         *frame = found;
     if (capture->ring)

@@ -24,7 +24,7 @@
  * the driver's node while its state is meaningful. The node comes and goes, with configure and with
  * its buffers; the epoll stays. */
 
-static bool add(int watch_fd, int fd)
+static bool watch_add(int watch_fd, int fd)
 {
     struct epoll_event event = {.events = EPOLLIN};
     return watch_fd < 0 || fd < 0 || epoll_ctl(watch_fd, EPOLL_CTL_ADD, fd, &event) == 0;
@@ -33,7 +33,7 @@ static bool add(int watch_fd, int fd)
 /* Adds this descriptor to the epoll, until it is closed; -1 adds nothing. False: errno. */
 static bool capture_watch_too(struct gpud_capture *capture, int fd)
 {
-    return add(capture->watch_fd, fd);
+    return watch_add(capture->watch_fd, fd);
 }
 
 static void capture_close_watched(struct gpud_capture *capture, int *fd)
@@ -85,7 +85,8 @@ enum gpud_status gpud_capture_get_fd(struct gpud_capture *capture, int *fd,
     enum gpud_status status = GPUD_OK;
     if (epoll_ctl(made, EPOLL_CTL_ADD, capture->interrupt.fd, &event) < 0)
         status = gpud_fail_errno(error, "cannot watch an eventfd");
-    if (status == GPUD_OK && !(add(made, capture->card.nodes_fd) && add(made, capture->timer_fd)))
+    if (status == GPUD_OK &&
+        !(watch_add(made, capture->card.nodes_fd) && watch_add(made, capture->timer_fd)))
         status = gpud_fail_errno(error, "cannot watch for %s", capture->card.home);
     if (status == GPUD_OK && capture->ring)
         status = gpud_capture_ring_watch(capture->ring, made, error);
@@ -351,12 +352,12 @@ static void add_path(const struct gpud_device *device, void *arg)
 
 /* --- one card ------------------------------------------------------------------------------ */
 
-static enum gpud_status no_room(struct gpud_error *error)
+static enum gpud_status cards_no_room(struct gpud_error *error)
 {
     return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a list of capture cards");
 }
 
-static enum gpud_status publish(struct card *card, struct gpud_error *error)
+static enum gpud_status cards_publish(struct card *card, struct gpud_error *error)
 {
     struct gpud_capture_card_info *info = &card->info;
     for (size_t i = 0; i < card->mode_count; i++)
@@ -364,7 +365,7 @@ static enum gpud_status publish(struct card *card, struct gpud_error *error)
     card->mode = gpud_list_point(card->modes, card->mode_count, sizeof(*card->modes));
     card->path = gpud_list_point(card->paths, card->path_count, sizeof(*card->paths));
     if (!card->mode || !card->path)
-        return no_room(error);
+        return cards_no_room(error);
     info->modes = (uint32_t)card->mode_count;
     info->mode = card->mode;
     info->paths = (uint32_t)card->path_count;
@@ -388,13 +389,13 @@ static enum gpud_status describe_card(struct gpud_context *context, const struct
     size_t count = gpud_capture_modes_of(node, &source, NULL, NULL, 0);
     card->modes = calloc(count + 1, sizeof(*card->modes));
     if (!card->modes)
-        return no_room(error);
+        return cards_no_room(error);
     card->modes[0].size = sizeof(card->modes[0]);
     /* The signal may have changed meanwhile. */
     size_t again = gpud_capture_modes_of(node, &source, NULL, card->modes, count);
     card->mode_count = again < count ? again : count;
     gpud_device_each(context, add_path, &list);
-    return list.failed ? no_room(error) : publish(card, error);
+    return list.failed ? cards_no_room(error) : cards_publish(card, error);
 }
 
 static enum gpud_status look_at(struct gpud_context *context, const struct gpud_v4l2_system *system,
@@ -434,7 +435,7 @@ enum gpud_status gpud_capture_card_list_look(struct gpud_context *context,
     size_t found;
     struct gpud_sysfs_name *names = gpud_sysfs_list(&found, "/dev");
     struct gpud_capture_card_list *made = calloc(1, sizeof(*made));
-    enum gpud_status status = made ? GPUD_OK : no_room(error);
+    enum gpud_status status = made ? GPUD_OK : cards_no_room(error);
     if (made)
         made->list = (struct gpud_list){.what = "capture card",
                                         .entry_size = sizeof(struct card),

@@ -123,8 +123,8 @@ static void name_controls(const struct gpud_v4l2 *node, char *text, size_t size)
         gpud_print_n(text, size, "none");
 }
 
-static enum gpud_status find(const struct gpud_v4l2 *node, const char *wanted,
-                             struct control *control, struct gpud_error *error)
+static enum gpud_status controls_find(const struct gpud_v4l2 *node, const char *wanted,
+                                      struct control *control, struct gpud_error *error)
 {
     char name[sizeof(control->name) + 1], own[64], offered[300];
     char *end;
@@ -178,9 +178,10 @@ static enum gpud_status refuse_entry(const struct gpud_v4l2 *node, const struct 
 }
 
 /* The value to set, from what the user gave. */
-static enum gpud_status read_value(const struct gpud_v4l2 *node, const struct control *control,
-                                   const struct gpud_capture_control *wanted, int64_t *value,
-                                   struct gpud_error *error)
+static enum gpud_status controls_read_value(const struct gpud_v4l2 *node,
+                                            const struct control *control,
+                                            const struct gpud_capture_control *wanted,
+                                            int64_t *value, struct gpud_error *error)
 {
     char text[40], number[24];
     *value = wanted->value;
@@ -229,8 +230,8 @@ static enum gpud_status read_value(const struct gpud_v4l2 *node, const struct co
 
 /* --- setting ------------------------------------------------------------------------------- */
 
-static int set(const struct gpud_v4l2 *node, const struct control *control, int64_t value,
-               const char *text)
+static int controls_set(const struct gpud_v4l2 *node, const struct control *control, int64_t value,
+                        const char *text)
 {
     bool plain =
         control->type != V4L2_CTRL_TYPE_STRING && control->type != V4L2_CTRL_TYPE_INTEGER64;
@@ -277,13 +278,13 @@ static enum gpud_status set_one(const struct gpud_v4l2 *node,
     struct control control;
     int64_t value;
     *asleep = false;
-    enum gpud_status status = find(node, wanted->name, &control, error);
+    enum gpud_status status = controls_find(node, wanted->name, &control, error);
     if (status != GPUD_OK)
         return status;
     if (control.flags & V4L2_CTRL_FLAG_READ_ONLY)
         return gpud_fail(error, GPUD_UNSUPPORTED, "the control \"%s\" of %s can only be read",
                          control.name, node->path);
-    status = read_value(node, &control, wanted, &value, error);
+    status = controls_read_value(node, &control, wanted, &value, error);
     if (status != GPUD_OK)
         return status;
     *asleep = control.flags & V4L2_CTRL_FLAG_INACTIVE;
@@ -292,8 +293,9 @@ static enum gpud_status set_one(const struct gpud_v4l2 *node,
                          "the control \"%s\" of %s has no effect now: another one, such as its "
                          "automatic, switches it off",
                          control.name, node->path);
-    return set(node, &control, value, wanted->text) < 0 ? set_refused(node, &control, error)
-                                                        : GPUD_OK;
+    return controls_set(node, &control, value, wanted->text) < 0
+               ? set_refused(node, &control, error)
+               : GPUD_OK;
 }
 
 enum gpud_status gpud_controls_set(const struct gpud_v4l2 *node,
@@ -335,7 +337,7 @@ bool gpud_controls_have_alpha(const struct gpud_v4l2 *node)
 bool gpud_controls_make_opaque(const struct gpud_v4l2 *node)
 {
     struct control control;
-    return find_alpha(node, &control) && set(node, &control, control.maximum, NULL) == 0;
+    return find_alpha(node, &control) && controls_set(node, &control, control.maximum, NULL) == 0;
 }
 
 /* --- the list to keep ---------------------------------------------------------------------- */
@@ -352,7 +354,7 @@ enum gpud_status gpud_controls_check(const struct gpud_capture_control *controls
     return GPUD_OK;
 }
 
-static void drop(struct gpud_capture_control *control)
+static void controls_drop(struct gpud_capture_control *control)
 {
     free((char *)control->name);
     free((char *)control->text);
@@ -361,7 +363,7 @@ static void drop(struct gpud_capture_control *control)
 void gpud_controls_clear(struct gpud_controls *kept)
 {
     for (uint32_t i = 0; i < kept->count; i++)
-        drop(&kept->control[i]);
+        controls_drop(&kept->control[i]);
     kept->count = 0;
 }
 
@@ -377,11 +379,11 @@ bool gpud_controls_keep(struct gpud_controls *kept, const struct gpud_capture_co
                strcmp(kept->control[place].name, copy.name) != 0)
             place++;
         if (!copy.name || (controls[i].text && !copy.text) || place == GPUD_CAPTURE_CONTROLS_MAX) {
-            drop(&copy);
+            controls_drop(&copy);
             return false;
         }
         if (place < kept->count)
-            drop(&kept->control[place]);
+            controls_drop(&kept->control[place]);
         else
             kept->count++;
         kept->control[place] = copy;
@@ -512,13 +514,13 @@ static bool detect_digital(const struct gpud_v4l2 *node, uint32_t input, const c
 
 static void detect_analogue(const struct gpud_v4l2 *node, struct gpud_input *signal)
 {
-    v4l2_std_id set = 0, found = 0;
-    if (gpud_v4l2_call(node, VIDIOC_G_STD, &set) < 0 || !set)
+    v4l2_std_id controls_set = 0, found = 0;
+    if (gpud_v4l2_call(node, VIDIOC_G_STD, &controls_set) < 0 || !controls_set)
         return;
-    signal->standard = set;
+    signal->standard = controls_set;
     /* A driver may detect a family of standards. The one that is set is right if it belongs to
      * it. */
-    if (gpud_v4l2_call(node, VIDIOC_QUERYSTD, &found) == 0 && found && !(found & set))
+    if (gpud_v4l2_call(node, VIDIOC_QUERYSTD, &found) == 0 && found && !(found & controls_set))
         signal->standard = found;
     bool lines_525 = signal->standard & V4L2_STD_525_60;
     signal->interlaced = true;

@@ -112,7 +112,7 @@ static const struct known_format formats[] = {
 
 #define FORMATS (sizeof(formats) / sizeof(formats[0]))
 
-static const struct known_format *find(uint32_t fourcc)
+static const struct known_format *formats_find(uint32_t fourcc)
 {
     for (size_t i = 0; i < FORMATS; i++)
         if (formats[i].fourcc == fourcc)
@@ -122,7 +122,7 @@ static const struct known_format *find(uint32_t fourcc)
 
 const char *gpud_format_name(uint32_t fourcc)
 {
-    const struct known_format *known = find(fourcc);
+    const struct known_format *known = formats_find(fourcc);
     return known ? known->name : NULL;
 }
 
@@ -188,7 +188,7 @@ static bool further_stride(const struct known_format *known, uint32_t first, uin
 enum gpud_status gpud_format_place(const struct gpud_v4l2_format *format,
                                    struct gpud_placement *placement, struct gpud_error *error)
 {
-    const struct known_format *known = find(format->fourcc);
+    const struct known_format *known = formats_find(format->fourcc);
     if (!known)
         return gpud_fail(error, GPUD_UNSUPPORTED,
                          "the driver chose a format that has no name here (%.4s)",
@@ -290,8 +290,8 @@ static enum gpud_transfer_function curve_709(uint32_t colorspace, const char *na
     }
 }
 
-static enum gpud_transfer_function transfer_of(const struct gpud_v4l2_format *format,
-                                               const char *name)
+static enum gpud_transfer_function colorimetry_transfer_of(const struct gpud_v4l2_format *format,
+                                                           const char *name)
 {
     uint32_t transfer = format->transfer;
     if (transfer == V4L2_XFER_FUNC_DEFAULT)
@@ -366,7 +366,7 @@ void gpud_capture_read_colors(const struct gpud_v4l2_format *format,
         format->colorspace == V4L2_COLORSPACE_RAW)
         return;
     colorimetry->primaries = primaries_of(format->colorspace);
-    colorimetry->transfer = transfer_of(format, name);
+    colorimetry->transfer = colorimetry_transfer_of(format, name);
     if (samples != GPUD_SAMPLES_RGB)
         colorimetry->matrix = matrix_of(format);
     colorimetry->range = range_of(format, samples == GPUD_SAMPLES_RGB);
@@ -441,7 +441,7 @@ static uint32_t find_offer(const struct offers *offers, const char *name)
     return 0;
 }
 
-static uint32_t find_format(const struct offers *offers, const char *name)
+static uint32_t modes_find_format(const struct offers *offers, const char *name)
 {
     static const char *const with_alpha[] = {"BGRA", "RGBA", "ARGB", "ABGR"};
     if (format_has_alpha(name) && !offers->alpha)
@@ -459,10 +459,10 @@ static uint32_t capture_find_format(const struct gpud_v4l2 *node, const char *na
 {
     struct offers offers;
     read_offers(node, &offers);
-    return find_format(&offers, name);
+    return modes_find_format(&offers, name);
 }
 
-static const char *name_of(uint32_t fourcc, bool alpha)
+static const char *modes_name_of(uint32_t fourcc, bool alpha)
 {
     const char *name = gpud_format_name(fourcc);
     const char *opaque = name ? format_opaque(name) : NULL;
@@ -471,15 +471,15 @@ static const char *name_of(uint32_t fourcc, bool alpha)
 
 const char *gpud_capture_name_format(const struct gpud_v4l2 *node, uint32_t fourcc)
 {
-    return name_of(fourcc, gpud_controls_have_alpha(node));
+    return modes_name_of(fourcc, gpud_controls_have_alpha(node));
 }
 
 /* The name of the format at this index of the driver's list, if a user of that name gets this
  * format. */
 static const char *name_at(const struct offers *offers, size_t place)
 {
-    const char *name = name_of(offers->fourcc[place], offers->alpha);
-    return name && find_format(offers, name) == offers->fourcc[place] ? name : NULL;
+    const char *name = modes_name_of(offers->fourcc[place], offers->alpha);
+    return name && modes_find_format(offers, name) == offers->fourcc[place] ? name : NULL;
 }
 
 /* "UYVY, YUY2, NV12": the driver's formats, for a reason. */
@@ -505,7 +505,7 @@ struct mode_list {
     size_t max, count;
 };
 
-static void add(struct mode_list *list, const struct gpud_capture_mode *mode)
+static void modes_add(struct mode_list *list, const struct gpud_capture_mode *mode)
 {
     gpud_sized_entry(list->modes, list->max, list->count++, mode, sizeof(*mode));
 }
@@ -526,8 +526,8 @@ static void try_size(const struct gpud_v4l2 *node, uint32_t fourcc, uint32_t fie
 
 /* Colours may depend on the size: for a range, only values that are the same at both ends are
  * stated. */
-static void complete(const struct mode_list *list, uint32_t fourcc,
-                     const struct gpud_v4l2_format *format, struct gpud_capture_mode *mode)
+static void modes_complete(const struct mode_list *list, uint32_t fourcc,
+                           const struct gpud_v4l2_format *format, struct gpud_capture_mode *mode)
 {
     gpud_capture_read_colors(format, &mode->colorimetry);
     mode->aspect_x = list->source->aspect_x;
@@ -579,8 +579,8 @@ static void add_scans(struct mode_list *list, uint32_t fourcc, struct gpud_captu
             continue; /* two fields, one below the other: needs a request for another scan */
         if (i == 0)
             first = mode->scan;
-        complete(list, fourcc, &format, mode);
-        add(list, mode);
+        modes_complete(list, fourcc, &format, mode);
+        modes_add(list, mode);
         if (mode->scan == GPUD_SCAN_PROGRESSIVE)
             return;
     }
@@ -673,8 +673,8 @@ static const char *scan_name(uint32_t field)
 }
 
 /* Height is that of both fields together, format.height that of one buffer. */
-static int ask(const struct gpud_v4l2 *node, uint32_t field, uint32_t width, uint32_t height,
-               struct gpud_v4l2_format *format)
+static int negotiate_ask(const struct gpud_v4l2 *node, uint32_t field, uint32_t width,
+                         uint32_t height, struct gpud_v4l2_format *format)
 {
     *format = (struct gpud_v4l2_format){
         .fourcc = format->fourcc,
@@ -696,13 +696,13 @@ static int ask_for_scan(const struct gpud_v4l2 *node, enum gpud_scan scan, uint3
                         uint32_t height, struct gpud_v4l2_format *format)
 {
     uint32_t field = gpud_field_of_scan(scan);
-    int result = ask(node, field, width, height, format);
+    int result = negotiate_ask(node, field, width, height, format);
     if (result == 0 && one_below_the_other(format->field) && scan == GPUD_SCAN_ANY)
-        result = ask(node, V4L2_FIELD_INTERLACED, width, height, format);
+        result = negotiate_ask(node, V4L2_FIELD_INTERLACED, width, height, format);
     bool single = format->field == V4L2_FIELD_ALTERNATE && field != V4L2_FIELD_ALTERNATE;
     bool stuck = one_below_the_other(format->field);
     if (result == 0 && scan == GPUD_SCAN_ANY && (single || stuck))
-        result = ask(node, V4L2_FIELD_ALTERNATE, width, height, format);
+        result = negotiate_ask(node, V4L2_FIELD_ALTERNATE, width, height, format);
     return result;
 }
 

@@ -106,7 +106,7 @@ struct gpud_capture_step gpud_capture_next(struct gpud_capture_state state,
 #define NO_EVENT GPUD_CAPTURE_EVENTS
 
 /* Ends the stream whatever the driver says. */
-static void drop(struct gpud_capture *capture)
+static void actions_drop(struct gpud_capture *capture)
 {
     gpud_capture_unpublish(capture);
     gpud_capture_drop_ring(capture, true, NULL);
@@ -114,7 +114,7 @@ static void drop(struct gpud_capture *capture)
         gpud_capture_disarm(capture);
 }
 
-static enum gpud_capture_event release(struct gpud_capture *capture, struct gpud_error *why)
+static enum gpud_capture_event actions_release(struct gpud_capture *capture, struct gpud_error *why)
 {
     gpud_capture_unpublish(capture);
     gpud_capture_disarm(capture);
@@ -125,7 +125,7 @@ static enum gpud_capture_event release(struct gpud_capture *capture, struct gpud
     return NO_EVENT;
 }
 
-static enum gpud_capture_event start(struct gpud_capture *capture, struct gpud_error *why)
+static enum gpud_capture_event actions_start(struct gpud_capture *capture, struct gpud_error *why)
 {
     bool deferred;
     why->status = gpud_capture_begin(capture, &deferred, why);
@@ -139,7 +139,7 @@ static enum gpud_capture_event replace(struct gpud_capture *capture, struct gpud
     if (gpud_capture_drop_ring(capture, false, NULL) != GPUD_OK)
         return GPUD_CAPTURE_ON_HELD;
     gpud_capture_select_input(capture);
-    enum gpud_capture_event event = start(capture, why);
+    enum gpud_capture_event event = actions_start(capture, why);
     if (why->status == GPUD_OK)
         gpud_capture_count_change(capture);
     return event;
@@ -153,7 +153,7 @@ static enum gpud_capture_event fall_back(struct gpud_capture *capture, struct gp
 }
 
 /* Event loops see that acquire has something to report. */
-static void end(struct gpud_capture *capture, const struct gpud_error *why)
+static void actions_end(struct gpud_capture *capture, const struct gpud_error *why)
 {
     capture->failure = *why;
     if (capture->ring)
@@ -164,7 +164,7 @@ static void end(struct gpud_capture *capture, const struct gpud_error *why)
 
 static enum gpud_capture_event reopen(struct gpud_capture *capture, struct gpud_error *why)
 {
-    drop(capture);
+    actions_drop(capture);
     why->status = gpud_capture_reopen(capture, why);
     return capture->node.fd >= 0 ? GPUD_CAPTURE_ON_RETURNED : GPUD_CAPTURE_ON_ABSENT;
 }
@@ -177,7 +177,7 @@ static enum gpud_capture_event try_return(struct gpud_capture *capture, struct g
     bool opened = capture->node.fd >= 0;
     enum gpud_capture_event event = GPUD_CAPTURE_ON_RETURNED;
     if (why->status == GPUD_OK && capture->wanted.mode.format[0])
-        event = start(capture, why);
+        event = actions_start(capture, why);
     if (why->status == GPUD_OK)
         return event;
     if (opened && (why->status == GPUD_UNSUPPORTED || why->status == GPUD_INVALID))
@@ -207,14 +207,14 @@ static enum gpud_capture_event carry_out(struct gpud_capture *capture,
         gpud_fail(why, GPUD_NO_DEVICE, "%s is unplugged", capture->card.home);
         break;
     case GPUD_CAPTURE_DO_RELEASE:
-        return release(capture, why);
+        return actions_release(capture, why);
     case GPUD_CAPTURE_DO_DROP:
-        drop(capture);
+        actions_drop(capture);
         break;
     case GPUD_CAPTURE_DO_REOPEN:
         return reopen(capture, why);
     case GPUD_CAPTURE_DO_START:
-        return start(capture, why);
+        return actions_start(capture, why);
     case GPUD_CAPTURE_DO_REPLACE:
         return replace(capture, why);
     case GPUD_CAPTURE_DO_FALL_BACK:
@@ -224,7 +224,7 @@ static enum gpud_capture_event carry_out(struct gpud_capture *capture,
         gpud_capture_select_input(capture);
         break;
     case GPUD_CAPTURE_DO_END:
-        end(capture, why);
+        actions_end(capture, why);
         break;
     case GPUD_CAPTURE_DO_PROBE:
         return gpud_v4l2_is_alive(&capture->node) ? NO_EVENT : GPUD_CAPTURE_ON_UNPLUGGED;
@@ -386,7 +386,7 @@ static uint64_t count_missing(struct gpud_capture *capture, const struct gpud_v4
 
 /* Whether each area holds a whole picture. An impossible data_offset is set to 0, so that the frame
  * stays inside its memory. */
-static bool complete(const struct gpud_capture_ring *ring, struct gpud_v4l2_buffer *raw)
+static bool arrival_complete(const struct gpud_capture_ring *ring, struct gpud_v4l2_buffer *raw)
 {
     const struct gpud_placement *placement = &ring->placement;
     bool whole = raw->planes == placement->areas;
@@ -463,7 +463,7 @@ struct gpud_arrival gpud_capture_judge(struct gpud_capture *capture, struct gpud
     arrival.missing = count_missing(capture, raw);
     capture->count.sequence += 1 + arrival.missing;
     bool corrupted = raw->flags & V4L2_BUF_FLAG_ERROR;
-    if (!complete(capture->ring, raw))
+    if (!arrival_complete(capture->ring, raw))
         corrupted = true;
     if (corrupted)
         arrival.flags |= GPUD_FRAME_CORRUPTED;

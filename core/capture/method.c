@@ -90,7 +90,7 @@ struct mapping {
     uint64_t size;
 };
 
-static void unmap(void *user)
+static void method_mmap_unmap(void *user)
 {
     struct mapping *mapping = user;
     gpud_memory_unmap_pages(mapping->data, mapping->size);
@@ -99,9 +99,9 @@ static void unmap(void *user)
 
 /* Checks the driver's description of its buffer against the format; returns the size of all areas
  * together. */
-static enum gpud_status measure(const struct gpud_placement *placement,
-                                const struct gpud_v4l2_buffer *raw, uint64_t *size,
-                                struct gpud_error *error)
+static enum gpud_status method_mmap_measure(const struct gpud_placement *placement,
+                                            const struct gpud_v4l2_buffer *raw, uint64_t *size,
+                                            struct gpud_error *error)
 {
     if (raw->planes != placement->areas)
         return gpud_fail(error, GPUD_IO,
@@ -122,8 +122,9 @@ static enum gpud_status measure(const struct gpud_placement *placement,
 
 /* A buffer's areas are separate mappings. Side by side in one reserved range they form one
  * memory. */
-static enum gpud_status map(struct gpud_capture_ring *ring, const struct gpud_v4l2_buffer *raw,
-                            struct mapping *mapping, struct gpud_error *error)
+static enum gpud_status method_mmap_map(struct gpud_capture_ring *ring,
+                                        const struct gpud_v4l2_buffer *raw, struct mapping *mapping,
+                                        struct gpud_error *error)
 {
     const struct gpud_placement *placement = &ring->placement;
     void *range = mmap(NULL, mapping->size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -150,7 +151,7 @@ static enum gpud_status method_mmap_setup(struct gpud_capture_ring *ring, struct
         if (gpud_v4l2_query(ring->node, &raw) < 0)
             return gpud_fail_errno(error, "the driver does not describe its buffer %u", i);
         uint64_t size = 0;
-        enum gpud_status status = measure(&ring->placement, &raw, &size, error);
+        enum gpud_status status = method_mmap_measure(&ring->placement, &raw, &size, error);
         if (status != GPUD_OK)
             return status;
 
@@ -158,12 +159,13 @@ static enum gpud_status method_mmap_setup(struct gpud_capture_ring *ring, struct
         if (!mapping)
             return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a mapping");
         mapping->size = size;
-        status = map(ring, &raw, mapping, error);
+        status = method_mmap_map(ring, &raw, mapping, error);
         if (status == GPUD_OK)
-            status = gpud_memory_wrap_host(ring->host, mapping->data, ring->placement.layout.size,
-                                           false, unmap, mapping, &buffer->memory, error);
+            status =
+                gpud_memory_wrap_host(ring->host, mapping->data, ring->placement.layout.size, false,
+                                      method_mmap_unmap, mapping, &buffer->memory, error);
         if (status != GPUD_OK) {
-            unmap(mapping);
+            method_mmap_unmap(mapping);
             return status;
         }
         for (uint32_t area = 0; area < ring->placement.areas; area++)

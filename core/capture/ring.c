@@ -208,7 +208,7 @@ static enum gpud_status capture_buffers_show(struct gpud_capture_ring *ring,
     return status;
 }
 
-static void destroy(struct gpud_capture_ring *ring)
+static void buffers_destroy(struct gpud_capture_ring *ring)
 {
     for (uint32_t i = 0; i < ring->frame_count; i++) {
         gpud_queue_unref(&ring->frames[i].queue);
@@ -229,7 +229,7 @@ static void destroy(struct gpud_capture_ring *ring)
 void gpud_capture_ring_unref(struct gpud_capture_ring *ring)
 {
     if (atomic_fetch_sub_explicit(&ring->references, 1, memory_order_acq_rel) == 1)
-        destroy(ring);
+        buffers_destroy(ring);
 }
 
 /* === ring ==================================================================================== */
@@ -266,9 +266,9 @@ static enum gpud_status try_method(struct gpud_capture_ring *ring,
 }
 
 /* Whether to try a method. */
-static bool is_wanted(const struct gpud_capture_ring *ring,
-                      const struct gpud_capture_choice *choice,
-                      const struct gpud_capture_method *method)
+static bool ring_is_wanted(const struct gpud_capture_ring *ring,
+                           const struct gpud_capture_choice *choice,
+                           const struct gpud_capture_method *method)
 {
     bool host = ring->device == ring->host;
     if (choice->method)
@@ -276,7 +276,7 @@ static bool is_wanted(const struct gpud_capture_ring *ring,
     return !(host && (method->by_name || method->by_cpu));
 }
 
-static void add_reason(char *reasons, size_t size, const char *method, const char *reason)
+static void ring_add_reason(char *reasons, size_t size, const char *method, const char *reason)
 {
     size_t used = strlen(reasons);
     gpud_print_n(reasons + used, size - used, "%sv4l2-%s: %s", used ? "; " : "", method, reason);
@@ -294,12 +294,12 @@ static enum gpud_status try_methods(struct gpud_capture_ring *ring,
         gpud_print(reasons, "%s", choice->reason);
     for (size_t i = 0; gpud_capture_methods[i]; i++) {
         const struct gpud_capture_method *method = gpud_capture_methods[i];
-        if (below && is_wanted(ring, choice, method)) {
+        if (below && ring_is_wanted(ring, choice, method)) {
             if (try_method(ring, method, capabilities, choice->direct, &why) == GPUD_OK) {
                 gpud_print(ring->fallback_reason, "%s", reasons);
                 return GPUD_OK;
             }
-            add_reason(reasons, sizeof(reasons), method->name, why.reason);
+            ring_add_reason(reasons, sizeof(reasons), method->name, why.reason);
         }
         below |= method == choice->below;
     }

@@ -291,7 +291,7 @@ bool gpud_v4l2_enum_size(const struct gpud_v4l2 *node, uint32_t fourcc, uint32_t
 
 /* --- rates: V4L2 has the duration of a frame, this library frames a second ----------------- */
 
-static struct gpud_capture_rate rate_of(struct v4l2_fract interval)
+static struct gpud_capture_rate v4l2_rate_of(struct v4l2_fract interval)
 {
     bool sane = interval.numerator && interval.denominator && interval.numerator <= INT32_MAX &&
                 interval.denominator <= INT32_MAX;
@@ -319,10 +319,10 @@ void gpud_v4l2_enum_rates(const struct gpud_v4l2 *node, uint32_t fourcc, uint32_
         if (gpud_v4l2_call(node, VIDIOC_ENUM_FRAMEINTERVALS, &raw) < 0)
             return;
         bool discrete = raw.type == V4L2_FRMIVAL_TYPE_DISCRETE;
-        struct gpud_capture_rate rate = rate_of(discrete ? raw.discrete : raw.stepwise.min);
+        struct gpud_capture_rate rate = v4l2_rate_of(discrete ? raw.discrete : raw.stepwise.min);
         note_fastest(mode, rate);
         if (!discrete) {
-            mode->slowest = rate_of(raw.stepwise.max);
+            mode->slowest = v4l2_rate_of(raw.stepwise.max);
             return;
         }
         if (rate.num && mode->rate_count < GPUD_CAPTURE_RATES_MAX)

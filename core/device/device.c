@@ -222,7 +222,8 @@ const struct gpud_backend gpud_backends[] = {GPUD_BACKENDS(ROW){NULL, NULL}};
 
 _Static_assert(BACKENDS <= GPUD_BACKENDS_MAX, "each has a lock to open its devices under");
 
-static void probe(struct gpud_device *device, const struct gpud_device_ops *ops, unsigned index)
+static void open_probe(struct gpud_device *device, const struct gpud_device_ops *ops,
+                       unsigned index)
 {
     device->ops = ops;
     device->index = index;
@@ -235,7 +236,7 @@ static void probe(struct gpud_device *device, const struct gpud_device_ops *ops,
 }
 
 /* "auto, host, cuda:0, …" */
-static void list_names(char *text, size_t size)
+static void open_list_names(char *text, size_t size)
 {
     size_t used = (size_t)gpud_print_n(text, size, "auto");
     for (const struct gpud_backend *each = gpud_backends; each->name && used < size; each++)
@@ -264,8 +265,8 @@ static bool is_named(const char *name, const struct gpud_backend *backend, unsig
 }
 
 /* The backend's place in the table, and the device's index. */
-static enum gpud_status parse(const char *name, size_t *backend, unsigned *index,
-                              struct gpud_error *error)
+static enum gpud_status open_parse(const char *name, size_t *backend, unsigned *index,
+                                   struct gpud_error *error)
 {
     char names[160];
     for (size_t i = 0; i < BACKENDS; i++) {
@@ -286,7 +287,7 @@ static enum gpud_status parse(const char *name, size_t *backend, unsigned *index
         *index = (unsigned)number;
         return GPUD_OK;
     }
-    list_names(names, sizeof(names));
+    open_list_names(names, sizeof(names));
     return gpud_fail(error, GPUD_INVALID, "\"%s\" is not a device: use %s…", name, names);
 }
 
@@ -314,7 +315,7 @@ static enum gpud_status start_driver(struct gpud_device *device, const struct gp
 {
     opening->begun = gpud_now();
     unsigned count = ops->count();
-    probe(device, ops, index < count ? index : 0);
+    open_probe(device, ops, index < count ? index : 0);
     /* A backend without a driver has one unavailable device, whose reason says what is missing. */
     if (index >= count && (count > 1 || device->info.available))
         return gpud_fail(error, GPUD_NO_DEVICE, "there is no %s:%u: the last one here is %s:%u",
@@ -372,7 +373,7 @@ enum gpud_status gpud_device_open(struct gpud_context *context, const char *name
     unsigned index = 0;
     if (!name || strcmp(name, "auto") == 0)
         name = "host";
-    enum gpud_status status = parse(name, &backend, &index, error);
+    enum gpud_status status = open_parse(name, &backend, &index, error);
     if (status != GPUD_OK)
         return status;
     const struct gpud_device_ops *ops = gpud_backends[backend].ops;
@@ -414,7 +415,7 @@ void gpud_device_each(struct gpud_context *context,
         unsigned count = ops ? ops->count() : 0;
         for (unsigned index = 0; index < count; index++) {
             struct gpud_device probed = {.context = context};
-            probe(&probed, ops, index);
+            open_probe(&probed, ops, index);
             fn(&probed, arg);
         }
     }
@@ -428,7 +429,7 @@ bool gpud_device_probe_at(struct gpud_context *context, const char *kind, const 
         unsigned count = ops && strcmp(ops->name, kind) == 0 ? ops->count() : 0;
         for (unsigned index = 0; index < count; index++) {
             *probed = (struct gpud_device){.context = context};
-            probe(probed, ops, index);
+            open_probe(probed, ops, index);
             if (probed->info.available && strcasecmp(probed->info.pci, pci) == 0)
                 return true;
         }
@@ -445,8 +446,8 @@ static const struct gpud_handle_kind common_handles[] = {
     {.type = GPUD_HANDLE_NETWORK, .words = 2}, /* a card's, for memory of any backend */
 };
 
-static const struct gpud_handle_kind *find_kind(const struct gpud_handle_kind *kinds, size_t count,
-                                                uint32_t type)
+static const struct gpud_handle_kind *open_find_kind(const struct gpud_handle_kind *kinds,
+                                                     size_t count, uint32_t type)
 {
     for (size_t i = 0; i < count; i++)
         if (kinds[i].type == type)
@@ -457,11 +458,11 @@ static const struct gpud_handle_kind *find_kind(const struct gpud_handle_kind *k
 const struct gpud_handle_kind *gpud_handle_find_kind(uint32_t type)
 {
     const struct gpud_handle_kind *found =
-        find_kind(common_handles, sizeof(common_handles) / sizeof(common_handles[0]), type);
+        open_find_kind(common_handles, sizeof(common_handles) / sizeof(common_handles[0]), type);
     for (size_t i = 0; i < BACKENDS && !found; i++) {
         const struct gpud_device_ops *ops = gpud_backends[i].ops;
         if (ops)
-            found = find_kind(ops->handles, ops->handle_count, type);
+            found = open_find_kind(ops->handles, ops->handle_count, type);
     }
     return found;
 }
@@ -479,7 +480,7 @@ struct filling {
     struct gpud_error *error;
 };
 
-static void add(const struct gpud_device *device, void *arg)
+static void list_add(const struct gpud_device *device, void *arg)
 {
     struct filling *filling = arg;
     struct gpud_device_info *added = NULL;
@@ -501,7 +502,7 @@ enum gpud_status gpud_device_list_create(struct gpud_context *context,
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a list of devices");
     made->list = (struct gpud_list){.what = "device", .entry_size = size, .record_size = size};
     struct filling filling = {.list = &made->list, .error = error};
-    gpud_device_each(context, add, &filling);
+    gpud_device_each(context, list_add, &filling);
     if (filling.status != GPUD_OK) {
         gpud_device_list_destroy(&made);
         return filling.status;
@@ -552,7 +553,7 @@ static bool publish_port(struct gpud_network_port *port)
     return port->gid;
 }
 
-static bool publish(struct gpud_network_card *card)
+static bool network_publish(struct gpud_network_card *card)
 {
     bool enough = true;
     for (size_t i = 0; i < card->port_count && enough; i++)
@@ -575,7 +576,7 @@ enum gpud_status gpud_network_card_list_create(struct gpud_network_card_list **l
                                     .record_size = sizeof(struct gpud_network_card_info)};
     enum gpud_status status = gpud_rdma_find_cards(made, error);
     for (uint32_t i = 0; i < made->list.count && status == GPUD_OK; i++)
-        if (!publish(gpud_network_card_at(made, i)))
+        if (!network_publish(gpud_network_card_at(made, i)))
             status = gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a list of network cards");
     if (status != GPUD_OK) {
         gpud_network_card_list_destroy(&made);

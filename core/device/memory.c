@@ -29,14 +29,14 @@ static struct gpud_memory *new_memory(struct gpud_device *device, uint64_t size,
 }
 
 /* For a memory that its backend refused, or freed. */
-static void discard(struct gpud_memory *memory)
+static void memory_discard(struct gpud_memory *memory)
 {
     gpud_lock_destroy(&memory->map_lock);
     gpud_device_close(&memory->device);
     free(memory);
 }
 
-static enum gpud_status no_room(struct gpud_error *error)
+static enum gpud_status memory_no_room(struct gpud_error *error)
 {
     return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a memory's record");
 }
@@ -93,10 +93,10 @@ enum gpud_status gpud_memory_alloc_for(struct gpud_device *device, uint64_t size
         return status;
     struct gpud_memory *made = new_memory(device, size, usage);
     if (!made)
-        return no_room(error);
+        return memory_no_room(error);
     status = alloc_when_freed(made, error);
     if (status != GPUD_OK) {
-        discard(made);
+        memory_discard(made);
         return status;
     }
     *memory = made;
@@ -115,17 +115,16 @@ enum gpud_status gpud_memory_alloc(struct gpud_device *device, uint64_t size,
 }
 
 /* The two kinds of wrap differ only in the op and in what the pointer is. */
-static enum gpud_status wrap(struct gpud_memory *made,
-                             enum gpud_status (*op)(struct gpud_memory *, struct gpud_error *),
-                             void (*destroy)(void *user), void *user, struct gpud_memory **memory,
-                             struct gpud_error *error)
+static enum gpud_status memory_wrap(
+    struct gpud_memory *made, enum gpud_status (*op)(struct gpud_memory *, struct gpud_error *),
+    void (*destroy)(void *user), void *user, struct gpud_memory **memory, struct gpud_error *error)
 {
     enum gpud_status status =
         op ? op(made, error)
            : gpud_fail(error, GPUD_UNSUPPORTED, "%s cannot use memory that was allocated elsewhere",
                        made->device->info.name);
     if (status != GPUD_OK) {
-        discard(made);
+        memory_discard(made);
         return status;
     }
     made->destroy = destroy;
@@ -146,9 +145,9 @@ enum gpud_status gpud_memory_wrap_for(struct gpud_device *device, void *native, 
         return gpud_fail(error, GPUD_INVALID, "no memory to wrap: native is NULL");
     struct gpud_memory *made = new_memory(device, size, usage);
     if (!made)
-        return no_room(error);
+        return memory_no_room(error);
     made->native = native;
-    return wrap(made, device->ops->memory->wrap, destroy, user, memory, error);
+    return memory_wrap(made, device->ops->memory->wrap, destroy, user, memory, error);
 }
 
 enum gpud_status gpud_memory_wrap(struct gpud_device *device, void *native, uint64_t size,
@@ -168,10 +167,10 @@ enum gpud_status gpud_memory_wrap_host(struct gpud_device *device, void *data, u
         return status;
     struct gpud_memory *made = new_memory(device, size, GPUD_USAGE_LOCAL);
     if (!made)
-        return no_room(error);
+        return memory_no_room(error);
     made->host = data;
     made->read_only = read_only;
-    return wrap(made, device->ops->memory->wrap_host, destroy, user, memory, error);
+    return memory_wrap(made, device->ops->memory->wrap_host, destroy, user, memory, error);
 }
 
 struct gpud_memory *gpud_memory_ref(struct gpud_memory *memory)
@@ -281,7 +280,7 @@ void gpud_memory_freed(struct gpud_memory *memory)
 {
     if (memory->destroy)
         memory->destroy(memory->user);
-    discard(memory);
+    memory_discard(memory);
 }
 
 void *gpud_memory_get_native(const struct gpud_memory *memory)
@@ -390,12 +389,12 @@ enum gpud_status gpud_memory_import(struct gpud_device *device, const struct gpu
 
     struct gpud_memory *made = new_memory(device, size, usage);
     if (!made)
-        return no_room(error);
+        return memory_no_room(error);
     made->imported = true;
     made->read_only = usage == GPUD_USAGE_SHARE;
     status = device->ops->memory->import_handle(made, handle, error);
     if (status != GPUD_OK) {
-        discard(made);
+        memory_discard(made);
         return status;
     }
     *memory = made;
@@ -468,11 +467,11 @@ enum gpud_status gpud_memory_import_dmabuf(struct gpud_device *device, int fd, u
                          device->info.name);
     struct gpud_memory *made = new_memory(device, size, GPUD_USAGE_LOCAL);
     if (!made)
-        return no_room(error);
+        return memory_no_room(error);
     made->imported = true;
     status = device->ops->dmabuf->import(made, fd, offset, error);
     if (status != GPUD_OK) {
-        discard(made);
+        memory_discard(made);
         return status;
     }
     *memory = made;

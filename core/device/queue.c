@@ -50,7 +50,8 @@ void gpud_queue_unref(struct gpud_queue **queue)
 }
 
 /* offset + stride·(rows−1) + row_bytes ≤ size, without overflow. */
-static bool fits(uint64_t offset, uint64_t stride, uint64_t rows, uint64_t row_bytes, uint64_t size)
+static bool queue_fits(uint64_t offset, uint64_t stride, uint64_t rows, uint64_t row_bytes,
+                       uint64_t size)
 {
     uint64_t span, end;
     return !__builtin_mul_overflow(stride, rows - 1, &span) &&
@@ -73,7 +74,7 @@ static enum gpud_status used(struct gpud_queue *queue, enum gpud_status status)
     return status;
 }
 
-static bool is_idle(struct gpud_queue *queue)
+static bool queue_is_idle(struct gpud_queue *queue)
 {
     const struct gpud_fence_ops *ops = queue->device->ops->fence;
     return ops && ops->is_idle && ops->is_idle(queue);
@@ -86,7 +87,7 @@ bool gpud_queue_is_resting(struct gpud_queue *queue)
         return false;
     if (last == 0)
         return queue->device->ops->fence && queue->device->ops->fence->is_idle;
-    return gpud_now() - last > REST && is_idle(queue) &&
+    return gpud_now() - last > REST && queue_is_idle(queue) &&
            atomic_compare_exchange_strong(&queue->used, &last, 0);
 }
 
@@ -107,8 +108,10 @@ enum gpud_status gpud_queue_copy(struct gpud_queue *queue, const struct gpud_cop
     if (copy->rows > 1 &&
         (copy->to_stride < copy->row_bytes || copy->from_stride < copy->row_bytes))
         return gpud_fail(error, GPUD_INVALID, "a copy whose rows overlap: stride < row");
-    if (!fits(copy->to_offset, copy->to_stride, copy->rows, copy->row_bytes, copy->to->size) ||
-        !fits(copy->from_offset, copy->from_stride, copy->rows, copy->row_bytes, copy->from->size))
+    if (!queue_fits(copy->to_offset, copy->to_stride, copy->rows, copy->row_bytes,
+                    copy->to->size) ||
+        !queue_fits(copy->from_offset, copy->from_stride, copy->rows, copy->row_bytes,
+                    copy->from->size))
         return gpud_fail(error, GPUD_INVALID, "a copy of %u rows of %llu bytes leaves its memory",
                          copy->rows, (unsigned long long)copy->row_bytes);
     if (copy->to->read_only)
@@ -214,7 +217,7 @@ enum gpud_status gpud_queue_join(struct gpud_queue *later, struct gpud_queue *ea
         return GPUD_OK;
     if (!gpud_device_has_fences(earlier->device))
         return gpud_queue_finish(earlier, gpud_deadline(GPUD_SEC), error);
-    if (gpud_queue_is_resting(earlier) || (gpud_queue_is_resting(later) && is_idle(earlier)))
+    if (gpud_queue_is_resting(earlier) || (gpud_queue_is_resting(later) && queue_is_idle(earlier)))
         return GPUD_OK;
     enum gpud_status status = gpud_queue_mark(earlier, &fence, error);
     if (status != GPUD_OK)
@@ -738,7 +741,7 @@ void gpud_completion_thread_init(struct gpud_completion_thread *thread,
 
 /* Marks the leading completions that are done, up to the first busy one: it may finish a moment
  * later, before a following one is found done. */
-static bool look(struct gpud_completions *completions)
+static bool completion_look(struct gpud_completions *completions)
 {
     struct gpud_completion *each = completions->first;
     for (; each; each = each->next) {
@@ -771,7 +774,7 @@ static bool look_at_all(struct gpud_completion_thread *thread)
         struct gpud_completions *completions = all;
         all = all->next;
         completions->listed = false;
-        if (look(completions)) {
+        if (completion_look(completions)) {
             told = true;
             call_done(completions);
         }
@@ -785,7 +788,7 @@ static bool look_at_all(struct gpud_completion_thread *thread)
     return told;
 }
 
-static void *run(void *arg)
+static void *completion_run(void *arg)
 {
     struct gpud_completion_thread *thread = arg;
     thread->ops->enter(thread->device);
@@ -813,7 +816,7 @@ static bool wake(struct gpud_completions *completions)
 {
     struct gpud_completion_thread *thread = completions->thread;
     if (!thread->started)
-        thread->started = pthread_create(&thread->thread, NULL, run, thread) == 0;
+        thread->started = pthread_create(&thread->thread, NULL, completion_run, thread) == 0;
     if (!thread->started)
         return false;
     if (!completions->listed) {
@@ -920,7 +923,7 @@ unsigned gpud_async_count(struct gpud_async *async)
 }
 
 /* Some drivers report no completions for a failed queue, so they are called here. */
-static bool is_at_rest(struct gpud_async_queue *queue)
+static bool async_is_at_rest(struct gpud_async_queue *queue)
 {
     long result;
     enum gpud_progress state =
@@ -941,13 +944,13 @@ static void remove_from_list(struct gpud_async_queue *queue)
     gpud_lock_release(&async->lock);
 }
 
-static int64_t release(void *arg)
+static int64_t async_release(void *arg)
 {
     struct gpud_async_queue *queue = arg;
     const struct gpud_async_ops *ops = queue->async->ops;
     struct gpud_device *device = queue->device;
     ops->enter(device);
-    bool at_rest = is_at_rest(queue);
+    bool at_rest = async_is_at_rest(queue);
     if (at_rest) {
         remove_from_list(queue);
         gpud_completions_unref(queue->completions);
@@ -964,8 +967,8 @@ void gpud_async_retire(struct gpud_async_queue *queue, bool here)
 {
     struct gpud_worker *later = &queue->async->device->context->later;
     queue->device = gpud_device_ref(queue->async->device);
-    if (!here || release(queue) >= 0)
-        gpud_worker_add(later, &queue->end, release, queue);
+    if (!here || async_release(queue) >= 0)
+        gpud_worker_add(later, &queue->end, async_release, queue);
 }
 
 /* --- waiting ------------------------------------------------------------------------------- */

@@ -46,7 +46,7 @@ static int64_t next_due(const struct gpud_worker *worker)
     return first;
 }
 
-static void *run(void *arg)
+static void *worker_run(void *arg)
 {
     struct gpud_worker *worker = arg;
     gpud_lock_take(&worker->lock);
@@ -92,7 +92,7 @@ enum gpud_status gpud_worker_start(struct gpud_worker *worker, struct gpud_error
 {
     gpud_lock_take(&worker->lock);
     if (!worker->started)
-        worker->started = pthread_create(&worker->thread, NULL, run, worker) == 0;
+        worker->started = pthread_create(&worker->thread, NULL, worker_run, worker) == 0;
     bool started = worker->started;
     gpud_lock_release(&worker->lock);
     return started ? GPUD_OK

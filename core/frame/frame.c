@@ -19,7 +19,7 @@ struct large_meta {
     _Alignas(64) uint8_t bytes[];
 };
 
-static struct large_meta *find(const void *bytes)
+static struct large_meta *large_meta_find(const void *bytes)
 {
     return (struct large_meta *)((uintptr_t)bytes - offsetof(struct large_meta, bytes));
 }
@@ -37,13 +37,14 @@ void *gpud_large_meta_create(size_t size)
 void gpud_large_meta_ref(const void *bytes)
 {
     if (bytes)
-        atomic_fetch_add_explicit(&find(bytes)->references, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&large_meta_find(bytes)->references, 1, memory_order_relaxed);
 }
 
 void gpud_large_meta_unref(const void *bytes)
 {
-    if (bytes && atomic_fetch_sub_explicit(&find(bytes)->references, 1, memory_order_acq_rel) == 1)
-        free(find(bytes));
+    if (bytes && atomic_fetch_sub_explicit(&large_meta_find(bytes)->references, 1,
+                                           memory_order_acq_rel) == 1)
+        free(large_meta_find(bytes));
 }
 
 /* === frame =================================================================================== */

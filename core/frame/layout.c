@@ -137,7 +137,7 @@ static const struct format formats[] = {
 };
 
 /* NULL: it is not known. Big-endian samples lie as little-endian ones do. */
-static const struct format *find_format(const char *name)
+static const struct format *layout_find_format(const char *name)
 {
     size_t length = strlen(name), order = length - 2;
     bool big = length > 2 && strcmp(name + order, "BE") == 0;
@@ -184,7 +184,7 @@ enum gpud_status gpud_layout_init(struct gpud_layout *layout, const char *name, 
         return gpud_fail(error, GPUD_INVALID,
                          "strides cannot be aligned to %u: a power of two up to 4096 is possible",
                          stride_align);
-    const struct format *format = find_format(name);
+    const struct format *format = layout_find_format(name);
     if (!format)
         return fail_unknown(name, error);
 

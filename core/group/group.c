@@ -102,7 +102,7 @@ static struct gpud_group_event *take_events(struct gpud_group_member *member)
 }
 
 /* In place of the receiver's own. */
-static void on_event(void *user, enum gpud_event event, const void *data)
+static void member_on_event(void *user, enum gpud_event event, const void *data)
 {
     struct gpud_group_member *member = user;
     if (event == GPUD_EVENT_CONNECTED) {
@@ -149,7 +149,7 @@ static void log_fault(struct gpud_group_member *member, enum gpud_match_fault fa
                      member->receiver->address.place, gpud_match_describe(fault));
 }
 
-static bool is_due(struct gpud_group *group, int64_t *until)
+static bool member_is_due(struct gpud_group *group, int64_t *until)
 {
     struct gpud_match_decision decision;
     gpud_match_decide(&group->match, &group->request, gpud_now(), &decision);
@@ -161,7 +161,8 @@ static bool is_due(struct gpud_group *group, int64_t *until)
 static void group_wake(struct gpud_group *group)
 {
     int64_t until;
-    if ((!group->waits && !group->armed) || (!is_due(group, &until) && until >= group->waits_until))
+    if ((!group->waits && !group->armed) ||
+        (!member_is_due(group, &until) && until >= group->waits_until))
         return;
     if (group->armed)
         gpud_event_raise(group->loop.event);
@@ -237,7 +238,7 @@ static void await_bytes(struct gpud_group_member *member, struct gpud_frame *fra
         __atomic_fetch_or(&frame->info.flags, GPUD_FRAME_CORRUPTED, __ATOMIC_RELAXED);
 }
 
-static void take_frame(struct gpud_group_member *member, struct gpud_frame *frame)
+static void member_take_frame(struct gpud_group_member *member, struct gpud_frame *frame)
 {
     struct gpud_group *group = member->group;
     struct gpud_frame_info info = {.size = sizeof(info)};
@@ -289,7 +290,7 @@ static void take_frame(struct gpud_group_member *member, struct gpud_frame *fram
 
 /* --- the thread ---------------------------------------------------------------------------- */
 
-static void rest(struct gpud_group *group)
+static void member_rest(struct gpud_group *group)
 {
     gpud_lock_take(&group->lock);
     if (!group->stopping)
@@ -315,7 +316,7 @@ static void note_failure(struct gpud_group_member *member, enum gpud_status stat
     if (status == GPUD_TIMEOUT)
         return;
     free_events(take_events(member)); /* no frame follows them */
-    rest(group);
+    member_rest(group);
 }
 
 /* false: the group ends. */
@@ -330,7 +331,7 @@ static bool wait_for_room(struct gpud_group_member *member)
     return goes_on;
 }
 
-static void *run(void *arg)
+static void *member_run(void *arg)
 {
     struct gpud_group_member *member = arg;
     while (wait_for_room(member)) {
@@ -338,9 +339,9 @@ static void *run(void *arg)
         struct gpud_error error;
         enum gpud_status status = gpud_receiver_acquire(member->receiver, SLICE, &frame, &error);
         if (status == GPUD_OK)
-            take_frame(member, frame);
+            member_take_frame(member, frame);
         else if (status == GPUD_AGAIN)
-            rest(member->group);
+            member_rest(member->group);
         else
             note_failure(member, status, &error);
     }
@@ -375,14 +376,14 @@ static enum gpud_status group_member_join(struct gpud_group_member *member,
     member->receiver = receiver;
     member->on_event = receiver->on_event;
     member->user = receiver->user;
-    receiver->on_event = on_event;
+    receiver->on_event = member_on_event;
     receiver->user = member;
     member->events_end = &member->events;
     gpud_print(member->reason, "not connected yet");
     /* It may be connected already: what it was told then is not told again. */
     if (receiver->reported_format) {
-        on_event(member, GPUD_EVENT_FORMAT, receiver->reported_format);
-        on_event(member, GPUD_EVENT_CONNECTED, &receiver->peer);
+        member_on_event(member, GPUD_EVENT_FORMAT, receiver->reported_format);
+        member_on_event(member, GPUD_EVENT_CONNECTED, &receiver->peer);
     }
     member->group->match.members[member->index].room = room_of(receiver);
     return GPUD_OK;
@@ -391,7 +392,7 @@ static enum gpud_status group_member_join(struct gpud_group_member *member,
 static enum gpud_status group_member_start(struct gpud_group_member *member,
                                            struct gpud_error *error)
 {
-    int failed = pthread_create(&member->thread, NULL, run, member);
+    int failed = pthread_create(&member->thread, NULL, member_run, member);
     if (failed)
         return gpud_fail_native(error, GPUD_NO_MEMORY, "errno", failed,
                                 "cannot start a member's thread: raise the limits of this "
@@ -456,9 +457,9 @@ static enum gpud_status check_freeze(const struct gpud_group_params *params,
     return gpud_freeze_check_device(receiver->device, error);
 }
 
-static enum gpud_status check_params(const struct gpud_group_params *params,
-                                     struct gpud_receiver *const *receivers, uint32_t count,
-                                     struct gpud_error *error)
+static enum gpud_status group_check_params(const struct gpud_group_params *params,
+                                           struct gpud_receiver *const *receivers, uint32_t count,
+                                           struct gpud_error *error)
 {
     if (count < 1 || count > GPUD_GROUP_MEMBERS_MAX)
         return gpud_fail(error, GPUD_INVALID, "a group of %u: 1 to %d members are possible", count,
@@ -496,7 +497,7 @@ enum gpud_status gpud_group_create(struct gpud_context *context,
         gpud_sized_read(&own, sizeof(own), params, GPUD_END_OF(struct gpud_group_params, mode),
                         "gpud_group_params", error);
     if (status == GPUD_OK)
-        status = check_params(&own, receivers, count, error);
+        status = group_check_params(&own, receivers, count, error);
     if (status != GPUD_OK)
         return status;
     struct gpud_group *made = calloc(1, sizeof(*made));
@@ -669,7 +670,7 @@ static void take_out(struct gpud_group *group, struct gpud_match_decision *decis
     }
 }
 
-static void report(struct gpud_group *group, uint32_t member, struct handed *handed)
+static void group_report(struct gpud_group *group, uint32_t member, struct handed *handed)
 {
     bool any = group->match.mode == GPUD_GROUP_ANY;
     struct gpud_group_link **before = &group->reported[any ? 0 : member];
@@ -691,8 +692,8 @@ static void report(struct gpud_group *group, uint32_t member, struct handed *han
     }
 }
 
-static void fill(struct gpud_group *group, const struct gpud_match_decision *decision,
-                 struct handed *handed, struct gpud_group_instant *instant)
+static void group_fill(struct gpud_group *group, const struct gpud_match_decision *decision,
+                       struct handed *handed, struct gpud_group_instant *instant)
 {
     struct gpud_group_instant filled = {
         .time_ns = decision->time,
@@ -705,7 +706,7 @@ static void fill(struct gpud_group *group, const struct gpud_match_decision *dec
         filled.frames[i] = handed->frames[i];
         filled.states[i] = decision->states[i];
         if (handed->frames[i])
-            report(group, i, handed);
+            group_report(group, i, handed);
     }
     group_release(handed->dropped);
     gpud_sized_copy(instant, instant->size, &filled, sizeof(filled));
@@ -840,7 +841,7 @@ enum gpud_status gpud_group_acquire(struct gpud_group *group,
     }
     gpud_lock_release(&group->lock);
     if (status == GPUD_OK)
-        fill(group, &decision, &handed, instant);
+        group_fill(group, &decision, &handed, instant);
     return status;
 }
 

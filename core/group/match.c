@@ -324,7 +324,7 @@ static bool take_record(struct gpud_match *match, uint32_t member,
 }
 
 /* Whether the frame's instant was handed on or passed over. */
-static bool is_over(const struct gpud_match *match, const struct gpud_match_entry *entry)
+static bool match_is_over(const struct gpud_match *match, const struct gpud_match_entry *entry)
 {
     if (entry->kind == GPUD_MATCH_SOUND)
         return end_of(entry) <= match->last + slack(entry);
@@ -374,8 +374,8 @@ static bool is_between(const struct gpud_match *match, uint32_t member,
     return phase > l->duration / 4 && phase < l->duration - l->duration / 4;
 }
 
-static void judge(struct gpud_match *match, uint32_t member, const struct gpud_match_entry *entry,
-                  bool believed, bool apart)
+static void match_judge(struct gpud_match *match, uint32_t member,
+                        const struct gpud_match_entry *entry, bool believed, bool apart)
 {
     struct gpud_match_member *m = &match->members[member];
     const struct gpud_match_member *p = &match->members[match->preferred];
@@ -401,10 +401,10 @@ void gpud_match_add(struct gpud_match *match, uint32_t member, struct gpud_match
     bool apart = is_apart(match, m, entry.time) && !has_fallen_behind(match, m, entry.time);
     entry.step = m->delivers && entry.time > m->newest ? entry.time - m->newest : 0;
     uint64_t newest = entry.kind == GPUD_MATCH_SOUND ? end_of(&entry) : entry.time;
-    judge(match, member, &entry, believed, apart);
+    match_judge(match, member, &entry, believed, apart);
     entry.passed = match->begun && !apart &&
                    ((entry.kind == GPUD_MATCH_DATA && take_record(match, member, &entry)) ||
-                    is_over(match, &entry));
+                    match_is_over(match, &entry));
     if (!entry.passed && (!m->known || newest > m->newest))
         m->advanced_at = entry.arrival;
     if (match->begun && !apart)
@@ -499,8 +499,8 @@ void *gpud_match_drop(struct gpud_match *match)
 /* --- an instant ---------------------------------------------------------------------------- */
 
 /* The member's frame for an instant of that duration: the nearest in time. */
-static struct gpud_match_entry *find(struct gpud_match *match, struct gpud_match_member *m,
-                                     uint64_t time, uint64_t duration, bool passed_too)
+static struct gpud_match_entry *match_find(struct gpud_match *match, struct gpud_match_member *m,
+                                           uint64_t time, uint64_t duration, bool passed_too)
 {
     struct gpud_match_entry *nearest = NULL;
     for (struct gpud_match_entry *e = m->entries; e < entries_end(m); e++)
@@ -554,8 +554,9 @@ static int badness(const struct gpud_match_entry *entry)
 }
 
 /* ANY: the best frame; ALL: the first. */
-static uint32_t choose(const struct gpud_match *match, const struct gpud_match_request *request,
-                       struct gpud_match_entry *const entries[])
+static uint32_t match_choose(const struct gpud_match *match,
+                             const struct gpud_match_request *request,
+                             struct gpud_match_entry *const entries[])
 {
     uint32_t best = match->count, favourite = find_favourite(match, request);
     for (uint32_t i = 0; i < match->count; i++) {
@@ -586,7 +587,7 @@ static bool is_gap(const struct gpud_match *match, uint64_t time,
 }
 
 /* The duration by which frames are missed before a frame ahead. */
-static uint64_t pace(const struct gpud_match *match, const struct gpud_match_entry *best)
+static uint64_t match_pace(const struct gpud_match *match, const struct gpud_match_entry *best)
 {
     uint64_t duration = shorter(best->duration, match->last_duration);
     return duration ? duration : match->members[match->preferred].duration;
@@ -600,7 +601,7 @@ static bool may_lose(const struct gpud_match *match, const struct gpud_match_req
     const struct gpud_match_entry *best = found->entries[found->member];
     return match->mode == GPUD_GROUP_ANY && request->select == GPUD_GROUP_NEXT &&
            !found->new_line &&
-           (is_gap(match, found->time, best, pace(match, best)) || best->corrupted);
+           (is_gap(match, found->time, best, match_pace(match, best)) || best->corrupted);
 }
 
 /* How long that instant waits for a member that does not have it, from its first frame on; 0: not
@@ -616,7 +617,7 @@ static int64_t patience(const struct gpud_match *match, const struct gpud_match_
     uint64_t own = any || !best->duration ? m->duration : 0;
     int64_t waits = latency(match, best->kind, longer(best->duration, own));
     if (may_lose(match, request, found) && !m->quiet) {
-        uint64_t duration = best->corrupted ? best->duration : pace(match, best);
+        uint64_t duration = best->corrupted ? best->duration : match_pace(match, best);
         int64_t more = GAP_DURATIONS * (int64_t)longer(duration, own);
         more = more < LATENCY_MOST ? more : LATENCY_MOST;
         return more > waits ? more : waits;
@@ -662,7 +663,7 @@ static int64_t outranked(const struct gpud_match *match, const struct gpud_match
         waits = latency(match, best->kind, m->duration);
     uint64_t ahead = found->time > match->last ? found->time - match->last : 0;
     uint64_t whole = m->duration + (uint64_t)tolerance(match, m->duration);
-    if (is_gap(match, found->time, best, pace(match, best)))
+    if (is_gap(match, found->time, best, match_pace(match, best)))
         until = m->advanced_at + waits;
     else if (best->kind == GPUD_MATCH_PICTURE && is_last && ahead < whole - whole / 2)
         until = next + (int64_t)m->duration; /* out of step */
@@ -684,14 +685,14 @@ static void look_at(struct gpud_match *match, const struct gpud_match_request *r
     for (uint32_t i = 0; i < match->count; i++) {
         struct gpud_match_member *m = &match->members[i];
         struct gpud_match_entry *entry =
-            find(match, m, time, duration, request->select == GPUD_GROUP_AT);
+            match_find(match, m, time, duration, request->select == GPUD_GROUP_AT);
         found->entries[i] = entry;
         found->states[i] = entry ? GPUD_GROUP_PRESENT : state_of(match, m, time, duration);
         found->missing += !entry;
         if (entry && entry->arrival < first)
             first = entry->arrival;
     }
-    found->member = choose(match, request, found->entries);
+    found->member = match_choose(match, request, found->entries);
     if (found->member == match->count)
         return;
     const struct gpud_match_entry *best = found->entries[found->member];
@@ -907,7 +908,7 @@ void gpud_match_commit(struct gpud_match *match, const struct gpud_match_request
     for (struct gpud_match_member *m = match->members; m < members_end(match); m++)
         for (struct gpud_match_entry *e = m->entries; e < entries_end(m); e++)
             if (e->kind != GPUD_MATCH_DATA || request->select == GPUD_GROUP_NEWEST)
-                e->passed |= !is_apart(match, m, e->time) && is_over(match, e);
+                e->passed |= !is_apart(match, m, e->time) && match_is_over(match, e);
 }
 
 const char *gpud_match_describe(enum gpud_match_fault fault)

@@ -27,8 +27,8 @@ static bool has_directgma(const struct gpud_endpoint *end, const char *role,
 
 /* The cause that a user cannot change comes first: a layer for one end is no help if the other has
  * no OpenCL. */
-static bool can_connect(const struct gpud_endpoint *sender, const struct gpud_endpoint *receiver,
-                        char why[GPUD_REASON_MAX])
+static bool directgma_can_connect(const struct gpud_endpoint *sender,
+                                  const struct gpud_endpoint *receiver, char why[GPUD_REASON_MAX])
 {
     if (memcmp(sender->host, receiver->host, sizeof(sender->host)) != 0) {
         gpud_print_n(why, GPUD_REASON_MAX, "the two ends run on different machines");
@@ -44,5 +44,5 @@ const struct gpud_route_ops gpud_directgma_route = {
     .direct = true,
     .signal = GPUD_SIGNAL_MEMORY,
     .memory_per_slot = true, /* each has its own marker */
-    .can_connect = can_connect,
+    .can_connect = directgma_can_connect,
 };

@@ -8,8 +8,8 @@
 
 #include <string.h>
 
-static bool can_connect(const struct gpud_endpoint *sender, const struct gpud_endpoint *receiver,
-                        char why[GPUD_REASON_MAX])
+static bool map_can_connect(const struct gpud_endpoint *sender,
+                            const struct gpud_endpoint *receiver, char why[GPUD_REASON_MAX])
 {
     if (memcmp(sender->host, receiver->host, sizeof(sender->host)) != 0) {
         gpud_print_n(why, GPUD_REASON_MAX, "the two ends run on different machines");
@@ -53,6 +53,6 @@ const struct gpud_route_ops gpud_map_route = {
     .direct = true,
     .signal = GPUD_SIGNAL_PAGE,
     .shrinks = true,
-    .can_connect = can_connect,
+    .can_connect = map_can_connect,
     .refuse_foreign = refuse_foreign,
 };

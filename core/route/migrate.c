@@ -9,8 +9,8 @@
 
 #include <string.h>
 
-static bool can_connect(const struct gpud_endpoint *sender, const struct gpud_endpoint *receiver,
-                        char why[GPUD_REASON_MAX])
+static bool migrate_can_connect(const struct gpud_endpoint *sender,
+                                const struct gpud_endpoint *receiver, char why[GPUD_REASON_MAX])
 {
     const struct gpud_endpoint *ends[] = {sender, receiver};
     for (int i = 0; i < 2; i++) {
@@ -57,8 +57,8 @@ static bool is_possible(const struct gpud_device *from)
     return from->common != NULL;
 }
 
-static enum gpud_status open_queue(struct gpud_device *to, struct gpud_queue **queue,
-                                   struct gpud_error *error)
+static enum gpud_status migrate_open_queue(struct gpud_device *to, struct gpud_queue **queue,
+                                           struct gpud_error *error)
 {
     return gpud_queue_create(to, queue, error);
 }
@@ -78,7 +78,7 @@ static void migrate_back(struct gpud_queue *queue, struct gpud_memory *slot)
 
 static const struct gpud_route_slot_ops slots = {
     .is_possible = is_possible,
-    .open = open_queue,
+    .open = migrate_open_queue,
     .give = migrate,
     .take_back = migrate_back,
 };
@@ -88,5 +88,5 @@ const struct gpud_route_ops gpud_migrate_route = {
     .ring = GPUD_RING_SENDER_DEVICE,
     .direct = true,
     .slots = &slots,
-    .can_connect = can_connect,
+    .can_connect = migrate_can_connect,
 };

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-static bool reaches(const struct gpud_endpoint *sender, const struct gpud_endpoint *receiver)
+static bool peer_reaches(const struct gpud_endpoint *sender, const struct gpud_endpoint *receiver)
 {
     for (uint32_t i = 0; i < sender->reach_count; i++)
         if (memcmp(sender->reach[i], receiver->uuid, sizeof(receiver->uuid)) == 0)
@@ -16,8 +16,8 @@ static bool reaches(const struct gpud_endpoint *sender, const struct gpud_endpoi
     return false;
 }
 
-static bool can_connect(const struct gpud_endpoint *sender, const struct gpud_endpoint *receiver,
-                        char why[GPUD_REASON_MAX])
+static bool peer_can_connect(const struct gpud_endpoint *sender,
+                             const struct gpud_endpoint *receiver, char why[GPUD_REASON_MAX])
 {
     if (memcmp(sender->host, receiver->host, sizeof(sender->host)) != 0) {
         gpud_print_n(why, GPUD_REASON_MAX, "the two ends run on different machines");
@@ -37,7 +37,7 @@ static bool can_connect(const struct gpud_endpoint *sender, const struct gpud_en
         gpud_print_n(why, GPUD_REASON_MAX, "only between GPUs of one vendor, by CUDA or by HIP");
         return false;
     }
-    if (!reaches(sender, receiver)) {
+    if (!peer_reaches(sender, receiver)) {
         gpud_print_n(
             why, GPUD_REASON_MAX,
             "the sender's driver cannot write the receiver's GPU (%s): is it visible to "
@@ -56,5 +56,5 @@ const struct gpud_route_ops gpud_peer_route = {
     .direct = true,
     .signal = GPUD_SIGNAL_PAGE,
     .by_link = true,
-    .can_connect = can_connect,
+    .can_connect = peer_can_connect,
 };

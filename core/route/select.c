@@ -327,14 +327,15 @@ static bool possible(const struct gpud_route_ops *route, const struct gpud_endpo
 }
 
 /* "map: …; directgma: …", as much as fits. */
-static void add_reason(char fallback_reason[GPUD_REASON_MAX], const char *route, const char *why)
+static void select_add_reason(char fallback_reason[GPUD_REASON_MAX], const char *route,
+                              const char *why)
 {
     size_t used = strlen(fallback_reason);
     gpud_print_n(fallback_reason + used, GPUD_REASON_MAX - used, "%s%s: %s", used ? "; " : "",
                  route, why);
 }
 
-static size_t place_of(const struct gpud_route_ops *route)
+static size_t select_place_of(const struct gpud_route_ops *route)
 {
     size_t place = 0;
     while (routes[place] != route)
@@ -363,7 +364,7 @@ void gpud_route_note_link(struct gpud_route_trials *trials, const char *why)
 void gpud_route_failed(struct gpud_route_trials *trials, const struct gpud_route_ops *route,
                        const char *reason)
 {
-    size_t place = place_of(route);
+    size_t place = select_place_of(route);
     trials->route[place].failed = true;
     gpud_print(trials->route[place].reason, "%s", reason);
 }
@@ -404,8 +405,9 @@ void gpud_route_exclude_readers(struct gpud_route_trials *trials, const struct g
  * are seldom reached. */
 #define WORTH_A_DETOUR 1.5
 
-static double rate_of(size_t place, const struct gpud_endpoint *sender,
-                      const struct gpud_endpoint *receiver, const struct gpud_route_trials *trials)
+static double select_rate_of(size_t place, const struct gpud_endpoint *sender,
+                             const struct gpud_endpoint *receiver,
+                             const struct gpud_route_trials *trials)
 {
     if (trials->route[place].rate > 0)
         return trials->route[place].rate;
@@ -421,7 +423,7 @@ static size_t find_rival(size_t place, const struct gpud_endpoint *sender,
     *rate = 0;
     for (size_t i = place + 1; i < ROUTES; i++) {
         char why[GPUD_REASON_MAX];
-        double its = rate_of(i, sender, receiver, trials);
+        double its = select_rate_of(i, sender, receiver, trials);
         if (its <= *rate || trials->route[i].failed ||
             !possible(routes[i], sender, receiver, trials, why))
             continue;
@@ -435,7 +437,7 @@ bool gpud_route_wants_rate(const struct gpud_route_ops *route, const struct gpud
                            const struct gpud_endpoint *receiver,
                            const struct gpud_route_trials *trials)
 {
-    size_t place = place_of(route);
+    size_t place = select_place_of(route);
     double rate;
     return route->ring == GPUD_RING_RECEIVER && trials->route[place].rate <= 0 &&
            find_rival(place, sender, receiver, trials, &rate) < ROUTES;
@@ -444,7 +446,7 @@ bool gpud_route_wants_rate(const struct gpud_route_ops *route, const struct gpud
 void gpud_route_measured(struct gpud_route_trials *trials, const struct gpud_route_ops *route,
                          double rate)
 {
-    trials->route[place_of(route)].rate = rate;
+    trials->route[select_place_of(route)].rate = rate;
 }
 
 /* The route that overtakes this one, or this one. */
@@ -453,14 +455,14 @@ static size_t overtake(size_t place, const struct gpud_endpoint *sender,
                        char fallback_reason[GPUD_REASON_MAX])
 {
     char why[GPUD_REASON_MAX];
-    double rate, own = rate_of(place, sender, receiver, trials);
+    double rate, own = select_rate_of(place, sender, receiver, trials);
     size_t rival = find_rival(place, sender, receiver, trials, &rate);
     if (own <= 0 || rival == ROUTES || rate < own * WORTH_A_DETOUR)
         return place;
     gpud_print(why, "only %.1f GB/s were measured, where %s should reach %.1f", own / 1e9,
                routes[rival]->name, rate / 1e9);
     gpud_endpoints_add_places(sender, receiver, why);
-    add_reason(fallback_reason, routes[place]->name, why);
+    select_add_reason(fallback_reason, routes[place]->name, why);
     return rival;
 }
 
@@ -477,11 +479,11 @@ const struct gpud_route_ops *gpud_route_select(const struct gpud_endpoint *sende
         if (routes[i]->network != is_by_network(sender, receiver))
             continue; /* users would not expect it there, so it needs no reason */
         if (trials->route[i].failed)
-            add_reason(fallback_reason, routes[i]->name, trials->route[i].reason);
+            select_add_reason(fallback_reason, routes[i]->name, trials->route[i].reason);
         else if (possible(routes[i], sender, receiver, trials, why))
             return routes[overtake(i, sender, receiver, trials, fallback_reason)];
         else if (!routes[i]->substitute || sender->route[0] || receiver->route[0])
-            add_reason(fallback_reason, routes[i]->name, why);
+            select_add_reason(fallback_reason, routes[i]->name, why);
     }
     return NULL;
 }

@@ -24,8 +24,8 @@ static bool share_memory(const struct gpud_endpoint *sender, const struct gpud_e
     return false;
 }
 
-static bool can_connect(const struct gpud_endpoint *sender, const struct gpud_endpoint *receiver,
-                        char why[GPUD_REASON_MAX])
+static bool staged_can_connect(const struct gpud_endpoint *sender,
+                               const struct gpud_endpoint *receiver, char why[GPUD_REASON_MAX])
 {
     return share_memory(sender, receiver, why);
 }
@@ -62,7 +62,7 @@ static bool add_time(const struct gpud_endpoint *end, bool far, double *time)
 }
 
 /* Down to the host, then up. */
-static double rate(const struct gpud_endpoint *sender, const struct gpud_endpoint *receiver)
+static double staged_rate(const struct gpud_endpoint *sender, const struct gpud_endpoint *receiver)
 {
     bool far = gpud_endpoints_distance(sender, receiver) == GPUD_DISTANCE_SYS;
     double time = 0;
@@ -73,8 +73,8 @@ static double rate(const struct gpud_endpoint *sender, const struct gpud_endpoin
 const struct gpud_route_ops gpud_staged_route = {
     .name = "staged",
     .ring = GPUD_RING_SENDER_HOST,
-    .can_connect = can_connect,
-    .rate = rate,
+    .can_connect = staged_can_connect,
+    .rate = staged_rate,
 };
 
 const struct gpud_route_ops gpud_staged_push_route = {
@@ -82,5 +82,5 @@ const struct gpud_route_ops gpud_staged_push_route = {
     .ring = GPUD_RING_RECEIVER_HOST,
     .substitute = true,
     .can_connect = can_push,
-    .rate = rate,
+    .rate = staged_rate,
 };

@@ -154,7 +154,7 @@ static bool target_has_stopped(const struct gpud_target_ring *ring)
                                 memory_order_acquire) == 1;
 }
 
-static int64_t finish(void *arg)
+static int64_t memory_finish(void *arg)
 {
     struct gpud_target_ring *ring = arg;
     bool abandon = atomic_load(&ring->exposed) && !target_has_stopped(ring);
@@ -178,9 +178,9 @@ void gpud_target_ring_unref(struct gpud_target_ring *ring)
     if (atomic_fetch_sub_explicit(&ring->references, 1, memory_order_acq_rel) != 1)
         return;
     if (ring->device == ring->host)
-        finish(ring);
+        memory_finish(ring);
     else
-        gpud_worker_add(&ring->context->later, &ring->work, finish, ring);
+        gpud_worker_add(&ring->context->later, &ring->work, memory_finish, ring);
 }
 
 /* === markers ================================================================================= */
@@ -550,7 +550,7 @@ struct wanted {
     const struct gpud_target_params *params;
 };
 
-static bool fits(const struct gpud_kept *kept, const void *arg)
+static bool ring_fits(const struct gpud_kept *kept, const void *arg)
 {
     const struct wanted *wanted = arg;
     const struct gpud_target_ring *ring = (const struct gpud_target_ring *)kept;
@@ -562,8 +562,9 @@ static bool fits(const struct gpud_kept *kept, const void *arg)
 
 /* The writer goes on, or starts again with `next`. Its addresses stay valid, so it may not notice.
  * Frames that it wrote while no target existed are skipped. */
-static enum gpud_status take_over(struct gpud_target_ring *ring,
-                                  const struct gpud_target_params *params, struct gpud_error *error)
+static enum gpud_status ring_take_over(struct gpud_target_ring *ring,
+                                       const struct gpud_target_params *params,
+                                       struct gpud_error *error)
 {
     ring->layout = *params->layout;
     enum gpud_status status = gpud_target_look(ring, error);
@@ -573,9 +574,9 @@ static enum gpud_status take_over(struct gpud_target_ring *ring,
     return status;
 }
 
-static enum gpud_status make(struct gpud_context *context, struct gpud_device *device,
-                             struct gpud_device *host, const struct gpud_target_params *params,
-                             struct gpud_target_ring **ring, struct gpud_error *error)
+static enum gpud_status ring_make(struct gpud_context *context, struct gpud_device *device,
+                                  struct gpud_device *host, const struct gpud_target_params *params,
+                                  struct gpud_target_ring **ring, struct gpud_error *error)
 {
     struct gpud_target_ring *made = NULL;
     enum gpud_status status = target_memory_create(context, device, host, params, &made, error);
@@ -596,16 +597,16 @@ enum gpud_status gpud_target_ring_create(struct gpud_context *context, struct gp
 {
     struct wanted wanted = {device, params};
     struct gpud_target_ring *found =
-        (struct gpud_target_ring *)gpud_context_take_kept(context, fits, &wanted);
+        (struct gpud_target_ring *)gpud_context_take_kept(context, ring_fits, &wanted);
     struct gpud_error why;
     enum gpud_status status = GPUD_OK;
-    if (found && take_over(found, params, &why) != GPUD_OK) {
+    if (found && ring_take_over(found, params, &why) != GPUD_OK) {
         found->broken = true; /* so that it never matches again */
         gpud_context_keep(context, &found->kept);
         found = NULL;
     }
     if (!found)
-        status = make(context, device, host, params, &found, error);
+        status = ring_make(context, device, host, params, &found, error);
     if (status != GPUD_OK)
         return status;
     found->pace = params->pace;

@@ -28,7 +28,7 @@ static uint64_t bit(uint32_t slot)
     return UINT64_C(1) << slot;
 }
 
-static struct gpud_target_place *place_of(const struct gpud_frame *frame)
+static struct gpud_target_place *frames_place_of(const struct gpud_frame *frame)
 {
     return &((struct gpud_target_ring *)frame->owner)->place[frame->slot];
 }
@@ -50,26 +50,26 @@ static void tell_given_back(struct gpud_target_ring *ring)
 /* Work that queues were given on the frame comes before everything on the frame's own queue. */
 static bool is_used(const struct gpud_frame *frame)
 {
-    return frame->queue && (place_of(frame)->posted || frame->access);
+    return frame->queue && (frames_place_of(frame)->posted || frame->access);
 }
 
-static enum gpud_status post(struct gpud_frame *frame, struct gpud_queue *queue,
-                             struct gpud_error *error)
+static enum gpud_status frames_post(struct gpud_frame *frame, struct gpud_queue *queue,
+                                    struct gpud_error *error)
 {
     enum gpud_status status = gpud_frame_join_post(frame, queue, error);
     if (status == GPUD_OK && frame->queue)
-        place_of(frame)->posted = true;
+        frames_place_of(frame)->posted = true;
     return status;
 }
 
 static bool is_poisoned(const struct gpud_frame *frame)
 {
-    const struct gpud_target_place *place = place_of(frame);
+    const struct gpud_target_place *place = frames_place_of(frame);
     return atomic_load(&place->torn) || gpud_target_is_lapped(frame->owner, place->number);
 }
 
 /* The device has finished with a slot. Runs in a thread of its driver. */
-static void on_complete(void *arg, enum gpud_status status)
+static void frames_on_complete(void *arg, enum gpud_status status)
 {
     struct gpud_target_place *place = arg;
     struct gpud_target_ring *ring = place->ring;
@@ -83,13 +83,13 @@ static void on_complete(void *arg, enum gpud_status status)
 
 static void give_back_when_complete(struct gpud_target_ring *ring, struct gpud_frame *frame)
 {
-    struct gpud_target_place *place = place_of(frame);
+    struct gpud_target_place *place = frames_place_of(frame);
     struct gpud_error why;
     atomic_fetch_add_explicit(&ring->references, 1, memory_order_relaxed);
-    if (gpud_queue_on_complete(frame->queue, on_complete, place, &why) != GPUD_OK) {
+    if (gpud_queue_on_complete(frame->queue, frames_on_complete, place, &why) != GPUD_OK) {
         /* A slot whose work never ends does not come back. */
         if (gpud_queue_finish(frame->queue, gpud_deadline(GPUD_SEC), &why) == GPUD_OK)
-            on_complete(place, GPUD_OK);
+            frames_on_complete(place, GPUD_OK);
         else
             gpud_log_error(&ring->context->log, "target", "a slot of \"%s\" is lost: %s",
                            ring->name, why.reason);
@@ -99,7 +99,7 @@ static void give_back_when_complete(struct gpud_target_ring *ring, struct gpud_f
     gpud_target_ring_unref(ring); /* the other reference goes with the completion */
 }
 
-static void release(struct gpud_frame *frame)
+static void frames_release(struct gpud_frame *frame)
 {
     struct gpud_target_ring *ring = frame->owner;
     bool used = is_used(frame), lapped = is_poisoned(frame);
@@ -120,7 +120,7 @@ static void release(struct gpud_frame *frame)
 static enum gpud_status make_visible(struct gpud_target_ring *ring, struct gpud_frame *frame,
                                      struct gpud_error *error)
 {
-    const struct gpud_target_place *place = place_of(frame);
+    const struct gpud_target_place *place = frames_place_of(frame);
     if (place->signal)
         return gpud_signal_wait_queue(place->signal, place->number + 1, frame->queue, error);
     return gpud_memory_flush_remote(frame->memory, error);
@@ -131,11 +131,11 @@ static enum gpud_status make_visible(struct gpud_target_ring *ring, struct gpud_
 
 /* The bytes are complete before a frame is handed out, unless it is early. If the marker is a
  * device's, the frame's own queue waits for it too: not before it was seen. */
-static enum gpud_status wait_host(struct gpud_frame *frame, int64_t deadline,
-                                  struct gpud_error *error)
+static enum gpud_status frames_wait_host(struct gpud_frame *frame, int64_t deadline,
+                                         struct gpud_error *error)
 {
     struct gpud_target_ring *ring = frame->owner;
-    struct gpud_target_place *place = place_of(frame);
+    struct gpud_target_place *place = frames_place_of(frame);
     if (!place->early)
         return GPUD_OK;
     enum gpud_status status =
@@ -150,15 +150,15 @@ static enum gpud_status wait_host(struct gpud_frame *frame, int64_t deadline,
 static enum gpud_status wait(struct gpud_frame *frame, struct gpud_queue *queue,
                              struct gpud_error *error)
 {
-    enum gpud_status status = wait_host(frame, gpud_deadline(WHOLE_DEADLINE), error);
+    enum gpud_status status = frames_wait_host(frame, gpud_deadline(WHOLE_DEADLINE), error);
     return status == GPUD_OK ? gpud_frame_join_wait(frame, queue, error) : status;
 }
 
-static enum gpud_status wait_lines(struct gpud_frame *frame, uint32_t lines, int64_t deadline,
-                                   struct gpud_error *error)
+static enum gpud_status frames_wait_lines(struct gpud_frame *frame, uint32_t lines,
+                                          int64_t deadline, struct gpud_error *error)
 {
     struct gpud_target_ring *ring = frame->owner;
-    const struct gpud_target_place *place = place_of(frame);
+    const struct gpud_target_place *place = frames_place_of(frame);
     if (!place->early)
         return GPUD_OK;
     enum gpud_status status = gpud_target_wait_lines(ring, place->number, lines, deadline, error);
@@ -166,12 +166,12 @@ static enum gpud_status wait_lines(struct gpud_frame *frame, uint32_t lines, int
 }
 
 static const struct gpud_frame_owner_ops frame_ops = {
-    .release = release,
+    .release = frames_release,
     .wait = wait,
-    .wait_host = wait_host,
-    .post = post,
+    .wait_host = frames_wait_host,
+    .post = frames_post,
     .is_poisoned = is_poisoned,
-    .wait_lines = wait_lines,
+    .wait_lines = frames_wait_lines,
 };
 
 enum gpud_status gpud_target_frames_create(struct gpud_target_ring *ring, struct gpud_error *error)
@@ -194,7 +194,7 @@ enum gpud_status gpud_target_frames_create(struct gpud_target_ring *ring, struct
 /* --- handing out --------------------------------------------------------------------------- */
 
 /* The number of the next frame, with the lock held. false: there is no frame. */
-static bool choose(struct gpud_target_ring *ring, uint32_t *number)
+static bool frames_choose(struct gpud_target_ring *ring, uint32_t *number)
 {
     uint32_t posted = ring->posted;
     if (ring->next > posted) /* that one is out already, and not whole yet */
@@ -242,7 +242,7 @@ static enum gpud_status target_take(struct gpud_target_ring *ring, struct gpud_f
 {
     uint32_t number;
     gpud_lock_take(&ring->lock);
-    bool failed = ring->failed, found = !failed && choose(ring, &number), early = false;
+    bool failed = ring->failed, found = !failed && frames_choose(ring, &number), early = false;
     enum gpud_status status = GPUD_OK;
     if (!failed && !found) {
         status = choose_early(ring, &number, &early, error);
@@ -271,10 +271,10 @@ static enum gpud_status target_take(struct gpud_target_ring *ring, struct gpud_f
     struct gpud_frame *taken = &ring->frames[number % ring->slots];
     atomic_fetch_add_explicit(&ring->references, 1, memory_order_relaxed);
     taken->access = 0;
-    place_of(taken)->posted = false;
-    place_of(taken)->early = early;
-    atomic_store(&place_of(taken)->lines, 0);
-    atomic_store(&place_of(taken)->torn, false);
+    frames_place_of(taken)->posted = false;
+    frames_place_of(taken)->early = early;
+    atomic_store(&frames_place_of(taken)->lines, 0);
+    atomic_store(&frames_place_of(taken)->torn, false);
     frames_describe(ring, taken, number);
     if (!early)
         status = make_visible(ring, taken, error);
@@ -303,9 +303,9 @@ struct text {
     size_t length;
 };
 
-static void add(struct text *text, const char *format, ...) GPUD_PRINTF(2, 3);
+static void file_add(struct text *text, const char *format, ...) GPUD_PRINTF(2, 3);
 
-static void add(struct text *text, const char *format, ...)
+static void file_add(struct text *text, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -318,29 +318,31 @@ static void add(struct text *text, const char *format, ...)
 static void add_layout(struct text *text, const struct gpud_target_ring *ring)
 {
     const struct gpud_layout *layout = &ring->layout;
-    add(text, "format=%s\nwidth=%u\nheight=%u\n", layout->format, layout->width, layout->height);
+    file_add(text, "format=%s\nwidth=%u\nheight=%u\n", layout->format, layout->width,
+             layout->height);
     if (ring->fps_num)
-        add(text, "framerate=%u/%u\n", ring->fps_num, ring->fps_den);
-    add(text, "size=%" PRIu64 "\nplanes=%u\n", layout->size, layout->planes);
+        file_add(text, "framerate=%u/%u\n", ring->fps_num, ring->fps_den);
+    file_add(text, "size=%" PRIu64 "\nplanes=%u\n", layout->size, layout->planes);
     for (uint32_t i = 0; i < layout->planes; i++) {
         const struct gpud_plane *plane = &layout->plane[i];
-        add(text, "plane%u.offset=%" PRIu64 "\nplane%u.stride=%u\n", i, plane->offset, i,
-            plane->stride);
-        add(text, "plane%u.row_bytes=%u\nplane%u.rows=%u\n", i, plane->row_bytes, i, plane->rows);
+        file_add(text, "plane%u.offset=%" PRIu64 "\nplane%u.stride=%u\n", i, plane->offset, i,
+                 plane->stride);
+        file_add(text, "plane%u.row_bytes=%u\nplane%u.rows=%u\n", i, plane->row_bytes, i,
+                 plane->rows);
     }
 }
 
 static void add_slot(struct text *text, const struct gpud_target_ring *ring, uint32_t slot)
 {
-    add(text, "slot%u.lines=%" PRIu64 "\n", slot, GPUD_TARGET_LINES(slot));
+    file_add(text, "slot%u.lines=%" PRIu64 "\n", slot, GPUD_TARGET_LINES(slot));
     if (ring->kind == GPUD_TARGET_BUS_ADDRESS) {
         const struct gpud_handle *bus = &ring->place[slot].bus;
-        add(text, "slot%u.surface=0x%" PRIx64 "\nslot%u.marker=0x%" PRIx64 "\n", slot, bus->word[0],
-            slot, bus->word[1]);
+        file_add(text, "slot%u.surface=0x%" PRIx64 "\nslot%u.marker=0x%" PRIx64 "\n", slot,
+                 bus->word[0], slot, bus->word[1]);
         return;
     }
-    add(text, "slot%u.surface=%" PRIu64 "\nslot%u.marker=%" PRIu64 "\n", slot,
-        ring->memory_fd_offset + slot * ring->slot_size, slot, GPUD_TARGET_MARKER(slot));
+    file_add(text, "slot%u.surface=%" PRIu64 "\nslot%u.marker=%" PRIu64 "\n", slot,
+             ring->memory_fd_offset + slot * ring->slot_size, slot, GPUD_TARGET_MARKER(slot));
 }
 
 static void file_describe(struct text *text, const struct gpud_target_ring *ring)
@@ -351,18 +353,18 @@ static void file_describe(struct text *text, const struct gpud_target_ring *ring
         [GPUD_TARGET_DMABUF] = "dma-buf",
     };
     long pid = (long)getpid();
-    add(text, "gpudirect-target=1\nname=%s\nprocess=%ld\nkind=%s\npace=%s\n", ring->name, pid,
-        kinds[ring->kind], ring->pace == GPUD_TARGET_PACED ? "paced" : "free-running");
+    file_add(text, "gpudirect-target=1\nname=%s\nprocess=%ld\nkind=%s\npace=%s\n", ring->name, pid,
+             kinds[ring->kind], ring->pace == GPUD_TARGET_PACED ? "paced" : "free-running");
     add_layout(text, ring);
-    add(text, "slots=%u\nslot_size=%" PRIu64 "\n", ring->slots, ring->slot_size);
-    add(text, "words=/proc/%ld/fd/%d\nwords_size=%d\n", pid, ring->words_fd,
-        GPUD_TARGET_WORDS_SIZE);
-    add(text, "given_back=%d\nnext=%d\nstopped=%d\n", GPUD_TARGET_GIVEN_BACK, GPUD_TARGET_NEXT,
-        GPUD_TARGET_STOPPED);
+    file_add(text, "slots=%u\nslot_size=%" PRIu64 "\n", ring->slots, ring->slot_size);
+    file_add(text, "words=/proc/%ld/fd/%d\nwords_size=%d\n", pid, ring->words_fd,
+             GPUD_TARGET_WORDS_SIZE);
+    file_add(text, "given_back=%d\nnext=%d\nstopped=%d\n", GPUD_TARGET_GIVEN_BACK, GPUD_TARGET_NEXT,
+             GPUD_TARGET_STOPPED);
     if (ring->kind == GPUD_TARGET_HOST)
-        add(text, "memory=/proc/%ld/fd/%d\n", pid, ring->memory_fd);
+        file_add(text, "memory=/proc/%ld/fd/%d\n", pid, ring->memory_fd);
     if (ring->kind == GPUD_TARGET_DMABUF) /* has no path to open */
-        add(text, "memory_fd=%d\n", ring->memory_fd);
+        file_add(text, "memory_fd=%d\n", ring->memory_fd);
     for (uint32_t i = 0; i < ring->slots; i++)
         add_slot(text, ring, i);
 }
@@ -515,7 +517,8 @@ static void target_file_remove(const char *path, int *fd)
 
 /* --- create and destroy -------------------------------------------------------------------- */
 
-static enum gpud_status check_params(struct gpud_target_params *params, struct gpud_error *error)
+static enum gpud_status target_check_params(struct gpud_target_params *params,
+                                            struct gpud_error *error)
 {
     if (!params->layout)
         return gpud_fail(error, GPUD_INVALID, "a target needs a layout: what shall be written?");
@@ -592,7 +595,7 @@ enum gpud_status gpud_target_create(struct gpud_context *context,
         gpud_sized_read(&own, sizeof(own), params, GPUD_END_OF(struct gpud_target_params, layout),
                         "gpud_target_params", error);
     if (status == GPUD_OK)
-        status = check_params(&own, error);
+        status = target_check_params(&own, error);
     if (status != GPUD_OK)
         return status;
     struct gpud_target *made = calloc(1, sizeof(*made));
@@ -779,8 +782,8 @@ static void note_unseen(struct gpud_target *target, uint64_t dropped)
     target->said_full = true;
 }
 
-static enum gpud_status acquire(struct gpud_target *target, int64_t deadline,
-                                struct gpud_frame **frame, struct gpud_error *error)
+static enum gpud_status target_acquire(struct gpud_target *target, int64_t deadline,
+                                       struct gpud_frame **frame, struct gpud_error *error)
 {
     struct gpud_target_ring *ring = target->ring;
     for (int64_t began = gpud_now();;) {
@@ -814,7 +817,7 @@ enum gpud_status gpud_target_acquire(struct gpud_target *target, int64_t timeout
         return gpud_fail(error, GPUD_INVALID, "a negative timeout: every wait needs an end");
     if (target->failure.status != GPUD_OK)
         return say_failure(target, error);
-    return acquire(target, gpud_deadline(timeout_ns), frame, error);
+    return target_acquire(target, gpud_deadline(timeout_ns), frame, error);
 }
 
 /* === list ==================================================================================== */
@@ -879,7 +882,7 @@ static void get_rate(const char *text, uint32_t *num, uint32_t *den)
     *num = *den = 0;
 }
 
-static bool parse(const char *text, struct gpud_target_entry *entry)
+static bool list_parse(const char *text, struct gpud_target_entry *entry)
 {
     static const char *const kinds[] = {
         [GPUD_TARGET_HOST] = "host",
@@ -911,7 +914,7 @@ static bool parse(const char *text, struct gpud_target_entry *entry)
 }
 
 /* false: not a target's file, or the target has ended. */
-static bool read_file(int directory, const char *name, struct gpud_target_entry *entry)
+static bool list_read_file(int directory, const char *name, struct gpud_target_entry *entry)
 {
     char text[GPUD_TARGET_FILE_MAX + 1];
     struct stat st;
@@ -928,7 +931,8 @@ static bool read_file(int directory, const char *name, struct gpud_target_entry 
         return false;
     text[length] = '\0';
     size_t own = strlen(name) - strlen(GPUD_TARGET_FILE_SUFFIX);
-    return parse(text, entry) && strlen(entry->name) == own && memcmp(name, entry->name, own) == 0;
+    return list_parse(text, entry) && strlen(entry->name) == own &&
+           memcmp(name, entry->name, own) == 0;
 }
 
 /* --- the list ------------------------------------------------------------------------------ */
@@ -961,7 +965,7 @@ enum gpud_status gpud_target_list_create(struct gpud_target_list **list, uint32_
         .what = "target", .entry_size = sizeof(entry), .record_size = sizeof(entry)};
     DIR *listed = opendir(path); /* NULL: no target has existed yet */
     for (struct dirent *at; status == GPUD_OK && listed && (at = readdir(listed));) {
-        if (!is_file(at->d_name) || !read_file(dirfd(listed), at->d_name, &entry))
+        if (!is_file(at->d_name) || !list_read_file(dirfd(listed), at->d_name, &entry))
             continue;
         if ((added = gpud_list_add(&made->list, error)))
             *added = entry;

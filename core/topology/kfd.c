@@ -18,7 +18,7 @@
 /* Parses the "key number" lines of amdkfd's files. */
 
 /* Not strtoull(): it accepts blanks, signs and other bases, and the text is not terminated. */
-static bool read_number(const char *text, size_t size, uint64_t max, uint64_t *value)
+static bool kfd_parse_read_number(const char *text, size_t size, uint64_t max, uint64_t *value)
 {
     uint64_t number = 0;
     if (size == 0)
@@ -43,7 +43,7 @@ bool gpud_kfd_find_value(const char *text, size_t size, const char *key, uint64_
         size_t rest = end ? (size_t)(end - line) : size - at;
         at += rest + 1;
         if (end && rest > length && line[length] == ' ' && memcmp(line, key, length) == 0)
-            return read_number(line + length + 1, rest - length - 1, max, value);
+            return kfd_parse_read_number(line + length + 1, rest - length - 1, max, value);
     }
     return false; /* a line without a newline was cut, perhaps inside the number */
 }
@@ -172,7 +172,7 @@ bool gpud_kfd_parse_bank(const char *text, size_t size, struct gpud_kfd_node *no
 /* --- files ------------------------------------------------------------------------------------ */
 
 /* Reads a whole file. Returns 0 or errno. */
-static int load(char text[GPUD_KFD_FILE_MAX], size_t *size, const char *file)
+static int kfd_read_load(char text[GPUD_KFD_FILE_MAX], size_t *size, const char *file)
 {
     char path[GPUD_SYSFS_PATH_MAX];
     gpud_sysfs_path(path, "%s", file);
@@ -220,7 +220,7 @@ static bool read_each(struct gpud_kfd *kfd, struct gpud_kfd_node *node, const ch
     for (size_t i = 0; i < count; i++) {
         char file[GPUD_SYSFS_PATH_MAX];
         gpud_print(file, "%s/%s/properties", folder, names[i].text);
-        int failed = load(text, &size, file);
+        int failed = kfd_read_load(text, &size, file);
         if (failed == EPERM || failed == EACCES)
             node->denied = true;
         else if (failed)
@@ -272,7 +272,7 @@ static bool read_node(struct gpud_kfd *kfd, struct gpud_kfd_node *node)
     char file[64], text[GPUD_KFD_FILE_MAX], why[GPUD_REASON_MAX];
     size_t size;
     gpud_print(file, NODES "/%u/properties", node->number);
-    int failed = load(text, &size, file);
+    int failed = kfd_read_load(text, &size, file);
     if (failed == EPERM || failed == EACCES) {
         node->denied = true;
         return true;
@@ -416,7 +416,7 @@ static bool is_usable(const struct gpud_kfd_link *link)
 }
 
 /* xGMI before PCIe, usable before unusable, then the nearest. */
-static bool is_better(const struct gpud_kfd_link *link, const struct gpud_kfd_link *than)
+static bool kfd_reach_is_better(const struct gpud_kfd_link *link, const struct gpud_kfd_link *than)
 {
     if (!than || is_usable(link) != is_usable(than))
         return !than || is_usable(link);
@@ -430,7 +430,7 @@ static const struct gpud_kfd_link *find_link(const struct gpud_kfd *kfd, uint32_
     const struct gpud_kfd_link *best = NULL;
     for (size_t i = 0; i < kfd->link_count; i++) {
         const struct gpud_kfd_link *link = &kfd->links[i];
-        if (link->from == from && link->to == to && is_better(link, best))
+        if (link->from == from && link->to == to && kfd_reach_is_better(link, best))
             best = link;
     }
     return best;

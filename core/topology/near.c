@@ -120,7 +120,7 @@ uint32_t gpud_place_bus_rate(const char *pci)
 /* The device that is nearest to a card. */
 
 /* For comparing: lower is nearer; unknown is the farthest. */
-static unsigned rank_of(enum gpud_distance distance)
+static unsigned near_rank_of(enum gpud_distance distance)
 {
     return distance == GPUD_DISTANCE_UNKNOWN ? UINT_MAX : distance;
 }
@@ -173,7 +173,7 @@ static void consider(const struct gpud_device *device, void *arg)
         return;
     struct candidate one = {.info = device->info,
                             .distance = gpud_place_distance(device->info.pci, search->pci)};
-    bool nearer = choice->count > 0 && rank_of(one.distance) < rank_of(nearest->distance);
+    bool nearer = choice->count > 0 && near_rank_of(one.distance) < near_rank_of(nearest->distance);
     if (nearer)
         *farther = *nearest;
     else if (choice->count > 0 && !farther->info.name[0] && one.distance != nearest->distance)
@@ -184,8 +184,8 @@ static void consider(const struct gpud_device *device, void *arg)
 }
 
 /* Counts the devices of the kind, and finds the nearest, and one that is farther away. */
-static void choose(struct gpud_context *context, const char *kind, const char *pci,
-                   struct choice *choice)
+static void near_choose(struct gpud_context *context, const char *kind, const char *pci,
+                        struct choice *choice)
 {
     *choice = (struct choice){.count = 0};
     gpud_device_each(context, consider,
@@ -193,7 +193,8 @@ static void choose(struct gpud_context *context, const char *kind, const char *p
 }
 
 /* Why one of several was chosen, or the only one instead of the host. */
-static void explain(const struct choice *choice, const char *what, char reason[GPUD_REASON_MAX])
+static void near_explain(const struct choice *choice, const char *what,
+                         char reason[GPUD_REASON_MAX])
 {
     const struct candidate *nearest = &choice->nearest, *farther = &choice->farther;
     if (nearest->distance == GPUD_DISTANCE_UNKNOWN)
@@ -231,17 +232,18 @@ static void explain_host(const struct choice *choice, const char *pci, const cha
 }
 
 /* Counts the devices; for "auto" at least one. */
-static size_t find(struct gpud_context *context, const char *kind, const char *pci,
-                   const char *what, struct gpud_device_info *info, char reason[GPUD_REASON_MAX])
+static size_t near_find(struct gpud_context *context, const char *kind, const char *pci,
+                        const char *what, struct gpud_device_info *info,
+                        char reason[GPUD_REASON_MAX])
 {
     struct choice choice;
-    choose(context, kind, pci, &choice);
+    near_choose(context, kind, pci, &choice);
     reason[0] = '\0';
     if (is_auto(kind))
         explain_host(&choice, pci, what, reason);
     *info = reason[0] ? choice.host : choice.nearest.info;
     if (!reason[0] && (choice.count > 1 || is_auto(kind)))
-        explain(&choice, what, reason);
+        near_explain(&choice, what, reason);
     return is_auto(kind) && choice.count == 0 ? 1 : choice.count;
 }
 
@@ -252,7 +254,7 @@ enum gpud_status gpud_topology_find_near(struct gpud_context *context, const cha
 {
     struct gpud_device_info info;
     char why[GPUD_REASON_MAX];
-    if (find(context, kind, pci, what, &info, why) == 0)
+    if (near_find(context, kind, pci, what, &info, why) == 0)
         return gpud_fail(error, GPUD_NO_DEVICE,
                          "this machine has no device \"%s:0\": gpudirect-info says what there is",
                          kind);
@@ -276,7 +278,7 @@ enum gpud_status gpud_device_open_near(struct gpud_context *context, const char 
     struct gpud_device_info info = {.name = "host"};
     struct gpud_error failed;
     char why[GPUD_REASON_MAX] = "";
-    size_t found = is_choice(name, pci) ? find(context, name, pci, what, &info, why) : 0;
+    size_t found = is_choice(name, pci) ? near_find(context, name, pci, what, &info, why) : 0;
     if (is_auto(name) && !pci[0])
         explain_host(&(struct choice){.count = 0}, pci, what, why);
     enum gpud_status status =

@@ -58,7 +58,7 @@ hwloc_topology_t gpud_topology_load(bool names)
     return made;
 }
 
-static void load(void)
+static void topology_load(void)
 {
     machine_topology = gpud_topology_load(false);
 }
@@ -70,19 +70,19 @@ static bool is_host(const struct gpud_device *device)
 
 hwloc_obj_t gpud_topology_find(const char *pci)
 {
-    pthread_once(&once, load);
+    pthread_once(&once, topology_load);
     return machine_topology && pci[0] ? hwloc_get_pcidev_by_busidstring(machine_topology, pci)
                                       : NULL;
 }
 
-static hwloc_obj_t find(const struct gpud_device *device)
+static hwloc_obj_t topology_find(const struct gpud_device *device)
 {
     return gpud_topology_find(device->info.pci);
 }
 
 hwloc_topology_t gpud_topology_hwloc(void)
 {
-    pthread_once(&once, load);
+    pthread_once(&once, topology_load);
     return machine_topology;
 }
 
@@ -160,8 +160,8 @@ enum gpud_distance gpud_topology_device_distance(const struct gpud_device *a,
     if (a == b || (is_host(a) && is_host(b)))
         return GPUD_DISTANCE_SELF;
     if (is_host(a) || is_host(b))
-        return distance_from_host(find(is_host(a) ? b : a));
-    return gpud_topology_distance(find(a), find(b));
+        return distance_from_host(topology_find(is_host(a) ? b : a));
+    return gpud_topology_distance(topology_find(a), topology_find(b));
 }
 
 /* The processors next to it, as in "0-15"; "" if object is NULL. */
@@ -177,7 +177,7 @@ static void topology_get_cpus(hwloc_obj_t object, char *list, size_t size)
 void gpud_device_get_locality(const struct gpud_device *device,
                               struct gpud_device_locality *locality)
 {
-    hwloc_obj_t object = find(device);
+    hwloc_obj_t object = topology_find(device);
     struct gpud_device_locality found = {.numa_node = topology_numa_node(object)};
     topology_get_cpus(object, found.cpus, sizeof(found.cpus));
     gpud_sized_copy(locality, locality->size, &found, sizeof(found));
@@ -236,7 +236,7 @@ static void find_bridges(hwloc_obj_t object, char *text, size_t size)
     gpud_print_n(text + used, size - used, "%s%s", used ? " " : "", own);
 }
 
-static void describe(struct gpud_part_info *part, hwloc_obj_t object, hwloc_topology_t names)
+static void parts_describe(struct gpud_part_info *part, hwloc_obj_t object, hwloc_topology_t names)
 {
     const struct hwloc_pcidev_attr_s *pci = &object->attr->pcidev;
     hwloc_obj_t named = names ? hwloc_get_pcidev_by_busidstring(names, part->pci) : NULL;
@@ -264,8 +264,8 @@ static void add_memory(struct gpud_part_info *part)
         part->memory = 0;
 }
 
-static struct gpud_part_info *add(struct gpud_parts *parts, enum gpud_part_kind kind,
-                                  const char *pci, const char *description)
+static struct gpud_part_info *parts_add(struct gpud_parts *parts, enum gpud_part_kind kind,
+                                        const char *pci, const char *description)
 {
     if (parts->count == parts->room) {
         size_t room = parts->room ? parts->room * 2 : 16;
@@ -286,7 +286,7 @@ static struct gpud_part_info *add(struct gpud_parts *parts, enum gpud_part_kind 
     gpud_print(part->description, "%s", description);
     hwloc_obj_t object = gpud_topology_find(pci);
     if (object)
-        describe(part, object, parts->named);
+        parts_describe(part, object, parts->named);
     if (kind == GPUD_PART_GPU)
         add_memory(part);
     return part;
@@ -313,7 +313,7 @@ static void parts_add_device(struct gpud_parts *parts, const struct gpud_device_
     if (!info->available || !info->pci[0])
         return;
     if (!part)
-        part = add(parts, GPUD_PART_GPU, info->pci, info->description);
+        part = parts_add(parts, GPUD_PART_GPU, info->pci, info->description);
     if (part)
         add_name(part, info->name);
 }
@@ -345,14 +345,14 @@ static void add_network(struct gpud_parts *parts, hwloc_obj_t card, const char *
             if (!is_network(own) || own->attr->osdev.type != order[i])
                 continue;
             if (!part)
-                part = add(parts, GPUD_PART_NETWORK, pci, "");
+                part = parts_add(parts, GPUD_PART_NETWORK, pci, "");
             if (part)
                 add_name(part, own->name);
         }
     }
 }
 
-static void add_card(struct gpud_parts *parts, hwloc_obj_t card)
+static void parts_add_card(struct gpud_parts *parts, hwloc_obj_t card)
 {
     const struct hwloc_pcidev_attr_s *attr = &card->attr->pcidev;
     char pci[GPUD_SYSFS_PCI_MAX];
@@ -360,9 +360,9 @@ static void add_card(struct gpud_parts *parts, hwloc_obj_t card)
     if (parts_at(parts, pci))
         return;
     if (is_gpu(attr))
-        add(parts, GPUD_PART_GPU, pci, "");
+        parts_add(parts, GPUD_PART_GPU, pci, "");
     else if (attr->class_id == CLASS_VIDEO || attr->class_id == CLASS_MULTIMEDIA)
-        add(parts, GPUD_PART_CAPTURE, pci, "");
+        parts_add(parts, GPUD_PART_CAPTURE, pci, "");
     else
         add_network(parts, card, pci);
 }
@@ -397,7 +397,7 @@ static void add_captures(struct gpud_parts *parts)
                         names[i].text);
         struct gpud_part_info *part = parts_at(parts, pci);
         if (!part)
-            part = add(parts, GPUD_PART_CAPTURE, pci, description);
+            part = parts_add(parts, GPUD_PART_CAPTURE, pci, description);
         gpud_print(node, "/dev/%s", names[i].text);
         if (part && part->kind == GPUD_PART_CAPTURE)
             add_name(part, node);
@@ -410,10 +410,10 @@ static void add_kfd(struct gpud_parts *parts)
     const struct gpud_kfd *kfd = gpud_kfd_get();
     for (size_t i = 0; i < kfd->node_count; i++)
         if (kfd->nodes[i].gpu && !parts_at(parts, kfd->nodes[i].pci))
-            add(parts, GPUD_PART_GPU, kfd->nodes[i].pci, "");
+            parts_add(parts, GPUD_PART_GPU, kfd->nodes[i].pci, "");
 }
 
-static int compare(const void *a, const void *b)
+static int parts_compare(const void *a, const void *b)
 {
     const struct gpud_part_info *x = a, *y = b;
     if (x->kind != y->kind)
@@ -429,11 +429,11 @@ static void parts_find(struct gpud_parts *parts)
 {
     hwloc_topology_t topology = gpud_topology_hwloc();
     for (hwloc_obj_t card = NULL; topology && (card = hwloc_get_next_pcidev(topology, card));)
-        add_card(parts, card);
+        parts_add_card(parts, card);
     add_kfd(parts);
     add_captures(parts);
     if (parts->count > 0)
-        qsort(parts->list, parts->count, sizeof(*parts->list), compare);
+        qsort(parts->list, parts->count, sizeof(*parts->list), parts_compare);
 }
 
 /* === link ==================================================================================== */
@@ -543,7 +543,7 @@ struct devices {
     size_t count;
 };
 
-static void open_device(const struct gpud_device *probed, void *arg)
+static void machine_open_device(const struct gpud_device *probed, void *arg)
 {
     struct devices *devices = arg;
     const struct gpud_device_info *info = &probed->info;
@@ -656,7 +656,7 @@ static bool find_nodes(struct gpud_topology *topology)
     return topology->nodes;
 }
 
-static bool publish(struct gpud_topology *topology)
+static bool machine_publish(struct gpud_topology *topology)
 {
     struct gpud_topology_info *info = &topology->info;
     size_t count = topology->parts.count;
@@ -681,13 +681,13 @@ enum gpud_status gpud_topology_create(struct gpud_context *context, struct gpud_
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a picture of the machine");
     made->parts.named = gpud_topology_load(true);
     devices.topology = made;
-    gpud_device_each(context, open_device, &devices);
+    gpud_device_each(context, machine_open_device, &devices);
     parts_find(&made->parts);
     if (made->parts.named)
         hwloc_topology_destroy(made->parts.named);
     size_t count = made->parts.count;
     made->links = calloc(count ? count : 1, (count ? count : 1) * sizeof(*made->links));
-    bool enough = made->links && !made->parts.cut && find_nodes(made) && publish(made);
+    bool enough = made->links && !made->parts.cut && find_nodes(made) && machine_publish(made);
     if (enough)
         find_links(made, &devices);
     for (size_t i = 0; i < devices.count; i++)

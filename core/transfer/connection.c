@@ -337,7 +337,8 @@ static void hear_revoked(struct gpud_connection *connection, const struct transf
     pthread_cond_broadcast(&connection->changed);
 }
 
-static void handle(struct gpud_connection *connection, const struct transfer_message *message)
+static void exchange_handle(struct gpud_connection *connection,
+                            const struct transfer_message *message)
 {
     if ((connection->phase == CONNECTION_GREETING) != (message->type == TRANSFER_HELLO)) {
         break_off(connection, "it greets twice, or not at all");
@@ -388,7 +389,7 @@ static void connection_hear_locked(struct gpud_connection *connection)
             channel->ops->verbs->receive(channel, &bytes, &size, NULL) != GPUD_OK)
             return;
         if (gpud_transfer_decode(bytes, size, &message, &error) == GPUD_OK)
-            handle(connection, &message);
+            exchange_handle(connection, &message);
         else
             gpud_connection_end_locked(connection, GPUD_PEER, error.reason);
     }

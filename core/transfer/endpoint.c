@@ -42,7 +42,7 @@ static bool transfer_add(struct gpud_transfer *transfer, struct gpud_connection 
     return has_place;
 }
 
-static bool is_over(struct gpud_connection *connection)
+static bool thread_is_over(struct gpud_connection *connection)
 {
     gpud_lock_take(&connection->lock);
     bool over = connection->phase == CONNECTION_ENDED &&
@@ -59,7 +59,7 @@ static void collect(struct gpud_transfer *transfer)
     gpud_lock_take(&transfer->lock);
     for (uint32_t i = 0; i < transfer->count; i++) {
         struct gpud_connection *connection = transfer->connections[i];
-        if (is_over(connection))
+        if (thread_is_over(connection))
             gone[gone_count++] = connection;
         else
             transfer->connections[kept++] = connection;
@@ -120,7 +120,7 @@ static void accept_newcomers(struct gpud_transfer *transfer)
 
 /* --- looking after connections ------------------------------------------------------------- */
 
-static void drain(int fd)
+static void thread_drain(int fd)
 {
     uint64_t ignored;
     ssize_t got = read(fd, &ignored, sizeof(ignored));
@@ -134,7 +134,7 @@ static bool stands(const struct gpud_connection *connection)
 
 static void look_after(struct gpud_connection *connection)
 {
-    drain(connection->event);
+    thread_drain(connection->event);
     gpud_lock_take(&connection->lock);
     if (connection->phase == CONNECTION_CONNECTING)
         gpud_connection_advance_locked(connection);
@@ -201,7 +201,7 @@ static void *transfer_run(void *arg)
         struct timespec left = gpud_time_left(until);
         bool is_idle = count == 0 && transfer->accept_pause <= now;
         ppoll(fds, 2 + 2 * count, is_idle ? NULL : &left, NULL);
-        drain(transfer->wake);
+        thread_drain(transfer->wake);
         if (fds[1].revents)
             accept_newcomers(transfer);
         bool is_turn = gpud_now() >= turn + TURN_MAX;
@@ -224,8 +224,8 @@ static void *transfer_run(void *arg)
 
 /* --- creating ------------------------------------------------------------------------------ */
 
-static enum gpud_status resolve(const char *text, struct gpud_address *address,
-                                struct gpud_error *error)
+static enum gpud_status endpoint_resolve(const char *text, struct gpud_address *address,
+                                         struct gpud_error *error)
 {
     enum gpud_status status = gpud_address_resolve(text, address, error);
     if (status == GPUD_OK && !address->ops->verbs)
@@ -236,11 +236,11 @@ static enum gpud_status resolve(const char *text, struct gpud_address *address,
     return status;
 }
 
-static enum gpud_status listen_on(struct gpud_transfer *transfer, const char *text,
-                                  struct gpud_error *error)
+static enum gpud_status endpoint_listen_on(struct gpud_transfer *transfer, const char *text,
+                                           struct gpud_error *error)
 {
     struct gpud_address address;
-    enum gpud_status status = resolve(text, &address, error);
+    enum gpud_status status = endpoint_resolve(text, &address, error);
     if (status == GPUD_OK)
         status = gpud_listener_open(&address, &transfer->access, &transfer->listener, error);
     if (status == GPUD_OK && transfer->listener->note[0])
@@ -260,7 +260,7 @@ static enum gpud_status start(struct gpud_transfer *transfer,
     if (status == GPUD_OK)
         status = gpud_access_check(&transfer->access, true, error);
     if (status == GPUD_OK && params->address)
-        status = listen_on(transfer, params->address, error);
+        status = endpoint_listen_on(transfer, params->address, error);
     if (status != GPUD_OK)
         return status;
     int failed = pthread_create(&transfer->thread, NULL, transfer_run, transfer);
@@ -442,7 +442,7 @@ enum gpud_status gpud_transfer_connect(struct gpud_transfer *transfer, const cha
         return gpud_fail(error, GPUD_INVALID,
                          "no transfer, completion queue or place for the connection, or a negative "
                          "timeout");
-    enum gpud_status status = resolve(address, &found, error);
+    enum gpud_status status = endpoint_resolve(address, &found, error);
     if (status == GPUD_OK)
         status = gpud_channel_connect(&found, &transfer->access, &channel, error);
     if (status == GPUD_OK)
@@ -527,7 +527,7 @@ bool gpud_completion_queue_push(struct gpud_completion_queue *queue, struct oper
     return wanted;
 }
 
-static struct operation *take(struct gpud_completion_queue *queue)
+static struct operation *queue_take(struct gpud_completion_queue *queue)
 {
     uint64_t ignored;
     gpud_lock_take(&queue->lock);
@@ -541,7 +541,7 @@ static struct operation *take(struct gpud_completion_queue *queue)
 }
 
 /* The connection can use the record again, and can report that it has room. */
-static void give_back(struct operation *operation)
+static void queue_give_back(struct operation *operation)
 {
     struct gpud_connection *connection = operation->connection;
     gpud_lock_take(&connection->lock);
@@ -566,8 +566,8 @@ void gpud_completion_queue_destroy(struct gpud_completion_queue **queue)
     gpud_lock_take(&gone->lock);
     gone->abandoned = true;
     gpud_lock_release(&gone->lock);
-    while ((operation = take(gone)))
-        give_back(operation);
+    while ((operation = queue_take(gone)))
+        queue_give_back(operation);
     gpud_completion_queue_unref(gone);
 }
 
@@ -584,10 +584,10 @@ enum gpud_status gpud_completion_queue_wait(struct gpud_completion_queue *queue,
         size_t taken = 0;
         if (atomic_load(&queue->interrupted))
             return gpud_fail(error, GPUD_AGAIN, "interrupted");
-        while (taken < max && (operation = take(queue))) {
+        while (taken < max && (operation = queue_take(queue))) {
             gpud_sized_entry(list, max, taken++, &operation->completion,
                              sizeof(operation->completion));
-            give_back(operation);
+            queue_give_back(operation);
         }
         if (taken) {
             *count = taken;

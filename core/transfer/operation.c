@@ -267,10 +267,11 @@ static enum gpud_status order_locked(struct operation *operation, void *native_q
 
 /* --- the call ------------------------------------------------------------------------------ */
 
-static enum gpud_status check_params(struct gpud_connection *connection,
-                                     enum gpud_completion_kind kind,
-                                     const struct gpud_operation_params *params,
-                                     struct gpud_operation_params *own, struct gpud_error *error)
+static enum gpud_status operation_check_params(struct gpud_connection *connection,
+                                               enum gpud_completion_kind kind,
+                                               const struct gpud_operation_params *params,
+                                               struct gpud_operation_params *own,
+                                               struct gpud_error *error)
 {
     enum gpud_status status =
         connection ? gpud_sized_read(own, sizeof(*own), params,
@@ -411,9 +412,9 @@ static void take_target_locked(struct gpud_connection *connection)
     connection->peer_receive_count--;
 }
 
-static struct gpud_completion describe(struct gpud_connection *connection,
-                                       enum gpud_completion_kind kind,
-                                       const struct gpud_operation_params *params)
+static struct gpud_completion operation_describe(struct gpud_connection *connection,
+                                                 enum gpud_completion_kind kind,
+                                                 const struct gpud_operation_params *params)
 {
     return (struct gpud_completion){
         .kind = kind,
@@ -444,7 +445,7 @@ static enum gpud_status begin_locked(struct gpud_connection *connection,
     struct operation *operation = connection->free_operations.first;
     if (status != GPUD_OK)
         return status;
-    operation->completion = describe(connection, kind, params);
+    operation->completion = operation_describe(connection, kind, params);
     operation->memory =
         kind == GPUD_COMPLETION_GET && params->region ? params->region->memory : NULL;
     operation->notify = params->notify;
@@ -476,7 +477,7 @@ static enum gpud_status receive_locked(struct gpud_connection *connection,
                          "the peer writes its messages where they are received: register the "
                          "region with GPUD_REGION_REMOTE_WRITE");
     struct operation *operation = gpud_operation_take(&connection->free_receives);
-    operation->completion = describe(connection, GPUD_COMPLETION_RECEIVE, params);
+    operation->completion = operation_describe(connection, GPUD_COMPLETION_RECEIVE, params);
     operation->memory = region->memory;
     params->region->uses++;
     operation->number = ++connection->receive_number;
@@ -500,7 +501,7 @@ enum gpud_status gpud_connection_post(struct gpud_connection *connection,
                                       struct gpud_error *error)
 {
     struct gpud_operation_params own;
-    enum gpud_status status = check_params(connection, kind, params, &own, error);
+    enum gpud_status status = operation_check_params(connection, kind, params, &own, error);
     if (status != GPUD_OK)
         return status;
     gpud_lock_take(&connection->lock);

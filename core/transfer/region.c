@@ -21,9 +21,9 @@ _Static_assert((int)GPUD_REGION_REMOTE_WRITE == (int)GPUD_VERBS_REMOTE_WRITE &&
 /* --- registering --------------------------------------------------------------------------- */
 
 /* The device of the memory, by the caller's word or the drivers'. */
-static enum gpud_status find_device(struct gpud_context *context,
-                                    const struct gpud_region_params *params,
-                                    struct gpud_device **device, struct gpud_error *error)
+static enum gpud_status region_find_device(struct gpud_context *context,
+                                           const struct gpud_region_params *params,
+                                           struct gpud_device **device, struct gpud_error *error)
 {
     struct gpud_pointer_info info = GPUD_INFO_INIT(info);
     if (params->device && strcmp(params->device, "auto") != 0)
@@ -53,7 +53,7 @@ static enum gpud_status find_memory(struct gpud_context *context,
     if (!params->address || params->length == 0 ||
         __builtin_add_overflow((uintptr_t)params->address, params->length, &end))
         return gpud_fail(error, GPUD_INVALID, "no memory, and no bytes at an address");
-    enum gpud_status status = find_device(context, params, &device, error);
+    enum gpud_status status = region_find_device(context, params, &device, error);
     if (status == GPUD_OK)
         status =
             gpud_memory_wrap(device, params->address, params->length, NULL, NULL, memory, error);
@@ -81,7 +81,7 @@ static enum gpud_status find_slot_locked(struct gpud_connection *connection,
     return GPUD_OK;
 }
 
-static void discard(struct gpud_region *region)
+static void region_discard(struct gpud_region *region)
 {
     struct gpud_connection *connection = region->connection;
     if (region->verbs.record)
@@ -126,7 +126,7 @@ enum gpud_status gpud_region_create(struct gpud_connection *connection,
     if (status == GPUD_OK)
         *region = made;
     else
-        discard(made);
+        region_discard(made);
     return status;
 }
 
@@ -219,6 +219,6 @@ enum gpud_status gpud_region_destroy(struct gpud_region **region, int64_t timeou
     if (status != GPUD_OK)
         return status;
     *region = NULL;
-    discard(gone);
+    region_discard(gone);
     return GPUD_OK;
 }

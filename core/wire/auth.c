@@ -120,7 +120,7 @@ static bool has_mac(enum gpud_auth_type type, bool with_key)
 }
 
 /* Ends the exchange, which borrows the key no longer. */
-static void finish(struct gpud_auth *auth, enum gpud_auth_state state)
+static void auth_finish(struct gpud_auth *auth, enum gpud_auth_state state)
 {
     auth->state = state;
     auth->key = NULL;
@@ -152,10 +152,10 @@ bool gpud_auth_next(struct gpud_auth *auth, uint8_t bytes[GPUD_AUTH_MESSAGE_SIZE
         auth->type++;
         break;
     case GPUD_AUTH_VERDICT:
-        finish(auth, GPUD_AUTH_DONE);
+        auth_finish(auth, GPUD_AUTH_DONE);
         break;
     case GPUD_AUTH_REFUSE:
-        finish(auth, GPUD_AUTH_FAILED);
+        auth_finish(auth, GPUD_AUTH_FAILED);
         break;
     }
     return true;
@@ -260,7 +260,7 @@ static enum gpud_status handle_verdict(struct gpud_auth *auth, const struct pack
                          "%s cannot prove that it has the key: it is not the intended one, or "
                          "something between the hosts changes the connection",
                          auth->peer);
-    finish(auth, GPUD_AUTH_DONE);
+    auth_finish(auth, GPUD_AUTH_DONE);
     return GPUD_OK;
 }
 
@@ -273,8 +273,8 @@ static bool is_zero(const uint8_t *bytes, size_t size)
     return size == 0;
 }
 
-static enum gpud_status handle(struct gpud_auth *auth, const struct packet *packet,
-                               struct gpud_error *error)
+static enum gpud_status auth_handle(struct gpud_auth *auth, const struct packet *packet,
+                                    struct gpud_error *error)
 {
     enum gpud_auth_type type = packet->type;
     bool refuses = type == GPUD_AUTH_REFUSE, with_key = !refuses && packet->what;
@@ -306,13 +306,13 @@ enum gpud_status gpud_auth_handle(struct gpud_auth *auth, const uint8_t *bytes, 
         status = gpud_fail(error, GPUD_PEER,
                            "%s sent a message of authentication when none was due", auth->peer);
     if (status == GPUD_OK)
-        status = handle(auth, &packet, error);
+        status = auth_handle(auth, &packet, error);
     if (status != GPUD_OK && auth->refusal) {
         auth->state = GPUD_AUTH_SENDS;
         auth->type = GPUD_AUTH_REFUSE;
         auth->key = NULL;
     } else if (status != GPUD_OK) {
-        finish(auth, GPUD_AUTH_FAILED);
+        auth_finish(auth, GPUD_AUTH_FAILED);
     }
     return status;
 }

@@ -208,7 +208,7 @@ static const struct kind {
 
 _Static_assert(GPUD_ADDRESS_MAX >= sizeof("unix:") + GPUD_SOCKET_PATH_MAX, "every path fits");
 
-static const struct kind *find_kind(const char *text)
+static const struct kind *address_find_kind(const char *text)
 {
     for (size_t i = 1; text && i < KINDS; i++)
         if (strncmp(text, kinds[i].scheme, strlen(kinds[i].scheme)) == 0)
@@ -219,7 +219,7 @@ static const struct kind *find_kind(const char *text)
 enum gpud_status gpud_address_resolve(const char *text, struct gpud_address *address,
                                       struct gpud_error *error)
 {
-    const struct kind *kind = find_kind(text);
+    const struct kind *kind = address_find_kind(text);
     struct gpud_address made = {.ops = kind->ops};
     enum gpud_status status = kind->resolve(text, made.place, error);
     if (status != GPUD_OK)
@@ -261,14 +261,14 @@ enum gpud_status gpud_address_list(const char *folder, struct gpud_address **fou
 bool gpud_address_is_port(const char *text)
 {
     size_t length = strlen(text);
-    return find_kind(text) != &kinds[0] && text[length - 1] == '/';
+    return address_find_kind(text) != &kinds[0] && text[length - 1] == '/';
 }
 
 enum gpud_status gpud_address_list_port(const char *text, int64_t deadline,
                                         struct gpud_address **found, size_t *count, size_t *omitted,
                                         struct gpud_error *error)
 {
-    const struct kind *kind = find_kind(text);
+    const struct kind *kind = address_find_kind(text);
     char place[GPUD_ADDRESS_MAX];
     /* Fails in a build without network cards, which has no list_names. */
     enum gpud_status status = kind->resolve(text, place, error);

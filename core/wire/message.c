@@ -21,7 +21,7 @@ struct codec {
 };
 
 /* Whether that many bytes are left to write or to read. */
-static bool has_room(struct codec *codec, size_t bytes)
+static bool message_has_room(struct codec *codec, size_t bytes)
 {
     if (!codec->bad && codec->size - codec->at < bytes)
         codec->bad = codec->full = true;
@@ -30,7 +30,7 @@ static bool has_room(struct codec *codec, size_t bytes)
 
 static void number(struct codec *codec, uint64_t *value, unsigned bytes)
 {
-    if (!has_room(codec, bytes)) {
+    if (!message_has_room(codec, bytes)) {
         if (!codec->writing)
             *value = 0;
         return;
@@ -60,7 +60,7 @@ FIELD(u64, uint64_t, 8)
 
 static void raw(struct codec *codec, void *data, size_t size)
 {
-    if (!has_room(codec, size)) {
+    if (!message_has_room(codec, size)) {
         if (!codec->writing)
             memset(data, 0, size);
         return;
@@ -73,7 +73,7 @@ static void raw(struct codec *codec, void *data, size_t size)
 }
 
 /* A count of elements that follow; one above `max` is bad. */
-static uint32_t count(struct codec *codec, uint32_t *value, uint32_t max)
+static uint32_t message_count(struct codec *codec, uint32_t *value, uint32_t max)
 {
     u32(codec, value);
     if (*value > max)
@@ -85,7 +85,7 @@ static uint32_t count(struct codec *codec, uint32_t *value, uint32_t max)
 
 static void counted(struct codec *codec, void *data, uint32_t *size, uint32_t max)
 {
-    raw(codec, data, count(codec, size, max));
+    raw(codec, data, message_count(codec, size, max));
 }
 
 /* Text in an array; when read, it is terminated and cleaned for a terminal. */
@@ -99,7 +99,7 @@ static void text(struct codec *codec, char *data, uint32_t max)
     gpud_text_clean(data, size);
 }
 
-static void handle(struct codec *codec, struct gpud_handle *handle)
+static void message_handle(struct codec *codec, struct gpud_handle *handle)
 {
     handle->keep = false;
     u32(codec, &handle->type);
@@ -119,9 +119,9 @@ static void ring(struct codec *codec, struct gpud_ring_description *ring)
 {
     u64(codec, &ring->slot_size);
     u32(codec, &ring->slots_per_memory);
-    uint32_t memories = count(codec, &ring->memories, GPUD_RING_MEMORIES_MAX);
+    uint32_t memories = message_count(codec, &ring->memories, GPUD_RING_MEMORIES_MAX);
     for (uint32_t i = 0; i < memories; i++)
-        handle(codec, &ring->handle[i]);
+        message_handle(codec, &ring->handle[i]);
 }
 
 static void member(struct codec *codec, const struct gpud_media_member *member, void *at)
@@ -169,7 +169,7 @@ static void endpoint(struct codec *codec, struct gpud_endpoint *endpoint)
     text(codec, endpoint->pci, sizeof(endpoint->pci));
     u64(codec, &endpoint->aperture);
     text(codec, endpoint->no_direct, sizeof(endpoint->no_direct));
-    uint32_t reaches = count(codec, &endpoint->reach_count, GPUD_REACH_MAX);
+    uint32_t reaches = message_count(codec, &endpoint->reach_count, GPUD_REACH_MAX);
     for (uint32_t i = 0; i < reaches; i++)
         raw(codec, endpoint->reach[i], sizeof(endpoint->reach[i]));
     if (!codec->writing)
@@ -198,7 +198,7 @@ static void at_most(struct codec *codec, uint64_t value, uint64_t max)
         codec->bad = true;
 }
 
-static void report(struct codec *codec, struct gpud_report *report)
+static void message_report(struct codec *codec, struct gpud_report *report)
 {
     text(codec, report->name, sizeof(report->name));
     text(codec, report->device, sizeof(report->device));
@@ -280,7 +280,7 @@ static void link(struct codec *codec, struct gpud_link_info *link)
 
 static void links(struct codec *codec, struct gpud_links *links)
 {
-    uint32_t listed = count(codec, &links->count, GPUD_LINKS_A_MESSAGE);
+    uint32_t listed = message_count(codec, &links->count, GPUD_LINKS_A_MESSAGE);
     if (listed == 0)
         codec->bad = true;
     for (uint32_t i = 0; i < listed; i++)
@@ -305,14 +305,14 @@ static void body(struct codec *codec, struct gpud_message *message)
         at_most(codec, message->offer.slots_max, GPUD_SLOTS_MAX);
         at_most(codec, message->offer.slots, message->offer.slots_max);
         media(codec, &message->offer.media);
-        handle(codec, &message->offer.page);
+        message_handle(codec, &message->offer.page);
         ring(codec, &message->offer.ring);
         break;
     case GPUD_MESSAGE_ACCEPT:
         u32(codec, &message->accept.epoch);
         u32(codec, &message->accept.entries);
-        handle(codec, &message->accept.page);
-        handle(codec, &message->accept.large_metas);
+        message_handle(codec, &message->accept.page);
+        message_handle(codec, &message->accept.large_metas);
         ring(codec, &message->accept.ring);
         break;
     case GPUD_MESSAGE_CANARY:
@@ -347,7 +347,7 @@ static void body(struct codec *codec, struct gpud_message *message)
     case GPUD_MESSAGE_KICK:
         break;
     case GPUD_MESSAGE_STATUS:
-        report(codec, &message->report);
+        message_report(codec, &message->report);
         break;
     case GPUD_MESSAGE_LINKS:
         links(codec, &message->links);

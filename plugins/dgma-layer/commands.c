@@ -39,7 +39,7 @@ static bool is_external(cl_mem mem)
     return buffer && buffer->kind == DGMA_EXTERNAL;
 }
 
-static void put(cl_kernel handle, struct kernel *kernel)
+static void kernels_put(cl_kernel handle, struct kernel *kernel)
 {
     free(dgma_table_take(&kernels, handle));
     if (kernel && !dgma_table_put(&kernels, handle, kernel)) {
@@ -49,7 +49,7 @@ static void put(cl_kernel handle, struct kernel *kernel)
 }
 
 /* Replaces one of the kernel's arguments. */
-static void set(cl_kernel handle, cl_uint index, cl_mem mem)
+static void kernels_set(cl_kernel handle, cl_uint index, cl_mem mem)
 {
     const struct kernel *old = dgma_table_get(&kernels, handle);
     unsigned count = old ? old->count : 0;
@@ -66,7 +66,7 @@ static void set(cl_kernel handle, cl_uint index, cl_mem mem)
             kernel->arguments[kernel->count++] = old->arguments[i];
     if (mem)
         kernel->arguments[kernel->count++] = (struct argument){index, mem};
-    put(handle, kernel);
+    kernels_put(handle, kernel);
 }
 
 static CL_API_ENTRY cl_int CL_API_CALL set_kernel_arg(cl_kernel kernel, cl_uint index, size_t size,
@@ -78,7 +78,7 @@ static CL_API_ENTRY cl_int CL_API_CALL set_kernel_arg(cl_kernel kernel, cl_uint 
     cl_mem mem = NULL;
     if (value && size == sizeof mem)
         memcpy(&mem, value, sizeof mem); /* any other eight bytes are not a handle of ours */
-    set(kernel, index, is_external(mem) ? mem : NULL);
+    kernels_set(kernel, index, is_external(mem) ? mem : NULL);
     return CL_SUCCESS;
 }
 
@@ -87,7 +87,7 @@ static CL_API_ENTRY cl_kernel CL_API_CALL clone_kernel(cl_kernel from, cl_int *s
     cl_kernel to = dgma_next.clCloneKernel(from, status);
     const struct kernel *kernel = to ? dgma_table_get(&kernels, from) : NULL;
     for (unsigned i = 0; kernel && i < kernel->count; i++)
-        set(to, kernel->arguments[i].index, kernel->arguments[i].mem);
+        kernels_set(to, kernel->arguments[i].index, kernel->arguments[i].mem);
     return to;
 }
 
@@ -98,7 +98,7 @@ static CL_API_ENTRY cl_int CL_API_CALL release_kernel(cl_kernel kernel)
         dgma_next.clGetKernelInfo(kernel, CL_KERNEL_REFERENCE_COUNT, sizeof refs, &refs, NULL) ==
             CL_SUCCESS &&
         refs == 1)
-        put(kernel, NULL);
+        kernels_put(kernel, NULL);
     return dgma_next.clReleaseKernel(kernel);
 }
 
@@ -148,7 +148,7 @@ static bool covers(const struct dgma_buffer *buffer, const struct dgma_box *box,
            memcmp(box, other, sizeof *box) == 0;
 }
 
-static void drop(struct dgma_write **at)
+static void writes_drop(struct dgma_write **at)
 {
     struct dgma_write *write = *at;
     *at = write->next;
@@ -164,7 +164,7 @@ static void add_locked(struct dgma_buffer *buffer, const struct dgma_box *box,
     struct dgma_write **at = &buffer->writes;
     while (*at)
         if ((*at)->queue == queue && covers(buffer, box, &(*at)->box)) {
-            drop(at); /* a later command of the queue overwrites it */
+            writes_drop(at); /* a later command of the queue overwrites it */
         } else {
             at = &(*at)->next;
             count++;
@@ -186,7 +186,7 @@ struct pending {
     cl_event own;
 };
 
-static cl_event *begin(struct pending *p, cl_mem mem, cl_event *event)
+static cl_event *writes_begin(struct pending *p, cl_mem mem, cl_event *event)
 {
     struct dgma_buffer *buffer = mem ? dgma_buffer_get(mem) : NULL;
     bool follow = buffer && buffer->kind == DGMA_EXTERNAL &&
@@ -195,8 +195,8 @@ static cl_event *begin(struct pending *p, cl_mem mem, cl_event *event)
     return follow && !event ? &p->own : event;
 }
 
-static cl_int end(struct pending *p, cl_int status, cl_command_queue queue,
-                  const struct dgma_box *box, const cl_event *event)
+static cl_int writes_end(struct pending *p, cl_int status, cl_command_queue queue,
+                         const struct dgma_box *box, const cl_event *event)
 {
     if (!p->buffer || status)
         return status;
@@ -213,7 +213,7 @@ void dgma_writes_free(struct dgma_buffer *buffer)
 {
     pthread_mutex_lock(&writes_lock);
     while (buffer->writes)
-        drop(&buffer->writes);
+        writes_drop(&buffer->writes);
     pthread_mutex_unlock(&writes_lock);
 }
 
@@ -234,8 +234,8 @@ static bool is_settled(const struct dgma_write *write, cl_command_queue queue, c
     return state <= CL_COMPLETE;
 }
 
-static cl_int take(struct dgma_buffer *buffer, cl_command_queue queue, cl_uint num_events,
-                   const cl_event *wait_list, struct dgma_op *op)
+static cl_int writes_take(struct dgma_buffer *buffer, cl_command_queue queue, cl_uint num_events,
+                          const cl_event *wait_list, struct dgma_op *op)
 {
     cl_int status = CL_SUCCESS;
     pthread_mutex_lock(&writes_lock);
@@ -250,7 +250,7 @@ static cl_int take(struct dgma_buffer *buffer, cl_command_queue queue, cl_uint n
         if (!all)
             op->boxes[op->num_boxes++] = (*at)->box;
         if (is_settled(*at, queue, num_events, wait_list))
-            drop(at);
+            writes_drop(at);
         else
             at = &(*at)->next;
     }
@@ -285,7 +285,7 @@ static cl_int read_box(cl_command_queue queue, cl_mem mem, uint8_t *surface,
 static cl_int dgma_writes_send(cl_command_queue queue, cl_mem mem, struct dgma_buffer *buffer,
                                cl_uint num_events, const cl_event *wait_list, struct dgma_op *op)
 {
-    cl_int status = take(buffer, queue, num_events, wait_list, op);
+    cl_int status = writes_take(buffer, queue, num_events, wait_list, op);
     if (status || !buffer->copies || op->num_boxes == 0)
         return status
                    ? status
@@ -334,12 +334,12 @@ static CL_API_ENTRY cl_int CL_API_CALL write_buffer(cl_command_queue queue, cl_m
                                                     const cl_event *wait_list, cl_event *event)
 {
     struct pending p;
-    cl_event *at = begin(&p, mem, event);
+    cl_event *at = writes_begin(&p, mem, event);
     struct dgma_box box = line(offset, size);
-    return end(&p,
-               dgma_next.clEnqueueWriteBuffer(queue, mem, blocking, offset, size, from, num_events,
-                                              wait_list, at),
-               queue, &box, at);
+    return writes_end(&p,
+                      dgma_next.clEnqueueWriteBuffer(queue, mem, blocking, offset, size, from,
+                                                     num_events, wait_list, at),
+                      queue, &box, at);
 }
 
 static CL_API_ENTRY cl_int CL_API_CALL
@@ -349,14 +349,14 @@ write_buffer_rect(cl_command_queue queue, cl_mem mem, cl_bool blocking, const si
                   const void *from, cl_uint num_events, const cl_event *wait_list, cl_event *event)
 {
     struct pending p;
-    cl_event *at = begin(&p, mem, event);
+    cl_event *at = writes_begin(&p, mem, event);
     cl_int status = dgma_next.clEnqueueWriteBufferRect(
         queue, mem, blocking, origin, host_origin, region, row_pitch, slice_pitch, host_row_pitch,
         host_slice_pitch, from, num_events, wait_list, at);
     if (status)
         return status;
     struct dgma_box box = box_of(origin, region, row_pitch, slice_pitch);
-    return end(&p, status, queue, &box, at);
+    return writes_end(&p, status, queue, &box, at);
 }
 
 static CL_API_ENTRY cl_int CL_API_CALL fill_buffer(cl_command_queue queue, cl_mem mem,
@@ -365,12 +365,12 @@ static CL_API_ENTRY cl_int CL_API_CALL fill_buffer(cl_command_queue queue, cl_me
                                                    const cl_event *wait_list, cl_event *event)
 {
     struct pending p;
-    cl_event *at = begin(&p, mem, event);
+    cl_event *at = writes_begin(&p, mem, event);
     struct dgma_box box = line(offset, size);
-    return end(&p,
-               dgma_next.clEnqueueFillBuffer(queue, mem, pattern, pattern_size, offset, size,
-                                             num_events, wait_list, at),
-               queue, &box, at);
+    return writes_end(&p,
+                      dgma_next.clEnqueueFillBuffer(queue, mem, pattern, pattern_size, offset, size,
+                                                    num_events, wait_list, at),
+                      queue, &box, at);
 }
 
 static CL_API_ENTRY cl_int CL_API_CALL copy_buffer(cl_command_queue queue, cl_mem from, cl_mem to,
@@ -379,12 +379,12 @@ static CL_API_ENTRY cl_int CL_API_CALL copy_buffer(cl_command_queue queue, cl_me
                                                    cl_event *event)
 {
     struct pending p;
-    cl_event *at = begin(&p, to, event);
+    cl_event *at = writes_begin(&p, to, event);
     struct dgma_box box = line(offset, size);
-    return end(&p,
-               dgma_next.clEnqueueCopyBuffer(queue, from, to, from_offset, offset, size, num_events,
-                                             wait_list, at),
-               queue, &box, at);
+    return writes_end(&p,
+                      dgma_next.clEnqueueCopyBuffer(queue, from, to, from_offset, offset, size,
+                                                    num_events, wait_list, at),
+                      queue, &box, at);
 }
 
 static CL_API_ENTRY cl_int CL_API_CALL copy_buffer_rect(
@@ -393,14 +393,14 @@ static CL_API_ENTRY cl_int CL_API_CALL copy_buffer_rect(
     size_t slice_pitch, cl_uint num_events, const cl_event *wait_list, cl_event *event)
 {
     struct pending p;
-    cl_event *at = begin(&p, to, event);
+    cl_event *at = writes_begin(&p, to, event);
     cl_int status = dgma_next.clEnqueueCopyBufferRect(queue, from, to, from_origin, origin, region,
                                                       from_row_pitch, from_slice_pitch, row_pitch,
                                                       slice_pitch, num_events, wait_list, at);
     if (status)
         return status;
     struct dgma_box box = box_of(origin, region, row_pitch, slice_pitch);
-    return end(&p, status, queue, &box, at);
+    return writes_end(&p, status, queue, &box, at);
 }
 
 static CL_API_ENTRY cl_int CL_API_CALL copy_image_to_buffer(
@@ -409,7 +409,7 @@ static CL_API_ENTRY cl_int CL_API_CALL copy_image_to_buffer(
 {
     struct pending p;
     size_t element = 0;
-    cl_event *at = begin(&p, to, event);
+    cl_event *at = writes_begin(&p, to, event);
     cl_int status = dgma_next.clEnqueueCopyImageToBuffer(queue, image, to, origin, region, offset,
                                                          num_events, wait_list, at);
     if (status || !p.buffer)
@@ -418,7 +418,7 @@ static CL_API_ENTRY cl_int CL_API_CALL copy_image_to_buffer(
     if (dgma_next.clGetImageInfo(image, CL_IMAGE_ELEMENT_SIZE, sizeof element, &element, NULL) ==
         CL_SUCCESS)
         box = line(offset, region[0] * region[1] * region[2] * element);
-    return end(&p, status, queue, &box, at);
+    return writes_end(&p, status, queue, &box, at);
 }
 
 /* A kernel may have several external buffers: each holds its event. */
@@ -431,9 +431,9 @@ static void wrote_all(void *user_data, cl_mem mem)
 {
     struct launch *launch = user_data;
     struct pending p;
-    cl_event *at = begin(&p, mem, &launch->event);
+    cl_event *at = writes_begin(&p, mem, &launch->event);
     struct dgma_box box = p.buffer ? whole_of(p.buffer) : line(0, 0);
-    end(&p, CL_SUCCESS, launch->queue, &box, at);
+    writes_end(&p, CL_SUCCESS, launch->queue, &box, at);
 }
 
 static void finds(void *user_data, cl_mem mem)
@@ -538,7 +538,7 @@ struct map_name {
     char text[96];
 };
 
-static struct map_name name_of(const char *path)
+static struct map_name written_name_of(const char *path)
 {
     struct map_name name;
     snprintf(name.text, sizeof name.text, "%s-written", path);
@@ -567,7 +567,7 @@ static int map_file(struct dgma_object *object, int fd)
 
 int dgma_written_create(struct dgma_object *object, const char *path)
 {
-    struct map_name name = name_of(path);
+    struct map_name name = written_name_of(path);
     unlink(name.text); /* the slot is ours, so an existing file is stale */
     int fd = open(name.text, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
@@ -588,7 +588,7 @@ int dgma_written_create(struct dgma_object *object, const char *path)
 void dgma_written_open(struct dgma_object *object, const char *path)
 {
     struct stat st;
-    int fd = open(name_of(path).text, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    int fd = open(written_name_of(path).text, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0)
         return;
     if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() &&
@@ -599,7 +599,7 @@ void dgma_written_open(struct dgma_object *object, const char *path)
 
 void dgma_written_unlink(const char *path)
 {
-    unlink(name_of(path).text);
+    unlink(written_name_of(path).text);
 }
 
 void dgma_written_close(struct dgma_object *object)
@@ -836,7 +836,7 @@ static cl_int flush(struct transfer *to)
     return status;
 }
 
-static cl_int add(void *user_data, size_t offset, size_t length)
+static cl_int bring_add(void *user_data, size_t offset, size_t length)
 {
     struct transfer *to = user_data;
     if (to->rows == 1 && length == to->length) {
@@ -870,7 +870,7 @@ cl_int dgma_bring_in(struct dgma_buffer *buffer, cl_mem mem, cl_command_queue qu
         dgma_written_take(buffer->surface_object, forget_range, NULL);
         status = write_range(&to, 0, buffer->size);
     } else {
-        status = dgma_written_take(buffer->surface_object, add, &to);
+        status = dgma_written_take(buffer->surface_object, bring_add, &to);
         if (status == CL_SUCCESS)
             status = flush(&to);
     }
@@ -904,7 +904,7 @@ struct queue {
     bool out_of_order;
 };
 
-static bool open_queue(cl_command_queue handle, struct queue *queue)
+static bool commands_open_queue(cl_command_queue handle, struct queue *queue)
 {
     cl_device_id device = NULL;
     cl_command_queue_properties properties = 0;
@@ -1167,7 +1167,7 @@ cl_int CL_API_CALL dgma_enqueue_wait_signal(cl_command_queue handle, cl_mem mem,
                                             cl_event *event)
 {
     struct queue queue;
-    if (!open_queue(handle, &queue))
+    if (!commands_open_queue(handle, &queue))
         return CL_INVALID_COMMAND_QUEUE;
     struct dgma_buffer *buffer = mem ? dgma_buffer_get(mem) : NULL;
     if (!buffer && queue.device->native && queue.device->wait_signal)
@@ -1185,7 +1185,7 @@ cl_int CL_API_CALL dgma_enqueue_write_signal(cl_command_queue handle, cl_mem mem
                                              const cl_event *wait_list, cl_event *event)
 {
     struct queue queue;
-    if (!open_queue(handle, &queue))
+    if (!commands_open_queue(handle, &queue))
         return CL_INVALID_COMMAND_QUEUE;
     struct dgma_buffer *buffer = mem ? dgma_buffer_get(mem) : NULL;
     if (!buffer && queue.device->native && queue.device->write_signal)
@@ -1282,7 +1282,7 @@ cl_int CL_API_CALL dgma_enqueue_make_resident(cl_command_queue handle, cl_uint n
                                               const cl_event *wait_list, cl_event *event)
 {
     struct queue queue;
-    if (!open_queue(handle, &queue))
+    if (!commands_open_queue(handle, &queue))
         return CL_INVALID_COMMAND_QUEUE;
     if (!mems)
         return CL_INVALID_MEM_OBJECT;

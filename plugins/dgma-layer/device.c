@@ -457,7 +457,7 @@ static bool any_native(const cl_device_id *devices, cl_uint count)
     return false;
 }
 
-static void choose(struct platform *platform)
+static void disguise_choose(struct platform *platform)
 {
     cl_device_id real[MAX_DEVICES];
     cl_uint count = 0;
@@ -510,7 +510,7 @@ static const struct platform *get_platform(cl_platform_id id)
         platform = platform->next;
     if (!platform && (platform = calloc(1, sizeof *platform)) != NULL) {
         platform->id = id;
-        choose(platform);
+        disguise_choose(platform);
         platform->next = platforms;
         platforms = platform;
     }
@@ -614,7 +614,7 @@ void *dgma_disguise_function(const char *name)
 }
 
 /* "firepro" or "firepro:N". */
-static bool parse(const char *text)
+static bool disguise_parse(const char *text)
 {
     static const char name[] = "firepro";
     const size_t length = sizeof name - 1;
@@ -634,7 +634,7 @@ void dgma_disguise_install(cl_icd_dispatch *table)
     const char *text = getenv("GPUDIRECT_DGMA_AS");
     if (!text || !*text)
         return;
-    on = parse(text);
+    on = disguise_parse(text);
     if (!on) {
         fprintf(stderr,
                 "gpudirect-dgma: GPUDIRECT_DGMA_AS=%s is neither firepro nor firepro:N with N from "

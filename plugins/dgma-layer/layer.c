@@ -205,7 +205,7 @@ void *dgma_table_get(struct dgma_table *table, const void *key)
 }
 
 /* `only`: just the entry with this value; NULL: the newest one. */
-static void *take(struct dgma_table *table, const void *key, const void *only)
+static void *table_take(struct dgma_table *table, const void *key, const void *only)
 {
     if (atomic_load(&table->count) == 0)
         return NULL;
@@ -228,10 +228,10 @@ static void *take(struct dgma_table *table, const void *key, const void *only)
 
 void *dgma_table_take(struct dgma_table *table, const void *key)
 {
-    return take(table, key, NULL);
+    return table_take(table, key, NULL);
 }
 
 void dgma_table_drop(struct dgma_table *table, const void *key, const void *value)
 {
-    take(table, key, value);
+    table_take(table, key, value);
 }

@@ -298,7 +298,7 @@ static cl_mem_flags driver_flags(const struct dgma_buffer *buffer)
                           : flags | CL_MEM_USE_HOST_PTR;
 }
 
-static void CL_CALLBACK forget(cl_mem mem, void *user_data)
+static void CL_CALLBACK memobject_forget(cl_mem mem, void *user_data)
 {
     /* For programs that never release the object, only its context. */
     dgma_table_drop(&dgma_buffers, mem, user_data);
@@ -317,7 +317,7 @@ static cl_int adopt(struct dgma_buffer *buffer, cl_mem *mem_ret)
         dgma_next.clReleaseMemObject(mem);
         return CL_OUT_OF_HOST_MEMORY;
     }
-    status = dgma_next.clSetMemObjectDestructorCallback(mem, forget, buffer);
+    status = dgma_next.clSetMemObjectDestructorCallback(mem, memobject_forget, buffer);
     if (status) {
         dgma_table_drop(&dgma_buffers, mem, buffer);
         dgma_next.clReleaseMemObject(mem);
@@ -327,8 +327,8 @@ static cl_int adopt(struct dgma_buffer *buffer, cl_mem *mem_ret)
     return CL_SUCCESS;
 }
 
-static cl_int create(cl_context context, cl_mem_flags flags, size_t size, void *host_ptr,
-                     cl_mem *mem)
+static cl_int memobject_create(cl_context context, cl_mem_flags flags, size_t size, void *host_ptr,
+                               cl_mem *mem)
 {
     cl_int status = check_flags(flags);
     if (status)
@@ -366,7 +366,7 @@ static cl_mem create_and_report(cl_context context, cl_mem_flags flags, size_t s
                                 cl_int *status_ret)
 {
     cl_mem mem = NULL;
-    cl_int status = create(context, flags, size, host_ptr, &mem);
+    cl_int status = memobject_create(context, flags, size, host_ptr, &mem);
     if (status_ret)
         *status_ret = status;
     return mem;
@@ -514,7 +514,7 @@ static cl_int open_program(cl_program program, struct real_program *real)
 }
 
 /* Returns real->count if the program was not made for the card. */
-static cl_uint place_of(const struct real_program *real, cl_device_id card)
+static cl_uint memobject_place_of(const struct real_program *real, cl_device_id card)
 {
     cl_uint at = 0;
     while (at < real->count && real->devices[at] != dgma_card_device(card))
@@ -531,7 +531,7 @@ static cl_int get_sizes(cl_program program, const struct dgma_cards *cards, size
         return status;
     size_t sizes[DGMA_MAX_CONTEXT_DEVICES] = {0};
     for (cl_uint i = 0; i < cards->count; i++) {
-        cl_uint at = place_of(&real, cards->devices[i]);
+        cl_uint at = memobject_place_of(&real, cards->devices[i]);
         sizes[i] = at < real.count ? real.sizes[at] : 0;
     }
     return dgma_give(sizes, cards->count * sizeof sizes[0], size, value, size_ret);
@@ -547,14 +547,14 @@ static cl_int get_binaries(cl_program program, const struct dgma_cards *cards, u
     if (status)
         return status;
     for (cl_uint i = 0; i < cards->count; i++) {
-        cl_uint at = place_of(&real, cards->devices[i]);
+        cl_uint at = memobject_place_of(&real, cards->devices[i]);
         if (at < real.count && !real_out[at])
             real_out[at] = out[i];
     }
     status = dgma_next.clGetProgramInfo(program, CL_PROGRAM_BINARIES,
                                         real.count * sizeof real_out[0], real_out, NULL);
     for (cl_uint i = 0; i < cards->count && status == CL_SUCCESS; i++) {
-        cl_uint at = place_of(&real, cards->devices[i]);
+        cl_uint at = memobject_place_of(&real, cards->devices[i]);
         if (out[i] && at < real.count && out[i] != real_out[at])
             memcpy(out[i], real_out[at], real.sizes[at]);
     }
@@ -847,8 +847,8 @@ void dgma_alias_install(cl_icd_dispatch *table)
 /* === image =================================================================================== */
 /* Refuses images that are bus addressable or external, or made from such a buffer. */
 
-static bool refuse(cl_context context, cl_mem_flags flags, const cl_image_desc *desc,
-                   cl_int *status)
+static bool image_refuse(cl_context context, cl_mem_flags flags, const cl_image_desc *desc,
+                         cl_int *status)
 {
     cl_int reason = CL_SUCCESS;
     if (dgma_flags_are_ours(flags) && context && !dgma_context_is_native(context))
@@ -865,7 +865,7 @@ static CL_API_ENTRY cl_mem CL_API_CALL create_image(cl_context context, cl_mem_f
                                                     const cl_image_desc *desc, void *host_ptr,
                                                     cl_int *status)
 {
-    return refuse(context, flags, desc, status)
+    return image_refuse(context, flags, desc, status)
                ? NULL
                : dgma_next.clCreateImage(context, flags, format, desc, host_ptr, status);
 }
@@ -874,7 +874,7 @@ static CL_API_ENTRY cl_mem CL_API_CALL create_image_with_properties(
     cl_context context, const cl_mem_properties *properties, cl_mem_flags flags,
     const cl_image_format *format, const cl_image_desc *desc, void *host_ptr, cl_int *status)
 {
-    return refuse(context, flags, desc, status)
+    return image_refuse(context, flags, desc, status)
                ? NULL
                : dgma_next.clCreateImageWithProperties(context, properties, flags, format, desc,
                                                        host_ptr, status);
@@ -885,7 +885,7 @@ static CL_API_ENTRY cl_mem CL_API_CALL create_image_2d(cl_context context, cl_me
                                                        size_t height, size_t pitch, void *host_ptr,
                                                        cl_int *status)
 {
-    return refuse(context, flags, NULL, status)
+    return image_refuse(context, flags, NULL, status)
                ? NULL
                : dgma_next.clCreateImage2D(context, flags, format, width, height, pitch, host_ptr,
                                            status);
@@ -897,7 +897,7 @@ static CL_API_ENTRY cl_mem CL_API_CALL create_image_3d(cl_context context, cl_me
                                                        size_t row_pitch, size_t slice_pitch,
                                                        void *host_ptr, cl_int *status)
 {
-    return refuse(context, flags, NULL, status)
+    return image_refuse(context, flags, NULL, status)
                ? NULL
                : dgma_next.clCreateImage3D(context, flags, format, width, height, depth, row_pitch,
                                            slice_pitch, host_ptr, status);

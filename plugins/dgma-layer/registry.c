@@ -50,7 +50,7 @@ static uint32_t slot_of(cl_ulong address)
     return (uint32_t)(address >> SLOT_SHIFT);
 }
 
-static struct name name_of(cl_ulong base)
+static struct name registry_name_of(cl_ulong base)
 {
     struct name name;
     snprintf(name.text, sizeof name.text, FOLDER "/gpudirect-dgma-%u-%05" PRIx32,
@@ -78,8 +78,8 @@ static struct dgma_object *owned_at(cl_ulong base)
 
 static void remove_files(cl_ulong base)
 {
-    unlink(name_of(base).text);
-    dgma_written_unlink(name_of(base).text);
+    unlink(registry_name_of(base).text);
+    dgma_written_unlink(registry_name_of(base).text);
 }
 
 /* Removes the slot's files if its owner is dead. */
@@ -128,7 +128,7 @@ static int create_file(cl_ulong *base, struct name *name)
         if (getrandom(&random, sizeof random, 0) != sizeof random)
             return -1;
         *base = (cl_ulong)(SLOT_FIRST + random % SLOT_COUNT) << SLOT_SHIFT;
-        *name = name_of(*base);
+        *name = registry_name_of(*base);
         int fd = open(name->text, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
         if (fd < 0 && errno != EEXIST)
             return -1;
@@ -209,7 +209,7 @@ static struct dgma_object *object_new(void)
 }
 
 /* Takes the slot and the file; under the lock, so that no thread here reclaims it meanwhile. */
-static int publish(struct dgma_object *object, struct name *name)
+static int registry_publish(struct dgma_object *object, struct name *name)
 {
     pthread_mutex_lock(&lock);
     int fd = dgma_slot_ready() ? create_file(&object->base, name) : -1;
@@ -233,7 +233,7 @@ struct dgma_object *dgma_object_create(size_t surface, bool keeps_copy)
     if (!object)
         return NULL;
     struct name name;
-    int fd = publish(object, &name);
+    int fd = registry_publish(object, &name);
     if (fd < 0) {
         dgma_log("no shared memory for a bus address: %s in %s%s", strerror(errno), FOLDER,
                  advice(errno));
@@ -283,10 +283,10 @@ static bool is_owned_elsewhere(cl_ulong base)
 }
 
 /* Why the file may not be imported; NULL: it may, and `*total` is its size. */
-static const char *refuse(int fd, cl_ulong base, size_t *total)
+static const char *registry_refuse(int fd, cl_ulong base, size_t *total)
 {
     struct stat st;
-    if (!is_ours(fd, name_of(base).text))
+    if (!is_ours(fd, registry_name_of(base).text))
         return "it is not a file of this user alone";
     if (!is_owned_elsewhere(base)) {
         reclaim(base);
@@ -302,9 +302,9 @@ static const char *refuse(int fd, cl_ulong base, size_t *total)
     return NULL;
 }
 
-static struct dgma_object *import(cl_ulong base)
+static struct dgma_object *registry_import(cl_ulong base)
 {
-    struct name name = name_of(base);
+    struct name name = registry_name_of(base);
     int fd = open(name.text, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0) {
         dgma_log("a bus address that no buffer of this user has (%s): was it made resident, and "
@@ -313,7 +313,7 @@ static struct dgma_object *import(cl_ulong base)
         return NULL;
     }
     size_t total = 0;
-    const char *reason = refuse(fd, base, &total);
+    const char *reason = registry_refuse(fd, base, &total);
     struct dgma_object *object = reason ? NULL : object_new();
     if (object && !map_object(object, fd, total)) {
         free(object);
@@ -336,7 +336,7 @@ struct dgma_object *dgma_object_find(cl_ulong address, size_t *offset)
     cl_ulong base = address >> SLOT_SHIFT << SLOT_SHIFT;
     struct dgma_object *object = find_owned(base);
     if (!object)
-        object = import(base);
+        object = registry_import(base);
     if (object && address - base >= object->total) {
         dgma_log("a bus address behind the end of its buffer");
         dgma_object_unref(object);

@@ -261,7 +261,7 @@ static GPtrArray *devices_new(void)
 }
 
 /* Takes a floating reference, or NULL. */
-static void add(GPtrArray *devices, GstDevice *device)
+static void deviceprovider_add(GPtrArray *devices, GstDevice *device)
 {
     if (device)
         g_ptr_array_add(devices, gst_object_ref_sink(device));
@@ -280,7 +280,7 @@ static GPtrArray *find_cards(void)
         return devices;
     }
     for (uint32_t i = 0; i < count; i++)
-        add(devices, gst_gpudirect_device_new_card(cards, i));
+        deviceprovider_add(devices, gst_gpudirect_device_new_card(cards, i));
     gpud_capture_card_list_destroy(&cards);
     return devices;
 }
@@ -299,7 +299,7 @@ static GPtrArray *find_targets(void)
     for (uint32_t i = 0; i < count; i++) {
         struct gpud_target_entry entry = GPUD_INFO_INIT(entry);
         gpud_target_list_get_info(targets, i, &entry, NULL);
-        add(devices, gst_gpudirect_device_new_target(&entry));
+        deviceprovider_add(devices, gst_gpudirect_device_new_target(&entry));
     }
     gpud_target_list_destroy(&targets);
     return devices;
@@ -316,7 +316,7 @@ static GPtrArray *devices_of_channels(const GPtrArray *channels, GHashTable *kno
         if (before && !channel->answered)
             g_ptr_array_add(devices, gst_object_ref(before));
         else
-            add(devices, gst_gpudirect_device_new_channel(channel));
+            deviceprovider_add(devices, gst_gpudirect_device_new_channel(channel));
     }
     return devices;
 }
@@ -329,7 +329,7 @@ static GList *list_all(GList *list, GPtrArray *devices)
     return list;
 }
 
-static GList *probe(GstDeviceProvider *provider)
+static GList *deviceprovider_probe(GstDeviceProvider *provider)
 {
     GPtrArray *channels = channels_ask(NULL, ANSWER_TIMEOUT, NULL);
 
@@ -351,7 +351,7 @@ static gboolean is_among(const GPtrArray *devices, const gchar *address)
 }
 
 /* Takes devices. */
-static void follow(GstGpudirectDeviceProvider *self, GHashTable *known, GPtrArray *devices)
+static void deviceprovider_follow(GstGpudirectDeviceProvider *self, GHashTable *known, GPtrArray *devices)
 {
     GstDeviceProvider *provider = GST_DEVICE_PROVIDER(self);
     GHashTableIter iter;
@@ -390,7 +390,7 @@ static void follow_cards(GstGpudirectDeviceProvider *self, const GPtrArray *gone
         g_hash_table_remove(self->cards, address);
         g_free(address);
     }
-    follow(self, self->cards, find_cards());
+    deviceprovider_follow(self, self->cards, find_cards());
 }
 
 static void watch_senders(GstGpudirectDeviceProvider *self, const GPtrArray *channels)
@@ -415,12 +415,12 @@ static void follow_channels(GstGpudirectDeviceProvider *self)
     GPtrArray *channels = channels_ask(NULL, ANSWER_TIMEOUT, NULL);
 
     watch_senders(self, channels);
-    follow(self, self->channels, devices_of_channels(channels, self->channels));
-    follow(self, self->targets, find_targets());
+    deviceprovider_follow(self, self->channels, devices_of_channels(channels, self->channels));
+    deviceprovider_follow(self, self->targets, find_targets());
     g_ptr_array_unref(channels);
 }
 
-static gpointer run(gpointer data)
+static gpointer deviceprovider_run(gpointer data)
 {
     GstGpudirectDeviceProvider *self = data;
     GPtrArray *gone = g_ptr_array_new_with_free_func(g_free);
@@ -442,7 +442,7 @@ static GHashTable *known_new(void)
     return g_hash_table_new_full(g_str_hash, g_str_equal, g_free, gst_object_unref);
 }
 
-static gboolean start(GstDeviceProvider *provider)
+static gboolean deviceprovider_start(GstDeviceProvider *provider)
 {
     GstGpudirectDeviceProvider *self = GST_GPUDIRECT_DEVICE_PROVIDER(provider);
     gchar *directory;
@@ -454,15 +454,15 @@ static gboolean start(GstDeviceProvider *provider)
     /* The watch comes first, so that changes during the listing are events. */
     self->watch = device_watch_new(directory, TRUE);
     g_free(directory);
-    follow(self, self->cards, find_cards());
+    deviceprovider_follow(self, self->cards, find_cards());
     follow_channels(self);
     g_atomic_int_set(&self->stopping, FALSE);
     if (self->watch)
-        self->thread = g_thread_new("gpudirect-devices", run, self);
+        self->thread = g_thread_new("gpudirect-devices", deviceprovider_run, self);
     return TRUE;
 }
 
-static void stop(GstDeviceProvider *provider)
+static void deviceprovider_stop(GstDeviceProvider *provider)
 {
     GstGpudirectDeviceProvider *self = GST_GPUDIRECT_DEVICE_PROVIDER(provider);
 
@@ -481,15 +481,15 @@ static void gst_gpudirect_device_provider_class_init(GstGpudirectDeviceProviderC
 {
     GstDeviceProviderClass *provider_class = GST_DEVICE_PROVIDER_CLASS(klass);
 
-    provider_class->probe = probe;
-    provider_class->start = start;
-    provider_class->stop = stop;
+    provider_class->probe = deviceprovider_probe;
+    provider_class->start = deviceprovider_start;
+    provider_class->stop = deviceprovider_stop;
     gst_device_provider_class_set_static_metadata(
         provider_class, "GPU-direct device provider", "Source/Audio/Video/Data",
         "Lists capture cards, the channels of running senders, and targets", "gpudirect authors");
 }
 
-static guint rank_of(const gchar *name)
+static guint deviceprovider_rank_of(const gchar *name)
 {
     GstPluginFeature *feature = gst_registry_lookup_feature(gst_registry_get(), name);
     guint rank = feature ? gst_plugin_feature_get_rank(feature) : GST_RANK_NONE;
@@ -501,6 +501,6 @@ static guint rank_of(const gchar *name)
 /* If the user ranks this provider above that of v4l2src, each card is listed once. */
 static void gst_gpudirect_device_provider_init(GstGpudirectDeviceProvider *self)
 {
-    if (rank_of("gpudirectdeviceprovider") > rank_of("v4l2deviceprovider"))
+    if (deviceprovider_rank_of("gpudirectdeviceprovider") > deviceprovider_rank_of("v4l2deviceprovider"))
         gst_device_provider_hide_provider(GST_DEVICE_PROVIDER(self), "v4l2deviceprovider");
 }

@@ -566,7 +566,7 @@ static int join_hip(struct hold *hold, long long stream)
 }
 
 /* Lets the consumer's stream, or the CPU, wait for the frame. */
-static int join(struct hold *hold, PyObject *object)
+static int dlpack_join(struct hold *hold, PyObject *object)
 {
     long long stream = hold->kind == HOLD_CUDA ? 1 : 0;
     if (object != Py_None) {
@@ -663,7 +663,7 @@ PyObject *dlpack_export(struct hold *hold, const struct array *array, PyObject *
     }
     hold_ref_array(hold); /* from before the check to the capsule's own */
     PyObject *capsule = NULL;
-    if (hold_check(hold) == 0 && join(hold, stream) == 0)
+    if (hold_check(hold) == 0 && dlpack_join(hold, stream) == 0)
         capsule = make_capsule(hold, array, major >= 1);
     hold_unref_array(hold);
     return capsule;
@@ -706,7 +706,7 @@ static void view_free(PyObject *self)
 /* --- the buffer protocol ------------------------------------------------------------------- */
 
 /* The format of module struct, and the name of numpy's type. */
-static const char *describe(const struct array *array, bool for_struct)
+static const char *view_describe(const struct array *array, bool for_struct)
 {
     static const char *const names[3][4][2] = {
         [ARRAY_INT] = {{"b", "int8"}, {"h", "int16"}, {"i", "int32"}, {"q", "int64"}},
@@ -757,7 +757,7 @@ static int get_buffer(PyObject *self, Py_buffer *buffer, int flags)
     buffer->len = (Py_ssize_t)view->array.length;
     buffer->readonly = hold->read_only;
     buffer->itemsize = view->array.bytes;
-    buffer->format = flags & PyBUF_FORMAT ? (char *)describe(&view->array, true) : NULL;
+    buffer->format = flags & PyBUF_FORMAT ? (char *)view_describe(&view->array, true) : NULL;
     buffer->ndim = flags & PyBUF_ND ? view->array.dimensions : 1;
     buffer->shape = flags & PyBUF_ND ? view->shape : NULL;
     buffer->strides = (flags & PyBUF_STRIDES) == PyBUF_STRIDES ? view->strides : NULL;
@@ -793,7 +793,7 @@ static PyObject *get_strides(PyObject *self, void *closure)
 
 static PyObject *get_dtype(PyObject *self, void *closure)
 {
-    return PyUnicode_FromString(describe(&((struct view *)self)->array, false));
+    return PyUnicode_FromString(view_describe(&((struct view *)self)->array, false));
 }
 
 static PyObject *get_nbytes(PyObject *self, void *closure)
@@ -815,7 +815,7 @@ static PyObject *represent(PyObject *self)
 {
     PyObject *shape = get_shape(self, NULL);
     PyObject *text = shape ? PyUnicode_FromFormat("<Plane %S %s, %s>", shape,
-                                                  describe(&((struct view *)self)->array, false),
+                                                  view_describe(&((struct view *)self)->array, false),
                                                   ((struct view *)self)->hold->device)
                            : NULL;
     Py_XDECREF(shape);
@@ -917,7 +917,7 @@ static int release_dropped(void *unused)
     return 0;
 }
 
-static void drop(void *user)
+static void memory_drop(void *user)
 {
     struct block *block = user;
     block->next = atomic_load(&dropped);
@@ -928,14 +928,14 @@ static void drop(void *user)
         Py_AddPendingCall(release_dropped, NULL);
 }
 
-static struct gpud_memory *wrap(struct gpud_device *device, void *native, uint64_t bytes,
+static struct gpud_memory *memory_wrap(struct gpud_device *device, void *native, uint64_t bytes,
                                 struct block *block)
 {
     struct gpud_memory *memory = NULL;
     struct gpud_error error;
     enum gpud_status status;
     Py_BEGIN_ALLOW_THREADS
-    status = gpud_memory_wrap(device, native, bytes, block ? drop : NULL, block, &memory, &error);
+    status = gpud_memory_wrap(device, native, bytes, block ? memory_drop : NULL, block, &memory, &error);
     Py_END_ALLOW_THREADS
     return status == GPUD_OK ? memory : error_raise(&error);
 }
@@ -956,7 +956,7 @@ static struct gpud_memory *wrap_buffer(struct gpud_device *device, PyObject *obj
         PyErr_Format(PyExc_ValueError, "alloc() gave %zd bytes, and a frame has %llu",
                      block->buffer.len, (unsigned long long)bytes);
     else
-        memory = wrap(device, block->buffer.buf, bytes, block);
+        memory = memory_wrap(device, block->buffer.buf, bytes, block);
     if (!memory) {
         PyBuffer_Release(&block->buffer);
         free(block);
@@ -969,7 +969,7 @@ static struct gpud_memory *wrap_object(struct gpud_device *device, PyObject *obj
     struct gpud_device_info info = GPUD_INFO_INIT(info);
     if (PyLong_Check(object)) {
         void *native = PyLong_AsVoidPtr(object);
-        return PyErr_Occurred() ? NULL : wrap(device, native, bytes, NULL);
+        return PyErr_Occurred() ? NULL : memory_wrap(device, native, bytes, NULL);
     }
     gpud_device_get_info(device, &info);
     if (strcmp(info.name, "host") == 0)

@@ -21,19 +21,19 @@ struct capture {
 
 static PyTypeObject *type;
 
-static void destroy(PyObject *object)
+static void capture_destroy(PyObject *object)
 {
     gpud_capture_destroy(&((struct capture *)object)->capture);
 }
 
-static enum gpud_status get_fd(PyObject *object, int *fd, struct gpud_error *error)
+static enum gpud_status capture_get_fd(PyObject *object, int *fd, struct gpud_error *error)
 {
     return gpud_capture_get_fd(((struct capture *)object)->capture, fd, error);
 }
 
 GUARD_READ_INFO(capture)
 
-static const struct guard_ops guard_ops = {"capture", destroy, get_fd, read_info};
+static const struct guard_ops guard_ops = {"capture", capture_destroy, capture_get_fd, read_info};
 
 /* --- controls ------------------------------------------------------------------------------ */
 
@@ -113,7 +113,7 @@ static int read_rate(PyObject *rate, struct wanted *wanted)
     return PyErr_Occurred() ? -1 : 0;
 }
 
-static int configure(struct capture *self, const struct wanted *wanted)
+static int capture_configure(struct capture *self, const struct wanted *wanted)
 {
     struct gpud_error error;
     enum gpud_status status;
@@ -151,7 +151,7 @@ static PyObject *method_configure(PyObject *object, PyObject *args, PyObject *na
                                      &wanted.width, &wanted.height, &rate) ||
         read_rate(rate, &wanted) < 0 || !guard_enter(&self->base))
         return NULL;
-    int result = configure(self, &wanted);
+    int result = capture_configure(self, &wanted);
     guard_leave(&self->base);
     return result == 0 ? Py_NewRef(Py_None) : NULL;
 }
@@ -199,7 +199,7 @@ static void note_media(struct capture *self, const struct gpud_frame *frame)
     self->epoch = frame_info.epoch;
 }
 
-static enum gpud_status acquire_slice(void *user, int64_t timeout_ns, struct gpud_error *error)
+static enum gpud_status capture_acquire_slice(void *user, int64_t timeout_ns, struct gpud_error *error)
 {
     struct call *call = user;
     struct capture *self = call->self;
@@ -217,14 +217,14 @@ static enum gpud_status wait_slice(void *user, int64_t timeout_ns, struct gpud_e
     return gpud_capture_wait(call->self->capture, timeout_ns, error);
 }
 
-static PyObject *acquire(struct capture *self, int64_t timeout_ns, enum gpud_status *status)
+static PyObject *capture_acquire(struct capture *self, int64_t timeout_ns, enum gpud_status *status)
 {
     struct call call = {.self = self};
     PyObject *frame = NULL;
     *status = GPUD_INVALID;
     if (!guard_enter(&self->base))
         return NULL;
-    int result = guard_wait(&self->base, timeout_ns, true, acquire_slice, NULL, &call, status);
+    int result = guard_wait(&self->base, timeout_ns, true, capture_acquire_slice, NULL, &call, status);
     if (result == 0 && !call.media) {
         gpud_frame_release(&call.frame);
         PyErr_NoMemory();
@@ -237,7 +237,7 @@ static PyObject *acquire(struct capture *self, int64_t timeout_ns, enum gpud_sta
     return frame;
 }
 
-static PyObject *method_acquire(PyObject *object, PyObject *args, PyObject *names)
+static PyObject *capture_method_acquire(PyObject *object, PyObject *args, PyObject *names)
 {
     static char *keywords[] = {"timeout", NULL};
     int64_t timeout_ns = INT64_MAX;
@@ -245,24 +245,24 @@ static PyObject *method_acquire(PyObject *object, PyObject *args, PyObject *name
     if (!PyArg_ParseTupleAndKeywords(args, names, "|O&:acquire", keywords, guard_parse_timeout,
                                      &timeout_ns))
         return NULL;
-    return acquire((struct capture *)object, timeout_ns, &status);
+    return capture_acquire((struct capture *)object, timeout_ns, &status);
 }
 
-static PyObject *method_poll(PyObject *object, PyObject *unused)
+static PyObject *capture_method_poll(PyObject *object, PyObject *unused)
 {
     enum gpud_status status;
-    PyObject *frame = acquire((struct capture *)object, 0, &status);
+    PyObject *frame = capture_acquire((struct capture *)object, 0, &status);
     if (frame || status != GPUD_TIMEOUT)
         return frame;
     PyErr_Clear();
     return Py_NewRef(Py_None);
 }
 
-static PyObject *next(PyObject *object)
+static PyObject *capture_next(PyObject *object)
 {
     struct capture *self = (struct capture *)object;
     enum gpud_status status;
-    return acquire(self, self->timeout_ns, &status);
+    return capture_acquire(self, self->timeout_ns, &status);
 }
 
 static PyObject *method_wait(PyObject *object, PyObject *args, PyObject *names)
@@ -318,7 +318,7 @@ static PyObject *method_modes(PyObject *object, PyObject *unused)
     return list;
 }
 
-static PyObject *get_info(PyObject *object, void *closure)
+static PyObject *capture_get_info(PyObject *object, void *closure)
 {
     struct capture *self = (struct capture *)object;
     if (!guard_read_info(&self->base))
@@ -339,7 +339,7 @@ static PyObject *get_info(PyObject *object, void *closure)
 
 /* --- the type ------------------------------------------------------------------------------ */
 
-static int create(struct capture *self, const struct gpud_capture_params *params,
+static int capture_create(struct capture *self, const struct gpud_capture_params *params,
                   const struct wanted *wanted)
 {
     struct gpud_error error;
@@ -354,10 +354,10 @@ static int create(struct capture *self, const struct gpud_capture_params *params
         error_raise(&error);
         return -1;
     }
-    return wanted->format ? configure(self, wanted) : 0;
+    return wanted->format ? capture_configure(self, wanted) : 0;
 }
 
-static PyObject *make(PyTypeObject *own, PyObject *args, PyObject *names)
+static PyObject *capture_make(PyTypeObject *own, PyObject *args, PyObject *names)
 {
     static char *keywords[] = {"address", "format",   "width", "height", "fps",
                                "device",  "timeout",  "slots", "method", "require_direct",
@@ -385,7 +385,7 @@ static PyObject *make(PyTypeObject *own, PyObject *args, PyObject *names)
     }
     if (self) {
         self->timeout_ns = timeout_ns;
-        if (create(self, &params, &wanted) < 0)
+        if (capture_create(self, &params, &wanted) < 0)
             Py_CLEAR(self);
     }
     Py_XDECREF(controls.items);
@@ -407,12 +407,12 @@ static PyMethodDef methods[] = {
     {"set_controls", method_set_controls, METH_O,
      "set_controls($self, controls, /)\n--\n\nSets controls of the card, in the order of the "
      "dict."},
-    {"acquire", (PyCFunction)(void (*)(void))method_acquire, METH_VARARGS | METH_KEYWORDS,
+    {"acquire", (PyCFunction)(void (*)(void))capture_method_acquire, METH_VARARGS | METH_KEYWORDS,
      "acquire($self, /, timeout=None)\n--\n\n"
      "The next frame. Waits without the GIL, so many seconds at most. Raises Timeout, and "
      "NoDevice\n"
      "when the card was unplugged: wait() for it."},
-    {"poll", method_poll, METH_NOARGS,
+    {"poll", capture_method_poll, METH_NOARGS,
      "poll($self, /)\n--\n\nThe next frame, or None if no frame is waiting. Does not wait."},
     {"wait", (PyCFunction)(void (*)(void))method_wait, METH_VARARGS | METH_KEYWORDS,
      "wait($self, /, timeout=None)\n--\n\nWaits for a card that was unplugged to come back."},
@@ -426,17 +426,17 @@ static PyMethodDef methods[] = {
 };
 
 static PyGetSetDef attributes[] = {
-    {"info", get_info, NULL,
+    {"info", capture_get_info, NULL,
      "State and counters, as gpud_capture_info has them; of a closed one, the last.", NULL},
     {"closed", guard_get_closed, NULL, "Whether it was closed.", NULL},
     {0},
 };
 
 static PyType_Slot slots[] = {
-    {Py_tp_new, make},
+    {Py_tp_new, capture_make},
     {Py_tp_dealloc, capture_free},
     {Py_tp_iter, PyObject_SelfIter},
-    {Py_tp_iternext, next},
+    {Py_tp_iternext, capture_next},
     {Py_tp_methods, methods},
     {Py_tp_getset, attributes},
     {Py_tp_doc, "The C part of gpudirect.Capture."},

@@ -38,7 +38,7 @@ struct events events_take(struct events *events)
     return taken;
 }
 
-static PyObject *call(PyObject *handler, const struct event *event, bool with_member)
+static PyObject *events_call(PyObject *handler, const struct event *event, bool with_member)
 {
     unsigned member = event->member, kind = event->kind;
     Py_ssize_t size = (Py_ssize_t)event->size;
@@ -55,7 +55,7 @@ int events_deliver(struct events events, PyObject *handler, bool with_member)
     while (events.first) {
         struct event *event = events.first;
         events.first = event->next;
-        PyObject *done = handler && result == 0 ? call(handler, event, with_member) : NULL;
+        PyObject *done = handler && result == 0 ? events_call(handler, event, with_member) : NULL;
         if (handler && !done)
             result = -1;
         Py_XDECREF(done);

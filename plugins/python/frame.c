@@ -129,7 +129,7 @@ static void post_streams(struct hold *hold)
     gpud_frame_release(&second);
 }
 
-static void unmap(struct hold *hold)
+static void hold_unmap(struct hold *hold)
 {
     if (hold->mapped)
         gpud_frame_unmap(hold->frame);
@@ -143,7 +143,7 @@ void hold_unref(struct hold *hold)
     /* The slot is the parent's. */
     if (!context_is_foreign(hold->pid)) {
         if (hold->frame) {
-            unmap(hold);
+            hold_unmap(hold);
             post_streams(hold);
             gpud_frame_release(&hold->frame);
         }
@@ -247,7 +247,7 @@ static int hold_set_size(struct hold *hold, uint64_t bytes)
         return -1;
     bool in_use = atomic_load(&hold->arrays) > 0;
     if (!in_use) {
-        unmap(hold);
+        hold_unmap(hold);
         status = gpud_frame_set_size(hold->frame, bytes, &error);
     }
     if (!in_use && status == GPUD_OK)
@@ -394,7 +394,7 @@ struct gpud_frame *hold_take(struct hold *hold)
     shared = atomic_load(&hold->arrays) > 0;
     in_use = frame && shared && !hold->lent;
     if (frame && !in_use) {
-        unmap(hold);
+        hold_unmap(hold);
         if (hold->lent)
             status = gpud_frame_set_info(frame, &hold->info, &error);
         /* Arrays that are still there keep the memory, but not the slot. */
@@ -570,7 +570,7 @@ static bool is_alike(const struct array *array, const Py_buffer *buffer, int64_t
 
 /* Copies a buffer of the frame's shape and type, which the caller has compared, into a lent frame:
  * on any device, since the CPU may map it. */
-static PyObject *fill(PyObject *self, PyObject *object)
+static PyObject *frame_fill(PyObject *self, PyObject *object)
 {
     struct array array;
     int64_t strides[ARRAY_DIMENSIONS_MAX];
@@ -594,7 +594,7 @@ static PyObject *fill(PyObject *self, PyObject *object)
 }
 
 /* All bytes of a received frame, on any device; None if they cannot be had. */
-static PyObject *download(PyObject *self, PyObject *unused)
+static PyObject *frame_download(PyObject *self, PyObject *unused)
 {
     HELD hold = frame_get_hold(self);
     if (!hold || hold->lent)
@@ -878,7 +878,7 @@ static PyObject *represent(PyObject *self)
 
 /* --- a queue of the application's ----------------------------------------------------------- */
 
-static PyObject *join(PyObject *self, PyObject *object)
+static PyObject *frame_join(PyObject *self, PyObject *object)
 {
     HELD hold = frame_get_hold(self);
     void *queue = hold ? PyLong_AsVoidPtr(object) : NULL;
@@ -889,7 +889,7 @@ static PyObject *join(PyObject *self, PyObject *object)
 
 /* --- while it is being written --------------------------------------------------------------- */
 
-static PyObject *wait_lines(PyObject *self, PyObject *args, PyObject *names)
+static PyObject *frame_wait_lines(PyObject *self, PyObject *args, PyObject *names)
 {
     static char *keywords[] = {"lines", "timeout", NULL};
     HELD hold = frame_get_hold(self);
@@ -903,7 +903,7 @@ static PyObject *wait_lines(PyObject *self, PyObject *args, PyObject *names)
 
 /* --- its end ------------------------------------------------------------------------------- */
 
-static PyObject *release(PyObject *self, PyObject *unused)
+static PyObject *frame_release(PyObject *self, PyObject *unused)
 {
     struct frame *frame = (struct frame *)self;
     struct hold *hold = frame->hold;
@@ -912,13 +912,13 @@ static PyObject *release(PyObject *self, PyObject *unused)
     return Py_NewRef(Py_None);
 }
 
-static PyObject *enter(PyObject *self, PyObject *unused)
+static PyObject *frame_enter(PyObject *self, PyObject *unused)
 {
     HELD hold = frame_get_hold(self);
     return hold ? Py_NewRef(self) : NULL;
 }
 
-static PyObject *leave(PyObject *self, PyObject *args)
+static PyObject *frame_leave(PyObject *self, PyObject *args)
 {
     struct frame *frame = (struct frame *)self;
     PyObject *exception, *value, *traceback;
@@ -935,7 +935,7 @@ static PyObject *leave(PyObject *self, PyObject *args)
     else
         Py_INCREF(done);
     /* It could not be submitted: it is dropped. */
-    Py_XDECREF(release(self, NULL));
+    Py_XDECREF(frame_release(self, NULL));
     Py_XDECREF(done);
     return done ? Py_NewRef(Py_None) : NULL;
 }
@@ -951,23 +951,23 @@ static PyMethodDef methods[] = {
      "frame's release for the stream; on the host this call waits. Nothing is copied."},
     {"__dlpack_device__", export_device, METH_NOARGS,
      "__dlpack_device__($self, /)\n--\n\nDLPack's type of the device, and its number."},
-    {"join", join, METH_O,
+    {"frame_join", frame_join, METH_O,
      "join($self, queue, /)\n--\n\n"
      "Lets a queue of yours wait for the bytes, and the frame's release or submission for the "
      "queue.\n"
      "The number of a CUstream, hipStream_t or cl_command_queue, which lives until then; the last\n"
      "in the context of the cl_mem. For code that has no DLPack, as pyopencl."},
-    {"wait_lines", (PyCFunction)(void (*)(void))wait_lines, METH_VARARGS | METH_KEYWORDS,
+    {"frame_wait_lines", (PyCFunction)(void (*)(void))frame_wait_lines, METH_VARARGS | METH_KEYWORDS,
      "wait_lines($self, /, lines, timeout=None)\n--\n\n"
      "Waits for the first rows of a picture that its sender still writes, of a receiver with\n"
      "by_lines. Arrays that are made after it do not wait for the others. Raises Timeout."},
-    {"_fill", fill, METH_O, "Copies a buffer of the same shape and type into it."},
-    {"_download", download, METH_NOARGS, "A copy of all bytes, on any device, or None."},
-    {"release", release, METH_NOARGS,
+    {"_fill", frame_fill, METH_O, "Copies a buffer of the same shape and type into it."},
+    {"_download", frame_download, METH_NOARGS, "A copy of all bytes, on any device, or None."},
+    {"frame_release", frame_release, METH_NOARGS,
      "release($self, /)\n--\n\nGives the frame back, once its arrays are gone, too. A lent frame "
      "is dropped."},
-    {"__enter__", enter, METH_NOARGS, NULL},
-    {"__exit__", leave, METH_VARARGS, NULL},
+    {"__enter__", frame_enter, METH_NOARGS, NULL},
+    {"__exit__", frame_leave, METH_VARARGS, NULL},
     {0},
 };
 

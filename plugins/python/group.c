@@ -31,7 +31,7 @@ static const char *const states[] = {"present", "late", "skipped", "apart", "abs
 
 /* --- inside gpud_group_acquire(), without the GIL ------------------------------------------ */
 
-static void on_event(void *user, uint32_t member, enum gpud_event event, const void *data)
+static void group_on_event(void *user, uint32_t member, enum gpud_event event, const void *data)
 {
     struct group *self = user;
     if (event == GPUD_EVENT_CONNECTED) {
@@ -54,7 +54,7 @@ struct call {
     struct events events;
 };
 
-static enum gpud_status acquire_slice(void *user, int64_t timeout_ns, struct gpud_error *error)
+static enum gpud_status group_acquire_slice(void *user, int64_t timeout_ns, struct gpud_error *error)
 {
     struct call *call = user;
     struct group *self = call->self;
@@ -70,7 +70,7 @@ static enum gpud_status acquire_slice(void *user, int64_t timeout_ns, struct gpu
 
 /* --- in a thread of the group ---------------------------------------------------------------- */
 
-static PyObject *describe(const struct gpud_frame_info *info)
+static PyObject *group_describe(const struct gpud_frame_info *info)
 {
     return Py_BuildValue("{s:N,s:N,s:N,s:N,s:I,s:K,s:y#}", "pts", convert_time(info->pts_ns), "dts",
                          convert_time(info->dts_ns), "duration", convert_time(info->duration_ns),
@@ -85,7 +85,7 @@ static uint64_t get_time(void *user, uint32_t member, const struct gpud_frame_in
     struct group *self = user;
     uint64_t time = GPUD_TIME_NONE;
     PyGILState_STATE state = PyGILState_Ensure();
-    PyObject *frame = describe(info);
+    PyObject *frame = group_describe(info);
     PyObject *result =
         frame ? PyObject_CallFunction(self->time, "IO", (unsigned)member, frame) : NULL;
     if (result && result != Py_None)
@@ -110,7 +110,7 @@ static int finish_slice(void *user)
     return events_deliver(events, call->self->on_event, true);
 }
 
-static void destroy(PyObject *object)
+static void group_destroy(PyObject *object)
 {
     struct group *self = (struct group *)object;
     gpud_group_destroy(&self->group);
@@ -118,7 +118,7 @@ static void destroy(PyObject *object)
         gpud_receiver_destroy(&self->receivers[i]);
 }
 
-static enum gpud_status get_fd(PyObject *object, int *fd, struct gpud_error *error)
+static enum gpud_status group_get_fd(PyObject *object, int *fd, struct gpud_error *error)
 {
     struct gpud_group_info info = GPUD_INFO_INIT(info);
     gpud_group_get_info(((struct group *)object)->group, 0, &info);
@@ -136,7 +136,7 @@ static void read_info(PyObject *object)
     }
 }
 
-static const struct guard_ops guard_ops = {"group", destroy, get_fd, read_info};
+static const struct guard_ops guard_ops = {"group", group_destroy, group_get_fd, read_info};
 
 /* The member's frame, which is taken out of the call, or None; NULL with an exception. */
 static PyObject *make_frame(struct call *call, uint32_t member)
@@ -186,7 +186,7 @@ static PyObject *make_instant(struct call *call)
                          all_states, (unsigned)instant->skip);
 }
 
-static PyObject *acquire(struct group *self, const struct gpud_group_request *request,
+static PyObject *group_acquire(struct group *self, const struct gpud_group_request *request,
                          int64_t timeout_ns, enum gpud_status *status)
 {
     struct call call = {
@@ -195,7 +195,7 @@ static PyObject *acquire(struct group *self, const struct gpud_group_request *re
     if (!guard_enter(&self->base))
         return NULL;
     int result =
-        guard_wait(&self->base, timeout_ns, true, acquire_slice, finish_slice, &call, status);
+        guard_wait(&self->base, timeout_ns, true, group_acquire_slice, finish_slice, &call, status);
     PyObject *instant = result == 0 ? make_instant(&call) : NULL;
     for (uint32_t i = 0; i < self->count; i++) {
         gpud_frame_release(&call.instant.frames[i]);
@@ -211,7 +211,7 @@ static struct gpud_group_request next_of(const struct group *self)
                                        .preferred = self->preferred};
 }
 
-static PyObject *method_acquire(PyObject *object, PyObject *args, PyObject *names)
+static PyObject *group_method_acquire(PyObject *object, PyObject *args, PyObject *names)
 {
     static char *keywords[] = {"timeout", "newest", "at", NULL};
     struct group *self = (struct group *)object;
@@ -231,26 +231,26 @@ static PyObject *method_acquire(PyObject *object, PyObject *args, PyObject *name
         if (PyErr_Occurred())
             return NULL;
     }
-    return acquire(self, &request, timeout_ns, &status);
+    return group_acquire(self, &request, timeout_ns, &status);
 }
 
-static PyObject *method_poll(PyObject *object, PyObject *unused)
+static PyObject *group_method_poll(PyObject *object, PyObject *unused)
 {
     struct gpud_group_request request = next_of((struct group *)object);
     enum gpud_status status;
-    PyObject *instant = acquire((struct group *)object, &request, 0, &status);
+    PyObject *instant = group_acquire((struct group *)object, &request, 0, &status);
     if (instant || status != GPUD_TIMEOUT)
         return instant;
     PyErr_Clear();
     return Py_NewRef(Py_None);
 }
 
-static PyObject *next(PyObject *object)
+static PyObject *group_next(PyObject *object)
 {
     struct group *self = (struct group *)object;
     struct gpud_group_request request = next_of(self);
     enum gpud_status status;
-    PyObject *instant = acquire(self, &request, self->timeout_ns, &status);
+    PyObject *instant = group_acquire(self, &request, self->timeout_ns, &status);
     if (!instant && status == GPUD_CLOSED && !PyErr_ExceptionMatches(PyExc_RuntimeError))
         PyErr_Clear();
     return instant;
@@ -268,7 +268,7 @@ static PyObject *member_info(const struct group *self, uint32_t member)
         "warning", convert_text(info.warning));
 }
 
-static PyObject *get_info(PyObject *object, void *closure)
+static PyObject *group_get_info(PyObject *object, void *closure)
 {
     struct group *self = (struct group *)object;
     if (!guard_read_info(&self->base))
@@ -318,7 +318,7 @@ struct creation {
     struct gpud_group_params group;
 };
 
-static enum gpud_status create(struct creation *creation, struct gpud_error *error)
+static enum gpud_status group_create(struct creation *creation, struct gpud_error *error)
 {
     struct group *self = creation->self;
     enum gpud_status status = GPUD_OK;
@@ -328,7 +328,7 @@ static enum gpud_status create(struct creation *creation, struct gpud_error *err
         status = gpud_receiver_create(creation->context, &creation->receiver, &self->receivers[i],
                                       error);
     }
-    creation->group.on_event = on_event;
+    creation->group.on_event = group_on_event;
     creation->group.time = self->time ? get_time : NULL;
     creation->group.user = self;
     if (status == GPUD_OK)
@@ -354,7 +354,7 @@ static bool read_members(struct creation *creation, PyObject *members)
     return true;
 }
 
-static PyObject *make(PyTypeObject *own, PyObject *args, PyObject *names)
+static PyObject *group_make(PyTypeObject *own, PyObject *args, PyObject *names)
 {
     static char *keywords[] = {
         "members", "any",      "history",   "tolerance",     "latency",        "freeze_timeout",
@@ -396,7 +396,7 @@ static PyObject *make(PyTypeObject *own, PyObject *args, PyObject *names)
         return NULL;
     }
     Py_BEGIN_ALLOW_THREADS
-    status = create(&creation, &error);
+    status = group_create(&creation, &error);
     Py_END_ALLOW_THREADS
     if (status != GPUD_OK) {
         Py_DECREF(self);
@@ -414,7 +414,7 @@ static int traverse(PyObject *object, visitproc visit, void *arg)
 }
 
 /* The group's threads call `time` until it is closed. */
-static int clear(PyObject *object)
+static int group_clear(PyObject *object)
 {
     guard_close((struct guarded *)object);
     Py_CLEAR(((struct group *)object)->on_event);
@@ -426,19 +426,19 @@ static void group_free(PyObject *object)
 {
     struct group *self = (struct group *)object;
     PyObject_GC_UnTrack(object);
-    clear(object);
+    group_clear(object);
     for (uint32_t i = 0; i < self->count; i++)
         media_unref(self->media[i]);
     guard_free(object);
 }
 
 static PyMethodDef methods[] = {
-    {"acquire", (PyCFunction)(void (*)(void))method_acquire, METH_VARARGS | METH_KEYWORDS,
+    {"acquire", (PyCFunction)(void (*)(void))group_method_acquire, METH_VARARGS | METH_KEYWORDS,
      "acquire($self, /, timeout=None, *, newest=False, at=None)\n--\n\n"
      "The next instant; the newest; or that at a time in ns, which may be read again while the\n"
      "history has it. Waits without the GIL, so many seconds at most. Raises Timeout; Closed at\n"
      "the end of the last stream, after which the next call waits for the next one."},
-    {"poll", method_poll, METH_NOARGS,
+    {"poll", group_method_poll, METH_NOARGS,
      "poll($self, /)\n--\n\nThe next instant, or None if no instant is complete. Does not wait."},
     {"fileno", guard_method_fileno, METH_NOARGS,
      "fileno($self, /)\n--\n\nA descriptor to poll, readable when poll() may return an instant."},
@@ -449,7 +449,7 @@ static PyMethodDef methods[] = {
 };
 
 static PyGetSetDef attributes[] = {
-    {"info", get_info, NULL,
+    {"info", group_get_info, NULL,
      "State and counters, as gpud_group_info has them; of a closed one, the last.", NULL},
     {"preferred", get_preferred, set_preferred,
      "Mode \"any\": the member that is taken if it is in time.", NULL},
@@ -458,12 +458,12 @@ static PyGetSetDef attributes[] = {
 };
 
 static PyType_Slot slots[] = {
-    {Py_tp_new, make},
+    {Py_tp_new, group_make},
     {Py_tp_dealloc, group_free},
     {Py_tp_traverse, traverse},
-    {Py_tp_clear, clear},
+    {Py_tp_clear, group_clear},
     {Py_tp_iter, PyObject_SelfIter},
-    {Py_tp_iternext, next},
+    {Py_tp_iternext, group_next},
     {Py_tp_methods, methods},
     {Py_tp_getset, attributes},
     {Py_tp_doc, "The C part of gpudirect.Group."},

@@ -309,7 +309,7 @@ void guard_free(PyObject *object)
     Py_DECREF(type);
 }
 
-static void destroy(struct guarded *object)
+static void guard_destroy(struct guarded *object)
 {
     Py_BEGIN_ALLOW_THREADS
     object->guard.ops->destroy((PyObject *)object);
@@ -361,7 +361,7 @@ void guard_leave(struct guarded *object)
     bool last = --guard->users == 0 && guard->closed;
     pthread_mutex_unlock(&guard->lock);
     if (last)
-        destroy(object);
+        guard_destroy(object);
 }
 
 static void read_info(struct guarded *object)
@@ -392,7 +392,7 @@ void guard_close(struct guarded *object)
     guard->closed = true;
     pthread_mutex_unlock(&guard->lock);
     if (unused)
-        destroy(object);
+        guard_destroy(object);
 }
 
 static bool is_closed(struct guard *guard)
@@ -429,7 +429,7 @@ PyObject *guard_method_fileno(PyObject *object, PyObject *unused)
     return status == GPUD_OK ? PyLong_FromLong(fd) : error_raise(&error);
 }
 
-static int64_t now(void)
+static int64_t guard_now(void)
 {
     struct timespec time;
     clock_gettime(CLOCK_MONOTONIC, &time);
@@ -441,9 +441,9 @@ int guard_wait(struct guarded *object, int64_t timeout_ns, bool one_at_a_time, g
 {
     struct guard *guard = &object->guard;
     struct gpud_error error;
-    int64_t begin = now();
+    int64_t begin = guard_now();
     for (;;) {
-        int64_t left = timeout_ns - (now() - begin);
+        int64_t left = timeout_ns - (guard_now() - begin);
         left = left < 0 ? 0 : left;
         Py_BEGIN_ALLOW_THREADS
         if (one_at_a_time)
@@ -463,7 +463,7 @@ int guard_wait(struct guarded *object, int64_t timeout_ns, bool one_at_a_time, g
             *status = GPUD_CLOSED;
             return -1;
         }
-        if (*status != GPUD_TIMEOUT || now() - begin >= timeout_ns) {
+        if (*status != GPUD_TIMEOUT || guard_now() - begin >= timeout_ns) {
             error_raise(&error);
             return -1;
         }
@@ -596,7 +596,7 @@ static PyObject *lists_channels(PyObject *module, PyObject *args, PyObject *name
  * static variables, and with the GIL: free-threaded interpreters do not load the stable ABI that it
  * is built for. */
 
-static int fill(PyObject *module)
+static int module_fill(PyObject *module)
 {
     if (PyInterpreterState_GetID(PyInterpreterState_Get()) != 0) {
         PyErr_SetString(PyExc_ImportError, "gpudirect works in the main interpreter alone: import "
@@ -620,7 +620,7 @@ static PyMethodDef functions[] = {
 };
 
 static PyModuleDef_Slot slots[] = {
-    {Py_mod_exec, fill},
+    {Py_mod_exec, module_fill},
     {0, NULL},
 };
 

@@ -29,7 +29,7 @@ static PyTypeObject *type;
 
 /* --- inside gpud_receiver_acquire(), without the GIL --------------------------------------- */
 
-static void on_event(void *user, enum gpud_event event, const void *data)
+static void receiver_on_event(void *user, enum gpud_event event, const void *data)
 {
     struct receiver *self = user;
     if (event == GPUD_EVENT_CONNECTED) {
@@ -43,7 +43,7 @@ static void on_event(void *user, enum gpud_event event, const void *data)
     }
 }
 
-static enum gpud_status alloc(void *user, const struct gpud_layout *layout, uint32_t slot,
+static enum gpud_status receiver_alloc(void *user, const struct gpud_layout *layout, uint32_t slot,
                               struct gpud_memory **memory, struct gpud_error *error)
 {
     struct receiver *self = user;
@@ -73,7 +73,7 @@ static void note_loss(struct call *call, const struct gpud_error *error)
     memcpy(self->loss, error->reason, sizeof(self->loss));
 }
 
-static enum gpud_status acquire_slice(void *user, int64_t timeout_ns, struct gpud_error *error)
+static enum gpud_status receiver_acquire_slice(void *user, int64_t timeout_ns, struct gpud_error *error)
 {
     struct call *call = user;
     struct receiver *self = call->self;
@@ -123,23 +123,23 @@ static int finish_slice(void *user)
     return raised || tell_loss(call) < 0 ? -1 : 0;
 }
 
-static void destroy(PyObject *object)
+static void receiver_destroy(PyObject *object)
 {
     struct receiver *self = (struct receiver *)object;
     gpud_receiver_destroy(&self->receiver);
     gpud_device_close(&self->device);
 }
 
-static enum gpud_status get_fd(PyObject *object, int *fd, struct gpud_error *error)
+static enum gpud_status receiver_get_fd(PyObject *object, int *fd, struct gpud_error *error)
 {
     return gpud_receiver_get_fd(((struct receiver *)object)->receiver, fd, error);
 }
 
 GUARD_READ_INFO(receiver)
 
-static const struct guard_ops guard_ops = {"receiver", destroy, get_fd, read_info};
+static const struct guard_ops guard_ops = {"receiver", receiver_destroy, receiver_get_fd, read_info};
 
-static PyObject *acquire(struct receiver *self, int64_t timeout_ns, bool loop,
+static PyObject *receiver_acquire(struct receiver *self, int64_t timeout_ns, bool loop,
                          enum gpud_status *status)
 {
     struct call call = {.self = self, .loop = loop};
@@ -148,7 +148,7 @@ static PyObject *acquire(struct receiver *self, int64_t timeout_ns, bool loop,
     if (!guard_enter(&self->base))
         return NULL;
     int result =
-        guard_wait(&self->base, timeout_ns, true, acquire_slice, finish_slice, &call, status);
+        guard_wait(&self->base, timeout_ns, true, receiver_acquire_slice, finish_slice, &call, status);
     if (result == 0 && !call.media) {
         PyErr_NoMemory();
         result = -1;
@@ -168,7 +168,7 @@ static PyObject *acquire(struct receiver *self, int64_t timeout_ns, bool loop,
     return frame;
 }
 
-static PyObject *method_acquire(PyObject *object, PyObject *args, PyObject *names)
+static PyObject *receiver_method_acquire(PyObject *object, PyObject *args, PyObject *names)
 {
     static char *keywords[] = {"timeout", NULL};
     struct receiver *self = (struct receiver *)object;
@@ -177,20 +177,20 @@ static PyObject *method_acquire(PyObject *object, PyObject *args, PyObject *name
     if (!PyArg_ParseTupleAndKeywords(args, names, "|O&:acquire", keywords, guard_parse_timeout,
                                      &timeout_ns))
         return NULL;
-    return acquire(self, timeout_ns, false, &status);
+    return receiver_acquire(self, timeout_ns, false, &status);
 }
 
 static PyObject *poll(PyObject *object, bool loop)
 {
     enum gpud_status status;
-    PyObject *frame = acquire((struct receiver *)object, 0, loop, &status);
+    PyObject *frame = receiver_acquire((struct receiver *)object, 0, loop, &status);
     if (frame || status != GPUD_TIMEOUT)
         return frame;
     PyErr_Clear();
     return Py_NewRef(Py_None);
 }
 
-static PyObject *method_poll(PyObject *object, PyObject *unused)
+static PyObject *receiver_method_poll(PyObject *object, PyObject *unused)
 {
     return poll(object, false);
 }
@@ -200,11 +200,11 @@ static PyObject *method_poll_loop(PyObject *object, PyObject *unused)
     return poll(object, true);
 }
 
-static PyObject *next(PyObject *object)
+static PyObject *receiver_next(PyObject *object)
 {
     struct receiver *self = (struct receiver *)object;
     enum gpud_status status;
-    PyObject *frame = acquire(self, self->timeout_ns, true, &status);
+    PyObject *frame = receiver_acquire(self, self->timeout_ns, true, &status);
     /* The end of the stream is that of the loop; another loop takes the next stream. A process that
      * was forked is told so. */
     if (!frame && status == GPUD_CLOSED && !PyErr_ExceptionMatches(PyExc_RuntimeError))
@@ -212,7 +212,7 @@ static PyObject *next(PyObject *object)
     return frame;
 }
 
-static PyObject *get_info(PyObject *object, void *closure)
+static PyObject *receiver_get_info(PyObject *object, void *closure)
 {
     struct receiver *self = (struct receiver *)object;
     if (!guard_read_info(&self->base))
@@ -234,7 +234,7 @@ static PyObject *get_info(PyObject *object, void *closure)
 /* --- the type ------------------------------------------------------------------------------ */
 
 /* The device that "auto" stands for is known once there is a receiver. */
-static enum gpud_status open_device(struct receiver *self, struct gpud_context *context,
+static enum gpud_status receiver_open_device(struct receiver *self, struct gpud_context *context,
                                     struct gpud_error *error)
 {
     struct gpud_receiver_info info = GPUD_INFO_INIT(info);
@@ -242,27 +242,27 @@ static enum gpud_status open_device(struct receiver *self, struct gpud_context *
     return gpud_device_open(context, info.device, &self->device, error);
 }
 
-static int create(struct receiver *self, struct gpud_receiver_params *params)
+static int receiver_create(struct receiver *self, struct gpud_receiver_params *params)
 {
     struct gpud_error error;
     enum gpud_status status;
     struct gpud_context *context = context_get();
     if (!context)
         return -1;
-    params->on_event = on_event;
-    params->alloc = self->alloc ? alloc : NULL;
+    params->on_event = receiver_on_event;
+    params->alloc = self->alloc ? receiver_alloc : NULL;
     params->user = self;
     Py_BEGIN_ALLOW_THREADS
     status = gpud_receiver_create(context, params, &self->receiver, &error);
     if (status == GPUD_OK && self->alloc)
-        status = open_device(self, context, &error);
+        status = receiver_open_device(self, context, &error);
     Py_END_ALLOW_THREADS
     if (status != GPUD_OK)
         error_raise(&error);
     return status == GPUD_OK ? 0 : -1;
 }
 
-static PyObject *make(PyTypeObject *own, PyObject *args, PyObject *names)
+static PyObject *receiver_make(PyTypeObject *own, PyObject *args, PyObject *names)
 {
     static char *keywords[] = {
         "address",        "device",         "timeout", "name",     "slots",
@@ -294,7 +294,7 @@ static PyObject *make(PyTypeObject *own, PyObject *args, PyObject *names)
     self->on_event = Py_XNewRef(handler);
     self->alloc = Py_XNewRef(allocator);
     self->on_disconnect = Py_XNewRef(on_disconnect);
-    if (create(self, &params) < 0)
+    if (receiver_create(self, &params) < 0)
         Py_CLEAR(self);
     return (PyObject *)self;
 }
@@ -308,7 +308,7 @@ static int traverse(PyObject *object, visitproc visit, void *arg)
     return 0;
 }
 
-static int clear(PyObject *object)
+static int receiver_clear(PyObject *object)
 {
     Py_CLEAR(((struct receiver *)object)->on_event);
     Py_CLEAR(((struct receiver *)object)->alloc);
@@ -321,19 +321,19 @@ static void receiver_free(PyObject *object)
     struct receiver *self = (struct receiver *)object;
     PyObject_GC_UnTrack(object);
     guard_close(&self->base);
-    clear(object);
+    receiver_clear(object);
     media_unref(self->media);
     guard_free(object);
 }
 
 static PyMethodDef methods[] = {
-    {"acquire", (PyCFunction)(void (*)(void))method_acquire, METH_VARARGS | METH_KEYWORDS,
+    {"acquire", (PyCFunction)(void (*)(void))receiver_method_acquire, METH_VARARGS | METH_KEYWORDS,
      "acquire($self, /, timeout=None)\n--\n\n"
      "The next frame. Waits without the GIL, so many seconds at most, and connects first where\n"
      "needed. Raises Timeout; Closed at the end of the stream; PeerLost if the sender vanished,\n"
      "whatever on_disconnect says, which is for loops. After both of the latter the next call\n"
      "connects again."},
-    {"poll", method_poll, METH_NOARGS,
+    {"poll", receiver_method_poll, METH_NOARGS,
      "poll($self, /)\n--\n\n"
      "The next frame, or None if no frame is waiting. Does not wait. Raises as acquire() does."},
     {"_poll_loop", method_poll_loop, METH_NOARGS, "poll(), as a step of `async for`."},
@@ -347,19 +347,19 @@ static PyMethodDef methods[] = {
 };
 
 static PyGetSetDef attributes[] = {
-    {"info", get_info, NULL,
+    {"info", receiver_get_info, NULL,
      "State and counters, as gpud_receiver_info has them; of a closed one, the last.", NULL},
     {"closed", guard_get_closed, NULL, "Whether it was closed.", NULL},
     {0},
 };
 
 static PyType_Slot slots[] = {
-    {Py_tp_new, make},
+    {Py_tp_new, receiver_make},
     {Py_tp_dealloc, receiver_free},
     {Py_tp_traverse, traverse},
-    {Py_tp_clear, clear},
+    {Py_tp_clear, receiver_clear},
     {Py_tp_iter, PyObject_SelfIter},
-    {Py_tp_iternext, next},
+    {Py_tp_iternext, receiver_next},
     {Py_tp_methods, methods},
     {Py_tp_getset, attributes},
     {Py_tp_doc, "The C part of gpudirect.Receiver."},

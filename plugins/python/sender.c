@@ -15,23 +15,23 @@ struct sender {
 
 static PyTypeObject *type;
 
-static void destroy(PyObject *object)
+static void sender_destroy(PyObject *object)
 {
     gpud_sender_destroy(&((struct sender *)object)->sender);
 }
 
-static enum gpud_status get_fd(PyObject *object, int *fd, struct gpud_error *error)
+static enum gpud_status sender_get_fd(PyObject *object, int *fd, struct gpud_error *error)
 {
     return gpud_sender_get_fd(((struct sender *)object)->sender, fd, error);
 }
 
 GUARD_READ_INFO(sender)
 
-static const struct guard_ops guard_ops = {"sender", destroy, get_fd, read_info};
+static const struct guard_ops guard_ops = {"sender", sender_destroy, sender_get_fd, read_info};
 
 /* --- the format ---------------------------------------------------------------------------- */
 
-static int configure(struct sender *self, const char *text)
+static int sender_configure(struct sender *self, const char *text)
 {
     struct gpud_error error;
     struct gpud_media media;
@@ -69,7 +69,7 @@ static PyObject *method_configure(PyObject *object, PyObject *args, PyObject *na
     if (!PyArg_ParseTupleAndKeywords(args, names, "s:configure", keywords, &text) ||
         !guard_enter(&self->base))
         return NULL;
-    int result = configure(self, text);
+    int result = sender_configure(self, text);
     guard_leave(&self->base);
     return result == 0 ? Py_NewRef(Py_None) : NULL;
 }
@@ -83,7 +83,7 @@ struct call {
     uint32_t count; /* of receivers, or of lines */
 };
 
-static enum gpud_status acquire_slice(void *user, int64_t timeout_ns, struct gpud_error *error)
+static enum gpud_status sender_acquire_slice(void *user, int64_t timeout_ns, struct gpud_error *error)
 {
     struct call *call = user;
     return gpud_sender_acquire(call->self->sender, timeout_ns, &call->frame, error);
@@ -107,7 +107,7 @@ static enum gpud_status wait_slice(void *user, int64_t timeout_ns, struct gpud_e
     return gpud_sender_wait(call->self->sender, call->count, timeout_ns, error);
 }
 
-static PyObject *method_acquire(PyObject *object, PyObject *args, PyObject *names)
+static PyObject *sender_method_acquire(PyObject *object, PyObject *args, PyObject *names)
 {
     static char *keywords[] = {"timeout", NULL};
     struct sender *self = (struct sender *)object;
@@ -122,7 +122,7 @@ static PyObject *method_acquire(PyObject *object, PyObject *args, PyObject *name
     if (!self->media) {
         error_raise_text(GPUD_INVALID,
                          "the sender has no format: give it media=, or configure() it");
-    } else if (guard_wait(&self->base, timeout_ns, false, acquire_slice, NULL, &call, &status) ==
+    } else if (guard_wait(&self->base, timeout_ns, false, sender_acquire_slice, NULL, &call, &status) ==
                0) {
         struct hold *hold = hold_new(call.frame, self->media, true);
         frame = hold ? frame_new(hold, object) : NULL;
@@ -201,7 +201,7 @@ static PyObject *method_wait(PyObject *object, PyObject *args, PyObject *names)
 
 /* --- other calls --------------------------------------------------------------------------- */
 
-static PyObject *finish(struct sender *self, enum gpud_status status,
+static PyObject *sender_finish(struct sender *self, enum gpud_status status,
                         const struct gpud_error *error)
 {
     guard_leave(&self->base);
@@ -228,7 +228,7 @@ static PyObject *method_send_event(PyObject *object, PyObject *args, PyObject *n
     pthread_mutex_unlock(&self->base.guard.turn);
     Py_END_ALLOW_THREADS
     PyBuffer_Release(&data);
-    return finish(self, status, &error);
+    return sender_finish(self, status, &error);
 }
 
 static PyObject *method_send_eos(PyObject *object, PyObject *unused)
@@ -243,7 +243,7 @@ static PyObject *method_send_eos(PyObject *object, PyObject *unused)
     status = gpud_sender_send_eos(self->sender, &error);
     pthread_mutex_unlock(&self->base.guard.turn);
     Py_END_ALLOW_THREADS
-    return finish(self, status, &error);
+    return sender_finish(self, status, &error);
 }
 
 static PyObject *method_set_slow_receiver(PyObject *object, PyObject *policy)
@@ -254,7 +254,7 @@ static PyObject *method_set_slow_receiver(PyObject *object, PyObject *policy)
     if (!convert_parse_policy(policy, &slow_receiver) || !guard_enter(&self->base))
         return NULL;
     enum gpud_status status = gpud_sender_set_slow_receiver(self->sender, slow_receiver, &error);
-    return finish(self, status, &error);
+    return sender_finish(self, status, &error);
 }
 
 static PyObject *method_announce(PyObject *object, PyObject *unused)
@@ -263,7 +263,7 @@ static PyObject *method_announce(PyObject *object, PyObject *unused)
     if (!guard_enter(&self->base))
         return NULL;
     gpud_sender_announce(self->sender);
-    return finish(self, GPUD_OK, NULL);
+    return sender_finish(self, GPUD_OK, NULL);
 }
 
 static PyObject *get_media(PyObject *object, void *closure)
@@ -272,7 +272,7 @@ static PyObject *get_media(PyObject *object, void *closure)
     return self->media ? PyUnicode_FromString(self->media->text) : Py_NewRef(Py_None);
 }
 
-static PyObject *get_info(PyObject *object, void *closure)
+static PyObject *sender_get_info(PyObject *object, void *closure)
 {
     struct sender *self = (struct sender *)object;
     if (!guard_read_info(&self->base))
@@ -305,7 +305,7 @@ static PyObject *get_links(PyObject *object, void *closure)
 
 /* --- the type ------------------------------------------------------------------------------ */
 
-static int create(struct sender *self, const struct gpud_sender_params *params, const char *media)
+static int sender_create(struct sender *self, const struct gpud_sender_params *params, const char *media)
 {
     struct gpud_error error;
     enum gpud_status status;
@@ -319,10 +319,10 @@ static int create(struct sender *self, const struct gpud_sender_params *params, 
         error_raise(&error);
         return -1;
     }
-    return media ? configure(self, media) : 0;
+    return media ? sender_configure(self, media) : 0;
 }
 
-static PyObject *make(PyTypeObject *own, PyObject *args, PyObject *names)
+static PyObject *sender_make(PyTypeObject *own, PyObject *args, PyObject *names)
 {
     static char *keywords[] = {"address",
                                "media",
@@ -354,7 +354,7 @@ static PyObject *make(PyTypeObject *own, PyObject *args, PyObject *names)
     struct sender *self = (struct sender *)guard_new(own, &guard_ops);
     if (!self)
         return NULL;
-    if (create(self, &params, media) < 0)
+    if (sender_create(self, &params, media) < 0)
         Py_CLEAR(self);
     return (PyObject *)self;
 }
@@ -372,7 +372,7 @@ static PyMethodDef methods[] = {
      "configure($self, /, media)\n--\n\n"
      "Begins a new format, in the syntax of caps. Lent frames of the previous one can only be\n"
      "dropped."},
-    {"acquire", (PyCFunction)(void (*)(void))method_acquire, METH_VARARGS | METH_KEYWORDS,
+    {"acquire", (PyCFunction)(void (*)(void))sender_method_acquire, METH_VARARGS | METH_KEYWORDS,
      "acquire($self, /, timeout=None)\n--\n\n"
      "Lends a frame to write into: `with sender.acquire() as frame:` submits it at the end of the\n"
      "block and drops it at an exception. Waits without the GIL until a slot is free."},
@@ -404,7 +404,7 @@ static PyMethodDef methods[] = {
 };
 
 static PyGetSetDef attributes[] = {
-    {"info", get_info, NULL,
+    {"info", sender_get_info, NULL,
      "State and counters, as gpud_sender_info has them; of a closed one, the last.", NULL},
     {"links", get_links, NULL, "Its receivers, as gpud_link_info has them.", NULL},
     {"media", get_media, NULL, "What its frames are, in the syntax of caps, or None.", NULL},
@@ -413,7 +413,7 @@ static PyGetSetDef attributes[] = {
 };
 
 static PyType_Slot slots[] = {
-    {Py_tp_new, make},
+    {Py_tp_new, sender_make},
     {Py_tp_dealloc, sender_free},
     {Py_tp_methods, methods},
     {Py_tp_getset, attributes},

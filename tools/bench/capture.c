@@ -263,8 +263,8 @@ static void bench_capture_print_text(const struct bench_job *job,
 /* --- JSON --------------------------------------------------------------------------------- */
 
 /* us, as in the other reports; null: unknown. */
-static void add_latency(JsonBuilder *builder, const char *key, bool known,
-                        const struct stats_latency *latency, double less)
+static void capturereport_add_latency(JsonBuilder *builder, const char *key, bool known,
+                                      const struct stats_latency *latency, double less)
 {
     if (!known) {
         json_put_string(builder, key, NULL);
@@ -305,10 +305,11 @@ static void bench_capture_print_json(const struct bench_job *job,
     json_put_int(builder, "copies_cpu", result->copies_cpu);
     json_put_int(builder, "copies_gpu", result->copies_gpu);
     json_put_text(builder, "stamps", stamps_of(result));
-    add_latency(builder, "latency_stamps_us", result->stamped, &result->stamp, 0);
+    capturereport_add_latency(builder, "latency_stamps_us", result->stamped, &result->stamp, 0);
     json_put_text(builder, "no_picture_clock", result->no_clock);
-    add_latency(builder, "latency_picture_at_most_us", clock, &result->at_most, 0);
-    add_latency(builder, "latency_picture_at_least_us", clock, &result->at_most, result->slack);
+    capturereport_add_latency(builder, "latency_picture_at_most_us", clock, &result->at_most, 0);
+    capturereport_add_latency(builder, "latency_picture_at_least_us", clock, &result->at_most,
+                              result->slack);
     json_put_number(builder, "picture_clock_step_us", result->step);
     json_put_int(builder, "pictures_timed", result->timed);
     json_put_int(builder, "pictures_right", result->right);
@@ -360,16 +361,17 @@ static struct gpud_capture_info info_of(struct gpud_capture *capture)
 
 /* --- setting the card up -------------------------------------------------------------------- */
 
-static double rate_of(uint32_t num, uint32_t den)
+static double capture_rate_of(uint32_t num, uint32_t den)
 {
     return den ? (double)num / den : 0;
 }
 
 /* The fastest mode, and the largest of these, because latency is measured. */
-static bool is_better(const struct gpud_capture_mode *mode, const struct gpud_capture_mode *best)
+static bool capture_is_better(const struct gpud_capture_mode *mode,
+                              const struct gpud_capture_mode *best)
 {
-    double fps = rate_of(mode->fps_num, mode->fps_den);
-    double best_fps = rate_of(best->fps_num, best->fps_den);
+    double fps = capture_rate_of(mode->fps_num, mode->fps_den);
+    double best_fps = capture_rate_of(best->fps_num, best->fps_den);
     uint64_t size = (uint64_t)mode->width_min * mode->height_min;
     return fps > best_fps ||
            (fps == best_fps && size > (uint64_t)best->width_min * best->height_min);
@@ -388,7 +390,7 @@ static bool choose_mode(struct gpud_capture *capture, const struct bench_job *jo
             format = modes[i].format;
     bool found = false;
     for (size_t i = 0; i < count; i++) {
-        if (strcmp(modes[i].format, format) != 0 || (found && !is_better(&modes[i], mode)))
+        if (strcmp(modes[i].format, format) != 0 || (found && !capture_is_better(&modes[i], mode)))
             continue;
         *mode = modes[i];
         found = true;
@@ -399,8 +401,8 @@ static bool choose_mode(struct gpud_capture *capture, const struct bench_job *jo
     return found;
 }
 
-static enum gpud_status configure(struct gpud_capture *capture, const struct bench_job *job,
-                                  struct gpud_error *error)
+static enum gpud_status capture_configure(struct gpud_capture *capture, const struct bench_job *job,
+                                          struct gpud_error *error)
 {
     struct gpud_capture_info info = info_of(capture);
     struct gpud_capture_mode mode = GPUD_INFO_INIT(mode);
@@ -420,8 +422,8 @@ static enum gpud_status configure(struct gpud_capture *capture, const struct ben
 
 /* --- measuring ----------------------------------------------------------------------------- */
 
-static enum gpud_status take(struct gpud_capture *capture, int64_t timeout, struct samples *samples,
-                             struct gpud_error *error)
+static enum gpud_status capture_take(struct gpud_capture *capture, int64_t timeout,
+                                     struct samples *samples, struct gpud_error *error)
 {
     struct gpud_frame *frame = NULL;
     struct gpud_frame_info info = GPUD_INFO_INIT(info);
@@ -453,13 +455,13 @@ static enum gpud_status take_all(struct gpud_capture *capture, const struct benc
 {
     enum gpud_status status = GPUD_OK;
     for (uint32_t i = 0; i < job->warmup && status == GPUD_OK; i++) {
-        status = take(capture, timeout, samples, error);
+        status = capture_take(capture, timeout, samples, error);
         samples->count = 0;
     }
     struct gpud_capture_info before = info_of(capture);
     int64_t begin = clock_now(), cpu = clock_cpu_time();
     while (status == GPUD_OK && samples->count < job->frames)
-        status = take(capture, timeout, samples, error);
+        status = capture_take(capture, timeout, samples, error);
     if (status != GPUD_OK)
         return status;
     result->seconds = (double)(clock_now() - begin) / (double)GPUD_SEC;
@@ -533,8 +535,8 @@ static void compare_pictures(const struct samples *samples, struct bench_capture
 
 /* --- a run --------------------------------------------------------------------------------- */
 
-static enum gpud_status measure(const struct bench_options *options, struct bench_capture *result,
-                                struct gpud_error *error)
+static enum gpud_status capture_measure(const struct bench_options *options,
+                                        struct bench_capture *result, struct gpud_error *error)
 {
     const struct bench_job *job = &options->ours;
     struct gpud_context *context = NULL;
@@ -550,7 +552,7 @@ static enum gpud_status measure(const struct bench_options *options, struct benc
     if (status == GPUD_OK)
         status = gpud_capture_create(context, &params, &capture, error);
     if (status == GPUD_OK)
-        status = configure(capture, job, error);
+        status = capture_configure(capture, job, error);
     if (status == GPUD_OK)
         status = take_all(capture, job, options->timeout, &samples, result, error);
     if (status == GPUD_OK) {
@@ -568,7 +570,7 @@ int bench_capture_run(const struct bench_options *options)
     struct bench_capture *result = g_new0(struct bench_capture, 1);
     struct gpud_error error = {.reason = ""};
     int exit_status = EXIT_SUCCESS;
-    enum gpud_status status = measure(options, result, &error);
+    enum gpud_status status = capture_measure(options, result, &error);
     if (status != GPUD_OK) {
         fprintf(stderr, "gpudirect-bench: %s\n", error.reason);
         if (status == GPUD_NO_DEVICE)

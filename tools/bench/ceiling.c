@@ -31,8 +31,8 @@ static bool both_finished(struct bench_child *children, size_t count)
 }
 
 /* children: the writer and the target; both are started, or neither is. */
-static bool run(struct bench_child *children, struct bench_job *job, struct bench_remotes *remotes,
-                struct bench_failure *failure)
+static bool ceilingrdma_run(struct bench_child *children, struct bench_job *job,
+                            struct bench_remotes *remotes, struct bench_failure *failure)
 {
     int64_t duration = 18 * BENCH_STEP_TIMEOUT;
     if (!bench_child_start(&children[0], "raw-writer", 0, NULL, 0, failure))
@@ -64,7 +64,7 @@ static bool bench_ceiling_rdma(const struct bench_job *wanted, struct bench_remo
     struct bench_child children[2] = {{.pid = -1, .fd = -1}, {.pid = -1, .fd = -1}};
     if (remotes)
         job.fps_num = 0;
-    bool good = run(children, &job, remotes, failure);
+    bool good = ceilingrdma_run(children, &job, remotes, failure);
     if (!good && !bench_caught_signal())
         bench_children_find_death(children, 2, failure);
     if (good) {
@@ -376,8 +376,8 @@ void bench_ceilings_set_rdma(const struct bench_job *job, double write,
  * --------------------------------------------------------------------- */
 
 /* Adds nothing if it was not measured. */
-static void add(struct bench_ceilings *list, const char *key, const char *what, double value,
-                const char *unit)
+static void ceiling_add(struct bench_ceilings *list, const char *key, const char *what,
+                        double value, const char *unit)
 {
     if (value > 0 && list->count < BENCH_CEILINGS_MAX)
         list->ceiling[list->count++] = (struct bench_ceiling){
@@ -387,21 +387,25 @@ static void add(struct bench_ceilings *list, const char *key, const char *what, 
 static void add_copies(struct bench_ceilings *list, const struct raw_gpu_figures *raw)
 {
     const char *unit = "frames/s";
-    add(list, "copy", "raw copies of the same frame within the GPU", raw->copy, unit);
-    add(list, "peer", "raw copies of the same frame to the receiver's GPU", raw->peer, unit);
-    add(list, "fan_out", "raw copies of the same frame to all receivers' GPUs at once, for each",
-        raw->fan_out, unit);
-    add(list, "download", "raw copies of the same frame from the GPU to pinned memory",
-        raw->download, unit);
-    add(list, "upload", "raw copies of the same frame from pinned memory to the GPU", raw->upload,
-        unit);
+    ceiling_add(list, "copy", "raw copies of the same frame within the GPU", raw->copy, unit);
+    ceiling_add(list, "peer", "raw copies of the same frame to the receiver's GPU", raw->peer,
+                unit);
+    ceiling_add(list, "fan_out",
+                "raw copies of the same frame to all receivers' GPUs at once, for each",
+                raw->fan_out, unit);
+    ceiling_add(list, "download", "raw copies of the same frame from the GPU to pinned memory",
+                raw->download, unit);
+    ceiling_add(list, "upload", "raw copies of the same frame from pinned memory to the GPU",
+                raw->upload, unit);
 }
 
 static void add_marks(struct bench_ceilings *list, const struct raw_gpu_figures *raw)
 {
-    add(list, "marker", "a word from stream to stream, half of a round trip", raw->marker, "us");
-    add(list, "handoff", "p50 of a word from the CPU's call through both streams to the CPU",
-        raw->handoff, "us");
+    ceiling_add(list, "marker", "a word from stream to stream, half of a round trip", raw->marker,
+                "us");
+    ceiling_add(list, "handoff",
+                "p50 of a word from the CPU's call through both streams to the CPU", raw->handoff,
+                "us");
 }
 
 /* If GPUs' streams cannot pass words, processes do. */
@@ -410,14 +414,15 @@ static bool add_words(const struct bench_job *job, struct bench_ceilings *list,
 {
     double rate;
     if (raw->words > 0) {
-        add(list, "words", "words from stream to stream and back, one each a frame", raw->words,
-            "frames/s");
+        ceiling_add(list, "words", "words from stream to stream and back, one each a frame",
+                    raw->words, "frames/s");
         return true;
     }
     if (!measure_words(job, &rate, failure))
         return false;
-    add(list, "words", "words to another process and back, one each a frame, as many as slots",
-        rate, "frames/s");
+    ceiling_add(list, "words",
+                "words to another process and back, one each a frame, as many as slots", rate,
+                "frames/s");
     return true;
 }
 

@@ -88,8 +88,8 @@ static void count_wakes(struct bench_channels *noted)
 
 /* --- the children ----------------------------------------------------------------------------- */
 
-static void works(int control, const char *what, enum gpud_status status,
-                  const struct gpud_error *error)
+static void channels_works(int control, const char *what, enum gpud_status status,
+                           const struct gpud_error *error)
 {
     if (status != GPUD_OK)
         bench_child_fail(control, status, "%s: %s", what, error->reason);
@@ -100,17 +100,17 @@ static void name_channel(const struct bench_job *job, uint32_t index, char addre
     g_snprintf(address, 300, "%s%u", job->address, job->number + index);
 }
 
-static struct gpud_context *start(int control, struct bench_job *job)
+static struct gpud_context *channels_start(int control, struct bench_job *job)
 {
     struct gpud_error error = {.reason = ""};
     struct gpud_context *context;
     bench_child_expect(control, BENCH_JOB, clock_now() + BENCH_STEP_TIMEOUT, job, sizeof(*job));
-    works(control, "a context", gpud_context_create(NULL, &context, &error), &error);
+    channels_works(control, "a context", gpud_context_create(NULL, &context, &error), &error);
     return context;
 }
 
-static struct gpud_sender *open_sender(int control, const struct bench_job *job,
-                                       struct gpud_context *context, uint32_t index)
+static struct gpud_sender *channels_open_sender(int control, const struct bench_job *job,
+                                                struct gpud_context *context, uint32_t index)
 {
     char address[300];
     struct gpud_error error = {.reason = ""};
@@ -122,11 +122,13 @@ static struct gpud_sender *open_sender(int control, const struct bench_job *job,
     params.device = job->from;
     params.slots = job->slots;
     params.slow_receiver = GPUD_SLOW_BLOCK;
-    works(control, "a sender", gpud_sender_create(context, &params, &sender, &error), &error);
-    works(control, "the format",
-          gpud_layout_init(&media.picture.layout, job->format, job->width, job->height, 0, &error),
-          &error);
-    works(control, "the format", gpud_sender_configure(sender, &media, &error), &error);
+    channels_works(control, "a sender", gpud_sender_create(context, &params, &sender, &error),
+                   &error);
+    channels_works(
+        control, "the format",
+        gpud_layout_init(&media.picture.layout, job->format, job->width, job->height, 0, &error),
+        &error);
+    channels_works(control, "the format", gpud_sender_configure(sender, &media, &error), &error);
     return sender;
 }
 
@@ -135,13 +137,14 @@ void bench_run_channel_senders(int control)
     struct bench_job job;
     struct bench_result result = {0};
     struct gpud_error error = {.reason = ""};
-    struct gpud_context *context = start(control, &job);
+    struct gpud_context *context = channels_start(control, &job);
     struct gpud_sender **senders = g_new0(struct gpud_sender *, job.channels);
     for (uint32_t i = 0; i < job.channels; i++)
-        senders[i] = open_sender(control, &job, context, i);
+        senders[i] = channels_open_sender(control, &job, context, i);
     bench_send(control, BENCH_LISTENING, NULL, 0);
     for (uint32_t i = 0; i < job.channels; i++)
-        works(control, "connecting", gpud_sender_wait(senders[i], 1, job.patience, &error), &error);
+        channels_works(control, "connecting", gpud_sender_wait(senders[i], 1, job.patience, &error),
+                       &error);
     bench_send(control, BENCH_READY, NULL, 0);
     bench_child_expect(control, BENCH_GO, clock_now() + job.patience, NULL, 0);
 
@@ -188,7 +191,7 @@ struct taker {
 };
 
 /* Takes what has come for one channel. false: an error. */
-static bool take(struct taker *taker, uint32_t index, struct gpud_error *error)
+static bool channels_take(struct taker *taker, uint32_t index, struct gpud_error *error)
 {
     struct gpud_frame *frame;
     enum gpud_status status;
@@ -216,7 +219,7 @@ void bench_run_channel_receivers(int control)
 {
     struct taker taker = {0};
     struct gpud_error error = {.reason = ""};
-    struct gpud_context *context = start(control, &taker.job);
+    struct gpud_context *context = channels_start(control, &taker.job);
     const struct bench_job *job = &taker.job;
     taker.receivers = g_new0(struct gpud_receiver *, job->channels);
     taker.last = g_new0(uint64_t, job->channels);
@@ -232,11 +235,11 @@ void bench_run_channel_receivers(int control)
         params.address = address;
         params.device = job->to;
         params.slots = job->slots;
-        works(control, "a receiver",
-              gpud_receiver_create(context, &params, &taker.receivers[i], &error), &error);
+        channels_works(control, "a receiver",
+                       gpud_receiver_create(context, &params, &taker.receivers[i], &error), &error);
         int fd;
-        works(control, "its descriptor", gpud_receiver_get_fd(taker.receivers[i], &fd, &error),
-              &error);
+        channels_works(control, "its descriptor",
+                       gpud_receiver_get_fd(taker.receivers[i], &fd, &error), &error);
         epoll_ctl(loop, EPOLL_CTL_ADD, fd, &readable);
     }
     bench_send(control, BENCH_READY, NULL, 0);
@@ -247,7 +250,7 @@ void bench_run_channel_receivers(int control)
         struct epoll_event events[64];
         int count = epoll_wait(loop, events, G_N_ELEMENTS(events), 500);
         for (int i = 0; i < count; i++)
-            if (!take(&taker, events[i].data.u32, &error))
+            if (!channels_take(&taker, events[i].data.u32, &error))
                 bench_child_fail(control, error.status, "receiving: %s", error.reason);
         /* Frames that the sender could not send do not come. */
         if (count == 0 && taker.result.frames && clock_now() - taker.result.end > GPUD_SEC)
@@ -258,7 +261,7 @@ void bench_run_channel_receivers(int control)
     taker.result.cpu_ns = cpu_time() - taker.cpu;
     note_process(&taker.result.channels);
     for (uint32_t i = 0; i < job->channels; i++)
-        take(&taker, i, &error); /* arms the descriptors for the time without frames */
+        channels_take(&taker, i, &error); /* arms the descriptors for the time without frames */
     count_wakes(&taker.result.channels);
     bench_send_result(control, &taker.result, taker.latencies);
     bench_child_expect(control, BENCH_STOP, clock_now() + job->patience, NULL, 0);
@@ -297,7 +300,7 @@ static bool all_ready(struct bench_child *children, size_t count)
     return true;
 }
 
-static bool all_finished(struct bench_child *children, size_t count)
+static bool channels_all_finished(struct bench_child *children, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         if (!children[i].finished)
@@ -318,7 +321,7 @@ static bool start_children(struct bench_child *children, size_t count, const str
     return true;
 }
 
-static void add(struct row *row, int side, const struct bench_result *result)
+static void channels_add(struct row *row, int side, const struct bench_result *result)
 {
     double seconds = (double)(result->end - result->start) / 1e9;
     row->cpu[side] += seconds > 0 ? (double)result->cpu_ns / 1e7 / seconds : 0;
@@ -339,7 +342,7 @@ static void sum_up(struct bench_child *children, size_t count, struct row *row)
 {
     GArray *latencies = g_array_new(FALSE, FALSE, sizeof(int64_t));
     for (size_t i = 0; i < count; i++) {
-        add(row, (int)(i % 2), &children[i].result);
+        channels_add(row, (int)(i % 2), &children[i].result);
         if (i % 2)
             g_array_append_vals(latencies, children[i].latencies,
                                 (guint)children[i].result.latencies);
@@ -354,8 +357,8 @@ static void sum_up(struct bench_child *children, size_t count, struct row *row)
 }
 
 /* Children come in pairs: a sending process, a receiving one. */
-static bool measure(const struct bench_options *options, const char *directory, uint32_t channels,
-                    struct row *row, struct bench_failure *failure)
+static bool channels_measure(const struct bench_options *options, const char *directory,
+                             uint32_t channels, struct row *row, struct bench_failure *failure)
 {
     struct bench_job job = options->ours;
     size_t count = options->apart ? 2 * (size_t)channels : 2;
@@ -374,7 +377,8 @@ static bool measure(const struct bench_options *options, const char *directory, 
            bench_children_wait(children, count, deadline, all_ready, "connecting", failure);
     for (size_t i = 0; good && i < count; i += 2)
         good = bench_send(children[i].fd, BENCH_GO, NULL, 0);
-    good = good && bench_children_wait(children, count, deadline, all_finished, "sending", failure);
+    good = good && bench_children_wait(children, count, deadline, channels_all_finished, "sending",
+                                       failure);
     if (good)
         sum_up(children, count, row);
     else if (!bench_caught_signal())
@@ -423,7 +427,7 @@ static void print_json(const struct row *rows, size_t count)
     json_print(builder, true);
 }
 
-static void print_text(const struct bench_job *job, const struct row *rows, size_t count)
+static void channels_print_text(const struct bench_job *job, const struct row *rows, size_t count)
 {
     printf("%s to %s, %ux%u %s at %.4g/s a channel; sender + receiver of all channels together\n",
            job->from, job->to, job->width, job->height, job->format,
@@ -452,8 +456,8 @@ int bench_channels_measure(const struct bench_options *options)
     for (; done < count; done++) {
         bench_show_progress((uint32_t)done + 1, (uint32_t)count);
         char *directory = bench_make_directory(&failure);
-        bool good = directory &&
-                    measure(options, directory, options->channels[done], &rows[done], &failure);
+        bool good = directory && channels_measure(options, directory, options->channels[done],
+                                                  &rows[done], &failure);
         if (directory)
             bench_remove_directory(directory);
         g_free(directory);
@@ -465,7 +469,7 @@ int bench_channels_measure(const struct bench_options *options)
     if (options->json && done)
         print_json(rows, done);
     else if (done)
-        print_text(&options->ours, rows, done);
+        channels_print_text(&options->ours, rows, done);
     if (done < count)
         fprintf(stderr, "gpudirect-bench: %u channels: %s\n", options->channels[done],
                 failure.reason);

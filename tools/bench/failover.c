@@ -17,8 +17,8 @@ enum { MAIN, BACKUP, RECEIVER, CHILDREN };
 
 /* --- the children ----------------------------------------------------------------------------- */
 
-static void works(int control, const char *what, enum gpud_status status,
-                  const struct gpud_error *error)
+static void failover_works(int control, const char *what, enum gpud_status status,
+                           const struct gpud_error *error)
 {
     if (status != GPUD_OK)
         bench_child_fail(control, status, "%s: %s", what, error->reason);
@@ -30,8 +30,8 @@ static void name_sender(const struct bench_job *job, uint32_t number, char addre
     g_snprintf(address, 300, "%s%u", job->address, job->failover_standby ? MAIN : number);
 }
 
-static struct gpud_sender *open_sender(int control, const struct bench_job *job,
-                                       struct gpud_context *context)
+static struct gpud_sender *failover_open_sender(int control, const struct bench_job *job,
+                                                struct gpud_context *context)
 {
     char address[300];
     struct gpud_error error = {.reason = ""};
@@ -44,12 +44,14 @@ static struct gpud_sender *open_sender(int control, const struct bench_job *job,
     params.slots = job->slots;
     params.slow_receiver = GPUD_SLOW_DROP_OLDEST;
     params.standby = job->failover_standby && job->number == BACKUP;
-    works(control, "a sender", gpud_sender_create(context, &params, &sender, &error), &error);
-    works(control, "the format",
-          gpud_layout_init(&media.picture.layout, job->format, job->width, job->height, 0, &error),
-          &error);
+    failover_works(control, "a sender", gpud_sender_create(context, &params, &sender, &error),
+                   &error);
+    failover_works(
+        control, "the format",
+        gpud_layout_init(&media.picture.layout, job->format, job->width, job->height, 0, &error),
+        &error);
     media.picture.rate = (struct gpud_fraction){job->fps_num, job->fps_den};
-    works(control, "the format", gpud_sender_configure(sender, &media, &error), &error);
+    failover_works(control, "the format", gpud_sender_configure(sender, &media, &error), &error);
     return sender;
 }
 
@@ -63,11 +65,12 @@ void bench_run_failover_sender(int control)
     struct gpud_context *context;
     int64_t first;
     bench_child_expect(control, BENCH_JOB, clock_now() + BENCH_STEP_TIMEOUT, &job, sizeof(job));
-    works(control, "a context", gpud_context_create(NULL, &context, &error), &error);
-    struct gpud_sender *sender = open_sender(control, &job, context);
+    failover_works(control, "a context", gpud_context_create(NULL, &context, &error), &error);
+    struct gpud_sender *sender = failover_open_sender(control, &job, context);
     bench_send(control, BENCH_LISTENING, NULL, 0);
     if (job.number == MAIN || !job.failover_standby)
-        works(control, "connecting", gpud_sender_wait(sender, 1, job.patience, &error), &error);
+        failover_works(control, "connecting", gpud_sender_wait(sender, 1, job.patience, &error),
+                       &error);
     bench_send(control, BENCH_READY, NULL, 0);
     bench_child_expect(control, BENCH_GO, clock_now() + job.patience, &first, sizeof(first));
     for (uint32_t i = 0; i < job.warmup + job.frames; i++) {
@@ -76,19 +79,20 @@ void bench_run_failover_sender(int control)
         clock_sleep_until(first + bench_paced_time(&job, i));
         /* On a busy machine a receiver may connect to the backup later than all of these. */
         if (job.number == BACKUP && i + 1 == job.warmup + job.frames)
-            works(control, "connecting", gpud_sender_wait(sender, 1, job.patience, &error), &error);
-        works(control, "a slot", gpud_sender_acquire(sender, BENCH_STEP_TIMEOUT, &frame, &error),
-              &error);
+            failover_works(control, "connecting", gpud_sender_wait(sender, 1, job.patience, &error),
+                           &error);
+        failover_works(control, "a slot",
+                       gpud_sender_acquire(sender, BENCH_STEP_TIMEOUT, &frame, &error), &error);
         if (job.number == MAIN && i == job.warmup + job.frames / 2)
             raise(SIGKILL);
         gpud_frame_get_info(frame, &info);
         info.pts_ns = (uint64_t)bench_paced_time(&job, i);
-        works(control, "a time", gpud_frame_set_info(frame, &info, &error), &error);
-        works(control, "sending", gpud_sender_submit(sender, &frame, BENCH_STEP_TIMEOUT, &error),
-              &error);
+        failover_works(control, "a time", gpud_frame_set_info(frame, &info, &error), &error);
+        failover_works(control, "sending",
+                       gpud_sender_submit(sender, &frame, BENCH_STEP_TIMEOUT, &error), &error);
         result.frames++;
     }
-    works(control, "the end", gpud_sender_send_eos(sender, &error), &error);
+    failover_works(control, "the end", gpud_sender_send_eos(sender, &error), &error);
     bench_send_result(control, &result, NULL);
     bench_child_expect(control, BENCH_STOP, clock_now() + job.patience, NULL, 0);
     gpud_sender_destroy(&sender);
@@ -124,13 +128,14 @@ static struct gpud_receiver *open_receiver(int control, struct taker *taker,
     params.slots = taker->job.slots;
     params.on_event = count_connects;
     params.user = taker;
-    works(control, "a receiver", gpud_receiver_create(context, &params, &receiver, &error), &error);
+    failover_works(control, "a receiver", gpud_receiver_create(context, &params, &receiver, &error),
+                   &error);
     return receiver;
 }
 
 /* Of the frame that is in *frame, if any; *backup: it is the backup's. */
-static enum gpud_status take(struct taker *taker, struct gpud_frame **frame, bool *backup,
-                             struct gpud_error *error)
+static enum gpud_status failover_take(struct taker *taker, struct gpud_frame **frame, bool *backup,
+                                      struct gpud_error *error)
 {
     enum gpud_status status;
     if (taker->group) {
@@ -178,15 +183,15 @@ void bench_run_failover_receiver(int control)
     int64_t deadline = clock_now() + 2 * taker.job.patience +
                        bench_paced_time(&taker.job, (double)taker.job.warmup + taker.job.frames);
     taker.intervals = g_array_new(FALSE, FALSE, sizeof(int64_t));
-    works(control, "a context", gpud_context_create(NULL, &context, &error), &error);
+    failover_works(control, "a context", gpud_context_create(NULL, &context, &error), &error);
     for (uint32_t i = 0; i < (taker.job.failover_standby ? 1 : 2); i++)
         taker.receivers[i] = open_receiver(control, &taker, context, i);
     if (!taker.job.failover_standby) {
         struct gpud_group_params params = GPUD_PARAMS_INIT(params);
         params.mode = GPUD_GROUP_ANY;
-        works(control, "a group",
-              gpud_group_create(context, &params, taker.receivers, 2, &taker.group, &error),
-              &error);
+        failover_works(
+            control, "a group",
+            gpud_group_create(context, &params, taker.receivers, 2, &taker.group, &error), &error);
     }
     for (enum gpud_status status = GPUD_OK; status != GPUD_CLOSED;) {
         struct gpud_frame *frame = NULL;
@@ -194,13 +199,13 @@ void bench_run_failover_receiver(int control)
         bool backup = false;
         if (clock_now() > deadline)
             bench_child_fail(control, GPUD_TIMEOUT, "the frames did not come in time");
-        status = take(&taker, &frame, &backup, &error);
+        status = failover_take(&taker, &frame, &backup, &error);
         if (status == GPUD_OK) {
             gpud_frame_get_info(frame, &info);
             gpud_frame_release(&frame);
             note_instant(&taker, &info, backup);
         } else if (status != GPUD_CLOSED && status != GPUD_TIMEOUT && status != GPUD_PEER) {
-            works(control, "receiving", status, &error);
+            failover_works(control, "receiving", status, &error);
         }
     }
     if (taker.result.measured == 0)
@@ -227,7 +232,7 @@ static bool first_is_ready(struct bench_child *children, size_t count)
     return children[0].ready;
 }
 
-static bool all_finished(struct bench_child *children, size_t count)
+static bool failover_all_finished(struct bench_child *children, size_t count)
 {
     return children[0].finished && children[1].finished;
 }
@@ -245,8 +250,8 @@ static bool start_sender(struct bench_child *child, const struct bench_job *job,
     return good;
 }
 
-static bool measure(const struct bench_options *options, const char *directory,
-                    struct outcome *outcome, struct bench_failure *failure)
+static bool failover_measure(const struct bench_options *options, const char *directory,
+                             struct outcome *outcome, struct bench_failure *failure)
 {
     struct bench_child children[CHILDREN] = {{0}};
     struct bench_job job = options->ours;
@@ -264,7 +269,8 @@ static bool measure(const struct bench_options *options, const char *directory,
     int64_t first = clock_now() + 100 * GPUD_MSEC;
     good = good && bench_send(children[MAIN].fd, BENCH_GO, &first, sizeof(first)) &&
            bench_send(children[BACKUP].fd, BENCH_GO, &first, sizeof(first)) &&
-           bench_children_wait(&children[BACKUP], 2, deadline, all_finished, "sending", failure);
+           bench_children_wait(&children[BACKUP], 2, deadline, failover_all_finished, "sending",
+                               failure);
     if (good) {
         outcome->result = children[RECEIVER].result;
         outcome->interval =
@@ -291,7 +297,7 @@ static const char *shape_of(const struct bench_job *job)
     return job->failover_standby ? "standby" : "group";
 }
 
-static void print_json(const struct bench_job *job, const struct outcome *outcome)
+static void failover_print_json(const struct bench_job *job, const struct outcome *outcome)
 {
     JsonBuilder *builder = json_builder_new();
     json_builder_begin_object(builder);
@@ -310,7 +316,7 @@ static void print_json(const struct bench_job *job, const struct outcome *outcom
     json_print(builder, true);
 }
 
-static void print_text(const struct bench_job *job, const struct outcome *outcome)
+static void failover_print_text(const struct bench_job *job, const struct outcome *outcome)
 {
     printf("the main sender is killed, by %s: %ux%u %s at %.4g/s\n", shape_of(job), job->width,
            job->height, job->format, (double)job->fps_num / job->fps_den);
@@ -329,15 +335,15 @@ int bench_failover_measure(const struct bench_options *options)
     struct bench_failure failure = {.status = GPUD_IO};
     struct outcome outcome = {0};
     char *directory = bench_make_directory(&failure);
-    bool good = directory && measure(options, directory, &outcome, &failure);
+    bool good = directory && failover_measure(options, directory, &outcome, &failure);
     if (directory)
         bench_remove_directory(directory);
     g_free(directory);
     if (!good)
         fprintf(stderr, "gpudirect-bench: %s\n", failure.reason);
     else if (options->json)
-        print_json(&options->ours, &outcome);
+        failover_print_json(&options->ours, &outcome);
     else
-        print_text(&options->ours, &outcome);
+        failover_print_text(&options->ours, &outcome);
     return good ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -35,7 +35,7 @@ static uint64_t mix(uint64_t index, uint64_t block, uint64_t word)
     return z ^ (z >> 27);
 }
 
-static void fill(char *at, uint64_t size, uint64_t index, uint64_t block)
+static void frames_fill(char *at, uint64_t size, uint64_t index, uint64_t block)
 {
     for (uint64_t word = 0; word < size / 8; word++) {
         uint64_t value = mix(index, block, word);
@@ -71,10 +71,10 @@ void bench_frame_mark(void *data, uint64_t size, uint64_t index, bool full)
     char *frame = data;
     struct head head = {.magic = MAGIC, .index = index, .size = size};
     if (full)
-        fill(frame + sizeof(head), size - sizeof(head), index, 0);
+        frames_fill(frame + sizeof(head), size - sizeof(head), index, 0);
     for (unsigned block = 0; block < blocks(size) && !full; block++)
-        fill(frame + block_offset(size, block), BLOCK, index, block);
-    fill(frame + size - TAIL, TAIL, index, BLOCKS);
+        frames_fill(frame + block_offset(size, block), BLOCK, index, block);
+    frames_fill(frame + size - TAIL, TAIL, index, BLOCKS);
     head.hash = hash_of(frame, size, index, full);
     memcpy(frame, &head, sizeof(head));
 }
@@ -99,7 +99,7 @@ bool bench_frame_check(const void *data, uint64_t size, bool full, uint64_t *ind
     /* The memory may be larger than the frame. */
     if (head.magic != MAGIC || head.size < BENCH_FRAME_MIN || head.size > size)
         return false;
-    fill(tail, TAIL, head.index, BLOCKS);
+    frames_fill(tail, TAIL, head.index, BLOCKS);
     return memcmp(tail, frame + head.size - TAIL, TAIL) == 0 &&
            head.hash == hash_of(frame, head.size, head.index, full);
 }

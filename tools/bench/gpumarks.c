@@ -21,7 +21,7 @@ struct marks {
     int control;
 };
 
-static void check(const struct marks *marks, const char *what, int result)
+static void gpumarks_check(const struct marks *marks, const char *what, int result)
 {
     char reason[GPUD_REASON_MAX];
     if (result == 0)
@@ -33,13 +33,14 @@ static void check(const struct marks *marks, const char *what, int result)
 static void *pinned(const struct marks *marks, size_t size, raw_address *address)
 {
     void *host;
-    check(marks, "pinned memory", raw_host_alloc(marks->driver, &host, size));
+    gpumarks_check(marks, "pinned memory", raw_host_alloc(marks->driver, &host, size));
     memset(host, 0, size);
-    check(marks, "the address of pinned memory", raw_host_address(marks->driver, address, host));
+    gpumarks_check(marks, "the address of pinned memory",
+                   raw_host_address(marks->driver, address, host));
     return host;
 }
 
-static void finish(const struct marks *marks, raw_stream stream)
+static void gpumarks_finish(const struct marks *marks, raw_stream stream)
 {
     int result;
     if (raw_finish(marks->driver, stream, clock_now() + BENCH_STEP_TIMEOUT, &result))
@@ -47,7 +48,7 @@ static void finish(const struct marks *marks, raw_stream stream)
     if (result == RAW_NOT_READY)
         bench_child_fail(marks->control, GPUD_TIMEOUT,
                          "the GPU did not come to the end of its work in time");
-    check(marks, "the stream", result);
+    gpumarks_check(marks, "the stream", result);
 }
 
 /* --- writing ---------------------------------------------------------------------------------- */
@@ -82,20 +83,22 @@ void bench_mark_writer_mark(struct bench_mark_writer *writer, raw_stream stream,
         writer->rows = pinned(marks, PENDING_MAX * BENCH_ROWS_SIZE, &writer->address);
     /* The copies from these marks must be done before they are overwritten. */
     if (writer->made > 0 && writer->made % (PENDING_MAX / 2) == 0)
-        finish(marks, stream);
+        gpumarks_finish(marks, stream);
     uint64_t offset = writer->made++ % PENDING_MAX * BENCH_ROWS_SIZE;
     bench_rows_make(writer->rows + offset, index);
     if (bench_rows_is_whole(marks->job, index))
-        check(marks, "filling a frame",
-              raw_fill(marks->driver, address, bench_rows_filler(index), layout->size, stream));
-    check(marks, "copying marks into a frame",
-          raw_copy_rows(marks->driver, address + layout->plane[0].offset, bench_rows_pitch(layout),
-                        writer->address + offset, BENCH_ROW, BENCH_ROW, BENCH_ROWS, stream));
+        gpumarks_check(
+            marks, "filling a frame",
+            raw_fill(marks->driver, address, bench_rows_filler(index), layout->size, stream));
+    gpumarks_check(marks, "copying marks into a frame",
+                   raw_copy_rows(marks->driver, address + layout->plane[0].offset,
+                                 bench_rows_pitch(layout), writer->address + offset, BENCH_ROW,
+                                 BENCH_ROW, BENCH_ROWS, stream));
 }
 
 void bench_mark_writer_finish(struct bench_mark_writer *writer, raw_stream stream)
 {
-    finish(&writer->marks, stream);
+    gpumarks_finish(&writer->marks, stream);
 }
 
 /* --- reading ---------------------------------------------------------------------------------- */
@@ -151,7 +154,7 @@ void bench_mark_reader_destroy(struct bench_mark_reader *reader)
 }
 
 /* Called at the first frame, when its size is known, and usually before the measured section. */
-static void prepare(struct bench_mark_reader *reader, const struct gpud_layout *layout)
+static void gpumarks_prepare(struct bench_mark_reader *reader, const struct gpud_layout *layout)
 {
     unsigned frames = !reader->checks_whole ? 0 : reader->marks.job->full ? 1 : BENCH_WHOLE_FRAMES;
     reader->rows = pinned(&reader->marks, PENDING_MAX * BENCH_ROWS_SIZE + 64, &reader->address);
@@ -198,7 +201,7 @@ size_t bench_mark_reader_wait(struct bench_mark_reader *reader, size_t most)
         /* Marks that are still wrong when the stream has finished will never be right. */
         int result = raw_stream_query(reader->marks.driver, reader->stream);
         if (result != RAW_NOT_READY)
-            check(&reader->marks, "the stream", result);
+            gpumarks_check(&reader->marks, "the stream", result);
         take_arrived(reader, result == 0);
         if (clock_now() - start > BENCH_STEP_TIMEOUT)
             bench_child_fail(reader->marks.control, GPUD_TIMEOUT,
@@ -213,9 +216,10 @@ static void wait_for_word(struct bench_mark_reader *reader, raw_stream stream)
 {
     volatile uint32_t *word = (void *)(reader->rows + PENDING_MAX * BENCH_ROWS_SIZE);
     int64_t start = clock_now();
-    check(&reader->marks, "writing a word",
-          raw_write_value(reader->marks.driver, stream,
-                          reader->address + PENDING_MAX * BENCH_ROWS_SIZE, ++reader->words));
+    gpumarks_check(&reader->marks, "writing a word",
+                   raw_write_value(reader->marks.driver, stream,
+                                   reader->address + PENDING_MAX * BENCH_ROWS_SIZE,
+                                   ++reader->words));
     while (*word != reader->words)
         if (clock_now() - start > BENCH_STEP_TIMEOUT)
             bench_child_fail(reader->marks.control, GPUD_TIMEOUT,
@@ -229,7 +233,7 @@ static int64_t wait_for_gpu(struct bench_mark_reader *reader, raw_stream stream)
     if (reader->has_words)
         wait_for_word(reader, stream);
     else
-        finish(&reader->marks, stream);
+        gpumarks_finish(&reader->marks, stream);
     int64_t now = clock_now();
     reader->counters->probe_ns += now - start;
     return now;
@@ -254,11 +258,11 @@ static void fetch_whole(struct bench_mark_reader *reader, raw_stream stream, raw
     if (layout->size > whole->layout.size)
         bench_child_fail(reader->marks.control, GPUD_PEER, "the frames have grown in mid-stream");
     whole->layout = *layout;
-    check(&reader->marks, "copying a frame",
-          raw_copy(reader->marks.driver, whole->address, address, layout->size, stream));
+    gpumarks_check(&reader->marks, "copying a frame",
+                   raw_copy(reader->marks.driver, whole->address, address, layout->size, stream));
     whole->used = true;
     if (reader->marks.job->full) {
-        finish(&reader->marks, stream);
+        gpumarks_finish(&reader->marks, stream);
         check_whole(reader, whole);
     }
 }
@@ -269,10 +273,10 @@ void bench_mark_reader_add(struct bench_mark_reader *reader, raw_stream stream, 
 {
     reader->stream = stream;
     if (!reader->rows)
-        prepare(reader, layout);
+        gpumarks_prepare(reader, layout);
     take_arrived(reader, false);
     if (reader->tail - reader->head == PENDING_MAX) {
-        finish(&reader->marks, stream);
+        gpumarks_finish(&reader->marks, stream);
         take_arrived(reader, true);
     }
     uint64_t expected = reader->counters->last + (reader->tail - reader->head) + 1;
@@ -287,14 +291,14 @@ void bench_mark_reader_add(struct bench_mark_reader *reader, raw_stream stream, 
     /* The marks come last: once they are there, the frame is no longer read. */
     if (reader->checks_whole && bench_rows_is_whole(reader->marks.job, expected))
         fetch_whole(reader, stream, address, layout);
-    check(&reader->marks, "copying marks out of a frame",
-          raw_copy_rows(reader->marks.driver, reader->address + rows, BENCH_ROW,
-                        address + layout->plane[0].offset, bench_rows_pitch(layout), BENCH_ROW,
-                        BENCH_ROWS, stream));
+    gpumarks_check(&reader->marks, "copying marks out of a frame",
+                   raw_copy_rows(reader->marks.driver, reader->address + rows, BENCH_ROW,
+                                 address + layout->plane[0].offset, bench_rows_pitch(layout),
+                                 BENCH_ROW, BENCH_ROWS, stream));
     reader->counters->marking_ns += clock_now() - start - (reader->counters->probe_ns - probed);
     /* The last frame ends the measured section, so its marks are awaited. */
     if (expected >= (uint64_t)reader->marks.job->warmup + reader->marks.job->frames) {
-        finish(&reader->marks, stream);
+        gpumarks_finish(&reader->marks, stream);
         take_arrived(reader, true);
     }
 }
@@ -303,7 +307,7 @@ void bench_mark_reader_finish(struct bench_mark_reader *reader)
 {
     if (!reader->rows)
         return;
-    finish(&reader->marks, reader->stream);
+    gpumarks_finish(&reader->marks, reader->stream);
     take_arrived(reader, true);
     for (unsigned i = 0; i < BENCH_WHOLE_FRAMES; i++)
         if (reader->whole[i].used)

@@ -36,7 +36,7 @@ struct bench_stripes {
 #endif
 };
 
-static void works(const struct bench_stripes *stripes, const char *what, int result)
+static void stripes_works(const struct bench_stripes *stripes, const char *what, int result)
 {
     char reason[GPUD_REASON_MAX];
     if (result == 0)
@@ -52,9 +52,10 @@ static void open_driver(struct bench_stripes *stripes, unsigned gpu, uint64_t si
     if (!raw_open(stripes->driver, reason, sizeof(reason)) ||
         !raw_enter(stripes->driver, gpu, reason, sizeof(reason)))
         bench_child_fail(stripes->control, GPUD_NO_DEVICE, "%s", reason);
-    works(stripes, "a stream", raw_stream_create(stripes->driver, &stripes->stream));
-    works(stripes, "pinned memory", raw_host_alloc(stripes->driver, &host, size));
-    works(stripes, "its address", raw_host_address(stripes->driver, &stripes->address, host));
+    stripes_works(stripes, "a stream", raw_stream_create(stripes->driver, &stripes->stream));
+    stripes_works(stripes, "pinned memory", raw_host_alloc(stripes->driver, &host, size));
+    stripes_works(stripes, "its address",
+                  raw_host_address(stripes->driver, &stripes->address, host));
     stripes->data = host;
 }
 
@@ -85,12 +86,13 @@ static void bench_stripes_begin(struct bench_stripes *stripes, struct gpud_frame
         bench_child_fail(stripes->control, error.status, "a frame to write: %s", error.reason);
 }
 
-static void copy(struct bench_stripes *stripes, raw_address to, raw_address from, uint64_t size)
+static void stripes_copy(struct bench_stripes *stripes, raw_address to, raw_address from,
+                         uint64_t size)
 {
     int result;
-    works(stripes, "a copy", raw_copy(stripes->driver, to, from, size, stripes->stream));
+    stripes_works(stripes, "a copy", raw_copy(stripes->driver, to, from, size, stripes->stream));
     if (!raw_finish(stripes->driver, stripes->stream, clock_now() + BENCH_STEP_TIMEOUT, &result))
-        works(stripes, "a copy", result);
+        stripes_works(stripes, "a copy", result);
 }
 
 /* Returns when the bytes are there. */
@@ -99,7 +101,7 @@ static void bench_stripes_write(struct bench_stripes *stripes, const struct gpud
 {
     uint8_t *to = (uint8_t *)info->native + info->memory_offset + offset;
     if (stripes->driver)
-        copy(stripes, (raw_address)(uintptr_t)to, stripes->address + offset, size);
+        stripes_copy(stripes, (raw_address)(uintptr_t)to, stripes->address + offset, size);
     else
         memcpy(to, stripes->data + offset, size);
 }
@@ -118,7 +120,7 @@ static void cl_works(const struct bench_stripes *stripes, const char *what, cl_i
         bench_child_fail(stripes->control, GPUD_IO, "OpenCL, %s: %d", what, code);
 }
 
-static void open_queue(struct bench_stripes *stripes, cl_context context)
+static void stripes_open_queue(struct bench_stripes *stripes, cl_context context)
 {
     cl_device_id device;
     cl_int code;
@@ -136,7 +138,7 @@ static void read_opencl(struct bench_stripes *stripes, const struct gpud_frame_i
         cl_works(
             stripes, "the context",
             clGetMemObjectInfo(info->native, CL_MEM_CONTEXT, sizeof(cl_context), &context, NULL));
-        open_queue(stripes, context);
+        stripes_open_queue(stripes, context);
     }
     cl_works(stripes, "a read",
              clEnqueueReadBuffer(stripes->queue, info->native, CL_TRUE,
@@ -160,7 +162,7 @@ static cl_mem slot_of(struct bench_stripes *stripes, const struct gpud_target_sl
                  clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 1, &device, NULL));
         stripes->context = clCreateContext(NULL, 1, &device, NULL, NULL, &code);
         cl_works(stripes, "a context", code);
-        open_queue(stripes, stripes->context);
+        stripes_open_queue(stripes, stripes->context);
     }
     if (stripes->slot[index])
         return stripes->slot[index];
@@ -223,7 +225,7 @@ static void bench_stripes_read(struct bench_stripes *stripes, const struct gpud_
     }
 #endif
     if (stripes->driver)
-        copy(stripes, stripes->address + offset, (raw_address)(uintptr_t)from, size);
+        stripes_copy(stripes, stripes->address + offset, (raw_address)(uintptr_t)from, size);
     else
         memcpy(stripes->data + offset, from, size);
 }
@@ -322,8 +324,8 @@ static uint8_t filler(uint32_t number, uint32_t stripe)
 }
 
 /* Tells the reader what was written, or keeps it until the frame is whole. */
-static void announce(struct scene *scene, struct bench_stripes *stripes, struct gpud_frame *frame,
-                     uint32_t number, uint32_t rows)
+static void lines_announce(struct scene *scene, struct bench_stripes *stripes,
+                           struct gpud_frame *frame, uint32_t number, uint32_t rows)
 {
     struct gpud_error error = {.reason = ""};
     bool whole = rows == scene->layout.height;
@@ -394,7 +396,7 @@ static void *write_all(void *arg)
                 atomic_store(&scene->first[number % TIMES], now);
             if (i == job->lines - 1)
                 atomic_store(&scene->last[number % TIMES], now);
-            announce(scene, stripes, frame, number, rows_before(scene, i + 1));
+            lines_announce(scene, stripes, frame, number, rows_before(scene, i + 1));
         }
         gpud_frame_release(&frame);
     }
@@ -627,7 +629,7 @@ static bool measured(const struct bench_job *job, size_t way)
     return way == 0 ? has_link(job) : has_target(job);
 }
 
-static void print_json(const struct bench_job *job, const struct bench_result *result)
+static void lines_print_json(const struct bench_job *job, const struct bench_result *result)
 {
     JsonBuilder *builder = json_builder_new();
     json_builder_begin_object(builder);
@@ -647,7 +649,7 @@ static void print_json(const struct bench_job *job, const struct bench_result *r
     json_print(builder, true);
 }
 
-static void print_text(const struct bench_job *job, const struct bench_result *result)
+static void lines_print_text(const struct bench_job *job, const struct bench_result *result)
 {
     printf("%s%s%s%s%s, %ux%u %s, written in %.1f ms, in %u stripes\n", job->from,
            strcmp(job->from, job->to) != 0 ? " to " : "",
@@ -676,8 +678,8 @@ int bench_lines_measure(const struct bench_options *options)
     if (!good)
         fprintf(stderr, "gpudirect-bench: %s\n", failure.reason);
     else if (options->json)
-        print_json(&options->ours, &result);
+        lines_print_json(&options->ours, &result);
     else
-        print_text(&options->ours, &result);
+        lines_print_text(&options->ours, &result);
     return good ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -123,8 +123,8 @@ static int run_role(const char *role, int control)
     return EXIT_SUCCESS;
 }
 
-static bool run_once(const struct bench_options *options, const struct bench_job *job,
-                     struct bench_remotes *remotes, struct bench_run *run, int *status)
+static bool main_run_once(const struct bench_options *options, const struct bench_job *job,
+                          struct bench_remotes *remotes, struct bench_run *run, int *status)
 {
     struct bench_failure failure = {.status = GPUD_IO};
     if (bench_run(job, options->timeout, job->remote ? remotes : NULL, run, &failure)) {
@@ -152,9 +152,9 @@ static int run_all(const struct bench_options *options)
     bench_remotes_init(&remotes, options->runs);
     for (uint32_t i = 0; i < options->runs && good; i++) {
         bench_show_progress(i + 1, options->runs);
-        good =
-            run_once(options, &options->ours, &remotes, &ours[i], &status) &&
-            (!options->compare || run_once(options, &options->peer, &remotes, &peer[i], &status));
+        good = main_run_once(options, &options->ours, &remotes, &ours[i], &status) &&
+               (!options->compare ||
+                main_run_once(options, &options->peer, &remotes, &peer[i], &status));
     }
     bench_show_progress(0, options->runs);
     bench_remotes_close(&remotes, NULL);

@@ -22,8 +22,8 @@ struct stream {
     uint64_t taken;
 };
 
-static void works(int control, const char *what, enum gpud_status status,
-                  const struct gpud_error *error)
+static void moves_works(int control, const char *what, enum gpud_status status,
+                        const struct gpud_error *error)
 {
     if (status != GPUD_OK)
         bench_child_fail(control, status, "%s: %s", what, error->reason);
@@ -42,9 +42,10 @@ static void *take_all(void *arg)
             gpud_receiver_acquire(stream->receiver, BENCH_STEP_TIMEOUT, &frame, &error);
         if (status == GPUD_CLOSED)
             return NULL;
-        works(stream->control, "receiving", status, &error);
-        works(stream->control, "mapping a frame",
-              gpud_frame_map(frame, GPUD_READ, BENCH_STEP_TIMEOUT, (void **)&data, &error), &error);
+        moves_works(stream->control, "receiving", status, &error);
+        moves_works(stream->control, "mapping a frame",
+                    gpud_frame_map(frame, GPUD_READ, BENCH_STEP_TIMEOUT, (void **)&data, &error),
+                    &error);
         gpud_frame_get_info(frame, &info);
         if (data[0] != (uint8_t)info.sequence ||
             data[info.layout.size - 1] != (uint8_t)info.sequence)
@@ -62,14 +63,15 @@ static void send_one(const struct stream *stream, struct gpud_sender *sender, ui
     struct gpud_error error = {.reason = ""};
     struct gpud_frame *frame;
     uint8_t *data;
-    works(stream->control, "a slot",
-          gpud_sender_acquire(sender, BENCH_STEP_TIMEOUT, &frame, &error), &error);
-    works(stream->control, "mapping a slot",
-          gpud_frame_map(frame, GPUD_WRITE, BENCH_STEP_TIMEOUT, (void **)&data, &error), &error);
+    moves_works(stream->control, "a slot",
+                gpud_sender_acquire(sender, BENCH_STEP_TIMEOUT, &frame, &error), &error);
+    moves_works(stream->control, "mapping a slot",
+                gpud_frame_map(frame, GPUD_WRITE, BENCH_STEP_TIMEOUT, (void **)&data, &error),
+                &error);
     data[0] = data[size - 1] = (uint8_t)sequence;
     gpud_frame_unmap(frame);
-    works(stream->control, "sending",
-          gpud_sender_submit(sender, &frame, BENCH_STEP_TIMEOUT, &error), &error);
+    moves_works(stream->control, "sending",
+                gpud_sender_submit(sender, &frame, BENCH_STEP_TIMEOUT, &error), &error);
 }
 
 /* Frames a second by this route. */
@@ -82,28 +84,30 @@ static double run_stream(int control, const struct bench_job *job, const char *r
     struct gpud_error error = {.reason = ""};
     struct gpud_sender_params to = GPUD_PARAMS_INIT(to);
     struct gpud_receiver_params from = GPUD_PARAMS_INIT(from);
-    works(control, "a context", gpud_context_create(NULL, &context, &error), &error);
+    moves_works(control, "a context", gpud_context_create(NULL, &context, &error), &error);
     to.address = from.address = job->address;
     to.device = job->from;
     to.route = route;
     to.slots = from.slots = job->slots;
     from.device = job->to;
-    works(control, "the sender", gpud_sender_create(context, &to, &sender, &error), &error);
-    works(control, "the format",
-          gpud_layout_init(&media.picture.layout, job->format, job->width, job->height, 0, &error),
-          &error);
-    works(control, "the format", gpud_sender_configure(sender, &media, &error), &error);
-    works(control, "the receiver", gpud_receiver_create(context, &from, &stream.receiver, &error),
-          &error);
+    moves_works(control, "the sender", gpud_sender_create(context, &to, &sender, &error), &error);
+    moves_works(
+        control, "the format",
+        gpud_layout_init(&media.picture.layout, job->format, job->width, job->height, 0, &error),
+        &error);
+    moves_works(control, "the format", gpud_sender_configure(sender, &media, &error), &error);
+    moves_works(control, "the receiver",
+                gpud_receiver_create(context, &from, &stream.receiver, &error), &error);
     GThread *thread = g_thread_new("receiver", take_all, &stream);
-    works(control, "connecting", gpud_sender_wait(sender, 1, BENCH_STEP_TIMEOUT, &error), &error);
+    moves_works(control, "connecting", gpud_sender_wait(sender, 1, BENCH_STEP_TIMEOUT, &error),
+                &error);
     int64_t start = 0;
     for (uint32_t i = 1; i <= job->warmup + job->frames; i++) {
         if (i == job->warmup + 1)
             start = clock_now();
         send_one(&stream, sender, media.picture.layout.size, i);
     }
-    works(control, "the end", gpud_sender_send_eos(sender, &error), &error);
+    moves_works(control, "the end", gpud_sender_send_eos(sender, &error), &error);
     g_thread_join(thread);
     double took = (double)(clock_now() - start) / 1e9;
     if (stream.taken != job->warmup + job->frames)
@@ -161,7 +165,7 @@ static double value_of(const struct bench_moves *moves, size_t row)
     return *(const double *)((const char *)moves + rows[row].offset);
 }
 
-static void print_json(const struct bench_moves *moves)
+static void moves_print_json(const struct bench_moves *moves)
 {
     JsonBuilder *builder = json_builder_new();
     json_builder_begin_object(builder);
@@ -174,7 +178,7 @@ static void print_json(const struct bench_moves *moves)
     json_print(builder, true);
 }
 
-static void print_text(const struct bench_job *job, const struct bench_moves *moves)
+static void moves_print_text(const struct bench_job *job, const struct bench_moves *moves)
 {
     printf("%s to %s in one process, %ux%u %s, %.1f MB a frame\n", job->from, job->to, job->width,
            job->height, job->format, (double)bench_frame_bytes(job) / 1e6);
@@ -196,8 +200,8 @@ int bench_moves_measure(const struct bench_options *options)
     if (!good)
         fprintf(stderr, "gpudirect-bench: %s\n", failure.reason);
     else if (options->json)
-        print_json(&moves);
+        moves_print_json(&moves);
     else
-        print_text(&options->ours, &moves);
+        moves_print_text(&options->ours, &moves);
     return good ? EXIT_SUCCESS : EXIT_FAILURE;
 }

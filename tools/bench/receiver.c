@@ -52,8 +52,8 @@ static void add_interval(struct bench_counters *counters, const struct bench_fra
     counters->arrived = arrived;
 }
 
-static void measure(struct bench_counters *counters, const struct bench_frame_times *times,
-                    int64_t submitted)
+static void counters_measure(struct bench_counters *counters, const struct bench_frame_times *times,
+                             int64_t submitted)
 {
     struct bench_result *result = &counters->result;
     if (!counters->started) {
@@ -96,7 +96,7 @@ void bench_counters_add(struct bench_counters *counters, bool whole, uint64_t in
         counters->first = index;
     counters->last = index;
     if (index > job->warmup)
-        measure(counters, times, submitted);
+        counters_measure(counters, times, submitted);
     if (index == total)
         finish_section(counters);
 }
@@ -288,7 +288,7 @@ static int64_t cpu_time_of(const struct bench_child *child)
 }
 
 /* Sleeps until then, or until a signal to this process. */
-static void rest(int64_t until)
+static void idle_rest(int64_t until)
 {
     while (clock_now() < until && !bench_caught_signal())
         clock_sleep_until(MIN(until, clock_now() + STEP));
@@ -296,11 +296,11 @@ static void rest(int64_t until)
 
 void bench_idle_measure(struct bench_child *children, size_t count, int64_t duration)
 {
-    rest(clock_now() + SETTLE);
+    idle_rest(clock_now() + SETTLE);
     int64_t start = clock_now();
     for (size_t i = 0; i < count; i++)
         children[i].cpu_time = cpu_time_of(&children[i]);
-    rest(start + duration);
+    idle_rest(start + duration);
     for (size_t i = 0; i < count; i++) {
         struct bench_child *child = &children[i];
         int64_t now = cpu_time_of(child), passed = clock_now() - start;
@@ -329,14 +329,14 @@ struct receiver {
     bool joins; /* one of --join */
 };
 
-static void on_event(void *user, enum gpud_event event, const void *data)
+static void receivercore_on_event(void *user, enum gpud_event event, const void *data)
 {
     struct receiver *self = user;
     if (event == GPUD_EVENT_CONNECTED && !self->joins)
         bench_send(self->control, BENCH_READY, NULL, 0);
 }
 
-static void count(struct receiver *self, struct bench_result *result)
+static void receivercore_count(struct receiver *self, struct bench_result *result)
 {
     struct gpud_receiver_info info = GPUD_INFO_INIT(info);
     gpud_receiver_get_info(self->receiver, &info);
@@ -352,7 +352,7 @@ static void count(struct receiver *self, struct bench_result *result)
 static void on_start(void *user)
 {
     struct receiver *self = user;
-    count(self, &self->before);
+    receivercore_count(self, &self->before);
 }
 
 static void check_on_cpu(struct receiver *self, struct gpud_frame *frame)
@@ -449,7 +449,7 @@ static void open_receiver(struct receiver *self, struct gpud_context *context, u
     params.slots = job->slots;
     params.route = job->route[0] ? job->route : NULL;
     params.psk_file = job->psk_file[0] ? job->psk_file : NULL;
-    params.on_event = on_event;
+    params.on_event = receivercore_on_event;
     params.user = self;
     enum gpud_status status = gpud_receiver_create(context, &params, &self->receiver, &error);
     if (status != GPUD_OK)
@@ -471,7 +471,7 @@ static void close_receiver(struct receiver *self)
     bench_counters_free(&self->counters);
 }
 
-static void take_frame(struct receiver *self, struct gpud_frame *frame)
+static void receivercore_take_frame(struct receiver *self, struct gpud_frame *frame)
 {
     if (self->reader)
         check_on_gpu(self, frame);
@@ -505,10 +505,10 @@ void bench_run_receiver_core(int control, const struct bench_job *job)
             break;
         if (status != GPUD_OK)
             bench_child_fail(control, status, "%s", error.reason);
-        take_frame(&self, frame);
+        receivercore_take_frame(&self, frame);
         if ((job->joins || job->idle) && self.counters.complete && !counted) {
             /* Later frames are for receivers that joined late. */
-            count(&self, &self.counters.result);
+            receivercore_count(&self, &self.counters.result);
             counted = true;
         }
     }
@@ -516,7 +516,7 @@ void bench_run_receiver_core(int control, const struct bench_job *job)
         bench_mark_reader_finish(self.reader);
     bench_counters_end(&self.counters);
     if (!counted)
-        count(&self, &self.counters.result);
+        receivercore_count(&self, &self.counters.result);
     bench_result_subtract(&self.counters.result, &self.before);
     bench_send_result(control, &self.counters.result, self.counters.latencies);
     close_receiver(&self);
@@ -556,7 +556,7 @@ static void join_once(struct receiver *self, struct gpud_context *context, uint3
         if (status != GPUD_OK)
             bench_child_fail(self->control, status, "%s", error.reason);
         result->joined += taken == 0;
-        take_frame(self, frame);
+        receivercore_take_frame(self, frame);
     }
     if (self->reader)
         bench_mark_reader_finish(self->reader);

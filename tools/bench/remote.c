@@ -431,10 +431,10 @@ struct receiving {
     struct bench_failure failure;
 };
 
-static bool fail(struct receiving *self, enum gpud_status status, const char *format, ...)
+static bool receive_fail(struct receiving *self, enum gpud_status status, const char *format, ...)
     G_GNUC_PRINTF(3, 4);
 
-static bool fail(struct receiving *self, enum gpud_status status, const char *format, ...)
+static bool receive_fail(struct receiving *self, enum gpud_status status, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -448,7 +448,8 @@ static bool interrupted(struct receiving *self)
 {
     int caught = bench_caught_signal();
     if (caught)
-        fail(self, GPUD_AGAIN, "interrupted by signal %d (%s)", caught, g_strsignal(caught));
+        receive_fail(self, GPUD_AGAIN, "interrupted by signal %d (%s)", caught,
+                     g_strsignal(caught));
     return caught != 0;
 }
 
@@ -502,15 +503,15 @@ static bool connect_to_sender(struct receiving *self)
             close(self->fd);
             self->fd = -1;
             if (greeting.status == GPUD_UNSUPPORTED)
-                return fail(self, greeting.status, "%s", greeting.reason);
+                return receive_fail(self, greeting.status, "%s", greeting.reason);
         }
         if (interrupted(self))
             return false;
         if (clock_now() > deadline)
-            return fail(self, GPUD_TIMEOUT,
-                        "no gpudirect-bench --to %s --remote is reached by TCP port %u: %s "
-                        "(--timeout waits longer)",
-                        address, port, why);
+            return receive_fail(self, GPUD_TIMEOUT,
+                                "no gpudirect-bench --to %s --remote is reached by TCP port %u: %s "
+                                "(--timeout waits longer)",
+                                address, port, why);
         if (first)
             fprintf(stderr, "gpudirect-bench: waiting for gpudirect-bench --to %s --remote\n",
                     address);
@@ -528,12 +529,12 @@ static bool receive(struct receiving *self, int64_t deadline, struct bench_packe
         if (interrupted(self))
             return false;
         if (clock_now() > deadline)
-            return fail(self, GPUD_TIMEOUT, SENDING " did not go on in time");
+            return receive_fail(self, GPUD_TIMEOUT, SENDING " did not go on in time");
     }
     enum bench_receipt got =
         bench_receive(self->fd, clock_now() + BENCH_STEP_TIMEOUT, BENCH_HOSTS_MESSAGE_MAX, packet);
     if (got != BENCH_RECEIVED)
-        return fail(self, GPUD_PEER, SENDING " is gone");
+        return receive_fail(self, GPUD_PEER, SENDING " is gone");
     if (packet->type != BENCH_FAILED)
         return true;
     bench_hosts_take_failure(packet, SENDING, &self->failure);
@@ -543,7 +544,7 @@ static bool receive(struct receiving *self, int64_t deadline, struct bench_packe
 
 static bool nonsense(struct receiving *self)
 {
-    return fail(self, GPUD_PEER, SENDING " sent nonsense");
+    return receive_fail(self, GPUD_PEER, SENDING " sent nonsense");
 }
 
 /* Passes each message of the child on to the sending bench. */
@@ -555,21 +556,21 @@ static bool forward(struct receiving *self, struct bench_child *child)
     if (got == BENCH_TIMED_OUT)
         return true;
     if (got == BENCH_GONE) {
-        fail(self, GPUD_PEER, "the %s ended without a result", child->role);
+        receive_fail(self, GPUD_PEER, "the %s ended without a result", child->role);
         bench_children_find_death(child, 1, &self->failure);
         return false;
     }
     bool sent = bench_send(self->fd, packet.type, packet.data, packet.size);
     bool good = bench_child_handle(child, &packet, &self->failure);
     g_free(packet.data);
-    return good && (sent || fail(self, GPUD_PEER, SENDING " is gone"));
+    return good && (sent || receive_fail(self, GPUD_PEER, SENDING " is gone"));
 }
 
 static bool measure_idle(struct receiving *self, struct bench_child *child)
 {
     bench_idle_measure(child, 1, self->job.idle);
     return bench_send(self->fd, BENCH_IDLE, &child->idle_percent, sizeof(child->idle_percent)) ||
-           fail(self, GPUD_PEER, SENDING " is gone");
+           receive_fail(self, GPUD_PEER, SENDING " is gone");
 }
 
 static bool obey(struct receiving *self, struct bench_child *child)
@@ -588,7 +589,7 @@ static bool obey(struct receiving *self, struct bench_child *child)
 }
 
 /* Runs until the child has sent its result. */
-static bool follow(struct receiving *self, struct bench_child *child, int64_t deadline)
+static bool receive_follow(struct receiving *self, struct bench_child *child, int64_t deadline)
 {
     while (!child->finished) {
         struct pollfd fds[] = {{.fd = child->fd, .events = POLLIN},
@@ -597,7 +598,8 @@ static bool follow(struct receiving *self, struct bench_child *child, int64_t de
         if (interrupted(self))
             return false;
         if (clock_now() > deadline)
-            return fail(self, GPUD_TIMEOUT, "the %s took too long: see --timeout", child->role);
+            return receive_fail(self, GPUD_TIMEOUT, "the %s took too long: see --timeout",
+                                child->role);
         if (ready > 0 && fds[0].revents && !forward(self, child))
             return false;
         if (ready > 0 && fds[1].revents && !child->finished && !obey(self, child))
@@ -606,7 +608,7 @@ static bool follow(struct receiving *self, struct bench_child *child, int64_t de
     return true;
 }
 
-static bool start(struct receiving *self, struct bench_child *child, const char *role)
+static bool receive_start(struct receiving *self, struct bench_child *child, const char *role)
 {
     return bench_child_start(child, role, 0, NULL, 0, &self->failure) &&
            (bench_send(child->fd, BENCH_JOB, &self->job, sizeof(self->job)) || true);
@@ -633,8 +635,8 @@ static bool run_receiver(struct receiving *self, const struct bench_packet *pack
     int64_t duration = self->options->timeout + job->idle + 4 * BENCH_STEP_TIMEOUT;
     if (job->fps_num)
         duration += bench_paced_time(job, (double)job->warmup + job->frames);
-    return start(self, &processes->child[1], "receiver") &&
-           follow(self, &processes->child[1], clock_now() + duration);
+    return receive_start(self, &processes->child[1], "receiver") &&
+           receive_follow(self, &processes->child[1], clock_now() + duration);
 }
 
 static bool run_target(struct receiving *self, const struct bench_packet *packet)
@@ -643,8 +645,8 @@ static bool run_target(struct receiving *self, const struct bench_packet *packet
     if (packet->size != sizeof(self->job.raw_port) || self->processes.count == 0)
         return nonsense(self);
     memcpy(&self->job.raw_port, packet->data, packet->size);
-    bool good = start(self, &target, "raw-target") &&
-                follow(self, &target, clock_now() + 18 * BENCH_STEP_TIMEOUT);
+    bool good = receive_start(self, &target, "raw-target") &&
+                receive_follow(self, &target, clock_now() + 18 * BENCH_STEP_TIMEOUT);
     bench_child_stop(&target, good ? clock_now() + BENCH_STEP_TIMEOUT : 0);
     return good;
 }
@@ -694,7 +696,7 @@ static bool run_all(struct receiving *self)
     return good;
 }
 
-static int report(struct receiving *self)
+static int receive_report(struct receiving *self)
 {
     struct bench_series series = {&self->job, self->runs, self->wanted};
     bool damaged = false;
@@ -717,7 +719,7 @@ int bench_receive_all(const struct bench_options *options)
     self->job = options->ours;
     self->fd = -1;
     if (connect_to_sender(self) && run_all(self)) {
-        status = report(self);
+        status = receive_report(self);
     } else {
         fprintf(stderr, "gpudirect-bench: %s\n", self->failure.reason);
         if (self->fd >= 0)

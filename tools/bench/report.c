@@ -48,7 +48,8 @@ static double marking(const struct bench_result *result)
     return result->marking_ns ? per_frame(result->marking_ns, result->frames) / 1e3 : NAN;
 }
 
-static void add_receiver(struct bench_run *run, const struct bench_child *child, uint64_t sent)
+static void figures_add_receiver(struct bench_run *run, const struct bench_child *child,
+                                 uint64_t sent)
 {
     const struct bench_result *result = &child->result;
     struct bench_receiver_run *receiver = &run->receiver[run->receivers++];
@@ -164,7 +165,7 @@ void bench_figures_sum_up(const struct bench_processes *processes, const struct 
     run->waits_device_sender = per_frame(sender->waits_device, sender->frames);
     run->lent = per_frame((int64_t)sender->lent, sender->frames);
     for (size_t i = 1; i <= processes->receivers; i++) {
-        add_receiver(run, &processes->child[i], sender->all);
+        figures_add_receiver(run, &processes->child[i], sender->all);
         end = MAX(end, processes->child[i].result.end);
         received += (double)processes->child[i].result.frames;
         run->idle_receiver += processes->child[i].idle_percent;
@@ -457,8 +458,8 @@ void bench_print_text(const struct bench_series *ours, const struct bench_series
 
 #define UNTIL_CPU "until the CPU had a frame that a GPU reads"
 
-static void add_latency(JsonBuilder *builder, const char *key, const struct stats_latency *latency,
-                        const char *meaning)
+static void reportjson_add_latency(JsonBuilder *builder, const char *key,
+                                   const struct stats_latency *latency, const char *meaning)
 {
     json_begin_object(builder, key);
     json_put_number(builder, "p50", latency->p50);
@@ -545,8 +546,8 @@ static void reportjson_add_receiver(JsonBuilder *builder, const struct bench_rec
     json_put_int(builder, "torn", receiver->torn);
     json_put_number(builder, "fps", receiver->fps);
     json_put_number(builder, "cpu_us_per_frame", receiver->cpu_us);
-    add_latency(builder, "latency_us", &receiver->latency, meaning);
-    add_latency(builder, "latency_cpu_us", &receiver->latency_cpu, UNTIL_CPU);
+    reportjson_add_latency(builder, "latency_us", &receiver->latency, meaning);
+    reportjson_add_latency(builder, "latency_cpu_us", &receiver->latency_cpu, UNTIL_CPU);
     json_builder_end_object(builder);
 }
 
@@ -580,8 +581,9 @@ static void add_join(JsonBuilder *builder, const struct bench_run *run)
     json_put_int(builder, "left", run->left);
     json_put_int(builder, "left_while_measured", run->joins_measured);
     json_begin_object(builder, "interval_us");
-    add_latency(builder, "sender", &run->interval_sender, "between returns of submit");
-    add_latency(builder, "receiver", &run->interval_receiver, "between hand-overs to a receiver");
+    reportjson_add_latency(builder, "sender", &run->interval_sender, "between returns of submit");
+    reportjson_add_latency(builder, "receiver", &run->interval_receiver,
+                           "between hand-overs to a receiver");
     json_builder_end_object(builder);
     json_builder_end_object(builder);
 }
@@ -611,8 +613,8 @@ static void add_run(JsonBuilder *builder, const struct bench_job *job, const str
     json_put_int(builder, "torn", run->torn);
     json_put_int(builder, "dropped", run->dropped);
     json_put_number(builder, "gigabytes_per_second", run->gigabytes_per_second);
-    add_latency(builder, "latency_us", &run->latency, meaning);
-    add_latency(builder, "latency_cpu_us", &run->latency_cpu, UNTIL_CPU);
+    reportjson_add_latency(builder, "latency_us", &run->latency, meaning);
+    reportjson_add_latency(builder, "latency_cpu_us", &run->latency_cpu, UNTIL_CPU);
     add_distribution(builder, run, job->distribution);
     add_pair(builder, "cpu_us_per_frame", "sender", run->cpu_sender, "receiver", run->cpu_receiver);
     add_pair(builder, "marking_us_per_frame", "sender", run->marking_sender, "receiver",

@@ -396,7 +396,7 @@ bool bench_child_stop(struct bench_child *child, int64_t deadline)
     return by_itself;
 }
 
-static const char *name_of(const struct bench_child *child, char text[CHILD_NAME])
+static const char *children_name_of(const struct bench_child *child, char text[CHILD_NAME])
 {
     g_strlcpy(text, child->role, CHILD_NAME);
     if (child->number)
@@ -420,7 +420,7 @@ bool bench_children_find_death(struct bench_child *children, size_t count,
             if (pid <= 0 || !reap(&children[i], 0, &status) || !WIFSIGNALED(status))
                 continue;
             bench_fail(failure, GPUD_PEER, "the %s (process %d) was killed by signal %d (%s)",
-                       name_of(&children[i], name), (int)pid, WTERMSIG(status),
+                       children_name_of(&children[i], name), (int)pid, WTERMSIG(status),
                        g_strsignal(WTERMSIG(status)));
             return true;
         }
@@ -476,10 +476,10 @@ bool bench_child_handle(struct bench_child *child, struct bench_packet *packet,
         if (child->host)
             bench_clean_text(reported->reason, sizeof(reported->reason));
         bench_fail(failure, child->host ? GPUD_PEER : reported->status, "%s: %s",
-                   name_of(child, name), reported->reason);
+                   children_name_of(child, name), reported->reason);
         return false;
     }
-    bench_fail(failure, GPUD_PEER, "the %s sent nonsense", name_of(child, name));
+    bench_fail(failure, GPUD_PEER, "the %s sent nonsense", children_name_of(child, name));
     return false;
 }
 
@@ -496,7 +496,7 @@ static bool read_child(struct bench_child *child, struct bench_failure *failure)
     }
     if (got == BENCH_TIMED_OUT)
         return true;
-    bench_fail(failure, GPUD_PEER, "the %s ended without a result", name_of(child, name));
+    bench_fail(failure, GPUD_PEER, "the %s ended without a result", children_name_of(child, name));
     return false;
 }
 
@@ -655,7 +655,7 @@ static bool sender_finished(struct bench_child *children, size_t count)
     return children[0].finished;
 }
 
-static bool all_finished(struct bench_child *children, size_t count)
+static bool run_all_finished(struct bench_child *children, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         if (!children[i].finished)
@@ -772,7 +772,7 @@ static bool run_processes(struct bench_processes *processes, struct bench_job *j
     for (size_t i = 1; i < processes->count; i++)
         bench_send(processes->child[i].fd, BENCH_STOP, NULL, 0);
     if (!bench_children_wait(sender, processes->count, clock_now() + 2 * BENCH_STEP_TIMEOUT,
-                             all_finished, "receiving", failure))
+                             run_all_finished, "receiving", failure))
         return false;
     bench_send(sender->fd, BENCH_STOP, NULL, 0);
     return true;

@@ -39,7 +39,8 @@ struct foreign {
     void *data; /* a pointer, or the GPU's address */
 };
 
-static void check(struct output *output, enum gpud_status status, const struct gpud_error *error)
+static void outputcore_check(struct output *output, enum gpud_status status,
+                             const struct gpud_error *error)
 {
     if (status != GPUD_OK)
         bench_child_fail(output->control, status, "%s", error->reason);
@@ -89,7 +90,7 @@ static void mark_core(void *user, uint64_t index)
 
 /* --- foreign memory --------------------------------------------------------------------------- */
 
-static void give_back(void *user)
+static void outputcore_give_back(void *user)
 {
     struct foreign *foreign = user;
     struct output *output = foreign->output;
@@ -122,7 +123,7 @@ static void make_foreign(struct output *output)
          * caches. */
         if (!output->driver)
             memset(made->data, 1, output->layout.size);
-        give_back(made);
+        outputcore_give_back(made);
     }
 }
 
@@ -148,11 +149,12 @@ static void acquire_foreign(struct output *output)
     struct gpud_error error;
     struct gpud_memory *memory;
     struct foreign *foreign = take_foreign(output);
-    check(output,
-          gpud_memory_wrap(output->device, foreign->data, output->layout.size, give_back, foreign,
-                           &memory, &error),
-          &error);
-    check(output, gpud_frame_wrap(memory, 0, &output->layout, &output->frame, &error), &error);
+    outputcore_check(output,
+                     gpud_memory_wrap(output->device, foreign->data, output->layout.size,
+                                      outputcore_give_back, foreign, &memory, &error),
+                     &error);
+    outputcore_check(output, gpud_frame_wrap(memory, 0, &output->layout, &output->frame, &error),
+                     &error);
     gpud_memory_unref(&memory);
 }
 
@@ -180,17 +182,17 @@ static void *open_core(const struct bench_job *job, int control)
     output->free_tail = &output->free;
     pthread_mutex_init(&output->lock, NULL);
     pthread_cond_init(&output->freed, NULL);
-    check(output, gpud_context_create(NULL, &output->context, &error), &error);
+    outputcore_check(output, gpud_context_create(NULL, &output->context, &error), &error);
     output->driver = raw_driver_of(job->from, &output->gpu);
-    check(output,
-          gpud_device_open(output->context, output->driver ? job->from : "host", &output->device,
-                           &error),
-          &error);
+    outputcore_check(output,
+                     gpud_device_open(output->context, output->driver ? job->from : "host",
+                                      &output->device, &error),
+                     &error);
     if (output->driver)
         open_stream(output);
-    check(output,
-          gpud_layout_init(&output->layout, job->format, job->width, job->height, 0, &error),
-          &error);
+    outputcore_check(
+        output, gpud_layout_init(&output->layout, job->format, job->width, job->height, 0, &error),
+        &error);
     struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
     params.address = job->address;
     params.device = job->from;
@@ -199,9 +201,10 @@ static void *open_core(const struct bench_job *job, int control)
     params.route = job->route[0] ? job->route : NULL;
     params.psk_file = job->psk_file[0] ? job->psk_file : NULL;
     params.allow_unauthenticated = job->allow_unauthenticated;
-    check(output, gpud_sender_create(output->context, &params, &output->sender, &error), &error);
+    outputcore_check(output, gpud_sender_create(output->context, &params, &output->sender, &error),
+                     &error);
     struct gpud_media media = {.picture = {.layout = output->layout}};
-    check(output, gpud_sender_configure(output->sender, &media, &error), &error);
+    outputcore_check(output, gpud_sender_configure(output->sender, &media, &error), &error);
     if (job->foreign)
         make_foreign(output);
     return output;
@@ -211,10 +214,11 @@ static void wait_core(void *user)
 {
     struct output *output = user;
     struct gpud_error error;
-    check(output,
-          gpud_sender_wait(output->sender, output->job->receivers,
-                           (output->job->remote ? 2 : 1) * output->job->patience, &error),
-          &error);
+    outputcore_check(output,
+                     gpud_sender_wait(output->sender, output->job->receivers,
+                                      (output->job->remote ? 2 : 1) * output->job->patience,
+                                      &error),
+                     &error);
     bench_send(output->control, BENCH_READY, NULL, 0);
     bench_child_expect(output->control, BENCH_GO, clock_now() + 3 * BENCH_STEP_TIMEOUT, NULL, 0);
 }
@@ -227,17 +231,19 @@ static void *acquire_core(void *user, uint64_t *size)
     if (output->job->foreign)
         acquire_foreign(output);
     else
-        check(output,
-              gpud_sender_acquire(output->sender, BENCH_STEP_TIMEOUT, &output->frame, &error),
-              &error);
+        outputcore_check(
+            output, gpud_sender_acquire(output->sender, BENCH_STEP_TIMEOUT, &output->frame, &error),
+            &error);
     *size = output->layout.size;
     if (output->driver) {
         if (!output->job->foreign)
-            check(output, gpud_frame_wait(output->frame, output->stream, &error), &error);
+            outputcore_check(output, gpud_frame_wait(output->frame, output->stream, &error),
+                             &error);
         return NULL;
     }
-    check(output, gpud_frame_map(output->frame, GPUD_WRITE, BENCH_STEP_TIMEOUT, &data, &error),
-          &error);
+    outputcore_check(output,
+                     gpud_frame_map(output->frame, GPUD_WRITE, BENCH_STEP_TIMEOUT, &data, &error),
+                     &error);
     return data;
 }
 
@@ -246,18 +252,19 @@ static void send_core(void *user)
     struct output *output = user;
     struct gpud_error error;
     if (output->driver)
-        check(output, gpud_frame_post(output->frame, output->stream, &error), &error);
+        outputcore_check(output, gpud_frame_post(output->frame, output->stream, &error), &error);
     else
         gpud_frame_unmap(output->frame);
-    check(output, gpud_sender_submit(output->sender, &output->frame, BENCH_STEP_TIMEOUT, &error),
-          &error);
+    outputcore_check(output,
+                     gpud_sender_submit(output->sender, &output->frame, BENCH_STEP_TIMEOUT, &error),
+                     &error);
 }
 
 static void end_core(void *user)
 {
     struct output *output = user;
     struct gpud_error error;
-    check(output, gpud_sender_send_eos(output->sender, &error), &error);
+    outputcore_check(output, gpud_sender_send_eos(output->sender, &error), &error);
 }
 
 static void count_core(void *user, struct bench_result *result)
@@ -403,7 +410,7 @@ static void fill_foreign(struct outputgst_output *outputgst_output)
 /* --- the end of the run -------------------------------------------------------- */
 
 /* The sender may be blocked in a push or in the pool, forever if its receivers died. */
-static gpointer watch(gpointer user)
+static gpointer outputgst_watch(gpointer user)
 {
     struct outputgst_output *outputgst_output = user;
     struct pollfd hangup = {.fd = outputgst_output->control, .events = POLLRDHUP};
@@ -452,7 +459,7 @@ static void *open_gst(const struct bench_job *job, int control)
     if (job->foreign)
         fill_foreign(outputgst_output);
     gst_caps_unref(caps);
-    g_thread_unref(g_thread_new("watch", watch, outputgst_output));
+    g_thread_unref(g_thread_new("watch", outputgst_watch, outputgst_output));
     return outputgst_output;
 }
 
@@ -579,7 +586,7 @@ struct sender {
 };
 
 /* Acquires and marks the next frame. */
-static void prepare(struct sender *self, uint64_t index)
+static void sender_prepare(struct sender *self, uint64_t index)
 {
     uint64_t size;
     self->data = self->ops->acquire(self->output, &size);
@@ -611,7 +618,7 @@ static void add_interval(struct sender *self, struct bench_result *result, bool 
 }
 
 /* index: in the section that began at `start`, from 1. */
-static void pace(const struct bench_job *job, int64_t start, uint64_t index)
+static void sender_pace(const struct bench_job *job, int64_t start, uint64_t index)
 {
     if (job->fps_num)
         clock_sleep_until(start + bench_paced_time(job, (double)index));
@@ -638,10 +645,10 @@ static void send_all(struct sender *self, struct bench_result *result, struct be
             marking = self->marking_ns;
         }
         if (early)
-            prepare(self, index);
-        pace(job, start, index - before_start);
+            sender_prepare(self, index);
+        sender_pace(job, start, index - before_start);
         if (!early)
-            prepare(self, index);
+            sender_prepare(self, index);
         send_frame(self, index);
         if (self->intervals && index > job->warmup)
             add_interval(self, result, index == job->warmup + 1u);
@@ -661,8 +668,8 @@ static void send_to_late(struct sender *self, struct bench_result *result)
     int64_t start = clock_now();
     self->ops->count(self->output, result);
     for (uint64_t i = 1; !bench_child_received(self->control, BENCH_GO); i++) {
-        prepare(self, 0);
-        pace(self->job, start, i);
+        sender_prepare(self, 0);
+        sender_pace(self->job, start, i);
         send_frame(self, 0);
     }
     self->ops->count(self->output, &end);

@@ -73,8 +73,8 @@ static void die_with_parent(gpointer data)
     prctl(PR_SET_PDEATHSIG, SIGKILL);
 }
 
-static bool start(struct program *program, enum side side, const char *description,
-                  struct bench_failure *failure)
+static bool start_start(struct program *program, enum side side, const char *description,
+                        struct bench_failure *failure)
 {
     GError *error = NULL;
     gchar **argv = NULL, **env = g_get_environ();
@@ -104,7 +104,7 @@ static bool start(struct program *program, enum side side, const char *descripti
     return good;
 }
 
-static void stop(struct program *program)
+static void start_stop(struct program *program)
 {
     if (program->pid) {
         kill(program->pid, SIGKILL);
@@ -208,8 +208,8 @@ static void add_up(const struct program *program, const struct program *receiver
 }
 
 /* A receiver waits for a sender; then another one joins that sender. */
-static bool run_once(const struct bench_options *options, const char *directory,
-                     struct figures *figures, struct bench_failure *failure)
+static bool start_run_once(const struct bench_options *options, const char *directory,
+                           struct figures *figures, struct bench_failure *failure)
 {
     const struct bench_job *job = &options->ours;
     struct program sender = {.log = -1}, receiver = {.log = -1};
@@ -219,20 +219,20 @@ static bool run_once(const struct bench_options *options, const char *directory,
     gchar *to = g_strdup_printf("gpudirectsrc address=unix:%s/link device=%s ! fakesink", directory,
                                 job->to);
     int64_t deadline = clock_now() + options->timeout;
-    bool good = start(&receiver, RECEIVER, to, failure) &&
+    bool good = start_start(&receiver, RECEIVER, to, failure) &&
                 wait_for(&receiver, &sender, ELEMENTS, deadline, failure) &&
-                start(&sender, SENDER, from, failure) &&
+                start_start(&sender, SENDER, from, failure) &&
                 wait_for(&sender, &receiver, LINK, deadline, failure) &&
                 wait_for(&receiver, &sender, PICTURE, deadline, failure);
     if (good)
         add_up(&sender, &receiver, figures);
-    stop(&receiver);
-    good = good && start(&receiver, RECEIVER, to, failure) &&
+    start_stop(&receiver);
+    good = good && start_start(&receiver, RECEIVER, to, failure) &&
            wait_for(&receiver, &sender, PICTURE, deadline, failure);
     if (good)
         add_up(&receiver, &receiver, figures);
-    stop(&receiver);
-    stop(&sender);
+    start_stop(&receiver);
+    start_stop(&sender);
     g_free(from);
     g_free(to);
     return good;
@@ -270,32 +270,32 @@ static double sum(const struct figures *figures, enum side side, int skipped)
     return all;
 }
 
-static void print_row(const char *what, double sender, double receiver)
+static void start_print_row(const char *what, double sender, double receiver)
 {
     printf("  %-42s%10.1f%12.1f\n", what, sender, receiver);
 }
 
-static void print_text(const struct bench_options *options, const struct figures *figures)
+static void start_print_text(const struct bench_options *options, const struct figures *figures)
 {
     const struct bench_job *job = &options->ours;
     printf("%s to %s, %ux%u %s, ms, medians of %u\n", job->from, job->to, job->width, job->height,
            job->format, options->runs);
     printf("  %-42s%10s%12s\n", "", "sender", "receiver");
     for (int i = 0; i < STAGES; i++) {
-        print_row(stages[i].what, figures->ms[SENDER][i], figures->ms[RECEIVER][i]);
+        start_print_row(stages[i].what, figures->ms[SENDER][i], figures->ms[RECEIVER][i]);
         if (i == ELEMENTS)
-            print_row("  of that, drivers and devices", figures->devices[SENDER],
-                      figures->devices[RECEIVER]);
+            start_print_row("  of that, drivers and devices", figures->devices[SENDER],
+                            figures->devices[RECEIVER]);
     }
-    print_row("in all", sum(figures, SENDER, 0), sum(figures, RECEIVER, 0));
-    print_row("without GStreamer's own, drivers, devices",
-              sum(figures, SENDER, PLUGIN) - figures->devices[SENDER],
-              sum(figures, RECEIVER, PLUGIN) - figures->devices[RECEIVER]);
+    start_print_row("in all", sum(figures, SENDER, 0), sum(figures, RECEIVER, 0));
+    start_print_row("without GStreamer's own, drivers, devices",
+                    sum(figures, SENDER, PLUGIN) - figures->devices[SENDER],
+                    sum(figures, RECEIVER, PLUGIN) - figures->devices[RECEIVER]);
     printf("  sender: gst-launch-1.0 starts it while a receiver waits\n"
            "  receiver: gst-launch-1.0 starts it beside a running sender\n");
 }
 
-static void print_json(const struct bench_options *options, const struct figures *figures)
+static void start_print_json(const struct bench_options *options, const struct figures *figures)
 {
     static const char *const sides[SIDES] = {"sender_ms", "receiver_ms"};
     JsonBuilder *builder = json_builder_new();
@@ -323,7 +323,7 @@ int bench_start_measure(const struct bench_options *options)
     char *directory = bench_make_directory(&failure);
     bool good = directory;
     for (uint32_t i = 0; i < options->runs && good; i++)
-        good = run_once(options, directory, &runs[i], &failure);
+        good = start_run_once(options, directory, &runs[i], &failure);
     if (directory)
         bench_remove_directory(directory);
     g_free(directory);
@@ -331,9 +331,9 @@ int bench_start_measure(const struct bench_options *options)
     if (!good)
         fprintf(stderr, "gpudirect-bench: %s\n", failure.reason);
     else if (options->json)
-        print_json(options, &figures);
+        start_print_json(options, &figures);
     else
-        print_text(options, &figures);
+        start_print_text(options, &figures);
     g_free(runs);
     return good ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -34,7 +34,7 @@ static bool open_cuda(char *reason, size_t size)
     return result == CUDA_SUCCESS;
 }
 
-static const char *error_name(int result)
+static const char *cuda_error_name(int result)
 {
     const char *name = NULL;
     return cu.get_error_name((CUresult)result, &name) == CUDA_SUCCESS ? name : NULL;
@@ -87,7 +87,7 @@ static int enable_peer(unsigned peer)
 
 /* --- streams ---------------------------------------------------------------------------------- */
 
-static int copy(uint64_t to, uint64_t from, size_t size, void *stream)
+static int cuda_copy(uint64_t to, uint64_t from, size_t size, void *stream)
 {
     return cu.memcpy_async(to, from, size, stream);
 }
@@ -108,7 +108,7 @@ static int copy_rows(uint64_t to, size_t to_pitch, uint64_t from, size_t from_pi
     return cu.memcpy_2d_async(&both, stream);
 }
 
-static int wait_value(void *stream, uint64_t word, uint32_t value)
+static int cuda_wait_value(void *stream, uint64_t word, uint32_t value)
 {
     return cu.stream_wait_value(stream, word, value, CU_STREAM_WAIT_VALUE_GEQ);
 }
@@ -117,12 +117,12 @@ struct raw_driver raw_cuda = {
     .vendor = "CUDA",
     .prefix = "cuda",
     .open = open_cuda,
-    .error_name = error_name,
+    .error_name = cuda_error_name,
     .has_words = has_words,
     .enter = enter,
     .leave = leave,
     .enable_peer = enable_peer,
-    .copy = copy,
+    .copy = cuda_copy,
     .copy_rows = copy_rows,
-    .wait_value = wait_value,
+    .wait_value = cuda_wait_value,
 };

@@ -33,7 +33,7 @@ _Static_assert(RAW_NOT_READY == GPUD_GPU_NOT_READY, "the number of both drivers"
 static struct raw_driver *const drivers[] = {&raw_cuda, &raw_hip};
 
 /* "cuda" is cuda:0. */
-static bool parse(const char *device, const char *prefix, unsigned *gpu)
+static bool driver_parse(const char *device, const char *prefix, unsigned *gpu)
 {
     size_t length = strlen(prefix);
     char *end;
@@ -54,7 +54,7 @@ struct raw_driver *raw_driver_of(const char *device, unsigned *gpu)
 {
     unsigned parsed;
     for (size_t i = 0; i < sizeof(drivers) / sizeof(drivers[0]); i++) {
-        if (!parse(device, drivers[i]->prefix, &parsed))
+        if (!driver_parse(device, drivers[i]->prefix, &parsed))
             continue;
         if (gpu)
             *gpu = parsed;

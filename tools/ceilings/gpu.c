@@ -150,7 +150,7 @@ struct raw {
     uint32_t buffers; /* frames in a source, and in a target */
 };
 
-static void check(struct raw *raw, const char *what, int result)
+static void gpu_check(struct raw *raw, const char *what, int result)
 {
     char reason[GPUD_REASON_MAX];
     if (result == 0)
@@ -160,24 +160,24 @@ static void check(struct raw *raw, const char *what, int result)
              reason);
 }
 
-static void enter(struct raw *raw, unsigned gpu)
+static void gpu_enter(struct raw *raw, unsigned gpu)
 {
-    check(raw, "the GPU", raw->driver->enter(gpu));
+    gpu_check(raw, "the GPU", raw->driver->enter(gpu));
 }
 
-static void leave(struct raw *raw)
+static void gpu_leave(struct raw *raw)
 {
     raw_leave(raw->driver);
 }
 
-static void finish(struct raw *raw, raw_stream stream)
+static void gpu_finish(struct raw *raw, raw_stream stream)
 {
     int result;
     if (raw_finish(raw->driver, stream, clock_now() + PATIENCE, &result))
         return;
     if (result == RAW_NOT_READY)
         raw_fail(raw->caller, GPUD_TIMEOUT, "the GPU did not finish a copy in time");
-    check(raw, "a stream", result);
+    gpu_check(raw, "a stream", result);
 }
 
 /* Opens a GPU that takes part. */
@@ -187,7 +187,7 @@ static void open_gpu(struct raw *raw, unsigned gpu)
     if (!raw_enter(raw->driver, gpu, reason, sizeof(reason)))
         raw_fail(raw->caller, GPUD_NO_DEVICE,
                  "%s: gpudirect-info lists what --from and --to can name", reason);
-    leave(raw);
+    gpu_leave(raw);
 }
 
 /* Without peer access the driver copies through the host, and the ceiling is that copy's. */
@@ -196,9 +196,9 @@ static void open_peer(struct raw *raw, unsigned from, unsigned to)
     int can = 0;
     if (from == to || raw_can_access_peer(raw->driver, &can, from, to) != 0 || !can)
         return;
-    enter(raw, from);
-    check(raw, "access to the peer", raw_enable_peer(raw->driver, to));
-    leave(raw);
+    gpu_enter(raw, from);
+    gpu_check(raw, "access to the peer", raw_enable_peer(raw->driver, to));
+    gpu_leave(raw);
 }
 
 /* --- copies ----------------------------------------------------------------------------------- */
@@ -206,11 +206,12 @@ static void open_peer(struct raw *raw, unsigned from, unsigned to)
 static raw_address device_pool(struct raw *raw, unsigned gpu)
 {
     raw_address address;
-    enter(raw, gpu);
-    check(raw, "memory on the GPU", raw_alloc(raw->driver, &address, raw->size * raw->buffers));
-    check(raw, "filling memory", raw_fill(raw->driver, address, 1, raw->size * raw->buffers, NULL));
-    finish(raw, NULL);
-    leave(raw);
+    gpu_enter(raw, gpu);
+    gpu_check(raw, "memory on the GPU", raw_alloc(raw->driver, &address, raw->size * raw->buffers));
+    gpu_check(raw, "filling memory",
+              raw_fill(raw->driver, address, 1, raw->size * raw->buffers, NULL));
+    gpu_finish(raw, NULL);
+    gpu_leave(raw);
     return address;
 }
 
@@ -218,27 +219,27 @@ static raw_address host_pool(struct raw *raw, unsigned gpu)
 {
     void *host;
     raw_address address;
-    enter(raw, gpu);
-    check(raw, "pinned memory", raw_host_alloc(raw->driver, &host, raw->size * raw->buffers));
+    gpu_enter(raw, gpu);
+    gpu_check(raw, "pinned memory", raw_host_alloc(raw->driver, &host, raw->size * raw->buffers));
     memset(host, 1, raw->size * raw->buffers);
-    check(raw, "the address of pinned memory", raw_host_address(raw->driver, &address, host));
-    leave(raw);
+    gpu_check(raw, "the address of pinned memory", raw_host_address(raw->driver, &address, host));
+    gpu_leave(raw);
     return address;
 }
 
 static void free_device(struct raw *raw, unsigned gpu, raw_address address)
 {
-    enter(raw, gpu);
-    check(raw, "freeing memory", raw_free(raw->driver, address));
-    leave(raw);
+    gpu_enter(raw, gpu);
+    gpu_check(raw, "freeing memory", raw_free(raw->driver, address));
+    gpu_leave(raw);
 }
 
 static raw_stream make_stream(struct raw *raw, unsigned gpu)
 {
     raw_stream stream;
-    enter(raw, gpu);
-    check(raw, "a stream", raw_stream_create(raw->driver, &stream));
-    leave(raw);
+    gpu_enter(raw, gpu);
+    gpu_check(raw, "a stream", raw_stream_create(raw->driver, &stream));
+    gpu_leave(raw);
     return stream;
 }
 
@@ -251,17 +252,17 @@ static double time_copies(struct raw *raw, const struct transfer *transfers, uns
         uint64_t offset = i % raw->buffers * raw->size;
         for (unsigned transfer = 0; transfer < count; transfer++) {
             const struct transfer *at = &transfers[transfer];
-            enter(raw, at->from);
-            check(raw, "a copy",
-                  raw_copy(raw->driver, at->target + offset, at->source + offset, raw->size,
-                           at->stream));
-            leave(raw);
+            gpu_enter(raw, at->from);
+            gpu_check(raw, "a copy",
+                      raw_copy(raw->driver, at->target + offset, at->source + offset, raw->size,
+                               at->stream));
+            gpu_leave(raw);
         }
     }
     for (unsigned transfer = 0; transfer < count; transfer++) {
-        enter(raw, transfers[transfer].from);
-        finish(raw, transfers[transfer].stream);
-        leave(raw);
+        gpu_enter(raw, transfers[transfer].from);
+        gpu_finish(raw, transfers[transfer].stream);
+        gpu_leave(raw);
     }
     return (double)(clock_now() - start) / 1e9;
 }
@@ -282,9 +283,9 @@ static double rate_of_one(struct raw *raw, unsigned gpu, raw_address source, raw
 {
     struct transfer transfer = {gpu, make_stream(raw, gpu), source, target};
     double rate = copy_rate(raw, &transfer, 1);
-    enter(raw, gpu);
-    check(raw, "destroying a stream", raw_stream_destroy(raw->driver, transfer.stream));
-    leave(raw);
+    gpu_enter(raw, gpu);
+    gpu_check(raw, "destroying a stream", raw_stream_destroy(raw->driver, transfer.stream));
+    gpu_leave(raw);
     return rate;
 }
 
@@ -321,9 +322,9 @@ static void copies_to_peers(struct raw *raw, unsigned from, const unsigned *to, 
     if (count > 1)
         figures->fan_out = copy_rate(raw, transfers, count);
     for (unsigned i = 0; i < count; i++) {
-        enter(raw, from);
-        check(raw, "destroying a stream", raw_stream_destroy(raw->driver, transfers[i].stream));
-        leave(raw);
+        gpu_enter(raw, from);
+        gpu_check(raw, "destroying a stream", raw_stream_destroy(raw->driver, transfers[i].stream));
+        gpu_leave(raw);
         free_device(raw, to[i], transfers[i].target);
     }
     free_device(raw, from, source);
@@ -341,11 +342,11 @@ static struct gpu_words make_words(struct raw *raw, unsigned gpu)
 {
     void *page;
     raw_address address;
-    enter(raw, gpu);
-    check(raw, "pinned memory", raw_host_alloc(raw->driver, &page, 4096));
+    gpu_enter(raw, gpu);
+    gpu_check(raw, "pinned memory", raw_host_alloc(raw->driver, &page, 4096));
     memset(page, 0, 4096);
-    check(raw, "the address of pinned memory", raw_host_address(raw->driver, &address, page));
-    leave(raw);
+    gpu_check(raw, "the address of pinned memory", raw_host_address(raw->driver, &address, page));
+    gpu_leave(raw);
     uint32_t *word = page;
     return (struct gpu_words){word, word + 64, word + 128, address, address + 256, address + 512};
 }
@@ -362,13 +363,14 @@ static void await_word(struct raw *raw, const volatile uint32_t *word, uint32_t 
 static void enqueue_answers(struct raw *raw, unsigned gpu, raw_stream stream,
                             const struct gpu_words *words, uint32_t first, uint32_t count)
 {
-    enter(raw, gpu);
+    gpu_enter(raw, gpu);
     for (uint32_t i = first; i < first + count; i++) {
-        check(raw, "waiting for a word",
-              raw_wait_value(raw->driver, stream, words->there_address, i));
-        check(raw, "writing a word", raw_write_value(raw->driver, stream, words->back_address, i));
+        gpu_check(raw, "waiting for a word",
+                  raw_wait_value(raw->driver, stream, words->there_address, i));
+        gpu_check(raw, "writing a word",
+                  raw_write_value(raw->driver, stream, words->back_address, i));
     }
-    leave(raw);
+    gpu_leave(raw);
 }
 
 /* ns for MARKS words from one stream to the other and back; one_by_one: each is sent when the
@@ -379,15 +381,16 @@ static double time_words(struct raw *raw, unsigned a, unsigned b, bool one_by_on
     struct gpu_words words = make_words(raw, a);
     raw_stream ping = make_stream(raw, a), pong = make_stream(raw, b);
     enqueue_answers(raw, b, pong, &words, 1, MARKS);
-    enter(raw, a);
-    check(raw, "waiting for a word", raw_wait_value(raw->driver, ping, words.gate_address, 1));
+    gpu_enter(raw, a);
+    gpu_check(raw, "waiting for a word", raw_wait_value(raw->driver, ping, words.gate_address, 1));
     for (uint32_t i = 1; i <= MARKS; i++) {
-        check(raw, "writing a word", raw_write_value(raw->driver, ping, words.there_address, i));
+        gpu_check(raw, "writing a word",
+                  raw_write_value(raw->driver, ping, words.there_address, i));
         if (one_by_one)
-            check(raw, "waiting for a word",
-                  raw_wait_value(raw->driver, ping, words.back_address, i));
+            gpu_check(raw, "waiting for a word",
+                      raw_wait_value(raw->driver, ping, words.back_address, i));
     }
-    leave(raw);
+    gpu_leave(raw);
     int64_t start = clock_now();
     __atomic_store_n(words.gate, 1, __ATOMIC_SEQ_CST);
     await_word(raw, words.back, MARKS);
@@ -404,12 +407,13 @@ static double handoff(struct raw *raw, unsigned a, unsigned b)
     for (uint32_t i = 1; i <= HANDOFFS; i++) {
         enqueue_answers(raw, b, pong, &words, i, 1);
         g_usleep(500);
-        enter(raw, a);
+        gpu_enter(raw, a);
         int64_t start = clock_now();
-        check(raw, "writing a word", raw_write_value(raw->driver, ping, words.there_address, i));
+        gpu_check(raw, "writing a word",
+                  raw_write_value(raw->driver, ping, words.there_address, i));
         await_word(raw, words.back, i);
         took[i - 1] = clock_now() - start;
-        leave(raw);
+        gpu_leave(raw);
     }
     return stats_latency_of(took, HANDOFFS).p50;
 }

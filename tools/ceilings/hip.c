@@ -38,7 +38,7 @@ static bool open_hip(char *reason, size_t size)
     return result == hipSuccess;
 }
 
-static const char *error_name(int result)
+static const char *hip_error_name(int result)
 {
     return hip.get_error_name ? hip.get_error_name((hipError_t)result) : NULL;
 }
@@ -77,7 +77,7 @@ static int enable_peer(unsigned peer)
 
 /* --- streams ---------------------------------------------------------------------------------- */
 
-static int copy(uint64_t to, uint64_t from, size_t size, void *stream)
+static int hip_copy(uint64_t to, uint64_t from, size_t size, void *stream)
 {
     return hip.memcpy_async(pointer(to), pointer(from), size, hipMemcpyDefault, stream);
 }
@@ -89,7 +89,7 @@ static int copy_rows(uint64_t to, size_t to_pitch, uint64_t from, size_t from_pi
                                hipMemcpyDefault, stream);
 }
 
-static int wait_value(void *stream, uint64_t word, uint32_t value)
+static int hip_wait_value(void *stream, uint64_t word, uint32_t value)
 {
     return hip.stream_wait_value(stream, pointer(word), value, hipStreamWaitValueGte, UINT32_MAX);
 }
@@ -107,7 +107,7 @@ static bool try_word(volatile uint32_t *word, void *stream)
     uint64_t address;
     *word = 0;
     return raw_host_address(&raw_hip, &address, (void *)(uintptr_t)word) == 0 &&
-           wait_value(stream, address, 0) == 0 &&
+           hip_wait_value(stream, address, 0) == 0 &&
            raw_write_value(&raw_hip, stream, address, 1) == 0 && finish(stream) && *word == 1;
 }
 
@@ -136,12 +136,12 @@ struct raw_driver raw_hip = {
     .vendor = "HIP",
     .prefix = "hip",
     .open = open_hip,
-    .error_name = error_name,
+    .error_name = hip_error_name,
     .has_words = has_words,
     .enter = enter,
     .leave = leave,
     .enable_peer = enable_peer,
-    .copy = copy,
+    .copy = hip_copy,
     .copy_rows = copy_rows,
-    .wait_value = wait_value,
+    .wait_value = hip_wait_value,
 };

@@ -32,19 +32,20 @@ struct rig {
     uint8_t number; /* of the latest frame */
 };
 
-static void check(const struct rig *rig, const char *what, cl_int code)
+static void opencl_check(const struct rig *rig, const char *what, cl_int code)
 {
     if (code != CL_SUCCESS)
         raw_fail(rig->caller, GPUD_IO, "measuring what OpenCL reaches: %s gives %d", what, code);
 }
 
 /* Device `index` in the order of opencl:0, opencl:1…, and its platform. */
-static cl_device_id find_device(const struct rig *rig, unsigned long index,
-                                cl_platform_id *platform)
+static cl_device_id opencl_find_device(const struct rig *rig, unsigned long index,
+                                       cl_platform_id *platform)
 {
     cl_platform_id platforms[PLATFORMS_MAX];
     cl_uint platform_count = 0;
-    check(rig, "clGetPlatformIDs", clGetPlatformIDs(PLATFORMS_MAX, platforms, &platform_count));
+    opencl_check(rig, "clGetPlatformIDs",
+                 clGetPlatformIDs(PLATFORMS_MAX, platforms, &platform_count));
     for (cl_uint p = 0; p < MIN(platform_count, PLATFORMS_MAX); p++) {
         cl_device_id ids[DEVICES_MAX];
         cl_uint count = 0;
@@ -66,7 +67,7 @@ static cl_command_queue make_queue(const struct rig *rig, int end)
 {
     cl_int code;
     cl_command_queue queue = clCreateCommandQueue(rig->context, rig->device[end], 0, &code);
-    check(rig, "clCreateCommandQueue", code);
+    opencl_check(rig, "clCreateCommandQueue", code);
     return queue;
 }
 
@@ -74,7 +75,7 @@ static cl_mem make_buffer(const struct rig *rig)
 {
     cl_int code;
     cl_mem buffer = clCreateBuffer(rig->context, CL_MEM_READ_WRITE, rig->size, NULL, &code);
-    check(rig, "clCreateBuffer", code);
+    opencl_check(rig, "clCreateBuffer", code);
     return buffer;
 }
 
@@ -83,8 +84,8 @@ static void open_rig(struct rig *rig, const struct raw_opencl_job *job)
     cl_platform_id platform[2];
     const char *names[] = {job->from, job->to};
     for (int i = 0; i < 2; i++)
-        rig->device[i] =
-            find_device(rig, g_ascii_strtoull(strchr(names[i], ':') + 1, NULL, 10), &platform[i]);
+        rig->device[i] = opencl_find_device(
+            rig, g_ascii_strtoull(strchr(names[i], ':') + 1, NULL, 10), &platform[i]);
     if (platform[0] != platform[1])
         raw_fail(rig->caller, GPUD_UNSUPPORTED,
                  "%s and %s belong to different OpenCL drivers: no buffer moves from one "
@@ -94,7 +95,7 @@ static void open_rig(struct rig *rig, const struct raw_opencl_job *job)
                                                 (cl_context_properties)platform[0], 0};
     cl_int code;
     rig->context = clCreateContext(properties, 2, rig->device, NULL, NULL, &code);
-    check(rig, "clCreateContext", code);
+    opencl_check(rig, "clCreateContext", code);
     rig->size = job->size;
     rig->fill = make_queue(rig, 0);
     rig->move = make_queue(rig, 1);
@@ -117,21 +118,21 @@ static void close_rig(struct rig *rig)
     clReleaseContext(rig->context);
 }
 
-static void fill(const struct rig *rig, cl_command_queue queue, cl_mem buffer, uint8_t value,
-                 cl_event *event)
+static void opencl_fill(const struct rig *rig, cl_command_queue queue, cl_mem buffer, uint8_t value,
+                        cl_event *event)
 {
-    check(rig, "clEnqueueFillBuffer",
-          clEnqueueFillBuffer(queue, buffer, &value, 1, 0, rig->size, 0, NULL, event));
-    check(rig, "clFlush", clFlush(queue));
+    opencl_check(rig, "clEnqueueFillBuffer",
+                 clEnqueueFillBuffer(queue, buffer, &value, 1, 0, rig->size, 0, NULL, event));
+    opencl_check(rig, "clFlush", clFlush(queue));
 }
 
 static void migrate(const struct rig *rig, cl_command_queue queue, cl_mem buffer,
                     cl_mem_migration_flags flags, cl_uint count, const cl_event *after,
                     cl_event *event)
 {
-    check(rig, "clEnqueueMigrateMemObjects",
-          clEnqueueMigrateMemObjects(queue, 1, &buffer, flags, count, after, event));
-    check(rig, "clFlush", clFlush(queue));
+    opencl_check(rig, "clEnqueueMigrateMemObjects",
+                 clEnqueueMigrateMemObjects(queue, 1, &buffer, flags, count, after, event));
+    opencl_check(rig, "clFlush", clFlush(queue));
 }
 
 static void check_arrived(const struct rig *rig)
@@ -139,9 +140,9 @@ static void check_arrived(const struct rig *rig)
     const size_t places[] = {0, rig->size / 2, rig->size - 1};
     for (int i = 0; i < 3; i++) {
         uint8_t byte;
-        check(rig, "clEnqueueReadBuffer",
-              clEnqueueReadBuffer(rig->use, rig->target, CL_TRUE, places[i], 1, &byte, 0, NULL,
-                                  NULL));
+        opencl_check(rig, "clEnqueueReadBuffer",
+                     clEnqueueReadBuffer(rig->use, rig->target, CL_TRUE, places[i], 1, &byte, 0,
+                                         NULL, NULL));
         if (byte != rig->number)
             raw_fail(rig->caller, GPUD_IO, "OpenCL moved a frame, and its bytes are others");
     }
@@ -154,17 +155,18 @@ static int64_t pass_frame(struct rig *rig, bool early)
     cl_mem slot = rig->slot[++rig->number % SLOTS];
     if (early)
         migrate(rig, rig->fill, slot, CL_MIGRATE_MEM_OBJECT_CONTENT_UNDEFINED, 0, NULL, NULL);
-    fill(rig, rig->fill, slot, rig->number, &filled);
+    opencl_fill(rig, rig->fill, slot, rig->number, &filled);
     if (early)
         migrate(rig, rig->move, slot, 0, 1, &filled, &moved);
-    fill(rig, rig->use, rig->scratch, 0, NULL); /* keeps the receiver's device busy meanwhile */
-    check(rig, "clFinish", clFinish(rig->fill));
-    check(rig, "clFinish", clFinish(rig->use));
+    opencl_fill(rig, rig->use, rig->scratch, 0,
+                NULL); /* keeps the receiver's device busy meanwhile */
+    opencl_check(rig, "clFinish", clFinish(rig->fill));
+    opencl_check(rig, "clFinish", clFinish(rig->use));
     int64_t start = clock_now();
-    check(rig, "clEnqueueCopyBuffer",
-          clEnqueueCopyBuffer(rig->use, slot, rig->target, 0, 0, rig->size, 1,
-                              early ? &moved : &filled, NULL));
-    check(rig, "clFinish", clFinish(rig->use));
+    opencl_check(rig, "clEnqueueCopyBuffer",
+                 clEnqueueCopyBuffer(rig->use, slot, rig->target, 0, 0, rig->size, 1,
+                                     early ? &moved : &filled, NULL));
+    opencl_check(rig, "clFinish", clFinish(rig->use));
     int64_t took = clock_now() - start;
     clReleaseEvent(filled);
     if (moved)

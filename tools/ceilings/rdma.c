@@ -64,7 +64,7 @@ G_NORETURN static void fail(struct raw *raw, const char *what, int error)
              g_strerror(error));
 }
 
-static void check(struct raw *raw, const char *what, bool works)
+static void rdma_check(struct raw *raw, const char *what, bool works)
 {
     if (!works)
         fail(raw, what, errno);
@@ -76,7 +76,7 @@ static void init(struct raw *raw, const struct raw_rdma_job *job, const struct r
 {
     *raw = (struct raw){.caller = caller, .size = job->size, .slots = job->slots};
     raw->events = rdma_create_event_channel();
-    check(raw, "rdma_create_event_channel", raw->events);
+    rdma_check(raw, "rdma_create_event_channel", raw->events);
     fcntl(raw->events->fd, F_SETFL, O_NONBLOCK);
 }
 
@@ -87,7 +87,7 @@ static struct rdma_cm_event *expect(struct raw *raw, enum rdma_cm_event_type typ
     struct rdma_cm_event *event = NULL;
     while (rdma_get_cm_event(raw->events, &event) != 0) {
         struct pollfd ready = {.fd = raw->events->fd, .events = POLLIN};
-        check(raw, "rdma_get_cm_event", errno == EAGAIN || errno == EINTR);
+        rdma_check(raw, "rdma_get_cm_event", errno == EAGAIN || errno == EINTR);
         if (clock_now() > deadline)
             raw_fail(raw->caller, GPUD_TIMEOUT,
                      "measuring what the network card reaches: %s did not come in time",
@@ -110,7 +110,7 @@ static void create_memory(struct raw *raw, int access)
 {
     uint64_t size = raw->size * raw->slots;
     raw->memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    check(raw, "memory for the frames", raw->memory != MAP_FAILED);
+    rdma_check(raw, "memory for the frames", raw->memory != MAP_FAILED);
     memset(raw->memory, 1, size);
     raw->region = ibv_reg_mr(raw->pd, raw->memory, size, access);
     if (!raw->region)
@@ -125,12 +125,12 @@ static void create_queue_pair(struct raw *raw, uint32_t writes, uint32_t receive
 {
     struct ibv_context *card = raw->id->verbs;
     raw->pd = ibv_alloc_pd(card);
-    check(raw, "ibv_alloc_pd", raw->pd);
+    rdma_check(raw, "ibv_alloc_pd", raw->pd);
     raw->channel = ibv_create_comp_channel(card);
-    check(raw, "ibv_create_comp_channel", raw->channel);
+    rdma_check(raw, "ibv_create_comp_channel", raw->channel);
     fcntl(raw->channel->fd, F_SETFL, O_NONBLOCK);
     raw->cq = ibv_create_cq(card, (int)(writes + receives), NULL, raw->channel, 0);
-    check(raw, "ibv_create_cq", raw->cq);
+    rdma_check(raw, "ibv_create_cq", raw->cq);
     struct ibv_qp_init_attr attributes = {
         .send_cq = raw->cq,
         .recv_cq = raw->cq,
@@ -140,13 +140,13 @@ static void create_queue_pair(struct raw *raw, uint32_t writes, uint32_t receive
                 .max_recv_sge = 1},
         .qp_type = IBV_QPT_RC,
     };
-    check(raw, "rdma_create_qp", rdma_create_qp(raw->id, raw->pd, &attributes) == 0);
+    rdma_check(raw, "rdma_create_qp", rdma_create_qp(raw->id, raw->pd, &attributes) == 0);
 }
 
 static const struct rdma_conn_param usual = {
     .responder_resources = 1, .initiator_depth = 1, .retry_count = 7, .rnr_retry_count = 7};
 
-static void destroy(struct raw *raw)
+static void rdma_destroy(struct raw *raw)
 {
     rdma_destroy_qp(raw->id);
     ibv_dereg_mr(raw->region);
@@ -200,7 +200,7 @@ static void wait_for_completion(struct raw *raw, struct ibv_wc *completion)
             take_notification(raw);
             armed = false;
         } else if (now - start > SPIN) {
-            check(raw, "ibv_req_notify_cq", ibv_req_notify_cq(raw->cq, 0) == 0);
+            rdma_check(raw, "ibv_req_notify_cq", ibv_req_notify_cq(raw->cq, 0) == 0);
             armed = true; /* then polls once more */
         }
     }
@@ -315,7 +315,7 @@ static void accept_target(struct raw *raw, uint32_t *window)
     create_queue_pair(raw, (uint32_t)(*window * ((raw->size + raw->piece - 1) / raw->piece)), 1);
     create_memory(raw, 0);
     struct rdma_conn_param param = usual;
-    check(raw, "rdma_accept", rdma_accept(raw->id, &param) == 0);
+    rdma_check(raw, "rdma_accept", rdma_accept(raw->id, &param) == 0);
     expect_only(raw, RDMA_CM_EVENT_ESTABLISHED);
     rdma_destroy_id(listener);
 }
@@ -323,9 +323,11 @@ static void accept_target(struct raw *raw, uint32_t *window)
 /* Returns the port. */
 static uint16_t listen_for_target(struct raw *raw, const struct raw_rdma_job *job)
 {
-    check(raw, "rdma_create_id", rdma_create_id(raw->events, &raw->id, NULL, RDMA_PS_TCP) == 0);
-    check(raw, "rdma_bind_addr", rdma_bind_addr(raw->id, (struct sockaddr *)job->address) == 0);
-    check(raw, "rdma_listen", rdma_listen(raw->id, 1) == 0);
+    rdma_check(raw, "rdma_create_id",
+               rdma_create_id(raw->events, &raw->id, NULL, RDMA_PS_TCP) == 0);
+    rdma_check(raw, "rdma_bind_addr",
+               rdma_bind_addr(raw->id, (struct sockaddr *)job->address) == 0);
+    rdma_check(raw, "rdma_listen", rdma_listen(raw->id, 1) == 0);
     return be16toh(rdma_get_src_port(raw->id));
 }
 
@@ -343,7 +345,7 @@ uint64_t raw_rdma_write(const struct raw_rdma_job *job, const struct raw_caller 
         *rate = write_rate(&raw, window);
     rdma_disconnect(raw.id);
     uint64_t frames = raw.done;
-    destroy(&raw);
+    rdma_destroy(&raw);
     return frames;
 }
 
@@ -359,11 +361,12 @@ static void post_receive(struct raw *raw)
 
 static void connect_to_writer(struct raw *raw, const struct raw_rdma_job *job)
 {
-    check(raw, "rdma_create_id", rdma_create_id(raw->events, &raw->id, NULL, RDMA_PS_TCP) == 0);
-    check(raw, "rdma_resolve_addr",
-          rdma_resolve_addr(raw->id, NULL, (struct sockaddr *)job->address, RESOLVE_MS) == 0);
+    rdma_check(raw, "rdma_create_id",
+               rdma_create_id(raw->events, &raw->id, NULL, RDMA_PS_TCP) == 0);
+    rdma_check(raw, "rdma_resolve_addr",
+               rdma_resolve_addr(raw->id, NULL, (struct sockaddr *)job->address, RESOLVE_MS) == 0);
     expect_only(raw, RDMA_CM_EVENT_ADDR_RESOLVED);
-    check(raw, "rdma_resolve_route", rdma_resolve_route(raw->id, RESOLVE_MS) == 0);
+    rdma_check(raw, "rdma_resolve_route", rdma_resolve_route(raw->id, RESOLVE_MS) == 0);
     expect_only(raw, RDMA_CM_EVENT_ROUTE_RESOLVED);
     create_queue_pair(raw, 1, RECEIVES);
     create_memory(raw, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
@@ -377,7 +380,7 @@ static void connect_to_writer(struct raw *raw, const struct raw_rdma_job *job)
     struct rdma_conn_param param = usual;
     param.private_data = &invitation;
     param.private_data_len = sizeof(invitation);
-    check(raw, "rdma_connect", rdma_connect(raw->id, &param) == 0);
+    rdma_check(raw, "rdma_connect", rdma_connect(raw->id, &param) == 0);
     expect_only(raw, RDMA_CM_EVENT_ESTABLISHED);
 }
 
@@ -404,8 +407,8 @@ static uint64_t receive_all(struct raw *raw, const struct raw_rdma_job *job, int
         struct pollfd fds[] = {{.fd = raw->events->fd, .events = POLLIN},
                                {.fd = raw->channel->fd, .events = POLLIN},
                                {.fd = job->abandoned, .events = POLLIN}};
-        check(raw, "rdma_get_cm_event", errno == EAGAIN || errno == EINTR);
-        check(raw, "ibv_req_notify_cq", ibv_req_notify_cq(raw->cq, 0) == 0);
+        rdma_check(raw, "rdma_get_cm_event", errno == EAGAIN || errno == EINTR);
+        rdma_check(raw, "ibv_req_notify_cq", ibv_req_notify_cq(raw->cq, 0) == 0);
         take_frames(raw, job->paced, &frames, latencies);
         poll(fds, G_N_ELEMENTS(fds), 1000);
         take_notification(raw);
@@ -428,6 +431,6 @@ uint64_t raw_rdma_receive(const struct raw_rdma_job *job, const struct raw_calle
     init(&raw, job, caller);
     connect_to_writer(&raw, job);
     uint64_t frames = receive_all(&raw, job, latencies);
-    destroy(&raw);
+    rdma_destroy(&raw);
     return frames;
 }

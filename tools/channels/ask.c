@@ -62,7 +62,7 @@ static bool is_runtime_directory(const char *folder)
 }
 
 /* The note's "cam1!subs" of this folder, "/run/studio/cam1" or "rdma://…", as an address. */
-static char *read_address(const char *folder, const char *what)
+static char *waiting_read_address(const char *folder, const char *what)
 {
     if (strchr(what, '/'))
         return g_strdup_printf("%s%s", what[0] == '/' ? "unix:" : "", what);
@@ -72,7 +72,7 @@ static char *read_address(const char *folder, const char *what)
 }
 
 /* Another user's word is shown to people: made to be text. */
-static char *clean(const char *text)
+static char *waiting_clean(const char *text)
 {
     char *valid = g_utf8_make_valid(text, -1);
     for (char *c = valid; *c; c++)
@@ -81,17 +81,17 @@ static char *clean(const char *text)
     return valid;
 }
 
-static struct channels_waiter *parse(const char *folder, char *text)
+static struct channels_waiter *waiting_parse(const char *folder, char *text)
 {
     enum { PROCESS, NAME, WHAT, SINCE, LINES };
     char **line = g_strsplit(text, "\n", LINES + 1);
     struct channels_waiter *waiter = NULL;
     if (g_strv_length(line) > SINCE && line[WHAT][0]) {
         const char *namespace = strchr(line[PROCESS], ' ');
-        char *what = clean(line[WHAT]);
+        char *what = waiting_clean(line[WHAT]);
         waiter = g_new0(struct channels_waiter, 1);
-        waiter->address = read_address(folder, what);
-        waiter->name = clean(line[NAME]);
+        waiter->address = waiting_read_address(folder, what);
+        waiter->name = waiting_clean(line[NAME]);
         waiter->since = g_ascii_strtoll(line[SINCE], NULL, 10);
         if (namespace && is_own_namespace(namespace + 1))
             waiter->pid = g_ascii_strtoll(line[PROCESS], NULL, 10);
@@ -116,7 +116,7 @@ static struct channels_waiter *read_note(int directory, const char *folder, cons
     if (size <= 0)
         return NULL;
     text[size] = '\0';
-    return parse(folder, text);
+    return waiting_parse(folder, text);
 }
 
 /* Those in a folder, as struct channels_waiter; without a monitor's thumbnails. address: that one
@@ -174,7 +174,7 @@ static void read_waiting(struct question *question)
     }
 }
 
-static gpointer ask(gpointer data)
+static gpointer ask_ask(gpointer data)
 {
     struct question *question = data;
     struct channels_folder *folder = question->folder;
@@ -194,7 +194,7 @@ static void folder_free(gpointer data)
     g_free(folder);
 }
 
-static struct question *add(GPtrArray *questions, char *address)
+static struct question *ask_add(GPtrArray *questions, char *address)
 {
     struct question *question = g_new0(struct question, 1);
     question->folder = g_new0(struct channels_folder, 1);
@@ -220,7 +220,7 @@ static void add_services(GPtrArray *questions, const char *pattern)
     if (glob(pattern, GLOB_ONLYDIR, NULL, &found) != 0)
         return;
     for (size_t i = 0; i < found.gl_pathc; i++)
-        add(questions, g_strdup_printf("unix:%s/", found.gl_pathv[i]));
+        ask_add(questions, g_strdup_printf("unix:%s/", found.gl_pathv[i]));
     globfree(&found);
 }
 
@@ -237,13 +237,13 @@ static void add_users(GPtrArray *questions, const char *pattern, const char *for
         struct stat st;
         if (sscanf(path, format, &user) == 1 && lstat(path, &st) == 0 && S_ISDIR(st.st_mode) &&
             st.st_uid == user)
-            add(questions, g_strdup_printf("unix:%s/", path));
+            ask_add(questions, g_strdup_printf("unix:%s/", path));
     }
     globfree(&found);
 }
 
 /* What could not be asked is shown as an empty folder. */
-static void explain(struct question *question)
+static void ask_explain(struct question *question)
 {
     struct gpud_channel_search_info *search = &question->folder->search;
     g_strlcpy(search->directory, question->address, sizeof(search->directory));
@@ -263,7 +263,7 @@ static GPtrArray *take_folders(const GPtrArray *questions)
     for (guint i = 0; i < questions->len; i++) {
         struct question *question = questions->pdata[i];
         if (question->is_extra)
-            explain(question);
+            ask_explain(question);
         if (question->is_extra ||
             (question->folder->channels && !is_first_again(folders, question->folder)))
             g_ptr_array_add(folders, g_steal_pointer(&question->folder));
@@ -307,9 +307,9 @@ GPtrArray *channels_ask(const struct channels_scope *scope, struct gpud_error *e
     GPtrArray *questions = g_ptr_array_new_with_free_func(question_free);
     GPtrArray *folders = NULL;
     if (!scope->folders)
-        add(questions, g_strdup(scope->address));
+        ask_add(questions, g_strdup(scope->address));
     for (char *const *folder = scope->folders; folder && *folder; folder++)
-        add(questions, g_strdup_printf("unix:%s/", *folder))->is_extra = scope->tolerant;
+        ask_add(questions, g_strdup_printf("unix:%s/", *folder))->is_extra = scope->tolerant;
     if (scope->all_users) {
         add_users(questions, "/run/user/*/gpudirect", "/run/user/%u/gpudirect");
         add_users(questions, "/tmp/gpudirect-*", "/tmp/gpudirect-%u");
@@ -317,10 +317,10 @@ GPtrArray *channels_ask(const struct channels_scope *scope, struct gpud_error *e
         add_services(questions, "/run/gpudirect-*/gpudirect");
     }
     for (char *const *more = scope->more; more && *more; more++)
-        add(questions, g_strdup(*more))->is_extra = true;
+        ask_add(questions, g_strdup(*more))->is_extra = true;
     GThread **threads = g_new0(GThread *, questions->len);
     for (guint i = 0; i < questions->len; i++)
-        threads[i] = g_thread_new("ask", ask, questions->pdata[i]);
+        threads[i] = g_thread_new("ask", ask_ask, questions->pdata[i]);
     for (guint i = 0; i < questions->len; i++)
         g_thread_join(threads[i]);
     g_free(threads);

@@ -117,8 +117,8 @@ void channels_put_channel(JsonBuilder *builder, const struct gpud_channel_info *
         add_stream(builder, info);
 }
 
-static void add_channel(JsonBuilder *builder, const struct gpud_channel_list *channels,
-                        uint32_t index)
+static void channelsjson_add_channel(JsonBuilder *builder, const struct gpud_channel_list *channels,
+                                     uint32_t index)
 {
     struct gpud_channel_info info = GPUD_INFO_INIT(info);
     gpud_channel_list_get_info(channels, index, &info, NULL);
@@ -178,7 +178,7 @@ void channels_print_json(const GPtrArray *folders, bool pretty)
     for (guint i = 0; i < folders->len; i++) {
         const struct channels_folder *folder = folders->pdata[i];
         for (uint32_t j = 0; j < folder->count; j++)
-            add_channel(builder, folder->channels, j);
+            channelsjson_add_channel(builder, folder->channels, j);
     }
     json_builder_end_array(builder);
     GPtrArray *waiters = channels_collect_waiting(folders);
@@ -226,7 +226,8 @@ struct family {
 
 /* --- samples ------------------------------------------------------------------------------- */
 
-static void begin(struct sample *sample, struct out *out, const char *name, const char *suffix)
+static void metrics_begin(struct sample *sample, struct out *out, const char *name,
+                          const char *suffix)
 {
     *sample = (struct sample){.out = out};
     g_string_append_printf(out->text, "gpudirect_%s%s", name, suffix);
@@ -269,8 +270,8 @@ static void put_identity(struct sample *sample, const struct gpud_channel_info *
     put_label(sample, "name", link->name);
 }
 
-static void end(struct sample *sample, const char *format, ...) G_GNUC_PRINTF(2, 3);
-static void end(struct sample *sample, const char *format, ...)
+static void metrics_end(struct sample *sample, const char *format, ...) G_GNUC_PRINTF(2, 3);
+static void metrics_end(struct sample *sample, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -358,7 +359,8 @@ static double waiting(const struct metrics_channel *channel)
     return channel->waiting;
 }
 
-static double rate(const struct gpud_channel_info *channel, const struct gpud_link_info *link)
+static double metrics_rate(const struct gpud_channel_info *channel,
+                           const struct gpud_link_info *link)
 {
     return channel->rate;
 }
@@ -444,7 +446,7 @@ static const struct family families[] = {
     {"channel_waits", COUNTER, NULL, "Times the sender's CPU waited.",
      .label = "for", .part = {{"receiver", CHANNEL(waits_cpu)}, {"device", CHANNEL(waits_device)}}},
     {"channel_rate_hertz", GAUGE, "hertz", "Frames per second, over the last one or two seconds.",
-     .gauge = rate},
+     .gauge = metrics_rate},
     {"channel_nominal_rate_hertz", GAUGE, "hertz", "Frames per second, as the format says.",
      .gauge = nominal_rate},
     {"channel_frame_age_seconds", GAUGE, "seconds", "Time since the last frame.",
@@ -512,21 +514,21 @@ static void put_histogram(struct out *out, const struct family *family,
         return;
     count = 0;
     for (size_t i = 0; i < GPUD_LATENCY_BUCKETS; i++) {
-        begin(&sample, out, family->name, "_bucket");
+        metrics_begin(&sample, out, family->name, "_bucket");
         put_identity(&sample, channel, link);
         if (i < G_N_ELEMENTS(bounds))
             put_number_label(&sample, "le", (double)bounds[i] / 1e9);
         else
             put_label(&sample, "le", "+Inf");
         count += link->stats.latency_bucket[i];
-        end(&sample, "%" PRIu64, count);
+        metrics_end(&sample, "%" PRIu64, count);
     }
-    begin(&sample, out, family->name, "_sum");
+    metrics_begin(&sample, out, family->name, "_sum");
     put_identity(&sample, channel, link);
-    end(&sample, "%.9f", (double)link->stats.latency_sum_ns / 1e9);
-    begin(&sample, out, family->name, "_count");
+    metrics_end(&sample, "%.9f", (double)link->stats.latency_sum_ns / 1e9);
+    metrics_begin(&sample, out, family->name, "_count");
     put_identity(&sample, channel, link);
-    end(&sample, "%" PRIu64, count);
+    metrics_end(&sample, "%" PRIu64, count);
 }
 
 static void put_counter(struct out *out, const struct family *family,
@@ -537,16 +539,16 @@ static void put_counter(struct out *out, const struct family *family,
         struct sample sample;
         uint64_t value;
         memcpy(&value, from + family->part[i].offset, sizeof(value));
-        begin(&sample, out, family->name, "_total");
+        metrics_begin(&sample, out, family->name, "_total");
         put_identity(&sample, channel, link);
         if (family->label)
             put_label(&sample, family->label, family->part[i].value);
-        end(&sample, "%" PRIu64, value);
+        metrics_end(&sample, "%" PRIu64, value);
     }
 }
 
-static void put(struct out *out, const struct family *family,
-                const struct gpud_channel_info *channel, const struct gpud_link_info *link)
+static void metrics_put(struct out *out, const struct family *family,
+                        const struct gpud_channel_info *channel, const struct gpud_link_info *link)
 {
     struct sample sample;
     double value = family->gauge ? family->gauge(channel, link) : 1;
@@ -555,11 +557,11 @@ static void put(struct out *out, const struct family *family,
     } else if (family->type == COUNTER) {
         put_counter(out, family, channel, link);
     } else if (!isnan(value)) {
-        begin(&sample, out, family->name, family->type == INFO ? "_info" : "");
+        metrics_begin(&sample, out, family->name, family->type == INFO ? "_info" : "");
         put_identity(&sample, channel, link);
         if (family->labels)
             family->labels(&sample, channel, link);
-        end(&sample, "%.10g", value);
+        metrics_end(&sample, "%.10g", value);
     }
 }
 
@@ -585,20 +587,20 @@ static void put_watch(struct out *out, const struct family *family,
     double value = family->watch(channel);
     if (isnan(value))
         return;
-    begin(&sample, out, family->name, "");
+    metrics_begin(&sample, out, family->name, "");
     put_identity(&sample, &channel->info, NULL);
     if (channel->expected)
         put_label(&sample, "expected", "yes");
     if (family->watch == gone)
         put_label(&sample, "how", channel->gone_how);
-    end(&sample, "%.10g", value);
+    metrics_end(&sample, "%.10g", value);
 }
 
 static void put_family(struct out *out, const struct family *family)
 {
     put_head(out, family);
     if (family->labels == build_labels) {
-        put(out, family, NULL, NULL);
+        metrics_put(out, family, NULL, NULL);
         return;
     }
     for (guint i = 0; i < out->channels->len; i++) {
@@ -610,9 +612,9 @@ static void put_family(struct out *out, const struct family *family)
             (!info->answered && family->labels != channel_labels))
             continue;
         for (uint32_t j = 0; family->of_receivers && j < info->links; j++)
-            put(out, family, info, info->link[j]);
+            metrics_put(out, family, info, info->link[j]);
         if (!family->of_receivers)
-            put(out, family, info, NULL);
+            metrics_put(out, family, info, NULL);
     }
 }
 

@@ -89,7 +89,7 @@ static void describe_channel(GString *line, const struct gpud_channel_info *info
         g_string_append(line, "; no receivers");
 }
 
-static void describe_link(GString *line, const struct gpud_link_info *link)
+static void channels_describe_link(GString *line, const struct gpud_link_info *link)
 {
     append_process(line, link->pid, link->name, link->host);
     if (link->phase == GPUD_PHASE_CONNECTING) {
@@ -123,7 +123,7 @@ static void print_channel(const struct gpud_channel_list *channels, uint32_t ind
     info_print_wrapped(line->str, names + 4);
     for (uint32_t i = 0; i < info.links; i++) {
         g_string_truncate(line, 0);
-        describe_link(line, info.link[i]);
+        channels_describe_link(line, info.link[i]);
         printf("%*s→ ", names + 4, "");
         info_print_wrapped(line->str, names + 6);
     }
@@ -234,7 +234,7 @@ static void print_folders(const struct channels_scope *scope, const GPtrArray *f
 
 static volatile sig_atomic_t stopped;
 
-static void stop(int signal)
+static void channels_stop(int signal)
 {
     stopped = 1;
 }
@@ -273,7 +273,7 @@ static bool answers(const struct channels_scope *scope, const GPtrArray *folders
 }
 
 /* *found: see answers(). */
-static bool show(const struct info_channels_options *options, bool *found)
+static bool channels_show(const struct info_channels_options *options, bool *found)
 {
     struct gpud_error error;
     bool terminal = options->watch && !options->json && isatty(STDOUT_FILENO);
@@ -307,15 +307,15 @@ int info_show_channels(const struct info_channels_options *options)
     }
     clock_gettime(CLOCK_MONOTONIC, &next);
     if (options->watch) {
-        const struct sigaction action = {.sa_handler = stop};
+        const struct sigaction action = {.sa_handler = channels_stop};
         sigaction(SIGINT, &action, NULL);
         sigaction(SIGTERM, &action, NULL);
     }
-    bool found, shown = show(options, &found);
+    bool found, shown = channels_show(options, &found);
     while (shown && options->watch && !stopped) {
         wait_for_period(&next);
         if (!stopped)
-            shown = show(options, &found);
+            shown = channels_show(options, &found);
     }
     /* Metrics have a value for a channel that is not there, and a watch waits for it to appear. */
     return shown && (found || options->metrics || options->watch) ? EXIT_SUCCESS : EXIT_FAILURE;

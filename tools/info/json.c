@@ -73,8 +73,8 @@ static void add_distances(JsonBuilder *builder, const struct info_report *report
     json_builder_end_array(builder);
 }
 
-static void add_card(JsonBuilder *builder, const struct info_report *report,
-                     const struct info_card *card)
+static void networkjson_add_card(JsonBuilder *builder, const struct info_report *report,
+                                 const struct info_card *card)
 {
     const struct gpud_network_card_info *info = &card->info;
     json_builder_begin_object(builder);
@@ -127,7 +127,7 @@ void info_add_network(JsonBuilder *builder, const struct info_report *report)
     json_put_text(builder, "pin_reason", network->host.pin_reason);
     json_begin_array(builder, "cards");
     for (guint i = 0; i < network->cards->len; i++)
-        add_card(builder, report, &g_array_index(network->cards, struct info_card, i));
+        networkjson_add_card(builder, report, &g_array_index(network->cards, struct info_card, i));
     json_builder_end_array(builder);
     add_exports(builder, report);
     json_builder_end_object(builder);

@@ -72,7 +72,7 @@ static void tear_down(struct copier *copier)
     }
 }
 
-static bool copy(struct copier *copier, unsigned copies)
+static bool measure_copy(struct copier *copier, unsigned copies)
 {
     int result = 0;
     for (unsigned i = 0; i < copies && result == 0; i++)
@@ -85,17 +85,17 @@ static bool copy(struct copier *copier, unsigned copies)
 }
 
 /* Bytes per second over about `budget`, after copies that make mappings and raise clocks. */
-static double rate(struct copier *copier, int64_t budget)
+static double measure_rate(struct copier *copier, int64_t budget)
 {
-    if (!copy(copier, 2))
+    if (!measure_copy(copier, 2))
         return NAN;
     int64_t start = clock_now();
-    if (!copy(copier, 2))
+    if (!measure_copy(copier, 2))
         return NAN;
     int64_t each = MAX((clock_now() - start) / 2, 1);
     unsigned copies = (unsigned)CLAMP(budget / each, 2, COPIES_MAX);
     start = clock_now();
-    if (!copy(copier, copies))
+    if (!measure_copy(copier, copies))
         return NAN;
     return (double)copies * (double)SIZE * 1e9 / (double)(clock_now() - start);
 }
@@ -107,7 +107,7 @@ static struct raw_driver *driver_of(const struct info_link *link, unsigned *from
     return raw_driver_of(link->to->name, to) == driver ? driver : NULL;
 }
 
-static void measure(struct info_link *link, int64_t budget, struct info_report *report)
+static void measure_measure(struct info_link *link, int64_t budget, struct info_report *report)
 {
     unsigned from, to;
     struct copier copier = {.driver = driver_of(link, &from, &to),
@@ -116,7 +116,7 @@ static void measure(struct info_link *link, int64_t budget, struct info_report *
     if (!copier.driver || !raw_open(copier.driver, copier.reason, copier.reason_size))
         return;
     if (set_up(&copier, from, to))
-        link->measured = rate(&copier, budget);
+        link->measured = measure_rate(&copier, budget);
     tear_down(&copier);
 }
 
@@ -130,7 +130,7 @@ void info_measure_links(struct info_report *report)
                   "this machine has fewer than two CUDA devices, and fewer than two HIP devices",
                   sizeof(report->measure_reason));
     for (guint i = 0; count && i < report->links->len; i++)
-        measure(&g_array_index(report->links, struct info_link, i), BUDGET / count, report);
+        measure_measure(&g_array_index(report->links, struct info_link, i), BUDGET / count, report);
 }
 
 /* === collect ================================================================================= */
@@ -174,8 +174,8 @@ static void collect_pairs(struct info_report *report, struct gpud_device **open)
     }
 }
 
-static void open_device(struct gpud_context *context, struct gpud_device_info *info,
-                        struct gpud_device **device)
+static void collect_open_device(struct gpud_context *context, struct gpud_device_info *info,
+                                struct gpud_device **device)
 {
     struct gpud_error error;
     if (gpud_device_open(context, info->name, device, &error) != GPUD_OK) {
@@ -187,8 +187,8 @@ static void open_device(struct gpud_context *context, struct gpud_device_info *i
 }
 
 /* A network card has a name for each of its parts: "mlx5_0" and "eth0". */
-static void add_card(struct info_location *location, const struct gpud_part_info *part,
-                     enum gpud_distance distance)
+static void collect_add_card(struct info_location *location, const struct gpud_part_info *part,
+                             enum gpud_distance distance)
 {
     char *names = g_strdup_printf("%s %s", part->name, part->others);
     char **each = g_strsplit(g_strchomp(names), " ", part->kind == GPUD_PART_NETWORK ? 0 : 2);
@@ -219,7 +219,8 @@ static void find_location(const struct info_report *report, const struct gpud_de
     }
     for (size_t i = 0; own < report->machine.parts && i < report->machine.parts; i++)
         if (report->machine.part[i]->kind != GPUD_PART_GPU)
-            add_card(location, report->machine.part[i], info_part_link(report, own, i)->distance);
+            collect_add_card(location, report->machine.part[i],
+                             info_part_link(report, own, i)->distance);
 }
 
 static enum gpud_status collect_devices(struct info_report *report, struct gpud_context *context,
@@ -236,7 +237,7 @@ static enum gpud_status collect_devices(struct info_report *report, struct gpud_
         report->device[i].size = sizeof(report->device[i]);
         gpud_device_list_get_info(list, i, &report->device[i], NULL);
         if (report->device[i].available)
-            open_device(context, &report->device[i], &open[i]);
+            collect_open_device(context, &report->device[i], &open[i]);
     }
     gpud_device_list_destroy(&list);
     const struct gpud_device *host = NULL;

@@ -193,7 +193,8 @@ static bool is_distance(const struct info_report *report, const char *name)
 }
 
 /* card NULL: the heading. */
-static void print_row(const struct info_report *report, const struct info_card *card, int names)
+static void network_print_row(const struct info_report *report, const struct info_card *card,
+                              int names)
 {
     GString *line = g_string_new(NULL);
     g_string_printf(line, "  %-*s", names + 2, card ? card->info.name : "");
@@ -218,9 +219,10 @@ static void print_distances(const struct info_report *report, int names)
     if (!any)
         return;
     puts("");
-    print_row(report, NULL, names);
+    network_print_row(report, NULL, names);
     for (guint i = 0; i < report->network.cards->len; i++)
-        print_row(report, &g_array_index(report->network.cards, struct info_card, i), names);
+        network_print_row(report, &g_array_index(report->network.cards, struct info_card, i),
+                          names);
     puts("");
     info_print_legend(is_distance, report);
 }

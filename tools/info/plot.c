@@ -103,7 +103,7 @@ static char *draw_bridges(struct plot *plot, const struct gpud_part_info *part)
  * -------------------------------------------------------------------------- */
 
 /* How near a link of this name is; lower is nearer. */
-static size_t rank_of(const char *name)
+static size_t plot_rank_of(const char *name)
 {
     static const char *const order[] = {"PIX", "PXB", "PHB", "NODE", "SYS"};
     size_t rank = 0;
@@ -121,9 +121,10 @@ static char *find_nearest(const struct plot *plot, size_t card)
     size_t nearest = report->machine.parts, equals = 0;
     for (size_t i = 0; i < report->machine.parts; i++) {
         const char *name = info_part_link(report, card, i)->name;
-        if (report->machine.part[i]->kind != GPUD_PART_GPU || rank_of(name) > rank_of(best))
+        if (report->machine.part[i]->kind != GPUD_PART_GPU ||
+            plot_rank_of(name) > plot_rank_of(best))
             continue;
-        bool equal = nearest < report->machine.parts && rank_of(name) == rank_of(best);
+        bool equal = nearest < report->machine.parts && plot_rank_of(name) == plot_rank_of(best);
         equals = equal ? equals + 1 : 0;
         if (equal)
             continue;
@@ -169,7 +170,7 @@ static char *shorten(const char *text)
 }
 
 /* Whether a GPU is not used by any of this library's devices. */
-static bool is_idle(const struct gpud_part_info *part)
+static bool plot_is_idle(const struct gpud_part_info *part)
 {
     return part->kind == GPUD_PART_GPU && strcmp(part->name, part->pci) == 0;
 }
@@ -196,7 +197,7 @@ static void draw_part(struct plot *plot, size_t index)
         append_line(label, memory);
         g_free(memory);
     }
-    if (is_idle(part))
+    if (plot_is_idle(part))
         append_line(label, "no device here");
     char *nearest = part->kind == GPUD_PART_GPU ? NULL : find_nearest(plot, index);
     if (nearest)
@@ -204,7 +205,7 @@ static void draw_part(struct plot *plot, size_t index)
     g_free(nearest);
     g_string_append_printf(plot->text, "  \"%s\" [label=<%s>, fillcolor=\"%s\"%s];\n", part->pci,
                            label->str, color_of(part),
-                           is_idle(part) ? ", style=\"filled,rounded,dashed\"" : "");
+                           plot_is_idle(part) ? ", style=\"filled,rounded,dashed\"" : "");
     g_string_append_printf(plot->text, "  \"%s\" -- \"%s\";\n", above, part->pci);
     g_string_free(label, TRUE);
     g_free(what);
@@ -265,7 +266,7 @@ static bool is_joined(const struct plot *plot, size_t from, size_t to, const cha
     return strcmp(info_part_link(plot->report, from, to)->name, name) == 0;
 }
 
-static char *describe_link(const struct gpud_device_link *link)
+static char *plot_describe_link(const struct gpud_device_link *link)
 {
     GString *text = g_string_new(link->name);
     if (link->bandwidth > 0)
@@ -301,7 +302,7 @@ static void draw_group(struct plot *plot, size_t first, const struct gpud_device
         if (each)
             member[size++] = i;
     }
-    char *text = describe_link(link);
+    char *text = plot_describe_link(link);
     if (size > 1) {
         char *place = find_cluster(plot, member, size);
         g_string_append_printf(plot->text, "subgraph \"%s\" {\n", place);
@@ -488,8 +489,8 @@ const char *info_plot_format(const char *file)
     return NULL;
 }
 
-static enum gpud_status refuse(struct gpud_error *error, enum gpud_status status, const char *text,
-                               const char *detail)
+static enum gpud_status draw_refuse(struct gpud_error *error, enum gpud_status status,
+                                    const char *text, const char *detail)
 {
     *error = (struct gpud_error){.status = status};
     g_snprintf(error->reason, sizeof(error->reason), "%s%s", text, detail);
@@ -504,14 +505,14 @@ struct run {
     bool late;
 };
 
-static void end(GObject *source, GAsyncResult *result, gpointer user)
+static void draw_end(GObject *source, GAsyncResult *result, gpointer user)
 {
     struct run *run = user;
     g_subprocess_communicate_utf8_finish(run->dot, result, NULL, &run->complaint, &run->failed);
     g_main_loop_quit(run->loop);
 }
 
-static gboolean stop(gpointer user)
+static gboolean draw_stop(gpointer user)
 {
     struct run *run = user;
     run->late = true;
@@ -519,17 +520,17 @@ static gboolean stop(gpointer user)
     return G_SOURCE_REMOVE;
 }
 
-static enum gpud_status explain(struct run *run, struct gpud_error *error)
+static enum gpud_status draw_explain(struct run *run, struct gpud_error *error)
 {
     if (run->late)
-        return refuse(error, GPUD_TIMEOUT, "dot did not finish within a minute", "");
+        return draw_refuse(error, GPUD_TIMEOUT, "dot did not finish within a minute", "");
     if (run->failed)
-        return refuse(error, GPUD_IO, "cannot write to dot: ", run->failed->message);
+        return draw_refuse(error, GPUD_IO, "cannot write to dot: ", run->failed->message);
     if (g_subprocess_get_successful(run->dot))
         return GPUD_OK;
-    return refuse(error, GPUD_IO, "dot failed: ",
-                  run->complaint && run->complaint[0] ? g_strchomp(run->complaint)
-                                                      : "without a message");
+    return draw_refuse(error, GPUD_IO, "dot failed: ",
+                       run->complaint && run->complaint[0] ? g_strchomp(run->complaint)
+                                                           : "without a message");
 }
 
 enum gpud_status info_draw_plot(const char *description, const char *file, struct gpud_error *error)
@@ -543,22 +544,22 @@ enum gpud_status info_draw_plot(const char *description, const char *file, struc
     g_free(format);
     if (!run.dot) {
         bool missing = g_error_matches(failed, G_SPAWN_ERROR, G_SPAWN_ERROR_NOENT);
-        enum gpud_status status =
-            refuse(error, missing ? GPUD_UNSUPPORTED : GPUD_IO,
-                   missing ? "pictures are drawn by graphviz, which is not installed (Debian: apt "
-                             "install graphviz); --topology prints the same as text"
-                           : "cannot start dot: ",
-                   missing ? "" : failed->message);
+        enum gpud_status status = draw_refuse(
+            error, missing ? GPUD_UNSUPPORTED : GPUD_IO,
+            missing ? "pictures are drawn by graphviz, which is not installed (Debian: apt "
+                      "install graphviz); --topology prints the same as text"
+                    : "cannot start dot: ",
+            missing ? "" : failed->message);
         g_error_free(failed);
         return status;
     }
     run.loop = g_main_loop_new(NULL, FALSE);
-    guint watchdog = g_timeout_add_seconds(DEADLINE_S, stop, &run);
-    g_subprocess_communicate_utf8_async(run.dot, description, NULL, end, &run);
+    guint watchdog = g_timeout_add_seconds(DEADLINE_S, draw_stop, &run);
+    g_subprocess_communicate_utf8_async(run.dot, description, NULL, draw_end, &run);
     g_main_loop_run(run.loop);
     if (!run.late)
         g_source_remove(watchdog);
-    enum gpud_status status = explain(&run, error);
+    enum gpud_status status = draw_explain(&run, error);
     g_main_loop_unref(run.loop);
     g_object_unref(run.dot);
     g_clear_error(&run.failed);

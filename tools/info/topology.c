@@ -90,8 +90,8 @@ static bool has_links(const struct info_report *report, const struct gpud_device
     return false;
 }
 
-static void print_row(const struct info_report *report, const struct gpud_device_info *from,
-                      int width)
+static void links_print_row(const struct info_report *report, const struct gpud_device_info *from,
+                            int width)
 {
     printf("  %-*s", width, from ? from->name : "");
     for (size_t i = 0; i < report->devices; i++) {
@@ -167,10 +167,10 @@ static void print_access(const struct info_link *link, int names)
 static void print_matrix(const struct info_report *report, int names)
 {
     int width = MAX(names, 4) + 2;
-    print_row(report, NULL, width);
+    links_print_row(report, NULL, width);
     for (size_t i = 0; i < report->devices; i++)
         if (has_links(report, &report->device[i]))
-            print_row(report, &report->device[i], width);
+            links_print_row(report, &report->device[i], width);
     puts("\n  X: one and the same GPU");
     info_print_legend(is_link_name, report);
     puts("");

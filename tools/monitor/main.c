@@ -147,7 +147,7 @@ static void quit(void *user)
     g_main_loop_quit(monitor->loop);
 }
 
-static gboolean stop(gpointer user)
+static gboolean main_stop(gpointer user)
 {
     quit(user);
     return G_SOURCE_CONTINUE;
@@ -194,7 +194,7 @@ static bool start_server(struct monitor *monitor, const struct options *options)
     return true;
 }
 
-static bool start(struct monitor *monitor, const struct options *options)
+static bool main_start(struct monitor *monitor, const struct options *options)
 {
     bool serves = !options->tui || options->listen;
     if ((serves || options->watch_content) && !start_thumbnails(monitor, options))
@@ -209,14 +209,14 @@ static bool start(struct monitor *monitor, const struct options *options)
     return monitor->tui;
 }
 
-static int run(const struct options *options, const struct channels_scope *scope)
+static int main_run(const struct options *options, const struct channels_scope *scope)
 {
     struct monitor monitor = {.loop = g_main_loop_new(NULL, FALSE), .model = monitor_model_new()};
     const int signals[] = {SIGINT, SIGTERM, SIGHUP};
     guint sources[G_N_ELEMENTS(signals)];
     for (size_t i = 0; i < G_N_ELEMENTS(signals); i++)
-        sources[i] = g_unix_signal_add(signals[i], stop, &monitor);
-    bool works = start(&monitor, options);
+        sources[i] = g_unix_signal_add(signals[i], main_stop, &monitor);
+    bool works = main_start(&monitor, options);
     if (works) {
         struct monitor_poll *poll =
             monitor_poll_start(scope, options->expect, take_answer, &monitor);
@@ -259,10 +259,10 @@ static int run_in_scope(const struct options *options)
         complain(error.reason);
         return EXIT_FAILURE;
     }
-    int result = run(options, &(struct channels_scope){.all_users = options->all_users,
-                                                       .folders = folders,
-                                                       .more = options->addresses,
-                                                       .tolerant = true});
+    int result = main_run(options, &(struct channels_scope){.all_users = options->all_users,
+                                                            .folders = folders,
+                                                            .more = options->addresses,
+                                                            .tolerant = true});
     g_strfreev(folders);
     return result;
 }

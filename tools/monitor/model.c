@@ -51,7 +51,7 @@ static bool read_line(GHashTable *expected, char *line)
     return true;
 }
 
-static bool read_file(GHashTable *expected, const char *path, GError **error)
+static bool expect_read_file(GHashTable *expected, const char *path, GError **error)
 {
     char *text;
     if (!g_file_get_contents(path, &text, NULL, error))
@@ -82,7 +82,7 @@ static bool read_folder(GHashTable *expected, const char *path, GError **error)
         char *file = g_build_filename(path, name, NULL);
         if (name[0] != '.' && !g_str_has_suffix(name, "~") &&
             g_file_test(file, G_FILE_TEST_IS_REGULAR))
-            works = read_file(expected, file, error);
+            works = expect_read_file(expected, file, error);
         g_free(file);
     }
     g_dir_close(folder);
@@ -93,8 +93,9 @@ GHashTable *monitor_expect_read(char *const *paths, GError **error)
 {
     GHashTable *expected = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
     for (; *paths; paths++) {
-        bool works = g_file_test(*paths, G_FILE_TEST_IS_DIR) ? read_folder(expected, *paths, error)
-                                                             : read_file(expected, *paths, error);
+        bool works = g_file_test(*paths, G_FILE_TEST_IS_DIR)
+                         ? read_folder(expected, *paths, error)
+                         : expect_read_file(expected, *paths, error);
         if (!works) {
             g_hash_table_unref(expected);
             return NULL;
@@ -133,7 +134,7 @@ static bool has_to_be_asked(const struct channels_scope *scope, const char *addr
 }
 
 /* The files are read each time: they may change at any time, and are small. */
-static void ask(const struct monitor_poll *poll, struct monitor_answer *answer)
+static void poll_ask(const struct monitor_poll *poll, struct monitor_answer *answer)
 {
     struct channels_scope scope = *poll->scope;
     GPtrArray *more = g_ptr_array_new();
@@ -168,7 +169,7 @@ static gboolean deliver(gpointer data)
     return G_SOURCE_REMOVE;
 }
 
-static gpointer run(gpointer data)
+static gpointer poll_run(gpointer data)
 {
     struct monitor_poll *poll = data;
     g_mutex_lock(&poll->lock);
@@ -177,7 +178,7 @@ static gpointer run(gpointer data)
         struct monitor_answer *answer = g_new0(struct monitor_answer, 1);
         /* A late question delays the next one, since rates over a short time are but noise. */
         gint64 next = (answer->asked = g_get_monotonic_time()) + G_USEC_PER_SEC;
-        ask(poll, answer);
+        poll_ask(poll, answer);
         g_mutex_lock(&poll->lock);
         g_queue_push_tail(&poll->answers, answer);
         g_idle_add_full(G_PRIORITY_DEFAULT, deliver, poll, NULL);
@@ -198,7 +199,7 @@ struct monitor_poll *monitor_poll_start(const struct channels_scope *scope, char
     poll->user = user;
     g_mutex_init(&poll->lock);
     g_cond_init(&poll->wake);
-    poll->thread = g_thread_new("poll", run, poll);
+    poll->thread = g_thread_new("poll", poll_run, poll);
     return poll;
 }
 
@@ -242,7 +243,7 @@ static void event_free(gpointer data)
 
 /* Drops the oldest event of the channel that has the most, so that none can push out what others
  * have to tell. */
-static void drop_event(struct monitor_model *model)
+static void model_drop_event(struct monitor_model *model)
 {
     GHashTable *counts = g_hash_table_new(g_str_hash, g_str_equal);
     const char *busiest = "";
@@ -278,7 +279,7 @@ static void add_event(struct monitor_model *model, const char *kind, const char 
     va_end(args);
     g_queue_push_tail(&model->events, event);
     if (model->events.length > MONITOR_EVENTS)
-        drop_event(model);
+        model_drop_event(model);
 }
 
 /* --- series -------------------------------------------------------------------------------- */
@@ -368,7 +369,7 @@ const struct monitor_sample *monitor_series_get(const struct monitor_series *ser
 
 /* --- receivers ----------------------------------------------------------------------------- */
 
-static const char *name_of(const struct gpud_link_info *link)
+static const char *model_name_of(const struct gpud_link_info *link)
 {
     return link->name[0] ? link->name : "a process";
 }
@@ -399,15 +400,15 @@ static void note_loss(struct monitor_model *model, const struct monitor_channel 
                                 : "it is slow, and has no free slot";
         receiver->loss_since = time;
         receiver->lost = 0;
-        add_event(model, "loss", address, "%s #%" PRIu64 " loses frames: %s", name_of(now), now->id,
-                  cause);
+        add_event(model, "loss", address, "%s #%" PRIu64 " loses frames: %s", model_name_of(now),
+                  now->id, cause);
     }
     if (lost > 0)
         receiver->loss_last = time;
     receiver->lost += lost;
     if (receiver->loss_since && time - receiver->loss_last > LOSS_PAUSE) {
         add_event(model, "loss", address,
-                  "%s #%" PRIu64 " lost %" PRIu64 " frame%s in %" PRId64 " s", name_of(now),
+                  "%s #%" PRIu64 " lost %" PRIu64 " frame%s in %" PRId64 " s", model_name_of(now),
                   now->id, receiver->lost, receiver->lost == 1 ? "" : "s",
                   (receiver->loss_last - receiver->loss_since) / G_USEC_PER_SEC + 1);
         receiver->loss_since = 0;
@@ -423,7 +424,7 @@ static void note_changes(struct monitor_model *model, const struct monitor_chann
         return;
     if (before->path[0] && strcmp(before->path, now->path) != 0)
         add_event(model, "connect", channel->info.address, "%s #%" PRIu64 " by route %s%s%s",
-                  name_of(now), now->id, now->path,
+                  model_name_of(now), now->id, now->path,
                   now->fallback_reason[0] ? "; not better, because " : "", now->fallback_reason);
     if (now->dropped >= before->dropped)
         note_loss(model, channel, receiver, now, time);
@@ -442,8 +443,9 @@ static void update_receiver(struct monitor_model *model, struct monitor_channel 
         g_ptr_array_add(channel->receivers, receiver);
         if (!receiver->is_own && model->updated)
             add_event(model, "connect", channel->info.address,
-                      "%s #%" PRIu64 " connects: process %" PRId64 "%s%s, route %s", name_of(now),
-                      now->id, now->pid, now->host[0] ? " on " : "", now->host, now->path);
+                      "%s #%" PRIu64 " connects: process %" PRId64 "%s%s, route %s",
+                      model_name_of(now), now->id, now->pid, now->host[0] ? " on " : "", now->host,
+                      now->path);
         receiver->info = *now;
     }
     note_changes(model, channel, receiver, now, time);
@@ -465,7 +467,7 @@ static void update_receivers(struct monitor_model *model, struct monitor_channel
             continue;
         if (!receiver->is_own)
             add_event(model, "disconnect", channel->info.address, "%s #%" PRIu64 " is gone",
-                      name_of(&receiver->info), receiver->info.id);
+                      model_name_of(&receiver->info), receiver->info.id);
         g_ptr_array_remove_index(channel->receivers, i);
     }
 }
@@ -606,8 +608,8 @@ static struct monitor_channel *new_channel(struct monitor_model *model, const ch
 }
 
 /* It is there for the first time, or again. */
-static void find_channel(struct monitor_model *model, struct monitor_channel *channel,
-                         const struct gpud_channel_info *now)
+static void model_find_channel(struct monitor_model *model, struct monitor_channel *channel,
+                               const struct gpud_channel_info *now)
 {
     char *name = monitor_name(now->name, now->program);
     bool again = channel->presence == MONITOR_GONE_SINCE;
@@ -639,7 +641,7 @@ static void update_channel(struct monitor_model *model, const struct gpud_channe
     if (!channel)
         channel = new_channel(model, now->address);
     if (channel->presence != MONITOR_THERE)
-        find_channel(model, channel, now);
+        model_find_channel(model, channel, now);
     note_answer(model, channel, now);
     if (now->answered) {
         if (channel->info.pid != now->pid) /* their ids start again */
@@ -754,7 +756,7 @@ static struct monitor_channel *find_oldest_gone(const struct monitor_model *mode
 }
 
 /* It was never there: it stays as long as it is expected, or receivers wait for it. */
-static void forget(struct monitor_channel *channel)
+static void model_forget(struct monitor_channel *channel)
 {
     struct gpud_channel_info empty = {.size = sizeof(empty)};
     g_strlcpy(empty.address, channel->info.address, sizeof(empty.address));
@@ -778,7 +780,7 @@ static void forget_channels(struct monitor_model *model)
     guint count;
     while ((oldest = find_oldest_gone(model, &count)) &&
            (count > MONITOR_GONE || g_get_real_time() - oldest->absent_since > DAY))
-        forget(oldest);
+        model_forget(oldest);
     remove_forgotten(model);
 }
 
@@ -835,7 +837,7 @@ static void judge_content(struct monitor_channel *channel)
         set_state(channel, MONITOR_GOOD, "OK");
 }
 
-static void judge(struct monitor_channel *channel)
+static void model_judge(struct monitor_channel *channel)
 {
     const struct gpud_channel_info *info = &channel->info;
     double loss = find_loss(channel);
@@ -868,8 +870,8 @@ guint monitor_model_dismiss(struct monitor_model *model, const char *address)
             (address && strcmp(channel->info.address, address) != 0))
             continue;
         add_event(model, "dismissed", channel->info.address, "no longer shown as gone");
-        forget(channel);
-        judge(channel);
+        model_forget(channel);
+        model_judge(channel);
         dismissed++;
     }
     remove_forgotten(model);
@@ -985,7 +987,7 @@ void monitor_model_update(struct monitor_model *model, gint64 asked, GPtrArray *
             channel->content = (struct monitor_content){0};
         }
         channel->ages = monitor_content_find_ages(&channel->content);
-        judge(channel);
+        model_judge(channel);
     }
     g_ptr_array_sort(model->channels, compare_channels);
     g_clear_pointer(&model->folders, g_ptr_array_unref);
@@ -995,7 +997,7 @@ void monitor_model_update(struct monitor_model *model, gint64 asked, GPtrArray *
 
 /* === report ================================================================================== */
 
-static GBytes *finish(JsonBuilder *builder)
+static GBytes *report_finish(JsonBuilder *builder)
 {
     JsonNode *root = json_builder_get_root(builder);
     char *text = json_to_string(root, FALSE);
@@ -1022,7 +1024,7 @@ static void report_add_sample(JsonBuilder *builder, const struct monitor_series 
     json_builder_end_object(builder);
 }
 
-static void add_receiver(JsonBuilder *builder, const struct monitor_receiver *receiver)
+static void report_add_receiver(JsonBuilder *builder, const struct monitor_receiver *receiver)
 {
     const struct monitor_figures *figures = &receiver->figures;
     json_builder_begin_object(builder);
@@ -1063,7 +1065,7 @@ static const char *kind_of(const struct gpud_channel_info *info)
                : NULL;
 }
 
-static void add_channel(JsonBuilder *builder, const struct monitor_channel *channel)
+static void report_add_channel(JsonBuilder *builder, const struct monitor_channel *channel)
 {
     char *sender = monitor_name(channel->info.name, channel->info.program);
     json_builder_begin_object(builder);
@@ -1087,7 +1089,7 @@ static void add_channel(JsonBuilder *builder, const struct monitor_channel *chan
     for (guint i = 0; i < channel->receivers->len; i++) {
         const struct monitor_receiver *receiver = channel->receivers->pdata[i];
         if (!receiver->is_own)
-            add_receiver(builder, receiver);
+            report_add_receiver(builder, receiver);
     }
     json_builder_end_array(builder);
     json_builder_end_object(builder);
@@ -1125,11 +1127,11 @@ GBytes *monitor_report_state(const struct monitor_model *model, uint64_t after)
     json_builder_end_array(builder);
     json_begin_array(builder, "channels");
     for (guint i = 0; i < model->channels->len; i++)
-        add_channel(builder, model->channels->pdata[i]);
+        report_add_channel(builder, model->channels->pdata[i]);
     json_builder_end_array(builder);
     add_events(builder, model, after);
     json_builder_end_object(builder);
-    return finish(builder);
+    return report_finish(builder);
 }
 
 /* --- ten minutes ------------------------------------------------------------------------------ */
@@ -1185,7 +1187,7 @@ GBytes *monitor_report_history(const struct monitor_model *model)
     }
     json_builder_end_array(builder);
     json_builder_end_object(builder);
-    return finish(builder);
+    return report_finish(builder);
 }
 
 /* --- metrics ------------------------------------------------------------------------------------

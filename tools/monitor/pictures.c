@@ -190,12 +190,13 @@ struct monitor_thumbnails {
     GPtrArray *workers; /* main thread */
 };
 
-static bool is_wanted(const struct worker *worker)
+static bool thumbnails_is_wanted(const struct worker *worker)
 {
     return !worker->stopping && g_get_monotonic_time() - worker->looked_at < KEPT;
 }
 
-static void show(struct worker *worker, GBytes *image, const char *type, const char *reason)
+static void thumbnails_show(struct worker *worker, GBytes *image, const char *type,
+                            const char *reason)
 {
     g_mutex_lock(&worker->all->lock);
     g_clear_pointer(&worker->image, g_bytes_unref);
@@ -216,7 +217,7 @@ static void note_format(void *user, enum gpud_event event, const void *data)
 }
 
 /* false: the worker is to stop. */
-static bool rest(struct worker *worker, gint64 until)
+static bool thumbnails_rest(struct worker *worker, gint64 until)
 {
     g_mutex_lock(&worker->all->lock);
     while (!worker->stopping && g_cond_wait_until(&worker->all->wake, &worker->all->lock, until))
@@ -235,7 +236,7 @@ static bool take_sound(struct worker *worker, struct gpud_frame **held, gint64 u
         enum gpud_status status = gpud_receiver_acquire(worker->receiver, 0, held, NULL);
         if (status == GPUD_OK)
             return gpud_media_equal(&before, &worker->media);
-        if (status != GPUD_TIMEOUT || !rest(worker, MIN(now + LISTEN_PERIOD, until)))
+        if (status != GPUD_TIMEOUT || !thumbnails_rest(worker, MIN(now + LISTEN_PERIOD, until)))
             return false;
     }
     return false;
@@ -271,9 +272,9 @@ static void take_image(struct worker *worker, struct gpud_frame **held, gint64 u
         image = monitor_picture_encode(*held, &worker->media, &worker->seen, &error);
     }
     if (image || (status != GPUD_AGAIN && status != GPUD_TIMEOUT))
-        show(worker, image, type, error.reason);
+        thumbnails_show(worker, image, type, error.reason);
     else if (status == GPUD_TIMEOUT)
-        show(worker, NULL, NULL, "no frame comes");
+        thumbnails_show(worker, NULL, NULL, "no frame comes");
 }
 
 static gpointer work(gpointer data)
@@ -283,11 +284,11 @@ static gpointer work(gpointer data)
     struct gpud_frame *held = NULL;
     gint64 next = g_get_monotonic_time();
     g_mutex_lock(&all->lock);
-    while (is_wanted(worker)) {
+    while (thumbnails_is_wanted(worker)) {
         g_mutex_unlock(&all->lock);
         next = MAX(next + PERIOD, g_get_monotonic_time());
         take_image(worker, &held, next);
-        rest(worker, next);
+        thumbnails_rest(worker, next);
         g_mutex_lock(&all->lock);
     }
     struct gpud_receiver *receiver = g_steal_pointer(&worker->receiver);
@@ -300,7 +301,8 @@ static gpointer work(gpointer data)
     return NULL;
 }
 
-static struct worker *start(struct monitor_thumbnails *all, const char *address, char **reason)
+static struct worker *thumbnails_start(struct monitor_thumbnails *all, const char *address,
+                                       char **reason)
 {
     struct gpud_error error;
     /* Any sender: the monitor was asked to show all that it lists. */
@@ -341,7 +343,7 @@ static void worker_free(gpointer data)
 }
 
 /* Frees those that have ended; returns that of the address. Under the lock. */
-static struct worker *find(const struct monitor_thumbnails *all, const char *address)
+static struct worker *thumbnails_find(const struct monitor_thumbnails *all, const char *address)
 {
     struct worker *found = NULL;
     for (guint i = all->workers->len; i-- > 0;) {
@@ -356,13 +358,14 @@ static struct worker *find(const struct monitor_thumbnails *all, const char *add
 
 /* The worker of the address, started if it is missing; NULL: *reason says why not. Called under
  * the lock. */
-static struct worker *keep(struct monitor_thumbnails *all, const char *address, char **reason)
+static struct worker *thumbnails_keep(struct monitor_thumbnails *all, const char *address,
+                                      char **reason)
 {
-    struct worker *worker = find(all, address);
+    struct worker *worker = thumbnails_find(all, address);
     if (!worker && all->workers->len == WORKERS_MAX)
         *reason = g_strdup_printf("%d channels are shown at once, at most", WORKERS_MAX);
     else if (!worker)
-        worker = start(all, address, reason);
+        worker = thumbnails_start(all, address, reason);
     if (worker)
         worker->looked_at = g_get_monotonic_time();
     return worker;
@@ -373,7 +376,7 @@ bool monitor_thumbnails_watch(struct monitor_thumbnails *all, const char *addres
 {
     char *reason = NULL;
     g_mutex_lock(&all->lock);
-    const struct worker *worker = keep(all, address, &reason);
+    const struct worker *worker = thumbnails_keep(all, address, &reason);
     if (worker)
         *content = worker->content;
     g_mutex_unlock(&all->lock);
@@ -386,7 +389,7 @@ GBytes *monitor_thumbnails_get(struct monitor_thumbnails *all, const char *addre
 {
     GBytes *image = NULL;
     g_mutex_lock(&all->lock);
-    const struct worker *worker = keep(all, address, reason);
+    const struct worker *worker = thumbnails_keep(all, address, reason);
     if (worker && worker->image) {
         image = g_bytes_ref(worker->image);
         *type = worker->type;

@@ -66,7 +66,7 @@ static void answer(SoupServerMessage *message, const char *type, GBytes *body)
     g_bytes_unref(body);
 }
 
-static void refuse(SoupServerMessage *message, guint status, const char *why)
+static void server_refuse(SoupServerMessage *message, guint status, const char *why)
 {
     soup_server_message_set_status(message, status, NULL);
     soup_server_message_set_response(message, "text/plain; charset=utf-8", SOUP_MEMORY_COPY, why,
@@ -79,7 +79,8 @@ static void answer_metrics(const struct monitor_server *server, SoupServerMessag
         soup_message_headers_get_list(soup_server_message_get_request_headers(message), "Accept");
     bool openmetrics = accept && strstr(accept, "application/openmetrics-text");
     if (!server->options.model->updated) {
-        refuse(message, SOUP_STATUS_SERVICE_UNAVAILABLE, "the channels have not answered yet\n");
+        server_refuse(message, SOUP_STATUS_SERVICE_UNAVAILABLE,
+                      "the channels have not answered yet\n");
         return;
     }
     answer(message, openmetrics ? METRICS_OPENMETRICS_TYPE : METRICS_TEXT_TYPE,
@@ -93,7 +94,7 @@ static void answer_dismiss(const struct monitor_server *server, SoupServerMessag
     guint count = monitor_model_dismiss(server->options.model, address);
     char *text = g_strdup_printf("%u\n", count);
     if (address && count == 0)
-        refuse(message, SOUP_STATUS_NOT_FOUND, "there is no such channel that is gone\n");
+        server_refuse(message, SOUP_STATUS_NOT_FOUND, "there is no such channel that is gone\n");
     else
         answer(message, "text/plain; charset=utf-8", g_bytes_new(text, strlen(text)));
     g_free(text);
@@ -105,14 +106,14 @@ static void answer_thumbnail(const struct monitor_server *server, SoupServerMess
     const char *address = query ? g_hash_table_lookup(query, "channel") : NULL;
     char *reason = NULL;
     if (!server->options.thumbnails) {
-        refuse(message, SOUP_STATUS_NOT_FOUND, "this monitor shows no pictures\n");
+        server_refuse(message, SOUP_STATUS_NOT_FOUND, "this monitor shows no pictures\n");
         return;
     }
     /* Only of what it lists, so that no request makes it connect elsewhere. */
     const struct monitor_channel *channel =
         address ? monitor_model_find(server->options.model, address) : NULL;
     if (!channel || channel->presence != MONITOR_THERE) {
-        refuse(message, SOUP_STATUS_NOT_FOUND, "there is no such channel\n");
+        server_refuse(message, SOUP_STATUS_NOT_FOUND, "there is no such channel\n");
         return;
     }
     const char *type;
@@ -120,7 +121,7 @@ static void answer_thumbnail(const struct monitor_server *server, SoupServerMess
     if (image)
         answer(message, type, image);
     else
-        refuse(message, SOUP_STATUS_ACCEPTED, reason);
+        server_refuse(message, SOUP_STATUS_ACCEPTED, reason);
     g_free(reason);
 }
 
@@ -151,11 +152,11 @@ static void answer_file(SoupServerMessage *message, const char *path)
         g_free(resource);
         return;
     }
-    refuse(message, SOUP_STATUS_NOT_FOUND, "there is no such page\n");
+    server_refuse(message, SOUP_STATUS_NOT_FOUND, "there is no such page\n");
 }
 
-static void handle(SoupServer *soup, SoupServerMessage *message, const char *path,
-                   GHashTable *query, gpointer user)
+static void server_handle(SoupServer *soup, SoupServerMessage *message, const char *path,
+                          GHashTable *query, gpointer user)
 {
     const struct monitor_server *server = user;
     if (strcmp(path, "/api/state") == 0)
@@ -223,8 +224,8 @@ static bool is_own_page(SoupMessageHeaders *request)
 }
 
 /* Before a request's body is read; a status that is set here is the answer. */
-static void check(SoupServer *soup, SoupServerMessage *message, const char *path, GHashTable *query,
-                  gpointer user)
+static void server_check(SoupServer *soup, SoupServerMessage *message, const char *path,
+                         GHashTable *query, gpointer user)
 {
     const struct monitor_server *server = user;
     SoupMessageHeaders *request = soup_server_message_get_request_headers(message);
@@ -240,26 +241,30 @@ static void check(SoupServer *soup, SoupServerMessage *message, const char *path
     soup_message_headers_append(response, "Cache-Control", "no-store");
     if (server->is_loopback &&
         !names_this_host(server, soup_message_headers_get_one(request, "Host"))) {
-        refuse(message, SOUP_STATUS_MISDIRECTED_REQUEST,
-               "this monitor answers to localhost alone: forward a port to it, or start it with "
-               "--listen and a token\n");
+        server_refuse(
+            message, SOUP_STATUS_MISDIRECTED_REQUEST,
+            "this monitor answers to localhost alone: forward a port to it, or start it with "
+            "--listen and a token\n");
     } else if (server->token_digest && is_data(path) &&
                !has_token(server, soup_message_headers_get_one(request, "Authorization"))) {
         soup_message_headers_append(response, "WWW-Authenticate", "Bearer");
-        refuse(message, SOUP_STATUS_UNAUTHORIZED, "the token is missing, or is another one\n");
+        server_refuse(message, SOUP_STATUS_UNAUTHORIZED,
+                      "the token is missing, or is another one\n");
     } else if (strcmp(path, DISMISS) == 0 && strcmp(method, "POST") != 0) {
         soup_message_headers_append(response, "Allow", "POST");
-        refuse(message, SOUP_STATUS_METHOD_NOT_ALLOWED, "this changes something: POST it\n");
+        server_refuse(message, SOUP_STATUS_METHOD_NOT_ALLOWED, "this changes something: POST it\n");
     } else if (strcmp(path, DISMISS) == 0 && !is_own_page(request)) {
-        refuse(message, SOUP_STATUS_FORBIDDEN,
-               "this needs the header \"X-Gpudirect: dismiss\", which pages of other sites cannot "
-               "send\n");
+        server_refuse(
+            message, SOUP_STATUS_FORBIDDEN,
+            "this needs the header \"X-Gpudirect: dismiss\", which pages of other sites cannot "
+            "send\n");
     } else if (strcmp(path, DISMISS) != 0 && strcmp(method, "GET") != 0 &&
                strcmp(method, "HEAD") != 0) {
         soup_message_headers_append(response, "Allow", "GET, HEAD");
-        refuse(message, SOUP_STATUS_METHOD_NOT_ALLOWED, "nothing can be changed here\n");
+        server_refuse(message, SOUP_STATUS_METHOD_NOT_ALLOWED, "nothing can be changed here\n");
     } else if (has_body(request)) {
-        refuse(message, SOUP_STATUS_REQUEST_ENTITY_TOO_LARGE, "no request has a body here\n");
+        server_refuse(message, SOUP_STATUS_REQUEST_ENTITY_TOO_LARGE,
+                      "no request has a body here\n");
     } else {
         return;
     }
@@ -404,7 +409,7 @@ static gboolean take_connection(GSocketService *service, GSocketConnection *stre
     return TRUE;
 }
 
-static GInetSocketAddress *read_address(const char *text, GError **error)
+static GInetSocketAddress *server_read_address(const char *text, GError **error)
 {
     GSocketConnectable *parsed = g_network_address_parse(text, 8477, error);
     if (!parsed)
@@ -420,7 +425,8 @@ static GInetSocketAddress *read_address(const char *text, GError **error)
     return (GInetSocketAddress *)address;
 }
 
-static bool listen_on(struct monitor_server *server, GInetSocketAddress *wanted, GError **error)
+static bool server_listen_on(struct monitor_server *server, GInetSocketAddress *wanted,
+                             GError **error)
 {
     GSocketAddress *got = NULL;
     GInetAddress *ip = g_inet_socket_address_get_address(wanted);
@@ -457,14 +463,14 @@ struct monitor_server *monitor_server_new(const struct monitor_server_options *o
     server->soup = soup_server_new("server-header", "gpudirect-monitor", NULL);
     server->service = g_socket_service_new();
     g_socket_listener_set_backlog(G_SOCKET_LISTENER(server->service), CONNECTIONS_MAX);
-    soup_server_add_early_handler(server->soup, NULL, check, server, NULL);
-    soup_server_add_handler(server->soup, NULL, handle, server, NULL);
+    soup_server_add_early_handler(server->soup, NULL, server_check, server, NULL);
+    soup_server_add_handler(server->soup, NULL, server_handle, server, NULL);
     g_signal_connect(server->soup, "request-started", G_CALLBACK(begin_request), NULL);
     g_signal_connect(server->soup, "request-finished", G_CALLBACK(end_request), NULL);
     g_signal_connect(server->soup, "request-aborted", G_CALLBACK(end_request), NULL);
     g_signal_connect(server->service, "incoming", G_CALLBACK(take_connection), server);
-    GInetSocketAddress *address = read_address(server->options.listen, error);
-    bool listens = address && listen_on(server, address, error);
+    GInetSocketAddress *address = server_read_address(server->options.listen, error);
+    bool listens = address && server_listen_on(server, address, error);
     g_clear_object(&address);
     if (!listens) {
         monitor_server_free(server);

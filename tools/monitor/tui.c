@@ -40,8 +40,8 @@ static void line_free(gpointer data)
     g_free(line);
 }
 
-static void add(GPtrArray *lines, enum look look, const char *format, ...) G_GNUC_PRINTF(3, 4);
-static void add(GPtrArray *lines, enum look look, const char *format, ...)
+static void tui_add(GPtrArray *lines, enum look look, const char *format, ...) G_GNUC_PRINTF(3, 4);
+static void tui_add(GPtrArray *lines, enum look look, const char *format, ...)
 {
     struct line *line = g_new0(struct line, 1);
     va_list args;
@@ -73,7 +73,7 @@ static const char *describe_rate(char text[24], double rate)
     return text;
 }
 
-static void add_receiver(GPtrArray *lines, const struct monitor_receiver *receiver)
+static void tui_add_receiver(GPtrArray *lines, const struct monitor_receiver *receiver)
 {
     const struct gpud_link_info *info = &receiver->info;
     const struct monitor_figures *figures = &receiver->figures;
@@ -81,22 +81,22 @@ static void add_receiver(GPtrArray *lines, const struct monitor_receiver *receiv
     double longest = info->stats.latency_max_ns ? (double)info->stats.latency_max_ns / 1e9 : NAN;
     if (receiver->is_own)
         return;
-    add(lines, figures->dropped_hz > 0 ? WARNING : PLAIN,
-        "  → %s #%" PRIu64 " (process %" PRId64 "%s%s): %s to %s, %s/s, %s/s lost",
-        info->name[0] ? info->name : "a process", info->id, info->pid, info->host[0] ? " on " : "",
-        info->host, info->path, info->device, describe_rate(rate, figures->rate_hz),
-        describe_rate(lost, figures->dropped_hz));
-    add(lines, FAINT, "      latency p50 ≤ %s, p99 ≤ %s, max %s; holds %u",
-        describe_time(p50, figures->latency_p50_s), describe_time(p99, figures->latency_p99_s),
-        describe_time(max, longest), info->held);
-    add(lines, FAINT,
-        "      lost %" PRIu64 ": no slot %" PRIu64 ", replaced %" PRIu64 ", failed %" PRIu64
-        ", new format %" PRIu64 "; copies CPU %" PRIu64 ", GPU %" PRIu64 "; waits %" PRIu64,
-        info->dropped, info->dropped_newest, info->dropped_oldest, info->dropped_failed,
-        info->dropped_format, info->stats.copies_cpu, info->stats.copies_gpu,
-        info->stats.waits_cpu + info->stats.waits_device);
+    tui_add(lines, figures->dropped_hz > 0 ? WARNING : PLAIN,
+            "  → %s #%" PRIu64 " (process %" PRId64 "%s%s): %s to %s, %s/s, %s/s lost",
+            info->name[0] ? info->name : "a process", info->id, info->pid,
+            info->host[0] ? " on " : "", info->host, info->path, info->device,
+            describe_rate(rate, figures->rate_hz), describe_rate(lost, figures->dropped_hz));
+    tui_add(lines, FAINT, "      latency p50 ≤ %s, p99 ≤ %s, max %s; holds %u",
+            describe_time(p50, figures->latency_p50_s), describe_time(p99, figures->latency_p99_s),
+            describe_time(max, longest), info->held);
+    tui_add(lines, FAINT,
+            "      lost %" PRIu64 ": no slot %" PRIu64 ", replaced %" PRIu64 ", failed %" PRIu64
+            ", new format %" PRIu64 "; copies CPU %" PRIu64 ", GPU %" PRIu64 "; waits %" PRIu64,
+            info->dropped, info->dropped_newest, info->dropped_oldest, info->dropped_failed,
+            info->dropped_format, info->stats.copies_cpu, info->stats.copies_gpu,
+            info->stats.waits_cpu + info->stats.waits_device);
     if (info->fallback_reason[0])
-        add(lines, FAINT, "      not better, because %s", info->fallback_reason);
+        tui_add(lines, FAINT, "      not better, because %s", info->fallback_reason);
 }
 
 static char *describe_clock(gint64 time)
@@ -113,11 +113,11 @@ static void add_waiting(GPtrArray *lines, const struct monitor_channel *channel)
         const struct channels_waiter *waiter = channel->waiting->pdata[i];
         char *clock = describe_clock(waiter->since);
         if (waiter->pid)
-            add(lines, WARNING, "  → %s (process %" PRId64 ") waits since %s", waiter->name,
-                waiter->pid, clock);
+            tui_add(lines, WARNING, "  → %s (process %" PRId64 ") waits since %s", waiter->name,
+                    waiter->pid, clock);
         else
-            add(lines, WARNING, "  → %s (in another container) waits since %s", waiter->name,
-                clock);
+            tui_add(lines, WARNING, "  → %s (in another container) waits since %s", waiter->name,
+                    clock);
         g_free(clock);
     }
 }
@@ -128,14 +128,14 @@ static void add_absent(GPtrArray *lines, enum look look, const struct monitor_ch
     const char *expected = channel->expected ? "; it is expected" : "";
     char *clock = describe_clock(channel->absent_since);
     if (channel->presence == MONITOR_GONE_SINCE)
-        add(lines, look, "%s  %s  gone since %s: %s%s", channel->info.address, channel->state,
-            clock, channel->info.reason, expected);
+        tui_add(lines, look, "%s  %s  gone since %s: %s%s", channel->info.address, channel->state,
+                clock, channel->info.reason, expected);
     else
-        add(lines, look, "%s  %s%s", channel->info.address, channel->state, expected);
+        tui_add(lines, look, "%s  %s%s", channel->info.address, channel->state, expected);
     g_free(clock);
 }
 
-static void add_channel(GPtrArray *lines, const struct monitor_channel *channel)
+static void tui_add_channel(GPtrArray *lines, const struct monitor_channel *channel)
 {
     static const enum look looks[] = {[MONITOR_OFF] = FAINT,
                                       [MONITOR_GOOD] = STRONG,
@@ -147,18 +147,18 @@ static void add_channel(GPtrArray *lines, const struct monitor_channel *channel)
     if (channel->presence != MONITOR_THERE) {
         add_absent(lines, look, channel);
     } else if (!info->answered) {
-        add(lines, look, "%s  %s: %s%s", info->address, channel->state,
-            info->receiver_pid ? "" : "the sender ", info->reason);
+        tui_add(lines, look, "%s  %s: %s%s", info->address, channel->state,
+                info->receiver_pid ? "" : "the sender ", info->reason);
     } else {
         char *name = monitor_name(info->name, info->program);
-        add(lines, look, "%s  %s  %s/s  %s  on %s", info->address, channel->state,
-            describe_rate(rate, info->rate), channel->brief, info->device);
-        add(lines, FAINT, "  of %s, process %" PRId64 ", copies CPU %" PRIu64 ", GPU %" PRIu64,
-            name, info->pid, info->copies_cpu, info->copies_gpu);
+        tui_add(lines, look, "%s  %s  %s/s  %s  on %s", info->address, channel->state,
+                describe_rate(rate, info->rate), channel->brief, info->device);
+        tui_add(lines, FAINT, "  of %s, process %" PRId64 ", copies CPU %" PRIu64 ", GPU %" PRIu64,
+                name, info->pid, info->copies_cpu, info->copies_gpu);
         g_free(name);
     }
     for (guint i = 0; i < channel->receivers->len; i++)
-        add_receiver(lines, channel->receivers->pdata[i]);
+        tui_add_receiver(lines, channel->receivers->pdata[i]);
     add_waiting(lines, channel);
 }
 
@@ -167,8 +167,8 @@ static void add_event(GPtrArray *lines, const struct monitor_event *event)
     static const char *const bad[] = {"loss", "silent", "gone", "missing", "waiting", NULL};
     char *clock = describe_clock(event->time);
     bool is_bad = g_strv_contains(bad, event->kind);
-    add(lines, is_bad ? WARNING : PLAIN, "%s  %-10s  %s: %s", clock, event->kind, event->channel,
-        event->text);
+    tui_add(lines, is_bad ? WARNING : PLAIN, "%s  %-10s  %s: %s", clock, event->kind,
+            event->channel, event->text);
     g_free(clock);
 }
 
@@ -182,11 +182,11 @@ static GPtrArray *list(const struct monitor_tui *tui)
         return lines;
     }
     for (guint i = 0; i < model->notes->len; i++)
-        add(lines, WARNING, "%s", (const char *)model->notes->pdata[i]);
+        tui_add(lines, WARNING, "%s", (const char *)model->notes->pdata[i]);
     for (guint i = 0; i < model->channels->len; i++)
-        add_channel(lines, model->channels->pdata[i]);
+        tui_add_channel(lines, model->channels->pdata[i]);
     if (model->channels->len == 0)
-        add(lines, PLAIN, model->updated ? "No channel is sent here." : "Asking…");
+        tui_add(lines, PLAIN, model->updated ? "No channel is sent here." : "Asking…");
     return lines;
 }
 
@@ -215,7 +215,7 @@ static int width_of(gunichar one)
 
 /* Peers' words are part of the text: what is not printable becomes "?". To be freed with g_free().
  */
-static gunichar *clean(const char *text, int *width)
+static gunichar *tui_clean(const char *text, int *width)
 {
     GArray *clean = g_array_new(TRUE, FALSE, sizeof(gunichar));
     *width = 0;
@@ -238,10 +238,10 @@ static void put_one(gunichar one)
 }
 
 /* What does not fit ends in "…". */
-static void put(int row, enum look look, const char *text)
+static void tui_put(int row, enum look look, const char *text)
 {
     int width, room = COLS;
-    gunichar *all = clean(text, &width);
+    gunichar *all = tui_clean(text, &width);
     bool is_cut = width > room;
     attrset(attributes(look));
     move(row, 0);
@@ -269,7 +269,7 @@ static void put_title(const struct monitor_tui *tui)
                                   "%u trouble%s",
                                   g_get_host_name(), there, there == 1 ? "" : "s", receivers,
                                   receivers == 1 ? "" : "s", troubles, troubles == 1 ? "" : "s");
-    put(0, troubles ? BAD : STRONG, title);
+    tui_put(0, troubles ? BAD : STRONG, title);
     g_free(title);
 }
 
@@ -280,11 +280,11 @@ void monitor_tui_draw(struct monitor_tui *tui)
     int rows = MAX(LINES - 3 - (event_rows ? event_rows + 1 : 0), 1);
     tui->top = CLAMP(tui->top, 0, MAX((int)lines->len - rows, 0));
     put_title(tui);
-    put(1, PLAIN, "");
+    tui_put(1, PLAIN, "");
     for (int i = 0; i < rows; i++) {
         int at = tui->top + i;
         const struct line *line = at < (int)lines->len ? lines->pdata[at] : NULL;
-        put(2 + i, line ? line->look : PLAIN, line ? line->text : "");
+        tui_put(2 + i, line ? line->look : PLAIN, line ? line->text : "");
     }
     g_ptr_array_unref(lines);
     if (event_rows) {
@@ -292,16 +292,16 @@ void monitor_tui_draw(struct monitor_tui *tui)
         const GList *link = tui->model->events.tail;
         for (int i = 0; i < event_rows && link; i++, link = link->prev)
             add_event(lines, link->data);
-        put(2 + rows, STRONG, "Events, newest first");
+        tui_put(2 + rows, STRONG, "Events, newest first");
         for (int i = 0; i < event_rows; i++) {
             const struct line *line = i < (int)lines->len ? lines->pdata[i] : NULL;
-            put(3 + rows + i, line ? line->look : PLAIN, line ? line->text : "");
+            tui_put(3 + rows + i, line ? line->look : PLAIN, line ? line->text : "");
         }
         g_ptr_array_unref(lines);
     }
-    put(LINES - 1, FAINT,
-        tui->events ? "q quit   e channels   ↑ ↓ PgUp PgDn scroll"
-                    : "q quit   e events   d dismiss gone   ↑ ↓ PgUp PgDn scroll");
+    tui_put(LINES - 1, FAINT,
+            tui->events ? "q quit   e channels   ↑ ↓ PgUp PgDn scroll"
+                        : "q quit   e events   d dismiss gone   ↑ ↓ PgUp PgDn scroll");
     refresh();
 }
 

@@ -59,7 +59,7 @@ static void die_with_parent(gpointer data)
 
 /* In ms, each from the end of the one before. What a second thread has done by then took none.
  * Returns the exit status of the start. */
-static int run_once(const char *const *arguments, double ms[STAGES])
+static int stages_run_once(const char *const *arguments, double ms[STAGES])
 {
     GError *error = NULL;
     gchar *text = NULL;
@@ -95,7 +95,7 @@ static int stages_measure(const char *const *arguments)
 {
     double ms[RUNS][STAGES], sums[RUNS] = {0}, column[RUNS];
     for (int run = 0; run < RUNS; run++) {
-        int result = run_once(arguments, ms[run]);
+        int result = stages_run_once(arguments, ms[run]);
         if (result != EXIT_SUCCESS)
             return result;
         for (int i = 0; i < STAGES; i++)
@@ -116,7 +116,7 @@ static int stages_measure(const char *const *arguments)
 /* Between two tries to connect that are refused at once. */
 #define RETRY (200 * GPUD_MSEC)
 
-static int64_t now(void)
+static int64_t headless_now(void)
 {
     struct timespec time;
     clock_gettime(CLOCK_MONOTONIC, &time);
@@ -149,9 +149,9 @@ static bool is_whole(const struct gpud_frame *frame)
 enum gpud_status headless_save(struct source *source, const char *file, int64_t timeout_ns,
                                struct gpud_error *error)
 {
-    int64_t end = now() + timeout_ns;
+    int64_t end = headless_now() + timeout_ns;
     bool first = true;
-    for (int64_t left = timeout_ns; first || left > 0; left = end - now(), first = false) {
+    for (int64_t left = timeout_ns; first || left > 0; left = end - headless_now(), first = false) {
         struct gpud_frame *frame;
         enum gpud_status status = source_acquire(source, left, &frame, error);
         if (status == GPUD_OK && is_whole(frame)) {
@@ -237,7 +237,7 @@ static int64_t patience_ns(const struct options *options)
     return (int64_t)((options->timeout >= 0 ? options->timeout : TIMEOUT) * 1e9);
 }
 
-static int run(const struct options *options)
+static int main_run(const struct options *options)
 {
     struct source source;
     struct gpud_error error;
@@ -342,7 +342,7 @@ int main(int argc, char **argv)
     } else if (start_times) {
         result = measure_start(&options);
     } else {
-        result = run(&options);
+        result = main_run(&options);
     }
     g_clear_error(&wrong);
     g_free(png);

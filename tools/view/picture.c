@@ -15,7 +15,7 @@
 /* One that is shown, and the newest one behind it. */
 #define SLOTS 2
 
-static void on_event(void *user, enum gpud_event event, const void *data)
+static void source_on_event(void *user, enum gpud_event event, const void *data)
 {
     struct source *source = user;
     const struct gpud_format_event *format = data;
@@ -41,7 +41,7 @@ bool source_open(struct source *source, const struct source_options *options,
     params.slots = SLOTS;
     params.slow_receiver = GPUD_SLOW_DROP_OLDEST;
     params.busy_poll_ns = -1;
-    params.on_event = on_event;
+    params.on_event = source_on_event;
     params.user = source;
     if (gpud_receiver_create(source->context, &params, &source->receiver, error) == GPUD_OK)
         return true;
@@ -75,7 +75,7 @@ enum gpud_status source_acquire(struct source *source, int64_t timeout_ns,
 
 /* === pngfile ================================================================================= */
 
-static bool fail(struct gpud_error *error, const char *file, const char *why, int code)
+static bool pngfile_fail(struct gpud_error *error, const char *file, const char *why, int code)
 {
     *error = (struct gpud_error){.status = GPUD_IO, .native = code, .origin = "errno"};
     g_snprintf(error->reason, sizeof(error->reason), "%s cannot be written: %s", file, why);
@@ -87,7 +87,7 @@ static bool write_image(png_image *image, const void *pixels, const char *file, 
 {
     FILE *stream = fopen(file, exclusive ? "wbx" : "wb");
     if (!stream)
-        return fail(error, file, g_strerror(errno), errno);
+        return pngfile_fail(error, file, g_strerror(errno), errno);
     errno = 0;
     bool written = png_image_write_to_stdio(image, stream, false, pixels, 0, NULL);
     int code = written ? 0 : errno;
@@ -98,7 +98,7 @@ static bool write_image(png_image *image, const void *pixels, const char *file, 
     GStatBuf kind;
     if (g_lstat(file, &kind) == 0 && S_ISREG(kind.st_mode))
         g_remove(file); /* half a picture */
-    return fail(error, file, code ? g_strerror(code) : image->message, code);
+    return pngfile_fail(error, file, code ? g_strerror(code) : image->message, code);
 }
 
 bool png_write(struct picture *picture, GstVideoFrame *mapped, const char *file, bool exclusive,
@@ -113,7 +113,7 @@ bool png_write(struct picture *picture, GstVideoFrame *mapped, const char *file,
     size_t stride = (size_t)info->width * (alpha ? 4 : 3);
     void *pixels = g_try_malloc_n((size_t)info->height, stride);
     if (!pixels)
-        return fail(error, file, "there is not enough memory", ENOMEM);
+        return pngfile_fail(error, file, "there is not enough memory", ENOMEM);
     bool written =
         picture_convert(picture, mapped, alpha ? GST_VIDEO_FORMAT_RGBA : GST_VIDEO_FORMAT_RGB, 0, 0,
                         pixels, (int)stride, error) &&
@@ -128,7 +128,7 @@ bool png_write(struct picture *picture, GstVideoFrame *mapped, const char *file,
 #define FILES_MAX 100 /* of one second */
 
 /* The last part of an address, as a file's name. */
-static char *name_of(const char *address)
+static char *screenshot_name_of(const char *address)
 {
     const char *slash = strrchr(address, '/');
     char *name = g_strdup(slash && slash[1] ? slash + 1 : address);
@@ -140,7 +140,7 @@ char *screenshot_take(struct picture *picture, GstVideoFrame *mapped, const char
     struct gpud_error error;
     GDateTime *now = g_date_time_new_now_local();
     char *time = g_date_time_format(now, "%Y%m%d-%H%M%S");
-    char *name = name_of(address);
+    char *name = screenshot_name_of(address);
     char *said = NULL;
     for (int i = 1; i <= FILES_MAX && !said; i++) {
         char *file = i > 1 ? g_strdup_printf("%s-%s-%d.png", name, time, i)

@@ -47,7 +47,7 @@ static const struct {
     {GST_VIDEO_FORMAT_BGR, SDL_PIXELFORMAT_BGR24},
 };
 
-static bool fail(struct gpud_error *error, const char *what)
+static bool texture_fail(struct gpud_error *error, const char *what)
 {
     *error = (struct gpud_error){.status = GPUD_UNSUPPORTED};
     g_snprintf(error->reason, sizeof(error->reason), "%s: %s", what, SDL_GetError());
@@ -69,7 +69,7 @@ static bool find_mode(const GstVideoInfo *info, SDL_YUV_CONVERSION_MODE *mode)
 }
 
 /* SDL's name of the frames' format; UNKNOWN: they have to be converted. */
-static Uint32 find_format(const GstVideoInfo *info, SDL_YUV_CONVERSION_MODE *mode)
+static Uint32 texture_find_format(const GstVideoInfo *info, SDL_YUV_CONVERSION_MODE *mode)
 {
     bool yuv = GST_VIDEO_INFO_IS_YUV(info);
     /* SDL's own code for such sizes reads beyond the end of a row. */
@@ -90,7 +90,7 @@ static bool texture_init(struct texture *texture, SDL_Renderer *renderer,
     const GstVideoInfo *info = &picture->info;
     bool alpha = GST_VIDEO_INFO_HAS_ALPHA(info);
     SDL_YUV_CONVERSION_MODE mode = SDL_YUV_CONVERSION_AUTOMATIC;
-    Uint32 format = find_format(info, &mode);
+    Uint32 format = texture_find_format(info, &mode);
     *texture = (struct texture){.converted = GST_VIDEO_FORMAT_UNKNOWN};
     if (format == SDL_PIXELFORMAT_UNKNOWN) {
         texture->converted = alpha ? GST_VIDEO_FORMAT_BGRA : GST_VIDEO_FORMAT_BGRx;
@@ -100,7 +100,7 @@ static bool texture_init(struct texture *texture, SDL_Renderer *renderer,
     texture->texture =
         SDL_CreateTexture(renderer, format, SDL_TEXTUREACCESS_STREAMING, info->width, info->height);
     if (!texture->texture)
-        return fail(error, "the display cannot show pictures of this size");
+        return texture_fail(error, "the display cannot show pictures of this size");
     SDL_SetTextureBlendMode(texture->texture, alpha ? SDL_BLENDMODE_BLEND : SDL_BLENDMODE_NONE);
     SDL_SetTextureScaleMode(texture->texture, SDL_ScaleModeLinear);
     return true;
@@ -144,9 +144,9 @@ static bool texture_update(struct texture *texture, struct picture *picture, Gst
     void *pixels;
     int stride;
     if (texture->converted == GST_VIDEO_FORMAT_UNKNOWN)
-        return upload(texture->texture, mapped) || fail(error, "the picture was not shown");
+        return upload(texture->texture, mapped) || texture_fail(error, "the picture was not shown");
     if (SDL_LockTexture(texture->texture, NULL, &pixels, &stride) != 0)
-        return fail(error, "the picture was not shown");
+        return texture_fail(error, "the picture was not shown");
     bool converted =
         picture_convert(picture, mapped, texture->converted, 0, 0, pixels, stride, error);
     SDL_UnlockTexture(texture->texture);
@@ -259,7 +259,7 @@ struct status {
 
 #define PERIOD (GPUD_SEC / 2)
 
-static void begin(struct status *status, const struct source *source, uint64_t now_ns)
+static void status_begin(struct status *status, const struct source *source, uint64_t now_ns)
 {
     status->since_ns = now_ns;
     status->frames = source->frames;
@@ -269,7 +269,7 @@ static void begin(struct status *status, const struct source *source, uint64_t n
 static void status_start(struct status *status, const struct source *source, uint64_t now_ns)
 {
     *status = (struct status){.rate = -1, .age_ns = -1};
-    begin(status, source, now_ns);
+    status_begin(status, source, now_ns);
 }
 
 /* A picture is on the display; submitted_ns as in gpud_frame_info. */
@@ -289,7 +289,7 @@ static void status_update(struct status *status, const struct source *source, ui
         return;
     status->rate = (double)(source->frames - status->frames) * 1e9 / (double)passed;
     status->age_ns = status->shown ? (int64_t)(status->age_sum_ns / status->shown) : -1;
-    begin(status, source, now_ns);
+    status_begin(status, source, now_ns);
 }
 
 /* Appends the lines about a stream that is connected. */
@@ -350,7 +350,7 @@ struct window {
     GString *text;
 };
 
-static uint64_t now(void)
+static uint64_t window_now(void)
 {
     struct timespec time;
     clock_gettime(CLOCK_MONOTONIC, &time);
@@ -363,12 +363,12 @@ static void say(struct window *self, char *message)
 {
     g_free(self->message);
     self->message = message;
-    self->message_until = now() + MESSAGE_TIME;
+    self->message_until = window_now() + MESSAGE_TIME;
     self->redraw = true;
 }
 
 /* Reasons and names come from peers. */
-static void clean(GString *text)
+static void window_clean(GString *text)
 {
     char *valid = g_utf8_make_valid(text->str, (gssize)text->len);
     for (char *c = valid; *c; c++)
@@ -378,7 +378,7 @@ static void clean(GString *text)
     g_free(valid);
 }
 
-static void describe(struct window *self, uint64_t time)
+static void window_describe(struct window *self, uint64_t time)
 {
     GString *text = self->text;
     g_string_truncate(text, 0);
@@ -396,7 +396,7 @@ static void describe(struct window *self, uint64_t time)
     }
     if (self->message && time < self->message_until)
         g_string_append_printf(text, "%s%s", text->len ? "\n" : "", self->message);
-    clean(text);
+    window_clean(text);
 }
 
 static void set_title(struct window *self)
@@ -437,7 +437,7 @@ static void draw(struct window *self)
         SDL_SetTextureColorMod(self->texture.texture, light, light, light);
         SDL_RenderCopy(self->renderer, self->texture.texture, NULL, &area);
     }
-    describe(self, now());
+    window_describe(self, window_now());
     set_title(self);
     overlay_draw(&self->overlay, self->renderer, self->text->str, width,
                  14 * MAX(1, width / MAX(1, points)));
@@ -474,7 +474,7 @@ static void size_window(struct window *self)
                           room.y + (room.h - area.h) / 2);
 }
 
-static bool prepare(struct window *self, struct gpud_error *error)
+static bool window_prepare(struct window *self, struct gpud_error *error)
 {
     if (self->formats == self->source->formats && self->texture.texture)
         return true;
@@ -490,10 +490,11 @@ static bool prepare(struct window *self, struct gpud_error *error)
     return false;
 }
 
-static bool take_frame(struct window *self, struct gpud_frame *frame, struct gpud_error *error)
+static bool window_take_frame(struct window *self, struct gpud_frame *frame,
+                              struct gpud_error *error)
 {
     GstVideoFrame mapped;
-    if (!prepare(self, error) || !picture_map(&self->picture, frame, &mapped, error))
+    if (!window_prepare(self, error) || !picture_map(&self->picture, frame, &mapped, error))
         return false;
     bool shown = texture_update(&self->texture, &self->picture, &mapped, error);
     if (self->screenshot)
@@ -503,16 +504,16 @@ static bool take_frame(struct window *self, struct gpud_frame *frame, struct gpu
     return shown;
 }
 
-static void show(struct window *self, struct gpud_frame *frame)
+static void window_show(struct window *self, struct gpud_frame *frame)
 {
     struct gpud_frame_info info = GPUD_INFO_INIT(info);
     struct gpud_error error;
     stages_end(STAGE_FRAME);
     gpud_frame_get_info(frame, &info);
-    self->last_frame_ns = now();
+    self->last_frame_ns = window_now();
     self->live = true;
     self->waiting[0] = '\0';
-    if (take_frame(self, frame, &error))
+    if (window_take_frame(self, frame, &error))
         self->has_picture = true;
     else
         g_strlcpy(self->waiting, error.reason, sizeof(self->waiting));
@@ -523,7 +524,7 @@ static void show(struct window *self, struct gpud_frame *frame)
         self->quit = self->quit || self->options->one_picture;
     }
     if (!self->waiting[0])
-        status_count_shown(&self->status, info.submitted_ns, now());
+        status_count_shown(&self->status, info.submitted_ns, window_now());
 }
 
 /* No frame came. A sender that is still there may only have stopped to send. */
@@ -660,8 +661,8 @@ static void close_window(struct window *self)
 }
 
 /* The first frame is shown unless a newer one is here. */
-static enum gpud_status acquire(struct window *self, struct gpud_frame **frame,
-                                struct gpud_error *error)
+static enum gpud_status window_acquire(struct window *self, struct gpud_frame **frame,
+                                       struct gpud_error *error)
 {
     if (!self->first)
         return source_acquire(self->source, TURN, frame, error);
@@ -680,12 +681,12 @@ static void turn(struct window *self)
     struct gpud_error error;
     uint64_t drawn = self->status.since_ns;
     handle_events(self);
-    enum gpud_status status = acquire(self, &frame, &error);
+    enum gpud_status status = window_acquire(self, &frame, &error);
     if (status == GPUD_OK)
-        show(self, frame);
+        window_show(self, frame);
     else
         look_for_sender(self, status, &error);
-    status_update(&self->status, self->source, now());
+    status_update(&self->status, self->source, window_now());
     if (self->redraw || drawn != self->status.since_ns)
         draw(self);
 }
@@ -694,7 +695,8 @@ static void turn(struct window *self)
 static bool has_run_out(const struct window *self, uint64_t begun, struct gpud_error *error)
 {
     int64_t patience = self->options->patience_ns;
-    if (self->has_picture || self->quit || patience < 0 || now() - begun < (uint64_t)patience)
+    if (self->has_picture || self->quit || patience < 0 ||
+        window_now() - begun < (uint64_t)patience)
         return false;
     *error = (struct gpud_error){.status = GPUD_TIMEOUT};
     g_snprintf(error->reason, sizeof(error->reason),
@@ -709,7 +711,7 @@ bool window_run(struct source *source, const struct window_options *options,
     struct window self = {
         .source = source, .options = options, .full_screen = options->full_screen, .redraw = true};
     self.text = g_string_new(NULL);
-    uint64_t begun = now();
+    uint64_t begun = window_now();
     status_start(&self.status, source, begun);
     bool goes_on = open_both(&self, error);
     while (goes_on && !self.quit) {

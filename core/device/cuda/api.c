@@ -17,7 +17,7 @@ struct cuda_driver gpud_cu;
 
 /* --- what is CUDA's own -------------------------------------------------------------------- */
 
-static const char *error_name(int result)
+static const char *cuda_api_error_name(int result)
 {
     const char *name = NULL;
     if (!gpud_cu.get_error_name || gpud_cu.get_error_name((CUresult)result, &name) != CUDA_SUCCESS)
@@ -29,13 +29,13 @@ static const char *error_name(int result)
  * shutting down takes none; popping then would remove the application's context. */
 static _Thread_local uint64_t entered;
 
-static void enter(struct gpud_gpu *gpu)
+static void cuda_api_enter(struct gpud_gpu *gpu)
 {
     CUcontext context = ((struct cuda_device *)gpu)->context;
     entered = entered << 1 | (gpud_cu.ctx_push_current(context) == CUDA_SUCCESS);
 }
 
-static void leave(struct gpud_gpu *gpu)
+static void cuda_api_leave(struct gpud_gpu *gpu)
 {
     CUcontext context;
     if (entered & 1)
@@ -43,7 +43,7 @@ static void leave(struct gpud_gpu *gpu)
     entered >>= 1;
 }
 
-static int copy(void *stream, const struct gpud_rows *rows, bool on_gpu)
+static int cuda_api_copy(void *stream, const struct gpud_rows *rows, bool on_gpu)
 {
     if (on_gpu)
         return (int)gpud_cu.memcpy_dtod_async(rows->to, rows->from, rows->row_bytes, stream);
@@ -64,7 +64,7 @@ static int copy(void *stream, const struct gpud_rows *rows, bool on_gpu)
 }
 
 /* The driver compares cyclically. */
-static int wait_value(void *stream, uint64_t address, uint32_t value)
+static int cuda_api_wait_value(void *stream, uint64_t address, uint32_t value)
 {
     return (int)gpud_cu.stream_wait_value(stream, address, value, CU_STREAM_WAIT_VALUE_GEQ);
 }
@@ -92,8 +92,9 @@ static int make_synchronous(uint64_t address)
     return (int)gpud_cu.pointer_set_attribute(&one, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, address);
 }
 
-static enum gpud_status export_dmabuf(struct gpud_device *device, uint64_t address, uint64_t size,
-                                      int *fd, uint64_t *offset, struct gpud_error *error)
+static enum gpud_status cuda_api_export_dmabuf(struct gpud_device *device, uint64_t address,
+                                               uint64_t size, int *fd, uint64_t *offset,
+                                               struct gpud_error *error)
 {
     CUresult result = gpud_cu.mem_get_handle_for_address_range(
         fd, address, size, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0);
@@ -139,7 +140,7 @@ static void close_graphics(void *object, uint64_t address)
     gpud_cu.destroy_external_memory(object);
 }
 
-static enum gpud_status flush_remote(struct gpud_memory *memory, struct gpud_error *error)
+static enum gpud_status cuda_api_flush_remote(struct gpud_memory *memory, struct gpud_error *error)
 {
     struct cuda_device *device = gpud_cuda_device(memory->device);
     if (device->writes_ordered)
@@ -149,11 +150,11 @@ static enum gpud_status flush_remote(struct gpud_memory *memory, struct gpud_err
                          "%s neither keeps the order of writes over the bus nor flushes them: let "
                          "the card write to host memory",
                          memory->device->info.name);
-    enter(&device->gpu);
+    cuda_api_enter(&device->gpu);
     CUresult result =
         gpud_cu.flush_remote_writes(CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX,
                                     CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_OWNER);
-    leave(&device->gpu);
+    cuda_api_leave(&device->gpu);
     if (result != CUDA_SUCCESS)
         return gpud_gpu_fail(device->gpu.driver, error, (int)result, "writes to %s are not flushed",
                              memory->device->info.name);
@@ -175,17 +176,17 @@ struct gpud_gpu_driver gpud_cuda_gpu_driver = {
     .ipc_flags = CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS,
     .pins = {.lock = GPUD_LOCK_INITIALIZER(GPUD_RANK_PINS)},
     .opens = {.lock = GPUD_LOCK_INITIALIZER(GPUD_RANK_OPENS)},
-    .error_name = error_name,
-    .enter = enter,
-    .leave = leave,
-    .copy = copy,
-    .wait_value = wait_value,
+    .error_name = cuda_api_error_name,
+    .enter = cuda_api_enter,
+    .leave = cuda_api_leave,
+    .copy = cuda_api_copy,
+    .wait_value = cuda_api_wait_value,
     .write_both = write_both,
     .make_synchronous = make_synchronous,
-    .export_dmabuf = export_dmabuf,
+    .export_dmabuf = cuda_api_export_dmabuf,
     .open_graphics = open_graphics,
     .close_graphics = close_graphics,
-    .flush_remote = flush_remote,
+    .flush_remote = cuda_api_flush_remote,
 };
 
 /* --- the library --------------------------------------------------------------------------- */
@@ -195,7 +196,7 @@ static bool loaded;
 static int device_count;
 static char why_not[GPUD_REASON_MAX]; /* why there is no device at all */
 
-static void load(void)
+static void cuda_api_load(void)
 {
     const char *missing = gpud_cuda_load(&gpud_cu);
     if (missing && missing[0]) {
@@ -228,7 +229,7 @@ static void load(void)
 
 const struct cuda_driver *gpud_cuda_driver(void)
 {
-    pthread_once(&once, load);
+    pthread_once(&once, cuda_api_load);
     return loaded ? &gpud_cu : NULL;
 }
 

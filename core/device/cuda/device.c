@@ -75,7 +75,7 @@ static bool loaded;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 /* Never unloaded: it keeps threads and files of its own. */
-static void load(void)
+static void cuda_device_load(void)
 {
     void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
     if (!library)
@@ -91,7 +91,7 @@ static void load(void)
 
 static const struct nvml *nvml(void)
 {
-    pthread_once(&once, load);
+    pthread_once(&once, cuda_device_load);
     return loaded ? &table : NULL;
 }
 
@@ -247,7 +247,7 @@ static void cuda_link(const struct gpud_device *from, const struct gpud_device *
 /* === device ================================================================================== */
 /* CUDA devices: what each can do. */
 
-static unsigned count(void)
+static unsigned cuda_device_count(void)
 {
     return gpud_cuda_driver() ? (unsigned)gpud_cuda_count() : 1;
 }
@@ -264,7 +264,7 @@ static bool has_vmm(CUdevice id)
            attribute(id, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED);
 }
 
-static bool reaches(int from, int to)
+static bool cuda_device_reaches(int from, int to)
 {
     CUdevice a, b;
     int can = 0;
@@ -280,7 +280,7 @@ static bool read_uuid(int ordinal, uint8_t uuid[16])
            gpud_cu.device_get_uuid((CUuuid *)uuid, id) == CUDA_SUCCESS;
 }
 
-static void probe(struct gpud_device *device)
+static void cuda_device_probe(struct gpud_device *device)
 {
     struct gpud_device_info *info = &device->info;
     if (!gpud_cuda_driver()) {
@@ -323,7 +323,7 @@ static void probe(struct gpud_device *device)
     if (!attribute(id, CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED))
         gpud_print(device->no_dmabuf,
                    "the driver of %s makes no dma-bufs: the open kernel modules do", info->name);
-    gpud_gpu_probe_reach(device, gpud_cuda_count(), reaches, read_uuid);
+    gpud_gpu_probe_reach(device, gpud_cuda_count(), cuda_device_reaches, read_uuid);
 }
 
 static enum gpud_status make_context(struct cuda_device *cuda, const struct gpud_device *device,
@@ -402,8 +402,8 @@ static const char *const hwloc_plugins[] = {"nvml", NULL};
 
 const struct gpud_device_ops gpud_cuda_ops = {
     .name = "cuda",
-    .count = count,
-    .probe = probe,
+    .count = cuda_device_count,
+    .probe = cuda_device_probe,
     .open = open_cuda,
     .close = close_cuda,
     .native = native,

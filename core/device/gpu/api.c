@@ -14,7 +14,7 @@
 /* === driver ================================================================================== */
 /* Errors of a GPU's driver. */
 
-static enum gpud_status status_of(int result)
+static enum gpud_status gpu_api_status_of(int result)
 {
     switch (result) {
     case GPUD_GPU_OUT_OF_MEMORY:
@@ -35,8 +35,9 @@ static enum gpud_status status_of(int result)
     }
 }
 
-static enum gpud_status fail(const struct gpud_gpu_driver *driver, struct gpud_error *error,
-                             enum gpud_status status, int result, const char *format, va_list args)
+static enum gpud_status gpu_api_fail(const struct gpud_gpu_driver *driver, struct gpud_error *error,
+                                     enum gpud_status status, int result, const char *format,
+                                     va_list args)
 {
     char text[160];
     const char *name = driver->error_name(result);
@@ -50,7 +51,8 @@ enum gpud_status gpud_gpu_fail(const struct gpud_gpu_driver *driver, struct gpud
 {
     va_list args;
     va_start(args, format);
-    enum gpud_status status = fail(driver, error, status_of(result), result, format, args);
+    enum gpud_status status =
+        gpu_api_fail(driver, error, gpu_api_status_of(result), result, format, args);
     va_end(args);
     return status;
 }
@@ -60,7 +62,7 @@ enum gpud_status gpud_gpu_fail_as(const struct gpud_gpu_driver *driver, struct g
 {
     va_list args;
     va_start(args, format);
-    fail(driver, error, status, result, format, args);
+    gpu_api_fail(driver, error, status, result, format, args);
     va_end(args);
     return status;
 }
@@ -194,8 +196,8 @@ bool gpud_gpu_ask_link(const struct gpud_gpu_driver *driver, int from, int to,
 
 /* --- whose memory a pointer is ------------------------------------------------------------- */
 
-static bool ask(const struct gpud_gpu_driver *driver, enum gpud_gpu_attribute attribute,
-                void *value, const void *pointer)
+static bool gpu_api_ask(const struct gpud_gpu_driver *driver, enum gpud_gpu_attribute attribute,
+                        void *value, const void *pointer)
 {
     return driver->pointer_get_attribute(value, attribute, (uint64_t)(uintptr_t)pointer) == 0;
 }
@@ -213,7 +215,7 @@ static enum gpud_pointer_kind kind_of_device_memory(const struct gpud_gpu_driver
         return GPUD_POINTER_MAPPED;
     }
     if (driver->pools_have_no_context &&
-        (!ask(driver, GPUD_GPU_POINTER_CONTEXT, &context, pointer) || !context))
+        (!gpu_api_ask(driver, GPUD_GPU_POINTER_CONTEXT, &context, pointer) || !context))
         return GPUD_POINTER_POOL;
     return GPUD_POINTER_DEVICE;
 }
@@ -225,15 +227,15 @@ bool gpud_gpu_identify(const struct gpud_gpu_driver *driver, const char *kind, c
     int ordinal = 0;
     void *base = NULL;
     size_t size = 0;
-    if (!ask(driver, GPUD_GPU_POINTER_MEMORY_TYPE, &type, pointer))
+    if (!gpu_api_ask(driver, GPUD_GPU_POINTER_MEMORY_TYPE, &type, pointer))
         return false;
-    ask(driver, GPUD_GPU_POINTER_IS_MANAGED, &managed, pointer);
+    gpu_api_ask(driver, GPUD_GPU_POINTER_IS_MANAGED, &managed, pointer);
     bool on_host = type == driver->host_memory_type;
     if (!managed && !on_host && type != driver->host_memory_type + 1)
         return false;
-    ask(driver, GPUD_GPU_POINTER_ORDINAL, &ordinal, pointer);
-    if (ask(driver, GPUD_GPU_POINTER_START, &base, pointer) &&
-        ask(driver, GPUD_GPU_POINTER_SIZE, &size, pointer)) {
+    gpu_api_ask(driver, GPUD_GPU_POINTER_ORDINAL, &ordinal, pointer);
+    if (gpu_api_ask(driver, GPUD_GPU_POINTER_START, &base, pointer) &&
+        gpu_api_ask(driver, GPUD_GPU_POINTER_SIZE, &size, pointer)) {
         info->base = base;
         info->length = size;
     }

@@ -359,13 +359,13 @@ enum gpud_status gpud_gpu_pin(struct gpud_gpu *gpu, void *data, uint64_t size, b
  * still open elsewhere is undefined, and closing it is not reported. */
 #define HANDLE_GRACE (GPUD_SEC / 2)
 
-static enum gpud_status no_room(struct gpud_error *error)
+static enum gpud_status gpu_memory_no_room(struct gpud_error *error)
 {
     return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a memory's record");
 }
 
 /* Frees a record's resources. After enter; no stream uses them any more. */
-static void give_back(struct gpud_gpu *gpu, struct gpud_gpu_memory *record)
+static void gpu_memory_give_back(struct gpud_gpu *gpu, struct gpud_gpu_memory *record)
 {
     switch (record->kind) {
     case GPUD_GPU_PHYSICAL:
@@ -419,7 +419,7 @@ static int64_t give_back_when_cleared(void *arg)
     gpu->driver->enter(gpu);
     bool cleared = gpud_gpu_async_ops.state(device, gpu->service, &result) != GPUD_PROGRESS_BUSY;
     if (cleared)
-        give_back(gpu, record);
+        gpu_memory_give_back(gpu, record);
     gpu->driver->leave(gpu);
     if (!cleared)
         return 10 * GPUD_MSEC;
@@ -442,7 +442,7 @@ static int allocate(struct gpud_gpu *gpu, uint64_t size, struct gpud_gpu_memory 
     return gpu->driver->mem_alloc(&record->address, size);
 }
 
-static enum gpud_status alloc(struct gpud_memory *memory, struct gpud_error *error)
+static enum gpud_status gpu_memory_alloc(struct gpud_memory *memory, struct gpud_error *error)
 {
     struct gpud_gpu *gpu = gpud_gpu(memory->device);
     /* Each try would leave one more memory stuck in the driver. */
@@ -450,7 +450,7 @@ static enum gpud_status alloc(struct gpud_memory *memory, struct gpud_error *err
         return say_stuck(memory->device, error);
     struct gpud_gpu_memory *record = calloc(1, sizeof(*record));
     if (!record)
-        return no_room(error);
+        return gpu_memory_no_room(error);
     gpu->driver->enter(gpu);
     int result = allocate(gpu, memory->size, record);
     if (result) {
@@ -462,7 +462,7 @@ static enum gpud_status alloc(struct gpud_memory *memory, struct gpud_error *err
     }
     enum gpud_status status = zero(gpu, record, error);
     if (status != GPUD_OK && status != GPUD_TIMEOUT)
-        give_back(gpu, record);
+        gpu_memory_give_back(gpu, record);
     gpu->driver->leave(gpu);
     if (status == GPUD_TIMEOUT) {
         record->device = gpud_device_ref(memory->device);
@@ -485,11 +485,11 @@ static enum gpud_status alloc(struct gpud_memory *memory, struct gpud_error *err
 static void give_back_memory(struct gpud_memory *memory)
 {
     struct gpud_gpu_memory *record = memory->backend;
-    give_back(gpud_gpu(memory->device), record);
+    gpu_memory_give_back(gpud_gpu(memory->device), record);
     free(record);
 }
 
-static void free_memory(struct gpud_memory *memory)
+static void gpu_memory_free_memory(struct gpud_memory *memory)
 {
     struct gpud_gpu_memory *record = memory->backend;
     gpud_free_after(&gpud_gpu(memory->device)->async, &record->after, memory, give_back_memory,
@@ -498,7 +498,7 @@ static void free_memory(struct gpud_memory *memory)
 
 /* --- the application's ------------------------------------------------------------------------ */
 
-static enum gpud_status wrap(struct gpud_memory *memory, struct gpud_error *error)
+static enum gpud_status gpu_memory_wrap(struct gpud_memory *memory, struct gpud_error *error)
 {
     struct gpud_pointer_info info = {0};
     const struct gpud_device *device = memory->device;
@@ -520,19 +520,19 @@ static enum gpud_status wrap(struct gpud_memory *memory, struct gpud_error *erro
             (unsigned long long)(info.length - before), (unsigned long long)memory->size);
     struct gpud_gpu_memory *record = calloc(1, sizeof(*record));
     if (!record)
-        return no_room(error);
+        return gpu_memory_no_room(error);
     record->kind = GPUD_GPU_WRAPPED;
     record->address = (uint64_t)(uintptr_t)memory->native;
     memory->backend = record;
     return GPUD_OK;
 }
 
-static enum gpud_status wrap_host(struct gpud_memory *memory, struct gpud_error *error)
+static enum gpud_status gpu_memory_wrap_host(struct gpud_memory *memory, struct gpud_error *error)
 {
     struct gpud_gpu *gpu = gpud_gpu(memory->device);
     struct gpud_gpu_memory *record = calloc(1, sizeof(*record));
     if (!record)
-        return no_room(error);
+        return gpu_memory_no_room(error);
     gpu->driver->enter(gpu);
     enum gpud_status status = gpud_gpu_pin(gpu, memory->host, memory->size, memory->read_only,
                                            &record->pinned, &record->address);
@@ -543,7 +543,7 @@ static enum gpud_status wrap_host(struct gpud_memory *memory, struct gpud_error 
         memory->unpinned = true;
     } else if (status != GPUD_OK) {
         free(record);
-        return no_room(error);
+        return gpu_memory_no_room(error);
     }
     memory->backend = record;
     memory->native = memory->host;
@@ -552,7 +552,8 @@ static enum gpud_status wrap_host(struct gpud_memory *memory, struct gpud_error 
 
 /* --- remote writes ------------------------------------------------------------------------- */
 
-static enum gpud_status flush_remote(struct gpud_memory *memory, struct gpud_error *error)
+static enum gpud_status gpu_memory_flush_remote(struct gpud_memory *memory,
+                                                struct gpud_error *error)
 {
     if (gpud_gpu_record(memory)->kind >= GPUD_GPU_PINNED)
         return GPUD_OK;
@@ -564,14 +565,14 @@ const struct gpud_dmabuf_ops gpud_gpu_dmabuf_ops = {
 };
 
 const struct gpud_memory_ops gpud_gpu_memory_ops = {
-    .alloc = alloc,
-    .wrap = wrap,
-    .wrap_host = wrap_host,
-    .free = free_memory,
+    .alloc = gpu_memory_alloc,
+    .wrap = gpu_memory_wrap,
+    .wrap_host = gpu_memory_wrap_host,
+    .free = gpu_memory_free_memory,
     .export_handle = gpu_export,
     .import_handle = gpu_import,
     .before_dma = gpu_before_dma,
-    .flush_remote = flush_remote,
+    .flush_remote = gpu_memory_flush_remote,
 };
 
 /* === bounce ================================================================================== */
@@ -596,16 +597,16 @@ void gpud_bounces_init(struct gpud_gpu *gpu)
     gpud_lock_init(&gpu->bounces.lock, GPUD_RANK_BOUNCES);
 }
 
-static void drop_event(struct gpud_gpu *gpu, struct gpud_bounce *bounce)
+static void gpu_memory_drop_event(struct gpud_gpu *gpu, struct gpud_bounce *bounce)
 {
     if (bounce->busy)
         gpud_events_put(&gpu->events, bounce->busy);
     bounce->busy = NULL;
 }
 
-static void destroy(struct gpud_gpu *gpu, struct gpud_bounce *bounce)
+static void gpu_memory_destroy(struct gpud_gpu *gpu, struct gpud_bounce *bounce)
 {
-    drop_event(gpu, bounce);
+    gpu_memory_drop_event(gpu, bounce);
     gpu->driver->mem_free_host(bounce->pages);
     free(bounce);
 }
@@ -615,7 +616,7 @@ static void destroy_all(struct gpud_gpu *gpu, struct gpud_bounce *bounce)
     while (bounce) {
         struct gpud_bounce *gone = bounce;
         bounce = bounce->next;
-        destroy(gpu, gone);
+        gpu_memory_destroy(gpu, gone);
     }
 }
 
@@ -628,7 +629,7 @@ void gpud_bounces_finish(struct gpud_gpu *gpu)
 
 /* --- taking and putting back --------------------------------------------------------------- */
 
-static bool is_at_rest(const struct gpud_gpu *gpu, const struct gpud_bounce *bounce)
+static bool gpu_memory_is_at_rest(const struct gpud_gpu *gpu, const struct gpud_bounce *bounce)
 {
     long result;
     return !bounce->busy ||
@@ -641,7 +642,8 @@ static struct gpud_bounce *find_idle(struct gpud_gpu *gpu, uint64_t size)
     gpud_lock_take(&gpu->bounces.lock);
     for (struct gpud_bounce **link = &gpu->bounces.idle; *link && !found;) {
         struct gpud_bounce *bounce = *link;
-        if (bounce->size >= size && bounce->size / 2 <= size && is_at_rest(gpu, bounce)) {
+        if (bounce->size >= size && bounce->size / 2 <= size &&
+            gpu_memory_is_at_rest(gpu, bounce)) {
             found = bounce;
             *link = bounce->next;
         } else {
@@ -650,12 +652,12 @@ static struct gpud_bounce *find_idle(struct gpud_gpu *gpu, uint64_t size)
     }
     gpud_lock_release(&gpu->bounces.lock);
     if (found)
-        drop_event(gpu, found);
+        gpu_memory_drop_event(gpu, found);
     return found;
 }
 
-static enum gpud_status make(struct gpud_gpu *gpu, uint64_t size, struct gpud_bounce **bounce,
-                             struct gpud_error *error)
+static enum gpud_status gpu_memory_make(struct gpud_gpu *gpu, uint64_t size,
+                                        struct gpud_bounce **bounce, struct gpud_error *error)
 {
     struct gpud_bounce *made = calloc(1, sizeof(*made));
     if (!made)
@@ -671,15 +673,15 @@ static enum gpud_status make(struct gpud_gpu *gpu, uint64_t size, struct gpud_bo
     return GPUD_OK;
 }
 
-static enum gpud_status take(struct gpud_gpu *gpu, uint64_t size, struct gpud_bounce **bounce,
-                             struct gpud_error *error)
+static enum gpud_status gpu_memory_take(struct gpud_gpu *gpu, uint64_t size,
+                                        struct gpud_bounce **bounce, struct gpud_error *error)
 {
     *bounce = find_idle(gpu, size);
-    return *bounce ? GPUD_OK : make(gpu, size, bounce, error);
+    return *bounce ? GPUD_OK : gpu_memory_make(gpu, size, bounce, error);
 }
 
 /* Puts pages back among the idle ones; frees the oldest when there are too many. */
-static void put(struct gpud_gpu *gpu, struct gpud_bounce *bounce)
+static void gpu_memory_put(struct gpud_gpu *gpu, struct gpud_bounce *bounce)
 {
     struct gpud_bounce *surplus = NULL;
     unsigned count = 0;
@@ -687,7 +689,7 @@ static void put(struct gpud_gpu *gpu, struct gpud_bounce *bounce)
     bounce->next = gpu->bounces.idle;
     gpu->bounces.idle = bounce;
     for (struct gpud_bounce **link = &gpu->bounces.idle; *link; link = &(*link)->next) {
-        if (++count > IDLE_MAX && !(*link)->next && is_at_rest(gpu, *link)) {
+        if (++count > IDLE_MAX && !(*link)->next && gpu_memory_is_at_rest(gpu, *link)) {
             surplus = *link;
             *link = NULL;
             break;
@@ -695,7 +697,7 @@ static void put(struct gpud_gpu *gpu, struct gpud_bounce *bounce)
     }
     gpud_lock_release(&gpu->bounces.lock);
     if (surplus)
-        destroy(gpu, surplus);
+        gpu_memory_destroy(gpu, surplus);
 }
 
 static void add_used(struct gpud_gpu *gpu, struct gpud_bounce *bounce)
@@ -725,7 +727,7 @@ static bool put_busy(struct gpud_gpu *gpu, void *queue, struct gpud_bounce *boun
 {
     enum gpud_progress marked = gpu->async.ops->mark(gpu->async.device, queue, &bounce->busy);
     if (marked == GPUD_PROGRESS_BUSY)
-        put(gpu, bounce);
+        gpu_memory_put(gpu, bounce);
     else
         add_used(gpu, bounce);
     return marked == GPUD_PROGRESS_BUSY;
@@ -733,7 +735,7 @@ static bool put_busy(struct gpud_gpu *gpu, void *queue, struct gpud_bounce *boun
 
 /* --- copies -------------------------------------------------------------------------------- */
 
-static uint64_t address_of(const struct gpud_bounce *bounce)
+static uint64_t gpu_memory_address_of(const struct gpud_bounce *bounce)
 {
     return (uint64_t)(uintptr_t)bounce->pages;
 }
@@ -744,12 +746,13 @@ static int copy_linear(struct gpud_gpu *gpu, void *queue, uint64_t to, uint64_t 
     return gpu->driver->copy(queue, &rows, false);
 }
 
-static enum gpud_status download(struct gpud_gpu *gpu, void *queue,
-                                 const struct gpud_memory *memory, struct gpud_bounce *bounce,
-                                 int64_t deadline, struct gpud_error *error)
+static enum gpud_status gpu_memory_download(struct gpud_gpu *gpu, void *queue,
+                                            const struct gpud_memory *memory,
+                                            struct gpud_bounce *bounce, int64_t deadline,
+                                            struct gpud_error *error)
 {
     long failure = 0;
-    int result = copy_linear(gpu, queue, address_of(bounce),
+    int result = copy_linear(gpu, queue, gpu_memory_address_of(bounce),
                              gpud_gpu_record(memory)->address + bounce->offset, bounce->length);
     if (result)
         return gpud_gpu_fail(gpu->driver, error, result, "a copy from %s to the host",
@@ -770,7 +773,7 @@ enum gpud_status gpud_bounce_copy(struct gpud_gpu *gpu, void *queue, const struc
                                   struct gpud_error *error)
 {
     struct gpud_bounce *bounce;
-    enum gpud_status status = take(gpu, copy->row_bytes * copy->rows, &bounce, error);
+    enum gpud_status status = gpu_memory_take(gpu, copy->row_bytes * copy->rows, &bounce, error);
     if (status != GPUD_OK)
         return status;
     const char *from = (const char *)copy->from->host + copy->from_offset;
@@ -779,7 +782,7 @@ enum gpud_status gpud_bounce_copy(struct gpud_gpu *gpu, void *queue, const struc
                from + (size_t)row * copy->from_stride, copy->row_bytes);
     const struct gpud_rows rows = {
         .to = gpud_gpu_record(copy->to)->address + copy->to_offset,
-        .from = address_of(bounce),
+        .from = gpu_memory_address_of(bounce),
         .to_stride = copy->to_stride,
         .from_stride = (uint32_t)copy->row_bytes,
         .row_bytes = copy->row_bytes,
@@ -787,7 +790,7 @@ enum gpud_status gpud_bounce_copy(struct gpud_gpu *gpu, void *queue, const struc
     };
     int result = gpu->driver->copy(queue, &rows, false);
     if (result) {
-        put(gpu, bounce);
+        gpu_memory_put(gpu, bounce);
         return gpud_gpu_fail(gpu->driver, error, result, "a copy on %s",
                              gpu->async.device->info.name);
     }
@@ -805,13 +808,13 @@ enum gpud_status gpud_bounce_map(struct gpud_gpu *gpu, void *queue, struct gpud_
 {
     struct gpud_bounce *bounce;
     gpu->driver->enter(gpu);
-    enum gpud_status status = take(gpu, size, &bounce, error);
+    enum gpud_status status = gpu_memory_take(gpu, size, &bounce, error);
     if (status == GPUD_OK) {
         bounce->access = access;
         bounce->offset = offset;
         bounce->length = size;
         if (access & GPUD_READ)
-            status = download(gpu, queue, memory, bounce, deadline, error);
+            status = gpu_memory_download(gpu, queue, memory, bounce, deadline, error);
         if (status == GPUD_OK)
             add_used(gpu, bounce);
         else
@@ -834,11 +837,11 @@ enum gpud_status gpud_bounce_unmap(struct gpud_gpu *gpu, void *queue, struct gpu
     gpu->driver->enter(gpu);
     if (written)
         result = copy_linear(gpu, queue, gpud_gpu_record(memory)->address + bounce->offset,
-                             address_of(bounce), bounce->length);
+                             gpu_memory_address_of(bounce), bounce->length);
     if (written && result == 0)
         put_busy(gpu, queue, bounce);
     else
-        put(gpu, bounce);
+        gpu_memory_put(gpu, bounce);
     gpu->driver->leave(gpu);
     return result == 0
                ? GPUD_OK

@@ -9,19 +9,19 @@
 /* === stream ================================================================================== */
 /* A driver's streams: the progress of their work. */
 
-static void enter(struct gpud_device *device)
+static void gpu_queue_enter(struct gpud_device *device)
 {
     struct gpud_gpu *gpu = gpud_gpu(device);
     gpu->driver->enter(gpu);
 }
 
-static void leave(struct gpud_device *device)
+static void gpu_queue_leave(struct gpud_device *device)
 {
     struct gpud_gpu *gpu = gpud_gpu(device);
     gpu->driver->leave(gpu);
 }
 
-static void drop_event(struct gpud_device *device, void *event)
+static void gpu_queue_drop_event(struct gpud_device *device, void *event)
 {
     gpud_events_put(&gpud_gpu(device)->events, event);
 }
@@ -58,7 +58,7 @@ static enum gpud_progress mark_stream(struct gpud_device *device, void *stream, 
 }
 
 /* Queries twice: a failed stream fails again; an error that disappears was the query's own. */
-static enum gpud_progress ask(int (*query)(void *), void *what, long *result)
+static enum gpud_progress gpu_queue_ask(int (*query)(void *), void *what, long *result)
 {
     *result = query(what);
     if (*result && *result != GPUD_GPU_NOT_READY)
@@ -68,30 +68,31 @@ static enum gpud_progress ask(int (*query)(void *), void *what, long *result)
                                            : GPUD_PROGRESS_FAILED;
 }
 
-static enum gpud_progress query_event(struct gpud_device *device, void *event, long *result)
+static enum gpud_progress gpu_queue_query_event(struct gpud_device *device, void *event,
+                                                long *result)
 {
-    return ask(gpud_gpu(device)->driver->event_query, event, result);
+    return gpu_queue_ask(gpud_gpu(device)->driver->event_query, event, result);
 }
 
 static enum gpud_progress query_stream(struct gpud_device *device, void *stream, long *result)
 {
-    return ask(gpud_gpu(device)->driver->stream_query, stream, result);
+    return gpu_queue_ask(gpud_gpu(device)->driver->stream_query, stream, result);
 }
 
-static void release(struct gpud_async_queue *async)
+static void gpu_queue_release(struct gpud_async_queue *async)
 {
     gpud_gpu(async->async->device)->driver->stream_destroy(async->handle);
     free(async);
 }
 
 const struct gpud_async_ops gpud_gpu_async_ops = {
-    .enter = enter,
-    .leave = leave,
+    .enter = gpu_queue_enter,
+    .leave = gpu_queue_leave,
     .mark = mark_stream,
-    .query = query_event,
-    .drop = drop_event,
+    .query = gpu_queue_query_event,
+    .drop = gpu_queue_drop_event,
     .state = query_stream,
-    .release = release,
+    .release = gpu_queue_release,
 };
 
 enum gpud_status gpud_gpu_wait(struct gpud_gpu *gpu, void *stream, int64_t deadline,
@@ -113,7 +114,7 @@ enum gpud_status gpud_gpu_wait(struct gpud_gpu *gpu, void *stream, int64_t deadl
 
 /* --- queues -------------------------------------------------------------------------------- */
 
-static enum gpud_status create(struct gpud_queue *queue, struct gpud_error *error)
+static enum gpud_status gpu_queue_create(struct gpud_queue *queue, struct gpud_error *error)
 {
     struct gpud_gpu *gpu = gpud_gpu(queue->device);
     struct gpud_async_queue *made = calloc(1, sizeof(*made));
@@ -139,13 +140,13 @@ static enum gpud_status create(struct gpud_queue *queue, struct gpud_error *erro
     return GPUD_OK;
 }
 
-static void destroy(struct gpud_queue *queue)
+static void gpu_queue_destroy(struct gpud_queue *queue)
 {
     gpud_async_retire(queue->backend, true);
 }
 
-static enum gpud_status on_complete(struct gpud_queue *queue, gpud_complete_fn fn, void *arg,
-                                    struct gpud_error *error)
+static enum gpud_status gpu_queue_on_complete(struct gpud_queue *queue, gpud_complete_fn fn,
+                                              void *arg, struct gpud_error *error)
 {
     struct gpud_gpu *gpu = gpud_gpu(queue->device);
     struct gpud_completions *completions = ((struct gpud_async_queue *)queue->backend)->completions;
@@ -167,7 +168,8 @@ static enum gpud_status on_complete(struct gpud_queue *queue, gpud_complete_fn f
     return status;
 }
 
-static enum gpud_status wrap(struct gpud_queue *queue, void *stream, struct gpud_error *error)
+static enum gpud_status gpu_queue_wrap(struct gpud_queue *queue, void *stream,
+                                       struct gpud_error *error)
 {
     queue->native = stream;
     return GPUD_OK;
@@ -179,7 +181,7 @@ static bool is_default(const void *stream)
     return (uintptr_t)stream <= GPUD_GPU_STREAM_DEFAULT_MAX;
 }
 
-static bool is_idle(struct gpud_queue *queue)
+static bool gpu_queue_is_idle(struct gpud_queue *queue)
 {
     struct gpud_gpu *gpu = gpud_gpu(queue->device);
     if (is_default(queue->native) && !gpu->driver->queries_default_streams)
@@ -198,7 +200,8 @@ static enum gpud_status not_joined(const struct gpud_queue *queue, int result,
                             queue->device->info.name);
 }
 
-static enum gpud_status mark(struct gpud_queue *queue, void **fence, struct gpud_error *error)
+static enum gpud_status gpu_queue_mark(struct gpud_queue *queue, void **fence,
+                                       struct gpud_error *error)
 {
     struct gpud_gpu *gpu = gpud_gpu(queue->device);
     int result;
@@ -209,7 +212,8 @@ static enum gpud_status mark(struct gpud_queue *queue, void **fence, struct gpud
     return event ? GPUD_OK : not_joined(queue, result, error);
 }
 
-static enum gpud_status await(struct gpud_queue *queue, void *fence, struct gpud_error *error)
+static enum gpud_status gpu_queue_await(struct gpud_queue *queue, void *fence,
+                                        struct gpud_error *error)
 {
     struct gpud_gpu *gpu = gpud_gpu(queue->device);
     gpu->driver->enter(gpu);
@@ -219,7 +223,7 @@ static enum gpud_status await(struct gpud_queue *queue, void *fence, struct gpud
 }
 
 /* A failure counts as passed: the driver stops all work on a failed stream. */
-static bool is_passed(struct gpud_device *device, void *fence)
+static bool gpu_queue_is_passed(struct gpud_device *device, void *fence)
 {
     long result;
     gpud_gpu_async_ops.enter(device);
@@ -229,7 +233,7 @@ static bool is_passed(struct gpud_device *device, void *fence)
 }
 
 /* Enqueued waits keep the event's recorded state, so it can be recorded again. */
-static void drop(struct gpud_device *device, void *fence)
+static void gpu_queue_drop(struct gpud_device *device, void *fence)
 {
     gpud_gpu_async_ops.enter(device);
     gpud_gpu_async_ops.drop(device, fence);
@@ -248,8 +252,8 @@ static bool is_on_gpu(const struct gpud_memory *memory)
     return gpud_gpu_record(memory)->kind < GPUD_GPU_PINNED;
 }
 
-static enum gpud_status copy(struct gpud_queue *queue, const struct gpud_copy *copy,
-                             struct gpud_error *error)
+static enum gpud_status gpu_queue_copy(struct gpud_queue *queue, const struct gpud_copy *copy,
+                                       struct gpud_error *error)
 {
     if (is_pageable(copy->to))
         return gpud_fail(error, GPUD_UNSUPPORTED,
@@ -280,7 +284,8 @@ static enum gpud_status copy(struct gpud_queue *queue, const struct gpud_copy *c
     return GPUD_OK;
 }
 
-static enum gpud_status finish(struct gpud_queue *queue, int64_t deadline, struct gpud_error *error)
+static enum gpud_status gpu_queue_finish(struct gpud_queue *queue, int64_t deadline,
+                                         struct gpud_error *error)
 {
     struct gpud_gpu *gpu = gpud_gpu(queue->device);
     const struct gpud_async_queue *own = queue->backend;
@@ -296,35 +301,35 @@ static enum gpud_status finish(struct gpud_queue *queue, int64_t deadline, struc
 
 /* --- CPU access ---------------------------------------------------------------------------- */
 
-static enum gpud_status map(struct gpud_queue *queue, struct gpud_memory *memory, uint64_t offset,
-                            uint64_t size, unsigned access, int64_t deadline, void **data,
-                            struct gpud_error *error)
+static enum gpud_status gpu_queue_map(struct gpud_queue *queue, struct gpud_memory *memory,
+                                      uint64_t offset, uint64_t size, unsigned access,
+                                      int64_t deadline, void **data, struct gpud_error *error)
 {
     return gpud_bounce_map(gpud_gpu(queue->device), queue->native, memory, offset, size, access,
                            deadline, data, error);
 }
 
-static enum gpud_status unmap(struct gpud_queue *queue, struct gpud_memory *memory, void *data,
-                              struct gpud_error *error)
+static enum gpud_status gpu_queue_unmap(struct gpud_queue *queue, struct gpud_memory *memory,
+                                        void *data, struct gpud_error *error)
 {
     return gpud_bounce_unmap(gpud_gpu(queue->device), queue->native, memory, data, error);
 }
 
 const struct gpud_queue_ops gpud_gpu_queue_ops = {
-    .create = create,
-    .destroy = destroy,
-    .copy = copy,
-    .on_complete = on_complete,
-    .finish = finish,
-    .map = map,
-    .unmap = unmap,
+    .create = gpu_queue_create,
+    .destroy = gpu_queue_destroy,
+    .copy = gpu_queue_copy,
+    .on_complete = gpu_queue_on_complete,
+    .finish = gpu_queue_finish,
+    .map = gpu_queue_map,
+    .unmap = gpu_queue_unmap,
 };
 
 const struct gpud_fence_ops gpud_gpu_fence_ops = {
-    .mark = mark,
-    .await = await,
-    .is_passed = is_passed,
-    .drop = drop,
-    .is_idle = is_idle,
-    .wrap = wrap,
+    .mark = gpu_queue_mark,
+    .await = gpu_queue_await,
+    .is_passed = gpu_queue_is_passed,
+    .drop = gpu_queue_drop,
+    .is_idle = gpu_queue_is_idle,
+    .wrap = gpu_queue_wrap,
 };

@@ -8,7 +8,7 @@
  * new epoch long before). A write has a system-wide fence for the work before it on its stream. */
 #include "device/gpu/gpu.h"
 
-static uint64_t address_of(const struct gpud_signal *signal)
+static uint64_t gpu_signal_address_of(const struct gpud_signal *signal)
 {
     return gpud_gpu_record(signal->memory)->address + signal->offset;
 }
@@ -23,7 +23,7 @@ static enum gpud_status check_pinned(const struct gpud_signal *signal, struct gp
                      signal->device->info.name);
 }
 
-static enum gpud_status create(struct gpud_signal *signal, struct gpud_error *error)
+static enum gpud_status gpu_signal_create(struct gpud_signal *signal, struct gpud_error *error)
 {
     enum gpud_status status = check_pinned(signal, error);
     if (status == GPUD_OK)
@@ -33,23 +33,24 @@ static enum gpud_status create(struct gpud_signal *signal, struct gpud_error *er
     return status;
 }
 
-static void destroy(struct gpud_signal *signal)
+static void gpu_signal_destroy(struct gpud_signal *signal)
 {
     gpud_signal_raise_word(signal, atomic_load(&signal->waited));
 }
 
-static enum gpud_status import(struct gpud_signal *signal, struct gpud_error *error)
+static enum gpud_status gpu_signal_import(struct gpud_signal *signal, struct gpud_error *error)
 {
     enum gpud_status status = check_pinned(signal, error);
     return status == GPUD_OK ? gpud_signal_import_word(signal, error) : status;
 }
 
-static enum gpud_status post(struct gpud_signal *signal, uint32_t value, struct gpud_queue *queue,
-                             struct gpud_error *error)
+static enum gpud_status gpu_signal_post(struct gpud_signal *signal, uint32_t value,
+                                        struct gpud_queue *queue, struct gpud_error *error)
 {
     struct gpud_gpu *gpu = gpud_gpu(signal->device);
     gpu->driver->enter(gpu);
-    int result = gpu->driver->stream_write_value(queue->native, address_of(signal), value, 0);
+    int result =
+        gpu->driver->stream_write_value(queue->native, gpu_signal_address_of(signal), value, 0);
     gpu->driver->leave(gpu);
     if (result)
         return gpud_gpu_fail(gpu->driver, error, result, "%s cannot post a signal",
@@ -66,8 +67,8 @@ static enum gpud_status post_both(struct gpud_signal *first, struct gpud_signal 
         return gpud_fail(error, GPUD_UNSUPPORTED, "%s posts one signal at a time",
                          first->device->info.name);
     gpu->driver->enter(gpu);
-    int result =
-        gpu->driver->write_both(queue->native, address_of(first), address_of(second), value);
+    int result = gpu->driver->write_both(queue->native, gpu_signal_address_of(first),
+                                         gpu_signal_address_of(second), value);
     gpu->driver->leave(gpu);
     if (result)
         return gpud_gpu_fail(gpu->driver, error, result, "%s cannot post two signals",
@@ -75,12 +76,12 @@ static enum gpud_status post_both(struct gpud_signal *first, struct gpud_signal 
     return GPUD_OK;
 }
 
-static enum gpud_status wait_queue(struct gpud_signal *signal, uint32_t value,
-                                   struct gpud_queue *queue, struct gpud_error *error)
+static enum gpud_status gpu_signal_wait_queue(struct gpud_signal *signal, uint32_t value,
+                                              struct gpud_queue *queue, struct gpud_error *error)
 {
     struct gpud_gpu *gpu = gpud_gpu(signal->device);
     gpu->driver->enter(gpu);
-    int result = gpu->driver->wait_value(queue->native, address_of(signal), value);
+    int result = gpu->driver->wait_value(queue->native, gpu_signal_address_of(signal), value);
     gpu->driver->leave(gpu);
     if (result)
         return gpud_gpu_fail(gpu->driver, error, result, "%s cannot wait for a signal",
@@ -88,8 +89,8 @@ static enum gpud_status wait_queue(struct gpud_signal *signal, uint32_t value,
     return GPUD_OK;
 }
 
-static enum gpud_status wait_host(struct gpud_signal *signal, uint32_t value, int64_t deadline,
-                                  struct gpud_error *error)
+static enum gpud_status gpu_signal_wait_host(struct gpud_signal *signal, uint32_t value,
+                                             int64_t deadline, struct gpud_error *error)
 {
     int64_t start = gpud_now();
     for (;;) {
@@ -104,19 +105,20 @@ static enum gpud_status wait_host(struct gpud_signal *signal, uint32_t value, in
 }
 
 /* By the CPU, without the driver: it works even if the driver is stuck. */
-static enum gpud_status poison(struct gpud_signal *signal, uint32_t value, struct gpud_error *error)
+static enum gpud_status gpu_signal_poison(struct gpud_signal *signal, uint32_t value,
+                                          struct gpud_error *error)
 {
     gpud_signal_raise_word(signal, value);
     return GPUD_OK;
 }
 
 const struct gpud_signal_ops gpud_gpu_signal_ops = {
-    .create = create,
-    .destroy = destroy,
-    .import = import,
-    .post = post,
+    .create = gpu_signal_create,
+    .destroy = gpu_signal_destroy,
+    .import = gpu_signal_import,
+    .post = gpu_signal_post,
     .post_both = post_both,
-    .wait_queue = wait_queue,
-    .wait_host = wait_host,
-    .poison = poison,
+    .wait_queue = gpu_signal_wait_queue,
+    .wait_host = gpu_signal_wait_host,
+    .poison = gpu_signal_poison,
 };

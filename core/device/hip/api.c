@@ -17,7 +17,7 @@ static void *pointer(uint64_t address)
     return (void *)(uintptr_t)address;
 }
 
-static const char *error_name(int result)
+static const char *hip_api_error_name(int result)
 {
     return gpud_hip.get_error_name ? gpud_hip.get_error_name((hipError_t)result) : NULL;
 }
@@ -29,7 +29,7 @@ static const char *error_name(int result)
 static _Thread_local int before[NESTED_MAX];
 static _Thread_local unsigned nested;
 
-static void enter(struct gpud_gpu *gpu)
+static void hip_api_enter(struct gpud_gpu *gpu)
 {
     int ordinal = gpu->ordinal, current = -1;
     if (gpud_hip.get_device(&current) != hipSuccess || current == ordinal)
@@ -39,14 +39,14 @@ static void enter(struct gpud_gpu *gpu)
     before[nested++ % NESTED_MAX] = current;
 }
 
-static void leave(struct gpud_gpu *gpu)
+static void hip_api_leave(struct gpud_gpu *gpu)
 {
     int current = before[--nested % NESTED_MAX];
     if (current >= 0)
         gpud_hip.set_device(current);
 }
 
-static int copy(void *stream, const struct gpud_rows *rows, bool on_gpu)
+static int hip_api_copy(void *stream, const struct gpud_rows *rows, bool on_gpu)
 {
     if (on_gpu || gpud_rows_are_linear(rows))
         return (int)gpud_hip.memcpy_async(pointer(rows->to), pointer(rows->from),
@@ -57,14 +57,15 @@ static int copy(void *stream, const struct gpud_rows *rows, bool on_gpu)
 }
 
 /* The runtime waits for (word & mask) >= value, and does not wrap. */
-static int wait_value(void *stream, uint64_t address, uint32_t value)
+static int hip_api_wait_value(void *stream, uint64_t address, uint32_t value)
 {
     return (int)gpud_hip.stream_wait_value(stream, pointer(address), value, hipStreamWaitValueGte,
                                            UINT32_MAX);
 }
 
-static enum gpud_status export_dmabuf(struct gpud_device *device, uint64_t address, uint64_t size,
-                                      int *fd, uint64_t *offset, struct gpud_error *error)
+static enum gpud_status hip_api_export_dmabuf(struct gpud_device *device, uint64_t address,
+                                              uint64_t size, int *fd, uint64_t *offset,
+                                              struct gpud_error *error)
 {
     if (gpud_hip.get_handle_for_range) {
         *offset = 0;
@@ -89,7 +90,7 @@ static enum gpud_status export_dmabuf(struct gpud_device *device, uint64_t addre
 
 /* Writes over the bus go through the GPU's host data path, which holds some back until its register
  * is written. */
-static enum gpud_status flush_remote(struct gpud_memory *memory, struct gpud_error *error)
+static enum gpud_status hip_api_flush_remote(struct gpud_memory *memory, struct gpud_error *error)
 {
     const struct hip_device *device = gpud_hip_device(memory->device);
     if (device->coherent)
@@ -116,13 +117,13 @@ struct gpud_gpu_driver gpud_hip_gpu_driver = {
     .p2p_atomics = hipDevP2PAttrNativeAtomicSupported,
     .pins = {.lock = GPUD_LOCK_INITIALIZER(GPUD_RANK_PINS)},
     .opens = {.lock = GPUD_LOCK_INITIALIZER(GPUD_RANK_OPENS)},
-    .error_name = error_name,
-    .enter = enter,
-    .leave = leave,
-    .copy = copy,
-    .wait_value = wait_value,
-    .export_dmabuf = export_dmabuf,
-    .flush_remote = flush_remote,
+    .error_name = hip_api_error_name,
+    .enter = hip_api_enter,
+    .leave = hip_api_leave,
+    .copy = hip_api_copy,
+    .wait_value = hip_api_wait_value,
+    .export_dmabuf = hip_api_export_dmabuf,
+    .flush_remote = hip_api_flush_remote,
 };
 
 /* --- the library --------------------------------------------------------------------------- */
@@ -142,7 +143,7 @@ static const char *look_at_kernel(void)
                            : "/dev/kfd is not open to this user: the group render is";
 }
 
-static void load(void)
+static void hip_api_load(void)
 {
     const char *missing = gpud_hip_load(&gpud_hip);
     if (missing && missing[0]) {
@@ -180,7 +181,7 @@ static void load(void)
 
 const struct hip_driver *gpud_hip_driver(void)
 {
-    pthread_once(&once, load);
+    pthread_once(&once, hip_api_load);
     return loaded ? &gpud_hip : NULL;
 }
 

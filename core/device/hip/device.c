@@ -41,7 +41,7 @@ static void hip_link(const struct gpud_device *from, const struct gpud_device *t
 /* === device ================================================================================== */
 /* HIP devices: what each can do. */
 
-static unsigned count(void)
+static unsigned hip_device_count(void)
 {
     return gpud_hip_driver() ? (unsigned)gpud_hip_count() : 1;
 }
@@ -52,7 +52,7 @@ static int attribute(int ordinal, hipDeviceAttribute_t which)
     return gpud_hip.device_get_attribute(&value, which, ordinal) == hipSuccess ? value : 0;
 }
 
-static bool reaches(int from, int to)
+static bool hip_device_reaches(int from, int to)
 {
     int can = 0;
     return gpud_hip.device_can_access_peer(&can, from, to) == hipSuccess && can;
@@ -75,7 +75,7 @@ static bool read_uuid(int ordinal, uint8_t uuid[16])
     return true;
 }
 
-static void probe(struct gpud_device *device)
+static void hip_device_probe(struct gpud_device *device)
 {
     struct gpud_device_info *info = &device->info;
     int ordinal = (int)device->index;
@@ -107,7 +107,7 @@ static void probe(struct gpud_device *device)
         gpud_print(device->no_dmabuf,
                    "the HIP runtime of %s makes no dma-bufs: ROCm 5.6 and newer ones do",
                    info->name);
-    gpud_gpu_probe_reach(device, gpud_hip_count(), reaches, read_uuid);
+    gpud_gpu_probe_reach(device, gpud_hip_count(), hip_device_reaches, read_uuid);
 }
 
 static bool has_physical_allocations(int ordinal)
@@ -193,8 +193,8 @@ static const char *const hwloc_plugins[] = {"rsmi", NULL};
 
 const struct gpud_device_ops gpud_hip_ops = {
     .name = "hip",
-    .count = count,
-    .probe = probe,
+    .count = hip_device_count,
+    .probe = hip_device_probe,
     .open = open_hip,
     .close = close_hip,
     .link = hip_link,

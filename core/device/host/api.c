@@ -7,13 +7,13 @@
 #include <stdio.h>
 #include <string.h>
 
-static unsigned count(void)
+static unsigned host_api_count(void)
 {
     return 1;
 }
 
 /* The processor's name, as users know it. */
-static void describe(struct gpud_device_info *info)
+static void host_api_describe(struct gpud_device_info *info)
 {
     gpud_print(info->description, "host memory");
     FILE *file = fopen("/proc/cpuinfo", "re");
@@ -31,13 +31,13 @@ static void describe(struct gpud_device_info *info)
     fclose(file);
 }
 
-static void probe(struct gpud_device *device)
+static void host_api_probe(struct gpud_device *device)
 {
     device->caps = GPUD_CAP_HOST | GPUD_CAP_CPU_ADDRESSABLE | GPUD_CAP_SYNCHRONOUS |
                    GPUD_CAP_SHARE | GPUD_CAP_SIGNALS;
     device->info.available = true;
     device->info.direct_writes = true;
-    describe(&device->info);
+    host_api_describe(&device->info);
 }
 
 static enum gpud_status open_host(struct gpud_device *device, struct gpud_error *error)
@@ -56,8 +56,8 @@ static const struct gpud_handle_kind handles[] = {
 const struct gpud_device_ops gpud_host_ops = {
     .name = "host",
     .single = true,
-    .count = count,
-    .probe = probe,
+    .count = host_api_count,
+    .probe = host_api_probe,
     .open = open_host,
     .close = close_host,
     .handles = handles,

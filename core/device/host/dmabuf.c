@@ -47,7 +47,7 @@ struct drm_close {
 #define DRM_CREATE_DUMB _IOWR('d', 0xb2, struct drm_dumb)
 #define DUMB_WIDTH 4096u /* a row is one page */
 
-static int call(int fd, unsigned long request, void *argument)
+static int host_dmabuf_call(int fd, unsigned long request, void *argument)
 {
     int result;
     do {
@@ -65,7 +65,7 @@ int gpud_host_udmabuf(int memfd, uint64_t from, uint64_t size)
         return -1;
     struct udmabuf_create create = {
         .memfd = (uint32_t)memfd, .flags = UDMABUF_FLAGS_CLOEXEC, .offset = from, .size = size};
-    int made = call(maker, UDMABUF_CREATE, &create);
+    int made = host_dmabuf_call(maker, UDMABUF_CREATE, &create);
     int number = errno;
     close(maker);
     errno = number;
@@ -111,7 +111,7 @@ static int try_heap(const char *path, struct host_memory *made, uint64_t size, v
     if (heap < 0)
         return -1;
     struct dma_heap_allocation_data wanted = {.len = size, .fd_flags = O_RDWR | O_CLOEXEC};
-    int result = call(heap, DMA_HEAP_IOCTL_ALLOC, &wanted);
+    int result = host_dmabuf_call(heap, DMA_HEAP_IOCTL_ALLOC, &wanted);
     int number = errno;
     close(heap);
     errno = number;
@@ -136,13 +136,13 @@ static int make_dumb(int node, uint64_t size)
 {
     struct drm_dumb dumb = {
         .width = DUMB_WIDTH, .bits = 8, .height = (uint32_t)((size + DUMB_WIDTH - 1) / DUMB_WIDTH)};
-    if (call(node, DRM_CREATE_DUMB, &dumb) < 0)
+    if (host_dmabuf_call(node, DRM_CREATE_DUMB, &dumb) < 0)
         return -1;
     struct drm_prime prime = {.handle = dumb.handle, .flags = O_RDWR | O_CLOEXEC, .fd = -1};
-    int result = dumb.size < size ? -1 : call(node, DRM_PRIME_HANDLE_TO_FD, &prime);
+    int result = dumb.size < size ? -1 : host_dmabuf_call(node, DRM_PRIME_HANDLE_TO_FD, &prime);
     int number = dumb.size < size ? ENOMEM : errno;
     struct drm_close handle = {.handle = dumb.handle};
-    call(node, DRM_GEM_CLOSE, &handle); /* the dma-buf keeps the memory alive */
+    host_dmabuf_call(node, DRM_GEM_CLOSE, &handle); /* the dma-buf keeps the memory alive */
     errno = number;
     return result < 0 ? -1 : prime.fd;
 }
@@ -152,7 +152,8 @@ static int try_card(const char *path, struct host_memory *made, uint64_t size, v
     int node = open(path, O_RDWR | O_CLOEXEC);
     if (node < 0)
         return -1;
-    call(node, DRM_DROP_MASTER, NULL); /* the first to open it becomes the display's master */
+    host_dmabuf_call(node, DRM_DROP_MASTER,
+                     NULL); /* the first to open it becomes the display's master */
     int dmabuf = make_dumb(node, size);
     int number = errno;
     close(node);
@@ -280,8 +281,9 @@ static enum gpud_status export_part(struct gpud_memory *memory, uint64_t from, u
     return status;
 }
 
-static enum gpud_status export_dmabuf(struct gpud_memory *memory, uint64_t from, uint64_t size,
-                                      int *fd, uint64_t *offset, struct gpud_error *error)
+static enum gpud_status host_dmabuf_export_dmabuf(struct gpud_memory *memory, uint64_t from,
+                                                  uint64_t size, int *fd, uint64_t *offset,
+                                                  struct gpud_error *error)
 {
     const struct host_memory *host = memory->backend;
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
@@ -306,11 +308,11 @@ static enum gpud_status import_dmabuf(struct gpud_memory *memory, int fd, uint64
                                       struct gpud_error *error)
 {
     struct dma_buf_sync nothing = {.flags = DMA_BUF_SYNC_READ | DMA_BUF_SYNC_START};
-    if (call(fd, DMA_BUF_IOCTL_SYNC, &nothing) < 0)
+    if (host_dmabuf_call(fd, DMA_BUF_IOCTL_SYNC, &nothing) < 0)
         return gpud_fail_native(error, GPUD_INVALID, "errno", errno,
                                 "the descriptor is no dma-buf");
     nothing.flags = DMA_BUF_SYNC_READ | DMA_BUF_SYNC_END;
-    call(fd, DMA_BUF_IOCTL_SYNC, &nothing);
+    host_dmabuf_call(fd, DMA_BUF_IOCTL_SYNC, &nothing);
     off_t length = lseek(fd, 0, SEEK_END);
     if (length < 0 || offset > (uint64_t)length || memory->size > (uint64_t)length - offset)
         return gpud_fail(
@@ -349,13 +351,13 @@ static enum gpud_status sync_dmabuf(struct gpud_memory *memory, unsigned access,
         sync.flags |= DMA_BUF_SYNC_READ;
     if (access & GPUD_WRITE)
         sync.flags |= DMA_BUF_SYNC_WRITE;
-    if (call(host->dmabuf, DMA_BUF_IOCTL_SYNC, &sync) < 0)
+    if (host_dmabuf_call(host->dmabuf, DMA_BUF_IOCTL_SYNC, &sync) < 0)
         return gpud_fail_errno(error, "the CPU's access to a dma-buf cannot be ordered");
     return GPUD_OK;
 }
 
 const struct gpud_dmabuf_ops gpud_host_dmabuf_ops = {
-    .export_part = export_dmabuf,
+    .export_part = host_dmabuf_export_dmabuf,
     .import = import_dmabuf,
     .sync = sync_dmabuf,
 };

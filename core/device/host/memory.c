@@ -47,13 +47,13 @@ static enum gpud_status alloc_host(struct gpud_memory *memory, struct gpud_error
     return GPUD_OK;
 }
 
-static enum gpud_status wrap(struct gpud_memory *memory, struct gpud_error *error)
+static enum gpud_status host_memory_wrap(struct gpud_memory *memory, struct gpud_error *error)
 {
     memory->host = memory->native;
     return GPUD_OK;
 }
 
-static enum gpud_status wrap_host(struct gpud_memory *memory, struct gpud_error *error)
+static enum gpud_status host_memory_wrap_host(struct gpud_memory *memory, struct gpud_error *error)
 {
     memory->native = memory->host;
     return GPUD_OK;
@@ -111,17 +111,18 @@ static enum gpud_status import_handle(struct gpud_memory *memory, const struct g
     return GPUD_OK;
 }
 
-static enum gpud_status flush_remote(struct gpud_memory *memory, struct gpud_error *error)
+static enum gpud_status host_memory_flush_remote(struct gpud_memory *memory,
+                                                 struct gpud_error *error)
 {
     return GPUD_OK; /* the host sees writes to its memory in order */
 }
 
 const struct gpud_memory_ops gpud_host_memory_ops = {
     .alloc = alloc_host,
-    .wrap = wrap,
-    .wrap_host = wrap_host,
+    .wrap = host_memory_wrap,
+    .wrap_host = host_memory_wrap_host,
     .free = free_host,
     .export_handle = export_handle,
     .import_handle = import_handle,
-    .flush_remote = flush_remote,
+    .flush_remote = host_memory_flush_remote,
 };

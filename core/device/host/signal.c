@@ -5,7 +5,7 @@
 #include "base/base.h"
 #include "device/host/host.h"
 
-static enum gpud_status create(struct gpud_signal *signal, struct gpud_error *error)
+static enum gpud_status host_signal_create(struct gpud_signal *signal, struct gpud_error *error)
 {
     enum gpud_status status = gpud_signal_check_word(signal, error);
     if (status == GPUD_OK)
@@ -13,25 +13,26 @@ static enum gpud_status create(struct gpud_signal *signal, struct gpud_error *er
     return status;
 }
 
-static void destroy(struct gpud_signal *signal)
+static void host_signal_destroy(struct gpud_signal *signal)
 {
 }
 
-static enum gpud_status poison(struct gpud_signal *signal, uint32_t value, struct gpud_error *error)
+static enum gpud_status host_signal_poison(struct gpud_signal *signal, uint32_t value,
+                                           struct gpud_error *error)
 {
     gpud_signal_raise_word(signal, value);
     gpud_futex_wake(gpud_signal_word(signal));
     return GPUD_OK;
 }
 
-static enum gpud_status post(struct gpud_signal *signal, uint32_t value, struct gpud_queue *queue,
-                             struct gpud_error *error)
+static enum gpud_status host_signal_post(struct gpud_signal *signal, uint32_t value,
+                                         struct gpud_queue *queue, struct gpud_error *error)
 {
-    return poison(signal, value, error);
+    return host_signal_poison(signal, value, error);
 }
 
-static enum gpud_status wait_host(struct gpud_signal *signal, uint32_t value, int64_t deadline,
-                                  struct gpud_error *error)
+static enum gpud_status host_signal_wait_host(struct gpud_signal *signal, uint32_t value,
+                                              int64_t deadline, struct gpud_error *error)
 {
     for (;;) {
         uint32_t seen = atomic_load_explicit(gpud_signal_word(signal), memory_order_acquire);
@@ -45,18 +46,18 @@ static enum gpud_status wait_host(struct gpud_signal *signal, uint32_t value, in
 }
 
 /* The host's queue is synchronous, so the caller waits; with a deadline, like every wait. */
-static enum gpud_status wait_queue(struct gpud_signal *signal, uint32_t value,
-                                   struct gpud_queue *queue, struct gpud_error *error)
+static enum gpud_status host_signal_wait_queue(struct gpud_signal *signal, uint32_t value,
+                                               struct gpud_queue *queue, struct gpud_error *error)
 {
-    return wait_host(signal, value, gpud_deadline(GPUD_SEC), error);
+    return host_signal_wait_host(signal, value, gpud_deadline(GPUD_SEC), error);
 }
 
 const struct gpud_signal_ops gpud_host_signal_ops = {
-    .create = create,
-    .destroy = destroy,
+    .create = host_signal_create,
+    .destroy = host_signal_destroy,
     .import = gpud_signal_import_word,
-    .post = post,
-    .wait_queue = wait_queue,
-    .wait_host = wait_host,
-    .poison = poison,
+    .post = host_signal_post,
+    .wait_queue = host_signal_wait_queue,
+    .wait_host = host_signal_wait_host,
+    .poison = host_signal_poison,
 };

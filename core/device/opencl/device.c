@@ -56,7 +56,7 @@ const char *gpud_opencl_error_name(cl_int code)
     return "an OpenCL error";
 }
 
-static enum gpud_status status_of(cl_int code)
+static enum gpud_status opencl_device_status_of(cl_int code)
 {
     switch (code) {
     case CL_MEM_OBJECT_ALLOCATION_FAILURE:
@@ -72,8 +72,8 @@ static enum gpud_status status_of(cl_int code)
     }
 }
 
-static enum gpud_status fail(struct gpud_error *error, enum gpud_status status, cl_int code,
-                             const char *format, va_list args)
+static enum gpud_status opencl_device_fail(struct gpud_error *error, enum gpud_status status,
+                                           cl_int code, const char *format, va_list args)
 {
     char text[160];
     gpud_text_format(text, sizeof(text), format, args);
@@ -85,7 +85,8 @@ enum gpud_status gpud_opencl_fail(struct gpud_error *error, cl_int code, const c
 {
     va_list args;
     va_start(args, format);
-    enum gpud_status status = fail(error, status_of(code), code, format, args);
+    enum gpud_status status =
+        opencl_device_fail(error, opencl_device_status_of(code), code, format, args);
     va_end(args);
     return status;
 }
@@ -95,7 +96,7 @@ enum gpud_status gpud_opencl_fail_as(struct gpud_error *error, enum gpud_status 
 {
     va_list args;
     va_start(args, format);
-    fail(error, status, code, format, args);
+    opencl_device_fail(error, status, code, format, args);
     va_end(args);
     return status;
 }
@@ -177,7 +178,7 @@ static unsigned enumerate(unsigned index, struct place *place, struct gpud_error
     return found;
 }
 
-static unsigned count(void)
+static unsigned opencl_device_count(void)
 {
     struct place place;
     unsigned found = enumerate(0, &place, NULL);
@@ -220,7 +221,7 @@ static bool is_recent(cl_device_id id, struct gpud_device_info *info)
     return recent;
 }
 
-static void probe(struct gpud_device *device)
+static void opencl_device_probe(struct gpud_device *device)
 {
     struct gpud_device_info *info = &device->info;
     struct gpud_error why = {0};
@@ -274,7 +275,7 @@ static void probe(struct gpud_device *device)
 
 /* --- opening ------------------------------------------------------------------------------- */
 
-static bool resolve(cl_platform_id platform, struct opencl_amd *amd)
+static bool opencl_device_resolve(cl_platform_id platform, struct opencl_amd *amd)
 {
     void *wait_signal =
         clGetExtensionFunctionAddressForPlatform(platform, "clEnqueueWaitSignalAMD");
@@ -447,7 +448,7 @@ static enum gpud_status open_opencl(struct gpud_device *device, struct gpud_erro
 
     if (device->caps & GPUD_CAP_BUS_ADDRESSABLE) {
         struct gpud_error why = {0};
-        if (!resolve(place.platform, &opencl->amd))
+        if (!opencl_device_resolve(place.platform, &opencl->amd))
             withdraw(device, "its functions cannot be found");
         else if (prove(device, &why) != GPUD_OK)
             withdraw(device, why.reason);
@@ -484,8 +485,8 @@ static const struct gpud_handle_kind handles[] = {
 
 const struct gpud_device_ops gpud_opencl_ops = {
     .name = "opencl",
-    .count = count,
-    .probe = probe,
+    .count = opencl_device_count,
+    .probe = opencl_device_probe,
     .open = open_opencl,
     .close = close_opencl,
     .handles = handles,

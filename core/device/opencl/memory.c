@@ -73,8 +73,8 @@ void gpud_opencl_external_find(cl_platform_id platform, cl_device_id id,
 /* --- import; handles are untrusted --------------------------------------------------------- */
 
 /* A buffer over all of the allocation, from a descriptor of this type. */
-static cl_mem create(const struct opencl_device *device, cl_uint type, int fd, uint64_t size,
-                     bool read_only, cl_int *code)
+static cl_mem opencl_memory_create(const struct opencl_device *device, cl_uint type, int fd,
+                                   uint64_t size, bool read_only, cl_int *code)
 {
     int own = fcntl(fd, F_DUPFD_CLOEXEC, 0); /* the driver owns it on success */
     if (own < 0) {
@@ -126,11 +126,11 @@ enum gpud_status gpud_opencl_import_external(struct gpud_memory *memory,
     bool read_only = memory->usage == GPUD_USAGE_SHARE;
     cl_int code = CL_INVALID_VALUE;
     if (handle->type == GPUD_HANDLE_HIP_FD && device->external.dma_buf)
-        record->memory = create(device, CL_EXTERNAL_MEMORY_HANDLE_DMA_BUF_KHR, handle->fd, size,
-                                read_only, &code);
+        record->memory = opencl_memory_create(device, CL_EXTERNAL_MEMORY_HANDLE_DMA_BUF_KHR,
+                                              handle->fd, size, read_only, &code);
     if (!record->memory && device->external.opaque_fd)
-        record->memory = create(device, CL_EXTERNAL_MEMORY_HANDLE_OPAQUE_FD_KHR, handle->fd, size,
-                                read_only, &code);
+        record->memory = opencl_memory_create(device, CL_EXTERNAL_MEMORY_HANDLE_OPAQUE_FD_KHR,
+                                              handle->fd, size, read_only, &code);
     if (!record->memory) {
         free(record);
         return gpud_opencl_fail_as(error, GPUD_PEER, code,
@@ -187,8 +187,8 @@ static cl_int go_behind(opencl_hand_over command, struct opencl_queue *queue,
 }
 
 /* Acquires or releases the memories, one after the other. */
-static cl_int hand_over(opencl_hand_over command, struct opencl_queue *queue,
-                        struct opencl_memory *const memories[2])
+static cl_int opencl_memory_hand_over(opencl_hand_over command, struct opencl_queue *queue,
+                                      struct opencl_memory *const memories[2])
 {
     cl_int code = CL_SUCCESS;
     for (int i = 0; i < 2; i++) {
@@ -204,7 +204,7 @@ cl_int gpud_opencl_begin_use(struct opencl_device *device, struct opencl_queue *
     if (!concerns(memories))
         return CL_SUCCESS;
     gpud_lock_take(&device->external_lock);
-    return hand_over(device->external.acquire, queue, memories);
+    return opencl_memory_hand_over(device->external.acquire, queue, memories);
 }
 
 cl_int gpud_opencl_end_use(struct opencl_device *device, struct opencl_queue *queue,
@@ -212,7 +212,7 @@ cl_int gpud_opencl_end_use(struct opencl_device *device, struct opencl_queue *qu
 {
     if (!concerns(memories))
         return CL_SUCCESS;
-    cl_int code = hand_over(device->external.release, queue, memories);
+    cl_int code = opencl_memory_hand_over(device->external.release, queue, memories);
     gpud_lock_release(&device->external_lock);
     return code;
 }
@@ -356,7 +356,7 @@ enum gpud_status gpud_opencl_unmap_external(struct opencl_queue *queue, struct g
 /* OpenCL buffers, and the two kinds that DirectGMA adds: our own, which peers write through a bus
  * address, and a peer's behind its bus address. */
 
-static enum gpud_status no_room(struct gpud_error *error)
+static enum gpud_status opencl_memory_no_room(struct gpud_error *error)
 {
     return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a memory's record");
 }
@@ -484,7 +484,7 @@ static enum gpud_status make_local(struct gpud_memory *memory, struct opencl_mem
     return GPUD_OK;
 }
 
-static enum gpud_status alloc(struct gpud_memory *memory, struct gpud_error *error)
+static enum gpud_status opencl_memory_alloc(struct gpud_memory *memory, struct gpud_error *error)
 {
     if (memory->usage == GPUD_USAGE_SHARE)
         return gpud_fail(
@@ -496,7 +496,7 @@ static enum gpud_status alloc(struct gpud_memory *memory, struct gpud_error *err
         return status;
     struct opencl_memory *record = calloc(1, sizeof(*record));
     if (!record)
-        return no_room(error);
+        return opencl_memory_no_room(error);
     status = memory->usage == GPUD_USAGE_TARGET ? make_target(memory, &record, error)
                                                 : make_local(memory, record, error);
     if (status == GPUD_OK)
@@ -520,7 +520,7 @@ void gpud_opencl_memory_undo(struct gpud_memory *memory)
 /* The driver keeps a buffer until its commands are done. Host pages, of the memory or of its CPU
  * copies, and an application's buffer, which may be reused once destroy is called, are unknown to
  * it: these wait for the queues. */
-static void free_memory(struct gpud_memory *memory)
+static void opencl_memory_free_memory(struct gpud_memory *memory)
 {
     struct opencl_memory *record = memory->backend;
     if (!record->memory || record->bounces || memory->destroy) {
@@ -534,7 +534,7 @@ static void free_memory(struct gpud_memory *memory)
 
 /* --- the application's memory -------------------------------------------------------------- */
 
-static enum gpud_status wrap(struct gpud_memory *memory, struct gpud_error *error)
+static enum gpud_status opencl_memory_wrap(struct gpud_memory *memory, struct gpud_error *error)
 {
     cl_mem native = memory->native;
     cl_context context = NULL;
@@ -558,7 +558,7 @@ static enum gpud_status wrap(struct gpud_memory *memory, struct gpud_error *erro
                          (unsigned long long)memory->size);
     struct opencl_memory *record = calloc(1, sizeof(*record));
     if (!record)
-        return no_room(error);
+        return opencl_memory_no_room(error);
     code = clRetainMemObject(native);
     if (code != CL_SUCCESS) {
         free(record);
@@ -570,10 +570,11 @@ static enum gpud_status wrap(struct gpud_memory *memory, struct gpud_error *erro
 }
 
 /* Needs no cl_mem: copies read and write through the pointer. */
-static enum gpud_status wrap_host(struct gpud_memory *memory, struct gpud_error *error)
+static enum gpud_status opencl_memory_wrap_host(struct gpud_memory *memory,
+                                                struct gpud_error *error)
 {
     memory->backend = calloc(1, sizeof(struct opencl_memory));
-    return memory->backend ? GPUD_OK : no_room(error);
+    return memory->backend ? GPUD_OK : opencl_memory_no_room(error);
 }
 
 /* --- to and from other processes ----------------------------------------------------------- */
@@ -611,7 +612,7 @@ static enum gpud_status import_bus_address(struct gpud_memory *memory,
 
     struct opencl_memory *record = calloc(1, sizeof(*record));
     if (!record)
-        return no_room(error);
+        return opencl_memory_no_room(error);
     cl_int code;
     record->bus = bus;
     record->memory = open_external(device, &bus, memory->size, &code);
@@ -646,17 +647,18 @@ static enum gpud_status import_handle(struct gpud_memory *memory, const struct g
     }
 }
 
-static enum gpud_status flush_remote(struct gpud_memory *memory, struct gpud_error *error)
+static enum gpud_status opencl_memory_flush_remote(struct gpud_memory *memory,
+                                                   struct gpud_error *error)
 {
     return GPUD_OK; /* the marker is written after the bytes, so waiting for it suffices */
 }
 
 const struct gpud_memory_ops gpud_opencl_memory_ops = {
-    .alloc = alloc,
-    .wrap = wrap,
-    .wrap_host = wrap_host,
-    .free = free_memory,
+    .alloc = opencl_memory_alloc,
+    .wrap = opencl_memory_wrap,
+    .wrap_host = opencl_memory_wrap_host,
+    .free = opencl_memory_free_memory,
     .export_handle = export_handle,
     .import_handle = import_handle,
-    .flush_remote = flush_remote,
+    .flush_remote = opencl_memory_flush_remote,
 };

@@ -185,12 +185,13 @@ static enum gpud_progress mark_queue(struct gpud_device *device, void *handle, v
     return marked;
 }
 
-static enum gpud_progress query_event(struct gpud_device *device, void *event, long *result)
+static enum gpud_progress opencl_queue_query_event(struct gpud_device *device, void *event,
+                                                   long *result)
 {
     return progress(gpud_opencl_state(event), result);
 }
 
-static void drop_event(struct gpud_device *device, void *event)
+static void opencl_queue_drop_event(struct gpud_device *device, void *event)
 {
     clReleaseEvent(event);
 }
@@ -200,7 +201,7 @@ static enum gpud_progress query_queue(struct gpud_device *device, void *handle, 
     return progress(state_of_last(handle), result);
 }
 
-static void release(struct gpud_async_queue *async)
+static void opencl_queue_release(struct gpud_async_queue *async)
 {
     release_queue((struct opencl_queue *)async);
 }
@@ -209,10 +210,10 @@ const struct gpud_async_ops gpud_opencl_async_ops = {
     .enter = nothing_to_enter,
     .leave = nothing_to_enter,
     .mark = mark_queue,
-    .query = query_event,
-    .drop = drop_event,
+    .query = opencl_queue_query_event,
+    .drop = opencl_queue_drop_event,
     .state = query_queue,
-    .release = release,
+    .release = opencl_queue_release,
 };
 
 /* --- commands ------------------------------------------------------------------------------ */
@@ -285,7 +286,7 @@ enum gpud_status gpud_opencl_queue_finish(struct opencl_queue *queue, int64_t de
     return last ? gpud_opencl_queue_wait(queue, last, deadline, error) : GPUD_OK;
 }
 
-static void CL_CALLBACK complete(cl_event event, cl_int code, void *completion)
+static void CL_CALLBACK opencl_queue_complete(cl_event event, cl_int code, void *completion)
 {
     bool nested = in_callback;
     in_callback = true;
@@ -316,7 +317,7 @@ enum gpud_status gpud_opencl_queue_on_complete(struct opencl_queue *opencl, gpud
         return GPUD_OK;
     }
     if (status == GPUD_OK) {
-        cl_int code = clSetEventCallback(event, CL_COMPLETE, complete, completion);
+        cl_int code = clSetEventCallback(event, CL_COMPLETE, opencl_queue_complete, completion);
         if (code != CL_SUCCESS && gpud_completion_withdraw(completion))
             status = gpud_opencl_fail(error, code, "the driver cannot tell when a queue is done");
     } else {
@@ -361,7 +362,7 @@ enum gpud_status gpud_opencl_serve(struct opencl_device *device, cl_event event,
 /* === queue =================================================================================== */
 /* The ops of OpenCL's in-order command queues: copies, moves and CPU access. */
 
-static enum gpud_status create(struct gpud_queue *queue, struct gpud_error *error)
+static enum gpud_status opencl_queue_create(struct gpud_queue *queue, struct gpud_error *error)
 {
     struct opencl_device *device = gpud_opencl_device(queue->device);
     struct opencl_queue *made = NULL;
@@ -373,7 +374,7 @@ static enum gpud_status create(struct gpud_queue *queue, struct gpud_error *erro
     return GPUD_OK;
 }
 
-static void destroy(struct gpud_queue *queue)
+static void opencl_queue_destroy(struct gpud_queue *queue)
 {
     gpud_opencl_queue_retire(queue->backend);
 }
@@ -400,7 +401,8 @@ static cl_int copy_linear(struct opencl_queue *queue, const struct gpud_copy *co
                                event);
 }
 
-static cl_int copy_rows(struct opencl_queue *queue, const struct gpud_copy *copy, cl_event *event)
+static cl_int opencl_queue_copy_rows(struct opencl_queue *queue, const struct gpud_copy *copy,
+                                     cl_event *event)
 {
     cl_mem to = gpud_opencl_mem(copy->to), from = gpud_opencl_mem(copy->from);
     const size_t region[3] = {copy->row_bytes, copy->rows, 1};
@@ -442,7 +444,8 @@ static enum gpud_status copy_op(struct gpud_queue *queue, const struct gpud_copy
     cl_event event = NULL;
     cl_int code = gpud_opencl_begin_use(device, opencl, memories);
     if (code == CL_SUCCESS)
-        code = linear(copy) ? copy_linear(opencl, copy, &event) : copy_rows(opencl, copy, &event);
+        code = linear(copy) ? copy_linear(opencl, copy, &event)
+                            : opencl_queue_copy_rows(opencl, copy, &event);
     if (code == CL_SUCCESS)
         gpud_opencl_queue_push(opencl, event);
     cl_int ended = gpud_opencl_end_use(device, opencl, memories);
@@ -491,13 +494,14 @@ static enum gpud_status flush(struct gpud_queue *queue, struct gpud_error *error
     return gpud_opencl_queue_start(queue->backend, error);
 }
 
-static enum gpud_status on_complete(struct gpud_queue *queue, gpud_complete_fn fn, void *arg,
-                                    struct gpud_error *error)
+static enum gpud_status opencl_queue_on_complete(struct gpud_queue *queue, gpud_complete_fn fn,
+                                                 void *arg, struct gpud_error *error)
 {
     return gpud_opencl_queue_on_complete(queue->backend, fn, arg, error);
 }
 
-static enum gpud_status finish(struct gpud_queue *queue, int64_t deadline, struct gpud_error *error)
+static enum gpud_status opencl_queue_finish(struct gpud_queue *queue, int64_t deadline,
+                                            struct gpud_error *error)
 {
     return gpud_opencl_queue_finish(queue->backend, deadline, error);
 }
@@ -517,9 +521,9 @@ static enum gpud_status enqueue_unmap(struct opencl_queue *queue, cl_mem memory,
     return GPUD_OK;
 }
 
-static enum gpud_status map(struct gpud_queue *queue, struct gpud_memory *memory, uint64_t offset,
-                            uint64_t size, unsigned access, int64_t deadline, void **data,
-                            struct gpud_error *error)
+static enum gpud_status opencl_queue_map(struct gpud_queue *queue, struct gpud_memory *memory,
+                                         uint64_t offset, uint64_t size, unsigned access,
+                                         int64_t deadline, void **data, struct gpud_error *error)
 {
     struct opencl_queue *opencl = queue->backend;
     if (gpud_opencl_is_write_only(memory))
@@ -563,8 +567,8 @@ static enum gpud_status map(struct gpud_queue *queue, struct gpud_memory *memory
     return status;
 }
 
-static enum gpud_status unmap(struct gpud_queue *queue, struct gpud_memory *memory, void *data,
-                              struct gpud_error *error)
+static enum gpud_status opencl_queue_unmap(struct gpud_queue *queue, struct gpud_memory *memory,
+                                           void *data, struct gpud_error *error)
 {
     cl_mem mem = gpud_opencl_mem(memory);
     if (gpud_opencl_record(memory)->external)
@@ -573,14 +577,14 @@ static enum gpud_status unmap(struct gpud_queue *queue, struct gpud_memory *memo
 }
 
 const struct gpud_queue_ops gpud_opencl_queue_ops = {
-    .create = create,
-    .destroy = destroy,
+    .create = opencl_queue_create,
+    .destroy = opencl_queue_destroy,
     .copy = copy_op,
     .flush = flush,
-    .on_complete = on_complete,
-    .finish = finish,
-    .map = map,
-    .unmap = unmap,
+    .on_complete = opencl_queue_on_complete,
+    .finish = opencl_queue_finish,
+    .map = opencl_queue_map,
+    .unmap = opencl_queue_unmap,
 };
 
 /* === fence =================================================================================== */
@@ -617,7 +621,8 @@ static enum gpud_status mark_own(struct opencl_queue *queue, cl_event *event,
     return gpud_opencl_queue_start(queue, error);
 }
 
-static enum gpud_status mark(struct gpud_queue *queue, void **fence, struct gpud_error *error)
+static enum gpud_status opencl_queue_mark(struct gpud_queue *queue, void **fence,
+                                          struct gpud_error *error)
 {
     cl_event event = NULL;
     enum gpud_status status = GPUD_OK;
@@ -656,7 +661,8 @@ static enum gpud_status await_own(struct opencl_queue *queue, cl_event fence,
                               : gpud_opencl_fail(error, code, "the queue cannot wait for another");
 }
 
-static enum gpud_status await(struct gpud_queue *queue, void *fence, struct gpud_error *error)
+static enum gpud_status opencl_queue_await(struct gpud_queue *queue, void *fence,
+                                           struct gpud_error *error)
 {
     cl_event event = fence;
     enum gpud_status status = check_fence(event, error);
@@ -669,18 +675,19 @@ static enum gpud_status await(struct gpud_queue *queue, void *fence, struct gpud
                               : gpud_opencl_fail(error, code, "the command queue cannot wait");
 }
 
-static bool is_passed(struct gpud_device *device, void *fence)
+static bool opencl_queue_is_passed(struct gpud_device *device, void *fence)
 {
     return gpud_opencl_state(fence) <= CL_COMPLETE;
 }
 
-static void drop(struct gpud_device *device, void *fence)
+static void opencl_queue_drop(struct gpud_device *device, void *fence)
 {
     clReleaseEvent(fence);
 }
 
 /* Events work in their own context alone. */
-static enum gpud_status wrap(struct gpud_queue *queue, void *native, struct gpud_error *error)
+static enum gpud_status opencl_queue_wrap(struct gpud_queue *queue, void *native,
+                                          struct gpud_error *error)
 {
     const struct opencl_device *device = gpud_opencl_device(queue->device);
     cl_context context = NULL;
@@ -700,9 +707,9 @@ static enum gpud_status wrap(struct gpud_queue *queue, void *native, struct gpud
 }
 
 const struct gpud_fence_ops gpud_opencl_fence_ops = {
-    .mark = mark,
-    .await = await,
-    .is_passed = is_passed,
-    .drop = drop,
-    .wrap = wrap,
+    .mark = opencl_queue_mark,
+    .await = opencl_queue_await,
+    .is_passed = opencl_queue_is_passed,
+    .drop = opencl_queue_drop,
+    .wrap = opencl_queue_wrap,
 };

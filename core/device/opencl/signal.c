@@ -41,7 +41,8 @@ static void free_record(struct gpud_signal *signal)
 }
 
 /* Writes our own word from the CPU. */
-static enum gpud_status poison(struct gpud_signal *signal, uint32_t value, struct gpud_error *error)
+static enum gpud_status opencl_signal_poison(struct gpud_signal *signal, uint32_t value,
+                                             struct gpud_error *error)
 {
     struct opencl_device *device = gpud_opencl_device(signal->device);
     const struct opencl_memory *record = signal->memory->backend;
@@ -57,7 +58,7 @@ static enum gpud_status poison(struct gpud_signal *signal, uint32_t value, struc
     return gpud_opencl_serve(device, event, "write a signal", error);
 }
 
-static enum gpud_status create(struct gpud_signal *signal, struct gpud_error *error)
+static enum gpud_status opencl_signal_create(struct gpud_signal *signal, struct gpud_error *error)
 {
     const struct opencl_memory *memory = signal->memory->backend;
     if (!memory || !memory->view)
@@ -69,7 +70,7 @@ static enum gpud_status create(struct gpud_signal *signal, struct gpud_error *er
     if (status != GPUD_OK)
         return status;
     /* Nothing else resets it, and an old value would end the first wait at once. */
-    status = poison(signal, 0, error);
+    status = opencl_signal_poison(signal, 0, error);
     if (status != GPUD_OK)
         free_record(signal);
     return status;
@@ -83,14 +84,14 @@ static bool is_watched(const struct opencl_signal *record)
     return false;
 }
 
-static void destroy(struct gpud_signal *signal)
+static void opencl_signal_destroy(struct gpud_signal *signal)
 {
     struct opencl_signal *record = signal->backend;
     if (!record)
         return;
     /* An enqueued wait cannot be cancelled, only satisfied. */
     if (atomic_load(&signal->waited) || is_watched(record))
-        poison(signal, UINT32_MAX, NULL);
+        opencl_signal_poison(signal, UINT32_MAX, NULL);
     while (record->watches) {
         struct opencl_watch *watch = record->watches;
         record->watches = watch->next;
@@ -100,7 +101,7 @@ static void destroy(struct gpud_signal *signal)
     free_record(signal);
 }
 
-static enum gpud_status import(struct gpud_signal *signal, struct gpud_error *error)
+static enum gpud_status opencl_signal_import(struct gpud_signal *signal, struct gpud_error *error)
 {
     const struct opencl_memory *memory = signal->memory->backend;
     if (!memory || memory->view || !memory->bus.surface)
@@ -115,8 +116,8 @@ static enum gpud_status import(struct gpud_signal *signal, struct gpud_error *er
 
 /* --- using --------------------------------------------------------------------------------- */
 
-static enum gpud_status post(struct gpud_signal *signal, uint32_t value, struct gpud_queue *queue,
-                             struct gpud_error *error)
+static enum gpud_status opencl_signal_post(struct gpud_signal *signal, uint32_t value,
+                                           struct gpud_queue *queue, struct gpud_error *error)
 {
     const struct opencl_memory *memory = signal->memory->backend;
     struct opencl_queue *opencl = queue->backend;
@@ -158,8 +159,8 @@ static enum gpud_status enqueue_wait(struct gpud_signal *signal, uint32_t value,
     return GPUD_OK;
 }
 
-static enum gpud_status wait_queue(struct gpud_signal *signal, uint32_t value,
-                                   struct gpud_queue *queue, struct gpud_error *error)
+static enum gpud_status opencl_signal_wait_queue(struct gpud_signal *signal, uint32_t value,
+                                                 struct gpud_queue *queue, struct gpud_error *error)
 {
     return enqueue_wait(signal, value, queue->backend, error);
 }
@@ -255,8 +256,8 @@ static void note_reached(struct opencl_signal *record, uint32_t value)
     gpud_lock_release(&record->lock);
 }
 
-static enum gpud_status wait_host(struct gpud_signal *signal, uint32_t value, int64_t deadline,
-                                  struct gpud_error *error)
+static enum gpud_status opencl_signal_wait_host(struct gpud_signal *signal, uint32_t value,
+                                                int64_t deadline, struct gpud_error *error)
 {
     struct opencl_signal *record = signal->backend;
     cl_event event = NULL;
@@ -278,8 +279,8 @@ static enum gpud_status wait_host(struct gpud_signal *signal, uint32_t value, in
     return status;
 }
 
-static enum gpud_status look(struct gpud_signal *signal, uint32_t value, bool *reached,
-                             struct gpud_error *error)
+static enum gpud_status opencl_signal_look(struct gpud_signal *signal, uint32_t value,
+                                           bool *reached, struct gpud_error *error)
 {
     struct opencl_signal *record = signal->backend;
     cl_event event = NULL;
@@ -303,12 +304,12 @@ static enum gpud_status look(struct gpud_signal *signal, uint32_t value, bool *r
 }
 
 const struct gpud_signal_ops gpud_opencl_signal_ops = {
-    .create = create,
-    .destroy = destroy,
-    .import = import,
-    .post = post,
-    .wait_queue = wait_queue,
-    .wait_host = wait_host,
-    .look = look,
-    .poison = poison,
+    .create = opencl_signal_create,
+    .destroy = opencl_signal_destroy,
+    .import = opencl_signal_import,
+    .post = opencl_signal_post,
+    .wait_queue = opencl_signal_wait_queue,
+    .wait_host = opencl_signal_wait_host,
+    .look = opencl_signal_look,
+    .poison = opencl_signal_poison,
 };

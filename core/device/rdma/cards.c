@@ -179,7 +179,7 @@ enum gpud_status gpud_rdma_fail_register(struct gpud_error *error, int number, c
 
 /* --- cards --------------------------------------------------------------------------------- */
 
-static int read_number(int otherwise, const char *path)
+static int rdma_cards_read_number(int otherwise, const char *path)
 {
     char text[32];
     char *end;
@@ -220,7 +220,7 @@ static void rdma_read_card(const char *name, struct gpud_network_card_info *info
     gpud_sysfs_find_pci(info->pci, sizeof(info->pci), path);
     char node[GPUD_SYSFS_PATH_MAX];
     gpud_print(node, "%.400s/numa_node", path);
-    info->numa_node = read_number(-1, node);
+    info->numa_node = rdma_cards_read_number(-1, node);
 }
 
 /* InfiniBand and RoCE cards are one kind of node; others have no writes with a notice. */
@@ -529,7 +529,7 @@ static void ask_card(struct gpud_network_card *card, struct ibv_device *device)
     ibv_close_device(verbs);
 }
 
-static struct ibv_device *find_device(struct ibv_device **devices, const char *name)
+static struct ibv_device *rdma_cards_find_device(struct ibv_device **devices, const char *name)
 {
     for (size_t i = 0; devices && devices[i]; i++)
         if (strcmp(ibv_get_device_name(devices[i]), name) == 0)
@@ -574,7 +574,7 @@ enum gpud_status gpud_rdma_find_cards(struct gpud_network_card_list *cards,
             rdma_read_card(names[i].text, &card->info);
         status = card ? add_ports(card, error) : GPUD_NO_MEMORY;
         if (status == GPUD_OK)
-            ask_card(card, find_device(devices, names[i].text));
+            ask_card(card, rdma_cards_find_device(devices, names[i].text));
     }
     if (devices)
         ibv_free_device_list(devices);

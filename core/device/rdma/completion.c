@@ -15,7 +15,7 @@
 
 /* --- completions --------------------------------------------------------------------------- */
 
-static void complete(struct gpud_rdma *rdma, uint64_t number)
+static void rdma_completion_complete(struct gpud_rdma *rdma, uint64_t number)
 {
     if (number > rdma->completed)
         rdma->completed = number;
@@ -63,11 +63,11 @@ static void fail_by(struct gpud_rdma *rdma, const struct ibv_wc *wc)
     }
 }
 
-static void handle(struct gpud_rdma *rdma, const struct ibv_wc *wc)
+static void rdma_completion_handle(struct gpud_rdma *rdma, const struct ibv_wc *wc)
 {
     bool is_receive = wc->wr_id & RDMA_IS_RECEIVE;
     if (!is_receive)
-        complete(rdma, wc->wr_id);
+        rdma_completion_complete(rdma, wc->wr_id);
     if (!is_receive && wc->status == IBV_WC_SUCCESS)
         rdma->succeeded = rdma->completed;
     if (wc->status != IBV_WC_SUCCESS)
@@ -94,7 +94,7 @@ static void take_completions(struct gpud_rdma *rdma)
         else if (count > 0 && wc[0].status == IBV_WC_SUCCESS)
             rdma->heard_at = gpud_now();
         for (int i = 0; i < count; i++)
-            handle(rdma, &wc[i]);
+            rdma_completion_handle(rdma, &wc[i]);
     } while (count == POLL_COMPLETIONS);
 }
 

@@ -139,7 +139,7 @@ void gpud_rdma_post_receives_locked(struct gpud_rdma *rdma)
 }
 
 /* The peer can return at most the credits that were spent. */
-static bool take_back(struct rdma_credits *credits, uint32_t count)
+static bool rdma_connection_take_back(struct rdma_credits *credits, uint32_t count)
 {
     if (count > credits->out)
         return false;
@@ -149,8 +149,8 @@ static bool take_back(struct rdma_credits *credits, uint32_t count)
 
 static bool take_credits(struct gpud_rdma *rdma, uint32_t said)
 {
-    if (!(said & UNUSED) && take_back(&rdma->notices, said & CREDITS) &&
-        take_back(&rdma->messages, said >> 15 & CREDITS))
+    if (!(said & UNUSED) && rdma_connection_take_back(&rdma->notices, said & CREDITS) &&
+        rdma_connection_take_back(&rdma->messages, said >> 15 & CREDITS))
         return true;
     gpud_rdma_fail_locked(rdma, "the peer broke the protocol: it gave back more receives than were "
                                 "used");
@@ -433,7 +433,7 @@ static enum gpud_status create_buffers(struct gpud_rdma *rdma, struct gpud_error
     return GPUD_OK;
 }
 
-static enum gpud_status create(struct gpud_rdma *rdma, struct gpud_error *error)
+static enum gpud_status rdma_connection_create(struct gpud_rdma *rdma, struct gpud_error *error)
 {
     struct ibv_device_attr limits;
     enum gpud_status status = check_card(rdma, &limits, error);
@@ -474,7 +474,7 @@ enum gpud_status gpud_rdma_create(struct rdma_cm_id *id, struct gpud_rdma **rdma
     made->fd = made->event = -1;
     made->id = id;
     gpud_print(made->card, "%s", ibv_get_device_name(id->verbs->device));
-    enum gpud_status status = create(made, error);
+    enum gpud_status status = rdma_connection_create(made, error);
     if (status != GPUD_OK)
         gpud_rdma_unref(&made);
     else
@@ -739,8 +739,9 @@ bool gpud_rdma_has_room(struct gpud_rdma *rdma, uint64_t size)
     return has;
 }
 
-static enum gpud_status check(const struct gpud_rdma *rdma, const struct gpud_rdma_transfer *wanted,
-                              bool is_read, struct gpud_error *error)
+static enum gpud_status rdma_connection_check(const struct gpud_rdma *rdma,
+                                              const struct gpud_rdma_transfer *wanted, bool is_read,
+                                              struct gpud_error *error)
 {
     const struct gpud_rdma_region *local = wanted->local;
     /* Of a queue with nothing in it but unsignalled requests. */
@@ -805,7 +806,7 @@ static void transfer_post(struct gpud_rdma *rdma, const struct gpud_rdma_transfe
 static enum gpud_status transfer(struct gpud_rdma *rdma, const struct gpud_rdma_transfer *wanted,
                                  enum kind kind, struct gpud_error *error)
 {
-    enum gpud_status status = check(rdma, wanted, kind == READ, error);
+    enum gpud_status status = rdma_connection_check(rdma, wanted, kind == READ, error);
     if (status != GPUD_OK)
         return status;
     uint64_t pieces = count_pieces(rdma, wanted->size);

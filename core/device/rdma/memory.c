@@ -432,7 +432,7 @@ bool gpud_rdma_can_open(const char *node, char why[GPUD_REASON_MAX])
 }
 
 /* Whether the node that rdma_cm needs can be opened. */
-static bool can_connect(char why[GPUD_REASON_MAX])
+static bool rdma_memory_can_connect(char why[GPUD_REASON_MAX])
 {
     size_t count;
     struct gpud_sysfs_name *names = gpud_sysfs_list(&count, "/sys/class/misc/rdma_cm");
@@ -489,7 +489,7 @@ bool gpud_rdma_find_lack(char why[GPUD_REASON_MAX])
     else if (!has_uverbs())
         gpud_print_n(why, GPUD_REASON_MAX,
                      "programs cannot use the RDMA device %s: modprobe ib_uverbs", cards[0].text);
-    else if (can_connect(why) && has_active_port(cards, count, why))
+    else if (rdma_memory_can_connect(why) && has_active_port(cards, count, why))
         why[0] = '\0';
     free(cards);
     return why[0];

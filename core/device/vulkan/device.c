@@ -47,7 +47,7 @@ static const struct {
     RESULT(VK_ERROR_INVALID_EXTERNAL_HANDLE),
 };
 
-static const char *name_of(VkResult result)
+static const char *vulkan_device_name_of(VkResult result)
 {
     for (size_t i = 0; i < sizeof(results) / sizeof(results[0]); i++)
         if (results[i].result == result)
@@ -55,7 +55,7 @@ static const char *name_of(VkResult result)
     return "a Vulkan error";
 }
 
-static enum gpud_status status_of(VkResult result)
+static enum gpud_status vulkan_device_status_of(VkResult result)
 {
     switch (result) {
     case VK_ERROR_OUT_OF_HOST_MEMORY:
@@ -70,13 +70,13 @@ static enum gpud_status status_of(VkResult result)
     }
 }
 
-static enum gpud_status fail(struct gpud_error *error, enum gpud_status status, VkResult result,
-                             const char *format, va_list args)
+static enum gpud_status vulkan_device_fail(struct gpud_error *error, enum gpud_status status,
+                                           VkResult result, const char *format, va_list args)
 {
     char text[160];
     gpud_text_format(text, sizeof(text), format, args);
-    return gpud_fail_native(error, status, "vulkan", result, "%s: %s (%d)", text, name_of(result),
-                            (int)result);
+    return gpud_fail_native(error, status, "vulkan", result, "%s: %s (%d)", text,
+                            vulkan_device_name_of(result), (int)result);
 }
 
 enum gpud_status gpud_vulkan_fail(struct gpud_error *error, VkResult result, const char *format,
@@ -84,7 +84,8 @@ enum gpud_status gpud_vulkan_fail(struct gpud_error *error, VkResult result, con
 {
     va_list args;
     va_start(args, format);
-    enum gpud_status status = fail(error, status_of(result), result, format, args);
+    enum gpud_status status =
+        vulkan_device_fail(error, vulkan_device_status_of(result), result, format, args);
     va_end(args);
     return status;
 }
@@ -94,7 +95,7 @@ enum gpud_status gpud_vulkan_fail_as(struct gpud_error *error, enum gpud_status 
 {
     va_list args;
     va_start(args, format);
-    fail(error, status, result, format, args);
+    vulkan_device_fail(error, status, result, format, args);
     va_end(args);
     return status;
 }
@@ -129,13 +130,13 @@ static VkInstance make_instance(PFN_vkGetInstanceProcAddr find)
         gpud_print(why_none,
                    "no Vulkan driver (%s): install the GPU's, or Mesa's (Debian: apt install "
                    "mesa-vulkan-drivers)",
-                   name_of(result));
+                   vulkan_device_name_of(result));
         return VK_NULL_HANDLE;
     }
     return instance;
 }
 
-static void load(void)
+static void vulkan_device_load(void)
 {
     void *library = dlopen("libvulkan.so.1", RTLD_NOW | RTLD_LOCAL);
     PFN_vkGetInstanceProcAddr find = NULL;
@@ -168,13 +169,13 @@ static void load(void)
         gpud_print(why_none,
                    "the Vulkan drivers find no device (%s): is the GPU there, and may this user "
                    "open /dev/dri?",
-                   result == VK_SUCCESS ? "none" : name_of(result));
+                   result == VK_SUCCESS ? "none" : vulkan_device_name_of(result));
 }
 
 /* How many devices the drivers have. Loads them. */
 static uint32_t vulkan_count(void)
 {
-    pthread_once(&once, load);
+    pthread_once(&once, vulkan_device_load);
     return device_count;
 }
 
@@ -221,7 +222,7 @@ bool gpud_vulkan_is_unified(VkMemoryPropertyFlags flags)
 }
 
 /* 0: unsuitable. Of a card's memory the part that the CPU does not see is the larger one. */
-static unsigned rate(VkMemoryPropertyFlags flags, enum vulkan_purpose purpose)
+static unsigned vulkan_device_rate(VkMemoryPropertyFlags flags, enum vulkan_purpose purpose)
 {
     if (flags & (VK_MEMORY_PROPERTY_PROTECTED_BIT | VK_MEMORY_PROPERTY_LAZILY_ALLOCATED_BIT))
         return 0;
@@ -240,7 +241,8 @@ bool gpud_vulkan_choose_type(const VkPhysicalDeviceMemoryProperties *all, uint32
 {
     unsigned best = 0;
     for (uint32_t i = 0; i < all->memoryTypeCount; i++) {
-        unsigned rated = allowed >> i & 1 ? rate(all->memoryTypes[i].propertyFlags, purpose) : 0;
+        unsigned rated =
+            allowed >> i & 1 ? vulkan_device_rate(all->memoryTypes[i].propertyFlags, purpose) : 0;
         if (rated > best) {
             best = rated;
             *type = i;
@@ -425,13 +427,13 @@ static bool examine(VkPhysicalDevice physical, struct vulkan_facts *facts,
 }
 
 /* At least 1, so that probe can say why there is no device. */
-static unsigned count(void)
+static unsigned vulkan_device_count(void)
 {
     uint32_t found = vulkan_count();
     return found ? found : 1;
 }
 
-static void probe(struct gpud_device *device)
+static void vulkan_device_probe(struct gpud_device *device)
 {
     struct gpud_device_info *info = &device->info;
     struct vulkan_facts facts;
@@ -612,8 +614,8 @@ static const struct gpud_handle_kind handles[] = {
 
 const struct gpud_device_ops gpud_vulkan_ops = {
     .name = "vulkan",
-    .count = count,
-    .probe = probe,
+    .count = vulkan_device_count,
+    .probe = vulkan_device_probe,
     .open = open_vulkan,
     .close = close_vulkan,
     .native = native,

@@ -57,7 +57,7 @@ static const struct format formats[] = {
 
 /* The format whose planes these are; NULL: Vulkan has none. It knows no odd size where pixels share
  * samples. */
-static const struct format *find_format(const struct gpud_layout *layout)
+static const struct format *vulkan_image_find_format(const struct gpud_layout *layout)
 {
     const struct format *found = NULL;
     for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]) && !found; i++)
@@ -142,7 +142,7 @@ static bool can_share(const struct vulkan_facts *facts, const struct gpud_layout
            (features & both) == both;
 }
 
-static bool is_wanted(uint64_t modifier, const uint64_t *modifiers, uint32_t count)
+static bool vulkan_image_is_wanted(uint64_t modifier, const uint64_t *modifiers, uint32_t count)
 {
     bool wanted = false;
     for (uint32_t i = 0; i < count; i++)
@@ -169,7 +169,7 @@ static uint32_t list_modifiers(const struct vulkan_facts *facts, const struct gp
         return 0;
     gpud_vk.GetPhysicalDeviceFormatProperties2(facts->physical, format, &properties);
     for (uint32_t i = 0; i < list.drmFormatModifierCount; i++)
-        if (is_wanted(has[i].drmFormatModifier, modifiers, count) &&
+        if (vulkan_image_is_wanted(has[i].drmFormatModifier, modifiers, count) &&
             has[i].drmFormatModifierPlaneCount == layout->planes &&
             (has[i].drmFormatModifierTilingFeatures & FEATURES) == FEATURES &&
             can_share(facts, layout, format, has[i].drmFormatModifier))
@@ -238,12 +238,13 @@ static bool has_implicit(const struct vulkan_facts *facts, const struct gpud_lay
            can_share(facts, layout, format, GPUD_MODIFIER_IMPLICIT);
 }
 
-static enum gpud_status describe(struct gpud_device *device, const struct gpud_layout *rows,
-                                 const uint64_t *modifiers, uint32_t count,
-                                 struct gpud_layout *image, struct gpud_error *error)
+static enum gpud_status vulkan_image_describe(struct gpud_device *device,
+                                              const struct gpud_layout *rows,
+                                              const uint64_t *modifiers, uint32_t count,
+                                              struct gpud_layout *image, struct gpud_error *error)
 {
     const struct vulkan_device *vulkan = gpud_vulkan_device(device);
-    const struct format *format = find_format(rows);
+    const struct format *format = vulkan_image_find_format(rows);
     uint64_t found[MODIFIERS_MAX];
     VkImage made;
     if (!format)
@@ -255,7 +256,7 @@ static enum gpud_status describe(struct gpud_device *device, const struct gpud_l
         .pDrmFormatModifiers = found,
     };
     bool implicit = list.drmFormatModifierCount == 0;
-    if (implicit && !(is_wanted(GPUD_MODIFIER_IMPLICIT, modifiers, count) &&
+    if (implicit && !(vulkan_image_is_wanted(GPUD_MODIFIER_IMPLICIT, modifiers, count) &&
                       has_implicit(&vulkan->facts, rows, format->format)))
         return gpud_fail(error, GPUD_UNSUPPORTED,
                          "the driver of %s has no modifier among those asked for by which %s "
@@ -378,8 +379,8 @@ struct image_copy {
     uint64_t offset;
 };
 
-static void hand_over(const struct vulkan_device *vulkan, VkCommandBuffer buffer,
-                      const struct image_copy *copy, bool acquire)
+static void vulkan_image_hand_over(const struct vulkan_device *vulkan, VkCommandBuffer buffer,
+                                   const struct image_copy *copy, bool acquire)
 {
     const uint32_t own = vulkan->facts.family;
     const VkAccessFlags access =
@@ -419,18 +420,19 @@ static void record_copy(const struct vulkan_device *vulkan, VkCommandBuffer buff
             .imageExtent = {plane->row_bytes / texel, plane->rows, 1},
         };
     }
-    hand_over(vulkan, buffer, copy, true);
+    vulkan_image_hand_over(vulkan, buffer, copy, true);
     if (copy->from_image)
         vulkan->calls.CmdCopyImageToBuffer(buffer, copy->image, VK_IMAGE_LAYOUT_GENERAL,
                                            copy->block->buffer, copy->rows->planes, regions);
     else
         vulkan->calls.CmdCopyBufferToImage(buffer, copy->block->buffer, copy->image,
                                            VK_IMAGE_LAYOUT_GENERAL, copy->rows->planes, regions);
-    hand_over(vulkan, buffer, copy, false);
+    vulkan_image_hand_over(vulkan, buffer, copy, false);
 }
 
-static enum gpud_status enqueue(struct gpud_queue *queue, const struct image_copy *copy,
-                                struct gpud_error *error)
+static enum gpud_status vulkan_image_enqueue(struct gpud_queue *queue,
+                                             const struct image_copy *copy,
+                                             struct gpud_error *error)
 {
     const struct vulkan_block *const blocks[2] = {copy->block, NULL};
     VkResult result =
@@ -455,7 +457,7 @@ static enum gpud_status copy_staged(struct gpud_queue *queue, struct image_copy 
     memcpy(stage.mapped, host, size); /* also what lies between rows stays as it is */
     copy->block = &stage;
     copy->offset = 0;
-    enum gpud_status status = enqueue(queue, copy, error);
+    enum gpud_status status = vulkan_image_enqueue(queue, copy, error);
     if (status == GPUD_OK)
         status = gpud_vulkan_queue_wait(queue->device, queue->backend, gpud_deadline(STAGE_TIMEOUT),
                                         error);
@@ -479,9 +481,9 @@ static bool are_aligned(const struct gpud_layout *rows, uint64_t offset,
     return aligned;
 }
 
-static enum gpud_status copy(struct gpud_queue *queue, const struct gpud_copy *frames,
-                             const struct gpud_layout *to, const struct gpud_layout *from,
-                             struct gpud_error *error)
+static enum gpud_status vulkan_image_copy(struct gpud_queue *queue, const struct gpud_copy *frames,
+                                          const struct gpud_layout *to,
+                                          const struct gpud_layout *from, struct gpud_error *error)
 {
     bool from_image = from->modifier != 0;
     const struct gpud_layout *layout = from_image ? from : to, *rows = from_image ? to : from;
@@ -491,7 +493,7 @@ static enum gpud_status copy(struct gpud_queue *queue, const struct gpud_copy *f
     struct image_copy copy = {
         .from_image = from_image,
         .others = gpud_vulkan_record(memory)->block.others,
-        .format = find_format(layout),
+        .format = vulkan_image_find_format(layout),
         .rows = rows,
         .block = &gpud_vulkan_record(other)->block,
         .offset = from_image ? frames->to_offset : frames->from_offset,
@@ -508,11 +510,11 @@ static enum gpud_status copy(struct gpud_queue *queue, const struct gpud_copy *f
     if (status != GPUD_OK)
         return status;
     return copy.block->buffer && aligned
-               ? enqueue(queue, &copy, error)
+               ? vulkan_image_enqueue(queue, &copy, error)
                : copy_staged(queue, &copy, (char *)other->host + copy.offset, error);
 }
 
 const struct gpud_image_ops gpud_vulkan_image_ops = {
-    .describe = describe,
-    .copy = copy,
+    .describe = vulkan_image_describe,
+    .copy = vulkan_image_copy,
 };

@@ -42,7 +42,7 @@ static VkResult make_buffer(const struct vulkan_device *vulkan, struct vulkan_bl
 }
 
 /* Some drivers promise more than the heap has. */
-static bool fits(const struct vulkan_device *vulkan, const struct vulkan_block *block)
+static bool vulkan_memory_fits(const struct vulkan_device *vulkan, const struct vulkan_block *block)
 {
     const VkPhysicalDeviceMemoryProperties *all = &vulkan->facts.memory;
     return block->bytes <= all->memoryHeaps[all->memoryTypes[block->type].heapIndex].size;
@@ -58,7 +58,7 @@ static VkResult allocate(const struct vulkan_device *vulkan, struct vulkan_block
         .allocationSize = block->bytes,
         .memoryTypeIndex = block->type,
     };
-    if (!fits(vulkan, block))
+    if (!vulkan_memory_fits(vulkan, block))
         return VK_ERROR_OUT_OF_DEVICE_MEMORY;
     VkResult result = vulkan->calls.AllocateMemory(vulkan->device, &info, NULL, &block->memory);
     return result == VK_SUCCESS ? vulkan->calls.BindBufferMemory(vulkan->device, block->buffer,
@@ -66,7 +66,7 @@ static VkResult allocate(const struct vulkan_device *vulkan, struct vulkan_block
                                 : result;
 }
 
-static VkResult map(const struct vulkan_device *vulkan, struct vulkan_block *block)
+static VkResult vulkan_memory_map(const struct vulkan_device *vulkan, struct vulkan_block *block)
 {
     return vulkan->calls.MapMemory(vulkan->device, block->memory, 0, VK_WHOLE_SIZE, 0,
                                    &block->mapped);
@@ -75,7 +75,7 @@ static VkResult map(const struct vulkan_device *vulkan, struct vulkan_block *blo
 static VkResult map_if_unified(const struct vulkan_device *vulkan, struct vulkan_block *block)
 {
     return gpud_vulkan_is_unified(vulkan->facts.memory.memoryTypes[block->type].propertyFlags)
-               ? map(vulkan, block)
+               ? vulkan_memory_map(vulkan, block)
                : VK_SUCCESS;
 }
 
@@ -170,7 +170,7 @@ VkResult gpud_vulkan_block_stage(const struct vulkan_device *vulkan, uint64_t si
                  ? allocate(vulkan, block, NULL)
                  : VK_ERROR_FEATURE_NOT_PRESENT;
     if (result == VK_SUCCESS)
-        result = map(vulkan, block);
+        result = vulkan_memory_map(vulkan, block);
     return freed(vulkan, block, result);
 }
 
@@ -231,11 +231,11 @@ static bool check_import(const struct vulkan_device *vulkan, enum vulkan_origin 
     /* The specification leaves to the importer that these are the exporter's. */
     if (origin == VULKAN_OF_PEER)
         return needs->size == block->bytes && block->type < all->memoryTypeCount &&
-               types >> block->type & 1 && fits(vulkan, block);
+               types >> block->type & 1 && vulkan_memory_fits(vulkan, block);
     return block->start % needs->alignment == 0 && needs->size <= block->bytes - block->start &&
            (gpud_vulkan_choose_type(all, types, VULKAN_FOR_DEVICE, &block->type) ||
             gpud_vulkan_choose_type(all, types, VULKAN_FOR_HOST, &block->type)) &&
-           fits(vulkan, block);
+           vulkan_memory_fits(vulkan, block);
 }
 
 VkResult gpud_vulkan_block_import(const struct vulkan_device *vulkan, int *fd,
@@ -291,7 +291,7 @@ void gpud_vulkan_block_free(const struct vulkan_device *vulkan, struct vulkan_bl
 /* How long the driver may take for work that depends on no peer, as clearing. */
 #define SERVICE_TIMEOUT (5 * GPUD_SEC)
 
-static enum gpud_status no_room(struct gpud_error *error)
+static enum gpud_status vulkan_memory_no_room(struct gpud_error *error)
 {
     return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a memory's record");
 }
@@ -323,8 +323,9 @@ static int64_t free_when_cleared(void *arg)
 }
 
 /* All of it: an importer sees the whole allocation, and must not see old data. */
-static enum gpud_status clear(struct gpud_device *device, const struct vulkan_block *block,
-                              struct gpud_error *error)
+static enum gpud_status vulkan_memory_clear(struct gpud_device *device,
+                                            const struct vulkan_block *block,
+                                            struct gpud_error *error)
 {
     struct vulkan_queue *service = gpud_vulkan_device(device)->service;
     enum gpud_status status = gpud_vulkan_queue_clear(device, service, block, error);
@@ -333,7 +334,7 @@ static enum gpud_status clear(struct gpud_device *device, const struct vulkan_bl
                : status;
 }
 
-static enum gpud_status alloc(struct gpud_memory *memory, struct gpud_error *error)
+static enum gpud_status vulkan_memory_alloc(struct gpud_memory *memory, struct gpud_error *error)
 {
     struct gpud_device *device = memory->device;
     struct vulkan_device *vulkan = gpud_vulkan_device(device);
@@ -349,7 +350,7 @@ static enum gpud_status alloc(struct gpud_memory *memory, struct gpud_error *err
         return say_stuck(device, error);
     struct vulkan_memory *record = calloc(1, sizeof(*record));
     if (!record)
-        return no_room(error);
+        return vulkan_memory_no_room(error);
     VkResult result = gpud_vulkan_block_make(vulkan, memory->size, handles, &record->block);
     if (result != VK_SUCCESS) {
         free(record);
@@ -357,7 +358,7 @@ static enum gpud_status alloc(struct gpud_memory *memory, struct gpud_error *err
                                 "no %llu bytes on %s: smaller or fewer slots need less",
                                 (unsigned long long)memory->size, device->info.name);
     }
-    enum gpud_status status = clear(device, &record->block, error);
+    enum gpud_status status = vulkan_memory_clear(device, &record->block, error);
     if (status == GPUD_TIMEOUT) {
         record->device = gpud_device_ref(device);
         atomic_fetch_add(&vulkan->stuck, 1);
@@ -376,7 +377,7 @@ static enum gpud_status alloc(struct gpud_memory *memory, struct gpud_error *err
 
 /* --- freeing --------------------------------------------------------------------------------- */
 
-static void give_back(struct gpud_memory *memory)
+static void vulkan_memory_give_back(struct gpud_memory *memory)
 {
     struct vulkan_memory *record = memory->backend;
     gpud_vulkan_images_free(gpud_vulkan_device(memory->device), record);
@@ -387,20 +388,20 @@ static void give_back(struct gpud_memory *memory)
     free(record);
 }
 
-static void free_memory(struct gpud_memory *memory)
+static void vulkan_memory_free_memory(struct gpud_memory *memory)
 {
     gpud_free_after(&gpud_vulkan_device(memory->device)->async, &gpud_vulkan_record(memory)->after,
-                    memory, give_back, 0, false);
+                    memory, vulkan_memory_give_back, 0, false);
 }
 
 /* --- the application's ----------------------------------------------------------------------- */
 
 /* Vulkan cannot be asked about a buffer, so the application's word has to do. */
-static enum gpud_status wrap(struct gpud_memory *memory, struct gpud_error *error)
+static enum gpud_status vulkan_memory_wrap(struct gpud_memory *memory, struct gpud_error *error)
 {
     struct vulkan_memory *record = calloc(1, sizeof(*record));
     if (!record)
-        return no_room(error);
+        return vulkan_memory_no_room(error);
     if (memory->usage != GPUD_USAGE_LOCAL) {
         free(record);
         return gpud_fail(error, GPUD_UNSUPPORTED,
@@ -415,11 +416,12 @@ static enum gpud_status wrap(struct gpud_memory *memory, struct gpud_error *erro
     return GPUD_OK;
 }
 
-static enum gpud_status wrap_host(struct gpud_memory *memory, struct gpud_error *error)
+static enum gpud_status vulkan_memory_wrap_host(struct gpud_memory *memory,
+                                                struct gpud_error *error)
 {
     struct vulkan_memory *record = calloc(1, sizeof(*record));
     if (!record)
-        return no_room(error);
+        return vulkan_memory_no_room(error);
     memory->unpinned = gpud_vulkan_block_pin(gpud_vulkan_device(memory->device), memory->host,
                                              memory->size, &record->block) != VK_SUCCESS;
     if (memory->unpinned)
@@ -429,19 +431,20 @@ static enum gpud_status wrap_host(struct gpud_memory *memory, struct gpud_error 
     return GPUD_OK;
 }
 
-static enum gpud_status flush_remote(struct gpud_memory *memory, struct gpud_error *error)
+static enum gpud_status vulkan_memory_flush_remote(struct gpud_memory *memory,
+                                                   struct gpud_error *error)
 {
     return GPUD_OK; /* each command acquires what other instances have written */
 }
 
 const struct gpud_memory_ops gpud_vulkan_memory_ops = {
-    .alloc = alloc,
-    .wrap = wrap,
-    .wrap_host = wrap_host,
-    .free = free_memory,
+    .alloc = vulkan_memory_alloc,
+    .wrap = vulkan_memory_wrap,
+    .wrap_host = vulkan_memory_wrap_host,
+    .free = vulkan_memory_free_memory,
     .export_handle = gpud_vulkan_export,
     .import_handle = gpud_vulkan_import,
-    .flush_remote = flush_remote,
+    .flush_remote = vulkan_memory_flush_remote,
 };
 
 /* === dmabuf ================================================================================== */
@@ -474,8 +477,8 @@ static enum gpud_status export_part(struct gpud_memory *memory, uint64_t from, u
 }
 
 /* Whether it is a dma-buf with these bytes. Drivers take memfds for one, too. */
-static enum gpud_status measure(int fd, uint64_t from, uint64_t size, uint64_t *bytes,
-                                struct gpud_error *error)
+static enum gpud_status vulkan_memory_measure(int fd, uint64_t from, uint64_t size, uint64_t *bytes,
+                                              struct gpud_error *error)
 {
     off_t end = gpud_fd_is_dmabuf(fd) ? lseek(fd, 0, SEEK_END) : -1;
     if (end < 0)
@@ -489,14 +492,14 @@ static enum gpud_status measure(int fd, uint64_t from, uint64_t size, uint64_t *
     return GPUD_OK;
 }
 
-static enum gpud_status import(struct gpud_memory *memory, int fd, uint64_t offset,
-                               struct gpud_error *error)
+static enum gpud_status vulkan_memory_import(struct gpud_memory *memory, int fd, uint64_t offset,
+                                             struct gpud_error *error)
 {
     const struct vulkan_device *vulkan = gpud_vulkan_device(memory->device);
     uint64_t bytes = 0;
     if (!vulkan->facts.dmabuf)
         return gpud_fail(error, GPUD_UNSUPPORTED, "%s", memory->device->no_dmabuf);
-    enum gpud_status status = measure(fd, offset, memory->size, &bytes, error);
+    enum gpud_status status = vulkan_memory_measure(fd, offset, memory->size, &bytes, error);
     if (status != GPUD_OK)
         return status;
     int own = fcntl(fd, F_DUPFD_CLOEXEC, 3);
@@ -523,7 +526,7 @@ static enum gpud_status import(struct gpud_memory *memory, int fd, uint64_t offs
 
 const struct gpud_dmabuf_ops gpud_vulkan_dmabuf_ops = {
     .export_part = export_part,
-    .import = import,
+    .import = vulkan_memory_import,
 };
 
 /* === bounce ================================================================================== */
@@ -549,16 +552,16 @@ void gpud_vulkan_bounces_init(struct vulkan_device *vulkan)
     gpud_lock_init(&vulkan->bounces.lock, GPUD_RANK_BOUNCES);
 }
 
-static void drop_event(struct gpud_device *device, struct vulkan_bounce *bounce)
+static void vulkan_memory_drop_event(struct gpud_device *device, struct vulkan_bounce *bounce)
 {
     if (bounce->busy)
         gpud_vulkan_async_ops.drop(device, bounce->busy);
     bounce->busy = NULL;
 }
 
-static void destroy(struct vulkan_device *vulkan, struct vulkan_bounce *bounce)
+static void vulkan_memory_destroy(struct vulkan_device *vulkan, struct vulkan_bounce *bounce)
 {
-    drop_event(vulkan->async.device, bounce);
+    vulkan_memory_drop_event(vulkan->async.device, bounce);
     gpud_vulkan_block_free(vulkan, &bounce->block);
     free(bounce);
 }
@@ -568,7 +571,7 @@ static void destroy_all(struct vulkan_device *vulkan, struct vulkan_bounce *boun
     while (bounce) {
         struct vulkan_bounce *gone = bounce;
         bounce = bounce->next;
-        destroy(vulkan, gone);
+        vulkan_memory_destroy(vulkan, gone);
     }
 }
 
@@ -581,7 +584,8 @@ void gpud_vulkan_bounces_finish(struct vulkan_device *vulkan)
 
 /* --- taking and putting back ----------------------------------------------------------------- */
 
-static bool is_at_rest(const struct vulkan_device *vulkan, const struct vulkan_bounce *bounce)
+static bool vulkan_memory_is_at_rest(const struct vulkan_device *vulkan,
+                                     const struct vulkan_bounce *bounce)
 {
     long result;
     return !bounce->busy || gpud_vulkan_async_ops.query(vulkan->async.device, bounce->busy,
@@ -595,7 +599,7 @@ static struct vulkan_bounce *find_idle(struct vulkan_device *vulkan, uint64_t si
     for (struct vulkan_bounce **link = &vulkan->bounces.idle; *link && !found;) {
         struct vulkan_bounce *bounce = *link;
         if (bounce->block.size >= size && bounce->block.size / 2 <= size &&
-            is_at_rest(vulkan, bounce)) {
+            vulkan_memory_is_at_rest(vulkan, bounce)) {
             found = bounce;
             *link = bounce->next;
         } else {
@@ -604,12 +608,12 @@ static struct vulkan_bounce *find_idle(struct vulkan_device *vulkan, uint64_t si
     }
     gpud_lock_release(&vulkan->bounces.lock);
     if (found)
-        drop_event(vulkan->async.device, found);
+        vulkan_memory_drop_event(vulkan->async.device, found);
     return found;
 }
 
-static enum gpud_status take(struct gpud_device *device, uint64_t size,
-                             struct vulkan_bounce **bounce, struct gpud_error *error)
+static enum gpud_status vulkan_memory_take(struct gpud_device *device, uint64_t size,
+                                           struct vulkan_bounce **bounce, struct gpud_error *error)
 {
     struct vulkan_device *vulkan = gpud_vulkan_device(device);
     *bounce = find_idle(vulkan, size);
@@ -629,7 +633,7 @@ static enum gpud_status take(struct gpud_device *device, uint64_t size,
 }
 
 /* Back among the idle ones; frees the oldest when there are too many. */
-static void put(struct vulkan_device *vulkan, struct vulkan_bounce *bounce)
+static void vulkan_memory_put(struct vulkan_device *vulkan, struct vulkan_bounce *bounce)
 {
     struct vulkan_bounce *surplus = NULL;
     unsigned count = 0;
@@ -637,7 +641,7 @@ static void put(struct vulkan_device *vulkan, struct vulkan_bounce *bounce)
     bounce->next = vulkan->bounces.idle;
     vulkan->bounces.idle = bounce;
     for (struct vulkan_bounce **link = &vulkan->bounces.idle; *link; link = &(*link)->next) {
-        if (++count > IDLE_MAX && !(*link)->next && is_at_rest(vulkan, *link)) {
+        if (++count > IDLE_MAX && !(*link)->next && vulkan_memory_is_at_rest(vulkan, *link)) {
             surplus = *link;
             *link = NULL;
             break;
@@ -645,7 +649,7 @@ static void put(struct vulkan_device *vulkan, struct vulkan_bounce *bounce)
     }
     gpud_lock_release(&vulkan->bounces.lock);
     if (surplus)
-        destroy(vulkan, surplus);
+        vulkan_memory_destroy(vulkan, surplus);
 }
 
 static void add_used(struct vulkan_device *vulkan, struct vulkan_bounce *bounce)
@@ -676,16 +680,17 @@ static void put_busy(struct vulkan_device *vulkan, struct vulkan_queue *queue,
 {
     bounce->busy = gpud_vulkan_queue_mark(queue);
     if (bounce->busy)
-        put(vulkan, bounce);
+        vulkan_memory_put(vulkan, bounce);
     else
         add_used(vulkan, bounce);
 }
 
 /* --- mapping --------------------------------------------------------------------------------- */
 
-static enum gpud_status download(struct vulkan_queue *queue, const struct gpud_memory *memory,
-                                 const struct vulkan_bounce *bounce, int64_t deadline,
-                                 struct gpud_error *error)
+static enum gpud_status vulkan_memory_download(struct vulkan_queue *queue,
+                                               const struct gpud_memory *memory,
+                                               const struct vulkan_bounce *bounce, int64_t deadline,
+                                               struct gpud_error *error)
 {
     const struct vulkan_rows rows = {
         .to = &bounce->block,
@@ -705,14 +710,14 @@ enum gpud_status gpud_vulkan_bounce_map(struct vulkan_queue *queue, struct gpud_
 {
     struct vulkan_device *vulkan = gpud_vulkan_device(memory->device);
     struct vulkan_bounce *bounce;
-    enum gpud_status status = take(memory->device, size, &bounce, error);
+    enum gpud_status status = vulkan_memory_take(memory->device, size, &bounce, error);
     if (status != GPUD_OK)
         return status;
     bounce->access = access;
     bounce->offset = offset;
     bounce->length = size;
     if (access & GPUD_READ)
-        status = download(queue, memory, bounce, deadline, error);
+        status = vulkan_memory_download(queue, memory, bounce, deadline, error);
     if (status != GPUD_OK) {
         put_busy(vulkan, queue, bounce);
         return status;
@@ -762,7 +767,8 @@ enum gpud_status gpud_vulkan_bounce_up(struct vulkan_queue *queue, const struct 
 {
     struct gpud_device *device = copy->to->device;
     struct vulkan_bounce *bounce;
-    enum gpud_status status = take(device, copy->row_bytes * copy->rows, &bounce, error);
+    enum gpud_status status =
+        vulkan_memory_take(device, copy->row_bytes * copy->rows, &bounce, error);
     if (status != GPUD_OK)
         return status;
     const char *from = (const char *)copy->from->host + copy->from_offset;
@@ -784,7 +790,8 @@ enum gpud_status gpud_vulkan_bounce_down(struct vulkan_queue *queue, const struc
 {
     struct gpud_device *device = copy->to->device;
     struct vulkan_bounce *bounce;
-    enum gpud_status status = take(device, copy->row_bytes * copy->rows, &bounce, error);
+    enum gpud_status status =
+        vulkan_memory_take(device, copy->row_bytes * copy->rows, &bounce, error);
     if (status != GPUD_OK)
         return status;
     struct vulkan_rows rows = packed(copy);

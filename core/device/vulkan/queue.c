@@ -158,20 +158,21 @@ static enum gpud_progress mark_queue(struct gpud_device *device, void *handle, v
     return *event ? GPUD_PROGRESS_BUSY : GPUD_PROGRESS_FAILED;
 }
 
-static enum gpud_progress query_event(struct gpud_device *device, void *event, long *result)
+static enum gpud_progress vulkan_queue_query_event(struct gpud_device *device, void *event,
+                                                   long *result)
 {
     const struct vulkan_event *asked = event;
     return progress(gpud_vulkan_device(device), asked->timeline, asked->value, result);
 }
 
-static void drop_event(struct gpud_device *device, void *event)
+static void vulkan_queue_drop_event(struct gpud_device *device, void *event)
 {
     gpud_vulkan_timeline_unref(gpud_vulkan_device(device),
                                ((struct vulkan_event *)event)->timeline);
     free(event);
 }
 
-static void release(struct gpud_async_queue *async)
+static void vulkan_queue_release(struct gpud_async_queue *async)
 {
     release_queue(gpud_vulkan_device(async->async->device), (struct vulkan_queue *)async);
 }
@@ -180,10 +181,10 @@ const struct gpud_async_ops gpud_vulkan_async_ops = {
     .enter = nothing_to_enter,
     .leave = nothing_to_enter,
     .mark = mark_queue,
-    .query = query_event,
-    .drop = drop_event,
+    .query = vulkan_queue_query_event,
+    .drop = vulkan_queue_drop_event,
     .state = query_queue,
-    .release = release,
+    .release = vulkan_queue_release,
 };
 
 enum gpud_status gpud_vulkan_queue_wait(struct gpud_device *device, struct vulkan_queue *queue,
@@ -224,8 +225,8 @@ static VkResult new_command(const struct vulkan_device *vulkan, struct vulkan_qu
 }
 
 /* The oldest if its work is done, as all is on a device that was lost; else a new one. */
-static VkResult take(struct vulkan_device *vulkan, struct vulkan_queue *queue,
-                     struct vulkan_command **command)
+static VkResult vulkan_queue_take(struct vulkan_device *vulkan, struct vulkan_queue *queue,
+                                  struct vulkan_command **command)
 {
     struct vulkan_command *oldest = queue->oldest;
     long result;
@@ -241,7 +242,7 @@ static VkResult take(struct vulkan_device *vulkan, struct vulkan_queue *queue,
 }
 
 /* Last in the list, so that what it is part of has ended when its value is reached. */
-static void keep(struct vulkan_queue *queue, struct vulkan_command *command)
+static void vulkan_queue_keep(struct vulkan_queue *queue, struct vulkan_command *command)
 {
     command->value = atomic_load(&queue->submitted);
     command->next = NULL;
@@ -249,8 +250,8 @@ static void keep(struct vulkan_queue *queue, struct vulkan_command *command)
     queue->newest = &command->next;
 }
 
-static VkResult submit(const struct vulkan_device *vulkan, struct vulkan_queue *queue,
-                       const VkCommandBuffer *buffer, const struct vulkan_event *after)
+static VkResult vulkan_queue_submit(const struct vulkan_device *vulkan, struct vulkan_queue *queue,
+                                    const VkCommandBuffer *buffer, const struct vulkan_event *after)
 {
     const VkPipelineStageFlags all = VK_PIPELINE_STAGE_ALL_COMMANDS_BIT;
     const uint64_t value = atomic_load(&queue->submitted) + 1;
@@ -284,12 +285,12 @@ enum gpud_status gpud_vulkan_queue_await(struct gpud_device *device, struct vulk
     struct vulkan_device *vulkan = gpud_vulkan_device(device);
     struct vulkan_command *command = NULL;
     gpud_lock_take(&queue->lane->lock);
-    VkResult result = take(vulkan, queue, &command);
+    VkResult result = vulkan_queue_take(vulkan, queue, &command);
     if (result == VK_SUCCESS) {
-        result = submit(vulkan, queue, NULL, event);
+        result = vulkan_queue_submit(vulkan, queue, NULL, event);
         if (result == VK_SUCCESS)
             command->waited = ref(event->timeline);
-        keep(queue, command);
+        vulkan_queue_keep(queue, command);
     }
     gpud_lock_release(&queue->lane->lock);
     return result == VK_SUCCESS
@@ -302,8 +303,8 @@ enum gpud_status gpud_vulkan_queue_await(struct gpud_device *device, struct vulk
 
 /* Between two uses by Vulkan's instances, or other drivers, a buffer belongs to none of them: the
  * acquire makes visible what others have written, the release what this queue has. */
-static void hand_over(const struct vulkan_device *vulkan, VkCommandBuffer buffer,
-                      const struct vulkan_block *const blocks[2], bool acquire)
+static void vulkan_queue_hand_over(const struct vulkan_device *vulkan, VkCommandBuffer buffer,
+                                   const struct vulkan_block *const blocks[2], bool acquire)
 {
     const uint32_t own = vulkan->facts.family;
     const VkAccessFlags transfer = VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT;
@@ -335,7 +336,8 @@ static void hand_over(const struct vulkan_device *vulkan, VkCommandBuffer buffer
 
 #define REGIONS_MAX 64
 
-static void copy_rows(const struct vulkan_device *vulkan, VkCommandBuffer buffer, const void *what)
+static void vulkan_queue_copy_rows(const struct vulkan_device *vulkan, VkCommandBuffer buffer,
+                                   const void *what)
 {
     const struct vulkan_rows *rows = what;
     VkBufferCopy regions[REGIONS_MAX];
@@ -357,7 +359,8 @@ static void copy_rows(const struct vulkan_device *vulkan, VkCommandBuffer buffer
     }
 }
 
-static void clear(const struct vulkan_device *vulkan, VkCommandBuffer buffer, const void *what)
+static void vulkan_queue_clear(const struct vulkan_device *vulkan, VkCommandBuffer buffer,
+                               const void *what)
 {
     const struct vulkan_block *block = what;
     vulkan->calls.CmdFillBuffer(buffer, block->buffer, 0, VK_WHOLE_SIZE, 0);
@@ -374,9 +377,9 @@ static VkResult record(const struct vulkan_device *vulkan, VkCommandBuffer buffe
     VkResult result = vulkan->calls.BeginCommandBuffer(buffer, &info);
     if (result != VK_SUCCESS)
         return result;
-    hand_over(vulkan, buffer, blocks, true);
+    vulkan_queue_hand_over(vulkan, buffer, blocks, true);
     fn(vulkan, buffer, what);
-    hand_over(vulkan, buffer, blocks, false);
+    vulkan_queue_hand_over(vulkan, buffer, blocks, false);
     return vulkan->calls.EndCommandBuffer(buffer);
 }
 
@@ -387,12 +390,12 @@ VkResult gpud_vulkan_queue_record(struct gpud_device *device, struct vulkan_queu
     struct vulkan_device *vulkan = gpud_vulkan_device(device);
     struct vulkan_command *command = NULL;
     gpud_lock_take(&queue->lane->lock);
-    VkResult result = take(vulkan, queue, &command);
+    VkResult result = vulkan_queue_take(vulkan, queue, &command);
     if (result == VK_SUCCESS) {
         result = record(vulkan, command->buffer, blocks, fn, what);
         if (result == VK_SUCCESS)
-            result = submit(vulkan, queue, &command->buffer, NULL);
-        keep(queue, command);
+            result = vulkan_queue_submit(vulkan, queue, &command->buffer, NULL);
+        vulkan_queue_keep(queue, command);
     }
     gpud_lock_release(&queue->lane->lock);
     return result;
@@ -402,7 +405,7 @@ enum gpud_status gpud_vulkan_queue_copy(struct gpud_device *device, struct vulka
                                         const struct vulkan_rows *rows, struct gpud_error *error)
 {
     const struct vulkan_block *const blocks[2] = {rows->to, rows->from};
-    VkResult result = gpud_vulkan_queue_record(device, queue, blocks, copy_rows, rows);
+    VkResult result = gpud_vulkan_queue_record(device, queue, blocks, vulkan_queue_copy_rows, rows);
     return result == VK_SUCCESS
                ? GPUD_OK
                : gpud_vulkan_fail(error, result, "%s refused a copy of %u rows of %llu bytes",
@@ -414,7 +417,7 @@ enum gpud_status gpud_vulkan_queue_clear(struct gpud_device *device, struct vulk
                                          const struct vulkan_block *block, struct gpud_error *error)
 {
     const struct vulkan_block *const blocks[2] = {block, NULL};
-    VkResult result = gpud_vulkan_queue_record(device, queue, blocks, clear, block);
+    VkResult result = gpud_vulkan_queue_record(device, queue, blocks, vulkan_queue_clear, block);
     return result == VK_SUCCESS
                ? GPUD_OK
                : gpud_vulkan_fail(error, result, "%s refused to clear %llu bytes",
@@ -424,7 +427,7 @@ enum gpud_status gpud_vulkan_queue_clear(struct gpud_device *device, struct vulk
 /* === queue =================================================================================== */
 /* The ops of queues: copies, completions, fences and CPU access. */
 
-static enum gpud_status create(struct gpud_queue *queue, struct gpud_error *error)
+static enum gpud_status vulkan_queue_create(struct gpud_queue *queue, struct gpud_error *error)
 {
     struct vulkan_queue *made = NULL;
     struct vulkan_device *vulkan = gpud_vulkan_device(queue->device);
@@ -437,7 +440,7 @@ static enum gpud_status create(struct gpud_queue *queue, struct gpud_error *erro
     return GPUD_OK;
 }
 
-static void destroy(struct gpud_queue *queue)
+static void vulkan_queue_destroy(struct gpud_queue *queue)
 {
     gpud_async_retire(queue->backend, true);
 }
@@ -447,8 +450,8 @@ static bool is_pageable(const struct gpud_memory *memory)
     return !gpud_vulkan_record(memory)->block.buffer;
 }
 
-static enum gpud_status copy(struct gpud_queue *queue, const struct gpud_copy *copy,
-                             struct gpud_error *error)
+static enum gpud_status vulkan_queue_copy(struct gpud_queue *queue, const struct gpud_copy *copy,
+                                          struct gpud_error *error)
 {
     if (is_pageable(copy->to) && is_pageable(copy->from))
         return gpud_fail(error, GPUD_UNSUPPORTED,
@@ -472,8 +475,8 @@ static enum gpud_status copy(struct gpud_queue *queue, const struct gpud_copy *c
     return gpud_vulkan_queue_copy(queue->device, queue->backend, &rows, error);
 }
 
-static enum gpud_status on_complete(struct gpud_queue *queue, gpud_complete_fn fn, void *arg,
-                                    struct gpud_error *error)
+static enum gpud_status vulkan_queue_on_complete(struct gpud_queue *queue, gpud_complete_fn fn,
+                                                 void *arg, struct gpud_error *error)
 {
     struct vulkan_queue *vulkan = queue->backend;
     struct gpud_completions *completions = vulkan->async.completions;
@@ -492,7 +495,8 @@ static enum gpud_status on_complete(struct gpud_queue *queue, gpud_complete_fn f
     return status;
 }
 
-static enum gpud_status finish(struct gpud_queue *queue, int64_t deadline, struct gpud_error *error)
+static enum gpud_status vulkan_queue_finish(struct gpud_queue *queue, int64_t deadline,
+                                            struct gpud_error *error)
 {
     const struct vulkan_queue *vulkan = queue->backend;
     enum gpud_status status =
@@ -506,7 +510,8 @@ static enum gpud_status finish(struct gpud_queue *queue, int64_t deadline, struc
 
 /* --- fences ---------------------------------------------------------------------------------- */
 
-static enum gpud_status mark(struct gpud_queue *queue, void **fence, struct gpud_error *error)
+static enum gpud_status vulkan_queue_mark(struct gpud_queue *queue, void **fence,
+                                          struct gpud_error *error)
 {
     struct vulkan_event *event = gpud_vulkan_queue_mark(queue->backend);
     if (!event)
@@ -515,19 +520,20 @@ static enum gpud_status mark(struct gpud_queue *queue, void **fence, struct gpud
     return GPUD_OK;
 }
 
-static enum gpud_status await(struct gpud_queue *queue, void *fence, struct gpud_error *error)
+static enum gpud_status vulkan_queue_await(struct gpud_queue *queue, void *fence,
+                                           struct gpud_error *error)
 {
     return gpud_vulkan_queue_await(queue->device, queue->backend, fence, error);
 }
 
 /* A failure counts as passed: a lost device does no more work. */
-static bool is_passed(struct gpud_device *device, void *fence)
+static bool vulkan_queue_is_passed(struct gpud_device *device, void *fence)
 {
     long result;
     return gpud_vulkan_async_ops.query(device, fence, &result) != GPUD_PROGRESS_BUSY;
 }
 
-static void drop(struct gpud_device *device, void *fence)
+static void vulkan_queue_drop(struct gpud_device *device, void *fence)
 {
     gpud_vulkan_async_ops.drop(device, fence);
 }
@@ -535,16 +541,16 @@ static void drop(struct gpud_device *device, void *fence)
 /* --- CPU access ------------------------------------------------------------------------------ */
 
 /* The CPU's own address of the memory, or NULL. */
-static char *address_of(const struct gpud_memory *memory)
+static char *vulkan_queue_address_of(const struct gpud_memory *memory)
 {
     return memory->host ? memory->host : gpud_vulkan_record(memory)->block.mapped;
 }
 
-static enum gpud_status map(struct gpud_queue *queue, struct gpud_memory *memory, uint64_t offset,
-                            uint64_t size, unsigned access, int64_t deadline, void **data,
-                            struct gpud_error *error)
+static enum gpud_status vulkan_queue_map(struct gpud_queue *queue, struct gpud_memory *memory,
+                                         uint64_t offset, uint64_t size, unsigned access,
+                                         int64_t deadline, void **data, struct gpud_error *error)
 {
-    char *address = address_of(memory);
+    char *address = vulkan_queue_address_of(memory);
     if (!address)
         return gpud_vulkan_bounce_map(queue->backend, memory, offset, size, access, deadline, data,
                                       error);
@@ -555,26 +561,27 @@ static enum gpud_status map(struct gpud_queue *queue, struct gpud_memory *memory
     return status;
 }
 
-static enum gpud_status unmap(struct gpud_queue *queue, struct gpud_memory *memory, void *data,
-                              struct gpud_error *error)
+static enum gpud_status vulkan_queue_unmap(struct gpud_queue *queue, struct gpud_memory *memory,
+                                           void *data, struct gpud_error *error)
 {
-    return address_of(memory) ? GPUD_OK
-                              : gpud_vulkan_bounce_unmap(queue->backend, memory, data, error);
+    return vulkan_queue_address_of(memory)
+               ? GPUD_OK
+               : gpud_vulkan_bounce_unmap(queue->backend, memory, data, error);
 }
 
 const struct gpud_queue_ops gpud_vulkan_queue_ops = {
-    .create = create,
-    .destroy = destroy,
-    .copy = copy,
-    .on_complete = on_complete,
-    .finish = finish,
-    .map = map,
-    .unmap = unmap,
+    .create = vulkan_queue_create,
+    .destroy = vulkan_queue_destroy,
+    .copy = vulkan_queue_copy,
+    .on_complete = vulkan_queue_on_complete,
+    .finish = vulkan_queue_finish,
+    .map = vulkan_queue_map,
+    .unmap = vulkan_queue_unmap,
 };
 
 const struct gpud_fence_ops gpud_vulkan_fence_ops = {
-    .mark = mark,
-    .await = await,
-    .is_passed = is_passed,
-    .drop = drop,
+    .mark = vulkan_queue_mark,
+    .await = vulkan_queue_await,
+    .is_passed = vulkan_queue_is_passed,
+    .drop = vulkan_queue_drop,
 };

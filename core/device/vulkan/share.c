@@ -18,8 +18,8 @@ _Static_assert(GPUD_VULKAN_WORDS <= GPUD_HANDLE_WORDS, "they fit");
 /* Its size, where the memory begins, and what identifies the build of the driver. */
 #define LAVAPIPE_HEADER 32
 
-static VkResult get_fd(const struct vulkan_device *vulkan, const struct vulkan_block *block,
-                       int *fd)
+static VkResult vulkan_share_get_fd(const struct vulkan_device *vulkan,
+                                    const struct vulkan_block *block, int *fd)
 {
     const VkMemoryGetFdInfoKHR info = {
         .sType = VK_STRUCTURE_TYPE_MEMORY_GET_FD_INFO_KHR,
@@ -46,8 +46,8 @@ static int duplicate(const struct vulkan_device *vulkan, int fd)
 static enum gpud_status export_own(const struct gpud_memory *memory, int *fd,
                                    struct gpud_error *error)
 {
-    VkResult result =
-        get_fd(gpud_vulkan_device(memory->device), &gpud_vulkan_record(memory)->block, fd);
+    VkResult result = vulkan_share_get_fd(gpud_vulkan_device(memory->device),
+                                          &gpud_vulkan_record(memory)->block, fd);
     return result == VK_SUCCESS ? GPUD_OK
                                 : gpud_vulkan_fail(error, result, "memory of %s cannot be exported",
                                                    memory->device->info.name);
@@ -126,7 +126,7 @@ static enum gpud_status check_like_own(const struct vulkan_device *vulkan, int f
     int made = -1;
     VkResult result = gpud_vulkan_block_make(vulkan, claim->size, vulkan->facts.shared, &own);
     if (result == VK_SUCCESS)
-        result = get_fd(vulkan, &own, &made);
+        result = vulkan_share_get_fd(vulkan, &own, &made);
     struct stat ours, theirs;
     bool alike = made >= 0 && fstat(made, &ours) == 0 && fstat(fd, &theirs) == 0 &&
                  theirs.st_size >= ours.st_size &&

@@ -34,13 +34,13 @@ static bool has_type(const char *type)
     return strcmp(type, "audio/x-raw") == 0;
 }
 
-static void complete(struct gpud_media *media, const char *type)
+static void audio_complete(struct gpud_media *media, const char *type)
 {
     (void)media;
     (void)type;
 }
 
-static const char *get_type(const struct gpud_media *media)
+static const char *audio_get_type(const struct gpud_media *media)
 {
     (void)media;
     return "audio/x-raw";
@@ -61,7 +61,7 @@ static uint32_t sample_bytes(const char *format)
     return (uint32_t)(bits + 7) / 8;
 }
 
-static enum gpud_status check(const struct gpud_media *media, struct gpud_error *error)
+static enum gpud_status audio_check(const struct gpud_media *media, struct gpud_error *error)
 {
     const struct gpud_audio *audio = &media->audio;
     if (sample_bytes(audio->format) == 0)
@@ -81,14 +81,14 @@ static enum gpud_status check(const struct gpud_media *media, struct gpud_error 
 }
 
 /* The samples of all channels at one time. */
-static uint32_t get_unit(const struct gpud_media *media)
+static uint32_t audio_get_unit(const struct gpud_media *media)
 {
     return sample_bytes(media->audio.format) * media->audio.channels;
 }
 
 static uint64_t get_duration(const struct gpud_media *media, uint64_t bytes)
 {
-    return bytes / get_unit(media) * (uint64_t)GPUD_SEC / media->audio.rate;
+    return bytes / audio_get_unit(media) * (uint64_t)GPUD_SEC / media->audio.rate;
 }
 
 static uint32_t get_rate(const struct gpud_media *media)
@@ -96,10 +96,10 @@ static uint32_t get_rate(const struct gpud_media *media)
     return media->audio.rate;
 }
 
-static void get_layout(const struct gpud_media *media, struct gpud_layout *layout)
+static void audio_get_layout(const struct gpud_media *media, struct gpud_layout *layout)
 {
     gpud_media_fill_layout(layout, media->audio.format,
-                           (uint64_t)get_unit(media) * media->audio.block);
+                           (uint64_t)audio_get_unit(media) * media->audio.block);
 }
 
 const struct gpud_media_kind_ops gpud_media_audio = {
@@ -109,11 +109,11 @@ const struct gpud_media_kind_ops gpud_media_audio = {
     .fields = fields,
     .field_count = sizeof(fields) / sizeof(fields[0]),
     .has_type = has_type,
-    .complete = complete,
-    .get_type = get_type,
-    .check = check,
-    .get_layout = get_layout,
-    .get_unit = get_unit,
+    .complete = audio_complete,
+    .get_type = audio_get_type,
+    .check = audio_check,
+    .get_layout = audio_get_layout,
+    .get_unit = audio_get_unit,
     .get_duration = get_duration,
     .get_rate = get_rate,
 };

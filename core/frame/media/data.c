@@ -25,17 +25,17 @@ static bool is_any(const char *type)
     return type[0] != '\0';
 }
 
-static void complete(struct gpud_media *media, const char *type)
+static void data_complete(struct gpud_media *media, const char *type)
 {
     gpud_print(media->data.type, "%s", type);
 }
 
-static const char *get_type(const struct gpud_media *media)
+static const char *data_get_type(const struct gpud_media *media)
 {
     return media->data.type;
 }
 
-static enum gpud_status check(const struct gpud_media *media, struct gpud_error *error)
+static enum gpud_status data_check(const struct gpud_media *media, struct gpud_error *error)
 {
     if (!gpud_text_is_name(media->data.type))
         return gpud_fail(error, GPUD_INVALID,
@@ -48,12 +48,12 @@ static enum gpud_status check(const struct gpud_media *media, struct gpud_error 
     return GPUD_OK;
 }
 
-static void get_layout(const struct gpud_media *media, struct gpud_layout *layout)
+static void data_get_layout(const struct gpud_media *media, struct gpud_layout *layout)
 {
     gpud_media_fill_layout(layout, "data", media->data.max_size);
 }
 
-static uint32_t get_unit(const struct gpud_media *media)
+static uint32_t data_get_unit(const struct gpud_media *media)
 {
     (void)media;
     return 1;
@@ -63,8 +63,8 @@ static uint32_t get_unit(const struct gpud_media *media)
     {                                                                                             \
         .name = (text), .members = members, .member_count = sizeof(members) / sizeof(members[0]), \
         .fields = fields, .field_count = sizeof(fields) / sizeof(fields[0]),                      \
-        .has_type = (of_type), .complete = complete, .get_type = get_type, .check = check,        \
-        .get_layout = get_layout, .get_unit = get_unit,                                           \
+        .has_type = (of_type), .complete = data_complete, .get_type = data_get_type,              \
+        .check = data_check, .get_layout = data_get_layout, .get_unit = data_get_unit,            \
     }
 
 const struct gpud_media_kind_ops gpud_media_ancillary = DATA("ancillary data", is_ancillary);

@@ -380,7 +380,7 @@ bool gpud_media_equal(const struct gpud_media *a, const struct gpud_media *b)
 /* Single values in the syntax of caps. */
 
 /* Signs and blanks, which strtoull() accepts, are not part of a number here. */
-static bool read_number(const char **text, int base, uint64_t max, uint64_t *number)
+static bool forms_read_number(const char **text, int base, uint64_t max, uint64_t *number)
 {
     char *end;
     if (!isxdigit((unsigned char)**text))
@@ -399,7 +399,7 @@ bool gpud_text_read_numbers(const char *text, int base, bool open, uint32_t *num
 {
     uint64_t number = 0;
     for (unsigned i = 0; i < count; i++) {
-        if ((i > 0 && *text++ != ':') || !read_number(&text, base, UINT32_MAX, &number))
+        if ((i > 0 && *text++ != ':') || !forms_read_number(&text, base, UINT32_MAX, &number))
             return false;
         numbers[i] = (uint32_t)number;
     }
@@ -412,7 +412,7 @@ static bool read_u32(const struct gpud_media_field *field, const char *value, vo
 {
     uint64_t number;
     (void)field;
-    if (!read_number(&value, 10, INT32_MAX, &number) || *value || number == 0)
+    if (!forms_read_number(&value, 10, INT32_MAX, &number) || *value || number == 0)
         return false;
     *(uint32_t *)part = (uint32_t)number;
     return true;
@@ -430,7 +430,7 @@ static bool read_u64(const struct gpud_media_field *field, const char *value, vo
 {
     uint64_t number;
     (void)field;
-    if (!read_number(&value, 0, UINT64_MAX, &number) || *value || number == 0)
+    if (!forms_read_number(&value, 0, UINT64_MAX, &number) || *value || number == 0)
         return false;
     *(uint64_t *)part = number;
     return true;
@@ -463,8 +463,8 @@ static bool read_fraction(const struct gpud_media_field *field, const char *valu
 {
     uint64_t num, den = 1;
     (void)field;
-    if (!read_number(&value, 10, INT32_MAX, &num) ||
-        (*value == '/' && (value++, !read_number(&value, 10, INT32_MAX, &den))) || *value ||
+    if (!forms_read_number(&value, 10, INT32_MAX, &num) ||
+        (*value == '/' && (value++, !forms_read_number(&value, 10, INT32_MAX, &den))) || *value ||
         den == 0)
         return false;
     *(struct gpud_fraction *)part =
@@ -523,7 +523,7 @@ static bool write_text(const struct gpud_media_field *field, const void *part,
 }
 
 /* Enums have the size of an unsigned int. */
-static bool read_name(const struct gpud_media_field *field, const char *value, void *part)
+static bool forms_read_name(const struct gpud_media_field *field, const char *value, void *part)
 {
     for (unsigned i = 0; !field->names[i] || field->names[i][0]; i++)
         if (field->names[i] && strcmp(field->names[i], value) == 0) {
@@ -542,7 +542,7 @@ static bool write_name(const struct gpud_media_field *field, const void *part,
 }
 
 const struct gpud_media_form gpud_form_text = {"string", read_text, write_text};
-const struct gpud_media_form gpud_form_name = {"string", read_name, write_name};
+const struct gpud_media_form gpud_form_name = {"string", forms_read_name, write_name};
 
 /* === text ==================================================================================== */
 /* The syntax of GStreamer's caps, as far as one media needs it:
@@ -553,8 +553,8 @@ const struct gpud_media_form gpud_form_name = {"string", read_name, write_name};
 /* --- reading ------------------------------------------------------------------------------- */
 
 /* false: no member has such a field, or can have this value. */
-static bool take(struct gpud_media *media, const struct gpud_media_kind_ops *kind,
-                 const struct gpud_text_field *found)
+static bool text_take(struct gpud_media *media, const struct gpud_media_kind_ops *kind,
+                      const struct gpud_text_field *found)
 {
     for (size_t i = 0; i < kind->field_count; i++) {
         const struct gpud_media_field *field = &kind->fields[i];
@@ -593,7 +593,7 @@ enum gpud_status gpud_media_from_string(struct gpud_media *media, const char *te
         const char *begin = ++at;
         if (!text_read_field(&at, &found))
             return no_caps(text, begin, error);
-        if (!take(&made, kind, &found) && !text_keep(&made, &found))
+        if (!text_take(&made, kind, &found) && !text_keep(&made, &found))
             return gpud_fail(
                 error, GPUD_INVALID,
                 "caps with more than %zu bytes of fields that are not known here, from "
@@ -617,7 +617,7 @@ struct writer {
     size_t size, used;
 };
 
-static void put(struct writer *writer, const char *text)
+static void text_put(struct writer *writer, const char *text)
 {
     size_t length = strlen(text);
     if (writer->used + length < writer->size)
@@ -631,17 +631,17 @@ static void put_value(struct writer *writer, const char *value)
     while (text_is_name_part(*at))
         at++;
     if (*value && !*at) {
-        put(writer, value);
+        text_put(writer, value);
         return;
     }
-    put(writer, "\"");
+    text_put(writer, "\"");
     for (; *value; value++) {
         char one[8];
         bool plain = text_is_name_part(*value);
         gpud_print(one, plain ? "%c" : "\\%03o", (unsigned char)*value);
-        put(writer, one);
+        text_put(writer, one);
     }
-    put(writer, "\"");
+    text_put(writer, "\"");
 }
 
 enum gpud_status gpud_media_to_string(const struct gpud_media *media, char *text, size_t size,
@@ -653,22 +653,22 @@ enum gpud_status gpud_media_to_string(const struct gpud_media *media, char *text
     if (status != GPUD_OK)
         return status;
     const struct gpud_media_kind_ops *kind = gpud_media_find_kind(media->kind);
-    put(&writer, kind->get_type(media));
+    text_put(&writer, kind->get_type(media));
     for (size_t i = 0; i < kind->field_count; i++) {
         const struct gpud_media_field *field = &kind->fields[i];
         char value[GPUD_VALUE_MAX];
         if (!field->form->write(field, (const char *)media + field->offset, value))
             continue;
-        put(&writer, ", ");
-        put(&writer, field->name);
-        put(&writer, "=(");
-        put(&writer, field->form->type);
-        put(&writer, ")");
+        text_put(&writer, ", ");
+        text_put(&writer, field->name);
+        text_put(&writer, "=(");
+        text_put(&writer, field->form->type);
+        text_put(&writer, ")");
         put_value(&writer, value);
     }
     if (media->extra[0]) {
-        put(&writer, ", ");
-        put(&writer, media->extra);
+        text_put(&writer, ", ");
+        text_put(&writer, media->extra);
     }
     if (writer.used >= sizeof(made) || writer.used >= size)
         return gpud_fail(error, GPUD_INVALID, "a media of %zu bytes of text, and room for %zu",

@@ -146,7 +146,7 @@ static bool read_colorimetry(const struct gpud_media_field *field, const char *v
 }
 
 /* The index in the list; 0 if it is not among the first `written`. */
-static unsigned place_of(const uint8_t *list, size_t written, unsigned code)
+static unsigned picture_place_of(const uint8_t *list, size_t written, unsigned code)
 {
     for (unsigned i = 0; i < written; i++)
         if (list[i] == code)
@@ -160,9 +160,9 @@ static bool write_colorimetry(const struct gpud_media_field *field, const void *
     const struct gpud_colorimetry *colors = part;
     (void)field;
     gpud_print_n(value, GPUD_VALUE_MAX, "%u:%u:%u:%u", (unsigned)colors->range,
-                 place_of(matrices, MATRICES_WRITTEN, colors->matrix),
-                 place_of(transfers, TRANSFERS_WRITTEN, colors->transfer),
-                 place_of(primaries, sizeof(primaries), colors->primaries));
+                 picture_place_of(matrices, MATRICES_WRITTEN, colors->matrix),
+                 picture_place_of(transfers, TRANSFERS_WRITTEN, colors->transfer),
+                 picture_place_of(primaries, sizeof(primaries), colors->primaries));
     for (size_t i = 0; i < COLORIMETRIES; i++)
         if (strcmp(colorimetries[i].numbers, value) == 0)
             gpud_print_n(value, GPUD_VALUE_MAX, "%s", colorimetries[i].name);
@@ -314,7 +314,7 @@ static bool has_type(const char *type)
     return strcmp(type, "video/x-raw") == 0 || strcmp(type, BAYER) == 0;
 }
 
-static void complete(struct gpud_media *media, const char *type)
+static void picture_complete(struct gpud_media *media, const char *type)
 {
     struct gpud_picture *picture = &media->picture;
     struct gpud_layout *layout = &picture->layout, known;
@@ -331,7 +331,7 @@ static void complete(struct gpud_media *media, const char *type)
     }
 }
 
-static const char *get_type(const struct gpud_media *media)
+static const char *picture_get_type(const struct gpud_media *media)
 {
     return is_alternate(&media->picture)            ? "video/x-raw(format:Interlaced)"
            : is_bayer(media->picture.layout.format) ? BAYER
@@ -357,7 +357,7 @@ static enum gpud_status check_format(const struct gpud_layout *layout, struct gp
     return gpud_fail(error, GPUD_INVALID, "%s", why.reason);
 }
 
-static enum gpud_status check(const struct gpud_media *media, struct gpud_error *error)
+static enum gpud_status picture_check(const struct gpud_media *media, struct gpud_error *error)
 {
     const struct gpud_picture *picture = &media->picture;
     uint32_t height = picture->picture_height;
@@ -377,7 +377,7 @@ static enum gpud_status check(const struct gpud_media *media, struct gpud_error 
     return status;
 }
 
-static void get_layout(const struct gpud_media *media, struct gpud_layout *layout)
+static void picture_get_layout(const struct gpud_media *media, struct gpud_layout *layout)
 {
     *layout = media->picture.layout;
 }
@@ -391,7 +391,7 @@ static uint64_t get_duration(const struct gpud_media *media, uint64_t bytes)
     return num ? (uint64_t)GPUD_SEC * picture->rate.den / num : 0;
 }
 
-static uint32_t get_unit(const struct gpud_media *media)
+static uint32_t picture_get_unit(const struct gpud_media *media)
 {
     (void)media;
     return 0;
@@ -404,10 +404,10 @@ const struct gpud_media_kind_ops gpud_media_picture = {
     .fields = fields,
     .field_count = sizeof(fields) / sizeof(fields[0]),
     .has_type = has_type,
-    .complete = complete,
-    .get_type = get_type,
-    .check = check,
-    .get_layout = get_layout,
-    .get_unit = get_unit,
+    .complete = picture_complete,
+    .get_type = picture_get_type,
+    .check = picture_check,
+    .get_layout = picture_get_layout,
+    .get_unit = picture_get_unit,
     .get_duration = get_duration,
 };

@@ -14,7 +14,7 @@
 
 /* === query =================================================================================== */
 
-static void fail(struct gpud_query *query, const char *reason)
+static void query_fail(struct gpud_query *query, const char *reason)
 {
     query->state = GPUD_QUERY_FAILED;
     gpud_print(query->reason, "%s", reason);
@@ -32,7 +32,7 @@ static void fail_silent(struct gpud_query *query)
         gpud_print(reason, "does not answer; process %ld (%s) may hang", (long)query->pid, name);
     else
         gpud_print(reason, "does not answer; its process is not known here");
-    fail(query, reason);
+    query_fail(query, reason);
 }
 
 static void fail_received(struct gpud_query *query)
@@ -43,7 +43,7 @@ static void fail_received(struct gpud_query *query)
                (long)query->address.receiver, name);
     query->user = -1;
     query->pid = 0;
-    fail(query, reason);
+    query_fail(query, reason);
 }
 
 void gpud_query_call(struct gpud_query *query)
@@ -73,7 +73,7 @@ void gpud_query_call(struct gpud_query *query)
     } else if (status == GPUD_CLOSED) {
         query->state = GPUD_QUERY_NO_SENDER;
     } else {
-        fail(query, error.reason);
+        query_fail(query, error.reason);
     }
 }
 
@@ -81,7 +81,7 @@ void gpud_query_call(struct gpud_query *query)
 static void query_name_only(struct gpud_query *query)
 {
     query->user = -1;
-    fail(query, "its host tells its name only: ask there");
+    query_fail(query, "its host tells its name only: ask there");
 }
 
 /* --- the answer ---------------------------------------------------------------------------- */
@@ -112,8 +112,8 @@ static enum gpud_status take_links(struct gpud_query *query, const struct gpud_l
     return GPUD_OK;
 }
 
-static enum gpud_status handle(struct gpud_query *query, const struct gpud_message *message,
-                               struct gpud_error *error)
+static enum gpud_status query_handle(struct gpud_query *query, const struct gpud_message *message,
+                                     struct gpud_error *error)
 {
     switch (message->type) {
     case GPUD_MESSAGE_STATUS:
@@ -137,7 +137,7 @@ void gpud_query_read(struct gpud_query *query)
         if (status == GPUD_AGAIN)
             return;
         if (status == GPUD_OK) {
-            status = handle(query, &message, &error);
+            status = query_handle(query, &message, &error);
             gpud_message_close(&message);
         } else if (status == GPUD_CLOSED) {
             gpud_fail(&error, status,
@@ -145,7 +145,7 @@ void gpud_query_read(struct gpud_query *query)
                       "answer queries");
         }
         if (status != GPUD_OK) {
-            fail(query, error.reason);
+            query_fail(query, error.reason);
         } else if (query->link_count == query->report.links) {
             query->state = GPUD_QUERY_ANSWERED;
             gpud_channel_unref(&query->channel);
@@ -215,7 +215,7 @@ static size_t choose_eviction(const struct gpud_channel_list *channels)
     return chosen;
 }
 
-static void discard(struct gpud_query *query)
+static void channel_discard(struct gpud_query *query)
 {
     gpud_query_close(query);
     free(query);
@@ -227,12 +227,12 @@ static void give_place(struct gpud_channel_list *channels, struct gpud_query *qu
     if (channels->count == GPUD_CHANNELS_MAX) {
         channels->search.omitted++;
         if (count_places(channels, query->pid) >= PLACES_A_PROCESS) {
-            discard(query);
+            channel_discard(query);
             return;
         }
         read_answers(channels);
         size_t evicted = choose_eviction(channels);
-        discard(channels->channel[evicted]);
+        channel_discard(channels->channel[evicted]);
         memmove(&channels->channel[evicted], &channels->channel[evicted + 1],
                 (--channels->count - evicted) * sizeof(channels->channel[0]));
     }
@@ -240,8 +240,9 @@ static void give_place(struct gpud_channel_list *channels, struct gpud_query *qu
 }
 
 /* Omits dead senders. forget: the address is from the system's list; a stale entry is removed. */
-static enum gpud_status call(struct gpud_channel_list *channels, const struct gpud_address *address,
-                             bool forget, struct gpud_error *error)
+static enum gpud_status channel_call(struct gpud_channel_list *channels,
+                                     const struct gpud_address *address, bool forget,
+                                     struct gpud_error *error)
 {
     struct gpud_query *query = channels->spare ? channels->spare : calloc(1, sizeof(*query));
     if (!query)
@@ -269,7 +270,7 @@ static bool is_worth_waiting_for(const struct gpud_query *query)
 
 /* Connects to senders not reached yet, and waits until an answer arrives or a slice has passed.
  * false: no query is pending. */
-static bool ask(struct gpud_channel_list *channels, int64_t deadline)
+static bool channel_ask(struct gpud_channel_list *channels, int64_t deadline)
 {
     struct pollfd fds[GPUD_CHANNELS_MAX];
     bool waits = false;
@@ -293,27 +294,27 @@ static bool ask(struct gpud_channel_list *channels, int64_t deadline)
 }
 
 /* Bare names first. */
-static int compare(const void *a, const void *b)
+static int channel_compare(const void *a, const void *b)
 {
     const struct gpud_query *const *x = a, *const *y = b;
     bool path_x = strchr((*x)->address.text, '/'), path_y = strchr((*y)->address.text, '/');
     return path_x != path_y ? path_x - path_y : strcmp((*x)->address.text, (*y)->address.text);
 }
 
-static void finish(struct gpud_channel_list *channels)
+static void channel_finish(struct gpud_channel_list *channels)
 {
     uint32_t kept = 0;
     for (size_t i = 0; i < channels->count; i++) {
         struct gpud_query *query = channels->channel[i];
         gpud_query_give_up(query);
         if (query->state == GPUD_QUERY_NO_SENDER) /* it ended while its queue was full */
-            discard(query);
+            channel_discard(query);
         else
             channels->channel[kept++] = query;
     }
     channels->count = kept;
     if (kept > 0)
-        qsort(channels->channel, kept, sizeof(channels->channel[0]), compare);
+        qsort(channels->channel, kept, sizeof(channels->channel[0]), channel_compare);
     if (channels->search.omitted > 0)
         gpud_print(channels->search.note,
                    "%zu more are not listed, as there is room for %d: query one by its address",
@@ -331,7 +332,7 @@ static enum gpud_status call_one(struct gpud_channel_list *channels, const char 
     enum gpud_status status = gpud_address_resolve(text, &address, error);
     address.any_owner = true;
     if (status == GPUD_OK)
-        status = call(channels, &address, false, error);
+        status = channel_call(channels, &address, false, error);
     if (status != GPUD_OK || channels->count > 0)
         return status;
     gpud_address_hint(&address, hint, sizeof(hint));
@@ -350,7 +351,7 @@ static enum gpud_status call_all(struct gpud_channel_list *channels, const char 
     if (status != GPUD_OK)
         return status;
     for (size_t i = 0; i < count && status == GPUD_OK; i++)
-        status = call(channels, &found[i], !found[i].any_owner, error);
+        status = channel_call(channels, &found[i], !found[i].any_owner, error);
     free(found);
     return status;
 }
@@ -416,13 +417,13 @@ enum gpud_status gpud_channel_list_create(const char *address, int64_t timeout_n
     else
         status = call_all(made, is_folder ? folder : NULL, error);
     int64_t deadline = gpud_deadline(timeout_ns);
-    while (status == GPUD_OK && ask(made, deadline))
+    while (status == GPUD_OK && channel_ask(made, deadline))
         ;
     if (status != GPUD_OK) {
         gpud_channel_list_destroy(&made);
         return status;
     }
-    finish(made);
+    channel_finish(made);
     *channels = made;
     if (count)
         *count = made->count;
@@ -436,7 +437,7 @@ void gpud_channel_list_destroy(struct gpud_channel_list **channels)
     if (!channels || !*channels)
         return;
     for (size_t i = 0; i < (*channels)->count; i++)
-        discard((*channels)->channel[i]);
+        channel_discard((*channels)->channel[i]);
     free((*channels)->spare);
     free(*channels);
     *channels = NULL;

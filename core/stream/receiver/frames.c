@@ -369,7 +369,7 @@ void gpud_session_close_fds(struct gpud_session *session)
     gpud_fd_close(&session->metas_handle.fd);
 }
 
-static void destroy(void *arg)
+static void session_destroy(void *arg)
 {
     struct gpud_session *gone = arg;
     if (!gone->remote)
@@ -399,11 +399,11 @@ void gpud_session_unref(struct gpud_session **session)
         return;
     if (gone->watchdog) {
         /* The application's queues may still be reading released frames. */
-        gpud_watchdog_end(&gone->watchdog, destroy, gone);
+        gpud_watchdog_end(&gone->watchdog, session_destroy, gone);
         return;
     }
     gpud_memory_unmap_pages(gone->page, sizeof(*gone->page));
-    destroy(gone);
+    session_destroy(gone);
 }
 
 void gpud_session_detach(struct gpud_session *session)
@@ -483,8 +483,8 @@ static _Atomic uint32_t *word_of(const struct gpud_rx_frame *rx)
 }
 
 /* Checks the word. GPUD_TIMEOUT: there are fewer rows. */
-static enum gpud_status look(struct gpud_rx_frame *rx, uint32_t lines, uint32_t *seen,
-                             struct gpud_error *error)
+static enum gpud_status lines_look(struct gpud_rx_frame *rx, uint32_t lines, uint32_t *seen,
+                                   struct gpud_error *error)
 {
     uint32_t before = atomic_load_explicit(&rx->lines, memory_order_acquire);
     if (atomic_load(&rx->poisoned))
@@ -515,7 +515,7 @@ static enum gpud_status rx_wait_lines(struct gpud_rx_frame *rx, uint32_t lines, 
         uint32_t seen = 0;
         bool dead =
             gpud_channel_is_dead(session->channel); /* first, so that the look is the last */
-        enum gpud_status status = look(rx, lines, &seen, error);
+        enum gpud_status status = lines_look(rx, lines, &seen, error);
         if (status == GPUD_TIMEOUT && dead)
             return rx_lose(rx, error);
         int64_t now = gpud_now();
@@ -551,7 +551,7 @@ static enum gpud_status rx_wait_lines(struct gpud_rx_frame *rx, uint32_t lines, 
 
 /* --- giving back --------------------------------------------------------------------------- */
 
-static void give_back(struct gpud_session *session, uint32_t entry)
+static void frames_give_back(struct gpud_session *session, uint32_t entry)
 {
     GPUD_STOP_POINT("receiver: before giving back");
     gpud_lock_take(&session->lock);
@@ -567,7 +567,7 @@ static void entry_done(void *arg, enum gpud_status status)
 {
     struct gpud_rx_frame *rx = arg;
     struct gpud_session *session = rx->session;
-    give_back(session, rx->entry);
+    frames_give_back(session, rx->entry);
     gpud_session_unref(&session);
 }
 
@@ -593,7 +593,7 @@ static void upload_done(void *arg, enum gpud_status status)
         atomic_store(&rx->poisoned, true);
     if (session->watchdog && (status != GPUD_OK || !rx->posted))
         gpud_watchdog_post_now(session->watchdog, rx->entry, rx->value);
-    give_back(session, rx->entry);
+    frames_give_back(session, rx->entry);
     gpud_session_unref(&session);
 }
 
@@ -885,8 +885,8 @@ static const struct gpud_frame_owner_ops *whole_ops(const struct gpud_frame *fra
 }
 
 /* Makes what a card wrote visible to our device. */
-static enum gpud_status flush_remote(struct gpud_session *session, uint32_t entry,
-                                     struct gpud_error *error)
+static enum gpud_status frames_flush_remote(struct gpud_session *session, uint32_t entry,
+                                            struct gpud_error *error)
 {
     uint64_t offset;
     if (!session->remote)
@@ -900,7 +900,7 @@ static enum gpud_status wait_rows(struct gpud_rx_frame *rx, uint32_t lines, int6
     if (rx->session->uploads)
         return upload_lines(rx, lines, deadline, error);
     enum gpud_status status = rx_wait_lines(rx, lines, deadline, error);
-    return status == GPUD_OK ? flush_remote(rx->session, rx->entry, error) : status;
+    return status == GPUD_OK ? frames_flush_remote(rx->session, rx->entry, error) : status;
 }
 
 static enum gpud_status wait_whole(struct gpud_frame *frame, int64_t deadline,
@@ -928,8 +928,8 @@ static enum gpud_status wait_host_by_lines(struct gpud_frame *frame, int64_t dea
     return status == GPUD_OK ? whole_ops(frame)->wait_host(frame, deadline, error) : status;
 }
 
-static enum gpud_status wait_lines(struct gpud_frame *frame, uint32_t lines, int64_t deadline,
-                                   struct gpud_error *error)
+static enum gpud_status frames_wait_lines(struct gpud_frame *frame, uint32_t lines,
+                                          int64_t deadline, struct gpud_error *error)
 {
     struct gpud_rx_frame *rx = (struct gpud_rx_frame *)frame;
     if (rx->by_lines)
@@ -957,7 +957,7 @@ static const struct gpud_frame_owner_ops by_lines_ops = {
     .wait_host = wait_host_by_lines,
     .post = post_by_lines,
     .is_poisoned = is_poisoned,
-    .wait_lines = wait_lines,
+    .wait_lines = frames_wait_lines,
 };
 
 void gpud_session_make_frames(struct gpud_session *session)
@@ -982,7 +982,7 @@ void gpud_session_make_frames(struct gpud_session *session)
 /* --- claiming ------------------------------------------------------------------------------ */
 
 /* Whether there is room for the next frame. Only the claiming thread consumes free slots. */
-static bool has_room(struct gpud_session *session)
+static bool frames_has_room(struct gpud_session *session)
 {
     if (!session->uploads)
         return true;
@@ -994,7 +994,7 @@ static bool has_room(struct gpud_session *session)
 
 bool gpud_session_has_work(struct gpud_session *session)
 {
-    return gpud_page_has_frames(&session->view) && has_room(session);
+    return gpud_page_has_frames(&session->view) && frames_has_room(session);
 }
 
 static struct gpud_rx_frame *frame_for(struct gpud_session *session, uint32_t entry)
@@ -1046,7 +1046,7 @@ static enum gpud_status take_large_meta(const struct gpud_session *session, uint
     return GPUD_OK;
 }
 
-static int refuse(struct gpud_error *error, const char *what)
+static int frames_refuse(struct gpud_error *error, const char *what)
 {
     gpud_fail(error, GPUD_PEER, "the sender broke the protocol: %s", what);
     return -1;
@@ -1071,7 +1071,7 @@ static void give_back_void(struct gpud_session *session, struct gpud_rx_frame *r
     }
     if (session->watchdog)
         gpud_watchdog_post_now(session->watchdog, entry, value);
-    give_back(session, entry);
+    frames_give_back(session, entry);
 }
 
 /* Orders later work on our queue after the frame's bytes in the ring. */
@@ -1110,10 +1110,10 @@ int gpud_session_next_frame(struct gpud_session *session, uint32_t limit,
 {
     struct gpud_descriptor descriptor;
     uint32_t entry;
-    if (!has_room(session))
+    if (!frames_has_room(session))
         return 0;
     if (atomic_load_explicit(&session->broken, memory_order_relaxed))
-        return refuse(error, "more valid lines than a picture has, or fewer than before");
+        return frames_refuse(error, "more valid lines than a picture has, or fewer than before");
     int got = gpud_page_claim(&session->view, limit, &entry, &descriptor, error);
     if (got <= 0)
         return got;
@@ -1121,23 +1121,24 @@ int gpud_session_next_frame(struct gpud_session *session, uint32_t limit,
 
     bool own = session->owns_ring;
     if (!own && descriptor.slot >= gpud_ring_slots(&session->ring))
-        return refuse(error, "a slot that its ring does not have");
+        return frames_refuse(error, "a slot that its ring does not have");
     if (own && descriptor.slot != entry)
-        return refuse(error, "a slot that is not its entry's");
+        return frames_refuse(error, "a slot that is not its entry's");
     if (session->place != GPUD_SIGNAL_NONE &&
         (descriptor.value <= session->last_value || descriptor.value > GPUD_SIGNAL_MAX))
-        return refuse(error, "a signal that went back");
+        return frames_refuse(error, "a signal that went back");
     session->last_value = descriptor.value;
     if (descriptor.flags & GPUD_FRAME_VOID) {
         give_back_void(session, rx, entry, descriptor.value);
         return 0; /* the next call finds the next frame */
     }
     if (!is_used_size(session, descriptor.bytes))
-        return refuse(error, "a block larger than its slot or with a part of a sample, or a part "
+        return frames_refuse(error,
+                             "a block larger than its slot or with a part of a sample, or a part "
                              "of a picture");
     rx->by_lines = descriptor.flags & GPUD_FRAME_BY_LINES;
     if (rx->by_lines && !session->by_lines)
-        return refuse(error, "a frame that is still written, to a receiver of whole ones");
+        return frames_refuse(error, "a frame that is still written, to a receiver of whole ones");
     atomic_store_explicit(&rx->lines, 0, memory_order_relaxed);
     rx->slot = descriptor.slot;
     rx->uploaded = 0;
@@ -1147,7 +1148,7 @@ int gpud_session_next_frame(struct gpud_session *session, uint32_t limit,
     atomic_store_explicit(&rx->poisoned, false, memory_order_relaxed);
     fill_info(session, &rx->frame.info, &descriptor);
 
-    enum gpud_status status = flush_remote(session, entry, error);
+    enum gpud_status status = frames_flush_remote(session, entry, error);
     if (status == GPUD_OK)
         status =
             take_large_meta(session, entry, descriptor.large_meta_size, &rx->frame.info, error);

@@ -261,7 +261,7 @@ static enum gpud_status receiver_connect(struct gpud_receiver *receiver, struct 
 
 /* Schedules another try, because the cause may go away; a caller that times out meanwhile gets this
  * reason. GPUD_NO_ACCESS is final. */
-static enum gpud_status give_up(struct gpud_receiver *receiver, struct gpud_error *error)
+static enum gpud_status connect_give_up(struct gpud_receiver *receiver, struct gpud_error *error)
 {
     struct gpud_error why = *error;
     go_on_waiting(receiver);
@@ -290,13 +290,13 @@ static enum gpud_status receiver_await_channel(struct gpud_receiver *receiver,
     if (status == GPUD_AGAIN && gpud_now() >= receiver->deadline)
         status = gpud_fail(error, GPUD_TIMEOUT, "%.120s did not answer within %d s",
                            receiver->address.place, (int)(GPUD_CONNECT_DEADLINE / GPUD_SEC));
-    return status == GPUD_AGAIN ? status : give_up(receiver, error);
+    return status == GPUD_AGAIN ? status : connect_give_up(receiver, error);
 }
 
 /* === handshake =============================================================================== */
 /* The receiver's side of the handshake; wire/wire.h shows the sequence. */
 
-static void tell(struct gpud_receiver *receiver, enum gpud_event event, const void *data)
+static void handshake_tell(struct gpud_receiver *receiver, enum gpud_event event, const void *data)
 {
     if (receiver->on_event)
         receiver->on_event(receiver->user, event, data);
@@ -441,7 +441,7 @@ static enum gpud_status report_format(struct gpud_receiver *receiver,
     gpud_log_info(log_of(receiver), AREA, "epoch %u: %ux%u %s, %" PRIu64 " bytes a frame, by %s",
                   known->epoch, layout->width, layout->height, layout->format, layout->size,
                   offer->route);
-    tell(receiver, GPUD_EVENT_FORMAT, known);
+    handshake_tell(receiver, GPUD_EVENT_FORMAT, known);
     return GPUD_OK;
 }
 
@@ -588,7 +588,7 @@ static enum gpud_status test_link(struct gpud_receiver *receiver, struct gpud_er
                       gpud_peer_text(&receiver->channel->peer, peer_text), receiver->peer.path,
                       receiver->peer.fallback_reason[0] ? ", because " : "",
                       receiver->peer.fallback_reason);
-        tell(receiver, GPUD_EVENT_CONNECTED, &receiver->peer);
+        handshake_tell(receiver, GPUD_EVENT_CONNECTED, &receiver->peer);
     }
     return GPUD_OK;
 }
@@ -686,7 +686,7 @@ enum gpud_status gpud_receiver_handle(struct gpud_receiver *receiver, struct gpu
             .data = message->event.data,
             .size = message->event.size,
         };
-        tell(receiver, GPUD_EVENT_USER, &event);
+        handshake_tell(receiver, GPUD_EVENT_USER, &event);
         GPUD_STOP_POINT("receiver: event handled");
         return GPUD_OK;
     }

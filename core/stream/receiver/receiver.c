@@ -188,9 +188,9 @@ static bool receiver_poll_disarm(struct gpud_receiver *receiver)
 
 /* --- creating and destroying --------------------------------------------------------------- */
 
-static enum gpud_status read_params(struct gpud_receiver_params *own,
-                                    const struct gpud_receiver_params *params,
-                                    struct gpud_error *error)
+static enum gpud_status receiver_read_params(struct gpud_receiver_params *own,
+                                             const struct gpud_receiver_params *params,
+                                             struct gpud_error *error)
 {
     enum gpud_status status = gpud_sized_read(own, sizeof(*own), params,
                                               GPUD_END_OF(struct gpud_receiver_params, address),
@@ -208,7 +208,7 @@ enum gpud_status gpud_receiver_create(struct gpud_context *context,
                                       struct gpud_receiver **receiver, struct gpud_error *error)
 {
     struct gpud_receiver_params own;
-    enum gpud_status status = read_params(&own, params, error);
+    enum gpud_status status = receiver_read_params(&own, params, error);
     params = &own;
     if (status != GPUD_OK)
         return status;
@@ -325,7 +325,7 @@ static int is_reached(const struct gpud_receiver *receiver)
 #define BY_DEATH 2
 
 /* Whether the pending message is due: 1, or BY_DEATH; 0 not yet; −1 never. */
-static int is_due(const struct gpud_receiver *receiver)
+static int receiver_is_due(const struct gpud_receiver *receiver)
 {
     const struct gpud_page_rx *view = &receiver->session->view;
     if (receiver->message.type == GPUD_MESSAGE_GROW ||
@@ -346,7 +346,7 @@ static enum gpud_status handle_pending(struct gpud_receiver *receiver, struct gp
 {
     if (!receiver->pending)
         return GPUD_AGAIN;
-    int due = is_due(receiver);
+    int due = receiver_is_due(receiver);
     if (due < 0)
         return gpud_fail(error, GPUD_PEER,
                          "the sender broke the protocol: a %s behind more frames than there are "
@@ -386,7 +386,7 @@ static enum gpud_status look_ahead(struct gpud_receiver *receiver, struct gpud_e
 }
 
 /* Adds to a word that only this thread writes; returns the new value. */
-static uint64_t add(atomic_uint_fast64_t *word, uint64_t more)
+static uint64_t receiver_add(atomic_uint_fast64_t *word, uint64_t more)
 {
     more += atomic_load_explicit(word, memory_order_relaxed);
     atomic_store_explicit(word, more, memory_order_relaxed);
@@ -450,10 +450,10 @@ static void count_frame(struct gpud_receiver *receiver, struct gpud_frame_info *
     tell_latency(receiver, latency);
     gpud_pace_learn(&receiver->pace, now);
 
-    add(&receiver->frames, 1);
-    info->dropped = add(&receiver->dropped, gap);
+    receiver_add(&receiver->frames, 1);
+    info->dropped = receiver_add(&receiver->dropped, gap);
     if (info->flags & GPUD_FRAME_CORRUPTED)
-        add(&receiver->corrupted, 1);
+        receiver_add(&receiver->corrupted, 1);
     if (latency && latency <= UINT32_MAX) {
         count_latency(&receiver->stats, latency);
         uint64_t place = atomic_load_explicit(&receiver->latency_count, memory_order_relaxed);
@@ -797,7 +797,7 @@ void gpud_receiver_set_latency(struct gpud_receiver *receiver, uint64_t latency_
 /* === info ==================================================================================== */
 /* A receiver's counters and latencies. */
 
-static int compare(const void *a, const void *b)
+static int info_compare(const void *a, const void *b)
 {
     uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
     return x < y ? -1 : x > y;
@@ -823,7 +823,7 @@ void gpud_receiver_get_info(struct gpud_receiver *receiver, struct gpud_receiver
     }
     gpud_lock_release(&receiver->lock);
     if (count) {
-        qsort(sorted, count, sizeof(*sorted), compare);
+        qsort(sorted, count, sizeof(*sorted), info_compare);
         now.latency_p50_ns = sorted[count / 2];
         now.latency_p99_ns = sorted[count * 99 / 100];
         now.latency_max_ns = sorted[count - 1];

@@ -472,7 +472,7 @@ static void send_held(struct gpud_link *link, uint64_t before, bool last)
     }
 }
 
-static void keep(struct gpud_waiting *waiting, struct gpud_held_message *held)
+static void waiting_keep(struct gpud_waiting *waiting, struct gpud_held_message *held)
 {
     held->next = NULL;
     *(waiting->first ? &waiting->last->next : &waiting->first) = held;
@@ -523,7 +523,7 @@ void gpud_waiting_send(struct gpud_link *link, struct gpud_message *message)
         held->eos_epoch = message->epoch;
         hurry(waiting);
     }
-    keep(waiting, held);
+    waiting_keep(waiting, held);
 }
 
 /* --- frames -------------------------------------------------------------------------------- */
@@ -534,8 +534,8 @@ static bool take_entry(struct gpud_link *link, uint32_t *entry)
            gpud_page_take(&link->transport->page, entry);
 }
 
-static void publish(struct gpud_pending_delivery *pending, struct gpud_delivery_target *target,
-                    bool lost);
+static void delivery_publish(struct gpud_pending_delivery *pending,
+                             struct gpud_delivery_target *target, bool lost);
 
 static void write_out(struct gpud_link *link, uint32_t entry, const struct gpud_frame_info *info,
                       struct gpud_slot *slot, uint64_t sequence)
@@ -545,7 +545,7 @@ static void write_out(struct gpud_link *link, uint32_t entry, const struct gpud_
                             info->submitted_ns);
     if (gpud_transport_publish(transport, entry))
         atomic_fetch_add_explicit(&link->sender->kicks, 1, memory_order_relaxed);
-    GPUD_PROBE(publish, link->sender, link->id, sequence);
+    GPUD_PROBE(delivery_publish, link->sender, link->id, sequence);
     link->delivered++;
     link->sender->delivered++;
 }
@@ -875,15 +875,15 @@ static void publish_entry(struct gpud_sender *sender, const struct gpud_delivery
             gpud_link_uncount(target->link, target->early);
             gpud_link_count_drop(target->link, &target->link->dropped_failed);
         } else {
-            GPUD_PROBE(publish, sender, target->link->id, delivery->sequence);
+            GPUD_PROBE(delivery_publish, sender, target->link->id, delivery->sequence);
             target->link->delivered += !target->early;
             sender->delivered += !target->early;
         }
     }
 }
 
-static void publish(struct gpud_pending_delivery *pending, struct gpud_delivery_target *target,
-                    bool lost)
+static void delivery_publish(struct gpud_pending_delivery *pending,
+                             struct gpud_delivery_target *target, bool lost)
 {
     const struct gpud_delivery *delivery = &pending->delivery;
     if (target->entry == GPUD_NO_ENTRY) {
@@ -915,7 +915,7 @@ static void cancel_all(struct gpud_pending_delivery *pending)
 {
     struct gpud_delivery *delivery = &pending->delivery;
     for (uint32_t i = 0; i < delivery->count; i++)
-        publish(pending, &delivery->target[i], true);
+        delivery_publish(pending, &delivery->target[i], true);
     delivery->count = 0;
 }
 
@@ -926,7 +926,7 @@ static void publish_targets(struct gpud_pending_delivery *pending, bool all)
     uint32_t kept = 0;
     for (uint32_t i = 0; i < delivery->count; i++) {
         if (all || !gpud_target_waits(&delivery->target[i]))
-            publish(pending, &delivery->target[i], false);
+            delivery_publish(pending, &delivery->target[i], false);
         else
             delivery->target[kept++] = delivery->target[i];
     }
@@ -1141,7 +1141,7 @@ static struct gpud_pending_delivery *split_given(struct gpud_pending_delivery *p
             gpud_link_kill(target->link, GPUD_LOG_WARNING,
                            made ? "its device accepts no more frames"
                                 : "out of memory for a frame's record");
-            publish(pending, target, true);
+            delivery_publish(pending, target, true);
             if (made)
                 put_record(sender, made);
             continue;
@@ -1211,7 +1211,7 @@ static enum gpud_status deliver_later(struct gpud_sender *sender,
  * are long: so after this many frames it waits for the device. */
 #define UNPACED_MAX 64
 
-static void pace(struct gpud_sender *sender, const struct gpud_delivery *delivery)
+static void delivery_pace(struct gpud_sender *sender, const struct gpud_delivery *delivery)
 {
     sender->undelivered_run = delivery->count ? 0 : sender->undelivered_run + 1;
     if (sender->undelivered_run < UNPACED_MAX)
@@ -1223,7 +1223,7 @@ static void pace(struct gpud_sender *sender, const struct gpud_delivery *deliver
 }
 
 /* Wakes receivers early, because the driver's calls take about as long as waking up. */
-static void announce(struct gpud_sender *sender, const struct gpud_delivery *delivery)
+static void delivery_announce(struct gpud_sender *sender, const struct gpud_delivery *delivery)
 {
     for (uint32_t i = 0; i < delivery->count; i++)
         if (delivery->target[i].transport &&
@@ -1231,7 +1231,7 @@ static void announce(struct gpud_sender *sender, const struct gpud_delivery *del
             atomic_fetch_add_explicit(&sender->kicks, 1, memory_order_relaxed);
 }
 
-static void describe(struct gpud_sender *sender, struct gpud_delivery *delivery)
+static void delivery_describe(struct gpud_sender *sender, struct gpud_delivery *delivery)
 {
     delivery->layout = sender->layout;
     delivery->rows = sender->rows;
@@ -1267,8 +1267,8 @@ static enum gpud_status deliver_described(struct gpud_sender *sender,
     if (sender->device->caps & GPUD_CAP_SYNCHRONOUS)
         return deliver_now(sender, pending, delivery->copies, error);
     if (delivery->ordered) {
-        pace(sender, delivery);
-        announce(sender, delivery);
+        delivery_pace(sender, delivery);
+        delivery_announce(sender, delivery);
         return deliver_now(sender, pending, delivery->count > 0, error);
     }
     return deliver_later(sender, pending, delivery->is_late, error);
@@ -1434,7 +1434,7 @@ enum gpud_status gpud_deliver(struct gpud_sender *sender, const struct gpud_deli
     struct gpud_pending_delivery pending; /* not zeroed: some fields are not used for each frame */
     pending.sender = sender;
     copy_delivery(&pending.delivery, delivery);
-    describe(sender, &pending.delivery);
+    delivery_describe(sender, &pending.delivery);
     return delivery->by_lines ? keep_writing(sender, &pending, error)
                               : deliver_described(sender, &pending, error);
 }
@@ -1445,8 +1445,8 @@ enum gpud_status gpud_deliver(struct gpud_sender *sender, const struct gpud_deli
 
 /* Under the lock: the frame's release does not concern the sender any more. Its thread may have
  * noticed the release before, and holds the reference then. */
-static void end(struct gpud_sender *sender, bool lost, enum gpud_status *status,
-                struct gpud_error *error)
+static void lines_end(struct gpud_sender *sender, bool lost, enum gpud_status *status,
+                      struct gpud_error *error)
 {
     struct gpud_frame *frame = (struct gpud_frame *)gpud_deliver_writing(sender);
     struct gpud_slot *slot = (struct gpud_slot *)frame;
@@ -1489,7 +1489,7 @@ enum gpud_status gpud_lines_advance(struct gpud_sender *sender, struct gpud_fram
         status = gpud_fail(error, GPUD_INVALID, "%u lines after %u: lines do not become fewer",
                            lines, sender->lines);
     else if (lines == frame->info.layout.height)
-        end(sender, false, &status, error);
+        lines_end(sender, false, &status, error);
     else if (lines > sender->lines)
         status = deliver_lines(sender, lines, error);
     GPUD_STOP_POINT("sender: lines written");
@@ -1501,5 +1501,5 @@ void gpud_lines_give_up(struct gpud_sender *sender)
 {
     enum gpud_status status;
     if (sender->writing)
-        end(sender, true, &status, NULL);
+        lines_end(sender, true, &status, NULL);
 }

@@ -132,8 +132,8 @@ static void log_end(struct gpud_link *link)
                 link->peer.name, gpud_peer_text(&link->channel->peer, peer_text), link->end.why);
 }
 
-static void report(const struct gpud_link *link,
-                   void (*callback)(void *user, const struct gpud_peer_info *peer))
+static void receivers_report(const struct gpud_link *link,
+                             void (*callback)(void *user, const struct gpud_peer_info *peer))
 {
     struct gpud_peer_info info;
     if (!callback)
@@ -148,13 +148,13 @@ static void report_changes(struct gpud_link *link, bool ended)
     const struct gpud_sender *sender = link->sender;
     if (link->streamed && !link->connect_reported) {
         link->connect_reported = true;
-        report(link, sender->on_connect);
+        receivers_report(link, sender->on_connect);
     }
     if (ended && !link->end_logged)
         log_end(link);
     if (ended && link->connect_reported && !link->end_reported) {
         link->end_reported = true;
-        report(link, sender->on_disconnect);
+        receivers_report(link, sender->on_disconnect);
     }
 }
 
@@ -236,8 +236,8 @@ static enum gpud_status prepare_pool(struct gpud_link *link, struct offer *offer
     return status;
 }
 
-static enum gpud_status prepare(struct gpud_link *link, struct offer *offer,
-                                struct gpud_error *error)
+static enum gpud_status offer_prepare(struct gpud_link *link, struct offer *offer,
+                                      struct gpud_error *error)
 {
     struct gpud_endpoint self;
     enum gpud_status status = GPUD_OK;
@@ -302,7 +302,7 @@ static enum gpud_status offer_route(struct gpud_link *link, const struct gpud_ro
         .route = route,
         .message = {.type = GPUD_MESSAGE_OFFER, .offer.page.fd = -1},
     };
-    enum gpud_status status = prepare(link, &offer, error);
+    enum gpud_status status = offer_prepare(link, &offer, error);
     gpud_sender_lock(sender);
     if (status == GPUD_OK)
         status = send_offer(link, &offer, error);
@@ -583,7 +583,7 @@ static enum gpud_status send_canary(struct gpud_link *link, uint32_t epoch,
 /* --- messages -------------------------------------------------------------------------------- */
 
 /* Measures the link if the choice of its route depends on it. */
-static void measure(struct gpud_link *link)
+static void handshake_measure(struct gpud_link *link)
 {
     struct gpud_sender *sender = link->sender;
     const struct gpud_route_ops *route = link->transport->route;
@@ -667,7 +667,7 @@ static void handle_accept(struct gpud_link *link, const struct gpud_accept *acce
         status = gpud_link_register_sources(link, &error);
     }
     if (status == GPUD_OK) {
-        measure(link);
+        handshake_measure(link);
         if (link_choose_route(link) != route) {
             link_offer(link);
             return;
@@ -818,7 +818,7 @@ void gpud_sender_sample(struct gpud_sender *sender, int64_t now)
 }
 
 /* Frames in 1000 s, from the last but one sample to the last frame. 0: none since, or unknown. */
-static uint64_t rate_of(const struct gpud_sender *sender)
+static uint64_t status_rate_of(const struct gpud_sender *sender)
 {
     const struct gpud_rate_sample *since = &sender->rate.before;
     int64_t time = sender->submitted - since->time;
@@ -836,7 +836,7 @@ static enum gpud_link_phase phase_of(const struct gpud_link *link)
     return link->streamed ? GPUD_PHASE_STREAMING : GPUD_PHASE_CONNECTING;
 }
 
-static void describe_link(const struct gpud_link *link, struct gpud_link_info *info)
+static void status_describe_link(const struct gpud_link *link, struct gpud_link_info *info)
 {
     const struct gpud_transport *transport = link->transport;
     struct gpud_peer_info peer;
@@ -888,7 +888,7 @@ static uint32_t describe_links(const struct gpud_sender *sender, uint32_t *at,
     uint32_t count = 0;
     for (; *at < sender->link_count && count < max; (*at)++)
         if (sender->links[*at]->state != GPUD_LINK_DEAD)
-            describe_link(sender->links[*at], &infos[count++]);
+            status_describe_link(sender->links[*at], &infos[count++]);
     return count;
 }
 
@@ -908,7 +908,7 @@ size_t gpud_sender_list_links(struct gpud_sender *sender, struct gpud_link_info 
 
 /* --- the answer ---------------------------------------------------------------------------- */
 
-static void describe(const struct gpud_sender *sender, struct gpud_report *report)
+static void status_describe(const struct gpud_sender *sender, struct gpud_report *report)
 {
     memset(report, 0, sizeof(*report));
     gpud_print(report->name, "%s", sender->name);
@@ -927,7 +927,7 @@ static void describe(const struct gpud_sender *sender, struct gpud_report *repor
     report->delivered = gpud_sender_count_delivered(sender);
     report->dropped = sender->dropped;
     report->connects = sender->connects;
-    report->rate = rate_of(sender);
+    report->rate = status_rate_of(sender);
     report->disconnects = sender->disconnects;
     report->refused = atomic_load(&sender->refused);
     report->copies_cpu = atomic_load(&sender->copies_cpu);
@@ -942,7 +942,7 @@ void gpud_sender_answer(struct gpud_sender *sender, struct gpud_channel *channel
 {
     struct gpud_message message = {.type = GPUD_MESSAGE_STATUS};
     gpud_sender_lock(sender);
-    describe(sender, &message.report);
+    status_describe(sender, &message.report);
     gpud_sender_unlock(sender);
     enum gpud_status status = gpud_channel_send(channel, &message, NULL);
     message.type = GPUD_MESSAGE_LINKS;

@@ -210,7 +210,7 @@ bool gpud_transport_has_room(const struct gpud_transport *transport)
     return !transport->remote || transport->remote->ops->has_room(transport->remote);
 }
 
-static void destroy(struct gpud_transport *gone)
+static void transport_destroy(struct gpud_transport *gone)
 {
     if (gone->remote) /* first, because its card reads the slots */
         gone->remote->ops->destroy(gone->remote);
@@ -243,7 +243,7 @@ void gpud_transport_unref(struct gpud_transport **transport)
     if (--gone->references)
         return;
     if (gone->retired->wake < 0) {
-        destroy(gone);
+        transport_destroy(gone);
         return;
     }
     gone->next_retired = gone->retired->first;
@@ -263,7 +263,7 @@ void gpud_retired_destroy(struct gpud_transport *first)
     while (first) {
         struct gpud_transport *gone = first;
         first = gone->next_retired;
-        destroy(gone);
+        transport_destroy(gone);
     }
 }
 
@@ -301,7 +301,7 @@ static void free_releasing(struct gpud_transport *transport, uint32_t place)
 }
 
 /* Handles a returned entry, which the receiver's device may still be reading. */
-static void take_back(struct gpud_transport *transport, uint32_t entry)
+static void transport_take_back(struct gpud_transport *transport, uint32_t entry)
 {
     uint32_t top;
     GPUD_STOP_POINT("sender: reaped");
@@ -326,7 +326,7 @@ enum gpud_status gpud_transport_reap(struct gpud_transport *transport, struct gp
             i++;
     }
     while ((got = gpud_page_reap(&transport->page, &entry)) > 0)
-        take_back(transport, entry);
+        transport_take_back(transport, entry);
     if (got < 0)
         return gpud_fail(error, GPUD_PEER,
                          "the receiver broke the protocol: it gave back a frame it did not have");

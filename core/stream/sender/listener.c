@@ -27,7 +27,7 @@
 #define GPUD_HANDSHAKES_AT_ONCE (2 * GPUD_RECEIVERS_MAX)
 
 /* Whether one more is within the limit. */
-static bool count(struct gpud_connects *connects, uint32_t limit, int64_t now)
+static bool listener_admission_count(struct gpud_connects *connects, uint32_t limit, int64_t now)
 {
     if (now - connects->since >= GPUD_SEC) {
         connects->since = now;
@@ -39,7 +39,7 @@ static bool count(struct gpud_connects *connects, uint32_t limit, int64_t now)
 }
 
 /* The process's entry, or else the oldest one. */
-static struct gpud_connects *find(struct gpud_admission *admission, int64_t key)
+static struct gpud_connects *admission_find(struct gpud_admission *admission, int64_t key)
 {
     struct gpud_connects *oldest = &admission->process[0];
     for (int i = 0; i < GPUD_RECEIVERS_MAX; i++) {
@@ -58,12 +58,12 @@ static struct gpud_connects *find(struct gpud_admission *admission, int64_t key)
 static bool admission_count(struct gpud_admission *admission, int64_t key, int64_t now,
                             bool *already_logged)
 {
-    struct gpud_connects *process = find(admission, key);
+    struct gpud_connects *process = admission_find(admission, key);
     *already_logged = process->since && now - process->since < GPUD_SEC &&
                       process->count > GPUD_CONNECTS_A_PROCESS;
     /* In this order, so that a process over its own limit does not use up the common one. */
-    return count(process, key ? GPUD_CONNECTS_A_PROCESS : GPUD_CONNECTS, now) &&
-           count(&admission->all, GPUD_CONNECTS, now);
+    return listener_admission_count(process, key ? GPUD_CONNECTS_A_PROCESS : GPUD_CONNECTS, now) &&
+           listener_admission_count(&admission->all, GPUD_CONNECTS, now);
 }
 
 /* Connections of the peer with this key in its current second. */
@@ -142,8 +142,8 @@ static void turn_away(struct gpud_sender *sender, struct gpud_newcomer *newcomer
 }
 
 /* The same, after sending it the reason. */
-static void refuse(struct gpud_sender *sender, struct gpud_newcomer *newcomer,
-                   enum gpud_status status, const char *name, const char *why)
+static void newcomer_refuse(struct gpud_sender *sender, struct gpud_newcomer *newcomer,
+                            enum gpud_status status, const char *name, const char *why)
 {
     char text[GPUD_REASON_MAX];
     struct gpud_message message = {.type = GPUD_MESSAGE_REFUSE};
@@ -294,7 +294,7 @@ static void make_receiver(struct gpud_sender *sender, struct gpud_newcomer *newc
     if (!why)
         status = gpud_link_create(sender, newcomer->channel, hello, &link, &why);
     if (status != GPUD_OK) {
-        refuse(sender, newcomer, status, hello->name, why);
+        newcomer_refuse(sender, newcomer, status, hello->name, why);
         return;
     }
     newcomer->channel = NULL; /* now owned by the link */
@@ -305,8 +305,8 @@ static void make_receiver(struct gpud_sender *sender, struct gpud_newcomer *newc
 
 /* --- their first message -------------------------------------------------------------------- */
 
-static void handle(struct gpud_sender *sender, struct gpud_newcomer *newcomer,
-                   struct gpud_message *message)
+static void newcomer_handle(struct gpud_sender *sender, struct gpud_newcomer *newcomer,
+                            struct gpud_message *message)
 {
     char why[GPUD_REASON_MAX];
     switch (message->type) {
@@ -333,7 +333,7 @@ static void read_message(struct gpud_sender *sender, struct gpud_newcomer *newco
     struct gpud_error error = {.reason = ""};
     switch (gpud_channel_receive(newcomer->channel, &message, &error)) {
     case GPUD_OK:
-        handle(sender, newcomer, &message);
+        newcomer_handle(sender, newcomer, &message);
         gpud_message_close(&message);
         return;
     case GPUD_AGAIN:
@@ -344,10 +344,11 @@ static void read_message(struct gpud_sender *sender, struct gpud_newcomer *newco
                                                                : "vanished without a goodbye");
         return;
     case GPUD_NO_MEMORY:
-        refuse(sender, newcomer, GPUD_AGAIN, "", error.reason); /* a failure of this side */
+        newcomer_refuse(sender, newcomer, GPUD_AGAIN, "",
+                        error.reason); /* a failure of this side */
         return;
     case GPUD_UNSUPPORTED: /* another release understands at least a message's header */
-        refuse(sender, newcomer, GPUD_UNSUPPORTED, "", error.reason);
+        newcomer_refuse(sender, newcomer, GPUD_UNSUPPORTED, "", error.reason);
         return;
     default:
         turn_away(sender, newcomer, GPUD_LOG_WARNING, error.reason);
@@ -465,7 +466,7 @@ static void pause_accepting(struct gpud_sender *sender, const char *why)
 }
 
 /* Tries to get the address that another sender had. */
-static void take_over(struct gpud_sender *sender)
+static void listener_take_over(struct gpud_sender *sender)
 {
     struct gpud_error error = {0};
     enum gpud_status status = gpud_listener_take_over(sender->listener, &error);
@@ -641,7 +642,7 @@ void gpud_listener_turn(struct gpud_sender *sender)
     gpud_room_shrink(sender, now);
 }
 
-static void *run(void *arg)
+static void *listener_run(void *arg)
 {
     struct gpud_sender *sender = arg;
     struct pollfd fds[2 + 2 * GPUD_RECEIVERS_MAX + GPUD_NEWCOMERS_MAX];
@@ -678,7 +679,7 @@ static void *run(void *arg)
         gpud_newcomers_read(sender, at_newcomer, newcomers);
         /* Each turn, because an event may come just before the other sender lets go. */
         if (!pause && atomic_load(&sender->listener->stands_by))
-            take_over(sender);
+            listener_take_over(sender);
         else if (fds[1].revents || (!pause && sender->accept_pause))
             accept_newcomers(sender);
         gpud_listener_turn(sender);
@@ -703,7 +704,7 @@ enum gpud_status gpud_sender_listen(struct gpud_sender *sender, const struct gpu
     if (sender->wake < 0)
         return gpud_fail_errno(error, "cannot create an eventfd");
     sender->retired.wake = sender->wake;
-    int failed = pthread_create(&sender->thread, NULL, run, sender);
+    int failed = pthread_create(&sender->thread, NULL, listener_run, sender);
     if (failed)
         return gpud_fail_native(error, GPUD_NO_MEMORY, "errno", failed,
                                 "cannot start the sender's thread: raise the limits of this "

@@ -295,7 +295,7 @@ static void pool_remove_last(struct gpud_pool *pool, struct gpud_pool_part *part
     pool->exported[last] = false;
 }
 
-static void destroy(struct gpud_pool *pool)
+static void pool_destroy(struct gpud_pool *pool)
 {
     for (uint32_t i = 0; i < pool->ring.memories; i++) {
         for (uint32_t k = 0; k < pool->ring.slots_per_memory; k++)
@@ -325,7 +325,7 @@ void gpud_pool_unref(struct gpud_pool **pool)
     struct gpud_pool *gone = *pool;
     *pool = NULL;
     if (atomic_fetch_sub(&gone->references, 1) == 1)
-        destroy(gone);
+        pool_destroy(gone);
 }
 
 /* Takes a slot that is about to be overwritten back from a receiver's device. */
@@ -581,7 +581,7 @@ static bool will_map(const struct gpud_link *link, const struct gpud_pool *pool)
     return pool == (staged ? sender->host_pool : sender->device_pool);
 }
 
-static bool is_current(const struct gpud_sender *sender, const struct gpud_pool *pool)
+static bool room_is_current(const struct gpud_sender *sender, const struct gpud_pool *pool)
 {
     return sender->device_pool == pool || sender->host_pool == pool;
 }
@@ -609,8 +609,8 @@ static uint32_t count_shares(const struct gpud_sender *sender, const struct gpud
 
 /* Tells a link that the ring grows or shrinks. A peer that leaves no room for it in its connection
  * would keep new receivers out, and the ring large, so its link ends. */
-static enum gpud_status tell(struct gpud_link *link, struct gpud_message *message,
-                             struct gpud_error *error)
+static enum gpud_status room_tell(struct gpud_link *link, struct gpud_message *message,
+                                  struct gpud_error *error)
 {
     int64_t now = gpud_now();
     gpud_sender_lock(link->sender);
@@ -685,7 +685,7 @@ static bool is_too_small(const struct gpud_link *link, const struct gpud_pool *p
 {
     const struct gpud_sender *sender = link->sender;
     uint32_t needed = pool->share + share_of(link, pool) + count_shares(sender, pool, link);
-    return is_current(sender, pool) && gpud_ring_slots(&pool->ring) < needed;
+    return room_is_current(sender, pool) && gpud_ring_slots(&pool->ring) < needed;
 }
 
 /* Grows the pool until it has room for this link. */
@@ -743,7 +743,7 @@ static enum gpud_status tell_growth(struct gpud_link *link, struct gpud_error *e
                            &message.grow, error);
     if (status != GPUD_OK)
         return status;
-    status = tell(link, &message, error);
+    status = room_tell(link, &message, error);
     GPUD_STOP_POINT("sender: GROW sent");
     if (status == GPUD_OK)
         transport->known_memories = pool->ring.memories;
@@ -792,7 +792,7 @@ enum gpud_status gpud_room_make(struct gpud_link *link, struct gpud_pool *pool,
 static bool is_raised(const struct gpud_link *link, const struct gpud_pool *pool, uint32_t *slots)
 {
     *slots = choose_share(link, pool);
-    return *slots > link->slots && is_current(link->sender, pool);
+    return *slots > link->slots && room_is_current(link->sender, pool);
 }
 
 void gpud_room_raise(struct gpud_link *link, int64_t now)
@@ -857,7 +857,7 @@ enum gpud_status gpud_room_clear(struct gpud_link *link, struct gpud_pool *pool,
     for (;;) {
         struct gpud_slot *slot = NULL;
         gpud_sender_lock(sender);
-        bool found = is_current(sender, pool) && pool_has_old(pool, lent);
+        bool found = room_is_current(sender, pool) && pool_has_old(pool, lent);
         if (found && gpud_pool_count_free(pool) > (patient ? 1 : 0))
             slot = gpud_pool_take_old(pool, lent);
         enum gpud_status status = GPUD_OK;
@@ -930,7 +930,7 @@ static bool tell_shrink(struct gpud_link *link, uint32_t count)
     struct gpud_message message = {.type = GPUD_MESSAGE_SHRINK, .shrink = count};
     if (link->transport->known_memories <= count)
         return true;
-    bool sent = tell(link, &message, &error) == GPUD_OK;
+    bool sent = room_tell(link, &message, &error) == GPUD_OK;
     GPUD_STOP_POINT("sender: SHRINK sent");
     if (sent)
         link->transport->known_memories = count;
@@ -942,7 +942,7 @@ static bool tell_shrink(struct gpud_link *link, uint32_t count)
 static void room_take_back(struct gpud_sender *sender, struct gpud_pool *pool)
 {
     gpud_sender_lock(sender);
-    uint32_t spare = is_current(sender, pool) ? count_spare(sender, pool) : 0;
+    uint32_t spare = room_is_current(sender, pool) ? count_spare(sender, pool) : 0;
     if (spare)
         pool_close(pool, pool->ring.memories - spare);
     uint32_t count = pool_count_needed(pool);

@@ -17,9 +17,9 @@
 
 /* --- creating and destroying --------------------------------------------------------------- */
 
-static enum gpud_status read_params(struct gpud_sender_params *own,
-                                    const struct gpud_sender_params *params,
-                                    struct gpud_error *error)
+static enum gpud_status sender_read_params(struct gpud_sender_params *own,
+                                           const struct gpud_sender_params *params,
+                                           struct gpud_error *error)
 {
     enum gpud_status status =
         gpud_sized_read(own, sizeof(*own), params, GPUD_END_OF(struct gpud_sender_params, address),
@@ -61,7 +61,7 @@ static void wait_for_deliveries(struct gpud_sender *sender)
 }
 
 /* Ends a sender, and takes its listener out before, if that is wanted. */
-static void end(struct gpud_sender *gone, struct gpud_listener **listener)
+static void sender_end(struct gpud_sender *gone, struct gpud_listener **listener)
 {
     struct gpud_context *context = gone->context;
     wait_for_deliveries(gone); /* first, so that BYE comes after the last frame */
@@ -100,7 +100,7 @@ static enum gpud_status take_address(struct gpud_sender *made, struct gpud_sende
                          "both one address",
                          before->place, made->place);
     *replaces = NULL;
-    end(before, &made->listener);
+    sender_end(before, &made->listener);
     return GPUD_OK;
 }
 
@@ -111,7 +111,7 @@ enum gpud_status gpud_sender_create(struct gpud_context *context,
     struct gpud_address address;
     struct gpud_access_rule access = {.kind = GPUD_ACCESS_USER};
     struct gpud_sender_params own;
-    enum gpud_status status = read_params(&own, params, error);
+    enum gpud_status status = sender_read_params(&own, params, error);
     params = &own;
     if (status == GPUD_OK)
         status = gpud_address_resolve(params->address, &address, error);
@@ -183,7 +183,7 @@ void gpud_sender_destroy(struct gpud_sender **sender)
         return;
     struct gpud_sender *gone = *sender;
     *sender = NULL;
-    end(gone, NULL);
+    sender_end(gone, NULL);
 }
 
 /* --- waiting for receivers ----------------------------------------------------------------- */

@@ -455,7 +455,7 @@ static enum gpud_status take_credit(struct gpud_link *link, int64_t deadline,
     }
 }
 
-static void give_up(struct gpud_delivery *delivery)
+static void submit_give_up(struct gpud_delivery *delivery)
 {
     for (uint32_t i = 0; i < delivery->count; i++) {
         struct gpud_delivery_target *target = &delivery->target[i];
@@ -515,8 +515,8 @@ static enum gpud_status take_slots(struct gpud_sender *sender, struct needs need
 }
 
 /* Wakes receivers for `more` frames that will be submitted; 0 withdraws the announcement. */
-static void announce(struct gpud_sender *sender, struct gpud_link **links, uint32_t count,
-                     uint32_t more)
+static void submit_announce(struct gpud_sender *sender, struct gpud_link **links, uint32_t count,
+                            uint32_t more)
 {
     for (uint32_t i = 0; i < count; i++)
         if (gpud_link_is_ready(links[i]) && gpud_transport_announce(links[i]->transport, more))
@@ -526,7 +526,7 @@ static void announce(struct gpud_sender *sender, struct gpud_link **links, uint3
 void gpud_sender_announce(struct gpud_sender *sender)
 {
     gpud_sender_lock(sender);
-    announce(sender, sender->links, sender->link_count, 1);
+    submit_announce(sender, sender->links, sender->link_count, 1);
     gpud_sender_unlock(sender);
 }
 
@@ -539,9 +539,9 @@ enum submission {
 
 /* Takes slots, then credits, then the slots that turned out to be needed as well, and delivers;
  * under the lock. *rearm: a signal nears its limit. */
-static enum gpud_status submit(struct gpud_sender *sender, struct gpud_frame *frame,
-                               enum submission how, int64_t deadline, bool *rearm,
-                               struct gpud_error *error)
+static enum gpud_status submit_submit(struct gpud_sender *sender, struct gpud_frame *frame,
+                                      enum submission how, int64_t deadline, bool *rearm,
+                                      struct gpud_error *error)
 {
     struct gpud_link *links[GPUD_RECEIVERS_MAX];
     uint32_t count = snapshot(sender, links), drops = 0;
@@ -588,14 +588,14 @@ static enum gpud_status submit(struct gpud_sender *sender, struct gpud_frame *fr
                            "the format changed while the frame was being submitted");
     if (status == GPUD_OK) {
         delivery.sequence = ++sender->sequence;
-        GPUD_PROBE(submit, sender, delivery.count, delivery.sequence);
+        GPUD_PROBE(submit_submit, sender, delivery.count, delivery.sequence);
         sender->ended = false;
         for (uint32_t i = 0; i < drops; i++)
             gpud_link_count_drop(dropped[i], cause[i]);
         status = gpud_deliver(sender, &delivery, error);
     } else {
-        give_up(&delivery);
-        announce(sender, links, count, 0);
+        submit_give_up(&delivery);
+        submit_announce(sender, links, count, 0);
     }
 
     for (uint32_t i = 0; i < count; i++) {
@@ -662,7 +662,8 @@ static enum gpud_status submit_frame(struct gpud_sender *sender, struct gpud_fra
     if (status == GPUD_OK) {
         uint64_t before = sender->sequence;
         int64_t now = gpud_now();
-        status = submit(sender, frame, how, gpud_deadline_from(now, timeout_ns), &rearm, error);
+        status =
+            submit_submit(sender, frame, how, gpud_deadline_from(now, timeout_ns), &rearm, error);
         *delivered = sender->sequence != before;
         if (*delivered)
             sender->submitted = now;

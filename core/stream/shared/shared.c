@@ -95,7 +95,7 @@ enum gpud_status gpud_image_find(struct gpud_device *device, const struct gpud_l
 #define PROOF_DEADLINE (5 * GPUD_SEC)
 
 /* No two rows alike. */
-static void fill(void *pages, uint64_t size)
+static void image_fill(void *pages, uint64_t size)
 {
     unsigned char *data = pages;
     uint64_t state = 1;
@@ -145,7 +145,7 @@ enum gpud_status gpud_image_prove(struct gpud_queue *queue, struct gpud_device *
     for (int i = 0; i < 2 && status == GPUD_OK; i++)
         status = gpud_memory_alloc(host, rows->size, GPUD_MEMORY_PLAIN, &pages[i], error);
     if (status == GPUD_OK) {
-        fill(pages[0]->host, rows->size);
+        image_fill(pages[0]->host, rows->size);
         status = carry(queue, pages, memory, rows, image, error);
     }
     if (status == GPUD_OK && !are_same(rows, pages[0]->host, pages[1]->host))
@@ -271,7 +271,7 @@ static uint8_t pattern_byte(uint64_t nonce, uint64_t position)
 }
 
 /* The next covered position. */
-static uint64_t next(uint64_t position, uint64_t size)
+static uint64_t pattern_next(uint64_t position, uint64_t size)
 {
     position++;
     return position == HEAD && size > HEAD + TAIL ? size - TAIL : position;
@@ -280,14 +280,14 @@ static uint64_t next(uint64_t position, uint64_t size)
 void gpud_pattern_write(void *frame, uint64_t size, uint64_t nonce)
 {
     uint8_t *bytes = frame;
-    for (uint64_t i = 0; i < size; i = next(i, size))
+    for (uint64_t i = 0; i < size; i = pattern_next(i, size))
         bytes[i] = pattern_byte(nonce, i);
 }
 
 bool gpud_pattern_check(const void *frame, uint64_t size, uint64_t nonce)
 {
     const uint8_t *bytes = frame;
-    for (uint64_t i = 0; i < size; i = next(i, size))
+    for (uint64_t i = 0; i < size; i = pattern_next(i, size))
         if (bytes[i] != pattern_byte(nonce, i))
             return false;
     return true;

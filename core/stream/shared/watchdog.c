@@ -79,7 +79,7 @@ static void unmap_record(void *record)
     gpud_memory_unmap_pages(record, RECORD_SIZE);
 }
 
-static void destroy(struct gpud_watchdog *watchdog)
+static void watchdog_destroy(struct gpud_watchdog *watchdog)
 {
     for (uint32_t i = 0; i < GPUD_PAGE_ENTRIES; i++) {
         gpud_signal_destroy(&watchdog->theirs[i]);
@@ -120,7 +120,7 @@ static enum gpud_status make_record(struct gpud_watchdog *watchdog, struct gpud_
     return status;
 }
 
-static int64_t watch(void *arg);
+static int64_t watchdog_watch(void *arg);
 
 enum gpud_status gpud_watchdog_create(struct gpud_device *device, struct gpud_page *page,
                                       uint32_t entries, struct gpud_channel *channel,
@@ -147,10 +147,10 @@ enum gpud_status gpud_watchdog_create(struct gpud_device *device, struct gpud_pa
     if (status == GPUD_OK && side == GPUD_SIDE_RECEIVER)
         status = make_record(made, error);
     if (status != GPUD_OK) {
-        destroy(made);
+        watchdog_destroy(made);
         return status;
     }
-    gpud_worker_add(&device->context->watch, &made->work, watch, made);
+    gpud_worker_add(&device->context->watch, &made->work, watchdog_watch, made);
     *watchdog = made;
     return GPUD_OK;
 }
@@ -390,7 +390,7 @@ bool gpud_watchdog_is_idle(const struct gpud_watchdog *watchdog)
 }
 
 /* The pause before the next turn: without end if there is nothing to watch. */
-static int64_t rest(struct gpud_watchdog *watchdog)
+static int64_t watchdog_rest(struct gpud_watchdog *watchdog)
 {
     atomic_store(&watchdog->is_at_rest, true);
     if (gpud_watchdog_is_idle(watchdog))
@@ -399,32 +399,32 @@ static int64_t rest(struct gpud_watchdog *watchdog)
     return TURN;
 }
 
-static int64_t finish(void *arg)
+static int64_t watchdog_finish(void *arg)
 {
     struct gpud_watchdog *watchdog = arg;
     void (*done)(void *) = watchdog->done;
     void *done_arg = watchdog->arg;
     struct gpud_context *context = watchdog->device->context;
-    destroy(watchdog);
+    watchdog_destroy(watchdog);
     if (done)
         done(done_arg);
     atomic_fetch_sub(&context->ending, 1);
     return -1;
 }
 
-static int64_t watch(void *arg)
+static int64_t watchdog_watch(void *arg)
 {
     struct gpud_watchdog *watchdog = arg;
     post_deferred(watchdog);
     release_waits(watchdog);
     if (!atomic_load(&watchdog->ending))
-        return rest(watchdog);
+        return watchdog_rest(watchdog);
     bool late = gpud_now() - watchdog->ended > ENDING_MAX;
     /* Memory that an application's queue reads stays, however long that takes: otherwise the driver
      * would abort everything that the application does on that GPU. */
     if (!posts_are_done(watchdog) || (!waits_are_over(watchdog) && !late))
         return late ? TURN : TURN_ENDING;
-    gpud_worker_add(&watchdog->device->context->later, &watchdog->work, finish, watchdog);
+    gpud_worker_add(&watchdog->device->context->later, &watchdog->work, watchdog_finish, watchdog);
     return -1;
 }
 

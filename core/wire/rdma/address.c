@@ -32,7 +32,7 @@ bool gpud_rdma_is_name(const char *name, size_t length)
 
 /* --- reading ------------------------------------------------------------------------------- */
 
-static enum gpud_status refuse(const char *text, const char *why, struct gpud_error *error)
+static enum gpud_status address_refuse(const char *text, const char *why, struct gpud_error *error)
 {
     int quoted = (int)gpud_text_whole(text, strnlen(text, 64));
     return gpud_fail(error, GPUD_INVALID, "\"%.*s\": %s", quoted, text, why);
@@ -111,7 +111,7 @@ static const char *read_port(const char **text, struct gpud_rdma_place *place)
     return NULL;
 }
 
-static const char *read_name(const char *text, struct gpud_rdma_place *place)
+static const char *address_read_name(const char *text, struct gpud_rdma_place *place)
 {
     place->name[0] = '\0';
     if (text[0] == '\0' || (text[0] == '/' && text[1] == '\0'))
@@ -134,7 +134,7 @@ static const char *read_all(const char *text, struct gpud_rdma_place *place)
     const char *why = read_host(rest + 2, place, &rest);
     if (!why)
         why = read_port(&rest, place);
-    return why ? why : read_name(rest, place);
+    return why ? why : address_read_name(rest, place);
 }
 
 enum gpud_status gpud_rdma_parse(const char *text, struct gpud_rdma_place *place,
@@ -146,12 +146,12 @@ enum gpud_status gpud_rdma_parse(const char *text, struct gpud_rdma_place *place
         return gpud_fail(error, GPUD_INVALID, "no address: give rdma://host:port/name");
     const char *why = read_all(text, &made);
     if (why)
-        return refuse(text, why, error);
+        return address_refuse(text, why, error);
     bool brackets = made.family == AF_INET6;
     gpud_print(whole, GPUD_RDMA_SCHEME "//%s%s%s:%u%s%s", brackets ? "[" : "", made.host,
                brackets ? "]" : "", made.port, made.name[0] ? "/" : "", made.name);
     if (strlen(whole) >= GPUD_ADDRESS_MAX)
-        return refuse(text, "this address is too long", error);
+        return address_refuse(text, "this address is too long", error);
     if (place)
         *place = made;
     if (canonical)

@@ -85,8 +85,8 @@ static const struct part *parts_of(const struct rdma_remote *remote, uint32_t *c
 
 /* --- publishing ---------------------------------------------------------------------------- */
 
-static struct gpud_rdma_transfer transfer_of(const struct rdma_remote *remote, size_t offset,
-                                             size_t size)
+static struct gpud_rdma_transfer publish_transfer_of(const struct rdma_remote *remote,
+                                                     size_t offset, size_t size)
 {
     return (struct gpud_rdma_transfer){
         .local = remote->published,
@@ -99,7 +99,7 @@ static struct gpud_rdma_transfer transfer_of(const struct rdma_remote *remote, s
 
 static enum gpud_status write_range(const struct rdma_remote *remote, size_t offset, size_t size)
 {
-    struct gpud_rdma_transfer transfer = transfer_of(remote, offset, size);
+    struct gpud_rdma_transfer transfer = publish_transfer_of(remote, offset, size);
     return gpud_rdma_write(remote->rdma, &transfer, NULL);
 }
 
@@ -240,7 +240,7 @@ static void publish_and_notify_locked(struct rdma_remote *remote, size_t offset,
         return;
     }
     if (!remote->is_behind) {
-        struct gpud_rdma_transfer transfer = transfer_of(remote, offset, size);
+        struct gpud_rdma_transfer transfer = publish_transfer_of(remote, offset, size);
         status = gpud_rdma_write_and_notify(remote->rdma, &transfer, remote->is_sender, NULL);
     }
     if (status != GPUD_AGAIN)
@@ -375,7 +375,7 @@ void gpud_rdma_collect_records(struct rdma_channel *channel, bool all)
  * need together, so that a later thread never asks for less than an earlier one. */
 /* clang-format on */
 
-static void look(struct rdma_channel *channel, bool wake_receiver)
+static void wake_look(struct rdma_channel *channel, bool wake_receiver)
 {
     if (gpud_rdma_progress(channel->rdma)) {
         atomic_fetch_add(&channel->notices, 1);
@@ -392,7 +392,7 @@ static void look(struct rdma_channel *channel, bool wake_receiver)
 
 void gpud_rdma_look_around(struct rdma_channel *channel)
 {
-    look(channel, true);
+    wake_look(channel, true);
 }
 
 static void arm(struct rdma_channel *channel)
@@ -410,13 +410,13 @@ static void arm(struct rdma_channel *channel)
 static void rdma_arm_to_sleep(struct rdma_channel *channel)
 {
     arm(channel);
-    look(channel, true);
+    wake_look(channel, true);
 }
 
 void gpud_rdma_arm_to_receive(struct rdma_channel *channel)
 {
     arm(channel);
-    look(channel, false);
+    wake_look(channel, false);
 }
 
 /* Requests a KICK; and takes it: false if there is none yet. */
@@ -441,7 +441,7 @@ bool gpud_rdma_take_kick(struct rdma_channel *channel)
 #define BEHIND_LOOK GPUD_MSEC        /* poll for room in the queue, for which no event may come */
 #define FAILED_LOOK (20 * GPUD_MSEC) /* after a failure, wake to let the caller notice it */
 
-static void publish(const struct gpud_page_end *end, size_t offset, size_t size)
+static void carrier_publish(const struct gpud_page_end *end, size_t offset, size_t size)
 {
     rdma_publish((struct rdma_remote *)end->remote, offset, size);
 }
@@ -528,7 +528,7 @@ static void poll_begin(struct gpud_page_end *end)
 const struct gpud_page_carrier gpud_rdma_carrier = {
     .name = "a network card",
     .ask_after = GPUD_RDMA_SILENCE,
-    .publish = publish,
+    .publish = carrier_publish,
     .notify = notify,
     .publish_and_notify = publish_and_notify,
     .sleep = sleep_on,
@@ -586,8 +586,8 @@ static enum gpud_status make_page(struct rdma_remote *remote, struct gpud_handle
     return GPUD_OK;
 }
 
-static enum gpud_status create(struct gpud_channel *base, struct gpud_remote **remote,
-                               struct gpud_handle *page, struct gpud_error *error)
+static enum gpud_status record_create(struct gpud_channel *base, struct gpud_remote **remote,
+                                      struct gpud_handle *page, struct gpud_error *error)
 {
     struct rdma_channel *channel = (struct rdma_channel *)base;
     if (!atomic_load(&base->connected))
@@ -804,7 +804,7 @@ static enum gpud_status add_source(struct gpud_remote *base, struct gpud_memory 
     return status;
 }
 
-static bool has_room(struct gpud_remote *base)
+static bool record_has_room(struct gpud_remote *base)
 {
     struct rdma_remote *remote = (struct rdma_remote *)base;
     return gpud_rdma_catch_up_record(remote) &&
@@ -848,7 +848,7 @@ static void detach(struct gpud_remote *base)
 
 /* Waits until the card no longer reads this side's memory. Handles rdma_cm's events meanwhile: they
  * report that the peer closed the connection long before the card's retries run out. */
-static void drain(struct rdma_remote *remote)
+static void record_drain(struct rdma_remote *remote)
 {
     struct rdma_channel *channel = remote->channel;
     uint64_t posted = gpud_rdma_posted(remote->rdma);
@@ -866,13 +866,13 @@ static void drain(struct rdma_remote *remote)
     gpud_lock_release(&channel->lock);
 }
 
-static void destroy(struct gpud_remote *base)
+static void record_destroy(struct gpud_remote *base)
 {
     struct rdma_remote *remote = (struct rdma_remote *)base, **link;
     struct rdma_channel *channel = remote->channel;
     struct gpud_channel *kept = &channel->base;
     gpud_rdma_stop_publishing(remote);
-    drain(remote);
+    record_drain(remote);
     for (uint32_t i = 0; i < remote->source_count; i++)
         gpud_rdma_unregister(&remote->sources[i].region);
     gpud_lock_take(&channel->records_lock);
@@ -886,8 +886,8 @@ static void destroy(struct gpud_remote *base)
     gpud_channel_unref(&kept);
 }
 
-static void describe(const struct gpud_channel *base, struct gpud_device *device,
-                     struct gpud_network *network)
+static void record_describe(const struct gpud_channel *base, struct gpud_device *device,
+                            struct gpud_network *network)
 {
     const struct rdma_channel *channel = (const struct rdma_channel *)base;
     struct gpud_network made = {.ways = 0};
@@ -905,18 +905,18 @@ static void describe(const struct gpud_channel *base, struct gpud_device *device
 
 const struct gpud_remote_ops gpud_rdma_remote_ops = {
     .carrier = &gpud_rdma_carrier,
-    .describe = describe,
-    .create = create,
+    .describe = record_describe,
+    .create = record_create,
     .attach = attach,
     .expose = expose,
     .attach_ring = attach_ring,
     .share_metas = share_metas,
     .add_source = add_source,
-    .has_room = has_room,
+    .has_room = record_has_room,
     .write = write_frame,
     .write_meta = write_meta,
     .detach = detach,
-    .destroy = destroy,
+    .destroy = record_destroy,
 };
 
 /* === events ================================================================================== */

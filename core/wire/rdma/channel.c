@@ -162,7 +162,7 @@ static bool is_running, is_joinable, is_exiting;
 static pid_t started_by; /* a child of fork() has these variables, but no thread */
 
 /* Also true if the other side has ended it meanwhile. */
-static bool is_over(struct rdma_channel *channel)
+static bool closing_is_over(struct rdma_channel *channel)
 {
     gpud_lock_take(&channel->lock);
     gpud_rdma_drive_locked(channel);
@@ -181,7 +181,7 @@ static bool may_end(struct rdma_channel *channel)
     return may;
 }
 
-static void finish(struct rdma_channel *channel)
+static void closing_finish(struct rdma_channel *channel)
 {
     struct gpud_channel *base = &channel->base;
     if (atomic_load(&base->references) == 0) {
@@ -195,13 +195,13 @@ static void finish(struct rdma_channel *channel)
 }
 
 /* Unlinks the connections that can be finished. *pause: how long the others may wait. */
-static struct rdma_channel *take_over(int64_t *pause)
+static struct rdma_channel *closing_take_over(int64_t *pause)
 {
     struct rdma_channel *over = NULL, **link = &closing;
     *pause = ROUTE_LOOK;
     while (*link) {
         struct rdma_channel *one = *link;
-        bool has_ended = is_over(one);
+        bool has_ended = closing_is_over(one);
         if (!has_ended)
             *pause = LOOK;
         if (!has_ended || !may_end(one)) {
@@ -220,19 +220,19 @@ static void nap(int64_t pause)
     clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){.tv_nsec = pause}, NULL);
 }
 
-static void *run(void *arg)
+static void *closing_run(void *arg)
 {
     gpud_lock_take(&closing_lock);
     while (closing) {
         int64_t pause;
-        struct rdma_channel *over = take_over(&pause);
+        struct rdma_channel *over = closing_take_over(&pause);
         gpud_lock_release(&closing_lock);
         if (!over)
             nap(pause);
         while (over) {
             struct rdma_channel *one = over;
             over = one->next_closing;
-            finish(one); /* may add another */
+            closing_finish(one); /* may add another */
         }
         gpud_lock_take(&closing_lock);
     }
@@ -241,18 +241,18 @@ static void *run(void *arg)
     return NULL;
 }
 
-static bool start(void)
+static bool closing_start(void)
 {
     if (is_running && started_by == getpid())
         return true;
     if (is_joinable && started_by == getpid())
         pthread_join(thread, NULL); /* it is already returning */
-    is_joinable = is_running = pthread_create(&thread, NULL, run, NULL) == 0;
+    is_joinable = is_running = pthread_create(&thread, NULL, closing_run, NULL) == 0;
     started_by = getpid();
     return is_running;
 }
 
-static void add(struct rdma_channel *channel)
+static void closing_add(struct rdma_channel *channel)
 {
     channel->last_posted = gpud_rdma_posted(channel->rdma);
     channel->linger = gpud_deadline(RDMA_LINGER);
@@ -261,15 +261,15 @@ static void add(struct rdma_channel *channel)
         closing = NULL; /* a parent's */
     channel->next_closing = closing;
     closing = channel;
-    bool started = start();
+    bool started = closing_start();
     if (!started)
         closing = channel->next_closing;
     gpud_lock_release(&closing_lock);
     if (started)
         return;
-    while (!is_over(channel)) /* without a thread, the caller waits */
+    while (!closing_is_over(channel)) /* without a thread, the caller waits */
         nap(LOOK);
-    finish(channel);
+    closing_finish(channel);
 }
 
 /* Disconnects the channel, or destroys it once it has no reference, after its messages have arrived
@@ -277,12 +277,12 @@ static void add(struct rdma_channel *channel)
 static void rdma_disconnect_later(struct rdma_channel *channel)
 {
     gpud_channel_ref(&channel->base);
-    add(channel);
+    closing_add(channel);
 }
 
 static void rdma_destroy_later(struct rdma_channel *channel)
 {
-    add(channel);
+    closing_add(channel);
 }
 
 __attribute__((destructor)) static void await_thread(void)
@@ -342,9 +342,9 @@ static void unregister(struct gpud_verbs_region *region)
 
 /* --- requests ------------------------------------------------------------------------------ */
 
-static struct gpud_rdma_transfer transfer_of(const struct gpud_verbs_region *region,
-                                             uint64_t offset, uint64_t size, uint64_t address,
-                                             uint32_t key)
+static struct gpud_rdma_transfer verbs_transfer_of(const struct gpud_verbs_region *region,
+                                                   uint64_t offset, uint64_t size, uint64_t address,
+                                                   uint32_t key)
 {
     return (struct gpud_rdma_transfer){
         .local = region->record,
@@ -361,7 +361,7 @@ static enum gpud_status write_to(struct gpud_channel *channel,
                                  uint64_t size, uint64_t address, uint32_t key,
                                  struct gpud_error *error)
 {
-    struct gpud_rdma_transfer transfer = transfer_of(region, offset, size, address, key);
+    struct gpud_rdma_transfer transfer = verbs_transfer_of(region, offset, size, address, key);
     return gpud_rdma_write(rdma_of(channel), &transfer, error);
 }
 
@@ -370,7 +370,7 @@ static enum gpud_status read_from(struct gpud_channel *channel,
                                   uint64_t size, uint64_t address, uint32_t key,
                                   struct gpud_error *error)
 {
-    struct gpud_rdma_transfer transfer = transfer_of(region, offset, size, address, key);
+    struct gpud_rdma_transfer transfer = verbs_transfer_of(region, offset, size, address, key);
     return gpud_rdma_read(rdma_of(channel), &transfer, error);
 }
 
@@ -388,7 +388,7 @@ static enum gpud_status receive_bytes(struct gpud_channel *channel, const void *
 
 /* --- completions --------------------------------------------------------------------------- */
 
-static void look(struct gpud_channel *channel, struct gpud_verbs_state *state)
+static void verbs_look(struct gpud_channel *channel, struct gpud_verbs_state *state)
 {
     struct gpud_rdma *rdma = rdma_of(channel);
     struct gpud_error why = {.reason = ""};
@@ -412,7 +412,7 @@ static void arm(struct gpud_channel *base)
     gpud_rdma_arm(channel->rdma, false);
 }
 
-static void end(struct gpud_channel *base, const char *reason)
+static void verbs_end(struct gpud_channel *base, const char *reason)
 {
     struct rdma_channel *channel = (struct rdma_channel *)base;
     gpud_lock_take(&channel->lock);
@@ -428,9 +428,9 @@ const struct gpud_verbs_ops gpud_rdma_verbs = {
     .read = read_from,
     .send = send_bytes,
     .receive = receive_bytes,
-    .look = look,
+    .look = verbs_look,
     .arm = arm,
-    .end = end,
+    .end = verbs_end,
 };
 
 /* === channel ================================================================================= */
@@ -507,8 +507,8 @@ static bool can_travel(const struct gpud_message *message)
 }
 
 /* Queues a message until the connection is established. */
-static enum gpud_status keep(struct rdma_channel *channel, const uint8_t *bytes, size_t size,
-                             struct gpud_error *error)
+static enum gpud_status channel_keep(struct rdma_channel *channel, const uint8_t *bytes,
+                                     size_t size, struct gpud_error *error)
 {
     struct rdma_waiting *waiting = &channel->waiting[channel->waiting_count];
     if (channel->waiting_count == RDMA_WAITING_MAX)
@@ -522,8 +522,8 @@ static enum gpud_status keep(struct rdma_channel *channel, const uint8_t *bytes,
     return GPUD_OK;
 }
 
-static enum gpud_status send_message(struct gpud_channel *base, struct gpud_message *message,
-                                     struct gpud_error *error)
+static enum gpud_status channel_send_message(struct gpud_channel *base,
+                                             struct gpud_message *message, struct gpud_error *error)
 {
     struct rdma_channel *channel = (struct rdma_channel *)base;
     uint8_t bytes[GPUD_MESSAGE_MAX];
@@ -545,7 +545,7 @@ static enum gpud_status send_message(struct gpud_channel *base, struct gpud_mess
     else if (channel->phase == RDMA_OPEN)
         status = gpud_rdma_send(channel->rdma, bytes, size, error);
     else
-        status = keep(channel, bytes, size, error);
+        status = channel_keep(channel, bytes, size, error);
     gpud_lock_release(&channel->lock);
     return status;
 }
@@ -635,7 +635,7 @@ static enum gpud_status receive_message(struct gpud_channel *base, struct gpud_m
 
 /* --- the end ------------------------------------------------------------------------------- */
 
-static bool is_dead(const struct gpud_channel *base)
+static bool channel_is_dead(const struct gpud_channel *base)
 {
     struct rdma_channel *channel = (struct rdma_channel *)base;
     gpud_lock_take(&channel->lock);
@@ -646,7 +646,7 @@ static bool is_dead(const struct gpud_channel *base)
     return dead;
 }
 
-static void hang_up(struct gpud_channel *base)
+static void channel_hang_up(struct gpud_channel *base)
 {
     struct rdma_channel *channel = (struct rdma_channel *)base;
     bool later = false;
@@ -669,7 +669,7 @@ static void hang_up(struct gpud_channel *base)
         rdma_disconnect_later(channel);
 }
 
-static void close_channel(struct gpud_channel *base)
+static void channel_close_channel(struct gpud_channel *base)
 {
     struct rdma_channel *channel = (struct rdma_channel *)base;
     /* No lock is needed: there is no other reference. */
@@ -684,11 +684,11 @@ const struct gpud_channel_ops gpud_rdma_channel_ops = {
     .unlisten = gpud_rdma_unlisten,
     .accept = gpud_rdma_accept,
     .connect = connect_to,
-    .send = send_message,
+    .send = channel_send_message,
     .receive = receive_message,
-    .is_dead = is_dead,
-    .hang_up = hang_up,
-    .close = close_channel,
+    .is_dead = channel_is_dead,
+    .hang_up = channel_hang_up,
+    .close = channel_close_channel,
     .tell = gpud_rdma_tell,
     .remote = &gpud_rdma_remote_ops,
     .verbs = &gpud_rdma_verbs,

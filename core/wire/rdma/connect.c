@@ -47,7 +47,7 @@ static void set_deadline(struct rdma_channel *channel, int64_t timeout)
 }
 
 /* The connection is established or has failed for good: wakes the thread that polls the channel. */
-static void finish(struct rdma_channel *channel, enum rdma_phase phase)
+static void connect_finish(struct rdma_channel *channel, enum rdma_phase phase)
 {
     channel->phase = phase;
     if (phase == RDMA_OPEN)
@@ -64,7 +64,7 @@ static void finish(struct rdma_channel *channel, enum rdma_phase phase)
 void gpud_rdma_end_locked(struct rdma_channel *channel, const struct gpud_error *why)
 {
     channel->end = *why;
-    finish(channel, RDMA_ENDED);
+    connect_finish(channel, RDMA_ENDED);
 }
 
 /* Detects a vanished host for a side that only waits for messages. */
@@ -83,7 +83,7 @@ static void check_peer(struct rdma_channel *channel)
 static void connect_next(struct rdma_channel *channel, const struct gpud_error *why);
 
 /* Abandons this address and tries the next one. */
-static void give_up(struct rdma_channel *channel, struct gpud_error *why)
+static void connect_give_up(struct rdma_channel *channel, struct gpud_error *why)
 {
     gpud_rdma_drop_id_locked(channel);
     connect_next(channel, why);
@@ -93,10 +93,10 @@ static void fail_call(struct rdma_channel *channel, int number, const char *acti
 {
     struct gpud_error why;
     gpud_rdma_fail_call(&why, number, action, channel->where);
-    give_up(channel, &why);
+    connect_give_up(channel, &why);
 }
 
-static bool resolve(struct rdma_channel *channel, struct sockaddr *address)
+static bool connect_resolve(struct rdma_channel *channel, struct sockaddr *address)
 {
     return rdma_create_id(channel->events, &channel->id, channel, RDMA_PS_TCP) == 0 &&
            rdma_resolve_addr(channel->id, NULL, address, RDMA_RESOLVE_MS) == 0;
@@ -108,7 +108,8 @@ static void connect_next(struct rdma_channel *channel, const struct gpud_error *
     struct gpud_error failed;
     channel->phase = RDMA_ROUTING;
     while (channel->address_next < channel->address_count) {
-        if (resolve(channel, (struct sockaddr *)&channel->addresses[channel->address_next++]))
+        if (connect_resolve(channel,
+                            (struct sockaddr *)&channel->addresses[channel->address_next++]))
             return;
         gpud_rdma_fail_call(&failed, errno, "connect to", channel->where);
         why = &failed;
@@ -158,7 +159,7 @@ static void request(struct rdma_channel *channel)
     struct rdma_conn_param params;
     struct gpud_error why;
     if (needs_queue_pair(channel) && create_queue_pair(channel, &why) != GPUD_OK) {
-        give_up(channel, &why);
+        connect_give_up(channel, &why);
         return;
     }
     gpud_print(wanted.name, "%s", channel->place.name);
@@ -183,7 +184,7 @@ static void ask_again(struct rdma_channel *channel)
 }
 
 /* Sends the request to another port of the same host. */
-static void move(struct rdma_channel *channel, uint16_t port)
+static void connect_move(struct rdma_channel *channel, uint16_t port)
 {
     struct sockaddr_storage *address = &channel->addresses[--channel->address_next];
     if (address->ss_family == AF_INET)
@@ -202,7 +203,7 @@ static void handle_rejection(struct rdma_channel *channel, const struct gpud_rdm
     if (event->status == REJECTED_BY_PEER || (event->status < 0 && event->size > 0)) {
         if (gpud_rdma_read_refusal(event->data, event->size, &refusal, &why) == GPUD_OK) {
             if (gpud_rdma_moved_to(&refusal) && !channel->has_moved) {
-                move(channel, gpud_rdma_moved_to(&refusal));
+                connect_move(channel, gpud_rdma_moved_to(&refusal));
                 return;
             }
             gpud_rdma_explain_refusal(&refusal, &channel->place, &why);
@@ -233,7 +234,7 @@ static void handle_rejection(struct rdma_channel *channel, const struct gpud_rdm
         gpud_fail_native(&why, GPUD_CLOSED, "rdma_cm", event->status,
                          "the host of %s rejects the connection, with rdma_cm reason %d",
                          channel->where, event->status);
-    give_up(channel, &why);
+    connect_give_up(channel, &why);
 }
 
 /* --- authentication ------------------------------------------------------------------------ */
@@ -269,7 +270,7 @@ static void open_channel(struct rdma_channel *channel)
                                 &why);
     while (channel->waiting_count)
         free(channel->waiting[--channel->waiting_count].bytes);
-    finish(channel, RDMA_OPEN);
+    connect_finish(channel, RDMA_OPEN);
     atomic_store(&channel->base.connected, true);
     if (status != GPUD_OK)
         gpud_rdma_fail(channel->rdma, why.reason);
@@ -345,13 +346,13 @@ static void handle_end(struct rdma_channel *channel, const char *reason)
     struct gpud_error why;
     if (channel->phase < RDMA_PROVING) {
         gpud_fail(&why, GPUD_CLOSED, "%s: %s", channel->where, reason);
-        give_up(channel, &why);
+        connect_give_up(channel, &why);
     } else {
         gpud_rdma_disconnect_locked(channel, reason);
     }
 }
 
-static void handle(struct rdma_channel *channel, const struct gpud_rdma_event *event)
+static void connect_handle(struct rdma_channel *channel, const struct gpud_rdma_event *event)
 {
     char reason[GPUD_REASON_MAX];
     if (event->id != channel->id)
@@ -442,7 +443,7 @@ void gpud_rdma_drive_locked(struct rdma_channel *channel)
     if (channel->phase == RDMA_LOOKING_UP)
         look_up(channel);
     while (gpud_rdma_next_event(channel->events, &event))
-        handle(channel, &event);
+        connect_handle(channel, &event);
     int64_t now = gpud_now();
     if (channel->phase < RDMA_OPEN && now >= channel->deadline)
         time_out(channel);
@@ -517,7 +518,7 @@ struct rdma_listener {
     struct gpud_auth_key key;
 };
 
-static void destroy(struct rdma_listener *listener)
+static void listen_destroy(struct rdma_listener *listener)
 {
     if (listener->joined)
         gpud_rdma_leave(&listener->port);
@@ -529,7 +530,7 @@ static void destroy(struct rdma_listener *listener)
     free(listener);
 }
 
-static bool watch(const struct rdma_listener *listener, int fd)
+static bool listen_watch(const struct rdma_listener *listener, int fd)
 {
     struct epoll_event readable = {.events = EPOLLIN};
     return epoll_ctl(listener->base.fd, EPOLL_CTL_ADD, fd, &readable) == 0;
@@ -570,24 +571,25 @@ static enum gpud_status open_listener(struct rdma_listener *listener,
     listener->base.fd = epoll_create1(EPOLL_CLOEXEC);
     listener->port.event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     listener->port.name = listener->place.name;
-    if (listener->base.fd < 0 || listener->port.event < 0 || !watch(listener, listener->port.event))
+    if (listener->base.fd < 0 || listener->port.event < 0 ||
+        !listen_watch(listener, listener->port.event))
         return gpud_fail_errno(error, "no descriptors to listen on %s", where);
     status = gpud_rdma_join(&listener->port, &address, where, error);
     listener->joined = status == GPUD_OK;
-    if (listener->joined && !watch(listener, gpud_rdma_hub_fd(&listener->port)))
+    if (listener->joined && !listen_watch(listener, gpud_rdma_hub_fd(&listener->port)))
         status = gpud_fail_errno(error, "no descriptors to listen on %s", where);
     return status;
 }
 
 /* Answers queries of this host and, if another process has the port, is found by that one. */
-static enum gpud_status announce(struct rdma_listener *listener, struct gpud_error *error)
+static enum gpud_status listen_announce(struct rdma_listener *listener, struct gpud_error *error)
 {
     char holder[GPUD_PEER_TEXT_MAX];
     struct gpud_error unlisted;
     listener->is_local =
         gpud_rdma_local_open(&listener->local, listener->where, &unlisted) == GPUD_OK;
     if (listener->is_local) {
-        watch(listener, listener->local.fd);
+        listen_watch(listener, listener->local.fd);
         return gpud_rdma_announce(&listener->port, error);
     }
     if (!gpud_rdma_is_shared(&listener->port)) { /* not fatal: only lists of channels use it */
@@ -623,9 +625,9 @@ enum gpud_status gpud_rdma_listen(const struct gpud_address *address,
     if (hint[0])
         gpud_print(made->base.note, "no receiver can connect yet: %.476s", hint);
     if (status == GPUD_OK)
-        status = announce(made, error);
+        status = listen_announce(made, error);
     if (status != GPUD_OK) {
-        destroy(made);
+        listen_destroy(made);
         return status;
     }
     *listener = &made->base;
@@ -641,7 +643,7 @@ void gpud_rdma_tell(struct gpud_listener *base)
 
 void gpud_rdma_unlisten(struct gpud_listener *listener)
 {
-    destroy((struct rdma_listener *)listener);
+    listen_destroy((struct rdma_listener *)listener);
 }
 
 /* --- accepting ----------------------------------------------------------------------------- */

@@ -194,7 +194,7 @@ static uint16_t rdma_share_find(const char *channel)
 }
 
 /* The name in "PREFIXport" or "PREFIXport!cam1!audio"; false: the entry is of another port. */
-static bool read_name(const char *entry, const char *port, char name[GPUD_RDMA_NAME_MAX + 1])
+static bool share_read_name(const char *entry, const char *port, char name[GPUD_RDMA_NAME_MAX + 1])
 {
     size_t length = strlen(port);
     if (strncmp(entry, PREFIX, strlen(PREFIX)) != 0 ||
@@ -233,7 +233,7 @@ static void rdma_shares_update(struct gpud_rdma_shares *shares, const char *port
     for (struct dirent *entry; shares->entries && entries && shares->count < GPUD_CHANNELS_MAX &&
                                (entry = readdir(entries));) {
         struct gpud_rdma_shared *made = &shares->entries[shares->count];
-        if (!read_name(entry->d_name, port, made->name))
+        if (!share_read_name(entry->d_name, port, made->name))
             continue;
         gpud_print(channel, "%s%s%s", port, made->name[0] ? "/" : "", made->name);
         made->number = read_note(directory, channel);
@@ -260,8 +260,8 @@ static void rdma_shares_free(struct gpud_rdma_shares *shares)
 
 /* --- channels for queries ------------------------------------------------------------------ */
 
-static enum gpud_status send_message(struct gpud_channel *channel, struct gpud_message *message,
-                                     struct gpud_error *error)
+static enum gpud_status local_send_message(struct gpud_channel *channel,
+                                           struct gpud_message *message, struct gpud_error *error)
 {
     return gpud_unix_channel_ops.send(channel, message, error);
 }
@@ -279,27 +279,27 @@ static enum gpud_status receive_query(struct gpud_channel *channel, struct gpud_
                      "its key");
 }
 
-static bool is_dead(const struct gpud_channel *channel)
+static bool local_is_dead(const struct gpud_channel *channel)
 {
     return gpud_unix_channel_ops.is_dead(channel);
 }
 
-static void hang_up(struct gpud_channel *channel)
+static void local_hang_up(struct gpud_channel *channel)
 {
     gpud_unix_channel_ops.hang_up(channel);
 }
 
-static void close_channel(struct gpud_channel *channel)
+static void local_close_channel(struct gpud_channel *channel)
 {
     gpud_unix_channel_ops.close(channel);
 }
 
 static const struct gpud_channel_ops query_ops = {
-    .send = send_message,
+    .send = local_send_message,
     .receive = receive_query,
-    .is_dead = is_dead,
-    .hang_up = hang_up,
-    .close = close_channel,
+    .is_dead = local_is_dead,
+    .hang_up = local_hang_up,
+    .close = local_close_channel,
 };
 
 /* --- listening ----------------------------------------------------------------------------- */
@@ -442,7 +442,7 @@ struct known {
     uint16_t number;
 };
 
-static int compare(const void *a, const void *b)
+static int hub_compare(const void *a, const void *b)
 {
     return strcmp(((const struct known *)a)->name, ((const struct known *)b)->name);
 }
@@ -476,13 +476,14 @@ static struct known *list_known(struct rdma_hub *hub, size_t *count)
         memcpy(known[used++].name, shared[i].name, sizeof(shared[i].name));
     }
     if (known)
-        qsort(known, used, sizeof(*known), compare);
+        qsort(known, used, sizeof(*known), hub_compare);
     *count = known ? used : 0;
     return known;
 }
 
 /* Lists the names behind `name` in their order, which may be more than fit. */
-static void list_names(struct rdma_hub *hub, const char *name, struct gpud_rdma_refusal *refusal)
+static void hub_list_names(struct rdma_hub *hub, const char *name,
+                           struct gpud_rdma_refusal *refusal)
 {
     size_t count;
     struct known *known = list_known(hub, &count);
@@ -508,7 +509,7 @@ static bool find_only_channel(struct rdma_hub *hub, struct known *only)
 }
 
 /* A request without a name is for the channel without one, or for the only channel. */
-static bool find_channel(struct rdma_hub *hub, const char *name, struct known *found)
+static bool hub_find_channel(struct rdma_hub *hub, const char *name, struct known *found)
 {
     char channel[GPUD_ADDRESS_MAX + GPUD_RDMA_NAME_MAX];
     found->port = find_own(hub, name);
@@ -520,8 +521,8 @@ static bool find_channel(struct rdma_hub *hub, const char *name, struct known *f
 }
 
 /* Queues the request for its channel; false, with the reason in *refusal, if that is impossible. */
-static bool enqueue(struct rdma_hub *hub, const struct gpud_rdma_event *event,
-                    struct gpud_rdma_refusal *refusal)
+static bool hub_enqueue(struct rdma_hub *hub, const struct gpud_rdma_event *event,
+                        struct gpud_rdma_refusal *refusal)
 {
     struct rdma_request request = {.id = event->id, .queue_pair = event->queue_pair};
     enum gpud_status status = gpud_rdma_read_request(event->data, event->size, &request.data, NULL);
@@ -532,13 +533,13 @@ static bool enqueue(struct rdma_hub *hub, const struct gpud_rdma_event *event,
     }
     if (request.data.receives == 0) {
         refusal->reason = GPUD_RDMA_NAMES;
-        list_names(hub, request.data.name, refusal);
+        hub_list_names(hub, request.data.name, refusal);
         return false;
     }
     struct known found = {.name = ""};
-    if (!find_channel(hub, request.data.name, &found)) {
+    if (!hub_find_channel(hub, request.data.name, &found)) {
         refusal->reason = request.data.name[0] ? GPUD_RDMA_UNKNOWN_NAME : GPUD_RDMA_NAME_WANTED;
-        list_names(hub, NULL, refusal);
+        hub_list_names(hub, NULL, refusal);
         return false;
     }
     struct rdma_port *port = found.port;
@@ -555,7 +556,7 @@ static bool enqueue(struct rdma_hub *hub, const struct gpud_rdma_event *event,
 }
 
 /* Drops a cancelled request if it is still queued; otherwise its new owner does. */
-static void forget(const struct rdma_hub *hub, const struct rdma_cm_id *id)
+static void hub_forget(const struct rdma_hub *hub, const struct rdma_cm_id *id)
 {
     for (struct rdma_port *port = hub->ports; port; port = port->next) {
         for (uint32_t i = 0; i < port->count; i++) {
@@ -578,12 +579,12 @@ static void take_events(struct rdma_hub *hub)
     while (gpud_rdma_next_event(hub->events, &event)) {
         struct gpud_rdma_refusal refusal = {.names = ""};
         if (event.type == RDMA_CM_EVENT_CONNECT_REQUEST) {
-            if (enqueue(hub, &event, &refusal))
+            if (hub_enqueue(hub, &event, &refusal))
                 continue;
             reject(event.id, &refusal);
             rdma_destroy_id(event.id);
         } else if (event.id != hub->id && event.id != hub->own_id) {
-            forget(hub, event.id);
+            hub_forget(hub, event.id);
         } else if (event.type == RDMA_CM_EVENT_DEVICE_REMOVAL) {
             struct rdma_cm_id **id = event.id == hub->id ? &hub->id : &hub->own_id;
             rdma_destroy_id(*id); /* the kernel removes the card once it is unused */
@@ -614,7 +615,7 @@ static bool is_of_this_host(const struct sockaddr_storage *address)
 
 /* On the hub's port, or on one that the kernel chooses. 0, or the errno of what failed, which is
  * EADDRINUSE if the port is taken. */
-static int listen_on(struct rdma_hub *hub, struct rdma_cm_id **id, bool any_port)
+static int hub_listen_on(struct rdma_hub *hub, struct rdma_cm_id **id, bool any_port)
 {
     struct sockaddr_storage bound = hub->address; /* rdma_cm's parameter is not const */
     if (any_port)
@@ -639,7 +640,7 @@ static enum gpud_status note(const struct rdma_hub *hub, struct rdma_port *port,
 
 static int listen_on_own(struct rdma_hub *hub)
 {
-    int number = listen_on(hub, &hub->own_id, true);
+    int number = hub_listen_on(hub, &hub->own_id, true);
     if (number)
         return number;
     hub->own_number = ntohs(rdma_get_src_port(hub->own_id));
@@ -649,7 +650,7 @@ static int listen_on_own(struct rdma_hub *hub)
     return 0;
 }
 
-static bool watch(const struct rdma_hub *hub, int fd)
+static bool hub_watch(const struct rdma_hub *hub, int fd)
 {
     struct epoll_event readable = {.events = EPOLLIN};
     return epoll_ctl(hub->fd, EPOLL_CTL_ADD, fd, &readable) == 0;
@@ -678,7 +679,7 @@ static enum gpud_status attend(struct rdma_hub *hub, struct gpud_error *error)
     if (hub->share.waits && !hub->own_id)
         number = listen_on_own(hub);
     else if (!hub->share.waits && !hub->id)
-        number = listen_on(hub, &hub->id, false);
+        number = hub_listen_on(hub, &hub->id, false);
     if (number == EADDRINUSE && gpud_now() < hub->patience) {
         retry_soon(hub);
         return GPUD_AGAIN;
@@ -768,10 +769,11 @@ static enum gpud_status open_hub(struct rdma_hub *hub, const char *where, struct
         return status;
     hub->fd = epoll_create1(EPOLL_CLOEXEC);
     hub->retry = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-    if (hub->fd < 0 || hub->retry < 0 || !watch(hub, hub->events->fd) || !watch(hub, hub->retry) ||
-        (hub->share.waits && !watch(hub, hub->share.wait.events)))
+    if (hub->fd < 0 || hub->retry < 0 || !hub_watch(hub, hub->events->fd) ||
+        !hub_watch(hub, hub->retry) ||
+        (hub->share.waits && !hub_watch(hub, hub->share.wait.events)))
         return gpud_fail_errno(error, "no descriptors to listen on %s", where);
-    int number = hub->share.waits ? listen_on_own(hub) : listen_on(hub, &hub->id, false);
+    int number = hub->share.waits ? listen_on_own(hub) : hub_listen_on(hub, &hub->id, false);
     if (number == EADDRINUSE)
         return gpud_fail_native(error, GPUD_IO, "errno", number, "the port is taken");
     return number ? gpud_rdma_fail_call(error, number, "listen on", where) : GPUD_OK;

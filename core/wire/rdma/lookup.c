@@ -41,7 +41,7 @@ static void unref(struct gpud_rdma_lookup *lookup)
     free(lookup);
 }
 
-static void *look(void *arg)
+static void *lookup_look(void *arg)
 {
     struct gpud_rdma_lookup *lookup = arg;
     struct addrinfo wanted = {.ai_family = AF_UNSPEC,
@@ -83,7 +83,7 @@ enum gpud_status gpud_rdma_lookup_begin(const struct gpud_rdma_place *place, int
     }
     pthread_attr_init(&detached);
     pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
-    int failed = pthread_create(&thread, &detached, look, made);
+    int failed = pthread_create(&thread, &detached, lookup_look, made);
     pthread_attr_destroy(&detached);
     if (failed) {
         gpud_fd_close(&made->event);
@@ -160,9 +160,9 @@ static enum gpud_status await_answer(struct rdma_channel *channel, int64_t deadl
 }
 
 /* Asks for the names behind the last one. */
-static enum gpud_status ask(const struct search *search, struct gpud_rdma_place *place,
-                            int64_t deadline, struct gpud_rdma_refusal *answer,
-                            struct gpud_error *error)
+static enum gpud_status names_ask(const struct search *search, struct gpud_rdma_place *place,
+                                  int64_t deadline, struct gpud_rdma_refusal *answer,
+                                  struct gpud_error *error)
 {
     struct rdma_channel *channel;
     gpud_print(place->name, "%s", search->last);
@@ -228,7 +228,7 @@ enum gpud_status gpud_rdma_list_names(const char *port, int64_t deadline,
     if (!search.found)
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a list of channels");
     while (status == GPUD_OK && more && search.omitted == 0) {
-        status = ask(&search, &place, deadline, &answer, error);
+        status = names_ask(&search, &place, deadline, &answer, error);
         if (status == GPUD_OK)
             status = take_names(&search, answer.names, &more, error);
     }

@@ -85,8 +85,8 @@ struct parsed {
 };
 
 /* Checks everything except the meaning of number and text. */
-static enum gpud_status parse(const uint8_t *bytes, size_t size, struct parsed *parsed,
-                              struct gpud_error *error)
+static enum gpud_status private_data_parse(const uint8_t *bytes, size_t size, struct parsed *parsed,
+                                           struct gpud_error *error)
 {
     struct header header;
     *parsed = (struct parsed){.text = ""};
@@ -110,7 +110,7 @@ static enum gpud_status parse(const uint8_t *bytes, size_t size, struct parsed *
 static enum gpud_status parse_own(const uint8_t *bytes, size_t size, struct parsed *parsed,
                                   struct gpud_error *error)
 {
-    enum gpud_status status = parse(bytes, size, parsed, error);
+    enum gpud_status status = private_data_parse(bytes, size, parsed, error);
     if (status != GPUD_OK || parsed->version == GPUD_RDMA_VERSION)
         return status;
     return gpud_fail(error, GPUD_UNSUPPORTED,
@@ -166,7 +166,7 @@ enum gpud_status gpud_rdma_read_refusal(const uint8_t *bytes, size_t size,
                                         struct gpud_rdma_refusal *refusal, struct gpud_error *error)
 {
     struct parsed parsed;
-    enum gpud_status status = parse(bytes, size, &parsed, error);
+    enum gpud_status status = private_data_parse(bytes, size, &parsed, error);
     if (status != GPUD_OK)
         return status;
     struct gpud_rdma_refusal made = {.version = parsed.version};
@@ -196,7 +196,7 @@ uint16_t gpud_rdma_moved_to(const struct gpud_rdma_refusal *refusal)
 
 /* --- reasons ------------------------------------------------------------------------------- */
 
-static void list_names(const char *names, char *list, size_t room)
+static void private_data_list_names(const char *names, char *list, size_t room)
 {
     size_t used = 0;
     list[0] = '\0';
@@ -215,7 +215,7 @@ enum gpud_status gpud_rdma_explain_refusal(const struct gpud_rdma_refusal *refus
                                            struct gpud_error *error)
 {
     char list[2 * GPUD_RDMA_NAMES_MAX + 16];
-    list_names(refusal->names, list, sizeof(list));
+    private_data_list_names(refusal->names, list, sizeof(list));
     switch (refusal->reason) {
     case GPUD_RDMA_UNKNOWN_NAME:
         return gpud_fail(error, GPUD_CLOSED,

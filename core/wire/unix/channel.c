@@ -475,7 +475,7 @@ static enum gpud_status create_listener(const struct gpud_address *address,
 }
 
 /* The socket listens: announces it. */
-static void begin(struct unix_listener *listener)
+static void channel_begin(struct unix_listener *listener)
 {
     listener->base.fd = listener->socket.fd;
     farewell_add(listener->base.fd, GPUD_FAREWELL_UNLISTEN, &listener->farewell);
@@ -485,9 +485,9 @@ static void begin(struct unix_listener *listener)
     gpud_registry_touch(listener->path); /* watchers saw the socket before it could be queried */
 }
 
-static enum gpud_status listen_on(const struct gpud_address *address,
-                                  const struct gpud_access_rule *access,
-                                  struct gpud_listener **listener, struct gpud_error *error)
+static enum gpud_status channel_listen_on(const struct gpud_address *address,
+                                          const struct gpud_access_rule *access,
+                                          struct gpud_listener **listener, struct gpud_error *error)
 {
     struct unix_listener *made;
     enum gpud_status status = create_listener(address, access, &made, error);
@@ -498,12 +498,12 @@ static enum gpud_status listen_on(const struct gpud_address *address,
         free(made);
         return status;
     }
-    begin(made);
+    channel_begin(made);
     *listener = &made->base;
     return GPUD_OK;
 }
 
-static enum gpud_status take_over(struct gpud_listener *base, struct gpud_error *error)
+static enum gpud_status channel_take_over(struct gpud_listener *base, struct gpud_error *error)
 {
     struct unix_listener *listener = (struct unix_listener *)base;
     int lock;
@@ -513,7 +513,7 @@ static enum gpud_status take_over(struct gpud_listener *base, struct gpud_error 
                                            &listener->access, error);
     if (status != GPUD_OK)
         return status;
-    begin(listener);
+    channel_begin(listener);
     atomic_store(&base->stands_by, false);
     gpud_lock_wait_end(&listener->wait);
     return GPUD_OK;
@@ -531,7 +531,7 @@ static enum gpud_status stand_by(const struct gpud_address *address,
     made->base.fd = made->wait.events;
     atomic_store(&made->base.stands_by, true);
     if (status == GPUD_OK)
-        status = take_over(&made->base, error);
+        status = channel_take_over(&made->base, error);
     if (status != GPUD_OK && status != GPUD_AGAIN) {
         gpud_lock_wait_end(&made->wait);
         free(made);
@@ -541,7 +541,7 @@ static enum gpud_status stand_by(const struct gpud_address *address,
     return GPUD_OK;
 }
 
-static void tell(struct gpud_listener *listener)
+static void channel_tell(struct gpud_listener *listener)
 {
     if (!atomic_load(&listener->stands_by))
         gpud_registry_touch(((struct unix_listener *)listener)->path);
@@ -620,8 +620,8 @@ static bool is_surplus_kick(struct unix_channel *channel)
     return false;
 }
 
-static enum gpud_status send_message(struct gpud_channel *channel, struct gpud_message *message,
-                                     struct gpud_error *error)
+static enum gpud_status channel_send_message(struct gpud_channel *channel,
+                                             struct gpud_message *message, struct gpud_error *error)
 {
     if (message->type == GPUD_MESSAGE_KICK && is_surplus_kick((struct unix_channel *)channel))
         return GPUD_OK;
@@ -639,7 +639,7 @@ static enum gpud_status receive_message(struct gpud_channel *channel, struct gpu
 
 /* Hangs up where only children of the peer hold the connection open: what it has sent is still
  * received, and then the end. */
-static bool is_dead(const struct gpud_channel *channel)
+static bool channel_is_dead(const struct gpud_channel *channel)
 {
     struct pollfd look[] = {{.fd = channel->fd}, {.fd = channel->peer_fd, .events = POLLIN}};
     if (poll(look, 2, 0) <= 0)
@@ -649,12 +649,12 @@ static bool is_dead(const struct gpud_channel *channel)
     return look[1].revents || look[0].revents & (POLLHUP | POLLERR | POLLNVAL);
 }
 
-static void hang_up(struct gpud_channel *channel)
+static void channel_hang_up(struct gpud_channel *channel)
 {
     shutdown(channel->fd, SHUT_RDWR);
 }
 
-static void close_channel(struct gpud_channel *channel)
+static void channel_close_channel(struct gpud_channel *channel)
 {
     if (!farewell_remove(&((struct unix_channel *)channel)->farewell))
         return; /* the process ends */
@@ -663,18 +663,18 @@ static void close_channel(struct gpud_channel *channel)
 }
 
 const struct gpud_channel_ops gpud_unix_channel_ops = {
-    .listen = listen_on,
+    .listen = channel_listen_on,
     .unlisten = unlisten,
     .accept = accept_one,
     .connect = connect_to,
-    .send = send_message,
+    .send = channel_send_message,
     .receive = receive_message,
-    .is_dead = is_dead,
-    .hang_up = hang_up,
-    .close = close_channel,
-    .tell = tell,
+    .is_dead = channel_is_dead,
+    .hang_up = channel_hang_up,
+    .close = channel_close_channel,
+    .tell = channel_tell,
     .stand_by = stand_by,
-    .take_over = take_over,
+    .take_over = channel_take_over,
 };
 
 /* === received ================================================================================ */

@@ -259,7 +259,7 @@ static void sign(int fd, const struct stat *file)
 }
 
 /* Reads the number at *text and advances *text past it; 0 if there is none. */
-static uint64_t read_number(const char **text)
+static uint64_t lock_read_number(const char **text)
 {
     char *end;
     if (!isdigit((unsigned char)**text))
@@ -277,9 +277,9 @@ static pid_t read_signature(int fd, uint64_t *namespace)
     const char *at = content;
     ssize_t got = pread(fd, content, sizeof(content) - 1, 0);
     content[got > 0 ? got : 0] = '\0';
-    uint64_t number = read_number(&at);
+    uint64_t number = lock_read_number(&at);
     at += *at == ' ';
-    *namespace = read_number(&at);
+    *namespace = lock_read_number(&at);
     return *at == '\n' && number <= INT_MAX ? (pid_t)number : 0;
 }
 
@@ -364,7 +364,7 @@ static enum gpud_status lock_open_file(const char *name, int *fd, struct gpud_er
 
 /* A holder removes the file when it releases the lock, so a file that was opened before may be
  * stale. */
-static bool is_current(int fd, const char *name)
+static bool lock_is_current(int fd, const char *name)
 {
     struct stat opened, current;
     return fstat(fd, &opened) == 0 && lstat(name, &current) == 0 &&
@@ -400,7 +400,7 @@ static enum gpud_status try_lock(const char *name, int *lock, char *holder, bool
         return status;
     status = GPUD_AGAIN;
     if (flock(fd, LOCK_EX | LOCK_NB) == 0) {
-        if (is_current(fd, name)) {
+        if (lock_is_current(fd, name)) {
             show_holder(fd);
             *lock = fd;
             return GPUD_OK;
@@ -479,7 +479,7 @@ static enum gpud_status watch_file(struct gpud_lock_wait *wait, const char *name
 }
 
 /* Reads all events; false: there were none. */
-static bool drain(int events)
+static bool lock_drain(int events)
 {
     _Alignas(struct inotify_event) char bytes[1024];
     bool any = false;
@@ -494,7 +494,7 @@ enum gpud_status gpud_lock_wait_try(struct gpud_lock_wait *wait, const char *pat
     char name[GPUD_SOCKET_PATH_MAX + 8];
     path_of(path, name, sizeof(name));
     int64_t deadline = gpud_deadline(RELEASE_PATIENCE);
-    bool may_be_free = drain(wait->events);
+    bool may_be_free = lock_drain(wait->events);
     for (;;) {
         if (wait->file < 0) {
             enum gpud_status status = watch_file(wait, name, error);
@@ -505,7 +505,7 @@ enum gpud_status gpud_lock_wait_try(struct gpud_lock_wait *wait, const char *pat
         bool locked = flock(wait->file, LOCK_EX | LOCK_NB) == 0;
         if (!locked && errno != EWOULDBLOCK)
             return gpud_fail_errno(error, "cannot lock %s", name);
-        if (locked && is_current(wait->file, name)) {
+        if (locked && lock_is_current(wait->file, name)) {
             show_holder(wait->file);
             *fd = wait->file;
             wait->file = -1;

@@ -286,7 +286,7 @@ static bool is_bare(const struct gpud_address *address)
     return strncmp(address->text, "unix:", 5) != 0;
 }
 
-static int compare(const void *a, const void *b)
+static int registry_compare(const void *a, const void *b)
 {
     const struct gpud_address *x = a, *y = b;
     if (is_bare(x) != is_bare(y))
@@ -343,7 +343,7 @@ static bool read_network(const char *entry, size_t length, char text[GPUD_ADDRES
 }
 
 /* The name of a socket as an address: its own, or that of a place on a network. */
-static bool read_name(const char *entry, char text[GPUD_ADDRESS_MAX])
+static bool registry_read_name(const char *entry, char text[GPUD_ADDRESS_MAX])
 {
     if (begins(entry, GPUD_REGISTRY_RDMA)) {
         entry += strlen(GPUD_REGISTRY_RDMA);
@@ -414,7 +414,7 @@ static bool read_entry(const struct search *search, const char *entry, struct gp
         gpud_print(found->text, "unix:%s", found->place);
         return true;
     }
-    if (!S_ISSOCK(st.st_mode) || !read_name(entry, found->text) ||
+    if (!S_ISSOCK(st.st_mode) || !registry_read_name(entry, found->text) ||
         (!search->own && !has_lock(search, entry)))
         return false;
     int length =
@@ -457,7 +457,7 @@ static enum gpud_status search_entries(struct search *search, DIR *entries,
         search->count += read_entry(search, entry->d_name, &search->found[search->count]);
     }
     if (search->count > 0)
-        qsort(search->found, search->count, sizeof(*search->found), compare);
+        qsort(search->found, search->count, sizeof(*search->found), registry_compare);
     remove_received_here(search);
     return GPUD_OK;
 }

@@ -136,8 +136,8 @@ static void gst_error_classify(const struct gpud_error *error, enum gpud_gst_act
     }
 }
 
-static void post(GstElement *element, GstMessageType type, enum gpud_gst_activity activity,
-                 const struct gpud_error *error, const char *what)
+static void errors_post(GstElement *element, GstMessageType type, enum gpud_gst_activity activity,
+                        const struct gpud_error *error, const char *what)
 {
     GQuark domain;
     gint code;
@@ -153,13 +153,13 @@ static void post(GstElement *element, GstMessageType type, enum gpud_gst_activit
 void gpud_gst_error_post(GstElement *element, enum gpud_gst_activity activity,
                          const struct gpud_error *error, const char *what)
 {
-    post(element, GST_MESSAGE_ERROR, activity, error, what);
+    errors_post(element, GST_MESSAGE_ERROR, activity, error, what);
 }
 
 void gpud_gst_error_warn(GstElement *element, enum gpud_gst_activity activity,
                          const struct gpud_error *error, const char *what)
 {
-    post(element, GST_MESSAGE_WARNING, activity, error, what);
+    errors_post(element, GST_MESSAGE_WARNING, activity, error, what);
 }
 
 /* === channels ================================================================================ */

@@ -113,7 +113,7 @@ static GParamSpec *find_property(GObject *element, const gchar *key)
 }
 
 /* The values that a property takes, for an error message; g_free it. */
-static gchar *describe(GParamSpec *pspec)
+static gchar *uri_describe(GParamSpec *pspec)
 {
     if (G_IS_PARAM_SPEC_UINT(pspec))
         return g_strdup_printf("a number from %u to %u", G_PARAM_SPEC_UINT(pspec)->minimum,
@@ -147,7 +147,7 @@ static gboolean is_in_range(GParamSpec *pspec, const gchar *text)
     return TRUE;
 }
 
-static gboolean read_value(GParamSpec *pspec, const gchar *text, GValue *value)
+static gboolean uri_read_value(GParamSpec *pspec, const gchar *text, GValue *value)
 {
     g_value_init(value, pspec->value_type);
     if (pspec->value_type == G_TYPE_STRING) {
@@ -257,10 +257,10 @@ static gchar *get_uri(GstURIHandler *handler)
 
 /* --- parsing ------------------------------------------------------------------------------ */
 
-static gchar *refuse(GError **error, GstURIError code, const gchar *format, ...)
+static gchar *uri_refuse(GError **error, GstURIError code, const gchar *format, ...)
     G_GNUC_PRINTF(3, 4);
 
-static gchar *refuse(GError **error, GstURIError code, const gchar *format, ...)
+static gchar *uri_refuse(GError **error, GstURIError code, const gchar *format, ...)
 {
     va_list arguments;
 
@@ -303,7 +303,7 @@ static gboolean is_stream(const gchar *path)
 
 /* From gpudirect:// with a name or a path, or from gpudirect+v4l2:///; NULL: *error says what is
  * wrong. */
-static gchar *read_address(const GstUri *uri, gboolean card, GError **error)
+static gchar *uri_read_address(const GstUri *uri, gboolean card, GError **error)
 {
     const gchar *host = gst_uri_get_host(uri);
     gchar *path = gst_uri_get_path(uri), *address = NULL;
@@ -311,27 +311,27 @@ static gchar *read_address(const GstUri *uri, gboolean card, GError **error)
 
     if (gst_uri_get_userinfo(uri) || gst_uri_get_port(uri) != GST_URI_NO_PORT ||
         gst_uri_get_fragment(uri))
-        refuse(error, GST_URI_ERROR_BAD_URI,
-               "There is no user, port or fragment in an address: write " PROTOCOL
-               "://NAME or " PROTOCOL ":///PATH.");
+        uri_refuse(error, GST_URI_ERROR_BAD_URI,
+                   "There is no user, port or fragment in an address: write " PROTOCOL
+                   "://NAME or " PROTOCOL ":///PATH.");
     else if (host && (card || (has_path && !is_stream(path))))
-        refuse(error, GST_URI_ERROR_BAD_REFERENCE,
-               "\"%s\" is in the place of a host: for a path write three slashes, as in %s", host,
-               card ? PROTOCOL_V4L2 ":///dev/video0." : PROTOCOL ":///run/cam1.");
+        uri_refuse(error, GST_URI_ERROR_BAD_REFERENCE,
+                   "\"%s\" is in the place of a host: for a path write three slashes, as in %s",
+                   host, card ? PROTOCOL_V4L2 ":///dev/video0." : PROTOCOL ":///run/cam1.");
     else if (host && !is_name(host))
-        refuse(error, GST_URI_ERROR_BAD_REFERENCE,
-               "\"%s\" is not a name: letters, digits, '.', '_' and '-', and no '.' at the "
-               "beginning.",
-               host);
+        uri_refuse(error, GST_URI_ERROR_BAD_REFERENCE,
+                   "\"%s\" is not a name: letters, digits, '.', '_' and '-', and no '.' at the "
+                   "beginning.",
+                   host);
     else if (!host && (!has_path || path[0] != '/'))
-        refuse(error, GST_URI_ERROR_BAD_REFERENCE, "There is no address: write %s",
-               card ? PROTOCOL_V4L2 ":///dev/video0."
-                    : PROTOCOL "://NAME or " PROTOCOL ":///PATH.");
+        uri_refuse(error, GST_URI_ERROR_BAD_REFERENCE, "There is no address: write %s",
+                   card ? PROTOCOL_V4L2 ":///dev/video0."
+                        : PROTOCOL "://NAME or " PROTOCOL ":///PATH.");
     else if (host)
         address = g_strconcat(host, has_path ? path : NULL, NULL);
     else if (!is_printable(path))
-        refuse(error, GST_URI_ERROR_BAD_REFERENCE,
-               "The path \"%s\" is not UTF-8, or has a control character.", path);
+        uri_refuse(error, GST_URI_ERROR_BAD_REFERENCE,
+                   "The path \"%s\" is not UTF-8, or has a control character.", path);
     else
         address = g_strconcat(card ? V4L2_PREFIX : UNIX_PREFIX, path, NULL);
     g_free(path);
@@ -346,12 +346,12 @@ static gchar *read_network_address(const GstUri *uri, GError **error)
     guint port = gst_uri_get_port(uri);
 
     if (gst_uri_get_userinfo(uri) || gst_uri_get_fragment(uri) || !host)
-        refuse(error, GST_URI_ERROR_BAD_URI,
-               "Write " PROTOCOL_RDMA "://HOST:PORT/NAME, without a user or fragment.");
+        uri_refuse(error, GST_URI_ERROR_BAD_URI,
+                   "Write " PROTOCOL_RDMA "://HOST:PORT/NAME, without a user or fragment.");
     else if (!is_printable(host) || (path && !is_printable(path)))
-        refuse(error, GST_URI_ERROR_BAD_REFERENCE,
-               "The address \"%s%s\" is not UTF-8, or has a control character.", host,
-               path ? path : "");
+        uri_refuse(error, GST_URI_ERROR_BAD_REFERENCE,
+                   "The address \"%s%s\" is not UTF-8, or has a control character.", host,
+                   path ? path : "");
     else {
         gboolean brackets = strchr(host, ':') && host[0] != '[';
         GString *made = g_string_new(RDMA_PREFIX);
@@ -380,24 +380,24 @@ static gboolean read_setting(GObject *element, const gchar *key, const gchar *te
     struct setting setting = {.pspec = find_property(element, key), .value = G_VALUE_INIT};
 
     if (!setting.pspec && is_about_trust(key)) {
-        refuse(error, GST_URI_ERROR_BAD_URI,
-               "A URI may come from anywhere, so it cannot set %s: set the property itself, or "
-               "trust-uri=true before the URI.",
-               key);
+        uri_refuse(error, GST_URI_ERROR_BAD_URI,
+                   "A URI may come from anywhere, so it cannot set %s: set the property itself, or "
+                   "trust-uri=true before the URI.",
+                   key);
         return FALSE;
     }
     if (!setting.pspec) {
-        refuse(error, GST_URI_ERROR_BAD_URI,
-               "%s has no property \"%s\" that a URI can set: gst-inspect-1.0 lists them.",
-               G_OBJECT_TYPE_NAME(element), key);
+        uri_refuse(error, GST_URI_ERROR_BAD_URI,
+                   "%s has no property \"%s\" that a URI can set: gst-inspect-1.0 lists them.",
+                   G_OBJECT_TYPE_NAME(element), key);
         return FALSE;
     }
-    gboolean good = read_value(setting.pspec, text, &setting.value);
+    gboolean good = uri_read_value(setting.pspec, text, &setting.value);
     g_array_append_val(settings, setting);
     if (!good) {
-        gchar *wanted = describe(setting.pspec);
-        refuse(error, GST_URI_ERROR_BAD_URI, "The property %s cannot be \"%s\": it is %s.", key,
-               text ? text : "", wanted);
+        gchar *wanted = uri_describe(setting.pspec);
+        uri_refuse(error, GST_URI_ERROR_BAD_URI, "The property %s cannot be \"%s\": it is %s.", key,
+                   text ? text : "", wanted);
         g_free(wanted);
     }
     return good;
@@ -485,22 +485,24 @@ static gboolean set_uri(GstURIHandler *handler, const gchar *text, GError **erro
     GArray *settings = NULL;
 
     if (!is_stopped(GST_ELEMENT(handler)))
-        refuse(error, GST_URI_ERROR_BAD_STATE,
-               "The URI of %s cannot be changed while it runs: set it to the state READY first.",
-               GST_OBJECT_NAME(handler));
+        uri_refuse(
+            error, GST_URI_ERROR_BAD_STATE,
+            "The URI of %s cannot be changed while it runs: set it to the state READY first.",
+            GST_OBJECT_NAME(handler));
     else if (strlen(text) > URI_MAX)
-        refuse(error, GST_URI_ERROR_BAD_URI, "A URI of %zu bytes is too long: the limit is %d.",
-               strlen(text), URI_MAX);
+        uri_refuse(error, GST_URI_ERROR_BAD_URI, "A URI of %zu bytes is too long: the limit is %d.",
+                   strlen(text), URI_MAX);
     else if (!escaped)
-        refuse(error, GST_URI_ERROR_BAD_URI,
-               "\"%s\" has a '%%' without two hexadecimal digits behind it, or a %%00.", text);
+        uri_refuse(error, GST_URI_ERROR_BAD_URI,
+                   "\"%s\" has a '%%' without two hexadecimal digits behind it, or a %%00.", text);
     else if (!uri)
-        refuse(error, GST_URI_ERROR_BAD_URI, "\"%s\" is no URI: write " PROTOCOL "://NAME.", text);
+        uri_refuse(error, GST_URI_ERROR_BAD_URI, "\"%s\" is no URI: write " PROTOCOL "://NAME.",
+                   text);
     else if (g_ascii_strcasecmp(gst_uri_get_scheme(uri), PROTOCOL_RDMA) == 0)
         address = read_network_address(uri, error);
     else
-        address = read_address(uri, g_ascii_strcasecmp(gst_uri_get_scheme(uri), PROTOCOL_V4L2) == 0,
-                               error);
+        address = uri_read_address(
+            uri, g_ascii_strcasecmp(gst_uri_get_scheme(uri), PROTOCOL_V4L2) == 0, error);
     if (address)
         settings = read_settings(element, uri, error);
     if (settings)

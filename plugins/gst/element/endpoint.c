@@ -371,7 +371,7 @@ static GstElementClass *parent_of(GstElement *element)
 
 /* --- properties --------------------------------------------------------------------------- */
 
-static gboolean get_report(struct endpoint *endpoint, guint id, GValue *value)
+static gboolean endpoint_get_report(struct endpoint *endpoint, guint id, GValue *value)
 {
     struct endpoint_route route;
 
@@ -392,11 +392,11 @@ static gboolean get_report(struct endpoint *endpoint, guint id, GValue *value)
     }
 }
 
-static void get_property(GObject *object, guint id, GValue *value, GParamSpec *pspec)
+static void endpoint_get_property(GObject *object, guint id, GValue *value, GParamSpec *pspec)
 {
     struct endpoint *endpoint = endpoint_of(object);
 
-    if (get_report(endpoint, id, value))
+    if (endpoint_get_report(endpoint, id, value))
         return;
     GST_OBJECT_LOCK(object);
     gboolean known = endpoint->ops->get_property(endpoint->element, id, value) ||
@@ -406,7 +406,7 @@ static void get_property(GObject *object, guint id, GValue *value, GParamSpec *p
         G_OBJECT_WARN_INVALID_PROPERTY_ID(object, id, pspec);
 }
 
-static void set_property(GObject *object, guint id, const GValue *value, GParamSpec *pspec)
+static void endpoint_set_property(GObject *object, guint id, const GValue *value, GParamSpec *pspec)
 {
     struct endpoint *endpoint = endpoint_of(object);
 
@@ -468,8 +468,8 @@ void endpoint_class_init(GstElementClass *klass, const struct setting_texts *tex
     GstCaps *caps = gpu_template_caps();
 
     gst_caps_append(caps, blocks_template_caps());
-    object_class->set_property = set_property;
-    object_class->get_property = get_property;
+    object_class->set_property = endpoint_set_property;
+    object_class->get_property = endpoint_get_property;
     settings_install(object_class, texts);
     install_reports(object_class, texts);
     gst_element_class_add_pad_template(

@@ -49,7 +49,7 @@ static GstAllocator *new_allocator(void)
 }
 
 /* The size of the whole dma-buf, because some drivers require whole pages. */
-static gsize measure(gint fd, gsize needed)
+static gsize dmabuf_measure(gint fd, gsize needed)
 {
     off_t end = lseek(fd, 0, SEEK_END);
 
@@ -118,7 +118,7 @@ static GstMemory *new_memory(struct slot_store *store, struct gpud_frame *frame,
         return NULL;
     }
     gsize size = (gsize)layout->size;
-    GstMemory *memory = gst_dmabuf_allocator_alloc(store->allocator, fd, measure(fd, size));
+    GstMemory *memory = gst_dmabuf_allocator_alloc(store->allocator, fd, dmabuf_measure(fd, size));
     gst_memory_resize(memory, 0, size);
     return memory;
 }

@@ -574,7 +574,8 @@ static void gpu_slot_unmap(GstMemory *memory, GstMapInfo *info)
 
 /* --- copies ------------------------------------------------------------------------------- */
 
-static gboolean copy_rows(const struct slot_memory *slot, const struct gpu_rows *rows, guint count)
+static gboolean gpuslot_copy_rows(const struct slot_memory *slot, const struct gpu_rows *rows,
+                                  guint count)
 {
     const struct gpu *gpu = slot->store->gpu;
     gboolean copied = gpu->vendor->enter(gpu);
@@ -627,7 +628,7 @@ static GstMemory *gpu_slot_copy(GstMemory *memory, gssize offset, gssize size)
     if (gst_memory_map(memory, &from, GST_MAP_READ | for_gpu)) {
         if (gst_memory_map(copy, &to, GST_MAP_WRITE | for_gpu)) {
             const struct gpu_rows all = {from.data, to.data, length, length, length, 1};
-            copied = copy_rows(slot, &all, 1);
+            copied = gpuslot_copy_rows(slot, &all, 1);
             gst_memory_unmap(copy, &to);
         }
         gst_memory_unmap(memory, &from);
@@ -664,7 +665,7 @@ gboolean gpu_copy_picture(const GstVideoInfo *info, GstBuffer *from, GstBuffer *
                 .bytes = layout.plane[i].row_bytes,
                 .rows = layout.plane[i].rows,
             };
-        copied = copy_rows(slot, rows, layout.planes);
+        copied = gpuslot_copy_rows(slot, rows, layout.planes);
         gst_video_frame_unmap(&target);
     }
     gst_video_frame_unmap(&source);
@@ -689,7 +690,7 @@ struct mapped {
     GstMapInfo map;
 };
 
-static void unmap(void *user)
+static void gpuframe_unmap(void *user)
 {
     struct mapped *mapped = user;
 
@@ -720,15 +721,15 @@ static struct gpu *get_gpu(const struct gpu_vendor *vendor, gint ordinal, struct
     return NULL;
 }
 
-static struct gpud_frame *wrap(struct gpu *gpu, struct mapped *mapped,
-                               const struct gpud_layout *layout, struct gpud_error *error)
+static struct gpud_frame *gpuframe_wrap(struct gpu *gpu, struct mapped *mapped,
+                                        const struct gpud_layout *layout, struct gpud_error *error)
 {
     struct gpud_memory *memory = NULL;
     struct gpud_frame *frame = NULL;
 
-    if (gpud_memory_wrap(gpu->device, mapped->map.data, mapped->map.size, unmap, mapped, &memory,
-                         error) != GPUD_OK) {
-        unmap(mapped);
+    if (gpud_memory_wrap(gpu->device, mapped->map.data, mapped->map.size, gpuframe_unmap, mapped,
+                         &memory, error) != GPUD_OK) {
+        gpuframe_unmap(mapped);
         return NULL;
     }
     if (gpud_frame_wrap(memory, 0, layout, &frame, error) != GPUD_OK)
@@ -765,7 +766,7 @@ struct gpud_frame *gpu_wrap_buffer(const struct gpu_vendor *vendor, GstBuffer *b
     }
     mapped->buffer = gst_buffer_ref(buffer);
     if (!layout_from_buffer(&layout, info, buffer, mapped->map.size)) {
-        unmap(mapped);
+        gpuframe_unmap(mapped);
         refuse(error, "the rows of a buffer do not lie within its memory");
         return NULL;
     }
@@ -773,7 +774,7 @@ struct gpud_frame *gpu_wrap_buffer(const struct gpu_vendor *vendor, GstBuffer *b
         counter_add(&counters->waits_device);
     /* Some drivers look up a pointer's device only in a thread with a current device. */
     vendor->enter(gpu);
-    struct gpud_frame *frame = wrap(gpu, mapped, &layout, error);
+    struct gpud_frame *frame = gpuframe_wrap(gpu, mapped, &layout, error);
     vendor->leave(gpu);
     if (frame && gpud_frame_post(frame, stream, error) != GPUD_OK)
         gpud_frame_release(&frame);

@@ -36,7 +36,7 @@ struct plain_memory {
 
 static const char plain_type[] = "GpudirectSlot";
 
-static gboolean is_plain(const GstMemory *memory)
+static gboolean slot_is_plain(const GstMemory *memory)
 {
     return memory->allocator && memory->allocator->mem_type == plain_type;
 }
@@ -44,7 +44,7 @@ static gboolean is_plain(const GstMemory *memory)
 /* For the store only: makes a memory a slot. */
 static void slot_memory_bind(GstMemory *memory, struct slot_memory *slot, GDestroyNotify destroy)
 {
-    if (is_plain(memory))
+    if (slot_is_plain(memory))
         ((struct plain_memory *)memory)->slot = slot;
     gst_mini_object_set_qdata(GST_MINI_OBJECT_CAST(memory), slot_quark(), slot, destroy);
 }
@@ -53,7 +53,7 @@ struct slot_memory *slot_memory_of(GstMemory *memory)
 {
     if (memory->parent)
         memory = memory->parent;
-    if (is_plain(memory))
+    if (slot_is_plain(memory))
         return ((struct plain_memory *)memory)->slot;
     return gst_mini_object_get_qdata(GST_MINI_OBJECT_CAST(memory), slot_quark());
 }

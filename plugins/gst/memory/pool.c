@@ -564,36 +564,36 @@ void slot_pool_clear(struct slot_pool *self)
 
 /* --- GstGpudirectPool --------------------------------------------------------------------- */
 
-static GstFlowReturn acquire_buffer(GstBufferPool *pool, GstBuffer **buffer,
-                                    GstBufferPoolAcquireParams *params)
+static GstFlowReturn pool_acquire_buffer(GstBufferPool *pool, GstBuffer **buffer,
+                                         GstBufferPoolAcquireParams *params)
 {
     return slot_pool_acquire(&GST_GPUDIRECT_POOL(pool)->slots, buffer, params);
 }
 
-static void release_buffer(GstBufferPool *pool, GstBuffer *buffer)
+static void pool_release_buffer(GstBufferPool *pool, GstBuffer *buffer)
 {
     slot_pool_release(&GST_GPUDIRECT_POOL(pool)->slots, buffer);
 }
 
-static gboolean start(GstBufferPool *pool)
+static gboolean pool_start(GstBufferPool *pool)
 {
     slot_pool_start(&GST_GPUDIRECT_POOL(pool)->slots);
     return TRUE;
 }
 
-static gboolean stop(GstBufferPool *pool)
+static gboolean pool_stop(GstBufferPool *pool)
 {
     slot_pool_stop(&GST_GPUDIRECT_POOL(pool)->slots);
     return TRUE;
 }
 
-static gboolean set_config(GstBufferPool *pool, GstStructure *config)
+static gboolean pool_set_config(GstBufferPool *pool, GstStructure *config)
 {
     return slot_pool_accepts(&GST_GPUDIRECT_POOL(pool)->slots, config) &&
            GST_BUFFER_POOL_CLASS(gst_gpudirect_pool_parent_class)->set_config(pool, config);
 }
 
-static void finalize(GObject *object)
+static void pool_finalize(GObject *object)
 {
     slot_pool_clear(&GST_GPUDIRECT_POOL(object)->slots);
     G_OBJECT_CLASS(gst_gpudirect_pool_parent_class)->finalize(object);
@@ -603,13 +603,13 @@ static void gst_gpudirect_pool_class_init(GstGpudirectPoolClass *klass)
 {
     GstBufferPoolClass *pool_class = GST_BUFFER_POOL_CLASS(klass);
 
-    G_OBJECT_CLASS(klass)->finalize = finalize;
+    G_OBJECT_CLASS(klass)->finalize = pool_finalize;
     pool_class->get_options = slot_pool_get_options;
-    pool_class->set_config = set_config;
-    pool_class->acquire_buffer = acquire_buffer;
-    pool_class->release_buffer = release_buffer;
-    pool_class->start = start;
-    pool_class->stop = stop;
+    pool_class->set_config = pool_set_config;
+    pool_class->acquire_buffer = pool_acquire_buffer;
+    pool_class->release_buffer = pool_release_buffer;
+    pool_class->start = pool_start;
+    pool_class->stop = pool_stop;
 }
 
 static void gst_gpudirect_pool_init(GstGpudirectPool *self)
@@ -627,7 +627,7 @@ static GstBufferPool *plain_pool_new(const struct slot_pool_params *params)
     return GST_BUFFER_POOL(self);
 }
 
-static struct slot_pool *slots_of(GstBufferPool *pool)
+static struct slot_pool *pool_slots_of(GstBufferPool *pool)
 {
     return g_object_get_qdata(G_OBJECT(pool), slots_quark());
 }
@@ -658,5 +658,5 @@ GstFlowReturn gst_gpudirect_pool_wrap(GstBufferPool *pool, struct gpud_frame *fr
 
 GstBuffer *gst_gpudirect_pool_stand_in(GstBufferPool *pool)
 {
-    return take_stand_in(slots_of(pool));
+    return take_stand_in(pool_slots_of(pool));
 }

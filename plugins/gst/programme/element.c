@@ -137,7 +137,7 @@ static gboolean take_caps(struct stream *stream, GstEvent *event)
 }
 
 /* Before the source's caps only the start of its stream comes, or its end. */
-static gboolean on_event(GstPad *inner, GstObject *parent, GstEvent *event)
+static gboolean stream_on_event(GstPad *inner, GstObject *parent, GstEvent *event)
 {
     struct stream *stream = gst_pad_get_element_private(inner);
     gboolean ends = GST_EVENT_TYPE(event) == GST_EVENT_EOS, taken = TRUE;
@@ -179,7 +179,7 @@ static GstPad *make_pad(struct stream *stream)
     GstPad *inner = GST_PAD(gst_proxy_pad_get_internal(GST_PROXY_PAD(pad)));
 
     gst_pad_set_element_private(inner, stream);
-    gst_pad_set_event_function(inner, on_event);
+    gst_pad_set_event_function(inner, stream_on_event);
     gst_pad_set_chain_function(inner, on_buffer);
     gst_pad_set_active(pad, TRUE);
     gst_object_unref(inner);
@@ -295,7 +295,7 @@ enum { PROP_ACTIVE_PATH = OPTION_COUNT, PROP_FALLBACK_REASON, PROP_STATS, PROP_S
 
 /* --- properties --------------------------------------------------------------------------- */
 
-static void hand_over(GObject *from, GObject *to, const gchar *property)
+static void programme_hand_over(GObject *from, GObject *to, const gchar *property)
 {
     GParamSpec *pspec = g_object_class_find_property(G_OBJECT_GET_CLASS(to), property);
     GValue value = G_VALUE_INIT;
@@ -355,7 +355,7 @@ static GstElement *make_source(void *user, const gchar *address, const GstCaps *
 
     for (guint i = 0; i < count; i++)
         if (concerns(pspecs[i], caps, main))
-            hand_over(self, G_OBJECT(source), pspecs[i]->name);
+            programme_hand_over(self, G_OBJECT(source), pspecs[i]->name);
     GST_OBJECT_LOCK(self);
     gchar *backup = find_backup(user, address);
     GST_OBJECT_UNLOCK(self);
@@ -405,8 +405,8 @@ static GstStructure *make_stats(GstGpudirectProgramSrc *self)
 }
 
 /* FALSE: not the id of a report. */
-static gboolean get_report(GstGpudirectProgramSrc *self, guint id, GValue *value,
-                           const GParamSpec *pspec)
+static gboolean programme_get_report(GstGpudirectProgramSrc *self, guint id, GValue *value,
+                                     const GParamSpec *pspec)
 {
     GObject *source = g_weak_ref_get(&self->main);
     gboolean known = id >= PROP_ACTIVE_PATH && id <= PROP_SIGNAL;
@@ -421,11 +421,11 @@ static gboolean get_report(GstGpudirectProgramSrc *self, guint id, GValue *value
     return known;
 }
 
-static void get_property(GObject *object, guint id, GValue *value, GParamSpec *pspec)
+static void programme_get_property(GObject *object, guint id, GValue *value, GParamSpec *pspec)
 {
     GstGpudirectProgramSrc *self = GST_GPUDIRECT_PROGRAM_SRC(object);
 
-    if (get_report(self, id, value, pspec))
+    if (programme_get_report(self, id, value, pspec))
         return;
     GST_OBJECT_LOCK(self);
     gboolean known =
@@ -442,11 +442,12 @@ static void hand_over_to(const GValue *child, gpointer user)
     GstObject *bin = gst_object_get_parent(GST_OBJECT(source));
 
     if (bin)
-        hand_over(G_OBJECT(bin), G_OBJECT(source), pspec->name);
+        programme_hand_over(G_OBJECT(bin), G_OBJECT(source), pspec->name);
     gst_clear_object(&bin);
 }
 
-static void set_property(GObject *object, guint id, const GValue *value, GParamSpec *pspec)
+static void programme_set_property(GObject *object, guint id, const GValue *value,
+                                   GParamSpec *pspec)
 {
     GstGpudirectProgramSrc *self = GST_GPUDIRECT_PROGRAM_SRC(object);
 
@@ -560,7 +561,7 @@ static gboolean send_event(GstElement *element, GstEvent *event)
 
 /* --- class -------------------------------------------------------------------------------- */
 
-static void finalize(GObject *object)
+static void programme_finalize(GObject *object)
 {
     GstGpudirectProgramSrc *self = GST_GPUDIRECT_PROGRAM_SRC(object);
 
@@ -617,9 +618,9 @@ static void gst_gpudirect_program_src_class_init(GstGpudirectProgramSrcClass *kl
     GObjectClass *object_class = G_OBJECT_CLASS(klass);
     GstElementClass *element_class = GST_ELEMENT_CLASS(klass);
 
-    object_class->get_property = get_property;
-    object_class->set_property = set_property;
-    object_class->finalize = finalize;
+    object_class->get_property = programme_get_property;
+    object_class->set_property = programme_set_property;
+    object_class->finalize = programme_finalize;
     element_class->change_state = change_state;
     element_class->send_event = send_event;
     settings_install(object_class, &texts);

@@ -249,7 +249,7 @@ static gboolean belongs(const struct finder *finder, const gchar *address)
     return g_str_equal(address, finder->address) || g_str_has_prefix(address, finder->prefix);
 }
 
-static const struct channel *find_channel(const GPtrArray *channels, const gchar *address)
+static const struct channel *finder_find_channel(const GPtrArray *channels, const gchar *address)
 {
     for (guint i = 0; i < channels->len; i++) {
         const struct channel *channel = channels->pdata[i];
@@ -271,7 +271,7 @@ static struct found *find_stream(const struct finder *finder, const gchar *addre
 
 /* A stream that has ended may return when its sender is another one, or begins anew. FALSE: forget
  * it. */
-static gboolean keep(struct found *found, const struct channel *channel)
+static gboolean finder_keep(struct found *found, const struct channel *channel)
 {
     if (found->stream && !stream_has_ended(found->stream))
         return TRUE;
@@ -284,7 +284,7 @@ static gboolean keep(struct found *found, const struct channel *channel)
 
 /* A stream whose sender has vanished waits for the next one, but gives its place to a stream that
  * has a sender: that of the one that vanished first. */
-static gboolean has_room(struct finder *finder)
+static gboolean finder_has_room(struct finder *finder)
 {
     guint count = 0;
     struct found *oldest = NULL;
@@ -311,7 +311,7 @@ static void see_channel(struct finder *finder, const struct channel *channel)
 {
     struct found *found = find_stream(finder, channel->address);
 
-    if (!found && (channel->caps || finder->remote) && !channel->ended && has_room(finder))
+    if (!found && (channel->caps || finder->remote) && !channel->ended && finder_has_room(finder))
         found = add_stream(finder, channel->address, channel->caps);
     if (found && found->stream)
         meet_channel(finder, found, channel);
@@ -320,14 +320,14 @@ static void see_channel(struct finder *finder, const struct channel *channel)
         finder->unformatted = TRUE;
 }
 
-static void compare(struct finder *finder, const GPtrArray *channels)
+static void finder_compare(struct finder *finder, const GPtrArray *channels)
 {
     for (guint i = finder->found->len; i-- > 0;) {
         struct found *found = finder->found->pdata[i];
-        const struct channel *channel = find_channel(channels, found->address);
+        const struct channel *channel = finder_find_channel(channels, found->address);
         if (channel)
             found->seen_at = finder->searched_at;
-        if (!keep(found, channel))
+        if (!finder_keep(found, channel))
             g_ptr_array_remove_index(finder->found, i);
     }
     finder->unformatted = FALSE;
@@ -387,7 +387,7 @@ static void search(struct finder *finder)
         finder->folder, finder->remote ? ANSWER_TIMEOUT_NETWORK : ANSWER_TIMEOUT, NULL);
 
     watch_senders(finder, channels);
-    compare(finder, channels);
+    finder_compare(finder, channels);
     if (finder->remote && is_settled(finder, channels) && !changed)
         finder->period = MIN(2 * finder->period, PERIOD_MAX);
     else
@@ -420,7 +420,7 @@ static gboolean all_have_pads(const struct finder *finder)
 
 /* Publishes what was found, and emits no-more-pads, each when it is time. at_once: the streams were
  * there from the beginning. Returns when to come back, in ms; -1: at the next event. */
-static gint publish(struct finder *finder, gboolean at_once)
+static gint finder_publish(struct finder *finder, gboolean at_once)
 {
     struct collection *collection = finder->params.programme->collection;
     gint wait = -1;
@@ -453,7 +453,7 @@ static gint until_next_search(const struct finder *finder)
     return (gint)MAX(PERIOD - passed, 0);
 }
 
-static gpointer run(gpointer data)
+static gpointer finder_run(gpointer data)
 {
     struct finder *finder = data;
     GPtrArray *gone = g_ptr_array_new_with_free_func(g_free);
@@ -461,7 +461,7 @@ static gpointer run(gpointer data)
     for (gboolean first = TRUE; !g_atomic_int_get(&finder->stopping); first = FALSE) {
         if (first || until_next_search(finder) == 0)
             search(finder);
-        gint wait = sooner(publish(finder, first), finder->polls ? finder->period : -1);
+        gint wait = sooner(finder_publish(finder, first), finder->polls ? finder->period : -1);
         if (g_atomic_int_get(&finder->changed))
             wait = sooner(wait, until_next_search(finder));
         device_watch_wait(finder->watch, wait, gone);
@@ -520,7 +520,7 @@ static gboolean start_search(struct finder *finder)
                           (NULL));
         return FALSE;
     }
-    finder->thread = g_thread_new("gpudirect-streams", run, finder);
+    finder->thread = g_thread_new("gpudirect-streams", finder_run, finder);
     return TRUE;
 }
 

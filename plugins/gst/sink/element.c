@@ -173,7 +173,7 @@ static gboolean core_stands_by(GstGpudirectSink *self)
     return info.stands_by;
 }
 
-static void report(GstGpudirectSink *self, gboolean stands_by)
+static void standby_report(GstGpudirectSink *self, gboolean stands_by)
 {
     const gchar *address = self->endpoint.running.address;
     gchar *text =
@@ -195,7 +195,7 @@ static void gst_gpudirect_sink_begin_standby(GstGpudirectSink *self)
 {
     self->standby.waits = core_stands_by(self);
     if (self->standby.waits)
-        report(self, TRUE);
+        standby_report(self, TRUE);
 }
 
 gboolean gst_gpudirect_sink_stands_by(GstGpudirectSink *self)
@@ -207,7 +207,7 @@ gboolean gst_gpudirect_sink_stands_by(GstGpudirectSink *self)
         return TRUE;
     }
     self->standby.waits = FALSE;
-    report(self, FALSE);
+    standby_report(self, FALSE);
     return FALSE;
 }
 
@@ -336,7 +336,7 @@ static void gst_gpudirect_sink_close_sender(GstGpudirectSink *self)
  * one, and receivers reconnect. The address stays with the element: one that stands by for it does
  * not get it. */
 
-static gboolean move(GstGpudirectSink *self, const gchar *device)
+static gboolean device_move(GstGpudirectSink *self, const gchar *device)
 {
     GST_INFO_OBJECT(self, "the ring moves to %s", device);
     self->sender_is_new = TRUE;
@@ -378,7 +378,7 @@ static gboolean follow_to_gpu(GstGpudirectSink *self, const struct gpu_vendor *v
         return FALSE;
     }
     gchar *device = gpu_get_name(gpu->number);
-    if (self->endpoint.device.opened_on == gpu->number || move(self, device))
+    if (self->endpoint.device.opened_on == gpu->number || device_move(self, device))
         self->format.gpu = gpu;
     g_free(device);
     return self->format.gpu != NULL;
@@ -390,7 +390,7 @@ gboolean gst_gpudirect_sink_follow(GstGpudirectSink *self, const struct gpu_vend
         return follow_to_gpu(self, vendor);
     /* A ring on a GPU takes what the CPU writes, too. */
     gchar *device = self->sender ? NULL : device_choice_get_named(&self->endpoint.device);
-    gboolean there = self->sender || move(self, device);
+    gboolean there = self->sender || device_move(self, device);
     g_free(device);
     return there;
 }
@@ -493,7 +493,7 @@ static void gst_gpudirect_sink_class_init_device(GstBaseSinkClass *klass)
 /* === stats =================================================================================== */
 /* The property "stats" of gpudirectsink. */
 
-static void get_info(GstGpudirectSink *self, struct gpud_sender_info *info)
+static void stats_get_info(GstGpudirectSink *self, struct gpud_sender_info *info)
 {
     struct shared_sender *sender = gst_gpudirect_sink_ref_sender(self);
 
@@ -519,7 +519,7 @@ static void gst_gpudirect_sink_get_route(GstElement *element, struct endpoint_ro
 {
     struct gpud_sender_info info = GPUD_INFO_INIT(info);
 
-    get_info(GST_GPUDIRECT_SINK(element), &info);
+    stats_get_info(GST_GPUDIRECT_SINK(element), &info);
     g_strlcpy(route->path, info.path, sizeof(route->path));
     g_strlcpy(route->fallback_reason, info.fallback_reason, sizeof(route->fallback_reason));
     if (g_atomic_int_get(&GST_GPUDIRECT_SINK(element)->copied_dmabufs))
@@ -527,7 +527,7 @@ static void gst_gpudirect_sink_get_route(GstElement *element, struct endpoint_ro
 }
 
 /* The latency of the slowest receiver. The field is absent if none is known. */
-static void add_latency(GstGpudirectSink *self, GstStructure *stats)
+static void stats_add_latency(GstGpudirectSink *self, GstStructure *stats)
 {
     struct shared_sender *sender = gst_gpudirect_sink_ref_sender(self);
     guint64 latency = sender ? shared_sender_latency(sender) : 0;
@@ -558,7 +558,7 @@ static GstStructure *gst_gpudirect_sink_make_stats(GstElement *element)
     const gchar *clock = endpoint_name_clock(&self->endpoint, &name);
     gboolean live = g_atomic_int_get(&self->live) == TRUE, waits = gst_gpudirect_sink_waits(self);
 
-    get_info(self, &info);
+    stats_get_info(self, &info);
     gst_structure_set(
         stats, "frames", G_TYPE_UINT64, info.frames, "delivered", G_TYPE_UINT64, info.delivered,
         "dropped-slow-receiver", G_TYPE_UINT64, info.dropped, "num-clients", G_TYPE_UINT,
@@ -575,7 +575,7 @@ static GstStructure *gst_gpudirect_sink_make_stats(GstElement *element)
         g_atomic_int_get(&self->lends_dmabufs) == TRUE, NULL);
     gst_structure_set(stats, "device", G_TYPE_STRING, info.device[0] ? info.device : "none", NULL);
     device_choice_tell(&self->endpoint.device, stats);
-    add_latency(self, stats);
+    stats_add_latency(self, stats);
     gst_structure_set(stats, "stands-by", G_TYPE_BOOLEAN, info.stands_by, "dropped-standby",
                       G_TYPE_UINT64, __atomic_load_n(&self->standby.dropped, __ATOMIC_RELAXED),
                       NULL);
@@ -653,7 +653,7 @@ enum {
 
 /* --- properties --------------------------------------------------------------------------- */
 
-static gboolean get_report(GstElement *element, guint id, GValue *value)
+static gboolean sink_get_report(GstElement *element, guint id, GValue *value)
 {
     if (id != PROP_NUM_CLIENTS)
         return FALSE;
@@ -661,7 +661,7 @@ static gboolean get_report(GstElement *element, guint id, GValue *value)
     return TRUE;
 }
 
-static gboolean get_property(GstElement *element, guint id, GValue *value)
+static gboolean sink_get_property(GstElement *element, guint id, GValue *value)
 {
     const GstGpudirectSink *self = GST_GPUDIRECT_SINK(element);
 
@@ -677,7 +677,7 @@ static gboolean get_property(GstElement *element, guint id, GValue *value)
     }
 }
 
-static gboolean set_property(GstElement *element, guint id, const GValue *value)
+static gboolean sink_set_property(GstElement *element, guint id, const GValue *value)
 {
     GstGpudirectSink *self = GST_GPUDIRECT_SINK(element);
 
@@ -701,9 +701,9 @@ static void property_changed(GstElement *element, guint id)
 }
 
 static const struct endpoint_ops endpoint_ops = {
-    .get_report = get_report,
-    .get_property = get_property,
-    .set_property = set_property,
+    .get_report = sink_get_report,
+    .get_property = sink_get_property,
+    .set_property = sink_set_property,
     .changed = property_changed,
     .get_route = gst_gpudirect_sink_get_route,
     .make_stats = gst_gpudirect_sink_make_stats,
@@ -826,7 +826,7 @@ static gboolean sink_send_event(GstElement *element, GstEvent *event)
 
 /* --- class -------------------------------------------------------------------------------- */
 
-static void install_properties(GstElementClass *element_class)
+static void install_properties(GstElementClass *sink_class)
 {
     static const struct setting_texts texts = {
         .pad = "sink",
@@ -854,9 +854,9 @@ static void install_properties(GstElementClass *element_class)
                  "counts",
     };
 
-    GObjectClass *klass = G_OBJECT_CLASS(element_class);
+    GObjectClass *klass = G_OBJECT_CLASS(sink_class);
 
-    endpoint_class_init(element_class, &texts);
+    endpoint_class_init(sink_class, &texts);
     g_object_class_install_property(
         klass, PROP_WAIT_FOR_CONNECTION,
         g_param_spec_enum("wait-for-connection", "Wait for connection",
@@ -877,7 +877,7 @@ static void install_properties(GstElementClass *element_class)
                           G_MAXUINT, 0, G_PARAM_READABLE | G_PARAM_STATIC_STRINGS));
 }
 
-static void finalize(GObject *object)
+static void sink_finalize(GObject *object)
 {
     GstGpudirectSink *self = GST_GPUDIRECT_SINK(object);
 
@@ -891,17 +891,17 @@ static void finalize(GObject *object)
 static void gst_gpudirect_sink_class_init(GstGpudirectSinkClass *klass)
 {
     GObjectClass *object_class = G_OBJECT_CLASS(klass);
-    GstElementClass *element_class = GST_ELEMENT_CLASS(klass);
+    GstElementClass *sink_class = GST_ELEMENT_CLASS(klass);
     GstBaseSinkClass *base_class = GST_BASE_SINK_CLASS(klass);
 
-    object_class->finalize = finalize;
-    install_properties(element_class);
+    object_class->finalize = sink_finalize;
+    install_properties(sink_class);
     sink_clients_install_signals(object_class);
 
-    element_class->change_state = sink_change_state;
-    element_class->send_event = sink_send_event;
+    sink_class->change_state = sink_change_state;
+    sink_class->send_event = sink_send_event;
     gst_element_class_set_static_metadata(
-        element_class, "GPU-direct sink", "Sink/Video/Hardware",
+        sink_class, "GPU-direct sink", "Sink/Video/Hardware",
         "Sends raw video, sound or data straight into other processes' or devices' memory",
         "gpudirect authors");
 

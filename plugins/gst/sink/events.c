@@ -439,7 +439,7 @@ static GstStructure *peer_structure(const char *name, const struct gpud_peer_inf
                              peer->fallback_reason, NULL);
 }
 
-static void post(struct sink_clients *clients, GstStructure *structure)
+static void clients_post(struct sink_clients *clients, GstStructure *structure)
 {
     GstMessage *message = gst_message_new_element(GST_OBJECT(clients->element), structure);
 
@@ -467,7 +467,7 @@ static void notify(struct sink_clients *clients, const struct client_event *even
     g_signal_emit(clients->element,
                   signals[event->connected ? SIGNAL_CLIENT_CONNECTED : SIGNAL_CLIENT_DISCONNECTED],
                   0, event->peer.id, structure);
-    post(clients, structure);
+    clients_post(clients, structure);
     g_object_notify(G_OBJECT(clients->element), "num-clients");
     if (!event->connected)
         return;
@@ -491,8 +491,8 @@ static void notify_all(GstElement *element, gpointer user)
     g_mutex_unlock(&clients->lock);
 }
 
-static void enqueue(struct sink_clients *clients, gboolean connected,
-                    const struct gpud_peer_info *peer)
+static void clients_enqueue(struct sink_clients *clients, gboolean connected,
+                            const struct gpud_peer_info *peer)
 {
     struct client_event *event = g_new(struct client_event, 1);
 
@@ -512,7 +512,7 @@ void sink_clients_on_connect(void *user, const struct gpud_peer_info *peer)
     struct sink_clients *clients = user;
 
     g_atomic_int_inc(&clients->count);
-    enqueue(clients, TRUE, peer);
+    clients_enqueue(clients, TRUE, peer);
 }
 
 void sink_clients_on_disconnect(void *user, const struct gpud_peer_info *peer)
@@ -520,7 +520,7 @@ void sink_clients_on_disconnect(void *user, const struct gpud_peer_info *peer)
     struct sink_clients *clients = user;
 
     g_atomic_int_add(&clients->count, -1);
-    enqueue(clients, FALSE, peer);
+    clients_enqueue(clients, FALSE, peer);
 }
 
 void sink_clients_clear(struct sink_clients *clients)

@@ -596,7 +596,7 @@ static gboolean gst_gpudirect_sink_size_blocks(GstGpudirectSink *self, const Gst
     return TRUE;
 }
 
-static void refuse(GstGpudirectSink *self, GstBuffer *buffer, const gchar *reason)
+static void blocks_refuse(GstGpudirectSink *self, GstBuffer *buffer, const gchar *reason)
 {
     if (__atomic_fetch_add(&self->malformed, 1, __ATOMIC_RELAXED) == 0)
         GST_ELEMENT_WARNING(self, STREAM, FORMAT,
@@ -608,7 +608,7 @@ static void refuse(GstGpudirectSink *self, GstBuffer *buffer, const gchar *reaso
         GST_WARNING_OBJECT(self, "%s: %" GST_PTR_FORMAT, reason, buffer);
 }
 
-static GstFlowReturn fail(GstGpudirectSink *self, const struct gpud_error *error)
+static GstFlowReturn blocks_fail(GstGpudirectSink *self, const struct gpud_error *error)
 {
     gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_WRITE, error, "A block cannot be sent");
     return GST_FLOW_ERROR;
@@ -664,8 +664,8 @@ static GstFlowReturn may_retry(GstGpudirectSink *self, enum gpud_status status)
 
 /* --- a block ------------------------------------------------------------------------------ */
 
-static enum gpud_status fill(const struct part *part, struct gpud_frame *frame,
-                             const struct gpud_frame_info *info, struct gpud_error *error)
+static enum gpud_status blocks_fill(const struct part *part, struct gpud_frame *frame,
+                                    const struct gpud_frame_info *info, struct gpud_error *error)
 {
     void *data;
     enum gpud_status status = gpud_frame_set_size(frame, part->bytes * part->planes, error);
@@ -681,8 +681,8 @@ static enum gpud_status fill(const struct part *part, struct gpud_frame *frame,
     return gpud_frame_set_info(frame, info, error);
 }
 
-static GstFlowReturn submit(GstGpudirectSink *self, const struct part *part,
-                            const struct gpud_frame_info *info)
+static GstFlowReturn blocks_submit(GstGpudirectSink *self, const struct part *part,
+                                   const struct gpud_frame_info *info)
 {
     struct gpud_sender *core = shared_sender_core(self->sender);
     struct gpud_frame *frame = NULL;
@@ -692,14 +692,14 @@ static GstFlowReturn submit(GstGpudirectSink *self, const struct part *part,
 
     while ((status = gpud_sender_acquire(core, get_timeout(self), &frame, &error)) != GPUD_OK)
         if ((flow = may_retry(self, status)) != GST_FLOW_OK)
-            return flow == GST_FLOW_ERROR ? fail(self, &error) : flow;
-    if (fill(part, frame, info, &error) != GPUD_OK)
+            return flow == GST_FLOW_ERROR ? blocks_fail(self, &error) : flow;
+    if (blocks_fill(part, frame, info, &error) != GPUD_OK)
         flow = GST_FLOW_ERROR;
     while (flow == GST_FLOW_OK &&
            (status = gpud_sender_submit(core, &frame, get_timeout(self), &error)) != GPUD_OK)
         flow = may_retry(self, status);
     gpud_frame_release(&frame);
-    return flow == GST_FLOW_ERROR ? fail(self, &error) : flow;
+    return flow == GST_FLOW_ERROR ? blocks_fail(self, &error) : flow;
 }
 
 /* --- sound -------------------------------------------------------------------------------- */
@@ -742,7 +742,7 @@ static GstFlowReturn submit_sound(GstGpudirectSink *self, GstBuffer *buffer,
     GstFlowReturn flow = GST_FLOW_OK;
 
     if (!blocks_find_samples(&self->format.audio, buffer, &total, offsets)) {
-        refuse(self, buffer, "it does not hold whole samples of its caps");
+        blocks_refuse(self, buffer, "it does not hold whole samples of its caps");
         return GST_FLOW_OK;
     }
     frame /= part.planes;
@@ -753,7 +753,7 @@ static GstFlowReturn submit_sound(GstGpudirectSink *self, GstBuffer *buffer,
         part.bytes = samples * frame;
         if (samples < total)
             shift(self, buffer, info, first, samples);
-        flow = submit(self, &part, info);
+        flow = blocks_submit(self, &part, info);
         if (first == 0 && samples < total)
             begin_patience(self, running_time_of(self, total));
         first += samples;
@@ -775,7 +775,7 @@ static gboolean grow(GstGpudirectSink *self, guint64 size)
     self->format.configured =
         shared_sender_configure(self->sender, &self->format.media, FALSE, &error) == GPUD_OK;
     if (!self->format.configured)
-        fail(self, &error);
+        blocks_fail(self, &error);
     return self->format.configured;
 }
 
@@ -785,12 +785,12 @@ static GstFlowReturn submit_data(GstGpudirectSink *self, GstBuffer *buffer,
     struct part part = {.buffer = buffer, .planes = 1, .bytes = gst_buffer_get_size(buffer)};
 
     if (part.bytes > DATA_LARGEST) {
-        refuse(self, buffer, "a block of data can have 16 MiB");
+        blocks_refuse(self, buffer, "a block of data can have 16 MiB");
         return GST_FLOW_OK;
     }
     if (part.bytes > self->format.media.data.max_size && !grow(self, part.bytes))
         return GST_FLOW_ERROR;
-    return submit(self, &part, info);
+    return blocks_submit(self, &part, info);
 }
 
 /* No data at a time are data, too: a picture without a caption. A block has a byte at least, so
@@ -801,7 +801,7 @@ static void submit_nothing(GstGpudirectSink *self, GstBuffer *buffer)
     GstMeta *meta;
 
     if (!GST_BUFFER_PTS_IS_VALID(buffer)) {
-        refuse(self, buffer, "it is empty, and has no time that a gap could have");
+        blocks_refuse(self, buffer, "it is empty, and has no time that a gap could have");
         return;
     }
     while ((meta = gst_buffer_iterate_meta(buffer, &state)))
@@ -876,7 +876,7 @@ static const struct gpu_vendor *gpu_vendor(const GstGpudirectSink *self)
     return self->format.gpu ? self->format.gpu->vendor : NULL;
 }
 
-static gboolean configure(GstGpudirectSink *self, const struct gpud_media *media)
+static gboolean render_configure(GstGpudirectSink *self, const struct gpud_media *media)
 {
     struct gpud_error error;
 
@@ -901,7 +901,7 @@ static gboolean configure_blocks(GstGpudirectSink *self)
     self->format.slot_info = self->format.info;
     if (gpud_media_get_layout(&self->format.media, &layout, NULL) == GPUD_OK)
         self->format.slot_info.size = (gsize)layout.size;
-    self->format.configured = configure(self, &self->format.media);
+    self->format.configured = render_configure(self, &self->format.media);
     return self->format.configured;
 }
 
@@ -941,7 +941,7 @@ static gboolean sink_set_caps(GstBaseSink *base, GstCaps *caps)
         gpu_align_info(self->format.gpu, &self->format.slot_info);
     if (!layout_from_info(&media.picture.layout, &self->format.slot_info))
         return refuse_caps(self, caps);
-    if (!configure(self, &media))
+    if (!render_configure(self, &media))
         return FALSE;
     GST_DEBUG_OBJECT(self, "slots of %" G_GSIZE_FORMAT " bytes on %s for %" GST_PTR_FORMAT,
                      self->format.slot_info.size, self->format.gpu ? "a GPU" : "the host", caps);

@@ -282,7 +282,7 @@ struct controls {
     guint count;
 };
 
-static gboolean read_number(const GValue *value, gint64 *number)
+static gboolean capture_read_number(const GValue *value, gint64 *number)
 {
     GValue wide = G_VALUE_INIT;
 
@@ -324,7 +324,7 @@ static enum gpud_status read_controls(const GstStructure *structure, struct cont
         *control = (struct gpud_capture_control){.name = name};
         if (G_VALUE_HOLDS_STRING(value))
             control->text = g_value_get_string(value);
-        else if (!read_number(value, &control->value))
+        else if (!capture_read_number(value, &control->value))
             return refuse_controls(error,
                                    "the field %s of extra-controls is neither a whole "
                                    "number nor a text",
@@ -598,8 +598,8 @@ static gdouble missing_rate(const GstStructure *fixed)
 enum { MERITS = 5 };
 
 /* A mode's demerits, the most important first. */
-static void judge(const GstStructure *fixed, const struct capture_wish *wish,
-                  gdouble against[MERITS])
+static void capturechoice_judge(const GstStructure *fixed, const struct capture_wish *wish,
+                                gdouble against[MERITS])
 {
     against[0] = gst_structure_has_name(fixed, VIDEO_BAYER);
     against[1] = wish->width ? distance_to(fixed, wish->width, wish->height) : 0;
@@ -608,7 +608,7 @@ static void judge(const GstStructure *fixed, const struct capture_wish *wish,
     against[4] = distance_to(fixed, 1920, 1080);
 }
 
-static gboolean is_better(const gdouble a[MERITS], const gdouble b[MERITS])
+static gboolean capturechoice_is_better(const gdouble a[MERITS], const gdouble b[MERITS])
 {
     for (guint i = 0; i < MERITS; i++)
         if (a[i] < b[i] || a[i] > b[i])
@@ -624,8 +624,8 @@ GstCaps *capture_choose(GstCaps *caps, const struct capture_wish *wish)
 
     for (guint i = 0; i < gst_caps_get_size(caps); i++) {
         GstStructure *fixed = fixate_mode(gst_caps_get_structure(caps, i), wish);
-        judge(fixed, wish, against);
-        if (!best || is_better(against, best_against)) {
+        capturechoice_judge(fixed, wish, against);
+        if (!best || capturechoice_is_better(against, best_against)) {
             g_clear_pointer(&best, gst_structure_free);
             best = g_steal_pointer(&fixed);
             memcpy(best_against, against, sizeof(against));
@@ -654,7 +654,7 @@ static const gchar *const step_fields[][2] = {
 };
 
 /* The caps reduced to the fields of the first steps, and one more, in any memory. */
-static GstCaps *keep(const GstCaps *caps, guint steps, const gchar *one_more)
+static GstCaps *capturechoice_keep(const GstCaps *caps, guint steps, const gchar *one_more)
 {
     GstCaps *kept = gst_caps_new_empty();
 
@@ -676,7 +676,7 @@ static GstCaps *keep(const GstCaps *caps, guint steps, const gchar *one_more)
 static GstCaps *narrow(const GstCaps *has, const GstCaps *wanted, guint steps,
                        const gchar *one_more)
 {
-    GstCaps *any = gst_caps_copy(has), *kept = keep(wanted, steps, one_more);
+    GstCaps *any = gst_caps_copy(has), *kept = capturechoice_keep(wanted, steps, one_more);
 
     gst_caps_set_features_simple(any, gst_caps_features_new_any());
     GstCaps *both = gst_caps_is_any(wanted)
@@ -750,7 +750,7 @@ static void add_sizes(struct names *names, const GstStructure *structure)
 }
 
 /* "29.97", "25" */
-static gdouble rate_of(const GValue *value)
+static gdouble capturechoice_rate_of(const GValue *value)
 {
     return (gdouble)gst_value_get_fraction_numerator(value) /
            gst_value_get_fraction_denominator(value);
@@ -772,12 +772,13 @@ static gchar *name_rates(const GValue *value)
 
     if (value && GST_VALUE_HOLDS_FRACTION_RANGE(value)) {
         add_name(&names,
-                 g_strdup_printf("%.4g to %.4g", rate_of(gst_value_get_fraction_range_min(value)),
-                                 rate_of(gst_value_get_fraction_range_max(value))));
+                 g_strdup_printf("%.4g to %.4g",
+                                 capturechoice_rate_of(gst_value_get_fraction_range_min(value)),
+                                 capturechoice_rate_of(gst_value_get_fraction_range_max(value))));
         value = NULL;
     }
     for (guint i = 0; i < count_values(value); i++) {
-        gdouble rate = rate_of(value_at(value, i));
+        gdouble rate = capturechoice_rate_of(value_at(value, i));
         if (rate > 0)
             g_array_append_val(rates, rate);
     }
@@ -799,8 +800,8 @@ static void add_rates(struct names *names, const GstStructure *structure)
     g_free(rates);
 }
 
-static gchar *join(const GstCaps *caps, const gchar *between,
-                   void (*add)(struct names *, const GstStructure *))
+static gchar *capturechoice_join(const GstCaps *caps, const gchar *between,
+                                 void (*add)(struct names *, const GstStructure *))
 {
     struct names names = {g_string_new(NULL),
                           g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL), between};
@@ -891,8 +892,8 @@ gchar *capture_explain_refusal(const GstCaps *has, const GstCaps *wanted)
             continue;
         /* With another media type nothing agrees, and everything is offered. */
         GstCaps *offered = step > 0 ? narrow(has, wanted, step, NULL) : gst_caps_copy(has);
-        gchar *format = join(offered, ", ", add_formats);
-        gchar *list = join(offered, steps[step].between, steps[step].add);
+        gchar *format = capturechoice_join(offered, ", ", add_formats);
+        gchar *list = capturechoice_join(offered, steps[step].between, steps[step].add);
         gchar *text =
             g_strdup_printf("it has %s%s%s%s: ask for one of these, or put a %s after gpudirectsrc",
                             step > 0 ? format : "", step > 0 ? " in " : "", list,

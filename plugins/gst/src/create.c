@@ -514,7 +514,7 @@ static gboolean adds_submit_time(GstGpudirectSrc *self)
     return g_atomic_int_get(&self->options.adds_submit_time);
 }
 
-static void measure(GstGpudirectSrc *self, gint64 late, gboolean sender_waits)
+static void create_measure(GstGpudirectSrc *self, gint64 late, gboolean sender_waits)
 {
     latency_measure(&self->latency, late, timeline_late_max(&self->times.line),
                     self->times.acquired_at, sender_waits);
@@ -550,7 +550,8 @@ static void describe_linked(GstGpudirectSrc *self, struct gpud_frame_info *info,
     gst_gpudirect_src_push_events(self, TRUE);
     if (GST_CLOCK_TIME_IS_VALID(timing.frame.submitted) && adds_submit_time(self))
         meta_add_submit_time(buffer, timing.frame.submitted);
-    measure(self, times_learn(&self->times, self->feed.input, &head, &timing, buffer), !head.drops);
+    create_measure(self, times_learn(&self->times, self->feed.input, &head, &timing, buffer),
+                   !head.drops);
 }
 
 static void describe_captured(GstGpudirectSrc *self, const struct gpud_frame_info *info,
@@ -562,7 +563,7 @@ static void describe_captured(GstGpudirectSrc *self, const struct gpud_frame_inf
     if (GST_CLOCK_TIME_IS_VALID(captured) && adds_submit_time(self))
         meta_add_capture_time(buffer, captured);
     if (times_stamp_captured(&self->times, info, buffer, &late))
-        measure(self, late, FALSE);
+        create_measure(self, late, FALSE);
 }
 
 static void set_fields(uint32_t flags, GstBuffer *buffer)
@@ -577,7 +578,7 @@ static void set_fields(uint32_t flags, GstBuffer *buffer)
         GST_BUFFER_FLAG_SET(buffer, GST_VIDEO_BUFFER_FLAG_TFF);
 }
 
-static void describe(GstGpudirectSrc *self, struct gpud_frame_info *info, GstBuffer *buffer)
+static void create_describe(GstGpudirectSrc *self, struct gpud_frame_info *info, GstBuffer *buffer)
 {
     frame_flags_to_buffer(info->flags, buffer);
     GST_BUFFER_DURATION(buffer) = wire_time(info->duration_ns);
@@ -690,7 +691,7 @@ static GstFlowReturn deliver_block(GstGpudirectSrc *self, struct gpud_frame *fra
         return GST_FLOW_OK;
     }
     blocks_skip(&self->blocks, passed, &info);
-    describe(self, &info, *buffer);
+    create_describe(self, &info, *buffer);
     gpud_frame_release(&frame); /* it has the large meta */
     blocks_describe(&self->blocks, *buffer);
     GST_LOG_OBJECT(self, "a block: %" GST_PTR_FORMAT, *buffer);
@@ -741,7 +742,7 @@ static GstFlowReturn deliver(GstGpudirectSrc *self, struct gpud_frame *frame, Gs
         may_copy && info.large_meta_size > 0 ? gpud_frame_ref(frame) : NULL;
     flow = pictures_wrap(&self->pictures, frame, copy, &copy, buffer);
     if (flow == GST_FLOW_OK)
-        describe(self, &info, *buffer);
+        create_describe(self, &info, *buffer);
     gpud_frame_release(&described);
     if (flow == GST_FLOW_CUSTOM_SUCCESS) {
         GST_WARNING_OBJECT(self, "a picture that its writer did not finish is left out");
@@ -876,8 +877,8 @@ static gboolean is_stale(GstGpudirectSrc *self, struct gpud_frame *frame)
 }
 
 /* Takes the next frame, and notes whether it had to be waited for. before: the present time. */
-static enum gpud_status take(GstGpudirectSrc *self, GstClockTime before, struct gpud_frame **frame,
-                             struct gpud_error *error)
+static enum gpud_status create_take(GstGpudirectSrc *self, GstClockTime before,
+                                    struct gpud_frame **frame, struct gpud_error *error)
 {
     const struct input_ops *ops = self->feed.input->ops;
     gint64 max_wait = gst_gpudirect_src_max_wait(self, before);
@@ -900,7 +901,7 @@ static enum gpud_status take(GstGpudirectSrc *self, GstClockTime before, struct 
     return status;
 }
 
-static GstFlowReturn next(GstGpudirectSrc *self, GstClockTime now, GstBuffer **buffer)
+static GstFlowReturn create_next(GstGpudirectSrc *self, GstClockTime now, GstBuffer **buffer)
 {
     for (;; now = monotonic_now()) {
         struct gpud_frame *frame = NULL;
@@ -909,7 +910,7 @@ static GstFlowReturn next(GstGpudirectSrc *self, GstClockTime now, GstBuffer **b
             return GST_FLOW_OK;
         if (gst_gpudirect_src_is_held_off(self))
             continue;
-        enum gpud_status status = take(self, now, &frame, &error);
+        enum gpud_status status = create_take(self, now, &frame, &error);
         gboolean yielded = gst_gpudirect_src_end_yield(self) && status == GPUD_AGAIN, moved;
         GstFlowReturn flow = gst_gpudirect_src_take_updates(self, &moved);
 
@@ -950,7 +951,7 @@ GstFlowReturn gst_gpudirect_src_create(GstPushSrc *push, GstBuffer **buffer)
     /* A pause is not downstream's. */
     if (self->returned_at && !g_atomic_int_get(&self->beginning.resumed))
         self->blocked_longest = MAX(self->blocked_longest, now - self->returned_at);
-    GstFlowReturn flow = next(self, now, buffer);
+    GstFlowReturn flow = create_next(self, now, buffer);
     self->returned_at = monotonic_now();
     if (flow < GST_FLOW_EOS)
         gst_pad_push_event(GST_BASE_SRC_PAD(self), event_new_broken_off());

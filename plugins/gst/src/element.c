@@ -516,7 +516,7 @@ static enum dmabuf_use dmabuf_use(GstGpudirectSrc *self)
     return (enum dmabuf_use)g_atomic_int_get(&self->pictures.dmabuf_use);
 }
 
-static void add_reason(struct endpoint_route *route, const gchar *reason)
+static void stats_add_reason(struct endpoint_route *route, const gchar *reason)
 {
     gsize room = sizeof(route->fallback_reason);
 
@@ -534,11 +534,11 @@ static void gst_gpudirect_src_get_route(GstElement *element, struct endpoint_rou
     g_strlcpy(route->path, info.path, sizeof(route->path));
     g_strlcpy(route->fallback_reason, info.fallback_reason, sizeof(route->fallback_reason));
     if (dmabuf_use(GST_GPUDIRECT_SRC(element)) == DMABUFS_COPIES)
-        add_reason(route,
-                   "the ring's memory has no dma-bufs, so the CPU copies pictures into others");
+        stats_add_reason(
+            route, "the ring's memory has no dma-bufs, so the CPU copies pictures into others");
     else if (g_atomic_int_get(&GST_GPUDIRECT_SRC(element)->pictures.fills_files))
-        add_reason(route,
-                   "the elements downstream share files, so the CPU copies pictures into theirs");
+        stats_add_reason(
+            route, "the elements downstream share files, so the CPU copies pictures into theirs");
 }
 
 /* How the last sender's clock relates to ours. */
@@ -568,8 +568,8 @@ static void add_clock(GstGpudirectSrc *self, enum clock_relation relation, GstSt
 }
 
 /* The fields are absent if no latency is known. */
-static void add_latency(GstGpudirectSrc *self, enum clock_relation relation,
-                        const struct input_info *info, GstStructure *stats)
+static void stats_add_latency(GstGpudirectSrc *self, enum clock_relation relation,
+                              const struct input_info *info, GstStructure *stats)
 {
     guint64 p50 = info->latency_p50, p99 = info->latency_p99, max = info->latency_max;
     gboolean known = relation == RELATION_SAME_HOST && max > 0;
@@ -620,7 +620,7 @@ static GstStructure *gst_gpudirect_src_make_stats(GstElement *element)
     gst_structure_set(stats, "dmabufs", G_TYPE_STRING, uses[dmabuf_use(self)], NULL);
     device_choice_tell(&self->endpoint.device, stats);
     add_clock(self, relation, stats);
-    add_latency(self, relation, &info, stats);
+    stats_add_latency(self, relation, &info, stats);
     add_group(self, stats);
     feed_add_stats(&self->feed, stats);
     if (info.stamps)
@@ -735,7 +735,7 @@ static void get_input(GstGpudirectSrc *self, GValue *value)
     GST_OBJECT_UNLOCK(self);
 }
 
-static gboolean get_report(GstElement *element, guint id, GValue *value)
+static gboolean src_get_report(GstElement *element, guint id, GValue *value)
 {
     GstGpudirectSrc *self = GST_GPUDIRECT_SRC(element);
 
@@ -748,7 +748,7 @@ static gboolean get_report(GstElement *element, guint id, GValue *value)
     return TRUE;
 }
 
-static gboolean get_property(GstElement *element, guint id, GValue *value)
+static gboolean src_get_property(GstElement *element, guint id, GValue *value)
 {
     GstGpudirectSrc *self = GST_GPUDIRECT_SRC(element);
 
@@ -758,7 +758,7 @@ static gboolean get_property(GstElement *element, guint id, GValue *value)
     return TRUE;
 }
 
-static gboolean set_property(GstElement *element, guint id, const GValue *value)
+static gboolean src_set_property(GstElement *element, guint id, const GValue *value)
 {
     GstGpudirectSrc *self = GST_GPUDIRECT_SRC(element);
 
@@ -782,9 +782,9 @@ static void property_changed(GstElement *element, guint id)
 }
 
 static const struct endpoint_ops endpoint_ops = {
-    .get_report = get_report,
-    .get_property = get_property,
-    .set_property = set_property,
+    .get_report = src_get_report,
+    .get_property = src_get_property,
+    .set_property = src_set_property,
     .changed = property_changed,
     .get_route = gst_gpudirect_src_get_route,
     .make_stats = gst_gpudirect_src_make_stats,
@@ -916,7 +916,7 @@ static gboolean src_is_seekable(GstBaseSrc *base)
 
 /* --- class -------------------------------------------------------------------------------- */
 
-static void install_properties(GstElementClass *element_class)
+static void install_properties(GstElementClass *src_class)
 {
     static const struct setting_texts texts = {
         .pad = "src",
@@ -940,9 +940,9 @@ static void install_properties(GstElementClass *element_class)
         .active_path = "The current route, or none",
         .stats = "Frames, drops, copies, waits, the sender's clock and latency (ns)",
     };
-    GObjectClass *klass = G_OBJECT_CLASS(element_class);
+    GObjectClass *klass = G_OBJECT_CLASS(src_class);
 
-    endpoint_class_init(element_class, &texts);
+    endpoint_class_init(src_class, &texts);
     src_options_install(klass);
     io_mode_install(klass, OPTION_IO_MODE);
     card_install(klass, PROP_INPUT, PROP_EXTRA_CONTROLS);
@@ -954,7 +954,7 @@ static void install_properties(GstElementClass *element_class)
                              FALSE, G_PARAM_READABLE | G_PARAM_STATIC_STRINGS));
 }
 
-static void finalize(GObject *object)
+static void src_finalize(GObject *object)
 {
     GstGpudirectSrc *self = GST_GPUDIRECT_SRC(object);
 
@@ -970,17 +970,17 @@ static void finalize(GObject *object)
 static void gst_gpudirect_src_class_init(GstGpudirectSrcClass *klass)
 {
     GObjectClass *object_class = G_OBJECT_CLASS(klass);
-    GstElementClass *element_class = GST_ELEMENT_CLASS(klass);
+    GstElementClass *src_class = GST_ELEMENT_CLASS(klass);
     GstBaseSrcClass *base_class = GST_BASE_SRC_CLASS(klass);
 
-    object_class->finalize = finalize;
-    install_properties(element_class);
+    object_class->finalize = src_finalize;
+    install_properties(src_class);
     install_signals(object_class);
 
-    element_class->send_event = src_send_event;
-    element_class->change_state = src_change_state;
+    src_class->send_event = src_send_event;
+    src_class->change_state = src_change_state;
     gst_element_class_set_static_metadata(
-        element_class, "GPU-direct source", "Source/Video/Hardware",
+        src_class, "GPU-direct source", "Source/Video/Hardware",
         "Receives raw video, sound or data straight in this process's or a device's memory",
         "gpudirect authors");
 

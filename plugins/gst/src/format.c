@@ -31,8 +31,8 @@ static gsize samples_of(const struct blocks *blocks, gsize bytes)
 }
 
 /* Each channel's samples, where they lie apart, or all. */
-static void fill(const struct blocks *blocks, GstBuffer *buffer, const guint8 *data, gsize bytes,
-                 gsize skipped)
+static void blocks_fill(const struct blocks *blocks, GstBuffer *buffer, const guint8 *data,
+                        gsize bytes, gsize skipped)
 {
     gboolean apart = blocks->are_sound && blocks->info.layout == GST_AUDIO_LAYOUT_NON_INTERLEAVED;
     gsize planes = apart ? (gsize)blocks->info.channels : 1;
@@ -58,7 +58,7 @@ enum gpud_status blocks_copy(const struct blocks *blocks, struct gpud_frame *fra
     *buffer = gst_buffer_new_allocate(allocator, size, NULL);
     if (!*buffer) /* of a file, say, where descriptors run out */
         *buffer = gst_buffer_new_allocate(NULL, size, NULL);
-    fill(blocks, *buffer, data, (gsize)info.bytes, (gsize)info.bytes - size);
+    blocks_fill(blocks, *buffer, data, (gsize)info.bytes, (gsize)info.bytes - size);
     gpud_frame_unmap(frame);
     counter_add(&counters->copies_cpu);
     if (blocks->are_sound && blocks->info.layout == GST_AUDIO_LAYOUT_NON_INTERLEAVED)
@@ -405,7 +405,7 @@ static gboolean take_signal(GstGpudirectSrc *self, GstCaps *caps, const struct g
 }
 
 /* Whether downstream has the signal's caps already, in any kind of memory. */
-static gboolean is_current(GstGpudirectSrc *self, const GstCaps *before, const GstCaps *now)
+static gboolean format_is_current(GstGpudirectSrc *self, const GstCaps *before, const GstCaps *now)
 {
     GstCaps *on_gpu =
         self->pictures.gpu ? gpu_caps_in_memory(now, self->pictures.gpu->vendor) : NULL;
@@ -430,7 +430,7 @@ gboolean gst_gpudirect_src_follow_signal(GstGpudirectSrc *self)
     }
     GstCaps *before = gst_pad_get_current_caps(GST_BASE_SRC_PAD(self));
     /* The same signal in other buffers does not concern downstream. */
-    gboolean taken = is_current(self, before, now)
+    gboolean taken = format_is_current(self, before, now)
                          ? gst_gpudirect_src_set_format(self, before, &layout)
                          : take_signal(self, now, &layout);
     gst_clear_caps(&before);

@@ -649,7 +649,7 @@ static gboolean is_connected(struct pair_input *pair, guint member)
 
 /* Without a common time: takes the preferred sender where the application has changed it, and the
  * other one where the chosen one is lost or silent. */
-static void choose(struct pair_input *pair, guint *preferred)
+static void pair_choose(struct pair_input *pair, guint *preferred)
 {
     guint wanted = (guint)g_atomic_int_get(pair->preferred);
     gboolean changed = wanted != *preferred;
@@ -699,7 +699,7 @@ static enum gpud_status both_lost(struct pair_input *pair, struct gpud_error *er
     return GPUD_PEER;
 }
 
-static const gchar *name_of(gint member)
+static const gchar *pair_name_of(gint member)
 {
     return member < 0 ? "none" : member == 0 ? "main" : "backup";
 }
@@ -718,7 +718,7 @@ static void report_warnings(struct pair_input *pair)
             continue;
         g_strlcpy(pair->warned[i], info.warning, sizeof(pair->warned[i]));
         g_autofree gchar *text =
-            g_strdup_printf("The %s sender is not in step: %s", name_of(i), info.warning);
+            g_strdup_printf("The %s sender is not in step: %s", pair_name_of(i), info.warning);
         pair->on_notice(pair->user, text);
     }
 }
@@ -737,7 +737,7 @@ static enum gpud_status pair_acquire(struct input *input, gint64 timeout, struct
         gboolean apart = is_apart(pair);
         gint64 left = MAX(0, deadline - (gint64)monotonic_now());
         if (apart)
-            choose(pair, &preferred);
+            pair_choose(pair, &preferred);
         request.preferred = (guint)g_atomic_int_get(pair->preferred);
         status = gpud_group_acquire(pair->group, &request, apart ? MIN(left, LOOK_INTERVAL) : left,
                                     &instant, error);
@@ -819,7 +819,7 @@ static void add_member(struct pair_input *pair, guint member, GstStructure *stat
 {
     struct gpud_receiver_info receiver = GPUD_INFO_INIT(receiver);
     struct gpud_group_info info = info_of(pair, member);
-    const gchar *name = name_of((gint)member);
+    const gchar *name = pair_name_of((gint)member);
 
     gpud_receiver_get_info(pair->receivers[member], &receiver);
     GstStructure *one = gst_structure_new(
@@ -842,7 +842,7 @@ static void pair_add_stats(struct input *input, GstStructure *stats)
     g_mutex_lock(&pair->lock);
     const gchar *match = pair_match_text(pair->match);
     g_mutex_unlock(&pair->lock);
-    gst_structure_set(stats, "active", G_TYPE_STRING, name_of(g_atomic_int_get(&pair->active)),
+    gst_structure_set(stats, "active", G_TYPE_STRING, pair_name_of(g_atomic_int_get(&pair->active)),
                       "matched-by", G_TYPE_STRING, match, "switches", G_TYPE_UINT64, info.switches,
                       "discontinuities", G_TYPE_UINT64, info.discontinuities, NULL);
     add_member(pair, 0, stats);
@@ -851,7 +851,7 @@ static void pair_add_stats(struct input *input, GstStructure *stats)
 
 static const gchar *pair_get_active(struct input *input)
 {
-    return name_of(g_atomic_int_get(&pair_of(input)->active));
+    return pair_name_of(g_atomic_int_get(&pair_of(input)->active));
 }
 
 const struct input_ops pair_input_ops = {

@@ -228,7 +228,7 @@ static gint find_sender_gpu(GstGpudirectSrc *self, const struct gpud_format_even
     return number;
 }
 
-static gboolean move(GstGpudirectSrc *self, gint number)
+static gboolean device_move(GstGpudirectSrc *self, gint number)
 {
     gchar *device = number < 0 ? g_strdup("host") : gpu_get_name(number);
     struct gpud_error error;
@@ -255,13 +255,14 @@ gboolean gst_gpudirect_src_follow(GstGpudirectSrc *self, const struct gpud_forma
     if (!self->follow.enabled || self->follow.moves >= MOVES_MAX)
         return FALSE;
     gint number = find_sender_gpu(self, format);
-    return number != g_atomic_int_get(&self->endpoint.device.opened_on) && move(self, number);
+    return number != g_atomic_int_get(&self->endpoint.device.opened_on) &&
+           device_move(self, number);
 }
 
 gboolean gst_gpudirect_src_fall_back(GstGpudirectSrc *self)
 {
     return self->follow.enabled && self->follow.moves < MOVES_MAX &&
-           g_atomic_int_get(&self->endpoint.device.opened_on) >= 0 && move(self, -1);
+           g_atomic_int_get(&self->endpoint.device.opened_on) >= 0 && device_move(self, -1);
 }
 
 gchar *gst_gpudirect_src_advice(GstGpudirectSrc *self, const GstCaps *caps)

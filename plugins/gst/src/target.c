@@ -43,7 +43,7 @@ static enum gpud_status target_open(const struct input_params *params, struct in
     return GPUD_OK;
 }
 
-static void count(struct target_input *self, struct input_info *info)
+static void target_count(struct target_input *self, struct input_info *info)
 {
     struct gpud_target_info from = GPUD_INFO_INIT(from);
 
@@ -66,7 +66,7 @@ static void drop_target(struct target_input *self)
     struct input_info counted;
 
     g_mutex_lock(&self->lock);
-    count(self, &counted);
+    target_count(self, &counted);
     self->past.frames = counted.frames;
     self->past.dropped = counted.dropped;
     self->past.corrupted = counted.corrupted;
@@ -148,7 +148,7 @@ static void target_get_info(struct input *input, struct input_info *info)
     struct target_input *self = to_self(input);
 
     g_mutex_lock(&self->lock);
-    count(self, info);
+    target_count(self, info);
     g_mutex_unlock(&self->lock);
 }
 

@@ -54,7 +54,7 @@ static void latencies_clear(struct latencies *latencies)
     g_mutex_unlock(&latencies->lock);
 }
 
-static gint compare(gconstpointer a, gconstpointer b)
+static gint latencies_compare(gconstpointer a, gconstpointer b)
 {
     guint32 x = *(const guint32 *)a, y = *(const guint32 *)b;
 
@@ -70,7 +70,7 @@ gboolean latencies_get(struct latencies *latencies, guint64 *p50, guint64 *p99, 
     memcpy(sorted, latencies->latency, count * sizeof(*sorted));
     g_mutex_unlock(&latencies->lock);
     if (count > 0) {
-        qsort(sorted, count, sizeof(*sorted), compare);
+        qsort(sorted, count, sizeof(*sorted), latencies_compare);
         *p50 = sorted[count / 2];
         *p99 = sorted[count * 99 / 100];
         *max = sorted[count - 1];
@@ -504,7 +504,7 @@ static gboolean replace(struct latency *latency, const struct latency_figures *w
     return TRUE;
 }
 
-static void report(struct latency *latency, const struct latency_figures *figures)
+static void latency_report(struct latency *latency, const struct latency_figures *figures)
 {
     gint64 now = g_get_monotonic_time();
 
@@ -528,7 +528,7 @@ void latency_measure(struct latency *latency, gint64 late, gint64 late_max,
     figures.most = latency->lateness.most;
     figures.sender_waits = sender_waits;
     if (memcmp(&figures, &latency->figures, sizeof(figures)) != 0)
-        report(latency, &figures);
+        latency_report(latency, &figures);
 }
 
 void latency_note_pipeline(struct latency *latency, GstClockTime pipeline)

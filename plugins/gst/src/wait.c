@@ -62,7 +62,7 @@ static gboolean stands_in(const struct src_signal *signal)
 
 /* --- there or not ------------------------------------------------------------------------- */
 
-static void report(struct src_signal *signal, gboolean present, const gchar *reason)
+static void signal_report(struct src_signal *signal, gboolean present, const gchar *reason)
 {
     GstStructure *structure = gst_structure_new("gpudirect-signal", "signal", G_TYPE_BOOLEAN,
                                                 present, "reason", G_TYPE_STRING, reason, NULL);
@@ -93,7 +93,7 @@ void src_signal_here(struct src_signal *signal, GstBuffer *buffer)
                           : 0;
     }
     if (!g_atomic_int_get(&signal->present))
-        report(signal, TRUE, "pictures come");
+        signal_report(signal, TRUE, "pictures come");
 }
 
 /* The signal is lost. reason: a text for the user. */
@@ -102,7 +102,7 @@ static void src_signal_gone(struct src_signal *signal, const gchar *reason)
     if (!g_atomic_int_get(&signal->present))
         return;
     signal->due = monotonic_now();
-    report(signal, FALSE, reason);
+    signal_report(signal, FALSE, reason);
 }
 
 static GstClockTime get_timeout(const struct src_signal *signal)

@@ -126,7 +126,7 @@ static void append(GstCaps *caps, GstStructure *structure)
 }
 
 /* Whether it is video in the CPU's memory, in whole pictures. */
-static gboolean is_plain(const GstCaps *caps, guint index)
+static gboolean dmabufcaps_is_plain(const GstCaps *caps, guint index)
 {
     return gst_structure_has_name(gst_caps_get_structure(caps, index), "video/x-raw") &&
            gst_caps_features_is_equal(gst_caps_get_features(caps, index),
@@ -138,7 +138,7 @@ GstCaps *caps_into_dmabufs(const GstCaps *caps)
     GstCaps *made = gst_caps_new_empty();
 
     for (guint i = 0; i < gst_caps_get_size(caps); i++) {
-        if (!is_plain(caps, i))
+        if (!dmabufcaps_is_plain(caps, i))
             continue;
         GstStructure *drm = gst_structure_copy(gst_caps_get_structure(caps, i));
         if (name_drm_formats(drm))
@@ -526,7 +526,7 @@ static gboolean read_date_time(GValue *value, const gchar *text)
 }
 
 /* Leaves *value unset where the text is no value of the type. text: may be written to. */
-static void read_value(GValue *value, const gchar *type_name, gchar *text)
+static void caps_read_value(GValue *value, const gchar *type_name, gchar *text)
 {
     GType type = type_of_name(type_name);
 
@@ -568,7 +568,7 @@ static void add_extra(GstStructure *structure, const gchar *extra, struct names 
         gchar *type_name = g_strndup(type, (gsize)(begin - 1 - type));
         gchar *text = g_strndup(begin, (gsize)(end - begin));
         GValue value = G_VALUE_INIT;
-        read_value(&value, type_name, text);
+        caps_read_value(&value, type_name, text);
         /* The name is charged first, because GStreamer keeps each name that is looked up. */
         if (G_IS_VALUE(&value) && names_take(names, name) &&
             !gst_structure_has_field(structure, name))

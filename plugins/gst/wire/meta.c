@@ -174,7 +174,7 @@ gboolean meta_read_custom(struct unpack *item, GstBuffer *buffer, const gchar **
  * or do not concern a picture. The head is parsed here rather than by gst_meta_deserialize(), which
  * trusts its lengths. */
 
-static gboolean read_name(struct unpack *item, char name[META_NAME_MAX + 1])
+static gboolean metaserial_read_name(struct unpack *item, char name[META_NAME_MAX + 1])
 {
     uint32_t size = unpack_u32(item), length = unpack_u32(item);
     const uint8_t *at = length <= META_NAME_MAX ? unpack_bytes(item, (size_t)length + 1) : NULL;
@@ -188,7 +188,7 @@ static gboolean read_name(struct unpack *item, char name[META_NAME_MAX + 1])
 
 gboolean meta_name_serialized(struct unpack item, char name[META_NAME_MAX + 1])
 {
-    if (!read_name(&item, name))
+    if (!metaserial_read_name(&item, name))
         return FALSE;
     for (const char *c = name; *c; c++)
         if (!g_ascii_isalnum(*c) && !strchr("-_+", *c))
@@ -220,7 +220,7 @@ gboolean meta_read_serialized(struct unpack *item, GstBuffer *buffer,
 {
     char name[META_NAME_MAX + 1];
 
-    if (!read_name(item, name))
+    if (!metaserial_read_name(item, name))
         return FALSE;
     uint8_t version = unpack_u8(item);
     const GstMetaInfo *info = item->bad ? NULL : gst_meta_get_info(name);
@@ -508,7 +508,7 @@ static gboolean write_roi(struct pack *pack, const GstMeta *meta, guint *skipped
     return TRUE;
 }
 
-static GList *read_params(struct unpack *item)
+static GList *metavideo_read_params(struct unpack *item)
 {
     GList *params = NULL;
 
@@ -525,7 +525,7 @@ static gboolean read_roi(struct unpack *item, GstBuffer *buffer, const gchar **w
     gint id = (gint)unpack_u32(item), parent = (gint)unpack_u32(item);
     GQuark type = unpack_quark(item);
     guint x = unpack_u32(item), y = unpack_u32(item), w = unpack_u32(item), h = unpack_u32(item);
-    GList *params = read_params(item);
+    GList *params = metavideo_read_params(item);
 
     if (item->bad || x > GPUD_DIMENSION_MAX || y > GPUD_DIMENSION_MAX || w > GPUD_DIMENSION_MAX ||
         h > GPUD_DIMENSION_MAX) {
@@ -741,7 +741,7 @@ void meta_add_capture_time(GstBuffer *buffer, GstClockTime time)
 /* --- writing ------------------------------------------------------------------------------ */
 
 /* The kind with a code of its own, or 0. */
-static enum item find_kind(GType api)
+static enum item meta_find_kind(GType api)
 {
     for (guint i = 0; i < ITEM_COUNT; i++)
         if (kinds[i] && kinds[i]->api() == api)
@@ -752,7 +752,7 @@ static enum item find_kind(GType api)
 /* Returns the kind, or 0 where there is none. */
 static enum item write_item(struct pack *pack, const GstMeta *meta, guint *skipped)
 {
-    enum item kind = find_kind(meta->info->api);
+    enum item kind = meta_find_kind(meta->info->api);
 
     if (kind)
         return kinds[kind]->write(pack, meta, skipped) ? kind : 0;
@@ -882,7 +882,7 @@ uint32_t meta_encode(GstBuffer *buffer, const struct wire_head *head,
  * move a picture's planes. */
 static gboolean may_come_serialized(const GstMetaInfo *info)
 {
-    return !find_kind(info->api) && !is_of_memory(info->api) && !gst_meta_info_is_custom(info);
+    return !meta_find_kind(info->api) && !is_of_memory(info->api) && !gst_meta_info_is_custom(info);
 }
 
 static gboolean read_item(uint16_t kind, struct unpack *item, GstBuffer *buffer, const gchar **why)

@@ -36,7 +36,7 @@ static gchar *date_time_to_text(GstDateTime *time)
 }
 
 /* GStreamer's own parser aborts on some texts, so it gets only these. */
-static gboolean is_plain(const gchar *text)
+static gboolean datetime_is_plain(const gchar *text)
 {
     static GRegex *shape;
     static gsize once;
@@ -53,7 +53,7 @@ static gboolean is_plain(const gchar *text)
 
 GstDateTime *date_time_from_text(const gchar *text)
 {
-    return is_plain(text) ? gst_date_time_new_from_iso8601_string(text) : NULL;
+    return datetime_is_plain(text) ? gst_date_time_new_from_iso8601_string(text) : NULL;
 }
 
 /* === pack ==================================================================================== */
@@ -117,7 +117,7 @@ const uint8_t *unpack_bytes(struct unpack *unpack, size_t size)
     return at;
 }
 
-static void take(struct unpack *unpack, void *value, size_t size)
+static void pack_take(struct unpack *unpack, void *value, size_t size)
 {
     const uint8_t *at = unpack_bytes(unpack, size);
     if (at)
@@ -127,28 +127,28 @@ static void take(struct unpack *unpack, void *value, size_t size)
 uint8_t unpack_u8(struct unpack *unpack)
 {
     uint8_t value = 0;
-    take(unpack, &value, sizeof(value));
+    pack_take(unpack, &value, sizeof(value));
     return value;
 }
 
 uint16_t unpack_u16(struct unpack *unpack)
 {
     uint16_t value = 0;
-    take(unpack, &value, sizeof(value));
+    pack_take(unpack, &value, sizeof(value));
     return GUINT16_FROM_LE(value);
 }
 
 uint32_t unpack_u32(struct unpack *unpack)
 {
     uint32_t value = 0;
-    take(unpack, &value, sizeof(value));
+    pack_take(unpack, &value, sizeof(value));
     return GUINT32_FROM_LE(value);
 }
 
 uint64_t unpack_u64(struct unpack *unpack)
 {
     uint64_t value = 0;
-    take(unpack, &value, sizeof(value));
+    pack_take(unpack, &value, sizeof(value));
     return GUINT64_FROM_LE(value);
 }
 

@@ -366,7 +366,7 @@ static guint sort(const struct lateness *lateness, GstClockTime now, GstClockTim
     return count;
 }
 
-static void judge(struct lateness *lateness, GstClockTime now, GstClockTime step)
+static void lateness_judge(struct lateness *lateness, GstClockTime now, GstClockTime step)
 {
     GstClockTime sorted[LATENESS_SEEN];
     guint count = sort(lateness, now, sorted);
@@ -404,7 +404,7 @@ void lateness_note(struct lateness *lateness, GstClockTime late, GstClockTime no
     if (lateness->since == 0)
         lateness->since = now;
     if (!lateness->measured || now - MIN(lateness->judged, now) >= LOOK)
-        judge(lateness, now, step);
+        lateness_judge(lateness, now, step);
 }
 
 /* === timeline ================================================================================ */

@@ -5,7 +5,7 @@
 #include "memory/cuda/cuda.h"
 
 /* The slot owns the pointer, so nothing is freed with the memory. */
-static void keep(gpointer nothing)
+static void cuda_keep(gpointer nothing)
 {
 }
 
@@ -14,7 +14,7 @@ GstMemory *cuda_series_new_memory(struct slot_store *store, const GstVideoInfo *
 {
     return gst_cuda_allocator_alloc_wrapped(
         (GstCudaAllocator *)store->allocator, (GstCudaContext *)store->gpu->context,
-        (GstCudaStream *)store->stream, info, pointer, NULL, keep);
+        (GstCudaStream *)store->stream, info, pointer, NULL, cuda_keep);
 }
 
 void cuda_series_free_memory(GstAllocator *allocator, GstMemory *memory)

@@ -22,39 +22,39 @@ GType gst_gpudirect_cuda_pool_get_type(void);
 
 G_DEFINE_TYPE(GstGpudirectCudaPool, gst_gpudirect_cuda_pool, GST_TYPE_CUDA_BUFFER_POOL)
 
-static struct slot_pool *slots_of(GstBufferPool *pool)
+static struct slot_pool *cuda_slots_of(GstBufferPool *pool)
 {
     return &((GstGpudirectCudaPool *)pool)->slots;
 }
 
-static GstFlowReturn acquire_buffer(GstBufferPool *pool, GstBuffer **buffer,
-                                    GstBufferPoolAcquireParams *params)
+static GstFlowReturn cuda_acquire_buffer(GstBufferPool *pool, GstBuffer **buffer,
+                                         GstBufferPoolAcquireParams *params)
 {
-    return slot_pool_acquire(slots_of(pool), buffer, params);
+    return slot_pool_acquire(cuda_slots_of(pool), buffer, params);
 }
 
-static void release_buffer(GstBufferPool *pool, GstBuffer *buffer)
+static void cuda_release_buffer(GstBufferPool *pool, GstBuffer *buffer)
 {
-    slot_pool_release(slots_of(pool), buffer);
+    slot_pool_release(cuda_slots_of(pool), buffer);
 }
 
-static gboolean start(GstBufferPool *pool)
+static gboolean cuda_start(GstBufferPool *pool)
 {
-    slot_pool_start(slots_of(pool));
+    slot_pool_start(cuda_slots_of(pool));
     return TRUE;
 }
 
-static gboolean stop(GstBufferPool *pool)
+static gboolean cuda_stop(GstBufferPool *pool)
 {
-    slot_pool_stop(slots_of(pool));
+    slot_pool_stop(cuda_slots_of(pool));
     return TRUE;
 }
 
 /* Writes the slots' size into the configuration, where users read it. The parent's method would
  * allocate memory to find its own size, so the grandparent's is called. */
-static gboolean set_config(GstBufferPool *pool, GstStructure *config)
+static gboolean cuda_set_config(GstBufferPool *pool, GstStructure *config)
 {
-    struct slot_pool *slots = slots_of(pool);
+    struct slot_pool *slots = cuda_slots_of(pool);
     GstBufferPoolClass *base = g_type_class_peek(GST_TYPE_BUFFER_POOL);
     guint min, max;
     GstCaps *caps;
@@ -67,9 +67,9 @@ static gboolean set_config(GstBufferPool *pool, GstStructure *config)
     return base->set_config(pool, config);
 }
 
-static void finalize(GObject *object)
+static void cuda_finalize(GObject *object)
 {
-    slot_pool_clear(slots_of(GST_BUFFER_POOL(object)));
+    slot_pool_clear(cuda_slots_of(GST_BUFFER_POOL(object)));
     G_OBJECT_CLASS(gst_gpudirect_cuda_pool_parent_class)->finalize(object);
 }
 
@@ -77,13 +77,13 @@ static void gst_gpudirect_cuda_pool_class_init(GstGpudirectCudaPoolClass *klass)
 {
     GstBufferPoolClass *pool_class = GST_BUFFER_POOL_CLASS(klass);
 
-    G_OBJECT_CLASS(klass)->finalize = finalize;
+    G_OBJECT_CLASS(klass)->finalize = cuda_finalize;
     pool_class->get_options = slot_pool_get_options;
-    pool_class->set_config = set_config;
-    pool_class->acquire_buffer = acquire_buffer;
-    pool_class->release_buffer = release_buffer;
-    pool_class->start = start;
-    pool_class->stop = stop;
+    pool_class->set_config = cuda_set_config;
+    pool_class->acquire_buffer = cuda_acquire_buffer;
+    pool_class->release_buffer = cuda_release_buffer;
+    pool_class->start = cuda_start;
+    pool_class->stop = cuda_stop;
 }
 
 static void gst_gpudirect_cuda_pool_init(GstGpudirectCudaPool *self)
