@@ -82,8 +82,11 @@ class Prometheus:
         config = folder / shipped.name
         text = shipped.read_text().replace("127.0.0.1:8477", f"127.0.0.1:{monitor.port}")
         text = text.replace("127.0.0.1:9093", f"127.0.0.1:{alertmanager}")
-        config.write_text(text.replace("scrape_interval: 5s", "scrape_interval: 1s\n  evaluation_interval: 1s")
-                          .replace("alerts.yml", str(rules)))
+        # Without the second one Prometheus looks at its rules once a minute.
+        for key in ("scrape_interval", "evaluation_interval"):
+            assert f"  {key}: 5s\n" in text, f"{shipped} has no {key} of 5 s"
+            text = text.replace(f"{key}: 5s", f"{key}: 1s")
+        config.write_text(text.replace("alerts.yml", str(rules)))
         self.port = free_port()
         self.process = subprocess.Popen(
             ["prometheus", f"--config.file={config}", f"--storage.tsdb.path={folder / 'prometheus'}",
