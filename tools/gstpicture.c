@@ -15,7 +15,8 @@
 #define COPY_MAX (256 << 20)
 
 G_GNUC_PRINTF(3, 4)
-static bool gstpicture_refuse(struct gpud_error *error, enum gpud_status status, const char *format, ...)
+static bool gstpicture_refuse(struct gpud_error *error, enum gpud_status status, const char *format,
+                              ...)
 {
     va_list args;
     *error = (struct gpud_error){.status = status};
@@ -42,12 +43,13 @@ bool picture_init(struct picture *picture, const struct gpud_media *media, struc
     *picture = (struct picture){0};
     if (media->kind != GPUD_MEDIA_PICTURE)
         return gstpicture_refuse(error, GPUD_UNSUPPORTED,
-                      "the channel carries sound or data: only pictures can be shown");
+                                 "the channel carries sound or data: only pictures can be shown");
     if (given->layout.modifier != 0)
-        return gstpicture_refuse(error, GPUD_UNSUPPORTED,
-                      "the pictures are arranged by a GPU's driver (DRM modifier 0x%016" PRIx64
-                      "): send them row by row",
-                      given->layout.modifier);
+        return gstpicture_refuse(
+            error, GPUD_UNSUPPORTED,
+            "the pictures are arranged by a GPU's driver (DRM modifier 0x%016" PRIx64
+            "): send them row by row",
+            given->layout.modifier);
     int rows = (int)given->layout.height;
     if (given->scan == GPUD_SCAN_ALTERNATE) { /* each field is shown by itself */
         rows *= 2;
@@ -63,8 +65,8 @@ bool picture_init(struct picture *picture, const struct gpud_media *media, struc
     gst_clear_caps(&caps);
     if (!known || GST_VIDEO_INFO_FORMAT(&picture->info) <= GST_VIDEO_FORMAT_ENCODED)
         return gstpicture_refuse(error, GPUD_UNSUPPORTED,
-                      "GStreamer %u.%u has no conversion of this format: %.200s", GST_VERSION_MAJOR,
-                      GST_VERSION_MINOR, text);
+                                 "GStreamer %u.%u has no conversion of this format: %.200s",
+                                 GST_VERSION_MAJOR, GST_VERSION_MINOR, text);
     const GstVideoInfo *info = &picture->info;
     picture->aspect = (double)info->width * MAX(1, info->par_n) / rows / MAX(1, info->par_d);
     return true;
@@ -78,7 +80,7 @@ void picture_finish(struct picture *picture)
 /* --- a frame --------------------------------------------------------------------------------- */
 
 static bool gstpicture_wrap(GstVideoFrame *mapped, const GstVideoInfo *info, void *data, gsize size,
-                 struct video_planes *planes, GstMapFlags access, GDestroyNotify release)
+                            struct video_planes *planes, GstMapFlags access, GDestroyNotify release)
 {
     GstBuffer *buffer =
         gst_buffer_new_wrapped_full(access == GST_MAP_READ ? GST_MEMORY_FLAG_READONLY : 0, data,
@@ -130,22 +132,24 @@ bool picture_map(const struct picture *picture, struct gpud_frame *frame, GstVid
     void *data;
     gpud_frame_get_info(frame, &given);
     if (!layout_fits_info(&given.layout, info))
-        return gstpicture_refuse(error, GPUD_PEER,
-                      "the sender's frames do not lie as their format (%s, %d × %d) requires",
-                      GST_VIDEO_INFO_NAME(info), info->width, info->height);
+        return gstpicture_refuse(
+            error, GPUD_PEER,
+            "the sender's frames do not lie as their format (%s, %d × %d) requires",
+            GST_VIDEO_INFO_NAME(info), info->width, info->height);
     layout_to_planes(&given.layout, info, &planes);
     if (gpud_frame_map(frame, GPUD_READ, ARRIVAL, &data, error) != GPUD_OK)
         return false;
     guint8 *copy = reads_beyond(info) ? copy_padded(info, &given.layout, data, &planes) : NULL;
     bool wrapped =
-        copy ? gstpicture_wrap(mapped, info, copy, info->size + PADDING, &planes, GST_MAP_READ, g_free)
-             : !reads_beyond(info) &&
-                   gstpicture_wrap(mapped, info, data, given.layout.size, &planes, GST_MAP_READ, NULL);
+        copy ? gstpicture_wrap(mapped, info, copy, info->size + PADDING, &planes, GST_MAP_READ,
+                               g_free)
+             : !reads_beyond(info) && gstpicture_wrap(mapped, info, data, given.layout.size,
+                                                      &planes, GST_MAP_READ, NULL);
     if (wrapped)
         return true;
     gpud_frame_unmap(frame);
     return gstpicture_refuse(error, GPUD_UNSUPPORTED, "GStreamer cannot read a frame of %s",
-                  GST_VIDEO_INFO_NAME(info));
+                             GST_VIDEO_INFO_NAME(info));
 }
 
 void picture_unmap(struct gpud_frame *frame, GstVideoFrame *mapped)
@@ -186,10 +190,10 @@ bool picture_convert(struct picture *picture, GstVideoFrame *mapped, GstVideoFor
     if (!picture->converter)
         picture->converter = new_converter(picture, &to);
     picture->converted = to;
-    if (!picture->converter ||
-        !gstpicture_wrap(&result, &to, pixels, (gsize)stride * (gsize)height, &planes, GST_MAP_WRITE, NULL))
+    if (!picture->converter || !gstpicture_wrap(&result, &to, pixels, (gsize)stride * (gsize)height,
+                                                &planes, GST_MAP_WRITE, NULL))
         return gstpicture_refuse(error, GPUD_UNSUPPORTED, "GStreamer cannot convert %s",
-                      GST_VIDEO_INFO_NAME(from));
+                                 GST_VIDEO_INFO_NAME(from));
     gst_video_converter_frame(picture->converter, mapped, &result);
     gst_video_frame_unmap(&result);
     return true;

@@ -351,7 +351,8 @@ static gboolean is_among(const GPtrArray *devices, const gchar *address)
 }
 
 /* Takes devices. */
-static void deviceprovider_follow(GstGpudirectDeviceProvider *self, GHashTable *known, GPtrArray *devices)
+static void deviceprovider_follow(GstGpudirectDeviceProvider *self, GHashTable *known,
+                                  GPtrArray *devices)
 {
     GstDeviceProvider *provider = GST_DEVICE_PROVIDER(self);
     GHashTableIter iter;
@@ -501,6 +502,7 @@ static guint deviceprovider_rank_of(const gchar *name)
 /* If the user ranks this provider above that of v4l2src, each card is listed once. */
 static void gst_gpudirect_device_provider_init(GstGpudirectDeviceProvider *self)
 {
-    if (deviceprovider_rank_of("gpudirectdeviceprovider") > deviceprovider_rank_of("v4l2deviceprovider"))
+    if (deviceprovider_rank_of("gpudirectdeviceprovider") >
+        deviceprovider_rank_of("v4l2deviceprovider"))
         gst_device_provider_hide_provider(GST_DEVICE_PROVIDER(self), "v4l2deviceprovider");
 }

@@ -814,10 +814,11 @@ static PyObject *get_offset(PyObject *self, void *closure)
 static PyObject *represent(PyObject *self)
 {
     PyObject *shape = get_shape(self, NULL);
-    PyObject *text = shape ? PyUnicode_FromFormat("<Plane %S %s, %s>", shape,
-                                                  view_describe(&((struct view *)self)->array, false),
-                                                  ((struct view *)self)->hold->device)
-                           : NULL;
+    PyObject *text = shape
+                         ? PyUnicode_FromFormat("<Plane %S %s, %s>", shape,
+                                                view_describe(&((struct view *)self)->array, false),
+                                                ((struct view *)self)->hold->device)
+                         : NULL;
     Py_XDECREF(shape);
     return text;
 }
@@ -929,13 +930,14 @@ static void memory_drop(void *user)
 }
 
 static struct gpud_memory *memory_wrap(struct gpud_device *device, void *native, uint64_t bytes,
-                                struct block *block)
+                                       struct block *block)
 {
     struct gpud_memory *memory = NULL;
     struct gpud_error error;
     enum gpud_status status;
     Py_BEGIN_ALLOW_THREADS
-    status = gpud_memory_wrap(device, native, bytes, block ? memory_drop : NULL, block, &memory, &error);
+    status =
+        gpud_memory_wrap(device, native, bytes, block ? memory_drop : NULL, block, &memory, &error);
     Py_END_ALLOW_THREADS
     return status == GPUD_OK ? memory : error_raise(&error);
 }

@@ -3,7 +3,6 @@
 
 #include "python.h"
 
-
 #include <gpudirect/capture.h>
 
 #include <stdlib.h>
@@ -199,7 +198,8 @@ static void note_media(struct capture *self, const struct gpud_frame *frame)
     self->epoch = frame_info.epoch;
 }
 
-static enum gpud_status capture_acquire_slice(void *user, int64_t timeout_ns, struct gpud_error *error)
+static enum gpud_status capture_acquire_slice(void *user, int64_t timeout_ns,
+                                              struct gpud_error *error)
 {
     struct call *call = user;
     struct capture *self = call->self;
@@ -224,7 +224,8 @@ static PyObject *capture_acquire(struct capture *self, int64_t timeout_ns, enum 
     *status = GPUD_INVALID;
     if (!guard_enter(&self->base))
         return NULL;
-    int result = guard_wait(&self->base, timeout_ns, true, capture_acquire_slice, NULL, &call, status);
+    int result =
+        guard_wait(&self->base, timeout_ns, true, capture_acquire_slice, NULL, &call, status);
     if (result == 0 && !call.media) {
         gpud_frame_release(&call.frame);
         PyErr_NoMemory();
@@ -340,7 +341,7 @@ static PyObject *capture_get_info(PyObject *object, void *closure)
 /* --- the type ------------------------------------------------------------------------------ */
 
 static int capture_create(struct capture *self, const struct gpud_capture_params *params,
-                  const struct wanted *wanted)
+                          const struct wanted *wanted)
 {
     struct gpud_error error;
     enum gpud_status status;

@@ -951,19 +951,19 @@ static PyMethodDef methods[] = {
      "frame's release for the stream; on the host this call waits. Nothing is copied."},
     {"__dlpack_device__", export_device, METH_NOARGS,
      "__dlpack_device__($self, /)\n--\n\nDLPack's type of the device, and its number."},
-    {"frame_join", frame_join, METH_O,
+    {"join", frame_join, METH_O,
      "join($self, queue, /)\n--\n\n"
      "Lets a queue of yours wait for the bytes, and the frame's release or submission for the "
      "queue.\n"
      "The number of a CUstream, hipStream_t or cl_command_queue, which lives until then; the last\n"
      "in the context of the cl_mem. For code that has no DLPack, as pyopencl."},
-    {"frame_wait_lines", (PyCFunction)(void (*)(void))frame_wait_lines, METH_VARARGS | METH_KEYWORDS,
+    {"wait_lines", (PyCFunction)(void (*)(void))frame_wait_lines, METH_VARARGS | METH_KEYWORDS,
      "wait_lines($self, /, lines, timeout=None)\n--\n\n"
      "Waits for the first rows of a picture that its sender still writes, of a receiver with\n"
      "by_lines. Arrays that are made after it do not wait for the others. Raises Timeout."},
     {"_fill", frame_fill, METH_O, "Copies a buffer of the same shape and type into it."},
     {"_download", frame_download, METH_NOARGS, "A copy of all bytes, on any device, or None."},
-    {"frame_release", frame_release, METH_NOARGS,
+    {"release", frame_release, METH_NOARGS,
      "release($self, /)\n--\n\nGives the frame back, once its arrays are gone, too. A lent frame "
      "is dropped."},
     {"__enter__", frame_enter, METH_NOARGS, NULL},

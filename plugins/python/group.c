@@ -4,7 +4,6 @@
 /* The receivers are the group's own, so that nothing else can acquire from them. */
 #include "python.h"
 
-
 #include <gpudirect/group.h>
 
 #include <string.h>
@@ -54,7 +53,8 @@ struct call {
     struct events events;
 };
 
-static enum gpud_status group_acquire_slice(void *user, int64_t timeout_ns, struct gpud_error *error)
+static enum gpud_status group_acquire_slice(void *user, int64_t timeout_ns,
+                                            struct gpud_error *error)
 {
     struct call *call = user;
     struct group *self = call->self;
@@ -187,7 +187,7 @@ static PyObject *make_instant(struct call *call)
 }
 
 static PyObject *group_acquire(struct group *self, const struct gpud_group_request *request,
-                         int64_t timeout_ns, enum gpud_status *status)
+                               int64_t timeout_ns, enum gpud_status *status)
 {
     struct call call = {
         .self = self, .request = *request, .instant = {.size = sizeof(call.instant)}};

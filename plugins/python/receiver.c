@@ -3,7 +3,6 @@
 
 #include "python.h"
 
-
 #include <gpudirect/receiver.h>
 
 #include <string.h>
@@ -44,7 +43,7 @@ static void receiver_on_event(void *user, enum gpud_event event, const void *dat
 }
 
 static enum gpud_status receiver_alloc(void *user, const struct gpud_layout *layout, uint32_t slot,
-                              struct gpud_memory **memory, struct gpud_error *error)
+                                       struct gpud_memory **memory, struct gpud_error *error)
 {
     struct receiver *self = user;
     PyGILState_STATE state = PyGILState_Ensure();
@@ -73,7 +72,8 @@ static void note_loss(struct call *call, const struct gpud_error *error)
     memcpy(self->loss, error->reason, sizeof(self->loss));
 }
 
-static enum gpud_status receiver_acquire_slice(void *user, int64_t timeout_ns, struct gpud_error *error)
+static enum gpud_status receiver_acquire_slice(void *user, int64_t timeout_ns,
+                                               struct gpud_error *error)
 {
     struct call *call = user;
     struct receiver *self = call->self;
@@ -137,18 +137,19 @@ static enum gpud_status receiver_get_fd(PyObject *object, int *fd, struct gpud_e
 
 GUARD_READ_INFO(receiver)
 
-static const struct guard_ops guard_ops = {"receiver", receiver_destroy, receiver_get_fd, read_info};
+static const struct guard_ops guard_ops = {"receiver", receiver_destroy, receiver_get_fd,
+                                           read_info};
 
 static PyObject *receiver_acquire(struct receiver *self, int64_t timeout_ns, bool loop,
-                         enum gpud_status *status)
+                                  enum gpud_status *status)
 {
     struct call call = {.self = self, .loop = loop};
     PyObject *frame = NULL;
     *status = GPUD_CLOSED;
     if (!guard_enter(&self->base))
         return NULL;
-    int result =
-        guard_wait(&self->base, timeout_ns, true, receiver_acquire_slice, finish_slice, &call, status);
+    int result = guard_wait(&self->base, timeout_ns, true, receiver_acquire_slice, finish_slice,
+                            &call, status);
     if (result == 0 && !call.media) {
         PyErr_NoMemory();
         result = -1;
@@ -235,7 +236,7 @@ static PyObject *receiver_get_info(PyObject *object, void *closure)
 
 /* The device that "auto" stands for is known once there is a receiver. */
 static enum gpud_status receiver_open_device(struct receiver *self, struct gpud_context *context,
-                                    struct gpud_error *error)
+                                             struct gpud_error *error)
 {
     struct gpud_receiver_info info = GPUD_INFO_INIT(info);
     gpud_receiver_get_info(self->receiver, &info);

@@ -3,7 +3,6 @@
 
 #include "python.h"
 
-
 #include <gpudirect/sender.h>
 
 struct sender {
@@ -83,7 +82,8 @@ struct call {
     uint32_t count; /* of receivers, or of lines */
 };
 
-static enum gpud_status sender_acquire_slice(void *user, int64_t timeout_ns, struct gpud_error *error)
+static enum gpud_status sender_acquire_slice(void *user, int64_t timeout_ns,
+                                             struct gpud_error *error)
 {
     struct call *call = user;
     return gpud_sender_acquire(call->self->sender, timeout_ns, &call->frame, error);
@@ -122,8 +122,8 @@ static PyObject *sender_method_acquire(PyObject *object, PyObject *args, PyObjec
     if (!self->media) {
         error_raise_text(GPUD_INVALID,
                          "the sender has no format: give it media=, or configure() it");
-    } else if (guard_wait(&self->base, timeout_ns, false, sender_acquire_slice, NULL, &call, &status) ==
-               0) {
+    } else if (guard_wait(&self->base, timeout_ns, false, sender_acquire_slice, NULL, &call,
+                          &status) == 0) {
         struct hold *hold = hold_new(call.frame, self->media, true);
         frame = hold ? frame_new(hold, object) : NULL;
     }
@@ -202,7 +202,7 @@ static PyObject *method_wait(PyObject *object, PyObject *args, PyObject *names)
 /* --- other calls --------------------------------------------------------------------------- */
 
 static PyObject *sender_finish(struct sender *self, enum gpud_status status,
-                        const struct gpud_error *error)
+                               const struct gpud_error *error)
 {
     guard_leave(&self->base);
     return status == GPUD_OK ? Py_NewRef(Py_None) : error_raise(error);
@@ -305,7 +305,8 @@ static PyObject *get_links(PyObject *object, void *closure)
 
 /* --- the type ------------------------------------------------------------------------------ */
 
-static int sender_create(struct sender *self, const struct gpud_sender_params *params, const char *media)
+static int sender_create(struct sender *self, const struct gpud_sender_params *params,
+                         const char *media)
 {
     struct gpud_error error;
     enum gpud_status status;
