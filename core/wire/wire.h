@@ -845,7 +845,10 @@ struct gpud_remote_ops {
     enum gpud_status (*add_source)(struct gpud_remote *remote, struct gpud_memory *memory,
                                    struct gpud_error *error);
 
-    /* Sender: whether one more frame can be written and published without waiting for the card. */
+    /* Sender: publishes what waits for the card, as far as that has room now. */
+    void (*catch_up)(struct gpud_remote *remote);
+    /* Sender: the same; whether one more frame can be written and published without waiting for the
+     * card. */
     bool (*has_room)(struct gpud_remote *remote);
 
     /* Sender: writes the bytes into the entry's slot, from its byte `at` on, ahead of everything

@@ -260,6 +260,10 @@ static enum gpud_status add_source(struct gpud_remote *remote, struct gpud_memor
     return GPUD_OK;
 }
 
+static void catch_up(struct gpud_remote *remote)
+{
+}
+
 static bool has_room(struct gpud_remote *remote)
 {
     return true;
@@ -320,6 +324,7 @@ static const struct gpud_remote_ops remote_ops = {
     .attach_ring = attach_ring,
     .share_metas = share_metas,
     .add_source = add_source,
+    .catch_up = catch_up,
     .has_room = has_room,
     .write = write_slot,
     .write_meta = write_meta,

@@ -1046,10 +1046,9 @@ static enum gpud_status take_large_meta(const struct gpud_session *session, uint
     return GPUD_OK;
 }
 
-static int frames_refuse(struct gpud_error *error, const char *what)
+static enum gpud_status frames_refuse(struct gpud_error *error, const char *what)
 {
-    gpud_fail(error, GPUD_PEER, "the sender broke the protocol: %s", what);
-    return -1;
+    return gpud_fail(error, GPUD_PEER, "the sender broke the protocol: %s", what);
 }
 
 /* 0 means all bytes. */
@@ -1105,18 +1104,18 @@ static enum gpud_status upload(struct gpud_session *session, struct gpud_rx_fram
     return finish_upload(session, rx, copy.from, error);
 }
 
-int gpud_session_next_frame(struct gpud_session *session, uint32_t limit,
-                            struct gpud_rx_frame **claimed, struct gpud_error *error)
+enum gpud_status gpud_session_next_frame(struct gpud_session *session, uint32_t limit,
+                                         struct gpud_rx_frame **claimed, struct gpud_error *error)
 {
     struct gpud_descriptor descriptor;
     uint32_t entry;
     if (!frames_has_room(session))
-        return 0;
+        return GPUD_AGAIN;
     if (atomic_load_explicit(&session->broken, memory_order_relaxed))
         return frames_refuse(error, "more valid lines than a picture has, or fewer than before");
     int got = gpud_page_claim(&session->view, limit, &entry, &descriptor, error);
     if (got <= 0)
-        return got;
+        return got < 0 ? GPUD_PEER : GPUD_AGAIN;
     struct gpud_rx_frame *rx = frame_for(session, entry);
 
     bool own = session->owns_ring;
@@ -1130,7 +1129,7 @@ int gpud_session_next_frame(struct gpud_session *session, uint32_t limit,
     session->last_value = descriptor.value;
     if (descriptor.flags & GPUD_FRAME_VOID) {
         give_back_void(session, rx, entry, descriptor.value);
-        return 0; /* the next call finds the next frame */
+        return GPUD_AGAIN; /* the next call finds the next frame */
     }
     if (!is_used_size(session, descriptor.bytes))
         return frames_refuse(error,
@@ -1153,7 +1152,7 @@ int gpud_session_next_frame(struct gpud_session *session, uint32_t limit,
         status =
             take_large_meta(session, entry, descriptor.large_meta_size, &rx->frame.info, error);
     if (status != GPUD_OK)
-        return -1;
+        return status;
     if (session->uploads) {
         if (!rx->by_lines) /* else the calls that wait for its rows upload it */
             status = upload(session, rx, descriptor.slot, error);
@@ -1167,9 +1166,9 @@ int gpud_session_next_frame(struct gpud_session *session, uint32_t limit,
     }
     if (status != GPUD_OK) {
         gpud_large_meta_clear(&rx->frame.info);
-        return -1;
+        return status;
     }
     atomic_fetch_add_explicit(&session->references, 1, memory_order_relaxed);
     *claimed = rx;
-    return 1;
+    return GPUD_OK;
 }

@@ -533,13 +533,13 @@ static enum gpud_status check_canary(struct gpud_receiver *receiver, struct gpud
     enum gpud_status status = gpud_page_check_sender(&session->view, why);
     if (status != GPUD_OK)
         return status;
-    int got = gpud_session_next_frame(session, gpud_page_head(&session->view), &rx, why);
-    if (got < 0)
-        return why->status;
-    if (got == 0)
+    status = gpud_session_next_frame(session, gpud_page_head(&session->view), &rx, why);
+    if (status == GPUD_AGAIN)
         return late ? gpud_fail(why, GPUD_TIMEOUT, "the test frame did not arrive within %d s",
                                 (int)(GPUD_CANARY_DEADLINE / GPUD_SEC))
                     : GPUD_AGAIN;
+    if (status != GPUD_OK)
+        return status;
     GPUD_STOP_POINT("receiver: test frame claimed");
     struct gpud_frame *frame = &rx->frame;
     status = check_pattern(session, nonce, frame, why);

@@ -503,10 +503,8 @@ static enum gpud_status take_next(struct gpud_receiver *receiver, struct gpud_fr
                          "the sender announced a frame, and its device did not finish it within "
                          "%d s",
                          (int)(GPUD_WATCHDOG_TIMEOUT / GPUD_SEC));
-    int got = gpud_session_next_frame(session, limit, &rx, error);
-    if (got < 0)
-        return error->status; /* a violation, or a failure of our own device */
-    if (got > 0) {
+    status = gpud_session_next_frame(session, limit, &rx, error);
+    if (status == GPUD_OK) {
         if (rx->frame.info.sequence <= receiver->last_sequence) {
             struct gpud_frame *twice = &rx->frame;
             gpud_frame_release(&twice);
@@ -516,6 +514,8 @@ static enum gpud_status take_next(struct gpud_receiver *receiver, struct gpud_fr
         *frame = &rx->frame;
         return GPUD_OK;
     }
+    if (status != GPUD_AGAIN)
+        return status;
     if (receiver->eof && receiver->next.state == GPUD_RECEIVER_OFFLINE &&
         !gpud_session_has_work(session))
         return vanished(receiver, error);

@@ -263,10 +263,10 @@ void gpud_receiver_collect(struct gpud_receiver *receiver, struct gpud_receiver_
 /* Prepares the frames of a new session, so that none is allocated while frames flow. */
 void gpud_session_make_frames(struct gpud_session *session);
 
-/* Claims the next frame before the position: 1 and *rx with its sequence and times in frame.info;
- * 0: none, or no room for it; −1: a violation or a failed device, with *error. */
-int gpud_session_next_frame(struct gpud_session *session, uint32_t limit, struct gpud_rx_frame **rx,
-                            struct gpud_error *error);
+/* Claims the next frame before the position: GPUD_OK and *rx with its sequence and times in
+ * frame.info; GPUD_AGAIN: none, or no room for it; else a violation or a failed device. */
+enum gpud_status gpud_session_next_frame(struct gpud_session *session, uint32_t limit,
+                                         struct gpud_rx_frame **rx, struct gpud_error *error);
 
 /* Whether gpud_session_next_frame() has something to do. */
 bool gpud_session_has_work(struct gpud_session *session);

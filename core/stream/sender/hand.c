@@ -1166,24 +1166,28 @@ static struct gpud_pending_delivery *split_given(struct gpud_pending_delivery *p
     return given;
 }
 
+/* The frame is lost for its receivers. Under the lock. */
+static enum gpud_status no_record(struct gpud_pending_delivery *pending, struct gpud_error *error)
+{
+    cancel_all(pending);
+    release_parts(&pending->delivery);
+    return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a frame's record");
+}
+
 static enum gpud_status deliver_later(struct gpud_sender *sender,
                                       struct gpud_pending_delivery *prepared, bool is_late,
                                       struct gpud_error *error)
 {
     struct gpud_pending_delivery *pending = take_record(sender);
-    enum gpud_status status = GPUD_NO_MEMORY;
-    if (!pending) {
-        gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a frame's record");
-        pending = prepared;
-    } else {
-        pending->sender = sender;
-        copy_delivery(&pending->delivery, &prepared->delivery);
-        if (is_late)
-            set_info(pending, &prepared->info);
-        gpud_sender_unlock(sender);
-        status = copies_enqueue(sender, &pending->delivery, error);
-        gpud_sender_lock(sender);
-    }
+    if (!pending)
+        return no_record(prepared, error);
+    pending->sender = sender;
+    copy_delivery(&pending->delivery, &prepared->delivery);
+    if (is_late)
+        set_info(pending, &prepared->info);
+    gpud_sender_unlock(sender);
+    enum gpud_status status = copies_enqueue(sender, &pending->delivery, error);
+    gpud_sender_lock(sender);
     if (status != GPUD_OK)
         cancel_all(pending);
     else
@@ -1195,16 +1199,9 @@ static enum gpud_status deliver_later(struct gpud_sender *sender,
         next = given->next;
         complete_with(given->delivery.target[0].transport->queues.own, given, NULL);
     }
-    if (pending == prepared) {
-        release_parts(&pending->delivery);
-        gpud_sender_unref(sender);
-    } else {
-        enum gpud_status told =
-            complete_with(sender->queue, pending, status == GPUD_OK ? error : NULL);
-        status = status == GPUD_OK ? told : status;
-    }
+    enum gpud_status told = complete_with(sender->queue, pending, status == GPUD_OK ? error : NULL);
     gpud_sender_lock(sender);
-    return status;
+    return status == GPUD_OK ? told : status;
 }
 
 /* Without receivers no credits keep an application from running ahead of its device, whose queues
@@ -1298,11 +1295,8 @@ static enum gpud_status keep_writing(struct gpud_sender *sender,
                                      struct gpud_error *error)
 {
     struct gpud_pending_delivery *kept = take_record(sender);
-    if (!kept) {
-        cancel_all(pending);
-        release_parts(&pending->delivery);
-        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a frame's record");
-    }
+    if (!kept)
+        return no_record(pending, error);
     kept->sender = sender;
     copy_delivery(&kept->delivery, &pending->delivery);
     for (uint32_t i = 0; i < kept->delivery.count; i++) {

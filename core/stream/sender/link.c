@@ -482,7 +482,7 @@ static bool write_rows(struct gpud_transport *transport, uint32_t entry, uint32_
     const struct gpud_layout *layout = &slot->frame.info.layout;
     if (!last && rows.to - rows.from < gpud_lines_step(layout->height))
         return false;
-    remote->ops->has_room(remote); /* which lets a card that is behind catch up */
+    remote->ops->catch_up(remote);
     for (uint32_t i = 0; i < layout->planes; i++) {
         uint64_t at, size;
         gpud_rows_of_plane(layout, i, rows, &at, &size);

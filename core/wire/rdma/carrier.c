@@ -804,6 +804,11 @@ static enum gpud_status add_source(struct gpud_remote *base, struct gpud_memory 
     return status;
 }
 
+static void record_catch_up(struct gpud_remote *base)
+{
+    gpud_rdma_catch_up_record((struct rdma_remote *)base);
+}
+
 static bool record_has_room(struct gpud_remote *base)
 {
     struct rdma_remote *remote = (struct rdma_remote *)base;
@@ -912,6 +917,7 @@ const struct gpud_remote_ops gpud_rdma_remote_ops = {
     .attach_ring = attach_ring,
     .share_metas = share_metas,
     .add_source = add_source,
+    .catch_up = record_catch_up,
     .has_room = record_has_room,
     .write = write_frame,
     .write_meta = write_meta,

@@ -538,6 +538,7 @@ static enum gpud_status capture_configure(struct input *input, GstCaps **caps,
 }
 
 const struct input_ops capture_input_ops = {
+    .kind = INPUT_CARD,
     .what = "the capture card",
     .open = capture_open,
     .close = capture_close,
@@ -548,7 +549,6 @@ const struct input_ops capture_input_ops = {
     .get_info = capture_get_info,
     .get_caps = capture_get_caps,
     .configure = capture_configure,
-    .has_signal = TRUE,
     .stop = capture_stop,
     .wait = capture_wait,
     .get_current = capture_get_current,
@@ -962,7 +962,7 @@ void card_apply_controls(struct card_settings *card, struct feed *feed, GstEleme
     GstStructure *controls = card->controls ? gst_structure_copy(card->controls) : NULL;
     GST_OBJECT_UNLOCK(element);
     g_mutex_lock(&feed->lock);
-    if (controls && feed->input && feed->input->ops->set_controls)
+    if (controls && feed->input && feed->input->ops->kind == INPUT_CARD)
         status = feed->input->ops->set_controls(feed->input, controls, &error);
     g_mutex_unlock(&feed->lock);
     if (status != GPUD_OK)
@@ -976,7 +976,7 @@ void card_select_input(struct card_settings *card, struct feed *feed, GstElement
     struct gpud_error error;
 
     if (!g_atomic_int_compare_and_exchange(&card->input_changed, TRUE, FALSE) ||
-        !feed->input->ops->set_input)
+        feed->input->ops->kind != INPUT_CARD)
         return;
     GST_OBJECT_LOCK(element);
     gchar *input = g_strdup(card->input);

@@ -315,7 +315,7 @@ static guint64 feed_count_lost(struct feed *feed, guint64 dropped)
 
 static void ask_for_slots(struct feed *feed)
 {
-    if (feed->input && feed->slots_wanted && feed->input->ops->want_slots)
+    if (feed->input && feed->slots_wanted && input_is_of_sender(feed->input->ops))
         feed->input->ops->want_slots(feed->input, feed->slots_wanted);
 }
 
@@ -404,7 +404,7 @@ gboolean feed_get_group_counts(struct feed *feed, guint64 *dropped, guint64 *mis
 void feed_add_stats(struct feed *feed, GstStructure *stats)
 {
     g_mutex_lock(&feed->lock);
-    if (feed->input && feed->input->ops->add_stats)
+    if (feed->input && feed->input->ops->kind == INPUT_PAIR)
         feed->input->ops->add_stats(feed->input, stats);
     g_mutex_unlock(&feed->lock);
 }
@@ -544,7 +544,7 @@ static void describe_linked(GstGpudirectSrc *self, struct gpud_frame_info *info,
         lost_metas_note(self->endpoint.lost_metas, GST_ELEMENT(self), "unreadable",
                         "the sender's metadata is of an unknown release");
     note_sender_live(self, !read || head.live);
-    if (self->feed.input->ops->place)
+    if (self->feed.input->ops->kind == INPUT_PAIR)
         self->feed.input->ops->place(self->feed.input, info, &head);
     times_stamp_linked(&self->times, self->feed.input, info, &head, buffer, &timing);
     gst_gpudirect_src_push_events(self, TRUE);
@@ -584,12 +584,12 @@ static void create_describe(GstGpudirectSrc *self, struct gpud_frame_info *info,
     GST_BUFFER_DURATION(buffer) = wire_time(info->duration_ns);
     GST_BUFFER_OFFSET(buffer) = info->offset;
     GST_BUFFER_OFFSET_END(buffer) = GST_BUFFER_OFFSET_NONE;
-    if (self->feed.input->ops->has_signal)
+    if (self->feed.input->ops->kind == INPUT_CARD)
         set_fields(info->flags, buffer);
-    if (self->feed.input->ops->configure)
-        describe_captured(self, info, buffer);
-    else
+    if (input_is_of_sender(self->feed.input->ops))
         describe_linked(self, info, buffer);
+    else
+        describe_captured(self, info, buffer);
     if (self->discont) {
         GST_BUFFER_FLAG_SET(buffer, GST_BUFFER_FLAG_DISCONT);
         self->discont = FALSE;
@@ -628,26 +628,27 @@ static GstFlowReturn follow_card(GstGpudirectSrc *self, const struct gpud_frame_
 {
     const struct gpud_layout *layout = &info->layout;
     const struct input_ops *ops = self->feed.input->ops;
-    gboolean first = ops->configure && !self->pictures.epoch;
-    gboolean other = ops->configure && !first && self->pictures.epoch != info->epoch;
+    gboolean of_sender = input_is_of_sender(ops), card = ops->kind == INPUT_CARD;
+    gboolean first = !of_sender && !self->pictures.epoch;
+    gboolean other = !of_sender && !first && self->pictures.epoch != info->epoch;
 
     /* The signal may have changed since the caps were negotiated. */
     bool overtaken = first && !layout_is_equal(layout, &self->pictures.layout) &&
                      !layout_is_moved(layout, &self->pictures.layout);
-    if ((other || overtaken) && ops->has_signal && !gst_gpudirect_src_follow_signal(self))
+    if ((other || overtaken) && card && !gst_gpudirect_src_follow_signal(self))
         return feed_is_flushing(&self->feed) ? GST_FLOW_FLUSHING : GST_FLOW_NOT_NEGOTIATED;
     gboolean moved = !layout_is_equal(layout, &self->pictures.layout);
-    if (moved && (!ops->configure || !layout_is_moved(layout, &self->pictures.layout) ||
+    if (moved && (of_sender || !layout_is_moved(layout, &self->pictures.layout) ||
                   gpud_layout_check(layout, NULL) != GPUD_OK))
         return refuse_layout(self, layout);
-    if (moved || (other && !ops->has_signal)) {
+    if (moved || (other && !card)) {
         GstCaps *caps = gst_pad_get_current_caps(GST_BASE_SRC_PAD(self));
         gboolean followed = caps && gst_gpudirect_src_set_format(self, caps, layout);
         gst_clear_caps(&caps);
         if (!followed)
             return refuse_layout(self, layout);
     }
-    if (ops->configure && self->pictures.epoch != info->epoch) {
+    if (!of_sender && self->pictures.epoch != info->epoch) {
         self->pictures.epoch = info->epoch;
         g_object_notify(G_OBJECT(self), "active-path"); /* the first frame verifies it */
         g_object_notify(G_OBJECT(self), "fallback-reason");
@@ -705,7 +706,7 @@ static void note_more_slots(GstGpudirectSrc *self)
 {
     struct input_info info;
 
-    if (!self->pictures.is_hoarded || !self->feed.input->ops->want_slots ||
+    if (!self->pictures.is_hoarded || !input_is_of_sender(self->feed.input->ops) ||
         self->pictures.slots >= self->latency.figures.slots_max ||
         self->times.acquired_at - self->slots_seen < SLOTS_INTERVAL)
         return;
@@ -809,7 +810,7 @@ static gboolean is_no_beginning(GstGpudirectSrc *self, const struct gpud_frame_i
                                 const struct wire_head *head)
 {
     const struct input_ops *ops = self->feed.input->ops;
-    gboolean is_pair = ops->place != NULL;
+    gboolean is_pair = ops->kind == INPUT_PAIR;
     /* A pair holds frames of one sender while the other's are still in its ring, so that their
      * number does not say which is the newest. */
     gboolean in_pause = info->submitted_ns > 0 && info->submitted_ns < self->beginning.resumed_at;
@@ -861,14 +862,14 @@ static gboolean is_stale(GstGpudirectSrc *self, struct gpud_frame *frame)
         self->beginning.pending = TRUE;
         gst_gpudirect_src_break_stream(self);
     }
-    if (self->feed.input->ops->has_signal)
+    if (self->feed.input->ops->kind == INPUT_CARD)
         return is_stale_capture(self, frame);
     if (!self->beginning.pending)
         return FALSE;
     gpud_frame_get_info(frame, &info);
     struct unpack unpack = {.data = info.meta, .left = info.meta_size};
     self->beginning.pending = src_options_read(&self->options, self).start == START_NEWEST &&
-                              self->feed.input->ops->count_frames &&
+                              input_is_of_sender(self->feed.input->ops) &&
                               wire_head_unpack(&unpack, &head) && head.drops &&
                               is_no_beginning(self, &info, &head);
     if (!self->beginning.pending)
@@ -890,11 +891,12 @@ static enum gpud_status create_take(GstGpudirectSrc *self, GstClockTime before,
         gst_gpudirect_src_card_back(self);
     }
     card_select_input(&self->card, &self->feed, GST_ELEMENT(self));
-    if (ops->count_frames)
+    if (input_is_of_sender(ops))
         self->times.waited = ops->count_frames(self->feed.input) == 0;
     enum gpud_status status = ops->acquire(self->feed.input, max_wait, frame, error);
     GstClockTime now = monotonic_now();
-    if (!ops->count_frames) /* trying without waiting first would cost a system call per frame */
+    if (!input_is_of_sender(
+            ops)) /* trying without waiting first would cost a system call per frame */
         self->times.waited = now - before >= SLEPT;
     if (status == GPUD_OK)
         times_note_acquired(&self->times, now, src_options_late_max(&self->options));
@@ -964,7 +966,8 @@ GstFlowReturn gst_gpudirect_src_create(GstPushSrc *push, GstBuffer **buffer)
 
 gboolean kept_card_is_card(const struct settings *settings)
 {
-    return settings->address && settings->address[0] && input_ops_for(settings->address)->stop;
+    return settings->address && settings->address[0] &&
+           input_ops_for(settings->address)->kind == INPUT_CARD;
 }
 
 void kept_card_note(struct kept_card *kept, const struct settings *settings, enum io_mode io_mode)

@@ -238,7 +238,7 @@ gboolean gst_gpudirect_src_set_format(GstGpudirectSrc *self, GstCaps *caps,
     if (!pictures_set_format(&self->pictures, caps, layout))
         return FALSE;
     latency_note_interval(&self->latency, layout_interval(&self->pictures.info));
-    if (!input->ops->has_signal)
+    if (input->ops->kind != INPUT_CARD)
         return TRUE;
     input->ops->get_info(input, &info);
     if (info.stamps_start)
@@ -255,7 +255,7 @@ static GstCaps *src_get_caps(GstBaseSrc *base, GstCaps *filter)
     gboolean known = self->endpoint.started || gst_gpudirect_src_keeps_card(self);
     GST_OBJECT_UNLOCK(self);
     g_mutex_lock(&self->feed.lock);
-    if (known && self->feed.input && self->feed.input->ops->get_caps)
+    if (known && self->feed.input && !input_is_of_sender(self->feed.input->ops))
         caps = self->feed.input->ops->get_caps(self->feed.input,
                                                caps_are_dmabufs(filter) ? NULL : filter);
     g_mutex_unlock(&self->feed.lock);
@@ -298,11 +298,11 @@ static GstCaps *src_fixate(GstBaseSrc *base, GstCaps *caps)
 {
     GstGpudirectSrc *self = GST_GPUDIRECT_SRC(base);
 
-    if (self->feed.input && self->feed.input->ops->needs_stated_format)
+    if (self->feed.input && self->feed.input->ops->kind == INPUT_TARGET)
         return check_stated(self, caps);
     struct capture_wish wish = {0};
     g_mutex_lock(&self->feed.lock);
-    if (self->feed.input && self->feed.input->ops->get_wish)
+    if (self->feed.input && self->feed.input->ops->kind == INPUT_CARD)
         self->feed.input->ops->get_wish(self->feed.input, &wish);
     g_mutex_unlock(&self->feed.lock);
     return capture_choose(caps, &wish);
@@ -443,7 +443,7 @@ static gboolean src_negotiate(GstBaseSrc *base)
 {
     GstGpudirectSrc *self = GST_GPUDIRECT_SRC(base);
 
-    return !self->feed.input || !self->feed.input->ops->configure || self->follows_signal ||
+    return !self->feed.input || input_is_of_sender(self->feed.input->ops) || self->follows_signal ||
            set_up_card(self);
 }
 
@@ -604,8 +604,9 @@ GstFlowReturn gst_gpudirect_src_take_updates(GstGpudirectSrc *self, gboolean *mo
     if (format && !*moved && !self->updates.flooded)
         flow = gst_gpudirect_src_take_format(self, format);
     if (peer && !*moved && flow == GST_FLOW_OK && !self->updates.unusable)
-        (self->link.linked && self->feed.input->ops->place ? switch_sender : take_connection)(self,
-                                                                                              peer);
+        (self->link.linked && self->feed.input->ops->kind == INPUT_PAIR
+             ? switch_sender
+             : take_connection)(self, peer);
     g_free(format);
     g_free(peer);
     return flow;

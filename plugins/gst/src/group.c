@@ -855,6 +855,7 @@ static const gchar *pair_get_active(struct input *input)
 }
 
 const struct input_ops pair_input_ops = {
+    .kind = INPUT_PAIR,
     .what = "the senders",
     .open = pair_open,
     .close = pair_close,

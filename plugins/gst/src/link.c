@@ -105,6 +105,7 @@ static void link_get_info(struct input *input, struct input_info *info)
 }
 
 const struct input_ops link_input_ops = {
+    .kind = INPUT_LINK,
     .what = "the sender",
     .open = link_open,
     .close = link_close,

@@ -34,7 +34,7 @@ static gchar *gst_gpudirect_src_choose_device(GstGpudirectSrc *self, const struc
     self->follow.moves = 0;
     /* Frames of a card or a third-party writer have no device yet; two senders may have two. */
     struct src_options options = src_options_read(&self->options, self);
-    if (ops->configure || src_options_have_backup(&options))
+    if (!input_is_of_sender(ops) || src_options_have_backup(&options))
         self->follow.enabled = FALSE;
     g_atomic_int_set(&self->endpoint.device.opened_on, number);
     return device;
@@ -383,7 +383,7 @@ enum gpud_status gst_gpudirect_src_open_input(void *user, const gchar *device, s
 static void reset_stream(GstGpudirectSrc *self)
 {
     const gchar *address = self->endpoint.running.address;
-    gboolean card = address && input_ops_for(address)->configure;
+    gboolean card = address && !input_is_of_sender(input_ops_for(address));
 
     updates_clear(&self->updates);
     g_ptr_array_set_size(self->sticky_names, 0);
@@ -468,7 +468,7 @@ gboolean gst_gpudirect_src_start_input(GstGpudirectSrc *self, gboolean kept)
 
 void gst_gpudirect_src_stop_input(GstGpudirectSrc *self)
 {
-    if (!self->feed.input || !self->feed.input->ops->stop) {
+    if (!self->feed.input || self->feed.input->ops->kind != INPUT_CARD) {
         gst_gpudirect_src_close(self);
         return;
     }

@@ -146,38 +146,53 @@ struct input {
     guint skip; /* of the acquired block of sound: samples that were passed on before */
 };
 
+enum input_kind {
+    INPUT_LINK,   /* a sender */
+    INPUT_PAIR,   /* a main sender and a backup, which look like one that stays */
+    INPUT_CARD,   /* a capture card: its signal may be lost, or change with a frame's epoch */
+    INPUT_TARGET, /* a ring for a third-party writer */
+};
+
+/* All functions of a kind are there. */
 struct input_ops {
+    enum input_kind kind;
     const gchar *what; /* "the sender", "the capture card": for messages */
 
     enum gpud_status (*open)(const struct input_params *params, struct input **input,
                              struct gpud_error *error);
     void (*close)(struct input *input); /* frames that are held stay valid */
-
     enum gpud_status (*acquire)(struct input *input, gint64 timeout, struct gpud_frame **frame,
                                 struct gpud_error *error);
-    guint (*count_frames)(struct input *input); /* that wait; NULL: it cannot tell */
-    /* Reports the latency of the last acquired frame to the other side; NULL: none. */
-    void (*set_latency)(struct input *input, guint64 latency);
-    void (*interrupt)(struct input *input, gboolean interrupted); /* from any thread */
-    /* Asks the sender for so many slots; from any thread. NULL: their number is fixed. */
-    void (*want_slots)(struct input *input, guint slots);
-    /* For a card that captures; the controls from any thread. */
-    enum gpud_status (*set_input)(struct input *input, const gchar *name, struct gpud_error *error);
-    enum gpud_status (*set_controls)(struct input *input, const GstStructure *controls,
-                                     struct gpud_error *error);
+    void (*interrupt)(struct input *input, gboolean interrupted);   /* from any thread */
     void (*get_info)(struct input *input, struct input_info *info); /* from any thread */
 
-    /* get_caps: the formats that the input offers; filter (or NULL) says which of them matter.
+    /* LINK, PAIR: the sender decides the format, and announces it by GPUD_EVENT_FORMAT. */
+    guint (*count_frames)(struct input *input); /* that wait */
+    /* Reports the latency of the last acquired frame to the other side. */
+    void (*set_latency)(struct input *input, guint64 latency);
+    /* Asks the sender for so many slots; from any thread. */
+    void (*want_slots)(struct input *input, guint slots);
+
+    /* PAIR. place puts a frame on the time line that both senders share; get_active: "main",
+     * "backup", or "none" yet. */
+    void (*place)(struct input *input, struct gpud_frame_info *info, struct wire_head *head);
+    void (*add_stats)(struct input *input, GstStructure *stats);
+    const gchar *(*get_active)(struct input *input);
+
+    /* CARD, TARGET: downstream chooses the format; of a target it has to state one, as that has
+     * none of its own.
+     * get_caps: the formats that the input offers; filter (or NULL) says which of them matter.
      * configure: sets one of them, adds what the driver knows to *caps, and returns the frames'
-     * *layout. NULL: the sender decides, and announces it by GPUD_EVENT_FORMAT. */
+     * *layout. */
     GstCaps *(*get_caps)(struct input *input, const GstCaps *filter);
     enum gpud_status (*configure)(struct input *input, GstCaps **caps, struct gpud_layout *layout,
                                   struct gpud_error *error);
-    /* The input has no format of its own: downstream has to state format and size. */
-    gboolean needs_stated_format;
-    /* A card: the signal may be lost, or change with a frame's epoch. */
-    gboolean has_signal;
-    /* Stops a card's capture in READY, where it stays open because its formats are queried. */
+
+    /* CARD; the controls from any thread. */
+    enum gpud_status (*set_input)(struct input *input, const gchar *name, struct gpud_error *error);
+    enum gpud_status (*set_controls)(struct input *input, const GstStructure *controls,
+                                     struct gpud_error *error);
+    /* Stops the capture in READY, where the card stays open because its formats are queried. */
     void (*stop)(struct input *input);
     /* After an acquire has returned GPUD_NO_DEVICE, until this returns GPUD_OK: waits for the
      * unplugged card. */
@@ -185,11 +200,6 @@ struct input_ops {
     /* The caps and layout of the current signal's frames; NULL: *reason says why GStreamer has no
      * caps for it (g_free it). */
     GstCaps *(*get_current)(struct input *input, struct gpud_layout *layout, gchar **reason);
-    /* Of a pair, which looks like one sender that stays: place puts a frame on the time line that
-     * both senders share; get_active: "main", "backup", or "none" yet. NULL: it is no pair. */
-    void (*place)(struct input *input, struct gpud_frame_info *info, struct wire_head *head);
-    void (*add_stats)(struct input *input, GstStructure *stats);
-    const gchar *(*get_active)(struct input *input);
     /* The preferences by which one of the formats is chosen. */
     void (*get_wish)(struct input *input, struct capture_wish *wish);
 };
@@ -201,6 +211,11 @@ extern const struct input_ops link_input_ops, pair_input_ops, capture_input_ops,
 
 /* By the address's scheme. */
 const struct input_ops *input_ops_for(const gchar *address);
+
+static inline gboolean input_is_of_sender(const struct input_ops *ops)
+{
+    return ops->kind == INPUT_LINK || ops->kind == INPUT_PAIR;
+}
 
 /* === feed ==================================================================================== */
 /* The current input: opened, replaced, counted and interrupted. */

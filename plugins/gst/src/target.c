@@ -181,6 +181,7 @@ static enum gpud_status target_configure(struct input *input, GstCaps **caps,
 }
 
 const struct input_ops target_input_ops = {
+    .kind = INPUT_TARGET,
     .what = "the writer",
     .open = target_open,
     .close = target_close,
@@ -189,5 +190,4 @@ const struct input_ops target_input_ops = {
     .get_info = target_get_info,
     .get_caps = target_get_caps,
     .configure = target_configure,
-    .needs_stated_format = TRUE,
 };

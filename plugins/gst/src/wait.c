@@ -436,7 +436,7 @@ static gint64 sender_due(GstGpudirectSrc *self)
 {
     gint64 due = G_MAXINT64;
 
-    if (self->link.linked || self->feed.input->ops->configure)
+    if (self->link.linked || !input_is_of_sender(self->feed.input->ops))
         return due;
     guint timeout = src_options_read(&self->options, self).connection_timeout;
     if (!self->link.waiting_since)
@@ -450,7 +450,8 @@ static gint64 sender_due(GstGpudirectSrc *self)
 gint64 gst_gpudirect_src_max_wait(GstGpudirectSrc *self, GstClockTime now)
 {
     GstClockTime due =
-        MIN(src_signal_next(&self->signal, now, self->feed.input->ops->has_signal), now + MAX_WAIT);
+        MIN(src_signal_next(&self->signal, now, self->feed.input->ops->kind == INPUT_CARD),
+            now + MAX_WAIT);
     gint64 sender = sender_due(self);
 
     if (sender < (gint64)(due / GPUD_USEC))
@@ -463,7 +464,7 @@ static GstFlowReturn check_timeout(GstGpudirectSrc *self, const struct gpud_erro
     gint64 now = g_get_monotonic_time();
     guint timeout = src_options_read(&self->options, self).connection_timeout;
 
-    if (self->link.linked || self->feed.input->ops->configure)
+    if (self->link.linked || !input_is_of_sender(self->feed.input->ops))
         return GST_FLOW_OK;
     if (!self->link.waiting_since)
         self->link.waiting_since = now;
@@ -650,7 +651,7 @@ GstFlowReturn gst_gpudirect_src_no_frame(GstGpudirectSrc *self, enum gpud_status
     switch (status) {
     case GPUD_TIMEOUT:
         src_signal_watch(&self->signal, self->feed.input->ops->what);
-        if (self->feed.input->ops->has_signal && !self->link.card_lost)
+        if (self->feed.input->ops->kind == INPUT_CARD && !self->link.card_lost)
             report_silence(self, error);
         return check_timeout(self, error);
     case GPUD_CLOSED:
@@ -660,7 +661,7 @@ GstFlowReturn gst_gpudirect_src_no_frame(GstGpudirectSrc *self, enum gpud_status
     case GPUD_PEER:
         return self->link.linked ? sender_lost(self, error) : not_connected(self, error);
     case GPUD_NO_DEVICE:
-        if (self->feed.input->ops->wait)
+        if (self->feed.input->ops->kind == INPUT_CARD)
             return card_lost(self, error);
         /* fall through */
     default:
