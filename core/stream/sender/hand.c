@@ -183,7 +183,8 @@ static enum gpud_status copy_to_receiver(struct gpud_sender *sender,
 static bool host_slot_is_begun(const struct gpud_delivery *delivery)
 {
     for (uint32_t i = 0; i < delivery->count; i++)
-        if (delivery->target[i].stepwise && delivery->target[i].transport->pool)
+        if (delivery->target[i].stepwise &&
+            gpud_transport_shares_slots(delivery->target[i].transport))
             return true;
     return false;
 }
@@ -268,11 +269,11 @@ static enum gpud_status send_copies(struct gpud_sender *sender,
 {
     struct gpud_transport *transport = target->transport;
     enum gpud_status status = GPUD_OK;
-    if (transport->queues.own)
+    if (gpud_transport_gives_slots(transport))
         return give_slot(sender, delivery, target, error);
     if (transport->queues.copy)
         return send_on_own_queues(sender, delivery, target, source, error);
-    if (!transport->pool)
+    if (!gpud_transport_shares_slots(transport))
         status = copy_to_receiver(sender, delivery, target, source, error);
     if (status == GPUD_OK && transport->place != GPUD_SIGNAL_NONE && !delivery->lines)
         status = gpud_transport_post(transport, target->entry, sender->queue, error);
@@ -409,7 +410,7 @@ enum gpud_waiting_kind gpud_waiting_kind(const struct gpud_link *link)
                    ? GPUD_WAITING_KEPT
                    : GPUD_WAITING_NONE;
     return policy == GPUD_SLOW_DROP_OLDEST && !can_take_back(link->transport) &&
-                   link->transport->pool
+                   gpud_transport_shares_slots(link->transport)
                ? GPUD_WAITING_NEWEST
                : GPUD_WAITING_NONE;
 }
@@ -427,7 +428,8 @@ static bool needs_device(const struct gpud_link *link, const struct gpud_waiting
     const struct gpud_transport *transport = link->transport;
     if (transport->pool != frame->slot->pool)
         return true;
-    return !frame->is_prepared && (transport->queues.own || transport->place != GPUD_SIGNAL_NONE);
+    return !frame->is_prepared &&
+           (gpud_transport_gives_slots(transport) || transport->place != GPUD_SIGNAL_NONE);
 }
 
 static bool is_obsolete(const struct gpud_link *link, const struct gpud_slot *slot)
@@ -848,7 +850,7 @@ static struct gpud_slot *slot_for(const struct gpud_delivery *delivery,
 {
     if (!transport)
         return delivery->device_slot;
-    if (!transport->pool)
+    if (!gpud_transport_shares_slots(transport))
         return NULL;
     return transport->on_host && delivery->host_slot ? delivery->host_slot : delivery->device_slot;
 }
@@ -1132,7 +1134,7 @@ static struct gpud_pending_delivery *split_given(struct gpud_pending_delivery *p
     uint32_t kept = 0;
     for (uint32_t i = 0; i < delivery->count; i++) {
         struct gpud_delivery_target *target = &delivery->target[i];
-        if (!target->transport || !target->transport->queues.own) {
+        if (!target->transport || !gpud_transport_gives_slots(target->transport)) {
             delivery->target[kept++] = *target;
             continue;
         }
@@ -1247,7 +1249,7 @@ static void delivery_describe(struct gpud_sender *sender, struct gpud_delivery *
                                 slot_for(delivery, target->transport), delivery->sequence,
                                 target->link->dropped, delivery->submitted);
         GPUD_STOP_POINT("sender: described");
-        delivery->copies |= !target->transport->pool;
+        delivery->copies |= !gpud_transport_shares_slots(target->transport);
     }
 }
 
@@ -1277,7 +1279,7 @@ static enum gpud_status deliver_described(struct gpud_sender *sender,
 static bool takes_lines(const struct gpud_delivery_target *target)
 {
     const struct gpud_transport *transport = target->transport;
-    return target->entry != GPUD_NO_ENTRY && !transport->queues.own &&
+    return target->entry != GPUD_NO_ENTRY && !gpud_transport_gives_slots(transport) &&
            transport->place != GPUD_SIGNAL_MEMORY &&
            atomic_load_explicit(&transport->page.page->receiver.by_lines, memory_order_relaxed);
 }
@@ -1368,7 +1370,7 @@ static struct gpud_pending_delivery *make_step(struct gpud_sender *sender, uint3
         step->target[step->count++] = *target;
         target->link->references++;
         target->transport->references++;
-        if (target->transport->pool)
+        if (gpud_transport_shares_slots(target->transport))
             step->host_slot = writing->host_slot;
     }
     if (step->host_slot)

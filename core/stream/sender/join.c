@@ -320,7 +320,8 @@ static enum gpud_status offer_route(struct gpud_link *link, const struct gpud_ro
 static const struct gpud_device *reader_of(const struct gpud_link *link)
 {
     const struct gpud_transport *transport = link->transport;
-    if (!transport || !transport->pool || transport->pool != link->sender->device_pool)
+    if (!transport || !gpud_transport_shares_slots(transport) ||
+        transport->pool != link->sender->device_pool)
         return NULL;
     return gpud_route_reader(transport->route, link->sender->device, link->peer_device);
 }

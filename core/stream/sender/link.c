@@ -126,8 +126,9 @@ static enum gpud_status open_page(struct gpud_transport *transport, uint32_t cre
     if (status != GPUD_OK)
         return status;
     /* A pool has a share for each receiver: more credits would use others' slots. */
-    status = gpud_page_tx_init(&transport->page, remote ? remote->page : page, remote,
-                               accept->entries, transport->pool ? credits : accept->entries, error);
+    status = gpud_page_tx_init(
+        &transport->page, remote ? remote->page : page, remote, accept->entries,
+        gpud_transport_shares_slots(transport) ? credits : accept->entries, error);
     if (status != GPUD_OK)
         gpud_memory_unmap_pages(page, sizeof(struct gpud_page));
     return status;
@@ -191,7 +192,7 @@ enum gpud_status gpud_transport_connect(struct gpud_transport *transport, uint32
         return status;
     if (remote)
         status = open_remote(transport, remote, accept, frame_size, error);
-    else if (!transport->pool)
+    else if (!gpud_transport_shares_slots(transport))
         status = import_ring(transport, device, host, accept, local, frame_size, error);
     else if (accept->ring.memories)
         status = gpud_fail(error, GPUD_PEER, "the receiver sent a ring although ours is used");
@@ -277,7 +278,7 @@ static bool transport_is_in_use(const struct gpud_transport *transport)
 /* Invalidates the receiver's frames: a shared ring's slots will be overwritten. */
 static void transport_take_all_back(struct gpud_transport *transport)
 {
-    if (transport->pool && transport_is_in_use(transport))
+    if (gpud_transport_shares_slots(transport) && transport_is_in_use(transport))
         gpud_page_take_all_back(&transport->page);
 }
 

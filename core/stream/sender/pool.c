@@ -575,7 +575,8 @@ static bool maps(const struct gpud_link *link, const struct gpud_pool *pool)
 static bool will_map(const struct gpud_link *link, const struct gpud_pool *pool)
 {
     const struct gpud_sender *sender = link->sender;
-    if (!gpud_link_takes_frames(link) || !link->transport || !link->transport->pool)
+    if (!gpud_link_takes_frames(link) || !link->transport ||
+        !gpud_transport_shares_slots(link->transport))
         return false;
     bool staged = link->transport->on_host && sender->host != sender->device;
     return pool == (staged ? sender->host_pool : sender->device_pool);
@@ -805,7 +806,7 @@ void gpud_room_raise(struct gpud_link *link, int64_t now)
     link->raise_at = INT64_MAX;
     gpud_sender_lock(sender);
     bool connected = (link->state == GPUD_LINK_CANARY || link->state == GPUD_LINK_STREAMING) &&
-                     link->epoch == sender->epoch && link->transport->pool;
+                     link->epoch == sender->epoch && gpud_transport_shares_slots(link->transport);
     struct gpud_pool *pool = connected ? link->transport->pool : NULL;
     uint32_t before = link->slots;
     bool raise = pool && is_raised(link, pool, &message.slots);

@@ -402,6 +402,19 @@ enum gpud_status gpud_transport_connect(struct gpud_transport *transport, uint32
 struct gpud_memory *gpud_transport_slot(const struct gpud_transport *transport, uint32_t entry,
                                         uint64_t *offset);
 
+/* Whether the link's frames lie in slots of the sender's, which the receiver maps or a network card
+ * reads; else they are copied into a ring of the receiver's. */
+static inline bool gpud_transport_shares_slots(const struct gpud_transport *transport)
+{
+    return transport->pool != NULL;
+}
+
+/* Whether the route gives each slot to the receiver's device, by a queue of its own. */
+static inline bool gpud_transport_gives_slots(const struct gpud_transport *transport)
+{
+    return transport->queues.own != NULL;
+}
+
 /* Whether one more frame could be sent now, if there is a credit. */
 bool gpud_transport_has_room(const struct gpud_transport *transport);
 void gpud_transport_unref(struct gpud_transport **transport);

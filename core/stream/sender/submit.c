@@ -141,7 +141,7 @@ static bool deliver_one(struct gpud_link *link)
         .count = 1,
         .target[0] = {.link = link, .transport = transport, .entry = entry},
     };
-    if (transport->pool && transport->pool != frame->slot->pool &&
+    if (gpud_transport_shares_slots(transport) && transport->pool != frame->slot->pool &&
         !(delivery.host_slot = gpud_pool_take(transport->pool))) {
         gpud_transport_untake(transport, entry);
         return false;
@@ -482,7 +482,7 @@ static void add_need(const struct gpud_sender *sender, const struct gpud_transpo
                      bool waits, struct needs *needs)
 {
     needs->local |= waits;
-    if (waits || !transport || !transport->pool)
+    if (waits || !transport || !gpud_transport_shares_slots(transport))
         return; /* the receiver owns the ring */
     bool staged = transport->on_host && sender->device != sender->host;
     needs->local |= !staged;
