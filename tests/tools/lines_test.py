@@ -19,7 +19,6 @@ refused(2, "a target alone", *LINES, "--from", "opencl:0", "--to", "host")
 refused(2, "in one process", *LINES, "--to", "rdma://127.0.0.1:7174")
 refused(2, "in one process", *LINES, "--to", "host,host")
 refused(2, "--lines goes with", *LINES, "--receivers", "2")
-refused(2, "--lines goes with", *LINES, "--migrate")
 refused(1, "there is no opencl:200", *LINES, "--from", "opencl:200")
 
 

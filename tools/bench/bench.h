@@ -1,6 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
+/* clang-format off */
 /* gpudirect-bench: a sender and receivers, each in a process of its own, and the coordinator that
  * starts them, tells them when to begin and collects what they measured.
  *
@@ -27,20 +28,22 @@
  *
  * With --idle the sender stops before its end: READY, nothing for so long, GO.
  *
- *     main.c       the role of this process, and the runs that were asked for
- *     options.c    the command line, and what --help says
- *     run.c        one run, as above; its processes, and the messages
- *     sender.c     the sender's loop, and what it sends through: the core or a GStreamer sink
- *     receiver.c   the receivers, of the core and of GStreamer; what they count; what they cost
- * idle remote.c     two benches on two hosts frames.c     how a frame is marked and checked;
- * rows.c, gpumarks.c the same on a GPU submittimes.c   when frames were submitted, where neither
- * the frame nor the core says capture.c    a card's frames, without a link; the time in pictures
- *     ceiling.c    what the machine can do at best, by ../ceilings, and the processes that measure
- * it channels.c   --channels: many of them, in two processes or in two each moves.c      --migrate:
- * two OpenCL devices in one process failover.c   --failover: the main of two senders is killed
- *     lines.c      --lines: pictures that are handed over while they are written
- *     start.c      --start: gst-launch-1.0 until the first picture
- *     report.c     the figures of a run, as text and as JSON */
+ *     main.c         the role of this process, and the runs that were asked for
+ *     options.c      the command line, and what --help says
+ *     run.c          one run, as above; its processes, and the messages
+ *     sender.c       the sender's loop, and what it sends through: the core or a GStreamer sink
+ *     receiver.c     the receivers, of the core and of GStreamer; their counts and idle costs
+ *     remote.c       two benches on two hosts
+ *     frames.c       how a frame is marked and checked; rows.c, gpumarks.c the same on a GPU
+ *     submittimes.c  when frames were submitted, where neither the frame nor the core says
+ *     capture.c      a card's frames, without a link; the time in pictures
+ *     ceiling.c      what the machine can do at best, by ../ceilings, in processes of its own
+ *     channels.c     --channels: many of them, in two processes or in two each
+ *     failover.c     --failover: the main of two senders is killed
+ *     lines.c        --lines: pictures that are handed over while they are written
+ *     start.c        --start: gst-launch-1.0 until the first picture
+ *     report.c       the figures of a run, as text and as JSON */
+/* clang-format on */
 #ifndef GPUD_TOOLS_BENCH_H
 #define GPUD_TOOLS_BENCH_H
 
@@ -106,12 +109,6 @@ struct bench_job {
 
 #define BENCH_UNKNOWN (-1)
 
-/* Two OpenCL devices in one process. */
-struct bench_moves {
-    struct raw_opencl_figures raw;
-    double migrate, staged; /* frames a second, by these routes */
-};
-
 /* Of pictures that are written in stripes; microseconds. */
 struct bench_line_figures {
     double first;          /* p50, from the first stripe written to the same one read */
@@ -148,8 +145,7 @@ struct bench_result {
     uint64_t measured;       /* joins: those that left during the measured section */
     uint64_t missing;        /* joins: frames missing between a receiver's first and last */
     struct raw_gpu_figures raw;
-    double raw_write;         /* frames a second by plain RDMA writes; 0: not measured */
-    struct bench_moves moves; /* --migrate */
+    double raw_write; /* frames a second by plain RDMA writes; 0: not measured */
     /* --lines: by a link and by a target; whole and by lines; a fast reader and a slow one. */
     struct bench_line_figures lines[2][2][2];
     struct bench_channels channels;
@@ -221,9 +217,6 @@ void bench_run_words(int control);
 
 /* A GPU's driver without gpudirect. */
 void bench_run_raw(int control);
-
-/* A sender and a receiver on two OpenCL devices, and OpenCL without gpudirect. */
-void bench_run_moves(int control);
 
 /* A writer and a reader of pictures that are handed over while they are written. */
 void bench_run_lines(int control);
@@ -382,7 +375,6 @@ struct bench_options {
     bool compare;
     bool capture;      /* no link: `ours` says what a card captures, and has its address */
     bool receive;      /* `ours` is the receiver's part of a job that the sending bench completes */
-    bool migrate;      /* --migrate, from one OpenCL device to another */
     char report[4096]; /* --report: a folder; "": none */
     bool quick, draw;  /* --quick and --draw, with it */
     bool failover;     /* --failover */
@@ -865,13 +857,6 @@ struct bench_stripes;
 
 /* Measures and prints. Returns the exit status. */
 int bench_lines_measure(const struct bench_options *options);
-
-/* === moves =================================================================================== */
-/* --migrate: the benefit of moving a frame to another OpenCL device as soon as it is submitted.
- * Both ends are in one process, the child with the role `moves`. */
-
-/* Measures and prints. Returns the exit status. */
-int bench_moves_measure(const struct bench_options *options);
 
 /* === start =================================================================================== */
 /* --start: where the time from gst-launch-1.0 to the first picture goes. */

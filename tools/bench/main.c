@@ -101,8 +101,6 @@ static int run_role(const char *role, int control)
         bench_run_channel_senders(control);
     } else if (strcmp(role, "channel-receivers") == 0) {
         bench_run_channel_receivers(control);
-    } else if (strcmp(role, "moves") == 0) {
-        bench_run_moves(control);
     } else if (strcmp(role, "failover-sender") == 0) {
         bench_run_failover_sender(control);
     } else if (strcmp(role, "failover-receiver") == 0) {
@@ -187,7 +185,6 @@ int main(int argc, char **argv)
         status = options->capture        ? bench_capture_run(options)
                  : options->receive      ? bench_receive_all(options)
                  : options->start        ? bench_start_measure(options)
-                 : options->migrate      ? bench_moves_measure(options)
                  : options->ours.lines   ? bench_lines_measure(options)
                  : options->failover     ? bench_failover_measure(options)
                  : options->channel_rows ? bench_channels_measure(options)

@@ -44,12 +44,7 @@ const char bench_help_description[] =
     "\n"
     "Several receivers may be on several devices: --receivers 3 --to cuda:1,cuda:2,cuda:3.\n"
     "\n"
-    "With --migrate both ends are in one process. It compares, by OpenCL alone, how long the\n"
-    "first use of a frame takes on its destination device: once if the move began as soon as the\n"
-    "frame was filled, once if the driver moves it on use. The ratio is about 1 if the devices\n"
-    "share their memory. Then it measures frames a second by the routes migrate and staged.\n"
-    "\n"
-    "With --lines both ends are in one process, too, on the devices of --from and --to (that of\n"
+    "With --lines both ends are in one process, on the devices of --from and --to (that of\n"
     "--from). A writer takes the time of a picture to write one, in so many stripes, into a lent\n"
     "frame and, on one device that an external writer can reach, into a target. It compares\n"
     "frames that are handed over when they are whole with those whose lines are read as they\n"
@@ -110,7 +105,6 @@ const char bench_help_description[] =
     "  gpudirect-bench --from cuda:0 --to cuda:1 --runs 5\n"
     "  gpudirect-bench --from opencl:0 --to opencl:0 --route staged --source foreign\n"
     "  gpudirect-bench --channels 1,16,64 --width 1920 --height 1080\n"
-    "  gpudirect-bench --migrate --from opencl:0 --to opencl:1\n"
     "  gpudirect-bench --failover group --fps 60\n"
     "  gpudirect-bench --start --from cuda:0 --to cuda:0\n"
     "  gpudirect-bench --lines 18 --width 1920 --height 1080\n"
@@ -294,8 +288,8 @@ struct arguments {
     gchar *capture, *channels, *from, *to, *receive, *device, *psk_file, *route, *format, *fps,
         *slow_receiver, *source, *verify, *sink, *src, *compare, *failover, *report;
     gint width, height, frames, warmup, receivers, slots, runs, timeout, join, idle, lines;
-    gboolean apart, json, elements, remote, allow_unauthenticated, isolated, migrate, distribution,
-        quick, draw, start, version;
+    gboolean apart, json, elements, remote, allow_unauthenticated, isolated, distribution, quick,
+        draw, start, version;
 };
 
 /* --- one option ------------------------------------------------------------------------------- */
@@ -544,8 +538,7 @@ static bool parse_capturing(struct bench_options *options, const struct argument
                              args->src,  args->slow_receiver, args->source, args->verify,
                              args->sink, args->compare};
     bool other = args->runs != NOT_GIVEN || args->join || args->idle || args->elements ||
-                 args->remote || args->allow_unauthenticated || args->receivers != 1 ||
-                 args->migrate,
+                 args->remote || args->allow_unauthenticated || args->receivers != 1,
          sized = args->width != NOT_GIVEN;
     for (size_t i = 0; i < G_N_ELEMENTS(others); i++)
         other = other || others[i];
@@ -573,36 +566,13 @@ static bool parse_capturing(struct bench_options *options, const struct argument
     return true;
 }
 
-/* Two different OpenCL devices, and nothing that needs processes. */
-static bool parse_migrate(struct bench_options *options, const struct arguments *args)
-{
-    const struct bench_job *job = &options->ours;
-    options->migrate = true;
-#ifndef GPUD_WITH_OPENCL
-    return bench_usage_error("--migrate: this gpudirect-bench is built without OpenCL");
-#endif
-    if (!g_str_has_prefix(job->from, "opencl:") || !g_str_has_prefix(job->to, "opencl:") ||
-        strchr(job->to, ',') || strcmp(job->from, job->to) == 0)
-        return bench_usage_error("--migrate --from %s --to %s: two different OpenCL devices are "
-                                 "needed, such as opencl:0 and opencl:1",
-                                 job->from, job->to);
-    if (args->route || args->fps || args->sink || args->src || args->elements || args->compare ||
-        args->join || args->idle || args->receivers != 1 || args->source)
-        return bench_usage_error("--migrate goes with --from, --to, --format, --width, --height, "
-                                 "--frames, --warmup, --slots, --timeout and --json alone");
-    if (args->frames == NOT_GIVEN)
-        options->ours.frames = FRAMES_PACED;
-    return true;
-}
-
 /* A writer that takes a picture's time for a picture. */
 static bool parse_lines(struct bench_options *options, const struct arguments *args)
 {
     struct bench_job *job = &options->ours;
     struct gpud_layout layout;
     if (args->sink || args->src || args->elements || args->compare || args->join || args->idle ||
-        args->receivers != 1 || args->source || args->migrate || args->channels ||
-        args->runs != NOT_GIVEN)
+        args->receivers != 1 || args->source || args->channels || args->runs != NOT_GIVEN)
         return bench_usage_error("--lines goes with --from, --to, --route, --format, --width, "
                                  "--height, --fps, --frames, --warmup, --slots, --timeout and "
                                  "--json alone");
@@ -646,8 +616,8 @@ static bool parse_channels(struct bench_options *options, const struct arguments
         return bench_usage_error("--channels %s: up to %d numbers from 1 to %d, such as 1,16,64",
                                  args->channels, BENCH_CHANNEL_ROWS, BENCH_CHANNELS_MAX);
     if (args->route || args->sink || args->src || args->elements || args->compare || args->join ||
-        args->idle || args->receivers != 1 || args->source || args->verify || args->migrate ||
-        args->slow_receiver || args->runs != NOT_GIVEN || strchr(job->to, ',') || job->network[0])
+        args->idle || args->receivers != 1 || args->source || args->verify || args->slow_receiver ||
+        args->runs != NOT_GIVEN || strchr(job->to, ',') || job->network[0])
         return bench_usage_error("--channels goes with --apart, --from, --to (one device), "
                                  "--format, --width, --height, --fps, --frames, --warmup, --slots, "
                                  "--timeout and --json alone");
@@ -670,9 +640,9 @@ static bool parse_failover(struct bench_options *options, const struct arguments
     if (!parse_word(&shape, "--failover", args->failover, shapes))
         return false;
     if (args->route || args->sink || args->src || args->elements || args->compare || args->join ||
-        args->idle || args->receivers != 1 || args->source || args->verify || args->migrate ||
-        args->lines || args->channels || args->slow_receiver || args->runs != NOT_GIVEN ||
-        strchr(job->to, ',') || job->network[0])
+        args->idle || args->receivers != 1 || args->source || args->verify || args->lines ||
+        args->channels || args->slow_receiver || args->runs != NOT_GIVEN || strchr(job->to, ',') ||
+        job->network[0])
         return bench_usage_error("--failover goes with --from, --to (one device), --format, "
                                  "--width, --height, --fps, --frames, --warmup, --slots, "
                                  "--timeout and --json alone");
@@ -705,9 +675,9 @@ static bool parse_start(struct bench_options *options, const struct arguments *a
     const struct bench_job *job = &options->ours;
     options->start = true;
     if (args->route || args->sink || args->src || args->elements || args->compare || args->join ||
-        args->idle || args->receivers != 1 || args->source || args->verify || args->migrate ||
-        args->slow_receiver || args->lines || args->channels || args->isolated ||
-        args->frames != NOT_GIVEN || strchr(job->to, ',') || job->network[0])
+        args->idle || args->receivers != 1 || args->source || args->verify || args->slow_receiver ||
+        args->lines || args->channels || args->isolated || args->frames != NOT_GIVEN ||
+        strchr(job->to, ',') || job->network[0])
         return bench_usage_error("--start goes with --from, --to (one device), --format, --width, "
                                  "--height, --fps, --runs, --timeout and --json alone");
     if (args->runs == NOT_GIVEN)
@@ -748,7 +718,6 @@ static bool parse_all(struct bench_options *options, const struct arguments *arg
         options->timeout += bench_paced_time(job, (double)job->warmup + job->frames);
     return (!args->start || parse_start(options, args)) &&
            (!args->lines || parse_lines(options, args)) &&
-           (!args->migrate || parse_migrate(options, args)) &&
            (!args->channels || parse_channels(options, args)) &&
            (!args->failover || parse_failover(options, args)) && parse_elements(options, args);
 }
@@ -830,9 +799,6 @@ bool bench_options_parse(int argc, char **argv, struct bench_options *options, i
          "KIND"},
         {"verify", 0, 0, G_OPTION_ARG_STRING, &args.verify, "marks, or full: every byte (marks)",
          "KIND"},
-        {"migrate", 0, 0, G_OPTION_ARG_NONE, &args.migrate,
-         "With --from opencl:N --to opencl:M, in one process: the benefit of moving frames early",
-         NULL},
         {"lines", 0, 0, G_OPTION_ARG_INT, &args.lines,
          "Pictures that are written in N stripes, as slowly as --fps says (50): the benefit of "
          "handing them over line by line",
