@@ -21,7 +21,8 @@ TEST(test_entries_are_whole)
         fail_unless(g_str_has_suffix(vendor->prefix, ":"));
         fail_unless(vendor->is_available && vendor->wrap_context && vendor->read_context &&
                     vendor->get_ordinal && vendor->answer_query && vendor->get_stride_align &&
-                    vendor->new_pool && vendor->map_flag && vendor->look_into &&
+                    vendor->get_pool_type && vendor->pool_name && vendor->init_pool &&
+                    vendor->configure_pool && vendor->map_flag && vendor->look_into &&
                     vendor->get_stream && vendor->set_pending && vendor->await_writes &&
                     vendor->enter && vendor->leave && vendor->finish && vendor->copy_rows);
         fail_unless(kind && kind->new_allocator && kind->new_memory && kind->arrived &&

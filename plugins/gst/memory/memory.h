@@ -201,8 +201,12 @@ struct gpu_vendor {
     /* Strides that are multiples of this need no copy by the vendor's elements. */
     gint (*get_stride_align)(const struct gpu *gpu);
 
-    /* A pool that the vendor's elements accept, with a slot_pool_init() inside. */
-    GstBufferPool *(*new_pool)(const struct slot_pool_params *params);
+    /* Pools: the class that the vendor's elements insist on; the name of ours, which is derived
+     * from it; sets what elements compare; takes what its user asks for in the configuration. */
+    GType (*get_pool_type)(void);
+    const gchar *pool_name;
+    void (*init_pool)(GstBufferPool *pool, const struct gpu *gpu);
+    void (*configure_pool)(struct slot_store *store, GstStructure *config);
 
     GstMapFlags map_flag; /* the vendor's flag to map memory for the GPU */
 
@@ -487,30 +491,8 @@ gboolean shared_sender_take_lack(struct shared_sender *sender, struct gpud_error
  *
  * The buffer, its GstMemory and its GstVideoMeta are kept for each slot and reused.
  *
- * Several classes share the implementation: GstGpudirectPool here, and one for each GPU vendor (in
- * its folder), because a vendor's elements accept only pools of their own class. */
-
-/* The state that pools of all classes share. */
-/* A buffer of a slot beyond is made anew for each frame. */
-#define SLOT_POOL_IDLE_MAX 512
-
-struct slot_pool {
-    GstBufferPool *pool;          /* the pool that embeds this */
-    GstVideoInfo info;            /* with the slots' strides */
-    struct gpu *gpu;              /* NULL: memory that the CPU maps */
-    gboolean dmabufs;             /* all buffers have one */
-    gint no_slots;                /* atomic: slots have no dma-bufs, all buffers are stand-ins */
-    struct shared_sender *sender; /* NULL: a receiving pool */
-    guint epoch;
-    struct counters *counters;
-    struct slot_store *store;
-
-    /* Atomic, by slot: a buffer with the slot's idle memory inside, or NULL. */
-    GstBuffer *idle[SLOT_POOL_IDLE_MAX];
-
-    GMutex lock;
-    GQueue plain; /* idle buffers that stand in for slots */
-};
+ * A vendor's elements accept only pools of their own class, so a pool of slots on a GPU is one of a
+ * class that is derived from that. */
 
 struct slot_pool_params {
     const GstVideoInfo *info;
@@ -530,22 +512,5 @@ GstFlowReturn gst_gpudirect_pool_wrap(GstBufferPool *pool, struct gpud_frame *fr
 
 /* A buffer of the same format, in memory that is not a slot. */
 GstBuffer *gst_gpudirect_pool_stand_in(GstBufferPool *pool);
-
-/* --- for the classes ---------------------------------------------------------------------- */
-
-void slot_pool_init(struct slot_pool *self, GstBufferPool *pool,
-                    const struct slot_pool_params *params);
-void slot_pool_clear(struct slot_pool *self);
-
-/* Implementations of GstBufferPool's methods of the same names. */
-GstFlowReturn slot_pool_acquire(struct slot_pool *self, GstBuffer **buffer,
-                                GstBufferPoolAcquireParams *params);
-void slot_pool_release(struct slot_pool *self, GstBuffer *buffer);
-void slot_pool_start(struct slot_pool *self);
-void slot_pool_stop(struct slot_pool *self);
-const gchar **slot_pool_get_options(GstBufferPool *pool);
-
-/* Whether the pool can serve this configuration. */
-gboolean slot_pool_accepts(struct slot_pool *self, GstStructure *config);
 
 #endif

@@ -238,15 +238,26 @@ enum gpud_status shared_sender_acquire(struct shared_sender *sender, guint epoch
 /* === pool ==================================================================================== */
 /* Buffers that are slots. See the header for the two uses. */
 
-struct _GstGpudirectPool {
-    GstBufferPool parent;
-    struct slot_pool slots;
+/* A buffer of a slot beyond is made anew for each frame. */
+#define IDLE_MAX 512
+
+struct slot_pool {
+    GstBufferPool *pool;          /* the pool that has this behind it */
+    GstVideoInfo info;            /* with the slots' strides */
+    struct gpu *gpu;              /* NULL: memory that the CPU maps */
+    gboolean dmabufs;             /* all buffers have one */
+    gint no_slots;                /* atomic: slots have no dma-bufs, all buffers are stand-ins */
+    struct shared_sender *sender; /* NULL: a receiving pool */
+    guint epoch;
+    struct counters *counters;
+    struct slot_store *store;
+
+    /* Atomic, by slot: a buffer with the slot's idle memory inside, or NULL. */
+    GstBuffer *idle[IDLE_MAX];
+
+    GMutex lock;
+    GQueue plain; /* idle buffers that stand in for slots */
 };
-
-#define GST_TYPE_GPUDIRECT_POOL (gst_gpudirect_pool_get_type())
-
-G_DECLARE_FINAL_TYPE(GstGpudirectPool, gst_gpudirect_pool, GST, GPUDIRECT_POOL, GstBufferPool)
-G_DEFINE_TYPE(GstGpudirectPool, gst_gpudirect_pool, GST_TYPE_BUFFER_POOL)
 
 /* The parameters that gst_gpudirect_pool_wrap() passes to the acquire_buffer method. */
 #define ACQUIRE_FLAG_FRAME GST_BUFFER_POOL_ACQUIRE_FLAG_LAST
@@ -256,33 +267,20 @@ struct wrap_params {
     struct gpud_frame *frame;
 };
 
-/* Maps a pool of any class to its struct slot_pool. */
-static GQuark slots_quark(void)
-{
-    static GQuark quark;
-
-    if (!quark)
-        quark = g_quark_from_static_string("GpudirectSlots");
-    return quark;
-}
-
 /* --- idle buffers ------------------------------------------------------------------------- */
 
 /* Without a lock, as each frame comes by twice. */
 static GstBuffer *take_idle(struct slot_pool *self, uint32_t slot)
 {
-    return slot < SLOT_POOL_IDLE_MAX
-               ? __atomic_exchange_n(&self->idle[slot], NULL, __ATOMIC_ACQUIRE)
-               : NULL;
+    return slot < IDLE_MAX ? __atomic_exchange_n(&self->idle[slot], NULL, __ATOMIC_ACQUIRE) : NULL;
 }
 
 static gboolean put_idle(struct slot_pool *self, uint32_t slot, GstBuffer *buffer)
 {
     GstBuffer *none = NULL;
 
-    return slot < SLOT_POOL_IDLE_MAX &&
-           __atomic_compare_exchange_n(&self->idle[slot], &none, buffer, FALSE, __ATOMIC_RELEASE,
-                                       __ATOMIC_RELAXED);
+    return slot < IDLE_MAX && __atomic_compare_exchange_n(&self->idle[slot], &none, buffer, FALSE,
+                                                          __ATOMIC_RELEASE, __ATOMIC_RELAXED);
 }
 
 /* Elements may change the meta of a writable buffer, so it is rewritten for each frame. */
@@ -387,8 +385,8 @@ static GstBuffer *lend(struct slot_pool *self, struct gpud_frame *frame)
 
 /* --- the implementation ------------------------------------------------------------------- */
 
-GstFlowReturn slot_pool_acquire(struct slot_pool *self, GstBuffer **buffer,
-                                GstBufferPoolAcquireParams *params)
+static GstFlowReturn slot_pool_acquire(struct slot_pool *self, GstBuffer **buffer,
+                                       GstBufferPoolAcquireParams *params)
 {
     struct gpud_frame *frame = NULL;
 
@@ -424,7 +422,7 @@ static gboolean is_intact(GstBuffer *buffer, GstMemory **memory)
     return GST_MINI_OBJECT_REFCOUNT_VALUE(*memory) == 1;
 }
 
-void slot_pool_release(struct slot_pool *self, GstBuffer *buffer)
+static void slot_pool_release(struct slot_pool *self, GstBuffer *buffer)
 {
     GstMemory *memory;
 
@@ -450,15 +448,15 @@ void slot_pool_release(struct slot_pool *self, GstBuffer *buffer)
     g_mutex_unlock(&self->lock);
 }
 
-void slot_pool_start(struct slot_pool *self)
+static void slot_pool_start(struct slot_pool *self)
 {
     slot_store_open(self->store);
 }
 
-void slot_pool_stop(struct slot_pool *self)
+static void slot_pool_stop(struct slot_pool *self)
 {
     slot_store_close(self->store);
-    for (uint32_t i = 0; i < SLOT_POOL_IDLE_MAX; i++) {
+    for (uint32_t i = 0; i < IDLE_MAX; i++) {
         GstBuffer *buffer = take_idle(self, i);
         gst_clear_buffer(&buffer);
     }
@@ -467,7 +465,7 @@ void slot_pool_stop(struct slot_pool *self)
     g_mutex_unlock(&self->lock);
 }
 
-const gchar **slot_pool_get_options(GstBufferPool *pool)
+static const gchar **slot_pool_get_options(GstBufferPool *pool)
 {
     static const gchar *options[] = {GST_BUFFER_POOL_OPTION_VIDEO_META, NULL};
     return options;
@@ -504,7 +502,7 @@ static gboolean is_size(const struct slot_pool *self, guint size)
 
 /* The pool has one format: an element that needs another, or padding around the picture, uses its
  * own pool, and the sink copies. */
-gboolean slot_pool_accepts(struct slot_pool *self, GstStructure *config)
+static gboolean slot_pool_accepts(struct slot_pool *self, GstStructure *config)
 {
     GstCaps *caps;
     GstVideoInfo info;
@@ -523,8 +521,8 @@ gboolean slot_pool_accepts(struct slot_pool *self, GstStructure *config)
     return TRUE;
 }
 
-void slot_pool_init(struct slot_pool *self, GstBufferPool *pool,
-                    const struct slot_pool_params *params)
+static void slot_pool_init(struct slot_pool *self, GstBufferPool *pool,
+                           const struct slot_pool_params *params)
 {
     struct shared_sender *sender = params->sender;
     struct slot_store_params store = {
@@ -540,7 +538,6 @@ void slot_pool_init(struct slot_pool *self, GstBufferPool *pool,
         .counters = params->counters,
     };
 
-    g_object_set_qdata(G_OBJECT(pool), slots_quark(), self);
     self->pool = pool;
     self->info = *params->info;
     self->gpu = params->gpu;
@@ -553,7 +550,7 @@ void slot_pool_init(struct slot_pool *self, GstBufferPool *pool,
     g_queue_init(&self->plain);
 }
 
-void slot_pool_clear(struct slot_pool *self)
+static void slot_pool_clear(struct slot_pool *self)
 {
     slot_pool_stop(self); /* an active pool that is dropped was not stopped */
     g_mutex_clear(&self->lock);
@@ -562,48 +559,85 @@ void slot_pool_clear(struct slot_pool *self)
     shared_sender_unref(self->sender);
 }
 
-/* --- GstGpudirectPool --------------------------------------------------------------------- */
+/* --- the classes -------------------------------------------------------------------------- */
+
+/* Elements of a vendor refuse any pool but one of its library's class, and of their own context. So
+ * for each such class, and for GstBufferPool, there is a class derived from it, with the slots
+ * behind the parent's struct. */
+static struct pool_class {
+    gpointer class;
+    gsize slots_at; /* in an instance */
+} pool_classes[4];  /* more than there are vendors */
+
+static struct slot_pool *slots_of(GstBufferPool *pool)
+{
+    struct pool_class *known = pool_classes;
+
+    while (known->class != G_OBJECT_GET_CLASS(pool))
+        known++;
+    return (struct slot_pool *)((gchar *)pool + known->slots_at);
+}
 
 static GstFlowReturn pool_acquire_buffer(GstBufferPool *pool, GstBuffer **buffer,
                                          GstBufferPoolAcquireParams *params)
 {
-    return slot_pool_acquire(&GST_GPUDIRECT_POOL(pool)->slots, buffer, params);
+    return slot_pool_acquire(slots_of(pool), buffer, params);
 }
 
 static void pool_release_buffer(GstBufferPool *pool, GstBuffer *buffer)
 {
-    slot_pool_release(&GST_GPUDIRECT_POOL(pool)->slots, buffer);
+    slot_pool_release(slots_of(pool), buffer);
 }
 
 static gboolean pool_start(GstBufferPool *pool)
 {
-    slot_pool_start(&GST_GPUDIRECT_POOL(pool)->slots);
+    slot_pool_start(slots_of(pool));
     return TRUE;
 }
 
 static gboolean pool_stop(GstBufferPool *pool)
 {
-    slot_pool_stop(&GST_GPUDIRECT_POOL(pool)->slots);
+    slot_pool_stop(slots_of(pool));
     return TRUE;
 }
 
+/* A vendor's method would allocate memory to find its own size, so GstBufferPool's is called. The
+ * slots' size goes into the configuration, where the vendor's elements read it. */
 static gboolean pool_set_config(GstBufferPool *pool, GstStructure *config)
 {
-    return slot_pool_accepts(&GST_GPUDIRECT_POOL(pool)->slots, config) &&
-           GST_BUFFER_POOL_CLASS(gst_gpudirect_pool_parent_class)->set_config(pool, config);
+    struct slot_pool *slots = slots_of(pool);
+    GstBufferPoolClass *base = g_type_class_peek(GST_TYPE_BUFFER_POOL);
+    guint min, max;
+    GstCaps *caps;
+
+    if (!slot_pool_accepts(slots, config))
+        return FALSE;
+    if (slots->gpu) {
+        gst_buffer_pool_config_get_params(config, &caps, NULL, &min, &max);
+        gst_buffer_pool_config_set_params(config, caps, (guint)slots->info.size, min, max);
+        slots->gpu->vendor->configure_pool(slots->store, config);
+    }
+    return base->set_config(pool, config);
 }
 
 static void pool_finalize(GObject *object)
 {
-    slot_pool_clear(&GST_GPUDIRECT_POOL(object)->slots);
-    G_OBJECT_CLASS(gst_gpudirect_pool_parent_class)->finalize(object);
+    GObjectClass *parent = g_type_class_peek_parent(G_OBJECT_GET_CLASS(object));
+
+    slot_pool_clear(slots_of(GST_BUFFER_POOL(object)));
+    parent->finalize(object);
 }
 
-static void gst_gpudirect_pool_class_init(GstGpudirectPoolClass *klass)
+/* Under GObject's lock of types. */
+static void pool_class_init(gpointer class, gpointer data)
 {
-    GstBufferPoolClass *pool_class = GST_BUFFER_POOL_CLASS(klass);
+    GstBufferPoolClass *pool_class = class;
+    struct pool_class *known = pool_classes;
 
-    G_OBJECT_CLASS(klass)->finalize = pool_finalize;
+    while (known->class)
+        known++;
+    *known = (struct pool_class){class, GPOINTER_TO_SIZE(data)};
+    G_OBJECT_CLASS(class)->finalize = pool_finalize;
     pool_class->get_options = slot_pool_get_options;
     pool_class->set_config = pool_set_config;
     pool_class->acquire_buffer = pool_acquire_buffer;
@@ -612,30 +646,46 @@ static void gst_gpudirect_pool_class_init(GstGpudirectPoolClass *klass)
     pool_class->stop = pool_stop;
 }
 
-static void gst_gpudirect_pool_init(GstGpudirectPool *self)
+static GType pool_type(GType parent, const gchar *name)
 {
+    static GMutex lock;
+    GTypeQuery query;
+
+    g_mutex_lock(&lock);
+    GType type = g_type_from_name(name);
+    if (!type) {
+        g_type_query(parent, &query);
+        gsize slots_at = (query.instance_size + 15) / 16 * 16;
+        const GTypeInfo info = {
+            .class_size = (guint16)query.class_size,
+            .class_init = pool_class_init,
+            .class_data = GSIZE_TO_POINTER(slots_at),
+            .instance_size = (guint16)(slots_at + sizeof(struct slot_pool)),
+        };
+        type = g_type_register_static(parent, name, &info, (GTypeFlags)0);
+    }
+    g_mutex_unlock(&lock);
+    return type;
 }
 
 /* --- every pool --------------------------------------------------------------------------- */
 
-static GstBufferPool *plain_pool_new(const struct slot_pool_params *params)
+static GstBufferPool *pool_new(const struct slot_pool_params *params)
 {
-    GstGpudirectPool *self = g_object_new(GST_TYPE_GPUDIRECT_POOL, NULL);
+    const struct gpu_vendor *vendor = params->gpu ? params->gpu->vendor : NULL;
+    GType type = vendor ? pool_type(vendor->get_pool_type(), vendor->pool_name)
+                        : pool_type(GST_TYPE_BUFFER_POOL, "GstGpudirectPool");
+    GstBufferPool *pool = gst_object_ref_sink(g_object_new(type, NULL));
 
-    gst_object_ref_sink(self);
-    slot_pool_init(&self->slots, GST_BUFFER_POOL(self), params);
-    return GST_BUFFER_POOL(self);
-}
-
-static struct slot_pool *pool_slots_of(GstBufferPool *pool)
-{
-    return g_object_get_qdata(G_OBJECT(pool), slots_quark());
+    if (vendor)
+        vendor->init_pool(pool, params->gpu);
+    slot_pool_init(slots_of(pool), pool, params);
+    return pool;
 }
 
 GstBufferPool *gst_gpudirect_pool_new(const struct slot_pool_params *params, GstCaps *caps)
 {
-    GstBufferPool *pool =
-        params->gpu ? params->gpu->vendor->new_pool(params) : plain_pool_new(params);
+    GstBufferPool *pool = pool_new(params);
     GstStructure *config = gst_buffer_pool_get_config(pool);
 
     gst_buffer_pool_config_set_params(config, caps, (guint)params->info->size, 0, 0);
@@ -658,5 +708,5 @@ GstFlowReturn gst_gpudirect_pool_wrap(GstBufferPool *pool, struct gpud_frame *fr
 
 GstBuffer *gst_gpudirect_pool_stand_in(GstBufferPool *pool)
 {
-    return take_stand_in(pool_slots_of(pool));
+    return take_stand_in(slots_of(pool));
 }

@@ -26,8 +26,6 @@
 
 extern const struct slot_kind cuda_slot_kind; /* memory.c */
 
-GstBufferPool *cuda_new_pool(const struct slot_pool_params *params); /* vendor.c */
-
 /* memory.c */
 gint cuda_get_ordinal(GstObject *context);
 gboolean cuda_look_into(GstMemory *memory, gint *ordinal, const GstVideoInfo **info);

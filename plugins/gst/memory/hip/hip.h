@@ -24,8 +24,6 @@
 
 extern const struct slot_kind hip_slot_kind; /* memory.c */
 
-GstBufferPool *hip_new_pool(const struct slot_pool_params *params); /* vendor.c */
-
 /* memory.c */
 gboolean hip_look_into(GstMemory *memory, gint *ordinal, const GstVideoInfo **info);
 gboolean hip_await_writes(GstMemory *memory, const struct gpu *gpu, gpointer *stream);

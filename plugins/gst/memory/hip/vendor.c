@@ -6,98 +6,6 @@
 
 #include "memory/memory.h"
 
-/* === pool ==================================================================================== */
-/* The pool of slots as a GstHipBufferPool: hipupload, hipconvert and the others refuse any other
- * pool, and pools of another GPU. Only the parent's type and its field `device` are used. */
-
-typedef struct {
-    GstHipBufferPool parent;
-    struct slot_pool slots;
-} GstGpudirectHipPool;
-
-typedef GstHipBufferPoolClass GstGpudirectHipPoolClass;
-
-GType gst_gpudirect_hip_pool_get_type(void);
-
-G_DEFINE_TYPE(GstGpudirectHipPool, gst_gpudirect_hip_pool, GST_TYPE_HIP_BUFFER_POOL)
-
-static struct slot_pool *slots_of(GstBufferPool *pool)
-{
-    return &((GstGpudirectHipPool *)pool)->slots;
-}
-
-static GstFlowReturn acquire_buffer(GstBufferPool *pool, GstBuffer **buffer,
-                                    GstBufferPoolAcquireParams *params)
-{
-    return slot_pool_acquire(slots_of(pool), buffer, params);
-}
-
-static void release_buffer(GstBufferPool *pool, GstBuffer *buffer)
-{
-    slot_pool_release(slots_of(pool), buffer);
-}
-
-static gboolean start(GstBufferPool *pool)
-{
-    slot_pool_start(slots_of(pool));
-    return TRUE;
-}
-
-static gboolean stop(GstBufferPool *pool)
-{
-    slot_pool_stop(slots_of(pool));
-    return TRUE;
-}
-
-/* Writes the slots' size into the configuration, where users read it. The parent's method would
- * allocate memory to find its own size, so the grandparent's is called. */
-static gboolean set_config(GstBufferPool *pool, GstStructure *config)
-{
-    struct slot_pool *slots = slots_of(pool);
-    GstBufferPoolClass *base = g_type_class_peek(GST_TYPE_BUFFER_POOL);
-    guint min, max;
-    GstCaps *caps;
-
-    if (!slot_pool_accepts(slots, config))
-        return FALSE;
-    gst_buffer_pool_config_get_params(config, &caps, NULL, &min, &max);
-    gst_buffer_pool_config_set_params(config, caps, (guint)slots->info.size, min, max);
-    return base->set_config(pool, config);
-}
-
-static void finalize(GObject *object)
-{
-    slot_pool_clear(slots_of(GST_BUFFER_POOL(object)));
-    G_OBJECT_CLASS(gst_gpudirect_hip_pool_parent_class)->finalize(object);
-}
-
-static void gst_gpudirect_hip_pool_class_init(GstGpudirectHipPoolClass *klass)
-{
-    GstBufferPoolClass *pool_class = GST_BUFFER_POOL_CLASS(klass);
-
-    G_OBJECT_CLASS(klass)->finalize = finalize;
-    pool_class->get_options = slot_pool_get_options;
-    pool_class->set_config = set_config;
-    pool_class->acquire_buffer = acquire_buffer;
-    pool_class->release_buffer = release_buffer;
-    pool_class->start = start;
-    pool_class->stop = stop;
-}
-
-static void gst_gpudirect_hip_pool_init(GstGpudirectHipPool *self)
-{
-}
-
-GstBufferPool *hip_new_pool(const struct slot_pool_params *params)
-{
-    GstGpudirectHipPool *self = g_object_new(gst_gpudirect_hip_pool_get_type(), NULL);
-
-    gst_object_ref_sink(self);
-    self->parent.device = (GstHipDevice *)gst_object_ref(params->gpu->context);
-    slot_pool_init(&self->slots, GST_BUFFER_POOL(self), params);
-    return GST_BUFFER_POOL(self);
-}
-
 /* === vendor ================================================================================== */
 /* The entry in the list of vendors for AMD's GPUs, as GStreamer's HIP elements use them. */
 
@@ -159,6 +67,17 @@ static gint hip_get_stride_align(const struct gpu *gpu)
     return MAX(said, STRIDE_ALIGN);
 }
 
+/* Elements compare the GPU. */
+static void hip_init_pool(GstBufferPool *pool, const struct gpu *gpu)
+{
+    ((GstHipBufferPool *)pool)->device = (GstHipDevice *)gst_object_ref(gpu->context);
+}
+
+/* A pool's memories have the stream of its device. */
+static void hip_configure_pool(struct slot_store *store, GstStructure *config)
+{
+}
+
 const struct gpu_vendor gpu_vendor_hip = {
     .feature = GST_CAPS_FEATURE_MEMORY_HIP_MEMORY,
     .prefix = "hip:",
@@ -175,7 +94,10 @@ const struct gpu_vendor gpu_vendor_hip = {
     .get_ordinal = hip_get_ordinal,
     .answer_query = hip_answer_query,
     .get_stride_align = hip_get_stride_align,
-    .new_pool = hip_new_pool,
+    .get_pool_type = gst_hip_buffer_pool_get_type,
+    .pool_name = "GstGpudirectHipPool",
+    .init_pool = hip_init_pool,
+    .configure_pool = hip_configure_pool,
     .map_flag = GST_MAP_HIP,
     .orders_early = TRUE,
     .look_into = hip_look_into,
