@@ -503,17 +503,16 @@ static gboolean type_travels(GType wanted)
 /* GStreamer's own parsers log warnings about values out of range, which a peer must not cause. */
 static gboolean read_fraction(GValue *value, const gchar *text)
 {
-    gchar *slash = strchr(text, '/');
+    gchar **parts = g_strsplit(text, "/", 2);
     gint64 numerator, denominator;
+    gboolean read = g_strv_length(parts) == 2 &&
+                    g_ascii_string_to_signed(parts[0], 10, -G_MAXINT, G_MAXINT, &numerator, NULL) &&
+                    g_ascii_string_to_signed(parts[1], 10, 1, G_MAXINT, &denominator, NULL);
 
-    if (!slash)
-        return FALSE;
-    *slash = '\0';
-    if (!g_ascii_string_to_signed(text, 10, -G_MAXINT, G_MAXINT, &numerator, NULL) ||
-        !g_ascii_string_to_signed(slash + 1, 10, 1, G_MAXINT, &denominator, NULL))
-        return FALSE;
-    gst_value_set_fraction(value, (gint)numerator, (gint)denominator);
-    return TRUE;
+    if (read)
+        gst_value_set_fraction(value, (gint)numerator, (gint)denominator);
+    g_strfreev(parts);
+    return read;
 }
 
 static gboolean read_date_time(GValue *value, const gchar *text)
