@@ -242,9 +242,9 @@ static int controls_set(const struct gpud_v4l2 *node, const struct control *cont
     struct v4l2_ext_control one = {.id = control->id, .value64 = value};
     char *copy = NULL;
     if (control->type == V4L2_CTRL_TYPE_STRING) {
-        copy = calloc(1, (size_t)control->maximum + 1);
+        copy = text ? calloc(1, (size_t)control->maximum + 1) : NULL;
         if (!copy) {
-            errno = ENOMEM;
+            errno = text ? ENOMEM : EINVAL; /* a number was to be set */
             return -1;
         }
         memcpy(copy, text, strlen(text));

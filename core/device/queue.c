@@ -212,7 +212,7 @@ void gpud_fence_drop(struct gpud_fence *fence)
 enum gpud_status gpud_queue_join(struct gpud_queue *later, struct gpud_queue *earlier,
                                  struct gpud_error *error)
 {
-    struct gpud_fence fence;
+    struct gpud_fence fence = {0};
     if (later == earlier)
         return GPUD_OK;
     if (!gpud_device_has_fences(earlier->device))

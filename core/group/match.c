@@ -797,7 +797,7 @@ static void judge_silence(const struct gpud_match *match, int64_t now,
 static void decide_in_order(struct gpud_match *match, const struct gpud_match_request *request,
                             int64_t now, struct gpud_match_decision *decision)
 {
-    struct instant next;
+    struct instant next = {0};
     uint64_t around, beyond = 0;
     bool new_line, backwards = request->select == GPUD_GROUP_NEWEST;
     int64_t until = INT64_MAX;

@@ -739,7 +739,7 @@ static CL_API_ENTRY cl_program CL_API_CALL create_with_built_in(cl_context conte
                                                                 const cl_device_id *cards,
                                                                 const char *names, cl_int *status)
 {
-    struct real_list real;
+    struct real_list real = {0};
     const cl_device_id *devices = to_real(count, cards, &real);
     cl_program program =
         dgma_next.clCreateProgramWithBuiltInKernels(context, real.count, devices, names, status);
@@ -776,7 +776,7 @@ static CL_API_ENTRY cl_program CL_API_CALL link_programs(cl_context context, cl_
                                                          program_notify notify, void *user_data,
                                                          cl_int *status)
 {
-    struct real_list real;
+    struct real_list real = {0};
     const cl_device_id *devices = to_real(count, cards, &real);
     cl_program program = dgma_next.clLinkProgram(context, real.count, devices, options,
                                                  num_programs, programs, notify, user_data, status);

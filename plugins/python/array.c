@@ -163,7 +163,7 @@ static void copy(const struct array *array, int dimension, char *to, const char 
 {
     int64_t run = array->bytes;
     bool packed = true;
-    for (int i = array->dimensions - 1; i >= dimension; i--) {
+    for (int i = array->dimensions - 1; i >= dimension && i < ARRAY_DIMENSIONS_MAX; i--) {
         packed = packed && array->strides[i] == run && strides[i] == run;
         run *= array->shape[i];
     }

@@ -489,7 +489,7 @@ static enum gpud_status channel_listen_on(const struct gpud_address *address,
                                           const struct gpud_access_rule *access,
                                           struct gpud_listener **listener, struct gpud_error *error)
 {
-    struct unix_listener *made;
+    struct unix_listener *made = NULL;
     enum gpud_status status = create_listener(address, access, &made, error);
     if (status != GPUD_OK)
         return status;
@@ -523,7 +523,7 @@ static enum gpud_status stand_by(const struct gpud_address *address,
                                  const struct gpud_access_rule *access,
                                  struct gpud_listener **listener, struct gpud_error *error)
 {
-    struct unix_listener *made;
+    struct unix_listener *made = NULL;
     enum gpud_status status = create_listener(address, access, &made, error);
     if (status != GPUD_OK)
         return status;

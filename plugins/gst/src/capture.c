@@ -619,7 +619,7 @@ static gboolean capturechoice_is_better(const gdouble a[MERITS], const gdouble b
 GstCaps *capture_choose(GstCaps *caps, const struct capture_wish *wish)
 {
     GstStructure *best = NULL;
-    gdouble best_against[MERITS], against[MERITS];
+    gdouble best_against[MERITS] = {0}, against[MERITS];
     guint place = 0;
 
     for (guint i = 0; i < gst_caps_get_size(caps); i++) {
