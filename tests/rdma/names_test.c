@@ -7,6 +7,7 @@
 
 #include "base/base.h"
 #include "support/check.h"
+#include "support/peer.h"
 #include "wire/rdma/rdma.h"
 
 #include <dirent.h>
@@ -83,6 +84,7 @@ int main(void)
     unsigned count = 0, answers = 0;
     bool more = true;
     alarm(110);
+    runtime_make(); /* processes of one user share a port there */
     fake_card_reset();
     listeners[0] = listen_on("");
     expect("", ""); /* one without a name is there, or nothing would answer */
@@ -112,5 +114,6 @@ int main(void)
     for (unsigned i = 0; i < STREAMS + 2; i++)
         gpud_listener_close(&listeners[i]);
     CHECK(!fake_cm.channels && !fake_cm.ids && !fake_cm.events, "something is left");
+    runtime_done();
     return 0;
 }

@@ -8,6 +8,7 @@
 
 #include "base/base.h"
 #include "support/check.h"
+#include "support/peer.h"
 #include "support/count.h"
 #include "wire/wire.h"
 #include "wire/rdma/rdma.h"
@@ -348,6 +349,7 @@ int main(void)
     struct gpud_address address = {.place = "rdma://127.0.0.1:7174/" NAME};
     struct gpud_access_rule access = {.kind = GPUD_ACCESS_ALL};
     alarm(550);
+    runtime_make(); /* processes of one user share a port there */
     fake_card_reset();
     CHECK(mkdtemp(folder), "a folder");
     snprintf(access.key_file, sizeof(access.key_file), "%s/key", folder);
@@ -368,5 +370,6 @@ int main(void)
     CHECK(!fake_cm.channels && !fake_cm.ids, "the listener is still there");
     unlink(access.key_file);
     rmdir(folder);
+    runtime_done();
     return 0;
 }
