@@ -547,7 +547,7 @@ static void write_out(struct gpud_link *link, uint32_t entry, const struct gpud_
                             info->submitted_ns);
     if (gpud_transport_publish(transport, entry))
         atomic_fetch_add_explicit(&link->sender->kicks, 1, memory_order_relaxed);
-    GPUD_PROBE(delivery_publish, link->sender, link->id, sequence);
+    GPUD_PROBE(publish, link->sender, link->id, sequence);
     link->delivered++;
     link->sender->delivered++;
 }
@@ -877,7 +877,7 @@ static void publish_entry(struct gpud_sender *sender, const struct gpud_delivery
             gpud_link_uncount(target->link, target->early);
             gpud_link_count_drop(target->link, &target->link->dropped_failed);
         } else {
-            GPUD_PROBE(delivery_publish, sender, target->link->id, delivery->sequence);
+            GPUD_PROBE(publish, sender, target->link->id, delivery->sequence);
             target->link->delivered += !target->early;
             sender->delivered += !target->early;
         }

@@ -588,7 +588,7 @@ static enum gpud_status submit_submit(struct gpud_sender *sender, struct gpud_fr
                            "the format changed while the frame was being submitted");
     if (status == GPUD_OK) {
         delivery.sequence = ++sender->sequence;
-        GPUD_PROBE(submit_submit, sender, delivery.count, delivery.sequence);
+        GPUD_PROBE(submit, sender, delivery.count, delivery.sequence);
         sender->ended = false;
         for (uint32_t i = 0; i < drops; i++)
             gpud_link_count_drop(dropped[i], cause[i]);
